@@ -1,0 +1,141 @@
+//! The registry of instruction sets: a backend is one line here and one file in `simd/`.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::Error;
+use crate::kernel::Kernel;
+#[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))]
+use crate::simd::{avx2::Avx2, avx512::Avx512};
+#[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))]
+use crate::simd::neon::Neon;
+use crate::simd::{portable::Portable, scalar::Scalar};
+
+macro_rules! backends {
+    ($($(#[doc = $doc:literal])+ $(#[cfg($cfg:meta)])? $name:ident = $text:literal,)+) => {
+        /// An instruction set that the kernels are compiled for.
+        ///
+        /// All give the same bits; they differ in speed. Every name exists on every machine, and naming one proves
+        /// nothing: [`Backend::is_available`] tells whether this CPU can run it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum Backend {
+            $($(#[doc = $doc])+ $name,)+
+        }
+
+        impl Backend {
+            /// All backends, the fastest first.
+            pub const ALL: &'static [Backend] = &[$(Backend::$name),+];
+
+            const NAMES: &'static str = concat!($($text, " "),+);
+
+            /// The name in lower case, as [`FromStr`] reads it.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Backend::$name => $text,)+
+                }
+            }
+
+            /// The proof that this CPU can run it, if it can.
+            pub(crate) fn prove(self) -> Option<Proof> {
+                match self {
+                    $(
+                        $(#[cfg($cfg)])?
+                        Backend::$name => $name::detect().map(Proof::$name),
+                    )+
+                    #[allow(unreachable_patterns, reason = "all names are compiled in on some targets, not on others")]
+                    _ => None,
+                }
+            }
+        }
+
+        /// A backend that this CPU can run: exists only through [`Backend::prove`].
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Proof {
+            $(
+                $(#[cfg($cfg)])?
+                $name($name),
+            )+
+        }
+
+        impl Proof {
+            pub(crate) fn backend(self) -> Backend {
+                match self {
+                    $(
+                        $(#[cfg($cfg)])?
+                        Proof::$name(_) => Backend::$name,
+                    )+
+                }
+            }
+
+            /// Runs a kernel compiled for the backend: the one branch of a call.
+            #[inline]
+            pub(crate) fn run<K: Kernel>(self, kernel: K) {
+                match self {
+                    $(
+                        $(#[cfg($cfg)])?
+                        Proof::$name(token) => token.run(kernel),
+                    )+
+                }
+            }
+        }
+    };
+}
+
+backends! {
+    /// x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.
+    #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))]
+    Avx512 = "avx512",
+    /// x86 with AVX2, FMA and F16C: 8 lanes.
+    #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))]
+    Avx2 = "avx2",
+    /// 64-bit ARM: 4 lanes.
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))]
+    Neon = "neon",
+    /// Any target, through `wide`: 4 lanes of what the build's target has (SSE2, NEON, simd128, or none).
+    Portable = "portable",
+    /// Any target, in plain Rust.
+    Scalar = "scalar",
+}
+
+impl Backend {
+    /// Whether this CPU, and this build, can run it.
+    pub fn is_available(self) -> bool {
+        self.prove().is_some()
+    }
+
+    /// The backends that this CPU can run, the fastest first.
+    pub fn available() -> impl Iterator<Item = Backend> {
+        Backend::ALL.iter().copied().filter(|backend| backend.is_available())
+    }
+
+    /// The fastest backend that this CPU can run.
+    pub fn best() -> Backend {
+        Proof::best().backend()
+    }
+}
+
+impl Proof {
+    pub(crate) fn best() -> Self {
+        Backend::ALL.iter().find_map(|backend| backend.prove()).unwrap_or(Proof::Scalar(Scalar))
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Backend {
+    type Err = Error;
+
+    /// Reads [`Backend::name`]; any other text is [`Error::UnknownName`].
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Backend::ALL
+            .iter()
+            .copied()
+            .find(|backend| backend.name() == name)
+            .ok_or(Error::UnknownName { kind: "backend", known: Backend::NAMES.trim_ascii_end() })
+    }
+}

@@ -1,0 +1,58 @@
+//! Which two channels of a head turn together.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::Error;
+
+/// Which two channels of a head form the pair that is rotated by one angle.
+///
+/// With `n = rotary_dim / 2` pairs, pair `i` is
+///
+/// ```text
+/// Interleaved   channels 2i and 2i + 1      x0 y0 x1 y1 x2 y2 .. | rest
+/// Half          channels i and i + n        x0 x1 x2 .. y0 y1 y2 .. | rest
+/// ```
+///
+/// The two give the same attention scores for weights that were permuted to match, and garbage for
+/// weights that were not: nothing in a tensor tells which one its model was trained with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pairing {
+    /// `(2i, 2i + 1)`: GPT-J, Llama as Meta published it, GLM, Cohere; ggml's `NORMAL`, ONNX's
+    /// `interleaved = 1`. The form of the paper (Su et al., *RoFormer*, arXiv:2104.09864, eq. 34).
+    Interleaved,
+    /// `(i, i + rotary_dim / 2)`: GPT-NeoX, Hugging Face's `rotate_half` models (Llama, Mistral, Qwen,
+    /// Gemma, Phi); ggml's `NEOX`, ONNX's `interleaved = 0`.
+    Half,
+}
+
+impl Pairing {
+    /// Both pairings.
+    pub const ALL: [Pairing; 2] = [Pairing::Interleaved, Pairing::Half];
+
+    /// The name in lower case, as [`FromStr`] reads it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Pairing::Interleaved => "interleaved",
+            Pairing::Half => "half",
+        }
+    }
+}
+
+impl fmt::Display for Pairing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Pairing {
+    type Err = Error;
+
+    /// Reads [`Pairing::name`]; any other text is [`Error::UnknownName`].
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Pairing::ALL
+            .into_iter()
+            .find(|pairing| pairing.name() == name)
+            .ok_or(Error::UnknownName { kind: "pairing", known: "interleaved, half" })
+    }
+}

@@ -1,0 +1,249 @@
+//! The plan: which pairs, which way, on which instruction set. Checks everything, then dispatches once.
+
+use core::fmt;
+use core::str::FromStr;
+
+use crate::backend::Proof;
+use crate::element::Element;
+use crate::kernel::members::{Half, Interleaved};
+use crate::kernel::place::{Across, InPlace};
+use crate::kernel::rotate::{Factors, Rotate};
+use crate::rows::View;
+use crate::{Backend, Error, Pairing, Rows, Shape, Tensor, TensorMut};
+
+/// Which way a pair is turned. With `R` the rotation by the angles of the rows, and `A` their attention factor:
+///
+/// ```text
+/// Forward    x <- A R x
+/// Transpose  x <- A R^T x      the gradient of Forward
+/// Inverse    x <- 1/A R^T x    undoes Forward
+/// ```
+///
+/// Where `A` is 1, and it is unless the rows say otherwise, the last two are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Direction {
+    /// Turns by the angles of the rows, and scales by their attention factor.
+    #[default]
+    Forward,
+    /// Undoes [`Forward`](Direction::Forward): turns back, and divides by the attention factor. What a context shift
+    /// of cached keys wants, and unrotating an attention output.
+    ///
+    /// cos and sin are multiplied by `1/A^2` as f32, one rounding, before use.
+    Inverse,
+    /// The transpose of [`Forward`](Direction::Forward): turns back, and multiplies by the attention factor. What
+    /// back-propagation wants.
+    Transpose,
+}
+
+impl Direction {
+    /// All directions.
+    pub const ALL: [Direction; 3] = [Direction::Forward, Direction::Inverse, Direction::Transpose];
+
+    /// The name in lower case, as [`FromStr`] reads it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Direction::Forward => "forward",
+            Direction::Inverse => "inverse",
+            Direction::Transpose => "transpose",
+        }
+    }
+
+    fn factors(self, attention_factor: f64) -> Factors {
+        match self {
+            Direction::Forward => Factors::FORWARD,
+            Direction::Transpose => Factors { cos: 1.0, sin: -1.0 },
+            Direction::Inverse => {
+                let factor = (1.0 / (attention_factor * attention_factor)) as f32;
+                Factors { cos: factor, sin: -factor }
+            }
+        }
+    }
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Direction {
+    type Err = Error;
+
+    /// Reads [`Direction::name`]; any other text is [`Error::UnknownName`].
+    fn from_str(name: &str) -> Result<Self, Error> {
+        Direction::ALL
+            .into_iter()
+            .find(|direction| direction.name() == name)
+            .ok_or(Error::UnknownName { kind: "direction", known: "forward, inverse, transpose" })
+    }
+}
+
+/// A plan: a pairing, a direction and a backend, chosen once and used for every layer.
+///
+/// Copying it costs nothing, and it can be shared by threads.
+///
+/// ```
+/// use rope_core::{Direction, Pairing, Rope, Rows, TensorMut};
+///
+/// let angle = 0.5_f32;
+/// let values = [angle.cos(), angle.sin()];
+/// let rows = Rows::new(&values, 2)?;
+/// let rope = Rope::new(Pairing::Half);
+/// let mut x = [1.0_f32, 0.0];
+/// rope.rotate(&mut TensorMut::new(&mut x, [1, 1, 1, 2])?, &rows)?;
+/// assert_eq!(x, values);
+/// rope.direction(Direction::Inverse).rotate(&mut TensorMut::new(&mut x, [1, 1, 1, 2])?, &rows)?;
+/// assert!((x[0] - 1.0).abs() < 1e-6);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Rope {
+    input: Pairing,
+    output: Pairing,
+    direction: Direction,
+    proof: Proof,
+}
+
+impl Rope {
+    /// A plan that rotates forward, with the fastest backend of this CPU.
+    ///
+    /// The first plan of a process asks the CPU (some microseconds); later ones remember.
+    pub fn new(pairing: Pairing) -> Self {
+        Rope { input: pairing, output: pairing, direction: Direction::Forward, proof: Proof::best() }
+    }
+
+    /// Writes another pairing than it reads: for [`Rope::rotate_into`] only.
+    ///
+    /// Interleaved in and half out is what DeepSeek-V3 and its kin compute in Hugging Face's code.
+    pub fn output_pairing(self, pairing: Pairing) -> Self {
+        Rope { output: pairing, ..self }
+    }
+
+    /// Turns this way.
+    pub fn direction(self, direction: Direction) -> Self {
+        Rope { direction, ..self }
+    }
+
+    /// Runs on this backend. [`Error::BackendUnavailable`] if this CPU, or this build, cannot.
+    pub fn backend(self, backend: Backend) -> Result<Self, Error> {
+        let proof = backend.prove().ok_or(Error::BackendUnavailable { backend })?;
+        Ok(Rope { proof, ..self })
+    }
+
+    /// The backend that runs.
+    pub fn backend_in_use(&self) -> Backend {
+        self.proof.backend()
+    }
+
+    /// Rotates the first `rows.rotary_dim()` channels of every head, in place; the others stay as they are.
+    ///
+    /// Each output is the f32 that `x cos - y sin` or `x sin + y cos` gives when each of the three operations is
+    /// rounded by itself, then rounded to `E`: the same bits on every backend. With `v` the length of the pair and
+    /// `u = 2^-24`, an f32 output is within `2 u v` of the exact rotation by the row's cos and sin.
+    ///
+    /// [`Error::RotaryDimExceedsHead`], [`Error::RowCount`], [`Error::PairingChangesInPlace`].
+    pub fn rotate<E: Element>(&self, x: &mut TensorMut<'_, E>, rows: &Rows<'_>) -> Result<(), Error> {
+        let sequence = self.check_in_place(x.shape(), rows)?;
+        self.run_in_place(x, rows.view(0, sequence), rows.attention_factor());
+        Ok(())
+    }
+
+    /// Rotates Q and K, in place, with the same rows: [`Rope::rotate`] twice, checked before either is touched.
+    ///
+    /// [`Error::QueryKeyMismatch`] unless they differ in their heads only, and the errors of [`Rope::rotate`].
+    pub fn rotate_qk<Q: Element, K: Element>(
+        &self,
+        q: &mut TensorMut<'_, Q>,
+        k: &mut TensorMut<'_, K>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let (query, key) = (q.shape(), k.shape());
+        if (Shape { heads: 0, ..query }) != (Shape { heads: 0, ..key }) {
+            return Err(Error::QueryKeyMismatch { query, key });
+        }
+        let sequence = self.check_in_place(query, rows)?;
+        let rows = (rows.view(0, sequence), rows.attention_factor());
+        self.run_in_place(q, rows.0, rows.1);
+        self.run_in_place(k, rows.0, rows.1);
+        Ok(())
+    }
+
+    /// Rotates one tensor into another, whose element type and pairing may differ: a write into a KV cache.
+    ///
+    /// The channels behind `rows.rotary_dim()` are copied; as bits, if the element stays the same.
+    ///
+    /// [`Error::ShapeMismatch`], [`Error::RotaryDimExceedsHead`], [`Error::RowCount`].
+    pub fn rotate_into<I: Element, O: Element>(
+        &self,
+        x: &Tensor<'_, I>,
+        y: &mut TensorMut<'_, O>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let (source, target) = (x.shape(), y.shape());
+        if source != target {
+            return Err(Error::ShapeMismatch { source, target });
+        }
+        let sequence = check(source, rows)?;
+        self.run_into(x, y, rows.view(0, sequence), rows.attention_factor());
+        Ok(())
+    }
+
+    fn check_in_place(&self, shape: Shape, rows: &Rows<'_>) -> Result<usize, Error> {
+        let Rope { input, output, .. } = *self;
+        if input != output {
+            return Err(Error::PairingChangesInPlace { input, output });
+        }
+        check(shape, rows)
+    }
+
+    fn run_in_place<E: Element>(&self, x: &mut TensorMut<'_, E>, rows: View<'_>, attention_factor: f64) {
+        let factors = self.direction.factors(attention_factor);
+        match self.input {
+            Pairing::Half => self.proof.run(Rotate { memory: InPlace::<_, Half>::new(x), rows, factors }),
+            Pairing::Interleaved => {
+                self.proof.run(Rotate { memory: InPlace::<_, Interleaved>::new(x), rows, factors });
+            }
+        }
+    }
+
+    fn run_into<I: Element, O: Element>(
+        &self,
+        x: &Tensor<'_, I>,
+        y: &mut TensorMut<'_, O>,
+        rows: View<'_>,
+        attention_factor: f64,
+    ) {
+        macro_rules! run {
+            ($input:ty, $output:ty) => {
+                self.proof.run(Rotate {
+                    memory: Across::<_, _, $input, $output>::new(x, y),
+                    rows,
+                    factors: self.direction.factors(attention_factor),
+                })
+            };
+        }
+        match (self.input, self.output) {
+            (Pairing::Half, Pairing::Half) => run!(Half, Half),
+            (Pairing::Half, Pairing::Interleaved) => run!(Half, Interleaved),
+            (Pairing::Interleaved, Pairing::Half) => run!(Interleaved, Half),
+            (Pairing::Interleaved, Pairing::Interleaved) => run!(Interleaved, Interleaved),
+        }
+    }
+}
+
+/// Whether the rows fit the tensor: the rows from one sequence to the next.
+fn check(shape: Shape, rows: &Rows<'_>) -> Result<usize, Error> {
+    let Shape { batch, tokens, head_dim, .. } = shape;
+    let rotary_dim = rows.rotary_dim();
+    if rotary_dim > head_dim {
+        return Err(Error::RotaryDimExceedsHead { rotary_dim, head_dim });
+    }
+    if rows.len() == tokens {
+        Ok(0)
+    } else if Some(rows.len()) == batch.checked_mul(tokens) {
+        Ok(tokens)
+    } else {
+        Err(Error::RowCount { rows: rows.len(), tokens, batch })
+    }
+}

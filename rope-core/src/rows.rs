@@ -1,0 +1,303 @@
+//! Rows: the cos and sin of each token. A table of all positions, the rows of one step and rows made on the fly are
+//! one type, and the kernel reads nothing else.
+
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
+use core::fmt;
+use core::ops::Range;
+
+use crate::Error;
+
+/// The cos and sin of each token, `rotary_dim / 2` of each, as f32 and already multiplied by the attention factor.
+///
+/// A rotation takes as many rows as a sequence has tokens (all sequences share them), or as many as there are
+/// tokens in the batch (`batch * tokens`, the rows of one sequence behind those of another).
+///
+/// ```
+/// use rope_core::Rows;
+/// let table = [1.0, 1.0, 0.0, 0.0, /* */ 0.5, 0.25, 0.8, 0.9];   // two rows of [cos cos | sin sin]
+/// let table = Rows::new(&table, 4)?;
+/// let step = table.gather(&[1_u32, 1, 0])?;
+/// assert_eq!(step.row(0), Some((&[0.5, 0.25][..], &[0.8, 0.9][..])));
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Rows<'a> {
+    values: Values<'a>,
+    pairs: usize,
+    ids: Option<Ids<'a>>,
+    /// The rows or ids in use.
+    range: (usize, usize),
+    attention_factor: f64,
+}
+
+#[derive(Clone)]
+enum Values<'a> {
+    /// `[cos | sin]` per row.
+    Joined(&'a [f32]),
+    #[cfg(feature = "alloc")]
+    Owned(Vec<f32>),
+    Apart {
+        cos: &'a [f32],
+        sin: &'a [f32],
+        stride: usize,
+    },
+}
+
+/// Position ids in one of the integer types that runtimes keep them in.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Ids<'a> {
+    /// ggml, FlashInfer.
+    I32(&'a [i32]),
+    /// PyTorch, ONNX.
+    I64(&'a [i64]),
+    /// candle.
+    U32(&'a [u32]),
+}
+
+impl Ids<'_> {
+    /// How many.
+    pub fn len(&self) -> usize {
+        match self {
+            Ids::I32(ids) => ids.len(),
+            Ids::I64(ids) => ids.len(),
+            Ids::U32(ids) => ids.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Id `index`, if there is one.
+    pub fn get(&self, index: usize) -> Option<i64> {
+        match self {
+            Ids::I32(ids) => ids.get(index).map(|&id| id.into()),
+            Ids::I64(ids) => ids.get(index).copied(),
+            Ids::U32(ids) => ids.get(index).map(|&id| id.into()),
+        }
+    }
+}
+
+macro_rules! ids_from {
+    ($($variant:ident $int:ty),*) => {$(
+        impl<'a> From<&'a [$int]> for Ids<'a> {
+            fn from(ids: &'a [$int]) -> Self {
+                Ids::$variant(ids)
+            }
+        }
+        impl<'a, const N: usize> From<&'a [$int; N]> for Ids<'a> {
+            fn from(ids: &'a [$int; N]) -> Self {
+                Ids::$variant(ids)
+            }
+        }
+        #[cfg(feature = "alloc")]
+        impl<'a> From<&'a Vec<$int>> for Ids<'a> {
+            fn from(ids: &'a Vec<$int>) -> Self {
+                Ids::$variant(ids)
+            }
+        }
+    )*};
+}
+ids_from!(I32 i32, I64 i64, U32 u32);
+
+impl<'a> Rows<'a> {
+    /// Rows of `rotary_dim` values each: `rotary_dim / 2` cos, then as many sin (vLLM's cache).
+    ///
+    /// [`Error::RotaryDim`] if that is zero or odd, [`Error::RowsLength`] if the slice is not a whole number of rows.
+    pub fn new(values: &'a [f32], rotary_dim: usize) -> Result<Self, Error> {
+        Rows::with_values(Values::Joined(values), rotary_dim)
+    }
+
+    /// As [`Rows::new`], owning its memory.
+    #[cfg(feature = "alloc")]
+    pub fn from_vec(values: Vec<f32>, rotary_dim: usize) -> Result<Rows<'static>, Error> {
+        Rows::with_values(Values::Owned(values), rotary_dim)
+    }
+
+    /// cos and sin in slices of their own, with `stride` values from one row to the next.
+    ///
+    /// ONNX keeps `rotary_dim / 2` values per row, which is then the stride. PyTorch code often keeps each twice,
+    /// `cat(freqs, freqs)`: the stride is `rotary_dim`, and the first half of each row is read.
+    ///
+    /// [`Error::RotaryDim`], [`Error::RowStride`] if rows would overlap, [`Error::CosSinLength`],
+    /// [`Error::RowsLength`] if the slices are not a whole number of strides.
+    pub fn from_cos_sin(cos: &'a [f32], sin: &'a [f32], rotary_dim: usize, stride: usize) -> Result<Self, Error> {
+        if cos.len() != sin.len() {
+            return Err(Error::CosSinLength { cos: cos.len(), sin: sin.len() });
+        }
+        if stride < rotary_dim / 2 {
+            return Err(Error::RowStride { stride, pairs: rotary_dim / 2 });
+        }
+        Rows::with_values(Values::Apart { cos, sin, stride }, rotary_dim)
+    }
+
+    fn with_values<'b>(values: Values<'b>, rotary_dim: usize) -> Result<Rows<'b>, Error> {
+        if rotary_dim == 0 || rotary_dim % 2 == 1 {
+            return Err(Error::RotaryDim { rotary_dim });
+        }
+        let (len, row) = match &values {
+            Values::Joined(values) => (values.len(), rotary_dim),
+            #[cfg(feature = "alloc")]
+            Values::Owned(values) => (values.len(), rotary_dim),
+            Values::Apart { cos, stride, .. } => (cos.len(), *stride),
+        };
+        if len % row != 0 {
+            return Err(Error::RowsLength { len, row });
+        }
+        Ok(Rows { values, pairs: rotary_dim / 2, ids: None, range: (0, len / row), attention_factor: 1.0 })
+    }
+
+    /// Says by which factor the cos and sin are scaled (YaRN, LongRoPE), for [`Direction::Inverse`] to divide by its
+    /// square. The values themselves stay as they are.
+    ///
+    /// [`Error::AttentionFactor`] if it is zero, infinite or not a number.
+    ///
+    /// [`Direction::Inverse`]: crate::Direction::Inverse
+    pub fn with_attention_factor(mut self, factor: f64) -> Result<Self, Error> {
+        if !factor.is_finite() || factor == 0.0 {
+            return Err(Error::AttentionFactor { factor });
+        }
+        self.attention_factor = factor;
+        Ok(self)
+    }
+
+    /// The rows with these position ids, in their order, taking these rows as the table of positions `0..len`.
+    /// Nothing is copied.
+    ///
+    /// [`Error::PositionOutsideTable`] if an id has no row; [`Error::GatheredTwice`].
+    pub fn gather<'b>(&'b self, ids: impl Into<Ids<'b>>) -> Result<Rows<'b>, Error> {
+        if self.ids.is_some() {
+            return Err(Error::GatheredTwice);
+        }
+        let ids = ids.into();
+        let (first, rows) = (self.range.0, self.len());
+        // Once here, so that the kernel need not look again.
+        for index in 0..ids.len() {
+            let id = ids.get(index).unwrap_or(-1);
+            if usize::try_from(id).is_ok_and(|id| id < rows) {
+                continue;
+            }
+            return Err(Error::PositionOutsideTable { index, id, rows });
+        }
+        let (cos, sin, stride) = self.slices();
+        let start = (first * stride).min(cos.len());
+        Ok(Rows {
+            values: Values::Apart { cos: &cos[start..], sin: &sin[start.min(sin.len())..], stride },
+            pairs: self.pairs,
+            range: (0, ids.len()),
+            ids: Some(ids),
+            attention_factor: self.attention_factor,
+        })
+    }
+
+    /// Rows `range`: those of a few tokens, or of one sequence. [`Error::RowRange`] if there are not so many.
+    pub fn range(&self, range: Range<usize>) -> Result<Rows<'_>, Error> {
+        let Range { start, end } = range;
+        if start > end || end > self.len() {
+            return Err(Error::RowRange { start, end, rows: self.len() });
+        }
+        let (cos, sin, stride) = self.slices();
+        Ok(Rows {
+            values: Values::Apart { cos, sin, stride },
+            range: (self.range.0 + start, self.range.0 + end),
+            ..*self
+        })
+    }
+
+    /// How many rows.
+    pub fn len(&self) -> usize {
+        self.range.1 - self.range.0
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Channels that a row rotates: twice its pairs.
+    pub fn rotary_dim(&self) -> usize {
+        2 * self.pairs
+    }
+
+    /// The factor that cos and sin are scaled by; 1 unless it was said otherwise.
+    pub fn attention_factor(&self) -> f64 {
+        self.attention_factor
+    }
+
+    /// The cos and the sin of row `index`, if there is one.
+    pub fn row(&self, index: usize) -> Option<(&[f32], &[f32])> {
+        (index < self.len()).then(|| self.view(0, 0).row(0, index))
+    }
+
+    /// All cos, all sin, and the values from one row to the next. In joined rows the sin slice starts at the first
+    /// sin, so it is shorter.
+    fn slices(&self) -> (&[f32], &[f32], usize) {
+        match &self.values {
+            Values::Joined(values) => (values, values.get(self.pairs..).unwrap_or(&[]), 2 * self.pairs),
+            #[cfg(feature = "alloc")]
+            Values::Owned(values) => (values, values.get(self.pairs..).unwrap_or(&[]), 2 * self.pairs),
+            Values::Apart { cos, sin, stride } => (cos, sin, *stride),
+        }
+    }
+
+    /// What the kernel reads: rows `first..` with `sequence` rows from one sequence to the next (0: they share).
+    pub(crate) fn view(&self, first: usize, sequence: usize) -> View<'_> {
+        let (cos, sin, stride) = self.slices();
+        View { cos, sin, stride, pairs: self.pairs, ids: self.ids, first: self.range.0 + first, sequence }
+    }
+}
+
+impl fmt::Debug for Rows<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rows")
+            .field("len", &self.len())
+            .field("rotary_dim", &self.rotary_dim())
+            .field("gathered", &self.ids.is_some())
+            .field("attention_factor", &self.attention_factor)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Rows as the kernel finds them by sequence and token.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    cos: &'a [f32],
+    sin: &'a [f32],
+    stride: usize,
+    pairs: usize,
+    ids: Option<Ids<'a>>,
+    first: usize,
+    sequence: usize,
+}
+
+impl<'a> View<'a> {
+    /// Pairs of a row.
+    #[inline(always)]
+    pub(crate) fn pairs(&self) -> usize {
+        self.pairs
+    }
+
+    /// cos and sin of a token.
+    #[inline(always)]
+    pub(crate) fn row(&self, batch: usize, token: usize) -> (&'a [f32], &'a [f32]) {
+        let index = self.first + batch * self.sequence + token;
+        let row = match self.ids {
+            None => index,
+            // `gather` has found every id inside the table.
+            Some(Ids::I32(ids)) => ids[index] as usize,
+            Some(Ids::I64(ids)) => ids[index] as usize,
+            Some(Ids::U32(ids)) => ids[index] as usize,
+        };
+        let at = row * self.stride;
+        (&self.cos[at..][..self.pairs], &self.sin[at..][..self.pairs])
+    }
+
+    /// The same rows, seen from a later token or sequence.
+    #[cfg(feature = "rayon")]
+    pub(crate) fn skip(self, batch: usize, tokens: usize) -> Self {
+        View { first: self.first + batch * self.sequence + tokens, ..self }
+    }
+}

@@ -1,0 +1,91 @@
+//! The operations that a kernel may use. One instruction set is one file below and one line in `backend.rs`.
+
+pub(crate) mod scalar;
+pub(crate) mod portable;
+cfg_if::cfg_if! {
+    // Targets with soft floats (x86_64-unknown-none, aarch64-unknown-none-softfloat) lack the registers, whatever the
+    // CPU has.
+    if #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))] {
+        pub(crate) mod avx2;
+        pub(crate) mod avx512;
+    } else if #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))] {
+        pub(crate) mod neon;
+    }
+}
+mod convert;
+
+/// A proof that an instruction set is here, and the operations it offers: pure functions between arrays and registers,
+/// so that kernels touch memory through slices only.
+///
+/// Every operation on values is one IEEE operation per lane, rounded by itself. Nothing fuses.
+///
+/// Implementations are `#[inline(always)]` without exception, and hold no closures: a closure, or a call that is not
+/// inlined into the backend's entry, is compiled without the instruction set (measured: 55 times slower).
+pub trait Simd: Copy {
+    /// Lanes of a vector.
+    const LANES: usize;
+
+    /// The most vectors of cos, with as many of sin, that stay in registers while the heads of a token pass. 0: none,
+    /// they are read again for each head.
+    const HELD: usize;
+
+    /// Whether `unzip` leaves lanes in another order than their own.
+    const SHUFFLES: bool;
+
+    /// `LANES` f32 lanes.
+    type F32: Copy;
+
+    /// `[T; LANES]`.
+    type Chunk<T: Copy>: Copy;
+
+    /// The instruction set for what a row leaves when whole vectors are taken; itself for the scalar one.
+    type Narrower: Simd;
+
+    /// The proof of a wider instruction set is a proof of the narrower.
+    fn narrower(self) -> Self::Narrower;
+
+    /// The whole vectors of a slice.
+    fn chunks<T: Copy>(x: &[T]) -> &[Self::Chunk<T>];
+
+    /// The whole vectors of a slice, to write.
+    fn chunks_mut<T: Copy>(x: &mut [T]) -> &mut [Self::Chunk<T>];
+
+    /// The same value in all lanes.
+    fn splat(self, x: f32) -> Self::F32;
+
+    /// Array to register.
+    fn from_f32(self, x: Self::Chunk<f32>) -> Self::F32;
+    /// Register to array.
+    fn to_f32(self, x: Self::F32) -> Self::Chunk<f32>;
+
+    /// IEEE binary16 to f32, exactly.
+    fn from_f16(self, x: Self::Chunk<u16>) -> Self::F32;
+    /// f32 to IEEE binary16, to nearest, ties to even.
+    fn to_f16(self, x: Self::F32) -> Self::Chunk<u16>;
+
+    /// bfloat16 to f32, exactly.
+    fn from_bf16(self, x: Self::Chunk<u16>) -> Self::F32;
+    /// f32 to bfloat16, to nearest, ties to even, subnormals included, of two vectors.
+    fn to_bf16(self, x: Self::F32, y: Self::F32) -> [Self::Chunk<u16>; 2];
+
+    /// Alternating bfloat16 to first and second members, in their own order.
+    fn from_bf16_pairs(self, xy: [Self::Chunk<u16>; 2]) -> (Self::F32, Self::F32);
+    /// Undoes `from_bf16_pairs`, rounding as `to_bf16`.
+    fn to_bf16_pairs(self, x: Self::F32, y: Self::F32) -> [Self::Chunk<u16>; 2];
+
+    /// `a + b`.
+    fn add(self, a: Self::F32, b: Self::F32) -> Self::F32;
+    /// `a - b`.
+    fn sub(self, a: Self::F32, b: Self::F32) -> Self::F32;
+    /// `a * b`.
+    fn mul(self, a: Self::F32, b: Self::F32) -> Self::F32;
+
+    /// Two vectors of alternating values to first and second members, in whatever lane order is cheapest.
+    fn unzip(self, a: Self::F32, b: Self::F32) -> (Self::F32, Self::F32);
+    /// Undoes `unzip`.
+    fn zip(self, x: Self::F32, y: Self::F32) -> (Self::F32, Self::F32);
+    /// Puts lanes in the order that `unzip` leaves: for cos and sin, once per row, so that the heads need no more.
+    fn order(self, x: Self::F32) -> Self::F32;
+    /// Undoes `order`: for pairs that are read alternating and written apart.
+    fn unorder(self, x: Self::F32) -> Self::F32;
+}

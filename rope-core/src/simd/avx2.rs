@@ -1,0 +1,197 @@
+//! Eight lanes: AVX2 with FMA and F16C (Intel since Haswell, AMD since Excavator).
+//!
+//! | operation | instructions | Zen 4 | Alder Lake P |
+//! |---|---|---|---|
+//! | `add`, `sub` | `vaddps` | 2 per cycle | 2 |
+//! | `mul` | `vmulps` | 2 | 2 |
+//! | `unzip` | 2 `vshufps` | 1 | 1/2 .. 1 |
+//! | `zip` | 2 `vunpck*ps` | 1 | 1/2 .. 1 |
+//! | `order`, `unorder` | `vpermpd` | 1 | 1 |
+//! | `from_f16`, `to_f16` | `vcvtph2ps`, `vcvtps2ph` | 1 | 1 |
+//! | `from_bf16` | `vpmovzxwd`, `vpslld` | 1 | 1/2 |
+//! | `to_bf16` | 2 x (shift, and, 2 add, compare, blend, shift), `vpackusdw`, `vpermq` | | |
+
+#[cfg(target_arch = "x86")]
+use core::arch::x86 as arch;
+#[cfg(target_arch = "x86_64")]
+use core::arch::x86_64 as arch;
+
+use arch::{__m128i, __m256, __m256i};
+use bytemuck::must_cast;
+
+use super::Simd;
+use super::portable::Portable;
+use crate::cpu;
+use crate::kernel::Kernel;
+
+/// Exists only where the CPU has AVX2, FMA and F16C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Avx2(());
+
+/// An intrinsic of the instruction set that this file's token proves.
+macro_rules! op {
+    // No `op!` inside another's arguments, nor any call but a cast: they would be under its `unsafe`.
+    ($intrinsic:ident $(::<$constant:literal>)? ($($argument:expr),*)) => {
+        // SAFETY: the intrinsic computes on values alone and demands nothing but its CPU feature, which is one of those
+        // that `detect` has found (or that `Avx512`, which implies them, has): no `Avx2` exists without.
+        unsafe { arch::$intrinsic $(::<$constant>)? ($($argument),*) }
+    };
+}
+
+impl Avx2 {
+    pub(crate) fn detect() -> Option<Self> {
+        cpu::has_avx2().then_some(Avx2(()))
+    }
+
+    /// For the wider instruction set, whose detection includes this one's.
+    #[inline(always)]
+    pub(super) fn implied_by_avx512() -> Self {
+        Avx2(())
+    }
+
+    pub(crate) fn run<K: Kernel>(self, kernel: K) {
+        #[target_feature(enable = "avx2,fma,f16c")]
+        fn enter<K: Kernel>(token: Avx2, kernel: K) {
+            kernel.run(token);
+        }
+        // SAFETY: the CPU has the three features, or `self` would not exist.
+        unsafe { enter(self, kernel) }
+    }
+
+    /// Rounds to the upper 16 bits of each lane, to nearest, ties to even. The lower 16 are left over.
+    #[inline(always)]
+    fn round_bf16(self, x: __m256) -> __m256i {
+        let bits: __m256i = must_cast(x);
+        let (one, below_half) = (op!(_mm256_set1_epi32(1)), op!(_mm256_set1_epi32(0x7fff)));
+        let last = op!(_mm256_srli_epi32::<16>(bits));
+        let odd = op!(_mm256_and_si256(last, one));
+        let up = op!(_mm256_add_epi32(odd, below_half));
+        let rounded = op!(_mm256_add_epi32(bits, up));
+        // A NaN is made quiet instead: rounding could carry it into an infinity.
+        let quiet_bit = op!(_mm256_set1_epi32(0x0040_0000));
+        let quiet = op!(_mm256_or_si256(bits, quiet_bit));
+        let nan = op!(_mm256_cmp_ps::<3>(x, x));
+        let (rounded, quiet) = (must_cast(rounded), must_cast(quiet));
+        must_cast(op!(_mm256_blendv_ps(rounded, quiet, nan)))
+    }
+}
+
+impl Simd for Avx2 {
+    const LANES: usize = 8;
+    // 8 of the 16 registers; the rotation of a vector takes six more.
+    const HELD: usize = 4;
+    const SHUFFLES: bool = true;
+    type F32 = __m256;
+    type Chunk<T: Copy> = [T; 8];
+    type Narrower = Portable;
+
+    #[inline(always)]
+    fn narrower(self) -> Portable {
+        Portable
+    }
+
+    #[inline(always)]
+    fn chunks<T: Copy>(x: &[T]) -> &[[T; 8]] {
+        x.as_chunks().0
+    }
+
+    #[inline(always)]
+    fn chunks_mut<T: Copy>(x: &mut [T]) -> &mut [[T; 8]] {
+        x.as_chunks_mut().0
+    }
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> __m256 {
+        op!(_mm256_set1_ps(x))
+    }
+
+    #[inline(always)]
+    fn from_f32(self, x: [f32; 8]) -> __m256 {
+        must_cast(x)
+    }
+
+    #[inline(always)]
+    fn to_f32(self, x: __m256) -> [f32; 8] {
+        must_cast(x)
+    }
+
+    #[inline(always)]
+    fn from_f16(self, x: [u16; 8]) -> __m256 {
+        op!(_mm256_cvtph_ps(must_cast(x)))
+    }
+
+    #[inline(always)]
+    fn to_f16(self, x: __m256) -> [u16; 8] {
+        // 0: to nearest even, whatever MXCSR says.
+        must_cast(op!(_mm256_cvtps_ph::<0>(x)))
+    }
+
+    #[inline(always)]
+    fn from_bf16(self, x: [u16; 8]) -> __m256 {
+        let x: __m128i = must_cast(x);
+        let wide = op!(_mm256_cvtepu16_epi32(x));
+        must_cast(op!(_mm256_slli_epi32::<16>(wide)))
+    }
+
+    #[inline(always)]
+    fn to_bf16(self, x: __m256, y: __m256) -> [[u16; 8]; 2] {
+        let (x, y) = (self.round_bf16(x), self.round_bf16(y));
+        let (x, y) = (op!(_mm256_srli_epi32::<16>(x)), op!(_mm256_srli_epi32::<16>(y)));
+        // Packing works within 128-bit halves: x0..3 y0..3 x4..7 y4..7.
+        let packed = op!(_mm256_packus_epi32(x, y));
+        must_cast(op!(_mm256_permute4x64_epi64::<0b11_01_10_00>(packed)))
+    }
+
+    #[inline(always)]
+    fn from_bf16_pairs(self, xy: [[u16; 8]; 2]) -> (__m256, __m256) {
+        let xy: __m256i = must_cast(xy);
+        let x = op!(_mm256_slli_epi32::<16>(xy));
+        let upper = op!(_mm256_set1_epi32(-0x1_0000));
+        let y = op!(_mm256_and_si256(xy, upper));
+        (must_cast(x), must_cast(y))
+    }
+
+    #[inline(always)]
+    fn to_bf16_pairs(self, x: __m256, y: __m256) -> [[u16; 8]; 2] {
+        let (x, y) = (self.round_bf16(x), self.round_bf16(y));
+        let x = op!(_mm256_srli_epi32::<16>(x));
+        must_cast(op!(_mm256_blend_epi16::<0b1010_1010>(x, y)))
+    }
+
+    #[inline(always)]
+    fn add(self, a: __m256, b: __m256) -> __m256 {
+        op!(_mm256_add_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn sub(self, a: __m256, b: __m256) -> __m256 {
+        op!(_mm256_sub_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn mul(self, a: __m256, b: __m256) -> __m256 {
+        op!(_mm256_mul_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn unzip(self, a: __m256, b: __m256) -> (__m256, __m256) {
+        // Within 128-bit halves: pairs 0 1 4 5 2 3 6 7.
+        (op!(_mm256_shuffle_ps::<0b10_00_10_00>(a, b)), op!(_mm256_shuffle_ps::<0b11_01_11_01>(a, b)))
+    }
+
+    #[inline(always)]
+    fn zip(self, x: __m256, y: __m256) -> (__m256, __m256) {
+        (op!(_mm256_unpacklo_ps(x, y)), op!(_mm256_unpackhi_ps(x, y)))
+    }
+
+    #[inline(always)]
+    fn order(self, x: __m256) -> __m256 {
+        must_cast(op!(_mm256_permute4x64_pd::<0b11_01_10_00>(must_cast(x))))
+    }
+
+    #[inline(always)]
+    fn unorder(self, x: __m256) -> __m256 {
+        // Swapping the middle quarters undoes itself.
+        self.order(x)
+    }
+}

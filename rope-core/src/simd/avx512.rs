@@ -1,0 +1,204 @@
+//! Sixteen lanes: AVX-512 F, BW, DQ, VL, and VBMI2 as the mark of a core where 512-bit registers pay (Intel since Ice
+//! Lake, AMD since Zen 4).
+//!
+//! | operation | instructions | Zen 4 | Zen 5 |
+//! |---|---|---|---|
+//! | `add`, `sub` | `vaddps` | 1 per cycle | 2 |
+//! | `mul` | `vmulps` | 1 | 2 |
+//! | `unzip` | 2 `vshufps` | 1/2 | 1 |
+//! | `zip` | 2 `vunpck*ps` | 1/2 | 1 |
+//! | `order`, `unorder` | `vpermpd` | 1 | 1 |
+//! | `from_f16`, `to_f16` | `vcvtph2ps`, `vcvtps2ph` | 1/2 | 1 |
+//! | `from_bf16` | `vpmovzxwd`, `vpslld` | 1/2 | 1 |
+//! | `to_bf16` | 2 x (shift, and, 2 add, compare, or), `vpermt2w` | | |
+//!
+//! `VCVTNEPS2BF16` is not used: it flushes subnormals to zero, which differs from rounding on 16,711,678 of the 2^32
+//! floats.
+
+#[cfg(target_arch = "x86")]
+use core::arch::x86 as arch;
+#[cfg(target_arch = "x86_64")]
+use core::arch::x86_64 as arch;
+
+use arch::{__m256i, __m512, __m512i};
+use bytemuck::must_cast;
+
+use super::Simd;
+use super::avx2::Avx2;
+use crate::cpu;
+use crate::kernel::Kernel;
+
+/// Exists only where the CPU has AVX-512 F, BW, DQ, VL and VBMI2, and what the AVX2 backend needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Avx512(());
+
+/// An intrinsic of the instruction set that this file's token proves.
+macro_rules! op {
+    // No `op!` inside another's arguments, nor any call but a cast: they would be under its `unsafe`.
+    ($intrinsic:ident $(::<$constant:literal>)? ($($argument:expr),*)) => {
+        // SAFETY: the intrinsic computes on values alone and demands nothing but its CPU feature, which is one of those
+        // that `detect` has found: no `Avx512` exists without.
+        unsafe { arch::$intrinsic $(::<$constant>)? ($($argument),*) }
+    };
+}
+
+impl Avx512 {
+    pub(crate) fn detect() -> Option<Self> {
+        cpu::has_avx512().then_some(Avx512(()))
+    }
+
+    pub(crate) fn run<K: Kernel>(self, kernel: K) {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,avx2,fma,f16c")]
+        fn enter<K: Kernel>(token: Avx512, kernel: K) {
+            kernel.run(token);
+        }
+        // SAFETY: the CPU has these features, or `self` would not exist.
+        unsafe { enter(self, kernel) }
+    }
+
+    /// Rounds to the upper 16 bits of each lane, to nearest, ties to even. The lower 16 are left over.
+    #[inline(always)]
+    fn round_bf16(self, x: __m512) -> __m512i {
+        let bits: __m512i = must_cast(x);
+        let (one, below_half) = (op!(_mm512_set1_epi32(1)), op!(_mm512_set1_epi32(0x7fff)));
+        let last = op!(_mm512_srli_epi32::<16>(bits));
+        let odd = op!(_mm512_and_si512(last, one));
+        let up = op!(_mm512_add_epi32(odd, below_half));
+        let rounded = op!(_mm512_add_epi32(bits, up));
+        // A NaN is made quiet instead: rounding could carry it into an infinity.
+        let quiet_bit = op!(_mm512_set1_epi32(0x0040_0000));
+        let nan = op!(_mm512_cmp_ps_mask::<3>(x, x));
+        op!(_mm512_mask_or_epi32(rounded, nan, bits, quiet_bit))
+    }
+}
+
+/// The upper words of 16 lanes, then of 16 more.
+const UPPER_WORDS: [u16; 32] = {
+    let mut index = [0; 32];
+    let mut i = 0;
+    while i < 32 {
+        index[i] = 2 * i as u16 + 1;
+        i += 1;
+    }
+    index
+};
+
+/// Where `unzip` leaves pairs, two at a time, and the way back.
+const ORDER: [u64; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
+const UNORDER: [u64; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
+
+impl Simd for Avx512 {
+    const LANES: usize = 16;
+    // 16 of the 32 registers: all of a head of 256.
+    const HELD: usize = 8;
+    const SHUFFLES: bool = true;
+    type F32 = __m512;
+    type Chunk<T: Copy> = [T; 16];
+    type Narrower = Avx2;
+
+    #[inline(always)]
+    fn narrower(self) -> Avx2 {
+        Avx2::implied_by_avx512()
+    }
+
+    #[inline(always)]
+    fn chunks<T: Copy>(x: &[T]) -> &[[T; 16]] {
+        x.as_chunks().0
+    }
+
+    #[inline(always)]
+    fn chunks_mut<T: Copy>(x: &mut [T]) -> &mut [[T; 16]] {
+        x.as_chunks_mut().0
+    }
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> __m512 {
+        op!(_mm512_set1_ps(x))
+    }
+
+    #[inline(always)]
+    fn from_f32(self, x: [f32; 16]) -> __m512 {
+        must_cast(x)
+    }
+
+    #[inline(always)]
+    fn to_f32(self, x: __m512) -> [f32; 16] {
+        must_cast(x)
+    }
+
+    #[inline(always)]
+    fn from_f16(self, x: [u16; 16]) -> __m512 {
+        op!(_mm512_cvtph_ps(must_cast(x)))
+    }
+
+    #[inline(always)]
+    fn to_f16(self, x: __m512) -> [u16; 16] {
+        // 0: to nearest even, whatever MXCSR says.
+        must_cast(op!(_mm512_cvtps_ph::<0>(x)))
+    }
+
+    #[inline(always)]
+    fn from_bf16(self, x: [u16; 16]) -> __m512 {
+        let x: __m256i = must_cast(x);
+        let wide = op!(_mm512_cvtepu16_epi32(x));
+        must_cast(op!(_mm512_slli_epi32::<16>(wide)))
+    }
+
+    #[inline(always)]
+    fn to_bf16(self, x: __m512, y: __m512) -> [[u16; 16]; 2] {
+        let (x, y) = (self.round_bf16(x), self.round_bf16(y));
+        must_cast(op!(_mm512_permutex2var_epi16(x, must_cast(UPPER_WORDS), y)))
+    }
+
+    #[inline(always)]
+    fn from_bf16_pairs(self, xy: [[u16; 16]; 2]) -> (__m512, __m512) {
+        let xy: __m512i = must_cast(xy);
+        let x = op!(_mm512_slli_epi32::<16>(xy));
+        let upper = op!(_mm512_set1_epi32(-0x1_0000));
+        let y = op!(_mm512_and_si512(xy, upper));
+        (must_cast(x), must_cast(y))
+    }
+
+    #[inline(always)]
+    fn to_bf16_pairs(self, x: __m512, y: __m512) -> [[u16; 16]; 2] {
+        let (x, y) = (self.round_bf16(x), self.round_bf16(y));
+        let x = op!(_mm512_srli_epi32::<16>(x));
+        must_cast(op!(_mm512_mask_blend_epi16(0xaaaa_aaaa, x, y)))
+    }
+
+    #[inline(always)]
+    fn add(self, a: __m512, b: __m512) -> __m512 {
+        op!(_mm512_add_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn sub(self, a: __m512, b: __m512) -> __m512 {
+        op!(_mm512_sub_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn mul(self, a: __m512, b: __m512) -> __m512 {
+        op!(_mm512_mul_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn unzip(self, a: __m512, b: __m512) -> (__m512, __m512) {
+        // Within 128-bit quarters: pairs 0 1 8 9 2 3 10 11 4 5 12 13 6 7 14 15.
+        (op!(_mm512_shuffle_ps::<0b10_00_10_00>(a, b)), op!(_mm512_shuffle_ps::<0b11_01_11_01>(a, b)))
+    }
+
+    #[inline(always)]
+    fn zip(self, x: __m512, y: __m512) -> (__m512, __m512) {
+        (op!(_mm512_unpacklo_ps(x, y)), op!(_mm512_unpackhi_ps(x, y)))
+    }
+
+    #[inline(always)]
+    fn order(self, x: __m512) -> __m512 {
+        must_cast(op!(_mm512_permutexvar_pd(must_cast(ORDER), must_cast(x))))
+    }
+
+    #[inline(always)]
+    fn unorder(self, x: __m512) -> __m512 {
+        must_cast(op!(_mm512_permutexvar_pd(must_cast(UNORDER), must_cast(x))))
+    }
+}

@@ -1,0 +1,444 @@
+//! Strided views of four dimensions, `[batch, tokens, heads, head_dim]`, checked once when they are made.
+
+use core::fmt;
+use core::ops::Range;
+
+use crate::{Element, Error};
+
+/// The extents of a tensor, always in this order whatever the order in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Shape {
+    /// Sequences.
+    pub batch: usize,
+    /// Tokens of a sequence.
+    pub tokens: usize,
+    /// Heads of a token.
+    pub heads: usize,
+    /// Channels of a head.
+    pub head_dim: usize,
+}
+
+impl Shape {
+    /// Elements in all, or `None` beyond `usize::MAX`.
+    pub fn elements(self) -> Option<usize> {
+        self.batch.checked_mul(self.tokens)?.checked_mul(self.heads)?.checked_mul(self.head_dim)
+    }
+
+    fn is_empty(self) -> bool {
+        self.batch == 0 || self.tokens == 0 || self.heads == 0 || self.head_dim == 0
+    }
+
+    fn extent(self, dimension: Dimension) -> usize {
+        match dimension {
+            Dimension::Batch => self.batch,
+            Dimension::Tokens => self.tokens,
+            Dimension::Heads => self.heads,
+            Dimension::Channels => self.head_dim,
+        }
+    }
+
+    fn with_extent(mut self, dimension: Dimension, extent: usize) -> Self {
+        match dimension {
+            Dimension::Batch => self.batch = extent,
+            Dimension::Tokens => self.tokens = extent,
+            Dimension::Heads => self.heads = extent,
+            Dimension::Channels => self.head_dim = extent,
+        }
+        self
+    }
+}
+
+/// `[batch, tokens, heads, head_dim]`.
+impl From<[usize; 4]> for Shape {
+    fn from([batch, tokens, heads, head_dim]: [usize; 4]) -> Self {
+        Shape { batch, tokens, heads, head_dim }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}, {}, {}, {}]", self.batch, self.tokens, self.heads, self.head_dim)
+    }
+}
+
+/// Elements from one index of a dimension to the next. The channels of a head are contiguous.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Strides {
+    /// From a sequence to the next.
+    pub batch: usize,
+    /// From a token to the next.
+    pub token: usize,
+    /// From a head to the next.
+    pub head: usize,
+}
+
+impl fmt::Display for Strides {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "[{}, {}, {}, 1]", self.batch, self.token, self.head)
+    }
+}
+
+/// A dimension of a tensor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dimension {
+    /// Sequences.
+    Batch,
+    /// Tokens of a sequence.
+    Tokens,
+    /// Heads of a token.
+    Heads,
+    /// Channels of a head.
+    Channels,
+}
+
+impl fmt::Display for Dimension {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Dimension::Batch => "batch",
+            Dimension::Tokens => "tokens",
+            Dimension::Heads => "heads",
+            Dimension::Channels => "channels",
+        })
+    }
+}
+
+/// Where the elements of a tensor lie in a slice: shape, strides, and the index of the first.
+///
+/// ```text
+/// bshd  [batch][tokens][heads][head_dim]   tokens-major: PyTorch before the transpose, vLLM, FlashAttention
+/// bhsd  [batch][heads][tokens][head_dim]   heads-major: PyTorch's attention, ONNX, KV caches
+/// sbhd  [tokens][batch][heads][head_dim]   Megatron, Transformer Engine
+/// thd   [tokens][heads][head_dim]          packed sequences; batch is 1
+/// ```
+///
+/// Sub-tensors come from [`narrow`](Layout::narrow) and its short forms:
+///
+/// ```
+/// use rope_core::Layout;
+/// // K of a packed row of 32 Q, 8 K and 8 V heads:
+/// let k = Layout::bshd([1, 16, 48, 128])?.heads(32..40)?;
+/// assert_eq!(k.offset(), 32 * 128);
+/// // the rotated 64 channels behind the 128 others of DeepSeek's heads:
+/// let q = Layout::bshd([1, 16, 128, 192])?.channels(128..192)?;
+/// assert_eq!(q.shape().head_dim, 64);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Layout {
+    shape: Shape,
+    strides: Strides,
+    offset: usize,
+    /// One past the last index; `offset` where the tensor is empty.
+    end: usize,
+}
+
+impl Layout {
+    /// Any strides, in elements. [`Error::ShapeOverflow`] if an index would not fit `usize`.
+    pub fn strided(shape: impl Into<Shape>, strides: Strides) -> Result<Self, Error> {
+        Layout::at(shape.into(), strides, 0)
+    }
+
+    /// `[batch][tokens][heads][head_dim]` without gaps. [`Error::ShapeOverflow`].
+    pub fn bshd(shape: impl Into<Shape>) -> Result<Self, Error> {
+        let shape = shape.into();
+        Layout::dense(shape, |s| {
+            let token = s.heads.checked_mul(s.head_dim)?;
+            Some(Strides { batch: token.checked_mul(s.tokens)?, token, head: s.head_dim })
+        })
+    }
+
+    /// `[batch][heads][tokens][head_dim]` without gaps. [`Error::ShapeOverflow`].
+    pub fn bhsd(shape: impl Into<Shape>) -> Result<Self, Error> {
+        Layout::dense(shape.into(), |s| {
+            let head = s.tokens.checked_mul(s.head_dim)?;
+            Some(Strides { batch: head.checked_mul(s.heads)?, token: s.head_dim, head })
+        })
+    }
+
+    /// `[tokens][batch][heads][head_dim]` without gaps. [`Error::ShapeOverflow`].
+    pub fn sbhd(shape: impl Into<Shape>) -> Result<Self, Error> {
+        Layout::dense(shape.into(), |s| {
+            let batch = s.heads.checked_mul(s.head_dim)?;
+            Some(Strides { batch, token: batch.checked_mul(s.batch)?, head: s.head_dim })
+        })
+    }
+
+    /// `[tokens][heads][head_dim]` without gaps: sequences packed behind one another, each token with its own row.
+    /// [`Error::ShapeOverflow`].
+    pub fn thd([tokens, heads, head_dim]: [usize; 3]) -> Result<Self, Error> {
+        Layout::bshd([1, tokens, heads, head_dim])
+    }
+
+    fn dense(shape: Shape, strides: impl FnOnce(Shape) -> Option<Strides>) -> Result<Self, Error> {
+        match strides(shape) {
+            Some(strides) => Layout::at(shape, strides, 0),
+            None => Err(Error::ShapeOverflow { shape, strides: None }),
+        }
+    }
+
+    fn at(shape: Shape, strides: Strides, offset: usize) -> Result<Self, Error> {
+        let end = if shape.is_empty() {
+            Some(offset)
+        } else {
+            let last = |extent: usize, stride: usize| (extent - 1).checked_mul(stride);
+            last(shape.batch, strides.batch)
+                .zip(last(shape.tokens, strides.token))
+                .zip(last(shape.heads, strides.head))
+                .and_then(|((batch, token), head)| {
+                    offset.checked_add(batch)?.checked_add(token)?.checked_add(head)?.checked_add(shape.head_dim)
+                })
+        };
+        match end {
+            Some(end) => Ok(Layout { shape, strides, offset, end }),
+            None => Err(Error::ShapeOverflow { shape, strides: Some(strides) }),
+        }
+    }
+
+    /// The extents.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The strides, in elements.
+    pub fn strides(&self) -> Strides {
+        self.strides
+    }
+
+    /// Index of the first element.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// Elements that a slice must have at least.
+    pub fn end(&self) -> usize {
+        self.end
+    }
+
+    /// The part whose index along `dimension` is in `range`. [`Error::Range`] if that is not inside the tensor.
+    pub fn narrow(self, dimension: Dimension, range: Range<usize>) -> Result<Self, Error> {
+        let Range { start, end } = range;
+        let extent = self.shape.extent(dimension);
+        if start > end || end > extent {
+            return Err(Error::Range { dimension, start, end, extent });
+        }
+        let shape = self.shape.with_extent(dimension, end - start);
+        let step = match dimension {
+            Dimension::Batch => self.strides.batch,
+            Dimension::Tokens => self.strides.token,
+            Dimension::Heads => self.strides.head,
+            Dimension::Channels => 1,
+        };
+        // An empty part stays where it is: `start` may be one past the last index, and its place beyond the slice.
+        let offset = if shape.is_empty() { self.offset } else { self.offset + start * step };
+        Layout::at(shape, self.strides, offset)
+    }
+
+    /// Sequences `range`. [`Error::Range`].
+    pub fn batch(self, range: Range<usize>) -> Result<Self, Error> {
+        self.narrow(Dimension::Batch, range)
+    }
+
+    /// Tokens `range` of every sequence. [`Error::Range`].
+    pub fn tokens(self, range: Range<usize>) -> Result<Self, Error> {
+        self.narrow(Dimension::Tokens, range)
+    }
+
+    /// Heads `range` of every token: Q, K or V of a packed row. [`Error::Range`].
+    pub fn heads(self, range: Range<usize>) -> Result<Self, Error> {
+        self.narrow(Dimension::Heads, range)
+    }
+
+    /// Channels `range` of every head: the window that is rotated where it does not start at channel 0.
+    /// [`Error::Range`].
+    pub fn channels(self, range: Range<usize>) -> Result<Self, Error> {
+        self.narrow(Dimension::Channels, range)
+    }
+
+    fn split(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
+        let extent = self.shape.extent(dimension);
+        Ok((self.narrow(dimension, 0..at)?, self.narrow(dimension, at..extent)?))
+    }
+
+    /// The three strided dimensions, the one with the shortest stride first.
+    fn by_stride(&self) -> [(Dimension, usize, usize); 3] {
+        let Layout { shape, strides, .. } = *self;
+        let mut dimensions = [
+            (Dimension::Heads, shape.heads, strides.head),
+            (Dimension::Tokens, shape.tokens, strides.token),
+            (Dimension::Batch, shape.batch, strides.batch),
+        ];
+        dimensions.sort_unstable_by_key(|&(_, _, stride)| stride);
+        dimensions
+    }
+
+    /// The dimension along which a tensor splits into two parts that do not interleave: the longest stride among
+    /// those with more than one index.
+    #[cfg(feature = "rayon")]
+    pub(crate) fn outermost(&self) -> Option<(Dimension, usize)> {
+        let longest = self.by_stride().into_iter().rev().find(|&(_, extent, _)| extent > 1);
+        longest.map(|(dimension, extent, _)| (dimension, extent))
+    }
+
+    /// Whether every index has an element of its own. Demands that the dimensions nest: each stride steps over all
+    /// that the shorter strides reach. (Strides that keep elements apart without nesting exist; no library makes
+    /// such tensors.)
+    fn check_disjoint(&self) -> Result<(), Error> {
+        if self.shape.is_empty() {
+            return Ok(());
+        }
+        let mut span = self.shape.head_dim;
+        for (dimension, extent, stride) in self.by_stride() {
+            if extent > 1 {
+                if stride < span {
+                    return Err(Error::Overlap { dimension, stride, needed: span });
+                }
+                // Cannot overflow: it is at most `end`.
+                span += (extent - 1) * stride;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_inside(&self, len: usize) -> Result<(), Error> {
+        if self.end > len && !self.shape.is_empty() {
+            return Err(Error::OutOfBounds { needed: self.end, len });
+        }
+        Ok(())
+    }
+
+    /// Index of the first channel of a head.
+    #[inline(always)]
+    pub(crate) fn head(&self, batch: usize, token: usize, head: usize) -> usize {
+        // No overflow: `at` has computed the index of the last head.
+        self.offset + batch * self.strides.batch + token * self.strides.token + head * self.strides.head
+    }
+}
+
+/// `[batch, tokens, heads, head_dim]` as [`Layout::bshd`].
+impl TryFrom<[usize; 4]> for Layout {
+    type Error = Error;
+
+    fn try_from(shape: [usize; 4]) -> Result<Self, Error> {
+        Layout::bshd(shape)
+    }
+}
+
+/// A tensor to read.
+#[derive(Clone, Copy)]
+pub struct Tensor<'a, E> {
+    data: &'a [E],
+    layout: Layout,
+}
+
+impl<'a, E: Element> Tensor<'a, E> {
+    /// Views `data` through `layout`: a [`Layout`], or `[batch, tokens, heads, head_dim]` for [`Layout::bshd`].
+    ///
+    /// [`Error::OutOfBounds`] if the layout reaches past the slice; [`Error::ShapeOverflow`] from the shape.
+    /// Elements may coincide (a broadcast has a stride of zero).
+    pub fn new<L: TryInto<Layout>>(data: &'a [E], layout: L) -> Result<Self, Error>
+    where
+        Error: From<L::Error>,
+    {
+        let layout = layout.try_into()?;
+        layout.check_inside(data.len())?;
+        Ok(Tensor { data, layout })
+    }
+
+    /// Where the elements lie.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The extents.
+    pub fn shape(&self) -> Shape {
+        self.layout.shape
+    }
+
+    /// Indices `..at` of a dimension, and the rest. [`Error::Range`].
+    pub fn split_at(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
+        let (first, second) = self.layout.split(dimension, at)?;
+        Ok((Tensor { layout: first, ..self }, Tensor { layout: second, ..self }))
+    }
+
+    pub(crate) fn data(&self) -> &'a [E] {
+        self.data
+    }
+}
+
+impl<E> fmt::Debug for Tensor<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tensor").field("layout", &self.layout).finish_non_exhaustive()
+    }
+}
+
+/// A tensor to rotate, or to write a rotation to. Every index has an element of its own.
+pub struct TensorMut<'a, E> {
+    data: &'a mut [E],
+    layout: Layout,
+}
+
+impl<'a, E: Element> TensorMut<'a, E> {
+    /// Views `data` through `layout`: a [`Layout`], or `[batch, tokens, heads, head_dim]` for [`Layout::bshd`].
+    ///
+    /// [`Error::OutOfBounds`] if the layout reaches past the slice, [`Error::Overlap`] if two indices could name
+    /// one element; [`Error::ShapeOverflow`] from the shape.
+    pub fn new<L: TryInto<Layout>>(data: &'a mut [E], layout: L) -> Result<Self, Error>
+    where
+        Error: From<L::Error>,
+    {
+        let layout = layout.try_into()?;
+        layout.check_inside(data.len())?;
+        layout.check_disjoint()?;
+        Ok(TensorMut { data, layout })
+    }
+
+    /// Where the elements lie.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The extents.
+    pub fn shape(&self) -> Shape {
+        self.layout.shape
+    }
+
+    /// The same tensor for a shorter time.
+    pub fn reborrow(&mut self) -> TensorMut<'_, E> {
+        TensorMut { data: self.data, layout: self.layout }
+    }
+
+    /// The same tensor, to read.
+    pub fn as_tensor(&self) -> Tensor<'_, E> {
+        Tensor { data: self.data, layout: self.layout }
+    }
+
+    /// Indices `..at` of a dimension, and the rest, to be rotated on two threads: the bits do not depend on it.
+    ///
+    /// [`Error::Range`]; [`Error::Interleaved`] where the parts interleave in memory, as the heads of several tokens
+    /// of a tokens-major tensor do. The dimension with the longest stride always splits.
+    pub fn split_at(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
+        let (first, mut second) = self.layout.split(dimension, at)?;
+        if second.shape.is_empty() {
+            second.offset = 0;
+            second.end = 0;
+            return Ok((TensorMut { data: self.data, layout: first }, TensorMut { data: &mut [], layout: second }));
+        }
+        if first.end > second.offset {
+            return Err(Error::Interleaved { dimension });
+        }
+        let (low, high) = self.data.split_at_mut(second.offset);
+        second.end -= second.offset;
+        second.offset = 0;
+        Ok((TensorMut { data: low, layout: first }, TensorMut { data: high, layout: second }))
+    }
+
+    pub(crate) fn data_mut(&mut self) -> &mut [E] {
+        self.data
+    }
+}
+
+impl<E> fmt::Debug for TensorMut<'_, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TensorMut").field("layout", &self.layout).finish_non_exhaustive()
+    }
+}
