@@ -5,6 +5,7 @@ use core::str::FromStr;
 
 use crate::Error;
 use crate::kernel::Kernel;
+use crate::simd::Simd;
 #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))]
 use crate::simd::{avx2::Avx2, avx512::Avx512};
 #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))]
@@ -74,7 +75,7 @@ macro_rules! backends {
                 match self {
                     $(
                         $(#[cfg($cfg)])?
-                        Proof::$name(token) => token.run(kernel),
+                        Proof::$name(token) => token.enter(kernel),
                     )+
                 }
             }

@@ -8,6 +8,6 @@ use crate::simd::Simd;
 
 /// A piece of work, generic over the instruction set. A backend runs it inside a function that has its CPU features;
 /// `run` and all that it calls must be `#[inline(always)]` to be compiled with them.
-pub(crate) trait Kernel {
+pub trait Kernel {
     fn run<S: Simd>(self, s: S);
 }

@@ -14,6 +14,8 @@ cfg_if::cfg_if! {
 }
 mod convert;
 
+use crate::kernel::Kernel;
+
 /// A proof that an instruction set is here, and the operations it offers: pure functions between arrays and registers,
 /// so that kernels touch memory through slices only.
 ///
@@ -40,6 +42,9 @@ pub trait Simd: Copy {
 
     /// The instruction set for what a row leaves when whole vectors are taken; itself for the scalar one.
     type Narrower: Simd;
+
+    /// Runs a kernel in a function of its own that is compiled for this instruction set.
+    fn enter<K: Kernel>(self, kernel: K);
 
     /// The proof of a wider instruction set is a proof of the narrower.
     fn narrower(self) -> Self::Narrower;

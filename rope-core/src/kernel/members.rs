@@ -36,6 +36,11 @@ pub(crate) trait Members {
     );
 }
 
+/// Whether loading such pairs of such elements leaves lanes in the order of [`Simd::unzip`].
+pub(crate) const fn shuffled<P: Members, E: Element>() -> bool {
+    P::ALTERNATING && E::SHUFFLED
+}
+
 /// `(i, i + pairs)`.
 pub(crate) struct Half;
 

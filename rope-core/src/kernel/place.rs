@@ -2,8 +2,9 @@
 
 use core::any::TypeId;
 use core::marker::PhantomData;
+use core::ops::Range;
 
-use super::members::Members;
+use super::members::{Members, shuffled};
 use super::rotate::{Angles, turn};
 use crate::element::Element;
 use crate::simd::Simd;
@@ -11,11 +12,11 @@ use crate::tensor::{Layout, Shape, Strides, Tensor, TensorMut};
 
 /// The tensor or tensors of a rotation.
 pub(crate) trait Memory {
-    type Head<'a>: Head
+    type Line<'a>: Line
     where
         Self: 'a;
 
-    /// Whether cos and sin are wanted in the order of [`Simd::unzip`].
+    /// Whether cos and sin are wanted in the order of [`Simd::unzip`], where that is another than their own.
     const SHUFFLED: bool;
 
     fn shape(&self) -> Shape;
@@ -23,16 +24,34 @@ pub(crate) trait Memory {
     /// Strides of the tensor that is written, which decide the order of the walk.
     fn strides(&self) -> Strides;
 
-    fn head(&mut self, batch: usize, token: usize, head: usize) -> Self::Head<'_>;
+    /// All heads of a token.
+    fn heads(&mut self, batch: usize, token: usize) -> Self::Line<'_>;
+
+    /// One head of some tokens.
+    fn tokens(&mut self, batch: usize, tokens: Range<usize>, head: usize) -> Self::Line<'_>;
+}
+
+/// Heads at equal distances.
+pub(crate) trait Line {
+    type Head<'a>: Head
+    where
+        Self: 'a;
+
+    /// [`Memory::SHUFFLED`].
+    const SHUFFLED: bool;
+
+    fn len(&self) -> usize;
+
+    fn head(&mut self, index: usize) -> Self::Head<'_>;
+
+    /// Lets channels `from..` through unrotated.
+    fn pass<S: Simd>(&mut self, s: S, from: usize);
 }
 
 /// One head.
 pub(crate) trait Head {
     /// Rotates `angles.len()` vectors of pairs, from pair `at`, of a head with `pairs` pairs.
     fn rotate<S: Simd>(&mut self, s: S, pairs: usize, at: usize, angles: impl Angles<S>);
-
-    /// Lets channels `from..` through unrotated.
-    fn pass<S: Simd>(&mut self, s: S, from: usize);
 }
 
 /// A tensor that is rotated where it is.
@@ -50,12 +69,12 @@ impl<'a, E: Element, P: Members> InPlace<'a, E, P> {
 }
 
 impl<E: Element, P: Members> Memory for InPlace<'_, E, P> {
-    type Head<'a>
-        = HeadInPlace<'a, E, P>
+    type Line<'a>
+        = LineInPlace<'a, E, P>
     where
         Self: 'a;
 
-    const SHUFFLED: bool = P::ALTERNATING && E::SHUFFLED;
+    const SHUFFLED: bool = shuffled::<P, E>();
 
     #[inline(always)]
     fn shape(&self) -> Shape {
@@ -68,10 +87,57 @@ impl<E: Element, P: Members> Memory for InPlace<'_, E, P> {
     }
 
     #[inline(always)]
-    fn head(&mut self, batch: usize, token: usize, head: usize) -> HeadInPlace<'_, E, P> {
-        let start = self.layout.head(batch, token, head);
-        HeadInPlace { head: &mut self.data[start..start + self.layout.shape().head_dim], pairing: PhantomData }
+    fn heads(&mut self, batch: usize, token: usize) -> LineInPlace<'_, E, P> {
+        let Shape { heads, head_dim, .. } = self.layout.shape();
+        LineInPlace {
+            data: &mut self.data[self.layout.head(batch, token, 0)..],
+            step: self.layout.strides().head,
+            len: heads,
+            channels: head_dim,
+            pairing: PhantomData,
+        }
     }
+
+    #[inline(always)]
+    fn tokens(&mut self, batch: usize, tokens: Range<usize>, head: usize) -> LineInPlace<'_, E, P> {
+        LineInPlace {
+            data: &mut self.data[self.layout.head(batch, tokens.start, head)..],
+            step: self.layout.strides().token,
+            len: tokens.len(),
+            channels: self.layout.shape().head_dim,
+            pairing: PhantomData,
+        }
+    }
+}
+
+pub(crate) struct LineInPlace<'a, E: Element, P> {
+    data: &'a mut [E::Bits],
+    step: usize,
+    len: usize,
+    channels: usize,
+    pairing: PhantomData<P>,
+}
+
+impl<E: Element, P: Members> Line for LineInPlace<'_, E, P> {
+    type Head<'a>
+        = HeadInPlace<'a, E, P>
+    where
+        Self: 'a;
+
+    const SHUFFLED: bool = shuffled::<P, E>();
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline(always)]
+    fn head(&mut self, index: usize) -> HeadInPlace<'_, E, P> {
+        HeadInPlace { head: &mut self.data[index * self.step..][..self.channels], pairing: PhantomData }
+    }
+
+    #[inline(always)]
+    fn pass<S: Simd>(&mut self, _: S, _: usize) {}
 }
 
 pub(crate) struct HeadInPlace<'a, E: Element, P> {
@@ -89,9 +155,6 @@ impl<E: Element, P: Members> Head for HeadInPlace<'_, E, P> {
             P::store::<S, E>(s, &mut run, i, turned);
         }
     }
-
-    #[inline(always)]
-    fn pass<S: Simd>(&mut self, _: S, _: usize) {}
 }
 
 /// A tensor that is read, and another that takes its rotation: the element and the pairing may change on the way.
@@ -117,12 +180,12 @@ impl<'a, I: Element, O: Element, P: Members, Q: Members> Across<'a, I, O, P, Q> 
 }
 
 impl<I: Element, O: Element, P: Members, Q: Members> Memory for Across<'_, I, O, P, Q> {
-    type Head<'a>
-        = HeadAcross<'a, I, O, P, Q>
+    type Line<'a>
+        = LineAcross<'a, I, O, P, Q>
     where
         Self: 'a;
 
-    const SHUFFLED: bool = P::ALTERNATING && I::SHUFFLED;
+    const SHUFFLED: bool = shuffled::<P, I>();
 
     #[inline(always)]
     fn shape(&self) -> Shape {
@@ -135,14 +198,76 @@ impl<I: Element, O: Element, P: Members, Q: Members> Memory for Across<'_, I, O,
     }
 
     #[inline(always)]
-    fn head(&mut self, batch: usize, token: usize, head: usize) -> HeadAcross<'_, I, O, P, Q> {
-        let channels = self.target_layout.shape().head_dim;
-        let source = self.source_layout.head(batch, token, head);
-        let target = self.target_layout.head(batch, token, head);
-        HeadAcross {
-            source: &self.source[source..source + channels],
-            target: &mut self.target[target..target + channels],
+    fn heads(&mut self, batch: usize, token: usize) -> LineAcross<'_, I, O, P, Q> {
+        let Shape { heads, head_dim, .. } = self.target_layout.shape();
+        LineAcross {
+            source: &self.source[self.source_layout.head(batch, token, 0)..],
+            source_step: self.source_layout.strides().head,
+            target: &mut self.target[self.target_layout.head(batch, token, 0)..],
+            target_step: self.target_layout.strides().head,
+            len: heads,
+            channels: head_dim,
             pairings: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    fn tokens(&mut self, batch: usize, tokens: Range<usize>, head: usize) -> LineAcross<'_, I, O, P, Q> {
+        LineAcross {
+            source: &self.source[self.source_layout.head(batch, tokens.start, head)..],
+            source_step: self.source_layout.strides().token,
+            target: &mut self.target[self.target_layout.head(batch, tokens.start, head)..],
+            target_step: self.target_layout.strides().token,
+            len: tokens.len(),
+            channels: self.target_layout.shape().head_dim,
+            pairings: PhantomData,
+        }
+    }
+}
+
+pub(crate) struct LineAcross<'a, I: Element, O: Element, P, Q> {
+    source: &'a [I::Bits],
+    source_step: usize,
+    target: &'a mut [O::Bits],
+    target_step: usize,
+    len: usize,
+    channels: usize,
+    pairings: PhantomData<(P, Q)>,
+}
+
+impl<I: Element, O: Element, P: Members, Q: Members> Line for LineAcross<'_, I, O, P, Q> {
+    type Head<'a>
+        = HeadAcross<'a, I, O, P, Q>
+    where
+        Self: 'a;
+
+    const SHUFFLED: bool = shuffled::<P, I>();
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline(always)]
+    fn head(&mut self, index: usize) -> HeadAcross<'_, I, O, P, Q> {
+        HeadAcross {
+            source: &self.source[index * self.source_step..][..self.channels],
+            target: &mut self.target[index * self.target_step..][..self.channels],
+            pairings: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    fn pass<S: Simd>(&mut self, s: S, from: usize) {
+        for index in 0..self.len {
+            let HeadAcross { source, target, .. } = self.head(index);
+            let (source, target) = (&source[from..], &mut target[from..]);
+            if TypeId::of::<I>() == TypeId::of::<O>() {
+                // Not even a NaN changes.
+                target.copy_from_slice(bytemuck::cast_slice(source));
+            } else {
+                convert::<S, I, O>(s, source, target);
+            }
         }
     }
 }
@@ -158,7 +283,7 @@ impl<I: Element, O: Element, P: Members, Q: Members> Head for HeadAcross<'_, I, 
     fn rotate<S: Simd>(&mut self, s: S, pairs: usize, at: usize, angles: impl Angles<S>) {
         let source = P::run::<S, _>(self.source, pairs, at, angles.len());
         let mut target = Q::run_mut::<S, _>(self.target, pairs, at, angles.len());
-        let shuffled = const { (P::ALTERNATING && I::SHUFFLED, Q::ALTERNATING && O::SHUFFLED) };
+        let shuffled = const { (shuffled::<P, I>(), shuffled::<Q, O>()) };
         for i in 0..angles.len() {
             let pair = P::load::<S, I>(s, source, i);
             let (x, y) = turn(s, pair, angles.get(s, i));
@@ -168,17 +293,6 @@ impl<I: Element, O: Element, P: Members, Q: Members> Head for HeadAcross<'_, I, 
                 _ => (x, y),
             };
             Q::store::<S, O>(s, &mut target, i, turned);
-        }
-    }
-
-    #[inline(always)]
-    fn pass<S: Simd>(&mut self, s: S, from: usize) {
-        let (source, target) = (&self.source[from..], &mut self.target[from..]);
-        if TypeId::of::<I>() == TypeId::of::<O>() {
-            // Not even a NaN changes.
-            target.copy_from_slice(bytemuck::cast_slice(source));
-        } else {
-            convert::<S, I, O>(s, source, target);
         }
     }
 }

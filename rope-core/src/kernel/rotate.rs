@@ -9,10 +9,8 @@
 //! What a row is multiplied by for the inverse, and the lane order that the pairs of this instruction set want, are put
 //! into the row before the heads see it.
 
-use core::ops::Range;
-
 use super::Kernel;
-use super::place::{Head, Memory};
+use super::place::{Head, Line, Memory};
 use crate::rows::View;
 use crate::simd::Simd;
 use crate::tensor::Shape;
@@ -49,11 +47,11 @@ struct Held<S: Simd, const N: usize> {
 
 impl<S: Simd, const N: usize> Held<S, N> {
     #[inline(always)]
-    fn load(s: S, (cos, sin): (&[f32], &[f32]), factors: Factors, shuffled: bool) -> Self {
+    fn load(s: S, [cos, sin]: [&[f32]; 2]) -> Self {
         let (cos, sin) = (S::chunks(&cos[..N * S::LANES]), S::chunks(&sin[..N * S::LANES]));
         let mut held = Held { cos: [s.splat(0.0); N], sin: [s.splat(0.0); N] };
         for i in 0..N {
-            (held.cos[i], held.sin[i]) = prepare(s, (cos[i], sin[i]), factors, shuffled);
+            (held.cos[i], held.sin[i]) = (s.from_f32(cos[i]), s.from_f32(sin[i]));
         }
         held
     }
@@ -78,6 +76,15 @@ struct Streamed<'a, S: Simd> {
     sin: &'a [S::Chunk<f32>],
 }
 
+impl<'a, S: Simd> Streamed<'a, S> {
+    /// The whole vectors of a row.
+    #[inline(always)]
+    fn new((cos, sin): (&'a [f32], &'a [f32])) -> Self {
+        let (cos, sin) = (S::chunks(cos), S::chunks(sin));
+        Streamed { cos, sin: &sin[..cos.len()] }
+    }
+}
+
 impl<S: Simd> Angles<S> for Streamed<'_, S> {
     #[inline(always)]
     fn len(&self) -> usize {
@@ -92,14 +99,9 @@ impl<S: Simd> Angles<S> for Streamed<'_, S> {
 
 /// A vector of a row as the heads want it. A product with 1 or -1 is exact.
 #[inline(always)]
-fn prepare<S: Simd>(
-    s: S,
-    (cos, sin): (S::Chunk<f32>, S::Chunk<f32>),
-    factors: Factors,
-    shuffled: bool,
-) -> (S::F32, S::F32) {
-    let cos = s.mul(s.from_f32(cos), s.splat(factors.cos));
-    let sin = s.mul(s.from_f32(sin), s.splat(factors.sin));
+fn prepare<S: Simd>(s: S, cos: S::F32, sin: S::F32, factors: Factors, shuffled: bool) -> (S::F32, S::F32) {
+    let cos = s.mul(cos, s.splat(factors.cos));
+    let sin = s.mul(sin, s.splat(factors.sin));
     if shuffled { (s.order(cos), s.order(sin)) } else { (cos, sin) }
 }
 
@@ -115,7 +117,7 @@ fn prepare_row<S: Simd>(s: S, row: [&[f32]; 2], to: [&mut [f32]; 2], factors: Fa
     let row = S::chunks(cos).iter().zip(S::chunks(sin));
     let to = S::chunks_mut(to_cos).iter_mut().zip(S::chunks_mut(to_sin));
     for ((&cos, &sin), (to_cos, to_sin)) in row.zip(to) {
-        let (cos, sin) = prepare(s, (cos, sin), factors, shuffled);
+        let (cos, sin) = prepare(s, s.from_f32(cos), s.from_f32(sin), factors, shuffled);
         *to_cos = s.to_f32(cos);
         *to_sin = s.to_f32(sin);
     }
@@ -126,6 +128,10 @@ fn prepare_row<S: Simd>(s: S, row: [&[f32]; 2], to: [&mut [f32]; 2], factors: Fa
 
 /// Floats of the block of rows that is prepared on the stack: 8 tokens of 128 channels.
 const BLOCK: usize = 1024;
+
+/// Aligned to a cache line: a vector load that crosses two costs twice as much.
+#[repr(align(64))]
+struct Buffer([f32; BLOCK]);
 
 /// A rotation whose every index has been checked.
 pub(crate) struct Rotate<'a, M> {
@@ -138,162 +144,189 @@ impl<M: Memory> Kernel for Rotate<'_, M> {
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
         let (shape, strides) = (self.memory.shape(), self.memory.strides());
-        let tokens_major = shape.heads == 1 || strides.head <= strides.token;
-        if const { S::HELD > 0 } && tokens_major {
-            self.by_token(s);
+        let tokens_major = shape.tokens <= 1 || (shape.heads > 1 && strides.head <= strides.token);
+        // What keeps no row in registers cannot prepare it there.
+        if tokens_major && (S::HELD > 0 || self.factors == Factors::FORWARD) {
+            self.tokens_major(s);
         } else {
-            self.by_block(s, if tokens_major { 1 } else { usize::MAX });
-        }
-        if 2 * self.rows.pairs() < shape.head_dim {
-            self.pass(s);
+            self.heads_major(s);
         }
     }
 }
 
 impl<M: Memory> Rotate<'_, M> {
-    /// Whether this instruction set wants cos and sin in another order than their own.
-    #[inline(always)]
-    fn shuffled<S: Simd>(&self) -> bool {
-        const { S::SHUFFLES && M::SHUFFLED }
-    }
-
     /// One token after the other, in the order of memory, each with all its heads.
     #[inline(always)]
-    fn by_token<S: Simd>(&mut self, s: S) {
+    fn tokens_major<S: Simd>(&mut self, s: S) {
         let Shape { batch, tokens, .. } = self.memory.shape();
         let strides = self.memory.strides();
-        if strides.batch < strides.token {
-            for token in 0..tokens {
-                for batch in 0..batch {
-                    self.token(s, batch, token);
-                }
-            }
-        } else {
-            for batch in 0..batch {
-                for token in 0..tokens {
-                    self.token(s, batch, token);
-                }
+        let batch_inside = strides.batch < strides.token;
+        let (outer, inner) = if batch_inside { (tokens, batch) } else { (batch, tokens) };
+        for i in 0..outer {
+            for j in 0..inner {
+                let (batch, token) = if batch_inside { (j, i) } else { (i, j) };
+                let row = self.rows.row(batch, token);
+                s.enter(Sweep {
+                    line: self.memory.heads(batch, token),
+                    rows: Shared { row, factors: self.factors },
+                    pairs: row.0.len(),
+                    piece: (0, row.0.len()),
+                });
             }
         }
     }
 
-    /// All heads of a token, for as many vectors of pairs at a time as stay in registers.
+    /// A block of tokens at a time: their rows are prepared once, then each head walks through them.
     #[inline(always)]
-    fn token<S: Simd>(&mut self, s: S, batch: usize, token: usize) {
+    fn heads_major<S: Simd>(&mut self, s: S) {
+        let Shape { batch, tokens, heads, .. } = self.memory.shape();
         let pairs = self.rows.pairs();
-        let row = self.rows.row(batch, token);
-        let mut at = 0;
-        if const { S::HELD >= 8 } {
-            while pairs - at >= 8 * S::LANES {
-                at = self.heads::<S, 8>(s, batch, token, row, at);
-            }
-        }
-        while pairs - at >= 4 * S::LANES {
-            at = self.heads::<S, 4>(s, batch, token, row, at);
-        }
-        if pairs - at >= 2 * S::LANES {
-            at = self.heads::<S, 2>(s, batch, token, row, at);
-        }
-        self.remainder(s, batch, token, row, at);
-    }
-
-    /// Fewer than two vectors: this instruction set takes what fills one, the narrower ones the rest.
-    #[inline(always)]
-    fn remainder<S: Simd>(&mut self, s: S, batch: usize, token: usize, row: (&[f32], &[f32]), mut at: usize) {
-        while row.0.len() - at >= S::LANES {
-            at = self.heads::<S, 1>(s, batch, token, row, at);
-        }
-        if const { S::LANES > 1 } && at < row.0.len() {
-            self.remainder(s.narrower(), batch, token, row, at);
-        }
-    }
-
-    /// `N` vectors of pairs, from pair `at`, of all heads of a token. Returns the next pair.
-    #[inline(always)]
-    fn heads<S: Simd, const N: usize>(
-        &mut self,
-        s: S,
-        batch: usize,
-        token: usize,
-        (cos, sin): (&[f32], &[f32]),
-        at: usize,
-    ) -> usize {
-        let angles = Held::<S, N>::load(s, (&cos[at..], &sin[at..]), self.factors, self.shuffled::<S>());
-        for head in 0..self.memory.shape().heads {
-            self.memory.head(batch, token, head).rotate(s, self.rows.pairs(), at, angles);
-        }
-        at + N * S::LANES
-    }
-
-    /// At most `block` tokens at a time: their rows are prepared once, then each head walks through them.
-    #[inline(always)]
-    fn by_block<S: Simd>(&mut self, s: S, block: usize) {
-        let Shape { batch, tokens, .. } = self.memory.shape();
-        let pairs = self.rows.pairs();
-        let mut buffer = [0.0; BLOCK];
+        let mut buffer = Buffer([0.0; BLOCK]);
+        let buffer = &mut buffer.0;
         // Rows too long for the buffer are taken in pieces, whole vectors each.
         for start in (0..pairs).step_by(BLOCK / 2) {
-            let piece = start..pairs.min(start + BLOCK / 2);
-            let block = block.min(BLOCK / 2 / piece.len());
+            let piece = (start, pairs.min(start + BLOCK / 2));
+            let row = 2 * (piece.1 - piece.0);
             for batch in 0..batch {
-                for token in (0..tokens).step_by(block) {
-                    self.block(s, batch, token..tokens.min(token + block), piece.clone(), &mut buffer);
-                }
-            }
-        }
-    }
-
-    /// Pairs `piece` of all heads of a few tokens.
-    #[inline(always)]
-    fn block<S: Simd>(
-        &mut self,
-        s: S,
-        batch: usize,
-        tokens: Range<usize>,
-        piece: Range<usize>,
-        buffer: &mut [f32; BLOCK],
-    ) {
-        let (rows, factors, pairs) = (self.rows, self.factors, self.rows.pairs());
-        let row = |token| {
-            let (cos, sin) = rows.row(batch, token);
-            [&cos[piece.clone()], &sin[piece.clone()]]
-        };
-        let ready = factors == Factors::FORWARD && !self.shuffled::<S>();
-        if !ready {
-            for (token, to) in tokens.clone().zip(buffer.chunks_exact_mut(2 * piece.len())) {
-                prepare_row(s, row(token), to.split_at_mut(piece.len()).into(), factors, self.shuffled::<S>());
-            }
-        }
-        for head in 0..self.memory.shape().heads {
-            for (token, prepared) in tokens.clone().zip(buffer.chunks_exact(2 * piece.len())) {
-                let row = if ready { row(token) } else { prepared.split_at(piece.len()).into() };
-                stream(s, &mut self.memory.head(batch, token, head), pairs, piece.start, row);
-            }
-        }
-    }
-
-    /// Lets the channels behind the rotated ones through.
-    #[inline(always)]
-    fn pass<S: Simd>(&mut self, s: S) {
-        let Shape { batch, tokens, heads, .. } = self.memory.shape();
-        for batch in 0..batch {
-            for token in 0..tokens {
-                for head in 0..heads {
-                    self.memory.head(batch, token, head).pass(s, 2 * self.rows.pairs());
+                for token in (0..tokens).step_by(BLOCK / row) {
+                    let block = token..tokens.min(token + BLOCK / row);
+                    for (token, prepared) in block.clone().zip(buffer.chunks_exact_mut(row)) {
+                        let (cos, sin) = self.rows.row(batch, token);
+                        let (cos, sin) = (&cos[piece.0..piece.1], &sin[piece.0..piece.1]);
+                        let shuffled = S::SHUFFLES && M::SHUFFLED;
+                        prepare_row(s, [cos, sin], prepared.split_at_mut(row / 2).into(), self.factors, shuffled);
+                    }
+                    for head in 0..heads {
+                        let line = self.memory.tokens(batch, block.clone(), head);
+                        s.enter(Sweep { line, rows: Each { rows: buffer, len: row / 2 }, pairs, piece });
+                    }
                 }
             }
         }
     }
 }
 
-/// The pairs of one head from pair `at`, with a row that is ready.
-#[inline(always)]
-fn stream<S: Simd>(s: S, head: &mut impl Head, pairs: usize, at: usize, [cos, sin]: [&[f32]; 2]) {
-    let (cos, cos_rest) = cos.split_at(cos.len() - cos.len() % S::LANES);
-    let (sin, sin_rest) = sin.split_at(cos.len());
-    let (whole, whole_sin) = (S::chunks(cos), S::chunks(sin));
-    head.rotate(s, pairs, at, Streamed::<S> { cos: whole, sin: &whole_sin[..whole.len()] });
-    if const { S::LANES > 1 } && !cos_rest.is_empty() {
-        stream(s.narrower(), head, pairs, at + cos.len(), [cos_rest, sin_rest]);
+/// Heads at equal distances, and their rows: the inner loops. Entered by itself, which costs 2 ns a line, because the
+/// loops want the general registers for themselves.
+struct Sweep<L, R> {
+    line: L,
+    rows: R,
+    /// Pairs of a head.
+    pairs: usize,
+    /// The pairs to rotate: those that the rows are of.
+    piece: (usize, usize),
+}
+
+impl<L: Line, R: LineRows> Kernel for Sweep<L, R> {
+    #[inline(always)]
+    fn run<S: Simd>(mut self, s: S) {
+        let mut at = self.piece.0;
+        if const { S::HELD == 0 } {
+            for index in 0..self.line.len() {
+                self.line.head(index).rotate(s, self.pairs, at, self.rows.streamed::<S>(index));
+            }
+        } else {
+            if const { S::HELD >= 8 } {
+                while self.piece.1 - at >= 8 * S::LANES {
+                    at = self.vectors::<S, 8>(s, at);
+                }
+            }
+            while self.piece.1 - at >= 4 * S::LANES {
+                at = self.vectors::<S, 4>(s, at);
+            }
+            if self.piece.1 - at >= 2 * S::LANES {
+                at = self.vectors::<S, 2>(s, at);
+            }
+            self.remainder(s, at);
+        }
+        if self.piece.1 == self.pairs {
+            self.line.pass(s, 2 * self.pairs);
+        }
+    }
+}
+
+impl<L: Line, R: LineRows> Sweep<L, R> {
+    /// Fewer than two vectors: this instruction set takes what fills one, the narrower ones the rest.
+    #[inline(always)]
+    fn remainder<S: Simd>(&mut self, s: S, mut at: usize) {
+        while self.piece.1 - at >= S::LANES {
+            at = self.vectors::<S, 1>(s, at);
+        }
+        if const { S::LANES > 1 } && at < self.piece.1 {
+            self.remainder(s.narrower(), at);
+        }
+    }
+
+    /// `N` vectors of pairs, from pair `at`, of all heads. Returns the next pair.
+    #[inline(always)]
+    fn vectors<S: Simd, const N: usize>(&mut self, s: S, at: usize) -> usize {
+        let in_row = at - self.piece.0;
+        let mut angles = self.rows.held::<S, L, N>(s, 0, in_row);
+        for index in 0..self.line.len() {
+            if const { !R::SHARED } {
+                angles = self.rows.held::<S, L, N>(s, index, in_row);
+            }
+            self.line.head(index).rotate(s, self.pairs, at, angles);
+        }
+        at + N * S::LANES
+    }
+}
+
+/// The rows of a line of heads.
+trait LineRows {
+    /// Whether all heads have the same row.
+    const SHARED: bool;
+
+    /// `N` vectors of cos and sin, from pair `at` of the row of a head, ready.
+    fn held<S: Simd, L: Line, const N: usize>(&self, s: S, index: usize, at: usize) -> Held<S, N>;
+
+    /// The whole row of a head.
+    fn streamed<S: Simd>(&self, index: usize) -> Streamed<'_, S>;
+}
+
+/// One row, which becomes ready on its way to the registers.
+struct Shared<'a> {
+    row: (&'a [f32], &'a [f32]),
+    factors: Factors,
+}
+
+impl LineRows for Shared<'_> {
+    const SHARED: bool = true;
+
+    #[inline(always)]
+    fn held<S: Simd, L: Line, const N: usize>(&self, s: S, _: usize, at: usize) -> Held<S, N> {
+        let (cos, sin) = self.row;
+        let mut held = Held::load(s, [&cos[at..], &sin[at..]]);
+        for i in 0..N {
+            (held.cos[i], held.sin[i]) = prepare(s, held.cos[i], held.sin[i], self.factors, const { S::SHUFFLES && L::SHUFFLED });
+        }
+        held
+    }
+
+    #[inline(always)]
+    fn streamed<S: Simd>(&self, _: usize) -> Streamed<'_, S> {
+        Streamed::new(self.row)
+    }
+}
+
+/// A row for each head, `[cos | sin]`, ready.
+struct Each<'a> {
+    rows: &'a [f32],
+    /// Pairs of a row.
+    len: usize,
+}
+
+impl LineRows for Each<'_> {
+    const SHARED: bool = false;
+
+    #[inline(always)]
+    fn held<S: Simd, L: Line, const N: usize>(&self, s: S, index: usize, at: usize) -> Held<S, N> {
+        let row = &self.rows[index * 2 * self.len..][..2 * self.len];
+        Held::load(s, [&row[at..], &row[self.len + at..]])
+    }
+
+    #[inline(always)]
+    fn streamed<S: Simd>(&self, index: usize) -> Streamed<'_, S> {
+        Streamed::new(self.rows[index * 2 * self.len..][..2 * self.len].split_at(self.len))
     }
 }

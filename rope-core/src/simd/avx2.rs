@@ -49,15 +49,6 @@ impl Avx2 {
         Avx2(())
     }
 
-    pub(crate) fn run<K: Kernel>(self, kernel: K) {
-        #[target_feature(enable = "avx2,fma,f16c")]
-        fn enter<K: Kernel>(token: Avx2, kernel: K) {
-            kernel.run(token);
-        }
-        // SAFETY: the CPU has the three features, or `self` would not exist.
-        unsafe { enter(self, kernel) }
-    }
-
     /// Rounds to the upper 16 bits of each lane, to nearest, ties to even. The lower 16 are left over.
     #[inline(always)]
     fn round_bf16(self, x: __m256) -> __m256i {
@@ -84,6 +75,16 @@ impl Simd for Avx2 {
     type F32 = __m256;
     type Chunk<T: Copy> = [T; 8];
     type Narrower = Portable;
+
+    #[inline(never)]
+    fn enter<K: Kernel>(self, kernel: K) {
+        #[target_feature(enable = "avx2,fma,f16c")]
+        fn inside<K: Kernel>(token: Avx2, kernel: K) {
+            kernel.run(token);
+        }
+        // SAFETY: the CPU has the three features, or `self` would not exist.
+        unsafe { inside(self, kernel) }
+    }
 
     #[inline(always)]
     fn narrower(self) -> Portable {

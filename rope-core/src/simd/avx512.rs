@@ -47,15 +47,6 @@ impl Avx512 {
         cpu::has_avx512().then_some(Avx512(()))
     }
 
-    pub(crate) fn run<K: Kernel>(self, kernel: K) {
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,avx2,fma,f16c")]
-        fn enter<K: Kernel>(token: Avx512, kernel: K) {
-            kernel.run(token);
-        }
-        // SAFETY: the CPU has these features, or `self` would not exist.
-        unsafe { enter(self, kernel) }
-    }
-
     /// Rounds to the upper 16 bits of each lane, to nearest, ties to even. The lower 16 are left over.
     #[inline(always)]
     fn round_bf16(self, x: __m512) -> __m512i {
@@ -95,6 +86,16 @@ impl Simd for Avx512 {
     type F32 = __m512;
     type Chunk<T: Copy> = [T; 16];
     type Narrower = Avx2;
+
+    #[inline(never)]
+    fn enter<K: Kernel>(self, kernel: K) {
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,avx2,fma,f16c")]
+        fn inside<K: Kernel>(token: Avx512, kernel: K) {
+            kernel.run(token);
+        }
+        // SAFETY: the CPU has these features, or `self` would not exist.
+        unsafe { inside(self, kernel) }
+    }
 
     #[inline(always)]
     fn narrower(self) -> Avx2 {

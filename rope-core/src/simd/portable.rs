@@ -14,6 +14,7 @@ use wide::f32x4;
 use super::Simd;
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use super::scalar::Scalar;
+use crate::kernel::Kernel;
 
 /// Needs nothing beyond the build's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,10 +23,6 @@ pub(crate) struct Portable;
 impl Portable {
     pub(crate) fn detect() -> Option<Self> {
         Some(Portable)
-    }
-
-    pub(crate) fn run<K: crate::kernel::Kernel>(self, kernel: K) {
-        kernel.run(self);
     }
 }
 
@@ -36,6 +33,11 @@ impl Simd for Portable {
     type F32 = f32x4;
     type Chunk<T: Copy> = [T; 4];
     type Narrower = Scalar;
+
+    #[inline(never)]
+    fn enter<K: Kernel>(self, kernel: K) {
+        kernel.run(self);
+    }
 
     #[inline(always)]
     fn narrower(self) -> Scalar {

@@ -2,6 +2,7 @@
 
 use super::Simd;
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+use crate::kernel::Kernel;
 
 /// Needs nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,10 +11,6 @@ pub(crate) struct Scalar;
 impl Scalar {
     pub(crate) fn detect() -> Option<Self> {
         Some(Scalar)
-    }
-
-    pub(crate) fn run<K: crate::kernel::Kernel>(self, kernel: K) {
-        kernel.run(self);
     }
 }
 
@@ -25,6 +22,11 @@ impl Simd for Scalar {
     type F32 = f32;
     type Chunk<T: Copy> = [T; 1];
     type Narrower = Scalar;
+
+    #[inline(never)]
+    fn enter<K: Kernel>(self, kernel: K) {
+        kernel.run(self);
+    }
 
     #[inline(always)]
     fn narrower(self) -> Scalar {
