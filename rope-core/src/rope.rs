@@ -200,9 +200,9 @@ impl Rope {
     fn run_in_place<E: Element>(&self, x: &mut TensorMut<'_, E>, rows: View<'_>, attention_factor: f64) {
         let factors = self.direction.factors(attention_factor);
         match self.input {
-            Pairing::Half => self.proof.run(Rotate { memory: InPlace::<_, Half>::new(x), rows, factors }),
+            Pairing::Half => Rotate { memory: InPlace::<_, Half>::new(x), rows, factors }.run(self.proof),
             Pairing::Interleaved => {
-                self.proof.run(Rotate { memory: InPlace::<_, Interleaved>::new(x), rows, factors });
+                Rotate { memory: InPlace::<_, Interleaved>::new(x), rows, factors }.run(self.proof);
             }
         }
     }
@@ -216,11 +216,12 @@ impl Rope {
     ) {
         macro_rules! run {
             ($input:ty, $output:ty) => {
-                self.proof.run(Rotate {
+                Rotate {
                     memory: Across::<_, _, $input, $output>::new(x, y),
                     rows,
                     factors: self.direction.factors(attention_factor),
-                })
+                }
+                .run(self.proof)
             };
         }
         match (self.input, self.output) {

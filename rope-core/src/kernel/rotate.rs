@@ -11,6 +11,7 @@
 
 use super::Kernel;
 use super::place::{Head, Line, Memory};
+use crate::backend::Proof;
 use crate::rows::View;
 use crate::simd::Simd;
 use crate::tensor::Shape;
@@ -140,47 +141,49 @@ pub(crate) struct Rotate<'a, M> {
     pub(crate) factors: Factors,
 }
 
-impl<M: Memory> Kernel for Rotate<'_, M> {
-    #[inline(always)]
-    fn run<S: Simd>(mut self, s: S) {
+impl<M: Memory> Rotate<'_, M> {
+    pub(crate) fn run(self, proof: Proof) {
         let (shape, strides) = (self.memory.shape(), self.memory.strides());
         let tokens_major = shape.tokens <= 1 || (shape.heads > 1 && strides.head <= strides.token);
-        // What keeps no row in registers cannot prepare it there.
-        if tokens_major && (S::HELD > 0 || self.factors == Factors::FORWARD) {
-            self.tokens_major(s);
+        if tokens_major {
+            proof.run(TokensMajor(self));
         } else {
-            self.heads_major(s);
+            proof.run(HeadsMajor(self));
         }
     }
 }
 
-impl<M: Memory> Rotate<'_, M> {
-    /// One token after the other, in the order of memory, each with all its heads.
+/// One token after the other, in the order of memory, each with all its heads.
+struct TokensMajor<'a, M>(Rotate<'a, M>);
+
+impl<M: Memory> Kernel for TokensMajor<'_, M> {
     #[inline(always)]
-    fn tokens_major<S: Simd>(&mut self, s: S) {
-        let Shape { batch, tokens, .. } = self.memory.shape();
-        let strides = self.memory.strides();
+    fn run<S: Simd>(self, s: S) {
+        let TokensMajor(Rotate { mut memory, rows, factors }) = self;
+        let Shape { batch, tokens, .. } = memory.shape();
+        let strides = memory.strides();
         let batch_inside = strides.batch < strides.token;
         let (outer, inner) = if batch_inside { (tokens, batch) } else { (batch, tokens) };
+        let pairs = rows.pairs();
         for i in 0..outer {
             for j in 0..inner {
                 let (batch, token) = if batch_inside { (j, i) } else { (i, j) };
-                let row = self.rows.row(batch, token);
-                s.enter(Sweep {
-                    line: self.memory.heads(batch, token),
-                    rows: Shared { row, factors: self.factors },
-                    pairs: row.0.len(),
-                    piece: (0, row.0.len()),
-                });
+                let rows = Shared { row: rows.row(batch, token), factors };
+                Sweep { line: memory.heads(batch, token), rows, pairs, piece: (0, pairs) }.run(s);
             }
         }
     }
+}
 
-    /// A block of tokens at a time: their rows are prepared once, then each head walks through them.
+/// A block of tokens at a time: their rows are prepared once, then each head walks through them.
+struct HeadsMajor<'a, M>(Rotate<'a, M>);
+
+impl<M: Memory> Kernel for HeadsMajor<'_, M> {
     #[inline(always)]
-    fn heads_major<S: Simd>(&mut self, s: S) {
-        let Shape { batch, tokens, heads, .. } = self.memory.shape();
-        let pairs = self.rows.pairs();
+    fn run<S: Simd>(self, s: S) {
+        let HeadsMajor(Rotate { mut memory, rows, factors }) = self;
+        let Shape { batch, tokens, heads, .. } = memory.shape();
+        let pairs = rows.pairs();
         let mut buffer = Buffer([0.0; BLOCK]);
         let buffer = &mut buffer.0;
         // Rows too long for the buffer are taken in pieces, whole vectors each.
@@ -191,14 +194,14 @@ impl<M: Memory> Rotate<'_, M> {
                 for token in (0..tokens).step_by(BLOCK / row) {
                     let block = token..tokens.min(token + BLOCK / row);
                     for (token, prepared) in block.clone().zip(buffer.chunks_exact_mut(row)) {
-                        let (cos, sin) = self.rows.row(batch, token);
+                        let (cos, sin) = rows.row(batch, token);
                         let (cos, sin) = (&cos[piece.0..piece.1], &sin[piece.0..piece.1]);
-                        let shuffled = S::SHUFFLES && M::SHUFFLED;
-                        prepare_row(s, [cos, sin], prepared.split_at_mut(row / 2).into(), self.factors, shuffled);
+                        let shuffled = const { S::SHUFFLES && M::SHUFFLED };
+                        prepare_row(s, [cos, sin], prepared.split_at_mut(row / 2).into(), factors, shuffled);
                     }
                     for head in 0..heads {
-                        let line = self.memory.tokens(batch, block.clone(), head);
-                        s.enter(Sweep { line, rows: Each { rows: buffer, len: row / 2 }, pairs, piece });
+                        let line = memory.tokens(batch, block.clone(), head);
+                        Sweep { line, rows: Each { rows: buffer, len: row / 2 }, pairs, piece }.run(s);
                     }
                 }
             }
@@ -206,8 +209,7 @@ impl<M: Memory> Rotate<'_, M> {
     }
 }
 
-/// Heads at equal distances, and their rows: the inner loops. Entered by itself, which costs 2 ns a line, because the
-/// loops want the general registers for themselves.
+/// Heads at equal distances, and their rows: the inner loops.
 struct Sweep<L, R> {
     line: L,
     rows: R,
@@ -217,7 +219,7 @@ struct Sweep<L, R> {
     piece: (usize, usize),
 }
 
-impl<L: Line, R: LineRows> Kernel for Sweep<L, R> {
+impl<L: Line, R: LineRows> Sweep<L, R> {
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
         let mut at = self.piece.0;
@@ -243,9 +245,7 @@ impl<L: Line, R: LineRows> Kernel for Sweep<L, R> {
             self.line.pass(s, 2 * self.pairs);
         }
     }
-}
 
-impl<L: Line, R: LineRows> Sweep<L, R> {
     /// Fewer than two vectors: this instruction set takes what fills one, the narrower ones the rest.
     #[inline(always)]
     fn remainder<S: Simd>(&mut self, s: S, mut at: usize) {
