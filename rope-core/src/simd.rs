@@ -34,6 +34,9 @@ pub trait Simd: Copy {
     /// Whether `unzip` leaves lanes in another order than their own.
     const SHUFFLES: bool;
 
+    /// Whether alternating pairs are turned faster as they lie than unzipped. Takes twice the registers for cos and sin.
+    const DOUBLES: bool;
+
     /// `LANES` f32 lanes.
     type F32: Copy;
 
@@ -84,6 +87,9 @@ pub trait Simd: Copy {
     fn sub(self, a: Self::F32, b: Self::F32) -> Self::F32;
     /// `a * b`.
     fn mul(self, a: Self::F32, b: Self::F32) -> Self::F32;
+
+    /// Swaps the members of alternating pairs.
+    fn swap(self, x: Self::F32) -> Self::F32;
 
     /// Two vectors of alternating values to first and second members, in whatever lane order is cheapest.
     fn unzip(self, a: Self::F32, b: Self::F32) -> (Self::F32, Self::F32);

@@ -24,6 +24,17 @@ pub(crate) trait Members {
     /// The run itself as the place to read from.
     fn reread<'r, C: Copy>(run: &'r Self::RunMut<'_, C>) -> Self::Run<'r, C>;
 
+    /// The two vectors of elements that hold vector `i`, as they lie.
+    fn load_as_is<S: Simd, E: Element>(s: S, run: Self::Run<'_, S::Chunk<E::Bits>>, i: usize) -> (S::F32, S::F32);
+
+    /// Undoes `load_as_is`.
+    fn store_as_is<S: Simd, E: Element>(
+        s: S,
+        run: &mut Self::RunMut<'_, S::Chunk<E::Bits>>,
+        i: usize,
+        vectors: (S::F32, S::F32),
+    );
+
     /// First and second members of vector `i`.
     fn load<S: Simd, E: Element>(s: S, run: Self::Run<'_, S::Chunk<E::Bits>>, i: usize) -> (S::F32, S::F32);
 
@@ -75,7 +86,7 @@ impl Members for Half {
     }
 
     #[inline(always)]
-    fn load<S: Simd, E: Element>(
+    fn load_as_is<S: Simd, E: Element>(
         s: S,
         [first, second]: Self::Run<'_, S::Chunk<E::Bits>>,
         i: usize,
@@ -84,7 +95,7 @@ impl Members for Half {
     }
 
     #[inline(always)]
-    fn store<S: Simd, E: Element>(
+    fn store_as_is<S: Simd, E: Element>(
         s: S,
         [first, second]: &mut Self::RunMut<'_, S::Chunk<E::Bits>>,
         i: usize,
@@ -93,6 +104,21 @@ impl Members for Half {
         let [x, y] = E::store(s, x, y);
         first[i] = x;
         second[i] = y;
+    }
+
+    #[inline(always)]
+    fn load<S: Simd, E: Element>(s: S, run: Self::Run<'_, S::Chunk<E::Bits>>, i: usize) -> (S::F32, S::F32) {
+        Self::load_as_is::<S, E>(s, run, i)
+    }
+
+    #[inline(always)]
+    fn store<S: Simd, E: Element>(
+        s: S,
+        run: &mut Self::RunMut<'_, S::Chunk<E::Bits>>,
+        i: usize,
+        pair: (S::F32, S::F32),
+    ) {
+        Self::store_as_is::<S, E>(s, run, i, pair);
     }
 }
 
@@ -125,6 +151,22 @@ impl Members for Interleaved {
     #[inline(always)]
     fn reread<'r, C: Copy>(run: &'r Self::RunMut<'_, C>) -> Self::Run<'r, C> {
         run
+    }
+
+    #[inline(always)]
+    fn load_as_is<S: Simd, E: Element>(s: S, run: Self::Run<'_, S::Chunk<E::Bits>>, i: usize) -> (S::F32, S::F32) {
+        let [a, b] = run[i];
+        (E::load(s, a), E::load(s, b))
+    }
+
+    #[inline(always)]
+    fn store_as_is<S: Simd, E: Element>(
+        s: S,
+        run: &mut Self::RunMut<'_, S::Chunk<E::Bits>>,
+        i: usize,
+        (a, b): (S::F32, S::F32),
+    ) {
+        run[i] = E::store(s, a, b);
     }
 
     #[inline(always)]

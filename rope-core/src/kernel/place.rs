@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use core::ops::Range;
 
 use super::members::{Members, shuffled};
-use super::rotate::{Angles, turn};
+use super::rotate::{Angles, turn, turn_alternating};
 use crate::element::Element;
 use crate::simd::Simd;
 use crate::tensor::{Layout, Shape, Strides, Tensor, TensorMut};
@@ -15,9 +15,6 @@ pub(crate) trait Memory {
     type Line<'a>: Line
     where
         Self: 'a;
-
-    /// Whether cos and sin are wanted in the order of [`Simd::unzip`], where that is another than their own.
-    const SHUFFLED: bool;
 
     fn shape(&self) -> Shape;
 
@@ -37,8 +34,11 @@ pub(crate) trait Line {
     where
         Self: 'a;
 
-    /// [`Memory::SHUFFLED`].
+    /// Whether loading pairs leaves them in the order of [`Simd::unzip`].
     const SHUFFLED: bool;
+
+    /// Whether pairs that alternate can be turned without taking them apart.
+    const ALTERNATING: bool;
 
     fn len(&self) -> usize;
 
@@ -73,8 +73,6 @@ impl<E: Element, P: Members> Memory for InPlace<'_, E, P> {
         = LineInPlace<'a, E, P>
     where
         Self: 'a;
-
-    const SHUFFLED: bool = shuffled::<P, E>();
 
     #[inline(always)]
     fn shape(&self) -> Shape {
@@ -125,6 +123,7 @@ impl<E: Element, P: Members> Line for LineInPlace<'_, E, P> {
         Self: 'a;
 
     const SHUFFLED: bool = shuffled::<P, E>();
+    const ALTERNATING: bool = shuffled::<P, E>();
 
     #[inline(always)]
     fn len(&self) -> usize {
@@ -150,9 +149,16 @@ impl<E: Element, P: Members> Head for HeadInPlace<'_, E, P> {
     fn rotate<S: Simd>(&mut self, s: S, pairs: usize, at: usize, angles: impl Angles<S>) {
         let mut run = P::run_mut::<S, _>(self.head, pairs, at, angles.len());
         for i in 0..angles.len() {
-            let pair = P::load::<S, E>(s, P::reread(&run), i);
-            let turned = turn(s, pair, angles.get(s, i));
-            P::store::<S, E>(s, &mut run, i, turned);
+            let (cos, sin) = angles.get(s, i);
+            if const { S::DOUBLES && shuffled::<P, E>() } {
+                let (a, b) = P::load_as_is::<S, E>(s, P::reread(&run), i);
+                let a = turn_alternating(s, a, cos[0], sin[0]);
+                let b = turn_alternating(s, b, cos[1], sin[1]);
+                P::store_as_is::<S, E>(s, &mut run, i, (a, b));
+            } else {
+                let pair = P::load::<S, E>(s, P::reread(&run), i);
+                P::store::<S, E>(s, &mut run, i, turn(s, pair, (cos[0], sin[0])));
+            }
         }
     }
 }
@@ -184,8 +190,6 @@ impl<I: Element, O: Element, P: Members, Q: Members> Memory for Across<'_, I, O,
         = LineAcross<'a, I, O, P, Q>
     where
         Self: 'a;
-
-    const SHUFFLED: bool = shuffled::<P, I>();
 
     #[inline(always)]
     fn shape(&self) -> Shape {
@@ -242,6 +246,7 @@ impl<I: Element, O: Element, P: Members, Q: Members> Line for LineAcross<'_, I, 
         Self: 'a;
 
     const SHUFFLED: bool = shuffled::<P, I>();
+    const ALTERNATING: bool = shuffled::<P, I>() && shuffled::<Q, O>();
 
     #[inline(always)]
     fn len(&self) -> usize {
@@ -259,6 +264,9 @@ impl<I: Element, O: Element, P: Members, Q: Members> Line for LineAcross<'_, I, 
 
     #[inline(always)]
     fn pass<S: Simd>(&mut self, s: S, from: usize) {
+        if from == self.channels {
+            return;
+        }
         for index in 0..self.len {
             let HeadAcross { source, target, .. } = self.head(index);
             let (source, target) = (&source[from..], &mut target[from..]);
@@ -283,16 +291,23 @@ impl<I: Element, O: Element, P: Members, Q: Members> Head for HeadAcross<'_, I, 
     fn rotate<S: Simd>(&mut self, s: S, pairs: usize, at: usize, angles: impl Angles<S>) {
         let source = P::run::<S, _>(self.source, pairs, at, angles.len());
         let mut target = Q::run_mut::<S, _>(self.target, pairs, at, angles.len());
-        let shuffled = const { (shuffled::<P, I>(), shuffled::<Q, O>()) };
         for i in 0..angles.len() {
-            let pair = P::load::<S, I>(s, source, i);
-            let (x, y) = turn(s, pair, angles.get(s, i));
-            let turned = match shuffled {
-                (true, false) => (s.unorder(x), s.unorder(y)),
-                (false, true) => (s.order(x), s.order(y)),
-                _ => (x, y),
-            };
-            Q::store::<S, O>(s, &mut target, i, turned);
+            let (cos, sin) = angles.get(s, i);
+            if const { S::DOUBLES && shuffled::<P, I>() && shuffled::<Q, O>() } {
+                let (a, b) = P::load_as_is::<S, I>(s, source, i);
+                let a = turn_alternating(s, a, cos[0], sin[0]);
+                let b = turn_alternating(s, b, cos[1], sin[1]);
+                Q::store_as_is::<S, O>(s, &mut target, i, (a, b));
+            } else {
+                let pair = P::load::<S, I>(s, source, i);
+                let (x, y) = turn(s, pair, (cos[0], sin[0]));
+                let turned = match const { (shuffled::<P, I>(), shuffled::<Q, O>()) } {
+                    (true, false) => (s.unorder(x), s.unorder(y)),
+                    (false, true) => (s.order(x), s.order(y)),
+                    _ => (x, y),
+                };
+                Q::store::<S, O>(s, &mut target, i, turned);
+            }
         }
     }
 }

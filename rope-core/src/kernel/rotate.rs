@@ -1,13 +1,11 @@
 //! The rotation: its arithmetic, and the walk over tokens and heads.
 //!
-//! Two walks, because cos and sin are to be read from memory as rarely as possible, and the tensor in its own order:
+//! cos and sin are to be read as rarely as possible, and the tensor in its own order:
 //!
 //! - tokens-major: the row of a token stays in registers while its heads pass;
-//! - heads-major: the rows of a block of tokens stay in the first-level cache while the heads pass, and each head is
-//!   walked through the block.
-//!
-//! What a row is multiplied by for the inverse, and the lane order that the pairs of this instruction set want, are put
-//! into the row before the heads see it.
+//! - heads-major: a head is walked through its tokens, each with its own row. (Measured on a tensor of the size of the
+//!   last cache: to walk a block of tokens through all heads, so that its rows stay in the first cache, breaks the
+//!   streams that the prefetcher follows, and takes 2.2 times the machine's limit where this takes 1.4.)
 
 use super::Kernel;
 use super::place::{Head, Line, Memory};
@@ -22,6 +20,13 @@ pub(crate) fn turn<S: Simd>(s: S, (x, y): (S::F32, S::F32), (cos, sin): (S::F32,
     (s.sub(s.mul(x, cos), s.mul(y, sin)), s.add(s.mul(x, sin), s.mul(y, cos)))
 }
 
+/// The same for alternating members, `x y x y ..`, with each cos twice and each sin as `-sin sin`. A difference is the
+/// sum with what was negated, and sums commute: these are the bits of [`turn`].
+#[inline(always)]
+pub(crate) fn turn_alternating<S: Simd>(s: S, xy: S::F32, cos: S::F32, sin: S::F32) -> S::F32 {
+    s.add(s.mul(xy, cos), s.mul(s.swap(xy), sin))
+}
+
 /// What the direction of a rotation makes of its rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Factors {
@@ -33,26 +38,61 @@ impl Factors {
     pub(crate) const FORWARD: Factors = Factors { cos: 1.0, sin: 1.0 };
 }
 
+/// How the arithmetic of a line of heads wants cos and sin.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// One lane per pair, in their own order.
+    Plain,
+    /// One lane per pair, in the order of [`Simd::unzip`].
+    Shuffled,
+    /// Two lanes per pair, for [`turn_alternating`].
+    Doubled,
+}
+
+/// The form that an instruction set wants for a line of heads.
+pub(crate) const fn form<S: Simd, L: Line>() -> Form {
+    if S::DOUBLES && L::ALTERNATING {
+        Form::Doubled
+    } else if S::SHUFFLES && L::SHUFFLED {
+        Form::Shuffled
+    } else {
+        Form::Plain
+    }
+}
+
 /// cos and sin of some vectors of pairs.
 pub(crate) trait Angles<S: Simd>: Copy {
     fn len(&self) -> usize;
-    fn get(&self, s: S, i: usize) -> (S::F32, S::F32);
+
+    /// cos and sin of vector `i`, two registers of each if their form is [`Form::Doubled`].
+    fn get(&self, s: S, i: usize) -> ([S::F32; 2], [S::F32; 2]);
 }
 
 /// In registers.
 #[derive(Clone, Copy)]
 struct Held<S: Simd, const N: usize> {
-    cos: [S::F32; N],
-    sin: [S::F32; N],
+    cos: [[S::F32; 2]; N],
+    sin: [[S::F32; 2]; N],
 }
 
 impl<S: Simd, const N: usize> Held<S, N> {
+    /// The first `N` vectors of a row. A product with 1 or -1 is exact.
     #[inline(always)]
-    fn load(s: S, [cos, sin]: [&[f32]; 2]) -> Self {
+    fn load(s: S, (cos, sin): (&[f32], &[f32]), factors: Factors, form: Form) -> Self {
         let (cos, sin) = (S::chunks(&cos[..N * S::LANES]), S::chunks(&sin[..N * S::LANES]));
-        let mut held = Held { cos: [s.splat(0.0); N], sin: [s.splat(0.0); N] };
+        let zero = s.splat(0.0);
+        let mut held = Held { cos: [[zero; 2]; N], sin: [[zero; 2]; N] };
         for i in 0..N {
-            (held.cos[i], held.sin[i]) = (s.from_f32(cos[i]), s.from_f32(sin[i]));
+            let cos = s.mul(s.from_f32(cos[i]), s.splat(factors.cos));
+            let sin = s.mul(s.from_f32(sin[i]), s.splat(factors.sin));
+            (held.cos[i], held.sin[i]) = match form {
+                Form::Plain => ([cos, zero], [sin, zero]),
+                Form::Shuffled => ([s.order(cos), zero], [s.order(sin), zero]),
+                Form::Doubled => {
+                    let (cos, sin) = (s.order(cos), s.order(sin));
+                    (s.zip(cos, cos).into(), s.zip(s.mul(sin, s.splat(-1.0)), sin).into())
+                }
+            };
         }
         held
     }
@@ -65,74 +105,35 @@ impl<S: Simd, const N: usize> Angles<S> for Held<S, N> {
     }
 
     #[inline(always)]
-    fn get(&self, _: S, i: usize) -> (S::F32, S::F32) {
+    fn get(&self, _: S, i: usize) -> ([S::F32; 2], [S::F32; 2]) {
         (self.cos[i], self.sin[i])
     }
 }
 
-/// In memory, prepared.
+/// In memory, for backends that hold none.
 #[derive(Clone, Copy)]
-struct Streamed<'a, S: Simd> {
+struct Streamed<'a, S: Simd, const FORWARD: bool> {
     cos: &'a [S::Chunk<f32>],
     sin: &'a [S::Chunk<f32>],
+    factors: Factors,
 }
 
-impl<'a, S: Simd> Streamed<'a, S> {
-    /// The whole vectors of a row.
-    #[inline(always)]
-    fn new((cos, sin): (&'a [f32], &'a [f32])) -> Self {
-        let (cos, sin) = (S::chunks(cos), S::chunks(sin));
-        Streamed { cos, sin: &sin[..cos.len()] }
-    }
-}
-
-impl<S: Simd> Angles<S> for Streamed<'_, S> {
+impl<S: Simd, const FORWARD: bool> Angles<S> for Streamed<'_, S, FORWARD> {
     #[inline(always)]
     fn len(&self) -> usize {
         self.cos.len()
     }
 
     #[inline(always)]
-    fn get(&self, s: S, i: usize) -> (S::F32, S::F32) {
-        (s.from_f32(self.cos[i]), s.from_f32(self.sin[i]))
+    fn get(&self, s: S, i: usize) -> ([S::F32; 2], [S::F32; 2]) {
+        let (mut cos, mut sin) = (s.from_f32(self.cos[i]), s.from_f32(self.sin[i]));
+        if !FORWARD {
+            cos = s.mul(cos, s.splat(self.factors.cos));
+            sin = s.mul(sin, s.splat(self.factors.sin));
+        }
+        ([cos; 2], [sin; 2])
     }
 }
-
-/// A vector of a row as the heads want it. A product with 1 or -1 is exact.
-#[inline(always)]
-fn prepare<S: Simd>(s: S, cos: S::F32, sin: S::F32, factors: Factors, shuffled: bool) -> (S::F32, S::F32) {
-    let cos = s.mul(cos, s.splat(factors.cos));
-    let sin = s.mul(sin, s.splat(factors.sin));
-    if shuffled { (s.order(cos), s.order(sin)) } else { (cos, sin) }
-}
-
-/// [`prepare`] for a whole row, to memory.
-#[inline(always)]
-fn prepare_row<S: Simd>(s: S, row: [&[f32]; 2], to: [&mut [f32]; 2], factors: Factors, shuffled: bool) {
-    let [cos, sin] = row;
-    let (cos, cos_rest) = cos.split_at(cos.len() - cos.len() % S::LANES);
-    let (sin, sin_rest) = sin.split_at(cos.len());
-    let [to_cos, to_sin] = to;
-    let (to_cos, to_cos_rest) = to_cos.split_at_mut(cos.len());
-    let (to_sin, to_sin_rest) = to_sin.split_at_mut(cos.len());
-    let row = S::chunks(cos).iter().zip(S::chunks(sin));
-    let to = S::chunks_mut(to_cos).iter_mut().zip(S::chunks_mut(to_sin));
-    for ((&cos, &sin), (to_cos, to_sin)) in row.zip(to) {
-        let (cos, sin) = prepare(s, s.from_f32(cos), s.from_f32(sin), factors, shuffled);
-        *to_cos = s.to_f32(cos);
-        *to_sin = s.to_f32(sin);
-    }
-    if const { S::LANES > 1 } && !cos_rest.is_empty() {
-        prepare_row(s.narrower(), [cos_rest, sin_rest], [to_cos_rest, to_sin_rest], factors, shuffled);
-    }
-}
-
-/// Floats of the block of rows that is prepared on the stack: 8 tokens of 128 channels.
-const BLOCK: usize = 1024;
-
-/// Aligned to a cache line: a vector load that crosses two costs twice as much.
-#[repr(align(64))]
-struct Buffer([f32; BLOCK]);
 
 /// A rotation whose every index has been checked.
 pub(crate) struct Rotate<'a, M> {
@@ -144,8 +145,7 @@ pub(crate) struct Rotate<'a, M> {
 impl<M: Memory> Rotate<'_, M> {
     pub(crate) fn run(self, proof: Proof) {
         let (shape, strides) = (self.memory.shape(), self.memory.strides());
-        let tokens_major = shape.tokens <= 1 || (shape.heads > 1 && strides.head <= strides.token);
-        if tokens_major {
+        if shape.tokens <= 1 || (shape.heads > 1 && strides.head <= strides.token) {
             proof.run(TokensMajor(self));
         } else {
             proof.run(HeadsMajor(self));
@@ -164,169 +164,118 @@ impl<M: Memory> Kernel for TokensMajor<'_, M> {
         let strides = memory.strides();
         let batch_inside = strides.batch < strides.token;
         let (outer, inner) = if batch_inside { (tokens, batch) } else { (batch, tokens) };
-        let pairs = rows.pairs();
         for i in 0..outer {
             for j in 0..inner {
                 let (batch, token) = if batch_inside { (j, i) } else { (i, j) };
-                let rows = Shared { row: rows.row(batch, token), factors };
-                Sweep { line: memory.heads(batch, token), rows, pairs, piece: (0, pairs) }.run(s);
+                Sweep::<_, true> { line: memory.heads(batch, token), rows, batch, token, factors }.run(s);
             }
         }
     }
 }
 
-/// A block of tokens at a time: their rows are prepared once, then each head walks through them.
+/// One head after the other, each with all its tokens.
 struct HeadsMajor<'a, M>(Rotate<'a, M>);
+
+/// Tokens of a head that are swept at a time, so that a head whose pairs take several passes stays in the first cache.
+const BLOCK: usize = 16;
 
 impl<M: Memory> Kernel for HeadsMajor<'_, M> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let HeadsMajor(Rotate { mut memory, rows, factors }) = self;
         let Shape { batch, tokens, heads, .. } = memory.shape();
-        let pairs = rows.pairs();
-        let mut buffer = Buffer([0.0; BLOCK]);
-        let buffer = &mut buffer.0;
-        // Rows too long for the buffer are taken in pieces, whole vectors each.
-        for start in (0..pairs).step_by(BLOCK / 2) {
-            let piece = (start, pairs.min(start + BLOCK / 2));
-            let row = 2 * (piece.1 - piece.0);
-            for batch in 0..batch {
-                for token in (0..tokens).step_by(BLOCK / row) {
-                    let block = token..tokens.min(token + BLOCK / row);
-                    for (token, prepared) in block.clone().zip(buffer.chunks_exact_mut(row)) {
-                        let (cos, sin) = rows.row(batch, token);
-                        let (cos, sin) = (&cos[piece.0..piece.1], &sin[piece.0..piece.1]);
-                        let shuffled = const { S::SHUFFLES && M::SHUFFLED };
-                        prepare_row(s, [cos, sin], prepared.split_at_mut(row / 2).into(), factors, shuffled);
-                    }
-                    for head in 0..heads {
-                        let line = memory.tokens(batch, block.clone(), head);
-                        Sweep { line, rows: Each { rows: buffer, len: row / 2 }, pairs, piece }.run(s);
-                    }
+        for batch in 0..batch {
+            for head in 0..heads {
+                for token in (0..tokens).step_by(BLOCK) {
+                    let block = token..tokens.min(token + BLOCK);
+                    Sweep::<_, false> { line: memory.tokens(batch, block, head), rows, batch, token, factors }.run(s);
                 }
             }
         }
     }
 }
 
-/// Heads at equal distances, and their rows: the inner loops.
-struct Sweep<L, R> {
+/// Heads at equal distances, and the row that they share, or the rows of a token each.
+struct Sweep<'a, L, const SHARED: bool> {
     line: L,
-    rows: R,
-    /// Pairs of a head.
-    pairs: usize,
-    /// The pairs to rotate: those that the rows are of.
-    piece: (usize, usize),
+    rows: View<'a>,
+    batch: usize,
+    /// The token of the first head.
+    token: usize,
+    factors: Factors,
 }
 
-impl<L: Line, R: LineRows> Sweep<L, R> {
+impl<'a, L: Line, const SHARED: bool> Sweep<'a, L, SHARED> {
     #[inline(always)]
     fn run<S: Simd>(mut self, s: S) {
-        let mut at = self.piece.0;
+        let pairs = self.rows.pairs();
         if const { S::HELD == 0 } {
-            for index in 0..self.line.len() {
-                self.line.head(index).rotate(s, self.pairs, at, self.rows.streamed::<S>(index));
+            if self.factors == Factors::FORWARD {
+                self.streamed::<S, true>(s);
+            } else {
+                self.streamed::<S, false>(s);
             }
         } else {
+            let mut at = 0;
             if const { S::HELD >= 8 } {
-                while self.piece.1 - at >= 8 * S::LANES {
-                    at = self.vectors::<S, 8>(s, at);
+                while pairs - at >= 8 * S::LANES {
+                    at = self.held::<S, 8>(s, at);
                 }
             }
-            while self.piece.1 - at >= 4 * S::LANES {
-                at = self.vectors::<S, 4>(s, at);
+            while pairs - at >= 4 * S::LANES {
+                at = self.held::<S, 4>(s, at);
             }
-            if self.piece.1 - at >= 2 * S::LANES {
-                at = self.vectors::<S, 2>(s, at);
+            if pairs - at >= 2 * S::LANES {
+                at = self.held::<S, 2>(s, at);
             }
             self.remainder(s, at);
         }
-        if self.piece.1 == self.pairs {
-            self.line.pass(s, 2 * self.pairs);
-        }
+        self.line.pass(s, 2 * pairs);
     }
 
     /// Fewer than two vectors: this instruction set takes what fills one, the narrower ones the rest.
     #[inline(always)]
     fn remainder<S: Simd>(&mut self, s: S, mut at: usize) {
-        while self.piece.1 - at >= S::LANES {
-            at = self.vectors::<S, 1>(s, at);
+        while self.rows.pairs() - at >= S::LANES {
+            at = self.held::<S, 1>(s, at);
         }
-        if const { S::LANES > 1 } && at < self.piece.1 {
+        if const { S::LANES > 1 } && at < self.rows.pairs() {
             self.remainder(s.narrower(), at);
         }
     }
 
     /// `N` vectors of pairs, from pair `at`, of all heads. Returns the next pair.
     #[inline(always)]
-    fn vectors<S: Simd, const N: usize>(&mut self, s: S, at: usize) -> usize {
-        let in_row = at - self.piece.0;
-        let mut angles = self.rows.held::<S, L, N>(s, 0, in_row);
+    fn held<S: Simd, const N: usize>(&mut self, s: S, at: usize) -> usize {
+        let mut angles = self.load::<S, N>(s, 0, at);
         for index in 0..self.line.len() {
-            if const { !R::SHARED } {
-                angles = self.rows.held::<S, L, N>(s, index, in_row);
+            if !SHARED {
+                angles = self.load(s, index, at);
             }
-            self.line.head(index).rotate(s, self.pairs, at, angles);
+            self.line.head(index).rotate(s, self.rows.pairs(), at, angles);
         }
         at + N * S::LANES
     }
-}
-
-/// The rows of a line of heads.
-trait LineRows {
-    /// Whether all heads have the same row.
-    const SHARED: bool;
-
-    /// `N` vectors of cos and sin, from pair `at` of the row of a head, ready.
-    fn held<S: Simd, L: Line, const N: usize>(&self, s: S, index: usize, at: usize) -> Held<S, N>;
-
-    /// The whole row of a head.
-    fn streamed<S: Simd>(&self, index: usize) -> Streamed<'_, S>;
-}
-
-/// One row, which becomes ready on its way to the registers.
-struct Shared<'a> {
-    row: (&'a [f32], &'a [f32]),
-    factors: Factors,
-}
-
-impl LineRows for Shared<'_> {
-    const SHARED: bool = true;
 
     #[inline(always)]
-    fn held<S: Simd, L: Line, const N: usize>(&self, s: S, _: usize, at: usize) -> Held<S, N> {
-        let (cos, sin) = self.row;
-        let mut held = Held::load(s, [&cos[at..], &sin[at..]]);
-        for i in 0..N {
-            (held.cos[i], held.sin[i]) = prepare(s, held.cos[i], held.sin[i], self.factors, const { S::SHUFFLES && L::SHUFFLED });
+    fn load<S: Simd, const N: usize>(&self, s: S, index: usize, at: usize) -> Held<S, N> {
+        let (cos, sin) = self.row(index);
+        Held::load(s, (&cos[at..], &sin[at..]), self.factors, const { form::<S, L>() })
+    }
+
+    /// All pairs of all heads, with rows that are read again for each head.
+    #[inline(always)]
+    fn streamed<S: Simd, const FORWARD: bool>(&mut self, s: S) {
+        for index in 0..self.line.len() {
+            let (cos, sin) = self.row(index);
+            let (cos, sin) = (S::chunks(cos), S::chunks(sin));
+            let angles = Streamed::<S, FORWARD> { cos, sin: &sin[..cos.len()], factors: self.factors };
+            self.line.head(index).rotate(s, self.rows.pairs(), 0, angles);
         }
-        held
     }
 
     #[inline(always)]
-    fn streamed<S: Simd>(&self, _: usize) -> Streamed<'_, S> {
-        Streamed::new(self.row)
-    }
-}
-
-/// A row for each head, `[cos | sin]`, ready.
-struct Each<'a> {
-    rows: &'a [f32],
-    /// Pairs of a row.
-    len: usize,
-}
-
-impl LineRows for Each<'_> {
-    const SHARED: bool = false;
-
-    #[inline(always)]
-    fn held<S: Simd, L: Line, const N: usize>(&self, s: S, index: usize, at: usize) -> Held<S, N> {
-        let row = &self.rows[index * 2 * self.len..][..2 * self.len];
-        Held::load(s, [&row[at..], &row[self.len + at..]])
-    }
-
-    #[inline(always)]
-    fn streamed<S: Simd>(&self, index: usize) -> Streamed<'_, S> {
-        Streamed::new(self.rows[index * 2 * self.len..][..2 * self.len].split_at(self.len))
+    fn row(&self, index: usize) -> (&'a [f32], &'a [f32]) {
+        self.rows.row(self.batch, if SHARED { self.token } else { self.token + index })
     }
 }

@@ -69,9 +69,10 @@ impl Avx2 {
 
 impl Simd for Avx2 {
     const LANES: usize = 8;
-    // 8 of the 16 registers; the rotation of a vector takes six more.
-    const HELD: usize = 4;
+    // More than fit: what spills is read back from the first cache, which costs less than passing over the heads twice.
+    const HELD: usize = 8;
     const SHUFFLES: bool = true;
+    const DOUBLES: bool = false;
     type F32 = __m256;
     type Chunk<T: Copy> = [T; 8];
     type Narrower = Portable;
@@ -172,6 +173,11 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn mul(self, a: __m256, b: __m256) -> __m256 {
         op!(_mm256_mul_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn swap(self, x: __m256) -> __m256 {
+        op!(_mm256_permute_ps::<0b10_11_00_01>(x))
     }
 
     #[inline(always)]

@@ -83,6 +83,7 @@ impl Simd for Avx512 {
     // 16 of the 32 registers: all of a head of 256.
     const HELD: usize = 8;
     const SHUFFLES: bool = true;
+    const DOUBLES: bool = true;
     type F32 = __m512;
     type Chunk<T: Copy> = [T; 16];
     type Narrower = Avx2;
@@ -180,6 +181,11 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn mul(self, a: __m512, b: __m512) -> __m512 {
         op!(_mm512_mul_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn swap(self, x: __m512) -> __m512 {
+        op!(_mm512_permute_ps::<0b10_11_00_01>(x))
     }
 
     #[inline(always)]

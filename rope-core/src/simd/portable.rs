@@ -30,6 +30,7 @@ impl Simd for Portable {
     const LANES: usize = 4;
     const HELD: usize = 4;
     const SHUFFLES: bool = false;
+    const DOUBLES: bool = false;
     type F32 = f32x4;
     type Chunk<T: Copy> = [T; 4];
     type Narrower = Scalar;
@@ -118,6 +119,12 @@ impl Simd for Portable {
     #[inline(always)]
     fn mul(self, a: f32x4, b: f32x4) -> f32x4 {
         a * b
+    }
+
+    #[inline(always)]
+    fn swap(self, x: f32x4) -> f32x4 {
+        let [a, b, c, d] = x.to_array();
+        f32x4::new([b, a, d, c])
     }
 
     #[inline(always)]

@@ -19,6 +19,7 @@ impl Simd for Scalar {
     // Read per head in a plain loop, which the compiler vectorises for the target's own baseline.
     const HELD: usize = 0;
     const SHUFFLES: bool = false;
+    const DOUBLES: bool = false;
     type F32 = f32;
     type Chunk<T: Copy> = [T; 1];
     type Narrower = Scalar;
@@ -101,6 +102,12 @@ impl Simd for Scalar {
     #[inline(always)]
     fn mul(self, a: f32, b: f32) -> f32 {
         a * b
+    }
+
+    #[inline(always)]
+    fn swap(self, x: f32) -> f32 {
+        // One lane holds no pair, and a backend that does not double does not ask.
+        x
     }
 
     #[inline(always)]
