@@ -48,6 +48,7 @@ impl Direction {
         }
     }
 
+    #[inline]
     fn factors(self, attention_factor: f64) -> Factors {
         match self {
             Direction::Forward => Factors::FORWARD,
@@ -189,6 +190,7 @@ impl Rope {
         Ok(())
     }
 
+    #[inline]
     fn check_in_place(&self, shape: Shape, rows: &Rows<'_>) -> Result<usize, Error> {
         let Rope { input, output, .. } = *self;
         if input != output {
@@ -197,6 +199,7 @@ impl Rope {
         check(shape, rows)
     }
 
+    #[inline]
     fn run_in_place<E: Element>(&self, x: &mut TensorMut<'_, E>, rows: View<'_>, attention_factor: f64) {
         let factors = self.direction.factors(attention_factor);
         match self.input {
@@ -234,6 +237,7 @@ impl Rope {
 }
 
 /// Whether the rows fit the tensor: the rows from one sequence to the next.
+#[inline]
 fn check(shape: Shape, rows: &Rows<'_>) -> Result<usize, Error> {
     let Shape { batch, tokens, head_dim, .. } = shape;
     let rotary_dim = rows.rotary_dim();

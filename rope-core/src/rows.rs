@@ -208,6 +208,7 @@ impl<'a> Rows<'a> {
     }
 
     /// How many rows.
+    #[inline]
     pub fn len(&self) -> usize {
         self.range.1 - self.range.0
     }
@@ -218,11 +219,13 @@ impl<'a> Rows<'a> {
     }
 
     /// Channels that a row rotates: twice its pairs.
+    #[inline]
     pub fn rotary_dim(&self) -> usize {
         2 * self.pairs
     }
 
     /// The factor that cos and sin are scaled by; 1 unless it was said otherwise.
+    #[inline]
     pub fn attention_factor(&self) -> f64 {
         self.attention_factor
     }
@@ -234,6 +237,7 @@ impl<'a> Rows<'a> {
 
     /// All cos, all sin, and the values from one row to the next. In joined rows the sin slice starts at the first
     /// sin, so it is shorter.
+    #[inline]
     fn slices(&self) -> (&[f32], &[f32], usize) {
         match &self.values {
             Values::Joined(values) => (values, values.get(self.pairs..).unwrap_or(&[]), 2 * self.pairs),
@@ -244,6 +248,7 @@ impl<'a> Rows<'a> {
     }
 
     /// What the kernel reads: rows `first..` with `sequence` rows from one sequence to the next (0: they share).
+    #[inline]
     pub(crate) fn view(&self, first: usize, sequence: usize) -> View<'_> {
         let (cos, sin, stride) = self.slices();
         View { cos, sin, stride, pairs: self.pairs, ids: self.ids, first: self.range.0 + first, sequence }

@@ -24,6 +24,7 @@ impl Shape {
         self.batch.checked_mul(self.tokens)?.checked_mul(self.heads)?.checked_mul(self.head_dim)
     }
 
+    #[inline]
     fn is_empty(self) -> bool {
         self.batch == 0 || self.tokens == 0 || self.heads == 0 || self.head_dim == 0
     }
@@ -169,6 +170,7 @@ impl Layout {
         Layout::bshd([1, tokens, heads, head_dim])
     }
 
+    #[inline]
     fn dense(shape: Shape, strides: impl FnOnce(Shape) -> Option<Strides>) -> Result<Self, Error> {
         match strides(shape) {
             Some(strides) => Layout::at(shape, strides, 0),
@@ -176,6 +178,7 @@ impl Layout {
         }
     }
 
+    #[inline]
     fn at(shape: Shape, strides: Strides, offset: usize) -> Result<Self, Error> {
         let end = if shape.is_empty() {
             Some(offset)
@@ -195,21 +198,25 @@ impl Layout {
     }
 
     /// The extents.
+    #[inline]
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
     /// The strides, in elements.
+    #[inline]
     pub fn strides(&self) -> Strides {
         self.strides
     }
 
     /// Index of the first element.
+    #[inline]
     pub fn offset(&self) -> usize {
         self.offset
     }
 
     /// Elements that a slice must have at least.
+    #[inline]
     pub fn end(&self) -> usize {
         self.end
     }
@@ -260,6 +267,7 @@ impl Layout {
     }
 
     /// The three strided dimensions, the one with the shortest stride first.
+    #[inline]
     fn by_stride(&self) -> [(Dimension, usize, usize); 3] {
         let Layout { shape, strides, .. } = *self;
         let mut dimensions = [
@@ -267,7 +275,12 @@ impl Layout {
             (Dimension::Tokens, shape.tokens, strides.token),
             (Dimension::Batch, shape.batch, strides.batch),
         ];
-        dimensions.sort_unstable_by_key(|&(_, _, stride)| stride);
+        // By hand: it is part of every call's cost, and core's sort is not inlined.
+        for (i, j) in [(0, 1), (1, 2), (0, 1)] {
+            if dimensions[i].2 > dimensions[j].2 {
+                dimensions.swap(i, j);
+            }
+        }
         dimensions
     }
 
@@ -282,6 +295,7 @@ impl Layout {
     /// Whether every index has an element of its own. Demands that the dimensions nest: each stride steps over all
     /// that the shorter strides reach. (Strides that keep elements apart without nesting exist; no library makes
     /// such tensors.)
+    #[inline]
     fn check_disjoint(&self) -> Result<(), Error> {
         if self.shape.is_empty() {
             return Ok(());
@@ -299,6 +313,7 @@ impl Layout {
         Ok(())
     }
 
+    #[inline]
     fn check_inside(&self, len: usize) -> Result<(), Error> {
         if self.end > len && !self.shape.is_empty() {
             return Err(Error::OutOfBounds { needed: self.end, len });
@@ -318,6 +333,7 @@ impl Layout {
 impl TryFrom<[usize; 4]> for Layout {
     type Error = Error;
 
+    #[inline]
     fn try_from(shape: [usize; 4]) -> Result<Self, Error> {
         Layout::bshd(shape)
     }
