@@ -50,10 +50,13 @@ pub enum Error {
         /// The dimension that was to be split.
         dimension: Dimension,
     },
-    /// [`Rows`](crate::Rows) constructors: a rotary dimension of zero, or an odd one.
+    /// [`Rows`](crate::Rows) and [`Frequencies`](crate::Frequencies) constructors: the number of rotated channels is odd,
+    /// zero or too large, or the scaling needs more of them.
     RotaryDim {
         /// The value refused.
         rotary_dim: usize,
+        /// What it has to be.
+        required: &'static str,
     },
     /// [`Rope`](crate::Rope)'s rotations: the rows rotate more channels than a head has.
     RotaryDimExceedsHead {
@@ -144,6 +147,121 @@ pub enum Error {
         /// The backend asked for.
         backend: Backend,
     },
+    /// [`Frequencies::new`](crate::Frequencies::new) and its kin: a base, factor or other number that makes no sense.
+    Parameter {
+        /// The parameter, by its public name.
+        name: &'static str,
+        /// What was given.
+        value: f64,
+        /// What it has to be.
+        required: &'static str,
+    },
+    /// [`Frequencies::new`](crate::Frequencies::new): a list with one number for each pair has another length.
+    Count {
+        /// The list, by its public name.
+        name: &'static str,
+        /// How many numbers it has.
+        given: usize,
+        /// How many pairs there are.
+        needed: usize,
+    },
+    /// [`Frequencies::new_in`](crate::Frequencies::new_in) and its kin: the caller's storage is too short.
+    Storage {
+        /// How many elements it has.
+        given: usize,
+        /// How many are needed.
+        needed: usize,
+    },
+    /// [`Frequencies::new`](crate::Frequencies::new): one position would turn a pair by 32768 turns or more, which no
+    /// model means and no coordinate resolves.
+    TooFast {
+        /// The pair.
+        pair: usize,
+        /// Its inverse frequency in radians.
+        inverse: f64,
+    },
+    /// [`Frequencies::new`](crate::Frequencies::new): the [`Axes`](crate::Axes) do not add up.
+    Axes {
+        /// What is wrong with them.
+        required: &'static str,
+    },
+    /// [`Frequencies::rows`](crate::Frequencies::rows) and its kin: a list of positions for several axes whose length
+    /// does not divide by their number.
+    PositionsPerAxis {
+        /// Numbers in the list.
+        given: usize,
+        /// Axes of the frequencies.
+        axes: usize,
+    },
+    /// [`Frequencies::rows`](crate::Frequencies::rows) and its kin: a coordinate that is infinite or not a number.
+    Coordinate {
+        /// Index in the list.
+        index: usize,
+        /// The coordinate.
+        value: f64,
+    },
+    /// [`Positions::packed`](crate::Positions::packed): the first offset is not 0, or one is below the one before.
+    Offsets {
+        /// Index of the offset.
+        index: usize,
+        /// The offset.
+        offset: i64,
+    },
+    /// [`Frequencies::rows`](crate::Frequencies::rows) and its kin: more values than `usize` counts.
+    RowsTooLong {
+        /// Rows asked for.
+        tokens: usize,
+        /// Values of a row.
+        rotary_dim: usize,
+    },
+    /// [`Rope::rotate_at`](crate::Rope::rotate_at): a row is longer than what is kept on the stack.
+    RotaryDimOnStack {
+        /// Values of a row.
+        rotary_dim: usize,
+        /// The most there is room for.
+        limit: usize,
+    },
+    /// `Config::from_json`: the text is not JSON, or not an object.
+    #[cfg(feature = "serde")]
+    Json {
+        /// The line of the first error, from 1; 0 when the text is JSON but no object.
+        line: usize,
+        /// Its column.
+        column: usize,
+    },
+    /// `Config` and [`Gguf`](crate::Gguf): a key that is needed and has no known default is not there.
+    Missing {
+        /// The key.
+        key: &'static str,
+    },
+    /// `Config` and [`Gguf`](crate::Gguf): a key has a value of another type or outside of its range.
+    Invalid {
+        /// The key.
+        key: &'static str,
+        /// What it has to be.
+        required: &'static str,
+    },
+    /// `Config` and [`Gguf`](crate::Gguf): a name that stands for no known variant. The value may be
+    /// perfectly good; rotating by a guess would not be.
+    Unknown {
+        /// The key.
+        key: &'static str,
+        /// The beginning of its value.
+        value: Name,
+    },
+    /// `Config`: the file holds several answers, and the caller did not say which one is wanted.
+    Ambiguous {
+        /// What to choose by.
+        key: &'static str,
+        /// The choices, separated by commas (the beginning of the list).
+        choices: Name,
+    },
+    /// `Config` and [`Gguf`](crate::Gguf): the model does something that is known, and is not a
+    /// rotation of pairs by angles proportional to the position.
+    Unsupported {
+        /// What the model does.
+        what: &'static str,
+    },
     /// [`FromStr`](core::str::FromStr) of [`Pairing`], [`Backend`] or [`Direction`](crate::Direction): no such name.
     UnknownName {
         /// What was being read.
@@ -176,8 +294,8 @@ impl fmt::Display for Error {
                 f,
                 "the parts of a split along {dimension} interleave in memory; split the dimension with the largest stride first"
             ),
-            Error::RotaryDim { rotary_dim } => {
-                write!(f, "rotary_dim {rotary_dim} is not an even number of at least 2")
+            Error::RotaryDim { rotary_dim, required } => {
+                write!(f, "rotary_dim is {rotary_dim}, but has to be {required}")
             }
             Error::RotaryDimExceedsHead { rotary_dim, head_dim } => {
                 write!(f, "rotary_dim {rotary_dim} exceeds head_dim {head_dim}")
@@ -217,6 +335,56 @@ impl fmt::Display for Error {
             Error::BackendUnavailable { backend } => {
                 write!(f, "backend {backend} is not available here")
             }
+            Error::Parameter {
+                name,
+                value,
+                required,
+            } => write!(f, "{name} is {value:?}, but has to be {required}"),
+            Error::Count {
+                name,
+                given,
+                needed,
+            } => write!(f, "{name} has {given} numbers for {needed} pairs"),
+            Error::Storage { given, needed } => write!(
+                f,
+                "the storage has {given} elements, but {needed} are needed"
+            ),
+            Error::TooFast { pair, inverse } => {
+                write!(
+                    f,
+                    "the inverse frequency of pair {pair} is {inverse:?}, 32768 turns a position or more"
+                )
+            }
+            Error::Axes { required } => write!(f, "the axes have to be {required}"),
+            Error::PositionsPerAxis { given, axes } => {
+                write!(f, "{given} positions do not divide among {axes} axes")
+            }
+            Error::Coordinate { index, value } => write!(f, "coordinate {index} is {value}, which is not finite"),
+            Error::Offsets { index, offset } => {
+                write!(f, "offset {index} is {offset}; offsets start at 0 and never fall")
+            }
+            Error::RowsTooLong { tokens, rotary_dim } => {
+                write!(f, "{tokens} rows of {rotary_dim} values are more than usize::MAX ({})", usize::MAX)
+            }
+            Error::RotaryDimOnStack { rotary_dim, limit } => {
+                write!(f, "rotary_dim {rotary_dim} exceeds the {limit} that rows on the stack have room for")
+            }
+            #[cfg(feature = "serde")]
+            Error::Json { line: 0, .. } => write!(f, "the configuration is not a JSON object"),
+            #[cfg(feature = "serde")]
+            Error::Json { line, column } => write!(
+                f,
+                "the configuration is not JSON from line {line}, column {column}"
+            ),
+            Error::Missing { key } => write!(f, "{key} is missing, and has no known default"),
+            Error::Invalid { key, required } => write!(f, "{key} has to be {required}"),
+            Error::Unknown { key, value } => {
+                write!(f, "{key} is {value:?}, which is not known here")
+            }
+            Error::Ambiguous { key, choices } => {
+                write!(f, "{key} has to be chosen from: {}", choices.as_str())
+            }
+            Error::Unsupported { what } => write!(f, "not a rotation of pairs: {what}"),
             Error::UnknownName { kind, known } => write!(f, "unknown {kind}; one of: {known}"),
         }
     }
@@ -224,8 +392,43 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-impl From<core::convert::Infallible> for Error {
-    fn from(never: core::convert::Infallible) -> Self {
-        match never {}
+/// A name out of a caller's file, kept without an allocator: its first 96 bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Name {
+    bytes: [u8; 96],
+    length: u8,
+}
+
+impl Name {
+    /// The beginning of `text`, cut at a character's end.
+    pub(crate) fn new(text: &str) -> Self {
+        let mut name = Self {
+            bytes: [0; 96],
+            length: 0,
+        };
+        let _ = fmt::Write::write_str(&mut name, text);
+        name
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
+    }
+}
+
+impl fmt::Write for Name {
+    /// Takes what fits, and never fails.
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let start = usize::from(self.length);
+        let taken = &text.as_bytes()[..text.floor_char_boundary(self.bytes.len() - start)];
+        self.bytes[start..start + taken.len()].copy_from_slice(taken);
+        self.length += taken.len() as u8;
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
     }
 }

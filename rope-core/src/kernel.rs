@@ -3,6 +3,7 @@
 pub(crate) mod members;
 pub(crate) mod place;
 pub(crate) mod rotate;
+pub(crate) mod sincos;
 
 use crate::simd::Simd;
 

@@ -12,8 +12,10 @@ mod backend;
 mod cpu;
 mod element;
 mod error;
+mod frequencies;
 mod kernel;
 mod pairing;
+mod positions;
 mod rope;
 mod rows;
 #[allow(unsafe_code, reason = "enters instruction sets, and calls their intrinsics")]
@@ -22,8 +24,14 @@ mod tensor;
 
 pub use backend::Backend;
 pub use element::Element;
-pub use error::Error;
+pub use error::{Error, Name};
+#[cfg(feature = "serde")]
+pub use frequencies::Config;
+pub use frequencies::{
+    Angle, Axes, Frequencies, Frequency, FrequencyBlock, Gguf, GgufValue, LongRope, Scaling, Yarn,
+};
 pub use pairing::Pairing;
+pub use positions::{Coordinates, Positions};
 pub use rope::{Direction, Rope};
 pub use rows::{Ids, Rows};
-pub use tensor::{Dimension, Layout, Shape, Strides, Tensor, TensorMut};
+pub use tensor::{Dimension, IntoLayout, Layout, Shape, Strides, Tensor, TensorMut};

@@ -9,7 +9,7 @@ use crate::kernel::members::{Half, Interleaved};
 use crate::kernel::place::{Across, InPlace};
 use crate::kernel::rotate::{Factors, Rotate};
 use crate::rows::View;
-use crate::{Backend, Error, Pairing, Rows, Shape, Tensor, TensorMut};
+use crate::{Backend, Error, Frequencies, Pairing, Positions, Rows, Shape, Tensor, TensorMut};
 
 /// Which way a pair is turned. With `R` the rotation by the angles of the rows, and `A` their attention factor:
 ///
@@ -185,18 +185,61 @@ impl Rope {
         if source != target {
             return Err(Error::ShapeMismatch { source, target });
         }
-        let sequence = check(source, rows)?;
+        let sequence = check(source, rows.rotary_dim(), rows.len())?;
         self.run_into(x, y, rows.view(0, sequence), rows.attention_factor());
+        Ok(())
+    }
+
+    /// Rotates as [`Rope::rotate`] does, making the rows itself, a block of tokens at a time, on the stack (8 KiB): no
+    /// table and no allocator. There are as many positions as rows would have to be: one per token, or one per token of
+    /// every sequence.
+    ///
+    /// The bits are those of [`Frequencies::rows`] and [`Rope::rotate`]. With 32 heads it takes little longer than with
+    /// ready rows; with few, ready rows that several layers share are faster.
+    ///
+    /// [`Error::RotaryDimOnStack`] beyond 2048 rotated channels, the errors of [`Frequencies::rows`] and [`Rope::rotate`].
+    pub fn rotate_at<'p, E: Element>(
+        &self,
+        x: &mut TensorMut<'_, E>,
+        frequencies: &Frequencies<'_>,
+        positions: impl Into<Positions<'p>>,
+    ) -> Result<(), Error> {
+        let (rotary_dim, limit) = (frequencies.rotary_dim(), STACK);
+        if rotary_dim > limit {
+            return Err(Error::RotaryDimOnStack { rotary_dim, limit });
+        }
+        let located = positions.into().on(frequencies.axes())?;
+        let Shape { batch, tokens, .. } = x.shape();
+        let sequence = self.check_in_place_rows(x.shape(), rotary_dim, located.tokens())?;
+        let block = STACK / rotary_dim;
+        let mut values = StackRows([0.0; STACK]);
+        // Where the sequences share their rows they are rotated together.
+        let (sequences, together) = if sequence == 0 { (1, batch) } else { (batch, 1) };
+        for first in 0..sequences {
+            for token in (0..tokens).step_by(block) {
+                let end = tokens.min(token + block);
+                let values = &mut values.0[..(end - token) * rotary_dim];
+                frequencies.fill(&located, first * sequence + token, values);
+                let layout = x.layout().batch(first..first + together)?.tokens(token..end)?;
+                let rows = Rows::new(values, rotary_dim)?;
+                self.run_in_place(&mut x.with_layout(layout), rows.view(0, 0), frequencies.attention_factor());
+            }
+        }
         Ok(())
     }
 
     #[inline]
     fn check_in_place(&self, shape: Shape, rows: &Rows<'_>) -> Result<usize, Error> {
+        self.check_in_place_rows(shape, rows.rotary_dim(), rows.len())
+    }
+
+    #[inline]
+    fn check_in_place_rows(&self, shape: Shape, rotary_dim: usize, rows: usize) -> Result<usize, Error> {
         let Rope { input, output, .. } = *self;
         if input != output {
             return Err(Error::PairingChangesInPlace { input, output });
         }
-        check(shape, rows)
+        check(shape, rotary_dim, rows)
     }
 
     #[inline]
@@ -236,19 +279,25 @@ impl Rope {
     }
 }
 
-/// Whether the rows fit the tensor: the rows from one sequence to the next.
+/// Values of the rows that [`Rope::rotate_at`] keeps at a time.
+const STACK: usize = 2048;
+
+/// Aligned to a cache line: a vector load that crosses two costs twice as much.
+#[repr(align(64))]
+struct StackRows([f32; STACK]);
+
+/// Whether the rows fit the tensor: how many there are from one sequence to the next.
 #[inline]
-fn check(shape: Shape, rows: &Rows<'_>) -> Result<usize, Error> {
+fn check(shape: Shape, rotary_dim: usize, rows: usize) -> Result<usize, Error> {
     let Shape { batch, tokens, head_dim, .. } = shape;
-    let rotary_dim = rows.rotary_dim();
     if rotary_dim > head_dim {
         return Err(Error::RotaryDimExceedsHead { rotary_dim, head_dim });
     }
-    if rows.len() == tokens {
+    if rows == tokens {
         Ok(0)
-    } else if Some(rows.len()) == batch.checked_mul(tokens) {
+    } else if Some(rows) == batch.checked_mul(tokens) {
         Ok(tokens)
     } else {
-        Err(Error::RowCount { rows: rows.len(), tokens, batch })
+        Err(Error::RowCount { rows, tokens, batch })
     }
 }

@@ -136,7 +136,7 @@ impl<'a> Rows<'a> {
 
     fn with_values<'b>(values: Values<'b>, rotary_dim: usize) -> Result<Rows<'b>, Error> {
         if rotary_dim == 0 || rotary_dim % 2 == 1 {
-            return Err(Error::RotaryDim { rotary_dim });
+            return Err(Error::RotaryDim { rotary_dim, required: "even and at least 2" });
         }
         let (len, row) = match &values {
             Values::Joined(values) => (values.len(), rotary_dim),
@@ -233,6 +233,26 @@ impl<'a> Rows<'a> {
     /// The cos and the sin of row `index`, if there is one.
     pub fn row(&self, index: usize) -> Option<(&[f32], &[f32])> {
         (index < self.len()).then(|| self.view(0, 0).row(0, index))
+    }
+
+    /// The additive sinusoidal encoding of the original Transformer from the same angles: for each row
+    /// `PE(2i) = sin`, `PE(2i + 1) = cos`, `rotary_dim` values. With `Frequencies::new(d_model, 10_000.0, ..)` these are
+    /// the values of Vaswani et al., *Attention Is All You Need*, arXiv:1706.03762, section 3.5, correctly rounded.
+    ///
+    /// [`Error::Storage`] unless `out` has exactly `len * rotary_dim` values; it is untouched then.
+    pub fn sinusoidal(&self, out: &mut [f32]) -> Result<(), Error> {
+        let (given, needed) = (out.len(), self.len() * self.rotary_dim());
+        if given != needed {
+            return Err(Error::Storage { given, needed });
+        }
+        let view = self.view(0, 0);
+        for (token, row) in out.chunks_exact_mut(self.rotary_dim()).enumerate() {
+            let (cos, sin) = view.row(0, token);
+            for ((pair, cos), sin) in row.as_chunks_mut().0.iter_mut().zip(cos).zip(sin) {
+                *pair = [*sin, *cos];
+            }
+        }
+        Ok(())
     }
 
     /// All cos, all sin, and the values from one row to the next. In joined rows the sin slice starts at the first

@@ -23,7 +23,7 @@ use crate::kernel::Kernel;
 ///
 /// Implementations are `#[inline(always)]` without exception, and hold no closures: a closure, or a call that is not
 /// inlined into the backend's entry, is compiled without the instruction set (measured: 55 times slower).
-pub trait Simd: Copy {
+pub trait Simd: Doubles {
     /// Lanes of a vector.
     const LANES: usize;
 
@@ -35,7 +35,7 @@ pub trait Simd: Copy {
     const SHUFFLES: bool;
 
     /// Whether alternating pairs are turned faster as they lie than unzipped. Takes twice the registers for cos and sin.
-    const DOUBLES: bool;
+    const ALTERNATES: bool;
 
     /// `LANES` f32 lanes.
     type F32: Copy;
@@ -100,3 +100,57 @@ pub trait Simd: Copy {
     /// Undoes `order`: for pairs that are read alternating and written apart.
     fn unorder(self, x: Self::F32) -> Self::F32;
 }
+
+/// The operations on doubles of an instruction set, for the row generator, which works on octets, eight pairs at a time; a backend takes an octet in `8 / DOUBLES` parts.
+pub trait Doubles: Copy {
+    /// Doubles in a vector: 8, 4, 2 or 1.
+    const F64_LANES: usize;
+
+    /// A vector of [`Doubles::F64_LANES`] lanes.
+    type F64: Copy;
+
+    /// The lanes of one part of an octet.
+    fn doubles(self, octet: &[f64; 8], part: usize) -> Self::F64;
+    /// One value in every lane.
+    fn splat_f64(self, x: f64) -> Self::F64;
+    /// Lane `i` is `of[axis of i]`. An axis is given as the two 32-bit halves it takes out of `of`, `[2 axis, 2 axis + 1]`,
+    /// which is what makes this a single permutation on x86.
+    fn pick(self, of: &[f64; 4], halves: &[[u32; 2]; 8], part: usize) -> Self::F64;
+    /// The f32 nearest to each lane, as the lanes of one part of an octet.
+    fn narrow(self, v: Self::F64, octet: &mut [f32; 8], part: usize);
+    /// The f32 nearest to each lane, as a double.
+    fn to_f32_and_back(self, v: Self::F64) -> Self::F64;
+
+    /// `a - b`.
+    fn sub_f64(self, a: Self::F64, b: Self::F64) -> Self::F64;
+    /// `a * b`.
+    fn mul_f64(self, a: Self::F64, b: Self::F64) -> Self::F64;
+    /// `a b + c`, rounded once or twice, whichever is faster.
+    fn mul_add(self, a: Self::F64, b: Self::F64, c: Self::F64) -> Self::F64;
+    /// `a b - c` rounded once, for a `c` so near to `a b` that `fl(a b) - c` is exact.
+    fn mul_sub(self, a: Self::F64, b: Self::F64, c: Self::F64) -> Self::F64;
+
+    /// Turns `(cos, sin)` by as many quarters as the low two bits of `quarters` say.
+    fn quarter_turns(
+        self,
+        quarters: Self::F64,
+        cos: Self::F64,
+        sin: Self::F64,
+    ) -> (Self::F64, Self::F64);
+    /// Whether in some lane one of `values` lies within `REACH` (a power of two) units in its last place of a midpoint of f32
+    /// numbers, or `small` is not at least `least` although `whole` is not zero. A NaN in `whole` or `small` is a doubt.
+    fn any_doubt<const REACH: u64>(
+        self,
+        values: [Self::F64; 2],
+        whole: Self::F64,
+        small: Self::F64,
+        least: f64,
+    ) -> bool;
+}
+
+/// The bits of a double below the last bit of an f32.
+pub(crate) const BELOW_F32: u64 = (1 << 29) - 1;
+/// What they are in a midpoint of (normal) f32 numbers.
+pub(crate) const MIDPOINT: u64 = 1 << 28;
+/// The sign of a double.
+pub(crate) const SIGN: u64 = 1 << 63;

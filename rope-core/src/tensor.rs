@@ -329,13 +329,24 @@ impl Layout {
     }
 }
 
-/// `[batch, tokens, heads, head_dim]` as [`Layout::bshd`].
-impl TryFrom<[usize; 4]> for Layout {
-    type Error = Error;
+/// What [`Tensor::new`] and [`TensorMut::new`] take: a [`Layout`], or `[batch, tokens, heads, head_dim]` for
+/// [`Layout::bshd`].
+pub trait IntoLayout {
+    /// The layout; [`Error::ShapeOverflow`] if there is none.
+    fn into_layout(self) -> Result<Layout, Error>;
+}
 
+impl IntoLayout for Layout {
     #[inline]
-    fn try_from(shape: [usize; 4]) -> Result<Self, Error> {
-        Layout::bshd(shape)
+    fn into_layout(self) -> Result<Layout, Error> {
+        Ok(self)
+    }
+}
+
+impl IntoLayout for [usize; 4] {
+    #[inline]
+    fn into_layout(self) -> Result<Layout, Error> {
+        Layout::bshd(self)
     }
 }
 
@@ -351,11 +362,8 @@ impl<'a, E: Element> Tensor<'a, E> {
     ///
     /// [`Error::OutOfBounds`] if the layout reaches past the slice; [`Error::ShapeOverflow`] from the shape.
     /// Elements may coincide (a broadcast has a stride of zero).
-    pub fn new<L: TryInto<Layout>>(data: &'a [E], layout: L) -> Result<Self, Error>
-    where
-        Error: From<L::Error>,
-    {
-        let layout = layout.try_into()?;
+    pub fn new(data: &'a [E], layout: impl IntoLayout) -> Result<Self, Error> {
+        let layout = layout.into_layout()?;
         layout.check_inside(data.len())?;
         Ok(Tensor { data, layout })
     }
@@ -398,11 +406,8 @@ impl<'a, E: Element> TensorMut<'a, E> {
     ///
     /// [`Error::OutOfBounds`] if the layout reaches past the slice, [`Error::Overlap`] if two indices could name
     /// one element; [`Error::ShapeOverflow`] from the shape.
-    pub fn new<L: TryInto<Layout>>(data: &'a mut [E], layout: L) -> Result<Self, Error>
-    where
-        Error: From<L::Error>,
-    {
-        let layout = layout.try_into()?;
+    pub fn new(data: &'a mut [E], layout: impl IntoLayout) -> Result<Self, Error> {
+        let layout = layout.into_layout()?;
         layout.check_inside(data.len())?;
         layout.check_disjoint()?;
         Ok(TensorMut { data, layout })
@@ -446,6 +451,11 @@ impl<'a, E: Element> TensorMut<'a, E> {
         second.end -= second.offset;
         second.offset = 0;
         Ok((TensorMut { data: low, layout: first }, TensorMut { data: high, layout: second }))
+    }
+
+    /// A part of the tensor, by a layout narrowed from its own.
+    pub(crate) fn with_layout(&mut self, layout: Layout) -> TensorMut<'_, E> {
+        TensorMut { data: self.data, layout }
     }
 
     pub(crate) fn data_mut(&mut self) -> &mut [E] {

@@ -150,7 +150,7 @@ impl<E: Element, P: Members> Head for HeadInPlace<'_, E, P> {
         let mut run = P::run_mut::<S, _>(self.head, pairs, at, angles.len());
         for i in 0..angles.len() {
             let (cos, sin) = angles.get(s, i);
-            if const { S::DOUBLES && shuffled::<P, E>() } {
+            if const { S::ALTERNATES && shuffled::<P, E>() } {
                 let (a, b) = P::load_as_is::<S, E>(s, P::reread(&run), i);
                 let a = turn_alternating(s, a, cos[0], sin[0]);
                 let b = turn_alternating(s, b, cos[1], sin[1]);
@@ -293,7 +293,7 @@ impl<I: Element, O: Element, P: Members, Q: Members> Head for HeadAcross<'_, I, 
         let mut target = Q::run_mut::<S, _>(self.target, pairs, at, angles.len());
         for i in 0..angles.len() {
             let (cos, sin) = angles.get(s, i);
-            if const { S::DOUBLES && shuffled::<P, I>() && shuffled::<Q, O>() } {
+            if const { S::ALTERNATES && shuffled::<P, I>() && shuffled::<Q, O>() } {
                 let (a, b) = P::load_as_is::<S, I>(s, source, i);
                 let a = turn_alternating(s, a, cos[0], sin[0]);
                 let b = turn_alternating(s, b, cos[1], sin[1]);

@@ -51,7 +51,7 @@ pub(crate) enum Form {
 
 /// The form that an instruction set wants for a line of heads.
 pub(crate) const fn form<S: Simd, L: Line>() -> Form {
-    if S::DOUBLES && L::ALTERNATING {
+    if S::ALTERNATES && L::ALTERNATING {
         Form::Doubled
     } else if S::SHUFFLES && L::SHUFFLED {
         Form::Shuffled

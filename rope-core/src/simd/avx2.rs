@@ -12,14 +12,13 @@
 //! | `to_bf16` | 2 x (shift, and, 2 add, compare, blend, shift), `vpackusdw`, `vpermq` | | |
 
 #[cfg(target_arch = "x86")]
-use core::arch::x86 as arch;
+use core::arch::x86::*;
 #[cfg(target_arch = "x86_64")]
-use core::arch::x86_64 as arch;
+use core::arch::x86_64::*;
 
-use arch::{__m128i, __m256, __m256i};
 use bytemuck::must_cast;
 
-use super::Simd;
+use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd};
 use super::portable::Portable;
 use crate::cpu;
 use crate::kernel::Kernel;
@@ -28,13 +27,12 @@ use crate::kernel::Kernel;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Avx2(());
 
-/// An intrinsic of the instruction set that this file's token proves.
+/// Intrinsics of the instruction set that this file's token proves.
 macro_rules! op {
-    // No `op!` inside another's arguments, nor any call but a cast: they would be under its `unsafe`.
-    ($intrinsic:ident $(::<$constant:literal>)? ($($argument:expr),*)) => {
-        // SAFETY: the intrinsic computes on values alone and demands nothing but its CPU feature, which is one of those
+    ($operation:expr) => {
+        // SAFETY: these intrinsics compute on values alone and demand nothing but their CPU features, which are among those
         // that `detect` has found (or that `Avx512`, which implies them, has): no `Avx2` exists without.
-        unsafe { arch::$intrinsic $(::<$constant>)? ($($argument),*) }
+        unsafe { $operation }
     };
 }
 
@@ -72,7 +70,7 @@ impl Simd for Avx2 {
     // More than fit: what spills is read back from the first cache, which costs less than passing over the heads twice.
     const HELD: usize = 8;
     const SHUFFLES: bool = true;
-    const DOUBLES: bool = false;
+    const ALTERNATES: bool = false;
     type F32 = __m256;
     type Chunk<T: Copy> = [T; 8];
     type Narrower = Portable;
@@ -200,5 +198,91 @@ impl Simd for Avx2 {
     fn unorder(self, x: __m256) -> __m256 {
         // Swapping the middle quarters undoes itself.
         self.order(x)
+    }
+}
+
+impl Doubles for Avx2 {
+    const F64_LANES: usize = 4;
+    type F64 = __m256d;
+
+    #[inline(always)]
+    fn doubles(self, octet: &[f64; 8], part: usize) -> __m256d {
+        must_cast(octet.as_chunks::<4>().0[part])
+    }
+    #[inline(always)]
+    fn splat_f64(self, x: f64) -> __m256d {
+        op!(_mm256_set1_pd(x))
+    }
+    #[inline(always)]
+    fn pick(self, of: &[f64; 4], halves: &[[u32; 2]; 8], part: usize) -> __m256d {
+        op!(_mm256_castps_pd(_mm256_permutevar8x32_ps(
+            must_cast(*of),
+            must_cast(halves.as_chunks::<4>().0[part]),
+        )))
+    }
+    #[inline(always)]
+    fn narrow(self, v: __m256d, octet: &mut [f32; 8], part: usize) {
+        octet.as_chunks_mut::<4>().0[part] = must_cast(op!(_mm256_cvtpd_ps(v)));
+    }
+    #[inline(always)]
+    fn to_f32_and_back(self, v: __m256d) -> __m256d {
+        op!(_mm256_cvtps_pd(_mm256_cvtpd_ps(v)))
+    }
+    #[inline(always)]
+    fn sub_f64(self, a: __m256d, b: __m256d) -> __m256d {
+        op!(_mm256_sub_pd(a, b))
+    }
+    #[inline(always)]
+    fn mul_f64(self, a: __m256d, b: __m256d) -> __m256d {
+        op!(_mm256_mul_pd(a, b))
+    }
+    #[inline(always)]
+    fn mul_add(self, a: __m256d, b: __m256d, c: __m256d) -> __m256d {
+        op!(_mm256_fmadd_pd(a, b, c))
+    }
+    #[inline(always)]
+    fn mul_sub(self, a: __m256d, b: __m256d, c: __m256d) -> __m256d {
+        op!(_mm256_fmsub_pd(a, b, c))
+    }
+    #[inline(always)]
+    fn quarter_turns(self, quarters: __m256d, cos: __m256d, sin: __m256d) -> (__m256d, __m256d) {
+        op!({
+            let q = _mm256_castpd_si256(quarters);
+            let sign = _mm256_set1_epi64x(SIGN as i64);
+            let odd = _mm256_castsi256_pd(_mm256_slli_epi64::<63>(q));
+            let c = _mm256_blendv_pd(cos, sin, odd);
+            let s = _mm256_blendv_pd(sin, cos, odd);
+            let one = _mm256_set1_epi64x(1);
+            let c_sign = _mm256_and_si256(_mm256_slli_epi64::<62>(_mm256_add_epi64(q, one)), sign);
+            let s_sign = _mm256_and_si256(_mm256_slli_epi64::<62>(q), sign);
+            (
+                _mm256_xor_pd(c, _mm256_castsi256_pd(c_sign)),
+                _mm256_xor_pd(s, _mm256_castsi256_pd(s_sign)),
+            )
+        })
+    }
+    /// Both values in one vector: what lies below an f32 fits in the low 32 bits of a double.
+    #[inline(always)]
+    fn any_doubt<const REACH: u64>(
+        self,
+        [a, b]: [__m256d; 2],
+        whole: __m256d,
+        small: __m256d,
+        least: f64,
+    ) -> bool {
+        op!({
+            let low = _mm256_shuffle_ps::<0x88>(_mm256_castpd_ps(a), _mm256_castpd_ps(b));
+            let reach = _mm256_set1_epi32((REACH as i32) - (MIDPOINT as i32));
+            let outside = _mm256_set1_epi32((BELOW_F32 & !(2 * REACH - 1)) as i32);
+            let beyond =
+                _mm256_and_si256(_mm256_add_epi32(_mm256_castps_si256(low), reach), outside);
+            let near = _mm256_cmpeq_epi32(beyond, _mm256_setzero_si256());
+            let lost = _mm256_and_pd(
+                _mm256_cmp_pd::<_CMP_NEQ_UQ>(whole, _mm256_setzero_pd()),
+                _mm256_cmp_pd::<_CMP_NGE_UQ>(small, _mm256_set1_pd(least)),
+            );
+            let doubt = _mm256_or_pd(_mm256_castsi256_pd(near), lost);
+            _mm256_movemask_ps(_mm256_castpd_ps(doubt)) != 0
+        })
     }
 }

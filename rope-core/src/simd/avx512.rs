@@ -16,14 +16,13 @@
 //! floats.
 
 #[cfg(target_arch = "x86")]
-use core::arch::x86 as arch;
+use core::arch::x86::*;
 #[cfg(target_arch = "x86_64")]
-use core::arch::x86_64 as arch;
+use core::arch::x86_64::*;
 
-use arch::{__m256i, __m512, __m512i};
 use bytemuck::must_cast;
 
-use super::Simd;
+use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd};
 use super::avx2::Avx2;
 use crate::cpu;
 use crate::kernel::Kernel;
@@ -32,13 +31,12 @@ use crate::kernel::Kernel;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Avx512(());
 
-/// An intrinsic of the instruction set that this file's token proves.
+/// Intrinsics of the instruction set that this file's token proves.
 macro_rules! op {
-    // No `op!` inside another's arguments, nor any call but a cast: they would be under its `unsafe`.
-    ($intrinsic:ident $(::<$constant:literal>)? ($($argument:expr),*)) => {
-        // SAFETY: the intrinsic computes on values alone and demands nothing but its CPU feature, which is one of those
+    ($operation:expr) => {
+        // SAFETY: these intrinsics compute on values alone and demand nothing but their CPU features, which are among those
         // that `detect` has found: no `Avx512` exists without.
-        unsafe { arch::$intrinsic $(::<$constant>)? ($($argument),*) }
+        unsafe { $operation }
     };
 }
 
@@ -83,7 +81,7 @@ impl Simd for Avx512 {
     // 16 of the 32 registers: all of a head of 256.
     const HELD: usize = 8;
     const SHUFFLES: bool = true;
-    const DOUBLES: bool = true;
+    const ALTERNATES: bool = true;
     type F32 = __m512;
     type Chunk<T: Copy> = [T; 16];
     type Narrower = Avx2;
@@ -207,5 +205,89 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn unorder(self, x: __m512) -> __m512 {
         must_cast(op!(_mm512_permutexvar_pd(must_cast(UNORDER), must_cast(x))))
+    }
+}
+
+impl Doubles for Avx512 {
+    const F64_LANES: usize = 8;
+    type F64 = __m512d;
+
+    #[inline(always)]
+    fn doubles(self, octet: &[f64; 8], _: usize) -> __m512d {
+        must_cast(*octet)
+    }
+    #[inline(always)]
+    fn splat_f64(self, x: f64) -> __m512d {
+        op!(_mm512_set1_pd(x))
+    }
+    #[inline(always)]
+    fn pick(self, of: &[f64; 4], halves: &[[u32; 2]; 8], _: usize) -> __m512d {
+        op!(_mm512_castps_pd(_mm512_permutexvar_ps(
+            must_cast(*halves),
+            _mm512_castpd_ps(_mm512_broadcast_f64x4(must_cast(*of))),
+        )))
+    }
+    #[inline(always)]
+    fn narrow(self, v: __m512d, octet: &mut [f32; 8], _: usize) {
+        *octet = must_cast(op!(_mm512_cvtpd_ps(v)));
+    }
+    #[inline(always)]
+    fn to_f32_and_back(self, v: __m512d) -> __m512d {
+        op!(_mm512_cvtps_pd(_mm512_cvtpd_ps(v)))
+    }
+    #[inline(always)]
+    fn sub_f64(self, a: __m512d, b: __m512d) -> __m512d {
+        op!(_mm512_sub_pd(a, b))
+    }
+    #[inline(always)]
+    fn mul_f64(self, a: __m512d, b: __m512d) -> __m512d {
+        op!(_mm512_mul_pd(a, b))
+    }
+    #[inline(always)]
+    fn mul_add(self, a: __m512d, b: __m512d, c: __m512d) -> __m512d {
+        op!(_mm512_fmadd_pd(a, b, c))
+    }
+    #[inline(always)]
+    fn mul_sub(self, a: __m512d, b: __m512d, c: __m512d) -> __m512d {
+        op!(_mm512_fmsub_pd(a, b, c))
+    }
+    /// `vptestmq`, two blends, two shifts, and `vpternlogq` for `value ^ (quarters & sign)`.
+    #[inline(always)]
+    fn quarter_turns(self, quarters: __m512d, cos: __m512d, sin: __m512d) -> (__m512d, __m512d) {
+        const FLIP: i32 = 0x78; // a ^ (b & c)
+        op!({
+            let q = _mm512_castpd_si512(quarters);
+            let one = _mm512_set1_epi64(1);
+            let sign = _mm512_set1_epi64(SIGN as i64);
+            let odd = _mm512_test_epi64_mask(q, one);
+            let c = _mm512_castpd_si512(_mm512_mask_blend_pd(odd, cos, sin));
+            let s = _mm512_castpd_si512(_mm512_mask_blend_pd(odd, sin, cos));
+            let c_sign = _mm512_slli_epi64::<62>(_mm512_add_epi64(q, one));
+            let s_sign = _mm512_slli_epi64::<62>(q);
+            (
+                _mm512_castsi512_pd(_mm512_ternarylogic_epi64::<FLIP>(c, c_sign, sign)),
+                _mm512_castsi512_pd(_mm512_ternarylogic_epi64::<FLIP>(s, s_sign, sign)),
+            )
+        })
+    }
+    /// Both values in one vector: what lies below an f32 fits in the low 32 bits of a double.
+    #[inline(always)]
+    fn any_doubt<const REACH: u64>(
+        self,
+        [a, b]: [__m512d; 2],
+        whole: __m512d,
+        small: __m512d,
+        least: f64,
+    ) -> bool {
+        op!({
+            let low = _mm512_shuffle_ps::<0x88>(_mm512_castpd_ps(a), _mm512_castpd_ps(b));
+            let reach = _mm512_set1_epi32((REACH as i32) - (MIDPOINT as i32));
+            let outside = _mm512_set1_epi32((BELOW_F32 & !(2 * REACH - 1)) as i32);
+            let near =
+                _mm512_testn_epi32_mask(_mm512_add_epi32(_mm512_castps_si512(low), reach), outside);
+            let turned = _mm512_cmp_pd_mask::<_CMP_NEQ_UQ>(whole, _mm512_setzero_pd());
+            let lost = _mm512_mask_cmp_pd_mask::<_CMP_NGE_UQ>(turned, small, _mm512_set1_pd(least));
+            (near | __mmask16::from(lost)) != 0
+        })
     }
 }

@@ -11,7 +11,7 @@
 
 use wide::f32x4;
 
-use super::Simd;
+use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd, scalar};
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use super::scalar::Scalar;
 use crate::kernel::Kernel;
@@ -30,7 +30,7 @@ impl Simd for Portable {
     const LANES: usize = 4;
     const HELD: usize = 4;
     const SHUFFLES: bool = false;
-    const DOUBLES: bool = false;
+    const ALTERNATES: bool = false;
     type F32 = f32x4;
     type Chunk<T: Copy> = [T; 4];
     type Narrower = Scalar;
@@ -147,5 +147,89 @@ impl Simd for Portable {
     #[inline(always)]
     fn unorder(self, x: f32x4) -> f32x4 {
         x
+    }
+}
+
+/// Applies one scalar expression to both lanes.
+macro_rules! lanes {
+    ($i:ident => $e:expr) => {{
+        let at = |$i: usize| $e;
+        [at(0), at(1)]
+    }};
+}
+
+impl Doubles for Portable {
+    const F64_LANES: usize = 2;
+    type F64 = [f64; 2];
+
+    #[inline(always)]
+    fn doubles(self, octet: &[f64; 8], part: usize) -> [f64; 2] {
+        octet.as_chunks().0[part]
+    }
+    #[inline(always)]
+    fn splat_f64(self, x: f64) -> [f64; 2] {
+        [x; 2]
+    }
+    #[inline(always)]
+    fn pick(self, of: &[f64; 4], halves: &[[u32; 2]; 8], part: usize) -> [f64; 2] {
+        lanes!(i => of[halves[2 * part + i][0] as usize / 2 % 4])
+    }
+    #[inline(always)]
+    fn narrow(self, v: [f64; 2], octet: &mut [f32; 8], part: usize) {
+        octet.as_chunks_mut().0[part] = lanes!(i => v[i] as f32);
+    }
+    #[inline(always)]
+    fn to_f32_and_back(self, v: [f64; 2]) -> [f64; 2] {
+        lanes!(i => f64::from(v[i] as f32))
+    }
+    #[inline(always)]
+    fn sub_f64(self, a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
+        lanes!(i => a[i] - b[i])
+    }
+    #[inline(always)]
+    fn mul_f64(self, a: [f64; 2], b: [f64; 2]) -> [f64; 2] {
+        lanes!(i => a[i] * b[i])
+    }
+    #[inline(always)]
+    fn mul_add(self, a: [f64; 2], b: [f64; 2], c: [f64; 2]) -> [f64; 2] {
+        lanes!(i => a[i] * b[i] + c[i])
+    }
+    #[inline(always)]
+    fn mul_sub(self, a: [f64; 2], b: [f64; 2], c: [f64; 2]) -> [f64; 2] {
+        lanes!(i => scalar::mul_sub(a[i], b[i], c[i]))
+    }
+    /// Exchanges by masks instead of a choice, which SSE2 has no instruction for.
+    #[inline(always)]
+    fn quarter_turns(
+        self,
+        quarters: [f64; 2],
+        cos: [f64; 2],
+        sin: [f64; 2],
+    ) -> ([f64; 2], [f64; 2]) {
+        let q = lanes!(i => quarters[i].to_bits());
+        let exchange =
+            lanes!(i => (cos[i].to_bits() ^ sin[i].to_bits()) & 0_u64.wrapping_sub(q[i] & 1));
+        (
+            lanes!(i => f64::from_bits(cos[i].to_bits() ^ exchange[i] ^ (q[i].wrapping_add(1) << 62 & SIGN))),
+            lanes!(i => f64::from_bits(sin[i].to_bits() ^ exchange[i] ^ (q[i] << 62 & SIGN))),
+        )
+    }
+    /// In 32 bits, which is all that SSE2 compares; the bits below an f32 lie in the low half of the double.
+    #[inline(always)]
+    fn any_doubt<const REACH: u64>(
+        self,
+        [a, b]: [[f64; 2]; 2],
+        whole: [f64; 2],
+        small: [f64; 2],
+        least: f64,
+    ) -> bool {
+        let near = |v: f64| {
+            (v.to_bits() as u32).wrapping_sub((MIDPOINT - REACH) as u32)
+                & (BELOW_F32 & !(2 * REACH - 1)) as u32
+                == 0
+        };
+        let near = near(a[0]) | near(a[1]) | near(b[0]) | near(b[1]);
+        near | scalar::too_small(whole[0], small[0], least)
+            | scalar::too_small(whole[1], small[1], least)
     }
 }

@@ -1,6 +1,6 @@
 //! One lane, in plain Rust: the reference, the tail of every other backend, and the fallback of CPUs without vectors.
 
-use super::Simd;
+use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd};
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use crate::kernel::Kernel;
 
@@ -19,7 +19,7 @@ impl Simd for Scalar {
     // Read per head in a plain loop, which the compiler vectorises for the target's own baseline.
     const HELD: usize = 0;
     const SHUFFLES: bool = false;
-    const DOUBLES: bool = false;
+    const ALTERNATES: bool = false;
     type F32 = f32;
     type Chunk<T: Copy> = [T; 1];
     type Narrower = Scalar;
@@ -129,4 +129,107 @@ impl Simd for Scalar {
     fn unorder(self, x: f32) -> f32 {
         x
     }
+}
+
+impl Doubles for Scalar {
+    const F64_LANES: usize = 1;
+    type F64 = f64;
+
+    #[inline(always)]
+    fn doubles(self, octet: &[f64; 8], part: usize) -> f64 {
+        octet[part]
+    }
+    #[inline(always)]
+    fn splat_f64(self, x: f64) -> f64 {
+        x
+    }
+    #[inline(always)]
+    fn pick(self, of: &[f64; 4], halves: &[[u32; 2]; 8], part: usize) -> f64 {
+        of[halves[part][0] as usize / 2 % 4]
+    }
+    #[inline(always)]
+    fn narrow(self, v: f64, octet: &mut [f32; 8], part: usize) {
+        octet[part] = v as f32;
+    }
+    #[inline(always)]
+    fn to_f32_and_back(self, v: f64) -> f64 {
+        f64::from(v as f32)
+    }
+    #[inline(always)]
+    fn sub_f64(self, a: f64, b: f64) -> f64 {
+        a - b
+    }
+    #[inline(always)]
+    fn mul_f64(self, a: f64, b: f64) -> f64 {
+        a * b
+    }
+    #[inline(always)]
+    fn mul_add(self, a: f64, b: f64, c: f64) -> f64 {
+        a * b + c
+    }
+    #[inline(always)]
+    fn mul_sub(self, a: f64, b: f64, c: f64) -> f64 {
+        mul_sub(a, b, c)
+    }
+    #[inline(always)]
+    fn quarter_turns(self, quarters: f64, cos: f64, sin: f64) -> (f64, f64) {
+        quarter_turns(quarters, cos, sin)
+    }
+    #[inline(always)]
+    fn any_doubt<const REACH: u64>(
+        self,
+        values: [f64; 2],
+        whole: f64,
+        small: f64,
+        least: f64,
+    ) -> bool {
+        near_midpoint::<REACH>(values[0])
+            | near_midpoint::<REACH>(values[1])
+            | too_small(whole, small, least)
+    }
+}
+
+/// `a b - c` rounded once where `fl(a b) - c` is exact: Dekker's product, 17 operations where there is no fused one.
+///
+/// Exact for `|a|, |b| < 2^995` whose product is above 2^-969.
+#[inline(always)]
+pub(crate) fn mul_sub(a: f64, b: f64, c: f64) -> f64 {
+    let (a1, a2) = halves(a);
+    let (b1, b2) = halves(b);
+    let product = a * b;
+    let error = ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2;
+    (product - c) + error
+}
+
+/// `x` as the sum of two doubles of 26 bits each (Veltkamp).
+#[inline(always)]
+fn halves(x: f64) -> (f64, f64) {
+    const SPLIT: f64 = ((1_u64 << 27) + 1) as f64;
+    let scaled = SPLIT * x;
+    let high = scaled - (scaled - x);
+    (high, x - high)
+}
+
+/// `(cos, sin)` turned by `quarters mod 4` quarter turns. Exchanged by a mask: a branch would be mispredicted every other time.
+#[inline(always)]
+pub(crate) fn quarter_turns(quarters: f64, cos: f64, sin: f64) -> (f64, f64) {
+    let (q, c, s) = (quarters.to_bits(), cos.to_bits(), sin.to_bits());
+    let exchange = (c ^ s) & 0_u64.wrapping_sub(q & 1);
+    (
+        f64::from_bits(c ^ exchange ^ (q.wrapping_add(1) << 62 & SIGN)),
+        f64::from_bits(s ^ exchange ^ (q << 62 & SIGN)),
+    )
+}
+
+/// Whether `v` lies within `REACH` units in the last place of a midpoint of f32 numbers.
+#[inline(always)]
+pub(crate) fn near_midpoint<const REACH: u64>(v: f64) -> bool {
+    v.to_bits().wrapping_sub(MIDPOINT - REACH) & BELOW_F32 < 2 * REACH
+}
+
+/// Whether `small` is not at least `least` although `whole` is not zero; true for NaN.
+#[inline(always)]
+#[allow(clippy::neg_cmp_op_on_partial_ord, reason = "a NaN is a doubt")]
+pub(crate) fn too_small(whole: f64, small: f64, least: f64) -> bool {
+    (whole != 0.0) & !(small >= least)
 }

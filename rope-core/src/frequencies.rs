@@ -1,0 +1,337 @@
+//! The frequencies of a model: for every pair how far one position turns it, and which axis of the positions does.
+//!
+//! All that scaling, partial rotation over layers, multimodal axes and configuration files have to say about a model
+//! ends here, in one step and one axis a pair and one factor for all. What makes rows of cos and sin out of it knows
+//! nothing of where it came from.
+//!
+//! # The step
+//!
+//! A pair with the inverse frequency `w` (radians a position) turns by `T = w / 2 pi` turns a position. `T` is kept as
+//! whole turns and a fraction in units of 2^-128 turn, rounded to nearest. The phase of an integer position `p` is
+//! `p * fraction` modulo 2^128: a wrapping multiplication, exact for negative positions and far ones, in which whole
+//! turns vanish. A real-valued position does not make them vanish (half of one turn is half a turn), so they are
+//! kept; no published text model has any, while DINOv3's first period is exactly one.
+
+mod axes;
+pub(crate) mod block;
+#[cfg(feature = "serde")]
+mod config;
+mod gguf;
+#[cfg(feature = "serde")]
+mod models;
+mod rows;
+mod scaling;
+mod turns;
+
+pub use axes::Axes;
+pub use block::FrequencyBlock;
+#[cfg(feature = "serde")]
+pub use config::Config;
+pub use gguf::{Gguf, GgufValue};
+pub use scaling::{LongRope, Scaling, Yarn};
+
+use crate::backend::Proof;
+use crate::{Backend, Error};
+use scaling::Ladder;
+use turns::Real;
+
+type Result<T, E = Error> = core::result::Result<T, E>;
+
+/// How far one position turns one pair, and which axis of the positions does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Frequency {
+    fraction: u128,
+    inverse: f64,
+    inverse_f32: f32,
+    whole: i16,
+    axis: u8,
+}
+
+impl Frequency {
+    /// The turns and the inverse frequency belong together. Both are passed because one that was given is exact, and
+    /// computed back from the other it would not be.
+    fn new(pair: usize, turns: Real, inverse: Real, axis: u8) -> Result<Self> {
+        let fits = turns
+            .to_fixed()
+            .and_then(|(whole, fraction)| Some((i16::try_from(whole).ok()?, fraction)));
+        let (whole, fraction) = fits.ok_or(Error::TooFast {
+            pair,
+            inverse: inverse.to_f64(),
+        })?;
+        Ok(Self {
+            fraction,
+            inverse: inverse.to_f64(),
+            inverse_f32: inverse.to_f32(),
+            whole,
+            axis,
+        })
+    }
+
+    /// The turns of one position without whole turns, in units of 2^-128 turn, rounded to nearest: what an integer
+    /// position is multiplied by, wrapping.
+    pub const fn step(&self) -> u128 {
+        self.fraction
+    }
+
+    /// The whole turns of one position, rounded down: all turns are `whole_turns() + step() * 2^-128`. 0 in every
+    /// published text model. Only real-valued positions need them.
+    pub const fn whole_turns(&self) -> i16 {
+        self.whole
+    }
+
+    /// The inverse frequency in radians a position, correctly rounded (of the exact formula, or as it was given).
+    pub const fn inverse(&self) -> f64 {
+        self.inverse
+    }
+
+    /// The inverse frequency in radians a position, correctly rounded to `f32` at once (not by way of the `f64`).
+    pub const fn inverse_f32(&self) -> f32 {
+        self.inverse_f32
+    }
+
+    /// The axis of the positions that turns this pair, 0 to 3.
+    pub const fn axis(&self) -> usize {
+        self.axis as usize
+    }
+}
+
+/// Which angle a position has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Angle {
+    /// The exact product of position and frequency.
+    #[default]
+    Exact,
+    /// What Hugging Face's models compute: position and inverse frequency as `f32`, their product rounded to `f32`,
+    /// and that taken as the angle. It is wrong by 8e-3 at 128k positions and by 6e-2 at a million; it is what such
+    /// a model was trained and evaluated with. For the same bits take the inverse frequencies from the model as well
+    /// ([`Frequencies::from_inverse`]): its own are up to 4 units in the last place off the correctly rounded ones.
+    HuggingFaceF32,
+}
+
+/// The frequencies of all pairs of a head and the factor on cos and sin: all that the rows are made of.
+///
+/// Made once for a model (or a layer type, where they differ). With an allocator [`Frequencies::new`] owns its pairs;
+/// without, [`Frequencies::new_in`] keeps them in storage of the caller's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Frequencies<'a> {
+    blocks: Blocks<'a>,
+    pairs: usize,
+    axes: usize,
+    /// [`FrequencyBlock::reach`].
+    reach: f64,
+    attention_factor: f64,
+    softmax_factor: f64,
+    angle: Angle,
+    proof: Proof,
+}
+
+#[cfg(feature = "alloc")]
+type Blocks<'a> = alloc::borrow::Cow<'a, [FrequencyBlock]>;
+#[cfg(not(feature = "alloc"))]
+type Blocks<'a> = &'a [FrequencyBlock];
+
+#[cfg(feature = "alloc")]
+impl Frequencies<'static> {
+    /// The frequencies of `axes` (a plain number is text's single axis over that many rotated channels) for a base
+    /// (`rope_theta`) and a scaling.
+    ///
+    /// ```
+    /// use rope_core::{Axes, Frequencies, Scaling, Yarn};
+    ///
+    /// let llama = Frequencies::new(128, 500_000.0, &Scaling::Llama3 {
+    ///     factor: 8.0, low_freq_factor: 1.0, high_freq_factor: 4.0, original_context: 8192,
+    /// })?;
+    /// assert_eq!(llama.rotary_dim(), 128);
+    /// let qwen3_vl = Frequencies::new(Axes::mrope_interleaved([24, 20, 20]), 5e6, &Scaling::Default)?;
+    /// assert_eq!((qwen3_vl.rotary_dim(), qwen3_vl.axes()), (128, 3));
+    /// let gpt_oss = Scaling::Yarn(Yarn { truncate: false, ..Yarn::new(32.0, 4096) });
+    /// assert_eq!(Frequencies::new(64, 150_000.0, &gpt_oss)?.attention_factor(), 1.3465735902799727);
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RotaryDim`] and [`Error::Axes`] for axes that do not add up, [`Error::Parameter`] for a number that
+    /// makes no sense, [`Error::Count`] for a list of another length than the pairs (of one ladder), and
+    /// [`Error::TooFast`] for a pair with 32768 turns a position or more.
+    pub fn new<'x>(axes: impl Into<Axes<'x>>, base: f64, scaling: &Scaling<'_>) -> Result<Self> {
+        let axes = axes.into();
+        let mut storage = alloc::vec![FrequencyBlock::EMPTY; FrequencyBlock::count(2 * axes.pairs()?)];
+        let made = make(&mut storage, axes, base, scaling)?;
+        Ok(Self { blocks: storage.into(), ..made })
+    }
+
+    /// The frequencies given by a model file or learned: one inverse frequency (radians a position) for each pair, in
+    /// `f32`, `f64` or whatever else converts to `f64`, exact from there on. Negative ones turn the other way, zeros
+    /// stand still. cos and sin are multiplied by `attention_factor`; 1.0 where there is none.
+    ///
+    /// ```
+    /// use rope_core::Frequencies;
+    ///
+    /// let inv_freq: [f32; 4] = [1.0, 0.1, 0.01, 0.001];
+    /// let frequencies = Frequencies::from_inverse(8, &inv_freq, 1.0)?;
+    /// assert_eq!(frequencies.pairs()[1].inverse_f32(), 0.1);
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Frequencies::new`]; [`Error::Count`] if there is not one number for each pair.
+    pub fn from_inverse<'x, T: Copy + Into<f64>>(
+        axes: impl Into<Axes<'x>>,
+        inverse: &[T],
+        attention_factor: f64,
+    ) -> Result<Self> {
+        let axes = axes.into();
+        let mut storage = alloc::vec![FrequencyBlock::EMPTY; FrequencyBlock::count(2 * axes.pairs()?)];
+        let made = take(&mut storage, axes, inverse, attention_factor)?;
+        Ok(Self { blocks: storage.into(), ..made })
+    }
+}
+
+impl<'a> Frequencies<'a> {
+    /// [`Frequencies::new`] in the caller's storage, of which the first
+    /// [`FrequencyBlock::count`] elements are used.
+    ///
+    /// # Errors
+    ///
+    /// As [`Frequencies::new`], and [`Error::Storage`] if the storage is too short.
+    pub fn new_in<'x>(
+        storage: &'a mut [FrequencyBlock],
+        axes: impl Into<Axes<'x>>,
+        base: f64,
+        scaling: &Scaling<'_>,
+    ) -> Result<Self> {
+        let axes = axes.into();
+        let blocks = fitting(storage, axes.pairs()?)?;
+        let made = make(blocks, axes, base, scaling)?;
+        Ok(Self { blocks: Blocks::from(&*blocks), ..made })
+    }
+
+    /// [`Frequencies::from_inverse`] in the caller's storage, of which the first
+    /// [`FrequencyBlock::count`] elements are used.
+    ///
+    /// # Errors
+    ///
+    /// As [`Frequencies::from_inverse`], and [`Error::Storage`] if the storage is too short.
+    pub fn from_inverse_in<'x, T: Copy + Into<f64>>(
+        storage: &'a mut [FrequencyBlock],
+        axes: impl Into<Axes<'x>>,
+        inverse: &[T],
+        attention_factor: f64,
+    ) -> Result<Self> {
+        let axes = axes.into();
+        let blocks = fitting(storage, axes.pairs()?)?;
+        let made = take(blocks, axes, inverse, attention_factor)?;
+        Ok(Self { blocks: Blocks::from(&*blocks), ..made })
+    }
+
+    /// The same frequencies with another notion of the angle.
+    #[must_use]
+    pub fn with_angle(self, angle: Angle) -> Self {
+        Self { angle, ..self }
+    }
+
+    /// The same frequencies with another backend for the rows: same bits, another speed. [`Error::BackendUnavailable`]
+    /// if this CPU, or this build, cannot.
+    pub fn with_backend(self, backend: Backend) -> Result<Self> {
+        let proof = backend.prove().ok_or(Error::BackendUnavailable { backend })?;
+        Ok(Self { proof, ..self })
+    }
+
+    /// Which angle the rows are made of.
+    pub fn angle(&self) -> Angle {
+        self.angle
+    }
+
+    /// One frequency for each pair, in the order of the pairs.
+    pub fn pairs(&self) -> impl ExactSizeIterator<Item = Frequency> + '_ {
+        (0..self.pairs).map(|pair| self.blocks[pair / 8].get(pair % 8))
+    }
+
+    /// How many channels of a head turn: two for each pair.
+    pub fn rotary_dim(&self) -> usize {
+        2 * self.pairs
+    }
+
+    /// How many numbers a position has: 1 for text, 2 for images, 3 or 4 for video and multimodal decoders.
+    pub fn axes(&self) -> usize {
+        self.axes
+    }
+
+    /// What cos and sin are multiplied by (YaRN's and LongRoPE's `attention_factor`): 1.0 for most models.
+    pub fn attention_factor(&self) -> f64 {
+        self.attention_factor
+    }
+
+    /// What DeepSeek-V2 and V3 multiply the scale of their softmax by, beside the attention factor: YaRN's magnitude
+    /// scaling for `mscale_all_dim`, squared. It is reported for the attention to apply and is no part of the rotation;
+    /// 1.0 without `mscale_all_dim`.
+    pub fn softmax_factor(&self) -> f64 {
+        self.softmax_factor
+    }
+}
+
+/// The part of the storage that is used, emptied.
+fn fitting(storage: &mut [FrequencyBlock], pairs: usize) -> Result<&mut [FrequencyBlock]> {
+    let (given, needed) = (storage.len(), FrequencyBlock::count(2 * pairs));
+    let blocks = storage.get_mut(..needed).ok_or(Error::Storage { given, needed })?;
+    blocks.fill(FrequencyBlock::EMPTY);
+    Ok(blocks)
+}
+
+/// Computes the frequencies of all pairs; what it returns has everything but the blocks.
+fn make(
+    blocks: &mut [FrequencyBlock],
+    axes: Axes<'_>,
+    base: f64,
+    scaling: &Scaling<'_>,
+) -> Result<Frequencies<'static>> {
+    let base = scaling::positive("base", base)?;
+    let pairs = axes.pairs()?;
+    let mut rungs = axes.rungs(pairs).enumerate();
+    for ladder in axes.ladder_pairs(pairs) {
+        scaling.write(Ladder::new(ladder, base), rungs.by_ref().take(ladder), blocks)?;
+    }
+    Ok(Frequencies {
+        attention_factor: scaling.attention_factor()?,
+        softmax_factor: scaling.softmax_factor()?,
+        ..Frequencies::without_blocks(blocks, pairs, axes.count())
+    })
+}
+
+/// Takes the frequencies of all pairs from their inverse; what it returns has everything but the blocks.
+fn take<T: Copy + Into<f64>>(
+    blocks: &mut [FrequencyBlock],
+    axes: Axes<'_>,
+    inverse: &[T],
+    attention_factor: f64,
+) -> Result<Frequencies<'static>> {
+    let pairs = axes.pairs()?;
+    if inverse.len() != pairs {
+        return Err(Error::Count { name: "inverse", given: inverse.len(), needed: pairs });
+    }
+    for (pair, (&inverse, rung)) in inverse.iter().zip(axes.rungs(pairs)).enumerate() {
+        let inverse = scaling::finite("inverse", inverse.into())?;
+        let frequency = Frequency::new(pair, inverse * Real::INVERSE_TWO_PI, inverse, rung.axis)?;
+        blocks[pair / 8].set(pair % 8, frequency);
+    }
+    scaling::positive("attention_factor", attention_factor)?;
+    Ok(Frequencies { attention_factor, ..Frequencies::without_blocks(blocks, pairs, axes.count()) })
+}
+
+impl Frequencies<'static> {
+    fn without_blocks(blocks: &[FrequencyBlock], pairs: usize, axes: usize) -> Self {
+        Frequencies {
+            blocks: Blocks::default(),
+            pairs,
+            axes,
+            reach: FrequencyBlock::reach(blocks),
+            attention_factor: 1.0,
+            softmax_factor: 1.0,
+            angle: Angle::Exact,
+            proof: Proof::best(),
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Eight frequencies, laid out as the row generator reads them.
+
+use super::Frequency;
+
+/// What one unit of a coordinate turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Step {
+    /// Whether it turns the other way.
+    pub(crate) negative: bool,
+    /// Whole turns, which matter to coordinates that are not integers.
+    pub(crate) whole: u32,
+    /// Units of 2^-128 turn.
+    pub(crate) fraction: u128,
+}
+
+/// The frequencies of eight pairs: an element of the storage that [`Frequencies::new_in`] takes, of which
+/// [`FrequencyBlock::count`] are needed.
+///
+/// What the row generator wants of a step is derived when the block is made, because it takes several times as long as
+/// to make a row of it (5 ns a pair).
+///
+/// [`Frequencies::new_in`]: crate::Frequencies::new_in
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(align(64))]
+pub struct FrequencyBlock {
+    /// The 53 highest bits of four steps: quarter turns per unit of the coordinate.
+    pub(crate) high: [f64; 8],
+    /// The next 53 bits.
+    pub(crate) low: [f64; 8],
+    /// The inverse frequencies as f32, in f64 for the generator of [`Angle::HuggingFaceF32`](crate::Angle::HuggingFaceF32).
+    pub(crate) inverse_f32: [f64; 8],
+    /// The axis of each pair, as [`Doubles::pick`](crate::simd::Doubles::pick) wants it.
+    pub(crate) axis: [[u32; 2]; 8],
+    /// The steps themselves, for the oracle. Unused places have step zero.
+    pub(crate) step: [Step; 8],
+    inverse: [f64; 8],
+}
+
+impl Default for FrequencyBlock {
+    fn default() -> Self {
+        FrequencyBlock::EMPTY
+    }
+}
+
+impl FrequencyBlock {
+    /// Eight pairs that stand still.
+    pub const EMPTY: FrequencyBlock = FrequencyBlock {
+        high: [0.0; 8],
+        low: [0.0; 8],
+        inverse_f32: [0.0; 8],
+        axis: [[0, 1]; 8],
+        step: [Step { negative: false, whole: 0, fraction: 0 }; 8],
+        inverse: [0.0; 8],
+    };
+
+    /// Blocks that frequencies of `rotary_dim` channels need.
+    pub const fn count(rotary_dim: usize) -> usize {
+        rotary_dim.div_ceil(16)
+    }
+
+    pub(crate) fn set(&mut self, lane: usize, frequency: Frequency) {
+        let (whole, fraction) = (i32::from(frequency.whole), frequency.fraction);
+        // The whole turns are rounded down, so a negative frequency has its magnitude in what is missing to zero.
+        let step = match (whole < 0, fraction) {
+            (false, _) => Step { negative: false, whole: whole as u32, fraction },
+            (true, 0) => Step { negative: true, whole: whole.unsigned_abs(), fraction },
+            (true, _) => {
+                Step { negative: true, whole: whole.unsigned_abs() - 1, fraction: fraction.wrapping_neg() }
+            }
+        };
+        (self.high[lane], self.low[lane]) = quarters(step);
+        self.step[lane] = step;
+        self.inverse[lane] = frequency.inverse;
+        self.inverse_f32[lane] = frequency.inverse_f32.into();
+        let axis = u32::from(frequency.axis);
+        self.axis[lane] = [2 * axis, 2 * axis + 1];
+    }
+
+    pub(crate) fn get(&self, lane: usize) -> Frequency {
+        let Step { negative, whole, fraction } = self.step[lane];
+        let whole = whole as i16;
+        Frequency {
+            fraction: if negative { fraction.wrapping_neg() } else { fraction },
+            whole: if negative { -whole - i16::from(fraction != 0) } else { whole },
+            inverse: self.inverse[lane],
+            inverse_f32: self.inverse_f32[lane] as f32,
+            axis: (self.axis[lane][0] / 2) as u8,
+        }
+    }
+
+    /// The largest coordinate with which the generator's fast path stays within 2^32 turns (or 2^32 radians, which is
+    /// less).
+    pub(crate) fn reach(blocks: &[Self]) -> f64 {
+        let most = blocks.iter().flat_map(|block| block.high).fold(4.0, |most, high| f64::max(most, high.abs()));
+        (1_u64 << 34) as f64 / most
+    }
+}
+
+/// Four steps as the sum of two doubles, within 2^-106 of the step: `(NaN, NaN)` for steps below 2^-50, which might give
+/// an f32 that is not normal.
+pub(crate) const fn quarters(step: Step) -> (f64, f64) {
+    let Step { negative, whole, fraction } = step;
+    if whole == 0 && fraction >> 78 == 0 {
+        return if fraction == 0 { (0.0, 0.0) } else { (f64::NAN, f64::NAN) };
+    }
+    // The step is `bits * 2^-scale`, with the highest bit set.
+    let (bits, scale) = match whole {
+        0 => (fraction << fraction.leading_zeros(), 128 + fraction.leading_zeros()),
+        _ => {
+            let above = 32 - whole.leading_zeros();
+            ((whole as u128) << (128 - above) | fraction >> above, 128 - above)
+        }
+    };
+    let sign = if negative { -1.0 } else { 1.0 };
+    (
+        sign * (bits >> 75) as u64 as f64 * power_of_two(77 - scale as i32),
+        sign * (bits >> 11) as u64 as f64 * power_of_two(13 - scale as i32),
+    )
+}
+
+pub(crate) const fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((1023 + exponent) as u64) << 52)
+}

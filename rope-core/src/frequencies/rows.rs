@@ -1,0 +1,145 @@
+//! From frequencies and positions to rows: which generator runs, and where its rows go.
+
+#[cfg(feature = "alloc")]
+use alloc::vec;
+
+use core::marker::PhantomData;
+
+use super::axes::MAX_AXES;
+use super::{Angle, Frequencies};
+use crate::kernel::sincos::{self, Exact, HuggingFace, MakeRows, Wave};
+use crate::positions::Located;
+use crate::{Error, Positions, Rows};
+
+impl Frequencies<'_> {
+    /// The rows of these positions: `[cos | sin]` of `position * frequency`, times the attention factor, each the f32
+    /// nearest to the exact value: 0.5 ulp at every integer position from -2^63 to 2^63, and for every finite
+    /// coordinate. The same bits on every backend. (Beyond 2^32 turns a slower path makes them.)
+    ///
+    /// With [`Angle::HuggingFaceF32`] the angle is the f32 that Hugging Face's code takes, and the rest is exact: within 1
+    /// ulp of what it computes (2 where an attention factor enlarges its errors).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PositionsPerAxis`], [`Error::Coordinate`]; [`Error::RowsTooLong`] if their number of values does not fit
+    /// `usize`.
+    #[cfg(feature = "alloc")]
+    pub fn rows<'p>(&self, positions: impl Into<Positions<'p>>) -> Result<Rows<'static>, Error> {
+        let located = positions.into().on(self.axes())?;
+        let mut values = vec![0.0; self.values(&located)?];
+        self.fill(&located, 0, &mut values);
+        Rows::from_vec(values, self.rotary_dim())?.with_attention_factor(self.attention_factor())
+    }
+
+    /// As [`Frequencies::rows`], in the caller's storage, of which the first `tokens * rotary_dim` values are used.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Frequencies::rows`], and [`Error::Storage`] if the storage is too short; it is untouched then.
+    pub fn rows_in<'p, 'r>(
+        &self,
+        positions: impl Into<Positions<'p>>,
+        storage: &'r mut [f32],
+    ) -> Result<Rows<'r>, Error> {
+        let located = positions.into().on(self.axes())?;
+        let (given, needed) = (storage.len(), self.values(&located)?);
+        let values = storage.get_mut(..needed).ok_or(Error::Storage { given, needed })?;
+        self.fill(&located, 0, values);
+        Rows::new(values, self.rotary_dim())?.with_attention_factor(self.attention_factor())
+    }
+
+    /// The rows of positions `0..len`: a table, for [`Rows::gather`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Frequencies::rows`].
+    #[cfg(feature = "alloc")]
+    pub fn table(&self, len: usize) -> Result<Rows<'static>, Error> {
+        self.rows(0..len)
+    }
+
+    fn values(&self, located: &Located<'_>) -> Result<usize, Error> {
+        let (tokens, rotary_dim) = (located.tokens(), self.rotary_dim());
+        tokens.checked_mul(rotary_dim).ok_or(Error::RowsTooLong { tokens, rotary_dim })
+    }
+
+    /// Fills as many rows as fit, from a token on.
+    pub(crate) fn fill(&self, located: &Located<'_>, first: usize, rows: &mut [f32]) {
+        match (located.is_real(), self.axes()) {
+            (false, 1) => self.run(Walk::<i64, 1>::new(located, first), rows),
+            (false, _) => self.run(Walk::<i64, MAX_AXES>::new(located, first), rows),
+            (true, 1) => self.run(Walk::<f64, 1>::new(located, first), rows),
+            (true, _) => self.run(Walk::<f64, MAX_AXES>::new(located, first), rows),
+        }
+    }
+
+    fn run<C: sincos::Coordinates, const AXES: usize>(
+        &self,
+        positions: impl Iterator<Item = [C; AXES]>,
+        rows: &mut [f32],
+    ) {
+        let (octets, reach, pairs) = (&*self.blocks, self.reach, self.pairs);
+        match self.angle {
+            Angle::Exact => {
+                let wave = &Wave::new(self.attention_factor);
+                self.proof.run(MakeRows { angle: Exact, octets, reach, pairs, wave, positions, rows });
+            }
+            Angle::HuggingFaceF32 => {
+                let angle = HuggingFace { factor: self.attention_factor as f32 };
+                let wave = &Wave::new(1.0);
+                // Hugging Face's positions are f32: 2^24 + 1 becomes 2^24.
+                let positions = positions.map(|at| at.map(|at| f64::from(at.value() as f32)));
+                self.proof.run(MakeRows { angle, octets, reach, pairs, wave, positions, rows });
+            }
+        }
+    }
+}
+
+/// A number that the generator takes.
+trait Number: sincos::Coordinates + Default {
+    fn at(located: &Located<'_>, token: usize, axis: usize) -> Self;
+}
+
+impl Number for i64 {
+    #[inline]
+    fn at(located: &Located<'_>, token: usize, axis: usize) -> Self {
+        located.integer(token, axis)
+    }
+}
+
+impl Number for f64 {
+    #[inline]
+    fn at(located: &Located<'_>, token: usize, axis: usize) -> Self {
+        located.real(token, axis)
+    }
+}
+
+/// The positions of one token after the other, on all axes there are.
+struct Walk<'a, C, const AXES: usize> {
+    located: &'a Located<'a>,
+    token: usize,
+    number: PhantomData<C>,
+}
+
+impl<'a, C, const AXES: usize> Walk<'a, C, AXES> {
+    fn new(located: &'a Located<'a>, token: usize) -> Self {
+        Walk { located, token, number: PhantomData }
+    }
+}
+
+impl<C: Number, const AXES: usize> Iterator for Walk<'_, C, AXES> {
+    type Item = [C; AXES];
+
+    #[inline]
+    fn next(&mut self) -> Option<[C; AXES]> {
+        if self.token >= self.located.tokens() {
+            return None;
+        }
+        let mut at = [C::default(); AXES];
+        for (axis, at) in at.iter_mut().enumerate().take(self.located.axes()) {
+            *at = C::at(self.located, self.token, axis);
+        }
+        self.token += 1;
+        Some(at)
+    }
+}

@@ -1,0 +1,715 @@
+//! How frequencies are stretched for contexts longer than the ones a model was trained on: one function a variant.
+//!
+//! Notation: `d` the rotated channels, `i` a pair, `b` the base, `s` the factor, `L` the original context, `w_i =
+//! b^(-2i/d)` the unscaled inverse frequency. All of it is computed on turns (`w_i / 2 pi`) in [`Real`]s: every
+//! parameter counts as the exact value of its number, and the results are the same on every machine.
+
+use super::axes::Rung;
+use super::turns::Real;
+use super::{Frequency, FrequencyBlock, Result};
+use crate::Error;
+
+/// How the frequencies `b^(-2i/d)` of a model are changed, by the public names of the parameters.
+///
+/// Numbers have to be finite, factors and lengths positive; anything else is refused by
+/// [`Frequencies::new`](crate::Frequencies::new) with the parameter's name.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub enum Scaling<'a> {
+    /// None: `w_i = b^(-2i/d)`. Su et al., RoFormer, arXiv:2104.09864.
+    #[default]
+    Default,
+
+    /// Position interpolation: `w_i / s`. Chen et al., arXiv:2306.15595; Hugging Face `linear`; ggml's `freq_scale` is
+    /// `1 / s`.
+    Linear {
+        /// `s`, how many times longer the context is.
+        factor: f64,
+    },
+
+    /// NTK-aware scaling of the base with the length of the sequence: `b' = b (s n / M - (s - 1))^(d/(d-2))`, `n` the
+    /// larger of `length` and `M`. Hugging Face `dynamic`, which makes the frequencies anew as a sequence grows; vLLM
+    /// stays at `n = s M`. Needs `d > 2`.
+    DynamicNtk {
+        /// `s`.
+        factor: f64,
+        /// `M`, the model's `max_position_embeddings` (not the original context).
+        max_position_embeddings: u64,
+        /// The length of the sequence so far: the largest position plus one.
+        length: u64,
+    },
+
+    /// NTK-aware scaling with a given alpha: `b' = b alpha^(d/(d-2))`. HunYuan (vLLM `dynamic_ntk_alpha_rope.py`,
+    /// Hugging Face `ntk_alpha`). With alpha = `s` it is the first, static NTK-aware scaling. Needs `d > 2`.
+    NtkAlpha {
+        /// alpha.
+        alpha: f64,
+    },
+
+    /// NTK with fixed frequencies: `(b s)^(-2i/d) / s^(2/d)`. kexue.fm/9706; vLLM `ntk_scaling_rope.py`.
+    NtkFixed {
+        /// `s`.
+        factor: f64,
+    },
+
+    /// NTK with a mixed base: `w_i exp(-a (i+1)^beta)`, `a = ln s / (d/2)^beta`. kexue.fm/9706; vLLM
+    /// `ntk_scaling_rope.py` with `mixed_b`.
+    NtkMixed {
+        /// `s`.
+        factor: f64,
+        /// beta.
+        mixed_b: f64,
+    },
+
+    /// NTK by parts, YaRN's predecessor: linear interpolation for slow pairs, a larger base for those between, no
+    /// change for fast ones. jquesnelle/yarn `LlamaPartNTKScaledRotaryEmbedding.py`. Needs `d > 2` and `b > 1`.
+    NtkByParts {
+        /// `s`.
+        factor: f64,
+        /// `L`.
+        original_context: u64,
+        /// How much of the larger base to take, 0 to 1; published as 1.
+        ntk_factor: f64,
+        /// How much of the fast pairs to leave as they are, 0 to 1; published as 1.
+        extrapolation_factor: f64,
+    },
+
+    /// YaRN: slow pairs interpolated, fast pairs left, a ramp between, and an attention factor. Needs `b > 1`.
+    Yarn(Yarn),
+
+    /// LongRoPE: a searched divisor for every pair, one list for sequences within the original context and one beyond.
+    LongRope(LongRope<'a>),
+
+    /// Llama 3.1: pairs with fewer than `low_freq_factor` turns in the original context are interpolated, those with
+    /// more than `high_freq_factor` left, the ones between blended. Hugging Face `llama3`. Llama 4 has both limits
+    /// equal: nothing is blended.
+    Llama3 {
+        /// `s`; 8 in Llama 3.1.
+        factor: f64,
+        /// Turns in the original context up to which a pair is slow; 1 in Llama 3.1.
+        low_freq_factor: f64,
+        /// Turns from which it is fast, not below the former; 4 in Llama 3.1.
+        high_freq_factor: f64,
+        /// `L`; 8192 in Llama 3.1.
+        original_context: u64,
+    },
+
+    /// Gemma 4's full-attention layers: the first `floor(partial d / 2)` pairs turn with the frequencies of the whole
+    /// head, `w_i / s`; the others stand still. Hugging Face `proportional`. Not the same as rotating a part of the
+    /// head: pairs and frequencies are those of all `d` channels.
+    Proportional {
+        /// The part of the head that turns, up to 1.
+        partial_rotary_factor: f64,
+        /// `s`; 1 in Gemma 4.
+        factor: f64,
+    },
+
+    /// ggml's tensor `rope_freqs`: `w_i / factors[i]`, one for each pair. Llama 3.1's and LongRoPE's scaling travel
+    /// this way in GGUF files.
+    FreqFactors {
+        /// The divisors, not zero.
+        factors: &'a [f32],
+    },
+
+    /// A learned correction: `w_i exp(alphas[i])`, one for each pair. Mistral Large 4 (Hugging Face `mistral_large4`).
+    /// For frequencies that are learned or stored as such see
+    /// [`Frequencies::from_inverse`](crate::Frequencies::from_inverse).
+    Learned {
+        /// The logarithms of the factors.
+        alphas: &'a [f64],
+    },
+
+    /// The ladder counts turns instead of radians: `2 pi b^(-2i/d)`, that is a period of `b^(2i/d)`. DINOv3's image
+    /// coordinates in [-1, 1] (base 100, [`Axes::vision`](crate::Axes::vision); facebookresearch/dinov3
+    /// `rope_position_encoding.py`).
+    Turns,
+
+    /// Periods in geometric steps from `min_period` to `max_period`, both included, in place of the base (which is not
+    /// used): `2 pi / (min (max/min)^(i/(d/2-1)))`. DINOv3's other parameters. Needs `d > 2`.
+    Periods {
+        /// The period of the first pair.
+        min_period: f64,
+        /// The period of the last pair.
+        max_period: f64,
+    },
+}
+
+/// The parameters of YaRN: Peng et al., arXiv:2309.00071; Hugging Face `yarn`.
+///
+/// `Yarn { truncate: false, ..Yarn::new(32.0, 4096) }` names what differs from the published defaults.
+///
+/// llama.cpp's own formula is reached through `attention_factor`; so is TeleChat 3's, whose magnitude scaling has the
+/// coefficient 0.07 in place of 0.1 (vLLM `telechat3_scaling_rope.py`).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Yarn {
+    /// `s`. Where a configuration has none, the context over the original context.
+    pub factor: f64,
+    /// `L`, the context before scaling.
+    pub original_context: u64,
+    /// Turns in the original context from which a pair is left as it is; 32. 0 means the default, as in Hugging Face.
+    pub beta_fast: f64,
+    /// Turns up to which it is interpolated; 1. 0 means the default.
+    pub beta_slow: f64,
+    /// Whether the ends of the ramp are rounded to whole pairs; true. gpt-oss has false.
+    pub truncate: bool,
+    /// What cos and sin are multiplied by; it replaces everything that would be computed.
+    pub attention_factor: Option<f64>,
+    /// With `mscale_all_dim`, the attention factor is the ratio of their magnitude scalings (`0.1 m ln s + 1`); with
+    /// one of the two at 0 it is `0.1 ln s + 1`. 0 by default.
+    pub mscale: f64,
+    /// See `mscale`. DeepSeek-V2 and V3 multiply the softmax scale by the square of its magnitude scaling besides:
+    /// [`Frequencies::softmax_factor`](crate::Frequencies::softmax_factor).
+    pub mscale_all_dim: f64,
+}
+
+impl Yarn {
+    /// The published defaults around the two numbers that have none.
+    pub const fn new(factor: f64, original_context: u64) -> Self {
+        Self {
+            factor,
+            original_context,
+            beta_fast: 32.0,
+            beta_slow: 1.0,
+            truncate: true,
+            attention_factor: None,
+            mscale: 0.0,
+            mscale_all_dim: 0.0,
+        }
+    }
+}
+
+/// The parameters of LongRoPE: Ding et al., arXiv:2402.13753; Hugging Face `longrope`, formerly `su`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LongRope<'a> {
+    /// The divisors within the original context, one for each pair.
+    pub short_factor: &'a [f64],
+    /// The divisors beyond it, one for each pair.
+    pub long_factor: &'a [f64],
+    /// `L`, the context of the original training.
+    pub original_context: u64,
+    /// The length of the sequence, the largest position plus one: above `original_context` the long list counts. The
+    /// whole batch has to switch at once, and keys in a cache keep the list they were rotated with.
+    pub length: u64,
+    /// `s`, `max_position_embeddings` over `original_context`. Only the attention factor depends on it.
+    pub factor: f64,
+    /// What cos and sin are multiplied by, in place of `sqrt(1 + ln s / ln L)` (1 for `s <= 1`). Phi-3.5-MoE gives
+    /// `short_mscale` and `long_mscale` here.
+    pub attention_factor: Option<f64>,
+}
+
+/// The unscaled frequencies of one ladder.
+#[derive(Clone, Copy)]
+pub(crate) struct Ladder {
+    dim: u64,
+    log2_base: Real,
+}
+
+impl Ladder {
+    /// A ladder of `pairs` rungs for a base that is finite and positive.
+    pub(crate) fn new(pairs: usize, base: Real) -> Self {
+        Self {
+            dim: 2 * pairs as u64,
+            log2_base: base.log2(),
+        }
+    }
+
+    fn pairs(self) -> usize {
+        (self.dim / 2) as usize
+    }
+
+    /// The turns a position of pair `i`: `b^(-2i/d) / 2 pi`.
+    fn turns(self) -> impl Fn(usize) -> Real {
+        let per_pair = self.log2_base * Real::ratio(2, self.dim);
+        move |i| (-(per_pair * Real::from_u64(i as u64))).exp2() * Real::INVERSE_TWO_PI
+    }
+
+    /// The ladder of the base times `x^(d/(d-2))`, which slows the last pair down by `x` and leaves the first as it is.
+    fn ntk(self, x: Real) -> Result<Self> {
+        match self.dim {
+            0..=2 => Err(Error::RotaryDim {
+                rotary_dim: self.dim as usize,
+                required: "above 2 for NTK scaling",
+            }),
+            dim => Ok(Self {
+                dim,
+                log2_base: self.log2_base + x.log2() * Real::ratio(dim, dim - 2),
+            }),
+        }
+    }
+
+    /// The pair, as a real number, that makes `turns` turns in the original context.
+    fn pair_of(self, turns: Real, original_context: Real) -> Real {
+        let ratio = original_context * Real::INVERSE_TWO_PI / turns;
+        ratio.log2() * Real::from_u64(self.dim) / (self.log2_base + self.log2_base)
+    }
+
+    /// YaRN's ramp over the pairs: 1 for those faster than `fast` turns in the original context, 0 for those slower
+    /// than `slow`.
+    fn ramp(
+        self,
+        [fast, slow]: [Real; 2],
+        context: Real,
+        truncate: bool,
+    ) -> Result<impl Fn(usize) -> Real> {
+        // Where the base is not above 1 later pairs are not slower, and there is no pair to find.
+        if self.log2_base <= Real::ZERO {
+            let value = self.log2_base.exp2().to_f64();
+            return Err(Error::Parameter {
+                name: "base",
+                value,
+                required: "above 1 for YaRN and NTK by parts",
+            });
+        }
+        let (mut low, mut high) = (self.pair_of(fast, context), self.pair_of(slow, context));
+        if truncate {
+            (low, high) = (low.floor(), high.ceil());
+        }
+        low = low.max(Real::ZERO);
+        // The limit is d - 1 in the reference, though the pairs end at d/2 - 1. It sets the slope where it applies.
+        high = high.min(Real::from_u64(self.dim - 1));
+        if low == high {
+            high = high + Real::from_f64(0.001);
+        }
+        let width = high - low;
+        Ok(move |i| {
+            Real::ONE - ((Real::from_u64(i as u64) - low) / width).clamp(Real::ZERO, Real::ONE)
+        })
+    }
+}
+
+/// A pair to write: its number, and the rung it takes.
+pub(crate) type Slot = (usize, Rung);
+
+impl Scaling<'_> {
+    /// Writes the scaled frequencies of one ladder to its pairs.
+    pub(crate) fn write(
+        &self,
+        ladder: Ladder,
+        pairs: impl Iterator<Item = Slot>,
+        blocks: &mut [FrequencyBlock],
+    ) -> Result<()> {
+        match *self {
+            Self::Default => write(pairs, blocks, ladder.turns()),
+            Self::Linear { factor } => write(pairs, blocks, linear(ladder, factor)?),
+            Self::DynamicNtk {
+                factor,
+                max_position_embeddings,
+                length,
+            } => write(
+                pairs,
+                blocks,
+                dynamic_ntk(ladder, factor, max_position_embeddings, length)?,
+            ),
+            Self::NtkAlpha { alpha } => write(pairs, blocks, ntk_alpha(ladder, alpha)?),
+            Self::NtkFixed { factor } => write(pairs, blocks, ntk_fixed(ladder, factor)?),
+            Self::NtkMixed { factor, mixed_b } => write(pairs, blocks, ntk_mixed(ladder, factor, mixed_b)?),
+            Self::NtkByParts {
+                factor,
+                original_context,
+                ntk_factor,
+                extrapolation_factor,
+            } => write(
+                pairs,
+                blocks,
+                ntk_by_parts(
+                    ladder,
+                    factor,
+                    original_context,
+                    ntk_factor,
+                    extrapolation_factor,
+                )?,
+            ),
+            Self::Yarn(ref parameters) => write(pairs, blocks, yarn(ladder, parameters)?),
+            Self::LongRope(ref parameters) => write(pairs, blocks, longrope(ladder, parameters)?),
+            Self::Llama3 {
+                factor,
+                low_freq_factor,
+                high_freq_factor,
+                original_context,
+            } => write(
+                pairs,
+                blocks,
+                llama3(
+                    ladder,
+                    factor,
+                    [low_freq_factor, high_freq_factor],
+                    original_context,
+                )?,
+            ),
+            Self::Proportional {
+                partial_rotary_factor,
+                factor,
+            } => write(pairs, blocks, proportional(ladder, partial_rotary_factor, factor)?),
+            Self::FreqFactors { factors } => write(pairs, blocks, freq_factors(ladder, factors)?),
+            Self::Learned { alphas } => write(pairs, blocks, learned(ladder, alphas)?),
+            Self::Turns => write(pairs, blocks, turns(ladder)),
+            Self::Periods {
+                min_period,
+                max_period,
+            } => write(pairs, blocks, periods(ladder, min_period, max_period)?),
+        }
+    }
+
+    /// What cos and sin are multiplied by.
+    pub(crate) fn attention_factor(&self) -> Result<f64> {
+        match self {
+            Self::Yarn(parameters) => yarn_attention_factor(parameters),
+            Self::LongRope(parameters) => longrope_attention_factor(parameters),
+            _ => Ok(1.0),
+        }
+    }
+
+    /// What the model multiplies its softmax scale by, beside the attention factor.
+    pub(crate) fn softmax_factor(&self) -> Result<f64> {
+        match self {
+            Self::Yarn(parameters) => yarn_softmax_factor(parameters),
+            _ => Ok(1.0),
+        }
+    }
+}
+
+/// Gives every pair the turns that `rule` has for its rung.
+fn write(
+    mut pairs: impl Iterator<Item = Slot>,
+    blocks: &mut [FrequencyBlock],
+    rule: impl Fn(usize) -> Real,
+) -> Result<()> {
+    pairs.try_for_each(|(pair, rung)| {
+        let turns = rule(rung.index);
+        let frequency = Frequency::new(pair, turns, turns * Real::TWO_PI, rung.axis)?;
+        blocks[pair / 8].set(pair % 8, frequency);
+        Ok(())
+    })
+}
+
+/// Hugging Face `_compute_linear_scaling_rope_parameters`.
+fn linear(ladder: Ladder, factor: f64) -> Result<impl Fn(usize) -> Real> {
+    let factor = positive("factor", factor)?;
+    let turns = ladder.turns();
+    Ok(move |i| turns(i) / factor)
+}
+
+/// Hugging Face `_compute_dynamic_ntk_parameters`.
+fn dynamic_ntk(
+    ladder: Ladder,
+    factor: f64,
+    longest: u64,
+    length: u64,
+) -> Result<impl Fn(usize) -> Real> {
+    let factor = positive("factor", factor)?;
+    let longest = length_of("max_position_embeddings", longest, 1)?;
+    // s n / M - (s - 1), written so that it is exactly 1 up to n = M.
+    let beyond = (Real::from_u64(length) - longest).max(Real::ZERO);
+    Ok(ladder.ntk(Real::ONE + factor * beyond / longest)?.turns())
+}
+
+/// vLLM `dynamic_ntk_alpha_rope.py`.
+fn ntk_alpha(ladder: Ladder, alpha: f64) -> Result<impl Fn(usize) -> Real> {
+    Ok(ladder.ntk(positive("alpha", alpha)?)?.turns())
+}
+
+/// vLLM `ntk_scaling_rope.py` without `mixed_b`.
+fn ntk_fixed(ladder: Ladder, factor: f64) -> Result<impl Fn(usize) -> Real> {
+    let log2_factor = positive("factor", factor)?.log2();
+    let turns = Ladder {
+        log2_base: ladder.log2_base + log2_factor,
+        ..ladder
+    }
+    .turns();
+    let slower = (-(log2_factor * Real::ratio(2, ladder.dim))).exp2();
+    Ok(move |i| turns(i) * slower)
+}
+
+/// vLLM `ntk_scaling_rope.py` with `mixed_b`.
+fn ntk_mixed(ladder: Ladder, factor: f64, mixed_b: f64) -> Result<impl Fn(usize) -> Real> {
+    let ln_factor = positive("factor", factor)?.ln();
+    let beta = finite("mixed_b", mixed_b)?;
+    let turns = ladder.turns();
+    let pairs = ladder.dim / 2;
+    Ok(move |i| turns(i) * (-(ln_factor * Real::ratio(i as u64 + 1, pairs).pow(beta))).exp())
+}
+
+/// jquesnelle/yarn `scaled_rope/LlamaPartNTKScaledRotaryEmbedding.py`.
+fn ntk_by_parts(
+    ladder: Ladder,
+    factor: f64,
+    original_context: u64,
+    ntk_factor: f64,
+    extrapolation_factor: f64,
+) -> Result<impl Fn(usize) -> Real> {
+    let factor = positive("factor", factor)?;
+    let context = length_of("original_context", original_context, 1)?;
+    let [ntk_factor, extrapolation_factor] = [
+        part("ntk_factor", ntk_factor)?,
+        part("extrapolation_factor", extrapolation_factor)?,
+    ];
+    let [beta, gamma] = [[1.25, 0.75], [16.0, 2.0]].map(|ends| ends.map(Real::from_f64));
+    let (ntk_ramp, fast_ramp) = (
+        ladder.ramp(beta, context, true)?,
+        ladder.ramp(gamma, context, true)?,
+    );
+    let (turns, ntk_turns) = (ladder.turns(), ladder.ntk(factor)?.turns());
+    Ok(move |i| {
+        let turns = turns(i);
+        let slow = blend(turns / factor, ntk_turns(i), ntk_ramp(i) * ntk_factor);
+        blend(slow, turns, fast_ramp(i) * extrapolation_factor)
+    })
+}
+
+/// Hugging Face `_compute_yarn_parameters`.
+fn yarn(ladder: Ladder, yarn: &Yarn) -> Result<impl Fn(usize) -> Real> {
+    let factor = positive("factor", yarn.factor)?;
+    let context = length_of("original_context", yarn.original_context, 1)?;
+    let fast = positive(
+        "beta_fast",
+        if yarn.beta_fast == 0.0 {
+            32.0
+        } else {
+            yarn.beta_fast
+        },
+    )?;
+    let slow = positive(
+        "beta_slow",
+        if yarn.beta_slow == 0.0 {
+            1.0
+        } else {
+            yarn.beta_slow
+        },
+    )?;
+    let ramp = ladder.ramp([fast, slow], context, yarn.truncate)?;
+    let turns = ladder.turns();
+    Ok(move |i| {
+        let turns = turns(i);
+        blend(turns / factor, turns, ramp(i))
+    })
+}
+
+/// Hugging Face `_compute_yarn_parameters`: `attention_factor` replaces; `mscale` counts only with `mscale_all_dim`.
+fn yarn_attention_factor(yarn: &Yarn) -> Result<f64> {
+    if let Some(given) = yarn.attention_factor {
+        return positive("attention_factor", given).map(|_| given);
+    }
+    let factor = positive("factor", yarn.factor)?;
+    let (mscale, all_dim) = (
+        finite("mscale", yarn.mscale)?,
+        finite("mscale_all_dim", yarn.mscale_all_dim)?,
+    );
+    let magnitude = match mscale.is_zero() || all_dim.is_zero() {
+        true => magnitude(factor, Real::ONE),
+        false => magnitude(factor, mscale) / magnitude(factor, all_dim),
+    };
+    // A negative mscale can bring the magnitude to zero and below.
+    let value = magnitude.to_f64();
+    positive("attention_factor", value).map(|_| value)
+}
+
+/// Hugging Face `deepseek_v3`, `yarn_get_mscale(scaling_factor, mscale_all_dim)` squared.
+fn yarn_softmax_factor(yarn: &Yarn) -> Result<f64> {
+    let all_dim = finite("mscale_all_dim", yarn.mscale_all_dim)?;
+    let magnitude = magnitude(positive("factor", yarn.factor)?, all_dim);
+    let value = (magnitude * magnitude).to_f64();
+    finite("mscale_all_dim", value).map(|_| value)
+}
+
+/// YaRN's `get_mscale`.
+fn magnitude(factor: Real, mscale: Real) -> Real {
+    match factor > Real::ONE {
+        true => Real::ratio(1, 10) * mscale * factor.ln() + Real::ONE,
+        false => Real::ONE,
+    }
+}
+
+/// Hugging Face `_compute_longrope_parameters`.
+fn longrope<'a>(ladder: Ladder, long: &LongRope<'a>) -> Result<impl Fn(usize) -> Real + use<'a>> {
+    let names = ["short_factor", "long_factor"];
+    for (name, factors) in names.into_iter().zip([long.short_factor, long.long_factor]) {
+        each_pair(name, ladder, factors.len())?;
+        factors
+            .iter()
+            .try_for_each(|&factor| positive(name, factor).map(|_| ()))?;
+    }
+    length_of("original_context", long.original_context, 1)?;
+    let factors = if long.length > long.original_context {
+        long.long_factor
+    } else {
+        long.short_factor
+    };
+    let turns = ladder.turns();
+    Ok(move |i| turns(i) / Real::from_f64(factors[i]))
+}
+
+/// Hugging Face `_compute_longrope_parameters`: `sqrt(1 + ln s / ln L)`.
+fn longrope_attention_factor(long: &LongRope<'_>) -> Result<f64> {
+    if let Some(given) = long.attention_factor {
+        return positive("attention_factor", given).map(|_| given);
+    }
+    let factor = positive("factor", long.factor)?;
+    if factor <= Real::ONE {
+        return Ok(1.0);
+    }
+    let context = length_of("original_context", long.original_context, 2)?;
+    Ok((Real::ONE + factor.log2() / context.log2())
+        .pow(Real::ratio(1, 2))
+        .to_f64())
+}
+
+/// Hugging Face `_compute_llama3_parameters`. Its wavelengths `2 pi / w_i` against `L / low` and `L / high` are turns
+/// in the original context here.
+fn llama3(
+    ladder: Ladder,
+    factor: f64,
+    limits: [f64; 2],
+    original_context: u64,
+) -> Result<impl Fn(usize) -> Real> {
+    let factor = positive("factor", factor)?;
+    let (low, high) = (
+        positive("low_freq_factor", limits[0])?,
+        positive("high_freq_factor", limits[1])?,
+    );
+    if high < low {
+        let required = "not below low_freq_factor";
+        return Err(Error::Parameter {
+            name: "high_freq_factor",
+            value: limits[1],
+            required,
+        });
+    }
+    let context = length_of("original_context", original_context, 1)?;
+    let turns = ladder.turns();
+    Ok(move |i| {
+        let turns = turns(i);
+        let in_context = context * turns;
+        if in_context > high {
+            turns
+        } else if in_context < low || low == high {
+            turns / factor
+        } else {
+            blend(turns / factor, turns, (in_context - low) / (high - low))
+        }
+    })
+}
+
+/// Hugging Face `_compute_proportional_rope_parameters`: `int(partial * head_dim // 2)` pairs, the product rounded to a
+/// double as there.
+fn proportional(ladder: Ladder, partial: f64, factor: f64) -> Result<impl Fn(usize) -> Real> {
+    let factor = positive("factor", factor)?;
+    let partial = part("partial_rotary_factor", partial)?;
+    let rotated = Real::from_f64((partial * Real::from_u64(ladder.dim)).to_f64());
+    let turns = ladder.turns();
+    Ok(
+        move |i| match Real::from_u64(2 * (i as u64 + 1)) <= rotated {
+            true => turns(i) / factor,
+            false => Real::ZERO,
+        },
+    )
+}
+
+/// ggml `ggml_rope_cache_init`: `theta / ff`.
+fn freq_factors<'a>(
+    ladder: Ladder,
+    factors: &'a [f32],
+) -> Result<impl Fn(usize) -> Real + use<'a>> {
+    each_pair("freq_factors", ladder, factors.len())?;
+    factors
+        .iter()
+        .try_for_each(|&factor| positive("freq_factors", factor.into()).map(|_| ()))?;
+    let turns = ladder.turns();
+    Ok(move |i| turns(i) / Real::from_f64(factors[i].into()))
+}
+
+/// Hugging Face `mistral_large4`: `inv_freq * exp(alpha)`.
+fn learned<'a>(ladder: Ladder, alphas: &'a [f64]) -> Result<impl Fn(usize) -> Real + use<'a>> {
+    each_pair("alphas", ladder, alphas.len())?;
+    alphas
+        .iter()
+        .try_for_each(|&alpha| finite("alphas", alpha).map(|_| ()))?;
+    let turns = ladder.turns();
+    Ok(move |i| turns(i) * Real::from_f64(alphas[i]).exp())
+}
+
+/// facebookresearch/dinov3 `rope_position_encoding.py` with `base`: periods `base^(2k / (D/2))`.
+fn turns(ladder: Ladder) -> impl Fn(usize) -> Real {
+    let turns = ladder.turns();
+    move |i| turns(i) * Real::TWO_PI
+}
+
+/// facebookresearch/dinov3 `rope_position_encoding.py` with `min_period` and `max_period`.
+fn periods(ladder: Ladder, min_period: f64, max_period: f64) -> Result<impl Fn(usize) -> Real> {
+    let (least, most) = (
+        positive("min_period", min_period)?.log2(),
+        positive("max_period", max_period)?.log2(),
+    );
+    let steps = match ladder.dim / 2 {
+        0..=1 => {
+            return Err(Error::RotaryDim {
+                rotary_dim: ladder.dim as usize,
+                required: "above 2 for two periods",
+            });
+        }
+        pairs => Real::from_u64(pairs - 1),
+    };
+    let step = (most - least) / steps;
+    Ok(move |i| (-(least + step * Real::from_u64(i as u64))).exp2())
+}
+
+/// `a` at 0, `b` at 1, the straight line between.
+fn blend(a: Real, b: Real, at: Real) -> Real {
+    if at == Real::ONE { b } else { a + (b - a) * at }
+}
+
+/// A number that is neither infinite nor NaN.
+pub(crate) fn finite(name: &'static str, value: f64) -> Result<Real> {
+    match value.is_finite() {
+        true => Ok(Real::from_f64(value)),
+        false => Err(Error::Parameter {
+            name,
+            value,
+            required: "finite",
+        }),
+    }
+}
+
+/// A number that is finite and above zero.
+pub(crate) fn positive(name: &'static str, value: f64) -> Result<Real> {
+    match value.is_finite() && value > 0.0 {
+        true => Ok(Real::from_f64(value)),
+        false => Err(Error::Parameter {
+            name,
+            value,
+            required: "positive and finite",
+        }),
+    }
+}
+
+fn part(name: &'static str, value: f64) -> Result<Real> {
+    match (0.0..=1.0).contains(&value) {
+        true => Ok(Real::from_f64(value)),
+        false => Err(Error::Parameter {
+            name,
+            value,
+            required: "between 0 and 1",
+        }),
+    }
+}
+
+fn length_of(name: &'static str, value: u64, least: u64) -> Result<Real> {
+    match value >= least {
+        true => Ok(Real::from_u64(value)),
+        false => Err(Error::Parameter {
+            name,
+            value: value as f64,
+            required: "positive (and above 1 for a logarithm)",
+        }),
+    }
+}
+
+fn each_pair(name: &'static str, ladder: Ladder, given: usize) -> Result<()> {
+    match given == ladder.pairs() {
+        true => Ok(()),
+        false => Err(Error::Count {
+            name,
+            given,
+            needed: ladder.pairs(),
+        }),
+    }
+}

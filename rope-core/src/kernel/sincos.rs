@@ -1,0 +1,377 @@
+//! The row generator: `[cos | sin]` of `coordinate * step` turns, each the f32 nearest to the exact value.
+//!
+//! # How
+//!
+//! 1. *Reduce.* With `4 step = high + low`, two doubles, the whole quarter turns `k` of `x * 4 step` are rounded off by adding
+//!    and subtracting `1.5 * 2^52`, which leaves `r = x high - k + x low`, within half a quarter turn. Four operations with a
+//!    fused multiply-add; `mul_sub` gives the same bits without one.
+//! 2. *Evaluate.* `sin = r P(r^2)` and `cos = Q(r^2)` in doubles, the attention factor multiplied into the coefficients, so
+//!    that it is rounded with the value and costs nothing. The low bits of `k` exchange them and set their signs.
+//! 3. *Round, and doubt.* A double whose error cannot cross a midpoint of f32 numbers rounds to the right f32 (Ziv). A pair
+//!    with a value too near to one, or with a remainder too small to be trusted, goes to the [`oracle`]: one in 350 000. Of
+//!    all positions below 2^20 and 64 frequencies of the bases 1e4, 5e5 and 1e6, 196, 158 and 188 of 2^26 pairs were in doubt,
+//!    and 3, 6 and 2 of them would have been rounded wrongly.
+//!
+//! What is rounded correctly has one value, so all backends give the same bits although some fuse and some do not.
+//!
+//! An octet takes 37 vector operations with AVX-512 and 105 with AVX2. Making an [`FrequencyBlock`] takes 5 ns a pair, several times as
+//! long as a pair of a row, so frequencies keep octets, not steps.
+//!
+//! # Error
+//!
+//! In units in the last place of the double, `ulp`; `|x * 4 step| <= 2^34` is what [`FrequencyBlock::reach`] sees to.
+//!
+//! | source | sin | cos |
+//! |---|---|---|
+//! | polynomial: sin 2^-47.5 relative, cos 2^-54.1 absolute above 0.707 | 45.3 | 0.5 |
+//! | reduction, roundings of `x high - k` and of `r`: 2^-52 relative | 2 | 1.6 |
+//! | reduction, `high + low` 2^-106, `x low` 2^-106, `x high - k` again 2^-106 of `x * 4 step`: 3 * 2^-72 of an `r` >= 2^-20 | 6 | 0 |
+//! | coefficients times the factor, each rounded | 2 | 1.5 |
+//! | Horner and the last product, fused or not | 4 | 3 |
+//! | sum | 60 | 7 |
+//! | found in 3 million random cases, fused and not | 42 | 2 |
+//! | doubted within ([`DOUBT`]) | 128 | 128 |
+//!
+//! A remainder below 2^-20 of a quarter turn is doubted unless `k = 0`, when nothing cancels and every error is relative.
+//! Results are normal f32 numbers by the limits in [`FrequencyBlock`], [`Wave`] and [`Coordinates`]; what breaks them becomes a NaN
+//! in the fast path, which is always doubted.
+
+pub(crate) mod oracle;
+
+use core::hint::cold_path;
+
+use self::oracle::{Coordinate, Remainder};
+use super::Kernel;
+use crate::frequencies::block::{FrequencyBlock, Step, power_of_two, quarters};
+use crate::simd::{Doubles, Simd, scalar::Scalar};
+
+/// Values this near to a midpoint of f32 numbers, in units in the last place of a double, go to the oracle: one in 2^21.
+const DOUBT: u64 = 128;
+/// The least square of a remainder (in quarter turns) from which whole quarter turns were subtracted.
+const LEAST_SQUARE: f64 = 1.0 / (1_u64 << 40) as f64;
+/// `1.5 * 2^52`: adding it rounds to an integer, whose low bits are then the low bits of the double.
+const ROUND: f64 = (3_u64 << 51) as f64;
+
+/// cos and sin of a remainder in quarter turns, `factor * Q(r^2)` and `factor * r P(r^2)`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wave {
+    factor: f64,
+    /// Whether the fast path may have it.
+    usual: bool,
+    cos: [f64; 7],
+    sin: [f64; 6],
+}
+
+impl Wave {
+    /// Minimax polynomials on half a quarter turn (Sollya, fpminimax), lowest degree first.
+    const COS: [u64; 7] = [
+        0x3ff0_0000_0000_0000,
+        0xbff3_bd3c_c9be_45a5,
+        0x3fd0_3c1f_081b_14eb,
+        0xbf95_5d3c_7dcb_8c78,
+        0x3f4e_1f4f_bfe8_f1d0,
+        0xbefa_6ca0_1aa0_f500,
+        0x3e9f_3ef9_a4d7_4457,
+    ];
+    const SIN: [u64; 6] = [
+        0x3ff9_21fb_5444_2d18,
+        0xbfe4_abbc_e625_8ccd,
+        0x3fb4_66bc_671e_dce0,
+        0xbf73_2d2c_6b44_e860,
+        0x3f25_0720_4850_108c,
+        0xbecd_d67b_b581_21ec,
+    ];
+
+    /// `factor` times cos and sin. A factor beyond 2^-20 ..= 2^100, where results might not be normal, takes the slow path.
+    pub(crate) fn new(factor: f64) -> Self {
+        Self {
+            factor,
+            usual: (power_of_two(-20)..=power_of_two(100)).contains(&factor.abs()),
+            cos: Self::COS.map(|bits| f64::from_bits(bits) * factor),
+            sin: Self::SIN.map(|bits| f64::from_bits(bits) * factor),
+        }
+    }
+
+    /// The coefficients in vectors, which is where a loop wants to have them.
+    #[inline(always)]
+    fn splat<S: Doubles>(&self, s: S) -> Splat<S> {
+        let [c0, c1, c2, c3, c4, c5, c6] = self.cos;
+        let [s0, s1, s2, s3, s4, s5] = self.sin;
+        Splat {
+            cos: [
+                s.splat_f64(c0),
+                s.splat_f64(c1),
+                s.splat_f64(c2),
+                s.splat_f64(c3),
+                s.splat_f64(c4),
+                s.splat_f64(c5),
+                s.splat_f64(c6),
+            ],
+            sin: [
+                s.splat_f64(s0),
+                s.splat_f64(s1),
+                s.splat_f64(s2),
+                s.splat_f64(s3),
+                s.splat_f64(s4),
+                s.splat_f64(s5),
+            ],
+        }
+    }
+}
+
+/// The coefficients of a [`Wave`] in vectors.
+#[derive(Clone, Copy)]
+struct Splat<S: Doubles> {
+    cos: [S::F64; 7],
+    sin: [S::F64; 6],
+}
+
+impl<S: Doubles> Splat<S> {
+    /// cos and sin of `x * (high + low)` quarter turns, and whether some lane is in doubt.
+    #[inline(always)]
+    fn at(&self, s: S, x: S::F64, high: S::F64, low: S::F64) -> (S::F64, S::F64, bool) {
+        let rounded = s.mul_add(x, high, s.splat_f64(ROUND));
+        let whole = s.sub_f64(rounded, s.splat_f64(ROUND));
+        let r = s.mul_add(x, low, s.mul_sub(x, high, whole));
+        let square = s.mul_f64(r, r);
+
+        let [c0, c1, c2, c3, c4, c5, c6] = self.cos;
+        let [s0, s1, s2, s3, s4, s5] = self.sin;
+        let (mut cos, mut sin) = (s.mul_add(c6, square, c5), s5);
+        for (c, d) in [(c4, s4), (c3, s3), (c2, s2), (c1, s1), (c0, s0)] {
+            cos = s.mul_add(cos, square, c);
+            sin = s.mul_add(sin, square, d);
+        }
+        // Adding zero makes the sine of -0 +0, as everywhere.
+        sin = s.mul_add(sin, r, s.splat_f64(0.0));
+
+        let doubt = s.any_doubt::<DOUBT>([cos, sin], whole, square, LEAST_SQUARE);
+        let (cos, sin) = s.quarter_turns(rounded, cos, sin);
+        (cos, sin, doubt)
+    }
+}
+
+/// Where a token is on one axis: an integer, or a finite real number.
+pub(crate) trait Coordinates: Copy + Into<Coordinate> {
+    /// The nearest double.
+    fn value(self) -> f64;
+
+    /// The coordinate for the fast path, or NaN if that must not have it: beyond `reach` (integers that are no doubles are), or
+    /// so small that its sine might not be a normal f32.
+    #[inline(always)]
+    fn within(self, reach: f64) -> f64 {
+        const LEAST: f64 = power_of_two(-40);
+        let x = self.value();
+        let size = x.abs();
+        if size <= reach && (size >= LEAST || size == 0.0) {
+            x
+        } else {
+            f64::NAN
+        }
+    }
+}
+
+impl Coordinates for i64 {
+    #[inline(always)]
+    fn value(self) -> f64 {
+        self as f64
+    }
+}
+
+impl Coordinates for f64 {
+    #[inline(always)]
+    fn value(self) -> f64 {
+        self
+    }
+}
+
+/// How a coordinate and a pair give an angle.
+pub(crate) trait Angle: Copy {
+    /// The factors of the angle in quarter turns: a coordinate, and what one unit of it turns, high and low.
+    fn quarters<S: Doubles>(self, s: S, x: S::F64, octet: &FrequencyBlock, part: usize) -> [S::F64; 3];
+    /// The same angle for the oracle.
+    fn remainder(self, at: impl Coordinates, octet: &FrequencyBlock, lane: usize) -> Remainder;
+    /// What happens to an f32 cos or sin afterwards.
+    fn scale(self, value: f32) -> f32;
+}
+
+/// The product of coordinate and step, exactly.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exact;
+
+impl Angle for Exact {
+    #[inline(always)]
+    fn quarters<S: Doubles>(self, s: S, x: S::F64, octet: &FrequencyBlock, part: usize) -> [S::F64; 3] {
+        [x, s.doubles(&octet.high, part), s.doubles(&octet.low, part)]
+    }
+    fn remainder(self, at: impl Coordinates, octet: &FrequencyBlock, lane: usize) -> Remainder {
+        Remainder::new(at.into(), octet.step[lane])
+    }
+    #[inline(always)]
+    fn scale(self, value: f32) -> f32 {
+        value
+    }
+}
+
+/// The angle as Hugging Face's code has it: the f32 nearest to `position * inverse frequency`, in radians. Its cos and sin
+/// are rounded to f32, and once more after multiplication by the factor. Positions are to be given as f32 values.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HuggingFace {
+    /// The attention factor.
+    pub(crate) factor: f32,
+}
+
+impl HuggingFace {
+    /// The turns in a radian, within 2^-129. f32 angles from 1 to 2^32 stay 2^-31 of a turn away from all quarter turns, those to 2^48
+    /// stay 2^-32 away (`tests::radians` goes through them all), so the remainders are right within 2^-66 and 2^-49 of themselves.
+    const RADIAN: Step = Step {
+        negative: false,
+        whole: 0,
+        fraction: 0x28BE_60DB_9391_054A_7F09_D5F4_7D4D_3770,
+    };
+}
+
+impl Angle for HuggingFace {
+    #[inline(always)]
+    fn quarters<S: Doubles>(self, s: S, x: S::F64, octet: &FrequencyBlock, part: usize) -> [S::F64; 3] {
+        let (high, low) = const { quarters(Self::RADIAN) };
+        // 24 bits times 24 bits are exact in a double.
+        let radians = s.to_f32_and_back(s.mul_f64(x, s.doubles(&octet.inverse_f32, part)));
+        [radians, s.splat_f64(high), s.splat_f64(low)]
+    }
+    fn remainder(self, at: impl Coordinates, octet: &FrequencyBlock, lane: usize) -> Remainder {
+        let radians = (at.value() * octet.inverse_f32[lane]) as f32;
+        Remainder::new(f64::from(radians).into(), Self::RADIAN)
+    }
+    #[inline(always)]
+    fn scale(self, value: f32) -> f32 {
+        value * self.factor
+    }
+}
+
+/// Fills rows `[cos of all pairs | sin of all pairs]`, one per token.
+#[derive(Debug)]
+pub(crate) struct MakeRows<'a, A, P> {
+    pub(crate) angle: A,
+    pub(crate) octets: &'a [FrequencyBlock],
+    /// [`FrequencyBlock::reach`] of the octets.
+    pub(crate) reach: f64,
+    /// Pairs in a row: all of the octets but the unused places of the last.
+    pub(crate) pairs: usize,
+    pub(crate) wave: &'a Wave,
+    /// Where each token is, on each axis.
+    pub(crate) positions: P,
+    pub(crate) rows: &'a mut [f32],
+}
+
+impl<A, P, C, const AXES: usize> Kernel for MakeRows<'_, A, P>
+where
+    A: Angle,
+    P: Iterator<Item = [C; AXES]>,
+    C: Coordinates,
+{
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Self {
+            angle,
+            octets,
+            reach,
+            pairs,
+            wave,
+            positions,
+            rows,
+        } = self;
+        if pairs == 0 {
+            return;
+        }
+        let reach = if wave.usual { reach } else { -1.0 };
+        let vectors = wave.splat(s);
+        for (row, at) in rows.chunks_exact_mut(2 * pairs).zip(positions) {
+            // An axis that is not there is never chosen.
+            let mut x = [f64::NAN; 4];
+            for (x, at) in x.iter_mut().zip(at) {
+                *x = at.within(reach);
+            }
+            let mut doubt = false;
+            let (cos, sin) = row.split_at_mut(pairs);
+            let (cos, cos_rest) = cos.as_chunks_mut();
+            let (sin, sin_rest) = sin.as_chunks_mut();
+            for ((octet, cos), sin) in octets.iter().zip(cos).zip(sin) {
+                doubt |= make::<S, A, AXES>(s, angle, octet, &vectors, &x, cos, sin);
+            }
+            if let (rest @ 1.., Some(octet)) = (cos_rest.len(), octets.get(pairs / 8)) {
+                let (mut cos, mut sin) = ([0.0; 8], [0.0; 8]);
+                doubt |= make::<S, A, AXES>(s, angle, octet, &vectors, &x, &mut cos, &mut sin);
+                cos_rest.copy_from_slice(&cos[..rest]);
+                sin_rest.copy_from_slice(&sin[..rest]);
+            }
+            // Asked once a row, not once an octet: with a call in it the loop keeps its vectors on the stack.
+            if doubt {
+                cold_path();
+                make_again(angle, octets, wave, at, &x, row);
+            }
+        }
+    }
+}
+
+/// cos and sin of an octet of pairs, and whether any of them is in doubt.
+#[inline(always)]
+fn make<S: Doubles, A: Angle, const AXES: usize>(
+    s: S,
+    angle: A,
+    octet: &FrequencyBlock,
+    wave: &Splat<S>,
+    x: &[f64; 4],
+    cos: &mut [f32; 8],
+    sin: &mut [f32; 8],
+) -> bool {
+    let mut doubt = false;
+    for part in 0..8 / S::F64_LANES {
+        // One axis needs no choice.
+        let x = if AXES == 1 {
+            s.splat_f64(x[0])
+        } else {
+            s.pick(x, &octet.axis, part)
+        };
+        let [x, high, low] = angle.quarters(s, x, octet, part);
+        let (c, n, unsure) = wave.at(s, x, high, low);
+        s.narrow(c, cos, part);
+        s.narrow(n, sin, part);
+        doubt |= unsure;
+    }
+    *cos = cos.map(|value| angle.scale(value));
+    *sin = sin.map(|value| angle.scale(value));
+    doubt
+}
+
+/// The same row once more, one pair after the other, and what is in doubt by the oracle.
+///
+/// Doubles that were not fused may be in doubt where fused ones were not, and the other way round; what either trusts is right.
+#[cold]
+#[inline(never)]
+fn make_again<A: Angle, C: Coordinates, const AXES: usize>(
+    angle: A,
+    octets: &[FrequencyBlock],
+    wave: &Wave,
+    at: [C; AXES],
+    x: &[f64; 4],
+    row: &mut [f32],
+) {
+    let doubles = wave.splat(Scalar);
+    let (cos, sin) = row.split_at_mut(row.len() / 2);
+    for (pair, (cos, sin)) in cos.iter_mut().zip(sin).enumerate() {
+        let (octet, lane) = (&octets[pair / 8], pair % 8);
+        let axis = (octet.axis[lane][0] as usize / 2).min(AXES - 1);
+        let [x, high, low] = angle.quarters(Scalar, x[axis], octet, lane);
+        let (c, s, doubt) = doubles.at(Scalar, x, high, low);
+        let (c, s) = if doubt {
+            oracle::cos_sin(angle.remainder(at[axis], octet, lane), wave.factor)
+        } else {
+            (c as f32, s as f32)
+        };
+        (*cos, *sin) = (angle.scale(c), angle.scale(s));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,752 @@
+//! Golden data, the oracle against itself on every backend, and what it costs.
+
+use std::prelude::rust_2024::*;
+use std::{format, fs, println, vec};
+
+use super::oracle::{Coordinate, Remainder, Step, cos_sin, cos_sin_f64};
+use super::*;
+use crate::simd::{portable::Portable, scalar::Scalar};
+
+#[derive(Clone, Copy, Debug)]
+enum Backend {
+    Scalar(Scalar),
+    Portable(Portable),
+    #[cfg(target_arch = "x86_64")]
+    Avx2(crate::simd::avx2::Avx2),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(crate::simd::avx512::Avx512),
+    #[cfg(target_arch = "aarch64")]
+    Neon(crate::simd::neon::Neon),
+}
+
+impl Backend {
+    fn all() -> Vec<Self> {
+        let all = [
+            Some(Self::Scalar(Scalar)),
+            Some(Self::Portable(Portable)),
+            #[cfg(target_arch = "x86_64")]
+            crate::simd::avx2::Avx2::detect().map(Self::Avx2),
+            #[cfg(target_arch = "x86_64")]
+            crate::simd::avx512::Avx512::detect().map(Self::Avx512),
+            #[cfg(target_arch = "aarch64")]
+            crate::simd::neon::Neon::detect().map(Self::Neon),
+        ];
+        all.into_iter().flatten().collect()
+    }
+
+    #[inline(never)]
+    fn run(self, kernel: impl Kernel) {
+        match self {
+            Self::Scalar(s) => kernel.run(s),
+            Self::Portable(s) => kernel.run(s),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2(s) => s.run(kernel),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512(s) => s.run(kernel),
+            #[cfg(target_arch = "aarch64")]
+            Self::Neon(s) => s.run(kernel),
+        }
+    }
+}
+
+fn step(fraction: u128) -> Step {
+    Step { whole: 0, fraction }
+}
+
+fn octets(steps: &[Step]) -> Vec<Octet> {
+    steps
+        .chunks(8)
+        .map(|steps| Octet::new(steps.iter().map(|&step| (step, 0))))
+        .collect()
+}
+
+/// The rows of some positions, one after the other.
+fn rows<C: Coordinates>(
+    backend: Backend,
+    steps: &[Step],
+    factor: f64,
+    positions: &[C],
+) -> Vec<f32> {
+    let octets = octets(steps);
+    let mut rows = vec![f32::NAN; 2 * steps.len() * positions.len()];
+    backend.run(MakeRows {
+        angle: Exact,
+        octets: &octets,
+        reach: Octet::reach(&octets),
+        pairs: steps.len(),
+        wave: &Wave::new(factor),
+        positions: positions.iter().map(|&p| [p]),
+        rows: &mut rows,
+    });
+    rows
+}
+
+fn by_oracle(position: impl Into<Coordinate>, step: Step, factor: f64) -> (u32, u32) {
+    let (cos, sin) = cos_sin(Remainder::new(position.into(), step), factor);
+    (cos.to_bits(), sin.to_bits())
+}
+
+fn hex32(words: &str) -> Vec<u32> {
+    words
+        .split_whitespace()
+        .map(|w| u32::from_str_radix(w, 16).unwrap())
+        .collect()
+}
+
+fn golden(name: &str) -> String {
+    let root = std::env::var("ROPE_GOLDEN").unwrap_or("/work/shared/golden".into());
+    fs::read_to_string(format!("{root}/{name}")).unwrap()
+}
+
+/// Every value of every table: on all backends and by the oracle.
+#[test]
+fn tables() {
+    let mut values = 0;
+    let mut hf = (0, 0, 0);
+    let root = std::env::var("ROPE_GOLDEN").unwrap_or("/work/shared/golden".into());
+    for entry in fs::read_dir(format!("{root}/tables")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let text = golden(&format!("tables/{name}"));
+        let line = |key: &str| {
+            let key = format!("{key} ");
+            text.lines().find_map(|l| l.strip_prefix(&key))
+        };
+        let steps = |key: &str| -> Vec<Step> {
+            let words = line(key).unwrap().split_whitespace();
+            words
+                .map(|w| step(u128::from_str_radix(w, 16).unwrap()))
+                .collect()
+        };
+        let factor =
+            |key: &str| f64::from_bits(u64::from_str_radix(line(key).unwrap(), 16).unwrap());
+        let positions: Vec<i64> = line("positions")
+            .unwrap()
+            .split_whitespace()
+            .map(|p| p.parse().unwrap())
+            .collect();
+        let exact = steps("turn_step_u128");
+        let kinds = [
+            ("cr", &exact, 1.0),
+            ("cr_f32freq", &steps("turn_step_u128_from_hf_f32"), 1.0),
+            ("scaled_cr", &exact, factor("attention_factor_exact_f64")),
+        ];
+        for backend in Backend::all() {
+            for (kind, steps, factor) in kinds {
+                let made = rows(backend, steps, factor, &positions);
+                for (row, &p) in made.chunks_exact(2 * steps.len()).zip(&positions) {
+                    let Some(cos) = line(&format!("cos_{kind} {p}")) else {
+                        assert!(kind == "scaled_cr" && factor == 1.0, "{name} {kind} {p}");
+                        continue;
+                    };
+                    let sin = line(&format!("sin_{kind} {p}")).unwrap();
+                    let expected: Vec<u32> = [hex32(cos), hex32(sin)].concat();
+                    let bits: Vec<u32> = row.iter().map(|v| v.to_bits()).collect();
+                    assert_eq!(bits, expected, "{name} {kind} {p} {backend:?}");
+                    values += bits.len();
+                    for (i, &step) in steps.iter().enumerate() {
+                        let pair = (expected[i], expected[i + steps.len()]);
+                        assert_eq!(
+                            by_oracle(p, step, factor),
+                            pair,
+                            "oracle {name} {kind} {p} {i}"
+                        );
+                        // A negative position has the same cosine and the opposite sine.
+                        let minus = if pair.1 == 0 { 0 } else { pair.1 ^ 1 << 31 };
+                        assert_eq!(by_oracle(-p, step, factor), (pair.0, minus));
+                    }
+                }
+            }
+            // The angle as Hugging Face has it.
+            let inverse: Vec<f32> = hex32(line("inv_freq_hf_f32").unwrap())
+                .into_iter()
+                .map(f32::from_bits)
+                .collect();
+            let octets: Vec<Octet> = inverse
+                .chunks(8)
+                .map(|f| Octet::of_inverse_frequencies(f.iter().map(|&f| (f, 0))))
+                .collect();
+            let mut made = vec![0.0; 2 * inverse.len() * positions.len()];
+            let factor = factor("attention_factor_hf_f64") as f32;
+            backend.run(MakeRows {
+                angle: HuggingFace { factor },
+                octets: &octets,
+                reach: Octet::reach(&octets),
+                pairs: inverse.len(),
+                wave: &Wave::new(1.0),
+                positions: positions.iter().map(|&p| [f64::from(p as f32)]),
+                rows: &mut made,
+            });
+            for (row, &p) in made.chunks_exact(2 * inverse.len()).zip(&positions) {
+                let expected = [
+                    hex32(line(&format!("cos_hf {p}")).unwrap()),
+                    hex32(line(&format!("sin_hf {p}")).unwrap()),
+                ]
+                .concat();
+                for (i, (v, e)) in row.iter().zip(expected).enumerate() {
+                    let ulps = v.to_bits().abs_diff(e);
+                    // The golden cosine may be 1 ulp off, and a factor above one lets that grow to two.
+                    assert!(
+                        ulps <= 1 + u32::from(factor != 1.0),
+                        "{name} hf {p} {i}: {v} {}",
+                        f32::from_bits(e)
+                    );
+                    hf.0 += 1;
+                    hf.1 += u32::from(ulps == 1);
+                    hf.2 += u32::from(ulps == 2);
+                }
+                // And exactly by the oracle.
+                for (i, f) in inverse.iter().enumerate() {
+                    let angle = f64::from(p as f32 * f);
+                    let (c, s) = cos_sin(Remainder::new(angle.into(), HuggingFace::RADIAN), 1.0);
+                    assert_eq!((c * factor).to_bits(), row[i].to_bits());
+                    assert_eq!((s * factor).to_bits(), row[i + inverse.len()].to_bits());
+                }
+            }
+        }
+    }
+    println!(
+        "{values} values equal; hf: {} values, {} one and {} two ulp off",
+        hf.0, hf.1, hf.2
+    );
+}
+
+#[test]
+fn hard_cases() {
+    let mut count = 0;
+    let mut check = |fraction: u128, p: i64, sin: u32, cos: u32| {
+        assert_eq!(
+            by_oracle(p, step(fraction), 1.0),
+            (cos, sin),
+            "{fraction:032x} {p}"
+        );
+        for backend in Backend::all() {
+            for (p, sin) in [(p, sin), (-p, sin ^ 1 << 31)] {
+                let row = rows(backend, &[step(fraction); 9], 1.0, &[p]);
+                for i in 0..9 {
+                    assert_eq!(
+                        (row[i].to_bits(), row[9 + i].to_bits()),
+                        (cos, sin),
+                        "{p} {backend:?}"
+                    );
+                }
+            }
+        }
+        count += 1;
+    };
+    let bits = |w: &str| u32::from_str_radix(w, 16).unwrap();
+    for line in golden("hard_near_zero.txt")
+        .lines()
+        .filter(|l| !l.starts_with('#'))
+    {
+        let w: Vec<&str> = line.split_whitespace().collect();
+        let fraction = u128::from_str_radix(w[2], 16).unwrap();
+        check(fraction, w[3].parse().unwrap(), bits(w[4]), bits(w[5]));
+    }
+    for line in golden("hard_midpoints.txt")
+        .lines()
+        .filter(|l| !l.starts_with('#'))
+    {
+        let w: Vec<&str> = line.split_whitespace().collect();
+        let fraction = u128::from_str_radix(w[4], 16).unwrap();
+        check(fraction, w[3].parse().unwrap(), bits(w[5]), bits(w[6]));
+    }
+    println!("{count} hard cases");
+}
+
+/// Raw phases: a step of that phase at position 1, as f32 and (the oracle's digits) as f64.
+#[test]
+fn phases() {
+    let mut count = 0;
+    for line in golden("phases_u128.txt")
+        .lines()
+        .filter(|l| !l.starts_with('#'))
+    {
+        let w: Vec<&str> = line.split_whitespace().collect();
+        let phase = u128::from_str_radix(w[0], 16).unwrap();
+        let (sin, cos) = (
+            u32::from_str_radix(w[1], 16).unwrap(),
+            u32::from_str_radix(w[2], 16).unwrap(),
+        );
+        let doubles = [3, 4].map(|i| f64::from_bits(u64::from_str_radix(w[i], 16).unwrap()));
+        let made = by_oracle(1, step(phase), 1.0);
+        for (made, golden, double) in [(made.0, cos, doubles[1]), (made.1, sin, doubles[0])] {
+            let golden = if golden == u32::MAX {
+                (double as f32).to_bits()
+            } else {
+                golden
+            };
+            // Zeroes have no sign here.
+            let golden = if golden << 1 == 0 { 0 } else { golden };
+            assert_eq!(made, golden, "{phase:032x}");
+        }
+        let (cos, sin) = cos_sin_f64(Remainder::new(1_i64.into(), step(phase)), 1.0);
+        assert_eq!((cos, sin), (doubles[1], doubles[0]), "{phase:032x}");
+        for backend in Backend::all() {
+            let row = rows(backend, &[step(phase); 8], 1.0, &[1_i64]);
+            assert_eq!(
+                (row[0].to_bits(), row[8].to_bits()),
+                made,
+                "{phase:032x} {backend:?}"
+            );
+        }
+        count += 1;
+    }
+    println!("{count} phases");
+}
+
+/// A linear congruential generator of 128 bits, high half out.
+struct Random(u128);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645)
+            .wrapping_add(0x5851_F42D_4C95_7F2D_1405_7B7E_F767_814F);
+        (self.0 >> 64) as u64
+    }
+    fn wide(&mut self) -> u128 {
+        u128::from(self.next()) << 64 | u128::from(self.next())
+    }
+}
+
+fn agree<C: Coordinates + core::fmt::Debug>(steps: &[Step], factor: f64, positions: &[C]) {
+    let n = steps.len();
+    let expected: Vec<(u32, u32)> = positions
+        .iter()
+        .flat_map(|&p| steps.iter().map(move |&step| by_oracle(p, step, factor)))
+        .collect();
+    for backend in Backend::all() {
+        let made = rows(backend, steps, factor, positions);
+        for (t, row) in made.chunks_exact(2 * n).enumerate() {
+            for i in 0..n {
+                assert_eq!(
+                    (row[i].to_bits(), row[n + i].to_bits()),
+                    expected[t * n + i],
+                    "{backend:?} {:?} {:?} {factor}",
+                    positions[t],
+                    steps[i]
+                );
+            }
+        }
+    }
+}
+
+/// Steps, positions, factors and real coordinates of every size, and the ugly ones.
+#[test]
+fn random() {
+    let mut random = Random(1);
+    let rounds = if cfg!(debug_assertions) { 20 } else { 400 };
+    for round in 0..rounds {
+        let n = 1 + round % 40;
+        let mut steps: Vec<Step> = (0..n)
+            .map(|_| step(random.wide() >> (random.next() % 64 * (random.next() % 3) % 128)))
+            .collect();
+        steps[0].fraction = [
+            0,
+            1,
+            1 << 127,
+            1 << 126,
+            3 << 125,
+            1 << 95,
+            u128::MAX,
+            1 << 77,
+        ][round % 8];
+        let positions: Vec<i64> = (0..16)
+            .map(|i| match i {
+                0 => 0,
+                1 => 1 << 32,
+                2 => -(1 << 32),
+                3 => i64::MAX,
+                4 => i64::MIN,
+                5 => 1 << 53,
+                6 => (1 << 32) + 1,
+                _ => random.next() as i64 >> (random.next() % 64),
+            })
+            .collect();
+        let factor = match round % 8 {
+            0..4 => 1.0,
+            4 => 1.138_629_436,
+            5 => 1.0 + f64::EPSILON * (1 << 28) as f64,
+            6 => f64::from_bits(random.next() & !(1 << 62) | 1 << 61),
+            _ => f64::from_bits(0x3ff0_0000_0000_0000 | random.next() >> 12),
+        };
+        agree(&steps, factor, &positions);
+        for wide in &mut steps[n / 2..] {
+            wide.whole = (random.next() >> (32 + random.next() % 32)) as u32;
+        }
+        let reals: Vec<f64> = (0..16)
+            .map(|i| match i {
+                0 => 0.0,
+                1 => -0.0,
+                2 => 1e300,
+                3 => 5e-324,
+                4 => -1e-40,
+                5 => 0.5,
+                6 => -0.25,
+                7 => 1e-11,
+                _ => {
+                    let size = f64::from_bits((1023 - 8 + random.next() % 38) << 52);
+                    size * (random.next() as i64 as f64) / 9.2e18
+                }
+            })
+            .collect();
+        agree(&steps, factor, &reals);
+        agree(&steps, factor, &positions);
+    }
+}
+
+/// Each pair takes the coordinate of its axis.
+#[test]
+fn axes() {
+    for backend in Backend::all() {
+        let pairs: Vec<(Step, u8)> = (0..21)
+            .map(|i| (step((u128::MAX / 7) >> i), [0, 1, 2, 3, 1][i % 5]))
+            .collect();
+        let octets: Vec<Octet> = pairs
+            .chunks(8)
+            .map(|p| Octet::new(p.iter().copied()))
+            .collect();
+        let at = [3_i64, -70_000, 1 << 40, 12_345_678];
+        let mut row = [0.0; 42];
+        backend.run(MakeRows {
+            angle: Exact,
+            octets: &octets,
+            reach: Octet::reach(&octets),
+            pairs: 21,
+            wave: &Wave::new(1.0),
+            positions: [at].into_iter(),
+            rows: &mut row,
+        });
+        for (i, &(step, axis)) in pairs.iter().enumerate() {
+            let expected = by_oracle(at[usize::from(axis)], step, 1.0);
+            assert_eq!(
+                (row[i].to_bits(), row[21 + i].to_bits()),
+                expected,
+                "{backend:?} {i}"
+            );
+        }
+    }
+}
+
+/// [`Scalar`] with fused operations: the doubles that AVX2, AVX-512 and NEON have.
+#[derive(Clone, Copy)]
+struct Fused;
+
+impl Simd for Fused {
+    const DOUBLES: usize = 1;
+    type F64 = f64;
+    fn mul_add(self, a: f64, b: f64, c: f64) -> f64 {
+        a.mul_add(b, c)
+    }
+    fn mul_sub(self, a: f64, b: f64, c: f64) -> f64 {
+        let once = a.mul_add(b, -c);
+        assert_eq!(once.to_bits(), Scalar.mul_sub(a, b, c).to_bits());
+        once
+    }
+    fn doubles(self, octet: &[f64; 8], part: usize) -> f64 {
+        Scalar.doubles(octet, part)
+    }
+    fn splat(self, x: f64) -> f64 {
+        x
+    }
+    fn pick(self, of: &[f64; 4], halves: &[[u32; 2]; 8], part: usize) -> f64 {
+        Scalar.pick(of, halves, part)
+    }
+    fn narrow(self, v: f64, octet: &mut [f32; 8], part: usize) {
+        Scalar.narrow(v, octet, part);
+    }
+    fn to_f32_and_back(self, v: f64) -> f64 {
+        Scalar.to_f32_and_back(v)
+    }
+    fn sub(self, a: f64, b: f64) -> f64 {
+        a - b
+    }
+    fn mul(self, a: f64, b: f64) -> f64 {
+        a * b
+    }
+    fn quarter_turns(self, quarters: f64, cos: f64, sin: f64) -> (f64, f64) {
+        Scalar.quarter_turns(quarters, cos, sin)
+    }
+    fn any_doubt<const REACH: u64>(
+        self,
+        values: [f64; 2],
+        whole: f64,
+        small: f64,
+        least: f64,
+    ) -> bool {
+        Scalar.any_doubt::<REACH>(values, whole, small, least)
+    }
+}
+
+/// The error of the doubles before rounding, in units in their last place, against the bound of 60 and 7 of the module.
+#[test]
+fn error() {
+    fn measure<S: Simd<F64 = f64>>(s: S, rounds: u32) -> [f64; 2] {
+        let mut random = Random(7);
+        let mut worst = [0_f64; 2];
+        for _ in 0..rounds {
+            let step = step(random.wide() >> (random.next() % 24));
+            let position = random.next() as i64 >> (31 + random.next() % 32);
+            let factor = if random.next() & 1 == 0 {
+                1.0
+            } else {
+                1.138_629_436
+            };
+            let (high, low) = quarters(step);
+            let (cos, sin, _) = Wave::new(factor).splat(s).at(s, position as f64, high, low);
+            let exact = cos_sin_f64(Remainder::new(position.into(), step), factor);
+            for (made, exact) in [(cos, exact.0), (sin, exact.1)] {
+                let ulps = made.to_bits().abs_diff(exact.to_bits()) as f64;
+                // The sine's polynomial gives what is below half a square root of two.
+                let worst = &mut worst
+                    [usize::from(made.abs() < 1.00001 * core::f64::consts::FRAC_1_SQRT_2 * factor)];
+                *worst = worst.max(ulps);
+            }
+        }
+        worst
+    }
+    let rounds = if cfg!(debug_assertions) {
+        20_000
+    } else {
+        3_000_000
+    };
+    for worst in [measure(Scalar, rounds), measure(Fused, rounds)] {
+        println!(
+            "cosine's polynomial {} ulp, sine's {} ulp",
+            worst[0], worst[1]
+        );
+        assert!(worst[0] <= 7.0 && worst[1] <= 60.0);
+    }
+}
+
+/// Every position below 2^20, 64 frequencies of three bases, every backend against the oracle.
+/// `cargo test --release -- --ignored exhaustive --nocapture`; about a minute.
+#[test]
+#[ignore = "a minute"]
+fn exhaustive() {
+    for (name, steps) in [
+        ("1e4", golden_steps("llama2_7b")),
+        ("5e5", ladder(5e5, 64)),
+        ("1e6", golden_steps("qwen3_8b")),
+    ] {
+        let octets = octets(&steps);
+        let wave = Wave::new(1.0);
+        let (mut wrong, mut doubted, mut misrounded, mut missed) = (0, 0, 0, 0);
+        const BLOCK: i64 = 4096;
+        for block in 0..(1 << 20) / BLOCK {
+            let positions: Vec<i64> = (block * BLOCK..(block + 1) * BLOCK).collect();
+            let mut expected = vec![0_f32; 128 * positions.len()];
+            for (row, &p) in expected.chunks_exact_mut(128).zip(&positions) {
+                for (i, &step) in steps.iter().enumerate() {
+                    let (cos, sin) = cos_sin(Remainder::new(p.into(), step), 1.0);
+                    (row[i], row[64 + i]) = (cos, sin);
+                    let (o, lane) = (&octets[i / 8], i % 8);
+                    let (c, s, doubt) =
+                        wave.splat(Scalar)
+                            .at(Scalar, p as f64, o.high[lane], o.low[lane]);
+                    let off = c as f32 != cos || s as f32 != sin;
+                    doubted += u32::from(doubt);
+                    misrounded += u32::from(off);
+                    missed += u32::from(off && !doubt);
+                }
+            }
+            for backend in Backend::all() {
+                let made = rows(backend, &steps, 1.0, &positions);
+                wrong += made
+                    .iter()
+                    .zip(&expected)
+                    .filter(|(a, b)| a.to_bits() != b.to_bits())
+                    .count();
+            }
+        }
+        println!(
+            "base {name}: of 2^26 pairs {doubted} doubted, {misrounded} misrounded before, {missed} missed; {wrong} wrong"
+        );
+        assert_eq!((wrong, missed), (0, 0));
+    }
+}
+
+/// Random positions to 2^32 and random steps, the best backend against the oracle.
+#[test]
+#[ignore = "half a minute"]
+fn far() {
+    let mut random = Random(3);
+    let best = Backend::all().pop().unwrap();
+    let mut values = 0;
+    for round in 0..2000 {
+        let steps: Vec<Step> = (0..64).map(|i| step(random.wide() >> (i / 3))).collect();
+        let positions: Vec<i64> = (0..512).map(|_| random.next() as i64 >> 31).collect();
+        let factor = if round % 4 == 0 {
+            1.0 + random.next() as f64 / 2e19
+        } else {
+            1.0
+        };
+        let made = rows(best, &steps, factor, &positions);
+        for (row, &p) in made.chunks_exact(128).zip(&positions) {
+            for (i, &step) in steps.iter().enumerate() {
+                assert_eq!(
+                    (row[i].to_bits(), row[64 + i].to_bits()),
+                    by_oracle(p, step, factor)
+                );
+                values += 2;
+            }
+        }
+    }
+    println!("{values} values equal");
+}
+
+/// How near f32 angles in radians come to quarter turns.
+#[test]
+#[ignore = "ten seconds"]
+fn radians() {
+    for (from, to) in [(1_f32, 2_f32.powi(32)), (2_f32.powi(32), 2_f32.powi(48))] {
+        let nearest = (from.to_bits()..to.to_bits())
+            .map(|bits| {
+                let radians = f64::from(f32::from_bits(bits));
+                let angle = Remainder::new(radians.into(), HuggingFace::RADIAN);
+                angle.exponent()
+            })
+            .min();
+        println!(
+            "angles from {from} to {to}: at least 2^{} of a turn",
+            nearest.unwrap() - 1
+        );
+    }
+}
+
+fn golden_steps(name: &str) -> Vec<Step> {
+    let text = golden(&format!("tables/{name}.txt"));
+    let line = text
+        .lines()
+        .find_map(|l| l.strip_prefix("turn_step_u128 "))
+        .unwrap();
+    line.split_whitespace()
+        .map(|w| step(u128::from_str_radix(w, 16).unwrap()))
+        .collect()
+}
+
+fn ladder(base: f64, n: usize) -> Vec<Step> {
+    (0..n)
+        .map(|i| {
+            let turns = base.powf(-(i as f64) / n as f64) / core::f64::consts::TAU;
+            step((turns * 2f64.powi(64)) as u128 * ((1 << 64) + 0x1234_5678_9abc_def0))
+        })
+        .collect()
+}
+
+#[allow(unsafe_code, reason = "the rival of the measurement")]
+// SAFETY: the C library's declarations.
+unsafe extern "C" {
+    safe fn sinf(x: f32) -> f32;
+    safe fn cosf(x: f32) -> f32;
+}
+
+/// `cargo test --release -- --ignored speed --nocapture`, pinned to a core.
+#[test]
+#[ignore = "a measurement"]
+fn speed() {
+    let best = |pairs: usize, f: &mut dyn FnMut()| {
+        let mut best = f64::MAX;
+        for _ in 0..200 {
+            let start = std::time::Instant::now();
+            for _ in 0..10 {
+                f();
+            }
+            best = best.min(start.elapsed().as_secs_f64() / 10.0 * 1e9 / pairs as f64);
+        }
+        best
+    };
+    let angles: Vec<f32> = (0..1024)
+        .map(|i| (1000 + i / 64) as f32 * 0.7f32.powi(i % 64))
+        .collect();
+    let mut out = vec![0f32; 2048];
+    let glibc = best(1024, &mut || {
+        for (angle, out) in angles.iter().zip(out.chunks_exact_mut(2)) {
+            out[0] = cosf(*angle);
+            out[1] = sinf(*angle);
+        }
+        std::hint::black_box(&mut out);
+    });
+    println!("glibc sinf + cosf: {glibc:.2} ns per pair");
+    for backend in Backend::all() {
+        let mut line = format!("{backend:?}:");
+        for (what, n, tokens, axes, factor) in [
+            ("16 tokens of 64", 64, 16, 1, 1.0),
+            ("factor", 64, 16, 1, 1.138),
+            ("axes i%3", 64, 16, 3, 1.0),
+            ("one token", 64, 1, 1, 1.0),
+            ("of 48", 48, 16, 1, 1.0),
+            ("of 36", 36, 16, 1, 1.0),
+            ("position 0", 64, 16, 0, 1.0),
+        ] {
+            let octets: Vec<Octet> = ladder(5e5, n)
+                .chunks(8)
+                .map(|c| {
+                    Octet::new(
+                        c.iter()
+                            .enumerate()
+                            .map(|(i, &s)| (s, (i % axes.max(1)) as u8)),
+                    )
+                })
+                .collect();
+            let reach = Octet::reach(&octets);
+            let mut out = vec![0f32; tokens * 2 * n];
+            let start = if axes == 0 { 0 } else { 1000 };
+            let t = best(tokens * n, &mut || {
+                let all = 0..tokens as i64;
+                let make = MakeRows {
+                    angle: Exact,
+                    octets: &octets,
+                    reach,
+                    pairs: n,
+                    wave: &Wave::new(factor),
+                    positions: all.clone().map(|p| [start + p * (axes as i64)]),
+                    rows: std::hint::black_box(&mut out),
+                };
+                if axes == 3 {
+                    backend.run(MakeRows {
+                        angle: Exact,
+                        octets: &octets,
+                        reach,
+                        pairs: n,
+                        wave: &Wave::new(factor),
+                        positions: all.map(|p| [start, start + p, start + 2 * p]),
+                        rows: make.rows,
+                    });
+                } else {
+                    backend.run(make);
+                }
+            });
+            line += &format!("  {what} {t:.3} ({:.1}x)", glibc / t);
+        }
+        let steps = ladder(5e5, 64);
+        let t = best(64, &mut || {
+            std::hint::black_box(super::tests::octets(std::hint::black_box(&steps)));
+        });
+        line += &format!("  octets {t:.2}");
+        let inverse: Vec<Octet> = (0..8)
+            .map(|i| Octet::of_inverse_frequencies((0..8).map(|j| (0.83f32.powi(8 * i + j), 0))))
+            .collect();
+        let t = best(1024, &mut || {
+            backend.run(MakeRows {
+                angle: HuggingFace { factor: 1.0 },
+                octets: &inverse,
+                reach: 1e9,
+                pairs: 64,
+                wave: &Wave::new(1.0),
+                positions: (1000..1016).map(|p| [f64::from(p)]),
+                rows: std::hint::black_box(&mut out),
+            });
+        });
+        line += &format!("  hf {t:.3}");
+        println!("{line}");
+    }
+    let steps = ladder(5e5, 64);
+    let t = best(64, &mut || {
+        for &step in &steps {
+            std::hint::black_box(by_oracle(std::hint::black_box(12_345_678_i64), step, 1.0));
+        }
+    });
+    println!("oracle {t:.0} ns per pair");
+}

@@ -1,0 +1,287 @@
+//! Where tokens are: the numbers that frequencies turn into angles.
+
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::{Error, Ids};
+
+/// The positions of some tokens, on one axis or on several.
+///
+/// ```
+/// use rope_core::Positions;
+///
+/// let prompt = Positions::from(0..512);                         // one axis, or the same on all
+/// let step = Positions::from(&[17_i64, 512, 90]);               // one id per token
+/// let back = Positions::from(-7_i64..-6);                       // negative: turns back
+/// let image = Positions::axis_major(&[0_i32, 0, 1, 1, /* */ 0, 1, 0, 1]);   // rows, then columns, of a 2 x 2 image
+/// let packed = Positions::packed(&[0_u32, 5, 7])?;              // 0 1 2 3 4 | 0 1
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Positions<'a>(Kind<'a>);
+
+#[derive(Clone, Copy, Debug)]
+enum Kind<'a> {
+    /// From the first on, one after the other.
+    Range { first: i64, len: usize },
+    /// One per token, the same on all axes.
+    Ids(Ids<'a>),
+    /// One per axis and token.
+    PerAxis { ids: Ids<'a>, order: Order },
+    /// One after the other, from 0 or from a start, in each sequence; sequence `s` has the tokens
+    /// `offsets[s]..offsets[s + 1]`.
+    Packed { offsets: Ids<'a>, starts: Option<Ids<'a>> },
+    /// Real numbers.
+    Real { coordinates: Coordinates<'a>, order: Order },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    /// A token has one coordinate, the same on all axes.
+    OneAxis,
+    /// All tokens' coordinates on axis 0, then all on axis 1.
+    AxisMajor,
+    /// All coordinates of token 0, then all of token 1.
+    TokenMajor,
+}
+
+/// Real-valued coordinates, such as time stamps or the centres of image patches.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Coordinates<'a> {
+    /// Single precision; exact from there on.
+    F32(&'a [f32]),
+    /// Double precision.
+    F64(&'a [f64]),
+}
+
+impl Coordinates<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Coordinates::F32(values) => values.len(),
+            Coordinates::F64(values) => values.len(),
+        }
+    }
+
+    fn get(&self, index: usize) -> f64 {
+        match self {
+            Coordinates::F32(values) => values[index].into(),
+            Coordinates::F64(values) => values[index],
+        }
+    }
+}
+
+impl<'a> From<&'a [f32]> for Coordinates<'a> {
+    fn from(values: &'a [f32]) -> Self {
+        Coordinates::F32(values)
+    }
+}
+
+impl<'a> From<&'a [f64]> for Coordinates<'a> {
+    fn from(values: &'a [f64]) -> Self {
+        Coordinates::F64(values)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [f32; N]> for Coordinates<'a> {
+    fn from(values: &'a [f32; N]) -> Self {
+        Coordinates::F32(values)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [f64; N]> for Coordinates<'a> {
+    fn from(values: &'a [f64; N]) -> Self {
+        Coordinates::F64(values)
+    }
+}
+
+macro_rules! positions_from_range {
+    ($($int:ty),*) => {$(
+        /// One position after the other; an empty range, or one that ends before it starts, has none.
+        impl From<Range<$int>> for Positions<'_> {
+            fn from(range: Range<$int>) -> Self {
+                let len = if range.end > range.start { range.end.abs_diff(range.start) as usize } else { 0 };
+                Positions(Kind::Range { first: range.start as i64, len })
+            }
+        }
+    )*};
+}
+// Beyond i64 positions wrap, as they do in the 64 bits of every other library.
+positions_from_range!(i32, i64, u32, usize);
+
+macro_rules! positions_from_ids {
+    ($($int:ty),*) => {$(
+        /// One id per token.
+        impl<'a> From<&'a [$int]> for Positions<'a> {
+            fn from(ids: &'a [$int]) -> Self {
+                Positions(Kind::Ids(ids.into()))
+            }
+        }
+        /// One id per token.
+        impl<'a, const N: usize> From<&'a [$int; N]> for Positions<'a> {
+            fn from(ids: &'a [$int; N]) -> Self {
+                Positions(Kind::Ids(ids.into()))
+            }
+        }
+        /// One id per token.
+        #[cfg(feature = "alloc")]
+        impl<'a> From<&'a Vec<$int>> for Positions<'a> {
+            fn from(ids: &'a Vec<$int>) -> Self {
+                Positions(Kind::Ids(ids.into()))
+            }
+        }
+    )*};
+}
+positions_from_ids!(i32, i64, u32);
+
+impl<'a> Positions<'a> {
+    /// Ids on several axes: all tokens' on axis 0, then all on axis 1 (Hugging Face's `[3, batch * tokens]`, ggml's).
+    pub fn axis_major(ids: impl Into<Ids<'a>>) -> Self {
+        Positions(Kind::PerAxis { ids: ids.into(), order: Order::AxisMajor })
+    }
+
+    /// Ids on several axes: all of token 0, then all of token 1.
+    pub fn token_major(ids: impl Into<Ids<'a>>) -> Self {
+        Positions(Kind::PerAxis { ids: ids.into(), order: Order::TokenMajor })
+    }
+
+    /// Sequences packed behind one another, each counted from 0: sequence `s` has the tokens `offsets[s]..offsets[s + 1]`
+    /// (FlashAttention's `cu_seqlens`).
+    ///
+    /// [`Error::Offsets`] unless the offsets start at 0 and never fall.
+    pub fn packed(offsets: impl Into<Ids<'a>>) -> Result<Self, Error> {
+        Positions::packed_kind(offsets.into(), None)
+    }
+
+    /// As [`Positions::packed`], with sequence `s` counted from `starts[s]`: the tokens that its cache holds already.
+    ///
+    /// [`Error::Offsets`]; [`Error::Count`] unless there is one start per sequence.
+    pub fn packed_from(offsets: impl Into<Ids<'a>>, starts: impl Into<Ids<'a>>) -> Result<Self, Error> {
+        Positions::packed_kind(offsets.into(), Some(starts.into()))
+    }
+
+    fn packed_kind(offsets: Ids<'a>, starts: Option<Ids<'a>>) -> Result<Self, Error> {
+        let mut before = 0;
+        for index in 0..offsets.len() {
+            let offset = offsets.get(index).unwrap_or(-1);
+            if offset < before || (index == 0 && offset != 0) || usize::try_from(offset).is_err() {
+                return Err(Error::Offsets { index, offset });
+            }
+            before = offset;
+        }
+        if let Some(starts) = starts {
+            let (given, needed) = (starts.len(), offsets.len().saturating_sub(1));
+            if given != needed {
+                return Err(Error::Count { name: "starts", given, needed });
+            }
+        }
+        Ok(Positions(Kind::Packed { offsets, starts }))
+    }
+
+    /// Real-valued coordinates, one per token.
+    pub fn real(coordinates: impl Into<Coordinates<'a>>) -> Self {
+        Positions(Kind::Real { coordinates: coordinates.into(), order: Order::OneAxis })
+    }
+
+    /// Real-valued coordinates on several axes: all tokens' on axis 0, then all on axis 1.
+    pub fn real_axis_major(coordinates: impl Into<Coordinates<'a>>) -> Self {
+        Positions(Kind::Real { coordinates: coordinates.into(), order: Order::AxisMajor })
+    }
+
+    /// Real-valued coordinates on several axes: all of token 0, then all of token 1 (DINOv3's patches).
+    pub fn real_token_major(coordinates: impl Into<Coordinates<'a>>) -> Self {
+        Positions(Kind::Real { coordinates: coordinates.into(), order: Order::TokenMajor })
+    }
+
+    /// Checks the positions against the axes they are for, and gives them an index.
+    ///
+    /// [`Error::PositionsPerAxis`] if a list for several axes does not divide by their number, [`Error::Coordinate`] for
+    /// a coordinate that is not finite.
+    pub(crate) fn on(self, axes: usize) -> Result<Located<'a>, Error> {
+        let divided = |given: usize, order| match order {
+            Order::OneAxis => Ok(given),
+            _ if given % axes == 0 => Ok(given / axes),
+            _ => Err(Error::PositionsPerAxis { given, axes }),
+        };
+        let tokens = match self.0 {
+            Kind::Range { len, .. } => len,
+            Kind::Ids(ids) => ids.len(),
+            Kind::PerAxis { ids, order } => divided(ids.len(), order)?,
+            Kind::Packed { offsets, .. } => {
+                offsets.len().checked_sub(1).and_then(|last| offsets.get(last)).unwrap_or(0) as usize
+            }
+            Kind::Real { coordinates, order } => {
+                for index in 0..coordinates.len() {
+                    let value = coordinates.get(index);
+                    if !value.is_finite() {
+                        return Err(Error::Coordinate { index, value });
+                    }
+                }
+                divided(coordinates.len(), order)?
+            }
+        };
+        Ok(Located { kind: self.0, tokens, axes })
+    }
+}
+
+/// Positions that fit their axes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Located<'a> {
+    kind: Kind<'a>,
+    tokens: usize,
+    axes: usize,
+}
+
+impl Located<'_> {
+    pub(crate) fn tokens(&self) -> usize {
+        self.tokens
+    }
+
+    pub(crate) fn axes(&self) -> usize {
+        self.axes
+    }
+
+    pub(crate) fn is_real(&self) -> bool {
+        matches!(self.kind, Kind::Real { .. })
+    }
+
+    fn index(&self, order: Order, token: usize, axis: usize) -> usize {
+        match order {
+            Order::OneAxis => token,
+            Order::AxisMajor => axis * self.tokens + token,
+            Order::TokenMajor => token * self.axes + axis,
+        }
+    }
+
+    /// The integer position of a token. 0 for real coordinates.
+    pub(crate) fn integer(&self, token: usize, axis: usize) -> i64 {
+        match self.kind {
+            Kind::Range { first, .. } => first.wrapping_add(token as i64),
+            Kind::Ids(ids) => ids.get(token).unwrap_or(0),
+            Kind::PerAxis { ids, order } => ids.get(self.index(order, token, axis)).unwrap_or(0),
+            Kind::Packed { offsets, starts } => packed(offsets, starts, token),
+            Kind::Real { .. } => 0,
+        }
+    }
+
+    /// The coordinate of a token as a real number.
+    pub(crate) fn real(&self, token: usize, axis: usize) -> f64 {
+        match self.kind {
+            Kind::Real { coordinates, order } => coordinates.get(self.index(order, token, axis)),
+            _ => self.integer(token, axis) as f64,
+        }
+    }
+}
+
+/// The position of a token of packed sequences: its sequence is the last that starts at or before it.
+fn packed(offsets: Ids<'_>, starts: Option<Ids<'_>>, token: usize) -> i64 {
+    let offset = |index| offsets.get(index).unwrap_or(0);
+    let (mut low, mut high) = (0, offsets.len().saturating_sub(1));
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if offset(middle) <= token as i64 { low = middle } else { high = middle }
+    }
+    let start = starts.and_then(|starts| starts.get(low)).unwrap_or(0);
+    start.wrapping_add(token as i64 - offset(low))
+}

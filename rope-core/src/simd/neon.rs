@@ -1,0 +1,266 @@
+//! Four lanes: NEON of AArch64, which every 64-bit ARM core has.
+//!
+//! | operation | instructions | Neoverse V1 | Apple M1 |
+//! |---|---|---|---|
+//! | `add`, `sub`, `mul` | `fadd`, `fsub`, `fmul` | 4 per cycle | 4 |
+//! | `unzip`, `zip` | `uzp1`, `uzp2`; `zip1`, `zip2` | 2 | 4 |
+//! | `order`, `unorder` | nothing: lanes keep their order | | |
+//! | `from_f16`, `to_f16` | `fcvtl`, `fcvtn` | 2 | 4 |
+//! | `from_bf16` | `ushll` | 2 | 4 |
+//! | `to_bf16` | shift, and, 2 add, compare, or, select, `shrn` | | |
+
+use core::arch::aarch64::*;
+
+use bytemuck::must_cast;
+
+use super::scalar::Scalar;
+use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd};
+use crate::kernel::Kernel;
+
+/// Exists only where the build's target has NEON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Neon(());
+
+/// Intrinsics of the instruction set that this file's token proves.
+macro_rules! op {
+    ($operation:expr) => {
+        // SAFETY: these intrinsics compute on values alone and demand nothing but NEON, without which this file is not
+        // compiled.
+        unsafe { $operation }
+    };
+}
+
+impl Neon {
+    pub(crate) fn detect() -> Option<Self> {
+        Some(Neon(()))
+    }
+
+    /// Rounds to the upper 16 bits of each lane, to nearest, ties to even. The lower 16 are left over.
+    #[inline(always)]
+    fn round_bf16(self, x: float32x4_t) -> uint32x4_t {
+        op!({
+            let bits = vreinterpretq_u32_f32(x);
+            let odd = vandq_u32(vshrq_n_u32::<16>(bits), vdupq_n_u32(1));
+            let rounded = vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
+            // A NaN is made quiet instead: rounding could carry it into an infinity.
+            let quiet = vorrq_u32(bits, vdupq_n_u32(0x0040_0000));
+            vbslq_u32(vceqq_f32(x, x), rounded, quiet)
+        })
+    }
+}
+
+impl Simd for Neon {
+    const LANES: usize = 4;
+    // 16 of the 32 registers.
+    const HELD: usize = 8;
+    const SHUFFLES: bool = false;
+    const ALTERNATES: bool = false;
+    type F32 = float32x4_t;
+    type Chunk<T: Copy> = [T; 4];
+    type Narrower = Scalar;
+
+    #[inline(never)]
+    fn enter<K: Kernel>(self, kernel: K) {
+        #[target_feature(enable = "neon")]
+        fn inside<K: Kernel>(token: Neon, kernel: K) {
+            kernel.run(token);
+        }
+        // SAFETY: the build's target has NEON.
+        unsafe { inside(self, kernel) }
+    }
+
+    #[inline(always)]
+    fn narrower(self) -> Scalar {
+        Scalar
+    }
+
+    #[inline(always)]
+    fn chunks<T: Copy>(x: &[T]) -> &[[T; 4]] {
+        x.as_chunks().0
+    }
+
+    #[inline(always)]
+    fn chunks_mut<T: Copy>(x: &mut [T]) -> &mut [[T; 4]] {
+        x.as_chunks_mut().0
+    }
+
+    #[inline(always)]
+    fn splat(self, x: f32) -> float32x4_t {
+        op!(vdupq_n_f32(x))
+    }
+
+    #[inline(always)]
+    fn from_f32(self, x: [f32; 4]) -> float32x4_t {
+        must_cast(x)
+    }
+
+    #[inline(always)]
+    fn to_f32(self, x: float32x4_t) -> [f32; 4] {
+        must_cast(x)
+    }
+
+    #[inline(always)]
+    fn from_f16(self, x: [u16; 4]) -> float32x4_t {
+        let x: uint16x4_t = must_cast(x);
+        op!(vcvt_f32_f16(vreinterpret_f16_u16(x)))
+    }
+
+    #[inline(always)]
+    fn to_f16(self, x: float32x4_t) -> [u16; 4] {
+        must_cast(op!(vreinterpret_u16_f16(vcvt_f16_f32(x))))
+    }
+
+    #[inline(always)]
+    fn from_bf16(self, x: [u16; 4]) -> float32x4_t {
+        let x: uint16x4_t = must_cast(x);
+        must_cast(op!(vshll_n_u16::<16>(x)))
+    }
+
+    #[inline(always)]
+    fn to_bf16(self, x: float32x4_t, y: float32x4_t) -> [[u16; 4]; 2] {
+        let (x, y) = (self.round_bf16(x), self.round_bf16(y));
+        [must_cast(op!(vshrn_n_u32::<16>(x))), must_cast(op!(vshrn_n_u32::<16>(y)))]
+    }
+
+    #[inline(always)]
+    fn from_bf16_pairs(self, xy: [[u16; 4]; 2]) -> (float32x4_t, float32x4_t) {
+        let xy: uint32x4_t = must_cast(xy);
+        let x = op!(vshlq_n_u32::<16>(xy));
+        let y = op!(vandq_u32(xy, vdupq_n_u32(0xffff_0000)));
+        (must_cast(x), must_cast(y))
+    }
+
+    #[inline(always)]
+    fn to_bf16_pairs(self, x: float32x4_t, y: float32x4_t) -> [[u16; 4]; 2] {
+        let (x, y) = (self.round_bf16(x), self.round_bf16(y));
+        // The upper half of x goes below the upper half of y.
+        must_cast(op!(vsriq_n_u32::<16>(y, x)))
+    }
+
+    #[inline(always)]
+    fn add(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        op!(vaddq_f32(a, b))
+    }
+
+    #[inline(always)]
+    fn sub(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        op!(vsubq_f32(a, b))
+    }
+
+    #[inline(always)]
+    fn mul(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        op!(vmulq_f32(a, b))
+    }
+
+    #[inline(always)]
+    fn swap(self, x: float32x4_t) -> float32x4_t {
+        op!(vrev64q_f32(x))
+    }
+
+    #[inline(always)]
+    fn unzip(self, a: float32x4_t, b: float32x4_t) -> (float32x4_t, float32x4_t) {
+        (op!(vuzp1q_f32(a, b)), op!(vuzp2q_f32(a, b)))
+    }
+
+    #[inline(always)]
+    fn zip(self, x: float32x4_t, y: float32x4_t) -> (float32x4_t, float32x4_t) {
+        (op!(vzip1q_f32(x, y)), op!(vzip2q_f32(x, y)))
+    }
+
+    #[inline(always)]
+    fn order(self, x: float32x4_t) -> float32x4_t {
+        x
+    }
+
+    #[inline(always)]
+    fn unorder(self, x: float32x4_t) -> float32x4_t {
+        x
+    }
+}
+
+impl Doubles for Neon {
+    const F64_LANES: usize = 2;
+    type F64 = float64x2_t;
+
+    #[inline(always)]
+    fn doubles(self, octet: &[f64; 8], part: usize) -> float64x2_t {
+        must_cast(octet.as_chunks::<2>().0[part])
+    }
+    #[inline(always)]
+    fn splat_f64(self, x: f64) -> float64x2_t {
+        op!(vdupq_n_f64(x))
+    }
+    #[inline(always)]
+    fn pick(self, of: &[f64; 4], halves: &[[u32; 2]; 8], part: usize) -> float64x2_t {
+        let at = |lane: usize| of[halves[2 * part + lane][0] as usize / 2 % 4];
+        let lanes = [at(0), at(1)];
+        must_cast(lanes)
+    }
+    #[inline(always)]
+    fn narrow(self, v: float64x2_t, octet: &mut [f32; 8], part: usize) {
+        octet.as_chunks_mut::<2>().0[part] = must_cast(op!(vcvt_f32_f64(v)));
+    }
+    #[inline(always)]
+    fn to_f32_and_back(self, v: float64x2_t) -> float64x2_t {
+        op!(vcvt_f64_f32(vcvt_f32_f64(v)))
+    }
+    #[inline(always)]
+    fn sub_f64(self, a: float64x2_t, b: float64x2_t) -> float64x2_t {
+        op!(vsubq_f64(a, b))
+    }
+    #[inline(always)]
+    fn mul_f64(self, a: float64x2_t, b: float64x2_t) -> float64x2_t {
+        op!(vmulq_f64(a, b))
+    }
+    #[inline(always)]
+    fn mul_add(self, a: float64x2_t, b: float64x2_t, c: float64x2_t) -> float64x2_t {
+        op!(vfmaq_f64(c, a, b))
+    }
+    #[inline(always)]
+    fn mul_sub(self, a: float64x2_t, b: float64x2_t, c: float64x2_t) -> float64x2_t {
+        op!(vfmaq_f64(vnegq_f64(c), a, b))
+    }
+    #[inline(always)]
+    fn quarter_turns(
+        self,
+        quarters: float64x2_t,
+        cos: float64x2_t,
+        sin: float64x2_t,
+    ) -> (float64x2_t, float64x2_t) {
+        op!({
+            let q = vreinterpretq_u64_f64(quarters);
+            let one = vdupq_n_u64(1);
+            let sign = vdupq_n_u64(SIGN);
+            let odd = vtstq_u64(q, one);
+            let c = vreinterpretq_u64_f64(vbslq_f64(odd, sin, cos));
+            let s = vreinterpretq_u64_f64(vbslq_f64(odd, cos, sin));
+            let c_sign = vandq_u64(vshlq_n_u64::<62>(vaddq_u64(q, one)), sign);
+            let s_sign = vandq_u64(vshlq_n_u64::<62>(q), sign);
+            (
+                vreinterpretq_f64_u64(veorq_u64(c, c_sign)),
+                vreinterpretq_f64_u64(veorq_u64(s, s_sign)),
+            )
+        })
+    }
+    /// Both values in one vector: what lies below an f32 fits in the low 32 bits of a double.
+    #[inline(always)]
+    fn any_doubt<const REACH: u64>(
+        self,
+        [a, b]: [float64x2_t; 2],
+        whole: float64x2_t,
+        small: float64x2_t,
+        least: f64,
+    ) -> bool {
+        op!({
+            let low = vcombine_u32(
+                vmovn_u64(vreinterpretq_u64_f64(a)),
+                vmovn_u64(vreinterpretq_u64_f64(b)),
+            );
+            let reach = vdupq_n_u32((REACH as u32).wrapping_sub(MIDPOINT as u32));
+            let outside = vdupq_n_u32((BELOW_F32 & !(2 * REACH - 1)) as u32);
+            let far = vtstq_u32(vaddq_u32(low, reach), outside);
+            let kept = vorrq_u64(vceqzq_f64(whole), vcgeq_f64(small, vdupq_n_f64(least)));
+            vminvq_u32(vandq_u32(far, vreinterpretq_u32_u64(kept))) == 0
+        })
+    }
+}
