@@ -7,7 +7,10 @@ use crate::Error;
 use crate::kernel::Kernel;
 use crate::simd::Simd;
 #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))]
-use crate::simd::{avx2::Avx2, avx512::Avx512};
+use crate::simd::{
+    avx2::Avx2,
+    avx512::{Avx512, Avx512Bf16},
+};
 #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))]
 use crate::simd::neon::Neon;
 use crate::simd::{portable::Portable, scalar::Scalar};
@@ -84,6 +87,9 @@ macro_rules! backends {
 }
 
 backends! {
+    /// x86 with all that [`Avx512`](Backend::Avx512) wants, and AVX512-BF16 for writing bf16: 16 lanes.
+    #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))]
+    Avx512Bf16 = "avx512bf16",
     /// x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.
     #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))]
     Avx512 = "avx512",

@@ -18,8 +18,12 @@ cfg_if::cfg_if! {
                     target_feature = "avx512vbmi2"
                 ))
         }
+
+        pub(crate) fn has_avx512_bf16() -> bool {
+            has_avx512() && cfg!(target_feature = "avx512bf16")
+        }
     } else {
-        pub(crate) use detected::{has_avx2, has_avx512};
+        pub(crate) use detected::{has_avx2, has_avx512, has_avx512_bf16};
     }
 }
 
@@ -34,6 +38,7 @@ mod detected {
     const KNOWN: u8 = 1;
     const AVX2: u8 = 2;
     const AVX512: u8 = 4;
+    const AVX512_BF16: u8 = 8;
 
     /// Threads that ask at the same time find the same answer, so plain loads and stores are enough.
     static FOUND: AtomicU8 = AtomicU8::new(0);
@@ -44,6 +49,10 @@ mod detected {
 
     pub(crate) fn has_avx512() -> bool {
         found() & AVX512 != 0
+    }
+
+    pub(crate) fn has_avx512_bf16() -> bool {
+        found() & AVX512_BF16 != 0
     }
 
     fn found() -> u8 {
@@ -57,7 +66,7 @@ mod detected {
         }
     }
 
-    /// Intel's and AMD's manuals, CPUID: leaf 1, leaf 7 subleaf 0; XCR0: the register state that the system saves.
+    /// Intel's and AMD's manuals, CPUID: leaf 1, leaf 7 subleaves 0 and 1; XCR0: the register state that the system saves.
     #[cold]
     fn detect() -> u8 {
         let all = |register: u32, bits: &[u32]| bits.iter().all(|bit| register >> bit & 1 == 1);
@@ -84,6 +93,11 @@ mod detected {
                 && all(saved, &[masks, zmm_upper, zmm_high])
             {
                 found |= AVX512;
+                // Leaf 7 says in EAX how many subleaves it has.
+                let bf16 = 5;
+                if leaf7.eax >= 1 && all(arch::__cpuid_count(7, 1).eax, &[bf16]) {
+                    found |= AVX512_BF16;
+                }
             }
         }
         found
