@@ -58,6 +58,10 @@ pub trait Simd: Doubles {
     /// The whole vectors of a slice, to write.
     fn chunks_mut<T: Copy>(x: &mut [T]) -> &mut [Self::Chunk<T>];
 
+    /// Asks for the cache line of a value that will be read later. Nothing but time depends on it.
+    #[inline(always)]
+    fn prefetch<T>(self, _: &T) {}
+
     /// The same value in all lanes.
     fn splat(self, x: f32) -> Self::F32;
 

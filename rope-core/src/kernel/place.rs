@@ -44,6 +44,9 @@ pub(crate) trait Line {
 
     fn head(&mut self, index: usize) -> Self::Head<'_>;
 
+    /// Asks for a head that is to be rotated later, perhaps beyond the end of the line.
+    fn prefetch<S: Simd>(&self, s: S, index: usize);
+
     /// Lets channels `from..` through unrotated.
     fn pass<S: Simd>(&mut self, s: S, from: usize);
 }
@@ -136,6 +139,11 @@ impl<E: Element, P: Members> Line for LineInPlace<'_, E, P> {
     }
 
     #[inline(always)]
+    fn prefetch<S: Simd>(&self, s: S, index: usize) {
+        prefetch(s, self.data, index * self.step, self.channels);
+    }
+
+    #[inline(always)]
     fn pass<S: Simd>(&mut self, _: S, _: usize) {}
 }
 
@@ -150,7 +158,7 @@ impl<E: Element, P: Members> Head for HeadInPlace<'_, E, P> {
         let mut run = P::run_mut::<S, _>(self.head, pairs, at, angles.len());
         for i in 0..angles.len() {
             let (cos, sin) = angles.get(s, i);
-            if const { S::ALTERNATES && shuffled::<P, E>() } {
+            if angles.doubled() {
                 let (a, b) = P::load_as_is::<S, E>(s, P::reread(&run), i);
                 let a = turn_alternating(s, a, cos[0], sin[0]);
                 let b = turn_alternating(s, b, cos[1], sin[1]);
@@ -263,6 +271,12 @@ impl<I: Element, O: Element, P: Members, Q: Members> Line for LineAcross<'_, I, 
     }
 
     #[inline(always)]
+    fn prefetch<S: Simd>(&self, s: S, index: usize) {
+        prefetch(s, self.source, index * self.source_step, self.channels);
+        prefetch(s, self.target, index * self.target_step, self.channels);
+    }
+
+    #[inline(always)]
     fn pass<S: Simd>(&mut self, s: S, from: usize) {
         if from == self.channels {
             return;
@@ -293,7 +307,7 @@ impl<I: Element, O: Element, P: Members, Q: Members> Head for HeadAcross<'_, I, 
         let mut target = Q::run_mut::<S, _>(self.target, pairs, at, angles.len());
         for i in 0..angles.len() {
             let (cos, sin) = angles.get(s, i);
-            if const { S::ALTERNATES && shuffled::<P, I>() && shuffled::<Q, O>() } {
+            if angles.doubled() {
                 let (a, b) = P::load_as_is::<S, I>(s, source, i);
                 let a = turn_alternating(s, a, cos[0], sin[0]);
                 let b = turn_alternating(s, b, cos[1], sin[1]);
@@ -308,6 +322,16 @@ impl<I: Element, O: Element, P: Members, Q: Members> Head for HeadAcross<'_, I, 
                 };
                 Q::store::<S, O>(s, &mut target, i, turned);
             }
+        }
+    }
+}
+
+/// Asks for the cache lines of some elements, if they are all there.
+#[inline(always)]
+fn prefetch<S: Simd, T>(s: S, data: &[T], start: usize, len: usize) {
+    if let Some(elements) = start.checked_add(len).and_then(|end| data.get(start..end)) {
+        for line in elements.chunks(const { 64 / size_of::<T>() }) {
+            s.prefetch(&line[0]);
         }
     }
 }

@@ -30,7 +30,8 @@ pub(crate) struct Avx2(());
 /// Intrinsics of the instruction set that this file's token proves.
 macro_rules! op {
     ($operation:expr) => {
-        // SAFETY: these intrinsics compute on values alone and demand nothing but their CPU features, which are among those
+        // SAFETY: these intrinsics compute on values alone (a prefetch takes an address, any address) and demand nothing
+        // but their CPU features, which are among those
         // that `detect` has found (or that `Avx512`, which implies them, has): no `Avx2` exists without.
         unsafe { $operation }
     };
@@ -98,6 +99,11 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn chunks_mut<T: Copy>(x: &mut [T]) -> &mut [[T; 8]] {
         x.as_chunks_mut().0
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(self, x: &T) {
+        op!(_mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(x).cast()))
     }
 
     #[inline(always)]

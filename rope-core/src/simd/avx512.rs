@@ -41,7 +41,8 @@ pub(crate) type Avx512Bf16 = Token<true>;
 /// Intrinsics of the instruction set that this file's token proves.
 macro_rules! op {
     ($operation:expr) => {
-        // SAFETY: these intrinsics compute on values alone and demand nothing but their CPU features, which are among those
+        // SAFETY: these intrinsics compute on values alone (a prefetch takes an address, any address) and demand nothing
+        // but their CPU features, which are among those
         // that `detect` has found: no `Token` exists without. (Those of AVX512-BF16 are called if `BF16` only.)
         unsafe { $operation }
     };
@@ -159,6 +160,11 @@ impl<const BF16: bool> Simd for Token<BF16> {
     #[inline(always)]
     fn chunks_mut<T: Copy>(x: &mut [T]) -> &mut [[T; 16]] {
         x.as_chunks_mut().0
+    }
+
+    #[inline(always)]
+    fn prefetch<T>(self, x: &T) {
+        op!(_mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(x).cast()))
     }
 
     #[inline(always)]

@@ -1,78 +1,54 @@
-//! Golden data, the oracle against itself on every backend, and what it costs.
+//! The oracle against golden data, and the generator against the oracle on every backend.
 
+extern crate std;
+
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
 use std::prelude::rust_2024::*;
-use std::{format, fs, println, vec};
+use std::{env, format, fs, println, vec};
 
-use super::oracle::{Coordinate, Remainder, Step, cos_sin, cos_sin_f64};
+use super::oracle::{Coordinate, Remainder, cos_sin, cos_sin_f64};
 use super::*;
-use crate::simd::{portable::Portable, scalar::Scalar};
+use crate::Backend;
+use crate::backend::Proof;
 
-#[derive(Clone, Copy, Debug)]
-enum Backend {
-    Scalar(Scalar),
-    Portable(Portable),
-    #[cfg(target_arch = "x86_64")]
-    Avx2(crate::simd::avx2::Avx2),
-    #[cfg(target_arch = "x86_64")]
-    Avx512(crate::simd::avx512::Avx512),
-    #[cfg(target_arch = "aarch64")]
-    Neon(crate::simd::neon::Neon),
-}
-
-impl Backend {
-    fn all() -> Vec<Self> {
-        let all = [
-            Some(Self::Scalar(Scalar)),
-            Some(Self::Portable(Portable)),
-            #[cfg(target_arch = "x86_64")]
-            crate::simd::avx2::Avx2::detect().map(Self::Avx2),
-            #[cfg(target_arch = "x86_64")]
-            crate::simd::avx512::Avx512::detect().map(Self::Avx512),
-            #[cfg(target_arch = "aarch64")]
-            crate::simd::neon::Neon::detect().map(Self::Neon),
-        ];
-        all.into_iter().flatten().collect()
-    }
-
-    #[inline(never)]
-    fn run(self, kernel: impl Kernel) {
-        match self {
-            Self::Scalar(s) => kernel.run(s),
-            Self::Portable(s) => kernel.run(s),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2(s) => s.run(kernel),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512(s) => s.run(kernel),
-            #[cfg(target_arch = "aarch64")]
-            Self::Neon(s) => s.run(kernel),
-        }
-    }
+/// The backends that run here, the fastest first.
+fn backends() -> Vec<Proof> {
+    Backend::available().filter_map(Backend::prove).collect()
 }
 
 fn step(fraction: u128) -> Step {
-    Step { whole: 0, fraction }
+    Step {
+        negative: false,
+        whole: 0,
+        fraction,
+    }
 }
 
-fn octets(steps: &[Step]) -> Vec<Octet> {
-    steps
-        .chunks(8)
-        .map(|steps| Octet::new(steps.iter().map(|&step| (step, 0))))
-        .collect()
+/// The frequencies of eight pairs.
+fn block(pairs: &[(Step, u8)]) -> FrequencyBlock {
+    let mut block = FrequencyBlock::EMPTY;
+    for (lane, &(step, axis)) in pairs.iter().enumerate() {
+        block.step[lane] = step;
+        (block.high[lane], block.low[lane]) = quarters(step);
+        block.axis[lane] = [2 * u32::from(axis), 2 * u32::from(axis) + 1];
+    }
+    block
+}
+
+fn blocks(steps: &[Step]) -> Vec<FrequencyBlock> {
+    let pairs: Vec<(Step, u8)> = steps.iter().map(|&step| (step, 0)).collect();
+    pairs.chunks(8).map(block).collect()
 }
 
 /// The rows of some positions, one after the other.
-fn rows<C: Coordinates>(
-    backend: Backend,
-    steps: &[Step],
-    factor: f64,
-    positions: &[C],
-) -> Vec<f32> {
-    let octets = octets(steps);
+fn rows<C: Coordinates>(backend: Proof, steps: &[Step], factor: f64, positions: &[C]) -> Vec<f32> {
+    let octets = blocks(steps);
     let mut rows = vec![f32::NAN; 2 * steps.len() * positions.len()];
     backend.run(MakeRows {
         angle: Exact,
         octets: &octets,
-        reach: Octet::reach(&octets),
+        reach: FrequencyBlock::reach(&octets),
         pairs: steps.len(),
         wave: &Wave::new(factor),
         positions: positions.iter().map(|&p| [p]),
@@ -93,9 +69,10 @@ fn hex32(words: &str) -> Vec<u32> {
         .collect()
 }
 
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/golden");
+
 fn golden(name: &str) -> String {
-    let root = std::env::var("ROPE_GOLDEN").unwrap_or("/work/shared/golden".into());
-    fs::read_to_string(format!("{root}/{name}")).unwrap()
+    fs::read_to_string(format!("{GOLDEN}/{name}")).unwrap()
 }
 
 /// Every value of every table: on all backends and by the oracle.
@@ -103,8 +80,7 @@ fn golden(name: &str) -> String {
 fn tables() {
     let mut values = 0;
     let mut hf = (0, 0, 0);
-    let root = std::env::var("ROPE_GOLDEN").unwrap_or("/work/shared/golden".into());
-    for entry in fs::read_dir(format!("{root}/tables")).unwrap() {
+    for entry in fs::read_dir(format!("{GOLDEN}/tables")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let text = golden(&format!("tables/{name}"));
         let line = |key: &str| {
@@ -130,7 +106,7 @@ fn tables() {
             ("cr_f32freq", &steps("turn_step_u128_from_hf_f32"), 1.0),
             ("scaled_cr", &exact, factor("attention_factor_exact_f64")),
         ];
-        for backend in Backend::all() {
+        for backend in backends() {
             for (kind, steps, factor) in kinds {
                 let made = rows(backend, steps, factor, &positions);
                 for (row, &p) in made.chunks_exact(2 * steps.len()).zip(&positions) {
@@ -161,16 +137,22 @@ fn tables() {
                 .into_iter()
                 .map(f32::from_bits)
                 .collect();
-            let octets: Vec<Octet> = inverse
+            let octets: Vec<FrequencyBlock> = inverse
                 .chunks(8)
-                .map(|f| Octet::of_inverse_frequencies(f.iter().map(|&f| (f, 0))))
+                .map(|f| {
+                    let mut block = FrequencyBlock::EMPTY;
+                    for (to, &f) in block.inverse_f32.iter_mut().zip(f) {
+                        *to = f.into();
+                    }
+                    block
+                })
                 .collect();
             let mut made = vec![0.0; 2 * inverse.len() * positions.len()];
             let factor = factor("attention_factor_hf_f64") as f32;
             backend.run(MakeRows {
                 angle: HuggingFace { factor },
                 octets: &octets,
-                reach: Octet::reach(&octets),
+                reach: FrequencyBlock::reach(&octets),
                 pairs: inverse.len(),
                 wave: &Wave::new(1.0),
                 positions: positions.iter().map(|&p| [f64::from(p as f32)]),
@@ -219,7 +201,7 @@ fn hard_cases() {
             (cos, sin),
             "{fraction:032x} {p}"
         );
-        for backend in Backend::all() {
+        for backend in backends() {
             for (p, sin) in [(p, sin), (-p, sin ^ 1 << 31)] {
                 let row = rows(backend, &[step(fraction); 9], 1.0, &[p]);
                 for i in 0..9 {
@@ -281,7 +263,7 @@ fn phases() {
         }
         let (cos, sin) = cos_sin_f64(Remainder::new(1_i64.into(), step(phase)), 1.0);
         assert_eq!((cos, sin), (doubles[1], doubles[0]), "{phase:032x}");
-        for backend in Backend::all() {
+        for backend in backends() {
             let row = rows(backend, &[step(phase); 8], 1.0, &[1_i64]);
             assert_eq!(
                 (row[0].to_bits(), row[8].to_bits()),
@@ -298,6 +280,15 @@ fn phases() {
 struct Random(u128);
 
 impl Random {
+    /// Another one each time, unless `ROPE_SEED` says which. A test that fails shows it.
+    fn new() -> Self {
+        let seed: u64 = match env::var("ROPE_SEED") {
+            Ok(seed) => seed.parse().unwrap(),
+            Err(_) => RandomState::new().hash_one(0),
+        };
+        println!("repeat with ROPE_SEED={seed}");
+        Self(seed.into())
+    }
     fn next(&mut self) -> u64 {
         self.0 = self
             .0
@@ -316,7 +307,7 @@ fn agree<C: Coordinates + core::fmt::Debug>(steps: &[Step], factor: f64, positio
         .iter()
         .flat_map(|&p| steps.iter().map(move |&step| by_oracle(p, step, factor)))
         .collect();
-    for backend in Backend::all() {
+    for backend in backends() {
         let made = rows(backend, steps, factor, positions);
         for (t, row) in made.chunks_exact(2 * n).enumerate() {
             for i in 0..n {
@@ -335,7 +326,7 @@ fn agree<C: Coordinates + core::fmt::Debug>(steps: &[Step], factor: f64, positio
 /// Steps, positions, factors and real coordinates of every size, and the ugly ones.
 #[test]
 fn random() {
-    let mut random = Random(1);
+    let mut random = Random::new();
     let rounds = if cfg!(debug_assertions) { 20 } else { 400 };
     for round in 0..rounds {
         let n = 1 + round % 40;
@@ -352,6 +343,9 @@ fn random() {
             u128::MAX,
             1 << 77,
         ][round % 8];
+        for step in &mut steps {
+            step.negative = random.next() % 4 == 0;
+        }
         let positions: Vec<i64> = (0..16)
             .map(|i| match i {
                 0 => 0,
@@ -372,6 +366,7 @@ fn random() {
             _ => f64::from_bits(0x3ff0_0000_0000_0000 | random.next() >> 12),
         };
         agree(&steps, factor, &positions);
+        // From a turn on, up to 2^32 of them.
         for wide in &mut steps[n / 2..] {
             wide.whole = (random.next() >> (32 + random.next() % 32)) as u32;
         }
@@ -396,23 +391,82 @@ fn random() {
     }
 }
 
+/// Coordinates and steps whose product is a whole number of units, so that its phase is known.
+#[test]
+fn real_coordinates() {
+    let mut random = Random::new();
+    for _ in 0..if cfg!(debug_assertions) { 300 } else { 10_000 } {
+        // k / 2^bits, times whole turns and a fraction in units of 2^-64, that is 109 bits in all.
+        let (k, bits) = (random.next() as i32, (random.next() % 21) as u32);
+        let (whole, fraction) = ((random.next() >> 49) as u32, random.next());
+        let negative = random.next() & 1 == 1;
+        let turns = i128::from(whole) << 64 | i128::from(fraction);
+        let product = i128::from(k) * if negative { -turns } else { turns };
+        let phase = (product as u128) << (64 - bits);
+        let expected = by_oracle(1, step(phase), 1.0);
+        let step = Step {
+            negative,
+            whole,
+            fraction: u128::from(fraction) << 64,
+        };
+        let x = f64::from(k) / f64::from(1 << bits);
+        assert_eq!(by_oracle(x, step, 1.0), expected, "{x} {step:?}");
+        for backend in backends() {
+            let row = rows(backend, &[step], 1.0, &[x]);
+            let made = (row[0].to_bits(), row[1].to_bits());
+            assert_eq!(made, expected, "{backend:?} {x} {step:?}");
+        }
+    }
+}
+
+/// A step the other way has the same cosine and the opposite sine.
+#[test]
+fn negative_steps() {
+    let mut random = Random::new();
+    for _ in 0..if cfg!(debug_assertions) { 100 } else { 3000 } {
+        let there = Step {
+            negative: false,
+            whole: (random.next() >> (32 + random.next() % 32)) as u32 * (random.next() % 2) as u32,
+            fraction: random.wide() >> (random.next() % 64),
+        };
+        let back = Step {
+            negative: true,
+            ..there
+        };
+        let integer = random.next() as i64 >> (random.next() % 64);
+        let real = random.next() as i64 as f64 / (1_u64 << (random.next() % 64)) as f64;
+        for backend in backends() {
+            for row in [
+                rows(backend, &[there, back], 1.0, &[integer]),
+                rows(backend, &[there, back], 1.0, &[real]),
+            ] {
+                assert_eq!(row[0].to_bits(), row[1].to_bits(), "{backend:?} {there:?}");
+                // Zeros have no sign.
+                let opposite = 0.0 - row[3];
+                assert_eq!(
+                    row[2].to_bits(),
+                    opposite.to_bits(),
+                    "{backend:?} {there:?}"
+                );
+            }
+        }
+    }
+}
+
 /// Each pair takes the coordinate of its axis.
 #[test]
 fn axes() {
-    for backend in Backend::all() {
+    for backend in backends() {
         let pairs: Vec<(Step, u8)> = (0..21)
             .map(|i| (step((u128::MAX / 7) >> i), [0, 1, 2, 3, 1][i % 5]))
             .collect();
-        let octets: Vec<Octet> = pairs
-            .chunks(8)
-            .map(|p| Octet::new(p.iter().copied()))
-            .collect();
+        let octets: Vec<FrequencyBlock> = pairs.chunks(8).map(block).collect();
         let at = [3_i64, -70_000, 1 << 40, 12_345_678];
         let mut row = [0.0; 42];
         backend.run(MakeRows {
             angle: Exact,
             octets: &octets,
-            reach: Octet::reach(&octets),
+            reach: FrequencyBlock::reach(&octets),
             pairs: 21,
             wave: &Wave::new(1.0),
             positions: [at].into_iter(),
@@ -433,8 +487,8 @@ fn axes() {
 #[derive(Clone, Copy)]
 struct Fused;
 
-impl Simd for Fused {
-    const DOUBLES: usize = 1;
+impl Doubles for Fused {
+    const F64_LANES: usize = 1;
     type F64 = f64;
     fn mul_add(self, a: f64, b: f64, c: f64) -> f64 {
         a.mul_add(b, c)
@@ -447,7 +501,7 @@ impl Simd for Fused {
     fn doubles(self, octet: &[f64; 8], part: usize) -> f64 {
         Scalar.doubles(octet, part)
     }
-    fn splat(self, x: f64) -> f64 {
+    fn splat_f64(self, x: f64) -> f64 {
         x
     }
     fn pick(self, of: &[f64; 4], halves: &[[u32; 2]; 8], part: usize) -> f64 {
@@ -459,10 +513,10 @@ impl Simd for Fused {
     fn to_f32_and_back(self, v: f64) -> f64 {
         Scalar.to_f32_and_back(v)
     }
-    fn sub(self, a: f64, b: f64) -> f64 {
+    fn sub_f64(self, a: f64, b: f64) -> f64 {
         a - b
     }
-    fn mul(self, a: f64, b: f64) -> f64 {
+    fn mul_f64(self, a: f64, b: f64) -> f64 {
         a * b
     }
     fn quarter_turns(self, quarters: f64, cos: f64, sin: f64) -> (f64, f64) {
@@ -482,8 +536,8 @@ impl Simd for Fused {
 /// The error of the doubles before rounding, in units in their last place, against the bound of 60 and 7 of the module.
 #[test]
 fn error() {
-    fn measure<S: Simd<F64 = f64>>(s: S, rounds: u32) -> [f64; 2] {
-        let mut random = Random(7);
+    fn measure<S: Doubles<F64 = f64>>(s: S, rounds: u32) -> [f64; 2] {
+        let mut random = Random::new();
         let mut worst = [0_f64; 2];
         for _ in 0..rounds {
             let step = step(random.wide() >> (random.next() % 24));
@@ -530,7 +584,7 @@ fn exhaustive() {
         ("5e5", ladder(5e5, 64)),
         ("1e6", golden_steps("qwen3_8b")),
     ] {
-        let octets = octets(&steps);
+        let octets = blocks(&steps);
         let wave = Wave::new(1.0);
         let (mut wrong, mut doubted, mut misrounded, mut missed) = (0, 0, 0, 0);
         const BLOCK: i64 = 4096;
@@ -551,7 +605,7 @@ fn exhaustive() {
                     missed += u32::from(off && !doubt);
                 }
             }
-            for backend in Backend::all() {
+            for backend in backends() {
                 let made = rows(backend, &steps, 1.0, &positions);
                 wrong += made
                     .iter()
@@ -571,8 +625,8 @@ fn exhaustive() {
 #[test]
 #[ignore = "half a minute"]
 fn far() {
-    let mut random = Random(3);
-    let best = Backend::all().pop().unwrap();
+    let mut random = Random::new();
+    let best = Proof::best();
     let mut values = 0;
     for round in 0..2000 {
         let steps: Vec<Step> = (0..64).map(|i| step(random.wide() >> (i / 3))).collect();
@@ -633,120 +687,4 @@ fn ladder(base: f64, n: usize) -> Vec<Step> {
             step((turns * 2f64.powi(64)) as u128 * ((1 << 64) + 0x1234_5678_9abc_def0))
         })
         .collect()
-}
-
-#[allow(unsafe_code, reason = "the rival of the measurement")]
-// SAFETY: the C library's declarations.
-unsafe extern "C" {
-    safe fn sinf(x: f32) -> f32;
-    safe fn cosf(x: f32) -> f32;
-}
-
-/// `cargo test --release -- --ignored speed --nocapture`, pinned to a core.
-#[test]
-#[ignore = "a measurement"]
-fn speed() {
-    let best = |pairs: usize, f: &mut dyn FnMut()| {
-        let mut best = f64::MAX;
-        for _ in 0..200 {
-            let start = std::time::Instant::now();
-            for _ in 0..10 {
-                f();
-            }
-            best = best.min(start.elapsed().as_secs_f64() / 10.0 * 1e9 / pairs as f64);
-        }
-        best
-    };
-    let angles: Vec<f32> = (0..1024)
-        .map(|i| (1000 + i / 64) as f32 * 0.7f32.powi(i % 64))
-        .collect();
-    let mut out = vec![0f32; 2048];
-    let glibc = best(1024, &mut || {
-        for (angle, out) in angles.iter().zip(out.chunks_exact_mut(2)) {
-            out[0] = cosf(*angle);
-            out[1] = sinf(*angle);
-        }
-        std::hint::black_box(&mut out);
-    });
-    println!("glibc sinf + cosf: {glibc:.2} ns per pair");
-    for backend in Backend::all() {
-        let mut line = format!("{backend:?}:");
-        for (what, n, tokens, axes, factor) in [
-            ("16 tokens of 64", 64, 16, 1, 1.0),
-            ("factor", 64, 16, 1, 1.138),
-            ("axes i%3", 64, 16, 3, 1.0),
-            ("one token", 64, 1, 1, 1.0),
-            ("of 48", 48, 16, 1, 1.0),
-            ("of 36", 36, 16, 1, 1.0),
-            ("position 0", 64, 16, 0, 1.0),
-        ] {
-            let octets: Vec<Octet> = ladder(5e5, n)
-                .chunks(8)
-                .map(|c| {
-                    Octet::new(
-                        c.iter()
-                            .enumerate()
-                            .map(|(i, &s)| (s, (i % axes.max(1)) as u8)),
-                    )
-                })
-                .collect();
-            let reach = Octet::reach(&octets);
-            let mut out = vec![0f32; tokens * 2 * n];
-            let start = if axes == 0 { 0 } else { 1000 };
-            let t = best(tokens * n, &mut || {
-                let all = 0..tokens as i64;
-                let make = MakeRows {
-                    angle: Exact,
-                    octets: &octets,
-                    reach,
-                    pairs: n,
-                    wave: &Wave::new(factor),
-                    positions: all.clone().map(|p| [start + p * (axes as i64)]),
-                    rows: std::hint::black_box(&mut out),
-                };
-                if axes == 3 {
-                    backend.run(MakeRows {
-                        angle: Exact,
-                        octets: &octets,
-                        reach,
-                        pairs: n,
-                        wave: &Wave::new(factor),
-                        positions: all.map(|p| [start, start + p, start + 2 * p]),
-                        rows: make.rows,
-                    });
-                } else {
-                    backend.run(make);
-                }
-            });
-            line += &format!("  {what} {t:.3} ({:.1}x)", glibc / t);
-        }
-        let steps = ladder(5e5, 64);
-        let t = best(64, &mut || {
-            std::hint::black_box(super::tests::octets(std::hint::black_box(&steps)));
-        });
-        line += &format!("  octets {t:.2}");
-        let inverse: Vec<Octet> = (0..8)
-            .map(|i| Octet::of_inverse_frequencies((0..8).map(|j| (0.83f32.powi(8 * i + j), 0))))
-            .collect();
-        let t = best(1024, &mut || {
-            backend.run(MakeRows {
-                angle: HuggingFace { factor: 1.0 },
-                octets: &inverse,
-                reach: 1e9,
-                pairs: 64,
-                wave: &Wave::new(1.0),
-                positions: (1000..1016).map(|p| [f64::from(p)]),
-                rows: std::hint::black_box(&mut out),
-            });
-        });
-        line += &format!("  hf {t:.3}");
-        println!("{line}");
-    }
-    let steps = ladder(5e5, 64);
-    let t = best(64, &mut || {
-        for &step in &steps {
-            std::hint::black_box(by_oracle(std::hint::black_box(12_345_678_i64), step, 1.0));
-        }
-    });
-    println!("oracle {t:.0} ns per pair");
 }
