@@ -6,13 +6,20 @@ use core::str::FromStr;
 use crate::Error;
 use crate::kernel::Kernel;
 use crate::simd::Simd;
-#[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))]
+#[cfg(all(
+    target_arch = "aarch64",
+    target_feature = "neon",
+    target_endian = "little"
+))]
+use crate::simd::neon::Neon;
+#[cfg(all(
+    any(target_arch = "x86", target_arch = "x86_64"),
+    target_feature = "sse2"
+))]
 use crate::simd::{
     avx2::Avx2,
     avx512::{Avx512, Avx512Bf16},
 };
-#[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))]
-use crate::simd::neon::Neon;
 use crate::simd::{portable::Portable, scalar::Scalar};
 
 macro_rules! backends {
@@ -113,7 +120,10 @@ impl Backend {
 
     /// The backends that this CPU can run, the fastest first.
     pub fn available() -> impl Iterator<Item = Backend> {
-        Backend::ALL.iter().copied().filter(|backend| backend.is_available())
+        Backend::ALL
+            .iter()
+            .copied()
+            .filter(|backend| backend.is_available())
     }
 
     /// The fastest backend that this CPU can run.
@@ -124,7 +134,10 @@ impl Backend {
 
 impl Proof {
     pub(crate) fn best() -> Self {
-        Backend::ALL.iter().find_map(|backend| backend.prove()).unwrap_or(Proof::Scalar(Scalar))
+        Backend::ALL
+            .iter()
+            .find_map(|backend| backend.prove())
+            .unwrap_or(Proof::Scalar(Scalar))
     }
 }
 
@@ -143,6 +156,9 @@ impl FromStr for Backend {
             .iter()
             .copied()
             .find(|backend| backend.name() == name)
-            .ok_or(Error::UnknownName { kind: "backend", known: Backend::NAMES.trim_ascii_end() })
+            .ok_or(Error::UnknownName {
+                kind: "backend",
+                known: Backend::NAMES.trim_ascii_end(),
+            })
     }
 }

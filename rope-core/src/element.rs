@@ -46,23 +46,23 @@ impl Convert for f32 {
 
     #[inline(always)]
     fn load<S: Simd>(s: S, x: S::Chunk<f32>) -> S::F32 {
-        s.from_f32(x)
+        s.load_f32(x)
     }
 
     #[inline(always)]
     fn store<S: Simd>(s: S, x: S::F32, y: S::F32) -> [S::Chunk<f32>; 2] {
-        [s.to_f32(x), s.to_f32(y)]
+        [s.store_f32(x), s.store_f32(y)]
     }
 
     #[inline(always)]
     fn load_pairs<S: Simd>(s: S, [a, b]: [S::Chunk<f32>; 2]) -> (S::F32, S::F32) {
-        s.unzip(s.from_f32(a), s.from_f32(b))
+        s.unzip(s.load_f32(a), s.load_f32(b))
     }
 
     #[inline(always)]
     fn store_pairs<S: Simd>(s: S, x: S::F32, y: S::F32) -> [S::Chunk<f32>; 2] {
         let (a, b) = s.zip(x, y);
-        [s.to_f32(a), s.to_f32(b)]
+        [s.store_f32(a), s.store_f32(b)]
     }
 }
 
@@ -72,23 +72,23 @@ impl Convert for f16 {
 
     #[inline(always)]
     fn load<S: Simd>(s: S, x: S::Chunk<u16>) -> S::F32 {
-        s.from_f16(x)
+        s.load_f16(x)
     }
 
     #[inline(always)]
     fn store<S: Simd>(s: S, x: S::F32, y: S::F32) -> [S::Chunk<u16>; 2] {
-        [s.to_f16(x), s.to_f16(y)]
+        [s.store_f16(x), s.store_f16(y)]
     }
 
     #[inline(always)]
     fn load_pairs<S: Simd>(s: S, [a, b]: [S::Chunk<u16>; 2]) -> (S::F32, S::F32) {
-        s.unzip(s.from_f16(a), s.from_f16(b))
+        s.unzip(s.load_f16(a), s.load_f16(b))
     }
 
     #[inline(always)]
     fn store_pairs<S: Simd>(s: S, x: S::F32, y: S::F32) -> [S::Chunk<u16>; 2] {
         let (a, b) = s.zip(x, y);
-        [s.to_f16(a), s.to_f16(b)]
+        [s.store_f16(a), s.store_f16(b)]
     }
 }
 
@@ -100,21 +100,21 @@ impl Convert for bf16 {
 
     #[inline(always)]
     fn load<S: Simd>(s: S, x: S::Chunk<u16>) -> S::F32 {
-        s.from_bf16(x)
+        s.load_bf16(x)
     }
 
     #[inline(always)]
     fn store<S: Simd>(s: S, x: S::F32, y: S::F32) -> [S::Chunk<u16>; 2] {
-        s.to_bf16(x, y)
+        s.store_bf16(x, y)
     }
 
     #[inline(always)]
     fn load_pairs<S: Simd>(s: S, xy: [S::Chunk<u16>; 2]) -> (S::F32, S::F32) {
-        s.from_bf16_pairs(xy)
+        s.load_bf16_pairs(xy)
     }
 
     #[inline(always)]
     fn store_pairs<S: Simd>(s: S, x: S::F32, y: S::F32) -> [S::Chunk<u16>; 2] {
-        s.to_bf16_pairs(x, y)
+        s.store_bf16_pairs(x, y)
     }
 }

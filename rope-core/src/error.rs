@@ -274,30 +274,62 @@ pub enum Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Error::ShapeOverflow { shape, strides: Some(strides) } => {
-                write!(f, "shape {shape} with strides {strides} has indices beyond usize::MAX ({})", usize::MAX)
+            Error::ShapeOverflow {
+                shape,
+                strides: Some(strides),
+            } => {
+                write!(
+                    f,
+                    "shape {shape} with strides {strides} has indices beyond usize::MAX ({})",
+                    usize::MAX
+                )
             }
-            Error::ShapeOverflow { shape, strides: None } => {
-                write!(f, "shape {shape} has more elements than usize::MAX ({})", usize::MAX)
+            Error::ShapeOverflow {
+                shape,
+                strides: None,
+            } => {
+                write!(
+                    f,
+                    "shape {shape} has more elements than usize::MAX ({})",
+                    usize::MAX
+                )
             }
             Error::OutOfBounds { needed, len } => {
                 write!(f, "the layout needs {needed} elements, the slice has {len}")
             }
-            Error::Overlap { dimension, stride, needed } => write!(
+            Error::Overlap {
+                dimension,
+                stride,
+                needed,
+            } => write!(
                 f,
                 "stride {stride} of {dimension} lets elements of a mutable tensor overlap; it must be at least {needed}"
             ),
-            Error::Range { dimension, start, end, extent } => {
-                write!(f, "range {start}..{end} of {dimension} is not inside 0..{extent}")
+            Error::Range {
+                dimension,
+                start,
+                end,
+                extent,
+            } => {
+                write!(
+                    f,
+                    "range {start}..{end} of {dimension} is not inside 0..{extent}"
+                )
             }
             Error::Interleaved { dimension } => write!(
                 f,
                 "the parts of a split along {dimension} interleave in memory; split the dimension with the largest stride first"
             ),
-            Error::RotaryDim { rotary_dim, required } => {
+            Error::RotaryDim {
+                rotary_dim,
+                required,
+            } => {
                 write!(f, "rotary_dim is {rotary_dim}, but has to be {required}")
             }
-            Error::RotaryDimExceedsHead { rotary_dim, head_dim } => {
+            Error::RotaryDimExceedsHead {
+                rotary_dim,
+                head_dim,
+            } => {
                 write!(f, "rotary_dim {rotary_dim} exceeds head_dim {head_dim}")
             }
             Error::RowsLength { len, row } => {
@@ -307,30 +339,49 @@ impl fmt::Display for Error {
                 write!(f, "{cos} cos values beside {sin} sin values")
             }
             Error::RowStride { stride, pairs } => {
-                write!(f, "row stride {stride} is less than the {pairs} values of a row")
+                write!(
+                    f,
+                    "row stride {stride} is less than the {pairs} values of a row"
+                )
             }
-            Error::RowCount { rows, tokens, batch } => write!(
+            Error::RowCount {
+                rows,
+                tokens,
+                batch,
+            } => write!(
                 f,
                 "{rows} rows for {batch} sequences of {tokens} tokens; give one per token, or one per token of each sequence"
             ),
             Error::PositionOutsideTable { index, id, rows } => {
-                write!(f, "position id {id} (at index {index}) is outside the table's 0..{rows}")
+                write!(
+                    f,
+                    "position id {id} (at index {index}) is outside the table's 0..{rows}"
+                )
             }
             Error::GatheredTwice => f.write_str("the rows are gathered by id already"),
             Error::RowRange { start, end, rows } => {
                 write!(f, "rows {start}..{end} are not inside 0..{rows}")
             }
             Error::AttentionFactor { factor } => {
-                write!(f, "attention factor {factor} is not a finite number other than zero")
+                write!(
+                    f,
+                    "attention factor {factor} is not a finite number other than zero"
+                )
             }
             Error::PairingChangesInPlace { input, output } => {
-                write!(f, "in place the pairing cannot change from {input} to {output}")
+                write!(
+                    f,
+                    "in place the pairing cannot change from {input} to {output}"
+                )
             }
             Error::ShapeMismatch { source, target } => {
                 write!(f, "the source has shape {source}, the target {target}")
             }
             Error::QueryKeyMismatch { query, key } => {
-                write!(f, "Q of shape {query} and K of shape {key} differ in more than their heads")
+                write!(
+                    f,
+                    "Q of shape {query} and K of shape {key} differ in more than their heads"
+                )
             }
             Error::BackendUnavailable { backend } => {
                 write!(f, "backend {backend} is not available here")
@@ -359,15 +410,27 @@ impl fmt::Display for Error {
             Error::PositionsPerAxis { given, axes } => {
                 write!(f, "{given} positions do not divide among {axes} axes")
             }
-            Error::Coordinate { index, value } => write!(f, "coordinate {index} is {value}, which is not finite"),
+            Error::Coordinate { index, value } => {
+                write!(f, "coordinate {index} is {value}, which is not finite")
+            }
             Error::Offsets { index, offset } => {
-                write!(f, "offset {index} is {offset}; offsets start at 0 and never fall")
+                write!(
+                    f,
+                    "offset {index} is {offset}; offsets start at 0 and never fall"
+                )
             }
             Error::RowsTooLong { tokens, rotary_dim } => {
-                write!(f, "{tokens} rows of {rotary_dim} values are more than usize::MAX ({})", usize::MAX)
+                write!(
+                    f,
+                    "{tokens} rows of {rotary_dim} values are more than usize::MAX ({})",
+                    usize::MAX
+                )
             }
             Error::RotaryDimOnStack { rotary_dim, limit } => {
-                write!(f, "rotary_dim {rotary_dim} exceeds the {limit} that rows on the stack have room for")
+                write!(
+                    f,
+                    "rotary_dim {rotary_dim} exceeds the {limit} that rows on the stack have room for"
+                )
             }
             #[cfg(feature = "serde")]
             Error::Json { line: 0, .. } => write!(f, "the configuration is not a JSON object"),

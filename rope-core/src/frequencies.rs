@@ -157,9 +157,13 @@ impl Frequencies<'static> {
     /// [`Error::TooFast`] for a pair with 32768 turns a position or more.
     pub fn new<'x>(axes: impl Into<Axes<'x>>, base: f64, scaling: &Scaling<'_>) -> Result<Self> {
         let axes = axes.into();
-        let mut storage = alloc::vec![FrequencyBlock::EMPTY; FrequencyBlock::count(2 * axes.pairs()?)];
+        let mut storage =
+            alloc::vec![FrequencyBlock::EMPTY; FrequencyBlock::count(2 * axes.pairs()?)];
         let made = make(&mut storage, axes, base, scaling)?;
-        Ok(Self { blocks: storage.into(), ..made })
+        Ok(Self {
+            blocks: storage.into(),
+            ..made
+        })
     }
 
     /// The frequencies given by a model file or learned: one inverse frequency (radians a position) for each pair, in
@@ -171,7 +175,7 @@ impl Frequencies<'static> {
     ///
     /// let inv_freq: [f32; 4] = [1.0, 0.1, 0.01, 0.001];
     /// let frequencies = Frequencies::from_inverse(8, &inv_freq, 1.0)?;
-    /// assert_eq!(frequencies.pairs()[1].inverse_f32(), 0.1);
+    /// assert_eq!(frequencies.pairs().nth(1).map(|pair| pair.inverse_f32()), Some(0.1));
     /// # Ok::<(), rope_core::Error>(())
     /// ```
     ///
@@ -184,9 +188,13 @@ impl Frequencies<'static> {
         attention_factor: f64,
     ) -> Result<Self> {
         let axes = axes.into();
-        let mut storage = alloc::vec![FrequencyBlock::EMPTY; FrequencyBlock::count(2 * axes.pairs()?)];
+        let mut storage =
+            alloc::vec![FrequencyBlock::EMPTY; FrequencyBlock::count(2 * axes.pairs()?)];
         let made = take(&mut storage, axes, inverse, attention_factor)?;
-        Ok(Self { blocks: storage.into(), ..made })
+        Ok(Self {
+            blocks: storage.into(),
+            ..made
+        })
     }
 }
 
@@ -206,7 +214,10 @@ impl<'a> Frequencies<'a> {
         let axes = axes.into();
         let blocks = fitting(storage, axes.pairs()?)?;
         let made = make(blocks, axes, base, scaling)?;
-        Ok(Self { blocks: Blocks::from(&*blocks), ..made })
+        Ok(Self {
+            blocks: Blocks::from(&*blocks),
+            ..made
+        })
     }
 
     /// [`Frequencies::from_inverse`] in the caller's storage, of which the first
@@ -224,7 +235,10 @@ impl<'a> Frequencies<'a> {
         let axes = axes.into();
         let blocks = fitting(storage, axes.pairs()?)?;
         let made = take(blocks, axes, inverse, attention_factor)?;
-        Ok(Self { blocks: Blocks::from(&*blocks), ..made })
+        Ok(Self {
+            blocks: Blocks::from(&*blocks),
+            ..made
+        })
     }
 
     /// The same frequencies with another notion of the angle.
@@ -236,7 +250,9 @@ impl<'a> Frequencies<'a> {
     /// The same frequencies with another backend for the rows: same bits, another speed. [`Error::BackendUnavailable`]
     /// if this CPU, or this build, cannot.
     pub fn with_backend(self, backend: Backend) -> Result<Self> {
-        let proof = backend.prove().ok_or(Error::BackendUnavailable { backend })?;
+        let proof = backend
+            .prove()
+            .ok_or(Error::BackendUnavailable { backend })?;
         Ok(Self { proof, ..self })
     }
 
@@ -276,7 +292,9 @@ impl<'a> Frequencies<'a> {
 /// The part of the storage that is used, emptied.
 fn fitting(storage: &mut [FrequencyBlock], pairs: usize) -> Result<&mut [FrequencyBlock]> {
     let (given, needed) = (storage.len(), FrequencyBlock::count(2 * pairs));
-    let blocks = storage.get_mut(..needed).ok_or(Error::Storage { given, needed })?;
+    let blocks = storage
+        .get_mut(..needed)
+        .ok_or(Error::Storage { given, needed })?;
     blocks.fill(FrequencyBlock::EMPTY);
     Ok(blocks)
 }
@@ -292,7 +310,11 @@ fn make(
     let pairs = axes.pairs()?;
     let mut rungs = axes.rungs(pairs).enumerate();
     for ladder in axes.ladder_pairs(pairs) {
-        scaling.write(Ladder::new(ladder, base), rungs.by_ref().take(ladder), blocks)?;
+        scaling.write(
+            Ladder::new(ladder, base),
+            rungs.by_ref().take(ladder),
+            blocks,
+        )?;
     }
     Ok(Frequencies {
         attention_factor: scaling.attention_factor()?,
@@ -310,7 +332,11 @@ fn take<T: Copy + Into<f64>>(
 ) -> Result<Frequencies<'static>> {
     let pairs = axes.pairs()?;
     if inverse.len() != pairs {
-        return Err(Error::Count { name: "inverse", given: inverse.len(), needed: pairs });
+        return Err(Error::Count {
+            name: "inverse",
+            given: inverse.len(),
+            needed: pairs,
+        });
     }
     for (pair, (&inverse, rung)) in inverse.iter().zip(axes.rungs(pairs)).enumerate() {
         let inverse = scaling::finite("inverse", inverse.into())?;
@@ -318,7 +344,10 @@ fn take<T: Copy + Into<f64>>(
         blocks[pair / 8].set(pair % 8, frequency);
     }
     scaling::positive("attention_factor", attention_factor)?;
-    Ok(Frequencies { attention_factor, ..Frequencies::without_blocks(blocks, pairs, axes.count()) })
+    Ok(Frequencies {
+        attention_factor,
+        ..Frequencies::without_blocks(blocks, pairs, axes.count())
+    })
 }
 
 impl Frequencies<'static> {

@@ -7,7 +7,10 @@
 extern crate alloc;
 
 mod backend;
-#[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))]
+#[cfg(all(
+    any(target_arch = "x86", target_arch = "x86_64"),
+    target_feature = "sse2"
+))]
 #[allow(unsafe_code, reason = "reads XCR0")]
 mod cpu;
 mod element;
@@ -15,10 +18,15 @@ mod error;
 mod frequencies;
 mod kernel;
 mod pairing;
+#[cfg(feature = "rayon")]
+mod parallel;
 mod positions;
 mod rope;
 mod rows;
-#[allow(unsafe_code, reason = "enters instruction sets, and calls their intrinsics")]
+#[allow(
+    unsafe_code,
+    reason = "enters instruction sets, and calls their intrinsics"
+)]
 mod simd;
 mod tensor;
 

@@ -53,6 +53,9 @@ impl FromStr for Pairing {
         Pairing::ALL
             .into_iter()
             .find(|pairing| pairing.name() == name)
-            .ok_or(Error::UnknownName { kind: "pairing", known: "interleaved, half" })
+            .ok_or(Error::UnknownName {
+                kind: "pairing",
+                known: "interleaved, half",
+            })
     }
 }

@@ -31,9 +31,15 @@ enum Kind<'a> {
     PerAxis { ids: Ids<'a>, order: Order },
     /// One after the other, from 0 or from a start, in each sequence; sequence `s` has the tokens
     /// `offsets[s]..offsets[s + 1]`.
-    Packed { offsets: Ids<'a>, starts: Option<Ids<'a>> },
+    Packed {
+        offsets: Ids<'a>,
+        starts: Option<Ids<'a>>,
+    },
     /// Real numbers.
-    Real { coordinates: Coordinates<'a>, order: Order },
+    Real {
+        coordinates: Coordinates<'a>,
+        order: Order,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -138,12 +144,18 @@ positions_from_ids!(i32, i64, u32);
 impl<'a> Positions<'a> {
     /// Ids on several axes: all tokens' on axis 0, then all on axis 1 (Hugging Face's `[3, batch * tokens]`, ggml's).
     pub fn axis_major(ids: impl Into<Ids<'a>>) -> Self {
-        Positions(Kind::PerAxis { ids: ids.into(), order: Order::AxisMajor })
+        Positions(Kind::PerAxis {
+            ids: ids.into(),
+            order: Order::AxisMajor,
+        })
     }
 
     /// Ids on several axes: all of token 0, then all of token 1.
     pub fn token_major(ids: impl Into<Ids<'a>>) -> Self {
-        Positions(Kind::PerAxis { ids: ids.into(), order: Order::TokenMajor })
+        Positions(Kind::PerAxis {
+            ids: ids.into(),
+            order: Order::TokenMajor,
+        })
     }
 
     /// Sequences packed behind one another, each counted from 0: sequence `s` has the tokens `offsets[s]..offsets[s + 1]`
@@ -157,7 +169,10 @@ impl<'a> Positions<'a> {
     /// As [`Positions::packed`], with sequence `s` counted from `starts[s]`: the tokens that its cache holds already.
     ///
     /// [`Error::Offsets`]; [`Error::Count`] unless there is one start per sequence.
-    pub fn packed_from(offsets: impl Into<Ids<'a>>, starts: impl Into<Ids<'a>>) -> Result<Self, Error> {
+    pub fn packed_from(
+        offsets: impl Into<Ids<'a>>,
+        starts: impl Into<Ids<'a>>,
+    ) -> Result<Self, Error> {
         Positions::packed_kind(offsets.into(), Some(starts.into()))
     }
 
@@ -173,7 +188,11 @@ impl<'a> Positions<'a> {
         if let Some(starts) = starts {
             let (given, needed) = (starts.len(), offsets.len().saturating_sub(1));
             if given != needed {
-                return Err(Error::Count { name: "starts", given, needed });
+                return Err(Error::Count {
+                    name: "starts",
+                    given,
+                    needed,
+                });
             }
         }
         Ok(Positions(Kind::Packed { offsets, starts }))
@@ -181,17 +200,26 @@ impl<'a> Positions<'a> {
 
     /// Real-valued coordinates, one per token.
     pub fn real(coordinates: impl Into<Coordinates<'a>>) -> Self {
-        Positions(Kind::Real { coordinates: coordinates.into(), order: Order::OneAxis })
+        Positions(Kind::Real {
+            coordinates: coordinates.into(),
+            order: Order::OneAxis,
+        })
     }
 
     /// Real-valued coordinates on several axes: all tokens' on axis 0, then all on axis 1.
     pub fn real_axis_major(coordinates: impl Into<Coordinates<'a>>) -> Self {
-        Positions(Kind::Real { coordinates: coordinates.into(), order: Order::AxisMajor })
+        Positions(Kind::Real {
+            coordinates: coordinates.into(),
+            order: Order::AxisMajor,
+        })
     }
 
     /// Real-valued coordinates on several axes: all of token 0, then all of token 1 (DINOv3's patches).
     pub fn real_token_major(coordinates: impl Into<Coordinates<'a>>) -> Self {
-        Positions(Kind::Real { coordinates: coordinates.into(), order: Order::TokenMajor })
+        Positions(Kind::Real {
+            coordinates: coordinates.into(),
+            order: Order::TokenMajor,
+        })
     }
 
     /// Checks the positions against the axes they are for, and gives them an index.
@@ -201,16 +229,18 @@ impl<'a> Positions<'a> {
     pub(crate) fn on(self, axes: usize) -> Result<Located<'a>, Error> {
         let divided = |given: usize, order| match order {
             Order::OneAxis => Ok(given),
-            _ if given % axes == 0 => Ok(given / axes),
+            _ if given.is_multiple_of(axes) => Ok(given / axes),
             _ => Err(Error::PositionsPerAxis { given, axes }),
         };
         let tokens = match self.0 {
             Kind::Range { len, .. } => len,
             Kind::Ids(ids) => ids.len(),
             Kind::PerAxis { ids, order } => divided(ids.len(), order)?,
-            Kind::Packed { offsets, .. } => {
-                offsets.len().checked_sub(1).and_then(|last| offsets.get(last)).unwrap_or(0) as usize
-            }
+            Kind::Packed { offsets, .. } => offsets
+                .len()
+                .checked_sub(1)
+                .and_then(|last| offsets.get(last))
+                .unwrap_or(0) as usize,
             Kind::Real { coordinates, order } => {
                 for index in 0..coordinates.len() {
                     let value = coordinates.get(index);
@@ -221,7 +251,11 @@ impl<'a> Positions<'a> {
                 divided(coordinates.len(), order)?
             }
         };
-        Ok(Located { kind: self.0, tokens, axes })
+        Ok(Located {
+            kind: self.0,
+            tokens,
+            axes,
+        })
     }
 }
 
@@ -280,7 +314,11 @@ fn packed(offsets: Ids<'_>, starts: Option<Ids<'_>>, token: usize) -> i64 {
     let (mut low, mut high) = (0, offsets.len().saturating_sub(1));
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        if offset(middle) <= token as i64 { low = middle } else { high = middle }
+        if offset(middle) <= token as i64 {
+            low = middle
+        } else {
+            high = middle
+        }
     }
     let start = starts.and_then(|starts| starts.get(low)).unwrap_or(0);
     start.wrapping_add(token as i64 - offset(low))

@@ -52,10 +52,16 @@ impl Direction {
     fn factors(self, attention_factor: f64) -> Factors {
         match self {
             Direction::Forward => Factors::FORWARD,
-            Direction::Transpose => Factors { cos: 1.0, sin: -1.0 },
+            Direction::Transpose => Factors {
+                cos: 1.0,
+                sin: -1.0,
+            },
             Direction::Inverse => {
                 let factor = (1.0 / (attention_factor * attention_factor)) as f32;
-                Factors { cos: factor, sin: -factor }
+                Factors {
+                    cos: factor,
+                    sin: -factor,
+                }
             }
         }
     }
@@ -75,7 +81,10 @@ impl FromStr for Direction {
         Direction::ALL
             .into_iter()
             .find(|direction| direction.name() == name)
-            .ok_or(Error::UnknownName { kind: "direction", known: "forward, inverse, transpose" })
+            .ok_or(Error::UnknownName {
+                kind: "direction",
+                known: "forward, inverse, transpose",
+            })
     }
 }
 
@@ -111,14 +120,22 @@ impl Rope {
     ///
     /// The first plan of a process asks the CPU (some microseconds); later ones remember.
     pub fn new(pairing: Pairing) -> Self {
-        Rope { input: pairing, output: pairing, direction: Direction::Forward, proof: Proof::best() }
+        Rope {
+            input: pairing,
+            output: pairing,
+            direction: Direction::Forward,
+            proof: Proof::best(),
+        }
     }
 
     /// Writes another pairing than it reads: for [`Rope::rotate_into`] only.
     ///
     /// Interleaved in and half out is what DeepSeek-V3 and its kin compute in Hugging Face's code.
     pub fn output_pairing(self, pairing: Pairing) -> Self {
-        Rope { output: pairing, ..self }
+        Rope {
+            output: pairing,
+            ..self
+        }
     }
 
     /// Turns this way.
@@ -128,7 +145,9 @@ impl Rope {
 
     /// Runs on this backend. [`Error::BackendUnavailable`] if this CPU, or this build, cannot.
     pub fn backend(self, backend: Backend) -> Result<Self, Error> {
-        let proof = backend.prove().ok_or(Error::BackendUnavailable { backend })?;
+        let proof = backend
+            .prove()
+            .ok_or(Error::BackendUnavailable { backend })?;
         Ok(Rope { proof, ..self })
     }
 
@@ -144,7 +163,11 @@ impl Rope {
     /// `u = 2^-24`, an f32 output is within `2 u v` of the exact rotation by the row's cos and sin.
     ///
     /// [`Error::RotaryDimExceedsHead`], [`Error::RowCount`], [`Error::PairingChangesInPlace`].
-    pub fn rotate<E: Element>(&self, x: &mut TensorMut<'_, E>, rows: &Rows<'_>) -> Result<(), Error> {
+    pub fn rotate<E: Element>(
+        &self,
+        x: &mut TensorMut<'_, E>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
         let sequence = self.check_in_place(x.shape(), rows)?;
         self.run_in_place(x, rows.view(0, sequence), rows.attention_factor());
         Ok(())
@@ -214,27 +237,43 @@ impl Rope {
         let block = STACK / rotary_dim;
         let mut values = StackRows([0.0; STACK]);
         // Where the sequences share their rows they are rotated together.
-        let (sequences, together) = if sequence == 0 { (1, batch) } else { (batch, 1) };
+        let (sequences, together) = if sequence == 0 {
+            (1, batch)
+        } else {
+            (batch, 1)
+        };
         for first in 0..sequences {
             for token in (0..tokens).step_by(block) {
                 let end = tokens.min(token + block);
                 let values = &mut values.0[..(end - token) * rotary_dim];
                 frequencies.fill(&located, first * sequence + token, values);
-                let layout = x.layout().batch(first..first + together)?.tokens(token..end)?;
+                let layout = x
+                    .layout()
+                    .batch(first..first + together)?
+                    .tokens(token..end)?;
                 let rows = Rows::new(values, rotary_dim)?;
-                self.run_in_place(&mut x.with_layout(layout), rows.view(0, 0), frequencies.attention_factor());
+                self.run_in_place(
+                    &mut x.with_layout(layout),
+                    rows.view(0, 0),
+                    frequencies.attention_factor(),
+                );
             }
         }
         Ok(())
     }
 
     #[inline]
-    fn check_in_place(&self, shape: Shape, rows: &Rows<'_>) -> Result<usize, Error> {
+    pub(crate) fn check_in_place(&self, shape: Shape, rows: &Rows<'_>) -> Result<usize, Error> {
         self.check_in_place_rows(shape, rows.rotary_dim(), rows.len())
     }
 
     #[inline]
-    fn check_in_place_rows(&self, shape: Shape, rotary_dim: usize, rows: usize) -> Result<usize, Error> {
+    fn check_in_place_rows(
+        &self,
+        shape: Shape,
+        rotary_dim: usize,
+        rows: usize,
+    ) -> Result<usize, Error> {
         let Rope { input, output, .. } = *self;
         if input != output {
             return Err(Error::PairingChangesInPlace { input, output });
@@ -243,12 +282,27 @@ impl Rope {
     }
 
     #[inline]
-    fn run_in_place<E: Element>(&self, x: &mut TensorMut<'_, E>, rows: View<'_>, attention_factor: f64) {
+    pub(crate) fn run_in_place<E: Element>(
+        &self,
+        x: &mut TensorMut<'_, E>,
+        rows: View<'_>,
+        attention_factor: f64,
+    ) {
         let factors = self.direction.factors(attention_factor);
         match self.input {
-            Pairing::Half => Rotate { memory: InPlace::<_, Half>::new(x), rows, factors }.run(self.proof),
+            Pairing::Half => Rotate {
+                memory: InPlace::<_, Half>::new(x),
+                rows,
+                factors,
+            }
+            .run(self.proof),
             Pairing::Interleaved => {
-                Rotate { memory: InPlace::<_, Interleaved>::new(x), rows, factors }.run(self.proof);
+                Rotate {
+                    memory: InPlace::<_, Interleaved>::new(x),
+                    rows,
+                    factors,
+                }
+                .run(self.proof);
             }
         }
     }
@@ -289,15 +343,27 @@ struct StackRows([f32; STACK]);
 /// Whether the rows fit the tensor: how many there are from one sequence to the next.
 #[inline]
 fn check(shape: Shape, rotary_dim: usize, rows: usize) -> Result<usize, Error> {
-    let Shape { batch, tokens, head_dim, .. } = shape;
+    let Shape {
+        batch,
+        tokens,
+        head_dim,
+        ..
+    } = shape;
     if rotary_dim > head_dim {
-        return Err(Error::RotaryDimExceedsHead { rotary_dim, head_dim });
+        return Err(Error::RotaryDimExceedsHead {
+            rotary_dim,
+            head_dim,
+        });
     }
     if rows == tokens {
         Ok(0)
     } else if Some(rows) == batch.checked_mul(tokens) {
         Ok(tokens)
     } else {
-        Err(Error::RowCount { rows, tokens, batch })
+        Err(Error::RowCount {
+            rows,
+            tokens,
+            batch,
+        })
     }
 }

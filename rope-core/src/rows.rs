@@ -124,19 +124,33 @@ impl<'a> Rows<'a> {
     ///
     /// [`Error::RotaryDim`], [`Error::RowStride`] if rows would overlap, [`Error::CosSinLength`],
     /// [`Error::RowsLength`] if the slices are not a whole number of strides.
-    pub fn from_cos_sin(cos: &'a [f32], sin: &'a [f32], rotary_dim: usize, stride: usize) -> Result<Self, Error> {
+    pub fn from_cos_sin(
+        cos: &'a [f32],
+        sin: &'a [f32],
+        rotary_dim: usize,
+        stride: usize,
+    ) -> Result<Self, Error> {
         if cos.len() != sin.len() {
-            return Err(Error::CosSinLength { cos: cos.len(), sin: sin.len() });
+            return Err(Error::CosSinLength {
+                cos: cos.len(),
+                sin: sin.len(),
+            });
         }
         if stride < rotary_dim / 2 {
-            return Err(Error::RowStride { stride, pairs: rotary_dim / 2 });
+            return Err(Error::RowStride {
+                stride,
+                pairs: rotary_dim / 2,
+            });
         }
         Rows::with_values(Values::Apart { cos, sin, stride }, rotary_dim)
     }
 
     fn with_values<'b>(values: Values<'b>, rotary_dim: usize) -> Result<Rows<'b>, Error> {
         if rotary_dim == 0 || rotary_dim % 2 == 1 {
-            return Err(Error::RotaryDim { rotary_dim, required: "even and at least 2" });
+            return Err(Error::RotaryDim {
+                rotary_dim,
+                required: "even and at least 2",
+            });
         }
         let (len, row) = match &values {
             Values::Joined(values) => (values.len(), rotary_dim),
@@ -147,7 +161,13 @@ impl<'a> Rows<'a> {
         if len % row != 0 {
             return Err(Error::RowsLength { len, row });
         }
-        Ok(Rows { values, pairs: rotary_dim / 2, ids: None, range: (0, len / row), attention_factor: 1.0 })
+        Ok(Rows {
+            values,
+            pairs: rotary_dim / 2,
+            ids: None,
+            range: (0, len / row),
+            attention_factor: 1.0,
+        })
     }
 
     /// Says by which factor the cos and sin are scaled (YaRN, LongRoPE), for [`Direction::Inverse`] to divide by its
@@ -185,7 +205,11 @@ impl<'a> Rows<'a> {
         let (cos, sin, stride) = self.slices();
         let start = (first * stride).min(cos.len());
         Ok(Rows {
-            values: Values::Apart { cos: &cos[start..], sin: &sin[start.min(sin.len())..], stride },
+            values: Values::Apart {
+                cos: &cos[start..],
+                sin: &sin[start.min(sin.len())..],
+                stride,
+            },
             pairs: self.pairs,
             range: (0, ids.len()),
             ids: Some(ids),
@@ -197,7 +221,11 @@ impl<'a> Rows<'a> {
     pub fn range(&self, range: Range<usize>) -> Result<Rows<'_>, Error> {
         let Range { start, end } = range;
         if start > end || end > self.len() {
-            return Err(Error::RowRange { start, end, rows: self.len() });
+            return Err(Error::RowRange {
+                start,
+                end,
+                rows: self.len(),
+            });
         }
         let (cos, sin, stride) = self.slices();
         Ok(Rows {
@@ -260,9 +288,17 @@ impl<'a> Rows<'a> {
     #[inline]
     fn slices(&self) -> (&[f32], &[f32], usize) {
         match &self.values {
-            Values::Joined(values) => (values, values.get(self.pairs..).unwrap_or(&[]), 2 * self.pairs),
+            Values::Joined(values) => (
+                values,
+                values.get(self.pairs..).unwrap_or(&[]),
+                2 * self.pairs,
+            ),
             #[cfg(feature = "alloc")]
-            Values::Owned(values) => (values, values.get(self.pairs..).unwrap_or(&[]), 2 * self.pairs),
+            Values::Owned(values) => (
+                values,
+                values.get(self.pairs..).unwrap_or(&[]),
+                2 * self.pairs,
+            ),
             Values::Apart { cos, sin, stride } => (cos, sin, *stride),
         }
     }
@@ -271,7 +307,15 @@ impl<'a> Rows<'a> {
     #[inline]
     pub(crate) fn view(&self, first: usize, sequence: usize) -> View<'_> {
         let (cos, sin, stride) = self.slices();
-        View { cos, sin, stride, pairs: self.pairs, ids: self.ids, first: self.range.0 + first, sequence }
+        View {
+            cos,
+            sin,
+            stride,
+            pairs: self.pairs,
+            ids: self.ids,
+            first: self.range.0 + first,
+            sequence,
+        }
     }
 }
 
@@ -323,6 +367,9 @@ impl<'a> View<'a> {
     /// The same rows, seen from a later token or sequence.
     #[cfg(feature = "rayon")]
     pub(crate) fn skip(self, batch: usize, tokens: usize) -> Self {
-        View { first: self.first + batch * self.sequence + tokens, ..self }
+        View {
+            first: self.first + batch * self.sequence + tokens,
+            ..self
+        }
     }
 }

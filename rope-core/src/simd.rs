@@ -1,7 +1,7 @@
 //! The operations that a kernel may use. One instruction set is one file below and one line in `backend.rs`.
 
-pub(crate) mod scalar;
 pub(crate) mod portable;
+pub(crate) mod scalar;
 cfg_if::cfg_if! {
     // Targets with soft floats (x86_64-unknown-none, aarch64-unknown-none-softfloat) lack the registers, whatever the
     // CPU has.
@@ -66,24 +66,24 @@ pub trait Simd: Doubles {
     fn splat(self, x: f32) -> Self::F32;
 
     /// Array to register.
-    fn from_f32(self, x: Self::Chunk<f32>) -> Self::F32;
+    fn load_f32(self, x: Self::Chunk<f32>) -> Self::F32;
     /// Register to array.
-    fn to_f32(self, x: Self::F32) -> Self::Chunk<f32>;
+    fn store_f32(self, x: Self::F32) -> Self::Chunk<f32>;
 
     /// IEEE binary16 to f32, exactly.
-    fn from_f16(self, x: Self::Chunk<u16>) -> Self::F32;
+    fn load_f16(self, x: Self::Chunk<u16>) -> Self::F32;
     /// f32 to IEEE binary16, to nearest, ties to even.
-    fn to_f16(self, x: Self::F32) -> Self::Chunk<u16>;
+    fn store_f16(self, x: Self::F32) -> Self::Chunk<u16>;
 
     /// bfloat16 to f32, exactly.
-    fn from_bf16(self, x: Self::Chunk<u16>) -> Self::F32;
+    fn load_bf16(self, x: Self::Chunk<u16>) -> Self::F32;
     /// f32 to bfloat16, to nearest, ties to even, subnormals included, of two vectors.
-    fn to_bf16(self, x: Self::F32, y: Self::F32) -> [Self::Chunk<u16>; 2];
+    fn store_bf16(self, x: Self::F32, y: Self::F32) -> [Self::Chunk<u16>; 2];
 
     /// Alternating bfloat16 to first and second members, in their own order.
-    fn from_bf16_pairs(self, xy: [Self::Chunk<u16>; 2]) -> (Self::F32, Self::F32);
-    /// Undoes `from_bf16_pairs`, rounding as `to_bf16`.
-    fn to_bf16_pairs(self, x: Self::F32, y: Self::F32) -> [Self::Chunk<u16>; 2];
+    fn load_bf16_pairs(self, xy: [Self::Chunk<u16>; 2]) -> (Self::F32, Self::F32);
+    /// Undoes `load_bf16_pairs`, rounding as `store_bf16`.
+    fn store_bf16_pairs(self, x: Self::F32, y: Self::F32) -> [Self::Chunk<u16>; 2];
 
     /// `a + b`.
     fn add(self, a: Self::F32, b: Self::F32) -> Self::F32;

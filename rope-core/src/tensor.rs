@@ -21,7 +21,10 @@ pub struct Shape {
 impl Shape {
     /// Elements in all, or `None` beyond `usize::MAX`.
     pub fn elements(self) -> Option<usize> {
-        self.batch.checked_mul(self.tokens)?.checked_mul(self.heads)?.checked_mul(self.head_dim)
+        self.batch
+            .checked_mul(self.tokens)?
+            .checked_mul(self.heads)?
+            .checked_mul(self.head_dim)
     }
 
     #[inline]
@@ -52,13 +55,22 @@ impl Shape {
 /// `[batch, tokens, heads, head_dim]`.
 impl From<[usize; 4]> for Shape {
     fn from([batch, tokens, heads, head_dim]: [usize; 4]) -> Self {
-        Shape { batch, tokens, heads, head_dim }
+        Shape {
+            batch,
+            tokens,
+            heads,
+            head_dim,
+        }
     }
 }
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{}, {}, {}, {}]", self.batch, self.tokens, self.heads, self.head_dim)
+        write!(
+            f,
+            "[{}, {}, {}, {}]",
+            self.batch, self.tokens, self.heads, self.head_dim
+        )
     }
 }
 
@@ -144,7 +156,11 @@ impl Layout {
         let shape = shape.into();
         Layout::dense(shape, |s| {
             let token = s.heads.checked_mul(s.head_dim)?;
-            Some(Strides { batch: token.checked_mul(s.tokens)?, token, head: s.head_dim })
+            Some(Strides {
+                batch: token.checked_mul(s.tokens)?,
+                token,
+                head: s.head_dim,
+            })
         })
     }
 
@@ -152,7 +168,11 @@ impl Layout {
     pub fn bhsd(shape: impl Into<Shape>) -> Result<Self, Error> {
         Layout::dense(shape.into(), |s| {
             let head = s.tokens.checked_mul(s.head_dim)?;
-            Some(Strides { batch: head.checked_mul(s.heads)?, token: s.head_dim, head })
+            Some(Strides {
+                batch: head.checked_mul(s.heads)?,
+                token: s.head_dim,
+                head,
+            })
         })
     }
 
@@ -160,7 +180,11 @@ impl Layout {
     pub fn sbhd(shape: impl Into<Shape>) -> Result<Self, Error> {
         Layout::dense(shape.into(), |s| {
             let batch = s.heads.checked_mul(s.head_dim)?;
-            Some(Strides { batch, token: batch.checked_mul(s.batch)?, head: s.head_dim })
+            Some(Strides {
+                batch,
+                token: batch.checked_mul(s.batch)?,
+                head: s.head_dim,
+            })
         })
     }
 
@@ -174,7 +198,10 @@ impl Layout {
     fn dense(shape: Shape, strides: impl FnOnce(Shape) -> Option<Strides>) -> Result<Self, Error> {
         match strides(shape) {
             Some(strides) => Layout::at(shape, strides, 0),
-            None => Err(Error::ShapeOverflow { shape, strides: None }),
+            None => Err(Error::ShapeOverflow {
+                shape,
+                strides: None,
+            }),
         }
     }
 
@@ -188,12 +215,24 @@ impl Layout {
                 .zip(last(shape.tokens, strides.token))
                 .zip(last(shape.heads, strides.head))
                 .and_then(|((batch, token), head)| {
-                    offset.checked_add(batch)?.checked_add(token)?.checked_add(head)?.checked_add(shape.head_dim)
+                    offset
+                        .checked_add(batch)?
+                        .checked_add(token)?
+                        .checked_add(head)?
+                        .checked_add(shape.head_dim)
                 })
         };
         match end {
-            Some(end) => Ok(Layout { shape, strides, offset, end }),
-            None => Err(Error::ShapeOverflow { shape, strides: Some(strides) }),
+            Some(end) => Ok(Layout {
+                shape,
+                strides,
+                offset,
+                end,
+            }),
+            None => Err(Error::ShapeOverflow {
+                shape,
+                strides: Some(strides),
+            }),
         }
     }
 
@@ -226,7 +265,12 @@ impl Layout {
         let Range { start, end } = range;
         let extent = self.shape.extent(dimension);
         if start > end || end > extent {
-            return Err(Error::Range { dimension, start, end, extent });
+            return Err(Error::Range {
+                dimension,
+                start,
+                end,
+                extent,
+            });
         }
         let shape = self.shape.with_extent(dimension, end - start);
         let step = match dimension {
@@ -236,7 +280,11 @@ impl Layout {
             Dimension::Channels => 1,
         };
         // An empty part stays where it is: `start` may be one past the last index, and its place beyond the slice.
-        let offset = if shape.is_empty() { self.offset } else { self.offset + start * step };
+        let offset = if shape.is_empty() {
+            self.offset
+        } else {
+            self.offset + start * step
+        };
         Layout::at(shape, self.strides, offset)
     }
 
@@ -263,7 +311,10 @@ impl Layout {
 
     fn split(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
         let extent = self.shape.extent(dimension);
-        Ok((self.narrow(dimension, 0..at)?, self.narrow(dimension, at..extent)?))
+        Ok((
+            self.narrow(dimension, 0..at)?,
+            self.narrow(dimension, at..extent)?,
+        ))
     }
 
     /// The three strided dimensions, the one with the shortest stride first.
@@ -288,7 +339,11 @@ impl Layout {
     /// those with more than one index.
     #[cfg(feature = "rayon")]
     pub(crate) fn outermost(&self) -> Option<(Dimension, usize)> {
-        let longest = self.by_stride().into_iter().rev().find(|&(_, extent, _)| extent > 1);
+        let longest = self
+            .by_stride()
+            .into_iter()
+            .rev()
+            .find(|&(_, extent, _)| extent > 1);
         longest.map(|(dimension, extent, _)| (dimension, extent))
     }
 
@@ -304,7 +359,11 @@ impl Layout {
         for (dimension, extent, stride) in self.by_stride() {
             if extent > 1 {
                 if stride < span {
-                    return Err(Error::Overlap { dimension, stride, needed: span });
+                    return Err(Error::Overlap {
+                        dimension,
+                        stride,
+                        needed: span,
+                    });
                 }
                 // Cannot overflow: it is at most `end`.
                 span += (extent - 1) * stride;
@@ -316,7 +375,10 @@ impl Layout {
     #[inline]
     fn check_inside(&self, len: usize) -> Result<(), Error> {
         if self.end > len && !self.shape.is_empty() {
-            return Err(Error::OutOfBounds { needed: self.end, len });
+            return Err(Error::OutOfBounds {
+                needed: self.end,
+                len,
+            });
         }
         Ok(())
     }
@@ -325,7 +387,10 @@ impl Layout {
     #[inline(always)]
     pub(crate) fn head(&self, batch: usize, token: usize, head: usize) -> usize {
         // No overflow: `at` has computed the index of the last head.
-        self.offset + batch * self.strides.batch + token * self.strides.token + head * self.strides.head
+        self.offset
+            + batch * self.strides.batch
+            + token * self.strides.token
+            + head * self.strides.head
     }
 }
 
@@ -381,7 +446,16 @@ impl<'a, E: Element> Tensor<'a, E> {
     /// Indices `..at` of a dimension, and the rest. [`Error::Range`].
     pub fn split_at(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
         let (first, second) = self.layout.split(dimension, at)?;
-        Ok((Tensor { layout: first, ..self }, Tensor { layout: second, ..self }))
+        Ok((
+            Tensor {
+                layout: first,
+                ..self
+            },
+            Tensor {
+                layout: second,
+                ..self
+            },
+        ))
     }
 
     pub(crate) fn data(&self) -> &'a [E] {
@@ -391,7 +465,9 @@ impl<'a, E: Element> Tensor<'a, E> {
 
 impl<E> fmt::Debug for Tensor<'_, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tensor").field("layout", &self.layout).finish_non_exhaustive()
+        f.debug_struct("Tensor")
+            .field("layout", &self.layout)
+            .finish_non_exhaustive()
     }
 }
 
@@ -425,12 +501,18 @@ impl<'a, E: Element> TensorMut<'a, E> {
 
     /// The same tensor for a shorter time.
     pub fn reborrow(&mut self) -> TensorMut<'_, E> {
-        TensorMut { data: self.data, layout: self.layout }
+        TensorMut {
+            data: self.data,
+            layout: self.layout,
+        }
     }
 
     /// The same tensor, to read.
     pub fn as_tensor(&self) -> Tensor<'_, E> {
-        Tensor { data: self.data, layout: self.layout }
+        Tensor {
+            data: self.data,
+            layout: self.layout,
+        }
     }
 
     /// Indices `..at` of a dimension, and the rest, to be rotated on two threads: the bits do not depend on it.
@@ -442,7 +524,16 @@ impl<'a, E: Element> TensorMut<'a, E> {
         if second.shape.is_empty() {
             second.offset = 0;
             second.end = 0;
-            return Ok((TensorMut { data: self.data, layout: first }, TensorMut { data: &mut [], layout: second }));
+            return Ok((
+                TensorMut {
+                    data: self.data,
+                    layout: first,
+                },
+                TensorMut {
+                    data: &mut [],
+                    layout: second,
+                },
+            ));
         }
         if first.end > second.offset {
             return Err(Error::Interleaved { dimension });
@@ -450,12 +541,24 @@ impl<'a, E: Element> TensorMut<'a, E> {
         let (low, high) = self.data.split_at_mut(second.offset);
         second.end -= second.offset;
         second.offset = 0;
-        Ok((TensorMut { data: low, layout: first }, TensorMut { data: high, layout: second }))
+        Ok((
+            TensorMut {
+                data: low,
+                layout: first,
+            },
+            TensorMut {
+                data: high,
+                layout: second,
+            },
+        ))
     }
 
     /// A part of the tensor, by a layout narrowed from its own.
     pub(crate) fn with_layout(&mut self, layout: Layout) -> TensorMut<'_, E> {
-        TensorMut { data: self.data, layout }
+        TensorMut {
+            data: self.data,
+            layout,
+        }
     }
 
     pub(crate) fn data_mut(&mut self) -> &mut [E] {
@@ -465,6 +568,8 @@ impl<'a, E: Element> TensorMut<'a, E> {
 
 impl<E> fmt::Debug for TensorMut<'_, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TensorMut").field("layout", &self.layout).finish_non_exhaustive()
+        f.debug_struct("TensorMut")
+            .field("layout", &self.layout)
+            .finish_non_exhaustive()
     }
 }

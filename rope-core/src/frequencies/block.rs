@@ -49,7 +49,11 @@ impl FrequencyBlock {
         low: [0.0; 8],
         inverse_f32: [0.0; 8],
         axis: [[0, 1]; 8],
-        step: [Step { negative: false, whole: 0, fraction: 0 }; 8],
+        step: [Step {
+            negative: false,
+            whole: 0,
+            fraction: 0,
+        }; 8],
         inverse: [0.0; 8],
     };
 
@@ -62,11 +66,21 @@ impl FrequencyBlock {
         let (whole, fraction) = (i32::from(frequency.whole), frequency.fraction);
         // The whole turns are rounded down, so a negative frequency has its magnitude in what is missing to zero.
         let step = match (whole < 0, fraction) {
-            (false, _) => Step { negative: false, whole: whole as u32, fraction },
-            (true, 0) => Step { negative: true, whole: whole.unsigned_abs(), fraction },
-            (true, _) => {
-                Step { negative: true, whole: whole.unsigned_abs() - 1, fraction: fraction.wrapping_neg() }
-            }
+            (false, _) => Step {
+                negative: false,
+                whole: whole as u32,
+                fraction,
+            },
+            (true, 0) => Step {
+                negative: true,
+                whole: whole.unsigned_abs(),
+                fraction,
+            },
+            (true, _) => Step {
+                negative: true,
+                whole: whole.unsigned_abs() - 1,
+                fraction: fraction.wrapping_neg(),
+            },
         };
         (self.high[lane], self.low[lane]) = quarters(step);
         self.step[lane] = step;
@@ -77,11 +91,23 @@ impl FrequencyBlock {
     }
 
     pub(crate) fn get(&self, lane: usize) -> Frequency {
-        let Step { negative, whole, fraction } = self.step[lane];
+        let Step {
+            negative,
+            whole,
+            fraction,
+        } = self.step[lane];
         let whole = whole as i16;
         Frequency {
-            fraction: if negative { fraction.wrapping_neg() } else { fraction },
-            whole: if negative { -whole - i16::from(fraction != 0) } else { whole },
+            fraction: if negative {
+                fraction.wrapping_neg()
+            } else {
+                fraction
+            },
+            whole: if negative {
+                -whole - i16::from(fraction != 0)
+            } else {
+                whole
+            },
             inverse: self.inverse[lane],
             inverse_f32: self.inverse_f32[lane] as f32,
             axis: (self.axis[lane][0] / 2) as u8,
@@ -91,7 +117,10 @@ impl FrequencyBlock {
     /// The largest coordinate with which the generator's fast path stays within 2^32 turns (or 2^32 radians, which is
     /// less).
     pub(crate) fn reach(blocks: &[Self]) -> f64 {
-        let most = blocks.iter().flat_map(|block| block.high).fold(4.0, |most, high| f64::max(most, high.abs()));
+        let most = blocks
+            .iter()
+            .flat_map(|block| block.high)
+            .fold(4.0, |most, high| f64::max(most, high.abs()));
         (1_u64 << 34) as f64 / most
     }
 }
@@ -99,16 +128,30 @@ impl FrequencyBlock {
 /// Four steps as the sum of two doubles, within 2^-106 of the step: `(NaN, NaN)` for steps below 2^-50, which might give
 /// an f32 that is not normal.
 pub(crate) const fn quarters(step: Step) -> (f64, f64) {
-    let Step { negative, whole, fraction } = step;
+    let Step {
+        negative,
+        whole,
+        fraction,
+    } = step;
     if whole == 0 && fraction >> 78 == 0 {
-        return if fraction == 0 { (0.0, 0.0) } else { (f64::NAN, f64::NAN) };
+        return if fraction == 0 {
+            (0.0, 0.0)
+        } else {
+            (f64::NAN, f64::NAN)
+        };
     }
     // The step is `bits * 2^-scale`, with the highest bit set.
     let (bits, scale) = match whole {
-        0 => (fraction << fraction.leading_zeros(), 128 + fraction.leading_zeros()),
+        0 => (
+            fraction << fraction.leading_zeros(),
+            128 + fraction.leading_zeros(),
+        ),
         _ => {
             let above = 32 - whole.leading_zeros();
-            ((whole as u128) << (128 - above) | fraction >> above, 128 - above)
+            (
+                (whole as u128) << (128 - above) | fraction >> above,
+                128 - above,
+            )
         }
     };
     let sign = if negative { -1.0 } else { 1.0 };

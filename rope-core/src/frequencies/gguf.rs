@@ -158,7 +158,7 @@ impl<'a> Gguf<'a> {
         };
         let mut sections = [0; 4];
         for (section, &pairs) in sections.iter_mut().zip(list) {
-            *section = usize::try_from(pairs).map_err(|_| invalid.clone())?;
+            *section = usize::try_from(pairs).map_err(|_| invalid)?;
         }
         Ok(match kind {
             Kind::Imrope => Axes::ggml_imrope(rotary_dim, sections),

@@ -43,7 +43,9 @@ impl Frequencies<'_> {
     ) -> Result<Rows<'r>, Error> {
         let located = positions.into().on(self.axes())?;
         let (given, needed) = (storage.len(), self.values(&located)?);
-        let values = storage.get_mut(..needed).ok_or(Error::Storage { given, needed })?;
+        let values = storage
+            .get_mut(..needed)
+            .ok_or(Error::Storage { given, needed })?;
         self.fill(&located, 0, values);
         Rows::new(values, self.rotary_dim())?.with_attention_factor(self.attention_factor())
     }
@@ -60,7 +62,9 @@ impl Frequencies<'_> {
 
     fn values(&self, located: &Located<'_>) -> Result<usize, Error> {
         let (tokens, rotary_dim) = (located.tokens(), self.rotary_dim());
-        tokens.checked_mul(rotary_dim).ok_or(Error::RowsTooLong { tokens, rotary_dim })
+        tokens
+            .checked_mul(rotary_dim)
+            .ok_or(Error::RowsTooLong { tokens, rotary_dim })
     }
 
     /// Fills as many rows as fit, from a token on.
@@ -82,14 +86,32 @@ impl Frequencies<'_> {
         match self.angle {
             Angle::Exact => {
                 let wave = &Wave::new(self.attention_factor);
-                self.proof.run(MakeRows { angle: Exact, octets, reach, pairs, wave, positions, rows });
+                self.proof.run(MakeRows {
+                    angle: Exact,
+                    octets,
+                    reach,
+                    pairs,
+                    wave,
+                    positions,
+                    rows,
+                });
             }
             Angle::HuggingFaceF32 => {
-                let angle = HuggingFace { factor: self.attention_factor as f32 };
+                let angle = HuggingFace {
+                    factor: self.attention_factor as f32,
+                };
                 let wave = &Wave::new(1.0);
                 // Hugging Face's positions are f32: 2^24 + 1 becomes 2^24.
                 let positions = positions.map(|at| at.map(|at| f64::from(at.value() as f32)));
-                self.proof.run(MakeRows { angle, octets, reach, pairs, wave, positions, rows });
+                self.proof.run(MakeRows {
+                    angle,
+                    octets,
+                    reach,
+                    pairs,
+                    wave,
+                    positions,
+                    rows,
+                });
             }
         }
     }
@@ -123,7 +145,11 @@ struct Walk<'a, C, const AXES: usize> {
 
 impl<'a, C, const AXES: usize> Walk<'a, C, AXES> {
     fn new(located: &'a Located<'a>, token: usize) -> Self {
-        Walk { located, token, number: PhantomData }
+        Walk {
+            located,
+            token,
+            number: PhantomData,
+        }
     }
 }
 

@@ -302,7 +302,9 @@ impl Scaling<'_> {
             ),
             Self::NtkAlpha { alpha } => write(pairs, blocks, ntk_alpha(ladder, alpha)?),
             Self::NtkFixed { factor } => write(pairs, blocks, ntk_fixed(ladder, factor)?),
-            Self::NtkMixed { factor, mixed_b } => write(pairs, blocks, ntk_mixed(ladder, factor, mixed_b)?),
+            Self::NtkMixed { factor, mixed_b } => {
+                write(pairs, blocks, ntk_mixed(ladder, factor, mixed_b)?)
+            }
             Self::NtkByParts {
                 factor,
                 original_context,
@@ -339,7 +341,11 @@ impl Scaling<'_> {
             Self::Proportional {
                 partial_rotary_factor,
                 factor,
-            } => write(pairs, blocks, proportional(ladder, partial_rotary_factor, factor)?),
+            } => write(
+                pairs,
+                blocks,
+                proportional(ladder, partial_rotary_factor, factor)?,
+            ),
             Self::FreqFactors { factors } => write(pairs, blocks, freq_factors(ladder, factors)?),
             Self::Learned { alphas } => write(pairs, blocks, learned(ladder, alphas)?),
             Self::Turns => write(pairs, blocks, turns(ladder)),

@@ -15,17 +15,30 @@ pub(crate) trait Members {
     type RunMut<'a, C: Copy + 'a>;
 
     /// `len` vectors of pairs, from pair `at` of a head with `pairs` pairs.
-    fn run<S: Simd, T: Copy>(head: &[T], pairs: usize, at: usize, len: usize) -> Self::Run<'_, S::Chunk<T>>;
+    fn run<S: Simd, T: Copy>(
+        head: &[T],
+        pairs: usize,
+        at: usize,
+        len: usize,
+    ) -> Self::Run<'_, S::Chunk<T>>;
 
     /// The same, to write.
-    fn run_mut<S: Simd, T: Copy>(head: &mut [T], pairs: usize, at: usize, len: usize)
-    -> Self::RunMut<'_, S::Chunk<T>>;
+    fn run_mut<S: Simd, T: Copy>(
+        head: &mut [T],
+        pairs: usize,
+        at: usize,
+        len: usize,
+    ) -> Self::RunMut<'_, S::Chunk<T>>;
 
     /// The run itself as the place to read from.
     fn reread<'r, C: Copy>(run: &'r Self::RunMut<'_, C>) -> Self::Run<'r, C>;
 
     /// The two vectors of elements that hold vector `i`, as they lie.
-    fn load_as_is<S: Simd, E: Element>(s: S, run: Self::Run<'_, S::Chunk<E::Bits>>, i: usize) -> (S::F32, S::F32);
+    fn load_as_is<S: Simd, E: Element>(
+        s: S,
+        run: Self::Run<'_, S::Chunk<E::Bits>>,
+        i: usize,
+    ) -> (S::F32, S::F32);
 
     /// Undoes `load_as_is`.
     fn store_as_is<S: Simd, E: Element>(
@@ -36,7 +49,11 @@ pub(crate) trait Members {
     );
 
     /// First and second members of vector `i`.
-    fn load<S: Simd, E: Element>(s: S, run: Self::Run<'_, S::Chunk<E::Bits>>, i: usize) -> (S::F32, S::F32);
+    fn load<S: Simd, E: Element>(
+        s: S,
+        run: Self::Run<'_, S::Chunk<E::Bits>>,
+        i: usize,
+    ) -> (S::F32, S::F32);
 
     /// Writes vector `i`.
     fn store<S: Simd, E: Element>(
@@ -62,10 +79,18 @@ impl Members for Half {
     type RunMut<'a, C: Copy + 'a> = [&'a mut [C]; 2];
 
     #[inline(always)]
-    fn run<S: Simd, T: Copy>(head: &[T], pairs: usize, at: usize, len: usize) -> Self::Run<'_, S::Chunk<T>> {
+    fn run<S: Simd, T: Copy>(
+        head: &[T],
+        pairs: usize,
+        at: usize,
+        len: usize,
+    ) -> Self::Run<'_, S::Chunk<T>> {
         let (first, second) = head.split_at(pairs);
         let len = len * S::LANES;
-        [S::chunks(&first[at..at + len]), S::chunks(&second[at..at + len])]
+        [
+            S::chunks(&first[at..at + len]),
+            S::chunks(&second[at..at + len]),
+        ]
     }
 
     #[inline(always)]
@@ -77,7 +102,10 @@ impl Members for Half {
     ) -> Self::RunMut<'_, S::Chunk<T>> {
         let (first, second) = head.split_at_mut(pairs);
         let len = len * S::LANES;
-        [S::chunks_mut(&mut first[at..at + len]), S::chunks_mut(&mut second[at..at + len])]
+        [
+            S::chunks_mut(&mut first[at..at + len]),
+            S::chunks_mut(&mut second[at..at + len]),
+        ]
     }
 
     #[inline(always)]
@@ -107,7 +135,11 @@ impl Members for Half {
     }
 
     #[inline(always)]
-    fn load<S: Simd, E: Element>(s: S, run: Self::Run<'_, S::Chunk<E::Bits>>, i: usize) -> (S::F32, S::F32) {
+    fn load<S: Simd, E: Element>(
+        s: S,
+        run: Self::Run<'_, S::Chunk<E::Bits>>,
+        i: usize,
+    ) -> (S::F32, S::F32) {
         Self::load_as_is::<S, E>(s, run, i)
     }
 
@@ -132,9 +164,16 @@ impl Members for Interleaved {
     type RunMut<'a, C: Copy + 'a> = &'a mut [[C; 2]];
 
     #[inline(always)]
-    fn run<S: Simd, T: Copy>(head: &[T], pairs: usize, at: usize, len: usize) -> Self::Run<'_, S::Chunk<T>> {
+    fn run<S: Simd, T: Copy>(
+        head: &[T],
+        pairs: usize,
+        at: usize,
+        len: usize,
+    ) -> Self::Run<'_, S::Chunk<T>> {
         let head = &head[..2 * pairs];
-        S::chunks(&head[2 * at..2 * (at + len * S::LANES)]).as_chunks().0
+        S::chunks(&head[2 * at..2 * (at + len * S::LANES)])
+            .as_chunks()
+            .0
     }
 
     #[inline(always)]
@@ -145,7 +184,9 @@ impl Members for Interleaved {
         len: usize,
     ) -> Self::RunMut<'_, S::Chunk<T>> {
         let head = &mut head[..2 * pairs];
-        S::chunks_mut(&mut head[2 * at..2 * (at + len * S::LANES)]).as_chunks_mut().0
+        S::chunks_mut(&mut head[2 * at..2 * (at + len * S::LANES)])
+            .as_chunks_mut()
+            .0
     }
 
     #[inline(always)]
@@ -154,7 +195,11 @@ impl Members for Interleaved {
     }
 
     #[inline(always)]
-    fn load_as_is<S: Simd, E: Element>(s: S, run: Self::Run<'_, S::Chunk<E::Bits>>, i: usize) -> (S::F32, S::F32) {
+    fn load_as_is<S: Simd, E: Element>(
+        s: S,
+        run: Self::Run<'_, S::Chunk<E::Bits>>,
+        i: usize,
+    ) -> (S::F32, S::F32) {
         let [a, b] = run[i];
         (E::load(s, a), E::load(s, b))
     }
@@ -170,7 +215,11 @@ impl Members for Interleaved {
     }
 
     #[inline(always)]
-    fn load<S: Simd, E: Element>(s: S, run: Self::Run<'_, S::Chunk<E::Bits>>, i: usize) -> (S::F32, S::F32) {
+    fn load<S: Simd, E: Element>(
+        s: S,
+        run: Self::Run<'_, S::Chunk<E::Bits>>,
+        i: usize,
+    ) -> (S::F32, S::F32) {
         E::load_pairs(s, run[i])
     }
 

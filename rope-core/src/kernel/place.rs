@@ -67,7 +67,11 @@ pub(crate) struct InPlace<'a, E: Element, P> {
 impl<'a, E: Element, P: Members> InPlace<'a, E, P> {
     pub(crate) fn new(x: &'a mut TensorMut<'_, E>) -> Self {
         let layout = *x.layout();
-        InPlace { data: bytemuck::cast_slice_mut(x.data_mut()), layout, pairing: PhantomData }
+        InPlace {
+            data: bytemuck::cast_slice_mut(x.data_mut()),
+            layout,
+            pairing: PhantomData,
+        }
     }
 }
 
@@ -89,7 +93,9 @@ impl<E: Element, P: Members> Memory for InPlace<'_, E, P> {
 
     #[inline(always)]
     fn heads(&mut self, batch: usize, token: usize) -> LineInPlace<'_, E, P> {
-        let Shape { heads, head_dim, .. } = self.layout.shape();
+        let Shape {
+            heads, head_dim, ..
+        } = self.layout.shape();
         LineInPlace {
             data: &mut self.data[self.layout.head(batch, token, 0)..],
             step: self.layout.strides().head,
@@ -135,7 +141,10 @@ impl<E: Element, P: Members> Line for LineInPlace<'_, E, P> {
 
     #[inline(always)]
     fn head(&mut self, index: usize) -> HeadInPlace<'_, E, P> {
-        HeadInPlace { head: &mut self.data[index * self.step..][..self.channels], pairing: PhantomData }
+        HeadInPlace {
+            head: &mut self.data[index * self.step..][..self.channels],
+            pairing: PhantomData,
+        }
     }
 
     #[inline(always)]
@@ -211,7 +220,9 @@ impl<I: Element, O: Element, P: Members, Q: Members> Memory for Across<'_, I, O,
 
     #[inline(always)]
     fn heads(&mut self, batch: usize, token: usize) -> LineAcross<'_, I, O, P, Q> {
-        let Shape { heads, head_dim, .. } = self.target_layout.shape();
+        let Shape {
+            heads, head_dim, ..
+        } = self.target_layout.shape();
         LineAcross {
             source: &self.source[self.source_layout.head(batch, token, 0)..],
             source_step: self.source_layout.strides().head,
@@ -224,7 +235,12 @@ impl<I: Element, O: Element, P: Members, Q: Members> Memory for Across<'_, I, O,
     }
 
     #[inline(always)]
-    fn tokens(&mut self, batch: usize, tokens: Range<usize>, head: usize) -> LineAcross<'_, I, O, P, Q> {
+    fn tokens(
+        &mut self,
+        batch: usize,
+        tokens: Range<usize>,
+        head: usize,
+    ) -> LineAcross<'_, I, O, P, Q> {
         LineAcross {
             source: &self.source[self.source_layout.head(batch, tokens.start, head)..],
             source_step: self.source_layout.strides().token,

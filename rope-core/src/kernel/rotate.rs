@@ -16,8 +16,15 @@ use crate::tensor::Shape;
 
 /// `(x, y) <- (x cos - y sin, x sin + y cos)`: two products and a sum or difference, each rounded by itself.
 #[inline(always)]
-pub(crate) fn turn<S: Simd>(s: S, (x, y): (S::F32, S::F32), (cos, sin): (S::F32, S::F32)) -> (S::F32, S::F32) {
-    (s.sub(s.mul(x, cos), s.mul(y, sin)), s.add(s.mul(x, sin), s.mul(y, cos)))
+pub(crate) fn turn<S: Simd>(
+    s: S,
+    (x, y): (S::F32, S::F32),
+    (cos, sin): (S::F32, S::F32),
+) -> (S::F32, S::F32) {
+    (
+        s.sub(s.mul(x, cos), s.mul(y, sin)),
+        s.add(s.mul(x, sin), s.mul(y, cos)),
+    )
 }
 
 /// The same for alternating members, `x y x y ..`, with each cos twice and each sin as `-sin sin`. A difference is the
@@ -83,11 +90,18 @@ impl<S: Simd, const N: usize> Held<S, N> {
     /// The first `N` vectors of a row. A product with 1 or -1 is exact.
     #[inline(always)]
     fn load(s: S, (cos, sin): (&[f32], &[f32]), factors: Option<Factors>, form: Form) -> Self {
-        let (cos, sin) = (S::chunks(&cos[..N * S::LANES]), S::chunks(&sin[..N * S::LANES]));
+        let (cos, sin) = (
+            S::chunks(&cos[..N * S::LANES]),
+            S::chunks(&sin[..N * S::LANES]),
+        );
         let zero = s.splat(0.0);
-        let mut held = Held { cos: [[zero; 2]; N], sin: [[zero; 2]; N], form };
+        let mut held = Held {
+            cos: [[zero; 2]; N],
+            sin: [[zero; 2]; N],
+            form,
+        };
         for i in 0..N {
-            let (mut cos, mut sin) = (s.from_f32(cos[i]), s.from_f32(sin[i]));
+            let (mut cos, mut sin) = (s.load_f32(cos[i]), s.load_f32(sin[i]));
             if let Some(factors) = factors {
                 cos = s.mul(cos, s.splat(factors.cos));
                 sin = s.mul(sin, s.splat(factors.sin));
@@ -97,7 +111,10 @@ impl<S: Simd, const N: usize> Held<S, N> {
                 Form::Shuffled => ([s.order(cos), zero], [s.order(sin), zero]),
                 Form::Doubled => {
                     let (cos, sin) = (s.order(cos), s.order(sin));
-                    (s.zip(cos, cos).into(), s.zip(s.mul(sin, s.splat(-1.0)), sin).into())
+                    (
+                        s.zip(cos, cos).into(),
+                        s.zip(s.mul(sin, s.splat(-1.0)), sin).into(),
+                    )
                 }
             };
         }
@@ -138,7 +155,7 @@ impl<S: Simd, const AS_IS: bool> Angles<S> for Streamed<'_, S, AS_IS> {
 
     #[inline(always)]
     fn get(&self, s: S, i: usize) -> ([S::F32; 2], [S::F32; 2]) {
-        let (mut cos, mut sin) = (s.from_f32(self.cos[i]), s.from_f32(self.sin[i]));
+        let (mut cos, mut sin) = (s.load_f32(self.cos[i]), s.load_f32(self.sin[i]));
         if !AS_IS {
             cos = s.mul(cos, s.splat(self.factors.cos));
             sin = s.mul(sin, s.splat(self.factors.sin));
@@ -176,16 +193,32 @@ struct TokensMajor<'a, M>(Rotate<'a, M>);
 impl<M: Memory> Kernel for TokensMajor<'_, M> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let TokensMajor(Rotate { mut memory, rows, factors }) = self;
+        let TokensMajor(Rotate {
+            mut memory,
+            rows,
+            factors,
+        }) = self;
         let Shape { batch, tokens, .. } = memory.shape();
         let strides = memory.strides();
         let batch_inside = strides.batch < strides.token;
-        let (outer, inner) = if batch_inside { (tokens, batch) } else { (batch, tokens) };
+        let (outer, inner) = if batch_inside {
+            (tokens, batch)
+        } else {
+            (batch, tokens)
+        };
         for i in 0..outer {
             for j in 0..inner {
                 let (batch, token) = if batch_inside { (j, i) } else { (i, j) };
                 let line = memory.heads(batch, token);
-                Sweep::<_, true, false> { line, rows, batch, token, factors, ahead: 0 }.run(s);
+                Sweep::<_, true, false> {
+                    line,
+                    rows,
+                    batch,
+                    token,
+                    factors,
+                    ahead: 0,
+                }
+                .run(s);
             }
         }
     }
@@ -218,15 +251,32 @@ impl<M: Memory> Kernel for HeadsMajor<'_, M> {
 impl<M: Memory> HeadsMajor<'_, M> {
     #[inline(always)]
     fn walk<S: Simd, const FORWARD: bool>(self, s: S) {
-        let HeadsMajor(Rotate { mut memory, rows, factors }) = self;
-        let shape @ Shape { batch, tokens, heads, head_dim } = memory.shape();
+        let HeadsMajor(Rotate {
+            mut memory,
+            rows,
+            factors,
+        }) = self;
+        let shape @ Shape {
+            batch,
+            tokens,
+            heads,
+            head_dim,
+        } = memory.shape();
         let large = shape.elements().is_some_and(|elements| elements >= LARGE);
         let ahead = if large { (AHEAD / head_dim).max(1) } else { 0 };
         for batch in 0..batch {
             for head in 0..heads {
                 for token in (0..tokens).step_by(BLOCK) {
                     let line = memory.tokens(batch, token..tokens.min(token + BLOCK), head);
-                    Sweep::<_, false, FORWARD> { line, rows, batch, token, factors, ahead }.run(s);
+                    Sweep::<_, false, FORWARD> {
+                        line,
+                        rows,
+                        batch,
+                        token,
+                        factors,
+                        ahead,
+                    }
+                    .run(s);
                 }
             }
         }
@@ -298,7 +348,9 @@ impl<'a, L: Line, const SHARED: bool, const FORWARD: bool> Sweep<'a, L, SHARED, 
                     self.line.prefetch(s, index + self.ahead);
                 }
             }
-            self.line.head(index).rotate(s, self.rows.pairs(), at, angles);
+            self.line
+                .head(index)
+                .rotate(s, self.rows.pairs(), at, angles);
         }
         at + N * S::LANES
     }
@@ -307,7 +359,12 @@ impl<'a, L: Line, const SHARED: bool, const FORWARD: bool> Sweep<'a, L, SHARED, 
     fn load<S: Simd, const N: usize>(&self, s: S, index: usize, at: usize) -> Held<S, N> {
         let (cos, sin) = self.row(index);
         let factors = if FORWARD { None } else { Some(self.factors) };
-        Held::load(s, (&cos[at..], &sin[at..]), factors, const { form::<S, L>(SHARED) })
+        Held::load(
+            s,
+            (&cos[at..], &sin[at..]),
+            factors,
+            const { form::<S, L>(SHARED) },
+        )
     }
 
     /// All pairs of all heads, with rows that are read again for each head.
@@ -316,13 +373,26 @@ impl<'a, L: Line, const SHARED: bool, const FORWARD: bool> Sweep<'a, L, SHARED, 
         for index in 0..self.line.len() {
             let (cos, sin) = self.row(index);
             let (cos, sin) = (S::chunks(cos), S::chunks(sin));
-            let angles = Streamed::<S, AS_IS> { cos, sin: &sin[..cos.len()], factors: self.factors };
-            self.line.head(index).rotate(s, self.rows.pairs(), 0, angles);
+            let angles = Streamed::<S, AS_IS> {
+                cos,
+                sin: &sin[..cos.len()],
+                factors: self.factors,
+            };
+            self.line
+                .head(index)
+                .rotate(s, self.rows.pairs(), 0, angles);
         }
     }
 
     #[inline(always)]
     fn row(&self, index: usize) -> (&'a [f32], &'a [f32]) {
-        self.rows.row(self.batch, if SHARED { self.token } else { self.token + index })
+        self.rows.row(
+            self.batch,
+            if SHARED {
+                self.token
+            } else {
+                self.token + index
+            },
+        )
     }
 }

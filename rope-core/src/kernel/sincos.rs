@@ -188,7 +188,13 @@ impl Coordinates for f64 {
 /// How a coordinate and a pair give an angle.
 pub(crate) trait Angle: Copy {
     /// The factors of the angle in quarter turns: a coordinate, and what one unit of it turns, high and low.
-    fn quarters<S: Doubles>(self, s: S, x: S::F64, octet: &FrequencyBlock, part: usize) -> [S::F64; 3];
+    fn quarters<S: Doubles>(
+        self,
+        s: S,
+        x: S::F64,
+        octet: &FrequencyBlock,
+        part: usize,
+    ) -> [S::F64; 3];
     /// The same angle for the oracle.
     fn remainder(self, at: impl Coordinates, octet: &FrequencyBlock, lane: usize) -> Remainder;
     /// What happens to an f32 cos or sin afterwards.
@@ -201,7 +207,13 @@ pub(crate) struct Exact;
 
 impl Angle for Exact {
     #[inline(always)]
-    fn quarters<S: Doubles>(self, s: S, x: S::F64, octet: &FrequencyBlock, part: usize) -> [S::F64; 3] {
+    fn quarters<S: Doubles>(
+        self,
+        s: S,
+        x: S::F64,
+        octet: &FrequencyBlock,
+        part: usize,
+    ) -> [S::F64; 3] {
         [x, s.doubles(&octet.high, part), s.doubles(&octet.low, part)]
     }
     fn remainder(self, at: impl Coordinates, octet: &FrequencyBlock, lane: usize) -> Remainder {
@@ -233,7 +245,13 @@ impl HuggingFace {
 
 impl Angle for HuggingFace {
     #[inline(always)]
-    fn quarters<S: Doubles>(self, s: S, x: S::F64, octet: &FrequencyBlock, part: usize) -> [S::F64; 3] {
+    fn quarters<S: Doubles>(
+        self,
+        s: S,
+        x: S::F64,
+        octet: &FrequencyBlock,
+        part: usize,
+    ) -> [S::F64; 3] {
         let (high, low) = const { quarters(Self::RADIAN) };
         // 24 bits times 24 bits are exact in a double.
         let radians = s.to_f32_and_back(s.mul_f64(x, s.doubles(&octet.inverse_f32, part)));

@@ -7,9 +7,9 @@
 //! | `unzip` | 2 `vshufps` | 1 | 1/2 .. 1 |
 //! | `zip` | 2 `vunpck*ps` | 1 | 1/2 .. 1 |
 //! | `order`, `unorder` | `vpermpd` | 1 | 1 |
-//! | `from_f16`, `to_f16` | `vcvtph2ps`, `vcvtps2ph` | 1 | 1 |
-//! | `from_bf16` | `vpmovzxwd`, `vpslld` | 1 | 1/2 |
-//! | `to_bf16` | 2 x (shift, and, 2 add, compare, blend, shift), `vpackusdw`, `vpermq` | | |
+//! | `load_f16`, `store_f16` | `vcvtph2ps`, `vcvtps2ph` | 1 | 1 |
+//! | `load_bf16` | `vpmovzxwd`, `vpslld` | 1 | 1/2 |
+//! | `store_bf16` | 2 x (shift, and, 2 add, compare, blend, shift), `vpackusdw`, `vpermq` | | |
 
 #[cfg(target_arch = "x86")]
 use core::arch::x86::*;
@@ -18,8 +18,8 @@ use core::arch::x86_64::*;
 
 use bytemuck::must_cast;
 
-use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd};
 use super::portable::Portable;
+use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd};
 use crate::cpu;
 use crate::kernel::Kernel;
 
@@ -112,44 +112,47 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn from_f32(self, x: [f32; 8]) -> __m256 {
+    fn load_f32(self, x: [f32; 8]) -> __m256 {
         must_cast(x)
     }
 
     #[inline(always)]
-    fn to_f32(self, x: __m256) -> [f32; 8] {
+    fn store_f32(self, x: __m256) -> [f32; 8] {
         must_cast(x)
     }
 
     #[inline(always)]
-    fn from_f16(self, x: [u16; 8]) -> __m256 {
+    fn load_f16(self, x: [u16; 8]) -> __m256 {
         op!(_mm256_cvtph_ps(must_cast(x)))
     }
 
     #[inline(always)]
-    fn to_f16(self, x: __m256) -> [u16; 8] {
+    fn store_f16(self, x: __m256) -> [u16; 8] {
         // 0: to nearest even, whatever MXCSR says.
         must_cast(op!(_mm256_cvtps_ph::<0>(x)))
     }
 
     #[inline(always)]
-    fn from_bf16(self, x: [u16; 8]) -> __m256 {
+    fn load_bf16(self, x: [u16; 8]) -> __m256 {
         let x: __m128i = must_cast(x);
         let wide = op!(_mm256_cvtepu16_epi32(x));
         must_cast(op!(_mm256_slli_epi32::<16>(wide)))
     }
 
     #[inline(always)]
-    fn to_bf16(self, x: __m256, y: __m256) -> [[u16; 8]; 2] {
+    fn store_bf16(self, x: __m256, y: __m256) -> [[u16; 8]; 2] {
         let (x, y) = (self.round_bf16(x), self.round_bf16(y));
-        let (x, y) = (op!(_mm256_srli_epi32::<16>(x)), op!(_mm256_srli_epi32::<16>(y)));
+        let (x, y) = (
+            op!(_mm256_srli_epi32::<16>(x)),
+            op!(_mm256_srli_epi32::<16>(y)),
+        );
         // Packing works within 128-bit halves: x0..3 y0..3 x4..7 y4..7.
         let packed = op!(_mm256_packus_epi32(x, y));
         must_cast(op!(_mm256_permute4x64_epi64::<0b11_01_10_00>(packed)))
     }
 
     #[inline(always)]
-    fn from_bf16_pairs(self, xy: [[u16; 8]; 2]) -> (__m256, __m256) {
+    fn load_bf16_pairs(self, xy: [[u16; 8]; 2]) -> (__m256, __m256) {
         let xy: __m256i = must_cast(xy);
         let x = op!(_mm256_slli_epi32::<16>(xy));
         let upper = op!(_mm256_set1_epi32(-0x1_0000));
@@ -158,7 +161,7 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn to_bf16_pairs(self, x: __m256, y: __m256) -> [[u16; 8]; 2] {
+    fn store_bf16_pairs(self, x: __m256, y: __m256) -> [[u16; 8]; 2] {
         let (x, y) = (self.round_bf16(x), self.round_bf16(y));
         let x = op!(_mm256_srli_epi32::<16>(x));
         must_cast(op!(_mm256_blend_epi16::<0b1010_1010>(x, y)))
@@ -187,7 +190,10 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn unzip(self, a: __m256, b: __m256) -> (__m256, __m256) {
         // Within 128-bit halves: pairs 0 1 4 5 2 3 6 7.
-        (op!(_mm256_shuffle_ps::<0b10_00_10_00>(a, b)), op!(_mm256_shuffle_ps::<0b11_01_11_01>(a, b)))
+        (
+            op!(_mm256_shuffle_ps::<0b10_00_10_00>(a, b)),
+            op!(_mm256_shuffle_ps::<0b11_01_11_01>(a, b)),
+        )
     }
 
     #[inline(always)]

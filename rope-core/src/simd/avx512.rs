@@ -8,12 +8,12 @@
 //! | `unzip` | 2 `vshufps` | 1/2 | 1 |
 //! | `zip` | 2 `vunpck*ps` | 1/2 | 1 |
 //! | `order`, `unorder` | `vpermpd` | 1 | 1 |
-//! | `from_f16`, `to_f16` | `vcvtph2ps`, `vcvtps2ph` | 1/2 | 1 |
-//! | `from_bf16` | `vpermw` with a mask | 1 | 1 |
-//! | `to_bf16` | 2 x (shift, and, 2 add, compare, or), `vpermt2w` | | |
+//! | `load_f16`, `store_f16` | `vcvtph2ps`, `vcvtps2ph` | 1/2 | 1 |
+//! | `load_bf16` | `vpermw` with a mask | 1 | 1 |
+//! | `store_bf16` | 2 x (shift, and, 2 add, compare, or), `vpermt2w` | | |
 //!
 //! With AVX512-BF16 (Intel since Sapphire Rapids, AMD since Zen 4) there is a second backend, the same but for
-//! `to_bf16`: `VCVTNE2PS2BF16` rounds two vectors at once. It flushes subnormals to zero, which differs from rounding on
+//! `store_bf16`: `VCVTNE2PS2BF16` rounds two vectors at once. It flushes subnormals to zero, which differs from rounding on
 //! 16,711,678 of the 2^32 floats; so a vector that has one takes the other way. (Measured: 1.9 times the speed on bf16.)
 
 #[cfg(target_arch = "x86")]
@@ -26,8 +26,8 @@ use core::mem::transmute;
 
 use bytemuck::must_cast;
 
-use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd};
 use super::avx2::Avx2;
+use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd};
 use crate::cpu;
 use crate::kernel::Kernel;
 
@@ -50,7 +50,11 @@ macro_rules! op {
 
 impl<const BF16: bool> Token<BF16> {
     pub(crate) fn detect() -> Option<Self> {
-        let found = if BF16 { cpu::has_avx512_bf16() } else { cpu::has_avx512() };
+        let found = if BF16 {
+            cpu::has_avx512_bf16()
+        } else {
+            cpu::has_avx512()
+        };
         found.then_some(Token(()))
     }
 
@@ -58,7 +62,9 @@ impl<const BF16: bool> Token<BF16> {
     #[inline(always)]
     fn any_subnormal(self, x: __m512, y: __m512) -> bool {
         const SUBNORMAL: i32 = 1 << 5;
-        let found = op!(_mm512_fpclass_ps_mask::<SUBNORMAL>(x) | _mm512_fpclass_ps_mask::<SUBNORMAL>(y)) != 0;
+        let found =
+            op!(_mm512_fpclass_ps_mask::<SUBNORMAL>(x) | _mm512_fpclass_ps_mask::<SUBNORMAL>(y))
+                != 0;
         if found {
             cold_path();
         }
@@ -134,7 +140,9 @@ impl<const BF16: bool> Simd for Token<BF16> {
         fn inside<K: Kernel>(token: Avx512, kernel: K) {
             kernel.run(token);
         }
-        #[target_feature(enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,avx2,fma,f16c")]
+        #[target_feature(
+            enable = "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,avx2,fma,f16c"
+        )]
         fn inside_bf16<K: Kernel>(token: Avx512Bf16, kernel: K) {
             kernel.run(token);
         }
@@ -173,44 +181,50 @@ impl<const BF16: bool> Simd for Token<BF16> {
     }
 
     #[inline(always)]
-    fn from_f32(self, x: [f32; 16]) -> __m512 {
+    fn load_f32(self, x: [f32; 16]) -> __m512 {
         must_cast(x)
     }
 
     #[inline(always)]
-    fn to_f32(self, x: __m512) -> [f32; 16] {
+    fn store_f32(self, x: __m512) -> [f32; 16] {
         must_cast(x)
     }
 
     #[inline(always)]
-    fn from_f16(self, x: [u16; 16]) -> __m512 {
+    fn load_f16(self, x: [u16; 16]) -> __m512 {
         op!(_mm512_cvtph_ps(must_cast(x)))
     }
 
     #[inline(always)]
-    fn to_f16(self, x: __m512) -> [u16; 16] {
+    fn store_f16(self, x: __m512) -> [u16; 16] {
         // 0: to nearest even, whatever MXCSR says.
         must_cast(op!(_mm512_cvtps_ph::<0>(x)))
     }
 
     #[inline(always)]
-    fn from_bf16(self, x: [u16; 16]) -> __m512 {
+    fn load_bf16(self, x: [u16; 16]) -> __m512 {
         // Each word to the upper half of its lane, by one instruction where widening and shifting are two.
         let x = op!(_mm512_castsi256_si512(must_cast(x)));
-        must_cast(op!(_mm512_maskz_permutexvar_epi16(0xaaaa_aaaa, must_cast(WIDEN), x)))
+        must_cast(op!(_mm512_maskz_permutexvar_epi16(
+            0xaaaa_aaaa,
+            must_cast(WIDEN),
+            x
+        )))
     }
 
     #[inline(always)]
-    fn to_bf16(self, x: __m512, y: __m512) -> [[u16; 16]; 2] {
+    fn store_bf16(self, x: __m512, y: __m512) -> [[u16; 16]; 2] {
         if BF16 && !self.any_subnormal(x, y) {
-            return op!(transmute::<__m512bh, [[u16; 16]; 2]>(_mm512_cvtne2ps_pbh(y, x)));
+            return op!(transmute::<__m512bh, [[u16; 16]; 2]>(_mm512_cvtne2ps_pbh(
+                y, x
+            )));
         }
         let (x, y) = (self.round_bf16(x), self.round_bf16(y));
         must_cast(op!(_mm512_permutex2var_epi16(x, must_cast(UPPER_WORDS), y)))
     }
 
     #[inline(always)]
-    fn from_bf16_pairs(self, xy: [[u16; 16]; 2]) -> (__m512, __m512) {
+    fn load_bf16_pairs(self, xy: [[u16; 16]; 2]) -> (__m512, __m512) {
         let xy: __m512i = must_cast(xy);
         let x = op!(_mm512_slli_epi32::<16>(xy));
         let upper = op!(_mm512_set1_epi32(-0x1_0000));
@@ -219,7 +233,7 @@ impl<const BF16: bool> Simd for Token<BF16> {
     }
 
     #[inline(always)]
-    fn to_bf16_pairs(self, x: __m512, y: __m512) -> [[u16; 16]; 2] {
+    fn store_bf16_pairs(self, x: __m512, y: __m512) -> [[u16; 16]; 2] {
         if BF16 && !self.any_subnormal(x, y) {
             let xy = op!(transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(y, x)));
             return must_cast(op!(_mm512_permutexvar_epi16(must_cast(ALTERNATE), xy)));
@@ -252,7 +266,10 @@ impl<const BF16: bool> Simd for Token<BF16> {
     #[inline(always)]
     fn unzip(self, a: __m512, b: __m512) -> (__m512, __m512) {
         // Within 128-bit quarters: pairs 0 1 8 9 2 3 10 11 4 5 12 13 6 7 14 15.
-        (op!(_mm512_shuffle_ps::<0b10_00_10_00>(a, b)), op!(_mm512_shuffle_ps::<0b11_01_11_01>(a, b)))
+        (
+            op!(_mm512_shuffle_ps::<0b10_00_10_00>(a, b)),
+            op!(_mm512_shuffle_ps::<0b11_01_11_01>(a, b)),
+        )
     }
 
     #[inline(always)]

@@ -10,7 +10,13 @@ pub(crate) fn f16_to_f32(x: u16) -> f32 {
     // subnormals. It leaves infinities and NaNs at exponent 31 + 112, so they are put right by hand.
     let finite = (f32::from_bits(magnitude) * f32::from_bits((127 + 112) << 23)).to_bits();
     let special = magnitude | 0x7f80_0000;
-    f32::from_bits(sign | if x & 0x7c00 == 0x7c00 { special } else { finite })
+    f32::from_bits(
+        sign | if x & 0x7c00 == 0x7c00 {
+            special
+        } else {
+            finite
+        },
+    )
 }
 
 /// f32 to IEEE binary16, to nearest, ties to even.
@@ -20,10 +26,19 @@ pub(crate) fn f32_to_f16(x: f32) -> u16 {
     let sign = (bits >> 16) & 0x8000;
     let magnitude = bits & 0x7fff_ffff;
     // Half an ulp less one, and one more if the bit that will be last is odd.
-    let normal = magnitude.wrapping_sub(112 << 23).wrapping_add(0xfff + ((magnitude >> 13) & 1)) >> 13;
+    let normal = magnitude
+        .wrapping_sub(112 << 23)
+        .wrapping_add(0xfff + ((magnitude >> 13) & 1))
+        >> 13;
     // Below 2^-14 the spacing is 2^-24, which is an ulp of 0.5: the sum rounds as it should.
-    let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5_f32.to_bits());
-    let special = if magnitude > 0x7f80_0000 { 0x7e00 } else { 0x7c00 };
+    let subnormal = (f32::from_bits(magnitude) + 0.5)
+        .to_bits()
+        .wrapping_sub(0.5_f32.to_bits());
+    let special = if magnitude > 0x7f80_0000 {
+        0x7e00
+    } else {
+        0x7c00
+    };
     let rounded = if magnitude < 113 << 23 {
         subnormal
     } else if magnitude >= (127 + 16) << 23 {
@@ -46,5 +61,9 @@ pub(crate) fn f32_to_bf16(x: f32) -> u16 {
     let bits = x.to_bits();
     let rounded = bits.wrapping_add(0x7fff + ((bits >> 16) & 1));
     // Rounding could carry a NaN into an infinity or into zero; it is made quiet instead.
-    ((if x.is_nan() { bits | 0x0040_0000 } else { rounded }) >> 16) as u16
+    ((if x.is_nan() {
+        bits | 0x0040_0000
+    } else {
+        rounded
+    }) >> 16) as u16
 }

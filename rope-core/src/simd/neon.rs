@@ -5,9 +5,9 @@
 //! | `add`, `sub`, `mul` | `fadd`, `fsub`, `fmul` | 4 per cycle | 4 |
 //! | `unzip`, `zip` | `uzp1`, `uzp2`; `zip1`, `zip2` | 2 | 4 |
 //! | `order`, `unorder` | nothing: lanes keep their order | | |
-//! | `from_f16`, `to_f16` | `fcvtl`, `fcvtn` | 2 | 4 |
-//! | `from_bf16` | `ushll` | 2 | 4 |
-//! | `to_bf16` | shift, and, 2 add, compare, or, select, `shrn` | | |
+//! | `load_f16`, `store_f16` | `fcvtl`, `fcvtn` | 2 | 4 |
+//! | `load_bf16` | `ushll` | 2 | 4 |
+//! | `store_bf16` | shift, and, 2 add, compare, or, select, `shrn` | | |
 
 use core::arch::aarch64::*;
 
@@ -90,40 +90,43 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn from_f32(self, x: [f32; 4]) -> float32x4_t {
+    fn load_f32(self, x: [f32; 4]) -> float32x4_t {
         must_cast(x)
     }
 
     #[inline(always)]
-    fn to_f32(self, x: float32x4_t) -> [f32; 4] {
+    fn store_f32(self, x: float32x4_t) -> [f32; 4] {
         must_cast(x)
     }
 
     #[inline(always)]
-    fn from_f16(self, x: [u16; 4]) -> float32x4_t {
+    fn load_f16(self, x: [u16; 4]) -> float32x4_t {
         let x: uint16x4_t = must_cast(x);
         op!(vcvt_f32_f16(vreinterpret_f16_u16(x)))
     }
 
     #[inline(always)]
-    fn to_f16(self, x: float32x4_t) -> [u16; 4] {
+    fn store_f16(self, x: float32x4_t) -> [u16; 4] {
         must_cast(op!(vreinterpret_u16_f16(vcvt_f16_f32(x))))
     }
 
     #[inline(always)]
-    fn from_bf16(self, x: [u16; 4]) -> float32x4_t {
+    fn load_bf16(self, x: [u16; 4]) -> float32x4_t {
         let x: uint16x4_t = must_cast(x);
         must_cast(op!(vshll_n_u16::<16>(x)))
     }
 
     #[inline(always)]
-    fn to_bf16(self, x: float32x4_t, y: float32x4_t) -> [[u16; 4]; 2] {
+    fn store_bf16(self, x: float32x4_t, y: float32x4_t) -> [[u16; 4]; 2] {
         let (x, y) = (self.round_bf16(x), self.round_bf16(y));
-        [must_cast(op!(vshrn_n_u32::<16>(x))), must_cast(op!(vshrn_n_u32::<16>(y)))]
+        [
+            must_cast(op!(vshrn_n_u32::<16>(x))),
+            must_cast(op!(vshrn_n_u32::<16>(y))),
+        ]
     }
 
     #[inline(always)]
-    fn from_bf16_pairs(self, xy: [[u16; 4]; 2]) -> (float32x4_t, float32x4_t) {
+    fn load_bf16_pairs(self, xy: [[u16; 4]; 2]) -> (float32x4_t, float32x4_t) {
         let xy: uint32x4_t = must_cast(xy);
         let x = op!(vshlq_n_u32::<16>(xy));
         let y = op!(vandq_u32(xy, vdupq_n_u32(0xffff_0000)));
@@ -131,7 +134,7 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn to_bf16_pairs(self, x: float32x4_t, y: float32x4_t) -> [[u16; 4]; 2] {
+    fn store_bf16_pairs(self, x: float32x4_t, y: float32x4_t) -> [[u16; 4]; 2] {
         let (x, y) = (self.round_bf16(x), self.round_bf16(y));
         // The upper half of x goes below the upper half of y.
         must_cast(op!(vsriq_n_u32::<16>(y, x)))

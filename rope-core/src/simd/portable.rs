@@ -11,9 +11,9 @@
 
 use wide::f32x4;
 
-use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd, scalar};
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use super::scalar::Scalar;
+use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd, scalar};
 use crate::kernel::Kernel;
 
 /// Needs nothing beyond the build's target.
@@ -61,49 +61,64 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn from_f32(self, x: [f32; 4]) -> f32x4 {
+    fn load_f32(self, x: [f32; 4]) -> f32x4 {
         f32x4::new(x)
     }
 
     #[inline(always)]
-    fn to_f32(self, x: f32x4) -> [f32; 4] {
+    fn store_f32(self, x: f32x4) -> [f32; 4] {
         x.to_array()
     }
 
     #[inline(always)]
-    fn from_f16(self, [a, b, c, d]: [u16; 4]) -> f32x4 {
+    fn load_f16(self, [a, b, c, d]: [u16; 4]) -> f32x4 {
         f32x4::new([f16_to_f32(a), f16_to_f32(b), f16_to_f32(c), f16_to_f32(d)])
     }
 
     #[inline(always)]
-    fn to_f16(self, x: f32x4) -> [u16; 4] {
+    fn store_f16(self, x: f32x4) -> [u16; 4] {
         let [a, b, c, d] = x.to_array();
         [f32_to_f16(a), f32_to_f16(b), f32_to_f16(c), f32_to_f16(d)]
     }
 
     #[inline(always)]
-    fn from_bf16(self, [a, b, c, d]: [u16; 4]) -> f32x4 {
-        f32x4::new([bf16_to_f32(a), bf16_to_f32(b), bf16_to_f32(c), bf16_to_f32(d)])
+    fn load_bf16(self, [a, b, c, d]: [u16; 4]) -> f32x4 {
+        f32x4::new([
+            bf16_to_f32(a),
+            bf16_to_f32(b),
+            bf16_to_f32(c),
+            bf16_to_f32(d),
+        ])
     }
 
     #[inline(always)]
-    fn to_bf16(self, x: f32x4, y: f32x4) -> [[u16; 4]; 2] {
+    fn store_bf16(self, x: f32x4, y: f32x4) -> [[u16; 4]; 2] {
         let ([a, b, c, d], [e, f, g, h]) = (x.to_array(), y.to_array());
         [
-            [f32_to_bf16(a), f32_to_bf16(b), f32_to_bf16(c), f32_to_bf16(d)],
-            [f32_to_bf16(e), f32_to_bf16(f), f32_to_bf16(g), f32_to_bf16(h)],
+            [
+                f32_to_bf16(a),
+                f32_to_bf16(b),
+                f32_to_bf16(c),
+                f32_to_bf16(d),
+            ],
+            [
+                f32_to_bf16(e),
+                f32_to_bf16(f),
+                f32_to_bf16(g),
+                f32_to_bf16(h),
+            ],
         ]
     }
 
     #[inline(always)]
-    fn from_bf16_pairs(self, [a, b]: [[u16; 4]; 2]) -> (f32x4, f32x4) {
-        self.unzip(self.from_bf16(a), self.from_bf16(b))
+    fn load_bf16_pairs(self, [a, b]: [[u16; 4]; 2]) -> (f32x4, f32x4) {
+        self.unzip(self.load_bf16(a), self.load_bf16(b))
     }
 
     #[inline(always)]
-    fn to_bf16_pairs(self, x: f32x4, y: f32x4) -> [[u16; 4]; 2] {
+    fn store_bf16_pairs(self, x: f32x4, y: f32x4) -> [[u16; 4]; 2] {
         let (a, b) = self.zip(x, y);
-        self.to_bf16(a, b)
+        self.store_bf16(a, b)
     }
 
     #[inline(always)]

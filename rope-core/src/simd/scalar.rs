@@ -1,7 +1,7 @@
 //! One lane, in plain Rust: the reference, the tail of every other backend, and the fallback of CPUs without vectors.
 
-use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd};
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
+use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd};
 use crate::kernel::Kernel;
 
 /// Needs nothing.
@@ -50,43 +50,43 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
-    fn from_f32(self, [x]: [f32; 1]) -> f32 {
+    fn load_f32(self, [x]: [f32; 1]) -> f32 {
         x
     }
 
     #[inline(always)]
-    fn to_f32(self, x: f32) -> [f32; 1] {
+    fn store_f32(self, x: f32) -> [f32; 1] {
         [x]
     }
 
     #[inline(always)]
-    fn from_f16(self, [x]: [u16; 1]) -> f32 {
+    fn load_f16(self, [x]: [u16; 1]) -> f32 {
         f16_to_f32(x)
     }
 
     #[inline(always)]
-    fn to_f16(self, x: f32) -> [u16; 1] {
+    fn store_f16(self, x: f32) -> [u16; 1] {
         [f32_to_f16(x)]
     }
 
     #[inline(always)]
-    fn from_bf16(self, [x]: [u16; 1]) -> f32 {
+    fn load_bf16(self, [x]: [u16; 1]) -> f32 {
         bf16_to_f32(x)
     }
 
     #[inline(always)]
-    fn to_bf16(self, x: f32, y: f32) -> [[u16; 1]; 2] {
+    fn store_bf16(self, x: f32, y: f32) -> [[u16; 1]; 2] {
         [[f32_to_bf16(x)], [f32_to_bf16(y)]]
     }
 
     #[inline(always)]
-    fn from_bf16_pairs(self, [[x], [y]]: [[u16; 1]; 2]) -> (f32, f32) {
+    fn load_bf16_pairs(self, [[x], [y]]: [[u16; 1]; 2]) -> (f32, f32) {
         (bf16_to_f32(x), bf16_to_f32(y))
     }
 
     #[inline(always)]
-    fn to_bf16_pairs(self, x: f32, y: f32) -> [[u16; 1]; 2] {
-        self.to_bf16(x, y)
+    fn store_bf16_pairs(self, x: f32, y: f32) -> [[u16; 1]; 2] {
+        self.store_bf16(x, y)
     }
 
     #[inline(always)]

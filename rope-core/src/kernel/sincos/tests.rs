@@ -344,7 +344,7 @@ fn random() {
             1 << 77,
         ][round % 8];
         for step in &mut steps {
-            step.negative = random.next() % 4 == 0;
+            step.negative = random.next().is_multiple_of(4);
         }
         let positions: Vec<i64> = (0..16)
             .map(|i| match i {
