@@ -1,4 +1,81 @@
 //! Rotary position embedding (RoPE): rotate the pairs of x by the angles of its positions.
+//!
+//! Attention compares a query at position `m` with a key at position `n`. If each pair of channels `(x, y)` of both is
+//! turned by an angle proportional to its position,
+//!
+//! ```text
+//! x' = x cos(p w) - y sin(p w)        p the position, w the pair's inverse frequency, base^(-2i/d)
+//! y' = x sin(p w) + y cos(p w)
+//! ```
+//!
+//! their dot product depends on `m - n` alone, because rotations compose (Su et al., *RoFormer*, arXiv:2104.09864). This
+//! crate does that, and nothing else: exactly, at the speed of memory, on any machine.
+//!
+//! # Three nouns, one verb
+//!
+//! - A **tensor**: [`Tensor`] or [`TensorMut`], a strided view `[batch, tokens, heads, head_dim]` of a slice of `f32`,
+//!   [`half::f16`] or [`half::bf16`], checked once when it is made.
+//! - A **pairing**: [`Pairing::Half`] or [`Pairing::Interleaved`], which two channels turn together.
+//! - **Rows**: [`Rows`], the cos and sin of each token. A table is rows, the rows of one step are rows, and so are those of
+//!   images with two axes and of models with any scaling. [`Frequencies`] and [`Positions`] make them; slices that a runtime
+//!   has already will do as well.
+//!
+//! The verb is [`Rope::rotate`], of a plan that was made once: [`Rope`] holds the pairing, the [`Direction`], and the proof
+//! that this CPU has the instruction set of its [`Backend`].
+//!
+//! ```
+//! # #[cfg(feature = "alloc")] {
+//! use rope_core::{Frequencies, Pairing, Rope, Scaling, TensorMut};
+//!
+//! let (batch, tokens, heads, kv_heads, start) = (1, 5, 32, 8, 1000);
+//! let mut q = vec![1.0_f32; batch * tokens * heads * 128];
+//! let mut k = vec![1.0_f32; batch * tokens * kv_heads * 128];
+//!
+//! // once per model
+//! let frequencies = Frequencies::new(128, 500_000.0, &Scaling::Llama3 {
+//!     factor: 8.0, low_freq_factor: 1.0, high_freq_factor: 4.0, original_context: 8192,
+//! })?;
+//! let rope = Rope::new(Pairing::Half);                      // chooses the backend, once
+//! // once per forward step, shared by every layer, by Q and by K
+//! let rows = frequencies.rows(start..start + tokens)?;      // or &[position ids], or one id per axis
+//! // per layer
+//! rope.rotate(&mut TensorMut::new(&mut q, [batch, tokens, heads, 128])?, &rows)?;
+//! rope.rotate(&mut TensorMut::new(&mut k, [batch, tokens, kv_heads, 128])?, &rows)?;
+//! # }
+//! # Ok::<(), rope_core::Error>(())
+//! ```
+//!
+//! Without an allocator the same calls take the caller's storage ([`Frequencies::new_in`], [`Frequencies::rows_in`]), and
+//! [`Rope::rotate_at`] makes the rows on the stack, a block of tokens at a time.
+//!
+//! # Exact
+//!
+//! **The angle.** The angle of position `p` is `p * step` modulo one turn, with `step = round(2^128 w / 2 pi)` from integer
+//! arithmetic. Range reduction is a wrapping multiplication: exact at position 7, at four billion, and at negative ones.
+//! cos and sin are the f32 nearest to the true values. (The product `p * w` as f32, which is what is common, is wrong by
+//! 8e-3 at position 131,071 and by 6e-2 at a million.)
+//!
+//! **The rotation.** Each output is two products and a sum, each rounded by itself, and rounded to the element once. There is
+//! one right f32 answer, and every backend, tail, split and thread count gives it: bit for bit the same on every machine,
+//! and what eager PyTorch gives from the same cos and sin. Only which NaN comes out of a NaN is not promised.
+//!
+//! # How it is built
+//!
+//! A kernel is one text, generic over `Simd`, the operations of an instruction set as pure functions between arrays and
+//! registers; each backend compiles it inside a function that has its CPU features. Memory is touched through slices, so
+//! `unsafe` is left to two things: entering a CPU feature, and one macro per instruction set that calls its intrinsics.
+//! What a vector leaves over is the same kernel with the next narrower instruction set.
+//!
+//! To add an instruction set: a file in `simd/`, a line in `backend.rs`. An element: an `impl` in `element.rs`. A scaling:
+//! a function and an arm in `frequencies/scaling.rs`. An arrangement of axes: the same in `frequencies/axes.rs`.
+//!
+//! # Features
+//!
+//! - `alloc` (default): frequencies and rows that own their memory.
+//! - `serde`: `Config`, which reads a model's `config.json`.
+//! - `rayon`: `Rope::rotate_parallel`. Needs std.
+//!
+//! No feature changes a speed or selects a backend; detection needs no std.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
@@ -29,6 +106,11 @@ mod rows;
 )]
 mod simd;
 mod tensor;
+
+/// The README's example, compiled.
+#[cfg(all(doctest, feature = "alloc"))]
+#[doc = include_str!("../README.md")]
+struct Readme;
 
 pub use backend::Backend;
 pub use element::Element;
