@@ -8,6 +8,7 @@ use crate::element::Element;
 use crate::kernel::members::{Half, Interleaved};
 use crate::kernel::place::{Across, InPlace};
 use crate::kernel::rotate::{Factors, Rotate};
+use crate::positions::Located;
 use crate::rows::View;
 use crate::{Backend, Error, Frequencies, Pairing, Positions, Rows, Shape, Tensor, TensorMut};
 
@@ -232,29 +233,54 @@ impl Rope {
             return Err(Error::RotaryDimOnStack { rotary_dim, limit });
         }
         let located = positions.into().on(frequencies.axes())?;
-        let Shape { batch, tokens, .. } = x.shape();
         let sequence = self.check_in_place_rows(x.shape(), rotary_dim, located.tokens())?;
-        let block = STACK / rotary_dim;
-        let mut values = StackRows([0.0; STACK]);
-        // Where the sequences share their rows they are rotated together.
-        let (sequences, together) = if sequence == 0 {
-            (1, batch)
+        if x.shape().is_empty() {
+            return Ok(());
+        }
+        // A decoding step has few rows; to clear the large block would cost as much as to make them.
+        if located.tokens() * rotary_dim <= SMALL_STACK {
+            self.run_at::<E, SMALL_STACK>(x, frequencies, &located, sequence)
         } else {
-            (batch, 1)
+            self.run_at::<E, STACK>(x, frequencies, &located, sequence)
+        }
+    }
+
+    /// Makes as many rows as fit, rotates their part of the tensor, and so on.
+    fn run_at<E: Element, const LEN: usize>(
+        &self,
+        x: &mut TensorMut<'_, E>,
+        frequencies: &Frequencies<'_>,
+        located: &Located<'_>,
+        sequence: usize,
+    ) -> Result<(), Error> {
+        let Shape { batch, tokens, .. } = x.shape();
+        let rotary_dim = frequencies.rotary_dim();
+        let mut values = StackRows([0.0; LEN]);
+        let fitting = LEN / rotary_dim;
+        // Sequences that share their rows go together; of those with rows of their own as many as have room.
+        let together = if sequence == 0 {
+            batch
+        } else {
+            (fitting / tokens.max(1)).max(1)
         };
-        for first in 0..sequences {
+        let block = fitting.min(tokens).max(1);
+        for first in (0..batch).step_by(together.max(1)) {
+            let sequences = first..batch.min(first + together);
             for token in (0..tokens).step_by(block) {
-                let end = tokens.min(token + block);
-                let values = &mut values.0[..(end - token) * rotary_dim];
-                frequencies.fill(&located, first * sequence + token, values);
-                let layout = x
-                    .layout()
-                    .batch(first..first + together)?
-                    .tokens(token..end)?;
+                let part = token..tokens.min(token + block);
+                let rows = if sequence == 0 {
+                    part.len()
+                } else {
+                    part.len() * sequences.len()
+                };
+                let values = &mut values.0[..rows * rotary_dim];
+                frequencies.fill(located, first * sequence + token, values);
                 let rows = Rows::new(values, rotary_dim)?;
+                let rows = rows.view(0, if sequence == 0 { 0 } else { part.len() });
+                let layout = x.layout().batch(sequences.clone())?.tokens(part)?;
                 self.run_in_place(
                     &mut x.with_layout(layout),
-                    rows.view(0, 0),
+                    rows,
                     frequencies.attention_factor(),
                 );
             }
@@ -336,9 +362,12 @@ impl Rope {
 /// Values of the rows that [`Rope::rotate_at`] keeps at a time.
 const STACK: usize = 2048;
 
+/// The same for a call with few rows: two of 128 channels.
+const SMALL_STACK: usize = 256;
+
 /// Aligned to a cache line: a vector load that crosses two costs twice as much.
 #[repr(align(64))]
-struct StackRows([f32; STACK]);
+struct StackRows<const LEN: usize>([f32; LEN]);
 
 /// Whether the rows fit the tensor: how many there are from one sequence to the next.
 #[inline]

@@ -28,7 +28,7 @@ impl Shape {
     }
 
     #[inline]
-    fn is_empty(self) -> bool {
+    pub(crate) fn is_empty(self) -> bool {
         self.batch == 0 || self.tokens == 0 || self.heads == 0 || self.head_dim == 0
     }
 

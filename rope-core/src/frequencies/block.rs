@@ -20,7 +20,7 @@ pub(crate) struct Step {
 /// to make a row of it (5 ns a pair).
 ///
 /// [`Frequencies::new_in`]: crate::Frequencies::new_in
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub struct FrequencyBlock {
     /// The 53 highest bits of four steps: quarter turns per unit of the coordinate.
@@ -39,6 +39,14 @@ pub struct FrequencyBlock {
 impl Default for FrequencyBlock {
     fn default() -> Self {
         FrequencyBlock::EMPTY
+    }
+}
+
+/// `high` and `low` follow from the step, and may be NaN.
+impl PartialEq for FrequencyBlock {
+    fn eq(&self, other: &Self) -> bool {
+        let frequencies = |block: &Self| (block.step, block.axis, block.inverse, block.inverse_f32);
+        frequencies(self) == frequencies(other)
     }
 }
 

@@ -179,6 +179,10 @@ pub(crate) struct Rotate<'a, M> {
 impl<M: Memory> Rotate<'_, M> {
     pub(crate) fn run(self, proof: Proof) {
         let (shape, strides) = (self.memory.shape(), self.memory.strides());
+        // Of its other extents, which may be huge, an empty tensor has no elements to walk.
+        if shape.is_empty() {
+            return;
+        }
         if shape.tokens <= 1 || (shape.heads > 1 && strides.head <= strides.token) {
             proof.run(TokensMajor(self));
         } else {
