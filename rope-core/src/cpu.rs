@@ -110,3 +110,22 @@ mod detected {
         unsafe { arch::_xgetbv(0) as u32 }
     }
 }
+
+#[cfg(all(test, not(any(miri, target_env = "sgx"))))]
+mod tests {
+    use std::is_x86_feature_detected as std_has;
+
+    #[test]
+    fn says_what_std_says() {
+        let avx2 = std_has!("avx2") && std_has!("fma") && std_has!("f16c");
+        let avx512 = avx2
+            && std_has!("avx512f")
+            && std_has!("avx512bw")
+            && std_has!("avx512dq")
+            && std_has!("avx512vl")
+            && std_has!("avx512vbmi2");
+        assert_eq!(super::has_avx2(), avx2);
+        assert_eq!(super::has_avx512(), avx512);
+        assert_eq!(super::has_avx512_bf16(), avx512 && std_has!("avx512bf16"));
+    }
+}

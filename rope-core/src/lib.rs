@@ -82,6 +82,8 @@
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod backend;
 #[cfg(all(
@@ -93,6 +95,7 @@ mod cpu;
 mod element;
 mod error;
 mod frequencies;
+pub mod guide;
 mod kernel;
 mod pairing;
 #[cfg(feature = "rayon")]

@@ -30,6 +30,31 @@ impl Pairing {
     /// Both pairings.
     pub const ALL: [Pairing; 2] = [Pairing::Interleaved, Pairing::Half];
 
+    /// Which channel of a head with pairs `other` holds what channel `channel` of a head with these pairs holds: the
+    /// permutation of the rows of a Q or K projection that ports weights from `other` to this pairing.
+    ///
+    /// Channels from `rotary_dim` on are not rotated, and stay. An odd `rotary_dim` counts as the even number below it.
+    ///
+    /// ```
+    /// use rope_core::Pairing::{Half, Interleaved};
+    /// let order: Vec<usize> = (0..8).map(|channel| Interleaved.channel_in(Half, 6, channel)).collect();
+    /// assert_eq!(order, [0, 3, 1, 4, 2, 5, 6, 7]);
+    /// ```
+    pub const fn channel_in(self, other: Pairing, rotary_dim: usize, channel: usize) -> usize {
+        let pairs = rotary_dim / 2;
+        if channel >= 2 * pairs {
+            return channel;
+        }
+        let (pair, member) = match self {
+            Pairing::Interleaved => (channel / 2, channel % 2),
+            Pairing::Half => (channel % pairs, channel / pairs),
+        };
+        match other {
+            Pairing::Interleaved => 2 * pair + member,
+            Pairing::Half => pair + member * pairs,
+        }
+    }
+
     /// The name in lower case, as [`FromStr`] reads it.
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,0 +1,16 @@
+//! How to do the things that go wrong: one page each.
+
+#[doc = include_str!("guide/pairing.md")]
+pub mod choosing_a_pairing {}
+
+#[doc = include_str!("guide/weights.md")]
+pub mod porting_weights {}
+
+#[doc = include_str!("guide/kv_cache.md")]
+pub mod kv_cache {}
+
+#[doc = include_str!("guide/axes.md")]
+pub mod several_axes {}
+
+#[doc = include_str!("guide/embedded.md")]
+pub mod embedded {}
