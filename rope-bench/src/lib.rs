@@ -1,1 +1,28 @@
-//! x
+//! The formulations of rotary position embedding, side by side, against the machine's own limit.
+//!
+//! A [`Workload`](workloads::Workload) is tensors and positions. With an element and a pairing it is a
+//! [`Case`](cases::Case). A [`Formulation`](formulations::Formulation) computes a case; the
+//! [oracle](oracle) says whether it was right; [measuring] says how long it took, in the same rounds as the
+//! [roof], which is what the machine can do at all. [`results`] is what a run leaves behind, and [`report`] and
+//! [`compare`] read it.
+#![deny(unsafe_code)]
+
+pub mod cases;
+pub mod cli;
+pub mod compare;
+pub mod formulations;
+pub mod golden;
+pub mod machine;
+pub mod measuring;
+pub mod memory;
+pub mod models;
+pub mod oracle;
+pub mod report;
+pub mod results;
+#[allow(unsafe_code, reason = "enters instruction sets")]
+pub mod roof;
+pub mod run;
+pub mod selection;
+pub mod threads;
+pub mod verification;
+pub mod workloads;

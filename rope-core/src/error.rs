@@ -156,13 +156,14 @@ pub enum Error {
         /// What it has to be.
         required: &'static str,
     },
-    /// [`Frequencies::new`](crate::Frequencies::new): a list with one number for each pair has another length.
+    /// [`Frequencies::new`](crate::Frequencies::new): a list with one number for each pair (or sequence) has
+    /// another length.
     Count {
         /// The list, by its public name.
         name: &'static str,
         /// How many numbers it has.
         given: usize,
-        /// How many pairs there are.
+        /// How many are needed.
         needed: usize,
     },
     /// [`Frequencies::new_in`](crate::Frequencies::new_in) and its kin: the caller's storage is too short.
@@ -207,7 +208,7 @@ pub enum Error {
         /// The offset.
         offset: i64,
     },
-    /// [`Frequencies::rows`](crate::Frequencies::rows) and its kin: more values than `usize` counts.
+    /// [`Frequencies::rows`](crate::Frequencies::rows) and its kin: more values than memory can be asked for.
     RowsTooLong {
         /// Rows asked for.
         tokens: usize,
@@ -395,7 +396,7 @@ impl fmt::Display for Error {
                 name,
                 given,
                 needed,
-            } => write!(f, "{name} has {given} numbers for {needed} pairs"),
+            } => write!(f, "{name} has {given} numbers, but {needed} are needed"),
             Error::Storage { given, needed } => write!(
                 f,
                 "the storage has {given} elements, but {needed} are needed"
@@ -422,8 +423,8 @@ impl fmt::Display for Error {
             Error::RowsTooLong { tokens, rotary_dim } => {
                 write!(
                     f,
-                    "{tokens} rows of {rotary_dim} values are more than usize::MAX ({})",
-                    usize::MAX
+                    "{tokens} rows of {rotary_dim} values are more than isize::MAX ({}) bytes",
+                    isize::MAX
                 )
             }
             Error::RotaryDimOnStack { rotary_dim, limit } => {

@@ -1,1 +1,67 @@
-//! x
+//! The test harness of rope-core: everything that the suites in `tests/` and the fuzz targets share.
+//!
+//! The rotation has one right answer, so nothing here knows a tolerance. A test makes a case from a [`Source`] of
+//! choices, asks the [`oracle`] what every element of the buffer must be afterwards, rotates on every backend, and
+//! [`compare`]s bits.
+//!
+//! - [`seed`]: the one number that a run depends on
+//! - [`source`]: where choices come from, a seed or the bytes of a fuzzer
+//! - [`number`]: the element types as bits, with conversions of their own, and their special values
+//! - [`generator`]: tensors that lie in memory in any way
+//! - [`angles`]: rows, and the ways to store and to pick them
+//! - [`oracle`]: what must come out, from the definition
+//! - [`mod@compare`]: bits, and a message that says where
+//! - [`run`]: one case on all backends
+//! - [`bodies`]: a whole test from a source, for loops and for fuzz targets
+//! - [`guard`]: buffers beside an unreadable page
+//! - [`golden`]: reference data
+//! - [`exact`]: angles and rotations in f64
+//! - [`backends`]: which instruction sets run, and which are expected to
+
+pub mod angles;
+pub mod backends;
+pub mod bodies;
+pub mod compare;
+pub mod exact;
+pub mod generator;
+pub mod golden;
+#[cfg(unix)]
+pub mod guard;
+pub mod number;
+pub mod oracle;
+pub mod run;
+pub mod seed;
+pub mod source;
+
+pub use angles::{Angles, Form, Stored};
+pub use compare::compare;
+pub use generator::{Placed, View};
+pub use number::Number;
+pub use oracle::{Expected, Turn};
+pub use source::Source;
+
+/// Calls `f::<E>(args)` for every element type.
+#[macro_export]
+macro_rules! each_element {
+    ($f:ident($($arg:expr),* $(,)?)) => {{
+        $f::<f32>($($arg),*);
+        $f::<::half::f16>($($arg),*);
+        $f::<::half::bf16>($($arg),*);
+    }};
+}
+
+/// Calls `f::<I, O>(args)` for every pair of element types.
+#[macro_export]
+macro_rules! each_element_pair {
+    ($f:ident($($arg:expr),* $(,)?)) => {{
+        $f::<f32, f32>($($arg),*);
+        $f::<f32, ::half::f16>($($arg),*);
+        $f::<f32, ::half::bf16>($($arg),*);
+        $f::<::half::f16, f32>($($arg),*);
+        $f::<::half::f16, ::half::f16>($($arg),*);
+        $f::<::half::f16, ::half::bf16>($($arg),*);
+        $f::<::half::bf16, f32>($($arg),*);
+        $f::<::half::bf16, ::half::f16>($($arg),*);
+        $f::<::half::bf16, ::half::bf16>($($arg),*);
+    }};
+}

@@ -182,7 +182,8 @@ impl<'a> Gguf<'a> {
         })
     }
 
-    /// [`Gguf::frequencies`] in the caller's storage, of which the first `rotary_dim / 2` elements are used.
+    /// [`Gguf::frequencies`] in the caller's storage, of which the first
+    /// [`FrequencyBlock::count`] elements are used.
     ///
     /// # Errors
     ///

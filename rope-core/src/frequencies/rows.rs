@@ -21,8 +21,7 @@ impl Frequencies<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::PositionsPerAxis`], [`Error::Coordinate`]; [`Error::RowsTooLong`] if their number of values does not fit
-    /// `usize`.
+    /// [`Error::PositionsPerAxis`], [`Error::Coordinate`]; [`Error::RowsTooLong`] for more values than a slice can have.
     #[cfg(feature = "alloc")]
     pub fn rows<'p>(&self, positions: impl Into<Positions<'p>>) -> Result<Rows<'static>, Error> {
         let located = positions.into().on(self.axes())?;
@@ -61,9 +60,12 @@ impl Frequencies<'_> {
     }
 
     fn values(&self, located: &Located<'_>) -> Result<usize, Error> {
+        // More bytes than that no slice has.
+        const MOST: usize = isize::MAX as usize / size_of::<f32>();
         let (tokens, rotary_dim) = (located.tokens(), self.rotary_dim());
         tokens
             .checked_mul(rotary_dim)
+            .filter(|&values| values <= MOST)
             .ok_or(Error::RowsTooLong { tokens, rotary_dim })
     }
 

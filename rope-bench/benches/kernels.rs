@@ -1,0 +1,36 @@
+//! rope-core on every backend, element and pairing, in W3, W4 and W5: `cargo bench -p rope-bench --bench kernels`.
+//!
+//! A group is a case, so that criterion's report puts the backends beside one another.
+
+#![allow(missing_docs, reason = "criterion's macros make public items")]
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use rope_bench::cases::{Alignment, Case, Element};
+use rope_bench::workloads::Workload;
+use rope_core::Pairing;
+
+fn kernels(criterion: &mut Criterion) {
+    for workload in Workload::standard().into_iter().skip(2) {
+        for element in Element::ALL {
+            for pairing in Pairing::ALL {
+                let workload = workload.clone();
+                let case = Case {
+                    workload,
+                    element,
+                    pairing,
+                    alignment: Alignment::Line,
+                    threads: 1,
+                };
+                shared::group(criterion, "kernels", &case, |name| {
+                    name.starts_with("fused/")
+                });
+            }
+        }
+    }
+}
+
+criterion_group!(benches, kernels);
+criterion_main!(benches);
+
+#[path = "shared/mod.rs"]
+mod shared;

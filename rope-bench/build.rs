@@ -1,0 +1,39 @@
+//! What a report says about its build: the compiler, the flags and the revision.
+
+use std::path::Path;
+use std::process::Command;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    for path in ["../.git/HEAD", "../.git/logs/HEAD"] {
+        if Path::new(path).exists() {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+    let rustc = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
+    set("ROPE_BENCH_RUSTC", first_line(&rustc, &["--version"]));
+    set(
+        "ROPE_BENCH_REVISION",
+        first_line("git", &["rev-parse", "--short=12", "HEAD"]),
+    );
+    set("ROPE_BENCH_TARGET", std::env::var("TARGET").ok());
+    let flags = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
+    set("ROPE_BENCH_FLAGS", Some(flags.replace('\u{1f}', " ")));
+}
+
+fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program)
+        .args(arguments)
+        .output()
+        .ok()
+        .filter(|output| output.status.success())?;
+    String::from_utf8(output.stdout)
+        .ok()?
+        .lines()
+        .next()
+        .map(str::to_owned)
+}
+
+fn set(name: &str, value: Option<String>) {
+    println!("cargo::rustc-env={name}={}", value.unwrap_or_default());
+}

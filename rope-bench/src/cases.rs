@@ -1,0 +1,154 @@
+//! A case: a workload of one element type in one pairing. What a table cell is about.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Error, bail};
+use half::{bf16, f16};
+use rope_core::Pairing;
+
+use crate::workloads::Workload;
+
+/// What the tensors are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Element {
+    /// IEEE binary32.
+    F32,
+    /// bfloat16.
+    Bf16,
+    /// IEEE binary16.
+    F16,
+}
+
+impl Element {
+    /// All of them.
+    pub const ALL: [Element; 3] = [Element::F32, Element::Bf16, Element::F16];
+
+    /// The name in lower case, as [`FromStr`] reads it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Element::F32 => "f32",
+            Element::Bf16 => "bf16",
+            Element::F16 => "f16",
+        }
+    }
+
+    /// Bytes of one.
+    pub const fn size(self) -> usize {
+        match self {
+            Element::F32 => 4,
+            Element::Bf16 | Element::F16 => 2,
+        }
+    }
+}
+
+impl fmt::Display for Element {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Element {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        match Element::ALL
+            .into_iter()
+            .find(|element| element.name() == name)
+        {
+            Some(element) => Ok(element),
+            None => bail!("no such element; there are f32, bf16, f16"),
+        }
+    }
+}
+
+/// The types behind the names.
+pub trait Float: rope_core::Element {
+    /// Its name.
+    const ELEMENT: Element;
+    /// To nearest, ties to even.
+    fn round(x: f32) -> Self;
+    /// Exactly.
+    fn widen(self) -> f32;
+}
+
+macro_rules! float {
+    ($($type:ty, $element:ident, $round:expr, $widen:expr;)*) => {$(
+        impl Float for $type {
+            const ELEMENT: Element = Element::$element;
+            fn round(x: f32) -> Self {
+                $round(x)
+            }
+            fn widen(self) -> f32 {
+                $widen(self)
+            }
+        }
+    )*};
+}
+float! {
+    f32, F32, std::convert::identity, std::convert::identity;
+    bf16, Bf16, bf16::from_f32, bf16::to_f32;
+    f16, F16, f16::from_f32, f16::to_f32;
+}
+
+/// Where the buffer starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alignment {
+    /// On a cache line.
+    Line,
+    /// 16 bytes behind one, as allocators give it.
+    Allocator,
+}
+
+/// A workload of one element type in one pairing.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The tensors.
+    pub workload: Workload,
+    /// What they are made of.
+    pub element: Element,
+    /// Which channels turn together.
+    pub pairing: Pairing,
+    /// Where they start.
+    pub alignment: Alignment,
+    /// Threads that share the work.
+    pub threads: usize,
+}
+
+impl Case {
+    /// Bytes of the tensors.
+    pub fn bytes(&self) -> usize {
+        self.workload.elements() * self.element.size()
+    }
+
+    /// Bytes of what turns: what must be read and written at least.
+    pub fn rotated_bytes(&self) -> usize {
+        self.workload.rotated() * self.element.size()
+    }
+
+    /// What is common to the cases of one table: all but the workload.
+    pub fn group(&self) -> String {
+        let mut group = format!("{} {}", self.element, self.pairing);
+        if self.alignment == Alignment::Allocator {
+            group += ", misaligned";
+        }
+        if self.threads > 1 {
+            group += &format!(", {} threads", self.threads);
+        }
+        group
+    }
+
+    /// Channels of pair `i`, from the start of a head.
+    pub fn pair(&self, i: usize) -> (usize, usize) {
+        match self.pairing {
+            Pairing::Interleaved => (2 * i, 2 * i + 1),
+            Pairing::Half => (i, i + self.workload.rotary_dim / 2),
+        }
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.workload.name, self.group())
+    }
+}

@@ -1,0 +1,153 @@
+//! The formulations of the literature. Each is one file below, and one line in [`all`].
+//!
+//! They are written as they were published: with the passes, the temporaries and the tables that their sources have,
+//! and with angles computed as their sources compute them. Two liberties are taken, both in their favour: temporaries
+//! are allocated once rather than in every call, and tables hold the rows that a workload asks for.
+
+pub mod complex;
+pub mod even_odd;
+pub mod fused;
+pub mod matrix;
+pub mod rotate_half;
+
+use std::fmt;
+
+use anyhow::Result;
+use rope_core::Pairing;
+
+use crate::cases::{Case, Element};
+use crate::oracle::Angle;
+use crate::workloads::Workload;
+
+/// A way to compute the rotation.
+pub trait Formulation: Send + Sync {
+    /// How the command line and the reports call it: `family` or `family/variant`.
+    fn name(&self) -> String;
+
+    /// What it computes.
+    fn about(&self) -> About;
+
+    /// Whether it can compute a case, or why not.
+    fn supports(&self, case: &Case) -> Result<(), String> {
+        self.about().admits(case)
+    }
+
+    /// Whether it belongs in a run that nobody narrowed down or asked to be full.
+    fn is_usual(&self) -> bool {
+        true
+    }
+
+    /// What a case costs, by the formulation's own arithmetic.
+    fn cost(&self, case: &Case) -> Cost;
+
+    /// Makes tables and temporaries, everything that a model makes once.
+    fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>>;
+}
+
+/// What a formulation computes.
+#[derive(Clone, Debug)]
+pub struct About {
+    /// In a sentence.
+    pub summary: &'static str,
+    /// Where it was published, or who uses it.
+    pub source: &'static str,
+    /// The pairings it is written for.
+    pub pairings: &'static [Pairing],
+    /// The elements it is written for.
+    pub elements: &'static [Element],
+    /// Whether some channels of a head may stay as they are, and threads may share the work.
+    pub partial: bool,
+    /// How the source computes angles.
+    pub angle: Angle,
+    /// How the source counts positions and pairs. The bench always counts both from 0.
+    pub counting: &'static str,
+}
+
+impl About {
+    /// Whether it is written for such a case.
+    pub fn admits(&self, case: &Case) -> Result<(), String> {
+        if !self.pairings.contains(&case.pairing) {
+            return Err(format!("not written for {} pairs", case.pairing));
+        }
+        if !self.elements.contains(&case.element) {
+            return Err(format!("not written for {}", case.element));
+        }
+        if !self.partial && case.workload.rotary_dim != case.workload.head_dim {
+            return Err("not written for heads of which only a part turns".into());
+        }
+        if !self.partial && case.threads > 1 {
+            return Err("not written for several threads".into());
+        }
+        Ok(())
+    }
+}
+
+/// What a case costs.
+#[derive(Clone, Copy, Debug)]
+pub struct Cost {
+    /// Bytes read and written, temporaries included, tables that stay in cache not.
+    pub bytes: f64,
+    /// Floating-point operations.
+    pub flops: f64,
+}
+
+impl Cost {
+    /// So many f32 moved, and operations done, for each element that turns.
+    fn per_element(case: &Case, moved: f64, flops: f64) -> Cost {
+        let elements = case.workload.rotated() as f64;
+        Cost {
+            bytes: moved * elements * case.element.size() as f64,
+            flops: flops * elements,
+        }
+    }
+}
+
+/// A formulation ready to run a case.
+pub trait Runner {
+    /// Rotates the tensors in `bytes`, `times` times over.
+    fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()>;
+
+    /// Where the result of the last run is: in place, unless it has a place of its own.
+    fn result<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
+        bytes
+    }
+}
+
+impl fmt::Debug for dyn Runner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Runner")
+    }
+}
+
+/// All formulations, in the order of the tables.
+pub fn all() -> Vec<Box<dyn Formulation>> {
+    let mut all: Vec<Box<dyn Formulation>> = fused::every_backend().collect();
+    all.push(Box::new(complex::Complex));
+    all.push(Box::new(complex::ComplexInPlace));
+    all.push(Box::new(even_odd::EvenOdd));
+    all.push(Box::new(rotate_half::RotateHalf));
+    all.push(Box::new(matrix::Blocks));
+    all.push(Box::new(matrix::Sign));
+    all.push(Box::new(matrix::Dense));
+    all
+}
+
+/// cos and sin of each row and pair, as PyTorch code makes them: frequency, angle, cos and sin all f32.
+fn cos_sin_f32(workload: &Workload) -> impl Iterator<Item = (f32, f32)> {
+    angles_f32(workload, workload.positions()).map(|angle| (angle.cos(), angle.sin()))
+}
+
+/// `outer(positions, 1 / base^(2 i / rotary_dim))` in f32.
+fn angles_f32(workload: &Workload, positions: Vec<u32>) -> impl Iterator<Item = f32> {
+    let dim = workload.rotary_dim as f32;
+    let base = workload.base as f32;
+    let frequencies: Vec<f32> = (0..workload.rotary_dim / 2)
+        .map(|i| 1.0 / base.powf((2 * i) as f32 / dim))
+        .collect();
+    positions.into_iter().flat_map(move |position| {
+        let frequencies = frequencies.clone();
+        frequencies
+            .into_iter()
+            .map(move |frequency| position as f32 * frequency)
+    })
+}

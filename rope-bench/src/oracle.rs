@@ -1,0 +1,120 @@
+//! What the result should be: angles, cos, sin and the rotation in f64.
+//!
+//! At the positions and sizes of a bench that is exact enough to judge f32 by: an f64 angle below 2^15 is off by less
+//! than 2^-37, a thousandth of what f32 can tell. (The tests of rope-core have a better oracle, and larger positions.)
+
+use anyhow::{Result, ensure};
+
+use crate::cases::{Case, Element, Float};
+use crate::workloads::Workload;
+
+/// `base^(-2 i / rotary_dim)` for every pair.
+pub fn frequencies(workload: &Workload) -> Vec<f64> {
+    let pairs = workload.rotary_dim / 2;
+    (0..pairs)
+        .map(|i| {
+            workload
+                .base
+                .powf(-((2 * i) as f64) / workload.rotary_dim as f64)
+        })
+        .collect()
+}
+
+/// cos and sin of every row and pair.
+pub fn turns(workload: &Workload) -> Vec<(f64, f64)> {
+    let frequencies = frequencies(workload);
+    workload
+        .positions()
+        .into_iter()
+        .flat_map(|position| {
+            frequencies
+                .iter()
+                .map(move |frequency| f64::from(position) * frequency)
+        })
+        .map(|angle| (angle.cos(), angle.sin()))
+        .collect()
+}
+
+/// How far a result is from the truth, in lengths of the pairs, at most.
+///
+/// `input` is what was in the buffer before, as f32; `output` is what a formulation says.
+pub fn error(case: &Case, turns: &[(f64, f64)], input: &[f32], output: &[u8]) -> Result<f64> {
+    fn error<E: Float>(
+        case: &Case,
+        turns: &[(f64, f64)],
+        input: &[f32],
+        output: &[u8],
+    ) -> Result<f64> {
+        let workload = &case.workload;
+        let pairs = workload.rotary_dim / 2;
+        let output: &[E] = bytemuck::cast_slice(output);
+        let mut worst = 0.0_f64;
+        let mut passed = true;
+        workload.each_head(|head| {
+            let (input, output) = (
+                &input[head.at..][..workload.head_dim],
+                &output[head.at..][..workload.head_dim],
+            );
+            for (i, (cos, sin)) in turns[head.row * pairs..][..pairs].iter().enumerate() {
+                let (first, second) = case.pair(i);
+                let (x, y) = (
+                    f64::from(E::round(input[first]).widen()),
+                    f64::from(E::round(input[second]).widen()),
+                );
+                let (u, v) = (
+                    f64::from(output[first].widen()),
+                    f64::from(output[second].widen()),
+                );
+                let off = (u - (x * cos - y * sin))
+                    .abs()
+                    .max((v - (x * sin + y * cos)).abs());
+                let off = off / x.hypot(y);
+                // `f64::max` would pass over a NaN.
+                worst = if off.is_nan() {
+                    f64::INFINITY
+                } else {
+                    worst.max(off)
+                };
+            }
+            passed &= (workload.rotary_dim..workload.head_dim)
+                .all(|channel| output[channel].widen() == E::round(input[channel]).widen());
+        });
+        ensure!(passed, "channels behind rotary_dim were changed");
+        Ok(worst)
+    }
+    match case.element {
+        Element::F32 => error::<f32>(case, turns, input, output),
+        Element::Bf16 => error::<half::bf16>(case, turns, input, output),
+        Element::F16 => error::<half::f16>(case, turns, input, output),
+    }
+}
+
+/// The error that a right formulation stays below.
+///
+/// f32: two products, a sum and two rounded factors, with room for formulations that round more often. 16 bits: one
+/// rounding more, to 8 or 11 bits. Angles that were computed in f32 add their own error.
+pub fn limit(case: &Case, angle: Angle) -> f64 {
+    let unit = |bits: i32| 2.0_f64.powi(-bits);
+    let arithmetic = match case.element {
+        Element::F32 => 4.0 * unit(24),
+        Element::Bf16 => unit(8) + 4.0 * unit(24),
+        // The smallest f16 are subnormal: pairs shorter than 2^-14 are rounded relative to that.
+        Element::F16 => unit(11) + 4.0 * unit(24) + 1e-4,
+    };
+    let largest = case.workload.positions().into_iter().max().unwrap_or(0);
+    arithmetic
+        + match angle {
+            Angle::Exact => 0.0,
+            // The frequency and its product with the position are rounded, and the frequency's power is not exact either.
+            Angle::F32 => (f64::from(largest) + 1.0) * 4.0 * unit(24),
+        }
+}
+
+/// How a formulation computes its angles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Angle {
+    /// Exactly, or in f64.
+    Exact,
+    /// As the product of an f32 frequency and an f32 position: what PyTorch models do.
+    F32,
+}

@@ -1,0 +1,99 @@
+//! Reading and writing reports: a file is either there whole or not there.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::results::{FORMAT, Run};
+
+/// Writes under a temporary name beside the target, and renames when all of it is on the disk.
+pub fn write(path: &Path, contents: &[u8]) -> Result<()> {
+    let fail = || format!("cannot write {}", path.display());
+    if is_device(path) {
+        return fs::write(path, contents).with_context(fail);
+    }
+    let unfinished = Unfinished(temporary(path)?);
+    let mut file = File::create(&unfinished.0).with_context(fail)?;
+    file.write_all(contents).with_context(fail)?;
+    file.sync_all().with_context(fail)?;
+    drop(file);
+    fs::rename(&unfinished.0, path).with_context(fail)
+}
+
+/// Whether a file could be written there: asked before a run, not after it.
+pub fn check_writable(path: &Path) -> Result<()> {
+    if path.is_dir() {
+        bail!("cannot write {}: it is a directory", path.display());
+    }
+    if is_device(path) {
+        return Ok(());
+    }
+    let unfinished = Unfinished(temporary(path)?);
+    File::create(&unfinished.0).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(())
+}
+
+/// Writes to a file, or to the standard output for `-`.
+pub fn write_or_print(path: &Path, contents: &[u8]) -> Result<()> {
+    if path.as_os_str() == "-" {
+        io::stdout()
+            .lock()
+            .write_all(contents)
+            .context("cannot write to the standard output")
+    } else {
+        write(path, contents)
+    }
+}
+
+/// Reads the JSON of a run.
+pub fn read(path: &Path) -> Result<Run> {
+    let text =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let value: serde_json::Value =
+        serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
+    match value.get("format").and_then(|format| format.as_str()) {
+        Some(FORMAT) => {}
+        Some(other) => bail!(
+            "{} is in the format {other:?}; this program reads {FORMAT:?}",
+            path.display()
+        ),
+        None => bail!(
+            "{} was not written by rope-bench: it has no \"format\"",
+            path.display()
+        ),
+    }
+    serde_json::from_value(value).with_context(|| format!("{} is damaged", path.display()))
+}
+
+/// A run as JSON.
+pub fn json(run: &Run) -> Result<Vec<u8>> {
+    let mut text = serde_json::to_vec_pretty(run)?;
+    text.push(b'\n');
+    Ok(text)
+}
+
+/// A pipe, a terminal or the like: nothing that a file should replace.
+fn is_device(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir())
+}
+
+/// A file that goes away unless it was renamed.
+struct Unfinished(PathBuf);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // After the rename there is nothing left to remove.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn temporary(path: &Path) -> Result<PathBuf> {
+    let Some(name) = path.file_name() else {
+        bail!("cannot write {}: it names no file", path.display())
+    };
+    let mut name = name.to_owned();
+    name.push(format!(".{}.partial", std::process::id()));
+    Ok(path.with_file_name(name))
+}

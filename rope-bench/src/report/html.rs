@@ -1,0 +1,211 @@
+//! One page that holds everything: no network, no scripts.
+
+use std::fmt::Write;
+
+use crate::report::svg::{self, escape};
+use crate::report::table::{digits, time};
+use crate::results::{CaseResult, Run};
+
+const STYLE: &str = "
+*{box-sizing:border-box}
+body{margin:0 auto;max-width:1240px;padding:1rem;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif}
+h1{font-size:1.6rem;margin:.5rem 0}
+h2{font-size:1.25rem;margin:2rem 0 .5rem;border-top:1px solid var(--line);padding-top:1rem}
+h3{font-size:1rem;margin:1.2rem 0 .3rem}
+p{max-width:70ch}
+.soft{color:var(--soft)}
+.grid{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,360px),1fr));gap:1rem 1.5rem}
+figure{margin:0}
+figcaption{font-size:.9rem}
+svg{width:100%;height:auto;display:block}
+.plot{max-width:900px}
+.wide{overflow-x:auto}
+table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
+th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
+th:first-child,td:first-child{text-align:left;position:sticky;left:0;background:var(--paper)}
+dl{display:grid;grid-template-columns:max-content 1fr;gap:.1rem 1rem;margin:.5rem 0;font-size:.9rem}
+dt{color:var(--soft)}
+dd{margin:0;overflow-wrap:anywhere}
+summary{cursor:pointer;padding:.4rem 0}
+.warn{border-left:4px solid var(--c1);padding-left:.8rem}
+";
+
+/// The page.
+pub fn page(runs: &[Run]) -> String {
+    let mut page = format!(
+        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, \
+         initial-scale=1\"><title>rope-bench</title><style>{}{STYLE}</style></head><body><h1>Rotary position embedding: \
+         formulations against the machine's limit</h1><p>Each bar is the part of the roof that a formulation reaches. The \
+         roof is what this machine takes to multiply the same bytes in place by a constant: every byte read once and \
+         written once. Bars are the fastest round, the tick in a bar is the median round.</p>",
+        svg::STYLE
+    );
+    if runs.len() > 1 {
+        side_by_side(&mut page, runs);
+    }
+    for run in runs {
+        one(&mut page, run);
+    }
+    page + "</body></html>\n"
+}
+
+fn one(page: &mut String, run: &Run) {
+    let machine = &run.machine;
+    let _ = write!(page, "<h2>{}</h2>", escape(&machine.cpu));
+    if let Some(emulator) = &machine.emulator {
+        let _ = write!(
+            page,
+            "<p class=\"warn\">Emulated by {}: times and ratios of this run mean nothing.</p>",
+            escape(emulator)
+        );
+    }
+    let values: usize = run.verification.iter().map(|line| line.values).sum();
+    let wrong: usize = run.verification.iter().map(|line| line.wrong).sum();
+    let models = run
+        .verification
+        .iter()
+        .map(|line| &line.model)
+        .collect::<std::collections::BTreeSet<_>>()
+        .len();
+    let dispatch: Vec<_> = run
+        .dispatch
+        .iter()
+        .map(|line| format!("{} {}", line.backend, time(line.time.minimum)))
+        .collect();
+    let facts = [
+        (
+            "architecture",
+            format!(
+                "{} {}, {} cores",
+                machine.architecture, machine.system, machine.cores
+            ),
+        ),
+        ("features", machine.features.join(" ")),
+        ("caches", machine.caches.join(", ")),
+        (
+            "compiler",
+            format!("{}, {} {}", machine.compiler, machine.target, machine.flags),
+        ),
+        ("revision", machine.revision.clone()),
+        ("backends", machine.backends.join(" ")),
+        (
+            "verified",
+            format!("{values} values of {models} models, {wrong} wrong"),
+        ),
+        ("a call", dispatch.join(", ")),
+    ];
+    page.push_str("<dl>");
+    for (key, value) in facts.iter().filter(|(_, value)| !value.trim().is_empty()) {
+        let _ = write!(page, "<dt>{key}</dt><dd>{}</dd>", escape(value));
+    }
+    page.push_str("</dl>");
+    for group in svg::groups(&run.cases) {
+        let _ = write!(
+            page,
+            "<h3>{}</h3><div class=\"grid\">",
+            escape(&group[0].group)
+        );
+        for case in group {
+            let _ = write!(
+                page,
+                "<figure><figcaption><b>{}</b> <span class=\"soft\">{}; {}</span></figcaption>{}</figure>",
+                escape(&case.workload),
+                escape(&case.shape),
+                escape(&case.about),
+                svg::bars(case)
+            );
+        }
+        page.push_str("</div>");
+        let _ = write!(
+            page,
+            "<details><summary>Roofline and numbers, {}</summary><p class=\"soft\">Lines: what the roof moves in each \
+             workload. Discs: rope-core. Rings: the other formulations, by the bytes that they move, temporaries \
+             included.</p>",
+            escape(&group[0].group)
+        );
+        for part in group.chunks(svg::COLOURS) {
+            let _ = write!(page, "<div class=\"plot\">{}</div>", svg::roofline(part));
+        }
+        numbers(page, group);
+        page.push_str("</details>");
+    }
+}
+
+fn numbers(page: &mut String, group: &[CaseResult]) {
+    page.push_str(
+        "<div class=\"wide\"><table><tr><th>workload, formulation<th>elements/ns<th>GB/s<th>call<th>median<th>spread<th>\
+         time / roof<th>error</tr>",
+    );
+    for case in group {
+        for m in &case.measurements {
+            let _ = write!(
+                page,
+                "<tr><td>{} {}<td>{}<td>{}<td>{}<td>{}<td>{:.1} %<td>{}<td>{:.1e}</tr>",
+                escape(&case.workload),
+                escape(&m.formulation),
+                digits(m.elements_per_ns),
+                digits(m.gigabytes_per_s),
+                time(m.time.minimum),
+                time(m.time.median),
+                100.0 * m.time.spread,
+                digits(m.xs),
+                m.error
+            );
+        }
+    }
+    page.push_str("</table></div>");
+}
+
+/// The same cases on several machines or commits.
+fn side_by_side(page: &mut String, runs: &[Run]) {
+    page.push_str("<h2>Side by side</h2><p class=\"soft\">Time / roof, and the time of a call.</p><div class=\"wide\"><table><tr><th>case");
+    for run in runs {
+        let _ = write!(
+            page,
+            "<th>{}<br><span class=\"soft\">{}</span>",
+            escape(&run.machine.cpu),
+            escape(&run.machine.revision)
+        );
+    }
+    page.push_str("</tr>");
+    let mut seen: Vec<(&CaseResult, &str)> = Vec::new();
+    for case in runs.iter().flat_map(|run| &run.cases) {
+        for m in &case.measurements {
+            if !seen
+                .iter()
+                .any(|(other, name)| is_same(case, other) && *name == m.formulation)
+            {
+                seen.push((case, &m.formulation));
+            }
+        }
+    }
+    for (case, name) in seen {
+        let _ = write!(
+            page,
+            "<tr><td>{} {} {}",
+            escape(&case.workload),
+            escape(&case.group),
+            escape(name)
+        );
+        for run in runs {
+            let found = run.cases.iter().find(|other| is_same(case, other));
+            let found =
+                found.and_then(|case| case.measurements.iter().find(|m| m.formulation == name));
+            let _ = match found {
+                Some(m) => write!(
+                    page,
+                    "<td>{} <span class=\"soft\">{}</span>",
+                    digits(m.xs),
+                    time(m.time.minimum)
+                ),
+                None => write!(page, "<td>"),
+            };
+        }
+        page.push_str("</tr>");
+    }
+    page.push_str("</table></div>");
+}
+
+fn is_same(a: &CaseResult, b: &CaseResult) -> bool {
+    a.workload == b.workload && a.shape == b.shape && a.group == b.group
+}

@@ -1,0 +1,226 @@
+//! Tables for a terminal.
+
+use std::fmt::Write;
+
+use crate::machine::Machine;
+use crate::results::{CaseResult, Dispatch};
+use crate::verification::Verified;
+
+/// The head of a report: where the numbers come from.
+pub fn machine(machine: &Machine) -> String {
+    let Machine {
+        cpu,
+        architecture,
+        system,
+        cores,
+        features,
+        caches,
+        compiler,
+        target,
+        flags,
+        revision,
+        backends,
+        ..
+    } = machine;
+    let mut text = String::new();
+    let mut line = |key: &str, value: String| {
+        if !value.is_empty() {
+            let _ = writeln!(text, "{key:<10}{value}");
+        }
+    };
+    let cores = if *cores == 1 {
+        "1 core".to_owned()
+    } else {
+        format!("{cores} cores")
+    };
+    line("CPU", format!("{cpu}, {cores}, {architecture} {system}"));
+    line("caches", caches.join(", "));
+    line("features", features.join(" "));
+    line(
+        "compiler",
+        format!("{compiler}, {target} {flags}")
+            .trim_end()
+            .to_owned(),
+    );
+    line("revision", revision.clone());
+    line("backends", backends.join(" "));
+    line(
+        "pinned",
+        if machine.pinned { "to one core" } else { "no" }.to_owned(),
+    );
+    if let Some(emulator) = &machine.emulator {
+        line("emulated", format!("by {emulator}: times mean nothing"));
+    }
+    text
+}
+
+/// The elements of one model on one backend: a line, and one more for each that is wrong.
+pub fn verified(elements: &[Verified]) -> String {
+    let Some(Verified {
+        model,
+        layout,
+        backend,
+        ..
+    }) = elements.first()
+    else {
+        return String::new();
+    };
+    let mut line = format!("{model:<18} {backend:<9}");
+    for Verified {
+        element,
+        values,
+        wrong,
+        ..
+    } in elements
+    {
+        let verdict = if *wrong == 0 {
+            "right".to_owned()
+        } else {
+            format!("{wrong} WRONG")
+        };
+        let _ = write!(line, "{element:>5} {values:>6} {verdict}  ");
+    }
+    let _ = write!(line, " ({layout})");
+    for Verified { element, first, .. } in elements {
+        if let Some(first) = first {
+            let _ = write!(line, "\n    {element} {first}");
+        }
+    }
+    line
+}
+
+/// The sum of the verification.
+pub fn verification(lines: &[Verified]) -> String {
+    let values: usize = lines.iter().map(|line| line.values).sum();
+    let wrong: usize = lines.iter().map(|line| line.wrong).sum();
+    let verdict = if wrong == 0 {
+        "every bit right".to_owned()
+    } else {
+        format!("{wrong} WRONG")
+    };
+    format!("{values} values compared: {verdict}\n")
+}
+
+/// What a call costs.
+pub fn dispatch(lines: &[Dispatch]) -> String {
+    let costs: Vec<_> = lines
+        .iter()
+        .map(|line| format!("{} {:.1} ns", line.backend, line.time.minimum))
+        .collect();
+    format!("A call that rotates one pair: {}\n", costs.join(", "))
+}
+
+/// Cases that differ in their workload only, side by side: five fit a terminal.
+pub fn cases(cases: &[CaseResult]) -> String {
+    cases.chunks(5).map(block).collect::<Vec<_>>().join("\n")
+}
+
+fn block(cases: &[CaseResult]) -> String {
+    let Some(first) = cases.first() else {
+        return String::new();
+    };
+    let mut names: Vec<&str> = Vec::new();
+    for measurement in cases.iter().flat_map(|case| &case.measurements) {
+        if !names.contains(&measurement.formulation.as_str()) {
+            names.push(&measurement.formulation);
+        }
+    }
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    let head = |case: &CaseResult| format!("{} {}", case.workload, case.shape);
+    rows.push(
+        std::iter::once(first.group.clone())
+            .chain(cases.iter().map(head))
+            .collect(),
+    );
+    let roof = |case: &CaseResult| cell(case.elements as f64 / case.roof(), case.roof(), None);
+    rows.push(
+        std::iter::once("roof".into())
+            .chain(cases.iter().map(roof))
+            .collect(),
+    );
+    let mut worst = vec![String::new(), String::new()];
+    for name in names {
+        let find = |case: &CaseResult| {
+            let found = case
+                .measurements
+                .iter()
+                .find(|measurement| measurement.formulation == name);
+            found.map_or_else(String::new, |m| {
+                cell(m.elements_per_ns, m.time.minimum, Some(m.xs))
+            })
+        };
+        rows.push(
+            std::iter::once(name.to_owned())
+                .chain(cases.iter().map(find))
+                .collect(),
+        );
+        let errors = cases
+            .iter()
+            .flat_map(|case| &case.measurements)
+            .filter(|m| m.formulation == name);
+        worst.push(format!(
+            "{:.0e}",
+            errors.map(|m| m.error).fold(0.0, f64::max)
+        ));
+    }
+    worst[0] = "error".into();
+    for (row, error) in rows.iter_mut().zip(worst) {
+        row.push(error);
+    }
+    align(&rows)
+}
+
+/// Elements in a nanosecond, time, and time in roofs.
+fn cell(elements_per_ns: f64, nanoseconds: f64, xs: Option<f64>) -> String {
+    let xs = xs.map_or_else(String::new, digits);
+    format!(
+        "{} {:>7} {xs:>5}",
+        digits(elements_per_ns),
+        time(nanoseconds)
+    )
+}
+
+/// Nanoseconds in the unit that suits them.
+pub fn time(nanoseconds: f64) -> String {
+    match nanoseconds {
+        ns if ns < 1e3 => format!("{} ns", digits(ns)),
+        ns if ns < 1e6 => format!("{} us", digits(ns / 1e3)),
+        ns => format!("{} ms", digits(ns / 1e6)),
+    }
+}
+
+/// Three digits.
+pub fn digits(value: f64) -> String {
+    match value {
+        value if value < 9.995 => format!("{value:.2}"),
+        value if value < 99.95 => format!("{value:.1}"),
+        value => format!("{value:.0}"),
+    }
+}
+
+/// Columns under one another: the first to the left, the others to the right.
+pub fn align(rows: &[Vec<String>]) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        rows.iter()
+            .filter_map(|row| row.get(column))
+            .map(|cell| cell.chars().count())
+            .max()
+    };
+    let widths: Vec<_> = (0..columns)
+        .map(|column| width(column).unwrap_or(0))
+        .collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let _ = match column {
+                0 => write!(line, "{cell:<width$}"),
+                _ => write!(line, "   {cell:>width$}"),
+            };
+        }
+        text += line.trim_end();
+        text.push('\n');
+    }
+    text
+}

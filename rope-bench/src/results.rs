@@ -1,0 +1,112 @@
+//! What a run leaves behind.
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::Machine;
+use crate::measuring::Time;
+use crate::verification::Verified;
+
+/// The mark of our JSON, and its version.
+pub const FORMAT: &str = "rope-bench 1";
+
+/// A run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// [`FORMAT`].
+    pub format: String,
+    /// Where.
+    pub machine: Machine,
+    /// Whether the bits were right.
+    pub verification: Vec<Verified>,
+    /// What a call costs before it rotates anything.
+    pub dispatch: Vec<Dispatch>,
+    /// How fast.
+    pub cases: Vec<CaseResult>,
+}
+
+/// Time to rotate a single pair: the cost of a call.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Dispatch {
+    /// The backend.
+    pub backend: String,
+    /// Nanoseconds.
+    pub time: Time,
+}
+
+/// All that was measured of a case.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CaseResult {
+    /// [`Case::group`](crate::cases::Case::group): cases of one group make one table.
+    pub group: String,
+    /// The workload's name.
+    pub workload: String,
+    /// What it stands for.
+    pub about: String,
+    /// `[batch, tokens, heads, head_dim]`.
+    pub shape: String,
+    /// The element.
+    pub element: String,
+    /// The pairing.
+    pub pairing: String,
+    /// Whether the tensors start at a cache line.
+    pub aligned: bool,
+    /// Threads.
+    pub threads: usize,
+    /// Elements that turn.
+    pub elements: usize,
+    /// Bytes of them.
+    pub bytes: usize,
+    /// The scaling loops; the fastest is the roof.
+    pub roofs: Vec<RoofResult>,
+    /// The formulations.
+    pub measurements: Vec<Measurement>,
+}
+
+/// The machine's own limit.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RoofResult {
+    /// The instruction set.
+    pub name: String,
+    /// Nanoseconds.
+    pub time: Time,
+}
+
+/// A formulation in a case.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Measurement {
+    /// Its name.
+    pub formulation: String,
+    /// Nanoseconds.
+    pub time: Time,
+    /// Time of the roof: 1 is perfect.
+    pub xs: f64,
+    /// Elements turned in a nanosecond.
+    pub elements_per_ns: f64,
+    /// Bytes moved, temporaries included.
+    pub bytes: f64,
+    /// Gigabytes moved in a second.
+    pub gigabytes_per_s: f64,
+    /// Floating-point operations.
+    pub flops: f64,
+    /// The largest distance from the exact rotation, in lengths of the pair.
+    pub error: f64,
+}
+
+impl CaseResult {
+    /// Nanoseconds of the fastest scaling loop.
+    pub fn roof(&self) -> f64 {
+        self.roofs
+            .iter()
+            .map(|roof| roof.time.minimum)
+            .fold(f64::INFINITY, f64::min)
+    }
+
+    /// Its spread.
+    pub fn roof_spread(&self) -> f64 {
+        let fastest = self
+            .roofs
+            .iter()
+            .min_by(|a, b| a.time.minimum.total_cmp(&b.time.minimum));
+        fastest.map_or(0.0, |roof| roof.time.spread)
+    }
+}

@@ -1,0 +1,82 @@
+//! The machine's own limit: every byte read, multiplied, and written back where it was.
+//!
+//! A rotation in place reads and writes each byte once and has some arithmetic on the way; a scaling by a constant
+//! reads and writes each byte once and has less. No rotation is faster, so this is what all of them are measured by.
+//! The same loop is compiled for several instruction sets, all of them are measured, and the fastest is the roof.
+
+use std::hint::black_box;
+
+use crate::threads::Team;
+
+/// A scaling loop compiled for one instruction set.
+#[derive(Clone, Copy, Debug)]
+pub struct Roof {
+    /// The instruction set.
+    pub name: &'static str,
+    scale: fn(&mut [f32], f32),
+}
+
+impl Roof {
+    /// Those that this CPU can run.
+    pub fn available() -> Vec<Roof> {
+        let mut roofs = vec![Roof {
+            name: "baseline",
+            scale,
+        }];
+        #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+        {
+            if std::arch::is_x86_feature_detected!("avx2") {
+                roofs.push(Roof {
+                    name: "avx2",
+                    // SAFETY: the CPU has AVX2.
+                    scale: |x, c| unsafe { scale_avx2(x, c) },
+                });
+            }
+            if std::arch::is_x86_feature_detected!("avx512f") {
+                roofs.push(Roof {
+                    name: "avx512",
+                    // SAFETY: the CPU has AVX-512 F.
+                    scale: |x, c| unsafe { scale_avx512(x, c) },
+                });
+            }
+        }
+        roofs
+    }
+
+    /// Streams over the bytes `times` times, each thread of the team over its own. The constant is 1, which the
+    /// compiler is not told: whatever the bytes mean, they stay what they are.
+    pub fn run(&self, bytes: &mut [u8], team: &Team, times: usize) {
+        let x: &mut [f32] = bytemuck::cast_slice_mut(bytes);
+        if team.threads() == 1 {
+            for _ in 0..times {
+                (self.scale)(black_box(&mut *x), black_box(1.0));
+            }
+            return;
+        }
+        // Whole cache lines, so that no two threads write the same.
+        let share = x.len().div_ceil(team.threads()).next_multiple_of(16);
+        let mut shares: Vec<&mut [f32]> = x.chunks_mut(share).collect();
+        for _ in 0..times {
+            team.each(black_box(&mut shares), |x| (self.scale)(x, black_box(1.0)));
+        }
+    }
+}
+
+#[inline(always)]
+fn scale(x: &mut [f32], c: f32) {
+    for x in x {
+        *x *= c;
+    }
+}
+
+#[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+#[target_feature(enable = "avx2")]
+fn scale_avx2(x: &mut [f32], c: f32) {
+    scale(x, c);
+}
+
+#[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+#[target_feature(enable = "avx512f")]
+fn scale_avx512(x: &mut [f32], c: f32) {
+    scale(x, c);
+}

@@ -1,0 +1,154 @@
+//! A run: what is measured, in which order, and what is checked before.
+
+use anyhow::{Context, Result, ensure};
+use rope_core::{Backend, Pairing, Rope, Rows, TensorMut};
+
+use crate::cases::{Alignment, Case, Element};
+use crate::formulations::{Formulation, Runner};
+use crate::measuring::{Effort, Subject, measure};
+use crate::memory::{self, Memory};
+use crate::oracle;
+use crate::results::{CaseResult, Dispatch, Measurement, RoofResult};
+use crate::roof::Roof;
+use crate::threads::Team;
+
+/// Runs cases, one at a time, in one buffer.
+#[derive(Debug)]
+pub struct Bench {
+    memory: Memory,
+    values: Vec<f32>,
+    roofs: Vec<Roof>,
+    effort: Effort,
+}
+
+impl Bench {
+    /// A buffer that is large enough for all of these cases.
+    pub fn new<'a>(cases: impl IntoIterator<Item = &'a Case>, effort: Effort) -> Self {
+        let sizes = cases
+            .into_iter()
+            .map(|case| (case.bytes(), case.workload.elements()));
+        let (bytes, elements) = sizes.fold((0, 0), |most, size| {
+            (most.0.max(size.0), most.1.max(size.1))
+        });
+        Bench {
+            memory: Memory::new(bytes),
+            values: memory::values(elements),
+            roofs: Roof::available(),
+            effort,
+        }
+    }
+
+    /// Checks each formulation against the oracle, then measures all of them against each other and the roof.
+    pub fn run(&mut self, case: &Case, formulations: &[&dyn Formulation]) -> Result<CaseResult> {
+        let Bench {
+            memory,
+            values,
+            roofs,
+            effort,
+        } = self;
+        let bytes = memory.slice(case.alignment, case.bytes());
+        let values = &values[..case.workload.elements()];
+        let turns = oracle::turns(&case.workload);
+        let mut runners: Vec<(&dyn Formulation, Box<dyn Runner>, f64)> = Vec::new();
+        for &formulation in formulations {
+            let name = || format!("{} in {case}", formulation.name());
+            let mut runner = formulation.prepare(case).with_context(name)?;
+            memory::fill(bytes, case.element, values);
+            runner.run(bytes, 1).with_context(name)?;
+            let error =
+                oracle::error(case, &turns, values, runner.result(bytes)).with_context(name)?;
+            let limit = oracle::limit(case, formulation.about().angle);
+            ensure!(
+                error <= limit,
+                "{}: the result is wrong by {error:.1e}, more than {limit:.1e}",
+                name()
+            );
+            runners.push((formulation, runner, error));
+        }
+        drop(turns);
+        memory::fill(bytes, case.element, values);
+        let rotated = case.rotated_bytes();
+        let team = Team::new(case.threads)?;
+        let mut subjects: Vec<Subject<'_>> = Vec::new();
+        for roof in &*roofs {
+            let team = &team;
+            subjects.push(Box::new(move |bytes, times| {
+                roof.run(&mut bytes[..rotated], team, times);
+                Ok(())
+            }));
+        }
+        for (_, runner, _) in &mut runners {
+            subjects.push(Box::new(|bytes, times| runner.run(bytes, times)));
+        }
+        let times = measure(&mut subjects, bytes, *effort)?;
+        drop(subjects);
+        let (roof_times, times) = times.split_at(roofs.len());
+        let roofs: Vec<_> = roofs
+            .iter()
+            .zip(roof_times)
+            .map(|(roof, &time)| RoofResult {
+                name: roof.name.into(),
+                time,
+            })
+            .collect();
+        let mut result = CaseResult {
+            group: case.group(),
+            workload: case.workload.name.clone(),
+            about: case.workload.about.clone(),
+            shape: case.workload.shape(),
+            element: case.element.name().into(),
+            pairing: case.pairing.name().into(),
+            aligned: case.alignment == Alignment::Line,
+            threads: case.threads,
+            elements: case.workload.rotated(),
+            bytes: case.rotated_bytes(),
+            roofs,
+            measurements: Vec::new(),
+        };
+        let roof = result.roof();
+        for ((formulation, _, error), &time) in runners.into_iter().zip(times) {
+            let cost = formulation.cost(case);
+            result.measurements.push(Measurement {
+                formulation: formulation.name(),
+                time,
+                xs: time.minimum / roof,
+                elements_per_ns: case.workload.rotated() as f64 / time.minimum,
+                bytes: cost.bytes,
+                gigabytes_per_s: cost.bytes / time.minimum,
+                flops: cost.flops,
+                error,
+            });
+        }
+        Ok(result)
+    }
+}
+
+/// What a call costs before it rotates anything: one pair, in a tensor that is ready.
+pub fn dispatch(backends: &[Backend], effort: Effort) -> Result<Vec<Dispatch>> {
+    let row = [0.6, 0.8];
+    let rows = Rows::new(&row, 2)?;
+    let mut subjects: Vec<Subject<'_>> = Vec::new();
+    for &backend in backends {
+        let rope = Rope::new(Pairing::Half).backend(backend)?;
+        let rows = &rows;
+        subjects.push(Box::new(move |bytes, times| {
+            let mut x = TensorMut::<f32>::new(bytemuck::cast_slice_mut(bytes), [1, 1, 1, 2])?;
+            for _ in 0..times {
+                rope.rotate(std::hint::black_box(&mut x), std::hint::black_box(rows))?;
+            }
+            Ok(())
+        }));
+    }
+    let mut memory = Memory::new(8);
+    let bytes = memory.slice(Alignment::Line, 8);
+    memory::fill(bytes, Element::F32, &[1.0, 0.5]);
+    let times = measure(&mut subjects, bytes, effort)?;
+    Ok(backends
+        .iter()
+        .zip(times)
+        .map(|(backend, time)| Dispatch {
+            backend: backend.name().into(),
+            time,
+        })
+        .collect())
+}

@@ -1,0 +1,274 @@
+//! What to measure: the filters of the command line, as cases and formulations.
+
+use std::fmt;
+use std::str::FromStr;
+
+use anyhow::{Error, Result, bail, ensure};
+use clap::Args;
+use rope_core::{Backend, Pairing};
+
+use crate::cases::{Alignment, Case, Element};
+use crate::formulations::fused::PREFIX;
+use crate::formulations::{self, Formulation};
+use crate::models::Model;
+use crate::workloads::Workload;
+
+/// Filters. What is not filtered is measured.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Selection {
+    /// Everything: larger than the caches, other head sizes, misaligned, on several threads; more time for each number
+    #[arg(long)]
+    pub full: bool,
+    /// Only these formulations, by name or family: fused, complex, even-odd, rotate-half, matrix, ..
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub formulation: Vec<String>,
+    /// Only these backends of rope-core
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub backend: Vec<Backend>,
+    /// Only these elements: f32, bf16, f16
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub element: Vec<Element>,
+    /// Only these pairings: half, interleaved
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub pairing: Vec<Pairing>,
+    /// Only these workloads: W1 .. W5; W1x4, W4d64, W4d80, W4d96, W4d192, W4d256, W4d128r32
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub workload: Vec<String>,
+    /// A workload of this shape instead: batch,tokens,heads,head_dim
+    #[arg(long, value_name = "B,T,H,D")]
+    pub shape: Vec<FreeShape>,
+    /// The workloads of this model instead, in its own pairing: llama-3.1-8b, qwen3-0.6b, deepseek-v3, ..
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub model: Vec<String>,
+    /// Threads that share each rotation
+    #[arg(long, value_name = "N")]
+    pub threads: Option<usize>,
+}
+
+/// `batch,tokens,heads,head_dim`.
+#[derive(Clone, Copy, Debug)]
+pub struct FreeShape([usize; 4]);
+
+impl FromStr for FreeShape {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let extents: Result<Vec<usize>, _> = text
+            .split([',', 'x'])
+            .map(|extent| extent.trim().parse())
+            .collect();
+        match extents.as_deref() {
+            Ok(&[batch, tokens, heads, head_dim]) => {
+                Ok(FreeShape([batch, tokens, heads, head_dim]))
+            }
+            _ => bail!("not four numbers: batch,tokens,heads,head_dim"),
+        }
+    }
+}
+
+impl fmt::Display for FreeShape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [batch, tokens, heads, head_dim] = self.0;
+        write!(f, "{batch},{tokens},{heads},{head_dim}")
+    }
+}
+
+/// A case and what is measured in it.
+pub type Planned<'a> = (Case, Vec<&'a dyn Formulation>);
+
+impl Selection {
+    /// The backends that are left, all of which this CPU can run.
+    pub fn backends(&self) -> Result<Vec<Backend>> {
+        if let Some(missing) = self.backend.iter().find(|backend| !backend.is_available()) {
+            let here: Vec<_> = Backend::available().map(Backend::name).collect();
+            bail!(
+                "this CPU, or this build, cannot run {missing}; it can run {}",
+                here.join(", ")
+            );
+        }
+        Ok(Backend::available()
+            .filter(|backend| self.backend.is_empty() || self.backend.contains(backend))
+            .collect())
+    }
+
+    /// Cases and formulations, those of one table behind one another.
+    pub fn plan<'a>(&self, all: &'a [Box<dyn Formulation>]) -> Result<Vec<Planned<'a>>> {
+        let formulations = self.formulations(all)?;
+        let most = 4 * std::thread::available_parallelism().map_or(1, usize::from);
+        if let Some(threads) = self.threads {
+            ensure!(
+                (1..=most).contains(&threads),
+                "{threads} threads: this machine can do with 1 to {most}"
+            );
+        }
+        let threads = self.threads.unwrap_or(1);
+        let mut planned: Vec<Planned<'a>> = Vec::new();
+        let mut add =
+            |workloads: &[Workload], alignment: Alignment, threads: usize, pairings: &[Pairing]| {
+                for element in self.elements() {
+                    for &pairing in pairings {
+                        for workload in workloads.iter().cloned() {
+                            let case = Case {
+                                workload,
+                                element,
+                                pairing,
+                                alignment,
+                                threads,
+                            };
+                            let able = formulations
+                                .iter()
+                                .copied()
+                                .filter(|f| f.supports(&case).is_ok())
+                                .collect();
+                            planned.push((case, able));
+                        }
+                    }
+                }
+            };
+        if !self.model.is_empty() {
+            for name in &self.model {
+                let model = Model::named(name)?;
+                let pairings = if self.pairing.is_empty() {
+                    &[model.pairing][..]
+                } else {
+                    &self.pairing
+                };
+                add(&model.workloads(), Alignment::Line, threads, pairings);
+            }
+        }
+        let pairings = self.pairings();
+        if !self.shape.is_empty() {
+            let shapes: Vec<_> = self
+                .shape
+                .iter()
+                .map(|shape| Workload::free(shape.0))
+                .collect::<Result<_>>()?;
+            add(&shapes, Alignment::Line, threads, &pairings);
+        }
+        if self.model.is_empty() && self.shape.is_empty() {
+            let workloads = self.workloads()?;
+            add(&workloads, Alignment::Line, threads, &pairings);
+            if self.full {
+                add(&workloads, Alignment::Allocator, threads, &pairings);
+                let cores = std::thread::available_parallelism().map_or(1, usize::from);
+                for threads in 2..=if self.threads.is_some() { 1 } else { cores } {
+                    add(&workloads, Alignment::Line, threads, &pairings);
+                }
+            }
+        }
+        planned.retain(|(_, formulations)| !formulations.is_empty());
+        ensure!(
+            !planned.is_empty(),
+            "nothing to measure: no formulation that is left can compute a case that is left"
+        );
+        Ok(planned)
+    }
+
+    fn elements(&self) -> Vec<Element> {
+        if self.element.is_empty() {
+            Element::ALL.to_vec()
+        } else {
+            self.element.clone()
+        }
+    }
+
+    fn pairings(&self) -> Vec<Pairing> {
+        if self.pairing.is_empty() {
+            Pairing::ALL.to_vec()
+        } else {
+            self.pairing.clone()
+        }
+    }
+
+    fn workloads(&self) -> Result<Vec<Workload>> {
+        let mut known = Workload::standard();
+        let standard = known.len();
+        known.push(Workload::beyond_the_caches());
+        known.extend(Workload::head_sizes());
+        if self.workload.is_empty() {
+            known.truncate(if self.full { known.len() } else { standard });
+            return Ok(known);
+        }
+        let find = |name: &String| {
+            let found = known
+                .iter()
+                .find(|workload| workload.name.eq_ignore_ascii_case(name))
+                .cloned();
+            let names = || {
+                known
+                    .iter()
+                    .map(|workload| workload.name.as_str())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            };
+            found.ok_or_else(|| Error::msg(format!("no workload {name:?}; known are {}", names())))
+        };
+        self.workload.iter().map(find).collect()
+    }
+
+    fn formulations<'a>(
+        &self,
+        all: &'a [Box<dyn Formulation>],
+    ) -> Result<Vec<&'a dyn Formulation>> {
+        let backends = self.backends()?;
+        let family = |name: &str| name.split('/').next().unwrap_or_default().to_owned();
+        for wanted in &self.formulation {
+            if !all
+                .iter()
+                .any(|f| f.name() == *wanted || family(&f.name()) == *wanted)
+            {
+                let names: Vec<_> = all.iter().map(|f| f.name()).collect();
+                bail!(
+                    "no formulation {wanted:?}; known here are {}",
+                    names.join(", ")
+                );
+            }
+        }
+        let wanted = |name: &str| {
+            self.formulation.is_empty()
+                || self
+                    .formulation
+                    .iter()
+                    .any(|f| f == name || *f == family(name))
+        };
+        let runs = |name: &str| match name.strip_prefix(PREFIX) {
+            Some(backend) => backends
+                .iter()
+                .any(|b| backend.split('/').any(|part| part == b.name())),
+            // Whoever asks for a backend does not ask for the others' formulations.
+            None => self.backend.is_empty() || !self.formulation.is_empty(),
+        };
+        let usual_only = !self.full && self.formulation.is_empty() && self.backend.is_empty();
+        let chosen = |f: &&dyn Formulation| {
+            wanted(&f.name()) && runs(&f.name()) && (f.is_usual() || !usual_only)
+        };
+        Ok(all.iter().map(|f| &**f).filter(chosen).collect())
+    }
+}
+
+/// All formulations and what they compute, as text.
+pub fn list() -> String {
+    let describe = |f: Box<dyn Formulation>| {
+        let about = f.about();
+        let pairings: Vec<_> = about
+            .pairings
+            .iter()
+            .map(|pairing| pairing.name())
+            .collect();
+        let elements: Vec<_> = about
+            .elements
+            .iter()
+            .map(|element| element.name())
+            .collect();
+        format!(
+            "{}\n    {}\n    {} pairs; {}; {}\n    from {}\n",
+            f.name(),
+            about.summary,
+            pairings.join(" and "),
+            elements.join(", "),
+            about.counting,
+            about.source
+        )
+    };
+    formulations::all().into_iter().map(describe).collect()
+}

@@ -1,0 +1,280 @@
+//! What is rotated: tensors of Q, and K where it matters, and a position for each token.
+
+use std::ops::Range;
+
+use anyhow::{Result, ensure};
+use rope_core::Layout;
+
+/// Which dimension lies outside in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// `[batch][tokens][heads][head_dim]`.
+    TokensMajor,
+    /// `[batch][heads][tokens][head_dim]`.
+    HeadsMajor,
+}
+
+/// Tensors and positions.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// How the command line and the reports call it.
+    pub name: String,
+    /// What it stands for.
+    pub about: String,
+    /// Sequences.
+    pub batch: usize,
+    /// Tokens of each sequence.
+    pub tokens: usize,
+    /// Heads of Q.
+    pub heads: usize,
+    /// Heads of K, behind Q and rotated in the same call. 0: Q only.
+    pub kv_heads: usize,
+    /// Channels of a head.
+    pub head_dim: usize,
+    /// Channels of a head that turn.
+    pub rotary_dim: usize,
+    /// Order in memory.
+    pub order: Order,
+    /// Base of the frequencies.
+    pub base: f64,
+    /// Position of the first token of each sequence; one entry: all sequences share it.
+    pub starts: Vec<u32>,
+}
+
+/// One tensor of a workload: where it lies in the buffer, and how.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Elements of the buffer.
+    pub range: Range<usize>,
+    /// The layout inside them.
+    pub layout: Layout,
+}
+
+/// One head: the row of its token, and where its channels start in the buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    /// Index of the row.
+    pub row: usize,
+    /// Index of channel 0.
+    pub at: usize,
+}
+
+impl Workload {
+    /// Tokens-major, all of each head turning, from position 0.
+    pub(crate) fn new(
+        name: &str,
+        about: &str,
+        [batch, tokens, heads, head_dim]: [usize; 4],
+    ) -> Self {
+        Workload {
+            name: name.into(),
+            about: about.into(),
+            batch,
+            tokens,
+            heads,
+            kv_heads: 0,
+            head_dim,
+            rotary_dim: head_dim,
+            order: Order::TokensMajor,
+            base: 10_000.0,
+            starts: vec![0],
+        }
+    }
+
+    /// A shape from the command line: `[batch, tokens, heads, head_dim]`, tokens-major, from position 0.
+    pub fn free(shape: [usize; 4]) -> Result<Self> {
+        let [batch, tokens, heads, head_dim] = shape;
+        let name = format!("{batch},{tokens},{heads},{head_dim}");
+        ensure!(
+            shape.iter().all(|&extent| extent > 0),
+            "shape {name}: every extent must be at least 1"
+        );
+        ensure!(
+            head_dim % 2 == 0,
+            "shape {name}: head_dim is {head_dim}, and channels turn in pairs"
+        );
+        let bytes = shape
+            .iter()
+            .try_fold(4_usize, |product, &extent| product.checked_mul(extent));
+        ensure!(
+            bytes.is_some_and(|bytes| bytes <= 4 << 30),
+            "shape {name}: more than 4 GiB of f32; the bench keeps several copies"
+        );
+        Ok(Workload::new(
+            &name,
+            "shape given on the command line",
+            shape,
+        ))
+    }
+
+    /// The five workloads that every report shows.
+    pub fn standard() -> Vec<Workload> {
+        let new = Workload::new;
+        vec![
+            new(
+                "W1",
+                "prefill: 2048 tokens, 32 heads, tokens-major",
+                [1, 2048, 32, 128],
+            ),
+            Workload {
+                order: Order::HeadsMajor,
+                ..new(
+                    "W2",
+                    "prefill: 2048 tokens, 32 heads, heads-major",
+                    [1, 2048, 32, 128],
+                )
+            },
+            Workload {
+                kv_heads: 8,
+                starts: vec![4095],
+                ..new(
+                    "W3",
+                    "decode: one token, 32 Q and 8 K heads in one call",
+                    [1, 1, 32, 128],
+                )
+            },
+            Workload {
+                // 64 sequences of different lengths, the longest at 32 k.
+                starts: (0..64).map(|sequence| sequence * 509 + 17).collect(),
+                ..new(
+                    "W4",
+                    "batched decode: 64 sequences, each at its own position, 32 heads",
+                    [64, 1, 32, 128],
+                )
+            },
+            new("W5", "a chunk: 16 tokens, 8 heads", [1, 16, 8, 128]),
+        ]
+    }
+
+    /// Larger than any cache.
+    pub fn beyond_the_caches() -> Workload {
+        Workload::new(
+            "W1x4",
+            "prefill of 4 sequences: 128 MiB of f32",
+            [4, 2048, 32, 128],
+        )
+    }
+
+    /// Head sizes other than 128, in the shape of W4.
+    pub fn head_sizes() -> Vec<Workload> {
+        let like = |head_dim: usize, rotary_dim: usize| {
+            let name = if rotary_dim == head_dim {
+                format!("W4d{head_dim}")
+            } else {
+                format!("W4d{head_dim}r{rotary_dim}")
+            };
+            let about = format!("W4 with {rotary_dim} of {head_dim} channels turning");
+            let starts = (0..64).map(|sequence| sequence * 509 + 17).collect();
+            Workload {
+                rotary_dim,
+                starts,
+                ..Workload::new(&name, &about, [64, 1, 32, head_dim])
+            }
+        };
+        let mut sizes: Vec<_> = [64, 80, 96, 192, 256]
+            .into_iter()
+            .map(|size| like(size, size))
+            .collect();
+        sizes.push(like(128, 32));
+        sizes
+    }
+
+    /// Position of every row.
+    pub fn positions(&self) -> Vec<u32> {
+        let tokens = u32::try_from(self.tokens).unwrap_or(u32::MAX);
+        self.starts
+            .iter()
+            .flat_map(|&start| (0..tokens).map(move |token| start.saturating_add(token)))
+            .collect()
+    }
+
+    /// Elements of the tensors.
+    pub fn elements(&self) -> usize {
+        self.batch * self.tokens * (self.heads + self.kv_heads) * self.head_dim
+    }
+
+    /// Elements that turn.
+    pub fn rotated(&self) -> usize {
+        self.batch * self.tokens * (self.heads + self.kv_heads) * self.rotary_dim
+    }
+
+    /// `[batch, tokens, heads, head_dim]` as text, with the heads of K.
+    pub fn shape(&self) -> String {
+        let Workload {
+            batch,
+            tokens,
+            heads,
+            kv_heads,
+            head_dim,
+            ..
+        } = self;
+        let heads = if *kv_heads > 0 {
+            format!("{heads}+{kv_heads}")
+        } else {
+            heads.to_string()
+        };
+        format!("[{batch}, {tokens}, {heads}, {head_dim}]")
+    }
+
+    /// Q, and K if there is one.
+    pub fn parts(&self) -> Result<Vec<Part>> {
+        let mut parts = Vec::new();
+        let mut start = 0;
+        for heads in [self.heads, self.kv_heads] {
+            if heads > 0 {
+                let shape = [self.batch, self.tokens, heads, self.head_dim];
+                let layout = match self.order {
+                    Order::TokensMajor => Layout::bshd(shape)?,
+                    Order::HeadsMajor => Layout::bhsd(shape)?,
+                };
+                parts.push(Part {
+                    range: start..start + layout.end(),
+                    layout,
+                });
+                start += layout.end();
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Every head, in the order of memory.
+    pub fn each_head(&self, mut f: impl FnMut(Head)) {
+        let Workload {
+            batch,
+            tokens,
+            head_dim,
+            ..
+        } = *self;
+        let shared = self.starts.len() == 1;
+        let row = |sequence: usize, token: usize| {
+            if shared {
+                token
+            } else {
+                sequence * tokens + token
+            }
+        };
+        let mut at = 0;
+        for heads in [self.heads, self.kv_heads] {
+            for sequence in 0..batch {
+                let (outer, inner) = match self.order {
+                    Order::TokensMajor => (tokens, heads),
+                    Order::HeadsMajor => (heads, tokens),
+                };
+                for i in 0..outer {
+                    for j in 0..inner {
+                        let token = if self.order == Order::TokensMajor {
+                            i
+                        } else {
+                            j
+                        };
+                        f(Head {
+                            row: row(sequence, token),
+                            at,
+                        });
+                        at += head_dim;
+                    }
+                }
+            }
+        }
+    }
+}

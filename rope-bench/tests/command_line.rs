@@ -1,0 +1,134 @@
+//! The command line: what is wrong with a request is said, with a non-zero exit and no file left behind.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn rope_bench(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rope-bench"))
+        .args(arguments)
+        .output()
+        .unwrap()
+}
+
+fn refused(arguments: &[&str], because: &str) {
+    let Output { status, stderr, .. } = rope_bench(arguments);
+    let message = String::from_utf8_lossy(&stderr);
+    assert!(!status.success(), "{arguments:?} was accepted");
+    assert!(message.contains(because), "{arguments:?}: {message}");
+}
+
+fn directory(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+#[test]
+fn unknown_names() {
+    refused(
+        &["--formulation", "polar"],
+        "no formulation \"polar\"; known here are fused/",
+    );
+    refused(&["--backend", "sse9"], "unknown backend");
+    refused(&["--element", "f64"], "f32, bf16, f16");
+    refused(&["--pairing", "thirds"], "interleaved, half");
+    refused(&["--workload", "W9"], "known are W1, W2");
+    refused(&["--model", "gpt-9"], "llama-3.1-8b");
+}
+
+#[test]
+fn impossible_requests() {
+    refused(&["--shape", "1,2,3"], "not four numbers");
+    refused(&["--shape", "1,2,3,5"], "channels turn in pairs");
+    refused(&["--shape", "1,0,3,4"], "at least 1");
+    refused(
+        &["--shape", "99999999999,99999999999,1,2"],
+        "more than 4 GiB",
+    );
+    refused(&["--threads", "0"], "0 threads");
+    refused(
+        &["--pairing", "half", "--formulation", "complex"],
+        "nothing to measure",
+    );
+}
+
+#[test]
+fn foreign_files() {
+    let directory = directory("foreign");
+    let file = |name: &str, text: &str| {
+        let path = directory.join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    refused(&["report", "/no/such/file"], "cannot read");
+    refused(&["report", &file("text", "not json")], "is not JSON");
+    refused(
+        &["report", &file("list", "[1, 2]")],
+        "was not written by rope-bench",
+    );
+    refused(
+        &["report", &file("newer", r#"{"format": "rope-bench 9"}"#)],
+        "rope-bench 9",
+    );
+    refused(
+        &["report", &file("torn", r#"{"format": "rope-bench 1"}"#)],
+        "is damaged",
+    );
+}
+
+#[test]
+fn a_run_and_its_reports() {
+    let directory = directory("run");
+    let path = |name: &str| directory.join(name).to_str().unwrap().to_owned();
+    let (json, page, plots) = (path("run.json"), path("page.html"), path("plots"));
+    let run = rope_bench(&["--shape", "1,2,1,4", "--element", "f32", "--json", &json]);
+    assert!(
+        run.status.success(),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
+    assert!(String::from_utf8_lossy(&run.stdout).contains("every bit right"));
+    assert!(
+        rope_bench(&["report", &json, &json, "-o", &page, "--svg", &plots])
+            .status
+            .success()
+    );
+    let text = fs::read_to_string(&page).unwrap();
+    assert!(text.contains("Side by side") && text.contains("<svg") && text.ends_with("</html>\n"));
+    assert!(
+        !text.contains("http://")
+            || !text
+                .replace("http://www.w3.org/2000/svg", "")
+                .contains("http://")
+    );
+    assert!(fs::read_dir(&plots).unwrap().count() >= 4);
+    let compared = rope_bench(&["compare", &json, &json]);
+    assert!(String::from_utf8_lossy(&compared.stdout).contains("0 faster, 0 slower"));
+    let left = fs::read_dir(&directory).unwrap().filter(|entry| {
+        entry
+            .as_ref()
+            .unwrap()
+            .file_name()
+            .to_string_lossy()
+            .contains("partial")
+    });
+    assert_eq!(left.count(), 0);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_disk() {
+    let directory = directory("full");
+    let json = directory.join("run.json").to_str().unwrap().to_owned();
+    assert!(
+        rope_bench(&["--shape", "1,1,1,2", "--element", "f32", "--json", &json])
+            .status
+            .success()
+    );
+    refused(
+        &["report", &json, "-o", "/dev/full"],
+        "cannot write /dev/full",
+    );
+}

@@ -1,0 +1,97 @@
+# What the platform scripts share; they source it. A script
+#   - runs from anywhere, alone, and installs what it needs;
+#   - builds under target/platforms/NAME;
+#   - ends with the line `platform NAME: N tests passed`, or says what could not be had and exits with 77.
+set -euo pipefail
+
+name=$(basename "$0" .sh)
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../.." && pwd)
+cd "$root"
+
+export CARGO_TARGET_DIR=$root/target/platforms/$name
+# A failure that cannot be repeated is worth nothing. Another seed: ROPE_SEED=.. tests/platforms/NAME.sh
+export ROPE_SEED=${ROPE_SEED:-1}
+export CARGO_INCREMENTAL=0
+mkdir -p "$CARGO_TARGET_DIR"
+log=$CARGO_TARGET_DIR/log
+: >"$log"
+
+# Debian's toolchain, which has the standard library of other targets: prebuilt, or as source.
+debian_rustc=/usr/bin/rustc
+
+# Could not be had: not a failure, and not a success.
+cannot() {
+    echo "platform $name: cannot be had here: $*"
+    exit 77
+}
+
+# The machine's package manager has to be Debian's, and one at a time may use it.
+as_root() { if [[ $(id -u) == 0 ]]; then "$@"; else sudo -n "$@"; fi; }
+apt() {
+    as_root env DEBIAN_FRONTEND=noninteractive flock /var/lock/rope-platforms.lock \
+        apt-get -q -y -o DPkg::Lock::Timeout=300 "$@" >>"$log.apt" 2>&1
+}
+
+# Installs the packages that are missing.
+packages() {
+    local package missing=()
+    for package; do
+        dpkg-query -W -f '${Status}\n' "$package" 2>/dev/null | grep -q '^install ok installed' || missing+=("$package")
+    done
+    if [[ ${#missing[@]} == 0 ]]; then return; fi
+    command -v apt-get >/dev/null || cannot "${missing[*]}: this is not a Debian"
+    echo "installing ${missing[*]}"
+    apt update || true
+    apt install --no-install-recommends "${missing[@]}" || {
+        tail -3 "$log.apt"
+        cannot "apt-get install ${missing[*]} failed"
+    }
+}
+
+# Another architecture whose packages Debian has.
+architecture() {
+    if dpkg --print-foreign-architectures | grep -qx "$1"; then return; fi
+    as_root dpkg --add-architecture "$1"
+}
+
+# The linker that rustup's toolchains bring, which Debian's rustc lacks.
+rust_lld() {
+    local sysroot
+    sysroot=$(rustc --print sysroot)
+    local linker
+    linker=$(find "$sysroot/lib/rustlib" -name rust-lld -print -quit)
+    [[ -n $linker ]] || linker=$(command -v ld.lld || true)
+    [[ -n $linker ]] || cannot "no rust-lld and no ld.lld"
+    echo "$linker"
+}
+
+step() { printf -- '--- %s: %s (%d s)\n' "$name" "$*" "$SECONDS"; }
+
+# Runs tests for at most LIMIT and keeps what they print: quietly, unless they fail.
+limit=${LIMIT:-600}
+tests() {
+    local part status=0
+    part=$(mktemp "$CARGO_TARGET_DIR/part.XXXXXX")
+    timeout -k 10 "$limit" "$@" >"$part" 2>&1 || status=$?
+    cat "$part" >>"$log"
+    if [[ $status != 0 ]]; then
+        tail -n 100 "$part"
+        if [[ $status == 124 || $status == 137 ]]; then echo "no end after $limit s"; fi
+        echo "platform $name: FAILED ($status): $*"
+        exit 1
+    fi
+    grep -E '^backends that run|^rows:|^firmware' "$part" || true
+    rm "$part"
+}
+
+# The last line.
+passed() {
+    local count
+    count=$(awk '/^test result: ok\./ { sum += $4 } END { print sum + 0 }' "$log")
+    if [[ $count == 0 ]]; then
+        echo "platform $name: FAILED: no test ran"
+        exit 1
+    fi
+    echo "platform $name: $count tests passed${1:+, $1}"
+}

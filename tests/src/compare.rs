@@ -1,0 +1,34 @@
+//! Bits, and a message that says where they differ.
+
+use std::fmt::Display;
+
+use crate::{Expected, Number, View};
+
+/// Demands the bits of every element of a buffer: those of the tensor, and those around it. A NaN that was computed
+/// may be any NaN.
+///
+/// # Panics
+///
+/// At the first one that differs, with what was being done (`doing`), its index, and both bits.
+pub fn compare<E: Number>(got: &[E], expected: &Expected<E>, view: &View, doing: &dyn Display) {
+    assert_eq!(got.len(), expected.values.len());
+    let right = |index: usize| {
+        let (got, wanted) = (got[index], expected.values[index]);
+        got.bits() == wanted.bits() || expected.computed[index] && got.is_nan() && wanted.is_nan()
+    };
+    if let Some(index) = (0..got.len()).find(|&index| !right(index)) {
+        let place = match view.find(index) {
+            Some(element) => format!("element {element:?} of {:?}", view.shape),
+            None => format!("outside the tensor {view:?}"),
+        };
+        let wrong = (0..got.len()).filter(|&index| !right(index)).count();
+        panic!(
+            "{doing}: {place}, index {index} of {}: expected {:#010x} ({:?}), got {:#010x} ({:?}); {wrong} wrong in all",
+            got.len(),
+            expected.values[index].bits(),
+            expected.values[index],
+            got[index].bits(),
+            got[index],
+        );
+    }
+}

@@ -1,0 +1,126 @@
+//! What must come out, written per element from the definition. Shares no code with rope-core.
+
+use rope_core::{Direction, Pairing};
+
+use crate::{Angles, Number, View};
+
+/// Which rotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    /// Which channels of the source are a pair.
+    pub input: Pairing,
+    /// Where they go.
+    pub output: Pairing,
+    /// Which way.
+    pub direction: Direction,
+}
+
+impl Turn {
+    /// All that keep the pairing: the ones that work in place.
+    pub fn in_place() -> impl Iterator<Item = Turn> {
+        Turn::all().filter(|turn| turn.input == turn.output)
+    }
+
+    /// All.
+    pub fn all() -> impl Iterator<Item = Turn> {
+        Pairing::ALL.into_iter().flat_map(|input| {
+            Pairing::ALL.into_iter().flat_map(move |output| {
+                Direction::ALL.map(|direction| Turn {
+                    input,
+                    output,
+                    direction,
+                })
+            })
+        })
+    }
+
+    /// Forward, the pairing kept.
+    pub fn forward(pairing: Pairing) -> Turn {
+        Turn {
+            input: pairing,
+            output: pairing,
+            direction: Direction::Forward,
+        }
+    }
+}
+
+/// What a buffer must hold after a rotation.
+#[derive(Clone, Debug)]
+pub struct Expected<O> {
+    /// Every element, the ones around the tensor included.
+    pub values: Vec<O>,
+    /// Which of them come from arithmetic or a conversion, so that a NaN may be any NaN. The others are bits that
+    /// were copied, or left alone.
+    pub computed: Vec<bool>,
+}
+
+/// What `y`, painted as it is, must hold when `x` has been rotated into it. In place they are the same.
+pub fn rotated<I: Number, O: Number>(
+    turn: Turn,
+    angles: &Angles,
+    (x, from): (&[I], &View),
+    (y, to): (&[O], &View),
+) -> Expected<O> {
+    assert_eq!(from.shape, to.shape);
+    let mut expected = Expected {
+        values: y.to_vec(),
+        computed: vec![false; y.len()],
+    };
+    let [batch, tokens, _, head_dim] = from.shape;
+    let pairs = angles.pairs;
+    // Either one row per token, for all sequences, or one per token of each.
+    let rows_of_a_sequence = if angles.rows == tokens { 0 } else { tokens };
+    assert!(angles.rows == tokens || angles.rows == batch * tokens);
+    for [batch, token, head] in from.heads() {
+        let at = |channel| x[from.index([batch, token, head, channel])];
+        for channel in 0..head_dim {
+            let target = to.index([batch, token, head, channel]);
+            if channel >= 2 * pairs {
+                let same_type = I::NAME == O::NAME;
+                expected.computed[target] = !same_type;
+                expected.values[target] = if same_type {
+                    O::from_bits(at(channel).bits())
+                } else {
+                    O::from_f32(at(channel).to_f32())
+                };
+                continue;
+            }
+            let (pair, second) = match turn.output {
+                Pairing::Interleaved => (channel / 2, channel % 2 == 1),
+                Pairing::Half => (channel % pairs, channel >= pairs),
+            };
+            let (x, y) = match turn.input {
+                Pairing::Interleaved => (at(2 * pair), at(2 * pair + 1)),
+                Pairing::Half => (at(pair), at(pair + pairs)),
+            };
+            let (cos, sin) = directed(
+                turn.direction,
+                angles,
+                batch * rows_of_a_sequence + token,
+                pair,
+            );
+            let turned = rotate(x.to_f32(), y.to_f32(), cos, sin);
+            expected.computed[target] = true;
+            expected.values[target] = O::from_f32(if second { turned.1 } else { turned.0 });
+        }
+    }
+    expected
+}
+
+/// The definition. Every operation is an f32, rounded by itself.
+pub fn rotate(x: f32, y: f32, cos: f32, sin: f32) -> (f32, f32) {
+    (x * cos - y * sin, x * sin + y * cos)
+}
+
+/// cos and sin of a pair, as the direction makes use of them.
+fn directed(direction: Direction, angles: &Angles, row: usize, pair: usize) -> (f32, f32) {
+    let (cos, sin) = angles.get(row, pair);
+    match direction {
+        Direction::Forward => (cos, sin),
+        Direction::Transpose => (cos, -sin),
+        Direction::Inverse => {
+            let factor = 1.0 / (angles.attention_factor * angles.attention_factor);
+            (cos * factor as f32, -(sin * factor as f32))
+        }
+    }
+}

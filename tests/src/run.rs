@@ -1,0 +1,124 @@
+//! One case on all backends.
+
+use std::fmt;
+
+use rope_core::{Backend, Rope, Tensor, TensorMut};
+
+use crate::{Number, Placed, Stored, Turn, compare, oracle};
+
+/// The plan of a turn on a backend.
+///
+/// # Panics
+///
+/// If the backend is not available.
+pub fn plan(turn: Turn, backend: Backend) -> Rope {
+    Rope::new(turn.input)
+        .output_pairing(turn.output)
+        .direction(turn.direction)
+        .backend(backend)
+        .expect("an available backend")
+}
+
+/// Rotates in place on every backend, and compares the whole buffer.
+///
+/// # Panics
+///
+/// If a bit is wrong.
+pub fn in_place<E: Number>(turn: Turn, rows: &Stored, x: &[E], place: &Placed) {
+    let expected = oracle::rotated(turn, &rows.angles, (x, &place.view), (x, &place.view));
+    rows.with(|given| {
+        for backend in Backend::available() {
+            let mut got = x.to_vec();
+            let mut tensor = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
+            plan(turn, backend)
+                .rotate(&mut tensor, given)
+                .expect("rows that fit");
+            let doing = Doing {
+                backend,
+                elements: (E::NAME, None),
+                turn,
+                rows,
+                places: [place; 2],
+            };
+            compare(&got, &expected, &place.view, &doing);
+        }
+    });
+}
+
+/// Rotates `x` into a painted `y` on every backend, and compares the whole buffer.
+///
+/// # Panics
+///
+/// If a bit is wrong.
+pub fn into<I: Number, O: Number>(
+    turn: Turn,
+    rows: &Stored,
+    (x, from): (&[I], &Placed),
+    (y, to): (&[O], &Placed),
+) {
+    let expected = oracle::rotated(turn, &rows.angles, (x, &from.view), (y, &to.view));
+    rows.with(|given| {
+        for backend in Backend::available() {
+            let mut got = y.to_vec();
+            let source = Tensor::new(x, from.layout).expect("a valid tensor");
+            let mut target = TensorMut::new(&mut got, to.layout).expect("a valid tensor");
+            plan(turn, backend)
+                .rotate_into(&source, &mut target, given)
+                .expect("rows that fit");
+            let doing = Doing {
+                backend,
+                elements: (I::NAME, Some(O::NAME)),
+                turn,
+                rows,
+                places: [from, to],
+            };
+            compare(&got, &expected, &to.view, &doing);
+        }
+    });
+}
+
+/// What is being done, for the message.
+struct Doing<'a> {
+    backend: Backend,
+    elements: (&'static str, Option<&'static str>),
+    turn: Turn,
+    rows: &'a Stored,
+    places: [&'a Placed; 2],
+}
+
+impl fmt::Display for Doing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Doing {
+            backend,
+            elements,
+            turn,
+            rows,
+            places: [from, to],
+        } = self;
+        let Turn {
+            input,
+            output,
+            direction,
+        } = turn;
+        match elements {
+            (element, None) => write!(f, "{backend}, {element} in place, {input}, {direction}")?,
+            (from, Some(to)) => {
+                write!(
+                    f,
+                    "{backend}, {from} to {to}, {input} to {output}, {direction}"
+                )?;
+            }
+        }
+        write!(
+            f,
+            ", {} rows of {} pairs ({:?}), from {:?} at {:?} to {:?} at {:?}",
+            rows.angles.rows,
+            rows.angles.pairs,
+            rows.form,
+            from.view.strides,
+            from.view.offset,
+            to.view.strides,
+            to.view.offset,
+        )
+    }
+}

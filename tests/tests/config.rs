@@ -1,0 +1,473 @@
+//! Configuration files against the golden data, and the refusals.
+
+mod support;
+
+use rope_core::{Axes, Config, Error, Frequencies, Pairing, Scaling};
+use rope_tests::golden::Golden;
+use support::{Table, config, config_file};
+
+#[test]
+fn golden_configurations_give_the_golden_frequencies() {
+    for table in Table::all() {
+        let (name, file) = (&table.name, config_file(&table.name));
+        let config = config(&file);
+        let frequencies = config.frequencies().unwrap();
+        // The parameters by hand give the same, in all that a model is.
+        assert_eq!(frequencies, support::frequencies(&table, None), "{name}");
+
+        let inverse: Vec<f64> = frequencies.pairs().map(|pair| pair.inverse()).collect();
+        assert_eq!(inverse, table.bits::<f64>("inv_freq_exact_f64"), "{name}");
+        for (pair, step) in frequencies
+            .pairs()
+            .zip(table.bits::<u128>("turn_step_u128"))
+        {
+            assert!(pair.step().abs_diff(step) <= 64, "{name}");
+        }
+        let factor = file["attention_factor_exact_f64"].as_f64();
+        assert_eq!(Some(frequencies.attention_factor()), factor, "{name}");
+        let dims = [
+            config.head_dim(),
+            config.rotary_dim(),
+            Ok(frequencies.rotary_dim()),
+        ];
+        let golden = ["head_dim", "rotary_dim", "rotary_dim"].map(|key| file[key].as_u64());
+        assert_eq!(dims.map(|dim| Some(dim.unwrap() as u64)), golden, "{name}");
+
+        let layout = file["layout"].as_str().unwrap();
+        let pairing = match layout {
+            "interleaved_in_half_out" => (Pairing::Interleaved, Pairing::Half),
+            _ if layout.starts_with("interleaved") => (Pairing::Interleaved, Pairing::Interleaved),
+            _ if layout.starts_with("half") => (Pairing::Half, Pairing::Half),
+            other => panic!("{other}"),
+        };
+        assert_eq!(config.pairing().unwrap(), pairing, "{name}");
+        let axes = match layout {
+            _ if layout.ends_with("mrope") => 3,
+            _ if layout.ends_with("2d") => 2,
+            _ => 1,
+        };
+        assert_eq!(frequencies.axes(), axes, "{name}");
+    }
+}
+
+#[test]
+fn golden_configurations_give_the_golden_axes() {
+    let mut several = 0;
+    for golden in Golden::all("apply") {
+        let frequencies = config(&config_file(&golden.name)).frequencies().unwrap();
+        let axes: Vec<usize> = frequencies.pairs().map(|pair| pair.axis()).collect();
+        assert_eq!(
+            axes,
+            golden.decimals::<usize>("pair_axis"),
+            "{}",
+            golden.name
+        );
+        several += usize::from(frequencies.axes() > 1);
+    }
+    assert!(several >= 3, "{several}");
+}
+
+#[test]
+fn deepseek_reports_its_softmax_factor() {
+    let frequencies = config(&config_file("deepseek_v3")).frequencies().unwrap();
+    let magnitude = 0.1 * 40f64.ln() + 1.0;
+    assert!((frequencies.softmax_factor() - magnitude * magnitude).abs() < 1e-15);
+    assert_eq!(frequencies.attention_factor(), 1.0);
+}
+
+fn read(text: &str) -> Config {
+    Config::from_json(text).unwrap()
+}
+
+/// A small model with these other entries.
+fn with(entries: &str) -> Config {
+    let text = format!(r#"{{"head_dim": 64, "max_position_embeddings": 4096 {entries}}}"#);
+    read(&text)
+}
+
+#[track_caller]
+fn same(config: &Config, base: f64, scaling: &Scaling<'_>) {
+    let made = config.frequencies().unwrap();
+    assert_eq!(made, Frequencies::new(64, base, scaling).unwrap());
+}
+
+#[test]
+fn old_and_new_spellings_mean_the_same() {
+    let linear = Scaling::Linear { factor: 2.0 };
+    for (entries, base, scaling) in [
+        (
+            r#", "rope_theta": 5e5, "rope_scaling": {"type": "linear", "factor": 2}"#,
+            5e5,
+            linear,
+        ),
+        (
+            r#", "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 5e5}"#,
+            5e5,
+            linear,
+        ),
+        (
+            r#", "rope_theta": 5e5, "rope_scaling": null"#,
+            5e5,
+            Scaling::Default,
+        ),
+        (r#", "model_type": "llama""#, 1e4, Scaling::Default),
+        (r#", "model_type": "cohere""#, 5e5, Scaling::Default),
+        (
+            r#", "rope_theta": 1e4, "rope_scaling": {"type": "dynamic", "alpha": 1000.0, "factor": 1.0}"#,
+            1e4,
+            Scaling::NtkAlpha { alpha: 1000.0 },
+        ),
+    ] {
+        same(&with(entries), base, &scaling);
+    }
+}
+
+#[test]
+fn layer_types_are_chosen_by_name() {
+    // Gemma 3 as published: almost everything is a default of its class.
+    let gemma = read(
+        r#"{"model_type": "gemma3", "text_config": {"model_type": "gemma3_text", "hidden_size": 2560,
+            "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}}"#,
+    );
+    assert_eq!(
+        gemma.frequencies().unwrap_err().to_string(),
+        "layer_type has to be chosen from: full_attention, sliding_attention"
+    );
+    let full = Frequencies::new(256, 1e6, &Scaling::Linear { factor: 8.0 });
+    let sliding = Frequencies::new(256, 1e4, &Scaling::Default);
+    let of = |config: &Config, layer_type| config.clone().with_layer_type(layer_type).frequencies();
+    assert_eq!(of(&gemma, "full_attention"), full);
+    assert_eq!(of(&gemma, "sliding_attention"), sliding);
+    assert!(matches!(of(&gemma, "other"), Err(Error::Ambiguous { .. })));
+
+    let nested = with(
+        r#", "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e6},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}, "linear_attention": null}"#,
+    );
+    let names: Vec<&str> = nested.layer_types().unwrap().collect();
+    assert_eq!(
+        names,
+        ["full_attention", "linear_attention", "sliding_attention"]
+    );
+    assert!(matches!(nested.frequencies(), Err(Error::Ambiguous { .. })));
+    same(
+        &nested.clone().with_layer_type("sliding_attention"),
+        1e4,
+        &Scaling::Default,
+    );
+    let still = of(&nested, "linear_attention");
+    assert!(matches!(still, Err(Error::Unsupported { .. })));
+    let agreeing = r#", "rope_parameters": {"a": {"rope_theta": 1e6}, "b": {"rope_theta": 1e6}}"#;
+    same(&with(agreeing), 1e6, &Scaling::Default);
+
+    let gemma4 = read(
+        r#"{"model_type": "gemma4_text", "head_dim": 256, "rope_parameters": {
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+            "full_attention": {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.25}}}"#,
+    );
+    let proportional = Scaling::Proportional {
+        partial_rotary_factor: 0.25,
+        factor: 1.0,
+    };
+    let full = Frequencies::new(512, 1e6, &proportional);
+    assert_eq!(of(&gemma4, "full_attention"), full);
+    let sliding = gemma4.with_layer_type("sliding_attention");
+    assert_eq!(sliding.rotary_dim(), Ok(256));
+}
+
+#[test]
+fn composite_models_are_read_in_parts() {
+    let qwen = read(
+        r#"{"model_type": "qwen2_vl", "hidden_size": 3584, "num_attention_heads": 28, "rope_theta": 1e6,
+            "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
+            "vision_config": {"model_type": "qwen2_vl", "embed_dim": 1280, "hidden_size": 3584, "num_heads": 16}}"#,
+    );
+    let text = Frequencies::new(Axes::mrope([16, 24, 24]), 1e6, &Scaling::Default);
+    assert_eq!(qwen.frequencies(), text);
+    let vision = Frequencies::new(Axes::vision(80), 1e4, &Scaling::Default);
+    assert_eq!(qwen.with_part("vision_config").frequencies(), vision);
+    let dino =
+        read(r#"{"model_type": "dinov3_vit", "hidden_size": 384, "num_attention_heads": 6}"#);
+    let dino = dino.frequencies().unwrap();
+    let expected = Frequencies::new(Axes::vision(64), 100.0, &Scaling::Turns).unwrap();
+    assert_eq!(dino, expected);
+    let first = dino.pairs().next().unwrap();
+    assert_eq!((first.whole_turns(), first.step()), (1, 0));
+}
+
+#[test]
+fn refusals_name_the_key() {
+    let refusal = |config: Config| config.frequencies().unwrap_err().to_string();
+    for (entries, reason) in [
+        ("", "rope_theta is missing, and has no known default"),
+        (
+            r#", "model_type": "gpt_oss""#,
+            "rope_parameters is missing, and has no known default",
+        ),
+        (r#", "rope_theta": "big""#, "rope_theta has to be a number"),
+        (
+            r#", "rope_theta": -1"#,
+            "base is -1.0, but has to be positive and finite",
+        ),
+        (
+            r#", "rope_theta": 1e4, "rope_scaling": []"#,
+            "rope_scaling has to be an object",
+        ),
+        (
+            r#", "rope_theta": 1e4, "rope_scaling": {"type": "fancy", "factor": 2}"#,
+            "rope_type is \"fancy\", which is not known here",
+        ),
+        (
+            r#", "rope_theta": 1e4, "rope_scaling": {"factor": 2}"#,
+            "rope_type is missing, and has no known default",
+        ),
+        (
+            r#", "rope_theta": 1e4, "rope_scaling": {"type": "linear"}"#,
+            "factor is missing, and has no known default",
+        ),
+        (
+            r#", "rope_theta": 1e4, "rope_scaling": {"type": "dynamic", "factor": 2}"#,
+            "the length of the sequence (Config::with_length) is missing, and has no known default",
+        ),
+        (
+            r#", "rope_theta": 1e4, "rope_scaling": {"type": "llama3", "factor": 2, "low_freq_factor": 1}"#,
+            "high_freq_factor is missing, and has no known default",
+        ),
+        (
+            r#", "rope_theta": 1e4, "rope_scaling": {"rope_type": "yarn", "factor": 2, "truncate": 0}"#,
+            "truncate has to be true or false",
+        ),
+        (
+            r#", "rope_theta": 1e4, "rope_scaling": {"type": "mrope", "mrope_section": [8, 12, 12]}"#,
+            "model_type is missing, and has no known default",
+        ),
+        (
+            r#", "model_type": "new", "rope_theta": 1e4, "rope_scaling": {"type": "mrope", "mrope_section": [8, 12, 12]}"#,
+            "model_type is \"new\", which is not known here",
+        ),
+        (
+            r#", "model_type": "qwen2_vl", "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}"#,
+            "axes has 64 numbers, but 32 are needed",
+        ),
+        (
+            r#", "rope_theta": 1e4, "rope_scaling": {"type": "linear", "factor": 2},
+               "rope_parameters": {"rope_type": "linear", "factor": 4}"#,
+            "which of two different sets of parameters counts has to be chosen from: rope_parameters, rope_scaling",
+        ),
+        (
+            r#", "rope_theta": 1e4, "partial_rotary_factor": 1.5"#,
+            "rotary_dim is 96, but has to be even, above 0, and not above head_dim",
+        ),
+        (
+            r#", "rope_theta": 1e4, "partial_rotary_factor": 0.02"#,
+            "rotary_dim is 1, but has to be even, above 0, and not above head_dim",
+        ),
+        (
+            r#", "rope_theta": 1e4, "partial_rotary_factor": 1e300"#,
+            "partial_rotary_factor has to be at most 1",
+        ),
+    ] {
+        assert_eq!(refusal(with(entries)), reason, "{entries}");
+    }
+    assert_eq!(
+        refusal(read("{}")),
+        "head_dim is missing, and has no known default"
+    );
+    assert_eq!(
+        refusal(read(r#"{"hidden_size": 64, "num_attention_heads": 0}"#)),
+        "num_attention_heads has to be positive and below 2^32"
+    );
+    // Frequencies do not depend on the model; the pairing does.
+    let new = with(r#", "model_type": "new", "rope_theta": 1e4"#);
+    same(&new, 1e4, &Scaling::Default);
+    let pairing = new.pairing().unwrap_err();
+    assert_eq!(
+        pairing.to_string(),
+        "model_type is \"new\", which is not known here"
+    );
+}
+
+#[test]
+fn what_is_no_json_object_is_refused() {
+    for (text, line) in [
+        ("", 1),
+        ("[]", 0),
+        ("{", 1),
+        ("nonsense", 1),
+        ("{\n\"rope_theta\": NaN}", 2),
+        ("{\"rope_theta\": 1e999}", 1),
+    ] {
+        match Config::from_json(text) {
+            Err(Error::Json { line: found, .. }) => assert_eq!(found, line, "{text}"),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+    let no_object = Config::from_json("[]").unwrap_err();
+    assert_eq!(
+        no_object.to_string(),
+        "the configuration is not a JSON object"
+    );
+    let no_json = Config::from_json("{").unwrap_err();
+    assert_eq!(
+        no_json.to_string(),
+        "the configuration is not JSON from line 1, column 1"
+    );
+}
+
+#[test]
+fn every_kind_of_refusal() {
+    let error = |config: Config| config.frequencies().unwrap_err();
+    assert_eq!(error(with("")), Error::Missing { key: "rope_theta" });
+    assert_eq!(
+        error(with(r#", "rope_theta": true"#)),
+        Error::Invalid {
+            key: "rope_theta",
+            required: "a number"
+        }
+    );
+    let fancy = with(r#", "rope_theta": 1e4, "rope_scaling": {"rope_type": "fancy"}"#);
+    let Error::Unknown { key, value } = error(fancy) else {
+        panic!();
+    };
+    assert_eq!((key, value.as_str()), ("rope_type", "fancy"));
+    let two = with(r#", "rope_parameters": {"a": {"rope_theta": 1e4}, "b": {"rope_theta": 1e5}}"#);
+    let Error::Ambiguous { key, choices } = error(two) else {
+        panic!();
+    };
+    assert_eq!((key, choices.as_str()), ("layer_type", "a, b"));
+    let hunyuan = with(r#", "rope_theta": 1e4, "rope_scaling": {"rope_type": "xdrope"}"#);
+    assert_eq!(
+        error(hunyuan),
+        Error::Unsupported {
+            what: "XD-RoPE, on which vLLM and Hugging Face disagree"
+        }
+    );
+    let gemma4 = read(r#"{"model_type": "gemma4_vision", "head_dim": 64}"#);
+    assert!(matches!(gemma4.pairing(), Err(Error::Unsupported { .. })));
+    assert_eq!(gemma4.frequencies().map(|made| made.axes()), Ok(2));
+
+    // A long name is cut at the end of a character.
+    let long = "é".repeat(70);
+    let named = with(&format!(
+        r#", "rope_theta": 1e4, "rope_scaling": {{"type": "{long}"}}"#
+    ));
+    let Error::Unknown { value, .. } = error(named) else {
+        panic!();
+    };
+    assert_eq!(value.as_str(), "é".repeat(48));
+}
+
+#[test]
+fn no_value_panics() {
+    let keys = [
+        "head_dim",
+        "hidden_size",
+        "num_attention_heads",
+        "rope_theta",
+        "partial_rotary_factor",
+        "rotary_dim",
+        "qk_rope_head_dim",
+        "max_position_embeddings",
+        "original_max_position_embeddings",
+        "rope_parameters",
+        "rope_scaling",
+        "layer_types",
+        "text_config",
+        "model_type",
+    ];
+    let mut values: Vec<String> = [
+        "null",
+        "true",
+        "0",
+        "-1",
+        "1",
+        "2",
+        "3",
+        "64",
+        "1e999999",
+        "1e-320",
+        "1.5",
+        "1e18",
+        "18446744073709551615",
+        "\"\"",
+        "\"llama\"",
+        "\"qwen2_vl\"",
+        "[]",
+        "[1]",
+        "{}",
+    ]
+    .map(str::to_owned)
+    .to_vec();
+    let types = [
+        "linear",
+        "dynamic",
+        "yarn",
+        "longrope",
+        "llama3",
+        "proportional",
+        "mrope",
+    ];
+    for number in [
+        "0", "-1", "1", "4096", "1e300", "1e-300", "null", "\"\"", "[]", "[1]",
+    ] {
+        for kind in types {
+            let names = [
+                "factor",
+                "rope_theta",
+                "alpha",
+                "low_freq_factor",
+                "high_freq_factor",
+                "beta_fast",
+                "beta_slow",
+                "attention_factor",
+                "mscale",
+                "mscale_all_dim",
+                "original_max_position_embeddings",
+                "short_factor",
+                "long_factor",
+                "mrope_section",
+                "partial_rotary_factor",
+            ];
+            let numbers = names
+                .map(|name| format!(r#""{name}": {number}"#))
+                .join(", ");
+            values.push(format!(r#"{{"rope_type": "{kind}", {numbers}}}"#));
+        }
+    }
+    let (mut refused, mut accepted) = (0, 0);
+    for key in keys {
+        for value in &values {
+            for model_type in [
+                "llama",
+                "qwen2_vl",
+                "deepseek_v3",
+                "gemma3_text",
+                "gpt_oss",
+                "new",
+            ] {
+                let text = format!(
+                    r#"{{"{key}": {value}, "head_dim": 64, "max_position_embeddings": 4096, "model_type": "{model_type}"}}"#
+                );
+                let Ok(config) = Config::from_json(&text) else {
+                    refused += 1;
+                    continue;
+                };
+                for config in [
+                    config.clone(),
+                    config.with_length(9000).with_layer_type("full_attention"),
+                ] {
+                    match config.frequencies() {
+                        Ok(_) => accepted += 1,
+                        Err(error) => {
+                            refused += 1;
+                            assert!(!error.to_string().is_empty());
+                        }
+                    }
+                    let _ = (config.pairing(), config.axes(), config.head_dim());
+                }
+            }
+        }
+    }
+    println!("{refused} refused, {accepted} accepted");
+    assert!(refused > 1000 && accepted > 1000);
+}

@@ -1,0 +1,177 @@
+//! Conversions of every value there is, against the crate `half`: from 16 bits always, from 32 bits on demand.
+//!
+//! A conversion is seen in the channels behind `rotary_dim`, which pass; and in pairs that a cos of 1 and a sin of 0 do
+//! not turn: `(v, 0)` gives `v` in its first member, and `(-0, v)` gives `v` in its second, whatever `v` is.
+
+use half::{bf16, f16};
+use rope_core::{Backend, Pairing, Rows, Tensor, TensorMut};
+use rope_tests::{Number, Turn, each_element_pair, run};
+
+/// How a value gets through.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Passing,
+    First(Pairing),
+    Second(Pairing),
+}
+
+const WAYS: [Way; 5] = [
+    Way::Passing,
+    Way::First(Pairing::Half),
+    Way::Second(Pairing::Interleaved),
+    Way::Second(Pairing::Half),
+    Way::First(Pairing::Interleaved),
+];
+
+/// A head of values, and where they are in it.
+struct Head<I> {
+    x: Vec<I>,
+    rotary_dim: usize,
+    places: Vec<usize>,
+    pairing: Pairing,
+}
+
+impl<I: Number> Head<I> {
+    fn new(way: Way, len: usize) -> Self {
+        let (pairing, other, rotary_dim, first, step) = match way {
+            Way::Passing => (Pairing::Half, 0.0, 2, 2, 1),
+            Way::First(Pairing::Half) => (Pairing::Half, 0.0, 2 * len, 0, 1),
+            Way::Second(Pairing::Half) => (Pairing::Half, -0.0, 2 * len, len, 1),
+            Way::First(pairing) => (pairing, 0.0, 2 * len, 0, 2),
+            Way::Second(pairing) => (pairing, -0.0, 2 * len, 1, 2),
+        };
+        let head_dim = rotary_dim.max(2 + len);
+        Head {
+            x: vec![I::from_f32(other); head_dim],
+            rotary_dim,
+            places: (0..len).map(|i| first + i * step).collect(),
+            pairing,
+        }
+    }
+
+    fn convert<O: Number>(&mut self, backend: Backend, values: &[I], row: &[f32], y: &mut [O]) {
+        for (&place, &value) in self.places.iter().zip(values) {
+            self.x[place] = value;
+        }
+        let shape = [1, 1, 1, self.x.len()];
+        let rows = Rows::from_cos_sin(
+            &row[..self.rotary_dim / 2],
+            &row[row.len() / 2..][..self.rotary_dim / 2],
+            self.rotary_dim,
+            self.rotary_dim / 2,
+        )
+        .expect("one row");
+        let source = Tensor::new(&self.x, shape).expect("a valid tensor");
+        let mut target = TensorMut::new(y, shape).expect("a valid tensor");
+        let plan = run::plan(Turn::forward(self.pairing), backend);
+        plan.rotate_into(&source, &mut target, &rows)
+            .expect("rows that fit");
+    }
+}
+
+/// Ones, then zeros: cos and sin of `pairs` pairs that do not turn.
+fn identity(pairs: usize) -> Vec<f32> {
+    [vec![1.0; pairs], vec![0.0; pairs]].concat()
+}
+
+fn all_16_bits<I: Number, O: Number>() {
+    if size_of::<I>() != 2 {
+        return;
+    }
+    let values: Vec<I> = (0..1 << 16).map(I::from_bits).collect();
+    let row = identity(values.len());
+    for way in WAYS {
+        let mut head = Head::<I>::new(way, values.len());
+        let mut y = vec![O::from_f32(0.0); head.x.len()];
+        for backend in Backend::available() {
+            head.convert(backend, &values, &row, &mut y);
+            for (&value, &place) in values.iter().zip(&head.places) {
+                let (got, expected) = (y[place], O::from_f32(value.to_f32()));
+                let same = got.bits() == expected.bits() || got.is_nan() && expected.is_nan();
+                let (from, to) = (I::NAME, O::NAME);
+                assert!(
+                    same,
+                    "{backend}, {from} to {to}, {way:?}: {value:?} gave {got:?}, not {expected:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn every_value_of_16_bits() {
+    each_element_pair!(all_16_bits());
+}
+
+/// Odd, so that its multiples are all numbers of 32 bits: in an order that puts values of every kind side by side.
+const STEP: u32 = 0x9e37_79b1;
+
+fn down<O: Number>(numbers: impl Iterator<Item = u32>) {
+    const CHUNK: usize = 1 << 12;
+    let row = identity(CHUNK);
+    let mut heads = WAYS.map(|way| (way, Head::<f32>::new(way, CHUNK)));
+    let mut y = vec![O::from_f32(0.0); 2 * CHUNK];
+    let mut values = vec![0.0; CHUNK];
+    let mut expected = vec![O::from_f32(0.0); CHUNK];
+    for number in numbers {
+        let first = number.wrapping_mul(CHUNK as u32);
+        for (i, (value, expected)) in values.iter_mut().zip(&mut expected).enumerate() {
+            *value = f32::from_bits(first.wrapping_add(i as u32).wrapping_mul(STEP));
+            *expected = O::from_f32(*value);
+        }
+        for (i, (way, head)) in heads.iter_mut().enumerate() {
+            // Passing always, and each pairing once: half of the values as first members, half as second.
+            if i > 0 && (i as u32 - 1) / 2 != number % 2 {
+                continue;
+            }
+            for backend in Backend::available() {
+                let y = &mut y[..head.x.len()];
+                head.convert(backend, &values, &row, y);
+                let wrong = |got: O, expected: O| got.bits() != expected.bits();
+                let places = head.places[0]..;
+                let step = head.places[1] - head.places[0];
+                let got = y[places].iter().step_by(step);
+                // Branchless as far as the NaNs, of which there are few.
+                let differing = got
+                    .zip(&expected)
+                    .filter(|&(&got, &expected)| wrong(got, expected));
+                if differing.count() == 0 {
+                    continue;
+                }
+                for (i, &place) in head.places.iter().enumerate() {
+                    let (value, got, expected) = (values[i], y[place], expected[i]);
+                    assert!(
+                        !wrong(got, expected) || got.is_nan() && expected.is_nan(),
+                        "{backend}, f32 to {}, {way:?}: {value:?} ({:#010x}) gave {got:?}, not {expected:?}",
+                        O::NAME,
+                        value.to_bits(),
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Some of them. All of them: `cargo test --release -p rope-tests -- --ignored`.
+#[test]
+fn many_values_of_32_bits() {
+    let step = if cfg!(debug_assertions) {
+        1 << 13
+    } else {
+        1 << 8
+    };
+    down::<f16>((0..1 << 20).step_by(step + 1));
+    down::<bf16>((0..1 << 20).step_by(step + 1));
+}
+
+#[test]
+#[ignore = "takes minutes, and is for optimised code"]
+fn every_value_of_32_bits_to_f16() {
+    down::<f16>(0..1 << 20);
+}
+
+#[test]
+#[ignore = "takes minutes, and is for optimised code"]
+fn every_value_of_32_bits_to_bf16() {
+    down::<bf16>(0..1 << 20);
+}

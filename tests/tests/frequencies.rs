@@ -1,0 +1,728 @@
+//! Steps, inverse frequencies and factors against 400-bit values, and the refusal of what makes no sense.
+
+mod support;
+
+use rope_core::{Axes, Error, Frequencies, Frequency, FrequencyBlock, LongRope, Scaling, Yarn};
+use support::{Table, frequencies, hex};
+
+/// The largest distance between the steps of the pairs and the golden ones, in units of 2^-128 turn.
+fn distance(frequencies: &Frequencies<'_>, golden: &[u128]) -> u128 {
+    assert_eq!(frequencies.pairs().len(), golden.len());
+    let pairs = frequencies.pairs().zip(golden);
+    let distances = pairs.map(|(pair, &golden)| {
+        assert_eq!(pair.whole_turns(), 0);
+        pair.step().abs_diff(golden)
+    });
+    distances.max().expect("pairs")
+}
+
+fn inverse(frequencies: &Frequencies<'_>) -> (Vec<f64>, Vec<f32>) {
+    let both = |pair: Frequency| (pair.inverse(), pair.inverse_f32());
+    frequencies.pairs().map(both).unzip()
+}
+
+#[test]
+fn t1_turn_steps() {
+    for table in Table::all() {
+        let distance = distance(&frequencies(&table, None), &table.bits("turn_step_u128"));
+        println!("{:30} {distance}", table.name);
+        assert!(distance <= 64, "{}: {distance}", table.name);
+    }
+}
+
+#[test]
+fn t1_inverse_frequencies_are_correctly_rounded() {
+    for table in Table::all() {
+        let (f64s, f32s) = inverse(&frequencies(&table, None));
+        assert_eq!(
+            f64s,
+            table.bits::<f64>("inv_freq_exact_f64"),
+            "{}",
+            table.name
+        );
+        assert_eq!(
+            f32s,
+            table.bits::<f32>("inv_freq_exact_cr_f32"),
+            "{}",
+            table.name
+        );
+    }
+}
+
+#[test]
+fn t1_given_frequencies_are_exact_from_there_on() {
+    for table in Table::all() {
+        let given: Vec<f32> = table.bits("inv_freq_hf_f32");
+        let rotary_dim = 2 * given.len();
+        let frequencies = Frequencies::from_inverse(rotary_dim, &given, 1.0).unwrap();
+        let distance = distance(&frequencies, &table.bits("turn_step_u128_from_hf_f32"));
+        println!("{:30} {distance}", table.name);
+        assert!(distance <= 64, "{}: {distance}", table.name);
+        let (f64s, f32s) = inverse(&frequencies);
+        assert_eq!(f32s, given);
+        let again = Frequencies::from_inverse(rotary_dim, &f64s, 1.0).unwrap();
+        assert_eq!(frequencies, again);
+    }
+}
+
+#[test]
+fn t5_attention_factors_are_correctly_rounded() {
+    for table in Table::all() {
+        let golden = table.bits::<f64>("attention_factor_exact_f64")[0];
+        let made = frequencies(&table, None).attention_factor();
+        assert_eq!(made.to_bits(), golden.to_bits(), "{}", table.name);
+    }
+}
+
+fn alphas() -> Vec<f64> {
+    (0..32).map(|i| 0.0625 * f64::from(i % 5) - 0.1).collect()
+}
+
+fn factors() -> Vec<f32> {
+    (0..32)
+        .map(|i| (1.0 + 0.37 * f64::from(i)) as f32)
+        .collect()
+}
+
+/// Checks every `every`th pair of the case, and tells how far the steps are off, in units of 2^-128 turn.
+fn compare(name: &str, frequencies: &Frequencies<'_>, every: usize) -> u128 {
+    let golden = Table::file("frequencies.txt");
+    let turns: Vec<(i16, u128)> = golden
+        .text(&format!("{name}.turns"))
+        .split(' ')
+        .map(|turns| turns.split_once(',').expect("a comma"))
+        .map(|(whole, fraction)| (whole.parse().expect("whole turns"), hex(fraction)))
+        .collect();
+    let pairs: Vec<Frequency> = frequencies.pairs().step_by(every).collect();
+    assert_eq!(pairs.len(), turns.len(), "{name}");
+    let f64s: Vec<f64> = pairs.iter().map(Frequency::inverse).collect();
+    let f32s: Vec<f32> = pairs.iter().map(Frequency::inverse_f32).collect();
+    assert_eq!(
+        f64s,
+        golden.bits::<f64>(&format!("{name}.inverse_f64")),
+        "{name}"
+    );
+    assert_eq!(
+        f32s,
+        golden.bits::<f32>(&format!("{name}.inverse_f32")),
+        "{name}"
+    );
+    let factors = [frequencies.attention_factor(), frequencies.softmax_factor()];
+    assert_eq!(
+        factors,
+        golden.bits::<f64>(&format!("{name}.factors"))[..],
+        "{name}"
+    );
+    let distance = |(pair, &(whole, fraction)): (&Frequency, &(i16, u128))| {
+        // A fraction next to a whole turn may be rounded to either side of it.
+        let wraps = i128::from(pair.whole_turns()) - i128::from(whole);
+        let apart = pair.step().wrapping_sub(fraction) as i128;
+        let near = (wraps == 1) == (apart > 0) && apart.unsigned_abs() < 1 << 20;
+        assert!(wraps == 0 || near, "{name}");
+        apart.unsigned_abs()
+    };
+    pairs.iter().zip(&turns).map(distance).max().expect("pairs")
+}
+
+#[test]
+fn t1_every_scaling() {
+    let (alphas, factors) = (alphas(), factors());
+    let doubles: Vec<f64> = factors.iter().map(|&factor| factor.into()).collect();
+    let longrope = |factor, original_context| {
+        Scaling::LongRope(LongRope {
+            short_factor: &doubles,
+            long_factor: &doubles,
+            original_context,
+            length: 1,
+            factor,
+            attention_factor: None,
+        })
+    };
+    let by_parts = |ntk_factor, extrapolation_factor| Scaling::NtkByParts {
+        factor: 4.0,
+        original_context: 2048,
+        ntk_factor,
+        extrapolation_factor,
+    };
+    let dynamic = Scaling::DynamicNtk {
+        factor: 1.7,
+        max_position_embeddings: 3000,
+        length: 5000,
+    };
+    let mscale = Yarn {
+        mscale: 0.707,
+        mscale_all_dim: 1.25,
+        ..Yarn::new(40.0, 4096)
+    };
+    let narrow = Yarn {
+        beta_fast: 2.0,
+        beta_slow: 1.9999,
+        ..Yarn::new(4.0, 4096)
+    };
+    let betas = Yarn {
+        beta_fast: 20.25,
+        beta_slow: 0.5,
+        truncate: false,
+        ..Yarn::new(3.5, 10000)
+    };
+    let mixed = Scaling::NtkMixed {
+        factor: 8.0,
+        mixed_b: 0.625,
+    };
+    let proportional = Scaling::Proportional {
+        partial_rotary_factor: 0.25,
+        factor: 1.0,
+    };
+    let periods = Scaling::Periods {
+        min_period: 0.25,
+        max_period: 16.5,
+    };
+    let of = |dim: usize| Axes::from(dim);
+    let short = Scaling::Yarn(Yarn::new(4.0, 4));
+    let cases: &[(&str, Axes<'_>, f64, Scaling<'_>)] = &[
+        ("default_odd_ladder", of(90), 1_234_567.5, Scaling::Default),
+        ("default_base_1e300", of(64), 1e300, Scaling::Default),
+        ("default_base_below_1", of(64), 0.125, Scaling::Default),
+        ("linear_2.5", of(64), 1e4, Scaling::Linear { factor: 2.5 }),
+        (
+            "ntk_alpha",
+            of(128),
+            1e4,
+            Scaling::NtkAlpha { alpha: 1000.0 },
+        ),
+        ("ntk_dynamic_1.7", of(96), 1e4, dynamic),
+        ("ntk_fixed", of(128), 1e4, Scaling::NtkFixed { factor: 8.0 }),
+        ("ntk_mixed", of(128), 1e4, mixed),
+        ("ntk_by_parts", of(128), 1e4, by_parts(1.0, 1.0)),
+        ("ntk_by_parts_half", of(128), 1e4, by_parts(0.5, 0.75)),
+        ("yarn_mscale", of(64), 1e4, Scaling::Yarn(mscale)),
+        ("yarn_short_context", of(64), 1e4, short),
+        ("yarn_narrow_ramp", of(64), 1e4, Scaling::Yarn(narrow)),
+        ("yarn_betas", of(128), 1e6, Scaling::Yarn(betas)),
+        ("longrope_factor_1", of(64), 1e4, longrope(1.0, 1)),
+        ("longrope_factor_1.75", of(64), 1e4, longrope(1.75, 3)),
+        ("proportional", of(256), 1e6, proportional),
+        (
+            "freq_factors",
+            of(64),
+            5e5,
+            Scaling::FreqFactors { factors: &factors },
+        ),
+        ("learned", of(64), 5e5, Scaling::Learned { alphas: &alphas }),
+        ("turns", Axes::vision(64), 100.0, Scaling::Turns),
+        ("periods", Axes::vision(64), 1.0, periods),
+        ("vision", Axes::vision(80), 1e4, Scaling::Default),
+        ("wan", Axes::wan(128), 1e4, Scaling::Default),
+    ];
+    for (name, axes, base, scaling) in cases {
+        let made = Frequencies::new(*axes, *base, scaling).unwrap();
+        let distance = compare(name, &made, 1);
+        println!("{name:30} {distance}");
+        assert!(distance <= 64, "{name}: {distance}");
+        // Also where a step is too small for the fast path.
+        assert_eq!(made, made.clone(), "{name}");
+    }
+
+    let widest = Frequencies::new(65536, 1e4, &Scaling::Default).unwrap();
+    assert!(compare("default_widest", &widest, 511) <= 64);
+
+    let given = [1.0, -0.3, 1e-25, 5e-324, 0.0, 100.125];
+    let given = Frequencies::from_inverse(12, &given, 1.0).unwrap();
+    assert!(compare("given_f64", &given, 1) <= 64);
+}
+
+#[test]
+fn given_frequencies_come_back_as_given() {
+    // Halfway between two f32, next to it, below the smallest normal ones.
+    let halfway = 1.0 + f64::from(f32::EPSILON) / 2.0;
+    let tiny = f64::from(f32::from_bits(1));
+    let given = [
+        halfway,
+        3.0 * halfway - 2.0,
+        f64::from_bits(halfway.to_bits() + 1),
+        f64::from_bits(halfway.to_bits() - 1),
+        tiny / 2.0,
+        tiny * 0.75,
+        tiny * 1.5,
+        f64::from_bits(1),
+        f64::MIN_POSITIVE / 3.0,
+        -0.1,
+        200_000.0,
+        -200_000.0,
+        std::f64::consts::TAU,
+        -std::f64::consts::TAU,
+    ];
+    let frequencies = Frequencies::from_inverse(2 * given.len(), &given, 1.0).unwrap();
+    for (pair, given) in frequencies.pairs().zip(given) {
+        assert_eq!(pair.inverse().to_bits(), given.to_bits());
+        assert_eq!(
+            pair.inverse_f32().to_bits(),
+            (given as f32).to_bits(),
+            "{given:e}"
+        );
+        let turns = f64::from(pair.whole_turns()) + pair.step() as f64 / 2f64.powi(128);
+        let back = turns * std::f64::consts::TAU;
+        assert!((back - given).abs() <= 1e-10, "{given:e}: {back:e}");
+    }
+}
+
+#[test]
+fn zero_means_the_default_in_yarn() {
+    let yarn = Yarn::new(4.0, 32768);
+    let make = |yarn| Frequencies::new(128, 1e6, &Scaling::Yarn(yarn)).unwrap();
+    let zeros = Yarn {
+        beta_fast: 0.0,
+        beta_slow: 0.0,
+        ..yarn
+    };
+    assert_eq!(make(zeros), make(yarn));
+    // One mscale alone counts for nothing in the attention factor.
+    let one = make(Yarn {
+        mscale_all_dim: 1.0,
+        ..yarn
+    });
+    assert_eq!(one.attention_factor(), make(yarn).attention_factor());
+    assert!(one.softmax_factor() > 1.0);
+    let replaced = make(Yarn {
+        attention_factor: Some(0.75),
+        mscale: 1.0,
+        mscale_all_dim: 2.0,
+        ..yarn
+    });
+    assert_eq!(replaced.attention_factor(), 0.75);
+}
+
+#[test]
+fn longrope_switches_by_length() {
+    let (short_factor, long_factor) = (&[1.0; 32][..], &[2.0; 32][..]);
+    let first = |length| {
+        let scaling = Scaling::LongRope(LongRope {
+            short_factor,
+            long_factor,
+            original_context: 4096,
+            length,
+            factor: 32.0,
+            attention_factor: None,
+        });
+        let frequencies = Frequencies::new(64, 1e4, &scaling).unwrap();
+        frequencies.pairs().next().map(|pair| pair.inverse())
+    };
+    assert_eq!(
+        [0, 4096, 4097].map(first),
+        [Some(1.0), Some(1.0), Some(0.5)]
+    );
+}
+
+#[test]
+fn one_ladder_on_several_axes_has_plain_frequencies() {
+    let steps = |axes| -> Vec<u128> {
+        let frequencies = Frequencies::new(axes, 1e6, &Scaling::Default).unwrap();
+        frequencies.pairs().map(|pair| pair.step()).collect()
+    };
+    for axes in [
+        Axes::mrope([16, 24, 24]),
+        Axes::mrope([16, 16, 16, 16]),
+        Axes::mrope_interleaved([24, 20, 20]),
+        Axes::mrope_alternating([22, 22, 20]),
+        Axes::mrope_spread([24, 20, 20]),
+        Axes::ggml_mrope(128, [16, 24, 24, 0]),
+        Axes::ggml_imrope(128, [24, 20, 20, 0]),
+        Axes::given(&[2; 64]),
+    ] {
+        assert_eq!(steps(axes), steps(128.into()));
+    }
+}
+
+#[test]
+fn axes_are_dealt_out_as_published() {
+    let letters = |axes: Axes<'_>| -> String {
+        let frequencies = Frequencies::new(axes, 1e6, &Scaling::Default).unwrap();
+        let letter = |pair: Frequency| ['T', 'H', 'W', 'e'][pair.axis()];
+        frequencies.pairs().map(letter).collect()
+    };
+    // Derived from vLLM's get_mrope_interleaved_id_list.
+    assert_eq!(
+        letters(Axes::mrope_spread([24, 20, 20])),
+        "THWTHWTHWTHWTHWTHWTHWTHTWTHWTHWTHWTHWTHWTHWTHTWTHWTHWTHWTHWTHWTT"
+    );
+    let interleaved = letters(Axes::mrope_interleaved([24, 20, 20]));
+    assert_eq!(interleaved, "THW".repeat(20) + "TTTT");
+    // ggml leaves two of those to its fourth axis.
+    let ggml = letters(Axes::ggml_imrope(128, [24, 20, 20, 0]));
+    assert_eq!(ggml, "THW".repeat(20) + "TeeT");
+    let alternating = letters(Axes::mrope_alternating([22, 22, 20]));
+    assert_eq!(alternating, "HW".repeat(22) + &"T".repeat(20));
+    let chunks = |lengths: [usize; 3]| -> String {
+        let letters = ["T", "H", "W"].into_iter().zip(lengths);
+        letters
+            .map(|(letter, length)| letter.repeat(length))
+            .collect()
+    };
+    assert_eq!(letters(Axes::mrope([8, 12, 12])), chunks([8, 12, 12]));
+    // Sections that do not cover the head repeat in ggml.
+    assert_eq!(letters(Axes::ggml_mrope(16, [1, 1, 1, 0])), "THWTHWTH");
+    assert_eq!(letters(Axes::wan(128)), chunks([22, 21, 21]));
+    assert_eq!(letters(Axes::vision(16)), "TTTTHHHH");
+    assert_eq!(letters(Axes::given(&[3, 0, 1])), "eTH");
+    assert_eq!(letters(Axes::mrope_spread([1, 0, 0])), "T");
+    assert_eq!(letters(Axes::mrope_spread([3, 0, 0])), "TTT");
+}
+
+#[test]
+fn the_callers_storage_does_as_well() {
+    let made = Frequencies::new(100, 1e4, &Scaling::Default).unwrap();
+    assert_eq!(FrequencyBlock::count(100), 7);
+    // What it held before does not show.
+    let mut storage = [FrequencyBlock::EMPTY; 9];
+    Frequencies::new_in(&mut storage, 144, 5e5, &Scaling::Default).unwrap();
+    let borrowed = Frequencies::new_in(&mut storage, 100, 1e4, &Scaling::Default).unwrap();
+    assert_eq!(borrowed, made);
+    let given: Vec<f64> = made.pairs().map(|pair| pair.inverse()).collect();
+    let mut storage = [FrequencyBlock::default(); 7];
+    let borrowed = Frequencies::from_inverse_in(&mut storage, 100, &given, 1.0).unwrap();
+    assert_eq!(
+        borrowed,
+        Frequencies::from_inverse(100, &given, 1.0).unwrap()
+    );
+}
+
+const NONSENSE: [f64; 14] = [
+    f64::NAN,
+    f64::INFINITY,
+    f64::NEG_INFINITY,
+    0.0,
+    -0.0,
+    -1.0,
+    1.0,
+    5e-324,
+    f64::MIN_POSITIVE,
+    f64::MAX,
+    -f64::MAX,
+    1e300,
+    0.9999999999999999,
+    std::f64::consts::TAU,
+];
+
+/// All scalings with two numbers in every place.
+fn scalings<'a>(a: f64, b: f64, pair: &'a [f64; 2], floats: &'a [f32; 2]) -> [Scaling<'a>; 15] {
+    let [c, d] = [a.abs() as u64, b.abs() as u64];
+    [
+        Scaling::Linear { factor: a },
+        Scaling::NtkAlpha { alpha: a },
+        Scaling::NtkFixed { factor: a },
+        Scaling::NtkMixed {
+            factor: a,
+            mixed_b: b,
+        },
+        Scaling::Periods {
+            min_period: a,
+            max_period: b,
+        },
+        Scaling::Proportional {
+            partial_rotary_factor: a,
+            factor: b,
+        },
+        Scaling::DynamicNtk {
+            factor: a,
+            max_position_embeddings: c,
+            length: d,
+        },
+        Scaling::Yarn(Yarn {
+            beta_fast: b,
+            beta_slow: a,
+            ..Yarn::new(4.0, c)
+        }),
+        Scaling::Yarn(Yarn {
+            mscale: a,
+            mscale_all_dim: b,
+            ..Yarn::new(a, 4096)
+        }),
+        Scaling::Yarn(Yarn {
+            attention_factor: Some(a),
+            truncate: false,
+            ..Yarn::new(b, 1)
+        }),
+        Scaling::NtkByParts {
+            factor: a,
+            original_context: d,
+            ntk_factor: b,
+            extrapolation_factor: a,
+        },
+        Scaling::Llama3 {
+            factor: 8.0,
+            low_freq_factor: a,
+            high_freq_factor: b,
+            original_context: c,
+        },
+        Scaling::FreqFactors { factors: floats },
+        Scaling::Learned { alphas: pair },
+        Scaling::LongRope(LongRope {
+            short_factor: pair,
+            long_factor: pair,
+            original_context: c,
+            length: d,
+            factor: a,
+            attention_factor: (b > 1.0).then_some(b),
+        }),
+    ]
+}
+
+#[test]
+fn no_number_panics_or_hangs() {
+    let (mut refused, mut accepted) = (0, 0);
+    let positions = [0, 1, -1, i64::MAX, i64::MIN];
+    let mut attempt = |made: Result<Frequencies<'_>, Error>| match made {
+        Ok(frequencies) => {
+            accepted += 1;
+            let factor = frequencies.attention_factor();
+            assert!(factor > 0.0 && factor.is_finite());
+            assert!(frequencies.pairs().all(|pair| pair.inverse().is_finite()));
+            // Whatever is accepted makes rows.
+            let rows = frequencies.rows(&positions).unwrap();
+            let (cos, sin) = rows.row(4).unwrap();
+            assert!(cos.iter().chain(sin).all(|value| !value.is_nan()));
+        }
+        Err(error) => {
+            refused += 1;
+            assert!(!error.to_string().is_empty());
+        }
+    };
+    for dim in [0, 1, 2, 3, 4, 6, 65538, usize::MAX, usize::MAX - 1] {
+        for a in NONSENSE {
+            attempt(Frequencies::new(dim, a, &Scaling::Default));
+            attempt(Frequencies::from_inverse(dim, &[a, a], a));
+            for b in NONSENSE {
+                for base in [1e4, 1.0, b] {
+                    for scaling in scalings(a, b, &[a, b], &[a as f32, b as f32]) {
+                        attempt(Frequencies::new(dim, base, &scaling));
+                    }
+                }
+            }
+        }
+    }
+    println!("{refused} refused, {accepted} accepted");
+    assert!(refused > 1000 && accepted > 1000);
+}
+
+#[test]
+fn no_axes_panic_or_hang() {
+    let counts = [0, 1, 2, 3, 21, 32768, 32769, usize::MAX / 2, usize::MAX];
+    for a in counts {
+        for b in counts {
+            for c in counts {
+                for axes in [
+                    Axes::mrope([a, b, c]),
+                    Axes::mrope([a, b, c, a]),
+                    Axes::mrope_interleaved([a, b, c]),
+                    Axes::mrope_alternating([a, b, c]),
+                    Axes::mrope_spread([a, b, c]),
+                    Axes::ggml_mrope(64, [a, b, c, a]),
+                    Axes::ggml_imrope(64, [a, b, c, a]),
+                    Axes::ladders([a, b, c]),
+                    Axes::vision(a),
+                    Axes::pixtral(a),
+                    Axes::wan(a),
+                ] {
+                    let mut storage = [FrequencyBlock::EMPTY; 8];
+                    if let Ok(made) =
+                        Frequencies::new_in(&mut storage, axes, 1e4, &Scaling::Default)
+                    {
+                        assert!(made.pairs().all(|pair| pair.axis() < made.axes()));
+                        let mut rows = [0.0; 128];
+                        made.rows_in(0..1, &mut rows).unwrap();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The error, and its text.
+#[track_caller]
+fn refused(made: Result<Frequencies<'_>, Error>, error: Error, text: &str) {
+    let got = made.expect_err("a refusal");
+    assert_eq!(got, error);
+    assert_eq!(got.to_string(), text);
+}
+
+#[test]
+fn rotary_dim_is_refused() {
+    for dim in [0, 1, 127, 65538] {
+        let required = "even and between 2 and 65536";
+        let error = Error::RotaryDim {
+            rotary_dim: dim,
+            required,
+        };
+        let text = format!("rotary_dim is {dim}, but has to be {required}");
+        refused(Frequencies::new(dim, 1e4, &Scaling::Default), error, &text);
+    }
+    let error = Error::RotaryDim {
+        rotary_dim: 2,
+        required: "above 2 for NTK scaling",
+    };
+    refused(
+        Frequencies::new(2, 1e4, &Scaling::NtkAlpha { alpha: 2.0 }),
+        error,
+        "rotary_dim is 2, but has to be above 2 for NTK scaling",
+    );
+    let error = Error::RotaryDim {
+        rotary_dim: 66,
+        required: "a multiple of 4 for two axes",
+    };
+    refused(
+        Frequencies::new(Axes::pixtral(66), 1e4, &Scaling::Default),
+        error,
+        "rotary_dim is 66, but has to be a multiple of 4 for two axes",
+    );
+}
+
+#[test]
+fn parameters_are_refused() {
+    for (base, scaling, name, value, required) in [
+        (-1.0, Scaling::Default, "base", -1.0, "positive and finite"),
+        (
+            1e4,
+            Scaling::Linear { factor: 0.0 },
+            "factor",
+            0.0,
+            "positive and finite",
+        ),
+        (
+            1.0,
+            Scaling::Yarn(Yarn::new(4.0, 4096)),
+            "base",
+            1.0,
+            "above 1 for YaRN and NTK by parts",
+        ),
+        (
+            1e4,
+            Scaling::Llama3 {
+                factor: 8.0,
+                low_freq_factor: 4.0,
+                high_freq_factor: 1.0,
+                original_context: 8192,
+            },
+            "high_freq_factor",
+            1.0,
+            "not below low_freq_factor",
+        ),
+    ] {
+        let error = Error::Parameter {
+            name,
+            value,
+            required,
+        };
+        let text = format!("{name} is {value:?}, but has to be {required}");
+        refused(Frequencies::new(64, base, &scaling), error, &text);
+    }
+    let nan = Frequencies::new(64, f64::NAN, &Scaling::Default).unwrap_err();
+    assert_eq!(
+        nan.to_string(),
+        "base is NaN, but has to be positive and finite"
+    );
+    let error = Error::Parameter {
+        name: "attention_factor",
+        value: 0.0,
+        required: "positive and finite",
+    };
+    refused(
+        Frequencies::from_inverse(4, &[1.0, 1.0], 0.0),
+        error,
+        "attention_factor is 0.0, but has to be positive and finite",
+    );
+}
+
+#[test]
+fn lists_of_another_length_are_refused() {
+    let error = Error::Count {
+        name: "freq_factors",
+        given: 31,
+        needed: 32,
+    };
+    let factors = &[1.0; 31];
+    refused(
+        Frequencies::new(64, 1e4, &Scaling::FreqFactors { factors }),
+        error,
+        "freq_factors has 31 numbers, but 32 are needed",
+    );
+    let error = Error::Count {
+        name: "inverse",
+        given: 3,
+        needed: 2,
+    };
+    let text = "inverse has 3 numbers, but 2 are needed";
+    refused(Frequencies::from_inverse(4, &[1f32; 3], 1.0), error, text);
+    // A list that fits wins over storage that does not.
+    let mut storage = [FrequencyBlock::EMPTY; 1];
+    refused(
+        Frequencies::from_inverse_in(&mut storage, 4, &[1f32; 3], 1.0),
+        error,
+        text,
+    );
+}
+
+#[test]
+fn short_storage_is_refused() {
+    let error = Error::Storage {
+        given: 7,
+        needed: 8,
+    };
+    let text = "the storage has 7 elements, but 8 are needed";
+    let mut storage = [FrequencyBlock::EMPTY; 7];
+    refused(
+        Frequencies::new_in(&mut storage, 128, 1e4, &Scaling::Default),
+        error,
+        text,
+    );
+    refused(
+        Frequencies::from_inverse_in(&mut storage, 128, &[1.0; 64], 1.0),
+        error,
+        text,
+    );
+    assert_eq!(storage, [FrequencyBlock::EMPTY; 7]);
+}
+
+#[test]
+fn pairs_that_turn_too_fast_are_refused() {
+    let error = Error::TooFast {
+        pair: 1,
+        inverse: 1e150,
+    };
+    refused(
+        Frequencies::new(4, 1e-300, &Scaling::Default),
+        error,
+        "the inverse frequency of pair 1 is 1e150, 32768 turns a position or more",
+    );
+    for inverse in [206_000.0, -206_000.0] {
+        let made = Frequencies::from_inverse(2, &[inverse], 1.0);
+        assert_eq!(made, Err(Error::TooFast { pair: 0, inverse }));
+    }
+}
+
+#[test]
+fn axes_that_do_not_add_up_are_refused() {
+    for (axes, required) in [
+        (
+            Axes::mrope_alternating([2, 3, 1]),
+            "as many pairs of height as of width where they alternate",
+        ),
+        (
+            Axes::mrope_spread([0, 2, 2]),
+            "at least one pair of time, which has the last one",
+        ),
+        (
+            Axes::ggml_mrope(64, [0; 4]),
+            "sections with at least one pair",
+        ),
+        (Axes::given(&[0, 4]), "numbered 0 to 3"),
+        (Axes::given(&[255, 0]), "numbered 0 to 3"),
+    ] {
+        let text = format!("the axes have to be {required}");
+        let made = Frequencies::new(axes, 1e4, &Scaling::Default);
+        refused(made, Error::Axes { required }, &text);
+    }
+    for axes in [&[][..], &[0; 32769]] {
+        let made = Frequencies::new(Axes::given(axes), 1e4, &Scaling::Default);
+        assert!(matches!(made, Err(Error::RotaryDim { .. })));
+    }
+}

@@ -1,0 +1,663 @@
+//! Every way a call can be refused: it is, the message names the value and the limit, and nothing was written.
+
+use rope_core::{
+    Backend, Dimension, Direction, Error, Layout, Pairing, Rope, Rows, Strides, Tensor, TensorMut,
+};
+use rope_tests::number::paint;
+use rope_tests::{Number, Source, each_element};
+
+/// Demands the error, and that its text has these words.
+#[track_caller]
+fn refused<T: std::fmt::Debug>(result: Result<T, Error>, error: Error, words: &[&str]) {
+    let got = result.expect_err("a refusal");
+    assert_eq!(got, error);
+    let text = got.to_string();
+    for word in words {
+        // As a word of its own: 3 is not in 13.
+        let parts: Vec<&str> = text
+            .split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_')
+            .collect();
+        assert!(
+            parts.contains(word) || word.contains(' ') && text.contains(word),
+            "{word:?} is not in {text:?}"
+        );
+    }
+    // It can be passed on as any other error.
+    let boxed: Box<dyn std::error::Error + Send + Sync> = Box::new(got);
+    assert_eq!(boxed.to_string(), text);
+}
+
+const ONE: [f32; 2] = [0.0, 1.0];
+
+fn rows(values: &[f32], rotary_dim: usize) -> Rows<'_> {
+    Rows::new(values, rotary_dim).expect("whole rows")
+}
+
+/// Calls with painted data, which must be the same bits afterwards.
+fn untouched<E: Number>(len: usize, f: impl FnOnce(&mut [E])) {
+    let before = paint::<E>(&mut Source::random("untouched"), len);
+    let mut after = before.clone();
+    f(&mut after);
+    assert!(
+        before
+            .iter()
+            .zip(&after)
+            .all(|(before, after)| before.bits() == after.bits())
+    );
+}
+
+#[test]
+fn shape_overflow() {
+    let max = usize::MAX.to_string();
+    let shape = [2, usize::MAX, 3, 8];
+    for layout in [Layout::bshd(shape), Layout::bhsd(shape)] {
+        let error = Error::ShapeOverflow {
+            shape: shape.into(),
+            strides: None,
+        };
+        refused(layout, error, &["2", &max, "3", "8"]);
+    }
+    // Here the strides are small.
+    let strides = Some(Strides {
+        batch: 24,
+        token: 48,
+        head: 8,
+    });
+    let error = Error::ShapeOverflow {
+        shape: shape.into(),
+        strides,
+    };
+    refused(
+        Layout::sbhd(shape),
+        error,
+        &["2", &max, "3", "24", "48", "8"],
+    );
+    let thd = Layout::thd([usize::MAX / 2, 3, 8]);
+    let error = Error::ShapeOverflow {
+        shape: [1, usize::MAX / 2, 3, 8].into(),
+        strides: None,
+    };
+    refused(thd, error, &["1", &(usize::MAX / 2).to_string(), "3", "8"]);
+
+    let strides = Strides {
+        batch: 5,
+        token: usize::MAX / 2,
+        head: 8,
+    };
+    let error = Error::ShapeOverflow {
+        shape: [2, 4, 3, 8].into(),
+        strides: Some(strides),
+    };
+    refused(
+        Layout::strided([2, 4, 3, 8], strides),
+        error,
+        &["4", "5", &(usize::MAX / 2).to_string(), &max],
+    );
+    // The last index itself is what overflows.
+    let strides = Strides {
+        batch: usize::MAX - 7,
+        token: 1,
+        head: 1,
+    };
+    assert!(Layout::strided([2, 1, 1, 7], strides).is_ok());
+    assert!(Layout::strided([2, 1, 1, 8], strides).is_err());
+    // From a tensor's constructor, too.
+    untouched::<f32>(8, |data| {
+        let error = Error::ShapeOverflow {
+            shape: shape.into(),
+            strides: None,
+        };
+        refused(Tensor::new(&*data, shape), error, &[&max]);
+        refused(TensorMut::new(data, shape), error, &[&max]);
+    });
+}
+
+fn out_of_bounds_of<E: Number>() {
+    untouched::<E>(47, |data| {
+        let error = Error::OutOfBounds {
+            needed: 48,
+            len: 47,
+        };
+        refused(Tensor::new(&*data, [1, 2, 3, 8]), error, &["48", "47"]);
+        refused(TensorMut::new(data, [1, 2, 3, 8]), error, &["48", "47"]);
+        // The last heads of it are out of bounds as well, the first are not.
+        let layout = Layout::bshd([1, 2, 3, 8]).expect("a small shape");
+        let last = layout.heads(2..3).expect("heads that are there");
+        refused(TensorMut::new(data, last), error, &["48", "47"]);
+        let first = layout.heads(0..2).expect("heads that are there");
+        assert!(TensorMut::new(data, first).is_ok());
+    });
+}
+
+#[test]
+fn out_of_bounds() {
+    each_element!(out_of_bounds_of());
+    refused(
+        TensorMut::<f32>::new(&mut [], [1, 1, 1, 2]),
+        Error::OutOfBounds { needed: 2, len: 0 },
+        &["2", "0"],
+    );
+}
+
+#[test]
+fn overlap() {
+    let overlap = |shape: [usize; 4],
+                   batch,
+                   token,
+                   head,
+                   dimension,
+                   stride: usize,
+                   needed: usize,
+                   name: &str| {
+        untouched::<f32>(1000, |data| {
+            let layout =
+                Layout::strided(shape, Strides { batch, token, head }).expect("a small shape");
+            let words = [name, &stride.to_string(), &needed.to_string()];
+            refused(
+                TensorMut::new(data, layout),
+                Error::Overlap {
+                    dimension,
+                    stride,
+                    needed,
+                },
+                &words,
+            );
+            // To read, elements may coincide.
+            assert!(Tensor::new(&*data, layout).is_ok());
+        });
+    };
+    overlap([1, 1, 2, 8], 0, 0, 7, Dimension::Heads, 7, 8, "heads");
+    overlap([1, 1, 2, 8], 0, 0, 0, Dimension::Heads, 0, 8, "heads");
+    overlap([1, 3, 2, 8], 0, 15, 8, Dimension::Tokens, 15, 16, "tokens");
+    overlap([2, 3, 2, 8], 47, 16, 8, Dimension::Batch, 47, 48, "batch");
+    overlap([2, 1, 2, 8], 0, 16, 8, Dimension::Batch, 0, 8, "batch");
+    overlap([1, 3, 2, 8], 0, 8, 23, Dimension::Heads, 23, 24, "heads");
+}
+
+#[test]
+fn range() {
+    let layout = Layout::bshd([2, 3, 4, 8]).expect("a small shape");
+    let range = |result, dimension, start: usize, end: usize, extent: usize, name: &str| {
+        let words = [
+            name,
+            &start.to_string(),
+            &end.to_string(),
+            &extent.to_string(),
+        ];
+        refused::<Layout>(
+            result,
+            Error::Range {
+                dimension,
+                start,
+                end,
+                extent,
+            },
+            &words,
+        );
+    };
+    #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
+    let backwards = 3..2;
+    range(layout.batch(1..3), Dimension::Batch, 1, 3, 2, "batch");
+    range(
+        layout.tokens(backwards),
+        Dimension::Tokens,
+        3,
+        2,
+        3,
+        "tokens",
+    );
+    range(layout.heads(5..5), Dimension::Heads, 5, 5, 4, "heads");
+    range(
+        layout.channels(0..usize::MAX),
+        Dimension::Channels,
+        0,
+        usize::MAX,
+        8,
+        "channels",
+    );
+    range(
+        layout.narrow(Dimension::Heads, 2..9),
+        Dimension::Heads,
+        2,
+        9,
+        4,
+        "heads",
+    );
+    untouched::<f32>(192, |data| {
+        let error = |end| Error::Range {
+            dimension: Dimension::Tokens,
+            start: 0,
+            end,
+            extent: 3,
+        };
+        let tensor = Tensor::new(&*data, layout).expect("a valid tensor");
+        refused(
+            tensor.split_at(Dimension::Tokens, 4),
+            error(4),
+            &["tokens", "4", "3"],
+        );
+        let tensor = TensorMut::new(data, layout).expect("a valid tensor");
+        refused(
+            tensor.split_at(Dimension::Tokens, 5),
+            error(5),
+            &["tokens", "5", "3"],
+        );
+    });
+}
+
+#[test]
+fn interleaved() {
+    for (dimension, name) in [
+        (Dimension::Tokens, "tokens"),
+        (Dimension::Heads, "heads"),
+        (Dimension::Channels, "channels"),
+    ] {
+        untouched::<f32>(192, |data| {
+            let tensor = TensorMut::new(data, [2, 3, 4, 8]).expect("a valid tensor");
+            refused(
+                tensor.split_at(dimension, 1),
+                Error::Interleaved { dimension },
+                &[name],
+            );
+        });
+    }
+}
+
+#[test]
+fn rotary_dim() {
+    for rotary_dim in [0, 1, 3, usize::MAX] {
+        let error = Error::RotaryDim {
+            rotary_dim,
+            required: "even and at least 2",
+        };
+        let words = [&*rotary_dim.to_string(), "even", "2"];
+        refused(Rows::new(&[], rotary_dim), error, &words);
+        refused(Rows::new(&[0.0; 12], rotary_dim), error, &words);
+        refused(Rows::from_vec(vec![0.0; 12], rotary_dim), error, &words);
+        refused(
+            Rows::from_cos_sin(&[0.0; 12], &[0.0; 12], rotary_dim, usize::MAX),
+            error,
+            &words,
+        );
+    }
+    for rotary_dim in [0, 1] {
+        let error = Error::RotaryDim {
+            rotary_dim,
+            required: "even and at least 2",
+        };
+        refused(Rows::from_cos_sin(&[], &[], rotary_dim, 0), error, &["2"]);
+    }
+}
+
+#[test]
+fn rows_length() {
+    refused(
+        Rows::new(&[0.0; 9], 4),
+        Error::RowsLength { len: 9, row: 4 },
+        &["9", "4"],
+    );
+    refused(
+        Rows::from_vec(vec![0.0; 7], 8),
+        Error::RowsLength { len: 7, row: 8 },
+        &["7", "8"],
+    );
+    let error = Error::RowsLength { len: 10, row: 4 };
+    refused(
+        Rows::from_cos_sin(&[0.0; 10], &[0.0; 10], 6, 4),
+        error,
+        &["10", "4"],
+    );
+}
+
+#[test]
+fn cos_sin_length() {
+    let error = Error::CosSinLength { cos: 8, sin: 6 };
+    refused(
+        Rows::from_cos_sin(&[0.0; 8], &[0.0; 6], 4, 2),
+        error,
+        &["8", "6"],
+    );
+}
+
+#[test]
+fn row_stride() {
+    let error = Error::RowStride {
+        stride: 3,
+        pairs: 4,
+    };
+    refused(
+        Rows::from_cos_sin(&[0.0; 12], &[0.0; 12], 8, 3),
+        error,
+        &["3", "4"],
+    );
+    refused(
+        Rows::from_cos_sin(&[], &[], 2, 0),
+        Error::RowStride {
+            stride: 0,
+            pairs: 1,
+        },
+        &["0", "1"],
+    );
+}
+
+#[test]
+fn position_outside_table() {
+    let table = rows(&[1.0; 20], 4);
+    let outside = |result, index: usize, id: i64, rows: usize| {
+        let error = Error::PositionOutsideTable { index, id, rows };
+        refused(
+            result,
+            error,
+            &[
+                &index.to_string(),
+                &id.to_string(),
+                &format!("0..{rows}")[3..],
+            ],
+        );
+    };
+    outside(table.gather(&[0_i32, 4, -7, 9]), 2, -7, 5);
+    outside(table.gather(&[0_i64, 5]), 1, 5, 5);
+    outside(table.gather(&[i64::MIN]), 0, i64::MIN, 5);
+    outside(table.gather(&[1_i64 << 32]), 0, 1 << 32, 5);
+    outside(
+        table.gather(&[4_u32, 0, 1, u32::MAX]),
+        3,
+        u32::MAX.into(),
+        5,
+    );
+    let part = table.range(2..4).expect("rows that are there");
+    outside(part.gather(&[1_u32, 2]), 1, 2, 2);
+    outside(rows(&[], 4).gather(&[0_u32]), 0, 0, 0);
+    assert!(rows(&[], 4).gather(&[0_u32; 0]).is_ok());
+}
+
+#[test]
+fn gathered_twice() {
+    let table = rows(&[1.0; 20], 4);
+    let gathered = table.gather(&[1_u32, 2]).expect("ids that are there");
+    refused(
+        gathered.gather(&[0_u32]),
+        Error::GatheredTwice,
+        &["gathered"],
+    );
+    let part = gathered.range(0..1).expect("rows that are there");
+    refused(part.gather(&[0_i64]), Error::GatheredTwice, &["gathered"]);
+}
+
+#[test]
+fn row_range() {
+    let table = rows(&[1.0; 20], 4);
+    refused(
+        table.range(2..6),
+        Error::RowRange {
+            start: 2,
+            end: 6,
+            rows: 5,
+        },
+        &["2", "6", "5"],
+    );
+    #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
+    let backwards = table.range(3..1);
+    refused(
+        backwards,
+        Error::RowRange {
+            start: 3,
+            end: 1,
+            rows: 5,
+        },
+        &["3", "1", "5"],
+    );
+    let gathered = table.gather(&[1_u32, 2]).expect("ids that are there");
+    refused(
+        gathered.range(0..3),
+        Error::RowRange {
+            start: 0,
+            end: 3,
+            rows: 2,
+        },
+        &["0", "3", "2"],
+    );
+    assert!(table.range(5..5).is_ok_and(|rows| rows.is_empty()));
+}
+
+#[test]
+fn attention_factor() {
+    for (factor, name) in [
+        (0.0, "0"),
+        (-0.0, "-0"),
+        (f64::INFINITY, "inf"),
+        (f64::NEG_INFINITY, "-inf"),
+    ] {
+        refused(
+            rows(&ONE, 2).with_attention_factor(factor),
+            Error::AttentionFactor { factor },
+            &[name],
+        );
+    }
+    // A NaN is not equal to itself.
+    let error = rows(&ONE, 2)
+        .with_attention_factor(f64::NAN)
+        .expect_err("a refusal");
+    assert!(matches!(error, Error::AttentionFactor { factor } if factor.is_nan()));
+    assert!(error.to_string().contains("NaN"));
+    assert!(
+        rows(&ONE, 2)
+            .with_attention_factor(-1.5)
+            .is_ok_and(|rows| rows.attention_factor() == -1.5)
+    );
+}
+
+/// Each verb, with rows that do not fit a `[2, 3, 1, 8]` tensor.
+fn each_verb<E: Number>(rows: &Rows<'_>, error: Error, words: &[&str]) {
+    for backend in Backend::available() {
+        for pairing in Pairing::ALL {
+            let rope = Rope::new(pairing)
+                .backend(backend)
+                .expect("an available backend");
+            let shape = [2, 3, 1, 8];
+            untouched::<E>(48, |data| {
+                refused(
+                    rope.rotate(&mut TensorMut::new(data, shape).expect("valid"), rows),
+                    error,
+                    words,
+                );
+                let other = data.to_vec();
+                let from = Tensor::new(&other, shape).expect("valid");
+                refused(
+                    rope.rotate_into(
+                        &from,
+                        &mut TensorMut::new(data, shape).expect("valid"),
+                        rows,
+                    ),
+                    error,
+                    words,
+                );
+                untouched::<E>(48, |other| {
+                    let mut q = TensorMut::new(data, shape).expect("valid");
+                    let mut k = TensorMut::new(other, shape).expect("valid");
+                    refused(rope.rotate_qk(&mut q, &mut k, rows), error, words);
+                });
+            });
+        }
+    }
+}
+
+#[test]
+fn rotary_dim_exceeds_head() {
+    let values = [0.5; 30];
+    let error = Error::RotaryDimExceedsHead {
+        rotary_dim: 10,
+        head_dim: 8,
+    };
+    each_element!(each_verb(&rows(&values, 10), error, &["10", "8"]));
+}
+
+#[test]
+fn row_count() {
+    let values = [0.5; 7 * 8];
+    for count in [0, 1, 2, 4, 5, 7] {
+        let error = Error::RowCount {
+            rows: count,
+            tokens: 3,
+            batch: 2,
+        };
+        let words = [&*count.to_string(), "3", "2"];
+        each_element!(each_verb(&rows(&values[..8 * count], 8), error, &words));
+    }
+    // Sequences times tokens may be more than there are numbers; that is no reason to panic.
+    let strides = Strides {
+        batch: 0,
+        token: 0,
+        head: 0,
+    };
+    let layout = Layout::strided([usize::MAX, usize::MAX, 0, 8], strides).expect("an empty tensor");
+    let mut tensor = TensorMut::<f32>::new(&mut [], layout).expect("an empty tensor");
+    let error = Error::RowCount {
+        rows: 7,
+        tokens: usize::MAX,
+        batch: usize::MAX,
+    };
+    refused(
+        Rope::new(Pairing::Half).rotate(&mut tensor, &rows(&values, 8)),
+        error,
+        &["7", &usize::MAX.to_string()],
+    );
+}
+
+#[test]
+fn pairing_changes_in_place() {
+    let (input, output) = (Pairing::Interleaved, Pairing::Half);
+    let error = Error::PairingChangesInPlace { input, output };
+    for backend in Backend::available() {
+        let rope = Rope::new(input)
+            .output_pairing(output)
+            .backend(backend)
+            .expect("an available backend");
+        untouched::<f32>(2, |q| {
+            untouched::<half::bf16>(2, |k| {
+                let mut q = TensorMut::new(q, [1, 1, 1, 2]).expect("valid");
+                let mut k = TensorMut::new(k, [1, 1, 1, 2]).expect("valid");
+                refused(
+                    rope.rotate(&mut q, &rows(&ONE, 2)),
+                    error,
+                    &["interleaved", "half"],
+                );
+                refused(
+                    rope.rotate_qk(&mut q, &mut k, &rows(&ONE, 2)),
+                    error,
+                    &["interleaved", "half"],
+                );
+            });
+        });
+    }
+}
+
+#[test]
+fn shape_mismatch() {
+    let rope = Rope::new(Pairing::Half);
+    let x = [1.0_f32; 48];
+    for other in [
+        [1, 3, 1, 8],
+        [2, 2, 1, 8],
+        [2, 3, 2, 4],
+        [2, 3, 1, 6],
+        [3, 2, 1, 8],
+    ] {
+        untouched::<half::f16>(48, |data| {
+            let from = Tensor::new(&x, [2, 3, 1, 8]).expect("valid");
+            let mut to = TensorMut::new(data, other).expect("valid");
+            let error = Error::ShapeMismatch {
+                source: [2, 3, 1, 8].into(),
+                target: other.into(),
+            };
+            let words = ["[2, 3, 1, 8]", &format!("{other:?}")];
+            refused(
+                rope.rotate_into(&from, &mut to, &rows(&[0.5; 6], 2)),
+                error,
+                &words,
+            );
+        });
+    }
+}
+
+#[test]
+fn query_key_mismatch() {
+    let rope = Rope::new(Pairing::Half);
+    for other in [[1, 3, 1, 8], [2, 2, 1, 8], [2, 3, 1, 6]] {
+        untouched::<f32>(48, |q| {
+            untouched::<half::f16>(48, |k| {
+                let mut q = TensorMut::new(q, [2, 3, 1, 8]).expect("valid");
+                let mut k = TensorMut::new(k, other).expect("valid");
+                let error = Error::QueryKeyMismatch {
+                    query: [2, 3, 1, 8].into(),
+                    key: other.into(),
+                };
+                let words = ["[2, 3, 1, 8]", &format!("{other:?}")];
+                refused(
+                    rope.rotate_qk(&mut q, &mut k, &rows(&[0.5; 6], 2)),
+                    error,
+                    &words,
+                );
+            });
+        });
+    }
+}
+
+#[test]
+fn backend_unavailable() {
+    for &backend in Backend::ALL
+        .iter()
+        .filter(|backend| !backend.is_available())
+    {
+        let error = Error::BackendUnavailable { backend };
+        refused(
+            Rope::new(Pairing::Half).backend(backend),
+            error,
+            &[backend.name()],
+        );
+    }
+}
+
+#[test]
+fn unknown_name() {
+    let names = |all: &[&'static str]| all.join(if all.contains(&"avx2") { " " } else { ", " });
+    for name in ["", "Half", "sse", "half ", "forward,inverse"] {
+        let pairings = Pairing::ALL.map(Pairing::name);
+        let error = name.parse::<Pairing>().expect_err("a refusal");
+        assert!(
+            matches!(error, Error::UnknownName { kind: "pairing", known } if known == names(&pairings))
+        );
+        refused(
+            name.parse::<Pairing>(),
+            error,
+            &["pairing", "half", "interleaved"],
+        );
+
+        let directions = Direction::ALL.map(Direction::name);
+        let error = name.parse::<Direction>().expect_err("a refusal");
+        assert!(
+            matches!(error, Error::UnknownName { kind: "direction", known } if known == names(&directions))
+        );
+        refused(
+            name.parse::<Direction>(),
+            error,
+            &["direction", "forward", "inverse", "transpose"],
+        );
+
+        let error = name.parse::<Backend>().expect_err("a refusal");
+        refused(
+            name.parse::<Backend>(),
+            error,
+            &["backend", "scalar", "portable", "avx2", "avx512", "neon"],
+        );
+    }
+    for pairing in Pairing::ALL {
+        assert_eq!(pairing.to_string().parse(), Ok(pairing));
+    }
+    for direction in Direction::ALL {
+        assert_eq!(direction.to_string().parse(), Ok(direction));
+    }
+    for &backend in Backend::ALL {
+        assert_eq!(backend.to_string().parse(), Ok(backend));
+    }
+}

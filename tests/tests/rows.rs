@@ -1,0 +1,832 @@
+//! Rows: correctly rounded wherever there is golden data, and the same bits however they are asked for.
+
+mod support;
+
+use rope_core::{
+    Angle, Axes, Backend, Error, Frequencies, FrequencyBlock, Positions, Rows, Scaling,
+};
+use rope_tests::Source;
+use support::{Table, bits, frequencies, hex, lines};
+
+/// The same frequencies on every backend that runs here, the fastest first.
+fn everywhere(
+    frequencies: &Frequencies<'static>,
+) -> impl Iterator<Item = (Backend, Frequencies<'static>)> {
+    Backend::available().map(|backend| {
+        let made = frequencies.clone().with_backend(backend);
+        (backend, made.expect("an available backend"))
+    })
+}
+
+/// The rows of a plain text model.
+fn plain() -> Frequencies<'static> {
+    Frequencies::new(128, 5e5, &Scaling::Default).expect("sane parameters")
+}
+
+/// Demands the bits of every golden row of a kind, on every backend; counts the values.
+fn golden_rows(table: &Table, kind: &str, frequencies: &Frequencies<'static>) -> usize {
+    let positions: Vec<i64> = table.decimals("positions");
+    let mut compared = 0;
+    for (backend, frequencies) in everywhere(frequencies) {
+        let rows = frequencies.rows(&positions).expect("positions");
+        for (index, &position) in positions.iter().enumerate() {
+            let expected = table
+                .row(kind, position)
+                .unwrap_or_else(|| panic!("{} {kind}", table.name));
+            let rows = rows.range(index..index + 1).expect("a row");
+            let made = bits(&rows);
+            assert_eq!(
+                made, expected,
+                "{backend}, {}, {kind}, {position}",
+                table.name
+            );
+            compared += made.len();
+        }
+    }
+    compared
+}
+
+#[test]
+fn t2_rows_correctly_rounded() {
+    let compared = Table::all()
+        .into_iter()
+        .map(|table| golden_rows(&table, "cr", &frequencies(&table, Some(1.0))));
+    println!("{} values", compared.sum::<usize>());
+}
+
+#[test]
+fn t5_rows_times_the_attention_factor_correctly_rounded() {
+    let (mut scaled, mut compared) = (0, 0);
+    for table in Table::all() {
+        let frequencies = frequencies(&table, None);
+        if frequencies.attention_factor() != 1.0 {
+            compared += golden_rows(&table, "scaled_cr", &frequencies);
+            scaled += 1;
+        }
+        let rows = frequencies.rows(0..1).expect("positions");
+        assert_eq!(rows.attention_factor(), frequencies.attention_factor());
+    }
+    println!("{compared} values of {scaled} tables");
+    assert!(scaled >= 4, "{scaled}");
+}
+
+#[test]
+fn t13_rows_of_given_f32_frequencies_correctly_rounded() {
+    let mut compared = 0;
+    for table in Table::all() {
+        let given: Vec<f32> = table.bits("inv_freq_hf_f32");
+        let frequencies = Frequencies::from_inverse(2 * given.len(), &given, 1.0);
+        compared += golden_rows(&table, "cr_f32freq", &frequencies.expect("frequencies"));
+    }
+    println!("{compared} values");
+}
+
+/// The golden values are what was computed, within 0.6 units in the last place of the angle's exact cos and sin, so that
+/// they may be the other neighbour of it; an attention factor above 1 can make two units of one.
+#[test]
+fn t13_rows_of_hugging_face_angles_within_one_ulp() {
+    let mut off = [0, 0, 0];
+    for table in Table::all() {
+        let given: Vec<f32> = table.bits("inv_freq_hf_f32");
+        let factor = table.bits::<f64>("attention_factor_hf_f64")[0];
+        let frequencies = Frequencies::from_inverse(2 * given.len(), &given, factor)
+            .expect("frequencies")
+            .with_angle(Angle::HuggingFaceF32);
+        assert_eq!(frequencies.angle(), Angle::HuggingFaceF32);
+        let positions: Vec<i64> = table.decimals("positions");
+        let best = frequencies.rows(&positions).expect("positions");
+        for (backend, frequencies) in everywhere(&frequencies) {
+            let rows = frequencies.rows(&positions).expect("positions");
+            assert_eq!(bits(&rows), bits(&best), "{backend}, {}", table.name);
+        }
+        let golden = positions
+            .iter()
+            .flat_map(|&at| table.row("hf", at).expect("a row"));
+        for (made, golden) in bits(&best).into_iter().zip(golden) {
+            let ulps = made.abs_diff(golden) as usize;
+            assert!(ulps <= 1 + usize::from(factor != 1.0), "{}", table.name);
+            off[ulps] += 1;
+        }
+    }
+    println!("{} equal, {} one unit off, {} two", off[0], off[1], off[2]);
+}
+
+/// One pair at one position, and at the opposite one.
+fn golden_pair(frequencies: &Frequencies<'static>, pair: usize, at: i64, cos: u32, sin: u32) {
+    for (backend, frequencies) in everywhere(frequencies) {
+        let rows = frequencies.rows(&[at, -at]).expect("positions");
+        for (index, sin) in [(0, sin), (1, sin ^ 1 << 31)] {
+            let (coses, sines) = rows.row(index).expect("a row");
+            let made = (coses[pair].to_bits(), sines[pair].to_bits());
+            assert_eq!(made, (cos, sin), "{backend}, pair {pair} at {at}");
+        }
+    }
+}
+
+#[test]
+fn t2_angles_near_a_quarter_turn() {
+    let tables: Vec<Table> = Table::all();
+    let mut checked = 0;
+    for words in lines("hard_near_zero.txt") {
+        let [name, pair, _, at, sin, cos, ..] = &words[..] else {
+            panic!("{words:?}");
+        };
+        let Some(table) = tables.iter().find(|table| table.name == *name) else {
+            continue;
+        };
+        let [sin, cos] = [sin, cos].map(|word| hex::<f32>(word).to_bits());
+        let (pair, at) = (
+            pair.parse().expect("a pair"),
+            at.parse().expect("a position"),
+        );
+        golden_pair(&frequencies(table, Some(1.0)), pair, at, cos, sin);
+        checked += 1;
+    }
+    println!("{checked} angles");
+    assert!(checked > 800, "{checked}");
+}
+
+#[test]
+fn t2_values_near_a_midpoint() {
+    let mut checked = 0;
+    for words in lines("hard_midpoints.txt") {
+        let [base, dim, pair, at, _, sin, cos, _] = &words[..] else {
+            panic!("{words:?}");
+        };
+        let (base, dim): (f64, usize) =
+            (base.parse().expect("a base"), dim.parse().expect("a size"));
+        let frequencies = Frequencies::new(dim, base, &Scaling::Default).expect("frequencies");
+        let [sin, cos] = [sin, cos].map(|word| hex::<f32>(word).to_bits());
+        let (pair, at) = (
+            pair.parse().expect("a pair"),
+            at.parse().expect("a position"),
+        );
+        golden_pair(&frequencies, pair, at, cos, sin);
+        checked += 1;
+    }
+    println!("{checked} values");
+    assert!(checked > 80, "{checked}");
+}
+
+/// DINOv3's patches, time stamps, and points on three axes with frequencies of either sign and of many turns.
+#[test]
+fn t2_real_coordinates_correctly_rounded() {
+    let golden = Table::file("coordinates.txt");
+    let (text, dino) = (Axes::from(64), Axes::vision(64));
+    let ladder = Frequencies::new(text, 1e4, &Scaling::Default);
+    let dinov3 = || Frequencies::new(dino, 100.0, &Scaling::Turns);
+    let axes: Vec<u8> = (0..10).map(|pair| pair % 3).collect();
+    let mixed: Vec<f64> = golden.bits("mixed.inverse");
+    let mixed = Frequencies::from_inverse(Axes::given(&axes), &mixed, 1.0);
+    for (name, frequencies) in [
+        ("dinov3", dinov3()),
+        ("dinov3_f32", dinov3()),
+        ("seconds", ladder),
+        ("mixed", mixed),
+    ] {
+        let frequencies = frequencies.expect("frequencies");
+        let inverse: Vec<f64> = frequencies.pairs().map(|pair| pair.inverse()).collect();
+        assert_eq!(
+            inverse,
+            golden.bits::<f64>(&format!("{name}.inverse")),
+            "{name}"
+        );
+        let coordinates: Vec<f64> = golden.bits(&format!("{name}.coordinates"));
+        let by_axis: Vec<f64> = (0..frequencies.axes())
+            .flat_map(|axis| coordinates.iter().skip(axis).step_by(frequencies.axes()))
+            .copied()
+            .collect();
+        let singles: Vec<f32> = coordinates.iter().map(|&x| x as f32).collect();
+        let mut positions = vec![
+            Positions::real_token_major(&coordinates[..]),
+            Positions::real_axis_major(&by_axis[..]),
+        ];
+        if singles
+            .iter()
+            .zip(&coordinates)
+            .all(|(&single, &x)| f64::from(single) == x)
+        {
+            positions.push(Positions::real_token_major(&singles[..]));
+        }
+        assert_eq!(positions.len(), if name == "dinov3_f32" { 3 } else { 2 });
+        if frequencies.axes() == 1 {
+            positions.push(Positions::real(&coordinates[..]));
+        }
+        let half = |function| -> Vec<u32> {
+            let values = golden.bits::<f32>(&format!("{name}.{function}"));
+            values.into_iter().map(f32::to_bits).collect()
+        };
+        let (cos, sin) = (half("cos"), half("sin"));
+        for (backend, frequencies) in everywhere(&frequencies) {
+            for &positions in &positions {
+                let rows = frequencies.rows(positions).expect("coordinates");
+                assert_eq!(rows.len() * inverse.len(), cos.len());
+                for index in 0..rows.len() {
+                    let (coses, sines) = rows.row(index).expect("a row");
+                    for pair in 0..inverse.len() {
+                        let made = (coses[pair].to_bits(), sines[pair].to_bits());
+                        let at = index * inverse.len() + pair;
+                        let doing = format!("{backend}, {name}, token {index}, pair {pair}");
+                        assert_eq!(made, (cos[at], sin[at]), "{doing}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Frequencies and positions of every size, and the ugly ones.
+fn any(source: &mut Source<'_>) -> (Frequencies<'static>, Vec<i64>, Vec<f64>) {
+    let pairs = source.within(1, 70);
+    let axes: Vec<u8> = match source.below(3) {
+        0 => (0..pairs).map(|_| source.below(4) as u8).collect(),
+        _ => vec![0; pairs],
+    };
+    let inverse: Vec<f64> = (0..pairs)
+        .map(|_| match source.below(8) {
+            0 => 0.0,
+            1 => 205_000.0 * f64::from(source.unit()),
+            2 => f64::from(source.unit()) * 2f64.powi(-(source.below(120) as i32)),
+            _ => f64::from(source.unit()) * 2f64.powi(-(source.below(20) as i32)),
+        })
+        .collect();
+    let factor = match source.below(4) {
+        0 => 1.138_629_436_111_989,
+        1 => 2f64.powi(60 - source.below(120) as i32),
+        _ => 1.0,
+    };
+    let frequencies = Frequencies::from_inverse(Axes::given(&axes), &inverse, factor);
+    let mut frequencies = frequencies.expect("sane frequencies");
+    if source.once_in(4) {
+        frequencies = frequencies.with_angle(Angle::HuggingFaceF32);
+    }
+    let numbers = frequencies.axes() * source.within(1, 9);
+    let integers = (0..numbers)
+        .map(|_| match source.below(8) {
+            0 => source.one_of(&[
+                0,
+                1 << 32,
+                -1 << 32,
+                1 << 53,
+                i64::MAX,
+                i64::MIN,
+                (1 << 32) + 1,
+            ]),
+            1 => source.wide() as i64,
+            _ => source.wide() as i64 >> (32 + source.below(32)),
+        })
+        .collect();
+    let reals = (0..numbers)
+        .map(|_| match source.below(8) {
+            0 => source.one_of(&[0.0, -0.0, 0.5, 1e300, -1e-300, 5e-324]),
+            1 => f64::from(source.unit()) * 2f64.powi(source.below(200) as i32 - 100),
+            _ => f64::from(source.unit()) * 2f64.powi(source.below(40) as i32 - 8),
+        })
+        .collect();
+    (frequencies, integers, reals)
+}
+
+#[test]
+fn t12_same_bits_on_every_backend() {
+    let source = &mut Source::random("t12_same_bits_on_every_backend");
+    for _ in 0..400 {
+        let (frequencies, integers, reals) = any(source);
+        for positions in [
+            Positions::token_major(&integers),
+            Positions::from(&integers),
+            Positions::real_token_major(&reals[..]),
+        ] {
+            let scalar = frequencies.clone().with_backend(Backend::Scalar);
+            let rows = scalar.and_then(|frequencies| frequencies.rows(positions));
+            let expected = bits(&rows.expect("rows"));
+            for (backend, frequencies) in everywhere(&frequencies) {
+                let rows = frequencies.rows(positions).expect("rows");
+                let same = bits(&rows) == expected;
+                assert!(same, "{backend}: {frequencies:?} at {positions:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn t12_same_bits_in_any_order_and_any_division() {
+    let source = &mut Source::random("t12_same_bits_in_any_order_and_any_division");
+    let frequencies = plain();
+    const LEN: usize = 5000;
+    let table = frequencies.table(LEN).expect("a table");
+    let expected = bits(&table);
+
+    // Backwards, and shuffled.
+    let mut ids: Vec<u32> = (0..LEN as u32).rev().collect();
+    for _ in 0..2 {
+        let rows = frequencies.rows(&ids).expect("ids");
+        let gathered = table.gather(&ids).expect("ids of the table");
+        assert!(bits(&rows) == bits(&gathered));
+        for last in (1..LEN).rev() {
+            ids.swap(last, source.below(last + 1));
+        }
+    }
+    // Blocks of any length.
+    for longest in [1, 7, 64, 1000] {
+        let mut first = 0;
+        let mut made = Vec::new();
+        while first < LEN {
+            let end = LEN.min(first + source.within(1, longest));
+            made.extend(bits(&frequencies.rows(first..end).expect("a range")));
+            first = end;
+        }
+        assert!(made == expected, "blocks up to {longest}");
+    }
+    // Threads, each with its part of one slice.
+    for threads in [2, 3, 16] {
+        let mut values = vec![f32::NAN; LEN * 128];
+        let each = LEN.div_ceil(threads);
+        std::thread::scope(|scope| {
+            for (part, values) in values.chunks_mut(each * 128).enumerate() {
+                let (first, frequencies) = (part * each, &frequencies);
+                scope.spawn(move || {
+                    let range = first..first + values.len() / 128;
+                    frequencies.rows_in(range, values).expect("a range").len()
+                });
+            }
+        });
+        let rows = Rows::new(&values, 128).expect("whole rows");
+        assert!(bits(&rows) == expected, "{threads} threads");
+    }
+}
+
+/// Pairs in any number and company: a row of some is a part of the row of all.
+#[test]
+fn t12_same_bits_in_rows_of_any_length() {
+    let all: Vec<f64> = plain().pairs().map(|pair| pair.inverse()).collect();
+    let positions = [0_i64, 5, -77, 1 << 31, 4_000_000_007];
+    let of = |inverse: &[f64]| {
+        let frequencies = Frequencies::from_inverse(2 * inverse.len(), inverse, 1.0);
+        frequencies.expect("frequencies")
+    };
+    let long = of(&all).rows(&positions).expect("rows");
+    for pairs in 1..=all.len() {
+        let first = pairs % 5 % (all.len() - pairs + 1);
+        for (backend, frequencies) in everywhere(&of(&all[first..first + pairs])) {
+            let short = frequencies.rows(&positions).expect("rows");
+            for index in 0..positions.len() {
+                let (cos, sin) = long.row(index).expect("a row");
+                let expected = (&cos[first..first + pairs], &sin[first..first + pairs]);
+                assert_eq!(short.row(index), Some(expected), "{backend}, {pairs} pairs");
+            }
+        }
+    }
+}
+
+#[test]
+fn ranges() {
+    let frequencies = plain();
+    let same = |positions: Positions<'_>, ids: &[i64]| {
+        let (rows, expected) = (frequencies.rows(positions), frequencies.rows(ids));
+        assert_eq!(
+            bits(&rows.expect("rows")),
+            bits(&expected.expect("ids")),
+            "{ids:?}"
+        );
+    };
+    same((7_i32..10).into(), &[7, 8, 9]);
+    same((-2_i32..2).into(), &[-2, -1, 0, 1]);
+    same(
+        (i32::MIN..i32::MIN + 2).into(),
+        &[-(1 << 31), 1 - (1 << 31)],
+    );
+    same((u32::MAX - 1..u32::MAX).into(), &[(1 << 32) - 2]);
+    same((7_usize..9).into(), &[7, 8]);
+    same(
+        (-(1_i64 << 32)..2 - (1 << 32)).into(),
+        &[-(1 << 32), 1 - (1 << 32)],
+    );
+    same((i64::MAX - 1..i64::MAX).into(), &[i64::MAX - 1]);
+    // Empty ones, and those that end before they start.
+    same((5_i32..5).into(), &[]);
+    #[allow(clippy::reversed_empty_ranges, reason = "what is tested")]
+    same((5_u32..2).into(), &[]);
+}
+
+#[test]
+fn ids_of_every_type() {
+    let frequencies = plain();
+    let expected = bits(&frequencies.rows(&[9_i64, 0, 70_000, 9]).expect("ids"));
+    let (i32s, i64s, u32s) = (
+        vec![9_i32, 0, 70_000, 9],
+        vec![9_i64, 0, 70_000, 9],
+        vec![9_u32, 0, 70_000, 9],
+    );
+    for positions in [
+        Positions::from(&i32s),
+        Positions::from(&i32s[..]),
+        Positions::from(&[9_i32, 0, 70_000, 9]),
+        Positions::from(&i64s),
+        Positions::from(&i64s[..]),
+        Positions::from(&u32s),
+        Positions::from(&u32s[..]),
+        Positions::from(&[9_u32, 0, 70_000, 9]),
+        Positions::axis_major(&i32s),
+        Positions::token_major(&u32s),
+    ] {
+        let rows = frequencies.rows(positions).expect("ids");
+        assert_eq!(bits(&rows), expected, "{positions:?}");
+    }
+    assert!(frequencies.rows(&[0_i64; 0]).expect("no ids").is_empty());
+}
+
+#[test]
+fn negative_positions_turn_back() {
+    let source = &mut Source::random("negative_positions_turn_back");
+    let ids: Vec<i64> = (0..200).map(|i| source.wide() as i64 >> (i % 64)).collect();
+    let ids: Vec<i64> = ids.into_iter().filter(|&id| id != i64::MIN).collect();
+    let minus: Vec<i64> = ids.iter().map(|id| -id).collect();
+    for (backend, frequencies) in everywhere(&plain()) {
+        let (there, back) = (frequencies.rows(&ids), frequencies.rows(&minus));
+        let (there, back) = (there.expect("ids"), back.expect("ids"));
+        for (index, id) in ids.iter().enumerate() {
+            let (cos, sin) = there.row(index).expect("a row");
+            // Zeros have no sign.
+            let sin: Vec<f32> = sin.iter().map(|sin| 0.0 - sin).collect();
+            let (cos_back, sin_back) = back.row(index).expect("a row");
+            assert_eq!((cos_back, sin_back), (cos, &sin[..]), "{backend}, {id}");
+        }
+    }
+}
+
+/// Frequencies of either sign, and their opposites.
+#[test]
+fn negative_frequencies_turn_the_other_way() {
+    let source = &mut Source::random("negative_frequencies_turn_the_other_way");
+    for _ in 0..100 {
+        let inverse: Vec<f64> = (0..20).map(|_| 9.0 * f64::from(source.unit())).collect();
+        let minus: Vec<f64> = inverse.iter().map(|w| -w).collect();
+        let ids: Vec<i64> = (0..5).map(|_| source.wide() as i64 >> 20).collect();
+        let reals: Vec<f64> = (0..5).map(|_| 1e5 * f64::from(source.unit())).collect();
+        let [there, back] = [&inverse, &minus].map(|inverse| {
+            let frequencies = Frequencies::from_inverse(40, inverse, 1.0);
+            frequencies.expect("frequencies")
+        });
+        for positions in [Positions::from(&ids), Positions::real(&reals[..])] {
+            let (there, back) = (there.rows(positions), back.rows(positions));
+            let (there, back) = (there.expect("rows"), back.expect("rows"));
+            for index in 0..5 {
+                let (cos, sin) = there.row(index).expect("a row");
+                let sin: Vec<f32> = sin.iter().map(|sin| 0.0 - sin).collect();
+                assert_eq!(back.row(index), Some((cos, &sin[..])), "{inverse:?}");
+            }
+        }
+    }
+}
+
+/// Every way to deal 64 pairs out among several axes that share one ladder.
+fn dealings() -> [Axes<'static>; 8] {
+    const GIVEN: [u8; 64] = {
+        let mut axes = [0; 64];
+        let mut pair = 0;
+        while pair < 64 {
+            axes[pair] = (pair * pair % 7 % 4) as u8;
+            pair += 1;
+        }
+        axes
+    };
+    [
+        Axes::mrope([16, 24, 24]),
+        Axes::mrope([16, 16, 16, 16]),
+        Axes::mrope_interleaved([24, 20, 20]),
+        Axes::mrope_alternating([22, 22, 20]),
+        Axes::mrope_spread([24, 20, 20]),
+        Axes::ggml_mrope(128, [16, 24, 24, 0]),
+        Axes::ggml_imrope(128, [24, 20, 20, 0]),
+        Axes::given(&GIVEN),
+    ]
+}
+
+#[test]
+fn each_pair_follows_its_axis() {
+    let source = &mut Source::random("each_pair_follows_its_axis");
+    const TOKENS: usize = 11;
+    for axes in dealings() {
+        let frequencies = Frequencies::new(axes, 5e5, &Scaling::Default).expect("frequencies");
+        let count = frequencies.axes();
+        let by_token: Vec<i64> = (0..TOKENS * count)
+            .map(|_| source.wide() as i64 >> 31)
+            .collect();
+        let by_axis: Vec<i64> = (0..count)
+            .flat_map(|axis| by_token.iter().skip(axis).step_by(count).copied())
+            .collect();
+        // What a plain model has at the position on each axis.
+        let plain: Vec<Rows<'_>> = by_axis
+            .chunks(TOKENS)
+            .map(|ids| plain().rows(ids).expect("ids"))
+            .collect();
+        let which: Vec<usize> = frequencies.pairs().map(|pair| pair.axis()).collect();
+        let mut expected = Vec::new();
+        for index in 0..TOKENS {
+            let row = |axis: usize| plain[axis].row(index).expect("a row");
+            let pairs = || which.iter().enumerate();
+            expected.extend(pairs().map(|(pair, &axis)| row(axis).0[pair].to_bits()));
+            expected.extend(pairs().map(|(pair, &axis)| row(axis).1[pair].to_bits()));
+        }
+        for (backend, frequencies) in everywhere(&frequencies) {
+            let rows = frequencies.rows(Positions::token_major(&by_token));
+            assert!(bits(&rows.expect("ids")) == expected, "{backend}, {axes:?}");
+            let rows = frequencies.rows(Positions::axis_major(&by_axis));
+            assert!(bits(&rows.expect("ids")) == expected, "{backend}, {axes:?}");
+        }
+    }
+}
+
+/// Axes with ladders of their own: each is a plain model of its size.
+#[test]
+fn each_ladder_is_a_plain_model() {
+    for (axes, ladders) in [
+        (Axes::vision(80), &[40, 40][..]),
+        (Axes::wan(128), &[44, 42, 42]),
+        (Axes::ladders([1, 20, 3, 40]), &[2, 40, 6, 80]),
+    ] {
+        let frequencies = Frequencies::new(axes, 1e4, &Scaling::Default).expect("frequencies");
+        assert_eq!(frequencies.axes(), ladders.len());
+        let at = [3_i64, -70_000, 1 << 40, 12_345_678];
+        let ids = &at[..ladders.len()];
+        let (mut cos, mut sin) = (Vec::new(), Vec::new());
+        for (&dim, &id) in ladders.iter().zip(ids) {
+            let plain = Frequencies::new(dim, 1e4, &Scaling::Default).expect("frequencies");
+            let rows = plain.rows(&[id]).expect("an id");
+            let row = rows.row(0).expect("a row");
+            cos.extend_from_slice(row.0);
+            sin.extend_from_slice(row.1);
+        }
+        let rows = frequencies.rows(Positions::token_major(ids)).expect("ids");
+        assert_eq!(rows.row(0), Some((&cos[..], &sin[..])), "{axes:?}");
+    }
+}
+
+#[test]
+fn equal_positions_on_all_axes_are_plain_rope() {
+    let ids = [0_i64, 1, 2, 4095, 1_000_003, -9, 1 << 32];
+    let expected = bits(&plain().rows(&ids).expect("ids"));
+    for axes in dealings() {
+        let frequencies = Frequencies::new(axes, 5e5, &Scaling::Default).expect("frequencies");
+        let count = frequencies.axes();
+        let by_axis = ids.repeat(count);
+        let by_token: Vec<i64> = ids.iter().flat_map(|&id| vec![id; count]).collect();
+        for (backend, frequencies) in everywhere(&frequencies) {
+            for positions in [
+                Positions::from(&ids),
+                Positions::axis_major(&by_axis),
+                Positions::token_major(&by_token),
+            ] {
+                let rows = frequencies.rows(positions).expect("ids");
+                assert!(
+                    bits(&rows) == expected,
+                    "{backend}, {axes:?}, {positions:?}"
+                );
+            }
+        }
+    }
+    // Ranges and packed sequences have one position for all axes.
+    let qwen = Axes::mrope_interleaved([24, 20, 20]);
+    let qwen = Frequencies::new(qwen, 5e5, &Scaling::Default).expect("frequencies");
+    for positions in [
+        Positions::from(5..12),
+        Positions::packed(&[0, 3, 9]).expect("offsets"),
+    ] {
+        let (rows, expected) = (qwen.rows(positions), plain().rows(positions));
+        assert_eq!(bits(&rows.expect("rows")), bits(&expected.expect("rows")));
+    }
+}
+
+#[test]
+fn packed_sequences() {
+    let frequencies = plain();
+    let same = |positions: Result<Positions<'_>, Error>, ids: &[i64]| {
+        let rows = frequencies.rows(positions.expect("offsets")).expect("rows");
+        let expected = frequencies.rows(ids).expect("ids");
+        assert_eq!(bits(&rows), bits(&expected), "{ids:?}");
+    };
+    let ids = &[0, 1, 2, 3, 4, 0, 1, 0, 1, 2];
+    same(Positions::packed(&[0_u32, 5, 7, 10]), ids);
+    same(Positions::packed(&[0_i32, 5, 7, 10]), ids);
+    same(Positions::packed(&vec![0_i64, 5, 7, 10]), ids);
+    // Empty sequences at either end and between.
+    same(Positions::packed(&[0_i32, 0, 2, 2, 2, 3, 3]), &[0, 1, 0]);
+    same(Positions::packed(&[0_i32]), &[]);
+    same(Positions::packed(&[0_i32; 0]), &[]);
+    let starts = [100_i64, -3, 1 << 33];
+    let ids = &[100, 101, -3, 1 << 33, (1 << 33) + 1];
+    same(Positions::packed_from(&[0_i32, 2, 3, 5], &starts), ids);
+    same(
+        Positions::packed_from(&[0_i32, 0, 1, 1], &[7_u32, 8, 9]),
+        &[8],
+    );
+    same(Positions::packed_from(&[0_i32], &[0_i64; 0]), &[]);
+
+    let source = &mut Source::random("packed_sequences");
+    for _ in 0..50 {
+        let (mut offsets, mut starts, mut ids) = (vec![0_u32], Vec::new(), Vec::new());
+        for _ in 0..source.below(12) {
+            let (start, len) = (source.wide() as i32, source.below(6));
+            ids.extend((0..len as i64).map(|token| i64::from(start) + token));
+            starts.push(start);
+            offsets.push(ids.len() as u32);
+        }
+        same(Positions::packed_from(&offsets, &starts), &ids);
+    }
+}
+
+#[test]
+fn whole_real_coordinates_are_positions() {
+    let ids = [0_i64, 1, -1, 4095, 131_071, (1 << 24) + 1, -(1 << 32)];
+    let doubles = ids.map(|id| id as f64);
+    for (backend, frequencies) in everywhere(&plain()) {
+        let rows = frequencies
+            .rows(Positions::real(&doubles))
+            .expect("coordinates");
+        let expected = frequencies.rows(&ids).expect("ids");
+        assert_eq!(bits(&rows), bits(&expected), "{backend}");
+    }
+    // The same coordinate on all axes.
+    let vision = Frequencies::new(Axes::vision(64), 100.0, &Scaling::Turns).expect("frequencies");
+    let (one, both) = ([0.25_f32, -0.75], [0.25_f32, 0.25, -0.75, -0.75]);
+    let one = vision.rows(Positions::real(&one)).expect("coordinates");
+    let both = vision
+        .rows(Positions::real_token_major(&both))
+        .expect("coordinates");
+    assert_eq!(bits(&one), bits(&both));
+}
+
+#[test]
+fn whole_turns_vanish_from_integer_positions_only() {
+    // DINOv3's first pair turns once per unit, so that a quarter of one is a quarter turn.
+    let vision = Frequencies::new(Axes::vision(64), 100.0, &Scaling::Turns).expect("frequencies");
+    let first = |positions: Positions<'_>| {
+        let rows = vision.rows(positions).expect("positions");
+        let (cos, sin) = rows.row(0).expect("a row");
+        (cos[0], sin[0])
+    };
+    assert_eq!(first(Positions::from(&[12_345_i64])), (1.0, 0.0));
+    assert_eq!(first(Positions::real(&[0.25])), (0.0, 1.0));
+    assert_eq!(first(Positions::real(&[-0.25])), (0.0, -1.0));
+    assert_eq!(first(Positions::real(&[1000.5_f32])), (-1.0, 0.0));
+}
+
+#[test]
+fn the_callers_storage_does_as_well() {
+    let mut blocks = [FrequencyBlock::EMPTY; FrequencyBlock::count(128)];
+    let borrowed = Frequencies::new_in(&mut blocks, 128, 5e5, &Scaling::Default);
+    let borrowed = borrowed.expect("frequencies");
+    let expected = bits(&plain().rows(3..10).expect("a range"));
+    let mut values = [f32::NAN; 8 * 128];
+    let rows = borrowed.rows_in(3..10, &mut values).expect("a range");
+    assert_eq!(bits(&rows), expected);
+    // What is not needed is not written.
+    assert!(values[7 * 128..].iter().all(|value| value.is_nan()));
+
+    let mut values = [f32::NAN; 7 * 128 - 1];
+    let refused = borrowed.rows_in(3..10, &mut values).expect_err("a refusal");
+    let (given, needed) = (895, 896);
+    assert_eq!(refused, Error::Storage { given, needed });
+    let text = "the storage has 895 elements, but 896 are needed";
+    assert_eq!(refused.to_string(), text);
+    assert!(values.iter().all(|value| value.is_nan()));
+
+    let none = borrowed.rows_in(3..3, &mut []).expect("no positions");
+    assert!(none.is_empty());
+}
+
+/// `PE(pos, 2i) = sin`, `PE(pos, 2i + 1) = cos`, of the golden values.
+#[test]
+fn sinusoidal_encoding() {
+    let table = Table::of("llama2_7b");
+    let transformer = Frequencies::new(128, 1e4, &Scaling::Default).expect("frequencies");
+    let positions: Vec<i64> = table.decimals("positions");
+    let rows = transformer.rows(&positions).expect("positions");
+    let mut out = vec![f32::NAN; 128 * positions.len()];
+    rows.sinusoidal(&mut out).expect("as much as needed");
+    for (&position, out) in positions.iter().zip(out.chunks(128)) {
+        let golden = table.row("cr", position).expect("a row");
+        let (cos, sin) = golden.split_at(64);
+        let expected = sin.iter().zip(cos).flat_map(|(&sin, &cos)| [sin, cos]);
+        assert!(
+            out.iter().map(|value| value.to_bits()).eq(expected),
+            "{position}"
+        );
+    }
+    // Of a part of the rows, and of picked ones.
+    let mut part = [f32::NAN; 2 * 128];
+    rows.range(3..5)
+        .and_then(|rows| rows.sinusoidal(&mut part))
+        .expect("a part");
+    assert_eq!(part, out[3 * 128..5 * 128]);
+    let picked = rows.gather(&[4_u32, 3]).expect("ids");
+    picked.sinusoidal(&mut part).expect("as much as needed");
+    assert_eq!([&part[128..], &part[..128]].concat(), out[3 * 128..5 * 128]);
+    for len in [0, 127, 129] {
+        let mut out = vec![f32::NAN; len];
+        let refused = rows.range(0..1).and_then(|rows| rows.sinusoidal(&mut out));
+        let (given, needed) = (len, 128);
+        assert_eq!(refused, Err(Error::Storage { given, needed }));
+        assert!(out.iter().all(|value| value.is_nan()));
+    }
+}
+
+#[test]
+fn unavailable_backends_are_refused() {
+    for &backend in Backend::ALL {
+        let made = plain().with_backend(backend);
+        if backend.is_available() {
+            made.expect("an available backend");
+        } else {
+            assert_eq!(made, Err(Error::BackendUnavailable { backend }));
+        }
+    }
+}
+
+/// The error, and its text.
+#[track_caller]
+fn refused<T: std::fmt::Debug>(result: Result<T, Error>, error: Error, text: &str) {
+    let got = result.expect_err("a refusal");
+    assert_eq!(got, error);
+    assert_eq!(got.to_string(), text);
+}
+
+#[test]
+fn numbers_that_do_not_divide_among_the_axes_are_refused() {
+    let qwen = Frequencies::new(Axes::mrope([16, 24, 24]), 1e6, &Scaling::Default);
+    let qwen = qwen.expect("frequencies");
+    let error = Error::PositionsPerAxis { given: 7, axes: 3 };
+    let text = "7 positions do not divide among 3 axes";
+    for positions in [
+        Positions::axis_major(&[1_i32; 7]),
+        Positions::token_major(&[1_u32; 7]),
+        Positions::real_axis_major(&[1.0_f32; 7]),
+        Positions::real_token_major(&[1.0_f64; 7]),
+    ] {
+        refused(qwen.rows(positions), error, text);
+        refused(qwen.rows_in(positions, &mut []), error, text);
+    }
+}
+
+#[test]
+fn coordinates_that_are_not_finite_are_refused() {
+    for (value, text) in [
+        (f64::INFINITY, "coordinate 2 is inf, which is not finite"),
+        (
+            f64::NEG_INFINITY,
+            "coordinate 2 is -inf, which is not finite",
+        ),
+    ] {
+        let error = Error::Coordinate { index: 2, value };
+        refused(
+            plain().rows(Positions::real(&[0.0, 1.0, value])),
+            error,
+            text,
+        );
+        let singles = [0.0, 1.0, value as f32];
+        refused(plain().rows(Positions::real(&singles)), error, text);
+    }
+    let nan = plain()
+        .rows(Positions::real(&[f32::NAN]))
+        .expect_err("a refusal");
+    assert!(matches!(nan, Error::Coordinate { index: 0, value } if value.is_nan()));
+}
+
+#[test]
+fn offsets_that_fall_are_refused() {
+    for (offsets, index, offset) in [
+        (&[1_i64, 2][..], 0, 1),
+        (&[-1], 0, -1),
+        (&[0, 5, 4], 2, 4),
+        (&[0, 5, -1], 2, -1),
+    ] {
+        let error = Error::Offsets { index, offset };
+        let text = format!("offset {index} is {offset}; offsets start at 0 and never fall");
+        refused(Positions::packed(offsets), error, &text);
+    }
+    let error = Error::Count {
+        name: "starts",
+        given: 3,
+        needed: 2,
+    };
+    // Of sequences, not of pairs.
+    let got = Positions::packed_from(&[0_i32, 1, 2], &[0_i32; 3]).expect_err("a refusal");
+    assert_eq!(got, error);
+}
+
+#[test]
+fn more_rows_than_memory_has_are_refused() {
+    let frequencies = plain();
+    let huge = Positions::packed(&[0, i64::MAX]).expect("offsets");
+    let (tokens, rotary_dim) = (i64::MAX as usize, 128);
+    let error = Error::RowsTooLong { tokens, rotary_dim };
+    assert_eq!(frequencies.rows(huge).expect_err("a refusal"), error);
+    assert_eq!(
+        frequencies.rows_in(huge, &mut []).expect_err("a refusal"),
+        error
+    );
+    // Few enough to be counted, and more bytes than a slice can have.
+    let tokens = usize::MAX / 128;
+    let error = Error::RowsTooLong { tokens, rotary_dim };
+    assert_eq!(frequencies.rows(0..tokens).expect_err("a refusal"), error);
+}
