@@ -2,7 +2,7 @@
 //!
 //! A [`Workload`](workloads::Workload) is tensors and positions. With an element and a pairing it is a
 //! [`Case`](cases::Case). A [`Formulation`](formulations::Formulation) computes a case; the
-//! [oracle](oracle) says whether it was right; [measuring] says how long it took, in the same rounds as the
+//! [oracle] says whether it was right; [measuring] says how long it took, in the same rounds as the
 //! [roof], which is what the machine can do at all. [`results`] is what a run leaves behind, and [`report`] and
 //! [`compare`] read it.
 #![deny(unsafe_code)]

@@ -9,9 +9,9 @@
 //!
 //! `wide::mul_add` is not used: it fuses on some builds and not on others.
 
-use wide::f32x4;
+use bytemuck::must_cast;
+use wide::{f32x4, i16x8, i32x4, i32x8, u16x8, u32x4};
 
-use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use super::scalar::Scalar;
 use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd, scalar};
 use crate::kernel::Kernel;
@@ -71,48 +71,51 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn load_f16(self, [a, b, c, d]: [u16; 4]) -> f32x4 {
-        f32x4::new([f16_to_f32(a), f16_to_f32(b), f16_to_f32(c), f16_to_f32(d)])
+    fn load_f16(self, x: [u16; 4]) -> f32x4 {
+        // As `f16_to_f32`, on four lanes: the compiler does not find it in a loop.
+        let x = widen(x);
+        let magnitude = (x & u32x4::splat(0x7fff)) << 13_u32;
+        let finite = floats(magnitude) * f32x4::splat(f32::from_bits((127 + 112) << 23));
+        let special = magnitude | u32x4::splat(0x7f80_0000);
+        let is_special = ints(magnitude).simd_gt(i32x4::splat(0x0f7f_ffff));
+        let sign = (x & u32x4::splat(0x8000)) << 16_u32;
+        floats(sign | must_cast::<_, u32x4>(is_special).bitselect(special, must_cast(finite)))
     }
 
     #[inline(always)]
     fn store_f16(self, x: f32x4) -> [u16; 4] {
-        let [a, b, c, d] = x.to_array();
-        [f32_to_f16(a), f32_to_f16(b), f32_to_f16(c), f32_to_f16(d)]
+        // As `f32_to_f16`, on four lanes.
+        let bits: u32x4 = must_cast(x);
+        let magnitude = bits & u32x4::splat(0x7fff_ffff);
+        let odd = (magnitude >> 13_u32) & u32x4::splat(1);
+        let normal = (magnitude - u32x4::splat(112 << 23) + u32x4::splat(0xfff) + odd) >> 13_u32;
+        let subnormal: u32x4 = must_cast(floats(magnitude) + f32x4::splat(0.5));
+        let subnormal = subnormal - u32x4::splat(0.5_f32.to_bits());
+        let above =
+            |limit: i32| must_cast::<_, u32x4>(ints(magnitude).simd_gt(i32x4::splat(limit)));
+        let special = above(0x7f80_0000).bitselect(u32x4::splat(0x7e00), u32x4::splat(0x7c00));
+        let rounded = above((113 << 23) - 1).bitselect(normal, subnormal);
+        let rounded = above(((127 + 16) << 23) - 1).bitselect(special, rounded);
+        let [x, _] = narrow([
+            rounded | ((bits >> 16_u32) & u32x4::splat(0x8000)),
+            u32x4::ZERO,
+        ]);
+        x
     }
 
     #[inline(always)]
-    fn load_bf16(self, [a, b, c, d]: [u16; 4]) -> f32x4 {
-        f32x4::new([
-            bf16_to_f32(a),
-            bf16_to_f32(b),
-            bf16_to_f32(c),
-            bf16_to_f32(d),
-        ])
+    fn load_bf16(self, x: [u16; 4]) -> f32x4 {
+        floats(widen(x) << 16_u32)
     }
 
     #[inline(always)]
     fn store_bf16(self, x: f32x4, y: f32x4) -> [[u16; 4]; 2] {
-        let ([a, b, c, d], [e, f, g, h]) = (x.to_array(), y.to_array());
-        [
-            [
-                f32_to_bf16(a),
-                f32_to_bf16(b),
-                f32_to_bf16(c),
-                f32_to_bf16(d),
-            ],
-            [
-                f32_to_bf16(e),
-                f32_to_bf16(f),
-                f32_to_bf16(g),
-                f32_to_bf16(h),
-            ],
-        ]
+        narrow([round_bf16(x) >> 16_u32, round_bf16(y) >> 16_u32])
     }
 
     #[inline(always)]
-    fn load_bf16_pairs(self, [a, b]: [[u16; 4]; 2]) -> (f32x4, f32x4) {
-        self.unzip(self.load_bf16(a), self.load_bf16(b))
+    fn load_bf16_pairs(self, xy: [[u16; 4]; 2]) -> (f32x4, f32x4) {
+        self.unzip(self.load_bf16(xy[0]), self.load_bf16(xy[1]))
     }
 
     #[inline(always)]
@@ -163,6 +166,41 @@ impl Simd for Portable {
     fn unorder(self, x: f32x4) -> f32x4 {
         x
     }
+}
+
+#[inline(always)]
+fn floats(bits: u32x4) -> f32x4 {
+    must_cast(bits)
+}
+
+#[inline(always)]
+fn ints(bits: u32x4) -> i32x4 {
+    must_cast(bits)
+}
+
+/// Through the eight-lane conversions, which `wide` has instructions for.
+#[inline(always)]
+fn widen(x: [u16; 4]) -> u32x4 {
+    let eight: u16x8 = must_cast([x, [0; 4]]);
+    let [lower, _]: [u32x4; 2] = must_cast(i32x8::from_u16x8(eight));
+    lower
+}
+
+/// The lower halves of the lanes of two vectors.
+#[inline(always)]
+fn narrow(vectors: [u32x4; 2]) -> [[u16; 4]; 2] {
+    must_cast(i16x8::from_i32x8_truncate(must_cast(vectors)))
+}
+
+/// Rounds to the upper 16 bits of each lane, to nearest, ties to even. The lower 16 are left over.
+#[inline(always)]
+fn round_bf16(x: f32x4) -> u32x4 {
+    let bits: u32x4 = must_cast(x);
+    let odd = (bits >> 16_u32) & u32x4::splat(1);
+    let rounded = bits + u32x4::splat(0x7fff) + odd;
+    // A NaN is made quiet instead: rounding could carry it into an infinity.
+    let quiet = bits | u32x4::splat(0x0040_0000);
+    must_cast::<_, u32x4>(x.is_nan()).bitselect(quiet, rounded)
 }
 
 /// Applies one scalar expression to both lanes.
