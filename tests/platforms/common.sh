@@ -14,6 +14,7 @@ export CARGO_TARGET_DIR=$root/target/platforms/$name
 export ROPE_SEED=${ROPE_SEED:-1}
 export CARGO_INCREMENTAL=0
 mkdir -p "$CARGO_TARGET_DIR"
+temporary=$CARGO_TARGET_DIR
 log=$CARGO_TARGET_DIR/log
 : >"$log"
 
@@ -72,7 +73,7 @@ step() { printf -- '--- %s: %s (%d s)\n' "$name" "$*" "$SECONDS"; }
 limit=${LIMIT:-600}
 tests() {
     local part status=0
-    part=$(mktemp "$CARGO_TARGET_DIR/part.XXXXXX")
+    part=$(mktemp "$temporary/part.XXXXXX")
     timeout -k 10 "$limit" "$@" >"$part" 2>&1 || status=$?
     cat "$part" >>"$log"
     if [[ $status != 0 ]]; then

@@ -3,20 +3,17 @@
 source "$(dirname "$0")/common.sh"
 
 packages rustc-web rust-web-src
-export RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1
+export RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1 CARGO_PROFILE_DEV_DEBUG=0
 
+targets=(thumbv7em-none-eabihf aarch64-unknown-none riscv64gc-unknown-none-elf x86_64-unknown-none)
 builds=0
 build() {
-    local target=$1 std=$2
-    shift 2
-    tests cargo build -p rope-core --lib --target "$target" -Zbuild-std="$std" "$@"
-    builds=$((builds + 1))
+    step "${targets[*]}: $*"
+    tests cargo build -p rope-core --lib "${targets[@]/#/--target=}" -Zbuild-std=core,alloc "$@"
+    builds=$((builds + ${#targets[@]}))
 }
 
-for target in thumbv7em-none-eabihf aarch64-unknown-none riscv64gc-unknown-none-elf x86_64-unknown-none; do
-    step $target
-    build $target core,alloc --no-default-features --features serde
-    build $target core,alloc
-    build $target core --no-default-features
-done
+build --no-default-features
+build
+build --no-default-features --features serde
 echo "platform $name: $builds builds passed"

@@ -42,7 +42,7 @@ impl Angles {
                 (cos as f32, sin as f32)
             }),
         };
-        let attention_factor = source.one_of(&[1.0, 1.0, 1.138_629_436_111_989_1, -0.3, 1e-30]);
+        let attention_factor = source.one_of(&[1.0, 1.0, 1.138_629_436_111_989, -0.3, 1e-30]);
         Angles {
             rows,
             pairs,

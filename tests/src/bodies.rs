@@ -1,10 +1,10 @@
 //! Whole tests from a source of choices: suites call them in a loop, fuzz targets with their bytes.
 
 use half::{bf16, f16};
-use rope_core::{Dimension, Error, Layout, Pairing, Rope, Rows, Strides, Tensor, TensorMut};
+use rope_core::{Dimension, Error, Layout, Pairing, Rows, Strides, Tensor, TensorMut};
 
 use crate::number::{self, paint, values};
-use crate::{Number, Placed, Source, Stored, Turn, run};
+use crate::{Number, Placed, Plan, Source, Stored, Turn, run};
 
 /// Any rotation of any tensor: the bits of the oracle on every backend, and nothing else written.
 ///
@@ -125,7 +125,7 @@ fn tensor_mut(source: &mut Source<'_>, mut tensor: TensorMut<'_, f32>) {
     assert_eq!(tensor.as_tensor().shape(), shape);
     let table: Vec<f32> = (0..64).map(|_| source.unit()).collect();
     let rows = Rows::new(&table[..source.below(table.len() + 1) & !1], 2).expect("whole rows");
-    let rope = Rope::new(source.one_of(&Pairing::ALL));
+    let rope = Plan::forward(source.one_of(&Pairing::ALL));
     let result = rope.rotate(&mut tensor, &rows);
     let (whole, fits) = (
         shape.head_dim >= 2,
@@ -306,9 +306,9 @@ pub fn rows(source: &mut Source<'_>) {
         Rows::from_cos_sin(cos, sin, rotary_dim, stride)
     };
     let good = rotary_dim != 0
-        && rotary_dim % 2 == 0
+        && rotary_dim.is_multiple_of(2)
         && stride >= rotary_dim / 2
-        && len % stride == 0
+        && len.is_multiple_of(stride)
         && (joined || len == other);
     assert_eq!(
         table.is_ok(),

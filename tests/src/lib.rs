@@ -2,7 +2,7 @@
 //!
 //! The rotation has one right answer, so nothing here knows a tolerance. A test makes a case from a [`Source`] of
 //! choices, asks the [`oracle`] what every element of the buffer must be afterwards, rotates on every backend, and
-//! [`compare`]s bits.
+//! [`mod@compare`]s bits.
 //!
 //! - [`seed`]: the one number that a run depends on
 //! - [`source`]: where choices come from, a seed or the bytes of a fuzzer
@@ -11,6 +11,7 @@
 //! - [`angles`]: rows, and the ways to store and to pick them
 //! - [`oracle`]: what must come out, from the definition
 //! - [`mod@compare`]: bits, and a message that says where
+//! - [`plan`]: the verbs, compiled once
 //! - [`run`]: one case on all backends
 //! - [`bodies`]: a whole test from a source, for loops and for fuzz targets
 //! - [`guard`]: buffers beside an unreadable page
@@ -29,6 +30,7 @@ pub mod golden;
 pub mod guard;
 pub mod number;
 pub mod oracle;
+pub mod plan;
 pub mod run;
 pub mod seed;
 pub mod source;
@@ -38,6 +40,7 @@ pub use compare::compare;
 pub use generator::{Placed, View};
 pub use number::Number;
 pub use oracle::{Expected, Turn};
+pub use plan::Plan;
 pub use source::Source;
 
 /// Calls `f::<E>(args)` for every element type.

@@ -2,22 +2,9 @@
 
 use std::fmt;
 
-use rope_core::{Backend, Rope, Tensor, TensorMut};
+use rope_core::{Backend, Tensor, TensorMut};
 
-use crate::{Number, Placed, Stored, Turn, compare, oracle};
-
-/// The plan of a turn on a backend.
-///
-/// # Panics
-///
-/// If the backend is not available.
-pub fn plan(turn: Turn, backend: Backend) -> Rope {
-    Rope::new(turn.input)
-        .output_pairing(turn.output)
-        .direction(turn.direction)
-        .backend(backend)
-        .expect("an available backend")
-}
+use crate::{Number, Placed, Plan, Stored, Turn, compare, oracle};
 
 /// Rotates in place on every backend, and compares the whole buffer.
 ///
@@ -30,7 +17,7 @@ pub fn in_place<E: Number>(turn: Turn, rows: &Stored, x: &[E], place: &Placed) {
         for backend in Backend::available() {
             let mut got = x.to_vec();
             let mut tensor = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
-            plan(turn, backend)
+            Plan::new(turn, backend)
                 .rotate(&mut tensor, given)
                 .expect("rows that fit");
             let doing = Doing {
@@ -62,7 +49,7 @@ pub fn into<I: Number, O: Number>(
             let mut got = y.to_vec();
             let source = Tensor::new(x, from.layout).expect("a valid tensor");
             let mut target = TensorMut::new(&mut got, to.layout).expect("a valid tensor");
-            plan(turn, backend)
+            Plan::new(turn, backend)
                 .rotate_into(&source, &mut target, given)
                 .expect("rows that fit");
             let doing = Doing {

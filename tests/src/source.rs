@@ -16,7 +16,7 @@ enum Kind<'a> {
 }
 
 impl Source<'static> {
-    /// The choices of a test, which depend on its name and on [`seed()`] only. Prints how to have them again; the
+    /// The choices of a test, which depend on its name and on [`seed::seed`] only. Prints how to have them again; the
     /// line is seen if the test fails.
     pub fn random(test: &str) -> Self {
         let seed = seed::seed();

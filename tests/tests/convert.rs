@@ -5,7 +5,7 @@
 
 use half::{bf16, f16};
 use rope_core::{Backend, Pairing, Rows, Tensor, TensorMut};
-use rope_tests::{Number, Turn, each_element_pair, run};
+use rope_tests::{Number, Plan, Turn, each_element_pair};
 
 /// How a value gets through.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ impl<I: Number> Head<I> {
         .expect("one row");
         let source = Tensor::new(&self.x, shape).expect("a valid tensor");
         let mut target = TensorMut::new(y, shape).expect("a valid tensor");
-        let plan = run::plan(Turn::forward(self.pairing), backend);
+        let plan = Plan::new(Turn::forward(self.pairing), backend);
         plan.rotate_into(&source, &mut target, &rows)
             .expect("rows that fit");
     }
@@ -110,7 +110,7 @@ fn down<O: Number>(numbers: impl Iterator<Item = u32>) {
     const CHUNK: usize = 1 << 12;
     let row = identity(CHUNK);
     let mut heads = WAYS.map(|way| (way, Head::<f32>::new(way, CHUNK)));
-    let mut y = vec![O::from_f32(0.0); 2 * CHUNK];
+    let mut y = [O::from_f32(0.0); 2 * CHUNK];
     let mut values = vec![0.0; CHUNK];
     let mut expected = vec![O::from_f32(0.0); CHUNK];
     for number in numbers {

@@ -15,7 +15,7 @@ use half::{bf16, f16};
 use rope_core::{Backend, Direction, Pairing, Rope, Rows, Tensor, TensorMut};
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::{
-    Angles, Number, Placed, Source, Stored, Turn, exact, generator::View, number::paint, run,
+    Angles, Number, Placed, Plan, Source, Stored, Turn, exact, generator::View, number::paint, run,
 };
 
 /// Q or K of a file: the rotated window of its heads.
@@ -91,7 +91,7 @@ fn rotate<E: Number>(
     place: &Placed,
     in_place: bool,
 ) -> Vec<E> {
-    let rope = run::plan(turn, backend);
+    let rope = Plan::new(turn, backend);
     let mut y = x.to_vec();
     let mut target = TensorMut::new(&mut y, place.layout).expect("a valid tensor");
     if in_place {
@@ -340,7 +340,7 @@ fn round_trip<E: Number + Bits>(bound: f64) {
         let mut y = x.clone();
         for direction in [Direction::Forward, Direction::Inverse] {
             let mut tensor = TensorMut::new(&mut y, place.layout).expect("a valid tensor");
-            let rope = Rope::new(input).direction(direction);
+            let rope = Plan(Rope::new(input).direction(direction));
             rows.with(|rows| rope.rotate(&mut tensor, rows).expect("rows that fit"));
         }
         for (indices, values, _) in exactly(&file, &place, &x) {

@@ -6,7 +6,7 @@ use rope_core::{Backend, Rows, Tensor, TensorMut};
 use rope_tests::guard::{Edge, Guarded};
 use rope_tests::number::{paint, values};
 use rope_tests::{
-    Angles, Number, Placed, Source, Turn, compare, each_element, each_element_pair, oracle, run,
+    Angles, Number, Placed, Plan, Source, Turn, compare, each_element, each_element_pair, oracle,
 };
 
 /// Rows whose memory touches an unreadable page.
@@ -62,7 +62,7 @@ fn in_place<E: Number>(source: &mut Source<'_>, shape: [usize; 4], rows: &Guarde
                     let mut got = Guarded::new(&x, edge);
                     let mut tensor =
                         TensorMut::new(&mut got, place.layout).expect("a valid tensor");
-                    run::plan(turn, backend)
+                    Plan::new(turn, backend)
                         .rotate(&mut tensor, &given)
                         .expect("rows that fit");
                     let doing = format!("{backend}, {} in place, {turn:?}, {edge:?}", E::NAME);
@@ -92,7 +92,7 @@ fn into<I: Number, O: Number>(
                 got.copy_from_slice(&y);
                 let from = Tensor::new(&x, place.layout).expect("a valid tensor");
                 let mut to = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
-                run::plan(turn, backend)
+                Plan::new(turn, backend)
                     .rotate_into(&from, &mut to, &given)
                     .expect("rows that fit");
                 let doing = format!("{backend}, {} to {}, {turn:?}, {edge:?}", I::NAME, O::NAME);

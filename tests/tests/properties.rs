@@ -6,8 +6,8 @@ use half::{bf16, f16};
 use rope_core::{Backend, Direction, Pairing, Rope, Tensor, TensorMut};
 use rope_tests::number::{Temper, paint, values};
 use rope_tests::{
-    Angles, Number, Placed, Source, Stored, Turn, compare, each_element, each_element_pair, exact,
-    oracle, run,
+    Angles, Number, Placed, Plan, Source, Stored, Turn, compare, each_element, each_element_pair,
+    exact, oracle,
 };
 
 /// Exact rows of some positions, rounded once, for random steps of a turn.
@@ -52,7 +52,7 @@ fn rotate<E: Number>(
     let mut y = x.to_vec();
     let mut tensor = TensorMut::new(&mut y, shape).expect("a valid tensor");
     rows.with(|rows| {
-        run::plan(turn, backend)
+        Plan::new(turn, backend)
             .rotate(&mut tensor, rows)
             .expect("rows that fit")
     });
@@ -310,7 +310,7 @@ fn q_and_k<Q: Number, K: Number>(source: &mut Source<'_>) {
                 let (mut got_q, mut got_k) = (x.clone(), y.clone());
                 let mut tensor_q = TensorMut::new(&mut got_q, q.layout).expect("a valid tensor");
                 let mut tensor_k = TensorMut::new(&mut got_k, k.layout).expect("a valid tensor");
-                let plan = run::plan(turn, backend);
+                let plan = Plan::new(turn, backend);
                 rows.with(|rows| {
                     plan.rotate_qk(&mut tensor_q, &mut tensor_k, rows)
                         .expect("rows that fit")
@@ -345,7 +345,7 @@ fn through<I: Number, O: Number>(backend: Backend, pairing: Pairing, x: &[I]) ->
     let mut target = TensorMut::new(&mut y, [1, 1, 1, 40]).expect("a valid tensor");
     Stored::plain(angles)
         .with(|rows| {
-            run::plan(Turn::forward(pairing), backend).rotate_into(&source, &mut target, rows)
+            Plan::new(Turn::forward(pairing), backend).rotate_into(&source, &mut target, rows)
         })
         .expect("rows that fit");
     y
@@ -498,7 +498,7 @@ fn bits_do_not_depend_on_alignment() {
                 let mut tensor =
                     TensorMut::new(&mut buffer[shift..], place.layout).expect("a valid tensor");
                 rows.with(|rows| {
-                    run::plan(turn, backend)
+                    Plan::new(turn, backend)
                         .rotate(&mut tensor, rows)
                         .expect("rows that fit")
                 });
@@ -520,9 +520,11 @@ fn empty_tensors_are_fine() {
     let rows = rope_core::Rows::new(&table, 2).expect("one row");
     let none = rope_core::Rows::new(&[], 2).expect("no rows");
     for backend in Backend::available() {
-        let rope = Rope::new(Pairing::Half)
-            .backend(backend)
-            .expect("an available backend");
+        let rope = Plan(
+            Rope::new(Pairing::Half)
+                .backend(backend)
+                .expect("an available backend"),
+        );
         let huge = usize::MAX;
         for (shape, rows) in [
             ([0, 1, 1, 2], &rows),

@@ -4,7 +4,7 @@ use rope_core::{
     Backend, Dimension, Direction, Error, Layout, Pairing, Rope, Rows, Strides, Tensor, TensorMut,
 };
 use rope_tests::number::paint;
-use rope_tests::{Number, Source, each_element};
+use rope_tests::{Number, Plan, Source, each_element};
 
 /// Demands the error, and that its text has these words.
 #[track_caller]
@@ -451,9 +451,11 @@ fn attention_factor() {
 fn each_verb<E: Number>(rows: &Rows<'_>, error: Error, words: &[&str]) {
     for backend in Backend::available() {
         for pairing in Pairing::ALL {
-            let rope = Rope::new(pairing)
-                .backend(backend)
-                .expect("an available backend");
+            let rope = Plan(
+                Rope::new(pairing)
+                    .backend(backend)
+                    .expect("an available backend"),
+            );
             let shape = [2, 3, 1, 8];
             untouched::<E>(48, |data| {
                 refused(
@@ -518,7 +520,7 @@ fn row_count() {
         batch: usize::MAX,
     };
     refused(
-        Rope::new(Pairing::Half).rotate(&mut tensor, &rows(&values, 8)),
+        Plan::forward(Pairing::Half).rotate(&mut tensor, &rows(&values, 8)),
         error,
         &["7", &usize::MAX.to_string()],
     );
@@ -529,10 +531,12 @@ fn pairing_changes_in_place() {
     let (input, output) = (Pairing::Interleaved, Pairing::Half);
     let error = Error::PairingChangesInPlace { input, output };
     for backend in Backend::available() {
-        let rope = Rope::new(input)
-            .output_pairing(output)
-            .backend(backend)
-            .expect("an available backend");
+        let rope = Plan(
+            Rope::new(input)
+                .output_pairing(output)
+                .backend(backend)
+                .expect("an available backend"),
+        );
         untouched::<f32>(2, |q| {
             untouched::<half::bf16>(2, |k| {
                 let mut q = TensorMut::new(q, [1, 1, 1, 2]).expect("valid");
@@ -554,7 +558,7 @@ fn pairing_changes_in_place() {
 
 #[test]
 fn shape_mismatch() {
-    let rope = Rope::new(Pairing::Half);
+    let rope = Plan::forward(Pairing::Half);
     let x = [1.0_f32; 48];
     for other in [
         [1, 3, 1, 8],
@@ -582,7 +586,7 @@ fn shape_mismatch() {
 
 #[test]
 fn query_key_mismatch() {
-    let rope = Rope::new(Pairing::Half);
+    let rope = Plan::forward(Pairing::Half);
     for other in [[1, 3, 1, 8], [2, 2, 1, 8], [2, 3, 1, 6]] {
         untouched::<f32>(48, |q| {
             untouched::<half::f16>(48, |k| {

@@ -6,7 +6,7 @@ use alloc::vec;
 use core::marker::PhantomData;
 
 use super::axes::MAX_AXES;
-use super::{Angle, Frequencies};
+use super::{Angle, Frequencies, FrequencyBlock};
 use crate::kernel::sincos::{self, Exact, HuggingFace, MakeRows, Wave};
 use crate::positions::Located;
 use crate::{Error, Positions, Rows};
@@ -84,7 +84,8 @@ impl Frequencies<'_> {
         positions: impl Iterator<Item = [C; AXES]>,
         rows: &mut [f32],
     ) {
-        let (octets, reach, pairs) = (&*self.blocks, self.reach, self.pairs);
+        let octets: &[FrequencyBlock] = &self.blocks;
+        let (reach, pairs) = (self.reach, self.pairs);
         match self.angle {
             Angle::Exact => {
                 let wave = &Wave::new(self.attention_factor);
