@@ -84,7 +84,7 @@ impl Frequencies<'_> {
         positions: impl Iterator<Item = [C; AXES]>,
         rows: &mut [f32],
     ) {
-        let octets: &[FrequencyBlock] = &self.blocks;
+        let octets: &[FrequencyBlock] = self.blocks.as_ref();
         let (reach, pairs) = (self.reach, self.pairs);
         match self.angle {
             Angle::Exact => {
