@@ -6,7 +6,7 @@ use alloc::vec;
 use core::marker::PhantomData;
 
 use super::axes::MAX_AXES;
-use super::{Angle, Frequencies, FrequencyBlock};
+use super::{Angle, Frequencies};
 use crate::kernel::sincos::{self, Exact, HuggingFace, MakeRows, Wave};
 use crate::positions::Located;
 use crate::{Error, Positions, Rows};
@@ -84,7 +84,7 @@ impl Frequencies<'_> {
         positions: impl Iterator<Item = [C; AXES]>,
         rows: &mut [f32],
     ) {
-        let octets: &[FrequencyBlock] = self.blocks.as_ref();
+        let octets = self.blocks.iter().as_slice();
         let (reach, pairs) = (self.reach, self.pairs);
         match self.angle {
             Angle::Exact => {
