@@ -69,6 +69,36 @@ rust_lld() {
 
 step() { printf -- '--- %s: %s (%d s)\n' "$name" "$*" "$SECONDS"; }
 
+# The backends that must run, and no other: names separated by commas. `ran` looks whether they did.
+expect() {
+    export ROPE_EXPECT=$1
+    part_of_log=$(wc -l <"$log")
+}
+ran() {
+    if ! tail -n +"$((part_of_log + 1))" "$log" | grep -qF "backends that run: $ROPE_EXPECT ("; then
+        echo "platform $name: FAILED: these backends should have run: $ROPE_EXPECT"
+        exit 1
+    fi
+}
+
+# Those of this CPU, by the kernel's word, not by our own detection.
+x86_backends() {
+    local list=portable,scalar flags
+    flags=" $(grep -m1 '^flags' /proc/cpuinfo | cut -d: -f2) "
+    has() { local flag; for flag; do [[ $flags == *" $flag "* ]] || return 1; done; }
+    if has avx2 fma f16c; then
+        list=avx2,$list
+        if has avx512f avx512bw avx512dq avx512vl avx512_vbmi2; then
+            list=avx512,$list
+            if has avx512_bf16; then list=avx512bf16,$list; fi
+        fi
+    fi
+    echo "$list"
+}
+
+# A test that starts itself again, which an emulator's guest cannot.
+emulated=(--skip the_pages_are_unreadable)
+
 # Runs tests for at most LIMIT and keeps what they print: quietly, unless they fail.
 limit=${LIMIT:-600}
 tests() {
