@@ -2,7 +2,7 @@
 //!
 //! The rotation has one right answer, so nothing here knows a tolerance. A test makes a case from a [`Source`] of
 //! choices, asks the [`oracle`] what every element of the buffer must be afterwards, rotates on every backend, and
-//! [`mod@compare`]s bits.
+//! compares bits.
 //!
 //! - [`seed`]: the one number that a run depends on
 //! - [`source`]: where choices come from, a seed or the bytes of a fuzzer
