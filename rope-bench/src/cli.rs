@@ -7,20 +7,24 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
+use rope_core::Backend;
 
+use crate::accuracy::{self, Model, USUAL};
 use crate::compare;
 use crate::formulations;
 use crate::machine::Machine;
 use crate::measuring::Effort;
 use crate::report::{files, html, svg, table};
-use crate::results::{CaseResult, FORMAT, Run};
+use crate::results::Run;
+use crate::rows;
 use crate::run::{self, Bench};
 use crate::selection::{self, Selection};
 use crate::verification::verify;
 
 /// Verifies rope-core on real data, and measures it and the formulations of the literature against the machine's limit.
 ///
-/// Without a command: verifies every backend on the Q and K of real models, then measures.
+/// Without a command: verifies every backend on the Q and K of real models, then measures; and if no part was asked
+/// for, does what `rows` and `accuracy` do.
 #[derive(Debug, Parser)]
 #[command(name = "rope-bench", version, args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -29,6 +33,9 @@ struct Cli {
     #[command(flatten)]
     measure: Measure,
 }
+
+/// Positions that are tried for each level of the accuracy.
+const POSITIONS: u32 = 4096;
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -51,6 +58,31 @@ enum Command {
         /// The run to compare
         after: PathBuf,
     },
+    /// How wrong cos and sin are, against the position: rope-core's, and those that models are run with
+    Accuracy {
+        /// Only these models: llama-2-7b, llama-3.1-8b, qwen3-8b, gpt-neox-20b
+        #[arg(long, value_name = "NAME", value_delimiter = ',', default_values = USUAL)]
+        model: Vec<String>,
+        /// Positions that are tried for each level
+        #[arg(long, value_name = "N", default_value_t = POSITIONS)]
+        positions: u32,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// How long cos and sin take to make: on each backend, and with the platform's sinf and cosf
+    Rows {
+        /// Only these backends of rope-core
+        #[arg(long, value_name = "NAME", value_delimiter = ',')]
+        backend: Vec<Backend>,
+        /// No more tokens than this
+        #[arg(long, value_name = "N", default_value_t = rows::TABLE)]
+        most: usize,
+        /// More time for each number
+        #[arg(long)]
+        full: bool,
+        #[command(flatten)]
+        output: Output,
+    },
     /// Says what each formulation computes, and where it is from
     List,
 }
@@ -59,6 +91,13 @@ enum Command {
 struct Measure {
     #[command(flatten)]
     selection: Selection,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Where results go.
+#[derive(Debug, Args)]
+struct Output {
     /// Write the results as JSON; - is the standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -68,6 +107,55 @@ struct Measure {
     /// Says that this CPU is emulated, and by what: reports then do not take times for times
     #[arg(long, value_name = "NAME")]
     emulated_by: Option<String>,
+}
+
+impl Output {
+    fn is_json_printed(&self) -> bool {
+        self.json
+            .as_deref()
+            .is_some_and(|path| path.as_os_str() == "-")
+    }
+
+    /// For whoever watches.
+    fn say(&self, text: &str) {
+        let text = format!("{text}\n");
+        if self.is_json_printed() {
+            // A table on the standard output would spoil JSON there.
+            let _ = io::stderr().lock().write_all(text.as_bytes());
+        } else if self.json.is_none() && self.svg.is_none() {
+            print(&text);
+        } else {
+            // Even if nobody reads the table to its end, the file is wanted.
+            let _ = io::stdout().lock().write_all(text.as_bytes());
+        }
+    }
+
+    /// Says so before the first minute is spent if nothing can be written.
+    fn check(&self) -> Result<()> {
+        if let Some(path) = self.json.as_deref().filter(|_| !self.is_json_printed()) {
+            files::check_writable(path)?;
+        }
+        if let Some(directory) = &self.svg {
+            create_directory(directory)?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, run: &Run) -> Result<()> {
+        if let Some(path) = &self.json {
+            files::write_or_print(path, &files::json(run)?)?;
+        }
+        if let Some(directory) = &self.svg {
+            write_plots(directory, "", run)?;
+        }
+        Ok(())
+    }
+
+    fn run_here(&self) -> Run {
+        let run = Run::new(Machine::this(self.emulated_by.clone()));
+        self.say(&table::machine(&run.machine));
+        run
+    }
 }
 
 /// Runs the command line of this process.
@@ -98,97 +186,122 @@ pub fn run() -> Result<ExitCode> {
                 &files::read(&after)?,
             )?);
         }
+        Some(Command::Accuracy {
+            model,
+            positions,
+            output,
+        }) => {
+            let models: Vec<_> = model
+                .iter()
+                .map(|name| Model::named(name))
+                .collect::<Result<_>>()?;
+            output.check()?;
+            let mut run = output.run_here();
+            measure_accuracy(&mut run, &models, positions, &output)?;
+            output.write(&run)?;
+        }
+        Some(Command::Rows {
+            backend,
+            most,
+            full,
+            output,
+        }) => {
+            let backends = selection::backends(&backend)?;
+            output.check()?;
+            let mut run = output.run_here();
+            measure_rows(&mut run, &backends, most, effort(full), &output)?;
+            output.write(&run)?;
+        }
         Some(Command::List) => print(&selection::list()),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn measure(options: &Measure) -> Result<()> {
-    let Measure {
-        selection,
-        json,
-        svg,
-        emulated_by,
-    } = options;
-    let to_stdout = json.as_deref().is_some_and(|path| path.as_os_str() == "-");
-    // A table on the standard output would spoil JSON there.
-    let say = |text: &str| {
-        let text = format!("{text}\n");
-        if to_stdout {
-            let _ = io::stderr().lock().write_all(text.as_bytes());
-        } else if json.is_none() && svg.is_none() {
-            print(&text);
-        } else {
-            // Even if nobody reads the table to its end, the file is wanted.
-            let _ = io::stdout().lock().write_all(text.as_bytes());
-        }
-    };
+fn effort(full: bool) -> Effort {
+    if full { Effort::FULL } else { Effort::QUICK }
+}
 
+fn measure_accuracy(
+    run: &mut Run,
+    models: &[&Model],
+    positions: u32,
+    output: &Output,
+) -> Result<()> {
+    for model in models {
+        let accuracy = accuracy::accuracy(model, positions, run.machine.cores)?;
+        output.say(&table::accuracy(&accuracy));
+        run.accuracy.push(accuracy);
+    }
+    if let Some(accuracy) = run.accuracy.first() {
+        output.say(&table::methods(accuracy));
+    }
+    Ok(())
+}
+
+fn measure_rows(
+    run: &mut Run,
+    backends: &[Backend],
+    most: usize,
+    effort: Effort,
+    output: &Output,
+) -> Result<()> {
+    let rows = rows::rows(backends, most, effort)?;
+    output.say(&table::rows(&rows));
+    run.rows = Some(rows);
+    Ok(())
+}
+
+fn measure(options: &Measure) -> Result<()> {
+    let Measure { selection, output } = options;
     // Whatever can be wrong with the request is said before the first minute is spent.
     let all = formulations::all();
-    let backends = selection.backends()?;
+    let backends = selection::backends(&selection.backend)?;
     let plan = selection.plan(&all)?;
-    if let Some(path) = json.as_deref().filter(|_| !to_stdout) {
-        files::check_writable(path)?;
-    }
-    if let Some(directory) = svg {
-        create_directory(directory)?;
-    }
+    output.check()?;
+    let mut run = output.run_here();
 
-    let machine = Machine::this(emulated_by.clone());
-    say(&table::machine(&machine));
-
-    say("Q and K of real models on every backend, compared with the reference bit for bit:");
-    let verification = verify(&backends, |lines| say(&table::verified(lines)))?;
-    say(&table::verification(&verification));
-    if verification.iter().any(|line| line.wrong > 0) {
+    output.say("Q and K of real models on every backend, compared with the reference bit for bit:");
+    run.verification = verify(&backends, |lines| output.say(&table::verified(lines)))?;
+    output.say(&table::verification(&run.verification));
+    if run.verification.iter().any(|line| line.wrong > 0) {
         bail!("wrong bits; nothing was measured");
     }
 
-    let effort = if selection.full {
-        Effort::FULL
-    } else {
-        Effort::QUICK
-    };
-    let dispatch = run::dispatch(&backends, effort)?;
-    say(&table::dispatch(&dispatch));
+    let effort = effort(selection.full);
+    run.dispatch = run::dispatch(&backends, effort)?;
+    output.say(&table::dispatch(&run.dispatch));
 
-    say(
-        "elements/ns, time of a call, time / roof; the roof multiplies the same bytes in place by a constant;\n\
-         error: the largest distance from the exact rotation, in lengths of the pair",
+    output.say(
+        "elements/ns, time of a call, time / roof; the roof multiplies the same bytes in place by a constant,\n\
+         memcpy copies them elsewhere; error: the largest distance from the exact rotation, in lengths of the pair",
     );
     let weight = |chosen: &[_]| chosen.len() as u64 + 3;
     let bar = progress(plan.iter().map(|(_, chosen)| weight(chosen)).sum());
     let mut bench = Bench::new(plan.iter().map(|(case, _)| case), effort);
-    let mut results: Vec<CaseResult> = Vec::new();
     let mut shown = 0;
     for (index, (case, chosen)) in plan.iter().enumerate() {
         bar.set_message(case.to_string());
-        results.push(bench.run(case, chosen)?);
+        run.cases.push(bench.run(case, chosen)?);
         bar.inc(weight(chosen));
         if plan
             .get(index + 1)
             .is_none_or(|(next, _)| next.group() != case.group())
         {
-            bar.suspend(|| say(&table::cases(&results[shown..])));
-            shown = results.len();
+            bar.suspend(|| output.say(&table::cases(&run.cases[shown..])));
+            shown = run.cases.len();
         }
     }
     bar.finish_and_clear();
-    let run = Run {
-        format: FORMAT.into(),
-        machine,
-        verification,
-        dispatch,
-        cases: results,
-    };
-    if let Some(path) = json {
-        files::write_or_print(path, &files::json(&run)?)?;
+    drop(bench);
+    if !selection.is_partial() {
+        measure_rows(&mut run, &backends, rows::TABLE, effort, output)?;
+        let models: Vec<_> = USUAL
+            .iter()
+            .map(|name| Model::named(name))
+            .collect::<Result<_>>()?;
+        measure_accuracy(&mut run, &models, POSITIONS, output)?;
     }
-    if let Some(directory) = svg {
-        write_plots(directory, "", &run)?;
-    }
-    Ok(())
+    output.write(&run)
 }
 
 fn write_plots(directory: &std::path::Path, prefix: &str, run: &Run) -> Result<()> {

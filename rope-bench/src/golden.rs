@@ -7,7 +7,7 @@ use rope_core::Pairing;
 
 macro_rules! files {
     ($($name:literal)*) => {
-        &[$(($name, include_str!(concat!("../golden/", $name, ".txt")))),*]
+        &[$(($name, include_str!(concat!("../../tests/golden/apply/", $name, ".txt")))),*]
     };
 }
 
@@ -104,7 +104,8 @@ impl Golden {
     }
 }
 
-struct File<'a>(&'a str);
+/// The text of a golden file.
+pub(crate) struct File<'a>(pub(crate) &'a str);
 
 impl<'a> File<'a> {
     fn value(&self, key: &str) -> Result<&'a str> {
@@ -122,7 +123,7 @@ impl<'a> File<'a> {
             .with_context(|| format!("golden file: `{key}`"))
     }
 
-    fn bits<T, E>(
+    pub(crate) fn bits<T, E>(
         &self,
         key: &str,
         len: usize,
@@ -145,7 +146,7 @@ impl<'a> File<'a> {
         Ok(bits)
     }
 
-    fn f32(&self, key: &str, len: usize) -> Result<Vec<f32>> {
+    pub(crate) fn f32(&self, key: &str, len: usize) -> Result<Vec<f32>> {
         let bits = self.bits(key, len, |word| u32::from_str_radix(word, 16))?;
         Ok(bits.into_iter().map(f32::from_bits).collect())
     }

@@ -4,9 +4,10 @@
 //! [`Case`](cases::Case). A [`Formulation`](formulations::Formulation) computes a case; the
 //! [oracle] says whether it was right; [measuring] says how long it took, in the same rounds as the
 //! [roof], which is what the machine can do at all. [`results`] is what a run leaves behind, and [`report`] and
-//! [`compare`] read it.
+//! [`compare`] read it. Beside that, [accuracy] says how wrong cos and sin are and [rows] how long they take to make.
 #![deny(unsafe_code)]
 
+pub mod accuracy;
 pub mod cases;
 pub mod cli;
 pub mod compare;
@@ -21,6 +22,7 @@ pub mod report;
 pub mod results;
 #[allow(unsafe_code, reason = "enters instruction sets")]
 pub mod roof;
+pub mod rows;
 pub mod run;
 pub mod selection;
 pub mod threads;

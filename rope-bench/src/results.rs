@@ -22,6 +22,27 @@ pub struct Run {
     pub dispatch: Vec<Dispatch>,
     /// How fast.
     pub cases: Vec<CaseResult>,
+    /// How wrong cos and sin are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accuracy: Vec<Accuracy>,
+    /// How fast they are made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows: Option<RowsResult>,
+}
+
+impl Run {
+    /// A run that has measured nothing yet.
+    pub fn new(machine: Machine) -> Self {
+        Run {
+            format: FORMAT.into(),
+            machine,
+            verification: Vec::new(),
+            dispatch: Vec::new(),
+            cases: Vec::new(),
+            accuracy: Vec::new(),
+            rows: None,
+        }
+    }
 }
 
 /// Time to rotate a single pair: the cost of a call.
@@ -58,6 +79,9 @@ pub struct CaseResult {
     pub bytes: usize,
     /// The scaling loops; the fastest is the roof.
     pub roofs: Vec<RoofResult>,
+    /// Copying the same bytes elsewhere, with the platform's memcpy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copy: Option<Time>,
     /// The formulations.
     pub measurements: Vec<Measurement>,
 }
@@ -109,4 +133,75 @@ impl CaseResult {
             .min_by(|a, b| a.time.minimum.total_cmp(&b.time.minimum));
         fastest.map_or(0.0, |roof| roof.time.spread)
     }
+}
+
+/// The worst cos or sin of a model, by method and position.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Accuracy {
+    /// The model.
+    pub model: String,
+    /// Its frequencies.
+    pub about: String,
+    /// Positions that were tried for each level, at most.
+    pub positions: usize,
+    /// What the reference is off by, at most.
+    pub reference_error: f64,
+    /// The largest position of each level.
+    pub levels: Vec<u32>,
+    /// The methods.
+    pub methods: Vec<MethodErrors>,
+}
+
+/// A way to cos and sin, and how wrong it is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MethodErrors {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub about: String,
+    /// Who does it.
+    pub source: String,
+    /// The largest error of any cos or sin at each level.
+    pub errors: Vec<f64>,
+}
+
+/// How long rows take to make, alone and on the way into a rotation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RowsResult {
+    /// Pairs of a row.
+    pub pairs: usize,
+    /// Rows alone.
+    pub made: Vec<Made>,
+    /// Rotations.
+    pub rotated: Vec<RotatedAt>,
+}
+
+/// So many rows by one maker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Made {
+    /// A backend, or [`LIBM`](crate::rows::LIBM).
+    pub maker: String,
+    /// Rows.
+    pub tokens: usize,
+    /// Nanoseconds.
+    pub time: Time,
+    /// Nanoseconds of one cos and one sin.
+    pub ns_per_pair: f64,
+}
+
+/// A rotation with rows that are ready, and one that makes them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RotatedAt {
+    /// The backend.
+    pub backend: String,
+    /// Tokens.
+    pub tokens: usize,
+    /// Heads of each.
+    pub heads: usize,
+    /// `rotate`.
+    pub rotate: Time,
+    /// `rotate_at`.
+    pub rotate_at: Time,
+    /// `rotate_at` / `rotate`.
+    pub ratio: f64,
 }

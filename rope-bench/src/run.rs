@@ -9,13 +9,14 @@ use crate::measuring::{Effort, Subject, measure};
 use crate::memory::{self, Memory};
 use crate::oracle;
 use crate::results::{CaseResult, Dispatch, Measurement, RoofResult};
-use crate::roof::Roof;
+use crate::roof::{self, Roof};
 use crate::threads::Team;
 
 /// Runs cases, one at a time, in one buffer.
 #[derive(Debug)]
 pub struct Bench {
     memory: Memory,
+    copy: Memory,
     values: Vec<f32>,
     roofs: Vec<Roof>,
     effort: Effort,
@@ -32,6 +33,7 @@ impl Bench {
         });
         Bench {
             memory: Memory::new(bytes),
+            copy: Memory::new(bytes),
             values: memory::values(elements),
             roofs: Roof::available(),
             effort,
@@ -42,6 +44,7 @@ impl Bench {
     pub fn run(&mut self, case: &Case, formulations: &[&dyn Formulation]) -> Result<CaseResult> {
         let Bench {
             memory,
+            copy,
             values,
             roofs,
             effort,
@@ -77,12 +80,18 @@ impl Bench {
                 Ok(())
             }));
         }
+        let copy = copy.slice(case.alignment, rotated);
+        subjects.push(Box::new(|bytes, times| {
+            roof::copy(&bytes[..rotated], copy, &team, times);
+            Ok(())
+        }));
         for (_, runner, _) in &mut runners {
             subjects.push(Box::new(|bytes, times| runner.run(bytes, times)));
         }
         let times = measure(&mut subjects, bytes, *effort)?;
         drop(subjects);
         let (roof_times, times) = times.split_at(roofs.len());
+        let (copy_time, times) = times.split_at(1);
         let roofs: Vec<_> = roofs
             .iter()
             .zip(roof_times)
@@ -103,6 +112,7 @@ impl Bench {
             elements: case.workload.rotated(),
             bytes: case.rotated_bytes(),
             roofs,
+            copy: copy_time.first().copied(),
             measurements: Vec::new(),
         };
         let roof = result.roof();

@@ -76,19 +76,41 @@ impl fmt::Display for FreeShape {
 /// A case and what is measured in it.
 pub type Planned<'a> = (Case, Vec<&'a dyn Formulation>);
 
+/// The backends that are wished for, all of which this CPU can run; all that it can, without a wish.
+pub fn backends(wished: &[Backend]) -> Result<Vec<Backend>> {
+    if let Some(missing) = wished.iter().find(|backend| !backend.is_available()) {
+        let here: Vec<_> = Backend::available().map(Backend::name).collect();
+        bail!(
+            "this CPU, or this build, cannot run {missing}; it can run {}",
+            here.join(", ")
+        );
+    }
+    Ok(Backend::available()
+        .filter(|backend| wished.is_empty() || wished.contains(backend))
+        .collect())
+}
+
 impl Selection {
-    /// The backends that are left, all of which this CPU can run.
-    pub fn backends(&self) -> Result<Vec<Backend>> {
-        if let Some(missing) = self.backend.iter().find(|backend| !backend.is_available()) {
-            let here: Vec<_> = Backend::available().map(Backend::name).collect();
-            bail!(
-                "this CPU, or this build, cannot run {missing}; it can run {}",
-                here.join(", ")
-            );
-        }
-        Ok(Backend::available()
-            .filter(|backend| self.backend.is_empty() || self.backend.contains(backend))
-            .collect())
+    /// Whether only a part was asked for: some cases, or some formulations.
+    pub fn is_partial(&self) -> bool {
+        let Selection {
+            full: _,
+            formulation,
+            backend: _,
+            element,
+            pairing,
+            workload,
+            shape,
+            model,
+            threads,
+        } = self;
+        !(formulation.is_empty()
+            && element.is_empty()
+            && pairing.is_empty()
+            && workload.is_empty()
+            && shape.is_empty()
+            && model.is_empty()
+            && threads.is_none())
     }
 
     /// Cases and formulations, those of one table behind one another.
@@ -210,7 +232,7 @@ impl Selection {
         &self,
         all: &'a [Box<dyn Formulation>],
     ) -> Result<Vec<&'a dyn Formulation>> {
-        let backends = self.backends()?;
+        let backends = backends(&self.backend)?;
         let family = |name: &str| name.split('/').next().unwrap_or_default().to_owned();
         for wanted in &self.formulation {
             if !all

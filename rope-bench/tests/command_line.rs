@@ -36,6 +36,10 @@ fn unknown_names() {
     refused(&["--pairing", "thirds"], "interleaved, half");
     refused(&["--workload", "W9"], "known are W1, W2");
     refused(&["--model", "gpt-9"], "llama-3.1-8b");
+    refused(&["accuracy", "--model", "gpt-9"], "llama-2-7b");
+    refused(&["accuracy", "--positions", "1"], "at least 2");
+    refused(&["rows", "--backend", "sse9"], "unknown backend");
+    refused(&["rows", "--most", "0"], "at least 1");
 }
 
 #[test]
@@ -115,6 +119,92 @@ fn a_run_and_its_reports() {
             .contains("partial")
     });
     assert_eq!(left.count(), 0);
+}
+
+fn json_of(arguments: &[&str]) -> serde_json::Value {
+    let Output {
+        status,
+        stdout,
+        stderr,
+    } = rope_bench(arguments);
+    assert!(
+        status.success(),
+        "{arguments:?}: {}",
+        String::from_utf8_lossy(&stderr)
+    );
+    serde_json::from_slice(&stdout).unwrap()
+}
+
+#[test]
+fn accuracy_against_position() {
+    let directory = directory("accuracy");
+    let plots = directory.join("plots").to_str().unwrap().to_owned();
+    let run = json_of(&[
+        "accuracy",
+        "--model",
+        "llama-2-7b,llama-3.1-8b,qwen3-8b,gpt-neox-20b",
+        "--positions",
+        "64",
+        "--svg",
+        &plots,
+        "--json",
+        "-",
+    ]);
+    let models = run["accuracy"].as_array().unwrap();
+    assert_eq!(models.len(), 4);
+    for model in models {
+        let errors = |name: &str| -> Vec<f64> {
+            let methods = model["methods"].as_array().unwrap();
+            let method = methods.iter().find(|method| method["name"] == name);
+            let errors = method.unwrap()["errors"].as_array().unwrap();
+            errors.iter().map(|error| error.as_f64().unwrap()).collect()
+        };
+        let name = &model["model"];
+        let ours = errors("rope-core");
+        assert_eq!(ours.len(), 32);
+        assert!(
+            ours.iter().all(|&error| error <= 3.0e-8),
+            "{name}: {ours:?}"
+        );
+        // At 1 M the others are where they are known to be.
+        let (f32_angle, iterated) = (errors("f32 angle")[20], errors("iterated multiply")[20]);
+        assert!((1e-2..1e-1).contains(&f32_angle), "{name}: {f32_angle}");
+        assert!((3e-2..3e-1).contains(&iterated), "{name}: {iterated}");
+        assert!(errors("bf16 angle")[20] > 1.9, "{name}");
+        assert!(errors("f64 angle")[20] < 3.1e-8, "{name}");
+    }
+    assert_eq!(fs::read_dir(&plots).unwrap().count(), 4);
+}
+
+#[test]
+fn rows_and_the_page_of_both() {
+    let directory = directory("rows");
+    let path = |name: &str| directory.join(name).to_str().unwrap().to_owned();
+    let (rows, errors, page) = (path("rows.json"), path("errors.json"), path("page.html"));
+    let run = json_of(&["rows", "--backend", "scalar", "--most", "16", "--json", "-"]);
+    let made = run["rows"]["made"].as_array().unwrap();
+    assert_eq!(made.len(), 4);
+    assert!(
+        made.iter()
+            .all(|made| made["ns_per_pair"].as_f64() > Some(0.0))
+    );
+    let rotated = run["rows"]["rotated"].as_array().unwrap();
+    assert!(
+        rotated
+            .iter()
+            .all(|rotated| rotated["ratio"].as_f64() > Some(0.0))
+    );
+    fs::write(&rows, run.to_string()).unwrap();
+    let run = rope_bench(&["accuracy", "--positions", "8", "--json", &errors]);
+    assert!(run.status.success());
+    assert!(String::from_utf8_lossy(&run.stdout).contains("2147483648"));
+    assert!(
+        rope_bench(&["report", &rows, &errors, "-o", &page])
+            .status
+            .success()
+    );
+    let text = fs::read_to_string(&page).unwrap();
+    assert!(text.contains("Making cos and sin") && text.contains("Error against position"));
 }
 
 #[cfg(target_os = "linux")]

@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use crate::report::svg::{self, escape};
-use crate::report::table::{digits, time};
-use crate::results::{CaseResult, Run};
+use crate::report::table::{self, count, digits, time};
+use crate::results::{Accuracy, CaseResult, RowsResult, Run};
+use crate::rows::LIBM;
 
 const STYLE: &str = "
 *{box-sizing:border-box}
@@ -18,7 +19,8 @@ p{max-width:70ch}
 figure{margin:0}
 figcaption{font-size:.9rem}
 svg{width:100%;height:auto;display:block}
-.plot{max-width:900px}
+.plot{max-width:900px;overflow-x:auto}
+.plot svg{min-width:560px}
 .wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:.85rem;font-variant-numeric:tabular-nums}
 th,td{padding:.2rem .6rem;text-align:right;border-bottom:1px solid var(--line);white-space:nowrap}
@@ -35,12 +37,17 @@ pub fn page(runs: &[Run]) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, \
          initial-scale=1\"><title>rope-bench</title><style>{}{STYLE}</style></head><body><h1>Rotary position embedding: \
-         formulations against the machine's limit</h1><p>Each bar is the part of the roof that a formulation reaches. The \
-         roof is what this machine takes to multiply the same bytes in place by a constant: every byte read once and \
-         written once. Bars are the fastest round, the tick in a bar is the median round.</p>",
+         formulations against the machine's limit</h1>",
         svg::STYLE
     );
-    if runs.len() > 1 {
+    if runs.iter().any(|run| !run.cases.is_empty()) {
+        page.push_str(
+            "<p>Each bar is the part of the roof that a formulation reaches. The \
+             roof is what this machine takes to multiply the same bytes in place by a constant: every byte read once and \
+             written once. Bars are the fastest round, the tick in a bar is the median round.</p>",
+        );
+    }
+    if runs.iter().filter(|run| !run.cases.is_empty()).count() > 1 {
         side_by_side(&mut page, runs);
     }
     for run in runs {
@@ -90,7 +97,11 @@ fn one(page: &mut String, run: &Run) {
         ("backends", machine.backends.join(" ")),
         (
             "verified",
-            format!("{values} values of {models} models, {wrong} wrong"),
+            if models > 0 {
+                format!("{values} values of {models} models, {wrong} wrong")
+            } else {
+                String::new()
+            },
         ),
         ("a call", dispatch.join(", ")),
     ];
@@ -129,6 +140,97 @@ fn one(page: &mut String, run: &Run) {
         numbers(page, group);
         page.push_str("</details>");
     }
+    if let Some(rows) = &run.rows {
+        makers(page, rows);
+    }
+    errors(page, &run.accuracy);
+}
+
+/// How long cos and sin take to make.
+fn makers(page: &mut String, rows: &RowsResult) {
+    let _ = write!(
+        page,
+        "<h3>Making cos and sin</h3><p>Rows of {} pairs, correctly rounded at every position. Beside them the platform's \
+         sinf and cosf ({LIBM}), of the f32 angles that models compute. A bar is the time of one cos and one sin: shorter is \
+         faster.</p><div class=\"grid\">",
+        rows.pairs
+    );
+    for tokens in table::makers(rows).0 {
+        let _ = write!(
+            page,
+            "<figure><figcaption><b>{}</b></figcaption>{}</figure>",
+            count(tokens, "row"),
+            svg::makers(rows, tokens)
+        );
+    }
+    page.push_str("</div>");
+    let Some(first) = rows.rotated.first() else {
+        return;
+    };
+    let _ = write!(
+        page,
+        "<p>Rotating {} heads with rows that are made on the way (rotate_at) and with ready ones (rotate):</p>\
+         <div class=\"wide\"><table><tr><th>backend, tokens<th>rotate_at / rotate<th>rotate_at<th>rotate</tr>",
+        first.heads
+    );
+    for rotated in &rows.rotated {
+        let _ = write!(
+            page,
+            "<tr><td>{} {}<td>{}<td>{}<td>{}</tr>",
+            escape(&rotated.backend),
+            count(rotated.tokens, "token"),
+            digits(rotated.ratio),
+            time(rotated.rotate_at.minimum),
+            time(rotated.rotate.minimum)
+        );
+    }
+    page.push_str("</table></div>");
+}
+
+/// How wrong cos and sin are.
+fn errors(page: &mut String, models: &[Accuracy]) {
+    let Some(first) = models.first() else {
+        return;
+    };
+    let _ = write!(
+        page,
+        "<h3>Error against position</h3><p>The largest error of any cos or sin among up to {} positions of each level. The \
+         reference is off by less than {:.0e}.</p>",
+        first.positions, first.reference_error
+    );
+    for accuracy in models {
+        let _ = write!(
+            page,
+            "<figure><figcaption><b>{}</b> <span class=\"soft\">{}</span></figcaption><div class=\"plot\">{}</div></figure>\
+             <details><summary>Numbers, {0}</summary><div class=\"wide\"><table><tr><th>positions up to",
+            escape(&accuracy.model),
+            escape(&accuracy.about),
+            svg::errors(accuracy)
+        );
+        for method in &accuracy.methods {
+            let _ = write!(page, "<th>{}", escape(&method.name));
+        }
+        page.push_str("</tr>");
+        for (index, level) in accuracy.levels.iter().enumerate() {
+            let _ = write!(page, "<tr><td>{level}");
+            for error in accuracy.methods.iter().filter_map(|m| m.errors.get(index)) {
+                let _ = write!(page, "<td>{error:.1e}");
+            }
+            page.push_str("</tr>");
+        }
+        page.push_str("</table></div></details>");
+    }
+    page.push_str("<dl>");
+    for method in &first.methods {
+        let _ = write!(
+            page,
+            "<dt>{}</dt><dd>{}; {}</dd>",
+            escape(&method.name),
+            escape(&method.about),
+            escape(&method.source)
+        );
+    }
+    page.push_str("</dl>");
 }
 
 fn numbers(page: &mut String, group: &[CaseResult]) {
@@ -137,6 +239,19 @@ fn numbers(page: &mut String, group: &[CaseResult]) {
          time / roof<th>error</tr>",
     );
     for case in group {
+        if let Some(copy) = &case.copy {
+            let _ = write!(
+                page,
+                "<tr><td>{} memcpy<td>{}<td>{}<td>{}<td>{}<td>{:.1} %<td>{}<td></tr>",
+                escape(&case.workload),
+                digits(case.elements as f64 / copy.minimum),
+                digits(2.0 * case.bytes as f64 / copy.minimum),
+                time(copy.minimum),
+                time(copy.median),
+                100.0 * copy.spread,
+                digits(copy.minimum / case.roof())
+            );
+        }
         for m in &case.measurements {
             let _ = write!(
                 page,

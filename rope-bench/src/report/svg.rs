@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::report::table::{digits, time};
-use crate::results::{CaseResult, Run};
+use crate::report::table::{self, count, digits, time};
+use crate::results::{Accuracy, CaseResult, RowsResult, Run};
+use crate::rows::LIBM;
 
 /// What the plots and the page share.
 pub const STYLE: &str = "
@@ -62,6 +63,17 @@ pub fn plots(run: &Run) -> Vec<(String, String)> {
             ));
         }
     }
+    for accuracy in &run.accuracy {
+        plots.push((
+            file_name(&format!("accuracy-{}", accuracy.model)),
+            errors(accuracy),
+        ));
+    }
+    if let Some(rows) = &run.rows {
+        for tokens in table::makers(rows).0 {
+            plots.push((format!("rows-{tokens}"), makers(rows, tokens)));
+        }
+    }
     plots
 }
 
@@ -72,9 +84,9 @@ pub fn groups(cases: &[CaseResult]) -> impl Iterator<Item = &[CaseResult]> {
 
 /// How much of the roof each formulation reaches in a case.
 pub fn bars(case: &CaseResult) -> String {
-    const WIDTH: f64 = 460.0;
-    const LABELS: f64 = 150.0;
-    const SCALE: f64 = 170.0;
+    const WIDTH: f64 = 480.0;
+    const LABELS: f64 = 188.0;
+    const SCALE: f64 = 158.0;
     const ROW: f64 = 20.0;
     let height = ROW * (case.measurements.len() as f64 + 1.0) + 6.0;
     let title = format!(
@@ -240,6 +252,142 @@ pub fn roofline(cases: &[CaseResult]) -> String {
         );
     }
     label_columns(&mut svg, first, x, y);
+    svg + "</svg>"
+}
+
+/// The largest error of each method against the position, both logarithmic.
+pub fn errors(accuracy: &Accuracy) -> String {
+    const WIDTH: f64 = 720.0;
+    const HEIGHT: f64 = 446.0;
+    const LEFT: f64 = 52.0;
+    const RIGHT: f64 = 706.0;
+    const TOP: f64 = 26.0;
+    const BOTTOM: f64 = 344.0;
+    /// Decades.
+    const LOWEST: f64 = -8.3;
+    const HIGHEST: f64 = 0.6;
+    const DASHES: [&str; COLOURS] = ["", "1 4", "9 3", "14 4 2 4", "4 4"];
+    /// The level that the legend quotes: a context that is advertised today.
+    const QUOTED: u32 = 1 << 17;
+    let title = format!(
+        "Largest error of cos and sin against position, {}",
+        accuracy.model
+    );
+    let mut svg = open(WIDTH, HEIGHT, &title);
+    let x = |position: u32| LEFT + f64::from(position).log2() / 31.0 * (RIGHT - LEFT);
+    let y = |error: f64| {
+        let part = (error.log10().clamp(LOWEST, HIGHEST) - LOWEST) / (HIGHEST - LOWEST);
+        BOTTOM - part * (BOTTOM - TOP)
+    };
+    for (power, label) in [
+        (0, "1"),
+        (5, "32"),
+        (10, "1 k"),
+        (15, "32 k"),
+        (20, "1 M"),
+        (25, "32 M"),
+        (31, "2 G"),
+    ] {
+        let (x, class) = (x(1 << power), if power == 31 { "end" } else { "middle" });
+        let _ = write!(
+            svg,
+            r#"<line class="line" x1="{x:.1}" x2="{x:.1}" y1="{TOP}" y2="{BOTTOM}"/><text class="soft {class}" x="{x:.1}" y="{}">{label}</text>"#,
+            BOTTOM + 16.0
+        );
+    }
+    for decade in -8..=0 {
+        let y = y(10.0_f64.powi(decade));
+        let label = if decade == 0 {
+            "1".to_owned()
+        } else {
+            format!("1e{decade}")
+        };
+        let _ = write!(
+            svg,
+            r#"<line class="line" x1="{LEFT}" x2="{RIGHT}" y1="{y:.1}" y2="{y:.1}"/><text class="soft end" x="{}" y="{:.1}">{label}</text>"#,
+            LEFT - 6.0,
+            y + 4.0
+        );
+    }
+    let _ = write!(
+        svg,
+        r#"<text class="soft" x="0" y="14">largest error of cos or sin</text><text class="soft end" x="{RIGHT}" y="{}">position</text>"#,
+        BOTTOM + 34.0
+    );
+    // The first method is ours, and drawn over the others.
+    for (index, method) in accuracy.methods.iter().enumerate().rev() {
+        let (colour, dashes) = (index % COLOURS, DASHES[index % COLOURS]);
+        let style = format!(
+            "fill:none;stroke:var(--c{colour});stroke-width:2.5;stroke-dasharray:{}",
+            if dashes.is_empty() { "none" } else { dashes }
+        );
+        let points: Vec<_> = accuracy
+            .levels
+            .iter()
+            .zip(&method.errors)
+            .map(|(&level, &error)| format!("{:.1},{:.1}", x(level), y(error)))
+            .collect();
+        let (name, about) = (escape(&method.name), escape(&method.about));
+        let _ = write!(
+            svg,
+            r#"<polyline points="{}" style="{style}"><title>{name}: {about}</title></polyline>"#,
+            points.join(" ")
+        );
+        let (left, line) = (
+            LEFT + 340.0 * (index % 2) as f64,
+            BOTTOM + 58.0 + 19.0 * (index / 2) as f64,
+        );
+        let quoted = accuracy.levels.iter().position(|&level| level == QUOTED);
+        let quoted = quoted
+            .and_then(|level| method.errors.get(level))
+            .map_or_else(String::new, |error| format!("{error:.1e} up to {QUOTED}"));
+        let _ = write!(
+            svg,
+            r#"<line x1="{left}" x2="{}" y1="{}" y2="{}" style="{style}"/><text x="{}" y="{line}">{name} <tspan class="soft">{quoted}</tspan></text>"#,
+            left + 36.0,
+            line - 4.0,
+            line - 4.0,
+            left + 44.0
+        );
+    }
+    svg + "</svg>"
+}
+
+/// What each maker of rows takes for one cos and one sin.
+pub fn makers(rows: &RowsResult, tokens: usize) -> String {
+    const WIDTH: f64 = 460.0;
+    const LABELS: f64 = 96.0;
+    const SCALE: f64 = 230.0;
+    const ROW: f64 = 20.0;
+    let made: Vec<_> = rows
+        .made
+        .iter()
+        .filter(|made| made.tokens == tokens)
+        .collect();
+    let slowest = made
+        .iter()
+        .map(|made| made.ns_per_pair)
+        .fold(f64::MIN_POSITIVE, f64::max);
+    let title = format!(
+        "{} of {} pairs: nanoseconds for one cos and one sin",
+        count(tokens, "row"),
+        rows.pairs
+    );
+    let mut svg = open(WIDTH, ROW * made.len() as f64 + 4.0, &title);
+    for (index, made) in made.iter().enumerate() {
+        let y = ROW * index as f64 + 3.0;
+        let class = if made.maker == LIBM { "others" } else { "own" };
+        let width = SCALE * made.ns_per_pair / slowest;
+        let _ = write!(
+            svg,
+            r#"<text x="0" y="{text}">{}</text><rect class="{class}" x="{LABELS}" y="{y}" width="{width:.1}" height="14" rx="2"/><text x="{:.1}" y="{text}">{} ns <tspan class="soft">{}</tspan></text>"#,
+            escape(&made.maker),
+            LABELS + width + 6.0,
+            digits(made.ns_per_pair),
+            time(made.time.minimum),
+            text = y + 11.0,
+        );
+    }
     svg + "</svg>"
 }
 

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use crate::machine::Machine;
-use crate::results::{CaseResult, Dispatch};
+use crate::results::{Accuracy, CaseResult, Dispatch, Made, RowsResult};
+use crate::rows::LIBM;
 use crate::verification::Verified;
 
 /// The head of a report: where the numbers come from.
@@ -138,7 +139,18 @@ fn block(cases: &[CaseResult]) -> String {
             .chain(cases.iter().map(roof))
             .collect(),
     );
-    let mut worst = vec![String::new(), String::new()];
+    let copy = |case: &CaseResult| {
+        case.copy.map_or_else(String::new, |copy| {
+            let xs = copy.minimum / case.roof();
+            cell(case.elements as f64 / copy.minimum, copy.minimum, Some(xs))
+        })
+    };
+    rows.push(
+        std::iter::once("memcpy".into())
+            .chain(cases.iter().map(copy))
+            .collect(),
+    );
+    let mut worst = vec![String::new(); 3];
     for name in names {
         let find = |case: &CaseResult| {
             let found = case
@@ -168,6 +180,155 @@ fn block(cases: &[CaseResult]) -> String {
         row.push(error);
     }
     align(&rows)
+}
+
+/// The levels that a table shows, of those that were tried: indices.
+pub fn shown_levels(accuracy: &Accuracy) -> impl Iterator<Item = usize> {
+    const POWERS: [u32; 15] = [0, 4, 8, 10, 12, 14, 15, 16, 17, 18, 20, 23, 24, 27, 31];
+    let is_shown = |level: &u32| POWERS.iter().any(|&power| *level == 1 << power);
+    accuracy
+        .levels
+        .iter()
+        .enumerate()
+        .filter(move |(_, level)| is_shown(level))
+        .map(|(index, _)| index)
+}
+
+/// How wrong cos and sin of a model are.
+pub fn accuracy(accuracy: &Accuracy) -> String {
+    let methods = &accuracy.methods;
+    let heading = std::iter::once("positions up to".to_owned())
+        .chain(methods.iter().map(|method| method.name.clone()));
+    let mut rows: Vec<Vec<String>> = vec![heading.collect()];
+    for index in shown_levels(accuracy) {
+        let error = |errors: &[f64]| {
+            errors
+                .get(index)
+                .map_or_else(String::new, |error| format!("{error:.1e}"))
+        };
+        let level = std::iter::once(accuracy.levels[index].to_string());
+        rows.push(
+            level
+                .chain(methods.iter().map(|method| error(&method.errors)))
+                .collect(),
+        );
+    }
+    format!(
+        "The largest error of any cos or sin: {}, {}\n{}",
+        accuracy.model,
+        accuracy.about,
+        align(&rows)
+    )
+}
+
+/// What the columns of [`accuracy`] are.
+pub fn methods(accuracy: &Accuracy) -> String {
+    let mut text = String::new();
+    for method in &accuracy.methods {
+        let _ = writeln!(
+            text,
+            "{:<18} {}\n{:<18} {}",
+            method.name, method.about, "", method.source
+        );
+    }
+    let _ = writeln!(
+        text,
+        "Up to {} positions of each level were tried; the reference is off by less than {:.0e}.",
+        accuracy.positions, accuracy.reference_error
+    );
+    text
+}
+
+/// The numbers of rows that were made, in order, and the makers.
+pub fn makers(rows: &RowsResult) -> (Vec<usize>, Vec<&str>) {
+    let (mut tokens, mut makers) = (Vec::new(), Vec::new());
+    for made in &rows.made {
+        if !tokens.contains(&made.tokens) {
+            tokens.push(made.tokens);
+        }
+        if !makers.contains(&made.maker.as_str()) {
+            makers.push(&made.maker);
+        }
+    }
+    (tokens, makers)
+}
+
+/// What a maker took for so many rows.
+pub fn made<'a>(rows: &'a RowsResult, maker: &str, tokens: usize) -> Option<&'a Made> {
+    rows.made
+        .iter()
+        .find(|made| made.maker == maker && made.tokens == tokens)
+}
+
+/// `1 row`, `16 rows`.
+pub fn count(number: usize, of: &str) -> String {
+    format!("{number} {of}{}", if number == 1 { "" } else { "s" })
+}
+
+/// How long cos and sin take to make.
+pub fn rows(result: &RowsResult) -> String {
+    let (tokens, makers) = makers(result);
+    let heading = std::iter::once("ns per cos and sin".to_owned())
+        .chain(tokens.iter().map(|&tokens| count(tokens, "row")));
+    let mut lines: Vec<Vec<String>> = vec![heading.collect()];
+    for maker in makers {
+        let cell = |&tokens: &usize| {
+            let Some(made) = made(result, maker, tokens) else {
+                return String::new();
+            };
+            let libm = self::made(result, LIBM, tokens);
+            let faster = libm
+                .filter(|_| maker != LIBM)
+                .map_or_else(String::new, |libm| {
+                    format!("{}x", digits(libm.time.minimum / made.time.minimum))
+                });
+            format!(
+                "{} {:>7} {faster:>5}",
+                digits(made.ns_per_pair),
+                time(made.time.minimum)
+            )
+        };
+        lines.push(
+            std::iter::once(maker.to_owned())
+                .chain(tokens.iter().map(cell))
+                .collect(),
+        );
+    }
+    let mut text = format!(
+        "Rows of {} pairs; x: how many times faster than the platform's sinf and cosf of f32 angles ({LIBM})\n{}",
+        result.pairs,
+        align(&lines)
+    );
+    let mut lines: Vec<Vec<String>> = Vec::new();
+    for rotated in &result.rotated {
+        let head = count(rotated.tokens, "token");
+        if !lines.iter().flatten().any(|cell| *cell == head) {
+            if lines.is_empty() {
+                lines.push(vec!["rotate_at / rotate".into()]);
+            }
+            lines[0].push(head);
+        }
+        let cell = format!(
+            "{} {:>7} {:>7}",
+            digits(rotated.ratio),
+            time(rotated.rotate_at.minimum),
+            time(rotated.rotate.minimum)
+        );
+        match lines.iter_mut().find(|line| line[0] == rotated.backend) {
+            Some(line) => line.push(cell),
+            None => lines.push(vec![rotated.backend.clone(), cell]),
+        }
+    }
+    if let Some(rotated) = result.rotated.first() {
+        let _ = write!(
+            text,
+            "\nRotating {} heads of {} channels, f32, with rows made on the way and with ready rows\n{}",
+            rotated.heads,
+            2 * result.pairs,
+            align(&lines)
+        );
+    }
+    text
 }
 
 /// Elements in a nanosecond, time, and time in roofs.

@@ -1,0 +1,231 @@
+//! How wrong cos and sin are, against the position: of rope-core, and of the ways that models are run with today.
+//!
+//! A level is a position, a power of two from 1 to 2^31. Below it lie the positions that are tried: all of them where
+//! they are few, and else as many right below the level as drawn at random from all. What counts is the largest
+//! distance of any cos or sin of any pair from the [reference](exact).
+
+pub mod exact;
+pub mod methods;
+
+use anyhow::{Result, bail, ensure};
+use rope_core::Scaling;
+
+use crate::golden::File;
+use crate::results::{Accuracy, MethodErrors};
+use crate::threads::Team;
+use methods::{METHODS, MakeRow, Method};
+
+/// A model whose exact frequencies are on record.
+#[derive(Clone, Copy, Debug)]
+pub struct Model {
+    /// How the command line calls it, as [`models`](crate::models) does.
+    pub name: &'static str,
+    /// `rope_theta`.
+    pub base: f64,
+    /// Channels that turn.
+    pub rotary_dim: usize,
+    /// Whether its frequencies are scaled as Llama 3.1 does.
+    pub scaled: Option<Llama3>,
+    /// The golden table.
+    pub table: &'static str,
+}
+
+/// Llama 3's scaling, by its numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Llama3 {
+    /// What long waves are divided by.
+    pub factor: f64,
+    /// Waves longer than the context divided by this are long.
+    pub low_freq_factor: f64,
+    /// Waves shorter than the context divided by this are short.
+    pub high_freq_factor: f64,
+    /// `original_max_position_embeddings`.
+    pub original_context: u64,
+}
+
+macro_rules! table {
+    ($name:literal) => {
+        include_str!(concat!("../../tests/golden/tables/", $name, ".txt"))
+    };
+}
+
+/// The models there are.
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "llama-2-7b",
+        base: 1e4,
+        rotary_dim: 128,
+        scaled: None,
+        table: table!("llama2_7b"),
+    },
+    Model {
+        name: "llama-3.1-8b",
+        base: 5e5,
+        rotary_dim: 128,
+        scaled: Some(Llama3 {
+            factor: 8.0,
+            low_freq_factor: 1.0,
+            high_freq_factor: 4.0,
+            original_context: 8192,
+        }),
+        table: table!("llama3_1_8b"),
+    },
+    Model {
+        name: "qwen3-8b",
+        base: 1e6,
+        rotary_dim: 128,
+        scaled: None,
+        table: table!("qwen3_8b"),
+    },
+    Model {
+        name: "gpt-neox-20b",
+        base: 1e4,
+        rotary_dim: 24,
+        scaled: None,
+        table: table!("gpt_neox_20b"),
+    },
+];
+
+/// What is shown without a wish.
+pub const USUAL: [&str; 2] = ["llama-2-7b", "llama-3.1-8b"];
+
+impl Model {
+    /// The model of that name.
+    pub fn named(name: &str) -> Result<&'static Model> {
+        let Some(model) = MODELS.iter().find(|model| model.name == name) else {
+            let known: Vec<_> = MODELS.iter().map(|model| model.name).collect();
+            bail!(
+                "no exact frequencies of a model {name:?} on record; there are those of {}",
+                known.join(", ")
+            );
+        };
+        Ok(model)
+    }
+
+    /// Pairs that turn.
+    pub fn pairs(&self) -> usize {
+        self.rotary_dim / 2
+    }
+
+    /// `round(2^128 * theta / 2 pi)` of every pair, from 400-bit arithmetic.
+    pub fn steps(&self) -> Result<Vec<u128>> {
+        File(self.table).bits("turn_step_u128", self.pairs(), |word| {
+            u128::from_str_radix(word, 16)
+        })
+    }
+
+    /// The inverse frequencies that PyTorch computes.
+    pub fn inverse_of_torch(&self) -> Result<Vec<f32>> {
+        File(self.table).f32("inv_freq_hf_f32", self.pairs())
+    }
+
+    /// The scaling as rope-core takes it.
+    pub fn scaling(&self) -> Scaling<'static> {
+        match self.scaled {
+            None => Scaling::Default,
+            Some(Llama3 {
+                factor,
+                low_freq_factor,
+                high_freq_factor,
+                original_context,
+            }) => Scaling::Llama3 {
+                factor,
+                low_freq_factor,
+                high_freq_factor,
+                original_context,
+            },
+        }
+    }
+
+    fn about(&self) -> String {
+        let scaled = if self.scaled.is_some() {
+            ", scaled as Llama 3.1"
+        } else {
+            ""
+        };
+        format!(
+            "base {}, {} channels{scaled}",
+            self.base as u64, self.rotary_dim
+        )
+    }
+}
+
+/// The positions of the levels: 2^0 to 2^31.
+pub fn levels() -> impl Iterator<Item = u32> {
+    (0..32).map(|power| 1 << power)
+}
+
+/// The positions that are tried for a level, itself included: `most` of them at the most, the same on every machine.
+pub fn positions(level: u32, most: u32) -> Vec<u32> {
+    if level <= most {
+        return (1..=level).collect();
+    }
+    let near = most / 2;
+    let mut state = u64::from(level) ^ 0x9e37_79b9_7f4a_7c15;
+    let drawn = (near..most).map(|_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        1 + ((state >> 32) % u64::from(level)) as u32
+    });
+    (level - near + 1..=level).chain(drawn).collect()
+}
+
+/// The errors of all methods at all levels. So many threads share the work.
+pub fn accuracy(model: &Model, most: u32, threads: usize) -> Result<Accuracy> {
+    ensure!(most >= 2, "{most} positions for each level: at least 2");
+    let steps = model.steps()?;
+    let makers: Vec<(&Method, MakeRow)> = METHODS
+        .iter()
+        .map(|method| Ok((method, (method.prepare)(model)?)))
+        .collect::<Result<_>>()?;
+    let mut worst: Vec<(u32, Vec<f64>)> = levels()
+        .map(|level| (level, vec![0.0; makers.len()]))
+        .collect();
+    Team::new(threads)?.each(&mut worst, |(level, worst)| {
+        let mut row = vec![(0.0, 0.0); steps.len()];
+        for position in positions(*level, most) {
+            let truth: Vec<_> = steps
+                .iter()
+                .map(|&step| exact::cos_sin(step, position))
+                .collect();
+            for ((_, make), worst) in makers.iter().zip(&mut *worst) {
+                make(position, &mut row);
+                for (&(cos, sin), (exact_cos, exact_sin)) in row.iter().zip(&truth) {
+                    for off in [f64::from(cos) - exact_cos, f64::from(sin) - exact_sin] {
+                        // `f64::max` would pass over a NaN.
+                        *worst = if off.is_nan() {
+                            f64::NAN
+                        } else {
+                            worst.max(off.abs())
+                        };
+                    }
+                }
+            }
+        }
+    });
+    let mut methods = Vec::new();
+    for (index, (method, _)) in makers.iter().enumerate() {
+        let errors: Vec<f64> = worst.iter().map(|(_, worst)| worst[index]).collect();
+        ensure!(
+            errors.iter().all(|error| error.is_finite()),
+            "{}, {}: a cos or sin is no number",
+            model.name,
+            method.name
+        );
+        methods.push(MethodErrors {
+            name: method.name.into(),
+            about: method.about.into(),
+            source: method.source.into(),
+            errors,
+        });
+    }
+    Ok(Accuracy {
+        model: model.name.into(),
+        about: model.about(),
+        positions: most as usize,
+        reference_error: exact::ERROR,
+        levels: levels().collect(),
+        methods,
+    })
+}

@@ -1,0 +1,179 @@
+//! The ways to cos and sin, each as its users compute it.
+//!
+//! cos and sin themselves are those of the platform's libm, where the original has its own (PyTorch's SLEEF, for one):
+//! a unit in the last place, 6e-8, that all the errors which matter here are far above.
+
+use anyhow::Result;
+use half::bf16;
+use rope_core::Frequencies;
+
+use super::{Llama3, Model};
+
+/// Makes (cos, sin) of every pair at a position.
+pub type MakeRow = Box<dyn Fn(u32, &mut [(f32, f32)]) + Send + Sync>;
+
+/// A way to cos and sin.
+#[derive(Clone, Copy, Debug)]
+pub struct Method {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does.
+    pub about: &'static str,
+    /// Who does it.
+    pub source: &'static str,
+    /// Makes ready whatever is made once for a model.
+    pub prepare: fn(&Model) -> Result<MakeRow>,
+}
+
+/// All of them, ours first.
+pub const METHODS: &[Method] = &[
+    Method {
+        name: "rope-core",
+        about: "phases in fixed point, cos and sin correctly rounded",
+        source: "rope_core::Frequencies::rows",
+        prepare: rope_core_rows,
+    },
+    Method {
+        name: "f64 angle",
+        about: "position times frequency, cos and sin in f64; rounded to f32",
+        source: "cactus (tables made beforehand), imp (angles reduced in f64)",
+        prepare: f64_angle,
+    },
+    Method {
+        name: "f32 angle",
+        about: "position times inverse frequency in f32, cos and sin in f32",
+        source: "Hugging Face transformers, modeling_llama.py, LlamaRotaryEmbedding.forward",
+        prepare: f32_angle,
+    },
+    Method {
+        name: "iterated multiply",
+        about: "theta = position; from pair to pair theta *= theta_scale in f32; cosf and sinf",
+        source: "ggml, ggml-cpu/ops.cpp, ggml_rope_cache_init (llama.cpp)",
+        prepare: iterated_multiply,
+    },
+    Method {
+        name: "bf16 angle",
+        about: "position, inverse frequency, angle, cos and sin each rounded to bf16",
+        source: "candle-transformers, models/qwen2.rs, RotaryEmbedding::new, with the model's dtype",
+        prepare: bf16_angle,
+    },
+];
+
+/// What this is all about.
+fn rope_core_rows(model: &Model) -> Result<MakeRow> {
+    let frequencies = Frequencies::new(model.rotary_dim, model.base, &model.scaling())?;
+    Ok(Box::new(move |position, row| {
+        let mut storage = [f32::NAN; 256];
+        let rows = frequencies.rows_in(&[position], &mut storage);
+        match rows.as_ref().ok().and_then(|rows| rows.row(0)) {
+            Some((cos, sin)) => {
+                for ((cos, sin), to) in cos.iter().zip(sin).zip(row) {
+                    *to = (*cos, *sin);
+                }
+            }
+            // Found out by whoever compares.
+            None => row.fill((f32::NAN, f32::NAN)),
+        }
+    }))
+}
+
+/// `freqs = inv_freq @ position_ids.float()`, then `freqs.cos()` and `freqs.sin()`.
+fn f32_angle(model: &Model) -> Result<MakeRow> {
+    let inverse = model.inverse_of_torch()?;
+    Ok(Box::new(move |position, row| {
+        let position = position as f32;
+        for (inverse, to) in inverse.iter().zip(row) {
+            let angle = position * inverse;
+            *to = (angle.cos(), angle.sin());
+        }
+    }))
+}
+
+/// `theta_scale = powf(freq_base, -2.0f / n_dims)`; each angle is the one before times that, divided by the pair's
+/// `freq_factors` where the model has them.
+fn iterated_multiply(model: &Model) -> Result<MakeRow> {
+    let theta_scale = (model.base as f32).powf(-2.0 / model.rotary_dim as f32);
+    let factors = freq_factors(model);
+    Ok(Box::new(move |position, row| {
+        let mut theta = position as f32;
+        for (factor, to) in factors.iter().zip(row) {
+            let angle = theta / factor;
+            *to = (angle.cos(), angle.sin());
+            theta *= theta_scale;
+        }
+    }))
+}
+
+/// As llama.cpp's convert_hf_to_gguf.py computes them, in f32, for the tensor `rope_freqs.weight`; 1 without scaling.
+fn freq_factors(model: &Model) -> Vec<f32> {
+    let dim = model.rotary_dim as f32;
+    let factor = |pair: usize| {
+        let Some(scaled) = model.scaled else {
+            return 1.0;
+        };
+        let frequency = 1.0 / (model.base as f32).powf((2 * pair) as f32 / dim);
+        let wavelength = std::f32::consts::TAU / frequency;
+        let (factor, low, high) = (
+            scaled.factor as f32,
+            scaled.low_freq_factor as f32,
+            scaled.high_freq_factor as f32,
+        );
+        let context = scaled.original_context as f32;
+        if wavelength < context / high {
+            1.0
+        } else if wavelength > context / low {
+            factor
+        } else {
+            let smooth = (context / wavelength - low) / (high - low);
+            1.0 / ((1.0 - smooth) / factor + smooth)
+        }
+    };
+    (0..model.pairs()).map(factor).collect()
+}
+
+/// `Tensor::arange(..).to_dtype(bf16)` times `inv_freq.to_dtype(bf16)`, then `.cos()` and `.sin()` of the bf16.
+fn bf16_angle(model: &Model) -> Result<MakeRow> {
+    let round = |x: f32| bf16::from_f32(x).to_f32();
+    let inverse: Vec<f32> = model.inverse_of_torch()?.into_iter().map(round).collect();
+    Ok(Box::new(move |position, row| {
+        let position = round(position as f32);
+        for (inverse, to) in inverse.iter().zip(row) {
+            let angle = round(position * inverse);
+            *to = (round(angle.cos()), round(angle.sin()));
+        }
+    }))
+}
+
+/// Everything in f64 but the result.
+fn f64_angle(model: &Model) -> Result<MakeRow> {
+    let dim = model.rotary_dim as f64;
+    let frequency = |pair: usize| {
+        let frequency = model.base.powf(-((2 * pair) as f64) / dim);
+        model
+            .scaled
+            .map_or(frequency, |scaled| scale(&scaled, frequency))
+    };
+    let frequencies: Vec<f64> = (0..model.pairs()).map(frequency).collect();
+    Ok(Box::new(move |position, row| {
+        let position = f64::from(position);
+        for (frequency, to) in frequencies.iter().zip(row) {
+            let angle = position * frequency;
+            *to = (angle.cos() as f32, angle.sin() as f32);
+        }
+    }))
+}
+
+/// Hugging Face's `_compute_llama3_parameters`, in f64.
+fn scale(scaled: &Llama3, frequency: f64) -> f64 {
+    let wavelength = std::f64::consts::TAU / frequency;
+    let context = scaled.original_context as f64;
+    if wavelength < context / scaled.high_freq_factor {
+        frequency
+    } else if wavelength > context / scaled.low_freq_factor {
+        frequency / scaled.factor
+    } else {
+        let smooth = (context / wavelength - scaled.low_freq_factor)
+            / (scaled.high_freq_factor - scaled.low_freq_factor);
+        (1.0 - smooth) * frequency / scaled.factor + smooth * frequency
+    }
+}
