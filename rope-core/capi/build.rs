@@ -1,0 +1,20 @@
+//! Names the shared library, so that programs find the version they were linked with.
+
+use std::env;
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    let variable = |name: &str| env::var(name).unwrap_or_default();
+    let (os, family) = (
+        variable("CARGO_CFG_TARGET_OS"),
+        variable("CARGO_CFG_TARGET_FAMILY"),
+    );
+    if family == "unix" && os != "macos" && os != "ios" {
+        // Before 1.0 the minor version is the one that breaks.
+        let (major, minor) = (
+            variable("CARGO_PKG_VERSION_MAJOR"),
+            variable("CARGO_PKG_VERSION_MINOR"),
+        );
+        println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,librope.so.{major}.{minor}");
+    }
+}

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Builds the libraries and puts them, the header and rope.pc under a prefix:
+#
+#     rope-core/capi/install.sh /usr/local
+#
+# DESTDIR, if set, is put before the prefix (for packages). CARGO_BUILD_TARGET, if set, is what is built for. Further
+# arguments go to cargo (`--no-default-features --features panic-handler` for a library without std).
+set -euo pipefail
+if (($# < 1)); then
+    echo "usage: $0 PREFIX [ARGUMENTS OF CARGO..]" >&2
+    exit 2
+fi
+prefix=$1
+shift
+cd "$(dirname "$0")/../.."
+capi=rope-core/capi
+
+# What programs that link the static library must link besides: the note that rustc prints.
+notes=$(cargo rustc --release -p rope-capi "$@" --color never -- --print native-static-libs 2>&1) || {
+    echo "$notes" >&2
+    exit 1
+}
+private=$(sed -n 's/^note: native-static-libs: //p' <<<"$notes" | tail -1)
+version=$(cargo pkgid -p rope-capi | sed 's/.*[#@]//')
+built=${CARGO_TARGET_DIR:-target}/${CARGO_BUILD_TARGET:+$CARGO_BUILD_TARGET/}release
+
+to=${DESTDIR:-}$prefix
+install -d "$to/include" "$to/lib/pkgconfig"
+install -m 644 "$capi/include/rope.h" "$to/include/"
+install -m 644 "$built/librope.a" "$to/lib/"
+if [[ -f $built/librope.so ]]; then
+    # The name that programs look for has the version that breaks.
+    install -m 755 "$built/librope.so" "$to/lib/librope.so.$version"
+    ln -sf "librope.so.$version" "$to/lib/librope.so.${version%.*}"
+    ln -sf "librope.so.${version%.*}" "$to/lib/librope.so"
+fi
+sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" -e "s|@PRIVATE@|$private|" \
+    "$capi/rope.pc.in" >"$to/lib/pkgconfig/rope.pc"
+echo "rope $version is in $to"

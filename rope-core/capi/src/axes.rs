@@ -1,0 +1,114 @@
+//! Which axis of the positions drives which pair.
+
+use rope_core::{Axes, Error};
+
+use crate::memory::{Region, Span, plain};
+use crate::names::lookup;
+use crate::status::Failure;
+
+/// Which axis of the positions drives which pair, and which frequency a pair takes.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum rope_axes_kind {
+    /// Text: one axis over `rotary_dim` channels.
+    Text = 1,
+    /// M-RoPE in chunks: `sections` (`count` of them) pairs of axis 0, of axis 1, ..; Qwen2-VL has {16, 24, 24}.
+    Mrope = 2,
+    /// Interleaved M-RoPE, three `sections`: THWTHW..TT; Qwen3-VL has {24, 20, 20}.
+    MropeInterleaved = 3,
+    /// Height and width alternating, `sections` {height, width, time}; ERNIE-4.5-VL has {22, 22, 20}.
+    MropeAlternating = 4,
+    /// Spread evenly, three `sections`: openPangu.
+    MropeSpread = 5,
+    /// ggml's MROPE: `rotary_dim` and four `sections`.
+    GgmlMrope = 6,
+    /// ggml's IMROPE: `rotary_dim` and four `sections`.
+    GgmlImrope = 7,
+    /// A ladder of frequencies for each axis: `sections` (`count` of them) pairs of each.
+    Ladders = 8,
+    /// Images: two axes, half of the pairs of `rotary_dim` and a ladder for each. Qwen's vision towers, DINOv3.
+    Vision = 9,
+    /// Pixtral's images: one ladder, its even rungs for the height, its odd ones for the width, over `rotary_dim`.
+    Pixtral = 10,
+    /// WAN's video over `rotary_dim` (the head_dim): time, height, width with a ladder each.
+    Wan = 11,
+    /// One ladder, and the axis of every pair in `given` (`count` of them, 0 to 3).
+    Given = 12,
+}
+lookup!(rope_axes_kind, "kind of axes": Text Mrope MropeInterleaved MropeAlternating MropeSpread GgmlMrope GgmlImrope Ladders Vision Pixtral Wan Given);
+
+/// The axes. Fields that a kind does not name are not read.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_axes {
+    /// `enum rope_axes_kind`.
+    pub kind: i32,
+    /// Channels of a head that turn, where the sections do not say.
+    pub rotary_dim: usize,
+    /// Pairs of each section.
+    pub sections: [usize; 4],
+    /// MROPE, LADDERS: how many sections, 1 to 4. GIVEN: how many pairs.
+    pub count: usize,
+    /// GIVEN: the axis of every pair.
+    pub given: *const u8,
+}
+plain!(rope_axes);
+
+/// One axis over `rotary_dim` channels: text.
+///
+/// # Threads
+///
+/// May be called from any thread at any time.
+#[unsafe(no_mangle)]
+pub extern "C" fn rope_axes_text(rotary_dim: usize) -> rope_axes {
+    rope_axes {
+        kind: rope_axes_kind::Text as i32,
+        rotary_dim,
+        sections: [0; 4],
+        count: 0,
+        given: core::ptr::null(),
+    }
+}
+
+impl rope_axes {
+    /// # Safety
+    ///
+    /// The list is there, if it is not null, and nobody writes it during `'a`.
+    pub(crate) unsafe fn axes<'a>(&self) -> Result<(Axes<'a>, Region), Failure> {
+        let [a, b, c, d] = self.sections;
+        let mut region = Region::bytes("given", 0, 0);
+        let sections = |required| Failure::Core(Error::Axes { required });
+        let axes = match rope_axes_kind::from_c(self.kind)? {
+            rope_axes_kind::Text => Axes::from(self.rotary_dim),
+            rope_axes_kind::Mrope => match self.count {
+                1 => Axes::mrope([a]),
+                2 => Axes::mrope([a, b]),
+                3 => Axes::mrope([a, b, c]),
+                4 => Axes::mrope([a, b, c, d]),
+                _ => return Err(sections("of one to four sections")),
+            },
+            rope_axes_kind::MropeInterleaved => Axes::mrope_interleaved([a, b, c]),
+            rope_axes_kind::MropeAlternating => Axes::mrope_alternating([a, b, c]),
+            rope_axes_kind::MropeSpread => Axes::mrope_spread([a, b, c]),
+            rope_axes_kind::GgmlMrope => Axes::ggml_mrope(self.rotary_dim, self.sections),
+            rope_axes_kind::GgmlImrope => Axes::ggml_imrope(self.rotary_dim, self.sections),
+            rope_axes_kind::Ladders => match self.count {
+                1 => Axes::ladders([a]),
+                2 => Axes::ladders([a, b]),
+                3 => Axes::ladders([a, b, c]),
+                4 => Axes::ladders([a, b, c, d]),
+                _ => return Err(sections("of one to four ladders")),
+            },
+            rope_axes_kind::Vision => Axes::vision(self.rotary_dim),
+            rope_axes_kind::Pixtral => Axes::pixtral(self.rotary_dim),
+            rope_axes_kind::Wan => Axes::wan(self.rotary_dim),
+            rope_axes_kind::Given => {
+                let given = Span::new("given", self.given, self.count)?;
+                region = given.region();
+                // SAFETY: the caller's promise.
+                Axes::given(unsafe { given.get() })
+            }
+        };
+        Ok((axes, region))
+    }
+}

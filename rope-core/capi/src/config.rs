@@ -1,0 +1,126 @@
+//! Frequencies from a model's configuration.
+
+use core::ffi::{CStr, c_char};
+
+use rope_core::Config;
+
+use crate::frequencies::{own, rope_frequencies};
+use crate::memory::{Out, Span, plain, read};
+use crate::names::rope_pairing;
+use crate::plan::rope_plan;
+use crate::status::{Failure, answer, rope_status};
+
+/// What a config.json leaves open. Zeros leave it open here too.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_config {
+    /// The part of a composite model that is meant ("vision_config"); NULL: the text's. NUL-terminated, as all here.
+    pub part: *const c_char,
+    /// The model type, in place of the file's; NULL: the file's.
+    pub model_type: *const c_char,
+    /// The layer type that is meant ("full_attention", "sliding_attention"), where they differ; NULL: not said.
+    pub layer_type: *const c_char,
+    /// The length of the sequence, the largest position plus one, on which dynamic NTK and LongRoPE depend; 0: not
+    /// said.
+    pub length: u64,
+}
+plain!(rope_config);
+
+/// # Safety
+///
+/// A pointer that is not null is to a text with a NUL at its end, which nobody writes during `'a`.
+unsafe fn text<'a>(name: &'static str, text: *const c_char) -> Result<Option<&'a str>, Failure> {
+    if text.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().map(Some).map_err(|_| Failure::Utf8 { name })
+}
+
+/// Makes frequencies from the text of a model's config.json (`length` bytes; no NUL needed). To be freed by
+/// rope_frequencies_free.
+///
+/// `config` says what the file leaves open; NULL: nothing. If `plan` is not NULL its pairings are set to the model's,
+/// and everything else in it to zero; where the file does not tell the pairing the call is refused, because a wrong
+/// one still produces text.
+///
+/// Answers ROPE_STATUS_JSON, ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_AMBIGUOUS,
+/// ROPE_STATUS_UNSUPPORTED (rope_error_detail tells the key), ROPE_STATUS_UTF8, and what rope_frequencies_new does. Where
+/// the system gives no memory for reading the text the process ends: the one call that cannot say so.
+///
+/// # Threads
+///
+/// May be called from any thread at any time.
+///
+/// # Safety
+///
+/// Pointers are NULL or point to what they say, for the length of the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_frequencies_from_config(
+    json: *const c_char,
+    length: usize,
+    config: *const rope_config,
+    frequencies: *mut *mut rope_frequencies,
+    plan: *mut rope_plan,
+) -> rope_status {
+    answer(|| {
+        let out = Out::new("frequencies", frequencies)?;
+        let plan = match plan.is_null() {
+            true => None,
+            false => Some(Out::new("plan", plan)?),
+        };
+        let json = Span::new("json", json.cast::<u8>(), length)?;
+        // SAFETY: the caller's promise.
+        let json = unsafe { json.get() };
+        let json = core::str::from_utf8(json).map_err(|_| Failure::Utf8 { name: "json" })?;
+        let mut file = Config::from_json(json)?;
+        if !config.is_null() {
+            // SAFETY: the caller's promise, for the struct and the texts.
+            let (config, part, model_type, layer_type) = unsafe {
+                let config = read("config", config)?;
+                (
+                    config,
+                    text("part", config.part)?,
+                    text("model_type", config.model_type)?,
+                    text("layer_type", config.layer_type)?,
+                )
+            };
+            if let Some(part) = part {
+                file = file.with_part(part);
+            }
+            if let Some(model_type) = model_type {
+                file = file.with_model_type(model_type);
+            }
+            if let Some(layer_type) = layer_type {
+                file = file.with_layer_type(layer_type);
+            }
+            if config.length != 0 {
+                file = file.with_length(config.length);
+            }
+        }
+        let made = file.frequencies()?;
+        let planned = match plan {
+            None => None,
+            Some(place) => {
+                let (input, output) = file.pairing()?;
+                let plan = rope_plan {
+                    pairing: rope_pairing::from(input) as i32,
+                    output_pairing: rope_pairing::from(output) as i32,
+                    direction: 0,
+                    backend: 0,
+                };
+                Some((place, plan))
+            }
+        };
+        let handle = own(made)?;
+        // SAFETY: the caller's pointers.
+        unsafe {
+            out.write(handle);
+            if let Some((place, plan)) = planned {
+                place.write(plan);
+            }
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,233 @@
+//! Pointers, checked for all that can be known of them.
+
+use core::slice;
+
+use half::{bf16, f16};
+use rope_core::FrequencyBlock;
+
+use crate::status::Failure;
+
+/// A type of which any bits are a value: it can be read from memory that a caller has filled.
+///
+/// # Safety
+///
+/// No bits of it are invalid (padding does not count).
+pub(crate) unsafe trait Plain: Copy {}
+
+macro_rules! plain {
+    ($($type:ty),* $(,)?) => {$(
+        // SAFETY: numbers and pointers.
+        unsafe impl $crate::memory::Plain for $type {}
+    )*};
+}
+pub(crate) use plain;
+plain!(u8, i32, i64, u32, f32, f64, f16, bf16);
+
+/// Some bytes, to be compared with others.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Region {
+    name: &'static str,
+    start: usize,
+    bytes: usize,
+}
+
+impl Region {
+    /// The bytes of a value; none if there is none there.
+    pub(crate) fn of<T>(name: &'static str, value: *const T) -> Self {
+        Region {
+            name,
+            start: value.addr(),
+            bytes: if value.is_null() { 0 } else { size_of::<T>() },
+        }
+    }
+
+    /// Bytes from an address on.
+    pub(crate) fn bytes(name: &'static str, start: usize, bytes: usize) -> Self {
+        Region { name, start, bytes }
+    }
+
+    fn overlaps(self, other: Region) -> bool {
+        // Neither end can overflow: spans are checked, and values lie in memory.
+        self.bytes != 0
+            && other.bytes != 0
+            && self.start < other.start.saturating_add(other.bytes)
+            && other.start < self.start.saturating_add(self.bytes)
+    }
+
+    /// `ROPE_STATUS_MEMORY_OVERLAP` if it shares a byte with one of the others.
+    pub(crate) fn apart_from(self, others: &[Region]) -> Result<(), Failure> {
+        match others.iter().find(|other| self.overlaps(**other)) {
+            None => Ok(()),
+            Some(other) => Err(Failure::MemoryOverlap {
+                written: self.name,
+                read: other.name,
+            }),
+        }
+    }
+}
+
+/// Elements to read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Span<T> {
+    name: &'static str,
+    first: *const T,
+    len: usize,
+}
+
+impl<T: Plain> Span<T> {
+    /// Checks for null, alignment, and a length that memory can have. Of no elements the pointer may be anything.
+    #[inline]
+    pub(crate) fn new(name: &'static str, first: *const T, len: usize) -> Result<Self, Failure> {
+        check(name, first, len)?;
+        Ok(Span { name, first, len })
+    }
+
+    /// The first `len` of them, if there are more.
+    #[inline]
+    pub(crate) fn cut(self, len: usize) -> Self {
+        let len = len.min(self.len);
+        Span { len, ..self }
+    }
+
+    pub(crate) fn region(&self) -> Region {
+        Region::bytes(self.name, self.first.addr(), self.len * size_of::<T>())
+    }
+
+    /// The elements.
+    ///
+    /// # Safety
+    ///
+    /// They are there, and nobody writes them during `'a`.
+    #[inline]
+    pub(crate) unsafe fn get<'a>(self) -> &'a [T] {
+        if self.len == 0 {
+            return &[];
+        }
+        // SAFETY: not null, aligned, and no longer than memory, as checked; the rest is the caller's promise.
+        unsafe { slice::from_raw_parts(self.first, self.len) }
+    }
+}
+
+/// Elements to write.
+#[derive(Debug)]
+pub(crate) struct SpanMut<T> {
+    name: &'static str,
+    first: *mut T,
+    len: usize,
+}
+
+impl<T: Plain> SpanMut<T> {
+    /// As [`Span::new`].
+    #[inline]
+    pub(crate) fn new(name: &'static str, first: *mut T, len: usize) -> Result<Self, Failure> {
+        check(name, first, len)?;
+        Ok(SpanMut { name, first, len })
+    }
+
+    /// The first `len` of them, if there are more.
+    #[inline]
+    pub(crate) fn cut(self, len: usize) -> Self {
+        let len = len.min(self.len);
+        SpanMut { len, ..self }
+    }
+
+    pub(crate) fn region(&self) -> Region {
+        Region::bytes(self.name, self.first.addr(), self.len * size_of::<T>())
+    }
+
+    /// The elements, if they share no byte with what is read meanwhile.
+    ///
+    /// # Safety
+    ///
+    /// They are there, and nobody else reads or writes them during `'a` but through the regions that are listed.
+    #[inline]
+    pub(crate) unsafe fn get<'a>(self, read: &[Region]) -> Result<&'a mut [T], Failure> {
+        self.region().apart_from(read)?;
+        if self.len == 0 {
+            return Ok(&mut []);
+        }
+        // SAFETY: not null, aligned, and no longer than memory, as checked; apart from what the library reads; the rest
+        // is the caller's promise.
+        Ok(unsafe { slice::from_raw_parts_mut(self.first, self.len) })
+    }
+}
+
+#[inline]
+fn check<T>(name: &'static str, first: *const T, len: usize) -> Result<(), Failure> {
+    if len == 0 {
+        return Ok(());
+    }
+    place(name, first)?;
+    let bytes = len.checked_mul(size_of::<T>());
+    let fits = bytes.is_some_and(|bytes| {
+        bytes <= isize::MAX as usize && first.addr().checked_add(bytes).is_some()
+    });
+    if fits {
+        Ok(())
+    } else {
+        Err(Failure::Length { name, len })
+    }
+}
+
+/// Checks for null and alignment.
+#[inline]
+pub(crate) fn place<T>(name: &'static str, value: *const T) -> Result<(), Failure> {
+    if value.is_null() {
+        Err(Failure::Null { name })
+    } else if value.is_aligned() {
+        Ok(())
+    } else {
+        let alignment = align_of::<T>();
+        Err(Failure::Misaligned { name, alignment })
+    }
+}
+
+/// Copies a struct of the caller's: nothing points into it afterwards.
+///
+/// # Safety
+///
+/// A pointer that is not null points to a `T`.
+#[inline]
+pub(crate) unsafe fn read<T: Plain>(name: &'static str, value: *const T) -> Result<T, Failure> {
+    place(name, value)?;
+    // SAFETY: neither null nor misaligned; any bits are a `T`; that it is there is the caller's promise.
+    Ok(unsafe { value.read() })
+}
+
+/// A place for one result, checked before anything is done.
+#[derive(Debug)]
+pub(crate) struct Out<T>(*mut T);
+
+impl<T> Out<T> {
+    pub(crate) fn new(name: &'static str, value: *mut T) -> Result<Self, Failure> {
+        place(name, value)?;
+        Ok(Out(value))
+    }
+
+    /// Writes it.
+    ///
+    /// # Safety
+    ///
+    /// There is a `T` that the caller lets be written.
+    pub(crate) unsafe fn write(self, value: T) {
+        // SAFETY: neither null nor misaligned, as checked; that it is there is the caller's promise.
+        unsafe { self.0.write(value) }
+    }
+}
+
+/// Blocks in memory of no particular content.
+///
+/// # Safety
+///
+/// `first` is aligned, and there are `count` blocks' worth of bytes that nobody else reads or writes during `'a`.
+pub(crate) unsafe fn empty_blocks<'a>(
+    first: *mut FrequencyBlock,
+    count: usize,
+) -> &'a mut [FrequencyBlock] {
+    for index in 0..count {
+        // SAFETY: within the bytes that are promised.
+        unsafe { first.add(index).write(FrequencyBlock::EMPTY) };
+    }
+    // SAFETY: all of them have just been written.
+    unsafe { slice::from_raw_parts_mut(first, count) }
+}

@@ -1,0 +1,204 @@
+//! Where tokens are.
+
+use core::ffi::c_void;
+
+use rope_core::{Coordinates, Ids, Positions};
+
+use crate::memory::{Plain, Region, Span, plain};
+use crate::names::{lookup, rope_number};
+use crate::status::Failure;
+
+/// How positions are listed.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum rope_positions_kind {
+    /// `count` positions from `first` on, one after the other, the same on all axes.
+    Range = 1,
+    /// One number per token, the same on all axes.
+    PerToken = 2,
+    /// All tokens' numbers on axis 0, then all on axis 1 (Hugging Face's [3, batch * tokens], ggml's).
+    AxisMajor = 3,
+    /// All numbers of token 0, then all of token 1.
+    TokenMajor = 4,
+    /// Sequences packed behind one another: the values are offsets, and sequence s has the tokens values[s] to
+    /// values[s + 1] (FlashAttention's cu_seqlens). Integers only.
+    Packed = 5,
+}
+lookup!(rope_positions_kind, "kind of positions": Range PerToken AxisMajor TokenMajor Packed);
+
+/// The positions of some tokens: integers, negative ones too, or real coordinates.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_positions {
+    /// How they are listed (`enum rope_positions_kind`).
+    pub kind: i32,
+    /// What `values` and `starts` are made of (`enum rope_number`); floats are real-valued coordinates. Not used by RANGE.
+    pub number: i32,
+    /// The numbers. Not used by RANGE.
+    pub values: *const c_void,
+    /// How many values; of RANGE how many positions.
+    pub count: usize,
+    /// RANGE: the first position. Not used by others.
+    pub first: i64,
+    /// PACKED: where each sequence starts counting, `count - 1` numbers; NULL: at 0. Not used by others.
+    pub starts: *const c_void,
+}
+plain!(rope_positions);
+
+/// The ids of an integer type.
+///
+/// # Safety
+///
+/// `count` of them are there, if `values` is not null, and nobody writes them during `'a`.
+pub(crate) unsafe fn ids<'a>(
+    name: &'static str,
+    number: rope_number,
+    values: *const c_void,
+    count: usize,
+) -> Result<(Ids<'a>, Region), Failure> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match number {
+            rope_number::I32 => list::<i32, _>(name, values, count),
+            rope_number::I64 => list::<i64, _>(name, values, count),
+            rope_number::U32 => list::<u32, _>(name, values, count),
+            rope_number::F32 | rope_number::F64 => Err(Failure::UnknownValue {
+                what: "integer type",
+                value: number as i32,
+            }),
+        }
+    }
+}
+
+/// A list, and the bytes that it takes.
+///
+/// # Safety
+///
+/// As [`ids`].
+unsafe fn list<'a, T: Plain + 'a, L: From<&'a [T]>>(
+    name: &'static str,
+    values: *const c_void,
+    count: usize,
+) -> Result<(L, Region), Failure> {
+    let span = Span::<T>::new(name, values.cast(), count)?;
+    // SAFETY: the caller's promise.
+    Ok((L::from(unsafe { span.get() }), span.region()))
+}
+
+impl rope_positions {
+    /// The positions, and the bytes they are read from.
+    ///
+    /// # Safety
+    ///
+    /// The lists are there, if they are not null, and nobody writes them during `'a`.
+    pub(crate) unsafe fn positions<'a>(&self) -> Result<(Positions<'a>, [Region; 2]), Failure> {
+        let kind = rope_positions_kind::from_c(self.kind)?;
+        let none = Region::bytes("starts", 0, 0);
+        if kind == rope_positions_kind::Range {
+            let (first, count) = (self.first, self.count);
+            let end = i64::try_from(count)
+                .ok()
+                .and_then(|count| first.checked_add(count))
+                .ok_or(Failure::PositionRange { first, count })?;
+            return Ok((Positions::from(first..end), [none; 2]));
+        }
+        let number = rope_number::from_c(self.number)?;
+        // SAFETY: the caller's promise, for all of what follows.
+        unsafe {
+            match number {
+                rope_number::F32 => self.real::<f32>(kind),
+                rope_number::F64 => self.real::<f64>(kind),
+                _ => {
+                    let (values, region) = ids("values", number, self.values, self.count)?;
+                    let positions = match kind {
+                        rope_positions_kind::AxisMajor => Positions::axis_major(values),
+                        rope_positions_kind::TokenMajor => Positions::token_major(values),
+                        rope_positions_kind::Packed if !self.starts.is_null() => {
+                            let count = self.count.saturating_sub(1);
+                            let (starts, other) = ids("starts", number, self.starts, count)?;
+                            return Ok((Positions::packed_from(values, starts)?, [region, other]));
+                        }
+                        rope_positions_kind::Packed => Positions::packed(values)?,
+                        _ => match values {
+                            Ids::I32(ids) => Positions::from(ids),
+                            Ids::I64(ids) => Positions::from(ids),
+                            Ids::U32(ids) => Positions::from(ids),
+                            _ => return Err(number.refused()),
+                        },
+                    };
+                    Ok((positions, [region, none]))
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As [`rope_positions::positions`].
+    unsafe fn real<'a, T: Plain + 'a>(
+        &self,
+        kind: rope_positions_kind,
+    ) -> Result<(Positions<'a>, [Region; 2]), Failure>
+    where
+        Coordinates<'a>: From<&'a [T]>,
+    {
+        let positions: fn(Coordinates<'a>) -> Positions<'a> = match kind {
+            rope_positions_kind::PerToken => Positions::real,
+            rope_positions_kind::AxisMajor => Positions::real_axis_major,
+            rope_positions_kind::TokenMajor => Positions::real_token_major,
+            rope_positions_kind::Range | rope_positions_kind::Packed => {
+                return Err(rope_number::from_c(self.number)?.refused());
+            }
+        };
+        // SAFETY: the caller's promise.
+        let (values, region) = unsafe { list::<T, _>("values", self.values, self.count) }?;
+        Ok((positions(values), [region, Region::bytes("starts", 0, 0)]))
+    }
+}
+
+impl rope_number {
+    fn refused(self) -> Failure {
+        Failure::UnknownValue {
+            what: "type for positions of this kind",
+            value: self as i32,
+        }
+    }
+}
+
+/// `count` positions from `first` on.
+///
+/// # Threads
+///
+/// May be called from any thread at any time.
+#[unsafe(no_mangle)]
+pub extern "C" fn rope_positions_range(first: i64, count: usize) -> rope_positions {
+    rope_positions {
+        kind: rope_positions_kind::Range as i32,
+        number: 0,
+        values: core::ptr::null(),
+        count,
+        first,
+        starts: core::ptr::null(),
+    }
+}
+
+/// One number per token: `count` of type `number` (`enum rope_number`). Nothing is read until the positions are used.
+///
+/// # Threads
+///
+/// May be called from any thread at any time.
+#[unsafe(no_mangle)]
+pub extern "C" fn rope_positions_per_token(
+    values: *const c_void,
+    count: usize,
+    number: i32,
+) -> rope_positions {
+    rope_positions {
+        kind: rope_positions_kind::PerToken as i32,
+        number,
+        values,
+        count,
+        first: 0,
+        starts: core::ptr::null(),
+    }
+}

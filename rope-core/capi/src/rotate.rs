@@ -1,0 +1,223 @@
+//! The verbs.
+
+use rope_core::{Error, Rope, Rows, Shape, Tensor, TensorMut};
+
+use crate::frequencies::{frequencies, rope_frequencies};
+use crate::memory::{Region, read};
+use crate::names::rope_element;
+use crate::plan::rope_plan;
+use crate::positions::rope_positions;
+use crate::rows::rope_rows;
+use crate::status::{Failure, answer, rope_status};
+use crate::tensor::{rope_tensor, rope_tensor_mut};
+
+/// Runs a block with a name for the element type that a number stands for.
+macro_rules! with_element {
+    ($element:expr, $E:ident => $block:block) => {
+        match rope_element::from_c($element)? {
+            rope_element::F32 => {
+                type $E = f32;
+                $block
+            }
+            rope_element::F16 => {
+                type $E = half::f16;
+                $block
+            }
+            rope_element::Bf16 => {
+                type $E = half::bf16;
+                $block
+            }
+        }
+    };
+}
+
+/// Rotates a tensor in place: the first `rotary_dim` channels of every head; the others stay as they are.
+///
+/// Each value is the float that x cos - y sin or x sin + y cos gives when each of the three operations is rounded by
+/// itself, then rounded to the element once: the same bits on every machine.
+///
+/// Answers ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD, ROPE_STATUS_ROW_COUNT, ROPE_STATUS_PAIRING_CHANGES_IN_PLACE;
+/// ROPE_STATUS_BACKEND_UNAVAILABLE; ROPE_STATUS_SHAPE_OVERFLOW, ROPE_STATUS_OUT_OF_BOUNDS, ROPE_STATUS_OVERLAP;
+/// ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_ROWS_LENGTH, ROPE_STATUS_ROW_STRIDE, ROPE_STATUS_ATTENTION_FACTOR,
+/// ROPE_STATUS_POSITION_OUTSIDE_TABLE; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
+/// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_MEMORY_OVERLAP. The tensor is untouched then.
+///
+/// # Threads
+///
+/// May be called from any thread. No other may use the tensor's memory meanwhile, from its first element to its last; the
+/// rows may be read by others. To spread one rotation over threads give each its own tokens, or its own heads of a
+/// heads-major tensor: the bits do not depend on it.
+///
+/// # Safety
+///
+/// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_rotate(
+    plan: *const rope_plan,
+    x: *const rope_tensor_mut,
+    rows: *const rope_rows,
+) -> rope_status {
+    answer(|| {
+        // SAFETY: the caller's promise, for all of it.
+        unsafe {
+            let rope = read("plan", plan)?.rope()?;
+            let x = read("x", x)?;
+            read("rows", rows)?.with(|rows, regions| in_place(&rope, "x", &x, rows, &regions))
+        }
+    })
+}
+
+/// # Safety
+///
+/// The tensor is there, and nobody else uses it meanwhile.
+#[inline]
+unsafe fn in_place(
+    rope: &Rope,
+    name: &'static str,
+    x: &rope_tensor_mut,
+    rows: &Rows<'_>,
+    regions: &[Region],
+) -> Result<(), Failure> {
+    with_element!(x.element, E => {
+        let (span, layout) = x.span::<E>(name)?;
+        // SAFETY: the caller's promise.
+        let data = unsafe { span.get(regions) }?;
+        Ok(rope.rotate(&mut TensorMut::new(data, layout)?, rows)?)
+    })
+}
+
+/// The shape of a tensor that could be written, if it could.
+///
+/// # Safety
+///
+/// As [`in_place`].
+unsafe fn shape(
+    name: &'static str,
+    x: &rope_tensor_mut,
+    regions: &[Region],
+) -> Result<Shape, Failure> {
+    with_element!(x.element, E => {
+        let (span, layout) = x.span::<E>(name)?;
+        // SAFETY: the caller's promise.
+        let data = unsafe { span.get(regions) }?;
+        Ok(TensorMut::new(data, layout)?.shape())
+    })
+}
+
+/// Rotates Q and K in place with the same rows. Both are checked before either is touched.
+///
+/// They may lie between one another in memory, as in a packed row of Q, K and V, but must share no element.
+///
+/// Answers ROPE_STATUS_QUERY_KEY_MISMATCH unless they differ in their heads (and elements) only, and what rope_rotate does.
+///
+/// # Threads
+///
+/// As rope_rotate.
+///
+/// # Safety
+///
+/// As rope_rotate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_rotate_qk(
+    plan: *const rope_plan,
+    q: *const rope_tensor_mut,
+    k: *const rope_tensor_mut,
+    rows: *const rope_rows,
+) -> rope_status {
+    answer(|| {
+        // SAFETY: the caller's promise, for all of it. The slices of Q and of K never exist at the same time.
+        unsafe {
+            let rope = read("plan", plan)?.rope()?;
+            let (q, k) = (read("q", q)?, read("k", k)?);
+            read("rows", rows)?.with(|rows, regions| {
+                let (query, key) = (shape("q", &q, &regions)?, shape("k", &k, &regions)?);
+                if (Shape { heads: 0, ..query }) != (Shape { heads: 0, ..key }) {
+                    return Err(Error::QueryKeyMismatch { query, key }.into());
+                }
+                // What is left to refuse does not depend on the heads: it is refused here, or not at all.
+                in_place(&rope, "q", &q, rows, &regions)?;
+                in_place(&rope, "k", &k, rows, &regions)
+            })
+        }
+    })
+}
+
+/// Rotates one tensor into another, whose element and pairing may differ: a write into a KV cache. The channels behind
+/// `rotary_dim` are copied.
+///
+/// The two must not share memory, from the first element to the last of each.
+///
+/// Answers ROPE_STATUS_SHAPE_MISMATCH, and what rope_rotate does. The target is untouched then.
+///
+/// # Threads
+///
+/// May be called from any thread. No other may use the target's memory meanwhile, from its first element to its last; the
+/// source and the rows may be read by others.
+///
+/// # Safety
+///
+/// As rope_rotate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_rotate_into(
+    plan: *const rope_plan,
+    x: *const rope_tensor,
+    y: *const rope_tensor_mut,
+    rows: *const rope_rows,
+) -> rope_status {
+    answer(|| {
+        // SAFETY: the caller's promise, for all of it.
+        unsafe {
+            let rope = read("plan", plan)?.rope()?;
+            let (x, y) = (read("x", x)?, read("y", y)?);
+            read("rows", rows)?.with(|rows, [cos, sin, ids]| {
+                with_element!(x.element, I => {
+                    let (source, from) = x.span::<I>("x")?;
+                    with_element!(y.element, O => {
+                        let (target, to) = y.span::<O>("y")?;
+                        let target = target.get(&[source.region(), cos, sin, ids])?;
+                        let source = Tensor::new(source.get(), from)?;
+                        let mut target = TensorMut::new(target, to)?;
+                        Ok(rope.rotate_into(&source, &mut target, rows)?)
+                    })
+                })
+            })
+        }
+    })
+}
+
+/// Rotates a tensor in place as rope_rotate does, making the rows of the positions itself, on the stack (8 KiB): no rows to
+/// keep, and nothing is allocated. As many positions as rope_rotate would want rows. The bits are the same.
+///
+/// Answers ROPE_STATUS_ROTARY_DIM_ON_STACK beyond 2048 rotated channels, and what rope_rotate and rope_rows_len do. The
+/// tensor is untouched then.
+///
+/// # Threads
+///
+/// May be called from any thread. No other may use the tensor's memory meanwhile, from its first element to its last;
+/// others may use the frequencies, but not change or free them.
+///
+/// # Safety
+///
+/// As rope_rotate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_rotate_at(
+    plan: *const rope_plan,
+    x: *const rope_tensor_mut,
+    frequencies: *const rope_frequencies,
+    positions: *const rope_positions,
+) -> rope_status {
+    answer(|| {
+        // SAFETY: the caller's promise, for all of it.
+        unsafe {
+            let rope = read("plan", plan)?.rope()?;
+            let x = read("x", x)?;
+            let (frequencies, region) = self::frequencies(frequencies)?;
+            let (positions, [first, second]) = read("positions", positions)?.positions()?;
+            with_element!(x.element, E => {
+                let (span, layout) = x.span::<E>("x")?;
+                let data = span.get(&[region, first, second])?;
+                Ok(rope.rotate_at(&mut TensorMut::new(data, layout)?, frequencies, positions)?)
+            })
+        }
+    })
+}

@@ -1,0 +1,408 @@
+//! What a call answers.
+
+use core::ffi::{CStr, c_char};
+use core::fmt;
+
+use rope_core::Error;
+
+use crate::names::lookup;
+
+/// What a call answers. What is refused has touched no tensor.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum rope_status {
+    /// Done.
+    Ok = 0,
+    /// A pointer is NULL where memory is needed.
+    Null = 1,
+    /// A pointer is not a multiple of the alignment of what it points to.
+    Misaligned = 2,
+    /// A length is more than an address space can hold, or runs past its end.
+    Length = 3,
+    /// An integer names no value of its enumeration, or one that has no meaning here.
+    UnknownValue = 4,
+    /// Memory that is written overlaps memory that is read.
+    MemoryOverlap = 5,
+    /// A handle is none of this library's, or not of the kind that the call takes.
+    Handle = 6,
+    /// The system gave no memory.
+    OutOfMemory = 7,
+    /// A bug of the library, caught. What was being written may be half written.
+    Internal = 8,
+    /// Text is not UTF-8.
+    Utf8 = 9,
+    /// A range of positions ends beyond 2^63.
+    PositionRange = 10,
+    /// The index of the last element of a tensor does not fit size_t.
+    ShapeOverflow = 20,
+    /// A layout reaches past the tensor's memory.
+    OutOfBounds = 21,
+    /// Two indices of a tensor that is written could name one element.
+    Overlap = 22,
+    /// rotary_dim is odd, zero or too large, or the scaling or the axes need another.
+    RotaryDim = 23,
+    /// The rows rotate more channels than a head has.
+    RotaryDimExceedsHead = 24,
+    /// Values are not a whole number of rows.
+    RowsLength = 25,
+    /// The stride between rows is shorter than a row.
+    RowStride = 26,
+    /// Neither one row per token nor one per token of every sequence.
+    RowCount = 27,
+    /// An id names no row of the table.
+    PositionOutsideTable = 28,
+    /// An attention factor is zero, infinite or not a number.
+    AttentionFactor = 29,
+    /// A plan that changes the pairing was to work in place.
+    PairingChangesInPlace = 30,
+    /// Source and target have different shapes.
+    ShapeMismatch = 31,
+    /// Q and K differ in more than their heads.
+    QueryKeyMismatch = 32,
+    /// This CPU, or this build, lacks the instruction set.
+    BackendUnavailable = 33,
+    /// A base, factor or other number makes no sense.
+    Parameter = 34,
+    /// A list with one number for each pair has another length.
+    Count = 35,
+    /// Storage is too short.
+    Storage = 36,
+    /// One position would turn a pair by 32768 turns or more.
+    TooFast = 37,
+    /// The axes do not add up.
+    Axes = 38,
+    /// A list of positions does not divide by the number of axes.
+    PositionsPerAxis = 39,
+    /// A coordinate is infinite or not a number.
+    Coordinate = 40,
+    /// Offsets of packed sequences do not start at 0, or fall.
+    Offsets = 41,
+    /// More values of rows than size_t counts.
+    RowsTooLong = 42,
+    /// A row is longer than what rope_rotate_at keeps on the stack: more than 2048 values.
+    RotaryDimOnStack = 43,
+    /// A configuration is not JSON, or not an object.
+    Json = 44,
+    /// A key of a configuration is missing, and has no known default.
+    Missing = 45,
+    /// A key of a configuration has a value of another type or outside of its range.
+    Invalid = 46,
+    /// A name in a configuration stands for no known variant.
+    Unknown = 47,
+    /// A configuration holds several answers, and none was chosen.
+    Ambiguous = 48,
+    /// A model does what is no rotation of pairs.
+    Unsupported = 49,
+    /// Refused by rope-core for a reason that this header has no name for.
+    Refused = 99,
+}
+lookup!(rope_status, "status": Ok Null Misaligned Length UnknownValue MemoryOverlap Handle OutOfMemory Internal Utf8 PositionRange ShapeOverflow OutOfBounds Overlap RotaryDim RotaryDimExceedsHead RowsLength RowStride RowCount PositionOutsideTable AttentionFactor PairingChangesInPlace ShapeMismatch QueryKeyMismatch BackendUnavailable Parameter Count Storage TooFast Axes PositionsPerAxis Coordinate Offsets RowsTooLong RotaryDimOnStack Json Missing Invalid Unknown Ambiguous Unsupported Refused);
+
+impl rope_status {
+    fn message(self) -> &'static CStr {
+        match self {
+            rope_status::Ok => c"done",
+            rope_status::Null => c"a pointer is null",
+            rope_status::Misaligned => c"a pointer is misaligned",
+            rope_status::Length => c"a length is more than an address space can hold",
+            rope_status::UnknownValue => c"an integer names no value of its enumeration",
+            rope_status::MemoryOverlap => c"memory that is written overlaps memory that is read",
+            rope_status::Handle => {
+                c"not a handle of this library, or not of the kind that the call takes"
+            }
+            rope_status::OutOfMemory => c"out of memory",
+            rope_status::Internal => c"an internal error: please report it",
+            rope_status::Utf8 => c"text is not UTF-8",
+            rope_status::PositionRange => c"a range of positions ends beyond 2^63",
+            rope_status::ShapeOverflow => {
+                c"the index of a tensor's last element does not fit size_t"
+            }
+            rope_status::OutOfBounds => c"a layout reaches past the tensor's memory",
+            rope_status::Overlap => c"strides let elements of a tensor that is written overlap",
+            rope_status::RotaryDim => {
+                c"rotary_dim is odd, zero or too large, or not what the scaling or the axes need"
+            }
+            rope_status::RotaryDimExceedsHead => c"the rows rotate more channels than a head has",
+            rope_status::RowsLength => c"the values are not a whole number of rows",
+            rope_status::RowStride => c"the stride between rows is shorter than a row",
+            rope_status::RowCount => {
+                c"neither one row per token nor one per token of every sequence"
+            }
+            rope_status::PositionOutsideTable => c"a position id names no row of the table",
+            rope_status::AttentionFactor => {
+                c"an attention factor is zero, infinite or not a number"
+            }
+            rope_status::PairingChangesInPlace => c"in place the pairing cannot change",
+            rope_status::ShapeMismatch => c"source and target have different shapes",
+            rope_status::QueryKeyMismatch => c"Q and K differ in more than their heads",
+            rope_status::BackendUnavailable => {
+                c"this CPU, or this build, lacks the instruction set"
+            }
+            rope_status::Parameter => c"a base, factor or other number makes no sense",
+            rope_status::Count => {
+                c"a list with one number for each pair (or sequence) has another length"
+            }
+            rope_status::Storage => c"the storage is too short",
+            rope_status::TooFast => c"one position would turn a pair by 32768 turns or more",
+            rope_status::Axes => c"the axes do not add up",
+            rope_status::PositionsPerAxis => {
+                c"a list of positions does not divide by the number of axes"
+            }
+            rope_status::Coordinate => c"a coordinate is infinite or not a number",
+            rope_status::Offsets => c"offsets of packed sequences do not start at 0, or fall",
+            rope_status::RowsTooLong => c"rows of more values than size_t counts",
+            rope_status::RotaryDimOnStack => c"a row is longer than what is kept on the stack",
+            rope_status::Json => c"a configuration is not a JSON object",
+            rope_status::Missing => {
+                c"a key of a configuration is missing, and has no known default"
+            }
+            rope_status::Invalid => c"a key of a configuration has a value that it cannot have",
+            rope_status::Unknown => c"a name in a configuration stands for nothing known",
+            rope_status::Ambiguous => c"a configuration holds several answers, and none was chosen",
+            rope_status::Unsupported => c"the model does what is no rotation of pairs",
+            rope_status::Refused => c"refused",
+        }
+    }
+}
+
+/// What a status (`enum rope_status`) means, in one sentence; of a number that is none, that. Static; not to be freed.
+///
+/// # Threads
+///
+/// May be called from any thread at any time.
+#[unsafe(no_mangle)]
+pub extern "C" fn rope_error_message(status: i32) -> *const c_char {
+    let message = match rope_status::from_c(status) {
+        Ok(status) => status.message(),
+        Err(_) => c"not a status of this library",
+    };
+    message.as_ptr()
+}
+
+/// Why a call was refused, with the values that were in the way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Failure {
+    Core(Error),
+    Null {
+        name: &'static str,
+    },
+    Misaligned {
+        name: &'static str,
+        alignment: usize,
+    },
+    Length {
+        name: &'static str,
+        len: usize,
+    },
+    UnknownValue {
+        what: &'static str,
+        value: i32,
+    },
+    MemoryOverlap {
+        written: &'static str,
+        read: &'static str,
+    },
+    Handle,
+    #[cfg(feature = "std")]
+    OutOfMemory {
+        bytes: usize,
+    },
+    #[cfg(feature = "std")]
+    Internal,
+    #[cfg(feature = "std")]
+    Utf8 {
+        name: &'static str,
+    },
+    PositionRange {
+        first: i64,
+        count: usize,
+    },
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure::Core(error)
+    }
+}
+
+impl Failure {
+    fn status(&self) -> rope_status {
+        let Failure::Core(error) = self else {
+            return match self {
+                Failure::Null { .. } => rope_status::Null,
+                Failure::Misaligned { .. } => rope_status::Misaligned,
+                Failure::Length { .. } => rope_status::Length,
+                Failure::UnknownValue { .. } => rope_status::UnknownValue,
+                Failure::MemoryOverlap { .. } => rope_status::MemoryOverlap,
+                Failure::PositionRange { .. } => rope_status::PositionRange,
+                #[cfg(feature = "std")]
+                Failure::OutOfMemory { .. } => rope_status::OutOfMemory,
+                #[cfg(feature = "std")]
+                Failure::Internal => rope_status::Internal,
+                #[cfg(feature = "std")]
+                Failure::Utf8 { .. } => rope_status::Utf8,
+                Failure::Handle | Failure::Core(_) => rope_status::Handle,
+            };
+        };
+        match error {
+            Error::ShapeOverflow { .. } => rope_status::ShapeOverflow,
+            Error::OutOfBounds { .. } => rope_status::OutOfBounds,
+            Error::Overlap { .. } => rope_status::Overlap,
+            Error::RotaryDim { .. } => rope_status::RotaryDim,
+            Error::RotaryDimExceedsHead { .. } => rope_status::RotaryDimExceedsHead,
+            Error::RowsLength { .. } | Error::CosSinLength { .. } => rope_status::RowsLength,
+            Error::RowStride { .. } => rope_status::RowStride,
+            Error::RowCount { .. } => rope_status::RowCount,
+            Error::PositionOutsideTable { .. } => rope_status::PositionOutsideTable,
+            Error::AttentionFactor { .. } => rope_status::AttentionFactor,
+            Error::PairingChangesInPlace { .. } => rope_status::PairingChangesInPlace,
+            Error::ShapeMismatch { .. } => rope_status::ShapeMismatch,
+            Error::QueryKeyMismatch { .. } => rope_status::QueryKeyMismatch,
+            Error::BackendUnavailable { .. } => rope_status::BackendUnavailable,
+            Error::Parameter { .. } => rope_status::Parameter,
+            Error::Count { .. } => rope_status::Count,
+            Error::Storage { .. } => rope_status::Storage,
+            Error::TooFast { .. } => rope_status::TooFast,
+            Error::Axes { .. } => rope_status::Axes,
+            Error::PositionsPerAxis { .. } => rope_status::PositionsPerAxis,
+            Error::Coordinate { .. } => rope_status::Coordinate,
+            Error::Offsets { .. } => rope_status::Offsets,
+            Error::RowsTooLong { .. } => rope_status::RowsTooLong,
+            Error::RotaryDimOnStack { .. } => rope_status::RotaryDimOnStack,
+            #[cfg(feature = "std")]
+            Error::Json { .. } => rope_status::Json,
+            Error::Missing { .. } => rope_status::Missing,
+            Error::Invalid { .. } => rope_status::Invalid,
+            Error::Unknown { .. } => rope_status::Unknown,
+            Error::Ambiguous { .. } => rope_status::Ambiguous,
+            Error::Unsupported { .. } => rope_status::Unsupported,
+            _ => rope_status::Refused,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Failure::Core(error) => write!(f, "{error}"),
+            Failure::Null { name } => write!(f, "{name} is null"),
+            Failure::Misaligned { name, alignment } => {
+                write!(f, "{name} is not a multiple of {alignment}")
+            }
+            Failure::Length { name, len } => {
+                write!(f, "{name} cannot have {len} elements there")
+            }
+            Failure::UnknownValue { what, value } => write!(f, "{value} is no {what} here"),
+            Failure::MemoryOverlap { written, read } => {
+                write!(f, "{written} is written and overlaps {read}")
+            }
+            Failure::Handle => {
+                f.write_str("not a handle of this library, or not of the kind that the call takes")
+            }
+            #[cfg(feature = "std")]
+            Failure::OutOfMemory { bytes } => write!(f, "no memory for {bytes} bytes"),
+            #[cfg(feature = "std")]
+            Failure::Internal => f.write_str("an internal error"),
+            #[cfg(feature = "std")]
+            Failure::Utf8 { name } => write!(f, "{name} is not UTF-8"),
+            Failure::PositionRange { first, count } => {
+                write!(f, "{count} positions from {first} on end beyond 2^63")
+            }
+        }
+    }
+}
+
+/// Turns a result into a status. No panic leaves it (there should be none; without std a panic ends in the handler).
+#[inline]
+pub(crate) fn answer(call: impl FnOnce() -> Result<(), Failure>) -> rope_status {
+    #[cfg(feature = "std")]
+    let result = std::panic::catch_unwind(core::panic::AssertUnwindSafe(call))
+        .unwrap_or(Err(Failure::Internal));
+    #[cfg(not(feature = "std"))]
+    let result = call();
+    match result {
+        Ok(()) => rope_status::Ok,
+        Err(failure) => refused(failure),
+    }
+}
+
+#[cold]
+fn refused(failure: Failure) -> rope_status {
+    #[cfg(feature = "std")]
+    // A thread that is ending may have no place for it any more.
+    let _ = last::LAST.try_with(|last| last.set(Some(failure)));
+    failure.status()
+}
+
+#[cfg(feature = "std")]
+mod last {
+    use core::cell::Cell;
+    use core::ffi::c_char;
+    use core::fmt::Write;
+
+    use super::{Failure, answer};
+    use crate::memory::SpanMut;
+    use crate::rope_status;
+
+    std::thread_local! {
+        pub(super) static LAST: Cell<Option<Failure>> = const { Cell::new(None) };
+    }
+
+    /// The last refusal of this thread in words, with the values that were in the way: "position id 9 (at index 2) is
+    /// outside the table's 0..8". Empty if there was none. Written to `buffer` with a closing NUL, cut at `size` bytes.
+    ///
+    /// The status alone says what went wrong; this is for messages to people, and its wording may change.
+    ///
+    /// # Threads
+    ///
+    /// May be called from any thread at any time; every thread has its own.
+    ///
+    /// # Safety
+    ///
+    /// `buffer` is NULL or points to `size` writable bytes.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn rope_error_detail(buffer: *mut c_char, size: usize) -> rope_status {
+        answer(|| {
+            let text = SpanMut::new("buffer", buffer.cast::<u8>(), size)?;
+            // SAFETY: bytes of the caller's, who promises that they are there.
+            let text = unsafe { text.get(&[]) }?;
+            let Some((end, room)) = text.split_last_mut() else {
+                return Ok(());
+            };
+            *end = 0;
+            let mut writer = Cut { room, used: 0 };
+            if let Some(failure) = LAST.try_with(Cell::get).ok().flatten() {
+                // It fails where it is cut, and that is as much as fits.
+                let _ = write!(writer, "{failure}");
+            }
+            let Cut { room, used } = writer;
+            if let Some(after) = room.get_mut(used) {
+                *after = 0;
+            }
+            Ok(())
+        })
+    }
+
+    /// Takes what fits, in whole characters, and nothing after that.
+    struct Cut<'a> {
+        room: &'a mut [u8],
+        used: usize,
+    }
+
+    impl Write for Cut<'_> {
+        fn write_str(&mut self, text: &str) -> core::fmt::Result {
+            for character in text.chars() {
+                let mut bytes = [0; 4];
+                let bytes = character.encode_utf8(&mut bytes).as_bytes();
+                let end = self.used + bytes.len();
+                let room = self.room.get_mut(self.used..end).ok_or(core::fmt::Error)?;
+                room.copy_from_slice(bytes);
+                self.used = end;
+            }
+            Ok(())
+        }
+    }
+}
+#[cfg(feature = "std")]
+pub use last::rope_error_detail;

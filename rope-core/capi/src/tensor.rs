@@ -1,0 +1,200 @@
+//! Tensors: memory, and where the elements lie in it.
+
+use core::ffi::c_void;
+
+use rope_core::{Error, Layout, Shape, Strides};
+
+use crate::memory::{Out, Plain, Span, SpanMut, plain};
+use crate::status::{Failure, answer, rope_status};
+
+/// Where the elements of a tensor lie. Filled in by the caller, or by rope_layout_bshd and its kin.
+///
+/// A part of a tensor (K of a packed row of Q, K and V; the rotated window of a longer head) has the strides of the whole,
+/// a smaller shape, and a `data` pointer of the tensor that is moved to its first element.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_layout {
+    /// Sequences, tokens of a sequence, heads of a token, channels of a head: in this order whatever the order in memory.
+    pub shape: [usize; 4],
+    /// Elements from a sequence, a token, a head to the next. The channels of a head are contiguous.
+    pub strides: [usize; 3],
+}
+plain!(rope_layout);
+
+impl rope_layout {
+    #[inline]
+    fn layout(&self) -> Result<Layout, Error> {
+        let [batch, token, head] = self.strides;
+        Layout::strided(self.shape, Strides { batch, token, head })
+    }
+}
+
+impl From<Layout> for rope_layout {
+    fn from(layout: Layout) -> Self {
+        let Shape {
+            batch,
+            tokens,
+            heads,
+            head_dim,
+        } = layout.shape();
+        let strides = layout.strides();
+        rope_layout {
+            shape: [batch, tokens, heads, head_dim],
+            strides: [strides.batch, strides.token, strides.head],
+        }
+    }
+}
+
+/// A tensor to read. Elements may coincide (a broadcast has a stride of zero).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_tensor {
+    /// Its first element, aligned as its type is.
+    pub data: *const c_void,
+    /// Elements that may be read from there on.
+    pub len: usize,
+    /// What it is made of (`enum rope_element`).
+    pub element: i32,
+    /// Where the elements lie.
+    pub layout: rope_layout,
+}
+plain!(rope_tensor);
+
+/// A tensor to rotate, or to write a rotation to. Every index must have an element of its own.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_tensor_mut {
+    /// Its first element, aligned as its type is.
+    pub data: *mut c_void,
+    /// Elements that may be read and written from there on.
+    pub len: usize,
+    /// What it is made of (`enum rope_element`).
+    pub element: i32,
+    /// Where the elements lie.
+    pub layout: rope_layout,
+}
+plain!(rope_tensor_mut);
+
+impl rope_tensor {
+    /// The elements up to the last that the layout reaches, and the layout.
+    pub(crate) fn span<E: Plain>(&self, name: &'static str) -> Result<(Span<E>, Layout), Failure> {
+        let (layout, needed) = reach(&self.layout, self.len)?;
+        Ok((
+            Span::new(name, self.data.cast(), self.len)?.cut(needed),
+            layout,
+        ))
+    }
+}
+
+impl rope_tensor_mut {
+    /// As [`rope_tensor::span`].
+    #[inline]
+    pub(crate) fn span<E: Plain>(
+        &self,
+        name: &'static str,
+    ) -> Result<(SpanMut<E>, Layout), Failure> {
+        let (layout, needed) = reach(&self.layout, self.len)?;
+        let span = SpanMut::new(name, self.data.cast(), self.len)?;
+        Ok((span.cut(needed), layout))
+    }
+}
+
+/// What is not reached need not be apart from anything: source and target may be parts of one allocation.
+#[inline]
+fn reach(layout: &rope_layout, len: usize) -> Result<(Layout, usize), Error> {
+    let layout = layout.layout()?;
+    let needed = layout.end();
+    if needed > len {
+        return Err(Error::OutOfBounds { needed, len });
+    }
+    Ok((layout, needed))
+}
+
+/// # Safety
+///
+/// `out` is null or points to a struct that may be written.
+unsafe fn write(
+    out: *mut rope_layout,
+    layout: impl FnOnce() -> Result<Layout, Error>,
+) -> rope_status {
+    answer(|| {
+        let out = Out::new("layout", out)?;
+        let layout = layout()?;
+        // SAFETY: the caller's struct.
+        unsafe { out.write(layout.into()) };
+        Ok(())
+    })
+}
+
+/// [batch][tokens][heads][head_dim] without gaps: PyTorch before the transpose, vLLM, FlashAttention. With `batch` 1
+/// also packed sequences, [tokens][heads][head_dim].
+///
+/// Answers ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
+/// ROPE_STATUS_MISALIGNED.
+///
+/// # Threads
+///
+/// May be called from any thread at any time.
+///
+/// # Safety
+///
+/// `layout` is NULL or points to a rope_layout.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_layout_bshd(
+    layout: *mut rope_layout,
+    batch: usize,
+    tokens: usize,
+    heads: usize,
+    head_dim: usize,
+) -> rope_status {
+    // SAFETY: the caller's promise.
+    unsafe { write(layout, || Layout::bshd([batch, tokens, heads, head_dim])) }
+}
+
+/// [batch][heads][tokens][head_dim] without gaps: PyTorch's attention, ONNX, KV caches.
+///
+/// Answers ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
+/// ROPE_STATUS_MISALIGNED.
+///
+/// # Threads
+///
+/// May be called from any thread at any time.
+///
+/// # Safety
+///
+/// `layout` is NULL or points to a rope_layout.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_layout_bhsd(
+    layout: *mut rope_layout,
+    batch: usize,
+    tokens: usize,
+    heads: usize,
+    head_dim: usize,
+) -> rope_status {
+    // SAFETY: the caller's promise.
+    unsafe { write(layout, || Layout::bhsd([batch, tokens, heads, head_dim])) }
+}
+
+/// [tokens][batch][heads][head_dim] without gaps: Megatron.
+///
+/// Answers ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
+/// ROPE_STATUS_MISALIGNED.
+///
+/// # Threads
+///
+/// May be called from any thread at any time.
+///
+/// # Safety
+///
+/// `layout` is NULL or points to a rope_layout.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_layout_sbhd(
+    layout: *mut rope_layout,
+    batch: usize,
+    tokens: usize,
+    heads: usize,
+    head_dim: usize,
+) -> rope_status {
+    // SAFETY: the caller's promise.
+    unsafe { write(layout, || Layout::sbhd([batch, tokens, heads, head_dim])) }
+}

@@ -1,0 +1,50 @@
+//! Which version this is.
+
+use core::ffi::{CStr, c_char};
+
+/// The version of the header: incompatible changes.
+pub const ROPE_VERSION_MAJOR: u32 = 0;
+
+/// The version of the header: additions; before 1.0 incompatible changes as well.
+pub const ROPE_VERSION_MINOR: u32 = 1;
+
+/// The version of the header: repairs.
+pub const ROPE_VERSION_PATCH: u32 = 0;
+
+const TEXT: &CStr = c"0.1.0";
+
+/// The version of the library: major * 1000000 + minor * 1000 + patch.
+///
+/// Programs that link the shared library may compare it with the header's: the same major version and, before 1.0, the
+/// same minor version.
+///
+/// # Threads
+///
+/// May be called from any thread at any time.
+#[unsafe(no_mangle)]
+pub extern "C" fn rope_version() -> u32 {
+    ROPE_VERSION_MAJOR * 1_000_000 + ROPE_VERSION_MINOR * 1_000 + ROPE_VERSION_PATCH
+}
+
+/// The version of the library as text, "major.minor.patch". Static; not to be freed.
+///
+/// # Threads
+///
+/// May be called from any thread at any time.
+#[unsafe(no_mangle)]
+pub extern "C" fn rope_version_string() -> *const c_char {
+    TEXT.as_ptr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_those_of_the_package() {
+        let version = env!("CARGO_PKG_VERSION");
+        assert_eq!(TEXT.to_bytes(), version.as_bytes());
+        let numbers = [ROPE_VERSION_MAJOR, ROPE_VERSION_MINOR, ROPE_VERSION_PATCH];
+        assert_eq!(numbers.map(|n| n.to_string()).join("."), version);
+    }
+}

@@ -1,0 +1,880 @@
+//! The calls as C makes them: what is right gives rope-core's bits, what is not is answered with a code.
+
+use std::ffi::{CStr, c_void};
+use std::mem::zeroed;
+use std::ptr::{null, null_mut};
+
+use half::{bf16, f16};
+use rope::*;
+use rope_core::{
+    Axes, Direction, Element, Frequencies, Layout, Pairing, Positions, Rope, Rows, Scaling, Tensor,
+    TensorMut, Yarn,
+};
+
+const SHAPE: [usize; 4] = [2, 5, 3, 64];
+const LEN: usize = 2 * 5 * 3 * 64;
+
+trait Number: Element + PartialEq + std::fmt::Debug {
+    const ELEMENT: rope_element;
+    fn from_f32(x: f32) -> Self;
+}
+
+macro_rules! number {
+    ($($type:ty = $element:ident, $from:expr;)*) => {$(
+        impl Number for $type {
+            const ELEMENT: rope_element = rope_element::$element;
+            fn from_f32(x: f32) -> Self {
+                $from(x)
+            }
+        }
+    )*};
+}
+number! {
+    f32 = F32, |x| x;
+    f16 = F16, f16::from_f32;
+    bf16 = Bf16, bf16::from_f32;
+}
+
+fn values<E: Number>(len: usize) -> Vec<E> {
+    (0..len)
+        .map(|i| E::from_f32((i * 7 % 31) as f32 / 8.0 - 1.7))
+        .collect()
+}
+
+fn layout(shape: [usize; 4]) -> rope_layout {
+    let [batch, tokens, heads, head_dim] = shape;
+    let mut layout = zero();
+    // SAFETY: a struct.
+    let status = unsafe { rope_layout_bshd(&mut layout, batch, tokens, heads, head_dim) };
+    assert_eq!(status, rope_status::Ok);
+    layout
+}
+
+fn zero<T: Copy>() -> T {
+    // SAFETY: used for structs of numbers and pointers only.
+    unsafe { zeroed() }
+}
+
+fn tensor<E: Number>(x: &mut [E], shape: [usize; 4]) -> rope_tensor_mut {
+    rope_tensor_mut {
+        data: x.as_mut_ptr().cast(),
+        len: x.len(),
+        element: E::ELEMENT as i32,
+        layout: layout(shape),
+    }
+}
+
+fn plan(pairing: rope_pairing) -> rope_plan {
+    rope_plan {
+        pairing: pairing as i32,
+        output_pairing: 0,
+        direction: 0,
+        backend: 0,
+    }
+}
+
+/// Frequencies on the heap, freed at the end.
+struct Owned(*mut rope_frequencies);
+
+impl Owned {
+    fn new(rotary_dim: usize) -> Self {
+        let mut made = null_mut();
+        let axes = rope_axes_text(rotary_dim);
+        // SAFETY: structs.
+        let status = unsafe { rope_frequencies_new(&axes, 10_000.0, null(), &mut made) };
+        assert_eq!(status, rope_status::Ok);
+        Owned(made)
+    }
+}
+
+impl Drop for Owned {
+    fn drop(&mut self) {
+        // SAFETY: freed once.
+        assert_eq!(unsafe { rope_frequencies_free(self.0) }, rope_status::Ok);
+    }
+}
+
+fn detail() -> String {
+    let mut text = [0; 256];
+    // SAFETY: there is room.
+    let status = unsafe { rope_error_detail(text.as_mut_ptr().cast(), text.len()) };
+    assert_eq!(status, rope_status::Ok);
+    let text = CStr::from_bytes_until_nul(&text).expect("it ends");
+    text.to_str().expect("UTF-8").to_owned()
+}
+
+/// Every verb, element, pairing and direction against rope-core.
+#[test]
+fn the_bits_are_those_of_rope_core() {
+    fn one<E: Number, O: Number>() {
+        let frequencies = Frequencies::new(48, 10_000.0, &Scaling::Default).expect("valid");
+        let ids = [9_i64, -1, 70_000, 4, 4];
+        let rows = frequencies.rows(&ids).expect("valid");
+        let made = Owned::new(48);
+        let positions =
+            rope_positions_per_token(ids.as_ptr().cast(), ids.len(), rope_number::I64 as i32);
+        let mut storage = vec![0.0; 5 * 48 + 1];
+        let mut c_rows = zero();
+        // SAFETY: what is passed is there.
+        let status = unsafe {
+            rope_rows_fill(
+                made.0,
+                &positions,
+                storage.as_mut_ptr(),
+                storage.len(),
+                &mut c_rows,
+            )
+        };
+        assert_eq!((status, c_rows.len), (rope_status::Ok, 5 * 48));
+        for (pairing, c_pairing) in [
+            (Pairing::Half, rope_pairing::Half),
+            (Pairing::Interleaved, rope_pairing::Interleaved),
+        ] {
+            for (direction, c_direction) in [
+                (Direction::Forward, rope_direction::Forward),
+                (Direction::Inverse, rope_direction::Inverse),
+                (Direction::Transpose, rope_direction::Transpose),
+            ] {
+                let rope = Rope::new(pairing).direction(direction);
+                let c_plan = rope_plan {
+                    direction: c_direction as i32,
+                    ..plan(c_pairing)
+                };
+                let x = values::<E>(LEN);
+                let mut expected = x.clone();
+                let mut view = TensorMut::new(&mut expected, SHAPE).expect("valid");
+                rope.rotate(&mut view, &rows).expect("valid");
+
+                let (mut a, mut b, mut c, mut d) = (x.clone(), x.clone(), x.clone(), x.clone());
+                let (q, k) = (tensor(&mut c, SHAPE), tensor(&mut d, SHAPE));
+                // SAFETY: what is passed is there.
+                unsafe {
+                    let a = tensor(&mut a, SHAPE);
+                    assert_eq!(rope_rotate(&c_plan, &a, &c_rows), rope_status::Ok);
+                    let b = tensor(&mut b, SHAPE);
+                    assert_eq!(
+                        rope_rotate_at(&c_plan, &b, made.0, &positions),
+                        rope_status::Ok
+                    );
+                    assert_eq!(rope_rotate_qk(&c_plan, &q, &k, &c_rows), rope_status::Ok);
+                }
+                for got in [a, b, c, d] {
+                    assert_eq!(got, expected);
+                }
+
+                let other = match pairing {
+                    Pairing::Half => (Pairing::Interleaved, rope_pairing::Interleaved),
+                    Pairing::Interleaved => (Pairing::Half, rope_pairing::Half),
+                };
+                let c_plan = rope_plan {
+                    output_pairing: other.1 as i32,
+                    ..c_plan
+                };
+                let (mut expected, mut got) = (values::<O>(LEN), values::<O>(LEN));
+                let mut view = TensorMut::new(&mut expected, SHAPE).expect("valid");
+                rope.output_pairing(other.0)
+                    .rotate_into(&Tensor::new(&x, SHAPE).expect("valid"), &mut view, &rows)
+                    .expect("valid");
+                let from = rope_tensor {
+                    data: x.as_ptr().cast(),
+                    len: LEN,
+                    element: E::ELEMENT as i32,
+                    layout: layout(SHAPE),
+                };
+                let to = tensor(&mut got, SHAPE);
+                // SAFETY: what is passed is there.
+                let status = unsafe { rope_rotate_into(&c_plan, &from, &to, &c_rows) };
+                assert_eq!(status, rope_status::Ok);
+                assert_eq!(got, expected);
+            }
+        }
+    }
+    one::<f32, f32>();
+    one::<f32, f16>();
+    one::<f16, bf16>();
+    one::<bf16, f32>();
+}
+
+/// Frequencies of all kinds, in the caller's memory, on the heap, and in rope-core.
+#[test]
+fn frequencies_are_those_of_rope_core() {
+    let factors = [1.5_f32; 32];
+    let (short, long) = ([1.0_f64; 32], [2.0_f64; 32]);
+    let given: Vec<u8> = (0..32).map(|pair| pair % 3).collect();
+    let text = rope_axes_text(64);
+    let axes = |kind: rope_axes_kind, sections: [usize; 4], count| rope_axes {
+        kind: kind as i32,
+        sections,
+        count,
+        given: given.as_ptr(),
+        ..text
+    };
+    let mut yarn: rope_scaling = zero();
+    (yarn.kind, yarn.factor) = (rope_scaling_kind::Yarn as i32, 32.0);
+    (yarn.original_context, yarn.untruncated) = (4096, 1);
+    let mut llama: rope_scaling = zero();
+    // SAFETY: a struct.
+    let status = unsafe { rope_scaling_init(&mut llama, rope_scaling_kind::Llama3 as i32) };
+    assert_eq!(status, rope_status::Ok);
+    (llama.factor, llama.original_context) = (8.0, 8192);
+    let mut ggml: rope_scaling = zero();
+    ggml.kind = rope_scaling_kind::FreqFactors as i32;
+    (ggml.freq_factors, ggml.count) = (factors.as_ptr(), 32);
+    let mut longrope: rope_scaling = zero();
+    longrope.kind = rope_scaling_kind::LongRope as i32;
+    (longrope.short_factor, longrope.long_factor) = (short.as_ptr(), long.as_ptr());
+    (longrope.count, longrope.factor, longrope.length) = (32, 4.0, 9000);
+    longrope.original_context = 4096;
+    let default: rope_scaling = zero();
+
+    let sections = [16, 8, 8, 0];
+    let cases = [
+        (text, default, Axes::from(64), Scaling::Default),
+        (
+            text,
+            yarn,
+            Axes::from(64),
+            Scaling::Yarn(Yarn {
+                truncate: false,
+                ..Yarn::new(32.0, 4096)
+            }),
+        ),
+        (
+            text,
+            llama,
+            Axes::from(64),
+            Scaling::Llama3 {
+                factor: 8.0,
+                low_freq_factor: 1.0,
+                high_freq_factor: 4.0,
+                original_context: 8192,
+            },
+        ),
+        (
+            text,
+            ggml,
+            Axes::from(64),
+            Scaling::FreqFactors { factors: &factors },
+        ),
+        (
+            text,
+            longrope,
+            Axes::from(64),
+            Scaling::LongRope(rope_core::LongRope {
+                short_factor: &short,
+                long_factor: &long,
+                original_context: 4096,
+                length: 9000,
+                factor: 4.0,
+                attention_factor: None,
+            }),
+        ),
+        (
+            axes(rope_axes_kind::Mrope, sections, 3),
+            default,
+            Axes::mrope([16, 8, 8]),
+            Scaling::Default,
+        ),
+        (
+            axes(rope_axes_kind::MropeInterleaved, [12, 10, 10, 0], 3),
+            default,
+            Axes::mrope_interleaved([12, 10, 10]),
+            Scaling::Default,
+        ),
+        (
+            axes(rope_axes_kind::Vision, sections, 0),
+            default,
+            Axes::vision(64),
+            Scaling::Default,
+        ),
+        (
+            axes(rope_axes_kind::Given, sections, 32),
+            default,
+            Axes::given(&given),
+            Scaling::Default,
+        ),
+    ];
+    for (c_axes, c_scaling, axes, scaling) in cases {
+        let expected = Frequencies::new(axes, 10_000.0, &scaling).expect("valid");
+        let inverse: Vec<f64> = expected.pairs().map(|pair| pair.inverse()).collect();
+        let mut memory = vec![0_u8; rope_frequencies_bytes(64) + 1];
+        let (mut placed, mut owned) = (null_mut(), null_mut());
+        // SAFETY: what is passed is there.
+        unsafe {
+            // Wherever the memory begins.
+            let memory = memory.as_mut_ptr().add(1).cast::<c_void>();
+            let size = rope_frequencies_bytes(64);
+            let status =
+                rope_frequencies_init(memory, size, &c_axes, 10_000.0, &c_scaling, &mut placed);
+            assert_eq!(status, rope_status::Ok, "{}", detail());
+            let status = rope_frequencies_new(&c_axes, 10_000.0, &c_scaling, &mut owned);
+            assert_eq!(status, rope_status::Ok, "{}", detail());
+            for made in [placed, owned] {
+                let mut info = zero();
+                assert_eq!(rope_frequencies_describe(made, &mut info), rope_status::Ok);
+                assert_eq!((info.rotary_dim, info.axes), (64, expected.axes()));
+                assert_eq!(info.attention_factor, expected.attention_factor());
+                assert_eq!(info.softmax_factor, expected.softmax_factor());
+                let mut got = [0.0; 32];
+                let status = rope_frequencies_inverse(made, got.as_mut_ptr(), 32);
+                assert_eq!((status, &got[..]), (rope_status::Ok, &inverse[..]));
+            }
+            assert_eq!(rope_frequencies_free(placed), rope_status::Handle);
+            assert_eq!(rope_frequencies_free(owned), rope_status::Ok);
+        }
+    }
+    assert_eq!(rope_frequencies_bytes(ROPE_ROTARY_DIM_MAX + 1), 0);
+}
+
+/// Positions of all kinds, in the caller's memory and in a table.
+#[test]
+fn rows_are_those_of_rope_core() {
+    let frequencies =
+        Frequencies::new(Axes::mrope([2, 3, 1]), 100.0, &Scaling::Default).expect("valid");
+    let mut axes: rope_axes = zero();
+    (axes.kind, axes.sections, axes.count) = (rope_axes_kind::Mrope as i32, [2, 3, 1, 0], 3);
+    let mut made = null_mut();
+    // SAFETY: structs.
+    let status = unsafe { rope_frequencies_new(&axes, 100.0, null(), &mut made) };
+    assert_eq!(status, rope_status::Ok);
+    let ints: [i32; 6] = [5, -3, 7, 1000, 2, 9];
+    let longs = [1_i64 << 40, 3, -9, 0, 0, 1];
+    let words: [u32; 6] = [0, 1, 2, u32::MAX, 4, 5];
+    let singles = [0.5_f32, 0.25, -1.0, 3.5, 2.0, 1e-3];
+    let doubles = [0.5, 0.25, -1.0, 3.5, 2.0, 1e-3];
+    let (offsets, starts) = ([0_i32, 2, 2, 5], [100_i32, 0, -4]);
+    let listed = |kind: rope_positions_kind, number: rope_number, values: *const c_void, count| {
+        rope_positions {
+            kind: kind as i32,
+            number: number as i32,
+            values,
+            count,
+            first: 0,
+            starts: null(),
+        }
+    };
+    use rope_number::{F32, F64, I32, I64, U32};
+    use rope_positions_kind::{AxisMajor, Packed, PerToken, TokenMajor};
+    let packed = listed(Packed, I32, offsets.as_ptr().cast(), 4);
+    let cases = [
+        (rope_positions_range(-2, 4), Positions::from(-2_i64..2)),
+        (rope_positions_range(i64::MAX, 0), Positions::from(0..0)),
+        (
+            listed(PerToken, I32, ints.as_ptr().cast(), 6),
+            Positions::from(&ints),
+        ),
+        (
+            listed(PerToken, U32, words.as_ptr().cast(), 6),
+            Positions::from(&words),
+        ),
+        (
+            listed(AxisMajor, I32, ints.as_ptr().cast(), 6),
+            Positions::axis_major(&ints),
+        ),
+        (
+            listed(TokenMajor, I64, longs.as_ptr().cast(), 6),
+            Positions::token_major(&longs),
+        ),
+        (
+            listed(PerToken, F32, singles.as_ptr().cast(), 6),
+            Positions::real(&singles),
+        ),
+        (
+            listed(AxisMajor, F64, doubles.as_ptr().cast(), 6),
+            Positions::real_axis_major(&doubles),
+        ),
+        (
+            listed(TokenMajor, F32, singles.as_ptr().cast(), 6),
+            Positions::real_token_major(&singles),
+        ),
+        (packed, Positions::packed(&offsets).expect("valid")),
+        (
+            rope_positions {
+                starts: starts.as_ptr().cast(),
+                ..packed
+            },
+            Positions::packed_from(&offsets, &starts).expect("valid"),
+        ),
+    ];
+    for (c_positions, positions) in cases {
+        let expected = frequencies.rows(positions).expect("valid");
+        let mut wanted = vec![0.0; expected.len() * 12];
+        expected.sinusoidal(&mut wanted).expect("room");
+        let (mut len, mut table) = (0, null_mut());
+        let (mut filled, mut kept): (rope_rows, rope_rows) = (zero(), zero());
+        // SAFETY: what is passed is there.
+        unsafe {
+            assert_eq!(rope_rows_len(made, &c_positions, &mut len), rope_status::Ok);
+            assert_eq!(len, wanted.len());
+            let mut storage = vec![0.0; len];
+            let status = rope_rows_fill(made, &c_positions, storage.as_mut_ptr(), len, &mut filled);
+            assert_eq!(status, rope_status::Ok);
+            assert_eq!(
+                rope_table_new(made, &c_positions, &mut table),
+                rope_status::Ok
+            );
+            assert_eq!(rope_table_rows(table, &mut kept), rope_status::Ok);
+            for rows in [filled, kept] {
+                let mut got = vec![0.0; len];
+                let status = rope_sinusoidal(&rows, got.as_mut_ptr(), len);
+                assert_eq!((status, got), (rope_status::Ok, wanted.clone()));
+            }
+            assert_eq!(rope_table_free(table), rope_status::Ok);
+        }
+    }
+    // SAFETY: freed once.
+    assert_eq!(unsafe { rope_frequencies_free(made) }, rope_status::Ok);
+}
+
+/// Rows apart, with strides, ids and a factor.
+#[test]
+fn rows_of_the_caller() {
+    let (cos, sin): (Vec<f32>, Vec<f32>) = (
+        (0..4 * 5).map(|i| i as f32).collect(),
+        (0..4 * 5).map(|i| -(i as f32)).collect(),
+    );
+    let ids = [3_u32, 0, 3];
+    let mut x = values::<f32>(3 * 8);
+    let mut expected = x.clone();
+    let table = Rows::from_cos_sin(&cos, &sin, 8, 5)
+        .and_then(|rows| rows.with_attention_factor(1.5))
+        .expect("valid");
+    let rows = table.gather(&ids).expect("valid");
+    let rope = Rope::new(Pairing::Half).direction(Direction::Inverse);
+    let mut view = TensorMut::new(&mut expected, [1, 3, 1, 8]).expect("valid");
+    rope.rotate(&mut view, &rows).expect("valid");
+
+    let mut rows = rope_rows_apart(cos.as_ptr(), sin.as_ptr(), 20, 8, 5);
+    (rows.ids, rows.ids_count) = (ids.as_ptr().cast(), 3);
+    (rows.ids_number, rows.attention_factor) = (rope_number::U32 as i32, 1.5);
+    let mut plan = plan(rope_pairing::Half);
+    plan.direction = rope_direction::Inverse as i32;
+    let view = tensor(&mut x, [1, 3, 1, 8]);
+    let call = |rows: &rope_rows| {
+        // SAFETY: what is passed is there.
+        unsafe { rope_rotate(&plan, &view, rows) }
+    };
+    assert_eq!(call(&rows), rope_status::Ok);
+    assert_eq!(x, expected);
+    rows.ids_number = rope_number::F32 as i32;
+    assert_eq!(call(&rows), rope_status::UnknownValue);
+    rows.ids_number = rope_number::U32 as i32;
+    rows.len = 15;
+    assert_eq!(call(&rows), rope_status::PositionOutsideTable);
+    assert_eq!(
+        detail(),
+        "position id 3 (at index 0) is outside the table's 0..3"
+    );
+    rows.len = 14;
+    assert_eq!(call(&rows), rope_status::RowsLength);
+    (rows.len, rows.stride) = (20, 3);
+    assert_eq!(call(&rows), rope_status::RowStride);
+    (rows.stride, rows.attention_factor) = (5, 0.0);
+    assert_eq!(call(&rows), rope_status::AttentionFactor);
+    assert_eq!(x, expected);
+}
+
+/// Q and K of a packed row lie between one another.
+#[test]
+fn q_and_k_of_packed_rows() {
+    let (tokens, heads, head_dim) = (3, 6, 16);
+    let frequencies = Frequencies::new(head_dim, 10_000.0, &Scaling::Default).expect("valid");
+    let rows = frequencies.rows(0..tokens).expect("valid");
+    let mut x = values::<bf16>(tokens * heads * head_dim);
+    let mut expected = x.clone();
+    let whole = Layout::bshd([1, tokens, heads, head_dim]).expect("valid");
+    for part in [0..3, 3..5] {
+        let layout = whole.heads(part).expect("valid");
+        let mut view = TensorMut::new(&mut expected, layout).expect("valid");
+        Rope::new(Pairing::Half)
+            .rotate(&mut view, &rows)
+            .expect("valid");
+    }
+    let made = Owned::new(head_dim);
+    let mut storage = vec![0.0; tokens * head_dim];
+    let (mut c_rows, positions) = (zero(), rope_positions_range(0, tokens));
+    let all = tensor(&mut x, [1, tokens, heads, head_dim]);
+    let (mut q, mut k) = (all, all);
+    (q.layout.shape[2], k.layout.shape[2]) = (3, 2);
+    k.data = k.data.wrapping_byte_add(3 * head_dim * 2);
+    k.len -= 3 * head_dim;
+    let plan = plan(rope_pairing::Half);
+    // SAFETY: what is passed is there.
+    unsafe {
+        let status = rope_rows_fill(
+            made.0,
+            &positions,
+            storage.as_mut_ptr(),
+            storage.len(),
+            &mut c_rows,
+        );
+        assert_eq!(status, rope_status::Ok);
+        let mut other = k;
+        other.layout.shape[3] = 14;
+        assert_eq!(
+            rope_rotate_qk(&plan, &q, &other, &c_rows),
+            rope_status::QueryKeyMismatch
+        );
+        other = k;
+        other.len = 10;
+        assert_eq!(
+            rope_rotate_qk(&plan, &q, &other, &c_rows),
+            rope_status::OutOfBounds
+        );
+        assert_eq!(rope_rotate_qk(&plan, &q, &k, &c_rows), rope_status::Ok);
+    }
+    assert_eq!(x, expected);
+}
+
+/// Every pointer of every call, null and misaligned.
+#[test]
+fn null_and_misaligned_pointers() {
+    let made = Owned::new(64);
+    let mut x = values::<f32>(64);
+    let view = tensor(&mut x, [1, 1, 1, 64]);
+    let from = rope_tensor {
+        data: [0_u16; 64].as_ptr().cast(),
+        len: 64,
+        element: rope_element::F16 as i32,
+        layout: view.layout,
+    };
+    let plan = plan(rope_pairing::Half);
+    let table = [0.5_f32; 64];
+    let rows = rope_rows_joined(table.as_ptr(), 64, 64);
+    let positions = rope_positions_range(0, 1);
+    let axes = rope_axes_text(64);
+    let mut storage = [0.0_f32; 64];
+    let mut memory = [0_u8; 4096];
+    let mut doubles = [0.0_f64; 32];
+    let (mut out_rows, mut info): (rope_rows, rope_frequencies_info) = (zero(), zero());
+    let (mut scaling, mut out_layout): (rope_scaling, rope_layout) = (zero(), zero());
+    let (mut frequencies, mut out_table, mut len) = (null_mut(), null_mut::<rope_table>(), 0);
+
+    /// Calls with one pointer after the other null, then misaligned.
+    macro_rules! each {
+        ($call:ident($($argument:expr),* ; $($rest:expr),*)) => {
+            for spoilt in 0..[$(stringify!($argument)),*].len() {
+                for wrong in [rope_status::Null, rope_status::Misaligned] {
+                    let mut index = 0..;
+                    // SAFETY: pointers that are there, but for one that is null or misaligned.
+                    let got = unsafe {
+                        $call($({
+                            let right = $argument;
+                            match index.next() {
+                                Some(index) if index != spoilt => right,
+                                _ if wrong == rope_status::Misaligned => right.wrapping_byte_add(1),
+                                _ => right.wrapping_byte_sub(right.addr()),
+                            }
+                        },)* $($rest),*)
+                    };
+                    assert_eq!(got, wrong, "{} with argument {spoilt}", stringify!($call));
+                }
+            }
+        };
+    }
+    each!(rope_rotate(&raw const plan, &raw const view, &raw const rows;));
+    each!(rope_rotate_qk(&raw const plan, &raw const view, &raw const view, &raw const rows;));
+    each!(rope_rotate_into(&raw const plan, &raw const from, &raw const view, &raw const rows;));
+    each!(rope_rotate_at(&raw const plan, &raw const view, made.0.cast_const(), &raw const positions;));
+    each!(rope_rows_len(made.0.cast_const(), &raw const positions, &raw mut len;));
+    each!(rope_table_new(made.0.cast_const(), &raw const positions, &raw mut out_table;));
+    each!(rope_frequencies_describe(made.0.cast_const(), &raw mut info;));
+    each!(rope_frequencies_set_angle(made.0; 0));
+    each!(rope_frequencies_set_backend(made.0; 0));
+    each!(rope_frequencies_inverse(made.0.cast_const(), doubles.as_mut_ptr(); 32));
+    each!(rope_scaling_init(&raw mut scaling; 0));
+    each!(rope_layout_bshd(&raw mut out_layout; 1, 1, 1, 1));
+    // SAFETY: as above.
+    unsafe {
+        let fill =
+            |storage: *mut f32| rope_rows_fill(made.0, &positions, storage, 64, &mut out_rows);
+        let mut fill = fill;
+        assert_eq!(fill(null_mut()), rope_status::Null);
+        assert_eq!(
+            fill(storage.as_mut_ptr().wrapping_byte_add(2)),
+            rope_status::Misaligned
+        );
+        let memory: *mut c_void = memory.as_mut_ptr().cast();
+        let status = rope_frequencies_init(null_mut(), 4096, &axes, 1e4, null(), &mut frequencies);
+        assert_eq!(status, rope_status::Null);
+        let status = rope_frequencies_init(memory, 4096, null(), 1e4, null(), &mut frequencies);
+        assert_eq!(status, rope_status::Null);
+        let status = rope_frequencies_init(memory, 4096, &axes, 1e4, null(), null_mut());
+        assert_eq!(status, rope_status::Null);
+        let status = rope_frequencies_new(&axes, 1e4, null(), null_mut());
+        assert_eq!(status, rope_status::Null);
+        assert_eq!(rope_frequencies_free(null_mut()), rope_status::Ok);
+        assert_eq!(rope_table_free(null_mut()), rope_status::Ok);
+        assert_eq!(rope_table_rows(null(), &mut out_rows), rope_status::Null);
+        assert_eq!(rope_error_detail(null_mut(), 3), rope_status::Null);
+        assert_eq!(rope_error_detail(null_mut(), 0), rope_status::Ok);
+
+        let mut odd = view;
+        odd.data = odd.data.wrapping_byte_add(2);
+        assert_eq!(rope_rotate(&plan, &odd, &rows), rope_status::Misaligned);
+        assert_eq!(detail(), "x is not a multiple of 4");
+        odd.data = null_mut();
+        assert_eq!(rope_rotate(&plan, &odd, &rows), rope_status::Null);
+        let none = rope_rows_joined(null(), 64, 64);
+        assert_eq!(rope_rotate(&plan, &view, &none), rope_status::Null);
+        // Of nothing the pointer may be anything.
+        (odd.len, odd.layout.shape[0]) = (0, 0);
+        assert_eq!(rope_rotate(&plan, &odd, &rows), rope_status::Ok);
+    }
+}
+
+/// Sizes that cannot be, and values that no enumeration has.
+#[test]
+fn wrong_sizes_and_unknown_values() {
+    let made = Owned::new(64);
+    let mut x = values::<f32>(2 * 64);
+    let view = tensor(&mut x, [1, 2, 1, 64]);
+    let mut table = [0.5_f32; 128];
+    let rows = rope_rows_joined(table.as_ptr(), 128, 64);
+    let plan = plan(rope_pairing::Half);
+    let call = |plan: &rope_plan, x: &rope_tensor_mut, rows: &rope_rows| {
+        // SAFETY: what is passed is there, or longer than memory.
+        unsafe { rope_rotate(plan, x, rows) }
+    };
+    let spoil = |spoil: &dyn Fn(&mut rope_plan, &mut rope_tensor_mut, &mut rope_rows)| {
+        let (mut plan, mut view, mut rows) = (plan, view, rows);
+        spoil(&mut plan, &mut view, &mut rows);
+        call(&plan, &view, &rows)
+    };
+    use rope_status as S;
+    assert_eq!(spoil(&|_, _, _| ()), S::Ok);
+    assert_eq!(spoil(&|plan, _, _| plan.pairing = 0), S::UnknownValue);
+    assert_eq!(spoil(&|plan, _, _| plan.pairing = 3), S::UnknownValue);
+    assert_eq!(detail(), "3 is no pairing here");
+    assert_eq!(
+        spoil(&|plan, _, _| plan.output_pairing = -1),
+        S::UnknownValue
+    );
+    assert_eq!(
+        spoil(&|plan, _, _| plan.output_pairing = 1),
+        S::PairingChangesInPlace
+    );
+    assert_eq!(spoil(&|plan, _, _| plan.direction = 3), S::UnknownValue);
+    assert_eq!(spoil(&|plan, _, _| plan.backend = 7), S::UnknownValue);
+    assert_eq!(spoil(&|_, x, _| x.element = 0), S::UnknownValue);
+    assert_eq!(spoil(&|_, x, _| x.element = i32::MIN), S::UnknownValue);
+    assert_eq!(spoil(&|_, x, _| x.len -= 1), S::OutOfBounds);
+    assert_eq!(spoil(&|_, x, _| x.layout.strides[1] = 63), S::Overlap);
+    assert_eq!(
+        spoil(&|_, x, _| x.layout.shape[2] = usize::MAX),
+        S::ShapeOverflow
+    );
+    assert_eq!(
+        spoil(&|_, x, _| {
+            x.layout.shape = [1, 1, 1, usize::MAX];
+            x.len = usize::MAX;
+        }),
+        S::Length
+    );
+    assert_eq!(spoil(&|_, _, rows| rows.len = 64), S::RowCount);
+    assert_eq!(spoil(&|_, _, rows| rows.len = 63), S::RowsLength);
+    assert_eq!(
+        spoil(&|_, _, rows| rows.len = isize::MAX as usize),
+        S::Length
+    );
+    assert_eq!(spoil(&|_, _, rows| rows.rotary_dim = 63), S::RotaryDim);
+    assert_eq!(
+        spoil(&|_, x, rows| (x.layout.shape[3], rows.len) = (62, 128)),
+        S::RotaryDimExceedsHead
+    );
+    assert_eq!(
+        spoil(&|_, x, rows| x.data = rows.cos.cast_mut().cast()),
+        S::MemoryOverlap
+    );
+    for backend in 1..=6 {
+        let status = spoil(&|plan, _, _| plan.backend = backend);
+        let available = rope_backend_available(backend) == 1;
+        assert_eq!(
+            status,
+            if available {
+                S::Ok
+            } else {
+                S::BackendUnavailable
+            }
+        );
+    }
+    assert_eq!(rope_backend_available(99), 0);
+    assert!(rope_backend_name(-1).is_null());
+
+    let axes = rope_axes_text(64);
+    let mut memory = [0_u8; 4096];
+    let mut out = null_mut();
+    let mut out_rows = zero();
+    let mut len = 0;
+    // SAFETY: what is passed is there, or longer than memory.
+    unsafe {
+        let memory: *mut c_void = memory.as_mut_ptr().cast();
+        let init = |size, axes: &rope_axes, base, out| {
+            rope_frequencies_init(memory, size, axes, base, null(), out)
+        };
+        assert_eq!(init(500, &axes, 1e4, &mut out), S::Storage);
+        assert_eq!(init(0, &axes, 1e4, &mut out), S::Storage);
+        assert_eq!(init(usize::MAX, &axes, 1e4, &mut out), S::Length);
+        assert_eq!(init(4096, &axes, f64::NAN, &mut out), S::Parameter);
+        assert_eq!(init(4096, &rope_axes_text(63), 1e4, &mut out), S::RotaryDim);
+        let largest = rope_axes_text(ROPE_ROTARY_DIM_MAX);
+        assert_eq!(init(4096, &largest, 1e4, &mut out), S::Storage);
+        let larger = rope_axes_text(ROPE_ROTARY_DIM_MAX + 2);
+        assert_eq!(init(4096, &larger, 1e4, &mut out), S::RotaryDim);
+        let endless = rope_axes_text(usize::MAX - 1);
+        assert_eq!(init(4096, &endless, 1e4, &mut out), S::RotaryDim);
+        assert_eq!(
+            init(4096, &rope_axes { kind: 0, ..axes }, 1e4, &mut out),
+            S::UnknownValue
+        );
+        let mrope = rope_axes {
+            kind: rope_axes_kind::Mrope as i32,
+            count: 5,
+            ..axes
+        };
+        assert_eq!(init(4096, &mrope, 1e4, &mut out), S::Axes);
+        let given = rope_axes {
+            kind: rope_axes_kind::Given as i32,
+            count: 32,
+            given: memory.cast(),
+            ..axes
+        };
+        assert_eq!(init(4096, &given, 1e4, &mut out), S::MemoryOverlap);
+        let scaling = rope_scaling { kind: 15, ..zero() };
+        let status = rope_frequencies_new(&axes, 1e4, &scaling, &mut out);
+        assert_eq!(status, S::UnknownValue);
+        let inverse = [1e6_f64; 32];
+        let new = |count, number| {
+            let inverse = inverse.as_ptr().cast();
+            rope_frequencies_new_inverse(&axes, inverse, count, number, 1.0, &mut null_mut())
+        };
+        assert_eq!(new(32, rope_number::F64 as i32), S::TooFast);
+        assert_eq!(new(31, rope_number::F64 as i32), S::Count);
+        assert_eq!(new(32, rope_number::I32 as i32), S::UnknownValue);
+        assert!(out.is_null());
+
+        let fill = |positions: &rope_positions, storage, len, rows| {
+            rope_rows_fill(made.0, positions, storage, len, rows)
+        };
+        let storage = table.as_mut_ptr();
+        assert_eq!(
+            fill(&rope_positions_range(0, 3), storage, 128, &mut out_rows),
+            S::Storage
+        );
+        assert_eq!(
+            fill(
+                &rope_positions_range(i64::MAX, 2),
+                storage,
+                128,
+                &mut out_rows
+            ),
+            S::PositionRange
+        );
+        let inside = rope_positions_per_token(storage.cast(), 2, rope_number::I32 as i32);
+        assert_eq!(fill(&inside, storage, 128, &mut out_rows), S::MemoryOverlap);
+        let nan = [f32::NAN; 2];
+        let nan = rope_positions_per_token(nan.as_ptr().cast(), 2, rope_number::F32 as i32);
+        assert_eq!(fill(&nan, storage, 128, &mut out_rows), S::Coordinate);
+        let offsets = [0, 3, 2];
+        let mut packed = rope_positions_per_token(offsets.as_ptr().cast(), 3, 1);
+        packed.kind = rope_positions_kind::Packed as i32;
+        assert_eq!(fill(&packed, storage, 128, &mut out_rows), S::Offsets);
+        // Whatever is behind the pointer, and wherever it points.
+        packed.number = rope_number::F64 as i32;
+        assert_eq!(fill(&packed, storage, 128, &mut out_rows), S::UnknownValue);
+        let huge = rope_positions_range(0, usize::MAX / 4);
+        assert_eq!(rope_rows_len(made.0, &huge, &mut len), S::RowsTooLong);
+        let large = rope_positions_range(0, 1 << 52);
+        let mut out_table = null_mut();
+        assert_eq!(
+            rope_table_new(made.0, &large, &mut out_table),
+            S::OutOfMemory
+        );
+    }
+}
+
+/// What is no handle is found out, as long as memory is there.
+#[test]
+fn handles_of_other_kinds() {
+    #[repr(align(64))]
+    struct Memory([u8; 512]);
+    let mut other = Memory([0xa5; 512]);
+    let other: *mut Memory = &mut other;
+    let (mut info, mut rows) = (zero(), zero());
+    // SAFETY: memory that is there.
+    unsafe {
+        let handle = rope_status::Handle;
+        assert_eq!(rope_frequencies_describe(other.cast(), &mut info), handle);
+        assert_eq!(rope_frequencies_set_angle(other.cast(), 0), handle);
+        assert_eq!(rope_frequencies_free(other.cast()), handle);
+        assert_eq!(rope_table_rows(other.cast(), &mut rows), handle);
+        assert_eq!(rope_table_free(other.cast()), handle);
+        assert!((*other).0.iter().all(|&byte| byte == 0xa5));
+    }
+}
+
+#[test]
+fn configurations() {
+    let call = |json: &[u8], config: *const rope_config, plan: *mut rope_plan| {
+        let mut made = null_mut();
+        // SAFETY: what is passed is there.
+        let status = unsafe {
+            rope_frequencies_from_config(json.as_ptr().cast(), json.len(), config, &mut made, plan)
+        };
+        // SAFETY: null, or freed once.
+        assert_eq!(unsafe { rope_frequencies_free(made) }, rope_status::Ok);
+        status
+    };
+    let deepseek =
+        br#"{"model_type": "deepseek_v3", "qk_rope_head_dim": 64, "rope_theta": 10000.0}"#;
+    let mut made: rope_plan = zero();
+    assert_eq!(
+        call(deepseek, null(), &mut made),
+        rope_status::Ok,
+        "{}",
+        detail()
+    );
+    let pairings = (made.pairing, made.output_pairing);
+    assert_eq!(
+        pairings,
+        (rope_pairing::Interleaved as i32, rope_pairing::Half as i32)
+    );
+
+    let unknown = br#"{"model_type": "none such", "head_dim": 64, "rope_theta": 10000.0}"#;
+    assert_eq!(call(unknown, null(), null_mut()), rope_status::Ok);
+    assert_eq!(call(unknown, null(), &mut made), rope_status::Unknown);
+    assert!(detail().contains("none such"));
+    let config = rope_config {
+        model_type: c"llama".as_ptr(),
+        ..zero()
+    };
+    assert_eq!(call(unknown, &config, &mut made), rope_status::Ok);
+    let config = rope_config {
+        model_type: c"\xff".as_ptr(),
+        ..zero()
+    };
+    assert_eq!(call(unknown, &config, &mut made), rope_status::Utf8);
+    assert_eq!(call(b"{", null(), null_mut()), rope_status::Json);
+    assert_eq!(call(b"{}", null(), null_mut()), rope_status::Missing);
+    assert_eq!(call(b"\"\xff\"", null(), null_mut()), rope_status::Utf8);
+}
+
+/// Every thread has its own words.
+#[test]
+fn details_are_of_a_thread() {
+    // SAFETY: null.
+    let status = unsafe { rope_scaling_init(null_mut(), 0) };
+    assert_eq!(
+        (status, detail().as_str()),
+        (rope_status::Null, "scaling is null")
+    );
+    let other = std::thread::spawn(detail)
+        .join()
+        .expect("it does not panic");
+    assert_eq!(other, "");
+    let mut short = [0x7f; 8];
+    // SAFETY: there is room.
+    let status = unsafe { rope_error_detail(short.as_mut_ptr(), 8) };
+    let text = short.map(|byte| byte.to_ne_bytes()[0]);
+    assert_eq!((status, &text), (rope_status::Ok, b"scaling\0"));
+}
