@@ -273,7 +273,8 @@ fn measure(options: &Measure) -> Result<()> {
 
     output.say(
         "elements/ns, time of a call, time / roof; the roof multiplies the same bytes in place by a constant,\n\
-         memcpy copies them elsewhere; error: the largest distance from the exact rotation, in lengths of the pair",
+         memcpy copies them elsewhere; error: the largest distance from the exact rotation, in lengths of the pair;\n\
+         prepared in: what tables, temporaries and plans took to make, at most, outside of the time of a call",
     );
     let weight = |chosen: &[_]| chosen.len() as u64 + 3;
     let bar = progress(plan.iter().map(|(_, chosen)| weight(chosen)).sum());

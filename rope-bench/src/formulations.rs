@@ -8,6 +8,7 @@ pub mod complex;
 pub mod even_odd;
 pub mod fused;
 pub mod matrix;
+pub mod peers;
 pub mod rotate_half;
 
 use std::fmt;
@@ -16,7 +17,7 @@ use anyhow::Result;
 use rope_core::Pairing;
 
 use crate::cases::{Case, Element};
-use crate::oracle::Angle;
+use crate::oracle::{self, Angle, Arithmetic};
 use crate::workloads::Workload;
 
 /// A way to compute the rotation.
@@ -55,10 +56,14 @@ pub struct About {
     pub pairings: &'static [Pairing],
     /// The elements it is written for.
     pub elements: &'static [Element],
-    /// Whether some channels of a head may stay as they are, and threads may share the work.
+    /// Whether some channels of a head may stay as they are.
     pub partial: bool,
+    /// Whether threads may share the work.
+    pub threads: bool,
     /// How the source computes angles.
     pub angle: Angle,
+    /// How it computes with their cos and sin.
+    pub arithmetic: Arithmetic,
     /// How the source counts positions and pairs. The bench always counts both from 0.
     pub counting: &'static str,
 }
@@ -75,10 +80,15 @@ impl About {
         if !self.partial && case.workload.rotary_dim != case.workload.head_dim {
             return Err("not written for heads of which only a part turns".into());
         }
-        if !self.partial && case.threads > 1 {
+        if !self.threads && case.threads > 1 {
             return Err("not written for several threads".into());
         }
         Ok(())
+    }
+
+    /// The error that it stays below if it is right.
+    pub fn limit(&self, case: &Case) -> f64 {
+        oracle::limit(case, self.angle, self.arithmetic)
     }
 }
 
@@ -104,12 +114,17 @@ impl Cost {
 
 /// A formulation ready to run a case.
 pub trait Runner {
-    /// Rotates the tensors in `bytes`, `times` times over.
+    /// Takes the tensors in `bytes` over, before a run and outside of its time, if it works in memory of its own only.
+    fn load(&mut self, _bytes: &[u8]) -> Result<()> {
+        Ok(())
+    }
+
+    /// Rotates the tensors, in `bytes` unless it loaded them, `times` times over.
     fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()>;
 
-    /// Where the result of the last run is: in place, unless it has a place of its own.
-    fn result<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
-        bytes
+    /// Brings the result of the last run into `bytes`, if it is elsewhere.
+    fn store(&self, _bytes: &mut [u8]) -> Result<()> {
+        Ok(())
     }
 }
 
@@ -119,7 +134,7 @@ impl fmt::Debug for dyn Runner {
     }
 }
 
-/// All formulations, in the order of the tables.
+/// All formulations, in the order of the tables; then the peers that were built in.
 pub fn all() -> Vec<Box<dyn Formulation>> {
     let mut all: Vec<Box<dyn Formulation>> = fused::every_backend().collect();
     all.push(Box::new(complex::Complex));
@@ -129,6 +144,7 @@ pub fn all() -> Vec<Box<dyn Formulation>> {
     all.push(Box::new(matrix::Blocks));
     all.push(Box::new(matrix::Sign));
     all.push(Box::new(matrix::Dense));
+    all.extend(peers::all());
     all
 }
 

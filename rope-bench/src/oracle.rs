@@ -92,14 +92,19 @@ pub fn error(case: &Case, turns: &[(f64, f64)], input: &[f32], output: &[u8]) ->
 /// The error that a right formulation stays below.
 ///
 /// f32: two products, a sum and two rounded factors, with room for formulations that round more often. 16 bits: one
-/// rounding more, to 8 or 11 bits. Angles that were computed in f32 add their own error.
-pub fn limit(case: &Case, angle: Angle) -> f64 {
+/// rounding more, to 8 or 11 bits; or all of them to so few. Angles that were computed in f32 add their own error.
+pub fn limit(case: &Case, angle: Angle, arithmetic: Arithmetic) -> f64 {
     let unit = |bits: i32| 2.0_f64.powi(-bits);
-    let arithmetic = match case.element {
-        Element::F32 => 4.0 * unit(24),
-        Element::Bf16 => unit(8) + 4.0 * unit(24),
+    let element = match case.element {
+        Element::F32 => unit(24),
+        Element::Bf16 => unit(8),
         // The smallest f16 are subnormal: pairs shorter than 2^-14 are rounded relative to that.
-        Element::F16 => unit(11) + 4.0 * unit(24) + 1e-4,
+        Element::F16 => unit(11) + 1e-4,
+    };
+    let arithmetic = match (arithmetic, case.element) {
+        (Arithmetic::F32, Element::F32) => 4.0 * element,
+        (Arithmetic::F32, _) => element + 4.0 * unit(24),
+        (Arithmetic::Element, _) => 4.0 * element,
     };
     let largest = case.workload.positions().into_iter().max().unwrap_or(0);
     arithmetic
@@ -107,7 +112,22 @@ pub fn limit(case: &Case, angle: Angle) -> f64 {
             Angle::Exact => 0.0,
             // The frequency and its product with the position are rounded, and the frequency's power is not exact either.
             Angle::F32 => (f64::from(largest) + 1.0) * 4.0 * unit(24),
+            // Pair i has taken i products by a ratio that is itself rounded. i of them make the angle smaller by
+            // base^(2 i / rotary_dim), so that i relative errors count for e^-1 of rotary_dim / (2 ln base) at most.
+            Angle::F32Iterated => {
+                let most = case.workload.rotary_dim as f64 / (2.0 * case.workload.base.ln());
+                (f64::from(largest) + 1.0) * (4.0 + 2.0 * most) * unit(24)
+            }
         }
+}
+
+/// How a formulation computes with cos and sin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// In f32; the result is rounded to the element once.
+    F32,
+    /// In the element: cos and sin are rounded to it, and so is every product and sum.
+    Element,
 }
 
 /// How a formulation computes its angles.
@@ -117,4 +137,6 @@ pub enum Angle {
     Exact,
     /// As the product of an f32 frequency and an f32 position: what PyTorch models do.
     F32,
+    /// Each pair's as the f32 product of the pair before's and a ratio: what ggml does.
+    F32Iterated,
 }

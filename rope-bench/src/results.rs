@@ -100,6 +100,9 @@ pub struct RoofResult {
 pub struct Measurement {
     /// Its name.
     pub formulation: String,
+    /// Nanoseconds that tables, temporaries and plans took to make, once and cold.
+    #[serde(default)]
+    pub preparation: f64,
     /// Nanoseconds.
     pub time: Time,
     /// Time of the roof: 1 is perfect.

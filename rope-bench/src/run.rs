@@ -1,5 +1,7 @@
 //! A run: what is measured, in which order, and what is checked before.
 
+use std::time::Instant;
+
 use anyhow::{Context, Result, ensure};
 use rope_core::{Backend, Pairing, Rope, Rows, TensorMut};
 
@@ -52,21 +54,29 @@ impl Bench {
         let bytes = memory.slice(case.alignment, case.bytes());
         let values = &values[..case.workload.elements()];
         let turns = oracle::turns(&case.workload);
-        let mut runners: Vec<(&dyn Formulation, Box<dyn Runner>, f64)> = Vec::new();
+        let mut runners: Vec<Checked<'_>> = Vec::new();
         for &formulation in formulations {
             let name = || format!("{} in {case}", formulation.name());
+            let begin = Instant::now();
             let mut runner = formulation.prepare(case).with_context(name)?;
+            let preparation = begin.elapsed().as_nanos() as f64;
             memory::fill(bytes, case.element, values);
+            runner.load(bytes).with_context(name)?;
             runner.run(bytes, 1).with_context(name)?;
-            let error =
-                oracle::error(case, &turns, values, runner.result(bytes)).with_context(name)?;
-            let limit = oracle::limit(case, formulation.about().angle);
+            runner.store(bytes).with_context(name)?;
+            let error = oracle::error(case, &turns, values, bytes).with_context(name)?;
+            let limit = formulation.about().limit(case);
             ensure!(
                 error <= limit,
                 "{}: the result is wrong by {error:.1e}, more than {limit:.1e}",
                 name()
             );
-            runners.push((formulation, runner, error));
+            runners.push(Checked {
+                formulation,
+                runner,
+                preparation,
+                error,
+            });
         }
         drop(turns);
         memory::fill(bytes, case.element, values);
@@ -85,8 +95,8 @@ impl Bench {
             roof::copy(&bytes[..rotated], copy, &team, times);
             Ok(())
         }));
-        for (_, runner, _) in &mut runners {
-            subjects.push(Box::new(|bytes, times| runner.run(bytes, times)));
+        for checked in &mut runners {
+            subjects.push(Box::new(|bytes, times| checked.runner.run(bytes, times)));
         }
         let times = measure(&mut subjects, bytes, *effort)?;
         drop(subjects);
@@ -116,21 +126,30 @@ impl Bench {
             measurements: Vec::new(),
         };
         let roof = result.roof();
-        for ((formulation, _, error), &time) in runners.into_iter().zip(times) {
-            let cost = formulation.cost(case);
+        for (checked, &time) in runners.into_iter().zip(times) {
+            let cost = checked.formulation.cost(case);
             result.measurements.push(Measurement {
-                formulation: formulation.name(),
+                formulation: checked.formulation.name(),
+                preparation: checked.preparation,
                 time,
                 xs: time.minimum / roof,
                 elements_per_ns: case.workload.rotated() as f64 / time.minimum,
                 bytes: cost.bytes,
                 gigabytes_per_s: cost.bytes / time.minimum,
                 flops: cost.flops,
-                error,
+                error: checked.error,
             });
         }
         Ok(result)
     }
+}
+
+/// A formulation that was right.
+struct Checked<'a> {
+    formulation: &'a dyn Formulation,
+    runner: Box<dyn Runner>,
+    preparation: f64,
+    error: f64,
 }
 
 /// What a call costs before it rotates anything: one pair, in a tensor that is ready.

@@ -1,13 +1,16 @@
 //! A team of threads, each bound to a core of its own.
 
+use std::cell::OnceCell;
+
 use anyhow::{Context, Result};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::machine;
 
 /// Threads that share work.
 #[derive(Debug)]
 pub struct Team {
-    pool: Option<rayon::ThreadPool>,
+    pool: Option<ThreadPool>,
     threads: usize,
 }
 
@@ -15,7 +18,7 @@ impl Team {
     /// So many threads. One: the work stays where it is.
     pub fn new(threads: usize) -> Result<Self> {
         let pool = (threads > 1).then(|| {
-            let builder = rayon::ThreadPoolBuilder::new().num_threads(threads);
+            let builder = ThreadPoolBuilder::new().num_threads(threads);
             builder
                 .start_handler(machine::pin_to)
                 .build()
@@ -43,5 +46,27 @@ impl Team {
                 }
             }),
         }
+    }
+
+    /// Runs something that shares its work through rayon: with this team, and with nobody else.
+    pub fn within<R: Send>(&self, f: impl FnOnce() -> R + Send) -> Result<R> {
+        thread_local! {
+            /// This thread alone. It cannot be left again, which rayon does not mind: there is one for each thread.
+            static ALONE: OnceCell<ThreadPool> = const { OnceCell::new() };
+        }
+        if let Some(pool) = &self.pool {
+            return Ok(pool.install(f));
+        }
+        ALONE.with(|alone| {
+            if alone.get().is_none() {
+                let pool = ThreadPoolBuilder::new()
+                    .num_threads(1)
+                    .use_current_thread()
+                    .build()
+                    .context("this thread cannot work alone")?;
+                let _ = alone.set(pool);
+            }
+            Ok(alone.get().context("made above")?.install(f))
+        })
     }
 }

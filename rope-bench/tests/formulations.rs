@@ -59,10 +59,11 @@ fn formulations_are_right() {
                         let bytes = memory.slice(alignment, case.bytes());
                         memory::fill(bytes, element, &values);
                         let mut runner = formulation.prepare(&case).unwrap();
+                        runner.load(bytes).unwrap();
                         runner.run(bytes, 1).unwrap();
-                        let error =
-                            oracle::error(&case, &turns, &values, runner.result(bytes)).unwrap();
-                        let limit = oracle::limit(&case, formulation.about().angle);
+                        runner.store(bytes).unwrap();
+                        let error = oracle::error(&case, &turns, &values, bytes).unwrap();
+                        let limit = formulation.about().limit(&case);
                         assert!(
                             error <= limit,
                             "{} in {case}: {error:e} > {limit:e}",

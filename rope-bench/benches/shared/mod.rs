@@ -44,6 +44,7 @@ pub(crate) fn group(
             continue;
         }
         let mut runner = formulation.prepare(case).expect("it supports the case");
+        runner.load(bytes).expect("it supports the case");
         group.bench_function(formulation.name(), |bencher| {
             bencher.iter_custom(|times| {
                 let begin = Instant::now();

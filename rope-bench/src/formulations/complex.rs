@@ -11,7 +11,7 @@ use rope_core::Pairing;
 
 use super::{About, Cost, Formulation, Runner, angles_f32};
 use crate::cases::{Case, Element};
-use crate::oracle::Angle;
+use crate::oracle::{Angle, Arithmetic};
 use crate::workloads::Workload;
 
 const ABOUT: About = About {
@@ -20,7 +20,9 @@ const ABOUT: About = About {
     pairings: &[Pairing::Interleaved],
     elements: &[Element::F32],
     partial: false,
+    threads: false,
     angle: Angle::F32,
+    arithmetic: Arithmetic::F32,
     counting: "positions and pairs from 0",
 };
 
@@ -113,8 +115,9 @@ impl Runner for OutOfPlace {
         Ok(())
     }
 
-    fn result<'a>(&'a self, _: &'a [u8]) -> &'a [u8] {
-        bytemuck::cast_slice(&self.output)
+    fn store(&self, bytes: &mut [u8]) -> Result<()> {
+        bytes.copy_from_slice(bytemuck::cast_slice(&self.output));
+        Ok(())
     }
 }
 

@@ -14,7 +14,7 @@ use rope_core::Pairing;
 
 use super::{About, Cost, Formulation, Runner, cos_sin_f32};
 use crate::cases::{Case, Element};
-use crate::oracle::Angle;
+use crate::oracle::{Angle, Arithmetic};
 use crate::workloads::Workload;
 
 /// One pass for the even channels and one for the odd, head by head.
@@ -33,7 +33,9 @@ impl Formulation for EvenOdd {
             pairings: &[Pairing::Interleaved],
             elements: &[Element::F32],
             partial: false,
+            threads: false,
             angle: Angle::F32,
+            arithmetic: Arithmetic::F32,
             counting: "positions and pairs from 0 in the code; the paper (arXiv:2104.09864) counts both from 1",
         }
     }
@@ -93,7 +95,8 @@ impl Runner for Prepared {
         Ok(())
     }
 
-    fn result<'a>(&'a self, _: &'a [u8]) -> &'a [u8] {
-        bytemuck::cast_slice(&self.output)
+    fn store(&self, bytes: &mut [u8]) -> Result<()> {
+        bytes.copy_from_slice(bytemuck::cast_slice(&self.output));
+        Ok(())
     }
 }

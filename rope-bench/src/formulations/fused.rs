@@ -10,7 +10,7 @@ use rope_core::{Backend, Frequencies, Pairing, Rope, Rows, Scaling, TensorMut};
 
 use super::{About, Cost, Formulation, Runner};
 use crate::cases::{Case, Element, Float};
-use crate::oracle::Angle;
+use crate::oracle::{Angle, Arithmetic};
 use crate::threads::Team;
 use crate::workloads::{Order, Part, Workload};
 
@@ -67,7 +67,9 @@ impl Formulation for Fused {
             pairings: &Pairing::ALL,
             elements: &Element::ALL,
             partial: true,
+            threads: true,
             angle: Angle::Exact,
+            arithmetic: Arithmetic::F32,
             counting: "positions and pairs from 0",
         }
     }

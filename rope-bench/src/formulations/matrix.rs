@@ -12,7 +12,7 @@ use rope_core::Pairing;
 
 use super::{About, Cost, Formulation, Runner, cos_sin_f32};
 use crate::cases::{Case, Element};
-use crate::oracle::Angle;
+use crate::oracle::{Angle, Arithmetic};
 use crate::workloads::{Part, Workload};
 
 /// Tables beyond this are not worth the wait.
@@ -24,7 +24,9 @@ const ABOUT: About = About {
     pairings: &[Pairing::Interleaved],
     elements: &[Element::F32],
     partial: false,
+    threads: false,
     angle: Angle::F32,
+    arithmetic: Arithmetic::F32,
     counting: "",
 };
 
@@ -127,8 +129,9 @@ impl Runner for DensePrepared {
         Ok(())
     }
 
-    fn result<'a>(&'a self, _: &'a [u8]) -> &'a [u8] {
-        bytemuck::cast_slice(&self.output)
+    fn store(&self, bytes: &mut [u8]) -> Result<()> {
+        bytes.copy_from_slice(bytemuck::cast_slice(&self.output));
+        Ok(())
     }
 }
 
@@ -194,8 +197,9 @@ impl Runner for BlocksPrepared {
         Ok(())
     }
 
-    fn result<'a>(&'a self, _: &'a [u8]) -> &'a [u8] {
-        bytemuck::cast_slice(&self.output)
+    fn store(&self, bytes: &mut [u8]) -> Result<()> {
+        bytes.copy_from_slice(bytemuck::cast_slice(&self.output));
+        Ok(())
     }
 }
 
@@ -274,7 +278,8 @@ impl Runner for SignPrepared {
         Ok(())
     }
 
-    fn result<'a>(&'a self, _: &'a [u8]) -> &'a [u8] {
-        bytemuck::cast_slice(&self.output)
+    fn store(&self, bytes: &mut [u8]) -> Result<()> {
+        bytes.copy_from_slice(bytemuck::cast_slice(&self.output));
+        Ok(())
     }
 }

@@ -11,7 +11,7 @@ use rope_core::Pairing;
 
 use super::{About, Cost, Formulation, Runner, angles_f32};
 use crate::cases::{Case, Element};
-use crate::oracle::Angle;
+use crate::oracle::{Angle, Arithmetic};
 use crate::workloads::Workload;
 
 /// Four passes, three temporaries and a result.
@@ -30,7 +30,9 @@ impl Formulation for RotateHalf {
             pairings: &[Pairing::Half],
             elements: &[Element::F32],
             partial: false,
+            threads: false,
             angle: Angle::F32,
+            arithmetic: Arithmetic::F32,
             counting: "positions and pairs from 0; a step starts at the length of the KV cache",
         }
     }
@@ -105,8 +107,9 @@ impl Runner for Prepared {
         Ok(())
     }
 
-    fn result<'a>(&'a self, _: &'a [u8]) -> &'a [u8] {
-        bytemuck::cast_slice(&self.output)
+    fn store(&self, bytes: &mut [u8]) -> Result<()> {
+        bytes.copy_from_slice(bytemuck::cast_slice(&self.output));
+        Ok(())
     }
 }
 

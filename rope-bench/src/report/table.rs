@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::machine::Machine;
-use crate::results::{Accuracy, CaseResult, Dispatch, Made, RowsResult};
+use crate::results::{Accuracy, CaseResult, Dispatch, Made, Measurement, RowsResult};
 use crate::rows::LIBM;
 use crate::verification::Verified;
 
@@ -150,7 +150,7 @@ fn block(cases: &[CaseResult]) -> String {
             .chain(cases.iter().map(copy))
             .collect(),
     );
-    let mut worst = vec![String::new(); 3];
+    let mut worst = vec![[String::new(), String::new()]; 3];
     for name in names {
         let find = |case: &CaseResult| {
             let found = case
@@ -166,18 +166,21 @@ fn block(cases: &[CaseResult]) -> String {
                 .chain(cases.iter().map(find))
                 .collect(),
         );
-        let errors = cases
-            .iter()
-            .flat_map(|case| &case.measurements)
-            .filter(|m| m.formulation == name);
-        worst.push(format!(
-            "{:.0e}",
-            errors.map(|m| m.error).fold(0.0, f64::max)
-        ));
+        let most = |of: fn(&Measurement) -> f64| {
+            let found = cases.iter().flat_map(|case| &case.measurements);
+            found
+                .filter(|m| m.formulation == name)
+                .map(of)
+                .fold(0.0, f64::max)
+        };
+        worst.push([
+            format!("{:.0e}", most(|m| m.error)),
+            time(most(|m| m.preparation)),
+        ]);
     }
-    worst[0] = "error".into();
-    for (row, error) in rows.iter_mut().zip(worst) {
-        row.push(error);
+    worst[0] = ["error".into(), "prepared in".into()];
+    for (row, worst) in rows.iter_mut().zip(worst) {
+        row.extend(worst);
     }
     align(&rows)
 }

@@ -1,0 +1,19 @@
+//! RoPE as other libraries ship it. Each is one file below, one line in [`all`], and one feature that builds it in.
+//!
+//! They rotate the same tensors at the same positions in the same process, through the interface that their users have,
+//! in the layouts that it takes. Tables are made as their users make them, in `prepare`. What can only work in memory of
+//! its own is given a copy of the tensors before the clock starts.
+
+#[cfg(feature = "peer-candle")]
+pub mod candle;
+
+use super::Formulation;
+
+/// The peers that were built in.
+pub fn all() -> Vec<Box<dyn Formulation>> {
+    let peers: &[fn() -> Vec<Box<dyn Formulation>>] = &[
+        #[cfg(feature = "peer-candle")]
+        candle::all,
+    ];
+    peers.iter().flat_map(|all| all()).collect()
+}
