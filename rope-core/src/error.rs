@@ -8,11 +8,11 @@ use crate::{Backend, Dimension, Pairing, Shape, Strides};
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
-    /// A [`Layout`](crate::Layout) constructor: the index of the last element does not fit `usize`.
+    /// A [`Layout`](crate::Layout) constructor: the index of the last element, or a stride, does not fit `usize`.
     ShapeOverflow {
         /// The shape asked for.
         shape: Shape,
-        /// The strides asked for, where they could be computed.
+        /// The strides, if they fit.
         strides: Option<Strides>,
     },
     /// [`Tensor::new`](crate::Tensor::new), [`TensorMut::new`](crate::TensorMut::new): the layout reaches past
@@ -291,7 +291,7 @@ impl fmt::Display for Error {
             } => {
                 write!(
                     f,
-                    "shape {shape} has more elements than usize::MAX ({})",
+                    "shape {shape} has strides beyond usize::MAX ({})",
                     usize::MAX
                 )
             }

@@ -280,6 +280,14 @@ impl Located<'_> {
         matches!(self.kind, Kind::Real { .. })
     }
 
+    /// The first position from a token on, if they follow one another on all axes.
+    pub(crate) fn consecutive(&self, token: usize) -> Option<i64> {
+        match self.kind {
+            Kind::Range { .. } => Some(self.integer(token, 0)),
+            _ => None,
+        }
+    }
+
     fn index(&self, order: Order, token: usize, axis: usize) -> usize {
         match order {
             Order::OneAxis => token,

@@ -105,7 +105,8 @@ pub trait Simd: Doubles {
     fn unorder(self, x: Self::F32) -> Self::F32;
 }
 
-/// The operations on doubles of an instruction set, for the row generator, which works on octets, eight pairs at a time; a backend takes an octet in `8 / DOUBLES` parts.
+/// The operations on doubles of an instruction set, for the row generator, which works on octets, eight pairs at a time; a backend takes an
+/// octet in `8 / F64_LANES` parts.
 pub trait Doubles: Copy {
     /// Doubles in a vector: 8, 4, 2 or 1.
     const F64_LANES: usize;
@@ -115,6 +116,8 @@ pub trait Doubles: Copy {
 
     /// The lanes of one part of an octet.
     fn doubles(self, octet: &[f64; 8], part: usize) -> Self::F64;
+    /// Undoes `doubles`.
+    fn store_doubles(self, v: Self::F64, octet: &mut [f64; 8], part: usize);
     /// One value in every lane.
     fn splat_f64(self, x: f64) -> Self::F64;
     /// Lane `i` is `of[axis of i]`. An axis is given as the two 32-bit halves it takes out of `of`, `[2 axis, 2 axis + 1]`,
@@ -122,6 +125,8 @@ pub trait Doubles: Copy {
     fn pick(self, of: &[f64; 4], halves: &[[u32; 2]; 8], part: usize) -> Self::F64;
     /// The f32 nearest to each lane, as the lanes of one part of an octet.
     fn narrow(self, v: Self::F64, octet: &mut [f32; 8], part: usize);
+    /// The lanes whose nearest f32 numbers differ between `a` and `b`, a bit each. A NaN differs from everything.
+    fn narrow_apart(self, a: Self::F64, b: Self::F64) -> u32;
     /// The f32 nearest to each lane, as a double.
     fn to_f32_and_back(self, v: Self::F64) -> Self::F64;
 

@@ -21,6 +21,9 @@ pub struct Shape {
 impl Shape {
     /// Elements in all, or `None` beyond `usize::MAX`.
     pub fn elements(self) -> Option<usize> {
+        if self.is_empty() {
+            return Some(0);
+        }
         self.batch
             .checked_mul(self.tokens)?
             .checked_mul(self.heads)?

@@ -7,6 +7,7 @@ use core::marker::PhantomData;
 
 use super::axes::MAX_AXES;
 use super::{Angle, Frequencies};
+use crate::kernel::sincos::consecutive::{self, MakeConsecutive};
 use crate::kernel::sincos::{self, Exact, HuggingFace, MakeRows, Wave};
 use crate::positions::Located;
 use crate::{Error, Positions, Rows};
@@ -71,6 +72,19 @@ impl Frequencies<'_> {
 
     /// Fills as many rows as fit, from a token on.
     pub(crate) fn fill(&self, located: &Located<'_>, first: usize, rows: &mut [f32]) {
+        if let Some(first) = located.consecutive(first)
+            && self.angle == Angle::Exact
+            && self.pairs.is_multiple_of(8)
+            && rows.len() >= consecutive::LEAST * self.rotary_dim()
+        {
+            return self.proof.run(MakeConsecutive {
+                octets: self.blocks.iter().as_slice(),
+                reach: self.reach,
+                wave: &Wave::new(self.attention_factor),
+                first,
+                rows,
+            });
+        }
         match (located.is_real(), self.axes()) {
             (false, 1) => self.run(Walk::<i64, 1>::new(located, first), rows),
             (false, _) => self.run(Walk::<i64, MAX_AXES>::new(located, first), rows),

@@ -12,6 +12,8 @@
 //!    all positions below 2^20 and 64 frequencies of the bases 1e4, 5e5 and 1e6, 196, 158 and 188 of 2^26 pairs were in doubt,
 //!    and 3, 6 and 2 of them would have been rounded wrongly.
 //!
+//! Positions that follow one another need a third of that: [`consecutive`].
+//!
 //! What is rounded correctly has one value, so all backends give the same bits although some fuse and some do not.
 //!
 //! An octet takes 37 vector operations with AVX-512 and 105 with AVX2. Making an [`FrequencyBlock`] takes 5 ns a pair, several times as
@@ -36,6 +38,7 @@
 //! Results are normal f32 numbers by the limits in [`FrequencyBlock`], [`Wave`] and [`Coordinates`]; what breaks them becomes a NaN
 //! in the fast path, which is always doubted.
 
+pub(crate) mod consecutive;
 pub(crate) mod oracle;
 
 use core::hint::cold_path;
@@ -362,9 +365,7 @@ fn make<S: Doubles, A: Angle, const AXES: usize>(
     doubt
 }
 
-/// The same row once more, one pair after the other, and what is in doubt by the oracle.
-///
-/// Doubles that were not fused may be in doubt where fused ones were not, and the other way round; what either trusts is right.
+/// The same row once more, one pair after the other.
 #[cold]
 #[inline(never)]
 fn make_again<A: Angle, C: Coordinates, const AXES: usize>(
@@ -375,20 +376,33 @@ fn make_again<A: Angle, C: Coordinates, const AXES: usize>(
     x: &[f64; 4],
     row: &mut [f32],
 ) {
-    let doubles = wave.splat(Scalar);
     let (cos, sin) = row.split_at_mut(row.len() / 2);
     for (pair, (cos, sin)) in cos.iter_mut().zip(sin).enumerate() {
         let (octet, lane) = (&octets[pair / 8], pair % 8);
         let axis = (octet.axis[lane][0] as usize / 2).min(AXES - 1);
-        let [x, high, low] = angle.quarters(Scalar, x[axis], octet, lane);
-        let (c, s, doubt) = doubles.at(Scalar, x, high, low);
-        let (c, s) = if doubt {
-            oracle::cos_sin(angle.remainder(at[axis], octet, lane), wave.factor)
-        } else {
-            (c as f32, s as f32)
-        };
-        (*cos, *sin) = (angle.scale(c), angle.scale(s));
+        (*cos, *sin) = again(angle, octet, lane, wave, at[axis], x[axis]);
     }
+}
+
+/// cos and sin of a pair, by the oracle if they are in doubt.
+///
+/// Doubles that were not fused may be in doubt where fused ones were not, and the other way round; what either trusts is right.
+fn again<A: Angle>(
+    angle: A,
+    octet: &FrequencyBlock,
+    lane: usize,
+    wave: &Wave,
+    at: impl Coordinates,
+    x: f64,
+) -> (f32, f32) {
+    let [x, high, low] = angle.quarters(Scalar, x, octet, lane);
+    let (c, s, doubt) = wave.splat(Scalar).at(Scalar, x, high, low);
+    let (c, s) = if doubt {
+        oracle::cos_sin(angle.remainder(at, octet, lane), wave.factor)
+    } else {
+        (c as f32, s as f32)
+    };
+    (angle.scale(c), angle.scale(s))
 }
 
 #[cfg(test)]

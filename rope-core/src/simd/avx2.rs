@@ -222,6 +222,10 @@ impl Doubles for Avx2 {
         must_cast(octet.as_chunks::<4>().0[part])
     }
     #[inline(always)]
+    fn store_doubles(self, v: __m256d, octet: &mut [f64; 8], part: usize) {
+        octet.as_chunks_mut::<4>().0[part] = must_cast(v);
+    }
+    #[inline(always)]
     fn splat_f64(self, x: f64) -> __m256d {
         op!(_mm256_set1_pd(x))
     }
@@ -235,6 +239,13 @@ impl Doubles for Avx2 {
     #[inline(always)]
     fn narrow(self, v: __m256d, octet: &mut [f32; 8], part: usize) {
         octet.as_chunks_mut::<4>().0[part] = must_cast(op!(_mm256_cvtpd_ps(v)));
+    }
+    #[inline(always)]
+    fn narrow_apart(self, a: __m256d, b: __m256d) -> u32 {
+        op!({
+            let apart = _mm_cmpneq_ps(_mm256_cvtpd_ps(a), _mm256_cvtpd_ps(b));
+            _mm_movemask_ps(apart) as u32
+        })
     }
     #[inline(always)]
     fn to_f32_and_back(self, v: __m256d) -> __m256d {

@@ -297,6 +297,10 @@ impl<const BF16: bool> Doubles for Token<BF16> {
         must_cast(*octet)
     }
     #[inline(always)]
+    fn store_doubles(self, v: __m512d, octet: &mut [f64; 8], _: usize) {
+        *octet = must_cast(v);
+    }
+    #[inline(always)]
     fn splat_f64(self, x: f64) -> __m512d {
         op!(_mm512_set1_pd(x))
     }
@@ -310,6 +314,13 @@ impl<const BF16: bool> Doubles for Token<BF16> {
     #[inline(always)]
     fn narrow(self, v: __m512d, octet: &mut [f32; 8], _: usize) {
         *octet = must_cast(op!(_mm512_cvtpd_ps(v)));
+    }
+    #[inline(always)]
+    fn narrow_apart(self, a: __m512d, b: __m512d) -> u32 {
+        op!({
+            let (a, b) = (_mm512_cvtpd_ps(a), _mm512_cvtpd_ps(b));
+            _mm256_cmp_ps_mask::<_CMP_NEQ_UQ>(a, b).into()
+        })
     }
     #[inline(always)]
     fn to_f32_and_back(self, v: __m512d) -> __m512d {

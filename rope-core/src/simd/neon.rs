@@ -190,6 +190,10 @@ impl Doubles for Neon {
         must_cast(octet.as_chunks::<2>().0[part])
     }
     #[inline(always)]
+    fn store_doubles(self, v: float64x2_t, octet: &mut [f64; 8], part: usize) {
+        octet.as_chunks_mut::<2>().0[part] = must_cast(v);
+    }
+    #[inline(always)]
     fn splat_f64(self, x: f64) -> float64x2_t {
         op!(vdupq_n_f64(x))
     }
@@ -202,6 +206,14 @@ impl Doubles for Neon {
     #[inline(always)]
     fn narrow(self, v: float64x2_t, octet: &mut [f32; 8], part: usize) {
         octet.as_chunks_mut::<2>().0[part] = must_cast(op!(vcvt_f32_f64(v)));
+    }
+    #[inline(always)]
+    fn narrow_apart(self, a: float64x2_t, b: float64x2_t) -> u32 {
+        op!({
+            let same = vceq_f32(vcvt_f32_f64(a), vcvt_f32_f64(b));
+            vget_lane_u32::<0>(vbic_u32(vdup_n_u32(1), same))
+                | vget_lane_u32::<1>(vbic_u32(vdup_n_u32(2), same))
+        })
     }
     #[inline(always)]
     fn to_f32_and_back(self, v: float64x2_t) -> float64x2_t {

@@ -220,6 +220,10 @@ impl Doubles for Portable {
         octet.as_chunks().0[part]
     }
     #[inline(always)]
+    fn store_doubles(self, v: [f64; 2], octet: &mut [f64; 8], part: usize) {
+        octet.as_chunks_mut().0[part] = v;
+    }
+    #[inline(always)]
     fn splat_f64(self, x: f64) -> [f64; 2] {
         [x; 2]
     }
@@ -230,6 +234,11 @@ impl Doubles for Portable {
     #[inline(always)]
     fn narrow(self, v: [f64; 2], octet: &mut [f32; 8], part: usize) {
         octet.as_chunks_mut().0[part] = lanes!(i => v[i] as f32);
+    }
+    #[inline(always)]
+    fn narrow_apart(self, a: [f64; 2], b: [f64; 2]) -> u32 {
+        let [first, second] = lanes!(i => u32::from(a[i] as f32 != b[i] as f32));
+        first | second << 1
     }
     #[inline(always)]
     fn to_f32_and_back(self, v: [f64; 2]) -> [f64; 2] {

@@ -140,6 +140,10 @@ impl Doubles for Scalar {
         octet[part]
     }
     #[inline(always)]
+    fn store_doubles(self, v: f64, octet: &mut [f64; 8], part: usize) {
+        octet[part] = v;
+    }
+    #[inline(always)]
     fn splat_f64(self, x: f64) -> f64 {
         x
     }
@@ -150,6 +154,10 @@ impl Doubles for Scalar {
     #[inline(always)]
     fn narrow(self, v: f64, octet: &mut [f32; 8], part: usize) {
         octet[part] = v as f32;
+    }
+    #[inline(always)]
+    fn narrow_apart(self, a: f64, b: f64) -> u32 {
+        (a as f32 != b as f32).into()
     }
     #[inline(always)]
     fn to_f32_and_back(self, v: f64) -> f64 {

@@ -7,6 +7,7 @@ use std::hash::BuildHasher;
 use std::prelude::rust_2024::*;
 use std::{env, format, fs, println, vec};
 
+use super::consecutive::{self, MakeConsecutive};
 use super::oracle::{Coordinate, Remainder, cos_sin, cos_sin_f64};
 use super::*;
 use crate::Backend;
@@ -52,6 +53,26 @@ fn rows<C: Coordinates>(backend: Proof, steps: &[Step], factor: f64, positions: 
         pairs: steps.len(),
         wave: &Wave::new(factor),
         positions: positions.iter().map(|&p| [p]),
+        rows: &mut rows,
+    });
+    rows
+}
+
+/// The same rows, if they are consecutive.
+fn consecutive_rows(
+    backend: Proof,
+    steps: &[Step],
+    factor: f64,
+    first: i64,
+    tokens: usize,
+) -> Vec<f32> {
+    let octets = blocks(steps);
+    let mut rows = vec![f32::NAN; 2 * steps.len() * tokens];
+    backend.run(MakeConsecutive {
+        octets: &octets,
+        reach: FrequencyBlock::reach(&octets),
+        wave: &Wave::new(factor),
+        first,
         rows: &mut rows,
     });
     rows
@@ -501,6 +522,9 @@ impl Doubles for Fused {
     fn doubles(self, octet: &[f64; 8], part: usize) -> f64 {
         Scalar.doubles(octet, part)
     }
+    fn store_doubles(self, v: f64, octet: &mut [f64; 8], part: usize) {
+        Scalar.store_doubles(v, octet, part);
+    }
     fn splat_f64(self, x: f64) -> f64 {
         x
     }
@@ -509,6 +533,9 @@ impl Doubles for Fused {
     }
     fn narrow(self, v: f64, octet: &mut [f32; 8], part: usize) {
         Scalar.narrow(v, octet, part);
+    }
+    fn narrow_apart(self, a: f64, b: f64) -> u32 {
+        Scalar.narrow_apart(a, b)
     }
     fn to_f32_and_back(self, v: f64) -> f64 {
         Scalar.to_f32_and_back(v)
@@ -574,6 +601,83 @@ fn error() {
     }
 }
 
+/// The addition theorem gives the bits of the usual way: steps that turn fast, slowly, backwards or not at all, from anywhere.
+#[test]
+fn consecutive_positions() {
+    let mut random = Random::new();
+    for round in 0..if cfg!(debug_assertions) { 20 } else { 400 } {
+        let steps: Vec<Step> = (0..8 * (1 + random.next() % 18))
+            .map(|_| Step {
+                negative: random.next() & 3 == 0,
+                whole: 0,
+                fraction: match random.next() % 64 {
+                    0 => 0,
+                    1 => random.wide() >> (random.next() % 128),
+                    _ => random.wide() >> (random.next() % 24),
+                },
+            })
+            .collect();
+        let first = match random.next() % 8 {
+            0 => i64::MAX - (random.next() % 300) as i64,
+            1 => -(random.next() as i64 & 0xff),
+            2 => 0,
+            // Around where the fast path ends.
+            3 => (1 << 32) - (random.next() % 1200) as i64,
+            _ => random.next() as i64 >> (31 + random.next() % 32),
+        };
+        let factor = [1.0, 1.138_629_436, -0.7, 2f64.powi(-30)][round % 4];
+        let tokens = 1 + random.next() as usize % 1200;
+        let positions: Vec<i64> = (0..tokens as i64).map(|t| first.wrapping_add(t)).collect();
+        let bits = |rows: Vec<f32>| rows.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+        let expected = bits(rows(Proof::Scalar(Scalar), &steps, factor, &positions));
+        for backend in backends() {
+            let made = bits(consecutive_rows(backend, &steps, factor, first, tokens));
+            let wrong = made.iter().zip(&expected).position(|(a, b)| a != b);
+            assert_eq!(
+                wrong,
+                None,
+                "{backend:?}, {} pairs, {tokens} positions from {first}, factor {factor}",
+                steps.len()
+            );
+        }
+    }
+}
+
+/// The error of sums of angles, in 2^-53, against the bound of 134 of the module.
+#[test]
+fn error_of_sums() {
+    fn measure<S: Doubles<F64 = f64>>(s: S, rounds: u32) -> f64 {
+        let mut random = Random::new();
+        let vectors = Wave::new(1.0).splat(s);
+        let mut worst = 0_f64;
+        for _ in 0..rounds {
+            let step = step(random.wide() >> (random.next() % 24));
+            let (anchor, offset) = (random.next() as i64 >> 32, (random.next() % 8) as i64);
+            let (high, low) = quarters(step);
+            let (cos_a, sin_a, _) = vectors.at(s, anchor as f64, high, low);
+            let (cos_b, sin_b, _) = vectors.at(s, offset as f64, high, low);
+            let made = [
+                s.mul_add(cos_a, cos_b, s.mul_f64(-sin_a, sin_b)),
+                s.mul_add(sin_a, cos_b, s.mul_f64(cos_a, sin_b)),
+            ];
+            let exact = cos_sin_f64(Remainder::new((anchor + offset).into(), step), 1.0);
+            for (made, exact) in made.into_iter().zip([exact.0, exact.1]) {
+                worst = worst.max((made - exact).abs() * 2f64.powi(53));
+            }
+        }
+        worst
+    }
+    let rounds = if cfg!(debug_assertions) {
+        20_000
+    } else {
+        3_000_000
+    };
+    for worst in [measure(Scalar, rounds), measure(Fused, rounds)] {
+        println!("{worst} units of 2^-53");
+        assert!(worst <= 134.0 && 134.0 < consecutive::ERROR * 2f64.powi(53));
+    }
+}
+
 /// Every position below 2^20, 64 frequencies of three bases, every backend against the oracle.
 /// `cargo test --release -- --ignored exhaustive --nocapture`; about a minute.
 #[test]
@@ -606,12 +710,17 @@ fn exhaustive() {
                 }
             }
             for backend in backends() {
-                let made = rows(backend, &steps, 1.0, &positions);
-                wrong += made
-                    .iter()
-                    .zip(&expected)
-                    .filter(|(a, b)| a.to_bits() != b.to_bits())
-                    .count();
+                let first = block * BLOCK;
+                for made in [
+                    rows(backend, &steps, 1.0, &positions),
+                    consecutive_rows(backend, &steps, 1.0, first, positions.len()),
+                ] {
+                    wrong += made
+                        .iter()
+                        .zip(&expected)
+                        .filter(|(a, b)| a.to_bits() != b.to_bits())
+                        .count();
+                }
             }
         }
         println!(

@@ -1,0 +1,228 @@
+//! Rows of positions one after the other, by the addition theorem: a table, a prompt.
+//!
+//! With the cos and sin of an anchor `a` and of an offset `b` in doubles,
+//!
+//! `cos(a + b) = cos a cos b - sin a sin b`, `sin(a + b) = sin a cos b + cos a sin b`:
+//!
+//! four operations where [`sincos`](super) takes 37. An anchor serves [`SPAN`] rows; the offsets `0..`[`SPAN`] of an octet serve all
+//! anchors. What can round to two f32 numbers within [`ERROR`] is made again by the usual way, so the rows are those of
+//! [`MakeRows`](super::MakeRows), bit for bit.
+//!
+//! # Error
+//!
+//! Absolute, in 2^-53 times the factor; of the cos and sin of an angle one is above 0.707 and within 7 units of the exact
+//! value, the other below it and within 60 (see [`sincos`](super)).
+//!
+//! | source | |
+//! |---|---|
+//! | `|cos b|, |sin b|` times the errors of the anchor: `60 + 0.707 * 7` at most | 65 |
+//! | the same of the offset | 65 |
+//! | rounding of two products and a sum | 2 |
+//! | rounding of the ends of the interval | 2 |
+//! | sum | 134 |
+//! | doubted within ([`ERROR`]) | 160 |
+//!
+//! One lane in 2^15 or so is in doubt, but more where an angle is small: an octet that hardly turns goes the usual way.
+
+use super::{Coordinates, Exact, Splat, Wave, again, make};
+use crate::frequencies::block::{FrequencyBlock, power_of_two};
+use crate::kernel::Kernel;
+use crate::simd::Simd;
+
+/// The least rows for which this is faster: with 16 there are 10 evaluations instead of 16.
+pub(crate) const LEAST: usize = 16;
+
+/// Rows that share an anchor.
+const SPAN: usize = 8;
+/// Octets whose offsets are kept at a time: 8 KiB of stack.
+const KEPT: usize = 8;
+/// Rows that are finished before the next: 256 KiB with 64 pairs, which stay in a second-level cache while octets pass that
+/// are not kept together.
+const BLOCK: usize = 512;
+/// Of a value with factor 1.
+pub(super) const ERROR: f64 = 160.0 * power_of_two(-53);
+/// What all of an octet must turn from one position to the next, in quarter turns. With less than 2^-24 it has sines below
+/// 2^-14 for a thousand positions, of which one in a hundred is in doubt.
+const LEAST_TURN: f64 = power_of_two(-24);
+
+/// Fills rows `[cos of all pairs | sin of all pairs]` of the positions from the first on, the same on all axes.
+#[derive(Debug)]
+pub(crate) struct MakeConsecutive<'a> {
+    /// All places are used: the pairs of a row are a multiple of eight.
+    pub(crate) octets: &'a [FrequencyBlock],
+    /// [`FrequencyBlock::reach`] of the octets.
+    pub(crate) reach: f64,
+    pub(crate) wave: &'a Wave,
+    pub(crate) first: i64,
+    pub(crate) rows: &'a mut [f32],
+}
+
+impl Kernel for MakeConsecutive<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Self {
+            octets,
+            reach,
+            wave,
+            first,
+            rows,
+        } = self;
+        if octets.is_empty() {
+            return;
+        }
+        let reach = if wave.usual { reach } else { -1.0 };
+        let (unit, vectors) = (Wave::new(1.0).splat(s), wave.splat(s));
+        let width = octets.len();
+        let (values, _) = rows.as_chunks_mut::<8>();
+        let mut offsets = [Offsets::NONE; KEPT];
+        let mut at = first;
+        for block in values.chunks_mut(2 * width * BLOCK) {
+            for (kept, octets) in octets.chunks(KEPT).enumerate() {
+                for (offsets, octet) in offsets.iter_mut().zip(octets) {
+                    offsets.set(s, &unit, octet);
+                }
+                let mut at = at;
+                for rows in block.chunks_mut(2 * width * SPAN) {
+                    for (index, (offsets, octet)) in offsets.iter().zip(octets).enumerate() {
+                        let group = Group {
+                            octet,
+                            index: kept * KEPT + index,
+                            width,
+                            wave,
+                            first: at,
+                            reach,
+                        };
+                        if offsets.turn {
+                            group.by_addition(s, &vectors, offsets, rows);
+                        } else {
+                            group.one_by_one(s, &vectors, rows);
+                        }
+                    }
+                    at = at.wrapping_add(SPAN as i64);
+                }
+            }
+            at = at.wrapping_add(BLOCK as i64);
+        }
+    }
+}
+
+/// cos and sin of the offsets of an octet. On cache lines of their own, because what straddles two is read twice.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+struct Offsets {
+    cos_sin: [[[f64; 8]; 2]; SPAN],
+    /// Whether the octet turns by [`LEAST_TURN`].
+    turn: bool,
+}
+
+impl Offsets {
+    const NONE: Self = Offsets {
+        cos_sin: [[[0.0; 8]; 2]; SPAN],
+        turn: false,
+    };
+
+    #[inline(always)]
+    fn set<S: Simd>(&mut self, s: S, unit: &Splat<S>, octet: &FrequencyBlock) {
+        self.turn = octet.high.iter().all(|turn| turn.abs() >= LEAST_TURN);
+        for (b, [cos, sin]) in self.cos_sin.iter_mut().enumerate() {
+            for part in 0..8 / S::F64_LANES {
+                let (high, low) = (s.doubles(&octet.high, part), s.doubles(&octet.low, part));
+                let (c, n, _) = unit.at(s, s.splat_f64(b as f64), high, low);
+                s.store_doubles(c, cos, part);
+                s.store_doubles(n, sin, part);
+            }
+        }
+    }
+}
+
+/// An octet of the rows of an anchor.
+#[derive(Clone, Copy)]
+struct Group<'a> {
+    octet: &'a FrequencyBlock,
+    /// Its place among the cosines of a row, and among the sines.
+    index: usize,
+    /// Octets of cosines in a row.
+    width: usize,
+    wave: &'a Wave,
+    first: i64,
+    reach: f64,
+}
+
+impl Group<'_> {
+    /// The places of the cosines and of the sines in a row.
+    #[inline(always)]
+    fn places(self, row: &mut [[f32; 8]]) -> [&mut [f32; 8]; 2] {
+        let (cos, sin) = row.split_at_mut(self.width);
+        [&mut cos[self.index], &mut sin[self.index]]
+    }
+
+    #[inline(always)]
+    fn by_addition<S: Simd>(
+        self,
+        s: S,
+        vectors: &Splat<S>,
+        offsets: &Offsets,
+        rows: &mut [[f32; 8]],
+    ) {
+        let error = ERROR * self.wave.factor.abs();
+        let (below, minus_width) = (s.splat_f64(-error), s.splat_f64(-2.0 * error));
+        let x = s.splat_f64(self.first.within(self.reach));
+        let mut doubt = 0;
+        for part in 0..8 / S::F64_LANES {
+            let high = s.doubles(&self.octet.high, part);
+            let low = s.doubles(&self.octet.low, part);
+            let (cos_a, sin_a, _) = vectors.at(s, x, high, low);
+            let minus_sin_a = s.sub_f64(s.splat_f64(0.0), sin_a);
+            let mut rows = &mut *rows;
+            for [cos_b, sin_b] in &offsets.cos_sin {
+                // Splitting costs a subtraction. The iterators over chunks divide, and zipped with another multiply.
+                let Some((row, rest)) = rows.split_at_mut_checked(2 * self.width) else {
+                    break;
+                };
+                rows = rest;
+                let [cos, sin] = self.places(row);
+                let (cos_b, sin_b) = (s.doubles(cos_b, part), s.doubles(sin_b, part));
+                // The lower ends of the intervals, and from there the upper ones.
+                let c = s.mul_add(cos_a, cos_b, s.mul_add(minus_sin_a, sin_b, below));
+                let n = s.mul_add(sin_a, cos_b, s.mul_add(cos_a, sin_b, below));
+                s.narrow(c, cos, part);
+                s.narrow(n, sin, part);
+                let apart = s.narrow_apart(c, s.sub_f64(c, minus_width))
+                    | s.narrow_apart(n, s.sub_f64(n, minus_width));
+                doubt |= apart << (part * S::F64_LANES);
+            }
+        }
+        if doubt != 0 {
+            self.again(doubt, rows);
+        }
+    }
+
+    /// As [`MakeRows`](super::MakeRows) does it.
+    #[inline(always)]
+    fn one_by_one<S: Simd>(self, s: S, vectors: &Splat<S>, rows: &mut [[f32; 8]]) {
+        let mut doubt = false;
+        for (b, row) in rows.chunks_exact_mut(2 * self.width).enumerate() {
+            let at = self.first.wrapping_add(b as i64);
+            let [cos, sin] = self.places(row);
+            let x = [at.within(self.reach), 0.0, 0.0, 0.0];
+            doubt |= make::<S, _, 1>(s, Exact, self.octet, vectors, &x, cos, sin);
+        }
+        if doubt {
+            self.again(u32::MAX, rows);
+        }
+    }
+
+    /// Makes the doubted lanes again.
+    #[cold]
+    #[inline(never)]
+    fn again(self, doubt: u32, rows: &mut [[f32; 8]]) {
+        for (b, row) in rows.chunks_exact_mut(2 * self.width).enumerate() {
+            let at = self.first.wrapping_add(b as i64);
+            let [cos, sin] = self.places(row);
+            let x = at.within(self.reach);
+            for lane in (0..8).filter(|lane| doubt >> lane & 1 != 0) {
+                (cos[lane], sin[lane]) = again(Exact, self.octet, lane, self.wave, at, x);
+            }
+        }
+    }
+}
