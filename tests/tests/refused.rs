@@ -1,7 +1,8 @@
 //! Every way a call can be refused: it is, the message names the value and the limit, and nothing was written.
 
 use rope_core::{
-    Backend, Dimension, Direction, Error, Layout, Pairing, Rope, Rows, Strides, Tensor, TensorMut,
+    Backend, Dimension, Direction, Error, Layout, Pairing, Rope, Rows, Shape, Strides, Tensor,
+    TensorMut,
 };
 use rope_tests::number::paint;
 use rope_tests::{Number, Plan, Source, each_element};
@@ -93,6 +94,11 @@ fn shape_overflow() {
         error,
         &["4", "5", &(usize::MAX / 2).to_string(), &max],
     );
+    // Nothing lies beyond the end of nothing.
+    let empty = [usize::MAX, 2, 0, 1];
+    assert_eq!(Shape::from(empty).elements(), Some(0));
+    assert_eq!(Shape::from(shape).elements(), None);
+    assert!(Layout::strided(empty, strides).is_ok());
     // The last index itself is what overflows.
     let strides = Strides {
         batch: usize::MAX - 7,
