@@ -168,6 +168,28 @@ fn t2_values_near_a_midpoint() {
     assert!(checked > 80, "{checked}");
 }
 
+/// The sine of an angle that is half-way between two f32, and so small that it is its own sine: either of them.
+#[test]
+fn t2_real_coordinates_on_a_midpoint() {
+    let ulp = f64::from(f32::EPSILON);
+    let frequencies = Frequencies::from_inverse(2, &[1.0 + ulp / 2.0], 1.0).expect("a frequency");
+    for exponent in [-50, -60, -70, -120] {
+        let at = 2.0_f64.powi(exponent);
+        for (backend, frequencies) in everywhere(&frequencies) {
+            let rows = frequencies
+                .rows(Positions::real(&[at]))
+                .expect("it is finite");
+            let (_, sin) = rows.row(0).expect("one row");
+            let near = [at, at * (1.0 + ulp)].map(|near| near as f32);
+            assert!(
+                near.contains(&sin[0]),
+                "{backend}: {:e} of 2^{exponent}",
+                sin[0]
+            );
+        }
+    }
+}
+
 /// DINOv3's patches, time stamps, and points on three axes with frequencies of either sign and of many turns.
 #[test]
 fn t2_real_coordinates_correctly_rounded() {
