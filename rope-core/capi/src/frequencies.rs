@@ -389,12 +389,12 @@ pub unsafe extern "C" fn rope_frequencies_inverse(
         // SAFETY: the caller's promise.
         let (frequencies, region) = unsafe { self::frequencies(frequencies) }?;
         let (given, needed) = (len, frequencies.rotary_dim() / 2);
+        let inverse = SpanMut::new("inverse", inverse, len)?;
         if given < needed {
             return Err(Error::Storage { given, needed }.into());
         }
-        let inverse = SpanMut::new("inverse", inverse, needed)?;
         // SAFETY: the caller's promise.
-        let inverse = unsafe { inverse.get(&[region]) }?;
+        let inverse = unsafe { inverse.cut(needed).get(&[region]) }?;
         for (to, pair) in inverse.iter_mut().zip(frequencies.pairs()) {
             *to = pair.inverse();
         }

@@ -318,6 +318,8 @@ fn frequencies_are_those_of_rope_core() {
                 let mut got = [0.0; 32];
                 let status = rope_frequencies_inverse(made, got.as_mut_ptr(), 32);
                 assert_eq!((status, &got[..]), (rope_status::Ok, &inverse[..]));
+                let status = rope_frequencies_inverse(made, got.as_mut_ptr(), usize::MAX);
+                assert_eq!(status, rope_status::Length);
             }
             assert_eq!(rope_frequencies_free(placed), rope_status::Handle);
             assert_eq!(rope_frequencies_free(owned), rope_status::Ok);
