@@ -11,8 +11,6 @@ enum { TOKENS = 5, HEADS = 4, KV_HEADS = 2, HEAD_DIM = 128, START = 70000 };
 
 static float q[TOKENS * HEADS * HEAD_DIM];
 static float q_again[TOKENS * HEADS * HEAD_DIM];
-static float k[TOKENS * KV_HEADS * HEAD_DIM];
-static uint16_t cache[TOKENS * KV_HEADS * HEAD_DIM];
 
 /* All that firmware needs: 4.8 kB of frequencies, 2.5 kB of rows. */
 static unsigned char memory[ROPE_FREQUENCIES_BYTES(HEAD_DIM)];
@@ -59,6 +57,8 @@ static void fill(float *x, size_t len) {
 #ifdef ROPE_STD
 /* With handles: what allocates is freed at the end. */
 static void on_the_heap(const rope_plan *plan, const rope_axes *axes, const rope_scaling *scaling) {
+    static float k[TOKENS * KV_HEADS * HEAD_DIM];
+    static uint16_t cache[TOKENS * KV_HEADS * HEAD_DIM];
     rope_frequencies *frequencies = NULL;
     rope_table *table = NULL;
     rope_rows rows;
@@ -67,6 +67,7 @@ static void on_the_heap(const rope_plan *plan, const rope_axes *axes, const rope
     rope_tensor_mut target = tensor(cache, sizeof cache / sizeof *cache, ROPE_ELEMENT_F16, KV_HEADS);
     rope_tensor key;
 
+    fill(k, sizeof k / sizeof *k);
     /* once per model */
     MUST(rope_frequencies_new(axes, 500000.0, scaling, &frequencies));
     /* once per forward step, shared by every layer, by Q and by K */
@@ -166,7 +167,6 @@ int main(void) {
     scaling.original_context = 8192;
     fill(q, sizeof q / sizeof *q);
     fill(q_again, sizeof q_again / sizeof *q_again);
-    fill(k, sizeof k / sizeof *k);
 
     without_an_allocator(&plan, &axes, &scaling);
     check_by_hand();

@@ -319,8 +319,8 @@ enum rope_positions_kind
   ROPE_POSITIONS_KIND_AXIS_MAJOR = 3,
   // All numbers of token 0, then all of token 1.
   ROPE_POSITIONS_KIND_TOKEN_MAJOR = 4,
-  // Sequences packed behind one another: the values are offsets, and sequence s has the tokens values[s] to
-  // values[s + 1] (FlashAttention's cu_seqlens). Integers only.
+  // Sequences packed behind one another: the values are offsets, and sequence s has the tokens `values[s]`
+  // to `values[s + 1]` (FlashAttention's cu_seqlens). Integers only.
   ROPE_POSITIONS_KIND_PACKED = 5,
 };
 #ifndef __cplusplus
@@ -1102,8 +1102,8 @@ rope_status rope_error_detail(char *buffer,
                               size_t size);
 #endif
 
-// [batch][tokens][heads][head_dim] without gaps: PyTorch before the transpose, vLLM, FlashAttention. With `batch` 1
-// also packed sequences, [tokens][heads][head_dim].
+// `[batch][tokens][heads][head_dim]` without gaps: PyTorch before the transpose, vLLM, FlashAttention. With `batch` 1
+// also packed sequences, `[tokens][heads][head_dim]`.
 //
 // Answers ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 // ROPE_STATUS_MISALIGNED.
@@ -1121,7 +1121,7 @@ rope_status rope_layout_bshd(struct rope_layout *layout,
                              size_t heads,
                              size_t head_dim);
 
-// [batch][heads][tokens][head_dim] without gaps: PyTorch's attention, ONNX, KV caches.
+// `[batch][heads][tokens][head_dim]` without gaps: PyTorch's attention, ONNX, KV caches.
 //
 // Answers ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 // ROPE_STATUS_MISALIGNED.
@@ -1139,7 +1139,7 @@ rope_status rope_layout_bhsd(struct rope_layout *layout,
                              size_t heads,
                              size_t head_dim);
 
-// [tokens][batch][heads][head_dim] without gaps: Megatron.
+// `[tokens][batch][heads][head_dim]` without gaps: Megatron.
 //
 // Answers ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 // ROPE_STATUS_MISALIGNED.

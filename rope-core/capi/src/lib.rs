@@ -50,7 +50,8 @@ pub use status::*;
 pub use tensor::*;
 pub use version::*;
 
-#[cfg(all(feature = "panic-handler", not(feature = "std")))]
+/// A static library wants one. No call is known to panic.
+#[cfg(not(feature = "std"))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
     loop {

@@ -227,25 +227,3 @@ pub extern "C" fn rope_backend_best() -> rope_backend {
 pub extern "C" fn rope_backend_name(backend: i32) -> *const c_char {
     rope_backend::from_c(backend).map_or(ptr::null(), |named| named.name().as_ptr())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_backend_has_a_number_and_its_name() {
-        for &backend in Backend::ALL {
-            let named = rope_backend::NAMED
-                .into_iter()
-                .find(|named| named.backend() == Some(backend))
-                .expect("a number for every backend");
-            assert_eq!(named.name().to_bytes(), backend.name().as_bytes());
-            assert_eq!(rope_backend::from_c(named as i32).ok(), Some(named));
-            assert_eq!(
-                rope_backend_available(named as i32),
-                i32::from(backend.is_available())
-            );
-        }
-        assert_eq!(rope_backend_best().backend(), Some(Backend::best()));
-    }
-}

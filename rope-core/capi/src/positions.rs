@@ -20,8 +20,8 @@ pub enum rope_positions_kind {
     AxisMajor = 3,
     /// All numbers of token 0, then all of token 1.
     TokenMajor = 4,
-    /// Sequences packed behind one another: the values are offsets, and sequence s has the tokens values[s] to
-    /// values[s + 1] (FlashAttention's cu_seqlens). Integers only.
+    /// Sequences packed behind one another: the values are offsets, and sequence s has the tokens `values[s]`
+    /// to `values[s + 1]` (FlashAttention's cu_seqlens). Integers only.
     Packed = 5,
 }
 lookup!(rope_positions_kind, "kind of positions": Range PerToken AxisMajor TokenMajor Packed);

@@ -97,7 +97,12 @@ pub enum rope_status {
     /// Refused by rope-core for a reason that this header has no name for.
     Refused = 99,
 }
-lookup!(rope_status, "status": Ok Null Misaligned Length UnknownValue MemoryOverlap Handle OutOfMemory Internal Utf8 PositionRange ShapeOverflow OutOfBounds Overlap RotaryDim RotaryDimExceedsHead RowsLength RowStride RowCount PositionOutsideTable AttentionFactor PairingChangesInPlace ShapeMismatch QueryKeyMismatch BackendUnavailable Parameter Count Storage TooFast Axes PositionsPerAxis Coordinate Offsets RowsTooLong RotaryDimOnStack Json Missing Invalid Unknown Ambiguous Unsupported Refused);
+lookup!(rope_status, "status":
+    Ok Null Misaligned Length UnknownValue MemoryOverlap Handle OutOfMemory Internal Utf8 PositionRange
+    ShapeOverflow OutOfBounds Overlap RotaryDim RotaryDimExceedsHead RowsLength RowStride RowCount
+    PositionOutsideTable AttentionFactor PairingChangesInPlace ShapeMismatch QueryKeyMismatch BackendUnavailable
+    Parameter Count Storage TooFast Axes PositionsPerAxis Coordinate Offsets RowsTooLong RotaryDimOnStack Json
+    Missing Invalid Unknown Ambiguous Unsupported Refused);
 
 impl rope_status {
     fn message(self) -> &'static CStr {

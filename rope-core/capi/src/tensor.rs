@@ -126,8 +126,8 @@ unsafe fn write(
     })
 }
 
-/// [batch][tokens][heads][head_dim] without gaps: PyTorch before the transpose, vLLM, FlashAttention. With `batch` 1
-/// also packed sequences, [tokens][heads][head_dim].
+/// `[batch][tokens][heads][head_dim]` without gaps: PyTorch before the transpose, vLLM, FlashAttention. With `batch` 1
+/// also packed sequences, `[tokens][heads][head_dim]`.
 ///
 /// Answers ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 /// ROPE_STATUS_MISALIGNED.
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn rope_layout_bshd(
     unsafe { write(layout, || Layout::bshd([batch, tokens, heads, head_dim])) }
 }
 
-/// [batch][heads][tokens][head_dim] without gaps: PyTorch's attention, ONNX, KV caches.
+/// `[batch][heads][tokens][head_dim]` without gaps: PyTorch's attention, ONNX, KV caches.
 ///
 /// Answers ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 /// ROPE_STATUS_MISALIGNED.
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn rope_layout_bhsd(
     unsafe { write(layout, || Layout::bhsd([batch, tokens, heads, head_dim])) }
 }
 
-/// [tokens][batch][heads][head_dim] without gaps: Megatron.
+/// `[tokens][batch][heads][head_dim]` without gaps: Megatron.
 ///
 /// Answers ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 /// ROPE_STATUS_MISALIGNED.

@@ -35,16 +35,3 @@ pub extern "C" fn rope_version() -> u32 {
 pub extern "C" fn rope_version_string() -> *const c_char {
     TEXT.as_ptr()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn versions_are_those_of_the_package() {
-        let version = env!("CARGO_PKG_VERSION");
-        assert_eq!(TEXT.to_bytes(), version.as_bytes());
-        let numbers = [ROPE_VERSION_MAJOR, ROPE_VERSION_MINOR, ROPE_VERSION_PATCH];
-        assert_eq!(numbers.map(|n| n.to_string()).join("."), version);
-    }
-}

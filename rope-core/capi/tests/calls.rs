@@ -1,14 +1,14 @@
 //! The calls as C makes them: what is right gives rope-core's bits, what is not is answered with a code.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::mem::zeroed;
 use std::ptr::{null, null_mut};
 
 use half::{bf16, f16};
 use rope::*;
 use rope_core::{
-    Axes, Direction, Element, Frequencies, Layout, Pairing, Positions, Rope, Rows, Scaling, Tensor,
-    TensorMut, Yarn,
+    Axes, Backend, Direction, Element, Frequencies, Layout, Pairing, Positions, Rope, Rows,
+    Scaling, Tensor, TensorMut, Yarn,
 };
 
 const SHAPE: [usize; 4] = [2, 5, 3, 64];
@@ -328,6 +328,142 @@ fn frequencies_are_those_of_rope_core() {
     assert_eq!(rope_frequencies_bytes(ROPE_ROTARY_DIM_MAX + 1), 0);
 }
 
+/// Inverse frequencies of both types, in the caller's memory and on the heap.
+#[test]
+fn inverse_frequencies_are_those_of_rope_core() {
+    let doubles: [f64; 4] = [1.0, 0.3, 0.1, 1e-3];
+    let singles = doubles.map(|inverse| inverse as f32);
+    let axes = rope_axes_text(8);
+    let mut memory = [0_u8; 1024];
+    let cases = [
+        (
+            doubles.as_ptr().cast::<c_void>(),
+            rope_number::F64 as i32,
+            Frequencies::from_inverse(8, &doubles, 1.25).expect("valid"),
+        ),
+        (
+            singles.as_ptr().cast(),
+            rope_number::F32 as i32,
+            Frequencies::from_inverse(8, &singles, 1.25).expect("valid"),
+        ),
+    ];
+    for (inverse, number, expected) in cases {
+        let (mut placed, mut owned) = (null_mut(), null_mut());
+        // SAFETY: what is passed is there.
+        unsafe {
+            let status = rope_frequencies_init_inverse(
+                memory.as_mut_ptr().cast(),
+                memory.len(),
+                &axes,
+                inverse,
+                4,
+                number,
+                1.25,
+                &mut placed,
+            );
+            assert_eq!(status, rope_status::Ok, "{}", detail());
+            let status = rope_frequencies_new_inverse(&axes, inverse, 4, number, 1.25, &mut owned);
+            assert_eq!(status, rope_status::Ok, "{}", detail());
+            for made in [placed, owned] {
+                let (mut info, mut got) = (zero(), [0.0; 4]);
+                assert_eq!(rope_frequencies_describe(made, &mut info), rope_status::Ok);
+                assert_eq!((info.rotary_dim, info.attention_factor), (8, 1.25));
+                let status = rope_frequencies_inverse(made, got.as_mut_ptr(), 4);
+                assert_eq!(status, rope_status::Ok);
+                assert!(expected.pairs().map(|pair| pair.inverse()).eq(got));
+            }
+            assert_eq!(rope_frequencies_free(owned), rope_status::Ok);
+        }
+    }
+}
+
+/// The three orders of the axes in memory.
+#[test]
+fn layouts_are_those_of_rope_core() {
+    let shape = [2, 5, 3, 64];
+    type Call = unsafe extern "C" fn(*mut rope_layout, usize, usize, usize, usize) -> rope_status;
+    let cases: [(Call, Layout); 3] = [
+        (rope_layout_bshd, Layout::bshd(shape).expect("valid")),
+        (rope_layout_bhsd, Layout::bhsd(shape).expect("valid")),
+        (rope_layout_sbhd, Layout::sbhd(shape).expect("valid")),
+    ];
+    for (call, expected) in cases {
+        let mut layout: rope_layout = zero();
+        // SAFETY: a struct.
+        assert_eq!(unsafe { call(&mut layout, 2, 5, 3, 64) }, rope_status::Ok);
+        let strides = expected.strides();
+        assert_eq!(layout.shape, shape);
+        assert_eq!(layout.strides, [strides.batch, strides.token, strides.head]);
+        // SAFETY: a struct.
+        let status = unsafe { call(&mut layout, usize::MAX, usize::MAX, 3, 64) };
+        assert_eq!(status, rope_status::ShapeOverflow);
+        assert_eq!(layout.shape, shape);
+    }
+}
+
+/// A static text of the library's.
+fn text(text: *const c_char) -> &'static str {
+    assert!(!text.is_null());
+    // SAFETY: static, and it ends.
+    let text = unsafe { CStr::from_ptr(text) };
+    text.to_str().expect("UTF-8")
+}
+
+#[test]
+fn versions_are_those_of_the_package() {
+    let version = env!("CARGO_PKG_VERSION");
+    let numbers = [ROPE_VERSION_MAJOR, ROPE_VERSION_MINOR, ROPE_VERSION_PATCH];
+    assert_eq!(numbers.map(|n| n.to_string()).join("."), version);
+    assert_eq!(text(rope_version_string()), version);
+    let [major, minor, patch] = numbers;
+    assert_eq!(rope_version(), major * 1_000_000 + minor * 1_000 + patch);
+}
+
+/// Every backend has a number: 1 and what follows. 0 stands for the best.
+#[test]
+fn backends_are_those_of_rope_core() {
+    let numbers = 1..=Backend::ALL.len() as i32;
+    let mut named: Vec<_> = numbers
+        .map(|number| {
+            let available = rope_backend_available(number) == 1;
+            (text(rope_backend_name(number)), available)
+        })
+        .collect();
+    let mut expected: Vec<_> = Backend::ALL
+        .iter()
+        .map(|backend| (backend.name(), backend.is_available()))
+        .collect();
+    named.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(named, expected);
+    let best = rope_backend_best() as i32;
+    assert_eq!(text(rope_backend_name(best)), Backend::best().name());
+    assert_eq!(rope_backend_available(0), 1);
+    for none in [-1, named.len() as i32 + 1, i32::MIN] {
+        assert!(rope_backend_name(none).is_null());
+        assert_eq!(rope_backend_available(none), 0);
+    }
+}
+
+/// A sentence for each status, and one for what is none.
+#[test]
+fn messages() {
+    let none = "not a status of this library";
+    let is_status = |number: &i32| matches!(number, 0..=10 | 20..=49 | 99);
+    let message = |status| text(rope_error_message(status));
+    let sentences: Vec<&str> = (0..=99).filter(is_status).map(message).collect();
+    for (index, sentence) in sentences.iter().enumerate() {
+        assert!(!sentence.is_empty() && *sentence != none);
+        assert!(!sentences[..index].contains(sentence), "{sentence}");
+    }
+    for other in (-5..200)
+        .filter(|number| !is_status(number))
+        .chain([i32::MIN])
+    {
+        assert_eq!(message(other), none);
+    }
+}
+
 /// Positions of all kinds, in the caller's memory and in a table.
 #[test]
 fn rows_are_those_of_rope_core() {
@@ -534,8 +670,9 @@ fn null_and_misaligned_pointers() {
     let made = Owned::new(64);
     let mut x = values::<f32>(64);
     let view = tensor(&mut x, [1, 1, 1, 64]);
+    let halves = [0_u16; 64];
     let from = rope_tensor {
-        data: [0_u16; 64].as_ptr().cast(),
+        data: halves.as_ptr().cast(),
         len: 64,
         element: rope_element::F16 as i32,
         layout: view.layout,
@@ -699,9 +836,10 @@ fn wrong_sizes_and_unknown_values() {
                 S::BackendUnavailable
             }
         );
+        // SAFETY: a handle.
+        let same = unsafe { rope_frequencies_set_backend(made.0, backend) };
+        assert_eq!(same, status);
     }
-    assert_eq!(rope_backend_available(99), 0);
-    assert!(rope_backend_name(-1).is_null());
 
     let axes = rope_axes_text(64);
     let mut memory = [0_u8; 4096];
@@ -786,12 +924,16 @@ fn wrong_sizes_and_unknown_values() {
         assert_eq!(fill(&packed, storage, 128, &mut out_rows), S::UnknownValue);
         let huge = rope_positions_range(0, usize::MAX / 4);
         assert_eq!(rope_rows_len(made.0, &huge, &mut len), S::RowsTooLong);
-        let large = rope_positions_range(0, 1 << 52);
-        let mut out_table = null_mut();
-        assert_eq!(
-            rope_table_new(made.0, &large, &mut out_table),
-            S::OutOfMemory
-        );
+        // 2^60 bytes.
+        #[cfg(target_pointer_width = "64")]
+        {
+            let large = rope_positions_range(0, 1 << 52);
+            let mut out_table = null_mut();
+            assert_eq!(
+                rope_table_new(made.0, &large, &mut out_table),
+                S::OutOfMemory
+            );
+        }
     }
 }
 
@@ -859,6 +1001,10 @@ fn configurations() {
     assert_eq!(call(b"{", null(), null_mut()), rope_status::Json);
     assert_eq!(call(b"{}", null(), null_mut()), rope_status::Missing);
     assert_eq!(call(b"\"\xff\"", null(), null_mut()), rope_status::Utf8);
+    // SAFETY: null.
+    let status =
+        unsafe { rope_frequencies_from_config(null(), 2, null(), &mut null_mut(), null_mut()) };
+    assert_eq!(status, rope_status::Null);
 }
 
 /// Every thread has its own words.
