@@ -343,9 +343,8 @@ fn take<T: Copy + Into<f64>>(
         let frequency = Frequency::new(pair, inverse * Real::INVERSE_TWO_PI, inverse, rung.axis)?;
         blocks[pair / 8].set(pair % 8, frequency);
     }
-    scaling::positive("attention_factor", attention_factor)?;
     Ok(Frequencies {
-        attention_factor,
+        attention_factor: scaling::attention_factor(attention_factor)?,
         ..Frequencies::without_blocks(blocks, pairs, axes.count())
     })
 }

@@ -620,16 +620,26 @@ fn parameters_are_refused() {
         nan.to_string(),
         "base is NaN, but has to be positive and finite"
     );
-    let error = Error::Parameter {
-        name: "attention_factor",
-        value: 0.0,
-        required: "positive and finite",
-    };
-    refused(
-        Frequencies::from_inverse(4, &[1.0, 1.0], 0.0),
-        error,
-        "attention_factor is 0.0, but has to be positive and finite",
-    );
+    // Rows hold its multiples: it cannot be beyond an f32 either.
+    for value in [0.0, -1.0, 1e39, f64::MAX] {
+        let error = Error::Parameter {
+            name: "attention_factor",
+            value,
+            required: "positive and finite as an f32",
+        };
+        let text =
+            format!("attention_factor is {value:?}, but has to be positive and finite as an f32");
+        refused(
+            Frequencies::from_inverse(4, &[1.0, 1.0], value),
+            error,
+            &text,
+        );
+        let yarn = Scaling::Yarn(Yarn {
+            attention_factor: Some(value),
+            ..Yarn::new(4.0, 4096)
+        });
+        refused(Frequencies::new(64, 1e4, &yarn), error, &text);
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! does (converters permute Llama's weights to interleaved pairs). Reading the file is left to the caller: what is
 //! needed here are its keys and values, and for some models a tensor.
 
-use super::scaling::positive;
+use super::scaling::{self, positive};
 use super::{Axes, Frequencies, FrequencyBlock, Result, Scaling, Yarn};
 use crate::error::Name;
 use crate::{Error, Pairing};
@@ -363,5 +363,5 @@ fn times(attention_factor: f64, own: f64) -> Result<f64> {
     let product = (positive("attention_factor", attention_factor)?
         * positive("rope.scaling.attn_factor", own)?)
     .to_f64();
-    positive("attention_factor", product).map(|_| product)
+    scaling::attention_factor(product)
 }

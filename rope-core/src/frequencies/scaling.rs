@@ -493,7 +493,7 @@ fn yarn(ladder: Ladder, yarn: &Yarn) -> Result<impl Fn(usize) -> Real> {
 /// Hugging Face `_compute_yarn_parameters`: `attention_factor` replaces; `mscale` counts only with `mscale_all_dim`.
 fn yarn_attention_factor(yarn: &Yarn) -> Result<f64> {
     if let Some(given) = yarn.attention_factor {
-        return positive("attention_factor", given).map(|_| given);
+        return attention_factor(given);
     }
     let factor = positive("factor", yarn.factor)?;
     let (mscale, all_dim) = (
@@ -505,8 +505,7 @@ fn yarn_attention_factor(yarn: &Yarn) -> Result<f64> {
         false => magnitude(factor, mscale) / magnitude(factor, all_dim),
     };
     // A negative mscale can bring the magnitude to zero and below.
-    let value = magnitude.to_f64();
-    positive("attention_factor", value).map(|_| value)
+    attention_factor(magnitude.to_f64())
 }
 
 /// Hugging Face `deepseek_v3`, `yarn_get_mscale(scaling_factor, mscale_all_dim)` squared.
@@ -547,7 +546,7 @@ fn longrope<'a>(ladder: Ladder, long: &LongRope<'a>) -> Result<impl Fn(usize) ->
 /// Hugging Face `_compute_longrope_parameters`: `sqrt(1 + ln s / ln L)`.
 fn longrope_attention_factor(long: &LongRope<'_>) -> Result<f64> {
     if let Some(given) = long.attention_factor {
-        return positive("attention_factor", given).map(|_| given);
+        return attention_factor(given);
     }
     let factor = positive("factor", long.factor)?;
     if factor <= Real::ONE {
@@ -683,6 +682,18 @@ pub(crate) fn positive(name: &'static str, value: f64) -> Result<Real> {
             name,
             value,
             required: "positive and finite",
+        }),
+    }
+}
+
+/// A factor whose products with cos and sin are finite f32.
+pub(crate) fn attention_factor(value: f64) -> Result<f64> {
+    match value > 0.0 && value <= f64::from(f32::MAX) {
+        true => Ok(value),
+        false => Err(Error::Parameter {
+            name: "attention_factor",
+            value,
+            required: "positive and finite as an f32",
         }),
     }
 }
