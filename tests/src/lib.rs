@@ -17,12 +17,14 @@
 //! - [`guard`]: buffers beside an unreadable page
 //! - [`golden`]: reference data
 //! - [`exact`]: angles and rotations in f64
+//! - [`correctly_rounded`]: cos and sin in 128-bit integers, the f32 nearest to them
 //! - [`backends`]: which instruction sets run, and which are expected to
 
 pub mod angles;
 pub mod backends;
 pub mod bodies;
 pub mod compare;
+pub mod correctly_rounded;
 pub mod exact;
 pub mod generator;
 pub mod golden;

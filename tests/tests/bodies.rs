@@ -2,20 +2,41 @@
 
 use rope_tests::{Source, bodies};
 
-#[test]
-fn tensors() {
-    let source = &mut Source::random("tensors");
-    for _ in 0..200_000 {
-        bodies::tensor(source);
+fn random(test: &str, times: usize, body: impl Fn(&mut Source<'_>)) {
+    let source = &mut Source::random(test);
+    for _ in 0..times {
+        body(source);
     }
 }
 
 #[test]
+fn tensors() {
+    random("tensors", 200_000, bodies::tensor);
+}
+
+#[test]
 fn rows() {
-    let source = &mut Source::random("rows");
-    for _ in 0..200_000 {
-        bodies::rows(source);
-    }
+    random("rows", 200_000, bodies::rows);
+}
+
+#[test]
+fn frequencies() {
+    random("frequencies", 5_000, bodies::frequencies);
+}
+
+#[test]
+fn generated_rows() {
+    random("generated_rows", 2_000, bodies::generated_rows);
+}
+
+#[test]
+fn configurations() {
+    random("configurations", 10_000, bodies::made_config);
+}
+
+#[test]
+fn calls() {
+    random("calls", 5_000, bodies::calls);
 }
 
 /// Whatever the bytes, and however few.
@@ -24,8 +45,16 @@ fn bytes() {
     let choices = &mut Source::random("bytes");
     for len in 0..200 {
         let bytes: Vec<u8> = (0..len).map(|_| choices.word() as u8).collect();
-        bodies::rotate(&mut Source::bytes(&bytes));
-        bodies::tensor(&mut Source::bytes(&bytes));
-        bodies::rows(&mut Source::bytes(&bytes));
+        for body in [
+            bodies::rotate,
+            bodies::tensor,
+            bodies::rows,
+            bodies::frequencies,
+            bodies::generated_rows,
+            bodies::made_config,
+            bodies::calls,
+        ] {
+            body(&mut Source::bytes(&bytes));
+        }
     }
 }

@@ -1,0 +1,353 @@
+//! Rows of any frequencies at any positions.
+
+use rope_core::{
+    Angle, Axes, Backend, Error, Frequencies, Pairing, Positions, Rope, Rows, Scaling, TensorMut,
+};
+
+use crate::Source;
+use crate::correctly_rounded::{Coordinate, cos_sin};
+
+/// Any frequencies and positions: every backend gives the same bits, and they are the f32 nearest to the exact values.
+///
+/// # Panics
+///
+/// If that is not so.
+pub fn generated_rows(source: &mut Source<'_>) {
+    let axes = if source.once_in(2) {
+        1
+    } else {
+        source.within(2, 4)
+    };
+    let pairs = source.within(1, 20);
+    let given: Vec<u8> = (0..pairs)
+        .map(|pair| if pair == 0 { axes - 1 } else { source.below(axes) } as u8)
+        .collect();
+    let factor = match source.below(8) {
+        0 => f64::from(source.unit().abs()) + 1e-3,
+        1 => source.one_of(&[1e-30, 1e30, 1e-38, 3.4e38, 1e-44, 1.0 + 2.0_f64.powi(-24)]),
+        2 => 1.138_629_436_111_989,
+        _ => 1.0,
+    };
+    let inverse: Vec<f64> = (0..pairs).map(|_| inverse(source)).collect();
+    let scaling = Scaling::Yarn(rope_core::Yarn {
+        attention_factor: Some(factor),
+        ..rope_core::Yarn::new(8.0, 4096)
+    });
+    let made = if source.once_in(2) {
+        Frequencies::from_inverse(Axes::given(&given), &inverse, factor)
+    } else {
+        let base = source.one_of(&[1e4, 5e5, 1e6, 1.001, 1e300]);
+        Frequencies::new(Axes::given(&given), base, &scaling)
+    };
+    let frequencies = match made {
+        Ok(frequencies) => frequencies,
+        Err(Error::TooFast { .. }) => return,
+        Err(error) => panic!("{inverse:?} with {factor}: {error}"),
+    };
+    let angle = source.one_of(&[
+        Angle::Exact,
+        Angle::Exact,
+        Angle::Exact,
+        Angle::HuggingFaceF32,
+    ]);
+    let frequencies = frequencies.with_angle(angle);
+    let tokens = source.within(1, 6);
+    let placed = Placed::any(source, tokens, axes);
+    let positions = placed.positions();
+    let rows = frequencies
+        .rows(positions)
+        .expect("positions that fit the axes");
+    assert_eq!(
+        (rows.len(), rows.rotary_dim()),
+        (placed.at.len(), 2 * pairs)
+    );
+    assert_eq!(rows.attention_factor(), factor);
+    for backend in Backend::available() {
+        let frequencies = frequencies
+            .clone()
+            .with_backend(backend)
+            .expect("it is available");
+        let mut storage = vec![f32::NAN; 2 * pairs * placed.at.len() + 3];
+        let other = frequencies.rows_in(positions, &mut storage).expect("room");
+        for token in 0..rows.len() {
+            assert_eq!(
+                bits(&rows, token),
+                bits(&other, token),
+                "{backend}, {placed:?}"
+            );
+        }
+        assert!(
+            storage[storage.len() - 3..]
+                .iter()
+                .all(|value| value.is_nan())
+        );
+    }
+    on_the_stack(&frequencies, positions, &rows);
+    if angle == Angle::HuggingFaceF32 {
+        for token in 0..rows.len() {
+            let (cos, sin) = rows.row(token).expect("a row for each");
+            assert!(
+                cos.iter()
+                    .chain(sin)
+                    .all(|value| value.abs() <= (factor * (1.0 + 1e-6)) as f32)
+            );
+        }
+        return;
+    }
+    for (token, at) in placed.at.iter().enumerate() {
+        let (cos, sin) = rows.row(token).expect("a row for each");
+        for ((frequency, cos), sin) in frequencies.pairs().zip(cos).zip(sin) {
+            let at = at[frequency.axis()];
+            let (right_cos, right_sin) = cos_sin(at, frequency, factor);
+            assert!(
+                right_cos.is(*cos) && right_sin.is(*sin),
+                "{at:?} times {frequency:?} by {factor:e}: {cos:e} {sin:e}, not {right_cos:?} {right_sin:?}",
+            );
+        }
+    }
+}
+
+/// [`Rope::rotate_at`] makes the same rows.
+fn on_the_stack(frequencies: &Frequencies<'_>, positions: Positions<'_>, rows: &Rows<'_>) {
+    let (tokens, head_dim) = (rows.len(), rows.rotary_dim());
+    let mut x: Vec<f32> = (0..tokens * head_dim).map(|i| i as f32 - 7.0).collect();
+    let mut y = x.clone();
+    let rope = Rope::new(Pairing::Half);
+    let shape = [1, tokens, 1, head_dim];
+    rope.rotate(
+        &mut TensorMut::new(&mut x, shape).expect("it is dense"),
+        rows,
+    )
+    .expect("rows that fit");
+    rope.rotate_at(
+        &mut TensorMut::new(&mut y, shape).expect("it is dense"),
+        frequencies,
+        positions,
+    )
+    .expect("as many positions");
+    let same = x
+        .iter()
+        .zip(&y)
+        .all(|(x, y)| x.to_bits() == y.to_bits() || x.is_nan() && y.is_nan());
+    assert!(same, "rows on the stack are others: {x:?} {y:?}");
+}
+
+fn bits(rows: &Rows<'_>, token: usize) -> Vec<u32> {
+    let (cos, sin) = rows.row(token).expect("a row for each");
+    cos.iter().chain(sin).map(|value| value.to_bits()).collect()
+}
+
+fn inverse(source: &mut Source<'_>) -> f64 {
+    let sign = if source.once_in(8) { -1.0 } else { 1.0 };
+    sign * match source.below(8) {
+        0 => 0.0,
+        1 => std::f64::consts::TAU * source.one_of(&[1.0, 0.25, 0.5, 3.0, 0.125]),
+        2 => f64::from(source.word()) * 2.0_f64.powi(-(source.below(160) as i32)),
+        3 => f64::from_bits(u64::from(source.word()) << 32 | u64::from(source.word()))
+            .abs()
+            .min(1e4),
+        _ => f64::from(source.unit().abs()),
+    }
+}
+
+/// Positions as they are listed, and what they should mean.
+#[derive(Debug)]
+struct Placed {
+    /// `[token][axis]`.
+    at: Vec<[Coordinate; 4]>,
+    listed: Listed,
+}
+
+#[derive(Debug)]
+enum Listed {
+    Range(i64, i64),
+    I32(Order, Vec<i32>),
+    I64(Order, Vec<i64>),
+    U32(Order, Vec<u32>),
+    F32(Order, Vec<f32>),
+    F64(Order, Vec<f64>),
+    Packed(Vec<i32>, Option<Vec<i32>>),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    PerToken,
+    AxisMajor,
+    TokenMajor,
+}
+
+impl Placed {
+    fn any(source: &mut Source<'_>, tokens: usize, axes: usize) -> Self {
+        let order = source.one_of(&[Order::PerToken, Order::AxisMajor, Order::TokenMajor]);
+        match source.below(8) {
+            0 => {
+                let first = integer(source).clamp(i64::MIN, i64::MAX - 8);
+                let at = (first..first + tokens as i64).map(|at| [Coordinate::Integer(at); 4]);
+                Placed {
+                    at: at.collect(),
+                    listed: Listed::Range(first, first + tokens as i64),
+                }
+            }
+            1 => Placed::listed(
+                source,
+                tokens,
+                axes,
+                order,
+                |s| integer(s) as i32,
+                |at| Coordinate::Integer(at.into()),
+                Listed::I32,
+            ),
+            2 => Placed::listed(
+                source,
+                tokens,
+                axes,
+                order,
+                integer,
+                Coordinate::Integer,
+                Listed::I64,
+            ),
+            3 => Placed::listed(
+                source,
+                tokens,
+                axes,
+                order,
+                |s| integer(s) as u32,
+                |at| Coordinate::Integer(at.into()),
+                Listed::U32,
+            ),
+            4 => Placed::listed(
+                source,
+                tokens,
+                axes,
+                order,
+                |s| real(s) as f32,
+                |at| Coordinate::Real(at.into()),
+                Listed::F32,
+            ),
+            5 | 6 => Placed::listed(
+                source,
+                tokens,
+                axes,
+                order,
+                real,
+                Coordinate::Real,
+                Listed::F64,
+            ),
+            _ => Placed::packed(source),
+        }
+    }
+
+    fn listed<T: Copy + Default>(
+        source: &mut Source<'_>,
+        tokens: usize,
+        axes: usize,
+        order: Order,
+        number: impl Fn(&mut Source<'_>) -> T,
+        coordinate: impl Fn(T) -> Coordinate,
+        list: impl Fn(Order, Vec<T>) -> Listed,
+    ) -> Self {
+        let len = if let Order::PerToken = order {
+            tokens
+        } else {
+            tokens * axes
+        };
+        let values: Vec<T> = (0..len)
+            .map(|_| finite(number(source), &coordinate))
+            .collect();
+        let at = (0..tokens)
+            .map(|token| {
+                std::array::from_fn(|axis| {
+                    let axis = axis.min(axes - 1);
+                    coordinate(
+                        values[match order {
+                            Order::PerToken => token,
+                            Order::AxisMajor => axis * tokens + token,
+                            Order::TokenMajor => token * axes + axis,
+                        }],
+                    )
+                })
+            })
+            .collect();
+        Placed {
+            at,
+            listed: list(order, values),
+        }
+    }
+
+    fn packed(source: &mut Source<'_>) -> Self {
+        let (mut offsets, mut starts, mut at) = (vec![0], Vec::new(), Vec::new());
+        let counted = source.once_in(2);
+        for _ in 0..source.below(5) {
+            let (len, start) = (source.below(4) as i32, integer(source) as i32);
+            offsets.push(offsets.last().expect("it begins with 0") + len);
+            starts.push(start);
+            let first = if counted { i64::from(start) } else { 0 };
+            at.extend((first..first + i64::from(len)).map(|at| [Coordinate::Integer(at); 4]));
+        }
+        Placed {
+            at,
+            listed: Listed::Packed(offsets, counted.then_some(starts)),
+        }
+    }
+
+    fn positions(&self) -> Positions<'_> {
+        macro_rules! ids {
+            ($order:expr, $ids:expr) => {
+                match $order {
+                    Order::PerToken => Positions::from(&$ids[..]),
+                    Order::AxisMajor => Positions::axis_major(&$ids[..]),
+                    Order::TokenMajor => Positions::token_major(&$ids[..]),
+                }
+            };
+        }
+        macro_rules! reals {
+            ($order:expr, $values:expr) => {
+                match $order {
+                    Order::PerToken => Positions::real(&$values[..]),
+                    Order::AxisMajor => Positions::real_axis_major(&$values[..]),
+                    Order::TokenMajor => Positions::real_token_major(&$values[..]),
+                }
+            };
+        }
+        match &self.listed {
+            Listed::Range(first, end) => Positions::from(*first..*end),
+            Listed::I32(order, ids) => ids!(order, ids),
+            Listed::I64(order, ids) => ids!(order, ids),
+            Listed::U32(order, ids) => ids!(order, ids),
+            Listed::F32(order, values) => reals!(order, values),
+            Listed::F64(order, values) => reals!(order, values),
+            Listed::Packed(offsets, None) => {
+                Positions::packed(&offsets[..]).expect("they never fall")
+            }
+            Listed::Packed(offsets, Some(starts)) => {
+                Positions::packed_from(&offsets[..], &starts[..]).expect("one for each sequence")
+            }
+        }
+    }
+}
+
+/// What is not finite becomes zero: it would be refused.
+fn finite<T: Copy + Default>(value: T, coordinate: impl Fn(T) -> Coordinate) -> T {
+    match coordinate(value) {
+        Coordinate::Real(at) if !at.is_finite() => T::default(),
+        _ => value,
+    }
+}
+
+fn integer(source: &mut Source<'_>) -> i64 {
+    match source.below(6) {
+        0 => source.wide() as i64,
+        1 => source.one_of(&[i64::MIN, i64::MAX - 8, -1, 0, 1 << 32, 1 << 53]),
+        2 => -(source.below(100_000) as i64),
+        _ => source.below(1 << 20) as i64,
+    }
+}
+
+fn real(source: &mut Source<'_>) -> f64 {
+    match source.below(6) {
+        0 => f64::from_bits(source.wide() as u64),
+        1 => source.one_of(&[-0.0, 5e-324, f64::MAX, 0.5, -0.25, 1e-40, 4_294_967_296.5]),
+        2 => f64::from(source.word()) * 2.0_f64.powi(source.below(80) as i32 - 60),
+        _ => f64::from(source.unit()),
+    }
+}

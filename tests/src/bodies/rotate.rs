@@ -1,0 +1,84 @@
+//! Rotations.
+
+use half::{bf16, f16};
+
+use crate::number::{paint, values};
+use crate::{Number, Placed, Source, Stored, Turn, run};
+
+/// Any rotation of any tensor: the bits of the oracle on every backend, and nothing else written.
+///
+/// # Panics
+///
+/// If a bit is wrong.
+pub fn rotate(source: &mut Source<'_>) {
+    let turns: Vec<Turn> = Turn::all().collect();
+    let turn = source.one_of(&turns);
+    if turn.input == turn.output && source.once_in(2) {
+        match source.below(3) {
+            0 => rotate_in_place::<f32>(source, turn),
+            1 => rotate_in_place::<f16>(source, turn),
+            _ => rotate_in_place::<bf16>(source, turn),
+        }
+    } else {
+        match source.below(9) {
+            0 => rotate_into::<f32, f32>(source, turn),
+            1 => rotate_into::<f32, f16>(source, turn),
+            2 => rotate_into::<f32, bf16>(source, turn),
+            3 => rotate_into::<f16, f32>(source, turn),
+            4 => rotate_into::<f16, f16>(source, turn),
+            5 => rotate_into::<f16, bf16>(source, turn),
+            6 => rotate_into::<bf16, f32>(source, turn),
+            7 => rotate_into::<bf16, f16>(source, turn),
+            _ => rotate_into::<bf16, bf16>(source, turn),
+        }
+    }
+}
+
+fn rotate_in_place<E: Number>(source: &mut Source<'_>, turn: Turn) {
+    let (shape, rows) = shape_and_rows(source);
+    let place = Placed::any(source, shape);
+    let x = values::<E>(source, place.len);
+    run::in_place(turn, &rows, &x, &place);
+}
+
+fn rotate_into<I: Number, O: Number>(source: &mut Source<'_>, turn: Turn) {
+    let (shape, rows) = shape_and_rows(source);
+    let (from, to) = (Placed::any(source, shape), Placed::any(source, shape));
+    let x = values::<I>(source, from.len);
+    let y = paint::<O>(source, to.len);
+    run::into(turn, &rows, (&x, &from), (&y, &to));
+}
+
+/// A shape of some thousand elements at most, perhaps empty, and rows that fit it.
+fn shape_and_rows(source: &mut Source<'_>) -> ([usize; 4], Stored) {
+    let head_dim = match source.below(4) {
+        0 => source.one_of(&[64, 72, 80, 96, 112, 128, 160, 192, 256]),
+        1 => source.within(2, 300),
+        _ => source.within(2, 70),
+    };
+    let rotary_dim = match source.below(3) {
+        0 => 2 * source.within(1, head_dim / 2),
+        _ => head_dim & !1,
+    };
+    let extent = |source: &mut Source<'_>, last: usize| {
+        let extent = source.below(last + 1);
+        // Seldom nothing.
+        if extent == 0 && !source.once_in(8) {
+            1
+        } else {
+            extent
+        }
+    };
+    // More than one block of tokens, now and then.
+    let most = if source.once_in(4) { 40 } else { 5 };
+    let (batch, tokens, heads) = (extent(source, 3), extent(source, most), extent(source, 4));
+    let rows = if source.once_in(2) {
+        batch * tokens
+    } else {
+        tokens
+    };
+    (
+        [batch, tokens, heads, head_dim],
+        Stored::any(source, rows, rotary_dim / 2),
+    )
+}

@@ -1,0 +1,126 @@
+//! Rows made of slices, ranges of rows, and rows by ids.
+
+use rope_core::{Error, Rows};
+
+use super::number_of_any_size;
+use crate::Source;
+use crate::number::paint;
+
+/// Any slices as rows, and any ids and ranges of them: nothing panics, and what is accepted is what was given.
+///
+/// # Panics
+///
+/// If that is not so.
+pub fn rows(source: &mut Source<'_>) {
+    let cos: Vec<f32> = paint(source, 40);
+    let sin: Vec<f32> = paint(source, 40);
+    let len = source.below(41);
+    let other = if source.once_in(4) {
+        source.below(41)
+    } else {
+        len
+    };
+    let rotary_dim = number_of_any_size(source);
+    let (cos, sin) = (&cos[..len], &sin[..other]);
+    let joined = source.once_in(2);
+    let stride = if joined {
+        rotary_dim
+    } else {
+        number_of_any_size(source)
+    };
+    let table = if joined {
+        Rows::new(cos, rotary_dim)
+    } else {
+        Rows::from_cos_sin(cos, sin, rotary_dim, stride)
+    };
+    let good = rotary_dim != 0
+        && rotary_dim.is_multiple_of(2)
+        && stride >= rotary_dim / 2
+        && len.is_multiple_of(stride)
+        && (joined || len == other);
+    assert_eq!(
+        table.is_ok(),
+        good,
+        "{len} and {other} by {rotary_dim}, {stride}: {table:?}"
+    );
+    let Ok(table) = table else {
+        return;
+    };
+    assert_eq!(
+        (table.len(), table.rotary_dim()),
+        (len / stride, rotary_dim)
+    );
+    let pairs = rotary_dim / 2;
+    let wanted = |row: usize| {
+        let cos_row = &cos[row * stride..][..pairs];
+        let sin_row = if joined {
+            &cos[row * stride + pairs..][..pairs]
+        } else {
+            &sin[row * stride..][..pairs]
+        };
+        bits(cos_row).chain(bits(sin_row)).collect::<Vec<u32>>()
+    };
+    let got = |rows: &Rows<'_>, row: usize| {
+        rows.row(row)
+            .map(|(cos, sin)| bits(cos).chain(bits(sin)).collect::<Vec<u32>>())
+    };
+    for row in 0..table.len() {
+        assert_eq!(got(&table, row), Some(wanted(row)));
+    }
+    assert_eq!(got(&table, table.len()), None);
+    let (start, end) = (number_of_any_size(source), number_of_any_size(source));
+    let range = table.range(start..end);
+    assert_eq!(range.is_ok(), start <= end && end <= table.len());
+    let (first, part) = match range {
+        Ok(range) => (start, range),
+        Err(error) => {
+            assert_eq!(
+                error,
+                Error::RowRange {
+                    start,
+                    end,
+                    rows: table.len()
+                }
+            );
+            (0, table.clone())
+        }
+    };
+    for row in 0..part.len() {
+        assert_eq!(got(&part, row), Some(wanted(first + row)));
+    }
+    let ids: Vec<i64> = (0..source.below(5))
+        .map(|_| match source.below(16) {
+            0 => -1,
+            1 => i64::from(source.word()),
+            2 => i64::MIN,
+            _ => source.below(part.len()) as i64,
+        })
+        .collect();
+    let outside = ids
+        .iter()
+        .position(|&id| id < 0 || id as u64 >= part.len() as u64);
+    match (part.gather(&ids), outside) {
+        (Ok(gathered), None) => {
+            assert_eq!(gathered.len(), ids.len());
+            for (row, &id) in ids.iter().enumerate() {
+                assert_eq!(got(&gathered, row), Some(wanted(first + id as usize)));
+            }
+            assert_eq!(gathered.gather(&ids).map(|_| ()), Err(Error::GatheredTwice));
+        }
+        (Err(error), Some(index)) => {
+            assert_eq!(
+                error,
+                Error::PositionOutsideTable {
+                    index,
+                    id: ids[index],
+                    rows: part.len()
+                }
+            );
+        }
+        (result, _) => panic!("{ids:?} of {}: {result:?}", part.len()),
+    }
+}
+
+fn bits(values: &[f32]) -> impl Iterator<Item = u32> {
+    values.iter().map(|value| value.to_bits())
+}

@@ -1,0 +1,226 @@
+//! Shapes, strides and sub-tensors.
+
+use rope_core::{Dimension, Error, Layout, Pairing, Rows, Shape, Strides, Tensor, TensorMut};
+
+use super::number_of_any_size;
+use crate::number::paint;
+use crate::{Plan, Source};
+
+/// Any shape, strides and sub-tensors, sane or not: nothing panics; what is accepted lies in the slice, its elements
+/// apart, and can be split, rotated and copied.
+///
+/// # Panics
+///
+/// If that is not so.
+pub fn tensor(source: &mut Source<'_>) {
+    let Some(layout) = layout(source) else {
+        return;
+    };
+    check_layout(&layout);
+    let len = source.below(65);
+    let data = &mut paint::<f32>(source, len)[..];
+    match Tensor::new(&*data, layout) {
+        Ok(_) => {
+            let empty = layout.end() == layout.offset();
+            assert!(empty || layout.end() <= len, "{layout:?} of {len}");
+        }
+        Err(Error::OutOfBounds { needed, len: given }) => {
+            assert_eq!((needed, given), (layout.end(), len));
+            assert!(layout.end() > len, "{layout:?} of {len}");
+        }
+        Err(error) => panic!("{layout:?} of {len}: {error}"),
+    }
+    match TensorMut::new(&mut *data, layout) {
+        Ok(tensor) => {
+            check_apart(&layout, len);
+            tensor_mut(source, tensor);
+        }
+        Err(Error::OutOfBounds { .. }) => {}
+        Err(Error::Overlap { stride, needed, .. }) => assert!(stride < needed),
+        Err(error) => panic!("{layout:?} of {len}: {error}"),
+    }
+}
+
+fn tensor_mut(source: &mut Source<'_>, mut tensor: TensorMut<'_, f32>) {
+    let shape = tensor.shape();
+    assert_eq!(tensor.as_tensor().shape(), shape);
+    let table: Vec<f32> = (0..64).map(|_| source.unit()).collect();
+    let rows = Rows::new(&table[..source.below(table.len() + 1) & !1], 2).expect("whole rows");
+    let rope = Plan::forward(source.one_of(&Pairing::ALL));
+    let result = rope.rotate(&mut tensor, &rows);
+    let (whole, fits) = (
+        shape.head_dim >= 2,
+        [Some(shape.tokens), shape.batch.checked_mul(shape.tokens)],
+    );
+    assert_eq!(
+        result.is_ok(),
+        whole && fits.contains(&Some(rows.len())),
+        "{shape}: {result:?}"
+    );
+    let at = number_of_any_size(source);
+    let dimension = dimension(source);
+    let layout = *tensor.layout();
+    let extent = extent(&layout, dimension);
+    match tensor.split_at(dimension, at) {
+        Ok((first, second)) => {
+            let extents =
+                [first.layout(), second.layout()].map(|layout| self::extent(layout, dimension));
+            assert_eq!(extents, [at, extent - at]);
+            check_layout(first.layout());
+            check_layout(second.layout());
+            for mut part in [first, second] {
+                let tokens = part.shape().tokens;
+                if let (Ok(rows), 2..) = (rows.range(0..tokens), part.shape().head_dim) {
+                    rope.rotate(&mut part, &rows).expect("a row per token");
+                }
+            }
+        }
+        Err(Error::Range {
+            start,
+            end,
+            extent: limit,
+            ..
+        }) => {
+            assert!(at > extent && limit == extent && (start == at || end == at));
+        }
+        Err(Error::Interleaved { dimension: named }) => assert_eq!(named, dimension),
+        Err(error) => panic!("{layout:?} split at {at}: {error}"),
+    }
+}
+
+/// No two elements are in one place, and none is outside.
+fn check_apart(layout: &Layout, len: usize) {
+    let (shape, strides) = (layout.shape(), layout.strides());
+    if layout.end() == layout.offset() {
+        return;
+    }
+    let mut taken = vec![false; len];
+    for batch in 0..shape.batch {
+        for token in 0..shape.tokens {
+            for head in 0..shape.heads {
+                let first = layout.offset()
+                    + batch * strides.batch
+                    + token * strides.token
+                    + head * strides.head;
+                for place in &mut taken[first..first + shape.head_dim] {
+                    assert!(!*place, "{layout:?} has two elements in one place");
+                    *place = true;
+                }
+            }
+        }
+    }
+}
+
+/// The end is one past the last element, and the elements are as many as there are indices.
+fn check_layout(layout: &Layout) {
+    let shape = layout.shape();
+    if extents(shape).contains(&0) {
+        assert_eq!(layout.end(), layout.offset(), "{layout:?}");
+        assert_eq!(shape.elements(), Some(0), "{layout:?}");
+        return;
+    }
+    assert_eq!(
+        layout.end() as u128,
+        layout.offset() as u128 + reach(shape, layout.strides()),
+        "{layout:?}"
+    );
+    assert_eq!(shape.elements(), product(shape), "{layout:?}");
+}
+
+/// A layout that is refused for its size is too large.
+fn check_overflow(error: Error) {
+    match error {
+        Error::ShapeOverflow {
+            shape,
+            strides: Some(strides),
+        } => {
+            assert!(!extents(shape).contains(&0), "{error}");
+            assert!(reach(shape, strides) > usize::MAX as u128, "{error}");
+        }
+        Error::ShapeOverflow {
+            shape,
+            strides: None,
+        } => assert_eq!(product(shape), None, "{error}"),
+        error => panic!("{error}"),
+    }
+}
+
+fn extents(shape: Shape) -> [usize; 4] {
+    [shape.batch, shape.tokens, shape.heads, shape.head_dim]
+}
+
+/// Elements from the first to the last, if there are any.
+fn reach(shape: Shape, strides: Strides) -> u128 {
+    let steps = [strides.batch, strides.token, strides.head, 1];
+    let last = extents(shape)
+        .into_iter()
+        .zip(steps)
+        .map(|(extent, step)| (extent as u128 - 1) * step as u128);
+    last.fold(1, u128::saturating_add)
+}
+
+/// Of the extents that are not zero.
+fn product(shape: Shape) -> Option<usize> {
+    extents(shape)
+        .into_iter()
+        .filter(|&extent| extent > 0)
+        .try_fold(1_usize, usize::checked_mul)
+}
+
+fn layout(source: &mut Source<'_>) -> Option<Layout> {
+    let mut number = || number_of_any_size(source);
+    let shape = [number(), number(), number(), number()];
+    let strides = Strides {
+        batch: number(),
+        token: number(),
+        head: number(),
+    };
+    let layout = match source.below(6) {
+        0 => Layout::bshd(shape),
+        1 => Layout::bhsd(shape),
+        2 => Layout::sbhd(shape),
+        3 => Layout::thd([shape[1], shape[2], shape[3]]),
+        _ => Layout::strided(shape, strides),
+    };
+    let mut layout = layout.map_err(check_overflow).ok()?;
+    for _ in 0..source.below(3) {
+        let dimension = dimension(source);
+        let (start, end) = (number_of_any_size(source), number_of_any_size(source));
+        match layout.narrow(dimension, start..end) {
+            Ok(narrowed) => layout = narrowed,
+            Err(error) => {
+                let extent = extent(&layout, dimension);
+                assert!(start > end || end > extent, "{layout:?}: {error}");
+                assert_eq!(
+                    error,
+                    Error::Range {
+                        dimension,
+                        start,
+                        end,
+                        extent
+                    }
+                );
+            }
+        }
+    }
+    Some(layout)
+}
+
+fn extent(layout: &Layout, dimension: Dimension) -> usize {
+    let shape = layout.shape();
+    match dimension {
+        Dimension::Batch => shape.batch,
+        Dimension::Tokens => shape.tokens,
+        Dimension::Heads => shape.heads,
+        Dimension::Channels => shape.head_dim,
+    }
+}
+
+fn dimension(source: &mut Source<'_>) -> Dimension {
+    source.one_of(&[
+        Dimension::Batch,
+        Dimension::Tokens,
+        Dimension::Heads,
+        Dimension::Channels,
+    ])
+}
