@@ -30,8 +30,8 @@ notes=$(cargo rustc --release -p rope-capi "${build[@]}" --color never -- --prin
     exit 1
 }
 private=$(sed -n 's/^note: native-static-libs: *//p' <<<"$notes" | tail -1)
-# The unwinding tables of a host's core name what only std has; nothing that is called does.
-if [[ -n $defines ]]; then private+=" -Wl,--gc-sections"; fi
+# A host's core has unwinding tables, and they name what only std has. Nothing unwinds.
+if [[ -n $defines ]]; then private+=-Wl,--defsym=rust_eh_personality=0; fi
 version=$(cargo pkgid -p rope-capi | sed 's/.*[#@]//')
 built=${CARGO_TARGET_DIR:-target}/${CARGO_BUILD_TARGET:+$CARGO_BUILD_TARGET/}release
 
