@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# The C face: its tests; its header; and the examples as programs that use what install.sh has installed, compiled by gcc and
+# by clang as C99, C11 and C++17 with every warning an error. They run with the static and with the shared library, under
+# valgrind, with the sanitizers on both sides of the boundary, and without std.
+source "$(dirname "$0")/common.sh"
+
+packages gcc g++ clang libclang-rt-dev valgrind pkg-config rustc-web rust-web-src
+# Optimised they take minutes to build, and nothing is measured here.
+export CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
+limit=1200
+capi=rope-core/capi
+prefix=$CARGO_TARGET_DIR/prefix
+warnings=(-Wall -Wextra -Werror -pedantic)
+
+step "the crate's tests"
+tests cargo test -p rope-capi
+
+step "the header"
+tests "$capi/check-header.sh"
+
+step "the libraries"
+tests "$capi/install.sh" "$prefix/std"
+tests "$capi/install.sh" "$prefix/no-std" --no-std
+# What the library reads and writes is checked as well, not only the examples. A target is named so that build scripts are
+# not instrumented.
+tests env CARGO_BUILD_TARGET="$(rustc -vV | sed -n 's/^host: //p')" RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address \
+    "$capi/install.sh" "$prefix/asan"
+
+# compile LIBRARY LINKING [FLAGS..]: makes $program of $source, with the flags that pkg-config gives.
+compile() {
+    local library=$1 linking=$2 flags libraries
+    shift 2
+    export PKG_CONFIG_PATH=$prefix/$library/lib/pkgconfig
+    read -ra flags <<<"$(pkg-config --cflags rope)"
+    if [[ $linking == static ]]; then
+        read -ra libraries <<<"$(pkg-config --libs --static rope | sed 's/-lrope/-l:librope.a/')"
+    else
+        read -ra libraries <<<"$(pkg-config --libs rope) -Wl,-rpath,$prefix/$library/lib"
+    fi
+    program=$CARGO_TARGET_DIR/$compiler-$standard-$library-$linking
+    # valgrind does not read DWARF 5.
+    tests "$compiler" "-std=$standard" "${warnings[@]}" -O1 -gdwarf-4 "$@" "${flags[@]}" "$capi/examples/$source" \
+        -o "$program" "${libraries[@]}" -lm -pthread
+}
+
+# run COMMAND..: a run of an example is a test; in cargo's words, so that `passed` counts it.
+runs=0
+run() {
+    tests "$@"
+    echo "test result: ok. 1 passed: $*" >>"$log"
+    runs=$((runs + 1))
+}
+
+# shared PROGRAM: whether it wants the shared library, by the name with the version that breaks.
+shared() { readelf -d "$1" | grep -qF 'Shared library: [librope.so.0.1]'; }
+
+for case in "gcc c99 rotate.c" "gcc c11 rotate.c" "g++ c++17 rotate.cpp" \
+    "clang c99 rotate.c" "clang c11 rotate.c" "clang++ c++17 rotate.cpp"; do
+    read -r compiler standard source <<<"$case"
+    step "$source, $compiler, $standard"
+
+    compile std shared
+    shared "$program"
+    run "$program"
+
+    compile std static
+    if shared "$program"; then exit 1; fi
+    run "$program"
+    run valgrind -q --leak-check=full --error-exitcode=9 "$program"
+
+    compile asan static -fsanitize=address,undefined -fno-sanitize-recover=all
+    run "$program"
+
+    if [[ $source == rotate.c ]]; then
+        compile no-std static
+        run "$program"
+    fi
+done
+
+# Firmware: that it builds, and that a compiler without a C library reads the header. firmware.sh runs.
+step "thumbv7em-none-eabihf"
+tests env CARGO_BUILD_TARGET=thumbv7em-none-eabihf RUSTC="$debian_rustc" RUSTC_BOOTSTRAP=1 CARGO_UNSTABLE_BUILD_STD=core \
+    "$capi/install.sh" "$prefix/thumb" --no-std
+read -ra flags <<<"$(PKG_CONFIG_PATH=$prefix/thumb/lib/pkgconfig pkg-config --cflags rope)"
+tests clang --target=thumbv7em-none-eabihf -std=c99 -ffreestanding "${warnings[@]}" "${flags[@]}" -fsyntax-only \
+    -include rope.h -x c /dev/null
+
+passed "$runs of them runs of the examples"
