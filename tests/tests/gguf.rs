@@ -131,6 +131,39 @@ fn multimodal_and_sliding_window_keys() {
     assert_eq!(gemma.frequencies(), full);
     let sliding = Frequencies::new(256, 1e4, &Scaling::Default);
     assert_eq!(gemma.for_sliding_window().frequencies(), sliding);
+
+    let narrower = keys(
+        "gemma4",
+        &[
+            ("gemma4.rope.dimension_count", Integer(512)),
+            ("gemma4.rope.dimension_count_swa", Integer(256)),
+            ("gemma4.rope.freq_base_swa", Float(1e4)),
+        ],
+    );
+    let narrower = Gguf::new(&narrower).unwrap();
+    assert_eq!(narrower.rotary_dim(), Ok(512));
+    assert_eq!(narrower.for_sliding_window().frequencies(), sliding);
+}
+
+/// It says that the model's own code changes the base.
+#[test]
+fn alpha_is_refused() {
+    let key = "rope.scaling.alpha";
+    for (alpha, refused) in [(0.0, false), (1000.0, true)] {
+        let keys = keys(
+            "hunyuan-dense",
+            &[
+                ("hunyuan-dense.rope.dimension_count", Integer(128)),
+                ("hunyuan-dense.rope.scaling.alpha", Float(alpha)),
+            ],
+        );
+        let made = Gguf::new(&keys).unwrap().frequencies();
+        let required = "0, or not there";
+        assert_eq!(
+            made.err(),
+            refused.then_some(Error::Invalid { key, required })
+        );
+    }
 }
 
 #[test]

@@ -115,13 +115,19 @@ impl<'a> Gguf<'a> {
         })
     }
 
-    /// How many channels turn: `rope.dimension_count`, or those of a key head.
+    /// How many channels turn: `rope.dimension_count` (for sliding windows `rope.dimension_count_swa`, if there is one), or
+    /// those of a key head.
     ///
     /// # Errors
     ///
     /// [`Error::Missing`] and [`Error::Invalid`] for the keys it follows from.
     pub fn rotary_dim(&self) -> Result<usize> {
-        for key in ["rope.dimension_count", "attention.key_length"] {
+        let keys = [
+            "rope.dimension_count_swa",
+            "rope.dimension_count",
+            "attention.key_length",
+        ];
+        for key in keys.into_iter().skip(usize::from(!self.sliding_window)) {
             if let Some(dim) = self.count(key)? {
                 return Ok(dim);
             }
@@ -199,6 +205,14 @@ impl<'a> Gguf<'a> {
 
     /// The scaling, and the factor on its attention factor.
     fn scaling(&self) -> Result<(Scaling<'a>, f64)> {
+        // What an alpha does is left to the code of the model.
+        let key = "rope.scaling.alpha";
+        if self.number(key)?.is_some_and(|alpha| alpha != 0.0) {
+            return Err(Error::Invalid {
+                key,
+                required: "0, or not there",
+            });
+        }
         let attention_factor = self.number("rope.scaling.attn_factor")?.unwrap_or(1.0);
         let factor = match self.number("rope.scaling.factor")? {
             Some(factor) => Some(factor),
@@ -295,23 +309,29 @@ impl<'a> Gguf<'a> {
 
     fn kind(&self) -> Result<Kind> {
         Ok(match self.architecture {
-            "glm4" | "glm4moe" if self.find("rope.dimension_sections").is_some() => Kind::Mrope,
-            "llama" | "llama4" | "deci" | "baichuan" | "starcoder" | "internlm2" | "minicpm"
-            | "xverse" | "command-r" | "cohere2" | "olmo" | "arctic" | "deepseek" | "deepseek2"
-            | "plm" | "chatglm" | "glm4" | "granite" | "granitemoe" | "granitehybrid"
-            | "chameleon" | "bailingmoe" | "neo-bert" | "smollm3" | "arcee" | "ernie4_5"
-            | "ernie4_5-moe" | "mistral3" | "mistral4" => Kind::Norm,
-            "falcon" | "falcon-h1" | "grok" | "dbrx" | "bert" | "nomic-bert" | "nomic-bert-moe"
-            | "stablelm" | "bitnet" | "qwen" | "qwen2" | "dream" | "qwen2moe" | "qwen3"
-            | "qwen3moe" | "qwen3next" | "llada-moe" | "olmo2" | "olmoe" | "phi2" | "phi3"
-            | "phimoe" | "gemma" | "gemma2" | "gemma3" | "gemma3n" | "gemma4"
-            | "gemma-embedding" | "starcoder2" | "openelm" | "gptneox" | "codeshell"
-            | "nemotron" | "exaone" | "exaone4" | "minicpm3" | "bailingmoe2" | "dots1"
-            | "hunyuan-moe" | "hunyuan-dense" | "gpt-oss" | "lfm2" | "lfm2moe" | "smallthinker"
-            | "glm4moe" | "seed_oss" | "grovemoe" | "apertus" | "minimax-m2" | "cogvlm"
-            | "pangu-embedded" | "afmoe" => Kind::Neox,
-            "qwen2vl" | "paddleocr" => Kind::Mrope,
-            "qwen3vl" | "qwen3vlmoe" | "qwen35" | "qwen35moe" => Kind::Imrope,
+            "glm4" | "glm4moe" | "hunyuan_vl" if self.find("rope.dimension_sections").is_some() => {
+                Kind::Mrope
+            }
+            "arcee" | "arctic" | "baichuan" | "bailingmoe" | "chameleon" | "chatglm"
+            | "cohere2" | "cohere2moe" | "command-r" | "deci" | "deepseek" | "deepseek2"
+            | "deepseek2-ocr" | "deepseek32" | "deepseek4" | "ernie4_5" | "ernie4_5-moe"
+            | "glm-dsa" | "glm4" | "granite" | "granitehybrid" | "granitemoe" | "internlm2"
+            | "llada" | "llama" | "llama-embed" | "llama4" | "maincoder" | "minicpm"
+            | "mistral3" | "mistral4" | "neo-bert" | "olmo" | "plm" | "smollm3" | "starcoder"
+            | "xverse" => Kind::Norm,
+            "afmoe" | "apertus" | "bailingmoe2" | "bert" | "bitnet" | "codeshell" | "cogvlm"
+            | "dbrx" | "dots1" | "dream" | "eurobert" | "exaone" | "exaone-moe" | "exaone4"
+            | "falcon" | "falcon-h1" | "gemma" | "gemma-embedding" | "gemma2" | "gemma3"
+            | "gemma3n" | "gemma4" | "gemma4-assistant" | "glm4moe" | "gpt-oss" | "gptneox"
+            | "grok" | "grovemoe" | "hunyuan-dense" | "hunyuan-moe" | "hunyuan_vl" | "hy_v3"
+            | "jais2" | "jina-bert-v3" | "laguna" | "lfm2" | "lfm2moe" | "llada-moe" | "mellum"
+            | "mimo2" | "minicpm3" | "minimax-m2" | "modern-bert" | "nemotron" | "nomic-bert"
+            | "nomic-bert-moe" | "olmo2" | "olmoe" | "openelm" | "orion" | "pangu-embedded"
+            | "phi2" | "phi3" | "phimoe" | "plamo" | "plamo2" | "plamo3" | "qwen" | "qwen2"
+            | "qwen2moe" | "qwen3" | "qwen3moe" | "qwen3next" | "rnd1" | "seed_oss"
+            | "smallthinker" | "stablelm" | "starcoder2" | "step35" | "talkie" => Kind::Neox,
+            "paddleocr" | "qwen2vl" => Kind::Mrope,
+            "qwen35" | "qwen35moe" | "qwen3vl" | "qwen3vlmoe" => Kind::Imrope,
             other => {
                 return Err(Error::Unknown {
                     key: "general.architecture",

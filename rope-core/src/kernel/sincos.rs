@@ -12,7 +12,7 @@
 //!    all positions below 2^20 and 64 frequencies of the bases 1e4, 5e5 and 1e6, 196, 158 and 188 of 2^26 pairs were in doubt,
 //!    and 3, 6 and 2 of them would have been rounded wrongly.
 //!
-//! Positions that follow one another need a third of that: [`consecutive`].
+//! Positions that follow one another take two thirds of the time: [`consecutive`].
 //!
 //! What is rounded correctly has one value, so all backends give the same bits although some fuse and some do not.
 //!
