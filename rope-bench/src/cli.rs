@@ -6,14 +6,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
-use indicatif::{ProgressBar, ProgressStyle};
 use rope_core::Backend;
 
 use crate::accuracy::{self, Model, USUAL};
 use crate::compare;
 use crate::formulations;
+use crate::instructions;
 use crate::machine::Machine;
 use crate::measuring::Effort;
+use crate::progress::Progress;
 use crate::report::{files, html, svg, table};
 use crate::results::Run;
 use crate::rows;
@@ -27,6 +28,7 @@ use crate::verification::verify;
 /// for, does what `rows` and `accuracy` do.
 #[derive(Debug, Parser)]
 #[command(name = "rope-bench", version, args_conflicts_with_subcommands = true)]
+#[cfg_attr(feature = "peer-ort", command(after_help = crate::formulations::peers::ort::LIBRARY))]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
@@ -82,6 +84,26 @@ enum Command {
         full: bool,
         #[command(flatten)]
         output: Output,
+    },
+    /// Counts the instructions of every measurement of a run, and adds them to its file: for emulated CPUs
+    Instructions {
+        /// What `--json` wrote
+        run: PathBuf,
+        /// The rope-bench that wrote it
+        #[arg(long, value_name = "FILE")]
+        program: String,
+        /// What counts: qemu-aarch64 -singlestep -d exec,nochain, or valgrind --tool=callgrind
+        /// --callgrind-out-file=/dev/null
+        #[arg(last = true, required = true, value_name = "COMMAND")]
+        counter: Vec<String>,
+    },
+    /// Runs one formulation in one case, and nothing else: what `instructions` counts
+    #[command(name = instructions::REPEAT, hide = true)]
+    Repeat {
+        #[command(flatten)]
+        selection: Selection,
+        #[arg(long)]
+        times: usize,
     },
     /// Says what each formulation computes, and where it is from
     List,
@@ -212,6 +234,17 @@ pub fn run() -> Result<ExitCode> {
             measure_rows(&mut run, &backends, most, effort(full), &output)?;
             output.write(&run)?;
         }
+        Some(Command::Instructions {
+            run: path,
+            program,
+            counter,
+        }) => {
+            let mut run = files::read(&path)?;
+            instructions::count(&mut run, &counter, &program)?;
+            files::write(&path, &files::json(&run)?)?;
+            print(&table::instructions(&run));
+        }
+        Some(Command::Repeat { selection, times }) => instructions::repeat(&selection, times)?,
         Some(Command::List) => print(&selection::list()),
     }
     Ok(ExitCode::SUCCESS)
@@ -277,22 +310,22 @@ fn measure(options: &Measure) -> Result<()> {
          prepared in: what tables, temporaries and plans took to make, at most, outside of the time of a call",
     );
     let weight = |chosen: &[_]| chosen.len() as u64 + 3;
-    let bar = progress(plan.iter().map(|(_, chosen)| weight(chosen)).sum());
+    let bar = Progress::new(plan.iter().map(|(_, chosen)| weight(chosen)).sum());
     let mut bench = Bench::new(plan.iter().map(|(case, _)| case), effort);
     let mut shown = 0;
     for (index, (case, chosen)) in plan.iter().enumerate() {
-        bar.set_message(case.to_string());
+        bar.say(case);
         run.cases.push(bench.run(case, chosen)?);
-        bar.inc(weight(chosen));
+        bar.advance(weight(chosen));
         if plan
             .get(index + 1)
             .is_none_or(|(next, _)| next.group() != case.group())
         {
-            bar.suspend(|| output.say(&table::cases(&run.cases[shown..])));
+            bar.aside(|| output.say(&table::cases(&run.cases[shown..])));
             shown = run.cases.len();
         }
     }
-    bar.finish_and_clear();
+    drop(bar);
     drop(bench);
     if !selection.is_partial() {
         measure_rows(&mut run, &backends, rows::TABLE, effort, output)?;
@@ -325,14 +358,5 @@ fn print(text: &str) {
     if io::stdout().lock().write_all(text.as_bytes()).is_err() {
         // The reader went away (`| head`): there is nobody to tell.
         std::process::exit(0);
-    }
-}
-
-/// Seen on a terminal only.
-fn progress(len: u64) -> ProgressBar {
-    let bar = ProgressBar::new(len);
-    match ProgressStyle::with_template("{bar:30} {percent:>3} %  {eta} left  {msg}") {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
     }
 }

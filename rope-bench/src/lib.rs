@@ -4,7 +4,8 @@
 //! [`Case`](cases::Case). A [`Formulation`](formulations::Formulation) computes a case; the
 //! [oracle] says whether it was right; [measuring] says how long it took, in the same rounds as the
 //! [roof], which is what the machine can do at all. [`results`] is what a run leaves behind, and [`report`] and
-//! [`compare`] read it. Beside that, [accuracy] says how wrong cos and sin are and [rows] how long they take to make.
+//! [`compare`] read it. Beside that, [accuracy] says how wrong cos and sin are and [rows] how long they take to make;
+//! [instructions] are counted where a CPU is emulated.
 #![deny(unsafe_code)]
 
 pub mod accuracy;
@@ -13,11 +14,13 @@ pub mod cli;
 pub mod compare;
 pub mod formulations;
 pub mod golden;
+pub mod instructions;
 pub mod machine;
 pub mod measuring;
 pub mod memory;
 pub mod models;
 pub mod oracle;
+pub mod progress;
 pub mod report;
 pub mod results;
 #[allow(unsafe_code, reason = "enters instruction sets")]

@@ -2,5 +2,6 @@
 
 pub mod files;
 pub mod html;
+pub mod playground;
 pub mod svg;
 pub mod table;

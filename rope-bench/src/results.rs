@@ -117,6 +117,9 @@ pub struct Measurement {
     pub flops: f64,
     /// The largest distance from the exact rotation, in lengths of the pair.
     pub error: f64,
+    /// Instructions of a call, where they were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<f64>,
 }
 
 impl CaseResult {
@@ -126,6 +129,12 @@ impl CaseResult {
             .iter()
             .map(|roof| roof.time.minimum)
             .fold(f64::INFINITY, f64::min)
+    }
+
+    /// Instructions for each element that turns, where they were counted.
+    pub fn instructions_per_element(&self, measurement: &Measurement) -> Option<f64> {
+        let counted = measurement.instructions?;
+        Some(counted / self.elements as f64)
     }
 
     /// Its spread.

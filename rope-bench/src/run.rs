@@ -138,6 +138,7 @@ impl Bench {
                 gigabytes_per_s: cost.bytes / time.minimum,
                 flops: cost.flops,
                 error: checked.error,
+                instructions: None,
             });
         }
         Ok(result)

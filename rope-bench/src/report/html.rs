@@ -1,7 +1,8 @@
-//! One page that holds everything: no network, no scripts.
+//! One page that holds everything: no network, and no script but the playground's.
 
 use std::fmt::Write;
 
+use crate::report::playground;
 use crate::report::svg::{self, escape};
 use crate::report::table::{self, count, digits, time};
 use crate::results::{Accuracy, CaseResult, RowsResult, Run};
@@ -36,9 +37,10 @@ summary{cursor:pointer;padding:.4rem 0}
 pub fn page(runs: &[Run]) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, \
-         initial-scale=1\"><title>rope-bench</title><style>{}{STYLE}</style></head><body><h1>Rotary position embedding: \
+         initial-scale=1\"><title>rope-bench</title><style>{}{STYLE}{}</style></head><body><h1>Rotary position embedding: \
          formulations against the machine's limit</h1>",
-        svg::STYLE
+        svg::STYLE,
+        playground::STYLE
     );
     if runs.iter().any(|run| !run.cases.is_empty()) {
         page.push_str(
@@ -53,7 +55,7 @@ pub fn page(runs: &[Run]) -> String {
     for run in runs {
         one(&mut page, run);
     }
-    page + "</body></html>\n"
+    page + &playground::section() + "</body></html>\n"
 }
 
 fn one(page: &mut String, run: &Run) {
@@ -62,7 +64,7 @@ fn one(page: &mut String, run: &Run) {
     if let Some(emulator) = &machine.emulator {
         let _ = write!(
             page,
-            "<p class=\"warn\">Emulated by {}: times and ratios of this run mean nothing.</p>",
+            "<p class=\"warn\">Emulated by {}: its times mean nothing and are not shown.</p>",
             escape(emulator)
         );
     }
@@ -111,6 +113,11 @@ fn one(page: &mut String, run: &Run) {
     }
     page.push_str("</dl>");
     for group in svg::groups(&run.cases) {
+        // Where times mean nothing they are not shown.
+        if machine.emulator.is_some() {
+            instructions(page, group);
+            continue;
+        }
         let _ = write!(
             page,
             "<h3>{}</h3><div class=\"grid\">",
@@ -140,10 +147,30 @@ fn one(page: &mut String, run: &Run) {
         numbers(page, group);
         page.push_str("</details>");
     }
-    if let Some(rows) = &run.rows {
+    if let Some(rows) = run.rows.as_ref().filter(|_| machine.emulator.is_none()) {
         makers(page, rows);
     }
     errors(page, &run.accuracy);
+}
+
+/// What an emulated run has instead of times.
+fn instructions(page: &mut String, group: &[CaseResult]) {
+    let rows = table::counted(group);
+    let _ = write!(page, "<h3>{}</h3>", escape(&group[0].group));
+    if rows.len() < 2 {
+        page.push_str("<p class=\"soft\">Checked; instructions were not counted.</p>");
+        return;
+    }
+    page.push_str("<p>Instructions for each element that turns: fewer are better.</p><div class=\"wide\"><table>");
+    for (index, row) in rows.iter().enumerate() {
+        page.push_str("<tr>");
+        for cell in row {
+            let tag = if index == 0 { "th" } else { "td" };
+            let _ = write!(page, "<{tag}>{}", escape(cell));
+        }
+        page.push_str("</tr>");
+    }
+    page.push_str("</table></div>");
 }
 
 /// How long cos and sin take to make.
@@ -306,6 +333,7 @@ fn side_by_side(page: &mut String, runs: &[Run]) {
             let found = run.cases.iter().find(|other| is_same(case, other));
             let found =
                 found.and_then(|case| case.measurements.iter().find(|m| m.formulation == name));
+            let found = found.filter(|_| run.machine.emulator.is_none());
             let _ = match found {
                 Some(m) => write!(
                     page,

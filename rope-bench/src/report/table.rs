@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::machine::Machine;
-use crate::results::{Accuracy, CaseResult, Dispatch, Made, Measurement, RowsResult};
+use crate::results::{Accuracy, CaseResult, Dispatch, Made, Measurement, RowsResult, Run};
 use crate::rows::LIBM;
 use crate::verification::Verified;
 
@@ -183,6 +183,43 @@ fn block(cases: &[CaseResult]) -> String {
         row.extend(worst);
     }
     align(&rows)
+}
+
+/// Instructions for each element that turns: a table for every group of cases in which they were counted.
+pub fn instructions(run: &Run) -> String {
+    let mut text = String::from("Instructions for each element that turns\n");
+    for group in run.cases.chunk_by(|a, b| a.group == b.group) {
+        let rows = counted(group);
+        if rows.len() > 1 {
+            text.push('\n');
+            text += &align(&rows);
+        }
+    }
+    text
+}
+
+/// The rows of such a table: its heading, then the formulations.
+pub fn counted(group: &[CaseResult]) -> Vec<Vec<String>> {
+    let heading = group.iter().take(1).map(|case| case.group.clone());
+    let workloads = group.iter().map(|case| case.workload.clone());
+    let mut rows: Vec<Vec<String>> = vec![heading.chain(workloads).collect()];
+    for measurement in group.iter().flat_map(|case| &case.measurements) {
+        let name = &measurement.formulation;
+        if measurement.instructions.is_none() || rows.iter().any(|row| row[0] == *name) {
+            continue;
+        }
+        let cell = |case: &CaseResult| {
+            let found = case.measurements.iter().find(|m| m.formulation == *name);
+            let counted = found.and_then(|m| case.instructions_per_element(m));
+            counted.map_or_else(String::new, digits)
+        };
+        rows.push(
+            std::iter::once(name.clone())
+                .chain(group.iter().map(cell))
+                .collect(),
+        );
+    }
+    rows
 }
 
 /// The levels that a table shows, of those that were tried: indices.
