@@ -1,0 +1,7 @@
+//! Any calls of the C face in any order, with pointers that are null, misaligned, overlapping or right.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use rope_tests::{Source, bodies};
+
+fuzz_target!(|bytes: &[u8]| bodies::calls(&mut Source::bytes(bytes)));

@@ -1,0 +1,7 @@
+//! Any text as a configuration: nothing panics; what comes out is finite, or refused.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use rope_tests::bodies;
+
+fuzz_target!(|bytes: &[u8]| bodies::config(bytes));

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# The fuzz targets under AddressSanitizer, one after the other:
+#   fuzz.sh [SECONDS [TARGET ..]]    20 seconds each, and all of them, if not said
+# A run begins with fuzz/corpus and what earlier runs have discovered, which is kept under target/platforms/fuzz/corpus.
+# An input that makes a target fail is kept in fuzz/artifacts.
+source "$(dirname "$0")/common.sh"
+seconds=${1:-20}
+targets=("${@:2}")
+version=0.13.2
+
+command -v c++ >/dev/null || packages g++
+if cargo +nightly --version >/dev/null 2>&1; then export RUSTUP_TOOLCHAIN=nightly; else export RUSTC_BOOTSTRAP=1; fi
+[[ -n $(find "$(rustc --print sysroot)/lib/rustlib" -name '*_rt.asan.a' -print -quit) ]] ||
+    cannot "$(rustc --version) has no AddressSanitizer"
+if [[ $(cargo fuzz --version 2>/dev/null) != "cargo-fuzz $version" ]]; then
+    echo "installing cargo-fuzz $version"
+    cargo install --quiet --locked "cargo-fuzz@$version" >>"$log" 2>&1 || cannot "cargo install cargo-fuzz@$version failed"
+fi
+echo "$(rustc --version)"
+
+failed() {
+    tail -n 100 "$log"
+    echo "platform $name: FAILED: $*"
+    exit 1
+}
+
+# More units than one compile on all cores.
+how=(--fuzz-dir fuzz --codegen-units 16)
+step build
+cargo fuzz build "${how[@]}" >>"$log" 2>&1 || failed "the targets do not build"
+if [[ ${#targets[@]} == 0 ]]; then mapfile -t targets < <(cargo fuzz list --fuzz-dir fuzz); fi
+
+total=0
+for target in "${targets[@]}"; do
+    step "$target, $seconds s"
+    discovered=$CARGO_TARGET_DIR/corpus/$target
+    mkdir -p "$discovered"
+    options=(-max_total_time="$seconds" -seed="$ROPE_SEED" -max_len=4096 -timeout=60 -print_final_stats=1)
+    if [[ -f fuzz/dictionaries/$target.dict ]]; then options+=(-dict="fuzz/dictionaries/$target.dict"); fi
+    : >"$log"
+    cargo fuzz run "${how[@]}" "$target" "$discovered" "fuzz/corpus/$target" -- "${options[@]}" >"$log" 2>&1 ||
+        failed "$target: see fuzz/artifacts/$target"
+    executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    [[ ${executions:-0} -gt 0 ]] || failed "$target: nothing was executed"
+    echo "$target: $executions executions"
+    total=$((total + executions))
+done
+echo "platform $name: ${#targets[@]} targets, $total executions, nothing found"
