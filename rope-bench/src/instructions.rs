@@ -10,7 +10,7 @@ use std::thread;
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::formulations;
+use crate::formulations::{self, Formulation};
 use crate::memory::{self, Memory};
 use crate::results::{CaseResult, Run};
 use crate::selection::Selection;
@@ -18,15 +18,16 @@ use crate::selection::Selection;
 /// The command that [`repeat`] is behind.
 pub const REPEAT: &str = "repeat";
 
-/// Runs the first formulation of the first case that a selection leaves, `times` times.
+/// Runs the formulation of that name in the one case that a selection leaves, `times` times.
 pub fn repeat(selection: &Selection, times: usize) -> Result<()> {
     let all = formulations::all();
     let plan = selection.plan(&all)?;
-    let (case, formulation) = match plan.first() {
-        Some((case, formulations)) if plan.len() == 1 && formulations.len() == 1 => {
-            (case, formulations[0])
-        }
-        _ => bail!("not one formulation in one case"),
+    // A name may be a family's as well: complex, and complex/in-place.
+    let wanted = |formulation: &&dyn Formulation| selection.formulation.contains(&formulation.name());
+    let found = plan.first().filter(|_| plan.len() == 1);
+    let found = found.and_then(|(case, of)| Some((case, *of.iter().find(|&f| wanted(f))?)));
+    let Some((case, formulation)) = found else {
+        bail!("not one formulation in one case");
     };
     let mut memory = Memory::new(case.bytes());
     let bytes = memory.slice(case.alignment, case.bytes());

@@ -19,10 +19,15 @@ pub struct Roof {
 impl Roof {
     /// Those that this CPU can run.
     pub fn available() -> Vec<Roof> {
-        let mut roofs = vec![Roof {
+        let baseline = Roof {
             name: "baseline",
             scale,
-        }];
+        };
+        #[cfg_attr(
+            not(any(target_arch = "x86", target_arch = "x86_64")),
+            allow(unused_mut, reason = "the baseline is all there is")
+        )]
+        let mut roofs = vec![baseline];
         #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
         {
             if std::arch::is_x86_feature_detected!("avx2") {

@@ -95,9 +95,9 @@ impl Workload {
         );
         let bytes = shape
             .iter()
-            .try_fold(4_usize, |product, &extent| product.checked_mul(extent));
+            .try_fold(4_u64, |product, &extent| product.checked_mul(extent as u64));
         ensure!(
-            bytes.is_some_and(|bytes| bytes <= 4 << 30),
+            bytes.is_some_and(|bytes| bytes <= 4 << 30 && usize::try_from(bytes).is_ok()),
             "shape {name}: more than 4 GiB of f32; the bench keeps several copies"
         );
         Ok(Workload::new(

@@ -67,6 +67,31 @@ rust_lld() {
     echo "$linker"
 }
 
+# Node as the machine that runs programs for wasm32-wasip1. Debian's C library for WASI has no pthread_join and no
+# pthread_detach: what is undefined becomes an import.
+wasm_in_node() {
+    packages rustc-web rust-web-src wasi-libc
+    command -v node >/dev/null || packages nodejs
+    node -e "process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)" || cannot "node 20 or newer (this is $(node --version))"
+    local wasi=/usr/lib/wasm32-wasi
+    wasm_link="-C link-self-contained=no -L native=$wasi -C link-arg=$wasi/crt1-command.o -C link-arg=--allow-undefined"
+    CARGO_TARGET_WASM32_WASIP1_LINKER=$(rust_lld)
+    export CARGO_TARGET_WASM32_WASIP1_LINKER
+    export CARGO_TARGET_WASM32_WASIP1_RUNNER="node --no-warnings --stack-size=4000 $here/wasi.mjs"
+}
+
+# 64-bit ARM programs under qemu-user, on the CPU of that name. Without the second library path a libc6:arm64 that is
+# installed is mixed with the cross one, and threads hang.
+aarch64_toolchain() {
+    architecture arm64
+    packages rustc-web rust-web-src libstd-rust-web-dev:arm64 gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user
+    aarch64=aarch64-unknown-linux-gnu
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+}
+aarch64_on() {
+    echo "qemu-aarch64 -cpu $1 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib"
+}
+
 step() { printf -- '--- %s: %s (%d s)\n' "$name" "$*" "$SECONDS"; }
 
 # The backends that must run, and no other: names separated by commas. `ran` looks whether they did.

@@ -94,6 +94,10 @@ fn temporary(path: &Path) -> Result<PathBuf> {
         bail!("cannot write {}: it names no file", path.display())
     };
     let mut name = name.to_owned();
-    name.push(format!(".{}.partial", std::process::id()));
+    if !cfg!(target_family = "wasm") {
+        // So that two runs do not share it. WebAssembly has no processes.
+        name.push(format!(".{}", std::process::id()));
+    }
+    name.push(".partial");
     Ok(path.with_file_name(name))
 }

@@ -1,0 +1,169 @@
+//! rope-core on a Cortex-M4F: no allocator, one model's frequencies and one row in static memory.
+//!
+//! Rotates, compares bits with golden values, tells what that takes of memory and time, and ends the emulator with a
+//! code. `tests/platforms/firmware.sh` builds and runs it.
+#![no_std]
+#![no_main]
+
+use core::panic::PanicInfo;
+
+use cortex_m_rt::entry;
+use cortex_m_semihosting::debug::{self, EXIT_FAILURE, EXIT_SUCCESS};
+use rope_core::{
+    Backend, Direction, Error, Frequencies, FrequencyBlock, Pairing, Rope, Rows, Scaling, TensorMut,
+};
+
+mod golden {
+    //! Golden values, by `build.rs`.
+    include!(concat!(env!("OUT_DIR"), "/golden.rs"));
+}
+mod print;
+mod stack;
+mod time;
+
+use golden::{COS, COS_GIVEN, POSITION, QUERIES, SIN, SIN_GIVEN, TURNED};
+use print::Line;
+use time::Clock;
+
+const HEAD_DIM: usize = 128;
+const PAIRS: usize = HEAD_DIM / 2;
+const HEADS: usize = QUERIES.len() / HEAD_DIM;
+const SHAPE: [usize; 4] = [1, 1, HEADS, HEAD_DIM];
+
+/// Llama 3.1's.
+const BASE: f64 = 500_000.0;
+const SCALING: Scaling<'_> = Scaling::Llama3 {
+    factor: 8.0,
+    low_freq_factor: 1.0,
+    high_freq_factor: 4.0,
+    original_context: 8192,
+};
+
+#[entry]
+fn main() -> ! {
+    // Static memory. The attribute makes `&mut` of it, once.
+    static mut BLOCKS: [FrequencyBlock; FrequencyBlock::count(HEAD_DIM)] =
+        [FrequencyBlock::EMPTY; FrequencyBlock::count(HEAD_DIM)];
+    static mut ROW: [f32; HEAD_DIM] = [0.0; HEAD_DIM];
+    static mut QUERY: [f32; HEADS * HEAD_DIM] = [0.0; HEADS * HEAD_DIM];
+
+    Line::new("backends that run: ").text(Backend::best().name()).end();
+    let passed = test(BLOCKS, ROW, QUERY).and_then(|passed| {
+        costs(BLOCKS, ROW, QUERY)?;
+        Ok(passed)
+    });
+    if let Ok(passed) = passed {
+        Line::new("test result: ok. ").number(passed).text(" passed; 0 failed").end();
+    }
+    debug::exit(if passed.is_ok() { EXIT_SUCCESS } else { EXIT_FAILURE });
+    loop {}
+}
+
+/// What may go wrong; a line has been printed.
+struct Failure;
+
+impl From<Error> for Failure {
+    fn from(_: Error) -> Self {
+        Line::new("a call was refused").end();
+        Failure
+    }
+}
+
+/// Compares with the golden values, and tells how many comparisons there were.
+fn test(blocks: &mut [FrequencyBlock], row: &mut [f32], x: &mut [f32]) -> Result<u32, Failure> {
+    let mut passed = 0;
+    let mut check = |name: &str, fine: bool| {
+        Line::new("test ").text(name).text(if fine { " ... ok" } else { " ... FAILED" }).end();
+        passed += 1;
+        if fine { Ok(()) } else { Err(Failure) }
+    };
+
+    // Once per model.
+    let frequencies = Frequencies::new_in(blocks, HEAD_DIM, BASE, &SCALING)?;
+    let rope = Rope::new(Pairing::Half);
+
+    // Once per token.
+    let rows = frequencies.rows_in(&[POSITION], row)?;
+    let (cos, sin) = rows.row(0).ok_or(Failure)?;
+    check("cos_is_correctly_rounded", same(cos, &COS))?;
+    check("sin_is_correctly_rounded", same(sin, &SIN))?;
+
+    // Per layer: with the cos and sin that the golden file was made with.
+    let (cos, sin) = (COS_GIVEN.map(f32::from_bits), SIN_GIVEN.map(f32::from_bits));
+    let given = Rows::from_cos_sin(&cos, &sin, HEAD_DIM, PAIRS)?;
+    set(x);
+    rope.rotate(&mut TensorMut::new(&mut *x, SHAPE)?, &given)?;
+    check("heads_turned_as_in_hugging_face", same(x, &TURNED))?;
+
+    // With cos and sin of the crate's own: made before, or on the way.
+    set(x);
+    rope.rotate(&mut TensorMut::new(&mut *x, SHAPE)?, &rows)?;
+    let mut other = QUERIES.map(f32::from_bits);
+    rope.rotate_at(&mut TensorMut::new(&mut other, SHAPE)?, &frequencies, &[POSITION])?;
+    check("rotate_at_gives_the_bits_of_rotate", same(x, &other.map(f32::to_bits)))?;
+
+    rope.direction(Direction::Inverse)
+        .rotate(&mut TensorMut::new(&mut *x, SHAPE)?, &rows)?;
+    let near = x.iter().zip(&QUERIES).all(|(x, &was)| (x - f32::from_bits(was)).abs() < 2e-6);
+    check("the_inverse_turns_back", near)?;
+    Ok(passed)
+}
+
+fn same(x: &[f32], bits: &[u32]) -> bool {
+    x.len() == bits.len() && x.iter().zip(bits).all(|(x, &bits)| x.to_bits() == bits)
+}
+
+fn set(x: &mut [f32]) {
+    for (x, &bits) in x.iter_mut().zip(&QUERIES) {
+        *x = f32::from_bits(bits);
+    }
+}
+
+/// Prints instructions and stack.
+fn costs(blocks: &mut [FrequencyBlock], row: &mut [f32], x: &mut [f32]) -> Result<(), Failure> {
+    let clock = Clock::new().ok_or(Failure)?;
+    let cost = |name: &str, work: &mut dyn FnMut()| {
+        let stack = stack::used(&mut *work);
+        Line::new("firmware cost: ")
+            .text(name)
+            .text(": ")
+            .number(clock.measure(work))
+            .text(" instructions, ")
+            .number(stack)
+            .text(" bytes of stack")
+            .end();
+    };
+    // Results were looked at by `test`.
+    cost("the frequencies of a model, 64 pairs", &mut || {
+        let _ = Frequencies::new_in(blocks, HEAD_DIM, BASE, &SCALING);
+    });
+    let frequencies = Frequencies::new_in(blocks, HEAD_DIM, BASE, &SCALING)?;
+    cost("a row of 64 pairs", &mut || {
+        let _ = frequencies.rows_in(&[POSITION], row);
+    });
+    // Beyond the reach of the doubles.
+    cost("a row of 64 pairs by integers alone", &mut || {
+        let _ = frequencies.rows_in(&[i64::MAX], row);
+    });
+    let rows = frequencies.rows_in(&[POSITION], row)?;
+    let rope = Rope::new(Pairing::Half);
+    let mut x = TensorMut::new(x, SHAPE)?;
+    cost("two heads of 128 channels turned by it", &mut || {
+        let _ = rope.rotate(&mut x, &rows);
+    });
+    let interleaved = Rope::new(Pairing::Interleaved);
+    cost("the same with interleaved pairs", &mut || {
+        let _ = interleaved.rotate(&mut x, &rows);
+    });
+    cost("two heads with a row made on the stack", &mut || {
+        let _ = rope.rotate_at(&mut x, &frequencies, &[POSITION]);
+    });
+    Ok(())
+}
+
+#[panic_handler]
+fn panic(_: &PanicInfo<'_>) -> ! {
+    Line::new("panicked").end();
+    debug::exit(EXIT_FAILURE);
+    loop {}
+}

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# A firmware for a Cortex-M4F (tests/firmware) in an emulator: no allocator, golden values, sizes, instruction counts.
+source "$(dirname "$0")/common.sh"
+
+packages rustc-web rust-web-src qemu-system-arm binutils
+
+export RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1
+CARGO_TARGET_THUMBV7EM_NONE_EABIHF_LINKER=$(rust_lld)
+export CARGO_TARGET_THUMBV7EM_NONE_EABIHF_LINKER
+cd tests/firmware
+
+build() {
+    step "$1"
+    elf=$CARGO_TARGET_DIR/thumbv7em-none-eabihf/release/rope-firmware
+    tests cargo build --locked --release --target thumbv7em-none-eabihf -Zbuild-std=core
+    size -A "$elf" | awk -v what="$1" '
+        $1 ~ /^\.(vector_table|text|rodata|data)$/ { flash += $2 }
+        $1 ~ /^\.(data|bss)$/ { ram += $2 }
+        END { printf "firmware size, %s: %d bytes of flash, %d bytes of static RAM\n", what, flash, ram }'
+    # An instruction of the emulated core takes a nanosecond of its time.
+    tests qemu-system-arm -M mps2-an386 -icount shift=0 -nographic -semihosting-config enable=on,target=native -kernel "$elf"
+}
+
+build "for speed"
+export CARGO_PROFILE_RELEASE_OPT_LEVEL=s
+build "for size"
+passed

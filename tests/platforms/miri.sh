@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Miri, where it can be had: undefined behaviour of the scalar and portable backends, and of AVX2 with f32.
+source "$(dirname "$0")/common.sh"
+
+cargo +nightly miri --version >/dev/null 2>&1 || cannot "cargo +nightly miri: a component of rustup's nightly, from static.rust-lang.org"
+export RUSTUP_TOOLCHAIN=nightly
+# The golden files are read from the disk.
+export MIRIFLAGS="-Zmiri-disable-isolation"
+
+step "scalar, portable"
+expect portable,scalar
+tests cargo miri test -p rope-core --lib -- tensor rows rope
+tests cargo miri test -p rope-tests --test refused --test backends
+ran
+step "avx2"
+export RUSTFLAGS="-Ctarget-feature=+avx2,+fma,+f16c"
+expect avx2,portable,scalar
+tests cargo miri test -p rope-tests --test backends
+tests cargo miri test -p rope-tests --test golden f32_output
+ran
+passed

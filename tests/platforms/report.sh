@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# rope-bench on three architectures (this one, aarch64 in an emulator, wasm32 in Node), one report of all of them, and the
+# report in headless Chromium: its console must be silent and its playground drawn. UPDATE=1 renews playground.wasm.
+source "$(dirname "$0")/common.sh"
+
+wasm_in_node
+aarch64_toolchain
+packages chromium
+work=$CARGO_TARGET_DIR
+bench=(env "CARGO_TARGET_DIR=$root/target" cargo run -q --release -p rope-bench --)
+small=(--workload W5 --element f32)
+export CARGO_PROFILE_DEV_OPT_LEVEL=3 CARGO_PROFILE_DEV_DEBUG=0
+
+step "here"
+tests "${bench[@]}" "${small[@]}" --json "$work/here.json"
+tests "${bench[@]}" rows --most 4096 --json "$work/rows.json"
+tests "${bench[@]}" accuracy --positions 256 --json "$work/accuracy.json"
+
+step "aarch64, emulated: instructions instead of times"
+RUSTC=$debian_rustc tests cargo build --target $aarch64 -p rope-bench
+read -ra emulator <<<"$(aarch64_on max,sve=off)"
+program=$CARGO_TARGET_DIR/$aarch64/debug/rope-bench
+tests "${emulator[@]}" "$program" "${small[@]}" --formulation fused,complex,even-odd,rotate-half --json "$work/aarch64.json" \
+    --emulated-by "$(qemu-aarch64 --version | head -1)"
+"${bench[@]}" instructions "$work/aarch64.json" --program "$program" -- "${emulator[@]}" -singlestep -d exec,nochain
+
+step "wasm32, in Node"
+export RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1
+CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS="$wasm_link -C target-feature=+simd128" \
+    tests cargo build --target wasm32-wasip1 -Zbuild-std=std,panic_abort -p rope-bench
+read -ra node <<<"$CARGO_TARGET_WASM32_WASIP1_RUNNER"
+tests "${node[@]}" "$CARGO_TARGET_DIR/wasm32-wasip1/debug/rope-bench.wasm" "${small[@]}" --json "$work/wasm32.json"
+
+step "the playground"
+kept=$root/rope-bench/src/report/playground.wasm
+CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$CARGO_TARGET_WASM32_WASIP1_LINKER \
+    CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="-C target-feature=+simd128" \
+    tests cargo build --locked --release --manifest-path rope-bench/playground/Cargo.toml --target wasm32-unknown-unknown \
+    -Zbuild-std=core,panic_abort
+made=$CARGO_TARGET_DIR/wasm32-unknown-unknown/release/rope_playground.wasm
+unset RUSTC RUSTC_BOOTSTRAP
+if [[ -n ${UPDATE:-} ]]; then cp "$made" "$kept"; fi
+# Another compiler makes other bytes; they must compute the same.
+node "$here/playground.mjs" "$made" "$kept"
+
+step "the report in Chromium"
+"${bench[@]}" report "$work"/{here,rows,accuracy,aarch64,wasm32}.json --output "$work/report.html"
+# load PAGE: its document and what the console said.
+load() {
+    timeout 120 chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
+        --disable-background-networking --disable-component-update --disable-sync --virtual-time-budget=10000 \
+        --user-data-dir="$work/profile" --enable-logging=stderr --dump-dom "file://$1" \
+        >"$work/document" 2>"$work/console.log"
+    grep -E ':CONSOLE[:(]' "$work/console.log" >"$work/console" || true
+}
+fail() {
+    echo "platform $name: FAILED: $*"
+    exit 1
+}
+# A check that cannot fail checks nothing.
+echo '<!doctype html><title>wrong</title><script>nothing.such()</script>' >"$work/wrong.html"
+load "$work/wrong.html"
+grep -q ReferenceError "$work/console" || fail "this Chromium does not show console errors"
+load "$work/report.html"
+if [[ -s $work/console ]]; then
+    cat "$work/console"
+    fail "the console is not silent"
+fi
+grep -q 'data-state="drawn"' "$work/document" || fail "the playground was not drawn"
+for part in 'Instructions for each element that turns' wasm32-wasip1 'Error against position' 'Making cos and sin'; do
+    grep -q "$part" "$work/document" || fail "the page has no '$part'"
+done
+# Every drawing of the file, and those of the playground's planes.
+written=$(grep -o '<svg ' "$work/report.html" | wc -l)
+loaded=$(grep -o '<svg ' "$work/document" | wc -l)
+[[ $loaded == $((written + 12)) ]] || fail "$written drawings written, $loaded loaded"
+echo "platform $name: 3 architectures in one page, $loaded drawings, silent console"

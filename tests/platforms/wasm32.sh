@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# WebAssembly in Node (wasm32-wasip1), with and without simd128.
+source "$(dirname "$0")/common.sh"
+
+wasm_in_node
+export RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1
+export CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=0
+export ROPE_EXPECT=portable,scalar
+
+base=$CARGO_TARGET_DIR
+for features in -simd128 +simd128; do
+    step "$features"
+    export CARGO_TARGET_DIR=$base/$features
+    export CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS="$wasm_link -C target-feature=$features"
+    # No threads, and no panic that could be caught.
+    tests cargo test --target wasm32-wasip1 -Zbuild-std=std,panic_abort -p rope-core -p rope-tests --lib --tests \
+        -- --skip thread --skip same_rows_in_any_order --skip an_unknown_name_in_the_list_is_a_failure
+done
+passed

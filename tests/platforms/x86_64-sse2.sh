@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# x86-64 where CPUID has less: no AVX at all, AVX2, and AVX2 without FMA, which must not be taken for AVX2. The same
+# binaries, under qemu-user.
+source "$(dirname "$0")/common.sh"
+
+packages qemu-user
+
+# The build is shared with valgrind.sh.
+export CARGO_TARGET_DIR=$root/target/platforms/x86_64
+export CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=line-tables-only
+
+on() {
+    step "$1: $2"
+    export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="qemu-x86_64 -cpu $1"
+    expect "$2"
+    shift 2
+    tests cargo test --target x86_64-unknown-linux-gnu -p rope-core -p rope-tests "$@" -- "${emulated[@]}"
+    ran
+}
+
+on Nehalem portable,scalar --lib --tests
+# What these add is the choice of the backend.
+on Haswell avx2,portable,scalar --test backends --test golden --test rows
+on Haswell,-fma portable,scalar --test backends --test golden
+passed
