@@ -15,7 +15,8 @@ use crate::{Error, Positions, Rows};
 impl Frequencies<'_> {
     /// The rows of these positions: `[cos | sin]` of `position * frequency`, times the attention factor, each the f32
     /// nearest to the exact value: 0.5 ulp at every integer position from -2^63 to 2^63, and for every finite
-    /// coordinate. The same bits on every backend. (Beyond 2^32 turns a slower path makes them.)
+    /// coordinate. The same bits on every backend. (Beyond 2^32 turns a slower path makes them. Of a coordinate so near to
+    /// zero that a sine is its angle, and that half-way between two f32, it is either of the two.)
     ///
     /// With [`Angle::HuggingFaceF32`] the angle is the f32 that Hugging Face's code takes, and the rest is exact: within 1
     /// ulp of what it computes (2 where an attention factor enlarges its errors).

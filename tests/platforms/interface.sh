@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# What users depend on: the public items of rope-core, kept in rope-core/public-api.txt (UPDATE=1 renews it), and the licences of
+# what they link. Advisories need a database that is not among the packages: `cargo deny check` is for where it can be had.
+source "$(dirname "$0")/common.sh"
+
+# rustdoc's JSON has versions, and each cargo-public-api reads one: that of this stable toolchain.
+version=0.51.0
+toolchain=1.95
+[[ $(rustc --version) == "rustc $toolchain."* ]] || cannot "the public items are listed with Rust $toolchain; this is $(rustc --version)"
+if [[ $(cargo public-api --version 2>/dev/null) != "cargo-public-api $version" ]]; then
+    echo "installing cargo-public-api $version"
+    cargo install --quiet --locked "cargo-public-api@$version" >>"$log" 2>&1 || cannot "cargo install cargo-public-api@$version failed"
+fi
+
+step "public items"
+kept=rope-core/public-api.txt
+export RUSTC_BOOTSTRAP=1
+cargo rustdoc -q -p rope-core --all-features --lib -- -Zunstable-options --output-format json --cap-lints allow
+cargo public-api -s --rustdoc-json "$CARGO_TARGET_DIR/doc/rope_core.json" >"$temporary/public-api.txt"
+if [[ -n ${UPDATE:-} ]]; then cp "$temporary/public-api.txt" "$kept"; fi
+if ! diff -u "$kept" "$temporary/public-api.txt"; then
+    echo "platform $name: FAILED: the public items are others than in $kept; if they are meant to be, UPDATE=1 renews it"
+    exit 1
+fi
+items=$(wc -l <"$kept")
+
+step "licences"
+cargo tree -p rope-core -p rope-capi --all-features -e normal --prefix none --format '{p}|{l}' | sort -u >"$temporary/licences"
+command -v python3 >/dev/null || packages python3
+python3 - "$temporary/licences" <<'END'
+import re, sys, tomllib
+
+allowed = set(tomllib.load(open("deny.toml", "rb"))["licenses"]["allow"])
+wrong = []
+for line in open(sys.argv[1]):
+    package, licence = line.strip().removesuffix(" (*)").split("|")
+    alternatives = re.split(r" OR |/", licence.replace("(", "").replace(")", ""))
+    if not any(all(part.strip() in allowed for part in one.split(" AND ")) for one in alternatives):
+        wrong.append(f"{package}: {licence!r} is not in deny.toml")
+print("\n".join(wrong))
+sys.exit(bool(wrong))
+END
+echo "platform $name: $items public items and $(wc -l <"$temporary/licences") licences as they should be"
