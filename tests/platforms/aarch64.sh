@@ -12,7 +12,7 @@ on() {
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER
     expect neon,portable,scalar
     shift
-    tests cargo test --target $aarch64 -p rope-core -p rope-tests "$@" -- "${emulated[@]}"
+    tests cargo test --target $aarch64 -p rope-core -p rope-tests --no-default-features "$@" -- "${emulated[@]}"
     ran
 }
 

@@ -12,6 +12,6 @@ export CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=0
 expect "$(x86_backends)"
 step "$ROPE_EXPECT"
 # current_exe is the loader: it cannot start a test again.
-tests cargo test --target i686-unknown-linux-gnu -Zbuild-std -p rope-core -p rope-tests --lib --tests -- "${emulated[@]}"
+tests cargo test --target i686-unknown-linux-gnu -Zbuild-std -p rope-core -p rope-tests --no-default-features --lib --tests -- "${emulated[@]}"
 ran
 passed

@@ -4,8 +4,9 @@
 source "$(dirname "$0")/common.sh"
 
 # rustdoc's JSON has versions, and each cargo-public-api reads one: that of this stable toolchain.
-version=0.51.0
+version=0.52.0
 toolchain=1.95
+[[ $(uname -m) == x86_64 ]] || cannot "backends are public items, and the list has those of x86-64"
 [[ $(rustc --version) == "rustc $toolchain."* ]] || cannot "the public items are listed with Rust $toolchain; this is $(rustc --version)"
 if [[ $(cargo public-api --version 2>/dev/null) != "cargo-public-api $version" ]]; then
     echo "installing cargo-public-api $version"
@@ -25,7 +26,7 @@ fi
 items=$(wc -l <"$kept")
 
 step "licences"
-cargo tree -p rope-core -p rope-capi --all-features -e normal --prefix none --format '{p}|{l}' | sort -u >"$temporary/licences"
+cargo tree -p rope-core -p rope-capi --all-features -e normal --prefix none --format '{p}|{l}' | grep -F '|' | sort -u >"$temporary/licences"
 command -v python3 >/dev/null || packages python3
 python3 - "$temporary/licences" <<'END'
 import re, sys, tomllib

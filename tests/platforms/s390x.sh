@@ -11,6 +11,6 @@ export CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=0
 
 expect portable,scalar
 step "$ROPE_EXPECT"
-tests cargo test --target s390x-unknown-linux-gnu -Zbuild-std -p rope-core -p rope-tests --lib --tests -- "${emulated[@]}"
+tests cargo test --target s390x-unknown-linux-gnu -Zbuild-std -p rope-core -p rope-tests --no-default-features --lib --tests -- "${emulated[@]}"
 ran
 passed

@@ -14,7 +14,7 @@ on() {
     export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="qemu-x86_64 -cpu $1"
     expect "$2"
     shift 2
-    tests cargo test --target x86_64-unknown-linux-gnu -p rope-core -p rope-tests "$@" -- "${emulated[@]}"
+    tests cargo test --target x86_64-unknown-linux-gnu -p rope-core -p rope-tests --no-default-features "$@" -- "${emulated[@]}"
     ran
 }
 

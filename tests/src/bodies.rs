@@ -9,6 +9,7 @@
 //! | `config` | [`config`]: JSON |
 //! | `capi` | [`calls`]: the C face |
 
+#[cfg(feature = "capi")]
 mod calls;
 mod config;
 mod frequencies;
@@ -17,6 +18,7 @@ mod rotate;
 mod rows;
 mod tensor;
 
+#[cfg(feature = "capi")]
 pub use calls::calls;
 pub use config::{config, made_config};
 pub use frequencies::frequencies;

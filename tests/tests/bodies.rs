@@ -34,6 +34,7 @@ fn configurations() {
     random("configurations", 10_000, bodies::made_config);
 }
 
+#[cfg(feature = "capi")]
 #[test]
 fn calls() {
     random("calls", 5_000, bodies::calls);
@@ -52,6 +53,7 @@ fn bytes() {
             bodies::frequencies,
             bodies::generated_rows,
             bodies::made_config,
+            #[cfg(feature = "capi")]
             bodies::calls,
         ] {
             body(&mut Source::bytes(&bytes));

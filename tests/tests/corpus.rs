@@ -68,6 +68,7 @@ fn config() {
     random("config", bodies::made_config);
 }
 
+#[cfg(feature = "capi")]
 #[test]
 fn capi() {
     replay("capi", |bytes| bodies::calls(&mut Source::bytes(bytes)));
