@@ -23,7 +23,8 @@ pub fn repeat(selection: &Selection, times: usize) -> Result<()> {
     let all = formulations::all();
     let plan = selection.plan(&all)?;
     // A name may be a family's as well: complex, and complex/in-place.
-    let wanted = |formulation: &&dyn Formulation| selection.formulation.contains(&formulation.name());
+    let wanted =
+        |formulation: &&dyn Formulation| selection.formulation.contains(&formulation.name());
     let found = plan.first().filter(|_| plan.len() == 1);
     let found = found.and_then(|(case, of)| Some((case, *of.iter().find(|&f| wanted(f))?)));
     let Some((case, formulation)) = found else {

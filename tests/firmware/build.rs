@@ -31,15 +31,35 @@ fn main() {
     let mut constant = |name: &str, what: &str, words: &[&str]| {
         let words: Vec<String> = words.iter().map(|word| format!("0x{word}")).collect();
         let (len, words) = (words.len(), words.join(", "));
-        writeln!(text, "/// {what}\npub static {name}: [u32; {len}] = [{words}];").expect("a string");
+        writeln!(
+            text,
+            "/// {what}\npub static {name}: [u32; {len}] = [{words}];"
+        )
+        .expect("a string");
     };
     let all = |text, key: &str| -> Vec<&str> { find(text, key).split(' ').collect() };
-    constant("COS", "cos of the exact angles, rounded once.", &all(&tables, &format!("cos_cr {POSITION} ")));
+    constant(
+        "COS",
+        "cos of the exact angles, rounded once.",
+        &all(&tables, &format!("cos_cr {POSITION} ")),
+    );
     constant("SIN", "sin.", &all(&tables, &format!("sin_cr {POSITION} ")));
-    constant("COS_GIVEN", "cos as Hugging Face's code has it.", &all(&apply, "cos_hf_f32 ")[row.clone()]);
+    constant(
+        "COS_GIVEN",
+        "cos as Hugging Face's code has it.",
+        &all(&apply, "cos_hf_f32 ")[row.clone()],
+    );
     constant("SIN_GIVEN", "sin.", &all(&apply, "sin_hf_f32 ")[row]);
-    constant("QUERIES", "Heads.", &all(&apply, "q_in_f32 ")[queries.clone()]);
-    constant("TURNED", "The heads turned by that cos and sin.", &all(&apply, "q_hf_f32 ")[queries]);
+    constant(
+        "QUERIES",
+        "Heads.",
+        &all(&apply, "q_in_f32 ")[queries.clone()],
+    );
+    constant(
+        "TURNED",
+        "The heads turned by that cos and sin.",
+        &all(&apply, "q_hf_f32 ")[queries],
+    );
     fs::write(out.join("golden.rs"), text).expect("a file");
     println!("cargo:rerun-if-changed=build.rs\ncargo:rerun-if-changed=memory.x");
 }

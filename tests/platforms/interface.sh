@@ -25,6 +25,9 @@ if ! diff -u "$kept" "$temporary/public-api.txt"; then
 fi
 items=$(wc -l <"$kept")
 
+step "documentation, as docs.rs builds it"
+RUSTDOCFLAGS="--cfg docsrs -D warnings" cargo doc -q -p rope-core --all-features --no-deps
+
 step "licences"
 cargo tree -p rope-core -p rope-capi --all-features -e normal --prefix none --format '{p}|{l}' | grep -F '|' | sort -u >"$temporary/licences"
 command -v python3 >/dev/null || packages python3

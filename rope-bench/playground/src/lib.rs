@@ -3,7 +3,7 @@
 //! `rotary_dim` is even and at most [`MOST`]; a parameter that rope-core refuses gives NaN.
 #![no_std]
 
-use rope_core::{Error, FrequencyBlock, Frequencies, Pairing, Rope, Scaling, TensorMut};
+use rope_core::{Error, Frequencies, FrequencyBlock, Pairing, Rope, Scaling, TensorMut};
 
 /// The most channels of a head.
 const MOST: usize = 256;
@@ -15,12 +15,8 @@ fn with<T>(
     ask: impl FnOnce(&Frequencies<'_>) -> Result<T, Error>,
 ) -> Result<T, Error> {
     let mut storage = [FrequencyBlock::EMPTY; FrequencyBlock::count(MOST)];
-    let frequencies = Frequencies::new_in(
-        &mut storage,
-        rotary_dim as usize,
-        base,
-        &Scaling::Default,
-    )?;
+    let frequencies =
+        Frequencies::new_in(&mut storage, rotary_dim as usize, base, &Scaling::Default)?;
     ask(&frequencies)
 }
 

@@ -47,15 +47,24 @@ fn main() -> ! {
     static mut ROW: [f32; HEAD_DIM] = [0.0; HEAD_DIM];
     static mut QUERY: [f32; HEADS * HEAD_DIM] = [0.0; HEADS * HEAD_DIM];
 
-    Line::new("backends that run: ").text(Backend::best().name()).end();
+    Line::new("backends that run: ")
+        .text(Backend::best().name())
+        .end();
     let passed = test(BLOCKS, ROW, QUERY).and_then(|passed| {
         costs(BLOCKS, ROW, QUERY)?;
         Ok(passed)
     });
     if let Ok(passed) = passed {
-        Line::new("test result: ok. ").number(passed).text(" passed; 0 failed").end();
+        Line::new("test result: ok. ")
+            .number(passed)
+            .text(" passed; 0 failed")
+            .end();
     }
-    debug::exit(if passed.is_ok() { EXIT_SUCCESS } else { EXIT_FAILURE });
+    debug::exit(if passed.is_ok() {
+        EXIT_SUCCESS
+    } else {
+        EXIT_FAILURE
+    });
     loop {}
 }
 
@@ -73,7 +82,10 @@ impl From<Error> for Failure {
 fn test(blocks: &mut [FrequencyBlock], row: &mut [f32], x: &mut [f32]) -> Result<u32, Failure> {
     let mut passed = 0;
     let mut check = |name: &str, fine: bool| {
-        Line::new("test ").text(name).text(if fine { " ... ok" } else { " ... FAILED" }).end();
+        Line::new("test ")
+            .text(name)
+            .text(if fine { " ... ok" } else { " ... FAILED" })
+            .end();
         passed += 1;
         if fine { Ok(()) } else { Err(Failure) }
     };
@@ -99,12 +111,22 @@ fn test(blocks: &mut [FrequencyBlock], row: &mut [f32], x: &mut [f32]) -> Result
     set(x);
     rope.rotate(&mut TensorMut::new(&mut *x, SHAPE)?, &rows)?;
     let mut other = QUERIES.map(f32::from_bits);
-    rope.rotate_at(&mut TensorMut::new(&mut other, SHAPE)?, &frequencies, &[POSITION])?;
-    check("rotate_at_gives_the_bits_of_rotate", same(x, &other.map(f32::to_bits)))?;
+    rope.rotate_at(
+        &mut TensorMut::new(&mut other, SHAPE)?,
+        &frequencies,
+        &[POSITION],
+    )?;
+    check(
+        "rotate_at_gives_the_bits_of_rotate",
+        same(x, &other.map(f32::to_bits)),
+    )?;
 
     rope.direction(Direction::Inverse)
         .rotate(&mut TensorMut::new(&mut *x, SHAPE)?, &rows)?;
-    let near = x.iter().zip(&QUERIES).all(|(x, &was)| (x - f32::from_bits(was)).abs() < 2e-6);
+    let near = x
+        .iter()
+        .zip(&QUERIES)
+        .all(|(x, &was)| (x - f32::from_bits(was)).abs() < 2e-6);
     check("the_inverse_turns_back", near)?;
     Ok(passed)
 }

@@ -23,7 +23,9 @@ impl Clock {
         const LOOP: u32 = 4_000_000;
         let ticks = ticks(|| asm::delay(LOOP));
         let scale = (u64::from(LOOP) * 256 + u64::from(ticks) / 2) / u64::from(ticks.max(1));
-        Some(Clock { scale: u32::try_from(scale).ok()? })
+        Some(Clock {
+            scale: u32::try_from(scale).ok()?,
+        })
     }
 
     /// How many instructions it takes, when it is done as often as ticks are long.
