@@ -125,7 +125,7 @@ x86_backends() {
 emulated=(--skip the_pages_are_unreadable)
 
 # Runs tests for at most LIMIT and keeps what they print: quietly, unless they fail.
-limit=${LIMIT:-600}
+limit=${LIMIT:-1500}
 tests() {
     local part status=0
     part=$(mktemp "$temporary/part.XXXXXX")

@@ -839,8 +839,8 @@ fn offsets_that_fall_are_refused() {
 #[test]
 fn more_rows_than_memory_has_are_refused() {
     let frequencies = plain();
-    let huge = Positions::packed(&[0, i64::MAX]).expect("offsets");
-    let (tokens, rotary_dim) = (i64::MAX as usize, 128);
+    let huge = Positions::packed(&[0, isize::MAX as i64]).expect("offsets");
+    let (tokens, rotary_dim) = (isize::MAX as usize, 128);
     let error = Error::RowsTooLong { tokens, rotary_dim };
     assert_eq!(frequencies.rows(huge).expect_err("a refusal"), error);
     assert_eq!(
