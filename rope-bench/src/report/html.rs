@@ -263,13 +263,13 @@ fn errors(page: &mut String, models: &[Accuracy]) {
 fn numbers(page: &mut String, group: &[CaseResult]) {
     page.push_str(
         "<div class=\"wide\"><table><tr><th>workload, formulation<th>elements/ns<th>GB/s<th>call<th>median<th>spread<th>\
-         time / roof<th>error</tr>",
+         time / roof<th>error<th>prepared in</tr>",
     );
     for case in group {
         if let Some(copy) = &case.copy {
             let _ = write!(
                 page,
-                "<tr><td>{} memcpy<td>{}<td>{}<td>{}<td>{}<td>{:.1} %<td>{}<td></tr>",
+                "<tr><td>{} memcpy<td>{}<td>{}<td>{}<td>{}<td>{:.1} %<td>{}<td><td></tr>",
                 escape(&case.workload),
                 digits(case.elements as f64 / copy.minimum),
                 digits(2.0 * case.bytes as f64 / copy.minimum),
@@ -282,7 +282,7 @@ fn numbers(page: &mut String, group: &[CaseResult]) {
         for m in &case.measurements {
             let _ = write!(
                 page,
-                "<tr><td>{} {}<td>{}<td>{}<td>{}<td>{}<td>{:.1} %<td>{}<td>{:.1e}</tr>",
+                "<tr><td>{} {}<td>{}<td>{}<td>{}<td>{}<td>{:.1} %<td>{}<td>{:.1e}<td>{}</tr>",
                 escape(&case.workload),
                 escape(&m.formulation),
                 digits(m.elements_per_ns),
@@ -291,7 +291,8 @@ fn numbers(page: &mut String, group: &[CaseResult]) {
                 time(m.time.median),
                 100.0 * m.time.spread,
                 digits(m.xs),
-                m.error
+                m.error,
+                time(m.preparation)
             );
         }
     }
