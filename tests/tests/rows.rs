@@ -430,6 +430,44 @@ fn ranges() {
     same((5_u32..2).into(), &[]);
 }
 
+/// Long ranges are made in another way than ids: by adding angles. The bits are the same, on every backend.
+#[test]
+fn a_range_gives_the_rows_of_its_ids() {
+    let source = &mut Source::random("a_range_gives_the_rows_of_its_ids");
+    let lengths = [1, 15, 16, 31, 32, 33, 39, 40, 64, 513];
+    for round in 0..24 {
+        // Models of every width, and one whose pairs do not divide by eight; some of a model's pairs stand still.
+        let rotary_dim = [16, 48, 64, 72, 128, 256][round % 6];
+        let base = source.one_of(&[1e4, 5e5, 1e8]);
+        let mut inverse: Vec<f64> = (0..rotary_dim / 2)
+            .map(|i| f64::powf(base, -2.0 * i as f64 / rotary_dim as f64))
+            .collect();
+        if source.once_in(3) {
+            inverse[rotary_dim / 3..].fill(0.0);
+        }
+        let factor = source.one_of(&[1.0, 1.138_629_436, 0.5]);
+        let frequencies =
+            Frequencies::from_inverse(rotary_dim, &inverse, factor).expect("frequencies");
+        let len = source.one_of(&lengths);
+        let first = match source.below(4) {
+            0 => 0,
+            1 => -(source.below(600) as i64),
+            2 => (1 << 32) - source.below(600) as i64,
+            _ => i64::from(source.word()),
+        };
+        let ids: Vec<i64> = (first..first + len).collect();
+        for (backend, frequencies) in everywhere(&frequencies) {
+            let rows = frequencies.rows(first..first + len).expect("a range");
+            let expected = frequencies.rows(&ids).expect("ids");
+            assert_eq!(
+                bits(&rows),
+                bits(&expected),
+                "{backend}, {rotary_dim} channels, {len} from {first}"
+            );
+        }
+    }
+}
+
 #[test]
 fn ids_of_every_type() {
     let frequencies = plain();
