@@ -2,7 +2,7 @@
 # Miri, where it can be had: undefined behaviour of the scalar and portable backends, and of AVX2 with f32.
 source "$(dirname "$0")/common.sh"
 
-cargo +nightly miri --version >/dev/null 2>&1 || cannot "cargo +nightly miri: a component of rustup's nightly, from static.rust-lang.org"
+cargo +nightly miri --version >/dev/null 2>&1 || cannot "cargo +nightly miri: it is a component of a nightly toolchain"
 export RUSTUP_TOOLCHAIN=nightly
 # The golden files are read from the disk.
 export MIRIFLAGS="-Zmiri-disable-isolation"
