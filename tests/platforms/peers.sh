@@ -52,4 +52,4 @@ if ORT_DYLIB_PATH=$temporary/nowhere bench --formulation ort --shape 1,1,1,4 2>"
     exit 1
 fi
 grep -q "pip install .*onnxruntime" "$log"
-echo "platform peers: FAILED: all built, all right"
+echo "platform $name: 8 formulations of 4 libraries built in, all right"
