@@ -215,8 +215,8 @@ impl Rope {
     }
 
     /// Rotates as [`Rope::rotate`] does, making the rows itself, a block of tokens at a time, on the stack (8 KiB; 17
-    /// for heads of at most 64 channels): no table and no allocator. There are as many positions as rows would have to be: one per token, or one per token of
-    /// every sequence.
+    /// for heads of at most 64 channels): no table and no allocator. There are as many positions as rows would have to
+    /// be: one per token, or one per token of every sequence.
     ///
     /// The bits are those of [`Frequencies::rows`] and [`Rope::rotate`]. With 32 heads it takes little longer than with
     /// ready rows; with few, ready rows that several layers share are faster.

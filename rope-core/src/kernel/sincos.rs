@@ -95,6 +95,12 @@ impl Wave {
         }
     }
 
+    /// How far the fast path may go of what the frequencies allow: nowhere with an unusual factor.
+    #[inline(always)]
+    fn reach(&self, of_frequencies: f64) -> f64 {
+        if self.usual { of_frequencies } else { -1.0 }
+    }
+
     /// The coefficients in vectors, which is where a loop wants to have them.
     #[inline(always)]
     fn splat<S: Doubles>(&self, s: S) -> Splat<S> {
@@ -305,7 +311,7 @@ where
         if pairs == 0 {
             return;
         }
-        let reach = if wave.usual { reach } else { -1.0 };
+        let reach = wave.reach(reach);
         let vectors = wave.splat(s);
         for (row, at) in rows.chunks_exact_mut(2 * pairs).zip(positions) {
             // An axis that is not there is never chosen.

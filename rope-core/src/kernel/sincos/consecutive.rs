@@ -15,7 +15,7 @@
 //!
 //! | source | |
 //! |---|---|
-//! | `|cos b|, |sin b|` times the errors of the anchor: `60 + 0.707 * 7` at most | 65 |
+//! | cos and sin of `b` times the errors of the anchor: `60 + 0.707 * 7` at most | 65 |
 //! | the same of the offset | 65 |
 //! | rounding of two products and a sum | 2 |
 //! | rounding of the ends of the interval | 2 |
@@ -70,7 +70,7 @@ impl Kernel for MakeConsecutive<'_> {
         if octets.is_empty() {
             return;
         }
-        let reach = if wave.usual { reach } else { -1.0 };
+        let reach = wave.reach(reach);
         let (unit, vectors) = (Wave::new(1.0).splat(s), wave.splat(s));
         let width = octets.len();
         let (values, _) = rows.as_chunks_mut::<8>();

@@ -560,6 +560,13 @@ impl Doubles for Fused {
     }
 }
 
+/// Random cases of a measurement of errors.
+const ROUNDS: u32 = if cfg!(debug_assertions) {
+    20_000
+} else {
+    3_000_000
+};
+
 /// The error of the doubles before rounding, in units in their last place, against the bound of 60 and 7 of the module.
 #[test]
 fn error() {
@@ -587,12 +594,7 @@ fn error() {
         }
         worst
     }
-    let rounds = if cfg!(debug_assertions) {
-        20_000
-    } else {
-        3_000_000
-    };
-    for worst in [measure(Scalar, rounds), measure(Fused, rounds)] {
+    for worst in [measure(Scalar, ROUNDS), measure(Fused, ROUNDS)] {
         println!(
             "cosine's polynomial {} ulp, sine's {} ulp",
             worst[0], worst[1]
@@ -667,12 +669,7 @@ fn error_of_sums() {
         }
         worst
     }
-    let rounds = if cfg!(debug_assertions) {
-        20_000
-    } else {
-        3_000_000
-    };
-    for worst in [measure(Scalar, rounds), measure(Fused, rounds)] {
+    for worst in [measure(Scalar, ROUNDS), measure(Fused, ROUNDS)] {
         println!("{worst} units of 2^-53");
         assert!(worst <= 134.0 && 134.0 < consecutive::ERROR * 2f64.powi(53));
     }
