@@ -1,12 +1,8 @@
 #!/usr/bin/env bash
-# AddressSanitizer over the test suite: no access outside what the allocator gave. (The runtime comes with rustup's
-# toolchains, stable ones too.)
+# AddressSanitizer over the test suite: no access outside what the allocator gave.
 source "$(dirname "$0")/common.sh"
 
-if cargo +nightly --version >/dev/null 2>&1; then export RUSTUP_TOOLCHAIN=nightly; else export RUSTC_BOOTSTRAP=1; fi
-[[ -n $(find "$(rustc --print sysroot)/lib/rustlib" -name '*_rt.asan.a' -print -quit) ]] ||
-    cannot "$(rustc --version) has no AddressSanitizer"
-echo "$(rustc --version)"
+address_sanitizer
 
 export RUSTFLAGS="-Zsanitizer=address -Cdebuginfo=1"
 export CARGO_PROFILE_DEV_OPT_LEVEL=1

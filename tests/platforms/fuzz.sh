@@ -9,14 +9,11 @@ targets=("${@:2}")
 version=0.13.2
 
 command -v c++ >/dev/null || packages g++
-if cargo +nightly --version >/dev/null 2>&1; then export RUSTUP_TOOLCHAIN=nightly; else export RUSTC_BOOTSTRAP=1; fi
-[[ -n $(find "$(rustc --print sysroot)/lib/rustlib" -name '*_rt.asan.a' -print -quit) ]] ||
-    cannot "$(rustc --version) has no AddressSanitizer"
+address_sanitizer
 if [[ $(cargo fuzz --version 2>/dev/null) != "cargo-fuzz $version" ]]; then
     echo "installing cargo-fuzz $version"
     cargo install --quiet --locked "cargo-fuzz@$version" >>"$log" 2>&1 || cannot "cargo install cargo-fuzz@$version failed"
 fi
-echo "$(rustc --version)"
 
 failed() {
     tail -n 100 "$log"
