@@ -3,7 +3,8 @@
 use bytemuck::Pod;
 use half::{bf16, f16};
 
-use crate::simd::Simd;
+use crate::kernel::chains::{self, Across, InPlace};
+use crate::simd::{Simd, convert};
 
 /// A type that tensors are made of: `f32`, [`half::f16`] or [`half::bf16`].
 ///
@@ -13,108 +14,152 @@ use crate::simd::Simd;
 /// Special values: infinities, subnormals and the sign of zero are kept by both conversions (nothing is flushed), and
 /// what rounds beyond the largest finite value becomes an infinity. A NaN stays a NaN; which one is not promised,
 /// because instruction sets differ in the payload they pass on.
-pub trait Element: Convert {}
+pub trait Element: Compiled {}
 
 impl Element for f32 {}
 impl Element for f16 {}
 impl Element for bf16 {}
 
-/// An element as the kernel sees it. Sealed: a new element is one implementation here.
-pub trait Convert: Pod + Send + Sync {
+/// An element as its users' crates see it: the kernels that this crate has compiled for it. Sealed.
+pub trait Compiled: Pod + Send + Sync {
+    #[doc(hidden)]
+    const IN_PLACE: &'static InPlace;
+    #[doc(hidden)]
+    const ACROSS: &'static Across;
+}
+
+impl Compiled for f32 {
+    const IN_PLACE: &'static InPlace = &chains::F32_IN_PLACE;
+    const ACROSS: &'static Across = &chains::F32;
+}
+impl Compiled for f16 {
+    const IN_PLACE: &'static InPlace = &chains::F16_IN_PLACE;
+    const ACROSS: &'static Across = &chains::F16;
+}
+impl Compiled for bf16 {
+    const IN_PLACE: &'static InPlace = &chains::BF16_IN_PLACE;
+    const ACROSS: &'static Across = &chains::BF16;
+}
+
+/// An element as a kernel sees it: its bits, and their one-lane definition. An instruction set that has something better
+/// than the definition says so in `read` and `write`.
+pub(crate) trait Convert {
     /// The type its bits are kept in.
     type Bits: Pod;
 
-    /// Whether [`load_pairs`](Convert::load_pairs) leaves lanes in the order of [`Simd::unzip`] rather than their own.
-    const SHUFFLED: bool;
+    /// Whether the kernel writes bf16, which one instruction set does in a way of its own.
+    const BF16: bool = false;
 
-    /// A vector of elements.
-    fn load<S: Simd>(s: S, x: S::Chunk<Self::Bits>) -> S::F32;
+    /// Whether two vectors come apart into even and odd elements for less than into the first half and the second.
+    const EVEN_ODD: bool = false;
 
-    /// Two vectors of elements, rounded. Two, because instruction sets that narrow to 16 bits do it two at a time.
-    fn store<S: Simd>(s: S, x: S::F32, y: S::F32) -> [S::Chunk<Self::Bits>; 2];
+    /// The value, exactly.
+    fn to_f32(x: Self::Bits) -> f32;
 
-    /// Two vectors of alternating elements as their first and second members.
-    fn load_pairs<S: Simd>(s: S, xy: [S::Chunk<Self::Bits>; 2]) -> (S::F32, S::F32);
+    /// The value rounded to the element.
+    fn from_f32(x: f32) -> Self::Bits;
 
-    /// Undoes [`load_pairs`](Convert::load_pairs), rounding.
-    fn store_pairs<S: Simd>(s: S, x: S::F32, y: S::F32) -> [S::Chunk<Self::Bits>; 2];
+    /// Two vectors of elements; even and odd ones if so asked, which only an element that offers it is.
+    #[inline(always)]
+    fn read<S: Simd>(s: S, x: [S::Chunk<Self::Bits>; 2], _even_odd: bool) -> [S::F32; 2] {
+        let [a, b] = x;
+        [
+            s.load_f32(S::map(a, Self::to_f32)),
+            s.load_f32(S::map(b, Self::to_f32)),
+        ]
+    }
+
+    /// Undoes `read` on the two halves of a group, rounding.
+    #[inline(always)]
+    fn write<S: Simd>(
+        s: S,
+        group: [[S::F32; 2]; 2],
+        _even_odd: bool,
+    ) -> [[S::Chunk<Self::Bits>; 2]; 2] {
+        let [[a, b], [c, d]] = group;
+        [
+            [
+                S::map(s.store_f32(a), Self::from_f32),
+                S::map(s.store_f32(b), Self::from_f32),
+            ],
+            [
+                S::map(s.store_f32(c), Self::from_f32),
+                S::map(s.store_f32(d), Self::from_f32),
+            ],
+        ]
+    }
 }
 
 impl Convert for f32 {
     type Bits = f32;
-    const SHUFFLED: bool = true;
 
     #[inline(always)]
-    fn load<S: Simd>(s: S, x: S::Chunk<f32>) -> S::F32 {
-        s.load_f32(x)
+    fn to_f32(x: f32) -> f32 {
+        x
     }
 
     #[inline(always)]
-    fn store<S: Simd>(s: S, x: S::F32, y: S::F32) -> [S::Chunk<f32>; 2] {
-        [s.store_f32(x), s.store_f32(y)]
-    }
-
-    #[inline(always)]
-    fn load_pairs<S: Simd>(s: S, [a, b]: [S::Chunk<f32>; 2]) -> (S::F32, S::F32) {
-        s.unzip(s.load_f32(a), s.load_f32(b))
-    }
-
-    #[inline(always)]
-    fn store_pairs<S: Simd>(s: S, x: S::F32, y: S::F32) -> [S::Chunk<f32>; 2] {
-        let (a, b) = s.zip(x, y);
-        [s.store_f32(a), s.store_f32(b)]
+    fn from_f32(x: f32) -> f32 {
+        x
     }
 }
 
 impl Convert for f16 {
     type Bits = u16;
-    const SHUFFLED: bool = true;
 
     #[inline(always)]
-    fn load<S: Simd>(s: S, x: S::Chunk<u16>) -> S::F32 {
+    fn to_f32(x: u16) -> f32 {
+        convert::f16_to_f32(x)
+    }
+
+    #[inline(always)]
+    fn from_f32(x: f32) -> u16 {
+        convert::f32_to_f16(x)
+    }
+
+    #[inline(always)]
+    fn read<S: Simd>(s: S, x: [S::Chunk<u16>; 2], _: bool) -> [S::F32; 2] {
         s.load_f16(x)
     }
 
     #[inline(always)]
-    fn store<S: Simd>(s: S, x: S::F32, y: S::F32) -> [S::Chunk<u16>; 2] {
-        [s.store_f16(x), s.store_f16(y)]
-    }
-
-    #[inline(always)]
-    fn load_pairs<S: Simd>(s: S, [a, b]: [S::Chunk<u16>; 2]) -> (S::F32, S::F32) {
-        s.unzip(s.load_f16(a), s.load_f16(b))
-    }
-
-    #[inline(always)]
-    fn store_pairs<S: Simd>(s: S, x: S::F32, y: S::F32) -> [S::Chunk<u16>; 2] {
-        let (a, b) = s.zip(x, y);
+    fn write<S: Simd>(s: S, [a, b]: [[S::F32; 2]; 2], _: bool) -> [[S::Chunk<u16>; 2]; 2] {
         [s.store_f16(a), s.store_f16(b)]
     }
 }
 
-/// A pair of bf16 is one 32-bit word, and each member's f32 is that word shifted or masked: pairs come apart in their
-/// own order for less than unzipping costs.
+/// Two bf16 are one 32-bit word, and each one's f32 is that word shifted or masked: even and odd elements come apart for
+/// less than widening costs.
 impl Convert for bf16 {
     type Bits = u16;
-    const SHUFFLED: bool = false;
+    const BF16: bool = true;
+    const EVEN_ODD: bool = true;
 
     #[inline(always)]
-    fn load<S: Simd>(s: S, x: S::Chunk<u16>) -> S::F32 {
-        s.load_bf16(x)
+    fn to_f32(x: u16) -> f32 {
+        convert::bf16_to_f32(x)
     }
 
     #[inline(always)]
-    fn store<S: Simd>(s: S, x: S::F32, y: S::F32) -> [S::Chunk<u16>; 2] {
-        s.store_bf16(x, y)
+    fn from_f32(x: f32) -> u16 {
+        convert::f32_to_bf16(x)
     }
 
     #[inline(always)]
-    fn load_pairs<S: Simd>(s: S, xy: [S::Chunk<u16>; 2]) -> (S::F32, S::F32) {
-        s.load_bf16_pairs(xy)
+    fn read<S: Simd>(s: S, x: [S::Chunk<u16>; 2], even_odd: bool) -> [S::F32; 2] {
+        if even_odd {
+            s.load_bf16_even_odd(x)
+        } else {
+            s.load_bf16(x)
+        }
     }
 
     #[inline(always)]
-    fn store_pairs<S: Simd>(s: S, x: S::F32, y: S::F32) -> [S::Chunk<u16>; 2] {
-        s.store_bf16_pairs(x, y)
+    fn write<S: Simd>(s: S, group: [[S::F32; 2]; 2], even_odd: bool) -> [[S::Chunk<u16>; 2]; 2] {
+        if even_odd {
+            s.store_bf16_even_odd(group)
+        } else {
+            s.store_bf16(group)
+        }
     }
 }

@@ -1,14 +1,25 @@
-//! What runs inside a backend: code written once, and compiled for each instruction set.
+//! What runs inside a backend: code written once, and compiled for each instruction set, in this crate and nowhere else.
+//!
+//! A rotation goes through these files from top to bottom: [`chains`] is the list of what is compiled for an element,
+//! [`line`] the loop over the heads of a line, [`pairs`] finds the members of pairs in a head, [`turn`] is the arithmetic
+//! with cos and sin in registers. [`tile`] runs the stages of a chain that is not in the list one after the other, with
+//! [`convert`] at both ends.
 
-pub(crate) mod members;
-pub(crate) mod place;
-pub(crate) mod rotate;
+pub(crate) mod chains;
+pub(crate) mod convert;
+pub(crate) mod line;
+pub(crate) mod pairs;
 pub(crate) mod sincos;
+pub(crate) mod tile;
+pub(crate) mod turn;
 
 use crate::simd::Simd;
 
 /// A piece of work, generic over the instruction set. A backend runs it inside a function that has its CPU features;
 /// `run` and all that it calls must be `#[inline(always)]` to be compiled with them.
-pub trait Kernel {
+pub(crate) trait Kernel {
+    /// Whether it writes bf16: all that `avx512bf16` does otherwise than `avx512`, and so all that is compiled for it.
+    const BF16: bool = false;
+
     fn run<S: Simd>(self, s: S);
 }

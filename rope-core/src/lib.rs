@@ -109,6 +109,7 @@ mod rows;
 )]
 mod simd;
 mod tensor;
+mod walk;
 
 /// The README's example, compiled.
 #[cfg(all(doctest, feature = "alloc"))]

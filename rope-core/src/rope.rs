@@ -5,11 +5,13 @@ use core::str::FromStr;
 
 use crate::backend::Proof;
 use crate::element::Element;
-use crate::kernel::members::{Half, Interleaved};
-use crate::kernel::place::{Across, InPlace};
-use crate::kernel::rotate::{Factors, Rotate};
+use crate::kernel::chains::{Across, InPlace};
+use crate::kernel::tile::Ends;
+use crate::kernel::turn::Factors;
 use crate::positions::Located;
 use crate::rows::View;
+use crate::tensor::{Bytes, BytesMut};
+use crate::walk::Walk;
 use crate::{Backend, Error, Frequencies, Pairing, Positions, Rows, Shape, Tensor, TensorMut};
 
 /// Which way a pair is turned. With `R` the rotation by the angles of the rows, and `A` their attention factor:
@@ -169,8 +171,18 @@ impl Rope {
         x: &mut TensorMut<'_, E>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let sequence = self.check_in_place(x.shape(), rows)?;
-        self.run_in_place(x, rows.view(0, sequence), rows.attention_factor());
+        self.rotate_bytes(x.bytes_mut(), E::IN_PLACE, rows)
+    }
+
+    #[inline(never)]
+    fn rotate_bytes(
+        &self,
+        x: BytesMut<'_>,
+        element: &'static InPlace,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let sequence = self.check_in_place(x.layout.shape(), rows)?;
+        self.run_in_place(x, element, rows.view(0, sequence), rows.attention_factor());
         Ok(())
     }
 
@@ -183,14 +195,25 @@ impl Rope {
         k: &mut TensorMut<'_, K>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let (query, key) = (q.shape(), k.shape());
+        let (q, k) = (q.bytes_mut(), k.bytes_mut());
+        self.rotate_qk_bytes((q, Q::IN_PLACE), (k, K::IN_PLACE), rows)
+    }
+
+    #[inline(never)]
+    fn rotate_qk_bytes(
+        &self,
+        (q, query_element): (BytesMut<'_>, &'static InPlace),
+        (k, key_element): (BytesMut<'_>, &'static InPlace),
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let (query, key) = (q.layout.shape(), k.layout.shape());
         if (Shape { heads: 0, ..query }) != (Shape { heads: 0, ..key }) {
             return Err(Error::QueryKeyMismatch { query, key });
         }
         let sequence = self.check_in_place(query, rows)?;
-        let rows = (rows.view(0, sequence), rows.attention_factor());
-        self.run_in_place(q, rows.0, rows.1);
-        self.run_in_place(k, rows.0, rows.1);
+        let (rows, factor) = (rows.view(0, sequence), rows.attention_factor());
+        self.run_in_place(q, query_element, rows, factor);
+        self.run_in_place(k, key_element, rows, factor);
         Ok(())
     }
 
@@ -205,12 +228,44 @@ impl Rope {
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let (source, target) = (x.shape(), y.shape());
+        self.rotate_bytes_into(x.bytes(), I::ACROSS, y.bytes_mut(), O::ACROSS, rows)
+    }
+
+    #[inline(never)]
+    fn rotate_bytes_into(
+        &self,
+        x: Bytes<'_>,
+        source_element: &'static Across,
+        y: BytesMut<'_>,
+        target_element: &'static Across,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let (source, target) = (x.layout.shape(), y.layout.shape());
         if source != target {
             return Err(Error::ShapeMismatch { source, target });
         }
         let sequence = check(source, rows.rotary_dim(), rows.len())?;
-        self.run_into(x, y, rows.view(0, sequence), rows.attention_factor());
+        let proof = self.proof;
+        let ends = Ends {
+            source: source_element,
+            input: self.input,
+            target: target_element,
+            output: self.output,
+        };
+        let fused = source_element.fused(self.input, target_element, self.output);
+        Walk {
+            source: Some(x),
+            target: y,
+            rows: rows.view(0, sequence),
+            factors: self.direction.factors(rows.attention_factor()),
+        }
+        .run(|line| {
+            match fused {
+                Some(kernel) => kernel(proof, line),
+                None => ends.turn(proof, line),
+            }
+            ends.copy_unrotated(proof, line);
+        });
         Ok(())
     }
 
@@ -228,32 +283,45 @@ impl Rope {
         frequencies: &Frequencies<'_>,
         positions: impl Into<Positions<'p>>,
     ) -> Result<(), Error> {
+        self.rotate_bytes_at(x.bytes_mut(), E::IN_PLACE, frequencies, positions.into())
+    }
+
+    #[inline(never)]
+    fn rotate_bytes_at(
+        &self,
+        x: BytesMut<'_>,
+        element: &'static InPlace,
+        frequencies: &Frequencies<'_>,
+        positions: Positions<'_>,
+    ) -> Result<(), Error> {
         let (rotary_dim, limit) = (frequencies.rotary_dim(), STACK);
         if rotary_dim > limit {
             return Err(Error::RotaryDimOnStack { rotary_dim, limit });
         }
-        let located = positions.into().on(frequencies.axes())?;
-        let sequence = self.check_in_place_rows(x.shape(), rotary_dim, located.tokens())?;
-        if x.shape().is_empty() {
+        let located = positions.on(frequencies.axes())?;
+        let shape = x.layout.shape();
+        let sequence = self.check_in_place_rows(shape, rotary_dim, located.tokens())?;
+        if shape.is_empty() {
             return Ok(());
         }
         // A decoding step has few rows; to clear the large block would cost as much as to make them.
         if located.tokens() * rotary_dim <= SMALL_STACK {
-            self.run_at::<E, SMALL_STACK>(x, frequencies, &located, sequence)
+            self.run_at::<SMALL_STACK>(x, element, frequencies, &located, sequence)
         } else {
-            self.run_at::<E, STACK>(x, frequencies, &located, sequence)
+            self.run_at::<STACK>(x, element, frequencies, &located, sequence)
         }
     }
 
     /// Makes as many rows as fit, rotates their part of the tensor, and so on.
-    fn run_at<E: Element, const LEN: usize>(
+    fn run_at<const LEN: usize>(
         &self,
-        x: &mut TensorMut<'_, E>,
+        mut x: BytesMut<'_>,
+        element: &'static InPlace,
         frequencies: &Frequencies<'_>,
         located: &Located<'_>,
         sequence: usize,
     ) -> Result<(), Error> {
-        let Shape { batch, tokens, .. } = x.shape();
+        let Shape { batch, tokens, .. } = x.layout.shape();
         let rotary_dim = frequencies.rotary_dim();
         let mut values = StackRows([0.0; LEN]);
         let fitting = LEN / rotary_dim;
@@ -277,9 +345,10 @@ impl Rope {
                 frequencies.fill(located, first * sequence + token, values);
                 let rows = Rows::new(values, rotary_dim)?;
                 let rows = rows.view(0, if sequence == 0 { 0 } else { part.len() });
-                let layout = x.layout().batch(sequences.clone())?.tokens(part)?;
+                let layout = x.layout.batch(sequences.clone())?.tokens(part)?;
                 self.run_in_place(
-                    &mut x.with_layout(layout),
+                    x.part(layout),
+                    element,
                     rows,
                     frequencies.attention_factor(),
                 );
@@ -307,55 +376,21 @@ impl Rope {
         check(shape, rotary_dim, rows)
     }
 
-    #[inline]
-    pub(crate) fn run_in_place<E: Element>(
+    pub(crate) fn run_in_place(
         &self,
-        x: &mut TensorMut<'_, E>,
+        x: BytesMut<'_>,
+        element: &'static InPlace,
         rows: View<'_>,
         attention_factor: f64,
     ) {
-        let factors = self.direction.factors(attention_factor);
-        match self.input {
-            Pairing::Half => Rotate {
-                memory: InPlace::<_, Half>::new(x),
-                rows,
-                factors,
-            }
-            .run(self.proof),
-            Pairing::Interleaved => {
-                Rotate {
-                    memory: InPlace::<_, Interleaved>::new(x),
-                    rows,
-                    factors,
-                }
-                .run(self.proof);
-            }
+        let (proof, kernel) = (self.proof, element.kernel(self.input));
+        Walk {
+            source: None,
+            target: x,
+            rows,
+            factors: self.direction.factors(attention_factor),
         }
-    }
-
-    fn run_into<I: Element, O: Element>(
-        &self,
-        x: &Tensor<'_, I>,
-        y: &mut TensorMut<'_, O>,
-        rows: View<'_>,
-        attention_factor: f64,
-    ) {
-        macro_rules! run {
-            ($input:ty, $output:ty) => {
-                Rotate {
-                    memory: Across::<_, _, $input, $output>::new(x, y),
-                    rows,
-                    factors: self.direction.factors(attention_factor),
-                }
-                .run(self.proof)
-            };
-        }
-        match (self.input, self.output) {
-            (Pairing::Half, Pairing::Half) => run!(Half, Half),
-            (Pairing::Half, Pairing::Interleaved) => run!(Half, Interleaved),
-            (Pairing::Interleaved, Pairing::Half) => run!(Interleaved, Half),
-            (Pairing::Interleaved, Pairing::Interleaved) => run!(Interleaved, Interleaved),
-        }
+        .run(|line| kernel(proof, line));
     }
 }
 

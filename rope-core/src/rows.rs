@@ -260,7 +260,7 @@ impl<'a> Rows<'a> {
 
     /// The cos and the sin of row `index`, if there is one.
     pub fn row(&self, index: usize) -> Option<(&[f32], &[f32])> {
-        (index < self.len()).then(|| self.view(0, 0).row(0, index))
+        (index < self.len()).then(|| self.view(0, 0).row(index))
     }
 
     /// The additive sinusoidal encoding of the original Transformer from the same angles: for each row
@@ -275,7 +275,7 @@ impl<'a> Rows<'a> {
         }
         let view = self.view(0, 0);
         for (token, row) in out.chunks_exact_mut(self.rotary_dim()).enumerate() {
-            let (cos, sin) = view.row(0, token);
+            let (cos, sin) = view.row(token);
             for ((pair, cos), sin) in row.as_chunks_mut().0.iter_mut().zip(cos).zip(sin) {
                 *pair = [*sin, *cos];
             }
@@ -349,9 +349,15 @@ impl<'a> View<'a> {
         self.pairs
     }
 
-    /// cos and sin of a token.
+    /// All cos and all sin, which rows start in.
     #[inline(always)]
-    pub(crate) fn row(&self, batch: usize, token: usize) -> (&'a [f32], &'a [f32]) {
+    pub(crate) fn values(&self) -> (&'a [f32], &'a [f32]) {
+        (self.cos, self.sin)
+    }
+
+    /// Where the row of a token starts, in cos and in sin.
+    #[inline(always)]
+    pub(crate) fn start(&self, batch: usize, token: usize) -> usize {
         let index = self.first + batch * self.sequence + token;
         let row = match self.ids {
             None => index,
@@ -360,7 +366,12 @@ impl<'a> View<'a> {
             Some(Ids::I64(ids)) => ids[index] as usize,
             Some(Ids::U32(ids)) => ids[index] as usize,
         };
-        let at = row * self.stride;
+        row * self.stride
+    }
+
+    /// cos and sin of a token.
+    fn row(&self, token: usize) -> (&'a [f32], &'a [f32]) {
+        let at = self.start(0, token);
         (&self.cos[at..][..self.pairs], &self.sin[at..][..self.pairs])
     }
 

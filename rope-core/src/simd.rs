@@ -12,7 +12,9 @@ cfg_if::cfg_if! {
         pub(crate) mod neon;
     }
 }
-mod convert;
+pub(crate) mod convert;
+
+use bytemuck::Pod;
 
 use crate::kernel::Kernel;
 
@@ -21,18 +23,18 @@ use crate::kernel::Kernel;
 ///
 /// Every operation on values is one IEEE operation per lane, rounded by itself. Nothing fuses.
 ///
-/// Implementations are `#[inline(always)]` without exception, and hold no closures: a closure, or a call that is not
-/// inlined into the backend's entry, is compiled without the instruction set (measured: 55 times slower).
-pub trait Simd: Doubles {
+/// Implementations are `#[inline(always)]` without exception: a call that is not inlined into the backend's entry is
+/// compiled without the instruction set (measured: 55 times slower). A closure is such a call, unless all that it holds
+/// is plain arithmetic.
+///
+/// Elements of 16 bits are read and written two vectors at a time, because that is what instruction sets convert. "Even
+/// and odd" means that the first vector has the elements 0, 2, 4, .. of the two, and the second the elements 1, 3, 5, ..
+pub(crate) trait Simd: Doubles {
     /// Lanes of a vector.
     const LANES: usize;
 
-    /// The most vectors of cos, with as many of sin, that stay in registers while the heads of a token pass. 0: none,
-    /// they are read again for each head.
-    const HELD: usize;
-
-    /// Whether `unzip` leaves lanes in another order than their own.
-    const SHUFFLES: bool;
+    /// The most groups (two vectors of pairs) whose cos and sin stay in registers while the heads of a token pass.
+    const GROUPS: usize;
 
     /// Whether alternating pairs are turned faster as they lie than unzipped. Takes twice the registers for cos and sin.
     const ALTERNATES: bool;
@@ -41,9 +43,9 @@ pub trait Simd: Doubles {
     type F32: Copy;
 
     /// `[T; LANES]`.
-    type Chunk<T: Copy>: Copy;
+    type Chunk<T: Pod>: Pod;
 
-    /// The instruction set for what a row leaves when whole vectors are taken; itself for the scalar one.
+    /// The instruction set for what a row leaves when whole groups are taken; itself for the scalar one.
     type Narrower: Simd;
 
     /// Runs a kernel in a function of its own that is compiled for this instruction set.
@@ -53,10 +55,13 @@ pub trait Simd: Doubles {
     fn narrower(self) -> Self::Narrower;
 
     /// The whole vectors of a slice.
-    fn chunks<T: Copy>(x: &[T]) -> &[Self::Chunk<T>];
+    fn chunks<T: Pod>(x: &[T]) -> &[Self::Chunk<T>];
 
     /// The whole vectors of a slice, to write.
-    fn chunks_mut<T: Copy>(x: &mut [T]) -> &mut [Self::Chunk<T>];
+    fn chunks_mut<T: Pod>(x: &mut [T]) -> &mut [Self::Chunk<T>];
+
+    /// One function of each element: how an element without instructions of its own is converted.
+    fn map<T: Pod, U: Pod>(x: Self::Chunk<T>, f: impl Fn(T) -> U) -> Self::Chunk<U>;
 
     /// Asks for the cache line of a value that will be read later. Nothing but time depends on it.
     #[inline(always)]
@@ -71,19 +76,20 @@ pub trait Simd: Doubles {
     fn store_f32(self, x: Self::F32) -> Self::Chunk<f32>;
 
     /// IEEE binary16 to f32, exactly.
-    fn load_f16(self, x: Self::Chunk<u16>) -> Self::F32;
+    fn load_f16(self, x: [Self::Chunk<u16>; 2]) -> [Self::F32; 2];
     /// f32 to IEEE binary16, to nearest, ties to even.
-    fn store_f16(self, x: Self::F32) -> Self::Chunk<u16>;
+    fn store_f16(self, x: [Self::F32; 2]) -> [Self::Chunk<u16>; 2];
 
     /// bfloat16 to f32, exactly.
-    fn load_bf16(self, x: Self::Chunk<u16>) -> Self::F32;
-    /// f32 to bfloat16, to nearest, ties to even, subnormals included, of two vectors.
-    fn store_bf16(self, x: Self::F32, y: Self::F32) -> [Self::Chunk<u16>; 2];
+    fn load_bf16(self, x: [Self::Chunk<u16>; 2]) -> [Self::F32; 2];
+    /// f32 to bfloat16, to nearest, ties to even, subnormals included, of a group: what is rare (a NaN, a subnormal) may
+    /// be asked for once.
+    fn store_bf16(self, group: [[Self::F32; 2]; 2]) -> [[Self::Chunk<u16>; 2]; 2];
 
-    /// Alternating bfloat16 to first and second members, in their own order.
-    fn load_bf16_pairs(self, xy: [Self::Chunk<u16>; 2]) -> (Self::F32, Self::F32);
-    /// Undoes `load_bf16_pairs`, rounding as `store_bf16`.
-    fn store_bf16_pairs(self, x: Self::F32, y: Self::F32) -> [Self::Chunk<u16>; 2];
+    /// bfloat16 to f32, exactly, even and odd elements.
+    fn load_bf16_even_odd(self, x: [Self::Chunk<u16>; 2]) -> [Self::F32; 2];
+    /// Undoes `load_bf16_even_odd` on both halves of a group, rounding as `store_bf16`.
+    fn store_bf16_even_odd(self, group: [[Self::F32; 2]; 2]) -> [[Self::Chunk<u16>; 2]; 2];
 
     /// `a + b`.
     fn add(self, a: Self::F32, b: Self::F32) -> Self::F32;
@@ -96,9 +102,9 @@ pub trait Simd: Doubles {
     fn swap(self, x: Self::F32) -> Self::F32;
 
     /// Two vectors of alternating values to first and second members, in whatever lane order is cheapest.
-    fn unzip(self, a: Self::F32, b: Self::F32) -> (Self::F32, Self::F32);
+    fn unzip(self, ab: [Self::F32; 2]) -> [Self::F32; 2];
     /// Undoes `unzip`.
-    fn zip(self, x: Self::F32, y: Self::F32) -> (Self::F32, Self::F32);
+    fn zip(self, xy: [Self::F32; 2]) -> [Self::F32; 2];
     /// Puts lanes in the order that `unzip` leaves: for cos and sin, once per row, so that the heads need no more.
     fn order(self, x: Self::F32) -> Self::F32;
     /// Undoes `order`: for pairs that are read alternating and written apart.
@@ -107,7 +113,7 @@ pub trait Simd: Doubles {
 
 /// The operations on doubles of an instruction set, for the row generator, which works on octets, eight pairs at a time; a backend takes an
 /// octet in `8 / F64_LANES` parts.
-pub trait Doubles: Copy {
+pub(crate) trait Doubles: Copy {
     /// Doubles in a vector: 8, 4, 2 or 1.
     const F64_LANES: usize;
 

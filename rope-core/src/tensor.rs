@@ -461,8 +461,13 @@ impl<'a, E: Element> Tensor<'a, E> {
         ))
     }
 
-    pub(crate) fn data(&self) -> &'a [E] {
-        self.data
+    #[inline]
+    pub(crate) fn bytes(&self) -> Bytes<'a> {
+        Bytes {
+            bytes: bytemuck::cast_slice(self.data),
+            size: size_of::<E>(),
+            layout: self.layout,
+        }
     }
 }
 
@@ -556,16 +561,13 @@ impl<'a, E: Element> TensorMut<'a, E> {
         ))
     }
 
-    /// A part of the tensor, by a layout narrowed from its own.
-    pub(crate) fn with_layout(&mut self, layout: Layout) -> TensorMut<'_, E> {
-        TensorMut {
-            data: self.data,
-            layout,
+    #[inline]
+    pub(crate) fn bytes_mut(&mut self) -> BytesMut<'_> {
+        BytesMut {
+            bytes: bytemuck::cast_slice_mut(self.data),
+            size: size_of::<E>(),
+            layout: self.layout,
         }
-    }
-
-    pub(crate) fn data_mut(&mut self) -> &mut [E] {
-        self.data
     }
 }
 
@@ -574,5 +576,34 @@ impl<E> fmt::Debug for TensorMut<'_, E> {
         f.debug_struct("TensorMut")
             .field("layout", &self.layout)
             .finish_non_exhaustive()
+    }
+}
+
+/// A [`Tensor`] without its type, for what is compiled once for all elements: its kernels know what it is made of.
+pub(crate) struct Bytes<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// Bytes of an element.
+    pub(crate) size: usize,
+    /// In elements.
+    pub(crate) layout: Layout,
+}
+
+/// A [`TensorMut`] without its type.
+pub(crate) struct BytesMut<'a> {
+    pub(crate) bytes: &'a mut [u8],
+    /// Bytes of an element.
+    pub(crate) size: usize,
+    /// In elements.
+    pub(crate) layout: Layout,
+}
+
+impl BytesMut<'_> {
+    /// A part of the tensor, by a layout narrowed from its own.
+    pub(crate) fn part(&mut self, layout: Layout) -> BytesMut<'_> {
+        BytesMut {
+            bytes: self.bytes,
+            size: self.size,
+            layout,
+        }
     }
 }

@@ -16,7 +16,9 @@ use core::arch::x86::*;
 #[cfg(target_arch = "x86_64")]
 use core::arch::x86_64::*;
 
-use bytemuck::must_cast;
+use core::hint::cold_path;
+
+use bytemuck::{Pod, must_cast};
 
 use super::portable::Portable;
 use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd};
@@ -48,32 +50,56 @@ impl Avx2 {
         Avx2(())
     }
 
-    /// Rounds to the upper 16 bits of each lane, to nearest, ties to even. The lower 16 are left over.
+    /// Rounds to the upper 16 bits of each lane, to nearest, ties to even, unless it is a NaN. The lower 16 are left over.
     #[inline(always)]
-    fn round_bf16(self, x: __m256) -> __m256i {
-        let bits: __m256i = must_cast(x);
-        let (one, below_half) = (op!(_mm256_set1_epi32(1)), op!(_mm256_set1_epi32(0x7fff)));
-        let last = op!(_mm256_srli_epi32::<16>(bits));
-        let odd = op!(_mm256_and_si256(last, one));
-        let up = op!(_mm256_add_epi32(odd, below_half));
-        let rounded = op!(_mm256_add_epi32(bits, up));
-        // A NaN is made quiet instead: rounding could carry it into an infinity.
-        let quiet_bit = op!(_mm256_set1_epi32(0x0040_0000));
-        let quiet = op!(_mm256_or_si256(bits, quiet_bit));
-        let nan = op!(_mm256_cmp_ps::<3>(x, x));
-        let (rounded, quiet) = (must_cast(rounded), must_cast(quiet));
-        must_cast(op!(_mm256_blendv_ps(rounded, quiet, nan)))
+    fn round_number(self, x: __m256) -> __m256i {
+        op!({
+            let bits = _mm256_castps_si256(x);
+            let odd = _mm256_and_si256(_mm256_srli_epi32::<16>(bits), _mm256_set1_epi32(1));
+            _mm256_add_epi32(bits, _mm256_add_epi32(odd, _mm256_set1_epi32(0x7fff)))
+        })
+    }
+
+    /// Rounds a group. A NaN, which is asked for once, is made quiet instead: rounding could carry it into an infinity.
+    #[inline(always)]
+    fn round_bf16(self, group: [[__m256; 2]; 2]) -> [[__m256i; 2]; 2] {
+        let [[a, b], [c, d]] = group;
+        let mut rounded = [
+            [self.round_number(a), self.round_number(b)],
+            [self.round_number(c), self.round_number(d)],
+        ];
+        let nan = op!(_mm256_movemask_ps(_mm256_or_ps(
+            _mm256_cmp_ps::<_CMP_UNORD_Q>(a, b),
+            _mm256_cmp_ps::<_CMP_UNORD_Q>(c, d),
+        )));
+        if nan != 0 {
+            cold_path();
+            for (rounded, x) in rounded
+                .as_flattened_mut()
+                .iter_mut()
+                .zip(group.as_flattened())
+            {
+                *rounded = op!({
+                    let quiet_bit = _mm256_castsi256_ps(_mm256_set1_epi32(0x0040_0000));
+                    _mm256_castps_si256(_mm256_blendv_ps(
+                        _mm256_castsi256_ps(*rounded),
+                        _mm256_or_ps(*x, quiet_bit),
+                        _mm256_cmp_ps::<_CMP_UNORD_Q>(*x, *x),
+                    ))
+                });
+            }
+        }
+        rounded
     }
 }
 
 impl Simd for Avx2 {
     const LANES: usize = 8;
-    // More than fit: what spills is read back from the first cache, which costs less than passing over the heads twice.
-    const HELD: usize = 8;
-    const SHUFFLES: bool = true;
+    // 8 of the 16 registers.
+    const GROUPS: usize = 2;
     const ALTERNATES: bool = false;
     type F32 = __m256;
-    type Chunk<T: Copy> = [T; 8];
+    type Chunk<T: Pod> = [T; 8];
     type Narrower = Portable;
 
     #[inline(never)]
@@ -92,13 +118,18 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn chunks<T: Copy>(x: &[T]) -> &[[T; 8]] {
+    fn chunks<T: Pod>(x: &[T]) -> &[[T; 8]] {
         x.as_chunks().0
     }
 
     #[inline(always)]
-    fn chunks_mut<T: Copy>(x: &mut [T]) -> &mut [[T; 8]] {
+    fn chunks_mut<T: Pod>(x: &mut [T]) -> &mut [[T; 8]] {
         x.as_chunks_mut().0
+    }
+
+    #[inline(always)]
+    fn map<T: Pod, U: Pod>(x: [T; 8], f: impl Fn(T) -> U) -> [U; 8] {
+        x.map(f)
     }
 
     #[inline(always)]
@@ -122,49 +153,64 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn load_f16(self, x: [u16; 8]) -> __m256 {
-        op!(_mm256_cvtph_ps(must_cast(x)))
+    fn load_f16(self, [a, b]: [[u16; 8]; 2]) -> [__m256; 2] {
+        op!([_mm256_cvtph_ps(must_cast(a)), _mm256_cvtph_ps(must_cast(b))])
     }
 
     #[inline(always)]
-    fn store_f16(self, x: __m256) -> [u16; 8] {
+    fn store_f16(self, [a, b]: [__m256; 2]) -> [[u16; 8]; 2] {
         // 0: to nearest even, whatever MXCSR says.
-        must_cast(op!(_mm256_cvtps_ph::<0>(x)))
+        op!([
+            must_cast(_mm256_cvtps_ph::<0>(a)),
+            must_cast(_mm256_cvtps_ph::<0>(b))
+        ])
     }
 
     #[inline(always)]
-    fn load_bf16(self, x: [u16; 8]) -> __m256 {
-        let x: __m128i = must_cast(x);
-        let wide = op!(_mm256_cvtepu16_epi32(x));
-        must_cast(op!(_mm256_slli_epi32::<16>(wide)))
+    fn load_bf16(self, x: [[u16; 8]; 2]) -> [__m256; 2] {
+        let [a, b]: [__m128i; 2] = must_cast(x);
+        op!([
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(a))),
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(b))),
+        ])
     }
 
     #[inline(always)]
-    fn store_bf16(self, x: __m256, y: __m256) -> [[u16; 8]; 2] {
-        let (x, y) = (self.round_bf16(x), self.round_bf16(y));
-        let (x, y) = (
-            op!(_mm256_srli_epi32::<16>(x)),
-            op!(_mm256_srli_epi32::<16>(y)),
-        );
-        // Packing works within 128-bit halves: x0..3 y0..3 x4..7 y4..7.
-        let packed = op!(_mm256_packus_epi32(x, y));
-        must_cast(op!(_mm256_permute4x64_epi64::<0b11_01_10_00>(packed)))
+    fn store_bf16(self, group: [[__m256; 2]; 2]) -> [[[u16; 8]; 2]; 2] {
+        let [[a, b], [c, d]] = self.round_bf16(group);
+        op!({
+            // Packing works within 128-bit halves: a0..3 b0..3 a4..7 b4..7.
+            let ab = _mm256_packus_epi32(_mm256_srli_epi32::<16>(a), _mm256_srli_epi32::<16>(b));
+            let cd = _mm256_packus_epi32(_mm256_srli_epi32::<16>(c), _mm256_srli_epi32::<16>(d));
+            [
+                must_cast(_mm256_permute4x64_epi64::<0b11_01_10_00>(ab)),
+                must_cast(_mm256_permute4x64_epi64::<0b11_01_10_00>(cd)),
+            ]
+        })
     }
 
     #[inline(always)]
-    fn load_bf16_pairs(self, xy: [[u16; 8]; 2]) -> (__m256, __m256) {
-        let xy: __m256i = must_cast(xy);
-        let x = op!(_mm256_slli_epi32::<16>(xy));
-        let upper = op!(_mm256_set1_epi32(-0x1_0000));
-        let y = op!(_mm256_and_si256(xy, upper));
-        (must_cast(x), must_cast(y))
+    fn load_bf16_even_odd(self, x: [[u16; 8]; 2]) -> [__m256; 2] {
+        let x: __m256i = must_cast(x);
+        op!([
+            _mm256_castsi256_ps(_mm256_slli_epi32::<16>(x)),
+            _mm256_castsi256_ps(_mm256_and_si256(x, _mm256_set1_epi32(-0x1_0000))),
+        ])
     }
 
     #[inline(always)]
-    fn store_bf16_pairs(self, x: __m256, y: __m256) -> [[u16; 8]; 2] {
-        let (x, y) = (self.round_bf16(x), self.round_bf16(y));
-        let x = op!(_mm256_srli_epi32::<16>(x));
-        must_cast(op!(_mm256_blend_epi16::<0b1010_1010>(x, y)))
+    fn store_bf16_even_odd(self, group: [[__m256; 2]; 2]) -> [[[u16; 8]; 2]; 2] {
+        let [[a, b], [c, d]] = self.round_bf16(group);
+        op!([
+            must_cast(_mm256_blend_epi16::<0b1010_1010>(
+                _mm256_srli_epi32::<16>(a),
+                b
+            )),
+            must_cast(_mm256_blend_epi16::<0b1010_1010>(
+                _mm256_srli_epi32::<16>(c),
+                d
+            )),
+        ])
     }
 
     #[inline(always)]
@@ -188,17 +234,17 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn unzip(self, a: __m256, b: __m256) -> (__m256, __m256) {
+    fn unzip(self, [a, b]: [__m256; 2]) -> [__m256; 2] {
         // Within 128-bit halves: pairs 0 1 4 5 2 3 6 7.
-        (
+        [
             op!(_mm256_shuffle_ps::<0b10_00_10_00>(a, b)),
             op!(_mm256_shuffle_ps::<0b11_01_11_01>(a, b)),
-        )
+        ]
     }
 
     #[inline(always)]
-    fn zip(self, x: __m256, y: __m256) -> (__m256, __m256) {
-        (op!(_mm256_unpacklo_ps(x, y)), op!(_mm256_unpackhi_ps(x, y)))
+    fn zip(self, [x, y]: [__m256; 2]) -> [__m256; 2] {
+        op!([_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y)])
     }
 
     #[inline(always)]

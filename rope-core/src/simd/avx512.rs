@@ -24,7 +24,7 @@ use core::arch::x86_64::*;
 use core::hint::cold_path;
 use core::mem::transmute;
 
-use bytemuck::must_cast;
+use bytemuck::{Pod, must_cast};
 
 use super::avx2::Avx2;
 use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd};
@@ -58,45 +58,78 @@ impl<const BF16: bool> Token<BF16> {
         found.then_some(Token(()))
     }
 
-    /// Whether a lane is subnormal; hardly ever, so the branch is free.
+    /// Whether a value is subnormal: hardly ever.
     #[inline(always)]
-    fn any_subnormal(self, x: __m512, y: __m512) -> bool {
+    fn any_subnormal(self, [[a, b], [c, d]]: [[__m512; 2]; 2]) -> bool {
         const SUBNORMAL: i32 = 1 << 5;
-        let found =
-            op!(_mm512_fpclass_ps_mask::<SUBNORMAL>(x) | _mm512_fpclass_ps_mask::<SUBNORMAL>(y))
-                != 0;
+        let found = op!({
+            let ab =
+                _mm512_fpclass_ps_mask::<SUBNORMAL>(a) | _mm512_fpclass_ps_mask::<SUBNORMAL>(b);
+            let cd =
+                _mm512_fpclass_ps_mask::<SUBNORMAL>(c) | _mm512_fpclass_ps_mask::<SUBNORMAL>(d);
+            ab | cd
+        }) != 0;
         if found {
             cold_path();
         }
         found
     }
 
-    /// Rounds to the upper 16 bits of each lane, to nearest, ties to even. The lower 16 are left over.
+    /// The same of results of arithmetic. The least magnitude tells in one instruction a vector that none is near zero;
+    /// only if one is, they are looked at one by one, because zeros are common. (Not for what is only converted: a
+    /// signalling NaN hides the other numbers of its lane.)
     #[inline(always)]
-    fn round_bf16(self, x: __m512) -> __m512i {
-        let bits: __m512i = must_cast(x);
-        let (one, below_half) = (op!(_mm512_set1_epi32(1)), op!(_mm512_set1_epi32(0x7fff)));
-        let last = op!(_mm512_srli_epi32::<16>(bits));
-        let odd = op!(_mm512_and_si512(last, one));
-        let up = op!(_mm512_add_epi32(odd, below_half));
-        let rounded = op!(_mm512_add_epi32(bits, up));
-        // A NaN is made quiet instead: rounding could carry it into an infinity.
-        let quiet_bit = op!(_mm512_set1_epi32(0x0040_0000));
-        let nan = op!(_mm512_cmp_ps_mask::<3>(x, x));
-        op!(_mm512_mask_or_epi32(rounded, nan, bits, quiet_bit))
+    fn any_subnormal_result(self, group: [[__m512; 2]; 2]) -> bool {
+        const LEAST_MAGNITUDE: i32 = 0b10_10;
+        const ZERO_OR_SUBNORMAL: i32 = 1 << 1 | 1 << 2 | 1 << 5;
+        let [[a, b], [c, d]] = group;
+        let near_zero = op!({
+            let ab = _mm512_range_ps::<LEAST_MAGNITUDE>(a, b);
+            let cd = _mm512_range_ps::<LEAST_MAGNITUDE>(c, d);
+            let least = _mm512_range_ps::<LEAST_MAGNITUDE>(ab, cd);
+            _mm512_fpclass_ps_mask::<ZERO_OR_SUBNORMAL>(least)
+        });
+        near_zero != 0 && self.any_subnormal(group)
+    }
+
+    /// Rounds to the upper 16 bits of each lane, to nearest, ties to even, unless it is a NaN. The lower 16 are left over.
+    #[inline(always)]
+    fn round_number(self, x: __m512) -> __m512i {
+        op!({
+            let bits = _mm512_castps_si512(x);
+            let odd = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), _mm512_set1_epi32(1));
+            _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7fff)))
+        })
+    }
+
+    /// Rounds a group. A NaN, which is asked for once, is made quiet instead: rounding could carry it into an infinity.
+    #[inline(always)]
+    fn round_bf16(self, group: [[__m512; 2]; 2]) -> [[__m512i; 2]; 2] {
+        let [[a, b], [c, d]] = group;
+        let mut rounded = [
+            [self.round_number(a), self.round_number(b)],
+            [self.round_number(c), self.round_number(d)],
+        ];
+        let nan = op!(
+            _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, b) | _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(c, d)
+        );
+        if nan != 0 {
+            cold_path();
+            for (rounded, x) in rounded
+                .as_flattened_mut()
+                .iter_mut()
+                .zip(group.as_flattened())
+            {
+                *rounded = op!({
+                    let nan = _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(*x, *x);
+                    let quiet_bit = _mm512_set1_epi32(0x0040_0000);
+                    _mm512_mask_or_epi32(*rounded, nan, _mm512_castps_si512(*x), quiet_bit)
+                });
+            }
+        }
+        rounded
     }
 }
-
-/// Word `i` to the upper half of lane `i`.
-const WIDEN: [u16; 32] = {
-    let mut index = [0; 32];
-    let mut i = 0;
-    while i < 32 {
-        index[i] = i as u16 / 2;
-        i += 1;
-    }
-    index
-};
 
 /// Words 0 and 16, 1 and 17, and so on.
 const ALTERNATE: [u16; 32] = {
@@ -127,11 +160,10 @@ const UNORDER: [u64; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
 impl<const BF16: bool> Simd for Token<BF16> {
     const LANES: usize = 16;
     // 16 of the 32 registers: all of a head of 256.
-    const HELD: usize = 8;
-    const SHUFFLES: bool = true;
+    const GROUPS: usize = 4;
     const ALTERNATES: bool = true;
     type F32 = __m512;
-    type Chunk<T: Copy> = [T; 16];
+    type Chunk<T: Pod> = [T; 16];
     type Narrower = Avx2;
 
     #[inline(never)]
@@ -146,7 +178,7 @@ impl<const BF16: bool> Simd for Token<BF16> {
         fn inside_bf16<K: Kernel>(token: Avx512Bf16, kernel: K) {
             kernel.run(token);
         }
-        if BF16 {
+        if const { BF16 && K::BF16 } {
             // SAFETY: the CPU has these features, or `self` would not exist.
             unsafe { inside_bf16(Token(()), kernel) }
         } else {
@@ -161,13 +193,18 @@ impl<const BF16: bool> Simd for Token<BF16> {
     }
 
     #[inline(always)]
-    fn chunks<T: Copy>(x: &[T]) -> &[[T; 16]] {
+    fn chunks<T: Pod>(x: &[T]) -> &[[T; 16]] {
         x.as_chunks().0
     }
 
     #[inline(always)]
-    fn chunks_mut<T: Copy>(x: &mut [T]) -> &mut [[T; 16]] {
+    fn chunks_mut<T: Pod>(x: &mut [T]) -> &mut [[T; 16]] {
         x.as_chunks_mut().0
+    }
+
+    #[inline(always)]
+    fn map<T: Pod, U: Pod>(x: [T; 16], f: impl Fn(T) -> U) -> [U; 16] {
+        x.map(f)
     }
 
     #[inline(always)]
@@ -191,56 +228,79 @@ impl<const BF16: bool> Simd for Token<BF16> {
     }
 
     #[inline(always)]
-    fn load_f16(self, x: [u16; 16]) -> __m512 {
-        op!(_mm512_cvtph_ps(must_cast(x)))
+    fn load_f16(self, [a, b]: [[u16; 16]; 2]) -> [__m512; 2] {
+        op!([_mm512_cvtph_ps(must_cast(a)), _mm512_cvtph_ps(must_cast(b))])
     }
 
     #[inline(always)]
-    fn store_f16(self, x: __m512) -> [u16; 16] {
+    fn store_f16(self, [a, b]: [__m512; 2]) -> [[u16; 16]; 2] {
         // 0: to nearest even, whatever MXCSR says.
-        must_cast(op!(_mm512_cvtps_ph::<0>(x)))
+        op!([
+            must_cast(_mm512_cvtps_ph::<0>(a)),
+            must_cast(_mm512_cvtps_ph::<0>(b))
+        ])
     }
 
     #[inline(always)]
-    fn load_bf16(self, x: [u16; 16]) -> __m512 {
-        // Each word to the upper half of its lane, by one instruction where widening and shifting are two.
-        let x = op!(_mm512_castsi256_si512(must_cast(x)));
-        must_cast(op!(_mm512_maskz_permutexvar_epi16(
-            0xaaaa_aaaa,
-            must_cast(WIDEN),
-            x
-        )))
+    fn load_bf16(self, x: [[u16; 16]; 2]) -> [__m512; 2] {
+        let [a, b]: [__m256i; 2] = must_cast(x);
+        op!([
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(a))),
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_cvtepu16_epi32(b))),
+        ])
     }
 
     #[inline(always)]
-    fn store_bf16(self, x: __m512, y: __m512) -> [[u16; 16]; 2] {
-        if BF16 && !self.any_subnormal(x, y) {
-            return op!(transmute::<__m512bh, [[u16; 16]; 2]>(_mm512_cvtne2ps_pbh(
-                y, x
-            )));
+    fn store_bf16(self, group: [[__m512; 2]; 2]) -> [[[u16; 16]; 2]; 2] {
+        let [[a, b], [c, d]] = group;
+        if BF16 && !self.any_subnormal(group) {
+            return op!([
+                transmute::<__m512bh, [[u16; 16]; 2]>(_mm512_cvtne2ps_pbh(b, a)),
+                transmute::<__m512bh, [[u16; 16]; 2]>(_mm512_cvtne2ps_pbh(d, c)),
+            ]);
         }
-        let (x, y) = (self.round_bf16(x), self.round_bf16(y));
-        must_cast(op!(_mm512_permutex2var_epi16(x, must_cast(UPPER_WORDS), y)))
+        let [[a, b], [c, d]] = self.round_bf16(group);
+        let upper = must_cast(UPPER_WORDS);
+        op!([
+            must_cast(_mm512_permutex2var_epi16(a, upper, b)),
+            must_cast(_mm512_permutex2var_epi16(c, upper, d)),
+        ])
     }
 
     #[inline(always)]
-    fn load_bf16_pairs(self, xy: [[u16; 16]; 2]) -> (__m512, __m512) {
-        let xy: __m512i = must_cast(xy);
-        let x = op!(_mm512_slli_epi32::<16>(xy));
-        let upper = op!(_mm512_set1_epi32(-0x1_0000));
-        let y = op!(_mm512_and_si512(xy, upper));
-        (must_cast(x), must_cast(y))
+    fn load_bf16_even_odd(self, x: [[u16; 16]; 2]) -> [__m512; 2] {
+        let x: __m512i = must_cast(x);
+        op!([
+            _mm512_castsi512_ps(_mm512_slli_epi32::<16>(x)),
+            _mm512_castsi512_ps(_mm512_and_si512(x, _mm512_set1_epi32(-0x1_0000))),
+        ])
     }
 
     #[inline(always)]
-    fn store_bf16_pairs(self, x: __m512, y: __m512) -> [[u16; 16]; 2] {
-        if BF16 && !self.any_subnormal(x, y) {
-            let xy = op!(transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(y, x)));
-            return must_cast(op!(_mm512_permutexvar_epi16(must_cast(ALTERNATE), xy)));
+    fn store_bf16_even_odd(self, group: [[__m512; 2]; 2]) -> [[[u16; 16]; 2]; 2] {
+        let [[a, b], [c, d]] = group;
+        if BF16 && !self.any_subnormal_result(group) {
+            let alternate = must_cast(ALTERNATE);
+            return op!({
+                let ab = transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(b, a));
+                let cd = transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(d, c));
+                [
+                    must_cast(_mm512_permutexvar_epi16(alternate, ab)),
+                    must_cast(_mm512_permutexvar_epi16(alternate, cd)),
+                ]
+            });
         }
-        let (x, y) = (self.round_bf16(x), self.round_bf16(y));
-        let x = op!(_mm512_srli_epi32::<16>(x));
-        must_cast(op!(_mm512_mask_blend_epi16(0xaaaa_aaaa, x, y)))
+        // Upper words of the odd lanes, and the upper words of the even lanes below them: (a >> 16) | (b & upper).
+        const SELECT: i32 = 0xf8; // a | (b & c)
+        let [[a, b], [c, d]] = self.round_bf16(group);
+        op!({
+            let upper = _mm512_set1_epi32(-0x1_0000);
+            let (a, c) = (_mm512_srli_epi32::<16>(a), _mm512_srli_epi32::<16>(c));
+            [
+                must_cast(_mm512_ternarylogic_epi32::<SELECT>(a, b, upper)),
+                must_cast(_mm512_ternarylogic_epi32::<SELECT>(c, d, upper)),
+            ]
+        })
     }
 
     #[inline(always)]
@@ -264,17 +324,17 @@ impl<const BF16: bool> Simd for Token<BF16> {
     }
 
     #[inline(always)]
-    fn unzip(self, a: __m512, b: __m512) -> (__m512, __m512) {
+    fn unzip(self, [a, b]: [__m512; 2]) -> [__m512; 2] {
         // Within 128-bit quarters: pairs 0 1 8 9 2 3 10 11 4 5 12 13 6 7 14 15.
-        (
+        [
             op!(_mm512_shuffle_ps::<0b10_00_10_00>(a, b)),
             op!(_mm512_shuffle_ps::<0b11_01_11_01>(a, b)),
-        )
+        ]
     }
 
     #[inline(always)]
-    fn zip(self, x: __m512, y: __m512) -> (__m512, __m512) {
-        (op!(_mm512_unpacklo_ps(x, y)), op!(_mm512_unpackhi_ps(x, y)))
+    fn zip(self, [x, y]: [__m512; 2]) -> [__m512; 2] {
+        op!([_mm512_unpacklo_ps(x, y), _mm512_unpackhi_ps(x, y)])
     }
 
     #[inline(always)]

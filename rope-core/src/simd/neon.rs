@@ -11,7 +11,9 @@
 
 use core::arch::aarch64::*;
 
-use bytemuck::must_cast;
+use core::hint::cold_path;
+
+use bytemuck::{Pod, must_cast};
 
 use super::scalar::Scalar;
 use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd};
@@ -35,28 +37,53 @@ impl Neon {
         Some(Neon(()))
     }
 
-    /// Rounds to the upper 16 bits of each lane, to nearest, ties to even. The lower 16 are left over.
+    /// Rounds to the upper 16 bits of each lane, to nearest, ties to even, unless it is a NaN. The lower 16 are left over.
     #[inline(always)]
-    fn round_bf16(self, x: float32x4_t) -> uint32x4_t {
+    fn round_number(self, x: float32x4_t) -> uint32x4_t {
         op!({
             let bits = vreinterpretq_u32_f32(x);
             let odd = vandq_u32(vshrq_n_u32::<16>(bits), vdupq_n_u32(1));
-            let rounded = vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff)));
-            // A NaN is made quiet instead: rounding could carry it into an infinity.
-            let quiet = vorrq_u32(bits, vdupq_n_u32(0x0040_0000));
-            vbslq_u32(vceqq_f32(x, x), rounded, quiet)
+            vaddq_u32(bits, vaddq_u32(odd, vdupq_n_u32(0x7fff)))
         })
+    }
+
+    /// Rounds a group. A NaN, which is asked for once, is made quiet instead: rounding could carry it into an infinity.
+    #[inline(always)]
+    fn round_bf16(self, group: [[float32x4_t; 2]; 2]) -> [[uint32x4_t; 2]; 2] {
+        let [[a, b], [c, d]] = group;
+        let mut rounded = [
+            [self.round_number(a), self.round_number(b)],
+            [self.round_number(c), self.round_number(d)],
+        ];
+        let numbers = op!({
+            let ab = vandq_u32(vceqq_f32(a, a), vceqq_f32(b, b));
+            let cd = vandq_u32(vceqq_f32(c, c), vceqq_f32(d, d));
+            vminvq_u32(vandq_u32(ab, cd))
+        });
+        if numbers == 0 {
+            cold_path();
+            for (rounded, x) in rounded
+                .as_flattened_mut()
+                .iter_mut()
+                .zip(group.as_flattened())
+            {
+                *rounded = op!({
+                    let quiet = vorrq_u32(vreinterpretq_u32_f32(*x), vdupq_n_u32(0x0040_0000));
+                    vbslq_u32(vceqq_f32(*x, *x), *rounded, quiet)
+                });
+            }
+        }
+        rounded
     }
 }
 
 impl Simd for Neon {
     const LANES: usize = 4;
     // 16 of the 32 registers.
-    const HELD: usize = 8;
-    const SHUFFLES: bool = false;
+    const GROUPS: usize = 4;
     const ALTERNATES: bool = false;
     type F32 = float32x4_t;
-    type Chunk<T: Copy> = [T; 4];
+    type Chunk<T: Pod> = [T; 4];
     type Narrower = Scalar;
 
     #[inline(never)]
@@ -75,13 +102,18 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn chunks<T: Copy>(x: &[T]) -> &[[T; 4]] {
+    fn chunks<T: Pod>(x: &[T]) -> &[[T; 4]] {
         x.as_chunks().0
     }
 
     #[inline(always)]
-    fn chunks_mut<T: Copy>(x: &mut [T]) -> &mut [[T; 4]] {
+    fn chunks_mut<T: Pod>(x: &mut [T]) -> &mut [[T; 4]] {
         x.as_chunks_mut().0
+    }
+
+    #[inline(always)]
+    fn map<T: Pod, U: Pod>(x: [T; 4], f: impl Fn(T) -> U) -> [U; 4] {
+        x.map(f)
     }
 
     #[inline(always)]
@@ -100,44 +132,57 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn load_f16(self, x: [u16; 4]) -> float32x4_t {
-        let x: uint16x4_t = must_cast(x);
-        op!(vcvt_f32_f16(vreinterpret_f16_u16(x)))
+    fn load_f16(self, x: [[u16; 4]; 2]) -> [float32x4_t; 2] {
+        let x: uint16x8_t = must_cast(x);
+        op!({
+            let x = vreinterpretq_f16_u16(x);
+            [vcvt_f32_f16(vget_low_f16(x)), vcvt_high_f32_f16(x)]
+        })
     }
 
     #[inline(always)]
-    fn store_f16(self, x: float32x4_t) -> [u16; 4] {
-        must_cast(op!(vreinterpret_u16_f16(vcvt_f16_f32(x))))
+    fn store_f16(self, [a, b]: [float32x4_t; 2]) -> [[u16; 4]; 2] {
+        must_cast(op!(vreinterpretq_u16_f16(vcvt_high_f16_f32(
+            vcvt_f16_f32(a),
+            b
+        ))))
     }
 
     #[inline(always)]
-    fn load_bf16(self, x: [u16; 4]) -> float32x4_t {
-        let x: uint16x4_t = must_cast(x);
-        must_cast(op!(vshll_n_u16::<16>(x)))
+    fn load_bf16(self, x: [[u16; 4]; 2]) -> [float32x4_t; 2] {
+        let x: uint16x8_t = must_cast(x);
+        op!([
+            vreinterpretq_f32_u32(vshll_n_u16::<16>(vget_low_u16(x))),
+            vreinterpretq_f32_u32(vshll_high_n_u16::<16>(x)),
+        ])
     }
 
     #[inline(always)]
-    fn store_bf16(self, x: float32x4_t, y: float32x4_t) -> [[u16; 4]; 2] {
-        let (x, y) = (self.round_bf16(x), self.round_bf16(y));
-        [
-            must_cast(op!(vshrn_n_u32::<16>(x))),
-            must_cast(op!(vshrn_n_u32::<16>(y))),
-        ]
+    fn store_bf16(self, group: [[float32x4_t; 2]; 2]) -> [[[u16; 4]; 2]; 2] {
+        let [[a, b], [c, d]] = self.round_bf16(group);
+        op!([
+            must_cast(vshrn_high_n_u32::<16>(vshrn_n_u32::<16>(a), b)),
+            must_cast(vshrn_high_n_u32::<16>(vshrn_n_u32::<16>(c), d)),
+        ])
     }
 
     #[inline(always)]
-    fn load_bf16_pairs(self, xy: [[u16; 4]; 2]) -> (float32x4_t, float32x4_t) {
-        let xy: uint32x4_t = must_cast(xy);
-        let x = op!(vshlq_n_u32::<16>(xy));
-        let y = op!(vandq_u32(xy, vdupq_n_u32(0xffff_0000)));
-        (must_cast(x), must_cast(y))
+    fn load_bf16_even_odd(self, x: [[u16; 4]; 2]) -> [float32x4_t; 2] {
+        let x: uint32x4_t = must_cast(x);
+        op!([
+            vreinterpretq_f32_u32(vshlq_n_u32::<16>(x)),
+            vreinterpretq_f32_u32(vandq_u32(x, vdupq_n_u32(0xffff_0000))),
+        ])
     }
 
     #[inline(always)]
-    fn store_bf16_pairs(self, x: float32x4_t, y: float32x4_t) -> [[u16; 4]; 2] {
-        let (x, y) = (self.round_bf16(x), self.round_bf16(y));
-        // The upper half of x goes below the upper half of y.
-        must_cast(op!(vsriq_n_u32::<16>(y, x)))
+    fn store_bf16_even_odd(self, group: [[float32x4_t; 2]; 2]) -> [[[u16; 4]; 2]; 2] {
+        let [[a, b], [c, d]] = self.round_bf16(group);
+        // The upper half of an even lane goes below the upper half of an odd one.
+        op!([
+            must_cast(vsriq_n_u32::<16>(b, a)),
+            must_cast(vsriq_n_u32::<16>(d, c)),
+        ])
     }
 
     #[inline(always)]
@@ -161,13 +206,13 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn unzip(self, a: float32x4_t, b: float32x4_t) -> (float32x4_t, float32x4_t) {
-        (op!(vuzp1q_f32(a, b)), op!(vuzp2q_f32(a, b)))
+    fn unzip(self, [a, b]: [float32x4_t; 2]) -> [float32x4_t; 2] {
+        op!([vuzp1q_f32(a, b), vuzp2q_f32(a, b)])
     }
 
     #[inline(always)]
-    fn zip(self, x: float32x4_t, y: float32x4_t) -> (float32x4_t, float32x4_t) {
-        (op!(vzip1q_f32(x, y)), op!(vzip2q_f32(x, y)))
+    fn zip(self, [x, y]: [float32x4_t; 2]) -> [float32x4_t; 2] {
+        op!([vzip1q_f32(x, y), vzip2q_f32(x, y)])
     }
 
     #[inline(always)]

@@ -9,8 +9,10 @@
 //!
 //! `wide::mul_add` is not used: it fuses on some builds and not on others.
 
-use bytemuck::must_cast;
-use wide::{f32x4, i16x8, i32x4, i32x8, u16x8, u32x4};
+use core::hint::cold_path;
+
+use bytemuck::{Pod, must_cast};
+use wide::{f32x4, i16x8, i32x4, i32x8, u32x4};
 
 use super::scalar::Scalar;
 use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd, scalar};
@@ -28,11 +30,10 @@ impl Portable {
 
 impl Simd for Portable {
     const LANES: usize = 4;
-    const HELD: usize = 4;
-    const SHUFFLES: bool = false;
+    const GROUPS: usize = 2;
     const ALTERNATES: bool = false;
     type F32 = f32x4;
-    type Chunk<T: Copy> = [T; 4];
+    type Chunk<T: Pod> = [T; 4];
     type Narrower = Scalar;
 
     #[inline(never)]
@@ -46,13 +47,18 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn chunks<T: Copy>(x: &[T]) -> &[[T; 4]] {
+    fn chunks<T: Pod>(x: &[T]) -> &[[T; 4]] {
         x.as_chunks().0
     }
 
     #[inline(always)]
-    fn chunks_mut<T: Copy>(x: &mut [T]) -> &mut [[T; 4]] {
+    fn chunks_mut<T: Pod>(x: &mut [T]) -> &mut [[T; 4]] {
         x.as_chunks_mut().0
+    }
+
+    #[inline(always)]
+    fn map<T: Pod, U: Pod>(x: [T; 4], f: impl Fn(T) -> U) -> [U; 4] {
+        x.map(f)
     }
 
     #[inline(always)]
@@ -71,57 +77,48 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn load_f16(self, x: [u16; 4]) -> f32x4 {
-        // As `f16_to_f32`, on four lanes: the compiler does not find it in a loop.
-        let x = widen(x);
-        let magnitude = (x & u32x4::splat(0x7fff)) << 13_u32;
-        let finite = floats(magnitude) * f32x4::splat(f32::from_bits((127 + 112) << 23));
-        let special = magnitude | u32x4::splat(0x7f80_0000);
-        let is_special = ints(magnitude).simd_gt(i32x4::splat(0x0f7f_ffff));
-        let sign = (x & u32x4::splat(0x8000)) << 16_u32;
-        floats(sign | must_cast::<_, u32x4>(is_special).bitselect(special, must_cast(finite)))
+    fn load_f16(self, x: [[u16; 4]; 2]) -> [f32x4; 2] {
+        let [a, b] = widen(x);
+        [f16_to_f32(a), f16_to_f32(b)]
     }
 
     #[inline(always)]
-    fn store_f16(self, x: f32x4) -> [u16; 4] {
-        // As `f32_to_f16`, on four lanes.
-        let bits: u32x4 = must_cast(x);
-        let magnitude = bits & u32x4::splat(0x7fff_ffff);
-        let odd = (magnitude >> 13_u32) & u32x4::splat(1);
-        let normal = (magnitude - u32x4::splat(112 << 23) + u32x4::splat(0xfff) + odd) >> 13_u32;
-        let subnormal: u32x4 = must_cast(floats(magnitude) + f32x4::splat(0.5));
-        let subnormal = subnormal - u32x4::splat(0.5_f32.to_bits());
-        let above =
-            |limit: i32| must_cast::<_, u32x4>(ints(magnitude).simd_gt(i32x4::splat(limit)));
-        let special = above(0x7f80_0000).bitselect(u32x4::splat(0x7e00), u32x4::splat(0x7c00));
-        let rounded = above((113 << 23) - 1).bitselect(normal, subnormal);
-        let rounded = above(((127 + 16) << 23) - 1).bitselect(special, rounded);
-        let [x, _] = narrow([
-            rounded | ((bits >> 16_u32) & u32x4::splat(0x8000)),
-            u32x4::ZERO,
-        ]);
-        x
+    fn store_f16(self, [a, b]: [f32x4; 2]) -> [[u16; 4]; 2] {
+        narrow([f32_to_f16(a), f32_to_f16(b)])
     }
 
     #[inline(always)]
-    fn load_bf16(self, x: [u16; 4]) -> f32x4 {
-        floats(widen(x) << 16_u32)
+    fn load_bf16(self, x: [[u16; 4]; 2]) -> [f32x4; 2] {
+        let [a, b] = widen(x);
+        [floats(a << 16_u32), floats(b << 16_u32)]
     }
 
     #[inline(always)]
-    fn store_bf16(self, x: f32x4, y: f32x4) -> [[u16; 4]; 2] {
-        narrow([round_bf16(x) >> 16_u32, round_bf16(y) >> 16_u32])
+    fn store_bf16(self, group: [[f32x4; 2]; 2]) -> [[[u16; 4]; 2]; 2] {
+        let [[a, b], [c, d]] = round_bf16(group);
+        [
+            narrow([a >> 16_u32, b >> 16_u32]),
+            narrow([c >> 16_u32, d >> 16_u32]),
+        ]
     }
 
     #[inline(always)]
-    fn load_bf16_pairs(self, xy: [[u16; 4]; 2]) -> (f32x4, f32x4) {
-        self.unzip(self.load_bf16(xy[0]), self.load_bf16(xy[1]))
+    fn load_bf16_even_odd(self, x: [[u16; 4]; 2]) -> [f32x4; 2] {
+        let words = words(x);
+        [
+            floats(words << 16_u32),
+            floats(words & u32x4::splat(0xffff_0000)),
+        ]
     }
 
     #[inline(always)]
-    fn store_bf16_pairs(self, x: f32x4, y: f32x4) -> [[u16; 4]; 2] {
-        let (a, b) = self.zip(x, y);
-        self.store_bf16(a, b)
+    fn store_bf16_even_odd(self, group: [[f32x4; 2]; 2]) -> [[[u16; 4]; 2]; 2] {
+        let [[a, b], [c, d]] = round_bf16(group);
+        let upper = u32x4::splat(0xffff_0000);
+        [
+            halves((a >> 16_u32) | (b & upper)),
+            halves((c >> 16_u32) | (d & upper)),
+        ]
     }
 
     #[inline(always)]
@@ -146,15 +143,15 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn unzip(self, a: f32x4, b: f32x4) -> (f32x4, f32x4) {
+    fn unzip(self, [a, b]: [f32x4; 2]) -> [f32x4; 2] {
         // x0 y0 x1 y1, x2 y2 x3 y3 -> x0 x2 y0 y2, x1 x3 y1 y3 -> x0 x1 x2 x3, y0 y1 y2 y3
         let (even, odd) = (a.unpack_lo(b), a.unpack_hi(b));
-        (even.unpack_lo(odd), even.unpack_hi(odd))
+        [even.unpack_lo(odd), even.unpack_hi(odd)]
     }
 
     #[inline(always)]
-    fn zip(self, x: f32x4, y: f32x4) -> (f32x4, f32x4) {
-        (x.unpack_lo(y), x.unpack_hi(y))
+    fn zip(self, [x, y]: [f32x4; 2]) -> [f32x4; 2] {
+        [x.unpack_lo(y), x.unpack_hi(y)]
     }
 
     #[inline(always)]
@@ -178,12 +175,31 @@ fn ints(bits: u32x4) -> i32x4 {
     must_cast(bits)
 }
 
-/// Through the eight-lane conversions, which `wide` has instructions for.
+/// Pairs of elements as words, the even element in the lower half on every machine.
 #[inline(always)]
-fn widen(x: [u16; 4]) -> u32x4 {
-    let eight: u16x8 = must_cast([x, [0; 4]]);
-    let [lower, _]: [u32x4; 2] = must_cast(i32x8::from_u16x8(eight));
-    lower
+fn words(x: [[u16; 4]; 2]) -> u32x4 {
+    let words: u32x4 = must_cast(x);
+    if cfg!(target_endian = "big") {
+        (words << 16_u32) | (words >> 16_u32)
+    } else {
+        words
+    }
+}
+
+/// Undoes `words`.
+#[inline(always)]
+fn halves(words: u32x4) -> [[u16; 4]; 2] {
+    if cfg!(target_endian = "big") {
+        must_cast((words << 16_u32) | (words >> 16_u32))
+    } else {
+        must_cast(words)
+    }
+}
+
+/// Each element in the lower half of a lane.
+#[inline(always)]
+fn widen(x: [[u16; 4]; 2]) -> [u32x4; 2] {
+    must_cast(i32x8::from_u16x8(must_cast(x)))
 }
 
 /// The lower halves of the lanes of two vectors.
@@ -192,15 +208,63 @@ fn narrow(vectors: [u32x4; 2]) -> [[u16; 4]; 2] {
     must_cast(i16x8::from_i32x8_truncate(must_cast(vectors)))
 }
 
-/// Rounds to the upper 16 bits of each lane, to nearest, ties to even. The lower 16 are left over.
+/// As `convert::f16_to_f32`, on four lanes: the compiler does not find it in a loop.
 #[inline(always)]
-fn round_bf16(x: f32x4) -> u32x4 {
+fn f16_to_f32(x: u32x4) -> f32x4 {
+    let magnitude = (x & u32x4::splat(0x7fff)) << 13_u32;
+    let finite = floats(magnitude) * f32x4::splat(f32::from_bits((127 + 112) << 23));
+    let special = magnitude | u32x4::splat(0x7f80_0000);
+    let is_special = ints(magnitude).simd_gt(i32x4::splat(0x0f7f_ffff));
+    let sign = (x & u32x4::splat(0x8000)) << 16_u32;
+    floats(sign | must_cast::<_, u32x4>(is_special).bitselect(special, must_cast(finite)))
+}
+
+/// As `convert::f32_to_f16`, on four lanes.
+#[inline(always)]
+fn f32_to_f16(x: f32x4) -> u32x4 {
+    let bits: u32x4 = must_cast(x);
+    let magnitude = bits & u32x4::splat(0x7fff_ffff);
+    let odd = (magnitude >> 13_u32) & u32x4::splat(1);
+    let normal = (magnitude - u32x4::splat(112 << 23) + u32x4::splat(0xfff) + odd) >> 13_u32;
+    let subnormal: u32x4 = must_cast(floats(magnitude) + f32x4::splat(0.5));
+    let subnormal = subnormal - u32x4::splat(0.5_f32.to_bits());
+    let above = |limit: i32| must_cast::<_, u32x4>(ints(magnitude).simd_gt(i32x4::splat(limit)));
+    let special = above(0x7f80_0000).bitselect(u32x4::splat(0x7e00), u32x4::splat(0x7c00));
+    let rounded = above((113 << 23) - 1).bitselect(normal, subnormal);
+    let rounded = above(((127 + 16) << 23) - 1).bitselect(special, rounded);
+    rounded | ((bits >> 16_u32) & u32x4::splat(0x8000))
+}
+
+/// Rounds to the upper 16 bits of each lane, to nearest, ties to even, unless it is a NaN. The lower 16 are left over.
+#[inline(always)]
+fn round_number(x: f32x4) -> u32x4 {
     let bits: u32x4 = must_cast(x);
     let odd = (bits >> 16_u32) & u32x4::splat(1);
-    let rounded = bits + u32x4::splat(0x7fff) + odd;
-    // A NaN is made quiet instead: rounding could carry it into an infinity.
-    let quiet = bits | u32x4::splat(0x0040_0000);
-    must_cast::<_, u32x4>(x.is_nan()).bitselect(quiet, rounded)
+    bits + (odd + u32x4::splat(0x7fff))
+}
+
+/// Rounds a group. A NaN, which is asked for once, is made quiet instead: rounding could carry it into an infinity.
+#[inline(always)]
+fn round_bf16(group: [[f32x4; 2]; 2]) -> [[u32x4; 2]; 2] {
+    let [[a, b], [c, d]] = group;
+    let mut rounded = [
+        [round_number(a), round_number(b)],
+        [round_number(c), round_number(d)],
+    ];
+    // Adding keeps a NaN.
+    if ((a + b) + (c + d)).is_nan().any() {
+        cold_path();
+        for (rounded, x) in rounded
+            .as_flattened_mut()
+            .iter_mut()
+            .zip(group.as_flattened())
+        {
+            let bits: u32x4 = must_cast(*x);
+            let quiet = bits | u32x4::splat(0x0040_0000);
+            *rounded = must_cast::<_, u32x4>(x.is_nan()).bitselect(quiet, *rounded);
+        }
+    }
+    rounded
 }
 
 /// Applies one scalar expression to both lanes.

@@ -1,5 +1,7 @@
 //! One lane, in plain Rust: the reference, the tail of every other backend, and the fallback of CPUs without vectors.
 
+use bytemuck::Pod;
+
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
 use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd};
 use crate::kernel::Kernel;
@@ -16,12 +18,11 @@ impl Scalar {
 
 impl Simd for Scalar {
     const LANES: usize = 1;
-    // Read per head in a plain loop, which the compiler vectorises for the target's own baseline.
-    const HELD: usize = 0;
-    const SHUFFLES: bool = false;
+    // Only the plain loop, which the compiler vectorises for the target's own baseline.
+    const GROUPS: usize = 0;
     const ALTERNATES: bool = false;
     type F32 = f32;
-    type Chunk<T: Copy> = [T; 1];
+    type Chunk<T: Pod> = [T; 1];
     type Narrower = Scalar;
 
     #[inline(never)]
@@ -35,13 +36,18 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
-    fn chunks<T: Copy>(x: &[T]) -> &[[T; 1]] {
+    fn chunks<T: Pod>(x: &[T]) -> &[[T; 1]] {
         x.as_chunks().0
     }
 
     #[inline(always)]
-    fn chunks_mut<T: Copy>(x: &mut [T]) -> &mut [[T; 1]] {
+    fn chunks_mut<T: Pod>(x: &mut [T]) -> &mut [[T; 1]] {
         x.as_chunks_mut().0
+    }
+
+    #[inline(always)]
+    fn map<T: Pod, U: Pod>([x]: [T; 1], f: impl Fn(T) -> U) -> [U; 1] {
+        [f(x)]
     }
 
     #[inline(always)]
@@ -60,33 +66,33 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
-    fn load_f16(self, [x]: [u16; 1]) -> f32 {
-        f16_to_f32(x)
+    fn load_f16(self, x: [[u16; 1]; 2]) -> [f32; 2] {
+        x.map(|[x]| f16_to_f32(x))
     }
 
     #[inline(always)]
-    fn store_f16(self, x: f32) -> [u16; 1] {
-        [f32_to_f16(x)]
+    fn store_f16(self, x: [f32; 2]) -> [[u16; 1]; 2] {
+        x.map(|x| [f32_to_f16(x)])
     }
 
     #[inline(always)]
-    fn load_bf16(self, [x]: [u16; 1]) -> f32 {
-        bf16_to_f32(x)
+    fn load_bf16(self, x: [[u16; 1]; 2]) -> [f32; 2] {
+        x.map(|[x]| bf16_to_f32(x))
     }
 
     #[inline(always)]
-    fn store_bf16(self, x: f32, y: f32) -> [[u16; 1]; 2] {
-        [[f32_to_bf16(x)], [f32_to_bf16(y)]]
+    fn store_bf16(self, group: [[f32; 2]; 2]) -> [[[u16; 1]; 2]; 2] {
+        group.map(|x| x.map(|x| [f32_to_bf16(x)]))
     }
 
     #[inline(always)]
-    fn load_bf16_pairs(self, [[x], [y]]: [[u16; 1]; 2]) -> (f32, f32) {
-        (bf16_to_f32(x), bf16_to_f32(y))
+    fn load_bf16_even_odd(self, x: [[u16; 1]; 2]) -> [f32; 2] {
+        self.load_bf16(x)
     }
 
     #[inline(always)]
-    fn store_bf16_pairs(self, x: f32, y: f32) -> [[u16; 1]; 2] {
-        self.store_bf16(x, y)
+    fn store_bf16_even_odd(self, group: [[f32; 2]; 2]) -> [[[u16; 1]; 2]; 2] {
+        self.store_bf16(group)
     }
 
     #[inline(always)]
@@ -111,13 +117,13 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
-    fn unzip(self, a: f32, b: f32) -> (f32, f32) {
-        (a, b)
+    fn unzip(self, ab: [f32; 2]) -> [f32; 2] {
+        ab
     }
 
     #[inline(always)]
-    fn zip(self, x: f32, y: f32) -> (f32, f32) {
-        (x, y)
+    fn zip(self, xy: [f32; 2]) -> [f32; 2] {
+        xy
     }
 
     #[inline(always)]

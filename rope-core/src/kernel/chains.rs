@@ -1,0 +1,144 @@
+//! What is compiled: one line for each fused chain, and the stages that serve all others.
+//!
+//! A chain reads an element of a pairing, turns, and writes an element of a pairing. Those in this list do it in
+//! registers, in one kernel for each backend. Every other combination runs its stages one after the other
+//! ([`tile`](super::tile)), which gives the same bits. A chain belongs here if it runs all day and `rope-bench stages` says
+//! that the tile would cost it something: in place; into a cache of the same element; from f32 into a cache of 16 bits;
+//! and f32 from one pairing to the other, which is the middle stage of every other change of pairing.
+//!
+//! All functions here are concrete, so they are compiled in this crate, once. A user's crate names the statics of its
+//! elements, and what it does not name the linker leaves out.
+
+use half::{bf16, f16};
+
+use super::convert::{Narrow, Widen};
+use super::line::{Line, Turn};
+use super::pairs;
+use crate::Pairing::{self, Half, Interleaved};
+use crate::backend::Proof;
+
+/// Turns a line.
+pub(crate) type LineFn = fn(Proof, &mut Line<'_>);
+
+/// The kernels of an element that is rotated in place.
+#[derive(Debug)]
+pub struct InPlace {
+    half: LineFn,
+    interleaved: LineFn,
+}
+
+impl InPlace {
+    #[inline]
+    pub(crate) fn kernel(&self, pairing: Pairing) -> LineFn {
+        match pairing {
+            Half => self.half,
+            Interleaved => self.interleaved,
+        }
+    }
+}
+
+/// The kernels of an element that is read, or written, in a tensor of its own.
+#[derive(Debug)]
+pub struct Across {
+    /// Bytes of an element.
+    pub(crate) size: usize,
+    fused: &'static [Fused],
+    pub(crate) widen: fn(Proof, &[u8], &mut [f32]),
+    pub(crate) narrow: fn(Proof, &[f32], &mut [u8]),
+}
+
+/// A chain in one kernel, of the element that has it in its list.
+#[derive(Debug)]
+struct Fused {
+    input: Pairing,
+    /// What it writes.
+    element: &'static Across,
+    output: Pairing,
+    kernel: LineFn,
+}
+
+impl Across {
+    /// The fused chain into another element, if there is one.
+    pub(crate) fn fused(
+        &'static self,
+        input: Pairing,
+        element: &'static Across,
+        output: Pairing,
+    ) -> Option<LineFn> {
+        let chain = self.fused.iter().find(|chain| {
+            (chain.input, chain.output) == (input, output) && chain.element.is(element)
+        });
+        chain.map(|chain| chain.kernel)
+    }
+
+    /// Whether both are of the same element.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        core::ptr::eq(self, other)
+    }
+}
+
+/// The stage of f32 that all chains have which are not fused.
+pub(crate) fn turn_f32(input: Pairing, output: Pairing) -> LineFn {
+    match (input, output) {
+        (Half, Half) => f32_half,
+        (Interleaved, Interleaved) => f32_interleaved,
+        (Half, Interleaved) => f32_half_to_interleaved,
+        (Interleaved, Half) => f32_interleaved_to_half,
+    }
+}
+
+macro_rules! kernels {
+    ($($name:ident: $I:ident $P:ident => $O:ident $Q:ident;)+) => {$(
+        #[inline(never)]
+        fn $name(proof: Proof, line: &mut Line<'_>) {
+            proof.run(Turn::<$I, pairs::$P, $O, pairs::$Q>::new(line));
+        }
+    )+};
+}
+
+kernels! {
+    f32_half: f32 Half => f32 Half;
+    f32_interleaved: f32 Interleaved => f32 Interleaved;
+    f16_half: f16 Half => f16 Half;
+    f16_interleaved: f16 Interleaved => f16 Interleaved;
+    bf16_half: bf16 Half => bf16 Half;
+    bf16_interleaved: bf16 Interleaved => bf16 Interleaved;
+    f32_half_to_interleaved: f32 Half => f32 Interleaved;
+    f32_interleaved_to_half: f32 Interleaved => f32 Half;
+    f32_to_f16_half: f32 Half => f16 Half;
+    f32_to_f16_interleaved: f32 Interleaved => f16 Interleaved;
+    f32_to_bf16_half: f32 Half => bf16 Half;
+    f32_to_bf16_interleaved: f32 Interleaved => bf16 Interleaved;
+}
+
+macro_rules! element {
+    ($in_place:ident, $across:ident: $E:ident, $half:ident, $interleaved:ident,
+     [$($P:ident => $to:ident $Q:ident: $kernel:ident,)+]) => {
+        pub(crate) static $in_place: InPlace = InPlace { half: $half, interleaved: $interleaved };
+        pub(crate) static $across: Across = Across {
+            size: size_of::<$E>(),
+            fused: &[$(Fused { input: $P, element: &$to, output: $Q, kernel: $kernel },)+],
+            widen: |proof, source, target| proof.run(Widen::<$E>::new(source, target)),
+            narrow: |proof, source, target| proof.run(Narrow::<$E>::new(source, target)),
+        };
+    };
+}
+
+element!(F32_IN_PLACE, F32: f32, f32_half, f32_interleaved, [
+    Half => F32 Half: f32_half,
+    Interleaved => F32 Interleaved: f32_interleaved,
+    Half => F32 Interleaved: f32_half_to_interleaved,
+    Interleaved => F32 Half: f32_interleaved_to_half,
+    Half => F16 Half: f32_to_f16_half,
+    Interleaved => F16 Interleaved: f32_to_f16_interleaved,
+    Half => BF16 Half: f32_to_bf16_half,
+    Interleaved => BF16 Interleaved: f32_to_bf16_interleaved,
+]);
+element!(F16_IN_PLACE, F16: f16, f16_half, f16_interleaved, [
+    Half => F16 Half: f16_half,
+    Interleaved => F16 Interleaved: f16_interleaved,
+]);
+element!(BF16_IN_PLACE, BF16: bf16, bf16_half, bf16_interleaved, [
+    Half => BF16 Half: bf16_half,
+    Interleaved => BF16 Interleaved: bf16_interleaved,
+]);

@@ -1,0 +1,347 @@
+//! The unit of compiled work: the loop over the heads of a line.
+//!
+//! ```text
+//! for head in line {
+//!     for pair in head {
+//!         (x, y) = read(pair)
+//!         write(x cos - y sin, x sin + y cos)
+//!     }
+//! }
+//! ```
+//!
+//! is all there is to it, and [`Turn::plain`] is just that. What the other two loops change, and why:
+//!
+//! - *Vectors.* A group, two vectors of pairs, is turned at a time. Two, because elements of 16 bits come in twos: one
+//!   register of them is two of f32.
+//! - *cos and sin stay in registers* while the heads of a token pass ([`Turn::shared`]): as many groups as the registers
+//!   take, with a pass over the heads for each so many. (Read anew for each head, a rotation in cache takes twice as
+//!   long.) Where each head has a row of its own there is nothing to keep ([`Turn::each`]).
+//! - *What fills no group* is left to the next narrower instruction set: a call of its kernel, with the pair to begin at.
+//! - *The next line is asked for* while the heads of this one are turned, where the walk says so.
+
+use core::marker::PhantomData;
+
+use bytemuck::{Pod, cast_slice, cast_slice_mut};
+
+use super::Kernel;
+use super::pairs::{Double, PairLayout};
+use super::turn::{Angles, Factors, Form, alternate, part, turn};
+use crate::element::Convert;
+use crate::simd::{Simd, scalar::Scalar};
+
+/// Heads at equal distances, and their rows. Every index in it has been checked against the tensor.
+pub(crate) struct Line<'a> {
+    /// Where heads are read, if not where they are written. The elements as bytes: a line has no type, its kernel has.
+    pub(crate) source: Option<&'a [u8]>,
+    /// Elements from one head to the next, where they are read.
+    pub(crate) source_step: usize,
+    /// Where heads are written.
+    pub(crate) target: &'a mut [u8],
+    /// Elements from one head to the next, where they are written.
+    pub(crate) target_step: usize,
+    /// How many heads.
+    pub(crate) heads: usize,
+    /// Channels of a head.
+    pub(crate) head_dim: usize,
+    /// Their rows.
+    pub(crate) rows: LineRows<'a>,
+    /// Where the line that is turned next is read and written, in bytes; empty if nothing is gained by asking for it.
+    pub(crate) next: [&'a [u8]; 2],
+}
+
+/// The rows of a line.
+#[derive(Clone, Copy)]
+pub(crate) struct LineRows<'a> {
+    pub(crate) cos: &'a [f32],
+    pub(crate) sin: &'a [f32],
+    /// Values of a row in either.
+    pub(crate) pairs: usize,
+    pub(crate) starts: Starts<'a>,
+    pub(crate) factors: Factors,
+}
+
+/// Where rows start, in cos and in sin.
+#[derive(Clone, Copy)]
+pub(crate) enum Starts<'a> {
+    /// The row that all heads share.
+    Shared(usize),
+    /// The row of each head.
+    Each(&'a [usize]),
+}
+
+impl<'a> LineRows<'a> {
+    /// cos and sin of the row that starts there, from a pair on.
+    #[inline(always)]
+    fn row(&self, start: usize, from: usize) -> [&'a [f32]; 2] {
+        [
+            &self.cos[start..][..self.pairs][from..],
+            &self.sin[start..][..self.pairs][from..],
+        ]
+    }
+}
+
+/// Turns the pairs of a line from one on: reads elements `I` of pairing `P`, writes elements `O` of pairing `Q`.
+pub(crate) struct Turn<'l, 'a, I, P, O, Q> {
+    line: &'l mut Line<'a>,
+    from: usize,
+    chain: PhantomData<(I, P, O, Q)>,
+}
+
+impl<'l, 'a, I, P, O, Q> Turn<'l, 'a, I, P, O, Q> {
+    #[inline(always)]
+    pub(crate) fn new(line: &'l mut Line<'a>) -> Self {
+        Turn::from(line, 0)
+    }
+
+    #[inline(always)]
+    fn from(line: &'l mut Line<'a>, from: usize) -> Self {
+        Turn {
+            line,
+            from,
+            chain: PhantomData,
+        }
+    }
+}
+
+impl<I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Kernel for Turn<'_, '_, I, P, O, Q> {
+    const BF16: bool = O::BF16;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Turn { line, mut from, .. } = self;
+        let rows = line.rows;
+        let pairs = rows.pairs;
+        let mut heads = Heads::<I, O>::of(line);
+        if const { S::LANES == 1 } {
+            return Self::plain(&mut heads, &rows, from);
+        }
+        match rows.starts {
+            Starts::Shared(start) => {
+                if const { Self::most::<S>() >= 4 } {
+                    while pairs - from >= 4 * Self::group::<S>() {
+                        from = Self::shared::<S, 4>(s, &mut heads, &rows, start, from);
+                    }
+                }
+                while pairs - from >= 2 * Self::group::<S>() {
+                    from = Self::shared::<S, 2>(s, &mut heads, &rows, start, from);
+                }
+                if pairs - from >= Self::group::<S>() {
+                    from = Self::shared::<S, 1>(s, &mut heads, &rows, start, from);
+                }
+            }
+            Starts::Each(starts) => {
+                from = if rows.factors == Factors::FORWARD {
+                    Self::each::<S, true>(s, &mut heads, &rows, starts, from)
+                } else {
+                    Self::each::<S, false>(s, &mut heads, &rows, starts, from)
+                };
+            }
+        }
+        if from < pairs {
+            s.narrower().enter(Self::from(line, from));
+        }
+    }
+}
+
+impl<'l, 'a, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Turn<'l, 'a, I, P, O, Q> {
+    /// Whether elements are taken as even and odd ones: where both ends like it.
+    const EVEN_ODD: bool = I::EVEN_ODD && O::EVEN_ODD;
+
+    /// Pairs in a group.
+    const fn group<S: Simd>() -> usize {
+        2 * S::LANES
+    }
+
+    /// Groups whose cos and sin fit the registers.
+    const fn most<S: Simd>() -> usize {
+        match Form::of::<S, P>(Self::EVEN_ODD, true) {
+            Form::Doubled => S::GROUPS / 2,
+            _ => S::GROUPS,
+        }
+    }
+
+    /// The loop as it is written down: one lane, any number of pairs. The definition that all backends agree with.
+    #[inline(always)]
+    fn plain(heads: &mut Heads<'_, I, O>, rows: &LineRows<'_>, from: usize) {
+        for index in 0..heads.len {
+            let start = match rows.starts {
+                Starts::Shared(start) => start,
+                Starts::Each(starts) => starts[index],
+            };
+            let [cos, sin] = rows.row(start, from);
+            let Factors { cos: c, sin: n } = rows.factors;
+            let (source, target) = heads.head(index);
+            for (i, (cos, sin)) in cos.iter().zip(sin).enumerate() {
+                let [x, y] = P::members(rows.pairs, from + i);
+                let xy = match source {
+                    Some(source) => [source[x], source[y]],
+                    None => [same(target[x]), same(target[y])],
+                };
+                let turned = turn(Scalar, xy.map(I::to_f32), cos * c, sin * n);
+                let [x, y] = Q::members(rows.pairs, from + i);
+                [target[x], target[y]] = turned.map(O::from_f32);
+            }
+        }
+    }
+
+    /// `N` groups, from a pair on, of all heads, with the row that they share. Returns the next pair.
+    #[inline(always)]
+    fn shared<S: Simd, const N: usize>(
+        s: S,
+        heads: &mut Heads<'_, I, O>,
+        rows: &LineRows<'_>,
+        start: usize,
+        from: usize,
+    ) -> usize {
+        let form = const { Form::of::<S, P>(Self::EVEN_ODD, true) };
+        let [cos, sin] = rows.row(start, from);
+        let len = N * Self::group::<S>();
+        let cos = S::chunks(&cos[..len]).as_chunks().0;
+        let sin = S::chunks(&sin[..len]).as_chunks().0;
+        let mut angles = [Angles::zero(s); N];
+        for i in 0..N {
+            angles[i] = Angles::load(s, cos[i], sin[i], Some(rows.factors), form);
+        }
+        for index in 0..heads.len {
+            let mut cut = heads.cut::<S, P, Q>(index, rows.pairs, from, N);
+            for (i, angles) in angles.iter().enumerate() {
+                cut.turn(s, i, angles, form);
+            }
+        }
+        from + len
+    }
+
+    /// All whole groups, from a pair on, of all heads, each with its own row. Returns the next pair.
+    #[inline(always)]
+    fn each<S: Simd, const FORWARD: bool>(
+        s: S,
+        heads: &mut Heads<'_, I, O>,
+        rows: &LineRows<'_>,
+        starts: &[usize],
+        from: usize,
+    ) -> usize {
+        let form = const { Form::of::<S, P>(Self::EVEN_ODD, false) };
+        let groups = (rows.pairs - from) / Self::group::<S>();
+        let factors = if FORWARD { None } else { Some(rows.factors) };
+        for (index, &start) in starts.iter().enumerate() {
+            heads.ask_for_next(s, index);
+            let [cos, sin] = rows.row(start, from);
+            let cos = &S::chunks(cos).as_chunks().0[..groups];
+            let sin = &S::chunks(sin).as_chunks().0[..groups];
+            let mut cut = heads.cut::<S, P, Q>(index, rows.pairs, from, groups);
+            for i in 0..groups {
+                cut.turn(s, i, &Angles::load(s, cos[i], sin[i], factors, form), form);
+            }
+        }
+        from + groups * Self::group::<S>()
+    }
+}
+
+/// The heads of a line, as the elements they are.
+struct Heads<'h, I: Convert, O: Convert> {
+    source: Option<&'h [I::Bits]>,
+    source_step: usize,
+    target: &'h mut [O::Bits],
+    target_step: usize,
+    len: usize,
+    head_dim: usize,
+    next: [&'h [u8]; 2],
+}
+
+impl<'h, I: Convert, O: Convert> Heads<'h, I, O> {
+    #[inline(always)]
+    fn of(line: &'h mut Line<'_>) -> Self {
+        Heads {
+            source: match line.source {
+                Some(source) => Some(cast_slice(source)),
+                None => None,
+            },
+            source_step: line.source_step,
+            target: cast_slice_mut(line.target),
+            target_step: line.target_step,
+            len: line.heads,
+            head_dim: line.head_dim,
+            next: line.next,
+        }
+    }
+
+    /// Asks for the head of the next line that is where a head of this one is.
+    #[inline(always)]
+    fn ask_for_next<S: Simd>(&self, s: S, index: usize) {
+        let [source, target] = self.next;
+        for (next, step, size) in [
+            (source, self.source_step, size_of::<I::Bits>()),
+            (target, self.target_step, size_of::<O::Bits>()),
+        ] {
+            let start = index * step * size;
+            if let Some(head) = next.get(start..start + self.head_dim * size) {
+                for cache_line in head.chunks(64) {
+                    s.prefetch(&cache_line[0]);
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn head(&mut self, index: usize) -> (Option<&'h [I::Bits]>, &mut [O::Bits]) {
+        let source = match self.source {
+            Some(source) => Some(&source[index * self.source_step..][..self.head_dim]),
+            None => None,
+        };
+        let target = &mut self.target[index * self.target_step..][..self.head_dim];
+        (source, target)
+    }
+
+    #[inline(always)]
+    fn cut<S: Simd, P: PairLayout, Q: PairLayout>(
+        &mut self,
+        index: usize,
+        pairs: usize,
+        from: usize,
+        groups: usize,
+    ) -> Cut<'_, S, I, P, O, Q> {
+        let (source, target) = self.head(index);
+        Cut {
+            source: match source {
+                Some(source) => Some(P::groups::<S, _>(source, pairs, from, groups)),
+                None => None,
+            },
+            target: Q::groups_mut::<S, _>(target, pairs, from, groups),
+        }
+    }
+}
+
+/// Groups of a head, where they are read, if that is another place, and where they are written.
+struct Cut<'c, S: Simd, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> {
+    source: Option<P::Groups<'c, Double<S, I::Bits>>>,
+    target: Q::GroupsMut<'c, Double<S, O::Bits>>,
+}
+
+impl<S: Simd, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Cut<'_, S, I, P, O, Q> {
+    /// Reads a group, turns it, writes it: all stages of a chain, in registers.
+    #[inline(always)]
+    fn turn(&mut self, s: S, i: usize, angles: &Angles<S>, form: Form) {
+        let [a, b] = match self.source {
+            Some(source) => P::get(source, i),
+            None => {
+                let [a, b] = Q::get(Q::reread(&self.target), i);
+                [same(a), same(b)]
+            }
+        };
+        let even_odd = const { I::EVEN_ODD && O::EVEN_ODD };
+        let group = [I::read(s, a, even_odd), I::read(s, b, even_odd)];
+        let turned = angles.turn(s, group, form);
+        let turned = match const { (P::ALTERNATING, Q::ALTERNATING) } {
+            (true, false) => part(s, turned),
+            (false, true) => alternate(s, turned),
+            _ => turned,
+        };
+        Q::set(&mut self.target, i, O::write(s, turned, even_odd));
+    }
+}
+
+/// A value as the type that it has: what is read where it is written is of one element.
+#[inline(always)]
+fn same<T: Pod, U: Pod>(x: T) -> U {
+    bytemuck::try_cast(x).unwrap_or_else(|_| U::zeroed())
+}

@@ -1,0 +1,160 @@
+//! Where the two members of a pair lie in a head: a pairing as a type.
+
+use bytemuck::Pod;
+
+use crate::simd::Simd;
+
+/// Two vectors, as they lie in memory.
+pub(crate) type Double<S, T> = [<S as Simd>::Chunk<T>; 2];
+
+/// A [`Pairing`](crate::Pairing) that a kernel is compiled for.
+///
+/// A group is two vectors of pairs, so two doubles of elements. Groups are cut out of a head together, so that their loop
+/// has constant bounds where their number is a constant, and no checks.
+pub(crate) trait PairLayout {
+    /// Whether first and second members alternate in memory. If not, the first double of a group has the first members,
+    /// and the second double the second.
+    const ALTERNATING: bool;
+
+    type Groups<'a, D: 'a>: Copy;
+    type GroupsMut<'a, D: 'a>;
+
+    /// `len` groups, from pair `at` of a head with `pairs` pairs.
+    fn groups<S: Simd, T: Pod>(
+        head: &[T],
+        pairs: usize,
+        at: usize,
+        len: usize,
+    ) -> Self::Groups<'_, Double<S, T>>;
+
+    /// The same, to write.
+    fn groups_mut<S: Simd, T: Pod>(
+        head: &mut [T],
+        pairs: usize,
+        at: usize,
+        len: usize,
+    ) -> Self::GroupsMut<'_, Double<S, T>>;
+
+    /// The place to write as the place to read.
+    fn reread<'r, D>(groups: &'r Self::GroupsMut<'_, D>) -> Self::Groups<'r, D>;
+
+    fn get<D: Copy>(groups: Self::Groups<'_, D>, i: usize) -> [D; 2];
+
+    fn set<D>(groups: &mut Self::GroupsMut<'_, D>, i: usize, group: [D; 2]);
+
+    /// The channels of the two members of a pair.
+    fn members(pairs: usize, pair: usize) -> [usize; 2];
+}
+
+/// `(i, i + pairs)`.
+pub(crate) struct Half;
+
+impl PairLayout for Half {
+    const ALTERNATING: bool = false;
+
+    type Groups<'a, D: 'a> = [&'a [D]; 2];
+    type GroupsMut<'a, D: 'a> = [&'a mut [D]; 2];
+
+    #[inline(always)]
+    fn groups<S: Simd, T: Pod>(
+        head: &[T],
+        pairs: usize,
+        at: usize,
+        len: usize,
+    ) -> Self::Groups<'_, Double<S, T>> {
+        let (first, second) = head.split_at(pairs);
+        let range = at..at + len * 2 * S::LANES;
+        [
+            S::chunks(&first[range.clone()]).as_chunks().0,
+            S::chunks(&second[range]).as_chunks().0,
+        ]
+    }
+
+    #[inline(always)]
+    fn groups_mut<S: Simd, T: Pod>(
+        head: &mut [T],
+        pairs: usize,
+        at: usize,
+        len: usize,
+    ) -> Self::GroupsMut<'_, Double<S, T>> {
+        let (first, second) = head.split_at_mut(pairs);
+        let range = at..at + len * 2 * S::LANES;
+        [
+            S::chunks_mut(&mut first[range.clone()]).as_chunks_mut().0,
+            S::chunks_mut(&mut second[range]).as_chunks_mut().0,
+        ]
+    }
+
+    #[inline(always)]
+    fn reread<'r, D>([first, second]: &'r Self::GroupsMut<'_, D>) -> Self::Groups<'r, D> {
+        [first, second]
+    }
+
+    #[inline(always)]
+    fn get<D: Copy>([first, second]: Self::Groups<'_, D>, i: usize) -> [D; 2] {
+        [first[i], second[i]]
+    }
+
+    #[inline(always)]
+    fn set<D>([first, second]: &mut Self::GroupsMut<'_, D>, i: usize, [x, y]: [D; 2]) {
+        first[i] = x;
+        second[i] = y;
+    }
+
+    #[inline(always)]
+    fn members(pairs: usize, pair: usize) -> [usize; 2] {
+        [pair, pair + pairs]
+    }
+}
+
+/// `(2i, 2i + 1)`.
+pub(crate) struct Interleaved;
+
+impl PairLayout for Interleaved {
+    const ALTERNATING: bool = true;
+
+    type Groups<'a, D: 'a> = &'a [[D; 2]];
+    type GroupsMut<'a, D: 'a> = &'a mut [[D; 2]];
+
+    #[inline(always)]
+    fn groups<S: Simd, T: Pod>(
+        head: &[T],
+        _: usize,
+        at: usize,
+        len: usize,
+    ) -> Self::Groups<'_, Double<S, T>> {
+        let doubles = S::chunks(&head[2 * at..2 * (at + len * 2 * S::LANES)]);
+        doubles.as_chunks().0.as_chunks().0
+    }
+
+    #[inline(always)]
+    fn groups_mut<S: Simd, T: Pod>(
+        head: &mut [T],
+        _: usize,
+        at: usize,
+        len: usize,
+    ) -> Self::GroupsMut<'_, Double<S, T>> {
+        let doubles = S::chunks_mut(&mut head[2 * at..2 * (at + len * 2 * S::LANES)]);
+        doubles.as_chunks_mut().0.as_chunks_mut().0
+    }
+
+    #[inline(always)]
+    fn reread<'r, D>(groups: &'r Self::GroupsMut<'_, D>) -> Self::Groups<'r, D> {
+        groups
+    }
+
+    #[inline(always)]
+    fn get<D: Copy>(groups: Self::Groups<'_, D>, i: usize) -> [D; 2] {
+        groups[i]
+    }
+
+    #[inline(always)]
+    fn set<D>(groups: &mut Self::GroupsMut<'_, D>, i: usize, group: [D; 2]) {
+        groups[i] = group;
+    }
+
+    #[inline(always)]
+    fn members(_: usize, pair: usize) -> [usize; 2] {
+        [2 * pair, 2 * pair + 1]
+    }
+}

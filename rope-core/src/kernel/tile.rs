@@ -1,0 +1,156 @@
+//! A chain whose stages run one after the other, over a tile of f32 that stays in the first cache.
+//!
+//! Some heads are widened into the tile, turned there, and narrowed into the target: three passes over what is near
+//! instead of one, with the bits of the fused chain, because a head in f32 is exact. A stage that wants a whole head
+//! at a time has it here.
+
+use super::chains::{Across, turn_f32};
+use super::line::{Line, LineRows, Starts};
+use crate::Pairing;
+use crate::backend::Proof;
+
+/// Values of a tile: 8 KiB. As large as the rows that [`Rope::rotate_at`](crate::Rope::rotate_at) keeps on the stack.
+const TILE: usize = 2048;
+
+/// On cache lines of its own: a vector that crosses two costs twice as much.
+#[repr(align(64))]
+struct Tile([f32; TILE]);
+
+/// What is read and what is written.
+#[derive(Clone, Copy)]
+pub(crate) struct Ends {
+    pub(crate) source: &'static Across,
+    pub(crate) input: Pairing,
+    pub(crate) target: &'static Across,
+    pub(crate) output: Pairing,
+}
+
+impl Ends {
+    /// Turns a line by stages.
+    pub(crate) fn turn(self, proof: Proof, line: &mut Line<'_>) {
+        let Ends { input, output, .. } = self;
+        let rows = line.rows;
+        let mut tile = Tile([0.0; TILE]);
+        // Half of the tile to read into and half to write from, where the pairing changes.
+        let room = if input == output { TILE } else { TILE / 2 };
+        let block = (room / 2).min(rows.pairs).max(1);
+        let together = (room / (2 * block)).max(1);
+        for head in (0..line.heads).step_by(together) {
+            let heads = together.min(line.heads - head);
+            for pair in (0..rows.pairs).step_by(block) {
+                let pairs = block.min(rows.pairs - pair);
+                let len = heads * 2 * pairs;
+                for (index, values) in tile.0[..len].chunks_exact_mut(2 * pairs).enumerate() {
+                    self.read(proof, line, head + index, pair, values);
+                }
+                let (first, second) = tile.0.split_at_mut(room);
+                let source: Option<&[f32]> = if input == output {
+                    None
+                } else {
+                    Some(&first[..len])
+                };
+                let (source, target) = match source {
+                    Some(source) => (Some(bytemuck::cast_slice(source)), &mut second[..len]),
+                    None => (None, &mut first[..len]),
+                };
+                turn_f32(input, output)(
+                    proof,
+                    &mut Line {
+                        source,
+                        source_step: 2 * pairs,
+                        target: bytemuck::cast_slice_mut(target),
+                        target_step: 2 * pairs,
+                        heads,
+                        head_dim: 2 * pairs,
+                        rows: LineRows {
+                            cos: &rows.cos[pair..],
+                            sin: &rows.sin[pair..],
+                            pairs,
+                            starts: match rows.starts {
+                                Starts::Each(starts) => Starts::Each(&starts[head..head + heads]),
+                                shared => shared,
+                            },
+                            factors: rows.factors,
+                        },
+                        next: [&[]; 2],
+                    },
+                );
+                for (index, values) in target.chunks_exact(2 * pairs).enumerate() {
+                    self.write(proof, line, head + index, pair, values);
+                }
+            }
+        }
+    }
+
+    /// Channels behind the pairs, which are not rotated. As bits where the element stays the same: not even a NaN changes.
+    pub(crate) fn copy_unrotated(self, proof: Proof, line: &mut Line<'_>) {
+        let from = 2 * line.rows.pairs;
+        if from == line.head_dim {
+            return;
+        }
+        let mut tile = Tile([0.0; TILE]);
+        for head in 0..line.heads {
+            for at in (from..line.head_dim).step_by(TILE) {
+                let len = TILE.min(line.head_dim - at);
+                let source = self.source(line, head, at, len);
+                if self.source.is(self.target) {
+                    let size = self.target.size;
+                    let start = (head * line.target_step + at) * size;
+                    line.target[start..][..len * size].copy_from_slice(source);
+                } else {
+                    let values = &mut tile.0[..len];
+                    (self.source.widen)(proof, source, values);
+                    (self.target.narrow)(proof, values, self.target(line, head, at, len));
+                }
+            }
+        }
+    }
+
+    /// Pairs of a head, from one on.
+    fn read(self, proof: Proof, line: &Line<'_>, head: usize, pair: usize, values: &mut [f32]) {
+        let pairs = values.len() / 2;
+        if self.input == Pairing::Half && pairs < line.rows.pairs {
+            let (first, second) = values.split_at_mut(pairs);
+            let behind = line.rows.pairs + pair;
+            (self.source.widen)(proof, self.source(line, head, pair, pairs), first);
+            (self.source.widen)(proof, self.source(line, head, behind, pairs), second);
+        } else {
+            // All pairs begin at channel 0.
+            let source = self.source(line, head, 2 * pair, 2 * pairs);
+            (self.source.widen)(proof, source, values);
+        }
+    }
+
+    /// Undoes `read`.
+    fn write(self, proof: Proof, line: &mut Line<'_>, head: usize, pair: usize, values: &[f32]) {
+        let pairs = values.len() / 2;
+        if self.output == Pairing::Half && pairs < line.rows.pairs {
+            let (first, second) = values.split_at(pairs);
+            let behind = line.rows.pairs + pair;
+            (self.target.narrow)(proof, first, self.target(line, head, pair, pairs));
+            (self.target.narrow)(proof, second, self.target(line, head, behind, pairs));
+        } else {
+            let target = self.target(line, head, 2 * pair, 2 * pairs);
+            (self.target.narrow)(proof, values, target);
+        }
+    }
+
+    /// Channels of a head that is read.
+    fn source<'s>(self, line: &Line<'s>, head: usize, at: usize, len: usize) -> &'s [u8] {
+        let size = self.source.size;
+        let source = line.source.unwrap_or_default();
+        &source[(head * line.source_step + at) * size..][..len * size]
+    }
+
+    /// Channels of a head that is written.
+    fn target<'t>(
+        self,
+        line: &'t mut Line<'_>,
+        head: usize,
+        at: usize,
+        len: usize,
+    ) -> &'t mut [u8] {
+        let size = self.target.size;
+        &mut line.target[(head * line.target_step + at) * size..][..len * size]
+    }
+}

@@ -1,0 +1,172 @@
+//! The stage that rotates: its arithmetic, and cos and sin in registers, in the order in which the elements come.
+
+use super::pairs::PairLayout;
+use crate::simd::Simd;
+
+/// `(x, y) <- (x cos - y sin, x sin + y cos)`: two products and a sum or difference, each rounded by itself.
+#[inline(always)]
+pub(crate) fn turn<S: Simd>(s: S, [x, y]: [S::F32; 2], cos: S::F32, sin: S::F32) -> [S::F32; 2] {
+    [
+        s.sub(s.mul(x, cos), s.mul(y, sin)),
+        s.add(s.mul(x, sin), s.mul(y, cos)),
+    ]
+}
+
+/// The same for alternating members, `x y x y ..`, with each cos twice and each sin as `-sin sin`. A difference is the
+/// sum with what was negated, and sums commute: these are the bits of [`turn`].
+#[inline(always)]
+fn turn_alternating<S: Simd>(s: S, xy: S::F32, cos: S::F32, sin: S::F32) -> S::F32 {
+    s.add(s.mul(xy, cos), s.mul(s.swap(xy), sin))
+}
+
+/// What the direction of a rotation makes of its rows.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Factors {
+    pub(crate) cos: f32,
+    pub(crate) sin: f32,
+}
+
+impl Factors {
+    pub(crate) const FORWARD: Factors = Factors { cos: 1.0, sin: 1.0 };
+}
+
+/// How the elements of a group come, and so how its arithmetic wants cos and sin.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// First members in one double, second members in the other, in their own order.
+    Apart,
+    /// The same, but each double as even and odd elements.
+    ApartEvenOdd,
+    /// Even and odd elements, which are first and second members in their own order.
+    EvenOdd,
+    /// First and second members alternate; they are unzipped.
+    Unzipped,
+    /// First and second members alternate, and stay so: two lanes of cos and of sin a pair.
+    Doubled,
+}
+
+impl Form {
+    /// The form of a pairing. cos and sin are doubled where many heads share them: otherwise it does not pay.
+    pub(crate) const fn of<S: Simd, P: PairLayout>(even_odd: bool, shared: bool) -> Form {
+        match (P::ALTERNATING, even_odd) {
+            (false, false) => Form::Apart,
+            (false, true) => Form::ApartEvenOdd,
+            (true, true) => Form::EvenOdd,
+            (true, false) if S::ALTERNATES && shared => Form::Doubled,
+            (true, false) => Form::Unzipped,
+        }
+    }
+}
+
+/// cos and sin of a group, in registers. Two of each four are there if the form is doubled only.
+#[derive(Clone, Copy)]
+pub(crate) struct Angles<S: Simd> {
+    cos: [[S::F32; 2]; 2],
+    sin: [[S::F32; 2]; 2],
+}
+
+impl<S: Simd> Angles<S> {
+    #[inline(always)]
+    pub(crate) fn zero(s: S) -> Self {
+        let zero = s.splat(0.0);
+        Angles {
+            cos: [[zero; 2]; 2],
+            sin: [[zero; 2]; 2],
+        }
+    }
+
+    /// Of two vectors of cos, and two of sin. A product with 1 or -1 is exact.
+    #[inline(always)]
+    pub(crate) fn load(
+        s: S,
+        [c0, c1]: [S::Chunk<f32>; 2],
+        [s0, s1]: [S::Chunk<f32>; 2],
+        factors: Option<Factors>,
+        form: Form,
+    ) -> Self {
+        let mut cos = [s.load_f32(c0), s.load_f32(c1)];
+        let mut sin = [s.load_f32(s0), s.load_f32(s1)];
+        if let Some(factors) = factors {
+            let factor = s.splat(factors.cos);
+            cos = [s.mul(cos[0], factor), s.mul(cos[1], factor)];
+            let factor = s.splat(factors.sin);
+            sin = [s.mul(sin[0], factor), s.mul(sin[1], factor)];
+        }
+        let zero = s.splat(0.0);
+        let (cos, sin) = match form {
+            Form::Apart | Form::EvenOdd => (cos, sin),
+            Form::ApartEvenOdd => (even_odd(s, cos), even_odd(s, sin)),
+            Form::Unzipped => (order(s, cos), order(s, sin)),
+            Form::Doubled => {
+                let ([c0, c1], [s0, s1]) = (order(s, cos), order(s, sin));
+                let minus = s.splat(-1.0);
+                return Angles {
+                    cos: [s.zip([c0, c0]), s.zip([c1, c1])],
+                    sin: [s.zip([s.mul(s0, minus), s0]), s.zip([s.mul(s1, minus), s1])],
+                };
+            }
+        };
+        Angles {
+            cos: [[cos[0], zero], [cos[1], zero]],
+            sin: [[sin[0], zero], [sin[1], zero]],
+        }
+    }
+
+    /// Turns a group.
+    #[inline(always)]
+    pub(crate) fn turn(&self, s: S, group: [[S::F32; 2]; 2], form: Form) -> [[S::F32; 2]; 2] {
+        let Angles { cos, sin } = self;
+        let [[a0, a1], [b0, b1]] = group;
+        match form {
+            Form::Apart | Form::ApartEvenOdd => {
+                let [a0, b0] = turn(s, [a0, b0], cos[0][0], sin[0][0]);
+                let [a1, b1] = turn(s, [a1, b1], cos[1][0], sin[1][0]);
+                [[a0, a1], [b0, b1]]
+            }
+            Form::EvenOdd => [
+                turn(s, [a0, a1], cos[0][0], sin[0][0]),
+                turn(s, [b0, b1], cos[1][0], sin[1][0]),
+            ],
+            Form::Unzipped => [
+                s.zip(turn(s, s.unzip([a0, a1]), cos[0][0], sin[0][0])),
+                s.zip(turn(s, s.unzip([b0, b1]), cos[1][0], sin[1][0])),
+            ],
+            Form::Doubled => [
+                [
+                    turn_alternating(s, a0, cos[0][0], sin[0][0]),
+                    turn_alternating(s, a1, cos[0][1], sin[0][1]),
+                ],
+                [
+                    turn_alternating(s, b0, cos[1][0], sin[1][0]),
+                    turn_alternating(s, b1, cos[1][1], sin[1][1]),
+                ],
+            ],
+        }
+    }
+}
+
+#[inline(always)]
+fn order<S: Simd>(s: S, [a, b]: [S::F32; 2]) -> [S::F32; 2] {
+    [s.order(a), s.order(b)]
+}
+
+/// The even and the odd lanes of two vectors, in their own order.
+#[inline(always)]
+pub(crate) fn even_odd<S: Simd>(s: S, ab: [S::F32; 2]) -> [S::F32; 2] {
+    let [even, odd] = s.unzip(ab);
+    [s.unorder(even), s.unorder(odd)]
+}
+
+/// Takes first and second members that alternate apart: the pairing of a turned group changes on the way.
+#[inline(always)]
+pub(crate) fn part<S: Simd>(s: S, [a, b]: [[S::F32; 2]; 2]) -> [[S::F32; 2]; 2] {
+    let ([x0, y0], [x1, y1]) = (even_odd(s, a), even_odd(s, b));
+    [[x0, x1], [y0, y1]]
+}
+
+/// Undoes `part`.
+#[inline(always)]
+pub(crate) fn alternate<S: Simd>(s: S, [x, y]: [[S::F32; 2]; 2]) -> [[S::F32; 2]; 2] {
+    let ([x0, x1], [y0, y1]) = (order(s, x), order(s, y));
+    [s.zip([x0, y0]), s.zip([x1, y1])]
+}
