@@ -35,7 +35,7 @@ impl Rope {
             .elements()
             .is_none_or(|elements| elements >= 2 * GRAIN);
         let Some((dimension, extent)) = x.layout().outermost().filter(|_| large) else {
-            return self.run_in_place(x.bytes_mut(), E::IN_PLACE, rows, attention_factor);
+            return self.run_in_place(&mut x.bytes_mut(), E::IN_PLACE, &rows, attention_factor);
         };
         let at = extent / 2;
         let second_rows = match dimension {
@@ -51,7 +51,7 @@ impl Rope {
                     || self.split(second, second_rows, attention_factor),
                 );
             }
-            Err(_) => self.run_in_place(x.bytes_mut(), E::IN_PLACE, rows, attention_factor),
+            Err(_) => self.run_in_place(&mut x.bytes_mut(), E::IN_PLACE, &rows, attention_factor),
         }
     }
 }

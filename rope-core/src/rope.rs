@@ -171,18 +171,19 @@ impl Rope {
         x: &mut TensorMut<'_, E>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        self.rotate_bytes(x.bytes_mut(), E::IN_PLACE, rows)
+        self.rotate_bytes(&mut x.bytes_mut(), E::IN_PLACE, rows)
     }
 
     #[inline(never)]
     fn rotate_bytes(
         &self,
-        x: BytesMut<'_>,
+        x: &mut BytesMut<'_>,
         element: &'static InPlace,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
         let sequence = self.check_in_place(x.layout.shape(), rows)?;
-        self.run_in_place(x, element, rows.view(0, sequence), rows.attention_factor());
+        let view = rows.view(0, sequence);
+        self.run_in_place(x, element, &view, rows.attention_factor());
         Ok(())
     }
 
@@ -195,15 +196,15 @@ impl Rope {
         k: &mut TensorMut<'_, K>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let (q, k) = (q.bytes_mut(), k.bytes_mut());
-        self.rotate_qk_bytes((q, Q::IN_PLACE), (k, K::IN_PLACE), rows)
+        let (mut q, mut k) = (q.bytes_mut(), k.bytes_mut());
+        self.rotate_qk_bytes((&mut q, Q::IN_PLACE), (&mut k, K::IN_PLACE), rows)
     }
 
     #[inline(never)]
     fn rotate_qk_bytes(
         &self,
-        (q, query_element): (BytesMut<'_>, &'static InPlace),
-        (k, key_element): (BytesMut<'_>, &'static InPlace),
+        (q, query_element): (&mut BytesMut<'_>, &'static InPlace),
+        (k, key_element): (&mut BytesMut<'_>, &'static InPlace),
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
         let (query, key) = (q.layout.shape(), k.layout.shape());
@@ -212,8 +213,8 @@ impl Rope {
         }
         let sequence = self.check_in_place(query, rows)?;
         let (rows, factor) = (rows.view(0, sequence), rows.attention_factor());
-        self.run_in_place(q, query_element, rows, factor);
-        self.run_in_place(k, key_element, rows, factor);
+        self.run_in_place(q, query_element, &rows, factor);
+        self.run_in_place(k, key_element, &rows, factor);
         Ok(())
     }
 
@@ -236,7 +237,7 @@ impl Rope {
         &self,
         x: Bytes<'_>,
         source_element: &'static Across,
-        y: BytesMut<'_>,
+        mut y: BytesMut<'_>,
         target_element: &'static Across,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
@@ -254,9 +255,9 @@ impl Rope {
         };
         let fused = source_element.fused(self.input, target_element, self.output);
         Walk {
-            source: Some(x),
-            target: y,
-            rows: rows.view(0, sequence),
+            source: Some(&x),
+            target: &mut y,
+            rows: &rows.view(0, sequence),
             factors: self.direction.factors(rows.attention_factor()),
         }
         .run(|line| {
@@ -346,12 +347,8 @@ impl Rope {
                 let rows = Rows::new(values, rotary_dim)?;
                 let rows = rows.view(0, if sequence == 0 { 0 } else { part.len() });
                 let layout = x.layout.batch(sequences.clone())?.tokens(part)?;
-                self.run_in_place(
-                    x.part(layout),
-                    element,
-                    rows,
-                    frequencies.attention_factor(),
-                );
+                let factor = frequencies.attention_factor();
+                self.run_in_place(&mut x.part(&layout), element, &rows, factor);
             }
         }
         Ok(())
@@ -378,9 +375,9 @@ impl Rope {
 
     pub(crate) fn run_in_place(
         &self,
-        x: BytesMut<'_>,
+        x: &mut BytesMut<'_>,
         element: &'static InPlace,
-        rows: View<'_>,
+        rows: &View<'_>,
         attention_factor: f64,
     ) {
         let (proof, kernel) = (self.proof, element.kernel(self.input));

@@ -462,11 +462,11 @@ impl<'a, E: Element> Tensor<'a, E> {
     }
 
     #[inline]
-    pub(crate) fn bytes(&self) -> Bytes<'a> {
+    pub(crate) fn bytes(&self) -> Bytes<'_> {
         Bytes {
             bytes: bytemuck::cast_slice(self.data),
             size: size_of::<E>(),
-            layout: self.layout,
+            layout: &self.layout,
         }
     }
 }
@@ -566,7 +566,7 @@ impl<'a, E: Element> TensorMut<'a, E> {
         BytesMut {
             bytes: bytemuck::cast_slice_mut(self.data),
             size: size_of::<E>(),
-            layout: self.layout,
+            layout: &self.layout,
         }
     }
 }
@@ -585,7 +585,7 @@ pub(crate) struct Bytes<'a> {
     /// Bytes of an element.
     pub(crate) size: usize,
     /// In elements.
-    pub(crate) layout: Layout,
+    pub(crate) layout: &'a Layout,
 }
 
 /// A [`TensorMut`] without its type.
@@ -594,12 +594,12 @@ pub(crate) struct BytesMut<'a> {
     /// Bytes of an element.
     pub(crate) size: usize,
     /// In elements.
-    pub(crate) layout: Layout,
+    pub(crate) layout: &'a Layout,
 }
 
 impl BytesMut<'_> {
     /// A part of the tensor, by a layout narrowed from its own.
-    pub(crate) fn part(&mut self, layout: Layout) -> BytesMut<'_> {
+    pub(crate) fn part<'p>(&'p mut self, layout: &'p Layout) -> BytesMut<'p> {
         BytesMut {
             bytes: self.bytes,
             size: self.size,

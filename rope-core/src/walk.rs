@@ -21,16 +21,16 @@ const BLOCK: usize = 16;
 const LARGE: usize = 1 << 20;
 
 /// A rotation whose every index has been checked.
-pub(crate) struct Walk<'a> {
+pub(crate) struct Walk<'a, 't> {
     /// What is read, if not what is written.
-    pub(crate) source: Option<Bytes<'a>>,
+    pub(crate) source: Option<&'a Bytes<'a>>,
     /// What is written: its strides decide the order.
-    pub(crate) target: BytesMut<'a>,
-    pub(crate) rows: View<'a>,
+    pub(crate) target: &'a mut BytesMut<'t>,
+    pub(crate) rows: &'a View<'a>,
     pub(crate) factors: Factors,
 }
 
-impl Walk<'_> {
+impl Walk<'_, '_> {
     /// Hands out all lines.
     #[inline(always)]
     pub(crate) fn run(mut self, turn: impl FnMut(&mut Line<'_>)) {
@@ -62,10 +62,7 @@ impl Walk<'_> {
         } else {
             (batch, tokens)
         };
-        let source_step = self
-            .source
-            .as_ref()
-            .map_or(0, |source| source.layout.strides().head);
+        let source_step = self.source.map_or(0, |source| source.layout.strides().head);
         for i in 0..outer {
             for j in 0..inner {
                 let (batch, token) = if batch_inside { (j, i) } else { (i, j) };
@@ -92,7 +89,6 @@ impl Walk<'_> {
         let step = self.target.layout.strides().token;
         let source_step = self
             .source
-            .as_ref()
             .map_or(0, |source| source.layout.strides().token);
         let large = self.target.bytes.len() >= LARGE;
         let mut starts = [0; BLOCK];
@@ -134,7 +130,7 @@ impl Walk<'_> {
             let at = |[batch, token, head]: [usize; 3]| layout.head(batch, token, head) * size;
             (at([batch, token, head]), next.map(at))
         };
-        let (at, next_at) = place(&self.target.layout, self.target.size);
+        let (at, next_at) = place(self.target.layout, self.target.size);
         let (target, next_target) = match next_at {
             Some(next) if next > at => {
                 let (target, next) = self.target.bytes.split_at_mut(next);
@@ -146,9 +142,9 @@ impl Walk<'_> {
             }
             None => (&mut self.target.bytes[at..], &[][..]),
         };
-        let (source, next_source) = match &self.source {
+        let (source, next_source) = match self.source {
             Some(source) => {
-                let (at, next) = place(&source.layout, source.size);
+                let (at, next) = place(source.layout, source.size);
                 let next = next.map_or(&[][..], |next| &source.bytes[next..]);
                 (Some(&source.bytes[at..]), next)
             }

@@ -80,23 +80,41 @@ impl Across {
 /// The stage of f32 that all chains have which are not fused.
 pub(crate) fn turn_f32(input: Pairing, output: Pairing) -> LineFn {
     match (input, output) {
-        (Half, Half) => f32_half,
-        (Interleaved, Interleaved) => f32_interleaved,
+        (Half, Half) => f32_half_in_place,
+        (Interleaved, Interleaved) => f32_interleaved_in_place,
         (Half, Interleaved) => f32_half_to_interleaved,
         (Interleaved, Half) => f32_interleaved_to_half,
     }
 }
 
-macro_rules! kernels {
-    ($($name:ident: $I:ident $P:ident => $O:ident $Q:ident;)+) => {$(
+macro_rules! in_place {
+    ($($name:ident: $E:ident $P:ident;)+) => {$(
         #[inline(never)]
         fn $name(proof: Proof, line: &mut Line<'_>) {
-            proof.run(Turn::<$I, pairs::$P, $O, pairs::$Q>::new(line));
+            proof.run(Turn::<true, $E, pairs::$P, $E, pairs::$P>::new(line));
         }
     )+};
 }
 
-kernels! {
+macro_rules! across {
+    ($($name:ident: $I:ident $P:ident => $O:ident $Q:ident;)+) => {$(
+        #[inline(never)]
+        fn $name(proof: Proof, line: &mut Line<'_>) {
+            proof.run(Turn::<false, $I, pairs::$P, $O, pairs::$Q>::new(line));
+        }
+    )+};
+}
+
+in_place! {
+    f32_half_in_place: f32 Half;
+    f32_interleaved_in_place: f32 Interleaved;
+    f16_half_in_place: f16 Half;
+    f16_interleaved_in_place: f16 Interleaved;
+    bf16_half_in_place: bf16 Half;
+    bf16_interleaved_in_place: bf16 Interleaved;
+}
+
+across! {
     f32_half: f32 Half => f32 Half;
     f32_interleaved: f32 Interleaved => f32 Interleaved;
     f16_half: f16 Half => f16 Half;
@@ -124,7 +142,7 @@ macro_rules! element {
     };
 }
 
-element!(F32_IN_PLACE, F32: f32, f32_half, f32_interleaved, [
+element!(F32_IN_PLACE, F32: f32, f32_half_in_place, f32_interleaved_in_place, [
     Half => F32 Half: f32_half,
     Interleaved => F32 Interleaved: f32_interleaved,
     Half => F32 Interleaved: f32_half_to_interleaved,
@@ -134,11 +152,11 @@ element!(F32_IN_PLACE, F32: f32, f32_half, f32_interleaved, [
     Half => BF16 Half: f32_to_bf16_half,
     Interleaved => BF16 Interleaved: f32_to_bf16_interleaved,
 ]);
-element!(F16_IN_PLACE, F16: f16, f16_half, f16_interleaved, [
+element!(F16_IN_PLACE, F16: f16, f16_half_in_place, f16_interleaved_in_place, [
     Half => F16 Half: f16_half,
     Interleaved => F16 Interleaved: f16_interleaved,
 ]);
-element!(BF16_IN_PLACE, BF16: bf16, bf16_half, bf16_interleaved, [
+element!(BF16_IN_PLACE, BF16: bf16, bf16_half_in_place, bf16_interleaved_in_place, [
     Half => BF16 Half: bf16_half,
     Interleaved => BF16 Interleaved: bf16_interleaved,
 ]);

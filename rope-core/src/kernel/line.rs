@@ -70,24 +70,27 @@ pub(crate) enum Starts<'a> {
 }
 
 impl<'a> LineRows<'a> {
-    /// cos and sin of the row that starts there, from a pair on.
+    /// cos and sin of the row that starts there.
     #[inline(always)]
-    fn row(&self, start: usize, from: usize) -> [&'a [f32]; 2] {
+    fn row(&self, start: usize) -> [&'a [f32]; 2] {
         [
-            &self.cos[start..][..self.pairs][from..],
-            &self.sin[start..][..self.pairs][from..],
+            &self.cos[start..][..self.pairs],
+            &self.sin[start..][..self.pairs],
         ]
     }
 }
 
 /// Turns the pairs of a line from one on: reads elements `I` of pairing `P`, writes elements `O` of pairing `Q`.
-pub(crate) struct Turn<'l, 'a, I, P, O, Q> {
+///
+/// `IN_PLACE` says that a head is read where it is written. One text serves both, but not one kernel: one that looks for
+/// itself where to read compiles the arithmetic twice all the same, and takes 12 more instructions a head.
+pub(crate) struct Turn<'l, 'a, const IN_PLACE: bool, I, P, O, Q> {
     line: &'l mut Line<'a>,
     from: usize,
     chain: PhantomData<(I, P, O, Q)>,
 }
 
-impl<'l, 'a, I, P, O, Q> Turn<'l, 'a, I, P, O, Q> {
+impl<'l, 'a, const IN_PLACE: bool, I, P, O, Q> Turn<'l, 'a, IN_PLACE, I, P, O, Q> {
     #[inline(always)]
     pub(crate) fn new(line: &'l mut Line<'a>) -> Self {
         Turn::from(line, 0)
@@ -103,7 +106,9 @@ impl<'l, 'a, I, P, O, Q> Turn<'l, 'a, I, P, O, Q> {
     }
 }
 
-impl<I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Kernel for Turn<'_, '_, I, P, O, Q> {
+impl<const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Kernel
+    for Turn<'_, '_, IN_PLACE, I, P, O, Q>
+{
     const BF16: bool = O::BF16;
 
     #[inline(always)]
@@ -111,22 +116,25 @@ impl<I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Kernel for Turn<'_, '
         let Turn { line, mut from, .. } = self;
         let rows = line.rows;
         let pairs = rows.pairs;
-        let mut heads = Heads::<I, O>::of(line);
+        let Some(mut heads) = Heads::<I, O>::of::<IN_PLACE>(line) else {
+            return;
+        };
         if const { S::LANES == 1 } {
             return Self::plain(&mut heads, &rows, from);
         }
         match rows.starts {
             Starts::Shared(start) => {
+                let row = rows.row(start);
                 if const { Self::most::<S>() >= 4 } {
                     while pairs - from >= 4 * Self::group::<S>() {
-                        from = Self::shared::<S, 4>(s, &mut heads, &rows, start, from);
+                        from = Self::shared::<S, 4>(s, &mut heads, row, rows.factors, from);
                     }
                 }
                 while pairs - from >= 2 * Self::group::<S>() {
-                    from = Self::shared::<S, 2>(s, &mut heads, &rows, start, from);
+                    from = Self::shared::<S, 2>(s, &mut heads, row, rows.factors, from);
                 }
                 if pairs - from >= Self::group::<S>() {
-                    from = Self::shared::<S, 1>(s, &mut heads, &rows, start, from);
+                    from = Self::shared::<S, 1>(s, &mut heads, row, rows.factors, from);
                 }
             }
             Starts::Each(starts) => {
@@ -143,7 +151,9 @@ impl<I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Kernel for Turn<'_, '
     }
 }
 
-impl<'l, 'a, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Turn<'l, 'a, I, P, O, Q> {
+impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: PairLayout>
+    Turn<'l, 'a, IN_PLACE, I, P, O, Q>
+{
     /// Whether elements are taken as even and odd ones: where both ends like it.
     const EVEN_ODD: bool = I::EVEN_ODD && O::EVEN_ODD;
 
@@ -168,17 +178,17 @@ impl<'l, 'a, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Turn<'l, 'a, 
                 Starts::Shared(start) => start,
                 Starts::Each(starts) => starts[index],
             };
-            let [cos, sin] = rows.row(start, from);
+            let [cos, sin] = rows.row(start);
             let Factors { cos: c, sin: n } = rows.factors;
             let (source, target) = heads.head(index);
-            for (i, (cos, sin)) in cos.iter().zip(sin).enumerate() {
-                let [x, y] = P::members(rows.pairs, from + i);
+            for (pair, (cos, sin)) in cos.iter().zip(sin).enumerate().skip(from) {
+                let [x, y] = P::members(rows.pairs, pair);
                 let xy = match source {
                     Some(source) => [source[x], source[y]],
                     None => [same(target[x]), same(target[y])],
                 };
                 let turned = turn(Scalar, xy.map(I::to_f32), cos * c, sin * n);
-                let [x, y] = Q::members(rows.pairs, from + i);
+                let [x, y] = Q::members(rows.pairs, pair);
                 [target[x], target[y]] = turned.map(O::from_f32);
             }
         }
@@ -189,21 +199,21 @@ impl<'l, 'a, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Turn<'l, 'a, 
     fn shared<S: Simd, const N: usize>(
         s: S,
         heads: &mut Heads<'_, I, O>,
-        rows: &LineRows<'_>,
-        start: usize,
+        [cos, sin]: [&[f32]; 2],
+        factors: Factors,
         from: usize,
     ) -> usize {
         let form = const { Form::of::<S, P>(Self::EVEN_ODD, true) };
-        let [cos, sin] = rows.row(start, from);
-        let len = N * Self::group::<S>();
-        let cos = S::chunks(&cos[..len]).as_chunks().0;
-        let sin = S::chunks(&sin[..len]).as_chunks().0;
+        let (pairs, len) = (cos.len(), N * Self::group::<S>());
+        let cos = S::chunks(&cos[from..][..len]).as_chunks().0;
+        let sin = S::chunks(&sin[from..][..len]).as_chunks().0;
         let mut angles = [Angles::zero(s); N];
         for i in 0..N {
-            angles[i] = Angles::load(s, cos[i], sin[i], Some(rows.factors), form);
+            angles[i] = Angles::load(s, cos[i], sin[i], Some(factors), form);
         }
+        heads.check::<P, Q>(pairs, from, len);
         for index in 0..heads.len {
-            let mut cut = heads.cut::<S, P, Q>(index, rows.pairs, from, N);
+            let mut cut = heads.cut::<S, P, Q>(index, pairs, from, N);
             for (i, angles) in angles.iter().enumerate() {
                 cut.turn(s, i, angles, form);
             }
@@ -223,17 +233,19 @@ impl<'l, 'a, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Turn<'l, 'a, 
         let form = const { Form::of::<S, P>(Self::EVEN_ODD, false) };
         let groups = (rows.pairs - from) / Self::group::<S>();
         let factors = if FORWARD { None } else { Some(rows.factors) };
+        let len = groups * Self::group::<S>();
+        heads.check::<P, Q>(rows.pairs, from, len);
         for (index, &start) in starts.iter().enumerate() {
             heads.ask_for_next(s, index);
-            let [cos, sin] = rows.row(start, from);
-            let cos = &S::chunks(cos).as_chunks().0[..groups];
-            let sin = &S::chunks(sin).as_chunks().0[..groups];
+            let [cos, sin] = rows.row(start);
+            let cos = &S::chunks(&cos[from..][..len]).as_chunks().0[..groups];
+            let sin = &S::chunks(&sin[from..][..len]).as_chunks().0[..groups];
             let mut cut = heads.cut::<S, P, Q>(index, rows.pairs, from, groups);
             for i in 0..groups {
                 cut.turn(s, i, &Angles::load(s, cos[i], sin[i], factors, form), form);
             }
         }
-        from + groups * Self::group::<S>()
+        from + len
     }
 }
 
@@ -249,12 +261,14 @@ struct Heads<'h, I: Convert, O: Convert> {
 }
 
 impl<'h, I: Convert, O: Convert> Heads<'h, I, O> {
+    /// Nothing if they are not read where the kernel reads, which no plan asks for.
     #[inline(always)]
-    fn of(line: &'h mut Line<'_>) -> Self {
-        Heads {
-            source: match line.source {
-                Some(source) => Some(cast_slice(source)),
-                None => None,
+    fn of<const IN_PLACE: bool>(line: &'h mut Line<'_>) -> Option<Self> {
+        Some(Heads {
+            source: if IN_PLACE {
+                None
+            } else {
+                Some(cast_slice(line.source?))
             },
             source_step: line.source_step,
             target: cast_slice_mut(line.target),
@@ -262,7 +276,13 @@ impl<'h, I: Convert, O: Convert> Heads<'h, I, O> {
             len: line.heads,
             head_dim: line.head_dim,
             next: line.next,
-        }
+        })
+    }
+
+    /// Every head has these pairs, where it is read and where it is written: the plan has seen to it.
+    #[inline(always)]
+    fn check<P: PairLayout, Q: PairLayout>(&self, pairs: usize, from: usize, len: usize) {
+        assert!(P::has(self.head_dim, pairs, from, len) && Q::has(self.head_dim, pairs, from, len));
     }
 
     /// Asks for the head of the next line that is where a head of this one is.
@@ -273,10 +293,13 @@ impl<'h, I: Convert, O: Convert> Heads<'h, I, O> {
             (source, self.source_step, size_of::<I::Bits>()),
             (target, self.target_step, size_of::<O::Bits>()),
         ] {
+            if next.is_empty() {
+                continue;
+            }
             let start = index * step * size;
-            if let Some(head) = next.get(start..start + self.head_dim * size) {
-                for cache_line in head.chunks(64) {
-                    s.prefetch(&cache_line[0]);
+            for at in (start..start + self.head_dim * size).step_by(64) {
+                if let Some(element) = next.get(at) {
+                    s.prefetch(element);
                 }
             }
         }

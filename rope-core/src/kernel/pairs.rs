@@ -19,6 +19,10 @@ pub(crate) trait PairLayout {
     type Groups<'a, D: 'a>: Copy;
     type GroupsMut<'a, D: 'a>;
 
+    /// Whether a head of `head_dim` channels and `pairs` pairs has `len` pairs from pair `at` on. Asked once before the
+    /// loop over heads, so that the compiler need not ask for each.
+    fn has(head_dim: usize, pairs: usize, at: usize, len: usize) -> bool;
+
     /// `len` groups, from pair `at` of a head with `pairs` pairs.
     fn groups<S: Simd, T: Pod>(
         head: &[T],
@@ -56,6 +60,12 @@ impl PairLayout for Half {
     type GroupsMut<'a, D: 'a> = [&'a mut [D]; 2];
 
     #[inline(always)]
+    fn has(head_dim: usize, pairs: usize, at: usize, len: usize) -> bool {
+        let inside = |members: usize| at <= members && len <= members - at;
+        pairs <= head_dim && inside(pairs) && inside(head_dim - pairs)
+    }
+
+    #[inline(always)]
     fn groups<S: Simd, T: Pod>(
         head: &[T],
         pairs: usize,
@@ -63,10 +73,10 @@ impl PairLayout for Half {
         len: usize,
     ) -> Self::Groups<'_, Double<S, T>> {
         let (first, second) = head.split_at(pairs);
-        let range = at..at + len * 2 * S::LANES;
+        let len = len * 2 * S::LANES;
         [
-            S::chunks(&first[range.clone()]).as_chunks().0,
-            S::chunks(&second[range]).as_chunks().0,
+            S::chunks(&first[at..][..len]).as_chunks().0,
+            S::chunks(&second[at..][..len]).as_chunks().0,
         ]
     }
 
@@ -78,10 +88,10 @@ impl PairLayout for Half {
         len: usize,
     ) -> Self::GroupsMut<'_, Double<S, T>> {
         let (first, second) = head.split_at_mut(pairs);
-        let range = at..at + len * 2 * S::LANES;
+        let len = len * 2 * S::LANES;
         [
-            S::chunks_mut(&mut first[range.clone()]).as_chunks_mut().0,
-            S::chunks_mut(&mut second[range]).as_chunks_mut().0,
+            S::chunks_mut(&mut first[at..][..len]).as_chunks_mut().0,
+            S::chunks_mut(&mut second[at..][..len]).as_chunks_mut().0,
         ]
     }
 
@@ -117,13 +127,19 @@ impl PairLayout for Interleaved {
     type GroupsMut<'a, D: 'a> = &'a mut [[D; 2]];
 
     #[inline(always)]
+    fn has(head_dim: usize, _: usize, at: usize, len: usize) -> bool {
+        let pairs = head_dim / 2;
+        at <= pairs && len <= pairs - at
+    }
+
+    #[inline(always)]
     fn groups<S: Simd, T: Pod>(
         head: &[T],
         _: usize,
         at: usize,
         len: usize,
     ) -> Self::Groups<'_, Double<S, T>> {
-        let doubles = S::chunks(&head[2 * at..2 * (at + len * 2 * S::LANES)]);
+        let doubles = S::chunks(&head[2 * at..][..len * 4 * S::LANES]);
         doubles.as_chunks().0.as_chunks().0
     }
 
@@ -134,7 +150,7 @@ impl PairLayout for Interleaved {
         at: usize,
         len: usize,
     ) -> Self::GroupsMut<'_, Double<S, T>> {
-        let doubles = S::chunks_mut(&mut head[2 * at..2 * (at + len * 2 * S::LANES)]);
+        let doubles = S::chunks_mut(&mut head[2 * at..][..len * 4 * S::LANES]);
         doubles.as_chunks_mut().0.as_chunks_mut().0
     }
 
