@@ -312,7 +312,7 @@ fn make(
     for ladder in axes.ladder_pairs(pairs) {
         scaling.write(
             Ladder::new(ladder, base),
-            rungs.by_ref().take(ladder),
+            &mut rungs.by_ref().take(ladder),
             blocks,
         )?;
     }

@@ -4,6 +4,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use crate::kernel::sincos::AxisPosition;
 use crate::{Error, Ids};
 
 /// The positions of some tokens, on one axis or on several.
@@ -272,14 +273,6 @@ impl Located<'_> {
         self.tokens
     }
 
-    pub(crate) fn axes(&self) -> usize {
-        self.axes
-    }
-
-    pub(crate) fn is_real(&self) -> bool {
-        matches!(self.kind, Kind::Real { .. })
-    }
-
     /// The first position from a token on, if they follow one another on all axes.
     pub(crate) fn consecutive(&self, token: usize) -> Option<i64> {
         match self.kind {
@@ -297,7 +290,7 @@ impl Located<'_> {
     }
 
     /// The integer position of a token. 0 for real coordinates.
-    pub(crate) fn integer(&self, token: usize, axis: usize) -> i64 {
+    fn integer(&self, token: usize, axis: usize) -> i64 {
         match self.kind {
             Kind::Range { first, .. } => first.wrapping_add(token as i64),
             Kind::Ids(ids) => ids.get(token).unwrap_or(0),
@@ -307,11 +300,13 @@ impl Located<'_> {
         }
     }
 
-    /// The coordinate of a token as a real number.
-    pub(crate) fn real(&self, token: usize, axis: usize) -> f64 {
+    /// Where a token is on an axis.
+    pub(crate) fn at(&self, token: usize, axis: usize) -> AxisPosition {
         match self.kind {
-            Kind::Real { coordinates, order } => coordinates.get(self.index(order, token, axis)),
-            _ => self.integer(token, axis) as f64,
+            Kind::Real { coordinates, order } => {
+                AxisPosition::Real(coordinates.get(self.index(order, token, axis)))
+            }
+            _ => AxisPosition::Integer(self.integer(token, axis)),
         }
     }
 }

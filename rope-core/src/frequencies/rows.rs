@@ -3,12 +3,9 @@
 #[cfg(feature = "alloc")]
 use alloc::vec;
 
-use core::marker::PhantomData;
-
-use super::axes::MAX_AXES;
 use super::{Angle, Frequencies};
 use crate::kernel::sincos::consecutive::{self, MakeConsecutive};
-use crate::kernel::sincos::{self, Exact, HuggingFace, MakeRows, Wave};
+use crate::kernel::sincos::{AxisPosition, Exact, HuggingFace, MakeRows, Wave};
 use crate::positions::Located;
 use crate::{Error, Positions, Rows};
 
@@ -86,104 +83,35 @@ impl Frequencies<'_> {
                 rows,
             });
         }
-        match (located.is_real(), self.axes()) {
-            (false, 1) => self.run(Walk::<i64, 1>::new(located, first), rows),
-            (false, _) => self.run(Walk::<i64, MAX_AXES>::new(located, first), rows),
-            (true, 1) => self.run(Walk::<f64, 1>::new(located, first), rows),
-            (true, _) => self.run(Walk::<f64, MAX_AXES>::new(located, first), rows),
-        }
-    }
-
-    fn run<C: sincos::Coordinates, const AXES: usize>(
-        &self,
-        positions: impl Iterator<Item = [C; AXES]>,
-        rows: &mut [f32],
-    ) {
-        let octets = self.blocks.iter().as_slice();
-        let (reach, pairs) = (self.reach, self.pairs);
         match self.angle {
-            Angle::Exact => {
-                let wave = &Wave::new(self.attention_factor);
-                self.proof.run(MakeRows {
-                    angle: Exact,
-                    octets,
-                    reach,
-                    pairs,
-                    wave,
-                    positions,
-                    rows,
-                });
+            Angle::Exact => MakeRows {
+                angle: Exact,
+                octets: self.blocks.iter().as_slice(),
+                reach: self.reach,
+                pairs: self.pairs,
+                wave: &Wave::new(self.attention_factor),
+                axes: self.axes(),
+                positions: &|token, axis| located.at(first + token, axis),
+                rows,
             }
-            Angle::HuggingFaceF32 => {
-                let angle = HuggingFace {
+            .run(self.proof),
+            Angle::HuggingFaceF32 => MakeRows {
+                angle: HuggingFace {
                     factor: self.attention_factor as f32,
-                };
-                let wave = &Wave::new(1.0);
+                },
+                octets: self.blocks.iter().as_slice(),
+                reach: self.reach,
+                pairs: self.pairs,
+                wave: &Wave::new(1.0),
+                axes: self.axes(),
                 // Hugging Face's positions are f32: 2^24 + 1 becomes 2^24.
-                let positions = positions.map(|at| at.map(|at| f64::from(at.value() as f32)));
-                self.proof.run(MakeRows {
-                    angle,
-                    octets,
-                    reach,
-                    pairs,
-                    wave,
-                    positions,
-                    rows,
-                });
+                positions: &|token, axis| {
+                    let position = located.at(first + token, axis).value() as f32;
+                    AxisPosition::Real(position.into())
+                },
+                rows,
             }
+            .run(self.proof),
         }
-    }
-}
-
-/// A number that the generator takes.
-trait Number: sincos::Coordinates + Default {
-    fn at(located: &Located<'_>, token: usize, axis: usize) -> Self;
-}
-
-impl Number for i64 {
-    #[inline]
-    fn at(located: &Located<'_>, token: usize, axis: usize) -> Self {
-        located.integer(token, axis)
-    }
-}
-
-impl Number for f64 {
-    #[inline]
-    fn at(located: &Located<'_>, token: usize, axis: usize) -> Self {
-        located.real(token, axis)
-    }
-}
-
-/// The positions of one token after the other, on all axes there are.
-struct Walk<'a, C, const AXES: usize> {
-    located: &'a Located<'a>,
-    token: usize,
-    number: PhantomData<C>,
-}
-
-impl<'a, C, const AXES: usize> Walk<'a, C, AXES> {
-    fn new(located: &'a Located<'a>, token: usize) -> Self {
-        Walk {
-            located,
-            token,
-            number: PhantomData,
-        }
-    }
-}
-
-impl<C: Number, const AXES: usize> Iterator for Walk<'_, C, AXES> {
-    type Item = [C; AXES];
-
-    #[inline]
-    fn next(&mut self) -> Option<[C; AXES]> {
-        if self.token >= self.located.tokens() {
-            return None;
-        }
-        let mut at = [C::default(); AXES];
-        for (axis, at) in at.iter_mut().enumerate().take(self.located.axes()) {
-            *at = C::at(self.located, self.token, axis);
-        }
-        self.token += 1;
-        Some(at)
     }
 }

@@ -3,6 +3,9 @@
 //! Notation: `d` the rotated channels, `i` a pair, `b` the base, `s` the factor, `L` the original context, `w_i =
 //! b^(-2i/d)` the unscaled inverse frequency. All of it is computed on turns (`w_i / 2 pi`) in [`Real`]s: every
 //! parameter counts as the exact value of its number, and the results are the same on every machine.
+//!
+//! Nothing here is in a hurry, and [`Real`]s are large: what stands in several rules is not inlined into them, which keeps
+//! the whole file at 20 KB of machine code where it was 68.
 
 use super::axes::Rung;
 use super::turns::Real;
@@ -224,6 +227,7 @@ impl Ladder {
     }
 
     /// The ladder of the base times `x^(d/(d-2))`, which slows the last pair down by `x` and leaves the first as it is.
+    #[inline(never)]
     fn ntk(self, x: Real) -> Result<Self> {
         match self.dim {
             0..=2 => Err(Error::RotaryDim {
@@ -238,6 +242,7 @@ impl Ladder {
     }
 
     /// The pair, as a real number, that makes `turns` turns in the original context.
+    #[inline(never)]
     fn pair_of(self, turns: Real, original_context: Real) -> Real {
         let ratio = original_context * Real::INVERSE_TWO_PI / turns;
         ratio.log2() * Real::from_u64(self.dim) / (self.log2_base + self.log2_base)
@@ -245,6 +250,7 @@ impl Ladder {
 
     /// YaRN's ramp over the pairs: 1 for those faster than `fast` turns in the original context, 0 for those slower
     /// than `slow`.
+    #[inline(never)]
     fn ramp(
         self,
         [fast, slow]: [Real; 2],
@@ -282,15 +288,16 @@ pub(crate) type Slot = (usize, Rung);
 
 impl Scaling<'_> {
     /// Writes the scaled frequencies of one ladder to its pairs.
+    #[inline(never)]
     pub(crate) fn write(
         &self,
         ladder: Ladder,
-        pairs: impl Iterator<Item = Slot>,
+        pairs: &mut dyn Iterator<Item = Slot>,
         blocks: &mut [FrequencyBlock],
     ) -> Result<()> {
         match *self {
-            Self::Default => write(pairs, blocks, ladder.turns()),
-            Self::Linear { factor } => write(pairs, blocks, linear(ladder, factor)?),
+            Self::Default => write(pairs, blocks, &ladder.turns()),
+            Self::Linear { factor } => write(pairs, blocks, &linear(ladder, factor)?),
             Self::DynamicNtk {
                 factor,
                 max_position_embeddings,
@@ -298,12 +305,12 @@ impl Scaling<'_> {
             } => write(
                 pairs,
                 blocks,
-                dynamic_ntk(ladder, factor, max_position_embeddings, length)?,
+                &dynamic_ntk(ladder, factor, max_position_embeddings, length)?,
             ),
-            Self::NtkAlpha { alpha } => write(pairs, blocks, ntk_alpha(ladder, alpha)?),
-            Self::NtkFixed { factor } => write(pairs, blocks, ntk_fixed(ladder, factor)?),
+            Self::NtkAlpha { alpha } => write(pairs, blocks, &ntk_alpha(ladder, alpha)?),
+            Self::NtkFixed { factor } => write(pairs, blocks, &ntk_fixed(ladder, factor)?),
             Self::NtkMixed { factor, mixed_b } => {
-                write(pairs, blocks, ntk_mixed(ladder, factor, mixed_b)?)
+                write(pairs, blocks, &ntk_mixed(ladder, factor, mixed_b)?)
             }
             Self::NtkByParts {
                 factor,
@@ -313,7 +320,7 @@ impl Scaling<'_> {
             } => write(
                 pairs,
                 blocks,
-                ntk_by_parts(
+                &ntk_by_parts(
                     ladder,
                     factor,
                     original_context,
@@ -321,8 +328,8 @@ impl Scaling<'_> {
                     extrapolation_factor,
                 )?,
             ),
-            Self::Yarn(ref parameters) => write(pairs, blocks, yarn(ladder, parameters)?),
-            Self::LongRope(ref parameters) => write(pairs, blocks, longrope(ladder, parameters)?),
+            Self::Yarn(ref parameters) => write(pairs, blocks, &yarn(ladder, parameters)?),
+            Self::LongRope(ref parameters) => write(pairs, blocks, &longrope(ladder, parameters)?),
             Self::Llama3 {
                 factor,
                 low_freq_factor,
@@ -331,7 +338,7 @@ impl Scaling<'_> {
             } => write(
                 pairs,
                 blocks,
-                llama3(
+                &llama3(
                     ladder,
                     factor,
                     [low_freq_factor, high_freq_factor],
@@ -344,15 +351,15 @@ impl Scaling<'_> {
             } => write(
                 pairs,
                 blocks,
-                proportional(ladder, partial_rotary_factor, factor)?,
+                &proportional(ladder, partial_rotary_factor, factor)?,
             ),
-            Self::FreqFactors { factors } => write(pairs, blocks, freq_factors(ladder, factors)?),
-            Self::Learned { alphas } => write(pairs, blocks, learned(ladder, alphas)?),
-            Self::Turns => write(pairs, blocks, turns(ladder)),
+            Self::FreqFactors { factors } => write(pairs, blocks, &freq_factors(ladder, factors)?),
+            Self::Learned { alphas } => write(pairs, blocks, &learned(ladder, alphas)?),
+            Self::Turns => write(pairs, blocks, &turns(ladder)),
             Self::Periods {
                 min_period,
                 max_period,
-            } => write(pairs, blocks, periods(ladder, min_period, max_period)?),
+            } => write(pairs, blocks, &periods(ladder, min_period, max_period)?),
         }
     }
 
@@ -374,18 +381,18 @@ impl Scaling<'_> {
     }
 }
 
-/// Gives every pair the turns that `rule` has for its rung.
+/// Gives every pair the turns that `rule` has for its rung. Compiled once: for each rule by itself it was 59 KB.
 fn write(
-    mut pairs: impl Iterator<Item = Slot>,
+    pairs: &mut dyn Iterator<Item = Slot>,
     blocks: &mut [FrequencyBlock],
-    rule: impl Fn(usize) -> Real,
+    rule: &dyn Fn(usize) -> Real,
 ) -> Result<()> {
-    pairs.try_for_each(|(pair, rung)| {
+    for (pair, rung) in pairs {
         let turns = rule(rung.index);
         let frequency = Frequency::new(pair, turns, turns * Real::TWO_PI, rung.axis)?;
         blocks[pair / 8].set(pair % 8, frequency);
-        Ok(())
-    })
+    }
+    Ok(())
 }
 
 /// Hugging Face `_compute_linear_scaling_rope_parameters`.
@@ -396,6 +403,7 @@ fn linear(ladder: Ladder, factor: f64) -> Result<impl Fn(usize) -> Real> {
 }
 
 /// Hugging Face `_compute_dynamic_ntk_parameters`.
+#[inline(never)]
 fn dynamic_ntk(
     ladder: Ladder,
     factor: f64,
@@ -436,6 +444,7 @@ fn ntk_mixed(ladder: Ladder, factor: f64, mixed_b: f64) -> Result<impl Fn(usize)
 }
 
 /// jquesnelle/yarn `scaled_rope/LlamaPartNTKScaledRotaryEmbedding.py`.
+#[inline(never)]
 fn ntk_by_parts(
     ladder: Ladder,
     factor: f64,
@@ -463,6 +472,7 @@ fn ntk_by_parts(
 }
 
 /// Hugging Face `_compute_yarn_parameters`.
+#[inline(never)]
 fn yarn(ladder: Ladder, yarn: &Yarn) -> Result<impl Fn(usize) -> Real> {
     let factor = positive("factor", yarn.factor)?;
     let context = length_of("original_context", yarn.original_context, 1)?;
@@ -491,6 +501,7 @@ fn yarn(ladder: Ladder, yarn: &Yarn) -> Result<impl Fn(usize) -> Real> {
 }
 
 /// Hugging Face `_compute_yarn_parameters`: `attention_factor` replaces; `mscale` counts only with `mscale_all_dim`.
+#[inline(never)]
 fn yarn_attention_factor(yarn: &Yarn) -> Result<f64> {
     if let Some(given) = yarn.attention_factor {
         return attention_factor(given);
@@ -509,6 +520,7 @@ fn yarn_attention_factor(yarn: &Yarn) -> Result<f64> {
 }
 
 /// Hugging Face `deepseek_v3`, `yarn_get_mscale(scaling_factor, mscale_all_dim)` squared.
+#[inline(never)]
 fn yarn_softmax_factor(yarn: &Yarn) -> Result<f64> {
     let all_dim = finite("mscale_all_dim", yarn.mscale_all_dim)?;
     let magnitude = magnitude(positive("factor", yarn.factor)?, all_dim);
@@ -517,6 +529,7 @@ fn yarn_softmax_factor(yarn: &Yarn) -> Result<f64> {
 }
 
 /// YaRN's `get_mscale`.
+#[inline(never)]
 fn magnitude(factor: Real, mscale: Real) -> Real {
     match factor > Real::ONE {
         true => Real::ratio(1, 10) * mscale * factor.ln() + Real::ONE,
@@ -544,6 +557,7 @@ fn longrope<'a>(ladder: Ladder, long: &LongRope<'a>) -> Result<impl Fn(usize) ->
 }
 
 /// Hugging Face `_compute_longrope_parameters`: `sqrt(1 + ln s / ln L)`.
+#[inline(never)]
 fn longrope_attention_factor(long: &LongRope<'_>) -> Result<f64> {
     if let Some(given) = long.attention_factor {
         return attention_factor(given);
@@ -560,6 +574,7 @@ fn longrope_attention_factor(long: &LongRope<'_>) -> Result<f64> {
 
 /// Hugging Face `_compute_llama3_parameters`. Its wavelengths `2 pi / w_i` against `L / low` and `L / high` are turns
 /// in the original context here.
+#[inline(never)]
 fn llama3(
     ladder: Ladder,
     factor: f64,
@@ -639,6 +654,7 @@ fn turns(ladder: Ladder) -> impl Fn(usize) -> Real {
 }
 
 /// facebookresearch/dinov3 `rope_position_encoding.py` with `min_period` and `max_period`.
+#[inline(never)]
 fn periods(ladder: Ladder, min_period: f64, max_period: f64) -> Result<impl Fn(usize) -> Real> {
     let (least, most) = (
         positive("min_period", min_period)?.log2(),
@@ -658,11 +674,13 @@ fn periods(ladder: Ladder, min_period: f64, max_period: f64) -> Result<impl Fn(u
 }
 
 /// `a` at 0, `b` at 1, the straight line between.
+#[inline(never)]
 fn blend(a: Real, b: Real, at: Real) -> Real {
     if at == Real::ONE { b } else { a + (b - a) * at }
 }
 
 /// A number that is neither infinite nor NaN.
+#[inline(never)]
 pub(crate) fn finite(name: &'static str, value: f64) -> Result<Real> {
     match value.is_finite() {
         true => Ok(Real::from_f64(value)),
@@ -675,6 +693,7 @@ pub(crate) fn finite(name: &'static str, value: f64) -> Result<Real> {
 }
 
 /// A number that is finite and above zero.
+#[inline(never)]
 pub(crate) fn positive(name: &'static str, value: f64) -> Result<Real> {
     match value.is_finite() && value > 0.0 {
         true => Ok(Real::from_f64(value)),
@@ -687,6 +706,7 @@ pub(crate) fn positive(name: &'static str, value: f64) -> Result<Real> {
 }
 
 /// A factor whose products with cos and sin are finite f32.
+#[inline(never)]
 pub(crate) fn attention_factor(value: f64) -> Result<f64> {
     match value > 0.0 && value <= f64::from(f32::MAX) {
         true => Ok(value),
@@ -698,6 +718,7 @@ pub(crate) fn attention_factor(value: f64) -> Result<f64> {
     }
 }
 
+#[inline(never)]
 fn part(name: &'static str, value: f64) -> Result<Real> {
     match (0.0..=1.0).contains(&value) {
         true => Ok(Real::from_f64(value)),
@@ -709,6 +730,7 @@ fn part(name: &'static str, value: f64) -> Result<Real> {
     }
 }
 
+#[inline(never)]
 fn length_of(name: &'static str, value: u64, least: u64) -> Result<Real> {
     match value >= least {
         true => Ok(Real::from_u64(value)),
@@ -720,6 +742,7 @@ fn length_of(name: &'static str, value: u64, least: u64) -> Result<Real> {
     }
 }
 
+#[inline(never)]
 fn each_pair(name: &'static str, ladder: Ladder, given: usize) -> Result<()> {
     match given == ladder.pairs() {
         true => Ok(()),

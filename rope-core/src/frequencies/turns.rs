@@ -53,6 +53,7 @@ impl Real {
     }
 
     /// Brings the mantissa's top bit up and the exponent into its limits.
+    #[inline(never)]
     fn new(negative: bool, mantissa: u128, exponent: i64) -> Self {
         let shift = mantissa.leading_zeros();
         let exponent = exponent - i64::from(shift);
@@ -74,6 +75,7 @@ impl Real {
     }
 
     /// The exact value of a finite float. Callers have refused infinities and NaN.
+    #[inline(never)]
     pub(crate) fn from_f64(value: f64) -> Self {
         let bits = value.to_bits();
         let fraction = u128::from(bits & ((1 << 52) - 1));
@@ -89,6 +91,7 @@ impl Real {
     }
 
     /// A part of two integers.
+    #[inline(never)]
     pub(crate) fn ratio(numerator: u64, denominator: u64) -> Self {
         Self::from_u64(numerator) / Self::from_u64(denominator)
     }
@@ -98,6 +101,7 @@ impl Real {
     }
 
     /// The whole part, rounded down, and the fraction in units of 2^-128, rounded to nearest. `None` from 2^62 up.
+    #[inline(never)]
     pub(crate) fn to_fixed(self) -> Option<(i64, u128)> {
         let shift = self.exponent + 128;
         let (whole, fraction) = match shift {
@@ -135,6 +139,7 @@ impl Real {
     }
 
     /// The bits, without the sign, of the nearest value in the IEEE format of `digits` significant bits.
+    #[inline(never)]
     fn round(self, digits: u32, bias: i64) -> u64 {
         let leading = self.exponent + 127;
         let lowest = 1 - bias;
@@ -164,6 +169,7 @@ impl Real {
     }
 
     /// The logarithm to base 2 of a positive value: one binary digit per squaring.
+    #[inline(never)]
     pub(crate) fn log2(self) -> Self {
         let (mut square, mut fraction) = (self.mantissa, 0u128);
         for _ in 0..128 {
@@ -180,6 +186,7 @@ impl Real {
     }
 
     /// Two to the power of this value: the Taylor series of `exp` over the fraction.
+    #[inline(never)]
     pub(crate) fn exp2(self) -> Self {
         let Some((whole, fraction)) = self.to_fixed() else {
             return if self.negative {
@@ -201,6 +208,7 @@ impl Real {
     }
 
     /// The natural logarithm of a positive value.
+    #[inline(never)]
     pub(crate) fn ln(self) -> Self {
         self.log2() * Self::LN_2
     }
@@ -211,6 +219,7 @@ impl Real {
     }
 
     /// This positive value to a real power.
+    #[inline(never)]
     pub(crate) fn pow(self, exponent: Self) -> Self {
         (self.log2() * exponent).exp2()
     }
@@ -244,6 +253,7 @@ impl PartialOrd for Real {
 }
 
 impl Ord for Real {
+    #[inline(never)]
     fn cmp(&self, other: &Self) -> Ordering {
         match (self.negative, other.negative) {
             (false, false) => self.magnitude().cmp(&other.magnitude()),
@@ -266,6 +276,7 @@ impl core::ops::Neg for Real {
 
 impl core::ops::Add for Real {
     type Output = Self;
+    #[inline(never)]
     fn add(self, other: Self) -> Self {
         let (large, small) = if self.magnitude() < other.magnitude() {
             (other, self)
@@ -298,6 +309,7 @@ impl core::ops::Sub for Real {
 
 impl core::ops::Mul for Real {
     type Output = Self;
+    #[inline(never)]
     fn mul(self, other: Self) -> Self {
         let (low, high) = self.mantissa.carrying_mul(other.mantissa, 0);
         // Mantissas in [2^127, 2^128) give a high half in [2^126, 2^128): at most one bit comes up from the low half.
@@ -317,6 +329,7 @@ impl core::ops::Div for Real {
     type Output = Self;
     /// Binary long division. Callers have refused zero divisors; should one slip through, the answer is the largest
     /// value, never a panic.
+    #[inline(never)]
     fn div(self, other: Self) -> Self {
         let negative = self.negative != other.negative;
         if other.is_zero() {

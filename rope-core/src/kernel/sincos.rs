@@ -35,16 +35,15 @@
 //! | doubted within ([`DOUBT`]) | 128 | 128 |
 //!
 //! A remainder below 2^-20 of a quarter turn is doubted unless `k = 0`, when nothing cancels and every error is relative.
-//! Results are normal f32 numbers by the limits in [`FrequencyBlock`], [`Wave`] and [`Coordinates`]; what breaks them becomes a NaN
+//! Results are normal f32 numbers by the limits in [`FrequencyBlock`], [`Wave`] and [`AxisPosition`]; what breaks them becomes a NaN
 //! in the fast path, which is always doubted.
 
 pub(crate) mod consecutive;
 pub(crate) mod oracle;
 
-use core::hint::cold_path;
-
 use self::oracle::{Coordinate, Remainder};
 use super::Kernel;
+use crate::backend::Proof;
 use crate::frequencies::block::{FrequencyBlock, Step, power_of_two, quarters};
 use crate::simd::{Doubles, Simd, scalar::Scalar};
 
@@ -160,12 +159,25 @@ impl<S: Doubles> Splat<S> {
     }
 }
 
-/// Where a token is on one axis: an integer, or a finite real number.
-pub(crate) trait Coordinates: Copy + Into<Coordinate> {
-    /// The nearest double.
-    fn value(self) -> f64;
+/// Where a token is on one axis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AxisPosition {
+    Integer(i64),
+    /// Finite.
+    Real(f64),
+}
 
-    /// The coordinate for the fast path, or NaN if that must not have it: beyond `reach` (integers that are no doubles are), or
+impl AxisPosition {
+    /// The nearest double.
+    #[inline(always)]
+    pub(crate) fn value(self) -> f64 {
+        match self {
+            AxisPosition::Integer(position) => position as f64,
+            AxisPosition::Real(coordinate) => coordinate,
+        }
+    }
+
+    /// The position for the fast path, or NaN if that must not have it: beyond `reach` (integers that are no doubles are), or
     /// so small that its sine might not be a normal f32.
     #[inline(always)]
     fn within(self, reach: f64) -> f64 {
@@ -180,22 +192,20 @@ pub(crate) trait Coordinates: Copy + Into<Coordinate> {
     }
 }
 
-impl Coordinates for i64 {
-    #[inline(always)]
-    fn value(self) -> f64 {
-        self as f64
-    }
-}
-
-impl Coordinates for f64 {
-    #[inline(always)]
-    fn value(self) -> f64 {
-        self
+impl From<AxisPosition> for Coordinate {
+    fn from(at: AxisPosition) -> Self {
+        match at {
+            AxisPosition::Integer(position) => position.into(),
+            AxisPosition::Real(coordinate) => coordinate.into(),
+        }
     }
 }
 
 /// How a coordinate and a pair give an angle.
 pub(crate) trait Angle: Copy {
+    /// Whether a kernel of its own for one axis is worth its size.
+    const USUAL: bool;
+
     /// The factors of the angle in quarter turns: a coordinate, and what one unit of it turns, high and low.
     fn quarters<S: Doubles>(
         self,
@@ -205,7 +215,7 @@ pub(crate) trait Angle: Copy {
         part: usize,
     ) -> [S::F64; 3];
     /// The same angle for the oracle.
-    fn remainder(self, at: impl Coordinates, octet: &FrequencyBlock, lane: usize) -> Remainder;
+    fn remainder(self, at: AxisPosition, octet: &FrequencyBlock, lane: usize) -> Remainder;
     /// What happens to an f32 cos or sin afterwards.
     fn scale(self, value: f32) -> f32;
 }
@@ -215,6 +225,8 @@ pub(crate) trait Angle: Copy {
 pub(crate) struct Exact;
 
 impl Angle for Exact {
+    const USUAL: bool = true;
+
     #[inline(always)]
     fn quarters<S: Doubles>(
         self,
@@ -225,7 +237,7 @@ impl Angle for Exact {
     ) -> [S::F64; 3] {
         [x, s.doubles(&octet.high, part), s.doubles(&octet.low, part)]
     }
-    fn remainder(self, at: impl Coordinates, octet: &FrequencyBlock, lane: usize) -> Remainder {
+    fn remainder(self, at: AxisPosition, octet: &FrequencyBlock, lane: usize) -> Remainder {
         Remainder::new(at.into(), octet.step[lane])
     }
     #[inline(always)]
@@ -253,6 +265,8 @@ impl HuggingFace {
 }
 
 impl Angle for HuggingFace {
+    const USUAL: bool = false;
+
     #[inline(always)]
     fn quarters<S: Doubles>(
         self,
@@ -266,7 +280,7 @@ impl Angle for HuggingFace {
         let radians = s.to_f32_and_back(s.mul_f64(x, s.doubles(&octet.inverse_f32, part)));
         [radians, s.splat_f64(high), s.splat_f64(low)]
     }
-    fn remainder(self, at: impl Coordinates, octet: &FrequencyBlock, lane: usize) -> Remainder {
+    fn remainder(self, at: AxisPosition, octet: &FrequencyBlock, lane: usize) -> Remainder {
         let radians = (at.value() * octet.inverse_f32[lane]) as f32;
         Remainder::new(f64::from(radians).into(), Self::RADIAN)
     }
@@ -276,9 +290,8 @@ impl Angle for HuggingFace {
     }
 }
 
-/// Fills rows `[cos of all pairs | sin of all pairs]`, one per token.
-#[derive(Debug)]
-pub(crate) struct MakeRows<'a, A, P> {
+/// Rows `[cos of all pairs | sin of all pairs]` to be filled, one per token.
+pub(crate) struct MakeRows<'a, A> {
     pub(crate) angle: A,
     pub(crate) octets: &'a [FrequencyBlock],
     /// [`FrequencyBlock::reach`] of the octets.
@@ -286,64 +299,128 @@ pub(crate) struct MakeRows<'a, A, P> {
     /// Pairs in a row: all of the octets but the unused places of the last.
     pub(crate) pairs: usize,
     pub(crate) wave: &'a Wave,
-    /// Where each token is, on each axis.
-    pub(crate) positions: P,
+    pub(crate) axes: usize,
+    /// Where a token is on an axis.
+    pub(crate) positions: &'a dyn Fn(usize, usize) -> AxisPosition,
     pub(crate) rows: &'a mut [f32],
 }
 
-impl<A, P, C, const AXES: usize> Kernel for MakeRows<'_, A, P>
-where
-    A: Angle,
-    P: Iterator<Item = [C; AXES]>,
-    C: Coordinates,
-{
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+/// Tokens whose rows a kernel makes at a time.
+const TOKENS: usize = 8;
+
+impl<A: Angle> MakeRows<'_, A> {
+    /// Fills the rows. Kernels see doubles alone; what they doubt is made again here, in code that is compiled once.
+    pub(crate) fn run(self, proof: Proof) {
         let Self {
             angle,
             octets,
-            reach,
             pairs,
             wave,
-            positions,
-            rows,
+            ..
         } = self;
         if pairs == 0 {
             return;
         }
-        let reach = wave.reach(reach);
-        let vectors = wave.splat(s);
-        for (row, at) in rows.chunks_exact_mut(2 * pairs).zip(positions) {
+        let reach = wave.reach(self.reach);
+        for (block, rows) in self.rows.chunks_mut(TOKENS * 2 * pairs).enumerate() {
             // An axis that is not there is never chosen.
-            let mut x = [f64::NAN; 4];
-            for (x, at) in x.iter_mut().zip(at) {
-                *x = at.within(reach);
+            let mut x = [[f64::NAN; 4]; TOKENS];
+            let tokens = rows.len() / (2 * pairs);
+            let at = |token, axis| (self.positions)(block * TOKENS + token, axis);
+            for (token, x) in x[..tokens].iter_mut().enumerate() {
+                for (axis, x) in x[..self.axes].iter_mut().enumerate() {
+                    *x = at(token, axis).within(reach);
+                }
             }
+            let mut doubted = 0;
+            let work = Block {
+                angle,
+                octets,
+                pairs,
+                wave,
+                x: &x[..tokens],
+                rows,
+                doubted: &mut doubted,
+            };
+            if A::USUAL && self.axes == 1 {
+                proof.run(OneAxis(work));
+            } else {
+                proof.run(work);
+            }
+            for (token, row) in rows.chunks_exact_mut(2 * pairs).enumerate() {
+                if doubted >> token & 1 == 1 {
+                    make_again(angle, octets, wave, |axis| at(token, axis), &x[token], row);
+                }
+            }
+        }
+    }
+}
+
+/// The rows of at most [`TOKENS`] tokens.
+struct Block<'a, A> {
+    angle: A,
+    octets: &'a [FrequencyBlock],
+    pairs: usize,
+    wave: &'a Wave,
+    /// Where each token is, on each axis, for the fast path.
+    x: &'a [[f64; 4]],
+    rows: &'a mut [f32],
+    /// A bit for each token that has a pair in doubt.
+    doubted: &'a mut u32,
+}
+
+/// The same with one axis, which needs no choice.
+struct OneAxis<'a, A>(Block<'a, A>);
+
+impl<A: Angle> Kernel for Block<'_, A> {
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        self.make::<S, false>(s);
+    }
+}
+
+impl<A: Angle> Kernel for OneAxis<'_, A> {
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        self.0.make::<S, true>(s);
+    }
+}
+
+impl<A: Angle> Block<'_, A> {
+    #[inline(always)]
+    fn make<S: Simd, const ONE_AXIS: bool>(self, s: S) {
+        let Block {
+            angle,
+            octets,
+            pairs,
+            wave,
+            x,
+            rows,
+            doubted,
+        } = self;
+        let vectors = wave.splat(s);
+        for (token, (row, x)) in rows.chunks_exact_mut(2 * pairs).zip(x).enumerate() {
             let mut doubt = false;
             let (cos, sin) = row.split_at_mut(pairs);
             let (cos, cos_rest) = cos.as_chunks_mut();
             let (sin, sin_rest) = sin.as_chunks_mut();
             for ((octet, cos), sin) in octets.iter().zip(cos).zip(sin) {
-                doubt |= make::<S, A, AXES>(s, angle, octet, &vectors, &x, cos, sin);
+                doubt |= make::<S, A, ONE_AXIS>(s, angle, octet, &vectors, x, cos, sin);
             }
             if let (rest @ 1.., Some(octet)) = (cos_rest.len(), octets.get(pairs / 8)) {
                 let (mut cos, mut sin) = ([0.0; 8], [0.0; 8]);
-                doubt |= make::<S, A, AXES>(s, angle, octet, &vectors, &x, &mut cos, &mut sin);
+                doubt |= make::<S, A, ONE_AXIS>(s, angle, octet, &vectors, x, &mut cos, &mut sin);
                 cos_rest.copy_from_slice(&cos[..rest]);
                 sin_rest.copy_from_slice(&sin[..rest]);
             }
-            // Asked once a row, not once an octet: with a call in it the loop keeps its vectors on the stack.
-            if doubt {
-                cold_path();
-                make_again(angle, octets, wave, at, &x, row);
-            }
+            *doubted |= u32::from(doubt) << token;
         }
     }
 }
 
 /// cos and sin of an octet of pairs, and whether any of them is in doubt.
 #[inline(always)]
-fn make<S: Doubles, A: Angle, const AXES: usize>(
+fn make<S: Doubles, A: Angle, const ONE_AXIS: bool>(
     s: S,
     angle: A,
     octet: &FrequencyBlock,
@@ -354,8 +431,7 @@ fn make<S: Doubles, A: Angle, const AXES: usize>(
 ) -> bool {
     let mut doubt = false;
     for part in 0..8 / S::F64_LANES {
-        // One axis needs no choice.
-        let x = if AXES == 1 {
+        let x = if ONE_AXIS {
             s.splat_f64(x[0])
         } else {
             s.pick(x, &octet.axis, part)
@@ -374,19 +450,19 @@ fn make<S: Doubles, A: Angle, const AXES: usize>(
 /// The same row once more, one pair after the other.
 #[cold]
 #[inline(never)]
-fn make_again<A: Angle, C: Coordinates, const AXES: usize>(
+fn make_again<A: Angle>(
     angle: A,
     octets: &[FrequencyBlock],
     wave: &Wave,
-    at: [C; AXES],
+    at: impl Fn(usize) -> AxisPosition,
     x: &[f64; 4],
     row: &mut [f32],
 ) {
     let (cos, sin) = row.split_at_mut(row.len() / 2);
     for (pair, (cos, sin)) in cos.iter_mut().zip(sin).enumerate() {
         let (octet, lane) = (&octets[pair / 8], pair % 8);
-        let axis = (octet.axis[lane][0] as usize / 2).min(AXES - 1);
-        (*cos, *sin) = again(angle, octet, lane, wave, at[axis], x[axis]);
+        let axis = (octet.axis[lane][0] as usize / 2).min(3);
+        (*cos, *sin) = again(angle, octet, lane, wave, at(axis), x[axis]);
     }
 }
 
@@ -398,7 +474,7 @@ fn again<A: Angle>(
     octet: &FrequencyBlock,
     lane: usize,
     wave: &Wave,
-    at: impl Coordinates,
+    at: AxisPosition,
     x: f64,
 ) -> (f32, f32) {
     let [x, high, low] = angle.quarters(Scalar, x, octet, lane);

@@ -24,7 +24,7 @@
 //!
 //! One lane in 2^15 or so is in doubt, but more where an angle is small: an octet that hardly turns goes the usual way.
 
-use super::{Coordinates, Exact, Splat, Wave, again, make};
+use super::{AxisPosition, Exact, Splat, Wave, again, make};
 use crate::frequencies::block::{FrequencyBlock, power_of_two};
 use crate::kernel::Kernel;
 use crate::simd::Simd;
@@ -166,7 +166,7 @@ impl Group<'_> {
     ) {
         let error = ERROR * self.wave.factor.abs();
         let (below, minus_width) = (s.splat_f64(-error), s.splat_f64(-2.0 * error));
-        let x = s.splat_f64(self.first.within(self.reach));
+        let x = s.splat_f64(AxisPosition::Integer(self.first).within(self.reach));
         let mut doubt = 0;
         for part in 0..8 / S::F64_LANES {
             let high = s.doubles(&self.octet.high, part);
@@ -202,10 +202,10 @@ impl Group<'_> {
     fn one_by_one<S: Simd>(self, s: S, vectors: &Splat<S>, rows: &mut [[f32; 8]]) {
         let mut doubt = false;
         for (b, row) in rows.chunks_exact_mut(2 * self.width).enumerate() {
-            let at = self.first.wrapping_add(b as i64);
+            let at = AxisPosition::Integer(self.first.wrapping_add(b as i64));
             let [cos, sin] = self.places(row);
             let x = [at.within(self.reach), 0.0, 0.0, 0.0];
-            doubt |= make::<S, _, 1>(s, Exact, self.octet, vectors, &x, cos, sin);
+            doubt |= make::<S, _, true>(s, Exact, self.octet, vectors, &x, cos, sin);
         }
         if doubt {
             self.again(u32::MAX, rows);
@@ -217,7 +217,7 @@ impl Group<'_> {
     #[inline(never)]
     fn again(self, doubt: u32, rows: &mut [[f32; 8]]) {
         for (b, row) in rows.chunks_exact_mut(2 * self.width).enumerate() {
-            let at = self.first.wrapping_add(b as i64);
+            let at = AxisPosition::Integer(self.first.wrapping_add(b as i64));
             let [cos, sin] = self.places(row);
             let x = at.within(self.reach);
             for lane in (0..8).filter(|lane| doubt >> lane & 1 != 0) {

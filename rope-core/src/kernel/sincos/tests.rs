@@ -18,6 +18,23 @@ fn backends() -> Vec<Proof> {
     Backend::available().filter_map(Backend::prove).collect()
 }
 
+/// Integers and real numbers as positions.
+trait At: Copy + Into<Coordinate> {
+    fn at(self) -> AxisPosition;
+}
+
+impl At for i64 {
+    fn at(self) -> AxisPosition {
+        AxisPosition::Integer(self)
+    }
+}
+
+impl At for f64 {
+    fn at(self) -> AxisPosition {
+        AxisPosition::Real(self)
+    }
+}
+
 fn step(fraction: u128) -> Step {
     Step {
         negative: false,
@@ -43,18 +60,20 @@ fn blocks(steps: &[Step]) -> Vec<FrequencyBlock> {
 }
 
 /// The rows of some positions, one after the other.
-fn rows<C: Coordinates>(backend: Proof, steps: &[Step], factor: f64, positions: &[C]) -> Vec<f32> {
+fn rows<C: At>(backend: Proof, steps: &[Step], factor: f64, positions: &[C]) -> Vec<f32> {
     let octets = blocks(steps);
     let mut rows = vec![f32::NAN; 2 * steps.len() * positions.len()];
-    backend.run(MakeRows {
+    MakeRows {
         angle: Exact,
         octets: &octets,
         reach: FrequencyBlock::reach(&octets),
         pairs: steps.len(),
         wave: &Wave::new(factor),
-        positions: positions.iter().map(|&p| [p]),
+        axes: 1,
+        positions: &|token, _| positions[token].at(),
         rows: &mut rows,
-    });
+    }
+    .run(backend);
     rows
 }
 
@@ -170,15 +189,17 @@ fn tables() {
                 .collect();
             let mut made = vec![0.0; 2 * inverse.len() * positions.len()];
             let factor = factor("attention_factor_hf_f64") as f32;
-            backend.run(MakeRows {
+            MakeRows {
                 angle: HuggingFace { factor },
                 octets: &octets,
                 reach: FrequencyBlock::reach(&octets),
                 pairs: inverse.len(),
                 wave: &Wave::new(1.0),
-                positions: positions.iter().map(|&p| [f64::from(p as f32)]),
+                axes: 1,
+                positions: &|token, _| AxisPosition::Real(f64::from(positions[token] as f32)),
                 rows: &mut made,
-            });
+            }
+            .run(backend);
             for (row, &p) in made.chunks_exact(2 * inverse.len()).zip(&positions) {
                 let expected = [
                     hex32(line(&format!("cos_hf {p}")).unwrap()),
@@ -322,7 +343,7 @@ impl Random {
     }
 }
 
-fn agree<C: Coordinates + core::fmt::Debug>(steps: &[Step], factor: f64, positions: &[C]) {
+fn agree<C: At + core::fmt::Debug>(steps: &[Step], factor: f64, positions: &[C]) {
     let n = steps.len();
     let expected: Vec<(u32, u32)> = positions
         .iter()
@@ -484,15 +505,17 @@ fn axes() {
         let octets: Vec<FrequencyBlock> = pairs.chunks(8).map(block).collect();
         let at = [3_i64, -70_000, 1 << 40, 12_345_678];
         let mut row = [0.0; 42];
-        backend.run(MakeRows {
+        MakeRows {
             angle: Exact,
             octets: &octets,
             reach: FrequencyBlock::reach(&octets),
             pairs: 21,
             wave: &Wave::new(1.0),
-            positions: [at].into_iter(),
+            axes: 4,
+            positions: &|_, axis| AxisPosition::Integer(at[axis]),
             rows: &mut row,
-        });
+        }
+        .run(backend);
         for (i, &(step, axis)) in pairs.iter().enumerate() {
             let expected = by_oracle(at[usize::from(axis)], step, 1.0);
             assert_eq!(
