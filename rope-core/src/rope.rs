@@ -52,19 +52,19 @@ impl Direction {
     }
 
     #[inline]
-    fn factors(self, attention_factor: f64) -> Factors {
+    fn factors(self, attention_factor: f64) -> Option<Factors> {
         match self {
-            Direction::Forward => Factors::FORWARD,
-            Direction::Transpose => Factors {
+            Direction::Forward => None,
+            Direction::Transpose => Some(Factors {
                 cos: 1.0,
                 sin: -1.0,
-            },
+            }),
             Direction::Inverse => {
                 let factor = (1.0 / (attention_factor * attention_factor)) as f32;
-                Factors {
+                Some(Factors {
                     cos: factor,
                     sin: -factor,
-                }
+                })
             }
         }
     }
@@ -258,7 +258,7 @@ impl Rope {
             source: Some(&x),
             target: &mut y,
             rows: &rows.view(0, sequence),
-            factors: self.direction.factors(rows.attention_factor()),
+            factors: self.direction.factors(rows.attention_factor()).as_ref(),
         }
         .run(|line| {
             match fused {
@@ -385,7 +385,7 @@ impl Rope {
             source: None,
             target: x,
             rows,
-            factors: self.direction.factors(attention_factor),
+            factors: self.direction.factors(attention_factor).as_ref(),
         }
         .run(|line| kernel(proof, line));
     }

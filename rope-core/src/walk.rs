@@ -27,7 +27,7 @@ pub(crate) struct Walk<'a, 't> {
     /// What is written: its strides decide the order.
     pub(crate) target: &'a mut BytesMut<'t>,
     pub(crate) rows: &'a View<'a>,
-    pub(crate) factors: Factors,
+    pub(crate) factors: Option<&'a Factors>,
 }
 
 impl Walk<'_, '_> {

@@ -57,7 +57,9 @@ pub(crate) struct LineRows<'a> {
     /// Values of a row in either.
     pub(crate) pairs: usize,
     pub(crate) starts: Starts<'a>,
-    pub(crate) factors: Factors,
+    /// `None` where cos and sin are taken as they are. A reference, because two f32 that a walk writes and a kernel reads as
+    /// eight bytes stall behind all stores in flight.
+    pub(crate) factors: Option<&'a Factors>,
 }
 
 /// Where rows start, in cos and in sin.
@@ -138,7 +140,7 @@ impl<const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: PairLayout>
                 }
             }
             Starts::Each(starts) => {
-                from = if rows.factors == Factors::FORWARD {
+                from = if rows.factors.is_none() {
                     Self::each::<S, true>(s, &mut heads, &rows, starts, from)
                 } else {
                     Self::each::<S, false>(s, &mut heads, &rows, starts, from)
@@ -179,7 +181,7 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
                 Starts::Each(starts) => starts[index],
             };
             let [cos, sin] = rows.row(start);
-            let Factors { cos: c, sin: n } = rows.factors;
+            let Factors { cos: c, sin: n } = *rows.factors.unwrap_or(&Factors::FORWARD);
             let (source, target) = heads.head(index);
             for (pair, (cos, sin)) in cos.iter().zip(sin).enumerate().skip(from) {
                 let [x, y] = P::members(rows.pairs, pair);
@@ -200,7 +202,7 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
         s: S,
         heads: &mut Heads<'_, I, O>,
         [cos, sin]: [&[f32]; 2],
-        factors: Factors,
+        factors: Option<&Factors>,
         from: usize,
     ) -> usize {
         let form = const { Form::of::<S, P>(Self::EVEN_ODD, true) };
@@ -209,7 +211,7 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
         let sin = S::chunks(&sin[from..][..len]).as_chunks().0;
         let mut angles = [Angles::zero(s); N];
         for i in 0..N {
-            angles[i] = Angles::load(s, cos[i], sin[i], Some(factors), form);
+            angles[i] = Angles::load(s, cos[i], sin[i], factors, form);
         }
         heads.check::<P, Q>(pairs, from, len);
         for index in 0..heads.len {
@@ -232,7 +234,7 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
     ) -> usize {
         let form = const { Form::of::<S, P>(Self::EVEN_ODD, false) };
         let groups = (rows.pairs - from) / Self::group::<S>();
-        let factors = if FORWARD { None } else { Some(rows.factors) };
+        let factors = if FORWARD { None } else { rows.factors };
         let len = groups * Self::group::<S>();
         heads.check::<P, Q>(rows.pairs, from, len);
         for (index, &start) in starts.iter().enumerate() {

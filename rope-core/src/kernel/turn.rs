@@ -27,6 +27,7 @@ pub(crate) struct Factors {
 }
 
 impl Factors {
+    /// Those of a rotation that needs none.
     pub(crate) const FORWARD: Factors = Factors { cos: 1.0, sin: 1.0 };
 }
 
@@ -81,7 +82,7 @@ impl<S: Simd> Angles<S> {
         s: S,
         [c0, c1]: [S::Chunk<f32>; 2],
         [s0, s1]: [S::Chunk<f32>; 2],
-        factors: Option<Factors>,
+        factors: Option<&Factors>,
         form: Form,
     ) -> Self {
         let mut cos = [s.load_f32(c0), s.load_f32(c1)];
