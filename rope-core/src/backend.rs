@@ -94,7 +94,7 @@ macro_rules! backends {
 }
 
 backends! {
-    /// x86 with all that [`Avx512`](Backend::Avx512) wants, and AVX512-BF16 for writing bf16: 16 lanes.
+    /// x86 with all that [`Avx512`](Backend::Avx512) wants, and AVX512-BF16 and VBMI for bf16: 16 lanes.
     #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))]
     Avx512Bf16 = "avx512bf16",
     /// x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.

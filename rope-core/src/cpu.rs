@@ -20,7 +20,7 @@ cfg_if::cfg_if! {
         }
 
         pub(crate) fn has_avx512_bf16() -> bool {
-            has_avx512() && cfg!(target_feature = "avx512bf16")
+            has_avx512() && cfg!(all(target_feature = "avx512bf16", target_feature = "avx512vbmi"))
         }
     } else {
         pub(crate) use detected::{has_avx2, has_avx512, has_avx512_bf16};
@@ -94,8 +94,11 @@ mod detected {
             {
                 found |= AVX512;
                 // Leaf 7 says in EAX how many subleaves it has.
-                let bf16 = 5;
-                if leaf7.eax >= 1 && all(arch::__cpuid_count(7, 1).eax, &[bf16]) {
+                let (vbmi, bf16) = (1, 5);
+                if leaf7.eax >= 1
+                    && all(leaf7.ecx, &[vbmi])
+                    && all(arch::__cpuid_count(7, 1).eax, &[bf16])
+                {
                     found |= AVX512_BF16;
                 }
             }
@@ -126,6 +129,9 @@ mod tests {
             && std_has!("avx512vbmi2");
         assert_eq!(super::has_avx2(), avx2);
         assert_eq!(super::has_avx512(), avx512);
-        assert_eq!(super::has_avx512_bf16(), avx512 && std_has!("avx512bf16"));
+        assert_eq!(
+            super::has_avx512_bf16(),
+            avx512 && std_has!("avx512bf16") && std_has!("avx512vbmi")
+        );
     }
 }

@@ -39,6 +39,16 @@ pub(crate) trait Simd: Doubles {
     /// Whether alternating pairs are turned faster as they lie than unzipped. Takes twice the registers for cos and sin.
     const ALTERNATES: bool;
 
+    /// Whether words are widened in their own order for no more than even and odd ones, and narrowed for less.
+    const WIDENS_IN_ORDER: bool = false;
+
+    /// Whether `store_bf16_even_odd` takes a NaN for one that came from bf16 numbers, or from none.
+    const TRUSTS_NAN: bool = false;
+
+    /// How many heads ahead of the one that is turned another is asked for where a tensor is large; 0 where the CPU's own
+    /// prefetcher keeps up.
+    const AHEAD: usize = 0;
+
     /// `LANES` f32 lanes.
     type F32: Copy;
 
@@ -89,7 +99,13 @@ pub(crate) trait Simd: Doubles {
     /// bfloat16 to f32, exactly, even and odd elements.
     fn load_bf16_even_odd(self, x: [Self::Chunk<u16>; 2]) -> [Self::F32; 2];
     /// Undoes `load_bf16_even_odd` on both halves of a group, rounding as `store_bf16`.
+    ///
+    /// A NaN that arithmetic has made, or passed on from a bf16, has nothing in its lower half that rounding could carry
+    /// into the upper one: an instruction set with [`Simd::TRUSTS_NAN`] does not ask for it.
     fn store_bf16_even_odd(self, group: [[Self::F32; 2]; 2]) -> [[Self::Chunk<u16>; 2]; 2];
+
+    /// Whether some lane is a NaN.
+    fn any_nan(self, x: Self::F32) -> bool;
 
     /// `a + b`.
     fn add(self, a: Self::F32, b: Self::F32) -> Self::F32;

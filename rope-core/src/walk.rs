@@ -131,6 +131,7 @@ impl Walk<'_, '_> {
             (at([batch, token, head]), next.map(at))
         };
         let (at, next_at) = place(self.target.layout, self.target.size);
+        let tensor = self.target.bytes.len();
         let (target, next_target) = match next_at {
             Some(next) if next > at => {
                 let (target, next) = self.target.bytes.split_at_mut(next);
@@ -158,6 +159,7 @@ impl Walk<'_, '_> {
             target_step,
             heads,
             head_dim: self.target.layout.shape().head_dim,
+            tensor,
             rows: LineRows {
                 cos,
                 sin,

@@ -43,6 +43,8 @@ pub(crate) struct Line<'a> {
     pub(crate) heads: usize,
     /// Channels of a head.
     pub(crate) head_dim: usize,
+    /// Bytes of the whole tensor.
+    pub(crate) tensor: usize,
     /// Their rows.
     pub(crate) rows: LineRows<'a>,
     /// Where the line that is turned next is read and written, in bytes; empty if nothing is gained by asking for it.
@@ -125,7 +127,7 @@ impl<const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: PairLayout>
             return Self::plain(&mut heads, &rows, from);
         }
         match rows.starts {
-            Starts::Shared(start) => {
+            Starts::Shared(start) if !Self::nan_in(s, rows.row(start)) => {
                 let row = rows.row(start);
                 if const { Self::most::<S>() >= 4 } {
                     while pairs - from >= 4 * Self::group::<S>() {
@@ -139,13 +141,15 @@ impl<const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: PairLayout>
                     from = Self::shared::<S, 1>(s, &mut heads, row, rows.factors, from);
                 }
             }
-            Starts::Each(starts) => {
+            Starts::Each(starts) if !Self::nan_in_any(s, &rows, starts) => {
                 from = if rows.factors.is_none() {
                     Self::each::<S, true>(s, &mut heads, &rows, starts, from)
                 } else {
                     Self::each::<S, false>(s, &mut heads, &rows, starts, from)
                 };
             }
+            // The narrower instruction set takes the whole line, and it or the next asks for every NaN.
+            _ => {}
         }
         if from < pairs {
             s.narrower().enter(Self::from(line, from));
@@ -156,8 +160,51 @@ impl<const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: PairLayout>
 impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: PairLayout>
     Turn<'l, 'a, IN_PLACE, I, P, O, Q>
 {
-    /// Whether elements are taken as even and odd ones: where both ends like it.
-    const EVEN_ODD: bool = I::EVEN_ODD && O::EVEN_ODD;
+    /// Whether elements are taken as even and odd ones: where both ends like it, unless their own order costs less.
+    const fn even_odd<S: Simd>() -> bool {
+        I::EVEN_ODD && O::EVEN_ODD && (P::ALTERNATING || !S::WIDENS_IN_ORDER)
+    }
+
+    /// The form of a group.
+    const fn form<S: Simd>(shared: bool) -> Form {
+        Form::of::<S, P>(Self::even_odd::<S>(), shared)
+    }
+
+    /// Whether a row has a NaN that the instruction set would round wrongly.
+    #[inline(always)]
+    fn nan_in<S: Simd>(s: S, [cos, sin]: [&[f32]; 2]) -> bool {
+        if const { !(Self::even_odd::<S>() && S::TRUSTS_NAN) } {
+            return false;
+        }
+        let mut sum = s.splat(0.0);
+        for (&cos, &sin) in S::chunks(cos).iter().zip(S::chunks(sin)) {
+            sum = s.add(sum, s.add(s.load_f32(cos), s.load_f32(sin)));
+        }
+        s.any_nan(sum)
+    }
+
+    /// The same of the rows of a line.
+    #[inline(always)]
+    fn nan_in_any<S: Simd>(s: S, rows: &LineRows<'_>, starts: &[usize]) -> bool {
+        let mut found = false;
+        if const { Self::even_odd::<S>() && S::TRUSTS_NAN } {
+            for &start in starts {
+                found |= Self::nan_in(s, rows.row(start));
+            }
+        }
+        found
+    }
+
+    /// Whether the heads of a tensor are asked for ahead: f32 beyond the first cache; 16 bits, which take longer to turn,
+    /// beyond the second.
+    const fn asks_ahead<S: Simd>(bytes: usize) -> bool {
+        let cache = if size_of::<O::Bits>() == 4 {
+            48 << 10
+        } else {
+            2 << 20
+        };
+        S::AHEAD > 0 && bytes > cache
+    }
 
     /// Pairs in a group.
     const fn group<S: Simd>() -> usize {
@@ -166,7 +213,7 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
 
     /// Groups whose cos and sin fit the registers.
     const fn most<S: Simd>() -> usize {
-        match Form::of::<S, P>(Self::EVEN_ODD, true) {
+        match Self::form::<S>(true) {
             Form::Doubled => S::GROUPS / 2,
             _ => S::GROUPS,
         }
@@ -205,7 +252,7 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
         factors: Option<&Factors>,
         from: usize,
     ) -> usize {
-        let form = const { Form::of::<S, P>(Self::EVEN_ODD, true) };
+        let form = const { Self::form::<S>(true) };
         let (pairs, len) = (cos.len(), N * Self::group::<S>());
         let cos = S::chunks(&cos[from..][..len]).as_chunks().0;
         let sin = S::chunks(&sin[from..][..len]).as_chunks().0;
@@ -214,7 +261,11 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
             angles[i] = Angles::load(s, cos[i], sin[i], factors, form);
         }
         heads.check::<P, Q>(pairs, from, len);
+        let ahead = from == 0 && Self::asks_ahead::<S>(heads.tensor);
         for index in 0..heads.len {
+            if ahead {
+                heads.ask_for(s, index + S::AHEAD);
+            }
             let mut cut = heads.cut::<S, P, Q>(index, pairs, from, N);
             for (i, angles) in angles.iter().enumerate() {
                 cut.turn(s, i, angles, form);
@@ -232,7 +283,7 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
         starts: &[usize],
         from: usize,
     ) -> usize {
-        let form = const { Form::of::<S, P>(Self::EVEN_ODD, false) };
+        let form = const { Self::form::<S>(false) };
         let groups = (rows.pairs - from) / Self::group::<S>();
         let factors = if FORWARD { None } else { rows.factors };
         let len = groups * Self::group::<S>();
@@ -259,6 +310,7 @@ struct Heads<'h, I: Convert, O: Convert> {
     target_step: usize,
     len: usize,
     head_dim: usize,
+    tensor: usize,
     next: [&'h [u8]; 2],
 }
 
@@ -277,6 +329,7 @@ impl<'h, I: Convert, O: Convert> Heads<'h, I, O> {
             target_step: line.target_step,
             len: line.heads,
             head_dim: line.head_dim,
+            tensor: line.tensor,
             next: line.next,
         })
     }
@@ -291,20 +344,33 @@ impl<'h, I: Convert, O: Convert> Heads<'h, I, O> {
     #[inline(always)]
     fn ask_for_next<S: Simd>(&self, s: S, index: usize) {
         let [source, target] = self.next;
-        for (next, step, size) in [
-            (source, self.source_step, size_of::<I::Bits>()),
-            (target, self.target_step, size_of::<O::Bits>()),
-        ] {
-            if next.is_empty() {
-                continue;
-            }
-            let start = index * step * size;
-            for at in (start..start + self.head_dim * size).step_by(64) {
-                if let Some(element) = next.get(at) {
-                    s.prefetch(element);
-                }
-            }
+        if !source.is_empty() {
+            let size = size_of::<I::Bits>();
+            ask_for(
+                s,
+                source,
+                index * self.source_step * size,
+                self.head_dim * size,
+            );
         }
+        if !target.is_empty() {
+            let size = size_of::<O::Bits>();
+            ask_for(
+                s,
+                target,
+                index * self.target_step * size,
+                self.head_dim * size,
+            );
+        }
+    }
+
+    /// Asks for a head that comes later, perhaps in a later line.
+    #[inline(always)]
+    fn ask_for<S: Simd>(&self, s: S, index: usize) {
+        if let Some(source) = self.source {
+            ask_for(s, source, index * self.source_step, self.head_dim);
+        }
+        ask_for(s, &*self.target, index * self.target_step, self.head_dim);
     }
 
     #[inline(always)]
@@ -346,6 +412,7 @@ impl<S: Simd, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Cut<'_, S, I
     /// Reads a group, turns it, writes it: all stages of a chain, in registers.
     #[inline(always)]
     fn turn(&mut self, s: S, i: usize, angles: &Angles<S>, form: Form) {
+        let even_odd = matches!(form, Form::ApartEvenOdd | Form::EvenOdd);
         let [a, b] = match self.source {
             Some(source) => P::get(source, i),
             None => {
@@ -353,7 +420,6 @@ impl<S: Simd, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Cut<'_, S, I
                 [same(a), same(b)]
             }
         };
-        let even_odd = const { I::EVEN_ODD && O::EVEN_ODD };
         let group = [I::read(s, a, even_odd), I::read(s, b, even_odd)];
         let turned = angles.turn(s, group, form);
         let turned = match const { (P::ALTERNATING, Q::ALTERNATING) } {
@@ -362,6 +428,16 @@ impl<S: Simd, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Cut<'_, S, I
             _ => turned,
         };
         Q::set(&mut self.target, i, O::write(s, turned, even_odd));
+    }
+}
+
+/// Asks for the cache lines of some elements, if they are there.
+#[inline(always)]
+fn ask_for<S: Simd, T>(s: S, elements: &[T], start: usize, len: usize) {
+    for at in (start..start + len).step_by(const { 64 / size_of::<T>() }) {
+        if let Some(element) = elements.get(at) {
+            s.prefetch(element);
+        }
     }
 }
 

@@ -62,6 +62,7 @@ impl Ends {
                         target_step: 2 * pairs,
                         heads,
                         head_dim: 2 * pairs,
+                        tensor: 0,
                         rows: LineRows {
                             cos: &rows.cos[pair..],
                             sin: &rows.sin[pair..],

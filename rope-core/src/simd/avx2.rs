@@ -8,8 +8,8 @@
 //! | `zip` | 2 `vunpck*ps` | 1 | 1/2 .. 1 |
 //! | `order`, `unorder` | `vpermpd` | 1 | 1 |
 //! | `load_f16`, `store_f16` | `vcvtph2ps`, `vcvtps2ph` | 1 | 1 |
-//! | `load_bf16` | `vpmovzxwd`, `vpslld` | 1 | 1/2 |
-//! | `store_bf16` | 2 x (shift, and, 2 add, compare, blend, shift), `vpackusdw`, `vpermq` | | |
+//! | `load_bf16_even_odd` | `vpslld`, `vpand` | 2 | 2 |
+//! | `store_bf16_even_odd`, a vector | shift, and, 2 add, half of (shift, `vpblendw`) | | |
 
 #[cfg(target_arch = "x86")]
 use core::arch::x86::*;
@@ -98,6 +98,7 @@ impl Simd for Avx2 {
     // 8 of the 16 registers.
     const GROUPS: usize = 2;
     const ALTERNATES: bool = false;
+    const TRUSTS_NAN: bool = true;
     type F32 = __m256;
     type Chunk<T: Pod> = [T; 8];
     type Narrower = Portable;
@@ -200,7 +201,16 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn store_bf16_even_odd(self, group: [[__m256; 2]; 2]) -> [[[u16; 8]; 2]; 2] {
-        let [[a, b], [c, d]] = self.round_bf16(group);
+        let [[a, b], [c, d]] = [
+            [
+                self.round_number(group[0][0]),
+                self.round_number(group[0][1]),
+            ],
+            [
+                self.round_number(group[1][0]),
+                self.round_number(group[1][1]),
+            ],
+        ];
         op!([
             must_cast(_mm256_blend_epi16::<0b1010_1010>(
                 _mm256_srli_epi32::<16>(a),
@@ -211,6 +221,11 @@ impl Simd for Avx2 {
                 d
             )),
         ])
+    }
+
+    #[inline(always)]
+    fn any_nan(self, x: __m256) -> bool {
+        op!(_mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x))) != 0
     }
 
     #[inline(always)]

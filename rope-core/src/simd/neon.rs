@@ -6,8 +6,8 @@
 //! | `unzip`, `zip` | `uzp1`, `uzp2`; `zip1`, `zip2` | 2 | 4 |
 //! | `order`, `unorder` | nothing: lanes keep their order | | |
 //! | `load_f16`, `store_f16` | `fcvtl`, `fcvtn` | 2 | 4 |
-//! | `load_bf16` | `ushll` | 2 | 4 |
-//! | `store_bf16` | shift, and, 2 add, compare, or, select, `shrn` | | |
+//! | `load_bf16_even_odd` | `shl`, `and` | 2 | 4 |
+//! | `store_bf16_even_odd`, a vector | shift, and, 2 add, half a `sri` | | |
 
 use core::arch::aarch64::*;
 
@@ -82,6 +82,7 @@ impl Simd for Neon {
     // 16 of the 32 registers.
     const GROUPS: usize = 4;
     const ALTERNATES: bool = false;
+    const TRUSTS_NAN: bool = true;
     type F32 = float32x4_t;
     type Chunk<T: Pod> = [T; 4];
     type Narrower = Scalar;
@@ -177,12 +178,26 @@ impl Simd for Neon {
 
     #[inline(always)]
     fn store_bf16_even_odd(self, group: [[float32x4_t; 2]; 2]) -> [[[u16; 4]; 2]; 2] {
-        let [[a, b], [c, d]] = self.round_bf16(group);
+        let [[a, b], [c, d]] = [
+            [
+                self.round_number(group[0][0]),
+                self.round_number(group[0][1]),
+            ],
+            [
+                self.round_number(group[1][0]),
+                self.round_number(group[1][1]),
+            ],
+        ];
         // The upper half of an even lane goes below the upper half of an odd one.
         op!([
             must_cast(vsriq_n_u32::<16>(b, a)),
             must_cast(vsriq_n_u32::<16>(d, c)),
         ])
+    }
+
+    #[inline(always)]
+    fn any_nan(self, x: float32x4_t) -> bool {
+        op!(vminvq_u32(vceqq_f32(x, x))) == 0
     }
 
     #[inline(always)]

@@ -78,13 +78,31 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn load_f16(self, x: [[u16; 4]; 2]) -> [f32x4; 2] {
-        let [a, b] = widen(x);
+        let x: i16x8 = must_cast(x);
+        let [a, b]: [u32x4; 2] = must_cast(i32x8::from_i16x8(x));
+        if (x & i16x8::splat(0x7fff))
+            .simd_gt(i16x8::splat(0x7bff))
+            .any()
+        {
+            // An infinity or a NaN.
+            cold_path();
+            let half = u32x4::splat(0xffff);
+            return [any_f16_to_f32(a & half), any_f16_to_f32(b & half)];
+        }
         [f16_to_f32(a), f16_to_f32(b)]
     }
 
     #[inline(always)]
     fn store_f16(self, [a, b]: [f32x4; 2]) -> [[u16; 4]; 2] {
-        narrow([f32_to_f16(a), f32_to_f16(b)])
+        // Adding keeps a NaN.
+        if (a + b).is_nan().any() {
+            cold_path();
+            return narrow([any_f32_to_f16(a), any_f32_to_f16(b)]);
+        }
+        must_cast(i16x8::from_i32x8_saturate(must_cast([
+            f32_to_f16(a),
+            f32_to_f16(b),
+        ])))
     }
 
     #[inline(always)]
@@ -119,6 +137,11 @@ impl Simd for Portable {
             halves((a >> 16_u32) | (b & upper)),
             halves((c >> 16_u32) | (d & upper)),
         ]
+    }
+
+    #[inline(always)]
+    fn any_nan(self, x: f32x4) -> bool {
+        x.is_nan().any()
     }
 
     #[inline(always)]
@@ -208,9 +231,35 @@ fn narrow(vectors: [u32x4; 2]) -> [[u16; 4]; 2] {
     must_cast(i16x8::from_i32x8_truncate(must_cast(vectors)))
 }
 
-/// As `convert::f16_to_f32`, on four lanes: the compiler does not find it in a loop.
+/// Finite f16, given as integers with their sign, as f32. The sign fills what is above the exponent, and is taken from
+/// there but for its own bit; the product corrects the exponent's bias and normalises subnormals.
 #[inline(always)]
 fn f16_to_f32(x: u32x4) -> f32x4 {
+    let misplaced = floats((x << 13_u32) & u32x4::splat(0x8fff_ffff));
+    misplaced * f32x4::splat(f32::from_bits((127 + 112) << 23))
+}
+
+/// Numbers as f16, as integers with their sign.
+///
+/// A sum with `2^13` times the power of two of `x` has its last bit where the f16 has its own, so it rounds as that does;
+/// what it exceeds that power by counts units of the last place, and the power itself is the exponent. No f16 is finer
+/// than `2^-24`, and none is above `65504`: what rounds to `2^16` is an infinity.
+#[inline(always)]
+fn f32_to_f16(x: f32x4) -> i32x4 {
+    let bits: u32x4 = must_cast(x);
+    let size = floats(bits & u32x4::splat(0x7fff_ffff)).fast_min(f32x4::splat(65536.0));
+    let power = must_cast::<_, u32x4>(size) & u32x4::splat(0x7f80_0000);
+    let power = floats(power + u32x4::splat(13 << 23)).fast_max(f32x4::splat(0.5));
+    let (sum, power): (u32x4, u32x4) = (must_cast(size + power), must_cast(power));
+    // The exponent of 0.5 counts for none.
+    let exponent = (power >> 13_u32) - u32x4::splat(0.5_f32.to_bits() >> 13);
+    let sign = (ints(bits) >> 16_i32) & i32x4::splat(-0x8000);
+    ints(sum - power + exponent) | sign
+}
+
+/// As `convert::f16_to_f32`, on four lanes: the compiler does not find it in a loop.
+#[inline(always)]
+fn any_f16_to_f32(x: u32x4) -> f32x4 {
     let magnitude = (x & u32x4::splat(0x7fff)) << 13_u32;
     let finite = floats(magnitude) * f32x4::splat(f32::from_bits((127 + 112) << 23));
     let special = magnitude | u32x4::splat(0x7f80_0000);
@@ -221,7 +270,7 @@ fn f16_to_f32(x: u32x4) -> f32x4 {
 
 /// As `convert::f32_to_f16`, on four lanes.
 #[inline(always)]
-fn f32_to_f16(x: f32x4) -> u32x4 {
+fn any_f32_to_f16(x: f32x4) -> u32x4 {
     let bits: u32x4 = must_cast(x);
     let magnitude = bits & u32x4::splat(0x7fff_ffff);
     let odd = (magnitude >> 13_u32) & u32x4::splat(1);

@@ -96,6 +96,11 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
+    fn any_nan(self, x: f32) -> bool {
+        x.is_nan()
+    }
+
+    #[inline(always)]
     fn add(self, a: f32, b: f32) -> f32 {
         a + b
     }
