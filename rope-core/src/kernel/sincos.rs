@@ -382,7 +382,12 @@ impl<A: Angle> Kernel for Block<'_, A> {
 impl<A: Angle> Kernel for OneAxis<'_, A> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        self.0.make::<S, true>(s);
+        if const { S::F64_LANES < 4 } {
+            // To choose costs next to nothing where lanes are few.
+            s.enter(self.0);
+        } else {
+            self.0.make::<S, true>(s);
+        }
     }
 }
 

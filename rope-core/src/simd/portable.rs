@@ -1,4 +1,4 @@
-//! Four lanes through `wide`: SSE2, NEON, wasm simd128, or arrays where the build's target has none of them. Also the
+//! Four lanes through `wide`: SSE2, NEON, wasm simd128; the scalar loops where the build's target has none of them. Also the
 //! tail of the wider x86 backends, inside which the same code is compiled with their instructions.
 //!
 //! | operation | SSE2 | wasm |
@@ -17,6 +17,14 @@ use wide::{f32x4, i16x8, i32x4, i32x8, u32x4};
 use super::scalar::Scalar;
 use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd, scalar};
 use crate::kernel::Kernel;
+
+/// Whether the build's target has any of the vectors that `wide` knows. Where it has none, four lanes are four numbers in
+/// turn, and their kernels eight times as large as the plain loops of [`Scalar`], which run instead.
+const VECTORS: bool = cfg!(any(
+    target_feature = "sse2",
+    target_feature = "simd128",
+    all(target_feature = "neon", target_arch = "aarch64")
+));
 
 /// Needs nothing beyond the build's target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +46,11 @@ impl Simd for Portable {
 
     #[inline(never)]
     fn enter<K: Kernel>(self, kernel: K) {
-        kernel.run(self);
+        if const { VECTORS } {
+            kernel.run(self);
+        } else {
+            Scalar.enter(kernel);
+        }
     }
 
     #[inline(always)]
@@ -122,7 +134,8 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn load_bf16_even_odd(self, x: [[u16; 4]; 2]) -> [f32x4; 2] {
-        let words = words(x);
+        // The even element is in the lower half: what has vectors is little-endian.
+        let words: u32x4 = must_cast(x);
         [
             floats(words << 16_u32),
             floats(words & u32x4::splat(0xffff_0000)),
@@ -134,8 +147,8 @@ impl Simd for Portable {
         let [[a, b], [c, d]] = round_bf16(group);
         let upper = u32x4::splat(0xffff_0000);
         [
-            halves((a >> 16_u32) | (b & upper)),
-            halves((c >> 16_u32) | (d & upper)),
+            must_cast((a >> 16_u32) | (b & upper)),
+            must_cast((c >> 16_u32) | (d & upper)),
         ]
     }
 
@@ -196,27 +209,6 @@ fn floats(bits: u32x4) -> f32x4 {
 #[inline(always)]
 fn ints(bits: u32x4) -> i32x4 {
     must_cast(bits)
-}
-
-/// Pairs of elements as words, the even element in the lower half on every machine.
-#[inline(always)]
-fn words(x: [[u16; 4]; 2]) -> u32x4 {
-    let words: u32x4 = must_cast(x);
-    if cfg!(target_endian = "big") {
-        (words << 16_u32) | (words >> 16_u32)
-    } else {
-        words
-    }
-}
-
-/// Undoes `words`.
-#[inline(always)]
-fn halves(words: u32x4) -> [[u16; 4]; 2] {
-    if cfg!(target_endian = "big") {
-        must_cast((words << 16_u32) | (words >> 16_u32))
-    } else {
-        must_cast(words)
-    }
 }
 
 /// Each element in the lower half of a lane.
