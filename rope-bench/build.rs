@@ -1,4 +1,4 @@
-//! What a report says about its build: the compiler, the flags and the revision.
+//! What a report says about its build: the compiler, the flags and the revision. And the C of a feature.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,6 +19,23 @@ fn main() {
     set("ROPE_BENCH_TARGET", std::env::var("TARGET").ok());
     let flags = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     set("ROPE_BENCH_FLAGS", Some(flags.replace('\u{1f}', " ")));
+    #[cfg(feature = "intrinsics")]
+    intrinsics();
+}
+
+/// Optimised in every profile, as what one measures against has to be; each product and sum rounded by itself.
+#[cfg(feature = "intrinsics")]
+fn intrinsics() {
+    const SOURCE: &str = "src/formulations/intrinsics.c";
+    println!("cargo::rerun-if-changed={SOURCE}");
+    let machine = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    if !matches!(machine.as_str(), "x86_64" | "aarch64") {
+        return;
+    }
+    let mut build = cc::Build::new();
+    build.file(SOURCE).opt_level(3).extra_warnings(true);
+    build.flag("-std=c11").flag("-ffp-contract=off");
+    build.compile("rope_bench_intrinsics");
 }
 
 fn first_line(program: &str, arguments: &[&str]) -> Option<String> {

@@ -7,6 +7,9 @@
 pub mod complex;
 pub mod even_odd;
 pub mod fused;
+#[cfg(feature = "intrinsics")]
+#[allow(unsafe_code, reason = "calls C")]
+pub mod intrinsics;
 pub mod matrix;
 pub mod peers;
 pub mod rotate_half;
@@ -137,6 +140,8 @@ impl fmt::Debug for dyn Runner {
 /// All formulations, in the order of the tables; then the peers that were built in.
 pub fn all() -> Vec<Box<dyn Formulation>> {
     let mut all: Vec<Box<dyn Formulation>> = fused::every_backend().collect();
+    #[cfg(feature = "intrinsics")]
+    all.extend(intrinsics::all());
     all.push(Box::new(complex::Complex));
     all.push(Box::new(complex::ComplexInPlace));
     all.push(Box::new(even_odd::EvenOdd));

@@ -1,6 +1,8 @@
 //! Every formulation against the oracle, in shapes small enough for a debug build, in every order and alignment.
 
 use rope_bench::cases::{Alignment, Case, Element};
+#[cfg(feature = "intrinsics")]
+use rope_bench::formulations::Formulation;
 use rope_bench::formulations::all;
 use rope_bench::memory::{self, Memory};
 use rope_bench::models::MODELS;
@@ -104,4 +106,111 @@ fn the_oracle_sees_errors() {
         oracle::error(&case, &turns, &values, bytemuck::cast_slice(&nothing)).unwrap(),
         f64::INFINITY
     );
+}
+
+/// rope-core's promise is made of bits, and so is the comparison.
+#[cfg(feature = "intrinsics")]
+#[test]
+fn intrinsics_give_the_bits_of_rope_core() {
+    let all = all();
+    let named = |name: &'static str| all.iter().filter(move |f| f.name().starts_with(name));
+    assert_ne!(named("intrinsics/").count(), 0);
+    let mut bits = 1;
+    for case in odd_cases() {
+        let mut memory = Memory::new(case.bytes());
+        let mut rotated = |formulation: &dyn Formulation, input: &[u8]| {
+            let bytes = memory.slice(case.alignment, case.bytes());
+            bytes.copy_from_slice(input);
+            formulation.prepare(&case).unwrap().run(bytes, 1).unwrap();
+            without_payloads(bytes, case.element)
+        };
+        for kind in 0..3 {
+            let input: Vec<u8> = (0..case.workload.elements())
+                .flat_map(|_| {
+                    special(&mut bits, kind).to_le_bytes()[4 - case.element.size()..].to_vec()
+                })
+                .collect();
+            let ours = named("fused/scalar").next().unwrap();
+            let expected = rotated(&**ours, &input);
+            for theirs in named("intrinsics/") {
+                let mut both = rotated(&**theirs, &input).into_iter().zip(&expected);
+                let other = both.position(|(theirs, ours)| theirs != *ours);
+                assert_eq!(
+                    other,
+                    None,
+                    "{} in {case}: {:?}",
+                    theirs.name(),
+                    case.workload
+                );
+            }
+        }
+    }
+}
+
+/// More tokens than a block of them, and every number of pairs that can be left behind whole vectors.
+#[cfg(feature = "intrinsics")]
+fn odd_cases() -> Vec<Case> {
+    let mut cases = Vec::new();
+    for order in [Order::TokensMajor, Order::HeadsMajor] {
+        let shapes = (1..=66).map(|pairs| (2, 2 * pairs + pairs % 3, 2 * pairs));
+        for (tokens, head_dim, rotary_dim) in shapes.chain([(37, 128, 128), (3, 520, 516)]) {
+            for element in Element::ALL {
+                for pairing in Pairing::ALL {
+                    let workload = Workload {
+                        name: format!("{order:?}"),
+                        batch: 2,
+                        tokens,
+                        heads: 3,
+                        kv_heads: 1,
+                        head_dim,
+                        rotary_dim,
+                        order,
+                        ..Workload::standard().remove(0)
+                    };
+                    cases.push(Case {
+                        workload,
+                        element,
+                        pairing,
+                        alignment: Alignment::Line,
+                        threads: 1,
+                    });
+                }
+            }
+        }
+    }
+    cases
+}
+
+/// An f32, the upper half of which is a bf16 or an f16: anything, NaNs and infinities among it; next to zero, where
+/// products are subnormal and results may be; or next to one.
+#[cfg(feature = "intrinsics")]
+fn special(state: &mut u64, kind: u32) -> u32 {
+    *state = state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1);
+    let bits = (*state >> 32) as u32;
+    match (kind, bits % 8) {
+        (0, _) | (1, 0) => bits,
+        (1, 1) => 0,
+        (1, _) => bits & 0x81ff_ffff,
+        _ => bits & 0x80ff_ffff | 0x3f00_0000,
+    }
+}
+
+/// The bits of all elements, those of all quiet NaNs being the same.
+#[cfg(feature = "intrinsics")]
+fn without_payloads(bytes: &[u8], element: Element) -> Vec<u32> {
+    let (sign, infinity, quiet) = match element {
+        Element::F32 => (0x8000_0000, 0x7f80_0000, 0x0040_0000),
+        Element::Bf16 => (0x8000, 0x7f80, 0x0040),
+        Element::F16 => (0x8000, 0x7c00, 0x0200),
+    };
+    let of = |bytes: &[u8]| {
+        let bits = bytes
+            .iter()
+            .rfold(0, |bits, &byte| bits << 8 | u32::from(byte));
+        let nan = bits & !sign > infinity && bits & quiet != 0;
+        if nan { u32::MAX } else { bits }
+    };
+    bytes.chunks_exact(element.size()).map(of).collect()
 }

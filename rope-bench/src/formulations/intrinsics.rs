@@ -1,0 +1,269 @@
+//! rope-core's arithmetic in C: a loop of intrinsics, by hand, for each instruction set, element and pairing. How far
+//! rope-core is from them is what one text for all kernels costs.
+//!
+//! The feature `intrinsics` builds `intrinsics.c` with the machine's C compiler, gcc or clang, optimised in every
+//! profile. `intrinsics/avx512bf16`, `intrinsics/avx512` and `intrinsics/avx2` use what rope-core's backends of these
+//! names use (the first one VBMI besides, which every such CPU has), `intrinsics/neon` that of 64-bit ARM; each is
+//! offered where the CPU has it. Rows are made beforehand, by rope-core. The results are rope-core's to the bit, which
+//! a test compares.
+//!
+//! ```text
+//! cargo run --release -p rope-bench --features intrinsics -- --formulation fused,intrinsics
+//! ```
+//!
+//! This file alone calls that C, on tensors and rows whose extents it has checked.
+
+use std::ffi::{c_uint, c_void};
+
+use anyhow::{Context, Result, ensure};
+use rope_core::{Frequencies, Pairing, Scaling};
+
+use super::{About, Cost, Formulation, Runner};
+use crate::cases::{Case, Element};
+use crate::oracle::{Angle, Arithmetic};
+use crate::workloads::Part;
+
+/// `struct tensor` of the C file.
+#[repr(C)]
+struct Tensor {
+    x: *mut c_void,
+    rows: *const f32,
+    batch: usize,
+    tokens: usize,
+    heads: usize,
+    pairs: usize,
+    batch_stride: usize,
+    token_stride: usize,
+    head_stride: usize,
+    batch_rows: usize,
+}
+
+/// The element is an index of [`Element::ALL`]; the pairing is 0 for half, 1 for interleaved.
+type Rotate = unsafe extern "C" fn(tensor: &Tensor, element: c_uint, pairing: c_uint);
+
+unsafe extern "C" {
+    #[cfg(target_arch = "x86_64")]
+    fn rope_bench_avx512bf16(tensor: &Tensor, element: c_uint, pairing: c_uint);
+    #[cfg(target_arch = "x86_64")]
+    fn rope_bench_avx512(tensor: &Tensor, element: c_uint, pairing: c_uint);
+    #[cfg(target_arch = "x86_64")]
+    fn rope_bench_avx2(tensor: &Tensor, element: c_uint, pairing: c_uint);
+    #[cfg(target_arch = "aarch64")]
+    fn rope_bench_neon(tensor: &Tensor, element: c_uint, pairing: c_uint);
+}
+
+/// The most pairs of which the C file has room for a row.
+const MOST_PAIRS: usize = 4096;
+
+/// The loops for one instruction set.
+#[derive(Clone, Copy, Debug)]
+struct Intrinsics {
+    name: &'static str,
+    rotate: Rotate,
+}
+
+/// One for each instruction set that this CPU has, the widest first.
+pub fn all() -> Vec<Box<dyn Formulation>> {
+    available()
+        .into_iter()
+        .filter(|&(here, ..)| here)
+        .map(|(_, name, rotate)| Box::new(Intrinsics { name, rotate }) as Box<dyn Formulation>)
+        .collect()
+}
+
+/// What the functions are compiled for, and whether the CPU has it.
+#[cfg(target_arch = "x86_64")]
+fn available() -> [(bool, &'static str, Rotate); 3] {
+    use std::arch::is_x86_feature_detected as has;
+    let avx2 = has!("avx2") && has!("f16c");
+    let avx512 =
+        avx2 && has!("avx512f") && has!("avx512bw") && has!("avx512dq") && has!("avx512vl");
+    let avx512bf16 = avx512 && has!("avx512vbmi") && has!("avx512bf16");
+    [
+        (
+            avx512bf16,
+            "intrinsics/avx512bf16",
+            rope_bench_avx512bf16 as Rotate,
+        ),
+        (avx512, "intrinsics/avx512", rope_bench_avx512),
+        (avx2, "intrinsics/avx2", rope_bench_avx2),
+    ]
+}
+
+/// Every 64-bit ARM has NEON.
+#[cfg(target_arch = "aarch64")]
+fn available() -> [(bool, &'static str, Rotate); 1] {
+    [(true, "intrinsics/neon", rope_bench_neon)]
+}
+
+/// The C file has nothing for other machines.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+fn available() -> [(bool, &'static str, Rotate); 0] {
+    []
+}
+
+impl Formulation for Intrinsics {
+    fn name(&self) -> String {
+        self.name.into()
+    }
+
+    fn about(&self) -> About {
+        About {
+            summary: "one pass in place by loops of C intrinsics, rows made beforehand",
+            source: "rope-bench: formulations/intrinsics.c",
+            pairings: &Pairing::ALL,
+            elements: &Element::ALL,
+            partial: true,
+            threads: false,
+            angle: Angle::Exact,
+            arithmetic: Arithmetic::F32,
+            counting: "positions and pairs from 0",
+        }
+    }
+
+    fn supports(&self, case: &Case) -> Result<(), String> {
+        if case.workload.rotary_dim > 2 * MOST_PAIRS {
+            return Err(format!("no room for rows of more than {MOST_PAIRS} pairs"));
+        }
+        self.about().admits(case)
+    }
+
+    fn cost(&self, case: &Case) -> Cost {
+        Cost::per_element(case, 2.0, 3.0)
+    }
+
+    fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>> {
+        let workload = &case.workload;
+        let frequencies = Frequencies::new(workload.rotary_dim, workload.base, &Scaling::Default)?;
+        let rows = frequencies.rows(&workload.positions())?;
+        let mut values = Vec::with_capacity(rows.len() * workload.rotary_dim);
+        for index in 0..rows.len() {
+            let (cos, sin) = rows.row(index).context("counted above")?;
+            values.extend_from_slice(cos);
+            values.extend_from_slice(sin);
+        }
+        let shared = workload.starts.len() == 1;
+        let sequences = if shared { 1 } else { workload.batch };
+        ensure!(
+            rows.len() == sequences * workload.tokens && workload.rotary_dim <= workload.head_dim,
+            "not a row of a head for each token"
+        );
+        Ok(Box::new(Prepared {
+            rotate: self.rotate,
+            element: case.element,
+            pairing: match case.pairing {
+                Pairing::Half => 0,
+                Pairing::Interleaved => 1,
+            },
+            bytes: case.bytes(),
+            parts: workload.parts()?,
+            rows: values,
+            pairs: workload.rotary_dim / 2,
+            batch_rows: if shared { 0 } else { workload.tokens },
+        }))
+    }
+}
+
+struct Prepared {
+    rotate: Rotate,
+    element: Element,
+    pairing: c_uint,
+    bytes: usize,
+    parts: Vec<Part>,
+    rows: Vec<f32>,
+    pairs: usize,
+    batch_rows: usize,
+}
+
+impl Runner for Prepared {
+    fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()> {
+        let size = self.element.size();
+        ensure!(bytes.len() == self.bytes, "a buffer of another case");
+        let start = bytes.as_mut_ptr();
+        ensure!(start.align_offset(size) == 0, "elements astride");
+        let tensor = |part: &Part| {
+            let (shape, strides) = (part.layout.shape(), part.layout.strides());
+            Tensor {
+                // It lies in the buffer, where the workload has put it.
+                x: start.wrapping_add(part.range.start * size).cast(),
+                rows: self.rows.as_ptr(),
+                batch: shape.batch,
+                tokens: shape.tokens,
+                heads: shape.heads,
+                pairs: self.pairs,
+                batch_stride: strides.batch,
+                token_stride: strides.token,
+                head_stride: strides.head,
+                batch_rows: self.batch_rows,
+            }
+        };
+        let tensors: Vec<Tensor> = self.parts.iter().map(tensor).collect();
+        for _ in 0..times {
+            for tensor in &tensors {
+                // SAFETY: the CPU has what the function is compiled for, or the formulation would not exist. The tensor
+                // is a part of `bytes`, which has the length of the case and its elements' alignment and is borrowed
+                // for as long as this takes. `prepare` has made a row for each token, of no more pairs than a head has;
+                // `supports` lets no longer row through than there is room for.
+                unsafe { (self.rotate)(tensor, self.element as c_uint, self.pairing) };
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use half::bf16;
+    use rope_core::{Layout, Rope, Rows, TensorMut};
+
+    use super::*;
+
+    /// The only NaN that rounding could carry into an infinity; no other test has one.
+    #[test]
+    fn a_nan_in_a_row_stays_one() {
+        let (tokens, heads, pairs) = (19, 3, 97);
+        let mut rows = vec![0.5; tokens * 2 * pairs];
+        for (index, value) in rows.iter_mut().enumerate().step_by(29) {
+            *value = f32::from_bits(if index % 2 == 0 {
+                0x7fff_ffff
+            } else {
+                0xff80_ffff
+            });
+        }
+        let shape = [1, tokens, heads, 2 * pairs];
+        for layout in [Layout::bshd(shape).unwrap(), Layout::bhsd(shape).unwrap()] {
+            for (pairing, number) in [(Pairing::Half, 0), (Pairing::Interleaved, 1)] {
+                let input: Vec<_> = (0..tokens * heads * 2 * pairs)
+                    .map(|i| bf16::from_f32((i % 13) as f32 - 6.0))
+                    .collect();
+                let mut expected = input.clone();
+                let mut x = TensorMut::new(&mut expected, layout).unwrap();
+                let rows_of = Rows::new(&rows, 2 * pairs).unwrap();
+                Rope::new(pairing).rotate(&mut x, &rows_of).unwrap();
+                assert!(expected.iter().any(|x| x.is_nan()));
+                for (_, name, rotate) in available().into_iter().filter(|&(here, ..)| here) {
+                    let mut x = input.clone();
+                    let tensor = Tensor {
+                        x: x.as_mut_ptr().cast(),
+                        rows: rows.as_ptr(),
+                        batch: 1,
+                        tokens,
+                        heads,
+                        pairs,
+                        batch_stride: 0,
+                        token_stride: layout.strides().token,
+                        head_stride: layout.strides().head,
+                        batch_rows: 0,
+                    };
+                    // SAFETY: the CPU has what it is compiled for; the tensor is `x`, with a row for each token.
+                    unsafe { rotate(&tensor, Element::Bf16 as c_uint, number) };
+                    for (i, (x, expected)) in x.iter().zip(&expected).enumerate() {
+                        let same =
+                            x.to_bits() == expected.to_bits() || x.is_nan() && expected.is_nan();
+                        assert!(same, "{name}, {pairing}, {i}: {x} for {expected}");
+                    }
+                }
+            }
+        }
+    }
+}
