@@ -17,19 +17,13 @@ tests "${bench[@]}" rows --most 4096 --json "$work/rows.json"
 tests "${bench[@]}" accuracy --positions 256 --json "$work/accuracy.json"
 
 step "aarch64, emulated: instructions instead of times"
-RUSTC=$debian_rustc tests cargo build --target $aarch64 -p rope-bench
+RUSTC=$debian_rustc tests cargo build --target $aarch64 -p rope-bench --features intrinsics
 read -ra emulator <<<"$(aarch64_on max,sve=off)"
 program=$CARGO_TARGET_DIR/$aarch64/debug/rope-bench
-tests "${emulator[@]}" "$program" "${small[@]}" --formulation fused,complex,even-odd,rotate-half --json "$work/aarch64.json" \
-    --emulated-by "$(qemu-aarch64 --version | head -1)"
+tests "${emulator[@]}" "$program" "${small[@]}" --formulation fused,intrinsics,complex,even-odd,rotate-half \
+    --json "$work/aarch64.json" --emulated-by "$(qemu-aarch64 --version | head -1)"
 trace=("${emulator[@]}" -singlestep -d exec,nochain)
 "${bench[@]}" instructions "$work/aarch64.json" --program "$program" -- "${trace[@]}"
-aarch64-linux-gnu-gcc -O3 -ffp-contract=off -Wall -Wextra -Werror -static "$here/neon.c" -o "$work/neon"
-for pairing in interleaved half; do
-    executed() { "${trace[@]}" "$work/neon" "$pairing" "$1" 2>&1 | grep -c '^Trace '; }
-    awk -v once="$(executed 1)" -v thrice="$(executed 3)" -v pairing="$pairing" \
-        'BEGIN { printf "a plain C loop of NEON intrinsics, %s: %.2f\n", pairing, (thrice - once) / 2 / (16 * 8 * 128) }'
-done
 
 step "wasm32, in Node"
 export RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1
