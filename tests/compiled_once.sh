@@ -1,0 +1,206 @@
+#!/usr/bin/env bash
+# Whether kernels are compiled once, in rope-core: builds a crate that rotates every element, both pairings, in place
+# and across, and looks into its own objects, debug and release builds, for `rope_core::kernel` and `rope_core::simd`.
+#
+#   compiled_once.sh          the check
+#   compiled_once.sh speed    what such a crate's debug build costs with optimised kernels: times, so nothing fails
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+work=${CARGO_TARGET_DIR:-$root/target}/compiled_once
+export CARGO_TARGET_DIR=$work/target
+export CARGO_INCREMENTAL=0
+mkdir -p "$work/src"
+
+fail() {
+    echo "compiled_once: FAILED: $*"
+    exit 1
+}
+
+# The versions are those of this workspace: cargo takes what the crate needs from its lock file.
+cp "$root/Cargo.lock" "$work/Cargo.lock"
+cat >"$work/Cargo.toml" <<END_OF_FILE
+[package]
+name = "dependent"
+version = "0.0.0"
+edition = "2024"
+
+[workspace]
+
+[dependencies]
+rope-core = { path = "$root/rope-core", features = ["serde", "rayon"] }
+half = { version = "2.7", default-features = false }
+
+# What the README tells users to write.
+[profile.dev.package.rope-core]
+opt-level = 3
+
+# Without it.
+[profile.plain]
+inherits = "dev"
+[profile.plain.package.rope-core]
+opt-level = 0
+END_OF_FILE
+
+cat >"$work/src/lib.rs" <<'END_OF_FILE'
+//! All that leads to a kernel. No function is generic, so each is compiled here, with what it instantiates.
+use half::{bf16, f16};
+use rope_core::*;
+
+type Done = Result<(), Error>;
+
+macro_rules! one {
+    ($($element:ident: $rotate:ident $parallel:ident $at:ident $qk:ident,)+) => {$(
+        pub fn $rotate(x: &mut TensorMut<'_, $element>, rows: &Rows<'_>) -> Done {
+            Rope::new(Pairing::Half).rotate(x, rows)?;
+            Rope::new(Pairing::Interleaved).direction(Direction::Inverse).rotate(x, rows)
+        }
+
+        pub fn $parallel(x: &mut TensorMut<'_, $element>, rows: &Rows<'_>) -> Done {
+            Rope::new(Pairing::Half).rotate_parallel(x, rows)
+        }
+
+        pub fn $at(x: &mut TensorMut<'_, $element>, frequencies: &Frequencies<'_>) -> Done {
+            Rope::new(Pairing::Half).rotate_at(x, frequencies, 7..9)?;
+            Rope::new(Pairing::Interleaved).rotate_at(x, frequencies, &[7, 9])
+        }
+
+        pub fn $qk(
+            q: &mut TensorMut<'_, $element>,
+            k: &mut TensorMut<'_, $element>,
+            other: &mut TensorMut<'_, f32>,
+            rows: &Rows<'_>,
+        ) -> Done {
+            Rope::new(Pairing::Half).rotate_qk(q, k, rows)?;
+            Rope::new(Pairing::Interleaved).rotate_qk(q, other, rows)
+        }
+    )+};
+}
+one! {
+    f32: rotate_f32 rotate_parallel_f32 rotate_at_f32 rotate_qk_f32,
+    f16: rotate_f16 rotate_parallel_f16 rotate_at_f16 rotate_qk_f16,
+    bf16: rotate_bf16 rotate_parallel_bf16 rotate_at_bf16 rotate_qk_bf16,
+}
+
+macro_rules! two {
+    ($($name:ident: $input:ident $output:ident,)+) => {$(
+        pub fn $name(x: &Tensor<'_, $input>, y: &mut TensorMut<'_, $output>, rows: &Rows<'_>) -> Done {
+            for pairing in Pairing::ALL {
+                Rope::new(Pairing::Half).output_pairing(pairing).rotate_into(x, y, rows)?;
+                Rope::new(Pairing::Interleaved).output_pairing(pairing).rotate_into(x, y, rows)?;
+            }
+            Ok(())
+        }
+    )+};
+}
+two! {
+    rotate_f32_into_f32: f32 f32, rotate_f32_into_f16: f32 f16, rotate_f32_into_bf16: f32 bf16,
+    rotate_f16_into_f32: f16 f32, rotate_f16_into_f16: f16 f16, rotate_f16_into_bf16: f16 bf16,
+    rotate_bf16_into_f32: bf16 f32, rotate_bf16_into_f16: bf16 f16, rotate_bf16_into_bf16: bf16 bf16,
+}
+
+pub fn rotate_by_all_rows(x: &mut TensorMut<'_, f32>, config: &str) -> Done {
+    let rope = Rope::new(Pairing::Half);
+    let mut storage = [0.0; 1024];
+    let mut blocks = [FrequencyBlock::EMPTY; FrequencyBlock::count(128)];
+    let yarn = Scaling::Yarn(Yarn::new(4.0, 4096));
+
+    let frequencies = Frequencies::new(Axes::mrope_interleaved([24, 20, 20]), 5e6, &yarn)?;
+    rope.rotate(x, &frequencies.rows(Positions::axis_major(&[1, 2, 3]))?)?;
+    rope.rotate(x, &frequencies.rows(Positions::real_token_major(&[0.5, 2.0, 3.0]))?)?;
+    let frequencies = Frequencies::new_in(&mut blocks, 128, 1e4, &yarn)?;
+    rope.rotate(x, &frequencies.rows_in(&[3_u32, 4], &mut storage)?)?;
+    let frequencies = Frequencies::from_inverse(4, &[1.0_f32, 0.5], 1.0)?;
+    rope.rotate(x, &frequencies.rows(1000..1010)?)?;
+    let table = Config::from_json(config)?.frequencies()?.table(100)?;
+    rope.rotate(x, &table.gather(&[5_i32, 7])?)?;
+    rope.rotate(x, &table.range(3..9)?)?;
+    rope.rotate(x, &Rows::new(&storage, 128)?)
+}
+END_OF_FILE
+functions=22
+
+cat >"$work/src/main.rs" <<'END_OF_FILE'
+//! Nanoseconds an element, the least of half a second: one line for each tensor.
+use std::time::{Duration, Instant};
+
+use half::bf16;
+use rope_core::{Element, Error, Frequencies, Pairing, Rope, Scaling, TensorMut};
+
+fn time<E: Element>(what: &str, one: E, pairing: Pairing, shape: [usize; 4]) -> Result<(), Error> {
+    let mut data = vec![one; shape.iter().product()];
+    let rows = Frequencies::new(shape[3], 1e4, &Scaling::Default)?.rows(0..shape[1])?;
+    let rope = Rope::new(pairing);
+    let mut x = TensorMut::new(&mut data, shape)?;
+    let (start, mut least) = (Instant::now(), Duration::MAX);
+    while start.elapsed() < Duration::from_millis(500) {
+        let begin = Instant::now();
+        rope.rotate(&mut x, &rows)?;
+        least = least.min(begin.elapsed());
+    }
+    let elements = shape.iter().product::<usize>() as f64;
+    println!("{:.4}\t{what} {shape:?} {}", least.as_secs_f64() * 1e9 / elements, pairing.name());
+    Ok(())
+}
+
+fn main() -> Result<(), Error> {
+    for pairing in Pairing::ALL {
+        time("f32", 1.0_f32, pairing, [1, 2048, 32, 128])?;
+        time("f32", 1.0_f32, pairing, [1, 64, 32, 128])?;
+        time("bf16", bf16::ONE, pairing, [1, 64, 32, 128])?;
+        time("f32", 1.0_f32, pairing, [1, 1, 40, 128])?;
+    }
+    Ok(())
+}
+END_OF_FILE
+cd "$work"
+
+if [[ ${1:-} == speed ]]; then
+    for round in 1 2 3; do
+        for profile in release dev plain; do cargo run -q --profile "$profile" >"$work/times.$profile.$round"; done
+    done
+    # least PROFILE: the lines of the rounds, each with its least time.
+    least() {
+        awk -F'\t' '!($2 in best) { order[++tensors] = $2 } !($2 in best) || $1 < best[$2] { best[$2] = $1 }
+            END { for (i = 1; i <= tensors; i++) print best[order[i]] "\t" order[i] }' "$work/times.$1".{1,2,3}
+    }
+    echo "tensor; ns an element: a release build, a debug build with rope-core at opt-level 3, their ratio, one without"
+    paste <(least release) <(least dev) <(least plain) | awk -F'\t' '
+        { printf "%-40s %.3f %.3f %.2f %.1f\n", $2, $1, $3, $3 / $1, $5; if ($3 / $1 > worst) worst = $3 / $1 }
+        END { printf "compiled_once: %d tensors, in debug at most %.2f times the time of release\n", NR, worst }'
+    exit
+fi
+
+# The newer mangling names what a generic function was made with: one of core that was made with a kernel is seen too.
+export RUSTFLAGS="-C symbol-mangling-version=v0 ${RUSTFLAGS:-}"
+
+# What LIBRARY's own objects define, one a line.
+defined() { nm --defined-only "$1" 2>/dev/null | c++filt | sed -n 's/^[0-9a-f]* [A-Za-z] //p'; }
+kernels='rope_core(\[[0-9a-f]*\])?::(kernel|simd)::'
+
+objects=0
+for profile in dev release; do
+    built=$CARGO_TARGET_DIR/${profile/dev/debug}
+    cargo build -q --lib --profile "$profile"
+    touch src/lib.rs
+    begin=$(date +%s.%N)
+    cargo build -q --lib --profile "$profile"
+    seconds=$(date +%s.%N | awk -v begin="$begin" '{ printf "%.1f", $1 - begin }')
+
+    # A look that sees nothing anywhere proves nothing: rope-core itself has kernels, and the crate has its functions.
+    core=$(ls -t "$built"/deps/librope_core-*.rlib | head -1)
+    defined "$core" >"$work/core"
+    seen=$(grep -cE "$kernels" "$work/core" || true)
+    [[ $seen -ge 50 ]] || fail "$profile: only $seen kernels in rope-core itself; is it still $kernels?"
+    defined "$built/libdependent.rlib" >"$work/dependent"
+    own=$(grep -cE '^dependent(\[[0-9a-f]*\])?::rotate_[a-z0-9_]*$' "$work/dependent" || true)
+    [[ $own == "$functions" ]] || fail "$profile: $own of $functions functions in the crate that uses them"
+
+    if grep -E "$kernels" "$work/dependent" >"$work/found"; then
+        cut -c1-240 "$work/found" | sed -n 1,30p
+        fail "$profile: $(wc -l <"$work/found") symbols of kernels in the crate that depends on rope-core"
+    fi
+    text=$(size -t "$built/libdependent.rlib" 2>/dev/null | awk 'END { print $1 }')
+    echo "$profile: none among $(wc -l <"$work/dependent") symbols, $text bytes, anew in $seconds s; $seen in rope-core"
+    objects=$((objects + 1))
+done
+echo "compiled_once: $functions functions in $objects builds, and no kernel made for them"
