@@ -9,6 +9,10 @@ CARGO_TARGET_THUMBV7EM_NONE_EABIHF_LINKER=$(rust_lld)
 export CARGO_TARGET_THUMBV7EM_NONE_EABIHF_LINKER
 cd tests/firmware
 
+start() {
+    tests qemu-system-arm -M mps2-an386 -icount shift=0 -nographic -semihosting-config enable=on,target=native -kernel "$1"
+}
+
 build() {
     step "$1"
     elf=$CARGO_TARGET_DIR/thumbv7em-none-eabihf/release/rope-firmware
@@ -18,7 +22,10 @@ build() {
         $1 ~ /^\.(data|bss)$/ { ram += $2 }
         END { printf "firmware size, %s: %d bytes of flash, %d bytes of static RAM\n", what, flash, ram }'
     # An instruction of the emulated core takes a nanosecond of its time.
-    tests qemu-system-arm -M mps2-an386 -icount shift=0 -nographic -semihosting-config enable=on,target=native -kernel "$elf"
+    start "$elf"
+    # It says nothing but its exit code: text would be larger than what it is there to measure.
+    start "${elf%/*}/given"
+    echo "test result: ok. 1 passed: given rows" >>"$log"
 }
 
 build "for speed"

@@ -1,0 +1,182 @@
+#!/usr/bin/env bash
+# How large what users link is. Sizes are exact, unlike times: past its bound one is a failure.
+#   sizes.sh [top]      with the largest functions of each as well
+source "$(dirname "$0")/platforms/common.sh"
+
+# What is measured, and how many bytes it may have. KB are 1000 bytes.
+bounds="
+rope-core-x86_64           800000   machine code of every element, pairing and backend: all that rope-core compiles
+rope-core-aarch64          450000   the same for AArch64
+rope-core-thumbv7em        280000   the same for a Cortex-M4F, without an allocator
+librope.so                1200000   the shared library, stripped
+librope.a                16000000   the static one, stripped; nearly all of it is Rust's standard library
+frequencies-x86_64          60000   what frequencies and rows add to a program that rotates by given rows
+scaling-x86_64              10000   the largest function of the frequencies
+playground.wasm             70000   what the report's page computes with
+firmware-speed              96000   flash of the test program for a Cortex-M4F
+firmware-size               64000   the same, built for size
+firmware-given              12000   flash of a program with given rows, f32 and one pairing, built for size
+"
+
+top=${1:-}
+# The newer names of functions say what a generic one was made with.
+if [[ -n $top ]]; then export RUSTFLAGS="-C symbol-mangling-version=v0"; fi
+packages rustc-web rust-web-src binutils
+linker=$(rust_lld)
+fresh=$(mktemp "$temporary/sizes.XXXXXX")
+trap 'rm -f "$fresh"' EXIT
+
+fail() {
+    echo "$name: FAILED: $*"
+    exit 1
+}
+
+# is WHAT BYTES
+is() {
+    [[ $2 -gt 0 ]] || fail "$1 has no size"
+    echo "$1 $2" >>"$fresh"
+}
+
+# The bytes of all sections of that kind: functions have sections of their own.
+code() { size -A "$1" 2>/dev/null | awk '$1 ~ /^\.text/ { sum += $2 } END { print sum + 0 }'; }
+flash() { size -A "$1" | awk '$1 ~ /^\.(vector_table|text|rodata|data)$/ { sum += $2 } END { print sum + 0 }'; }
+linked() { size "$1" | awk 'END { print $4 }'; }
+
+# Functions and what they take, the largest first, one a line.
+functions() {
+    nm -S --defined-only "$1" 2>/dev/null | c++filt | sed -E 's/\[[0-9a-f]{8,}\]//g; s/::h[0-9a-f]{16}$//' |
+        perl -ne 'my (undef, $size, $kind, @name) = split;
+            printf "%d %s\n", hex $size, "@name" if @name && $kind =~ /^[tTwW]$/' |
+        sort -rn
+}
+show() {
+    if [[ -z $top ]]; then return; fi
+    echo "--- the largest functions of $1"
+    functions "$2" | cut -c1-220 | sed -n 1,40p
+}
+
+step "this machine: the libraries"
+tests rope-core/capi/install.sh "$CARGO_TARGET_DIR/prefix"
+release=$CARGO_TARGET_DIR/release
+core=$(ls -t "$release"/deps/librope_core-*.rlib | head -1)
+if [[ $(uname -m) == x86_64 ]]; then
+    # `rayon`, the feature that the library goes without, has generic functions only.
+    is rope-core-x86_64 "$(code "$core")"
+    functions "$core" >"$temporary/functions"
+    is scaling-x86_64 "$(awk '/rope_core::frequencies::/ { print $1; exit }' "$temporary/functions")"
+fi
+for library in librope.so librope.a; do
+    strip --strip-unneeded "$CARGO_TARGET_DIR/prefix/lib/$library" -o "$temporary/$library"
+    is $library "$(stat -c %s "$temporary/$library")"
+done
+show rope-core "$core"
+show librope.so "$release/librope.so"
+
+step "this machine: a program with and without frequencies"
+program=$CARGO_TARGET_DIR/program
+mkdir -p "$program/src/bin"
+cp Cargo.lock "$program/Cargo.lock"
+cat >"$program/Cargo.toml" <<END_OF_FILE
+[package]
+name = "program"
+version = "0.0.0"
+edition = "2024"
+
+[workspace]
+
+[dependencies]
+rope-core = { path = "$root/rope-core" }
+END_OF_FILE
+cat >"$program/src/bin/given.rs" <<'END_OF_FILE'
+use std::hint::black_box;
+
+use rope_core::{Error, Pairing, Rope, Rows, TensorMut};
+
+fn main() -> Result<(), Error> {
+    let (mut x, row) = (vec![1.0_f32; 4 * 128], vec![0.5_f32; 128]);
+    let rows = Rows::new(&row, 128)?;
+    Rope::new(Pairing::Half).rotate(&mut TensorMut::new(black_box(&mut x), [1, 1, 4, 128])?, &rows)?;
+    println!("{}", x[0]);
+    Ok(())
+}
+END_OF_FILE
+cat >"$program/src/bin/made.rs" <<'END_OF_FILE'
+use std::hint::black_box;
+
+use rope_core::{Error, Frequencies, Pairing, Rope, Scaling, TensorMut};
+
+fn main() -> Result<(), Error> {
+    let mut x = vec![1.0_f32; 4 * 128];
+    let frequencies = Frequencies::new(128, 500_000.0, &Scaling::Llama3 {
+        factor: 8.0,
+        low_freq_factor: 1.0,
+        high_freq_factor: 4.0,
+        original_context: 8192,
+    })?;
+    let rows = frequencies.rows(black_box(1000)..1001)?;
+    Rope::new(Pairing::Half).rotate(&mut TensorMut::new(black_box(&mut x), [1, 1, 4, 128])?, &rows)?;
+    println!("{}", x[0]);
+    Ok(())
+}
+END_OF_FILE
+tests cargo build --release --manifest-path "$program/Cargo.toml"
+if [[ $(uname -m) == x86_64 ]]; then
+    is frequencies-x86_64 $(($(linked "$release/made") - $(linked "$release/given")))
+fi
+# Who makes no frequencies links none of their code; `made` shows that it would be seen.
+theirs='rope_core::(frequencies|kernel::sincos)::'
+[[ $(functions "$release/made" | grep -cE "$theirs") -ge 10 ]] || fail "no frequencies in $release/made"
+if functions "$release/given" | grep -E "$theirs"; then fail "these are in a program that makes no frequencies"; fi
+show "a program with frequencies" "$release/made"
+show "a program without" "$release/given"
+
+export RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1
+step "rope-core for other targets"
+tests cargo build --release -p rope-core --target aarch64-unknown-none --features serde -Zbuild-std=core,alloc
+tests cargo build --release -p rope-core --target thumbv7em-none-eabihf --no-default-features -Zbuild-std=core,alloc
+for target in aarch64-unknown-none thumbv7em-none-eabihf; do
+    core=$(ls -t "$CARGO_TARGET_DIR/$target"/release/deps/librope_core-*.rlib | head -1)
+    is "rope-core-${target%%-*}" "$(code "$core")"
+    show "rope-core for $target" "$core"
+done
+
+step "the playground"
+CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$linker \
+    CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="-C target-feature=+simd128" \
+    tests cargo build --locked --release --manifest-path rope-bench/playground/Cargo.toml \
+    --target wasm32-unknown-unknown -Zbuild-std=core,panic_abort
+is playground.wasm "$(stat -c %s "$CARGO_TARGET_DIR/wasm32-unknown-unknown/release/rope_playground.wasm")"
+
+# firmware.sh runs these.
+export CARGO_TARGET_DIR=$root/target/platforms/firmware CARGO_TARGET_THUMBV7EM_NONE_EABIHF_LINKER=$linker
+cd tests/firmware
+firmware=$CARGO_TARGET_DIR/thumbv7em-none-eabihf/release
+for level in 3 s; do
+    step "firmware, optimised for $level"
+    CARGO_PROFILE_RELEASE_OPT_LEVEL=$level \
+        tests cargo build --locked --release --target thumbv7em-none-eabihf -Zbuild-std=core
+    if [[ $level == 3 ]]; then
+        is firmware-speed "$(flash "$firmware/rope-firmware")"
+    else
+        is firmware-size "$(flash "$firmware/rope-firmware")"
+        is firmware-given "$(flash "$firmware/given")"
+        show "the firmware with given rows" "$firmware/given"
+    fi
+    show "the firmware, optimised for $level" "$firmware/rope-firmware"
+done
+
+step "all sizes"
+awk -v name="$name" '
+    NR == FNR { size[$1] = $2; next }
+    NF {
+        bound = $2; what = $1; $1 = $2 = ""
+        if (!(what in size)) { left_out++; next }
+        over = size[what] > bound
+        printf "%-20s %9d of at most %9d  %s%s\n", what, size[what], bound, over ? "TOO LARGE: " : "", substr($0, 3)
+        measured++; failed += over; delete size[what]
+    }
+    END {
+        for (what in size) { print what " has no bound"; failed++ }
+        if (failed) { printf "%s: FAILED: %d of %d sizes\n", name, failed, measured; exit 1 }
+        printf "%s: %d sizes within their bounds%s\n", name, measured, left_out ? ", " left_out " of others" : ""
+    }' "$fresh" - <<<"$bounds"
