@@ -5,7 +5,7 @@
 source "$(dirname "$0")/common.sh"
 
 packages gcc g++ clang libclang-rt-dev valgrind pkg-config rustc-web rust-web-src
-# Optimised they take minutes to build, and nothing is measured here.
+# Four builds of the kernels, and nothing is measured here; sizes.sh builds the library as it is installed.
 export CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 limit=1200
 capi=rope-core/capi
