@@ -20,6 +20,7 @@ use crate::results::Run;
 use crate::rows;
 use crate::run::{self, Bench};
 use crate::selection::{self, Selection};
+use crate::stages;
 use crate::verification::verify;
 
 /// Verifies rope-core on real data, and measures it and the formulations of the literature against the machine's limit.
@@ -84,6 +85,15 @@ enum Command {
         full: bool,
         #[command(flatten)]
         output: Output,
+    },
+    /// What a fused chain of stages gains over its stages one after the other
+    Stages {
+        /// This backend of rope-core; the fastest if none is named
+        #[arg(long, value_name = "NAME")]
+        backend: Option<Backend>,
+        /// More time for each number
+        #[arg(long)]
+        full: bool,
     },
     /// Counts the instructions of every measurement of a run, and adds them to its file: for emulated CPUs
     Instructions {
@@ -233,6 +243,13 @@ pub fn run() -> Result<ExitCode> {
             let mut run = output.run_here();
             measure_rows(&mut run, &backends, most, effort(full), &output)?;
             output.write(&run)?;
+        }
+        Some(Command::Stages { backend, full }) => {
+            let backend = backend.unwrap_or_else(Backend::best);
+            print(&table::stages(
+                backend,
+                &stages::stages(backend, effort(full))?,
+            ));
         }
         Some(Command::Instructions {
             run: path,

@@ -4,8 +4,8 @@
 //! [`Case`](cases::Case). A [`Formulation`](formulations::Formulation) computes a case; the
 //! [oracle] says whether it was right; [measuring] says how long it took, in the same rounds as the
 //! [roof], which is what the machine can do at all. [`results`] is what a run leaves behind, and [`report`] and
-//! [`compare`] read it. Beside that, [accuracy] says how wrong cos and sin are and [rows] how long they take to make;
-//! [instructions] are counted where a CPU is emulated.
+//! [`compare`] read it. Beside that, [accuracy] says how wrong cos and sin are [rows] how long they take to make, and
+//! [stages] what a fused chain gains; [instructions] are counted where a CPU is emulated.
 #![deny(unsafe_code)]
 
 pub mod accuracy;
@@ -28,6 +28,7 @@ pub mod roof;
 pub mod rows;
 pub mod run;
 pub mod selection;
+pub mod stages;
 pub mod threads;
 pub mod verification;
 pub mod workloads;

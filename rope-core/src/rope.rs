@@ -116,6 +116,8 @@ pub struct Rope {
     output: Pairing,
     direction: Direction,
     proof: Proof,
+    /// Whether the stages of [`Rope::rotate_into`] run one after the other also where they are fused.
+    staged: bool,
 }
 
 impl Rope {
@@ -128,6 +130,7 @@ impl Rope {
             output: pairing,
             direction: Direction::Forward,
             proof: Proof::best(),
+            staged: false,
         }
     }
 
@@ -152,6 +155,16 @@ impl Rope {
             .prove()
             .ok_or(Error::BackendUnavailable { backend })?;
         Ok(Rope { proof, ..self })
+    }
+
+    /// Runs the stages of [`Rope::rotate_into`] one after the other, over a tile, also where they are fused: the same bits,
+    /// more slowly. It tells what fusing a chain gains, and that both agree.
+    #[doc(hidden)]
+    pub fn in_stages(self) -> Self {
+        Rope {
+            staged: true,
+            ..self
+        }
     }
 
     /// The backend that runs.
@@ -253,7 +266,9 @@ impl Rope {
             target: target_element,
             output: self.output,
         };
-        let fused = source_element.fused(self.input, target_element, self.output);
+        let fused = source_element
+            .fused(self.input, target_element, self.output)
+            .filter(|_| !self.staged);
         Walk {
             source: Some(&x),
             target: &mut y,

@@ -36,8 +36,9 @@ pub(crate) trait Simd: Doubles {
     /// The most groups (two vectors of pairs) whose cos and sin stay in registers while the heads of a token pass.
     const GROUPS: usize;
 
-    /// Whether alternating pairs are turned faster as they lie than unzipped. Takes twice the registers for cos and sin.
-    const ALTERNATES: bool;
+    /// The largest elements, in bytes, whose alternating pairs are turned faster as they lie than unzipped; 0 for none. It
+    /// takes twice the registers for cos and sin.
+    const ALTERNATES: usize;
 
     /// Whether words are widened in their own order for no more than even and odd ones, and narrowed for less.
     const WIDENS_IN_ORDER: bool = false;

@@ -2,9 +2,12 @@
 
 use std::fmt::Write;
 
+use rope_core::Backend;
+
 use crate::machine::Machine;
 use crate::results::{Accuracy, CaseResult, Dispatch, Made, Measurement, RowsResult, Run};
 use crate::rows::LIBM;
+use crate::stages::Chain;
 use crate::verification::Verified;
 
 /// The head of a report: where the numbers come from.
@@ -303,6 +306,29 @@ pub fn made<'a>(rows: &'a RowsResult, maker: &str, tokens: usize) -> Option<&'a 
 /// `1 row`, `16 rows`.
 pub fn count(number: usize, of: &str) -> String {
     format!("{number} {of}{}", if number == 1 { "" } else { "s" })
+}
+
+/// Chains as planned, in stages, and what the stages cost.
+pub fn stages(backend: Backend, chains: &[Chain]) -> String {
+    let mut lines: Vec<Vec<String>> = vec![
+        ["", "tokens", "planned", "in stages", "ratio"]
+            .map(String::from)
+            .to_vec(),
+    ];
+    for chain in chains {
+        lines.push(vec![
+            chain.name.clone(),
+            chain.tokens.to_string(),
+            time(chain.planned),
+            time(chain.staged),
+            digits(chain.staged / chain.planned),
+        ]);
+    }
+    format!(
+        "Tokens of 32 heads of 128 channels from one tensor into another on {backend}: as the plan runs it, and in stages\n\
+         over a tile. Where both are the same, the chain is not fused.\n{}",
+        align(&lines)
+    )
 }
 
 /// How long cos and sin take to make.

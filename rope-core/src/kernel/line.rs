@@ -167,7 +167,7 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
 
     /// The form of a group.
     const fn form<S: Simd>(shared: bool) -> Form {
-        Form::of::<S, P>(Self::even_odd::<S>(), shared)
+        Form::of::<S, P>(Self::even_odd::<S>(), size_of::<O::Bits>(), shared)
     }
 
     /// Whether a row has a NaN that the instruction set would round wrongly.
@@ -230,14 +230,15 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
             let [cos, sin] = rows.row(start);
             let Factors { cos: c, sin: n } = *rows.factors.unwrap_or(&Factors::FORWARD);
             let (source, target) = heads.head(index);
-            for (pair, (cos, sin)) in cos.iter().zip(sin).enumerate().skip(from) {
-                let [x, y] = P::members(rows.pairs, pair);
+            // Cut before it is walked through: to skip inside the loop keeps the compiler from vectorising it.
+            for (i, (cos, sin)) in cos[from..].iter().zip(&sin[from..]).enumerate() {
+                let [x, y] = P::members(rows.pairs, from + i);
                 let xy = match source {
                     Some(source) => [source[x], source[y]],
                     None => [same(target[x]), same(target[y])],
                 };
                 let turned = turn(Scalar, xy.map(I::to_f32), cos * c, sin * n);
-                let [x, y] = Q::members(rows.pairs, pair);
+                let [x, y] = Q::members(rows.pairs, from + i);
                 [target[x], target[y]] = turned.map(O::from_f32);
             }
         }
@@ -267,8 +268,16 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
                 heads.ask_for(s, index + S::AHEAD);
             }
             let mut cut = heads.cut::<S, P, Q>(index, pairs, from, N);
-            for (i, angles) in angles.iter().enumerate() {
-                cut.turn(s, i, angles, form);
+            // By hand: a loop that may call something (what is rare, in 16 bits) the compiler does not unroll, and keeps
+            // cos and sin in memory for it.
+            const { assert!(N == 1 || N == 2 || N == 4) };
+            cut.turn(s, 0, &angles[0], form);
+            if const { N > 1 } {
+                cut.turn(s, 1, &angles[1], form);
+            }
+            if const { N > 2 } {
+                cut.turn(s, 2, &angles[2], form);
+                cut.turn(s, 3, &angles[3], form);
             }
         }
         from + len

@@ -47,13 +47,18 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The form of a pairing. cos and sin are doubled where many heads share them: otherwise it does not pay.
-    pub(crate) const fn of<S: Simd, P: PairLayout>(even_odd: bool, shared: bool) -> Form {
+    /// The form of a pairing, of elements of some bytes. cos and sin are doubled where many heads share them: otherwise it
+    /// does not pay.
+    pub(crate) const fn of<S: Simd, P: PairLayout>(
+        even_odd: bool,
+        bytes: usize,
+        shared: bool,
+    ) -> Form {
         match (P::ALTERNATING, even_odd) {
             (false, false) => Form::Apart,
             (false, true) => Form::ApartEvenOdd,
             (true, true) => Form::EvenOdd,
-            (true, false) if S::ALTERNATES && shared => Form::Doubled,
+            (true, false) if bytes <= S::ALTERNATES && shared => Form::Doubled,
             (true, false) => Form::Unzipped,
         }
     }

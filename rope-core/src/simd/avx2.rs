@@ -97,7 +97,8 @@ impl Simd for Avx2 {
     const LANES: usize = 8;
     // 8 of the 16 registers.
     const GROUPS: usize = 2;
-    const ALTERNATES: bool = false;
+    // Converting f16 and shuffling share a port.
+    const ALTERNATES: usize = 2;
     const TRUSTS_NAN: bool = true;
     type F32 = __m256;
     type Chunk<T: Pod> = [T; 8];

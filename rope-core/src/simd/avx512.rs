@@ -25,12 +25,14 @@ use core::arch::x86_64::*;
 use core::hint::cold_path;
 use core::mem::transmute;
 
-use bytemuck::{Pod, must_cast};
+use bytemuck::{Pod, cast_slice_mut, must_cast};
+use half::bf16;
 
 use super::avx2::Avx2;
 use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd};
 use crate::cpu;
 use crate::kernel::Kernel;
+use crate::kernel::convert::Narrow;
 
 /// Exists only where the CPU has AVX-512 F, BW, DQ, VL and VBMI2, what the AVX2 backend needs, and AVX512-BF16 with
 /// VBMI if `BF16`.
@@ -61,34 +63,45 @@ impl<const BF16: bool> Token<BF16> {
         found.then_some(Token(()))
     }
 
-    /// Rounds and packs two vectors at once, which flushes subnormals to zero.
+    /// Rounds a group and packs it, each two vectors in their own order, by the instruction of AVX512-BF16, which flushes
+    /// subnormals to zero. Where no word is zero none was flushed, which four instructions tell; zeros are common, so
+    /// only where one is are the numbers looked at. (Asked of each vector by itself, the compiler takes the question for
+    /// a comparison of bf16 numbers, and widens them for it.)
     #[inline(always)]
-    fn flush_to_bf16(self, a: __m512, b: __m512) -> __m512i {
-        op!(transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(b, a)))
-    }
-
-    /// Whether a subnormal of a group was flushed. Where no word is zero none was, which two instructions tell; zeros are
-    /// common, so only where one is are the numbers looked at.
-    #[inline(always)]
-    fn any_flushed(self, [[a, b], [c, d]]: [[__m512; 2]; 2], [ab, cd]: [__m512i; 2]) -> bool {
+    fn pack_bf16(self, group: [[__m512; 2]; 2]) -> [__m512i; 2] {
         const SUBNORMAL: i32 = 1 << 5;
-        let magnitude = op!(_mm512_set1_epi16(0x7fff));
-        let nonzero = op!(_mm512_mask_test_epi16_mask(
-            _mm512_test_epi16_mask(ab, magnitude),
-            cd,
-            magnitude
-        ));
+        let [[a, b], [c, d]] = group;
+        let (words, nonzero) = op!({
+            let ab = transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(b, a));
+            let cd = transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(d, c));
+            let magnitude = _mm512_set1_epi16(0x7fff);
+            let least = _mm512_min_epu16(
+                _mm512_and_si512(ab, magnitude),
+                _mm512_and_si512(cd, magnitude),
+            );
+            ([ab, cd], _mm512_test_epi16_mask(least, least))
+        });
         if nonzero == !0 {
-            return false;
+            return words;
         }
         cold_path();
-        op!({
+        let flushed = op!({
             let ab =
                 _mm512_fpclass_ps_mask::<SUBNORMAL>(a) | _mm512_fpclass_ps_mask::<SUBNORMAL>(b);
             let cd =
                 _mm512_fpclass_ps_mask::<SUBNORMAL>(c) | _mm512_fpclass_ps_mask::<SUBNORMAL>(d);
             ab | cd
-        }) != 0
+        });
+        if flushed == 0 {
+            return words;
+        }
+        // By integers, in a function of its own: in the loop it would keep the compiler from unrolling it.
+        let values: [[f32; 16]; 4] = must_cast(group);
+        let mut words = [[0_u16; 16]; 4];
+        let bytes = cast_slice_mut(words.as_flattened_mut());
+        Token::<false>(()).enter(Narrow::<bf16>::new(values.as_flattened(), bytes));
+        let [ab, cd]: [[[u16; 16]; 2]; 2] = must_cast(words);
+        [must_cast(ab), must_cast(cd)]
     }
 
     /// Rounds to the upper 16 bits of each lane, to nearest, ties to even, unless it is a NaN. The lower 16 are left over.
@@ -186,7 +199,7 @@ impl<const BF16: bool> Simd for Token<BF16> {
     const LANES: usize = 16;
     // 16 of the 32 registers: all of a head of 256.
     const GROUPS: usize = 4;
-    const ALTERNATES: bool = true;
+    const ALTERNATES: usize = 4;
     const WIDENS_IN_ORDER: bool = BF16;
     const TRUSTS_NAN: bool = !BF16;
     // With loads of 64 bytes the CPU's own prefetcher falls behind: W1 of f32 takes 1.11 times the roof without, 0.97
@@ -291,12 +304,8 @@ impl<const BF16: bool> Simd for Token<BF16> {
 
     #[inline(always)]
     fn store_bf16(self, group: [[__m512; 2]; 2]) -> [[[u16; 16]; 2]; 2] {
-        let [[a, b], [c, d]] = group;
         if BF16 {
-            let words = [self.flush_to_bf16(a, b), self.flush_to_bf16(c, d)];
-            if !self.any_flushed(group, words) {
-                return must_cast(words);
-            }
+            return must_cast(self.pack_bf16(group));
         }
         let [[a, b], [c, d]] = self.round_bf16(group);
         let upper = must_cast(UPPER_WORDS);
@@ -317,28 +326,20 @@ impl<const BF16: bool> Simd for Token<BF16> {
 
     #[inline(always)]
     fn store_bf16_even_odd(self, group: [[__m512; 2]; 2]) -> [[[u16; 16]; 2]; 2] {
-        let [[a, b], [c, d]] = group;
         if BF16 {
-            let words = [self.flush_to_bf16(a, b), self.flush_to_bf16(c, d)];
-            if !self.any_flushed(group, words) {
-                let alternate = must_cast(ALTERNATE);
-                return op!([
-                    must_cast(_mm512_permutexvar_epi8(alternate, words[0])),
-                    must_cast(_mm512_permutexvar_epi8(alternate, words[1])),
-                ]);
-            }
+            let [ab, cd] = self.pack_bf16(group);
+            let alternate = must_cast(ALTERNATE);
+            return op!([
+                must_cast(_mm512_permutexvar_epi8(alternate, ab)),
+                must_cast(_mm512_permutexvar_epi8(alternate, cd)),
+            ]);
         }
         // The upper words of the even lanes go below those of the odd ones, by one shuffle under a mask.
         const LOWER: u64 = 0x3333_3333_3333_3333;
         let down = must_cast(DOWN);
-        let [[a, b], [c, d]] = if BF16 {
-            self.round_bf16(group)
-        } else {
-            [
-                [self.round_number(a), self.round_number(b)],
-                [self.round_number(c), self.round_number(d)],
-            ]
-        };
+        let [[a, b], [c, d]] = group;
+        let [a, b] = [self.round_number(a), self.round_number(b)];
+        let [c, d] = [self.round_number(c), self.round_number(d)];
         op!([
             must_cast(_mm512_mask_shuffle_epi8(b, LOWER, a, down)),
             must_cast(_mm512_mask_shuffle_epi8(d, LOWER, c, down)),

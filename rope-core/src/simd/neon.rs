@@ -81,7 +81,7 @@ impl Simd for Neon {
     const LANES: usize = 4;
     // 16 of the 32 registers.
     const GROUPS: usize = 4;
-    const ALTERNATES: bool = false;
+    const ALTERNATES: usize = 0;
     const TRUSTS_NAN: bool = true;
     type F32 = float32x4_t;
     type Chunk<T: Pod> = [T; 4];

@@ -39,7 +39,7 @@ impl Portable {
 impl Simd for Portable {
     const LANES: usize = 4;
     const GROUPS: usize = 2;
-    const ALTERNATES: bool = false;
+    const ALTERNATES: usize = 0;
     type F32 = f32x4;
     type Chunk<T: Pod> = [T; 4];
     type Narrower = Scalar;

@@ -1,0 +1,103 @@
+//! What a fused chain gains over its stages, one after the other: why it is in the list of `rope-core/src/kernel/chains.rs`,
+//! or why another is not.
+//!
+//! Both rotate one tensor into another, a cache, in the same rounds. Where a chain is not fused they are the same code,
+//! and the ratio says how far two measurements of one thing differ.
+
+use std::hint::black_box;
+
+use anyhow::{Result, ensure};
+use rope_core::{Backend, Element, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
+
+use crate::cases::Alignment;
+use crate::measuring::{Effort, Subject, measure};
+use crate::memory::Memory;
+
+/// A chain, and how long it takes on a number of tokens.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    /// Element and pairing read, element and pairing written.
+    pub name: String,
+    /// Tokens of 32 heads of 128 channels.
+    pub tokens: usize,
+    /// Nanoseconds of a call as the plan runs it.
+    pub planned: f64,
+    /// Nanoseconds of a call in stages.
+    pub staged: f64,
+}
+
+const HEADS: usize = 32;
+const HEAD_DIM: usize = 128;
+
+/// A decoding step; what fits the second cache; and a prompt that fits none.
+const TOKENS: [usize; 3] = [1, 16, 2048];
+
+/// Measures every chain.
+pub fn stages(backend: Backend, effort: Effort) -> Result<Vec<Chain>> {
+    let mut chains = Vec::new();
+    for tokens in TOKENS {
+        for (input, output) in [
+            (Pairing::Half, Pairing::Half),
+            (Pairing::Interleaved, Pairing::Interleaved),
+            (Pairing::Interleaved, Pairing::Half),
+            (Pairing::Half, Pairing::Interleaved),
+        ] {
+            let plan = Plan {
+                rope: Rope::new(input).output_pairing(output).backend(backend)?,
+                pairings: format!("{input} to {output}"),
+                tokens,
+                effort,
+            };
+            chains.push(plan.measure::<f32, f32>("f32 to f32")?);
+            chains.push(plan.measure::<half::bf16, half::bf16>("bf16 to bf16")?);
+            chains.push(plan.measure::<half::f16, half::f16>("f16 to f16")?);
+            chains.push(plan.measure::<f32, half::bf16>("f32 to bf16")?);
+            chains.push(plan.measure::<f32, half::f16>("f32 to f16")?);
+            chains.push(plan.measure::<half::bf16, f32>("bf16 to f32")?);
+            chains.push(plan.measure::<half::f16, f32>("f16 to f32")?);
+            chains.push(plan.measure::<half::bf16, half::f16>("bf16 to f16")?);
+            chains.push(plan.measure::<half::f16, half::bf16>("f16 to bf16")?);
+        }
+    }
+    Ok(chains)
+}
+
+/// A rotation of some tokens from one tensor into another.
+struct Plan {
+    rope: Rope,
+    pairings: String,
+    tokens: usize,
+    effort: Effort,
+}
+
+impl Plan {
+    fn measure<I: Element, O: Element>(&self, elements: &str) -> Result<Chain> {
+        let shape = [1, self.tokens, HEADS, HEAD_DIM];
+        let len = self.tokens * HEADS * HEAD_DIM;
+        let frequencies = Frequencies::new(HEAD_DIM, 500_000.0, &Scaling::Default)?;
+        let rows = frequencies.rows(4096..4096 + self.tokens as u32)?;
+        let source = vec![<I as bytemuck::Zeroable>::zeroed(); len];
+        let mut memory = Memory::new(len * size_of::<O>());
+        let bytes = memory.slice(Alignment::Line, len * size_of::<O>());
+        let mut subjects: Vec<Subject<'_>> = Vec::new();
+        for rope in [self.rope, self.rope.in_stages()] {
+            let (source, rows) = (&source, &rows);
+            subjects.push(Box::new(move |bytes, times| {
+                let source = Tensor::new(source, shape)?;
+                let mut target = TensorMut::<O>::new(bytemuck::cast_slice_mut(bytes), shape)?;
+                for _ in 0..times {
+                    rope.rotate_into(black_box(&source), black_box(&mut target), rows)?;
+                }
+                Ok(())
+            }));
+        }
+        let times = measure(&mut subjects, bytes, self.effort)?;
+        ensure!(times.len() == 2, "two subjects have two times");
+        Ok(Chain {
+            name: format!("{elements}, {}", self.pairings),
+            tokens: self.tokens,
+            planned: times[0].minimum,
+            staged: times[1].minimum,
+        })
+    }
+}
