@@ -10,6 +10,7 @@ use rope_core::Backend;
 
 use crate::accuracy::{self, Model, USUAL};
 use crate::compare;
+use crate::cycles::{self, Architecture};
 use crate::formulations;
 use crate::instructions;
 use crate::machine::Machine;
@@ -106,6 +107,33 @@ enum Command {
         /// --callgrind-out-file=/dev/null
         #[arg(last = true, required = true, value_name = "COMMAND")]
         counter: Vec<String>,
+    },
+    /// Cycles that the inner loops should take on many CPUs, as llvm-mca predicts them from assembly; beside them,
+    /// where they run here, what they take
+    ///
+    /// Assembly: cargo rustc --release -p rope-core --lib -- --emit asm -C debuginfo=0 -C symbol-mangling-version=v0,
+    /// for x86-64 with -C llvm-args=--x86-asm-syntax=intel. tests/platforms/cycles.sh makes all three.
+    Cycles {
+        /// Assembly for x86-64
+        #[arg(long, value_name = "FILE")]
+        x86_64: Option<PathBuf>,
+        /// Assembly for AArch64
+        #[arg(long, value_name = "FILE")]
+        aarch64: Option<PathBuf>,
+        /// Assembly for Cortex-M4F
+        #[arg(long, value_name = "FILE")]
+        thumbv7em: Option<PathBuf>,
+        /// The program that predicts: the newer, the more CPUs it knows
+        #[arg(long, value_name = "PROGRAM", default_value = "llvm-mca")]
+        mca: String,
+        /// Write the loops to this file, as they are played; - is the standard output
+        #[arg(long, value_name = "FILE")]
+        loops: Option<PathBuf>,
+        /// More time for each number that is measured
+        #[arg(long)]
+        full: bool,
+        #[command(flatten)]
+        output: Output,
     },
     /// Runs one formulation in one case, and nothing else: what `instructions` counts
     #[command(name = instructions::REPEAT, hide = true)]
@@ -260,6 +288,29 @@ pub fn run() -> Result<ExitCode> {
             instructions::count(&mut run, &counter, &program)?;
             files::write(&path, &files::json(&run)?)?;
             print(&table::instructions(&run));
+        }
+        Some(Command::Cycles {
+            x86_64,
+            aarch64,
+            thumbv7em,
+            mca,
+            loops,
+            full,
+            output,
+        }) => {
+            let files = Architecture::ALL
+                .into_iter()
+                .zip([x86_64, aarch64, thumbv7em]);
+            let files = files.filter_map(|(of, path)| Some((of, path?))).collect();
+            output.check()?;
+            let mut run = output.run_here();
+            let mut predicted = cycles::predict(&files, &mca, loops.as_deref())?;
+            if run.machine.emulator.is_none() {
+                cycles::measured::measured(&mut predicted, &run.machine.cpu, effort(full))?;
+            }
+            output.say(&table::cycles(&predicted));
+            run.cycles = Some(predicted);
+            output.write(&run)?;
         }
         Some(Command::Repeat { selection, times }) => instructions::repeat(&selection, times)?,
         Some(Command::List) => print(&selection::list()),

@@ -4,14 +4,16 @@
 //! [`Case`](cases::Case). A [`Formulation`](formulations::Formulation) computes a case; the
 //! [oracle] says whether it was right; [measuring] says how long it took, in the same rounds as the
 //! [roof], which is what the machine can do at all. [`results`] is what a run leaves behind, and [`report`] and
-//! [`compare`] read it. Beside that, [accuracy] says how wrong cos and sin are [rows] how long they take to make, and
-//! [stages] what a fused chain gains; [instructions] are counted where a CPU is emulated.
+//! [`compare`] read it. Beside that, [accuracy] says how wrong cos and sin are, [rows] how long they take to make, and
+//! [stages] what a fused chain gains; [instructions] are counted where a CPU is emulated, and [cycles] predicted where
+//! there is none.
 #![deny(unsafe_code)]
 
 pub mod accuracy;
 pub mod cases;
 pub mod cli;
 pub mod compare;
+pub mod cycles;
 pub mod formulations;
 pub mod golden;
 pub mod instructions;

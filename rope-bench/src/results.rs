@@ -28,6 +28,9 @@ pub struct Run {
     /// How fast they are made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<RowsResult>,
+    /// How fast the inner loops should be on other CPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles: Option<CyclesResult>,
 }
 
 impl Run {
@@ -41,6 +44,7 @@ impl Run {
             cases: Vec::new(),
             accuracy: Vec::new(),
             rows: None,
+            cycles: None,
         }
     }
 }
@@ -216,4 +220,79 @@ pub struct RotatedAt {
     pub rotate_at: Time,
     /// `rotate_at` / `rotate`.
     pub ratio: f64,
+}
+
+/// Cycles of the inner loops, as a program predicts them.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CyclesResult {
+    /// The program, and its version.
+    pub tool: String,
+    /// Channels of a head.
+    pub head_dim: usize,
+    /// The CPUs that were asked about.
+    pub cpus: Vec<ModelledCpu>,
+    /// The kernels.
+    pub kernels: Vec<KernelCycles>,
+    /// The CPU that measured some of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub here: Option<CyclesHere>,
+}
+
+/// A CPU that a program has a model of, or has not.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ModelledCpu {
+    /// Its name.
+    pub name: String,
+    /// As LLVM calls it.
+    pub llvm: String,
+    /// What it runs.
+    pub architecture: String,
+    /// Whether the program knows it.
+    pub known: bool,
+    /// The first unit of the model, whose name says whose model it is.
+    pub units: String,
+    /// Whether the model is this CPU's own; or else that of an earlier one.
+    pub own: bool,
+    /// Whether the program says that it runs on one.
+    pub here: bool,
+}
+
+/// The inner loop of a kernel.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct KernelCycles {
+    /// The target.
+    pub architecture: String,
+    /// The backend.
+    pub backend: String,
+    /// The element.
+    pub element: String,
+    /// The pairing.
+    pub pairing: String,
+    /// Elements that an iteration turns.
+    pub elements: usize,
+    /// Its instructions.
+    pub instructions: usize,
+    /// Vectors that it keeps on the stack: each written or read counts.
+    pub spills: usize,
+    /// Other values that it keeps on the stack.
+    pub slots: usize,
+    /// Constants that it reads from memory.
+    pub constants: usize,
+    /// Cycles of an element on each CPU, in their order; nothing where it cannot run or is not known.
+    pub predicted: Vec<Option<f64>>,
+    /// Cycles of an element here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<f64>,
+    /// Why the loop was not found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// The CPU that measured, and its clock.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CyclesHere {
+    /// Its name.
+    pub cpu: String,
+    /// Nanoseconds of a cycle at its fastest, from a chain of instructions of one cycle each.
+    pub ns_per_cycle: f64,
 }

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::report::playground;
 use crate::report::svg::{self, escape};
 use crate::report::table::{self, count, digits, time};
-use crate::results::{Accuracy, CaseResult, RowsResult, Run};
+use crate::results::{Accuracy, CaseResult, CyclesResult, RowsResult, Run};
 use crate::rows::LIBM;
 
 const STYLE: &str = "
@@ -151,6 +151,48 @@ fn one(page: &mut String, run: &Run) {
         makers(page, rows);
     }
     errors(page, &run.accuracy);
+    if let Some(cycles) = &run.cycles {
+        predictions(page, cycles);
+    }
+}
+
+/// What kernels should take on CPUs that are not here.
+fn predictions(page: &mut String, cycles: &CyclesResult) {
+    let _ = write!(
+        page,
+        "<h3>Prediction: cycles for each element</h3><p class=\"warn\">A prediction, not a measurement. {} plays the inner \
+         loops, heads of {} channels rotated in place, on models of CPUs: all data are in the first cache, and all \
+         branches foreseen. Loops of ARM whose stores move their own address, some of the scalar \
+         ones, take less than it says. Where a kernel runs on this machine, what it takes stands beside it.</p><p class=\"soft\">\
+         Loop: elements and instructions of an iteration. Stack: vectors, and other values, that it keeps there.</p>",
+        escape(&cycles.tool),
+        cycles.head_dim
+    );
+    for kernels in cycles
+        .kernels
+        .chunk_by(|a, b| a.architecture == b.architecture)
+    {
+        rectangle(page, &table::predicted(cycles, kernels));
+    }
+    page.push_str("<ul class=\"soft\">");
+    for note in table::cycles_notes(cycles) {
+        let _ = write!(page, "<li>{}</li>", escape(&note));
+    }
+    page.push_str("</ul>");
+}
+
+/// A table: its heading, then its rows.
+fn rectangle(page: &mut String, rows: &[Vec<String>]) {
+    page.push_str("<div class=\"wide\"><table>");
+    for (index, row) in rows.iter().enumerate() {
+        page.push_str("<tr>");
+        for cell in row {
+            let tag = if index == 0 { "th" } else { "td" };
+            let _ = write!(page, "<{tag}>{}", escape(cell));
+        }
+        page.push_str("</tr>");
+    }
+    page.push_str("</table></div>");
 }
 
 /// What an emulated run has instead of times.
@@ -161,16 +203,8 @@ fn instructions(page: &mut String, group: &[CaseResult]) {
         page.push_str("<p class=\"soft\">Checked; instructions were not counted.</p>");
         return;
     }
-    page.push_str("<p>Instructions for each element that turns: fewer are better.</p><div class=\"wide\"><table>");
-    for (index, row) in rows.iter().enumerate() {
-        page.push_str("<tr>");
-        for cell in row {
-            let tag = if index == 0 { "th" } else { "td" };
-            let _ = write!(page, "<{tag}>{}", escape(cell));
-        }
-        page.push_str("</tr>");
-    }
-    page.push_str("</table></div>");
+    page.push_str("<p>Instructions for each element that turns: fewer are better.</p>");
+    rectangle(page, &rows);
 }
 
 /// How long cos and sin take to make.

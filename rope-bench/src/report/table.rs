@@ -5,7 +5,9 @@ use std::fmt::Write;
 use rope_core::Backend;
 
 use crate::machine::Machine;
-use crate::results::{Accuracy, CaseResult, Dispatch, Made, Measurement, RowsResult, Run};
+use crate::results::{
+    Accuracy, CaseResult, CyclesResult, Dispatch, KernelCycles, Made, Measurement, RowsResult, Run,
+};
 use crate::rows::LIBM;
 use crate::stages::Chain;
 use crate::verification::Verified;
@@ -186,6 +188,129 @@ fn block(cases: &[CaseResult]) -> String {
         row.extend(worst);
     }
     align(&rows)
+}
+
+/// Cycles that kernels should take: a table for each architecture.
+pub fn cycles(cycles: &CyclesResult) -> String {
+    let mut text = format!(
+        "Cycles for each element, as {} PREDICTS them: all data in the first cache, all branches foreseen. A loop: elements\n\
+         and instructions of an iteration, and what it keeps on the stack: vectors, other values\n",
+        cycles.tool
+    );
+    for kernels in cycles
+        .kernels
+        .chunk_by(|a, b| a.architecture == b.architecture)
+    {
+        text.push('\n');
+        text += &align(&predicted(cycles, kernels));
+    }
+    for note in cycles_notes(cycles) {
+        let _ = writeln!(text, "{note}");
+    }
+    let missing = |kernel: &&KernelCycles| kernel.problem.is_some();
+    let missing = cycles.kernels.iter().filter(missing).count();
+    let _ = writeln!(
+        text,
+        "{} loops found, {missing} not found",
+        cycles.kernels.len() - missing
+    );
+    text
+}
+
+/// The rows of such a table: its heading, then the kernels.
+pub fn predicted(cycles: &CyclesResult, kernels: &[KernelCycles]) -> Vec<Vec<String>> {
+    let architecture = kernels
+        .first()
+        .map_or("", |kernel| kernel.architecture.as_str());
+    let columns: Vec<_> = cycles
+        .cpus
+        .iter()
+        .enumerate()
+        .filter(|(_, cpu)| cpu.architecture == architecture && cpu.known)
+        .collect();
+    let measured = kernels.iter().any(|kernel| kernel.measured.is_some());
+    let mut head = vec![architecture.to_owned(), "loop".into(), "stack".into()];
+    head.extend(columns.iter().map(|(_, cpu)| {
+        let mark = if cpu.own { "" } else { "*" };
+        format!("{}{mark}", cpu.name)
+    }));
+    if measured {
+        head.push("measured".into());
+        head.push("/ predicted".into());
+    }
+    let mut rows = vec![head];
+    for kernel in kernels {
+        let KernelCycles {
+            backend,
+            element,
+            pairing,
+            elements,
+            instructions,
+            spills,
+            slots,
+            ..
+        } = kernel;
+        let mut row = vec![format!("{backend} {element} {pairing}")];
+        if kernel.problem.is_some() {
+            row.extend(["not found".into(), String::new()]);
+        } else {
+            row.push(format!("{elements} in {instructions}"));
+            row.push(format!("{spills}, {slots}"));
+        }
+        let number = |value: Option<f64>| value.map_or_else(String::new, per_element);
+        row.extend(
+            columns
+                .iter()
+                .map(|&(index, _)| number(kernel.predicted[index])),
+        );
+        if measured {
+            let here = columns.iter().find(|(_, cpu)| cpu.here);
+            let predicted = here.and_then(|&(index, _)| kernel.predicted[index]);
+            let ratio = kernel.measured.zip(predicted).map(|(m, p)| digits(m / p));
+            row.extend([number(kernel.measured), ratio.unwrap_or_default()]);
+        }
+        rows.push(row);
+    }
+    rows
+}
+
+fn per_element(cycles: f64) -> String {
+    if cycles < 1.0 {
+        format!("{cycles:.3}")
+    } else {
+        digits(cycles)
+    }
+}
+
+/// What has to be said about such tables.
+pub fn cycles_notes(cycles: &CyclesResult) -> Vec<String> {
+    let mut notes = Vec::new();
+    for cpu in &cycles.cpus {
+        if !cpu.known {
+            notes.push(format!("{}: {} does not know it", cpu.name, cycles.tool));
+        } else if !cpu.own {
+            notes.push(format!(
+                "* {}: no model of its own; played on that whose units are called {}",
+                cpu.name, cpu.units
+            ));
+        }
+    }
+    for kernel in &cycles.kernels {
+        if let Some(problem) = &kernel.problem {
+            notes.push(format!(
+                "{} {} {} {}: not found: {problem}",
+                kernel.architecture, kernel.backend, kernel.element, kernel.pairing
+            ));
+        }
+    }
+    if let Some(here) = &cycles.here {
+        notes.push(format!(
+            "measured: on {}, in the first cache; a cycle is what an instruction takes in a chain of additions and exclusive \
+             ors, {:.3} ns at best",
+            here.cpu, here.ns_per_cycle
+        ));
+    }
+    notes
 }
 
 /// Instructions for each element that turns: a table for every group of cases in which they were counted.
