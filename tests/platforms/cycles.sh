@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# The inner loops on models of CPUs: assembly for three targets, every kernel's loop found, llvm-mca's prediction in the page.
+# Nothing is measured against a limit: what a model says of a loop is no test of it.
+source "$(dirname "$0")/common.sh"
+
+packages rustc-web rust-web-src
+# The newest llvm-mca knows the most CPUs, and every assembler syntax of the compilers above.
+newest=$(apt-cache search '^llvm-[0-9]+$' | sed 's/ .*//' | sort -t- -k2n | tail -n 1)
+packages "${newest:-llvm}"
+mca=llvm-mca${newest#llvm}
+
+flags=(--emit asm -C debuginfo=0 -C symbol-mangling-version=v0)
+# assembly TARGET OPTIONS.. -- FLAGS..: prints the file that rope-core became. One unit: every function once, in one file.
+assembly() {
+    local target=$1
+    shift
+    local directory=$CARGO_TARGET_DIR/$target/release/deps
+    # Cargo does not know of the assembly: what it takes for fresh it would not write again.
+    rm -rf "$directory"/rope_core-*.s "$directory"/../.fingerprint/rope-core-*
+    CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 \
+        tests cargo rustc --release -p rope-core --lib --no-default-features --target "$target" "$@" >&2
+    echo "$directory"/rope_core-*.s
+}
+step "x86_64"
+x86_64=$(assembly x86_64-unknown-linux-gnu -- "${flags[@]}" -C llvm-args=--x86-asm-syntax=intel)
+export RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1
+step "aarch64"
+aarch64=$(assembly aarch64-unknown-linux-gnu -Zbuild-std=core -- "${flags[@]}")
+step "thumbv7em"
+thumbv7em=$(assembly thumbv7em-none-eabihf -Zbuild-std=core -- "${flags[@]}")
+unset RUSTC RUSTC_BOOTSTRAP
+
+step "$mca"
+work=$CARGO_TARGET_DIR
+bench=(env "CARGO_TARGET_DIR=$root/target" cargo run -q --release -p rope-bench --)
+fail() {
+    echo "platform $name: FAILED: $*"
+    exit 1
+}
+"${bench[@]}" cycles --x86-64 "$x86_64" --aarch64 "$aarch64" --thumbv7em "$thumbv7em" --mca "$mca" \
+    --loops "$work/loops.s" --json "$work/cycles.json" | tee "$work/table"
+found=$(sed -n 's/^\([0-9]*\) loops found, \([0-9]*\) not found$/\1 \2/p' "$work/table")
+[[ $found == *" 0" ]] || fail "these loops were not found: $(grep -c ': not found: ' "$work/table")"
+[[ $found == "56 0" ]] || fail "56 kernels, loops found and not found: $found"
+"${bench[@]}" report "$work/cycles.json" --output "$work/report.html"
+grep -q 'Prediction: cycles for each element' "$work/report.html" || fail "the page has no prediction"
+echo "platform $name: ${found% *} kernels, all loops found, played by $("$mca" --version | sed -n 's/.*LLVM version/llvm-mca/p')"
