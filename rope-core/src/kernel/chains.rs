@@ -131,11 +131,11 @@ across! {
 
 macro_rules! element {
     ($in_place:ident, $across:ident: $E:ident, $half:ident, $interleaved:ident,
-     [$($P:ident => $to:ident $Q:ident: $kernel:ident,)+]) => {
+     [$($P:ident => $to:ident $Q:ident: $kernel:ident,)*]) => {
         pub(crate) static $in_place: InPlace = InPlace { half: $half, interleaved: $interleaved };
         pub(crate) static $across: Across = Across {
             size: size_of::<$E>(),
-            fused: &[$(Fused { input: $P, element: &$to, output: $Q, kernel: $kernel },)+],
+            fused: &[$(Fused { input: $P, element: &$to, output: $Q, kernel: $kernel },)*],
             widen: |proof, source, target| proof.run(Widen::<$E>::new(source, target)),
             narrow: |proof, source, target| proof.run(Narrow::<$E>::new(source, target)),
         };
