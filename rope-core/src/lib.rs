@@ -61,13 +61,44 @@
 //!
 //! # How it is built
 //!
-//! A kernel is one text, generic over `Simd`, the operations of an instruction set as pure functions between arrays and
-//! registers; each backend compiles it inside a function that has its CPU features. Memory is touched through slices, so
-//! `unsafe` is left to two things: entering a CPU feature, and one macro per instruction set that calls its intrinsics.
-//! What a vector leaves over is the same kernel with the next narrower instruction set.
+//! A rotation is a sum of parts, not a product of all their combinations, and is compiled here, once: the sealed
+//! [`Element`] leads to concrete functions of this crate, so the crates that use it compile no kernel, and what they do
+//! not name the linker leaves out. `x` walks straight through the files:
 //!
-//! To add an instruction set: a file in `simd/`, a line in `backend.rs`. An element: an `impl` in `element.rs`. A scaling:
-//! a function and an arm in `frequencies/scaling.rs`. An arrangement of axes: the same in `frequencies/axes.rs`.
+//! 1. `rope.rs`, the plan, checks everything, and takes the type off the tensor: from here on it is bytes.
+//! 2. `walk.rs` says which line comes when. A *line* is the heads of a token, which share a row of cos and sin, or one head
+//!    of some tokens, each with its own row.
+//! 3. `kernel/chains.rs` lists what is compiled for a line: a *chain* of stages, from the element that is read to the
+//!    element that is written, in one kernel for each instruction set.
+//! 4. `kernel/line.rs` is that kernel: the loop over the heads of a line. `kernel/pairs.rs` says where the members of a pair
+//!    lie, `element.rs` how bits become f32 lanes and go back, `kernel/turn.rs` is the arithmetic, with cos and sin in
+//!    registers while the heads pass.
+//! 5. `kernel/tile.rs` runs the stages of all other chains one after the other, over a tile of f32 that stays in the first
+//!    cache, with `kernel/convert.rs` at both ends. A stage that wants a whole head at a time has its place there.
+//!
+//! What is fused is decided by measurement: `rope-bench stages` shows what each chain would cost in stages. In place and
+//! from one tensor into another are one text but two kernels, because one that looks for itself where to read is no
+//! smaller, and slower (see `kernel/line.rs`).
+//!
+//! A kernel is generic over `Simd`, the operations of an instruction set as pure functions between arrays and registers;
+//! each backend compiles it inside a function that has its CPU features. Memory is touched through slices, so `unsafe` is
+//! left to two things: entering a CPU feature, and one macro per instruction set that calls its intrinsics. What fills no
+//! group of vectors is left to the next narrower instruction set, by a call of its kernel; `avx512bf16` compiles only what
+//! writes bf16, and takes the rest from `avx512`.
+//!
+//! A position becomes a row in `frequencies/rows.rs` and `kernel/sincos.rs`: kernels see doubles alone, and what they doubt
+//! is made again by the oracle, in code that is compiled once.
+//!
+//! ## To add something
+//!
+//! - *An instruction set*: a file in `simd/`, a line in `simd.rs` and one in `backend.rs`.
+//! - *An element*: the definition of one lane and three `impl` lines in `element.rs`; in `kernel/chains.rs` a line for each
+//!   pairing and one for the element. (Instructions of its own: a default of `read` and `write` less.)
+//! - *A fused chain*: a line and its entry in `kernel/chains.rs`.
+//! - *A pairing*: an `impl` in `kernel/pairs.rs`, its name in `pairing.rs`, and its chains.
+//! - *A stage*: a file in `kernel/`, and a call of it in `tile.rs`, or in the loop of `line.rs` where it is to be fused.
+//! - *A scaling*: a function and an arm in `frequencies/scaling.rs`. *An arrangement of axes*: the same in
+//!   `frequencies/axes.rs`.
 //!
 //! # Features
 //!
@@ -75,7 +106,8 @@
 //! - `serde`: `Config`, which reads a model's `config.json`.
 //! - `rayon`: `Rope::rotate_parallel`. Needs std.
 //!
-//! No feature changes a speed or selects a backend; detection needs no std.
+//! No feature changes a speed or selects a backend; detection needs no std. In debug builds rotations are as slow as all
+//! unoptimised code, unless the profile optimises this crate: `[profile.dev.package.rope-core] opt-level = 3`.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]

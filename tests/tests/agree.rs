@@ -1,5 +1,6 @@
 //! Every backend gives the bits of the oracle, and writes nothing else.
 
+use half::bf16;
 use rope_core::{Direction, Pairing};
 use rope_tests::number::{paint, special, values};
 use rope_tests::{
@@ -192,14 +193,76 @@ fn every_lane_into<I: Number, O: Number>(
     }
 }
 
-/// 16 + 15 pairs, or channels that pass, reach every kind of vector and every lane of it.
+/// 32 + 16 + 8 + 7 pairs, or channels that pass, reach every kind of group and every lane of it.
 #[test]
 fn special_values_in_every_lane() {
     let source = &mut Source::random("special_values_in_every_lane");
-    for (head_dim, rotary_dim) in [(62, 62), (33, 2)] {
-        each_element!(every_lane_in_place(source, head_dim, rotary_dim));
-        each_element_pair!(every_lane_into(source, head_dim, rotary_dim));
+    each_element!(every_lane_in_place(source, 126, 126));
+    each_element_pair!(every_lane_into(source, 62, 62));
+    // What bf16 is rounded by asks for a NaN, or for a subnormal, once in a group.
+    every_lane_into::<bf16, bf16>(source, 126, 126);
+    every_lane_into::<f32, bf16>(source, 126, 126);
+    each_element_pair!(every_lane_into(source, 131, 2));
+}
+
+/// Rows with a NaN in any place: with all its bits set, which rounding would carry into a zero, or signalling.
+fn nan_in_any_row<E: Number>(source: &mut Source<'_>, pairs: usize, place: &Placed) {
+    let tokens = place.view.shape[1];
+    let mut angles = Angles::any(source, tokens, pairs);
+    for token in 0..tokens {
+        let (bits, at) = (
+            source.one_of(&[0x7fff_ffff, 0xffff_ffff, 0x7f80_0001]),
+            token % pairs,
+        );
+        let values = if source.once_in(2) {
+            &mut angles.cos
+        } else {
+            &mut angles.sin
+        };
+        values[token * pairs + at] = f32::from_bits(bits);
     }
+    let rows = Stored::plain(angles);
+    for pairing in Pairing::ALL {
+        let x = values::<E>(source, place.len);
+        run::in_place(Turn::forward(pairing), &rows, &x, place);
+    }
+}
+
+#[test]
+fn a_nan_in_any_row() {
+    let source = &mut Source::random("a_nan_in_any_row");
+    for pairs in [32, 63, 64] {
+        for place in [
+            Placed::bshd([1, pairs + 3, 3, 2 * pairs]),
+            Placed::bhsd([1, pairs + 3, 3, 2 * pairs]),
+        ] {
+            each_element!(nan_in_any_row(source, pairs, &place));
+        }
+    }
+}
+
+/// Lines full of one special value: what is rare in a group may be in every lane of every group.
+fn full_of_one<E: Number>(source: &mut Source<'_>, pairs: usize) {
+    let place = Placed::bshd([1, E::SPECIAL.len(), 3, 2 * pairs]);
+    let mut x = vec![E::from_f32(0.0); place.len];
+    for (token, &bits) in E::SPECIAL.iter().enumerate() {
+        for [batch, token, head] in place.view.heads().filter(|&[_, of, _]| of == token) {
+            for channel in 0..2 * pairs {
+                x[place.view.index([batch, token, head, channel])] = E::from_bits(bits);
+            }
+        }
+    }
+    for rows in every_lane_rows(source, E::SPECIAL.len(), pairs) {
+        for pairing in Pairing::ALL {
+            run::in_place(Turn::forward(pairing), &rows, &x, &place);
+        }
+    }
+}
+
+#[test]
+fn lines_full_of_one_special_value() {
+    let source = &mut Source::random("lines_full_of_one_special_value");
+    each_element!(full_of_one(source, 63));
 }
 
 #[test]
