@@ -237,9 +237,10 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
                     Some(source) => [source[x], source[y]],
                     None => [same(target[x]), same(target[y])],
                 };
-                let turned = turn(Scalar, xy.map(I::to_f32), cos * c, sin * n);
+                let xy = [I::to_f32(xy[0]), I::to_f32(xy[1])];
+                let [u, v] = turn(Scalar, xy, cos * c, sin * n);
                 let [x, y] = Q::members(rows.pairs, from + i);
-                [target[x], target[y]] = turned.map(O::from_f32);
+                [target[x], target[y]] = [O::from_f32(u), O::from_f32(v)];
             }
         }
     }

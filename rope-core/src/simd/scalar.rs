@@ -66,23 +66,26 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
-    fn load_f16(self, x: [[u16; 1]; 2]) -> [f32; 2] {
-        x.map(|[x]| f16_to_f32(x))
+    fn load_f16(self, [[a], [b]]: [[u16; 1]; 2]) -> [f32; 2] {
+        [f16_to_f32(a), f16_to_f32(b)]
     }
 
     #[inline(always)]
-    fn store_f16(self, x: [f32; 2]) -> [[u16; 1]; 2] {
-        x.map(|x| [f32_to_f16(x)])
+    fn store_f16(self, [a, b]: [f32; 2]) -> [[u16; 1]; 2] {
+        [[f32_to_f16(a)], [f32_to_f16(b)]]
     }
 
     #[inline(always)]
-    fn load_bf16(self, x: [[u16; 1]; 2]) -> [f32; 2] {
-        x.map(|[x]| bf16_to_f32(x))
+    fn load_bf16(self, [[a], [b]]: [[u16; 1]; 2]) -> [f32; 2] {
+        [bf16_to_f32(a), bf16_to_f32(b)]
     }
 
     #[inline(always)]
-    fn store_bf16(self, group: [[f32; 2]; 2]) -> [[[u16; 1]; 2]; 2] {
-        group.map(|x| x.map(|x| [f32_to_bf16(x)]))
+    fn store_bf16(self, [[a, b], [c, d]]: [[f32; 2]; 2]) -> [[[u16; 1]; 2]; 2] {
+        [
+            [[f32_to_bf16(a)], [f32_to_bf16(b)]],
+            [[f32_to_bf16(c)], [f32_to_bf16(d)]],
+        ]
     }
 
     #[inline(always)]
