@@ -71,7 +71,8 @@ impl Architecture {
         match self {
             Architecture::X86_64 => &["avx512bf16", "avx512", "avx2", "portable", "scalar"],
             Architecture::Aarch64 => &["neon", "portable", "scalar"],
-            Architecture::Thumbv7em => &["portable", "scalar"],
+            // Without vectors, `portable` runs the scalar loops.
+            Architecture::Thumbv7em => &["scalar"],
         }
     }
 

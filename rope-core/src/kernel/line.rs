@@ -231,16 +231,21 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
             let Factors { cos: c, sin: n } = *rows.factors.unwrap_or(&Factors::FORWARD);
             let (source, target) = heads.head(index);
             // Cut before it is walked through: to skip inside the loop keeps the compiler from vectorising it.
-            for (i, (cos, sin)) in cos[from..].iter().zip(&sin[from..]).enumerate() {
-                let [x, y] = P::members(rows.pairs, from + i);
-                let xy = match source {
-                    Some(source) => [source[x], source[y]],
-                    None => [same(target[x]), same(target[y])],
-                };
-                let xy = [I::to_f32(xy[0]), I::to_f32(xy[1])];
-                let [u, v] = turn(Scalar, xy, cos * c, sin * n);
-                let [x, y] = Q::members(rows.pairs, from + i);
-                [target[x], target[y]] = [O::from_f32(u), O::from_f32(v)];
+            let [cos, sin] = [&cos[from..], &sin[from..]];
+            if let Some(source) = source {
+                for (i, (cos, sin)) in cos.iter().zip(sin).enumerate() {
+                    let [x, y] = P::members(rows.pairs, from + i);
+                    let xy = [I::to_f32(source[x]), I::to_f32(source[y])];
+                    let [u, v] = turn(Scalar, xy, cos * c, sin * n);
+                    let [x, y] = Q::members(rows.pairs, from + i);
+                    [target[x], target[y]] = [O::from_f32(u), O::from_f32(v)];
+                }
+            } else {
+                P::replace(target, rows.pairs, from, [cos, sin], |[x, y], cos, sin| {
+                    let xy = [I::to_f32(same(x)), I::to_f32(same(y))];
+                    let [u, v] = turn(Scalar, xy, cos * c, sin * n);
+                    [O::from_f32(u), O::from_f32(v)]
+                });
             }
         }
     }
@@ -441,13 +446,12 @@ impl<S: Simd, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Cut<'_, S, I
     }
 }
 
-/// Asks for the cache lines of some elements, if they are there.
+/// Asks for the cache lines of some elements, as far as they are there.
 #[inline(always)]
 fn ask_for<S: Simd, T>(s: S, elements: &[T], start: usize, len: usize) {
-    for at in (start..start + len).step_by(const { 64 / size_of::<T>() }) {
-        if let Some(element) = elements.get(at) {
-            s.prefetch(element);
-        }
+    let elements = elements.get(start..).unwrap_or_default();
+    for line in elements[..len.min(elements.len())].chunks(const { 64 / size_of::<T>() }) {
+        s.prefetch(&line[0]);
     }
 }
 

@@ -48,6 +48,15 @@ pub(crate) trait PairLayout {
 
     /// The channels of the two members of a pair.
     fn members(pairs: usize, pair: usize) -> [usize; 2];
+
+    /// Replaces the pairs of a head, from one on, by what a function makes of them and of cos and sin.
+    fn replace<T: Pod>(
+        head: &mut [T],
+        pairs: usize,
+        from: usize,
+        row: [&[f32]; 2],
+        turn: impl Fn([T; 2], f32, f32) -> [T; 2],
+    );
 }
 
 /// `(i, i + pairs)`.
@@ -115,6 +124,21 @@ impl PairLayout for Half {
     fn members(pairs: usize, pair: usize) -> [usize; 2] {
         [pair, pair + pairs]
     }
+
+    #[inline(always)]
+    fn replace<T: Pod>(
+        head: &mut [T],
+        pairs: usize,
+        from: usize,
+        [cos, sin]: [&[f32]; 2],
+        turn: impl Fn([T; 2], f32, f32) -> [T; 2],
+    ) {
+        let (first, second) = head.split_at_mut(pairs);
+        let members = first[from..].iter_mut().zip(&mut second[from..pairs]);
+        for ((x, y), (cos, sin)) in members.zip(cos.iter().zip(sin)) {
+            [*x, *y] = turn([*x, *y], *cos, *sin);
+        }
+    }
 }
 
 /// `(2i, 2i + 1)`.
@@ -172,5 +196,19 @@ impl PairLayout for Interleaved {
     #[inline(always)]
     fn members(_: usize, pair: usize) -> [usize; 2] {
         [2 * pair, 2 * pair + 1]
+    }
+
+    #[inline(always)]
+    fn replace<T: Pod>(
+        head: &mut [T],
+        pairs: usize,
+        from: usize,
+        [cos, sin]: [&[f32]; 2],
+        turn: impl Fn([T; 2], f32, f32) -> [T; 2],
+    ) {
+        let pairs = head[2 * from..2 * pairs].as_chunks_mut().0;
+        for (xy, (cos, sin)) in pairs.iter_mut().zip(cos.iter().zip(sin)) {
+            *xy = turn(*xy, *cos, *sin);
+        }
     }
 }
