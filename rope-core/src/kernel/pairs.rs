@@ -125,7 +125,9 @@ impl PairLayout for Half {
         [pair, pair + pairs]
     }
 
-    #[inline(always)]
+    /// Not inlined: in the loop over heads the compiler would ask of all heads together whether the members overlap, which
+    /// they do, and not vectorise.
+    #[inline(never)]
     fn replace<T: Pod>(
         head: &mut [T],
         pairs: usize,
@@ -134,9 +136,11 @@ impl PairLayout for Half {
         turn: impl Fn([T; 2], f32, f32) -> [T; 2],
     ) {
         let (first, second) = head.split_at_mut(pairs);
-        let members = first[from..].iter_mut().zip(&mut second[from..pairs]);
-        for ((x, y), (cos, sin)) in members.zip(cos.iter().zip(sin)) {
-            [*x, *y] = turn([*x, *y], *cos, *sin);
+        let (len, first) = (cos.len(), &mut first[from..]);
+        let (first, second) = (&mut first[..len], &mut second[from..][..len]);
+        let sin = &sin[..len];
+        for i in 0..len {
+            [first[i], second[i]] = turn([first[i], second[i]], cos[i], sin[i]);
         }
     }
 }
