@@ -124,7 +124,7 @@ x86_backends() {
         list=avx2,$list
         if has avx512f avx512bw avx512dq avx512vl avx512_vbmi2; then
             list=avx512,$list
-            if has avx512_bf16; then list=avx512bf16,$list; fi
+            if has avx512_bf16 avx512vbmi; then list=avx512bf16,$list; fi
         fi
     fi
     echo "$list"
