@@ -1,7 +1,7 @@
 //! Every backend gives the bits of the oracle, and writes nothing else.
 
 use half::bf16;
-use rope_core::{Direction, Pairing};
+use rope_core::{Backend, Direction, Layout, Pairing, Rope, Rows, Strides, TensorMut};
 use rope_tests::number::{paint, special, values};
 use rope_tests::{
     Angles, Form, Number, Placed, Source, Stored, Turn, bodies, each_element, each_element_pair,
@@ -263,6 +263,32 @@ fn full_of_one<E: Number>(source: &mut Source<'_>, pairs: usize) {
 fn lines_full_of_one_special_value() {
     let source = &mut Source::random("lines_full_of_one_special_value");
     each_element!(full_of_one(source, 63));
+}
+
+/// Of a dimension with one index the stride is never taken, and may be any number.
+#[test]
+fn strides_that_are_never_taken() {
+    let head_dim = 1 << 15;
+    let far = usize::MAX / 2;
+    let strides = Strides {
+        batch: far,
+        token: far,
+        head: far,
+    };
+    let layout = Layout::strided([1, 1, 1, head_dim], strides).expect("one head");
+    let rows = vec![0.5_f32; head_dim];
+    let rows = Rows::new(&rows, head_dim).expect("one row");
+    for backend in Backend::available() {
+        let (mut x, mut y) = (vec![1.0_f32; head_dim], vec![1.0_f32; head_dim]);
+        let rope = Rope::new(Pairing::Half)
+            .backend(backend)
+            .expect("a backend");
+        let mut strided = TensorMut::new(&mut x, layout).expect("inside");
+        rope.rotate(&mut strided, &rows).expect("rows that fit");
+        let mut dense = TensorMut::new(&mut y, [1, 1, 1, head_dim]).expect("inside");
+        rope.rotate(&mut dense, &rows).expect("rows that fit");
+        assert_eq!(x, y, "{backend}");
+    }
 }
 
 #[test]

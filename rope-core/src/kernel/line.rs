@@ -379,13 +379,19 @@ impl<'h, I: Convert, O: Convert> Heads<'h, I, O> {
         }
     }
 
-    /// Asks for a head that comes later, perhaps in a later line.
+    /// Asks for a head that comes later, perhaps in a later line. The step of a single head may be any number.
     #[inline(always)]
     fn ask_for<S: Simd>(&self, s: S, index: usize) {
         if let Some(source) = self.source {
-            ask_for(s, source, index * self.source_step, self.head_dim);
+            ask_for(
+                s,
+                source,
+                index.wrapping_mul(self.source_step),
+                self.head_dim,
+            );
         }
-        ask_for(s, &*self.target, index * self.target_step, self.head_dim);
+        let start = index.wrapping_mul(self.target_step);
+        ask_for(s, &*self.target, start, self.head_dim);
     }
 
     #[inline(always)]
