@@ -5,7 +5,11 @@ use rope_tests::number::{paint, values};
 use rope_tests::{Number, Placed, Source, each_element_pair};
 
 fn agree<I: Number, O: Number>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usize) {
-    let (from, to) = (Placed::any(source, shape), Placed::any(source, shape));
+    // Heads beside each other, and anywhere.
+    let (from, to) = match source.once_in(2) {
+        true => (Placed::bshd(shape), Placed::bshd(shape)),
+        false => (Placed::any(source, shape), Placed::any(source, shape)),
+    };
     let (x, y) = (values::<I>(source, from.len), paint::<O>(source, to.len));
     let angles = values::<f32>(source, shape[1] * rotary_dim);
     let rows = Rows::new(&angles, rotary_dim).expect("whole rows");

@@ -40,8 +40,15 @@ impl Ends {
             for pair in (0..rows.pairs).step_by(block) {
                 let pairs = block.min(rows.pairs - pair);
                 let len = heads * 2 * pairs;
-                for (index, values) in tile.0[..len].chunks_exact_mut(2 * pairs).enumerate() {
-                    self.read(proof, line, head + index, pair, values);
+                // Heads beside each other are one call.
+                let beside = |step: usize| pairs == rows.pairs && step == 2 * pairs;
+                if beside(line.source_step) {
+                    let source = self.source(line, head, 0, len);
+                    (self.source.widen)(proof, source, &mut tile.0[..len]);
+                } else {
+                    for (index, values) in tile.0[..len].chunks_exact_mut(2 * pairs).enumerate() {
+                        self.read(proof, line, head + index, pair, values);
+                    }
                 }
                 let (first, second) = tile.0.split_at_mut(room);
                 let source: Option<&[f32]> = if input == output {
@@ -76,8 +83,12 @@ impl Ends {
                         next: [&[]; 2],
                     },
                 );
-                for (index, values) in target.chunks_exact(2 * pairs).enumerate() {
-                    self.write(proof, line, head + index, pair, values);
+                if beside(line.target_step) {
+                    (self.target.narrow)(proof, target, self.target(line, head, 0, len));
+                } else {
+                    for (index, values) in target.chunks_exact(2 * pairs).enumerate() {
+                        self.write(proof, line, head + index, pair, values);
+                    }
                 }
             }
         }
