@@ -47,6 +47,19 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Bytes of all that is written, which may be a small part of its memory. No two indices share an element, so they
+    /// are no more than there are.
+    #[inline(always)]
+    fn bytes(&self) -> usize {
+        let Shape {
+            batch,
+            tokens,
+            heads,
+            head_dim,
+        } = self.target.layout.shape();
+        batch * tokens * heads * head_dim * self.target.size
+    }
+
     #[inline(always)]
     fn tokens_major(&mut self, mut turn: impl FnMut(&mut Line<'_>)) {
         let Shape {
@@ -90,7 +103,7 @@ impl Walk<'_, '_> {
         let source_step = self
             .source
             .map_or(0, |source| source.layout.strides().token);
-        let large = self.target.bytes.len() >= LARGE;
+        let large = self.bytes() >= LARGE;
         let mut starts = [0; BLOCK];
         for batch in 0..batch {
             for token in (0..tokens).step_by(BLOCK) {
@@ -131,7 +144,7 @@ impl Walk<'_, '_> {
             (at([batch, token, head]), next.map(at))
         };
         let (at, next_at) = place(self.target.layout, self.target.size);
-        let tensor = self.target.bytes.len();
+        let tensor = self.bytes();
         let (target, next_target) = match next_at {
             Some(next) if next > at => {
                 let (target, next) = self.target.bytes.split_at_mut(next);
