@@ -102,6 +102,20 @@ impl Convert for f32 {
     fn from_f32(x: f32) -> f32 {
         x
     }
+
+    #[inline(always)]
+    fn read<S: Simd>(s: S, [a, b]: [S::Chunk<f32>; 2], _: bool) -> [S::F32; 2] {
+        [s.load_f32(a), s.load_f32(b)]
+    }
+
+    #[inline(always)]
+    fn write<S: Simd>(s: S, group: [[S::F32; 2]; 2], _: bool) -> [[S::Chunk<f32>; 2]; 2] {
+        let [[a, b], [c, d]] = group;
+        [
+            [s.store_f32(a), s.store_f32(b)],
+            [s.store_f32(c), s.store_f32(d)],
+        ]
+    }
 }
 
 impl Convert for f16 {
