@@ -76,6 +76,7 @@ impl Walk<'_, '_> {
             (batch, tokens)
         };
         let source_step = self.source.map_or(0, |source| source.layout.strides().head);
+        let bytes = self.bytes();
         for i in 0..outer {
             for j in 0..inner {
                 let (batch, token) = if batch_inside { (j, i) } else { (i, j) };
@@ -85,6 +86,7 @@ impl Walk<'_, '_> {
                     heads,
                     [source_step, strides.head],
                     Starts::Shared(start),
+                    bytes,
                     None,
                 ));
             }
@@ -103,7 +105,7 @@ impl Walk<'_, '_> {
         let source_step = self
             .source
             .map_or(0, |source| source.layout.strides().token);
-        let large = self.bytes() >= LARGE;
+        let bytes = self.bytes();
         let mut starts = [0; BLOCK];
         for batch in 0..batch {
             for token in (0..tokens).step_by(BLOCK) {
@@ -122,7 +124,8 @@ impl Walk<'_, '_> {
                         starts.len(),
                         [source_step, step],
                         Starts::Each(starts),
-                        (large && next[1] < tokens).then_some(next),
+                        bytes,
+                        (bytes >= LARGE && next[1] < tokens).then_some(next),
                     ));
                 }
             }
@@ -137,6 +140,7 @@ impl Walk<'_, '_> {
         heads: usize,
         [source_step, target_step]: [usize; 2],
         starts: Starts<'l>,
+        tensor: usize,
         next: Option<[usize; 3]>,
     ) -> Line<'l> {
         let place = |layout: &Layout, size: usize| {
@@ -144,7 +148,6 @@ impl Walk<'_, '_> {
             (at([batch, token, head]), next.map(at))
         };
         let (at, next_at) = place(self.target.layout, self.target.size);
-        let tensor = self.bytes();
         let (target, next_target) = match next_at {
             Some(next) if next > at => {
                 let (target, next) = self.target.bytes.split_at_mut(next);
