@@ -1,4 +1,4 @@
-//! Any calls of the C face in any order, with pointers that are null, misaligned, overlapping or right.
+//! Any calls of the C API in any order, with pointers that are null, misaligned, overlapping or right.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -107,7 +107,7 @@ pub struct Case {
     pub workload: Workload,
     /// What they are made of.
     pub element: Element,
-    /// Which channels turn together.
+    /// Which channels rotate together.
     pub pairing: Pairing,
     /// Where they start.
     pub alignment: Alignment,
@@ -121,7 +121,7 @@ impl Case {
         self.workload.elements() * self.element.size()
     }
 
-    /// Bytes of what turns: what must be read and written at least.
+    /// Bytes of what rotates: what must be read and written at least.
     pub fn rotated_bytes(&self) -> usize {
         self.workload.rotated() * self.element.size()
     }

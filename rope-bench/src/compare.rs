@@ -67,11 +67,11 @@ pub fn table(before: &Run, after: &Run) -> Result<String> {
         "B / A",
         "+-",
         "",
-        "xs B / A",
+        "roofs B / A",
         "A",
         "B",
-        "xs A",
-        "xs B",
+        "roofs A",
+        "roofs B",
     ];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     let (mut faster, mut slower, mut same) = (0, 0, 0);
@@ -105,7 +105,7 @@ pub fn table(before: &Run, after: &Run) -> Result<String> {
                 &old.formulation,
                 ratio,
                 [old.time.minimum, new.time.minimum],
-                Some([old.xs, new.xs]),
+                Some([old.times_roof, new.times_roof]),
             ));
         }
     }
@@ -118,8 +118,16 @@ pub fn table(before: &Run, after: &Run) -> Result<String> {
     Ok(text)
 }
 
-fn row(case: &str, name: &str, ratio: Ratio, times: [f64; 2], xs: Option<[f64; 2]>) -> Vec<String> {
-    let of_xs = |f: fn([f64; 2]) -> f64| xs.map_or_else(String::new, |xs| digits(f(xs)));
+fn row(
+    case: &str,
+    name: &str,
+    ratio: Ratio,
+    times: [f64; 2],
+    times_roof: Option<[f64; 2]>,
+) -> Vec<String> {
+    let of_xs = |f: fn([f64; 2]) -> f64| {
+        times_roof.map_or_else(String::new, |times_roof| digits(f(times_roof)))
+    };
     vec![
         case.into(),
         name.into(),

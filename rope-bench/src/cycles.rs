@@ -213,7 +213,7 @@ impl Kernel {
         kernels
     }
 
-    /// Whether a function is compiled for this kernel, by its name: a backend's entry for a turn.
+    /// Whether a function is compiled for this kernel, by its name: a backend's entry for a rotation.
     fn is(&self, name: &str) -> bool {
         let bf16 = name.contains("inside_bf16");
         let backend = match self.backend {
@@ -221,10 +221,10 @@ impl Kernel {
             "avx512" => !bf16 && name.contains("::simd::avx512::"),
             other => name.contains(&format!("::simd::{other}::")),
         };
-        let Some((_, turn)) = name.split_once("::line::Turn<") else {
+        let Some((_, rotation)) = name.split_once("::line::RotateLine<") else {
             return false;
         };
-        let of: Vec<_> = turn
+        let of: Vec<_> = rotation
             .trim_end_matches('>')
             .split(", ")
             .map(|path| path.rsplit("::").next().unwrap_or(path))
@@ -385,9 +385,9 @@ mod tests {
 
     #[test]
     fn kernels_by_the_names_of_functions() {
-        let name = |backend: &str, inside: &str, turn: &str| {
+        let name = |backend: &str, inside: &str, rotation: &str| {
             format!(
-                "<rope_core::simd::{backend} as rope_core::simd::Simd>::{inside}::<rope_core::kernel::line::Turn<{turn}>>"
+                "<rope_core::simd::{backend} as rope_core::simd::Simd>::{inside}::<rope_core::kernel::line::RotateLine<{rotation}>>"
             )
         };
         let half = "rope_core::kernel::pairs::Half";

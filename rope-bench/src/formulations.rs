@@ -105,7 +105,7 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// So many f32 moved, and operations done, for each element that turns.
+    /// So many f32 moved, and operations done, for each element that rotates.
     fn per_element(case: &Case, moved: f64, flops: f64) -> Cost {
         let elements = case.workload.rotated() as f64;
         Cost {

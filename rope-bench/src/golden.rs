@@ -26,9 +26,9 @@ pub struct Golden {
     pub output: Pairing,
     /// Channels of a head.
     pub head_dim: usize,
-    /// First channel that turns.
+    /// First channel that rotates.
     pub rotary_offset: usize,
-    /// Channels that turn.
+    /// Channels that rotate.
     pub rotary_dim: usize,
     /// Tokens, each at its own position.
     pub tokens: usize,

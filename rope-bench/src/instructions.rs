@@ -1,8 +1,8 @@
 //! Instructions instead of times, where times mean nothing: on an emulated CPU.
 //!
-//! [`repeat`] is a program that runs one formulation in one case some times and does nothing else. [`count`] runs it under
-//! something that counts instructions, once and three times, and takes half the difference: what a call takes, without
-//! the start of the program and the making of tables.
+//! [`repeat`] is a program that runs one formulation in one case some times and does nothing else. [`count`] runs it
+//! under something that counts instructions, once and three times, and takes half the difference: what a call takes,
+//! without the start of the program and the making of tables.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};

@@ -34,7 +34,7 @@ macro_rules! models {
     };
 }
 
-// heads of Q, heads of K, head_dim, channels that turn, base, pairing
+// heads of Q, heads of K, head_dim, channels that rotate, base, pairing
 models! {
     "llama-3.1-8b"  32  8 128 128   500000.0 Half;
     "llama-3.2-1b"  32  8  64  64   500000.0 Half;

@@ -21,7 +21,7 @@ pub fn frequencies(workload: &Workload) -> Vec<f64> {
 }
 
 /// cos and sin of every row and pair.
-pub fn turns(workload: &Workload) -> Vec<(f64, f64)> {
+pub fn rotations(workload: &Workload) -> Vec<(f64, f64)> {
     let frequencies = frequencies(workload);
     workload
         .positions()
@@ -38,10 +38,10 @@ pub fn turns(workload: &Workload) -> Vec<(f64, f64)> {
 /// How far a result is from the truth, in lengths of the pairs, at most.
 ///
 /// `input` is what was in the buffer before, as f32; `output` is what a formulation says.
-pub fn error(case: &Case, turns: &[(f64, f64)], input: &[f32], output: &[u8]) -> Result<f64> {
+pub fn error(case: &Case, rotations: &[(f64, f64)], input: &[f32], output: &[u8]) -> Result<f64> {
     fn error<E: Float>(
         case: &Case,
-        turns: &[(f64, f64)],
+        rotations: &[(f64, f64)],
         input: &[f32],
         output: &[u8],
     ) -> Result<f64> {
@@ -55,7 +55,7 @@ pub fn error(case: &Case, turns: &[(f64, f64)], input: &[f32], output: &[u8]) ->
                 &input[head.at..][..workload.head_dim],
                 &output[head.at..][..workload.head_dim],
             );
-            for (i, (cos, sin)) in turns[head.row * pairs..][..pairs].iter().enumerate() {
+            for (i, (cos, sin)) in rotations[head.row * pairs..][..pairs].iter().enumerate() {
                 let (first, second) = case.pair(i);
                 let (x, y) = (
                     f64::from(E::round(input[first]).widen()),
@@ -83,9 +83,9 @@ pub fn error(case: &Case, turns: &[(f64, f64)], input: &[f32], output: &[u8]) ->
         Ok(worst)
     }
     match case.element {
-        Element::F32 => error::<f32>(case, turns, input, output),
-        Element::Bf16 => error::<half::bf16>(case, turns, input, output),
-        Element::F16 => error::<half::f16>(case, turns, input, output),
+        Element::F32 => error::<f32>(case, rotations, input, output),
+        Element::Bf16 => error::<half::bf16>(case, rotations, input, output),
+        Element::F16 => error::<half::f16>(case, rotations, input, output),
     }
 }
 
@@ -110,7 +110,8 @@ pub fn limit(case: &Case, angle: Angle, arithmetic: Arithmetic) -> f64 {
     arithmetic
         + match angle {
             Angle::Exact => 0.0,
-            // The frequency and its product with the position are rounded, and the frequency's power is not exact either.
+            // The frequency and its product with the position are rounded, and the frequency's power is not exact
+            // either.
             Angle::F32 => (f64::from(largest) + 1.0) * 4.0 * unit(24),
             // Pair i has taken i products by a ratio that is itself rounded. i of them make the angle smaller by
             // base^(2 i / rotary_dim), so that i relative errors count for e^-1 of rotary_dim / (2 ln base) at most.

@@ -77,7 +77,7 @@ pub struct CaseResult {
     pub aligned: bool,
     /// Threads.
     pub threads: usize,
-    /// Elements that turn.
+    /// Elements that rotate.
     pub elements: usize,
     /// Bytes of them.
     pub bytes: usize,
@@ -110,8 +110,8 @@ pub struct Measurement {
     /// Nanoseconds.
     pub time: Time,
     /// Time of the roof: 1 is perfect.
-    pub xs: f64,
-    /// Elements turned in a nanosecond.
+    pub times_roof: f64,
+    /// Elements rotated in a nanosecond.
     pub elements_per_ns: f64,
     /// Bytes moved, temporaries included.
     pub bytes: f64,
@@ -135,7 +135,7 @@ impl CaseResult {
             .fold(f64::INFINITY, f64::min)
     }
 
-    /// Instructions for each element that turns, where they were counted.
+    /// Instructions for each element that rotates, where they were counted.
     pub fn instructions_per_element(&self, measurement: &Measurement) -> Option<f64> {
         let counted = measurement.instructions?;
         Some(counted / self.elements as f64)
@@ -268,7 +268,7 @@ pub struct KernelCycles {
     pub element: String,
     /// The pairing.
     pub pairing: String,
-    /// Elements that an iteration turns.
+    /// Elements that an iteration rotates.
     pub elements: usize,
     /// Its instructions.
     pub instructions: usize,

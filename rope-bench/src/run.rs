@@ -53,7 +53,7 @@ impl Bench {
         } = self;
         let bytes = memory.slice(case.alignment, case.bytes());
         let values = &values[..case.workload.elements()];
-        let turns = oracle::turns(&case.workload);
+        let rotations = oracle::rotations(&case.workload);
         let mut runners: Vec<Checked<'_>> = Vec::new();
         for &formulation in formulations {
             let name = || format!("{} in {case}", formulation.name());
@@ -64,7 +64,7 @@ impl Bench {
             runner.load(bytes).with_context(name)?;
             runner.run(bytes, 1).with_context(name)?;
             runner.store(bytes).with_context(name)?;
-            let error = oracle::error(case, &turns, values, bytes).with_context(name)?;
+            let error = oracle::error(case, &rotations, values, bytes).with_context(name)?;
             let limit = formulation.about().limit(case);
             ensure!(
                 error <= limit,
@@ -78,7 +78,7 @@ impl Bench {
                 error,
             });
         }
-        drop(turns);
+        drop(rotations);
         memory::fill(bytes, case.element, values);
         let rotated = case.rotated_bytes();
         let team = Team::new(case.threads)?;
@@ -132,7 +132,7 @@ impl Bench {
                 formulation: checked.formulation.name(),
                 preparation: checked.preparation,
                 time,
-                xs: time.minimum / roof,
+                times_roof: time.minimum / roof,
                 elements_per_ns: case.workload.rotated() as f64 / time.minimum,
                 bytes: cost.bytes,
                 gigabytes_per_s: cost.bytes / time.minimum,
@@ -153,7 +153,7 @@ struct Checked<'a> {
     error: f64,
 }
 
-/// What a call costs before it rotates anything: one pair, in a tensor that is ready.
+/// What a call costs before it rotations anything: one pair, in a tensor that is ready.
 pub fn dispatch(backends: &[Backend], effort: Effort) -> Result<Vec<Dispatch>> {
     let row = [0.6, 0.8];
     let rows = Rows::new(&row, 2)?;

@@ -31,7 +31,7 @@ pub struct Workload {
     pub kv_heads: usize,
     /// Channels of a head.
     pub head_dim: usize,
-    /// Channels of a head that turn.
+    /// Channels of a head that rotate.
     pub rotary_dim: usize,
     /// Order in memory.
     pub order: Order,
@@ -60,7 +60,7 @@ pub struct Head {
 }
 
 impl Workload {
-    /// Tokens-major, all of each head turning, from position 0.
+    /// Tokens-major, all of each head rotating, from position 0.
     pub(crate) fn new(
         name: &str,
         about: &str,
@@ -91,7 +91,7 @@ impl Workload {
         );
         ensure!(
             head_dim % 2 == 0,
-            "shape {name}: head_dim is {head_dim}, and channels turn in pairs"
+            "shape {name}: head_dim is {head_dim}, and channels rotate in pairs"
         );
         let bytes = shape
             .iter()
@@ -163,7 +163,7 @@ impl Workload {
             } else {
                 format!("W4d{head_dim}r{rotary_dim}")
             };
-            let about = format!("W4 with {rotary_dim} of {head_dim} channels turning");
+            let about = format!("W4 with {rotary_dim} of {head_dim} channels rotating");
             let starts = (0..64).map(|sequence| sequence * 509 + 17).collect();
             Workload {
                 rotary_dim,
@@ -193,7 +193,7 @@ impl Workload {
         self.batch * self.tokens * (self.heads + self.kv_heads) * self.head_dim
     }
 
-    /// Elements that turn.
+    /// Elements that rotate.
     pub fn rotated(&self) -> usize {
         self.batch * self.tokens * (self.heads + self.kv_heads) * self.rotary_dim
     }

@@ -45,7 +45,7 @@ fn unknown_names() {
 #[test]
 fn impossible_requests() {
     refused(&["--shape", "1,2,3"], "not four numbers");
-    refused(&["--shape", "1,2,3,5"], "channels turn in pairs");
+    refused(&["--shape", "1,2,3,5"], "channels rotate in pairs");
     refused(&["--shape", "1,0,3,4"], "at least 1");
     refused(
         &["--shape", "99999999999,99999999999,1,2"],

@@ -52,7 +52,7 @@ fn formulations_are_right() {
                         threads,
                     };
                     let values = memory::values(case.workload.elements());
-                    let turns = oracle::turns(&case.workload);
+                    let rotations = oracle::rotations(&case.workload);
                     let mut memory = Memory::new(case.bytes());
                     for formulation in all
                         .iter()
@@ -64,7 +64,7 @@ fn formulations_are_right() {
                         runner.load(bytes).unwrap();
                         runner.run(bytes, 1).unwrap();
                         runner.store(bytes).unwrap();
-                        let error = oracle::error(&case, &turns, &values, bytes).unwrap();
+                        let error = oracle::error(&case, &rotations, &values, bytes).unwrap();
                         let limit = formulation.about().limit(&case);
                         assert!(
                             error <= limit,
@@ -94,16 +94,16 @@ fn the_oracle_sees_errors() {
         alignment: Alignment::Line,
         threads: 1,
     };
-    let (values, turns) = (
+    let (values, rotations) = (
         memory::values(case.workload.elements()),
-        oracle::turns(&case.workload),
+        oracle::rotations(&case.workload),
     );
     // Nothing was rotated: right for token 0 only.
-    let error = oracle::error(&case, &turns, &values, bytemuck::cast_slice(&values)).unwrap();
+    let error = oracle::error(&case, &rotations, &values, bytemuck::cast_slice(&values)).unwrap();
     assert!(error > 0.1);
     let nothing = vec![f32::NAN; values.len()];
     assert_eq!(
-        oracle::error(&case, &turns, &values, bytemuck::cast_slice(&nothing)).unwrap(),
+        oracle::error(&case, &rotations, &values, bytemuck::cast_slice(&nothing)).unwrap(),
         f64::INFINITY
     );
 }

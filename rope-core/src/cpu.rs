@@ -66,7 +66,8 @@ mod detected {
         }
     }
 
-    /// Intel's and AMD's manuals, CPUID: leaf 1, leaf 7 subleaves 0 and 1; XCR0: the register state that the system saves.
+    /// Intel's and AMD's manuals, CPUID: leaf 1, leaf 7 subleaves 0 and 1; XCR0: the register state that the system
+    /// saves.
     #[cold]
     fn detect() -> u8 {
         let all = |register: u32, bits: &[u32]| bits.iter().all(|bit| register >> bit & 1 == 1);

@@ -41,8 +41,8 @@ impl Compiled for bf16 {
     const ACROSS: &'static Across = &chains::BF16;
 }
 
-/// An element as a kernel sees it: its bits, and their one-lane definition. An instruction set that has something better
-/// than the definition says so in `read` and `write`.
+/// An element as a kernel sees it: its bits, and their one-lane definition. An instruction set that has something
+/// better than the definition says so in `read` and `write`.
 pub(crate) trait Convert {
     /// The type its bits are kept in.
     type Bits: Pod;
@@ -142,8 +142,8 @@ impl Convert for f16 {
     }
 }
 
-/// Two bf16 are one 32-bit word, and each one's f32 is that word shifted or masked: even and odd elements come apart for
-/// less than widening costs.
+/// Two bf16 are one 32-bit word, and each one's f32 is that word shifted or masked: even and odd elements come apart
+/// for less than widening costs.
 impl Convert for bf16 {
     type Bits = u16;
     const BF16: bool = true;

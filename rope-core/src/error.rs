@@ -50,8 +50,8 @@ pub enum Error {
         /// The dimension that was to be split.
         dimension: Dimension,
     },
-    /// [`Rows`](crate::Rows) and [`Frequencies`](crate::Frequencies) constructors: the number of rotated channels is odd,
-    /// zero or too large, or the scaling needs more of them.
+    /// [`Rows`](crate::Rows) and [`Frequencies`](crate::Frequencies) constructors: the number of rotated channels is
+    /// odd, zero or too large, or the scaling needs more of them.
     RotaryDim {
         /// The value refused.
         rotary_dim: usize,
@@ -147,7 +147,8 @@ pub enum Error {
         /// The backend asked for.
         backend: Backend,
     },
-    /// [`Frequencies::new`](crate::Frequencies::new) and its kin: a base, factor or other number that makes no sense.
+    /// [`Frequencies::new`](crate::Frequencies::new), `new_in`, `from_inverse`, `from_inverse_in`: a base, factor or
+    /// other number that makes no sense.
     Parameter {
         /// The parameter, by its public name.
         name: &'static str,
@@ -166,7 +167,8 @@ pub enum Error {
         /// How many are needed.
         needed: usize,
     },
-    /// [`Frequencies::new_in`](crate::Frequencies::new_in) and its kin: the caller's storage is too short.
+    /// [`Frequencies::new_in`](crate::Frequencies::new_in), `from_inverse_in`, `rows_in`: the caller's storage is too
+    /// short.
     Storage {
         /// How many elements it has.
         given: usize,
@@ -186,15 +188,16 @@ pub enum Error {
         /// What is wrong with them.
         required: &'static str,
     },
-    /// [`Frequencies::rows`](crate::Frequencies::rows) and its kin: a list of positions for several axes whose length
-    /// does not divide by their number.
+    /// [`Frequencies::rows`](crate::Frequencies::rows), `rows_in`, `Rope::rotate_at`: a list of positions for several
+    /// axes whose length does not divide by their number.
     PositionsPerAxis {
         /// Numbers in the list.
         given: usize,
         /// Axes of the frequencies.
         axes: usize,
     },
-    /// [`Frequencies::rows`](crate::Frequencies::rows) and its kin: a coordinate that is infinite or not a number.
+    /// [`Frequencies::rows`](crate::Frequencies::rows), `rows_in`, `Rope::rotate_at`: a coordinate that is infinite or
+    /// not a number.
     Coordinate {
         /// Index in the list.
         index: usize,
@@ -208,7 +211,7 @@ pub enum Error {
         /// The offset.
         offset: i64,
     },
-    /// [`Frequencies::rows`](crate::Frequencies::rows) and its kin: more values than memory can be asked for.
+    /// [`Frequencies::rows`](crate::Frequencies::rows), `rows_in`: more values than memory can be asked for.
     RowsTooLong {
         /// Rows asked for.
         tokens: usize,

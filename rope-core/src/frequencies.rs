@@ -32,7 +32,7 @@ pub use scaling::{LongRope, Scaling, Yarn};
 
 use crate::backend::Proof;
 use crate::{Backend, Error};
-use scaling::Ladder;
+use scaling::BaseFrequencies;
 use turns::Real;
 
 type Result<T, E = Error> = core::result::Result<T, E>;
@@ -153,8 +153,8 @@ impl Frequencies<'static> {
     /// # Errors
     ///
     /// [`Error::RotaryDim`] and [`Error::Axes`] for axes that do not add up, [`Error::Parameter`] for a number that
-    /// makes no sense, [`Error::Count`] for a list of another length than the pairs (of one ladder), and
-    /// [`Error::TooFast`] for a pair with 32768 turns a position or more.
+    /// makes no sense, [`Error::Count`] for a list of another length than the pairs (of one set of base frequencies),
+    /// and [`Error::TooFast`] for a pair with 32768 turns a position or more.
     pub fn new<'x>(axes: impl Into<Axes<'x>>, base: f64, scaling: &Scaling<'_>) -> Result<Self> {
         let axes = axes.into();
         let mut storage =
@@ -308,11 +308,11 @@ fn make(
 ) -> Result<Frequencies<'static>> {
     let base = scaling::positive("base", base)?;
     let pairs = axes.pairs()?;
-    let mut rungs = axes.rungs(pairs).enumerate();
-    for ladder in axes.ladder_pairs(pairs) {
+    let mut assignments = axes.assignments(pairs).enumerate();
+    for set in axes.pairs_of_sets(pairs) {
         scaling.write(
-            Ladder::new(ladder, base),
-            &mut rungs.by_ref().take(ladder),
+            BaseFrequencies::new(set, base),
+            &mut assignments.by_ref().take(set),
             blocks,
         )?;
     }
@@ -338,9 +338,14 @@ fn take<T: Copy + Into<f64>>(
             needed: pairs,
         });
     }
-    for (pair, (&inverse, rung)) in inverse.iter().zip(axes.rungs(pairs)).enumerate() {
+    for (pair, (&inverse, assignment)) in inverse.iter().zip(axes.assignments(pairs)).enumerate() {
         let inverse = scaling::finite("inverse", inverse.into())?;
-        let frequency = Frequency::new(pair, inverse * Real::INVERSE_TWO_PI, inverse, rung.axis)?;
+        let frequency = Frequency::new(
+            pair,
+            inverse * Real::INVERSE_TWO_PI,
+            inverse,
+            assignment.axis,
+        )?;
         blocks[pair / 8].set(pair % 8, frequency);
     }
     Ok(Frequencies {

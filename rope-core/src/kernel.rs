@@ -1,17 +1,18 @@
-//! What runs inside a backend: code written once, and compiled for each instruction set, in this crate and nowhere else.
+//! What runs inside a backend: code written once, and compiled for each instruction set, in this crate and nowhere
+//! else.
 //!
 //! A rotation goes through these files from top to bottom: [`chains`] is the list of what is compiled for an element,
-//! [`line`] the loop over the heads of a line, [`pairs`] finds the members of pairs in a head, [`turn`] is the arithmetic
-//! with cos and sin in registers. [`tile`] runs the stages of a chain that is not in the list one after the other, with
-//! [`convert`] at both ends.
+//! [`line`] the loop over the heads of a line, [`pairs`] finds the members of pairs in a head, [`rotation`] is the
+//! arithmetic with cos and sin in registers. [`tile`] runs the stages of a chain that is not in the list one after the
+//! other, with [`convert`] at both ends.
 
 pub(crate) mod chains;
 pub(crate) mod convert;
 pub(crate) mod line;
 pub(crate) mod pairs;
+pub(crate) mod rotation;
 pub(crate) mod sincos;
 pub(crate) mod tile;
-pub(crate) mod turn;
 
 use crate::simd::Simd;
 

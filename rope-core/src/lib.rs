@@ -1,27 +1,27 @@
 //! Rotary position embedding (RoPE): rotate the pairs of x by the angles of its positions.
 //!
 //! Attention compares a query at position `m` with a key at position `n`. If each pair of channels `(x, y)` of both is
-//! turned by an angle proportional to its position,
+//! rotated by an angle proportional to its position,
 //!
 //! ```text
 //! x' = x cos(p w) - y sin(p w)        p the position, w the pair's inverse frequency, base^(-2i/d)
 //! y' = x sin(p w) + y cos(p w)
 //! ```
 //!
-//! their dot product depends on `m - n` alone, because rotations compose (Su et al., *RoFormer*, arXiv:2104.09864). This
-//! crate does that, and nothing else: exactly, at the speed of memory, on any machine.
+//! their dot product depends on `m - n` alone, because rotations compose (Su et al., *RoFormer*, arXiv:2104.09864).
+//! This crate does that, and nothing else: exactly, at the speed of memory, on any machine.
 //!
 //! # Three nouns, one verb
 //!
 //! - A **tensor**: [`Tensor`] or [`TensorMut`], a strided view `[batch, tokens, heads, head_dim]` of a slice of `f32`,
 //!   [`half::f16`] or [`half::bf16`], checked once when it is made.
-//! - A **pairing**: [`Pairing::Half`] or [`Pairing::Interleaved`], which two channels turn together.
-//! - **Rows**: [`Rows`], the cos and sin of each token. A table is rows, the rows of one step are rows, and so are those of
-//!   images with two axes and of models with any scaling. [`Frequencies`] and [`Positions`] make them; slices that a runtime
-//!   has already will do as well.
+//! - A **pairing**: [`Pairing::Half`] or [`Pairing::Interleaved`], which two channels rotate together.
+//! - **Rows**: [`Rows`], the cos and sin of each token. A table is rows, the rows of one step are rows, and so are
+//!   those of images with two axes and of models with any scaling. [`Frequencies`] and [`Positions`] make them; slices
+//!   that a runtime has already will do as well.
 //!
-//! The verb is [`Rope::rotate`], of a plan that was made once: [`Rope`] holds the pairing, the [`Direction`], and the proof
-//! that this CPU has the instruction set of its [`Backend`].
+//! The verb is [`Rope::rotate`], of a plan that was made once: [`Rope`] holds the pairing, the [`Direction`], and the
+//! proof that this CPU has the instruction set of its [`Backend`].
 //!
 //! ```
 //! # #[cfg(feature = "alloc")] {
@@ -45,19 +45,20 @@
 //! # Ok::<(), rope_core::Error>(())
 //! ```
 //!
-//! Without an allocator the same calls take the caller's storage ([`Frequencies::new_in`], [`Frequencies::rows_in`]), and
-//! [`Rope::rotate_at`] makes the rows on the stack, a block of tokens at a time.
+//! Without an allocator the same calls take the caller's storage ([`Frequencies::new_in`], [`Frequencies::rows_in`]),
+//! and [`Rope::rotate_at`] makes the rows on the stack, a block of tokens at a time.
 //!
 //! # Exact
 //!
-//! **The angle.** The angle of position `p` is `p * step` modulo one turn, with `step = round(2^128 w / 2 pi)` from integer
-//! arithmetic. Range reduction is a wrapping multiplication: exact at position 7, at four billion, and at negative ones.
-//! cos and sin are the f32 nearest to the true values. (The product `p * w` as f32, which is what is common, is wrong by
-//! 8e-3 at position 131,071 and by 6e-2 at a million.)
+//! **The angle.** The angle of position `p` is `p * step` modulo one turn, with `step = round(2^128 w / 2 pi)` from
+//! integer arithmetic. Range reduction is a wrapping multiplication: exact at position 7, at four billion, and at
+//! negative ones. cos and sin are the f32 nearest to the true values. (The product `p * w` as f32, which is what is
+//! common, is wrong by 8e-3 at position 131,071 and by 6e-2 at a million.)
 //!
-//! **The rotation.** Each output is two products and a sum, each rounded by itself, and rounded to the element once. There is
-//! one right f32 answer, and every backend, tail, split and thread count gives it: bit for bit the same on every machine,
-//! and what eager PyTorch gives from the same cos and sin. Only which NaN comes out of a NaN is not promised.
+//! **The rotation.** Each output is two products and a sum, each rounded by itself, and rounded to the element once.
+//! There is one right f32 answer, and every backend, tail, split and thread count gives it: bit for bit the same on
+//! every machine, and what eager PyTorch gives from the same cos and sin. Only which NaN comes out of a NaN is not
+//! promised.
 //!
 //! # How it is built
 //!
@@ -66,37 +67,39 @@
 //! not name the linker leaves out. `x` walks straight through the files:
 //!
 //! 1. `rope.rs`, the plan, checks everything, and takes the type off the tensor: from here on it is bytes.
-//! 2. `walk.rs` says which line comes when. A *line* is the heads of a token, which share a row of cos and sin, or one head
-//!    of some tokens, each with its own row.
+//! 2. `walk.rs` says which line comes when. A *line* is the heads of a token, which share a row of cos and sin, or one
+//!    head of some tokens, each with its own row.
 //! 3. `kernel/chains.rs` lists what is compiled for a line: a *chain* of stages, from the element that is read to the
 //!    element that is written, in one kernel for each instruction set.
-//! 4. `kernel/line.rs` is that kernel: the loop over the heads of a line. `kernel/pairs.rs` says where the members of a pair
-//!    lie, `element.rs` how bits become f32 lanes and go back, `kernel/turn.rs` is the arithmetic, with cos and sin in
-//!    registers while the heads pass.
-//! 5. `kernel/tile.rs` runs the stages of all other chains one after the other, over a tile of f32 that stays in the first
-//!    cache, with `kernel/convert.rs` at both ends. A stage that wants a whole head at a time has its place there.
+//! 4. `kernel/line.rs` is that kernel: the loop over the heads of a line. `kernel/pairs.rs` says where the members of a
+//!    pair lie, `element.rs` how bits become f32 lanes and go back, `kernel/rotation.rs` is the arithmetic, with cos
+//!    and sin in registers while the heads pass.
+//! 5. `kernel/tile.rs` runs the stages of all other chains one after the other, over a tile of f32 that stays in the
+//!    first cache, with `kernel/convert.rs` at both ends. A stage that wants a whole head at a time has its place
+//!    there.
 //!
-//! What is fused is decided by measurement: `rope-bench stages` shows what each chain would cost in stages. In place and
-//! from one tensor into another are one text but two kernels, because one that looks for itself where to read is no
+//! What is fused is decided by measurement: `rope-bench stages` shows what each chain would cost in stages. In place
+//! and from one tensor into another are one text but two kernels, because one that looks for itself where to read is no
 //! smaller, and slower (see `kernel/line.rs`).
 //!
-//! A kernel is generic over `Simd`, the operations of an instruction set as pure functions between arrays and registers;
-//! each backend compiles it inside a function that has its CPU features. Memory is touched through slices, so `unsafe` is
-//! left to two things: entering a CPU feature, and one macro per instruction set that calls its intrinsics. What fills no
-//! group of vectors is left to the next narrower instruction set, by a call of its kernel; `avx512bf16` compiles only what
-//! writes bf16, and takes the rest from `avx512`.
+//! A kernel is generic over `Simd`, the operations of an instruction set as pure functions between arrays and
+//! registers; each backend compiles it inside a function that has its CPU features. Memory is touched through slices,
+//! so `unsafe` is left to two things: entering a CPU feature, and one macro per instruction set that calls its
+//! intrinsics. What fills no group of vectors is left to the next narrower instruction set, by a call of its kernel;
+//! `avx512bf16` compiles only what writes bf16, and takes the rest from `avx512`.
 //!
-//! A position becomes a row in `frequencies/rows.rs` and `kernel/sincos.rs`: kernels see doubles alone, and what they doubt
-//! is made again by the oracle, in code that is compiled once.
+//! A position becomes a row in `frequencies/rows.rs` and `kernel/sincos.rs`: kernels see doubles alone, and what they
+//! doubt is made again by the oracle, in code that is compiled once.
 //!
 //! ## To add something
 //!
 //! - *An instruction set*: a file in `simd/`, a line in `simd.rs` and one in `backend.rs`.
-//! - *An element*: the definition of one lane and three `impl` lines in `element.rs`; in `kernel/chains.rs` a line for each
-//!   pairing and one for the element. (Instructions of its own: a default of `read` and `write` less.)
+//! - *An element*: the definition of one lane and three `impl` lines in `element.rs`; in `kernel/chains.rs` a line for
+//!   each pairing and one for the element. (Instructions of its own: a default of `read` and `write` less.)
 //! - *A fused chain*: a line and its entry in `kernel/chains.rs`.
 //! - *A pairing*: an `impl` in `kernel/pairs.rs`, its name in `pairing.rs`, and its chains.
-//! - *A stage*: a file in `kernel/`, and a call of it in `tile.rs`, or in the loop of `line.rs` where it is to be fused.
+//! - *A stage*: a file in `kernel/`, and a call of it in `tile.rs`, or in the loop of `line.rs` where it is to be
+//!   fused.
 //! - *A scaling*: a function and an arm in `frequencies/scaling.rs`. *An arrangement of axes*: the same in
 //!   `frequencies/axes.rs`.
 //!
@@ -106,8 +109,8 @@
 //! - `serde`: `Config`, which reads a model's `config.json`.
 //! - `rayon`: `Rope::rotate_parallel`. Needs std.
 //!
-//! No feature changes a speed or selects a backend; detection needs no std. In debug builds rotations are as slow as all
-//! unoptimised code, unless the profile optimises this crate: `[profile.dev.package.rope-core] opt-level = 3`.
+//! No feature changes a speed or selects a backend; detection needs no std. In debug builds rotations are as slow as
+//! all unoptimised code, unless the profile optimises this crate: `[profile.dev.package.rope-core] opt-level = 3`.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]

@@ -1,4 +1,4 @@
-//! Which two channels of a head turn together.
+//! Which two channels of a head rotate together.
 
 use core::fmt;
 use core::str::FromStr;

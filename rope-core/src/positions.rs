@@ -159,8 +159,8 @@ impl<'a> Positions<'a> {
         })
     }
 
-    /// Sequences packed behind one another, each counted from 0: sequence `s` has the tokens `offsets[s]..offsets[s + 1]`
-    /// (FlashAttention's `cu_seqlens`).
+    /// Sequences packed behind one another, each counted from 0: sequence `s` has the tokens `offsets[s]..offsets[s +
+    /// 1]` (FlashAttention's `cu_seqlens`).
     ///
     /// [`Error::Offsets`] unless the offsets start at 0 and never fall.
     pub fn packed(offsets: impl Into<Ids<'a>>) -> Result<Self, Error> {
@@ -225,9 +225,9 @@ impl<'a> Positions<'a> {
 
     /// Checks the positions against the axes they are for, and gives them an index.
     ///
-    /// [`Error::PositionsPerAxis`] if a list for several axes does not divide by their number, [`Error::Coordinate`] for
-    /// a coordinate that is not finite.
-    pub(crate) fn on(self, axes: usize) -> Result<Located<'a>, Error> {
+    /// [`Error::PositionsPerAxis`] if a list for several axes does not divide by their number, [`Error::Coordinate`]
+    /// for a coordinate that is not finite.
+    pub(crate) fn on(self, axes: usize) -> Result<ResolvedPositions<'a>, Error> {
         let divided = |given: usize, order| match order {
             Order::OneAxis => Ok(given),
             _ if given.is_multiple_of(axes) => Ok(given / axes),
@@ -252,7 +252,7 @@ impl<'a> Positions<'a> {
                 divided(coordinates.len(), order)?
             }
         };
-        Ok(Located {
+        Ok(ResolvedPositions {
             kind: self.0,
             tokens,
             axes,
@@ -262,13 +262,13 @@ impl<'a> Positions<'a> {
 
 /// Positions that fit their axes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Located<'a> {
+pub(crate) struct ResolvedPositions<'a> {
     kind: Kind<'a>,
     tokens: usize,
     axes: usize,
 }
 
-impl Located<'_> {
+impl ResolvedPositions<'_> {
     pub(crate) fn tokens(&self) -> usize {
         self.tokens
     }

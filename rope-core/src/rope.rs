@@ -6,15 +6,15 @@ use core::str::FromStr;
 use crate::backend::Proof;
 use crate::element::Element;
 use crate::kernel::chains::{Across, InPlace};
+use crate::kernel::rotation::RowFactors;
 use crate::kernel::tile::Ends;
-use crate::kernel::turn::Factors;
-use crate::positions::Located;
+use crate::positions::ResolvedPositions;
 use crate::rows::View;
 use crate::tensor::{Bytes, BytesMut};
 use crate::walk::Walk;
 use crate::{Backend, Error, Frequencies, Pairing, Positions, Rows, Shape, Tensor, TensorMut};
 
-/// Which way a pair is turned. With `R` the rotation by the angles of the rows, and `A` their attention factor:
+/// Which way a pair is rotated. With `R` the rotation by the angles of the rows, and `A` their attention factor:
 ///
 /// ```text
 /// Forward    x <- A R x
@@ -25,15 +25,15 @@ use crate::{Backend, Error, Frequencies, Pairing, Positions, Rows, Shape, Tensor
 /// Where `A` is 1, and it is unless the rows say otherwise, the last two are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Direction {
-    /// Turns by the angles of the rows, and scales by their attention factor.
+    /// Rotates by the angles of the rows, and scales by their attention factor.
     #[default]
     Forward,
-    /// Undoes [`Forward`](Direction::Forward): turns back, and divides by the attention factor. What a context shift
+    /// Undoes [`Forward`](Direction::Forward): rotates back, and divides by the attention factor. What a context shift
     /// of cached keys wants, and unrotating an attention output.
     ///
     /// cos and sin are multiplied by `1/A^2` as f32, one rounding, before use.
     Inverse,
-    /// The transpose of [`Forward`](Direction::Forward): turns back, and multiplies by the attention factor. What
+    /// The transpose of [`Forward`](Direction::Forward): rotates back, and multiplies by the attention factor. What
     /// back-propagation wants.
     Transpose,
 }
@@ -52,16 +52,16 @@ impl Direction {
     }
 
     #[inline]
-    fn factors(self, attention_factor: f64) -> Option<Factors> {
+    fn factors(self, attention_factor: f64) -> Option<RowFactors> {
         match self {
             Direction::Forward => None,
-            Direction::Transpose => Some(Factors {
+            Direction::Transpose => Some(RowFactors {
                 cos: 1.0,
                 sin: -1.0,
             }),
             Direction::Inverse => {
                 let factor = (1.0 / (attention_factor * attention_factor)) as f32;
-                Some(Factors {
+                Some(RowFactors {
                     cos: factor,
                     sin: -factor,
                 })
@@ -136,7 +136,8 @@ impl Rope {
 
     /// Writes another pairing than it reads: for [`Rope::rotate_into`] only.
     ///
-    /// Interleaved in and half out is what DeepSeek-V3 and its kin compute in Hugging Face's code.
+    /// Interleaved in and half out is what DeepSeek-V3 and the models that took its code compute in Hugging Face's
+    /// code.
     pub fn output_pairing(self, pairing: Pairing) -> Self {
         Rope {
             output: pairing,
@@ -144,7 +145,7 @@ impl Rope {
         }
     }
 
-    /// Turns this way.
+    /// Rotates this way.
     pub fn direction(self, direction: Direction) -> Self {
         Rope { direction, ..self }
     }
@@ -157,8 +158,8 @@ impl Rope {
         Ok(Rope { proof, ..self })
     }
 
-    /// Runs the stages of [`Rope::rotate_into`] one after the other, over a tile, also where they are fused: the same bits,
-    /// more slowly. It tells what fusing a chain gains, and that both agree.
+    /// Runs the stages of [`Rope::rotate_into`] one after the other, over a tile, also where they are fused: the same
+    /// bits, more slowly. It tells what fusing a chain gains, and that both agree.
     #[doc(hidden)]
     pub fn in_stages(self) -> Self {
         Rope {
@@ -278,7 +279,7 @@ impl Rope {
         .run(|line| {
             match fused {
                 Some(kernel) => kernel(proof, line),
-                None => ends.turn(proof, line),
+                None => ends.rotate(proof, line),
             }
             ends.copy_unrotated(proof, line);
         });
@@ -292,7 +293,8 @@ impl Rope {
     /// The bits are those of [`Frequencies::rows`] and [`Rope::rotate`]. With 32 heads it takes little longer than with
     /// ready rows; with few, ready rows that several layers share are faster.
     ///
-    /// [`Error::RotaryDimOnStack`] beyond 2048 rotated channels, the errors of [`Frequencies::rows`] and [`Rope::rotate`].
+    /// [`Error::RotaryDimOnStack`] beyond 2048 rotated channels, the errors of [`Frequencies::rows`] and
+    /// [`Rope::rotate`].
     pub fn rotate_at<'p, E: Element>(
         &self,
         x: &mut TensorMut<'_, E>,
@@ -314,17 +316,17 @@ impl Rope {
         if rotary_dim > limit {
             return Err(Error::RotaryDimOnStack { rotary_dim, limit });
         }
-        let located = positions.on(frequencies.axes())?;
+        let positions = positions.on(frequencies.axes())?;
         let shape = x.layout.shape();
-        let sequence = self.check_in_place_rows(shape, rotary_dim, located.tokens())?;
+        let sequence = self.check_in_place_rows(shape, rotary_dim, positions.tokens())?;
         if shape.is_empty() {
             return Ok(());
         }
         // A decoding step has few rows; to clear the large block would cost as much as to make them.
-        if located.tokens() * rotary_dim <= SMALL_STACK {
-            self.run_at::<SMALL_STACK>(x, element, frequencies, &located, sequence)
+        if positions.tokens() * rotary_dim <= SMALL_STACK {
+            self.run_at::<SMALL_STACK>(x, element, frequencies, &positions, sequence)
         } else {
-            self.run_at::<STACK>(x, element, frequencies, &located, sequence)
+            self.run_at::<STACK>(x, element, frequencies, &positions, sequence)
         }
     }
 
@@ -334,7 +336,7 @@ impl Rope {
         mut x: BytesMut<'_>,
         element: &'static InPlace,
         frequencies: &Frequencies<'_>,
-        located: &Located<'_>,
+        positions: &ResolvedPositions<'_>,
         sequence: usize,
     ) -> Result<(), Error> {
         let Shape { batch, tokens, .. } = x.layout.shape();
@@ -358,7 +360,7 @@ impl Rope {
                     part.len() * sequences.len()
                 };
                 let values = &mut values.0[..rows * rotary_dim];
-                frequencies.fill(located, first * sequence + token, values);
+                frequencies.fill(positions, first * sequence + token, values);
                 let rows = Rows::new(values, rotary_dim)?;
                 let rows = rows.view(0, if sequence == 0 { 0 } else { part.len() });
                 let layout = x.layout.batch(sequences.clone())?.tokens(part)?;

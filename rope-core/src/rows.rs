@@ -263,9 +263,9 @@ impl<'a> Rows<'a> {
         (index < self.len()).then(|| self.view(0, 0).row(index))
     }
 
-    /// The additive sinusoidal encoding of the original Transformer from the same angles: for each row
-    /// `PE(2i) = sin`, `PE(2i + 1) = cos`, `rotary_dim` values. With `Frequencies::new(d_model, 10_000.0, ..)` these are
-    /// the values of Vaswani et al., *Attention Is All You Need*, arXiv:1706.03762, section 3.5, correctly rounded.
+    /// The additive sinusoidal encoding of the original Transformer from the same angles: for each row `PE(2i) = sin`,
+    /// `PE(2i + 1) = cos`, `rotary_dim` values. With `Frequencies::new(d_model, 10_000.0, ..)` these are the values of
+    /// Vaswani et al., *Attention Is All You Need*, arXiv:1706.03762, section 3.5, correctly rounded.
     ///
     /// [`Error::Storage`] unless `out` has exactly `len * rotary_dim` values; it is untouched then.
     pub fn sinusoidal(&self, out: &mut [f32]) -> Result<(), Error> {

@@ -28,16 +28,17 @@ use crate::kernel::Kernel;
 /// is plain arithmetic.
 ///
 /// Elements of 16 bits are read and written two vectors at a time, because that is what instruction sets convert. "Even
-/// and odd" means that the first vector has the elements 0, 2, 4, .. of the two, and the second the elements 1, 3, 5, ..
-pub(crate) trait Simd: Doubles {
+/// and odd" means that the first vector has the elements 0, 2, 4, .. of the two, and the second the elements 1, 3, 5,
+/// ..
+pub(crate) trait Simd: SimdF64 {
     /// Lanes of a vector.
     const LANES: usize;
 
     /// The most groups (two vectors of pairs) whose cos and sin stay in registers while the heads of a token pass.
     const GROUPS: usize;
 
-    /// The largest elements, in bytes, whose alternating pairs are turned faster as they lie than unzipped; 0 for none. It
-    /// takes twice the registers for cos and sin.
+    /// The largest elements, in bytes, whose alternating pairs are rotated faster as they lie than unzipped; 0 for
+    /// none. It takes twice the registers for cos and sin.
     const ALTERNATES: usize;
 
     /// Whether words are widened in their own order for no more than even and odd ones, and narrowed for less.
@@ -46,8 +47,8 @@ pub(crate) trait Simd: Doubles {
     /// Whether `store_bf16_even_odd` takes a NaN for one that came from bf16 numbers, or from none.
     const TRUSTS_NAN: bool = false;
 
-    /// How many heads ahead of the one that is turned another is asked for where a tensor is large; 0 where the CPU's own
-    /// prefetcher keeps up.
+    /// How many heads ahead of the one that is rotated another is asked for where a tensor is large; 0 where the CPU's
+    /// own prefetcher keeps up.
     const AHEAD: usize = 0;
 
     /// `LANES` f32 lanes.
@@ -93,16 +94,16 @@ pub(crate) trait Simd: Doubles {
 
     /// bfloat16 to f32, exactly.
     fn load_bf16(self, x: [Self::Chunk<u16>; 2]) -> [Self::F32; 2];
-    /// f32 to bfloat16, to nearest, ties to even, subnormals included, of a group: what is rare (a NaN, a subnormal) may
-    /// be asked for once.
+    /// f32 to bfloat16, to nearest, ties to even, subnormals included, of a group: what is rare (a NaN, a subnormal)
+    /// may be asked for once.
     fn store_bf16(self, group: [[Self::F32; 2]; 2]) -> [[Self::Chunk<u16>; 2]; 2];
 
     /// bfloat16 to f32, exactly, even and odd elements.
     fn load_bf16_even_odd(self, x: [Self::Chunk<u16>; 2]) -> [Self::F32; 2];
     /// Undoes `load_bf16_even_odd` on both halves of a group, rounding as `store_bf16`.
     ///
-    /// A NaN that arithmetic has made, or passed on from a bf16, has nothing in its lower half that rounding could carry
-    /// into the upper one: an instruction set with [`Simd::TRUSTS_NAN`] does not ask for it.
+    /// A NaN that arithmetic has made, or passed on from a bf16, has nothing in its lower half that rounding could
+    /// carry into the upper one: an instruction set with [`Simd::TRUSTS_NAN`] does not ask for it.
     fn store_bf16_even_odd(self, group: [[Self::F32; 2]; 2]) -> [[Self::Chunk<u16>; 2]; 2];
 
     /// Whether some lane is a NaN.
@@ -128,30 +129,30 @@ pub(crate) trait Simd: Doubles {
     fn unorder(self, x: Self::F32) -> Self::F32;
 }
 
-/// The operations on doubles of an instruction set, for the row generator, which works on octets, eight pairs at a time; a backend takes an
-/// octet in `8 / F64_LANES` parts.
-pub(crate) trait Doubles: Copy {
-    /// Doubles in a vector: 8, 4, 2 or 1.
+/// The operations on doubles of an instruction set, for the row generator, which works on blocks, eight pairs at a
+/// time; a backend takes an block in `8 / F64_LANES` parts.
+pub(crate) trait SimdF64: Copy {
+    /// SimdF64 in a vector: 8, 4, 2 or 1.
     const F64_LANES: usize;
 
-    /// A vector of [`Doubles::F64_LANES`] lanes.
+    /// A vector of [`SimdF64::F64_LANES`] lanes.
     type F64: Copy;
 
-    /// The lanes of one part of an octet.
-    fn doubles(self, octet: &[f64; 8], part: usize) -> Self::F64;
-    /// Undoes `doubles`.
-    fn store_doubles(self, v: Self::F64, octet: &mut [f64; 8], part: usize);
+    /// The lanes of one part of a block.
+    fn load_f64(self, block: &[f64; 8], part: usize) -> Self::F64;
+    /// Undoes `load_f64`.
+    fn store_f64(self, v: Self::F64, block: &mut [f64; 8], part: usize);
     /// One value in every lane.
     fn splat_f64(self, x: f64) -> Self::F64;
-    /// Lane `i` is `of[axis of i]`. An axis is given as the two 32-bit halves it takes out of `of`, `[2 axis, 2 axis + 1]`,
-    /// which is what makes this a single permutation on x86.
+    /// Lane `i` is `of[axis of i]`. An axis is given as the two 32-bit halves it takes out of `of`, `[2 axis, 2 axis +
+    /// 1]`, which is what makes this a single permutation on x86.
     fn pick(self, of: &[f64; 4], halves: &[[u32; 2]; 8], part: usize) -> Self::F64;
-    /// The f32 nearest to each lane, as the lanes of one part of an octet.
-    fn narrow(self, v: Self::F64, octet: &mut [f32; 8], part: usize);
+    /// The f32 nearest to each lane, as the lanes of one part of a block.
+    fn store_as_f32(self, v: Self::F64, block: &mut [f32; 8], part: usize);
     /// The lanes whose nearest f32 numbers differ between `a` and `b`, a bit each. A NaN differs from everything.
-    fn narrow_apart(self, a: Self::F64, b: Self::F64) -> u32;
+    fn differ_as_f32(self, a: Self::F64, b: Self::F64) -> u32;
     /// The f32 nearest to each lane, as a double.
-    fn to_f32_and_back(self, v: Self::F64) -> Self::F64;
+    fn round_to_f32(self, v: Self::F64) -> Self::F64;
 
     /// `a - b`.
     fn sub_f64(self, a: Self::F64, b: Self::F64) -> Self::F64;
@@ -162,15 +163,16 @@ pub(crate) trait Doubles: Copy {
     /// `a b - c` rounded once, for a `c` so near to `a b` that `fl(a b) - c` is exact.
     fn mul_sub(self, a: Self::F64, b: Self::F64, c: Self::F64) -> Self::F64;
 
-    /// Turns `(cos, sin)` by as many quarters as the low two bits of `quarters` say.
+    /// Rotates `(cos, sin)` by as many quarters as the low two bits of `quarters` say.
     fn quarter_turns(
         self,
         quarters: Self::F64,
         cos: Self::F64,
         sin: Self::F64,
     ) -> (Self::F64, Self::F64);
-    /// Whether in some lane one of `values` lies within `REACH` (a power of two) units in its last place of a midpoint of f32
-    /// numbers, or `small` is not at least `least` although `whole` is not zero. A NaN in `whole` or `small` is a doubt.
+    /// Whether in some lane one of `values` lies within `REACH` (a power of two) units in its last place of a midpoint
+    /// of f32 numbers, or `small` is not at least `least` although `whole` is not zero. A NaN in `whole` or `small` is
+    /// a doubt.
     fn any_doubt<const REACH: u64>(
         self,
         values: [Self::F64; 2],

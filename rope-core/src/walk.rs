@@ -3,18 +3,18 @@
 //! The tensor is to be read in its own order, and cos and sin as rarely as possible:
 //!
 //! - *tokens-major*: a line is a token, all of whose heads share a row, which stays in registers while they pass;
-//! - *heads-major*: a line is one head of [`BLOCK`] tokens, each with its own row. All heads of a block come one after the
-//!   other, so that its rows stay in the first cache; and because that breaks the streams which the CPU's own prefetcher
-//!   follows, the same tokens of the next head are asked for while these are turned.
+//! - *heads-major*: a line is one head of [`BLOCK`] tokens, each with its own row. All heads of a block come one after
+//!   the other, so that its rows stay in the first cache; and because that breaks the streams which the CPU's own
+//!   prefetcher follows, the same tokens of the next head are asked for while these are rotated.
 
 use crate::kernel::line::{Line, LineRows, Starts};
-use crate::kernel::turn::Factors;
+use crate::kernel::rotation::RowFactors;
 use crate::rows::View;
 use crate::tensor::{Bytes, BytesMut, Layout, Shape};
 
-/// Tokens of a line in a heads-major tensor. (Measured on a core with 2 MiB of second-level cache, `[1, 32, 2048, 128]`, times
-/// over the machine's limit: 16 tokens with the next head asked for 1.03, without 1.04 to 1.14; 64 and 256 tokens
-/// with it 1.2; whole heads 1.33 to 1.44.)
+/// Tokens of a line in a heads-major tensor. (Measured on a core with 2 MiB of second-level cache, `[1, 32, 2048,
+/// 128]`, times over the machine's limit: 16 tokens with the next head asked for 1.03, without 1.04 to 1.14; 64 and 256
+/// tokens with it 1.2; whole heads 1.33 to 1.44.)
 const BLOCK: usize = 16;
 
 /// Bytes of a tensor from which on the caches close to the core cannot hold it, and the next head is asked for.
@@ -27,13 +27,13 @@ pub(crate) struct Walk<'a, 't> {
     /// What is written: its strides decide the order.
     pub(crate) target: &'a mut BytesMut<'t>,
     pub(crate) rows: &'a View<'a>,
-    pub(crate) factors: Option<&'a Factors>,
+    pub(crate) factors: Option<&'a RowFactors>,
 }
 
 impl Walk<'_, '_> {
     /// Hands out all lines.
     #[inline(always)]
-    pub(crate) fn run(mut self, turn: impl FnMut(&mut Line<'_>)) {
+    pub(crate) fn run(mut self, rotate: impl FnMut(&mut Line<'_>)) {
         let shape = self.target.layout.shape();
         // Of its other extents, which may be huge, an empty tensor has no elements to walk.
         if shape.is_empty() {
@@ -41,9 +41,9 @@ impl Walk<'_, '_> {
         }
         let strides = self.target.layout.strides();
         if shape.tokens == 1 || (shape.heads > 1 && strides.head <= strides.token) {
-            self.tokens_major(turn);
+            self.tokens_major(rotate);
         } else {
-            self.heads_major(turn);
+            self.heads_major(rotate);
         }
     }
 
@@ -61,7 +61,7 @@ impl Walk<'_, '_> {
     }
 
     #[inline(always)]
-    fn tokens_major(&mut self, mut turn: impl FnMut(&mut Line<'_>)) {
+    fn tokens_major(&mut self, mut rotate: impl FnMut(&mut Line<'_>)) {
         let Shape {
             batch,
             tokens,
@@ -81,7 +81,7 @@ impl Walk<'_, '_> {
             for j in 0..inner {
                 let (batch, token) = if batch_inside { (j, i) } else { (i, j) };
                 let start = self.rows.start(batch, token);
-                turn(&mut self.line(
+                rotate(&mut self.line(
                     [batch, token, 0],
                     heads,
                     [source_step, strides.head],
@@ -94,7 +94,7 @@ impl Walk<'_, '_> {
     }
 
     #[inline(never)]
-    fn heads_major(&mut self, mut turn: impl FnMut(&mut Line<'_>)) {
+    fn heads_major(&mut self, mut rotate: impl FnMut(&mut Line<'_>)) {
         let Shape {
             batch,
             tokens,
@@ -119,7 +119,7 @@ impl Walk<'_, '_> {
                     } else {
                         [batch, token + BLOCK, 0]
                     };
-                    turn(&mut self.line(
+                    rotate(&mut self.line(
                         [batch, token, head],
                         starts.len(),
                         [source_step, step],

@@ -56,8 +56,8 @@ fn main() {
         &all(&apply, "q_in_f32 ")[queries.clone()],
     );
     constant(
-        "TURNED",
-        "The heads turned by that cos and sin.",
+        "ROTATED",
+        "The heads rotated by that cos and sin.",
         &all(&apply, "q_hf_f32 ")[queries],
     );
     fs::write(out.join("golden.rs"), text).expect("a file");

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The C face: its tests; its header; and the examples as programs that use what install.sh has installed, compiled by gcc and
-# by clang as C99, C11 and C++17 with every warning an error. They run with the static and with the shared library, under
-# valgrind, with the sanitizers on both sides of the boundary, and without std.
+# The C API: its tests; its header; and the examples as programs that use what install.sh has installed, compiled by gcc
+# and by clang as C99, C11 and C++17 with every warning an error. They run with the static and with the shared library,
+# under valgrind, with the sanitizers on both sides of the boundary, and without std.
 source "$(dirname "$0")/common.sh"
 
 packages gcc g++ clang libclang-rt-dev valgrind pkg-config rustc-web rust-web-src
@@ -21,8 +21,8 @@ tests "$capi/check-header.sh"
 step "the libraries"
 tests "$capi/install.sh" "$prefix/std"
 tests "$capi/install.sh" "$prefix/no-std" --no-std
-# What the library reads and writes is checked as well, not only the examples. A target is named so that build scripts are
-# not instrumented.
+# What the library reads and writes is checked as well, not only the examples. A target is named so that build scripts
+# are not instrumented.
 tests env CARGO_BUILD_TARGET="$(rustc -vV | sed -n 's/^host: //p')" RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address \
     "$capi/install.sh" "$prefix/asan"
 

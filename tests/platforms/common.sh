@@ -92,8 +92,8 @@ aarch64_on() {
     echo "qemu-aarch64 -cpu $1 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib"
 }
 
-# A toolchain that may be told of AddressSanitizer, whose runtime comes with rustup's, stable ones too: the nightly one if
-# there is one.
+# A toolchain that may be told of AddressSanitizer, whose runtime comes with rustup's, stable ones too: the nightly one
+# if there is one.
 address_sanitizer() {
     if cargo +nightly --version >/dev/null 2>&1; then export RUSTUP_TOOLCHAIN=nightly; else export RUSTC_BOOTSTRAP=1; fi
     [[ -n $(find "$(rustc --print sysroot)/lib/rustlib" -name '*_rt.asan.a' -print -quit) ]] ||

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The inner loops on models of CPUs: assembly for three targets, every kernel's loop found, llvm-mca's prediction in the page.
-# Nothing is measured against a limit: what a model says of a loop is no test of it.
+# The inner loops on models of CPUs: assembly for three targets, every kernel's loop found, llvm-mca's prediction in the
+# page. Nothing is measured against a limit: what a model says of a loop is no test of it.
 source "$(dirname "$0")/common.sh"
 
 packages rustc-web rust-web-src
@@ -10,7 +10,8 @@ packages "${newest:-llvm}"
 mca=llvm-mca${newest#llvm}
 
 flags=(--emit asm -C debuginfo=0 -C symbol-mangling-version=v0)
-# assembly TARGET OPTIONS.. -- FLAGS..: prints the file that rope-core became. One unit: every function once, in one file.
+# assembly TARGET OPTIONS.. -- FLAGS..: prints the file that rope-core became. One unit: every function once, in one
+# file.
 assembly() {
     local target=$1
     shift

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What users depend on: the public items of rope-core, kept in rope-core/public-api.txt (UPDATE=1 renews it), and the licences of
-# what they link. Advisories need a database that is not among the packages: `cargo deny check` is for where it can be had.
+# What users depend on: the public items of rope-core, kept in rope-core/public-api.txt (UPDATE=1 renews it), and the
+# licences of what they link. Advisories need a database that is not among the packages: `cargo deny check` is for where
+# it can be had.
 source "$(dirname "$0")/common.sh"
 
 # rustdoc's JSON has versions, and each cargo-public-api reads one: that of this stable toolchain.

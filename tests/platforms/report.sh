@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# rope-bench on three architectures (this one, aarch64 in an emulator, wasm32 in Node), one report of all of them, and the
-# report in headless Chromium: its console must be silent and its playground drawn. UPDATE=1 renews playground.wasm.
+# rope-bench on three architectures (this one, aarch64 in an emulator, wasm32 in Node), one report of all of them, and
+# the report in headless Chromium: its console must be silent and its playground drawn. UPDATE=1 renews playground.wasm.
 source "$(dirname "$0")/common.sh"
 
 wasm_in_node

@@ -7,7 +7,7 @@
 //! | `frequencies` | [`frequencies`]: axes, bases, scalings, GGUF keys |
 //! | `rows` | [`generated_rows`]: rows of frequencies at positions |
 //! | `config` | [`config`]: JSON |
-//! | `capi` | [`calls`]: the C face |
+//! | `capi` | [`calls`]: the C API |
 
 #[cfg(feature = "capi")]
 mod calls;

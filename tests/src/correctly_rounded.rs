@@ -1,4 +1,5 @@
-//! cos and sin of a multiple of a turn, in 128-bit fixed point, and their roundings to f32. Shares no code with rope-core.
+//! cos and sin of a multiple of a turn, in 128-bit fixed point, and their roundings to f32. Shares no code with
+//! rope-core.
 
 use rope_core::Frequency;
 

@@ -41,7 +41,7 @@ pub use angles::{Angles, Form, Stored};
 pub use compare::compare;
 pub use generator::{Placed, View};
 pub use number::Number;
-pub use oracle::{Expected, Turn};
+pub use oracle::{Expected, Rotation};
 pub use plan::Plan;
 pub use source::Source;
 

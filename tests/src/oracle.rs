@@ -6,7 +6,7 @@ use crate::{Angles, Number, View};
 
 /// Which rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct Rotation {
     /// Which channels of the source are a pair.
     pub input: Pairing,
     /// Where they go.
@@ -15,17 +15,17 @@ pub struct Turn {
     pub direction: Direction,
 }
 
-impl Turn {
+impl Rotation {
     /// All that keep the pairing: the ones that work in place.
-    pub fn in_place() -> impl Iterator<Item = Turn> {
-        Turn::all().filter(|turn| turn.input == turn.output)
+    pub fn in_place() -> impl Iterator<Item = Rotation> {
+        Rotation::all().filter(|rotation| rotation.input == rotation.output)
     }
 
     /// All.
-    pub fn all() -> impl Iterator<Item = Turn> {
+    pub fn all() -> impl Iterator<Item = Rotation> {
         Pairing::ALL.into_iter().flat_map(|input| {
             Pairing::ALL.into_iter().flat_map(move |output| {
-                Direction::ALL.map(|direction| Turn {
+                Direction::ALL.map(|direction| Rotation {
                     input,
                     output,
                     direction,
@@ -35,8 +35,8 @@ impl Turn {
     }
 
     /// Forward, the pairing kept.
-    pub fn forward(pairing: Pairing) -> Turn {
-        Turn {
+    pub fn forward(pairing: Pairing) -> Rotation {
+        Rotation {
             input: pairing,
             output: pairing,
             direction: Direction::Forward,
@@ -56,7 +56,7 @@ pub struct Expected<O> {
 
 /// What `y`, painted as it is, must hold when `x` has been rotated into it. In place they are the same.
 pub fn rotated<I: Number, O: Number>(
-    turn: Turn,
+    rotation: Rotation,
     angles: &Angles,
     (x, from): (&[I], &View),
     (y, to): (&[O], &View),
@@ -85,23 +85,23 @@ pub fn rotated<I: Number, O: Number>(
                 };
                 continue;
             }
-            let (pair, second) = match turn.output {
+            let (pair, second) = match rotation.output {
                 Pairing::Interleaved => (channel / 2, channel % 2 == 1),
                 Pairing::Half => (channel % pairs, channel >= pairs),
             };
-            let (x, y) = match turn.input {
+            let (x, y) = match rotation.input {
                 Pairing::Interleaved => (at(2 * pair), at(2 * pair + 1)),
                 Pairing::Half => (at(pair), at(pair + pairs)),
             };
             let (cos, sin) = directed(
-                turn.direction,
+                rotation.direction,
                 angles,
                 batch * rows_of_a_sequence + token,
                 pair,
             );
-            let turned = rotate(x.to_f32(), y.to_f32(), cos, sin);
+            let rotated = rotate(x.to_f32(), y.to_f32(), cos, sin);
             expected.computed[target] = true;
-            expected.values[target] = O::from_f32(if second { turned.1 } else { turned.0 });
+            expected.values[target] = O::from_f32(if second { rotated.1 } else { rotated.0 });
         }
     }
     expected

@@ -4,7 +4,7 @@
 use half::{bf16, f16};
 use rope_core::{Backend, Error, Pairing, Rope, Rows, Tensor, TensorMut};
 
-use crate::{Number, Turn};
+use crate::{Number, Rotation};
 
 /// A [`Rope`], to be called in tests.
 #[derive(Clone, Copy, Debug)]
@@ -16,10 +16,10 @@ impl Plan {
     /// # Panics
     ///
     /// If the backend is not available.
-    pub fn new(turn: Turn, backend: Backend) -> Self {
-        let rope = Rope::new(turn.input)
-            .output_pairing(turn.output)
-            .direction(turn.direction);
+    pub fn new(rotation: Rotation, backend: Backend) -> Self {
+        let rope = Rope::new(rotation.input)
+            .output_pairing(rotation.output)
+            .direction(rotation.direction);
         Plan(rope.backend(backend).expect("an available backend"))
     }
 

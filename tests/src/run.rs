@@ -4,26 +4,26 @@ use std::fmt;
 
 use rope_core::{Backend, Tensor, TensorMut};
 
-use crate::{Number, Placed, Plan, Stored, Turn, compare, oracle};
+use crate::{Number, Placed, Plan, Rotation, Stored, compare, oracle};
 
 /// Rotates in place on every backend, and compares the whole buffer.
 ///
 /// # Panics
 ///
 /// If a bit is wrong.
-pub fn in_place<E: Number>(turn: Turn, rows: &Stored, x: &[E], place: &Placed) {
-    let expected = oracle::rotated(turn, &rows.angles, (x, &place.view), (x, &place.view));
+pub fn in_place<E: Number>(rotation: Rotation, rows: &Stored, x: &[E], place: &Placed) {
+    let expected = oracle::rotated(rotation, &rows.angles, (x, &place.view), (x, &place.view));
     rows.with(|given| {
         for backend in Backend::available() {
             let mut got = x.to_vec();
             let mut tensor = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
-            Plan::new(turn, backend)
+            Plan::new(rotation, backend)
                 .rotate(&mut tensor, given)
                 .expect("rows that fit");
             let doing = Doing {
                 backend,
                 elements: (E::NAME, None),
-                turn,
+                rotation,
                 rows,
                 places: [place; 2],
             };
@@ -38,24 +38,24 @@ pub fn in_place<E: Number>(turn: Turn, rows: &Stored, x: &[E], place: &Placed) {
 ///
 /// If a bit is wrong.
 pub fn into<I: Number, O: Number>(
-    turn: Turn,
+    rotation: Rotation,
     rows: &Stored,
     (x, from): (&[I], &Placed),
     (y, to): (&[O], &Placed),
 ) {
-    let expected = oracle::rotated(turn, &rows.angles, (x, &from.view), (y, &to.view));
+    let expected = oracle::rotated(rotation, &rows.angles, (x, &from.view), (y, &to.view));
     rows.with(|given| {
         for backend in Backend::available() {
             let mut got = y.to_vec();
             let source = Tensor::new(x, from.layout).expect("a valid tensor");
             let mut target = TensorMut::new(&mut got, to.layout).expect("a valid tensor");
-            Plan::new(turn, backend)
+            Plan::new(rotation, backend)
                 .rotate_into(&source, &mut target, given)
                 .expect("rows that fit");
             let doing = Doing {
                 backend,
                 elements: (I::NAME, Some(O::NAME)),
-                turn,
+                rotation,
                 rows,
                 places: [from, to],
             };
@@ -68,7 +68,7 @@ pub fn into<I: Number, O: Number>(
 struct Doing<'a> {
     backend: Backend,
     elements: (&'static str, Option<&'static str>),
-    turn: Turn,
+    rotation: Rotation,
     rows: &'a Stored,
     places: [&'a Placed; 2],
 }
@@ -78,15 +78,15 @@ impl fmt::Display for Doing<'_> {
         let Doing {
             backend,
             elements,
-            turn,
+            rotation,
             rows,
             places: [from, to],
         } = self;
-        let Turn {
+        let Rotation {
             input,
             output,
             direction,
-        } = turn;
+        } = rotation;
         match elements {
             (element, None) => write!(f, "{backend}, {element} in place, {input}, {direction}")?,
             (from, Some(to)) => {

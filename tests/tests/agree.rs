@@ -4,8 +4,8 @@ use half::bf16;
 use rope_core::{Backend, Direction, Layout, Pairing, Rope, Rows, Strides, TensorMut};
 use rope_tests::number::{paint, special, values};
 use rope_tests::{
-    Angles, Form, Number, Placed, Source, Stored, Turn, bodies, each_element, each_element_pair,
-    run,
+    Angles, Form, Number, Placed, Rotation, Source, Stored, bodies, each_element,
+    each_element_pair, run,
 };
 
 /// The shape, from tensors without gaps to tensors anywhere.
@@ -15,20 +15,20 @@ fn place(source: &mut Source<'_>, shape: [usize; 4]) -> Placed {
 
 /// In place, both pairings, all directions.
 fn in_place<E: Number>(source: &mut Source<'_>, shape: [usize; 4], rows: &Stored) {
-    for turn in Turn::in_place() {
+    for rotation in Rotation::in_place() {
         let place = place(source, shape);
         let x = values::<E>(source, place.len);
-        run::in_place(turn, rows, &x, &place);
+        run::in_place(rotation, rows, &x, &place);
     }
 }
 
 /// Into another tensor, all pairings, all directions.
 fn into<I: Number, O: Number>(source: &mut Source<'_>, shape: [usize; 4], rows: &Stored) {
-    for turn in Turn::all() {
+    for rotation in Rotation::all() {
         let (from, to) = (place(source, shape), place(source, shape));
         let x = values::<I>(source, from.len);
         let y = paint::<O>(source, to.len);
-        run::into(turn, rows, (&x, &from), (&y, &to));
+        run::into(rotation, rows, (&x, &from), (&y, &to));
     }
 }
 
@@ -154,7 +154,7 @@ fn every_lane<E: Number>(
     (place, x)
 }
 
-/// Any rows; and rows that turn nothing, so that a special value comes out beside ordinary ones, to be rounded.
+/// Any rows; and rows that rotate nothing, so that a special value comes out beside ordinary ones, to be rounded.
 fn every_lane_rows(source: &mut Source<'_>, tokens: usize, pairs: usize) -> [Stored; 2] {
     let identity = Angles {
         rows: tokens,
@@ -170,11 +170,11 @@ fn every_lane_in_place<E: Number>(source: &mut Source<'_>, head_dim: usize, rota
     let (place, x) = every_lane::<E>(source, head_dim, rotary_dim);
     for rows in every_lane_rows(source, place.view.shape[1], rotary_dim / 2) {
         for pairing in Pairing::ALL {
-            let turn = Turn {
+            let rotation = Rotation {
                 direction: source.one_of(&Direction::ALL),
-                ..Turn::forward(pairing)
+                ..Rotation::forward(pairing)
             };
-            run::in_place(turn, &rows, &x, &place);
+            run::in_place(rotation, &rows, &x, &place);
         }
     }
 }
@@ -187,8 +187,9 @@ fn every_lane_into<I: Number, O: Number>(
     let (place, x) = every_lane::<I>(source, head_dim, rotary_dim);
     let y = vec![O::from_f32(0.0); place.len];
     for rows in every_lane_rows(source, place.view.shape[1], rotary_dim / 2) {
-        for turn in Turn::all().filter(|turn| turn.direction == Direction::Forward) {
-            run::into(turn, &rows, (&x, &place), (&y, &place));
+        for rotation in Rotation::all().filter(|rotation| rotation.direction == Direction::Forward)
+        {
+            run::into(rotation, &rows, (&x, &place), (&y, &place));
         }
     }
 }
@@ -223,7 +224,7 @@ fn nan_in_any_row<E: Number>(source: &mut Source<'_>, pairs: usize, place: &Plac
     let rows = Stored::plain(angles);
     for pairing in Pairing::ALL {
         let x = values::<E>(source, place.len);
-        run::in_place(Turn::forward(pairing), &rows, &x, place);
+        run::in_place(Rotation::forward(pairing), &rows, &x, place);
     }
 }
 
@@ -253,7 +254,7 @@ fn full_of_one<E: Number>(source: &mut Source<'_>, pairs: usize) {
     }
     for rows in every_lane_rows(source, E::SPECIAL.len(), pairs) {
         for pairing in Pairing::ALL {
-            run::in_place(Turn::forward(pairing), &rows, &x, &place);
+            run::in_place(Rotation::forward(pairing), &rows, &x, &place);
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Conversions of every value there is, against the crate `half`: from 16 bits always, from 32 bits on demand.
 //!
 //! A conversion is seen in the channels behind `rotary_dim`, which pass; and in pairs that a cos of 1 and a sin of 0 do
-//! not turn: `(v, 0)` gives `v` in its first member, and `(-0, v)` gives `v` in its second, whatever `v` is.
+//! not rotation: `(v, 0)` gives `v` in its first member, and `(-0, v)` gives `v` in its second, whatever `v` is.
 
 use half::{bf16, f16};
 use rope_core::{Backend, Pairing, Rows, Tensor, TensorMut};
-use rope_tests::{Number, Plan, Turn, each_element_pair};
+use rope_tests::{Number, Plan, Rotation, each_element_pair};
 
 /// How a value gets through.
 #[derive(Clone, Copy, Debug)]
@@ -63,13 +63,13 @@ impl<I: Number> Head<I> {
         .expect("one row");
         let source = Tensor::new(&self.x, shape).expect("a valid tensor");
         let mut target = TensorMut::new(y, shape).expect("a valid tensor");
-        let plan = Plan::new(Turn::forward(self.pairing), backend);
+        let plan = Plan::new(Rotation::forward(self.pairing), backend);
         plan.rotate_into(&source, &mut target, &rows)
             .expect("rows that fit");
     }
 }
 
-/// Ones, then zeros: cos and sin of `pairs` pairs that do not turn.
+/// Ones, then zeros: cos and sin of `pairs` pairs that do not rotate.
 fn identity(pairs: usize) -> Vec<f32> {
     [vec![1.0; pairs], vec![0.0; pairs]].concat()
 }

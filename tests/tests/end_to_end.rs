@@ -171,7 +171,7 @@ fn models<E: Number + Bits>() -> Errors {
             let x = file.bits::<E>(&format!("{tensor}_in_{}", E::NAME));
             let best = file.bits::<E>(&format!("{tensor}_exact_cr_{}", E::NAME));
             let got = rotated(&file, &frequencies, pairing, &x, &place);
-            let mut turns = vec![false; x.len()];
+            let mut rotations = vec![false; x.len()];
             for Exact {
                 indices,
                 values,
@@ -182,11 +182,11 @@ fn models<E: Number + Bits>() -> Errors {
                     let error = (f64::from(got[index].to_f32()) - value).abs();
                     errors.add(error / (half_ulp::<E>() * length));
                     errors.best += usize::from(got[index].bits() == best[index].bits());
-                    turns[index] = true;
+                    rotations[index] = true;
                 }
             }
-            // What does not turn is as it was.
-            for index in (0..x.len()).filter(|&index| !turns[index]) {
+            // What does not rotate is as it was.
+            for index in (0..x.len()).filter(|&index| !rotations[index]) {
                 assert_eq!(got[index].bits(), x[index].bits(), "{}: {index}", file.name);
             }
         }
@@ -277,7 +277,12 @@ fn pair<E: Number>(x: &[E], first: usize, pair: usize) -> [f64; 2] {
 const TOKENS: usize = 500;
 
 /// Rotates tokens of one head with half-split pairs.
-fn turn<E: Number>(x: &mut [E], frequencies: &Frequencies<'_>, ids: &[i64], direction: Direction) {
+fn rotate<E: Number>(
+    x: &mut [E],
+    frequencies: &Frequencies<'_>,
+    ids: &[i64],
+    direction: Direction,
+) {
     let rows = frequencies.rows(ids).expect("ids");
     let mut tensor = TensorMut::new(x, [1, ids.len(), 1, 128]).expect("a tensor");
     let rope = Rope::new(Pairing::Half).direction(direction);
@@ -313,7 +318,7 @@ const PAIR: f64 = 3.13;
 fn norm<E: Number>(source: &mut Source<'_>, bound: f64) {
     let x = ordinary::<E>(source, TOKENS * 128);
     let mut y = x.clone();
-    turn(&mut y, &llama(), &far(source, TOKENS), Direction::Forward);
+    rotate(&mut y, &llama(), &far(source, TOKENS), Direction::Forward);
     let worst = worst(&x, &y, |[a, b], [c, d]| {
         (c.hypot(d) / a.hypot(b) - 1.0).abs()
     });
@@ -337,19 +342,19 @@ fn round_trip<E: Number>(source: &mut Source<'_>, frequencies: &Frequencies<'_>,
     let x = ordinary::<E>(source, TOKENS * 128);
     let ids = far(source, TOKENS);
     let mut y = x.clone();
-    turn(&mut y, frequencies, &ids, Direction::Forward);
-    turn(&mut y, frequencies, &ids, Direction::Inverse);
+    rotate(&mut y, frequencies, &ids, Direction::Forward);
+    rotate(&mut y, frequencies, &ids, Direction::Inverse);
     let worst = worst(&x, &y, |[a, b], [c, d]| (a - c).hypot(b - d) / a.hypot(b));
     println!("{}: {worst:.3e}", E::NAME);
     assert!(worst <= bound);
 
-    // Positions of the other sign turn back as well, where no factor is to be undone.
+    // Positions of the other sign rotate back as well, where no factor is to be undone.
     if frequencies.attention_factor() == 1.0 {
         let minus: Vec<i64> = ids.iter().map(|id| -id).collect();
         let mut back = x;
-        turn(&mut back, frequencies, &ids, Direction::Forward);
-        turn(&mut back, frequencies, &minus, Direction::Forward);
-        same(&back, &y, "turned back");
+        rotate(&mut back, frequencies, &ids, Direction::Forward);
+        rotate(&mut back, frequencies, &minus, Direction::Forward);
+        same(&back, &y, "rotated back");
     }
 }
 
@@ -380,7 +385,7 @@ fn relative<E: Number>(source: &mut Source<'_>) -> (f64, f64) {
     let x = ordinary::<E>(source, TOKENS * 128);
     let ids: Vec<i64> = (0..TOKENS).map(|_| source.word().into()).collect();
     let mut y = x.clone();
-    turn(&mut y, &frequencies, &ids, Direction::Forward);
+    rotate(&mut y, &frequencies, &ids, Direction::Forward);
     let (mut worst, mut worst_pair) = (0f64, 0f64);
     for query in 0..TOKENS {
         let key = (7 * query + 1) % TOKENS;
@@ -464,7 +469,7 @@ fn at<E: Number>(source: &mut Source<'_>) {
     let shape = [batch, tokens, heads, head_dim];
     let axes = match source.below(3) {
         0 => Axes::vision(rotary_dim),
-        1 => Axes::ladders([
+        1 => Axes::per_axis([
             rotary_dim / 4,
             rotary_dim / 8,
             rotary_dim / 4 - rotary_dim / 8,

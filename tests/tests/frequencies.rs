@@ -518,7 +518,7 @@ fn no_axes_panic_or_hang() {
                     Axes::mrope_spread([a, b, c]),
                     Axes::ggml_mrope(64, [a, b, c, a]),
                     Axes::ggml_imrope(64, [a, b, c, a]),
-                    Axes::ladders([a, b, c]),
+                    Axes::per_axis([a, b, c]),
                     Axes::vision(a),
                     Axes::pixtral(a),
                     Axes::wan(a),

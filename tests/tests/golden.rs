@@ -15,7 +15,8 @@ use half::{bf16, f16};
 use rope_core::{Backend, Direction, Pairing, Rope, Rows, Tensor, TensorMut};
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::{
-    Angles, Number, Placed, Plan, Source, Stored, Turn, exact, generator::View, number::paint, run,
+    Angles, Number, Placed, Plan, Rotation, Source, Stored, exact, generator::View, number::paint,
+    run,
 };
 
 /// Q or K of a file: the rotated window of its heads.
@@ -35,9 +36,9 @@ fn placed(file: &Golden, tensor: &str) -> Placed {
     Placed::new(layout.expect("channels that are there"), view, 0)
 }
 
-fn turn(file: &Golden) -> Turn {
+fn rotation(file: &Golden) -> Rotation {
     let (input, output) = file.pairings();
-    Turn {
+    Rotation {
         input,
         output,
         direction: Direction::Forward,
@@ -85,13 +86,13 @@ fn assert_bits<E: Number>(got: &[E], expected: &[E], doing: &str) {
 /// Rotates into a copy of the input, or in place if the pairing stays.
 fn rotate<E: Number>(
     backend: Backend,
-    turn: Turn,
+    rotation: Rotation,
     rows: &Rows<'_>,
     x: &[E],
     place: &Placed,
     in_place: bool,
 ) -> Vec<E> {
-    let rope = Plan::new(turn, backend);
+    let rope = Plan::new(rotation, backend);
     let mut y = x.to_vec();
     let mut target = TensorMut::new(&mut y, place.layout).expect("a valid tensor");
     if in_place {
@@ -108,7 +109,7 @@ fn rotate<E: Number>(
 fn f32_output_is_that_of_hugging_face_bit_for_bit() {
     let mut compared = 0;
     for file in Golden::all("apply") {
-        let turn = turn(&file);
+        let rotation = rotation(&file);
         let rows = rows_of_file(&file);
         for tensor in ["q", "k"] {
             let place = placed(&file, tensor);
@@ -116,11 +117,12 @@ fn f32_output_is_that_of_hugging_face_bit_for_bit() {
             let expected = file.bits::<f32>(&format!("{tensor}_hf_f32"));
             for backend in Backend::available() {
                 for in_place in [false, true] {
-                    if in_place && turn.input != turn.output {
+                    if in_place && rotation.input != rotation.output {
                         continue;
                     }
                     let doing = format!("{backend}, {}, {tensor}, in place: {in_place}", file.name);
-                    let got = rows.with(|rows| rotate(backend, turn, rows, &x, &place, in_place));
+                    let got =
+                        rows.with(|rows| rotate(backend, rotation, rows, &x, &place, in_place));
                     assert_bits(&got, &expected, &doing);
                     compared += got.len();
                 }
@@ -146,7 +148,7 @@ fn rows_that_python_keeps_give_the_same() {
         let rows = Rows::from_cos_sin(&cos, &sin, 2 * pairs, 2 * pairs).expect("whole rows");
         let got = rotate(
             Backend::best(),
-            turn(&file),
+            rotation(&file),
             &rows,
             &file.bits("q_in_f32"),
             &placed(&file, "q"),
@@ -159,21 +161,21 @@ fn rows_that_python_keeps_give_the_same() {
 fn one_rounding<E: Number + Bits>() {
     let source = &mut Source::random(E::NAME);
     for file in Golden::all("apply") {
-        let turn = turn(&file);
+        let rotation = rotation(&file);
         let rows = rows_of_file(&file);
         for tensor in ["q", "k"] {
             let place = placed(&file, tensor);
             let x = file.bits::<E>(&format!("{tensor}_in_{}", E::NAME));
             // On every backend, against the oracle.
-            run::into::<E, E>(turn, &rows, (&x, &place), (&x, &place));
-            if turn.input == turn.output {
-                run::in_place(turn, &rows, &x, &place);
+            run::into::<E, E>(rotation, &rows, (&x, &place), (&x, &place));
+            if rotation.input == rotation.output {
+                run::in_place(rotation, &rows, &x, &place);
             }
             // A write of an f32 tensor into a 16-bit cache, and of a 16-bit one into f32.
             let wide = file.bits::<f32>(&format!("{tensor}_in_f32"));
-            run::into::<f32, E>(turn, &rows, (&wide, &place), (&x, &place));
+            run::into::<f32, E>(rotation, &rows, (&wide, &place), (&x, &place));
             run::into::<E, f32>(
-                turn,
+                rotation,
                 &rows,
                 (&x, &place),
                 (&paint(source, place.len), &place),
@@ -240,7 +242,7 @@ fn errors<E: Number + Bits>(
             check_exact(&file, tensor, &exact);
             // The bits of all backends are the same: see `agree`.
             let got =
-                rows.with(|rows| rotate(Backend::best(), turn(&file), rows, &x, &place, false));
+                rows.with(|rows| rotate(Backend::best(), rotation(&file), rows, &x, &place, false));
             for (indices, values, length) in exact {
                 for (index, value) in indices.into_iter().zip(values) {
                     let error = (f64::from(got[index].to_f32()) - value).abs() / (u * length);
@@ -363,22 +365,22 @@ fn inverse_undoes_forward() {
     round_trip::<f16>(9.8e-4);
 }
 
-/// `q_inverse_exact_f64` turns back and multiplies by the attention factor: what the crate calls the transpose.
+/// `q_inverse_exact_f64` rotates back and multiplies by the attention factor: what the crate calls the transpose.
 #[test]
 fn transpose_turns_back_and_keeps_the_attention_factor() {
     for file in Golden::all("apply") {
         let Some(_) = file.find("q_inverse_exact_f64") else {
             continue;
         };
-        let turn = Turn {
+        let rotation = Rotation {
             direction: Direction::Transpose,
-            ..turn(&file)
+            ..rotation(&file)
         };
         let place = placed(&file, "q");
         let x = file.bits::<f32>("q_in_f32");
         let exact = file.bits::<f64>("q_inverse_exact_f64");
-        let got =
-            exact_rows(&file).with(|rows| rotate(Backend::best(), turn, rows, &x, &place, false));
+        let got = exact_rows(&file)
+            .with(|rows| rotate(Backend::best(), rotation, rows, &x, &place, false));
         for (indices, _, length) in exactly(&file, &place, &x) {
             for index in indices {
                 let error = (f64::from(got[index]) - exact[index]).abs();

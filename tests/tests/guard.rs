@@ -6,7 +6,8 @@ use rope_core::{Backend, Rows, Tensor, TensorMut};
 use rope_tests::guard::{Edge, Guarded};
 use rope_tests::number::{paint, values};
 use rope_tests::{
-    Angles, Number, Placed, Plan, Source, Turn, compare, each_element, each_element_pair, oracle,
+    Angles, Number, Placed, Plan, Rotation, Source, compare, each_element, each_element_pair,
+    oracle,
 };
 
 /// Rows whose memory touches an unreadable page.
@@ -52,20 +53,20 @@ fn places(shape: [usize; 4]) -> [Placed; 2] {
 }
 
 fn in_place<E: Number>(source: &mut Source<'_>, shape: [usize; 4], rows: &GuardedRows, edge: Edge) {
-    for turn in Turn::in_place() {
+    for rotation in Rotation::in_place() {
         for place in places(shape) {
             let x = values::<E>(source, place.len);
             let expected =
-                oracle::rotated(turn, &rows.angles, (&x, &place.view), (&x, &place.view));
+                oracle::rotated(rotation, &rows.angles, (&x, &place.view), (&x, &place.view));
             for backend in Backend::available() {
                 for given in rows.rows() {
                     let mut got = Guarded::new(&x, edge);
                     let mut tensor =
                         TensorMut::new(&mut got, place.layout).expect("a valid tensor");
-                    Plan::new(turn, backend)
+                    Plan::new(rotation, backend)
                         .rotate(&mut tensor, &given)
                         .expect("rows that fit");
-                    let doing = format!("{backend}, {} in place, {turn:?}, {edge:?}", E::NAME);
+                    let doing = format!("{backend}, {} in place, {rotation:?}, {edge:?}", E::NAME);
                     compare(&got, &expected, &place.view, &doing);
                 }
             }
@@ -79,12 +80,12 @@ fn into<I: Number, O: Number>(
     rows: &GuardedRows,
     edge: Edge,
 ) {
-    for turn in Turn::all() {
+    for rotation in Rotation::all() {
         for place in places(shape) {
             let x = values::<I>(source, place.len);
             let y = paint::<O>(source, place.len);
             let expected =
-                oracle::rotated(turn, &rows.angles, (&x, &place.view), (&y, &place.view));
+                oracle::rotated(rotation, &rows.angles, (&x, &place.view), (&y, &place.view));
             let x = Guarded::new(&x, edge);
             let mut got = Guarded::new(&y, edge);
             let [given, _] = rows.rows();
@@ -92,10 +93,14 @@ fn into<I: Number, O: Number>(
                 got.copy_from_slice(&y);
                 let from = Tensor::new(&x, place.layout).expect("a valid tensor");
                 let mut to = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
-                Plan::new(turn, backend)
+                Plan::new(rotation, backend)
                     .rotate_into(&from, &mut to, &given)
                     .expect("rows that fit");
-                let doing = format!("{backend}, {} to {}, {turn:?}, {edge:?}", I::NAME, O::NAME);
+                let doing = format!(
+                    "{backend}, {} to {}, {rotation:?}, {edge:?}",
+                    I::NAME,
+                    O::NAME
+                );
                 compare(&got, &expected, &place.view, &doing);
             }
         }

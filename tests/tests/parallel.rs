@@ -3,7 +3,7 @@
 
 use rope_core::{Backend, Error, Pairing, Rows, TensorMut};
 use rope_tests::number::paint;
-use rope_tests::{Form, Placed, Plan, Source, Stored, Turn, compare, oracle};
+use rope_tests::{Form, Placed, Plan, Rotation, Source, Stored, compare, oracle};
 
 #[test]
 fn same_bits_on_all_threads() {
@@ -23,11 +23,11 @@ fn same_bits_on_all_threads() {
                 let place = Placed::any(source, shape);
                 let rows = Stored::new(source, rows, 16, form);
                 let x = paint::<f32>(source, place.len);
-                let turn = source.one_of(&Turn::in_place().collect::<Vec<_>>());
+                let rotation = source.one_of(&Rotation::in_place().collect::<Vec<_>>());
                 let expected =
-                    oracle::rotated(turn, &rows.angles, (&x, &place.view), (&x, &place.view));
+                    oracle::rotated(rotation, &rows.angles, (&x, &place.view), (&x, &place.view));
                 let mut got = x.clone();
-                let Plan(rope) = Plan::new(turn, Backend::best());
+                let Plan(rope) = Plan::new(rotation, Backend::best());
                 rows.with(|rows| {
                     let mut tensor =
                         TensorMut::new(&mut got, place.layout).expect("a valid tensor");
@@ -38,7 +38,7 @@ fn same_bits_on_all_threads() {
                     &got,
                     &expected,
                     &place.view,
-                    &format!("{turn:?}, {shape:?}"),
+                    &format!("{rotation:?}, {shape:?}"),
                 );
             }
         }

@@ -8,8 +8,8 @@ use half::{bf16, f16};
 use rope_core::{Backend, Direction, Pairing, Rope, Tensor, TensorMut};
 use rope_tests::number::{Temper, paint, values};
 use rope_tests::{
-    Angles, Number, Placed, Plan, Source, Stored, Turn, compare, each_element, each_element_pair,
-    exact, oracle,
+    Angles, Number, Placed, Plan, Rotation, Source, Stored, compare, each_element,
+    each_element_pair, exact, oracle,
 };
 
 /// Exact rows of some positions, rounded once, for random steps of a turn.
@@ -45,7 +45,7 @@ fn steps(source: &mut Source<'_>, pairs: usize) -> Vec<u128> {
 }
 
 fn rotate<E: Number>(
-    turn: Turn,
+    rotation: Rotation,
     backend: Backend,
     rows: &Stored,
     x: &[E],
@@ -54,7 +54,7 @@ fn rotate<E: Number>(
     let mut y = x.to_vec();
     let mut tensor = TensorMut::new(&mut y, shape).expect("a valid tensor");
     rows.with(|rows| {
-        Plan::new(turn, backend)
+        Plan::new(rotation, backend)
             .rotate(&mut tensor, rows)
             .expect("rows that fit")
     });
@@ -104,18 +104,18 @@ fn keeps_lengths<E: Number>(source: &mut Source<'_>, bound: f64) {
     let rows = rows(&steps, &positions, 1.0);
     let x = vector::<E>(source, tokens * 2 * head_dim);
     for backend in Backend::available() {
-        for turn in Turn::in_place() {
-            let y = rotate(turn, backend, &rows, &x, shape);
+        for rotation in Rotation::in_place() {
+            let y = rotate(rotation, backend, &rows, &x, shape);
             let (before, after) = (
-                pairs(&x, head_dim, turn.input),
-                pairs(&y, head_dim, turn.input),
+                pairs(&x, head_dim, rotation.input),
+                pairs(&y, head_dim, rotation.input),
             );
             for (before, after) in before.zip(after) {
                 let length = |[x, y]: [f64; 2]| x.hypot(y);
                 let error = (length(after) / length(before) - 1.0).abs();
                 assert!(
                     error <= bound,
-                    "{backend}, {}, {turn:?}: {before:?} became {after:?}",
+                    "{backend}, {}, {rotation:?}: {before:?} became {after:?}",
                     E::NAME
                 );
             }
@@ -152,8 +152,8 @@ fn is_undone<E: Number>(source: &mut Source<'_>, bound: f64) {
         let rows = rows(&steps, &positions, attention_factor);
         for backend in Backend::available() {
             for pairing in Pairing::ALL {
-                let there = Turn::forward(pairing);
-                let back = Turn { direction, ..there };
+                let there = Rotation::forward(pairing);
+                let back = Rotation { direction, ..there };
                 let y = rotate(there, backend, &rows, &x, shape);
                 let z = rotate(back, backend, &rows, &y, shape);
                 for ([a, b], [c, d]) in
@@ -194,9 +194,9 @@ fn relative<E: Number>(source: &mut Source<'_>, typical: f64, u: f64) {
         let (q, k) = (vector::<E>(source, head_dim), vector::<E>(source, head_dim));
         let x = [&q[..], &k, &q, &k].concat();
         for pairing in Pairing::ALL {
-            let turn = Turn::forward(pairing);
+            let rotation = Rotation::forward(pairing);
             // The bits of all backends are the same: see `agree`.
-            let y = rotate(turn, Backend::best(), &rows, &x, [1, 4, 1, head_dim]);
+            let y = rotate(rotation, Backend::best(), &rows, &x, [1, 4, 1, head_dim]);
             let [here, there] = [0, 2].map(|at| {
                 let row = |row: usize| &y[row * head_dim..][..head_dim];
                 dot(row(at), row(at + 1))
@@ -246,8 +246,8 @@ fn gradient<E: Number>(source: &mut Source<'_>) {
     let (x, y) = (vector(), vector());
     for backend in Backend::available() {
         for pairing in Pairing::ALL {
-            let forward = Turn::forward(pairing);
-            let transpose = Turn {
+            let forward = Rotation::forward(pairing);
+            let transpose = Rotation {
                 direction: Direction::Transpose,
                 ..forward
             };
@@ -266,13 +266,13 @@ fn the_transpose_is_the_gradient() {
     let steps = steps(source, 64);
     let rows = rows(&steps, &[123_456_789], 1.25);
     let (x, y) = (vector::<f32>(source, 128), vector::<f32>(source, 128));
-    let transpose = Turn {
+    let transpose = Rotation {
         direction: Direction::Transpose,
-        ..Turn::forward(Pairing::Half)
+        ..Rotation::forward(Pairing::Half)
     };
     let left = dot(
         &rotate(
-            Turn::forward(Pairing::Half),
+            Rotation::forward(Pairing::Half),
             Backend::best(),
             &rows,
             &x,
@@ -296,14 +296,20 @@ fn the_transpose_is_the_gradient() {
 #[test]
 fn inverse_and_transpose_differ_by_the_square_of_the_attention_factor() {
     let rows = rows(&[1 << 125], &[1], 2.0);
-    let turned = |direction| {
-        let turn = Turn {
+    let rotated = |direction| {
+        let rotation = Rotation {
             direction,
-            ..Turn::forward(Pairing::Half)
+            ..Rotation::forward(Pairing::Half)
         };
-        rotate(turn, Backend::best(), &rows, &[1.0_f32, 0.0], [1, 1, 1, 2])
+        rotate(
+            rotation,
+            Backend::best(),
+            &rows,
+            &[1.0_f32, 0.0],
+            [1, 1, 1, 2],
+        )
     };
-    let (inverse, transpose) = (turned(Direction::Inverse), turned(Direction::Transpose));
+    let (inverse, transpose) = (rotated(Direction::Inverse), rotated(Direction::Transpose));
     assert_eq!(
         inverse.iter().map(|x| 4.0 * x).collect::<Vec<f32>>(),
         transpose
@@ -318,20 +324,22 @@ fn q_and_k<Q: Number, K: Number>(source: &mut Source<'_>) {
     let (x, y) = (values::<Q>(source, q.len), values::<K>(source, k.len));
     for row_count in [tokens, batch * tokens] {
         let rows = Stored::any(source, row_count, pairs);
-        for turn in Turn::in_place() {
+        for rotation in Rotation::in_place() {
             for backend in Backend::available() {
                 let (mut got_q, mut got_k) = (x.clone(), y.clone());
                 let mut tensor_q = TensorMut::new(&mut got_q, q.layout).expect("a valid tensor");
                 let mut tensor_k = TensorMut::new(&mut got_k, k.layout).expect("a valid tensor");
-                let plan = Plan::new(turn, backend);
+                let plan = Plan::new(rotation, backend);
                 rows.with(|rows| {
                     plan.rotate_qk(&mut tensor_q, &mut tensor_k, rows)
                         .expect("rows that fit")
                 });
-                let doing = format!("{backend}, Q {}, K {}, {turn:?}", Q::NAME, K::NAME);
-                let expected = oracle::rotated(turn, &rows.angles, (&x, &q.view), (&x, &q.view));
+                let doing = format!("{backend}, Q {}, K {}, {rotation:?}", Q::NAME, K::NAME);
+                let expected =
+                    oracle::rotated(rotation, &rows.angles, (&x, &q.view), (&x, &q.view));
                 compare(&got_q, &expected, &q.view, &doing);
-                let expected = oracle::rotated(turn, &rows.angles, (&y, &k.view), (&y, &k.view));
+                let expected =
+                    oracle::rotated(rotation, &rows.angles, (&y, &k.view), (&y, &k.view));
                 compare(&got_k, &expected, &k.view, &doing);
             }
         }
@@ -358,7 +366,7 @@ fn through<I: Number, O: Number>(backend: Backend, pairing: Pairing, x: &[I]) ->
     let mut target = TensorMut::new(&mut y, [1, 1, 1, 40]).expect("a valid tensor");
     Stored::plain(angles)
         .with(|rows| {
-            Plan::new(Turn::forward(pairing), backend).rotate_into(&source, &mut target, rows)
+            Plan::new(Rotation::forward(pairing), backend).rotate_into(&source, &mut target, rows)
         })
         .expect("rows that fit");
     y
@@ -372,7 +380,7 @@ fn special_values<I: Number, O: Number>() {
             for &special in I::SPECIAL {
                 let value = I::from_bits(special);
                 for channel in 0..40 {
-                    // Zeros beside it: -0 where it turns with a second member, so that the sum has the sign of that.
+                    // Zeros beside it: -0 where it rotates with a second member, so that the sum has the sign of that.
                     let mut x = vec![I::from_f32(0.0); 40];
                     let second = match pairing {
                         Pairing::Half => (18..36).contains(&channel),
@@ -418,14 +426,14 @@ fn stays_in_its_pair<E: Number>(source: &mut Source<'_>) {
     let rows = rows(&steps(source, 48), &[77], 1.0);
     let clean: Vec<E> = (0..100).map(|_| Temper::Ordinary.value(source)).collect();
     for backend in Backend::available() {
-        for turn in Turn::in_place() {
-            let before = rotate(turn, backend, &rows, &clean, shape);
+        for rotation in Rotation::in_place() {
+            let before = rotate(rotation, backend, &rows, &clean, shape);
             for channel in 0..100 {
                 for special in [f32::NAN, f32::INFINITY] {
                     let mut x = clean.clone();
                     x[channel] = E::from_f32(special);
-                    let after = rotate(turn, backend, &rows, &x, shape);
-                    let partner = match turn.input {
+                    let after = rotate(rotation, backend, &rows, &x, shape);
+                    let partner = match rotation.input {
                         _ if channel >= 96 => channel,
                         Pairing::Half => (channel + 48) % 96,
                         Pairing::Interleaved => channel ^ 1,
@@ -436,7 +444,7 @@ fn stays_in_its_pair<E: Number>(source: &mut Source<'_>) {
                         assert_eq!(
                             same,
                             !reached,
-                            "{backend}, {}, {turn:?}: {special} at {channel}, {i}",
+                            "{backend}, {}, {rotation:?}: {special} at {channel}, {i}",
                             E::NAME
                         );
                         assert!(!reached || !after.to_f32().is_finite());
@@ -460,7 +468,7 @@ fn an_infinity_beside_a_sine_of_zero_makes_its_partner_not_a_number() {
         for pairing in Pairing::ALL {
             let rows = rows(&[1 << 100], &[0], 1.0);
             let y = rotate(
-                Turn::forward(pairing),
+                Rotation::forward(pairing),
                 backend,
                 &rows,
                 &[f32::INFINITY, 1.0],
@@ -484,12 +492,30 @@ fn overflow_is_an_infinity() {
     });
     for backend in Backend::available() {
         for pairing in Pairing::ALL {
-            let turn = Turn::forward(pairing);
-            let y = rotate(turn, backend, &rows, &[f32::MAX, f32::MAX], [1, 1, 1, 2]);
+            let rotation = Rotation::forward(pairing);
+            let y = rotate(
+                rotation,
+                backend,
+                &rows,
+                &[f32::MAX, f32::MAX],
+                [1, 1, 1, 2],
+            );
             assert_eq!(y, [0.0, f32::INFINITY]);
-            let y = rotate(turn, backend, &rows, &[f16::MAX, f16::MIN], [1, 1, 1, 2]);
+            let y = rotate(
+                rotation,
+                backend,
+                &rows,
+                &[f16::MAX, f16::MIN],
+                [1, 1, 1, 2],
+            );
             assert_eq!(y, [f16::INFINITY, f16::from_f32(0.0)]);
-            let y = rotate(turn, backend, &rows, &[bf16::MIN, bf16::MIN], [1, 1, 1, 2]);
+            let y = rotate(
+                rotation,
+                backend,
+                &rows,
+                &[bf16::MIN, bf16::MIN],
+                [1, 1, 1, 2],
+            );
             assert_eq!(y, [bf16::from_f32(0.0), bf16::NEG_INFINITY]);
         }
     }
@@ -501,9 +527,10 @@ fn bits_do_not_depend_on_alignment() {
     let source = &mut Source::random("bits_do_not_depend_on_alignment");
     let rows = Stored::any(source, 2, 37);
     let x = values::<bf16>(source, 2 * 3 * 75);
-    for turn in Turn::in_place() {
+    for rotation in Rotation::in_place() {
         let place = Placed::bshd([1, 2, 3, 75]);
-        let expected = oracle::rotated(turn, &rows.angles, (&x, &place.view), (&x, &place.view));
+        let expected =
+            oracle::rotated(rotation, &rows.angles, (&x, &place.view), (&x, &place.view));
         for backend in Backend::available() {
             for shift in 0..33 {
                 let mut buffer = paint::<bf16>(source, shift);
@@ -511,7 +538,7 @@ fn bits_do_not_depend_on_alignment() {
                 let mut tensor =
                     TensorMut::new(&mut buffer[shift..], place.layout).expect("a valid tensor");
                 rows.with(|rows| {
-                    Plan::new(turn, backend)
+                    Plan::new(rotation, backend)
                         .rotate(&mut tensor, rows)
                         .expect("rows that fit")
                 });
@@ -519,7 +546,7 @@ fn bits_do_not_depend_on_alignment() {
                     &buffer[shift..],
                     &expected,
                     &place.view,
-                    &format!("{backend}, {turn:?}, shifted by {shift}"),
+                    &format!("{backend}, {rotation:?}, shifted by {shift}"),
                 );
             }
         }

@@ -81,8 +81,8 @@ fn t13_rows_of_given_f32_frequencies_correctly_rounded() {
     println!("{compared} values");
 }
 
-/// The golden values are what was computed, within 0.6 units in the last place of the angle's exact cos and sin, so that
-/// they may be the other neighbour of it; an attention factor above 1 can make two units of one.
+/// The golden values are what was computed, within 0.6 units in the last place of the angle's exact cos and sin, so
+/// that they may be the other neighbour of it; an attention factor above 1 can make two units of one.
 #[test]
 fn t13_rows_of_hugging_face_angles_within_one_ulp() {
     let mut off = [0, 0, 0];
@@ -195,7 +195,7 @@ fn t2_real_coordinates_on_a_midpoint() {
 fn t2_real_coordinates_correctly_rounded() {
     let golden = Table::file("coordinates.txt");
     let (text, dino) = (Axes::from(64), Axes::vision(64));
-    let ladder = Frequencies::new(text, 1e4, &Scaling::Default);
+    let plain = Frequencies::new(text, 1e4, &Scaling::Default);
     let dinov3 = || Frequencies::new(dino, 100.0, &Scaling::Turns);
     let axes: Vec<u8> = (0..10).map(|pair| pair % 3).collect();
     let mixed: Vec<f64> = golden.bits("mixed.inverse");
@@ -203,7 +203,7 @@ fn t2_real_coordinates_correctly_rounded() {
     for (name, frequencies) in [
         ("dinov3", dinov3()),
         ("dinov3_f32", dinov3()),
-        ("seconds", ladder),
+        ("seconds", plain),
         ("mixed", mixed),
     ] {
         let frequencies = frequencies.expect("frequencies");
@@ -539,7 +539,7 @@ fn negative_frequencies_turn_the_other_way() {
     }
 }
 
-/// Every way to deal 64 pairs out among several axes that share one ladder.
+/// Every way to deal 64 pairs out among several axes that share one set of base frequencies.
 fn dealings() -> [Axes<'static>; 8] {
     const GIVEN: [u8; 64] = {
         let mut axes = [0; 64];
@@ -597,20 +597,20 @@ fn each_pair_follows_its_axis() {
     }
 }
 
-/// Axes with ladders of their own: each is a plain model of its size.
+/// Axes with base frequencies of their own: each is a plain model of its size.
 #[test]
 fn each_ladder_is_a_plain_model() {
-    for (axes, ladders) in [
+    for (axes, dims) in [
         (Axes::vision(80), &[40, 40][..]),
         (Axes::wan(128), &[44, 42, 42]),
-        (Axes::ladders([1, 20, 3, 40]), &[2, 40, 6, 80]),
+        (Axes::per_axis([1, 20, 3, 40]), &[2, 40, 6, 80]),
     ] {
         let frequencies = Frequencies::new(axes, 1e4, &Scaling::Default).expect("frequencies");
-        assert_eq!(frequencies.axes(), ladders.len());
+        assert_eq!(frequencies.axes(), dims.len());
         let at = [3_i64, -70_000, 1 << 40, 12_345_678];
-        let ids = &at[..ladders.len()];
+        let ids = &at[..dims.len()];
         let (mut cos, mut sin) = (Vec::new(), Vec::new());
-        for (&dim, &id) in ladders.iter().zip(ids) {
+        for (&dim, &id) in dims.iter().zip(ids) {
             let plain = Frequencies::new(dim, 1e4, &Scaling::Default).expect("frequencies");
             let rows = plain.rows(&[id]).expect("an id");
             let row = rows.row(0).expect("a row");

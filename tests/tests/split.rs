@@ -3,7 +3,7 @@
 use half::bf16;
 use rope_core::{Backend, Dimension, Error, Rows, Tensor, TensorMut};
 use rope_tests::number::{paint, values};
-use rope_tests::{Number, Placed, Plan, Source, Stored, Turn, compare, each_element, oracle};
+use rope_tests::{Number, Placed, Plan, Rotation, Source, Stored, compare, each_element, oracle};
 
 const DIMENSIONS: [Dimension; 3] = [Dimension::Batch, Dimension::Tokens, Dimension::Heads];
 
@@ -127,11 +127,11 @@ fn split<E: Number>(source: &mut Source<'_>) {
     let rows = source.one_of(&[tokens, batch * tokens]);
     let pairs = source.within(1, head_dim / 2);
     let rows = Stored::any(source, rows, pairs);
-    let turns: Vec<Turn> = Turn::in_place().collect();
-    let turn = source.one_of(&turns);
+    let rotations: Vec<Rotation> = Rotation::in_place().collect();
+    let rotation = source.one_of(&rotations);
     let place = Placed::any(source, shape);
     let x = values::<E>(source, place.len);
-    let expected = oracle::rotated(turn, &rows.angles, (&x, &place.view), (&x, &place.view));
+    let expected = oracle::rotated(rotation, &rows.angles, (&x, &place.view), (&x, &place.view));
     for backend in Backend::available() {
         let mut got = x.clone();
         let tensor = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
@@ -140,13 +140,13 @@ fn split<E: Number>(source: &mut Source<'_>) {
             token: 0,
             depth: 0,
         };
-        let plan = Plan::new(turn, backend);
+        let plan = Plan::new(rotation, backend);
         let parts = rows.with(|rows| divide(source, &plan, tensor, whole, rows, shape));
         compare(
             &got,
             &expected,
             &place.view,
-            &format!("{backend}, {}, {turn:?} in {parts} parts", E::NAME),
+            &format!("{backend}, {}, {rotation:?} in {parts} parts", E::NAME),
         );
     }
 }
@@ -176,9 +176,9 @@ fn into_another_tensor() {
                 values::<f32>(source, from.len),
                 paint::<bf16>(source, to.len),
             );
-            for turn in Turn::all() {
+            for rotation in Rotation::all() {
                 let expected =
-                    oracle::rotated(turn, &rows.angles, (&x, &from.view), (&y, &to.view));
+                    oracle::rotated(rotation, &rows.angles, (&x, &from.view), (&y, &to.view));
                 let mut got = y.clone();
                 let tensor = Tensor::new(&x, from.layout).expect("a valid tensor");
                 let (x1, x2) = tensor
@@ -202,7 +202,7 @@ fn into_another_tensor() {
                 } else {
                     0
                 };
-                let plan = Plan::new(turn, Backend::best());
+                let plan = Plan::new(rotation, Backend::best());
                 rows.with(|rows| {
                     let first = rows.range(0..middle).expect("rows that are there");
                     plan.rotate_into(&x1, &mut y1, &first)
@@ -215,7 +215,7 @@ fn into_another_tensor() {
                     &got,
                     &expected,
                     &to.view,
-                    &format!("{turn:?}, {dimension} at {at}"),
+                    &format!("{rotation:?}, {dimension} at {at}"),
                 );
             }
         }
@@ -273,10 +273,11 @@ fn threads_share_a_rotation() {
     let place = Placed::bshd(shape);
     let x = values::<f32>(source, place.len);
     let rows = Stored::any(source, 16, 32);
-    for turn in Turn::in_place() {
-        let expected = oracle::rotated(turn, &rows.angles, (&x, &place.view), (&x, &place.view));
+    for rotation in Rotation::in_place() {
+        let expected =
+            oracle::rotated(rotation, &rows.angles, (&x, &place.view), (&x, &place.view));
         let mut got = x.clone();
-        let plan = Plan::new(turn, Backend::best());
+        let plan = Plan::new(rotation, Backend::best());
         rows.with(|rows| {
             std::thread::scope(|scope| {
                 let mut rest = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
@@ -292,6 +293,6 @@ fn threads_share_a_rotation() {
                 }
             });
         });
-        compare(&got, &expected, &place.view, &format!("{turn:?}"));
+        compare(&got, &expected, &place.view, &format!("{rotation:?}"));
     }
 }

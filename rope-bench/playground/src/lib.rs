@@ -58,8 +58,8 @@ pub extern "C" fn inverse_frequency(rotary_dim: u32, base: f64, pair: u32) -> f6
 
 /// The attention score of q at position `m` and k at position `n`: their product, over the number of channels.
 ///
-/// With seed 0 all channels of q and k are 1; with another q and k are the random vectors of that seed, the same for all
-/// positions.
+/// With seed 0 all channels of q and k are 1; with another q and k are the random vectors of that seed, the same for
+/// all positions.
 #[unsafe(no_mangle)]
 pub extern "C" fn score(rotary_dim: u32, base: f64, m: i32, n: i32, seed: u32) -> f64 {
     rotated_score(rotary_dim, base, m, n, seed).unwrap_or(f64::NAN)

@@ -59,7 +59,7 @@ pub struct Wanted {
 pub struct Hot {
     /// An iteration.
     pub way: Way,
-    /// Elements that it turns.
+    /// Elements that it rotates.
     pub elements: i64,
     /// What else it does.
     pub traffic: Traffic,
@@ -111,7 +111,7 @@ pub fn hot(function: &Function, architecture: Architecture, wanted: Wanted) -> R
     let reasons: Vec<_> = reasons.into_iter().collect();
     let Some(((_, first), rest)) = found.split_first() else {
         return Err(if reasons.is_empty() {
-            "no loop turns elements in place".into()
+            "no loop rotates elements in place".into()
         } else {
             reasons.join("; ")
         });
@@ -121,7 +121,7 @@ pub fn hot(function: &Function, architecture: Architecture, wanted: Wanted) -> R
     }
     if rest.iter().any(|(_, other)| names(other) != names(first)) {
         return Err(format!(
-            "{} different loops turn as many elements",
+            "{} different loops rotate as many elements",
             found.len()
         ));
     }
@@ -162,7 +162,7 @@ fn straightest(ways: Vec<Hot>) -> Result<Hot, String> {
     }
 }
 
-/// How many elements are turned in place; `None` if this is no such loop, and a reason if it is half of one.
+/// How many elements are rotated in place; `None` if this is no such loop, and a reason if it is half of one.
 fn elements(traffic: &Traffic, wanted: Wanted) -> Result<i64, Option<String>> {
     let bytes = |accesses: &[(Sum, i64)]| accesses.iter().map(|(_, bytes)| bytes).sum::<i64>();
     let (reads, writes) = (union(&traffic.reads), union(&traffic.writes));
@@ -194,7 +194,7 @@ fn elements(traffic: &Traffic, wanted: Wanted) -> Result<i64, Option<String>> {
     }
     if elements % 2 != 0 || wanted.head % elements != 0 {
         return Err(Some(format!(
-            "a loop turns {elements} elements, which is no part of a head of {}",
+            "a loop rotates {elements} elements, which is no part of a head of {}",
             wanted.head
         )));
     }
@@ -471,7 +471,7 @@ mod tests {
         let hot = found(Architecture::Aarch64, F32, &text).unwrap();
         assert_eq!((hot.elements, hot.way.instructions.len()), (8, 7));
         assert_eq!((hot.traffic.spills, hot.traffic.slots), (1, 1));
-        // Two that differ and turn as many: no way to tell.
+        // Two that differ and rotate as many: no way to tell.
         let large = large.replace("ret\n", "");
         let twin = large.replace(".L3", ".L4").replace("fmul", "fadd");
         let text = format!("add x29, sp, #64\n{large}{twin}ret\n");

@@ -103,12 +103,12 @@ impl Runner for OutOfPlace {
             self.workload.each_head(|head| {
                 let at = head.at / 2;
                 let row = &self.table[head.row * pairs..][..pairs];
-                for ((y, x), turn) in output[at..][..pairs]
+                for ((y, x), rotation) in output[at..][..pairs]
                     .iter_mut()
                     .zip(&x[at..][..pairs])
                     .zip(row)
                 {
-                    *y = x * turn;
+                    *y = x * rotation;
                 }
             });
         }
@@ -133,8 +133,8 @@ impl Runner for InPlace {
             let x: &mut [Complex32] = bytemuck::cast_slice_mut(black_box(&mut *bytes));
             self.workload.each_head(|head| {
                 let row = &self.table[head.row * pairs..][..pairs];
-                for (x, turn) in x[head.at / 2..][..pairs].iter_mut().zip(row) {
-                    *x *= turn;
+                for (x, rotation) in x[head.at / 2..][..pairs].iter_mut().zip(row) {
+                    *x *= rotation;
                 }
             });
         }

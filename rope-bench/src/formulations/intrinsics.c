@@ -5,7 +5,7 @@
 // rounded by itself (the file is compiled with -ffp-contract=off), 16-bit elements rounded once, to nearest even. A NaN
 // becomes a quiet NaN, and nothing is flushed to zero.
 //
-// A loop turns a line: the heads of a token, which share a row of cos and sin, or one head of some tokens, with a row
+// A loop rotates a line: the heads of a token, which share a row of cos and sin, or one head of some tokens, with a row
 // each. It keeps some vectors of the row in registers while the heads pass; pairs that do not fill one are for the next
 // narrower loop. `walk`, at the end, finds the lines of a tensor.
 
@@ -16,7 +16,7 @@
 #define INLINE static inline __attribute__((always_inline))
 #define APART static __attribute__((noinline))
 
-// Heads of which the first 2 * pairs channels turn. The row of a token is cos of all pairs, then sin. Strides in
+// Heads of which the first 2 * pairs channels rotate. The row of a token is cos of all pairs, then sin. Strides in
 // elements.
 struct tensor {
     void *x;
@@ -27,7 +27,8 @@ struct tensor {
     size_t batch_rows;
 };
 
-// What to do: turn heads that share a row, turn heads with a row each, or put a row in the order that the loop wants.
+// What to do: rotate heads that share a row, rotate heads with a row each, or put a row in the order that the loop
+// wants.
 enum task { SHARED, OWN, ORDER };
 
 struct line {
@@ -39,9 +40,9 @@ struct line {
     // The same rows in the loop's order, for OWN and ORDER.
     float *ordered;
     size_t ordered_stride;
-    // From a head to the one that is asked for while it turns, in bytes: 0 for none.
+    // From a head to the one that is asked for while it rotates, in bytes: 0 for none.
     ptrdiff_t ahead;
-    // Whether ORDER has met a row that OWN has to turn one pair after the other.
+    // Whether ORDER has met a row that OWN has to rotate one pair after the other.
     int special;
 };
 
@@ -104,7 +105,7 @@ INLINE void bf16_put(uint16_t *x, float y) {
 #define MEMBERS_half(i) {i, pairs + i}
 #define MEMBERS_interleaved(i) {2 * i, 2 * i + 1}
 
-// `.._pairs` turns pairs `at` to `end` of a head; `.._scalar` is the last loop.
+// `.._pairs` rotates pairs `at` to `end` of a head; `.._scalar` is the last loop.
 #define PAIRS(ELEMENT, PAIRING, TARGET, T) \
     APART TARGET void ELEMENT##_##PAIRING##_pairs(T *x, size_t pairs, size_t at, size_t end, const float *row) { \
         for (size_t i = at; i < end; i++) { \
@@ -131,10 +132,10 @@ PAIRS(f16, interleaved, F16, uint16_t)
 
 // ---------------------------------------------------------------- the loop
 
-// `KIND_ISA`, in steps of n times SPAN pairs: n is MOST, then half of it, and the narrower loop turns the rest. Its
+// `KIND_ISA`, in steps of n times SPAN pairs: n is MOST, then half of it, and the narrower loop rotates the rest. Its
 // vectors are V. load_LOAD(n, r, cos, sin) loads the row of a step in n times ROWS registers; CHECK says whether they
 // will do. KIND_turn_ISA(n, x, pairs, at, r) turns a step of a head, or returns 0 if it cannot, which is rare. What
-// cannot turn by vectors turns one pair after the other.
+// cannot rotate by vectors rotates one pair after the other.
 #define LOOP(KIND, ISA, TARGET, T, V, SPAN, ROWS, LOAD, CHECK, MOST, NARROWER) \
     INLINE TARGET size_t KIND##_pass_##ISA(struct line *line, size_t at, const enum task task, const int n) { \
         typedef V anywhere __attribute__((aligned(4), may_alias)); \
@@ -596,10 +597,10 @@ INLINE int f32_interleaved_turn_neon(int n, float *x, size_t pairs, size_t at, c
     x += 2 * at;
     for (int i = 0; i < n; i++, x += 8) {
         const float32x4x2_t pq = vld2q_f32(x);
-        float32x4x2_t turned;
-        turned.val[0] = first4(pq.val[0], pq.val[1], r[2 * i], r[2 * i + 1]);
-        turned.val[1] = second4(pq.val[0], pq.val[1], r[2 * i], r[2 * i + 1]);
-        vst2q_f32(x, turned);
+        float32x4x2_t rotated;
+        rotated.val[0] = first4(pq.val[0], pq.val[1], r[2 * i], r[2 * i + 1]);
+        rotated.val[1] = second4(pq.val[0], pq.val[1], r[2 * i], r[2 * i + 1]);
+        vst2q_f32(x, rotated);
     }
     return 1;
 }
@@ -657,10 +658,10 @@ INLINE int numbers4(int registers, const float32x4_t *r) {
         x += 2 * at; \
         for (int i = 0; i < n; i++, x += 16, r += 4) { \
             const uint16x8x2_t pq = vld2q_u16(x); \
-            uint16x8x2_t turned; \
-            turned.val[0] = ELEMENT##_first8(pq.val[0], pq.val[1], r); \
-            turned.val[1] = ELEMENT##_second8(pq.val[0], pq.val[1], r); \
-            vst2q_u16(x, turned); \
+            uint16x8x2_t rotated; \
+            rotated.val[0] = ELEMENT##_first8(pq.val[0], pq.val[1], r); \
+            rotated.val[1] = ELEMENT##_second8(pq.val[0], pq.val[1], r); \
+            vst2q_u16(x, rotated); \
         } \
         return 1; \
     }
@@ -678,7 +679,7 @@ LOOP(f16_interleaved, neon, NEON, uint16_t, float32x4_t, 8, 4, 8, ANY, 4, scalar
 // ---------------------------------------------------------------- the walks
 
 struct kernel {
-    loop *turn;
+    loop *rotate;
     size_t element;
     // Bytes of a tensor from which on its lines are asked for ahead, tokens-major.
     size_t far;
@@ -691,7 +692,7 @@ enum { NEVER = 0, BEYOND_L1 = 48 << 10, BEYOND_L2 = 2 << 20 };
 // loads, and costs a third where everything is in the first cache.
 enum { HEADS_AHEAD = 8 };
 
-// Tokens of a head that turn together: as many of all heads, and their rows stay in the first cache.
+// Tokens of a head that rotate together: as many of all heads, and their rows stay in the first cache.
 enum { BLOCK = 16, ROOM = BLOCK * 1024 };
 
 static void tokens_major(const struct tensor *t, char *x, const float *rows, const struct kernel *k, int far) {
@@ -700,11 +701,11 @@ static void tokens_major(const struct tensor *t, char *x, const float *rows, con
     for (size_t token = 0; token < t->tokens; token++) {
         line.x = x + token * t->token_stride * k->element;
         line.rows = rows + token * 2 * t->pairs;
-        k->turn(&line, 0);
+        k->rotate(&line, 0);
     }
 }
 
-// Blocks of tokens through all heads. While a block of a head turns, the same tokens of the next head are asked for.
+// Blocks of tokens through all heads. While a block of a head rotates, the same tokens of the next head are asked for.
 // Their rows are put in order once for all heads: for each of them it would take up to a third of the time in 16 bits.
 static void heads_major(const struct tensor *t, char *x, const float *rows, const struct kernel *k, int far) {
     _Alignas(64) float ordered[ROOM];
@@ -717,7 +718,7 @@ static void heads_major(const struct tensor *t, char *x, const float *rows, cons
         for (size_t i = 0; i < tokens; i++) {
             line.rows = rows + (token + i) * row;
             line.ordered = ordered + i * ordered_row;
-            k->turn(&line, 0);
+            k->rotate(&line, 0);
         }
         line.task = OWN;
         line.rows = rows + token * row;
@@ -728,7 +729,7 @@ static void heads_major(const struct tensor *t, char *x, const float *rows, cons
             const ptrdiff_t next_block = (ptrdiff_t)(tokens * t->token_stride * k->element);
             const ptrdiff_t back = (ptrdiff_t)(t->heads - 1) * next_head;
             if (far) line.ahead = head + 1 < t->heads ? next_head : next_block - back;
-            k->turn(&line, 0);
+            k->rotate(&line, 0);
         }
     }
 }

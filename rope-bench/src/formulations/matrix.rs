@@ -44,7 +44,7 @@ impl Formulation for Dense {
             summary: "a dense d x d matrix for each position, multiplied with all heads of the token (gemm)",
             source: "the paper's eq. 15 as tutorials write it: get_rotary_matrix(context_window, embedding_dim), bmm",
             counting: "positions from 0; the tutorials put the paper's 2(i-1)/d, meant for i from 1, into loops \
-                       from 0, and turn every pair too fast by base^(2/d): corrected here",
+                       from 0, and rotate every pair too fast by base^(2/d): corrected here",
             ..ABOUT
         }
     }

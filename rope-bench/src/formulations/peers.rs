@@ -1,8 +1,8 @@
 //! RoPE as other libraries ship it. Each is one file below, one line in [`all`], and one feature that builds it in.
 //!
 //! They rotate the same tensors at the same positions in the same process, through the interface that their users have,
-//! in the layouts that it takes. Tables are made as their users make them, in `prepare`. What can only work in memory of
-//! its own is given a copy of the tensors before the clock starts.
+//! in the layouts that it takes. Tables are made as their users make them, in `prepare`. What can only work in memory
+//! of its own is given a copy of the tensors before the clock starts.
 
 #[cfg(feature = "peer-burn")]
 pub mod burn;

@@ -203,7 +203,7 @@ fn instructions(page: &mut String, group: &[CaseResult]) {
         page.push_str("<p class=\"soft\">Checked; instructions were not counted.</p>");
         return;
     }
-    page.push_str("<p>Instructions for each element that turns: fewer are better.</p>");
+    page.push_str("<p>Instructions for each element that rotates: fewer are better.</p>");
     rectangle(page, &rows);
 }
 
@@ -324,7 +324,7 @@ fn numbers(page: &mut String, group: &[CaseResult]) {
                 time(m.time.minimum),
                 time(m.time.median),
                 100.0 * m.time.spread,
-                digits(m.xs),
+                digits(m.times_roof),
                 m.error,
                 time(m.preparation)
             );
@@ -373,7 +373,7 @@ fn side_by_side(page: &mut String, runs: &[Run]) {
                 Some(m) => write!(
                     page,
                     "<td>{} <span class=\"soft\">{}</span>",
-                    digits(m.xs),
+                    digits(m.times_roof),
                     time(m.time.minimum)
                 ),
                 None => write!(page, "<td>"),

@@ -1,6 +1,7 @@
 //! Two positions, the planes of the pairs, and the attention score: rope-core as WebAssembly inside the page.
 //!
-//! `playground.wasm` is built from `rope-bench/playground` by `tests/platforms/page.sh`, which also says when it is stale.
+//! `playground.wasm` is built from `rope-bench/playground` by `tests/platforms/page.sh`, which also says when it is
+//! stale.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -23,7 +24,7 @@ pub const STYLE: &str = "
 /// The section, its data and its script.
 pub fn section() -> String {
     format!(
-        "{HTML}<script type=\"application/octet-stream\" id=\"playground-wasm\">{}</script><script>{SCRIPT}</script>",
+        "{HTML}<script type=\"application/block-stream\" id=\"playground-wasm\">{}</script><script>{SCRIPT}</script>",
         STANDARD.encode(WASM)
     )
 }

@@ -117,12 +117,12 @@ pub fn bars(case: &CaseResult) -> String {
         };
         let _ = write!(
             svg,
-            r#"<g><title>{name}: {time}, {xs} times the roof, median {median}, spread {spread:.1} %, error {error:.0e}</title><text x="0" y="{text}">{name}</text><rect class="{class}" x="{LABELS}" y="{y}" width="{best:.1}" height="14" rx="2"/><line class="spread" x1="{x:.1}" x2="{x:.1}" y1="{top}" y2="{bottom}"/><text x="{value}" y="{text}">{speed}/ns <tspan class="soft">{time}</tspan></text></g>"#,
+            r#"<g><title>{name}: {time}, {times_roof} times the roof, median {median}, spread {spread:.1} %, error {error:.0e}</title><text x="0" y="{text}">{name}</text><rect class="{class}" x="{LABELS}" y="{y}" width="{best:.1}" height="14" rx="2"/><line class="spread" x1="{x:.1}" x2="{x:.1}" y1="{top}" y2="{bottom}"/><text x="{value}" y="{text}">{speed}/ns <tspan class="soft">{time}</tspan></text></g>"#,
             name = escape(&measurement.formulation),
             time = time(measurement.time.minimum),
             median = time(measurement.time.median),
             spread = 100.0 * measurement.time.spread,
-            xs = digits(measurement.xs),
+            times_roof = digits(measurement.times_roof),
             error = measurement.error,
             text = y + 11.0,
             x = LABELS + middle,

@@ -146,8 +146,12 @@ fn block(cases: &[CaseResult]) -> String {
     );
     let copy = |case: &CaseResult| {
         case.copy.map_or_else(String::new, |copy| {
-            let xs = copy.minimum / case.roof();
-            cell(case.elements as f64 / copy.minimum, copy.minimum, Some(xs))
+            let times_roof = copy.minimum / case.roof();
+            cell(
+                case.elements as f64 / copy.minimum,
+                copy.minimum,
+                Some(times_roof),
+            )
         })
     };
     rows.push(
@@ -163,7 +167,7 @@ fn block(cases: &[CaseResult]) -> String {
                 .iter()
                 .find(|measurement| measurement.formulation == name);
             found.map_or_else(String::new, |m| {
-                cell(m.elements_per_ns, m.time.minimum, Some(m.xs))
+                cell(m.elements_per_ns, m.time.minimum, Some(m.times_roof))
             })
         };
         rows.push(
@@ -313,9 +317,9 @@ pub fn cycles_notes(cycles: &CyclesResult) -> Vec<String> {
     notes
 }
 
-/// Instructions for each element that turns: a table for every group of cases in which they were counted.
+/// Instructions for each element that rotates: a table for every group of cases in which they were counted.
 pub fn instructions(run: &Run) -> String {
-    let mut text = String::from("Instructions for each element that turns\n");
+    let mut text = String::from("Instructions for each element that rotates\n");
     for group in run.cases.chunk_by(|a, b| a.group == b.group) {
         let rows = counted(group);
         if rows.len() > 1 {
@@ -523,10 +527,10 @@ pub fn rows(result: &RowsResult) -> String {
 }
 
 /// Elements in a nanosecond, time, and time in roofs.
-fn cell(elements_per_ns: f64, nanoseconds: f64, xs: Option<f64>) -> String {
-    let xs = xs.map_or_else(String::new, digits);
+fn cell(elements_per_ns: f64, nanoseconds: f64, times_roof: Option<f64>) -> String {
+    let times_roof = times_roof.map_or_else(String::new, digits);
     format!(
-        "{} {:>7} {xs:>5}",
+        "{} {:>7} {times_roof:>5}",
         digits(elements_per_ns),
         time(nanoseconds)
     )

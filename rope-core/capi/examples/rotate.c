@@ -1,5 +1,5 @@
-/* Rotates Q and K of a model, with handles and without an allocator; prints the first values; 0 if all is as it should be.
- * C99. */
+/* Rotates Q and K of a model, with handles and without an allocator; prints the first values; returns 0 if all is as
+ * it should be. C99. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -18,16 +18,18 @@
 //     rope_layout_bshd(&q.layout, batch, tokens, heads, 128);
 //     rope_rotate(&plan, &q, &rows);
 //
-// What allocates is a handle. Everything else is a plain struct over the caller's memory, and so can the rest be: firmware
-// takes rope_frequencies_init and rope_rows_fill, or rope_rotate_at and no rows at all. A library built without std has no
-// others; define ROPE_NO_STD to have the compiler say so.
+// What allocates is a handle. Everything else is a plain struct over the caller's memory, and so can the rest be:
+// firmware takes rope_frequencies_init and rope_rows_fill, or rope_rotate_at and no rows at all. A library built
+// without std has no others; define ROPE_NO_STD to have the compiler say so.
 //
-// Calls that can be refused answer a rope_status: ROPE_STATUS_OK is 0. A call checks everything first: what is refused has
-// touched no tensor. Null and misaligned pointers, lengths that cannot be, unknown values of enumerations, and memory that
-// is written and read at once are refused. That pointers lead to memory is up to the caller, and that structs are filled
-// in. No call unwinds, keeps a pointer to a struct it was given, or needs another one first to set the library up.
+// Calls that can be refused return a rope_status: ROPE_STATUS_OK is 0. A call checks everything first: what is refused
+// has touched no tensor. Null and misaligned pointers, lengths that cannot be, unknown values of enumerations, and
+// memory that is written and read at once are refused. That pointers lead to memory is up to the caller, and that
+// structs are filled in. No call unwinds, keeps a pointer to a struct it was given, or needs another one first to set
+// the library up.
 //
-// The comment of a call lists what it answers. All may answer ROPE_STATUS_INTERNAL besides: a bug of the library, caught.
+// The comment of a call lists what it returns. All may return ROPE_STATUS_INTERNAL besides: a bug of the library,
+// caught.
 
 #ifndef ROPE_H
 #define ROPE_H
@@ -71,7 +73,7 @@
 // The version of the header: repairs.
 #define ROPE_VERSION_PATCH 0
 
-// What a call answers. What is refused has touched no tensor.
+// What a call returns. What is refused has touched no tensor.
 enum rope_status
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
@@ -199,13 +201,14 @@ typedef int32_t rope_backend;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// Which two channels of a head turn together. Nothing in a tensor tells which one its model was trained with.
+// Which two channels of a head rotate together. Nothing in a tensor tells which one its model was trained with.
 enum rope_pairing
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
-  // Channels 2i and 2i + 1: GPT-J, Llama as Meta published it, GLM, Cohere; ggml's NORMAL, ONNX's interleaved = 1.
+  // Channels 2i and 2i + 1: GPT-J, Llama as Meta published it, GLM, Cohere; ggml's NORMAL, ONNX's interleaved =
+  // 1.
   ROPE_PAIRING_INTERLEAVED = 1,
   // Channels i and i + rotary_dim / 2: GPT-NeoX, the rotate_half models of Hugging Face (Llama, Mistral, Qwen,
   // Gemma, Phi); ggml's NEOX, ONNX's interleaved = 0.
@@ -219,7 +222,7 @@ typedef int32_t rope_pairing;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// Which way pairs turn. With R the rotation by the angles of the rows, and A their attention factor.
+// Which way pairs rotate. With R the rotation by the angles of the rows, and A their attention factor.
 enum rope_direction
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
@@ -351,15 +354,17 @@ enum rope_axes_kind
   ROPE_AXES_KIND_GGML_MROPE = 6,
   // ggml's IMROPE: `rotary_dim` and four `sections`.
   ROPE_AXES_KIND_GGML_IMROPE = 7,
-  // A ladder of frequencies for each axis: `sections` (`count` of them) pairs of each.
-  ROPE_AXES_KIND_LADDERS = 8,
-  // Images: two axes, half of the pairs of `rotary_dim` and a ladder for each. Qwen's vision towers, DINOv3.
+  // Base frequencies for each axis by itself: `sections` (`count` of them) pairs of each.
+  ROPE_AXES_KIND_PER_AXIS = 8,
+  // Images: two axes, half of the pairs of `rotary_dim` and base frequencies for each. Qwen's vision towers,
+  // DINOv3.
   ROPE_AXES_KIND_VISION = 9,
-  // Pixtral's images: one ladder, its even rungs for the height, its odd ones for the width, over `rotary_dim`.
+  // Pixtral's images: one set of base frequencies, the even ones for the height, the odd ones for the width, over
+  // `rotary_dim`.
   ROPE_AXES_KIND_PIXTRAL = 10,
-  // WAN's video over `rotary_dim` (the head_dim): time, height, width with a ladder each.
+  // WAN's video over `rotary_dim` (the head_dim): time, height, width with base frequencies for each.
   ROPE_AXES_KIND_WAN = 11,
-  // One ladder, and the axis of every pair in `given` (`count` of them, 0 to 3).
+  // One set of base frequencies, and the axis of every pair in `given` (`count` of them, 0 to 3).
   ROPE_AXES_KIND_GIVEN = 12,
 };
 #ifndef __cplusplus
@@ -418,7 +423,8 @@ typedef int32_t rope_scaling_kind;
 
 // The frequencies of all pairs of a head, and the factor on cos and sin. Made once for a model; a handle.
 //
-// On the heap (rope_frequencies_new and its kin, to be freed), or in memory of the caller's (rope_frequencies_init).
+// On the heap (rope_frequencies_new, _new_inverse, _from_config: to be freed), or in memory of the caller's
+// (rope_frequencies_init).
 typedef struct rope_frequencies rope_frequencies;
 
 #if defined(ROPE_STD)
@@ -457,21 +463,23 @@ typedef struct rope_config {
 
 // A plan: pairing, direction, backend. A plain value, looked up anew by every call, which takes nanoseconds.
 //
-// With everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0}, it rotates forward, keeps the pairing, and takes
-// the fastest backend.
+// With everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0}, it rotates forward, keeps the pairing, and
+// takes the fastest backend.
 typedef struct rope_plan {
   // Which channels of what is read are pairs (`enum rope_pairing`).
   int32_t pairing;
-  // Where pairs go in what is written (`enum rope_pairing`); 0: the same. Another pairing is for rope_rotate_into only.
+  // Where pairs go in what is written (`enum rope_pairing`); 0: the same. Another pairing is for rope_rotate_into
+  // only.
   int32_t output_pairing;
-  // Which way pairs turn (`enum rope_direction`).
+  // Which way pairs rotate (`enum rope_direction`).
   int32_t direction;
   // The instruction set (`enum rope_backend`).
   int32_t backend;
 } rope_plan;
 
-// The parameters of a scaling, by their public names. Fields that a kind does not name are not read, so that a struct of
-// zeros, with the ones that count filled in, will do; rope_scaling_init fills in the published values besides.
+// The parameters of a scaling, by their public names. Fields that a kind does not name are not read, so that a
+// struct of zeros, with the ones that count filled in, will do; rope_scaling_init fills in the published values
+// besides.
 typedef struct rope_scaling {
   // `enum rope_scaling_kind`.
   int32_t kind;
@@ -533,7 +541,8 @@ typedef struct rope_frequencies_info {
   size_t axes;
   // What cos and sin are multiplied by: 1 for most models.
   double attention_factor;
-  // What DeepSeek-V2 and V3 multiply the scale of their softmax by besides. For the attention; no part of the rotation.
+  // What DeepSeek-V2 and V3 multiply the scale of their softmax by besides. For the attention; no part of the
+  // rotation.
   double softmax_factor;
 } rope_frequencies_info;
 
@@ -541,7 +550,8 @@ typedef struct rope_frequencies_info {
 typedef struct rope_positions {
   // How they are listed (`enum rope_positions_kind`).
   int32_t kind;
-  // What `values` and `starts` are made of (`enum rope_number`); floats are real-valued coordinates. Not used by RANGE.
+  // What `values` and `starts` are made of (`enum rope_number`); floats are real-valued coordinates. Not used by
+  // RANGE.
   int32_t number;
   // The numbers. Not used by RANGE.
   const void *values;
@@ -553,12 +563,13 @@ typedef struct rope_positions {
   const void *starts;
 } rope_positions;
 
-// Where the elements of a tensor lie. Filled in by the caller, or by rope_layout_bshd and its kin.
+// Where the elements of a tensor lie. Filled in by the caller, or by rope_layout_bshd, _bhsd or _sbhd.
 //
-// A part of a tensor (K of a packed row of Q, K and V; the rotated window of a longer head) has the strides of the whole,
-// a smaller shape, and a `data` pointer of the tensor that is moved to its first element.
+// A part of a tensor (K of a packed row of Q, K and V; the rotated window of a longer head) has the strides of the
+// whole, a smaller shape, and a `data` pointer of the tensor that is moved to its first element.
 typedef struct rope_layout {
-  // Sequences, tokens of a sequence, heads of a token, channels of a head: in this order whatever the order in memory.
+  // Sequences, tokens of a sequence, heads of a token, channels of a head: in this order whatever the order in
+  // memory.
   size_t shape[4];
   // Elements from a sequence, a token, a head to the next. The channels of a head are contiguous.
   size_t strides[3];
@@ -578,9 +589,9 @@ typedef struct rope_tensor_mut {
 
 // The cos and sin of each token, `rotary_dim / 2` of each, already multiplied by the attention factor.
 //
-// A rotation takes as many rows as a sequence has tokens (all sequences share them), or as many as there are tokens in
-// the batch. With `ids` the values are a table, and the rows are those with the ids, in their order; every call looks
-// whether all of them are inside.
+// A rotation takes as many rows as a sequence has tokens (all sequences share them), or as many as there are tokens
+// in the batch. With `ids` the values are a table, and the rows are those with the ids, in their order; every call
+// looks whether all of them are inside.
 //
 // Filled in by the caller, or by rope_rows_joined, rope_rows_apart, rope_rows_fill, rope_table_rows.
 typedef struct rope_rows {
@@ -592,8 +603,8 @@ typedef struct rope_rows {
   size_t len;
   // Channels that a row rotates.
   size_t rotary_dim;
-  // Values from a row to the next, where cos and sin are apart: `rotary_dim / 2` without gaps, `rotary_dim` where each
-  // value is kept twice. Not used where they are joined.
+  // Values from a row to the next, where cos and sin are apart: `rotary_dim / 2` without gaps, `rotary_dim` where
+  // each value is kept twice. Not used where they are joined.
   size_t stride;
   // What cos and sin are multiplied by (YaRN, LongRoPE): 1 for most models. For ROPE_DIRECTION_INVERSE.
   double attention_factor;
@@ -632,13 +643,13 @@ struct rope_axes rope_axes_text(size_t rotary_dim);
 // Makes frequencies from the text of a model's config.json (`length` bytes; no NUL needed). To be freed by
 // rope_frequencies_free.
 //
-// `config` says what the file leaves open; NULL: nothing. If `plan` is not NULL its pairings are set to the model's,
-// and everything else in it to zero; where the file does not tell the pairing the call is refused, because a wrong
-// one still produces text.
+// `config` says what the file leaves open; NULL: nothing. If `plan` is not NULL its pairings are set to the
+// model's, and everything else in it to zero; where the file does not tell the pairing the call is refused, because
+// a wrong one still produces text.
 //
 // Answers ROPE_STATUS_JSON, ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_AMBIGUOUS,
-// ROPE_STATUS_UNSUPPORTED (rope_error_detail tells the key), ROPE_STATUS_UTF8, and what rope_frequencies_new does. Where
-// the system gives no memory for reading the text the process ends: the one call that cannot say so.
+// ROPE_STATUS_UNSUPPORTED (rope_error_detail tells the key), ROPE_STATUS_UTF8, and what rope_frequencies_new does.
+// Where the system gives no memory for reading the text the process ends: the one call that cannot say so.
 //
 // # Threads
 //
@@ -665,8 +676,8 @@ size_t rope_frequencies_bytes(size_t rotary_dim);
 // Makes frequencies in the caller's memory, for a base (rope_theta) and a scaling; NULL: none. Allocates nothing.
 //
 // `memory` has `size` bytes, of any alignment; ROPE_FREQUENCIES_BYTES(rotary_dim) are enough. It is used until the
-// frequencies are not used any more, must not be moved, and needs no freeing. What it held is lost, even if the call is
-// refused.
+// frequencies are not used any more, must not be moved, and needs no freeing. What it held is lost, even if the
+// call is refused.
 //
 // Answers ROPE_STATUS_STORAGE if the memory is too short, ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES,
 // ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT, ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL,
@@ -678,7 +689,8 @@ size_t rope_frequencies_bytes(size_t rotary_dim);
 //
 // # Safety
 //
-// Pointers are NULL or point to what they say, for the length of the call; `memory` as long as the frequencies are used.
+// Pointers are NULL or point to what they say, for the length of the call; `memory` as long as the frequencies are
+// used.
 rope_status rope_frequencies_init(void *memory,
                                   size_t size,
                                   const struct rope_axes *axes,
@@ -686,8 +698,8 @@ rope_status rope_frequencies_init(void *memory,
                                   const struct rope_scaling *scaling,
                                   struct rope_frequencies **frequencies);
 
-// As rope_frequencies_init, from inverse frequencies (radians a position) of a model file or a training run: `count` of
-// type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), one for each pair. cos and sin are multiplied by
+// As rope_frequencies_init, from inverse frequencies (radians a position) of a model file or a training run:
+// `count` of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), one for each pair. cos and sin are multiplied by
 // `attention_factor`; 1 where there is none.
 //
 // Answers what rope_frequencies_init does.
@@ -722,8 +734,8 @@ rope_status rope_frequencies_init_inverse(void *memory,
 rope_status rope_frequencies_describe(const struct rope_frequencies *frequencies,
                                       struct rope_frequencies_info *info);
 
-// The inverse frequency of every pair in radians a position, correctly rounded: `rotary_dim / 2` numbers, of `len` that
-// there is room for.
+// The inverse frequency of every pair in radians a position, correctly rounded: `rotary_dim / 2` numbers, of `len`
+// that there is room for.
 //
 // Answers ROPE_STATUS_STORAGE if that is too short, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
 // ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
@@ -770,9 +782,9 @@ rope_status rope_frequencies_set_backend(struct rope_frequencies *frequencies,
 #if defined(ROPE_STD)
 // Makes frequencies for a base (rope_theta) and a scaling; NULL: none. To be freed by rope_frequencies_free.
 //
-// Answers ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES, ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT, ROPE_STATUS_TOO_FAST,
-// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
-// ROPE_STATUS_OUT_OF_MEMORY.
+// Answers ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES, ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT,
+// ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
+// ROPE_STATUS_LENGTH, ROPE_STATUS_OUT_OF_MEMORY.
 //
 // # Threads
 //
@@ -788,9 +800,9 @@ rope_status rope_frequencies_new(const struct rope_axes *axes,
 #endif
 
 #if defined(ROPE_STD)
-// As rope_frequencies_new, from inverse frequencies (radians a position) of a model file or a training run: `count`
-// of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), one for each pair. cos and sin are multiplied by
-// `attention_factor`; 1 where there is none.
+// As rope_frequencies_new, from inverse frequencies (radians a position) of a model file or a training run:
+// `count` of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), one for each pair. cos and sin are multiplied
+// by `attention_factor`; 1 where there is none.
 //
 // Answers what rope_frequencies_new does.
 //
@@ -810,10 +822,10 @@ rope_status rope_frequencies_new_inverse(const struct rope_axes *axes,
 #endif
 
 #if defined(ROPE_STD)
-// Frees frequencies of rope_frequencies_new and its kin; NULL: nothing to do.
+// Frees frequencies that a call has made on the heap; NULL: nothing to do.
 //
-// Answers ROPE_STATUS_HANDLE for those of rope_frequencies_init, whose memory is the caller's, and for what is none;
-// ROPE_STATUS_MISALIGNED. What was freed already cannot be told.
+// Answers ROPE_STATUS_HANDLE for those of rope_frequencies_init, whose memory is the caller's, and for what is
+// none; ROPE_STATUS_MISALIGNED. What was freed already cannot be told.
 //
 // # Threads
 //
@@ -825,8 +837,8 @@ rope_status rope_frequencies_new_inverse(const struct rope_axes *axes,
 rope_status rope_frequencies_free(struct rope_frequencies *frequencies);
 #endif
 
-// Whether this CPU, and this build of the library, can run a backend (`enum rope_backend`): 1 or 0; 0 for a number that
-// names none.
+// Whether this CPU, and this build of the library, can run a backend (`enum rope_backend`): 1 or 0; 0 for a number
+// that names none.
 //
 // # Threads
 //
@@ -854,7 +866,8 @@ const char *rope_backend_name(int32_t backend);
 // May be called from any thread at any time.
 struct rope_positions rope_positions_range(int64_t first, size_t count);
 
-// One number per token: `count` of type `number` (`enum rope_number`). Nothing is read until the positions are used.
+// One number per token: `count` of type `number` (`enum rope_number`). Nothing is read until the positions are
+// used.
 //
 // # Threads
 //
@@ -876,9 +889,9 @@ struct rope_positions rope_positions_per_token(const void *values,
 //
 // # Threads
 //
-// May be called from any thread. No other may use the tensor's memory meanwhile, from its first element to its last; the
-// rows may be read by others. To spread one rotation over threads give each its own tokens, or its own heads of a
-// heads-major tensor: the bits do not depend on it.
+// May be called from any thread. No other may use the tensor's memory meanwhile, from its first element to its
+// last; the rows may be read by others. To spread one rotation over threads give each its own tokens, or its own
+// heads of a heads-major tensor: the bits do not depend on it.
 //
 // # Safety
 //
@@ -891,7 +904,8 @@ rope_status rope_rotate(const struct rope_plan *plan,
 //
 // They may lie between one another in memory, as in a packed row of Q, K and V, but must share no element.
 //
-// Answers ROPE_STATUS_QUERY_KEY_MISMATCH unless they differ in their heads (and elements) only, and what rope_rotate does.
+// Answers ROPE_STATUS_QUERY_KEY_MISMATCH unless they differ in their heads (and elements) only, and what
+// rope_rotate does.
 //
 // # Threads
 //
@@ -905,8 +919,8 @@ rope_status rope_rotate_qk(const struct rope_plan *plan,
                            const struct rope_tensor_mut *k,
                            const struct rope_rows *rows);
 
-// Rotates one tensor into another, whose element and pairing may differ: a write into a KV cache. The channels behind
-// `rotary_dim` are copied.
+// Rotates one tensor into another, whose element and pairing may differ: a write into a KV cache. The channels
+// behind `rotary_dim` are copied.
 //
 // The two must not share memory, from the first element to the last of each.
 //
@@ -914,8 +928,8 @@ rope_status rope_rotate_qk(const struct rope_plan *plan,
 //
 // # Threads
 //
-// May be called from any thread. No other may use the target's memory meanwhile, from its first element to its last; the
-// source and the rows may be read by others.
+// May be called from any thread. No other may use the target's memory meanwhile, from its first element to its
+// last; the source and the rows may be read by others.
 //
 // # Safety
 //
@@ -925,16 +939,16 @@ rope_status rope_rotate_into(const struct rope_plan *plan,
                              const struct rope_tensor_mut *y,
                              const struct rope_rows *rows);
 
-// Rotates a tensor in place as rope_rotate does, making the rows of the positions itself, on the stack (8 KiB): no rows to
-// keep, and nothing is allocated. As many positions as rope_rotate would want rows. The bits are the same.
+// Rotates a tensor in place as rope_rotate does, making the rows of the positions itself, on the stack (8 KiB): no
+// rows to keep, and nothing is allocated. As many positions as rope_rotate would want rows. The bits are the same.
 //
-// Answers ROPE_STATUS_ROTARY_DIM_ON_STACK beyond 2048 rotated channels, and what rope_rotate and rope_rows_len do. The
-// tensor is untouched then.
+// Answers ROPE_STATUS_ROTARY_DIM_ON_STACK beyond 2048 rotated channels, and what rope_rotate and rope_rows_len do.
+// The tensor is untouched then.
 //
 // # Threads
 //
-// May be called from any thread. No other may use the tensor's memory meanwhile, from its first element to its last;
-// others may use the frequencies, but not change or free them.
+// May be called from any thread. No other may use the tensor's memory meanwhile, from its first element to its
+// last; others may use the frequencies, but not change or free them.
 //
 // # Safety
 //
@@ -944,7 +958,8 @@ rope_status rope_rotate_at(const struct rope_plan *plan,
                            const struct rope_frequencies *frequencies,
                            const struct rope_positions *positions);
 
-// `len / rotary_dim` rows of `rotary_dim / 2` cos and then as many sin (vLLM's cache). Nothing is read until they are used.
+// `len / rotary_dim` rows of `rotary_dim / 2` cos and then as many sin (vLLM's cache). Nothing is read until they
+// are used.
 //
 // # Threads
 //
@@ -953,8 +968,8 @@ struct rope_rows rope_rows_joined(const float *values,
                                   size_t len,
                                   size_t rotary_dim);
 
-// Rows with cos and sin in lists of their own, `len` values each, `stride` from a row to the next. Nothing is read until
-// they are used.
+// Rows with cos and sin in lists of their own, `len` values each, `stride` from a row to the next. Nothing is read
+// until they are used.
 //
 // # Threads
 //
@@ -982,8 +997,8 @@ rope_status rope_rows_len(const struct rope_frequencies *frequencies,
                           const struct rope_positions *positions,
                           size_t *len);
 
-// Makes the rows of some positions in the caller's storage, `len` floats, of which the first rope_rows_len are used, and
-// describes them in `rows`. Allocates nothing. cos and sin are the floats nearest to the exact values.
+// Makes the rows of some positions in the caller's storage, `len` floats, of which the first rope_rows_len are
+// used, and describes them in `rows`. Allocates nothing. cos and sin are the floats nearest to the exact values.
 //
 // Answers ROPE_STATUS_STORAGE if the storage is too short, and what rope_rows_len does.
 //
@@ -1000,8 +1015,8 @@ rope_status rope_rows_fill(const struct rope_frequencies *frequencies,
                            size_t len,
                            struct rope_rows *rows);
 
-// Writes the additive sinusoidal encoding of the original Transformer from the same angles: sin at the even, cos at the
-// odd channels, `rotary_dim` values for each row.
+// Writes the additive sinusoidal encoding of the original Transformer from the same angles: sin at the even, cos at
+// the odd channels, `rotary_dim` values for each row.
 //
 // Answers ROPE_STATUS_STORAGE unless `len` is the number of rows times rotary_dim, ROPE_STATUS_NULL,
 // ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what is wrong with the rows.
@@ -1078,7 +1093,8 @@ rope_status rope_table_free(struct rope_table *table);
 rope_status rope_scaling_init(struct rope_scaling *scaling,
                               int32_t kind);
 
-// What a status (`enum rope_status`) means, in one sentence; of a number that is none, that. Static; not to be freed.
+// What a status (`enum rope_status`) means, in one sentence; of a number that is none, that. Static; not to be
+// freed.
 //
 // # Threads
 //
@@ -1086,8 +1102,9 @@ rope_status rope_scaling_init(struct rope_scaling *scaling,
 const char *rope_error_message(int32_t status);
 
 #if defined(ROPE_STD)
-// The last refusal of this thread in words, with the values that were in the way: "position id 9 (at index 2) is
-// outside the table's 0..8". Empty if there was none. Written to `buffer` with a closing NUL, cut at `size` bytes.
+// The last refusal of this thread in words, with the values that were in the way: "position id 9 (at index 2)
+// is outside the table's 0..8". Empty if there was none. Written to `buffer` with a closing NUL, cut at `size`
+// bytes.
 //
 // The status alone says what went wrong; this is for messages to people, and its wording may change.
 //
@@ -1102,8 +1119,8 @@ rope_status rope_error_detail(char *buffer,
                               size_t size);
 #endif
 
-// `[batch][tokens][heads][head_dim]` without gaps: PyTorch before the transpose, vLLM, FlashAttention. With `batch` 1
-// also packed sequences, `[tokens][heads][head_dim]`.
+// `[batch][tokens][heads][head_dim]` without gaps: PyTorch before the transpose, vLLM, FlashAttention. With `batch`
+// 1 also packed sequences, `[tokens][heads][head_dim]`.
 //
 // Answers ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 // ROPE_STATUS_MISALIGNED.
@@ -1159,8 +1176,8 @@ rope_status rope_layout_sbhd(struct rope_layout *layout,
 
 // The version of the library: major * 1000000 + minor * 1000 + patch.
 //
-// Programs that link the shared library may compare it with the header's: the same major version and, before 1.0, the
-// same minor version.
+// Programs that link the shared library may compare it with the header's: the same major version and, before 1.0,
+// the same minor version.
 //
 // # Threads
 //

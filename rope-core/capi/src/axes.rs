@@ -24,18 +24,20 @@ pub enum rope_axes_kind {
     GgmlMrope = 6,
     /// ggml's IMROPE: `rotary_dim` and four `sections`.
     GgmlImrope = 7,
-    /// A ladder of frequencies for each axis: `sections` (`count` of them) pairs of each.
-    Ladders = 8,
-    /// Images: two axes, half of the pairs of `rotary_dim` and a ladder for each. Qwen's vision towers, DINOv3.
+    /// Base frequencies for each axis by itself: `sections` (`count` of them) pairs of each.
+    PerAxis = 8,
+    /// Images: two axes, half of the pairs of `rotary_dim` and base frequencies for each. Qwen's vision towers,
+    /// DINOv3.
     Vision = 9,
-    /// Pixtral's images: one ladder, its even rungs for the height, its odd ones for the width, over `rotary_dim`.
+    /// Pixtral's images: one set of base frequencies, the even ones for the height, the odd ones for the width, over
+    /// `rotary_dim`.
     Pixtral = 10,
-    /// WAN's video over `rotary_dim` (the head_dim): time, height, width with a ladder each.
+    /// WAN's video over `rotary_dim` (the head_dim): time, height, width with base frequencies for each.
     Wan = 11,
-    /// One ladder, and the axis of every pair in `given` (`count` of them, 0 to 3).
+    /// One set of base frequencies, and the axis of every pair in `given` (`count` of them, 0 to 3).
     Given = 12,
 }
-lookup!(rope_axes_kind, "kind of axes": Text Mrope MropeInterleaved MropeAlternating MropeSpread GgmlMrope GgmlImrope Ladders Vision Pixtral Wan Given);
+lookup!(rope_axes_kind, "kind of axes": Text Mrope MropeInterleaved MropeAlternating MropeSpread GgmlMrope GgmlImrope PerAxis Vision Pixtral Wan Given);
 
 /// The axes. Fields that a kind does not name are not read.
 #[repr(C)]
@@ -92,12 +94,12 @@ impl rope_axes {
             rope_axes_kind::MropeSpread => Axes::mrope_spread([a, b, c]),
             rope_axes_kind::GgmlMrope => Axes::ggml_mrope(self.rotary_dim, self.sections),
             rope_axes_kind::GgmlImrope => Axes::ggml_imrope(self.rotary_dim, self.sections),
-            rope_axes_kind::Ladders => match self.count {
-                1 => Axes::ladders([a]),
-                2 => Axes::ladders([a, b]),
-                3 => Axes::ladders([a, b, c]),
-                4 => Axes::ladders([a, b, c, d]),
-                _ => return Err(sections("of one to four ladders")),
+            rope_axes_kind::PerAxis => match self.count {
+                1 => Axes::per_axis([a]),
+                2 => Axes::per_axis([a, b]),
+                3 => Axes::per_axis([a, b, c]),
+                4 => Axes::per_axis([a, b, c, d]),
+                _ => return Err(sections("of one to four axes")),
             },
             rope_axes_kind::Vision => Axes::vision(self.rotary_dim),
             rope_axes_kind::Pixtral => Axes::pixtral(self.rotary_dim),

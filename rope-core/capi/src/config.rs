@@ -8,7 +8,7 @@ use crate::frequencies::{own, rope_frequencies};
 use crate::memory::{Out, Span, plain, read};
 use crate::names::rope_pairing;
 use crate::plan::rope_plan;
-use crate::status::{Failure, answer, rope_status};
+use crate::status::{Failure, rope_status, status_of};
 
 /// What a config.json leaves open. Zeros leave it open here too.
 #[repr(C)]
@@ -41,13 +41,13 @@ unsafe fn text<'a>(name: &'static str, text: *const c_char) -> Result<Option<&'a
 /// Makes frequencies from the text of a model's config.json (`length` bytes; no NUL needed). To be freed by
 /// rope_frequencies_free.
 ///
-/// `config` says what the file leaves open; NULL: nothing. If `plan` is not NULL its pairings are set to the model's,
-/// and everything else in it to zero; where the file does not tell the pairing the call is refused, because a wrong
-/// one still produces text.
+/// `config` says what the file leaves open; NULL: nothing. If `plan` is not NULL its pairings are set to the
+/// model's, and everything else in it to zero; where the file does not tell the pairing the call is refused, because
+/// a wrong one still produces text.
 ///
 /// Answers ROPE_STATUS_JSON, ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_AMBIGUOUS,
-/// ROPE_STATUS_UNSUPPORTED (rope_error_detail tells the key), ROPE_STATUS_UTF8, and what rope_frequencies_new does. Where
-/// the system gives no memory for reading the text the process ends: the one call that cannot say so.
+/// ROPE_STATUS_UNSUPPORTED (rope_error_detail tells the key), ROPE_STATUS_UTF8, and what rope_frequencies_new does.
+/// Where the system gives no memory for reading the text the process ends: the one call that cannot say so.
 ///
 /// # Threads
 ///
@@ -64,7 +64,7 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
     frequencies: *mut *mut rope_frequencies,
     plan: *mut rope_plan,
 ) -> rope_status {
-    answer(|| {
+    status_of(|| {
         let out = Out::new("frequencies", frequencies)?;
         let plan = match plan.is_null() {
             true => None,

@@ -8,7 +8,7 @@ use crate::axes::rope_axes;
 use crate::memory::{Out, Region, Span, SpanMut, empty_blocks, place, read};
 use crate::names::{rope_angle, rope_backend, rope_number};
 use crate::scaling::rope_scaling;
-use crate::status::{Failure, answer, rope_status};
+use crate::status::{Failure, rope_status, status_of};
 
 const MAGIC: u64 = 0x726f_7065_5f66_7271;
 
@@ -36,7 +36,8 @@ const _: () = {
 
 /// The frequencies of all pairs of a head, and the factor on cos and sin. Made once for a model; a handle.
 ///
-/// On the heap (rope_frequencies_new and its kin, to be freed), or in memory of the caller's (rope_frequencies_init).
+/// On the heap (rope_frequencies_new, _new_inverse, _from_config: to be freed), or in memory of the caller's
+/// (rope_frequencies_init).
 #[repr(align(64))]
 #[derive(Debug)]
 pub struct rope_frequencies {
@@ -64,7 +65,8 @@ pub struct rope_frequencies_info {
     pub axes: usize,
     /// What cos and sin are multiplied by: 1 for most models.
     pub attention_factor: f64,
-    /// What DeepSeek-V2 and V3 multiply the scale of their softmax by besides. For the attention; no part of the rotation.
+    /// What DeepSeek-V2 and V3 multiply the scale of their softmax by besides. For the attention; no part of the
+    /// rotation.
     pub softmax_factor: f64,
 }
 
@@ -140,8 +142,8 @@ impl Recipe<'_> {
     ///
     /// # Safety
     ///
-    /// The memory is a multiple of 64 and has room for a handle and `blocks` blocks; nobody else uses it as long as the
-    /// handle is in use, and nothing of the recipe lies in it.
+    /// The memory is a multiple of 64 and has room for a handle and `blocks` blocks; nobody else uses it as long as
+    /// the handle is in use, and nothing of the recipe lies in it.
     unsafe fn place(
         &self,
         memory: *mut u8,
@@ -271,8 +273,8 @@ pub extern "C" fn rope_frequencies_bytes(rotary_dim: usize) -> usize {
 /// Makes frequencies in the caller's memory, for a base (rope_theta) and a scaling; NULL: none. Allocates nothing.
 ///
 /// `memory` has `size` bytes, of any alignment; ROPE_FREQUENCIES_BYTES(rotary_dim) are enough. It is used until the
-/// frequencies are not used any more, must not be moved, and needs no freeing. What it held is lost, even if the call is
-/// refused.
+/// frequencies are not used any more, must not be moved, and needs no freeing. What it held is lost, even if the
+/// call is refused.
 ///
 /// Answers ROPE_STATUS_STORAGE if the memory is too short, ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES,
 /// ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT, ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL,
@@ -284,7 +286,8 @@ pub extern "C" fn rope_frequencies_bytes(rotary_dim: usize) -> usize {
 ///
 /// # Safety
 ///
-/// Pointers are NULL or point to what they say, for the length of the call; `memory` as long as the frequencies are used.
+/// Pointers are NULL or point to what they say, for the length of the call; `memory` as long as the frequencies are
+/// used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_frequencies_init(
     memory: *mut c_void,
@@ -294,14 +297,14 @@ pub unsafe extern "C" fn rope_frequencies_init(
     scaling: *const rope_scaling,
     frequencies: *mut *mut rope_frequencies,
 ) -> rope_status {
-    answer(|| {
+    status_of(|| {
         // SAFETY: the caller's promise.
         unsafe { init(memory, size, base_recipe(axes, base, scaling)?, frequencies) }
     })
 }
 
-/// As rope_frequencies_init, from inverse frequencies (radians a position) of a model file or a training run: `count` of
-/// type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), one for each pair. cos and sin are multiplied by
+/// As rope_frequencies_init, from inverse frequencies (radians a position) of a model file or a training run:
+/// `count` of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), one for each pair. cos and sin are multiplied by
 /// `attention_factor`; 1 where there is none.
 ///
 /// Answers what rope_frequencies_init does.
@@ -324,7 +327,7 @@ pub unsafe extern "C" fn rope_frequencies_init_inverse(
     attention_factor: f64,
     frequencies: *mut *mut rope_frequencies,
 ) -> rope_status {
-    answer(|| {
+    status_of(|| {
         // SAFETY: the caller's promise.
         unsafe {
             let recipe = inverse_recipe(axes, inverse, count, number, attention_factor)?;
@@ -349,7 +352,7 @@ pub unsafe extern "C" fn rope_frequencies_describe(
     frequencies: *const rope_frequencies,
     info: *mut rope_frequencies_info,
 ) -> rope_status {
-    answer(|| {
+    status_of(|| {
         let out = Out::new("info", info)?;
         // SAFETY: the caller's promise.
         let (frequencies, region) = unsafe { self::frequencies(frequencies) }?;
@@ -366,8 +369,8 @@ pub unsafe extern "C" fn rope_frequencies_describe(
     })
 }
 
-/// The inverse frequency of every pair in radians a position, correctly rounded: `rotary_dim / 2` numbers, of `len` that
-/// there is room for.
+/// The inverse frequency of every pair in radians a position, correctly rounded: `rotary_dim / 2` numbers, of `len`
+/// that there is room for.
 ///
 /// Answers ROPE_STATUS_STORAGE if that is too short, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
 /// ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
@@ -385,7 +388,7 @@ pub unsafe extern "C" fn rope_frequencies_inverse(
     inverse: *mut f64,
     len: usize,
 ) -> rope_status {
-    answer(|| {
+    status_of(|| {
         // SAFETY: the caller's promise.
         let (frequencies, region) = unsafe { self::frequencies(frequencies) }?;
         let (given, needed) = (len, frequencies.rotary_dim() / 2);
@@ -435,7 +438,7 @@ pub unsafe extern "C" fn rope_frequencies_set_angle(
     frequencies: *mut rope_frequencies,
     angle: i32,
 ) -> rope_status {
-    answer(|| {
+    status_of(|| {
         let angle = rope_angle::from_c(angle)?.angle();
         // SAFETY: the caller's promise.
         unsafe { change(frequencies, |frequencies| Ok(frequencies.with_angle(angle))) }
@@ -459,7 +462,7 @@ pub unsafe extern "C" fn rope_frequencies_set_backend(
     frequencies: *mut rope_frequencies,
     backend: i32,
 ) -> rope_status {
-    answer(|| {
+    status_of(|| {
         let named = rope_backend::from_c(backend)?.backend();
         let backend = named.unwrap_or_else(rope_core::Backend::best);
         // SAFETY: the caller's promise.
@@ -480,7 +483,7 @@ mod heap {
         rope_scaling,
     };
     use crate::memory::Out;
-    use crate::status::{Failure, answer, rope_status};
+    use crate::status::{Failure, rope_status, status_of};
 
     /// Memory for a handle and blocks behind it.
     fn layout(blocks: usize) -> Result<Layout, Failure> {
@@ -530,9 +533,9 @@ mod heap {
 
     /// Makes frequencies for a base (rope_theta) and a scaling; NULL: none. To be freed by rope_frequencies_free.
     ///
-    /// Answers ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES, ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT, ROPE_STATUS_TOO_FAST,
-    /// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
-    /// ROPE_STATUS_OUT_OF_MEMORY.
+    /// Answers ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES, ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT,
+    /// ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
+    /// ROPE_STATUS_LENGTH, ROPE_STATUS_OUT_OF_MEMORY.
     ///
     /// # Threads
     ///
@@ -548,7 +551,7 @@ mod heap {
         scaling: *const rope_scaling,
         frequencies: *mut *mut rope_frequencies,
     ) -> rope_status {
-        answer(|| {
+        status_of(|| {
             let out = Out::new("frequencies", frequencies)?;
             // SAFETY: the caller's promise.
             unsafe {
@@ -559,9 +562,9 @@ mod heap {
         })
     }
 
-    /// As rope_frequencies_new, from inverse frequencies (radians a position) of a model file or a training run: `count`
-    /// of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), one for each pair. cos and sin are multiplied by
-    /// `attention_factor`; 1 where there is none.
+    /// As rope_frequencies_new, from inverse frequencies (radians a position) of a model file or a training run:
+    /// `count` of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), one for each pair. cos and sin are multiplied
+    /// by `attention_factor`; 1 where there is none.
     ///
     /// Answers what rope_frequencies_new does.
     ///
@@ -581,7 +584,7 @@ mod heap {
         attention_factor: f64,
         frequencies: *mut *mut rope_frequencies,
     ) -> rope_status {
-        answer(|| {
+        status_of(|| {
             let out = Out::new("frequencies", frequencies)?;
             // SAFETY: the caller's promise.
             unsafe {
@@ -592,10 +595,10 @@ mod heap {
         })
     }
 
-    /// Frees frequencies of rope_frequencies_new and its kin; NULL: nothing to do.
+    /// Frees frequencies that a call has made on the heap; NULL: nothing to do.
     ///
-    /// Answers ROPE_STATUS_HANDLE for those of rope_frequencies_init, whose memory is the caller's, and for what is none;
-    /// ROPE_STATUS_MISALIGNED. What was freed already cannot be told.
+    /// Answers ROPE_STATUS_HANDLE for those of rope_frequencies_init, whose memory is the caller's, and for what is
+    /// none; ROPE_STATUS_MISALIGNED. What was freed already cannot be told.
     ///
     /// # Threads
     ///
@@ -608,7 +611,7 @@ mod heap {
     pub unsafe extern "C" fn rope_frequencies_free(
         frequencies: *mut rope_frequencies,
     ) -> rope_status {
-        answer(|| {
+        status_of(|| {
             if frequencies.is_null() {
                 return Ok(());
             }

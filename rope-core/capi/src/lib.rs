@@ -1,20 +1,21 @@
-//! The C face of rope-core: translation, and nothing else.
+//! The C API of rope-core: translation, and nothing else.
 //!
-//! Programs in C and C++ read `include/rope.h`, which is generated from this crate, and link `librope.a` or `librope.so`.
-//! `README.md` shows how.
+//! Programs in C and C++ read `include/rope.h`, which is generated from this crate, and link `librope.a` or
+//! `librope.so`. `README.md` shows how.
 //!
 //! - What allocates is a handle: [`rope_frequencies`] and [`rope_table`].
 //! - What does not is a plain struct over the caller's memory: [`rope_plan`], [`rope_tensor`], [`rope_rows`],
 //!   [`rope_positions`]. Firmware needs nothing else: frequencies can be placed in the caller's memory as well
 //!   ([`rope_frequencies_init`]), and rows are filled where the caller wants them ([`rope_rows_fill`]).
-//! - The verbs, [`rope_rotate`] and its kin, are the same for both.
+//! - The verbs, [`rope_rotate`], [`rope_rotate_qk`], [`rope_rotate_into`] and [`rope_rotate_at`], are the same for
+//!   both.
 //!
 //! # How a call is made safe
 //!
-//! Enumerations cross the boundary as integers and are looked up. Every pointer is checked for null and alignment, every
-//! length for what an address space can hold, and what is written must share no byte with what is read, because Rust's
-//! references may not. Only then do slices exist, and rope-core checks the rest. What cannot be known is whether the
-//! memory behind a pointer is there; it is the only thing that a caller is asked to promise.
+//! Enumerations cross the boundary as integers and are looked up. Every pointer is checked for null and alignment,
+//! every length for what an address space can hold, and what is written must share no byte with what is read,
+//! because Rust's references may not. Only then do slices exist, and rope-core checks the rest. What cannot be known
+//! is whether the memory behind a pointer is there; it is the only thing that a caller is asked to promise.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![allow(
     non_camel_case_types,

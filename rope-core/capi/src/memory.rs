@@ -146,8 +146,8 @@ impl<T: Plain> SpanMut<T> {
         if self.len == 0 {
             return Ok(&mut []);
         }
-        // SAFETY: not null, aligned, and no longer than memory, as checked; apart from what the library reads; the rest
-        // is the caller's promise.
+        // SAFETY: not null, aligned, and no longer than memory, as checked; apart from what the library reads; the
+        // rest is the caller's promise.
         Ok(unsafe { slice::from_raw_parts_mut(self.first, self.len) })
     }
 }

@@ -28,11 +28,12 @@ macro_rules! lookup {
 }
 pub(crate) use lookup;
 
-/// Which two channels of a head turn together. Nothing in a tensor tells which one its model was trained with.
+/// Which two channels of a head rotate together. Nothing in a tensor tells which one its model was trained with.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_pairing {
-    /// Channels 2i and 2i + 1: GPT-J, Llama as Meta published it, GLM, Cohere; ggml's NORMAL, ONNX's interleaved = 1.
+    /// Channels 2i and 2i + 1: GPT-J, Llama as Meta published it, GLM, Cohere; ggml's NORMAL, ONNX's interleaved =
+    /// 1.
     Interleaved = 1,
     /// Channels i and i + rotary_dim / 2: GPT-NeoX, the rotate_half models of Hugging Face (Llama, Mistral, Qwen,
     /// Gemma, Phi); ggml's NEOX, ONNX's interleaved = 0.
@@ -59,7 +60,7 @@ impl From<Pairing> for rope_pairing {
     }
 }
 
-/// Which way pairs turn. With R the rotation by the angles of the rows, and A their attention factor.
+/// Which way pairs rotate. With R the rotation by the angles of the rows, and A their attention factor.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_direction {
@@ -191,8 +192,8 @@ impl rope_backend {
     }
 }
 
-/// Whether this CPU, and this build of the library, can run a backend (`enum rope_backend`): 1 or 0; 0 for a number that
-/// names none.
+/// Whether this CPU, and this build of the library, can run a backend (`enum rope_backend`): 1 or 0; 0 for a number
+/// that names none.
 ///
 /// # Threads
 ///

@@ -8,16 +8,17 @@ use crate::status::Failure;
 
 /// A plan: pairing, direction, backend. A plain value, looked up anew by every call, which takes nanoseconds.
 ///
-/// With everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0}, it rotates forward, keeps the pairing, and takes
-/// the fastest backend.
+/// With everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0}, it rotates forward, keeps the pairing, and
+/// takes the fastest backend.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_plan {
     /// Which channels of what is read are pairs (`enum rope_pairing`).
     pub pairing: i32,
-    /// Where pairs go in what is written (`enum rope_pairing`); 0: the same. Another pairing is for rope_rotate_into only.
+    /// Where pairs go in what is written (`enum rope_pairing`); 0: the same. Another pairing is for rope_rotate_into
+    /// only.
     pub output_pairing: i32,
-    /// Which way pairs turn (`enum rope_direction`).
+    /// Which way pairs rotate (`enum rope_direction`).
     pub direction: i32,
     /// The instruction set (`enum rope_backend`).
     pub backend: i32,

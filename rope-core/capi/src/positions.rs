@@ -32,7 +32,8 @@ lookup!(rope_positions_kind, "kind of positions": Range PerToken AxisMajor Token
 pub struct rope_positions {
     /// How they are listed (`enum rope_positions_kind`).
     pub kind: i32,
-    /// What `values` and `starts` are made of (`enum rope_number`); floats are real-valued coordinates. Not used by RANGE.
+    /// What `values` and `starts` are made of (`enum rope_number`); floats are real-valued coordinates. Not used by
+    /// RANGE.
     pub number: i32,
     /// The numbers. Not used by RANGE.
     pub values: *const c_void,
@@ -182,7 +183,8 @@ pub extern "C" fn rope_positions_range(first: i64, count: usize) -> rope_positio
     }
 }
 
-/// One number per token: `count` of type `number` (`enum rope_number`). Nothing is read until the positions are used.
+/// One number per token: `count` of type `number` (`enum rope_number`). Nothing is read until the positions are
+/// used.
 ///
 /// # Threads
 ///

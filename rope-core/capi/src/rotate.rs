@@ -8,7 +8,7 @@ use crate::names::rope_element;
 use crate::plan::rope_plan;
 use crate::positions::rope_positions;
 use crate::rows::rope_rows;
-use crate::status::{Failure, answer, rope_status};
+use crate::status::{Failure, rope_status, status_of};
 use crate::tensor::{rope_tensor, rope_tensor_mut};
 
 /// Runs a block with a name for the element type that a number stands for.
@@ -44,9 +44,9 @@ macro_rules! with_element {
 ///
 /// # Threads
 ///
-/// May be called from any thread. No other may use the tensor's memory meanwhile, from its first element to its last; the
-/// rows may be read by others. To spread one rotation over threads give each its own tokens, or its own heads of a
-/// heads-major tensor: the bits do not depend on it.
+/// May be called from any thread. No other may use the tensor's memory meanwhile, from its first element to its
+/// last; the rows may be read by others. To spread one rotation over threads give each its own tokens, or its own
+/// heads of a heads-major tensor: the bits do not depend on it.
 ///
 /// # Safety
 ///
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn rope_rotate(
     x: *const rope_tensor_mut,
     rows: *const rope_rows,
 ) -> rope_status {
-    answer(|| {
+    status_of(|| {
         // SAFETY: the caller's promise, for all of it.
         unsafe {
             let rope = read("plan", plan)?.rope()?;
@@ -108,7 +108,8 @@ unsafe fn shape(
 ///
 /// They may lie between one another in memory, as in a packed row of Q, K and V, but must share no element.
 ///
-/// Answers ROPE_STATUS_QUERY_KEY_MISMATCH unless they differ in their heads (and elements) only, and what rope_rotate does.
+/// Answers ROPE_STATUS_QUERY_KEY_MISMATCH unless they differ in their heads (and elements) only, and what
+/// rope_rotate does.
 ///
 /// # Threads
 ///
@@ -124,7 +125,7 @@ pub unsafe extern "C" fn rope_rotate_qk(
     k: *const rope_tensor_mut,
     rows: *const rope_rows,
 ) -> rope_status {
-    answer(|| {
+    status_of(|| {
         // SAFETY: the caller's promise, for all of it. The slices of Q and of K never exist at the same time.
         unsafe {
             let rope = read("plan", plan)?.rope()?;
@@ -142,8 +143,8 @@ pub unsafe extern "C" fn rope_rotate_qk(
     })
 }
 
-/// Rotates one tensor into another, whose element and pairing may differ: a write into a KV cache. The channels behind
-/// `rotary_dim` are copied.
+/// Rotates one tensor into another, whose element and pairing may differ: a write into a KV cache. The channels
+/// behind `rotary_dim` are copied.
 ///
 /// The two must not share memory, from the first element to the last of each.
 ///
@@ -151,8 +152,8 @@ pub unsafe extern "C" fn rope_rotate_qk(
 ///
 /// # Threads
 ///
-/// May be called from any thread. No other may use the target's memory meanwhile, from its first element to its last; the
-/// source and the rows may be read by others.
+/// May be called from any thread. No other may use the target's memory meanwhile, from its first element to its
+/// last; the source and the rows may be read by others.
 ///
 /// # Safety
 ///
@@ -164,7 +165,7 @@ pub unsafe extern "C" fn rope_rotate_into(
     y: *const rope_tensor_mut,
     rows: *const rope_rows,
 ) -> rope_status {
-    answer(|| {
+    status_of(|| {
         // SAFETY: the caller's promise, for all of it.
         unsafe {
             let rope = read("plan", plan)?.rope()?;
@@ -185,16 +186,16 @@ pub unsafe extern "C" fn rope_rotate_into(
     })
 }
 
-/// Rotates a tensor in place as rope_rotate does, making the rows of the positions itself, on the stack (8 KiB): no rows to
-/// keep, and nothing is allocated. As many positions as rope_rotate would want rows. The bits are the same.
+/// Rotates a tensor in place as rope_rotate does, making the rows of the positions itself, on the stack (8 KiB): no
+/// rows to keep, and nothing is allocated. As many positions as rope_rotate would want rows. The bits are the same.
 ///
-/// Answers ROPE_STATUS_ROTARY_DIM_ON_STACK beyond 2048 rotated channels, and what rope_rotate and rope_rows_len do. The
-/// tensor is untouched then.
+/// Answers ROPE_STATUS_ROTARY_DIM_ON_STACK beyond 2048 rotated channels, and what rope_rotate and rope_rows_len do.
+/// The tensor is untouched then.
 ///
 /// # Threads
 ///
-/// May be called from any thread. No other may use the tensor's memory meanwhile, from its first element to its last;
-/// others may use the frequencies, but not change or free them.
+/// May be called from any thread. No other may use the tensor's memory meanwhile, from its first element to its
+/// last; others may use the frequencies, but not change or free them.
 ///
 /// # Safety
 ///
@@ -206,7 +207,7 @@ pub unsafe extern "C" fn rope_rotate_at(
     frequencies: *const rope_frequencies,
     positions: *const rope_positions,
 ) -> rope_status {
-    answer(|| {
+    status_of(|| {
         // SAFETY: the caller's promise, for all of it.
         unsafe {
             let rope = read("plan", plan)?.rope()?;

@@ -8,13 +8,13 @@ use crate::frequencies::{frequencies, rope_frequencies};
 use crate::memory::{Out, Region, Span, SpanMut, plain, read};
 use crate::names::rope_number;
 use crate::positions::{ids, rope_positions};
-use crate::status::{Failure, answer, rope_status};
+use crate::status::{Failure, rope_status, status_of};
 
 /// The cos and sin of each token, `rotary_dim / 2` of each, already multiplied by the attention factor.
 ///
-/// A rotation takes as many rows as a sequence has tokens (all sequences share them), or as many as there are tokens in
-/// the batch. With `ids` the values are a table, and the rows are those with the ids, in their order; every call looks
-/// whether all of them are inside.
+/// A rotation takes as many rows as a sequence has tokens (all sequences share them), or as many as there are tokens
+/// in the batch. With `ids` the values are a table, and the rows are those with the ids, in their order; every call
+/// looks whether all of them are inside.
 ///
 /// Filled in by the caller, or by rope_rows_joined, rope_rows_apart, rope_rows_fill, rope_table_rows.
 #[repr(C)]
@@ -28,8 +28,8 @@ pub struct rope_rows {
     pub len: usize,
     /// Channels that a row rotates.
     pub rotary_dim: usize,
-    /// Values from a row to the next, where cos and sin are apart: `rotary_dim / 2` without gaps, `rotary_dim` where each
-    /// value is kept twice. Not used where they are joined.
+    /// Values from a row to the next, where cos and sin are apart: `rotary_dim / 2` without gaps, `rotary_dim` where
+    /// each value is kept twice. Not used where they are joined.
     pub stride: usize,
     /// What cos and sin are multiplied by (YaRN, LongRoPE): 1 for most models. For ROPE_DIRECTION_INVERSE.
     pub attention_factor: f64,
@@ -91,7 +91,8 @@ impl rope_rows {
     }
 }
 
-/// `len / rotary_dim` rows of `rotary_dim / 2` cos and then as many sin (vLLM's cache). Nothing is read until they are used.
+/// `len / rotary_dim` rows of `rotary_dim / 2` cos and then as many sin (vLLM's cache). Nothing is read until they
+/// are used.
 ///
 /// # Threads
 ///
@@ -101,8 +102,8 @@ pub extern "C" fn rope_rows_joined(values: *const f32, len: usize, rotary_dim: u
     rope_rows::joined(values, len, rotary_dim)
 }
 
-/// Rows with cos and sin in lists of their own, `len` values each, `stride` from a row to the next. Nothing is read until
-/// they are used.
+/// Rows with cos and sin in lists of their own, `len` values each, `stride` from a row to the next. Nothing is read
+/// until they are used.
 ///
 /// # Threads
 ///
@@ -141,7 +142,7 @@ pub unsafe extern "C" fn rope_rows_len(
     positions: *const rope_positions,
     len: *mut usize,
 ) -> rope_status {
-    answer(|| {
+    status_of(|| {
         let out = Out::new("len", len)?;
         // SAFETY: the caller's promise.
         let needed = unsafe {
@@ -167,8 +168,8 @@ fn needed(
     }
 }
 
-/// Makes the rows of some positions in the caller's storage, `len` floats, of which the first rope_rows_len are used, and
-/// describes them in `rows`. Allocates nothing. cos and sin are the floats nearest to the exact values.
+/// Makes the rows of some positions in the caller's storage, `len` floats, of which the first rope_rows_len are
+/// used, and describes them in `rows`. Allocates nothing. cos and sin are the floats nearest to the exact values.
 ///
 /// Answers ROPE_STATUS_STORAGE if the storage is too short, and what rope_rows_len does.
 ///
@@ -187,7 +188,7 @@ pub unsafe extern "C" fn rope_rows_fill(
     len: usize,
     rows: *mut rope_rows,
 ) -> rope_status {
-    answer(|| {
+    status_of(|| {
         let out = Out::new("rows", rows)?;
         let place = Region::of("rows", rows);
         let values = SpanMut::new("storage", storage, len)?;
@@ -211,8 +212,8 @@ pub unsafe extern "C" fn rope_rows_fill(
     })
 }
 
-/// Writes the additive sinusoidal encoding of the original Transformer from the same angles: sin at the even, cos at the
-/// odd channels, `rotary_dim` values for each row.
+/// Writes the additive sinusoidal encoding of the original Transformer from the same angles: sin at the even, cos at
+/// the odd channels, `rotary_dim` values for each row.
 ///
 /// Answers ROPE_STATUS_STORAGE unless `len` is the number of rows times rotary_dim, ROPE_STATUS_NULL,
 /// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what is wrong with the rows.
@@ -230,7 +231,7 @@ pub unsafe extern "C" fn rope_sinusoidal(
     values: *mut f32,
     len: usize,
 ) -> rope_status {
-    answer(|| {
+    status_of(|| {
         let values = SpanMut::new("values", values, len)?;
         // SAFETY: the caller's promise.
         unsafe {
@@ -251,7 +252,7 @@ mod heap {
     use crate::frequencies::{frequencies, rope_frequencies};
     use crate::memory::{Out, Region, place, read};
     use crate::positions::rope_positions;
-    use crate::status::{Failure, answer, rope_status};
+    use crate::status::{Failure, rope_status, status_of};
 
     const MAGIC: u64 = 0x726f_7065_5f74_626c;
 
@@ -303,7 +304,7 @@ mod heap {
         positions: *const rope_positions,
         table: *mut *mut rope_table,
     ) -> rope_status {
-        answer(|| {
+        status_of(|| {
             let out = Out::new("table", table)?;
             // SAFETY: the caller's promise.
             let (frequencies, positions) = unsafe {
@@ -348,7 +349,7 @@ mod heap {
         table: *const rope_table,
         rows: *mut rope_rows,
     ) -> rope_status {
-        answer(|| {
+        status_of(|| {
             let out = Out::new("rows", rows)?;
             // SAFETY: the caller's promise.
             unsafe { check(table) }?;
@@ -378,7 +379,7 @@ mod heap {
     /// `table` is NULL or of this library, and neither it nor its rows are used any more.
     #[unsafe(no_mangle)]
     pub unsafe extern "C" fn rope_table_free(table: *mut rope_table) -> rope_status {
-        answer(|| {
+        status_of(|| {
             if table.is_null() {
                 return Ok(());
             }

@@ -4,7 +4,7 @@ use rope_core::{LongRope, Scaling, Yarn};
 
 use crate::memory::{Out, Region, Span, plain};
 use crate::names::lookup;
-use crate::status::{Failure, answer, rope_status};
+use crate::status::{Failure, rope_status, status_of};
 
 /// How the frequencies base^(-2i/d) of a model are changed. Each names the fields of rope_scaling that it reads.
 #[repr(i32)]
@@ -44,8 +44,9 @@ pub enum rope_scaling_kind {
 }
 lookup!(rope_scaling_kind, "scaling": Default Linear DynamicNtk NtkAlpha NtkFixed NtkMixed NtkByParts Yarn LongRope Llama3 Proportional FreqFactors Learned Turns Periods);
 
-/// The parameters of a scaling, by their public names. Fields that a kind does not name are not read, so that a struct of
-/// zeros, with the ones that count filled in, will do; rope_scaling_init fills in the published values besides.
+/// The parameters of a scaling, by their public names. Fields that a kind does not name are not read, so that a
+/// struct of zeros, with the ones that count filled in, will do; rope_scaling_init fills in the published values
+/// besides.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_scaling {
@@ -244,7 +245,7 @@ impl rope_scaling {
 /// `scaling` is NULL or points to a rope_scaling.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_scaling_init(scaling: *mut rope_scaling, kind: i32) -> rope_status {
-    answer(|| {
+    status_of(|| {
         let out = Out::new("scaling", scaling)?;
         let published = rope_scaling {
             kind: rope_scaling_kind::from_c(kind)? as i32,

@@ -1,4 +1,4 @@
-//! What a call answers.
+//! What a call returns.
 
 use core::ffi::{CStr, c_char};
 use core::fmt;
@@ -7,7 +7,7 @@ use rope_core::Error;
 
 use crate::names::lookup;
 
-/// What a call answers. What is refused has touched no tensor.
+/// What a call returns. What is refused has touched no tensor.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -171,7 +171,8 @@ impl rope_status {
     }
 }
 
-/// What a status (`enum rope_status`) means, in one sentence; of a number that is none, that. Static; not to be freed.
+/// What a status (`enum rope_status`) means, in one sentence; of a number that is none, that. Static; not to be
+/// freed.
 ///
 /// # Threads
 ///
@@ -320,7 +321,7 @@ impl fmt::Display for Failure {
 
 /// Turns a result into a status. No panic leaves it (there should be none; without std a panic ends in the handler).
 #[inline]
-pub(crate) fn answer(call: impl FnOnce() -> Result<(), Failure>) -> rope_status {
+pub(crate) fn status_of(call: impl FnOnce() -> Result<(), Failure>) -> rope_status {
     #[cfg(feature = "std")]
     let result = std::panic::catch_unwind(core::panic::AssertUnwindSafe(call))
         .unwrap_or(Err(Failure::Internal));
@@ -346,7 +347,7 @@ mod last {
     use core::ffi::c_char;
     use core::fmt::Write;
 
-    use super::{Failure, answer};
+    use super::{Failure, status_of};
     use crate::memory::SpanMut;
     use crate::rope_status;
 
@@ -354,8 +355,9 @@ mod last {
         pub(super) static LAST: Cell<Option<Failure>> = const { Cell::new(None) };
     }
 
-    /// The last refusal of this thread in words, with the values that were in the way: "position id 9 (at index 2) is
-    /// outside the table's 0..8". Empty if there was none. Written to `buffer` with a closing NUL, cut at `size` bytes.
+    /// The last refusal of this thread in words, with the values that were in the way: "position id 9 (at index 2)
+    /// is outside the table's 0..8". Empty if there was none. Written to `buffer` with a closing NUL, cut at `size`
+    /// bytes.
     ///
     /// The status alone says what went wrong; this is for messages to people, and its wording may change.
     ///
@@ -368,7 +370,7 @@ mod last {
     /// `buffer` is NULL or points to `size` writable bytes.
     #[unsafe(no_mangle)]
     pub unsafe extern "C" fn rope_error_detail(buffer: *mut c_char, size: usize) -> rope_status {
-        answer(|| {
+        status_of(|| {
             let text = SpanMut::new("buffer", buffer.cast::<u8>(), size)?;
             // SAFETY: bytes of the caller's, who promises that they are there.
             let text = unsafe { text.get(&[]) }?;

@@ -5,16 +5,17 @@ use core::ffi::c_void;
 use rope_core::{Error, Layout, Shape, Strides};
 
 use crate::memory::{Out, Plain, Span, SpanMut, plain};
-use crate::status::{Failure, answer, rope_status};
+use crate::status::{Failure, rope_status, status_of};
 
-/// Where the elements of a tensor lie. Filled in by the caller, or by rope_layout_bshd and its kin.
+/// Where the elements of a tensor lie. Filled in by the caller, or by rope_layout_bshd, _bhsd or _sbhd.
 ///
-/// A part of a tensor (K of a packed row of Q, K and V; the rotated window of a longer head) has the strides of the whole,
-/// a smaller shape, and a `data` pointer of the tensor that is moved to its first element.
+/// A part of a tensor (K of a packed row of Q, K and V; the rotated window of a longer head) has the strides of the
+/// whole, a smaller shape, and a `data` pointer of the tensor that is moved to its first element.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_layout {
-    /// Sequences, tokens of a sequence, heads of a token, channels of a head: in this order whatever the order in memory.
+    /// Sequences, tokens of a sequence, heads of a token, channels of a head: in this order whatever the order in
+    /// memory.
     pub shape: [usize; 4],
     /// Elements from a sequence, a token, a head to the next. The channels of a head are contiguous.
     pub strides: [usize; 3],
@@ -117,7 +118,7 @@ unsafe fn write(
     out: *mut rope_layout,
     layout: impl FnOnce() -> Result<Layout, Error>,
 ) -> rope_status {
-    answer(|| {
+    status_of(|| {
         let out = Out::new("layout", out)?;
         let layout = layout()?;
         // SAFETY: the caller's struct.
@@ -126,8 +127,8 @@ unsafe fn write(
     })
 }
 
-/// `[batch][tokens][heads][head_dim]` without gaps: PyTorch before the transpose, vLLM, FlashAttention. With `batch` 1
-/// also packed sequences, `[tokens][heads][head_dim]`.
+/// `[batch][tokens][heads][head_dim]` without gaps: PyTorch before the transpose, vLLM, FlashAttention. With `batch`
+/// 1 also packed sequences, `[tokens][heads][head_dim]`.
 ///
 /// Answers ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 /// ROPE_STATUS_MISALIGNED.

@@ -15,8 +15,8 @@ const TEXT: &CStr = c"0.1.0";
 
 /// The version of the library: major * 1000000 + minor * 1000 + patch.
 ///
-/// Programs that link the shared library may compare it with the header's: the same major version and, before 1.0, the
-/// same minor version.
+/// Programs that link the shared library may compare it with the header's: the same major version and, before 1.0,
+/// the same minor version.
 ///
 /// # Threads
 ///

@@ -1,8 +1,8 @@
 //! Which axis of the positions drives which pair.
 //!
 //! Text has one axis. Images have two, video and multimodal decoders have three or four, and each pair of a head
-//! follows one of them. The models differ in how they deal the pairs out, and in whether all axes share one ladder of
-//! frequencies (pair `j` has the frequency `base^(-2j/d)` whatever its axis) or each axis has a ladder of its own.
+//! follows one of them. The models differ in how they deal the pairs out, and in whether all axes share one set of base
+//! frequencies (pair `j` has the frequency `base^(-2j/d)` whatever its axis) or each axis has a set of its own.
 //!
 //! # What is not here
 //!
@@ -23,7 +23,7 @@ pub(crate) const MAX_AXES: usize = 4;
 /// milliseconds instead of the machine's memory.
 pub(crate) const MAX_ROTARY_DIM: usize = 65536;
 
-/// Which axis drives which pair, and which rung of which ladder of frequencies a pair takes.
+/// Which axis drives which pair, and which base frequency a pair takes.
 ///
 /// A plain `rotary_dim` converts to text's single axis, so `Frequencies::new(128, ..)` needs none of this. The number
 /// of pairs of the other layouts is the sum of their sections. What a layout asks of its numbers is checked by
@@ -32,10 +32,10 @@ pub(crate) const MAX_ROTARY_DIM: usize = 65536;
 /// Sections are counts of pairs, as the models' `mrope_section` are. Axes are numbered in the order in which the
 /// positions list them: time, height, width for the decoders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Axes<'a>(Layout<'a>);
+pub struct Axes<'a>(Scheme<'a>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Layout<'a> {
+enum Scheme<'a> {
     Text {
         rotary_dim: usize,
     },
@@ -60,7 +60,7 @@ enum Layout<'a> {
         rotary_dim: usize,
         sections: [usize; MAX_AXES],
     },
-    Ladders {
+    PerAxis {
         rotary_dim: usize,
         sections: [usize; MAX_AXES],
         axes: usize,
@@ -73,9 +73,9 @@ enum Layout<'a> {
     },
 }
 
-/// What one pair takes: the axis of its positions, and the rung of the ladder that its frequency is.
+/// What one pair takes: the axis of its positions, and the index of its base frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rung {
+pub(crate) struct Assignment {
     pub(crate) axis: u8,
     pub(crate) index: usize,
 }
@@ -83,20 +83,20 @@ pub(crate) struct Rung {
 impl From<usize> for Axes<'_> {
     /// One axis over this many rotated channels: text.
     fn from(rotary_dim: usize) -> Self {
-        Self(Layout::Text { rotary_dim })
+        Self(Scheme::Text { rotary_dim })
     }
 }
 
 impl<'a> Axes<'a> {
-    /// M-RoPE in chunks: the first `sections[0]` pairs follow axis 0, the next `sections[1]` axis 1, and so on; one
-    /// ladder over all of them. Up to four sections.
+    /// M-RoPE in chunks: the first `sections[0]` pairs follow axis 0, the next `sections[1]` axis 1, and so on; one set
+    /// of base frequencies over all of them. Up to four sections.
     ///
     /// Qwen2-VL, Qwen2.5-VL and Qwen2.5-Omni (`[16, 24, 24]`, Hugging Face `qwen2_vl`), GLM-4V and GLM-OCR
     /// (`[8, 12, 12]` over the rotated half of the head, interleaved pairs, `glm4v`), HunYuan-VL's XD-RoPE as vLLM has
     /// it.
     pub const fn mrope<const N: usize>(sections: [usize; N]) -> Self {
         const { assert!(N >= 1 && N <= MAX_AXES, "one to four sections") };
-        Self(Layout::Chunked {
+        Self(Scheme::Chunked {
             sections: widen(sections),
             axes: N,
         })
@@ -104,36 +104,36 @@ impl<'a> Axes<'a> {
 
     /// Interleaved M-RoPE, `[time, height, width]`: of the pairs `j`, those with `j % 3 == 1` below three times the
     /// height's section follow the height, those with `j % 3 == 2` below three times the width's follow the width, all
-    /// others time; one ladder. `THWTHW..TT`.
+    /// others time; one set of base frequencies. `THWTHW..TT`.
     ///
     /// Qwen3-VL and Qwen3-Omni (`[24, 20, 20]`), Qwen3.5 (`[11, 11, 10]`): Hugging Face `qwen3_vl`,
     /// `apply_interleaved_mrope`.
     pub const fn mrope_interleaved(sections: [usize; 3]) -> Self {
-        Self(Layout::Interleaved { sections })
+        Self(Scheme::Interleaved { sections })
     }
 
     /// M-RoPE with height and width alternating, `[height, width, time]`: of the first `height + width` pairs the even
-    /// ones follow the height (axis 1), the odd ones the width (axis 2), and the rest time (axis 0); one ladder. The
-    /// two sections must be equal.
+    /// ones follow the height (axis 1), the odd ones the width (axis 2), and the rest time (axis 0); one set of base
+    /// frequencies. The two sections must be equal.
     ///
     /// ERNIE-4.5-VL (`[22, 22, 20]`, interleaved pairs, Hugging Face `ernie4_5_vl_moe`) and Bailing, whose own list is
     /// in the order time, height, width (vLLM `bailing_mrope.py`).
     pub const fn mrope_alternating(sections: [usize; 3]) -> Self {
-        Self(Layout::Alternating { sections })
+        Self(Scheme::Alternating { sections })
     }
 
     /// M-RoPE spread evenly, `[time, height, width]`: each pair goes to the axis that has been served least for its
-    /// section, never twice in a row while another is left, and the last pair to time; one ladder.
+    /// section, never twice in a row while another is left, and the last pair to time; one set of base frequencies.
     ///
     /// openPangu (vLLM `mrope_interleaved.py`, `get_mrope_interleaved_id_list`).
     pub const fn mrope_spread(sections: [usize; 3]) -> Self {
-        Self(Layout::Spread { sections })
+        Self(Scheme::Spread { sections })
     }
 
     /// ggml's `GGML_ROPE_TYPE_MROPE`, sections `[time, height, width, extra]`: chunks as in [`Axes::mrope`], repeated
     /// when the sections do not cover the head.
     pub const fn ggml_mrope(rotary_dim: usize, sections: [usize; 4]) -> Self {
-        Self(Layout::GgmlMrope {
+        Self(Scheme::GgmlMrope {
             rotary_dim,
             sections,
         })
@@ -143,15 +143,16 @@ impl<'a> Axes<'a> {
     /// pairs left over follow the extra axis 3 instead of time. llama.cpp gives 0 on that axis, so that two pairs of
     /// Qwen3-VL (61 and 62 of 64) stand still there and turn in Hugging Face.
     pub const fn ggml_imrope(rotary_dim: usize, sections: [usize; 4]) -> Self {
-        Self(Layout::GgmlImrope {
+        Self(Scheme::GgmlImrope {
             rotary_dim,
             sections,
         })
     }
 
-    /// A ladder for each axis: the first `pairs[0]` pairs follow axis 0 with the frequencies of a head of
-    /// `2 * pairs[0]` channels, the next `pairs[1]` axis 1 with those of `2 * pairs[1]`, and so on. Up to four axes.
-    pub const fn ladders<const N: usize>(pairs: [usize; N]) -> Self {
+    /// Base frequencies for each axis by itself: the first `pairs[0]` pairs follow axis 0 with the frequencies of a
+    /// head of `2 * pairs[0]` channels, the next `pairs[1]` axis 1 with those of `2 * pairs[1]`, and so on. Up to four
+    /// axes.
+    pub const fn per_axis<const N: usize>(pairs: [usize; N]) -> Self {
         const { assert!(N >= 1 && N <= MAX_AXES, "one to four axes") };
         let sections = widen(pairs);
         let mut sum: usize = 0;
@@ -160,14 +161,15 @@ impl<'a> Axes<'a> {
             sum = sum.saturating_add(pairs[axis]);
             axis += 1;
         }
-        Self(Layout::Ladders {
+        Self(Scheme::PerAxis {
             rotary_dim: sum.saturating_mul(2),
             sections,
             axes: N,
         })
     }
 
-    /// Images: two axes, half of the pairs and a ladder for each. [`Axes::ladders`] over `[rotary_dim / 4; 2]`.
+    /// Images: two axes, half of the pairs and base frequencies for each. [`Axes::per_axis`] over `[rotary_dim / 4;
+    /// 2]`.
     ///
     /// The vision towers of Qwen2-VL to Qwen3-VL, Kimi and GLM-4V (axes height, width; half-split pairs), ggml's
     /// `GGML_ROPE_TYPE_VISION`, SAM 2 and EdgeTAM (axes x, y; interleaved pairs), Llama 4 (axes `column + 1`,
@@ -176,34 +178,35 @@ impl<'a> Axes<'a> {
     /// half-split within each axis' half of the head: its first half is a head of its own that follows the height, its
     /// second half one that follows the width.
     pub const fn vision(rotary_dim: usize) -> Self {
-        Self(Layout::Ladders {
+        Self(Scheme::PerAxis {
             rotary_dim,
             sections: widen([rotary_dim / 4; 2]),
             axes: 2,
         })
     }
 
-    /// Pixtral's images: one ladder over the whole head, its even rungs for the height (axis 0, the first half of the
-    /// pairs), its odd ones for the width (axis 1, the second half). Hugging Face `pixtral`; Mistral 3's vision tower.
+    /// Pixtral's images: one set of base frequencies over the whole head, the even ones for the height (axis 0, the
+    /// first half of the pairs), its odd ones for the width (axis 1, the second half). Hugging Face `pixtral`; Mistral
+    /// 3's vision tower.
     pub const fn pixtral(rotary_dim: usize) -> Self {
-        Self(Layout::EvenOdd { rotary_dim })
+        Self(Scheme::EvenOdd { rotary_dim })
     }
 
-    /// WAN's video, axes time, height, width with a ladder each: height and width take `head_dim / 6` pairs, time the
-    /// rest (44, 42 and 42 channels of 128).
+    /// WAN's video, axes time, height, width with base frequencies for each: height and width take `head_dim / 6`
+    /// pairs, time the rest (44, 42 and 42 channels of 128).
     pub const fn wan(head_dim: usize) -> Self {
         let side = head_dim / 6;
         let sections = widen([head_dim / 2 - 2 * side, side, side]);
-        Self(Layout::Ladders {
+        Self(Scheme::PerAxis {
             rotary_dim: head_dim,
             sections,
             axes: 3,
         })
     }
 
-    /// Any other layout with one ladder: the axis (0 to 3) of every pair.
+    /// Any other layout with one set of base frequencies: the axis (0 to 3) of every pair.
     pub const fn given(axes: &'a [u8]) -> Self {
-        Self(Layout::Given { axes })
+        Self(Scheme::Given { axes })
     }
 
     /// Whether the numbers can be dealt out, and over how many pairs.
@@ -214,19 +217,19 @@ impl<'a> Axes<'a> {
                 .fold(0usize, |sum, &n| sum.saturating_add(n))
         };
         let rotary_dim = match &self.0 {
-            Layout::Text { rotary_dim } => *rotary_dim,
-            Layout::EvenOdd { rotary_dim } if rotary_dim % 4 != 0 => {
+            Scheme::Text { rotary_dim } => *rotary_dim,
+            Scheme::EvenOdd { rotary_dim } if rotary_dim % 4 != 0 => {
                 return Err(Error::RotaryDim {
                     rotary_dim: *rotary_dim,
                     required: "a multiple of 4 for two axes",
                 });
             }
-            Layout::EvenOdd { rotary_dim } => *rotary_dim,
-            Layout::GgmlMrope {
+            Scheme::EvenOdd { rotary_dim } => *rotary_dim,
+            Scheme::GgmlMrope {
                 rotary_dim,
                 sections,
             }
-            | Layout::GgmlImrope {
+            | Scheme::GgmlImrope {
                 rotary_dim,
                 sections,
             } => {
@@ -237,19 +240,19 @@ impl<'a> Axes<'a> {
                 }
                 *rotary_dim
             }
-            Layout::Alternating {
+            Scheme::Alternating {
                 sections: [height, width, _],
             } if height != width => {
                 return Err(Error::Axes {
                     required: "as many pairs of height as of width where they alternate",
                 });
             }
-            Layout::Spread { sections: [0, ..] } => {
+            Scheme::Spread { sections: [0, ..] } => {
                 return Err(Error::Axes {
                     required: "at least one pair of time, which has the last one",
                 });
             }
-            Layout::Ladders {
+            Scheme::PerAxis {
                 rotary_dim,
                 sections,
                 ..
@@ -262,11 +265,11 @@ impl<'a> Axes<'a> {
                     });
                 }
             },
-            Layout::Chunked { sections, .. } => sum(sections).saturating_mul(2),
-            Layout::Interleaved { sections }
-            | Layout::Alternating { sections }
-            | Layout::Spread { sections } => sum(sections).saturating_mul(2),
-            Layout::Given { axes } => {
+            Scheme::Chunked { sections, .. } => sum(sections).saturating_mul(2),
+            Scheme::Interleaved { sections }
+            | Scheme::Alternating { sections }
+            | Scheme::Spread { sections } => sum(sections).saturating_mul(2),
+            Scheme::Given { axes } => {
                 if axes.iter().any(|&axis| usize::from(axis) >= MAX_AXES) {
                     return Err(Error::Axes {
                         required: "numbered 0 to 3",
@@ -287,43 +290,43 @@ impl<'a> Axes<'a> {
     /// How many numbers a position has.
     pub(crate) fn count(&self) -> usize {
         match &self.0 {
-            Layout::Text { .. } => 1,
-            Layout::Chunked { axes, .. } | Layout::Ladders { axes, .. } => *axes,
-            Layout::Interleaved { .. } | Layout::Alternating { .. } | Layout::Spread { .. } => 3,
-            Layout::GgmlMrope { .. } | Layout::GgmlImrope { .. } => 4,
-            Layout::EvenOdd { .. } => 2,
-            Layout::Given { axes } => usize::from(axes.iter().copied().max().unwrap_or(0)) + 1,
+            Scheme::Text { .. } => 1,
+            Scheme::Chunked { axes, .. } | Scheme::PerAxis { axes, .. } => *axes,
+            Scheme::Interleaved { .. } | Scheme::Alternating { .. } | Scheme::Spread { .. } => 3,
+            Scheme::GgmlMrope { .. } | Scheme::GgmlImrope { .. } => 4,
+            Scheme::EvenOdd { .. } => 2,
+            Scheme::Given { axes } => usize::from(axes.iter().copied().max().unwrap_or(0)) + 1,
         }
     }
 
-    /// The pairs of each ladder, in the order of the pairs. They add up to [`Axes::pairs`].
-    pub(crate) fn ladder_pairs(&self, pairs: usize) -> impl Iterator<Item = usize> {
-        let ladders = match self.0 {
-            Layout::Ladders { sections, .. } => sections,
+    /// The pairs of each set of base frequencies, in the order of the pairs. They add up to [`Axes::pairs`].
+    pub(crate) fn pairs_of_sets(&self, pairs: usize) -> impl Iterator<Item = usize> {
+        let sets = match self.0 {
+            Scheme::PerAxis { sections, .. } => sections,
             _ => [pairs, 0, 0, 0],
         };
-        ladders.into_iter().filter(|&pairs| pairs > 0)
+        sets.into_iter().filter(|&pairs| pairs > 0)
     }
 
     /// What each of the pairs takes, in order. Only for axes that [`Axes::pairs`] accepts.
-    pub(crate) fn rungs(self, pairs: usize) -> impl Iterator<Item = Rung> + use<'a> {
+    pub(crate) fn assignments(self, pairs: usize) -> impl Iterator<Item = Assignment> + use<'a> {
         let mut placed = [0; 3];
         let mut last = None;
         (0..pairs).map(move |pair| {
             let (axis, index) = match self.0 {
-                Layout::Text { .. } => (0, pair),
-                Layout::Chunked { sections, .. } => (section(&sections, pair).0, pair),
-                Layout::Interleaved { sections } => match pair % 3 {
+                Scheme::Text { .. } => (0, pair),
+                Scheme::Chunked { sections, .. } => (section(&sections, pair).0, pair),
+                Scheme::Interleaved { sections } => match pair % 3 {
                     axis if axis > 0 && pair / 3 < sections[axis] => (axis, pair),
                     _ => (0, pair),
                 },
-                Layout::Alternating {
+                Scheme::Alternating {
                     sections: [height, width, _],
                 } => match pair < height + width {
                     true => (1 + pair % 2, pair),
                     false => (0, pair),
                 },
-                Layout::Spread {
+                Scheme::Spread {
                     sections: [time, height, width],
                 } => {
                     // Time's last pair is the last of all.
@@ -336,7 +339,7 @@ impl<'a> Axes<'a> {
                     last = Some(axis);
                     (axis, pair)
                 }
-                Layout::GgmlMrope { sections, .. } => (
+                Scheme::GgmlMrope { sections, .. } => (
                     section(
                         &sections,
                         pair % sections
@@ -346,7 +349,7 @@ impl<'a> Axes<'a> {
                     .0,
                     pair,
                 ),
-                Layout::GgmlImrope { sections, .. } => {
+                Scheme::GgmlImrope { sections, .. } => {
                     let sector = pair
                         % sections
                             .iter()
@@ -356,14 +359,14 @@ impl<'a> Axes<'a> {
                         _ => (3, pair),
                     }
                 }
-                Layout::Ladders { sections, .. } => section(&sections, pair),
-                Layout::EvenOdd { .. } => match pair < pairs / 2 {
+                Scheme::PerAxis { sections, .. } => section(&sections, pair),
+                Scheme::EvenOdd { .. } => match pair < pairs / 2 {
                     true => (0, 2 * pair),
                     false => (1, 2 * (pair - pairs / 2) + 1),
                 },
-                Layout::Given { axes } => (usize::from(axes[pair]), pair),
+                Scheme::Given { axes } => (usize::from(axes[pair]), pair),
             };
-            Rung {
+            Assignment {
                 axis: axis as u8,
                 index,
             }

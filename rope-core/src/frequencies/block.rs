@@ -27,9 +27,10 @@ pub struct FrequencyBlock {
     pub(crate) high: [f64; 8],
     /// The next 53 bits.
     pub(crate) low: [f64; 8],
-    /// The inverse frequencies as f32, in f64 for the generator of [`Angle::HuggingFaceF32`](crate::Angle::HuggingFaceF32).
+    /// The inverse frequencies as f32, in f64 for the generator of
+    /// [`Angle::HuggingFaceF32`](crate::Angle::HuggingFaceF32).
     pub(crate) inverse_f32: [f64; 8],
-    /// The axis of each pair, as [`Doubles::pick`](crate::simd::Doubles::pick) wants it.
+    /// The axis of each pair, as [`SimdF64::pick`](crate::simd::SimdF64::pick) wants it.
     pub(crate) axis: [[u32; 2]; 8],
     /// The steps themselves, for the oracle. Unused places have step zero.
     pub(crate) step: [Step; 8],
@@ -133,8 +134,8 @@ impl FrequencyBlock {
     }
 }
 
-/// Four steps as the sum of two doubles, within 2^-106 of the step: `(NaN, NaN)` for steps below 2^-50, which might give
-/// an f32 that is not normal.
+/// Four steps as the sum of two doubles, within 2^-106 of the step: `(NaN, NaN)` for steps below 2^-50, which might
+/// give an f32 that is not normal.
 pub(crate) const fn quarters(step: Step) -> (f64, f64) {
     let Step {
         negative,

@@ -5,7 +5,7 @@
 //! dealt out is written nowhere but in the model's code. What is missing here is taken from a table of models
 //! (`models.rs`), never from a guess: where the table has no answer, neither has the caller.
 
-use super::models::{Dealing, Model, model};
+use super::models::{AxisScheme, Model, model};
 use super::scaling::positive;
 use super::turns::Real;
 use super::{Axes, Frequencies, LongRope, Result, Scaling, Yarn};
@@ -155,17 +155,17 @@ impl Config {
             })?),
         };
         match self.model()? {
-            Some(model) if model.dealing == Dealing::Text && sections.is_some() => {
+            Some(model) if model.axis_scheme == AxisScheme::Text && sections.is_some() => {
                 Err(self.unknown_model())
             }
-            Some(model) => Ok(model.dealing.axes(rotary_dim, sections)),
+            Some(model) => Ok(model.axis_scheme.axes(rotary_dim, sections)),
             None if sections.is_some() => Err(self.unknown_model()),
             None => Ok(Axes::from(rotary_dim)),
         }
     }
 
-    /// The pairing of what goes in and of what comes out. They differ for DeepSeek-V3 and its kin, which read
-    /// interleaved pairs and write halves.
+    /// The pairing of what goes in and of what comes out. They differ for DeepSeek-V3 and the models that took its
+    /// code, which read interleaved pairs and write halves.
     ///
     /// # Errors
     ///
@@ -196,7 +196,7 @@ impl Config {
         if let Some(dim) = count(config, "qk_rope_head_dim")? {
             return Ok(dim);
         }
-        if model.is_some_and(|model| model.latent) {
+        if model.is_some_and(|model| model.mla) {
             return Ok(64);
         }
         // Gemma 4's full-attention layers have heads of another size.
@@ -248,8 +248,8 @@ impl Config {
         let explicit = count(config, "rotary_dim")?;
         let rotary_dim = match (explicit, partial.transpose()?, model) {
             (Some(dim), ..) => dim,
-            // The part that turns is all there is of a latent head: Mistral 4's factor speaks of the other part too.
-            (None, _, Some(Model { latent: true, .. })) => head_dim,
+            // The part that turns is all there is of an MLA head: Mistral 4's factor speaks of the other part too.
+            (None, _, Some(Model { mla: true, .. })) => head_dim,
             (None, Some(partial), _) => part_of(head_dim, partial)?,
             (
                 None,

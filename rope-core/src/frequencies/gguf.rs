@@ -115,8 +115,8 @@ impl<'a> Gguf<'a> {
         })
     }
 
-    /// How many channels turn: `rope.dimension_count` (for sliding windows `rope.dimension_count_swa`, if there is one), or
-    /// those of a key head.
+    /// How many channels turn: `rope.dimension_count` (for sliding windows `rope.dimension_count_swa`, if there is
+    /// one), or those of a key head.
     ///
     /// # Errors
     ///

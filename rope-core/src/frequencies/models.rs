@@ -9,7 +9,7 @@ use crate::Pairing;
 
 /// How a model deals its axes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Dealing {
+pub(crate) enum AxisScheme {
     Text,
     /// [`Axes::mrope`] with these sections, if the configuration gives none.
     Mrope([usize; 3]),
@@ -21,7 +21,7 @@ pub(crate) enum Dealing {
     Pixtral,
 }
 
-impl Dealing {
+impl AxisScheme {
     pub(crate) fn axes(self, rotary_dim: usize, sections: Option<[usize; 3]>) -> Axes<'static> {
         match self {
             Self::Text => Axes::from(rotary_dim),
@@ -37,9 +37,10 @@ impl Dealing {
 /// What one model type does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Model {
-    /// The pairing of what goes in and of what comes out. `None` for Gemma 4's vision tower, which has two heads in one.
+    /// The pairing of what goes in and of what comes out. `None` for Gemma 4's vision tower, which has two heads in
+    /// one.
     pub(crate) pairing: Option<(Pairing, Pairing)>,
-    pub(crate) dealing: Dealing,
+    pub(crate) axis_scheme: AxisScheme,
     /// `rope_theta` where the file has none, and the one of sliding-window layers where that is another.
     pub(crate) base: f64,
     pub(crate) local_base: Option<f64>,
@@ -49,24 +50,24 @@ pub(crate) struct Model {
     /// GPT-J's `rotary_dim`.
     pub(crate) rotary_dim: Option<usize>,
     /// Multi-head latent attention: `qk_rope_head_dim` channels of each head turn, 64 where the file does not say.
-    pub(crate) latent: bool,
+    pub(crate) mla: bool,
     /// `head_dim` of Gemma 4's full-attention layers where the file has no `global_head_dim`.
     pub(crate) global_head_dim: Option<usize>,
     /// The class has whole `rope_parameters` as its default, scaling included; a file without any is not plain RoPE.
     pub(crate) scaled: bool,
-    /// The ladder counts turns, see [`Scaling::Turns`](super::Scaling::Turns).
+    /// The base frequencies count turns, see [`Scaling::Turns`](super::Scaling::Turns).
     pub(crate) turns: bool,
 }
 
 const HALF: Model = Model {
     pairing: Some((Pairing::Half, Pairing::Half)),
-    dealing: Dealing::Text,
+    axis_scheme: AxisScheme::Text,
     base: 10_000.0,
     local_base: None,
     head_dim: None,
     partial_rotary_factor: 1.0,
     rotary_dim: None,
-    latent: false,
+    mla: false,
     global_head_dim: None,
     scaled: false,
     turns: false,
@@ -81,12 +82,12 @@ const INTERLEAVED: Model = Model {
 /// `apply_rotary_pos_emb_interleave`: reads neighbours, writes halves.
 const LATENT: Model = Model {
     pairing: Some((Pairing::Interleaved, Pairing::Half)),
-    latent: true,
+    mla: true,
     ..HALF
 };
 
 const VISION: Model = Model {
-    dealing: Dealing::Vision,
+    axis_scheme: AxisScheme::Vision,
     ..HALF
 };
 
@@ -116,8 +117,11 @@ impl Model {
         }
     }
 
-    const fn dealing(self, dealing: Dealing) -> Self {
-        Self { dealing, ..self }
+    const fn axis_scheme(self, axis_scheme: AxisScheme) -> Self {
+        Self {
+            axis_scheme,
+            ..self
+        }
     }
 
     const fn scaled(self) -> Self {
@@ -130,7 +134,7 @@ impl Model {
 
 /// The model of that type, if it is known.
 pub(crate) fn model(model_type: &str) -> Option<Model> {
-    use Dealing::{Alternating, Interleaved, Mrope, Pixtral};
+    use AxisScheme::{Alternating, Interleaved, Mrope, Pixtral};
     Some(match model_type {
         "llama" | "mistral" | "ministral" | "qwen2" | "qwen2_moe" | "qwen3_moe" | "phi3"
         | "falcon" | "olmo" | "olmo2" | "olmoe" | "starcoder2" | "granite" | "granitemoe"
@@ -158,22 +162,22 @@ pub(crate) fn model(model_type: &str) -> Option<Model> {
         "qwen3_next" => HALF.partial(0.25).head_dim(256),
 
         "qwen2_vl" | "qwen2_vl_text" | "qwen2_5_vl" | "qwen2_5_vl_text" | "qwen2_5_omni_text" => {
-            HALF.base(1e6).dealing(Mrope([16, 24, 24]))
+            HALF.base(1e6).axis_scheme(Mrope([16, 24, 24]))
         }
         "qwen3_vl_text" => HALF
             .base(5e5)
             .head_dim(128)
-            .dealing(Interleaved([24, 20, 20])),
-        "qwen3_vl_moe_text" => HALF.base(5e5).dealing(Interleaved([24, 20, 20])),
-        "qwen3_omni_moe_text" => HALF.base(1e6).dealing(Interleaved([24, 20, 20])),
+            .axis_scheme(Interleaved([24, 20, 20])),
+        "qwen3_vl_moe_text" => HALF.base(5e5).axis_scheme(Interleaved([24, 20, 20])),
+        "qwen3_omni_moe_text" => HALF.base(1e6).axis_scheme(Interleaved([24, 20, 20])),
         "qwen3_5_text" | "qwen3_5_moe_text" => HALF
             .head_dim(256)
             .partial(0.25)
-            .dealing(Interleaved([11, 11, 10])),
-        "glm4v_text" | "glm_ocr_text" => INTERLEAVED.dealing(Mrope([8, 12, 12])),
+            .axis_scheme(Interleaved([11, 11, 10])),
+        "glm4v_text" | "glm_ocr_text" => INTERLEAVED.axis_scheme(Mrope([8, 12, 12])),
         // Its pairs are half-split, unlike GLM-4V's.
-        "glm4v_moe_text" => HALF.partial(0.5).dealing(Mrope([8, 12, 12])),
-        "ernie4_5_vl_moe_text" => INTERLEAVED.base(5e5).dealing(Alternating([22, 22, 20])),
+        "glm4v_moe_text" => HALF.partial(0.5).axis_scheme(Mrope([8, 12, 12])),
+        "ernie4_5_vl_moe_text" => INTERLEAVED.base(5e5).axis_scheme(Alternating([22, 22, 20])),
 
         "gptj" | "codegen" => Model {
             rotary_dim: Some(64),
@@ -186,7 +190,7 @@ pub(crate) fn model(model_type: &str) -> Option<Model> {
         "helium" => INTERLEAVED.base(1e5).head_dim(128),
         // Complex numbers: interleaved on both sides, unlike its successor.
         "deepseek_v2" => Model {
-            latent: true,
+            mla: true,
             ..INTERLEAVED
         },
 
@@ -212,8 +216,8 @@ pub(crate) fn model(model_type: &str) -> Option<Model> {
             pairing: None,
             ..VISION.base(100.0).head_dim(64)
         },
-        "llama4_vision_model" => INTERLEAVED.dealing(Dealing::Vision),
-        "pixtral" => HALF.dealing(Pixtral),
+        "llama4_vision_model" => INTERLEAVED.axis_scheme(AxisScheme::Vision),
+        "pixtral" => HALF.axis_scheme(Pixtral),
         _ => return None,
     })
 }

@@ -5,27 +5,28 @@ use alloc::vec;
 
 use super::{Angle, Frequencies};
 use crate::kernel::sincos::consecutive::{self, MakeConsecutive};
-use crate::kernel::sincos::{AxisPosition, Exact, HuggingFace, MakeRows, Wave};
-use crate::positions::Located;
+use crate::kernel::sincos::{AxisPosition, Exact, HuggingFace, MakeRows, SinCosPolynomials};
+use crate::positions::ResolvedPositions;
 use crate::{Error, Positions, Rows};
 
 impl Frequencies<'_> {
     /// The rows of these positions: `[cos | sin]` of `position * frequency`, times the attention factor, each the f32
     /// nearest to the exact value: 0.5 ulp at every integer position from -2^63 to 2^63, and for every finite
-    /// coordinate. The same bits on every backend. (Beyond 2^32 turns a slower path makes them. Of a coordinate so near to
-    /// zero that a sine is its angle, and that half-way between two f32, it is either of the two.)
+    /// coordinate. The same bits on every backend. (Beyond 2^32 turns a slower path makes them. Of a coordinate so near
+    /// to zero that a sine is its angle, and that half-way between two f32, it is either of the two.)
     ///
-    /// With [`Angle::HuggingFaceF32`] the angle is the f32 that Hugging Face's code takes, and the rest is exact: within 1
-    /// ulp of what it computes (2 where an attention factor enlarges its errors).
+    /// With [`Angle::HuggingFaceF32`] the angle is the f32 that Hugging Face's code takes, and the rest is exact:
+    /// within 1 ulp of what it computes (2 where an attention factor enlarges its errors).
     ///
     /// # Errors
     ///
-    /// [`Error::PositionsPerAxis`], [`Error::Coordinate`]; [`Error::RowsTooLong`] for more values than a slice can have.
+    /// [`Error::PositionsPerAxis`], [`Error::Coordinate`]; [`Error::RowsTooLong`] for more values than a slice can
+    /// have.
     #[cfg(feature = "alloc")]
     pub fn rows<'p>(&self, positions: impl Into<Positions<'p>>) -> Result<Rows<'static>, Error> {
-        let located = positions.into().on(self.axes())?;
-        let mut values = vec![0.0; self.values(&located)?];
-        self.fill(&located, 0, &mut values);
+        let positions = positions.into().on(self.axes())?;
+        let mut values = vec![0.0; self.values(&positions)?];
+        self.fill(&positions, 0, &mut values);
         Rows::from_vec(values, self.rotary_dim())?.with_attention_factor(self.attention_factor())
     }
 
@@ -39,12 +40,12 @@ impl Frequencies<'_> {
         positions: impl Into<Positions<'p>>,
         storage: &'r mut [f32],
     ) -> Result<Rows<'r>, Error> {
-        let located = positions.into().on(self.axes())?;
-        let (given, needed) = (storage.len(), self.values(&located)?);
+        let positions = positions.into().on(self.axes())?;
+        let (given, needed) = (storage.len(), self.values(&positions)?);
         let values = storage
             .get_mut(..needed)
             .ok_or(Error::Storage { given, needed })?;
-        self.fill(&located, 0, values);
+        self.fill(&positions, 0, values);
         Rows::new(values, self.rotary_dim())?.with_attention_factor(self.attention_factor())
     }
 
@@ -58,10 +59,10 @@ impl Frequencies<'_> {
         self.rows(0..len)
     }
 
-    fn values(&self, located: &Located<'_>) -> Result<usize, Error> {
+    fn values(&self, positions: &ResolvedPositions<'_>) -> Result<usize, Error> {
         // More bytes than that no slice has.
         const MOST: usize = isize::MAX as usize / size_of::<f32>();
-        let (tokens, rotary_dim) = (located.tokens(), self.rotary_dim());
+        let (tokens, rotary_dim) = (positions.tokens(), self.rotary_dim());
         tokens
             .checked_mul(rotary_dim)
             .filter(|&values| values <= MOST)
@@ -69,16 +70,16 @@ impl Frequencies<'_> {
     }
 
     /// Fills as many rows as fit, from a token on.
-    pub(crate) fn fill(&self, located: &Located<'_>, first: usize, rows: &mut [f32]) {
-        if let Some(first) = located.consecutive(first)
+    pub(crate) fn fill(&self, positions: &ResolvedPositions<'_>, first: usize, rows: &mut [f32]) {
+        if let Some(first) = positions.consecutive(first)
             && self.angle == Angle::Exact
             && self.pairs.is_multiple_of(8)
             && rows.len() >= consecutive::LEAST * self.rotary_dim()
         {
             return self.proof.run(MakeConsecutive {
-                octets: self.blocks.iter().as_slice(),
+                blocks: self.blocks.iter().as_slice(),
                 reach: self.reach,
-                wave: &Wave::new(self.attention_factor),
+                polynomials: &SinCosPolynomials::new(self.attention_factor),
                 first,
                 rows,
             });
@@ -86,12 +87,12 @@ impl Frequencies<'_> {
         match self.angle {
             Angle::Exact => MakeRows {
                 angle: Exact,
-                octets: self.blocks.iter().as_slice(),
+                blocks: self.blocks.iter().as_slice(),
                 reach: self.reach,
                 pairs: self.pairs,
-                wave: &Wave::new(self.attention_factor),
+                polynomials: &SinCosPolynomials::new(self.attention_factor),
                 axes: self.axes(),
-                positions: &|token, axis| located.at(first + token, axis),
+                positions: &|token, axis| positions.at(first + token, axis),
                 rows,
             }
             .run(self.proof),
@@ -99,14 +100,14 @@ impl Frequencies<'_> {
                 angle: HuggingFace {
                     factor: self.attention_factor as f32,
                 },
-                octets: self.blocks.iter().as_slice(),
+                blocks: self.blocks.iter().as_slice(),
                 reach: self.reach,
                 pairs: self.pairs,
-                wave: &Wave::new(1.0),
+                polynomials: &SinCosPolynomials::new(1.0),
                 axes: self.axes(),
                 // Hugging Face's positions are f32: 2^24 + 1 becomes 2^24.
                 positions: &|token, axis| {
-                    let position = located.at(first + token, axis).value() as f32;
+                    let position = positions.at(first + token, axis).value() as f32;
                     AxisPosition::Real(position.into())
                 },
                 rows,

@@ -4,10 +4,10 @@
 //! b^(-2i/d)` the unscaled inverse frequency. All of it is computed on turns (`w_i / 2 pi`) in [`Real`]s: every
 //! parameter counts as the exact value of its number, and the results are the same on every machine.
 //!
-//! Nothing here is in a hurry, and [`Real`]s are large: what stands in several rules is not inlined into them, which keeps
-//! the whole file at 20 KB of machine code where it was 68.
+//! Nothing here is in a hurry, and [`Real`]s are large: what stands in several rules is not inlined into them, which
+//! keeps the whole file at 20 KB of machine code where it was 68.
 
-use super::axes::Rung;
+use super::axes::Assignment;
 use super::turns::Real;
 use super::{Frequency, FrequencyBlock, Result};
 use crate::Error;
@@ -122,7 +122,7 @@ pub enum Scaling<'a> {
         alphas: &'a [f64],
     },
 
-    /// The ladder counts turns instead of radians: `2 pi b^(-2i/d)`, that is a period of `b^(2i/d)`. DINOv3's image
+    /// The base counts turns instead of radians: `2 pi b^(-2i/d)`, that is a period of `b^(2i/d)`. DINOv3's image
     /// coordinates in [-1, 1] (base 100, [`Axes::vision`](crate::Axes::vision); facebookresearch/dinov3
     /// `rope_position_encoding.py`).
     Turns,
@@ -200,15 +200,15 @@ pub struct LongRope<'a> {
     pub attention_factor: Option<f64>,
 }
 
-/// The unscaled frequencies of one ladder.
+/// The unscaled frequencies of one set of pairs: powers of one base.
 #[derive(Clone, Copy)]
-pub(crate) struct Ladder {
+pub(crate) struct BaseFrequencies {
     dim: u64,
     log2_base: Real,
 }
 
-impl Ladder {
-    /// A ladder of `pairs` rungs for a base that is finite and positive.
+impl BaseFrequencies {
+    /// Of `pairs` pairs, for a base that is finite and positive.
     pub(crate) fn new(pairs: usize, base: Real) -> Self {
         Self {
             dim: 2 * pairs as u64,
@@ -226,7 +226,7 @@ impl Ladder {
         move |i| (-(per_pair * Real::from_u64(i as u64))).exp2() * Real::INVERSE_TWO_PI
     }
 
-    /// The ladder of the base times `x^(d/(d-2))`, which slows the last pair down by `x` and leaves the first as it is.
+    /// Those of the base times `x^(d/(d-2))`, which slows the last pair down by `x` and leaves the first as it is.
     #[inline(never)]
     fn ntk(self, x: Real) -> Result<Self> {
         match self.dim {
@@ -283,21 +283,21 @@ impl Ladder {
     }
 }
 
-/// A pair to write: its number, and the rung it takes.
-pub(crate) type Slot = (usize, Rung);
+/// A pair to write: its number, and the assignment it takes.
+pub(crate) type Target = (usize, Assignment);
 
 impl Scaling<'_> {
-    /// Writes the scaled frequencies of one ladder to its pairs.
+    /// Writes the scaled frequencies of one base to its pairs.
     #[inline(never)]
     pub(crate) fn write(
         &self,
-        ladder: Ladder,
-        pairs: &mut dyn Iterator<Item = Slot>,
+        base: BaseFrequencies,
+        pairs: &mut dyn Iterator<Item = Target>,
         blocks: &mut [FrequencyBlock],
     ) -> Result<()> {
         match *self {
-            Self::Default => write(pairs, blocks, &ladder.turns()),
-            Self::Linear { factor } => write(pairs, blocks, &linear(ladder, factor)?),
+            Self::Default => write(pairs, blocks, &base.turns()),
+            Self::Linear { factor } => write(pairs, blocks, &linear(base, factor)?),
             Self::DynamicNtk {
                 factor,
                 max_position_embeddings,
@@ -305,12 +305,12 @@ impl Scaling<'_> {
             } => write(
                 pairs,
                 blocks,
-                &dynamic_ntk(ladder, factor, max_position_embeddings, length)?,
+                &dynamic_ntk(base, factor, max_position_embeddings, length)?,
             ),
-            Self::NtkAlpha { alpha } => write(pairs, blocks, &ntk_alpha(ladder, alpha)?),
-            Self::NtkFixed { factor } => write(pairs, blocks, &ntk_fixed(ladder, factor)?),
+            Self::NtkAlpha { alpha } => write(pairs, blocks, &ntk_alpha(base, alpha)?),
+            Self::NtkFixed { factor } => write(pairs, blocks, &ntk_fixed(base, factor)?),
             Self::NtkMixed { factor, mixed_b } => {
-                write(pairs, blocks, &ntk_mixed(ladder, factor, mixed_b)?)
+                write(pairs, blocks, &ntk_mixed(base, factor, mixed_b)?)
             }
             Self::NtkByParts {
                 factor,
@@ -321,15 +321,15 @@ impl Scaling<'_> {
                 pairs,
                 blocks,
                 &ntk_by_parts(
-                    ladder,
+                    base,
                     factor,
                     original_context,
                     ntk_factor,
                     extrapolation_factor,
                 )?,
             ),
-            Self::Yarn(ref parameters) => write(pairs, blocks, &yarn(ladder, parameters)?),
-            Self::LongRope(ref parameters) => write(pairs, blocks, &longrope(ladder, parameters)?),
+            Self::Yarn(ref parameters) => write(pairs, blocks, &yarn(base, parameters)?),
+            Self::LongRope(ref parameters) => write(pairs, blocks, &longrope(base, parameters)?),
             Self::Llama3 {
                 factor,
                 low_freq_factor,
@@ -339,7 +339,7 @@ impl Scaling<'_> {
                 pairs,
                 blocks,
                 &llama3(
-                    ladder,
+                    base,
                     factor,
                     [low_freq_factor, high_freq_factor],
                     original_context,
@@ -351,15 +351,15 @@ impl Scaling<'_> {
             } => write(
                 pairs,
                 blocks,
-                &proportional(ladder, partial_rotary_factor, factor)?,
+                &proportional(base, partial_rotary_factor, factor)?,
             ),
-            Self::FreqFactors { factors } => write(pairs, blocks, &freq_factors(ladder, factors)?),
-            Self::Learned { alphas } => write(pairs, blocks, &learned(ladder, alphas)?),
-            Self::Turns => write(pairs, blocks, &turns(ladder)),
+            Self::FreqFactors { factors } => write(pairs, blocks, &freq_factors(base, factors)?),
+            Self::Learned { alphas } => write(pairs, blocks, &learned(base, alphas)?),
+            Self::Turns => write(pairs, blocks, &turns(base)),
             Self::Periods {
                 min_period,
                 max_period,
-            } => write(pairs, blocks, &periods(ladder, min_period, max_period)?),
+            } => write(pairs, blocks, &periods(base, min_period, max_period)?),
         }
     }
 
@@ -381,31 +381,31 @@ impl Scaling<'_> {
     }
 }
 
-/// Gives every pair the turns that `rule` has for its rung. Compiled once: for each rule by itself it was 59 KB.
+/// Gives every pair the turns that `rule` has for its assignment. Compiled once: for each rule by itself it was 59 KB.
 fn write(
-    pairs: &mut dyn Iterator<Item = Slot>,
+    pairs: &mut dyn Iterator<Item = Target>,
     blocks: &mut [FrequencyBlock],
     rule: &dyn Fn(usize) -> Real,
 ) -> Result<()> {
-    for (pair, rung) in pairs {
-        let turns = rule(rung.index);
-        let frequency = Frequency::new(pair, turns, turns * Real::TWO_PI, rung.axis)?;
+    for (pair, assignment) in pairs {
+        let turns = rule(assignment.index);
+        let frequency = Frequency::new(pair, turns, turns * Real::TWO_PI, assignment.axis)?;
         blocks[pair / 8].set(pair % 8, frequency);
     }
     Ok(())
 }
 
 /// Hugging Face `_compute_linear_scaling_rope_parameters`.
-fn linear(ladder: Ladder, factor: f64) -> Result<impl Fn(usize) -> Real> {
+fn linear(base: BaseFrequencies, factor: f64) -> Result<impl Fn(usize) -> Real> {
     let factor = positive("factor", factor)?;
-    let turns = ladder.turns();
+    let turns = base.turns();
     Ok(move |i| turns(i) / factor)
 }
 
 /// Hugging Face `_compute_dynamic_ntk_parameters`.
 #[inline(never)]
 fn dynamic_ntk(
-    ladder: Ladder,
+    base: BaseFrequencies,
     factor: f64,
     longest: u64,
     length: u64,
@@ -414,39 +414,39 @@ fn dynamic_ntk(
     let longest = length_of("max_position_embeddings", longest, 1)?;
     // s n / M - (s - 1), written so that it is exactly 1 up to n = M.
     let beyond = (Real::from_u64(length) - longest).max(Real::ZERO);
-    Ok(ladder.ntk(Real::ONE + factor * beyond / longest)?.turns())
+    Ok(base.ntk(Real::ONE + factor * beyond / longest)?.turns())
 }
 
 /// vLLM `dynamic_ntk_alpha_rope.py`.
-fn ntk_alpha(ladder: Ladder, alpha: f64) -> Result<impl Fn(usize) -> Real> {
-    Ok(ladder.ntk(positive("alpha", alpha)?)?.turns())
+fn ntk_alpha(base: BaseFrequencies, alpha: f64) -> Result<impl Fn(usize) -> Real> {
+    Ok(base.ntk(positive("alpha", alpha)?)?.turns())
 }
 
 /// vLLM `ntk_scaling_rope.py` without `mixed_b`.
-fn ntk_fixed(ladder: Ladder, factor: f64) -> Result<impl Fn(usize) -> Real> {
+fn ntk_fixed(base: BaseFrequencies, factor: f64) -> Result<impl Fn(usize) -> Real> {
     let log2_factor = positive("factor", factor)?.log2();
-    let turns = Ladder {
-        log2_base: ladder.log2_base + log2_factor,
-        ..ladder
+    let turns = BaseFrequencies {
+        log2_base: base.log2_base + log2_factor,
+        ..base
     }
     .turns();
-    let slower = (-(log2_factor * Real::ratio(2, ladder.dim))).exp2();
+    let slower = (-(log2_factor * Real::ratio(2, base.dim))).exp2();
     Ok(move |i| turns(i) * slower)
 }
 
 /// vLLM `ntk_scaling_rope.py` with `mixed_b`.
-fn ntk_mixed(ladder: Ladder, factor: f64, mixed_b: f64) -> Result<impl Fn(usize) -> Real> {
+fn ntk_mixed(base: BaseFrequencies, factor: f64, mixed_b: f64) -> Result<impl Fn(usize) -> Real> {
     let ln_factor = positive("factor", factor)?.ln();
     let beta = finite("mixed_b", mixed_b)?;
-    let turns = ladder.turns();
-    let pairs = ladder.dim / 2;
+    let turns = base.turns();
+    let pairs = base.dim / 2;
     Ok(move |i| turns(i) * (-(ln_factor * Real::ratio(i as u64 + 1, pairs).pow(beta))).exp())
 }
 
 /// jquesnelle/yarn `scaled_rope/LlamaPartNTKScaledRotaryEmbedding.py`.
 #[inline(never)]
 fn ntk_by_parts(
-    ladder: Ladder,
+    base: BaseFrequencies,
     factor: f64,
     original_context: u64,
     ntk_factor: f64,
@@ -460,10 +460,10 @@ fn ntk_by_parts(
     ];
     let [beta, gamma] = [[1.25, 0.75], [16.0, 2.0]].map(|ends| ends.map(Real::from_f64));
     let (ntk_ramp, fast_ramp) = (
-        ladder.ramp(beta, context, true)?,
-        ladder.ramp(gamma, context, true)?,
+        base.ramp(beta, context, true)?,
+        base.ramp(gamma, context, true)?,
     );
-    let (turns, ntk_turns) = (ladder.turns(), ladder.ntk(factor)?.turns());
+    let (turns, ntk_turns) = (base.turns(), base.ntk(factor)?.turns());
     Ok(move |i| {
         let turns = turns(i);
         let slow = blend(turns / factor, ntk_turns(i), ntk_ramp(i) * ntk_factor);
@@ -473,7 +473,7 @@ fn ntk_by_parts(
 
 /// Hugging Face `_compute_yarn_parameters`.
 #[inline(never)]
-fn yarn(ladder: Ladder, yarn: &Yarn) -> Result<impl Fn(usize) -> Real> {
+fn yarn(base: BaseFrequencies, yarn: &Yarn) -> Result<impl Fn(usize) -> Real> {
     let factor = positive("factor", yarn.factor)?;
     let context = length_of("original_context", yarn.original_context, 1)?;
     let fast = positive(
@@ -492,8 +492,8 @@ fn yarn(ladder: Ladder, yarn: &Yarn) -> Result<impl Fn(usize) -> Real> {
             yarn.beta_slow
         },
     )?;
-    let ramp = ladder.ramp([fast, slow], context, yarn.truncate)?;
-    let turns = ladder.turns();
+    let ramp = base.ramp([fast, slow], context, yarn.truncate)?;
+    let turns = base.turns();
     Ok(move |i| {
         let turns = turns(i);
         blend(turns / factor, turns, ramp(i))
@@ -538,10 +538,13 @@ fn magnitude(factor: Real, mscale: Real) -> Real {
 }
 
 /// Hugging Face `_compute_longrope_parameters`.
-fn longrope<'a>(ladder: Ladder, long: &LongRope<'a>) -> Result<impl Fn(usize) -> Real + use<'a>> {
+fn longrope<'a>(
+    base: BaseFrequencies,
+    long: &LongRope<'a>,
+) -> Result<impl Fn(usize) -> Real + use<'a>> {
     let names = ["short_factor", "long_factor"];
     for (name, factors) in names.into_iter().zip([long.short_factor, long.long_factor]) {
-        each_pair(name, ladder, factors.len())?;
+        each_pair(name, base, factors.len())?;
         factors
             .iter()
             .try_for_each(|&factor| positive(name, factor).map(|_| ()))?;
@@ -552,7 +555,7 @@ fn longrope<'a>(ladder: Ladder, long: &LongRope<'a>) -> Result<impl Fn(usize) ->
     } else {
         long.short_factor
     };
-    let turns = ladder.turns();
+    let turns = base.turns();
     Ok(move |i| turns(i) / Real::from_f64(factors[i]))
 }
 
@@ -576,7 +579,7 @@ fn longrope_attention_factor(long: &LongRope<'_>) -> Result<f64> {
 /// in the original context here.
 #[inline(never)]
 fn llama3(
-    ladder: Ladder,
+    base: BaseFrequencies,
     factor: f64,
     limits: [f64; 2],
     original_context: u64,
@@ -595,7 +598,7 @@ fn llama3(
         });
     }
     let context = length_of("original_context", original_context, 1)?;
-    let turns = ladder.turns();
+    let turns = base.turns();
     Ok(move |i| {
         let turns = turns(i);
         let in_context = context * turns;
@@ -611,11 +614,15 @@ fn llama3(
 
 /// Hugging Face `_compute_proportional_rope_parameters`: `int(partial * head_dim // 2)` pairs, the product rounded to a
 /// double as there.
-fn proportional(ladder: Ladder, partial: f64, factor: f64) -> Result<impl Fn(usize) -> Real> {
+fn proportional(
+    base: BaseFrequencies,
+    partial: f64,
+    factor: f64,
+) -> Result<impl Fn(usize) -> Real> {
     let factor = positive("factor", factor)?;
     let partial = part("partial_rotary_factor", partial)?;
-    let rotated = Real::from_f64((partial * Real::from_u64(ladder.dim)).to_f64());
-    let turns = ladder.turns();
+    let rotated = Real::from_f64((partial * Real::from_u64(base.dim)).to_f64());
+    let turns = base.turns();
     Ok(
         move |i| match Real::from_u64(2 * (i as u64 + 1)) <= rotated {
             true => turns(i) / factor,
@@ -626,44 +633,51 @@ fn proportional(ladder: Ladder, partial: f64, factor: f64) -> Result<impl Fn(usi
 
 /// ggml `ggml_rope_cache_init`: `theta / ff`.
 fn freq_factors<'a>(
-    ladder: Ladder,
+    base: BaseFrequencies,
     factors: &'a [f32],
 ) -> Result<impl Fn(usize) -> Real + use<'a>> {
-    each_pair("freq_factors", ladder, factors.len())?;
+    each_pair("freq_factors", base, factors.len())?;
     factors
         .iter()
         .try_for_each(|&factor| positive("freq_factors", factor.into()).map(|_| ()))?;
-    let turns = ladder.turns();
+    let turns = base.turns();
     Ok(move |i| turns(i) / Real::from_f64(factors[i].into()))
 }
 
 /// Hugging Face `mistral_large4`: `inv_freq * exp(alpha)`.
-fn learned<'a>(ladder: Ladder, alphas: &'a [f64]) -> Result<impl Fn(usize) -> Real + use<'a>> {
-    each_pair("alphas", ladder, alphas.len())?;
+fn learned<'a>(
+    base: BaseFrequencies,
+    alphas: &'a [f64],
+) -> Result<impl Fn(usize) -> Real + use<'a>> {
+    each_pair("alphas", base, alphas.len())?;
     alphas
         .iter()
         .try_for_each(|&alpha| finite("alphas", alpha).map(|_| ()))?;
-    let turns = ladder.turns();
+    let turns = base.turns();
     Ok(move |i| turns(i) * Real::from_f64(alphas[i]).exp())
 }
 
 /// facebookresearch/dinov3 `rope_position_encoding.py` with `base`: periods `base^(2k / (D/2))`.
-fn turns(ladder: Ladder) -> impl Fn(usize) -> Real {
-    let turns = ladder.turns();
+fn turns(base: BaseFrequencies) -> impl Fn(usize) -> Real {
+    let turns = base.turns();
     move |i| turns(i) * Real::TWO_PI
 }
 
 /// facebookresearch/dinov3 `rope_position_encoding.py` with `min_period` and `max_period`.
 #[inline(never)]
-fn periods(ladder: Ladder, min_period: f64, max_period: f64) -> Result<impl Fn(usize) -> Real> {
+fn periods(
+    base: BaseFrequencies,
+    min_period: f64,
+    max_period: f64,
+) -> Result<impl Fn(usize) -> Real> {
     let (least, most) = (
         positive("min_period", min_period)?.log2(),
         positive("max_period", max_period)?.log2(),
     );
-    let steps = match ladder.dim / 2 {
+    let steps = match base.dim / 2 {
         0..=1 => {
             return Err(Error::RotaryDim {
-                rotary_dim: ladder.dim as usize,
+                rotary_dim: base.dim as usize,
                 required: "above 2 for two periods",
             });
         }
@@ -743,13 +757,13 @@ fn length_of(name: &'static str, value: u64, least: u64) -> Result<Real> {
 }
 
 #[inline(never)]
-fn each_pair(name: &'static str, ladder: Ladder, given: usize) -> Result<()> {
-    match given == ladder.pairs() {
+fn each_pair(name: &'static str, base: BaseFrequencies, given: usize) -> Result<()> {
+    match given == base.pairs() {
         true => Ok(()),
         false => Err(Error::Count {
             name,
             given,
-            needed: ladder.pairs(),
+            needed: base.pairs(),
         }),
     }
 }

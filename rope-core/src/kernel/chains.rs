@@ -1,23 +1,23 @@
 //! What is compiled: one line for each fused chain, and the stages that serve all others.
 //!
-//! A chain reads an element of a pairing, turns, and writes an element of a pairing. Those in this list do it in
+//! A chain reads an element of a pairing, rotates, and writes an element of a pairing. Those in this list do it in
 //! registers, in one kernel for each backend. Every other combination runs its stages one after the other
-//! ([`tile`](super::tile)), which gives the same bits. A chain belongs here if it runs all day and `rope-bench stages` says
-//! that the tile would cost it something: in place; into a cache of the same element; from f32 into a cache of 16 bits;
-//! and f32 from one pairing to the other, which is the middle stage of every other change of pairing.
+//! ([`tile`](super::tile)), which gives the same bits. A chain belongs here if it runs all day and `rope-bench stages`
+//! says that the tile would cost it something: in place; into a cache of the same element; from f32 into a cache of 16
+//! bits; and f32 from one pairing to the other, which is the middle stage of every other change of pairing.
 //!
 //! All functions here are concrete, so they are compiled in this crate, once. A user's crate names the statics of its
 //! elements, and what it does not name the linker leaves out.
 
 use half::{bf16, f16};
 
-use super::convert::{Narrow, Widen};
-use super::line::{Line, Turn};
+use super::convert::{FromF32, ToF32};
+use super::line::{Line, RotateLine};
 use super::pairs;
 use crate::Pairing::{self, Half, Interleaved};
 use crate::backend::Proof;
 
-/// Turns a line.
+/// Rotates a line.
 pub(crate) type LineFn = fn(Proof, &mut Line<'_>);
 
 /// The kernels of an element that is rotated in place.
@@ -43,8 +43,8 @@ pub struct Across {
     /// Bytes of an element.
     pub(crate) size: usize,
     fused: &'static [Fused],
-    pub(crate) widen: fn(Proof, &[u8], &mut [f32]),
-    pub(crate) narrow: fn(Proof, &[f32], &mut [u8]),
+    pub(crate) to_f32: fn(Proof, &[u8], &mut [f32]),
+    pub(crate) from_f32: fn(Proof, &[f32], &mut [u8]),
 }
 
 /// A chain in one kernel, of the element that has it in its list.
@@ -91,7 +91,7 @@ macro_rules! in_place {
     ($($name:ident: $E:ident $P:ident;)+) => {$(
         #[inline(never)]
         fn $name(proof: Proof, line: &mut Line<'_>) {
-            proof.run(Turn::<true, $E, pairs::$P, $E, pairs::$P>::new(line));
+            proof.run(RotateLine::<true, $E, pairs::$P, $E, pairs::$P>::new(line));
         }
     )+};
 }
@@ -100,7 +100,7 @@ macro_rules! across {
     ($($name:ident: $I:ident $P:ident => $O:ident $Q:ident;)+) => {$(
         #[inline(never)]
         fn $name(proof: Proof, line: &mut Line<'_>) {
-            proof.run(Turn::<false, $I, pairs::$P, $O, pairs::$Q>::new(line));
+            proof.run(RotateLine::<false, $I, pairs::$P, $O, pairs::$Q>::new(line));
         }
     )+};
 }
@@ -136,8 +136,8 @@ macro_rules! element {
         pub(crate) static $across: Across = Across {
             size: size_of::<$E>(),
             fused: &[$(Fused { input: $P, element: &$to, output: $Q, kernel: $kernel },)*],
-            widen: |proof, source, target| proof.run(Widen::<$E>::new(source, target)),
-            narrow: |proof, source, target| proof.run(Narrow::<$E>::new(source, target)),
+            to_f32: |proof, source, target| proof.run(ToF32::<$E>::new(source, target)),
+            from_f32: |proof, source, target| proof.run(FromF32::<$E>::new(source, target)),
         };
     };
 }

@@ -9,16 +9,16 @@ use crate::element::Convert;
 use crate::simd::Simd;
 
 /// Elements to f32.
-pub(crate) struct Widen<'a, E> {
+pub(crate) struct ToF32<'a, E> {
     source: &'a [u8],
     target: &'a mut [f32],
     element: PhantomData<E>,
 }
 
-impl<'a, E> Widen<'a, E> {
+impl<'a, E> ToF32<'a, E> {
     #[inline(always)]
     pub(crate) fn new(source: &'a [u8], target: &'a mut [f32]) -> Self {
-        Widen {
+        ToF32 {
             source,
             target,
             element: PhantomData,
@@ -26,7 +26,7 @@ impl<'a, E> Widen<'a, E> {
     }
 }
 
-impl<E: Convert> Kernel for Widen<'_, E> {
+impl<E: Convert> Kernel for ToF32<'_, E> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let source = cast_slice(self.source);
@@ -44,22 +44,22 @@ impl<E: Convert> Kernel for Widen<'_, E> {
             }
         } else if !source.is_empty() {
             s.narrower()
-                .enter(Widen::<E>::new(cast_slice(source), target));
+                .enter(ToF32::<E>::new(cast_slice(source), target));
         }
     }
 }
 
 /// f32 to elements, rounded.
-pub(crate) struct Narrow<'a, E> {
+pub(crate) struct FromF32<'a, E> {
     source: &'a [f32],
     target: &'a mut [u8],
     element: PhantomData<E>,
 }
 
-impl<'a, E> Narrow<'a, E> {
+impl<'a, E> FromF32<'a, E> {
     #[inline(always)]
     pub(crate) fn new(source: &'a [f32], target: &'a mut [u8]) -> Self {
-        Narrow {
+        FromF32 {
             source,
             target,
             element: PhantomData,
@@ -67,7 +67,7 @@ impl<'a, E> Narrow<'a, E> {
     }
 }
 
-impl<E: Convert> Kernel for Narrow<'_, E> {
+impl<E: Convert> Kernel for FromF32<'_, E> {
     const BF16: bool = E::BF16;
 
     #[inline(always)]
@@ -94,7 +94,7 @@ impl<E: Convert> Kernel for Narrow<'_, E> {
             }
         } else if !source.is_empty() {
             s.narrower()
-                .enter(Narrow::<E>::new(source, cast_slice_mut(target)));
+                .enter(FromF32::<E>::new(source, cast_slice_mut(target)));
         }
     }
 }

@@ -9,15 +9,16 @@
 //! }
 //! ```
 //!
-//! is all there is to it, and [`Turn::plain`] is just that. What the other two loops change, and why:
+//! is all there is to it, and [`RotateLine::plain`] is just that. What the other two loops change, and why:
 //!
-//! - *Vectors.* A group, two vectors of pairs, is turned at a time. Two, because elements of 16 bits come in twos: one
+//! - *Vectors.* A group, two vectors of pairs, is rotated at a time. Two, because elements of 16 bits come in twos: one
 //!   register of them is two of f32.
-//! - *cos and sin stay in registers* while the heads of a token pass ([`Turn::shared`]): as many groups as the registers
-//!   take, with a pass over the heads for each so many. (Read anew for each head, a rotation in cache takes twice as
-//!   long.) Where each head has a row of its own there is nothing to keep ([`Turn::each`]).
-//! - *What fills no group* is left to the next narrower instruction set: a call of its kernel, with the pair to begin at.
-//! - *The next line is asked for* while the heads of this one are turned, where the walk says so.
+//! - *cos and sin stay in registers* while the heads of a token pass ([`RotateLine::shared`]): as many groups as the
+//!   registers take, with a pass over the heads for each so many. (Read anew for each head, a rotation in cache takes
+//!   twice as long.) Where each head has a row of its own there is nothing to keep ([`RotateLine::each`]).
+//! - *What fills no group* is left to the next narrower instruction set: a call of its kernel, with the pair to begin
+//!   at.
+//! - *The next line is asked for* while the heads of this one are rotated, where the walk says so.
 
 use core::marker::PhantomData;
 
@@ -25,7 +26,7 @@ use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
 use super::Kernel;
 use super::pairs::{Double, PairLayout};
-use super::turn::{Angles, Factors, Form, alternate, part, turn};
+use super::rotation::{Angles, Form, RowFactors, alternate, part, rotate};
 use crate::element::Convert;
 use crate::simd::{Simd, scalar::Scalar};
 
@@ -47,7 +48,7 @@ pub(crate) struct Line<'a> {
     pub(crate) tensor: usize,
     /// Their rows.
     pub(crate) rows: LineRows<'a>,
-    /// Where the line that is turned next is read and written, in bytes; empty if nothing is gained by asking for it.
+    /// Where the line that is rotated next is read and written, in bytes; empty if nothing is gained by asking for it.
     pub(crate) next: [&'a [u8]; 2],
 }
 
@@ -59,9 +60,9 @@ pub(crate) struct LineRows<'a> {
     /// Values of a row in either.
     pub(crate) pairs: usize,
     pub(crate) starts: Starts<'a>,
-    /// `None` where cos and sin are taken as they are. A reference, because two f32 that a walk writes and a kernel reads as
-    /// eight bytes stall behind all stores in flight.
-    pub(crate) factors: Option<&'a Factors>,
+    /// `None` where cos and sin are taken as they are. A reference, because two f32 that a walk writes and a kernel
+    /// reads as eight bytes stall behind all stores in flight.
+    pub(crate) factors: Option<&'a RowFactors>,
 }
 
 /// Where rows start, in cos and in sin.
@@ -84,25 +85,25 @@ impl<'a> LineRows<'a> {
     }
 }
 
-/// Turns the pairs of a line from one on: reads elements `I` of pairing `P`, writes elements `O` of pairing `Q`.
+/// Rotates the pairs of a line from one on: reads elements `I` of pairing `P`, writes elements `O` of pairing `Q`.
 ///
-/// `IN_PLACE` says that a head is read where it is written. One text serves both, but not one kernel: one that looks for
-/// itself where to read compiles the arithmetic twice all the same, and takes 12 more instructions a head.
-pub(crate) struct Turn<'l, 'a, const IN_PLACE: bool, I, P, O, Q> {
+/// `IN_PLACE` says that a head is read where it is written. One text serves both, but not one kernel: one that looks
+/// for itself where to read compiles the arithmetic twice all the same, and takes 12 more instructions a head.
+pub(crate) struct RotateLine<'l, 'a, const IN_PLACE: bool, I, P, O, Q> {
     line: &'l mut Line<'a>,
     from: usize,
     chain: PhantomData<(I, P, O, Q)>,
 }
 
-impl<'l, 'a, const IN_PLACE: bool, I, P, O, Q> Turn<'l, 'a, IN_PLACE, I, P, O, Q> {
+impl<'l, 'a, const IN_PLACE: bool, I, P, O, Q> RotateLine<'l, 'a, IN_PLACE, I, P, O, Q> {
     #[inline(always)]
     pub(crate) fn new(line: &'l mut Line<'a>) -> Self {
-        Turn::from(line, 0)
+        RotateLine::from(line, 0)
     }
 
     #[inline(always)]
     fn from(line: &'l mut Line<'a>, from: usize) -> Self {
-        Turn {
+        RotateLine {
             line,
             from,
             chain: PhantomData,
@@ -111,13 +112,13 @@ impl<'l, 'a, const IN_PLACE: bool, I, P, O, Q> Turn<'l, 'a, IN_PLACE, I, P, O, Q
 }
 
 impl<const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Kernel
-    for Turn<'_, '_, IN_PLACE, I, P, O, Q>
+    for RotateLine<'_, '_, IN_PLACE, I, P, O, Q>
 {
     const BF16: bool = O::BF16;
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Turn { line, mut from, .. } = self;
+        let RotateLine { line, mut from, .. } = self;
         let rows = line.rows;
         let pairs = rows.pairs;
         let Some(mut heads) = Heads::<I, O>::of::<IN_PLACE>(line) else {
@@ -158,7 +159,7 @@ impl<const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: PairLayout>
 }
 
 impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: PairLayout>
-    Turn<'l, 'a, IN_PLACE, I, P, O, Q>
+    RotateLine<'l, 'a, IN_PLACE, I, P, O, Q>
 {
     /// Whether elements are taken as even and odd ones: where both ends like it, unless their own order costs less.
     const fn even_odd<S: Simd>() -> bool {
@@ -195,8 +196,8 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
         found
     }
 
-    /// Whether the heads of a tensor are asked for ahead: f32 beyond the first cache; 16 bits, which take longer to turn,
-    /// beyond the second.
+    /// Whether the heads of a tensor are asked for ahead: f32 beyond the first cache; 16 bits, which take longer to
+    /// rotate, beyond the second.
     const fn asks_ahead<S: Simd>(bytes: usize) -> bool {
         let cache = if size_of::<O::Bits>() == 4 {
             48 << 10
@@ -228,7 +229,7 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
                 Starts::Each(starts) => starts[index],
             };
             let [cos, sin] = rows.row(start);
-            let Factors { cos: c, sin: n } = *rows.factors.unwrap_or(&Factors::FORWARD);
+            let RowFactors { cos: c, sin: n } = *rows.factors.unwrap_or(&RowFactors::UNSCALED);
             let (source, target) = heads.head(index);
             // Cut before it is walked through: to skip inside the loop keeps the compiler from vectorising it.
             let [cos, sin] = [&cos[from..], &sin[from..]];
@@ -236,14 +237,14 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
                 for (i, (cos, sin)) in cos.iter().zip(sin).enumerate() {
                     let [x, y] = P::members(rows.pairs, from + i);
                     let xy = [I::to_f32(source[x]), I::to_f32(source[y])];
-                    let [u, v] = turn(Scalar, xy, cos * c, sin * n);
+                    let [u, v] = rotate(Scalar, xy, cos * c, sin * n);
                     let [x, y] = Q::members(rows.pairs, from + i);
                     [target[x], target[y]] = [O::from_f32(u), O::from_f32(v)];
                 }
             } else {
                 P::replace(target, rows.pairs, from, [cos, sin], |[x, y], cos, sin| {
                     let xy = [I::to_f32(same(x)), I::to_f32(same(y))];
-                    let [u, v] = turn(Scalar, xy, cos * c, sin * n);
+                    let [u, v] = rotate(Scalar, xy, cos * c, sin * n);
                     [O::from_f32(u), O::from_f32(v)]
                 });
             }
@@ -256,7 +257,7 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
         s: S,
         heads: &mut Heads<'_, I, O>,
         [cos, sin]: [&[f32]; 2],
-        factors: Option<&Factors>,
+        factors: Option<&RowFactors>,
         from: usize,
     ) -> usize {
         let form = const { Self::form::<S>(true) };
@@ -274,16 +275,16 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
                 heads.ask_for(s, index + S::AHEAD);
             }
             let mut cut = heads.cut::<S, P, Q>(index, pairs, from, N);
-            // By hand: a loop that may call something (what is rare, in 16 bits) the compiler does not unroll, and keeps
-            // cos and sin in memory for it.
+            // By hand: a loop that may call something (what is rare, in 16 bits) the compiler does not unroll, and
+            // keeps cos and sin in memory for it.
             const { assert!(N == 1 || N == 2 || N == 4) };
-            cut.turn(s, 0, &angles[0], form);
+            cut.rotate(s, 0, &angles[0], form);
             if const { N > 1 } {
-                cut.turn(s, 1, &angles[1], form);
+                cut.rotate(s, 1, &angles[1], form);
             }
             if const { N > 2 } {
-                cut.turn(s, 2, &angles[2], form);
-                cut.turn(s, 3, &angles[3], form);
+                cut.rotate(s, 2, &angles[2], form);
+                cut.rotate(s, 3, &angles[3], form);
             }
         }
         from + len
@@ -310,7 +311,7 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
             let sin = &S::chunks(&sin[from..][..len]).as_chunks().0[..groups];
             let mut cut = heads.cut::<S, P, Q>(index, rows.pairs, from, groups);
             for i in 0..groups {
-                cut.turn(s, i, &Angles::load(s, cos[i], sin[i], factors, form), form);
+                cut.rotate(s, i, &Angles::load(s, cos[i], sin[i], factors, form), form);
             }
         }
         from + len
@@ -430,9 +431,9 @@ struct Cut<'c, S: Simd, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> {
 }
 
 impl<S: Simd, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Cut<'_, S, I, P, O, Q> {
-    /// Reads a group, turns it, writes it: all stages of a chain, in registers.
+    /// Reads a group, rotates it, writes it: all stages of a chain, in registers.
     #[inline(always)]
-    fn turn(&mut self, s: S, i: usize, angles: &Angles<S>, form: Form) {
+    fn rotate(&mut self, s: S, i: usize, angles: &Angles<S>, form: Form) {
         let even_odd = matches!(form, Form::ApartEvenOdd | Form::EvenOdd);
         let [a, b] = match self.source {
             Some(source) => P::get(source, i),
@@ -442,13 +443,13 @@ impl<S: Simd, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Cut<'_, S, I
             }
         };
         let group = [I::read(s, a, even_odd), I::read(s, b, even_odd)];
-        let turned = angles.turn(s, group, form);
-        let turned = match const { (P::ALTERNATING, Q::ALTERNATING) } {
-            (true, false) => part(s, turned),
-            (false, true) => alternate(s, turned),
-            _ => turned,
+        let rotated = angles.rotate(s, group, form);
+        let rotated = match const { (P::ALTERNATING, Q::ALTERNATING) } {
+            (true, false) => part(s, rotated),
+            (false, true) => alternate(s, rotated),
+            _ => rotated,
         };
-        Q::set(&mut self.target, i, O::write(s, turned, even_odd));
+        Q::set(&mut self.target, i, O::write(s, rotated, even_odd));
     }
 }
 

@@ -9,8 +9,8 @@ pub(crate) type Double<S, T> = [<S as Simd>::Chunk<T>; 2];
 
 /// A [`Pairing`](crate::Pairing) that a kernel is compiled for.
 ///
-/// A group is two vectors of pairs, so two doubles of elements. Groups are cut out of a head together, so that their loop
-/// has constant bounds where their number is a constant, and no checks.
+/// A group is two vectors of pairs, so two doubles of elements. Groups are cut out of a head together, so that their
+/// loop has constant bounds where their number is a constant, and no checks.
 pub(crate) trait PairLayout {
     /// Whether first and second members alternate in memory. If not, the first double of a group has the first members,
     /// and the second double the second.
@@ -55,7 +55,7 @@ pub(crate) trait PairLayout {
         pairs: usize,
         from: usize,
         row: [&[f32]; 2],
-        turn: impl Fn([T; 2], f32, f32) -> [T; 2],
+        rotate: impl Fn([T; 2], f32, f32) -> [T; 2],
     );
 }
 
@@ -125,22 +125,22 @@ impl PairLayout for Half {
         [pair, pair + pairs]
     }
 
-    /// Not inlined: in the loop over heads the compiler would ask of all heads together whether the members overlap, which
-    /// they do, and not vectorise.
+    /// Not inlined: in the loop over heads the compiler would ask of all heads together whether the members overlap,
+    /// which they do, and not vectorise.
     #[inline(never)]
     fn replace<T: Pod>(
         head: &mut [T],
         pairs: usize,
         from: usize,
         [cos, sin]: [&[f32]; 2],
-        turn: impl Fn([T; 2], f32, f32) -> [T; 2],
+        rotate: impl Fn([T; 2], f32, f32) -> [T; 2],
     ) {
         let (first, second) = head.split_at_mut(pairs);
         let (len, first) = (cos.len(), &mut first[from..]);
         let (first, second) = (&mut first[..len], &mut second[from..][..len]);
         let sin = &sin[..len];
         for i in 0..len {
-            [first[i], second[i]] = turn([first[i], second[i]], cos[i], sin[i]);
+            [first[i], second[i]] = rotate([first[i], second[i]], cos[i], sin[i]);
         }
     }
 }
@@ -208,11 +208,11 @@ impl PairLayout for Interleaved {
         pairs: usize,
         from: usize,
         [cos, sin]: [&[f32]; 2],
-        turn: impl Fn([T; 2], f32, f32) -> [T; 2],
+        rotate: impl Fn([T; 2], f32, f32) -> [T; 2],
     ) {
         let pairs = head[2 * from..2 * pairs].as_chunks_mut().0;
         for (xy, (cos, sin)) in pairs.iter_mut().zip(cos.iter().zip(sin)) {
-            *xy = turn(*xy, *cos, *sin);
+            *xy = rotate(*xy, *cos, *sin);
         }
     }
 }

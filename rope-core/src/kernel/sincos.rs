@@ -2,22 +2,23 @@
 //!
 //! # How
 //!
-//! 1. *Reduce.* With `4 step = high + low`, two doubles, the whole quarter turns `k` of `x * 4 step` are rounded off by adding
-//!    and subtracting `1.5 * 2^52`, which leaves `r = x high - k + x low`, within half a quarter turn. Four operations with a
-//!    fused multiply-add; `mul_sub` gives the same bits without one.
-//! 2. *Evaluate.* `sin = r P(r^2)` and `cos = Q(r^2)` in doubles, the attention factor multiplied into the coefficients, so
-//!    that it is rounded with the value and costs nothing. The low bits of `k` exchange them and set their signs.
-//! 3. *Round, and doubt.* A double whose error cannot cross a midpoint of f32 numbers rounds to the right f32 (Ziv). A pair
-//!    with a value too near to one, or with a remainder too small to be trusted, goes to the [`oracle`]: one in 350 000. Of
-//!    all positions below 2^20 and 64 frequencies of the bases 1e4, 5e5 and 1e6, 196, 158 and 188 of 2^26 pairs were in doubt,
-//!    and 3, 6 and 2 of them would have been rounded wrongly.
+//! 1. *Reduce.* With `4 step = high + low`, two doubles, the whole quarter turns `k` of `x * 4 step` are rounded off by
+//!    adding and subtracting `1.5 * 2^52`, which leaves `r = x high - k + x low`, within half a quarter turn. Four
+//!    operations with a fused multiply-add; `mul_sub` gives the same bits without one.
+//! 2. *Evaluate.* `sin = r P(r^2)` and `cos = Q(r^2)` in doubles, the attention factor multiplied into the
+//!    coefficients, so that it is rounded with the value and costs nothing. The low bits of `k` exchange them and set
+//!    their signs.
+//! 3. *Round, and doubt.* A double whose error cannot cross a midpoint of f32 numbers rounds to the right f32 (Ziv). A
+//!    pair with a value too near to one, or with a remainder too small to be trusted, goes to the [`oracle`]: one in
+//!    350 000. Of all positions below 2^20 and 64 frequencies of the bases 1e4, 5e5 and 1e6, 196, 158 and 188 of 2^26
+//!    pairs were in doubt, and 3, 6 and 2 of them would have been rounded wrongly.
 //!
 //! Positions that follow one another take two thirds of the time: [`consecutive`].
 //!
 //! What is rounded correctly has one value, so all backends give the same bits although some fuse and some do not.
 //!
-//! An octet takes 37 vector operations with AVX-512 and 105 with AVX2. Making an [`FrequencyBlock`] takes 5 ns a pair, several times as
-//! long as a pair of a row, so frequencies keep octets, not steps.
+//! A block takes 37 vector operations with AVX-512 and 105 with AVX2. Making a [`FrequencyBlock`] takes 5 ns a pair,
+//! several times as long as a pair of a row, so frequencies keep blocks, not steps.
 //!
 //! # Error
 //!
@@ -34,9 +35,9 @@
 //! | found in 3 million random cases, fused and not | 42 | 2 |
 //! | doubted within ([`DOUBT`]) | 128 | 128 |
 //!
-//! A remainder below 2^-20 of a quarter turn is doubted unless `k = 0`, when nothing cancels and every error is relative.
-//! Results are normal f32 numbers by the limits in [`FrequencyBlock`], [`Wave`] and [`AxisPosition`]; what breaks them becomes a NaN
-//! in the fast path, which is always doubted.
+//! A remainder below 2^-20 of a quarter turn is doubted unless `k = 0`, when nothing cancels and every error is
+//! relative. Results are normal f32 numbers by the limits in [`FrequencyBlock`], [`SinCosPolynomials`] and
+//! [`AxisPosition`]; what breaks them becomes a NaN in the fast path, which is always doubted.
 
 pub(crate) mod consecutive;
 pub(crate) mod oracle;
@@ -45,9 +46,10 @@ use self::oracle::{Coordinate, Remainder};
 use super::Kernel;
 use crate::backend::Proof;
 use crate::frequencies::block::{FrequencyBlock, Step, power_of_two, quarters};
-use crate::simd::{Doubles, Simd, scalar::Scalar};
+use crate::simd::{Simd, SimdF64, scalar::Scalar};
 
-/// Values this near to a midpoint of f32 numbers, in units in the last place of a double, go to the oracle: one in 2^21.
+/// Values this near to a midpoint of f32 numbers, in units in the last place of a double, go to the oracle: one in
+/// 2^21.
 const DOUBT: u64 = 128;
 /// The least square of a remainder (in quarter turns) from which whole quarter turns were subtracted.
 const LEAST_SQUARE: f64 = 1.0 / (1_u64 << 40) as f64;
@@ -56,7 +58,7 @@ const ROUND: f64 = (3_u64 << 51) as f64;
 
 /// cos and sin of a remainder in quarter turns, `factor * Q(r^2)` and `factor * r P(r^2)`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wave {
+pub(crate) struct SinCosPolynomials {
     factor: f64,
     /// Whether the fast path may have it.
     usual: bool,
@@ -64,7 +66,7 @@ pub(crate) struct Wave {
     sin: [f64; 6],
 }
 
-impl Wave {
+impl SinCosPolynomials {
     /// Minimax polynomials on half a quarter turn (Sollya, fpminimax), lowest degree first.
     const COS: [u64; 7] = [
         0x3ff0_0000_0000_0000,
@@ -84,7 +86,8 @@ impl Wave {
         0xbecd_d67b_b581_21ec,
     ];
 
-    /// `factor` times cos and sin. A factor beyond 2^-20 ..= 2^100, where results might not be normal, takes the slow path.
+    /// `factor` times cos and sin. A factor beyond 2^-20 ..= 2^100, where results might not be normal, takes the slow
+    /// path.
     pub(crate) fn new(factor: f64) -> Self {
         Self {
             factor,
@@ -102,10 +105,10 @@ impl Wave {
 
     /// The coefficients in vectors, which is where a loop wants to have them.
     #[inline(always)]
-    fn splat<S: Doubles>(&self, s: S) -> Splat<S> {
+    fn splat<S: SimdF64>(&self, s: S) -> SinCosVectors<S> {
         let [c0, c1, c2, c3, c4, c5, c6] = self.cos;
         let [s0, s1, s2, s3, s4, s5] = self.sin;
-        Splat {
+        SinCosVectors {
             cos: [
                 s.splat_f64(c0),
                 s.splat_f64(c1),
@@ -127,14 +130,14 @@ impl Wave {
     }
 }
 
-/// The coefficients of a [`Wave`] in vectors.
+/// The coefficients of a [`SinCosPolynomials`] in vectors.
 #[derive(Clone, Copy)]
-struct Splat<S: Doubles> {
+struct SinCosVectors<S: SimdF64> {
     cos: [S::F64; 7],
     sin: [S::F64; 6],
 }
 
-impl<S: Doubles> Splat<S> {
+impl<S: SimdF64> SinCosVectors<S> {
     /// cos and sin of `x * (high + low)` quarter turns, and whether some lane is in doubt.
     #[inline(always)]
     fn at(&self, s: S, x: S::F64, high: S::F64, low: S::F64) -> (S::F64, S::F64, bool) {
@@ -177,8 +180,8 @@ impl AxisPosition {
         }
     }
 
-    /// The position for the fast path, or NaN if that must not have it: beyond `reach` (integers that are no doubles are), or
-    /// so small that its sine might not be a normal f32.
+    /// The position for the fast path, or NaN if that must not have it: beyond `reach` (integers that are no doubles
+    /// are), or so small that its sine might not be a normal f32.
     #[inline(always)]
     fn within(self, reach: f64) -> f64 {
         const LEAST: f64 = power_of_two(-40);
@@ -207,15 +210,15 @@ pub(crate) trait Angle: Copy {
     const USUAL: bool;
 
     /// The factors of the angle in quarter turns: a coordinate, and what one unit of it turns, high and low.
-    fn quarters<S: Doubles>(
+    fn quarters<S: SimdF64>(
         self,
         s: S,
         x: S::F64,
-        octet: &FrequencyBlock,
+        block: &FrequencyBlock,
         part: usize,
     ) -> [S::F64; 3];
     /// The same angle for the oracle.
-    fn remainder(self, at: AxisPosition, octet: &FrequencyBlock, lane: usize) -> Remainder;
+    fn remainder(self, at: AxisPosition, block: &FrequencyBlock, lane: usize) -> Remainder;
     /// What happens to an f32 cos or sin afterwards.
     fn scale(self, value: f32) -> f32;
 }
@@ -228,17 +231,21 @@ impl Angle for Exact {
     const USUAL: bool = true;
 
     #[inline(always)]
-    fn quarters<S: Doubles>(
+    fn quarters<S: SimdF64>(
         self,
         s: S,
         x: S::F64,
-        octet: &FrequencyBlock,
+        block: &FrequencyBlock,
         part: usize,
     ) -> [S::F64; 3] {
-        [x, s.doubles(&octet.high, part), s.doubles(&octet.low, part)]
+        [
+            x,
+            s.load_f64(&block.high, part),
+            s.load_f64(&block.low, part),
+        ]
     }
-    fn remainder(self, at: AxisPosition, octet: &FrequencyBlock, lane: usize) -> Remainder {
-        Remainder::new(at.into(), octet.step[lane])
+    fn remainder(self, at: AxisPosition, block: &FrequencyBlock, lane: usize) -> Remainder {
+        Remainder::new(at.into(), block.step[lane])
     }
     #[inline(always)]
     fn scale(self, value: f32) -> f32 {
@@ -246,8 +253,8 @@ impl Angle for Exact {
     }
 }
 
-/// The angle as Hugging Face's code has it: the f32 nearest to `position * inverse frequency`, in radians. Its cos and sin
-/// are rounded to f32, and once more after multiplication by the factor. Positions are to be given as f32 values.
+/// The angle as Hugging Face's code has it: the f32 nearest to `position * inverse frequency`, in radians. Its cos and
+/// sin are rounded to f32, and once more after multiplication by the factor. Positions are to be given as f32 values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HuggingFace {
     /// The attention factor.
@@ -255,8 +262,9 @@ pub(crate) struct HuggingFace {
 }
 
 impl HuggingFace {
-    /// The turns in a radian, within 2^-129. f32 angles from 1 to 2^32 stay 2^-31 of a turn away from all quarter turns, those to 2^48
-    /// stay 2^-32 away (`tests::radians` goes through them all), so the remainders are right within 2^-66 and 2^-49 of themselves.
+    /// The turns in a radian, within 2^-129. f32 angles from 1 to 2^32 stay 2^-31 of a turn away from all quarter
+    /// turns, those to 2^48 stay 2^-32 away (`tests::radians` goes through them all), so the remainders are right
+    /// within 2^-66 and 2^-49 of themselves.
     const RADIAN: Step = Step {
         negative: false,
         whole: 0,
@@ -268,20 +276,20 @@ impl Angle for HuggingFace {
     const USUAL: bool = false;
 
     #[inline(always)]
-    fn quarters<S: Doubles>(
+    fn quarters<S: SimdF64>(
         self,
         s: S,
         x: S::F64,
-        octet: &FrequencyBlock,
+        block: &FrequencyBlock,
         part: usize,
     ) -> [S::F64; 3] {
         let (high, low) = const { quarters(Self::RADIAN) };
         // 24 bits times 24 bits are exact in a double.
-        let radians = s.to_f32_and_back(s.mul_f64(x, s.doubles(&octet.inverse_f32, part)));
+        let radians = s.round_to_f32(s.mul_f64(x, s.load_f64(&block.inverse_f32, part)));
         [radians, s.splat_f64(high), s.splat_f64(low)]
     }
-    fn remainder(self, at: AxisPosition, octet: &FrequencyBlock, lane: usize) -> Remainder {
-        let radians = (at.value() * octet.inverse_f32[lane]) as f32;
+    fn remainder(self, at: AxisPosition, block: &FrequencyBlock, lane: usize) -> Remainder {
+        let radians = (at.value() * block.inverse_f32[lane]) as f32;
         Remainder::new(f64::from(radians).into(), Self::RADIAN)
     }
     #[inline(always)]
@@ -293,12 +301,12 @@ impl Angle for HuggingFace {
 /// Rows `[cos of all pairs | sin of all pairs]` to be filled, one per token.
 pub(crate) struct MakeRows<'a, A> {
     pub(crate) angle: A,
-    pub(crate) octets: &'a [FrequencyBlock],
-    /// [`FrequencyBlock::reach`] of the octets.
+    pub(crate) blocks: &'a [FrequencyBlock],
+    /// [`FrequencyBlock::reach`] of the blocks.
     pub(crate) reach: f64,
-    /// Pairs in a row: all of the octets but the unused places of the last.
+    /// Pairs in a row: all of the blocks but the unused places of the last.
     pub(crate) pairs: usize,
-    pub(crate) wave: &'a Wave,
+    pub(crate) polynomials: &'a SinCosPolynomials,
     pub(crate) axes: usize,
     /// Where a token is on an axis.
     pub(crate) positions: &'a dyn Fn(usize, usize) -> AxisPosition,
@@ -313,15 +321,15 @@ impl<A: Angle> MakeRows<'_, A> {
     pub(crate) fn run(self, proof: Proof) {
         let Self {
             angle,
-            octets,
+            blocks,
             pairs,
-            wave,
+            polynomials,
             ..
         } = self;
         if pairs == 0 {
             return;
         }
-        let reach = wave.reach(self.reach);
+        let reach = polynomials.reach(self.reach);
         for (block, rows) in self.rows.chunks_mut(TOKENS * 2 * pairs).enumerate() {
             // An axis that is not there is never chosen.
             let mut x = [[f64::NAN; 4]; TOKENS];
@@ -335,9 +343,9 @@ impl<A: Angle> MakeRows<'_, A> {
             let mut doubted = 0;
             let work = Block {
                 angle,
-                octets,
+                blocks,
                 pairs,
-                wave,
+                polynomials,
                 x: &x[..tokens],
                 rows,
                 doubted: &mut doubted,
@@ -349,7 +357,14 @@ impl<A: Angle> MakeRows<'_, A> {
             }
             for (token, row) in rows.chunks_exact_mut(2 * pairs).enumerate() {
                 if doubted >> token & 1 == 1 {
-                    make_again(angle, octets, wave, |axis| at(token, axis), &x[token], row);
+                    make_again(
+                        angle,
+                        blocks,
+                        polynomials,
+                        |axis| at(token, axis),
+                        &x[token],
+                        row,
+                    );
                 }
             }
         }
@@ -359,9 +374,9 @@ impl<A: Angle> MakeRows<'_, A> {
 /// The rows of at most [`TOKENS`] tokens.
 struct Block<'a, A> {
     angle: A,
-    octets: &'a [FrequencyBlock],
+    blocks: &'a [FrequencyBlock],
     pairs: usize,
-    wave: &'a Wave,
+    polynomials: &'a SinCosPolynomials,
     /// Where each token is, on each axis, for the fast path.
     x: &'a [[f64; 4]],
     rows: &'a mut [f32],
@@ -396,25 +411,25 @@ impl<A: Angle> Block<'_, A> {
     fn make<S: Simd, const ONE_AXIS: bool>(self, s: S) {
         let Block {
             angle,
-            octets,
+            blocks,
             pairs,
-            wave,
+            polynomials,
             x,
             rows,
             doubted,
         } = self;
-        let vectors = wave.splat(s);
+        let vectors = polynomials.splat(s);
         for (token, (row, x)) in rows.chunks_exact_mut(2 * pairs).zip(x).enumerate() {
             let mut doubt = false;
             let (cos, sin) = row.split_at_mut(pairs);
             let (cos, cos_rest) = cos.as_chunks_mut();
             let (sin, sin_rest) = sin.as_chunks_mut();
-            for ((octet, cos), sin) in octets.iter().zip(cos).zip(sin) {
-                doubt |= make::<S, A, ONE_AXIS>(s, angle, octet, &vectors, x, cos, sin);
+            for ((block, cos), sin) in blocks.iter().zip(cos).zip(sin) {
+                doubt |= make::<S, A, ONE_AXIS>(s, angle, block, &vectors, x, cos, sin);
             }
-            if let (rest @ 1.., Some(octet)) = (cos_rest.len(), octets.get(pairs / 8)) {
+            if let (rest @ 1.., Some(block)) = (cos_rest.len(), blocks.get(pairs / 8)) {
                 let (mut cos, mut sin) = ([0.0; 8], [0.0; 8]);
-                doubt |= make::<S, A, ONE_AXIS>(s, angle, octet, &vectors, x, &mut cos, &mut sin);
+                doubt |= make::<S, A, ONE_AXIS>(s, angle, block, &vectors, x, &mut cos, &mut sin);
                 cos_rest.copy_from_slice(&cos[..rest]);
                 sin_rest.copy_from_slice(&sin[..rest]);
             }
@@ -423,13 +438,13 @@ impl<A: Angle> Block<'_, A> {
     }
 }
 
-/// cos and sin of an octet of pairs, and whether any of them is in doubt.
+/// cos and sin of a block of pairs, and whether any of them is in doubt.
 #[inline(always)]
-fn make<S: Doubles, A: Angle, const ONE_AXIS: bool>(
+fn make<S: SimdF64, A: Angle, const ONE_AXIS: bool>(
     s: S,
     angle: A,
-    octet: &FrequencyBlock,
-    wave: &Splat<S>,
+    block: &FrequencyBlock,
+    polynomials: &SinCosVectors<S>,
     x: &[f64; 4],
     cos: &mut [f32; 8],
     sin: &mut [f32; 8],
@@ -439,12 +454,12 @@ fn make<S: Doubles, A: Angle, const ONE_AXIS: bool>(
         let x = if ONE_AXIS {
             s.splat_f64(x[0])
         } else {
-            s.pick(x, &octet.axis, part)
+            s.pick(x, &block.axis, part)
         };
-        let [x, high, low] = angle.quarters(s, x, octet, part);
-        let (c, n, unsure) = wave.at(s, x, high, low);
-        s.narrow(c, cos, part);
-        s.narrow(n, sin, part);
+        let [x, high, low] = angle.quarters(s, x, block, part);
+        let (c, n, unsure) = polynomials.at(s, x, high, low);
+        s.store_as_f32(c, cos, part);
+        s.store_as_f32(n, sin, part);
         doubt |= unsure;
     }
     *cos = cos.map(|value| angle.scale(value));
@@ -457,35 +472,36 @@ fn make<S: Doubles, A: Angle, const ONE_AXIS: bool>(
 #[inline(never)]
 fn make_again<A: Angle>(
     angle: A,
-    octets: &[FrequencyBlock],
-    wave: &Wave,
+    blocks: &[FrequencyBlock],
+    polynomials: &SinCosPolynomials,
     at: impl Fn(usize) -> AxisPosition,
     x: &[f64; 4],
     row: &mut [f32],
 ) {
     let (cos, sin) = row.split_at_mut(row.len() / 2);
     for (pair, (cos, sin)) in cos.iter_mut().zip(sin).enumerate() {
-        let (octet, lane) = (&octets[pair / 8], pair % 8);
-        let axis = (octet.axis[lane][0] as usize / 2).min(3);
-        (*cos, *sin) = again(angle, octet, lane, wave, at(axis), x[axis]);
+        let (block, lane) = (&blocks[pair / 8], pair % 8);
+        let axis = (block.axis[lane][0] as usize / 2).min(3);
+        (*cos, *sin) = again(angle, block, lane, polynomials, at(axis), x[axis]);
     }
 }
 
 /// cos and sin of a pair, by the oracle if they are in doubt.
 ///
-/// Doubles that were not fused may be in doubt where fused ones were not, and the other way round; what either trusts is right.
+/// SimdF64 that were not fused may be in doubt where fused ones were not, and the other way round; what either trusts
+/// is right.
 fn again<A: Angle>(
     angle: A,
-    octet: &FrequencyBlock,
+    block: &FrequencyBlock,
     lane: usize,
-    wave: &Wave,
+    polynomials: &SinCosPolynomials,
     at: AxisPosition,
     x: f64,
 ) -> (f32, f32) {
-    let [x, high, low] = angle.quarters(Scalar, x, octet, lane);
-    let (c, s, doubt) = wave.splat(Scalar).at(Scalar, x, high, low);
+    let [x, high, low] = angle.quarters(Scalar, x, block, lane);
+    let (c, s, doubt) = polynomials.splat(Scalar).at(Scalar, x, high, low);
     let (c, s) = if doubt {
-        oracle::cos_sin(angle.remainder(at, octet, lane), wave.factor)
+        oracle::cos_sin(angle.remainder(at, block, lane), polynomials.factor)
     } else {
         (c as f32, s as f32)
     };

@@ -1,6 +1,6 @@
 //! A chain whose stages run one after the other, over a tile of f32 that stays in the first cache.
 //!
-//! Some heads are widened into the tile, turned there, and narrowed into the target: three passes over what is near
+//! Some heads are converted into the tile, rotated there, and converted into the target: three passes over what is near
 //! instead of one, with the bits of the fused chain, because a head in f32 is exact. A stage that wants a whole head
 //! at a time has it here.
 
@@ -26,8 +26,8 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
-    /// Turns a line by stages.
-    pub(crate) fn turn(self, proof: Proof, line: &mut Line<'_>) {
+    /// Rotates a line by stages.
+    pub(crate) fn rotate(self, proof: Proof, line: &mut Line<'_>) {
         let Ends { input, output, .. } = self;
         let rows = line.rows;
         let mut tile = Tile([0.0; TILE]);
@@ -44,7 +44,7 @@ impl Ends {
                 let beside = |step: usize| pairs == rows.pairs && step == 2 * pairs;
                 if beside(line.source_step) {
                     let source = self.source(line, head, 0, len);
-                    (self.source.widen)(proof, source, &mut tile.0[..len]);
+                    (self.source.to_f32)(proof, source, &mut tile.0[..len]);
                 } else {
                     for (index, values) in tile.0[..len].chunks_exact_mut(2 * pairs).enumerate() {
                         self.read(proof, line, head + index, pair, values);
@@ -84,7 +84,7 @@ impl Ends {
                     },
                 );
                 if beside(line.target_step) {
-                    (self.target.narrow)(proof, target, self.target(line, head, 0, len));
+                    (self.target.from_f32)(proof, target, self.target(line, head, 0, len));
                 } else {
                     for (index, values) in target.chunks_exact(2 * pairs).enumerate() {
                         self.write(proof, line, head + index, pair, values);
@@ -94,7 +94,8 @@ impl Ends {
         }
     }
 
-    /// Channels behind the pairs, which are not rotated. As bits where the element stays the same: not even a NaN changes.
+    /// Channels behind the pairs, which are not rotated. As bits where the element stays the same: not even a NaN
+    /// changes.
     pub(crate) fn copy_unrotated(self, proof: Proof, line: &mut Line<'_>) {
         let from = 2 * line.rows.pairs;
         if from == line.head_dim {
@@ -111,8 +112,8 @@ impl Ends {
                     line.target[start..][..len * size].copy_from_slice(source);
                 } else {
                     let values = &mut tile.0[..len];
-                    (self.source.widen)(proof, source, values);
-                    (self.target.narrow)(proof, values, self.target(line, head, at, len));
+                    (self.source.to_f32)(proof, source, values);
+                    (self.target.from_f32)(proof, values, self.target(line, head, at, len));
                 }
             }
         }
@@ -124,12 +125,12 @@ impl Ends {
         if self.input == Pairing::Half && pairs < line.rows.pairs {
             let (first, second) = values.split_at_mut(pairs);
             let behind = line.rows.pairs + pair;
-            (self.source.widen)(proof, self.source(line, head, pair, pairs), first);
-            (self.source.widen)(proof, self.source(line, head, behind, pairs), second);
+            (self.source.to_f32)(proof, self.source(line, head, pair, pairs), first);
+            (self.source.to_f32)(proof, self.source(line, head, behind, pairs), second);
         } else {
             // All pairs begin at channel 0.
             let source = self.source(line, head, 2 * pair, 2 * pairs);
-            (self.source.widen)(proof, source, values);
+            (self.source.to_f32)(proof, source, values);
         }
     }
 
@@ -139,11 +140,11 @@ impl Ends {
         if self.output == Pairing::Half && pairs < line.rows.pairs {
             let (first, second) = values.split_at(pairs);
             let behind = line.rows.pairs + pair;
-            (self.target.narrow)(proof, first, self.target(line, head, pair, pairs));
-            (self.target.narrow)(proof, second, self.target(line, head, behind, pairs));
+            (self.target.from_f32)(proof, first, self.target(line, head, pair, pairs));
+            (self.target.from_f32)(proof, second, self.target(line, head, behind, pairs));
         } else {
             let target = self.target(line, head, 2 * pair, 2 * pairs);
-            (self.target.narrow)(proof, values, target);
+            (self.target.from_f32)(proof, values, target);
         }
     }
 

@@ -21,7 +21,7 @@ use core::hint::cold_path;
 use bytemuck::{Pod, must_cast};
 
 use super::portable::Portable;
-use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd};
+use super::{BELOW_F32, MIDPOINT, SIGN, Simd, SimdF64};
 use crate::cpu;
 use crate::kernel::Kernel;
 
@@ -32,9 +32,9 @@ pub(crate) struct Avx2(());
 /// Intrinsics of the instruction set that this file's token proves.
 macro_rules! op {
     ($operation:expr) => {
-        // SAFETY: these intrinsics compute on values alone (a prefetch takes an address, any address) and demand nothing
-        // but their CPU features, which are among those
-        // that `detect` has found (or that `Avx512`, which implies them, has): no `Avx2` exists without.
+        // SAFETY: these intrinsics compute on values alone (a prefetch takes an address, any address) and demand
+        // nothing but their CPU features, which are among those that `detect` has found (or that `Avx512`, which
+        // implies them, has): no `Avx2` exists without.
         unsafe { $operation }
     };
 }
@@ -50,7 +50,8 @@ impl Avx2 {
         Avx2(())
     }
 
-    /// Rounds to the upper 16 bits of each lane, to nearest, ties to even, unless it is a NaN. The lower 16 are left over.
+    /// Rounds to the upper 16 bits of each lane, to nearest, ties to even, unless it is a NaN. The lower 16 are left
+    /// over.
     #[inline(always)]
     fn round_number(self, x: __m256) -> __m256i {
         op!({
@@ -275,17 +276,17 @@ impl Simd for Avx2 {
     }
 }
 
-impl Doubles for Avx2 {
+impl SimdF64 for Avx2 {
     const F64_LANES: usize = 4;
     type F64 = __m256d;
 
     #[inline(always)]
-    fn doubles(self, octet: &[f64; 8], part: usize) -> __m256d {
-        must_cast(octet.as_chunks::<4>().0[part])
+    fn load_f64(self, block: &[f64; 8], part: usize) -> __m256d {
+        must_cast(block.as_chunks::<4>().0[part])
     }
     #[inline(always)]
-    fn store_doubles(self, v: __m256d, octet: &mut [f64; 8], part: usize) {
-        octet.as_chunks_mut::<4>().0[part] = must_cast(v);
+    fn store_f64(self, v: __m256d, block: &mut [f64; 8], part: usize) {
+        block.as_chunks_mut::<4>().0[part] = must_cast(v);
     }
     #[inline(always)]
     fn splat_f64(self, x: f64) -> __m256d {
@@ -299,18 +300,18 @@ impl Doubles for Avx2 {
         )))
     }
     #[inline(always)]
-    fn narrow(self, v: __m256d, octet: &mut [f32; 8], part: usize) {
-        octet.as_chunks_mut::<4>().0[part] = must_cast(op!(_mm256_cvtpd_ps(v)));
+    fn store_as_f32(self, v: __m256d, block: &mut [f32; 8], part: usize) {
+        block.as_chunks_mut::<4>().0[part] = must_cast(op!(_mm256_cvtpd_ps(v)));
     }
     #[inline(always)]
-    fn narrow_apart(self, a: __m256d, b: __m256d) -> u32 {
+    fn differ_as_f32(self, a: __m256d, b: __m256d) -> u32 {
         op!({
             let apart = _mm_cmpneq_ps(_mm256_cvtpd_ps(a), _mm256_cvtpd_ps(b));
             _mm_movemask_ps(apart) as u32
         })
     }
     #[inline(always)]
-    fn to_f32_and_back(self, v: __m256d) -> __m256d {
+    fn round_to_f32(self, v: __m256d) -> __m256d {
         op!(_mm256_cvtps_pd(_mm256_cvtpd_ps(v)))
     }
     #[inline(always)]

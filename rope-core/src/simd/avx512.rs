@@ -29,10 +29,10 @@ use bytemuck::{Pod, cast_slice_mut, must_cast};
 use half::bf16;
 
 use super::avx2::Avx2;
-use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd};
+use super::{BELOW_F32, MIDPOINT, SIGN, Simd, SimdF64};
 use crate::cpu;
 use crate::kernel::Kernel;
-use crate::kernel::convert::Narrow;
+use crate::kernel::convert::FromF32;
 
 /// Exists only where the CPU has AVX-512 F, BW, DQ, VL and VBMI2, what the AVX2 backend needs, and AVX512-BF16 with
 /// VBMI if `BF16`.
@@ -45,10 +45,9 @@ pub(crate) type Avx512Bf16 = Token<true>;
 /// Intrinsics of the instruction set that this file's token proves.
 macro_rules! op {
     ($operation:expr) => {
-        // SAFETY: these intrinsics compute on values alone (a prefetch takes an address, any address) and demand nothing
-        // but their CPU features, which are among those
-        // that `detect` has found: no `Token` exists without. (Those of AVX512-BF16 and VBMI are
-        // called if `BF16` only.)
+        // SAFETY: these intrinsics compute on values alone (a prefetch takes an address, any address) and demand
+        // nothing but their CPU features, which are among those that `detect` has found: no `Token` exists without.
+        // (Those of AVX512-BF16 and VBMI are called if `BF16` only.)
         unsafe { $operation }
     };
 }
@@ -63,10 +62,10 @@ impl<const BF16: bool> Token<BF16> {
         found.then_some(Token(()))
     }
 
-    /// Rounds a group and packs it, each two vectors in their own order, by the instruction of AVX512-BF16, which flushes
-    /// subnormals to zero. Where no word is zero none was flushed, which four instructions tell; zeros are common, so
-    /// only where one is are the numbers looked at. (Asked of each vector by itself, the compiler takes the question for
-    /// a comparison of bf16 numbers, and widens them for it.)
+    /// Rounds a group and packs it, each two vectors in their own order, by the instruction of AVX512-BF16, which
+    /// flushes subnormals to zero. Where no word is zero none was flushed, which four instructions tell; zeros are
+    /// common, so only where one is are the numbers looked at. (Asked of each vector by itself, the compiler takes the
+    /// question for a comparison of bf16 numbers, and widens them for it.)
     #[inline(always)]
     fn pack_bf16(self, group: [[__m512; 2]; 2]) -> [__m512i; 2] {
         const SUBNORMAL: i32 = 1 << 5;
@@ -99,12 +98,13 @@ impl<const BF16: bool> Token<BF16> {
         let values: [[f32; 16]; 4] = must_cast(group);
         let mut words = [[0_u16; 16]; 4];
         let bytes = cast_slice_mut(words.as_flattened_mut());
-        Token::<false>(()).enter(Narrow::<bf16>::new(values.as_flattened(), bytes));
+        Token::<false>(()).enter(FromF32::<bf16>::new(values.as_flattened(), bytes));
         let [ab, cd]: [[[u16; 16]; 2]; 2] = must_cast(words);
         [must_cast(ab), must_cast(cd)]
     }
 
-    /// Rounds to the upper 16 bits of each lane, to nearest, ties to even, unless it is a NaN. The lower 16 are left over.
+    /// Rounds to the upper 16 bits of each lane, to nearest, ties to even, unless it is a NaN. The lower 16 are left
+    /// over.
     ///
     /// To add the last bit under a mask takes three instructions where shift, mask and two additions take four.
     #[inline(always)]
@@ -396,17 +396,17 @@ impl<const BF16: bool> Simd for Token<BF16> {
     }
 }
 
-impl<const BF16: bool> Doubles for Token<BF16> {
+impl<const BF16: bool> SimdF64 for Token<BF16> {
     const F64_LANES: usize = 8;
     type F64 = __m512d;
 
     #[inline(always)]
-    fn doubles(self, octet: &[f64; 8], _: usize) -> __m512d {
-        must_cast(*octet)
+    fn load_f64(self, block: &[f64; 8], _: usize) -> __m512d {
+        must_cast(*block)
     }
     #[inline(always)]
-    fn store_doubles(self, v: __m512d, octet: &mut [f64; 8], _: usize) {
-        *octet = must_cast(v);
+    fn store_f64(self, v: __m512d, block: &mut [f64; 8], _: usize) {
+        *block = must_cast(v);
     }
     #[inline(always)]
     fn splat_f64(self, x: f64) -> __m512d {
@@ -420,18 +420,18 @@ impl<const BF16: bool> Doubles for Token<BF16> {
         )))
     }
     #[inline(always)]
-    fn narrow(self, v: __m512d, octet: &mut [f32; 8], _: usize) {
-        *octet = must_cast(op!(_mm512_cvtpd_ps(v)));
+    fn store_as_f32(self, v: __m512d, block: &mut [f32; 8], _: usize) {
+        *block = must_cast(op!(_mm512_cvtpd_ps(v)));
     }
     #[inline(always)]
-    fn narrow_apart(self, a: __m512d, b: __m512d) -> u32 {
+    fn differ_as_f32(self, a: __m512d, b: __m512d) -> u32 {
         op!({
             let (a, b) = (_mm512_cvtpd_ps(a), _mm512_cvtpd_ps(b));
             _mm256_cmp_ps_mask::<_CMP_NEQ_UQ>(a, b).into()
         })
     }
     #[inline(always)]
-    fn to_f32_and_back(self, v: __m512d) -> __m512d {
+    fn round_to_f32(self, v: __m512d) -> __m512d {
         op!(_mm512_cvtps_pd(_mm512_cvtpd_ps(v)))
     }
     #[inline(always)]

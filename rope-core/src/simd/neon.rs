@@ -16,7 +16,7 @@ use core::hint::cold_path;
 use bytemuck::{Pod, must_cast};
 
 use super::scalar::Scalar;
-use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd};
+use super::{BELOW_F32, MIDPOINT, SIGN, Simd, SimdF64};
 use crate::kernel::Kernel;
 
 /// Exists only where the build's target has NEON.
@@ -37,7 +37,8 @@ impl Neon {
         Some(Neon(()))
     }
 
-    /// Rounds to the upper 16 bits of each lane, to nearest, ties to even, unless it is a NaN. The lower 16 are left over.
+    /// Rounds to the upper 16 bits of each lane, to nearest, ties to even, unless it is a NaN. The lower 16 are left
+    /// over.
     #[inline(always)]
     fn round_number(self, x: float32x4_t) -> uint32x4_t {
         op!({
@@ -241,17 +242,17 @@ impl Simd for Neon {
     }
 }
 
-impl Doubles for Neon {
+impl SimdF64 for Neon {
     const F64_LANES: usize = 2;
     type F64 = float64x2_t;
 
     #[inline(always)]
-    fn doubles(self, octet: &[f64; 8], part: usize) -> float64x2_t {
-        must_cast(octet.as_chunks::<2>().0[part])
+    fn load_f64(self, block: &[f64; 8], part: usize) -> float64x2_t {
+        must_cast(block.as_chunks::<2>().0[part])
     }
     #[inline(always)]
-    fn store_doubles(self, v: float64x2_t, octet: &mut [f64; 8], part: usize) {
-        octet.as_chunks_mut::<2>().0[part] = must_cast(v);
+    fn store_f64(self, v: float64x2_t, block: &mut [f64; 8], part: usize) {
+        block.as_chunks_mut::<2>().0[part] = must_cast(v);
     }
     #[inline(always)]
     fn splat_f64(self, x: f64) -> float64x2_t {
@@ -264,11 +265,11 @@ impl Doubles for Neon {
         must_cast(lanes)
     }
     #[inline(always)]
-    fn narrow(self, v: float64x2_t, octet: &mut [f32; 8], part: usize) {
-        octet.as_chunks_mut::<2>().0[part] = must_cast(op!(vcvt_f32_f64(v)));
+    fn store_as_f32(self, v: float64x2_t, block: &mut [f32; 8], part: usize) {
+        block.as_chunks_mut::<2>().0[part] = must_cast(op!(vcvt_f32_f64(v)));
     }
     #[inline(always)]
-    fn narrow_apart(self, a: float64x2_t, b: float64x2_t) -> u32 {
+    fn differ_as_f32(self, a: float64x2_t, b: float64x2_t) -> u32 {
         op!({
             let same = vceq_f32(vcvt_f32_f64(a), vcvt_f32_f64(b));
             vget_lane_u32::<0>(vbic_u32(vdup_n_u32(1), same))
@@ -276,7 +277,7 @@ impl Doubles for Neon {
         })
     }
     #[inline(always)]
-    fn to_f32_and_back(self, v: float64x2_t) -> float64x2_t {
+    fn round_to_f32(self, v: float64x2_t) -> float64x2_t {
         op!(vcvt_f64_f32(vcvt_f32_f64(v)))
     }
     #[inline(always)]

@@ -1,5 +1,5 @@
-//! Four lanes through `wide`: SSE2, NEON, wasm simd128; the scalar loops where the build's target has none of them. Also the
-//! tail of the wider x86 backends, inside which the same code is compiled with their instructions.
+//! Four lanes through `wide`: SSE2, NEON, wasm simd128; the scalar loops where the build's target has none of them.
+//! Also the tail of the wider x86 backends, inside which the same code is compiled with their instructions.
 //!
 //! | operation | SSE2 | wasm |
 //! |---|---|---|
@@ -15,11 +15,11 @@ use bytemuck::{Pod, must_cast};
 use wide::{f32x4, i16x8, i32x4, i32x8, u32x4};
 
 use super::scalar::Scalar;
-use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd, scalar};
+use super::{BELOW_F32, MIDPOINT, SIGN, Simd, SimdF64, scalar};
 use crate::kernel::Kernel;
 
-/// Whether the build's target has any of the vectors that `wide` knows. Where it has none, four lanes are four numbers in
-/// turn, and their kernels eight times as large as the plain loops of [`Scalar`], which run instead.
+/// Whether the build's target has any of the vectors that `wide` knows. Where it has none, four lanes are four numbers
+/// in turn, and their kernels eight times as large as the plain loops of [`Scalar`], which run instead.
 const VECTORS: bool = cfg!(any(
     target_feature = "sse2",
     target_feature = "simd128",
@@ -233,9 +233,9 @@ fn f16_to_f32(x: u32x4) -> f32x4 {
 
 /// Numbers as f16, as integers with their sign.
 ///
-/// A sum with `2^13` times the power of two of `x` has its last bit where the f16 has its own, so it rounds as that does;
-/// what it exceeds that power by counts units of the last place, and the power itself is the exponent. No f16 is finer
-/// than `2^-24`, and none is above `65504`: what rounds to `2^16` is an infinity.
+/// A sum with `2^13` times the power of two of `x` has its last bit where the f16 has its own, so it rounds as that
+/// does; what it exceeds that power by counts units of the last place, and the power itself is the exponent. No f16 is
+/// finer than `2^-24`, and none is above `65504`: what rounds to `2^16` is an infinity.
 #[inline(always)]
 fn f32_to_f16(x: f32x4) -> i32x4 {
     let bits: u32x4 = must_cast(x);
@@ -316,17 +316,17 @@ macro_rules! lanes {
     }};
 }
 
-impl Doubles for Portable {
+impl SimdF64 for Portable {
     const F64_LANES: usize = 2;
     type F64 = [f64; 2];
 
     #[inline(always)]
-    fn doubles(self, octet: &[f64; 8], part: usize) -> [f64; 2] {
-        octet.as_chunks().0[part]
+    fn load_f64(self, block: &[f64; 8], part: usize) -> [f64; 2] {
+        block.as_chunks().0[part]
     }
     #[inline(always)]
-    fn store_doubles(self, v: [f64; 2], octet: &mut [f64; 8], part: usize) {
-        octet.as_chunks_mut().0[part] = v;
+    fn store_f64(self, v: [f64; 2], block: &mut [f64; 8], part: usize) {
+        block.as_chunks_mut().0[part] = v;
     }
     #[inline(always)]
     fn splat_f64(self, x: f64) -> [f64; 2] {
@@ -337,16 +337,16 @@ impl Doubles for Portable {
         lanes!(i => of[halves[2 * part + i][0] as usize / 2 % 4])
     }
     #[inline(always)]
-    fn narrow(self, v: [f64; 2], octet: &mut [f32; 8], part: usize) {
-        octet.as_chunks_mut().0[part] = lanes!(i => v[i] as f32);
+    fn store_as_f32(self, v: [f64; 2], block: &mut [f32; 8], part: usize) {
+        block.as_chunks_mut().0[part] = lanes!(i => v[i] as f32);
     }
     #[inline(always)]
-    fn narrow_apart(self, a: [f64; 2], b: [f64; 2]) -> u32 {
+    fn differ_as_f32(self, a: [f64; 2], b: [f64; 2]) -> u32 {
         let [first, second] = lanes!(i => u32::from(a[i] as f32 != b[i] as f32));
         first | second << 1
     }
     #[inline(always)]
-    fn to_f32_and_back(self, v: [f64; 2]) -> [f64; 2] {
+    fn round_to_f32(self, v: [f64; 2]) -> [f64; 2] {
         lanes!(i => f64::from(v[i] as f32))
     }
     #[inline(always)]

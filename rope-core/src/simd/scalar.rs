@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
-use super::{BELOW_F32, Doubles, MIDPOINT, SIGN, Simd};
+use super::{BELOW_F32, MIDPOINT, SIGN, Simd, SimdF64};
 use crate::kernel::Kernel;
 
 /// Needs nothing.
@@ -145,17 +145,17 @@ impl Simd for Scalar {
     }
 }
 
-impl Doubles for Scalar {
+impl SimdF64 for Scalar {
     const F64_LANES: usize = 1;
     type F64 = f64;
 
     #[inline(always)]
-    fn doubles(self, octet: &[f64; 8], part: usize) -> f64 {
-        octet[part]
+    fn load_f64(self, block: &[f64; 8], part: usize) -> f64 {
+        block[part]
     }
     #[inline(always)]
-    fn store_doubles(self, v: f64, octet: &mut [f64; 8], part: usize) {
-        octet[part] = v;
+    fn store_f64(self, v: f64, block: &mut [f64; 8], part: usize) {
+        block[part] = v;
     }
     #[inline(always)]
     fn splat_f64(self, x: f64) -> f64 {
@@ -166,15 +166,15 @@ impl Doubles for Scalar {
         of[halves[part][0] as usize / 2 % 4]
     }
     #[inline(always)]
-    fn narrow(self, v: f64, octet: &mut [f32; 8], part: usize) {
-        octet[part] = v as f32;
+    fn store_as_f32(self, v: f64, block: &mut [f32; 8], part: usize) {
+        block[part] = v as f32;
     }
     #[inline(always)]
-    fn narrow_apart(self, a: f64, b: f64) -> u32 {
+    fn differ_as_f32(self, a: f64, b: f64) -> u32 {
         (a as f32 != b as f32).into()
     }
     #[inline(always)]
-    fn to_f32_and_back(self, v: f64) -> f64 {
+    fn round_to_f32(self, v: f64) -> f64 {
         f64::from(v as f32)
     }
     #[inline(always)]
@@ -232,7 +232,8 @@ fn halves(x: f64) -> (f64, f64) {
     (high, x - high)
 }
 
-/// `(cos, sin)` turned by `quarters mod 4` quarter turns. Exchanged by a mask: a branch would be mispredicted every other time.
+/// `(cos, sin)` turned by `quarters mod 4` quarter turns. Exchanged by a mask: a branch would be mispredicted every
+/// other time.
 #[inline(always)]
 pub(crate) fn quarter_turns(quarters: f64, cos: f64, sin: f64) -> (f64, f64) {
     let (q, c, s) = (quarters.to_bits(), cos.to_bits(), sin.to_bits());

@@ -21,7 +21,7 @@ mod print;
 mod stack;
 mod time;
 
-use golden::{COS, COS_GIVEN, POSITION, QUERIES, SIN, SIN_GIVEN, TURNED};
+use golden::{COS, COS_GIVEN, POSITION, QUERIES, SIN, SIN_GIVEN, ROTATED};
 use print::Line;
 use time::Clock;
 
@@ -105,7 +105,7 @@ fn test(blocks: &mut [FrequencyBlock], row: &mut [f32], x: &mut [f32]) -> Result
     let given = Rows::from_cos_sin(&cos, &sin, HEAD_DIM, PAIRS)?;
     set(x);
     rope.rotate(&mut TensorMut::new(&mut *x, SHAPE)?, &given)?;
-    check("heads_turned_as_in_hugging_face", same(x, &TURNED))?;
+    check("heads_rotated_as_in_hugging_face", same(x, &ROTATED))?;
 
     // With cos and sin of the crate's own: made before, or on the way.
     set(x);
@@ -170,7 +170,7 @@ fn costs(blocks: &mut [FrequencyBlock], row: &mut [f32], x: &mut [f32]) -> Resul
     let rows = frequencies.rows_in(&[POSITION], row)?;
     let rope = Rope::new(Pairing::Half);
     let mut x = TensorMut::new(x, SHAPE)?;
-    cost("two heads of 128 channels turned by it", &mut || {
+    cost("two heads of 128 channels rotated by it", &mut || {
         let _ = rope.rotate(&mut x, &rows);
     });
     let interleaved = Rope::new(Pairing::Interleaved);

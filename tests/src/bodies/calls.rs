@@ -1,4 +1,4 @@
-//! Any calls of the C face, in any order.
+//! Any calls of the C API, in any order.
 //!
 //! Pointers are null, misaligned, or lead to memory that is there; lengths are of memory that is there, or beyond all
 //! memory. That is all that a caller is asked to promise, so everything else may be anything.
@@ -30,8 +30,8 @@ struct World {
     rows: Option<rope_rows>,
 }
 
-/// Calls in any order: none crashes, each answers with a status that has a message, and what is refused leaves every tensor
-/// as it was.
+/// Calls in any order: none crashes, each answers with a status that has a message, and what is refused leaves every
+/// tensor as it was.
 ///
 /// # Panics
 ///

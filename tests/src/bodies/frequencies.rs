@@ -7,8 +7,8 @@ use rope_core::{
 
 use crate::Source;
 
-/// Any axes, base and scaling, or any GGUF keys: nothing panics; what is not refused is finite, the same in the caller's
-/// storage, and makes rows that are rotations.
+/// Any axes, base and scaling, or any GGUF keys: nothing panics; what is not refused is finite, the same in the
+/// caller's storage, and makes rows that are rotations.
 ///
 /// # Panics
 ///
@@ -130,8 +130,8 @@ fn axes<'a>(source: &mut Source<'_>, given: &'a [u8]) -> Axes<'a> {
         5 => Axes::mrope_spread([a, b, c]),
         6 => Axes::ggml_mrope(a.saturating_mul(2), [b, c, d, a]),
         7 => Axes::ggml_imrope(2 * (a % 300), [b, c, d, a]),
-        8 => Axes::ladders([a, b]),
-        9 => Axes::ladders([a, b, c, d]),
+        8 => Axes::per_axis([a, b]),
+        9 => Axes::per_axis([a, b, c, d]),
         10 => Axes::vision(a),
         11 => Axes::pixtral(a),
         12 => Axes::wan(a),

@@ -3,7 +3,7 @@
 use half::{bf16, f16};
 
 use crate::number::{paint, values};
-use crate::{Number, Placed, Source, Stored, Turn, run};
+use crate::{Number, Placed, Rotation, Source, Stored, run};
 
 /// Any rotation of any tensor: the bits of the oracle on every backend, and nothing else written.
 ///
@@ -11,42 +11,42 @@ use crate::{Number, Placed, Source, Stored, Turn, run};
 ///
 /// If a bit is wrong.
 pub fn rotate(source: &mut Source<'_>) {
-    let turns: Vec<Turn> = Turn::all().collect();
-    let turn = source.one_of(&turns);
-    if turn.input == turn.output && source.once_in(2) {
+    let rotations: Vec<Rotation> = Rotation::all().collect();
+    let rotation = source.one_of(&rotations);
+    if rotation.input == rotation.output && source.once_in(2) {
         match source.below(3) {
-            0 => rotate_in_place::<f32>(source, turn),
-            1 => rotate_in_place::<f16>(source, turn),
-            _ => rotate_in_place::<bf16>(source, turn),
+            0 => rotate_in_place::<f32>(source, rotation),
+            1 => rotate_in_place::<f16>(source, rotation),
+            _ => rotate_in_place::<bf16>(source, rotation),
         }
     } else {
         match source.below(9) {
-            0 => rotate_into::<f32, f32>(source, turn),
-            1 => rotate_into::<f32, f16>(source, turn),
-            2 => rotate_into::<f32, bf16>(source, turn),
-            3 => rotate_into::<f16, f32>(source, turn),
-            4 => rotate_into::<f16, f16>(source, turn),
-            5 => rotate_into::<f16, bf16>(source, turn),
-            6 => rotate_into::<bf16, f32>(source, turn),
-            7 => rotate_into::<bf16, f16>(source, turn),
-            _ => rotate_into::<bf16, bf16>(source, turn),
+            0 => rotate_into::<f32, f32>(source, rotation),
+            1 => rotate_into::<f32, f16>(source, rotation),
+            2 => rotate_into::<f32, bf16>(source, rotation),
+            3 => rotate_into::<f16, f32>(source, rotation),
+            4 => rotate_into::<f16, f16>(source, rotation),
+            5 => rotate_into::<f16, bf16>(source, rotation),
+            6 => rotate_into::<bf16, f32>(source, rotation),
+            7 => rotate_into::<bf16, f16>(source, rotation),
+            _ => rotate_into::<bf16, bf16>(source, rotation),
         }
     }
 }
 
-fn rotate_in_place<E: Number>(source: &mut Source<'_>, turn: Turn) {
+fn rotate_in_place<E: Number>(source: &mut Source<'_>, rotation: Rotation) {
     let (shape, rows) = shape_and_rows(source);
     let place = Placed::any(source, shape);
     let x = values::<E>(source, place.len);
-    run::in_place(turn, &rows, &x, &place);
+    run::in_place(rotation, &rows, &x, &place);
 }
 
-fn rotate_into<I: Number, O: Number>(source: &mut Source<'_>, turn: Turn) {
+fn rotate_into<I: Number, O: Number>(source: &mut Source<'_>, rotation: Rotation) {
     let (shape, rows) = shape_and_rows(source);
     let (from, to) = (Placed::any(source, shape), Placed::any(source, shape));
     let x = values::<I>(source, from.len);
     let y = paint::<O>(source, to.len);
-    run::into(turn, &rows, (&x, &from), (&y, &to));
+    run::into(rotation, &rows, (&x, &from), (&y, &to));
 }
 
 /// A shape of some thousand elements at most, perhaps empty, and rows that fit it.

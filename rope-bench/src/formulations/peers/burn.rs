@@ -1,7 +1,7 @@
 //! burn-nn's `RotaryEncoding`, on the CPU backend Flex.
 //!
-//! Every call multiplies the whole tensor by a constant matrix of signs, the product by a table of cos and sin, and sums
-//! pairs of the result: three tensors, two of them twice as large as x, allocated in every call.
+//! Every call multiplies the whole tensor by a constant matrix of signs, the product by a table of cos and sin, and
+//! sums pairs of the result: three tensors, two of them twice as large as x, allocated in every call.
 
 use std::hint::black_box;
 

@@ -1,7 +1,7 @@
 //! candle-nn's `rotary_emb`, on the CPU.
 //!
-//! Every call allocates its result. cos and sin have the element's type, as the models of candle-transformers make them,
-//! and so does all arithmetic: in 16 bits every product and every sum is rounded.
+//! Every call allocates its result. cos and sin have the element's type, as the models of candle-transformers make
+//! them, and so does all arithmetic: in 16 bits every product and every sum is rounded.
 
 use std::hint::black_box;
 

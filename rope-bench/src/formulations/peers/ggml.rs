@@ -1,10 +1,11 @@
 //! ggml's CPU operator, `ggml_rope_ext_inplace`, from the llama.cpp sources in the crate `llama-cpp-sys-2`.
 //!
-//! A graph with one operator for Q and one for K is built once; what is timed is `ggml_graph_compute`, which makes cos and
-//! sin of each token again in every operator. ggml has no kernel of its own for it: what the C++ compiler may use decides.
-//! `CFLAGS=-march=native CXXFLAGS=-march=native` lets it use all of this CPU, as llama.cpp's own build does.
+//! A graph with one operator for Q and one for K is built once; what is timed is `ggml_graph_compute`, which makes cos
+//! and sin of each token again in every operator. ggml has no kernel of its own for it: what the C++ compiler may use
+//! decides. `CFLAGS=-march=native CXXFLAGS=-march=native` lets it use all of this CPU, as llama.cpp's own build does.
 //!
-//! This file alone calls C; every call is made on objects that it has itself made, and shapes that `supports` let through.
+//! This file alone calls C; every call is made on objects that it has itself made, and shapes that `supports` let
+//! through.
 
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
@@ -128,7 +129,7 @@ impl Graph {
         } = *workload;
         ensure!(
             rotary_dim % 2 == 0 && rotary_dim <= head_dim,
-            "{rotary_dim} channels of {head_dim} cannot turn"
+            "{rotary_dim} channels of {head_dim} cannot rotate"
         );
         let parts = workload.parts()?;
         let context = Context::new(1 + 2 * parts.len())?;
@@ -198,8 +199,8 @@ impl Runner for Graph {
         ensure!(bytes.len() == self.bytes, "a buffer of another case");
         let start = bytes.as_mut_ptr();
         for Placed { x, result, at } in &self.placed {
-            // SAFETY: the tensors live as long as the context, and nobody else holds them. They begin inside the buffer, and
-            // `Context::part` gave them the extents and strides of a part of it.
+            // SAFETY: the tensors live as long as the context, and nobody else holds them. They begin inside the
+            // buffer, and `Context::part` gave them the extents and strides of a part of it.
             unsafe {
                 let data: *mut c_void = start.add(*at).cast();
                 (*x.as_ptr()).data = data;
@@ -207,8 +208,8 @@ impl Runner for Graph {
             }
         }
         for _ in 0..times {
-            // SAFETY: the graph is as it was planned, with tensors inside of `bytes`, which are borrowed for as long as this
-            // takes, and with the plan's own work space.
+            // SAFETY: the graph is as it was planned, with tensors inside of `bytes`, which are borrowed for as long as
+            // this takes, and with the plan's own work space.
             let status = unsafe { c::ggml_graph_compute(self.graph.as_ptr(), &mut self.plan) };
             ensure!(
                 status == c::GGML_STATUS_SUCCESS,

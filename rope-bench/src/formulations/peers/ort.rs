@@ -1,8 +1,8 @@
 //! ONNX Runtime's `RotaryEmbedding` on the CPU: the contributed operator, and ONNX's own since opset 23.
 //!
-//! The library is loaded when it is first asked for, from `ORT_DYLIB_PATH`. A session has one node for Q and one for K, and
-//! its inputs and outputs are bound once; what is timed is a run of the session, whose own cost shows where little is
-//! rotated. Tables have the element's type and hold all positions up to the largest.
+//! The library is loaded when it is first asked for, from `ORT_DYLIB_PATH`. A session has one node for Q and one for K,
+//! and its inputs and outputs are bound once; what is timed is a run of the session, whose own cost shows where little
+//! is rotated. Tables have the element's type and hold all positions up to the largest.
 
 use std::fmt::Debug;
 use std::path::PathBuf;

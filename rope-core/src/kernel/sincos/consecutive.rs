@@ -4,14 +4,14 @@
 //!
 //! `cos(a + b) = cos a cos b - sin a sin b`, `sin(a + b) = sin a cos b + cos a sin b`:
 //!
-//! four operations where [`sincos`](super) takes 37. An anchor serves [`SPAN`] rows; the offsets `0..`[`SPAN`] of an octet serve all
-//! anchors. What can round to two f32 numbers within [`ERROR`] is made again by the usual way, so the rows are those of
-//! [`MakeRows`](super::MakeRows), bit for bit.
+//! four operations where [`sincos`](super) takes 37. An anchor serves [`SPAN`] rows; the offsets `0..`[`SPAN`] of a
+//! block serve all anchors. What can round to two f32 numbers within [`ERROR`] is made again by the usual way, so the
+//! rows are those of [`MakeRows`](super::MakeRows), bit for bit.
 //!
 //! # Error
 //!
-//! Absolute, in 2^-53 times the factor; of the cos and sin of an angle one is above 0.707 and within 7 units of the exact
-//! value, the other below it and within 60 (see [`sincos`](super)).
+//! Absolute, in 2^-53 times the factor; of the cos and sin of an angle one is above 0.707 and within 7 units of the
+//! exact value, the other below it and within 60 (see [`sincos`](super)).
 //!
 //! | source | |
 //! |---|---|
@@ -22,37 +22,38 @@
 //! | sum | 134 |
 //! | doubted within ([`ERROR`]) | 160 |
 //!
-//! One lane in 2^15 or so is in doubt, but more where an angle is small: an octet that hardly turns goes the usual way.
+//! One lane in 2^15 or so is in doubt, but more where an angle is small: a block that hardly turns goes the usual way.
 
-use super::{AxisPosition, Exact, Splat, Wave, again, make};
+use super::{AxisPosition, Exact, SinCosPolynomials, SinCosVectors, again, make};
 use crate::frequencies::block::{FrequencyBlock, power_of_two};
 use crate::kernel::Kernel;
 use crate::simd::Simd;
 
-/// The least rows for which this is worth it: 16 take 1.07 times as long as the usual way (AVX-512), 32 take 0.83 times.
+/// The least rows for which this is worth it: 16 take 1.07 times as long as the usual way (AVX-512), 32 take 0.83
+/// times.
 pub(crate) const LEAST: usize = 32;
 
 /// Rows that share an anchor.
 const SPAN: usize = 8;
-/// Octets whose offsets are kept at a time: 8 KiB of stack.
+/// Blocks whose offsets are kept at a time: 8 KiB of stack.
 const KEPT: usize = 8;
-/// Rows that are finished before the next: 256 KiB with 64 pairs, which stay in a second-level cache while octets pass that
-/// are not kept together.
+/// Rows that are finished before the next: 256 KiB with 64 pairs, which stay in a second-level cache while blocks pass
+/// that are not kept together.
 const BLOCK: usize = 512;
 /// Of a value with factor 1.
 pub(super) const ERROR: f64 = 160.0 * power_of_two(-53);
-/// What all of an octet must turn from one position to the next, in quarter turns. With less than 2^-24 it has sines below
-/// 2^-14 for a thousand positions, of which one in a hundred is in doubt.
+/// What all of a block must turn from one position to the next, in quarter turns. With less than 2^-24 it has sines
+/// below 2^-14 for a thousand positions, of which one in a hundred is in doubt.
 const LEAST_TURN: f64 = power_of_two(-24);
 
 /// Fills rows `[cos of all pairs | sin of all pairs]` of the positions from the first on, the same on all axes.
 #[derive(Debug)]
 pub(crate) struct MakeConsecutive<'a> {
     /// All places are used: the pairs of a row are a multiple of eight.
-    pub(crate) octets: &'a [FrequencyBlock],
-    /// [`FrequencyBlock::reach`] of the octets.
+    pub(crate) blocks: &'a [FrequencyBlock],
+    /// [`FrequencyBlock::reach`] of the blocks.
     pub(crate) reach: f64,
-    pub(crate) wave: &'a Wave,
+    pub(crate) polynomials: &'a SinCosPolynomials,
     pub(crate) first: i64,
     pub(crate) rows: &'a mut [f32],
 }
@@ -61,34 +62,34 @@ impl Kernel for MakeConsecutive<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let Self {
-            octets,
+            blocks,
             reach,
-            wave,
+            polynomials,
             first,
             rows,
         } = self;
-        if octets.is_empty() {
+        if blocks.is_empty() {
             return;
         }
-        let reach = wave.reach(reach);
-        let (unit, vectors) = (Wave::new(1.0).splat(s), wave.splat(s));
-        let width = octets.len();
+        let reach = polynomials.reach(reach);
+        let (unit, vectors) = (SinCosPolynomials::new(1.0).splat(s), polynomials.splat(s));
+        let width = blocks.len();
         let (values, _) = rows.as_chunks_mut::<8>();
         let mut offsets = [Offsets::NONE; KEPT];
         let mut at = first;
         for block in values.chunks_mut(2 * width * BLOCK) {
-            for (kept, octets) in octets.chunks(KEPT).enumerate() {
-                for (offsets, octet) in offsets.iter_mut().zip(octets) {
-                    offsets.set(s, &unit, octet);
+            for (kept, blocks) in blocks.chunks(KEPT).enumerate() {
+                for (offsets, block) in offsets.iter_mut().zip(blocks) {
+                    offsets.set(s, &unit, block);
                 }
                 let mut at = at;
                 for rows in block.chunks_mut(2 * width * SPAN) {
-                    for (index, (offsets, octet)) in offsets.iter().zip(octets).enumerate() {
+                    for (index, (offsets, block)) in offsets.iter().zip(blocks).enumerate() {
                         let group = Group {
-                            octet,
+                            block,
                             index: kept * KEPT + index,
                             width,
-                            wave,
+                            polynomials,
                             first: at,
                             reach,
                         };
@@ -106,12 +107,12 @@ impl Kernel for MakeConsecutive<'_> {
     }
 }
 
-/// cos and sin of the offsets of an octet. On cache lines of their own, because what straddles two is read twice.
+/// cos and sin of the offsets of a block. On cache lines of their own, because what straddles two is read twice.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 struct Offsets {
     cos_sin: [[[f64; 8]; 2]; SPAN],
-    /// Whether the octet turns by [`LEAST_TURN`].
+    /// Whether the block turns by [`LEAST_TURN`].
     turn: bool,
 }
 
@@ -122,28 +123,28 @@ impl Offsets {
     };
 
     #[inline(always)]
-    fn set<S: Simd>(&mut self, s: S, unit: &Splat<S>, octet: &FrequencyBlock) {
-        self.turn = octet.high.iter().all(|turn| turn.abs() >= LEAST_TURN);
+    fn set<S: Simd>(&mut self, s: S, unit: &SinCosVectors<S>, block: &FrequencyBlock) {
+        self.turn = block.high.iter().all(|turn| turn.abs() >= LEAST_TURN);
         for (b, [cos, sin]) in self.cos_sin.iter_mut().enumerate() {
             for part in 0..8 / S::F64_LANES {
-                let (high, low) = (s.doubles(&octet.high, part), s.doubles(&octet.low, part));
+                let (high, low) = (s.load_f64(&block.high, part), s.load_f64(&block.low, part));
                 let (c, n, _) = unit.at(s, s.splat_f64(b as f64), high, low);
-                s.store_doubles(c, cos, part);
-                s.store_doubles(n, sin, part);
+                s.store_f64(c, cos, part);
+                s.store_f64(n, sin, part);
             }
         }
     }
 }
 
-/// An octet of the rows of an anchor.
+/// A block of the rows of an anchor.
 #[derive(Clone, Copy)]
 struct Group<'a> {
-    octet: &'a FrequencyBlock,
+    block: &'a FrequencyBlock,
     /// Its place among the cosines of a row, and among the sines.
     index: usize,
-    /// Octets of cosines in a row.
+    /// Blocks of cosines in a row.
     width: usize,
-    wave: &'a Wave,
+    polynomials: &'a SinCosPolynomials,
     first: i64,
     reach: f64,
 }
@@ -160,17 +161,17 @@ impl Group<'_> {
     fn by_addition<S: Simd>(
         self,
         s: S,
-        vectors: &Splat<S>,
+        vectors: &SinCosVectors<S>,
         offsets: &Offsets,
         rows: &mut [[f32; 8]],
     ) {
-        let error = ERROR * self.wave.factor.abs();
+        let error = ERROR * self.polynomials.factor.abs();
         let (below, minus_width) = (s.splat_f64(-error), s.splat_f64(-2.0 * error));
         let x = s.splat_f64(AxisPosition::Integer(self.first).within(self.reach));
         let mut doubt = 0;
         for part in 0..8 / S::F64_LANES {
-            let high = s.doubles(&self.octet.high, part);
-            let low = s.doubles(&self.octet.low, part);
+            let high = s.load_f64(&self.block.high, part);
+            let low = s.load_f64(&self.block.low, part);
             let (cos_a, sin_a, _) = vectors.at(s, x, high, low);
             let minus_sin_a = s.sub_f64(s.splat_f64(0.0), sin_a);
             let mut rows = &mut *rows;
@@ -181,14 +182,14 @@ impl Group<'_> {
                 };
                 rows = rest;
                 let [cos, sin] = self.places(row);
-                let (cos_b, sin_b) = (s.doubles(cos_b, part), s.doubles(sin_b, part));
+                let (cos_b, sin_b) = (s.load_f64(cos_b, part), s.load_f64(sin_b, part));
                 // The lower ends of the intervals, and from there the upper ones.
                 let c = s.mul_add(cos_a, cos_b, s.mul_add(minus_sin_a, sin_b, below));
                 let n = s.mul_add(sin_a, cos_b, s.mul_add(cos_a, sin_b, below));
-                s.narrow(c, cos, part);
-                s.narrow(n, sin, part);
-                let apart = s.narrow_apart(c, s.sub_f64(c, minus_width))
-                    | s.narrow_apart(n, s.sub_f64(n, minus_width));
+                s.store_as_f32(c, cos, part);
+                s.store_as_f32(n, sin, part);
+                let apart = s.differ_as_f32(c, s.sub_f64(c, minus_width))
+                    | s.differ_as_f32(n, s.sub_f64(n, minus_width));
                 doubt |= apart << (part * S::F64_LANES);
             }
         }
@@ -199,13 +200,13 @@ impl Group<'_> {
 
     /// As [`MakeRows`](super::MakeRows) does it.
     #[inline(always)]
-    fn one_by_one<S: Simd>(self, s: S, vectors: &Splat<S>, rows: &mut [[f32; 8]]) {
+    fn one_by_one<S: Simd>(self, s: S, vectors: &SinCosVectors<S>, rows: &mut [[f32; 8]]) {
         let mut doubt = false;
         for (b, row) in rows.chunks_exact_mut(2 * self.width).enumerate() {
             let at = AxisPosition::Integer(self.first.wrapping_add(b as i64));
             let [cos, sin] = self.places(row);
             let x = [at.within(self.reach), 0.0, 0.0, 0.0];
-            doubt |= make::<S, _, true>(s, Exact, self.octet, vectors, &x, cos, sin);
+            doubt |= make::<S, _, true>(s, Exact, self.block, vectors, &x, cos, sin);
         }
         if doubt {
             self.again(u32::MAX, rows);
@@ -221,7 +222,7 @@ impl Group<'_> {
             let [cos, sin] = self.places(row);
             let x = at.within(self.reach);
             for lane in (0..8).filter(|lane| doubt >> lane & 1 != 0) {
-                (cos[lane], sin[lane]) = again(Exact, self.octet, lane, self.wave, at, x);
+                (cos[lane], sin[lane]) = again(Exact, self.block, lane, self.polynomials, at, x);
             }
         }
     }

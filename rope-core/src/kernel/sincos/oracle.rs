@@ -5,15 +5,15 @@
 //!
 //! # Why the result is correctly rounded
 //!
-//! [`Remainder`] is exact for integer coordinates and within 2^-127 relative otherwise. Every later step truncates once in
-//! the 128th bit. Summed over the two Taylor series (bounds at [`cos_sin_times`]) the result before rounding is within `2^8` units of
-//! its 128th bit, and an f32 keeps 24 of those bits. So the rounding is certain unless the 104 bits below it lie within
-//! `2^8` of a midpoint. They never lie *on* one: cos and sin of a rational part of a turn are irrational but for multiples of a
-//! quarter and a twelfth (Niven), a phase is a binary fraction, and multiples of a quarter are answered exactly. That a
-//! value comes so near without being there has the chance 2^-94; among all positions up to 2^32 of a million different
-//! steps one expects 2^-41 of them. Not by chance it happens to real coordinates so near to zero that the sine of an angle is
-//! the angle, and that in radians is a midpoint: `2^-60` of a frequency of `1 + 2^-24`. There one of the two neighbours
-//! is given, the same everywhere.
+//! [`Remainder`] is exact for integer coordinates and within 2^-127 relative otherwise. Every later step truncates once
+//! in the 128th bit. Summed over the two Taylor series (bounds at [`cos_sin_times`]) the result before rounding is
+//! within `2^8` units of its 128th bit, and an f32 keeps 24 of those bits. So the rounding is certain unless the 104
+//! bits below it lie within `2^8` of a midpoint. They never lie *on* one: cos and sin of a rational part of a turn are
+//! irrational but for multiples of a quarter and a twelfth (Niven), a phase is a binary fraction, and multiples of a
+//! quarter are answered exactly. That a value comes so near without being there has the chance 2^-94; among all
+//! positions up to 2^32 of a million different steps one expects 2^-41 of them. Not by chance it happens to real
+//! coordinates so near to zero that the sine of an angle is the angle, and that in radians is a midpoint: `2^-60` of a
+//! frequency of `1 + 2^-24`. There one of the two neighbours is given, the same everywhere.
 
 use crate::frequencies::block::Step;
 
@@ -177,10 +177,10 @@ pub(crate) fn cos_sin(angle: Remainder, factor: f64) -> (f32, f32) {
 
 /// `(cos, sin)` of an angle, times `factor`, within `2^8` units of the 128th bit.
 ///
-/// With `a` the remainder in radians (at most pi/4) and `z = a^2`, both in units of 2^-128:
-/// the constant pi/4, its product and a real coordinate's remainder cost 3 units in `a`, hence 4 in `z`. A Horner step adds
-/// a truncated coefficient, a truncated product and `z`'s error times a value below a half: the sum stays below 10 units,
-/// and the products of the last step below 16. Normalising shifts by at most two bits, the factor costs two units more.
+/// With `a` the remainder in radians (at most pi/4) and `z = a^2`, both in units of 2^-128: the constant pi/4, its
+/// product and a real coordinate's remainder cost 3 units in `a`, hence 4 in `z`. A Horner step adds a truncated
+/// coefficient, a truncated product and `z`'s error times a value below a half: the sum stays below 10 units, and the
+/// products of the last step below 16. Normalising shifts by at most two bits, the factor costs two units more.
 fn cos_sin_times(angle: Remainder, factor: Real) -> (Real, Real) {
     let Remainder {
         quarters,
@@ -198,8 +198,8 @@ fn cos_sin_times(angle: Remainder, factor: Real) -> (Real, Real) {
                 .checked_shr(down.unsigned_abs())
                 .unwrap_or(0),
         };
-        // A cosine above 1 - 2^-88 counts as that: both times a factor of 53 bits lie below the factor and above every midpoint
-        // that is below it, and a factor on a midpoint is rounded down for certain.
+        // A cosine above 1 - 2^-88 counts as that: both times a factor of 53 bits lie below the factor and above every
+        // midpoint that is below it, and a factor on a midpoint is rounded down for certain.
         let cos = 0_u128.wrapping_sub(mul_high(square, series(square, &COS)).max(1 << 40));
         let sin = radians - mul_high(radians, mul_high(square, series(square, &SIN)));
         (
@@ -225,8 +225,8 @@ const COS: [u128; TERMS] = inverse_factorials(1 << 127, 2);
 /// `1/3!, 1/5!, ..` in units of 2^-128.
 const SIN: [u128; TERMS] = inverse_factorials((1 << 127) / 3, 3);
 
-/// `1 / n!, 1 / (n + 2)!, ..` in units of 2^-128, rounded down, from the first of them. (The floor of a quotient of a floor is
-/// the floor of the quotient.)
+/// `1 / n!, 1 / (n + 2)!, ..` in units of 2^-128, rounded down, from the first of them. (The floor of a quotient of a
+/// floor is the floor of the quotient.)
 const fn inverse_factorials(first: u128, mut n: u128) -> [u128; TERMS] {
     let mut terms = [first; TERMS];
     let mut i = 1;

@@ -61,14 +61,14 @@ fn blocks(steps: &[Step]) -> Vec<FrequencyBlock> {
 
 /// The rows of some positions, one after the other.
 fn rows<C: At>(backend: Proof, steps: &[Step], factor: f64, positions: &[C]) -> Vec<f32> {
-    let octets = blocks(steps);
+    let blocks = blocks(steps);
     let mut rows = vec![f32::NAN; 2 * steps.len() * positions.len()];
     MakeRows {
         angle: Exact,
-        octets: &octets,
-        reach: FrequencyBlock::reach(&octets),
+        blocks: &blocks,
+        reach: FrequencyBlock::reach(&blocks),
         pairs: steps.len(),
-        wave: &Wave::new(factor),
+        polynomials: &SinCosPolynomials::new(factor),
         axes: 1,
         positions: &|token, _| positions[token].at(),
         rows: &mut rows,
@@ -85,12 +85,12 @@ fn consecutive_rows(
     first: i64,
     tokens: usize,
 ) -> Vec<f32> {
-    let octets = blocks(steps);
+    let blocks = blocks(steps);
     let mut rows = vec![f32::NAN; 2 * steps.len() * tokens];
     backend.run(MakeConsecutive {
-        octets: &octets,
-        reach: FrequencyBlock::reach(&octets),
-        wave: &Wave::new(factor),
+        blocks: &blocks,
+        reach: FrequencyBlock::reach(&blocks),
+        polynomials: &SinCosPolynomials::new(factor),
         first,
         rows: &mut rows,
     });
@@ -177,7 +177,7 @@ fn tables() {
                 .into_iter()
                 .map(f32::from_bits)
                 .collect();
-            let octets: Vec<FrequencyBlock> = inverse
+            let blocks: Vec<FrequencyBlock> = inverse
                 .chunks(8)
                 .map(|f| {
                     let mut block = FrequencyBlock::EMPTY;
@@ -191,10 +191,10 @@ fn tables() {
             let factor = factor("attention_factor_hf_f64") as f32;
             MakeRows {
                 angle: HuggingFace { factor },
-                octets: &octets,
-                reach: FrequencyBlock::reach(&octets),
+                blocks: &blocks,
+                reach: FrequencyBlock::reach(&blocks),
                 pairs: inverse.len(),
-                wave: &Wave::new(1.0),
+                polynomials: &SinCosPolynomials::new(1.0),
                 axes: 1,
                 positions: &|token, _| AxisPosition::Real(f64::from(positions[token] as f32)),
                 rows: &mut made,
@@ -502,15 +502,15 @@ fn axes() {
         let pairs: Vec<(Step, u8)> = (0..21)
             .map(|i| (step((u128::MAX / 7) >> i), [0, 1, 2, 3, 1][i % 5]))
             .collect();
-        let octets: Vec<FrequencyBlock> = pairs.chunks(8).map(block).collect();
+        let blocks: Vec<FrequencyBlock> = pairs.chunks(8).map(block).collect();
         let at = [3_i64, -70_000, 1 << 40, 12_345_678];
         let mut row = [0.0; 42];
         MakeRows {
             angle: Exact,
-            octets: &octets,
-            reach: FrequencyBlock::reach(&octets),
+            blocks: &blocks,
+            reach: FrequencyBlock::reach(&blocks),
             pairs: 21,
-            wave: &Wave::new(1.0),
+            polynomials: &SinCosPolynomials::new(1.0),
             axes: 4,
             positions: &|_, axis| AxisPosition::Integer(at[axis]),
             rows: &mut row,
@@ -531,7 +531,7 @@ fn axes() {
 #[derive(Clone, Copy)]
 struct Fused;
 
-impl Doubles for Fused {
+impl SimdF64 for Fused {
     const F64_LANES: usize = 1;
     type F64 = f64;
     fn mul_add(self, a: f64, b: f64, c: f64) -> f64 {
@@ -542,11 +542,11 @@ impl Doubles for Fused {
         assert_eq!(once.to_bits(), Scalar.mul_sub(a, b, c).to_bits());
         once
     }
-    fn doubles(self, octet: &[f64; 8], part: usize) -> f64 {
-        Scalar.doubles(octet, part)
+    fn load_f64(self, block: &[f64; 8], part: usize) -> f64 {
+        Scalar.load_f64(block, part)
     }
-    fn store_doubles(self, v: f64, octet: &mut [f64; 8], part: usize) {
-        Scalar.store_doubles(v, octet, part);
+    fn store_f64(self, v: f64, block: &mut [f64; 8], part: usize) {
+        Scalar.store_f64(v, block, part);
     }
     fn splat_f64(self, x: f64) -> f64 {
         x
@@ -554,14 +554,14 @@ impl Doubles for Fused {
     fn pick(self, of: &[f64; 4], halves: &[[u32; 2]; 8], part: usize) -> f64 {
         Scalar.pick(of, halves, part)
     }
-    fn narrow(self, v: f64, octet: &mut [f32; 8], part: usize) {
-        Scalar.narrow(v, octet, part);
+    fn store_as_f32(self, v: f64, block: &mut [f32; 8], part: usize) {
+        Scalar.store_as_f32(v, block, part);
     }
-    fn narrow_apart(self, a: f64, b: f64) -> u32 {
-        Scalar.narrow_apart(a, b)
+    fn differ_as_f32(self, a: f64, b: f64) -> u32 {
+        Scalar.differ_as_f32(a, b)
     }
-    fn to_f32_and_back(self, v: f64) -> f64 {
-        Scalar.to_f32_and_back(v)
+    fn round_to_f32(self, v: f64) -> f64 {
+        Scalar.round_to_f32(v)
     }
     fn sub_f64(self, a: f64, b: f64) -> f64 {
         a - b
@@ -593,7 +593,7 @@ const ROUNDS: u32 = if cfg!(debug_assertions) {
 /// The error of the doubles before rounding, in units in their last place, against the bound of 60 and 7 of the module.
 #[test]
 fn error() {
-    fn measure<S: Doubles<F64 = f64>>(s: S, rounds: u32) -> [f64; 2] {
+    fn measure<S: SimdF64<F64 = f64>>(s: S, rounds: u32) -> [f64; 2] {
         let mut random = Random::new();
         let mut worst = [0_f64; 2];
         for _ in 0..rounds {
@@ -605,7 +605,10 @@ fn error() {
                 1.138_629_436
             };
             let (high, low) = quarters(step);
-            let (cos, sin, _) = Wave::new(factor).splat(s).at(s, position as f64, high, low);
+            let (cos, sin, _) =
+                SinCosPolynomials::new(factor)
+                    .splat(s)
+                    .at(s, position as f64, high, low);
             let exact = cos_sin_f64(Remainder::new(position.into(), step), factor);
             for (made, exact) in [(cos, exact.0), (sin, exact.1)] {
                 let ulps = made.to_bits().abs_diff(exact.to_bits()) as f64;
@@ -626,7 +629,8 @@ fn error() {
     }
 }
 
-/// The addition theorem gives the bits of the usual way: steps that turn fast, slowly, backwards or not at all, from anywhere.
+/// The addition theorem gives the bits of the usual way: steps that turn fast, slowly, backwards or not at all, from
+/// anywhere.
 #[test]
 fn consecutive_positions() {
     let mut random = Random::new();
@@ -671,9 +675,9 @@ fn consecutive_positions() {
 /// The error of sums of angles, in 2^-53, against the bound of 134 of the module.
 #[test]
 fn error_of_sums() {
-    fn measure<S: Doubles<F64 = f64>>(s: S, rounds: u32) -> f64 {
+    fn measure<S: SimdF64<F64 = f64>>(s: S, rounds: u32) -> f64 {
         let mut random = Random::new();
-        let vectors = Wave::new(1.0).splat(s);
+        let vectors = SinCosPolynomials::new(1.0).splat(s);
         let mut worst = 0_f64;
         for _ in 0..rounds {
             let step = step(random.wide() >> (random.next() % 24));
@@ -705,11 +709,11 @@ fn error_of_sums() {
 fn exhaustive() {
     for (name, steps) in [
         ("1e4", golden_steps("llama2_7b")),
-        ("5e5", ladder(5e5, 64)),
+        ("5e5", base_frequencies(5e5, 64)),
         ("1e6", golden_steps("qwen3_8b")),
     ] {
-        let octets = blocks(&steps);
-        let wave = Wave::new(1.0);
+        let blocks = blocks(&steps);
+        let polynomials = SinCosPolynomials::new(1.0);
         let (mut wrong, mut doubted, mut misrounded, mut missed) = (0, 0, 0, 0);
         const BLOCK: i64 = 4096;
         for block in 0..(1 << 20) / BLOCK {
@@ -719,9 +723,10 @@ fn exhaustive() {
                 for (i, &step) in steps.iter().enumerate() {
                     let (cos, sin) = cos_sin(Remainder::new(p.into(), step), 1.0);
                     (row[i], row[64 + i]) = (cos, sin);
-                    let (o, lane) = (&octets[i / 8], i % 8);
+                    let (o, lane) = (&blocks[i / 8], i % 8);
                     let (c, s, doubt) =
-                        wave.splat(Scalar)
+                        polynomials
+                            .splat(Scalar)
                             .at(Scalar, p as f64, o.high[lane], o.low[lane]);
                     let off = c as f32 != cos || s as f32 != sin;
                     doubted += u32::from(doubt);
@@ -809,7 +814,7 @@ fn golden_steps(name: &str) -> Vec<Step> {
         .collect()
 }
 
-fn ladder(base: f64, n: usize) -> Vec<Step> {
+fn base_frequencies(base: f64, n: usize) -> Vec<Step> {
     (0..n)
         .map(|i| {
             let turns = base.powf(-(i as f64) / n as f64) / core::f64::consts::TAU;

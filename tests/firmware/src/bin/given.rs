@@ -1,5 +1,5 @@
-//! The least that rotates: rows that were made elsewhere, f32, one pairing. It is here for its size, and runs so that what
-//! is measured is known to work; `tests/sizes.sh` and `tests/platforms/firmware.sh` build it.
+//! The least that rotates: rows that were made elsewhere, f32, one pairing. It is here for its size, and runs so that
+//! what is measured is known to work; `tests/sizes.sh` and `tests/platforms/firmware.sh` build it.
 #![no_std]
 #![no_main]
 
@@ -24,7 +24,7 @@ fn main() -> ! {
     for (channel, x) in (1_u16..).zip(QUERY.iter_mut()) {
         *x = f32::from(channel);
     }
-    let turned = rotate(black_box(&mut *QUERY), black_box(&*ROW)).is_ok()
+    let rotated = rotate(black_box(&mut *QUERY), black_box(&*ROW)).is_ok()
         && QUERY
             .chunks_exact(HEAD_DIM)
             .zip(0_u16..)
@@ -36,7 +36,7 @@ fn main() -> ! {
                     .map(|(pair, (x, y))| (*x, *y, was(pair), was(pair + HEAD_DIM as u16 / 2)));
                 pairs.all(|(x, y, x_was, y_was)| x == -y_was && y == x_was)
             });
-    debug::exit(if turned { EXIT_SUCCESS } else { EXIT_FAILURE });
+    debug::exit(if rotated { EXIT_SUCCESS } else { EXIT_FAILURE });
     loop {}
 }
 

@@ -5,7 +5,7 @@ use crate::simd::Simd;
 
 /// `(x, y) <- (x cos - y sin, x sin + y cos)`: two products and a sum or difference, each rounded by itself.
 #[inline(always)]
-pub(crate) fn turn<S: Simd>(s: S, [x, y]: [S::F32; 2], cos: S::F32, sin: S::F32) -> [S::F32; 2] {
+pub(crate) fn rotate<S: Simd>(s: S, [x, y]: [S::F32; 2], cos: S::F32, sin: S::F32) -> [S::F32; 2] {
     [
         s.sub(s.mul(x, cos), s.mul(y, sin)),
         s.add(s.mul(x, sin), s.mul(y, cos)),
@@ -13,22 +13,22 @@ pub(crate) fn turn<S: Simd>(s: S, [x, y]: [S::F32; 2], cos: S::F32, sin: S::F32)
 }
 
 /// The same for alternating members, `x y x y ..`, with each cos twice and each sin as `-sin sin`. A difference is the
-/// sum with what was negated, and sums commute: these are the bits of [`turn`].
+/// sum with what was negated, and sums commute: these are the bits of [`rotate`].
 #[inline(always)]
-fn turn_alternating<S: Simd>(s: S, xy: S::F32, cos: S::F32, sin: S::F32) -> S::F32 {
+fn rotate_alternating<S: Simd>(s: S, xy: S::F32, cos: S::F32, sin: S::F32) -> S::F32 {
     s.add(s.mul(xy, cos), s.mul(s.swap(xy), sin))
 }
 
 /// What the direction of a rotation makes of its rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Factors {
+pub(crate) struct RowFactors {
     pub(crate) cos: f32,
     pub(crate) sin: f32,
 }
 
-impl Factors {
+impl RowFactors {
     /// Those of a rotation that needs none.
-    pub(crate) const FORWARD: Factors = Factors { cos: 1.0, sin: 1.0 };
+    pub(crate) const UNSCALED: RowFactors = RowFactors { cos: 1.0, sin: 1.0 };
 }
 
 /// How the elements of a group come, and so how its arithmetic wants cos and sin.
@@ -47,8 +47,8 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// The form of a pairing, of elements of some bytes. cos and sin are doubled where many heads share them: otherwise it
-    /// does not pay.
+    /// The form of a pairing, of elements of some bytes. cos and sin are doubled where many heads share them: otherwise
+    /// it does not pay.
     pub(crate) const fn of<S: Simd, P: PairLayout>(
         even_odd: bool,
         bytes: usize,
@@ -87,7 +87,7 @@ impl<S: Simd> Angles<S> {
         s: S,
         [c0, c1]: [S::Chunk<f32>; 2],
         [s0, s1]: [S::Chunk<f32>; 2],
-        factors: Option<&Factors>,
+        factors: Option<&RowFactors>,
         form: Form,
     ) -> Self {
         let mut cos = [s.load_f32(c0), s.load_f32(c1)];
@@ -118,33 +118,33 @@ impl<S: Simd> Angles<S> {
         }
     }
 
-    /// Turns a group.
+    /// Rotates a group.
     #[inline(always)]
-    pub(crate) fn turn(&self, s: S, group: [[S::F32; 2]; 2], form: Form) -> [[S::F32; 2]; 2] {
+    pub(crate) fn rotate(&self, s: S, group: [[S::F32; 2]; 2], form: Form) -> [[S::F32; 2]; 2] {
         let Angles { cos, sin } = self;
         let [[a0, a1], [b0, b1]] = group;
         match form {
             Form::Apart | Form::ApartEvenOdd => {
-                let [a0, b0] = turn(s, [a0, b0], cos[0][0], sin[0][0]);
-                let [a1, b1] = turn(s, [a1, b1], cos[1][0], sin[1][0]);
+                let [a0, b0] = rotate(s, [a0, b0], cos[0][0], sin[0][0]);
+                let [a1, b1] = rotate(s, [a1, b1], cos[1][0], sin[1][0]);
                 [[a0, a1], [b0, b1]]
             }
             Form::EvenOdd => [
-                turn(s, [a0, a1], cos[0][0], sin[0][0]),
-                turn(s, [b0, b1], cos[1][0], sin[1][0]),
+                rotate(s, [a0, a1], cos[0][0], sin[0][0]),
+                rotate(s, [b0, b1], cos[1][0], sin[1][0]),
             ],
             Form::Unzipped => [
-                s.zip(turn(s, s.unzip([a0, a1]), cos[0][0], sin[0][0])),
-                s.zip(turn(s, s.unzip([b0, b1]), cos[1][0], sin[1][0])),
+                s.zip(rotate(s, s.unzip([a0, a1]), cos[0][0], sin[0][0])),
+                s.zip(rotate(s, s.unzip([b0, b1]), cos[1][0], sin[1][0])),
             ],
             Form::Doubled => [
                 [
-                    turn_alternating(s, a0, cos[0][0], sin[0][0]),
-                    turn_alternating(s, a1, cos[0][1], sin[0][1]),
+                    rotate_alternating(s, a0, cos[0][0], sin[0][0]),
+                    rotate_alternating(s, a1, cos[0][1], sin[0][1]),
                 ],
                 [
-                    turn_alternating(s, b0, cos[1][0], sin[1][0]),
-                    turn_alternating(s, b1, cos[1][1], sin[1][1]),
+                    rotate_alternating(s, b0, cos[1][0], sin[1][0]),
+                    rotate_alternating(s, b1, cos[1][1], sin[1][1]),
                 ],
             ],
         }
