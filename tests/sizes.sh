@@ -26,11 +26,6 @@ linker=$(rust_lld)
 fresh=$(mktemp "$temporary/sizes.XXXXXX")
 trap 'rm -f "$fresh"' EXIT
 
-fail() {
-    echo "$name: FAILED: $*"
-    exit 1
-}
-
 # is WHAT BYTES
 is() {
     [[ $2 -gt 0 ]] || fail "$1 has no size"

@@ -9,7 +9,6 @@ export CARGO_PROFILE_DEV_OPT_LEVEL=1
 expect "$(x86_backends)"
 step "$ROPE_EXPECT"
 # A target is named so that build scripts are not instrumented.
-tests cargo test --target x86_64-unknown-linux-gnu -p rope-core -p rope-tests --no-default-features --lib --tests -- \
-    --skip the_pages_are_unreadable
+suite x86_64-unknown-linux-gnu
 ran
 passed

@@ -18,8 +18,13 @@ temporary=$CARGO_TARGET_DIR
 log=$CARGO_TARGET_DIR/log
 : >"$log"
 
-# Debian's toolchain, which has the standard library of other targets: prebuilt, or as source.
+# Debian's toolchain, which has the standard library of other targets: prebuilt, or as source, which an unstable option
+# builds. What it compiles for other machines is not looked at in a debugger.
 debian_rustc=/usr/bin/rustc
+debian_toolchain() {
+    packages rustc-web rust-web-src "$@"
+    export RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1 CARGO_PROFILE_DEV_DEBUG=0
+}
 
 # Could not be had: not a failure, and not a success.
 cannot() {
@@ -110,8 +115,7 @@ expect() {
 }
 ran() {
     if ! tail -n +"$((part_of_log + 1))" "$log" | grep -qF "backends that run: $ROPE_EXPECT ("; then
-        echo "platform $name: FAILED: these backends should have run: $ROPE_EXPECT"
-        exit 1
+        fail "these backends should have run: $ROPE_EXPECT"
     fi
 }
 
@@ -143,11 +147,30 @@ tests() {
     if [[ $status != 0 ]]; then
         tail -n 100 "$part"
         if [[ $status == 124 || $status == 137 ]]; then echo "no end after $limit s"; fi
-        echo "platform $name: FAILED ($status): $*"
-        exit 1
+        fail "($status) $*"
     fi
     grep -E '^backends that run|^rows:|^firmware' "$part" || true
     rm "$part"
+}
+
+# What a script ends with when something is not as it should be.
+fail() {
+    echo "platform $name: FAILED: $*"
+    exit 1
+}
+
+# suite TARGET [OPTION ..] [-- FILTER ..]: rope-core's own tests and the suites, or those that a filter names. They are
+# optimised where they are emulated, with every check of a debug build.
+suite() {
+    local target=$1 options=()
+    shift
+    while [[ $# != 0 && $1 != -- ]]; do
+        options+=("$1")
+        shift
+    done
+    if [[ $# != 0 ]]; then shift; fi
+    tests cargo test --target "$target" -p rope-core -p rope-tests --no-default-features --lib --tests "${options[@]}" -- \
+        "${emulated[@]}" "$@"
 }
 
 # The last line.
@@ -155,8 +178,7 @@ passed() {
     local count
     count=$(awk '/^test result: ok\./ { sum += $4 } END { print sum + 0 }' "$log")
     if [[ $count == 0 ]]; then
-        echo "platform $name: FAILED: no test ran"
-        exit 1
+        fail "no test ran"
     fi
     echo "platform $name: $count tests passed${1:+, $1}"
 }

@@ -3,7 +3,6 @@
 # page. Nothing is measured against a limit: what a model says of a loop is no test of it.
 source "$(dirname "$0")/common.sh"
 
-packages rustc-web rust-web-src
 # The newest llvm-mca knows the most CPUs, and every assembler syntax of the compilers above.
 newest=$(apt-cache search '^llvm-[0-9]+$' | sed 's/ .*//' | sort -t- -k2n | tail -n 1)
 packages "${newest:-llvm}"
@@ -24,7 +23,7 @@ assembly() {
 }
 step "x86_64"
 x86_64=$(assembly x86_64-unknown-linux-gnu -- "${flags[@]}" -C llvm-args=--x86-asm-syntax=intel)
-export RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1
+debian_toolchain
 step "aarch64"
 aarch64=$(assembly aarch64-unknown-linux-gnu -Zbuild-std=core -- "${flags[@]}")
 step "thumbv7em"
@@ -34,10 +33,6 @@ unset RUSTC RUSTC_BOOTSTRAP
 step "$mca"
 work=$CARGO_TARGET_DIR
 bench=(env "CARGO_TARGET_DIR=$root/target" cargo run -q --release -p rope-bench --)
-fail() {
-    echo "platform $name: FAILED: $*"
-    exit 1
-}
 "${bench[@]}" cycles --x86-64 "$x86_64" --aarch64 "$aarch64" --thumbv7em "$thumbv7em" --mca "$mca" \
     --loops "$work/loops.s" --json "$work/cycles.json" | tee "$work/table"
 # The scalar backend's loop over a head may be a call of its own, into which nothing looks: the page says which were not

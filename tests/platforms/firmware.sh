@@ -2,9 +2,7 @@
 # A firmware for a Cortex-M4F (tests/firmware) in an emulator: no allocator, golden values, sizes, instruction counts.
 source "$(dirname "$0")/common.sh"
 
-packages rustc-web rust-web-src qemu-system-arm binutils
-
-export RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1
+debian_toolchain qemu-system-arm binutils
 CARGO_TARGET_THUMBV7EM_NONE_EABIHF_LINKER=$(rust_lld)
 export CARGO_TARGET_THUMBV7EM_NONE_EABIHF_LINKER
 cd tests/firmware

@@ -17,8 +17,7 @@ fi
 
 failed() {
     tail -n 100 "$log"
-    echo "platform $name: FAILED: $*"
-    exit 1
+    fail "$@"
 }
 
 # More units than one compile on all cores. A callback at each comparison was half of the time, and tells a fuzzer whose

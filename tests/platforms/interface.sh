@@ -21,8 +21,7 @@ cargo rustdoc -q -p rope-core --all-features --lib -- -Zunstable-options --outpu
 cargo public-api -s --rustdoc-json "$CARGO_TARGET_DIR/doc/rope_core.json" >"$temporary/public-api.txt"
 if [[ -n ${UPDATE:-} ]]; then cp "$temporary/public-api.txt" "$kept"; fi
 if ! diff -u "$kept" "$temporary/public-api.txt"; then
-    echo "platform $name: FAILED: the public items are others than in $kept; if they are meant to be, UPDATE=1 renews it"
-    exit 1
+    fail "the public items are others than in $kept; if they are meant to be, UPDATE=1 renews it"
 fi
 items=$(wc -l <"$kept")
 

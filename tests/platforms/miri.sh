@@ -10,12 +10,12 @@ export MIRIFLAGS="-Zmiri-disable-isolation"
 step "scalar, portable"
 expect portable,scalar
 tests cargo miri test -p rope-core --lib -- tensor rows rope
-tests cargo miri test -p rope-tests --test refused --test backends
+tests cargo miri test -p rope-tests --test suites -- refused:: backends::
 ran
 step "avx2"
 export RUSTFLAGS="-Ctarget-feature=+avx2,+fma,+f16c"
 expect avx2,portable,scalar
-tests cargo miri test -p rope-tests --test backends
-tests cargo miri test -p rope-tests --test golden f32_output
+tests cargo miri test -p rope-tests --test suites -- backends::
+tests cargo miri test -p rope-tests --test suites -- golden::f32_output
 ran
 passed

@@ -2,8 +2,7 @@
 # Builds without std, and without an allocator, for targets that have neither. Nothing runs here; firmware.sh runs.
 source "$(dirname "$0")/common.sh"
 
-packages rustc-web rust-web-src
-export RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1 CARGO_PROFILE_DEV_DEBUG=0
+debian_toolchain
 
 targets=(thumbv7em-none-eabihf aarch64-unknown-none riscv64gc-unknown-none-elf x86_64-unknown-none)
 builds=0

@@ -54,10 +54,6 @@ load() {
         >"$work/document" 2>"$work/console.log"
     grep -E ':CONSOLE[:(]' "$work/console.log" >"$work/console" || true
 }
-fail() {
-    echo "platform $name: FAILED: $*"
-    exit 1
-}
 # A check that cannot fail checks nothing.
 echo '<!doctype html><title>wrong</title><script>nothing.such()</script>' >"$work/wrong.html"
 load "$work/wrong.html"

@@ -3,8 +3,8 @@
 source "$(dirname "$0")/common.sh"
 
 wasm_in_node
-export RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1
-export CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=0
+debian_toolchain
+export CARGO_PROFILE_DEV_OPT_LEVEL=2
 export ROPE_EXPECT=portable,scalar
 
 base=$CARGO_TARGET_DIR
@@ -13,7 +13,7 @@ for features in -simd128 +simd128; do
     export CARGO_TARGET_DIR=$base/$features
     export CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS="$wasm_link -C target-feature=$features"
     # No threads, and no panic that could be caught.
-    tests cargo test --target wasm32-wasip1 -Zbuild-std=std,panic_abort -p rope-core -p rope-tests --no-default-features --lib --tests \
-        -- --skip thread --skip same_bits_in_any_order --skip an_unknown_name_in_the_list_is_a_failure
+    suite wasm32-wasip1 -Zbuild-std=std,panic_abort -- \
+        --skip thread --skip same_bits_in_any_order --skip an_unknown_name_in_the_list_is_a_failure
 done
 passed

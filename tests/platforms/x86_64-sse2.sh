@@ -14,12 +14,12 @@ on() {
     export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="qemu-x86_64 -cpu $1"
     expect "$2"
     shift 2
-    tests cargo test --target x86_64-unknown-linux-gnu -p rope-core -p rope-tests --no-default-features "$@" -- "${emulated[@]}"
+    suite x86_64-unknown-linux-gnu -- "$@"
     ran
 }
 
-on Nehalem portable,scalar --lib --tests
+on Nehalem portable,scalar
 # What these add is the choice of the backend.
-on Haswell avx2,portable,scalar --test backends --test golden --test rows
-on Haswell,-fma portable,scalar --test backends --test golden
+on Haswell avx2,portable,scalar backends:: golden:: rows::
+on Haswell,-fma portable,scalar backends:: golden::
 passed

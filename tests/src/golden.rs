@@ -1,9 +1,8 @@
 //! Reference data: files of `key value value ..` lines with numbers as hexadecimal bits. `golden/README.md` says what
 //! is in them.
 
-use std::collections::HashMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use half::{bf16, f16};
@@ -14,7 +13,7 @@ use rope_core::Pairing;
 pub struct Golden {
     /// Its name, without the extension.
     pub name: String,
-    lines: HashMap<String, String>,
+    text: String,
 }
 
 /// A type that the files hold.
@@ -41,54 +40,91 @@ bits! {
     u128: u128, |x| x;
 }
 
+/// Where golden data is.
+fn path(file: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "golden", file]
+        .iter()
+        .collect()
+}
+
+/// The text of a file, by its place in `golden/`.
+///
+/// # Panics
+///
+/// If it cannot be read.
+pub fn read(file: &str) -> String {
+    let path = path(file);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The lines of a file that are no comments, as words.
+///
+/// # Panics
+///
+/// If it cannot be read.
+pub fn lines(file: &str) -> Vec<Vec<String>> {
+    let words = |line: &str| line.split_whitespace().map(str::to_owned).collect();
+    let text = read(file);
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.map(words).collect()
+}
+
+/// A number in hexadecimal bits.
+///
+/// # Panics
+///
+/// If it is something else.
+pub fn hex<T: Bits>(word: &str) -> T {
+    T::parse(word).unwrap_or_else(|| panic!("{word:?}"))
+}
+
 impl Golden {
+    /// A file, by its place in `golden/`.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be read.
+    pub fn file(file: &str) -> Golden {
+        let name = Path::new(file).file_stem().unwrap_or_default();
+        Golden {
+            name: name.to_string_lossy().into_owned(),
+            text: read(file),
+        }
+    }
+
     /// All files of a folder of `golden/`, by name.
     ///
     /// # Panics
     ///
-    /// If it cannot be read, or a line is not what it should be.
+    /// If it cannot be read.
     pub fn all(folder: &str) -> Vec<Golden> {
-        let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "golden", folder]
-            .iter()
-            .collect();
+        let path = path(folder);
         let entries =
             fs::read_dir(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let mut files: Vec<Golden> = entries
-            .map(|entry| entry.expect("a directory that can be read").path())
-            .filter(|path| path.extension().is_some_and(|extension| extension == "txt"))
-            .map(|path| {
-                let text = fs::read_to_string(&path)
-                    .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-                let name = path.file_stem().unwrap_or_default();
-                Golden::parse(&name.to_string_lossy(), &text)
-            })
+        let mut files: Vec<String> = entries
+            .map(|entry| entry.expect("a directory that can be read").file_name())
+            .filter_map(|name| name.into_string().ok())
+            .filter(|name| name.ends_with(".txt"))
+            .map(|name| format!("{folder}/{name}"))
             .collect();
-        files.sort_by(|a, b| a.name.cmp(&b.name));
+        files.sort();
         assert!(!files.is_empty(), "{} is empty", path.display());
-        files
+        files.iter().map(|file| Golden::file(file)).collect()
     }
 
-    /// Reads the text of a file.
+    /// What follows a key, of one word or several, if the file has it.
     ///
     /// # Panics
     ///
-    /// If a key comes twice.
-    pub fn parse(name: &str, text: &str) -> Golden {
-        let mut lines = HashMap::new();
-        for line in text.lines().filter(|line| !line.starts_with('#')) {
-            let (key, rest) = line.split_once(' ').unwrap_or((line, ""));
-            let before = lines.insert(key.to_owned(), rest.to_owned());
-            assert!(before.is_none(), "{name}: {key} comes twice");
-        }
-        Golden {
-            name: name.to_owned(),
-            lines,
-        }
-    }
-
-    /// What follows a key, if the file has it.
+    /// If the key comes twice.
     pub fn find(&self, key: &str) -> Option<&str> {
-        self.lines.get(key).map(String::as_str)
+        let mut found = self
+            .text
+            .lines()
+            .filter_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+        let values = found.next()?;
+        assert!(found.next().is_none(), "{}: {key} comes twice", self.name);
+        Some(values)
     }
 
     /// What follows a key.
@@ -138,6 +174,15 @@ impl Golden {
                 parse(word).unwrap_or_else(|| panic!("{}: {word:?} after {key}", self.name))
             })
             .collect()
+    }
+
+    /// The bits of all cos and then all sin of a kind (`cr`, `hf`, ..) at a position, in a table.
+    pub fn row(&self, kind: &str, position: i64) -> Option<Vec<u32>> {
+        let half = |function| {
+            let words = self.find(&format!("{function}_{kind} {position}"))?;
+            Some(words.split_whitespace().map(hex::<f32>).map(f32::to_bits))
+        };
+        Some(half("cos")?.chain(half("sin")?).collect())
     }
 
     /// The pairing of input and output.

@@ -11,11 +11,11 @@
 //! - [`angles`]: rows, and the ways to store and to pick them
 //! - [`oracle`]: what must come out, from the definition
 //! - [`mod@compare`]: bits, and a message that says where
-//! - [`plan`]: the verbs, compiled once
 //! - [`run`]: one case on all backends
 //! - [`bodies`]: a whole test from a source, for loops and for fuzz targets
 //! - [`guard`]: buffers beside an unreadable page
 //! - [`golden`]: reference data
+//! - [`bounds`]: what a result may be off by
 //! - [`exact`]: angles and rotations in f64
 //! - [`correctly_rounded`]: cos and sin in 128-bit integers, the f32 nearest to them
 //! - [`backends`]: which instruction sets run, and which are expected to
@@ -23,6 +23,7 @@
 pub mod angles;
 pub mod backends;
 pub mod bodies;
+pub mod bounds;
 pub mod compare;
 pub mod correctly_rounded;
 pub mod exact;
@@ -32,7 +33,6 @@ pub mod golden;
 pub mod guard;
 pub mod number;
 pub mod oracle;
-pub mod plan;
 pub mod run;
 pub mod seed;
 pub mod source;
@@ -42,7 +42,6 @@ pub use compare::compare;
 pub use generator::{Placed, View};
 pub use number::Number;
 pub use oracle::{Expected, Rotation};
-pub use plan::Plan;
 pub use source::Source;
 
 /// Calls `f::<E>(args)` for every element type.

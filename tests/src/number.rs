@@ -6,10 +6,9 @@ use half::{bf16, f16};
 use rope_core::Element;
 
 use crate::Source;
-use crate::plan::{Compiled, To};
 
 /// An element type as the harness sees it.
-pub trait Number: Element + Debug + Compiled + To<f32> + To<f16> + To<bf16> {
+pub trait Number: Element + Debug {
     /// Its name in messages.
     const NAME: &'static str;
 

@@ -1,6 +1,6 @@
-//! What must come out, written per element from the definition. Shares no code with rope-core.
+//! What must come out, written per element from the definition. Shares no code with the kernels.
 
-use rope_core::{Direction, Pairing};
+use rope_core::{Backend, Direction, Pairing, Rope};
 
 use crate::{Angles, Number, View};
 
@@ -41,6 +41,19 @@ impl Rotation {
             output: pairing,
             direction: Direction::Forward,
         }
+    }
+
+    /// Its plan on a backend.
+    ///
+    /// # Panics
+    ///
+    /// If the backend is not available.
+    pub fn plan(self, backend: Backend) -> Rope {
+        Rope::new(self.input)
+            .output_pairing(self.output)
+            .direction(self.direction)
+            .backend(backend)
+            .expect("an available backend")
     }
 }
 

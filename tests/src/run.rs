@@ -4,7 +4,7 @@ use std::fmt;
 
 use rope_core::{Backend, Tensor, TensorMut};
 
-use crate::{Number, Placed, Plan, Rotation, Stored, compare, oracle};
+use crate::{Number, Placed, Rotation, Stored, compare, oracle};
 
 /// Rotates in place on every backend, and compares the whole buffer.
 ///
@@ -17,7 +17,8 @@ pub fn in_place<E: Number>(rotation: Rotation, rows: &Stored, x: &[E], place: &P
         for backend in Backend::available() {
             let mut got = x.to_vec();
             let mut tensor = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
-            Plan::new(rotation, backend)
+            rotation
+                .plan(backend)
                 .rotate(&mut tensor, given)
                 .expect("rows that fit");
             let doing = Doing {
@@ -49,7 +50,8 @@ pub fn into<I: Number, O: Number>(
             let mut got = y.to_vec();
             let source = Tensor::new(x, from.layout).expect("a valid tensor");
             let mut target = TensorMut::new(&mut got, to.layout).expect("a valid tensor");
-            Plan::new(rotation, backend)
+            rotation
+                .plan(backend)
                 .rotate_into(&source, &mut target, given)
                 .expect("rows that fit");
             let doing = Doing {

@@ -1,10 +1,10 @@
 //! Shapes, strides and sub-tensors.
 
-use rope_core::{Dimension, Error, Layout, Pairing, Rows, Shape, Strides, Tensor, TensorMut};
+use rope_core::{Dimension, Error, Layout, Pairing, Rope, Rows, Shape, Strides, Tensor, TensorMut};
 
 use super::number_of_any_size;
+use crate::Source;
 use crate::number::paint;
-use crate::{Plan, Source};
 
 /// Any shape, strides and sub-tensors, sane or not: nothing panics; what is accepted lies in the slice, its elements
 /// apart, and can be split, rotated and copied.
@@ -46,7 +46,7 @@ fn tensor_mut(source: &mut Source<'_>, mut tensor: TensorMut<'_, f32>) {
     assert_eq!(tensor.as_tensor().shape(), shape);
     let table: Vec<f32> = (0..64).map(|_| source.unit()).collect();
     let rows = Rows::new(&table[..source.below(table.len() + 1) & !1], 2).expect("whole rows");
-    let rope = Plan::forward(source.one_of(&Pairing::ALL));
+    let rope = Rope::new(source.one_of(&Pairing::ALL));
     let result = rope.rotate(&mut tensor, &rows);
     let (whole, fits) = (
         shape.head_dim >= 2,

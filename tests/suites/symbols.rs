@@ -1,5 +1,4 @@
 //! No un-inlined intrinsic in optimised code: such a call costs more than the rotation.
-#![cfg(all(unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
 
 use std::path::Path;
 use std::process::Command;

@@ -1,19 +1,21 @@
 //! Configuration files against the golden data, and the refusals.
 
-mod support;
-
+use crate::models::{config, config_file};
 use rope_core::{Axes, Config, Error, Frequencies, Pairing, Scaling};
 use rope_tests::golden::Golden;
-use support::{Table, config, config_file};
 
 #[test]
 fn golden_configurations_give_the_golden_frequencies() {
-    for table in Table::all() {
+    for table in Golden::all("tables") {
         let (name, file) = (&table.name, config_file(&table.name));
         let config = config(&file);
         let frequencies = config.frequencies().unwrap();
         // The parameters by hand give the same, in all that a model is.
-        assert_eq!(frequencies, support::frequencies(&table, None), "{name}");
+        assert_eq!(
+            frequencies,
+            crate::models::frequencies(&table, None),
+            "{name}"
+        );
 
         let inverse: Vec<f64> = frequencies.pairs().map(|pair| pair.inverse()).collect();
         assert_eq!(inverse, table.bits::<f64>("inv_freq_exact_f64"), "{name}");

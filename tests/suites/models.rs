@@ -1,103 +1,9 @@
-//! The golden tables, and the frequencies and configurations of the models in them.
-#![allow(dead_code, reason = "each suite uses its part")]
+//! The models of the golden tables: their configurations, and their frequencies from parameters that are written here.
 
-use std::fs;
-use std::path::PathBuf;
-
-use rope_core::{Axes, Config, Frequencies, LongRope, Rows, Scaling, Yarn};
-use rope_tests::golden::Bits;
+use rope_core::{Axes, Config, Frequencies, Layout, LongRope, Pairing, Rows, Scaling, Yarn};
+use rope_tests::golden::{self, Golden};
+use rope_tests::{Number, Placed, Source, View};
 use serde_json::Value;
-
-/// Golden data, by its place in `golden/`.
-pub(crate) fn path(parts: &[&str]) -> PathBuf {
-    let root: PathBuf = [env!("CARGO_MANIFEST_DIR"), "golden"].iter().collect();
-    parts.iter().fold(root, |path, part| path.join(part))
-}
-
-fn read(parts: &[&str]) -> String {
-    let path = path(parts);
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-/// The lines of a file that are no comments, as words.
-pub(crate) fn lines(file: &str) -> Vec<Vec<String>> {
-    let text = read(&[file]);
-    let lines = text.lines().filter(|line| !line.starts_with('#'));
-    lines
-        .map(|line| line.split_whitespace().map(str::to_owned).collect())
-        .collect()
-}
-
-/// A number in hexadecimal bits.
-pub(crate) fn hex<T: Bits>(word: &str) -> T {
-    T::parse(word).unwrap_or_else(|| panic!("{word:?}"))
-}
-
-/// A file whose keys may consist of several words: `cos_cr 4095 ..`.
-pub(crate) struct Table {
-    pub(crate) name: String,
-    text: String,
-}
-
-impl Table {
-    /// The table of a model.
-    pub(crate) fn of(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            text: read(&["tables", &format!("{name}.txt")]),
-        }
-    }
-
-    /// A file at the top.
-    pub(crate) fn file(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            text: read(&[name]),
-        }
-    }
-
-    /// The tables of all models, by name.
-    pub(crate) fn all() -> Vec<Self> {
-        let entries = fs::read_dir(path(&["tables"])).expect("golden/tables");
-        let mut names: Vec<String> = entries
-            .map(|entry| entry.expect("a directory that can be read").path())
-            .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
-            .collect();
-        names.sort();
-        assert!(names.len() >= 23, "{names:?}");
-        names.iter().map(|name| Self::of(name)).collect()
-    }
-
-    pub(crate) fn find(&self, key: &str) -> Option<&str> {
-        let after = |line: &'_ str| line.starts_with(key) && line[key.len()..].starts_with(' ');
-        let line = self.text.lines().find(|line| after(line))?;
-        Some(&line[key.len() + 1..])
-    }
-
-    pub(crate) fn text(&self, key: &str) -> &str {
-        self.find(key)
-            .unwrap_or_else(|| panic!("{} has no {key}", self.name))
-    }
-
-    pub(crate) fn bits<T: Bits>(&self, key: &str) -> Vec<T> {
-        self.text(key).split_whitespace().map(hex).collect()
-    }
-
-    pub(crate) fn decimals<T: std::str::FromStr>(&self, key: &str) -> Vec<T> {
-        let word = |word: &str| word.parse().ok();
-        let all: Option<Vec<T>> = self.text(key).split_whitespace().map(word).collect();
-        all.unwrap_or_else(|| panic!("{}: {key}", self.name))
-    }
-
-    /// The bits of all cos and then all sin of a kind (`cr`, `hf`, ..) at a position.
-    pub(crate) fn row(&self, kind: &str, position: i64) -> Option<Vec<u32>> {
-        let half = |function| {
-            let words = self.find(&format!("{function}_{kind} {position}"))?;
-            Some(words.split_whitespace().map(hex::<f32>).map(f32::to_bits))
-        };
-        Some(half("cos")?.chain(half("sin")?).collect())
-    }
-}
 
 /// The bits of one row after the other, each all cos and then all sin.
 pub(crate) fn bits(rows: &Rows<'_>) -> Vec<u32> {
@@ -111,7 +17,7 @@ pub(crate) fn bits(rows: &Rows<'_>) -> Vec<u32> {
 
 /// The configuration file of a model.
 pub(crate) fn config_file(name: &str) -> Value {
-    let text = read(&["configs", &format!("{name}.json")]);
+    let text = golden::read(&format!("configs/{name}.json"));
     serde_json::from_str(&text).expect("JSON")
 }
 
@@ -147,7 +53,7 @@ pub(crate) fn config(file: &Value) -> Config {
 }
 
 /// The frequencies of a table, from the parameters of its model; `attention_factor` in place of its own.
-pub(crate) fn frequencies(table: &Table, attention_factor: Option<f64>) -> Frequencies<'static> {
+pub(crate) fn frequencies(table: &Golden, attention_factor: Option<f64>) -> Frequencies<'static> {
     let rotary_dim = table.decimals::<usize>("rotary_dim")[0];
     let config = config_file(&table.name);
     let list = |name: &str| -> Vec<f64> {
@@ -226,4 +132,51 @@ pub(crate) fn frequencies(table: &Table, attention_factor: Option<f64>) -> Frequ
         other => panic!("no parameters for {other}"),
     };
     Frequencies::new(axes, base, &scaling).expect("sane parameters")
+}
+
+/// The window of Q's or K's heads that rotates.
+pub(crate) fn placed(file: &Golden, tensor: &str) -> Placed {
+    let (tokens, heads) = (
+        file.decimal("tokens"),
+        file.decimal(&format!("{tensor}_heads")),
+    );
+    let (head_dim, offset) = (file.decimal("head_dim"), file.decimal("rotary_offset"));
+    let whole = Layout::thd([tokens, heads, head_dim]).expect("a small shape");
+    let view = View {
+        shape: [1, tokens, heads, head_dim - offset],
+        strides: [tokens * heads * head_dim, heads * head_dim, head_dim],
+        offset,
+    };
+    let layout = whole.channels(offset..head_dim).expect("channels");
+    Placed::new(layout, view, 0)
+}
+
+#[track_caller]
+pub(crate) fn same<E: Number>(got: &[E], expected: &[E], doing: &str) {
+    assert_eq!(got.len(), expected.len(), "{doing}");
+    let differs = |&index: &usize| got[index].bits() != expected[index].bits();
+    if let Some(index) = (0..got.len()).find(differs) {
+        panic!(
+            "{doing}: index {index}: {:?}, not {:?}",
+            got[index], expected[index]
+        );
+    }
+}
+
+/// Channels of a pair.
+pub(crate) fn members(pairing: Pairing, pair: usize, pairs: usize) -> [usize; 2] {
+    match pairing {
+        Pairing::Interleaved => [2 * pair, 2 * pair + 1],
+        Pairing::Half => [pair, pair + pairs],
+    }
+}
+
+/// Values between -4 and 4.
+pub(crate) fn ordinary<E: Number>(source: &mut Source<'_>, len: usize) -> Vec<E> {
+    (0..len).map(|_| E::from_f32(4.0 * source.unit())).collect()
+}
+
+/// Positions of either sign below 2^32.
+pub(crate) fn far(source: &mut Source<'_>, len: usize) -> Vec<i64> {
+    (0..len).map(|_| source.wide() as i64 >> 31).collect()
 }

@@ -4,8 +4,8 @@ use half::bf16;
 use rope_core::{Backend, Direction, Layout, Pairing, Rope, Rows, Strides, TensorMut};
 use rope_tests::number::{paint, special, values};
 use rope_tests::{
-    Angles, Form, Number, Placed, Rotation, Source, Stored, bodies, each_element,
-    each_element_pair, run,
+    Angles, Form, Number, Placed, Rotation, Source, Stored, bodies, compare, each_element,
+    each_element_pair, oracle, run,
 };
 
 /// The shape, from tensors without gaps to tensors anywhere.
@@ -296,5 +296,74 @@ fn anything() {
     let source = &mut Source::random("anything");
     for _ in 0..3000 {
         bodies::rotate(source);
+    }
+}
+
+fn q_and_k<Q: Number, K: Number>(source: &mut Source<'_>) {
+    let (batch, tokens, head_dim) = (2, source.within(1, 4), source.within(2, 80));
+    let pairs = source.within(1, head_dim / 2);
+    let shapes = [4, 1].map(|heads| [batch, tokens, heads, head_dim]);
+    let [q, k] = shapes.map(|shape| Placed::any(source, shape));
+    let (x, y) = (values::<Q>(source, q.len), values::<K>(source, k.len));
+    for row_count in [tokens, batch * tokens] {
+        let rows = Stored::any(source, row_count, pairs);
+        for rotation in Rotation::in_place() {
+            for backend in Backend::available() {
+                let (mut got_q, mut got_k) = (x.clone(), y.clone());
+                let mut tensor_q = TensorMut::new(&mut got_q, q.layout).expect("a valid tensor");
+                let mut tensor_k = TensorMut::new(&mut got_k, k.layout).expect("a valid tensor");
+                let plan = rotation.plan(backend);
+                rows.with(|rows| {
+                    plan.rotate_qk(&mut tensor_q, &mut tensor_k, rows)
+                        .expect("rows that fit")
+                });
+                let doing = format!("{backend}, Q {}, K {}, {rotation:?}", Q::NAME, K::NAME);
+                let expected =
+                    oracle::rotated(rotation, &rows.angles, (&x, &q.view), (&x, &q.view));
+                compare(&got_q, &expected, &q.view, &doing);
+                let expected =
+                    oracle::rotated(rotation, &rows.angles, (&y, &k.view), (&y, &k.view));
+                compare(&got_k, &expected, &k.view, &doing);
+            }
+        }
+    }
+}
+
+#[test]
+fn q_and_k_in_one_call_are_two_calls() {
+    let source = &mut Source::random("q_and_k_in_one_call_are_two_calls");
+    each_element_pair!(q_and_k(source));
+}
+
+/// The same plan gives the same bits, whatever was rotated before, and in whatever memory.
+#[test]
+fn bits_do_not_depend_on_alignment() {
+    let source = &mut Source::random("bits_do_not_depend_on_alignment");
+    let rows = Stored::any(source, 2, 37);
+    let x = values::<bf16>(source, 2 * 3 * 75);
+    for rotation in Rotation::in_place() {
+        let place = Placed::bshd([1, 2, 3, 75]);
+        let expected =
+            oracle::rotated(rotation, &rows.angles, (&x, &place.view), (&x, &place.view));
+        for backend in Backend::available() {
+            for shift in 0..33 {
+                let mut buffer = paint::<bf16>(source, shift);
+                buffer.extend(&x);
+                let mut tensor =
+                    TensorMut::new(&mut buffer[shift..], place.layout).expect("a valid tensor");
+                rows.with(|rows| {
+                    rotation
+                        .plan(backend)
+                        .rotate(&mut tensor, rows)
+                        .expect("rows that fit")
+                });
+                compare(
+                    &buffer[shift..],
+                    &expected,
+                    &place.view,
+                    &format!("{backend}, {rotation:?}, shifted by {shift}"),
+                );
+            }
+        }
     }
 }

@@ -1,9 +1,9 @@
 //! The bits do not depend on how a rotation is divided.
 
 use half::bf16;
-use rope_core::{Backend, Dimension, Error, Rows, Tensor, TensorMut};
+use rope_core::{Backend, Dimension, Error, Rope, Rows, Tensor, TensorMut};
 use rope_tests::number::{paint, values};
-use rope_tests::{Number, Placed, Plan, Rotation, Source, Stored, compare, each_element, oracle};
+use rope_tests::{Number, Placed, Rotation, Source, Stored, compare, each_element, oracle};
 
 const DIMENSIONS: [Dimension; 3] = [Dimension::Batch, Dimension::Tokens, Dimension::Heads];
 
@@ -18,7 +18,7 @@ struct Part {
 /// Rotates a part with its own rows. They are one range, unless it is some tokens of several sequences that have rows
 /// of their own each; then those tokens are split off, sequence by sequence.
 fn rotate<E: Number>(
-    rope: &Plan,
+    rope: &Rope,
     tensor: TensorMut<'_, E>,
     part: Part,
     rows: &Rows<'_>,
@@ -57,7 +57,7 @@ fn rotate<E: Number>(
 /// Splits until nothing is left to split or the source has had enough, and rotates the parts. Returns how many.
 fn divide<E: Number>(
     source: &mut Source<'_>,
-    rope: &Plan,
+    rope: &Rope,
     tensor: TensorMut<'_, E>,
     part: Part,
     rows: &Rows<'_>,
@@ -140,7 +140,7 @@ fn split<E: Number>(source: &mut Source<'_>) {
             token: 0,
             depth: 0,
         };
-        let plan = Plan::new(rotation, backend);
+        let plan = rotation.plan(backend);
         let parts = rows.with(|rows| divide(source, &plan, tensor, whole, rows, shape));
         compare(
             &got,
@@ -202,7 +202,7 @@ fn into_another_tensor() {
                 } else {
                     0
                 };
-                let plan = Plan::new(rotation, Backend::best());
+                let plan = rotation.plan(Backend::best());
                 rows.with(|rows| {
                     let first = rows.range(0..middle).expect("rows that are there");
                     plan.rotate_into(&x1, &mut y1, &first)
@@ -277,7 +277,7 @@ fn threads_share_a_rotation() {
         let expected =
             oracle::rotated(rotation, &rows.angles, (&x, &place.view), (&x, &place.view));
         let mut got = x.clone();
-        let plan = Plan::new(rotation, Backend::best());
+        let plan = rotation.plan(Backend::best());
         rows.with(|rows| {
             std::thread::scope(|scope| {
                 let mut rest = TensorMut::new(&mut got, place.layout).expect("a valid tensor");

@@ -5,7 +5,7 @@
 
 use half::{bf16, f16};
 use rope_core::{Backend, Pairing, Rows, Tensor, TensorMut};
-use rope_tests::{Number, Plan, Rotation, each_element_pair};
+use rope_tests::{Number, Rotation, each_element_pair};
 
 /// How a value gets through.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ impl<I: Number> Head<I> {
         .expect("one row");
         let source = Tensor::new(&self.x, shape).expect("a valid tensor");
         let mut target = TensorMut::new(y, shape).expect("a valid tensor");
-        let plan = Plan::new(Rotation::forward(self.pairing), backend);
+        let plan = Rotation::forward(self.pairing).plan(backend);
         plan.rotate_into(&source, &mut target, &rows)
             .expect("rows that fit");
     }

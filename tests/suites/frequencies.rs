@@ -1,9 +1,9 @@
 //! Steps, inverse frequencies and factors against 400-bit values, and the refusal of what makes no sense.
 
-mod support;
-
+use crate::models::frequencies;
 use rope_core::{Axes, Error, Frequencies, Frequency, FrequencyBlock, LongRope, Scaling, Yarn};
-use support::{Table, frequencies, hex};
+use rope_tests::bounds;
+use rope_tests::golden::{Golden, hex};
 
 /// The largest distance between the steps of the pairs and the golden ones, in units of 2^-128 turn.
 fn distance(frequencies: &Frequencies<'_>, golden: &[u128]) -> u128 {
@@ -22,17 +22,17 @@ fn inverse(frequencies: &Frequencies<'_>) -> (Vec<f64>, Vec<f32>) {
 }
 
 #[test]
-fn t1_turn_steps() {
-    for table in Table::all() {
+fn steps_of_golden_models() {
+    for table in Golden::all("tables") {
         let distance = distance(&frequencies(&table, None), &table.bits("turn_step_u128"));
         println!("{:30} {distance}", table.name);
-        assert!(distance <= 64, "{}: {distance}", table.name);
+        assert!(distance <= bounds::STEP, "{}: {distance}", table.name);
     }
 }
 
 #[test]
-fn t1_inverse_frequencies_are_correctly_rounded() {
-    for table in Table::all() {
+fn inverse_frequencies_are_correctly_rounded() {
+    for table in Golden::all("tables") {
         let (f64s, f32s) = inverse(&frequencies(&table, None));
         assert_eq!(
             f64s,
@@ -50,14 +50,14 @@ fn t1_inverse_frequencies_are_correctly_rounded() {
 }
 
 #[test]
-fn t1_given_frequencies_are_exact_from_there_on() {
-    for table in Table::all() {
+fn given_frequencies_are_exact_from_there_on() {
+    for table in Golden::all("tables") {
         let given: Vec<f32> = table.bits("inv_freq_hf_f32");
         let rotary_dim = 2 * given.len();
         let frequencies = Frequencies::from_inverse(rotary_dim, &given, 1.0).unwrap();
         let distance = distance(&frequencies, &table.bits("turn_step_u128_from_hf_f32"));
         println!("{:30} {distance}", table.name);
-        assert!(distance <= 64, "{}: {distance}", table.name);
+        assert!(distance <= bounds::STEP, "{}: {distance}", table.name);
         let (f64s, f32s) = inverse(&frequencies);
         assert_eq!(f32s, given);
         let again = Frequencies::from_inverse(rotary_dim, &f64s, 1.0).unwrap();
@@ -66,8 +66,8 @@ fn t1_given_frequencies_are_exact_from_there_on() {
 }
 
 #[test]
-fn t5_attention_factors_are_correctly_rounded() {
-    for table in Table::all() {
+fn attention_factors_are_correctly_rounded() {
+    for table in Golden::all("tables") {
         let golden = table.bits::<f64>("attention_factor_exact_f64")[0];
         let made = frequencies(&table, None).attention_factor();
         assert_eq!(made.to_bits(), golden.to_bits(), "{}", table.name);
@@ -86,7 +86,7 @@ fn factors() -> Vec<f32> {
 
 /// Checks every `every`th pair of the case, and tells how far the steps are off, in units of 2^-128 turn.
 fn compare(name: &str, frequencies: &Frequencies<'_>, every: usize) -> u128 {
-    let golden = Table::file("frequencies.txt");
+    let golden = Golden::file("frequencies.txt");
     let turns: Vec<(i16, u128)> = golden
         .text(&format!("{name}.turns"))
         .split(' ')
@@ -125,7 +125,7 @@ fn compare(name: &str, frequencies: &Frequencies<'_>, every: usize) -> u128 {
 }
 
 #[test]
-fn t1_every_scaling() {
+fn every_scaling() {
     let (alphas, factors) = (alphas(), factors());
     let doubles: Vec<f64> = factors.iter().map(|&factor| factor.into()).collect();
     let longrope = |factor, original_context| {
@@ -218,17 +218,17 @@ fn t1_every_scaling() {
         let made = Frequencies::new(*axes, *base, scaling).unwrap();
         let distance = compare(name, &made, 1);
         println!("{name:30} {distance}");
-        assert!(distance <= 64, "{name}: {distance}");
+        assert!(distance <= bounds::STEP, "{name}: {distance}");
         // Also where a step is too small for the fast path.
         assert_eq!(made, made.clone(), "{name}");
     }
 
     let widest = Frequencies::new(65536, 1e4, &Scaling::Default).unwrap();
-    assert!(compare("default_widest", &widest, 511) <= 64);
+    assert!(compare("default_widest", &widest, 511) <= bounds::STEP);
 
     let given = [1.0, -0.3, 1e-25, 5e-324, 0.0, 100.125];
     let given = Frequencies::from_inverse(12, &given, 1.0).unwrap();
-    assert!(compare("given_f64", &given, 1) <= 64);
+    assert!(compare("given_f64", &given, 1) <= bounds::STEP);
 }
 
 #[test]

@@ -1,12 +1,11 @@
 //! Rows: correctly rounded wherever there is golden data, and the same bits however they are asked for.
 
-mod support;
-
+use crate::models::{bits, frequencies};
 use rope_core::{
     Angle, Axes, Backend, Error, Frequencies, FrequencyBlock, Positions, Rows, Scaling,
 };
 use rope_tests::Source;
-use support::{Table, bits, frequencies, hex, lines};
+use rope_tests::golden::{Golden, hex, lines};
 
 /// The same frequencies on every backend that runs here, the fastest first.
 fn everywhere(
@@ -24,7 +23,7 @@ fn plain() -> Frequencies<'static> {
 }
 
 /// Demands the bits of every golden row of a kind, on every backend; counts the values.
-fn golden_rows(table: &Table, kind: &str, frequencies: &Frequencies<'static>) -> usize {
+fn golden_rows(table: &Golden, kind: &str, frequencies: &Frequencies<'static>) -> usize {
     let positions: Vec<i64> = table.decimals("positions");
     let mut compared = 0;
     for (backend, frequencies) in everywhere(frequencies) {
@@ -47,17 +46,17 @@ fn golden_rows(table: &Table, kind: &str, frequencies: &Frequencies<'static>) ->
 }
 
 #[test]
-fn t2_rows_correctly_rounded() {
-    let compared = Table::all()
+fn golden_rows_are_correctly_rounded() {
+    let compared = Golden::all("tables")
         .into_iter()
         .map(|table| golden_rows(&table, "cr", &frequencies(&table, Some(1.0))));
     println!("{} values", compared.sum::<usize>());
 }
 
 #[test]
-fn t5_rows_times_the_attention_factor_correctly_rounded() {
+fn rows_times_the_attention_factor_are_correctly_rounded() {
     let (mut scaled, mut compared) = (0, 0);
-    for table in Table::all() {
+    for table in Golden::all("tables") {
         let frequencies = frequencies(&table, None);
         if frequencies.attention_factor() != 1.0 {
             compared += golden_rows(&table, "scaled_cr", &frequencies);
@@ -71,9 +70,9 @@ fn t5_rows_times_the_attention_factor_correctly_rounded() {
 }
 
 #[test]
-fn t13_rows_of_given_f32_frequencies_correctly_rounded() {
+fn rows_of_given_f32_frequencies_are_correctly_rounded() {
     let mut compared = 0;
-    for table in Table::all() {
+    for table in Golden::all("tables") {
         let given: Vec<f32> = table.bits("inv_freq_hf_f32");
         let frequencies = Frequencies::from_inverse(2 * given.len(), &given, 1.0);
         compared += golden_rows(&table, "cr_f32freq", &frequencies.expect("frequencies"));
@@ -84,9 +83,9 @@ fn t13_rows_of_given_f32_frequencies_correctly_rounded() {
 /// The golden values are what was computed, within 0.6 units in the last place of the angle's exact cos and sin, so
 /// that they may be the other neighbour of it; an attention factor above 1 can make two units of one.
 #[test]
-fn t13_rows_of_hugging_face_angles_within_one_ulp() {
+fn rows_of_hugging_face_angles_are_within_one_ulp() {
     let mut off = [0, 0, 0];
-    for table in Table::all() {
+    for table in Golden::all("tables") {
         let given: Vec<f32> = table.bits("inv_freq_hf_f32");
         let factor = table.bits::<f64>("attention_factor_hf_f64")[0];
         let frequencies = Frequencies::from_inverse(2 * given.len(), &given, factor)
@@ -124,8 +123,8 @@ fn golden_pair(frequencies: &Frequencies<'static>, pair: usize, at: i64, cos: u3
 }
 
 #[test]
-fn t2_angles_near_a_quarter_turn() {
-    let tables: Vec<Table> = Table::all();
+fn angles_near_a_quarter_turn() {
+    let tables: Vec<Golden> = Golden::all("tables");
     let mut checked = 0;
     for words in lines("hard_near_zero.txt") {
         let [name, pair, _, at, sin, cos, ..] = &words[..] else {
@@ -147,7 +146,7 @@ fn t2_angles_near_a_quarter_turn() {
 }
 
 #[test]
-fn t2_values_near_a_midpoint() {
+fn values_near_a_midpoint() {
     let mut checked = 0;
     for words in lines("hard_midpoints.txt") {
         let [base, dim, pair, at, _, sin, cos, _] = &words[..] else {
@@ -170,7 +169,7 @@ fn t2_values_near_a_midpoint() {
 
 /// The sine of an angle that is half-way between two f32, and so small that it is its own sine: either of them.
 #[test]
-fn t2_real_coordinates_on_a_midpoint() {
+fn real_coordinates_on_a_midpoint() {
     let ulp = f64::from(f32::EPSILON);
     let frequencies = Frequencies::from_inverse(2, &[1.0 + ulp / 2.0], 1.0).expect("a frequency");
     for exponent in [-50, -60, -70, -120] {
@@ -192,8 +191,8 @@ fn t2_real_coordinates_on_a_midpoint() {
 
 /// DINOv3's patches, time stamps, and points on three axes with frequencies of either sign and of many turns.
 #[test]
-fn t2_real_coordinates_correctly_rounded() {
-    let golden = Table::file("coordinates.txt");
+fn real_coordinates_are_correctly_rounded() {
+    let golden = Golden::file("coordinates.txt");
     let (text, dino) = (Axes::from(64), Axes::vision(64));
     let plain = Frequencies::new(text, 1e4, &Scaling::Default);
     let dinov3 = || Frequencies::new(dino, 100.0, &Scaling::Turns);
@@ -309,8 +308,8 @@ fn any(source: &mut Source<'_>) -> (Frequencies<'static>, Vec<i64>, Vec<f64>) {
 }
 
 #[test]
-fn t12_same_bits_on_every_backend() {
-    let source = &mut Source::random("t12_same_bits_on_every_backend");
+fn same_bits_on_every_backend() {
+    let source = &mut Source::random("same_bits_on_every_backend");
     for _ in 0..400 {
         let (frequencies, integers, reals) = any(source);
         for positions in [
@@ -331,8 +330,8 @@ fn t12_same_bits_on_every_backend() {
 }
 
 #[test]
-fn t12_same_bits_in_any_order_and_any_division() {
-    let source = &mut Source::random("t12_same_bits_in_any_order_and_any_division");
+fn same_bits_in_any_order_and_any_division() {
+    let source = &mut Source::random("same_bits_in_any_order_and_any_division");
     let frequencies = plain();
     const LEN: usize = 5000;
     let table = frequencies.table(LEN).expect("a table");
@@ -379,7 +378,7 @@ fn t12_same_bits_in_any_order_and_any_division() {
 
 /// Pairs in any number and company: a row of some is a part of the row of all.
 #[test]
-fn t12_same_bits_in_rows_of_any_length() {
+fn same_bits_in_rows_of_any_length() {
     let all: Vec<f64> = plain().pairs().map(|pair| pair.inverse()).collect();
     let positions = [0_i64, 5, -77, 1 << 31, 4_000_000_007];
     let of = |inverse: &[f64]| {
@@ -758,7 +757,7 @@ fn the_callers_storage_does_as_well() {
 /// `PE(pos, 2i) = sin`, `PE(pos, 2i + 1) = cos`, of the golden values.
 #[test]
 fn sinusoidal_encoding() {
-    let table = Table::of("llama2_7b");
+    let table = Golden::file(&format!("tables/{}.txt", "llama2_7b"));
     let transformer = Frequencies::new(128, 1e4, &Scaling::Default).expect("frequencies");
     let positions: Vec<i64> = table.decimals("positions");
     let rows = transformer.rows(&positions).expect("positions");

@@ -1,9 +1,8 @@
 //! A rotation spread over threads: the same bits, and nothing beside the tensor.
-#![cfg(not(target_family = "wasm"))]
 
-use rope_core::{Backend, Error, Pairing, Rows, TensorMut};
+use rope_core::{Backend, Error, Pairing, Rope, Rows, TensorMut};
 use rope_tests::number::paint;
-use rope_tests::{Form, Placed, Plan, Rotation, Source, Stored, compare, oracle};
+use rope_tests::{Form, Placed, Rotation, Source, Stored, compare, oracle};
 
 #[test]
 fn same_bits_on_all_threads() {
@@ -27,7 +26,7 @@ fn same_bits_on_all_threads() {
                 let expected =
                     oracle::rotated(rotation, &rows.angles, (&x, &place.view), (&x, &place.view));
                 let mut got = x.clone();
-                let Plan(rope) = Plan::new(rotation, Backend::best());
+                let rope = rotation.plan(Backend::best());
                 rows.with(|rows| {
                     let mut tensor =
                         TensorMut::new(&mut got, place.layout).expect("a valid tensor");
@@ -53,7 +52,7 @@ fn what_does_not_fit_is_refused_before_any_thread_starts() {
     let mut got = x.clone();
     let table = vec![0.5_f32; 299 * 32];
     let rows = Rows::new(&table, 32).expect("whole rows");
-    let Plan(rope) = Plan::forward(Pairing::Half);
+    let rope = Rope::new(Pairing::Half);
     let mut tensor = TensorMut::new(&mut got, shape).expect("a valid tensor");
     let result = rope.rotate_parallel(&mut tensor, &rows);
     assert!(matches!(result, Err(Error::RowCount { .. })), "{result:?}");

@@ -1,11 +1,12 @@
 //! Every way a call can be refused: it is, the message names the value and the limit, and nothing was written.
 
+use half::{bf16, f16};
 use rope_core::{
     Backend, Dimension, Direction, Error, Layout, Pairing, Rope, Rows, Shape, Strides, Tensor,
     TensorMut,
 };
 use rope_tests::number::paint;
-use rope_tests::{Number, Plan, Source, each_element};
+use rope_tests::{Number, Source, each_element};
 
 /// Demands the error, and that its text has these words.
 #[track_caller]
@@ -457,11 +458,9 @@ fn attention_factor() {
 fn each_verb<E: Number>(rows: &Rows<'_>, error: Error, words: &[&str]) {
     for backend in Backend::available() {
         for pairing in Pairing::ALL {
-            let rope = Plan(
-                Rope::new(pairing)
-                    .backend(backend)
-                    .expect("an available backend"),
-            );
+            let rope = Rope::new(pairing)
+                .backend(backend)
+                .expect("an available backend");
             let shape = [2, 3, 1, 8];
             untouched::<E>(48, |data| {
                 refused(
@@ -526,7 +525,7 @@ fn row_count() {
         batch: usize::MAX,
     };
     refused(
-        Plan::forward(Pairing::Half).rotate(&mut tensor, &rows(&values, 8)),
+        Rope::new(Pairing::Half).rotate(&mut tensor, &rows(&values, 8)),
         error,
         &["7", &usize::MAX.to_string()],
     );
@@ -537,12 +536,10 @@ fn pairing_changes_in_place() {
     let (input, output) = (Pairing::Interleaved, Pairing::Half);
     let error = Error::PairingChangesInPlace { input, output };
     for backend in Backend::available() {
-        let rope = Plan(
-            Rope::new(input)
-                .output_pairing(output)
-                .backend(backend)
-                .expect("an available backend"),
-        );
+        let rope = Rope::new(input)
+            .output_pairing(output)
+            .backend(backend)
+            .expect("an available backend");
         untouched::<f32>(2, |q| {
             untouched::<half::bf16>(2, |k| {
                 let mut q = TensorMut::new(q, [1, 1, 1, 2]).expect("valid");
@@ -564,7 +561,7 @@ fn pairing_changes_in_place() {
 
 #[test]
 fn shape_mismatch() {
-    let rope = Plan::forward(Pairing::Half);
+    let rope = Rope::new(Pairing::Half);
     let x = [1.0_f32; 48];
     for other in [
         [1, 3, 1, 8],
@@ -592,7 +589,7 @@ fn shape_mismatch() {
 
 #[test]
 fn query_key_mismatch() {
-    let rope = Plan::forward(Pairing::Half);
+    let rope = Rope::new(Pairing::Half);
     for other in [[1, 3, 1, 8], [2, 2, 1, 8], [2, 3, 1, 6]] {
         untouched::<f32>(48, |q| {
             untouched::<half::f16>(48, |k| {
@@ -669,5 +666,43 @@ fn unknown_name() {
     }
     for &backend in Backend::ALL {
         assert_eq!(backend.to_string().parse(), Ok(backend));
+    }
+}
+
+/// A tensor without elements is not touched, and refuses nothing that it would take with elements.
+#[test]
+fn empty_tensors_are_fine() {
+    let table = [1.0, 0.0];
+    let rows = rope_core::Rows::new(&table, 2).expect("one row");
+    let none = rope_core::Rows::new(&[], 2).expect("no rows");
+    for backend in Backend::available() {
+        let rope = Rope::new(Pairing::Half)
+            .backend(backend)
+            .expect("an available backend");
+        let huge = usize::MAX;
+        for (shape, rows) in [
+            ([0, 1, 1, 2], &rows),
+            ([1, 0, 1, 2], &none),
+            ([1, 1, 0, 2], &rows),
+            ([huge, 1, 0, 2], &rows),
+            ([huge, 0, 1, 2], &none),
+            ([huge, 0, huge, 2], &none),
+            ([0, 1, huge, huge], &rows),
+        ] {
+            // The strides of an empty tensor mean nothing.
+            let strides = rope_core::Strides {
+                batch: huge,
+                token: huge,
+                head: huge,
+            };
+            let layout = rope_core::Layout::strided(shape, strides).expect("an empty tensor");
+            let mut x = TensorMut::<f32>::new(&mut [], layout).expect("an empty tensor");
+            rope.rotate(&mut x, rows).expect("rows that fit");
+            let from = Tensor::<f16>::new(&[], layout).expect("an empty tensor");
+            rope.rotate_into(&from, &mut x, rows)
+                .expect("rows that fit");
+            let mut k = TensorMut::<bf16>::new(&mut [], layout).expect("an empty tensor");
+            rope.rotate_qk(&mut x, &mut k, rows).expect("rows that fit");
+        }
     }
 }

@@ -1,13 +1,11 @@
 //! No read and no write beyond the buffers: they touch an unreadable page, on one side and on the other. A fault ends
 //! the process; `--test-threads 1` then shows in which test.
-#![cfg(unix)]
 
 use rope_core::{Backend, Rows, Tensor, TensorMut};
 use rope_tests::guard::{Edge, Guarded};
 use rope_tests::number::{paint, values};
 use rope_tests::{
-    Angles, Number, Placed, Plan, Rotation, Source, compare, each_element, each_element_pair,
-    oracle,
+    Angles, Number, Placed, Rotation, Source, compare, each_element, each_element_pair, oracle,
 };
 
 /// Rows whose memory touches an unreadable page.
@@ -63,7 +61,8 @@ fn in_place<E: Number>(source: &mut Source<'_>, shape: [usize; 4], rows: &Guarde
                     let mut got = Guarded::new(&x, edge);
                     let mut tensor =
                         TensorMut::new(&mut got, place.layout).expect("a valid tensor");
-                    Plan::new(rotation, backend)
+                    rotation
+                        .plan(backend)
                         .rotate(&mut tensor, &given)
                         .expect("rows that fit");
                     let doing = format!("{backend}, {} in place, {rotation:?}, {edge:?}", E::NAME);
@@ -93,7 +92,8 @@ fn into<I: Number, O: Number>(
                 got.copy_from_slice(&y);
                 let from = Tensor::new(&x, place.layout).expect("a valid tensor");
                 let mut to = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
-                Plan::new(rotation, backend)
+                rotation
+                    .plan(backend)
                     .rotate_into(&from, &mut to, &given)
                     .expect("rows that fit");
                 let doing = format!(
@@ -156,7 +156,7 @@ fn the_pages_are_unreadable() {
     let this = std::env::current_exe().expect("a path");
     for edge in ["before", "after"] {
         let child = std::process::Command::new(&this)
-            .args(["--exact", "the_pages_are_unreadable", "--nocapture"])
+            .args(["--exact", "guard::the_pages_are_unreadable", "--nocapture"])
             .env(CHILD, edge)
             .output();
         let Ok(child) = child else {

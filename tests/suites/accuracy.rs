@@ -1,0 +1,259 @@
+//! From a model's configuration to its rotated queries and keys, against exact arithmetic.
+//!
+//! `u` is half a unit in the last place of 1, `|v|` the length of a pair; [`bounds`] has the numbers.
+
+use half::{bf16, f16};
+use rope_core::{
+    Axes, Backend, Direction, Frequencies, Pairing, Positions, Rope, Tensor, TensorMut,
+};
+use rope_tests::golden::{Bits, Golden};
+use rope_tests::{Number, Placed, bounds, exact};
+
+use crate::models::{config, config_file, members, placed, same};
+
+/// The ids of all tokens on one axis, then on the next.
+fn ids(file: &Golden, axes: usize) -> Vec<i64> {
+    let axis = |axis| file.decimals::<i64>(&format!("positions_axis{axis}"));
+    (0..axes).flat_map(axis).collect()
+}
+
+/// Q or K rotated by these frequencies, on every backend; the bits of all are the same.
+fn rotated<E: Number>(
+    file: &Golden,
+    frequencies: &Frequencies<'static>,
+    ((input, output), direction): ((Pairing, Pairing), Direction),
+    x: &[E],
+    place: &Placed,
+) -> Vec<E> {
+    let ids = ids(file, frequencies.axes());
+    let mut first: Option<Vec<E>> = None;
+    for backend in Backend::available() {
+        let frequencies = frequencies
+            .clone()
+            .with_backend(backend)
+            .expect("a backend");
+        let rows = frequencies.rows(Positions::axis_major(&ids)).expect("ids");
+        let rope = Rope::new(input)
+            .output_pairing(output)
+            .direction(direction)
+            .backend(backend);
+        let mut y = x.to_vec();
+        let source = Tensor::new(x, place.layout).expect("a tensor");
+        let mut target = TensorMut::new(&mut y, place.layout).expect("a tensor");
+        rope.and_then(|rope| rope.rotate_into(&source, &mut target, &rows))
+            .expect("rows that fit");
+        if let Some(first) = &first {
+            same(&y, first, &format!("{backend}, {}", file.name));
+        } else {
+            first = Some(y);
+        }
+    }
+    first.expect("a backend")
+}
+
+/// A pair of the output: where it is, what it should be exactly, and how long it is.
+struct Exact {
+    indices: [usize; 2],
+    values: [f64; 2],
+    length: f64,
+}
+
+/// The pairs of a window, rotated in f64 by the file's exact angles.
+fn exactly<E: Number>(file: &Golden, x: &[E], place: &Placed) -> Vec<Exact> {
+    let (angles, pairs) = (file.exact_angles(), file.decimal("n_freq"));
+    let (input, output) = file.pairings();
+    let all = place
+        .view
+        .heads()
+        .flat_map(|head| (0..pairs).map(move |pair| (head, pair)));
+    all.map(|([batch, token, head], pair)| {
+        let index = |channel| place.view.index([batch, token, head, channel]);
+        let [a, b] = members(input, pair, pairs).map(|c| f64::from(x[index(c)].to_f32()));
+        let (a, b) = exact::rotate((a, b), angles[token * pairs + pair]);
+        Exact {
+            indices: members(output, pair, pairs).map(index),
+            values: [a, b],
+            length: a.hypot(b),
+        }
+    })
+    .collect()
+}
+
+/// Errors in units of u |v|, and how many values are the best there are.
+#[derive(Default)]
+struct Errors {
+    max: f64,
+    squares: f64,
+    count: usize,
+    best: usize,
+}
+
+impl Errors {
+    fn add(&mut self, error: f64) {
+        self.max = self.max.max(error);
+        self.squares += error * error;
+        self.count += 1;
+    }
+
+    fn rms(&self) -> f64 {
+        (self.squares / self.count as f64).sqrt()
+    }
+
+    fn best(&self) -> f64 {
+        self.best as f64 / self.count as f64
+    }
+
+    fn say(&self, name: &str) {
+        let (max, rms, best) = (self.max, self.rms(), 100.0 * self.best());
+        println!(
+            "{name}: max {max:.3} u|v|, rms {rms:.3} u|v|, {best:.3} % of {} correctly rounded",
+            self.count
+        );
+    }
+}
+
+/// Configuration to frequencies to rows to rotated Q and K, of all models.
+fn models<E: Number + Bits>() -> Errors {
+    let mut errors = Errors::default();
+    for file in Golden::all("apply") {
+        let config = config(&config_file(&file.name));
+        let frequencies = config.frequencies().expect("frequencies");
+        let pairing = config.pairing().expect("a pairing");
+        assert_eq!(pairing, file.pairings(), "{}", file.name);
+        for tensor in ["q", "k"] {
+            let place = placed(&file, tensor);
+            let x = file.bits::<E>(&format!("{tensor}_in_{}", E::NAME));
+            let best = file.bits::<E>(&format!("{tensor}_exact_cr_{}", E::NAME));
+            let got = rotated(
+                &file,
+                &frequencies,
+                (pairing, Direction::Forward),
+                &x,
+                &place,
+            );
+            let mut rotates = vec![false; x.len()];
+            for Exact {
+                indices,
+                values,
+                length,
+            } in exactly(&file, &x, &place)
+            {
+                for (index, value) in indices.into_iter().zip(values) {
+                    let error = (f64::from(got[index].to_f32()) - value).abs();
+                    errors.add(error / (bounds::of::<E>().u * length));
+                    errors.best += usize::from(got[index].bits() == best[index].bits());
+                    rotates[index] = true;
+                }
+            }
+            // What does not rotate is as it was.
+            for index in (0..x.len()).filter(|&index| !rotates[index]) {
+                assert_eq!(got[index].bits(), x[index].bits(), "{}: {index}", file.name);
+            }
+        }
+    }
+    errors.say(E::NAME);
+    errors
+}
+
+fn queries_and_keys<E: Number + Bits>() {
+    let (errors, bounds) = (models::<E>(), bounds::of::<E>());
+    assert!(errors.max <= bounds.output && errors.rms() <= bounds.output_rms);
+    assert!(errors.best() >= bounds.correctly_rounded);
+}
+
+#[test]
+fn f32_queries_and_keys() {
+    queries_and_keys::<f32>();
+}
+
+#[test]
+fn bf16_queries_and_keys() {
+    queries_and_keys::<bf16>();
+}
+
+#[test]
+fn f16_queries_and_keys() {
+    queries_and_keys::<f16>();
+}
+
+/// Against the file's own values, from Hugging Face's frequencies too.
+#[test]
+fn f32_against_the_exact_values_of_the_files() {
+    for (kind, given) in [("exact", false), ("exact_f32freq", true)] {
+        let mut errors = Errors::default();
+        for file in Golden::all("apply") {
+            let config = config(&config_file(&file.name));
+            let mut frequencies = config.frequencies().expect("frequencies");
+            if given {
+                let axes: Vec<u8> = file.decimals("pair_axis");
+                let inverse: Vec<f32> = file.bits("inv_freq_hf_f32");
+                let factor = frequencies.attention_factor();
+                let made = Frequencies::from_inverse(Axes::given(&axes), &inverse, factor);
+                frequencies = made.expect("frequencies");
+            }
+            for tensor in ["q", "k"] {
+                let place = placed(&file, tensor);
+                let x = file.bits::<f32>(&format!("{tensor}_in_f32"));
+                let exact = file.bits::<f64>(&format!("{tensor}_{kind}_f64"));
+                let got = rotated(
+                    &file,
+                    &frequencies,
+                    (file.pairings(), Direction::Forward),
+                    &x,
+                    &place,
+                );
+                for Exact {
+                    indices, length, ..
+                } in exactly(&file, &x, &place)
+                {
+                    for index in indices {
+                        let error = (f64::from(got[index]) - exact[index]).abs();
+                        errors.add(error / (bounds::of::<f32>().u * length));
+                    }
+                }
+            }
+        }
+        errors.say(kind);
+        let bounds = bounds::of::<f32>();
+        let good = errors.max <= bounds.output && errors.rms() <= bounds.output_rms;
+        assert!(good, "{kind}");
+    }
+}
+
+/// The file's `q_inverse_exact_f64` rotates back and multiplies by the attention factor: what the crate calls the transpose.
+#[test]
+fn the_transpose_keeps_the_attention_factor() {
+    let mut files = 0;
+    for file in Golden::all("apply") {
+        if file.find("q_inverse_exact_f64").is_none() {
+            continue;
+        }
+        let exact = file.bits::<f64>("q_inverse_exact_f64");
+        let frequencies = config(&config_file(&file.name)).frequencies();
+        let place = placed(&file, "q");
+        let x = file.bits::<f32>("q_in_f32");
+        let got = rotated(
+            &file,
+            &frequencies.expect("frequencies"),
+            (file.pairings(), Direction::Transpose),
+            &x,
+            &place,
+        );
+        for Exact {
+            indices, length, ..
+        } in exactly(&file, &x, &place)
+        {
+            for index in indices {
+                let error = (f64::from(got[index]) - exact[index]).abs();
+                let bounds = bounds::of::<f32>();
+                assert!(
+                    error <= bounds.output * bounds.u * length,
+                    "{}: {index}",
+                    file.name
+                );
+            }
+        }
+        files += 1;
+    }
+    assert!(files > 0);
+}

@@ -1,0 +1,148 @@
+//! Queries and keys of real models by the cos and sin that Hugging Face's code made: its bits in f32, and those of one
+//! rounding in 16 bits. `accuracy` holds the same models to exact arithmetic.
+//!
+//! What is compared with what:
+//!
+//! | input | rows | compared with | |
+//! |---|---|---|---|
+//! | f32 | the file's f32 cos and sin | `*_hf_f32` | bits |
+//! | bf16, f16 | the file's f32 cos and sin | one rounding of the f32 oracle | bits |
+
+use half::{bf16, f16};
+use rope_core::{Backend, Direction, Rows, Tensor, TensorMut};
+use rope_tests::golden::{Bits, Golden};
+use rope_tests::number::paint;
+use rope_tests::{Angles, Number, Placed, Rotation, Source, Stored, run};
+
+use crate::models::{placed, same};
+
+fn rotation(file: &Golden) -> Rotation {
+    let (input, output) = file.pairings();
+    Rotation {
+        input,
+        output,
+        direction: Direction::Forward,
+    }
+}
+
+/// The rows that Hugging Face's code made.
+fn rows_of_file(file: &Golden) -> Stored {
+    Stored::plain(Angles {
+        rows: file.decimal("tokens"),
+        pairs: file.decimal("n_freq"),
+        cos: file.bits("cos_hf_f32"),
+        sin: file.bits("sin_hf_f32"),
+        attention_factor: file.bits("attention_factor_f64")[0],
+    })
+}
+
+/// Rotates into a copy of the input, or in place if the pairing stays.
+fn rotate<E: Number>(
+    backend: Backend,
+    rotation: Rotation,
+    rows: &Rows<'_>,
+    x: &[E],
+    place: &Placed,
+    in_place: bool,
+) -> Vec<E> {
+    let rope = rotation.plan(backend);
+    let mut y = x.to_vec();
+    let mut target = TensorMut::new(&mut y, place.layout).expect("a valid tensor");
+    if in_place {
+        rope.rotate(&mut target, rows).expect("rows that fit");
+    } else {
+        let source = Tensor::new(x, place.layout).expect("a valid tensor");
+        rope.rotate_into(&source, &mut target, rows)
+            .expect("rows that fit");
+    }
+    y
+}
+
+#[test]
+fn f32_output_is_that_of_hugging_face_bit_for_bit() {
+    let mut compared = 0;
+    for file in Golden::all("apply") {
+        let rotation = rotation(&file);
+        let rows = rows_of_file(&file);
+        for tensor in ["q", "k"] {
+            let place = placed(&file, tensor);
+            let x = file.bits::<f32>(&format!("{tensor}_in_f32"));
+            let expected = file.bits::<f32>(&format!("{tensor}_hf_f32"));
+            for backend in Backend::available() {
+                for in_place in [false, true] {
+                    if in_place && rotation.input != rotation.output {
+                        continue;
+                    }
+                    let doing = format!("{backend}, {}, {tensor}, in place: {in_place}", file.name);
+                    let got =
+                        rows.with(|rows| rotate(backend, rotation, rows, &x, &place, in_place));
+                    same(&got, &expected, &doing);
+                    compared += got.len();
+                }
+            }
+        }
+    }
+    println!("{compared} elements");
+}
+
+/// The same rows as slices that Python keeps: cos and sin apart, each value twice.
+#[test]
+fn rows_that_python_keeps_give_the_same() {
+    for file in Golden::all("apply") {
+        let pairs = file.decimal("n_freq");
+        let twice = |key: &str| -> Vec<f32> {
+            let values: Vec<f32> = file.bits(key);
+            values
+                .chunks(pairs)
+                .flat_map(|row| [row, row].concat())
+                .collect()
+        };
+        let (cos, sin) = (twice("cos_hf_f32"), twice("sin_hf_f32"));
+        let rows = Rows::from_cos_sin(&cos, &sin, 2 * pairs, 2 * pairs).expect("whole rows");
+        let got = rotate(
+            Backend::best(),
+            rotation(&file),
+            &rows,
+            &file.bits("q_in_f32"),
+            &placed(&file, "q"),
+            false,
+        );
+        same(&got, &file.bits::<f32>("q_hf_f32"), &file.name);
+    }
+}
+
+fn one_rounding<E: Number + Bits>() {
+    let source = &mut Source::random(E::NAME);
+    for file in Golden::all("apply") {
+        let rotation = rotation(&file);
+        let rows = rows_of_file(&file);
+        for tensor in ["q", "k"] {
+            let place = placed(&file, tensor);
+            let x = file.bits::<E>(&format!("{tensor}_in_{}", E::NAME));
+            // On every backend, against the oracle.
+            run::into::<E, E>(rotation, &rows, (&x, &place), (&x, &place));
+            if rotation.input == rotation.output {
+                run::in_place(rotation, &rows, &x, &place);
+            }
+            // A write of an f32 tensor into a 16-bit cache, and of a 16-bit one into f32.
+            let wide = file.bits::<f32>(&format!("{tensor}_in_f32"));
+            run::into::<f32, E>(rotation, &rows, (&wide, &place), (&x, &place));
+            run::into::<E, f32>(
+                rotation,
+                &rows,
+                (&x, &place),
+                (&paint(source, place.len), &place),
+            );
+        }
+    }
+}
+
+#[test]
+fn bf16_output_is_rounded_once() {
+    one_rounding::<bf16>();
+}
+
+#[test]
+fn f16_output_is_rounded_once() {
+    one_rounding::<f16>();
+}

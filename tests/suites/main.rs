@@ -1,0 +1,27 @@
+//! The suites, one property each; `tests/README.md` says which owns what. One binary: it is linked once for each platform
+//! that runs it, and its tests share the threads. `cargo test -p rope-tests NAME::` runs one suite.
+
+mod accuracy;
+mod agree;
+mod backends;
+mod bodies;
+mod config;
+mod convert;
+mod corpus;
+mod frequencies;
+mod gguf;
+mod golden;
+#[cfg(unix)]
+mod guard;
+mod models;
+#[cfg(not(target_family = "wasm"))]
+mod parallel;
+mod properties;
+mod refused;
+mod rotate_at;
+mod rows;
+mod special_values;
+mod split;
+mod stages;
+#[cfg(all(unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod symbols;

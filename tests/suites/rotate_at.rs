@@ -1,0 +1,182 @@
+//! Rows that are made on the stack, a block of tokens at a time: the bits of rows that were made before.
+
+use rope_core::{
+    Axes, Backend, Direction, Error, Frequencies, FrequencyBlock, Pairing, Positions, Rope,
+    Scaling, TensorMut, Yarn,
+};
+use rope_tests::number::paint;
+use rope_tests::{Number, Placed, Source, each_element};
+
+use crate::models::{far, ordinary, same};
+
+/// Both ways on one backend, and on any other for the rows.
+fn both_ways<E: Number>(
+    source: &mut Source<'_>,
+    rope: Rope,
+    frequencies: &Frequencies<'static>,
+    positions: Positions<'_>,
+    shape: [usize; 4],
+) {
+    let place = Placed::any(source, shape);
+    let x = ordinary::<E>(source, place.len);
+    let mut expected = x.clone();
+    let rows = frequencies.rows(positions).expect("positions");
+    let mut tensor = TensorMut::new(&mut expected, place.layout).expect("a tensor");
+    rope.rotate(&mut tensor, &rows).expect("rows that fit");
+    let backends: Vec<Backend> = Backend::available().collect();
+    for &backend in &backends {
+        let rope = rope.backend(backend).expect("a backend");
+        let other = source.one_of(&backends);
+        let frequencies = frequencies.clone().with_backend(other).expect("a backend");
+        let mut got = x.clone();
+        let mut tensor = TensorMut::new(&mut got, place.layout).expect("a tensor");
+        rope.rotate_at(&mut tensor, &frequencies, positions)
+            .expect("positions that fit");
+        let doing =
+            format!("{backend}, rows by {other}, {rope:?}, {shape:?}, {place:?}, {positions:?}");
+        same(&got, &expected, &doing);
+    }
+}
+
+/// Any plan, frequencies and positions.
+fn at<E: Number>(source: &mut Source<'_>) {
+    let extent = |source: &mut Source<'_>, most: usize| match source.below(8) {
+        0 => 0,
+        _ => source.within(1, most),
+    };
+    let (batch, heads) = (extent(source, 3), extent(source, 3));
+    // A block has as many tokens as 2048 values hold.
+    let tokens = extent(source, 70);
+    let rotary_dim = 4 * source.within(1, 40);
+    let head_dim = rotary_dim + source.below(9);
+    let shape = [batch, tokens, heads, head_dim];
+    let axes = match source.below(3) {
+        0 => Axes::vision(rotary_dim),
+        1 => Axes::per_axis([
+            rotary_dim / 4,
+            rotary_dim / 8,
+            rotary_dim / 4 - rotary_dim / 8,
+        ]),
+        _ => Axes::from(rotary_dim),
+    };
+    let scaling = match source.below(2) {
+        0 => Scaling::Default,
+        _ => Scaling::Yarn(Yarn::new(16.0, 8192)),
+    };
+    let frequencies = Frequencies::new(axes, 1e4, &scaling).expect("frequencies");
+    let rope = Rope::new(source.one_of(&Pairing::ALL)).direction(source.one_of(&Direction::ALL));
+    // Of all sequences together, or of each.
+    let rows = if source.once_in(2) {
+        tokens
+    } else {
+        batch * tokens
+    };
+    let all = |source: &mut Source<'_>, positions| {
+        both_ways::<E>(source, rope, &frequencies, positions, shape);
+    };
+    match frequencies.axes() {
+        1 => {
+            all(source, Positions::from(1000..1000 + rows));
+            let half = rows as i64 / 2;
+            let offsets = [0, half, half, rows as i64];
+            all(
+                source,
+                Positions::packed_from(&offsets, &[7, 8, -9_i64]).expect("offsets"),
+            );
+        }
+        axes => {
+            let ids = far(source, axes * rows);
+            all(source, Positions::axis_major(&ids));
+            all(source, Positions::token_major(&ids));
+            let reals: Vec<f32> = (0..axes * rows).map(|_| source.unit()).collect();
+            all(source, Positions::real_token_major(&reals[..]));
+        }
+    }
+}
+
+#[test]
+fn rotate_at_gives_the_bits_of_rows_and_rotate() {
+    let source = &mut Source::random("rotate_at_gives_the_bits_of_rows_and_rotate");
+    for _ in 0..60 {
+        each_element!(at(source));
+    }
+}
+
+/// One row of the longest that fits, without an allocator.
+#[test]
+fn rotate_at_takes_rows_of_2048() {
+    let source = &mut Source::random("rotate_at_takes_rows_of_2048");
+    let mut blocks = [FrequencyBlock::EMPTY; FrequencyBlock::count(2050)];
+    for dim in [2046, 2048] {
+        let frequencies = Frequencies::new_in(&mut blocks, dim, 1e4, &Scaling::Default);
+        let frequencies = frequencies.expect("frequencies");
+        let x = ordinary::<f32>(source, 3 * 2050);
+        let [mut got, mut expected] = [x.clone(), x];
+        let shape = [1, 3, 1, 2050];
+        let rope = Rope::new(Pairing::Half);
+        let mut tensor = TensorMut::new(&mut got, shape).expect("a tensor");
+        rope.rotate_at(&mut tensor, &frequencies, 5..8)
+            .expect("positions");
+        let rows = frequencies.rows(5..8).expect("positions");
+        let mut tensor = TensorMut::new(&mut expected, shape).expect("a tensor");
+        rope.rotate(&mut tensor, &rows).expect("rows that fit");
+        same(&got, &expected, "2048");
+    }
+}
+
+#[test]
+fn rotate_at_refuses_and_writes_nothing() {
+    let wide = Frequencies::new(2050, 1e4, &Scaling::Default).expect("frequencies");
+    let vision = Frequencies::new(Axes::vision(64), 1e4, &Scaling::Default).expect("frequencies");
+    let half = Rope::new(Pairing::Half);
+    let refused =
+        |rope: Rope, frequencies: &Frequencies<'_>, positions: Positions<'_>, head_dim| {
+            let source = &mut Source::random("rotate_at_refuses_and_writes_nothing");
+            let before = paint::<f32>(source, 2 * 3 * head_dim);
+            let mut after = before.clone();
+            let mut tensor = TensorMut::new(&mut after, [2, 3, 1, head_dim]).expect("a tensor");
+            let error = rope
+                .rotate_at(&mut tensor, frequencies, positions)
+                .expect_err("a refusal");
+            assert!(
+                before
+                    .iter()
+                    .zip(&after)
+                    .all(|(before, after)| before.bits() == after.bits())
+            );
+            error
+        };
+    let error = refused(half, &wide, (0..3).into(), 2050);
+    let (rotary_dim, limit) = (2050, 2048);
+    assert_eq!(error, Error::RotaryDimOnStack { rotary_dim, limit });
+    let text = "rotary_dim 2050 exceeds the 2048 that rows on the stack have room for";
+    assert_eq!(error.to_string(), text);
+
+    let error = refused(half, &vision, (0..4).into(), 64);
+    let (rows, tokens, batch) = (4, 3, 2);
+    assert_eq!(
+        error,
+        Error::RowCount {
+            rows,
+            tokens,
+            batch
+        }
+    );
+    let error = refused(half, &vision, (0..3).into(), 62);
+    let (rotary_dim, head_dim) = (64, 62);
+    assert_eq!(
+        error,
+        Error::RotaryDimExceedsHead {
+            rotary_dim,
+            head_dim
+        }
+    );
+    let error = refused(half, &vision, Positions::axis_major(&[0_i32; 7]), 64);
+    assert_eq!(error, Error::PositionsPerAxis { given: 7, axes: 2 });
+    let value = f64::INFINITY;
+    let error = refused(half, &vision, Positions::real(&[0.0, 0.0, value]), 64);
+    assert_eq!(error, Error::Coordinate { index: 2, value });
+    let (input, output) = (Pairing::Half, Pairing::Interleaved);
+    let error = refused(half.output_pairing(output), &vision, (0..3).into(), 64);
+    assert_eq!(error, Error::PairingChangesInPlace { input, output });
+}
