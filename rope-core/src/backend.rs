@@ -4,26 +4,11 @@ use core::fmt;
 use core::str::FromStr;
 
 use crate::Error;
-use crate::kernel::Kernel;
-use crate::simd::Simd;
-#[cfg(all(
-    target_arch = "aarch64",
-    target_feature = "neon",
-    target_endian = "little"
-))]
-use crate::simd::neon::Neon;
-#[cfg(all(
-    any(target_arch = "x86", target_arch = "x86_64"),
-    target_feature = "sse2"
-))]
-use crate::simd::{
-    avx2::Avx2,
-    avx512::{Avx512, Avx512Bf16},
-};
-use crate::simd::{portable::Portable, scalar::Scalar};
+// And the proofs, by the names of their backends.
+use crate::simd::*;
 
 macro_rules! backends {
-    ($($(#[doc = $doc:literal])+ $(#[cfg($cfg:meta)])? $name:ident = $text:literal,)+) => {
+    ($(#[cfg($cfg:meta)] { $($(#[doc = $doc:literal])+ $name:ident = $text:literal,)+ })+) => {
         /// An instruction set that the kernels are compiled for.
         ///
         /// All give the same bits; they differ in speed. Every name exists on every machine, and naming one proves
@@ -31,29 +16,29 @@ macro_rules! backends {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Backend {
-            $($(#[doc = $doc])+ $name,)+
+            $($($(#[doc = $doc])+ $name,)+)+
         }
 
         impl Backend {
             /// All backends, the fastest first.
-            pub const ALL: &'static [Backend] = &[$(Backend::$name),+];
+            pub const ALL: &'static [Backend] = &[$($(Backend::$name),+),+];
 
-            const NAMES: &'static str = concat!($($text, " "),+);
+            const NAMES: &'static str = concat!($($($text, " "),+),+);
 
             /// The name in lower case, as [`FromStr`] reads it.
             pub const fn name(self) -> &'static str {
                 match self {
-                    $(Backend::$name => $text,)+
+                    $($(Backend::$name => $text,)+)+
                 }
             }
 
             /// The proof that this CPU can run it, if it can.
             pub(crate) fn prove(self) -> Option<Proof> {
                 match self {
-                    $(
-                        $(#[cfg($cfg)])?
+                    $($(
+                        #[cfg($cfg)]
                         Backend::$name => $name::detect().map(Proof::$name),
-                    )+
+                    )+)+
                     #[allow(unreachable_patterns, reason = "all names are compiled in on some targets, not on others")]
                     _ => None,
                 }
@@ -63,19 +48,19 @@ macro_rules! backends {
         /// A backend that this CPU can run: exists only through [`Backend::prove`].
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Proof {
-            $(
-                $(#[cfg($cfg)])?
+            $($(
+                #[cfg($cfg)]
                 $name($name),
-            )+
+            )+)+
         }
 
         impl Proof {
             pub(crate) fn backend(self) -> Backend {
                 match self {
-                    $(
-                        $(#[cfg($cfg)])?
+                    $($(
+                        #[cfg($cfg)]
                         Proof::$name(_) => Backend::$name,
-                    )+
+                    )+)+
                 }
             }
 
@@ -83,33 +68,36 @@ macro_rules! backends {
             #[inline]
             pub(crate) fn run<K: Kernel>(self, kernel: K) {
                 match self {
-                    $(
-                        $(#[cfg($cfg)])?
+                    $($(
+                        #[cfg($cfg)]
                         Proof::$name(token) => token.enter(kernel),
-                    )+
+                    )+)+
                 }
             }
         }
     };
 }
 
+// What is not compiled in on a target has no proof there. The conditions are those of the files in `simd.rs`.
 backends! {
-    /// x86 with all that [`Avx512`](Backend::Avx512) wants, and AVX512-BF16 and VBMI for bf16: 16 lanes.
-    #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))]
-    Avx512Bf16 = "avx512bf16",
-    /// x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.
-    #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))]
-    Avx512 = "avx512",
-    /// x86 with AVX2, FMA and F16C: 8 lanes.
-    #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))]
-    Avx2 = "avx2",
-    /// 64-bit ARM: 4 lanes.
-    #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))]
-    Neon = "neon",
-    /// Any target, through `wide`: 4 lanes of what the build's target has (SSE2, NEON, simd128, or none).
-    Portable = "portable",
-    /// Any target, in plain Rust.
-    Scalar = "scalar",
+    #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))] {
+        /// x86 with all that [`Avx512`](Backend::Avx512) wants, and AVX512-BF16 and VBMI for bf16: 16 lanes.
+        Avx512Bf16 = "avx512bf16",
+        /// x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.
+        Avx512 = "avx512",
+        /// x86 with AVX2, FMA and F16C: 8 lanes.
+        Avx2 = "avx2",
+    }
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))] {
+        /// 64-bit ARM: 4 lanes.
+        Neon = "neon",
+    }
+    #[cfg(all())] {
+        /// Any target, through `wide`: 4 lanes of what the build's target has (SSE2, NEON, simd128, or none).
+        Portable = "portable",
+        /// Any target, in plain Rust.
+        Scalar = "scalar",
+    }
 }
 
 impl Backend {

@@ -13,14 +13,3 @@ pub(crate) mod pairs;
 pub(crate) mod rotation;
 pub(crate) mod sincos;
 pub(crate) mod tile;
-
-use crate::simd::Simd;
-
-/// A piece of work, generic over the instruction set. A backend runs it inside a function that has its CPU features;
-/// `run` and all that it calls must be `#[inline(always)]` to be compiled with them.
-pub(crate) trait Kernel {
-    /// Whether it writes bf16: all that `avx512bf16` does otherwise than `avx512`, and so all that is compiled for it.
-    const BF16: bool = false;
-
-    fn run<S: Simd>(self, s: S);
-}

@@ -121,12 +121,6 @@ extern crate alloc;
 extern crate std;
 
 mod backend;
-#[cfg(all(
-    any(target_arch = "x86", target_arch = "x86_64"),
-    target_feature = "sse2"
-))]
-#[allow(unsafe_code, reason = "reads XCR0")]
-mod cpu;
 mod element;
 mod error;
 mod frequencies;

@@ -1,22 +1,36 @@
 //! The operations that a kernel may use. One instruction set is one file below and one line in `backend.rs`.
 
-pub(crate) mod portable;
-pub(crate) mod scalar;
+pub(crate) mod convert;
+mod portable;
+mod scalar;
+
+pub(crate) use portable::Portable;
+pub(crate) use scalar::Scalar;
 cfg_if::cfg_if! {
     // Targets with soft floats (x86_64-unknown-none, aarch64-unknown-none-softfloat) lack the registers, whatever the
     // CPU has.
     if #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))] {
-        pub(crate) mod avx2;
-        pub(crate) mod avx512;
+        mod avx2;
+        mod avx512;
+        mod cpu;
+        pub(crate) use avx2::Avx2;
+        pub(crate) use avx512::{Avx512, Avx512Bf16};
     } else if #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))] {
-        pub(crate) mod neon;
+        mod neon;
+        pub(crate) use neon::Neon;
     }
 }
-pub(crate) mod convert;
 
 use bytemuck::Pod;
 
-use crate::kernel::Kernel;
+/// A piece of work, generic over the instruction set. A backend runs it inside a function that has its CPU features;
+/// `run` and all that it calls must be `#[inline(always)]` to be compiled with them.
+pub(crate) trait Kernel {
+    /// Whether it writes bf16: all that `avx512bf16` does otherwise than `avx512`, and so all that is compiled for it.
+    const BF16: bool = false;
+
+    fn run<S: Simd>(self, s: S);
+}
 
 /// A proof that an instruction set is here, and the operations it offers: pure functions between arrays and registers,
 /// so that kernels touch memory through slices only.
@@ -28,8 +42,7 @@ use crate::kernel::Kernel;
 /// is plain arithmetic.
 ///
 /// Elements of 16 bits are read and written two vectors at a time, because that is what instruction sets convert. "Even
-/// and odd" means that the first vector has the elements 0, 2, 4, .. of the two, and the second the elements 1, 3, 5,
-/// ..
+/// and odd" means that the first vector has the elements 0, 2, 4 and so on of the two, and the second the others.
 pub(crate) trait Simd: SimdF64 {
     /// Lanes of a vector.
     const LANES: usize;

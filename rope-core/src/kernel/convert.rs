@@ -4,9 +4,8 @@ use core::marker::PhantomData;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 
-use super::Kernel;
 use crate::element::Convert;
-use crate::simd::Simd;
+use crate::simd::{Kernel, Simd};
 
 /// Elements to f32.
 pub(crate) struct ToF32<'a, E> {

@@ -24,11 +24,10 @@ use core::marker::PhantomData;
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
-use super::Kernel;
 use super::pairs::{Double, PairLayout};
 use super::rotation::{Angles, Form, RowFactors, alternate, part, rotate};
 use crate::element::Convert;
-use crate::simd::{Simd, scalar::Scalar};
+use crate::simd::{Kernel, Scalar, Simd};
 
 /// Heads at equal distances, and their rows. Every index in it has been checked against the tensor.
 pub(crate) struct Line<'a> {

@@ -43,10 +43,9 @@ pub(crate) mod consecutive;
 pub(crate) mod oracle;
 
 use self::oracle::{Coordinate, Remainder};
-use super::Kernel;
 use crate::backend::Proof;
 use crate::frequencies::block::{FrequencyBlock, Step, power_of_two, quarters};
-use crate::simd::{Simd, SimdF64, scalar::Scalar};
+use crate::simd::{Kernel, Scalar, Simd, SimdF64};
 
 /// Values this near to a midpoint of f32 numbers, in units in the last place of a double, go to the oracle: one in
 /// 2^21.

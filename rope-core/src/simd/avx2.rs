@@ -21,9 +21,7 @@ use core::hint::cold_path;
 use bytemuck::{Pod, must_cast};
 
 use super::portable::Portable;
-use super::{BELOW_F32, MIDPOINT, SIGN, Simd, SimdF64};
-use crate::cpu;
-use crate::kernel::Kernel;
+use super::{BELOW_F32, Kernel, MIDPOINT, SIGN, Simd, SimdF64, cpu};
 
 /// Exists only where the CPU has AVX2, FMA and F16C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +31,7 @@ pub(crate) struct Avx2(());
 macro_rules! op {
     ($operation:expr) => {
         // SAFETY: these intrinsics compute on values alone (a prefetch takes an address, any address) and demand
-        // nothing but their CPU features, which are among those that `detect` has found (or that `Avx512`, which
-        // implies them, has): no `Avx2` exists without.
+        // nothing but their CPU features, which are among those that `detect` has found: no `Avx2` exists without.
         unsafe { $operation }
     };
 }
@@ -42,12 +39,6 @@ macro_rules! op {
 impl Avx2 {
     pub(crate) fn detect() -> Option<Self> {
         cpu::has_avx2().then_some(Avx2(()))
-    }
-
-    /// For the wider instruction set, whose detection includes this one's.
-    #[inline(always)]
-    pub(super) fn implied_by_avx512() -> Self {
-        Avx2(())
     }
 
     /// Rounds to the upper 16 bits of each lane, to nearest, ties to even, unless it is a NaN. The lower 16 are left

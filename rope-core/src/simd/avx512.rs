@@ -29,15 +29,13 @@ use bytemuck::{Pod, cast_slice_mut, must_cast};
 use half::bf16;
 
 use super::avx2::Avx2;
-use super::{BELOW_F32, MIDPOINT, SIGN, Simd, SimdF64};
-use crate::cpu;
-use crate::kernel::Kernel;
+use super::{BELOW_F32, Kernel, MIDPOINT, SIGN, Simd, SimdF64, cpu};
 use crate::kernel::convert::FromF32;
 
-/// Exists only where the CPU has AVX-512 F, BW, DQ, VL and VBMI2, what the AVX2 backend needs, and AVX512-BF16 with
-/// VBMI if `BF16`.
+/// Exists only where the CPU has AVX-512 F, BW, DQ, VL and VBMI2, and AVX512-BF16 with VBMI if `BF16`; and what the AVX2
+/// backend needs, whose token it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Token<const BF16: bool>(());
+pub(crate) struct Token<const BF16: bool>(Avx2);
 
 pub(crate) type Avx512 = Token<false>;
 pub(crate) type Avx512Bf16 = Token<true>;
@@ -59,7 +57,7 @@ impl<const BF16: bool> Token<BF16> {
         } else {
             cpu::has_avx512()
         };
-        found.then_some(Token(()))
+        Avx2::detect().filter(|_| found).map(Token)
     }
 
     /// Rounds a group and packs it, each two vectors in their own order, by the instruction of AVX512-BF16, which
@@ -98,7 +96,7 @@ impl<const BF16: bool> Token<BF16> {
         let values: [[f32; 16]; 4] = must_cast(group);
         let mut words = [[0_u16; 16]; 4];
         let bytes = cast_slice_mut(words.as_flattened_mut());
-        Token::<false>(()).enter(FromF32::<bf16>::new(values.as_flattened(), bytes));
+        Token::<false>(self.0).enter(FromF32::<bf16>::new(values.as_flattened(), bytes));
         let [ab, cd]: [[[u16; 16]; 2]; 2] = must_cast(words);
         [must_cast(ab), must_cast(cd)]
     }
@@ -223,16 +221,16 @@ impl<const BF16: bool> Simd for Token<BF16> {
         }
         if const { BF16 && K::BF16 } {
             // SAFETY: the CPU has these features, or `self` would not exist.
-            unsafe { inside_bf16(Token(()), kernel) }
+            unsafe { inside_bf16(Token(self.0), kernel) }
         } else {
             // SAFETY: the CPU has these features, or `self` would not exist.
-            unsafe { inside(Token(()), kernel) }
+            unsafe { inside(Token(self.0), kernel) }
         }
     }
 
     #[inline(always)]
     fn narrower(self) -> Avx2 {
-        Avx2::implied_by_avx512()
+        self.0
     }
 
     #[inline(always)]

@@ -16,8 +16,7 @@ use core::hint::cold_path;
 use bytemuck::{Pod, must_cast};
 
 use super::scalar::Scalar;
-use super::{BELOW_F32, MIDPOINT, SIGN, Simd, SimdF64};
-use crate::kernel::Kernel;
+use super::{BELOW_F32, Kernel, MIDPOINT, SIGN, Simd, SimdF64};
 
 /// Exists only where the build's target has NEON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,8 +15,7 @@ use bytemuck::{Pod, must_cast};
 use wide::{f32x4, i16x8, i32x4, i32x8, u32x4};
 
 use super::scalar::Scalar;
-use super::{BELOW_F32, MIDPOINT, SIGN, Simd, SimdF64, scalar};
-use crate::kernel::Kernel;
+use super::{BELOW_F32, Kernel, MIDPOINT, SIGN, Simd, SimdF64, scalar};
 
 /// Whether the build's target has any of the vectors that `wide` knows. Where it has none, four lanes are four numbers
 /// in turn, and their kernels eight times as large as the plain loops of [`Scalar`], which run instead.

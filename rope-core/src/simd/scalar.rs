@@ -3,8 +3,7 @@
 use bytemuck::Pod;
 
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
-use super::{BELOW_F32, MIDPOINT, SIGN, Simd, SimdF64};
-use crate::kernel::Kernel;
+use super::{BELOW_F32, Kernel, MIDPOINT, SIGN, Simd, SimdF64};
 
 /// Needs nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,8 +26,7 @@
 
 use super::{AxisPosition, Exact, SinCosPolynomials, SinCosVectors, again, make};
 use crate::frequencies::block::{FrequencyBlock, power_of_two};
-use crate::kernel::Kernel;
-use crate::simd::Simd;
+use crate::simd::{Kernel, Simd};
 
 /// The least rows for which this is worth it: 16 take 1.07 times as long as the usual way (AVX-512), 32 take 0.83
 /// times.
