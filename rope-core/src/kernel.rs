@@ -2,7 +2,7 @@
 //! else.
 //!
 //! A rotation goes through these files from top to bottom: [`chains`] is the list of what is compiled for an element,
-//! [`line`] the loop over the heads of a line, [`pairs`] finds the members of pairs in a head, [`rotation`] is the
+//! [`mod@line`] the loop over the heads of a line, [`pairs`] finds the members of pairs in a head, [`rotation`] is the
 //! arithmetic with cos and sin in registers. [`tile`] runs the stages of a chain that is not in the list one after the
 //! other, with [`convert`] at both ends.
 

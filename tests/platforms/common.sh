@@ -159,8 +159,14 @@ fail() {
     exit 1
 }
 
-# suite TARGET [OPTION ..] [-- FILTER ..]: rope-core's own tests and the suites, or those that a filter names. They are
-# optimised where they are emulated, with every check of a debug build.
+# For suites that run in an emulator: they are optimised as well, with every check of a debug build.
+emulator() {
+    export CARGO_PROFILE_DEV_OPT_LEVEL=2
+    suite_options=(--config profile.dev.package.rope-tests.opt-level=2)
+}
+suite_options=()
+
+# suite TARGET [OPTION ..] [-- FILTER ..]: rope-core's own tests and the suites, or those that a filter names.
 suite() {
     local target=$1 options=()
     shift
@@ -169,7 +175,8 @@ suite() {
         shift
     done
     if [[ $# != 0 ]]; then shift; fi
-    tests cargo test --target "$target" -p rope-core -p rope-tests --no-default-features --lib --tests "${options[@]}" -- \
+    tests cargo test --target "$target" -p rope-core -p rope-tests --no-default-features --lib --tests \
+        "${suite_options[@]}" "${options[@]}" -- \
         "${emulated[@]}" "$@"
 }
 

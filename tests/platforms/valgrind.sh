@@ -6,7 +6,7 @@ packages valgrind
 
 # The build is shared with x86_64-sse2.sh.
 export CARGO_TARGET_DIR=$root/target/platforms/x86_64
-export CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=line-tables-only
+emulator
 export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind -q --error-exitcode=9"
 expect avx2,portable,scalar
 step "$ROPE_EXPECT"

@@ -4,7 +4,7 @@ source "$(dirname "$0")/common.sh"
 
 wasm_in_node
 debian_toolchain
-export CARGO_PROFILE_DEV_OPT_LEVEL=2
+emulator
 export ROPE_EXPECT=portable,scalar
 
 base=$CARGO_TARGET_DIR

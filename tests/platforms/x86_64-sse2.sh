@@ -7,7 +7,7 @@ packages qemu-user
 
 # The build is shared with valgrind.sh.
 export CARGO_TARGET_DIR=$root/target/platforms/x86_64
-export CARGO_PROFILE_DEV_OPT_LEVEL=2 CARGO_PROFILE_DEV_DEBUG=line-tables-only
+emulator
 
 on() {
     step "$1: $2"

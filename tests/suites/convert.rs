@@ -1,7 +1,7 @@
 //! Conversions of every value there is, against the crate `half`: from 16 bits always, from 32 bits on demand.
 //!
 //! A conversion is seen in the channels behind `rotary_dim`, which pass; and in pairs that a cos of 1 and a sin of 0 do
-//! not rotation: `(v, 0)` gives `v` in its first member, and `(-0, v)` gives `v` in its second, whatever `v` is.
+//! not rotate: `(v, 0)` gives `v` in its first member, and `(-0, v)` gives `v` in its second, whatever `v` is.
 
 use half::{bf16, f16};
 use rope_core::{Backend, Pairing, Rows, Tensor, TensorMut};
@@ -120,8 +120,9 @@ fn down<O: Number>(numbers: impl Iterator<Item = u32>) {
             *expected = O::from_f32(*value);
         }
         for (i, (way, head)) in heads.iter_mut().enumerate() {
-            // Passing always, and each pairing once: half of the values as first members, half as second.
-            if i > 0 && (i as u32 - 1) / 2 != number % 2 {
+            // Passing always; as first members and as second ones of each pairing a quarter of the values, and of those that
+            // are like them.
+            if i > 0 && i as u32 - 1 != number % 4 {
                 continue;
             }
             for backend in Backend::available() {
