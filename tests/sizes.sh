@@ -11,7 +11,7 @@ rope-core-thumbv7em        120000   the same for a Cortex-M4F, without an alloca
 librope.so                1200000   the shared library, stripped
 librope.a                16000000   the static one, stripped; nearly all of it is Rust's standard library
 frequencies-x86_64         140000   what frequencies and rows add to a program that rotates by given rows (wished for: 60000)
-scaling-x86_64              10000   the largest function of the frequencies
+scaling-x86_64              10000   the largest function of the frequencies and of what makes them from files
 playground.wasm             70000   what the report's page computes with
 firmware-speed              96000   flash of the test program for a Cortex-M4F
 firmware-size               64000   the same, built for size
@@ -58,7 +58,7 @@ if [[ $(uname -m) == x86_64 ]]; then
     # `rayon`, the feature that the library goes without, has generic functions only.
     is rope-core-x86_64 "$(code "$core")"
     functions "$core" >"$temporary/functions"
-    is scaling-x86_64 "$(awk '/rope_core::frequencies::/ { print $1; exit }' "$temporary/functions")"
+    is scaling-x86_64 "$(awk '/rope_core::(frequencies|model)::/ { print $1; exit }' "$temporary/functions")"
 fi
 for library in librope.so librope.a; do
     strip --strip-unneeded "$CARGO_TARGET_DIR/prefix/lib/$library" -o "$temporary/$library"
@@ -119,7 +119,7 @@ if [[ $(uname -m) == x86_64 ]]; then
     is frequencies-x86_64 $(($(linked "$release/made") - $(linked "$release/given")))
 fi
 # Who makes no frequencies links none of their code; `made` shows that it would be seen.
-theirs='rope_core::(frequencies|kernel::sincos)::'
+theirs='rope_core::(frequencies|model|kernel::sincos)::'
 [[ $(functions "$release/made" | grep -cE "$theirs") -ge 10 ]] || fail "no frequencies in $release/made"
 if functions "$release/given" | grep -E "$theirs"; then fail "these are in a program that makes no frequencies"; fi
 show "a program with frequencies" "$release/made"

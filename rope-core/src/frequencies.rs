@@ -14,20 +14,12 @@
 
 mod axes;
 pub(crate) mod block;
-#[cfg(feature = "serde")]
-mod config;
-mod gguf;
-#[cfg(feature = "serde")]
-mod models;
 mod rows;
-mod scaling;
-mod turns;
+pub(crate) mod scaling;
+pub(crate) mod turns;
 
 pub use axes::Axes;
 pub use block::FrequencyBlock;
-#[cfg(feature = "serde")]
-pub use config::Config;
-pub use gguf::{Gguf, GgufValue};
 pub use scaling::{LongRope, Scaling, Yarn};
 
 use crate::backend::Proof;
@@ -35,7 +27,7 @@ use crate::{Backend, Error};
 use scaling::BaseFrequencies;
 use turns::Real;
 
-type Result<T, E = Error> = core::result::Result<T, E>;
+pub(crate) type Result<T, E = Error> = core::result::Result<T, E>;
 
 /// How far one position turns one pair, and which axis of the positions does.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -254,6 +246,16 @@ impl<'a> Frequencies<'a> {
             .prove()
             .ok_or(Error::BackendUnavailable { backend })?;
         Ok(Self { proof, ..self })
+    }
+
+    /// The same frequencies with a file's own factor on the attention factor, by the key it has in the file.
+    pub(crate) fn times_attention_factor(self, key: &'static str, own: f64) -> Result<Self> {
+        let given = scaling::positive("attention_factor", self.attention_factor)?;
+        let product = (given * scaling::positive(key, own)?).to_f64();
+        Ok(Self {
+            attention_factor: scaling::attention_factor(product)?,
+            ..self
+        })
     }
 
     /// Which angle the rows are made of.

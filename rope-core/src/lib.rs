@@ -89,7 +89,8 @@
 //! `avx512bf16` compiles only what writes bf16, and takes the rest from `avx512`.
 //!
 //! A position becomes a row in `frequencies/rows.rs` and `kernel/sincos.rs`: kernels see doubles alone, and what they
-//! doubt is made again by the oracle, in code that is compiled once.
+//! doubt is made again by the oracle, in code that is compiled once. What is known about models (`config.json`, GGUF,
+//! the table of model types) is in `model/`, and ends in frequencies and a pairing.
 //!
 //! ## To add something
 //!
@@ -102,6 +103,7 @@
 //!   fused.
 //! - *A scaling*: a function and an arm in `frequencies/scaling.rs`. *An arrangement of axes*: the same in
 //!   `frequencies/axes.rs`.
+//! - *A model type*: a line in `model/types.rs`; for GGUF a name in `model/gguf.rs`.
 //!
 //! # Features
 //!
@@ -126,6 +128,7 @@ mod error;
 mod frequencies;
 pub mod guide;
 mod kernel;
+mod model;
 mod pairing;
 #[cfg(feature = "rayon")]
 mod parallel;
@@ -148,11 +151,12 @@ struct Readme;
 pub use backend::Backend;
 pub use element::Element;
 pub use error::{Error, Name};
-#[cfg(feature = "serde")]
-pub use frequencies::Config;
 pub use frequencies::{
-    Angle, Axes, Frequencies, Frequency, FrequencyBlock, Gguf, GgufValue, LongRope, Scaling, Yarn,
+    Angle, Axes, Frequencies, Frequency, FrequencyBlock, LongRope, Scaling, Yarn,
 };
+#[cfg(feature = "serde")]
+pub use model::Config;
+pub use model::{Gguf, GgufValue};
 pub use pairing::Pairing;
 pub use positions::{Coordinates, Positions};
 pub use rope::{Direction, Rope};

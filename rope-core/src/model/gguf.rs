@@ -5,10 +5,9 @@
 //! does (converters permute Llama's weights to interleaved pairs). Reading the file is left to the caller: what is
 //! needed here are its keys and values, and for some models a tensor.
 
-use super::scaling::{self, positive};
-use super::{Axes, Frequencies, FrequencyBlock, Result, Scaling, Yarn};
 use crate::error::Name;
-use crate::{Error, Pairing};
+use crate::frequencies::Result;
+use crate::{Axes, Error, Frequencies, FrequencyBlock, Pairing, Scaling, Yarn};
 
 /// A value of a GGUF file, of the kinds that the keys here have.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -181,11 +180,8 @@ impl<'a> Gguf<'a> {
     #[cfg(feature = "alloc")]
     pub fn frequencies(&self) -> Result<Frequencies<'static>> {
         let (scaling, attention_factor) = self.scaling()?;
-        let made = Frequencies::new(self.axes()?, self.base()?, &scaling)?;
-        Ok(Frequencies {
-            attention_factor: times(made.attention_factor, attention_factor)?,
-            ..made
-        })
+        Frequencies::new(self.axes()?, self.base()?, &scaling)?
+            .times_attention_factor("rope.scaling.attn_factor", attention_factor)
     }
 
     /// [`Gguf::frequencies`] in the caller's storage, of which the first
@@ -196,11 +192,8 @@ impl<'a> Gguf<'a> {
     /// As [`Gguf::frequencies`], and [`Error::Storage`] if the storage is too short.
     pub fn frequencies_in<'s>(&self, storage: &'s mut [FrequencyBlock]) -> Result<Frequencies<'s>> {
         let (scaling, attention_factor) = self.scaling()?;
-        let made = Frequencies::new_in(storage, self.axes()?, self.base()?, &scaling)?;
-        Ok(Frequencies {
-            attention_factor: times(made.attention_factor, attention_factor)?,
-            ..made
-        })
+        Frequencies::new_in(storage, self.axes()?, self.base()?, &scaling)?
+            .times_attention_factor("rope.scaling.attn_factor", attention_factor)
     }
 
     /// The scaling, and the factor on its attention factor.
@@ -376,12 +369,4 @@ impl<'a> Gguf<'a> {
             }),
         }
     }
-}
-
-/// An attention factor times the file's own.
-fn times(attention_factor: f64, own: f64) -> Result<f64> {
-    let product = (positive("attention_factor", attention_factor)?
-        * positive("rope.scaling.attn_factor", own)?)
-    .to_f64();
-    scaling::attention_factor(product)
 }

@@ -4,8 +4,7 @@
 //! `recomposition_frequencies` deals the axes out) and `configuration_*.py` (the defaults, which a saved configuration
 //! omits). A model that is not here is refused by name; adding one is adding its name.
 
-use super::Axes;
-use crate::Pairing;
+use crate::{Axes, Pairing};
 
 /// How a model deals its axes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +54,7 @@ pub(crate) struct Model {
     pub(crate) global_head_dim: Option<usize>,
     /// The class has whole `rope_parameters` as its default, scaling included; a file without any is not plain RoPE.
     pub(crate) scaled: bool,
-    /// The base frequencies count turns, see [`Scaling::Turns`](super::Scaling::Turns).
+    /// The base frequencies count turns, see [`Scaling::Turns`](crate::Scaling::Turns).
     pub(crate) turns: bool,
 }
 
@@ -80,7 +79,7 @@ const INTERLEAVED: Model = Model {
 };
 
 /// `apply_rotary_pos_emb_interleave`: reads neighbours, writes halves.
-const LATENT: Model = Model {
+const MLA: Model = Model {
     pairing: Some((Pairing::Interleaved, Pairing::Half)),
     mla: true,
     ..HALF
@@ -194,9 +193,9 @@ pub(crate) fn model(model_type: &str) -> Option<Model> {
             ..INTERLEAVED
         },
 
-        "deepseek_v3" | "kimi_k2" | "deepseek_v32" | "glm4_moe_lite" | "youtu" => LATENT,
-        "mistral4" => LATENT.scaled(),
-        "longcat_flash" => LATENT.base(1e7),
+        "deepseek_v3" | "kimi_k2" | "deepseek_v32" | "glm4_moe_lite" | "youtu" => MLA,
+        "mistral4" => MLA.scaled(),
+        "longcat_flash" => MLA.base(1e7),
 
         "qwen2_vl_vision"
         | "qwen2_5_vl_vision"

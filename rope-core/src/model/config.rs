@@ -2,15 +2,15 @@
 //!
 //! A configuration says less than it seems to. Its parameters live under `rope_parameters` or `rope_scaling`, flat or
 //! nested by layer type; what equals the default of the model's class is omitted; how channels are paired and axes are
-//! dealt out is written nowhere but in the model's code. What is missing here is taken from a table of models
-//! (`models.rs`), never from a guess: where the table has no answer, neither has the caller.
+//! dealt out is written nowhere but in the model's code. What is missing here is taken from a table of model types
+//! (`types.rs`), never from a guess: where the table has no answer, neither has the caller.
 
-use super::models::{AxisScheme, Model, model};
-use super::scaling::positive;
-use super::turns::Real;
-use super::{Axes, Frequencies, LongRope, Result, Scaling, Yarn};
+use super::types::{AxisScheme, Model, model};
 use crate::error::Name;
-use crate::{Error, Pairing};
+use crate::frequencies::Result;
+use crate::frequencies::scaling::positive;
+use crate::frequencies::turns::Real;
+use crate::{Axes, Error, Frequencies, LongRope, Pairing, Scaling, Yarn};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt::Write;
