@@ -318,9 +318,10 @@ fn make(
             blocks,
         )?;
     }
+    let factors = scaling.factors()?;
     Ok(Frequencies {
-        attention_factor: scaling.attention_factor()?,
-        softmax_factor: scaling.softmax_factor()?,
+        attention_factor: factors.attention,
+        softmax_factor: factors.softmax,
         ..Frequencies::without_blocks(blocks, pairs, axes.count())
     })
 }

@@ -230,8 +230,8 @@ impl<'a> Positions<'a> {
     pub(crate) fn on(self, axes: usize) -> Result<ResolvedPositions<'a>, Error> {
         let divided = |given: usize, order| match order {
             Order::OneAxis => Ok(given),
-            _ if given.is_multiple_of(axes) => Ok(given / axes),
-            _ => Err(Error::PositionsPerAxis { given, axes }),
+            Order::AxisMajor | Order::TokenMajor if given.is_multiple_of(axes) => Ok(given / axes),
+            Order::AxisMajor | Order::TokenMajor => Err(Error::PositionsPerAxis { given, axes }),
         };
         let tokens = match self.0 {
             Kind::Range { len, .. } => len,
@@ -276,8 +276,8 @@ impl ResolvedPositions<'_> {
     /// The first position from a token on, if they follow one another on all axes.
     pub(crate) fn consecutive(&self, token: usize) -> Option<i64> {
         match self.kind {
-            Kind::Range { .. } => Some(self.integer(token, 0)),
-            _ => None,
+            Kind::Range { first, .. } => Some(first.wrapping_add(token as i64)),
+            Kind::Ids(_) | Kind::PerAxis { .. } | Kind::Packed { .. } | Kind::Real { .. } => None,
         }
     }
 
@@ -289,25 +289,17 @@ impl ResolvedPositions<'_> {
         }
     }
 
-    /// The integer position of a token. 0 for real coordinates.
-    fn integer(&self, token: usize, axis: usize) -> i64 {
-        match self.kind {
+    /// Where a token is on an axis.
+    pub(crate) fn at(&self, token: usize, axis: usize) -> AxisPosition {
+        AxisPosition::Integer(match self.kind {
             Kind::Range { first, .. } => first.wrapping_add(token as i64),
             Kind::Ids(ids) => ids.get(token).unwrap_or(0),
             Kind::PerAxis { ids, order } => ids.get(self.index(order, token, axis)).unwrap_or(0),
             Kind::Packed { offsets, starts } => packed(offsets, starts, token),
-            Kind::Real { .. } => 0,
-        }
-    }
-
-    /// Where a token is on an axis.
-    pub(crate) fn at(&self, token: usize, axis: usize) -> AxisPosition {
-        match self.kind {
             Kind::Real { coordinates, order } => {
-                AxisPosition::Real(coordinates.get(self.index(order, token, axis)))
+                return AxisPosition::Real(coordinates.get(self.index(order, token, axis)));
             }
-            _ => AxisPosition::Integer(self.integer(token, axis)),
-        }
+        })
     }
 }
 

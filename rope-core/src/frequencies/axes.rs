@@ -303,7 +303,15 @@ impl<'a> Axes<'a> {
     pub(crate) fn pairs_of_sets(&self, pairs: usize) -> impl Iterator<Item = usize> {
         let sets = match self.0 {
             Scheme::PerAxis { sections, .. } => sections,
-            _ => [pairs, 0, 0, 0],
+            Scheme::Text { .. }
+            | Scheme::Chunked { .. }
+            | Scheme::Interleaved { .. }
+            | Scheme::Alternating { .. }
+            | Scheme::Spread { .. }
+            | Scheme::GgmlMrope { .. }
+            | Scheme::GgmlImrope { .. }
+            | Scheme::EvenOdd { .. }
+            | Scheme::Given { .. } => [pairs, 0, 0, 0],
         };
         sets.into_iter().filter(|&pairs| pairs > 0)
     }

@@ -283,6 +283,15 @@ impl BaseFrequencies {
     }
 }
 
+/// The two factors of a scaling that are no frequencies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ScalingFactors {
+    /// On cos and sin.
+    pub(crate) attention: f64,
+    /// On the scale of the softmax, beside the attention factor.
+    pub(crate) softmax: f64,
+}
+
 /// A pair to write: its number, and the assignment it takes.
 pub(crate) type Target = (usize, Assignment);
 
@@ -363,20 +372,35 @@ impl Scaling<'_> {
         }
     }
 
-    /// What cos and sin are multiplied by.
-    pub(crate) fn attention_factor(&self) -> Result<f64> {
+    /// What cos and sin are multiplied by, and what the model multiplies its softmax scale by besides. Every scaling is
+    /// named, so that a new one does not compile until its factors are decided.
+    pub(crate) fn factors(&self) -> Result<ScalingFactors> {
+        let none = ScalingFactors {
+            attention: 1.0,
+            softmax: 1.0,
+        };
         match self {
-            Self::Yarn(parameters) => yarn_attention_factor(parameters),
-            Self::LongRope(parameters) => longrope_attention_factor(parameters),
-            _ => Ok(1.0),
-        }
-    }
-
-    /// What the model multiplies its softmax scale by, beside the attention factor.
-    pub(crate) fn softmax_factor(&self) -> Result<f64> {
-        match self {
-            Self::Yarn(parameters) => yarn_softmax_factor(parameters),
-            _ => Ok(1.0),
+            Self::Yarn(parameters) => Ok(ScalingFactors {
+                attention: yarn_attention_factor(parameters)?,
+                softmax: yarn_softmax_factor(parameters)?,
+            }),
+            Self::LongRope(parameters) => Ok(ScalingFactors {
+                attention: longrope_attention_factor(parameters)?,
+                ..none
+            }),
+            Self::Default
+            | Self::Linear { .. }
+            | Self::DynamicNtk { .. }
+            | Self::NtkAlpha { .. }
+            | Self::NtkFixed { .. }
+            | Self::NtkMixed { .. }
+            | Self::NtkByParts { .. }
+            | Self::Llama3 { .. }
+            | Self::Proportional { .. }
+            | Self::FreqFactors { .. }
+            | Self::Learned { .. }
+            | Self::Turns
+            | Self::Periods { .. } => Ok(none),
         }
     }
 }

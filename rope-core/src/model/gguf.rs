@@ -148,9 +148,11 @@ impl<'a> Gguf<'a> {
     /// [`Gguf::pairing`].
     pub fn axes(&self) -> Result<Axes<'static>> {
         let (kind, rotary_dim) = (self.kind()?, self.rotary_dim()?);
-        if matches!(kind, Kind::Norm | Kind::Neox) {
-            return Ok(Axes::from(rotary_dim));
-        }
+        let over_sections = match kind {
+            Kind::Norm | Kind::Neox => return Ok(Axes::from(rotary_dim)),
+            Kind::Mrope => Axes::ggml_mrope,
+            Kind::Imrope => Axes::ggml_imrope,
+        };
         let key = "rope.dimension_sections";
         let invalid = Error::Invalid {
             key,
@@ -165,10 +167,7 @@ impl<'a> Gguf<'a> {
         for (section, &pairs) in sections.iter_mut().zip(list) {
             *section = usize::try_from(pairs).map_err(|_| invalid)?;
         }
-        Ok(match kind {
-            Kind::Imrope => Axes::ggml_imrope(rotary_dim, sections),
-            _ => Axes::ggml_mrope(rotary_dim, sections),
-        })
+        Ok(over_sections(rotary_dim, sections))
     }
 
     /// The frequencies, as llama.cpp computes them from the file alone.
