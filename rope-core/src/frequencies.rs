@@ -13,16 +13,15 @@
 //! kept; no published text model has any, while DINOv3's first period is exactly one.
 
 mod axes;
-pub(crate) mod block;
 mod rows;
 pub(crate) mod scaling;
 pub(crate) mod turns;
 
 pub use axes::Axes;
-pub use block::FrequencyBlock;
 pub use scaling::{LongRope, Scaling, Yarn};
 
 use crate::backend::Proof;
+use crate::kernel::sincos::block::{Entry, FrequencyBlock, Step};
 use crate::{Backend, Error};
 use scaling::BaseFrequencies;
 use turns::Real;
@@ -57,6 +56,27 @@ impl Frequency {
             whole,
             axis,
         })
+    }
+
+    /// As a block keeps it.
+    fn entry(self) -> Entry {
+        Entry {
+            step: Step::new(self.whole, self.fraction),
+            inverse: self.inverse,
+            inverse_f32: self.inverse_f32,
+            axis: self.axis,
+        }
+    }
+
+    fn from_entry(entry: Entry) -> Self {
+        let (whole, fraction) = entry.step.whole_and_fraction();
+        Self {
+            fraction,
+            inverse: entry.inverse,
+            inverse_f32: entry.inverse_f32,
+            whole,
+            axis: entry.axis,
+        }
     }
 
     /// The turns of one position without whole turns, in units of 2^-128 turn, rounded to nearest: what an integer
@@ -265,7 +285,7 @@ impl<'a> Frequencies<'a> {
 
     /// One frequency for each pair, in the order of the pairs.
     pub fn pairs(&self) -> impl ExactSizeIterator<Item = Frequency> + '_ {
-        (0..self.pairs).map(|pair| self.blocks[pair / 8].get(pair % 8))
+        (0..self.pairs).map(|pair| Frequency::from_entry(self.blocks[pair / 8].get(pair % 8)))
     }
 
     /// How many channels of a head turn: two for each pair.
@@ -349,7 +369,7 @@ fn take<T: Copy + Into<f64>>(
             inverse,
             assignment.axis,
         )?;
-        blocks[pair / 8].set(pair % 8, frequency);
+        blocks[pair / 8].set(pair % 8, frequency.entry());
     }
     Ok(Frequencies {
         attention_factor: scaling::attention_factor(attention_factor)?,

@@ -92,6 +92,12 @@
 //! doubt is made again by the oracle, in code that is compiled once. What is known about models (`config.json`, GGUF,
 //! the table of model types) is in `model/`, and ends in frequencies and a pairing.
 //!
+//! Imports go one way: from `model` to `frequencies`, on to `kernel/sincos` (which has the block of frequencies that it
+//! reads) and to `positions`; from `rope` by way of `walk` to `kernel`, and on to `element` and `simd`. Three circles
+//! stay, because each is one definition in two halves. An error names what it refuses (a pairing, a backend, a shape),
+//! and those are refused by an error. A kernel is generic over an instruction set, and an instruction set enters
+//! kernels. An element leads to its chains, and the kernel of a chain reads and writes elements.
+//!
 //! ## To add something
 //!
 //! - *An instruction set*: a file in `simd/`, a line in `simd.rs` and one in `backend.rs`.
@@ -151,9 +157,8 @@ struct Readme;
 pub use backend::Backend;
 pub use element::Element;
 pub use error::{Error, Name};
-pub use frequencies::{
-    Angle, Axes, Frequencies, Frequency, FrequencyBlock, LongRope, Scaling, Yarn,
-};
+pub use frequencies::{Angle, Axes, Frequencies, Frequency, LongRope, Scaling, Yarn};
+pub use kernel::sincos::block::FrequencyBlock;
 #[cfg(feature = "serde")]
 pub use model::Config;
 pub use model::{Gguf, GgufValue};

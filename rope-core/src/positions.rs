@@ -4,7 +4,6 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::kernel::sincos::AxisPosition;
 use crate::{Error, Ids};
 
 /// The positions of some tokens, on one axis or on several.
@@ -260,6 +259,25 @@ impl<'a> Positions<'a> {
     }
 }
 
+/// Where a token is on one axis.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AxisPosition {
+    Integer(i64),
+    /// Finite.
+    Coordinate(f64),
+}
+
+impl AxisPosition {
+    /// The nearest double.
+    #[inline(always)]
+    pub(crate) fn value(self) -> f64 {
+        match self {
+            AxisPosition::Integer(position) => position as f64,
+            AxisPosition::Coordinate(coordinate) => coordinate,
+        }
+    }
+}
+
 /// Positions that fit their axes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResolvedPositions<'a> {
@@ -297,7 +315,7 @@ impl ResolvedPositions<'_> {
             Kind::PerAxis { ids, order } => ids.get(self.index(order, token, axis)).unwrap_or(0),
             Kind::Packed { offsets, starts } => packed(offsets, starts, token),
             Kind::Real { coordinates, order } => {
-                return AxisPosition::Real(coordinates.get(self.index(order, token, axis)));
+                return AxisPosition::Coordinate(coordinates.get(self.index(order, token, axis)));
             }
         })
     }

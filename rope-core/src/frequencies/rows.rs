@@ -5,8 +5,8 @@ use alloc::vec;
 
 use super::{Angle, Frequencies};
 use crate::kernel::sincos::consecutive::{self, MakeConsecutive};
-use crate::kernel::sincos::{AxisPosition, Exact, HuggingFace, MakeRows, SinCosPolynomials};
-use crate::positions::ResolvedPositions;
+use crate::kernel::sincos::{Exact, HuggingFace, MakeRows, SinCosPolynomials};
+use crate::positions::{AxisPosition, ResolvedPositions};
 use crate::{Error, Positions, Rows};
 
 impl Frequencies<'_> {
@@ -108,7 +108,7 @@ impl Frequencies<'_> {
                 // Hugging Face's positions are f32: 2^24 + 1 becomes 2^24.
                 positions: &|token, axis| {
                     let position = positions.at(first + token, axis).value() as f32;
-                    AxisPosition::Real(position.into())
+                    AxisPosition::Coordinate(position.into())
                 },
                 rows,
             }

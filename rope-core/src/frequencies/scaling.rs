@@ -9,8 +9,8 @@
 
 use super::axes::Assignment;
 use super::turns::Real;
-use super::{Frequency, FrequencyBlock, Result};
-use crate::Error;
+use super::{Frequency, Result};
+use crate::{Error, FrequencyBlock};
 
 /// How the frequencies `b^(-2i/d)` of a model are changed, by the public names of the parameters.
 ///
@@ -414,7 +414,7 @@ fn write(
     for (pair, assignment) in pairs {
         let turns = rule(assignment.index);
         let frequency = Frequency::new(pair, turns, turns * Real::TWO_PI, assignment.axis)?;
-        blocks[pair / 8].set(pair % 8, frequency);
+        blocks[pair / 8].set(pair % 8, frequency.entry());
     }
     Ok(())
 }

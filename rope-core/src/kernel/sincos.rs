@@ -39,12 +39,14 @@
 //! relative. Results are normal f32 numbers by the limits in [`FrequencyBlock`], [`SinCosPolynomials`] and
 //! [`AxisPosition`]; what breaks them becomes a NaN in the fast path, which is always doubted.
 
+pub(crate) mod block;
 pub(crate) mod consecutive;
 pub(crate) mod oracle;
 
+use self::block::{FrequencyBlock, Step, power_of_two, quarters};
 use self::oracle::{Coordinate, Remainder};
 use crate::backend::Proof;
-use crate::frequencies::block::{FrequencyBlock, Step, power_of_two, quarters};
+use crate::positions::AxisPosition;
 use crate::simd::{Kernel, Scalar, Simd, SimdF64};
 
 /// Values this near to a midpoint of f32 numbers, in units in the last place of a double, go to the oracle: one in
@@ -161,24 +163,7 @@ impl<S: SimdF64> SinCosVectors<S> {
     }
 }
 
-/// Where a token is on one axis.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum AxisPosition {
-    Integer(i64),
-    /// Finite.
-    Real(f64),
-}
-
 impl AxisPosition {
-    /// The nearest double.
-    #[inline(always)]
-    pub(crate) fn value(self) -> f64 {
-        match self {
-            AxisPosition::Integer(position) => position as f64,
-            AxisPosition::Real(coordinate) => coordinate,
-        }
-    }
-
     /// The position for the fast path, or NaN if that must not have it: beyond `reach` (integers that are no doubles
     /// are), or so small that its sine might not be a normal f32.
     #[inline(always)]
@@ -198,7 +183,7 @@ impl From<AxisPosition> for Coordinate {
     fn from(at: AxisPosition) -> Self {
         match at {
             AxisPosition::Integer(position) => position.into(),
-            AxisPosition::Real(coordinate) => coordinate.into(),
+            AxisPosition::Coordinate(coordinate) => coordinate.into(),
         }
     }
 }

@@ -24,8 +24,8 @@
 //!
 //! One lane in 2^15 or so is in doubt, but more where an angle is small: a block that hardly turns goes the usual way.
 
+use super::block::{FrequencyBlock, power_of_two};
 use super::{AxisPosition, Exact, SinCosPolynomials, SinCosVectors, again, make};
-use crate::frequencies::block::{FrequencyBlock, power_of_two};
 use crate::simd::{Kernel, Simd};
 
 /// The least rows for which this is worth it: 16 take 1.07 times as long as the usual way (AVX-512), 32 take 0.83

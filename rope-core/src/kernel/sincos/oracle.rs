@@ -15,7 +15,7 @@
 //! coordinates so near to zero that the sine of an angle is the angle, and that in radians is a midpoint: `2^-60` of a
 //! frequency of `1 + 2^-24`. There one of the two neighbours is given, the same everywhere.
 
-use crate::frequencies::block::Step;
+use super::block::Step;
 
 /// A coordinate `± magnitude * 2^exponent`.
 #[derive(Clone, Copy, Debug)]

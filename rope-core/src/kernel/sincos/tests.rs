@@ -31,7 +31,7 @@ impl At for i64 {
 
 impl At for f64 {
     fn at(self) -> AxisPosition {
-        AxisPosition::Real(self)
+        AxisPosition::Coordinate(self)
     }
 }
 
@@ -196,7 +196,7 @@ fn tables() {
                 pairs: inverse.len(),
                 polynomials: &SinCosPolynomials::new(1.0),
                 axes: 1,
-                positions: &|token, _| AxisPosition::Real(f64::from(positions[token] as f32)),
+                positions: &|token, _| AxisPosition::Coordinate(f64::from(positions[token] as f32)),
                 rows: &mut made,
             }
             .run(backend);

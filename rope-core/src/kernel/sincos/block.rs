@@ -1,7 +1,5 @@
 //! Eight frequencies, laid out as the row generator reads them.
 
-use super::Frequency;
-
 /// What one unit of a coordinate turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Step {
@@ -11,6 +9,45 @@ pub(crate) struct Step {
     pub(crate) whole: u32,
     /// Units of 2^-128 turn.
     pub(crate) fraction: u128,
+}
+
+impl Step {
+    /// The step of `whole` turns, which are rounded down, and a fraction.
+    pub(crate) fn new(whole: i16, fraction: u128) -> Self {
+        // A negative step has its magnitude in what is missing to zero.
+        let (negative, whole, fraction) = match (whole < 0, fraction) {
+            (false, _) => (false, whole.unsigned_abs(), fraction),
+            (true, 0) => (true, whole.unsigned_abs(), 0),
+            (true, _) => (true, whole.unsigned_abs() - 1, fraction.wrapping_neg()),
+        };
+        Self {
+            negative,
+            whole: whole.into(),
+            fraction,
+        }
+    }
+
+    /// What [`Step::new`] was given.
+    pub(crate) fn whole_and_fraction(self) -> (i16, u128) {
+        let whole = self.whole as i16;
+        match self.negative {
+            false => (whole, self.fraction),
+            true => (
+                -whole - i16::from(self.fraction != 0),
+                self.fraction.wrapping_neg(),
+            ),
+        }
+    }
+}
+
+/// What a block keeps of a frequency.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub(crate) step: Step,
+    /// In radians, correctly rounded.
+    pub(crate) inverse: f64,
+    pub(crate) inverse_f32: f32,
+    pub(crate) axis: u8,
 }
 
 /// The frequencies of eight pairs: an element of the storage that [`Frequencies::new_in`] takes, of which
@@ -71,52 +108,18 @@ impl FrequencyBlock {
         rotary_dim.div_ceil(16)
     }
 
-    pub(crate) fn set(&mut self, lane: usize, frequency: Frequency) {
-        let (whole, fraction) = (i32::from(frequency.whole), frequency.fraction);
-        // The whole turns are rounded down, so a negative frequency has its magnitude in what is missing to zero.
-        let step = match (whole < 0, fraction) {
-            (false, _) => Step {
-                negative: false,
-                whole: whole as u32,
-                fraction,
-            },
-            (true, 0) => Step {
-                negative: true,
-                whole: whole.unsigned_abs(),
-                fraction,
-            },
-            (true, _) => Step {
-                negative: true,
-                whole: whole.unsigned_abs() - 1,
-                fraction: fraction.wrapping_neg(),
-            },
-        };
-        (self.high[lane], self.low[lane]) = quarters(step);
-        self.step[lane] = step;
-        self.inverse[lane] = frequency.inverse;
-        self.inverse_f32[lane] = frequency.inverse_f32.into();
-        let axis = u32::from(frequency.axis);
+    pub(crate) fn set(&mut self, lane: usize, entry: Entry) {
+        (self.high[lane], self.low[lane]) = quarters(entry.step);
+        self.step[lane] = entry.step;
+        self.inverse[lane] = entry.inverse;
+        self.inverse_f32[lane] = entry.inverse_f32.into();
+        let axis = u32::from(entry.axis);
         self.axis[lane] = [2 * axis, 2 * axis + 1];
     }
 
-    pub(crate) fn get(&self, lane: usize) -> Frequency {
-        let Step {
-            negative,
-            whole,
-            fraction,
-        } = self.step[lane];
-        let whole = whole as i16;
-        Frequency {
-            fraction: if negative {
-                fraction.wrapping_neg()
-            } else {
-                fraction
-            },
-            whole: if negative {
-                -whole - i16::from(fraction != 0)
-            } else {
-                whole
-            },
+    pub(crate) fn get(&self, lane: usize) -> Entry {
+        Entry {
+            step: self.step[lane],
             inverse: self.inverse[lane],
             inverse_f32: self.inverse_f32[lane] as f32,
             axis: (self.axis[lane][0] / 2) as u8,
