@@ -4,7 +4,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::{Error, Ids};
+use crate::Error;
 
 /// The positions of some tokens, on one axis or on several.
 ///
@@ -51,6 +51,65 @@ enum Order {
     /// All coordinates of token 0, then all of token 1.
     TokenMajor,
 }
+
+/// Position ids in one of the integer types that runtimes keep them in.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Ids<'a> {
+    /// ggml, FlashInfer.
+    I32(&'a [i32]),
+    /// PyTorch, ONNX.
+    I64(&'a [i64]),
+    /// candle.
+    U32(&'a [u32]),
+}
+
+impl Ids<'_> {
+    /// How many.
+    pub fn len(&self) -> usize {
+        match self {
+            Ids::I32(ids) => ids.len(),
+            Ids::I64(ids) => ids.len(),
+            Ids::U32(ids) => ids.len(),
+        }
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Id `index`, if there is one.
+    pub fn get(&self, index: usize) -> Option<i64> {
+        match self {
+            Ids::I32(ids) => ids.get(index).map(|&id| id.into()),
+            Ids::I64(ids) => ids.get(index).copied(),
+            Ids::U32(ids) => ids.get(index).map(|&id| id.into()),
+        }
+    }
+}
+
+macro_rules! ids_from {
+    ($($variant:ident $int:ty),*) => {$(
+        impl<'a> From<&'a [$int]> for Ids<'a> {
+            fn from(ids: &'a [$int]) -> Self {
+                Ids::$variant(ids)
+            }
+        }
+        impl<'a, const N: usize> From<&'a [$int; N]> for Ids<'a> {
+            fn from(ids: &'a [$int; N]) -> Self {
+                Ids::$variant(ids)
+            }
+        }
+        #[cfg(feature = "alloc")]
+        impl<'a> From<&'a Vec<$int>> for Ids<'a> {
+            fn from(ids: &'a Vec<$int>) -> Self {
+                Ids::$variant(ids)
+            }
+        }
+    )*};
+}
+ids_from!(I32 i32, I64 i64, U32 u32);
 
 /// Real-valued coordinates, such as time stamps or the centres of image patches.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-use crate::Error;
+use crate::{Error, Ids};
 
 /// The cos and sin of each token, `rotary_dim / 2` of each, as f32 and already multiplied by the attention factor.
 ///
@@ -43,65 +43,6 @@ enum Values<'a> {
         stride: usize,
     },
 }
-
-/// Position ids in one of the integer types that runtimes keep them in.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub enum Ids<'a> {
-    /// ggml, FlashInfer.
-    I32(&'a [i32]),
-    /// PyTorch, ONNX.
-    I64(&'a [i64]),
-    /// candle.
-    U32(&'a [u32]),
-}
-
-impl Ids<'_> {
-    /// How many.
-    pub fn len(&self) -> usize {
-        match self {
-            Ids::I32(ids) => ids.len(),
-            Ids::I64(ids) => ids.len(),
-            Ids::U32(ids) => ids.len(),
-        }
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Id `index`, if there is one.
-    pub fn get(&self, index: usize) -> Option<i64> {
-        match self {
-            Ids::I32(ids) => ids.get(index).map(|&id| id.into()),
-            Ids::I64(ids) => ids.get(index).copied(),
-            Ids::U32(ids) => ids.get(index).map(|&id| id.into()),
-        }
-    }
-}
-
-macro_rules! ids_from {
-    ($($variant:ident $int:ty),*) => {$(
-        impl<'a> From<&'a [$int]> for Ids<'a> {
-            fn from(ids: &'a [$int]) -> Self {
-                Ids::$variant(ids)
-            }
-        }
-        impl<'a, const N: usize> From<&'a [$int; N]> for Ids<'a> {
-            fn from(ids: &'a [$int; N]) -> Self {
-                Ids::$variant(ids)
-            }
-        }
-        #[cfg(feature = "alloc")]
-        impl<'a> From<&'a Vec<$int>> for Ids<'a> {
-            fn from(ids: &'a Vec<$int>) -> Self {
-                Ids::$variant(ids)
-            }
-        }
-    )*};
-}
-ids_from!(I32 i32, I64 i64, U32 u32);
 
 impl<'a> Rows<'a> {
     /// Rows of `rotary_dim` values each: `rotary_dim / 2` cos, then as many sin (vLLM's cache).
