@@ -20,12 +20,8 @@ impl Rope {
         x: &mut TensorMut<'_, E>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let sequence = self.check_in_place(x.shape(), rows)?;
-        self.split(
-            x.reborrow(),
-            rows.view(0, sequence),
-            rows.attention_factor(),
-        );
+        let sharing = self.check_in_place(x.shape(), rows)?;
+        self.split(x.reborrow(), rows.view(sharing), rows.attention_factor());
         Ok(())
     }
 

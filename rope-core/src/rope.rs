@@ -9,7 +9,7 @@ use crate::kernel::chains::{Across, InPlace};
 use crate::kernel::rotation::RowFactors;
 use crate::kernel::tile::Ends;
 use crate::positions::ResolvedPositions;
-use crate::rows::View;
+use crate::rows::{RowSharing, View};
 use crate::tensor::{Bytes, BytesMut};
 use crate::walk::Walk;
 use crate::{Backend, Error, Frequencies, Pairing, Positions, Rows, Shape, Tensor, TensorMut};
@@ -195,8 +195,7 @@ impl Rope {
         element: &'static InPlace,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let sequence = self.check_in_place(x.layout.shape(), rows)?;
-        let view = rows.view(0, sequence);
+        let view = rows.view(self.check_in_place(x.layout.shape(), rows)?);
         self.run_in_place(x, element, &view, rows.attention_factor());
         Ok(())
     }
@@ -225,8 +224,8 @@ impl Rope {
         if (Shape { heads: 0, ..query }) != (Shape { heads: 0, ..key }) {
             return Err(Error::QueryKeyMismatch { query, key });
         }
-        let sequence = self.check_in_place(query, rows)?;
-        let (rows, factor) = (rows.view(0, sequence), rows.attention_factor());
+        let sharing = self.check_in_place(query, rows)?;
+        let (rows, factor) = (rows.view(sharing), rows.attention_factor());
         self.run_in_place(q, query_element, &rows, factor);
         self.run_in_place(k, key_element, &rows, factor);
         Ok(())
@@ -259,7 +258,7 @@ impl Rope {
         if source != target {
             return Err(Error::ShapeMismatch { source, target });
         }
-        let sequence = check(source, rows.rotary_dim(), rows.len())?;
+        let sharing = check(source, rows.rotary_dim(), rows.len())?;
         let proof = self.proof;
         let ends = Ends {
             source: source_element,
@@ -273,7 +272,7 @@ impl Rope {
         Walk {
             source: Some(&x),
             target: &mut y,
-            rows: &rows.view(0, sequence),
+            rows: &rows.view(sharing),
             factors: self.direction.factors(rows.attention_factor()).as_ref(),
         }
         .run(|line| {
@@ -318,15 +317,15 @@ impl Rope {
         }
         let positions = positions.on(frequencies.axes())?;
         let shape = x.layout.shape();
-        let sequence = self.check_in_place_rows(shape, rotary_dim, positions.tokens())?;
+        let sharing = self.check_in_place_rows(shape, rotary_dim, positions.tokens())?;
         if shape.is_empty() {
             return Ok(());
         }
         // A decoding step has few rows; to clear the large block would cost as much as to make them.
         if positions.tokens() * rotary_dim <= SMALL_STACK {
-            self.run_at::<SMALL_STACK>(x, element, frequencies, &positions, sequence)
+            self.run_at::<SMALL_STACK>(x, element, frequencies, &positions, sharing)
         } else {
-            self.run_at::<STACK>(x, element, frequencies, &positions, sequence)
+            self.run_at::<STACK>(x, element, frequencies, &positions, sharing)
         }
     }
 
@@ -337,32 +336,35 @@ impl Rope {
         element: &'static InPlace,
         frequencies: &Frequencies<'_>,
         positions: &ResolvedPositions<'_>,
-        sequence: usize,
+        sharing: RowSharing,
     ) -> Result<(), Error> {
         let Shape { batch, tokens, .. } = x.layout.shape();
         let rotary_dim = frequencies.rotary_dim();
         let mut values = StackRows([0.0; LEN]);
         let fitting = LEN / rotary_dim;
         // Sequences that share their rows go together; of those with rows of their own as many as have room.
-        let together = if sequence == 0 {
-            batch
-        } else {
-            (fitting / tokens.max(1)).max(1)
+        let together = match sharing {
+            RowSharing::AllSequences => batch,
+            RowSharing::EachSequence { tokens } => (fitting / tokens.max(1)).max(1),
         };
         let block = fitting.min(tokens).max(1);
         for first in (0..batch).step_by(together.max(1)) {
             let sequences = first..batch.min(first + together);
             for token in (0..tokens).step_by(block) {
                 let part = token..tokens.min(token + block);
-                let rows = if sequence == 0 {
-                    part.len()
-                } else {
-                    part.len() * sequences.len()
+                let tokens = part.len();
+                let (rows, sharing_part) = match sharing {
+                    RowSharing::AllSequences => (tokens, sharing),
+                    RowSharing::EachSequence { .. } => (
+                        tokens * sequences.len(),
+                        RowSharing::EachSequence { tokens },
+                    ),
                 };
                 let values = &mut values.0[..rows * rotary_dim];
-                frequencies.fill(positions, first * sequence + token, values);
+                let first_row = first * sharing.sequence_stride() + token;
+                frequencies.fill(positions, first_row, values);
                 let rows = Rows::new(values, rotary_dim)?;
-                let rows = rows.view(0, if sequence == 0 { 0 } else { part.len() });
+                let rows = rows.view(sharing_part);
                 let layout = x.layout.batch(sequences.clone())?.tokens(part)?;
                 let factor = frequencies.attention_factor();
                 self.run_in_place(&mut x.part(&layout), element, &rows, factor);
@@ -372,7 +374,11 @@ impl Rope {
     }
 
     #[inline]
-    pub(crate) fn check_in_place(&self, shape: Shape, rows: &Rows<'_>) -> Result<usize, Error> {
+    pub(crate) fn check_in_place(
+        &self,
+        shape: Shape,
+        rows: &Rows<'_>,
+    ) -> Result<RowSharing, Error> {
         self.check_in_place_rows(shape, rows.rotary_dim(), rows.len())
     }
 
@@ -382,7 +388,7 @@ impl Rope {
         shape: Shape,
         rotary_dim: usize,
         rows: usize,
-    ) -> Result<usize, Error> {
+    ) -> Result<RowSharing, Error> {
         let Rope { input, output, .. } = *self;
         if input != output {
             return Err(Error::PairingChangesInPlace { input, output });
@@ -418,9 +424,9 @@ const SMALL_STACK: usize = 256;
 #[repr(align(64))]
 struct StackRows<const LEN: usize>([f32; LEN]);
 
-/// Whether the rows fit the tensor: how many there are from one sequence to the next.
+/// Whether the rows fit the tensor, and whose they are.
 #[inline]
-fn check(shape: Shape, rotary_dim: usize, rows: usize) -> Result<usize, Error> {
+fn check(shape: Shape, rotary_dim: usize, rows: usize) -> Result<RowSharing, Error> {
     let Shape {
         batch,
         tokens,
@@ -434,9 +440,9 @@ fn check(shape: Shape, rotary_dim: usize, rows: usize) -> Result<usize, Error> {
         });
     }
     if rows == tokens {
-        Ok(0)
+        Ok(RowSharing::AllSequences)
     } else if Some(rows) == batch.checked_mul(tokens) {
-        Ok(tokens)
+        Ok(RowSharing::EachSequence { tokens })
     } else {
         Err(Error::RowCount {
             rows,

@@ -201,7 +201,7 @@ impl<'a> Rows<'a> {
 
     /// The cos and the sin of row `index`, if there is one.
     pub fn row(&self, index: usize) -> Option<(&[f32], &[f32])> {
-        (index < self.len()).then(|| self.view(0, 0).row(index))
+        (index < self.len()).then(|| self.view(RowSharing::AllSequences).row(index))
     }
 
     /// The additive sinusoidal encoding of the original Transformer from the same angles: for each row `PE(2i) = sin`,
@@ -214,7 +214,7 @@ impl<'a> Rows<'a> {
         if given != needed {
             return Err(Error::Storage { given, needed });
         }
-        let view = self.view(0, 0);
+        let view = self.view(RowSharing::AllSequences);
         for (token, row) in out.chunks_exact_mut(self.rotary_dim()).enumerate() {
             let (cos, sin) = view.row(token);
             for ((pair, cos), sin) in row.as_chunks_mut().0.iter_mut().zip(cos).zip(sin) {
@@ -244,9 +244,9 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// What the kernel reads: rows `first..` with `sequence` rows from one sequence to the next (0: they share).
+    /// What the kernel reads.
     #[inline]
-    pub(crate) fn view(&self, first: usize, sequence: usize) -> View<'_> {
+    pub(crate) fn view(&self, sharing: RowSharing) -> View<'_> {
         let (cos, sin, stride) = self.slices();
         View {
             cos,
@@ -254,8 +254,8 @@ impl<'a> Rows<'a> {
             stride,
             pairs: self.pairs,
             ids: self.ids,
-            first: self.range.0 + first,
-            sequence,
+            first: self.range.0,
+            sequence_stride: sharing.sequence_stride(),
         }
     }
 }
@@ -271,6 +271,26 @@ impl fmt::Debug for Rows<'_> {
     }
 }
 
+/// Whose the rows are, of the sequences of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowSharing {
+    /// One row for each token: all sequences share them.
+    AllSequences,
+    /// One row for each of the tokens of each sequence, those of one sequence behind those of another.
+    EachSequence { tokens: usize },
+}
+
+impl RowSharing {
+    /// Rows from one sequence to the next.
+    #[inline]
+    pub(crate) fn sequence_stride(self) -> usize {
+        match self {
+            RowSharing::AllSequences => 0,
+            RowSharing::EachSequence { tokens } => tokens,
+        }
+    }
+}
+
 /// Rows as the kernel finds them by sequence and token.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View<'a> {
@@ -280,7 +300,8 @@ pub(crate) struct View<'a> {
     pairs: usize,
     ids: Option<Ids<'a>>,
     first: usize,
-    sequence: usize,
+    /// [`RowSharing::sequence_stride`]: found once, because the walk asks for every line.
+    sequence_stride: usize,
 }
 
 impl<'a> View<'a> {
@@ -299,7 +320,7 @@ impl<'a> View<'a> {
     /// Where the row of a token starts, in cos and in sin.
     #[inline(always)]
     pub(crate) fn start(&self, batch: usize, token: usize) -> usize {
-        let index = self.first + batch * self.sequence + token;
+        let index = self.first + batch * self.sequence_stride + token;
         let row = match self.ids {
             None => index,
             // `gather` has found every id inside the table.
@@ -320,7 +341,7 @@ impl<'a> View<'a> {
     #[cfg(feature = "rayon")]
     pub(crate) fn skip(self, batch: usize, tokens: usize) -> Self {
         View {
-            first: self.first + batch * self.sequence + tokens,
+            first: self.first + batch * self.sequence_stride + tokens,
             ..self
         }
     }
