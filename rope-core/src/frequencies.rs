@@ -15,16 +15,15 @@
 mod axes;
 mod rows;
 pub(crate) mod scaling;
-pub(crate) mod turns;
 
 pub use axes::Axes;
 pub use scaling::{LongRope, Scaling, Yarn};
 
 use crate::backend::Proof;
 use crate::kernel::sincos::block::{Entry, FrequencyBlock, Step};
+use crate::real::Real;
 use crate::{Backend, Error};
 use scaling::BaseFrequencies;
-use turns::Real;
 
 pub(crate) type Result<T, E = Error> = core::result::Result<T, E>;
 

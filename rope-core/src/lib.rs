@@ -88,9 +88,14 @@
 //! intrinsics. What fills no group of vectors is left to the next narrower instruction set, by a call of its kernel;
 //! `avx512bf16` compiles only what writes bf16, and takes the rest from `avx512`.
 //!
-//! A position becomes a row in `frequencies/rows.rs` and `kernel/sincos.rs`: kernels see doubles alone, and what they
-//! doubt is made again by the oracle, in code that is compiled once. What is known about models (`config.json`, GGUF,
-//! the table of model types) is in `model/`, and ends in frequencies and a pairing.
+//! A position becomes a row on a walk of its own. `positions.rs` finds it in the caller's list: an integer or a
+//! coordinate, an `AxisPosition`. `frequencies/rows.rs` chooses the generator. In `kernel/sincos.rs` the position is a
+//! double, and so are its cos and sin until they are rounded. What is in doubt goes from the `AxisPosition` once more
+//! through `kernel/sincos/oracle.rs`, in code that is compiled once: there a `Remainder` is what is left of the angle
+//! without its quarter turns, in 128 bits (`real.rs`, which is also what frequencies are computed in).
+//!
+//! What is known about models (`config.json`, GGUF, the table of model types) is in `model/`, and ends in frequencies
+//! and a pairing.
 //!
 //! Imports go one way: from `model` to `frequencies`, on to `kernel/sincos` (which has the block of frequencies that it
 //! reads) and to `positions`; from `rope` by way of `walk` to `kernel`, and on to `element` and `simd`. Three circles
@@ -139,6 +144,7 @@ mod pairing;
 #[cfg(feature = "rayon")]
 mod parallel;
 mod positions;
+mod real;
 mod rope;
 mod rows;
 #[allow(

@@ -8,8 +8,8 @@
 //! keeps the whole file at 20 KB of machine code where it was 68.
 
 use super::axes::Assignment;
-use super::turns::Real;
 use super::{Frequency, Result};
+use crate::real::Real;
 use crate::{Error, FrequencyBlock};
 
 /// How the frequencies `b^(-2i/d)` of a model are changed, by the public names of the parameters.

@@ -44,7 +44,7 @@ pub(crate) mod consecutive;
 pub(crate) mod oracle;
 
 use self::block::{FrequencyBlock, Step, power_of_two, quarters};
-use self::oracle::{Coordinate, Remainder};
+use self::oracle::Remainder;
 use crate::backend::Proof;
 use crate::positions::AxisPosition;
 use crate::simd::{Kernel, Scalar, Simd, SimdF64};
@@ -179,15 +179,6 @@ impl AxisPosition {
     }
 }
 
-impl From<AxisPosition> for Coordinate {
-    fn from(at: AxisPosition) -> Self {
-        match at {
-            AxisPosition::Integer(position) => position.into(),
-            AxisPosition::Coordinate(coordinate) => coordinate.into(),
-        }
-    }
-}
-
 /// How a coordinate and a pair give an angle.
 pub(crate) trait Angle: Copy {
     /// Whether a kernel of its own for one axis is worth its size.
@@ -229,7 +220,7 @@ impl Angle for Exact {
         ]
     }
     fn remainder(self, at: AxisPosition, block: &FrequencyBlock, lane: usize) -> Remainder {
-        Remainder::new(at.into(), block.step[lane])
+        Remainder::new(at, block.step[lane])
     }
     #[inline(always)]
     fn scale(self, value: f32) -> f32 {
@@ -274,7 +265,7 @@ impl Angle for HuggingFace {
     }
     fn remainder(self, at: AxisPosition, block: &FrequencyBlock, lane: usize) -> Remainder {
         let radians = (at.value() * block.inverse_f32[lane]) as f32;
-        Remainder::new(f64::from(radians).into(), Self::RADIAN)
+        Remainder::new(AxisPosition::Coordinate(radians.into()), Self::RADIAN)
     }
     #[inline(always)]
     fn scale(self, value: f32) -> f32 {

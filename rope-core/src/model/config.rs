@@ -9,7 +9,7 @@ use super::types::{AxisScheme, Model, model};
 use crate::error::Name;
 use crate::frequencies::Result;
 use crate::frequencies::scaling::positive;
-use crate::frequencies::turns::Real;
+use crate::real::Real;
 use crate::{Axes, Error, Frequencies, LongRope, Pairing, Scaling, Yarn};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;

@@ -16,62 +16,29 @@
 //! frequency of `1 + 2^-24`. There one of the two neighbours is given, the same everywhere.
 
 use super::block::Step;
-
-/// A coordinate `± magnitude * 2^exponent`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Coordinate {
-    pub(crate) negative: bool,
-    pub(crate) magnitude: u64,
-    pub(crate) exponent: i32,
-}
-
-impl From<i64> for Coordinate {
-    fn from(position: i64) -> Self {
-        Self {
-            negative: position < 0,
-            magnitude: position.unsigned_abs(),
-            exponent: 0,
-        }
-    }
-}
-
-/// A finite double; what is not finite counts as zero.
-impl From<f64> for Coordinate {
-    fn from(x: f64) -> Self {
-        let bits = x.to_bits();
-        let (field, fraction) = ((bits >> 52 & 0x7ff) as i32, bits & ((1 << 52) - 1));
-        let magnitude = match field {
-            0 => fraction,
-            0x7ff => 0,
-            _ => fraction | 1 << 52,
-        };
-        Self {
-            negative: x.is_sign_negative(),
-            magnitude,
-            exponent: field.max(1) - 1075,
-        }
-    }
-}
+use crate::positions::AxisPosition;
+use crate::real::{Real, mul_high};
 
 /// An angle as a number of quarter turns and what remains of it, at most an eighth of a turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Remainder {
     /// Quarter turns; the low two bits count.
     quarters: u8,
-    negative: bool,
-    /// The remainder is `mantissa * 2^(exponent - 128)` turns; the highest bit is set unless it is zero.
-    mantissa: u128,
-    exponent: i32,
+    /// In turns.
+    rest: Real,
 }
 
 impl Remainder {
-    /// The angle of `coordinate * step`, exact but for what lies below the 128 highest bits of the remainder.
-    pub(crate) fn new(coordinate: Coordinate, step: Step) -> Self {
-        let Coordinate {
-            negative,
-            magnitude,
-            exponent,
-        } = coordinate;
+    /// The angle of `position * step`, exact but for what lies below the 128 highest bits of the remainder. A position
+    /// that is not finite counts as zero.
+    pub(crate) fn new(position: AxisPosition, step: Step) -> Self {
+        let (negative, mantissa, exponent) = match position {
+            AxisPosition::Integer(position) => Real::from_i64(position),
+            AxisPosition::Coordinate(coordinate) => Real::from_f64(coordinate),
+        }
+        .parts();
+        // No position has more than 64 digits.
+        let (magnitude, exponent) = ((mantissa >> 64) as u64, exponent + 64);
         // The product in units of 2^(exponent - 128) turns.
         let product = {
             let low = u128::from(magnitude) * (step.fraction & u128::from(u64::MAX));
@@ -83,7 +50,7 @@ impl Remainder {
             }
         };
         let (quarters, minus, rest, unit) = if exponent < -128 {
-            // A coordinate below 2^-64 and a step below 2^32: no quarter turn.
+            // A position below 2^-64 and a step below 2^32: no quarter turn.
             (0, false, product, exponent - 128)
         } else {
             // In units of 2^-256 turn whole turns fall off the top.
@@ -109,9 +76,11 @@ impl Remainder {
             } else {
                 quarters
             },
-            negative: negative != minus,
-            mantissa: rest.shl(zeros).high,
-            exponent: unit + 256 - zeros as i32,
+            rest: Real::normal(
+                negative != minus,
+                rest.shl(zeros).high,
+                unit + 128 - i64::from(zeros),
+            ),
         }
     }
 }
@@ -119,8 +88,8 @@ impl Remainder {
 #[cfg(test)]
 impl Remainder {
     /// The remainder is below `2^exponent` turns and at least half of that.
-    pub(crate) fn exponent(self) -> i32 {
-        self.exponent
+    pub(crate) fn exponent(self) -> i64 {
+        self.rest.parts().2 + 128
     }
 }
 
@@ -171,47 +140,46 @@ impl U256 {
 
 /// `(cos, sin)` of an angle, times `factor`, each correctly rounded to f32.
 pub(crate) fn cos_sin(angle: Remainder, factor: f64) -> (f32, f32) {
-    let (cos, sin) = cos_sin_times(angle, Real::from(factor));
-    (cos.to_f32(), sin.to_f32())
+    let (cos, sin) = cos_sin_times(angle, Real::from_f64(factor));
+    (to_f32(cos), to_f32(sin))
 }
 
-/// `(cos, sin)` of an angle, times `factor`, within `2^8` units of the 128th bit.
+/// What [`cos_sin_times`] may be off by, in units of the 128th bit.
+const ERROR: u128 = 1 << 8;
+
+/// `(cos, sin)` of an angle, times `factor`, within [`ERROR`] units of the 128th bit.
 ///
 /// With `a` the remainder in radians (at most pi/4) and `z = a^2`, both in units of 2^-128: the constant pi/4, its
 /// product and a real coordinate's remainder cost 3 units in `a`, hence 4 in `z`. A Horner step adds a truncated
 /// coefficient, a truncated product and `z`'s error times a value below a half: the sum stays below 10 units, and the
 /// products of the last step below 16. Normalising shifts by at most two bits, the factor costs two units more.
 fn cos_sin_times(angle: Remainder, factor: Real) -> (Real, Real) {
-    let Remainder {
-        quarters,
-        negative,
-        mantissa,
-        exponent,
-    } = angle;
+    let (negative, mantissa, exponent) = angle.rest.parts();
     let (cos, sin) = if mantissa == 0 {
         (factor, Real::ZERO)
     } else {
-        let radians = mul_high(mantissa, QUARTER_PI); // times 2^(exponent + 3 - 128)
-        let square = match 2 * (exponent + 3) {
+        let radians = mul_high(mantissa, QUARTER_PI); // times 2^(exponent + 3)
+        let square = match 2 * (exponent + 131) {
             up @ 0.. => mul_high(radians, radians) << up, // the eighth of a turn itself
             down => mul_high(radians, radians)
-                .checked_shr(down.unsigned_abs())
+                .checked_shr(down.unsigned_abs() as u32)
                 .unwrap_or(0),
         };
+        let (cos, sin) = series(square);
         // A cosine above 1 - 2^-88 counts as that: both times a factor of 53 bits lie below the factor and above every
         // midpoint that is below it, and a factor on a midpoint is rounded down for certain.
-        let cos = 0_u128.wrapping_sub(mul_high(square, series(square, &COS)).max(1 << 40));
-        let sin = radians - mul_high(radians, mul_high(square, series(square, &SIN)));
+        let cos = 0_u128.wrapping_sub(mul_high(square, cos).max(1 << 40));
+        let sin = radians - mul_high(radians, mul_high(square, sin));
         (
-            Real::new(false, cos, 0).times(factor),
-            Real::new(negative, sin, exponent + 3).times(factor),
+            Real::new(false, cos, -128) * factor,
+            Real::new(negative, sin, exponent + 3) * factor,
         )
     };
-    match quarters & 3 {
+    match angle.quarters & 3 {
         0 => (cos, sin),
-        1 => (sin.minus(), cos),
-        2 => (cos.minus(), sin.minus()),
-        _ => (sin, cos.minus()),
+        1 => (-sin, cos),
+        2 => (-cos, -sin),
+        _ => (sin, -cos),
     }
 }
 
@@ -238,130 +206,33 @@ const fn inverse_factorials(first: u128, mut n: u128) -> [u128; TERMS] {
     terms
 }
 
-/// `terms[0] - z (terms[1] - z (terms[2] - ..))`.
-fn series(z: u128, terms: &[u128; TERMS]) -> u128 {
-    terms
-        .iter()
-        .rev()
-        .fold(0, |sum, term| term - mul_high(z, sum))
+/// `1/2! - z (1/4! - z (1/6! - ..))` and `1/3! - z (1/5! - z (1/7! - ..))`, side by side because each step of either
+/// waits for the one before.
+#[inline(never)]
+fn series(z: u128) -> (u128, u128) {
+    let terms = COS.iter().zip(&SIN).rev();
+    terms.fold((0, 0), |(cos, sin), (c, s)| {
+        (c - mul_high(z, cos), s - mul_high(z, sin))
+    })
 }
 
-/// The high half of a product of 128-bit numbers.
-fn mul_high(a: u128, b: u128) -> u128 {
-    const LOW: u128 = u64::MAX as u128;
-    let (a1, a0, b1, b0) = (a >> 64, a & LOW, b >> 64, b & LOW);
-    let first = a1 * b0 + ((a0 * b0) >> 64);
-    let second = a0 * b1 + (first & LOW);
-    a1 * b1 + (first >> 64) + (second >> 64)
+/// The nearest f32, of two equally near ones the even one.
+fn to_f32(value: Real) -> f32 {
+    // An exact midpoint is a factor alone, 53 bits long. The tests meet no other one, nor anything near.
+    if cfg!(test) {
+        let (_, mantissa, exponent) = value.parts();
+        let error = Real::new(false, ERROR, exponent);
+        assert!(
+            mantissa << 53 == 0 || (value - error).to_f32() == (value + error).to_f32(),
+            "too near to a midpoint for 128 bits: {value:?}"
+        );
+    }
+    value.to_f32()
 }
 
-/// `± mantissa * 2^(exponent - 128)`, with the highest bit set unless it is zero.
-#[derive(Clone, Copy, Debug)]
-struct Real {
-    negative: bool,
-    mantissa: u128,
-    exponent: i32,
-}
-
-impl From<f64> for Real {
-    fn from(x: f64) -> Self {
-        let Coordinate {
-            negative,
-            magnitude,
-            exponent,
-        } = x.into();
-        Self::new(negative, u128::from(magnitude), exponent + 128)
-    }
-}
-
-impl Real {
-    const ZERO: Self = Self {
-        negative: false,
-        mantissa: 0,
-        exponent: 0,
-    };
-
-    fn new(negative: bool, mantissa: u128, exponent: i32) -> Self {
-        match mantissa.leading_zeros() {
-            128 => Self::ZERO,
-            zeros => Self {
-                negative,
-                mantissa: mantissa << zeros,
-                exponent: exponent - zeros as i32,
-            },
-        }
-    }
-
-    fn times(self, other: Self) -> Self {
-        Self::new(
-            self.negative != other.negative,
-            mul_high(self.mantissa, other.mantissa),
-            self.exponent + other.exponent,
-        )
-    }
-
-    fn minus(self) -> Self {
-        Self {
-            negative: !self.negative,
-            ..self
-        }
-    }
-
-    /// The nearest f32, of two equally near ones the even one. Zero is `+0`, whatever its sign.
-    fn to_f32(self) -> f32 {
-        /// The error of the mantissa, see [`cos_sin_times`].
-        const ERROR: u128 = 1 << 8;
-        let Self {
-            negative,
-            mantissa,
-            exponent,
-        } = self;
-        if mantissa == 0 {
-            return 0.0;
-        }
-        // The value lies in [2^power, 2^(power + 1)).
-        let power = exponent - 1;
-        let subnormal = (-126 - power).max(0);
-        let magnitude = match 104 + subnormal {
-            _ if power > 127 => f32::INFINITY.to_bits(),
-            below @ ..=127 => {
-                let kept = (mantissa >> below) as u32;
-                let (rest, half) = (mantissa & ((1 << below) - 1), 1_u128 << (below - 1));
-                // An exact midpoint is a factor alone, 53 bits long. The tests meet no other one, nor anything near.
-                if cfg!(test) {
-                    assert!(
-                        rest == half || rest.abs_diff(half) > ERROR,
-                        "too near to a midpoint for 128 bits: {self:?}"
-                    );
-                }
-                let kept = kept + u32::from(rest > half || rest == half && kept & 1 == 1);
-                // A carry out of the mantissa goes into the exponent, where it belongs.
-                if subnormal == 0 {
-                    (((power + 126) as u32) << 23) + kept
-                } else {
-                    kept
-                }
-            }
-            128 => u32::from(mantissa > 1 << 127),
-            _ => 0,
-        };
-        f32::from_bits(magnitude | u32::from(negative) << 31)
-    }
-}
-
-/// The same rounded to f64 (zero has no sign), as a test wants it. Never subnormal.
+/// The same rounded to f64 (zero has no sign), as a test wants it.
 #[cfg(test)]
 pub(crate) fn cos_sin_f64(angle: Remainder, factor: f64) -> (f64, f64) {
-    let (cos, sin) = cos_sin_times(angle, Real::from(factor));
-    let to_f64 = |v: Real| {
-        // A tie occurs only where nothing is dropped.
-        let magnitude = ((v.mantissa >> 74) as u64).div_ceil(2) as f64
-            * f64::from_bits(((1023 - 53 + v.exponent) as u64) << 52);
-        if v.negative {
-            0.0 - magnitude
-        } else {
-            magnitude
-        }
-    };
-    (to_f64(cos), to_f64(sin))
+    let (cos, sin) = cos_sin_times(angle, Real::from_f64(factor));
+    (cos.to_f64(), sin.to_f64())
 }

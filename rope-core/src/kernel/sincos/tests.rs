@@ -8,7 +8,7 @@ use std::prelude::rust_2024::*;
 use std::{env, format, fs, println, vec};
 
 use super::consecutive::{self, MakeConsecutive};
-use super::oracle::{Coordinate, Remainder, cos_sin, cos_sin_f64};
+use super::oracle::{Remainder, cos_sin, cos_sin_f64};
 use super::*;
 use crate::Backend;
 use crate::backend::Proof;
@@ -19,7 +19,7 @@ fn backends() -> Vec<Proof> {
 }
 
 /// Integers and real numbers as positions.
-trait At: Copy + Into<Coordinate> {
+trait At: Copy {
     fn at(self) -> AxisPosition;
 }
 
@@ -97,8 +97,8 @@ fn consecutive_rows(
     rows
 }
 
-fn by_oracle(position: impl Into<Coordinate>, step: Step, factor: f64) -> (u32, u32) {
-    let (cos, sin) = cos_sin(Remainder::new(position.into(), step), factor);
+fn by_oracle(position: impl At, step: Step, factor: f64) -> (u32, u32) {
+    let (cos, sin) = cos_sin(Remainder::new(position.at(), step), factor);
     (cos.to_bits(), sin.to_bits())
 }
 
@@ -221,7 +221,7 @@ fn tables() {
                 // And exactly by the oracle.
                 for (i, f) in inverse.iter().enumerate() {
                     let angle = f64::from(p as f32 * f);
-                    let (c, s) = cos_sin(Remainder::new(angle.into(), HuggingFace::RADIAN), 1.0);
+                    let (c, s) = cos_sin(Remainder::new(angle.at(), HuggingFace::RADIAN), 1.0);
                     assert_eq!((c * factor).to_bits(), row[i].to_bits());
                     assert_eq!((s * factor).to_bits(), row[i + inverse.len()].to_bits());
                 }
@@ -303,7 +303,7 @@ fn phases() {
             let golden = if golden << 1 == 0 { 0 } else { golden };
             assert_eq!(made, golden, "{phase:032x}");
         }
-        let (cos, sin) = cos_sin_f64(Remainder::new(1_i64.into(), step(phase)), 1.0);
+        let (cos, sin) = cos_sin_f64(Remainder::new(1_i64.at(), step(phase)), 1.0);
         assert_eq!((cos, sin), (doubles[1], doubles[0]), "{phase:032x}");
         for backend in backends() {
             let row = rows(backend, &[step(phase); 8], 1.0, &[1_i64]);
@@ -609,7 +609,7 @@ fn error() {
                 SinCosPolynomials::new(factor)
                     .splat(s)
                     .at(s, position as f64, high, low);
-            let exact = cos_sin_f64(Remainder::new(position.into(), step), factor);
+            let exact = cos_sin_f64(Remainder::new(position.at(), step), factor);
             for (made, exact) in [(cos, exact.0), (sin, exact.1)] {
                 let ulps = made.to_bits().abs_diff(exact.to_bits()) as f64;
                 // The sine's polynomial gives what is below half a square root of two.
@@ -689,7 +689,7 @@ fn error_of_sums() {
                 s.mul_add(cos_a, cos_b, s.mul_f64(-sin_a, sin_b)),
                 s.mul_add(sin_a, cos_b, s.mul_f64(cos_a, sin_b)),
             ];
-            let exact = cos_sin_f64(Remainder::new((anchor + offset).into(), step), 1.0);
+            let exact = cos_sin_f64(Remainder::new((anchor + offset).at(), step), 1.0);
             for (made, exact) in made.into_iter().zip([exact.0, exact.1]) {
                 worst = worst.max((made - exact).abs() * 2f64.powi(53));
             }
@@ -721,7 +721,7 @@ fn exhaustive() {
             let mut expected = vec![0_f32; 128 * positions.len()];
             for (row, &p) in expected.chunks_exact_mut(128).zip(&positions) {
                 for (i, &step) in steps.iter().enumerate() {
-                    let (cos, sin) = cos_sin(Remainder::new(p.into(), step), 1.0);
+                    let (cos, sin) = cos_sin(Remainder::new(p.at(), step), 1.0);
                     (row[i], row[64 + i]) = (cos, sin);
                     let (o, lane) = (&blocks[i / 8], i % 8);
                     let (c, s, doubt) =
@@ -792,7 +792,7 @@ fn radians() {
         let nearest = (from.to_bits()..to.to_bits())
             .map(|bits| {
                 let radians = f64::from(f32::from_bits(bits));
-                let angle = Remainder::new(radians.into(), HuggingFace::RADIAN);
+                let angle = Remainder::new(radians.at(), HuggingFace::RADIAN);
                 angle.exponent()
             })
             .min();

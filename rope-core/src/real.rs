@@ -1,9 +1,9 @@
-//! Turns in fixed point, from integer arithmetic alone.
+//! Real numbers of 128 significant bits, from integer arithmetic alone: no `libm`, no hardware float.
 //!
 //! A frequency is kept as the part of a full turn that one position adds, so that the angle of any position is a
 //! wrapping multiplication. For that to be exact far from the start the step needs more digits than an `f64` has, and
-//! it must be the same on every machine. [`Real`] gives both: a float of 128 significant bits in software, with the
-//! handful of operations that frequency scaling needs. No `libm`, no hardware float.
+//! it must be the same on every machine. The oracle needs both for cos and sin. [`Real`] gives them: a float in
+//! software, with the handful of operations that the two need.
 //!
 //! Errors: every operation is good to about 2^-127 of its result (`log2`: 2^-126 absolute), which leaves the steps of
 //! all published models within a few units of 2^-128 turn.
@@ -54,9 +54,18 @@ impl Real {
 
     /// Brings the mantissa's top bit up and the exponent into its limits.
     #[inline(never)]
-    fn new(negative: bool, mantissa: u128, exponent: i64) -> Self {
+    pub(crate) fn new(negative: bool, mantissa: u128, exponent: i64) -> Self {
         let shift = mantissa.leading_zeros();
-        let exponent = exponent - i64::from(shift);
+        Self::normal(
+            negative,
+            mantissa.checked_shl(shift).unwrap_or(0),
+            exponent - i64::from(shift),
+        )
+    }
+
+    /// Brings the exponent into its limits; the mantissa is zero or has its top bit set.
+    #[inline]
+    pub(crate) fn normal(negative: bool, mantissa: u128, exponent: i64) -> Self {
         if mantissa == 0 || exponent < -EXPONENT_LIMIT {
             Self::ZERO
         } else if exponent > EXPONENT_LIMIT {
@@ -69,18 +78,25 @@ impl Real {
             Self {
                 negative,
                 exponent,
-                mantissa: mantissa << shift,
+                mantissa,
             }
         }
     }
 
-    /// The exact value of a finite float. Callers have refused infinities and NaN.
+    /// Sign, mantissa and exponent: the value is `(-1)^negative * mantissa * 2^exponent`, and the mantissa of what is
+    /// not zero has its top bit set.
+    pub(crate) fn parts(self) -> (bool, u128, i64) {
+        (self.negative, self.mantissa, self.exponent)
+    }
+
+    /// The exact value of a finite float. Infinities and NaN count as zero.
     #[inline(never)]
     pub(crate) fn from_f64(value: f64) -> Self {
         let bits = value.to_bits();
         let fraction = u128::from(bits & ((1 << 52) - 1));
         match (bits >> 52 & 0x7ff) as i64 {
             0 => Self::new(value.is_sign_negative(), fraction, -1074),
+            0x7ff => Self::ZERO,
             biased => Self::new(value.is_sign_negative(), fraction | 1 << 52, biased - 1075),
         }
     }
@@ -90,6 +106,11 @@ impl Real {
         Self::new(false, u128::from(value), 0)
     }
 
+    /// The exact value of an integer.
+    pub(crate) fn from_i64(value: i64) -> Self {
+        Self::new(value < 0, u128::from(value.unsigned_abs()), 0)
+    }
+
     /// A part of two integers.
     #[inline(never)]
     pub(crate) fn ratio(numerator: u64, denominator: u64) -> Self {
@@ -97,7 +118,7 @@ impl Real {
     }
 
     fn from_fixed(whole: i64, fraction: u128) -> Self {
-        Self::new(whole < 0, u128::from(whole.unsigned_abs()), 0) + Self::new(false, fraction, -128)
+        Self::from_i64(whole) + Self::new(false, fraction, -128)
     }
 
     /// The whole part, rounded down, and the fraction in units of 2^-128, rounded to nearest. `None` from 2^62 up.
@@ -133,7 +154,7 @@ impl Real {
         f64::from_bits(u64::from(self.negative) << 63 | self.round(53, 1023))
     }
 
-    /// The nearest `f32`, ties to even.
+    /// The nearest `f32`, ties to even. Zero is `+0`.
     pub(crate) fn to_f32(self) -> f32 {
         f32::from_bits(u32::from(self.negative) << 31 | self.round(24, 127) as u32)
     }
@@ -154,11 +175,8 @@ impl Real {
         } else {
             self.mantissa << (128 - dropped)
         };
-        let up = match rest.cmp(&(1 << 127)) {
-            Ordering::Less => 0,
-            Ordering::Equal => kept & 1,
-            Ordering::Greater => 1,
-        };
+        // A tie goes up from an odd number only.
+        let up = u64::from(rest > (1 << 127) - u128::from(kept & 1));
         // The leading one of a normal significand adds itself to the exponent field, and so does a carry.
         ((((leading.max(lowest) + bias - 1) as u64) << (digits - 1)) + kept + up)
             * u64::from(self.mantissa != 0)
@@ -195,11 +213,11 @@ impl Real {
                 Self::new(false, u128::MAX, EXPONENT_LIMIT + 1)
             };
         };
-        let x = high_product(fraction, Self::LN_2.mantissa);
+        let x = mul_high_rounded(fraction, Self::LN_2.mantissa);
         let power = INVERSE_FACTORIALS
             .iter()
             .rev()
-            .fold(0, |sum, &term| term + high_product(sum, x));
+            .fold(0, |sum, &term| term + mul_high_rounded(sum, x));
         Self::new(
             false,
             power,
@@ -240,8 +258,13 @@ impl Real {
     }
 }
 
+/// The upper half of a 256-bit product.
+pub(crate) fn mul_high(a: u128, b: u128) -> u128 {
+    a.carrying_mul(b, 0).1
+}
+
 /// The upper half of a 256-bit product, rounded to nearest.
-fn high_product(a: u128, b: u128) -> u128 {
+fn mul_high_rounded(a: u128, b: u128) -> u128 {
     let (low, high) = a.carrying_mul(b, 0);
     high + (low >> 127)
 }
@@ -317,7 +340,7 @@ impl core::ops::Mul for Real {
             1 => (high, 128),
             _ => (high << 1 | low >> 127, 127),
         };
-        Self::new(
+        Self::normal(
             self.negative != other.negative,
             mantissa,
             self.exponent + other.exponent + exponent,
