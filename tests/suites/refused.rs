@@ -29,6 +29,26 @@ fn refused<T: std::fmt::Debug>(result: Result<T, Error>, error: Error, words: &[
     assert_eq!(boxed.to_string(), text);
 }
 
+/// Each error is provoked by a suite: by this one, or by that of what refuses.
+#[test]
+fn each_error_has_a_test() {
+    let suites = concat!(
+        include_str!("refused.rs"),
+        include_str!("config.rs"),
+        include_str!("end_to_end.rs"),
+        include_str!("frequencies.rs"),
+        include_str!("gguf.rs"),
+        include_str!("rows.rs"),
+    );
+    let words: Vec<&str> = suites
+        .split(|c: char| !c.is_alphanumeric() && c != ':')
+        .collect();
+    for name in Error::NAMES {
+        let error = format!("Error::{name}");
+        assert!(words.contains(&&*error), "no suite provokes {error}");
+    }
+}
+
 const ONE: [f32; 2] = [0.0, 1.0];
 
 fn rows(values: &[f32], rotary_dim: usize) -> Rows<'_> {
