@@ -2,9 +2,9 @@
 
 use rope_core::{Axes, Error};
 
+use crate::failure::Failure;
 use crate::memory::{Region, Span, plain};
 use crate::names::lookup;
-use crate::status::Failure;
 
 /// Which axis of the positions drives which pair, and which frequency a pair takes.
 #[repr(i32)]
@@ -37,7 +37,8 @@ pub enum rope_axes_kind {
     /// One set of base frequencies, and the axis of every pair in `given` (`count` of them, 0 to 3).
     Given = 12,
 }
-lookup!(rope_axes_kind, "kind of axes": Text Mrope MropeInterleaved MropeAlternating MropeSpread GgmlMrope GgmlImrope PerAxis Vision Pixtral Wan Given);
+lookup!(rope_axes_kind, "kind of axes":
+    Text Mrope MropeInterleaved MropeAlternating MropeSpread GgmlMrope GgmlImrope PerAxis Vision Pixtral Wan Given);
 
 /// The axes. Fields that a kind does not name are not read.
 #[repr(C)]

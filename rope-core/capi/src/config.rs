@@ -4,11 +4,12 @@ use core::ffi::{CStr, c_char};
 
 use rope_core::Config;
 
+use crate::failure::Failure;
 use crate::frequencies::{own, rope_frequencies};
 use crate::memory::{Out, Span, plain, read};
 use crate::names::rope_pairing;
 use crate::plan::rope_plan;
-use crate::status::{Failure, rope_status, status_of};
+use crate::status::{rope_status, status_of};
 
 /// What a config.json leaves open. Zeros leave it open here too.
 #[repr(C)]

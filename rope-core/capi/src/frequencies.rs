@@ -5,10 +5,11 @@ use core::ffi::c_void;
 use rope_core::{Axes, Error, Frequencies, FrequencyBlock, Scaling};
 
 use crate::axes::rope_axes;
+use crate::failure::Failure;
 use crate::memory::{Out, Region, Span, SpanMut, empty_blocks, place, read};
 use crate::names::{rope_angle, rope_backend, rope_number};
 use crate::scaling::rope_scaling;
-use crate::status::{Failure, rope_status, status_of};
+use crate::status::{rope_status, status_of};
 
 const MAGIC: u64 = 0x726f_7065_5f66_7271;
 
@@ -482,8 +483,9 @@ mod heap {
         ALIGNMENT, MAGIC, Recipe, base_recipe, check, inverse_recipe, rope_axes, rope_frequencies,
         rope_scaling,
     };
+    use crate::failure::Failure;
     use crate::memory::Out;
-    use crate::status::{Failure, rope_status, status_of};
+    use crate::status::{rope_status, status_of};
 
     /// Memory for a handle and blocks behind it.
     fn layout(blocks: usize) -> Result<Layout, Failure> {

@@ -25,6 +25,7 @@
 mod axes;
 #[cfg(feature = "std")]
 mod config;
+mod failure;
 mod frequencies;
 mod memory;
 mod names;

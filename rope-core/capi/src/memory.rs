@@ -5,7 +5,7 @@ use core::slice;
 use half::{bf16, f16};
 use rope_core::FrequencyBlock;
 
-use crate::status::Failure;
+use crate::failure::Failure;
 
 /// A type of which any bits are a value: it can be read from memory that a caller has filled.
 ///

@@ -5,19 +5,23 @@ use core::ptr;
 
 use rope_core::{Angle, Backend, Direction, Pairing};
 
-use crate::status::Failure;
+use crate::failure::Failure;
 
-/// Looks an integer up: `rope_x::from_c`.
+/// Makes `rope_x::from_c`, which looks an integer up, and `rope_x::ALL`. A list that lacks a variant does not compile.
 macro_rules! lookup {
     ($name:ident, $what:literal: $($variant:ident)+) => {
         impl $name {
+            /// All values: tests go through them.
+            #[doc(hidden)]
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+
             /// The variant with this value; otherwise `ROPE_STATUS_UNKNOWN_VALUE`.
             #[inline]
             pub(crate) fn from_c(value: i32) -> Result<Self, Failure> {
                 $(if value == $name::$variant as i32 {
                     return Ok($name::$variant);
                 })+
-                // None is forgotten.
+                // Exhaustive: it compiles only if the list above names every variant.
                 let _ = |variant: $name| match variant {
                     $($name::$variant => (),)+
                 };
@@ -153,42 +157,60 @@ pub enum rope_backend {
     /// x86 with all that AVX512 wants, and AVX512-BF16 for writing bf16: 16 lanes.
     Avx512Bf16 = 6,
 }
-lookup!(rope_backend, "backend": Best Scalar Portable Neon Avx2 Avx512 Avx512Bf16);
 
-impl rope_backend {
-    /// The backend that is named, if one is.
-    #[inline]
-    pub(crate) fn backend(self) -> Option<Backend> {
-        match self {
-            rope_backend::Best => None,
-            rope_backend::Scalar => Some(Backend::Scalar),
-            rope_backend::Portable => Some(Backend::Portable),
-            rope_backend::Neon => Some(Backend::Neon),
-            rope_backend::Avx2 => Some(Backend::Avx2),
-            rope_backend::Avx512 => Some(Backend::Avx512),
-            rope_backend::Avx512Bf16 => Some(Backend::Avx512Bf16),
+/// Makes of one list what is known of a backend besides its number: each but `Best` is rope-core's of the same name.
+///
+/// The enumeration above is written out because cbindgen reads it, and it expands no macro. The compiler holds the list
+/// to the enumeration, and to the backends of rope-core.
+macro_rules! backends {
+    ($($name:ident)+) => {
+        lookup!(rope_backend, "backend": Best $($name)+);
+
+        impl rope_backend {
+            /// The backend that is named, if one is.
+            #[inline]
+            pub(crate) fn backend(self) -> Option<Backend> {
+                match self {
+                    rope_backend::Best => None,
+                    $(rope_backend::$name => Some(Backend::$name),)+
+                }
+            }
+
+            fn name(self) -> &'static CStr {
+                match self {
+                    rope_backend::Best => c"best",
+                    $(rope_backend::$name => {
+                        const NAME: &str = Backend::$name.name();
+                        const BYTES: [u8; NAME.len() + 1] = with_nul(NAME);
+                        const { terminated(&BYTES) }
+                    })+
+                }
+            }
         }
-    }
 
-    const NAMED: [rope_backend; 6] = [
-        rope_backend::Avx512Bf16,
-        rope_backend::Avx512,
-        rope_backend::Avx2,
-        rope_backend::Neon,
-        rope_backend::Portable,
-        rope_backend::Scalar,
-    ];
+        const _: () = assert!(
+            [$(Backend::$name),+].len() == Backend::ALL.len(),
+            "a backend of rope-core has no number: give it one in rope_backend, and name it in the list below"
+        );
+    };
+}
 
-    fn name(self) -> &'static CStr {
-        match self {
-            rope_backend::Best => c"best",
-            rope_backend::Scalar => c"scalar",
-            rope_backend::Portable => c"portable",
-            rope_backend::Neon => c"neon",
-            rope_backend::Avx2 => c"avx2",
-            rope_backend::Avx512 => c"avx512",
-            rope_backend::Avx512Bf16 => c"avx512bf16",
-        }
+backends! { Scalar Portable Neon Avx2 Avx512 Avx512Bf16 }
+
+/// A name with a NUL behind it, which makes it one byte longer.
+const fn with_nul<const N: usize>(name: &str) -> [u8; N] {
+    let mut bytes = [0; N];
+    bytes
+        .split_at_mut(name.len())
+        .0
+        .copy_from_slice(name.as_bytes());
+    bytes
+}
+
+const fn terminated(bytes: &[u8]) -> &CStr {
+    match CStr::from_bytes_with_nul(bytes) {
+        Ok(text) => text,
+        Err(_) => panic!("a name has one NUL, at its end"),
     }
 }
 
@@ -213,8 +235,9 @@ pub extern "C" fn rope_backend_available(backend: i32) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn rope_backend_best() -> rope_backend {
     let best = Some(Backend::best());
-    rope_backend::NAMED
-        .into_iter()
+    rope_backend::ALL
+        .iter()
+        .copied()
         .find(|named| named.backend() == best)
         .unwrap_or(rope_backend::Best)
 }

@@ -2,9 +2,9 @@
 
 use rope_core::Rope;
 
+use crate::failure::Failure;
 use crate::memory::plain;
 use crate::names::{rope_backend, rope_direction, rope_pairing};
-use crate::status::Failure;
 
 /// A plan: pairing, direction, backend. A plain value, looked up anew by every call, which takes nanoseconds.
 ///

@@ -4,9 +4,9 @@ use core::ffi::c_void;
 
 use rope_core::{Coordinates, Ids, Positions};
 
+use crate::failure::Failure;
 use crate::memory::{Plain, Region, Span, plain};
 use crate::names::{lookup, rope_number};
-use crate::status::Failure;
 
 /// How positions are listed.
 #[repr(i32)]

@@ -2,13 +2,14 @@
 
 use rope_core::{Error, Rope, Rows, Shape, Tensor, TensorMut};
 
+use crate::failure::Failure;
 use crate::frequencies::{frequencies, rope_frequencies};
 use crate::memory::{Region, read};
 use crate::names::rope_element;
 use crate::plan::rope_plan;
 use crate::positions::rope_positions;
 use crate::rows::rope_rows;
-use crate::status::{Failure, rope_status, status_of};
+use crate::status::{rope_status, status_of};
 use crate::tensor::{rope_tensor, rope_tensor_mut};
 
 /// Runs a block with a name for the element type that a number stands for.

@@ -4,11 +4,12 @@ use core::ffi::c_void;
 
 use rope_core::{Error, Rows};
 
+use crate::failure::Failure;
 use crate::frequencies::{frequencies, rope_frequencies};
 use crate::memory::{Out, Region, Span, SpanMut, plain, read};
 use crate::names::rope_number;
 use crate::positions::{ids, rope_positions};
-use crate::status::{Failure, rope_status, status_of};
+use crate::status::{rope_status, status_of};
 
 /// The cos and sin of each token, `rotary_dim / 2` of each, already multiplied by the attention factor.
 ///
@@ -249,10 +250,11 @@ mod heap {
     use std::vec::Vec;
 
     use super::{needed, rope_rows};
+    use crate::failure::Failure;
     use crate::frequencies::{frequencies, rope_frequencies};
     use crate::memory::{Out, Region, place, read};
     use crate::positions::rope_positions;
-    use crate::status::{Failure, rope_status, status_of};
+    use crate::status::{rope_status, status_of};
 
     const MAGIC: u64 = 0x726f_7065_5f74_626c;
 

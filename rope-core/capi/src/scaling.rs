@@ -2,9 +2,10 @@
 
 use rope_core::{LongRope, Scaling, Yarn};
 
+use crate::failure::Failure;
 use crate::memory::{Out, Region, Span, plain};
 use crate::names::lookup;
-use crate::status::{Failure, rope_status, status_of};
+use crate::status::{rope_status, status_of};
 
 /// How the frequencies base^(-2i/d) of a model are changed. Each names the fields of rope_scaling that it reads.
 #[repr(i32)]
@@ -42,7 +43,9 @@ pub enum rope_scaling_kind {
     /// Periods in geometric steps: `min_period`, `max_period`.
     Periods = 14,
 }
-lookup!(rope_scaling_kind, "scaling": Default Linear DynamicNtk NtkAlpha NtkFixed NtkMixed NtkByParts Yarn LongRope Llama3 Proportional FreqFactors Learned Turns Periods);
+lookup!(rope_scaling_kind, "scaling":
+    Default Linear DynamicNtk NtkAlpha NtkFixed NtkMixed NtkByParts Yarn LongRope Llama3 Proportional FreqFactors
+    Learned Turns Periods);
 
 /// The parameters of a scaling, by their public names. Fields that a kind does not name are not read, so that a
 /// struct of zeros, with the ones that count filled in, will do; rope_scaling_init fills in the published values

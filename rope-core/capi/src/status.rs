@@ -1,10 +1,10 @@
 //! What a call returns.
 
 use core::ffi::{CStr, c_char};
-use core::fmt;
 
 use rope_core::Error;
 
+use crate::failure::Failure;
 use crate::names::lookup;
 
 /// What a call returns. What is refused has touched no tensor.
@@ -97,78 +97,84 @@ pub enum rope_status {
     /// Refused by rope-core for a reason that this header has no name for.
     Refused = 99,
 }
-lookup!(rope_status, "status":
-    Ok Null Misaligned Length UnknownValue MemoryOverlap Handle OutOfMemory Internal Utf8 PositionRange
-    ShapeOverflow OutOfBounds Overlap RotaryDim RotaryDimExceedsHead RowsLength RowStride RowCount
-    PositionOutsideTable AttentionFactor PairingChangesInPlace ShapeMismatch QueryKeyMismatch BackendUnavailable
-    Parameter Count Storage TooFast Axes PositionsPerAxis Coordinate Offsets RowsTooLong RotaryDimOnStack Json
-    Missing Invalid Unknown Ambiguous Unsupported Refused);
+/// Makes of one list what is known of a status besides its number: its sentence, and the errors of rope-core that it
+/// stands for.
+///
+/// The enumeration above is written out because cbindgen reads it, and it expands no macro. The compiler holds the list
+/// to the enumeration, and to the errors of rope-core.
+macro_rules! statuses {
+    ($($status:ident = $message:literal $(: $($(#[cfg($cfg:meta)])? $error:ident)+)?,)+) => {
+        lookup!(rope_status, "status": $($status)+);
 
-impl rope_status {
-    fn message(self) -> &'static CStr {
-        match self {
-            rope_status::Ok => c"done",
-            rope_status::Null => c"a pointer is null",
-            rope_status::Misaligned => c"a pointer is misaligned",
-            rope_status::Length => c"a length is more than an address space can hold",
-            rope_status::UnknownValue => c"an integer names no value of its enumeration",
-            rope_status::MemoryOverlap => c"memory that is written overlaps memory that is read",
-            rope_status::Handle => {
-                c"not a handle of this library, or not of the kind that the call takes"
+        impl rope_status {
+            fn message(self) -> &'static CStr {
+                match self {
+                    $(rope_status::$status => $message,)+
+                }
             }
-            rope_status::OutOfMemory => c"out of memory",
-            rope_status::Internal => c"an internal error: please report it",
-            rope_status::Utf8 => c"text is not UTF-8",
-            rope_status::PositionRange => c"a range of positions ends beyond 2^63",
-            rope_status::ShapeOverflow => {
-                c"the index of a tensor's last element does not fit size_t"
+
+            fn of_core(error: Error) -> Self {
+                match error {
+                    $($($($(#[cfg($cfg)])? Error::$error { .. } => rope_status::$status,)+)?)+
+                    // The compiler asks for this because `Error` may grow. The assertion below refuses to compile when
+                    // it has.
+                    _ => rope_status::Refused,
+                }
             }
-            rope_status::OutOfBounds => c"a layout reaches past the tensor's memory",
-            rope_status::Overlap => c"strides let elements of a tensor that is written overlap",
-            rope_status::RotaryDim => {
-                c"rotary_dim is odd, zero or too large, or not what the scaling or the axes need"
-            }
-            rope_status::RotaryDimExceedsHead => c"the rows rotate more channels than a head has",
-            rope_status::RowsLength => c"the values are not a whole number of rows",
-            rope_status::RowStride => c"the stride between rows is shorter than a row",
-            rope_status::RowCount => {
-                c"neither one row per token nor one per token of every sequence"
-            }
-            rope_status::PositionOutsideTable => c"a position id names no row of the table",
-            rope_status::AttentionFactor => {
-                c"an attention factor is zero, infinite or not a number"
-            }
-            rope_status::PairingChangesInPlace => c"in place the pairing cannot change",
-            rope_status::ShapeMismatch => c"source and target have different shapes",
-            rope_status::QueryKeyMismatch => c"Q and K differ in more than their heads",
-            rope_status::BackendUnavailable => {
-                c"this CPU, or this build, lacks the instruction set"
-            }
-            rope_status::Parameter => c"a base, factor or other number makes no sense",
-            rope_status::Count => {
-                c"a list with one number for each pair (or sequence) has another length"
-            }
-            rope_status::Storage => c"the storage is too short",
-            rope_status::TooFast => c"one position would turn a pair by 32768 turns or more",
-            rope_status::Axes => c"the axes do not add up",
-            rope_status::PositionsPerAxis => {
-                c"a list of positions does not divide by the number of axes"
-            }
-            rope_status::Coordinate => c"a coordinate is infinite or not a number",
-            rope_status::Offsets => c"offsets of packed sequences do not start at 0, or fall",
-            rope_status::RowsTooLong => c"rows of more values than size_t counts",
-            rope_status::RotaryDimOnStack => c"a row is longer than what is kept on the stack",
-            rope_status::Json => c"a configuration is not a JSON object",
-            rope_status::Missing => {
-                c"a key of a configuration is missing, and has no known default"
-            }
-            rope_status::Invalid => c"a key of a configuration has a value that it cannot have",
-            rope_status::Unknown => c"a name in a configuration stands for nothing known",
-            rope_status::Ambiguous => c"a configuration holds several answers, and none was chosen",
-            rope_status::Unsupported => c"the model does what is no rotation of pairs",
-            rope_status::Refused => c"refused",
         }
-    }
+
+        // The list names every error. (Of one that it names twice, the compiler says that an arm is unreachable.)
+        const _: () = assert!(
+            [$($($(stringify!($error)),+,)?)+].len() == Error::NAMES.len(),
+            "an error of rope-core has no status: give it one in the list below"
+        );
+    };
+}
+
+statuses! {
+    Ok = c"done",
+    Null = c"a pointer is null",
+    Misaligned = c"a pointer is misaligned",
+    Length = c"a length is more than an address space can hold",
+    UnknownValue = c"an integer names no value of its enumeration",
+    MemoryOverlap = c"memory that is written overlaps memory that is read",
+    Handle = c"not a handle of this library, or not of the kind that the call takes",
+    OutOfMemory = c"out of memory",
+    Internal = c"an internal error: please report it",
+    Utf8 = c"text is not UTF-8",
+    PositionRange = c"a range of positions ends beyond 2^63",
+    ShapeOverflow = c"the index of a tensor's last element does not fit size_t": ShapeOverflow,
+    OutOfBounds = c"a layout reaches past the tensor's memory": OutOfBounds,
+    Overlap = c"strides let elements of a tensor that is written overlap": Overlap,
+    RotaryDim = c"rotary_dim is odd, zero or too large, or not what the scaling or the axes need": RotaryDim,
+    RotaryDimExceedsHead = c"the rows rotate more channels than a head has": RotaryDimExceedsHead,
+    RowsLength = c"the values are not a whole number of rows": RowsLength CosSinLength,
+    RowStride = c"the stride between rows is shorter than a row": RowStride,
+    RowCount = c"neither one row per token nor one per token of every sequence": RowCount,
+    PositionOutsideTable = c"a position id names no row of the table": PositionOutsideTable,
+    AttentionFactor = c"an attention factor is zero, infinite or not a number": AttentionFactor,
+    PairingChangesInPlace = c"in place the pairing cannot change": PairingChangesInPlace,
+    ShapeMismatch = c"source and target have different shapes": ShapeMismatch,
+    QueryKeyMismatch = c"Q and K differ in more than their heads": QueryKeyMismatch,
+    BackendUnavailable = c"this CPU, or this build, lacks the instruction set": BackendUnavailable,
+    Parameter = c"a base, factor or other number makes no sense": Parameter,
+    Count = c"a list with one number for each pair (or sequence) has another length": Count,
+    Storage = c"the storage is too short": Storage,
+    TooFast = c"one position would turn a pair by 32768 turns or more": TooFast,
+    Axes = c"the axes do not add up": Axes,
+    PositionsPerAxis = c"a list of positions does not divide by the number of axes": PositionsPerAxis,
+    Coordinate = c"a coordinate is infinite or not a number": Coordinate,
+    Offsets = c"offsets of packed sequences do not start at 0, or fall": Offsets,
+    RowsTooLong = c"rows of more values than size_t counts": RowsTooLong,
+    RotaryDimOnStack = c"a row is longer than what is kept on the stack": RotaryDimOnStack,
+    Json = c"a configuration is not a JSON object": #[cfg(feature = "std")] Json,
+    Missing = c"a key of a configuration is missing, and has no known default": Missing,
+    Invalid = c"a key of a configuration has a value that it cannot have": Invalid,
+    Unknown = c"a name in a configuration stands for nothing known": Unknown,
+    Ambiguous = c"a configuration holds several answers, and none was chosen": Ambiguous,
+    Unsupported = c"the model does what is no rotation of pairs": Unsupported,
+    // No call of this API meets these.
+    Refused = c"refused": Range Interleaved GatheredTwice RowRange UnknownName,
 }
 
 /// What a status (`enum rope_status`) means, in one sentence; of a number that is none, that. Static; not to be
@@ -186,135 +192,23 @@ pub extern "C" fn rope_error_message(status: i32) -> *const c_char {
     message.as_ptr()
 }
 
-/// Why a call was refused, with the values that were in the way.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Failure {
-    Core(Error),
-    Null {
-        name: &'static str,
-    },
-    Misaligned {
-        name: &'static str,
-        alignment: usize,
-    },
-    Length {
-        name: &'static str,
-        len: usize,
-    },
-    UnknownValue {
-        what: &'static str,
-        value: i32,
-    },
-    MemoryOverlap {
-        written: &'static str,
-        read: &'static str,
-    },
-    Handle,
-    #[cfg(feature = "std")]
-    OutOfMemory {
-        bytes: usize,
-    },
-    #[cfg(feature = "std")]
-    Internal,
-    #[cfg(feature = "std")]
-    Utf8 {
-        name: &'static str,
-    },
-    PositionRange {
-        first: i64,
-        count: usize,
-    },
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Failure::Core(error)
-    }
-}
-
 impl Failure {
     fn status(&self) -> rope_status {
-        let Failure::Core(error) = self else {
-            return match self {
-                Failure::Null { .. } => rope_status::Null,
-                Failure::Misaligned { .. } => rope_status::Misaligned,
-                Failure::Length { .. } => rope_status::Length,
-                Failure::UnknownValue { .. } => rope_status::UnknownValue,
-                Failure::MemoryOverlap { .. } => rope_status::MemoryOverlap,
-                Failure::PositionRange { .. } => rope_status::PositionRange,
-                #[cfg(feature = "std")]
-                Failure::OutOfMemory { .. } => rope_status::OutOfMemory,
-                #[cfg(feature = "std")]
-                Failure::Internal => rope_status::Internal,
-                #[cfg(feature = "std")]
-                Failure::Utf8 { .. } => rope_status::Utf8,
-                Failure::Handle | Failure::Core(_) => rope_status::Handle,
-            };
-        };
-        match error {
-            Error::ShapeOverflow { .. } => rope_status::ShapeOverflow,
-            Error::OutOfBounds { .. } => rope_status::OutOfBounds,
-            Error::Overlap { .. } => rope_status::Overlap,
-            Error::RotaryDim { .. } => rope_status::RotaryDim,
-            Error::RotaryDimExceedsHead { .. } => rope_status::RotaryDimExceedsHead,
-            Error::RowsLength { .. } | Error::CosSinLength { .. } => rope_status::RowsLength,
-            Error::RowStride { .. } => rope_status::RowStride,
-            Error::RowCount { .. } => rope_status::RowCount,
-            Error::PositionOutsideTable { .. } => rope_status::PositionOutsideTable,
-            Error::AttentionFactor { .. } => rope_status::AttentionFactor,
-            Error::PairingChangesInPlace { .. } => rope_status::PairingChangesInPlace,
-            Error::ShapeMismatch { .. } => rope_status::ShapeMismatch,
-            Error::QueryKeyMismatch { .. } => rope_status::QueryKeyMismatch,
-            Error::BackendUnavailable { .. } => rope_status::BackendUnavailable,
-            Error::Parameter { .. } => rope_status::Parameter,
-            Error::Count { .. } => rope_status::Count,
-            Error::Storage { .. } => rope_status::Storage,
-            Error::TooFast { .. } => rope_status::TooFast,
-            Error::Axes { .. } => rope_status::Axes,
-            Error::PositionsPerAxis { .. } => rope_status::PositionsPerAxis,
-            Error::Coordinate { .. } => rope_status::Coordinate,
-            Error::Offsets { .. } => rope_status::Offsets,
-            Error::RowsTooLong { .. } => rope_status::RowsTooLong,
-            Error::RotaryDimOnStack { .. } => rope_status::RotaryDimOnStack,
+        match self {
+            Failure::Core(error) => rope_status::of_core(*error),
+            Failure::Null { .. } => rope_status::Null,
+            Failure::Misaligned { .. } => rope_status::Misaligned,
+            Failure::Length { .. } => rope_status::Length,
+            Failure::UnknownValue { .. } => rope_status::UnknownValue,
+            Failure::MemoryOverlap { .. } => rope_status::MemoryOverlap,
+            Failure::Handle => rope_status::Handle,
             #[cfg(feature = "std")]
-            Error::Json { .. } => rope_status::Json,
-            Error::Missing { .. } => rope_status::Missing,
-            Error::Invalid { .. } => rope_status::Invalid,
-            Error::Unknown { .. } => rope_status::Unknown,
-            Error::Ambiguous { .. } => rope_status::Ambiguous,
-            Error::Unsupported { .. } => rope_status::Unsupported,
-            _ => rope_status::Refused,
-        }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Failure::Core(error) => write!(f, "{error}"),
-            Failure::Null { name } => write!(f, "{name} is null"),
-            Failure::Misaligned { name, alignment } => {
-                write!(f, "{name} is not a multiple of {alignment}")
-            }
-            Failure::Length { name, len } => {
-                write!(f, "{name} cannot have {len} elements there")
-            }
-            Failure::UnknownValue { what, value } => write!(f, "{value} is no {what} here"),
-            Failure::MemoryOverlap { written, read } => {
-                write!(f, "{written} is written and overlaps {read}")
-            }
-            Failure::Handle => {
-                f.write_str("not a handle of this library, or not of the kind that the call takes")
-            }
+            Failure::OutOfMemory { .. } => rope_status::OutOfMemory,
             #[cfg(feature = "std")]
-            Failure::OutOfMemory { bytes } => write!(f, "no memory for {bytes} bytes"),
+            Failure::Internal => rope_status::Internal,
             #[cfg(feature = "std")]
-            Failure::Internal => f.write_str("an internal error"),
-            #[cfg(feature = "std")]
-            Failure::Utf8 { name } => write!(f, "{name} is not UTF-8"),
-            Failure::PositionRange { first, count } => {
-                write!(f, "{count} positions from {first} on end beyond 2^63")
-            }
+            Failure::Utf8 { .. } => rope_status::Utf8,
+            Failure::PositionRange { .. } => rope_status::PositionRange,
         }
     }
 }
@@ -347,9 +241,9 @@ mod last {
     use core::ffi::c_char;
     use core::fmt::Write;
 
-    use super::{Failure, status_of};
+    use super::{rope_status, status_of};
+    use crate::failure::Failure;
     use crate::memory::SpanMut;
-    use crate::rope_status;
 
     std::thread_local! {
         pub(super) static LAST: Cell<Option<Failure>> = const { Cell::new(None) };

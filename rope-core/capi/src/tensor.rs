@@ -4,8 +4,9 @@ use core::ffi::c_void;
 
 use rope_core::{Error, Layout, Shape, Strides};
 
+use crate::failure::Failure;
 use crate::memory::{Out, Plain, Span, SpanMut, plain};
-use crate::status::{Failure, rope_status, status_of};
+use crate::status::{rope_status, status_of};
 
 /// Where the elements of a tensor lie. Filled in by the caller, or by rope_layout_bshd, _bhsd or _sbhd.
 ///
