@@ -138,7 +138,11 @@ impl fmt::Display for Backend {
 impl FromStr for Backend {
     type Err = Error;
 
-    /// Reads [`Backend::name`]; any other text is [`Error::UnknownName`].
+    /// Reads [`Backend::name`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownName`] for any other text.
     fn from_str(name: &str) -> Result<Self, Error> {
         Backend::ALL
             .iter()

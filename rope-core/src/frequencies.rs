@@ -163,9 +163,10 @@ impl Frequencies<'static> {
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDim`] and [`Error::Axes`] for axes that do not add up, [`Error::Parameter`] for a number that
-    /// makes no sense, [`Error::Count`] for a list of another length than the pairs (of one set of base frequencies),
-    /// and [`Error::TooFast`] for a pair with 32768 turns a position or more.
+    /// [`Error::RotaryDim`] for a number of channels that `axes` or the scaling cannot rotate, [`Error::Axes`] for axes
+    /// that do not add up, [`Error::Parameter`] for a number that makes no sense, [`Error::Count`] for a list of
+    /// another length than the pairs (of one set of base frequencies), and [`Error::TooFast`] for a pair with 32768
+    /// turns a position or more.
     pub fn new<'x>(axes: impl Into<Axes<'x>>, base: f64, scaling: &Scaling<'_>) -> Result<Self> {
         let axes = axes.into();
         let mut storage =
@@ -192,7 +193,9 @@ impl Frequencies<'static> {
     ///
     /// # Errors
     ///
-    /// As [`Frequencies::new`]; [`Error::Count`] if there is not one number for each pair.
+    /// [`Error::RotaryDim`] and [`Error::Axes`] as [`Frequencies::new`], [`Error::Count`] unless there is one number
+    /// for each pair, [`Error::Parameter`] for a number that is not finite or an attention factor that is not positive,
+    /// and [`Error::TooFast`] for a pair with 32768 turns a position or more.
     pub fn from_inverse<'x, T: Copy + Into<f64>>(
         axes: impl Into<Axes<'x>>,
         inverse: &[T],
@@ -215,7 +218,7 @@ impl<'a> Frequencies<'a> {
     ///
     /// # Errors
     ///
-    /// As [`Frequencies::new`], and [`Error::Storage`] if the storage is too short.
+    /// Those of [`Frequencies::new`], and [`Error::Storage`] if the storage is too short.
     pub fn new_in<'x>(
         storage: &'a mut [FrequencyBlock],
         axes: impl Into<Axes<'x>>,
@@ -236,7 +239,7 @@ impl<'a> Frequencies<'a> {
     ///
     /// # Errors
     ///
-    /// As [`Frequencies::from_inverse`], and [`Error::Storage`] if the storage is too short.
+    /// Those of [`Frequencies::from_inverse`], and [`Error::Storage`] if the storage is too short.
     pub fn from_inverse_in<'x, T: Copy + Into<f64>>(
         storage: &'a mut [FrequencyBlock],
         axes: impl Into<Axes<'x>>,
@@ -258,8 +261,11 @@ impl<'a> Frequencies<'a> {
         Self { angle, ..self }
     }
 
-    /// The same frequencies with another backend for the rows: same bits, another speed. [`Error::BackendUnavailable`]
-    /// if this CPU, or this build, cannot.
+    /// The same frequencies with another backend for the rows: the same bits, another speed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BackendUnavailable`] if this CPU, or this build, cannot run it.
     pub fn with_backend(self, backend: Backend) -> Result<Self> {
         let proof = backend
             .prove()

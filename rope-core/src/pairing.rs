@@ -73,7 +73,11 @@ impl fmt::Display for Pairing {
 impl FromStr for Pairing {
     type Err = Error;
 
-    /// Reads [`Pairing::name`]; any other text is [`Error::UnknownName`].
+    /// Reads [`Pairing::name`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownName`] for any other text.
     fn from_str(name: &str) -> Result<Self, Error> {
         Pairing::ALL
             .into_iter()

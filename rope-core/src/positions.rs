@@ -220,6 +220,8 @@ impl<'a> Positions<'a> {
     /// Sequences packed behind one another, each counted from 0: sequence `s` has the tokens `offsets[s]..offsets[s +
     /// 1]` (FlashAttention's `cu_seqlens`).
     ///
+    /// # Errors
+    ///
     /// [`Error::Offsets`] unless the offsets start at 0 and never fall.
     pub fn packed(offsets: impl Into<Ids<'a>>) -> Result<Self, Error> {
         Positions::packed_kind(offsets.into(), None)
@@ -227,7 +229,9 @@ impl<'a> Positions<'a> {
 
     /// As [`Positions::packed`], with sequence `s` counted from `starts[s]`: the tokens that its cache holds already.
     ///
-    /// [`Error::Offsets`]; [`Error::Count`] unless there is one start per sequence.
+    /// # Errors
+    ///
+    /// Those of [`Positions::packed`], and [`Error::Count`] unless there is one start per sequence.
     pub fn packed_from(
         offsets: impl Into<Ids<'a>>,
         starts: impl Into<Ids<'a>>,

@@ -79,7 +79,11 @@ impl fmt::Display for Direction {
 impl FromStr for Direction {
     type Err = Error;
 
-    /// Reads [`Direction::name`]; any other text is [`Error::UnknownName`].
+    /// Reads [`Direction::name`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownName`] for any other text.
     fn from_str(name: &str) -> Result<Self, Error> {
         Direction::ALL
             .into_iter()
@@ -150,7 +154,11 @@ impl Rope {
         Rope { direction, ..self }
     }
 
-    /// Runs on this backend. [`Error::BackendUnavailable`] if this CPU, or this build, cannot.
+    /// Runs on this backend.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BackendUnavailable`] if this CPU, or this build, cannot run it.
     pub fn backend(self, backend: Backend) -> Result<Self, Error> {
         let proof = backend
             .prove()
@@ -179,7 +187,11 @@ impl Rope {
     /// rounded by itself, then rounded to `E`: the same bits on every backend. With `v` the length of the pair and
     /// `u = 2^-24`, an f32 output is within `2 u v` of the exact rotation by the row's cos and sin.
     ///
-    /// [`Error::RotaryDimExceedsHead`], [`Error::RowCount`], [`Error::PairingChangesInPlace`].
+    /// # Errors
+    ///
+    /// [`Error::RotaryDimExceedsHead`] if the rows rotate more channels than a head has, [`Error::RowCount`] unless
+    /// there is one row per token or one per token of every sequence, [`Error::PairingChangesInPlace`] if the plan's
+    /// output pairing is another than its input pairing. The tensor is untouched then.
     pub fn rotate<E: Element>(
         &self,
         x: &mut TensorMut<'_, E>,
@@ -202,7 +214,9 @@ impl Rope {
 
     /// Rotates Q and K, in place, with the same rows: [`Rope::rotate`] twice, checked before either is touched.
     ///
-    /// [`Error::QueryKeyMismatch`] unless they differ in their heads only, and the errors of [`Rope::rotate`].
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate`], and [`Error::QueryKeyMismatch`] unless the two differ in their heads only.
     pub fn rotate_qk<Q: Element, K: Element>(
         &self,
         q: &mut TensorMut<'_, Q>,
@@ -235,7 +249,10 @@ impl Rope {
     ///
     /// The channels behind `rows.rotary_dim()` are copied; as bits, if the element stays the same.
     ///
-    /// [`Error::ShapeMismatch`], [`Error::RotaryDimExceedsHead`], [`Error::RowCount`].
+    /// # Errors
+    ///
+    /// [`Error::ShapeMismatch`] if the two have different shapes; [`Error::RotaryDimExceedsHead`] and
+    /// [`Error::RowCount`] as [`Rope::rotate`]. The target is untouched then.
     pub fn rotate_into<I: Element, O: Element>(
         &self,
         x: &Tensor<'_, I>,
@@ -292,8 +309,10 @@ impl Rope {
     /// The bits are those of [`Frequencies::rows`] and [`Rope::rotate`]. With 32 heads it takes little longer than with
     /// ready rows; with few, ready rows that several layers share are faster.
     ///
-    /// [`Error::RotaryDimOnStack`] beyond 2048 rotated channels, the errors of [`Frequencies::rows`] and
-    /// [`Rope::rotate`].
+    /// # Errors
+    ///
+    /// [`Error::RotaryDimOnStack`] beyond 2048 rotated channels; [`Error::PositionsPerAxis`] and [`Error::Coordinate`]
+    /// as [`Frequencies::rows`]; those of [`Rope::rotate`].
     pub fn rotate_at<'p, E: Element>(
         &self,
         x: &mut TensorMut<'_, E>,

@@ -47,12 +47,19 @@ enum Values<'a> {
 impl<'a> Rows<'a> {
     /// Rows of `rotary_dim` values each: `rotary_dim / 2` cos, then as many sin (vLLM's cache).
     ///
-    /// [`Error::RotaryDim`] if that is zero or odd, [`Error::RowsLength`] if the slice is not a whole number of rows.
+    /// # Errors
+    ///
+    /// [`Error::RotaryDim`] if `rotary_dim` is zero or odd, [`Error::RowsLength`] if the slice is not a whole number of
+    /// rows.
     pub fn new(values: &'a [f32], rotary_dim: usize) -> Result<Self, Error> {
         Rows::with_values(Values::Joined(values), rotary_dim)
     }
 
     /// As [`Rows::new`], owning its memory.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rows::new`].
     #[cfg(feature = "alloc")]
     pub fn from_vec(values: Vec<f32>, rotary_dim: usize) -> Result<Rows<'static>, Error> {
         Rows::with_values(Values::Owned(values), rotary_dim)
@@ -63,8 +70,11 @@ impl<'a> Rows<'a> {
     /// ONNX keeps `rotary_dim / 2` values per row, which is then the stride. PyTorch code often keeps each twice,
     /// `cat(freqs, freqs)`: the stride is `rotary_dim`, and the first half of each row is read.
     ///
-    /// [`Error::RotaryDim`], [`Error::RowStride`] if rows would overlap, [`Error::CosSinLength`],
-    /// [`Error::RowsLength`] if the slices are not a whole number of strides.
+    /// # Errors
+    ///
+    /// [`Error::CosSinLength`] if the slices differ in length, [`Error::RowStride`] if rows would overlap,
+    /// [`Error::RotaryDim`] if `rotary_dim` is zero or odd, [`Error::RowsLength`] if the slices are not a whole number
+    /// of strides.
     pub fn from_cos_sin(
         cos: &'a [f32],
         sin: &'a [f32],
@@ -114,6 +124,8 @@ impl<'a> Rows<'a> {
     /// Says by which factor the cos and sin are scaled (YaRN, LongRoPE), for [`Direction::Inverse`] to divide by its
     /// square. The values themselves stay as they are.
     ///
+    /// # Errors
+    ///
     /// [`Error::AttentionFactor`] if it is zero, infinite or not a number.
     ///
     /// [`Direction::Inverse`]: crate::Direction::Inverse
@@ -128,7 +140,9 @@ impl<'a> Rows<'a> {
     /// The rows with these position ids, in their order, taking these rows as the table of positions `0..len`.
     /// Nothing is copied.
     ///
-    /// [`Error::PositionOutsideTable`] if an id has no row; [`Error::GatheredTwice`].
+    /// # Errors
+    ///
+    /// [`Error::PositionOutsideTable`] if an id has no row, [`Error::GatheredTwice`] if these rows were gathered by id.
     pub fn gather<'b>(&'b self, ids: impl Into<Ids<'b>>) -> Result<Rows<'b>, Error> {
         if self.ids.is_some() {
             return Err(Error::GatheredTwice);
@@ -158,7 +172,11 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Rows `range`: those of a few tokens, or of one sequence. [`Error::RowRange`] if there are not so many.
+    /// Rows `range`: those of a few tokens, or of one sequence.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RowRange`] if the range is not inside the rows.
     pub fn range(&self, range: Range<usize>) -> Result<Rows<'_>, Error> {
         let Range { start, end } = range;
         if start > end || end > self.len() {
@@ -207,6 +225,8 @@ impl<'a> Rows<'a> {
     /// The additive sinusoidal encoding of the original Transformer from the same angles: for each row `PE(2i) = sin`,
     /// `PE(2i + 1) = cos`, `rotary_dim` values. With `Frequencies::new(d_model, 10_000.0, ..)` these are the values of
     /// Vaswani et al., *Attention Is All You Need*, arXiv:1706.03762, section 3.5, correctly rounded.
+    ///
+    /// # Errors
     ///
     /// [`Error::Storage`] unless `out` has exactly `len * rotary_dim` values; it is untouched then.
     pub fn sinusoidal(&self, out: &mut [f32]) -> Result<(), Error> {

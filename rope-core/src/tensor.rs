@@ -149,12 +149,20 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Any strides, in elements. [`Error::ShapeOverflow`] if an index would not fit `usize`.
+    /// Any strides, in elements.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ShapeOverflow`] if an index would not fit `usize`.
     pub fn strided(shape: impl Into<Shape>, strides: Strides) -> Result<Self, Error> {
         Layout::at(shape.into(), strides, 0)
     }
 
-    /// `[batch][tokens][heads][head_dim]` without gaps. [`Error::ShapeOverflow`].
+    /// `[batch][tokens][heads][head_dim]` without gaps.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ShapeOverflow`] if an index or a stride would not fit `usize`.
     pub fn bshd(shape: impl Into<Shape>) -> Result<Self, Error> {
         let shape = shape.into();
         Layout::dense(shape, |s| {
@@ -167,7 +175,11 @@ impl Layout {
         })
     }
 
-    /// `[batch][heads][tokens][head_dim]` without gaps. [`Error::ShapeOverflow`].
+    /// `[batch][heads][tokens][head_dim]` without gaps.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ShapeOverflow`] if an index or a stride would not fit `usize`.
     pub fn bhsd(shape: impl Into<Shape>) -> Result<Self, Error> {
         Layout::dense(shape.into(), |s| {
             let head = s.tokens.checked_mul(s.head_dim)?;
@@ -179,7 +191,11 @@ impl Layout {
         })
     }
 
-    /// `[tokens][batch][heads][head_dim]` without gaps. [`Error::ShapeOverflow`].
+    /// `[tokens][batch][heads][head_dim]` without gaps.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ShapeOverflow`] if an index or a stride would not fit `usize`.
     pub fn sbhd(shape: impl Into<Shape>) -> Result<Self, Error> {
         Layout::dense(shape.into(), |s| {
             let batch = s.heads.checked_mul(s.head_dim)?;
@@ -192,7 +208,10 @@ impl Layout {
     }
 
     /// `[tokens][heads][head_dim]` without gaps: sequences packed behind one another, each token with its own row.
-    /// [`Error::ShapeOverflow`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ShapeOverflow`] if an index or a stride would not fit `usize`.
     pub fn thd([tokens, heads, head_dim]: [usize; 3]) -> Result<Self, Error> {
         Layout::bshd([1, tokens, heads, head_dim])
     }
@@ -263,7 +282,11 @@ impl Layout {
         self.end
     }
 
-    /// The part whose index along `dimension` is in `range`. [`Error::Range`] if that is not inside the tensor.
+    /// The part whose index along `dimension` is in `range`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`] if the range is not inside the dimension.
     pub fn narrow(self, dimension: Dimension, range: Range<usize>) -> Result<Self, Error> {
         let Range { start, end } = range;
         let extent = self.shape.extent(dimension);
@@ -291,23 +314,38 @@ impl Layout {
         Layout::at(shape, self.strides, offset)
     }
 
-    /// Sequences `range`. [`Error::Range`].
+    /// Sequences `range`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Layout::narrow`].
     pub fn batch(self, range: Range<usize>) -> Result<Self, Error> {
         self.narrow(Dimension::Batch, range)
     }
 
-    /// Tokens `range` of every sequence. [`Error::Range`].
+    /// Tokens `range` of every sequence.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Layout::narrow`].
     pub fn tokens(self, range: Range<usize>) -> Result<Self, Error> {
         self.narrow(Dimension::Tokens, range)
     }
 
-    /// Heads `range` of every token: Q, K or V of a packed row. [`Error::Range`].
+    /// Heads `range` of every token: Q, K or V of a packed row.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Layout::narrow`].
     pub fn heads(self, range: Range<usize>) -> Result<Self, Error> {
         self.narrow(Dimension::Heads, range)
     }
 
     /// Channels `range` of every head: the window that is rotated where it does not start at channel 0.
-    /// [`Error::Range`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Layout::narrow`].
     pub fn channels(self, range: Range<usize>) -> Result<Self, Error> {
         self.narrow(Dimension::Channels, range)
     }
@@ -400,7 +438,11 @@ impl Layout {
 /// What [`Tensor::new`] and [`TensorMut::new`] take: a [`Layout`], or `[batch, tokens, heads, head_dim]` for
 /// [`Layout::bshd`].
 pub trait IntoLayout {
-    /// The layout; [`Error::ShapeOverflow`] if there is none.
+    /// The layout.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ShapeOverflow`] if an index or a stride would not fit `usize`.
     fn into_layout(self) -> Result<Layout, Error>;
 }
 
@@ -427,9 +469,11 @@ pub struct Tensor<'a, E> {
 
 impl<'a, E: Element> Tensor<'a, E> {
     /// Views `data` through `layout`: a [`Layout`], or `[batch, tokens, heads, head_dim]` for [`Layout::bshd`].
-    ///
-    /// [`Error::OutOfBounds`] if the layout reaches past the slice; [`Error::ShapeOverflow`] from the shape.
     /// Elements may coincide (a broadcast has a stride of zero).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::OutOfBounds`] if the layout reaches past the slice, and those of [`Layout::bshd`] for a shape.
     pub fn new(data: &'a [E], layout: impl IntoLayout) -> Result<Self, Error> {
         let layout = layout.into_layout()?;
         layout.check_inside(data.len())?;
@@ -446,7 +490,11 @@ impl<'a, E: Element> Tensor<'a, E> {
         self.layout.shape
     }
 
-    /// Indices `..at` of a dimension, and the rest. [`Error::Range`].
+    /// Indices `..at` of a dimension, and the rest.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`] if `at` is beyond the dimension.
     pub fn split_at(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
         let (first, second) = self.layout.split(dimension, at)?;
         Ok((
@@ -488,8 +536,9 @@ pub struct TensorMut<'a, E> {
 impl<'a, E: Element> TensorMut<'a, E> {
     /// Views `data` through `layout`: a [`Layout`], or `[batch, tokens, heads, head_dim]` for [`Layout::bshd`].
     ///
-    /// [`Error::OutOfBounds`] if the layout reaches past the slice, [`Error::Overlap`] if two indices could name
-    /// one element; [`Error::ShapeOverflow`] from the shape.
+    /// # Errors
+    ///
+    /// Those of [`Tensor::new`], and [`Error::Overlap`] if two indices could name one element.
     pub fn new(data: &'a mut [E], layout: impl IntoLayout) -> Result<Self, Error> {
         let layout = layout.into_layout()?;
         layout.check_inside(data.len())?;
@@ -524,9 +573,12 @@ impl<'a, E: Element> TensorMut<'a, E> {
     }
 
     /// Indices `..at` of a dimension, and the rest, to be rotated on two threads: the bits do not depend on it.
+    /// The dimension with the longest stride always splits.
     ///
-    /// [`Error::Range`]; [`Error::Interleaved`] where the parts interleave in memory, as the heads of several tokens
-    /// of a tokens-major tensor do. The dimension with the longest stride always splits.
+    /// # Errors
+    ///
+    /// [`Error::Range`] if `at` is beyond the dimension, [`Error::Interleaved`] if the parts interleave in memory, as
+    /// the heads of several tokens of a tokens-major tensor do.
     pub fn split_at(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
         let (first, mut second) = self.layout.split(dimension, at)?;
         if second.shape.is_empty() {

@@ -20,8 +20,8 @@ impl Frequencies<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::PositionsPerAxis`], [`Error::Coordinate`]; [`Error::RowsTooLong`] for more values than a slice can
-    /// have.
+    /// [`Error::PositionsPerAxis`] for a list of positions that does not divide among the axes, [`Error::Coordinate`]
+    /// for a coordinate that is not finite, [`Error::RowsTooLong`] for more values than a slice can have.
     #[cfg(feature = "alloc")]
     pub fn rows<'p>(&self, positions: impl Into<Positions<'p>>) -> Result<Rows<'static>, Error> {
         let positions = positions.into().on(self.axes())?;

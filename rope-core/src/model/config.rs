@@ -105,8 +105,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`Error::Missing`], [`Error::Invalid`], [`Error::Unknown`] and [`Error::Ambiguous`] name the key that is
-    /// in the way; everything that [`Frequencies::new`] refuses.
+    /// Those of [`Config::axes`] and of [`Config::frequencies_over`].
     pub fn frequencies(&self) -> Result<Frequencies<'static>> {
         self.frequencies_over(self.axes()?)
     }
@@ -115,7 +114,9 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`Config::frequencies`], and [`Error::Count`] if the axes are not those of [`Config::rotary_dim`].
+    /// Those of [`Config::rotary_dim`]; [`Error::Count`] for axes over another number of pairs than that;
+    /// [`Error::Missing`] and [`Error::Invalid`] for the keys of the base and of the scaling; [`Error::Unknown`] for a
+    /// `rope_type` that is not known here; those of [`Frequencies::new`].
     pub fn frequencies_over<'x>(&self, axes: impl Into<Axes<'x>>) -> Result<Frequencies<'static>> {
         let axes = axes.into();
         let (given, needed) = (axes.pairs()?, self.rotary_dim()? / 2);
@@ -134,8 +135,9 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`Error::Unknown`] or [`Error::Missing`] for `model_type`, if the file has an `mrope_section` whose meaning
-    /// depends on it; [`Error::Unsupported`] for axes that are no rotation; those of [`Config::rotary_dim`].
+    /// Those of [`Config::rotary_dim`]; [`Error::Unknown`] or [`Error::Missing`] for `model_type`, if the file has an
+    /// `mrope_section` whose meaning depends on it; [`Error::Invalid`] for that section; [`Error::Unsupported`] for
+    /// XD-RoPE.
     pub fn axes(&self) -> Result<Axes<'static>> {
         let rotary_dim = self.rotary_dim()?;
         let rope = self.rope()?;
@@ -171,7 +173,7 @@ impl Config {
     ///
     /// [`Error::Unknown`] or [`Error::Missing`] for `model_type`: the pairing is not written in the file, and a wrong
     /// one still produces text. [`Error::Unsupported`] for Gemma 4's vision tower, whose heads are two half-split
-    /// heads each.
+    /// heads each. [`Error::Missing`] or [`Error::Invalid`] for the part that [`Config::with_part`] names.
     pub fn pairing(&self) -> Result<(Pairing, Pairing)> {
         let model = self.model()?.ok_or_else(|| self.unknown_model())?;
         let what = "two half-split heads in one, each with its own axis; rotate them one at a time";
@@ -189,7 +191,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`Error::Missing`] or [`Error::Invalid`] for the keys it follows from.
+    /// [`Error::Missing`] or [`Error::Invalid`] for the keys it follows from, and for the part that
+    /// [`Config::with_part`] names.
     pub fn head_dim(&self) -> Result<usize> {
         let config = self.config()?;
         let model = self.model()?;
@@ -229,8 +232,10 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`Error::Missing`] or [`Error::Invalid`] for the keys it follows from, [`Error::RotaryDim`] if the number is
-    /// odd or larger than the head.
+    /// Those of [`Config::head_dim`], for the keys of the parameters too; [`Error::Ambiguous`] where the answer depends
+    /// on a layer type that was not named, or where the file has two sets of parameters that differ;
+    /// [`Error::Unsupported`] for a layer type that does not rotate; [`Error::Parameter`] for a partial factor that is
+    /// not positive; [`Error::RotaryDim`] if the number is odd, 0, or larger than the head.
     pub fn rotary_dim(&self) -> Result<usize> {
         let head_dim = self.head_dim()?;
         let (config, rope, model) = (self.config()?, self.rope()?, self.model()?);
@@ -275,7 +280,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// Those of reading the part that [`Config::with_part`] names.
+    /// [`Error::Missing`] or [`Error::Invalid`] for the part that [`Config::with_part`] names, [`Error::Invalid`] for
+    /// parameters of another type, [`Error::Ambiguous`] for two sets of parameters that differ.
     pub fn layer_types(&self) -> Result<impl Iterator<Item = &str>> {
         let nested = self
             .parameters()?

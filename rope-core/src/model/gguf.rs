@@ -144,8 +144,8 @@ impl<'a> Gguf<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Missing`] and [`Error::Invalid`] for `rope.dimension_sections`, [`Error::Unknown`] as
-    /// [`Gguf::pairing`].
+    /// Those of [`Gguf::pairing`] and [`Gguf::rotary_dim`]; [`Error::Missing`] and [`Error::Invalid`] for
+    /// `rope.dimension_sections`.
     pub fn axes(&self) -> Result<Axes<'static>> {
         let (kind, rotary_dim) = (self.kind()?, self.rotary_dim()?);
         let over_sections = match kind {
@@ -175,7 +175,7 @@ impl<'a> Gguf<'a> {
     /// # Errors
     ///
     /// Those of [`Gguf::axes`]; [`Error::Missing`], [`Error::Invalid`] and [`Error::Unknown`] for the keys of the
-    /// scaling; those of [`Frequencies::new`].
+    /// base and of the scaling; those of [`Frequencies::new`].
     #[cfg(feature = "alloc")]
     pub fn frequencies(&self) -> Result<Frequencies<'static>> {
         let (scaling, attention_factor) = self.scaling()?;
@@ -188,7 +188,7 @@ impl<'a> Gguf<'a> {
     ///
     /// # Errors
     ///
-    /// As [`Gguf::frequencies`], and [`Error::Storage`] if the storage is too short.
+    /// Those of [`Gguf::frequencies`], and [`Error::Storage`] if the storage is too short.
     pub fn frequencies_in<'s>(&self, storage: &'s mut [FrequencyBlock]) -> Result<Frequencies<'s>> {
         let (scaling, attention_factor) = self.scaling()?;
         Frequencies::new_in(storage, self.axes()?, self.base()?, &scaling)?
