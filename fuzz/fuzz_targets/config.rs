@@ -2,6 +2,6 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rope_tests::bodies;
+use rope_tests::bodies::targets;
 
-fuzz_target!(|bytes: &[u8]| bodies::config(bytes));
+fuzz_target!(|bytes: &[u8]| targets::config(bytes));

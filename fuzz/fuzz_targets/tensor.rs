@@ -2,10 +2,6 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use rope_tests::{Source, bodies};
+use rope_tests::bodies::targets;
 
-fuzz_target!(|bytes: &[u8]| {
-    let mut source = Source::bytes(bytes);
-    bodies::tensor(&mut source);
-    bodies::rows(&mut source);
-});
+fuzz_target!(|bytes: &[u8]| targets::tensor(bytes));

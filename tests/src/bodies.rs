@@ -1,13 +1,6 @@
 //! Whole tests from a source of choices: suites call them in a loop, fuzz targets with their bytes.
 //!
-//! | target of the fuzzer | body |
-//! |---|---|
-//! | `rotate` | [`rotate`]: rotations, by all backends |
-//! | `tensor` | [`tensor`]: shapes, strides and sub-tensors; [`rows`]: rows made of slices |
-//! | `frequencies` | [`frequencies`]: axes, bases, scalings, GGUF keys |
-//! | `rows` | [`generated_rows`]: rows of frequencies at positions |
-//! | `config` | [`config`]: JSON |
-//! | `capi` | [`calls`]: the C API |
+//! [`targets`] has a function for each fuzz target; [`TARGETS`] lists them.
 
 #[cfg(feature = "capi")]
 mod calls;
@@ -28,6 +21,59 @@ pub use rows::rows;
 pub use tensor::tensor;
 
 use crate::Source;
+
+/// What each fuzz target does with the fuzzer's bytes: the file of the target calls the function of its name, and so do
+/// the suites that replay its corpus.
+pub mod targets {
+    use crate::Source;
+
+    /// Rotations, by all backends.
+    pub fn rotate(bytes: &[u8]) {
+        super::rotate(&mut Source::bytes(bytes));
+    }
+
+    /// Shapes, strides and sub-tensors; and rows made of slices.
+    pub fn tensor(bytes: &[u8]) {
+        let source = &mut Source::bytes(bytes);
+        super::tensor(source);
+        super::rows(source);
+    }
+
+    /// Axes, bases, scalings, GGUF keys.
+    pub fn frequencies(bytes: &[u8]) {
+        super::frequencies(&mut Source::bytes(bytes));
+    }
+
+    /// Rows of frequencies at positions.
+    pub fn rows(bytes: &[u8]) {
+        super::generated_rows(&mut Source::bytes(bytes));
+    }
+
+    /// Configurations in JSON.
+    pub fn config(bytes: &[u8]) {
+        super::config(bytes);
+    }
+
+    /// The C API.
+    #[cfg(feature = "capi")]
+    pub fn capi(bytes: &[u8]) {
+        super::calls(&mut Source::bytes(bytes));
+    }
+}
+
+/// A name, and what takes the bytes.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All fuzz targets. `tests/corpus.rs` compares the list with the files of `fuzz/`.
+pub const TARGETS: &[Target] = &[
+    ("rotate", targets::rotate),
+    ("tensor", targets::tensor),
+    ("frequencies", targets::frequencies),
+    ("rows", targets::rows),
+    ("config", targets::config),
+    #[cfg(feature = "capi")]
+    ("capi", targets::capi),
+];
 
 /// Small as a rule, huge now and then.
 fn number_of_any_size(source: &mut Source<'_>) -> usize {

@@ -44,28 +44,50 @@ pub use number::Number;
 pub use oracle::{Expected, Rotation};
 pub use source::Source;
 
+/// `f::<E>` for every element type, of type `&[F]`.
+#[macro_export]
+macro_rules! element_functions {
+    ($f:ident: $F:ty) => {{
+        let functions: &[$F] = &[$f::<f32>, $f::<::half::f16>, $f::<::half::bf16>];
+        functions
+    }};
+}
+
+/// `f::<I, O>` for every pair of element types, of type `&[F]`.
+#[macro_export]
+macro_rules! element_pair_functions {
+    ($f:ident: $F:ty) => {{
+        let functions: &[$F] = &[
+            $f::<f32, f32>,
+            $f::<f32, ::half::f16>,
+            $f::<f32, ::half::bf16>,
+            $f::<::half::f16, f32>,
+            $f::<::half::f16, ::half::f16>,
+            $f::<::half::f16, ::half::bf16>,
+            $f::<::half::bf16, f32>,
+            $f::<::half::bf16, ::half::f16>,
+            $f::<::half::bf16, ::half::bf16>,
+        ];
+        functions
+    }};
+}
+
 /// Calls `f::<E>(args)` for every element type.
 #[macro_export]
 macro_rules! each_element {
-    ($f:ident($($arg:expr),* $(,)?)) => {{
-        $f::<f32>($($arg),*);
-        $f::<::half::f16>($($arg),*);
-        $f::<::half::bf16>($($arg),*);
-    }};
+    ($f:ident($($arg:expr),* $(,)?)) => {
+        for f in $crate::element_functions!($f: _) {
+            f($($arg),*);
+        }
+    };
 }
 
 /// Calls `f::<I, O>(args)` for every pair of element types.
 #[macro_export]
 macro_rules! each_element_pair {
-    ($f:ident($($arg:expr),* $(,)?)) => {{
-        $f::<f32, f32>($($arg),*);
-        $f::<f32, ::half::f16>($($arg),*);
-        $f::<f32, ::half::bf16>($($arg),*);
-        $f::<::half::f16, f32>($($arg),*);
-        $f::<::half::f16, ::half::f16>($($arg),*);
-        $f::<::half::f16, ::half::bf16>($($arg),*);
-        $f::<::half::bf16, f32>($($arg),*);
-        $f::<::half::bf16, ::half::f16>($($arg),*);
-        $f::<::half::bf16, ::half::bf16>($($arg),*);
-    }};
+    ($f:ident($($arg:expr),* $(,)?)) => {
+        for f in $crate::element_pair_functions!($f: _) {
+            f($($arg),*);
+        }
+    };
 }

@@ -46,17 +46,8 @@ fn bytes() {
     let choices = &mut Source::random("bytes");
     for len in 0..200 {
         let bytes: Vec<u8> = (0..len).map(|_| choices.word() as u8).collect();
-        for body in [
-            bodies::rotate,
-            bodies::tensor,
-            bodies::rows,
-            bodies::frequencies,
-            bodies::generated_rows,
-            bodies::made_config,
-            #[cfg(feature = "capi")]
-            bodies::calls,
-        ] {
-            body(&mut Source::bytes(&bytes));
+        for (_, body) in bodies::TARGETS {
+            body(&bytes);
         }
     }
 }

@@ -1,76 +1,67 @@
-//! The corpus of the fuzz targets, and choices at random, through the same bodies without a fuzzer.
+//! The corpus of every fuzz target, through the same bodies without a fuzzer.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use rope_tests::{Source, bodies};
+use rope_tests::bodies::TARGETS;
 
-/// Calls a body with every file of a target's corpus.
-fn replay(target: &str, body: impl Fn(&[u8])) {
-    let folder: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "fuzz", "corpus", target]
-        .iter()
-        .collect();
-    let entries =
-        fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let mut paths: Vec<PathBuf> = entries
+fn fuzz(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../fuzz")
+        .join(path)
+}
+
+/// What is in a folder of `fuzz/`, in order.
+fn entries(folder: &str) -> BTreeSet<PathBuf> {
+    let folder = fuzz(folder);
+    fs::read_dir(&folder)
+        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
         .map(|entry| entry.expect("a directory that can be read").path())
-        .collect();
-    paths.sort();
-    assert!(!paths.is_empty(), "{} is empty", folder.display());
-    for path in &paths {
-        // Seen if the body fails.
-        println!("{}", path.display());
-        body(&fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())));
+        .collect()
+}
+
+fn text(path: &str) -> String {
+    let path = fuzz(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn every_input_passes() {
+    for (target, body) in TARGETS {
+        let paths = entries(&format!("corpus/{target}"));
+        assert!(!paths.is_empty(), "{target} has no corpus");
+        for path in &paths {
+            // Seen if the body fails.
+            println!("{}", path.display());
+            body(&fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display())));
+        }
     }
 }
 
-/// Calls a body with random choices.
-fn random(test: &str, body: impl Fn(&mut Source<'_>)) {
-    let source = &mut Source::random(test);
-    for _ in 0..1000 {
-        body(source);
+/// A target is a file, a binary of the manifest, a corpus, and a function that the file calls and the suites as well.
+#[test]
+fn every_target_is_replayed() {
+    let names = |folder| -> BTreeSet<String> {
+        let names = entries(folder).into_iter();
+        names
+            .filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()))
+            .collect()
+    };
+    let mut listed: BTreeSet<String> = TARGETS.iter().map(|(name, _)| (*name).into()).collect();
+    // Left out where no library can be linked.
+    listed.insert("capi".into());
+    assert_eq!(names("fuzz_targets"), listed, "fuzz/fuzz_targets, TARGETS");
+    assert_eq!(names("corpus"), listed, "fuzz/corpus, TARGETS");
+    let (manifest, readme) = (text("Cargo.toml"), text("README.md"));
+    assert_eq!(manifest.matches("[[bin]]").count(), listed.len());
+    for name in &listed {
+        let path = format!("path = \"fuzz_targets/{name}.rs\"");
+        assert!(manifest.contains(&path), "no {path} in fuzz/Cargo.toml");
+        let row = format!("| `{name}` |");
+        assert!(readme.contains(&row), "no row {row} in fuzz/README.md");
+        let call = format!("targets::{name}(bytes)");
+        let target = text(&format!("fuzz_targets/{name}.rs"));
+        assert!(target.contains(&call), "{name} does not call {call}");
     }
-}
-
-#[test]
-fn rotate() {
-    replay("rotate", |bytes| bodies::rotate(&mut Source::bytes(bytes)));
-}
-
-#[test]
-fn tensor() {
-    replay("tensor", |bytes| {
-        let source = &mut Source::bytes(bytes);
-        bodies::tensor(source);
-        bodies::rows(source);
-    });
-}
-
-#[test]
-fn frequencies() {
-    replay("frequencies", |bytes| {
-        bodies::frequencies(&mut Source::bytes(bytes));
-    });
-    random("frequencies", bodies::frequencies);
-}
-
-#[test]
-fn rows() {
-    replay("rows", |bytes| {
-        bodies::generated_rows(&mut Source::bytes(bytes));
-    });
-    random("rows", bodies::generated_rows);
-}
-
-#[test]
-fn config() {
-    replay("config", bodies::config);
-    random("config", bodies::made_config);
-}
-
-#[cfg(feature = "capi")]
-#[test]
-fn capi() {
-    replay("capi", |bytes| bodies::calls(&mut Source::bytes(bytes)));
-    random("capi", bodies::calls);
 }

@@ -13,6 +13,7 @@ mod gguf;
 mod golden;
 #[cfg(unix)]
 mod guard;
+mod kinds;
 mod models;
 #[cfg(not(target_family = "wasm"))]
 mod parallel;

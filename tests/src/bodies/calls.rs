@@ -14,6 +14,9 @@ use crate::Source;
 
 const FLOATS: usize = 1024;
 const PLACES: usize = 3;
+
+/// The integers are the first of `rope_number`.
+const INTEGERS: usize = rope_number::U32 as usize;
 const PLACE: usize = ROPE_FREQUENCIES_HEAD + 5 * ROPE_FREQUENCIES_BLOCK;
 
 /// Memory that calls may name, and the handles that are there.
@@ -68,6 +71,62 @@ pub fn calls(source: &mut Source<'_>) {
     }
 }
 
+/// The calls to choose from.
+#[derive(Clone, Copy)]
+enum Call {
+    Rotate,
+    RotateQk,
+    RotateInto,
+    RotateAt,
+    Init,
+    New,
+    NewInverse,
+    Configure,
+    Free,
+    Set,
+    Describe,
+    Fill,
+    Table,
+    TableRows,
+    TableFreeOrSinusoidal,
+    Len,
+}
+
+/// All of them: the compiler warns of one that is missing. Those that rotate a tensor, and those that make frequencies
+/// in the caller's memory, are there twice.
+const CALLS: &[Call] = &[
+    Call::Rotate,
+    Call::Rotate,
+    Call::RotateQk,
+    Call::RotateInto,
+    Call::RotateInto,
+    Call::RotateAt,
+    Call::RotateAt,
+    Call::Init,
+    Call::Init,
+    Call::New,
+    Call::NewInverse,
+    Call::Configure,
+    Call::Free,
+    Call::Set,
+    Call::Describe,
+    Call::Fill,
+    Call::Table,
+    Call::TableRows,
+    Call::TableFreeOrSinusoidal,
+    Call::Len,
+];
+
+type MakeLayout = unsafe extern "C" fn(*mut rope_layout, usize, usize, usize, usize) -> rope_status;
+
+/// All calls that fill in a layout, and none.
+const LAYOUTS: &[Option<MakeLayout>] = &[
+    Some(rope_layout_bshd),
+    Some(rope_layout_bhsd),
+    Some(rope_layout_sbhd),
+    None,
+];
+
 /// A pointer to a struct: mostly to this one, otherwise null or misaligned.
 fn given<T>(source: &mut Source<'_>, value: &T) -> *const T {
     spoilt(source, (&raw const *value).cast_mut())
@@ -85,7 +144,14 @@ fn spoilt<T>(source: &mut Source<'_>, pointer: *mut T) -> *mut T {
     }
 }
 
-/// A value of an enumeration, mostly.
+/// A value of an enumeration other than 0, mostly; 0 is what other members are left at.
+macro_rules! choice {
+    ($source:expr, $kind:ident) => {{
+        let values = $kind::ALL.iter().map(|&value| value as usize);
+        choice($source, values.max().expect("it has values"))
+    }};
+}
+
 fn choice(source: &mut Source<'_>, last: usize) -> i32 {
     match source.below(32) {
         1 => source.word() as i32,
@@ -168,7 +234,7 @@ impl World {
         }
         let (given, count) = self.some::<u8>(source);
         rope_axes {
-            kind: choice(source, 12),
+            kind: choice!(source, rope_axes_kind),
             rotary_dim: extent(source),
             sections: [(); 4].map(|()| extent(source)),
             count: if source.once_in(2) {
@@ -183,7 +249,7 @@ impl World {
     fn scaling(&mut self, source: &mut Source<'_>) -> rope_scaling {
         // SAFETY: numbers and pointers, of which zeros are values.
         let mut scaling: rope_scaling = unsafe { zeroed() };
-        let kind = choice(source, 14);
+        let kind = choice!(source, rope_scaling_kind);
         // SAFETY: a struct.
         let _ = unsafe { rope_scaling_init(&mut scaling, kind) };
         scaling.kind = kind;
@@ -239,8 +305,8 @@ impl World {
         let (values, count) = self.some::<f64>(source);
         let (starts, room) = self.some::<f64>(source);
         rope_positions {
-            kind: choice(source, 5),
-            number: choice(source, 5),
+            kind: choice!(source, rope_positions_kind),
+            number: choice!(source, rope_number),
             values,
             count: if count < usize::MAX / 64 {
                 count.min(room).min(source.below(8))
@@ -268,15 +334,10 @@ impl World {
             head_dim
         };
         let out = given_mut(source, &mut layout);
-        // SAFETY: a struct, null, or misaligned.
-        let _ = unsafe {
-            match source.below(4) {
-                0 => rope_layout_bshd(out, batch, tokens, heads, head_dim),
-                1 => rope_layout_bhsd(out, batch, tokens, heads, head_dim),
-                2 => rope_layout_sbhd(out, batch, tokens, heads, head_dim),
-                _ => rope_status::Ok,
-            }
-        };
+        let _ = source.one_of(LAYOUTS).map(|make| {
+            // SAFETY: a struct, null, or misaligned.
+            unsafe { make(out, batch, tokens, heads, head_dim) }
+        });
         layout
     }
 
@@ -285,7 +346,7 @@ impl World {
         rope_tensor_mut {
             data,
             len,
-            element: choice(source, 3),
+            element: choice!(source, rope_element),
             layout: self.layout(source),
         }
     }
@@ -310,7 +371,7 @@ impl World {
         };
         if source.once_in(3) {
             let (ids, count) = self.some::<i64>(source);
-            (rows.ids, rows.ids_count, rows.ids_number) = (ids, count, choice(source, 3));
+            (rows.ids, rows.ids_count, rows.ids_number) = (ids, count, choice(source, INTEGERS));
         }
         if source.once_in(4) {
             rows.attention_factor = number(source);
@@ -319,16 +380,18 @@ impl World {
     }
 
     fn plan(&mut self, source: &mut Source<'_>) -> rope_plan {
+        let directions = rope_direction::ALL.iter().map(|&value| value as i32);
+        let directions: Vec<i32> = directions.chain([2, 1, 0, 0, -1]).collect();
         rope_plan {
-            pairing: choice(source, 2),
+            pairing: choice!(source, rope_pairing),
             output_pairing: if source.once_in(3) {
-                choice(source, 2)
+                choice!(source, rope_pairing)
             } else {
                 0
             },
-            direction: source.one_of(&[0, 1, 2, 2, 1, 0, 0, -1]),
+            direction: source.one_of(&directions),
             backend: if source.once_in(3) {
-                choice(source, 6)
+                choice!(source, rope_backend)
             } else {
                 0
             },
@@ -342,16 +405,16 @@ impl World {
         // SAFETY: every pointer is null, misaligned, or leads to as much memory as is said, or more is said than any
         // memory holds; handles are live ones, or other memory of the same size.
         let status = unsafe {
-            match source.below(20) {
-                0 | 1 => {
+            match source.one_of(CALLS) {
+                Call::Rotate => {
                     let rows = self.some_rows(source);
                     rope_rotate(plan, q, given(source, &rows))
                 }
-                2 => {
+                Call::RotateQk => {
                     let rows = self.some_rows(source);
                     rope_rotate_qk(plan, q, k, given(source, &rows))
                 }
-                3 | 4 => {
+                Call::RotateInto => {
                     let rows = self.some_rows(source);
                     let from = rope_tensor {
                         data: x.data,
@@ -365,13 +428,13 @@ impl World {
                     };
                     rope_rotate_into(plan, given(source, &from), k, given(source, &rows))
                 }
-                5 | 6 => {
+                Call::RotateAt => {
                     let (frequencies, positions) =
                         (self.frequencies(source), self.positions(source));
                     rope_rotate_at(plan, q, frequencies, given(source, &positions))
                 }
-                7 | 8 => self.place(source),
-                9 => {
+                Call::Init => self.place(source),
+                Call::New => {
                     let (axes, scaling) = (self.axes(source), self.scaling(source));
                     let mut made = null_mut();
                     let scaling = if source.once_in(2) {
@@ -386,11 +449,11 @@ impl World {
                         .extend((status == rope_status::Ok).then_some(made));
                     status
                 }
-                10 => {
+                Call::NewInverse => {
                     let (axes, (list, count)) = (self.axes(source), self.some::<f64>(source));
                     let mut made = null_mut();
                     let out = given_mut(source, &mut made);
-                    let (kind, factor) = (choice(source, 5), number(source));
+                    let (kind, factor) = (choice!(source, rope_number), number(source));
                     let status = rope_frequencies_new_inverse(
                         given(source, &axes),
                         list,
@@ -403,12 +466,12 @@ impl World {
                         .extend((status == rope_status::Ok).then_some(made));
                     status
                 }
-                11 => self.configure(source),
-                12 if !self.owned.is_empty() && source.once_in(2) => {
+                Call::Configure => self.configure(source),
+                Call::Free if !self.owned.is_empty() && source.once_in(2) => {
                     let index = source.below(self.owned.len());
                     rope_frequencies_free(self.owned.swap_remove(index))
                 }
-                12 => {
+                Call::Free => {
                     // What is not to be freed.
                     let other = match source.below(3) {
                         0 => null_mut(),
@@ -417,15 +480,15 @@ impl World {
                     };
                     rope_frequencies_free(other)
                 }
-                13 => {
+                Call::Set => {
                     let frequencies = self.frequencies(source);
                     if source.once_in(2) {
-                        rope_frequencies_set_angle(frequencies, choice(source, 1))
+                        rope_frequencies_set_angle(frequencies, choice!(source, rope_angle))
                     } else {
-                        rope_frequencies_set_backend(frequencies, choice(source, 6))
+                        rope_frequencies_set_backend(frequencies, choice!(source, rope_backend))
                     }
                 }
-                14 => {
+                Call::Describe => {
                     let frequencies = self.frequencies(source);
                     let mut info = zeroed();
                     let out = given_mut(source, &mut info);
@@ -438,7 +501,7 @@ impl World {
                     let (list, len) = self.some::<f64>(source);
                     rope_frequencies_inverse(frequencies, list.cast(), len)
                 }
-                15 => {
+                Call::Fill => {
                     let (frequencies, positions) =
                         (self.frequencies(source), self.positions(source));
                     let (storage, len) = self.some::<f32>(source);
@@ -457,7 +520,7 @@ impl World {
                     }
                     status
                 }
-                16 => {
+                Call::Table => {
                     let frequencies = self.frequencies(source);
                     let positions = self.positions(source);
                     let (mut made, mut len) = (null_mut(), 0);
@@ -476,7 +539,7 @@ impl World {
                         }
                     }
                 }
-                17 => {
+                Call::TableRows => {
                     let table = self.table(source);
                     let mut rows = zeroed();
                     let status = rope_table_rows(table, given_mut(source, &mut rows));
@@ -485,18 +548,18 @@ impl World {
                     }
                     status
                 }
-                18 if !self.tables.is_empty() && source.once_in(2) => {
+                Call::TableFreeOrSinusoidal if !self.tables.is_empty() && source.once_in(2) => {
                     // Its rows are gone with it.
                     self.rows = None;
                     let index = source.below(self.tables.len());
                     rope_table_free(self.tables.swap_remove(index))
                 }
-                18 => {
+                Call::TableFreeOrSinusoidal => {
                     let rows = self.some_rows(source);
                     let (values, len) = self.some::<f32>(source);
                     rope_sinusoidal(given(source, &rows), values.cast(), len)
                 }
-                _ => {
+                Call::Len => {
                     let (frequencies, positions) =
                         (self.frequencies(source), self.positions(source));
                     let mut len = 0;
@@ -539,7 +602,7 @@ impl World {
             given(source, &scaling)
         };
         let axes = given(source, &axes);
-        let (base, kind) = (number(source), choice(source, 5));
+        let (base, kind) = (number(source), choice!(source, rope_number));
         let (memory, handle) = &mut self.places[index];
         *handle = null_mut();
         let shift = source.below(64);
@@ -577,6 +640,8 @@ impl World {
         status
     }
 
+    /// Frequencies from the text of a configuration, with all kinds of errors in it.
+    ///
     /// # Safety
     ///
     /// None besides that of the calls.

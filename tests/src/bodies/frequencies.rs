@@ -119,94 +119,166 @@ impl Lists {
     }
 }
 
+type MakeAxes = for<'a> fn(&mut Source<'_>, [usize; 4], &'a [u8]) -> Axes<'a>;
+
+/// All ways to make axes; text's, which are the most usual, twice.
+const AXES: &[MakeAxes] = &[
+    |_, [a, ..], _| Axes::mrope([a]),
+    |_, [a, b, c, _], _| Axes::mrope([a, b, c]),
+    |_, sections, _| Axes::mrope(sections),
+    |_, [a, b, c, _], _| Axes::mrope_interleaved([a, b, c]),
+    |source, [a, b, c, _], _| {
+        Axes::mrope_alternating([a, if source.once_in(4) { b } else { a }, c])
+    },
+    |_, [a, b, c, _], _| Axes::mrope_spread([a, b, c]),
+    |_, [a, b, c, d], _| Axes::ggml_mrope(a.saturating_mul(2), [b, c, d, a]),
+    |_, [a, b, c, d], _| Axes::ggml_imrope(2 * (a % 300), [b, c, d, a]),
+    |_, [a, b, ..], _| Axes::per_axis([a, b]),
+    |_, sections, _| Axes::per_axis(sections),
+    |_, [a, ..], _| Axes::vision(a),
+    |_, [a, ..], _| Axes::pixtral(a),
+    |_, [a, ..], _| Axes::wan(a),
+    |_, _, given| Axes::given(given),
+    text,
+    text,
+];
+
+fn text<'a>(source: &mut Source<'_>, [a, ..]: [usize; 4], _: &'a [u8]) -> Axes<'a> {
+    Axes::from(if source.once_in(4) { a } else { a & !1 })
+}
+
 fn axes<'a>(source: &mut Source<'_>, given: &'a [u8]) -> Axes<'a> {
-    let [a, b, c, d] = [0; 4].map(|_| size(source));
-    match source.below(16) {
-        0 => Axes::mrope([a]),
-        1 => Axes::mrope([a, b, c]),
-        2 => Axes::mrope([a, b, c, d]),
-        3 => Axes::mrope_interleaved([a, b, c]),
-        4 => Axes::mrope_alternating([a, if source.once_in(4) { b } else { a }, c]),
-        5 => Axes::mrope_spread([a, b, c]),
-        6 => Axes::ggml_mrope(a.saturating_mul(2), [b, c, d, a]),
-        7 => Axes::ggml_imrope(2 * (a % 300), [b, c, d, a]),
-        8 => Axes::per_axis([a, b]),
-        9 => Axes::per_axis([a, b, c, d]),
-        10 => Axes::vision(a),
-        11 => Axes::pixtral(a),
-        12 => Axes::wan(a),
-        13 => Axes::given(given),
-        _ => Axes::from(if source.once_in(4) { a } else { a & !1 }),
-    }
+    let numbers = [0; 4].map(|_| size(source));
+    source.one_of(AXES)(source, numbers, given)
+}
+
+/// What a scaling is made of.
+struct Numbers {
+    numbers: [f64; 4],
+    lengths: [u64; 2],
+    attention_factor: Option<f64>,
+}
+
+type MakeScaling = for<'a> fn(&mut Source<'_>, &Numbers, &'a Lists) -> Scaling<'a>;
+
+/// All kinds of scaling; YaRN, which reads the most numbers, three times.
+const SCALINGS: &[MakeScaling] = &[
+    |_,
+     &Numbers {
+         numbers: [factor, ..],
+         ..
+     },
+     _| Scaling::Linear { factor },
+    |_, numbers, _| Scaling::DynamicNtk {
+        factor: numbers.numbers[0],
+        max_position_embeddings: numbers.lengths[0],
+        length: numbers.lengths[1],
+    },
+    |_,
+     &Numbers {
+         numbers: [alpha, ..],
+         ..
+     },
+     _| Scaling::NtkAlpha { alpha },
+    |_,
+     &Numbers {
+         numbers: [factor, ..],
+         ..
+     },
+     _| Scaling::NtkFixed { factor },
+    |_,
+     &Numbers {
+         numbers: [factor, mixed_b, ..],
+         ..
+     },
+     _| Scaling::NtkMixed { factor, mixed_b },
+    |_, numbers, _| Scaling::NtkByParts {
+        factor: numbers.numbers[0],
+        original_context: numbers.lengths[0],
+        ntk_factor: numbers.numbers[1],
+        extrapolation_factor: numbers.numbers[2],
+    },
+    yarn_of_published_ends,
+    yarn_of_published_ends,
+    |_, numbers, _| {
+        let [factor, beta_fast, beta_slow, _] = numbers.numbers;
+        Scaling::Yarn(Yarn {
+            beta_fast,
+            beta_slow,
+            attention_factor: numbers.attention_factor,
+            ..Yarn::new(factor, numbers.lengths[0])
+        })
+    },
+    |_, numbers, lists| {
+        Scaling::LongRope(LongRope {
+            short_factor: &lists.doubles,
+            long_factor: &lists.others,
+            original_context: numbers.lengths[0],
+            length: numbers.lengths[1],
+            factor: numbers.numbers[0],
+            attention_factor: numbers.attention_factor,
+        })
+    },
+    |_, numbers, _| {
+        let [factor, low_freq_factor, high_freq_factor, _] = numbers.numbers;
+        Scaling::Llama3 {
+            factor,
+            low_freq_factor,
+            high_freq_factor,
+            original_context: numbers.lengths[0],
+        }
+    },
+    |_,
+     &Numbers {
+         numbers: [partial_rotary_factor, factor, ..],
+         ..
+     },
+     _| Scaling::Proportional {
+        partial_rotary_factor,
+        factor,
+    },
+    |_, _, lists| Scaling::FreqFactors {
+        factors: &lists.singles,
+    },
+    |_, _, lists| Scaling::Learned {
+        alphas: &lists.doubles,
+    },
+    |_, _, _| Scaling::Turns,
+    |_,
+     &Numbers {
+         numbers: [min_period, max_period, ..],
+         ..
+     },
+     _| Scaling::Periods {
+        min_period,
+        max_period,
+    },
+    |_, _, _| Scaling::Default,
+];
+
+fn yarn_of_published_ends<'a>(
+    source: &mut Source<'_>,
+    numbers: &Numbers,
+    _: &'a Lists,
+) -> Scaling<'a> {
+    let [factor, _, mscale, mscale_all_dim] = numbers.numbers;
+    Scaling::Yarn(Yarn {
+        truncate: source.once_in(2),
+        attention_factor: numbers.attention_factor,
+        mscale,
+        mscale_all_dim,
+        ..Yarn::new(factor, numbers.lengths[0])
+    })
 }
 
 fn scaling<'a>(source: &mut Source<'_>, lists: &'a Lists) -> Scaling<'a> {
     let [a, b, c, d, e] = [0; 5].map(|_| number(source));
-    let (n, m) = (length(source), length(source));
-    let attention_factor = source.once_in(3).then_some(e);
-    match source.below(17) {
-        0 => Scaling::Linear { factor: a },
-        1 => Scaling::DynamicNtk {
-            factor: a,
-            max_position_embeddings: n,
-            length: m,
-        },
-        2 => Scaling::NtkAlpha { alpha: a },
-        3 => Scaling::NtkFixed { factor: a },
-        4 => Scaling::NtkMixed {
-            factor: a,
-            mixed_b: b,
-        },
-        5 => Scaling::NtkByParts {
-            factor: a,
-            original_context: n,
-            ntk_factor: b,
-            extrapolation_factor: c,
-        },
-        6 | 7 => Scaling::Yarn(Yarn {
-            truncate: source.once_in(2),
-            attention_factor,
-            mscale: c,
-            mscale_all_dim: d,
-            ..Yarn::new(a, n)
-        }),
-        8 => Scaling::Yarn(Yarn {
-            beta_fast: b,
-            beta_slow: c,
-            attention_factor,
-            ..Yarn::new(a, n)
-        }),
-        9 => Scaling::LongRope(LongRope {
-            short_factor: &lists.doubles,
-            long_factor: &lists.others,
-            original_context: n,
-            length: m,
-            factor: a,
-            attention_factor,
-        }),
-        10 => Scaling::Llama3 {
-            factor: a,
-            low_freq_factor: b,
-            high_freq_factor: c,
-            original_context: n,
-        },
-        11 => Scaling::Proportional {
-            partial_rotary_factor: a,
-            factor: b,
-        },
-        12 => Scaling::FreqFactors {
-            factors: &lists.singles,
-        },
-        13 => Scaling::Learned {
-            alphas: &lists.doubles,
-        },
-        14 => Scaling::Turns,
-        15 => Scaling::Periods {
-            min_period: a,
-            max_period: b,
-        },
-        _ => Scaling::Default,
-    }
+    let numbers = Numbers {
+        numbers: [a, b, c, d],
+        lengths: [length(source), length(source)],
+        attention_factor: source.once_in(3).then_some(e),
+    };
+    source.one_of(SCALINGS)(source, &numbers, lists)
 }
 
 /// A number that a configuration might hold, and now and then any f64 there is.
@@ -252,6 +324,33 @@ fn length(source: &mut Source<'_>) -> u64 {
     }
 }
 
+type MakeGgufValue = for<'a> fn(&mut Source<'_>, &'a [i32]) -> Option<GgufValue<'a>>;
+
+/// Values of all types, and none.
+const GGUF_VALUES: &[MakeGgufValue] = &[
+    small_integer,
+    small_integer,
+    small_integer,
+    |source, _| Some(GgufValue::Integer(source.wide() as i64)),
+    float,
+    float,
+    |source, _| {
+        let kind = source.one_of(&["none", "linear", "yarn", "longrope", "?"]);
+        Some(GgufValue::Text(kind))
+    },
+    |_, list| Some(GgufValue::Integers(list)),
+    |source, _| Some(GgufValue::Bool(source.once_in(2))),
+    |_, _| None,
+];
+
+fn small_integer<'a>(source: &mut Source<'_>, _: &'a [i32]) -> Option<GgufValue<'a>> {
+    Some(GgufValue::Integer(size(source) as i64))
+}
+
+fn float<'a>(source: &mut Source<'_>, _: &'a [i32]) -> Option<GgufValue<'a>> {
+    Some(GgufValue::Float(number(source)))
+}
+
 /// Keys of a GGUF file, with values of any type.
 fn gguf(source: &mut Source<'_>) {
     const ARCHITECTURES: [&str; 8] = [
@@ -285,16 +384,9 @@ fn gguf(source: &mut Source<'_>) {
     let sections: Vec<i32> = (0..source.below(6)).map(|_| size(source) as i32).collect();
     let mut pairs = vec![("general.architecture", GgufValue::Text(architecture))];
     for name in &names {
-        let value = match source.below(10) {
-            0..=2 => GgufValue::Integer(size(source) as i64),
-            3 => GgufValue::Integer(source.wide() as i64),
-            4 | 5 => GgufValue::Float(number(source)),
-            6 => GgufValue::Text(source.one_of(&["none", "linear", "yarn", "longrope", "?"])),
-            7 => GgufValue::Integers(&sections),
-            8 => GgufValue::Bool(source.once_in(2)),
-            _ => continue,
-        };
-        pairs.push((name, value));
+        if let Some(value) = source.one_of(GGUF_VALUES)(source, &sections) {
+            pairs.push((name, value));
+        }
     }
     let lists = Lists::any(source);
     let mut gguf = Gguf::new(&pairs).expect("an architecture");

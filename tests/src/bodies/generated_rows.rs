@@ -176,65 +176,53 @@ enum Order {
     TokenMajor,
 }
 
+type MakePlaced = fn(&mut Source<'_>, tokens: usize, axes: usize, Order) -> Placed;
+
+/// All kinds of lists; f64 twice, as the widest.
+const LISTS: &[MakePlaced] = &[
+    |source, tokens, _, _| Placed::range(source, tokens),
+    |source, tokens, axes, order| {
+        let number = |s: &mut Source<'_>| integer(s) as i32;
+        let coordinate = |at: i32| Coordinate::Integer(at.into());
+        Placed::listed(source, tokens, axes, order, number, coordinate, Listed::I32)
+    },
+    |source, tokens, axes, order| {
+        let (number, coordinate) = (integer, Coordinate::Integer);
+        Placed::listed(source, tokens, axes, order, number, coordinate, Listed::I64)
+    },
+    |source, tokens, axes, order| {
+        let number = |s: &mut Source<'_>| integer(s) as u32;
+        let coordinate = |at: u32| Coordinate::Integer(at.into());
+        Placed::listed(source, tokens, axes, order, number, coordinate, Listed::U32)
+    },
+    |source, tokens, axes, order| {
+        let number = |s: &mut Source<'_>| real(s) as f32;
+        let coordinate = |at: f32| Coordinate::Real(at.into());
+        Placed::listed(source, tokens, axes, order, number, coordinate, Listed::F32)
+    },
+    Placed::doubles,
+    Placed::doubles,
+    |source, _, _, _| Placed::packed(source),
+];
+
 impl Placed {
     fn any(source: &mut Source<'_>, tokens: usize, axes: usize) -> Self {
         let order = source.one_of(&[Order::PerToken, Order::AxisMajor, Order::TokenMajor]);
-        match source.below(8) {
-            0 => {
-                let first = integer(source).clamp(i64::MIN, i64::MAX - 8);
-                let at = (first..first + tokens as i64).map(|at| [Coordinate::Integer(at); 4]);
-                Placed {
-                    at: at.collect(),
-                    listed: Listed::Range(first, first + tokens as i64),
-                }
-            }
-            1 => Placed::listed(
-                source,
-                tokens,
-                axes,
-                order,
-                |s| integer(s) as i32,
-                |at| Coordinate::Integer(at.into()),
-                Listed::I32,
-            ),
-            2 => Placed::listed(
-                source,
-                tokens,
-                axes,
-                order,
-                integer,
-                Coordinate::Integer,
-                Listed::I64,
-            ),
-            3 => Placed::listed(
-                source,
-                tokens,
-                axes,
-                order,
-                |s| integer(s) as u32,
-                |at| Coordinate::Integer(at.into()),
-                Listed::U32,
-            ),
-            4 => Placed::listed(
-                source,
-                tokens,
-                axes,
-                order,
-                |s| real(s) as f32,
-                |at| Coordinate::Real(at.into()),
-                Listed::F32,
-            ),
-            5 | 6 => Placed::listed(
-                source,
-                tokens,
-                axes,
-                order,
-                real,
-                Coordinate::Real,
-                Listed::F64,
-            ),
-            _ => Placed::packed(source),
+        source.one_of(LISTS)(source, tokens, axes, order)
+    }
+
+    fn range(source: &mut Source<'_>, tokens: usize) -> Self {
+        let first = integer(source).clamp(i64::MIN, i64::MAX - 8);
+        let at = (first..first + tokens as i64).map(|at| [Coordinate::Integer(at); 4]);
+        Placed {
+            at: at.collect(),
+            listed: Listed::Range(first, first + tokens as i64),
         }
+    }
+
+    fn doubles(source: &mut Source<'_>, tokens: usize, axes: usize, order: Order) -> Self {
+        let (number, coordinate) = (real, Coordinate::Real);
+        Placed::listed(source, tokens, axes, order, number, coordinate, Listed::F64)
     }
 
     fn listed<T: Copy + Default>(

@@ -1,9 +1,9 @@
 //! Rotations.
 
-use half::{bf16, f16};
-
 use crate::number::{paint, values};
-use crate::{Number, Placed, Rotation, Source, Stored, run};
+use crate::{
+    Number, Placed, Rotation, Source, Stored, element_functions, element_pair_functions, run,
+};
 
 /// Any rotation of any tensor: the bits of the oracle on every backend, and nothing else written.
 ///
@@ -14,23 +14,11 @@ pub fn rotate(source: &mut Source<'_>) {
     let rotations: Vec<Rotation> = Rotation::all().collect();
     let rotation = source.one_of(&rotations);
     if rotation.input == rotation.output && source.once_in(2) {
-        match source.below(3) {
-            0 => rotate_in_place::<f32>(source, rotation),
-            1 => rotate_in_place::<f16>(source, rotation),
-            _ => rotate_in_place::<bf16>(source, rotation),
-        }
+        let bodies = element_functions!(rotate_in_place: fn(&mut Source<'_>, Rotation));
+        source.one_of(bodies)(source, rotation);
     } else {
-        match source.below(9) {
-            0 => rotate_into::<f32, f32>(source, rotation),
-            1 => rotate_into::<f32, f16>(source, rotation),
-            2 => rotate_into::<f32, bf16>(source, rotation),
-            3 => rotate_into::<f16, f32>(source, rotation),
-            4 => rotate_into::<f16, f16>(source, rotation),
-            5 => rotate_into::<f16, bf16>(source, rotation),
-            6 => rotate_into::<bf16, f32>(source, rotation),
-            7 => rotate_into::<bf16, f16>(source, rotation),
-            _ => rotate_into::<bf16, bf16>(source, rotation),
-        }
+        let bodies = element_pair_functions!(rotate_into: fn(&mut Source<'_>, Rotation));
+        source.one_of(bodies)(source, rotation);
     }
 }
 

@@ -167,6 +167,18 @@ fn product(shape: Shape) -> Option<usize> {
         .try_fold(1_usize, usize::checked_mul)
 }
 
+type MakeLayout = fn([usize; 4], Strides) -> Result<Layout, Error>;
+
+/// All ways to make a layout; that of any strides twice.
+const LAYOUTS: &[MakeLayout] = &[
+    |shape, _| Layout::bshd(shape),
+    |shape, _| Layout::bhsd(shape),
+    |shape, _| Layout::sbhd(shape),
+    |[_, tokens, heads, head_dim], _| Layout::thd([tokens, heads, head_dim]),
+    |shape, strides| Layout::strided(shape, strides),
+    |shape, strides| Layout::strided(shape, strides),
+];
+
 fn layout(source: &mut Source<'_>) -> Option<Layout> {
     let mut number = || number_of_any_size(source);
     let shape = [number(), number(), number(), number()];
@@ -175,13 +187,7 @@ fn layout(source: &mut Source<'_>) -> Option<Layout> {
         token: number(),
         head: number(),
     };
-    let layout = match source.below(6) {
-        0 => Layout::bshd(shape),
-        1 => Layout::bhsd(shape),
-        2 => Layout::sbhd(shape),
-        3 => Layout::thd([shape[1], shape[2], shape[3]]),
-        _ => Layout::strided(shape, strides),
-    };
+    let layout = source.one_of(LAYOUTS)(shape, strides);
     let mut layout = layout.map_err(check_overflow).ok()?;
     for _ in 0..source.below(3) {
         let dimension = dimension(source);

@@ -1,0 +1,142 @@
+//! Lists of kinds that no compiler holds to their definitions.
+//!
+//! rope-core's enumerations may grow, so that the compiler does not ask other crates for every variant, and it never asks
+//! for every constructor. These tests read the definitions, and look for each kind in the texts that have to know all of
+//! them: the bodies of the fuzz targets, which choose among kinds, and the C API.
+
+const AXES: &str = include_str!("../../rope-core/src/frequencies/axes.rs");
+const FREQUENCIES: &str = include_str!("../../rope-core/src/frequencies.rs");
+const GGUF: &str = include_str!("../../rope-core/src/frequencies/gguf.rs");
+const POSITIONS: &str = include_str!("../../rope-core/src/positions.rs");
+const ROPE: &str = include_str!("../../rope-core/src/rope.rs");
+const ROWS: &str = include_str!("../../rope-core/src/rows.rs");
+const SCALING: &str = include_str!("../../rope-core/src/frequencies/scaling.rs");
+const TENSOR: &str = include_str!("../../rope-core/src/tensor.rs");
+
+/// The lines between the one that begins with `first` and the next closing brace at the margin.
+fn block<'t>(text: &'t str, first: &str) -> impl Iterator<Item = &'t str> {
+    let mut lines = text.lines();
+    assert!(
+        lines.any(|line| line.starts_with(first)),
+        "no {first:?} in the source: has it moved?"
+    );
+    lines.take_while(|line| *line != "}")
+}
+
+fn word(text: &str) -> &str {
+    let end = text.find(|c: char| !c.is_alphanumeric() && c != '_');
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// The variants of an enumeration.
+fn variants<'t>(text: &'t str, name: &str) -> Vec<&'t str> {
+    block(text, &format!("pub enum {name}"))
+        .filter_map(|line| line.strip_prefix("    "))
+        .filter(|line| line.starts_with(char::is_uppercase))
+        .map(word)
+        .collect()
+}
+
+/// The public functions of a type's first block that do not begin with a value of it.
+fn constructors<'t>(text: &'t str, first: &str) -> Vec<&'t str> {
+    let lines: Vec<&str> = block(text, first).collect();
+    lines
+        .iter()
+        .enumerate()
+        .filter_map(|(index, line)| {
+            let line = line.strip_prefix("    pub ")?;
+            let rest = line.strip_prefix("const ").unwrap_or(line);
+            let rest = rest.strip_prefix("fn ")?;
+            // The first parameter is on this line, or on the next.
+            let (_, parameters) = rest.split_once('(')?;
+            let first = if parameters.is_empty() {
+                lines.get(index + 1)?.trim()
+            } else {
+                parameters
+            };
+            let first = first.trim_start_matches(['&', ' ']);
+            let first = first.strip_prefix("mut ").unwrap_or(first);
+            (word(first) != "self").then_some(word(rest))
+        })
+        .collect()
+}
+
+/// Demands that a text names every kind, as `prefix` and its name.
+#[track_caller]
+fn all_in(text: &str, prefix: &str, kinds: &[&str]) {
+    assert!(kinds.len() > 1, "{prefix}: {kinds:?}");
+    for kind in kinds {
+        let name = format!("{prefix}{kind}");
+        let named = text
+            .match_indices(&name)
+            .any(|(at, _)| word(&text[at + prefix.len()..]) == *kind);
+        assert!(named, "{name} is not named");
+    }
+}
+
+#[test]
+fn every_kind_is_fuzzed() {
+    let frequencies = include_str!("../src/bodies/frequencies.rs");
+    all_in(frequencies, "Scaling::", &variants(SCALING, "Scaling"));
+    all_in(frequencies, "Axes::", &constructors(AXES, "impl<'a> Axes<"));
+    all_in(frequencies, "Angle::", &variants(FREQUENCIES, "Angle"));
+    all_in(frequencies, "GgufValue::", &variants(GGUF, "GgufValue"));
+
+    let rows = include_str!("../src/bodies/generated_rows.rs");
+    let positions = constructors(POSITIONS, "impl<'a> Positions<");
+    all_in(rows, "Positions::", &positions);
+    all_in(rows, "Listed::", &variants(ROWS, "Ids"));
+    all_in(rows, "Listed::", &variants(POSITIONS, "Coordinates"));
+    all_in(rows, "Angle::", &variants(FREQUENCIES, "Angle"));
+
+    let tensor = include_str!("../src/bodies/tensor.rs");
+    all_in(tensor, "Layout::", &constructors(TENSOR, "impl Layout"));
+    all_in(tensor, "Dimension::", &variants(TENSOR, "Dimension"));
+}
+
+/// Every function of the header but those that no pointer is read through.
+#[test]
+fn every_call_is_fuzzed() {
+    const WITHOUT_POINTERS: [&str; 7] = [
+        "rope_backend_available",
+        "rope_backend_best",
+        "rope_backend_name",
+        "rope_frequencies_bytes",
+        "rope_positions_per_token",
+        "rope_version",
+        "rope_version_string",
+    ];
+    let header = include_str!("../../rope-core/capi/include/rope.h");
+    let functions: Vec<&str> = header
+        .lines()
+        .filter(|line| !line.starts_with(['/', '#', ' ']))
+        .filter_map(|line| line.split_once('('))
+        .filter_map(|(before, _)| before.rsplit([' ', '*']).next())
+        .filter(|name| name.starts_with("rope_") && !WITHOUT_POINTERS.contains(name))
+        .collect();
+    assert!(functions.len() > 20, "{functions:?}");
+    all_in(include_str!("../src/bodies/calls.rs"), "", &functions);
+}
+
+/// What rope-core can do, C can ask for.
+#[test]
+fn every_kind_has_a_number() {
+    let scaling = include_str!("../../rope-core/capi/src/scaling.rs");
+    all_in(scaling, "Scaling::", &variants(SCALING, "Scaling"));
+    let axes = include_str!("../../rope-core/capi/src/axes.rs");
+    all_in(axes, "Axes::", &constructors(AXES, "impl<'a> Axes<"));
+    let positions = include_str!("../../rope-core/capi/src/positions.rs");
+    let kinds = constructors(POSITIONS, "impl<'a> Positions<");
+    all_in(positions, "Positions::", &kinds);
+    all_in(positions, "Ids::", &variants(ROWS, "Ids"));
+    let names = include_str!("../../rope-core/capi/src/names.rs");
+    all_in(names, "Angle::", &variants(FREQUENCIES, "Angle"));
+    all_in(names, "Direction::", &variants(ROPE, "Direction"));
+    let layouts = include_str!("../../rope-core/capi/src/tensor.rs");
+    // Packed sequences are a batch of one.
+    let kinds: Vec<&str> = constructors(TENSOR, "impl Layout")
+        .into_iter()
+        .filter(|kind| *kind != "thd")
+        .collect();
+    all_in(layouts, "Layout::", &kinds);
+}
