@@ -14,3 +14,6 @@ pub mod several_axes {}
 
 #[doc = include_str!("guide/embedded.md")]
 pub mod embedded {}
+
+#[doc = include_str!("guide/programs.md")]
+pub mod programs {}

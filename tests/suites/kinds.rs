@@ -6,7 +6,7 @@
 
 const AXES: &str = include_str!("../../rope-core/src/frequencies/axes.rs");
 const FREQUENCIES: &str = include_str!("../../rope-core/src/frequencies.rs");
-const GGUF: &str = include_str!("../../rope-core/src/frequencies/gguf.rs");
+const GGUF: &str = include_str!("../../rope-core/src/model/gguf.rs");
 const POSITIONS: &str = include_str!("../../rope-core/src/positions.rs");
 const ROPE: &str = include_str!("../../rope-core/src/rope.rs");
 const ROWS: &str = include_str!("../../rope-core/src/rows.rs");

@@ -8,6 +8,7 @@ mod bodies;
 mod config;
 mod convert;
 mod corpus;
+mod examples;
 mod frequencies;
 mod gguf;
 mod golden;
