@@ -174,3 +174,14 @@ pub use positions::{Coordinates, Ids, Positions};
 pub use rope::{Direction, Rope};
 pub use rows::Rows;
 pub use tensor::{Dimension, IntoLayout, Layout, Shape, Strides, Tensor, TensorMut};
+
+/// Threads may share all of it. Auto traits are not in `public-api.txt`, and one is lost without a word.
+const _: () = {
+    const fn shared<T: Send + Sync>() {}
+    shared::<(Rope, Rows<'_>, Layout, Ids<'_>, Positions<'_>)>();
+    shared::<(Tensor<'_, f32>, TensorMut<'_, f32>, Error)>();
+    shared::<(Frequencies<'_>, Frequency, FrequencyBlock, Axes<'_>)>();
+    shared::<(Scaling<'_>, Gguf<'_>)>();
+    #[cfg(feature = "serde")]
+    shared::<Config>();
+};

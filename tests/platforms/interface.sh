@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # What users depend on: the public items of rope-core, kept in rope-core/public-api.txt (UPDATE=1 renews it), and the
-# licences of what they link. Advisories need a database that is not among the packages: `cargo deny check` is for where
-# it can be had.
+# licences of what they link, by the list in deny.toml.
+#
+# The lines of Python below do for licences what cargo-deny does, because a build of cargo-deny takes many times as long
+# as all of this script, on every machine that is used once. Where it is installed, `cargo deny check` reads the same
+# file, and looks for advisories too, whose database is not among the packages.
 source "$(dirname "$0")/common.sh"
 
 # rustdoc's JSON has versions, and each cargo-public-api reads one: that of this stable toolchain.
@@ -14,11 +17,13 @@ if [[ $(cargo public-api --version 2>/dev/null) != "cargo-public-api $version" ]
     cargo install --quiet --locked "cargo-public-api@$version" >>"$log" 2>&1 || cannot "cargo install cargo-public-api@$version failed"
 fi
 
+# Without blanket, auto-trait and derived implementations (-sss): they were nearly half of the lines, and none was
+# written by hand. That all types are Send and Sync is held where lib.rs lists them.
 step "public items"
 kept=rope-core/public-api.txt
 export RUSTC_BOOTSTRAP=1
 cargo rustdoc -q -p rope-core --all-features --lib -- -Zunstable-options --output-format json --cap-lints allow
-cargo public-api -s --rustdoc-json "$CARGO_TARGET_DIR/doc/rope_core.json" >"$temporary/public-api.txt"
+cargo public-api -sss --rustdoc-json "$CARGO_TARGET_DIR/doc/rope_core.json" >"$temporary/public-api.txt"
 if [[ -n ${UPDATE:-} ]]; then cp "$temporary/public-api.txt" "$kept"; fi
 if ! diff -u "$kept" "$temporary/public-api.txt"; then
     fail "the public items are others than in $kept; if they are meant to be, UPDATE=1 renews it"
