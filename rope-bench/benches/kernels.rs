@@ -1,4 +1,5 @@
-//! rope-core on every backend, element and pairing, in W3, W4 and W5: `cargo bench -p rope-bench --bench kernels`.
+//! rope-core on every backend, element and pairing, in the workloads that fit the caches:
+//! `cargo bench -p rope-bench --bench kernels`.
 //!
 //! A group is a case, so that criterion's report puts the backends beside one another.
 
@@ -10,7 +11,7 @@ use rope_bench::workloads::Workload;
 use rope_core::Pairing;
 
 fn kernels(criterion: &mut Criterion) {
-    for workload in Workload::standard().into_iter().skip(2) {
+    for workload in Workload::within_the_caches() {
         for element in Element::ALL {
             for pairing in Pairing::ALL {
                 let workload = workload.clone();

@@ -22,7 +22,7 @@ pub struct Model {
     pub name: &'static str,
     /// `rope_theta`.
     pub base: f64,
-    /// Channels that turn.
+    /// Channels that rotate.
     pub rotary_dim: usize,
     /// Whether its frequencies are scaled as Llama 3.1 does.
     pub scaled: Option<Llama3>,
@@ -86,23 +86,32 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-/// What is shown without a wish.
+/// The models that are shown if the command line names none.
 pub const USUAL: [&str; 2] = ["llama-2-7b", "llama-3.1-8b"];
 
 impl Model {
     /// The model of that name.
     pub fn named(name: &str) -> Result<&'static Model> {
         let Some(model) = MODELS.iter().find(|model| model.name == name) else {
-            let known: Vec<_> = MODELS.iter().map(|model| model.name).collect();
             bail!(
                 "no exact frequencies of a model {name:?} on record; there are those of {}",
-                known.join(", ")
+                Model::known()
             );
         };
         Ok(model)
     }
 
-    /// Pairs that turn.
+    fn known() -> String {
+        let names: Vec<_> = MODELS.iter().map(|model| model.name).collect();
+        names.join(", ")
+    }
+
+    /// What the command line's help says of the names.
+    pub(crate) fn help() -> String {
+        format!("Only these models: {}", Model::known())
+    }
+
+    /// Pairs that rotate.
     pub fn pairs(&self) -> usize {
         self.rotary_dim / 2
     }

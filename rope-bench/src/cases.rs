@@ -57,7 +57,10 @@ impl FromStr for Element {
             .find(|element| element.name() == name)
         {
             Some(element) => Ok(element),
-            None => bail!("no such element; there are f32, bf16, f16"),
+            None => bail!(
+                "no such element; there are {}",
+                Element::ALL.map(Element::name).join(", ")
+            ),
         }
     }
 }
@@ -90,6 +93,27 @@ float! {
     bf16, Bf16, bf16::from_f32, bf16::to_f32;
     f16, F16, f16::from_f32, f16::to_f32;
 }
+
+/// An expression with a name for the type behind an [`Element`].
+macro_rules! with_float {
+    ($element:expr, $float:ident => $body:expr) => {
+        match $element {
+            $crate::cases::Element::F32 => {
+                type $float = f32;
+                $body
+            }
+            $crate::cases::Element::Bf16 => {
+                type $float = half::bf16;
+                $body
+            }
+            $crate::cases::Element::F16 => {
+                type $float = half::f16;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_float;
 
 /// Where the buffer starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

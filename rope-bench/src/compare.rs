@@ -13,7 +13,7 @@ use crate::results::{CaseResult, Run};
 pub struct Ratio {
     /// After / before: below 1 is faster.
     pub ratio: f64,
-    /// What the ratio could be off by, from the spread of both.
+    /// How far the ratio may be off, from the spread of both.
     pub noise: f64,
 }
 
@@ -29,7 +29,7 @@ impl Ratio {
         Ratio::of(before.minimum, after.minimum, [before.spread, after.spread])
     }
 
-    /// Whether it differs from 1 by more than noise, and by more than nothing.
+    /// Whether it differs from 1 by more than the noise, and by more than a hundredth.
     pub fn is_difference(&self) -> bool {
         (self.ratio - 1.0).abs() > self.noise.max(0.01)
     }
@@ -125,7 +125,7 @@ fn row(
     times: [f64; 2],
     times_roof: Option<[f64; 2]>,
 ) -> Vec<String> {
-    let of_xs = |f: fn([f64; 2]) -> f64| {
+    let of_roof = |f: fn([f64; 2]) -> f64| {
         times_roof.map_or_else(String::new, |times_roof| digits(f(times_roof)))
     };
     vec![
@@ -134,11 +134,11 @@ fn row(
         format!("{:.3}", ratio.ratio),
         format!("{:.3}", ratio.noise),
         ratio.verdict().into(),
-        of_xs(|[a, b]| b / a),
+        of_roof(|[a, b]| b / a),
         time(times[0]),
         time(times[1]),
-        of_xs(|[a, _]| a),
-        of_xs(|[_, b]| b),
+        of_roof(|[a, _]| a),
+        of_roof(|[_, b]| b),
     ]
 }
 

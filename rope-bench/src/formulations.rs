@@ -81,7 +81,7 @@ impl About {
             return Err(format!("not written for {}", case.element));
         }
         if !self.partial && case.workload.rotary_dim != case.workload.head_dim {
-            return Err("not written for heads of which only a part turns".into());
+            return Err("not written for heads of which only a part rotates".into());
         }
         if !self.threads && case.threads > 1 {
             return Err("not written for several threads".into());

@@ -1,8 +1,8 @@
 //! How long things take, on a machine that does other things too.
 //!
-//! All subjects of a case take turns: in each round every one of them runs a batch, in an order that changes from
-//! round to round, so that a slow moment of the machine, or what a neighbour left in the caches, is nobody's fate.
-//! The minimum is what the code can do; median and spread say how far the machine let it.
+//! Each round runs a batch of every subject of a case, in an order that changes from round to round. So a slow moment
+//! of the machine falls on no subject in particular, and no subject always finds what the same neighbour left in the
+//! caches. The minimum is what the code can do; median and spread say how far the machine let it.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -18,9 +18,9 @@ pub type Subject<'a> = Box<dyn FnMut(&mut [u8], usize) -> Result<()> + 'a>;
 pub struct Effort {
     /// A batch lasts at least this long, so that reading the clock does not show.
     pub batch: Duration,
-    /// What a subject may use up in all rounds.
+    /// Time that a subject has in all rounds together.
     pub share: Duration,
-    /// Rounds that everybody takes part in, however slow.
+    /// Rounds in which every subject runs, however slow it is.
     pub rounds: usize,
 }
 
@@ -85,14 +85,14 @@ pub fn measure(
     let mut spent = vec![Duration::ZERO; count];
     for round in 0.. {
         let mut idle = true;
-        for turn in 0..count {
-            let who = (round + turn * stride(round, count)) % count;
+        for place in 0..count {
+            let who = (round + place * stride(round, count)) % count;
             if samples[who].len() >= effort.rounds && spent[who] >= effort.share {
                 continue;
             }
             idle = false;
             let begin = Instant::now();
-            // One call that does not count: what the one before left in the caches is none of this one's doing.
+            // The subject before has left its own data in the caches. One call that is not timed brings this subject's.
             subjects[who](bytes, 1)?;
             let batch = timed(&mut subjects[who], bytes, batches[who])?;
             samples[who].push(batch.as_nanos() as f64 / batches[who] as f64);
@@ -105,7 +105,8 @@ pub fn measure(
     Ok(samples.into_iter().map(Time::of).collect())
 }
 
-/// A step through all subjects that is another in each round, so that nobody always follows the same one.
+/// The distance from one subject to the next in the order of a round. It has no divisor in common with their number, so
+/// that the order comes to each of them, and it changes from round to round, so that none always follows the same one.
 fn stride(round: usize, count: usize) -> usize {
     let gcd = |mut a: usize, mut b: usize| {
         while b > 0 {

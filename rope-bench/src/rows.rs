@@ -1,8 +1,8 @@
 //! How long rows of cos and sin take to make, by the side of the platform's libm.
 //!
 //! libm gets the angle that models compute: `position as f32 * inverse frequency`, a wrong one from a few thousand
-//! positions on. rope-core's rows are correctly rounded at every position. All makers of one number of rows take turns
-//! in the same rounds, and so do the rotation with ready rows and the one that makes them.
+//! positions on. rope-core's rows are correctly rounded at every position. All makers of one number of rows run in the
+//! same rounds, and so do the rotation with ready rows and the one that makes them.
 
 use std::hint::black_box;
 use std::ops::Range;
@@ -29,7 +29,7 @@ pub const HEADS: usize = 32;
 
 const HEAD_DIM: usize = 2 * PAIRS;
 const BASE: f64 = 500_000.0;
-/// Where the positions start, but for the table's: those of a text that goes on.
+/// The first position of all rows but the table's, which starts at 0: a text that goes on.
 const FIRST: u32 = 4096;
 
 /// Numbers of rows that are measured.
@@ -42,7 +42,7 @@ fn positions(tokens: usize) -> Range<u32> {
     first..first + tokens as u32
 }
 
-/// Measures all of it, as far as it has no more tokens than `most`.
+/// Measures rows and rotations of each number of tokens up to `most`.
 pub fn rows(backends: &[Backend], most: usize, effort: Effort) -> Result<RowsResult> {
     ensure!(!backends.is_empty(), "no backend to measure");
     let plain = Frequencies::new(HEAD_DIM, BASE, &Scaling::Default)?;

@@ -153,7 +153,7 @@ struct Checked<'a> {
     error: f64,
 }
 
-/// What a call costs before it rotations anything: one pair, in a tensor that is ready.
+/// What a call costs before it rotates anything: the time of one pair, in a tensor that is ready.
 pub fn dispatch(backends: &[Backend], effort: Effort) -> Result<Vec<Dispatch>> {
     let row = [0.6, 0.8];
     let rows = Rows::new(&row, 2)?;

@@ -25,14 +25,14 @@ pub struct Selection {
     /// Only these backends of rope-core
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub backend: Vec<Backend>,
-    /// Only these elements: f32, bf16, f16
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    /// Only these elements.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', help = only("elements", &Element::ALL))]
     pub element: Vec<Element>,
-    /// Only these pairings: half, interleaved
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    /// Only these pairings.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', help = only("pairings", &Pairing::ALL))]
     pub pairing: Vec<Pairing>,
-    /// Only these workloads: W1 .. W5; W1x4, W4d64, W4d80, W4d96, W4d192, W4d256, W4d128r32
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    /// Only these workloads.
+    #[arg(long, value_name = "NAME", value_delimiter = ',', help = only("workloads", &names(&Workload::all())))]
     pub workload: Vec<String>,
     /// A workload of this shape instead: batch,tokens,heads,head_dim
     #[arg(long, value_name = "B,T,H,D")]
@@ -43,6 +43,17 @@ pub struct Selection {
     /// Threads that share each rotation
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
+}
+
+/// What the help says of a filter: the names that it knows.
+fn only(what: &str, names: &[impl fmt::Display]) -> String {
+    let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+    format!("Only these {what}: {}", names.join(", "))
+}
+
+fn names(workloads: &[Workload]) -> Vec<&str> {
+    let names = workloads.iter().map(|workload| workload.name.as_str());
+    names.collect()
 }
 
 /// `batch,tokens,heads,head_dim`.
@@ -76,9 +87,13 @@ impl fmt::Display for FreeShape {
 /// A case and what is measured in it.
 pub type Planned<'a> = (Case, Vec<&'a dyn Formulation>);
 
-/// The backends that are wished for, all of which this CPU can run; all that it can, without a wish.
-pub fn backends(wished: &[Backend]) -> Result<Vec<Backend>> {
-    if let Some(missing) = wished.iter().find(|backend| !backend.is_available()) {
+/// The backends that the command line names, or all that this CPU can run if it names none.
+///
+/// # Errors
+///
+/// One of those named cannot run here.
+pub fn backends(named: &[Backend]) -> Result<Vec<Backend>> {
+    if let Some(missing) = named.iter().find(|backend| !backend.is_available()) {
         let here: Vec<_> = Backend::available().map(Backend::name).collect();
         bail!(
             "this CPU, or this build, cannot run {missing}; it can run {}",
@@ -86,7 +101,7 @@ pub fn backends(wished: &[Backend]) -> Result<Vec<Backend>> {
         );
     }
     Ok(Backend::available()
-        .filter(|backend| wished.is_empty() || wished.contains(backend))
+        .filter(|backend| named.is_empty() || named.contains(backend))
         .collect())
 }
 
@@ -113,7 +128,7 @@ impl Selection {
             && threads.is_none())
     }
 
-    /// Cases and formulations, those of one table behind one another.
+    /// The cases, and the formulations that can compute each. Cases of one table follow one another.
     pub fn plan<'a>(&self, all: &'a [Box<dyn Formulation>]) -> Result<Vec<Planned<'a>>> {
         let formulations = self.formulations(all)?;
         let most = 4 * std::thread::available_parallelism().map_or(1, usize::from);
@@ -203,27 +218,21 @@ impl Selection {
     }
 
     fn workloads(&self) -> Result<Vec<Workload>> {
-        let mut known = Workload::standard();
-        let standard = known.len();
-        known.push(Workload::beyond_the_caches());
-        known.extend(Workload::head_sizes());
+        let known = Workload::all();
         if self.workload.is_empty() {
-            known.truncate(if self.full { known.len() } else { standard });
-            return Ok(known);
+            return Ok(if self.full {
+                known
+            } else {
+                Workload::standard()
+            });
         }
         let find = |name: &String| {
             let found = known
                 .iter()
                 .find(|workload| workload.name.eq_ignore_ascii_case(name))
                 .cloned();
-            let names = || {
-                known
-                    .iter()
-                    .map(|workload| workload.name.as_str())
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            };
-            found.ok_or_else(|| Error::msg(format!("no workload {name:?}; known are {}", names())))
+            let known = || names(&known).join(", ");
+            found.ok_or_else(|| Error::msg(format!("no workload {name:?}; known are {}", known())))
         };
         self.workload.iter().map(find).collect()
     }

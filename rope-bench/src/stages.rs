@@ -7,9 +7,9 @@
 use std::hint::black_box;
 
 use anyhow::{Result, ensure};
-use rope_core::{Backend, Element, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
+use rope_core::{Backend, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
 
-use crate::cases::Alignment;
+use crate::cases::{Alignment, Element, Float, with_float};
 use crate::measuring::{Effort, Subject, measure};
 use crate::memory::Memory;
 
@@ -36,27 +36,22 @@ const TOKENS: [usize; 3] = [1, 16, 2048];
 pub fn stages(backend: Backend, effort: Effort) -> Result<Vec<Chain>> {
     let mut chains = Vec::new();
     for tokens in TOKENS {
-        for (input, output) in [
-            (Pairing::Half, Pairing::Half),
-            (Pairing::Interleaved, Pairing::Interleaved),
-            (Pairing::Interleaved, Pairing::Half),
-            (Pairing::Half, Pairing::Interleaved),
-        ] {
-            let plan = Plan {
-                rope: Rope::new(input).output_pairing(output).backend(backend)?,
-                pairings: format!("{input} to {output}"),
-                tokens,
-                effort,
-            };
-            chains.push(plan.measure::<f32, f32>("f32 to f32")?);
-            chains.push(plan.measure::<half::bf16, half::bf16>("bf16 to bf16")?);
-            chains.push(plan.measure::<half::f16, half::f16>("f16 to f16")?);
-            chains.push(plan.measure::<f32, half::bf16>("f32 to bf16")?);
-            chains.push(plan.measure::<f32, half::f16>("f32 to f16")?);
-            chains.push(plan.measure::<half::bf16, f32>("bf16 to f32")?);
-            chains.push(plan.measure::<half::f16, f32>("f16 to f32")?);
-            chains.push(plan.measure::<half::bf16, half::f16>("bf16 to f16")?);
-            chains.push(plan.measure::<half::f16, half::bf16>("f16 to bf16")?);
+        for input in Pairing::ALL {
+            for output in Pairing::ALL {
+                let plan = Plan {
+                    rope: Rope::new(input).output_pairing(output).backend(backend)?,
+                    pairings: format!("{input} to {output}"),
+                    tokens,
+                    effort,
+                };
+                for from in Element::ALL {
+                    for to in Element::ALL {
+                        chains.push(
+                            with_float!(from, I => with_float!(to, O => plan.measure::<I, O>()?)),
+                        );
+                    }
+                }
+            }
         }
     }
     Ok(chains)
@@ -71,7 +66,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn measure<I: Element, O: Element>(&self, elements: &str) -> Result<Chain> {
+    fn measure<I: Float, O: Float>(&self) -> Result<Chain> {
         let shape = [1, self.tokens, HEADS, HEAD_DIM];
         let len = self.tokens * HEADS * HEAD_DIM;
         let frequencies = Frequencies::new(HEAD_DIM, 500_000.0, &Scaling::Default)?;
@@ -94,7 +89,7 @@ impl Plan {
         let times = measure(&mut subjects, bytes, self.effort)?;
         ensure!(times.len() == 2, "two subjects have two times");
         Ok(Chain {
-            name: format!("{elements}, {}", self.pairings),
+            name: format!("{} to {}, {}", I::ELEMENT, O::ELEMENT, self.pairings),
             tokens: self.tokens,
             planned: times[0].minimum,
             staged: times[1].minimum,

@@ -8,7 +8,7 @@ use anyhow::Result;
 use rope_core::{Backend, Layout, Rope, Rows, Tensor, TensorMut};
 use serde::{Deserialize, Serialize};
 
-use crate::cases::Float;
+use crate::cases::{Element, Float};
 use crate::golden::{FILES, Golden};
 
 /// One element on one backend with the data of one model.
@@ -72,13 +72,13 @@ fn element<E: Float>(golden: &Golden, backend: Backend) -> Result<Verified> {
     };
     for tensor in &golden.tensors {
         let x: Vec<E> = match E::ELEMENT {
-            crate::cases::Element::F32 => tensor.input_f32.iter().map(|&x| E::round(x)).collect(),
-            crate::cases::Element::Bf16 => bytemuck::cast_slice(&tensor.input_bf16).to_vec(),
-            crate::cases::Element::F16 => bytemuck::cast_slice(&tensor.input_f16).to_vec(),
+            Element::F32 => tensor.input_f32.iter().map(|&x| E::round(x)).collect(),
+            Element::Bf16 => bytemuck::cast_slice(&tensor.input_bf16).to_vec(),
+            Element::F16 => bytemuck::cast_slice(&tensor.input_f16).to_vec(),
         };
         let expected: Vec<E> = match E::ELEMENT {
-            crate::cases::Element::F32 => tensor.output_f32.iter().map(|&x| E::round(x)).collect(),
-            _ => plain(golden, tensor.heads, &x),
+            Element::F32 => tensor.output_f32.iter().map(|&x| E::round(x)).collect(),
+            Element::Bf16 | Element::F16 => plain(golden, tensor.heads, &x),
         };
         let layout =
             Layout::bshd([1, tokens, tensor.heads, head_dim])?.channels(rotary_offset..head_dim)?;

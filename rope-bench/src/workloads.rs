@@ -134,8 +134,7 @@ impl Workload {
                 )
             },
             Workload {
-                // 64 sequences of different lengths, the longest at 32 k.
-                starts: (0..64).map(|sequence| sequence * 509 + 17).collect(),
+                starts: Workload::lengths(),
                 ..new(
                     "W4",
                     "batched decode: 64 sequences, each at its own position, 32 heads",
@@ -144,6 +143,27 @@ impl Workload {
             },
             new("W5", "a chunk: 16 tokens, 8 heads", [1, 16, 8, 128]),
         ]
+    }
+
+    /// The standard ones, then those of a full run.
+    pub fn all() -> Vec<Workload> {
+        let mut all = Workload::standard();
+        all.push(Workload::beyond_the_caches());
+        all.extend(Workload::head_sizes());
+        all
+    }
+
+    /// Where the 64 sequences of W4 are: at different lengths, the longest at 32 k.
+    fn lengths() -> Vec<u32> {
+        (0..64).map(|sequence| sequence * 509 + 17).collect()
+    }
+
+    /// Those of the five that fit the caches of a core in f32, so that the kernel is measured, not memory.
+    pub fn within_the_caches() -> Vec<Workload> {
+        const SECOND_CACHE: usize = 1 << 20;
+        let mut workloads = Workload::standard();
+        workloads.retain(|workload| 4 * workload.elements() <= SECOND_CACHE);
+        workloads
     }
 
     /// Larger than any cache.
@@ -164,10 +184,9 @@ impl Workload {
                 format!("W4d{head_dim}r{rotary_dim}")
             };
             let about = format!("W4 with {rotary_dim} of {head_dim} channels rotating");
-            let starts = (0..64).map(|sequence| sequence * 509 + 17).collect();
             Workload {
                 rotary_dim,
-                starts,
+                starts: Workload::lengths(),
                 ..Workload::new(&name, &about, [64, 1, 32, head_dim])
             }
         };

@@ -77,7 +77,7 @@ fn foreign_files() {
         "rope-bench 9",
     );
     refused(
-        &["report", &file("torn", r#"{"format": "rope-bench 1"}"#)],
+        &["report", &file("torn", r#"{"format": "rope-bench 2"}"#)],
         "is damaged",
     );
 }

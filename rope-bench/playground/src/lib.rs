@@ -44,7 +44,7 @@ pub extern "C" fn sine(rotary_dim: u32, base: f64, position: i32, pair: u32) -> 
     row(rotary_dim, base, position, (rotary_dim / 2 + pair) as usize)
 }
 
-/// Radians that a pair turns from one position to the next.
+/// The angle between one position and the next, in radians.
 #[unsafe(no_mangle)]
 pub extern "C" fn inverse_frequency(rotary_dim: u32, base: f64, pair: u32) -> f64 {
     let value = with(rotary_dim, base, |frequencies| {

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use anyhow::{Result, ensure};
-use rope_core::Dimension::{Batch, Heads, Tokens};
+use rope_core::Dimension::{Batch, Channels, Heads, Tokens};
 use rope_core::{Backend, Frequencies, Pairing, Rope, Rows, Scaling, TensorMut};
 
 use super::{About, Cost, Formulation, Runner};
@@ -287,7 +287,7 @@ fn split<'a, 'r, E: Float>(
             start + at * shape.tokens..end,
         ),
         Tokens => (start..start + at, start + at..end),
-        _ => (start..end, start..end),
+        Batch | Heads | Channels => (start..end, start..end),
     };
     let (low, high) = x.split_at(dimension, at)?;
     split(low, (rows, low_rows), workload, first, shares)?;

@@ -134,7 +134,7 @@ PAIRS(f16, interleaved, F16, uint16_t)
 
 // `KIND_ISA`, in steps of n times SPAN pairs: n is MOST, then half of it, and the narrower loop rotates the rest. Its
 // vectors are V. load_LOAD(n, r, cos, sin) loads the row of a step in n times ROWS registers; CHECK says whether they
-// will do. KIND_turn_ISA(n, x, pairs, at, r) turns a step of a head, or returns 0 if it cannot, which is rare. What
+// will do. KIND_rotate_ISA(n, x, pairs, at, r) rotates a step of a head, or returns 0 if it cannot, which is rare. What
 // cannot rotate by vectors rotates one pair after the other.
 #define LOOP(KIND, ISA, TARGET, T, V, SPAN, ROWS, LOAD, CHECK, MOST, NARROWER) \
     INLINE TARGET size_t KIND##_pass_##ISA(struct line *line, size_t at, const enum task task, const int n) { \
@@ -158,7 +158,7 @@ PAIRS(f16, interleaved, F16, uint16_t)
             for (size_t head = 0; head < heads; head++) { \
                 if (l.ahead != 0) ask_for(x + 2 * at, l.ahead, 2 * step * sizeof(T)); \
                 for (int i = 0; task == OWN && i < n * ROWS; i++) r[i] = ((anywhere *)ordered)[i]; \
-                if (__builtin_expect(!KIND##_turn_##ISA(n, x, l.pairs, at, r), 0)) \
+                if (__builtin_expect(!KIND##_rotate_##ISA(n, x, l.pairs, at, r), 0)) \
                     KIND##_pairs(x, l.pairs, at, at + step, row); \
                 x += l.stride, row += l.row_stride, ordered += l.ordered_stride; \
             } \
@@ -224,7 +224,7 @@ INLINE AVX2 __m256 both8(__m256 pq, __m256 cos, __m256 sin) {
     return _mm256_addsub_ps(_mm256_mul_ps(pq, cos), _mm256_mul_ps(_mm256_permute_ps(pq, 0xb1), sin));
 }
 
-INLINE AVX2 int f32_half_turn_avx2(int n, float *x, size_t pairs, size_t at, const __m256 *r) {
+INLINE AVX2 int f32_half_rotate_avx2(int n, float *x, size_t pairs, size_t at, const __m256 *r) {
     float *a = x + at, *b = x + pairs + at;
     for (int i = 0; i < n; i++, a += 8, b += 8) {
         const __m256 p = _mm256_loadu_ps(a), q = _mm256_loadu_ps(b);
@@ -234,7 +234,7 @@ INLINE AVX2 int f32_half_turn_avx2(int n, float *x, size_t pairs, size_t at, con
     return 1;
 }
 
-INLINE AVX2 int f32_interleaved_turn_avx2(int n, float *x, size_t pairs, size_t at, const __m256 *r) {
+INLINE AVX2 int f32_interleaved_rotate_avx2(int n, float *x, size_t pairs, size_t at, const __m256 *r) {
     (void)pairs;
     x += 2 * at;
     for (int i = 0; i < n; i++, x += 8) _mm256_storeu_ps(x, both8(_mm256_loadu_ps(x), r[2 * i], r[2 * i + 1]));
@@ -250,7 +250,7 @@ INLINE AVX2 void f16_put8(uint16_t *x, __m256 y) {
     *(words8 *)x = (words8)_mm256_cvtps_ph(y, _MM_FROUND_TO_NEAREST_INT);
 }
 
-INLINE AVX2 int f16_half_turn_avx2(int n, uint16_t *x, size_t pairs, size_t at, const __m256 *r) {
+INLINE AVX2 int f16_half_rotate_avx2(int n, uint16_t *x, size_t pairs, size_t at, const __m256 *r) {
     uint16_t *a = x + at, *b = x + pairs + at;
     for (int i = 0; i < n; i++, a += 8, b += 8) {
         const __m256 p = f16_get8(a), q = f16_get8(b);
@@ -260,7 +260,7 @@ INLINE AVX2 int f16_half_turn_avx2(int n, uint16_t *x, size_t pairs, size_t at, 
     return 1;
 }
 
-INLINE AVX2 int f16_interleaved_turn_avx2(int n, uint16_t *x, size_t pairs, size_t at, const __m256 *r) {
+INLINE AVX2 int f16_interleaved_rotate_avx2(int n, uint16_t *x, size_t pairs, size_t at, const __m256 *r) {
     (void)pairs;
     x += 2 * at;
     for (int i = 0; i < n; i++, x += 8) f16_put8(x, both8(f16_get8(x), r[2 * i], r[2 * i + 1]));
@@ -293,7 +293,7 @@ INLINE AVX2 int numbers8(int registers, const __m256 *r) {
     return _mm256_testz_ps(nan, nan);
 }
 
-INLINE AVX2 int bf16_half_turn_avx2(int n, uint16_t *x, size_t pairs, size_t at, const __m256 *r) {
+INLINE AVX2 int bf16_half_rotate_avx2(int n, uint16_t *x, size_t pairs, size_t at, const __m256 *r) {
     uint16_t *a = x + at, *b = x + pairs + at;
     for (int i = 0; i < n; i++, a += 16, b += 16, r += 4) {
         const __m256i p = _mm256_loadu_si256((const __m256i *)a), q = _mm256_loadu_si256((const __m256i *)b);
@@ -304,7 +304,7 @@ INLINE AVX2 int bf16_half_turn_avx2(int n, uint16_t *x, size_t pairs, size_t at,
     return 1;
 }
 
-INLINE AVX2 int bf16_interleaved_turn_avx2(int n, uint16_t *x, size_t pairs, size_t at, const __m256 *r) {
+INLINE AVX2 int bf16_interleaved_rotate_avx2(int n, uint16_t *x, size_t pairs, size_t at, const __m256 *r) {
     (void)pairs;
     x += 2 * at;
     for (int i = 0; i < n; i++, x += 16, r += 2) {
@@ -368,7 +368,7 @@ INLINE AVX512 __m512 both16(__m512 pq, __m512 cos, __m512 sin) {
     return _mm512_add_ps(_mm512_mul_ps(pq, cos), _mm512_mul_ps(_mm512_permute_ps(pq, 0xb1), sin));
 }
 
-INLINE AVX512 int f32_half_turn_avx512(int n, float *x, size_t pairs, size_t at, const __m512 *r) {
+INLINE AVX512 int f32_half_rotate_avx512(int n, float *x, size_t pairs, size_t at, const __m512 *r) {
     float *a = x + at, *b = x + pairs + at;
     for (int i = 0; i < n; i++, a += 16, b += 16) {
         const __m512 p = _mm512_loadu_ps(a), q = _mm512_loadu_ps(b);
@@ -378,7 +378,7 @@ INLINE AVX512 int f32_half_turn_avx512(int n, float *x, size_t pairs, size_t at,
     return 1;
 }
 
-INLINE AVX512 int f32_interleaved_turn_avx512(int n, float *x, size_t pairs, size_t at, const __m512 *r) {
+INLINE AVX512 int f32_interleaved_rotate_avx512(int n, float *x, size_t pairs, size_t at, const __m512 *r) {
     (void)pairs;
     x += 2 * at;
     for (int i = 0; i < n; i++, x += 16) _mm512_storeu_ps(x, both16(_mm512_loadu_ps(x), r[2 * i], r[2 * i + 1]));
@@ -393,7 +393,7 @@ INLINE AVX512 void f16_put16(uint16_t *x, __m512 y) {
     *(words16 *)x = (words16)_mm512_cvtps_ph(y, _MM_FROUND_TO_NEAREST_INT);
 }
 
-INLINE AVX512 int f16_half_turn_avx512(int n, uint16_t *x, size_t pairs, size_t at, const __m512 *r) {
+INLINE AVX512 int f16_half_rotate_avx512(int n, uint16_t *x, size_t pairs, size_t at, const __m512 *r) {
     uint16_t *a = x + at, *b = x + pairs + at;
     for (int i = 0; i < n; i++, a += 16, b += 16) {
         const __m512 p = f16_get16(a), q = f16_get16(b);
@@ -403,7 +403,7 @@ INLINE AVX512 int f16_half_turn_avx512(int n, uint16_t *x, size_t pairs, size_t 
     return 1;
 }
 
-INLINE AVX512 int f16_interleaved_turn_avx512(int n, uint16_t *x, size_t pairs, size_t at, const __m512 *r) {
+INLINE AVX512 int f16_interleaved_rotate_avx512(int n, uint16_t *x, size_t pairs, size_t at, const __m512 *r) {
     (void)pairs;
     x += 2 * at;
     for (int i = 0; i < n; i++, x += 16) f16_put16(x, both16(f16_get16(x), r[2 * i], r[2 * i + 1]));
@@ -438,7 +438,7 @@ INLINE AVX512 int numbers16(int registers, const __m512 *r) {
     return fine == 0xffff;
 }
 
-INLINE AVX512 int bf16_half_turn_avx512(int n, uint16_t *x, size_t pairs, size_t at, const __m512 *r) {
+INLINE AVX512 int bf16_half_rotate_avx512(int n, uint16_t *x, size_t pairs, size_t at, const __m512 *r) {
     uint16_t *a = x + at, *b = x + pairs + at;
     for (int i = 0; i < n; i++, a += 32, b += 32, r += 4) {
         const __m512i p = _mm512_loadu_si512(a), q = _mm512_loadu_si512(b);
@@ -449,7 +449,7 @@ INLINE AVX512 int bf16_half_turn_avx512(int n, uint16_t *x, size_t pairs, size_t
     return 1;
 }
 
-INLINE AVX512 int bf16_interleaved_turn_avx512(int n, uint16_t *x, size_t pairs, size_t at, const __m512 *r) {
+INLINE AVX512 int bf16_interleaved_rotate_avx512(int n, uint16_t *x, size_t pairs, size_t at, const __m512 *r) {
     (void)pairs;
     x += 2 * at;
     for (int i = 0; i < n; i++, x += 32, r += 2) {
@@ -508,7 +508,7 @@ INLINE AVX512BF16 void load_32(int n, __m512 *r, const float *cos, const float *
     }
 }
 
-INLINE AVX512BF16 int bf16_half_turn_avx512bf16(int n, uint16_t *x, size_t pairs, size_t at, const __m512 *r) {
+INLINE AVX512BF16 int bf16_half_rotate_avx512bf16(int n, uint16_t *x, size_t pairs, size_t at, const __m512 *r) {
     uint16_t *a = x + at, *b = x + pairs + at;
     __m512 u[8], v[8];
     __m512i words[8];
@@ -529,12 +529,12 @@ INLINE AVX512BF16 int bf16_half_turn_avx512bf16(int n, uint16_t *x, size_t pairs
     return 1;
 }
 
-// The words of first members and of second ones in turns.
+// The words of first members and of second ones, alternating.
 #define MEMBERS_OF(i) 2 * (i), 2 * (i) + 1, 32 + 2 * (i), 32 + 2 * (i) + 1
 #define MEMBERS_OF_4(i) MEMBERS_OF(i), MEMBERS_OF(i + 1), MEMBERS_OF(i + 2), MEMBERS_OF(i + 3)
 static const _Alignas(64) uint8_t IN_TURNS[64] = {MEMBERS_OF_4(0), MEMBERS_OF_4(4), MEMBERS_OF_4(8), MEMBERS_OF_4(12)};
 
-INLINE AVX512BF16 int bf16_interleaved_turn_avx512bf16(int n, uint16_t *x, size_t pairs, size_t at, const __m512 *r) {
+INLINE AVX512BF16 int bf16_interleaved_rotate_avx512bf16(int n, uint16_t *x, size_t pairs, size_t at, const __m512 *r) {
     (void)pairs;
     x += 2 * at;
     __m512 u[8], v[8];
@@ -580,7 +580,7 @@ INLINE float32x4_t second4(float32x4_t p, float32x4_t q, float32x4_t cos, float3
 }
 
 // Two vectors at a time, so that loads and stores pair up.
-INLINE int f32_half_turn_neon(int n, float *x, size_t pairs, size_t at, const float32x4_t *r) {
+INLINE int f32_half_rotate_neon(int n, float *x, size_t pairs, size_t at, const float32x4_t *r) {
     float *a = x + at, *b = x + pairs + at;
     for (int i = 0; i < n; i++, a += 8, b += 8, r += 4) {
         const float32x4_t p[2] = {vld1q_f32(a), vld1q_f32(a + 4)}, q[2] = {vld1q_f32(b), vld1q_f32(b + 4)};
@@ -592,7 +592,7 @@ INLINE int f32_half_turn_neon(int n, float *x, size_t pairs, size_t at, const fl
     return 1;
 }
 
-INLINE int f32_interleaved_turn_neon(int n, float *x, size_t pairs, size_t at, const float32x4_t *r) {
+INLINE int f32_interleaved_rotate_neon(int n, float *x, size_t pairs, size_t at, const float32x4_t *r) {
     (void)pairs;
     x += 2 * at;
     for (int i = 0; i < n; i++, x += 8) {
@@ -644,7 +644,7 @@ INLINE int numbers4(int registers, const float32x4_t *r) {
         const float32x4_t low = second4(ELEMENT##_low(p), ELEMENT##_low(q), r[0], r[2]); \
         return ELEMENT##_words(low, second4(ELEMENT##_high(p), ELEMENT##_high(q), r[1], r[3])); \
     } \
-    INLINE int ELEMENT##_half_turn_neon(int n, uint16_t *x, size_t pairs, size_t at, const float32x4_t *r) { \
+    INLINE int ELEMENT##_half_rotate_neon(int n, uint16_t *x, size_t pairs, size_t at, const float32x4_t *r) { \
         uint16_t *a = x + at, *b = x + pairs + at; \
         for (int i = 0; i < n; i++, a += 8, b += 8, r += 4) { \
             const uint16x8_t p = vld1q_u16(a), q = vld1q_u16(b); \
@@ -653,7 +653,7 @@ INLINE int numbers4(int registers, const float32x4_t *r) {
         } \
         return 1; \
     } \
-    INLINE int ELEMENT##_interleaved_turn_neon(int n, uint16_t *x, size_t pairs, size_t at, const float32x4_t *r) { \
+    INLINE int ELEMENT##_interleaved_rotate_neon(int n, uint16_t *x, size_t pairs, size_t at, const float32x4_t *r) { \
         (void)pairs; \
         x += 2 * at; \
         for (int i = 0; i < n; i++, x += 16, r += 4) { \

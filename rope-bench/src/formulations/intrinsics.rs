@@ -38,7 +38,7 @@ struct Tensor {
     batch_rows: usize,
 }
 
-/// The element is an index of [`Element::ALL`]; the pairing is 0 for half, 1 for interleaved.
+/// The element is 0 for f32, 1 for bf16, 2 for f16; the pairing is 0 for half, 1 for interleaved.
 type Rotate = unsafe extern "C" fn(tensor: &Tensor, element: c_uint, pairing: c_uint);
 
 unsafe extern "C" {
@@ -198,13 +198,18 @@ impl Runner for Prepared {
             }
         };
         let tensors: Vec<Tensor> = self.parts.iter().map(tensor).collect();
+        let element = match self.element {
+            Element::F32 => 0,
+            Element::Bf16 => 1,
+            Element::F16 => 2,
+        };
         for _ in 0..times {
             for tensor in &tensors {
                 // SAFETY: the CPU has what the function is compiled for, or the formulation would not exist. The tensor
                 // is a part of `bytes`, which has the length of the case and its elements' alignment and is borrowed
                 // for as long as this takes. `prepare` has made a row for each token, of no more pairs than a head has;
                 // `supports` lets no longer row through than there is room for.
-                unsafe { (self.rotate)(tensor, self.element as c_uint, self.pairing) };
+                unsafe { (self.rotate)(tensor, element, self.pairing) };
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Two positions, the planes of the pairs, and the attention score: rope-core as WebAssembly inside the page.
 //!
-//! `playground.wasm` is built from `rope-bench/playground` by `tests/platforms/page.sh`, which also says when it is
+//! `playground.wasm` is built from `rope-bench/playground` by `tests/platforms/report.sh`, which also says when it is
 //! stale.
 
 use base64::Engine;

@@ -254,8 +254,9 @@ impl Context {
         let (shape, strides) = (part.layout.shape(), part.layout.strides());
         let size = case.element.size();
         let kind = match case.element {
+            Element::F32 => c::GGML_TYPE_F32,
             Element::F16 => c::GGML_TYPE_F16,
-            _ => c::GGML_TYPE_F32,
+            Element::Bf16 => anyhow::bail!("ggml's operator rotates no bf16"),
         };
         let (tokens, batch) = if is_flat(&case.workload) {
             (shape.tokens * shape.batch, 1)
