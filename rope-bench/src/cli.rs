@@ -45,7 +45,7 @@ const POSITIONS: u32 = 4096;
 enum Command {
     /// Makes one self-contained page of one or several runs
     Report {
-        /// What `--json` wrote
+        /// What `--json` wrote, or folders of it: rope-bench/records
         #[arg(required = true)]
         runs: Vec<PathBuf>,
         /// The page
@@ -224,10 +224,7 @@ pub fn run() -> Result<ExitCode> {
     match cli.command {
         None => measure(&cli.measure)?,
         Some(Command::Report { runs, output, svg }) => {
-            let runs: Vec<Run> = runs
-                .iter()
-                .map(|path| files::read(path))
-                .collect::<Result<_>>()?;
+            let runs = files::read_all(&runs)?;
             files::write_or_print(&output, html::page(&runs).as_bytes())?;
             if let Some(directory) = svg {
                 for (index, run) in runs.iter().enumerate() {

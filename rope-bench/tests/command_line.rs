@@ -67,6 +67,7 @@ fn foreign_files() {
         path.to_str().unwrap().to_owned()
     };
     refused(&["report", "/no/such/file"], "cannot read");
+    refused(&["report", directory.to_str().unwrap()], "no .json file");
     refused(&["report", &file("text", "not json")], "is not JSON");
     refused(
         &["report", &file("list", "[1, 2]")],
@@ -108,6 +109,20 @@ fn a_run_and_its_reports() {
                 .contains("http://")
     );
     assert!(fs::read_dir(&plots).unwrap().count() >= 4);
+    // The same runs, as records in a folder, which may hold other files.
+    let (records, of_records) = (directory.join("records"), path("records.html"));
+    let machine = records.join("machine");
+    fs::create_dir_all(&machine).unwrap();
+    fs::copy(&json, machine.join("2026-01-01.json")).unwrap();
+    fs::copy(&json, machine.join("2026-01-02.json")).unwrap();
+    fs::write(records.join("README.md"), "no run").unwrap();
+    let records = records.to_str().unwrap();
+    assert!(
+        rope_bench(&["report", records, "-o", &of_records])
+            .status
+            .success()
+    );
+    assert_eq!(fs::read_to_string(&of_records).unwrap(), text);
     let compared = rope_bench(&["compare", &json, &json]);
     assert!(String::from_utf8_lossy(&compared.stdout).contains("0 faster, 0 slower"));
     let left = fs::read_dir(&directory).unwrap().filter(|entry| {

@@ -67,6 +67,44 @@ pub fn read(path: &Path) -> Result<Run> {
     serde_json::from_value(value).with_context(|| format!("{} is damaged", path.display()))
 }
 
+/// Reads several runs. A folder stands for the `.json` files in it and below, by name.
+pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Run>> {
+    let mut runs = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            let mut files = Vec::new();
+            recorded(path, &mut files)?;
+            if files.is_empty() {
+                bail!("no .json file in {} or below", path.display());
+            }
+            files.sort();
+            for file in files {
+                runs.push(read(&file)?);
+            }
+        } else {
+            runs.push(read(path)?);
+        }
+    }
+    Ok(runs)
+}
+
+/// The `.json` files below a folder.
+fn recorded(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+    let fail = || format!("cannot read {}", folder.display());
+    for entry in fs::read_dir(folder).with_context(fail)? {
+        let path = entry.with_context(fail)?.path();
+        if path.is_dir() {
+            recorded(&path, files)?;
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "json")
+        {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
 /// A run as JSON.
 pub fn json(run: &Run) -> Result<Vec<u8>> {
     let mut text = serde_json::to_vec_pretty(run)?;
