@@ -9,7 +9,6 @@ const FREQUENCIES: &str = include_str!("../../rope-core/src/frequencies.rs");
 const GGUF: &str = include_str!("../../rope-core/src/model/gguf.rs");
 const POSITIONS: &str = include_str!("../../rope-core/src/positions.rs");
 const ROPE: &str = include_str!("../../rope-core/src/rope.rs");
-const ROWS: &str = include_str!("../../rope-core/src/rows.rs");
 const SCALING: &str = include_str!("../../rope-core/src/frequencies/scaling.rs");
 const TENSOR: &str = include_str!("../../rope-core/src/tensor.rs");
 
@@ -85,7 +84,7 @@ fn every_kind_is_fuzzed() {
     let rows = include_str!("../src/bodies/generated_rows.rs");
     let positions = constructors(POSITIONS, "impl<'a> Positions<");
     all_in(rows, "Positions::", &positions);
-    all_in(rows, "Listed::", &variants(ROWS, "Ids"));
+    all_in(rows, "Listed::", &variants(POSITIONS, "Ids"));
     all_in(rows, "Listed::", &variants(POSITIONS, "Coordinates"));
     all_in(rows, "Angle::", &variants(FREQUENCIES, "Angle"));
 
@@ -128,7 +127,7 @@ fn every_kind_has_a_number() {
     let positions = include_str!("../../rope-core/capi/src/positions.rs");
     let kinds = constructors(POSITIONS, "impl<'a> Positions<");
     all_in(positions, "Positions::", &kinds);
-    all_in(positions, "Ids::", &variants(ROWS, "Ids"));
+    all_in(positions, "Ids::", &variants(POSITIONS, "Ids"));
     let names = include_str!("../../rope-core/capi/src/names.rs");
     all_in(names, "Angle::", &variants(FREQUENCIES, "Angle"));
     all_in(names, "Direction::", &variants(ROPE, "Direction"));

@@ -35,7 +35,7 @@ fn each_error_has_a_test() {
     let suites = concat!(
         include_str!("refused.rs"),
         include_str!("config.rs"),
-        include_str!("end_to_end.rs"),
+        include_str!("rotate_at.rs"),
         include_str!("frequencies.rs"),
         include_str!("gguf.rs"),
         include_str!("rows.rs"),
