@@ -15,6 +15,8 @@ if [[ -z ${ORT_DYLIB_PATH:-} ]]; then
     ORT_DYLIB_PATH=$(ls "$library"/onnxruntime/capi/libonnxruntime.so.*)
     export ORT_DYLIB_PATH
 fi
+# What is measured nowhere need not be optimised, and what is never called need not be compiled.
+export CMAKE_CXX_COMPILER_LAUNCHER=$here/only_ggml.sh LLAMA_LIB_PROFILE=Debug
 features=peer-candle,peer-burn,peer-ggml,peer-ort
 bench() { cargo run -q -p rope-bench --features $features -- "$@"; }
 
