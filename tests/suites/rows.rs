@@ -80,6 +80,28 @@ fn rows_of_given_f32_frequencies_are_correctly_rounded() {
     println!("{compared} values");
 }
 
+/// The same by the oracle alone: the fast path leaves a factor below 2^-20 to it, and this one moves only exponents.
+#[test]
+fn rows_of_the_oracle_correctly_rounded() {
+    let factor = 2.0_f32.powi(-30);
+    let mut compared = 0;
+    for table in Table::all() {
+        let given: Vec<f32> = table.bits("inv_freq_hf_f32");
+        let frequencies = Frequencies::from_inverse(2 * given.len(), &given, factor.into());
+        let positions: Vec<i64> = table.decimals("positions");
+        let rows = frequencies.expect("frequencies").rows(&positions);
+        let golden = positions
+            .iter()
+            .flat_map(|&at| table.row("cr_f32freq", at).expect("a row"));
+        let golden: Vec<u32> = golden
+            .map(|bits| (f32::from_bits(bits) * factor).to_bits())
+            .collect();
+        assert_eq!(bits(&rows.expect("positions")), golden, "{}", table.name);
+        compared += golden.len();
+    }
+    println!("{compared} values");
+}
+
 /// The golden values are what was computed, within 0.6 units in the last place of the angle's exact cos and sin, so
 /// that they may be the other neighbour of it; an attention factor above 1 can make two units of one.
 #[test]
