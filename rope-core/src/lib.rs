@@ -156,8 +156,8 @@ mod simd;
 mod tensor;
 mod walk;
 
-/// The README's example, compiled.
-#[cfg(all(doctest, feature = "alloc"))]
+/// The package's README, compiled. (The workspace's is compiled in the crate of the tests.)
+#[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
 

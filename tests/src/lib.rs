@@ -20,6 +20,11 @@
 //! - [`correctly_rounded`]: cos and sin in 128-bit integers, the f32 nearest to them
 //! - [`backends`]: which instruction sets run, and which are expected to
 
+/// The workspace's README, compiled. (That of rope-core's package is compiled there.)
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
+
 pub mod angles;
 pub mod backends;
 pub mod bodies;
