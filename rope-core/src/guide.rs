@@ -1,4 +1,4 @@
-//! How to do the things that go wrong: one page each.
+//! How to do the things that go wrong, one page each; [whole programs](programs); and [what the words mean](words).
 
 #[doc = include_str!("guide/pairing.md")]
 pub mod choosing_a_pairing {}
@@ -17,3 +17,6 @@ pub mod embedded {}
 
 #[doc = include_str!("guide/programs.md")]
 pub mod programs {}
+
+#[doc = include_str!("guide/words.md")]
+pub mod words {}

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! their dot product depends on `m - n` alone, because rotations compose (Su et al., *RoFormer*, arXiv:2104.09864).
-//! This crate does that, and nothing else: exactly, at the speed of memory, on any machine.
+//! This crate does that, and nothing else: exactly, at the speed of memory, on any machine. The [guide] has a page per
+//! task, [whole programs](guide::programs), and the [words](guide::words) that are used here.
 //!
 //! # Three nouns, one verb
 //!
@@ -105,9 +106,12 @@
 //!
 //! ## To add something
 //!
+//! This is where a thing begins, in this crate. `CONTRIBUTING.md`, at the top of the repository, lists for each all
+//! files that change with it: the C API, the tests, the bench, the words.
+//!
 //! - *An instruction set*: a file in `simd/`, a line in `simd.rs` and one in `backend.rs`.
-//! - *An element*: the definition of one lane and three `impl` lines in `element.rs`; in `kernel/chains.rs` a line for
-//!   each pairing and one for the element. (Instructions of its own: a default of `read` and `write` less.)
+//! - *An element*: the definition of one lane and three `impl`s in `element.rs`; in `kernel/chains.rs` a line for each
+//!   pairing and one for the element. (Instructions of its own: a default of `read` and `write` less.)
 //! - *A fused chain*: a line and its entry in `kernel/chains.rs`.
 //! - *A pairing*: an `impl` in `kernel/pairs.rs`, its name in `pairing.rs`, and its chains.
 //! - *A stage*: a file in `kernel/`, and a call of it in `tile.rs`, or in the loop of `line.rs` where it is to be
@@ -115,6 +119,7 @@
 //! - *A scaling*: a function and an arm in `frequencies/scaling.rs`. *An arrangement of axes*: the same in
 //!   `frequencies/axes.rs`.
 //! - *A model type*: a line in `model/types.rs`; for GGUF a name in `model/gguf.rs`.
+//! - *An error*: an entry in `error.rs`, and the word in the `# Errors` of each function that returns it.
 //!
 //! # Features
 //!
