@@ -91,8 +91,9 @@ pub fn error(case: &Case, rotations: &[(f64, f64)], input: &[f32], output: &[u8]
 
 /// The error that a right formulation stays below.
 ///
-/// f32: two products, a sum and two rounded factors, with room for formulations that round more often. 16 bits: one
-/// rounding more, to 8 or 11 bits; or all of them to so few. Angles that were computed in f32 add their own error.
+/// In f32 a formulation rounds two factors, two products and a sum; the limit leaves room for those that round more
+/// often. In 16 bits it rounds the result once more, to 8 or 11 bits, or every step to so few. Angles that were
+/// computed in f32 add their own error.
 pub fn limit(case: &Case, angle: Angle, arithmetic: Arithmetic) -> f64 {
     let unit = |bits: i32| 2.0_f64.powi(-bits);
     let element = match case.element {
@@ -103,7 +104,7 @@ pub fn limit(case: &Case, angle: Angle, arithmetic: Arithmetic) -> f64 {
     };
     let arithmetic = match (arithmetic, case.element) {
         (Arithmetic::F32, Element::F32) => 4.0 * element,
-        (Arithmetic::F32, _) => element + 4.0 * unit(24),
+        (Arithmetic::F32, Element::Bf16 | Element::F16) => element + 4.0 * unit(24),
         (Arithmetic::Element, _) => 4.0 * element,
     };
     let largest = case.workload.positions().into_iter().max().unwrap_or(0);
@@ -113,8 +114,9 @@ pub fn limit(case: &Case, angle: Angle, arithmetic: Arithmetic) -> f64 {
             // The frequency and its product with the position are rounded, and the frequency's power is not exact
             // either.
             Angle::F32 => (f64::from(largest) + 1.0) * 4.0 * unit(24),
-            // Pair i has taken i products by a ratio that is itself rounded. i of them make the angle smaller by
-            // base^(2 i / rotary_dim), so that i relative errors count for e^-1 of rotary_dim / (2 ln base) at most.
+            // The angle of pair i is the product of i ratios, each rounded, so it has i relative errors. It is also
+            // smaller by base^(2 i / rotary_dim). i over that is largest at i = rotary_dim / (2 ln base), where it is
+            // i / e.
             Angle::F32Iterated => {
                 let most = case.workload.rotary_dim as f64 / (2.0 * case.workload.base.ln());
                 (f64::from(largest) + 1.0) * (4.0 + 2.0 * most) * unit(24)
@@ -138,6 +140,6 @@ pub enum Angle {
     Exact,
     /// As the product of an f32 frequency and an f32 position: what PyTorch models do.
     F32,
-    /// Each pair's as the f32 product of the pair before's and a ratio: what ggml does.
+    /// The angle of a pair is the f32 product of the angle of the pair before and a ratio: what ggml does.
     F32Iterated,
 }

@@ -14,21 +14,21 @@ pub const FORMAT: &str = "rope-bench 2";
 pub struct Run {
     /// [`FORMAT`].
     pub format: String,
-    /// Where.
+    /// The machine and the build that measured.
     pub machine: Machine,
-    /// Whether the bits were right.
+    /// Whether rope-core gave the right bits on the data of real models.
     pub verification: Vec<Verified>,
     /// What a call costs before it rotates anything.
     pub dispatch: Vec<Dispatch>,
-    /// How fast.
+    /// What was measured of each case.
     pub cases: Vec<CaseResult>,
-    /// How wrong cos and sin are.
+    /// The errors of cos and sin, of each method.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accuracy: Vec<Accuracy>,
-    /// How fast they are made.
+    /// How long cos and sin take to make.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows: Option<RowsResult>,
-    /// How fast the inner loops should be on other CPUs.
+    /// The cycles that llvm-mca predicts for the inner loops on other CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles: Option<CyclesResult>,
 }

@@ -145,7 +145,7 @@ impl Bench {
     }
 }
 
-/// A formulation that was right.
+/// A formulation that the oracle has found right in the case.
 struct Checked<'a> {
     formulation: &'a dyn Formulation,
     runner: Box<dyn Runner>,

@@ -15,7 +15,7 @@ pub struct Team {
 }
 
 impl Team {
-    /// So many threads. One: the work stays where it is.
+    /// A team of so many threads. A team of one starts none: the work stays on the calling thread.
     pub fn new(threads: usize) -> Result<Self> {
         let pool = (threads > 1).then(|| {
             let builder = ThreadPoolBuilder::new().num_threads(threads);
@@ -48,10 +48,11 @@ impl Team {
         }
     }
 
-    /// Runs something that shares its work through rayon: with this team, and with nobody else.
+    /// Runs code that shares its work through rayon, so that the threads of this team share it, and no others.
     pub fn within<R: Send>(&self, f: impl FnOnce() -> R + Send) -> Result<R> {
         thread_local! {
-            /// This thread alone. It cannot be left again, which rayon does not mind: there is one for each thread.
+            /// A pool of the calling thread alone. A thread can join one pool only and never leaves it, so each
+            /// keeps its own.
             static ALONE: OnceCell<ThreadPool> = const { OnceCell::new() };
         }
         if let Some(pool) = &self.pool {

@@ -20,7 +20,7 @@ use crate::workloads::{Order, Part};
 #[derive(Clone, Copy, Debug)]
 struct Burn;
 
-/// It alone.
+/// burn's only formulation.
 pub fn all() -> Vec<Box<dyn Formulation>> {
     vec![Box::new(Burn)]
 }

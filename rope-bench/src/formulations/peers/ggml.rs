@@ -298,7 +298,7 @@ impl Pool {
         // SAFETY: a struct of defaults.
         let mut parameters = unsafe { c::ggml_threadpool_params_default(i32::try_from(threads)?) };
         if threads > 1 {
-            // Else they would all inherit the one core of this thread.
+            // The threads would otherwise all inherit the one core that this thread is bound to.
             parameters.strict_cpu = true;
             for core in machine::last_cores(threads) {
                 if let Some(may) = parameters.cpumask.get_mut(core) {
@@ -311,7 +311,7 @@ impl Pool {
         Ok(Pool(pool.context("ggml cannot start its threads")?))
     }
 
-    /// Until the next graph, so that waiting threads do not spin in the time of others.
+    /// Pauses the threads until the next graph, so that they do not spin while other subjects are measured.
     fn rest(&self) {
         // SAFETY: the pool is ours, and no graph is being computed.
         unsafe { c::ggml_threadpool_pause(self.0.as_ptr()) };

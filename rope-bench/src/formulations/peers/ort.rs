@@ -27,7 +27,7 @@ use crate::machine;
 use crate::oracle::{Angle, Arithmetic};
 use crate::workloads::{Order, Part, Workload};
 
-/// How to come by the library.
+/// Where the library is looked for, and how to get it.
 pub const LIBRARY: &str = "ONNX Runtime is loaded from where ORT_DYLIB_PATH says. To get it:\n  \
      pip install --no-deps --target onnxruntime onnxruntime && \
      export ORT_DYLIB_PATH=$(ls $PWD/onnxruntime/onnxruntime/capi/libonnxruntime.so.*)";
@@ -42,7 +42,7 @@ struct Operator {
     source: &'static str,
 }
 
-/// com.microsoft's and ONNX's.
+/// The contributed operator, of the domain com.microsoft, and ONNX's own.
 pub fn all() -> Vec<Box<dyn Formulation>> {
     vec![
         Box::new(Operator {
@@ -118,7 +118,8 @@ impl Operator {
             outputs.push(outlet(y, kind, &shape));
             let mut attributes =
                 vec![("interleaved", (case.pairing == Pairing::Interleaved).into())];
-            // With partial rotation both need both; otherwise the contributed one wants neither.
+            // Where only a part of a head rotates, both operators need the two attributes. Where all of it does, the
+            // contributed one must have neither.
             if rotary_dim != head_dim || self.domain == ONNX_DOMAIN {
                 attributes.push(("num_heads", i64::try_from(part.layout.shape().heads)?));
             }
@@ -149,7 +150,7 @@ impl Operator {
     }
 }
 
-/// Of input and output, of Q and K.
+/// The names of input and output, for Q and for K.
 const NAMES: [[&str; 2]; 2] = [["q", "rotated q"], ["k", "rotated k"]];
 
 fn outlet(name: &str, ty: TensorElementType, shape: &[i64]) -> Outlet {
@@ -163,7 +164,7 @@ fn outlet(name: &str, ty: TensorElementType, shape: &[i64]) -> Outlet {
     )
 }
 
-/// Three dimensions, tokens-major, or four, heads-major.
+/// The extents as the operator takes them: three if tokens-major, four if heads-major.
 fn shape(part: &Part, workload: &Workload) -> Result<Vec<i64>> {
     let shape = part.layout.shape();
     let extents = match workload.order {
