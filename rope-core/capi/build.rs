@@ -10,7 +10,7 @@ fn main() {
         variable("CARGO_CFG_TARGET_FAMILY"),
     );
     if family == "unix" && os != "macos" && os != "ios" {
-        // Before 1.0 the minor version is the one that breaks.
+        // Before 1.0 a new minor version may break programs.
         let (major, minor) = (
             variable("CARGO_PKG_VERSION_MAJOR"),
             variable("CARGO_PKG_VERSION_MINOR"),

@@ -40,7 +40,7 @@ install -d "$to/include" "$to/lib/pkgconfig"
 install -m 644 "$capi/include/rope.h" "$to/include/"
 install -m 644 "$built/librope.a" "$to/lib/"
 if [[ -z $defines && -f $built/librope.so ]]; then
-    # The name that programs look for has the version that breaks.
+    # Programs look for the name with the version up to the part whose change breaks them.
     install -m 755 "$built/librope.so" "$to/lib/librope.so.$version"
     ln -sf "librope.so.$version" "$to/lib/librope.so.${version%.*}"
     ln -sf "librope.so.${version%.*}" "$to/lib/librope.so"

@@ -231,8 +231,8 @@ errors! { f =>
         /// How many are needed.
         needed: usize,
     } => write!(f, "the storage has {given} elements, but {needed} are needed"),
-    /// [`Frequencies::new`](crate::Frequencies::new): one position would turn a pair by 32768 turns or more, which no
-    /// model means and no coordinate resolves.
+    /// [`Frequencies::new`](crate::Frequencies::new): one position would rotate a pair by 32768 turns or more, which
+    /// no model means and no coordinate resolves.
     TooFast {
         /// The pair.
         pair: usize,

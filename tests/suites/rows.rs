@@ -82,10 +82,10 @@ fn rows_of_given_f32_frequencies_are_correctly_rounded() {
 
 /// The same by the oracle alone: the fast path leaves a factor below 2^-20 to it, and this one moves only exponents.
 #[test]
-fn rows_of_the_oracle_correctly_rounded() {
+fn rows_of_the_oracle_are_correctly_rounded() {
     let factor = 2.0_f32.powi(-30);
     let mut compared = 0;
-    for table in Table::all() {
+    for table in Golden::all("tables") {
         let given: Vec<f32> = table.bits("inv_freq_hf_f32");
         let frequencies = Frequencies::from_inverse(2 * given.len(), &given, factor.into());
         let positions: Vec<i64> = table.decimals("positions");

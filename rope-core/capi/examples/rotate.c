@@ -16,7 +16,7 @@ static float q_again[TOKENS * HEADS * HEAD_DIM];
 static unsigned char memory[ROPE_FREQUENCIES_BYTES(HEAD_DIM)];
 static float storage[ROPE_ROWS_LEN(TOKENS, HEAD_DIM)];
 
-/* Ends the program with what went wrong, if something did. */
+/* Ends the program if something went wrong, and says what. */
 static void must(rope_status status, const char *call) {
     if (status != ROPE_STATUS_OK) {
         char detail[256] = "";
@@ -55,7 +55,7 @@ static void fill(float *x, size_t len) {
 }
 
 #ifdef ROPE_STD
-/* With handles: what allocates is freed at the end. */
+/* With handles, which the program frees at the end. */
 static void on_the_heap(const rope_plan *plan, const rope_axes *axes, const rope_scaling *scaling) {
     static float k[TOKENS * KV_HEADS * HEAD_DIM];
     static uint16_t cache[TOKENS * KV_HEADS * HEAD_DIM];
@@ -85,7 +85,7 @@ static void on_the_heap(const rope_plan *plan, const rope_axes *axes, const rope
     MUST(rope_frequencies_free(frequencies));
 }
 
-/* A configuration says it all. */
+/* The file of a model's configuration says everything. */
 static void from_config(void) {
     static const char json[] =
         "{\"model_type\": \"llama\", \"hidden_size\": 4096, \"num_attention_heads\": 32, \"rope_theta\": 500000.0}";
@@ -103,7 +103,7 @@ static void from_config(void) {
 }
 #endif
 
-/* Without: static memory only. */
+/* Without an allocator: static memory only. */
 static void without_an_allocator(const rope_plan *plan, const rope_axes *axes, const rope_scaling *scaling) {
     rope_frequencies *frequencies = NULL;
     rope_rows rows;
@@ -135,7 +135,7 @@ static void check_by_hand(void) {
     EXPECT(fabs((double)q_again[HEAD_DIM / 2] - ((double)x[0] * s + (double)x[HEAD_DIM / 2] * c)) < 1e-6);
 }
 
-/* What cannot be is refused, and nothing is touched. */
+/* A call that makes no sense is refused, and touches nothing. */
 static void refusals(const rope_plan *plan) {
     rope_tensor_mut query = tensor(q, sizeof q / sizeof *q, ROPE_ELEMENT_F32, HEADS);
     rope_rows rows = rope_rows_joined(storage, sizeof storage / sizeof *storage, HEAD_DIM);

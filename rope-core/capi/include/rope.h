@@ -18,18 +18,19 @@
 //     rope_layout_bshd(&q.layout, batch, tokens, heads, 128);
 //     rope_rotate(&plan, &q, &rows);
 //
-// What allocates is a handle. Everything else is a plain struct over the caller's memory, and so can the rest be:
-// firmware takes rope_frequencies_init and rope_rows_fill, or rope_rotate_at and no rows at all. A library built
-// without std has no others; define ROPE_NO_STD to have the compiler say so.
+// The library allocates for two handles, rope_frequencies and rope_table. Everything else is a plain struct over the
+// caller's memory. Firmware allocates nothing: rope_frequencies_init makes frequencies in its own memory, and
+// rope_rows_fill makes rows there; rope_rotate_at needs no rows. A library built without std has no calls that
+// allocate. Define ROPE_NO_STD, and this header does not declare them.
 //
-// Calls that can be refused return a rope_status: ROPE_STATUS_OK is 0. A call checks everything first: what is refused
-// has touched no tensor. Null and misaligned pointers, lengths that cannot be, unknown values of enumerations, and
-// memory that is written and read at once are refused. That pointers lead to memory is up to the caller, and that
-// structs are filled in. No call unwinds, keeps a pointer to a struct it was given, or needs another one first to set
-// the library up.
+// A call that can be refused returns a rope_status; ROPE_STATUS_OK is 0. It checks everything first, so that a refused
+// call has touched no tensor. It refuses null and misaligned pointers, lengths that no memory has, unknown values of
+// enumerations, and memory that would be written and read at once. The caller promises that pointers lead to memory
+// and that structs are filled in. No call unwinds, none keeps a pointer to a struct that it was given, and none has to
+// be called first to set the library up.
 //
-// The comment of a call lists what it returns. All may return ROPE_STATUS_INTERNAL besides: a bug of the library,
-// caught.
+// The comment of a call lists the statuses that it returns. Every call may also return ROPE_STATUS_INTERNAL: a bug of
+// the library, caught.
 
 #ifndef ROPE_H
 #define ROPE_H
@@ -47,11 +48,11 @@
 #define ROPE_VERSION_STRING \
     ROPE_TEXT_OF(ROPE_VERSION_MAJOR) "." ROPE_TEXT_OF(ROPE_VERSION_MINOR) "." ROPE_TEXT_OF(ROPE_VERSION_PATCH)
 
-// Bytes of memory that rope_frequencies_init wants for rotary_dim channels: a constant, for static memory.
+// Bytes that are enough for rope_frequencies_init with rotary_dim channels: a constant, for static memory.
 #define ROPE_FREQUENCIES_BYTES(rotary_dim) \
     (ROPE_FREQUENCIES_HEAD + ROPE_FREQUENCIES_BLOCK * ((size_t)(rotary_dim) / 16 + ((size_t)(rotary_dim) % 16 != 0)))
 
-// Floats of memory that rope_rows_fill wants for the rows of some tokens: a constant, for static memory.
+// Floats that rope_rows_fill needs for the rows of some tokens: a constant, for static memory.
 #define ROPE_ROWS_LEN(tokens, rotary_dim) ((size_t)(tokens) * (size_t)(rotary_dim))
 
 
@@ -64,16 +65,16 @@
 // The largest rotary_dim.
 #define ROPE_ROTARY_DIM_MAX 65536
 
-// The version of the header: incompatible changes.
+// The major version of the header. It counts incompatible changes.
 #define ROPE_VERSION_MAJOR 0
 
-// The version of the header: additions; before 1.0 incompatible changes as well.
+// The minor version of the header. It counts additions; before 1.0 it counts incompatible changes as well.
 #define ROPE_VERSION_MINOR 1
 
-// The version of the header: repairs.
+// The patch version of the header. It counts repairs.
 #define ROPE_VERSION_PATCH 0
 
-// What a call returns. What is refused has touched no tensor.
+// What a call returns. A call that is refused has touched no tensor.
 enum rope_status
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
@@ -87,15 +88,15 @@ enum rope_status
   ROPE_STATUS_MISALIGNED = 2,
   // A length is more than an address space can hold, or runs past its end.
   ROPE_STATUS_LENGTH = 3,
-  // An integer names no value of its enumeration, or one that has no meaning here.
+  // An integer names no value of its enumeration, or a value that has no meaning here.
   ROPE_STATUS_UNKNOWN_VALUE = 4,
   // Memory that is written overlaps memory that is read.
   ROPE_STATUS_MEMORY_OVERLAP = 5,
-  // A handle is none of this library's, or not of the kind that the call takes.
+  // A pointer is to no handle of this library, or to one of another kind than the call takes.
   ROPE_STATUS_HANDLE = 6,
   // The system gave no memory.
   ROPE_STATUS_OUT_OF_MEMORY = 7,
-  // A bug of the library, caught. What was being written may be half written.
+  // A bug of the library, caught. The tensor that the call was writing may be half written.
   ROPE_STATUS_INTERNAL = 8,
   // Text is not UTF-8.
   ROPE_STATUS_UTF8 = 9,
@@ -135,7 +136,7 @@ enum rope_status
   ROPE_STATUS_COUNT = 35,
   // Storage is too short.
   ROPE_STATUS_STORAGE = 36,
-  // One position would turn a pair by 32768 turns or more.
+  // One position would rotate a pair by 32768 turns or more.
   ROPE_STATUS_TOO_FAST = 37,
   // The axes do not add up.
   ROPE_STATUS_AXES = 38,
@@ -159,7 +160,7 @@ enum rope_status
   ROPE_STATUS_UNKNOWN = 47,
   // A configuration holds several answers, and none was chosen.
   ROPE_STATUS_AMBIGUOUS = 48,
-  // A model does what is no rotation of pairs.
+  // A model does something that is no rotation of pairs.
   ROPE_STATUS_UNSUPPORTED = 49,
   // Refused by rope-core for a reason that this header has no name for.
   ROPE_STATUS_REFUSED = 99,
@@ -190,7 +191,7 @@ enum rope_backend
   ROPE_BACKEND_AVX2 = 4,
   // x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.
   ROPE_BACKEND_AVX512 = 5,
-  // x86 with all that AVX512 wants, and AVX512-BF16 for writing bf16: 16 lanes.
+  // x86 with all that AVX512 needs, and AVX512-BF16 and VBMI for bf16: 16 lanes.
   ROPE_BACKEND_AVX512_BF16 = 6,
 };
 #ifndef __cplusplus
@@ -201,7 +202,7 @@ typedef int32_t rope_backend;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// Which two channels of a head rotate together. Nothing in a tensor tells which one its model was trained with.
+// Which two channels of a head rotate together. Nothing in a tensor tells which pairing its model was trained with.
 enum rope_pairing
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
@@ -222,7 +223,7 @@ typedef int32_t rope_pairing;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// Which way pairs rotate. With R the rotation by the angles of the rows, and A their attention factor.
+// Which way pairs rotate. R is the rotation by the angles of the rows, and A is their attention factor.
 enum rope_direction
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
@@ -230,7 +231,7 @@ enum rope_direction
  {
   // x <- A R x
   ROPE_DIRECTION_FORWARD = 0,
-  // x <- 1/A R^T x, which undoes FORWARD: a context shift of cached keys, say.
+  // x <- 1/A R^T x, which undoes FORWARD; for a shift of cached keys, for example.
   ROPE_DIRECTION_INVERSE = 1,
   // x <- A R^T x, the gradient of FORWARD. The same as INVERSE where A is 1.
   ROPE_DIRECTION_TRANSPOSE = 2,
@@ -243,7 +244,7 @@ typedef int32_t rope_direction;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// What a tensor is made of. The arithmetic is f32, and its result is rounded to the element once.
+// The type of a tensor's elements. The arithmetic is f32, and its result is rounded to the element once.
 enum rope_element
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
@@ -264,7 +265,7 @@ typedef int32_t rope_element;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// What position ids, coordinates and inverse frequencies are.
+// The type of position ids, coordinates and inverse frequencies.
 enum rope_number
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
@@ -297,7 +298,7 @@ enum rope_angle
  {
   // The exact product of position and frequency.
   ROPE_ANGLE_EXACT = 0,
-  // What Hugging Face's models compute: position and inverse frequency as f32, their product rounded to f32.
+  // The angle that Hugging Face's models compute: the product of position and inverse frequency, all in f32.
   ROPE_ANGLE_HUGGING_FACE_F32 = 1,
 };
 #ifndef __cplusplus
@@ -314,7 +315,7 @@ enum rope_positions_kind
   : int32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
-  // `count` positions from `first` on, one after the other, the same on all axes.
+  // `count` consecutive positions from `first` on, the same on all axes.
   ROPE_POSITIONS_KIND_RANGE = 1,
   // One number per token, the same on all axes.
   ROPE_POSITIONS_KIND_PER_TOKEN = 2,
@@ -356,13 +357,13 @@ enum rope_axes_kind
   ROPE_AXES_KIND_GGML_IMROPE = 7,
   // Base frequencies for each axis by itself: `sections` (`count` of them) pairs of each.
   ROPE_AXES_KIND_PER_AXIS = 8,
-  // Images: two axes, half of the pairs of `rotary_dim` and base frequencies for each. Qwen's vision towers,
-  // DINOv3.
+  // Images: two axes. Each has half of the pairs of `rotary_dim`, and base frequencies of its own. Qwen's vision
+  // towers, DINOv3.
   ROPE_AXES_KIND_VISION = 9,
   // Pixtral's images: one set of base frequencies, the even ones for the height, the odd ones for the width, over
   // `rotary_dim`.
   ROPE_AXES_KIND_PIXTRAL = 10,
-  // WAN's video over `rotary_dim` (the head_dim): time, height, width with base frequencies for each.
+  // WAN's video over `rotary_dim` (the head_dim): time, height and width, each with base frequencies of its own.
   ROPE_AXES_KIND_WAN = 11,
   // One set of base frequencies, and the axis of every pair in `given` (`count` of them, 0 to 3).
   ROPE_AXES_KIND_GIVEN = 12,
@@ -375,7 +376,7 @@ typedef int32_t rope_axes_kind;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// How the frequencies base^(-2i/d) of a model are changed. Each names the fields of rope_scaling that it reads.
+// How a model changes the frequencies base^(-2i/d). Each kind names the fields of rope_scaling that it reads.
 enum rope_scaling_kind
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
@@ -421,14 +422,14 @@ typedef int32_t rope_scaling_kind;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
-// The frequencies of all pairs of a head, and the factor on cos and sin. Made once for a model; a handle.
+// The frequencies of all pairs of a head, and the factor on cos and sin. A handle, made once for a model.
 //
-// On the heap (rope_frequencies_new, _new_inverse, _from_config: to be freed), or in memory of the caller's
-// (rope_frequencies_init).
+// rope_frequencies_new, _new_inverse and _from_config make it on the heap; rope_frequencies_free frees it.
+// rope_frequencies_init and _init_inverse make it in the caller's memory.
 typedef struct rope_frequencies rope_frequencies;
 
 #if defined(ROPE_STD)
-// Rows that own their memory: those of a table of all positions, or of one step. A handle.
+// Rows that own their memory, of a table of all positions or of one step. A handle.
 typedef struct rope_table rope_table;
 #endif
 
@@ -436,20 +437,21 @@ typedef struct rope_table rope_table;
 typedef struct rope_axes {
   // `enum rope_axes_kind`.
   int32_t kind;
-  // Channels of a head that turn, where the sections do not say.
+  // Channels of a head that rotate, where the sections do not say.
   size_t rotary_dim;
   // Pairs of each section.
   size_t sections[4];
-  // MROPE, LADDERS: how many sections, 1 to 4. GIVEN: how many pairs.
+  // MROPE, PER_AXIS: how many sections, 1 to 4. GIVEN: how many pairs.
   size_t count;
   // GIVEN: the axis of every pair.
   const uint8_t *given;
 } rope_axes;
 
 #if defined(ROPE_STD)
-// What a config.json leaves open. Zeros leave it open here too.
+// What a config.json leaves open. A member at zero leaves it open too.
 typedef struct rope_config {
-  // The part of a composite model that is meant ("vision_config"); NULL: the text's. NUL-terminated, as all here.
+  // The part of a composite model that is meant ("vision_config"); NULL: the text's. All texts of this struct end
+  // with a NUL.
   const char *part;
   // The model type, in place of the file's; NULL: the file's.
   const char *model_type;
@@ -461,15 +463,15 @@ typedef struct rope_config {
 } rope_config;
 #endif
 
-// A plan: pairing, direction, backend. A plain value, looked up anew by every call, which takes nanoseconds.
+// A plan: pairing, direction, backend. It is a plain value, which every call looks up anew; that takes nanoseconds.
 //
-// With everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0}, it rotates forward, keeps the pairing, and
-// takes the fastest backend.
+// A plan with everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0}, rotates forward, keeps the pairing,
+// and takes the fastest backend.
 typedef struct rope_plan {
   // Which channels of what is read are pairs (`enum rope_pairing`).
   int32_t pairing;
-  // Where pairs go in what is written (`enum rope_pairing`); 0: the same. Another pairing is for rope_rotate_into
-  // only.
+  // Which channels of what is written are pairs (`enum rope_pairing`); 0: the same as `pairing`. Only
+  // rope_rotate_into can change the pairing.
   int32_t output_pairing;
   // Which way pairs rotate (`enum rope_direction`).
   int32_t direction;
@@ -477,13 +479,13 @@ typedef struct rope_plan {
   int32_t backend;
 } rope_plan;
 
-// The parameters of a scaling, by their public names. Fields that a kind does not name are not read, so that a
-// struct of zeros, with the ones that count filled in, will do; rope_scaling_init fills in the published values
-// besides.
+// The parameters of a scaling, by their public names. A call does not read the fields that the kind does not name:
+// a struct of zeros will do, with the fields that count filled in. rope_scaling_init fills in the published values
+// as well.
 typedef struct rope_scaling {
   // `enum rope_scaling_kind`.
   int32_t kind;
-  // YARN: other than 0 where the ends of the ramp are not rounded to whole pairs (`truncate: false`; gpt-oss).
+  // YARN: other than 0 if the ends of the ramp are not rounded to whole pairs (`truncate: false`; gpt-oss).
   int32_t untruncated;
   // How many times longer the context is.
   double factor;
@@ -495,11 +497,11 @@ typedef struct rope_scaling {
   uint64_t length;
   // LLAMA3: turns in the original context up to which a pair is slow. Published: 1.
   double low_freq_factor;
-  // LLAMA3: turns from which it is fast. Published: 4.
+  // LLAMA3: turns in the original context from which a pair is fast. Published: 4.
   double high_freq_factor;
-  // YARN: turns from which a pair is left as it is; 0 means the published 32.
+  // YARN: turns in the original context from which a pair is left as it is; 0 means the published 32.
   double beta_fast;
-  // YARN: turns up to which it is interpolated; 0 means the published 1.
+  // YARN: turns in the original context up to which a pair is interpolated; 0 means the published 1.
   double beta_slow;
   // YARN, LONG_ROPE: what cos and sin are multiplied by; 0: computed.
   double attention_factor;
@@ -515,7 +517,7 @@ typedef struct rope_scaling {
   double ntk_factor;
   // NTK_BY_PARTS. Published: 1.
   double extrapolation_factor;
-  // PROPORTIONAL: the part of the head that turns, up to 1.
+  // PROPORTIONAL: the part of the head that rotates, up to 1.
   double partial_rotary_factor;
   // PERIODS: the period of the first pair.
   double min_period;
@@ -533,16 +535,16 @@ typedef struct rope_scaling {
   size_t count;
 } rope_scaling;
 
-// What frequencies are like.
+// What rope_frequencies_describe tells of frequencies.
 typedef struct rope_frequencies_info {
-  // Channels of a head that turn: two for each pair.
+  // Channels of a head that rotate: two for each pair.
   size_t rotary_dim;
   // How many numbers a position has: 1 for text.
   size_t axes;
   // What cos and sin are multiplied by: 1 for most models.
   double attention_factor;
-  // What DeepSeek-V2 and V3 multiply the scale of their softmax by besides. For the attention; no part of the
-  // rotation.
+  // What DeepSeek-V2 and V3 also multiply the scale of their softmax by: 1 for other models. The attention
+  // applies it; the rotation does not.
   double softmax_factor;
 } rope_frequencies_info;
 
@@ -550,12 +552,12 @@ typedef struct rope_frequencies_info {
 typedef struct rope_positions {
   // How they are listed (`enum rope_positions_kind`).
   int32_t kind;
-  // What `values` and `starts` are made of (`enum rope_number`); floats are real-valued coordinates. Not used by
+  // The type of `values` and of `starts` (`enum rope_number`); floats are real-valued coordinates. Not used by
   // RANGE.
   int32_t number;
   // The numbers. Not used by RANGE.
   const void *values;
-  // How many values; of RANGE how many positions.
+  // How many values; for RANGE how many positions.
   size_t count;
   // RANGE: the first position. Not used by others.
   int64_t first;
@@ -563,25 +565,25 @@ typedef struct rope_positions {
   const void *starts;
 } rope_positions;
 
-// Where the elements of a tensor lie. Filled in by the caller, or by rope_layout_bshd, _bhsd or _sbhd.
+// Where the elements of a tensor lie. The caller fills it in, or rope_layout_bshd, _bhsd or _sbhd does.
 //
 // A part of a tensor (K of a packed row of Q, K and V; the rotated window of a longer head) has the strides of the
-// whole, a smaller shape, and a `data` pointer of the tensor that is moved to its first element.
+// whole and a smaller shape. Its `data` points to the first element of the part.
 typedef struct rope_layout {
-  // Sequences, tokens of a sequence, heads of a token, channels of a head: in this order whatever the order in
-  // memory.
+  // Sequences, tokens of a sequence, heads of a token, channels of a head. This order does not depend on the
+  // order in memory.
   size_t shape[4];
-  // Elements from a sequence, a token, a head to the next. The channels of a head are contiguous.
+  // Elements from one sequence, token and head to the next. The channels of a head are contiguous.
   size_t strides[3];
 } rope_layout;
 
 // A tensor to rotate, or to write a rotation to. Every index must have an element of its own.
 typedef struct rope_tensor_mut {
-  // Its first element, aligned as its type is.
+  // The first element, aligned as its type is.
   void *data;
-  // Elements that may be read and written from there on.
+  // How many elements may be read and written from there on.
   size_t len;
-  // What it is made of (`enum rope_element`).
+  // The type of the elements (`enum rope_element`).
   int32_t element;
   // Where the elements lie.
   struct rope_layout layout;
@@ -590,14 +592,14 @@ typedef struct rope_tensor_mut {
 // The cos and sin of each token, `rotary_dim / 2` of each, already multiplied by the attention factor.
 //
 // A rotation takes as many rows as a sequence has tokens (all sequences share them), or as many as there are tokens
-// in the batch. With `ids` the values are a table, and the rows are those with the ids, in their order; every call
-// looks whether all of them are inside.
+// in the batch. With `ids` the values are a table, and the rows are those that the ids name, in the order of the
+// ids. Every call checks that each id names a row of the table.
 //
 // Filled in by the caller, or by rope_rows_joined, rope_rows_apart, rope_rows_fill, rope_table_rows.
 typedef struct rope_rows {
-  // The cos values; with `sin` NULL, rows of `rotary_dim / 2` cos and then as many sin (vLLM's cache).
+  // The cos values. If `sin` is NULL, a row is `rotary_dim / 2` cos and then as many sin (vLLM's cache).
   const float *cos;
-  // The sin values; NULL: they are behind the cos of their row.
+  // The sin values; NULL: they lie behind the cos of their row.
   const float *sin;
   // How many values `cos` points to, and `sin` as well: a whole number of rows.
   size_t len;
@@ -606,23 +608,24 @@ typedef struct rope_rows {
   // Values from a row to the next, where cos and sin are apart: `rotary_dim / 2` without gaps, `rotary_dim` where
   // each value is kept twice. Not used where they are joined.
   size_t stride;
-  // What cos and sin are multiplied by (YaRN, LongRoPE): 1 for most models. For ROPE_DIRECTION_INVERSE.
+  // What cos and sin are multiplied by (YaRN, LongRoPE): 1 for most models. ROPE_DIRECTION_INVERSE divides by its
+  // square.
   double attention_factor;
   // Ids of rows; NULL: all rows, in order.
   const void *ids;
   // How many ids. Not used without ids.
   size_t ids_count;
-  // What they are (ROPE_NUMBER_I32, ROPE_NUMBER_I64 or ROPE_NUMBER_U32). Not used without ids.
+  // The type of the ids (ROPE_NUMBER_I32, ROPE_NUMBER_I64 or ROPE_NUMBER_U32). Not used without ids.
   int32_t ids_number;
 } rope_rows;
 
 // A tensor to read. Elements may coincide (a broadcast has a stride of zero).
 typedef struct rope_tensor {
-  // Its first element, aligned as its type is.
+  // The first element, aligned as its type is.
   const void *data;
-  // Elements that may be read from there on.
+  // How many elements may be read from there on.
   size_t len;
-  // What it is made of (`enum rope_element`).
+  // The type of the elements (`enum rope_element`).
   int32_t element;
   // Where the elements lie.
   struct rope_layout layout;
@@ -640,16 +643,17 @@ extern "C" {
 struct rope_axes rope_axes_text(size_t rotary_dim);
 
 #if defined(ROPE_STD)
-// Makes frequencies from the text of a model's config.json (`length` bytes; no NUL needed). To be freed by
-// rope_frequencies_free.
+// Makes frequencies from the text of a model's config.json (`length` bytes; no NUL needed). rope_frequencies_free
+// frees them.
 //
-// `config` says what the file leaves open; NULL: nothing. If `plan` is not NULL its pairings are set to the
-// model's, and everything else in it to zero; where the file does not tell the pairing the call is refused, because
-// a wrong one still produces text.
+// `config` says what the file leaves open; NULL says nothing. If `plan` is not NULL, the call sets its pairings to
+// the model's and everything else in it to zero. If the file does not tell the pairing the call is refused, because
+// a model with a wrong one still produces text.
 //
-// Answers ROPE_STATUS_JSON, ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_AMBIGUOUS,
-// ROPE_STATUS_UNSUPPORTED (rope_error_detail tells the key), ROPE_STATUS_UTF8, and what rope_frequencies_new does.
-// Where the system gives no memory for reading the text the process ends: the one call that cannot say so.
+// Returns ROPE_STATUS_JSON, ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_AMBIGUOUS,
+// ROPE_STATUS_UNSUPPORTED (rope_error_detail tells the key), ROPE_STATUS_UTF8, and what rope_frequencies_new
+// returns. This is the one call that cannot report a lack of memory: the process ends if the system gives none for
+// reading the text.
 //
 // # Threads
 //
@@ -665,8 +669,8 @@ rope_status rope_frequencies_from_config(const char *json,
                                          struct rope_plan *plan);
 #endif
 
-// Bytes that rope_frequencies_init wants for `rotary_dim` channels, wherever the memory begins: what the macro
-// ROPE_FREQUENCIES_BYTES gives; 0 beyond ROPE_ROTARY_DIM_MAX.
+// Bytes that are enough for rope_frequencies_init with `rotary_dim` channels, wherever the memory begins. It is
+// what the macro ROPE_FREQUENCIES_BYTES gives, but 0 beyond ROPE_ROTARY_DIM_MAX.
 //
 // # Threads
 //
@@ -675,22 +679,22 @@ size_t rope_frequencies_bytes(size_t rotary_dim);
 
 // Makes frequencies in the caller's memory, for a base (rope_theta) and a scaling; NULL: none. Allocates nothing.
 //
-// `memory` has `size` bytes, of any alignment; ROPE_FREQUENCIES_BYTES(rotary_dim) are enough. It is used until the
-// frequencies are not used any more, must not be moved, and needs no freeing. What it held is lost, even if the
-// call is refused.
+// `memory` has `size` bytes, of any alignment; ROPE_FREQUENCIES_BYTES(rotary_dim) are enough. The frequencies lie
+// there: the caller neither moves nor reuses the memory as long as they are used, and has nothing to free. What the
+// memory held is lost, even if the call is refused.
 //
-// Answers ROPE_STATUS_STORAGE if the memory is too short, ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES,
+// Returns ROPE_STATUS_STORAGE if the memory is too short, ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES,
 // ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT, ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL,
 // ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
 //
 // # Threads
 //
-// May be called from any thread; no other may use the memory meanwhile.
+// May be called from any thread; no other thread may use the memory meanwhile.
 //
 // # Safety
 //
-// Pointers are NULL or point to what they say, for the length of the call; `memory` as long as the frequencies are
-// used.
+// Pointers are NULL or point to what they say, for the length of the call. `memory` stays as long as the
+// frequencies are used.
 rope_status rope_frequencies_init(void *memory,
                                   size_t size,
                                   const struct rope_axes *axes,
@@ -698,15 +702,15 @@ rope_status rope_frequencies_init(void *memory,
                                   const struct rope_scaling *scaling,
                                   struct rope_frequencies **frequencies);
 
-// As rope_frequencies_init, from inverse frequencies (radians a position) of a model file or a training run:
-// `count` of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), one for each pair. cos and sin are multiplied by
-// `attention_factor`; 1 where there is none.
+// As rope_frequencies_init, from inverse frequencies (radians a position) of a model file or a training run. There
+// are `count` of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), one for each pair. The rows multiply cos and
+// sin by `attention_factor`; give 1 if the model has none.
 //
-// Answers what rope_frequencies_init does.
+// Returns what rope_frequencies_init returns.
 //
 // # Threads
 //
-// May be called from any thread; no other may use the memory meanwhile.
+// May be called from any thread; no other thread may use the memory meanwhile.
 //
 // # Safety
 //
@@ -720,9 +724,9 @@ rope_status rope_frequencies_init_inverse(void *memory,
                                           double attention_factor,
                                           struct rope_frequencies **frequencies);
 
-// What frequencies are like.
+// Describes frequencies.
 //
-// Answers ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
+// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
 //
 // # Threads
 //
@@ -734,10 +738,10 @@ rope_status rope_frequencies_init_inverse(void *memory,
 rope_status rope_frequencies_describe(const struct rope_frequencies *frequencies,
                                       struct rope_frequencies_info *info);
 
-// The inverse frequency of every pair in radians a position, correctly rounded: `rotary_dim / 2` numbers, of `len`
-// that there is room for.
+// Writes the inverse frequency of every pair in radians a position, correctly rounded: `rotary_dim / 2` numbers.
+// `inverse` has room for `len`.
 //
-// Answers ROPE_STATUS_STORAGE if that is too short, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
+// Returns ROPE_STATUS_STORAGE if `len` is too small, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
 // ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
 //
 // # Threads
@@ -751,27 +755,27 @@ rope_status rope_frequencies_inverse(const struct rope_frequencies *frequencies,
                                      double *inverse,
                                      size_t len);
 
-// Sets which angle rows are made of (`enum rope_angle`); ROPE_ANGLE_EXACT unless it is set.
+// Sets which angle rows are made of (`enum rope_angle`). New frequencies have ROPE_ANGLE_EXACT.
 //
-// Answers ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE.
+// Returns ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE.
 //
 // # Threads
 //
-// May be called from any thread; no other may use the frequencies meanwhile.
+// May be called from any thread; no other thread may use the frequencies meanwhile.
 //
 // # Safety
 //
 // `frequencies` is NULL or of this library.
 rope_status rope_frequencies_set_angle(struct rope_frequencies *frequencies, int32_t angle);
 
-// Sets the backend that makes the rows (`enum rope_backend`): the same bits, another speed.
+// Sets the backend that makes the rows (`enum rope_backend`). All backends make the same bits.
 //
-// Answers ROPE_STATUS_BACKEND_UNAVAILABLE, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
+// Returns ROPE_STATUS_BACKEND_UNAVAILABLE, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
 // ROPE_STATUS_HANDLE.
 //
 // # Threads
 //
-// May be called from any thread; no other may use the frequencies meanwhile.
+// May be called from any thread; no other thread may use the frequencies meanwhile.
 //
 // # Safety
 //
@@ -780,9 +784,9 @@ rope_status rope_frequencies_set_backend(struct rope_frequencies *frequencies,
                                          int32_t backend);
 
 #if defined(ROPE_STD)
-// Makes frequencies for a base (rope_theta) and a scaling; NULL: none. To be freed by rope_frequencies_free.
+// Makes frequencies for a base (rope_theta) and a scaling; NULL: none. rope_frequencies_free frees them.
 //
-// Answers ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES, ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT,
+// Returns ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES, ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT,
 // ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
 // ROPE_STATUS_LENGTH, ROPE_STATUS_OUT_OF_MEMORY.
 //
@@ -800,11 +804,11 @@ rope_status rope_frequencies_new(const struct rope_axes *axes,
 #endif
 
 #if defined(ROPE_STD)
-// As rope_frequencies_new, from inverse frequencies (radians a position) of a model file or a training run:
-// `count` of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), one for each pair. cos and sin are multiplied
-// by `attention_factor`; 1 where there is none.
+// As rope_frequencies_new, from inverse frequencies (radians a position) of a model file or a training run.
+// There are `count` of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), one for each pair. The rows multiply
+// cos and sin by `attention_factor`; give 1 if the model has none.
 //
-// Answers what rope_frequencies_new does.
+// Returns what rope_frequencies_new returns.
 //
 // # Threads
 //
@@ -822,14 +826,15 @@ rope_status rope_frequencies_new_inverse(const struct rope_axes *axes,
 #endif
 
 #if defined(ROPE_STD)
-// Frees frequencies that a call has made on the heap; NULL: nothing to do.
+// Frees frequencies that a call has made on the heap. NULL is left alone.
 //
-// Answers ROPE_STATUS_HANDLE for those of rope_frequencies_init, whose memory is the caller's, and for what is
-// none; ROPE_STATUS_MISALIGNED. What was freed already cannot be told.
+// Returns ROPE_STATUS_HANDLE for frequencies of rope_frequencies_init, whose memory is the caller's, and for
+// memory that holds no frequencies; ROPE_STATUS_MISALIGNED. The library cannot tell that a handle was freed
+// before.
 //
 // # Threads
 //
-// May be called from any thread; no other may use the frequencies then or later.
+// May be called from any thread; no other thread may use the frequencies then or later.
 //
 // # Safety
 //
@@ -837,22 +842,22 @@ rope_status rope_frequencies_new_inverse(const struct rope_axes *axes,
 rope_status rope_frequencies_free(struct rope_frequencies *frequencies);
 #endif
 
-// Whether this CPU, and this build of the library, can run a backend (`enum rope_backend`): 1 or 0; 0 for a number
-// that names none.
+// 1 if this CPU, and this build of the library, can run a backend (`enum rope_backend`), otherwise 0. A number that
+// names no backend gives 0.
 //
 // # Threads
 //
 // May be called from any thread at any time.
 int32_t rope_backend_available(int32_t backend);
 
-// The fastest backend that this CPU can run: what ROPE_BACKEND_BEST stands for.
+// The fastest backend that this CPU can run. ROPE_BACKEND_BEST stands for it.
 //
 // # Threads
 //
 // May be called from any thread at any time. The first call of a process asks the CPU, which takes microseconds.
 rope_backend rope_backend_best(void);
 
-// The name of a backend in lower case; NULL for a number that names none. Static; not to be freed.
+// The name of a backend in lower case; NULL for a number that names no backend. The text is static; do not free it.
 //
 // # Threads
 //
@@ -866,8 +871,8 @@ const char *rope_backend_name(int32_t backend);
 // May be called from any thread at any time.
 struct rope_positions rope_positions_range(int64_t first, size_t count);
 
-// One number per token: `count` of type `number` (`enum rope_number`). Nothing is read until the positions are
-// used.
+// One number per token: `count` of type `number` (`enum rope_number`). This call reads none of them; the calls that
+// the positions are given to do.
 //
 // # Threads
 //
@@ -876,12 +881,12 @@ struct rope_positions rope_positions_per_token(const void *values,
                                                size_t count,
                                                int32_t number);
 
-// Rotates a tensor in place: the first `rotary_dim` channels of every head; the others stay as they are.
+// Rotates the first `rotary_dim` channels of every head of a tensor, in place. The other channels stay as they are.
 //
-// Each value is the float that x cos - y sin or x sin + y cos gives when each of the three operations is rounded by
-// itself, then rounded to the element once: the same bits on every machine.
+// Each of the three operations of x cos - y sin and x sin + y cos is rounded to a float by itself, and the result
+// is rounded to the element once: the same bits on every machine.
 //
-// Answers ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD, ROPE_STATUS_ROW_COUNT, ROPE_STATUS_PAIRING_CHANGES_IN_PLACE;
+// Returns ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD, ROPE_STATUS_ROW_COUNT, ROPE_STATUS_PAIRING_CHANGES_IN_PLACE;
 // ROPE_STATUS_BACKEND_UNAVAILABLE; ROPE_STATUS_SHAPE_OVERFLOW, ROPE_STATUS_OUT_OF_BOUNDS, ROPE_STATUS_OVERLAP;
 // ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_ROWS_LENGTH, ROPE_STATUS_ROW_STRIDE, ROPE_STATUS_ATTENTION_FACTOR,
 // ROPE_STATUS_POSITION_OUTSIDE_TABLE; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
@@ -889,9 +894,9 @@ struct rope_positions rope_positions_per_token(const void *values,
 //
 // # Threads
 //
-// May be called from any thread. No other may use the tensor's memory meanwhile, from its first element to its
-// last; the rows may be read by others. To spread one rotation over threads give each its own tokens, or its own
-// heads of a heads-major tensor: the bits do not depend on it.
+// May be called from any thread. No other thread may use the tensor's memory meanwhile, from its first element to
+// its last; others may read the rows. To spread one rotation over threads, give each thread its own tokens, or its
+// own heads of a heads-major tensor. The bits do not depend on the split.
 //
 // # Safety
 //
@@ -904,8 +909,8 @@ rope_status rope_rotate(const struct rope_plan *plan,
 //
 // They may lie between one another in memory, as in a packed row of Q, K and V, but must share no element.
 //
-// Answers ROPE_STATUS_QUERY_KEY_MISMATCH unless they differ in their heads (and elements) only, and what
-// rope_rotate does.
+// Returns ROPE_STATUS_QUERY_KEY_MISMATCH unless the two differ in their heads (and elements) only, and what
+// rope_rotate returns.
 //
 // # Threads
 //
@@ -919,17 +924,17 @@ rope_status rope_rotate_qk(const struct rope_plan *plan,
                            const struct rope_tensor_mut *k,
                            const struct rope_rows *rows);
 
-// Rotates one tensor into another, whose element and pairing may differ: a write into a KV cache. The channels
-// behind `rotary_dim` are copied.
+// Rotates one tensor into another, whose element and pairing may differ: a write into a KV cache. Copies the
+// channels behind `rotary_dim`.
 //
 // The two must not share memory, from the first element to the last of each.
 //
-// Answers ROPE_STATUS_SHAPE_MISMATCH, and what rope_rotate does. The target is untouched then.
+// Returns ROPE_STATUS_SHAPE_MISMATCH, and what rope_rotate returns. The target is untouched then.
 //
 // # Threads
 //
-// May be called from any thread. No other may use the target's memory meanwhile, from its first element to its
-// last; the source and the rows may be read by others.
+// May be called from any thread. No other thread may use the target's memory meanwhile, from its first element to
+// its last; others may read the source and the rows.
 //
 // # Safety
 //
@@ -939,16 +944,17 @@ rope_status rope_rotate_into(const struct rope_plan *plan,
                              const struct rope_tensor_mut *y,
                              const struct rope_rows *rows);
 
-// Rotates a tensor in place as rope_rotate does, making the rows of the positions itself, on the stack (8 KiB): no
-// rows to keep, and nothing is allocated. As many positions as rope_rotate would want rows. The bits are the same.
+// Rotates a tensor in place as rope_rotate does, and makes the rows of the positions itself, on the stack (8 KiB).
+// There are no rows to keep, and nothing is allocated. It takes as many positions as rope_rotate takes rows. The
+// bits are the same.
 //
-// Answers ROPE_STATUS_ROTARY_DIM_ON_STACK beyond 2048 rotated channels, and what rope_rotate and rope_rows_len do.
-// The tensor is untouched then.
+// Returns ROPE_STATUS_ROTARY_DIM_ON_STACK beyond 2048 rotated channels, and what rope_rotate and rope_rows_len
+// return. The tensor is untouched then.
 //
 // # Threads
 //
-// May be called from any thread. No other may use the tensor's memory meanwhile, from its first element to its
-// last; others may use the frequencies, but not change or free them.
+// May be called from any thread. No other thread may use the tensor's memory meanwhile, from its first element to
+// its last; others may use the frequencies, but not change or free them.
 //
 // # Safety
 //
@@ -958,8 +964,8 @@ rope_status rope_rotate_at(const struct rope_plan *plan,
                            const struct rope_frequencies *frequencies,
                            const struct rope_positions *positions);
 
-// `len / rotary_dim` rows of `rotary_dim / 2` cos and then as many sin (vLLM's cache). Nothing is read until they
-// are used.
+// `len / rotary_dim` rows of `rotary_dim / 2` cos and then as many sin (vLLM's cache). This call reads no value;
+// the calls that the rows are given to do.
 //
 // # Threads
 //
@@ -968,8 +974,8 @@ struct rope_rows rope_rows_joined(const float *values,
                                   size_t len,
                                   size_t rotary_dim);
 
-// Rows with cos and sin in lists of their own, `len` values each, `stride` from a row to the next. Nothing is read
-// until they are used.
+// Rows with cos and sin in lists of their own, `len` values each, `stride` from a row to the next. This call reads
+// no value; the calls that the rows are given to do.
 //
 // # Threads
 //
@@ -980,9 +986,9 @@ struct rope_rows rope_rows_apart(const float *cos,
                                  size_t rotary_dim,
                                  size_t stride);
 
-// How many values (floats) the rows of some positions have: the number of tokens times rotary_dim.
+// Writes to `len` how many values (floats) the rows of some positions have: the number of tokens times rotary_dim.
 //
-// Answers ROPE_STATUS_POSITIONS_PER_AXIS, ROPE_STATUS_COORDINATE, ROPE_STATUS_OFFSETS, ROPE_STATUS_COUNT,
+// Returns ROPE_STATUS_POSITIONS_PER_AXIS, ROPE_STATUS_COORDINATE, ROPE_STATUS_OFFSETS, ROPE_STATUS_COUNT,
 // ROPE_STATUS_POSITION_RANGE, ROPE_STATUS_ROWS_TOO_LONG, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL,
 // ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
 //
@@ -997,10 +1003,11 @@ rope_status rope_rows_len(const struct rope_frequencies *frequencies,
                           const struct rope_positions *positions,
                           size_t *len);
 
-// Makes the rows of some positions in the caller's storage, `len` floats, of which the first rope_rows_len are
-// used, and describes them in `rows`. Allocates nothing. cos and sin are the floats nearest to the exact values.
+// Makes the rows of some positions in the caller's storage, and describes them in `rows`. The storage has `len`
+// floats; the call uses the first rope_rows_len of them, and allocates nothing. cos and sin are the floats nearest
+// to the exact values.
 //
-// Answers ROPE_STATUS_STORAGE if the storage is too short, and what rope_rows_len does.
+// Returns ROPE_STATUS_STORAGE if the storage is too short, and what rope_rows_len returns.
 //
 // # Threads
 //
@@ -1008,18 +1015,19 @@ rope_status rope_rows_len(const struct rope_frequencies *frequencies,
 //
 // # Safety
 //
-// Pointers are NULL or point to what they say, for the length of the call; `storage` as long as the rows are used.
+// Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the rows are
+// used.
 rope_status rope_rows_fill(const struct rope_frequencies *frequencies,
                            const struct rope_positions *positions,
                            float *storage,
                            size_t len,
                            struct rope_rows *rows);
 
-// Writes the additive sinusoidal encoding of the original Transformer from the same angles: sin at the even, cos at
-// the odd channels, `rotary_dim` values for each row.
+// Writes the additive sinusoidal encoding of the original Transformer from the same angles. Each row has
+// `rotary_dim` values: sin at the even channels, cos at the odd ones.
 //
-// Answers ROPE_STATUS_STORAGE unless `len` is the number of rows times rotary_dim, ROPE_STATUS_NULL,
-// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what is wrong with the rows.
+// Returns ROPE_STATUS_STORAGE unless `len` is the number of rows times rotary_dim, ROPE_STATUS_NULL,
+// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows.
 //
 // # Threads
 //
@@ -1033,9 +1041,9 @@ rope_status rope_sinusoidal(const struct rope_rows *rows,
                             size_t len);
 
 #if defined(ROPE_STD)
-// Makes the rows of some positions, on the heap. To be freed by rope_table_free.
+// Makes the rows of some positions, on the heap. rope_table_free frees them.
 //
-// Answers ROPE_STATUS_OUT_OF_MEMORY, and what rope_rows_len does.
+// Returns ROPE_STATUS_OUT_OF_MEMORY, and what rope_rows_len returns.
 //
 // # Threads
 //
@@ -1050,9 +1058,10 @@ rope_status rope_table_new(const struct rope_frequencies *frequencies,
 #endif
 
 #if defined(ROPE_STD)
-// The rows of a table; they are the table's, and gone with it. To pick some of them set `ids`.
+// Describes the rows of a table in `rows`. They lie in the table, and are gone when it is freed. To pick some
+// of them set `ids`.
 //
-// Answers ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
+// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
 //
 // # Threads
 //
@@ -1061,17 +1070,19 @@ rope_status rope_table_new(const struct rope_frequencies *frequencies,
 // # Safety
 //
 // `table` is NULL or of this library; `rows` is NULL or points to a rope_rows.
-rope_status rope_table_rows(const struct rope_table *table, struct rope_rows *rows);
+rope_status rope_table_rows(const struct rope_table *table,
+                            struct rope_rows *rows);
 #endif
 
 #if defined(ROPE_STD)
-// Frees a table; NULL: nothing to do.
+// Frees a table. NULL is left alone.
 //
-// Answers ROPE_STATUS_HANDLE for what is none, ROPE_STATUS_MISALIGNED. What was freed already cannot be told.
+// Returns ROPE_STATUS_HANDLE for memory that holds no table, ROPE_STATUS_MISALIGNED. The library cannot tell
+// that a table was freed before.
 //
 // # Threads
 //
-// May be called from any thread; no other may use the table then or later.
+// May be called from any thread; no other thread may use the table then or later.
 //
 // # Safety
 //
@@ -1079,9 +1090,10 @@ rope_status rope_table_rows(const struct rope_table *table, struct rope_rows *ro
 rope_status rope_table_free(struct rope_table *table);
 #endif
 
-// Fills in a kind of scaling (`enum rope_scaling_kind`), the published values of what has any, and zeros.
+// Fills in a scaling: its kind (`enum rope_scaling_kind`), the published value of each field that has one, and
+// zeros.
 //
-// Answers ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED.
+// Returns ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED.
 //
 // # Threads
 //
@@ -1093,8 +1105,8 @@ rope_status rope_table_free(struct rope_table *table);
 rope_status rope_scaling_init(struct rope_scaling *scaling,
                               int32_t kind);
 
-// What a status (`enum rope_status`) means, in one sentence; of a number that is none, that. Static; not to be
-// freed.
+// What a status (`enum rope_status`) means, in one sentence. For a number that is no status, the sentence says so.
+// The text is static; do not free it.
 //
 // # Threads
 //
@@ -1102,15 +1114,15 @@ rope_status rope_scaling_init(struct rope_scaling *scaling,
 const char *rope_error_message(int32_t status);
 
 #if defined(ROPE_STD)
-// The last refusal of this thread in words, with the values that were in the way: "position id 9 (at index 2)
-// is outside the table's 0..8". Empty if there was none. Written to `buffer` with a closing NUL, cut at `size`
-// bytes.
+// Writes the last refusal of this thread to `buffer`, in words and with the values that were in the way:
+// "position id 9 (at index 2) is outside the table's 0..8". The text is empty if no call was refused. It ends
+// with a NUL, and is cut at `size` bytes.
 //
-// The status alone says what went wrong; this is for messages to people, and its wording may change.
+// The status alone says what went wrong. The text is for people, and its wording may change.
 //
 // # Threads
 //
-// May be called from any thread at any time; every thread has its own.
+// May be called from any thread at any time. Every thread has its own last refusal.
 //
 // # Safety
 //
@@ -1122,7 +1134,7 @@ rope_status rope_error_detail(char *buffer,
 // `[batch][tokens][heads][head_dim]` without gaps: PyTorch before the transpose, vLLM, FlashAttention. With `batch`
 // 1 also packed sequences, `[tokens][heads][head_dim]`.
 //
-// Answers ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
+// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 // ROPE_STATUS_MISALIGNED.
 //
 // # Threads
@@ -1140,7 +1152,7 @@ rope_status rope_layout_bshd(struct rope_layout *layout,
 
 // `[batch][heads][tokens][head_dim]` without gaps: PyTorch's attention, ONNX, KV caches.
 //
-// Answers ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
+// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 // ROPE_STATUS_MISALIGNED.
 //
 // # Threads
@@ -1158,7 +1170,7 @@ rope_status rope_layout_bhsd(struct rope_layout *layout,
 
 // `[tokens][batch][heads][head_dim]` without gaps: Megatron.
 //
-// Answers ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
+// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 // ROPE_STATUS_MISALIGNED.
 //
 // # Threads
@@ -1176,15 +1188,15 @@ rope_status rope_layout_sbhd(struct rope_layout *layout,
 
 // The version of the library: major * 1000000 + minor * 1000 + patch.
 //
-// Programs that link the shared library may compare it with the header's: the same major version and, before 1.0,
-// the same minor version.
+// Programs that link the shared library may compare it with the header's. The two fit if they have the same major
+// version and, before 1.0, the same minor version.
 //
 // # Threads
 //
 // May be called from any thread at any time.
 uint32_t rope_version(void);
 
-// The version of the library as text, "major.minor.patch". Static; not to be freed.
+// The version of the library as text, "major.minor.patch". The text is static; do not free it.
 //
 // # Threads
 //

@@ -26,13 +26,13 @@ pub enum rope_axes_kind {
     GgmlImrope = 7,
     /// Base frequencies for each axis by itself: `sections` (`count` of them) pairs of each.
     PerAxis = 8,
-    /// Images: two axes, half of the pairs of `rotary_dim` and base frequencies for each. Qwen's vision towers,
-    /// DINOv3.
+    /// Images: two axes. Each has half of the pairs of `rotary_dim`, and base frequencies of its own. Qwen's vision
+    /// towers, DINOv3.
     Vision = 9,
     /// Pixtral's images: one set of base frequencies, the even ones for the height, the odd ones for the width, over
     /// `rotary_dim`.
     Pixtral = 10,
-    /// WAN's video over `rotary_dim` (the head_dim): time, height, width with base frequencies for each.
+    /// WAN's video over `rotary_dim` (the head_dim): time, height and width, each with base frequencies of its own.
     Wan = 11,
     /// One set of base frequencies, and the axis of every pair in `given` (`count` of them, 0 to 3).
     Given = 12,
@@ -46,11 +46,11 @@ lookup!(rope_axes_kind, "kind of axes":
 pub struct rope_axes {
     /// `enum rope_axes_kind`.
     pub kind: i32,
-    /// Channels of a head that turn, where the sections do not say.
+    /// Channels of a head that rotate, where the sections do not say.
     pub rotary_dim: usize,
     /// Pairs of each section.
     pub sections: [usize; 4],
-    /// MROPE, LADDERS: how many sections, 1 to 4. GIVEN: how many pairs.
+    /// MROPE, PER_AXIS: how many sections, 1 to 4. GIVEN: how many pairs.
     pub count: usize,
     /// GIVEN: the axis of every pair.
     pub given: *const u8,
@@ -76,7 +76,7 @@ pub extern "C" fn rope_axes_text(rotary_dim: usize) -> rope_axes {
 impl rope_axes {
     /// # Safety
     ///
-    /// The list is there, if it is not null, and nobody writes it during `'a`.
+    /// `given` is null or points to the list, and nobody writes the list during `'a`.
     pub(crate) unsafe fn axes<'a>(&self) -> Result<(Axes<'a>, Region), Failure> {
         let [a, b, c, d] = self.sections;
         let mut region = Region::bytes("given", 0, 0);
@@ -108,7 +108,7 @@ impl rope_axes {
             rope_axes_kind::Given => {
                 let given = Span::new("given", self.given, self.count)?;
                 region = given.region();
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises it.
                 Axes::given(unsafe { given.get() })
             }
         };

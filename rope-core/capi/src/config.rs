@@ -11,11 +11,12 @@ use crate::names::rope_pairing;
 use crate::plan::rope_plan;
 use crate::status::{rope_status, status_of};
 
-/// What a config.json leaves open. Zeros leave it open here too.
+/// What a config.json leaves open. A member at zero leaves it open too.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_config {
-    /// The part of a composite model that is meant ("vision_config"); NULL: the text's. NUL-terminated, as all here.
+    /// The part of a composite model that is meant ("vision_config"); NULL: the text's. All texts of this struct end
+    /// with a NUL.
     pub part: *const c_char,
     /// The model type, in place of the file's; NULL: the file's.
     pub model_type: *const c_char,
@@ -34,21 +35,22 @@ unsafe fn text<'a>(name: &'static str, text: *const c_char) -> Result<Option<&'a
     if text.is_null() {
         return Ok(None);
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises it.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str().map(Some).map_err(|_| Failure::Utf8 { name })
 }
 
-/// Makes frequencies from the text of a model's config.json (`length` bytes; no NUL needed). To be freed by
-/// rope_frequencies_free.
+/// Makes frequencies from the text of a model's config.json (`length` bytes; no NUL needed). rope_frequencies_free
+/// frees them.
 ///
-/// `config` says what the file leaves open; NULL: nothing. If `plan` is not NULL its pairings are set to the
-/// model's, and everything else in it to zero; where the file does not tell the pairing the call is refused, because
-/// a wrong one still produces text.
+/// `config` says what the file leaves open; NULL says nothing. If `plan` is not NULL, the call sets its pairings to
+/// the model's and everything else in it to zero. If the file does not tell the pairing the call is refused, because
+/// a model with a wrong one still produces text.
 ///
-/// Answers ROPE_STATUS_JSON, ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_AMBIGUOUS,
-/// ROPE_STATUS_UNSUPPORTED (rope_error_detail tells the key), ROPE_STATUS_UTF8, and what rope_frequencies_new does.
-/// Where the system gives no memory for reading the text the process ends: the one call that cannot say so.
+/// Returns ROPE_STATUS_JSON, ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_AMBIGUOUS,
+/// ROPE_STATUS_UNSUPPORTED (rope_error_detail tells the key), ROPE_STATUS_UTF8, and what rope_frequencies_new
+/// returns. This is the one call that cannot report a lack of memory: the process ends if the system gives none for
+/// reading the text.
 ///
 /// # Threads
 ///
@@ -72,12 +74,12 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
             false => Some(Out::new("plan", plan)?),
         };
         let json = Span::new("json", json.cast::<u8>(), length)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises it.
         let json = unsafe { json.get() };
         let json = core::str::from_utf8(json).map_err(|_| Failure::Utf8 { name: "json" })?;
         let mut file = Config::from_json(json)?;
         if !config.is_null() {
-            // SAFETY: the caller's promise, for the struct and the texts.
+            // SAFETY: the caller promises the struct and the texts.
             let (config, part, model_type, layer_type) = unsafe {
                 let config = read("config", config)?;
                 (

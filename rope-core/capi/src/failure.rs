@@ -1,7 +1,7 @@
 //! Why a call was refused.
 //!
-//! `names` and `memory` refuse with a [`Failure`], and `status` makes a status of it. `status` uses both of them, so the
-//! failure stands apart from it and below all three.
+//! `names` and `memory` refuse with a [`Failure`], and `status` makes a status of it. `status` uses both of them, so
+//! the failure stands apart from it and below all three.
 
 use core::fmt;
 

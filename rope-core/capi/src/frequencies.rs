@@ -1,4 +1,4 @@
-//! Frequencies: a handle on the heap, or in memory of the caller's.
+//! Frequencies: a handle on the heap, or one in the caller's memory.
 
 use core::ffi::c_void;
 
@@ -31,21 +31,21 @@ const _: () = {
         FrequencyBlock::count(ROPE_ROTARY_DIM_MAX)
             <= u32::MAX as usize / ROPE_FREQUENCIES_BLOCK / 2
     );
-    // Wherever the caller's memory begins.
+    // There is room for the handle at a multiple of its alignment, wherever the caller's memory begins.
     assert!(size_of::<rope_frequencies>() + ALIGNMENT - 1 <= ROPE_FREQUENCIES_HEAD);
 };
 
-/// The frequencies of all pairs of a head, and the factor on cos and sin. Made once for a model; a handle.
+/// The frequencies of all pairs of a head, and the factor on cos and sin. A handle, made once for a model.
 ///
-/// On the heap (rope_frequencies_new, _new_inverse, _from_config: to be freed), or in memory of the caller's
-/// (rope_frequencies_init).
+/// rope_frequencies_new, _new_inverse and _from_config make it on the heap; rope_frequencies_free frees it.
+/// rope_frequencies_init and _init_inverse make it in the caller's memory.
 #[repr(align(64))]
 #[derive(Debug)]
 pub struct rope_frequencies {
     magic: u64,
-    /// Of this and the blocks behind it.
+    /// Bytes of the handle and of the blocks behind it.
     bytes: usize,
-    /// Whether it is to be freed.
+    /// Whether the handle is on the heap.
     owned: bool,
     frequencies: Frequencies<'static>,
 }
@@ -56,18 +56,18 @@ const _: fn() = || {
     shared::<rope_frequencies>();
 };
 
-/// What frequencies are like.
+/// What rope_frequencies_describe tells of frequencies.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_frequencies_info {
-    /// Channels of a head that turn: two for each pair.
+    /// Channels of a head that rotate: two for each pair.
     pub rotary_dim: usize,
     /// How many numbers a position has: 1 for text.
     pub axes: usize,
     /// What cos and sin are multiplied by: 1 for most models.
     pub attention_factor: f64,
-    /// What DeepSeek-V2 and V3 multiply the scale of their softmax by besides. For the attention; no part of the
-    /// rotation.
+    /// What DeepSeek-V2 and V3 also multiply the scale of their softmax by: 1 for other models. The attention
+    /// applies it; the rotation does not.
     pub softmax_factor: f64,
 }
 
@@ -75,14 +75,14 @@ pub struct rope_frequencies_info {
 ///
 /// # Safety
 ///
-/// A pointer that is not null points to frequencies of this library that nobody changes or frees during `'a`, or at
-/// least to as many bytes.
+/// A pointer that is not null points to frequencies of this library, which nobody changes or frees during `'a`, or
+/// at least to as many bytes as a handle has.
 pub(crate) unsafe fn frequencies<'a>(
     handle: *const rope_frequencies,
 ) -> Result<(&'a Frequencies<'static>, Region), Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises it.
     unsafe { check(handle) }?;
-    // SAFETY: the caller's promise; the magic number has told that it was made here.
+    // SAFETY: the caller promises it, and the magic number says that this library made the handle.
     let handle = unsafe { &*handle };
     let region = Region::bytes(
         "frequencies",
@@ -92,14 +92,14 @@ pub(crate) unsafe fn frequencies<'a>(
     Ok((&handle.frequencies, region))
 }
 
-/// `ROPE_STATUS_HANDLE` unless it was made here.
+/// `ROPE_STATUS_HANDLE` unless this library made the handle.
 ///
 /// # Safety
 ///
 /// A pointer that is not null points to as many bytes as a handle has.
 unsafe fn check(handle: *const rope_frequencies) -> Result<(), Failure> {
     place("frequencies", handle)?;
-    // SAFETY: neither null nor misaligned. Any bits are a number; that memory is there is the caller's promise.
+    // SAFETY: neither null nor misaligned. Any bits are a number. The caller promises that memory is there.
     let magic = unsafe { (&raw const (*handle).magic).read() };
     if magic == MAGIC {
         Ok(())
@@ -139,12 +139,12 @@ impl Recipe<'_> {
         }
     }
 
-    /// Makes them behind a handle at the beginning of some memory.
+    /// Makes a handle at the beginning of some memory, and the frequencies behind it.
     ///
     /// # Safety
     ///
-    /// The memory is a multiple of 64 and has room for a handle and `blocks` blocks; nobody else uses it as long as
-    /// the handle is in use, and nothing of the recipe lies in it.
+    /// The address of the memory is a multiple of 64. The memory has room for a handle and `blocks` blocks. Nobody
+    /// else uses it as long as the handle is in use, and nothing of the recipe lies in it.
     unsafe fn place(
         &self,
         memory: *mut u8,
@@ -152,7 +152,7 @@ impl Recipe<'_> {
         owned: bool,
     ) -> Result<*mut rope_frequencies, Error> {
         let handle = memory.cast::<rope_frequencies>();
-        // SAFETY: the handle is a multiple of its alignment long, which is that of blocks; there is room for both.
+        // SAFETY: blocks have the alignment of the handle, whose size is a multiple of it; there is room for both.
         let storage = unsafe { empty_blocks(handle.add(1).cast::<FrequencyBlock>(), blocks) };
         let frequencies = self.make(storage)?;
         let bytes = size_of::<rope_frequencies>() + blocks * size_of::<FrequencyBlock>();
@@ -169,17 +169,17 @@ impl Recipe<'_> {
     }
 }
 
-/// What a call says of frequencies, read and checked.
+/// The recipe that the arguments of a call describe, and the bytes that it reads.
 ///
 /// # Safety
 ///
-/// The structs, and the lists that they name, are there, if they are not null, and nobody writes them during `'a`.
+/// Each pointer, also one in a struct, is null or points to what it says, which nobody writes during `'a`.
 unsafe fn base_recipe<'a>(
     axes: *const rope_axes,
     base: f64,
     scaling: *const rope_scaling,
 ) -> Result<(Recipe<'a>, [Region; 3]), Failure> {
-    // SAFETY: the caller's promise, for all of it.
+    // SAFETY: the caller promises all of it.
     unsafe {
         let (axes, given) = read("axes", axes)?.axes()?;
         let scaling = match scaling.is_null() {
@@ -202,7 +202,7 @@ unsafe fn inverse_recipe<'a>(
     attention_factor: f64,
 ) -> Result<(Recipe<'a>, [Region; 3]), Failure> {
     let none = Region::bytes("list", 0, 0);
-    // SAFETY: the caller's promise, for all of it.
+    // SAFETY: the caller promises all of it.
     unsafe {
         let (axes, given) = read("axes", axes)?.axes()?;
         match rope_number::from_c(number)? {
@@ -228,7 +228,7 @@ unsafe fn inverse_recipe<'a>(
 ///
 /// # Safety
 ///
-/// `size` bytes are there and the caller's; `out` is checked.
+/// `memory` is null or points to `size` bytes that the caller gives away. `out` is null or points to a pointer.
 unsafe fn init(
     memory: *mut c_void,
     size: usize,
@@ -242,7 +242,7 @@ unsafe fn init(
         .region()
         .apart_from(&[Region::of("frequencies", out)])?;
     let blocks = recipe.blocks()?;
-    // SAFETY: the caller's promise; nothing that is read lies in it, as has just been checked.
+    // SAFETY: the caller promises that it is there. Nothing that is read lies in it, as the lines above have checked.
     let memory = unsafe { memory.get(&[]) }?;
     let padding = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
     let needed = padding + size_of::<rope_frequencies>() + blocks * size_of::<FrequencyBlock>();
@@ -257,8 +257,8 @@ unsafe fn init(
     Ok(())
 }
 
-/// Bytes that rope_frequencies_init wants for `rotary_dim` channels, wherever the memory begins: what the macro
-/// ROPE_FREQUENCIES_BYTES gives; 0 beyond ROPE_ROTARY_DIM_MAX.
+/// Bytes that are enough for rope_frequencies_init with `rotary_dim` channels, wherever the memory begins. It is
+/// what the macro ROPE_FREQUENCIES_BYTES gives, but 0 beyond ROPE_ROTARY_DIM_MAX.
 ///
 /// # Threads
 ///
@@ -273,22 +273,22 @@ pub extern "C" fn rope_frequencies_bytes(rotary_dim: usize) -> usize {
 
 /// Makes frequencies in the caller's memory, for a base (rope_theta) and a scaling; NULL: none. Allocates nothing.
 ///
-/// `memory` has `size` bytes, of any alignment; ROPE_FREQUENCIES_BYTES(rotary_dim) are enough. It is used until the
-/// frequencies are not used any more, must not be moved, and needs no freeing. What it held is lost, even if the
-/// call is refused.
+/// `memory` has `size` bytes, of any alignment; ROPE_FREQUENCIES_BYTES(rotary_dim) are enough. The frequencies lie
+/// there: the caller neither moves nor reuses the memory as long as they are used, and has nothing to free. What the
+/// memory held is lost, even if the call is refused.
 ///
-/// Answers ROPE_STATUS_STORAGE if the memory is too short, ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES,
+/// Returns ROPE_STATUS_STORAGE if the memory is too short, ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES,
 /// ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT, ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL,
 /// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
 ///
 /// # Threads
 ///
-/// May be called from any thread; no other may use the memory meanwhile.
+/// May be called from any thread; no other thread may use the memory meanwhile.
 ///
 /// # Safety
 ///
-/// Pointers are NULL or point to what they say, for the length of the call; `memory` as long as the frequencies are
-/// used.
+/// Pointers are NULL or point to what they say, for the length of the call. `memory` stays as long as the
+/// frequencies are used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_frequencies_init(
     memory: *mut c_void,
@@ -299,20 +299,20 @@ pub unsafe extern "C" fn rope_frequencies_init(
     frequencies: *mut *mut rope_frequencies,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises it.
         unsafe { init(memory, size, base_recipe(axes, base, scaling)?, frequencies) }
     })
 }
 
-/// As rope_frequencies_init, from inverse frequencies (radians a position) of a model file or a training run:
-/// `count` of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), one for each pair. cos and sin are multiplied by
-/// `attention_factor`; 1 where there is none.
+/// As rope_frequencies_init, from inverse frequencies (radians a position) of a model file or a training run. There
+/// are `count` of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), one for each pair. The rows multiply cos and
+/// sin by `attention_factor`; give 1 if the model has none.
 ///
-/// Answers what rope_frequencies_init does.
+/// Returns what rope_frequencies_init returns.
 ///
 /// # Threads
 ///
-/// May be called from any thread; no other may use the memory meanwhile.
+/// May be called from any thread; no other thread may use the memory meanwhile.
 ///
 /// # Safety
 ///
@@ -329,7 +329,7 @@ pub unsafe extern "C" fn rope_frequencies_init_inverse(
     frequencies: *mut *mut rope_frequencies,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises it.
         unsafe {
             let recipe = inverse_recipe(axes, inverse, count, number, attention_factor)?;
             init(memory, size, recipe, frequencies)
@@ -337,9 +337,9 @@ pub unsafe extern "C" fn rope_frequencies_init_inverse(
     })
 }
 
-/// What frequencies are like.
+/// Describes frequencies.
 ///
-/// Answers ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
+/// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
 ///
 /// # Threads
 ///
@@ -355,7 +355,7 @@ pub unsafe extern "C" fn rope_frequencies_describe(
 ) -> rope_status {
     status_of(|| {
         let out = Out::new("info", info)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises it.
         let (frequencies, region) = unsafe { self::frequencies(frequencies) }?;
         Region::of("info", info).apart_from(&[region])?;
         let info = rope_frequencies_info {
@@ -370,10 +370,10 @@ pub unsafe extern "C" fn rope_frequencies_describe(
     })
 }
 
-/// The inverse frequency of every pair in radians a position, correctly rounded: `rotary_dim / 2` numbers, of `len`
-/// that there is room for.
+/// Writes the inverse frequency of every pair in radians a position, correctly rounded: `rotary_dim / 2` numbers.
+/// `inverse` has room for `len`.
 ///
-/// Answers ROPE_STATUS_STORAGE if that is too short, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
+/// Returns ROPE_STATUS_STORAGE if `len` is too small, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
 /// ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
 ///
 /// # Threads
@@ -390,14 +390,14 @@ pub unsafe extern "C" fn rope_frequencies_inverse(
     len: usize,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises it.
         let (frequencies, region) = unsafe { self::frequencies(frequencies) }?;
         let (given, needed) = (len, frequencies.rotary_dim() / 2);
         let inverse = SpanMut::new("inverse", inverse, len)?;
         if given < needed {
             return Err(Error::Storage { given, needed }.into());
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises it.
         let inverse = unsafe { inverse.cut(needed).get(&[region]) }?;
         for (to, pair) in inverse.iter_mut().zip(frequencies.pairs()) {
             *to = pair.inverse();
@@ -415,21 +415,21 @@ unsafe fn change(
     handle: *mut rope_frequencies,
     how: impl FnOnce(Frequencies<'static>) -> Result<Frequencies<'static>, Error>,
 ) -> Result<(), Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises it.
     unsafe { check(handle) }?;
-    // SAFETY: the caller's promise; the magic number has told that it was made here.
+    // SAFETY: the caller promises it, and the magic number says that this library made the handle.
     let handle = unsafe { &mut *handle };
     handle.frequencies = how(handle.frequencies.clone())?;
     Ok(())
 }
 
-/// Sets which angle rows are made of (`enum rope_angle`); ROPE_ANGLE_EXACT unless it is set.
+/// Sets which angle rows are made of (`enum rope_angle`). New frequencies have ROPE_ANGLE_EXACT.
 ///
-/// Answers ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE.
+/// Returns ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE.
 ///
 /// # Threads
 ///
-/// May be called from any thread; no other may use the frequencies meanwhile.
+/// May be called from any thread; no other thread may use the frequencies meanwhile.
 ///
 /// # Safety
 ///
@@ -441,19 +441,19 @@ pub unsafe extern "C" fn rope_frequencies_set_angle(
 ) -> rope_status {
     status_of(|| {
         let angle = rope_angle::from_c(angle)?.angle();
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises it.
         unsafe { change(frequencies, |frequencies| Ok(frequencies.with_angle(angle))) }
     })
 }
 
-/// Sets the backend that makes the rows (`enum rope_backend`): the same bits, another speed.
+/// Sets the backend that makes the rows (`enum rope_backend`). All backends make the same bits.
 ///
-/// Answers ROPE_STATUS_BACKEND_UNAVAILABLE, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
+/// Returns ROPE_STATUS_BACKEND_UNAVAILABLE, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
 /// ROPE_STATUS_HANDLE.
 ///
 /// # Threads
 ///
-/// May be called from any thread; no other may use the frequencies meanwhile.
+/// May be called from any thread; no other thread may use the frequencies meanwhile.
 ///
 /// # Safety
 ///
@@ -466,7 +466,7 @@ pub unsafe extern "C" fn rope_frequencies_set_backend(
     status_of(|| {
         let named = rope_backend::from_c(backend)?.backend();
         let backend = named.unwrap_or_else(rope_core::Backend::best);
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises it.
         unsafe { change(frequencies, |frequencies| frequencies.with_backend(backend)) }
     })
 }
@@ -533,9 +533,9 @@ mod heap {
         Ok(handle)
     }
 
-    /// Makes frequencies for a base (rope_theta) and a scaling; NULL: none. To be freed by rope_frequencies_free.
+    /// Makes frequencies for a base (rope_theta) and a scaling; NULL: none. rope_frequencies_free frees them.
     ///
-    /// Answers ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES, ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT,
+    /// Returns ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES, ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT,
     /// ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
     /// ROPE_STATUS_LENGTH, ROPE_STATUS_OUT_OF_MEMORY.
     ///
@@ -555,7 +555,7 @@ mod heap {
     ) -> rope_status {
         status_of(|| {
             let out = Out::new("frequencies", frequencies)?;
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises it.
             unsafe {
                 let (recipe, _) = base_recipe(axes, base, scaling)?;
                 out.write(new(&recipe)?);
@@ -564,11 +564,11 @@ mod heap {
         })
     }
 
-    /// As rope_frequencies_new, from inverse frequencies (radians a position) of a model file or a training run:
-    /// `count` of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), one for each pair. cos and sin are multiplied
-    /// by `attention_factor`; 1 where there is none.
+    /// As rope_frequencies_new, from inverse frequencies (radians a position) of a model file or a training run.
+    /// There are `count` of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), one for each pair. The rows multiply
+    /// cos and sin by `attention_factor`; give 1 if the model has none.
     ///
-    /// Answers what rope_frequencies_new does.
+    /// Returns what rope_frequencies_new returns.
     ///
     /// # Threads
     ///
@@ -588,7 +588,7 @@ mod heap {
     ) -> rope_status {
         status_of(|| {
             let out = Out::new("frequencies", frequencies)?;
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises it.
             unsafe {
                 let (recipe, _) = inverse_recipe(axes, inverse, count, number, attention_factor)?;
                 out.write(new(&recipe)?);
@@ -597,14 +597,15 @@ mod heap {
         })
     }
 
-    /// Frees frequencies that a call has made on the heap; NULL: nothing to do.
+    /// Frees frequencies that a call has made on the heap. NULL is left alone.
     ///
-    /// Answers ROPE_STATUS_HANDLE for those of rope_frequencies_init, whose memory is the caller's, and for what is
-    /// none; ROPE_STATUS_MISALIGNED. What was freed already cannot be told.
+    /// Returns ROPE_STATUS_HANDLE for frequencies of rope_frequencies_init, whose memory is the caller's, and for
+    /// memory that holds no frequencies; ROPE_STATUS_MISALIGNED. The library cannot tell that a handle was freed
+    /// before.
     ///
     /// # Threads
     ///
-    /// May be called from any thread; no other may use the frequencies then or later.
+    /// May be called from any thread; no other thread may use the frequencies then or later.
     ///
     /// # Safety
     ///
@@ -617,9 +618,9 @@ mod heap {
             if frequencies.is_null() {
                 return Ok(());
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises it.
             unsafe { check(frequencies) }?;
-            // SAFETY: the caller's promise; the magic number has told that it was made here.
+            // SAFETY: the caller promises it, and the magic number says that this library made the handle.
             let handle = unsafe { &mut *frequencies };
             if !handle.owned {
                 return Err(Failure::Handle);
@@ -627,7 +628,7 @@ mod heap {
             handle.magic = 0;
             let layout =
                 Layout::from_size_align(handle.bytes, ALIGNMENT).map_err(|_| Failure::Internal)?;
-            // SAFETY: it was allocated with this layout, and its value is dropped once, here.
+            // SAFETY: `allocate` made it with this layout, and its value is dropped once, here.
             unsafe {
                 frequencies.drop_in_place();
                 dealloc(frequencies.cast(), layout);

@@ -4,18 +4,19 @@
 //! `librope.so`. `README.md` shows how.
 //!
 //! - What allocates is a handle: [`rope_frequencies`] and [`rope_table`].
-//! - What does not is a plain struct over the caller's memory: [`rope_plan`], [`rope_tensor`], [`rope_rows`],
-//!   [`rope_positions`]. Firmware needs nothing else: frequencies can be placed in the caller's memory as well
-//!   ([`rope_frequencies_init`]), and rows are filled where the caller wants them ([`rope_rows_fill`]).
+//! - Everything else is a plain struct over the caller's memory: [`rope_plan`], [`rope_tensor`], [`rope_rows`],
+//!   [`rope_positions`].
+//! - Firmware allocates nothing: it makes frequencies in memory of its own ([`rope_frequencies_init`]), and fills rows
+//!   where it wants them ([`rope_rows_fill`]).
 //! - The verbs, [`rope_rotate`], [`rope_rotate_qk`], [`rope_rotate_into`] and [`rope_rotate_at`], are the same for
 //!   both.
 //!
 //! # How a call is made safe
 //!
-//! Enumerations cross the boundary as integers and are looked up. Every pointer is checked for null and alignment,
-//! every length for what an address space can hold, and what is written must share no byte with what is read,
-//! because Rust's references may not. Only then do slices exist, and rope-core checks the rest. What cannot be known
-//! is whether the memory behind a pointer is there; it is the only thing that a caller is asked to promise.
+//! Enumerations cross the boundary as integers, and the call looks them up. It checks every pointer for null and
+//! alignment, and every length for what an address space can hold. What is written must share no byte with what is
+//! read, because Rust's references may not. Only then do slices exist, and rope-core checks the rest. A call cannot
+//! know whether the memory behind a pointer is there: that is the only thing that the caller has to promise.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![allow(
     non_camel_case_types,
@@ -52,7 +53,7 @@ pub use status::*;
 pub use tensor::*;
 pub use version::*;
 
-/// A static library wants one. No call is known to panic.
+/// A static library has to have a panic handler. No call is known to panic.
 #[cfg(not(feature = "std"))]
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {

@@ -1,4 +1,4 @@
-//! Pointers, checked for all that can be known of them.
+//! Pointers, and all that can be checked of them.
 
 use core::slice;
 
@@ -7,11 +7,11 @@ use rope_core::FrequencyBlock;
 
 use crate::failure::Failure;
 
-/// A type of which any bits are a value: it can be read from memory that a caller has filled.
+/// A type of which any bits are a value, so that it can be read from memory that a caller has filled.
 ///
 /// # Safety
 ///
-/// No bits of it are invalid (padding does not count).
+/// All bits of the type are valid (padding does not count).
 pub(crate) unsafe trait Plain: Copy {}
 
 macro_rules! plain {
@@ -23,7 +23,7 @@ macro_rules! plain {
 pub(crate) use plain;
 plain!(u8, i32, i64, u32, f32, f64, f16, bf16);
 
-/// Some bytes, to be compared with others.
+/// The addresses of some bytes, to be compared with those of others.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Region {
     name: &'static str,
@@ -32,7 +32,7 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// The bytes of a value; none if there is none there.
+    /// The bytes of a value; none for null.
     pub(crate) fn of<T>(name: &'static str, value: *const T) -> Self {
         Region {
             name,
@@ -41,13 +41,13 @@ impl Region {
         }
     }
 
-    /// Bytes from an address on.
+    /// `bytes` bytes from an address on.
     pub(crate) fn bytes(name: &'static str, start: usize, bytes: usize) -> Self {
         Region { name, start, bytes }
     }
 
     fn overlaps(self, other: Region) -> bool {
-        // Neither end can overflow: spans are checked, and values lie in memory.
+        // Neither end overflows: `check` has seen to that for spans, and values lie in memory.
         self.bytes != 0
             && other.bytes != 0
             && self.start < other.start.saturating_add(other.bytes)
@@ -75,7 +75,8 @@ pub(crate) struct Span<T> {
 }
 
 impl<T: Plain> Span<T> {
-    /// Checks for null, alignment, and a length that memory can have. Of no elements the pointer may be anything.
+    /// Checks for null, alignment, and a length that memory can have. If there are no elements the pointer may be
+    /// anything.
     #[inline]
     pub(crate) fn new(name: &'static str, first: *const T, len: usize) -> Result<Self, Failure> {
         check(name, first, len)?;
@@ -103,7 +104,8 @@ impl<T: Plain> Span<T> {
         if self.len == 0 {
             return &[];
         }
-        // SAFETY: not null, aligned, and no longer than memory, as checked; the rest is the caller's promise.
+        // SAFETY: `check` has seen that it is not null, aligned, and no longer than memory. The caller promises the
+        // rest.
         unsafe { slice::from_raw_parts(self.first, self.len) }
     }
 }
@@ -146,8 +148,8 @@ impl<T: Plain> SpanMut<T> {
         if self.len == 0 {
             return Ok(&mut []);
         }
-        // SAFETY: not null, aligned, and no longer than memory, as checked; apart from what the library reads; the
-        // rest is the caller's promise.
+        // SAFETY: `check` has seen that it is not null, aligned, and no longer than memory; it is apart from what the
+        // library reads. The caller promises the rest.
         Ok(unsafe { slice::from_raw_parts_mut(self.first, self.len) })
     }
 }
@@ -182,7 +184,7 @@ pub(crate) fn place<T>(name: &'static str, value: *const T) -> Result<(), Failur
     }
 }
 
-/// Copies a struct of the caller's: nothing points into it afterwards.
+/// Copies a struct of the caller's, so that nothing points into it afterwards.
 ///
 /// # Safety
 ///
@@ -190,7 +192,7 @@ pub(crate) fn place<T>(name: &'static str, value: *const T) -> Result<(), Failur
 #[inline]
 pub(crate) unsafe fn read<T: Plain>(name: &'static str, value: *const T) -> Result<T, Failure> {
     place(name, value)?;
-    // SAFETY: neither null nor misaligned; any bits are a `T`; that it is there is the caller's promise.
+    // SAFETY: neither null nor misaligned, and any bits are a `T`. The caller promises that it is there.
     Ok(unsafe { value.read() })
 }
 
@@ -208,14 +210,14 @@ impl<T> Out<T> {
     ///
     /// # Safety
     ///
-    /// There is a `T` that the caller lets be written.
+    /// There is a `T`, and the caller lets it be written.
     pub(crate) unsafe fn write(self, value: T) {
-        // SAFETY: neither null nor misaligned, as checked; that it is there is the caller's promise.
+        // SAFETY: `new` has seen that it is neither null nor misaligned. The caller promises that it is there.
         unsafe { self.0.write(value) }
     }
 }
 
-/// Blocks in memory of no particular content.
+/// Makes empty blocks in memory that may hold anything.
 ///
 /// # Safety
 ///

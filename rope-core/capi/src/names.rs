@@ -7,7 +7,8 @@ use rope_core::{Angle, Backend, Direction, Pairing};
 
 use crate::failure::Failure;
 
-/// Makes `rope_x::from_c`, which looks an integer up, and `rope_x::ALL`. A list that lacks a variant does not compile.
+/// Makes `rope_x::from_c`, which looks an integer up, and `rope_x::ALL`. A list that lacks a variant does not
+/// compile.
 macro_rules! lookup {
     ($name:ident, $what:literal: $($variant:ident)+) => {
         impl $name {
@@ -32,7 +33,7 @@ macro_rules! lookup {
 }
 pub(crate) use lookup;
 
-/// Which two channels of a head rotate together. Nothing in a tensor tells which one its model was trained with.
+/// Which two channels of a head rotate together. Nothing in a tensor tells which pairing its model was trained with.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_pairing {
@@ -64,13 +65,13 @@ impl From<Pairing> for rope_pairing {
     }
 }
 
-/// Which way pairs rotate. With R the rotation by the angles of the rows, and A their attention factor.
+/// Which way pairs rotate. R is the rotation by the angles of the rows, and A is their attention factor.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_direction {
     /// x <- A R x
     Forward = 0,
-    /// x <- 1/A R^T x, which undoes FORWARD: a context shift of cached keys, say.
+    /// x <- 1/A R^T x, which undoes FORWARD; for a shift of cached keys, for example.
     Inverse = 1,
     /// x <- A R^T x, the gradient of FORWARD. The same as INVERSE where A is 1.
     Transpose = 2,
@@ -88,7 +89,7 @@ impl rope_direction {
     }
 }
 
-/// What a tensor is made of. The arithmetic is f32, and its result is rounded to the element once.
+/// The type of a tensor's elements. The arithmetic is f32, and its result is rounded to the element once.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_element {
@@ -101,7 +102,7 @@ pub enum rope_element {
 }
 lookup!(rope_element, "element": F32 F16 Bf16);
 
-/// What position ids, coordinates and inverse frequencies are.
+/// The type of position ids, coordinates and inverse frequencies.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_number {
@@ -124,7 +125,7 @@ lookup!(rope_number, "number": I32 I64 U32 F32 F64);
 pub enum rope_angle {
     /// The exact product of position and frequency.
     Exact = 0,
-    /// What Hugging Face's models compute: position and inverse frequency as f32, their product rounded to f32.
+    /// The angle that Hugging Face's models compute: the product of position and inverse frequency, all in f32.
     HuggingFaceF32 = 1,
 }
 lookup!(rope_angle, "angle": Exact HuggingFaceF32);
@@ -154,14 +155,14 @@ pub enum rope_backend {
     Avx2 = 4,
     /// x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.
     Avx512 = 5,
-    /// x86 with all that AVX512 wants, and AVX512-BF16 for writing bf16: 16 lanes.
+    /// x86 with all that AVX512 needs, and AVX512-BF16 and VBMI for bf16: 16 lanes.
     Avx512Bf16 = 6,
 }
 
 /// Makes of one list what is known of a backend besides its number: each but `Best` is rope-core's of the same name.
 ///
-/// The enumeration above is written out because cbindgen reads it, and it expands no macro. The compiler holds the list
-/// to the enumeration, and to the backends of rope-core.
+/// The enumeration above is written out because cbindgen reads it, and it expands no macro. The compiler holds the
+/// list to the enumeration, and to the backends of rope-core.
 macro_rules! backends {
     ($($name:ident)+) => {
         lookup!(rope_backend, "backend": Best $($name)+);
@@ -214,8 +215,8 @@ const fn terminated(bytes: &[u8]) -> &CStr {
     }
 }
 
-/// Whether this CPU, and this build of the library, can run a backend (`enum rope_backend`): 1 or 0; 0 for a number
-/// that names none.
+/// 1 if this CPU, and this build of the library, can run a backend (`enum rope_backend`), otherwise 0. A number that
+/// names no backend gives 0.
 ///
 /// # Threads
 ///
@@ -227,7 +228,7 @@ pub extern "C" fn rope_backend_available(backend: i32) -> i32 {
     available.into()
 }
 
-/// The fastest backend that this CPU can run: what ROPE_BACKEND_BEST stands for.
+/// The fastest backend that this CPU can run. ROPE_BACKEND_BEST stands for it.
 ///
 /// # Threads
 ///
@@ -242,7 +243,7 @@ pub extern "C" fn rope_backend_best() -> rope_backend {
         .unwrap_or(rope_backend::Best)
 }
 
-/// The name of a backend in lower case; NULL for a number that names none. Static; not to be freed.
+/// The name of a backend in lower case; NULL for a number that names no backend. The text is static; do not free it.
 ///
 /// # Threads
 ///

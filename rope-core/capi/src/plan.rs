@@ -6,17 +6,17 @@ use crate::failure::Failure;
 use crate::memory::plain;
 use crate::names::{rope_backend, rope_direction, rope_pairing};
 
-/// A plan: pairing, direction, backend. A plain value, looked up anew by every call, which takes nanoseconds.
+/// A plan: pairing, direction, backend. It is a plain value, which every call looks up anew; that takes nanoseconds.
 ///
-/// With everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0}, it rotates forward, keeps the pairing, and
-/// takes the fastest backend.
+/// A plan with everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0}, rotates forward, keeps the pairing,
+/// and takes the fastest backend.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_plan {
     /// Which channels of what is read are pairs (`enum rope_pairing`).
     pub pairing: i32,
-    /// Where pairs go in what is written (`enum rope_pairing`); 0: the same. Another pairing is for rope_rotate_into
-    /// only.
+    /// Which channels of what is written are pairs (`enum rope_pairing`); 0: the same as `pairing`. Only
+    /// rope_rotate_into can change the pairing.
     pub output_pairing: i32,
     /// Which way pairs rotate (`enum rope_direction`).
     pub direction: i32,

@@ -12,7 +12,7 @@ use crate::names::{lookup, rope_number};
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_positions_kind {
-    /// `count` positions from `first` on, one after the other, the same on all axes.
+    /// `count` consecutive positions from `first` on, the same on all axes.
     Range = 1,
     /// One number per token, the same on all axes.
     PerToken = 2,
@@ -32,12 +32,12 @@ lookup!(rope_positions_kind, "kind of positions": Range PerToken AxisMajor Token
 pub struct rope_positions {
     /// How they are listed (`enum rope_positions_kind`).
     pub kind: i32,
-    /// What `values` and `starts` are made of (`enum rope_number`); floats are real-valued coordinates. Not used by
+    /// The type of `values` and of `starts` (`enum rope_number`); floats are real-valued coordinates. Not used by
     /// RANGE.
     pub number: i32,
     /// The numbers. Not used by RANGE.
     pub values: *const c_void,
-    /// How many values; of RANGE how many positions.
+    /// How many values; for RANGE how many positions.
     pub count: usize,
     /// RANGE: the first position. Not used by others.
     pub first: i64,
@@ -50,14 +50,14 @@ plain!(rope_positions);
 ///
 /// # Safety
 ///
-/// `count` of them are there, if `values` is not null, and nobody writes them during `'a`.
+/// `values` is null or points to `count` of them, which nobody writes during `'a`.
 pub(crate) unsafe fn ids<'a>(
     name: &'static str,
     number: rope_number,
     values: *const c_void,
     count: usize,
 ) -> Result<(Ids<'a>, Region), Failure> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises it.
     unsafe {
         match number {
             rope_number::I32 => list::<i32, _>(name, values, count),
@@ -82,7 +82,7 @@ unsafe fn list<'a, T: Plain + 'a, L: From<&'a [T]>>(
     count: usize,
 ) -> Result<(L, Region), Failure> {
     let span = Span::<T>::new(name, values.cast(), count)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises it.
     Ok((L::from(unsafe { span.get() }), span.region()))
 }
 
@@ -91,7 +91,7 @@ impl rope_positions {
     ///
     /// # Safety
     ///
-    /// The lists are there, if they are not null, and nobody writes them during `'a`.
+    /// Each pointer is null or points to its list, which nobody writes during `'a`.
     pub(crate) unsafe fn positions<'a>(&self) -> Result<(Positions<'a>, [Region; 2]), Failure> {
         let kind = rope_positions_kind::from_c(self.kind)?;
         let none = Region::bytes("starts", 0, 0);
@@ -104,7 +104,7 @@ impl rope_positions {
             return Ok((Positions::from(first..end), [none; 2]));
         }
         let number = rope_number::from_c(self.number)?;
-        // SAFETY: the caller's promise, for all of what follows.
+        // SAFETY: the caller promises all of it.
         unsafe {
             match number {
                 rope_number::F32 => self.real::<f32>(kind),
@@ -151,7 +151,7 @@ impl rope_positions {
                 return Err(rope_number::from_c(self.number)?.refused());
             }
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises it.
         let (values, region) = unsafe { list::<T, _>("values", self.values, self.count) }?;
         Ok((positions(values), [region, Region::bytes("starts", 0, 0)]))
     }
@@ -183,8 +183,8 @@ pub extern "C" fn rope_positions_range(first: i64, count: usize) -> rope_positio
     }
 }
 
-/// One number per token: `count` of type `number` (`enum rope_number`). Nothing is read until the positions are
-/// used.
+/// One number per token: `count` of type `number` (`enum rope_number`). This call reads none of them; the calls that
+/// the positions are given to do.
 ///
 /// # Threads
 ///

@@ -32,12 +32,12 @@ macro_rules! with_element {
     };
 }
 
-/// Rotates a tensor in place: the first `rotary_dim` channels of every head; the others stay as they are.
+/// Rotates the first `rotary_dim` channels of every head of a tensor, in place. The other channels stay as they are.
 ///
-/// Each value is the float that x cos - y sin or x sin + y cos gives when each of the three operations is rounded by
-/// itself, then rounded to the element once: the same bits on every machine.
+/// Each of the three operations of x cos - y sin and x sin + y cos is rounded to a float by itself, and the result
+/// is rounded to the element once: the same bits on every machine.
 ///
-/// Answers ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD, ROPE_STATUS_ROW_COUNT, ROPE_STATUS_PAIRING_CHANGES_IN_PLACE;
+/// Returns ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD, ROPE_STATUS_ROW_COUNT, ROPE_STATUS_PAIRING_CHANGES_IN_PLACE;
 /// ROPE_STATUS_BACKEND_UNAVAILABLE; ROPE_STATUS_SHAPE_OVERFLOW, ROPE_STATUS_OUT_OF_BOUNDS, ROPE_STATUS_OVERLAP;
 /// ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_ROWS_LENGTH, ROPE_STATUS_ROW_STRIDE, ROPE_STATUS_ATTENTION_FACTOR,
 /// ROPE_STATUS_POSITION_OUTSIDE_TABLE; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
@@ -45,9 +45,9 @@ macro_rules! with_element {
 ///
 /// # Threads
 ///
-/// May be called from any thread. No other may use the tensor's memory meanwhile, from its first element to its
-/// last; the rows may be read by others. To spread one rotation over threads give each its own tokens, or its own
-/// heads of a heads-major tensor: the bits do not depend on it.
+/// May be called from any thread. No other thread may use the tensor's memory meanwhile, from its first element to
+/// its last; others may read the rows. To spread one rotation over threads, give each thread its own tokens, or its
+/// own heads of a heads-major tensor. The bits do not depend on the split.
 ///
 /// # Safety
 ///
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn rope_rotate(
     rows: *const rope_rows,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller's promise, for all of it.
+        // SAFETY: the caller promises all of it.
         unsafe {
             let rope = read("plan", plan)?.rope()?;
             let x = read("x", x)?;
@@ -81,13 +81,13 @@ unsafe fn in_place(
 ) -> Result<(), Failure> {
     with_element!(x.element, E => {
         let (span, layout) = x.span::<E>(name)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises it.
         let data = unsafe { span.get(regions) }?;
         Ok(rope.rotate(&mut TensorMut::new(data, layout)?, rows)?)
     })
 }
 
-/// The shape of a tensor that could be written, if it could.
+/// The shape of a tensor that passes all checks of one that is written.
 ///
 /// # Safety
 ///
@@ -99,7 +99,7 @@ unsafe fn shape(
 ) -> Result<Shape, Failure> {
     with_element!(x.element, E => {
         let (span, layout) = x.span::<E>(name)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises it.
         let data = unsafe { span.get(regions) }?;
         Ok(TensorMut::new(data, layout)?.shape())
     })
@@ -109,8 +109,8 @@ unsafe fn shape(
 ///
 /// They may lie between one another in memory, as in a packed row of Q, K and V, but must share no element.
 ///
-/// Answers ROPE_STATUS_QUERY_KEY_MISMATCH unless they differ in their heads (and elements) only, and what
-/// rope_rotate does.
+/// Returns ROPE_STATUS_QUERY_KEY_MISMATCH unless the two differ in their heads (and elements) only, and what
+/// rope_rotate returns.
 ///
 /// # Threads
 ///
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn rope_rotate_qk(
     rows: *const rope_rows,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller's promise, for all of it. The slices of Q and of K never exist at the same time.
+        // SAFETY: the caller promises all of it. The slices of Q and of K never exist at the same time.
         unsafe {
             let rope = read("plan", plan)?.rope()?;
             let (q, k) = (read("q", q)?, read("k", k)?);
@@ -136,7 +136,7 @@ pub unsafe extern "C" fn rope_rotate_qk(
                 if (Shape { heads: 0, ..query }) != (Shape { heads: 0, ..key }) {
                     return Err(Error::QueryKeyMismatch { query, key }.into());
                 }
-                // What is left to refuse does not depend on the heads: it is refused here, or not at all.
+                // The other checks do not depend on the heads: either Q is refused here, or neither is refused.
                 in_place(&rope, "q", &q, rows, &regions)?;
                 in_place(&rope, "k", &k, rows, &regions)
             })
@@ -144,17 +144,17 @@ pub unsafe extern "C" fn rope_rotate_qk(
     })
 }
 
-/// Rotates one tensor into another, whose element and pairing may differ: a write into a KV cache. The channels
-/// behind `rotary_dim` are copied.
+/// Rotates one tensor into another, whose element and pairing may differ: a write into a KV cache. Copies the
+/// channels behind `rotary_dim`.
 ///
 /// The two must not share memory, from the first element to the last of each.
 ///
-/// Answers ROPE_STATUS_SHAPE_MISMATCH, and what rope_rotate does. The target is untouched then.
+/// Returns ROPE_STATUS_SHAPE_MISMATCH, and what rope_rotate returns. The target is untouched then.
 ///
 /// # Threads
 ///
-/// May be called from any thread. No other may use the target's memory meanwhile, from its first element to its
-/// last; the source and the rows may be read by others.
+/// May be called from any thread. No other thread may use the target's memory meanwhile, from its first element to
+/// its last; others may read the source and the rows.
 ///
 /// # Safety
 ///
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn rope_rotate_into(
     rows: *const rope_rows,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller's promise, for all of it.
+        // SAFETY: the caller promises all of it.
         unsafe {
             let rope = read("plan", plan)?.rope()?;
             let (x, y) = (read("x", x)?, read("y", y)?);
@@ -187,16 +187,17 @@ pub unsafe extern "C" fn rope_rotate_into(
     })
 }
 
-/// Rotates a tensor in place as rope_rotate does, making the rows of the positions itself, on the stack (8 KiB): no
-/// rows to keep, and nothing is allocated. As many positions as rope_rotate would want rows. The bits are the same.
+/// Rotates a tensor in place as rope_rotate does, and makes the rows of the positions itself, on the stack (8 KiB).
+/// There are no rows to keep, and nothing is allocated. It takes as many positions as rope_rotate takes rows. The
+/// bits are the same.
 ///
-/// Answers ROPE_STATUS_ROTARY_DIM_ON_STACK beyond 2048 rotated channels, and what rope_rotate and rope_rows_len do.
-/// The tensor is untouched then.
+/// Returns ROPE_STATUS_ROTARY_DIM_ON_STACK beyond 2048 rotated channels, and what rope_rotate and rope_rows_len
+/// return. The tensor is untouched then.
 ///
 /// # Threads
 ///
-/// May be called from any thread. No other may use the tensor's memory meanwhile, from its first element to its
-/// last; others may use the frequencies, but not change or free them.
+/// May be called from any thread. No other thread may use the tensor's memory meanwhile, from its first element to
+/// its last; others may use the frequencies, but not change or free them.
 ///
 /// # Safety
 ///
@@ -209,7 +210,7 @@ pub unsafe extern "C" fn rope_rotate_at(
     positions: *const rope_positions,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller's promise, for all of it.
+        // SAFETY: the caller promises all of it.
         unsafe {
             let rope = read("plan", plan)?.rope()?;
             let x = read("x", x)?;

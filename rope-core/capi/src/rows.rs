@@ -1,4 +1,4 @@
-//! Rows: the cos and sin of each token, in memory of the caller's or in a table.
+//! Rows: the cos and sin of each token, in the caller's memory or in a table.
 
 use core::ffi::c_void;
 
@@ -14,16 +14,16 @@ use crate::status::{rope_status, status_of};
 /// The cos and sin of each token, `rotary_dim / 2` of each, already multiplied by the attention factor.
 ///
 /// A rotation takes as many rows as a sequence has tokens (all sequences share them), or as many as there are tokens
-/// in the batch. With `ids` the values are a table, and the rows are those with the ids, in their order; every call
-/// looks whether all of them are inside.
+/// in the batch. With `ids` the values are a table, and the rows are those that the ids name, in the order of the
+/// ids. Every call checks that each id names a row of the table.
 ///
 /// Filled in by the caller, or by rope_rows_joined, rope_rows_apart, rope_rows_fill, rope_table_rows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_rows {
-    /// The cos values; with `sin` NULL, rows of `rotary_dim / 2` cos and then as many sin (vLLM's cache).
+    /// The cos values. If `sin` is NULL, a row is `rotary_dim / 2` cos and then as many sin (vLLM's cache).
     pub cos: *const f32,
-    /// The sin values; NULL: they are behind the cos of their row.
+    /// The sin values; NULL: they lie behind the cos of their row.
     pub sin: *const f32,
     /// How many values `cos` points to, and `sin` as well: a whole number of rows.
     pub len: usize,
@@ -32,13 +32,14 @@ pub struct rope_rows {
     /// Values from a row to the next, where cos and sin are apart: `rotary_dim / 2` without gaps, `rotary_dim` where
     /// each value is kept twice. Not used where they are joined.
     pub stride: usize,
-    /// What cos and sin are multiplied by (YaRN, LongRoPE): 1 for most models. For ROPE_DIRECTION_INVERSE.
+    /// What cos and sin are multiplied by (YaRN, LongRoPE): 1 for most models. ROPE_DIRECTION_INVERSE divides by its
+    /// square.
     pub attention_factor: f64,
     /// Ids of rows; NULL: all rows, in order.
     pub ids: *const c_void,
     /// How many ids. Not used without ids.
     pub ids_count: usize,
-    /// What they are (ROPE_NUMBER_I32, ROPE_NUMBER_I64 or ROPE_NUMBER_U32). Not used without ids.
+    /// The type of the ids (ROPE_NUMBER_I32, ROPE_NUMBER_I64 or ROPE_NUMBER_U32). Not used without ids.
     pub ids_number: i32,
 }
 plain!(rope_rows);
@@ -62,7 +63,7 @@ impl rope_rows {
     ///
     /// # Safety
     ///
-    /// What the pointers say is there, and nobody writes it until this returns.
+    /// Each pointer is null or points to what it says, which nobody writes until this returns.
     #[inline]
     pub(crate) unsafe fn with(
         &self,
@@ -71,12 +72,12 @@ impl rope_rows {
         let none = Region::bytes("sin", 0, 0);
         let cos = Span::new("cos", self.cos, self.len)?;
         let (table, sin_region) = if self.sin.is_null() {
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises it.
             let values = unsafe { cos.get() };
             (Rows::new(values, self.rotary_dim)?, none)
         } else {
             let sin = Span::new("sin", self.sin, self.len)?;
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises it.
             let (cos, values) = unsafe { (cos.get(), sin.get()) };
             let rows = Rows::from_cos_sin(cos, values, self.rotary_dim, self.stride)?;
             (rows, sin.region())
@@ -86,14 +87,14 @@ impl rope_rows {
             return with(&table, [cos.region(), sin_region, none]);
         }
         let number = rope_number::from_c(self.ids_number)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises it.
         let (ids, ids_region) = unsafe { ids("ids", number, self.ids, self.ids_count) }?;
         with(&table.gather(ids)?, [cos.region(), sin_region, ids_region])
     }
 }
 
-/// `len / rotary_dim` rows of `rotary_dim / 2` cos and then as many sin (vLLM's cache). Nothing is read until they
-/// are used.
+/// `len / rotary_dim` rows of `rotary_dim / 2` cos and then as many sin (vLLM's cache). This call reads no value;
+/// the calls that the rows are given to do.
 ///
 /// # Threads
 ///
@@ -103,8 +104,8 @@ pub extern "C" fn rope_rows_joined(values: *const f32, len: usize, rotary_dim: u
     rope_rows::joined(values, len, rotary_dim)
 }
 
-/// Rows with cos and sin in lists of their own, `len` values each, `stride` from a row to the next. Nothing is read
-/// until they are used.
+/// Rows with cos and sin in lists of their own, `len` values each, `stride` from a row to the next. This call reads
+/// no value; the calls that the rows are given to do.
 ///
 /// # Threads
 ///
@@ -124,9 +125,9 @@ pub extern "C" fn rope_rows_apart(
     }
 }
 
-/// How many values (floats) the rows of some positions have: the number of tokens times rotary_dim.
+/// Writes to `len` how many values (floats) the rows of some positions have: the number of tokens times rotary_dim.
 ///
-/// Answers ROPE_STATUS_POSITIONS_PER_AXIS, ROPE_STATUS_COORDINATE, ROPE_STATUS_OFFSETS, ROPE_STATUS_COUNT,
+/// Returns ROPE_STATUS_POSITIONS_PER_AXIS, ROPE_STATUS_COORDINATE, ROPE_STATUS_OFFSETS, ROPE_STATUS_COUNT,
 /// ROPE_STATUS_POSITION_RANGE, ROPE_STATUS_ROWS_TOO_LONG, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL,
 /// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
 ///
@@ -145,7 +146,7 @@ pub unsafe extern "C" fn rope_rows_len(
 ) -> rope_status {
     status_of(|| {
         let out = Out::new("len", len)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises it.
         let needed = unsafe {
             let (frequencies, region) = self::frequencies(frequencies)?;
             Region::of("len", len).apart_from(&[region])?;
@@ -169,10 +170,11 @@ fn needed(
     }
 }
 
-/// Makes the rows of some positions in the caller's storage, `len` floats, of which the first rope_rows_len are
-/// used, and describes them in `rows`. Allocates nothing. cos and sin are the floats nearest to the exact values.
+/// Makes the rows of some positions in the caller's storage, and describes them in `rows`. The storage has `len`
+/// floats; the call uses the first rope_rows_len of them, and allocates nothing. cos and sin are the floats nearest
+/// to the exact values.
 ///
-/// Answers ROPE_STATUS_STORAGE if the storage is too short, and what rope_rows_len does.
+/// Returns ROPE_STATUS_STORAGE if the storage is too short, and what rope_rows_len returns.
 ///
 /// # Threads
 ///
@@ -180,7 +182,8 @@ fn needed(
 ///
 /// # Safety
 ///
-/// Pointers are NULL or point to what they say, for the length of the call; `storage` as long as the rows are used.
+/// Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the rows are
+/// used.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_rows_fill(
     frequencies: *const rope_frequencies,
@@ -193,7 +196,7 @@ pub unsafe extern "C" fn rope_rows_fill(
         let out = Out::new("rows", rows)?;
         let place = Region::of("rows", rows);
         let values = SpanMut::new("storage", storage, len)?;
-        // SAFETY: the caller's promise; the storage is apart from all that is read.
+        // SAFETY: the caller promises it, and the storage is apart from all that is read.
         let (used, rotary_dim, attention_factor) = unsafe {
             let (frequencies, region) = self::frequencies(frequencies)?;
             let (positions, [first, second]) = read("positions", positions)?.positions()?;
@@ -213,11 +216,11 @@ pub unsafe extern "C" fn rope_rows_fill(
     })
 }
 
-/// Writes the additive sinusoidal encoding of the original Transformer from the same angles: sin at the even, cos at
-/// the odd channels, `rotary_dim` values for each row.
+/// Writes the additive sinusoidal encoding of the original Transformer from the same angles. Each row has
+/// `rotary_dim` values: sin at the even channels, cos at the odd ones.
 ///
-/// Answers ROPE_STATUS_STORAGE unless `len` is the number of rows times rotary_dim, ROPE_STATUS_NULL,
-/// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what is wrong with the rows.
+/// Returns ROPE_STATUS_STORAGE unless `len` is the number of rows times rotary_dim, ROPE_STATUS_NULL,
+/// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows.
 ///
 /// # Threads
 ///
@@ -234,7 +237,7 @@ pub unsafe extern "C" fn rope_sinusoidal(
 ) -> rope_status {
     status_of(|| {
         let values = SpanMut::new("values", values, len)?;
-        // SAFETY: the caller's promise.
+        // SAFETY: the caller promises it.
         unsafe {
             read("rows", rows)?.with(|rows, regions| {
                 rows.sinusoidal(values.get(&regions)?)?;
@@ -258,7 +261,7 @@ mod heap {
 
     const MAGIC: u64 = 0x726f_7065_5f74_626c;
 
-    /// Rows that own their memory: those of a table of all positions, or of one step. A handle.
+    /// Rows that own their memory, of a table of all positions or of one step. A handle.
     #[derive(Debug)]
     pub struct rope_table {
         magic: u64,
@@ -273,14 +276,14 @@ mod heap {
         shared::<rope_table>();
     };
 
-    /// `ROPE_STATUS_HANDLE` unless it was made here.
+    /// `ROPE_STATUS_HANDLE` unless this library made the table.
     ///
     /// # Safety
     ///
     /// A pointer that is not null points to as many bytes as a table has.
     unsafe fn check(table: *const rope_table) -> Result<(), Failure> {
         place("table", table)?;
-        // SAFETY: neither null nor misaligned. Any bits are a number; that memory is there is the caller's promise.
+        // SAFETY: neither null nor misaligned. Any bits are a number. The caller promises that memory is there.
         let magic = unsafe { (&raw const (*table).magic).read() };
         if magic == MAGIC {
             Ok(())
@@ -289,9 +292,9 @@ mod heap {
         }
     }
 
-    /// Makes the rows of some positions, on the heap. To be freed by rope_table_free.
+    /// Makes the rows of some positions, on the heap. rope_table_free frees them.
     ///
-    /// Answers ROPE_STATUS_OUT_OF_MEMORY, and what rope_rows_len does.
+    /// Returns ROPE_STATUS_OUT_OF_MEMORY, and what rope_rows_len returns.
     ///
     /// # Threads
     ///
@@ -308,7 +311,7 @@ mod heap {
     ) -> rope_status {
         status_of(|| {
             let out = Out::new("table", table)?;
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises it.
             let (frequencies, positions) = unsafe {
                 let (frequencies, _) = self::frequencies(frequencies)?;
                 let (positions, _) = read("positions", positions)?.positions()?;
@@ -335,9 +338,10 @@ mod heap {
         })
     }
 
-    /// The rows of a table; they are the table's, and gone with it. To pick some of them set `ids`.
+    /// Describes the rows of a table in `rows`. They lie in the table, and are gone when it is freed. To pick some
+    /// of them set `ids`.
     ///
-    /// Answers ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
+    /// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
     ///
     /// # Threads
     ///
@@ -353,10 +357,10 @@ mod heap {
     ) -> rope_status {
         status_of(|| {
             let out = Out::new("rows", rows)?;
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises it.
             unsafe { check(table) }?;
             Region::of("rows", rows).apart_from(&[Region::of("table", table)])?;
-            // SAFETY: the caller's promise; the magic number has told that it was made here.
+            // SAFETY: the caller promises it, and the magic number says that this library made the table.
             let table = unsafe { &*table };
             let rows = rope_rows {
                 attention_factor: table.attention_factor,
@@ -368,13 +372,14 @@ mod heap {
         })
     }
 
-    /// Frees a table; NULL: nothing to do.
+    /// Frees a table. NULL is left alone.
     ///
-    /// Answers ROPE_STATUS_HANDLE for what is none, ROPE_STATUS_MISALIGNED. What was freed already cannot be told.
+    /// Returns ROPE_STATUS_HANDLE for memory that holds no table, ROPE_STATUS_MISALIGNED. The library cannot tell
+    /// that a table was freed before.
     ///
     /// # Threads
     ///
-    /// May be called from any thread; no other may use the table then or later.
+    /// May be called from any thread; no other thread may use the table then or later.
     ///
     /// # Safety
     ///
@@ -385,7 +390,7 @@ mod heap {
             if table.is_null() {
                 return Ok(());
             }
-            // SAFETY: the caller's promise.
+            // SAFETY: the caller promises it.
             unsafe { check(table) }?;
             // SAFETY: it came from a box, and the caller does not use it any more.
             let mut table = unsafe { Box::from_raw(table) };

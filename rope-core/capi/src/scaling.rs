@@ -7,7 +7,7 @@ use crate::memory::{Out, Region, Span, plain};
 use crate::names::lookup;
 use crate::status::{rope_status, status_of};
 
-/// How the frequencies base^(-2i/d) of a model are changed. Each names the fields of rope_scaling that it reads.
+/// How a model changes the frequencies base^(-2i/d). Each kind names the fields of rope_scaling that it reads.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_scaling_kind {
@@ -47,15 +47,15 @@ lookup!(rope_scaling_kind, "scaling":
     Default Linear DynamicNtk NtkAlpha NtkFixed NtkMixed NtkByParts Yarn LongRope Llama3 Proportional FreqFactors
     Learned Turns Periods);
 
-/// The parameters of a scaling, by their public names. Fields that a kind does not name are not read, so that a
-/// struct of zeros, with the ones that count filled in, will do; rope_scaling_init fills in the published values
-/// besides.
+/// The parameters of a scaling, by their public names. A call does not read the fields that the kind does not name:
+/// a struct of zeros will do, with the fields that count filled in. rope_scaling_init fills in the published values
+/// as well.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_scaling {
     /// `enum rope_scaling_kind`.
     pub kind: i32,
-    /// YARN: other than 0 where the ends of the ramp are not rounded to whole pairs (`truncate: false`; gpt-oss).
+    /// YARN: other than 0 if the ends of the ramp are not rounded to whole pairs (`truncate: false`; gpt-oss).
     pub untruncated: i32,
     /// How many times longer the context is.
     pub factor: f64,
@@ -67,11 +67,11 @@ pub struct rope_scaling {
     pub length: u64,
     /// LLAMA3: turns in the original context up to which a pair is slow. Published: 1.
     pub low_freq_factor: f64,
-    /// LLAMA3: turns from which it is fast. Published: 4.
+    /// LLAMA3: turns in the original context from which a pair is fast. Published: 4.
     pub high_freq_factor: f64,
-    /// YARN: turns from which a pair is left as it is; 0 means the published 32.
+    /// YARN: turns in the original context from which a pair is left as it is; 0 means the published 32.
     pub beta_fast: f64,
-    /// YARN: turns up to which it is interpolated; 0 means the published 1.
+    /// YARN: turns in the original context up to which a pair is interpolated; 0 means the published 1.
     pub beta_slow: f64,
     /// YARN, LONG_ROPE: what cos and sin are multiplied by; 0: computed.
     pub attention_factor: f64,
@@ -87,7 +87,7 @@ pub struct rope_scaling {
     pub ntk_factor: f64,
     /// NTK_BY_PARTS. Published: 1.
     pub extrapolation_factor: f64,
-    /// PROPORTIONAL: the part of the head that turns, up to 1.
+    /// PROPORTIONAL: the part of the head that rotates, up to 1.
     pub partial_rotary_factor: f64,
     /// PERIODS: the period of the first pair.
     pub min_period: f64,
@@ -137,7 +137,7 @@ impl rope_scaling {
 
     /// # Safety
     ///
-    /// The lists that the kind names are there, if they are not null, and nobody writes them during `'a`.
+    /// The pointers that the kind names are null or point to their lists, which nobody writes during `'a`.
     pub(crate) unsafe fn scaling<'a>(&self) -> Result<(Scaling<'a>, [Region; 2]), Failure> {
         let Self {
             factor,
@@ -191,9 +191,9 @@ impl rope_scaling {
                 );
                 regions = [short.region(), long.region()];
                 Scaling::LongRope(LongRope {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the caller promises it.
                     short_factor: unsafe { short.get() },
-                    // SAFETY: the caller's promise.
+                    // SAFETY: the caller promises it.
                     long_factor: unsafe { long.get() },
                     original_context,
                     length,
@@ -214,14 +214,14 @@ impl rope_scaling {
             rope_scaling_kind::FreqFactors => {
                 let factors = Span::new("freq_factors", self.freq_factors, count)?;
                 regions[0] = factors.region();
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises it.
                 let factors = unsafe { factors.get() };
                 Scaling::FreqFactors { factors }
             }
             rope_scaling_kind::Learned => {
                 let alphas = Span::new("alphas", self.alphas, count)?;
                 regions[0] = alphas.region();
-                // SAFETY: the caller's promise.
+                // SAFETY: the caller promises it.
                 let alphas = unsafe { alphas.get() };
                 Scaling::Learned { alphas }
             }
@@ -235,9 +235,10 @@ impl rope_scaling {
     }
 }
 
-/// Fills in a kind of scaling (`enum rope_scaling_kind`), the published values of what has any, and zeros.
+/// Fills in a scaling: its kind (`enum rope_scaling_kind`), the published value of each field that has one, and
+/// zeros.
 ///
-/// Answers ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED.
+/// Returns ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED.
 ///
 /// # Threads
 ///

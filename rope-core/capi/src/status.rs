@@ -7,7 +7,7 @@ use rope_core::Error;
 use crate::failure::Failure;
 use crate::names::lookup;
 
-/// What a call returns. What is refused has touched no tensor.
+/// What a call returns. A call that is refused has touched no tensor.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -20,15 +20,15 @@ pub enum rope_status {
     Misaligned = 2,
     /// A length is more than an address space can hold, or runs past its end.
     Length = 3,
-    /// An integer names no value of its enumeration, or one that has no meaning here.
+    /// An integer names no value of its enumeration, or a value that has no meaning here.
     UnknownValue = 4,
     /// Memory that is written overlaps memory that is read.
     MemoryOverlap = 5,
-    /// A handle is none of this library's, or not of the kind that the call takes.
+    /// A pointer is to no handle of this library, or to one of another kind than the call takes.
     Handle = 6,
     /// The system gave no memory.
     OutOfMemory = 7,
-    /// A bug of the library, caught. What was being written may be half written.
+    /// A bug of the library, caught. The tensor that the call was writing may be half written.
     Internal = 8,
     /// Text is not UTF-8.
     Utf8 = 9,
@@ -68,7 +68,7 @@ pub enum rope_status {
     Count = 35,
     /// Storage is too short.
     Storage = 36,
-    /// One position would turn a pair by 32768 turns or more.
+    /// One position would rotate a pair by 32768 turns or more.
     TooFast = 37,
     /// The axes do not add up.
     Axes = 38,
@@ -92,7 +92,7 @@ pub enum rope_status {
     Unknown = 47,
     /// A configuration holds several answers, and none was chosen.
     Ambiguous = 48,
-    /// A model does what is no rotation of pairs.
+    /// A model does something that is no rotation of pairs.
     Unsupported = 49,
     /// Refused by rope-core for a reason that this header has no name for.
     Refused = 99,
@@ -100,8 +100,8 @@ pub enum rope_status {
 /// Makes of one list what is known of a status besides its number: its sentence, and the errors of rope-core that it
 /// stands for.
 ///
-/// The enumeration above is written out because cbindgen reads it, and it expands no macro. The compiler holds the list
-/// to the enumeration, and to the errors of rope-core.
+/// The enumeration above is written out because cbindgen reads it, and it expands no macro. The compiler holds the
+/// list to the enumeration, and to the errors of rope-core.
 macro_rules! statuses {
     ($($status:ident = $message:literal $(: $($(#[cfg($cfg:meta)])? $error:ident)+)?,)+) => {
         lookup!(rope_status, "status": $($status)+);
@@ -160,7 +160,7 @@ statuses! {
     Parameter = c"a base, factor or other number makes no sense": Parameter,
     Count = c"a list with one number for each pair (or sequence) has another length": Count,
     Storage = c"the storage is too short": Storage,
-    TooFast = c"one position would turn a pair by 32768 turns or more": TooFast,
+    TooFast = c"one position would rotate a pair by 32768 turns or more": TooFast,
     Axes = c"the axes do not add up": Axes,
     PositionsPerAxis = c"a list of positions does not divide by the number of axes": PositionsPerAxis,
     Coordinate = c"a coordinate is infinite or not a number": Coordinate,
@@ -172,13 +172,13 @@ statuses! {
     Invalid = c"a key of a configuration has a value that it cannot have": Invalid,
     Unknown = c"a name in a configuration stands for nothing known": Unknown,
     Ambiguous = c"a configuration holds several answers, and none was chosen": Ambiguous,
-    Unsupported = c"the model does what is no rotation of pairs": Unsupported,
+    Unsupported = c"the model does something that is no rotation of pairs": Unsupported,
     // No call of this API meets these.
     Refused = c"refused": Range Interleaved GatheredTwice RowRange UnknownName,
 }
 
-/// What a status (`enum rope_status`) means, in one sentence; of a number that is none, that. Static; not to be
-/// freed.
+/// What a status (`enum rope_status`) means, in one sentence. For a number that is no status, the sentence says so.
+/// The text is static; do not free it.
 ///
 /// # Threads
 ///
@@ -213,7 +213,8 @@ impl Failure {
     }
 }
 
-/// Turns a result into a status. No panic leaves it (there should be none; without std a panic ends in the handler).
+/// Runs a call, and makes a status of its result. No panic leaves it. (There should be none. Without std a panic
+/// ends in the handler.)
 #[inline]
 pub(crate) fn status_of(call: impl FnOnce() -> Result<(), Failure>) -> rope_status {
     #[cfg(feature = "std")]
@@ -230,7 +231,7 @@ pub(crate) fn status_of(call: impl FnOnce() -> Result<(), Failure>) -> rope_stat
 #[cold]
 fn refused(failure: Failure) -> rope_status {
     #[cfg(feature = "std")]
-    // A thread that is ending may have no place for it any more.
+    // A thread that is ending may have dropped its place for the failure.
     let _ = last::LAST.try_with(|last| last.set(Some(failure)));
     failure.status()
 }
@@ -249,15 +250,15 @@ mod last {
         pub(super) static LAST: Cell<Option<Failure>> = const { Cell::new(None) };
     }
 
-    /// The last refusal of this thread in words, with the values that were in the way: "position id 9 (at index 2)
-    /// is outside the table's 0..8". Empty if there was none. Written to `buffer` with a closing NUL, cut at `size`
-    /// bytes.
+    /// Writes the last refusal of this thread to `buffer`, in words and with the values that were in the way:
+    /// "position id 9 (at index 2) is outside the table's 0..8". The text is empty if no call was refused. It ends
+    /// with a NUL, and is cut at `size` bytes.
     ///
-    /// The status alone says what went wrong; this is for messages to people, and its wording may change.
+    /// The status alone says what went wrong. The text is for people, and its wording may change.
     ///
     /// # Threads
     ///
-    /// May be called from any thread at any time; every thread has its own.
+    /// May be called from any thread at any time. Every thread has its own last refusal.
     ///
     /// # Safety
     ///
@@ -266,7 +267,7 @@ mod last {
     pub unsafe extern "C" fn rope_error_detail(buffer: *mut c_char, size: usize) -> rope_status {
         status_of(|| {
             let text = SpanMut::new("buffer", buffer.cast::<u8>(), size)?;
-            // SAFETY: bytes of the caller's, who promises that they are there.
+            // SAFETY: the caller promises that the bytes are there.
             let text = unsafe { text.get(&[]) }?;
             let Some((end, room)) = text.split_last_mut() else {
                 return Ok(());
@@ -274,7 +275,7 @@ mod last {
             *end = 0;
             let mut writer = Cut { room, used: 0 };
             if let Some(failure) = LAST.try_with(Cell::get).ok().flatten() {
-                // It fails where it is cut, and that is as much as fits.
+                // It fails where the text is cut: as much is written as fits.
                 let _ = write!(writer, "{failure}");
             }
             let Cut { room, used } = writer;
@@ -285,7 +286,7 @@ mod last {
         })
     }
 
-    /// Takes what fits, in whole characters, and nothing after that.
+    /// Takes whole characters as long as they fit, and nothing after that.
     struct Cut<'a> {
         room: &'a mut [u8],
         used: usize,

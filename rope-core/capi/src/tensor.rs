@@ -8,17 +8,17 @@ use crate::failure::Failure;
 use crate::memory::{Out, Plain, Span, SpanMut, plain};
 use crate::status::{rope_status, status_of};
 
-/// Where the elements of a tensor lie. Filled in by the caller, or by rope_layout_bshd, _bhsd or _sbhd.
+/// Where the elements of a tensor lie. The caller fills it in, or rope_layout_bshd, _bhsd or _sbhd does.
 ///
 /// A part of a tensor (K of a packed row of Q, K and V; the rotated window of a longer head) has the strides of the
-/// whole, a smaller shape, and a `data` pointer of the tensor that is moved to its first element.
+/// whole and a smaller shape. Its `data` points to the first element of the part.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_layout {
-    /// Sequences, tokens of a sequence, heads of a token, channels of a head: in this order whatever the order in
-    /// memory.
+    /// Sequences, tokens of a sequence, heads of a token, channels of a head. This order does not depend on the
+    /// order in memory.
     pub shape: [usize; 4],
-    /// Elements from a sequence, a token, a head to the next. The channels of a head are contiguous.
+    /// Elements from one sequence, token and head to the next. The channels of a head are contiguous.
     pub strides: [usize; 3],
 }
 plain!(rope_layout);
@@ -51,11 +51,11 @@ impl From<Layout> for rope_layout {
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_tensor {
-    /// Its first element, aligned as its type is.
+    /// The first element, aligned as its type is.
     pub data: *const c_void,
-    /// Elements that may be read from there on.
+    /// How many elements may be read from there on.
     pub len: usize,
-    /// What it is made of (`enum rope_element`).
+    /// The type of the elements (`enum rope_element`).
     pub element: i32,
     /// Where the elements lie.
     pub layout: rope_layout,
@@ -66,11 +66,11 @@ plain!(rope_tensor);
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_tensor_mut {
-    /// Its first element, aligned as its type is.
+    /// The first element, aligned as its type is.
     pub data: *mut c_void,
-    /// Elements that may be read and written from there on.
+    /// How many elements may be read and written from there on.
     pub len: usize,
-    /// What it is made of (`enum rope_element`).
+    /// The type of the elements (`enum rope_element`).
     pub element: i32,
     /// Where the elements lie.
     pub layout: rope_layout,
@@ -101,7 +101,8 @@ impl rope_tensor_mut {
     }
 }
 
-/// What is not reached need not be apart from anything: source and target may be parts of one allocation.
+/// The layout, and how many elements it reaches. Only these have to be apart from other memory: source and target
+/// may be parts of one allocation.
 #[inline]
 fn reach(layout: &rope_layout, len: usize) -> Result<(Layout, usize), Error> {
     let layout = layout.layout()?;
@@ -131,7 +132,7 @@ unsafe fn write(
 /// `[batch][tokens][heads][head_dim]` without gaps: PyTorch before the transpose, vLLM, FlashAttention. With `batch`
 /// 1 also packed sequences, `[tokens][heads][head_dim]`.
 ///
-/// Answers ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
+/// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 /// ROPE_STATUS_MISALIGNED.
 ///
 /// # Threads
@@ -149,13 +150,13 @@ pub unsafe extern "C" fn rope_layout_bshd(
     heads: usize,
     head_dim: usize,
 ) -> rope_status {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises it.
     unsafe { write(layout, || Layout::bshd([batch, tokens, heads, head_dim])) }
 }
 
 /// `[batch][heads][tokens][head_dim]` without gaps: PyTorch's attention, ONNX, KV caches.
 ///
-/// Answers ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
+/// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 /// ROPE_STATUS_MISALIGNED.
 ///
 /// # Threads
@@ -173,13 +174,13 @@ pub unsafe extern "C" fn rope_layout_bhsd(
     heads: usize,
     head_dim: usize,
 ) -> rope_status {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises it.
     unsafe { write(layout, || Layout::bhsd([batch, tokens, heads, head_dim])) }
 }
 
 /// `[tokens][batch][heads][head_dim]` without gaps: Megatron.
 ///
-/// Answers ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
+/// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 /// ROPE_STATUS_MISALIGNED.
 ///
 /// # Threads
@@ -197,6 +198,6 @@ pub unsafe extern "C" fn rope_layout_sbhd(
     heads: usize,
     head_dim: usize,
 ) -> rope_status {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller promises it.
     unsafe { write(layout, || Layout::sbhd([batch, tokens, heads, head_dim])) }
 }

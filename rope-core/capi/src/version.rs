@@ -2,21 +2,21 @@
 
 use core::ffi::{CStr, c_char};
 
-/// The version of the header: incompatible changes.
+/// The major version of the header. It counts incompatible changes.
 pub const ROPE_VERSION_MAJOR: u32 = 0;
 
-/// The version of the header: additions; before 1.0 incompatible changes as well.
+/// The minor version of the header. It counts additions; before 1.0 it counts incompatible changes as well.
 pub const ROPE_VERSION_MINOR: u32 = 1;
 
-/// The version of the header: repairs.
+/// The patch version of the header. It counts repairs.
 pub const ROPE_VERSION_PATCH: u32 = 0;
 
 const TEXT: &CStr = c"0.1.0";
 
 /// The version of the library: major * 1000000 + minor * 1000 + patch.
 ///
-/// Programs that link the shared library may compare it with the header's: the same major version and, before 1.0,
-/// the same minor version.
+/// Programs that link the shared library may compare it with the header's. The two fit if they have the same major
+/// version and, before 1.0, the same minor version.
 ///
 /// # Threads
 ///
@@ -26,7 +26,7 @@ pub extern "C" fn rope_version() -> u32 {
     ROPE_VERSION_MAJOR * 1_000_000 + ROPE_VERSION_MINOR * 1_000 + ROPE_VERSION_PATCH
 }
 
-/// The version of the library as text, "major.minor.patch". Static; not to be freed.
+/// The version of the library as text, "major.minor.patch". The text is static; do not free it.
 ///
 /// # Threads
 ///

@@ -1,4 +1,4 @@
-//! The calls as C makes them: what is right gives rope-core's bits, what is not is answered with a code.
+//! The calls as C makes them: a right call gives rope-core's bits, a wrong one its status.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::mem::zeroed;
@@ -445,7 +445,7 @@ fn backends_are_those_of_rope_core() {
     }
 }
 
-/// A sentence for each status, and one for what is none.
+/// A sentence for each status, and one for numbers that are no status.
 #[test]
 fn messages() {
     let none = "not a status of this library";
@@ -759,13 +759,13 @@ fn null_and_misaligned_pointers() {
         assert_eq!(rope_rotate(&plan, &odd, &rows), rope_status::Null);
         let none = rope_rows_joined(null(), 64, 64);
         assert_eq!(rope_rotate(&plan, &view, &none), rope_status::Null);
-        // Of nothing the pointer may be anything.
+        // The pointer to no elements may be anything.
         (odd.len, odd.layout.shape[0]) = (0, 0);
         assert_eq!(rope_rotate(&plan, &odd, &rows), rope_status::Ok);
     }
 }
 
-/// Sizes that cannot be, and values that no enumeration has.
+/// Sizes that no memory has, and values that no enumeration has.
 #[test]
 fn wrong_sizes_and_unknown_values() {
     let made = Owned::new(64);
@@ -923,7 +923,7 @@ fn wrong_sizes_and_unknown_values() {
         let mut packed = rope_positions_per_token(offsets.as_ptr().cast(), 3, 1);
         packed.kind = rope_positions_kind::Packed as i32;
         assert_eq!(fill(&packed, storage, 128, &mut out_rows), S::Offsets);
-        // Whatever is behind the pointer, and wherever it points.
+        // The type is refused before anything is read.
         packed.number = rope_number::F64 as i32;
         assert_eq!(fill(&packed, storage, 128, &mut out_rows), S::UnknownValue);
         let huge = rope_positions_range(0, usize::MAX / 4);
@@ -941,7 +941,7 @@ fn wrong_sizes_and_unknown_values() {
     }
 }
 
-/// What is no handle is found out, as long as memory is there.
+/// The library finds out that memory holds no handle.
 #[test]
 fn handles_of_other_kinds() {
     #[repr(align(64))]
@@ -1011,7 +1011,7 @@ fn configurations() {
     assert_eq!(status, rope_status::Null);
 }
 
-/// Every thread has its own words.
+/// Every thread has its own last refusal.
 #[test]
 fn details_are_of_a_thread() {
     // SAFETY: null.
