@@ -1,4 +1,4 @@
-//! The frequencies of a model: for every pair how far one position turns it, and which axis of the positions does.
+//! The frequencies of a model: for every pair how far one position rotates it, and which axis of the positions does.
 //!
 //! All that scaling, partial rotation over layers, multimodal axes and configuration files have to say about a model
 //! ends here, in one step and one axis a pair and one factor for all. What makes rows of cos and sin out of it knows
@@ -6,8 +6,8 @@
 //!
 //! # The step
 //!
-//! A pair with the inverse frequency `w` (radians a position) turns by `T = w / 2 pi` turns a position. `T` is kept as
-//! whole turns and a fraction in units of 2^-128 turn, rounded to nearest. The phase of an integer position `p` is
+//! A pair with the inverse frequency `w` (radians a position) rotates by `T = w / 2 pi` turns a position. `T` is kept
+//! as whole turns and a fraction in units of 2^-128 turn, rounded to nearest. The phase of an integer position `p` is
 //! `p * fraction` modulo 2^128: a wrapping multiplication, exact for negative positions and far ones, in which whole
 //! turns vanish. A real-valued position does not make them vanish (half of one turn is half a turn), so they are
 //! kept; no published text model has any, while DINOv3's first period is exactly one.
@@ -27,7 +27,7 @@ use scaling::BaseFrequencies;
 
 pub(crate) type Result<T, E = Error> = core::result::Result<T, E>;
 
-/// How far one position turns one pair, and which axis of the positions does.
+/// How far one position rotates one pair, and which axis of the positions does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Frequency {
     fraction: u128,
@@ -100,7 +100,7 @@ impl Frequency {
         self.inverse_f32
     }
 
-    /// The axis of the positions that turns this pair, 0 to 3.
+    /// The axis of the positions that rotates this pair, 0 to 3.
     pub const fn axis(&self) -> usize {
         self.axis as usize
     }
@@ -179,7 +179,7 @@ impl Frequencies<'static> {
     }
 
     /// The frequencies given by a model file or learned: one inverse frequency (radians a position) for each pair, in
-    /// `f32`, `f64` or whatever else converts to `f64`, exact from there on. Negative ones turn the other way, zeros
+    /// `f32`, `f64` or whatever else converts to `f64`, exact from there on. Negative ones rotate the other way, zeros
     /// stand still. cos and sin are multiplied by `attention_factor`; 1.0 where there is none.
     ///
     /// ```
@@ -293,7 +293,7 @@ impl<'a> Frequencies<'a> {
         (0..self.pairs).map(|pair| Frequency::from_entry(self.blocks[pair / 8].get(pair % 8)))
     }
 
-    /// How many channels of a head turn: two for each pair.
+    /// How many channels of a head rotate: two for each pair.
     pub fn rotary_dim(&self) -> usize {
         2 * self.pairs
     }

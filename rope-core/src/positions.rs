@@ -1,4 +1,4 @@
-//! Where tokens are: the numbers that frequencies turn into angles.
+//! Where tokens are: the numbers that frequencies make angles of.
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
@@ -13,22 +13,23 @@ use crate::Error;
 ///
 /// let prompt = Positions::from(0..512);                         // one axis, or the same on all
 /// let step = Positions::from(&[17_i64, 512, 90]);               // one id per token
-/// let back = Positions::from(-7_i64..-6);                       // negative: turns back
+/// let back = Positions::from(-7_i64..-6);                       // negative: rotates back
 /// let image = Positions::axis_major(&[0_i32, 0, 1, 1, /* */ 0, 1, 0, 1]);   // rows, then columns, of a 2 x 2 image
 /// let packed = Positions::packed(&[0_u32, 5, 7])?;              // 0 1 2 3 4 | 0 1
 /// # Ok::<(), rope_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Positions<'a>(Kind<'a>);
+pub struct Positions<'a>(PositionSource<'a>);
 
+/// What the caller gave.
 #[derive(Clone, Copy, Debug)]
-enum Kind<'a> {
+enum PositionSource<'a> {
     /// From the first on, one after the other.
     Range { first: i64, len: usize },
     /// One per token, the same on all axes.
     Ids(Ids<'a>),
     /// One per axis and token.
-    PerAxis { ids: Ids<'a>, order: Order },
+    PerAxis { ids: Ids<'a>, order: AxisOrder },
     /// One after the other, from 0 or from a start, in each sequence; sequence `s` has the tokens
     /// `offsets[s]..offsets[s + 1]`.
     Packed {
@@ -36,14 +37,15 @@ enum Kind<'a> {
         starts: Option<Ids<'a>>,
     },
     /// Real numbers.
-    Real {
+    Coordinates {
         coordinates: Coordinates<'a>,
-        order: Order,
+        order: AxisOrder,
     },
 }
 
+/// How a list has several axes.
 #[derive(Clone, Copy, Debug)]
-enum Order {
+enum AxisOrder {
     /// A token has one coordinate, the same on all axes.
     OneAxis,
     /// All tokens' coordinates on axis 0, then all on axis 1.
@@ -167,7 +169,7 @@ macro_rules! positions_from_range {
         impl From<Range<$int>> for Positions<'_> {
             fn from(range: Range<$int>) -> Self {
                 let len = if range.end > range.start { range.end.abs_diff(range.start) as usize } else { 0 };
-                Positions(Kind::Range { first: range.start as i64, len })
+                Positions(PositionSource::Range { first: range.start as i64, len })
             }
         }
     )*};
@@ -180,20 +182,20 @@ macro_rules! positions_from_ids {
         /// One id per token.
         impl<'a> From<&'a [$int]> for Positions<'a> {
             fn from(ids: &'a [$int]) -> Self {
-                Positions(Kind::Ids(ids.into()))
+                Positions(PositionSource::Ids(ids.into()))
             }
         }
         /// One id per token.
         impl<'a, const N: usize> From<&'a [$int; N]> for Positions<'a> {
             fn from(ids: &'a [$int; N]) -> Self {
-                Positions(Kind::Ids(ids.into()))
+                Positions(PositionSource::Ids(ids.into()))
             }
         }
         /// One id per token.
         #[cfg(feature = "alloc")]
         impl<'a> From<&'a Vec<$int>> for Positions<'a> {
             fn from(ids: &'a Vec<$int>) -> Self {
-                Positions(Kind::Ids(ids.into()))
+                Positions(PositionSource::Ids(ids.into()))
             }
         }
     )*};
@@ -203,17 +205,17 @@ positions_from_ids!(i32, i64, u32);
 impl<'a> Positions<'a> {
     /// Ids on several axes: all tokens' on axis 0, then all on axis 1 (Hugging Face's `[3, batch * tokens]`, ggml's).
     pub fn axis_major(ids: impl Into<Ids<'a>>) -> Self {
-        Positions(Kind::PerAxis {
+        Positions(PositionSource::PerAxis {
             ids: ids.into(),
-            order: Order::AxisMajor,
+            order: AxisOrder::AxisMajor,
         })
     }
 
     /// Ids on several axes: all of token 0, then all of token 1.
     pub fn token_major(ids: impl Into<Ids<'a>>) -> Self {
-        Positions(Kind::PerAxis {
+        Positions(PositionSource::PerAxis {
             ids: ids.into(),
-            order: Order::TokenMajor,
+            order: AxisOrder::TokenMajor,
         })
     }
 
@@ -224,7 +226,7 @@ impl<'a> Positions<'a> {
     ///
     /// [`Error::Offsets`] unless the offsets start at 0 and never fall.
     pub fn packed(offsets: impl Into<Ids<'a>>) -> Result<Self, Error> {
-        Positions::packed_kind(offsets.into(), None)
+        Positions::packed_sequences(offsets.into(), None)
     }
 
     /// As [`Positions::packed`], with sequence `s` counted from `starts[s]`: the tokens that its cache holds already.
@@ -236,10 +238,10 @@ impl<'a> Positions<'a> {
         offsets: impl Into<Ids<'a>>,
         starts: impl Into<Ids<'a>>,
     ) -> Result<Self, Error> {
-        Positions::packed_kind(offsets.into(), Some(starts.into()))
+        Positions::packed_sequences(offsets.into(), Some(starts.into()))
     }
 
-    fn packed_kind(offsets: Ids<'a>, starts: Option<Ids<'a>>) -> Result<Self, Error> {
+    fn packed_sequences(offsets: Ids<'a>, starts: Option<Ids<'a>>) -> Result<Self, Error> {
         let mut before = 0;
         for index in 0..offsets.len() {
             let offset = offsets.get(index).unwrap_or(-1);
@@ -258,30 +260,30 @@ impl<'a> Positions<'a> {
                 });
             }
         }
-        Ok(Positions(Kind::Packed { offsets, starts }))
+        Ok(Positions(PositionSource::Packed { offsets, starts }))
     }
 
     /// Real-valued coordinates, one per token.
     pub fn real(coordinates: impl Into<Coordinates<'a>>) -> Self {
-        Positions(Kind::Real {
+        Positions(PositionSource::Coordinates {
             coordinates: coordinates.into(),
-            order: Order::OneAxis,
+            order: AxisOrder::OneAxis,
         })
     }
 
     /// Real-valued coordinates on several axes: all tokens' on axis 0, then all on axis 1.
     pub fn real_axis_major(coordinates: impl Into<Coordinates<'a>>) -> Self {
-        Positions(Kind::Real {
+        Positions(PositionSource::Coordinates {
             coordinates: coordinates.into(),
-            order: Order::AxisMajor,
+            order: AxisOrder::AxisMajor,
         })
     }
 
     /// Real-valued coordinates on several axes: all of token 0, then all of token 1 (DINOv3's patches).
     pub fn real_token_major(coordinates: impl Into<Coordinates<'a>>) -> Self {
-        Positions(Kind::Real {
+        Positions(PositionSource::Coordinates {
             coordinates: coordinates.into(),
-            order: Order::TokenMajor,
+            order: AxisOrder::TokenMajor,
         })
     }
 
@@ -291,20 +293,24 @@ impl<'a> Positions<'a> {
     /// for a coordinate that is not finite.
     pub(crate) fn on(self, axes: usize) -> Result<ResolvedPositions<'a>, Error> {
         let divided = |given: usize, order| match order {
-            Order::OneAxis => Ok(given),
-            Order::AxisMajor | Order::TokenMajor if given.is_multiple_of(axes) => Ok(given / axes),
-            Order::AxisMajor | Order::TokenMajor => Err(Error::PositionsPerAxis { given, axes }),
+            AxisOrder::OneAxis => Ok(given),
+            AxisOrder::AxisMajor | AxisOrder::TokenMajor if given.is_multiple_of(axes) => {
+                Ok(given / axes)
+            }
+            AxisOrder::AxisMajor | AxisOrder::TokenMajor => {
+                Err(Error::PositionsPerAxis { given, axes })
+            }
         };
         let tokens = match self.0 {
-            Kind::Range { len, .. } => len,
-            Kind::Ids(ids) => ids.len(),
-            Kind::PerAxis { ids, order } => divided(ids.len(), order)?,
-            Kind::Packed { offsets, .. } => offsets
+            PositionSource::Range { len, .. } => len,
+            PositionSource::Ids(ids) => ids.len(),
+            PositionSource::PerAxis { ids, order } => divided(ids.len(), order)?,
+            PositionSource::Packed { offsets, .. } => offsets
                 .len()
                 .checked_sub(1)
                 .and_then(|last| offsets.get(last))
                 .unwrap_or(0) as usize,
-            Kind::Real { coordinates, order } => {
+            PositionSource::Coordinates { coordinates, order } => {
                 for index in 0..coordinates.len() {
                     let value = coordinates.get(index);
                     if !value.is_finite() {
@@ -315,7 +321,7 @@ impl<'a> Positions<'a> {
             }
         };
         Ok(ResolvedPositions {
-            kind: self.0,
+            source: self.0,
             tokens,
             axes,
         })
@@ -344,7 +350,7 @@ impl AxisPosition {
 /// Positions that fit their axes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResolvedPositions<'a> {
-    kind: Kind<'a>,
+    source: PositionSource<'a>,
     tokens: usize,
     axes: usize,
 }
@@ -356,28 +362,33 @@ impl ResolvedPositions<'_> {
 
     /// The first position from a token on, if they follow one another on all axes.
     pub(crate) fn consecutive(&self, token: usize) -> Option<i64> {
-        match self.kind {
-            Kind::Range { first, .. } => Some(first.wrapping_add(token as i64)),
-            Kind::Ids(_) | Kind::PerAxis { .. } | Kind::Packed { .. } | Kind::Real { .. } => None,
+        match self.source {
+            PositionSource::Range { first, .. } => Some(first.wrapping_add(token as i64)),
+            PositionSource::Ids(_)
+            | PositionSource::PerAxis { .. }
+            | PositionSource::Packed { .. }
+            | PositionSource::Coordinates { .. } => None,
         }
     }
 
-    fn index(&self, order: Order, token: usize, axis: usize) -> usize {
+    fn index(&self, order: AxisOrder, token: usize, axis: usize) -> usize {
         match order {
-            Order::OneAxis => token,
-            Order::AxisMajor => axis * self.tokens + token,
-            Order::TokenMajor => token * self.axes + axis,
+            AxisOrder::OneAxis => token,
+            AxisOrder::AxisMajor => axis * self.tokens + token,
+            AxisOrder::TokenMajor => token * self.axes + axis,
         }
     }
 
     /// Where a token is on an axis.
     pub(crate) fn at(&self, token: usize, axis: usize) -> AxisPosition {
-        AxisPosition::Integer(match self.kind {
-            Kind::Range { first, .. } => first.wrapping_add(token as i64),
-            Kind::Ids(ids) => ids.get(token).unwrap_or(0),
-            Kind::PerAxis { ids, order } => ids.get(self.index(order, token, axis)).unwrap_or(0),
-            Kind::Packed { offsets, starts } => packed(offsets, starts, token),
-            Kind::Real { coordinates, order } => {
+        AxisPosition::Integer(match self.source {
+            PositionSource::Range { first, .. } => first.wrapping_add(token as i64),
+            PositionSource::Ids(ids) => ids.get(token).unwrap_or(0),
+            PositionSource::PerAxis { ids, order } => {
+                ids.get(self.index(order, token, axis)).unwrap_or(0)
+            }
+            PositionSource::Packed { offsets, starts } => packed(offsets, starts, token),
+            PositionSource::Coordinates { coordinates, order } => {
                 return AxisPosition::Coordinate(coordinates.get(self.index(order, token, axis)));
             }
         })

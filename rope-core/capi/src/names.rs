@@ -22,7 +22,7 @@ macro_rules! lookup {
                 $(if value == $name::$variant as i32 {
                     return Ok($name::$variant);
                 })+
-                // Exhaustive: it compiles only if the list above names every variant.
+                // A variant that is missing from the list does not compile.
                 let _ = |variant: $name| match variant {
                     $($name::$variant => (),)+
                 };

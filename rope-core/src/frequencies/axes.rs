@@ -6,7 +6,7 @@
 //!
 //! # What is not here
 //!
-//! Two layouts in use turn the two members of a pair by different angles. That is no rotation: it keeps neither the
+//! Two layouts in use rotate the two members of a pair by different angles. That is no rotation: it keeps neither the
 //! length of a vector nor the dependence on relative positions, and needs cos and sin tables of full width.
 //! * V-JEPA 2 (Hugging Face `vjepa2`, `rotate_queries_or_keys`) pairs neighbours but tiles the frequencies
 //!   `[f0..fn, f0..fn]`.
@@ -34,22 +34,23 @@ pub(crate) const MAX_ROTARY_DIM: usize = 65536;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axes<'a>(Scheme<'a>);
 
+/// An arrangement for each constructor of [`Axes`], by its name; several share [`Scheme::PerAxis`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Scheme<'a> {
     Text {
         rotary_dim: usize,
     },
-    Chunked {
+    Mrope {
         sections: [usize; MAX_AXES],
         axes: usize,
     },
-    Interleaved {
+    MropeInterleaved {
         sections: [usize; 3],
     },
-    Alternating {
+    MropeAlternating {
         sections: [usize; 3],
     },
-    Spread {
+    MropeSpread {
         sections: [usize; 3],
     },
     GgmlMrope {
@@ -65,7 +66,7 @@ enum Scheme<'a> {
         sections: [usize; MAX_AXES],
         axes: usize,
     },
-    EvenOdd {
+    Pixtral {
         rotary_dim: usize,
     },
     Given {
@@ -96,7 +97,7 @@ impl<'a> Axes<'a> {
     /// it.
     pub const fn mrope<const N: usize>(sections: [usize; N]) -> Self {
         const { assert!(N >= 1 && N <= MAX_AXES, "one to four sections") };
-        Self(Scheme::Chunked {
+        Self(Scheme::Mrope {
             sections: widen(sections),
             axes: N,
         })
@@ -109,7 +110,7 @@ impl<'a> Axes<'a> {
     /// Qwen3-VL and Qwen3-Omni (`[24, 20, 20]`), Qwen3.5 (`[11, 11, 10]`): Hugging Face `qwen3_vl`,
     /// `apply_interleaved_mrope`.
     pub const fn mrope_interleaved(sections: [usize; 3]) -> Self {
-        Self(Scheme::Interleaved { sections })
+        Self(Scheme::MropeInterleaved { sections })
     }
 
     /// M-RoPE with height and width alternating, `[height, width, time]`: of the first `height + width` pairs the even
@@ -119,7 +120,7 @@ impl<'a> Axes<'a> {
     /// ERNIE-4.5-VL (`[22, 22, 20]`, interleaved pairs, Hugging Face `ernie4_5_vl_moe`) and Bailing, whose own list is
     /// in the order time, height, width (vLLM `bailing_mrope.py`).
     pub const fn mrope_alternating(sections: [usize; 3]) -> Self {
-        Self(Scheme::Alternating { sections })
+        Self(Scheme::MropeAlternating { sections })
     }
 
     /// M-RoPE spread evenly, `[time, height, width]`: each pair goes to the axis that has been served least for its
@@ -127,7 +128,7 @@ impl<'a> Axes<'a> {
     ///
     /// openPangu (vLLM `mrope_interleaved.py`, `get_mrope_interleaved_id_list`).
     pub const fn mrope_spread(sections: [usize; 3]) -> Self {
-        Self(Scheme::Spread { sections })
+        Self(Scheme::MropeSpread { sections })
     }
 
     /// ggml's `GGML_ROPE_TYPE_MROPE`, sections `[time, height, width, extra]`: chunks as in [`Axes::mrope`], repeated
@@ -141,7 +142,7 @@ impl<'a> Axes<'a> {
 
     /// ggml's `GGML_ROPE_TYPE_IMROPE`, sections `[time, height, width, extra]`: as [`Axes::mrope_interleaved`], but the
     /// pairs left over follow the extra axis 3 instead of time. llama.cpp gives 0 on that axis, so that two pairs of
-    /// Qwen3-VL (61 and 62 of 64) stand still there and turn in Hugging Face.
+    /// Qwen3-VL (61 and 62 of 64) stand still there and rotate in Hugging Face.
     pub const fn ggml_imrope(rotary_dim: usize, sections: [usize; 4]) -> Self {
         Self(Scheme::GgmlImrope {
             rotary_dim,
@@ -189,7 +190,7 @@ impl<'a> Axes<'a> {
     /// first half of the pairs), its odd ones for the width (axis 1, the second half). Hugging Face `pixtral`; Mistral
     /// 3's vision tower.
     pub const fn pixtral(rotary_dim: usize) -> Self {
-        Self(Scheme::EvenOdd { rotary_dim })
+        Self(Scheme::Pixtral { rotary_dim })
     }
 
     /// WAN's video, axes time, height, width with base frequencies for each: height and width take `head_dim / 6`
@@ -218,13 +219,13 @@ impl<'a> Axes<'a> {
         };
         let rotary_dim = match &self.0 {
             Scheme::Text { rotary_dim } => *rotary_dim,
-            Scheme::EvenOdd { rotary_dim } if rotary_dim % 4 != 0 => {
+            Scheme::Pixtral { rotary_dim } if rotary_dim % 4 != 0 => {
                 return Err(Error::RotaryDim {
                     rotary_dim: *rotary_dim,
                     required: "a multiple of 4 for two axes",
                 });
             }
-            Scheme::EvenOdd { rotary_dim } => *rotary_dim,
+            Scheme::Pixtral { rotary_dim } => *rotary_dim,
             Scheme::GgmlMrope {
                 rotary_dim,
                 sections,
@@ -240,14 +241,14 @@ impl<'a> Axes<'a> {
                 }
                 *rotary_dim
             }
-            Scheme::Alternating {
+            Scheme::MropeAlternating {
                 sections: [height, width, _],
             } if height != width => {
                 return Err(Error::Axes {
                     required: "as many pairs of height as of width where they alternate",
                 });
             }
-            Scheme::Spread { sections: [0, ..] } => {
+            Scheme::MropeSpread { sections: [0, ..] } => {
                 return Err(Error::Axes {
                     required: "at least one pair of time, which has the last one",
                 });
@@ -265,10 +266,10 @@ impl<'a> Axes<'a> {
                     });
                 }
             },
-            Scheme::Chunked { sections, .. } => sum(sections).saturating_mul(2),
-            Scheme::Interleaved { sections }
-            | Scheme::Alternating { sections }
-            | Scheme::Spread { sections } => sum(sections).saturating_mul(2),
+            Scheme::Mrope { sections, .. } => sum(sections).saturating_mul(2),
+            Scheme::MropeInterleaved { sections }
+            | Scheme::MropeAlternating { sections }
+            | Scheme::MropeSpread { sections } => sum(sections).saturating_mul(2),
             Scheme::Given { axes } => {
                 if axes.iter().any(|&axis| usize::from(axis) >= MAX_AXES) {
                     return Err(Error::Axes {
@@ -291,10 +292,12 @@ impl<'a> Axes<'a> {
     pub(crate) fn count(&self) -> usize {
         match &self.0 {
             Scheme::Text { .. } => 1,
-            Scheme::Chunked { axes, .. } | Scheme::PerAxis { axes, .. } => *axes,
-            Scheme::Interleaved { .. } | Scheme::Alternating { .. } | Scheme::Spread { .. } => 3,
+            Scheme::Mrope { axes, .. } | Scheme::PerAxis { axes, .. } => *axes,
+            Scheme::MropeInterleaved { .. }
+            | Scheme::MropeAlternating { .. }
+            | Scheme::MropeSpread { .. } => 3,
             Scheme::GgmlMrope { .. } | Scheme::GgmlImrope { .. } => 4,
-            Scheme::EvenOdd { .. } => 2,
+            Scheme::Pixtral { .. } => 2,
             Scheme::Given { axes } => usize::from(axes.iter().copied().max().unwrap_or(0)) + 1,
         }
     }
@@ -304,13 +307,13 @@ impl<'a> Axes<'a> {
         let sets = match self.0 {
             Scheme::PerAxis { sections, .. } => sections,
             Scheme::Text { .. }
-            | Scheme::Chunked { .. }
-            | Scheme::Interleaved { .. }
-            | Scheme::Alternating { .. }
-            | Scheme::Spread { .. }
+            | Scheme::Mrope { .. }
+            | Scheme::MropeInterleaved { .. }
+            | Scheme::MropeAlternating { .. }
+            | Scheme::MropeSpread { .. }
             | Scheme::GgmlMrope { .. }
             | Scheme::GgmlImrope { .. }
-            | Scheme::EvenOdd { .. }
+            | Scheme::Pixtral { .. }
             | Scheme::Given { .. } => [pairs, 0, 0, 0],
         };
         sets.into_iter().filter(|&pairs| pairs > 0)
@@ -323,18 +326,18 @@ impl<'a> Axes<'a> {
         (0..pairs).map(move |pair| {
             let (axis, index) = match self.0 {
                 Scheme::Text { .. } => (0, pair),
-                Scheme::Chunked { sections, .. } => (section(&sections, pair).0, pair),
-                Scheme::Interleaved { sections } => match pair % 3 {
+                Scheme::Mrope { sections, .. } => (section(&sections, pair).0, pair),
+                Scheme::MropeInterleaved { sections } => match pair % 3 {
                     axis if axis > 0 && pair / 3 < sections[axis] => (axis, pair),
                     _ => (0, pair),
                 },
-                Scheme::Alternating {
+                Scheme::MropeAlternating {
                     sections: [height, width, _],
                 } => match pair < height + width {
                     true => (1 + pair % 2, pair),
                     false => (0, pair),
                 },
-                Scheme::Spread {
+                Scheme::MropeSpread {
                     sections: [time, height, width],
                 } => {
                     // Time's last pair is the last of all.
@@ -368,7 +371,7 @@ impl<'a> Axes<'a> {
                     }
                 }
                 Scheme::PerAxis { sections, .. } => section(&sections, pair),
-                Scheme::EvenOdd { .. } => match pair < pairs / 2 {
+                Scheme::Pixtral { .. } => match pair < pairs / 2 {
                     true => (0, 2 * pair),
                     false => (1, 2 * (pair - pairs / 2) + 1),
                 },

@@ -97,11 +97,11 @@ pub enum Scaling<'a> {
         original_context: u64,
     },
 
-    /// Gemma 4's full-attention layers: the first `floor(partial d / 2)` pairs turn with the frequencies of the whole
+    /// Gemma 4's full-attention layers: the first `floor(partial d / 2)` pairs rotate with the frequencies of the whole
     /// head, `w_i / s`; the others stand still. Hugging Face `proportional`. Not the same as rotating a part of the
     /// head: pairs and frequencies are those of all `d` channels.
     Proportional {
-        /// The part of the head that turns, up to 1.
+        /// The part of the head that rotates, up to 1.
         partial_rotary_factor: f64,
         /// `s`; 1 in Gemma 4.
         factor: f64,

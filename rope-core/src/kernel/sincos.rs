@@ -180,11 +180,11 @@ impl AxisPosition {
 }
 
 /// How a coordinate and a pair give an angle.
-pub(crate) trait Angle: Copy {
+pub(crate) trait AngleRule: Copy {
     /// Whether a kernel of its own for one axis is worth its size.
     const USUAL: bool;
 
-    /// The factors of the angle in quarter turns: a coordinate, and what one unit of it turns, high and low.
+    /// The factors of the angle in quarter turns: a coordinate, and the quarter turns of one unit of it, high and low.
     fn quarters<S: SimdF64>(
         self,
         s: S,
@@ -202,7 +202,7 @@ pub(crate) trait Angle: Copy {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exact;
 
-impl Angle for Exact {
+impl AngleRule for Exact {
     const USUAL: bool = true;
 
     #[inline(always)]
@@ -247,7 +247,7 @@ impl HuggingFace {
     };
 }
 
-impl Angle for HuggingFace {
+impl AngleRule for HuggingFace {
     const USUAL: bool = false;
 
     #[inline(always)]
@@ -291,7 +291,7 @@ pub(crate) struct MakeRows<'a, A> {
 /// Tokens whose rows a kernel makes at a time.
 const TOKENS: usize = 8;
 
-impl<A: Angle> MakeRows<'_, A> {
+impl<A: AngleRule> MakeRows<'_, A> {
     /// Fills the rows. Kernels see doubles alone; what they doubt is made again here, in code that is compiled once.
     pub(crate) fn run(self, proof: Proof) {
         let Self {
@@ -316,7 +316,7 @@ impl<A: Angle> MakeRows<'_, A> {
                 }
             }
             let mut doubted = 0;
-            let work = Block {
+            let work = TokenBlock {
                 angle,
                 blocks,
                 pairs,
@@ -347,7 +347,7 @@ impl<A: Angle> MakeRows<'_, A> {
 }
 
 /// The rows of at most [`TOKENS`] tokens.
-struct Block<'a, A> {
+struct TokenBlock<'a, A> {
     angle: A,
     blocks: &'a [FrequencyBlock],
     pairs: usize,
@@ -360,16 +360,16 @@ struct Block<'a, A> {
 }
 
 /// The same with one axis, which needs no choice.
-struct OneAxis<'a, A>(Block<'a, A>);
+struct OneAxis<'a, A>(TokenBlock<'a, A>);
 
-impl<A: Angle> Kernel for Block<'_, A> {
+impl<A: AngleRule> Kernel for TokenBlock<'_, A> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         self.make::<S, false>(s);
     }
 }
 
-impl<A: Angle> Kernel for OneAxis<'_, A> {
+impl<A: AngleRule> Kernel for OneAxis<'_, A> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         if const { S::F64_LANES < 4 } {
@@ -381,10 +381,10 @@ impl<A: Angle> Kernel for OneAxis<'_, A> {
     }
 }
 
-impl<A: Angle> Block<'_, A> {
+impl<A: AngleRule> TokenBlock<'_, A> {
     #[inline(always)]
     fn make<S: Simd, const ONE_AXIS: bool>(self, s: S) {
-        let Block {
+        let TokenBlock {
             angle,
             blocks,
             pairs,
@@ -415,7 +415,7 @@ impl<A: Angle> Block<'_, A> {
 
 /// cos and sin of a block of pairs, and whether any of them is in doubt.
 #[inline(always)]
-fn make<S: SimdF64, A: Angle, const ONE_AXIS: bool>(
+fn make<S: SimdF64, A: AngleRule, const ONE_AXIS: bool>(
     s: S,
     angle: A,
     block: &FrequencyBlock,
@@ -445,7 +445,7 @@ fn make<S: SimdF64, A: Angle, const ONE_AXIS: bool>(
 /// The same row once more, one pair after the other.
 #[cold]
 #[inline(never)]
-fn make_again<A: Angle>(
+fn make_again<A: AngleRule>(
     angle: A,
     blocks: &[FrequencyBlock],
     polynomials: &SinCosPolynomials,
@@ -463,9 +463,9 @@ fn make_again<A: Angle>(
 
 /// cos and sin of a pair, by the oracle if they are in doubt.
 ///
-/// SimdF64 that were not fused may be in doubt where fused ones were not, and the other way round; what either trusts
-/// is right.
-fn again<A: Angle>(
+/// Operations that are not fused may doubt what fused ones do not, and the other way round. What either trusts is
+/// right.
+fn again<A: AngleRule>(
     angle: A,
     block: &FrequencyBlock,
     lane: usize,

@@ -187,7 +187,7 @@ impl Config {
     }
 
     /// The channels of a head that the rotary part is taken from: the whole head, or for multi-head latent attention
-    /// the part of it that turns (`qk_rope_head_dim`).
+    /// the part of it that rotates (`qk_rope_head_dim`).
     ///
     /// # Errors
     ///
@@ -228,7 +228,7 @@ impl Config {
         Ok(width / heads)
     }
 
-    /// How many channels of [`Config::head_dim`] turn.
+    /// How many channels of [`Config::head_dim`] rotate.
     ///
     /// # Errors
     ///
@@ -253,7 +253,7 @@ impl Config {
         let explicit = count(config, "rotary_dim")?;
         let rotary_dim = match (explicit, partial.transpose()?, model) {
             (Some(dim), ..) => dim,
-            // The part that turns is all there is of an MLA head: Mistral 4's factor speaks of the other part too.
+            // The part that rotates is all there is of an MLA head: Mistral 4's factor speaks of the other part too.
             (None, _, Some(Model { mla: true, .. })) => head_dim,
             (None, Some(partial), _) => part_of(head_dim, partial)?,
             (

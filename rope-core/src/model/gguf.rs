@@ -49,9 +49,9 @@ pub struct Gguf<'a> {
     sliding_window: bool,
 }
 
-/// How llama.cpp pairs the channels and deals out the axes of an architecture.
+/// How llama.cpp pairs the channels and deals out the axes of an architecture: its `llama_rope_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum LlamaRopeType {
     Norm,
     Neox,
     Mrope,
@@ -108,13 +108,13 @@ impl<'a> Gguf<'a> {
     ///
     /// [`Error::Unknown`] for an architecture that is not known here.
     pub fn pairing(&self) -> Result<Pairing> {
-        Ok(match self.kind()? {
-            Kind::Norm => Pairing::Interleaved,
-            Kind::Neox | Kind::Mrope | Kind::Imrope => Pairing::Half,
+        Ok(match self.rope_type()? {
+            LlamaRopeType::Norm => Pairing::Interleaved,
+            LlamaRopeType::Neox | LlamaRopeType::Mrope | LlamaRopeType::Imrope => Pairing::Half,
         })
     }
 
-    /// How many channels turn: `rope.dimension_count` (for sliding windows `rope.dimension_count_swa`, if there is
+    /// How many channels rotate: `rope.dimension_count` (for sliding windows `rope.dimension_count_swa`, if there is
     /// one), or those of a key head.
     ///
     /// # Errors
@@ -147,11 +147,11 @@ impl<'a> Gguf<'a> {
     /// Those of [`Gguf::pairing`] and [`Gguf::rotary_dim`]; [`Error::Missing`] and [`Error::Invalid`] for
     /// `rope.dimension_sections`.
     pub fn axes(&self) -> Result<Axes<'static>> {
-        let (kind, rotary_dim) = (self.kind()?, self.rotary_dim()?);
-        let over_sections = match kind {
-            Kind::Norm | Kind::Neox => return Ok(Axes::from(rotary_dim)),
-            Kind::Mrope => Axes::ggml_mrope,
-            Kind::Imrope => Axes::ggml_imrope,
+        let (rope_type, rotary_dim) = (self.rope_type()?, self.rotary_dim()?);
+        let over_sections = match rope_type {
+            LlamaRopeType::Norm | LlamaRopeType::Neox => return Ok(Axes::from(rotary_dim)),
+            LlamaRopeType::Mrope => Axes::ggml_mrope,
+            LlamaRopeType::Imrope => Axes::ggml_imrope,
         };
         let key = "rope.dimension_sections";
         let invalid = Error::Invalid {
@@ -299,10 +299,10 @@ impl<'a> Gguf<'a> {
         Ok(self.number("rope.freq_base_swa")?.or(default))
     }
 
-    fn kind(&self) -> Result<Kind> {
+    fn rope_type(&self) -> Result<LlamaRopeType> {
         Ok(match self.architecture {
             "glm4" | "glm4moe" | "hunyuan_vl" if self.find("rope.dimension_sections").is_some() => {
-                Kind::Mrope
+                LlamaRopeType::Mrope
             }
             "arcee" | "arctic" | "baichuan" | "bailingmoe" | "chameleon" | "chatglm"
             | "cohere2" | "cohere2moe" | "command-r" | "deci" | "deepseek" | "deepseek2"
@@ -310,7 +310,7 @@ impl<'a> Gguf<'a> {
             | "glm-dsa" | "glm4" | "granite" | "granitehybrid" | "granitemoe" | "internlm2"
             | "llada" | "llama" | "llama-embed" | "llama4" | "maincoder" | "minicpm"
             | "mistral3" | "mistral4" | "neo-bert" | "olmo" | "plm" | "smollm3" | "starcoder"
-            | "xverse" => Kind::Norm,
+            | "xverse" => LlamaRopeType::Norm,
             "afmoe" | "apertus" | "bailingmoe2" | "bert" | "bitnet" | "codeshell" | "cogvlm"
             | "dbrx" | "dots1" | "dream" | "eurobert" | "exaone" | "exaone-moe" | "exaone4"
             | "falcon" | "falcon-h1" | "gemma" | "gemma-embedding" | "gemma2" | "gemma3"
@@ -321,9 +321,11 @@ impl<'a> Gguf<'a> {
             | "nomic-bert-moe" | "olmo2" | "olmoe" | "openelm" | "orion" | "pangu-embedded"
             | "phi2" | "phi3" | "phimoe" | "plamo" | "plamo2" | "plamo3" | "qwen" | "qwen2"
             | "qwen2moe" | "qwen3" | "qwen3moe" | "qwen3next" | "rnd1" | "seed_oss"
-            | "smallthinker" | "stablelm" | "starcoder2" | "step35" | "talkie" => Kind::Neox,
-            "paddleocr" | "qwen2vl" => Kind::Mrope,
-            "qwen35" | "qwen35moe" | "qwen3vl" | "qwen3vlmoe" => Kind::Imrope,
+            | "smallthinker" | "stablelm" | "starcoder2" | "step35" | "talkie" => {
+                LlamaRopeType::Neox
+            }
+            "paddleocr" | "qwen2vl" => LlamaRopeType::Mrope,
+            "qwen35" | "qwen35moe" | "qwen3vl" | "qwen3vlmoe" => LlamaRopeType::Imrope,
             other => {
                 return Err(Error::Unknown {
                     key: "general.architecture",

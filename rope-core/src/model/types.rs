@@ -13,9 +13,9 @@ pub(crate) enum AxisScheme {
     /// [`Axes::mrope`] with these sections, if the configuration gives none.
     Mrope([usize; 3]),
     /// [`Axes::mrope_interleaved`].
-    Interleaved([usize; 3]),
+    MropeInterleaved([usize; 3]),
     /// [`Axes::mrope_alternating`].
-    Alternating([usize; 3]),
+    MropeAlternating([usize; 3]),
     Vision,
     Pixtral,
 }
@@ -25,8 +25,8 @@ impl AxisScheme {
         match self {
             Self::Text => Axes::from(rotary_dim),
             Self::Mrope(default) => Axes::mrope(sections.unwrap_or(default)),
-            Self::Interleaved(default) => Axes::mrope_interleaved(sections.unwrap_or(default)),
-            Self::Alternating(default) => Axes::mrope_alternating(sections.unwrap_or(default)),
+            Self::MropeInterleaved(default) => Axes::mrope_interleaved(sections.unwrap_or(default)),
+            Self::MropeAlternating(default) => Axes::mrope_alternating(sections.unwrap_or(default)),
             Self::Vision => Axes::vision(rotary_dim),
             Self::Pixtral => Axes::pixtral(rotary_dim),
         }
@@ -48,7 +48,7 @@ pub(crate) struct Model {
     pub(crate) partial_rotary_factor: f64,
     /// GPT-J's `rotary_dim`.
     pub(crate) rotary_dim: Option<usize>,
-    /// Multi-head latent attention: `qk_rope_head_dim` channels of each head turn, 64 where the file does not say.
+    /// Multi-head latent attention: `qk_rope_head_dim` channels of each head rotate, 64 where the file does not say.
     pub(crate) mla: bool,
     /// `head_dim` of Gemma 4's full-attention layers where the file has no `global_head_dim`.
     pub(crate) global_head_dim: Option<usize>,
@@ -133,7 +133,7 @@ impl Model {
 
 /// The model of that type, if it is known.
 pub(crate) fn model(model_type: &str) -> Option<Model> {
-    use AxisScheme::{Alternating, Interleaved, Mrope, Pixtral};
+    use AxisScheme::{Mrope, MropeAlternating, MropeInterleaved, Pixtral};
     Some(match model_type {
         "llama" | "mistral" | "ministral" | "qwen2" | "qwen2_moe" | "qwen3_moe" | "phi3"
         | "falcon" | "olmo" | "olmo2" | "olmoe" | "starcoder2" | "granite" | "granitemoe"
@@ -166,17 +166,19 @@ pub(crate) fn model(model_type: &str) -> Option<Model> {
         "qwen3_vl_text" => HALF
             .base(5e5)
             .head_dim(128)
-            .axis_scheme(Interleaved([24, 20, 20])),
-        "qwen3_vl_moe_text" => HALF.base(5e5).axis_scheme(Interleaved([24, 20, 20])),
-        "qwen3_omni_moe_text" => HALF.base(1e6).axis_scheme(Interleaved([24, 20, 20])),
+            .axis_scheme(MropeInterleaved([24, 20, 20])),
+        "qwen3_vl_moe_text" => HALF.base(5e5).axis_scheme(MropeInterleaved([24, 20, 20])),
+        "qwen3_omni_moe_text" => HALF.base(1e6).axis_scheme(MropeInterleaved([24, 20, 20])),
         "qwen3_5_text" | "qwen3_5_moe_text" => HALF
             .head_dim(256)
             .partial(0.25)
-            .axis_scheme(Interleaved([11, 11, 10])),
+            .axis_scheme(MropeInterleaved([11, 11, 10])),
         "glm4v_text" | "glm_ocr_text" => INTERLEAVED.axis_scheme(Mrope([8, 12, 12])),
         // Its pairs are half-split, unlike GLM-4V's.
         "glm4v_moe_text" => HALF.partial(0.5).axis_scheme(Mrope([8, 12, 12])),
-        "ernie4_5_vl_moe_text" => INTERLEAVED.base(5e5).axis_scheme(Alternating([22, 22, 20])),
+        "ernie4_5_vl_moe_text" => INTERLEAVED
+            .base(5e5)
+            .axis_scheme(MropeAlternating([22, 22, 20])),
 
         "gptj" | "codegen" => Model {
             rotary_dim: Some(64),

@@ -210,7 +210,8 @@ impl SimdF64 for Scalar {
     }
 }
 
-/// `a b - c` rounded once where `fl(a b) - c` is exact: Dekker's product, 17 operations where there is no fused one.
+/// `a b - c`, rounded once, if `fl(a b) - c` is exact. For machines without a fused operation: Dekker's product, in 17
+/// operations.
 ///
 /// Exact for `|a|, |b| < 2^995` whose product is above 2^-969.
 #[inline(always)]

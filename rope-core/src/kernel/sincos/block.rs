@@ -1,9 +1,9 @@
 //! Eight frequencies, laid out as the row generator reads them.
 
-/// What one unit of a coordinate turns.
+/// The angle of one unit of a coordinate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Step {
-    /// Whether it turns the other way.
+    /// Whether it rotates the other way.
     pub(crate) negative: bool,
     /// Whole turns, which matter to coordinates that are not integers.
     pub(crate) whole: u32,

@@ -22,7 +22,7 @@
 //! | sum | 134 |
 //! | doubted within ([`ERROR`]) | 160 |
 //!
-//! One lane in 2^15 or so is in doubt, but more where an angle is small: a block that hardly turns goes the usual way.
+//! One lane in 2^15 or so is in doubt, but more where an angle is small: a slow block goes the usual way.
 
 use super::block::{FrequencyBlock, power_of_two};
 use super::{AxisPosition, Exact, SinCosPolynomials, SinCosVectors, again, make};
@@ -41,8 +41,8 @@ const KEPT: usize = 8;
 const BLOCK: usize = 512;
 /// Of a value with factor 1.
 pub(super) const ERROR: f64 = 160.0 * power_of_two(-53);
-/// What all of a block must turn from one position to the next, in quarter turns. With less than 2^-24 it has sines
-/// below 2^-14 for a thousand positions, of which one in a hundred is in doubt.
+/// The least by which all of a block must rotate from one position to the next, in quarter turns. With less than 2^-24
+/// it has sines below 2^-14 for a thousand positions, of which one in a hundred is in doubt.
 const LEAST_TURN: f64 = power_of_two(-24);
 
 /// Fills rows `[cos of all pairs | sin of all pairs]` of the positions from the first on, the same on all axes.
@@ -92,7 +92,7 @@ impl Kernel for MakeConsecutive<'_> {
                             first: at,
                             reach,
                         };
-                        if offsets.turn {
+                        if offsets.fast {
                             group.by_addition(s, &vectors, offsets, rows);
                         } else {
                             group.one_by_one(s, &vectors, rows);
@@ -111,19 +111,19 @@ impl Kernel for MakeConsecutive<'_> {
 #[repr(align(64))]
 struct Offsets {
     cos_sin: [[[f64; 8]; 2]; SPAN],
-    /// Whether the block turns by [`LEAST_TURN`].
-    turn: bool,
+    /// Whether all pairs rotate by [`LEAST_TURN`] or more.
+    fast: bool,
 }
 
 impl Offsets {
     const NONE: Self = Offsets {
         cos_sin: [[[0.0; 8]; 2]; SPAN],
-        turn: false,
+        fast: false,
     };
 
     #[inline(always)]
     fn set<S: Simd>(&mut self, s: S, unit: &SinCosVectors<S>, block: &FrequencyBlock) {
-        self.turn = block.high.iter().all(|turn| turn.abs() >= LEAST_TURN);
+        self.fast = block.high.iter().all(|turn| turn.abs() >= LEAST_TURN);
         for (b, [cos, sin]) in self.cos_sin.iter_mut().enumerate() {
             for part in 0..8 / S::F64_LANES {
                 let (high, low) = (s.load_f64(&block.high, part), s.load_f64(&block.low, part));

@@ -8,12 +8,16 @@
 //! [`Remainder`] is exact for integer coordinates and within 2^-127 relative otherwise. Every later step truncates once
 //! in the 128th bit. Summed over the two Taylor series (bounds at [`cos_sin_times`]) the result before rounding is
 //! within `2^8` units of its 128th bit, and an f32 keeps 24 of those bits. So the rounding is certain unless the 104
-//! bits below it lie within `2^8` of a midpoint. They never lie *on* one: cos and sin of a rational part of a turn are
-//! irrational but for multiples of a quarter and a twelfth (Niven), a phase is a binary fraction, and multiples of a
-//! quarter are answered exactly. That a value comes so near without being there has the chance 2^-94; among all
-//! positions up to 2^32 of a million different steps one expects 2^-41 of them. Not by chance it happens to real
-//! coordinates so near to zero that the sine of an angle is the angle, and that in radians is a midpoint: `2^-60` of a
-//! frequency of `1 + 2^-24`. There one of the two neighbours is given, the same everywhere.
+//! bits below it lie within `2^8` of a midpoint.
+//!
+//! - *On* a midpoint they never lie. cos and sin of a rational part of a turn are irrational, but for multiples of a
+//!   quarter and of a twelfth (Niven). A phase is a binary fraction, so a twelfth does not occur, and multiples of a
+//!   quarter are answered exactly.
+//! - *Near* a midpoint they lie with a chance of 2^-94. Among all positions up to 2^32 of a million different steps one
+//!   expects 2^-41 such values.
+//! - One kind of value is near a midpoint by construction. For a real coordinate very near to zero the sine of the
+//!   angle is the angle itself, and that can be a midpoint in radians: coordinate `2^-60`, frequency `1 + 2^-24`. The
+//!   oracle gives one of the two neighbours then, on every machine the same.
 
 use super::block::Step;
 use crate::positions::AxisPosition;
