@@ -23,6 +23,7 @@ use crate::backend::Proof;
 use crate::kernel::sincos::block::{Entry, FrequencyBlock, Step};
 use crate::real::Real;
 use crate::{Backend, Error};
+use axes::Assignment;
 use scaling::BaseFrequencies;
 
 pub(crate) type Result<T, E = Error> = core::result::Result<T, E>;
@@ -335,13 +336,11 @@ fn make(
 ) -> Result<Frequencies<'static>> {
     let base = scaling::positive("base", base)?;
     let pairs = axes.pairs()?;
-    let mut assignments = axes.assignments(pairs).enumerate();
+    let mut assignments = axes.assignments(pairs);
     for set in axes.pairs_of_sets(pairs) {
-        scaling.write(
-            BaseFrequencies::new(set, base),
-            &mut assignments.by_ref().take(set),
-            blocks,
-        )?;
+        if set > 0 {
+            scaling.write(BaseFrequencies::new(set, base), &mut assignments, blocks)?;
+        }
     }
     let factors = scaling.factors()?;
     Ok(Frequencies {
@@ -366,14 +365,9 @@ fn take<T: Copy + Into<f64>>(
             needed: pairs,
         });
     }
-    for (pair, (&inverse, assignment)) in inverse.iter().zip(axes.assignments(pairs)).enumerate() {
+    for (&inverse, Assignment { pair, axis, .. }) in inverse.iter().zip(axes.assignments(pairs)) {
         let inverse = scaling::finite("inverse", inverse.into())?;
-        let frequency = Frequency::new(
-            pair,
-            inverse * Real::INVERSE_TWO_PI,
-            inverse,
-            assignment.axis,
-        )?;
+        let frequency = Frequency::new(pair, inverse * Real::INVERSE_TWO_PI, inverse, axis)?;
         blocks[pair / 8].set(pair % 8, frequency.entry());
     }
     Ok(Frequencies {

@@ -77,6 +77,7 @@ enum Scheme<'a> {
 /// What one pair takes: the axis of its positions, and the index of its base frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Assignment {
+    pub(crate) pair: usize,
     pub(crate) axis: u8,
     pub(crate) index: usize,
 }
@@ -303,8 +304,8 @@ impl<'a> Axes<'a> {
     }
 
     /// The pairs of each set of base frequencies, in the order of the pairs. They add up to [`Axes::pairs`].
-    pub(crate) fn pairs_of_sets(&self, pairs: usize) -> impl Iterator<Item = usize> {
-        let sets = match self.0 {
+    pub(crate) fn pairs_of_sets(&self, pairs: usize) -> [usize; MAX_AXES] {
+        match self.0 {
             Scheme::PerAxis { sections, .. } => sections,
             Scheme::Text { .. }
             | Scheme::Mrope { .. }
@@ -315,72 +316,99 @@ impl<'a> Axes<'a> {
             | Scheme::GgmlImrope { .. }
             | Scheme::Pixtral { .. }
             | Scheme::Given { .. } => [pairs, 0, 0, 0],
-        };
-        sets.into_iter().filter(|&pairs| pairs > 0)
+        }
     }
 
     /// What each of the pairs takes, in order. Only for axes that [`Axes::pairs`] accepts.
-    pub(crate) fn assignments(self, pairs: usize) -> impl Iterator<Item = Assignment> + use<'a> {
-        let mut placed = [0; 3];
-        let mut last = None;
-        (0..pairs).map(move |pair| {
-            let (axis, index) = match self.0 {
-                Scheme::Text { .. } => (0, pair),
-                Scheme::Mrope { sections, .. } => (section(&sections, pair).0, pair),
-                Scheme::MropeInterleaved { sections } => match pair % 3 {
-                    axis if axis > 0 && pair / 3 < sections[axis] => (axis, pair),
-                    _ => (0, pair),
-                },
-                Scheme::MropeAlternating {
-                    sections: [height, width, _],
-                } => match pair < height + width {
-                    true => (1 + pair % 2, pair),
-                    false => (0, pair),
-                },
-                Scheme::MropeSpread {
-                    sections: [time, height, width],
-                } => {
-                    // Time's last pair is the last of all.
-                    let axis = if pair + 1 == pairs {
-                        0
-                    } else {
-                        least_served([time - 1, height, width], placed, last)
-                    };
-                    placed[axis] += 1;
-                    last = Some(axis);
-                    (axis, pair)
-                }
-                Scheme::GgmlMrope { sections, .. } => (
-                    section(
-                        &sections,
-                        pair % sections
-                            .iter()
-                            .fold(0, |sum: usize, &n| sum.saturating_add(n)),
-                    )
-                    .0,
-                    pair,
-                ),
-                Scheme::GgmlImrope { sections, .. } => {
-                    let sector = pair
-                        % sections
-                            .iter()
-                            .fold(0, |sum: usize, &n| sum.saturating_add(n));
-                    match sector % 3 {
-                        axis if sector / 3 < sections[axis] => (axis, pair),
-                        _ => (3, pair),
-                    }
-                }
-                Scheme::PerAxis { sections, .. } => section(&sections, pair),
-                Scheme::Pixtral { .. } => match pair < pairs / 2 {
-                    true => (0, 2 * pair),
-                    false => (1, 2 * (pair - pairs / 2) + 1),
-                },
-                Scheme::Given { axes } => (usize::from(axes[pair]), pair),
-            };
-            Assignment {
-                axis: axis as u8,
-                index,
+    pub(crate) fn assignments(self, pairs: usize) -> Assignments<'a> {
+        Assignments {
+            scheme: self.0,
+            pairs,
+            pair: 0,
+            placed: [0; 3],
+            last: None,
+        }
+    }
+}
+
+/// [`Axes::assignments`]: a type of its own, because the adapters of iterators were 4 KB of machine code.
+pub(crate) struct Assignments<'a> {
+    scheme: Scheme<'a>,
+    pairs: usize,
+    /// The next one.
+    pair: usize,
+    /// The pairs that each axis has, and the axis of the pair before, of [`Axes::mrope_spread`].
+    placed: [usize; 3],
+    last: Option<usize>,
+}
+
+impl Iterator for Assignments<'_> {
+    type Item = Assignment;
+
+    #[inline(never)]
+    fn next(&mut self) -> Option<Assignment> {
+        let pair = self.pair;
+        if pair == self.pairs {
+            return None;
+        }
+        self.pair += 1;
+        let (axis, index) = match self.scheme {
+            Scheme::Text { .. } => (0, pair),
+            Scheme::Mrope { sections, .. } => (section(&sections, pair).0, pair),
+            Scheme::MropeInterleaved { sections } => match pair % 3 {
+                axis if axis > 0 && pair / 3 < sections[axis] => (axis, pair),
+                _ => (0, pair),
+            },
+            Scheme::MropeAlternating {
+                sections: [height, width, _],
+            } => match pair < height + width {
+                true => (1 + pair % 2, pair),
+                false => (0, pair),
+            },
+            Scheme::MropeSpread {
+                sections: [time, height, width],
+            } => {
+                // Time's last pair is the last of all.
+                let axis = if pair + 1 == self.pairs {
+                    0
+                } else {
+                    least_served([time - 1, height, width], self.placed, self.last)
+                };
+                self.placed[axis] += 1;
+                self.last = Some(axis);
+                (axis, pair)
             }
+            Scheme::GgmlMrope { sections, .. } => (
+                section(
+                    &sections,
+                    pair % sections
+                        .iter()
+                        .fold(0, |sum: usize, &n| sum.saturating_add(n)),
+                )
+                .0,
+                pair,
+            ),
+            Scheme::GgmlImrope { sections, .. } => {
+                let sector = pair
+                    % sections
+                        .iter()
+                        .fold(0, |sum: usize, &n| sum.saturating_add(n));
+                match sector % 3 {
+                    axis if sector / 3 < sections[axis] => (axis, pair),
+                    _ => (3, pair),
+                }
+            }
+            Scheme::PerAxis { sections, .. } => section(&sections, pair),
+            Scheme::Pixtral { .. } => match pair < self.pairs / 2 {
+                true => (0, 2 * pair),
+                false => (1, 2 * (pair - self.pairs / 2) + 1),
+            },
+            Scheme::Given { axes } => (usize::from(axes[pair]), pair),
+        };
+        Some(Assignment {
+            pair,
+            axis: axis as u8,
+            index,
         })
     }
 }

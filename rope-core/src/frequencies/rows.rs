@@ -5,7 +5,7 @@ use alloc::vec;
 
 use super::{Angle, Frequencies};
 use crate::kernel::sincos::consecutive::{self, MakeConsecutive};
-use crate::kernel::sincos::{Exact, HuggingFace, MakeRows, SinCosPolynomials};
+use crate::kernel::sincos::{HuggingFace, MakeRows, RowAngle, SinCosPolynomials};
 use crate::positions::{AxisPosition, ResolvedPositions};
 use crate::{Error, Positions, Rows};
 
@@ -84,35 +84,30 @@ impl Frequencies<'_> {
                 rows,
             });
         }
-        match self.angle {
-            Angle::Exact => MakeRows {
-                angle: Exact,
-                blocks: self.blocks.iter().as_slice(),
-                reach: self.reach,
-                pairs: self.pairs,
-                polynomials: &SinCosPolynomials::new(self.attention_factor),
-                axes: self.axes(),
-                positions: &|token, axis| positions.at(first + token, axis),
-                rows,
-            }
-            .run(self.proof),
-            Angle::HuggingFaceF32 => MakeRows {
-                angle: HuggingFace {
+        let at = |token, axis| positions.at(first + token, axis);
+        let (angle, factor, positions): (_, _, &dyn Fn(usize, usize) -> AxisPosition) = match self
+            .angle
+        {
+            Angle::Exact => (RowAngle::Exact, self.attention_factor, &at),
+            Angle::HuggingFaceF32 => (
+                RowAngle::HuggingFace(HuggingFace {
                     factor: self.attention_factor as f32,
-                },
-                blocks: self.blocks.iter().as_slice(),
-                reach: self.reach,
-                pairs: self.pairs,
-                polynomials: &SinCosPolynomials::new(1.0),
-                axes: self.axes(),
+                }),
+                1.0,
                 // Hugging Face's positions are f32: 2^24 + 1 becomes 2^24.
-                positions: &|token, axis| {
-                    let position = positions.at(first + token, axis).value() as f32;
-                    AxisPosition::Coordinate(position.into())
-                },
-                rows,
-            }
-            .run(self.proof),
+                &|token, axis| AxisPosition::Coordinate((at(token, axis).value() as f32).into()),
+            ),
+        };
+        MakeRows {
+            angle,
+            blocks: self.blocks.iter().as_slice(),
+            reach: self.reach,
+            pairs: self.pairs,
+            polynomials: &SinCosPolynomials::new(factor),
+            axes: self.axes(),
+            positions,
+            rows,
         }
+        .run(self.proof);
     }
 }

@@ -7,7 +7,7 @@
 //! Nothing here is in a hurry, and [`Real`]s are large: what stands in several rules is not inlined into them, which
 //! keeps the whole file at 20 KB of machine code where it was 68.
 
-use super::axes::Assignment;
+use super::axes::{Assignment, Assignments};
 use super::{Frequency, Result};
 use crate::real::Real;
 use crate::{Error, FrequencyBlock};
@@ -292,83 +292,67 @@ pub(crate) struct ScalingFactors {
     pub(crate) softmax: f64,
 }
 
-/// A pair to write: its number, and the assignment it takes.
-pub(crate) type Target = (usize, Assignment);
-
 impl Scaling<'_> {
-    /// Writes the scaled frequencies of one base to its pairs.
+    /// Writes the scaled frequencies of one base to its pairs, which are the next assignments.
     #[inline(never)]
     pub(crate) fn write(
         &self,
         base: BaseFrequencies,
-        pairs: &mut dyn Iterator<Item = Target>,
+        assignments: &mut Assignments<'_>,
         blocks: &mut [FrequencyBlock],
     ) -> Result<()> {
+        let mut targets = Targets {
+            assignments,
+            pairs: base.pairs(),
+            blocks,
+        };
         match *self {
-            Self::Default => write(pairs, blocks, &base.turns()),
-            Self::Linear { factor } => write(pairs, blocks, &linear(base, factor)?),
+            Self::Default => targets.write(&base.turns()),
+            Self::Linear { factor } => targets.write(&linear(base, factor)?),
             Self::DynamicNtk {
                 factor,
                 max_position_embeddings,
                 length,
-            } => write(
-                pairs,
-                blocks,
-                &dynamic_ntk(base, factor, max_position_embeddings, length)?,
-            ),
-            Self::NtkAlpha { alpha } => write(pairs, blocks, &ntk_alpha(base, alpha)?),
-            Self::NtkFixed { factor } => write(pairs, blocks, &ntk_fixed(base, factor)?),
-            Self::NtkMixed { factor, mixed_b } => {
-                write(pairs, blocks, &ntk_mixed(base, factor, mixed_b)?)
-            }
+            } => targets.write(&dynamic_ntk(base, factor, max_position_embeddings, length)?),
+            Self::NtkAlpha { alpha } => targets.write(&ntk_alpha(base, alpha)?),
+            Self::NtkFixed { factor } => targets.write(&ntk_fixed(base, factor)?),
+            Self::NtkMixed { factor, mixed_b } => targets.write(&ntk_mixed(base, factor, mixed_b)?),
             Self::NtkByParts {
                 factor,
                 original_context,
                 ntk_factor,
                 extrapolation_factor,
-            } => write(
-                pairs,
-                blocks,
-                &ntk_by_parts(
-                    base,
-                    factor,
-                    original_context,
-                    ntk_factor,
-                    extrapolation_factor,
-                )?,
-            ),
-            Self::Yarn(ref parameters) => write(pairs, blocks, &yarn(base, parameters)?),
-            Self::LongRope(ref parameters) => write(pairs, blocks, &longrope(base, parameters)?),
+            } => targets.write(&ntk_by_parts(
+                base,
+                factor,
+                original_context,
+                ntk_factor,
+                extrapolation_factor,
+            )?),
+            Self::Yarn(ref parameters) => targets.write(&yarn(base, parameters)?),
+            Self::LongRope(ref parameters) => targets.write(&longrope(base, parameters)?),
             Self::Llama3 {
                 factor,
                 low_freq_factor,
                 high_freq_factor,
                 original_context,
-            } => write(
-                pairs,
-                blocks,
-                &llama3(
-                    base,
-                    factor,
-                    [low_freq_factor, high_freq_factor],
-                    original_context,
-                )?,
-            ),
+            } => targets.write(&llama3(
+                base,
+                factor,
+                [low_freq_factor, high_freq_factor],
+                original_context,
+            )?),
             Self::Proportional {
                 partial_rotary_factor,
                 factor,
-            } => write(
-                pairs,
-                blocks,
-                &proportional(base, partial_rotary_factor, factor)?,
-            ),
-            Self::FreqFactors { factors } => write(pairs, blocks, &freq_factors(base, factors)?),
-            Self::Learned { alphas } => write(pairs, blocks, &learned(base, alphas)?),
-            Self::Turns => write(pairs, blocks, &turns(base)),
+            } => targets.write(&proportional(base, partial_rotary_factor, factor)?),
+            Self::FreqFactors { factors } => targets.write(&freq_factors(base, factors)?),
+            Self::Learned { alphas } => targets.write(&learned(base, alphas)?),
+            Self::Turns => targets.write(&turns(base)),
             Self::Periods {
                 min_period,
                 max_period,
-            } => write(pairs, blocks, &periods(base, min_period, max_period)?),
+            } => targets.write(&periods(base, min_period, max_period)?),
         }
     }
 
@@ -405,18 +389,25 @@ impl Scaling<'_> {
     }
 }
 
-/// Gives every pair the turns that `rule` has for its assignment. Compiled once: for each rule by itself it was 59 KB.
-fn write(
-    pairs: &mut dyn Iterator<Item = Target>,
-    blocks: &mut [FrequencyBlock],
-    rule: &dyn Fn(usize) -> Real,
-) -> Result<()> {
-    for (pair, assignment) in pairs {
-        let turns = rule(assignment.index);
-        let frequency = Frequency::new(pair, turns, turns * Real::TWO_PI, assignment.axis)?;
-        blocks[pair / 8].set(pair % 8, frequency.entry());
+/// The pairs of one base, and where their frequencies go.
+struct Targets<'a, 'x> {
+    assignments: &'a mut Assignments<'x>,
+    pairs: usize,
+    blocks: &'a mut [FrequencyBlock],
+}
+
+impl Targets<'_, '_> {
+    /// Gives every pair the turns that `rule` has for its assignment. Compiled once: for each rule by itself it was
+    /// 59 KB.
+    #[inline(never)]
+    fn write(&mut self, rule: &dyn Fn(usize) -> Real) -> Result<()> {
+        for Assignment { pair, axis, index } in self.assignments.take(self.pairs) {
+            let turns = rule(index);
+            let frequency = Frequency::new(pair, turns, turns * Real::TWO_PI, axis)?;
+            self.blocks[pair / 8].set(pair % 8, frequency.entry());
+        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// Hugging Face `_compute_linear_scaling_rope_parameters`.

@@ -181,9 +181,6 @@ impl AxisPosition {
 
 /// How a coordinate and a pair give an angle.
 pub(crate) trait AngleRule: Copy {
-    /// Whether a kernel of its own for one axis is worth its size.
-    const USUAL: bool;
-
     /// The factors of the angle in quarter turns: a coordinate, and the quarter turns of one unit of it, high and low.
     fn quarters<S: SimdF64>(
         self,
@@ -203,8 +200,6 @@ pub(crate) trait AngleRule: Copy {
 pub(crate) struct Exact;
 
 impl AngleRule for Exact {
-    const USUAL: bool = true;
-
     #[inline(always)]
     fn quarters<S: SimdF64>(
         self,
@@ -248,8 +243,6 @@ impl HuggingFace {
 }
 
 impl AngleRule for HuggingFace {
-    const USUAL: bool = false;
-
     #[inline(always)]
     fn quarters<S: SimdF64>(
         self,
@@ -273,9 +266,46 @@ impl AngleRule for HuggingFace {
     }
 }
 
+/// One of the two, chosen at run time. Kernels are compiled for each rule; what surrounds them asks, and is compiled
+/// once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RowAngle {
+    Exact,
+    HuggingFace(HuggingFace),
+}
+
+impl AngleRule for RowAngle {
+    #[inline(always)]
+    fn quarters<S: SimdF64>(
+        self,
+        s: S,
+        x: S::F64,
+        block: &FrequencyBlock,
+        part: usize,
+    ) -> [S::F64; 3] {
+        match self {
+            RowAngle::Exact => Exact.quarters(s, x, block, part),
+            RowAngle::HuggingFace(rule) => rule.quarters(s, x, block, part),
+        }
+    }
+    fn remainder(self, at: AxisPosition, block: &FrequencyBlock, lane: usize) -> Remainder {
+        match self {
+            RowAngle::Exact => Exact.remainder(at, block, lane),
+            RowAngle::HuggingFace(rule) => rule.remainder(at, block, lane),
+        }
+    }
+    #[inline(always)]
+    fn scale(self, value: f32) -> f32 {
+        match self {
+            RowAngle::Exact => Exact.scale(value),
+            RowAngle::HuggingFace(rule) => rule.scale(value),
+        }
+    }
+}
+
 /// Rows `[cos of all pairs | sin of all pairs]` to be filled, one per token.
-pub(crate) struct MakeRows<'a, A> {
-    pub(crate) angle: A,
+pub(crate) struct MakeRows<'a> {
+    pub(crate) angle: RowAngle,
     pub(crate) blocks: &'a [FrequencyBlock],
     /// [`FrequencyBlock::reach`] of the blocks.
     pub(crate) reach: f64,
@@ -291,7 +321,7 @@ pub(crate) struct MakeRows<'a, A> {
 /// Tokens whose rows a kernel makes at a time.
 const TOKENS: usize = 8;
 
-impl<A: AngleRule> MakeRows<'_, A> {
+impl MakeRows<'_> {
     /// Fills the rows. Kernels see doubles alone; what they doubt is made again here, in code that is compiled once.
     pub(crate) fn run(self, proof: Proof) {
         let Self {
@@ -317,7 +347,7 @@ impl<A: AngleRule> MakeRows<'_, A> {
             }
             let mut doubted = 0;
             let work = TokenBlock {
-                angle,
+                angle: Exact,
                 blocks,
                 pairs,
                 polynomials,
@@ -325,10 +355,11 @@ impl<A: AngleRule> MakeRows<'_, A> {
                 rows,
                 doubted: &mut doubted,
             };
-            if A::USUAL && self.axes == 1 {
-                proof.run(OneAxis(work));
-            } else {
-                proof.run(work);
+            match angle {
+                // The usual case is worth a kernel of its own.
+                RowAngle::Exact if self.axes == 1 => proof.run(OneAxis(work)),
+                RowAngle::Exact => proof.run(work),
+                RowAngle::HuggingFace(rule) => proof.run(work.with_angle(rule)),
             }
             for (token, row) in rows.chunks_exact_mut(2 * pairs).enumerate() {
                 if doubted >> token & 1 == 1 {
@@ -336,7 +367,7 @@ impl<A: AngleRule> MakeRows<'_, A> {
                         angle,
                         blocks,
                         polynomials,
-                        |axis| at(token, axis),
+                        &|axis| at(token, axis),
                         &x[token],
                         row,
                     );
@@ -381,7 +412,20 @@ impl<A: AngleRule> Kernel for OneAxis<'_, A> {
     }
 }
 
-impl<A: AngleRule> TokenBlock<'_, A> {
+impl<'a, A: AngleRule> TokenBlock<'a, A> {
+    #[inline(always)]
+    fn with_angle<B: AngleRule>(self, angle: B) -> TokenBlock<'a, B> {
+        TokenBlock {
+            angle,
+            blocks: self.blocks,
+            pairs: self.pairs,
+            polynomials: self.polynomials,
+            x: self.x,
+            rows: self.rows,
+            doubted: self.doubted,
+        }
+    }
+
     #[inline(always)]
     fn make<S: Simd, const ONE_AXIS: bool>(self, s: S) {
         let TokenBlock {
@@ -445,11 +489,11 @@ fn make<S: SimdF64, A: AngleRule, const ONE_AXIS: bool>(
 /// The same row once more, one pair after the other.
 #[cold]
 #[inline(never)]
-fn make_again<A: AngleRule>(
-    angle: A,
+fn make_again(
+    angle: RowAngle,
     blocks: &[FrequencyBlock],
     polynomials: &SinCosPolynomials,
-    at: impl Fn(usize) -> AxisPosition,
+    at: &dyn Fn(usize) -> AxisPosition,
     x: &[f64; 4],
     row: &mut [f32],
 ) {
@@ -465,8 +509,9 @@ fn make_again<A: AngleRule>(
 ///
 /// Operations that are not fused may doubt what fused ones do not, and the other way round. What either trusts is
 /// right.
-fn again<A: AngleRule>(
-    angle: A,
+#[inline(never)]
+fn again(
+    angle: RowAngle,
     block: &FrequencyBlock,
     lane: usize,
     polynomials: &SinCosPolynomials,

@@ -25,7 +25,7 @@
 //! One lane in 2^15 or so is in doubt, but more where an angle is small: a slow block goes the usual way.
 
 use super::block::{FrequencyBlock, power_of_two};
-use super::{AxisPosition, Exact, SinCosPolynomials, SinCosVectors, again, make};
+use super::{AxisPosition, Exact, RowAngle, SinCosPolynomials, SinCosVectors, again, make};
 use crate::simd::{Kernel, Simd};
 
 /// The least rows for which this is worth it: 16 take 1.07 times as long as the usual way (AVX-512), 32 take 0.83
@@ -221,7 +221,8 @@ impl Group<'_> {
             let [cos, sin] = self.places(row);
             let x = at.within(self.reach);
             for lane in (0..8).filter(|lane| doubt >> lane & 1 != 0) {
-                (cos[lane], sin[lane]) = again(Exact, self.block, lane, self.polynomials, at, x);
+                (cos[lane], sin[lane]) =
+                    again(RowAngle::Exact, self.block, lane, self.polynomials, at, x);
             }
         }
     }

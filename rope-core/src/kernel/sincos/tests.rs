@@ -67,7 +67,7 @@ fn rows<C: At>(backend: Proof, steps: &[Step], factor: f64, positions: &[C]) -> 
     let blocks = blocks(steps);
     let mut rows = vec![f32::NAN; 2 * steps.len() * positions.len()];
     MakeRows {
-        angle: Exact,
+        angle: RowAngle::Exact,
         blocks: &blocks,
         reach: FrequencyBlock::reach(&blocks),
         pairs: steps.len(),
@@ -137,7 +137,7 @@ fn hugging_face_angles() {
         for backend in backends() {
             let mut made = vec![0.0; 2 * inverse.len() * positions.len()];
             MakeRows {
-                angle: HuggingFace { factor },
+                angle: RowAngle::HuggingFace(HuggingFace { factor }),
                 blocks: &blocks,
                 reach: FrequencyBlock::reach(&blocks),
                 pairs: inverse.len(),
@@ -386,7 +386,7 @@ fn axes() {
         let at = [3_i64, -70_000, 1 << 40, 12_345_678];
         let mut row = [0.0; 42];
         MakeRows {
-            angle: Exact,
+            angle: RowAngle::Exact,
             blocks: &blocks,
             reach: FrequencyBlock::reach(&blocks),
             pairs: 21,
