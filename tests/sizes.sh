@@ -10,7 +10,7 @@ rope-core-aarch64          480000   the same for AArch64
 rope-core-thumbv7em        120000   the same for a Cortex-M4F, without an allocator
 librope.so                1200000   the shared library, stripped
 librope.a                16000000   the static one, stripped; nearly all of it is Rust's standard library
-frequencies-x86_64         140000   what frequencies and rows add to a program that rotates by given rows (wished for: 60000)
+frequencies-x86_64         120000   what frequencies and rows add to a program with given rows (wished for: 60000)
 scaling-x86_64              10000   the largest function of the frequencies and of what makes them from files
 playground.wasm             70000   what the report's page computes with
 firmware-speed              96000   flash of the test program for a Cortex-M4F

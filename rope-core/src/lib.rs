@@ -116,8 +116,8 @@
 //! - *A pairing*: an `impl` in `kernel/pairs.rs`, its name in `pairing.rs`, and its chains.
 //! - *A stage*: a file in `kernel/`, and a call of it in `tile.rs`, or in the loop of `line.rs` where it is to be
 //!   fused.
-//! - *A scaling*: a function and an arm in `frequencies/scaling.rs`. *An arrangement of axes*: the same in
-//!   `frequencies/axes.rs`.
+//! - *A scaling*: a function in `frequencies/scaling.rs` and its arms in the two matches there. *An arrangement of
+//!   axes*: its constructor in `frequencies/axes.rs` and its arms in the four matches there.
 //! - *A model type*: a line in `model/types.rs`; for GGUF a name in `model/gguf.rs`.
 //! - *An error*: an entry in `error.rs`, and the word in the `# Errors` of each function that returns it.
 //!

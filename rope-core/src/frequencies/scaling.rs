@@ -4,8 +4,8 @@
 //! b^(-2i/d)` the unscaled inverse frequency. All of it is computed on turns (`w_i / 2 pi`) in [`Real`]s: every
 //! parameter counts as the exact value of its number, and the results are the same on every machine.
 //!
-//! Nothing here is in a hurry, and [`Real`]s are large: what stands in several rules is not inlined into them, which
-//! keeps the whole file at 20 KB of machine code where it was 68.
+//! Nothing here is in a hurry, and [`Real`]s are large: neither the rules nor what stands in several of them is
+//! inlined, which keeps the whole file at 21 KB of machine code where it was 68.
 
 use super::axes::{Assignment, Assignments};
 use super::{Frequency, Result};
@@ -221,6 +221,7 @@ impl BaseFrequencies {
     }
 
     /// The turns a position of pair `i`: `b^(-2i/d) / 2 pi`.
+    #[inline(never)]
     fn turns(self) -> impl Fn(usize) -> Real {
         let per_pair = self.log2_base * Real::ratio(2, self.dim);
         move |i| (-(per_pair * Real::from_u64(i as u64))).exp2() * Real::INVERSE_TWO_PI
@@ -411,6 +412,7 @@ impl Targets<'_, '_> {
 }
 
 /// Hugging Face `_compute_linear_scaling_rope_parameters`.
+#[inline(never)]
 fn linear(base: BaseFrequencies, factor: f64) -> Result<impl Fn(usize) -> Real> {
     let factor = positive("factor", factor)?;
     let turns = base.turns();
@@ -433,11 +435,13 @@ fn dynamic_ntk(
 }
 
 /// vLLM `dynamic_ntk_alpha_rope.py`.
+#[inline(never)]
 fn ntk_alpha(base: BaseFrequencies, alpha: f64) -> Result<impl Fn(usize) -> Real> {
     Ok(base.ntk(positive("alpha", alpha)?)?.turns())
 }
 
 /// vLLM `ntk_scaling_rope.py` without `mixed_b`.
+#[inline(never)]
 fn ntk_fixed(base: BaseFrequencies, factor: f64) -> Result<impl Fn(usize) -> Real> {
     let log2_factor = positive("factor", factor)?.log2();
     let turns = BaseFrequencies {
@@ -450,6 +454,7 @@ fn ntk_fixed(base: BaseFrequencies, factor: f64) -> Result<impl Fn(usize) -> Rea
 }
 
 /// vLLM `ntk_scaling_rope.py` with `mixed_b`.
+#[inline(never)]
 fn ntk_mixed(base: BaseFrequencies, factor: f64, mixed_b: f64) -> Result<impl Fn(usize) -> Real> {
     let ln_factor = positive("factor", factor)?.ln();
     let beta = finite("mixed_b", mixed_b)?;
@@ -553,6 +558,7 @@ fn magnitude(factor: Real, mscale: Real) -> Real {
 }
 
 /// Hugging Face `_compute_longrope_parameters`.
+#[inline(never)]
 fn longrope<'a>(
     base: BaseFrequencies,
     long: &LongRope<'a>,
@@ -629,6 +635,7 @@ fn llama3(
 
 /// Hugging Face `_compute_proportional_rope_parameters`: `int(partial * head_dim // 2)` pairs, the product rounded to a
 /// double as there.
+#[inline(never)]
 fn proportional(
     base: BaseFrequencies,
     partial: f64,
@@ -647,6 +654,7 @@ fn proportional(
 }
 
 /// ggml `ggml_rope_cache_init`: `theta / ff`.
+#[inline(never)]
 fn freq_factors<'a>(
     base: BaseFrequencies,
     factors: &'a [f32],
@@ -660,6 +668,7 @@ fn freq_factors<'a>(
 }
 
 /// Hugging Face `mistral_large4`: `inv_freq * exp(alpha)`.
+#[inline(never)]
 fn learned<'a>(
     base: BaseFrequencies,
     alphas: &'a [f64],
@@ -673,6 +682,7 @@ fn learned<'a>(
 }
 
 /// facebookresearch/dinov3 `rope_position_encoding.py` with `base`: periods `base^(2k / (D/2))`.
+#[inline(never)]
 fn turns(base: BaseFrequencies) -> impl Fn(usize) -> Real {
     let turns = base.turns();
     move |i| turns(i) * Real::TWO_PI
