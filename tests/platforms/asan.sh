@@ -6,7 +6,7 @@ address_sanitizer
 
 export RUSTFLAGS="-Zsanitizer=address -Cdebuginfo=1"
 export CARGO_PROFILE_DEV_OPT_LEVEL=1
-expect "$(x86_backends)"
+expect "$("$root/tests/backends_here.sh")"
 step "$ROPE_EXPECT"
 # A target is named so that build scripts are not instrumented.
 suite x86_64-unknown-linux-gnu

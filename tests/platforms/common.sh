@@ -119,21 +119,6 @@ ran() {
     fi
 }
 
-# Those of this CPU, by the kernel's word, not by our own detection.
-x86_backends() {
-    local list=portable,scalar flags
-    flags=" $(grep -m1 '^flags' /proc/cpuinfo | cut -d: -f2) "
-    has() { local flag; for flag; do [[ $flags == *" $flag "* ]] || return 1; done; }
-    if has avx2 fma f16c; then
-        list=avx2,$list
-        if has avx512f avx512bw avx512dq avx512vl avx512_vbmi2; then
-            list=avx512,$list
-            if has avx512_bf16 avx512vbmi; then list=avx512bf16,$list; fi
-        fi
-    fi
-    echo "$list"
-}
-
 # A test that starts itself again, which an emulator's guest cannot.
 emulated=(--skip the_pages_are_unreadable)
 

@@ -7,7 +7,7 @@ export CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_LINKER=i686-linux-gnu-gcc
 export CARGO_TARGET_I686_UNKNOWN_LINUX_GNU_RUNNER="/usr/i686-linux-gnu/lib/ld-linux.so.2 --library-path /usr/i686-linux-gnu/lib"
 # It runs on this CPU: optimised, it takes longer to build than to run.
 
-expect "$(x86_backends)"
+expect "$("$root/tests/backends_here.sh")"
 step "$ROPE_EXPECT"
 # current_exe is the loader: it cannot start a test again.
 suite i686-unknown-linux-gnu -Zbuild-std

@@ -1,6 +1,6 @@
 #!/bin/sh
-# For CMAKE_CXX_COMPILER_LAUNCHER: compiles the C++ of ggml, and nothing of the library of models around it, of which the
-# bench calls nothing and which takes four minutes: its objects are empty.
+# For CMAKE_CXX_COMPILER_LAUNCHER: compiles the C++ of ggml, and nothing of the library of models around it, of which
+# the bench calls nothing and which takes four minutes: its objects are empty.
 case " $* " in
 */llama.cpp/src/* | */llama.cpp/common/* | */llama.cpp/vendor/* | */llama.cpp/tools/*)
     compiler=$1

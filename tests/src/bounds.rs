@@ -1,16 +1,17 @@
 //! What a result may be off by: each number once, with where it comes from. Everything else is compared bit for bit.
 //!
 //! `u` is half a unit in the last place of 1, `|v|` the length of a pair. Two kinds of numbers must not be confused. A
-//! *bound* follows from the arithmetic and holds for any input; suites ask it of random ones. A *figure* is what a fixed
-//! sample or the golden models gave, rounded up; it tells when accuracy gets worse long before a bound is broken.
+//! *bound* follows from the arithmetic and holds for any input; suites ask it of random ones. A *figure* is what a
+//! fixed sample or the golden models gave, rounded up; it tells when accuracy gets worse long before a bound is broken.
 
 use crate::Number;
 
-/// Steps of frequencies, in units of 2^-128 turn: the logarithm, the exponential and the scaling are some 31 units off at
-/// most for any published model (found: 31), and 64 units move the angle of position 2^32 by 2^-90 turn.
+/// Steps of frequencies, in units of 2^-128 turn: the logarithm, the exponential and the scaling are some 31 units off
+/// at most for any published model (found: 31), and 64 units move the angle of position 2^32 by 2^-90 turn.
 pub const STEP: u128 = 64;
 
-/// A pair in f32, in u |v|, for any input: products (the square root of 2), sum (1), cos and sin (the square root of 1/2).
+/// A pair in f32, in u |v|, for any input: products (the square root of 2), sum (1), cos and sin (the square root of
+/// 1/2).
 pub const F32_PAIR: f64 = 3.13;
 
 /// How far a rotation of an element type may be from the exact one.
@@ -18,8 +19,9 @@ pub const F32_PAIR: f64 = 3.13;
 pub struct Bounds {
     /// `u`: 2^-24, 2^-8, 2^-11.
     pub u: f64,
-    /// An output of a golden model, in u |v|. f32: a figure (found: 2.29) below the bound of 2.75 for cos and sin that are
-    /// correctly rounded and not longer than 1. 16 bits: one rounding, and a hundredth of one for the f32 arithmetic.
+    /// An output of a golden model, in u |v|. f32: a figure (found: 2.29) below the bound of 2.75 for cos and sin that
+    /// are correctly rounded and not longer than 1. 16 bits: one rounding, and a hundredth of one for the f32
+    /// arithmetic.
     pub output: f64,
     /// The root mean square of those errors, in u |v|. A figure.
     pub output_rms: f64,
@@ -29,10 +31,11 @@ pub struct Bounds {
     pub pair: f64,
     /// The length of a pair, relative: a figure of the sample (f32), or the bound, which is `u` and what f32 adds.
     pub norm: f64,
-    /// A pair that was rotated there and back, over its length; the same with an attention factor, whose inverse square is
-    /// rounded, and its products with cos and sin. Figures of the sample (f32); bounds otherwise.
+    /// A pair that was rotated there and back, over its length; the same with an attention factor, whose inverse square
+    /// is rounded, and its products with cos and sin. Figures of the sample (f32); bounds otherwise.
     pub round_trip: [f64; 2],
-    /// A score of two vectors against that of their distance, over the product of their lengths. A figure of the sample.
+    /// A score of two vectors against that of their distance, over the product of their lengths. A figure of the
+    /// sample.
     pub score: f64,
 }
 

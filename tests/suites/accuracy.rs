@@ -220,7 +220,8 @@ fn f32_against_the_exact_values_of_the_files() {
     }
 }
 
-/// The file's `q_inverse_exact_f64` rotates back and multiplies by the attention factor: what the crate calls the transpose.
+/// The file's `q_inverse_exact_f64` rotates back and multiplies by the attention factor: what the crate calls the
+/// transpose.
 #[test]
 fn the_transpose_keeps_the_attention_factor() {
     let mut files = 0;

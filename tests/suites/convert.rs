@@ -120,8 +120,8 @@ fn down<O: Number>(numbers: impl Iterator<Item = u32>) {
             *expected = O::from_f32(*value);
         }
         for (i, (way, head)) in heads.iter_mut().enumerate() {
-            // Passing always; as first members and as second ones of each pairing a quarter of the values, and of those that
-            // are like them.
+            // Passing always; as first members and as second ones of each pairing a quarter of the values, and of those
+            // that are like them.
             if i > 0 && i as u32 - 1 != number % 4 {
                 continue;
             }

@@ -1,8 +1,8 @@
 //! Lists of kinds that no compiler holds to their definitions.
 //!
-//! rope-core's enumerations may grow, so that the compiler does not ask other crates for every variant, and it never asks
-//! for every constructor. These tests read the definitions, and look for each kind in the texts that have to know all of
-//! them: the bodies of the fuzz targets, which choose among kinds, and the C API.
+//! rope-core's enumerations may grow, so that the compiler does not ask other crates for every variant, and it never
+//! asks for every constructor. These tests read the definitions, and look for each kind in the texts that have to know
+//! all of them: the bodies of the fuzz targets, which choose among kinds, and the C API.
 
 const AXES: &str = include_str!("../../rope-core/src/frequencies/axes.rs");
 const FREQUENCIES: &str = include_str!("../../rope-core/src/frequencies.rs");

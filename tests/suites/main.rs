@@ -1,5 +1,5 @@
-//! The suites, one property each; `tests/README.md` says which owns what. One binary: it is linked once for each platform
-//! that runs it, and its tests share the threads. `cargo test -p rope-tests NAME::` runs one suite.
+//! The suites, one property each; `tests/README.md` says which owns what. One binary: it is linked once for each
+//! platform that runs it, and its tests share the threads. `cargo test -p rope-tests NAME::` runs one suite.
 
 mod accuracy;
 mod agree;

@@ -1,5 +1,5 @@
-//! What a rotation is for: it keeps lengths, it can be undone, scores depend on distances only, and its transpose is its
-//! gradient. The bits of all backends are the same (see `agree`), so the best one stands for all.
+//! What a rotation is for: it keeps lengths, it can be undone, scores depend on distances only, and its transpose is
+//! its gradient. The bits of all backends are the same (see `agree`), so the best one stands for all.
 
 use std::hint::black_box;
 

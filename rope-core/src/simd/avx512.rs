@@ -32,8 +32,8 @@ use super::avx2::Avx2;
 use super::{BELOW_F32, Kernel, MIDPOINT, SIGN, Simd, SimdF64, cpu};
 use crate::kernel::convert::FromF32;
 
-/// Exists only where the CPU has AVX-512 F, BW, DQ, VL and VBMI2, and AVX512-BF16 with VBMI if `BF16`; and what the AVX2
-/// backend needs, whose token it holds.
+/// Exists only where the CPU has AVX-512 F, BW, DQ, VL and VBMI2, and AVX512-BF16 with VBMI if `BF16`; and what the
+/// AVX2 backend needs, whose token it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token<const BF16: bool>(Avx2);
 
