@@ -94,7 +94,7 @@ errors! { f =>
     } => write!(f, "range {start}..{end} of {dimension} is not inside 0..{extent}"),
     /// [`TensorMut::split_at`](crate::TensorMut::split_at): the two parts interleave in memory, so that they cannot
     /// be two slices. Split the dimension with the largest stride first.
-    Interleaved {
+    PartsInterleave {
         /// The dimension that was to be split.
         dimension: Dimension,
     } => write!(

@@ -162,7 +162,7 @@ mod tensor;
 mod walk;
 
 /// The package's README, compiled. (The workspace's is compiled in the crate of the tests.)
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "alloc"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 

@@ -577,8 +577,8 @@ impl<'a, E: Element> TensorMut<'a, E> {
     ///
     /// # Errors
     ///
-    /// [`Error::Range`] if `at` is beyond the dimension, [`Error::Interleaved`] if the parts interleave in memory, as
-    /// the heads of several tokens of a tokens-major tensor do.
+    /// [`Error::Range`] if `at` is beyond the dimension, [`Error::PartsInterleave`] if the parts interleave in memory,
+    /// as the heads of several tokens of a tokens-major tensor do.
     pub fn split_at(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
         let (first, mut second) = self.layout.split(dimension, at)?;
         if second.shape.is_empty() {
@@ -596,7 +596,7 @@ impl<'a, E: Element> TensorMut<'a, E> {
             ));
         }
         if first.end > second.offset {
-            return Err(Error::Interleaved { dimension });
+            return Err(Error::PartsInterleave { dimension });
         }
         let (low, high) = self.data.split_at_mut(second.offset);
         second.end -= second.offset;

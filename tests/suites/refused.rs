@@ -283,7 +283,7 @@ fn interleaved() {
             let tensor = TensorMut::new(data, [2, 3, 4, 8]).expect("a valid tensor");
             refused(
                 tensor.split_at(dimension, 1),
-                Error::Interleaved { dimension },
+                Error::PartsInterleave { dimension },
                 &[name],
             );
         });

@@ -104,7 +104,7 @@ fn divide<E: Number>(
                 + divide(source, rope, second, rest, rows, of)
         }
         Err(error) => {
-            assert_eq!(error, Error::Interleaved { dimension });
+            assert_eq!(error, Error::PartsInterleave { dimension });
             assert_ne!(
                 longest.map(|(_, longest)| longest),
                 Some(dimension),
@@ -188,7 +188,7 @@ fn into_another_tensor() {
                 let (mut y1, mut y2) = match target.split_at(dimension, at) {
                     Ok(parts) => parts,
                     Err(error) => {
-                        assert_eq!(error, Error::Interleaved { dimension });
+                        assert_eq!(error, Error::PartsInterleave { dimension });
                         break;
                     }
                 };
@@ -247,11 +247,11 @@ fn parts_that_interleave_are_refused() {
         assert!(split(outer, 1).is_ok());
         assert_eq!(
             split(middle, 1),
-            Err(Error::Interleaved { dimension: middle })
+            Err(Error::PartsInterleave { dimension: middle })
         );
         assert_eq!(
             split(inner, 1),
-            Err(Error::Interleaved { dimension: inner })
+            Err(Error::PartsInterleave { dimension: inner })
         );
         for (dimension, extent) in [
             (Dimension::Batch, 2),

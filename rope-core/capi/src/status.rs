@@ -174,7 +174,7 @@ statuses! {
     Ambiguous = c"a configuration holds several answers, and none was chosen": Ambiguous,
     Unsupported = c"the model does something that is no rotation of pairs": Unsupported,
     // No call of this API meets these.
-    Refused = c"refused": Range Interleaved GatheredTwice RowRange UnknownName,
+    Refused = c"refused": Range PartsInterleave GatheredTwice RowRange UnknownName,
 }
 
 /// What a status (`enum rope_status`) means, in one sentence. For a number that is no status, the sentence says so.

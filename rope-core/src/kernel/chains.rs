@@ -78,7 +78,7 @@ impl Across {
 }
 
 /// The stage of f32 that all chains have which are not fused.
-pub(crate) fn turn_f32(input: Pairing, output: Pairing) -> LineFn {
+pub(crate) fn rotate_f32(input: Pairing, output: Pairing) -> LineFn {
     match (input, output) {
         (Half, Half) => f32_half_in_place,
         (Interleaved, Interleaved) => f32_interleaved_in_place,

@@ -163,7 +163,7 @@ pub(crate) fn even_odd<S: Simd>(s: S, ab: [S::F32; 2]) -> [S::F32; 2] {
     [s.unorder(even), s.unorder(odd)]
 }
 
-/// Takes first and second members that alternate apart: the pairing of a turned group changes on the way.
+/// Takes first and second members that alternate apart: the pairing of a rotated group changes on the way.
 #[inline(always)]
 pub(crate) fn part<S: Simd>(s: S, [a, b]: [[S::F32; 2]; 2]) -> [[S::F32; 2]; 2] {
     let ([x0, y0], [x1, y1]) = (even_odd(s, a), even_odd(s, b));

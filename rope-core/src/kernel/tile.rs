@@ -4,7 +4,7 @@
 //! instead of one, with the bits of the fused chain, because a head in f32 is exact. A stage that wants a whole head
 //! at a time has it here.
 
-use super::chains::{Across, turn_f32};
+use super::chains::{Across, rotate_f32};
 use super::line::{Line, LineRows, Starts};
 use crate::Pairing;
 use crate::backend::Proof;
@@ -60,7 +60,7 @@ impl Ends {
                     Some(source) => (Some(bytemuck::cast_slice(source)), &mut second[..len]),
                     None => (None, &mut first[..len]),
                 };
-                turn_f32(input, output)(
+                rotate_f32(input, output)(
                     proof,
                     &mut Line {
                         source,

@@ -21,7 +21,7 @@ mod print;
 mod stack;
 mod time;
 
-use golden::{COS, COS_GIVEN, POSITION, QUERIES, SIN, SIN_GIVEN, ROTATED};
+use golden::{COS, COS_GIVEN, POSITION, QUERIES, ROTATED, SIN, SIN_GIVEN};
 use print::Line;
 use time::Clock;
 

@@ -83,7 +83,7 @@ fn tensor_mut(source: &mut Source<'_>, mut tensor: TensorMut<'_, f32>) {
         }) => {
             assert!(at > extent && limit == extent && (start == at || end == at));
         }
-        Err(Error::Interleaved { dimension: named }) => assert_eq!(named, dimension),
+        Err(Error::PartsInterleave { dimension: named }) => assert_eq!(named, dimension),
         Err(error) => panic!("{layout:?} split at {at}: {error}"),
     }
 }
