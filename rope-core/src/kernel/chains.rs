@@ -4,7 +4,8 @@
 //! registers, in one kernel for each backend. Every other combination runs its stages one after the other
 //! ([`tile`](super::tile)), which gives the same bits. A chain belongs here if it runs all day and `rope-bench stages`
 //! says that the tile would cost it something: in place; into a cache of the same element; from f32 into a cache of 16
-//! bits; and f32 from one pairing to the other, which is the middle stage of every other change of pairing.
+//! bits; f32 from one pairing to the other, which is the middle stage of every other change of pairing; and bf16 from
+//! interleaved to half, which is what DeepSeek's models run.
 //!
 //! All functions here are concrete, so they are compiled in this crate, once. A user's crate names the statics of its
 //! elements, and what it does not name the linker leaves out.
@@ -121,6 +122,7 @@ across! {
     f16_interleaved: f16 Interleaved => f16 Interleaved;
     bf16_half: bf16 Half => bf16 Half;
     bf16_interleaved: bf16 Interleaved => bf16 Interleaved;
+    bf16_interleaved_to_half: bf16 Interleaved => bf16 Half;
     f32_half_to_interleaved: f32 Half => f32 Interleaved;
     f32_interleaved_to_half: f32 Interleaved => f32 Half;
     f32_to_f16_half: f32 Half => f16 Half;
@@ -159,4 +161,5 @@ element!(F16_IN_PLACE, F16: f16, f16_half_in_place, f16_interleaved_in_place, [
 element!(BF16_IN_PLACE, BF16: bf16, bf16_half_in_place, bf16_interleaved_in_place, [
     Half => BF16 Half: bf16_half,
     Interleaved => BF16 Interleaved: bf16_interleaved,
+    Interleaved => BF16 Half: bf16_interleaved_to_half,
 ]);

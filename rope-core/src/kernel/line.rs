@@ -160,9 +160,15 @@ impl<const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: PairLayout>
 impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: PairLayout>
     RotateLine<'l, 'a, IN_PLACE, I, P, O, Q>
 {
-    /// Whether elements are taken as even and odd ones: where both ends like it, unless their own order costs less.
+    /// Whether elements are read as even and odd ones: where both ends like it, unless their own order costs less.
+    /// Those of alternating members are the members.
     const fn even_odd<S: Simd>() -> bool {
-        I::EVEN_ODD && O::EVEN_ODD && (P::ALTERNATING || !S::WIDENS_IN_ORDER)
+        I::EVEN_ODD && O::EVEN_ODD && (P::ALTERNATING || !Q::ALTERNATING && !S::WIDENS_IN_ORDER)
+    }
+
+    /// Whether they are written so too: where they lie as they did.
+    const fn writes_even_odd<S: Simd>() -> bool {
+        Self::even_odd::<S>() && P::ALTERNATING == Q::ALTERNATING
     }
 
     /// The form of a group.
@@ -173,7 +179,7 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
     /// Whether a row has a NaN that the instruction set would round wrongly.
     #[inline(always)]
     fn nan_in<S: Simd>(s: S, [cos, sin]: [&[f32]; 2]) -> bool {
-        if const { !(Self::even_odd::<S>() && S::TRUSTS_NAN) } {
+        if const { !(Self::writes_even_odd::<S>() && S::TRUSTS_NAN) } {
             return false;
         }
         let mut sum = s.splat(0.0);
@@ -187,7 +193,7 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
     #[inline(always)]
     fn nan_in_any<S: Simd>(s: S, rows: &LineRows<'_>, starts: &[usize]) -> bool {
         let mut found = false;
-        if const { Self::even_odd::<S>() && S::TRUSTS_NAN } {
+        if const { Self::writes_even_odd::<S>() && S::TRUSTS_NAN } {
             for &start in starts {
                 found |= Self::nan_in(s, rows.row(start));
             }
@@ -443,12 +449,20 @@ impl<S: Simd, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Cut<'_, S, I
         };
         let group = [I::read(s, a, even_odd), I::read(s, b, even_odd)];
         let rotated = angles.rotate(s, group, form);
+        let moves = const { P::ALTERNATING != Q::ALTERNATING };
+        let [[x0, y0], [x1, y1]] = rotated;
         let rotated = match const { (P::ALTERNATING, Q::ALTERNATING) } {
+            // Even and odd elements are apart already.
+            (true, false) if even_odd => [[x0, x1], [y0, y1]],
             (true, false) => part(s, rotated),
             (false, true) => alternate(s, rotated),
             _ => rotated,
         };
-        Q::set(&mut self.target, i, O::write(s, rotated, even_odd));
+        Q::set(
+            &mut self.target,
+            i,
+            O::write(s, rotated, even_odd && !moves),
+        );
     }
 }
 
