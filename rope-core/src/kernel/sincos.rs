@@ -403,12 +403,7 @@ impl<A: AngleRule> Kernel for TokenBlock<'_, A> {
 impl<A: AngleRule> Kernel for OneAxis<'_, A> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        if const { S::F64_LANES < 4 } {
-            // To choose costs next to nothing where lanes are few.
-            s.enter(self.0);
-        } else {
-            self.0.make::<S, true>(s);
-        }
+        self.0.make::<S, true>(s);
     }
 }
 
