@@ -13,7 +13,7 @@
 //! kept; no published text model has any, while DINOv3's first period is exactly one.
 
 mod axes;
-mod rows;
+mod generate;
 pub(crate) mod scaling;
 
 pub use axes::Axes;
