@@ -64,7 +64,7 @@ if [[ -s $work/console ]]; then
     fail "the console is not silent"
 fi
 grep -q 'data-state="drawn"' "$work/document" || fail "the playground was not drawn"
-for part in 'Instructions for each element that turns' wasm32-wasip1 'Error against position' 'Making cos and sin'; do
+for part in 'Instructions for each element that rotates' wasm32-wasip1 'Error against position' 'Making cos and sin'; do
     grep -q "$part" "$work/document" || fail "the page has no '$part'"
 done
 # Every drawing of the file, and those of the playground's planes.
