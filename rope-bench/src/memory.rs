@@ -1,6 +1,6 @@
 //! The one buffer that everything works on, and what is in it.
 
-use crate::cases::{Alignment, Element, Float};
+use crate::cases::{Alignment, Element, Float, with_float};
 
 const LINE: usize = 64;
 
@@ -53,9 +53,5 @@ pub fn fill(bytes: &mut [u8], element: Element, values: &[f32]) {
             *to = E::round(*from);
         }
     }
-    match element {
-        Element::F32 => fill::<f32>(bytes, values),
-        Element::Bf16 => fill::<half::bf16>(bytes, values),
-        Element::F16 => fill::<half::f16>(bytes, values),
-    }
+    with_float!(element, E => fill::<E>(bytes, values))
 }

@@ -5,7 +5,7 @@
 
 use anyhow::{Result, ensure};
 
-use crate::cases::{Case, Element, Float};
+use crate::cases::{Case, Element, Float, with_float};
 use crate::workloads::Workload;
 
 /// `base^(-2 i / rotary_dim)` for every pair.
@@ -82,11 +82,7 @@ pub fn error(case: &Case, rotations: &[(f64, f64)], input: &[f32], output: &[u8]
         ensure!(passed, "channels behind rotary_dim were changed");
         Ok(worst)
     }
-    match case.element {
-        Element::F32 => error::<f32>(case, rotations, input, output),
-        Element::Bf16 => error::<half::bf16>(case, rotations, input, output),
-        Element::F16 => error::<half::f16>(case, rotations, input, output),
-    }
+    with_float!(case.element, E => error::<E>(case, rotations, input, output))
 }
 
 /// The error that a right formulation stays below.

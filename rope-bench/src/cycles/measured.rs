@@ -10,7 +10,7 @@ use anyhow::Result;
 use rope_core::{Backend, Frequencies, Pairing, Rope, Scaling, TensorMut};
 
 use super::HEAD_DIM;
-use crate::cases::{Alignment, Element, Float};
+use crate::cases::{Alignment, Element, Float, with_float};
 use crate::measuring::{Effort, Subject, measure};
 use crate::memory::{self, Memory};
 use crate::results::{CyclesHere, CyclesResult};
@@ -37,22 +37,10 @@ pub fn measured(result: &mut CyclesResult, cpu: &str, effort: Effort) -> Result<
         let bytes = memory.slice(Alignment::Line, element.size() * HEADS[1] * HEAD_DIM);
         memory::fill(bytes, element, &memory::values(HEADS[1] * HEAD_DIM));
         let [few, many] = HEADS;
-        let mut subjects = match element {
-            Element::F32 => [
-                subject::<f32>(backend, pairing, few)?,
-                subject::<f32>(backend, pairing, many)?,
-            ],
-            Element::Bf16 => [
-                subject::<half::bf16>(backend, pairing, few)?,
-                subject::<half::bf16>(backend, pairing, many)?,
-            ],
-            Element::F16 => [
-                subject::<half::f16>(backend, pairing, few)?,
-                subject::<half::f16>(backend, pairing, many)?,
-            ],
-        }
-        .into_iter()
-        .collect::<Vec<Subject<'_>>>();
+        let mut subjects = with_float!(element, E => vec![
+            subject::<E>(backend, pairing, few)?,
+            subject::<E>(backend, pairing, many)?,
+        ]);
         subjects.push(Box::new(|_, times| {
             chain(times);
             Ok(())

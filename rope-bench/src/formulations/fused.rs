@@ -9,7 +9,7 @@ use rope_core::Dimension::{Batch, Channels, Heads, Tokens};
 use rope_core::{Backend, Frequencies, Pairing, Rope, Rows, Scaling, TensorMut};
 
 use super::{About, Cost, Formulation, Runner};
-use crate::cases::{Case, Element, Float};
+use crate::cases::{Case, Element, Float, with_float};
 use crate::oracle::{Angle, Arithmetic};
 use crate::threads::Team;
 use crate::workloads::{Order, Part, Workload};
@@ -90,11 +90,7 @@ impl Formulation for Fused {
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>> {
-        Ok(match case.element {
-            Element::F32 => self.prepare_for::<f32>(case)?,
-            Element::Bf16 => self.prepare_for::<half::bf16>(case)?,
-            Element::F16 => self.prepare_for::<half::f16>(case)?,
-        })
+        with_float!(case.element, E => self.prepare_for::<E>(case))
     }
 }
 
