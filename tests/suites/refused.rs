@@ -672,11 +672,9 @@ fn unknown_name() {
         );
 
         let error = name.parse::<Backend>().expect_err("a refusal");
-        refused(
-            name.parse::<Backend>(),
-            error,
-            &["backend", "scalar", "portable", "avx2", "avx512", "neon"],
-        );
+        let mut words = vec!["backend"];
+        words.extend(Backend::ALL.iter().map(|backend| backend.name()));
+        refused(name.parse::<Backend>(), error, &words);
     }
     for pairing in Pairing::ALL {
         assert_eq!(pairing.to_string().parse(), Ok(pairing));

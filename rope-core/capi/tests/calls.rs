@@ -73,6 +73,11 @@ fn plan(pairing: rope_pairing) -> rope_plan {
     }
 }
 
+/// The number behind the last of an enumeration: it names nothing, however long the list grows.
+fn next<T: Copy>(all: &[T], number: impl Fn(T) -> i32) -> i32 {
+    all.iter().copied().map(number).max().expect("a value") + 1
+}
+
 /// Frequencies on the heap, freed at the end.
 struct Owned(*mut rope_frequencies);
 
@@ -786,8 +791,9 @@ fn wrong_sizes_and_unknown_values() {
     use rope_status as S;
     assert_eq!(spoil(&|_, _, _| ()), S::Ok);
     assert_eq!(spoil(&|plan, _, _| plan.pairing = 0), S::UnknownValue);
-    assert_eq!(spoil(&|plan, _, _| plan.pairing = 3), S::UnknownValue);
-    assert_eq!(detail(), "3 is no pairing here");
+    let pairing = next(rope_pairing::ALL, |pairing| pairing as i32);
+    assert_eq!(spoil(&|plan, _, _| plan.pairing = pairing), S::UnknownValue);
+    assert_eq!(detail(), format!("{pairing} is no pairing here"));
     assert_eq!(
         spoil(&|plan, _, _| plan.output_pairing = -1),
         S::UnknownValue
@@ -796,8 +802,11 @@ fn wrong_sizes_and_unknown_values() {
         spoil(&|plan, _, _| plan.output_pairing = 1),
         S::PairingChangesInPlace
     );
-    assert_eq!(spoil(&|plan, _, _| plan.direction = 3), S::UnknownValue);
-    assert_eq!(spoil(&|plan, _, _| plan.backend = 7), S::UnknownValue);
+    let direction = next(rope_direction::ALL, |direction| direction as i32);
+    let refused = spoil(&|plan, _, _| plan.direction = direction);
+    assert_eq!(refused, S::UnknownValue);
+    let backend = next(rope_backend::ALL, |backend| backend as i32);
+    assert_eq!(spoil(&|plan, _, _| plan.backend = backend), S::UnknownValue);
     assert_eq!(spoil(&|_, x, _| x.element = 0), S::UnknownValue);
     assert_eq!(spoil(&|_, x, _| x.element = i32::MIN), S::UnknownValue);
     assert_eq!(spoil(&|_, x, _| x.len -= 1), S::OutOfBounds);
@@ -884,7 +893,10 @@ fn wrong_sizes_and_unknown_values() {
             ..axes
         };
         assert_eq!(init(4096, &given, 1e4, &mut out), S::MemoryOverlap);
-        let scaling = rope_scaling { kind: 15, ..zero() };
+        let scaling = rope_scaling {
+            kind: next(rope_scaling_kind::ALL, |kind| kind as i32),
+            ..zero()
+        };
         let status = rope_frequencies_new(&axes, 1e4, &scaling, &mut out);
         assert_eq!(status, S::UnknownValue);
         let inverse = [1e6_f64; 32];
