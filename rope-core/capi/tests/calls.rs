@@ -7,8 +7,8 @@ use std::ptr::{null, null_mut};
 use half::{bf16, f16};
 use rope::*;
 use rope_core::{
-    Axes, Backend, Direction, Element, Frequencies, Layout, Pairing, Positions, Rope, Rows,
-    Scaling, Tensor, TensorMut, Yarn,
+    Axes, Backend, Direction, Element, Frequencies, Layout, LongRope, Pairing, Positions, Rope,
+    Rows, Scaling, Tensor, TensorMut, Yarn,
 };
 
 const SHAPE: [usize; 4] = [2, 5, 3, 64];
@@ -200,6 +200,128 @@ fn the_bits_are_those_of_rope_core() {
     one::<bf16, f32>();
 }
 
+/// Each kind reads the fields that it names and no others: every field has a value of its own. The match is over all
+/// kinds, so that a new one does not compile until it stands here.
+#[test]
+fn every_scaling_is_that_of_rope_core() {
+    let list = |first: f64| -> Vec<f64> { (0..32).map(|i| first + f64::from(i)).collect() };
+    let (short, long) = (list(1.0), list(40.0));
+    let alphas: Vec<f64> = (0..32).map(|i| f64::from(i) / -8.0).collect();
+    let singles: Vec<f32> = (0..32).map(|i| 2.0 + i as f32).collect();
+    let c = rope_scaling {
+        kind: 0,
+        untruncated: 1,
+        factor: 8.0,
+        original_context: 4096,
+        max_position_embeddings: 2048,
+        length: 9000,
+        low_freq_factor: 1.25,
+        high_freq_factor: 4.5,
+        beta_fast: 31.0,
+        beta_slow: 1.5,
+        attention_factor: 1.75,
+        mscale: 0.75,
+        mscale_all_dim: 0.875,
+        alpha: 1000.0,
+        mixed_b: 0.625,
+        ntk_factor: 0.9375,
+        extrapolation_factor: 0.8125,
+        partial_rotary_factor: 0.5,
+        min_period: 0.25,
+        max_period: 64.0,
+        short_factor: short.as_ptr(),
+        long_factor: long.as_ptr(),
+        alphas: alphas.as_ptr(),
+        freq_factors: singles.as_ptr(),
+        count: 32,
+    };
+    let (factor, original_context, length) = (c.factor, c.original_context, c.length);
+    for &kind in rope_scaling_kind::ALL {
+        use rope_scaling_kind as Kind;
+        let scaling = match kind {
+            Kind::Default => Scaling::Default,
+            Kind::Linear => Scaling::Linear { factor },
+            Kind::DynamicNtk => Scaling::DynamicNtk {
+                factor,
+                max_position_embeddings: 2048,
+                length,
+            },
+            Kind::NtkAlpha => Scaling::NtkAlpha { alpha: 1000.0 },
+            Kind::NtkFixed => Scaling::NtkFixed { factor },
+            Kind::NtkMixed => Scaling::NtkMixed {
+                factor,
+                mixed_b: 0.625,
+            },
+            Kind::NtkByParts => Scaling::NtkByParts {
+                factor,
+                original_context,
+                ntk_factor: 0.9375,
+                extrapolation_factor: 0.8125,
+            },
+            Kind::Yarn => Scaling::Yarn(Yarn {
+                beta_fast: 31.0,
+                beta_slow: 1.5,
+                truncate: false,
+                attention_factor: Some(1.75),
+                mscale: 0.75,
+                mscale_all_dim: 0.875,
+                ..Yarn::new(factor, original_context)
+            }),
+            Kind::LongRope => Scaling::LongRope(LongRope {
+                short_factor: &short,
+                long_factor: &long,
+                original_context,
+                length,
+                factor,
+                attention_factor: Some(1.75),
+            }),
+            Kind::Llama3 => Scaling::Llama3 {
+                factor,
+                low_freq_factor: 1.25,
+                high_freq_factor: 4.5,
+                original_context,
+            },
+            Kind::Proportional => Scaling::Proportional {
+                partial_rotary_factor: 0.5,
+                factor,
+            },
+            Kind::FreqFactors => Scaling::FreqFactors { factors: &singles },
+            Kind::Learned => Scaling::Learned { alphas: &alphas },
+            Kind::Turns => Scaling::Turns,
+            Kind::Periods => Scaling::Periods {
+                min_period: 0.25,
+                max_period: 64.0,
+            },
+        };
+        let c_scaling = rope_scaling {
+            kind: kind as i32,
+            ..c
+        };
+        let expected = Frequencies::new(64, 100.0, &scaling).expect("valid");
+        let inverse: Vec<f64> = expected.pairs().map(|pair| pair.inverse()).collect();
+        let (mut got, mut info, mut made) = ([0.0; 32], zero(), null_mut());
+        // SAFETY: what is passed is there.
+        unsafe {
+            let status = rope_frequencies_new(&rope_axes_text(64), 100.0, &c_scaling, &mut made);
+            assert_eq!(status, rope_status::Ok, "{kind:?}: {}", detail());
+            let status = rope_frequencies_inverse(made, got.as_mut_ptr(), 32);
+            assert_eq!(
+                (status, &got[..]),
+                (rope_status::Ok, &inverse[..]),
+                "{kind:?}"
+            );
+            assert_eq!(rope_frequencies_describe(made, &mut info), rope_status::Ok);
+            assert_eq!(rope_frequencies_free(made), rope_status::Ok);
+        }
+        assert_eq!(
+            info.attention_factor,
+            expected.attention_factor(),
+            "{kind:?}"
+        );
+        assert_eq!(info.softmax_factor, expected.softmax_factor(), "{kind:?}");
+    }
+}
+
 /// Frequencies of all kinds, in the caller's memory, on the heap, and in rope-core.
 #[test]
 fn frequencies_are_those_of_rope_core() {
@@ -265,7 +387,7 @@ fn frequencies_are_those_of_rope_core() {
             text,
             longrope,
             Axes::from(64),
-            Scaling::LongRope(rope_core::LongRope {
+            Scaling::LongRope(LongRope {
                 short_factor: &short,
                 long_factor: &long,
                 original_context: 4096,
