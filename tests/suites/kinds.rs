@@ -2,9 +2,11 @@
 //!
 //! rope-core's enumerations may grow, so that the compiler does not ask other crates for every variant, and it never
 //! asks for every constructor. These tests read the definitions, and look for each kind in the texts that have to know
-//! all of them: the bodies of the fuzz targets, which choose among kinds, and the C API.
+//! all of them: the bodies of the fuzz targets, which choose among kinds, the C API, the suites, the bench, the scripts
+//! and the tables of the READMEs.
 
 const AXES: &str = include_str!("../../rope-core/src/frequencies/axes.rs");
+const ELEMENT: &str = include_str!("../../rope-core/src/element.rs");
 const FREQUENCIES: &str = include_str!("../../rope-core/src/frequencies.rs");
 const GGUF: &str = include_str!("../../rope-core/src/model/gguf.rs");
 const POSITIONS: &str = include_str!("../../rope-core/src/positions.rs");
@@ -138,4 +140,80 @@ fn every_kind_has_a_number() {
         .filter(|kind| *kind != "thd")
         .collect();
     all_in(layouts, "Layout::", &kinds);
+}
+
+/// Every scaling and every arrangement of axes is in the suite that compares them with reference data and provokes
+/// their refusals.
+#[test]
+fn every_kind_is_tested() {
+    let frequencies = include_str!("frequencies.rs");
+    all_in(frequencies, "Scaling::", &variants(SCALING, "Scaling"));
+    all_in(frequencies, "Axes::", &constructors(AXES, "impl<'a> Axes<"));
+}
+
+/// An element that no list names would pass every suite, because none would meet it.
+#[test]
+fn every_element_is_tested() {
+    let elements: Vec<&str> = ELEMENT
+        .lines()
+        .filter_map(|line| line.strip_prefix("impl Element for "))
+        .map(word)
+        .collect();
+    assert!(elements.len() > 2, "{elements:?}");
+    let once = include_str!("../compiled_once.sh");
+    let aliases = |text: &'static str, alias: &str| -> Vec<&'static str> {
+        text.lines()
+            .filter_map(|line| line.trim().strip_prefix(alias)?.strip_suffix(';'))
+            .filter_map(|path| path.rsplit("::").next())
+            .collect()
+    };
+    let c = include_str!("../../rope-core/capi/src/rotate.rs");
+    let c = aliases(c, "type $E = ");
+    let bench = include_str!("../../rope-bench/src/cases.rs");
+    let bench = aliases(bench, "type $float = ");
+    for element in &elements {
+        assert!(c.contains(element), "{element}: with_element! of the C API");
+        assert!(
+            bench.contains(element),
+            "{element}: with_float! of the bench"
+        );
+        let line = format!("    {element}: rotate_");
+        assert!(once.contains(&line), "{element}: compiled_once.sh");
+    }
+    fn name<E: rope_tests::Number>() -> &'static str {
+        E::NAME
+    }
+    fn names<I: rope_tests::Number, O: rope_tests::Number>() -> (&'static str, &'static str) {
+        (I::NAME, O::NAME)
+    }
+    let listed = rope_tests::element_functions!(name: fn() -> &'static str);
+    let listed: Vec<&str> = listed.iter().map(|name| name()).collect();
+    let elements: Vec<String> = elements.iter().map(|name| name.to_lowercase()).collect();
+    assert_eq!(listed, elements, "element_functions!");
+    let pairs: Vec<_> = elements
+        .iter()
+        .flat_map(|input| elements.iter().map(move |output| (&**input, &**output)))
+        .collect();
+    let listed = rope_tests::element_pair_functions!(names: fn() -> (&'static str, &'static str));
+    let listed: Vec<_> = listed.iter().map(|names| names()).collect();
+    assert_eq!(listed, pairs, "element_pair_functions!");
+}
+
+/// A backend that no script expects could stop running without a word.
+#[test]
+fn every_backend_is_expected_somewhere() {
+    let here = include_str!("../backends_here.sh");
+    let readmes = [
+        include_str!("../../README.md"),
+        include_str!("../../rope-core/README.md"),
+    ];
+    for backend in rope_core::Backend::ALL {
+        let name = backend.name();
+        let mut words = here.split(|c: char| !c.is_ascii_alphanumeric());
+        assert!(words.any(|word| word == name), "{name}: backends_here.sh");
+        for readme in readmes {
+            let row = format!("| `{name}` |");
+            assert!(readme.contains(&row), "no {row} in a README");
+        }
+    }
 }
