@@ -109,15 +109,16 @@
 //! This is where a thing begins, in this crate. `CONTRIBUTING.md`, at the top of the repository, lists for each all
 //! files that change with it: the C API, the tests, the bench, the words.
 //!
-//! - *An instruction set*: a file in `simd/`, a line in `simd.rs` and one in `backend.rs`.
-//! - *An element*: the definition of one lane and three `impl`s in `element.rs`; in `kernel/chains.rs` a line for each
-//!   pairing and one for the element. (Instructions of its own: a default of `read` and `write` less.)
+//! - *An instruction set*: a file in `simd/`, its module and its token in `simd.rs`, a line in `backend.rs`.
+//! - *An element*: the definition of one lane in `simd/convert.rs`, and three `impl`s in `element.rs`; in
+//!   `kernel/chains.rs` a line for each pairing and one for the element. (Instructions of its own: a default of `read`
+//!   and `write` less.)
 //! - *A fused chain*: a line and its entry in `kernel/chains.rs`.
 //! - *A pairing*: an `impl` in `kernel/pairs.rs`, its name in `pairing.rs`, and its chains.
 //! - *A stage*: a file in `kernel/`, and a call of it in `tile.rs`, or in the loop of `line.rs` where it is to be
 //!   fused.
-//! - *A scaling*: a function in `frequencies/scaling.rs` and its arms in the two matches there. *An arrangement of
-//!   axes*: its constructor in `frequencies/axes.rs` and its arms in the four matches there.
+//! - *A scaling*: a variant and a function in `frequencies/scaling.rs`, and its arms in the two matches there. *An
+//!   arrangement of axes*: its constructor in `frequencies/axes.rs` and its arms in the four matches there.
 //! - *A model type*: a line in `model/types.rs`; for GGUF a name in `model/gguf.rs`.
 //! - *An error*: an entry in `error.rs`, and the word in the `# Errors` of each function that returns it.
 //!
