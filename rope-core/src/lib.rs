@@ -90,10 +90,10 @@
 //! `avx512bf16` compiles only what writes bf16, and takes the rest from `avx512`.
 //!
 //! A position becomes a row on a walk of its own. `positions.rs` finds it in the caller's list: an integer or a
-//! coordinate, an `AxisPosition`. `frequencies/generate.rs` chooses the generator. In `kernel/sincos.rs` the position is a
-//! double, and so are its cos and sin until they are rounded. What is in doubt goes from the `AxisPosition` once more
-//! through `kernel/sincos/oracle.rs`, in code that is compiled once: there a `Remainder` is what is left of the angle
-//! without its quarter turns, in 128 bits (`real.rs`, which is also what frequencies are computed in).
+//! coordinate, an `AxisPosition`. `frequencies/generate.rs` chooses the generator. In `kernel/sincos.rs` the position
+//! is a double, and so are its cos and sin until they are rounded. What is in doubt goes from the `AxisPosition` once
+//! more through `kernel/sincos/oracle.rs`, in code that is compiled once: there a `Remainder` is what is left of the
+//! angle without its quarter turns, in 128 bits (`real.rs`, which is also what frequencies are computed in).
 //!
 //! What is known about models (`config.json`, GGUF, the table of model types) is in `model/`, and ends in frequencies
 //! and a pairing.
