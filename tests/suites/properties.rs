@@ -100,7 +100,8 @@ fn keeps_lengths<E: Number>(sample: &[u8], random: &mut Source<'_>) {
 #[test]
 fn a_rotation_keeps_the_length_of_every_pair() {
     let source = &mut Source::random("a_rotation_keeps_the_length_of_every_pair");
-    each_element!(keeps_lengths(&sample(), source));
+    let sample = sample();
+    each_element!(keeps_lengths(&sample, source));
 }
 
 fn round_trip<E: Number>(
@@ -144,7 +145,8 @@ fn is_undone<E: Number>(sample: &[u8], random: &mut Source<'_>) {
 #[test]
 fn the_inverse_undoes() {
     let source = &mut Source::random("the_inverse_undoes");
-    each_element!(is_undone(&sample(), source));
+    let sample = sample();
+    each_element!(is_undone(&sample, source));
 }
 
 /// The scores of queries and keys, rotated at positions up to 2^32, against those of their distances: the worst error,
@@ -197,7 +199,8 @@ fn depend_on_distances<E: Number>(sample: &[u8], random: &mut Source<'_>) {
 #[test]
 fn scores_depend_on_distances() {
     let source = &mut Source::random("scores_depend_on_distances");
-    each_element!(depend_on_distances(&sample(), source));
+    let sample = sample();
+    each_element!(depend_on_distances(&sample, source));
 }
 
 /// Exact rows of some positions, rounded once, for random steps of a turn.

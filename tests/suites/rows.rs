@@ -561,7 +561,7 @@ fn negative_frequencies_turn_the_other_way() {
 }
 
 /// Every way to deal 64 pairs out among several axes that share one set of base frequencies.
-fn dealings() -> [Axes<'static>; 8] {
+pub(crate) fn one_set_of_64_pairs() -> [Axes<'static>; 8] {
     const GIVEN: [u8; 64] = {
         let mut axes = [0; 64];
         let mut pair = 0;
@@ -587,7 +587,7 @@ fn dealings() -> [Axes<'static>; 8] {
 fn each_pair_follows_its_axis() {
     let source = &mut Source::random("each_pair_follows_its_axis");
     const TOKENS: usize = 11;
-    for axes in dealings() {
+    for axes in one_set_of_64_pairs() {
         let frequencies = Frequencies::new(axes, 5e5, &Scaling::Default).expect("frequencies");
         let count = frequencies.axes();
         let by_token: Vec<i64> = (0..TOKENS * count)
@@ -647,7 +647,7 @@ fn each_ladder_is_a_plain_model() {
 fn equal_positions_on_all_axes_are_plain_rope() {
     let ids = [0_i64, 1, 2, 4095, 1_000_003, -9, 1 << 32];
     let expected = bits(&plain().rows(&ids).expect("ids"));
-    for axes in dealings() {
+    for axes in one_set_of_64_pairs() {
         let frequencies = Frequencies::new(axes, 5e5, &Scaling::Default).expect("frequencies");
         let count = frequencies.axes();
         let by_axis = ids.repeat(count);

@@ -335,11 +335,11 @@ impl MakeRows<'_> {
             return;
         }
         let reach = polynomials.reach(self.reach);
-        for (block, rows) in self.rows.chunks_mut(TOKENS * 2 * pairs).enumerate() {
+        for (index, rows) in self.rows.chunks_mut(TOKENS * 2 * pairs).enumerate() {
             // An axis that is not there is never chosen.
             let mut x = [[f64::NAN; 4]; TOKENS];
             let tokens = rows.len() / (2 * pairs);
-            let at = |token, axis| (self.positions)(block * TOKENS + token, axis);
+            let at = |token, axis| (self.positions)(index * TOKENS + token, axis);
             for (token, x) in x[..tokens].iter_mut().enumerate() {
                 for (axis, x) in x[..self.axes].iter_mut().enumerate() {
                     *x = at(token, axis).within(reach);

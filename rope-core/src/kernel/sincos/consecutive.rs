@@ -76,13 +76,13 @@ impl Kernel for MakeConsecutive<'_> {
         let (values, _) = rows.as_chunks_mut::<8>();
         let mut offsets = [Offsets::NONE; KEPT];
         let mut at = first;
-        for block in values.chunks_mut(2 * width * BLOCK) {
+        for tokens in values.chunks_mut(2 * width * BLOCK) {
             for (kept, blocks) in blocks.chunks(KEPT).enumerate() {
                 for (offsets, block) in offsets.iter_mut().zip(blocks) {
                     offsets.set(s, &unit, block);
                 }
                 let mut at = at;
-                for rows in block.chunks_mut(2 * width * SPAN) {
+                for rows in tokens.chunks_mut(2 * width * SPAN) {
                     for (index, (offsets, block)) in offsets.iter().zip(blocks).enumerate() {
                         let group = Group {
                             block,
