@@ -59,7 +59,12 @@ fn element<E: Float>(golden: &Golden, backend: Backend) -> Result<Verified> {
         output,
         ..
     } = *golden;
-    let rows = Rows::from_cos_sin(&golden.cos, &golden.sin, rotary_dim, rotary_dim / 2)?;
+    let rows = Rows::from_cos_sin(
+        &golden.cos,
+        &golden.sin,
+        [tokens, rotary_dim / 2],
+        rotary_dim,
+    )?;
     let rope = Rope::new(input).output_pairing(output).backend(backend)?;
     let mut line = Verified {
         model: golden.name.clone(),

@@ -241,10 +241,10 @@ impl Workload {
         let mut start = 0;
         for heads in [self.heads, self.kv_heads] {
             if heads > 0 {
-                let shape = [self.batch, self.tokens, heads, self.head_dim];
+                let (batch, tokens, head_dim) = (self.batch, self.tokens, self.head_dim);
                 let layout = match self.order {
-                    Order::TokensMajor => Layout::bshd(shape)?,
-                    Order::HeadsMajor => Layout::bhsd(shape)?,
+                    Order::TokensMajor => Layout::bshd([batch, tokens, heads, head_dim])?,
+                    Order::HeadsMajor => Layout::bhsd([batch, heads, tokens, head_dim])?,
                 };
                 parts.push(Part {
                     range: start..start + layout.end(),

@@ -27,8 +27,7 @@ fn table(function: fn(f32) -> f32) -> Vec<f32> {
 
 pub(crate) fn main() -> Result<(), Error> {
     let (cos, sin) = (table(f32::cos), table(f32::sin));
-    // rows of HEAD_DIM channels that lie HEAD_DIM values apart
-    let all = Rows::from_cos_sin(&cos, &sin, HEAD_DIM, HEAD_DIM)?;
+    let all = Rows::from_cos_sin(&cos, &sin, [POSITIONS, HEAD_DIM], HEAD_DIM)?;
     let ids = [7_i64, 0, 49];
     let rows = all.gather(&ids)?;
     assert_eq!((all.len(), rows.len()), (POSITIONS, ids.len()));

@@ -16,7 +16,7 @@ const CAPACITY: usize = 16;
 pub(crate) fn main() -> Result<(), Error> {
     let frequencies = Frequencies::new(HEAD_DIM, 500_000.0, &Scaling::Default)?;
     let rope = Rope::new(Pairing::Half);
-    let slots = Layout::bhsd([1, CAPACITY, KV_HEADS, HEAD_DIM])?;
+    let slots = Layout::bhsd([1, KV_HEADS, CAPACITY, HEAD_DIM])?;
     let mut cache = vec![bf16::NAN; KV_HEADS * CAPACITY * HEAD_DIM];
     let mut cached = 0;
 

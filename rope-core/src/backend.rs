@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::Error;
+use crate::{Error, Name};
 // And the proofs, by the names of their backends.
 use crate::simd::*;
 
@@ -150,6 +150,7 @@ impl FromStr for Backend {
             .find(|backend| backend.name() == name)
             .ok_or(Error::UnknownName {
                 kind: "backend",
+                name: Name::new(name),
                 known: Backend::NAMES.trim_ascii_end(),
             })
     }

@@ -14,6 +14,11 @@ use crate::simd::{Simd, convert};
 /// Special values: infinities, subnormals and the sign of zero are kept by both conversions (nothing is flushed), and
 /// what rounds beyond the largest finite value becomes an infinity. A NaN stays a NaN; which one is not promised,
 /// because instruction sets differ in the payload they pass on.
+#[diagnostic::on_unimplemented(
+    message = "tensors are not made of `{Self}`",
+    label = "the elements of a tensor are `f32`, `half::f16` or `half::bf16`",
+    note = "f64 is converted first: `x as f32`; the rotation is computed in f32 whatever the element is"
+)]
 pub trait Element: Compiled {}
 
 impl Element for f32 {}

@@ -75,7 +75,7 @@ errors! { f =>
         dimension: Dimension,
         /// Its stride, in elements.
         stride: usize,
-        /// The least stride that keeps its steps apart.
+        /// The least stride with which it nests among the other dimensions, as they are.
         needed: usize,
     } => write!(
         f,
@@ -131,13 +131,39 @@ errors! { f =>
         /// Length of the sin slice.
         sin: usize,
     } => write!(f, "{cos} cos values beside {sin} sin values"),
-    /// [`Rows::from_cos_sin`](crate::Rows::from_cos_sin): the stride between rows is shorter than a row.
-    RowStride {
-        /// The stride, in elements.
-        stride: usize,
-        /// cos (or sin) values of a row.
-        pairs: usize,
-    } => write!(f, "row stride {stride} is less than the {pairs} values of a row"),
+    /// [`Rows::from_cos_sin`](crate::Rows::from_cos_sin): a row has neither a value for each pair nor two.
+    RowWidth {
+        /// Values of a row of cos (or sin).
+        width: usize,
+        /// Channels that a row rotates.
+        rotary_dim: usize,
+    } => write!(
+        f,
+        "rows of {width} cos are not for rotary_dim {rotary_dim}: they have {} (each kept once) or {rotary_dim} (each \
+         kept twice, `cat(freqs, freqs)`)",
+        rotary_dim / 2
+    ),
+    /// [`Rows::from_cos_sin`](crate::Rows::from_cos_sin): the slices are not as long as the shape says.
+    RowsShape {
+        /// Length of each slice.
+        len: usize,
+        /// Rows, as the shape says.
+        rows: usize,
+        /// Values of a row, as the shape says.
+        width: usize,
+    } => write!(f, "{len} cos and as many sin are not of shape [{rows}, {width}]"),
+    /// [`Rows::from_cos_sin`](crate::Rows::from_cos_sin): a row that should keep each value twice, in two halves that
+    /// are the same, does not.
+    HalvesDiffer {
+        /// The row.
+        row: usize,
+        /// The first pair that differs.
+        pair: usize,
+    } => write!(
+        f,
+        "row {row} has another value for pair {pair} in its second half than in its first, so it is not \
+         `cat(freqs, freqs)`; of `repeat_interleave(2)` take every second value"
+    ),
     /// [`Rope`](crate::Rope)'s rotations: neither one row per token nor one per token of every sequence.
     RowCount {
         /// Rows given.
@@ -202,7 +228,10 @@ errors! { f =>
     BackendUnavailable {
         /// The backend asked for.
         backend: Backend,
-    } => write!(f, "backend {backend} is not available here"),
+    } => {
+        write!(f, "backend {backend} is not available here; there are:")?;
+        Backend::available().try_for_each(|backend| write!(f, " {backend}"))
+    },
     /// [`Frequencies::new`](crate::Frequencies::new), `new_in`, `from_inverse`, `from_inverse_in`: a base, factor or
     /// other number that makes no sense.
     Parameter {
@@ -213,6 +242,18 @@ errors! { f =>
         /// What it has to be.
         required: &'static str,
     } => write!(f, "{name} is {value:?}, but has to be {required}"),
+    /// [`Frequencies::new`](crate::Frequencies::new), `new_in`, `from_inverse`, `from_inverse_in`: a number of a list
+    /// makes no sense.
+    ListEntry {
+        /// The list, by its public name.
+        name: &'static str,
+        /// Where in the list.
+        index: usize,
+        /// What was given.
+        value: f64,
+        /// What it has to be.
+        required: &'static str,
+    } => write!(f, "{name}[{index}] is {value:?}, but has to be {required}"),
     /// [`Frequencies::new`](crate::Frequencies::new): a list with one number for each pair (or sequence) has
     /// another length.
     Count {
@@ -240,7 +281,8 @@ errors! { f =>
         inverse: f64,
     } => write!(
         f,
-        "the inverse frequency of pair {pair} is {inverse:?}, 32768 turns a position or more"
+        "the inverse frequency {inverse:?} of pair {pair} is too large: a position would rotate the pair by 32768 \
+         turns or more; it has to be below 205887.4 in magnitude"
     ),
     /// [`Frequencies::new`](crate::Frequencies::new): the [`Axes`](crate::Axes) do not add up.
     Axes {
@@ -339,17 +381,38 @@ errors! { f =>
     UnknownName {
         /// What was being read.
         kind: &'static str,
+        /// The beginning of the text.
+        name: Name,
         /// The names that exist.
         known: &'static str,
-    } => write!(f, "unknown {kind}; one of: {known}"),
+    } => write!(f, "{name:?} is no {kind}; there are: {known}"),
 }
 
 impl core::error::Error for Error {}
 
-/// A name out of a caller's file, kept without an allocator: its first 96 bytes.
+impl Error {
+    /// The error of a number, said of the number at an index of a list.
+    pub(crate) fn in_list(self, index: usize) -> Self {
+        match self {
+            Error::Parameter {
+                name,
+                value,
+                required,
+            } => Error::ListEntry {
+                name,
+                index,
+                value,
+                required,
+            },
+            other => other,
+        }
+    }
+}
+
+/// A name out of a caller's file, kept without an allocator: its first 80 bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Name {
-    bytes: [u8; 96],
+    bytes: [u8; 80],
     length: u8,
 }
 
@@ -357,7 +420,7 @@ impl Name {
     /// The beginning of `text`, cut at a character's end.
     pub(crate) fn new(text: &str) -> Self {
         let mut name = Self {
-            bytes: [0; 96],
+            bytes: [0; 80],
             length: 0,
         };
         let _ = fmt::Write::write_str(&mut name, text);

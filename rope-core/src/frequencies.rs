@@ -19,6 +19,8 @@ pub(crate) mod scaling;
 pub use axes::Axes;
 pub use scaling::{LongRope, Scaling, Yarn};
 
+use core::fmt;
+
 use crate::backend::Proof;
 use crate::kernel::sincos::block::{Entry, FrequencyBlock, Step};
 use crate::real::Real;
@@ -125,7 +127,9 @@ pub enum Angle {
 ///
 /// Made once for a model (or a layer type, where they differ). With an allocator [`Frequencies::new`] owns its pairs;
 /// without, [`Frequencies::new_in`] keeps them in storage of the caller's.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// `{:?}` says what they are in a line; `{:#?}` lists all pairs.
+#[derive(Clone, PartialEq)]
 pub struct Frequencies<'a> {
     blocks: Blocks<'a>,
     pairs: usize,
@@ -146,7 +150,8 @@ type Blocks<'a> = &'a [FrequencyBlock];
 #[cfg(feature = "alloc")]
 impl Frequencies<'static> {
     /// The frequencies of `axes` (a plain number is text's single axis over that many rotated channels) for a base
-    /// (`rope_theta`) and a scaling.
+    /// (`rope_theta`) and a scaling. Any positive base is taken, because the formula is defined for it: 1 gives all
+    /// pairs the same frequency, and less than 1 makes later pairs the faster ones.
     ///
     /// ```
     /// use rope_core::{Axes, Frequencies, Scaling, Yarn};
@@ -165,9 +170,9 @@ impl Frequencies<'static> {
     /// # Errors
     ///
     /// [`Error::RotaryDim`] for a number of channels that `axes` or the scaling cannot rotate, [`Error::Axes`] for axes
-    /// that do not add up, [`Error::Parameter`] for a number that makes no sense, [`Error::Count`] for a list of
-    /// another length than the pairs (of one set of base frequencies), and [`Error::TooFast`] for a pair with 32768
-    /// turns a position or more.
+    /// that do not add up, [`Error::Parameter`] and [`Error::ListEntry`] for a number that makes no sense,
+    /// [`Error::Count`] for a list of another length than the pairs (of one set of base frequencies), and
+    /// [`Error::TooFast`] for a pair with 32768 turns a position or more.
     pub fn new<'x>(axes: impl Into<Axes<'x>>, base: f64, scaling: &Scaling<'_>) -> Result<Self> {
         let axes = axes.into();
         let mut storage =
@@ -195,8 +200,8 @@ impl Frequencies<'static> {
     /// # Errors
     ///
     /// [`Error::RotaryDim`] and [`Error::Axes`] as [`Frequencies::new`], [`Error::Count`] unless there is one number
-    /// for each pair, [`Error::Parameter`] for a number that is not finite or an attention factor that is not positive,
-    /// and [`Error::TooFast`] for a pair with 32768 turns a position or more.
+    /// for each pair, [`Error::ListEntry`] for one that is not finite, [`Error::Parameter`] for an attention factor
+    /// that is not positive, and [`Error::TooFast`] for a pair with 32768 turns a position or more.
     pub fn from_inverse<'x, T: Copy + Into<f64>>(
         axes: impl Into<Axes<'x>>,
         inverse: &[T],
@@ -317,6 +322,39 @@ impl<'a> Frequencies<'a> {
     }
 }
 
+impl fmt::Debug for Frequencies<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// All pairs, as a list.
+        struct Pairs<'f>(&'f Frequencies<'f>);
+        impl fmt::Debug for Pairs<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.debug_list().entries(self.0.pairs()).finish()
+            }
+        }
+        let every_pair = f.alternate();
+        let mut fields = f.debug_struct("Frequencies");
+        fields
+            .field("rotary_dim", &self.rotary_dim())
+            .field("axes", &self.axes)
+            .field("angle", &self.angle)
+            .field("attention_factor", &self.attention_factor)
+            .field("softmax_factor", &self.softmax_factor)
+            .field("backend", &self.proof.backend());
+        if every_pair {
+            return fields.field("pairs", &Pairs(self)).finish();
+        }
+        let mut inverse = self.pairs().map(|pair| pair.inverse());
+        let first = inverse.next();
+        fields
+            .field("first_inverse", &first.unwrap_or_default())
+            .field(
+                "last_inverse",
+                &inverse.last().or(first).unwrap_or_default(),
+            )
+            .finish_non_exhaustive()
+    }
+}
+
 /// The part of the storage that is used, emptied.
 fn fitting(storage: &mut [FrequencyBlock], pairs: usize) -> Result<&mut [FrequencyBlock]> {
     let (given, needed) = (storage.len(), FrequencyBlock::count(2 * pairs));
@@ -365,8 +403,10 @@ fn take<T: Copy + Into<f64>>(
             needed: pairs,
         });
     }
-    for (&inverse, Assignment { pair, axis, .. }) in inverse.iter().zip(axes.assignments(pairs)) {
-        let inverse = scaling::finite("inverse", inverse.into())?;
+    let given = inverse.iter().enumerate();
+    for ((index, &inverse), Assignment { pair, axis, .. }) in given.zip(axes.assignments(pairs)) {
+        let inverse =
+            scaling::finite("inverse", inverse.into()).map_err(|error| error.in_list(index))?;
         let frequency = Frequency::new(pair, inverse * Real::INVERSE_TWO_PI, inverse, axis)?;
         blocks[pair / 8].set(pair % 8, frequency.entry());
     }

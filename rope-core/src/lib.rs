@@ -137,7 +137,7 @@
 
 #[cfg(feature = "alloc")]
 extern crate alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "rayon"))]
 extern crate std;
 
 mod backend;
@@ -176,7 +176,7 @@ pub use kernel::sincos::block::FrequencyBlock;
 pub use model::Config;
 pub use model::{Gguf, GgufValue};
 pub use pairing::Pairing;
-pub use positions::{Coordinates, Ids, Positions};
+pub use positions::{Coordinates, Ids, IntoPositions, Positions};
 pub use rope::{Direction, Rope};
 pub use rows::Rows;
 pub use tensor::{Dimension, IntoLayout, Layout, Shape, Strides, Tensor, TensorMut};

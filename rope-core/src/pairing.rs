@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::Error;
+use crate::{Error, Name};
 
 /// Which two channels of a head form the pair that is rotated by one angle.
 ///
@@ -84,6 +84,7 @@ impl FromStr for Pairing {
             .find(|pairing| pairing.name() == name)
             .ok_or(Error::UnknownName {
                 kind: "pairing",
+                name: Name::new(name),
                 known: "interleaved, half",
             })
     }

@@ -1,16 +1,24 @@
-//! One rotation spread over rayon's threads.
+//! Rotations spread over rayon's threads: a part of the tensor for each, cut along its longest stride.
+//!
+//! The first part is rotated by the thread that calls, which so waits for one other thread to wake, and not for two.
+//! There are no more parts than threads: with smaller ones, for whoever is done first to take, `[1, 64, 32, 128]` of f32
+//! took longer on two threads than on one.
+
+use alloc::vec::Vec;
+use std::sync::OnceLock;
 
 use crate::element::Element;
-use crate::rows::View;
-use crate::{Dimension, Error, Rope, Rows, TensorMut};
+use crate::rope::RowsToMake;
+use crate::tensor::{Bytes, BytesMut, Layout};
+use crate::{Dimension, Error, Frequencies, IntoPositions, Rope, Rows, Tensor, TensorMut};
 
-/// Elements below which a part is not split further: about as long as it takes to wake a thread.
-const GRAIN: usize = 1 << 15;
+/// Bytes below which a part is not worth the waking of a thread.
+const LEAST_PART: usize = 1 << 18;
 
 impl Rope {
     /// [`Rope::rotate`] on the threads of the current rayon pool. The bits are the same.
     ///
-    /// A tensor of less than 32,768 elements stays on this thread.
+    /// What is too small to gain from a second thread, less than 512 KiB, stays on this one.
     ///
     /// # Errors
     ///
@@ -21,33 +29,199 @@ impl Rope {
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
         let sharing = self.check_in_place(x.shape(), rows)?;
-        self.split(x.reborrow(), rows.view(sharing), rows.attention_factor());
-        Ok(())
+        let (view, factor) = (rows.view(sharing), rows.attention_factor());
+        spread([Part::of(x.bytes_mut(), None)], |mut part| {
+            let [sequence, token] = part.origin;
+            let rows = view.skip(sequence, token);
+            self.run_in_place(&mut part.target(), E::IN_PLACE, &rows, factor);
+            Ok(())
+        })
     }
 
-    fn split<E: Element>(&self, mut x: TensorMut<'_, E>, rows: View<'_>, attention_factor: f64) {
-        let large = x
-            .shape()
-            .elements()
-            .is_none_or(|elements| elements >= 2 * GRAIN);
-        let Some((dimension, extent)) = x.layout().outermost().filter(|_| large) else {
-            return self.run_in_place(&mut x.bytes_mut(), E::IN_PLACE, &rows, attention_factor);
-        };
-        let at = extent / 2;
-        let second_rows = match dimension {
-            Dimension::Batch => rows.skip(at, 0),
-            Dimension::Tokens => rows.skip(0, at),
-            Dimension::Heads | Dimension::Channels => rows,
-        };
-        // Along the longest stride the parts never interleave.
-        match x.reborrow().split_at(dimension, at) {
-            Ok((first, second)) => {
-                rayon::join(
-                    || self.split(first, rows, attention_factor),
-                    || self.split(second, second_rows, attention_factor),
-                );
+    /// [`Rope::rotate_qk`] on the threads of the current rayon pool, Q and K together. The bits are the same.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate_qk`].
+    pub fn rotate_qk_parallel<Q: Element, K: Element>(
+        &self,
+        q: &mut TensorMut<'_, Q>,
+        k: &mut TensorMut<'_, K>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let sharing = self.check_qk(q.shape(), k.shape(), rows)?;
+        let (view, factor) = (rows.view(sharing), rows.attention_factor());
+        let parts = [Part::of(q.bytes_mut(), None), Part::of(k.bytes_mut(), None)];
+        let elements = [Q::IN_PLACE, K::IN_PLACE];
+        spread(parts, |mut part| {
+            let [sequence, token] = part.origin;
+            let rows = view.skip(sequence, token);
+            let element = elements[part.tensor];
+            self.run_in_place(&mut part.target(), element, &rows, factor);
+            Ok(())
+        })
+    }
+
+    /// [`Rope::rotate_into`] on the threads of the current rayon pool. The bits are the same.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate_into`].
+    pub fn rotate_into_parallel<I: Element, O: Element>(
+        &self,
+        x: &Tensor<'_, I>,
+        y: &mut TensorMut<'_, O>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let sharing = self.check_across(x.shape(), y.shape(), rows)?;
+        let (view, factor) = (rows.view(sharing), rows.attention_factor());
+        let ends = self.ends(I::ACROSS, O::ACROSS);
+        spread([Part::of(y.bytes_mut(), Some(x.bytes()))], |mut part| {
+            let [sequence, token] = part.origin;
+            let rows = view.skip(sequence, token);
+            if let Some((bytes, size, layout)) = part.source {
+                let layout = &layout;
+                let source = Bytes {
+                    bytes,
+                    size,
+                    layout,
+                };
+                self.run_across(&source, &mut part.target(), &ends, &rows, factor);
             }
-            Err(_) => self.run_in_place(&mut x.bytes_mut(), E::IN_PLACE, &rows, attention_factor),
+            Ok(())
+        })
+    }
+
+    /// [`Rope::rotate_at`] on the threads of the current rayon pool. The bits are the same. Where the heads lie
+    /// outermost in memory, each thread makes the rows of its heads for itself.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate_at`].
+    pub fn rotate_at_parallel<'p, E: Element>(
+        &self,
+        x: &mut TensorMut<'_, E>,
+        frequencies: &Frequencies<'_>,
+        positions: impl IntoPositions<'p>,
+    ) -> Result<(), Error> {
+        let rows: RowsToMake<'_> =
+            self.check_at(x.shape(), frequencies, positions.into_positions())?;
+        spread([Part::of(x.bytes_mut(), None)], |mut part| {
+            let origin = part.origin;
+            self.run_at(part.target(), E::IN_PLACE, &rows, origin)
+        })
+    }
+}
+
+/// A part of a tensor, and of what is rotated into it.
+struct Part<'a> {
+    /// Which of the tensors of the call.
+    tensor: usize,
+    bytes: &'a mut [u8],
+    size: usize,
+    layout: Layout,
+    source: Option<(&'a [u8], usize, Layout)>,
+    /// The first sequence and the first token.
+    origin: [usize; 2],
+}
+
+impl<'a> Part<'a> {
+    /// All of a tensor.
+    fn of(target: BytesMut<'a>, source: Option<Bytes<'a>>) -> Self {
+        Part {
+            tensor: 0,
+            bytes: target.bytes,
+            size: target.size,
+            layout: *target.layout,
+            source: source.map(|source| (source.bytes, source.size, *source.layout)),
+            origin: [0, 0],
         }
     }
+
+    fn target(&mut self) -> BytesMut<'_> {
+        BytesMut {
+            bytes: self.bytes,
+            size: self.size,
+            layout: &self.layout,
+        }
+    }
+
+    /// Cuts it in so many parts, as even as its indices allow, in fewer if there are not so many.
+    fn cut(self, parts: usize, into: &mut Vec<Part<'a>>) {
+        let (dimension, extent) = match self.layout.outermost() {
+            Some(longest) if parts > 1 => longest,
+            _ => return into.push(self),
+        };
+        let first_parts = parts / 2;
+        let at = (extent * first_parts / parts).max(1);
+        // Along the longest stride parts never interleave.
+        let Ok((layout, rest, begin)) = self.layout.split_slice(dimension, at) else {
+            return into.push(self);
+        };
+        let source = self.source.and_then(|(bytes, size, layout)| {
+            let (first, rest) = layout.split(dimension, at).ok()?;
+            Some(((bytes, size, first), (bytes, size, rest)))
+        });
+        let (source, rest_source) = source.unzip();
+        let (bytes, rest_bytes) = self.bytes.split_at_mut(begin * self.size);
+        let [sequence, token] = self.origin;
+        let rest_origin = match dimension {
+            Dimension::Batch => [sequence + at, token],
+            Dimension::Tokens => [sequence, token + at],
+            Dimension::Heads | Dimension::Channels => self.origin,
+        };
+        Part {
+            bytes,
+            layout,
+            source,
+            ..self
+        }
+        .cut(first_parts, into);
+        Part {
+            bytes: rest_bytes,
+            layout: rest,
+            source: rest_source,
+            origin: rest_origin,
+            ..self
+        }
+        .cut(parts - first_parts, into);
+    }
+}
+
+/// Cuts tensors in a part of each for every thread, and runs them.
+fn spread<'a, const N: usize>(
+    tensors: [Part<'a>; N],
+    run: impl Fn(Part<'a>) -> Result<(), Error> + Sync,
+) -> Result<(), Error> {
+    let bytes = |part: &Part<'_>| {
+        let elements = part.layout.shape().elements().unwrap_or(usize::MAX);
+        elements.saturating_mul(part.size)
+    };
+    let all = tensors.iter().map(bytes).fold(0, usize::saturating_add);
+    let count = rayon::current_num_threads().min(all / LEAST_PART);
+    let mut shares: Vec<Vec<Part<'a>>> = Vec::new();
+    shares.resize_with(count.max(1), Vec::new);
+    for (tensor, part) in tensors.into_iter().enumerate() {
+        let mut parts = Vec::new();
+        Part { tensor, ..part }.cut(shares.len(), &mut parts);
+        for (share, part) in shares.iter_mut().zip(parts) {
+            share.push(part);
+        }
+    }
+    let failure = OnceLock::new();
+    let rotate = |share: Vec<Part<'a>>| {
+        if let Err(error) = share.into_iter().try_for_each(&run) {
+            let _ = failure.set(error);
+        }
+    };
+    let mut shares = shares.into_iter();
+    let own = shares.next();
+    rayon::in_place_scope(|scope| {
+        for share in shares {
+            let rotate = &rotate;
+            scope.spawn(move |_| rotate(share));
+        }
+        own.map(&rotate)
+    });
+    failure.into_inner().map_or(Ok(()), Err)
 }

@@ -2,7 +2,7 @@
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
-use core::ops::Range;
+use core::ops::{Range, RangeInclusive};
 
 use crate::Error;
 
@@ -12,14 +12,42 @@ use crate::Error;
 /// use rope_core::Positions;
 ///
 /// let prompt = Positions::from(0..512);                         // one axis, or the same on all
-/// let step = Positions::from(&[17_i64, 512, 90]);               // one id per token
-/// let back = Positions::from(-7_i64..-6);                       // negative: rotates back
+/// let step = Positions::from(512);                              // one token
+/// let steps = Positions::from(&[17_i64, 512, 90]);              // one id per token
+/// let back = Positions::from(-7);                               // negative: rotates back
 /// let image = Positions::axis_major(&[0_i32, 0, 1, 1, /* */ 0, 1, 0, 1]);   // rows, then columns, of a 2 x 2 image
 /// let packed = Positions::packed(&[0_u32, 5, 7])?;              // 0 1 2 3 4 | 0 1
 /// # Ok::<(), rope_core::Error>(())
 /// ```
+///
+/// An integer is one token, a range (`a..b` or `a..=b`) is one token after the other, and a list of integers (a slice,
+/// an array or a `Vec`, by reference) has one id per token; the integers are `i32`, `i64`, `u32`, `u64` or `usize`. A
+/// range that ends before it starts has no tokens, as everywhere in Rust: a call for tokens that have none refuses it
+/// by their number. Integers beyond `i64` wrap, as they do in the 64 bits of every other library.
 #[derive(Clone, Copy, Debug)]
 pub struct Positions<'a>(PositionSource<'a>);
+
+/// What takes positions: [`Positions`], or an integer, a range or a list that makes them.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no positions of tokens",
+    label = "neither `Positions`, nor an integer, a range or a list by reference (`&[..]`, `&Vec`) of integers",
+    note = "integers are i32, i64, u32, u64 or usize; real numbers go through `Positions::real`, and several axes through \
+            `Positions::axis_major` or `Positions::token_major`"
+)]
+pub trait IntoPositions<'a> {
+    /// The positions.
+    fn into_positions(self) -> Positions<'a>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T> IntoPositions<'a> for T
+where
+    Positions<'a>: From<T>,
+{
+    fn into_positions(self) -> Positions<'a> {
+        self.into()
+    }
+}
 
 /// What the caller gave.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +92,10 @@ pub enum Ids<'a> {
     I64(&'a [i64]),
     /// candle.
     U32(&'a [u32]),
+    /// burn's and tch's hosts, and counters.
+    U64(&'a [u64]),
+    /// Rust's indices.
+    Usize(&'a [usize]),
 }
 
 impl Ids<'_> {
@@ -73,6 +105,8 @@ impl Ids<'_> {
             Ids::I32(ids) => ids.len(),
             Ids::I64(ids) => ids.len(),
             Ids::U32(ids) => ids.len(),
+            Ids::U64(ids) => ids.len(),
+            Ids::Usize(ids) => ids.len(),
         }
     }
 
@@ -81,37 +115,41 @@ impl Ids<'_> {
         self.len() == 0
     }
 
-    /// Id `index`, if there is one.
+    /// Id `index`, if there is one; beyond `i64` it wraps.
     pub fn get(&self, index: usize) -> Option<i64> {
         match self {
             Ids::I32(ids) => ids.get(index).map(|&id| id.into()),
             Ids::I64(ids) => ids.get(index).copied(),
             Ids::U32(ids) => ids.get(index).map(|&id| id.into()),
+            Ids::U64(ids) => ids.get(index).map(|&id| id as i64),
+            Ids::Usize(ids) => ids.get(index).map(|&id| id as i64),
         }
     }
 }
 
-macro_rules! ids_from {
-    ($($variant:ident $int:ty),*) => {$(
-        impl<'a> From<&'a [$int]> for Ids<'a> {
-            fn from(ids: &'a [$int]) -> Self {
-                Ids::$variant(ids)
+/// A list is taken as a slice, as an array or as a `Vec`, by reference.
+macro_rules! from_lists {
+    ($list:ident: $($variant:ident $number:ty),*) => {$(
+        impl<'a> From<&'a [$number]> for $list<'a> {
+            fn from(list: &'a [$number]) -> Self {
+                $list::$variant(list)
             }
         }
-        impl<'a, const N: usize> From<&'a [$int; N]> for Ids<'a> {
-            fn from(ids: &'a [$int; N]) -> Self {
-                Ids::$variant(ids)
+        impl<'a, const N: usize> From<&'a [$number; N]> for $list<'a> {
+            fn from(list: &'a [$number; N]) -> Self {
+                $list::$variant(list)
             }
         }
         #[cfg(feature = "alloc")]
-        impl<'a> From<&'a Vec<$int>> for Ids<'a> {
-            fn from(ids: &'a Vec<$int>) -> Self {
-                Ids::$variant(ids)
+        impl<'a> From<&'a Vec<$number>> for $list<'a> {
+            fn from(list: &'a Vec<$number>) -> Self {
+                $list::$variant(list)
             }
         }
     )*};
 }
-ids_from!(I32 i32, I64 i64, U32 u32);
+from_lists!(Ids: I32 i32, I64 i64, U32 u32, U64 u64, Usize usize);
+from_lists!(Coordinates: F32 f32, F64 f64);
 
 /// Real-valued coordinates, such as time stamps or the centres of image patches.
 #[derive(Clone, Copy, Debug)]
@@ -139,43 +177,32 @@ impl Coordinates<'_> {
     }
 }
 
-impl<'a> From<&'a [f32]> for Coordinates<'a> {
-    fn from(values: &'a [f32]) -> Self {
-        Coordinates::F32(values)
-    }
-}
-
-impl<'a> From<&'a [f64]> for Coordinates<'a> {
-    fn from(values: &'a [f64]) -> Self {
-        Coordinates::F64(values)
-    }
-}
-
-impl<'a, const N: usize> From<&'a [f32; N]> for Coordinates<'a> {
-    fn from(values: &'a [f32; N]) -> Self {
-        Coordinates::F32(values)
-    }
-}
-
-impl<'a, const N: usize> From<&'a [f64; N]> for Coordinates<'a> {
-    fn from(values: &'a [f64; N]) -> Self {
-        Coordinates::F64(values)
-    }
-}
-
-macro_rules! positions_from_range {
+macro_rules! positions_from_integers {
     ($($int:ty),*) => {$(
+        /// One token.
+        impl From<$int> for Positions<'_> {
+            fn from(position: $int) -> Self {
+                Positions::consecutive(position as i64, 1)
+            }
+        }
         /// One position after the other; an empty range, or one that ends before it starts, has none.
         impl From<Range<$int>> for Positions<'_> {
             fn from(range: Range<$int>) -> Self {
-                let len = if range.end > range.start { range.end.abs_diff(range.start) as usize } else { 0 };
-                Positions(PositionSource::Range { first: range.start as i64, len })
+                let len = if range.end > range.start { range.end.abs_diff(range.start) as u64 } else { 0 };
+                Positions::consecutive(range.start as i64, len)
+            }
+        }
+        /// One position after the other, the last included; a range that ends before it starts has none.
+        impl From<RangeInclusive<$int>> for Positions<'_> {
+            fn from(range: RangeInclusive<$int>) -> Self {
+                let (first, last) = (*range.start(), *range.end());
+                let len = if range.is_empty() { 0 } else { (last.abs_diff(first) as u64).saturating_add(1) };
+                Positions::consecutive(first as i64, len)
             }
         }
     )*};
 }
-// Beyond i64 positions wrap, as they do in the 64 bits of every other library.
-positions_from_range!(i32, i64, u32, usize);
+positions_from_integers!(i32, i64, u32, u64, usize);
 
 macro_rules! positions_from_ids {
     ($($int:ty),*) => {$(
@@ -200,9 +227,15 @@ macro_rules! positions_from_ids {
         }
     )*};
 }
-positions_from_ids!(i32, i64, u32);
+positions_from_ids!(i32, i64, u32, u64, usize);
 
 impl<'a> Positions<'a> {
+    /// More positions than a machine can count are as many as it can: no tensor has so many tokens either.
+    fn consecutive(first: i64, len: u64) -> Self {
+        let len = usize::try_from(len).unwrap_or(usize::MAX);
+        Positions(PositionSource::Range { first, len })
+    }
+
     /// Ids on several axes: all tokens' on axis 0, then all on axis 1 (Hugging Face's `[3, batch * tokens]`, ggml's).
     pub fn axis_major(ids: impl Into<Ids<'a>>) -> Self {
         Positions(PositionSource::PerAxis {

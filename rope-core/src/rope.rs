@@ -12,7 +12,10 @@ use crate::positions::ResolvedPositions;
 use crate::rows::{RowSharing, View};
 use crate::tensor::{Bytes, BytesMut};
 use crate::walk::Walk;
-use crate::{Backend, Error, Frequencies, Pairing, Positions, Rows, Shape, Tensor, TensorMut};
+use crate::{
+    Backend, Error, Frequencies, IntoPositions, Name, Pairing, Positions, Rows, Shape, Tensor,
+    TensorMut,
+};
 
 /// Which way a pair is rotated. With `R` the rotation by the angles of the rows, and `A` their attention factor:
 ///
@@ -90,6 +93,7 @@ impl FromStr for Direction {
             .find(|direction| direction.name() == name)
             .ok_or(Error::UnknownName {
                 kind: "direction",
+                name: Name::new(name),
                 known: "forward, inverse, transpose",
             })
     }
@@ -234,11 +238,7 @@ impl Rope {
         (k, key_element): (&mut BytesMut<'_>, &'static InPlace),
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let (query, key) = (q.layout.shape(), k.layout.shape());
-        if (Shape { heads: 0, ..query }) != (Shape { heads: 0, ..key }) {
-            return Err(Error::QueryKeyMismatch { query, key });
-        }
-        let sharing = self.check_in_place(query, rows)?;
+        let sharing = self.check_qk(q.layout.shape(), k.layout.shape(), rows)?;
         let (rows, factor) = (rows.view(sharing), rows.attention_factor());
         self.run_in_place(q, query_element, &rows, factor);
         self.run_in_place(k, key_element, &rows, factor);
@@ -271,34 +271,9 @@ impl Rope {
         target_element: &'static Across,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let (source, target) = (x.layout.shape(), y.layout.shape());
-        if source != target {
-            return Err(Error::ShapeMismatch { source, target });
-        }
-        let sharing = check(source, rows.rotary_dim(), rows.len())?;
-        let proof = self.proof;
-        let ends = Ends {
-            source: source_element,
-            input: self.input,
-            target: target_element,
-            output: self.output,
-        };
-        let fused = source_element
-            .fused(self.input, target_element, self.output)
-            .filter(|_| !self.staged);
-        Walk {
-            source: Some(&x),
-            target: &mut y,
-            rows: &rows.view(sharing),
-            factors: self.direction.factors(rows.attention_factor()).as_ref(),
-        }
-        .run(|line| {
-            match fused {
-                Some(kernel) => kernel(proof, line),
-                None => ends.rotate(proof, line),
-            }
-            ends.copy_unrotated(proof, line);
-        });
+        let view = rows.view(self.check_across(x.layout.shape(), y.layout.shape(), rows)?);
+        let ends = self.ends(source_element, target_element);
+        self.run_across(&x, &mut y, &ends, &view, rows.attention_factor());
         Ok(())
     }
 
@@ -317,9 +292,14 @@ impl Rope {
         &self,
         x: &mut TensorMut<'_, E>,
         frequencies: &Frequencies<'_>,
-        positions: impl Into<Positions<'p>>,
+        positions: impl IntoPositions<'p>,
     ) -> Result<(), Error> {
-        self.rotate_bytes_at(x.bytes_mut(), E::IN_PLACE, frequencies, positions.into())
+        self.rotate_bytes_at(
+            x.bytes_mut(),
+            E::IN_PLACE,
+            frequencies,
+            positions.into_positions(),
+        )
     }
 
     #[inline(never)]
@@ -330,33 +310,61 @@ impl Rope {
         frequencies: &Frequencies<'_>,
         positions: Positions<'_>,
     ) -> Result<(), Error> {
+        let rows = self.check_at(x.layout.shape(), frequencies, positions)?;
+        self.run_at(x, element, &rows, [0, 0])
+    }
+
+    pub(crate) fn check_at<'f>(
+        &self,
+        shape: Shape,
+        frequencies: &'f Frequencies<'f>,
+        positions: Positions<'f>,
+    ) -> Result<RowsToMake<'f>, Error> {
         let (rotary_dim, limit) = (frequencies.rotary_dim(), STACK);
         if rotary_dim > limit {
             return Err(Error::RotaryDimOnStack { rotary_dim, limit });
         }
         let positions = positions.on(frequencies.axes())?;
-        let shape = x.layout.shape();
         let sharing = self.check_in_place_rows(shape, rotary_dim, positions.tokens())?;
-        if shape.is_empty() {
+        Ok(RowsToMake {
+            frequencies,
+            positions,
+            sharing,
+        })
+    }
+
+    /// Rotates the part of a tensor that begins at a sequence and a token.
+    pub(crate) fn run_at(
+        &self,
+        x: BytesMut<'_>,
+        element: &'static InPlace,
+        rows: &RowsToMake<'_>,
+        origin: [usize; 2],
+    ) -> Result<(), Error> {
+        if x.layout.shape().is_empty() {
             return Ok(());
         }
         // A decoding step has few rows; to clear the large block would cost as much as to make them.
-        if positions.tokens() * rotary_dim <= SMALL_STACK {
-            self.run_at::<SMALL_STACK>(x, element, frequencies, &positions, sharing)
+        if rows.positions.tokens() * rows.frequencies.rotary_dim() <= SMALL_STACK {
+            self.run_blocks_at::<SMALL_STACK>(x, element, rows, origin)
         } else {
-            self.run_at::<STACK>(x, element, frequencies, &positions, sharing)
+            self.run_blocks_at::<STACK>(x, element, rows, origin)
         }
     }
 
     /// Makes as many rows as fit, rotates their part of the tensor, and so on.
-    fn run_at<const LEN: usize>(
+    fn run_blocks_at<const LEN: usize>(
         &self,
         mut x: BytesMut<'_>,
         element: &'static InPlace,
-        frequencies: &Frequencies<'_>,
-        positions: &ResolvedPositions<'_>,
-        sharing: RowSharing,
+        rows: &RowsToMake<'_>,
+        [first_sequence, first_token]: [usize; 2],
     ) -> Result<(), Error> {
+        let RowsToMake {
+            frequencies,
+            ref positions,
+            sharing,
+        } = *rows;
         let Shape { batch, tokens, .. } = x.layout.shape();
         let rotary_dim = frequencies.rotary_dim();
         let mut values = StackRows([0.0; LEN]);
@@ -364,7 +372,7 @@ impl Rope {
         // Sequences that share their rows go together; of those with rows of their own as many as have room.
         let together = match sharing {
             RowSharing::AllSequences => batch,
-            RowSharing::EachSequence { tokens } => (fitting / tokens.max(1)).max(1),
+            RowSharing::EachSequence { .. } => (fitting / tokens.max(1)).max(1),
         };
         let block = fitting.min(tokens).max(1);
         for first in (0..batch).step_by(together.max(1)) {
@@ -380,7 +388,8 @@ impl Rope {
                     ),
                 };
                 let values = &mut values.0[..rows * rotary_dim];
-                let first_row = first * sharing.sequence_stride() + token;
+                let first_row =
+                    (first_sequence + first) * sharing.sequence_stride() + first_token + token;
                 frequencies.fill(positions, first_row, values);
                 let rows = Rows::new(values, rotary_dim)?;
                 let rows = rows.view(sharing_part);
@@ -402,6 +411,32 @@ impl Rope {
     }
 
     #[inline]
+    pub(crate) fn check_qk(
+        &self,
+        query: Shape,
+        key: Shape,
+        rows: &Rows<'_>,
+    ) -> Result<RowSharing, Error> {
+        if (Shape { heads: 0, ..query }) != (Shape { heads: 0, ..key }) {
+            return Err(Error::QueryKeyMismatch { query, key });
+        }
+        self.check_in_place(query, rows)
+    }
+
+    #[inline]
+    pub(crate) fn check_across(
+        &self,
+        source: Shape,
+        target: Shape,
+        rows: &Rows<'_>,
+    ) -> Result<RowSharing, Error> {
+        if source != target {
+            return Err(Error::ShapeMismatch { source, target });
+        }
+        check(source, rows.rotary_dim(), rows.len())
+    }
+
+    #[inline]
     fn check_in_place_rows(
         &self,
         shape: Shape,
@@ -413,6 +448,44 @@ impl Rope {
             return Err(Error::PairingChangesInPlace { input, output });
         }
         check(shape, rotary_dim, rows)
+    }
+
+    /// What [`Rope::rotate_into`] has at its two ends.
+    pub(crate) fn ends(&self, source: &'static Across, target: &'static Across) -> Ends {
+        Ends {
+            source,
+            input: self.input,
+            target,
+            output: self.output,
+        }
+    }
+
+    pub(crate) fn run_across(
+        &self,
+        x: &Bytes<'_>,
+        y: &mut BytesMut<'_>,
+        ends: &Ends,
+        rows: &View<'_>,
+        attention_factor: f64,
+    ) {
+        let proof = self.proof;
+        let fused = ends
+            .source
+            .fused(ends.input, ends.target, ends.output)
+            .filter(|_| !self.staged);
+        Walk {
+            source: Some(x),
+            target: y,
+            rows,
+            factors: self.direction.factors(attention_factor).as_ref(),
+        }
+        .run(|line| {
+            match fused {
+                Some(kernel) => kernel(proof, line),
+                None => ends.rotate(proof, line),
+            }
+            ends.copy_unrotated(proof, line);
+        });
     }
 
     pub(crate) fn run_in_place(
@@ -431,6 +504,13 @@ impl Rope {
         }
         .run(|line| kernel(proof, line));
     }
+}
+
+/// The rows that [`Rope::rotate_at`] makes on the way, found to fit the tensor.
+pub(crate) struct RowsToMake<'a> {
+    frequencies: &'a Frequencies<'a>,
+    positions: ResolvedPositions<'a>,
+    sharing: RowSharing,
 }
 
 /// Values of the rows that [`Rope::rotate_at`] keeps at a time.

@@ -52,7 +52,7 @@ impl<'a> Rows<'a> {
     /// [`Error::RotaryDim`] if `rotary_dim` is zero or odd, [`Error::RowsLength`] if the slice is not a whole number of
     /// rows.
     pub fn new(values: &'a [f32], rotary_dim: usize) -> Result<Self, Error> {
-        Rows::with_values(Values::Joined(values), rotary_dim)
+        Rows::joined(Values::Joined(values), values.len(), rotary_dim)
     }
 
     /// As [`Rows::new`], owning its memory.
@@ -62,63 +62,74 @@ impl<'a> Rows<'a> {
     /// Those of [`Rows::new`].
     #[cfg(feature = "alloc")]
     pub fn from_vec(values: Vec<f32>, rotary_dim: usize) -> Result<Rows<'static>, Error> {
-        Rows::with_values(Values::Owned(values), rotary_dim)
+        let len = values.len();
+        Rows::joined(Values::Owned(values), len, rotary_dim)
     }
 
-    /// cos and sin in slices of their own, with `stride` values from one row to the next.
+    /// cos and sin in slices of their own, as tensors of the shape `[rows, width]`: `width` is `rotary_dim / 2` where
+    /// each value is kept once (ONNX), and `rotary_dim` where it is kept twice, the second half of a row like the first
+    /// (PyTorch's `cat((freqs, freqs), -1)`; the first half is read).
     ///
-    /// ONNX keeps `rotary_dim / 2` values per row, which is then the stride. PyTorch code often keeps each twice,
-    /// `cat(freqs, freqs)`: the stride is `rotary_dim`, and the first half of each row is read.
+    /// A value that is kept twice in a row (`repeat_interleave(2)`) is neither: take every second one. To tell, this
+    /// looks at the last row of those that keep their values twice.
     ///
     /// # Errors
     ///
-    /// [`Error::CosSinLength`] if the slices differ in length, [`Error::RowStride`] if rows would overlap,
-    /// [`Error::RotaryDim`] if `rotary_dim` is zero or odd, [`Error::RowsLength`] if the slices are not a whole number
-    /// of strides.
+    /// [`Error::RotaryDim`] if `rotary_dim` is zero or odd, [`Error::RowWidth`] for another width,
+    /// [`Error::CosSinLength`] if the slices differ in length, [`Error::RowsShape`] unless they have `rows * width`
+    /// values, [`Error::HalvesDiffer`] if the last row should keep its values twice and does not.
     pub fn from_cos_sin(
         cos: &'a [f32],
         sin: &'a [f32],
+        [rows, width]: [usize; 2],
         rotary_dim: usize,
-        stride: usize,
     ) -> Result<Self, Error> {
-        if cos.len() != sin.len() {
+        let pairs = pairs(rotary_dim)?;
+        if width != pairs && width != rotary_dim {
+            return Err(Error::RowWidth { width, rotary_dim });
+        }
+        let len = cos.len();
+        if len != sin.len() {
             return Err(Error::CosSinLength {
-                cos: cos.len(),
+                cos: len,
                 sin: sin.len(),
             });
         }
-        if stride < rotary_dim / 2 {
-            return Err(Error::RowStride {
-                stride,
-                pairs: rotary_dim / 2,
-            });
+        if rows.checked_mul(width) != Some(len) {
+            return Err(Error::RowsShape { len, rows, width });
         }
-        Rows::with_values(Values::Apart { cos, sin, stride }, rotary_dim)
+        for values in [cos, sin] {
+            let last = &values[len - width.min(len)..];
+            let (first, second) = last.split_at(pairs.min(last.len()));
+            let bits = |(a, b): (&f32, &f32)| a.to_bits() != b.to_bits();
+            if let Some(pair) = first.iter().zip(second).position(bits) {
+                let row = rows - 1;
+                return Err(Error::HalvesDiffer { row, pair });
+            }
+        }
+        let stride = width;
+        Ok(Rows::all(Values::Apart { cos, sin, stride }, pairs, rows))
     }
 
-    fn with_values<'b>(values: Values<'b>, rotary_dim: usize) -> Result<Rows<'b>, Error> {
-        if rotary_dim == 0 || rotary_dim % 2 == 1 {
-            return Err(Error::RotaryDim {
-                rotary_dim,
-                required: "even and at least 2",
+    fn joined<'b>(values: Values<'b>, len: usize, rotary_dim: usize) -> Result<Rows<'b>, Error> {
+        let pairs = pairs(rotary_dim)?;
+        if !len.is_multiple_of(rotary_dim) {
+            return Err(Error::RowsLength {
+                len,
+                row: rotary_dim,
             });
         }
-        let (len, row) = match &values {
-            Values::Joined(values) => (values.len(), rotary_dim),
-            #[cfg(feature = "alloc")]
-            Values::Owned(values) => (values.len(), rotary_dim),
-            Values::Apart { cos, stride, .. } => (cos.len(), *stride),
-        };
-        if len % row != 0 {
-            return Err(Error::RowsLength { len, row });
-        }
-        Ok(Rows {
+        Ok(Rows::all(values, pairs, len / rotary_dim))
+    }
+
+    fn all<'b>(values: Values<'b>, pairs: usize, rows: usize) -> Rows<'b> {
+        Rows {
             values,
-            pairs: rotary_dim / 2,
+            pairs,
             ids: None,
-            range: (0, len / row),
+            range: (0, rows),
             attention_factor: 1.0,
-        })
+        }
     }
 
     /// Says by which factor the cos and sin are scaled (YaRN, LongRoPE), for [`Direction::Inverse`] to divide by its
@@ -291,6 +302,17 @@ impl fmt::Debug for Rows<'_> {
     }
 }
 
+/// The pairs of so many rotated channels.
+fn pairs(rotary_dim: usize) -> Result<usize, Error> {
+    if rotary_dim == 0 || !rotary_dim.is_multiple_of(2) {
+        return Err(Error::RotaryDim {
+            rotary_dim,
+            required: "even and at least 2",
+        });
+    }
+    Ok(rotary_dim / 2)
+}
+
 /// Whose the rows are, of the sequences of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RowSharing {
@@ -347,6 +369,8 @@ impl<'a> View<'a> {
             Some(Ids::I32(ids)) => ids[index] as usize,
             Some(Ids::I64(ids)) => ids[index] as usize,
             Some(Ids::U32(ids)) => ids[index] as usize,
+            Some(Ids::U64(ids)) => ids[index] as usize,
+            Some(Ids::Usize(ids)) => ids[index],
         };
         row * self.stride
     }

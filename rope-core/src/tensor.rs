@@ -120,11 +120,14 @@ impl fmt::Display for Dimension {
 
 /// Where the elements of a tensor lie in a slice: shape, strides, and the index of the first.
 ///
+/// A constructor takes the extents in the order of its name, which is the order in memory (and in PyTorch's
+/// `tensor.shape`). [`Layout::shape`] says them in one order for all.
+///
 /// ```text
-/// bshd  [batch][tokens][heads][head_dim]   tokens-major: PyTorch before the transpose, vLLM, FlashAttention
-/// bhsd  [batch][heads][tokens][head_dim]   heads-major: PyTorch's attention, ONNX, KV caches
-/// sbhd  [tokens][batch][heads][head_dim]   Megatron, Transformer Engine
-/// thd   [tokens][heads][head_dim]          packed sequences; batch is 1
+/// bshd  [batch, tokens, heads, head_dim]   tokens-major: PyTorch before the transpose, vLLM, FlashAttention
+/// bhsd  [batch, heads, tokens, head_dim]   heads-major: PyTorch's attention, ONNX, KV caches
+/// sbhd  [tokens, batch, heads, head_dim]   Megatron, Transformer Engine
+/// thd   [tokens, heads, head_dim]          packed sequences; batch is 1
 /// ```
 ///
 /// Sub-tensors come from [`narrow`](Layout::narrow) and its short forms:
@@ -158,56 +161,40 @@ impl Layout {
         Layout::at(shape.into(), strides, 0)
     }
 
-    /// `[batch][tokens][heads][head_dim]` without gaps.
+    /// `[batch, tokens, heads, head_dim]`, in memory as well, without gaps. (A [`Shape`] has the same order.)
     ///
     /// # Errors
     ///
     /// [`Error::ShapeOverflow`] if an index or a stride would not fit `usize`.
-    pub fn bshd(shape: impl Into<Shape>) -> Result<Self, Error> {
-        let shape = shape.into();
-        Layout::dense(shape, |s| {
-            let token = s.heads.checked_mul(s.head_dim)?;
-            Some(Strides {
-                batch: token.checked_mul(s.tokens)?,
-                token,
-                head: s.head_dim,
-            })
-        })
+    pub fn bshd(extents: impl Into<Shape>) -> Result<Self, Error> {
+        use Dimension::{Batch, Heads, Tokens};
+        Layout::dense(extents.into(), [Batch, Tokens, Heads])
     }
 
-    /// `[batch][heads][tokens][head_dim]` without gaps.
+    /// `[batch, heads, tokens, head_dim]`, in memory as well, without gaps.
     ///
     /// # Errors
     ///
     /// [`Error::ShapeOverflow`] if an index or a stride would not fit `usize`.
-    pub fn bhsd(shape: impl Into<Shape>) -> Result<Self, Error> {
-        Layout::dense(shape.into(), |s| {
-            let head = s.tokens.checked_mul(s.head_dim)?;
-            Some(Strides {
-                batch: head.checked_mul(s.heads)?,
-                token: s.head_dim,
-                head,
-            })
-        })
+    pub fn bhsd([batch, heads, tokens, head_dim]: [usize; 4]) -> Result<Self, Error> {
+        use Dimension::{Batch, Heads, Tokens};
+        let shape = Shape::from([batch, tokens, heads, head_dim]);
+        Layout::dense(shape, [Batch, Heads, Tokens])
     }
 
-    /// `[tokens][batch][heads][head_dim]` without gaps.
+    /// `[tokens, batch, heads, head_dim]`, in memory as well, without gaps.
     ///
     /// # Errors
     ///
     /// [`Error::ShapeOverflow`] if an index or a stride would not fit `usize`.
-    pub fn sbhd(shape: impl Into<Shape>) -> Result<Self, Error> {
-        Layout::dense(shape.into(), |s| {
-            let batch = s.heads.checked_mul(s.head_dim)?;
-            Some(Strides {
-                batch,
-                token: batch.checked_mul(s.batch)?,
-                head: s.head_dim,
-            })
-        })
+    pub fn sbhd([tokens, batch, heads, head_dim]: [usize; 4]) -> Result<Self, Error> {
+        use Dimension::{Batch, Heads, Tokens};
+        let shape = Shape::from([batch, tokens, heads, head_dim]);
+        Layout::dense(shape, [Tokens, Batch, Heads])
     }
 
-    /// `[tokens][heads][head_dim]` without gaps: sequences packed behind one another, each token with its own row.
+    /// `[tokens, heads, head_dim]`, in memory as well, without gaps: sequences packed behind one another, each token
+    /// with its own row.
     ///
     /// # Errors
     ///
@@ -216,15 +203,31 @@ impl Layout {
         Layout::bshd([1, tokens, heads, head_dim])
     }
 
-    #[inline]
-    fn dense(shape: Shape, strides: impl FnOnce(Shape) -> Option<Strides>) -> Result<Self, Error> {
-        match strides(shape) {
-            Some(strides) => Layout::at(shape, strides, 0),
-            None => Err(Error::ShapeOverflow {
-                shape,
-                strides: None,
-            }),
+    /// Without gaps, the dimensions in this order in memory, the longest stride first.
+    #[inline(always)]
+    fn dense(shape: Shape, order: [Dimension; 3]) -> Result<Self, Error> {
+        let mut strides = Strides {
+            batch: 0,
+            token: 0,
+            head: 0,
+        };
+        let mut stride = Some(shape.head_dim);
+        for dimension in order.into_iter().rev() {
+            let Some(fits) = stride else {
+                return Err(Error::ShapeOverflow {
+                    shape,
+                    strides: None,
+                });
+            };
+            match dimension {
+                Dimension::Batch => strides.batch = fits,
+                Dimension::Tokens => strides.token = fits,
+                Dimension::Heads => strides.head = fits,
+                Dimension::Channels => {}
+            }
+            stride = fits.checked_mul(shape.extent(dimension));
         }
+        Layout::at(shape, strides, 0)
     }
 
     #[inline]
@@ -350,12 +353,33 @@ impl Layout {
         self.narrow(Dimension::Channels, range)
     }
 
-    fn split(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
+    pub(crate) fn split(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
         let extent = self.shape.extent(dimension);
         Ok((
             self.narrow(dimension, 0..at)?,
             self.narrow(dimension, at..extent)?,
         ))
+    }
+
+    /// Splits a layout, and the slice that it is of where the second part begins: each part gets a slice, and the
+    /// second counts from its own.
+    pub(crate) fn split_slice(
+        self,
+        dimension: Dimension,
+        at: usize,
+    ) -> Result<(Self, Self, usize), Error> {
+        let (first, mut second) = self.split(dimension, at)?;
+        if second.shape.is_empty() {
+            (second.offset, second.end) = (0, 0);
+            return Ok((first, second, self.end));
+        }
+        if first.end > second.offset {
+            return Err(Error::PartsInterleave { dimension });
+        }
+        let begin = second.offset;
+        second.end -= begin;
+        second.offset = 0;
+        Ok((first, second, begin))
     }
 
     /// The three strided dimensions, the one with the shortest stride first.
@@ -403,7 +427,7 @@ impl Layout {
                     return Err(Error::Overlap {
                         dimension,
                         stride,
-                        needed: span,
+                        needed: self.least_stride(dimension, stride),
                     });
                 }
                 // Cannot overflow: it is at most `end`.
@@ -411,6 +435,27 @@ impl Layout {
             }
         }
         Ok(())
+    }
+
+    /// The least stride above a dimension's own with which it nests among the others, as they are: inside one of them
+    /// that has room for it, or around all.
+    #[cold]
+    fn least_stride(&self, dimension: Dimension, own: usize) -> usize {
+        let extent = self.shape.extent(dimension);
+        let mut span = self.shape.head_dim;
+        for (_, other, stride) in self
+            .by_stride()
+            .into_iter()
+            .filter(|&(other, extent, _)| other != dimension && extent > 1)
+        {
+            let fits = span.checked_mul(extent).is_some_and(|all| all <= stride);
+            if span > own && fits {
+                break;
+            }
+            // Where the others reach so far that one more has no place, that is the next error.
+            span = span.saturating_add((other - 1).saturating_mul(stride));
+        }
+        span
     }
 
     #[inline]
@@ -435,8 +480,14 @@ impl Layout {
     }
 }
 
-/// What [`Tensor::new`] and [`TensorMut::new`] take: a [`Layout`], or `[batch, tokens, heads, head_dim]` for
-/// [`Layout::bshd`].
+/// What [`Tensor::new`] and [`TensorMut::new`] take: a [`Layout`]; or a [`Shape`] or `[batch, tokens, heads,
+/// head_dim]`, for [`Layout::bshd`].
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` says not where the elements of a tensor lie",
+    label = "neither a `Layout`, nor a `Shape`, nor `[batch, tokens, heads, head_dim]`",
+    note = "four extents of `usize` are a tokens-major tensor without gaps",
+    note = "for other orders see `Layout::bhsd`, `Layout::sbhd`, `Layout::thd`, and for any strides `Layout::strided`"
+)]
 pub trait IntoLayout {
     /// The layout.
     ///
@@ -450,6 +501,13 @@ impl IntoLayout for Layout {
     #[inline]
     fn into_layout(self) -> Result<Layout, Error> {
         Ok(self)
+    }
+}
+
+impl IntoLayout for Shape {
+    #[inline]
+    fn into_layout(self) -> Result<Layout, Error> {
+        Layout::bshd(self)
     }
 }
 
@@ -468,7 +526,8 @@ pub struct Tensor<'a, E> {
 }
 
 impl<'a, E: Element> Tensor<'a, E> {
-    /// Views `data` through `layout`: a [`Layout`], or `[batch, tokens, heads, head_dim]` for [`Layout::bshd`].
+    /// Views `data` through `layout`: a [`Layout`]; or a [`Shape`] or `[batch, tokens, heads, head_dim]`, for
+    /// [`Layout::bshd`].
     /// Elements may coincide (a broadcast has a stride of zero).
     ///
     /// # Errors
@@ -534,7 +593,8 @@ pub struct TensorMut<'a, E> {
 }
 
 impl<'a, E: Element> TensorMut<'a, E> {
-    /// Views `data` through `layout`: a [`Layout`], or `[batch, tokens, heads, head_dim]` for [`Layout::bshd`].
+    /// Views `data` through `layout`: a [`Layout`]; or a [`Shape`] or `[batch, tokens, heads, head_dim]`, for
+    /// [`Layout::bshd`].
     ///
     /// # Errors
     ///
@@ -580,27 +640,9 @@ impl<'a, E: Element> TensorMut<'a, E> {
     /// [`Error::Range`] if `at` is beyond the dimension, [`Error::PartsInterleave`] if the parts interleave in memory,
     /// as the heads of several tokens of a tokens-major tensor do.
     pub fn split_at(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
-        let (first, mut second) = self.layout.split(dimension, at)?;
-        if second.shape.is_empty() {
-            second.offset = 0;
-            second.end = 0;
-            return Ok((
-                TensorMut {
-                    data: self.data,
-                    layout: first,
-                },
-                TensorMut {
-                    data: &mut [],
-                    layout: second,
-                },
-            ));
-        }
-        if first.end > second.offset {
-            return Err(Error::PartsInterleave { dimension });
-        }
-        let (low, high) = self.data.split_at_mut(second.offset);
-        second.end -= second.offset;
-        second.offset = 0;
+        let (first, second, begin) = self.layout.split_slice(dimension, at)?;
+        // Beside a tensor without elements there may be none at all.
+        let (low, high) = self.data.split_at_mut(begin.min(self.data.len()));
         Ok((
             TensorMut {
                 data: low,

@@ -91,10 +91,10 @@ pub enum Table {
     Joined,
     /// `[cos | sin]`, owned.
     Owned,
-    /// cos and sin apart, without gaps.
+    /// cos and sin apart, each value once.
     Apart,
-    /// cos and sin apart, with gaps between the rows.
-    Gapped,
+    /// cos and sin apart, each value twice, in two halves of a row.
+    Twice,
 }
 
 /// What is taken from a table.
@@ -110,6 +110,10 @@ pub enum Pick {
     I64,
     /// Ids.
     U32,
+    /// Ids.
+    U64,
+    /// Ids.
+    Usize,
     /// Ids of a range, and a range of those ids.
     RangeOfIdsOfRange,
 }
@@ -118,11 +122,10 @@ impl Form {
     /// All of them.
     pub fn all() -> impl Iterator<Item = Form> {
         use {Pick::*, Table::*};
-        [Joined, Owned, Apart, Gapped]
-            .into_iter()
-            .flat_map(|table| {
-                [All, Range, I32, I64, U32, RangeOfIdsOfRange].map(|pick| Form { table, pick })
-            })
+        [Joined, Owned, Apart, Twice].into_iter().flat_map(|table| {
+            [All, Range, I32, I64, U32, U64, Usize, RangeOfIdsOfRange]
+                .map(|pick| Form { table, pick })
+        })
     }
 
     /// The source's choice.
@@ -177,7 +180,7 @@ impl Stored {
         let stride = match form.table {
             Table::Joined | Table::Owned => 2 * pairs,
             Table::Apart => pairs,
-            Table::Gapped => pairs + source.within(1, pairs + 3),
+            Table::Twice => 2 * pairs,
         };
         let mut cos = Vec::new();
         let mut sin = Vec::new();
@@ -186,9 +189,14 @@ impl Stored {
             cos.extend(values(&all.cos));
             match form.table {
                 Table::Joined | Table::Owned => cos.extend(values(&all.sin)),
-                Table::Apart | Table::Gapped => {
+                Table::Apart => sin.extend(values(&all.sin)),
+                Table::Twice => {
                     sin.extend(values(&all.sin));
-                    // What lies between the rows must not be read.
+                    // Of the second halves the last is compared with its first, and no other is read.
+                    if row + 1 == all.rows {
+                        cos.extend(values(&all.cos));
+                        sin.extend(values(&all.sin));
+                    }
                     cos.resize((row + 1) * stride, f32::NAN);
                     sin.resize((row + 1) * stride, f32::NAN);
                 }
@@ -197,7 +205,7 @@ impl Stored {
         // `ids` are rows of the table; `range` what is taken of it, or of them.
         let (range, ids, picked): (_, _, Vec<usize>) = match form.pick {
             Pick::All | Pick::Range => (range.clone(), Vec::new(), range.collect()),
-            Pick::I32 | Pick::I64 | Pick::U32 => {
+            Pick::I32 | Pick::I64 | Pick::U32 | Pick::U64 | Pick::Usize => {
                 let ids: Vec<usize> = range.map(|_| source.below(all.rows)).collect();
                 (0..ids.len(), ids.clone(), ids)
             }
@@ -233,48 +241,33 @@ impl Stored {
         let table = match self.form.table {
             Table::Joined => Rows::new(cos, rotary_dim),
             Table::Owned => Rows::from_vec(cos.clone(), rotary_dim),
-            Table::Apart | Table::Gapped => Rows::from_cos_sin(cos, sin, rotary_dim, self.stride),
+            Table::Apart | Table::Twice => {
+                let shape = [cos.len() / self.stride, self.stride];
+                Rows::from_cos_sin(cos, sin, shape, rotary_dim)
+            }
         };
         let table = table
             .and_then(|table| table.with_attention_factor(self.angles.attention_factor))
             .expect("whole rows");
-        const FITS: &str = "ids are small";
         const INSIDE: &str = "they are in the table";
+        macro_rules! gathered {
+            ($int:ty) => {{
+                let ids = self.ids.iter().map(|&id| <$int>::try_from(id));
+                let ids: Vec<$int> = ids.collect::<Result<_, _>>().expect("ids are small");
+                f(&table.gather(&ids).expect(INSIDE))
+            }};
+        }
         match self.form.pick {
             Pick::All => f(&table),
             Pick::Range => f(&table.range(self.range.clone()).expect(INSIDE)),
-            Pick::I32 => {
-                let ids: Vec<i32> = self
-                    .ids
-                    .iter()
-                    .map(|&id| id.try_into().expect(FITS))
-                    .collect();
-                f(&table.gather(&ids).expect(INSIDE))
-            }
-            Pick::I64 => {
-                let ids: Vec<i64> = self
-                    .ids
-                    .iter()
-                    .map(|&id| id.try_into().expect(FITS))
-                    .collect();
-                f(&table.gather(&ids).expect(INSIDE))
-            }
-            Pick::U32 => {
-                let ids: Vec<u32> = self
-                    .ids
-                    .iter()
-                    .map(|&id| id.try_into().expect(FITS))
-                    .collect();
-                f(&table.gather(&ids).expect(INSIDE))
-            }
+            Pick::I32 => gathered!(i32),
+            Pick::I64 => gathered!(i64),
+            Pick::U32 => gathered!(u32),
+            Pick::U64 => gathered!(u64),
+            Pick::Usize => f(&table.gather(&self.ids).expect(INSIDE)),
             Pick::RangeOfIdsOfRange => {
-                let ids: Vec<u32> = self
-                    .ids
-                    .iter()
-                    .map(|&id| id.try_into().expect(FITS))
-                    .collect();
                 let table = table.range(self.range.start..table.len()).expect(INSIDE);
-                let gathered = table.gather(&ids[..]).expect(INSIDE);
+                let gathered = table.gather(&self.ids).expect(INSIDE);
                 f(&gathered.range(self.range.clone()).expect(INSIDE))
             }
         }

@@ -93,7 +93,8 @@ impl Placed {
 
     /// `[batch][heads][tokens][head_dim]`, nothing around it.
     pub fn bhsd(shape: [usize; 4]) -> Self {
-        let layout = Layout::bhsd(shape).expect("a small shape");
+        let [batch, tokens, heads, head_dim] = shape;
+        let layout = Layout::bhsd([batch, heads, tokens, head_dim]).expect("a small shape");
         Placed::new(layout, dense(shape, [0, 2, 1]), 0)
     }
 
@@ -115,8 +116,8 @@ impl Placed {
         let [batch, tokens, heads, head_dim] = shape;
         let (layout, order) = match source.below(4) {
             0 => (Layout::bshd(shape), [0, 1, 2]),
-            1 => (Layout::bhsd(shape), [0, 2, 1]),
-            2 => (Layout::sbhd(shape), [1, 0, 2]),
+            1 => (Layout::bhsd([batch, heads, tokens, head_dim]), [0, 2, 1]),
+            2 => (Layout::sbhd([tokens, batch, heads, head_dim]), [1, 0, 2]),
             _ if batch == 1 => (Layout::thd([tokens, heads, head_dim]), [0, 1, 2]),
             _ => (Layout::bshd(shape), [0, 1, 2]),
         };
@@ -149,6 +150,7 @@ impl Placed {
         let (whole_layout, order) = if source.once_in(2) {
             (Layout::bshd(whole), [0, 1, 2])
         } else {
+            let whole = [batch, heads, tokens, before + head_dim + after];
             (Layout::bhsd(whole), [0, 2, 1])
         };
         let layout = whole_layout

@@ -60,8 +60,8 @@ impl<I: Number> Head<I> {
         let rows = Rows::from_cos_sin(
             &row[..self.rotary_dim / 2],
             &row[row.len() / 2..][..self.rotary_dim / 2],
+            [1, self.rotary_dim / 2],
             self.rotary_dim,
-            self.rotary_dim / 2,
         )
         .expect("one row");
         let source = Tensor::new(&self.x, shape).expect("a valid tensor");

@@ -539,6 +539,81 @@ fn refused(made: Result<Frequencies<'_>, Error>, error: Error, text: &str) {
 }
 
 #[test]
+fn numbers_of_a_list_are_refused_by_their_index() {
+    let refused = |made: Result<Frequencies<'_>, Error>, name: &str, value: f64, required: &str| {
+        let text = format!("{name}[3] is {value:?}, but has to be {required}");
+        let error = made.expect_err("a refusal");
+        assert_eq!(error.to_string(), text);
+        let got = match error {
+            Error::ListEntry { index, value, .. } => (index, value.to_bits()),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(got, (3, value.to_bits()));
+    };
+    let with = |value: f64| [1.0, 2.0, 3.0, value, 5.0, f64::NAN];
+    for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        let list = with(value);
+        let made = Frequencies::from_inverse(12, &list, 1.0);
+        refused(made, "inverse", value, "finite");
+        // However many axes, the index is one of the list.
+        let made = Frequencies::from_inverse(Axes::mrope([3, 3]), &list, 1.0);
+        refused(made, "inverse", value, "finite");
+        let learned = Scaling::Learned { alphas: &list };
+        refused(
+            Frequencies::new(12, 1e4, &learned),
+            "alphas",
+            value,
+            "finite",
+        );
+    }
+    for value in [f64::NAN, f64::INFINITY, 0.0, -1.0] {
+        let (list, good) = (with(value), [1.0; 6]);
+        let required = "positive and finite";
+        for (name, short_factor, long_factor) in [
+            ("short_factor", &list, &good),
+            ("long_factor", &good, &list),
+        ] {
+            let scaling = Scaling::LongRope(LongRope {
+                short_factor,
+                long_factor,
+                factor: 4.0,
+                original_context: 4096,
+                length: 10,
+                attention_factor: None,
+            });
+            refused(Frequencies::new(12, 1e4, &scaling), name, value, required);
+        }
+        let factors = &list.map(|value| value as f32);
+        let scaling = Scaling::FreqFactors { factors };
+        refused(
+            Frequencies::new(12, 1e4, &scaling),
+            "freq_factors",
+            value,
+            required,
+        );
+    }
+}
+
+#[test]
+fn debug_is_a_line_and_all_pairs_at_length() {
+    let llama = Frequencies::new(128, 1e4, &Scaling::Default).expect("good frequencies");
+    let line = format!("{llama:?}");
+    assert!(line.len() < 250 && !line.contains('\n'), "{line}");
+    for part in [
+        "rotary_dim: 128",
+        "axes: 1",
+        "first_inverse: 1.0",
+        "last_inverse: 0.000115",
+    ] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    assert_eq!(format!("{llama:#?}").matches("whole: 0").count(), 64);
+    // Of one pair the first is the last.
+    let one = Frequencies::from_inverse(2, &[0.25], 1.0).expect("good frequencies");
+    assert!(format!("{one:?}").contains("last_inverse: 0.25"), "{one:?}");
+}
+
+#[test]
 fn rotary_dim_is_refused() {
     for dim in [0, 1, 127, 65538] {
         let required = "even and between 2 and 65536";
@@ -694,7 +769,8 @@ fn pairs_that_turn_too_fast_are_refused() {
     refused(
         Frequencies::new(4, 1e-300, &Scaling::Default),
         error,
-        "the inverse frequency of pair 1 is 1e150, 32768 turns a position or more",
+        "the inverse frequency 1e150 of pair 1 is too large: a position would rotate the pair by 32768 turns or more; it \
+         has to be below 205887.4 in magnitude",
     );
     for inverse in [206_000.0, -206_000.0] {
         let made = Frequencies::from_inverse(2, &[inverse], 1.0);

@@ -98,7 +98,8 @@ fn rows_that_python_keeps_give_the_same() {
                 .collect()
         };
         let (cos, sin) = (twice("cos_hf_f32"), twice("sin_hf_f32"));
-        let rows = Rows::from_cos_sin(&cos, &sin, 2 * pairs, 2 * pairs).expect("whole rows");
+        let shape = [cos.len() / (2 * pairs), 2 * pairs];
+        let rows = Rows::from_cos_sin(&cos, &sin, shape, 2 * pairs).expect("whole rows");
         let got = rotate(
             Backend::best(),
             rotation(&file),

@@ -37,7 +37,7 @@ impl GuardedRows {
         let factor = self.angles.attention_factor;
         [
             Rows::new(&self.joined, 2 * pairs),
-            Rows::from_cos_sin(&self.cos, &self.sin, 2 * pairs, pairs),
+            Rows::from_cos_sin(&self.cos, &self.sin, [self.angles.rows, pairs], 2 * pairs),
         ]
         .map(|rows| {
             rows.and_then(|rows| rows.with_attention_factor(factor))

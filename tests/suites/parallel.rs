@@ -1,44 +1,145 @@
 //! A rotation spread over threads: the same bits, and nothing beside the tensor.
 
-use rope_core::{Backend, Error, Pairing, Rope, Rows, TensorMut};
-use rope_tests::number::paint;
-use rope_tests::{Form, Placed, Rotation, Source, Stored, compare, oracle};
+use half::bf16;
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use rope_core::{
+    Backend, Error, Frequencies, Pairing, Positions, Rope, Rows, Scaling, Tensor, TensorMut,
+};
+use rope_tests::number::{Number, paint};
+use rope_tests::{Form, Placed, Rotation, Source, Stored};
+
+/// Below and above what is split; tokens, sequences, heads outermost, and fewer of them than threads.
+const SHAPES: [[usize; 4]; 7] = [
+    [1, 600, 8, 70],
+    [300, 3, 9, 64],
+    [1, 1, 9000, 64],
+    [2, 1500, 2, 66],
+    [3, 5, 4, 38],
+    [2, 0, 700, 128],
+    [1, 2, 3, 40_000],
+];
+
+fn pools() -> [ThreadPool; 4] {
+    [1, 2, 3, 8].map(|threads| {
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build();
+        pool.expect("a few threads")
+    })
+}
+
+fn bits<T: Number>(x: &[T]) -> Vec<u32> {
+    x.iter().map(|x| x.bits()).collect()
+}
+
+/// Rows for a shape in any form: one for each token, or one for each token of each sequence.
+fn rows(source: &mut Source<'_>, [batch, tokens, ..]: [usize; 4]) -> Stored {
+    let count = if source.once_in(2) {
+        tokens
+    } else {
+        batch * tokens
+    };
+    let form = Form::any(source);
+    Stored::new(source, count, 16, form)
+}
 
 #[test]
-fn same_bits_on_all_threads() {
-    let source = &mut Source::random("same_bits_on_all_threads");
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(4).build();
-    let pool = pool.expect("four threads");
-    // Above and below what is split: many tokens, sequences, or heads, and one token.
-    for shape in [
-        [1, 300, 8, 70],
-        [70, 3, 9, 64],
-        [1, 1, 2050, 64],
-        [3, 5, 4, 38],
-        [2, 0, 700, 128],
-    ] {
-        for rows in [shape[1], shape[0] * shape[1]] {
-            for form in Form::all() {
-                let place = Placed::any(source, shape);
-                let rows = Stored::new(source, rows, 16, form);
-                let x = paint::<f32>(source, place.len);
-                let rotation = source.one_of(&Rotation::in_place().collect::<Vec<_>>());
-                let expected =
-                    oracle::rotated(rotation, &rows.angles, (&x, &place.view), (&x, &place.view));
-                let mut got = x.clone();
-                let rope = rotation.plan(Backend::best());
-                rows.with(|rows| {
-                    let mut tensor =
-                        TensorMut::new(&mut got, place.layout).expect("a valid tensor");
-                    pool.install(|| rope.rotate_parallel(&mut tensor, rows))
-                        .expect("rows that fit");
-                });
-                compare(
-                    &got,
-                    &expected,
-                    &place.view,
-                    &format!("{rotation:?}, {shape:?}"),
-                );
+fn rotate() {
+    let source = &mut Source::random("parallel_rotate");
+    for pool in pools() {
+        for shape in SHAPES {
+            let (place, rows) = (Placed::any(source, shape), rows(source, shape));
+            let x = paint::<f32>(source, place.len);
+            let rotation = source.one_of(&Rotation::in_place().collect::<Vec<_>>());
+            let rope = rotation.plan(Backend::best());
+            let (mut expected, mut got) = (x.clone(), x);
+            rows.with(|rows| {
+                let mut x = TensorMut::new(&mut expected, place.layout).expect("valid");
+                rope.rotate(&mut x, rows).expect("rows that fit");
+                let mut x = TensorMut::new(&mut got, place.layout).expect("valid");
+                pool.install(|| rope.rotate_parallel(&mut x, rows))
+                    .expect("rows that fit");
+            });
+            assert_eq!(bits(&got), bits(&expected), "{rotation:?}, {shape:?}");
+        }
+    }
+}
+
+#[test]
+fn rotate_qk() {
+    let source = &mut Source::random("parallel_rotate_qk");
+    for pool in pools() {
+        for [batch, tokens, heads, head_dim] in SHAPES {
+            let shapes = [heads, heads.div_ceil(4)].map(|heads| [batch, tokens, heads, head_dim]);
+            let [q_place, k_place] = shapes.map(|shape| Placed::any(source, shape));
+            let rows = rows(source, shapes[0]);
+            let q = paint::<f32>(source, q_place.len);
+            let k = paint::<bf16>(source, k_place.len);
+            let rope = Rope::new(source.one_of(&Pairing::ALL));
+            let (mut expected, mut got) = ((q.clone(), k.clone()), (q, k));
+            rows.with(|rows| {
+                let mut q = TensorMut::new(&mut expected.0, q_place.layout).expect("valid");
+                let mut k = TensorMut::new(&mut expected.1, k_place.layout).expect("valid");
+                rope.rotate_qk(&mut q, &mut k, rows).expect("they fit");
+                let mut q = TensorMut::new(&mut got.0, q_place.layout).expect("valid");
+                let mut k = TensorMut::new(&mut got.1, k_place.layout).expect("valid");
+                pool.install(|| rope.rotate_qk_parallel(&mut q, &mut k, rows))
+                    .expect("they fit");
+            });
+            assert_eq!(bits(&got.0), bits(&expected.0), "q, {shapes:?}");
+            assert_eq!(bits(&got.1), bits(&expected.1), "k, {shapes:?}");
+        }
+    }
+}
+
+#[test]
+fn rotate_into() {
+    let source = &mut Source::random("parallel_rotate_into");
+    for pool in pools() {
+        for shape in SHAPES {
+            let [from, to] = [(); 2].map(|()| Placed::any(source, shape));
+            let rows = rows(source, shape);
+            let x = paint::<f32>(source, from.len);
+            let y = paint::<bf16>(source, to.len);
+            let rope = Rope::new(source.one_of(&Pairing::ALL))
+                .output_pairing(source.one_of(&Pairing::ALL));
+            let x = Tensor::new(&x, from.layout).expect("valid");
+            let (mut expected, mut got) = (y.clone(), y);
+            rows.with(|rows| {
+                let mut y = TensorMut::new(&mut expected, to.layout).expect("valid");
+                rope.rotate_into(&x, &mut y, rows).expect("they fit");
+                let mut y = TensorMut::new(&mut got, to.layout).expect("valid");
+                pool.install(|| rope.rotate_into_parallel(&x, &mut y, rows))
+                    .expect("they fit");
+            });
+            assert_eq!(bits(&got), bits(&expected), "{rope:?}, {shape:?}");
+        }
+    }
+}
+
+#[test]
+fn rotate_at() {
+    let source = &mut Source::random("parallel_rotate_at");
+    let frequencies = Frequencies::new(32, 1e4, &Scaling::Default).expect("good frequencies");
+    for pool in pools() {
+        for shape in SHAPES {
+            let place = Placed::any(source, shape);
+            let [batch, tokens, ..] = shape;
+            let ids: Vec<i64> = (0..batch * tokens)
+                .map(|_| i64::from(source.word()) - (1 << 31))
+                .collect();
+            let rope = Rope::new(source.one_of(&Pairing::ALL));
+            let x = paint::<bf16>(source, place.len);
+            for positions in [
+                Positions::from(-70_000..-70_000 + tokens as i64),
+                Positions::from(&ids),
+            ] {
+                let (mut expected, mut got) = (x.clone(), x.clone());
+                let mut x = TensorMut::new(&mut expected, place.layout).expect("valid");
+                rope.rotate_at(&mut x, &frequencies, positions)
+                    .expect("they fit");
+                let mut x = TensorMut::new(&mut got, place.layout).expect("valid");
+                pool.install(|| rope.rotate_at_parallel(&mut x, &frequencies, positions))
+                    .expect("they fit");
+                assert_eq!(bits(&got), bits(&expected), "{shape:?}");
             }
         }
     }
@@ -47,15 +148,24 @@ fn same_bits_on_all_threads() {
 #[test]
 fn what_does_not_fit_is_refused_before_any_thread_starts() {
     let source = &mut Source::random("refused_before_any_thread_starts");
-    let shape = [1, 300, 8, 64];
+    let shape = [1, 600, 8, 64];
     let x = paint::<f32>(source, shape.iter().product());
     let mut got = x.clone();
-    let table = vec![0.5_f32; 299 * 32];
+    let table = vec![0.5_f32; 599 * 32];
     let rows = Rows::new(&table, 32).expect("whole rows");
+    let frequencies = Frequencies::new(32, 1e4, &Scaling::Default).expect("good frequencies");
     let rope = Rope::new(Pairing::Half);
+    let source_tensor = Tensor::new(&x, shape).expect("valid");
+    let mut other = x.clone();
+    let mut other = TensorMut::new(&mut other, shape).expect("valid");
     let mut tensor = TensorMut::new(&mut got, shape).expect("a valid tensor");
-    let result = rope.rotate_parallel(&mut tensor, &rows);
-    assert!(matches!(result, Err(Error::RowCount { .. })), "{result:?}");
-    let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+    for result in [
+        rope.rotate_parallel(&mut tensor, &rows),
+        rope.rotate_qk_parallel(&mut tensor, &mut other, &rows),
+        rope.rotate_into_parallel(&source_tensor, &mut tensor, &rows),
+        rope.rotate_at_parallel(&mut tensor, &frequencies, 0..599),
+    ] {
+        assert!(matches!(result, Err(Error::RowCount { .. })), "{result:?}");
+    }
     assert_eq!(bits(&got), bits(&x));
 }

@@ -72,7 +72,9 @@ fn untouched<E: Number>(len: usize, f: impl FnOnce(&mut [E])) {
 fn shape_overflow() {
     let max = usize::MAX.to_string();
     let shape = [2, usize::MAX, 3, 8];
-    for layout in [Layout::bshd(shape), Layout::bhsd(shape)] {
+    let [batch, tokens, heads, head_dim] = shape;
+    let bhsd = Layout::bhsd([batch, heads, tokens, head_dim]);
+    for layout in [Layout::bshd(shape), bhsd] {
         let error = Error::ShapeOverflow {
             shape: shape.into(),
             strides: None,
@@ -90,7 +92,7 @@ fn shape_overflow() {
         strides,
     };
     refused(
-        Layout::sbhd(shape),
+        Layout::sbhd([tokens, batch, heads, head_dim]),
         error,
         &["2", &max, "3", "24", "48", "8"],
     );
@@ -197,7 +199,11 @@ fn overlap() {
     overlap([1, 1, 2, 8], 0, 0, 0, Dimension::Heads, 0, 8, "heads");
     overlap([1, 3, 2, 8], 0, 15, 8, Dimension::Tokens, 15, 16, "tokens");
     overlap([2, 3, 2, 8], 47, 16, 8, Dimension::Batch, 47, 48, "batch");
-    overlap([2, 1, 2, 8], 0, 16, 8, Dimension::Batch, 0, 8, "batch");
+    overlap([2, 1, 2, 8], 0, 16, 8, Dimension::Batch, 0, 16, "batch");
+    // What is needed is enough: inside a dimension that has room, or around all.
+    overlap([2, 5, 4, 8], 0, 32, 8, Dimension::Batch, 0, 160, "batch");
+    overlap([2, 5, 4, 8], 0, 64, 8, Dimension::Batch, 0, 32, "batch");
+    overlap([2, 3, 1, 8], 25, 20, 8, Dimension::Batch, 25, 48, "batch");
     overlap([1, 3, 2, 8], 0, 8, 23, Dimension::Heads, 23, 24, "heads");
 }
 
@@ -302,7 +308,7 @@ fn rotary_dim() {
         refused(Rows::new(&[0.0; 12], rotary_dim), error, &words);
         refused(Rows::from_vec(vec![0.0; 12], rotary_dim), error, &words);
         refused(
-            Rows::from_cos_sin(&[0.0; 12], &[0.0; 12], rotary_dim, usize::MAX),
+            Rows::from_cos_sin(&[0.0; 12], &[0.0; 12], [2, 6], rotary_dim),
             error,
             &words,
         );
@@ -312,7 +318,11 @@ fn rotary_dim() {
             rotary_dim,
             required: "even and at least 2",
         };
-        refused(Rows::from_cos_sin(&[], &[], rotary_dim, 0), error, &["2"]);
+        refused(
+            Rows::from_cos_sin(&[], &[], [0, 0], rotary_dim),
+            error,
+            &["2"],
+        );
     }
 }
 
@@ -328,11 +338,48 @@ fn rows_length() {
         Error::RowsLength { len: 7, row: 8 },
         &["7", "8"],
     );
-    let error = Error::RowsLength { len: 10, row: 4 };
+}
+
+/// The shape of cos and sin says how many rows there are: a table that keeps its values twice, taken for one that
+/// keeps them once, would otherwise be twice the rows, and be taken for those of two sequences.
+#[test]
+fn rows_shape() {
+    let twice = [0.0; 2 * 8];
+    for (shape, len) in [([2, 4], 16), ([3, 4], 16), ([usize::MAX, 4], 16)] {
+        let error = Error::RowsShape {
+            len,
+            rows: shape[0],
+            width: shape[1],
+        };
+        let words = ["16", &*shape[0].to_string(), "4"];
+        refused(Rows::from_cos_sin(&twice, &twice, shape, 8), error, &words);
+    }
+    let rows = Rows::from_cos_sin(&twice, &twice, [2, 8], 8).expect("two rows");
+    assert_eq!(rows.len(), 2);
+}
+
+#[test]
+fn halves_differ() {
+    let once: Vec<f32> = (0..12).map(|i| i as f32).collect();
+    let twice: Vec<f32> = once.chunks(4).flat_map(|row| [row, row].concat()).collect();
+    let interleaved: Vec<f32> = once.iter().flat_map(|&value| [value, value]).collect();
+    let error = Error::HalvesDiffer { row: 2, pair: 0 };
+    for [cos, sin] in [[&interleaved, &twice], [&twice, &interleaved]] {
+        refused(
+            Rows::from_cos_sin(cos, sin, [3, 8], 8),
+            error,
+            &["row 2", "pair 0", "repeat_interleave"],
+        );
+    }
+    // Bits, not numbers: a NaN is the same as itself, and zero is not the same as minus zero.
+    let nan = [f32::NAN, 0.0, f32::NAN, 0.0];
+    let zeros = [f32::NAN, 0.0, f32::NAN, -0.0];
+    assert!(Rows::from_cos_sin(&nan, &nan, [1, 4], 4).is_ok());
+    let error = Error::HalvesDiffer { row: 0, pair: 1 };
     refused(
-        Rows::from_cos_sin(&[0.0; 10], &[0.0; 10], 6, 4),
+        Rows::from_cos_sin(&nan, &zeros, [1, 4], 4),
         error,
-        &["10", "4"],
+        &["row 0", "pair 1"],
     );
 }
 
@@ -340,31 +387,25 @@ fn rows_length() {
 fn cos_sin_length() {
     let error = Error::CosSinLength { cos: 8, sin: 6 };
     refused(
-        Rows::from_cos_sin(&[0.0; 8], &[0.0; 6], 4, 2),
+        Rows::from_cos_sin(&[0.0; 8], &[0.0; 6], [4, 2], 4),
         error,
         &["8", "6"],
     );
 }
 
 #[test]
-fn row_stride() {
-    let error = Error::RowStride {
-        stride: 3,
-        pairs: 4,
-    };
-    refused(
-        Rows::from_cos_sin(&[0.0; 12], &[0.0; 12], 8, 3),
-        error,
-        &["3", "4"],
-    );
-    refused(
-        Rows::from_cos_sin(&[], &[], 2, 0),
-        Error::RowStride {
-            stride: 0,
-            pairs: 1,
-        },
-        &["0", "1"],
-    );
+fn row_width() {
+    for width in [0, 3, 5, 7, 9, 16] {
+        let error = Error::RowWidth {
+            width,
+            rotary_dim: 8,
+        };
+        refused(
+            Rows::from_cos_sin(&[0.0; 12], &[0.0; 12], [1, width], 8),
+            error,
+            &[&*width.to_string(), "4", "8"],
+        );
+    }
 }
 
 #[test]
@@ -652,7 +693,7 @@ fn unknown_name() {
         let pairings = Pairing::ALL.map(Pairing::name);
         let error = name.parse::<Pairing>().expect_err("a refusal");
         assert!(
-            matches!(error, Error::UnknownName { kind: "pairing", known } if known == names(&pairings))
+            matches!(error, Error::UnknownName { kind: "pairing", name: n, known } if known == names(&pairings) && n.as_str() == name)
         );
         refused(
             name.parse::<Pairing>(),
@@ -663,7 +704,7 @@ fn unknown_name() {
         let directions = Direction::ALL.map(Direction::name);
         let error = name.parse::<Direction>().expect_err("a refusal");
         assert!(
-            matches!(error, Error::UnknownName { kind: "direction", known } if known == names(&directions))
+            matches!(error, Error::UnknownName { kind: "direction", name: n, known } if known == names(&directions) && n.as_str() == name)
         );
         refused(
             name.parse::<Direction>(),
@@ -672,6 +713,7 @@ fn unknown_name() {
         );
 
         let error = name.parse::<Backend>().expect_err("a refusal");
+        assert!(error.to_string().starts_with(&format!("{name:?} is no ")));
         let mut words = vec!["backend"];
         words.extend(Backend::ALL.iter().map(|backend| backend.name()));
         refused(name.parse::<Backend>(), error, &words);

@@ -445,10 +445,33 @@ fn ranges() {
         &[-(1 << 32), 1 - (1 << 32)],
     );
     same((i64::MAX - 1..i64::MAX).into(), &[i64::MAX - 1]);
+    same((u64::MAX - 1..u64::MAX).into(), &[-2]);
+    same((7_u64..9).into(), &[7, 8]);
+    // The last included, also the last there is.
+    same((7_i32..=9).into(), &[7, 8, 9]);
+    same((i32::MAX..=i32::MAX).into(), &[(1 << 31) - 1]);
+    same(
+        (u32::MAX - 1..=u32::MAX).into(),
+        &[(1 << 32) - 2, (1 << 32) - 1],
+    );
+    same((i64::MAX - 1..=i64::MAX).into(), &[i64::MAX - 1, i64::MAX]);
+    same((u64::MAX..=u64::MAX).into(), &[-1]);
+    same((7_usize..=7).into(), &[7]);
+    // One token.
+    same((-3_i32).into(), &[-3]);
+    same(i64::MIN.into(), &[i64::MIN]);
+    same(u32::MAX.into(), &[(1 << 32) - 1]);
+    same(7_u64.into(), &[7]);
+    same(7_usize.into(), &[7]);
     // Empty ones, and those that end before they start.
     same((5_i32..5).into(), &[]);
     #[allow(clippy::reversed_empty_ranges, reason = "what is tested")]
     same((5_u32..2).into(), &[]);
+    #[allow(clippy::reversed_empty_ranges, reason = "what is tested")]
+    same((5_i64..=4).into(), &[]);
+    // No machine counts as many: as many as it can.
+    let all = frequencies.rows_in(i64::MIN..i64::MAX, &mut []);
+    assert!(matches!(all, Err(Error::RowsTooLong { .. })), "{all:?}");
 }
 
 /// Long ranges are made in another way than ids: by adding angles. The bits are the same, on every backend.

@@ -235,8 +235,11 @@ mod tests {
                 0xff80_ffff
             });
         }
-        let shape = [1, tokens, heads, 2 * pairs];
-        for layout in [Layout::bshd(shape).unwrap(), Layout::bhsd(shape).unwrap()] {
+        let layouts = [
+            Layout::bshd([1, tokens, heads, 2 * pairs]),
+            Layout::bhsd([1, heads, tokens, 2 * pairs]),
+        ];
+        for layout in layouts.map(Result::unwrap) {
             for (pairing, number) in [(Pairing::Half, 0), (Pairing::Interleaved, 1)] {
                 let input: Vec<_> = (0..tokens * heads * 2 * pairs)
                     .map(|i| bf16::from_f32((i % 13) as f32 - 6.0))

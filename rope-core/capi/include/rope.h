@@ -114,8 +114,8 @@ enum rope_status
   ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD = 24,
   // Values are not a whole number of rows.
   ROPE_STATUS_ROWS_LENGTH = 25,
-  // The stride between rows is shorter than a row.
-  ROPE_STATUS_ROW_STRIDE = 26,
+  // A row of cos has neither a value for each pair nor each of them twice.
+  ROPE_STATUS_ROW_WIDTH = 26,
   // Neither one row per token nor one per token of every sequence.
   ROPE_STATUS_ROW_COUNT = 27,
   // An id names no row of the table.
@@ -162,6 +162,8 @@ enum rope_status
   ROPE_STATUS_AMBIGUOUS = 48,
   // A model does something that is no rotation of pairs.
   ROPE_STATUS_UNSUPPORTED = 49,
+  // A row of cos or sin that should keep each value twice, in two halves that are the same, does not.
+  ROPE_STATUS_HALVES_DIFFER = 50,
   // Refused by rope-core for a reason that this header has no name for.
   ROPE_STATUS_REFUSED = 99,
 };
@@ -281,6 +283,8 @@ enum rope_number
   ROPE_NUMBER_F32 = 4,
   // double
   ROPE_NUMBER_F64 = 5,
+  // uint64_t
+  ROPE_NUMBER_U64 = 6,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -605,9 +609,9 @@ typedef struct rope_rows {
   size_t len;
   // Channels that a row rotates.
   size_t rotary_dim;
-  // Values from a row to the next, where cos and sin are apart: `rotary_dim / 2` without gaps, `rotary_dim` where
-  // each value is kept twice. Not used where they are joined.
-  size_t stride;
+  // cos values of a row, where cos and sin are apart: `rotary_dim / 2`, or `rotary_dim` where each is kept twice, the
+  // second half of a row like the first. Not used where they are joined.
+  size_t width;
   // What cos and sin are multiplied by (YaRN, LongRoPE): 1 for most models. ROPE_DIRECTION_INVERSE divides by its
   // square.
   double attention_factor;
@@ -615,7 +619,7 @@ typedef struct rope_rows {
   const void *ids;
   // How many ids. Not used without ids.
   size_t ids_count;
-  // The type of the ids (ROPE_NUMBER_I32, ROPE_NUMBER_I64 or ROPE_NUMBER_U32). Not used without ids.
+  // The type of the ids (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64). Not used without ids.
   int32_t ids_number;
 } rope_rows;
 
@@ -974,17 +978,18 @@ struct rope_rows rope_rows_joined(const float *values,
                                   size_t len,
                                   size_t rotary_dim);
 
-// Rows with cos and sin in lists of their own, `len` values each, `stride` from a row to the next. This call reads
-// no value; the calls that the rows are given to do.
+// Rows with cos and sin in arrays of their own, each of the shape `[rows, width]`. `width` is `rotary_dim / 2` where
+// each value is kept once (ONNX), and `rotary_dim` where it is kept twice, the second half of a row like the first
+// (PyTorch's `cat((freqs, freqs), -1)`). This call reads no value; the calls that the rows are given to do.
 //
 // # Threads
 //
 // May be called from any thread at any time.
 struct rope_rows rope_rows_apart(const float *cos,
                                  const float *sin,
-                                 size_t len,
-                                 size_t rotary_dim,
-                                 size_t stride);
+                                 size_t rows,
+                                 size_t width,
+                                 size_t rotary_dim);
 
 // Writes to `len` how many values (floats) the rows of some positions have: the number of tokens times rotary_dim.
 //
@@ -1131,7 +1136,7 @@ rope_status rope_error_detail(char *buffer,
                               size_t size);
 #endif
 
-// `[batch][tokens][heads][head_dim]` without gaps: PyTorch before the transpose, vLLM, FlashAttention. With `batch`
+// `[batch][tokens][heads][head_dim]` without gaps, the extents in this order: PyTorch before the transpose, vLLM, FlashAttention. With `batch`
 // 1 also packed sequences, `[tokens][heads][head_dim]`.
 //
 // Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
@@ -1150,7 +1155,7 @@ rope_status rope_layout_bshd(struct rope_layout *layout,
                              size_t heads,
                              size_t head_dim);
 
-// `[batch][heads][tokens][head_dim]` without gaps: PyTorch's attention, ONNX, KV caches.
+// `[batch][heads][tokens][head_dim]` without gaps, the extents in this order: PyTorch's attention, ONNX, KV caches.
 //
 // Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 // ROPE_STATUS_MISALIGNED.
@@ -1164,11 +1169,11 @@ rope_status rope_layout_bshd(struct rope_layout *layout,
 // `layout` is NULL or points to a rope_layout.
 rope_status rope_layout_bhsd(struct rope_layout *layout,
                              size_t batch,
-                             size_t tokens,
                              size_t heads,
+                             size_t tokens,
                              size_t head_dim);
 
-// `[tokens][batch][heads][head_dim]` without gaps: Megatron.
+// `[tokens][batch][heads][head_dim]` without gaps, the extents in this order: Megatron.
 //
 // Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 // ROPE_STATUS_MISALIGNED.
@@ -1181,8 +1186,8 @@ rope_status rope_layout_bhsd(struct rope_layout *layout,
 //
 // `layout` is NULL or points to a rope_layout.
 rope_status rope_layout_sbhd(struct rope_layout *layout,
-                             size_t batch,
                              size_t tokens,
+                             size_t batch,
                              size_t heads,
                              size_t head_dim);
 

@@ -21,7 +21,7 @@ macro_rules! plain {
     )*};
 }
 pub(crate) use plain;
-plain!(u8, i32, i64, u32, f32, f64, f16, bf16);
+plain!(u8, i32, i64, u32, u64, f32, f64, f16, bf16);
 
 /// The addresses of some bytes, to be compared with those of others.
 #[derive(Clone, Copy, Debug)]

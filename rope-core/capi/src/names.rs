@@ -116,8 +116,10 @@ pub enum rope_number {
     F32 = 4,
     /// double
     F64 = 5,
+    /// uint64_t
+    U64 = 6,
 }
-lookup!(rope_number, "number": I32 I64 U32 F32 F64);
+lookup!(rope_number, "number": I32 I64 U32 F32 F64 U64);
 
 /// Which angle a position has.
 #[repr(i32)]

@@ -63,6 +63,7 @@ pub(crate) unsafe fn ids<'a>(
             rope_number::I32 => list::<i32, _>(name, values, count),
             rope_number::I64 => list::<i64, _>(name, values, count),
             rope_number::U32 => list::<u32, _>(name, values, count),
+            rope_number::U64 => list::<u64, _>(name, values, count),
             rope_number::F32 | rope_number::F64 => Err(Failure::UnknownValue {
                 what: "integer type",
                 value: number as i32,
@@ -124,6 +125,7 @@ impl rope_positions {
                             Ids::I32(ids) => Positions::from(ids),
                             Ids::I64(ids) => Positions::from(ids),
                             Ids::U32(ids) => Positions::from(ids),
+                            Ids::U64(ids) => Positions::from(ids),
                             _ => return Err(number.refused()),
                         },
                     };

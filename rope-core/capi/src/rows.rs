@@ -29,9 +29,9 @@ pub struct rope_rows {
     pub len: usize,
     /// Channels that a row rotates.
     pub rotary_dim: usize,
-    /// Values from a row to the next, where cos and sin are apart: `rotary_dim / 2` without gaps, `rotary_dim` where
-    /// each value is kept twice. Not used where they are joined.
-    pub stride: usize,
+    /// cos values of a row, where cos and sin are apart: `rotary_dim / 2`, or `rotary_dim` where each is kept twice, the
+    /// second half of a row like the first. Not used where they are joined.
+    pub width: usize,
     /// What cos and sin are multiplied by (YaRN, LongRoPE): 1 for most models. ROPE_DIRECTION_INVERSE divides by its
     /// square.
     pub attention_factor: f64,
@@ -39,7 +39,7 @@ pub struct rope_rows {
     pub ids: *const c_void,
     /// How many ids. Not used without ids.
     pub ids_count: usize,
-    /// The type of the ids (ROPE_NUMBER_I32, ROPE_NUMBER_I64 or ROPE_NUMBER_U32). Not used without ids.
+    /// The type of the ids (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64). Not used without ids.
     pub ids_number: i32,
 }
 plain!(rope_rows);
@@ -51,7 +51,7 @@ impl rope_rows {
             sin: core::ptr::null(),
             len,
             rotary_dim,
-            stride: rotary_dim,
+            width: rotary_dim,
             attention_factor: 1.0,
             ids: core::ptr::null(),
             ids_count: 0,
@@ -79,7 +79,8 @@ impl rope_rows {
             let sin = Span::new("sin", self.sin, self.len)?;
             // SAFETY: the caller promises it.
             let (cos, values) = unsafe { (cos.get(), sin.get()) };
-            let rows = Rows::from_cos_sin(cos, values, self.rotary_dim, self.stride)?;
+            let rows = self.len.checked_div(self.width).unwrap_or(0);
+            let rows = Rows::from_cos_sin(cos, values, [rows, self.width], self.rotary_dim)?;
             (rows, sin.region())
         };
         let table = table.with_attention_factor(self.attention_factor)?;
@@ -104,8 +105,9 @@ pub extern "C" fn rope_rows_joined(values: *const f32, len: usize, rotary_dim: u
     rope_rows::joined(values, len, rotary_dim)
 }
 
-/// Rows with cos and sin in lists of their own, `len` values each, `stride` from a row to the next. This call reads
-/// no value; the calls that the rows are given to do.
+/// Rows with cos and sin in arrays of their own, each of the shape `[rows, width]`. `width` is `rotary_dim / 2` where
+/// each value is kept once (ONNX), and `rotary_dim` where it is kept twice, the second half of a row like the first
+/// (PyTorch's `cat((freqs, freqs), -1)`). This call reads no value; the calls that the rows are given to do.
 ///
 /// # Threads
 ///
@@ -114,14 +116,15 @@ pub extern "C" fn rope_rows_joined(values: *const f32, len: usize, rotary_dim: u
 pub extern "C" fn rope_rows_apart(
     cos: *const f32,
     sin: *const f32,
-    len: usize,
+    rows: usize,
+    width: usize,
     rotary_dim: usize,
-    stride: usize,
 ) -> rope_rows {
     rope_rows {
         sin,
-        stride,
-        ..rope_rows::joined(cos, len, rotary_dim)
+        width,
+        // More than memory holds is refused by the calls that the rows are given to.
+        ..rope_rows::joined(cos, rows.saturating_mul(width), rotary_dim)
     }
 }
 

@@ -46,8 +46,8 @@ pub enum rope_status {
     RotaryDimExceedsHead = 24,
     /// Values are not a whole number of rows.
     RowsLength = 25,
-    /// The stride between rows is shorter than a row.
-    RowStride = 26,
+    /// A row of cos has neither a value for each pair nor each of them twice.
+    RowWidth = 26,
     /// Neither one row per token nor one per token of every sequence.
     RowCount = 27,
     /// An id names no row of the table.
@@ -94,6 +94,8 @@ pub enum rope_status {
     Ambiguous = 48,
     /// A model does something that is no rotation of pairs.
     Unsupported = 49,
+    /// A row of cos or sin that should keep each value twice, in two halves that are the same, does not.
+    HalvesDiffer = 50,
     /// Refused by rope-core for a reason that this header has no name for.
     Refused = 99,
 }
@@ -148,8 +150,8 @@ statuses! {
     Overlap = c"strides let elements of a tensor that is written overlap": Overlap,
     RotaryDim = c"rotary_dim is odd, zero or too large, or not what the scaling or the axes need": RotaryDim,
     RotaryDimExceedsHead = c"the rows rotate more channels than a head has": RotaryDimExceedsHead,
-    RowsLength = c"the values are not a whole number of rows": RowsLength CosSinLength,
-    RowStride = c"the stride between rows is shorter than a row": RowStride,
+    RowsLength = c"the values are not a whole number of rows": RowsLength CosSinLength RowsShape,
+    RowWidth = c"a row of cos has neither a value for each pair nor each of them twice": RowWidth,
     RowCount = c"neither one row per token nor one per token of every sequence": RowCount,
     PositionOutsideTable = c"a position id names no row of the table": PositionOutsideTable,
     AttentionFactor = c"an attention factor is zero, infinite or not a number": AttentionFactor,
@@ -157,7 +159,7 @@ statuses! {
     ShapeMismatch = c"source and target have different shapes": ShapeMismatch,
     QueryKeyMismatch = c"Q and K differ in more than their heads": QueryKeyMismatch,
     BackendUnavailable = c"this CPU, or this build, lacks the instruction set": BackendUnavailable,
-    Parameter = c"a base, factor or other number makes no sense": Parameter,
+    Parameter = c"a base, factor or other number makes no sense": Parameter ListEntry,
     Count = c"a list with one number for each pair (or sequence) has another length": Count,
     Storage = c"the storage is too short": Storage,
     TooFast = c"one position would rotate a pair by 32768 turns or more": TooFast,
@@ -173,6 +175,7 @@ statuses! {
     Unknown = c"a name in a configuration stands for nothing known": Unknown,
     Ambiguous = c"a configuration holds several answers, and none was chosen": Ambiguous,
     Unsupported = c"the model does something that is no rotation of pairs": Unsupported,
+    HalvesDiffer = c"a row that should keep each value twice has two halves that differ": HalvesDiffer,
     // No call of this API meets these.
     Refused = c"refused": Range PartsInterleave GatheredTwice RowRange UnknownName,
 }

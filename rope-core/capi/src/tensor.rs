@@ -129,7 +129,7 @@ unsafe fn write(
     })
 }
 
-/// `[batch][tokens][heads][head_dim]` without gaps: PyTorch before the transpose, vLLM, FlashAttention. With `batch`
+/// `[batch][tokens][heads][head_dim]` without gaps, the extents in this order: PyTorch before the transpose, vLLM, FlashAttention. With `batch`
 /// 1 also packed sequences, `[tokens][heads][head_dim]`.
 ///
 /// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn rope_layout_bshd(
     unsafe { write(layout, || Layout::bshd([batch, tokens, heads, head_dim])) }
 }
 
-/// `[batch][heads][tokens][head_dim]` without gaps: PyTorch's attention, ONNX, KV caches.
+/// `[batch][heads][tokens][head_dim]` without gaps, the extents in this order: PyTorch's attention, ONNX, KV caches.
 ///
 /// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 /// ROPE_STATUS_MISALIGNED.
@@ -170,15 +170,15 @@ pub unsafe extern "C" fn rope_layout_bshd(
 pub unsafe extern "C" fn rope_layout_bhsd(
     layout: *mut rope_layout,
     batch: usize,
-    tokens: usize,
     heads: usize,
+    tokens: usize,
     head_dim: usize,
 ) -> rope_status {
     // SAFETY: the caller promises it.
-    unsafe { write(layout, || Layout::bhsd([batch, tokens, heads, head_dim])) }
+    unsafe { write(layout, || Layout::bhsd([batch, heads, tokens, head_dim])) }
 }
 
-/// `[tokens][batch][heads][head_dim]` without gaps: Megatron.
+/// `[tokens][batch][heads][head_dim]` without gaps, the extents in this order: Megatron.
 ///
 /// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 /// ROPE_STATUS_MISALIGNED.
@@ -193,11 +193,11 @@ pub unsafe extern "C" fn rope_layout_bhsd(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rope_layout_sbhd(
     layout: *mut rope_layout,
-    batch: usize,
     tokens: usize,
+    batch: usize,
     heads: usize,
     head_dim: usize,
 ) -> rope_status {
     // SAFETY: the caller promises it.
-    unsafe { write(layout, || Layout::sbhd([batch, tokens, heads, head_dim])) }
+    unsafe { write(layout, || Layout::sbhd([tokens, batch, heads, head_dim])) }
 }

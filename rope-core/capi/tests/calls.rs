@@ -508,16 +508,20 @@ fn inverse_frequencies_are_those_of_rope_core() {
 #[test]
 fn layouts_are_those_of_rope_core() {
     let shape = [2, 5, 3, 64];
+    let [batch, tokens, heads, head_dim] = shape;
     type Call = unsafe extern "C" fn(*mut rope_layout, usize, usize, usize, usize) -> rope_status;
-    let cases: [(Call, Layout); 3] = [
-        (rope_layout_bshd, Layout::bshd(shape).expect("valid")),
-        (rope_layout_bhsd, Layout::bhsd(shape).expect("valid")),
-        (rope_layout_sbhd, Layout::sbhd(shape).expect("valid")),
+    let bhsd = [batch, heads, tokens, head_dim];
+    let sbhd = [tokens, batch, heads, head_dim];
+    let cases: [(Call, [usize; 4], _); 3] = [
+        (rope_layout_bshd, shape, Layout::bshd(shape)),
+        (rope_layout_bhsd, bhsd, Layout::bhsd(bhsd)),
+        (rope_layout_sbhd, sbhd, Layout::sbhd(sbhd)),
     ];
-    for (call, expected) in cases {
+    for (call, [a, b, c, d], expected) in cases {
+        let expected = expected.expect("valid");
         let mut layout: rope_layout = zero();
         // SAFETY: a struct.
-        assert_eq!(unsafe { call(&mut layout, 2, 5, 3, 64) }, rope_status::Ok);
+        assert_eq!(unsafe { call(&mut layout, a, b, c, d) }, rope_status::Ok);
         let strides = expected.strides();
         assert_eq!(layout.shape, shape);
         assert_eq!(layout.strides, [strides.batch, strides.token, strides.head]);
@@ -608,6 +612,7 @@ fn rows_are_those_of_rope_core() {
     let ints: [i32; 6] = [5, -3, 7, 1000, 2, 9];
     let longs = [1_i64 << 40, 3, -9, 0, 0, 1];
     let words: [u32; 6] = [0, 1, 2, u32::MAX, 4, 5];
+    let long_words: [u64; 6] = [0, 1, u64::MAX, 1 << 40, 4, 5];
     let singles = [0.5_f32, 0.25, -1.0, 3.5, 2.0, 1e-3];
     let doubles = [0.5, 0.25, -1.0, 3.5, 2.0, 1e-3];
     let (offsets, starts) = ([0_i32, 2, 2, 5], [100_i32, 0, -4]);
@@ -621,7 +626,7 @@ fn rows_are_those_of_rope_core() {
             starts: null(),
         }
     };
-    use rope_number::{F32, F64, I32, I64, U32};
+    use rope_number::{F32, F64, I32, I64, U32, U64};
     use rope_positions_kind::{AxisMajor, Packed, PerToken, TokenMajor};
     let packed = listed(Packed, I32, offsets.as_ptr().cast(), 4);
     let cases = [
@@ -634,6 +639,10 @@ fn rows_are_those_of_rope_core() {
         (
             listed(PerToken, U32, words.as_ptr().cast(), 6),
             Positions::from(&words),
+        ),
+        (
+            listed(PerToken, U64, long_words.as_ptr().cast(), 6),
+            Positions::from(&long_words),
         ),
         (
             listed(AxisMajor, I32, ints.as_ptr().cast(), 6),
@@ -698,13 +707,13 @@ fn rows_are_those_of_rope_core() {
 #[test]
 fn rows_of_the_caller() {
     let (cos, sin): (Vec<f32>, Vec<f32>) = (
-        (0..4 * 5).map(|i| i as f32).collect(),
-        (0..4 * 5).map(|i| -(i as f32)).collect(),
+        (0..4 * 4).map(|i| i as f32).collect(),
+        (0..4 * 4).map(|i| -(i as f32)).collect(),
     );
     let ids = [3_u32, 0, 3];
     let mut x = values::<f32>(3 * 8);
     let mut expected = x.clone();
-    let table = Rows::from_cos_sin(&cos, &sin, 8, 5)
+    let table = Rows::from_cos_sin(&cos, &sin, [4, 4], 8)
         .and_then(|rows| rows.with_attention_factor(1.5))
         .expect("valid");
     let rows = table.gather(&ids).expect("valid");
@@ -712,7 +721,7 @@ fn rows_of_the_caller() {
     let mut view = TensorMut::new(&mut expected, [1, 3, 1, 8]).expect("valid");
     rope.rotate(&mut view, &rows).expect("valid");
 
-    let mut rows = rope_rows_apart(cos.as_ptr(), sin.as_ptr(), 20, 8, 5);
+    let mut rows = rope_rows_apart(cos.as_ptr(), sin.as_ptr(), 4, 4, 8);
     (rows.ids, rows.ids_count) = (ids.as_ptr().cast(), 3);
     (rows.ids_number, rows.attention_factor) = (rope_number::U32 as i32, 1.5);
     let mut plan = plan(rope_pairing::Half);
@@ -727,7 +736,7 @@ fn rows_of_the_caller() {
     rows.ids_number = rope_number::F32 as i32;
     assert_eq!(call(&rows), rope_status::UnknownValue);
     rows.ids_number = rope_number::U32 as i32;
-    rows.len = 15;
+    rows.len = 12;
     assert_eq!(call(&rows), rope_status::PositionOutsideTable);
     assert_eq!(
         detail(),
@@ -735,9 +744,12 @@ fn rows_of_the_caller() {
     );
     rows.len = 14;
     assert_eq!(call(&rows), rope_status::RowsLength);
-    (rows.len, rows.stride) = (20, 3);
-    assert_eq!(call(&rows), rope_status::RowStride);
-    (rows.stride, rows.attention_factor) = (5, 0.0);
+    (rows.len, rows.width) = (16, 5);
+    assert_eq!(call(&rows), rope_status::RowWidth);
+    // Two rows that keep their values twice, which these do not.
+    rows.width = 8;
+    assert_eq!(call(&rows), rope_status::HalvesDiffer);
+    (rows.width, rows.attention_factor) = (4, 0.0);
     assert_eq!(call(&rows), rope_status::AttentionFactor);
     assert_eq!(x, expected);
 }

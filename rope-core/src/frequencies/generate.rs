@@ -7,7 +7,7 @@ use super::{Angle, Frequencies};
 use crate::kernel::sincos::consecutive::{self, MakeConsecutive};
 use crate::kernel::sincos::{HuggingFace, MakeRows, RowAngle, SinCosPolynomials};
 use crate::positions::{AxisPosition, ResolvedPositions};
-use crate::{Error, Positions, Rows};
+use crate::{Error, IntoPositions, Rows};
 
 impl Frequencies<'_> {
     /// The rows of these positions: `[cos | sin]` of `position * frequency`, times the attention factor, each the f32
@@ -23,8 +23,8 @@ impl Frequencies<'_> {
     /// [`Error::PositionsPerAxis`] for a list of positions that does not divide among the axes, [`Error::Coordinate`]
     /// for a coordinate that is not finite, [`Error::RowsTooLong`] for more values than a slice can have.
     #[cfg(feature = "alloc")]
-    pub fn rows<'p>(&self, positions: impl Into<Positions<'p>>) -> Result<Rows<'static>, Error> {
-        let positions = positions.into().on(self.axes())?;
+    pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
+        let positions = positions.into_positions().on(self.axes())?;
         let mut values = vec![0.0; self.values(&positions)?];
         self.fill(&positions, 0, &mut values);
         Rows::from_vec(values, self.rotary_dim())?.with_attention_factor(self.attention_factor())
@@ -37,10 +37,10 @@ impl Frequencies<'_> {
     /// Those of [`Frequencies::rows`], and [`Error::Storage`] if the storage is too short; it is untouched then.
     pub fn rows_in<'p, 'r>(
         &self,
-        positions: impl Into<Positions<'p>>,
+        positions: impl IntoPositions<'p>,
         storage: &'r mut [f32],
     ) -> Result<Rows<'r>, Error> {
-        let positions = positions.into().on(self.axes())?;
+        let positions = positions.into_positions().on(self.axes())?;
         let (given, needed) = (storage.len(), self.values(&positions)?);
         let values = storage
             .get_mut(..needed)

@@ -565,10 +565,7 @@ fn longrope<'a>(
 ) -> Result<impl Fn(usize) -> Real + use<'a>> {
     let names = ["short_factor", "long_factor"];
     for (name, factors) in names.into_iter().zip([long.short_factor, long.long_factor]) {
-        each_pair(name, base, factors.len())?;
-        factors
-            .iter()
-            .try_for_each(|&factor| positive(name, factor).map(|_| ()))?;
+        each_pair(name, base, factors.iter().copied(), positive)?;
     }
     length_of("original_context", long.original_context, 1)?;
     let factors = if long.length > long.original_context {
@@ -659,10 +656,8 @@ fn freq_factors<'a>(
     base: BaseFrequencies,
     factors: &'a [f32],
 ) -> Result<impl Fn(usize) -> Real + use<'a>> {
-    each_pair("freq_factors", base, factors.len())?;
-    factors
-        .iter()
-        .try_for_each(|&factor| positive("freq_factors", factor.into()).map(|_| ()))?;
+    let given = factors.iter().map(|&factor| f64::from(factor));
+    each_pair("freq_factors", base, given, positive)?;
     let turns = base.turns();
     Ok(move |i| turns(i) / Real::from_f64(factors[i].into()))
 }
@@ -673,10 +668,7 @@ fn learned<'a>(
     base: BaseFrequencies,
     alphas: &'a [f64],
 ) -> Result<impl Fn(usize) -> Real + use<'a>> {
-    each_pair("alphas", base, alphas.len())?;
-    alphas
-        .iter()
-        .try_for_each(|&alpha| finite("alphas", alpha).map(|_| ()))?;
+    each_pair("alphas", base, alphas.iter().copied(), finite)?;
     let turns = base.turns();
     Ok(move |i| turns(i) * Real::from_f64(alphas[i]).exp())
 }
@@ -781,14 +773,22 @@ fn length_of(name: &'static str, value: u64, least: u64) -> Result<Real> {
     }
 }
 
-#[inline(never)]
-fn each_pair(name: &'static str, base: BaseFrequencies, given: usize) -> Result<()> {
-    match given == base.pairs() {
-        true => Ok(()),
-        false => Err(Error::Count {
+/// One good number for each pair.
+fn each_pair(
+    name: &'static str,
+    base: BaseFrequencies,
+    given: impl ExactSizeIterator<Item = f64>,
+    check: fn(&'static str, f64) -> Result<Real>,
+) -> Result<()> {
+    if given.len() != base.pairs() {
+        return Err(Error::Count {
             name,
-            given,
+            given: given.len(),
             needed: base.pairs(),
-        }),
+        });
     }
+    for (index, value) in given.enumerate() {
+        check(name, value).map_err(|error| error.in_list(index))?;
+    }
+    Ok(())
 }

@@ -102,7 +102,7 @@ fn test(blocks: &mut [FrequencyBlock], row: &mut [f32], x: &mut [f32]) -> Result
 
     // Per layer: with the cos and sin that the golden file was made with.
     let (cos, sin) = (COS_GIVEN.map(f32::from_bits), SIN_GIVEN.map(f32::from_bits));
-    let given = Rows::from_cos_sin(&cos, &sin, HEAD_DIM, PAIRS)?;
+    let given = Rows::from_cos_sin(&cos, &sin, [cos.len() / PAIRS, PAIRS], HEAD_DIM)?;
     set(x);
     rope.rotate(&mut TensorMut::new(&mut *x, SHAPE)?, &given)?;
     check("heads_rotated_as_in_hugging_face", same(x, &ROTATED))?;

@@ -15,8 +15,13 @@ use crate::Source;
 const FLOATS: usize = 1024;
 const PLACES: usize = 3;
 
-/// The integers are the first of `rope_number`.
-const INTEGERS: usize = rope_number::U32 as usize;
+/// The number of an integer type, mostly: three are the first of `rope_number`, and one is its last.
+fn integer_type(source: &mut Source<'_>) -> i32 {
+    match choice(source, 4) {
+        4 => rope_number::U64 as i32,
+        other => other,
+    }
+}
 const PLACE: usize = ROPE_FREQUENCIES_HEAD + 5 * ROPE_FREQUENCIES_BLOCK;
 
 /// Memory that calls may name, and the handles that are there.
@@ -357,12 +362,13 @@ impl World {
             (_, 2) => {
                 let (cos, len) = self.some::<f32>(source);
                 let (sin, room) = self.some::<f32>(source);
-                let len = if len < usize::MAX / 64 {
-                    len.min(room)
+                let (width, rotary_dim) = (extent(source), extent(source));
+                let rows = if len < usize::MAX / 64 {
+                    len.min(room).checked_div(width).unwrap_or(0)
                 } else {
                     len
                 };
-                rope_rows_apart(cos.cast(), sin.cast(), len, extent(source), extent(source))
+                rope_rows_apart(cos.cast(), sin.cast(), rows, width, rotary_dim)
             }
             _ => {
                 let (values, len) = self.some::<f32>(source);
@@ -371,7 +377,7 @@ impl World {
         };
         if source.once_in(3) {
             let (ids, count) = self.some::<i64>(source);
-            (rows.ids, rows.ids_count, rows.ids_number) = (ids, count, choice(source, INTEGERS));
+            (rows.ids, rows.ids_count, rows.ids_number) = (ids, count, integer_type(source));
         }
         if source.once_in(4) {
             rows.attention_factor = number(source);

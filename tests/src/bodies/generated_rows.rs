@@ -164,6 +164,10 @@ enum Listed {
     I32(Order, Vec<i32>),
     I64(Order, Vec<i64>),
     U32(Order, Vec<u32>),
+    U64(Order, Vec<u64>),
+    Usize(Order, Vec<usize>),
+    One(i64),
+    Inclusive(i64, i64),
     F32(Order, Vec<f32>),
     F64(Order, Vec<f64>),
     Packed(Vec<i32>, Option<Vec<i32>>),
@@ -181,6 +185,8 @@ type MakePlaced = fn(&mut Source<'_>, tokens: usize, axes: usize, Order) -> Plac
 /// All kinds of lists; f64 twice, as the widest.
 const LISTS: &[MakePlaced] = &[
     |source, tokens, _, _| Placed::range(source, tokens),
+    |source, tokens, _, _| Placed::inclusive(source, tokens),
+    |source, tokens, _, _| Placed::one(source, tokens),
     |source, tokens, axes, order| {
         let number = |s: &mut Source<'_>| integer(s) as i32;
         let coordinate = |at: i32| Coordinate::Integer(at.into());
@@ -194,6 +200,25 @@ const LISTS: &[MakePlaced] = &[
         let number = |s: &mut Source<'_>| integer(s) as u32;
         let coordinate = |at: u32| Coordinate::Integer(at.into());
         Placed::listed(source, tokens, axes, order, number, coordinate, Listed::U32)
+    },
+    |source, tokens, axes, order| {
+        let number = |s: &mut Source<'_>| integer(s) as u64;
+        // Beyond i64 they wrap.
+        let coordinate = |at: u64| Coordinate::Integer(at as i64);
+        Placed::listed(source, tokens, axes, order, number, coordinate, Listed::U64)
+    },
+    |source, tokens, axes, order| {
+        let number = |s: &mut Source<'_>| integer(s) as usize;
+        let coordinate = |at: usize| Coordinate::Integer(at as i64);
+        Placed::listed(
+            source,
+            tokens,
+            axes,
+            order,
+            number,
+            coordinate,
+            Listed::Usize,
+        )
     },
     |source, tokens, axes, order| {
         let number = |s: &mut Source<'_>| real(s) as f32;
@@ -217,6 +242,30 @@ impl Placed {
         Placed {
             at: at.collect(),
             listed: Listed::Range(first, first + tokens as i64),
+        }
+    }
+
+    fn inclusive(source: &mut Source<'_>, tokens: usize) -> Self {
+        let Placed { at, listed } = Placed::range(source, tokens);
+        match listed {
+            // Of none the last is before the first.
+            Listed::Range(first, end) if end > i64::MIN => Placed {
+                at,
+                listed: Listed::Inclusive(first, end - 1),
+            },
+            listed => Placed { at, listed },
+        }
+    }
+
+    /// One token where there is to be one, and otherwise a range.
+    fn one(source: &mut Source<'_>, tokens: usize) -> Self {
+        let Placed { at, listed } = Placed::range(source, tokens);
+        match listed {
+            Listed::Range(first, _) if tokens == 1 => Placed {
+                at,
+                listed: Listed::One(first),
+            },
+            listed => Placed { at, listed },
         }
     }
 
@@ -302,6 +351,10 @@ impl Placed {
             Listed::I32(order, ids) => ids!(order, ids),
             Listed::I64(order, ids) => ids!(order, ids),
             Listed::U32(order, ids) => ids!(order, ids),
+            Listed::U64(order, ids) => ids!(order, ids),
+            Listed::Usize(order, ids) => ids!(order, ids),
+            Listed::One(at) => Positions::from(*at),
+            Listed::Inclusive(first, last) => Positions::from(*first..=*last),
             Listed::F32(order, values) => reals!(order, values),
             Listed::F64(order, values) => reals!(order, values),
             Listed::Packed(offsets, None) => {

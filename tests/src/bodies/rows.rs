@@ -23,25 +23,38 @@ pub fn rows(source: &mut Source<'_>) {
     let rotary_dim = number_of_any_size(source);
     let (cos, sin) = (&cos[..len], &sin[..other]);
     let joined = source.once_in(2);
-    let stride = if joined {
-        rotary_dim
-    } else {
-        number_of_any_size(source)
+    let pairs = rotary_dim / 2;
+    let stride = match source.below(4) {
+        _ if joined => rotary_dim,
+        0 => number_of_any_size(source),
+        1 => rotary_dim,
+        _ => pairs,
+    };
+    let whole = len.checked_div(stride).unwrap_or(0);
+    let count = match source.below(4) {
+        _ if joined => whole,
+        0 => number_of_any_size(source),
+        _ => whole,
     };
     let table = if joined {
         Rows::new(cos, rotary_dim)
     } else {
-        Rows::from_cos_sin(cos, sin, rotary_dim, stride)
+        Rows::from_cos_sin(cos, sin, [count, stride], rotary_dim)
+    };
+    let twice = |values: &[f32]| {
+        let last = &values[(count - 1) * stride..];
+        bits(&last[..pairs]).eq(bits(&last[pairs..]))
     };
     let good = rotary_dim != 0
         && rotary_dim.is_multiple_of(2)
-        && stride >= rotary_dim / 2
-        && len.is_multiple_of(stride)
-        && (joined || len == other);
+        && (stride == rotary_dim || stride == pairs)
+        && count.checked_mul(stride) == Some(len)
+        && (joined || len == other)
+        && (joined || stride == pairs || count == 0 || (twice(cos) && twice(sin)));
     assert_eq!(
         table.is_ok(),
         good,
-        "{len} and {other} by {rotary_dim}, {stride}: {table:?}"
+        "{len} and {other} by {rotary_dim}, [{count}, {stride}]: {table:?}"
     );
     let Ok(table) = table else {
         return;
@@ -50,7 +63,6 @@ pub fn rows(source: &mut Source<'_>) {
         (table.len(), table.rotary_dim()),
         (len / stride, rotary_dim)
     );
-    let pairs = rotary_dim / 2;
     let wanted = |row: usize| {
         let cos_row = &cos[row * stride..][..pairs];
         let sin_row = if joined {

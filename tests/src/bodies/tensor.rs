@@ -172,8 +172,8 @@ type MakeLayout = fn([usize; 4], Strides) -> Result<Layout, Error>;
 /// All ways to make a layout; that of any strides twice.
 const LAYOUTS: &[MakeLayout] = &[
     |shape, _| Layout::bshd(shape),
-    |shape, _| Layout::bhsd(shape),
-    |shape, _| Layout::sbhd(shape),
+    |[batch, tokens, heads, head_dim], _| Layout::bhsd([batch, heads, tokens, head_dim]),
+    |[batch, tokens, heads, head_dim], _| Layout::sbhd([tokens, batch, heads, head_dim]),
     |[_, tokens, heads, head_dim], _| Layout::thd([tokens, heads, head_dim]),
     |shape, strides| Layout::strided(shape, strides),
     |shape, strides| Layout::strided(shape, strides),
