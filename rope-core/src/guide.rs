@@ -1,4 +1,90 @@
-//! How to do the things that go wrong, one page each; [whole programs](programs); and [what the words mean](words).
+//! A page per task, most of them with a whole program; and [what the words mean](words).
+//!
+//! | you have, or want | page |
+//! |---|---|
+//! | Llama, Qwen, Gemma, .. from a `config.json` or a GGUF file | [`from_config`] |
+//! | to know which two channels rotate together; gibberish after the first tokens | [`choosing_a_pairing`] |
+//! | weights of one pairing for a kernel of another | [`porting_weights`] |
+//! | a packed QKV projection | [`packed_qkv`] |
+//! | a KV cache, paged or not; offsets, context shift | [`kv_cache`] |
+//! | M-RoPE (Qwen-VL), images, video; several axes | [`several_axes`] |
+//! | DeepSeek's MLA; a window of a head | [`deepseek_mla`] |
+//! | cos and sin already, from PyTorch, ONNX or vLLM | [`given_rows`] |
+//! | training: gradients | [`training`] |
+//! | several threads | [`threads`] |
+//! | firmware; no allocator, no std, no f64 in hardware | [`embedded`] |
+//! | C and C++ | `rope-core/capi` of the repository |
+//!
+//! The programs are the package's `examples`: each is some sixty lines, prints what it does, and asserts what it
+//! claims. In a clone of the repository:
+//!
+//! ```console
+//! $ cargo run -p rope-core --features serde --example config
+//! ```
+
+/// A page, and the program that it ends with, which the tests run.
+macro_rules! page {
+    ($name:ident, $text:literal, $program:literal, $feature:literal) => {
+        #[doc = include_str!($text)]
+        ///
+        /// # The program
+        ///
+        #[cfg_attr(feature = $feature, doc = "```no_run")]
+        #[cfg_attr(not(feature = $feature), doc = "```text")]
+        #[doc = include_str!($program)]
+        /// ```
+        pub mod $name {}
+    };
+}
+
+page!(
+    from_config,
+    "guide/config.md",
+    "../examples/config.rs",
+    "serde"
+);
+page!(
+    packed_qkv,
+    "guide/packed_qkv.md",
+    "../examples/packed_qkv.rs",
+    "alloc"
+);
+page!(
+    kv_cache,
+    "guide/kv_cache.md",
+    "../examples/kv_cache.rs",
+    "alloc"
+);
+page!(
+    several_axes,
+    "guide/axes.md",
+    "../examples/several_axes.rs",
+    "alloc"
+);
+page!(
+    deepseek_mla,
+    "guide/deepseek_mla.md",
+    "../examples/deepseek_mla.rs",
+    "alloc"
+);
+page!(
+    given_rows,
+    "guide/given_rows.md",
+    "../examples/given_rows.rs",
+    "alloc"
+);
+page!(
+    training,
+    "guide/training.md",
+    "../examples/training.rs",
+    "alloc"
+);
+page!(
+    threads,
+    "guide/threads.md",
+    "../examples/threads.rs",
+    "alloc"
+);
 
 #[doc = include_str!("guide/pairing.md")]
 pub mod choosing_a_pairing {}
@@ -6,17 +92,8 @@ pub mod choosing_a_pairing {}
 #[doc = include_str!("guide/weights.md")]
 pub mod porting_weights {}
 
-#[doc = include_str!("guide/kv_cache.md")]
-pub mod kv_cache {}
-
-#[doc = include_str!("guide/axes.md")]
-pub mod several_axes {}
-
 #[doc = include_str!("guide/embedded.md")]
 pub mod embedded {}
-
-#[doc = include_str!("guide/programs.md")]
-pub mod programs {}
 
 #[doc = include_str!("guide/words.md")]
 pub mod words {}

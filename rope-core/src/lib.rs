@@ -10,7 +10,8 @@
 //!
 //! their dot product depends on `m - n` alone, because rotations compose (Su et al., *RoFormer*, arXiv:2104.09864).
 //! This crate does that, and nothing else: exactly, at the speed of memory, on any machine. The [guide] has a page per
-//! task, [whole programs](guide::programs), and the [words](guide::words) that are used here.
+//! task with a whole program (a model's `config.json`, packed QKV, KV caches, M-RoPE, DeepSeek's MLA, training,
+//! threads, firmware), and the [words](guide::words) that are used here.
 //!
 //! # Three nouns, one verb
 //!
@@ -166,6 +167,9 @@ mod walk;
 #[cfg(all(doctest, feature = "alloc"))]
 #[doc = include_str!("../README.md")]
 struct Readme;
+
+/// The crate whose `f16` and `bf16` tensors are made of, in the version that this one takes.
+pub use half;
 
 pub use backend::Backend;
 pub use element::Element;

@@ -1,8 +1,8 @@
 //! Rotations spread over rayon's threads: a part of the tensor for each, cut along its longest stride.
 //!
 //! The first part is rotated by the thread that calls, which so waits for one other thread to wake, and not for two.
-//! There are no more parts than threads: with smaller ones, for whoever is done first to take, `[1, 64, 32, 128]` of f32
-//! took longer on two threads than on one.
+//! There are no more parts than threads: with smaller ones, for whoever is done first to take, `[1, 64, 32, 128]` of
+//! f32 took longer on two threads than on one.
 
 use alloc::vec::Vec;
 use std::sync::OnceLock;

@@ -609,8 +609,8 @@ typedef struct rope_rows {
   size_t len;
   // Channels that a row rotates.
   size_t rotary_dim;
-  // cos values of a row, where cos and sin are apart: `rotary_dim / 2`, or `rotary_dim` where each is kept twice, the
-  // second half of a row like the first. Not used where they are joined.
+  // cos values of a row, where cos and sin are apart: `rotary_dim / 2`, or `rotary_dim` where each is kept twice,
+  // the second half of a row like the first. Not used where they are joined.
   size_t width;
   // What cos and sin are multiplied by (YaRN, LongRoPE): 1 for most models. ROPE_DIRECTION_INVERSE divides by its
   // square.
@@ -619,7 +619,8 @@ typedef struct rope_rows {
   const void *ids;
   // How many ids. Not used without ids.
   size_t ids_count;
-  // The type of the ids (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64). Not used without ids.
+  // The type of the ids (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64). Not used without
+  // ids.
   int32_t ids_number;
 } rope_rows;
 
@@ -1136,8 +1137,8 @@ rope_status rope_error_detail(char *buffer,
                               size_t size);
 #endif
 
-// `[batch][tokens][heads][head_dim]` without gaps, the extents in this order: PyTorch before the transpose, vLLM, FlashAttention. With `batch`
-// 1 also packed sequences, `[tokens][heads][head_dim]`.
+// `[batch][tokens][heads][head_dim]` without gaps, the extents in this order: PyTorch before the transpose, vLLM,
+// FlashAttention. With `batch` 1 also packed sequences, `[tokens][heads][head_dim]`.
 //
 // Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 // ROPE_STATUS_MISALIGNED.

@@ -29,8 +29,8 @@ pub struct rope_rows {
     pub len: usize,
     /// Channels that a row rotates.
     pub rotary_dim: usize,
-    /// cos values of a row, where cos and sin are apart: `rotary_dim / 2`, or `rotary_dim` where each is kept twice, the
-    /// second half of a row like the first. Not used where they are joined.
+    /// cos values of a row, where cos and sin are apart: `rotary_dim / 2`, or `rotary_dim` where each is kept twice,
+    /// the second half of a row like the first. Not used where they are joined.
     pub width: usize,
     /// What cos and sin are multiplied by (YaRN, LongRoPE): 1 for most models. ROPE_DIRECTION_INVERSE divides by its
     /// square.
@@ -39,7 +39,8 @@ pub struct rope_rows {
     pub ids: *const c_void,
     /// How many ids. Not used without ids.
     pub ids_count: usize,
-    /// The type of the ids (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64). Not used without ids.
+    /// The type of the ids (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64). Not used without
+    /// ids.
     pub ids_number: i32,
 }
 plain!(rope_rows);

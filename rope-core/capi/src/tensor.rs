@@ -129,8 +129,8 @@ unsafe fn write(
     })
 }
 
-/// `[batch][tokens][heads][head_dim]` without gaps, the extents in this order: PyTorch before the transpose, vLLM, FlashAttention. With `batch`
-/// 1 also packed sequences, `[tokens][heads][head_dim]`.
+/// `[batch][tokens][heads][head_dim]` without gaps, the extents in this order: PyTorch before the transpose, vLLM,
+/// FlashAttention. With `batch` 1 also packed sequences, `[tokens][heads][head_dim]`.
 ///
 /// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 /// ROPE_STATUS_MISALIGNED.
