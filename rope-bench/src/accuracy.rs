@@ -191,7 +191,7 @@ pub fn accuracy(model: &Model, most: u32, threads: usize) -> Result<Accuracy> {
     let mut worst: Vec<(u32, Vec<f64>)> = levels()
         .map(|level| (level, vec![0.0; makers.len()]))
         .collect();
-    Team::new(threads)?.each(&mut worst, |(level, worst)| {
+    Team::new(threads)?.each(&mut worst, 1, |(level, worst)| {
         let mut row = vec![(0.0, 0.0); steps.len()];
         for position in positions(*level, most) {
             let truth: Vec<_> = steps

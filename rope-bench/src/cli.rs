@@ -378,20 +378,17 @@ fn measure(options: &Measure) -> Result<()> {
          prepared in: what tables, temporaries and plans took to make, at most, outside of the time of a call",
     );
     let weight = |chosen: &[_]| chosen.len() as u64 + 3;
-    let bar = Progress::new(plan.iter().map(|(_, chosen)| weight(chosen)).sum());
+    let all: u64 = plan.iter().map(|(_, chosen)| weight(chosen)).sum();
+    let bar = Progress::new(all * effort.passes as u64);
     let mut bench = Bench::new(plan.iter().map(|(case, _)| case), effort);
-    let mut shown = 0;
-    for (index, (case, chosen)) in plan.iter().enumerate() {
-        bar.say(case);
-        run.cases.push(bench.run(case, chosen)?);
-        bar.advance(weight(chosen));
-        if plan
-            .get(index + 1)
-            .is_none_or(|(next, _)| next.group() != case.group())
-        {
-            bar.aside(|| output.say(&table::cases(&run.cases[shown..])));
-            shown = run.cases.len();
-        }
+    for group in plan.chunk_by(|(a, _), (b, _)| a.group() == b.group()) {
+        let mut cases = group.iter().cycle();
+        let results = bench.run(group, |case| {
+            bar.say(case);
+            bar.advance(cases.next().map_or(0, |(_, chosen)| weight(chosen)));
+        })?;
+        bar.aside(|| output.say(&table::cases(&results)));
+        run.cases.extend(results);
     }
     drop(bar);
     drop(bench);

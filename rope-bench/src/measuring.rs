@@ -3,6 +3,9 @@
 //! Each round runs a batch of every subject of a case, in an order that changes from round to round. So a slow moment
 //! of the machine falls on no subject in particular, and no subject always finds what the same neighbour left in the
 //! caches. The minimum is what the code can do; median and spread say how far the machine let it.
+//!
+//! A machine that others share is slow for seconds at a time, and a case is measured in one. So cases are measured in
+//! passes, each of them over all cases of a group: how far the passes lie apart says what a number is worth.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -22,6 +25,8 @@ pub struct Effort {
     pub share: Duration,
     /// Rounds in which every subject runs, however slow it is.
     pub rounds: usize,
+    /// Passes that the time and the rounds are divided into, where there are several cases.
+    pub passes: usize,
 }
 
 impl Effort {
@@ -29,18 +34,33 @@ impl Effort {
     pub const QUICK: Effort = Effort {
         batch: Duration::from_micros(50),
         share: Duration::from_millis(60),
-        rounds: 5,
+        rounds: 6,
+        passes: 3,
     };
     /// For numbers to publish.
     pub const FULL: Effort = Effort {
         batch: Duration::from_micros(200),
         share: Duration::from_millis(300),
-        rounds: 11,
+        rounds: 12,
+        passes: 4,
     };
+
+    /// What is spent in one of the passes.
+    pub fn of_a_pass(self) -> Self {
+        Effort {
+            share: self.share / self.passes as u32,
+            rounds: self.rounds.div_ceil(self.passes),
+            passes: 1,
+            ..self
+        }
+    }
 }
 
+/// Nanoseconds of a call in each round of one pass.
+pub type Samples = Vec<f64>;
+
 /// Nanoseconds of one call.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Time {
     /// The fastest round.
     pub minimum: f64,
@@ -50,10 +70,15 @@ pub struct Time {
     pub spread: f64,
     /// Rounds.
     pub rounds: usize,
+    /// The fastest round of each pass; none where there was one pass.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passes: Vec<f64>,
 }
 
 impl Time {
-    fn of(mut samples: Vec<f64>) -> Self {
+    /// Of the rounds of all passes.
+    pub fn of(passes: &[Samples]) -> Self {
+        let mut samples = passes.concat();
         samples.sort_by(f64::total_cmp);
         let at = |quarters: usize| {
             samples
@@ -66,16 +91,36 @@ impl Time {
             median: at(2),
             spread: (at(3) - at(1)) / at(2),
             rounds: samples.len(),
+            passes: match passes {
+                [_] => Vec::new(),
+                passes => passes
+                    .iter()
+                    .map(|samples| samples.iter().copied().fold(f64::INFINITY, f64::min))
+                    .collect(),
+            },
         }
     }
 }
 
-/// Measures subjects against each other.
+/// Measures subjects against each other, in one pass.
 pub fn measure(
     subjects: &mut [Subject<'_>],
     bytes: &mut [u8],
     effort: Effort,
 ) -> Result<Vec<Time>> {
+    let samples = sample(subjects, bytes, effort)?;
+    Ok(samples
+        .into_iter()
+        .map(|samples| Time::of(&[samples]))
+        .collect())
+}
+
+/// The same, of which the rounds are wanted.
+pub fn sample(
+    subjects: &mut [Subject<'_>],
+    bytes: &mut [u8],
+    effort: Effort,
+) -> Result<Vec<Samples>> {
     let mut batches = Vec::new();
     for subject in &mut *subjects {
         batches.push(warm_up(subject, bytes, effort.batch)?);
@@ -102,7 +147,7 @@ pub fn measure(
             break;
         }
     }
-    Ok(samples.into_iter().map(Time::of).collect())
+    Ok(samples)
 }
 
 /// The distance from one subject to the next in the order of a round. It has no divisor in common with their number, so

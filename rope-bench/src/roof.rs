@@ -2,7 +2,9 @@
 //!
 //! A rotation in place reads and writes each byte once and has some arithmetic on the way; a scaling by a constant
 //! reads and writes each byte once and has less. No rotation is faster, so this is what all of them are measured by.
-//! The same loop is compiled for several instruction sets, all of them are measured, and the fastest is the roof.
+//! The same loop is compiled for several instruction sets, all of them are measured, and the fastest is the roof. Where
+//! several threads may work, each runs on all of them and on one alone: to wake a thread takes longer than to stream
+//! over what lies in the first caches.
 
 use std::hint::black_box;
 
@@ -61,9 +63,7 @@ impl Roof {
         // Whole cache lines, so that no two threads write the same.
         let share = x.len().div_ceil(team.threads()).next_multiple_of(16);
         let mut shares: Vec<&mut [f32]> = x.chunks_mut(share).collect();
-        for _ in 0..times {
-            team.each(black_box(&mut shares), |x| (self.scale)(x, black_box(1.0)));
-        }
+        team.each(&mut shares, times, |x| (self.scale)(x, black_box(1.0)));
     }
 }
 
@@ -78,11 +78,7 @@ pub fn copy(from: &[u8], to: &mut [u8], team: &Team, times: usize) {
     }
     let share = from.len().div_ceil(team.threads()).next_multiple_of(64);
     let mut shares: Vec<_> = to.chunks_mut(share).zip(from.chunks(share)).collect();
-    for _ in 0..times {
-        team.each(black_box(&mut shares), |(to, from)| {
-            to.copy_from_slice(from)
-        });
-    }
+    team.each(&mut shares, times, |(to, from)| to.copy_from_slice(from));
 }
 
 #[inline(always)]

@@ -123,8 +123,8 @@ fn make(
     let made = names.into_iter().zip(times).map(|(maker, time)| Made {
         maker: maker.into(),
         tokens,
-        time,
         ns_per_pair: time.minimum / (tokens * PAIRS) as f64,
+        time,
     });
     Ok(made.collect())
 }
@@ -168,13 +168,13 @@ fn rotate(
     }
     let times = measure(&mut subjects, bytes, effort)?;
     let pairs = frequencies.iter().zip(times.as_chunks::<2>().0);
-    let rotated = pairs.map(|((backend, _), &[rotate, rotate_at])| RotatedAt {
+    let rotated = pairs.map(|((backend, _), [rotate, rotate_at])| RotatedAt {
         backend: backend.name().into(),
         tokens,
         heads: HEADS,
-        rotate,
-        rotate_at,
         ratio: rotate_at.minimum / rotate.minimum,
+        rotate: rotate.clone(),
+        rotate_at: rotate_at.clone(),
     });
     Ok(rotated.collect())
 }

@@ -7,7 +7,7 @@ use rope_core::{Backend, Pairing, Rope, Rows, TensorMut};
 
 use crate::cases::{Alignment, Case, Element};
 use crate::formulations::{Formulation, Runner};
-use crate::measuring::{Effort, Subject, measure};
+use crate::measuring::{Effort, Samples, Subject, Time, measure, sample};
 use crate::memory::{self, Memory};
 use crate::oracle;
 use crate::results::{CaseResult, Dispatch, Measurement, RoofResult};
@@ -42,74 +42,132 @@ impl Bench {
         }
     }
 
-    /// Checks each formulation against the oracle, then measures all of them against each other and the roof.
-    pub fn run(&mut self, case: &Case, formulations: &[&dyn Formulation]) -> Result<CaseResult> {
+    /// Checks each formulation of each case against the oracle, then measures those of a case against each other and
+    /// the roof, case after case, in several passes over all of them.
+    pub fn run(
+        &mut self,
+        cases: &[(Case, Vec<&dyn Formulation>)],
+        mut done: impl FnMut(&Case),
+    ) -> Result<Vec<CaseResult>> {
+        let effort = self.effort.of_a_pass();
+        let mut measured: Vec<Measured> = cases.iter().map(|_| Measured::default()).collect();
+        for pass in 0..self.effort.passes {
+            for ((case, chosen), measured) in cases.iter().zip(&mut measured) {
+                self.pass(case, chosen, effort, pass == 0, measured)?;
+                done(case);
+            }
+        }
+        let results = cases.iter().zip(measured);
+        Ok(results
+            .map(|((case, chosen), measured)| measured.result(case, chosen))
+            .collect())
+    }
+
+    /// Measures a case once. The formulations are prepared for each pass, and checked in the first.
+    fn pass(
+        &mut self,
+        case: &Case,
+        chosen: &[&dyn Formulation],
+        effort: Effort,
+        first: bool,
+        measured: &mut Measured,
+    ) -> Result<()> {
         let Bench {
             memory,
             copy,
             values,
             roofs,
-            effort,
+            ..
         } = self;
         let bytes = memory.slice(case.alignment, case.bytes());
         let values = &values[..case.workload.elements()];
-        let rotations = oracle::rotations(&case.workload);
-        let mut runners: Vec<Checked<'_>> = Vec::new();
-        for &formulation in formulations {
+        let mut runners: Vec<Box<dyn Runner>> = Vec::new();
+        let rotations = first.then(|| oracle::rotations(&case.workload));
+        for &formulation in chosen {
             let name = || format!("{} in {case}", formulation.name());
             let begin = Instant::now();
             let mut runner = formulation.prepare(case).with_context(name)?;
             let preparation = begin.elapsed().as_nanos() as f64;
             memory::fill(bytes, case.element, values);
             runner.load(bytes).with_context(name)?;
-            runner.run(bytes, 1).with_context(name)?;
-            runner.store(bytes).with_context(name)?;
-            let error = oracle::error(case, &rotations, values, bytes).with_context(name)?;
-            let limit = formulation.about().limit(case);
-            ensure!(
-                error <= limit,
-                "{}: the result is wrong by {error:.1e}, more than {limit:.1e}",
-                name()
-            );
-            runners.push(Checked {
-                formulation,
-                runner,
-                preparation,
-                error,
-            });
+            if let Some(rotations) = &rotations {
+                runner.run(bytes, 1).with_context(name)?;
+                runner.store(bytes).with_context(name)?;
+                let error = oracle::error(case, rotations, values, bytes).with_context(name)?;
+                let limit = formulation.about().limit(case);
+                ensure!(
+                    error <= limit,
+                    "{}: the result is wrong by {error:.1e}, more than {limit:.1e}",
+                    name()
+                );
+                measured.formulations.push(Checked { preparation, error });
+            }
+            runners.push(runner);
         }
         drop(rotations);
         memory::fill(bytes, case.element, values);
         let rotated = case.rotated_bytes();
-        let team = Team::new(case.threads)?;
+        let teams = match case.threads {
+            1 => vec![Team::new(1)?],
+            threads => vec![Team::new(threads)?, Team::new(1)?],
+        };
         let mut subjects: Vec<Subject<'_>> = Vec::new();
-        for roof in &*roofs {
-            let team = &team;
-            subjects.push(Box::new(move |bytes, times| {
-                roof.run(&mut bytes[..rotated], team, times);
-                Ok(())
-            }));
+        let mut names = Vec::new();
+        for team in &teams {
+            for roof in &*roofs {
+                names.push(match team.threads() {
+                    1 if case.threads > 1 => format!("{}, one thread", roof.name),
+                    _ => roof.name.to_owned(),
+                });
+                subjects.push(Box::new(move |bytes, times| {
+                    roof.run(&mut bytes[..rotated], team, times);
+                    Ok(())
+                }));
+            }
         }
         let copy = copy.slice(case.alignment, rotated);
         subjects.push(Box::new(|bytes, times| {
-            roof::copy(&bytes[..rotated], copy, &team, times);
+            roof::copy(&bytes[..rotated], copy, &teams[0], times);
             Ok(())
         }));
-        for checked in &mut runners {
-            subjects.push(Box::new(|bytes, times| checked.runner.run(bytes, times)));
+        for runner in &mut runners {
+            subjects.push(Box::new(|bytes, times| runner.run(bytes, times)));
         }
-        let times = measure(&mut subjects, bytes, *effort)?;
-        drop(subjects);
-        let (roof_times, times) = times.split_at(roofs.len());
-        let (copy_time, times) = times.split_at(1);
-        let roofs: Vec<_> = roofs
+        let samples = sample(&mut subjects, bytes, effort)?;
+        measured.roofs = names;
+        measured.passes.push(samples);
+        Ok(())
+    }
+}
+
+/// What was measured of a case so far.
+#[derive(Default)]
+struct Measured {
+    roofs: Vec<String>,
+    formulations: Vec<Checked>,
+    /// Of each pass: the rounds of the roofs, of the copy, of the formulations.
+    passes: Vec<Vec<Samples>>,
+}
+
+impl Measured {
+    fn result(self, case: &Case, chosen: &[&dyn Formulation]) -> CaseResult {
+        let time = |subject: usize| {
+            let passes: Vec<Samples> = self
+                .passes
+                .iter()
+                .map(|pass| pass[subject].clone())
+                .collect();
+            Time::of(&passes)
+        };
+        let roofs = self
+            .roofs
             .iter()
-            .zip(roof_times)
-            .map(|(roof, &time)| RoofResult {
-                name: roof.name.into(),
-                time,
-            })
-            .collect();
+            .enumerate()
+            .map(|(index, name)| RoofResult {
+                name: name.clone(),
+                time: time(index),
+            });
+        let copy = self.roofs.len();
         let mut result = CaseResult {
             group: case.group(),
             workload: case.workload.name.clone(),
@@ -121,17 +179,17 @@ impl Bench {
             threads: case.threads,
             elements: case.workload.rotated(),
             bytes: case.rotated_bytes(),
-            roofs,
-            copy: copy_time.first().copied(),
+            roofs: roofs.collect(),
+            copy: Some(time(copy)),
             measurements: Vec::new(),
         };
         let roof = result.roof();
-        for (checked, &time) in runners.into_iter().zip(times) {
-            let cost = checked.formulation.cost(case);
+        for (index, (formulation, checked)) in chosen.iter().zip(&self.formulations).enumerate() {
+            let time = time(copy + 1 + index);
+            let cost = formulation.cost(case);
             result.measurements.push(Measurement {
-                formulation: checked.formulation.name(),
+                formulation: formulation.name(),
                 preparation: checked.preparation,
-                time,
                 times_roof: time.minimum / roof,
                 elements_per_ns: case.workload.rotated() as f64 / time.minimum,
                 bytes: cost.bytes,
@@ -139,16 +197,15 @@ impl Bench {
                 flops: cost.flops,
                 error: checked.error,
                 instructions: None,
+                time,
             });
         }
-        Ok(result)
+        result
     }
 }
 
-/// A formulation that the oracle has found right in the case.
-struct Checked<'a> {
-    formulation: &'a dyn Formulation,
-    runner: Box<dyn Runner>,
+/// What the oracle says of a formulation in a case, and how long it took to prepare.
+struct Checked {
     preparation: f64,
     error: f64,
 }

@@ -1,6 +1,7 @@
 //! A team of threads, each bound to a core of its own.
 
 use std::cell::OnceCell;
+use std::hint::black_box;
 
 use anyhow::{Context, Result};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -35,17 +36,28 @@ impl Team {
         self.threads
     }
 
-    /// Does something to every item, and waits for all.
-    pub fn each<T: Send>(&self, items: &mut [T], f: impl Fn(&mut T) + Sync) {
-        match &self.pool {
-            None => items.iter_mut().for_each(f),
-            Some(pool) => pool.in_place_scope(|scope| {
-                for item in items {
-                    let f = &f;
-                    scope.spawn(move |_| f(item));
-                }
-            }),
-        }
+    /// Does something to every item, so many times, and waits for all each time. One of the threads hands the items
+    /// out and does the first itself: it wakes the others, and nobody waits to be woken to hand out.
+    pub fn each<T: Send>(&self, items: &mut [T], times: usize, f: impl Fn(&mut T) + Sync) {
+        let Some(pool) = &self.pool else {
+            for _ in 0..times {
+                items.iter_mut().for_each(&f);
+            }
+            return;
+        };
+        pool.install(|| {
+            for _ in 0..times {
+                let mut items = black_box(&mut *items).iter_mut();
+                let own = items.next();
+                rayon::in_place_scope(|scope| {
+                    for item in items {
+                        let f = &f;
+                        scope.spawn(move |_| f(item));
+                    }
+                    own.map(&f)
+                });
+            }
+        });
     }
 
     /// Runs code that shares its work through rayon, so that the threads of this team share it, and no others.

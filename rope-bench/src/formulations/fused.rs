@@ -2,17 +2,15 @@
 
 use std::hint::black_box;
 use std::marker::PhantomData;
-use std::ops::Range;
 
-use anyhow::{Result, ensure};
-use rope_core::Dimension::{Batch, Channels, Heads, Tokens};
+use anyhow::Result;
 use rope_core::{Backend, Frequencies, Pairing, Rope, Rows, Scaling, TensorMut};
 
 use super::{About, Cost, Formulation, Runner};
 use crate::cases::{Case, Element, Float, with_float};
 use crate::oracle::{Angle, Arithmetic};
 use crate::threads::Team;
-use crate::workloads::{Order, Part, Workload};
+use crate::workloads::Part;
 
 /// rope-core on one backend.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +95,7 @@ impl Formulation for Fused {
 impl Fused {
     fn prepare_for<E: Float>(&self, case: &Case) -> Result<Box<dyn Runner>> {
         let rope = Rope::new(case.pairing).backend(self.backend)?;
-        let workload = case.workload.clone();
+        let workload = &case.workload;
         let frequencies = Frequencies::new(workload.rotary_dim, workload.base, &Scaling::Default)?;
         let frequencies = frequencies.with_backend(self.backend)?;
         let positions = workload.positions();
@@ -108,7 +106,6 @@ impl Fused {
                 let team = Team::new(case.threads)?;
                 Box::new(Prepared::<E> {
                     rope,
-                    workload,
                     parts,
                     rows,
                     team,
@@ -132,71 +129,47 @@ impl Fused {
 
 struct Prepared<E> {
     rope: Rope,
-    workload: Workload,
     parts: Vec<Part>,
     rows: Rows<'static>,
     team: Team,
     element: PhantomData<E>,
 }
 
-impl<E: Float> Prepared<E> {
-    /// Each thread has a share of every tensor, and the rows of that share.
-    fn run_shared(&mut self, x: &mut [E], times: usize) -> Result<()> {
-        let mut shares = Vec::new();
-        let mut rest = x;
-        for part in &self.parts {
-            let (tensor, behind) = rest.split_at_mut(part.range.len());
-            rest = behind;
-            let tensor = TensorMut::new(tensor, part.layout)?;
-            split(
-                tensor,
-                (&self.rows, 0..self.rows.len()),
-                &self.workload,
-                self.team.threads(),
-                &mut shares,
-            )?;
-        }
-        for _ in 0..times {
-            self.team
-                .each(black_box(&mut shares), |(tensor, rows, done)| {
-                    *done = self.rope.rotate(tensor, rows).is_ok()
-                });
-        }
-        ensure!(
-            shares.iter().all(|(.., done)| *done),
-            "a thread's share was refused"
-        );
-        Ok(())
-    }
-}
-
 impl<E: Float> Runner for Prepared<E> {
     fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()> {
         let x: &mut [E] = bytemuck::cast_slice_mut(bytes);
-        if self.team.threads() > 1 {
-            return self.run_shared(x, times);
-        }
         let Prepared {
-            rope, parts, rows, ..
+            rope,
+            parts,
+            rows,
+            team,
+            ..
         } = self;
-        match parts.as_slice() {
-            [q] => {
-                let mut q = TensorMut::new(&mut x[q.range.clone()], q.layout)?;
-                for _ in 0..times {
-                    rope.rotate(black_box(&mut q), rows)?;
-                }
-            }
-            [q, k, ..] => {
-                let (low, high) = x.split_at_mut(q.range.end);
-                let mut q = TensorMut::new(low, q.layout)?;
-                let mut k = TensorMut::new(high, k.layout)?;
-                for _ in 0..times {
-                    rope.rotate_qk(black_box(&mut q), black_box(&mut k), rows)?;
-                }
-            }
-            [] => {}
+        let on_threads = team.threads() > 1;
+        let mut tensors = Vec::new();
+        let mut rest = x;
+        for part in &*parts {
+            let (tensor, behind) = rest.split_at_mut(part.range.len());
+            tensors.push(TensorMut::new(tensor, part.layout)?);
+            rest = behind;
         }
-        Ok(())
+        let mut rotate = || {
+            for _ in 0..times {
+                match black_box(tensors.as_mut_slice()) {
+                    [q] if on_threads => rope.rotate_parallel(q, rows)?,
+                    [q] => rope.rotate(q, rows)?,
+                    [q, k] if on_threads => rope.rotate_qk_parallel(q, k, rows)?,
+                    [q, k] => rope.rotate_qk(q, k, rows)?,
+                    _ => {}
+                }
+            }
+            Ok(())
+        };
+        if on_threads {
+            team.within(rotate)?
+        } else {
+            rotate()
+        }
     }
 }
 
@@ -241,51 +214,4 @@ impl<E: Float> Runner for OnTheFly<E> {
         }
         Ok(())
     }
-}
-
-/// A part of a tensor, its rows, and whether its last rotation went well.
-type Share<'a, 'r, E> = (TensorMut<'a, E>, Rows<'r>, bool);
-
-/// Splits a tensor in as many parts as there are threads, along the dimension that lies outside.
-fn split<'a, 'r, E: Float>(
-    x: TensorMut<'a, E>,
-    rows: (&'r Rows<'static>, Range<usize>),
-    workload: &Workload,
-    threads: usize,
-    shares: &mut Vec<Share<'a, 'r, E>>,
-) -> Result<()> {
-    let (shape, (rows, Range { start, end })) = (x.shape(), rows);
-    let extents = match workload.order {
-        Order::TokensMajor => [
-            (Batch, shape.batch),
-            (Tokens, shape.tokens),
-            (Heads, shape.heads),
-        ],
-        Order::HeadsMajor => [
-            (Batch, shape.batch),
-            (Heads, shape.heads),
-            (Tokens, shape.tokens),
-        ],
-    };
-    let Some((dimension, extent)) = extents
-        .into_iter()
-        .find(|&(_, extent)| threads > 1 && extent > 1)
-    else {
-        shares.push((x, rows.range(start..end)?, false));
-        return Ok(());
-    };
-    let first = threads / 2;
-    let at = (extent * first / threads).max(1);
-    // Heads share rows, and so do sequences that start at the same position.
-    let (low_rows, high_rows) = match dimension {
-        Batch if workload.starts.len() > 1 => (
-            start..start + at * shape.tokens,
-            start + at * shape.tokens..end,
-        ),
-        Tokens => (start..start + at, start + at..end),
-        Batch | Heads | Channels => (start..end, start..end),
-    };
-    let (low, high) = x.split_at(dimension, at)?;
-    split(low, (rows, low_rows), workload, first, shares)?;
-    split(high, (rows, high_rows), workload, threads - first, shares)
 }

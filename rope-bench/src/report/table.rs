@@ -145,7 +145,7 @@ fn block(cases: &[CaseResult]) -> String {
             .collect(),
     );
     let copy = |case: &CaseResult| {
-        case.copy.map_or_else(String::new, |copy| {
+        case.copy.as_ref().map_or_else(String::new, |copy| {
             let times_roof = copy.minimum / case.roof();
             cell(
                 case.elements as f64 / copy.minimum,
