@@ -238,10 +238,12 @@ pub fn run() -> Result<ExitCode> {
             }
         }
         Some(Command::Compare { before, after }) => {
-            print(&compare::table(
-                &files::read(&before)?,
-                &files::read(&after)?,
-            )?);
+            let runs = [files::read(&before)?, files::read(&after)?];
+            let names = [&before, &after].map(|path| path.display().to_string());
+            print(&compare::table([
+                (&names[0], &runs[0]),
+                (&names[1], &runs[1]),
+            ])?);
         }
         Some(Command::Accuracy {
             model,
@@ -377,19 +379,16 @@ fn measure(options: &Measure) -> Result<()> {
          memcpy copies them elsewhere; error: the largest distance from the exact rotation, in lengths of the pair;\n\
          prepared in: what tables, temporaries and plans took to make, at most, outside of the time of a call",
     );
-    let weight = |chosen: &[_]| chosen.len() as u64 + 3;
-    let all: u64 = plan.iter().map(|(_, chosen)| weight(chosen)).sum();
-    let bar = Progress::new(all * effort.passes as u64);
+    let bar = Progress::new((plan.len() * effort.passes) as u64);
     let mut bench = Bench::new(plan.iter().map(|(case, _)| case), effort);
-    for group in plan.chunk_by(|(a, _), (b, _)| a.group() == b.group()) {
-        let mut cases = group.iter().cycle();
-        let results = bench.run(group, |case| {
+    run.cases = bench.run(
+        &plan,
+        |case| {
             bar.say(case);
-            bar.advance(cases.next().map_or(0, |(_, chosen)| weight(chosen)));
-        })?;
-        bar.aside(|| output.say(&table::cases(&results)));
-        run.cases.extend(results);
-    }
+            bar.advance(1);
+        },
+        |results| bar.aside(|| output.say(&table::cases(results))),
+    )?;
     drop(bar);
     drop(bench);
     if !selection.is_partial() {

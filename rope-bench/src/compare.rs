@@ -1,4 +1,10 @@
 //! Two runs side by side: ratios first, and how much of them is noise.
+//!
+//! Two runs of one program differ, because a machine that others share is another machine a minute later. How far, the
+//! runs say themselves. The passes of a run lie apart in time: where the two fastest passes of a measurement agree, its
+//! time is what the code takes. And the roof's loops and memcpy are the same code in any two runs: what they differ by,
+//! in this case and in all, the machine differs by. A difference is called one if it is well beyond all of that, and if
+//! every pass of one run is faster than every pass of the other.
 
 use std::fmt::Write;
 
@@ -8,30 +14,43 @@ use crate::measuring::Time;
 use crate::report::table::{align, digits, time};
 use crate::results::{CaseResult, Run};
 
+/// No difference below this is called one: the same code at another address differs by as much.
+const LEAST: f64 = 0.02;
+
+/// How many times what the controls of a case differ by, at most, a measurement of it has to.
+const OF_CASE: f64 = 2.0;
+
+/// How many times what three quarters of all controls stay within.
+const OF_ALL: f64 = 3.0;
+
+/// How many times what the fastest passes of a measurement differ by.
+const OF_PASSES: f64 = 2.0;
+
 /// What two measurements say about each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// After / before: below 1 is faster.
+    /// B / A: below 1, B is faster.
     pub ratio: f64,
-    /// How far the ratio may be off, from the spread of both.
+    /// How far the ratio of two runs of the same code may be from 1.
     pub noise: f64,
+    /// Whether every pass of one run is faster than every pass of the other.
+    pub apart: bool,
 }
 
 impl Ratio {
-    fn of(before: f64, after: f64, spreads: [f64; 2]) -> Self {
+    fn of(a: &Time, b: &Time, machine: f64) -> Self {
+        let passes = unsettled(a).hypot(unsettled(b));
+        let [a_passes, b_passes] = [a, b].map(range);
         Ratio {
-            ratio: after / before,
-            noise: spreads[0].hypot(spreads[1]) * after / before,
+            ratio: b.minimum / a.minimum,
+            noise: machine.max(OF_PASSES * passes),
+            apart: a_passes[1] < b_passes[0] || b_passes[1] < a_passes[0],
         }
     }
 
-    fn of_times(before: &Time, after: &Time) -> Self {
-        Ratio::of(before.minimum, after.minimum, [before.spread, after.spread])
-    }
-
-    /// Whether it differs from 1 by more than the noise, and by more than a hundredth.
+    /// Whether the two are not the same code on the same machine.
     pub fn is_difference(&self) -> bool {
-        (self.ratio - 1.0).abs() > self.noise.max(0.01)
+        self.apart && self.ratio.ln().abs() > self.noise
     }
 
     fn verdict(&self) -> &'static str {
@@ -43,73 +62,115 @@ impl Ratio {
     }
 }
 
-/// The table.
-pub fn table(before: &Run, after: &Run) -> Result<String> {
-    let name = |run: &Run| {
-        format!(
-            "{}, {}, {}",
-            run.machine.cpu, run.machine.compiler, run.machine.revision
-        )
-    };
-    let mut text = format!("A  {}\nB  {}\n", name(before), name(after));
-    for (letter, run) in [("A", before), ("B", after)] {
-        if let Some(emulator) = &run.machine.emulator {
+/// How far the second-fastest pass is from the fastest: one that no other confirms is worth little. Of a single pass,
+/// how far its middle round is.
+fn unsettled(time: &Time) -> f64 {
+    let mut passes = time.passes.clone();
+    passes.sort_by(f64::total_cmp);
+    let second = passes.get(1).copied().unwrap_or(time.median);
+    second / time.minimum - 1.0
+}
+
+/// The fastest and the slowest pass; of a single one, its fastest round twice.
+fn range(time: &Time) -> [f64; 2] {
+    let slowest = time.passes.iter().copied().fold(time.minimum, f64::max);
+    [time.minimum, slowest]
+}
+
+/// By how much the loops that are the same in both runs differ in a case: logarithms.
+fn controls(a: &CaseResult, b: &CaseResult) -> Vec<f64> {
+    let roofs = a.roofs.iter().filter_map(|old| {
+        let new = b.roofs.iter().find(|new| new.name == old.name)?;
+        Some((&old.time, &new.time))
+    });
+    roofs
+        .chain(a.copy.as_ref().zip(b.copy.as_ref()))
+        .map(|(old, new)| (new.minimum / old.minimum).ln().abs())
+        .collect()
+}
+
+/// The table of two runs and their names.
+pub fn table([(a_name, a), (b_name, b)]: [(&str, &Run); 2]) -> Result<String> {
+    let mut text = String::new();
+    for (letter, name, run) in [("A", a_name, a), ("B", b_name, b)] {
+        let machine = &run.machine;
+        let _ = writeln!(
+            text,
+            "{letter}  {name}: {}, {}, {}",
+            machine.cpu, machine.compiler, machine.revision
+        );
+        if let Some(emulator) = &machine.emulator {
             let _ = writeln!(
                 text,
                 "{letter} was emulated by {emulator}: its times mean nothing"
             );
         }
     }
-    text.push('\n');
+    let pairs: Vec<_> = a
+        .cases
+        .iter()
+        .filter_map(|old| Some((old, b.cases.iter().find(|new| is_same(old, new))?)))
+        .collect();
+    ensure!(!pairs.is_empty(), "the two runs have no case in common");
+    let mut all: Vec<f64> = pairs.iter().flat_map(|(a, b)| controls(a, b)).collect();
+    all.sort_by(f64::total_cmp);
+    let quartile = all.get(all.len().max(1) * 3 / 4).copied().unwrap_or(0.0);
+
     let heading = [
         "case",
         "formulation",
-        "B / A",
-        "+-",
-        "",
-        "roofs B / A",
+        "time B / A",
+        "noise",
+        "B is",
         "A",
         "B",
-        "roofs A",
-        "roofs B",
+        "A / roof",
+        "B / roof",
     ];
     let mut rows = vec![heading.map(str::to_owned).to_vec()];
     let (mut faster, mut slower, mut same) = (0, 0, 0);
-    for old in &before.cases {
-        let Some(new) = after.cases.iter().find(|new| is_same(old, new)) else {
-            continue;
-        };
+    for (old, new) in pairs {
         let case = format!("{} {}", old.workload, old.group);
-        let roof = Ratio::of(
-            old.roof(),
-            new.roof(),
-            [old.roof_spread(), new.roof_spread()],
-        );
-        rows.push(row(&case, "roof", roof, [old.roof(), new.roof()], None));
-        for old in &old.measurements {
-            let Some(new) = new
+        let of_case = controls(old, new).into_iter().fold(0.0, f64::max);
+        let machine = LEAST.max(OF_CASE * of_case).max(OF_ALL * quartile);
+        rows.push(vec![
+            case.clone(),
+            "roof".into(),
+            format!("{:.3}", new.roof() / old.roof()),
+            String::new(),
+            String::new(),
+            time(old.roof()),
+            time(new.roof()),
+        ]);
+        for a in &old.measurements {
+            let Some(b) = new
                 .measurements
                 .iter()
-                .find(|new| new.formulation == old.formulation)
+                .find(|b| b.formulation == a.formulation)
             else {
                 continue;
             };
-            let ratio = Ratio::of_times(&old.time, &new.time);
+            let ratio = Ratio::of(&a.time, &b.time, machine);
             match (ratio.is_difference(), ratio.ratio < 1.0) {
                 (false, _) => same += 1,
                 (true, true) => faster += 1,
                 (true, false) => slower += 1,
             }
-            rows.push(row(
-                &case,
-                &old.formulation,
-                ratio,
-                [old.time.minimum, new.time.minimum],
-                Some([old.times_roof, new.times_roof]),
-            ));
+            rows.push(vec![
+                case.clone(),
+                a.formulation.clone(),
+                format!("{:.3}", ratio.ratio),
+                format!("{:.3}", ratio.noise.exp_m1()),
+                ratio.verdict().into(),
+                time(a.time.minimum),
+                time(b.time.minimum),
+                digits(a.times_roof),
+                digits(b.times_roof),
+            ]);
         }
     }
-    ensure!(rows.len() > 1, "the two runs have no case in common");
+    text += "\ntime B / A: below 1, B is faster. noise: how far that may be from 1 with the same code in both, by what the\n\
+             roof's loops and memcpy differ, and by how far the passes of a run lie apart. / roof: time over the roof's\n\n";
     text += &align(&rows);
     let _ = writeln!(
         text,
@@ -118,30 +179,36 @@ pub fn table(before: &Run, after: &Run) -> Result<String> {
     Ok(text)
 }
 
-fn row(
-    case: &str,
-    name: &str,
-    ratio: Ratio,
-    times: [f64; 2],
-    times_roof: Option<[f64; 2]>,
-) -> Vec<String> {
-    let of_roof = |f: fn([f64; 2]) -> f64| {
-        times_roof.map_or_else(String::new, |times_roof| digits(f(times_roof)))
-    };
-    vec![
-        case.into(),
-        name.into(),
-        format!("{:.3}", ratio.ratio),
-        format!("{:.3}", ratio.noise),
-        ratio.verdict().into(),
-        of_roof(|[a, b]| b / a),
-        time(times[0]),
-        time(times[1]),
-        of_roof(|[a, _]| a),
-        of_roof(|[_, b]| b),
-    ]
-}
-
 fn is_same(a: &CaseResult, b: &CaseResult) -> bool {
     a.workload == b.workload && a.shape == b.shape && a.group == b.group
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Ratio, Time};
+
+    fn time(passes: [f64; 3]) -> Time {
+        Time {
+            minimum: passes.into_iter().fold(f64::INFINITY, f64::min),
+            median: passes[0],
+            spread: 0.0,
+            rounds: 9,
+            passes: passes.to_vec(),
+        }
+    }
+
+    #[test]
+    fn a_difference_is_beyond_the_machine_and_the_passes() {
+        let is = |a, b, machine| Ratio::of(&time(a), &time(b), machine).is_difference();
+        let quiet = 0.02;
+        assert!(is([100.0, 101.0, 100.5], [110.0, 111.0, 110.2], quiet));
+        assert!(is([110.0, 111.0, 110.2], [100.0, 101.0, 100.5], quiet));
+        // What the machine's own loops differ by.
+        assert!(!is([100.0, 101.0, 100.5], [110.0, 111.0, 110.2], 0.1));
+        // A fastest pass that no other confirms.
+        assert!(!is([100.0, 109.0, 108.0], [110.0, 111.0, 110.2], quiet));
+        // Passes that overlap.
+        assert!(!is([100.0, 100.1, 120.0], [110.0, 111.0, 110.2], quiet));
+        assert!(!is([100.0, 101.0, 100.5], [101.5, 101.6, 101.7], quiet));
+    }
 }

@@ -43,24 +43,34 @@ impl Bench {
     }
 
     /// Checks each formulation of each case against the oracle, then measures those of a case against each other and
-    /// the roof, case after case, in several passes over all of them.
+    /// the roof, case after case, in several passes over all of them. The results of a group of cases come with the
+    /// last.
     pub fn run(
         &mut self,
-        cases: &[(Case, Vec<&dyn Formulation>)],
-        mut done: impl FnMut(&Case),
+        plan: &[(Case, Vec<&dyn Formulation>)],
+        mut measuring: impl FnMut(&Case),
+        mut finished: impl FnMut(&[CaseResult]),
     ) -> Result<Vec<CaseResult>> {
         let effort = self.effort.of_a_pass();
-        let mut measured: Vec<Measured> = cases.iter().map(|_| Measured::default()).collect();
-        for pass in 0..self.effort.passes {
-            for ((case, chosen), measured) in cases.iter().zip(&mut measured) {
-                self.pass(case, chosen, effort, pass == 0, measured)?;
-                done(case);
+        let mut measured: Vec<Measured> = plan.iter().map(|_| Measured::default()).collect();
+        let mut results = Vec::new();
+        for pass in 1..=self.effort.passes {
+            let mut rest = measured.iter_mut();
+            for group in plan.chunk_by(|(a, _), (b, _)| a.group() == b.group()) {
+                let first = results.len();
+                for ((case, chosen), measured) in group.iter().zip(&mut rest) {
+                    measuring(case);
+                    self.pass(case, chosen, effort, pass == 1, measured)?;
+                    if pass == self.effort.passes {
+                        results.push(measured.result(case, chosen));
+                    }
+                }
+                if pass == self.effort.passes {
+                    finished(&results[first..]);
+                }
             }
         }
-        let results = cases.iter().zip(measured);
-        Ok(results
-            .map(|((case, chosen), measured)| measured.result(case, chosen))
-            .collect())
+        Ok(results)
     }
 
     /// Measures a case once. The formulations are prepared for each pass, and checked in the first.
@@ -150,7 +160,7 @@ struct Measured {
 }
 
 impl Measured {
-    fn result(self, case: &Case, chosen: &[&dyn Formulation]) -> CaseResult {
+    fn result(&self, case: &Case, chosen: &[&dyn Formulation]) -> CaseResult {
         let time = |subject: usize| {
             let passes: Vec<Samples> = self
                 .passes
