@@ -322,20 +322,103 @@ fn every_scaling_is_that_of_rope_core() {
     }
 }
 
-/// Frequencies of all kinds, in the caller's memory, on the heap, and in rope-core.
+/// Each kind deals the pairs out as rope-core does, and reads the fields that it names and no others: every field has a
+/// value of its own, and a token another position on each axis, so that a pair on another axis has another angle. The
+/// match is over all kinds, so that a new one does not compile until it stands here.
+#[test]
+fn every_kind_of_axes_is_that_of_rope_core() {
+    let given = [3, 0, 1, 2_u8];
+    let rotary_dim = 100;
+    let position = [3_i64, 1000, 70_000, -11];
+    for (&kind, count) in rope_axes_kind::ALL
+        .iter()
+        .flat_map(|kind| (1..=4).map(move |count| (kind, count)))
+    {
+        use rope_axes_kind as Kind;
+        let [a, b, c, d] = match kind {
+            // Which asks for as many of height as of width.
+            Kind::MropeAlternating => [10, 10, 12, 8],
+            _ => [12, 10, 9, 8],
+        };
+        macro_rules! counted {
+            ($axes:path) => {
+                match count {
+                    1 => $axes([a]),
+                    2 => $axes([a, b]),
+                    3 => $axes([a, b, c]),
+                    _ => $axes([a, b, c, d]),
+                }
+            };
+        }
+        let axes = match kind {
+            Kind::Text => Axes::from(rotary_dim),
+            Kind::Mrope => counted!(Axes::mrope),
+            Kind::MropeInterleaved => Axes::mrope_interleaved([a, b, c]),
+            Kind::MropeAlternating => Axes::mrope_alternating([a, b, c]),
+            Kind::MropeSpread => Axes::mrope_spread([a, b, c]),
+            Kind::GgmlMrope => Axes::ggml_mrope(rotary_dim, [a, b, c, d]),
+            Kind::GgmlImrope => Axes::ggml_imrope(rotary_dim, [a, b, c, d]),
+            Kind::PerAxis => counted!(Axes::per_axis),
+            Kind::Vision => Axes::vision(rotary_dim),
+            Kind::Pixtral => Axes::pixtral(rotary_dim),
+            Kind::Wan => Axes::wan(rotary_dim),
+            Kind::Given => Axes::given(&given[..count]),
+        };
+        let expected = Frequencies::new(axes, 100.0, &Scaling::Default).expect("valid");
+        let position = &position[..expected.axes()];
+        let rows = expected
+            .rows(Positions::token_major(position))
+            .expect("valid");
+        let (cos, sin) = rows.row(0).expect("a row");
+        let c_axes = rope_axes {
+            kind: kind as i32,
+            rotary_dim,
+            sections: [a, b, c, d],
+            count,
+            given: given.as_ptr(),
+        };
+        let c_positions = rope_positions {
+            kind: rope_positions_kind::TokenMajor as i32,
+            number: rope_number::I64 as i32,
+            values: position.as_ptr().cast(),
+            count: position.len(),
+            first: 0,
+            starts: null(),
+        };
+        let size = rope_frequencies_bytes(expected.rotary_dim());
+        let (mut memory, mut values) = (vec![0_u8; size], vec![0.0_f32; expected.rotary_dim()]);
+        let (mut placed, mut owned) = (null_mut(), null_mut());
+        // SAFETY: what is passed is there.
+        unsafe {
+            let place = memory.as_mut_ptr().cast();
+            let status = rope_frequencies_init(place, size, &c_axes, 100.0, null(), &mut placed);
+            assert_eq!(status, rope_status::Ok, "{kind:?}: {}", detail());
+            let status = rope_frequencies_new(&c_axes, 100.0, null(), &mut owned);
+            assert_eq!(status, rope_status::Ok, "{kind:?}: {}", detail());
+            for made in [placed, owned] {
+                let (mut info, mut c_rows) = (zero(), zero());
+                assert_eq!(rope_frequencies_describe(made, &mut info), rope_status::Ok);
+                assert_eq!(
+                    (info.rotary_dim, info.axes),
+                    (expected.rotary_dim(), expected.axes()),
+                    "{kind:?}"
+                );
+                values.fill(0.0);
+                let room = (values.as_mut_ptr(), values.len());
+                let status = rope_rows_fill(made, &c_positions, room.0, room.1, &mut c_rows);
+                assert_eq!(status, rope_status::Ok, "{kind:?}: {}", detail());
+                assert_eq!(values, [cos, sin].concat(), "{kind:?}, count {count}");
+            }
+            assert_eq!(rope_frequencies_free(owned), rope_status::Ok);
+        }
+    }
+}
+
+/// Frequencies in the caller's memory, on the heap, and in rope-core.
 #[test]
 fn frequencies_are_those_of_rope_core() {
     let factors = [1.5_f32; 32];
     let (short, long) = ([1.0_f64; 32], [2.0_f64; 32]);
-    let given: Vec<u8> = (0..32).map(|pair| pair % 3).collect();
-    let text = rope_axes_text(64);
-    let axes = |kind: rope_axes_kind, sections: [usize; 4], count| rope_axes {
-        kind: kind as i32,
-        sections,
-        count,
-        given: given.as_ptr(),
-        ..text
-    };
     let mut yarn: rope_scaling = zero();
     (yarn.kind, yarn.factor) = (rope_scaling_kind::Yarn as i32, 32.0);
     (yarn.original_context, yarn.untruncated) = (4096, 1);
@@ -354,22 +437,18 @@ fn frequencies_are_those_of_rope_core() {
     longrope.original_context = 4096;
     let default: rope_scaling = zero();
 
-    let sections = [16, 8, 8, 0];
+    let axes = rope_axes_text(64);
     let cases = [
-        (text, default, Axes::from(64), Scaling::Default),
+        (default, Scaling::Default),
         (
-            text,
             yarn,
-            Axes::from(64),
             Scaling::Yarn(Yarn {
                 truncate: false,
                 ..Yarn::new(32.0, 4096)
             }),
         ),
         (
-            text,
             llama,
-            Axes::from(64),
             Scaling::Llama3 {
                 factor: 8.0,
                 low_freq_factor: 1.0,
@@ -377,16 +456,9 @@ fn frequencies_are_those_of_rope_core() {
                 original_context: 8192,
             },
         ),
+        (ggml, Scaling::FreqFactors { factors: &factors }),
         (
-            text,
-            ggml,
-            Axes::from(64),
-            Scaling::FreqFactors { factors: &factors },
-        ),
-        (
-            text,
             longrope,
-            Axes::from(64),
             Scaling::LongRope(LongRope {
                 short_factor: &short,
                 long_factor: &long,
@@ -396,33 +468,9 @@ fn frequencies_are_those_of_rope_core() {
                 attention_factor: None,
             }),
         ),
-        (
-            axes(rope_axes_kind::Mrope, sections, 3),
-            default,
-            Axes::mrope([16, 8, 8]),
-            Scaling::Default,
-        ),
-        (
-            axes(rope_axes_kind::MropeInterleaved, [12, 10, 10, 0], 3),
-            default,
-            Axes::mrope_interleaved([12, 10, 10]),
-            Scaling::Default,
-        ),
-        (
-            axes(rope_axes_kind::Vision, sections, 0),
-            default,
-            Axes::vision(64),
-            Scaling::Default,
-        ),
-        (
-            axes(rope_axes_kind::Given, sections, 32),
-            default,
-            Axes::given(&given),
-            Scaling::Default,
-        ),
     ];
-    for (c_axes, c_scaling, axes, scaling) in cases {
-        let expected = Frequencies::new(axes, 10_000.0, &scaling).expect("valid");
+    for (c_scaling, scaling) in cases {
+        let expected = Frequencies::new(64, 10_000.0, &scaling).expect("valid");
         let inverse: Vec<f64> = expected.pairs().map(|pair| pair.inverse()).collect();
         let mut memory = vec![0_u8; rope_frequencies_bytes(64) + 1];
         let (mut placed, mut owned) = (null_mut(), null_mut());
@@ -432,9 +480,9 @@ fn frequencies_are_those_of_rope_core() {
             let memory = memory.as_mut_ptr().add(1).cast::<c_void>();
             let size = rope_frequencies_bytes(64);
             let status =
-                rope_frequencies_init(memory, size, &c_axes, 10_000.0, &c_scaling, &mut placed);
+                rope_frequencies_init(memory, size, &axes, 10_000.0, &c_scaling, &mut placed);
             assert_eq!(status, rope_status::Ok, "{}", detail());
-            let status = rope_frequencies_new(&c_axes, 10_000.0, &c_scaling, &mut owned);
+            let status = rope_frequencies_new(&axes, 10_000.0, &c_scaling, &mut owned);
             assert_eq!(status, rope_status::Ok, "{}", detail());
             for made in [placed, owned] {
                 let mut info = zero();
