@@ -23,28 +23,42 @@ fi
 export CARGO_PROFILE_RELEASE_DEBUG=false
 cd "$(dirname "$0")/../.."
 capi=rope-core/capi
-
-# What programs that link the static library must link besides: the note that rustc prints.
-notes=$(cargo rustc --release -p rope-capi "${build[@]}" --color never -- --print native-static-libs 2>&1) || {
-    echo "$notes" >&2
-    exit 1
-}
-private=$(sed -n 's/^note: native-static-libs: *//p' <<<"$notes" | tail -1)
-# A host's core has unwinding tables, and they name what only std has. Nothing unwinds.
-if [[ -n $defines ]]; then private+=-Wl,--defsym=rust_eh_personality=0; fi
-version=$(cargo pkgid -p rope-capi | sed 's/.*[#@]//')
 built=${CARGO_TARGET_DIR:-target}/${CARGO_BUILD_TARGET:+$CARGO_BUILD_TARGET/}release
+[[ $built == /* ]] || built=$PWD/$built
+
+# What programs that link the static library must link besides. rustc writes it to a file, so that what cargo shows
+# while it builds is seen. A file for each of the two libraries: cargo does not build again what is there.
+needs=$built/librope${defines:+-no-std}.needs
+cargo rustc --release -p rope-capi "${build[@]}" -- --print "native-static-libs=$needs"
+# Not libgcc_s, of which there is no static one: every C compiler adds the unwinder that its program wants by itself,
+# libgcc_s or, to a static program, libgcc_eh.
+private=$(sed -E 's/(^| )-lgcc_s( |$)/ /; s/^ //' "$needs")
+# A host's core has unwinding tables, and they name what only std has. Nothing unwinds.
+if [[ -n $defines ]]; then private+=" -Wl,--defsym=rust_eh_personality=0"; fi
+version=$(cargo pkgid -p rope-capi | sed 's/.*[#@]//')
 
 to=${DESTDIR:-}$prefix
 install -d "$to/include" "$to/lib/pkgconfig"
 install -m 644 "$capi/include/rope.h" "$to/include/"
 install -m 644 "$built/librope.a" "$to/lib/"
+soname=
 if [[ -z $defines && -f $built/librope.so ]]; then
     # Programs look for the name with the version up to the part whose change breaks them.
+    soname=librope.so.${version%.*}
     install -m 755 "$built/librope.so" "$to/lib/librope.so.$version"
-    ln -sf "librope.so.$version" "$to/lib/librope.so.${version%.*}"
-    ln -sf "librope.so.${version%.*}" "$to/lib/librope.so"
+    ln -sf "librope.so.$version" "$to/lib/$soname"
+    ln -sf "$soname" "$to/lib/librope.so"
 fi
 sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" -e "s|@DEFINES@|$defines|" -e "s|@PRIVATE@|$private|" \
     "$capi/rope.pc.in" >"$to/lib/pkgconfig/rope.pc"
+
 echo "rope $version is in $to"
+echo "pkg-config finds it with PKG_CONFIG_PATH=$prefix/lib/pkgconfig, if not by itself."
+if [[ -n $soname ]]; then
+    cat <<END
+A program finds $soname when it starts in one of these ways:
+  - it was linked with -Wl,-rpath,$prefix/lib
+  - ldconfig ran, and $prefix/lib is one of its directories (/etc/ld.so.conf)
+  - it is started with LD_LIBRARY_PATH=$prefix/lib
+END
+fi

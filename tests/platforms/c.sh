@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The C API: its tests; its header; and the examples as programs that use what install.sh has installed, compiled by gcc
 # and by clang as C99, C11 and C++17 with every warning an error. They run with the static and with the shared library,
-# under valgrind, with the sanitizers on both sides of the boundary, and without std.
+# all static, under valgrind, with the sanitizers on both sides of the boundary, and without std.
 source "$(dirname "$0")/common.sh"
 
 packages gcc g++ clang libclang-rt-dev valgrind pkg-config rustc-web rust-web-src
@@ -11,6 +11,15 @@ limit=1200
 capi=rope-core/capi
 prefix=$CARGO_TARGET_DIR/prefix
 warnings=(-Wall -Wextra -Werror -pedantic)
+valgrind=(valgrind -q --leak-check=full --error-exitcode=9)
+
+# run COMMAND..: a run of an example is a test; in cargo's words, so that `passed` counts it.
+runs=0
+run() {
+    tests "$@"
+    echo "test result: ok. 1 passed: $*" >>"$log"
+    runs=$((runs + 1))
+}
 
 step "the crate's tests"
 tests cargo test -p rope-capi
@@ -32,23 +41,16 @@ compile() {
     shift 2
     export PKG_CONFIG_PATH=$prefix/$library/lib/pkgconfig
     read -ra flags <<<"$(pkg-config --cflags rope)"
-    if [[ $linking == static ]]; then
-        read -ra libraries <<<"$(pkg-config --libs --static rope | sed 's/-lrope/-l:librope.a/')"
-    else
-        read -ra libraries <<<"$(pkg-config --libs rope) -Wl,-rpath,$prefix/$library/lib"
-    fi
+    case $linking in
+    shared) libraries=$(pkg-config --libs rope)" -Wl,-rpath,$prefix/$library/lib" ;;
+    static) libraries=$(pkg-config --libs --static rope | sed 's/-lrope/-l:librope.a/') ;;
+    all-static) libraries="-static $(pkg-config --libs --static rope)" ;;
+    esac
+    read -ra libraries <<<"$libraries"
     program=$CARGO_TARGET_DIR/$compiler-$standard-$library-$linking
     # valgrind does not read DWARF 5.
     tests "$compiler" "-std=$standard" "${warnings[@]}" -O1 -gdwarf-4 "$@" "${flags[@]}" "$capi/examples/$source" \
         -o "$program" "${libraries[@]}" -lm -pthread
-}
-
-# run COMMAND..: a run of an example is a test; in cargo's words, so that `passed` counts it.
-runs=0
-run() {
-    tests "$@"
-    echo "test result: ok. 1 passed: $*" >>"$log"
-    runs=$((runs + 1))
 }
 
 # shared PROGRAM: whether it wants the shared library, by the name with the version that breaks.
@@ -66,7 +68,11 @@ for case in "gcc c99 rotate.c" "gcc c11 rotate.c" "g++ c++17 rotate.cpp" \
     compile std static
     if shared "$program"; then exit 1; fi
     run "$program"
-    run valgrind -q --leak-check=full --error-exitcode=9 "$program"
+    run "${valgrind[@]}" "$program"
+
+    compile std all-static
+    readelf -d "$program" | grep -q 'no dynamic section'
+    run "$program"
 
     compile asan static -fsanitize=address,undefined -fno-sanitize-recover=all
     run "$program"
