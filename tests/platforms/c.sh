@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The C API: its tests; its header; and the examples as programs that use what install.sh has installed, compiled by gcc
 # and by clang as C99, C11 and C++17 with every warning an error. They run with the static and with the shared library,
-# all static, under valgrind, with the sanitizers on both sides of the boundary, and without std.
+# all static, under valgrind, with the sanitizers on both sides of the boundary, and without std; and built by CMake.
 source "$(dirname "$0")/common.sh"
 
-packages gcc g++ clang libclang-rt-dev valgrind pkg-config rustc-web rust-web-src
+packages gcc g++ clang libclang-rt-dev valgrind pkg-config cmake make rustc-web rust-web-src
 # Four builds of the kernels, and nothing is measured here; sizes.sh builds the library as it is installed.
 export CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 limit=1200
@@ -82,6 +82,14 @@ for case in "gcc c99 rotate.c" "gcc c11 rotate.c" "g++ c++17 rotate.cpp" \
         run "$program"
     fi
 done
+
+step "CMake"
+tests env PKG_CONFIG_PATH="$prefix/std/lib/pkgconfig" cmake -S "$capi/examples" -B "$CARGO_TARGET_DIR/cmake" \
+    -DCMAKE_C_FLAGS="-std=c99 -O1 -gdwarf-4 ${warnings[*]}"
+tests cmake --build "$CARGO_TARGET_DIR/cmake"
+shared "$CARGO_TARGET_DIR/cmake/layer"
+run "${valgrind[@]}" "$CARGO_TARGET_DIR/cmake/layer"
+run "$CARGO_TARGET_DIR/cmake/layer-static"
 
 # Firmware: that it builds, and that a compiler without a C library reads the header. firmware.sh runs.
 step "thumbv7em-none-eabihf"
