@@ -1,4 +1,5 @@
-//! Names the shared library, so that programs find the version they were linked with.
+//! Names the shared library, so that programs find the version they were linked with, and tells the build scripts of
+//! dependents where the header is.
 
 use std::env;
 
@@ -8,6 +9,11 @@ fn main() {
     let (os, family) = (
         variable("CARGO_CFG_TARGET_OS"),
         variable("CARGO_CFG_TARGET_FAMILY"),
+    );
+    // DEP_ROPE_INCLUDE, by the `links` of Cargo.toml.
+    println!(
+        "cargo::metadata=include={}/include",
+        variable("CARGO_MANIFEST_DIR")
     );
     if family == "unix" && os != "macos" && os != "ios" {
         // Before 1.0 a new minor version may break programs.

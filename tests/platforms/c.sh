@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The C API: its tests; its header; and the examples as programs that use what install.sh has installed, compiled by gcc
 # and by clang as C99, C11 and C++17 with every warning an error. They run with the static and with the shared library,
-# all static, under valgrind, with the sanitizers on both sides of the boundary, and without std; and built by CMake.
+# all static, under valgrind, with the sanitizers on both sides of the boundary, and without std; built by CMake; and by
+# Cargo, with Rust in the same program.
 source "$(dirname "$0")/common.sh"
 
 packages gcc g++ clang libclang-rt-dev valgrind pkg-config cmake make rustc-web rust-web-src
@@ -21,8 +22,9 @@ run() {
     runs=$((runs + 1))
 }
 
-step "the crate's tests"
+step "the crate's tests, and Rust and C in one program"
 tests cargo test -p rope-capi
+run cargo run -q -p rope-mixed
 
 step "the header"
 tests "$capi/check-header.sh"
