@@ -13,7 +13,7 @@
 //! | training: gradients | [`training`] |
 //! | several threads | [`threads`] |
 //! | firmware; no allocator, no std, no f64 in hardware | [`embedded`] |
-//! | C and C++ | `rope-core/capi` of the repository |
+//! | C and C++; CMake; C and Rust in one program | [`from_c`] |
 //!
 //! The programs are the package's `examples`: each is some sixty lines, prints what it does, and asserts what it
 //! claims. In a clone of the repository:
@@ -94,6 +94,15 @@ pub mod porting_weights {}
 
 #[doc = include_str!("guide/embedded.md")]
 pub mod embedded {}
+
+#[doc = include_str!("guide/c.md")]
+///
+/// # The program
+///
+/// ```c
+#[doc = include_str!("guide/layer.c")]
+/// ```
+pub mod from_c {}
 
 #[doc = include_str!("guide/words.md")]
 pub mod words {}

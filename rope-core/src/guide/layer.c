@@ -1,0 +1,1 @@
+../../capi/examples/layer.c
