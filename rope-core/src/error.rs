@@ -385,7 +385,7 @@ errors! { f =>
         name: Name,
         /// The names that exist.
         known: &'static str,
-    } => write!(f, "{name:?} is no {kind}; there are: {known}"),
+    } => write!(f, "unknown {kind} {name:?}; there are: {known}"),
 }
 
 impl core::error::Error for Error {}
