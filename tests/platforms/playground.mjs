@@ -26,8 +26,26 @@ for (const [name, of] of Object.entries(calls)) {
         }
     }
 }
+// The scores of all distances are those that are asked for one by one.
+for (const backwards of [0, 1]) {
+    const distances = one.fill_scores(128, 5e5, 2, backwards);
+    if (distances < 2049) {
+        console.error(`scores of ${distances} distances`);
+        process.exit(1);
+    }
+    for (const distance of [0, 1, 31, 32, 777, 2048]) {
+        const [m, n] = backwards ? [0, distance] : [distance, 0];
+        const [all, alone] = [one.score_at(distance), one.score(128, 5e5, m, n, 2)];
+        if (!Object.is(all, alone)) {
+            console.error(`the score at distance ${distance} is ${all} among all, and ${alone} alone`);
+            process.exit(1);
+        }
+        compared += 1;
+    }
+}
 // What cannot be computed is NaN, and nothing else happens.
-if (!Number.isNaN(one.score(3, 1e4, 0, 0, 0)) || !Number.isNaN(one.cosine(128, -1, 0, 0))) {
+if (!Number.isNaN(one.score(3, 1e4, 0, 0, 0)) || !Number.isNaN(one.cosine(128, -1, 0, 0)) ||
+    one.fill_scores(128, -1, 0, 0) !== 0 || !Number.isNaN(one.score_at(1 << 20))) {
     console.error("a base or a number of channels that rope-core refuses was accepted");
     process.exit(1);
 }
