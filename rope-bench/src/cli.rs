@@ -16,6 +16,7 @@ use crate::instructions;
 use crate::machine::Machine;
 use crate::measuring::Effort;
 use crate::progress::Progress;
+use crate::report::titles::Titled;
 use crate::report::{files, html, svg, table};
 use crate::results::Run;
 use crate::rows;
@@ -224,14 +225,14 @@ pub fn run() -> Result<ExitCode> {
     match cli.command {
         None => measure(&cli.measure)?,
         Some(Command::Report { runs, output, svg }) => {
-            let runs = files::read_all(&runs)?;
+            let runs = Titled::all(files::read_all(&runs)?);
             files::write_or_print(&output, html::page(&runs).as_bytes())?;
             if let Some(directory) = svg {
-                for (index, run) in runs.iter().enumerate() {
-                    let prefix = if runs.len() > 1 {
-                        format!("{}-", index + 1)
-                    } else {
+                for Titled { letter, run, .. } in &runs {
+                    let prefix = if letter.is_empty() {
                         String::new()
+                    } else {
+                        format!("{letter}-")
                     };
                     write_plots(&directory, &prefix, run)?;
                 }

@@ -1,7 +1,12 @@
 //! What a run looks like: a table to read, a page to show, data to keep.
 
+pub mod answer;
 pub mod files;
 pub mod html;
+pub mod kind;
 pub mod playground;
+pub mod range;
+pub mod side_by_side;
 pub mod svg;
 pub mod table;
+pub mod titles;

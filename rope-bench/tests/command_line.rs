@@ -31,14 +31,14 @@ fn unknown_names() {
         &["--formulation", "polar"],
         "no formulation \"polar\"; known here are fused/",
     );
-    refused(&["--backend", "sse9"], "unknown backend");
+    refused(&["--backend", "sse9"], "is no backend");
     refused(&["--element", "f64"], "f32, bf16, f16");
     refused(&["--pairing", "thirds"], "interleaved, half");
     refused(&["--workload", "W9"], "known are W1, W2");
     refused(&["--model", "gpt-9"], "llama-3.1-8b");
     refused(&["accuracy", "--model", "gpt-9"], "llama-2-7b");
     refused(&["accuracy", "--positions", "1"], "at least 2");
-    refused(&["rows", "--backend", "sse9"], "unknown backend");
+    refused(&["rows", "--backend", "sse9"], "is no backend");
     refused(&["rows", "--most", "0"], "at least 1");
 }
 
@@ -102,6 +102,8 @@ fn a_run_and_its_reports() {
     );
     let text = fs::read_to_string(&page).unwrap();
     assert!(text.contains("Side by side") && text.contains("<svg") && text.ends_with("</html>\n"));
+    // One file twice: the letters tell the runs apart.
+    assert!(text.contains("limit: A run, B run</title>"));
     assert!(
         !text.contains("http://")
             || !text
@@ -122,7 +124,13 @@ fn a_run_and_its_reports() {
             .status
             .success()
     );
-    assert_eq!(fs::read_to_string(&of_records).unwrap(), text);
+    let of_records = fs::read_to_string(&of_records).unwrap();
+    assert!(of_records.contains("limit: A 2026-01-01, B 2026-01-02</title>"));
+    // The same drawings, under other names.
+    let renamed = of_records
+        .replace("2026-01-01", "run")
+        .replace("2026-01-02", "run");
+    assert_eq!(renamed, text);
     let compared = rope_bench(&["compare", &json, &json]);
     assert!(String::from_utf8_lossy(&compared.stdout).contains("0 faster, 0 slower"));
     let left = fs::read_dir(&directory).unwrap().filter(|entry| {

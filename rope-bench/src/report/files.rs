@@ -67,8 +67,8 @@ pub fn read(path: &Path) -> Result<Run> {
     serde_json::from_value(value).with_context(|| format!("{} is damaged", path.display()))
 }
 
-/// Reads several runs. A folder stands for the `.json` files in it and below, by name.
-pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Run>> {
+/// Reads several runs, and says from which files. A folder stands for the `.json` files in it and below, by name.
+pub fn read_all(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Run)>> {
     let mut runs = Vec::new();
     for path in paths {
         if path.is_dir() {
@@ -79,10 +79,11 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Vec<Run>> {
             }
             files.sort();
             for file in files {
-                runs.push(read(&file)?);
+                let run = read(&file)?;
+                runs.push((file, run));
             }
         } else {
-            runs.push(read(path)?);
+            runs.push((path.clone(), read(path)?));
         }
     }
     Ok(runs)

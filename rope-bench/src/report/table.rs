@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use rope_core::Backend;
 
 use crate::machine::Machine;
@@ -556,27 +557,18 @@ pub fn digits(value: f64) -> String {
 
 /// Columns under one another: the first to the left, the others to the right.
 pub fn align(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        rows.iter()
-            .filter_map(|row| row.get(column))
-            .map(|cell| cell.chars().count())
-            .max()
-    };
-    let widths: Vec<_> = (0..columns)
-        .map(|column| width(column).unwrap_or(0))
-        .collect();
-    let mut text = String::new();
-    for row in rows {
-        let mut line = String::new();
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let _ = match column {
-                0 => write!(line, "{cell:<width$}"),
-                _ => write!(line, "   {cell:>width$}"),
-            };
+    let mut table = Table::new();
+    table
+        .load_style(presets::NOTHING)
+        .set_content_arrangement(ContentArrangement::Disabled)
+        .add_rows(rows);
+    for (index, column) in table.column_iter_mut().enumerate() {
+        if index == 0 {
+            column.set_padding((0, 0));
+        } else {
+            column.set_padding((3, 0));
+            column.set_cell_alignment(CellAlignment::Right);
         }
-        text += line.trim_end();
-        text.push('\n');
     }
-    text
+    table.trim_fmt() + "\n"
 }

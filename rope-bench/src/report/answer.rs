@@ -1,0 +1,261 @@
+//! What the page opens with: which formulation and which library takes how many times the machine's limit.
+
+use maud::{Markup, html};
+
+use crate::report::kind::{Kind, family, legend};
+use crate::report::range::Range;
+use crate::report::svg::bars::{Bar, draw};
+use crate::report::svg::{roof, roofs};
+use crate::report::table::{count, digits, time};
+use crate::report::titles::Titled;
+use crate::results::{CaseResult, Measurement, Run};
+
+/// The workloads that answer for all: what a model does token by token, for many users at once, and with a prompt.
+const SHOWN: [&str; 3] = ["W3", "W4", "W1"];
+
+/// A formulation, or the best of a library, in a workload.
+#[derive(Clone, Copy, Debug)]
+struct Entry<'a> {
+    run: &'a Titled,
+    case: &'a CaseResult,
+    measurement: &'a Measurement,
+}
+
+impl<'a> Entry<'a> {
+    /// What has one line in the picture: rope-core, its kernel in C, a library, a formulation of the literature.
+    fn contender(&self) -> &'a str {
+        let name = &self.measurement.formulation;
+        match Kind::of(name) {
+            Kind::Literature => name,
+            _ => family(name),
+        }
+    }
+
+    /// In roofs.
+    fn range(&self) -> Range {
+        Range::of(&self.measurement.time, self.case.roof())
+    }
+
+    /// Bold if it cannot be told from the fastest one.
+    fn bar(&self, fastest: Range) -> Bar {
+        let Entry {
+            run,
+            case,
+            measurement: m,
+        } = self;
+        let kind = Kind::of(&m.formulation);
+        let name = match kind {
+            Kind::Own { backend } => format!("rope-core {backend}"),
+            Kind::Intrinsics { backend } => format!("C {backend}"),
+            _ => m.formulation.clone(),
+        };
+        let range = self.range();
+        Bar {
+            name: format!("{} {name}", run.letter).trim().to_owned(),
+            value: format!("{} roofs, {}", digits(m.times_roof), time(m.time.minimum)),
+            class: kind.class(),
+            low: range.low,
+            high: range.high,
+            is_first: range.overlaps(fastest),
+            about: format!(
+                "{}, {} pairs: {} times the roof, slower rounds {}",
+                m.formulation,
+                case.pairing,
+                digits(range.low),
+                digits(range.high)
+            ),
+        }
+    }
+}
+
+/// The picture, and its numbers in words. Nothing if no run has times.
+pub fn answer(runs: &[Titled]) -> Markup {
+    let elements = distinct(timed(runs).map(|(_, case)| case.element.as_str()));
+    let Some((first, others)) = elements.split_first() else {
+        return html! {};
+    };
+    let threads = timed(runs).map(|(_, case)| case.threads).max().unwrap_or(1);
+    html! {
+        p { "How many times the machine's limit a rotation takes: shorter is faster." }
+        (disturbed(runs))
+        (picture(runs, first))
+        p {
+            "The limit, " b { "the roof" } ", is what this machine takes to multiply the same bytes in place by a \
+             constant: every byte read once and written once. A bar is solid up to the fastest round, and pale up to \
+             about the third quartile of the rounds: where the pale parts of two bars overlap, noise may have \
+             decided which of them is shorter."
+        }
+        p.soft {
+            (first) " elements on " (count(threads, "thread")) ", each formulation in the pairing that suits it \
+             better, each library at its best. rope-core is the backend that it chooses by itself; the others are \
+             below. Bold: cannot be told from the fastest."
+        }
+        @for element in others {
+            details { summary { "The same in " (element) } (picture(runs, element)) }
+        }
+    }
+}
+
+/// Nothing can be faster than the roof. Where something seems to be, something else ran while the roof was measured.
+fn disturbed(runs: &[Titled]) -> Markup {
+    /// What the clock and the alignment of a loop may do.
+    const TOLERANCE: f64 = 0.95;
+    let cases: Vec<String> = timed(runs)
+        .filter(|(_, case)| case.measurements.iter().any(|m| m.times_roof < TOLERANCE))
+        .map(|(run, case)| {
+            format!("{} {} {}", run.letter, case.workload, case.group)
+                .trim()
+                .to_owned()
+        })
+        .collect();
+    html! {
+        @if let Some(first) = cases.first() {
+            p.warn {
+                "The machine was busy: in " (cases.len()) " of " (timed(runs).count()) " cases, " (first) " the \
+                 first of them, a formulation was faster than the roof, which cannot be. What is said there of time \
+                 over roof is too small: measure again."
+            }
+        }
+    }
+}
+
+/// A panel for each workload.
+fn picture(runs: &[Titled], element: &str) -> Markup {
+    let workloads = distinct(timed(runs).map(|(_, case)| case.workload.as_str()));
+    let known: Vec<_> = SHOWN
+        .into_iter()
+        .filter(|name| workloads.contains(name))
+        .collect();
+    let shown = if known.is_empty() { workloads } else { known };
+    let panels = shown.into_iter().take(SHOWN.len());
+    let panels: Vec<_> = panels
+        .map(|workload| entries(runs, workload, element))
+        .collect();
+    let names = panels
+        .iter()
+        .flatten()
+        .map(|entry| entry.measurement.formulation.as_str());
+    html! {
+        div.cards {
+            @for entries in &panels { @if let Some(Entry { case, .. }) = entries.first() {
+                figure {
+                    figcaption { (headline(entries)) (case.about) ", " (element) }
+                    @let bars = bars(entries);
+                    (draw(&format!("{}, {element}: time over roof", case.about), &roofs(&bars), &bars))
+                }
+            } }
+        }
+        (legend(names))
+    }
+}
+
+/// `1.03 times the limit`, of rope-core in each run that has it.
+fn headline(entries: &[Entry<'_>]) -> Markup {
+    let own = entries
+        .iter()
+        .filter(|entry| matches!(Kind::of(&entry.measurement.formulation), Kind::Own { .. }));
+    let mut own: Vec<_> = own.collect();
+    own.sort_by(|a, b| a.run.letter.cmp(&b.run.letter));
+    html! {
+        @if !own.is_empty() {
+            div.headline {
+                "rope-core: "
+                @for entry in own { (entry.run.letter) " " b { (digits(entry.measurement.times_roof)) } " " }
+                "times the limit"
+            }
+        }
+    }
+}
+
+/// The roof of each run, as its fastest entry met it, then the entries.
+fn bars(entries: &[Entry<'_>]) -> Vec<Bar> {
+    let mut letters: Vec<&str> = Vec::new();
+    let mut bars: Vec<Bar> = Vec::new();
+    for Entry { run, case, .. } in entries {
+        if !letters.contains(&run.letter.as_str()) {
+            letters.push(&run.letter);
+            let bar = roof(case);
+            let name = format!("{} {}", run.letter, bar.name).trim().to_owned();
+            bars.push(Bar { name, ..bar });
+        }
+    }
+    let ranges = entries.iter().map(Entry::range);
+    if let Some(fastest) = ranges.min_by(|a, b| a.low.total_cmp(&b.low)) {
+        bars.extend(entries.iter().map(|entry| entry.bar(fastest)));
+    }
+    bars
+}
+
+/// The contenders, each at its best: the fastest contender first, its runs one after the other.
+fn entries<'a>(runs: &'a [Titled], workload: &str, element: &str) -> Vec<Entry<'a>> {
+    let mut best: Vec<Entry<'a>> = Vec::new();
+    for (run, case) in
+        timed(runs).filter(|(_, case)| case.workload == workload && case.element == element)
+    {
+        for measurement in case
+            .measurements
+            .iter()
+            .filter(|m| is_shown(&m.formulation, &run.run))
+        {
+            let entry = Entry {
+                run,
+                case,
+                measurement,
+            };
+            let found = best.iter_mut().find(|other| {
+                other.run.letter == run.letter && other.contender() == entry.contender()
+            });
+            match found {
+                Some(other) if other.measurement.times_roof <= measurement.times_roof => {}
+                Some(other) => *other = entry,
+                None => best.push(entry),
+            }
+        }
+    }
+    let fastest = |entry: &Entry<'_>| {
+        let same = best
+            .iter()
+            .filter(|other| other.contender() == entry.contender());
+        same.map(|other| other.measurement.times_roof)
+            .fold(f64::INFINITY, f64::min)
+    };
+    let mut sorted = best.clone();
+    sorted.sort_by(|a, b| {
+        fastest(a)
+            .total_cmp(&fastest(b))
+            .then_with(|| a.run.letter.cmp(&b.run.letter))
+    });
+    sorted
+}
+
+/// Of rope-core only what a user gets who chooses nothing, with rows made once as models make them.
+fn is_shown(formulation: &str, run: &Run) -> bool {
+    match Kind::of(formulation) {
+        Kind::Own { backend } => run
+            .machine
+            .backends
+            .first()
+            .is_none_or(|best| best == backend),
+        Kind::OnTheFly { .. } => false,
+        _ => true,
+    }
+}
+
+/// Cases whose times mean something: those of one thread that begin at a cache line, or what comes next to that.
+fn timed(runs: &[Titled]) -> impl Iterator<Item = (&Titled, &CaseResult)> {
+    let runs = runs.iter().filter(|run| run.run.machine.emulator.is_none());
+    let cases = runs.flat_map(|run| run.run.cases.iter().map(move |case| (run, case)));
+    let way = |case: &CaseResult| (case.threads, !case.aligned);
+    let usual = cases.clone().map(|(_, case)| way(case)).min();
+    cases.filter(move |(_, case)| Some(way(case)) == usual)
+}
+
+fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut found = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}

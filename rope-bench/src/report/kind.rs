@@ -1,0 +1,124 @@
+//! Whose a formulation is, by its name: plots give each kind a look of its own.
+
+use maud::{Markup, html};
+
+use crate::formulations::fused;
+
+/// Whose a formulation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind<'a> {
+    /// rope-core's, with rows that are ready.
+    Own {
+        /// The backend.
+        backend: &'a str,
+    },
+    /// rope-core's, with rows that are made in the call.
+    OnTheFly {
+        /// The backend.
+        backend: &'a str,
+    },
+    /// The same kernel in C.
+    Intrinsics {
+        /// The backend that it is like.
+        backend: &'a str,
+    },
+    /// A formulation of the literature, written for the bench.
+    Literature,
+    /// What another library ships.
+    Library,
+}
+
+/// The families of the literature: the part of a name before the slash.
+const LITERATURE: [&str; 4] = ["complex", "even-odd", "rotate-half", "matrix"];
+
+impl<'a> Kind<'a> {
+    /// The kind of a formulation.
+    pub fn of(formulation: &'a str) -> Self {
+        if let Some(own) = formulation.strip_prefix(fused::PREFIX) {
+            return match own.split_once('/') {
+                Some((backend, _)) => Kind::OnTheFly { backend },
+                None => Kind::Own { backend: own },
+            };
+        }
+        if let Some(backend) = formulation.strip_prefix("intrinsics/") {
+            return Kind::Intrinsics { backend };
+        }
+        if LITERATURE.contains(&family(formulation)) {
+            Kind::Literature
+        } else {
+            Kind::Library
+        }
+    }
+
+    /// The classes of the style: one for the kind, one for the colour.
+    pub fn class(self) -> String {
+        match self {
+            Kind::Own { backend } => format!("own {backend}"),
+            Kind::OnTheFly { backend } => format!("on-the-fly {backend}"),
+            Kind::Intrinsics { backend } => format!("intrinsics {backend}"),
+            Kind::Literature => "literature".into(),
+            Kind::Library => "library".into(),
+        }
+    }
+
+    /// What a legend says.
+    fn says(self) -> String {
+        match self {
+            Kind::Own { backend } => format!("rope-core, {backend}"),
+            Kind::OnTheFly { .. } => "thin: cos and sin made in the call (on-the-fly)".into(),
+            Kind::Intrinsics { .. } => "hollow: the same kernel in C".into(),
+            Kind::Literature => "as the literature writes it".into(),
+            Kind::Library => "other libraries".into(),
+        }
+    }
+}
+
+/// The family of a formulation, or the library.
+pub fn family(formulation: &str) -> &str {
+    formulation
+        .split_once('/')
+        .map_or(formulation, |(family, _)| family)
+}
+
+/// A sample of each look that occurs, and what it means.
+pub fn legend<'a>(formulations: impl IntoIterator<Item = &'a str>) -> Markup {
+    let mut looks: Vec<(String, String)> = Vec::new();
+    for formulation in formulations {
+        let kind = Kind::of(formulation);
+        let says = kind.says();
+        if !looks.iter().any(|(_, other)| *other == says) {
+            looks.push((kind.class(), says));
+        }
+    }
+    html! {
+        ul.legend {
+            @for (class, says) in &looks { li { span class={ "sample " (class) } {} (says) } }
+            li { span."sample roof" {} "the roof" }
+            li { span."sample range" {} "pale: slower rounds" }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formulations::{all, peers};
+
+    #[test]
+    fn only_peers_are_of_other_libraries() {
+        let peers: Vec<_> = peers::all().iter().map(|peer| peer.name()).collect();
+        for formulation in all() {
+            let name = formulation.name();
+            let is_library = Kind::of(&name) == Kind::Library;
+            assert_eq!(is_library, peers.contains(&name), "{name}");
+        }
+    }
+
+    #[test]
+    fn rows_that_are_made_in_the_call_look_otherwise() {
+        assert_eq!(Kind::of("fused/avx2"), Kind::Own { backend: "avx2" });
+        let on_the_fly = Kind::of("fused/avx2/on-the-fly");
+        assert_eq!(on_the_fly, Kind::OnTheFly { backend: "avx2" });
+        assert_ne!(on_the_fly.class(), Kind::of("fused/avx2").class());
+    }
+}

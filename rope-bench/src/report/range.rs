@@ -1,0 +1,92 @@
+//! How long something took, in roofs: a range, so that what only noise tells apart does not look apart.
+
+use crate::measuring::Time;
+use crate::results::{CaseResult, Measurement};
+
+/// From the fastest round to about the third quartile.
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    /// The fastest round.
+    pub low: f64,
+    /// Three of four rounds were faster, about: a run keeps how far apart the quartiles are, not where they lie, and
+    /// they are taken to lie at equal distances from the median.
+    pub high: f64,
+}
+
+impl Range {
+    /// Of the time of something, in units of so many nanoseconds.
+    pub fn of(time: &Time, unit: f64) -> Self {
+        Range {
+            low: time.minimum / unit,
+            high: (time.median * (1.0 + time.spread / 2.0)).max(time.minimum) / unit,
+        }
+    }
+
+    /// Of a measurement, to compare it with another run: the roof was another one there, so its noise counts too.
+    pub fn between_runs(case: &CaseResult, measurement: &Measurement) -> Self {
+        let roof = roof(case);
+        let time = Range::of(&measurement.time, 1.0);
+        Range {
+            low: time.low / roof.high,
+            high: time.high / roof.low,
+        }
+    }
+
+    /// Whether some rounds of both took the same time.
+    pub fn overlaps(self, other: Range) -> bool {
+        self.low <= other.high && other.low <= self.high
+    }
+}
+
+/// Nanoseconds of a case's roof.
+pub fn roof(case: &CaseResult) -> Range {
+    case.roofs
+        .iter()
+        .map(|roof| Range::of(&roof.time, 1.0))
+        .min_by(|a, b| a.low.total_cmp(&b.low))
+        .unwrap_or(Range {
+            low: f64::NAN,
+            high: f64::NAN,
+        })
+}
+
+/// For each measurement of a case, whether it cannot be told from the fastest one: their rounds overlap.
+pub fn firsts(case: &CaseResult) -> Vec<bool> {
+    let ranges: Vec<_> = case
+        .measurements
+        .iter()
+        .map(|measurement| Range::of(&measurement.time, 1.0))
+        .collect();
+    let fastest = ranges
+        .iter()
+        .copied()
+        .min_by(|a, b| a.low.total_cmp(&b.low));
+    ranges
+        .iter()
+        .map(|range| fastest.is_some_and(|fastest| range.overlaps(fastest)))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(minimum: f64, median: f64, spread: f64) -> Time {
+        Time {
+            minimum,
+            median,
+            spread,
+            rounds: 9,
+            passes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_lucky_round_is_no_difference() {
+        let steady = Range::of(&time(10.0, 10.2, 0.02), 1.0);
+        let lucky = Range::of(&time(8.0, 12.0, 0.3), 1.0);
+        let slower = Range::of(&time(11.0, 11.2, 0.02), 1.0);
+        assert!(steady.overlaps(lucky) && lucky.overlaps(steady));
+        assert!(!steady.overlaps(slower) && !slower.overlaps(steady));
+    }
+}
