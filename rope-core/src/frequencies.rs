@@ -7,10 +7,16 @@
 //! # The step
 //!
 //! A pair with the inverse frequency `w` (radians a position) rotates by `T = w / 2 pi` turns a position. `T` is kept
-//! as whole turns and a fraction in units of 2^-128 turn, rounded to nearest. The phase of an integer position `p` is
-//! `p * fraction` modulo 2^128: a wrapping multiplication, exact for negative positions and far ones, in which whole
-//! turns vanish. A real-valued position does not make them vanish (half of one turn is half a turn), so they are
-//! kept; no published text model has any, while DINOv3's first period is exactly one.
+//! as whole turns and a fraction in units of 2^-128 turn, within one unit of the exact one. The phase of an integer
+//! position `p` is `p * fraction` modulo 2^128: a wrapping multiplication, exact for negative positions and far ones,
+//! in which whole turns vanish. A real-valued position does not make them vanish (half of one turn is half a turn), so
+//! they are kept; no published text model has any, while DINOv3's first period is exactly one.
+//!
+//! A [`Real`] has 128 bits, so a step is not always the nearest one: of 480 steps of published models 470 are, and 10
+//! are the next above. Of 32,647 steps of random bases up to 2^31 over up to 320 channels 1,455 were a neighbour of the
+//! nearest, and the worst was 0.83 units off. Rounding each correctly would take 256 bits throughout; a unit moves the
+//! angle of position 2^63 by 2^-65 turn. Where one position is more than a radian, as only coordinates have it, a step
+//! is off in proportion: by up to 6 units where it is four turns.
 
 mod axes;
 mod generate;
@@ -81,8 +87,9 @@ impl Frequency {
         }
     }
 
-    /// The turns of one position without whole turns, in units of 2^-128 turn, rounded to nearest: what an integer
-    /// position is multiplied by, wrapping.
+    /// The turns of one position without whole turns, in units of 2^-128 turn: what an integer position is multiplied
+    /// by, wrapping. It is within one unit of the exact value where the inverse frequency is at most 1, and within some
+    /// units above.
     pub const fn step(&self) -> u128 {
         self.fraction
     }

@@ -52,10 +52,10 @@
 //!
 //! # Exact
 //!
-//! **The angle.** The angle of position `p` is `p * step` modulo one turn, with `step = round(2^128 w / 2 pi)` from
-//! integer arithmetic. Range reduction is a wrapping multiplication: exact at position 7, at four billion, and at
-//! negative ones. cos and sin are the f32 nearest to the true values. (The product `p * w` as f32, which is what is
-//! common, is wrong by 8e-3 at position 131,071 and by 6e-2 at a million.)
+//! **The angle.** The angle of position `p` is `p * step` modulo one turn, with the integer `step` within one unit of
+//! `2^128 w / 2 pi`, from integer arithmetic. Range reduction is a wrapping multiplication: exact at position 7, at
+//! four billion, and at negative ones. cos and sin are the f32 nearest to the true values. (The product `p * w` as f32,
+//! which is what is common, is wrong by 8e-3 at position 131,071 and by 6e-2 at a million.)
 //!
 //! **The rotation.** Each output is two products and a sum, each rounded by itself, and rounded to the element once.
 //! There is one right f32 answer, and every backend, tail, split and thread count gives it: bit for bit the same on

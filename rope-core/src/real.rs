@@ -6,7 +6,7 @@
 //! software, with the handful of operations that the two need.
 //!
 //! Errors: every operation is good to about 2^-127 of its result (`log2`: 2^-126 absolute), which leaves the steps of
-//! all published models within a few units of 2^-128 turn.
+//! all published models within one unit of 2^-128 turn (`frequencies.rs` has the figures).
 
 use core::cmp::Ordering;
 
