@@ -120,7 +120,7 @@
 //!   fused.
 //! - *A scaling*: a variant and a function in `frequencies/scaling.rs`, and its arms in the two matches there. *An
 //!   arrangement of axes*: its constructor in `frequencies/axes.rs` and its arms in the four matches there.
-//! - *A model type*: a line in `model/types.rs`; for GGUF a name in `model/gguf.rs`.
+//! - *A model type*: a line in `model/types.rs`; for GGUF one in `model/architectures.txt`.
 //! - *An error*: an entry in `error.rs`, and the word in the `# Errors` of each function that returns it.
 //!
 //! # Features
@@ -178,7 +178,7 @@ pub use frequencies::{Angle, Axes, Frequencies, Frequency, LongRope, Scaling, Ya
 pub use kernel::sincos::block::FrequencyBlock;
 #[cfg(feature = "serde")]
 pub use model::Config;
-pub use model::{Gguf, GgufValue};
+pub use model::{Gguf, GgufLayer, GgufLayers, GgufValue};
 pub use pairing::Pairing;
 pub use positions::{Coordinates, Ids, IntoPositions, Positions};
 pub use rope::{Direction, Rope};
@@ -191,7 +191,7 @@ const _: () = {
     shared::<(Rope, Rows<'_>, Layout, Ids<'_>, Positions<'_>)>();
     shared::<(Tensor<'_, f32>, TensorMut<'_, f32>, Error)>();
     shared::<(Frequencies<'_>, Frequency, FrequencyBlock, Axes<'_>)>();
-    shared::<(Scaling<'_>, Gguf<'_>)>();
+    shared::<(Scaling<'_>, Gguf<'_>, GgufLayers<'_>)>();
     #[cfg(feature = "serde")]
     shared::<Config>();
 };

@@ -1,10 +1,15 @@
-//! GGUF keys to frequencies.
+//! GGUF keys to layers and frequencies, as llama.cpp reads them.
+//!
+//! What is expected was read from llama.cpp's own code, as the crate `llama-cpp-sys-2` 0.1.161 has it: `load_hparams`
+//! and `llama_model_rope_type` in `src/llama-model.cpp`, the constructor of `llama_context` in `src/llama-context.cpp`,
+//! and of each architecture `load_arch_hparams` and the graph in `src/models`. A case names the file where its rule
+//! stands.
 
 use rope_core::{
     Axes, Error, Frequencies, FrequencyBlock, Gguf, GgufValue, Pairing, Scaling, Yarn,
 };
 
-use GgufValue::{Float, Integer, Integers, Text};
+use GgufValue::{Bool, Bools, Float, Integer, Integers, Text};
 
 type Keys<'a> = Vec<(&'a str, GgufValue<'a>)>;
 
@@ -16,11 +21,6 @@ fn keys<'a>(architecture: &'a str, own: &[(&'a str, GgufValue<'a>)]) -> Keys<'a>
 
 #[test]
 fn scaling_follows_the_keys() {
-    let deepseek = Yarn {
-        mscale: 1.0,
-        mscale_all_dim: 1.25,
-        ..Yarn::new(40.0, 4096)
-    };
     let cases: &[(&[(&str, GgufValue<'_>)], Scaling<'_>)] = &[
         (&[], Scaling::Default),
         (
@@ -51,9 +51,11 @@ fn scaling_follows_the_keys() {
                 ("llama.rope.scaling.type", Text("yarn")),
                 ("llama.rope.scaling.factor", Integer(40)),
                 ("llama.context_length", Integer(4096)),
+                // Read for other architectures only.
                 ("llama.rope.scaling.yarn_log_multiplier", Float(0.125)),
+                ("llama.rope.scaling.yarn_beta_fast", Float(8.0)),
             ],
-            Scaling::Yarn(deepseek),
+            Scaling::Yarn(Yarn::new(40.0, 4096)),
         ),
     ];
     for (own, scaling) in cases {
@@ -92,7 +94,7 @@ fn architectures_pair_as_in_llama_cpp() {
 }
 
 #[test]
-fn multimodal_and_sliding_window_keys() {
+fn sections_deal_out_the_axes() {
     let sections = &[24, 20, 20, 0];
     let qwen = keys(
         "qwen3vl",
@@ -108,62 +110,43 @@ fn multimodal_and_sliding_window_keys() {
     let missing = Gguf::new(&qwen[..3]).unwrap().frequencies();
     let key = "rope.dimension_sections";
     assert_eq!(missing, Err(Error::Missing { key }));
-    for sections in [&[24, 20, -1][..], &[8; 5]] {
+    for sections in [&[24, 20, -1, 0][..], &[24, 20, 20], &[8; 5]] {
         let mut wrong = qwen.clone();
         wrong[3].1 = Integers(sections);
         let made = Gguf::new(&wrong).unwrap().frequencies();
-        let required = "up to four counts of pairs";
+        let required = "four counts of pairs";
         assert_eq!(made, Err(Error::Invalid { key, required }));
     }
-
-    let gemma = keys(
-        "gemma3",
-        &[
-            ("gemma3.attention.key_length", Integer(256)),
-            ("gemma3.rope.freq_base", Float(1e6)),
-            ("gemma3.rope.freq_base_swa", Float(1e4)),
-            ("gemma3.rope.scaling.type", Text("linear")),
-            ("gemma3.rope.scaling.factor", Float(8.0)),
-        ],
-    );
-    let gemma = Gguf::new(&gemma).unwrap();
-    let full = Frequencies::new(256, 1e6, &Scaling::Linear { factor: 8.0 });
-    assert_eq!(gemma.frequencies(), full);
-    let sliding = Frequencies::new(256, 1e4, &Scaling::Default);
-    assert_eq!(gemma.for_sliding_window().frequencies(), sliding);
-
-    let narrower = keys(
-        "gemma4",
-        &[
-            ("gemma4.rope.dimension_count", Integer(512)),
-            ("gemma4.rope.dimension_count_swa", Integer(256)),
-            ("gemma4.rope.freq_base_swa", Float(1e4)),
-        ],
-    );
-    let narrower = Gguf::new(&narrower).unwrap();
-    assert_eq!(narrower.rotary_dim(), Ok(512));
-    assert_eq!(narrower.for_sliding_window().frequencies(), sliding);
 }
 
-/// It says that the model's own code changes the base.
+/// `hunyuan-vl.cpp`, which `hunyuan-dense` inherits; others do not read it.
 #[test]
-fn alpha_is_refused() {
+fn alpha_changes_the_base() {
+    let made = |architecture: &str, others: &[(&str, GgufValue<'_>)]| {
+        let names: Vec<String> = others
+            .iter()
+            .map(|(key, _)| format!("{architecture}.{key}"))
+            .collect();
+        let mut keys = keys(architecture, &[]);
+        for (name, (_, value)) in names.iter().zip(others) {
+            keys.push((name, *value));
+        }
+        Gguf::new(&keys).unwrap().frequencies()
+    };
+    let dim = ("attention.key_length", Integer(128));
+    let alpha = ("rope.scaling.alpha", Float(1000.0));
+    let scaled = Frequencies::new(128, 1e4, &Scaling::NtkAlpha { alpha: 1000.0 });
+    assert_eq!(made("hunyuan-dense", &[dim, alpha]), scaled);
+    let plain = Frequencies::new(128, 1e4, &Scaling::Default);
+    assert_eq!(made("hunyuan-dense", &[dim]), plain);
+    assert_eq!(made("hunyuan-moe", &[dim, alpha]), plain);
     let key = "rope.scaling.alpha";
-    for (alpha, refused) in [(0.0, false), (1000.0, true)] {
-        let keys = keys(
-            "hunyuan-dense",
-            &[
-                ("hunyuan-dense.rope.dimension_count", Integer(128)),
-                ("hunyuan-dense.rope.scaling.alpha", Float(alpha)),
-            ],
-        );
-        let made = Gguf::new(&keys).unwrap().frequencies();
-        let required = "0, or not there";
-        assert_eq!(
-            made.err(),
-            refused.then_some(Error::Invalid { key, required })
-        );
-    }
+    let required = "alone, and for heads that rotate as a whole";
+    let refused = Err(Error::Invalid { key, required });
+    let factor = ("rope.scaling.factor", Float(2.0));
+    assert_eq!(made("hunyuan-dense", &[dim, alpha, factor]), refused);
+    let part = ("rope.dimension_count", Integer(64));
+    assert_eq!(made("hunyuan-dense", &[dim, alpha, part]), refused);
 }
 
 #[test]
@@ -238,4 +221,601 @@ fn a_tenth_of_one_is_one_again() {
     let made = Gguf::new(&keys).unwrap().frequencies().unwrap();
     assert_eq!(made.attention_factor(), 1.0);
     assert!(made.softmax_factor() > 1.8);
+}
+
+/// A file with 128 channels a head, base 1e6, 8 layers, and these keys of its architecture.
+fn file<T>(
+    architecture: &str,
+    own: &[(&str, GgufValue<'_>)],
+    ask: impl FnOnce(Gguf<'_>) -> T,
+) -> T {
+    let mut all = vec![
+        ("block_count", Integer(8)),
+        ("attention.key_length", Integer(128)),
+        ("rope.freq_base", Float(1e6)),
+        ("context_length", Integer(4096)),
+    ];
+    all.retain(|(key, _)| !own.iter().any(|(other, _)| key == other));
+    all.extend_from_slice(own);
+    let names: Vec<String> = all
+        .iter()
+        .map(|(key, _)| format!("{architecture}.{key}"))
+        .collect();
+    let mut keys = keys(architecture, &[]);
+    for (name, (_, value)) in names.iter().zip(&all) {
+        keys.push((name, *value));
+    }
+    ask(Gguf::new(&keys).unwrap())
+}
+
+/// A letter a layer: f full, s sliding, - without queries and keys; large if it rotates.
+fn letters(gguf: Gguf<'_>) -> Result<String, Error> {
+    let layers = gguf.layers()?;
+    assert_eq!(
+        (layers.len(), layers.is_empty()),
+        (layers.iter().count(), false)
+    );
+    assert!(layers.get(layers.len()).is_none());
+    let letter = |layer: rope_core::GgufLayer<'_>| {
+        let letter = match layer.layer_type {
+            None | Some("full_attention") => 'f',
+            Some("sliding_attention") => 's',
+            Some("linear_attention") => '-',
+            Some(other) => panic!("{other}"),
+        };
+        match layer.rotation {
+            Some(_) => letter.to_ascii_uppercase(),
+            None => letter,
+        }
+    };
+    Ok(layers.iter().map(letter).collect())
+}
+
+#[test]
+fn each_layer_is_what_llama_cpp_makes_it() {
+    const WINDOW: (&str, GgufValue<'_>) = ("attention.sliding_window", Integer(1024));
+    const NONE: (&str, GgufValue<'_>) = ("attention.sliding_window", Integer(0));
+    let pattern = |value| ("attention.sliding_window_pattern", value);
+    let listed = pattern(Bools(&[true, false, false, true, true, false, true, true]));
+    let listed_as_numbers = pattern(Integers(&[1, 0, 0, 1, 1, 0, 1, 1]));
+    let kv = |list| ("attention.head_count_kv", Integers(list));
+    let cases: &[(&str, &[(&str, GgufValue<'_>)], &str)] = &[
+        // llama.cpp: all alike; those of multi-token prediction are not run with the others
+        ("llama", &[], "FFFFFFFF"),
+        ("qwen3", &[("nextn_predict_layers", Integer(1))], "FFFFFFF"),
+        // afmoe.cpp: each fourth layer, counted from 1, does not rotate, window or not
+        ("afmoe", &[], "FFFfFFFf"),
+        ("afmoe", &[WINDOW], "SSSfSSSf"),
+        ("afmoe", &[WINDOW, pattern(Integer(2))], "SFSfSFSf"),
+        // baichuan.cpp: LLM_TYPE_7B and LLM_TYPE_13B, by the number of layers
+        (
+            "baichuan",
+            &[("block_count", Integer(32))],
+            "FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF",
+        ),
+        (
+            "baichuan",
+            &[("block_count", Integer(40))],
+            "ffffffffffffffffffffffffffffffffffffffff",
+        ),
+        // bert.cpp: only nomic-bert, nomic-bert-moe and jina-bert-v3 of those that share it; starcoder.cpp has no call
+        ("bert", &[], "ffffffff"),
+        ("nomic-bert", &[], "FFFFFFFF"),
+        ("starcoder", &[], "ffffffff"),
+        ("mamba", &[], "ffffffff"),
+        // cohere2.cpp, exaone-moe.cpp, muse-glimmer.cpp, maple.cpp: `is_swa(il)`
+        ("cohere2", &[], "SSSfSSSf"),
+        ("cohere2", &[listed], "SffSSfSS"),
+        ("cohere2", &[listed_as_numbers], "SffSSfSS"),
+        ("exaone-moe", &[WINDOW], "SSSfSSSf"),
+        ("muse-glimmer", &[WINDOW], "SSSfSSSf"),
+        ("maple", &[listed], "SffSSfSS"),
+        // cohere2moe.cpp: `is_swa || force_rope`; the first of four is full
+        (
+            "cohere2moe",
+            &[("leading_dense_block_count", Integer(1))],
+            "FSSSfSSS",
+        ),
+        ("cohere2moe", &[], "fSSSfSSS"),
+        // deci.cpp, lfm2.cpp, granite-hybrid.cpp, plamo2.cpp: `n_head_kv(il) == 0`
+        ("deci", &[kv(&[8, 0, 8, 8, 0, 0, 8, 8])], "F-FF--FF"),
+        ("lfm2", &[kv(&[0, 0, 8, 0, 0, 8, 0, 0])], "--F--F--"),
+        (
+            "granitehybrid",
+            &[kv(&[0, 0, 8, 0, 0, 8, 0, 0])],
+            "--F--F--",
+        ),
+        ("plamo2", &[kv(&[0, 4, 0, 4, 0, 4, 0, 4])], "-F-F-F-F"),
+        // exaone4.cpp: windows in 64 layers, and `is_swa(il) || swa_type == NONE`
+        ("exaone4", &[WINDOW], "FFFFFFFF"),
+        // gemma2.cpp, gemma3.cpp, gemma3n.cpp, gemma-embedding.cpp, gemma4.cpp, openai-moe.cpp: all rotate
+        ("gemma2", &[], "SFSFSFSF"),
+        ("gemma3", &[WINDOW], "SSSSSFSS"),
+        ("gemma3", &[], "FFFFFFFF"),
+        ("gemma3n", &[WINDOW], "SSSSFSSS"),
+        ("gemma-embedding", &[WINDOW], "SSSSSFSS"),
+        ("gemma4", &[WINDOW, listed], "SFFSSFSS"),
+        ("gpt-oss", &[WINDOW], "SFSFSFSF"),
+        // set_swa_pattern: a period of 0 makes all slide, of 1 none
+        ("gpt-oss", &[WINDOW, pattern(Integer(0))], "SSSSSSSS"),
+        ("gpt-oss", &[WINDOW, pattern(Integer(1))], "FFFFFFFF"),
+        // granite.cpp: rope_finetuned is the switch, true where it is missing; granite-moe.cpp does not read it
+        ("granite", &[], "FFFFFFFF"),
+        (
+            "granite",
+            &[("rope.scaling.finetuned", Bool(false))],
+            "ffffffff",
+        ),
+        (
+            "granitemoe",
+            &[("rope.scaling.finetuned", Bool(false))],
+            "FFFFFFFF",
+        ),
+        // granite-swa.cpp: rope_pattern
+        ("granite_swa", &[listed], "SFFSSFSS"),
+        (
+            "granite_swa",
+            &[
+                listed,
+                (
+                    "attention.rope_pattern",
+                    Integers(&[1, 0, 1, 0, 1, 0, 1, 0]),
+                ),
+            ],
+            "SfFsSfSs",
+        ),
+        // laguna.cpp, modern-bert.cpp: the first of four and of three is full
+        ("laguna", &[WINDOW], "FSSSFSSS"),
+        ("laguna", &[], "FFFFFFFF"),
+        ("modern-bert", &[WINDOW], "FSSFSSFS"),
+        // llama4.cpp: `(il + 1) % n_no_rope_layer_step`, which is the number of layers where the window is 0
+        ("llama4", &[], "SSSfSSSf"),
+        ("llama4", &[NONE], "FFFFFFFf"),
+        // mimo2.cpp, step35.cpp, spark2-5.cpp, dots3note.cpp: the file has to list them
+        ("mimo2", &[WINDOW, listed], "SFFSSFSS"),
+        ("step35", &[WINDOW, listed], "SFFSSFSS"),
+        ("spark2_5", &[WINDOW, listed], "SFFSSFSS"),
+        ("dots3note", &[WINDOW, listed], "SFFSSFSS"),
+        // minimax-01.cpp, qwen3next.cpp, qwen35.cpp: each eighth or fourth has queries and keys, or by the list
+        ("minimax-01", &[], "-------F"),
+        ("qwen3next", &[], "---F---F"),
+        (
+            "qwen35",
+            &[("full_attention_interval", Integer(2))],
+            "-F-F-F-F",
+        ),
+        (
+            "qwen35moe",
+            &[(
+                "attention.recurrent_layers",
+                Bools(&[true, false, true, true, true, true, true, false]),
+            )],
+            "-F-----F",
+        ),
+        // olmo2.cpp, mellum.cpp, plamo3.cpp
+        ("olmo2", &[WINDOW], "SSSFSSSF"),
+        ("olmo2", &[], "FFFFFFFF"),
+        ("mellum", &[WINDOW], "SSSFSSSF"),
+        ("plamo3", &[WINDOW], "SSSSSSSF"),
+        // phi3.cpp: "Phi SWA is currently disabled"
+        ("phi3", &[WINDOW], "FFFFFFFF"),
+        // smallthinker.cpp: `il % n_no_rope_layer_step`, and all without windows
+        ("smallthinker", &[WINDOW], "fSSSfSSS"),
+        ("smallthinker", &[], "FFFFFFFF"),
+        (
+            "smallthinker",
+            &[WINDOW, ("block_count", Integer(4))],
+            "FSSS",
+        ),
+        // smollm3.cpp: `(il + 1) % 4`
+        ("smollm3", &[], "FFFfFFFf"),
+    ];
+    for (architecture, own, expected) in cases {
+        let made = file(architecture, own, letters);
+        assert_eq!(made.as_deref(), Ok(*expected), "{architecture} {own:?}");
+    }
+    let layers = ("block_count", Integer(64));
+    let made = file("exaone4", &[layers], letters).unwrap();
+    assert_eq!(made, "SSSf".repeat(16));
+}
+
+#[test]
+fn layers_that_cannot_be_told_are_refused() {
+    let missing = |key| Err(Error::Missing { key });
+    let pattern = "attention.sliding_window_pattern";
+    assert_eq!(file("gemma4", &[], letters), missing(pattern));
+    let required = "a count, or a list with an entry for each layer";
+    let invalid = Err(Error::Invalid {
+        key: pattern,
+        required,
+    });
+    let short = (pattern, Bools(&[true; 7]));
+    assert_eq!(file("gemma4", &[short], letters), invalid);
+    assert!(file("gemma4", &[(pattern, Integer(4))], letters).is_err());
+    assert!(
+        file(
+            "gemma3",
+            &[("attention.sliding_window", Text("1024"))],
+            letters
+        )
+        .is_err()
+    );
+    for layers in [0, -1, 513, i64::MAX] {
+        let made = file("llama", &[("block_count", Integer(layers))], letters);
+        assert!(made.is_err(), "{layers}");
+    }
+    let ahead = ("nextn_predict_layers", Integer(8));
+    assert!(file("llama", &[ahead], letters).is_err());
+    let odd = ("block_count", Integer(48));
+    let what = "a Baichuan of neither 32 nor 40 layers, which llama.cpp does not run";
+    let made = file("baichuan", &[odd], letters);
+    assert_eq!(made, Err(Error::Unsupported { what }));
+    let zero = ("full_attention_interval", Integer(0));
+    assert!(file("qwen3next", &[zero], letters).is_err());
+    let decisions = ("decision.block_count", Integer(2));
+    assert!(file("modern-bert", &[decisions], letters).is_err());
+}
+
+/// `None` for layers that do not rotate, and else the axes' frequencies; each question about all layers is refused
+/// where they differ.
+#[test]
+fn questions_about_all_layers_need_layers_that_are_alike() {
+    let window = ("attention.sliding_window", Integer(1024));
+    let plain = |base| Frequencies::new(128, base, &Scaling::Default);
+    // gemma2.cpp: sliding layers have the base of the others, unless the file has one for them.
+    assert_eq!(file("gemma2", &[], |gguf| gguf.frequencies()), plain(1e6));
+    let own = ("rope.freq_base_swa", Float(1e4));
+    let choices =
+        "the layer (Gguf::layers) has to be chosen from: full_attention, sliding_attention";
+    for (architecture, own) in [
+        ("gemma2", &[own][..]),
+        ("gemma3", &[window]),
+        ("cohere2", &[]),
+        ("smollm3", &[]),
+    ] {
+        file(architecture, own, |gguf| {
+            for refused in [
+                gguf.frequencies().err(),
+                gguf.axes().err(),
+                gguf.rotary_dim().err(),
+            ] {
+                assert_eq!(
+                    refused.map(|error| error.to_string()).as_deref(),
+                    Some(choices)
+                );
+            }
+            assert!(gguf.pairing().is_ok());
+        });
+    }
+    // Layers without queries and keys are no difference.
+    let qwen35 = file("qwen3next", &[], |gguf| gguf.frequencies());
+    assert_eq!(qwen35, plain(1e6));
+    for architecture in ["bert", "mamba", "starcoder", "nemotron_h"] {
+        file(architecture, &[], |gguf| {
+            let what = "no layer of this architecture rotates";
+            let refused = Some(Error::Unsupported { what });
+            assert_eq!(gguf.frequencies().err(), refused);
+            assert_eq!(gguf.pairing().err(), refused);
+            assert_eq!(gguf.axes().err(), refused);
+        });
+    }
+    let off = ("rope.scaling.finetuned", Bool(false));
+    let what = "no layer of this model rotates";
+    let made = file("granite", &[off], |gguf| gguf.frequencies());
+    assert_eq!(made, Err(Error::Unsupported { what }));
+}
+
+#[test]
+fn sliding_layers_have_their_own_numbers() {
+    let window = ("attention.sliding_window", Integer(1024));
+    let listed = (
+        "attention.sliding_window_pattern",
+        Bools(&[true, false, false, true, true, false, true, true]),
+    );
+    let own = ("rope.freq_base_swa", Float(2e4));
+    let own_dim = ("rope.dimension_count_swa", Integer(64));
+    let linear = ("rope.scaling.factor", Float(8.0));
+    let attention = ("rope.scaling.attn_factor", Float(1.5));
+    let by_8 = Scaling::Linear { factor: 8.0 };
+    let none = Scaling::Default;
+    // Architecture, keys; of sliding layers: channels, base, scaling, attention factor; of the others: channels. The
+    // others have base 1e6, the scaling, and the factor 1.5.
+    type Case<'c> = (
+        &'c str,
+        &'c [(&'c str, GgufValue<'c>)],
+        usize,
+        f64,
+        Scaling<'c>,
+        f64,
+        usize,
+    );
+    let cases: &[Case<'_>] = &[
+        // gemma3.cpp and those like it: rope_freq_base_train_swa is 10000 and rope_freq_scale_train_swa 1 by default
+        ("gemma3", &[window], 128, 1e4, none, 1.5, 128),
+        ("gemma3", &[window, own], 128, 2e4, none, 1.5, 128),
+        ("gemma3n", &[window], 128, 1e4, none, 1.5, 128),
+        ("mimo2", &[window, listed], 128, 1e4, none, 1.5, 128),
+        ("plamo3", &[window], 128, 1e4, none, 1.5, 128),
+        ("modern-bert", &[window], 128, 1e4, none, 1.5, 128),
+        // gemma2.cpp and those like it: both are those of the others
+        ("gemma2", &[own], 128, 2e4, by_8, 1.5, 128),
+        ("gpt-oss", &[window, own], 128, 2e4, by_8, 1.5, 128),
+        ("afmoe", &[window, own], 128, 2e4, by_8, 1.5, 128),
+        ("llama4", &[own], 128, 2e4, by_8, 1.5, 128),
+        ("smallthinker", &[window, own], 128, 2e4, by_8, 1.5, 128),
+        (
+            "dots3note",
+            &[window, listed, own],
+            128,
+            2e4,
+            by_8,
+            1.5,
+            128,
+        ),
+        // olmo2.cpp, mellum.cpp: ggml_rope_ext with freq_base, 1.0, 0.0, 1.0
+        ("olmo2", &[window, own], 128, 1e6, none, 1.0, 128),
+        ("mellum", &[window, own], 128, 1e6, none, 1.0, 128),
+        // laguna.cpp: freq_base_l, 1.0, 0.0, 1.0, and n_rot_l
+        ("laguna", &[window], 128, 1e6, none, 1.0, 128),
+        ("laguna", &[window, own, own_dim], 64, 2e4, none, 1.0, 128),
+        // granite-swa.cpp: ggml_rope_ext with freq_base and n_rot, which is that of layer 0, and that slides
+        (
+            "granite_swa",
+            &[window, listed, own, own_dim],
+            64,
+            1e6,
+            by_8,
+            1.5,
+            64,
+        ),
+        // spark2-5.cpp, step35.cpp: n_rot(il); step35 halves that of the others
+        (
+            "spark2_5",
+            &[window, listed, own, own_dim],
+            64,
+            2e4,
+            by_8,
+            1.5,
+            128,
+        ),
+        ("step35", &[window, listed], 128, 1e4, none, 1.5, 64),
+        ("step35", &[window, listed, own_dim], 64, 1e4, none, 1.5, 64),
+    ];
+    for (architecture, own, dim, base, scaling, factor, others) in cases {
+        let mut own = own.to_vec();
+        own.extend([linear, attention]);
+        file(architecture, &own, |gguf| {
+            let mut slides = false;
+            for layer in gguf.layers().unwrap().iter() {
+                let Some(rotation) = layer.rotation else {
+                    continue;
+                };
+                let made = rotation.frequencies().unwrap();
+                let sliding = layer.layer_type == Some("sliding_attention");
+                slides |= sliding;
+                let (dim, base, scaling, factor) = match sliding {
+                    true => (*dim, *base, scaling, *factor),
+                    false => (*others, 1e6, &by_8, 1.5),
+                };
+                let expected = Frequencies::new(dim, base, scaling).unwrap();
+                assert!(
+                    made.pairs().eq(expected.pairs()),
+                    "{architecture} {sliding} {own:?}"
+                );
+                assert_eq!(made.attention_factor(), factor, "{architecture} {sliding}");
+            }
+            assert!(slides, "{architecture}");
+        });
+    }
+}
+
+/// gemma4.cpp: the tensor counts in layers without a window, and has to be there.
+#[test]
+fn a_tensor_of_factors_may_count_in_some_layers() {
+    let factors = [2.0_f32; 256];
+    let keys = [
+        ("attention.key_length", Integer(512)),
+        ("attention.sliding_window", Integer(1024)),
+        (
+            "attention.sliding_window_pattern",
+            Bools(&[true, false, false, true, true, false, true, true]),
+        ),
+        ("rope.dimension_count", Integer(512)),
+        ("rope.dimension_count_swa", Integer(256)),
+        ("rope.freq_base_swa", Float(1e4)),
+    ];
+    file("gemma4", &keys, |gguf| {
+        let without = gguf.layers().unwrap().get(1).unwrap().rotation.unwrap();
+        let key = "the tensor of factors (Gguf::with_freq_factors)";
+        assert_eq!(without.frequencies(), Err(Error::Missing { key }));
+        let gguf = gguf.with_freq_factors(&factors);
+        let of = |index| {
+            gguf.layers()
+                .unwrap()
+                .get(index)
+                .unwrap()
+                .rotation
+                .unwrap()
+                .frequencies()
+        };
+        assert_eq!(of(0), Frequencies::new(256, 1e4, &Scaling::Default));
+        assert_eq!(
+            of(1),
+            Frequencies::new(512, 1e6, &Scaling::FreqFactors { factors: &factors })
+        );
+    });
+    let factors = [2.0_f32; 64];
+    let given = |architecture, keys: &[_]| {
+        file(architecture, keys, |gguf| {
+            gguf.with_freq_factors(&factors).frequencies()
+        })
+    };
+    let divided = Frequencies::new(128, 1e6, &Scaling::FreqFactors { factors: &factors });
+    assert_eq!(given("llama", &[]), divided);
+    // qwen3.cpp does not load it, deepseek.cpp asks for it and does not load it, llada.cpp loads it and has no use.
+    for architecture in ["qwen3", "deepseek", "llada"] {
+        assert!(given(architecture, &[]).is_err(), "{architecture}");
+    }
+    assert!(given("llama", &[("rope.scaling.factor", Float(4.0))]).is_err());
+    let longrope = ("rope.scaling.type", Text("longrope"));
+    assert_eq!(given("llama", &[longrope]), divided);
+    assert!(file("llama", &[longrope], |gguf| gguf.frequencies()).is_err());
+}
+
+#[test]
+fn yarn_is_that_of_the_architecture() {
+    let yarn = |architecture: &str, own: &[(&str, GgufValue<'_>)]| {
+        let mut keys = vec![
+            ("rope.scaling.type", Text("yarn")),
+            ("rope.scaling.factor", Float(16.0)),
+        ];
+        keys.retain(|(key, _)| !own.iter().any(|(other, _)| key == other));
+        keys.extend_from_slice(own);
+        file(architecture, &keys, |gguf| gguf.frequencies())
+    };
+    let with = |change: fn(&mut Yarn)| {
+        let mut yarn = Yarn::new(16.0, 4096);
+        change(&mut yarn);
+        Frequencies::new(128, 1e6, &Scaling::Yarn(yarn))
+    };
+    let betas = [
+        ("rope.scaling.yarn_beta_fast", Float(20.0)),
+        ("rope.scaling.yarn_beta_slow", Float(2.0)),
+    ];
+    let log = |value| ("rope.scaling.yarn_log_multiplier", Float(value));
+    // load_hparams reads none of these keys.
+    assert_eq!(yarn("qwen3", &[betas[0], betas[1], log(0.5)]), with(|_| {}));
+    // grok.cpp: yarn_beta_fast is 8 by default
+    assert_eq!(yarn("grok", &[]), with(|yarn| yarn.beta_fast = 8.0));
+    assert_eq!(
+        yarn("grok", &betas),
+        with(|yarn| (yarn.beta_fast, yarn.beta_slow) = (20.0, 2.0))
+    );
+    assert!(yarn("grok", &[("rope.scaling.yarn_ext_factor", Float(0.5))]).is_err());
+    assert_eq!(
+        yarn("grok", &[("rope.scaling.yarn_ext_factor", Float(1.0))]),
+        yarn("grok", &[])
+    );
+    // mistral3.cpp: the multiplier as it is, on the attention factor alone
+    assert_eq!(
+        yarn("mistral3", &betas),
+        with(|yarn| (yarn.beta_fast, yarn.beta_slow) = (20.0, 2.0))
+    );
+    assert_eq!(
+        yarn("mistral3", &[log(1.0)]),
+        with(|yarn| yarn.attention_factor = Some(1.0))
+    );
+    assert!(yarn("mistral3", &[log(0.1)]).is_err());
+    // deepseek2.cpp: times ten; llama-context.cpp: mscale is mscale_all_dim for deepseek2 ..
+    let tenth = f64::from(0.0707_f32);
+    let made = yarn("deepseek2", &[log(tenth)]).unwrap();
+    assert_eq!(made.attention_factor(), 1.0);
+    let mscale = 0.1 * f64::from(0.0707_f32 / 0.1) * 16_f64.ln() + 1.0;
+    assert!((made.softmax_factor() - mscale * mscale).abs() < 1e-12);
+    // .. and 1 for the others
+    for architecture in ["deepseek32", "mistral4"] {
+        assert!(yarn(architecture, &[log(tenth)]).is_err());
+        assert!(yarn(architecture, &[log(f64::from(0.1_f32))]).is_ok());
+    }
+    assert!(yarn("deepseek2", &[]).is_err());
+    assert!(yarn("glm-dsa", &[]).is_err());
+    assert!(
+        yarn(
+            "deepseek2",
+            &[log(0.1), ("rope.scaling.attn_factor", Float(1.2))]
+        )
+        .is_err()
+    );
+    for factor in [0.5, -2.0, f64::NAN] {
+        assert!(
+            yarn("qwen3", &[("rope.scaling.factor", Float(factor))]).is_err(),
+            "{factor}"
+        );
+    }
+    // A factor of 1 changes nothing.
+    let one = [
+        ("rope.scaling.type", Text("yarn")),
+        ("rope.scaling.factor", Float(1.0)),
+    ];
+    assert_eq!(
+        file("qwen3", &one, |gguf| gguf.frequencies()),
+        Frequencies::new(128, 1e6, &Scaling::Default)
+    );
+}
+
+/// deepseek2.cpp's branch for OCR, and cogvlm.cpp, call `ggml_rope` with constants.
+#[test]
+fn fixed_rotations_read_no_key() {
+    let keys = [
+        ("rope.dimension_count", Integer(64)),
+        ("rope.scaling.factor", Float(4.0)),
+    ];
+    for architecture in ["cogvlm", "deepseek2-ocr"] {
+        file(architecture, &keys, |gguf| {
+            assert_eq!(gguf.pairing(), Ok(Pairing::Half));
+            assert_eq!(
+                gguf.frequencies(),
+                Frequencies::new(128, 1e4, &Scaling::Default)
+            );
+        });
+    }
+}
+
+/// `use_mrope`: two sections at least.
+#[test]
+fn sections_choose_the_type_of_some_architectures() {
+    let sections = |list| [("rope.dimension_sections", Integers(list))];
+    let both = |architecture, keys: &[_]| {
+        file(architecture, keys, |gguf| {
+            (gguf.pairing(), gguf.frequencies())
+        })
+    };
+    let plain = Frequencies::new(128, 1e6, &Scaling::Default);
+    let by_section = Frequencies::new(
+        Axes::ggml_mrope(128, [16, 24, 24, 0]),
+        1e6,
+        &Scaling::Default,
+    );
+    for (architecture, pairing) in [("glm4", Pairing::Interleaved), ("glm4moe", Pairing::Half)] {
+        assert_eq!(both(architecture, &[]), (Ok(pairing), plain.clone()));
+        assert_eq!(
+            both(architecture, &sections(&[64, 0, 0, 0])),
+            (Ok(pairing), plain.clone())
+        );
+        assert_eq!(
+            both(architecture, &sections(&[16, 24, 24, 0])),
+            (Ok(Pairing::Half), by_section.clone())
+        );
+    }
+}
+
+#[test]
+fn refused_architectures_say_why() {
+    for architecture in ["deepseek4", "eagle3", "gemma4-assistant", "hrm_text"] {
+        file(architecture, &[], |gguf| {
+            let refused = [
+                gguf.layers().err(),
+                gguf.pairing().err(),
+                gguf.frequencies().err(),
+                gguf.axes().err(),
+            ];
+            for error in refused {
+                assert!(
+                    matches!(error, Some(Error::Unsupported { .. })),
+                    "{architecture}: {error:?}"
+                );
+            }
+        });
+    }
+    file("novel", &[], |gguf| {
+        let refused = [
+            gguf.layers().err(),
+            gguf.pairing().err(),
+            gguf.frequencies().err(),
+            gguf.rotary_dim().err(),
+        ];
+        for error in refused {
+            assert!(matches!(error, Some(Error::Unknown { .. })), "{error:?}");
+        }
+    });
 }

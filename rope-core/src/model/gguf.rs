@@ -1,10 +1,13 @@
-//! The `rope.*` keys of a GGUF file read into frequencies and a pairing, or a refusal with the reason.
+//! The keys of a GGUF file that concern its rotary embedding read into layers, frequencies and a pairing, or a refusal.
 //!
-//! The keys are llama.cpp's (`docs/gguf.md`, `src/llama-arch.cpp`), and so are the meanings: `llama_model_rope_type`
-//! (`src/llama-model.cpp`) says how an architecture pairs its channels, which is not always how the original model
-//! does (converters permute Llama's weights to interleaved pairs). Reading the file is left to the caller: what is
-//! needed here are its keys and values, and for some models a tensor.
+//! The keys are llama.cpp's (`docs/gguf.md`, `src/llama-arch.cpp`), and so are their meanings, which differ by
+//! architecture: which layers have a sliding window and what is other there, which do not rotate, which keys and
+//! tensors count at all, and how channels are paired, which is not always how the original model does (converters
+//! permute Llama's weights to interleaved pairs). `architectures.txt` says it of each. What llama.cpp computes is
+//! answered, also where it passes over a key; what cannot be said here is refused. Reading the file is left to the
+//! caller: what is needed here are its keys and values, and for some models a tensor.
 
+use super::architecture::{Architecture, Local, RopeType};
 use crate::error::Name;
 use crate::frequencies::Result;
 use crate::{Axes, Error, Frequencies, FrequencyBlock, Pairing, Scaling, Yarn};
@@ -23,6 +26,8 @@ pub enum GgufValue<'a> {
     Text(&'a str),
     /// An array of 32-bit integers, signed or not.
     Integers(&'a [i32]),
+    /// An array of booleans.
+    Bools(&'a [bool]),
 }
 
 /// The keys and values of a GGUF file that concern its rotary embedding.
@@ -41,25 +46,132 @@ pub enum GgufValue<'a> {
 /// assert_eq!(gguf.frequencies()?.rotary_dim(), 128);
 /// # Ok::<(), rope_core::Error>(())
 /// ```
+///
+/// Its questions are about all layers, and refuse where these differ; [`Gguf::layers`] has an answer for each.
 #[derive(Clone, Copy, Debug)]
 pub struct Gguf<'a> {
     pairs: &'a [(&'a str, GgufValue<'a>)],
     architecture: &'a str,
     factors: Option<&'a [f32]>,
-    sliding_window: bool,
+    /// The layers that are meant; all of them if it is none.
+    kind: Option<Kind>,
 }
 
-/// How llama.cpp pairs the channels and deals out the axes of an architecture: its `llama_rope_type`.
+/// The layers of a GGUF file, in their order. Those of multi-token prediction, behind the others, are not among them.
+///
+/// ```
+/// use rope_core::{Gguf, GgufValue};
+///
+/// // Three layers with a sliding window, and one without, which does not rotate.
+/// let keys = [
+///     ("general.architecture", GgufValue::Text("cohere2")),
+///     ("cohere2.block_count", GgufValue::Integer(4)),
+///     ("cohere2.rope.dimension_count", GgufValue::Integer(128)),
+///     ("cohere2.rope.freq_base", GgufValue::Float(50_000.0)),
+/// ];
+/// for layer in Gguf::new(&keys)?.layers()?.iter() {
+///     match layer.rotation {
+///         Some(rotation) => assert_eq!(rotation.rotary_dim()?, 128),
+///         None => assert_eq!((layer.index, layer.layer_type), (3, Some("full_attention"))),
+///     }
+/// }
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct GgufLayers<'a> {
+    gguf: Gguf<'a>,
+    architecture: Architecture,
+    count: usize,
+}
+
+/// One layer of a GGUF file.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct GgufLayer<'a> {
+    /// Its number, from 0.
+    pub index: usize,
+    /// `full_attention`, `sliding_attention` or `linear_attention`, where the architecture has layers of several types.
+    pub layer_type: Option<&'static str>,
+    /// The file, asked about this layer; `None` if its queries and keys are not rotated, or if it has none. Layers of
+    /// the same type have the same answers.
+    pub rotation: Option<Gguf<'a>>,
+}
+
+/// What layers with attention differ by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum LlamaRopeType {
-    Norm,
-    Neox,
-    Mrope,
-    Imrope,
+enum Kind {
+    Full,
+    Sliding,
+}
+
+/// What one layer does: `None` without queries and keys.
+#[derive(Clone, Copy, Debug)]
+struct Attention {
+    kind: Kind,
+    rotates: bool,
+}
+
+/// The numbers of one kind of layers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Numbers {
+    rotary_dim: usize,
+    base: f64,
+    scaled: bool,
+    attention_factor: bool,
+    /// A tensor of factors counts.
+    factors: bool,
+}
+
+impl<'a> GgufLayers<'a> {
+    /// How many layers there are.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The layer with that number.
+    pub fn get(&self, index: usize) -> Option<GgufLayer<'a>> {
+        if index >= self.count {
+            return None;
+        }
+        // `Gguf::layers` has seen that every layer has an answer.
+        let attention = self.gguf.attention(self.architecture, index).ok()?;
+        let differ = !self.architecture.all_layers_alike();
+        let layer_type = match attention {
+            None => "linear_attention",
+            Some(Attention {
+                kind: Kind::Full, ..
+            }) => "full_attention",
+            Some(Attention {
+                kind: Kind::Sliding,
+                ..
+            }) => "sliding_attention",
+        };
+        let rotating = attention.filter(|attention| attention.rotates);
+        Some(GgufLayer {
+            index,
+            layer_type: differ.then_some(layer_type),
+            rotation: rotating.map(|Attention { kind, .. }| Gguf {
+                kind: Some(kind),
+                ..self.gguf
+            }),
+        })
+    }
+
+    /// One layer after the other.
+    pub fn iter(&self) -> impl Iterator<Item = GgufLayer<'a>> {
+        (0..self.count).filter_map(|index| self.get(index))
+    }
 }
 
 impl<'a> Gguf<'a> {
-    /// All keys of the file, or those under `rope.` and `attention.` with `general.architecture`.
+    /// All keys of the file; or `general.architecture` with those under the architecture's `rope.` and `attention.` and
+    /// its `block_count`, `nextn_predict_layers`, `context_length`, `embedding_length`, `leading_dense_block_count` and
+    /// `full_attention_interval`.
     ///
     /// # Errors
     ///
@@ -71,7 +183,7 @@ impl<'a> Gguf<'a> {
                 pairs,
                 architecture,
                 factors: None,
-                sliding_window: false,
+                kind: None,
             }),
             Some(_) => Err(Error::Invalid {
                 key,
@@ -83,7 +195,8 @@ impl<'a> Gguf<'a> {
 
     /// The tensor `rope_freqs.weight`, or for LongRoPE the one of `rope_factors_short.weight` and
     /// `rope_factors_long.weight` that the context asks for (llama.cpp takes the long one where the context of a
-    /// sequence is above `rope.scaling.original_context_length`).
+    /// sequence is above `rope.scaling.original_context_length`). A file that has one has to be given it: nothing but
+    /// the tensor says that it is there.
     #[must_use]
     pub fn with_freq_factors(self, factors: &'a [f32]) -> Self {
         Self {
@@ -92,52 +205,48 @@ impl<'a> Gguf<'a> {
         }
     }
 
-    /// The layers with a sliding window, where the file has another base for them (`rope.freq_base_swa`). They are not
-    /// scaled.
-    #[must_use]
-    pub fn for_sliding_window(self) -> Self {
-        Self {
-            sliding_window: true,
-            ..self
+    /// The layers: of which type each is, and its rotation or none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unknown`] for an architecture that is not known here, [`Error::Unsupported`] for one that is refused;
+    /// [`Error::Missing`] and [`Error::Invalid`] for `block_count` and the keys that layers differ by.
+    pub fn layers(&self) -> Result<GgufLayers<'a>> {
+        let architecture = self.known()?;
+        let count = self.layer_count()?;
+        for index in 0..count {
+            self.attention(architecture, index)?;
         }
+        Ok(GgufLayers {
+            gguf: *self,
+            architecture,
+            count,
+        })
     }
 
     /// The pairing that the file's tensors are in.
     ///
     /// # Errors
     ///
-    /// [`Error::Unknown`] for an architecture that is not known here.
+    /// [`Error::Unknown`] for an architecture that is not known here, [`Error::Unsupported`] for one that is refused or
+    /// does not rotate; [`Error::Invalid`] for `rope.dimension_sections`, where the pairing depends on it.
     pub fn pairing(&self) -> Result<Pairing> {
-        Ok(match self.rope_type()? {
-            LlamaRopeType::Norm => Pairing::Interleaved,
-            LlamaRopeType::Neox | LlamaRopeType::Mrope | LlamaRopeType::Imrope => Pairing::Half,
+        Ok(match self.rope_type(self.known()?)? {
+            RopeType::Norm => Pairing::Interleaved,
+            RopeType::Neox | RopeType::Mrope | RopeType::Imrope => Pairing::Half,
         })
     }
 
-    /// How many channels rotate: `rope.dimension_count` (for sliding windows `rope.dimension_count_swa`, if there is
-    /// one), or those of a key head.
+    /// How many channels rotate. For multi-head latent attention these are the last ones of a head, for all others the
+    /// first.
     ///
     /// # Errors
     ///
-    /// [`Error::Missing`] and [`Error::Invalid`] for the keys it follows from.
+    /// Those of [`Gguf::layers`], but for models whose layers are alike; [`Error::Unsupported`] for models that do not
+    /// rotate; [`Error::Ambiguous`] where layers differ; [`Error::Missing`] and [`Error::Invalid`] for the keys that
+    /// the number follows from.
     pub fn rotary_dim(&self) -> Result<usize> {
-        let keys = [
-            "rope.dimension_count_swa",
-            "rope.dimension_count",
-            "attention.key_length",
-        ];
-        for key in keys.into_iter().skip(usize::from(!self.sliding_window)) {
-            if let Some(dim) = self.count(key)? {
-                return Ok(dim);
-            }
-        }
-        let width = self.count("embedding_length")?.ok_or(Error::Missing {
-            key: "rope.dimension_count",
-        })?;
-        let heads = self.count("attention.head_count")?.ok_or(Error::Missing {
-            key: "attention.head_count",
-        })?;
-        Ok(width / heads)
+        Ok(self.numbers()?.1.rotary_dim)
     }
 
     /// The axes: four for the multimodal architectures, else one.
@@ -147,27 +256,16 @@ impl<'a> Gguf<'a> {
     /// Those of [`Gguf::pairing`] and [`Gguf::rotary_dim`]; [`Error::Missing`] and [`Error::Invalid`] for
     /// `rope.dimension_sections`.
     pub fn axes(&self) -> Result<Axes<'static>> {
-        let (rope_type, rotary_dim) = (self.rope_type()?, self.rotary_dim()?);
-        let over_sections = match rope_type {
-            LlamaRopeType::Norm | LlamaRopeType::Neox => return Ok(Axes::from(rotary_dim)),
-            LlamaRopeType::Mrope => Axes::ggml_mrope,
-            LlamaRopeType::Imrope => Axes::ggml_imrope,
+        let (architecture, numbers) = self.numbers()?;
+        let over_sections = match self.rope_type(architecture)? {
+            RopeType::Norm | RopeType::Neox => return Ok(Axes::from(numbers.rotary_dim)),
+            RopeType::Mrope => Axes::ggml_mrope,
+            RopeType::Imrope => Axes::ggml_imrope,
         };
-        let key = "rope.dimension_sections";
-        let invalid = Error::Invalid {
-            key,
-            required: "up to four counts of pairs",
-        };
-        let list = match self.find(key) {
-            Some(GgufValue::Integers(list)) if list.len() <= 4 => list,
-            Some(_) => return Err(invalid),
-            None => return Err(Error::Missing { key }),
-        };
-        let mut sections = [0; 4];
-        for (section, &pairs) in sections.iter_mut().zip(list) {
-            *section = usize::try_from(pairs).map_err(|_| invalid)?;
-        }
-        Ok(over_sections(rotary_dim, sections))
+        let sections = self.sections()?.ok_or(Error::Missing {
+            key: "rope.dimension_sections",
+        })?;
+        Ok(over_sections(numbers.rotary_dim, sections))
     }
 
     /// The frequencies, as llama.cpp computes them from the file alone.
@@ -175,11 +273,11 @@ impl<'a> Gguf<'a> {
     /// # Errors
     ///
     /// Those of [`Gguf::axes`]; [`Error::Missing`], [`Error::Invalid`] and [`Error::Unknown`] for the keys of the
-    /// base and of the scaling; those of [`Frequencies::new`].
+    /// base and of the scaling, and for the tensor of factors; those of [`Frequencies::new`].
     #[cfg(feature = "alloc")]
     pub fn frequencies(&self) -> Result<Frequencies<'static>> {
-        let (scaling, attention_factor) = self.scaling()?;
-        Frequencies::new(self.axes()?, self.base()?, &scaling)?
+        let (axes, base, scaling, attention_factor) = self.formula()?;
+        Frequencies::new(axes, base, &scaling)?
             .times_attention_factor("rope.scaling.attn_factor", attention_factor)
     }
 
@@ -190,149 +288,513 @@ impl<'a> Gguf<'a> {
     ///
     /// Those of [`Gguf::frequencies`], and [`Error::Storage`] if the storage is too short.
     pub fn frequencies_in<'s>(&self, storage: &'s mut [FrequencyBlock]) -> Result<Frequencies<'s>> {
-        let (scaling, attention_factor) = self.scaling()?;
-        Frequencies::new_in(storage, self.axes()?, self.base()?, &scaling)?
+        let (axes, base, scaling, attention_factor) = self.formula()?;
+        Frequencies::new_in(storage, axes, base, &scaling)?
             .times_attention_factor("rope.scaling.attn_factor", attention_factor)
     }
 
-    /// The scaling, and the factor on its attention factor.
-    fn scaling(&self) -> Result<(Scaling<'a>, f64)> {
-        // What an alpha does is left to the code of the model.
-        let key = "rope.scaling.alpha";
-        if self.number(key)?.is_some_and(|alpha| alpha != 0.0) {
+    /// What the frequencies are made of: axes, base, scaling, and the factor on the scaling's attention factor.
+    fn formula(&self) -> Result<(Axes<'static>, f64, Scaling<'a>, f64)> {
+        let (architecture, numbers) = self.numbers()?;
+        let (scaling, attention_factor) = self.scaling(architecture, numbers)?;
+        Ok((self.axes()?, numbers.base, scaling, attention_factor))
+    }
+
+    /// The architecture's line of the table, unless it is refused.
+    fn known(&self) -> Result<Architecture> {
+        let architecture = Architecture::named(self.architecture).ok_or(Error::Unknown {
+            key: "general.architecture",
+            value: Name::new(self.architecture),
+        })?;
+        if let Some(what) = architecture.refusal() {
+            return Err(Error::Unsupported { what });
+        }
+        if let Some((key, _)) = architecture.value("refuses")
+            && self.whole(key)?.is_some_and(|value| value != 0)
+        {
             return Err(Error::Invalid {
                 key,
-                required: "0, or not there",
+                required: "0, or not there: what it describes is not known here",
             });
         }
-        let attention_factor = self.number("rope.scaling.attn_factor")?.unwrap_or(1.0);
+        Ok(architecture)
+    }
+
+    fn rope_type(&self, architecture: Architecture) -> Result<RopeType> {
+        // Sections count if there are two.
+        let several = architecture.may_have_sections()
+            && self
+                .sections()?
+                .is_some_and(|[first, second, ..]| first > 0 && second > 0);
+        architecture.rope_type(several).ok_or(Error::Unsupported {
+            what: "no layer of this architecture rotates",
+        })
+    }
+
+    fn sections(&self) -> Result<Option<[usize; 4]>> {
+        let key = "rope.dimension_sections";
+        let invalid = Error::Invalid {
+            key,
+            required: "four counts of pairs",
+        };
+        match self.find(key) {
+            None => Ok(None),
+            Some(GgufValue::Integers(&[a, b, c, d])) => {
+                let mut sections = [0; 4];
+                for (section, pairs) in sections.iter_mut().zip([a, b, c, d]) {
+                    *section = usize::try_from(pairs).map_err(|_| invalid)?;
+                }
+                Ok(Some(sections))
+            }
+            Some(_) => Err(invalid),
+        }
+    }
+
+    /// How many layers there are, without those of multi-token prediction.
+    fn layer_count(&self) -> Result<usize> {
+        // llama.cpp's LLAMA_MAX_LAYERS.
+        const MOST: usize = 512;
+        let key = "block_count";
+        let all = self.count(key)?.ok_or(Error::Missing { key })?;
+        let (key, required) = ("block_count", "1 to 512, and above nextn_predict_layers");
+        let ahead = self.whole("nextn_predict_layers")?.unwrap_or(0);
+        match all.checked_sub(ahead) {
+            Some(count @ 1..) if all <= MOST => Ok(count),
+            _ => Err(Error::Invalid { key, required }),
+        }
+    }
+
+    /// What a layer does; `None` if it has no queries and keys.
+    fn attention(&self, architecture: Architecture, index: usize) -> Result<Option<Attention>> {
+        if self.recurrent(architecture, index)? {
+            return Ok(None);
+        }
+        let sliding = self.slides(architecture, index)?;
+        let kind = if sliding { Kind::Sliding } else { Kind::Full };
+        let rotates = architecture.rotates()
+            && self.rotates(architecture, index, sliding)?
+            && !self.skipped(architecture, index)?;
+        Ok(Some(Attention { kind, rotates }))
+    }
+
+    fn recurrent(&self, architecture: Architecture, index: usize) -> Result<bool> {
+        match architecture.value("recurrent") {
+            None => Ok(false),
+            Some(("kv", _)) => {
+                let key = match self.find("attention.head_count_kv") {
+                    Some(_) => "attention.head_count_kv",
+                    None => "attention.head_count",
+                };
+                Ok(self.at_layer(key, index)? == Some(0))
+            }
+            Some((every, _)) => {
+                let listed = self.at_layer("attention.recurrent_layers", index)?;
+                let key = "full_attention_interval";
+                let every = self.count(key)?.or(every.parse().ok());
+                let every = every.ok_or(Error::Missing { key })?;
+                Ok(listed.map_or(!(index + 1).is_multiple_of(every), |listed| listed != 0))
+            }
+        }
+    }
+
+    /// Whether some layers have a sliding window.
+    fn windowed(&self, architecture: Architecture) -> Result<bool> {
+        let window = || self.whole("attention.sliding_window");
+        Ok(match architecture.value("if") {
+            _ if architecture.value("window").is_none() => false,
+            Some(("window", _)) => window()?.is_some_and(|window| window > 0),
+            Some(("no-zero", _)) => window()? != Some(0),
+            Some(("64-layers", _)) => self.layer_count()? == 64,
+            _ => true,
+        })
+    }
+
+    /// Whether the layer has a sliding window.
+    fn slides(&self, architecture: Architecture, index: usize) -> Result<bool> {
+        let Some((default, full_first)) = architecture.value("window") else {
+            return Ok(false);
+        };
+        if !self.windowed(architecture)? {
+            return Ok(false);
+        }
+        let key = "attention.sliding_window_pattern";
+        let every = match (self.find(key), default) {
+            (Some(GgufValue::Integers(_) | GgufValue::Bools(_)), _) => {
+                return Ok(self.at_layer(key, index)?.is_some_and(|slides| slides != 0));
+            }
+            (None, "file") => return Err(Error::Missing { key }),
+            (Some(_), "file") => {
+                return Err(Error::Invalid {
+                    key,
+                    required: "a list with an entry for each layer",
+                });
+            }
+            (own, default) => match (own, self.whole(key)?) {
+                (Some(_), Some(every)) => every,
+                _ => default.parse().map_err(|_| Error::Missing { key })?,
+            },
+        };
+        let full = if full_first { 0 } else { every.wrapping_sub(1) };
+        Ok(every == 0 || index % every != full)
+    }
+
+    /// Whether layers of this number and kind rotate, but for those that are skipped.
+    fn rotates(&self, architecture: Architecture, index: usize, sliding: bool) -> Result<bool> {
+        Ok(match architecture.value("rotates") {
+            Some(("sliding", _)) => sliding,
+            Some(("sliding-or-lead", _)) => {
+                sliding || index < self.whole("leading_dense_block_count")?.unwrap_or(0)
+            }
+            Some(("sliding-or-all", _)) => sliding || !self.windowed(architecture)?,
+            Some(("listed", _)) => self
+                .at_layer("attention.rope_pattern", index)?
+                .is_none_or(|rotates| rotates != 0),
+            Some(("switched", _)) => self.flag("rope.scaling.finetuned")?.unwrap_or(true),
+            Some(("7b", _)) => match self.layer_count()? {
+                32 => true,
+                40 => false,
+                _ => {
+                    return Err(Error::Unsupported {
+                        what: "a Baichuan of neither 32 nor 40 layers, which llama.cpp does not run",
+                    });
+                }
+            },
+            _ => true,
+        })
+    }
+
+    /// Whether the layer is one of those by whose number it does not rotate.
+    fn skipped(&self, architecture: Architecture, index: usize) -> Result<bool> {
+        let Some((every, first)) = architecture.value("skips") else {
+            return Ok(false);
+        };
+        let every: usize = every.parse().unwrap_or(1);
+        Ok(match (first, architecture.value("if")) {
+            (true, _) => {
+                let all = !self.windowed(architecture)? || self.layer_count()? == every;
+                !all && index.is_multiple_of(every)
+            }
+            // Without windows llama.cpp sets the period to the number of layers, "always use rope".
+            (false, Some(("no-zero", _))) if !self.windowed(architecture)? => {
+                index + 1 == self.layer_count()?
+            }
+            (false, _) => (index + 1).is_multiple_of(every),
+        })
+    }
+
+    /// The numbers of the layers that are meant.
+    fn numbers(&self) -> Result<(Architecture, Numbers)> {
+        let architecture = self.known()?;
+        if !architecture.rotates() {
+            return Err(Error::Unsupported {
+                what: "no layer of this architecture rotates",
+            });
+        }
+        if self.kind.is_some() || architecture.all_layers_alike() {
+            let kind = self.kind.unwrap_or(Kind::Full);
+            return Ok((architecture, self.numbers_of(architecture, kind)?));
+        }
+        let mut found: Option<Option<Numbers>> = None;
+        for index in 0..self.layer_count()? {
+            let Some(attention) = self.attention(architecture, index)? else {
+                continue;
+            };
+            let own = match attention.rotates {
+                true => Some(self.numbers_of(architecture, attention.kind)?),
+                false => None,
+            };
+            if found.is_some_and(|found| found != own) {
+                return Err(Error::Ambiguous {
+                    key: "the layer (Gguf::layers)",
+                    choices: Name::new("full_attention, sliding_attention"),
+                });
+            }
+            found = Some(own);
+        }
+        let numbers = found.flatten().ok_or(Error::Unsupported {
+            what: "no layer of this model rotates",
+        })?;
+        Ok((architecture, numbers))
+    }
+
+    fn numbers_of(&self, architecture: Architecture, kind: Kind) -> Result<Numbers> {
+        if architecture.is("fixed") {
+            return Ok(Numbers {
+                rotary_dim: self.head_dim()?,
+                base: 10_000.0,
+                scaled: false,
+                attention_factor: false,
+                factors: false,
+            });
+        }
+        let sliding = kind == Kind::Sliding;
+        let local = match sliding {
+            true => architecture.local(),
+            false => Local::AsOthers,
+        };
+        // llama.cpp's default is the same for every architecture.
+        let others = self.number("rope.freq_base")?.unwrap_or(10_000.0);
+        let own = self.number("rope.freq_base_swa")?;
+        Ok(Numbers {
+            rotary_dim: self.rotary_dim_of(architecture, sliding)?,
+            base: match local {
+                Local::AsOthers | Local::Plain => others,
+                Local::Own | Local::Unscaled | Local::OwnPlain => own.unwrap_or(others),
+                Local::TenThousand => own.unwrap_or(10_000.0),
+            },
+            scaled: matches!(local, Local::AsOthers | Local::Own),
+            attention_factor: !matches!(local, Local::Plain | Local::OwnPlain),
+            factors: match architecture.is("freqs=full") {
+                true => !sliding,
+                false => architecture.is("freqs"),
+            },
+        })
+    }
+
+    fn rotary_dim_of(&self, architecture: Architecture, sliding: bool) -> Result<usize> {
+        let all = match self.count("rope.dimension_count")? {
+            Some(dim) => dim,
+            None => self.head_dim()?,
+        };
+        let others = if architecture.is("halved") {
+            all / 2
+        } else {
+            all
+        };
+        let own = self.count("rope.dimension_count_swa")?;
+        let sliding = match (architecture.is("own-dim"), own) {
+            (true, _) => sliding,
+            (false, None) => false,
+            (false, Some(_)) => self.slides(architecture, 0)?,
+        };
+        Ok(if sliding { own.unwrap_or(all) } else { others })
+    }
+
+    /// The channels of a key's head in the first layer.
+    fn head_dim(&self) -> Result<usize> {
+        if let Some(dim) = self.count("attention.key_length")? {
+            return Ok(dim);
+        }
+        let width = self.count("embedding_length")?.ok_or(Error::Missing {
+            key: "rope.dimension_count",
+        })?;
+        let key = "attention.head_count";
+        match self.at_layer(key, 0)? {
+            None => Err(Error::Missing { key }),
+            Some(heads @ 1..) => Ok(width / heads as usize),
+            Some(_) => Err(Error::Invalid {
+                key,
+                required: "positive in the first layer",
+            }),
+        }
+    }
+
+    /// The scaling, and the factor on its attention factor.
+    fn scaling(&self, architecture: Architecture, numbers: Numbers) -> Result<(Scaling<'a>, f64)> {
+        if architecture.is("fixed") {
+            return Ok((Scaling::Default, 1.0));
+        }
         let factor = match self.number("rope.scaling.factor")? {
             Some(factor) => Some(factor),
             // The key's first name.
             None => self.number("rope.scale_linear")?,
         };
-        // A factor of 0 is none.
-        let factor = factor.filter(|&factor| factor != 0.0);
+        // A factor of 0 is none, and one of 1 does nothing.
+        let factor = factor.filter(|&factor| factor != 0.0 && factor != 1.0);
         let key = "rope.scaling.type";
         let kind = match self.find(key) {
-            Some(GgufValue::Text(kind)) => kind,
+            Some(GgufValue::Text(kind @ ("none" | "linear" | "yarn" | "longrope"))) => kind,
+            Some(GgufValue::Text(other)) => {
+                return Err(Error::Unknown {
+                    key,
+                    value: Name::new(other),
+                });
+            }
             Some(_) => {
                 return Err(Error::Invalid {
                     key,
                     required: "a text",
                 });
             }
-            None if factor.is_some() => "linear",
-            None => "none",
+            None => "linear",
         };
-        if self.local_base()?.is_some() {
-            return Ok((Scaling::Default, 1.0));
+        if kind == "yarn" && factor.is_some_and(|factor| factor.is_nan() || factor < 1.0) {
+            return Err(Error::Invalid {
+                key: "rope.scaling.factor",
+                required: "1 or above with the type yarn",
+            });
         }
-        let scaling = match (kind, factor, self.factors) {
-            ("none" | "longrope", _, Some(factors)) | ("linear", None, Some(factors)) => {
-                Scaling::FreqFactors { factors }
+        let own = self.number("rope.scaling.attn_factor")?.unwrap_or(1.0);
+        let attention_factor = if numbers.attention_factor { own } else { 1.0 };
+        let factors = self.factors(architecture, numbers, kind)?;
+        self.refuse_softmax_scales(architecture, kind, factor, own)?;
+        if architecture.is("yarn=grok") {
+            self.refuse_grok(kind)?;
+        }
+        if !numbers.scaled {
+            return Ok((Scaling::Default, attention_factor));
+        }
+        let alpha = match architecture.is("alpha") {
+            true => self
+                .number("rope.scaling.alpha")?
+                .filter(|&alpha| alpha > 0.0),
+            false => None,
+        };
+        let scaling = match (kind, factor, factors, alpha) {
+            (_, None, None, None) => Scaling::Default,
+            (_, None, Some(factors), None) => Scaling::FreqFactors { factors },
+            ("linear", Some(factor), None, None) => Scaling::Linear { factor },
+            ("yarn", Some(factor), None, None) => Scaling::Yarn(self.yarn(architecture, factor)?),
+            // The exponent has the channels of the head, and these have to be those that rotate.
+            (_, None, None, Some(alpha)) if self.head_dim()? == numbers.rotary_dim => {
+                Scaling::NtkAlpha { alpha }
             }
-            ("longrope", ..) => {
-                return Err(Error::Missing {
-                    key: "the tensor rope_factors (Gguf::with_freq_factors)",
-                });
-            }
-            ("none", ..) | ("linear", None, None) => Scaling::Default,
-            ("linear", Some(factor), None) => Scaling::Linear { factor },
-            ("yarn", factor, None) => {
-                let key = "rope.scaling.original_context_length";
-                let original_context = match self.count(key)? {
-                    Some(context) => context,
-                    None => self
-                        .count("context_length")?
-                        .ok_or(Error::Missing { key })?,
-                };
-                // A tenth of mscale_all_dim as an f32, with an mscale of 1 (deepseek2). Undone in f32 as by llama.cpp,
-                // where a tenth of one comes out as one again.
-                let tenth = self
-                    .number("rope.scaling.yarn_log_multiplier")?
-                    .unwrap_or(0.0) as f32;
-                let mscale_all_dim = f64::from(tenth / 0.1);
-                let factor = factor.ok_or(Error::Missing {
-                    key: "rope.scaling.factor",
-                })?;
-                Scaling::Yarn(Yarn {
-                    beta_fast: self.number("rope.scaling.yarn_beta_fast")?.unwrap_or(32.0),
-                    beta_slow: self.number("rope.scaling.yarn_beta_slow")?.unwrap_or(1.0),
-                    mscale: 1.0,
-                    mscale_all_dim,
-                    ..Yarn::new(factor, original_context as u64)
-                })
-            }
-            ("linear" | "yarn", _, Some(_)) => {
+            (_, _, _, Some(_)) => {
                 return Err(Error::Invalid {
-                    key,
-                    required: "none or longrope with a tensor of factors",
+                    key: "rope.scaling.alpha",
+                    required: "alone, and for heads that rotate as a whole",
                 });
             }
-            (other, ..) => {
-                return Err(Error::Unknown {
-                    key,
-                    value: Name::new(other),
+            (_, Some(_), _, None) => {
+                return Err(Error::Invalid {
+                    key: "rope.scaling.factor",
+                    required: "1, or not there, beside a tensor of factors and with the types none and longrope",
                 });
             }
         };
         Ok((scaling, attention_factor))
     }
 
-    fn base(&self) -> Result<f64> {
-        // llama.cpp's default is the same for every architecture.
-        let base = || Ok(self.number("rope.freq_base")?.unwrap_or(10_000.0));
-        self.local_base()?.map_or_else(base, Ok)
-    }
-
-    /// The base of sliding-window layers, if they are asked for and have their own.
-    fn local_base(&self) -> Result<Option<f64>> {
-        if !self.sliding_window {
-            return Ok(None);
+    /// The tensor of factors, where the layer reads one.
+    fn factors(
+        &self,
+        architecture: Architecture,
+        numbers: Numbers,
+        kind: &str,
+    ) -> Result<Option<&'a [f32]>> {
+        let reads = architecture.is("freqs") || architecture.is("freqs=full");
+        if !reads && self.factors.is_some() {
+            return Err(Error::Invalid {
+                key: "the tensor of factors (Gguf::with_freq_factors)",
+                required: "left out: this architecture does not read one",
+            });
         }
-        // Older files of Gemma 3 leave it to the code.
-        let default = match self.architecture {
-            "gemma3" | "gemma3n" | "gemma-embedding" => Some(10_000.0),
-            _ => None,
-        };
-        Ok(self.number("rope.freq_base_swa")?.or(default))
+        if !reads && kind == "longrope" {
+            return Err(Error::Invalid {
+                key: "rope.scaling.type",
+                required: "none, linear or yarn: this architecture does not read factors",
+            });
+        }
+        let needed = kind == "longrope" || architecture.is("freqs=needed");
+        match self.factors {
+            _ if !numbers.factors => Ok(None),
+            None if needed => Err(Error::Missing {
+                key: "the tensor of factors (Gguf::with_freq_factors)",
+            }),
+            factors => Ok(factors),
+        }
     }
 
-    fn rope_type(&self) -> Result<LlamaRopeType> {
-        Ok(match self.architecture {
-            "glm4" | "glm4moe" | "hunyuan_vl" if self.find("rope.dimension_sections").is_some() => {
-                LlamaRopeType::Mrope
+    /// DeepSeek's models scale their softmax by the attention factor and the logarithm of the scaling, squared.
+    fn refuse_softmax_scales(
+        &self,
+        architecture: Architecture,
+        kind: &str,
+        factor: Option<f64>,
+        own: f64,
+    ) -> Result<()> {
+        let [deepseek2, deepseek, refused] =
+            ["yarn=deepseek2", "yarn=deepseek", "yarn=refused"].map(|word| architecture.is(word));
+        if !(deepseek2 || deepseek || refused) {
+            return Ok(());
+        }
+        if own != 1.0 {
+            return Err(Error::Invalid {
+                key: "rope.scaling.attn_factor",
+                required: "1, or not there: this architecture scales its softmax by it too",
+            });
+        }
+        match factor {
+            Some(_) if refused || kind != "yarn" => Err(Error::Invalid {
+                key: "rope.scaling.factor",
+                required: "1, or not there: this architecture scales its softmax by it too",
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Grok's files may set what others leave to the type of the scaling.
+    fn refuse_grok(&self, kind: &str) -> Result<()> {
+        let meant = if kind == "yarn" { 1.0 } else { 0.0 };
+        let key = "rope.scaling.yarn_ext_factor";
+        let extrapolation = self.number(key)?.filter(|&factor| factor >= 0.0);
+        if extrapolation.is_some_and(|factor| factor != meant) {
+            return Err(Error::Invalid {
+                key,
+                required: "1 with the type yarn, 0 with others, or not there",
+            });
+        }
+        let key = "rope.scaling.yarn_attn_factor";
+        if kind != "yarn" && self.number(key)?.is_some_and(|factor| factor != 1.0) {
+            return Err(Error::Invalid {
+                key,
+                required: "1, or not there, without the type yarn",
+            });
+        }
+        Ok(())
+    }
+
+    fn yarn(&self, architecture: Architecture, factor: f64) -> Result<Yarn> {
+        let key = "rope.scaling.original_context_length";
+        let original_context = match self.count(key)? {
+            Some(context) => context,
+            None => self
+                .count("context_length")?
+                .ok_or(Error::Missing { key })?,
+        };
+        let mut yarn = Yarn::new(factor, original_context as u64);
+        if architecture.is("yarn=grok") {
+            yarn.beta_fast = 8.0;
+        }
+        if architecture.is("yarn=betas") {
+            if let Some(fast) = self.number("rope.scaling.yarn_beta_fast")? {
+                yarn.beta_fast = fast;
             }
-            "arcee" | "arctic" | "baichuan" | "bailingmoe" | "chameleon" | "chatglm"
-            | "cohere2" | "cohere2moe" | "command-r" | "deci" | "deepseek" | "deepseek2"
-            | "deepseek2-ocr" | "deepseek32" | "deepseek4" | "ernie4_5" | "ernie4_5-moe"
-            | "glm-dsa" | "glm4" | "granite" | "granitehybrid" | "granitemoe" | "internlm2"
-            | "llada" | "llama" | "llama-embed" | "llama4" | "maincoder" | "minicpm"
-            | "mistral3" | "mistral4" | "neo-bert" | "olmo" | "plm" | "smollm3" | "starcoder"
-            | "xverse" => LlamaRopeType::Norm,
-            "afmoe" | "apertus" | "bailingmoe2" | "bert" | "bitnet" | "codeshell" | "cogvlm"
-            | "dbrx" | "dots1" | "dream" | "eurobert" | "exaone" | "exaone-moe" | "exaone4"
-            | "falcon" | "falcon-h1" | "gemma" | "gemma-embedding" | "gemma2" | "gemma3"
-            | "gemma3n" | "gemma4" | "gemma4-assistant" | "glm4moe" | "gpt-oss" | "gptneox"
-            | "grok" | "grovemoe" | "hunyuan-dense" | "hunyuan-moe" | "hunyuan_vl" | "hy_v3"
-            | "jais2" | "jina-bert-v3" | "laguna" | "lfm2" | "lfm2moe" | "llada-moe" | "mellum"
-            | "mimo2" | "minicpm3" | "minimax-m2" | "modern-bert" | "nemotron" | "nomic-bert"
-            | "nomic-bert-moe" | "olmo2" | "olmoe" | "openelm" | "orion" | "pangu-embedded"
-            | "phi2" | "phi3" | "phimoe" | "plamo" | "plamo2" | "plamo3" | "qwen" | "qwen2"
-            | "qwen2moe" | "qwen3" | "qwen3moe" | "qwen3next" | "rnd1" | "seed_oss"
-            | "smallthinker" | "stablelm" | "starcoder2" | "step35" | "talkie" => {
-                LlamaRopeType::Neox
+            if let Some(slow) = self.number("rope.scaling.yarn_beta_slow")? {
+                yarn.beta_slow = slow;
             }
-            "paddleocr" | "qwen2vl" => LlamaRopeType::Mrope,
-            "qwen35" | "qwen35moe" | "qwen3vl" | "qwen3vlmoe" => LlamaRopeType::Imrope,
-            other => {
-                return Err(Error::Unknown {
-                    key: "general.architecture",
-                    value: Name::new(other),
+        }
+        let key = "rope.scaling.yarn_log_multiplier";
+        let multiplier = self.number(key)?.filter(|&multiplier| multiplier != 0.0);
+        if architecture.is("yarn=mistral3") {
+            match multiplier {
+                None => {}
+                // The quotient of two equal magnitude scalings.
+                Some(1.0) => yarn.attention_factor = Some(1.0),
+                Some(_) => {
+                    return Err(Error::Invalid {
+                        key,
+                        required: "1, or not there",
+                    });
+                }
+            }
+        }
+        let [deepseek2, deepseek] =
+            ["yarn=deepseek2", "yarn=deepseek"].map(|word| architecture.is(word));
+        if deepseek2 || deepseek {
+            // A tenth of mscale_all_dim as an f32. Undone in f32 as by llama.cpp, where a tenth of one comes out as one
+            // again.
+            let tenth = multiplier.ok_or(Error::Missing { key })? as f32;
+            let mscale = f64::from(tenth / 0.1);
+            if deepseek && mscale != 1.0 {
+                return Err(Error::Invalid {
+                    key,
+                    required: "a tenth: this architecture scales its softmax otherwise",
                 });
             }
-        })
+            (yarn.mscale, yarn.mscale_all_dim) = (mscale, mscale);
+        }
+        Ok(yarn)
     }
 
     /// The value under the architecture's key of that name.
@@ -348,6 +810,35 @@ impl<'a> Gguf<'a> {
             .map(|&(_, value)| value)
     }
 
+    /// The entry of a layer in a list, or the one value for all layers.
+    fn at_layer(&self, key: &'static str, index: usize) -> Result<Option<i64>> {
+        let entry = match self.find(key) {
+            None => return Ok(None),
+            Some(GgufValue::Integers(list)) => list.get(index).map(|&value| value.into()),
+            Some(GgufValue::Bools(list)) => list.get(index).map(|&value| value.into()),
+            Some(GgufValue::Integer(value)) => Some(value),
+            Some(_) => None,
+        };
+        entry
+            .filter(|&value| value >= 0)
+            .map(Some)
+            .ok_or(Error::Invalid {
+                key,
+                required: "a count, or a list with an entry for each layer",
+            })
+    }
+
+    fn flag(&self, key: &'static str) -> Result<Option<bool>> {
+        match self.find(key) {
+            None => Ok(None),
+            Some(GgufValue::Bool(value)) => Ok(Some(value)),
+            Some(_) => Err(Error::Invalid {
+                key,
+                required: "a boolean",
+            }),
+        }
+    }
+
     fn number(&self, key: &'static str) -> Result<Option<f64>> {
         match self.find(key) {
             None => Ok(None),
@@ -357,6 +848,14 @@ impl<'a> Gguf<'a> {
                 key,
                 required: "a number",
             }),
+        }
+    }
+
+    /// A count that may be 0.
+    fn whole(&self, key: &'static str) -> Result<Option<usize>> {
+        match self.find(key) {
+            Some(GgufValue::Integer(0)) => Ok(Some(0)),
+            _ => self.count(key),
         }
     }
 

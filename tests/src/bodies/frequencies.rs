@@ -340,6 +340,11 @@ const GGUF_VALUES: &[MakeGgufValue] = &[
     },
     |_, list| Some(GgufValue::Integers(list)),
     |source, _| Some(GgufValue::Bool(source.once_in(2))),
+    |source, _| {
+        Some(GgufValue::Bools(
+            source.one_of(&[&[], &[true, false, false, true]]),
+        ))
+    },
     |_, _| None,
 ];
 
@@ -353,7 +358,7 @@ fn float<'a>(source: &mut Source<'_>, _: &'a [i32]) -> Option<GgufValue<'a>> {
 
 /// Keys of a GGUF file, with values of any type.
 fn gguf(source: &mut Source<'_>) {
-    const ARCHITECTURES: [&str; 8] = [
+    const ARCHITECTURES: [&str; 20] = [
         "llama",
         "qwen2vl",
         "qwen3vlmoe",
@@ -361,9 +366,21 @@ fn gguf(source: &mut Source<'_>) {
         "gemma3",
         "phi3",
         "gptneox",
+        "gemma4",
+        "llama4",
+        "step35",
+        "granite_swa",
+        "granitehybrid",
+        "qwen3next",
+        "smallthinker",
+        "cohere2moe",
+        "hunyuan-dense",
+        "grok",
+        "mistral3",
+        "bert",
         "none such",
     ];
-    const KEYS: [&str; 14] = [
+    const KEYS: [&str; 26] = [
         "rope.dimension_count",
         "rope.freq_base",
         "rope.freq_base_swa",
@@ -378,6 +395,18 @@ fn gguf(source: &mut Source<'_>) {
         "attention.head_count",
         "embedding_length",
         "context_length",
+        "block_count",
+        "nextn_predict_layers",
+        "attention.sliding_window",
+        "attention.sliding_window_pattern",
+        "attention.rope_pattern",
+        "attention.recurrent_layers",
+        "attention.head_count_kv",
+        "full_attention_interval",
+        "leading_dense_block_count",
+        "rope.dimension_count_swa",
+        "rope.scaling.finetuned",
+        "rope.scaling.alpha",
     ];
     let architecture = source.one_of(&ARCHITECTURES);
     let names: Vec<String> = KEYS.map(|key| format!("{architecture}.{key}")).to_vec();
@@ -393,8 +422,11 @@ fn gguf(source: &mut Source<'_>) {
     if source.once_in(3) {
         gguf = gguf.with_freq_factors(&lists.singles);
     }
-    if source.once_in(3) {
-        gguf = gguf.for_sliding_window();
+    if let Ok(layers) = gguf.layers()
+        && let Some(layer) = layers.get(source.below(layers.len() + 1))
+        && let Some(rotation) = layer.rotation
+    {
+        gguf = rotation;
     }
     if let Ok(pairing) = gguf.pairing() {
         assert!(Pairing::ALL.contains(&pairing));
