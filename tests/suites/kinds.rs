@@ -220,3 +220,44 @@ fn every_backend_is_expected_somewhere() {
         }
     }
 }
+
+/// A page of the guide that no table names is not found, and a program that no page shows is not seen.
+#[test]
+fn every_page_and_every_program_is_found() {
+    let guide = include_str!("../../rope-core/src/guide.rs");
+    let readme = include_str!("../../README.md");
+    let quoted = |folder: &'static str| -> Vec<&str> {
+        guide
+            .split('"')
+            .filter(|text| text.starts_with(folder) && !text.ends_with(".c"))
+            .collect()
+    };
+    let pages = quoted("guide/");
+    assert!(pages.len() > 10, "{pages:?}");
+    for page in pages {
+        let link = format!("(rope-core/src/{page})");
+        assert!(readme.contains(&link), "README: {page}");
+    }
+    let modules = guide
+        .lines()
+        .filter_map(|line| line.strip_prefix("pub mod ").or(line.strip_prefix("    ")))
+        .filter(|line| line.ends_with(" {}") || line.ends_with(','))
+        .map(word)
+        .filter(|name| !name.is_empty() && *name != "pub");
+    for name in modules {
+        let named = guide.contains(&format!("[`{name}`]")) || guide.contains(&format!("]({name})"));
+        assert!(named, "the guide's table: {name}");
+    }
+    let programs = quoted("../examples/");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../rope-core/examples");
+    for file in std::fs::read_dir(folder).expect("the examples") {
+        let name = file.expect("a file").file_name();
+        let name = name.to_str().expect("a name");
+        let link = format!("(rope-core/examples/{name})");
+        assert!(readme.contains(&link), "README: {name}");
+        assert!(
+            programs.iter().any(|path| path.ends_with(name)),
+            "the guide: {name}"
+        );
+    }
+}
