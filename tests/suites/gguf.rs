@@ -13,6 +13,9 @@ use GgufValue::{Bool, Bools, Float, Integer, Integers, Text};
 
 type Keys<'a> = Vec<(&'a str, GgufValue<'a>)>;
 
+/// Keys of an architecture, without its name.
+type Own<'a> = &'a [(&'a str, GgufValue<'a>)];
+
 fn keys<'a>(architecture: &'a str, own: &[(&'a str, GgufValue<'a>)]) -> Keys<'a> {
     let mut keys = vec![("general.architecture", Text(architecture))];
     keys.extend_from_slice(own);
@@ -21,7 +24,7 @@ fn keys<'a>(architecture: &'a str, own: &[(&'a str, GgufValue<'a>)]) -> Keys<'a>
 
 #[test]
 fn scaling_follows_the_keys() {
-    let cases: &[(&[(&str, GgufValue<'_>)], Scaling<'_>)] = &[
+    let cases: &[(Own<'_>, Scaling<'_>)] = &[
         (&[], Scaling::Default),
         (
             &[("llama.rope.scaling.type", Text("none"))],
@@ -279,7 +282,7 @@ fn each_layer_is_what_llama_cpp_makes_it() {
     let listed = pattern(Bools(&[true, false, false, true, true, false, true, true]));
     let listed_as_numbers = pattern(Integers(&[1, 0, 0, 1, 1, 0, 1, 1]));
     let kv = |list| ("attention.head_count_kv", Integers(list));
-    let cases: &[(&str, &[(&str, GgufValue<'_>)], &str)] = &[
+    let cases: &[(&str, Own<'_>, &str)] = &[
         // llama.cpp: all alike; those of multi-token prediction are not run with the others
         ("llama", &[], "FFFFFFFF"),
         ("qwen3", &[("nextn_predict_layers", Integer(1))], "FFFFFFF"),
@@ -520,15 +523,7 @@ fn sliding_layers_have_their_own_numbers() {
     let none = Scaling::Default;
     // Architecture, keys; of sliding layers: channels, base, scaling, attention factor; of the others: channels. The
     // others have base 1e6, the scaling, and the factor 1.5.
-    type Case<'c> = (
-        &'c str,
-        &'c [(&'c str, GgufValue<'c>)],
-        usize,
-        f64,
-        Scaling<'c>,
-        f64,
-        usize,
-    );
+    type Case<'c> = (&'c str, Own<'c>, usize, f64, Scaling<'c>, f64, usize);
     let cases: &[Case<'_>] = &[
         // gemma3.cpp and those like it: rope_freq_base_train_swa is 10000 and rope_freq_scale_train_swa 1 by default
         ("gemma3", &[window], 128, 1e4, none, 1.5, 128),
