@@ -4,7 +4,7 @@
 //! |---|---|
 //! | Llama, Qwen, Gemma, .. from a `config.json` or a GGUF file | [`from_config`] |
 //! | to know which two channels rotate together; gibberish after the first tokens | [`choosing_a_pairing`] |
-//! | weights of one pairing for a kernel of another | [`porting_weights`] |
+//! | weights of one pairing for a kernel of another; what a program does, from its heads | [`porting_weights`] |
 //! | a packed QKV projection | [`packed_qkv`] |
 //! | a KV cache, paged or not; offsets, context shift | [`kv_cache`] |
 //! | M-RoPE (Qwen-VL), images, video; several axes | [`several_axes`] |
@@ -42,6 +42,12 @@ page!(
     "guide/config.md",
     "../examples/config.rs",
     "serde"
+);
+page!(
+    porting_weights,
+    "guide/weights.md",
+    "../examples/explain.rs",
+    "alloc"
 );
 page!(
     packed_qkv,
@@ -88,9 +94,6 @@ page!(
 
 #[doc = include_str!("guide/pairing.md")]
 pub mod choosing_a_pairing {}
-
-#[doc = include_str!("guide/weights.md")]
-pub mod porting_weights {}
 
 #[doc = include_str!("guide/embedded.md")]
 pub mod embedded {}

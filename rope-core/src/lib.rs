@@ -96,6 +96,8 @@
 //! more through `kernel/sincos/oracle.rs`, in code that is compiled once: there a `Remainder` is what is left of the
 //! angle without its quarter turns, in 128 bits (`real.rs`, which is also what frequencies are computed in).
 //!
+//! `explain.rs` goes the other way: from heads before and after to the rotation between them, in plain code.
+//!
 //! What is known about models (`config.json`, GGUF, the table of model types) is in `model/`, and ends in frequencies
 //! and a pairing.
 //!
@@ -144,6 +146,7 @@ extern crate std;
 mod backend;
 mod element;
 mod error;
+mod explain;
 mod frequencies;
 pub mod guide;
 mod kernel;
@@ -174,6 +177,7 @@ pub use half;
 pub use backend::Backend;
 pub use element::Element;
 pub use error::{Error, Name};
+pub use explain::{Convention, Explanation, explain};
 pub use frequencies::{Angle, Axes, Frequencies, Frequency, LongRope, Scaling, Yarn};
 pub use kernel::sincos::block::FrequencyBlock;
 #[cfg(feature = "serde")]
@@ -190,6 +194,7 @@ const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<(Rope, Rows<'_>, Layout, Ids<'_>, Positions<'_>)>();
     shared::<(Tensor<'_, f32>, TensorMut<'_, f32>, Error)>();
+    shared::<(Convention, Explanation)>();
     shared::<(Frequencies<'_>, Frequency, FrequencyBlock, Axes<'_>)>();
     shared::<(Scaling<'_>, Gguf<'_>, GgufLayers<'_>)>();
     #[cfg(feature = "serde")]

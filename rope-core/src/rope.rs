@@ -525,7 +525,7 @@ struct StackRows<const LEN: usize>([f32; LEN]);
 
 /// Whether the rows fit the tensor, and whose they are.
 #[inline]
-fn check(shape: Shape, rotary_dim: usize, rows: usize) -> Result<RowSharing, Error> {
+pub(crate) fn check(shape: Shape, rotary_dim: usize, rows: usize) -> Result<RowSharing, Error> {
     let Shape {
         batch,
         tokens,

@@ -568,6 +568,12 @@ impl<'a, E: Element> Tensor<'a, E> {
         ))
     }
 
+    /// The elements of a head, by sequence, token and head.
+    pub(crate) fn head(&self, [batch, token, head]: [usize; 3]) -> &'a [E] {
+        let start = self.layout.head(batch, token, head);
+        &self.data[start..start + self.layout.shape.head_dim]
+    }
+
     #[inline]
     pub(crate) fn bytes(&self) -> Bytes<'_> {
         Bytes {

@@ -22,6 +22,7 @@ macro_rules! examples {
 examples! {
     config: "../../rope-core/examples/config.rs";
     deepseek_mla: "../../rope-core/examples/deepseek_mla.rs";
+    explain: "../../rope-core/examples/explain.rs";
     given_rows: "../../rope-core/examples/given_rows.rs";
     kv_cache: "../../rope-core/examples/kv_cache.rs";
     packed_qkv: "../../rope-core/examples/packed_qkv.rs";

@@ -9,6 +9,7 @@ mod config;
 mod convert;
 mod corpus;
 mod examples;
+mod explain;
 mod frequencies;
 mod gguf;
 mod golden;

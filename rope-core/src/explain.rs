@@ -1,0 +1,295 @@
+//! Which rotation made `after` of `before`: what to ask when ported weights give gibberish.
+//!
+//! Pairing, window and direction are conventions of the code that a model was trained with, and nothing in a tensor
+//! names them. But a few tokens of queries before and after their rotation, taken from a program that runs the model,
+//! leave no doubt: every rotation that this crate can make is tried, and the distance between what it gives and what was
+//! seen is measured. It is the slow and plain arithmetic in f64, for some dozens of heads; nothing else uses it.
+//!
+//! # When a rotation explains what was seen
+//!
+//! - *Near enough*: it gives what was seen up to [`TOLERANCE`] of its length. A model that computes in bf16 rounds cos,
+//!   sin, two products and a sum to 8 bits: each output is off by at most 3 * 2^-9 of the two products, that is by
+//!   2^-6.9 of the pair's length. What other code does to f32 is far below (1e-4 at position 4096 for an f32 angle).
+//! - *Alone*: every other rotation, and none at all, is at least [`SEPARATION`] times as far away, and as far as that
+//!   from what bf16 can show ([`RESOLUTION`]). Independent errors add up in squares over all channels, so that of two
+//!   rotations the wrong one is as far off as the two are apart. Near position 0, or where few channels rotate by
+//!   little, they are not apart: then the data says too little.
+
+use core::ops::Range;
+
+use crate::rope::check;
+use crate::rows::RowSharing;
+use crate::{Direction, Element, Error, Pairing, Rope, Rows, Shape, Tensor};
+
+/// How far what a rotation gives may be from what was seen, relative to the length of that.
+const TOLERANCE: f64 = 1.0 / 64.0;
+
+/// How many times as far away the next best explanation has to be.
+const SEPARATION: f64 = 4.0;
+
+/// What is nearer than this, relative to the length of what was seen, is as good as there: one rounding to bf16, which
+/// the values may have gone through, whatever they are kept in. A rotation that bf16 does not show is not ruled out by
+/// values that did not change.
+const RESOLUTION: f64 = 1.0 / 512.0;
+
+/// How code rotates heads: all that a tensor does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Convention {
+    input: Pairing,
+    output: Pairing,
+    direction: Direction,
+    offset: usize,
+    rotary_dim: usize,
+}
+
+impl Convention {
+    /// The pairing of what goes in and of what comes out. Of two channels, where they are the same, half.
+    pub fn pairing(&self) -> (Pairing, Pairing) {
+        (self.input, self.output)
+    }
+
+    /// The channels of a head that rotate.
+    pub fn window(&self) -> Range<usize> {
+        self.offset..self.offset + self.rotary_dim
+    }
+
+    /// Forward or back. Without an attention factor inverse and transpose are the same, and called transpose.
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// The plan: for the channels of the window, [`Layout::channels`](crate::Layout::channels).
+    pub fn rope(&self) -> Rope {
+        Rope::new(self.input)
+            .output_pairing(self.output)
+            .direction(self.direction)
+    }
+}
+
+/// What [`explain`] found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Explanation {
+    /// This rotation and no other.
+    Rotation(Convention),
+    /// Nothing rotated, as in layers without position.
+    Unrotated,
+    /// Too little data: two explanations are equally good. `None` is that nothing rotated.
+    Ambiguous {
+        /// The best.
+        first: Option<Convention>,
+        /// The next best.
+        second: Option<Convention>,
+    },
+    /// None does: other frequencies or positions, another rotary_dim, a permutation of the channels, or a step between
+    /// that is no rotation (a norm, a scale).
+    Unexplained {
+        /// What comes nearest; `None` is that nothing rotated.
+        nearest: Option<Convention>,
+        /// The squared distance from what was seen, relative to the squared length of that: 1 is as far as 0 would be.
+        /// NaN if there was one.
+        apart: f64,
+    },
+}
+
+/// Says which pairing, which window of a head and which direction explain `after`, if `before` was rotated by `rows`.
+///
+/// The shapes are `[batch, tokens, heads, head_dim]`, of queries or keys before and after the rotation, with one row for
+/// each token or one for each token of each sequence. The window has as many channels as the rows rotate; it may begin
+/// anywhere. A few tokens at positions of ten and more are plenty.
+///
+/// It answers the same on every machine, takes any values, and does no more than `4 * 3 * (head_dim - rotary_dim + 1)`
+/// rotations in plain code.
+///
+/// ```
+/// use rope_core::{Direction, Explanation, Pairing, Rows, Tensor, explain};
+///
+/// // One pair of channels of three, back by 0.5 radians.
+/// let (sin, cos) = 0.5_f32.sin_cos();
+/// let rows = [cos, sin];
+/// let before = [3.0_f32, 2.0, 1.0];
+/// let after = [3.0, 2.0 * cos + 1.0 * sin, 1.0 * cos - 2.0 * sin];
+/// let [before, after] = [&before, &after].map(|x| Tensor::new(x, [1, 1, 1, 3]));
+/// let found = explain(&before?, &after?, &Rows::new(&rows, 2)?)?;
+/// let Explanation::Rotation(convention) = found else { panic!("{found:?}") };
+/// assert_eq!(convention.window(), 1..3);
+/// assert_eq!(convention.direction(), Direction::Transpose);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::ShapeMismatch`] if the shapes differ, [`Error::RotaryDimExceedsHead`] if the rows rotate more channels than
+/// a head has, [`Error::RowCount`] unless there is one row per token or one per token of every sequence.
+pub fn explain<I, O>(
+    before: &Tensor<'_, I>,
+    after: &Tensor<'_, O>,
+    rows: &Rows<'_>,
+) -> Result<Explanation, Error>
+where
+    I: Element + Into<f32>,
+    O: Element + Into<f32>,
+{
+    let (source, target) = (before.shape(), after.shape());
+    if source != target {
+        return Err(Error::ShapeMismatch { source, target });
+    }
+    let sharing = check(source, rows.rotary_dim(), rows.len())?;
+    let seen = Seen {
+        shape: source,
+        before: &|head, channel| before.head(head)[channel].into().into(),
+        after: &|head, channel| after.head(head)[channel].into().into(),
+        rows,
+        sharing,
+    };
+    Ok(seen.explanation())
+}
+
+/// A sequence, a token and a head.
+type Head = [usize; 3];
+
+/// cos and sin of a token.
+type Row<'r> = (&'r [f32], &'r [f32]);
+
+/// What was seen, whatever its elements.
+struct Seen<'a> {
+    shape: Shape,
+    before: &'a dyn Fn(Head, usize) -> f64,
+    after: &'a dyn Fn(Head, usize) -> f64,
+    rows: &'a Rows<'a>,
+    sharing: RowSharing,
+}
+
+impl Seen<'_> {
+    fn explanation(&self) -> Explanation {
+        // With a NaN among the values nothing is nearer than anything.
+        let mut best = (None, self.apart(None));
+        let mut next = (None, f64::INFINITY);
+        for convention in self.conventions() {
+            let tried = (Some(convention), self.apart(Some(convention)));
+            if tried.1 < best.1 {
+                (best, next) = (tried, best);
+            } else if tried.1 < next.1 {
+                next = tried;
+            }
+        }
+        let length = self.sum(&|head, _| {
+            let channels = 0..self.shape.head_dim;
+            channels
+                .map(|channel| square((self.after)(head, channel)))
+                .sum()
+        });
+        let (first, apart) = best;
+        let near = apart <= square(TOLERANCE) * length;
+        let alone = next.1 > square(SEPARATION) * apart.max(square(RESOLUTION) * length);
+        match (near, alone, first) {
+            (false, ..) => Explanation::Unexplained {
+                nearest: first,
+                apart: apart / length,
+            },
+            (true, false, _) => Explanation::Ambiguous {
+                first,
+                second: next.0,
+            },
+            (true, true, Some(convention)) => Explanation::Rotation(convention),
+            (true, true, None) => Explanation::Unrotated,
+        }
+    }
+
+    /// All that can be told apart, the usual ones first.
+    fn conventions(&self) -> impl Iterator<Item = Convention> {
+        let rotary_dim = self.rows.rotary_dim();
+        let offsets = 0..self.shape.head_dim + 1 - rotary_dim;
+        // Two channels are one pair in either pairing.
+        let pairings = &Pairing::ALL[usize::from(rotary_dim == 2)..];
+        let directions = match self.rows.attention_factor() {
+            1.0 => &[Direction::Forward, Direction::Transpose][..],
+            _ => &Direction::ALL,
+        };
+        offsets.flat_map(move |offset| {
+            directions.iter().flat_map(move |&direction| {
+                pairings.iter().flat_map(move |&input| {
+                    pairings.iter().map(move |&output| Convention {
+                        input,
+                        output,
+                        direction,
+                        offset,
+                        rotary_dim,
+                    })
+                })
+            })
+        })
+    }
+
+    /// The squared distance of what a rotation gives from what was seen.
+    fn apart(&self, convention: Option<Convention>) -> f64 {
+        let window = convention.map_or(0..0, |convention| convention.window());
+        self.sum(&|head, (cos, sin)| {
+            let still = (0..window.start).chain(window.end..self.shape.head_dim);
+            let mut sum: f64 = still
+                .map(|channel| square((self.after)(head, channel) - (self.before)(head, channel)))
+                .sum();
+            let Some(convention) = convention else {
+                return sum;
+            };
+            let (scale, sign) = convention.factors(self.rows.attention_factor());
+            for (pair, (&cos, &sin)) in cos.iter().zip(sin).enumerate() {
+                let (cos, sin) = (scale * f64::from(cos), sign * scale * f64::from(sin));
+                let [x, y] = convention
+                    .members(convention.input, pair)
+                    .map(|channel| (self.before)(head, channel));
+                let [u, v] = convention
+                    .members(convention.output, pair)
+                    .map(|channel| (self.after)(head, channel));
+                sum += square(u - (x * cos - y * sin)) + square(v - (x * sin + y * cos));
+            }
+            sum
+        })
+    }
+
+    /// The sum over all heads of a number, which may depend on cos and sin.
+    fn sum(&self, of: &dyn Fn(Head, Row<'_>) -> f64) -> f64 {
+        let Shape {
+            batch,
+            tokens,
+            heads,
+            ..
+        } = self.shape;
+        let mut sum = 0.0;
+        for batch in 0..batch {
+            for token in 0..tokens {
+                let row = batch * self.sharing.sequence_stride() + token;
+                let Some(row) = self.rows.row(row) else {
+                    continue;
+                };
+                for head in 0..heads {
+                    sum += of([batch, token, head], row);
+                }
+            }
+        }
+        sum
+    }
+}
+
+impl Convention {
+    /// The two channels of a pair.
+    fn members(&self, pairing: Pairing, pair: usize) -> [usize; 2] {
+        let pairs = self.rotary_dim / 2;
+        [pair, pair + pairs].map(|channel| {
+            self.offset + Pairing::Half.channel_in(pairing, self.rotary_dim, channel)
+        })
+    }
+
+    /// What cos and sin are multiplied by, and the sign of sin besides.
+    fn factors(&self, attention_factor: f64) -> (f64, f64) {
+        match self.direction {
+            Direction::Forward => (1.0, 1.0),
+            Direction::Inverse => (1.0 / (attention_factor * attention_factor), -1.0),
+            Direction::Transpose => (1.0, -1.0),
+        }
+    }
+}
+
+fn square(x: f64) -> f64 {
+    x * x
+}
