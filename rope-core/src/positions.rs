@@ -29,7 +29,7 @@ pub struct Positions<'a>(PositionSource<'a>);
 
 /// What takes positions: [`Positions`], or an integer, a range or a list that makes them.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no positions of tokens",
+    message = "positions cannot be made of `{Self}`",
     label = "neither `Positions`, nor an integer, a range or a list by reference (`&[..]`, `&Vec`) of integers",
     note = "integers are i32, i64, u32, u64 or usize; real numbers go through `Positions::real`, and several axes through \
             `Positions::axis_major` or `Positions::token_major`"

@@ -218,6 +218,9 @@ impl Rope {
 
     /// Rotates Q and K, in place, with the same rows: [`Rope::rotate`] twice, checked before either is touched.
     ///
+    /// They are two slices. Where they lie in one, as a packed QKV projection writes them, [`Rope::rotate`] takes both
+    /// at once, as one tensor of their heads ([the guide](crate::guide::packed_qkv)).
+    ///
     /// # Errors
     ///
     /// Those of [`Rope::rotate`], and [`Error::QueryKeyMismatch`] unless the two differ in their heads only.

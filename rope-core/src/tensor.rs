@@ -483,7 +483,7 @@ impl Layout {
 /// What [`Tensor::new`] and [`TensorMut::new`] take: a [`Layout`]; or a [`Shape`] or `[batch, tokens, heads,
 /// head_dim]`, for [`Layout::bshd`].
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` says not where the elements of a tensor lie",
+    message = "`{Self}` does not say where the elements of a tensor lie",
     label = "neither a `Layout`, nor a `Shape`, nor `[batch, tokens, heads, head_dim]`",
     note = "four extents of `usize` are a tokens-major tensor without gaps",
     note = "for other orders see `Layout::bhsd`, `Layout::sbhd`, `Layout::thd`, and for any strides `Layout::strided`"
@@ -640,6 +640,9 @@ impl<'a, E: Element> TensorMut<'a, E> {
 
     /// Indices `..at` of a dimension, and the rest, to be rotated on two threads: the bits do not depend on it.
     /// The dimension with the longest stride always splits.
+    ///
+    /// The Q and K of a packed row are no such parts. They need not be apart: [`Layout::heads`] of both is one tensor
+    /// ([the guide](crate::guide::packed_qkv)).
     ///
     /// # Errors
     ///
