@@ -2,8 +2,8 @@
 //!
 //! Pairing, window and direction are conventions of the code that a model was trained with, and nothing in a tensor
 //! names them. But a few tokens of queries before and after their rotation, taken from a program that runs the model,
-//! leave no doubt: every rotation that this crate can make is tried, and the distance between what it gives and what was
-//! seen is measured. It is the slow and plain arithmetic in f64, for some dozens of heads; nothing else uses it.
+//! leave no doubt: every rotation that this crate can make is tried, and the distance between what it gives and what
+//! was seen is measured. It is slow and plain arithmetic in f64, for some dozens of heads; nothing else uses it.
 //!
 //! # When a rotation explains what was seen
 //!
@@ -94,15 +94,15 @@ pub enum Explanation {
 
 /// Says which pairing, which window of a head and which direction explain `after`, if `before` was rotated by `rows`.
 ///
-/// The shapes are `[batch, tokens, heads, head_dim]`, of queries or keys before and after the rotation, with one row for
-/// each token or one for each token of each sequence. The window has as many channels as the rows rotate; it may begin
-/// anywhere. A few tokens at positions of ten and more are plenty.
+/// The shapes are `[batch, tokens, heads, head_dim]`, of queries or keys before and after the rotation, with one row
+/// for each token or one for each token of each sequence. The window has as many channels as the rows rotate; it may
+/// begin anywhere. A few tokens at positions of ten and more are plenty.
 ///
 /// It answers the same on every machine, takes any values, and does no more than `4 * 3 * (head_dim - rotary_dim + 1)`
 /// rotations in plain code.
 ///
 /// ```
-/// use rope_core::{Direction, Explanation, Pairing, Rows, Tensor, explain};
+/// use rope_core::{Direction, Explanation, Rows, Tensor, explain};
 ///
 /// // One pair of channels of three, back by 0.5 radians.
 /// let (sin, cos) = 0.5_f32.sin_cos();

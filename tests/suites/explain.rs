@@ -144,7 +144,7 @@ fn every_convention_of_every_element_is_found() {
 fn tensors_are_read_as_they_lie() {
     let source = &mut Source::random("tensors_are_read_as_they_lie");
     let (batch, tokens, heads, head_dim) = (2, 3, 2, 24);
-    let layout = Layout::bhsd([batch, tokens, heads, head_dim]).unwrap();
+    let layout = Layout::bhsd([batch, heads, tokens, head_dim]).unwrap();
     let before: Vec<half::bf16> = (0..layout.end())
         .map(|_| half::bf16::from_f32(source.unit()))
         .collect();
