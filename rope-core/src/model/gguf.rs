@@ -48,6 +48,12 @@ pub enum GgufValue<'a> {
 /// ```
 ///
 /// Its questions are about all layers, and refuse where these differ; [`Gguf::layers`] has an answer for each.
+///
+/// # The architectures
+///
+/// ```text
+#[doc = include_str!("architectures.txt")]
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Gguf<'a> {
     pairs: &'a [(&'a str, GgufValue<'a>)],
@@ -356,7 +362,7 @@ impl<'a> Gguf<'a> {
         const MOST: usize = 512;
         let key = "block_count";
         let all = self.count(key)?.ok_or(Error::Missing { key })?;
-        let (key, required) = ("block_count", "1 to 512, and above nextn_predict_layers");
+        let required = "1 to 512, and above nextn_predict_layers";
         let ahead = self.whole("nextn_predict_layers")?.unwrap_or(0);
         match all.checked_sub(ahead) {
             Some(count @ 1..) if all <= MOST => Ok(count),
