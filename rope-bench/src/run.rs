@@ -55,9 +55,9 @@ impl Bench {
         let mut measured: Vec<Measured> = plan.iter().map(|_| Measured::default()).collect();
         let mut results = Vec::new();
         for pass in 1..=self.effort.passes {
-            // Where the pages of a buffer lie decides how well a heads-major tensor fits the second cache: the same walk
-            // takes up to 1.6 times as long in one process as in another. Each pass has pages of its own, so that a run
-            // knows it.
+            // Where the pages of a buffer lie decides how well a heads-major tensor fits the second cache: the same
+            // walk takes up to 1.6 times as long in one process as in another. Each pass has pages of its own, so that
+            // a run knows it.
             self.memory = self.memory.elsewhere();
             self.copy = self.copy.elsewhere();
             let mut rest = measured.iter_mut();
