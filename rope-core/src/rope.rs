@@ -372,10 +372,14 @@ impl Rope {
         let rotary_dim = frequencies.rotary_dim();
         let mut values = StackRows([0.0; LEN]);
         let fitting = LEN / rotary_dim;
-        // Sequences that share their rows go together; of those with rows of their own as many as have room.
+        // Sequences that share their rows go together; of those with rows of their own as many as have room, if all of
+        // their tokens are here, so that their rows follow one another.
         let together = match sharing {
             RowSharing::AllSequences => batch,
-            RowSharing::EachSequence { .. } => (fitting / tokens.max(1)).max(1),
+            RowSharing::EachSequence { tokens: all } if all == tokens => {
+                (fitting / tokens.max(1)).max(1)
+            }
+            RowSharing::EachSequence { .. } => 1,
         };
         let block = fitting.min(tokens).max(1);
         for first in (0..batch).step_by(together.max(1)) {
