@@ -192,7 +192,7 @@ impl Golden {
     /// If the layout is unknown.
     pub fn pairings(&self) -> (Pairing, Pairing) {
         match self.text("layout") {
-            "interleaved" => (Pairing::Interleaved, Pairing::Interleaved),
+            "interleaved" | "interleaved_mrope" => (Pairing::Interleaved, Pairing::Interleaved),
             "interleaved_in_half_out" => (Pairing::Interleaved, Pairing::Half),
             "half" | "half_mrope" | "half_imrope" | "half_axial2d" => {
                 (Pairing::Half, Pairing::Half)

@@ -105,7 +105,7 @@ fn rows_of_the_oracle_are_correctly_rounded() {
 /// The golden values are what was computed, within 0.6 units in the last place of the angle's exact cos and sin, so
 /// that they may be the other neighbour of it; an attention factor above 1 can make two units of one.
 #[test]
-fn rows_of_hugging_face_angles_are_within_one_ulp() {
+fn rows_of_hugging_face_angles_are_within_an_ulp_or_two_with_a_factor() {
     let mut off = [0, 0, 0];
     for table in Golden::all("tables") {
         let given: Vec<f32> = table.bits("inv_freq_hf_f32");
