@@ -1,15 +1,16 @@
 //! Rotates the queries and keys of a Llama 3.1 from its `config.json`.
 //!
-//! The file gives the frequencies, their scaling and the pairing. A first step rotates a prompt, a second one the next
-//! token: the rows of a step serve every layer, and a token gets the same bits in whatever step it is rotated.
+//! The file gives for each layer its rotation, or says that it has none: frequencies with their scaling, the pairing,
+//! and which channels rotate. A first step rotates a prompt, a second one the next token: the rows of a step serve
+//! every layer with that rotation, and a token gets the same bits in whatever step it is rotated.
 //!
 //! `cargo run -p rope-core --features serde --example config`
 
-use rope_core::{Config, Error, Rope, TensorMut};
+use rope_core::{Config, Error, TensorMut};
 
 const CONFIG: &str = r#"{
     "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
-    "rope_theta": 500000.0,
+    "num_hidden_layers": 2, "rope_theta": 500000.0,
     "rope_scaling": {
         "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
         "original_max_position_embeddings": 8192
@@ -21,20 +22,25 @@ const KV_HEADS: usize = 8;
 pub(crate) fn main() -> Result<(), Error> {
     // once per model
     let config = Config::from_json(CONFIG)?;
-    let frequencies = config.frequencies()?;
-    let head_dim = config.head_dim()?;
-    let (input, output) = config.pairing()?;
-    let rope = Rope::new(input).output_pairing(output);
+    let layers = config.layers()?;
+    // A Llama has one rotation for all layers; a model with sliding windows may have two, and rows of each.
+    let [rotation] = layers.rotations() else {
+        panic!("a Llama has one rotation");
+    };
+    let (frequencies, rope) = (rotation.frequencies(), rotation.rope());
+    let head_dim = rotation.head_dim();
     println!(
-        "head_dim {head_dim}, rotary_dim {}, {input} pairs, backend {}",
-        frequencies.rotary_dim(),
+        "head_dim {head_dim}, channels {:?} rotate, backend {}",
+        rotation.window(),
         rope.backend_in_use()
     );
 
     // once per forward step: a prompt of four tokens, then the fifth
     let prompt = frequencies.rows(0..4)?;
     let next = frequencies.rows(4..5)?;
-    for _layer in 0..2 {
+    for layer in layers.iter() {
+        // Some models have layers that do not rotate; this one has none.
+        assert_eq!(layer.rotation, Some(rotation));
         // what the projections would have given, the same for every token
         let mut q = vec![0.5_f32; 4 * HEADS * head_dim];
         let mut k = vec![0.25_f32; 4 * KV_HEADS * head_dim];

@@ -364,6 +364,16 @@ errors! { f =>
         /// The beginning of its value.
         value: Name,
     } => write!(f, "{key} is {value:?}, which is not known here"),
+    /// `Config`: a key that says something about the rotation, and that the code of the model does not read, or does
+    /// not obey: it would rotate otherwise than the file says. `Config::without` leaves it out.
+    Unread {
+        /// The key.
+        key: Name,
+    } => write!(
+        f,
+        "{} is in the file, and the model's code does not obey it (Config::without leaves it out)",
+        key.as_str()
+    ),
     /// `Config`: the file holds several answers, and the caller did not say which one is wanted.
     Ambiguous {
         /// What to choose by.

@@ -296,6 +296,35 @@ impl<'a> Frequencies<'a> {
         })
     }
 
+    /// The same frequencies for a model whose attention has no factor on its softmax, whatever its file has.
+    #[cfg(feature = "serde")]
+    pub(crate) fn without_softmax_factor(self) -> Self {
+        Self {
+            softmax_factor: 1.0,
+            ..self
+        }
+    }
+
+    /// Pairs taken from these, each by its index here and with an axis of its own, of `axes`.
+    #[cfg(feature = "serde")]
+    pub(crate) fn arranged(&self, axes: usize, order: &[(usize, u8)]) -> Frequencies<'static> {
+        let mut blocks = alloc::vec![FrequencyBlock::EMPTY; FrequencyBlock::count(2 * order.len())];
+        for (pair, &(source, axis)) in order.iter().enumerate() {
+            let entry = self.blocks[source / 8].get(source % 8);
+            blocks[pair / 8].set(pair % 8, Entry { axis, ..entry });
+        }
+        Frequencies {
+            attention_factor: self.attention_factor,
+            softmax_factor: self.softmax_factor,
+            reach: FrequencyBlock::reach(&blocks),
+            pairs: order.len(),
+            axes,
+            angle: self.angle,
+            proof: self.proof,
+            blocks: blocks.into(),
+        }
+    }
+
     /// Which angle the rows are made of.
     pub fn angle(&self) -> Angle {
         self.angle

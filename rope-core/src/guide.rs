@@ -3,6 +3,7 @@
 //! | you have, or want | page |
 //! |---|---|
 //! | Llama, Qwen, Gemma, .. from a `config.json` or a GGUF file | [`from_config`] |
+//! | to know which models are read, and which are refused and why | [`models`] |
 //! | to know which two channels rotate together; gibberish after the first tokens | [`choosing_a_pairing`] |
 //! | weights of one pairing for a kernel of another; what a program does, from its heads | [`porting_weights`] |
 //! | a packed QKV projection | [`packed_qkv`] |
@@ -94,6 +95,13 @@ page!(
 
 #[doc = include_str!("guide/pairing.md")]
 pub mod choosing_a_pairing {}
+
+#[doc = include_str!("guide/models.md")]
+///
+/// ```text
+#[doc = include_str!("model/types.txt")]
+/// ```
+pub mod models {}
 
 #[doc = include_str!("guide/embedded.md")]
 pub mod embedded {}

@@ -181,7 +181,7 @@ pub use explain::{Convention, Explanation, explain};
 pub use frequencies::{Angle, Axes, Frequencies, Frequency, LongRope, Scaling, Yarn};
 pub use kernel::sincos::block::FrequencyBlock;
 #[cfg(feature = "serde")]
-pub use model::Config;
+pub use model::{Config, Layer, Layers, Rotation};
 pub use model::{Gguf, GgufLayer, GgufLayers, GgufValue};
 pub use pairing::Pairing;
 pub use positions::{Coordinates, Ids, IntoPositions, Positions};

@@ -1,7 +1,7 @@
 //! Configuration files against the golden data, and the refusals.
 
 use crate::models::{config, config_file};
-use rope_core::{Axes, Config, Error, Frequencies, Pairing, Scaling};
+use rope_core::{Axes, Config, Direction, Error, Frequencies, Pairing, Rope, Scaling};
 use rope_tests::golden::Golden;
 
 #[test]
@@ -81,9 +81,13 @@ fn read(text: &str) -> Config {
     Config::from_json(text).unwrap()
 }
 
-/// A small model with these other entries.
+/// A small model with these other entries, a Llama unless they say otherwise.
 fn with(entries: &str) -> Config {
-    let text = format!(r#"{{"head_dim": 64, "max_position_embeddings": 4096 {entries}}}"#);
+    let llama = match entries.contains("model_type") {
+        true => "",
+        false => r#", "model_type": "llama""#,
+    };
+    let text = format!(r#"{{"head_dim": 64, "max_position_embeddings": 4096 {llama} {entries}}}"#);
     read(&text)
 }
 
@@ -115,7 +119,8 @@ fn old_and_new_spellings_mean_the_same() {
         (r#", "model_type": "llama""#, 1e4, Scaling::Default),
         (r#", "model_type": "cohere""#, 5e5, Scaling::Default),
         (
-            r#", "rope_theta": 1e4, "rope_scaling": {"type": "dynamic", "alpha": 1000.0, "factor": 1.0}"#,
+            r#", "model_type": "hunyuan_v1_dense", "rope_theta": 1e4,
+                "rope_scaling": {"type": "dynamic", "alpha": 1000.0, "factor": 1.0}"#,
             1e4,
             Scaling::NtkAlpha { alpha: 1000.0 },
         ),
@@ -143,24 +148,34 @@ fn layer_types_are_chosen_by_name() {
     assert!(matches!(of(&gemma, "other"), Err(Error::Ambiguous { .. })));
 
     let nested = with(
-        r#", "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 1e6},
-        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}, "linear_attention": null}"#,
+        r#", "model_type": "beam", "rope_parameters": {"full_attention": null,
+        "sliding_attention": {"rope_type": "linear", "factor": 2, "rope_theta": 1e4}, "rope_theta": 12345.0}"#,
     );
-    let names: Vec<&str> = nested.layer_types().unwrap().collect();
     assert_eq!(
-        names,
-        ["full_attention", "linear_attention", "sliding_attention"]
+        nested.layer_types().unwrap(),
+        ["full_attention", "sliding_attention"]
     );
     assert!(matches!(nested.frequencies(), Err(Error::Ambiguous { .. })));
+    // What stands beside the types of layers, where transformers itself writes it, is not read as flat.
     same(
         &nested.clone().with_layer_type("sliding_attention"),
         1e4,
-        &Scaling::Default,
+        &Scaling::Linear { factor: 2.0 },
     );
-    let still = of(&nested, "linear_attention");
+    let still = of(&nested, "full_attention");
     assert!(matches!(still, Err(Error::Unsupported { .. })));
-    let agreeing = r#", "rope_parameters": {"a": {"rope_theta": 1e6}, "b": {"rope_theta": 1e6}}"#;
+    let agreeing = r#", "model_type": "mellum",
+        "rope_parameters": {"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e6}}"#;
     same(&with(agreeing), 1e6, &Scaling::Default);
+    // A model without types of layers does not take one.
+    let flat = with("").with_layer_type("sliding_attention");
+    assert!(matches!(
+        flat.frequencies(),
+        Err(Error::Unknown {
+            key: "layer_type",
+            ..
+        })
+    ));
 
     let gemma4 = read(
         r#"{"model_type": "gemma4_text", "head_dim": 256, "rope_parameters": {
@@ -198,13 +213,124 @@ fn composite_models_are_read_in_parts() {
 }
 
 #[test]
+fn what_a_rotation_is_more_than_frequencies_and_a_pairing() {
+    let nanochat =
+        read(r#"{"model_type": "nanochat", "hidden_size": 768, "num_attention_heads": 6}"#);
+    assert!(matches!(nanochat.pairing(), Err(Error::Unsupported { .. })));
+    let rotation = nanochat.rotation().unwrap();
+    assert_eq!(
+        (rotation.direction(), rotation.window()),
+        (Direction::Transpose, 0..128)
+    );
+    assert_eq!(
+        rotation.rope(),
+        Rope::new(Pairing::Half).direction(Direction::Transpose)
+    );
+
+    let deepseek =
+        read(r#"{"model_type": "deepseek_v4", "head_dim": 512, "num_hidden_layers": 4}"#);
+    assert!(matches!(deepseek.pairing(), Err(Error::Unsupported { .. })));
+    let rotation = deepseek.rotation().unwrap();
+    assert_eq!((rotation.head_dim(), rotation.window()), (512, 448..512));
+    assert!(rotation.turns_output_back() && !rotation.rotates_values());
+
+    let latent = read(r#"{"model_type": "deepseek_v3", "rope_theta": 1e4}"#);
+    let rotation = latent.rotation().unwrap();
+    assert_eq!((rotation.head_dim(), rotation.window()), (192, 128..192));
+    assert_eq!((latent.head_dim(), latent.rotary_dim()), (Ok(64), Ok(64)));
+    assert_eq!(latent.pairing(), Ok(rotation.pairing()));
+}
+
+#[test]
+fn layers_are_looped_over() {
+    let granite = read(
+        r#"{"model_type": "granite_swa", "hidden_size": 64, "num_attention_heads": 1, "num_hidden_layers": 4,
+            "layer_rope_theta": [1e4, 0, 5e6, 1e4]}"#,
+    );
+    let layers = granite.layers().unwrap();
+    assert_eq!(
+        (layers.len(), layers.rotations().len(), layers.is_empty()),
+        (4, 2, false)
+    );
+    let bases: Vec<Option<Frequencies<'_>>> = layers
+        .iter()
+        .map(|layer| {
+            layer
+                .rotation
+                .map(|rotation| rotation.frequencies().clone())
+        })
+        .collect();
+    let of = |base| Frequencies::new(64, base, &Scaling::Default).ok();
+    assert_eq!(bases, [of(1e4), None, of(5e6), of(1e4)]);
+    let types: Vec<Option<&str>> = layers.iter().map(|layer| layer.layer_type).collect();
+    let (full, sliding) = (Some("full_attention"), Some("sliding_attention"));
+    assert_eq!(types, [full, sliding, sliding, sliding]);
+    assert_eq!(layers.get(4), None);
+    assert!(matches!(
+        granite.frequencies(),
+        Err(Error::Unsupported { .. })
+    ));
+
+    let missing = read(r#"{"model_type": "llama", "head_dim": 64}"#);
+    assert_eq!(
+        missing.layers().unwrap_err(),
+        Error::Missing {
+            key: "num_hidden_layers"
+        }
+    );
+    let many = read(r#"{"model_type": "llama", "head_dim": 64, "num_hidden_layers": 100000}"#);
+    assert!(matches!(many.layers(), Err(Error::Invalid { .. })));
+    let short = read(
+        r#"{"model_type": "smollm3", "head_dim": 64, "num_hidden_layers": 3, "no_rope_layers": [1, 0]}"#,
+    );
+    assert!(matches!(short.layers(), Err(Error::Count { .. })));
+}
+
+#[test]
+fn the_softmax_factor_is_what_the_attention_does() {
+    let yarn = r#", "qk_rope_head_dim": 64, "num_hidden_layers": 1, "rope_parameters": {"rope_type": "yarn",
+        "rope_theta": 1e4, "factor": 16.0, "original_max_position_embeddings": 4096, "mscale": 1.0,
+        "mscale_all_dim": 1.0}"#;
+    let of = |model_type: &str| {
+        let text = format!(r#"{{"model_type": "{model_type}", "head_dim": 128 {yarn}}}"#);
+        read(&text).without(match model_type {
+            "ministral3" => "qk_rope_head_dim",
+            _ => "none",
+        })
+    };
+    let squared = (0.1 * 16f64.ln() + 1.0).powi(2);
+    let factor = |model_type| of(model_type).frequencies().unwrap().softmax_factor();
+    assert!((factor("deepseek_v3") - squared).abs() < 1e-12);
+    assert_eq!(factor("ministral3"), 1.0);
+}
+
+#[test]
 fn refusals_name_the_key() {
     let refusal = |config: Config| config.frequencies().unwrap_err().to_string();
     for (entries, reason) in [
-        ("", "rope_theta is missing, and has no known default"),
         (
-            r#", "model_type": "gpt_oss""#,
-            "rope_parameters is missing, and has no known default",
+            r#", "model_type": "minimax", "rotary_dim": 32"#,
+            "rotary_dim is in the file, and the model's code does not obey it (Config::without leaves it out)",
+        ),
+        (
+            r#", "partial_rotary_factor": 0.5"#,
+            "partial_rotary_factor is in the file, and the model's code does not obey it (Config::without leaves it out)",
+        ),
+        (
+            r#", "rope_none_such": 1"#,
+            "rope_none_such is in the file, and the model's code does not obey it (Config::without leaves it out)",
+        ),
+        (
+            r#", "rope_theta": 1e4, "rope_scaling": {"type": "linear", "factor": 2, "none_such": 1}"#,
+            "none_such is in the file, and the model's code does not obey it (Config::without leaves it out)",
+        ),
+        (
+            r#", "model_type": "falcon", "hidden_size": 64, "num_attention_heads": 1, "alibi": true"#,
+            "not a rotation of pairs: a model of this type rotates with another choice of its configuration only",
+        ),
+        (
+            r#", "model_type": "nemotron_h", "rope_theta": 1e4"#,
+            "not a rotation of pairs: the model does not rotate",
         ),
         (r#", "rope_theta": "big""#, "rope_theta has to be a number"),
         (
@@ -221,7 +347,7 @@ fn refusals_name_the_key() {
         ),
         (
             r#", "rope_theta": 1e4, "rope_scaling": {"factor": 2}"#,
-            "rope_type is missing, and has no known default",
+            "factor is in the file, and the model's code does not obey it (Config::without leaves it out)",
         ),
         (
             r#", "rope_theta": 1e4, "rope_scaling": {"type": "linear"}"#,
@@ -241,7 +367,7 @@ fn refusals_name_the_key() {
         ),
         (
             r#", "rope_theta": 1e4, "rope_scaling": {"type": "mrope", "mrope_section": [8, 12, 12]}"#,
-            "model_type is missing, and has no known default",
+            "rope_type is \"mrope\", which is not known here",
         ),
         (
             r#", "model_type": "new", "rope_theta": 1e4, "rope_scaling": {"type": "mrope", "mrope_section": [8, 12, 12]}"#,
@@ -249,7 +375,7 @@ fn refusals_name_the_key() {
         ),
         (
             r#", "model_type": "qwen2_vl", "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}"#,
-            "axes has 64 numbers, but 32 are needed",
+            "mrope_section has 64 numbers, but 32 are needed",
         ),
         (
             r#", "rope_theta": 1e4, "rope_scaling": {"type": "linear", "factor": 2},
@@ -257,11 +383,11 @@ fn refusals_name_the_key() {
             "which of two different sets of parameters counts has to be chosen from: rope_parameters, rope_scaling",
         ),
         (
-            r#", "rope_theta": 1e4, "partial_rotary_factor": 1.5"#,
-            "rotary_dim is 96, but has to be even, above 0, and not above head_dim",
+            r#", "model_type": "glm", "rope_theta": 1e4, "partial_rotary_factor": 1.5"#,
+            "not a rotation of pairs: this partial rotation fails in the model's own code",
         ),
         (
-            r#", "rope_theta": 1e4, "partial_rotary_factor": 0.02"#,
+            r#", "model_type": "glm", "rope_theta": 1e4, "partial_rotary_factor": 0.02"#,
             "rotary_dim is 1, but has to be even, above 0, and not above head_dim",
         ),
         (
@@ -273,15 +399,23 @@ fn refusals_name_the_key() {
     }
     assert_eq!(
         refusal(read("{}")),
-        "head_dim is missing, and has no known default"
+        "model_type is missing, and has no known default"
     );
     assert_eq!(
-        refusal(read(r#"{"hidden_size": 64, "num_attention_heads": 0}"#)),
+        refusal(read(
+            r#"{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 0}"#
+        )),
         "num_attention_heads has to be positive and below 2^32"
     );
-    // Frequencies do not depend on the model; the pairing does.
+    // Nothing is guessed for an unknown type, unless the caller says what the table would have said.
     let new = with(r#", "model_type": "new", "rope_theta": 1e4"#);
-    same(&new, 1e4, &Scaling::Default);
+    assert_eq!(
+        refusal(new.clone()),
+        "model_type is \"new\", which is not known here"
+    );
+    let made = Frequencies::new(64, 1e4, &Scaling::Default);
+    assert_eq!(new.frequencies_over(64), made);
+    assert_eq!(new.clone().with_model_type("llama").frequencies(), made);
     let pairing = new.pairing().unwrap_err();
     assert_eq!(
         pairing.to_string(),
@@ -319,7 +453,10 @@ fn what_is_no_json_object_is_refused() {
 #[test]
 fn every_kind_of_refusal() {
     let error = |config: Config| config.frequencies().unwrap_err();
-    assert_eq!(error(with("")), Error::Missing { key: "rope_theta" });
+    assert_eq!(
+        with("").frequencies_over(64).unwrap_err(),
+        Error::Missing { key: "rope_theta" }
+    );
     assert_eq!(
         error(with(r#", "rope_theta": true"#)),
         Error::Invalid {
@@ -332,21 +469,24 @@ fn every_kind_of_refusal() {
         panic!();
     };
     assert_eq!((key, value.as_str()), ("rope_type", "fancy"));
-    let two = with(r#", "rope_parameters": {"a": {"rope_theta": 1e4}, "b": {"rope_theta": 1e5}}"#);
+    let two = with(
+        r#", "model_type": "mellum",
+        "rope_parameters": {"full_attention": {"rope_theta": 1e4}, "sliding_attention": {"rope_theta": 1e5}}"#,
+    );
     let Error::Ambiguous { key, choices } = error(two) else {
         panic!();
     };
-    assert_eq!((key, choices.as_str()), ("layer_type", "a, b"));
-    let hunyuan = with(r#", "rope_theta": 1e4, "rope_scaling": {"rope_type": "xdrope"}"#);
     assert_eq!(
-        error(hunyuan),
-        Error::Unsupported {
-            what: "XD-RoPE, on which vLLM and Hugging Face disagree"
-        }
+        (key, choices.as_str()),
+        ("layer_type", "full_attention, sliding_attention")
     );
+    let unread = with(r#", "rope_parameters": {"a": {"rope_theta": 1e4}}"#);
+    let Error::Unread { key } = error(unread) else {
+        panic!();
+    };
+    assert_eq!(key.as_str(), "a");
     let gemma4 = read(r#"{"model_type": "gemma4_vision", "head_dim": 64}"#);
-    assert!(matches!(gemma4.pairing(), Err(Error::Unsupported { .. })));
-    assert_eq!(gemma4.frequencies().map(|made| made.axes()), Ok(2));
+    assert!(matches!(gemma4.rotation(), Err(Error::Unsupported { .. })));
 
     // A long name is cut at the end of a character.
     let long = "é".repeat(70);
@@ -465,7 +605,7 @@ fn no_value_panics() {
                             assert!(!error.to_string().is_empty());
                         }
                     }
-                    let _ = (config.pairing(), config.axes(), config.head_dim());
+                    let _ = (config.pairing(), config.layers(), config.head_dim());
                 }
             }
         }

@@ -16,6 +16,7 @@ mod golden;
 #[cfg(unix)]
 mod guard;
 mod kinds;
+mod model_types;
 mod models;
 #[cfg(not(target_family = "wasm"))]
 mod parallel;

@@ -40,7 +40,12 @@ pub(crate) fn config(file: &Value) -> Config {
         "DeepseekV3Config" => "deepseek_v3",
         other => panic!("{other}"),
     };
-    let mut config = Config::from_json(&file["config"].to_string())
+    let mut text = file["config"].clone();
+    if model_type == "llama4_text" {
+        // Its layers differ; the data is about those that rotate, of which the first is one.
+        text["num_hidden_layers"] = 1.into();
+    }
+    let mut config = Config::from_json(&text.to_string())
         .expect("JSON")
         .with_model_type(model_type);
     if let Some(layer_type) = file["layer_type"].as_str() {

@@ -164,6 +164,8 @@ enum rope_status
   ROPE_STATUS_UNSUPPORTED = 49,
   // A row of cos or sin that should keep each value twice, in two halves that are the same, does not.
   ROPE_STATUS_HALVES_DIFFER = 50,
+  // A configuration has a key about the rotation that the model's code does not obey.
+  ROPE_STATUS_UNREAD = 51,
   // Refused by rope-core for a reason that this header has no name for.
   ROPE_STATUS_REFUSED = 99,
 };
@@ -461,6 +463,9 @@ typedef struct rope_config {
   const char *model_type;
   // The layer type that is meant ("full_attention", "sliding_attention"), where they differ; NULL: not said.
   const char *layer_type;
+  // Keys of the file, separated by commas, that are not meant: the model's code counts as if they were not there;
+  // NULL: none.
+  const char *without;
   // The length of the sequence, the largest position plus one, on which dynamic NTK and LongRoPE depend; 0: not
   // said.
   uint64_t length;
@@ -652,13 +657,14 @@ struct rope_axes rope_axes_text(size_t rotary_dim);
 // frees them.
 //
 // `config` says what the file leaves open; NULL says nothing. If `plan` is not NULL, the call sets its pairings to
-// the model's and everything else in it to zero. If the file does not tell the pairing the call is refused, because
-// a model with a wrong one still produces text.
+// the model's and everything else in it to zero. If the file does not tell the pairing, or if the model does more than
+// a plan says, the call is refused, because a model with a wrong rotation still produces text. Layers that do not all
+// rotate alike have to be chosen by their type; the call is refused for those that do not rotate.
 //
 // Returns ROPE_STATUS_JSON, ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_AMBIGUOUS,
-// ROPE_STATUS_UNSUPPORTED (rope_error_detail tells the key), ROPE_STATUS_UTF8, and what rope_frequencies_new
-// returns. This is the one call that cannot report a lack of memory: the process ends if the system gives none for
-// reading the text.
+// ROPE_STATUS_UNSUPPORTED, ROPE_STATUS_UNREAD (rope_error_detail tells the key), ROPE_STATUS_UTF8, and what
+// rope_frequencies_new returns. This is the one call that cannot report a lack of memory: the process ends if the
+// system gives none for reading the text.
 //
 // # Threads
 //

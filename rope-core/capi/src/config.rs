@@ -22,6 +22,9 @@ pub struct rope_config {
     pub model_type: *const c_char,
     /// The layer type that is meant ("full_attention", "sliding_attention"), where they differ; NULL: not said.
     pub layer_type: *const c_char,
+    /// Keys of the file, separated by commas, that are not meant: the model's code counts as if they were not there;
+    /// NULL: none.
+    pub without: *const c_char,
     /// The length of the sequence, the largest position plus one, on which dynamic NTK and LongRoPE depend; 0: not
     /// said.
     pub length: u64,
@@ -44,13 +47,14 @@ unsafe fn text<'a>(name: &'static str, text: *const c_char) -> Result<Option<&'a
 /// frees them.
 ///
 /// `config` says what the file leaves open; NULL says nothing. If `plan` is not NULL, the call sets its pairings to
-/// the model's and everything else in it to zero. If the file does not tell the pairing the call is refused, because
-/// a model with a wrong one still produces text.
+/// the model's and everything else in it to zero. If the file does not tell the pairing, or if the model does more than
+/// a plan says, the call is refused, because a model with a wrong rotation still produces text. Layers that do not all
+/// rotate alike have to be chosen by their type; the call is refused for those that do not rotate.
 ///
 /// Returns ROPE_STATUS_JSON, ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_AMBIGUOUS,
-/// ROPE_STATUS_UNSUPPORTED (rope_error_detail tells the key), ROPE_STATUS_UTF8, and what rope_frequencies_new
-/// returns. This is the one call that cannot report a lack of memory: the process ends if the system gives none for
-/// reading the text.
+/// ROPE_STATUS_UNSUPPORTED, ROPE_STATUS_UNREAD (rope_error_detail tells the key), ROPE_STATUS_UTF8, and what
+/// rope_frequencies_new returns. This is the one call that cannot report a lack of memory: the process ends if the
+/// system gives none for reading the text.
 ///
 /// # Threads
 ///
@@ -80,13 +84,14 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
         let mut file = Config::from_json(json)?;
         if !config.is_null() {
             // SAFETY: the caller promises the struct and the texts.
-            let (config, part, model_type, layer_type) = unsafe {
+            let (config, part, model_type, layer_type, without) = unsafe {
                 let config = read("config", config)?;
                 (
                     config,
                     text("part", config.part)?,
                     text("model_type", config.model_type)?,
                     text("layer_type", config.layer_type)?,
+                    text("without", config.without)?,
                 )
             };
             if let Some(part) = part {
@@ -97,6 +102,9 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
             }
             if let Some(layer_type) = layer_type {
                 file = file.with_layer_type(layer_type);
+            }
+            for key in without.into_iter().flat_map(|keys| keys.split(',')) {
+                file = file.without(key.trim());
             }
             if config.length != 0 {
                 file = file.with_length(config.length);

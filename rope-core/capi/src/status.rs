@@ -96,6 +96,8 @@ pub enum rope_status {
     Unsupported = 49,
     /// A row of cos or sin that should keep each value twice, in two halves that are the same, does not.
     HalvesDiffer = 50,
+    /// A configuration has a key about the rotation that the model's code does not obey.
+    Unread = 51,
     /// Refused by rope-core for a reason that this header has no name for.
     Refused = 99,
 }
@@ -176,6 +178,7 @@ statuses! {
     Ambiguous = c"a configuration holds several answers, and none was chosen": Ambiguous,
     Unsupported = c"the model does something that is no rotation of pairs": Unsupported,
     HalvesDiffer = c"a row that should keep each value twice has two halves that differ": HalvesDiffer,
+    Unread = c"a key of a configuration is not obeyed by the model's code": Unread,
     // No call of this API meets these.
     Refused = c"refused": Range PartsInterleave GatheredTwice RowRange UnknownName,
 }

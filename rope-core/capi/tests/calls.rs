@@ -1183,7 +1183,7 @@ fn configurations() {
     );
 
     let unknown = br#"{"model_type": "none such", "head_dim": 64, "rope_theta": 10000.0}"#;
-    assert_eq!(call(unknown, null(), null_mut()), rope_status::Ok);
+    assert_eq!(call(unknown, null(), null_mut()), rope_status::Unknown);
     assert_eq!(call(unknown, null(), &mut made), rope_status::Unknown);
     assert!(detail().contains("none such"));
     let config = rope_config {
@@ -1191,6 +1191,20 @@ fn configurations() {
         ..zero()
     };
     assert_eq!(call(unknown, &config, &mut made), rope_status::Ok);
+    let unread = br#"{"model_type": "stablelm", "head_dim": 80, "hidden_size": 2560, "num_attention_heads": 32,
+        "rope_pct": 0.5}"#;
+    assert_eq!(call(unread, null(), &mut made), rope_status::Unread);
+    assert!(detail().contains("rope_pct"));
+    let config = rope_config {
+        without: c"none, rope_pct".as_ptr(),
+        ..zero()
+    };
+    assert_eq!(
+        call(unread, &config, &mut made),
+        rope_status::Ok,
+        "{}",
+        detail()
+    );
     let config = rope_config {
         model_type: c"\xff".as_ptr(),
         ..zero()

@@ -1,22 +1,23 @@
-//! A Hugging Face `config.json` read into frequencies and a pairing, or a refusal with the reason.
+//! A Hugging Face `config.json` read into the rotation of each layer, or a refusal with the reason.
 //!
 //! A configuration says less than it seems to. Its parameters live under `rope_parameters` or `rope_scaling`, flat or
-//! nested by layer type; what equals the default of the model's class is omitted; how channels are paired and axes are
-//! dealt out is written nowhere but in the model's code. What is missing here is taken from a table of model types
-//! (`types.rs`), never from a guess: where the table has no answer, neither has the caller.
+//! nested by layer type; what equals the default of the model's class is omitted; how channels are paired, which layers
+//! rotate at all and which keys are read is written nowhere but in the model's code. What is missing here is taken from
+//! a table of model types (`types.txt`), never from a guess: where the table has no answer, neither has the caller. And
+//! a key that says something, and that the model's code does not read, is refused by its name: either the file or the
+//! code is not what its author means.
 
-use super::types::{AxisScheme, Model, model};
+use super::json::Object;
+use super::layers::{Layers, Rotation, ambiguous, has_attention};
+use super::reading::Reading;
+use super::types::{Model, model};
 use crate::error::Name;
 use crate::frequencies::Result;
-use crate::frequencies::scaling::positive;
-use crate::real::Real;
-use crate::{Axes, Error, Frequencies, LongRope, Pairing, Scaling, Yarn};
+use crate::{Axes, Error, Frequencies, Pairing};
+use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use core::fmt::Write;
 use serde_json::{Map, Value};
-
-type Object = Map<String, Value>;
 
 /// A model's `config.json`, and the choices that the file leaves open.
 ///
@@ -32,6 +33,17 @@ type Object = Map<String, Value>;
 /// assert_eq!(config.pairing()?, (Pairing::Half, Pairing::Half));
 /// # Ok::<(), rope_core::Error>(())
 /// ```
+///
+/// A loader goes over [`Config::layers`]; [`Config::rotation`] is for models whose layers are all alike, and refuses
+/// the others. Which model types are known, and what is known of them, is in the
+/// [guide](crate::guide::models).
+///
+/// # When it refuses
+///
+/// A wrong rotation still produces text, so nothing here is guessed. There is a way out where the caller knows more
+/// than the file: [`Config::with_model_type`] reads it by the rules of another type; [`Config::without`] leaves out a
+/// key that is not meant; [`Config::frequencies_over`] takes base and scaling alone from the file of a model that is
+/// not known here, and leaves all that the table would have said to the caller.
 #[derive(Clone, Debug)]
 pub struct Config {
     root: Object,
@@ -64,8 +76,8 @@ impl Config {
         }
     }
 
-    /// The part of a composite model that is meant: `vision_config`, say. Without it a file that has a `text_config`
-    /// is read there.
+    /// The part of a composite model that is meant: `vision_config`, say, or `thinker_config.text_config` for one
+    /// within another. Without it a file that has a `text_config` is read there.
     #[must_use]
     pub fn with_part(self, key: &str) -> Self {
         Self {
@@ -74,7 +86,7 @@ impl Config {
         }
     }
 
-    /// The model type, in place of the file's `model_type`.
+    /// The model type, in place of the file's `model_type`: the caller vouches that the model does what that one does.
     #[must_use]
     pub fn with_model_type(self, model_type: &str) -> Self {
         Self {
@@ -101,573 +113,339 @@ impl Config {
         }
     }
 
-    /// The frequencies of the layer type, over the axes of the model.
+    /// The file as if this key were nowhere in it: the caller knows that it is not meant. What the model's code does
+    /// without it counts then.
     ///
-    /// # Errors
+    /// ```
+    /// use rope_core::Config;
     ///
-    /// Those of [`Config::axes`] and of [`Config::frequencies_over`].
-    pub fn frequencies(&self) -> Result<Frequencies<'static>> {
-        self.frequencies_over(self.axes()?)
+    /// // Hugging Face's class of this model ignores the key, and rotates a quarter of the head.
+    /// let config = Config::from_json(r#"{
+    ///     "model_type": "stablelm", "hidden_size": 2560, "num_attention_heads": 32, "rope_pct": 0.5
+    /// }"#)?;
+    /// assert!(config.rotation().is_err());
+    /// assert_eq!(config.without("rope_pct").rotation()?.window(), 0..20);
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    #[must_use]
+    pub fn without(mut self, key: &str) -> Self {
+        let mut objects: Vec<&mut Map<String, Value>> = alloc::vec![&mut self.root];
+        while let Some(object) = objects.pop() {
+            object.remove(key);
+            objects.extend(object.values_mut().filter_map(Value::as_object_mut));
+        }
+        self
     }
 
-    /// The frequencies over other axes than the model's, or over those of a model that is not known here.
+    /// The layers: of which type each is, and its rotation or none.
     ///
     /// # Errors
     ///
-    /// Those of [`Config::rotary_dim`]; [`Error::Count`] for axes over another number of pairs than that;
-    /// [`Error::Missing`] and [`Error::Invalid`] for the keys of the base and of the scaling; [`Error::Unknown`] for a
-    /// `rope_type` that is not known here; those of [`Frequencies::new`].
-    pub fn frequencies_over<'x>(&self, axes: impl Into<Axes<'x>>) -> Result<Frequencies<'static>> {
-        let axes = axes.into();
-        let (given, needed) = (axes.pairs()?, self.rotary_dim()? / 2);
-        if given != needed {
-            return Err(Error::Count {
-                name: "axes",
-                given,
-                needed,
-            });
-        }
-        let (base, mut lists) = (self.base()?, (Vec::new(), Vec::new()));
-        Frequencies::new(axes, base, &self.scaling(&mut lists)?)
+    /// Those of [`Config::rotation`] but for those of the layer type, which is not asked for; [`Error::Missing`] for
+    /// `num_hidden_layers`; [`Error::Count`] and [`Error::Invalid`] for lists with an entry for each layer.
+    pub fn layers(&self) -> Result<Layers> {
+        Layers::read(&self.reading()?)
     }
 
-    /// The axes of the model: one for text, more where the model type is known for them.
+    /// The rotation of the layers that have attention, or of those of the layer type that was chosen, if it is the same
+    /// for all of them.
     ///
     /// # Errors
     ///
-    /// Those of [`Config::rotary_dim`]; [`Error::Unknown`] or [`Error::Missing`] for `model_type`, if the file has an
-    /// `mrope_section` whose meaning depends on it; [`Error::Invalid`] for that section; [`Error::Unsupported`] for
-    /// XD-RoPE.
-    pub fn axes(&self) -> Result<Axes<'static>> {
-        let rotary_dim = self.rotary_dim()?;
-        let rope = self.rope()?;
-        if self.rope_type(rope) == Some("xdrope") {
-            return Err(Error::Unsupported {
-                what: "XD-RoPE, on which vLLM and Hugging Face disagree",
-            });
-        }
-        let sections = match rope
-            .and_then(|rope| rope.get("mrope_section"))
-            .filter(|value| !value.is_null())
-        {
-            None => None,
-            Some(value) => Some(sections(value).ok_or(Error::Invalid {
-                key: "mrope_section",
-                required: "three counts of pairs",
-            })?),
-        };
-        match self.model()? {
-            Some(model) if model.axis_scheme == AxisScheme::Text && sections.is_some() => {
-                Err(self.unknown_model())
+    /// [`Error::Unknown`] or [`Error::Missing`] for `model_type`, for keys that it follows from, and for a `rope_type`
+    /// that is not known here; [`Error::Unread`] for a key that says something and that the model's code does not obey
+    /// ([`Config::without`]); [`Error::Invalid`] for values of another type;
+    /// [`Error::Ambiguous`] where layers differ and no type was chosen, where it is not one of the model's, and where
+    /// the file says two things; [`Error::Unsupported`] where nothing rotates, where layers differ by more than their
+    /// type, where the model's own code fails, and for what is known and cannot be said here (each with its reason);
+    /// [`Error::RotaryDim`], [`Error::Count`] and those of [`Frequencies::new`] for numbers that do not fit.
+    pub fn rotation(&self) -> Result<Rotation> {
+        let reading = self.reading()?;
+        let kinds = reading.kinds()?;
+        let chosen = self.layer_type.as_deref();
+        let mut first = None;
+        let mut same = true;
+        if reading.by_number() {
+            let layers = match reading.layer_count()? {
+                Some(layers) => layers,
+                None if kinds.is_empty() => {
+                    return Err(Error::Missing {
+                        key: "num_hidden_layers",
+                    });
+                }
+                None => kinds.len(),
+            };
+            for index in 0..layers {
+                let kind = kinds.get(index).cloned();
+                if chosen.is_some_and(|chosen| kind.as_deref() != Some(chosen)) {
+                    continue;
+                }
+                let found = reading.difference(kind, Some((index, layers)))?;
+                same &= *first.get_or_insert_with(|| found.clone()) == found;
             }
-            Some(model) => Ok(model.axis_scheme.axes(rotary_dim, sections)),
-            None if sections.is_some() => Err(self.unknown_model()),
-            None => Ok(Axes::from(rotary_dim)),
+        } else {
+            let mut candidates: Vec<Option<Cow<'_, str>>> = match chosen {
+                Some(chosen) => alloc::vec![Some(Cow::Borrowed(chosen))],
+                None if !kinds.is_empty() => kinds.iter().cloned().map(Some).collect(),
+                None => {
+                    let own = reading.parameters.kinds();
+                    own.map(|kind| Some(Cow::Borrowed(kind))).collect()
+                }
+            };
+            if candidates.is_empty() {
+                if reading.model.value("rotates").is_some() || reading.parameters.by_layer {
+                    return Err(Error::Missing {
+                        key: "num_hidden_layers",
+                    });
+                }
+                candidates.push(None);
+            }
+            if let Some(chosen) = chosen {
+                let known = kinds.iter().any(|kind| kind == chosen)
+                    || (kinds.is_empty() && reading.parameters.kinds().any(|kind| kind == chosen));
+                if !known {
+                    return Err(
+                        match kinds.is_empty() && reading.parameters.kinds().next().is_none() {
+                            true => Error::Unknown {
+                                key: "layer_type",
+                                value: Name::new(chosen),
+                            },
+                            false => ambiguous(
+                                kinds
+                                    .iter()
+                                    .map(|kind| &**kind)
+                                    .chain(reading.parameters.kinds()),
+                            ),
+                        },
+                    );
+                }
+            }
+            candidates.dedup();
+            for kind in candidates {
+                if chosen.is_none() && kind.as_deref().is_some_and(|kind| !has_attention(kind)) {
+                    continue;
+                }
+                let found = match &kind {
+                    Some(kind) if !has_attention(kind) => None,
+                    _ => reading.difference(kind, None)?,
+                };
+                same &= *first.get_or_insert_with(|| found.clone()) == found;
+            }
+        }
+        let difference = match first {
+            // Parameters by the type of layers may say the same for all of them.
+            Some(Some(_)) if !same && chosen.is_none() && !reading.by_number() => {
+                return Self::agreeing(&reading, &kinds);
+            }
+            Some(difference) if same => difference,
+            Some(_) if reading.by_number() => {
+                return Err(Error::Unsupported {
+                    what: "one for all layers, as these differ (Config::layers)",
+                });
+            }
+            Some(_) => {
+                return Err(ambiguous(
+                    kinds
+                        .iter()
+                        .map(|kind| &**kind)
+                        .chain(reading.parameters.kinds()),
+                ));
+            }
+            None if chosen.is_some() => {
+                return Err(Error::Unknown {
+                    key: "layer_type",
+                    value: Name::new(chosen.unwrap_or_default()),
+                });
+            }
+            None => None,
+        };
+        match difference {
+            Some(difference) => reading.rotation(&difference),
+            None => Err(Error::Unsupported {
+                what: "these layers do not rotate",
+            }),
         }
     }
 
-    /// The pairing of what goes in and of what comes out. They differ for DeepSeek-V3 and the models that took its
-    /// code, which read interleaved pairs and write halves.
+    /// The rotation of layers whose types have parameters of their own, if all say the same.
+    fn agreeing(reading: &Reading<'_>, kinds: &[Cow<'_, str>]) -> Result<Rotation> {
+        let names: Vec<&str> = match kinds.is_empty() {
+            true => reading.parameters.kinds().collect(),
+            false => kinds.iter().map(|kind| &**kind).collect(),
+        };
+        let refusal = || ambiguous(names.iter().copied().chain(reading.parameters.kinds()));
+        let mut rotation: Option<Rotation> = None;
+        let mut seen: Vec<&str> = Vec::new();
+        for &name in names.iter().filter(|name| has_attention(name)) {
+            if seen.contains(&name) {
+                continue;
+            }
+            seen.push(name);
+            let difference = reading.difference(Some(Cow::Borrowed(name)), None)?;
+            let made = reading.rotation(&difference.ok_or_else(refusal)?)?;
+            if rotation.as_ref().is_some_and(|rotation| *rotation != made) {
+                return Err(refusal());
+            }
+            rotation = Some(made);
+        }
+        rotation.ok_or_else(refusal)
+    }
+
+    /// The frequencies of [`Config::rotation`], over the axes of the model.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Config::rotation`].
+    pub fn frequencies(&self) -> Result<Frequencies<'static>> {
+        Ok(self.rotation()?.into_frequencies())
+    }
+
+    /// The frequencies over these axes by the base and the scaling of the file alone: the way out for a model that is
+    /// not known here, whose axes, rotated channels, pairing and layers the caller knows.
+    ///
+    /// The file has to name its base (`rope_theta`).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Missing`] and [`Error::Invalid`] for the keys of the base and of the scaling; [`Error::Unknown`] for a
+    /// `rope_type` that is not known here, and for a layer type without parameters; those of [`Frequencies::new`], and
+    /// of [`Config::with_part`].
+    pub fn frequencies_over<'x>(&self, axes: impl Into<Axes<'x>>) -> Result<Frequencies<'static>> {
+        super::reading::over(
+            self.config()?,
+            self.layer_type.as_deref(),
+            self.length,
+            axes.into(),
+        )
+    }
+
+    /// The pairing of what goes in and of what comes out: [`Rotation::pairing`] of all layers.
     ///
     /// # Errors
     ///
     /// [`Error::Unknown`] or [`Error::Missing`] for `model_type`: the pairing is not written in the file, and a wrong
-    /// one still produces text. [`Error::Unsupported`] for Gemma 4's vision tower, whose heads are two half-split
-    /// heads each. [`Error::Missing`] or [`Error::Invalid`] for the part that [`Config::with_part`] names.
+    /// one still produces text. [`Error::Unsupported`] for a model that does not rotate, and for one whose rotation is
+    /// more than frequencies and a pairing, so that it has to be asked for by [`Config::rotation`] or
+    /// [`Config::layers`]. [`Error::Missing`] or [`Error::Invalid`] for the part that [`Config::with_part`] names.
     pub fn pairing(&self) -> Result<(Pairing, Pairing)> {
-        let model = self.model()?.ok_or_else(|| self.unknown_model())?;
-        let what = "two half-split heads in one, each with its own axis; rotate them one at a time";
-        let pairing = model.pairing.ok_or(Error::Unsupported { what })?;
-        match (pairing, self.config()?.get("rope_interleave")) {
-            ((Pairing::Interleaved, Pairing::Half), Some(Value::Bool(false))) => {
-                Ok((Pairing::Half, Pairing::Half))
-            }
-            _ => Ok(pairing),
+        let reading = self.reading()?;
+        match reading.plain_pairing()? {
+            Some(pairing) => Ok(pairing),
+            None => Err(Error::Unsupported {
+                what: "frequencies and a pairing alone (Config::rotation says all of it)",
+            }),
         }
     }
 
     /// The channels of a head that the rotary part is taken from: the whole head, or for multi-head latent attention
-    /// the part of it that rotates (`qk_rope_head_dim`).
+    /// the part of it that rotates (`qk_rope_head_dim`). [`Rotation::head_dim`] and [`Rotation::window`] speak of the
+    /// whole head.
     ///
     /// # Errors
     ///
-    /// [`Error::Missing`] or [`Error::Invalid`] for the keys it follows from, and for the part that
-    /// [`Config::with_part`] names.
+    /// Those of [`Config::pairing`], [`Error::Missing`] and [`Error::Invalid`] for the keys it follows from.
     pub fn head_dim(&self) -> Result<usize> {
-        let config = self.config()?;
-        let model = self.model()?;
-        if let Some(dim) = count(config, "qk_rope_head_dim")? {
-            return Ok(dim);
-        }
-        if model.is_some_and(|model| model.mla) {
-            return Ok(64);
-        }
-        // Gemma 4's full-attention layers have heads of another size.
-        if self.layer_type.as_deref() == Some("full_attention")
-            && let Some(dim) =
-                count(config, "global_head_dim")?.or(model.and_then(|model| model.global_head_dim))
-        {
-            return Ok(dim);
-        }
-        if let Some(dim) = count(config, "head_dim")?.or(model.and_then(|model| model.head_dim)) {
-            return Ok(dim);
-        }
-        let first = |keys: &[&'static str]| -> Result<Option<usize>> {
-            keys.iter()
-                .map(|key| count(config, key))
-                .find(|found| !matches!(found, Ok(None)))
-                .unwrap_or(Ok(None))
-        };
-        // Qwen2-VL's vision tower calls its own width embed_dim, and the language model's hidden_size.
-        let width = first(&["embed_dim", "hidden_size", "n_embd"])?
-            .ok_or(Error::Missing { key: "head_dim" })?;
-        let heads =
-            first(&["num_attention_heads", "num_heads", "n_head"])?.ok_or(Error::Missing {
-                key: "num_attention_heads",
-            })?;
-        Ok(width / heads)
+        self.reading()?.head_dim(self.layer_type.as_deref())
     }
 
     /// How many channels of [`Config::head_dim`] rotate.
     ///
     /// # Errors
     ///
-    /// Those of [`Config::head_dim`], for the keys of the parameters too; [`Error::Ambiguous`] where the answer depends
-    /// on a layer type that was not named, or where the file has two sets of parameters that differ;
-    /// [`Error::Unsupported`] for a layer type that does not rotate; [`Error::Parameter`] for a partial factor that is
-    /// not positive; [`Error::RotaryDim`] if the number is odd, 0, or larger than the head.
+    /// Those of [`Config::rotation`].
     pub fn rotary_dim(&self) -> Result<usize> {
-        let head_dim = self.head_dim()?;
-        let (config, rope, model) = (self.config()?, self.rope()?, self.model()?);
-        if self.rope_type(rope) == Some("proportional") {
-            return Ok(head_dim);
-        }
-        let partial = [rope, Some(config)]
-            .into_iter()
-            .flatten()
-            .find_map(|object| {
-                ["partial_rotary_factor", "rotary_pct"]
-                    .iter()
-                    .find_map(|key| number(object, key).transpose())
-            });
-        let explicit = count(config, "rotary_dim")?;
-        let rotary_dim = match (explicit, partial.transpose()?, model) {
-            (Some(dim), ..) => dim,
-            // The part that rotates is all there is of an MLA head: Mistral 4's factor speaks of the other part too.
-            (None, _, Some(Model { mla: true, .. })) => head_dim,
-            (None, Some(partial), _) => part_of(head_dim, partial)?,
-            (
-                None,
-                None,
-                Some(Model {
-                    rotary_dim: Some(dim),
-                    ..
-                }),
-            ) => dim,
-            (None, None, Some(model)) => part_of(head_dim, model.partial_rotary_factor)?,
-            (None, None, None) => head_dim,
-        };
-        match rotary_dim {
-            2.. if rotary_dim % 2 == 0 && rotary_dim <= head_dim => Ok(rotary_dim),
-            _ => Err(Error::RotaryDim {
-                rotary_dim,
-                required: "even, above 0, and not above head_dim",
-            }),
-        }
+        Ok(self.rotation()?.frequencies().rotary_dim())
     }
 
-    /// The layer types that the file has parameters for; none if all layers share them.
+    /// The layer types of the model, each once: those of its layers, or those that the file has parameters for if it
+    /// does not say how many layers there are. None if the model has no types of layers.
     ///
     /// # Errors
     ///
-    /// [`Error::Missing`] or [`Error::Invalid`] for the part that [`Config::with_part`] names, [`Error::Invalid`] for
-    /// parameters of another type, [`Error::Ambiguous`] for two sets of parameters that differ.
-    pub fn layer_types(&self) -> Result<impl Iterator<Item = &str>> {
-        let nested = self
-            .parameters()?
-            .filter(|parameters| is_nested(parameters));
-        let local = self.local_base()?.filter(|_| nested.is_none());
-        let names = local.map(|_| ["full_attention", "sliding_attention"]);
-        Ok(nested
-            .into_iter()
-            .flat_map(|nested| nested.keys().map(String::as_str))
-            .chain(names.into_iter().flatten()))
+    /// Those of [`Config::pairing`], and [`Error::Missing`], [`Error::Invalid`] and [`Error::Count`] for the keys that
+    /// they follow from.
+    pub fn layer_types(&self) -> Result<Vec<String>> {
+        let reading = self.reading()?;
+        let mut kinds: Vec<String> = reading
+            .kinds()?
+            .iter()
+            .map(|kind| kind.to_string())
+            .collect();
+        if kinds.is_empty() {
+            kinds = reading.parameters.kinds().map(String::from).collect();
+        }
+        kinds.sort_unstable();
+        kinds.dedup();
+        Ok(kinds)
     }
 
     /// The part of the file that describes the rotating model.
     fn config(&self) -> Result<&Object> {
-        match &self.part {
-            Some(part) => match self.root.get(part) {
-                Some(Value::Object(config)) => Ok(config),
-                Some(_) => Err(Error::Invalid {
-                    key: "with_part",
-                    required: "the key of an object",
-                }),
-                None => Err(Error::Missing {
-                    key: "the part given to Config::with_part",
-                }),
-            },
-            None => match self.root.get("text_config") {
+        let Some(part) = &self.part else {
+            return match self.root.get("text_config") {
                 Some(Value::Object(config)) => Ok(config),
                 _ => Ok(&self.root),
-            },
-        }
-    }
-
-    fn model_type(&self) -> Result<Option<&str>> {
-        let config = self.config()?;
-        let own = self
-            .model_type
-            .as_deref()
-            .or(config.get("model_type").and_then(Value::as_str));
-        Ok(own.or(self.root.get("model_type").and_then(Value::as_str)))
-    }
-
-    fn model(&self) -> Result<Option<Model>> {
-        let Some(name) = self.model_type()? else {
-            return Ok(None);
+            };
         };
-        // Older files give their vision tower the name of the whole model.
-        let vision = (self.part.as_deref() == Some("vision_config"))
-            .then(|| model(&[name, "_vision"].concat()))
-            .flatten();
-        Ok(vision.or_else(|| model(name)))
-    }
-
-    fn unknown_model(&self) -> Error {
-        match self.model_type() {
-            Ok(Some(name)) => Error::Unknown {
-                key: "model_type",
-                value: Name::new(name),
-            },
-            Ok(None) => Error::Missing { key: "model_type" },
-            Err(error) => error,
-        }
-    }
-
-    /// `rope_parameters`, or `rope_scaling` as it was called.
-    fn parameters(&self) -> Result<Option<&Object>> {
-        let config = self.config()?;
-        let [new, old] = [
-            ("rope_parameters", "an object"),
-            ("rope_scaling", "an object"),
-        ]
-        .map(|(key, required)| match config.get(key) {
-            None | Some(Value::Null) => Ok(None),
-            Some(Value::Object(object)) => Ok(Some(object)),
-            Some(_) => Err(Error::Invalid { key, required }),
-        });
-        match (new?, old?) {
-            (Some(new), Some(old)) if new != old => Err(Error::Ambiguous {
-                key: "which of two different sets of parameters counts",
-                choices: Name::new("rope_parameters, rope_scaling"),
-            }),
-            (new, old) => Ok(new.or(old)),
-        }
-    }
-
-    /// The base of sliding-window layers in files that do not nest: the key of Gemma 3, of ModernBERT, or a default.
-    fn local_base(&self) -> Result<Option<f64>> {
-        let config = self.config()?;
-        for key in ["rope_local_base_freq", "local_rope_theta"] {
-            if let Some(base) = number(config, key)? {
-                return Ok(Some(base));
-            }
-        }
-        Ok(self.model()?.and_then(|model| model.local_base))
-    }
-
-    /// The parameters of the layer type.
-    fn rope(&self) -> Result<Option<&Object>> {
-        let parameters = self.parameters()?;
-        if parameters.is_none() && self.model()?.is_some_and(|model| model.scaled) {
-            return Err(Error::Missing {
-                key: "rope_parameters",
-            });
-        }
-        match (parameters, self.layer_type.as_deref()) {
-            (Some(nested), layer_type) if is_nested(nested) => {
-                // Whoever names no layer type may still be answered if all of them agree.
-                let mut values = nested.values();
-                let first = values.next();
-                let found = match layer_type {
-                    Some(name) => nested.get(name),
-                    None => first.filter(|_| values.all(|value| Some(value) == first)),
-                };
-                match found {
-                    Some(Value::Object(rope)) => Ok(Some(rope)),
-                    Some(_) => Err(Error::Unsupported {
-                        what: "this layer type does not rotate at all",
-                    }),
-                    None => Err(self.ambiguous()),
+        let mut config = &self.root;
+        for key in part.split('.') {
+            config = match config.get(key) {
+                Some(Value::Object(config)) => config,
+                Some(_) => {
+                    return Err(Error::Invalid {
+                        key: "with_part",
+                        required: "the key of an object",
+                    });
                 }
-            }
-            (flat, layer_type) if self.local_base()?.is_some() => match layer_type {
-                Some("full_attention") => Ok(flat),
-                // The scaling of these files is that of the full-attention layers.
-                Some("sliding_attention") => Ok(None),
-                _ => Err(self.ambiguous()),
-            },
-            (flat, _) => Ok(flat),
+                None => {
+                    return Err(Error::Missing {
+                        key: "the part given to Config::with_part",
+                    });
+                }
+            };
+        }
+        Ok(config)
+    }
+
+    fn reading(&self) -> Result<Reading<'_>> {
+        Reading::new(self.config()?, self.model()?, self.length)
+    }
+
+    /// The line of the model's type. A part without a type of its own, or with that of the whole model, as older files
+    /// have it, has the type that the whole model's class gives it.
+    fn model(&self) -> Result<Model> {
+        let text = |object: &Object| {
+            object
+                .get("model_type")
+                .and_then(Value::as_str)
+                .map(String::from)
+        };
+        let config = self.config()?;
+        let (own, root) = (text(config), text(&self.root));
+        let part = match &self.part {
+            Some(part) => part.rsplit('.').next(),
+            None if !core::ptr::eq(config, &self.root) => Some("text_config"),
+            None => None,
+        };
+        let named = self.model_type.clone().or(match (own, root, part) {
+            (Some(own), Some(root), Some(part)) if own == root => Some(part_of_model(&root, part)),
+            (None, Some(root), Some(part)) => Some(part_of_model(&root, part)),
+            (own, root, _) => own.or(root),
+        });
+        let name = named.ok_or(Error::Missing { key: "model_type" })?;
+        let found = model(&name).ok_or(Error::Unknown {
+            key: "model_type",
+            value: Name::new(&name),
+        })?;
+        // Composite models whose text model lies flat in the file.
+        match found.value("flat").filter(|_| self.part.is_none()) {
+            Some(text) => model(text).ok_or(Error::Missing { key: "model_type" }),
+            None => Ok(found),
         }
     }
-
-    fn ambiguous(&self) -> Error {
-        let mut choices = Name::new("");
-        for (index, name) in self.layer_types().into_iter().flatten().enumerate() {
-            let _ = write!(choices, "{}{name}", if index == 0 { "" } else { ", " });
-        }
-        Error::Ambiguous {
-            key: "layer_type",
-            choices,
-        }
-    }
-
-    fn rope_type<'r>(&self, rope: Option<&'r Object>) -> Option<&'r str> {
-        let rope = rope?;
-        rope.get("rope_type")
-            .or_else(|| rope.get("type"))
-            .and_then(Value::as_str)
-    }
-
-    /// `rope_theta`.
-    fn base(&self) -> Result<f64> {
-        let (config, rope) = (self.config()?, self.rope()?);
-        if let Some(base) = rope
-            .map(|rope| number(rope, "rope_theta"))
-            .transpose()?
-            .flatten()
-        {
-            return Ok(base);
-        }
-        let nested = self.parameters()?.is_some_and(is_nested);
-        if !nested
-            && self.layer_type.as_deref() == Some("sliding_attention")
-            && let Some(base) = self.local_base()?
-        {
-            return Ok(base);
-        }
-        for key in ["rope_theta", "rotary_emb_base", "global_rope_theta"] {
-            if let Some(base) = number(config, key)? {
-                return Ok(base);
-            }
-        }
-        let model = self.model()?.ok_or(Error::Missing { key: "rope_theta" })?;
-        let local = model
-            .local_base
-            .filter(|_| self.layer_type.as_deref() == Some("sliding_attention"));
-        Ok(local.unwrap_or(model.base))
-    }
-
-    /// The scaling, its lists kept by the caller.
-    fn scaling<'l>(&self, lists: &'l mut (Vec<f64>, Vec<f64>)) -> Result<Scaling<'l>> {
-        let plain = match self.model()? {
-            Some(Model { turns: true, .. }) => Scaling::Turns,
-            _ => Scaling::Default,
-        };
-        let (config, Some(rope)) = (self.config()?, self.rope()?) else {
-            return Ok(plain);
-        };
-        let required = |key| number(rope, key)?.ok_or(Error::Missing { key });
-        let optional = |key| Ok::<f64, Error>(number(rope, key)?.unwrap_or(0.0));
-        let longest = || {
-            length(config, "max_position_embeddings")?.ok_or(Error::Missing {
-                key: "max_position_embeddings",
-            })
-        };
-        let sequence = || {
-            self.length.ok_or(Error::Missing {
-                key: "the length of the sequence (Config::with_length)",
-            })
-        };
-        // A number beside the parameters takes precedence over one among them; without either the context was never
-        // extended (standardize_rope_params).
-        let original = || {
-            let key = "original_max_position_embeddings";
-            match if self.parameters()?.is_some_and(is_nested) {
-                None
-            } else {
-                length(config, key)?
-            } {
-                Some(beside) => Ok(beside),
-                None => length(rope, key)?.map_or_else(longest, Ok),
-            }
-        };
-        // A null factor is the ratio of the contexts.
-        let stretch = || match number(rope, "factor")? {
-            Some(factor) => Ok(factor),
-            None => Ok((Real::from_u64(longest()?) / Real::from_u64(original()?.max(1))).to_f64()),
-        };
-        Ok(match self.rope_type(Some(rope)) {
-            Some("default" | "mrope" | "axial") => plain,
-            // Qwen3-VL's first files and the parameters of nested defaults have no type; a factor without one has no
-            // meaning.
-            None if rope.get("factor").is_none_or(Value::is_null) => plain,
-            None => return Err(Error::Missing { key: "rope_type" }),
-            Some("linear") => Scaling::Linear {
-                factor: required("factor")?,
-            },
-            Some("dynamic") => match number(rope, "alpha")?.filter(|&alpha| alpha != 0.0) {
-                // HunYuan's label for a fixed alpha.
-                Some(alpha) => Scaling::NtkAlpha { alpha },
-                None => Scaling::DynamicNtk {
-                    factor: required("factor")?,
-                    max_position_embeddings: longest()?,
-                    length: sequence()?,
-                },
-            },
-            Some("yarn") => Scaling::Yarn(Yarn {
-                beta_fast: optional("beta_fast")?,
-                beta_slow: optional("beta_slow")?,
-                // Read beside the layer types where parameters are nested, as Hugging Face does.
-                truncate: match self
-                    .parameters()?
-                    .and_then(|parameters| parameters.get("truncate"))
-                {
-                    None => true,
-                    Some(Value::Bool(truncate)) => *truncate,
-                    Some(_) => {
-                        return Err(Error::Invalid {
-                            key: "truncate",
-                            required: "true or false",
-                        });
-                    }
-                },
-                attention_factor: number(rope, "attention_factor")?,
-                mscale: optional("mscale")?,
-                mscale_all_dim: optional("mscale_all_dim")?,
-                ..Yarn::new(stretch()?, original()?)
-            }),
-            Some("longrope" | "su") => {
-                *lists = (
-                    numbers(rope, "short_factor")?,
-                    numbers(rope, "long_factor")?,
-                );
-                let (original_context, sequence) = (original()?, sequence()?);
-                // Phi-3.5-MoE's own attention factors, one for each list.
-                let own = if sequence > original_context {
-                    "long_mscale"
-                } else {
-                    "short_mscale"
-                };
-                let attention_factor = match number(rope, "attention_factor")? {
-                    Some(factor) => Some(factor),
-                    None => number(rope, own)?,
-                };
-                Scaling::LongRope(LongRope {
-                    short_factor: &lists.0,
-                    long_factor: &lists.1,
-                    original_context,
-                    length: sequence,
-                    factor: stretch()?,
-                    attention_factor,
-                })
-            }
-            Some("llama3") => Scaling::Llama3 {
-                factor: required("factor")?,
-                low_freq_factor: required("low_freq_factor")?,
-                high_freq_factor: required("high_freq_factor")?,
-                original_context: original()?,
-            },
-            Some("proportional") => Scaling::Proportional {
-                partial_rotary_factor: number(rope, "partial_rotary_factor")?.unwrap_or(1.0),
-                factor: number(rope, "factor")?.unwrap_or(1.0),
-            },
-            Some(other) => {
-                return Err(Error::Unknown {
-                    key: "rope_type",
-                    value: Name::new(other),
-                });
-            }
-        })
-    }
 }
 
-/// Whether the parameters are given by layer type: every value is an object, or null for layers that do not rotate.
-/// `truncate` may stand beside them.
-fn is_nested(parameters: &Object) -> bool {
-    let mut values = parameters
-        .iter()
-        .filter(|(key, _)| *key != "truncate")
-        .map(|(_, value)| value)
-        .peekable();
-    values.peek().is_some()
-        && values.clone().any(Value::is_object)
-        && values.all(|value| value.is_object() || value.is_null())
-}
-
-/// The number under a key; `None` if there is none or null.
-fn number(object: &Object, key: &'static str) -> Result<Option<f64>> {
-    match object.get(key) {
-        None | Some(Value::Null) => Ok(None),
-        Some(value) => value.as_f64().map(Some).ok_or(Error::Invalid {
-            key,
-            required: "a number",
-        }),
-    }
-}
-
-/// The length under a key: a whole number, also where it is written as a float.
-fn length(object: &Object, key: &'static str) -> Result<Option<u64>> {
-    let Some(value) = object.get(key).filter(|value| !value.is_null()) else {
-        return Ok(None);
-    };
-    let float = || {
-        value
-            .as_f64()
-            .filter(|&float| (0.0..9e15).contains(&float) && float as u64 as f64 == float)
-    };
-    let whole = value.as_u64().or_else(|| float().map(|float| float as u64));
-    whole.map(Some).ok_or(Error::Invalid {
-        key,
-        required: "a whole number",
-    })
-}
-
-/// A number of channels or heads.
-fn count(object: &Object, key: &'static str) -> Result<Option<usize>> {
-    match length(object, key)? {
-        None => Ok(None),
-        Some(value @ 1..=0xffff_ffff) => Ok(Some(value as usize)),
-        Some(_) => Err(Error::Invalid {
-            key,
-            required: "positive and below 2^32",
-        }),
-    }
-}
-
-/// The list of numbers under a key.
-fn numbers(object: &Object, key: &'static str) -> Result<Vec<f64>> {
-    match object.get(key) {
-        None | Some(Value::Null) => Err(Error::Missing { key }),
-        Some(value) => value
-            .as_array()
-            .and_then(|list| list.iter().map(Value::as_f64).collect())
-            .ok_or(Error::Invalid {
-                key,
-                required: "a list of numbers",
-            }),
-    }
-}
-
-fn sections(value: &Value) -> Option<[usize; 3]> {
-    let list: Option<Vec<usize>> = value
-        .as_array()?
-        .iter()
-        .map(|section| section.as_u64().and_then(|n| usize::try_from(n).ok()))
-        .collect();
-    list?.try_into().ok()
-}
-
-/// `int(dim * partial)`, the product rounded to a double as in the models' code.
-fn part_of(dim: usize, partial: f64) -> Result<usize> {
-    let product =
-        (positive("partial_rotary_factor", partial)? * Real::from_u64(dim as u64)).to_f64();
-    match Real::from_f64(product.min(f64::MAX)).to_fixed() {
-        Some((whole, _)) if whole <= 0xffff_ffff => Ok(whole as usize),
-        _ => Err(Error::Invalid {
-            key: "partial_rotary_factor",
-            required: "at most 1",
-        }),
-    }
+/// The type of a part of a composite model: its name and that of the part.
+fn part_of_model(root: &str, part: &str) -> String {
+    [root, "_", part.trim_end_matches("_config")].concat()
 }

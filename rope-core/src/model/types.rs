@@ -1,224 +1,204 @@
-//! What a configuration file leaves to the model's code: the pairing, the axes, and the defaults of missing keys.
+//! What a configuration file leaves to the model's code, by model type: the table `types.txt`, one line a type.
 //!
-//! Read from Hugging Face transformers 5.23.0, each model's `modeling_*.py` (how `apply_rotary_pos_emb` pairs, how
-//! `recomposition_frequencies` deals the axes out) and `configuration_*.py` (the defaults, which a saved configuration
-//! omits). A model that is not here is refused by name; adding one is adding its name.
+//! The table is text so that it can be read, searched, compared with another version of transformers
+//! (`tests/golden/models.py`) and shown (`README.md`, [`crate::guide::models`]) as the one thing that it is. A line is
+//! looked up and its words are asked for by name; what the words mean is written at the top of the table. A type that
+//! is not there is refused by name.
 
-use crate::{Axes, Pairing};
+use core::fmt::Debug;
 
-/// How a model deals its axes out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AxisScheme {
-    Text,
-    /// [`Axes::mrope`] with these sections, if the configuration gives none.
-    Mrope([usize; 3]),
-    /// [`Axes::mrope_interleaved`].
-    MropeInterleaved([usize; 3]),
-    /// [`Axes::mrope_alternating`].
-    MropeAlternating([usize; 3]),
-    Vision,
-    Pixtral,
+/// The table.
+const TABLE: &str = include_str!("types.txt");
+
+/// The line of one model type.
+#[derive(Clone, Copy)]
+pub(crate) struct Model {
+    line: &'static str,
 }
 
-impl AxisScheme {
-    pub(crate) fn axes(self, rotary_dim: usize, sections: Option<[usize; 3]>) -> Axes<'static> {
-        match self {
-            Self::Text => Axes::from(rotary_dim),
-            Self::Mrope(default) => Axes::mrope(sections.unwrap_or(default)),
-            Self::MropeInterleaved(default) => Axes::mrope_interleaved(sections.unwrap_or(default)),
-            Self::MropeAlternating(default) => Axes::mrope_alternating(sections.unwrap_or(default)),
-            Self::Vision => Axes::vision(rotary_dim),
-            Self::Pixtral => Axes::pixtral(rotary_dim),
-        }
+impl Debug for Model {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.line)
     }
 }
 
-/// What one model type does.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Model {
-    /// The pairing of what goes in and of what comes out. `None` for Gemma 4's vision tower, which has two heads in
-    /// one.
-    pub(crate) pairing: Option<(Pairing, Pairing)>,
-    pub(crate) axis_scheme: AxisScheme,
-    /// `rope_theta` where the file has none, and the one of sliding-window layers where that is another.
-    pub(crate) base: f64,
-    pub(crate) local_base: Option<f64>,
-    /// `head_dim` where the file has none and `hidden_size / num_attention_heads` is not meant.
-    pub(crate) head_dim: Option<usize>,
-    pub(crate) partial_rotary_factor: f64,
-    /// GPT-J's `rotary_dim`.
-    pub(crate) rotary_dim: Option<usize>,
-    /// Multi-head latent attention: `qk_rope_head_dim` channels of each head rotate, 64 where the file does not say.
-    pub(crate) mla: bool,
-    /// `head_dim` of Gemma 4's full-attention layers where the file has no `global_head_dim`.
-    pub(crate) global_head_dim: Option<usize>,
-    /// The class has whole `rope_parameters` as its default, scaling included; a file without any is not plain RoPE.
-    pub(crate) scaled: bool,
-    /// The base frequencies count turns, see [`Scaling::Turns`](crate::Scaling::Turns).
-    pub(crate) turns: bool,
+/// A line for a model that is not known, of which nothing is asked but its parameters.
+pub(crate) const UNKNOWN: Model = Model {
+    line: "unknown - half",
+};
+
+/// The line of that type, if it is known.
+pub(crate) fn model(model_type: &str) -> Option<Model> {
+    lines().find(|model| model.name() == model_type)
 }
 
-const HALF: Model = Model {
-    pairing: Some((Pairing::Half, Pairing::Half)),
-    axis_scheme: AxisScheme::Text,
-    base: 10_000.0,
-    local_base: None,
-    head_dim: None,
-    partial_rotary_factor: 1.0,
-    rotary_dim: None,
-    mla: false,
-    global_head_dim: None,
-    scaled: false,
-    turns: false,
-};
-
-/// `repeat_interleave(cos, 2)` and a `rotate_half` of `x[..., 0::2]`, or complex numbers.
-const INTERLEAVED: Model = Model {
-    pairing: Some((Pairing::Interleaved, Pairing::Interleaved)),
-    ..HALF
-};
-
-/// `apply_rotary_pos_emb_interleave`: reads neighbours, writes halves.
-const MLA: Model = Model {
-    pairing: Some((Pairing::Interleaved, Pairing::Half)),
-    mla: true,
-    ..HALF
-};
-
-const VISION: Model = Model {
-    axis_scheme: AxisScheme::Vision,
-    ..HALF
-};
+/// The lines of the table.
+pub(crate) fn lines() -> impl Iterator<Item = Model> {
+    TABLE
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(|line| Model { line })
+}
 
 impl Model {
-    const fn base(self, base: f64) -> Self {
-        Self { base, ..self }
+    fn word(self, index: usize) -> &'static str {
+        self.line
+            .split_ascii_whitespace()
+            .nth(index)
+            .unwrap_or_default()
     }
 
-    const fn local_base(self, base: f64) -> Self {
-        Self {
-            local_base: Some(base),
-            ..self
-        }
+    /// The model type.
+    pub(crate) fn name(self) -> &'static str {
+        self.word(0)
     }
 
-    const fn head_dim(self, dim: usize) -> Self {
-        Self {
-            head_dim: Some(dim),
-            ..self
-        }
+    /// How channels are paired, or `refused` or `part`.
+    pub(crate) fn pairing(self) -> &'static str {
+        self.word(2)
     }
 
-    const fn partial(self, partial_rotary_factor: f64) -> Self {
-        Self {
-            partial_rotary_factor,
-            ..self
-        }
+    /// Whether the line has this word.
+    pub(crate) fn is(self, word: &str) -> bool {
+        self.line
+            .split_ascii_whitespace()
+            .skip(3)
+            .any(|own| own == word)
     }
 
-    const fn axis_scheme(self, axis_scheme: AxisScheme) -> Self {
-        Self {
-            axis_scheme,
-            ..self
-        }
+    /// Why the type is refused, which ends its line.
+    pub(crate) fn why(self) -> &'static str {
+        self.line.split_once(" why=").map_or("", |(_, why)| why)
     }
 
-    const fn scaled(self) -> Self {
-        Self {
-            scaled: true,
-            ..self
-        }
+    /// What follows `key=` in the line.
+    pub(crate) fn value(self, key: &str) -> Option<&'static str> {
+        self.line
+            .split_ascii_whitespace()
+            .skip(2)
+            .find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+    }
+
+    /// The number that follows `key=`.
+    pub(crate) fn number(self, key: &str) -> Option<f64> {
+        self.value(key)?.parse().ok()
+    }
+
+    /// What follows `key=`, in two parts around a colon: a key of the file, and what counts without it.
+    pub(crate) fn keyed(self, key: &str) -> Option<(&'static str, &'static str)> {
+        let value = self.value(key)?;
+        Some(value.split_once(':').unwrap_or((value, "")))
     }
 }
 
-/// The model of that type, if it is known.
-pub(crate) fn model(model_type: &str) -> Option<Model> {
-    use AxisScheme::{Mrope, MropeAlternating, MropeInterleaved, Pixtral};
-    Some(match model_type {
-        "llama" | "mistral" | "ministral" | "qwen2" | "qwen2_moe" | "qwen3_moe" | "phi3"
-        | "falcon" | "olmo" | "olmo2" | "olmoe" | "starcoder2" | "granite" | "granitemoe"
-        | "granitemoeshared" | "granitemoehybrid" | "exaone4" | "dots1" | "arcee"
-        | "hunyuan_v1_dense" | "hunyuan_v1_moe" | "diffllama" | "hyperclovax" => HALF,
-        "mixtral" | "phimoe" | "minimax" | "lfm2" => HALF.base(1e6),
-        "bitnet" | "mllama_text_model" => HALF.base(5e5),
-        "smollm3" => HALF.base(2e6),
-        "apertus" => HALF.base(1.2e7).scaled(),
-        "gpt_oss" => HALF.base(1.5e5).head_dim(64).scaled(),
-        "minimax_m2" => HALF.base(5e6).head_dim(128),
-        "qwen3" | "seed_oss" => HALF.head_dim(128),
-        "ministral3" => HALF.head_dim(128).scaled(),
-        "gemma" | "gemma2" => HALF.head_dim(256),
-        "gemma3_text" | "gemma3n_text" => HALF.base(1e6).local_base(1e4).head_dim(256),
-        "gemma4_text" => Model {
-            global_head_dim: Some(512),
-            ..HALF.head_dim(256).scaled()
-        },
-        // The same base, but only full-attention layers are scaled.
-        "olmo3" => HALF.base(5e5).local_base(5e5),
-        "modernbert" => HALF.base(1.6e5).local_base(1e4),
-        "phi" | "persimmon" | "nemotron" | "glm4_moe" => HALF.partial(0.5),
-        "stablelm" | "gpt_neox" => HALF.partial(0.25),
-        "qwen3_next" => HALF.partial(0.25).head_dim(256),
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
 
-        "qwen2_vl" | "qwen2_vl_text" | "qwen2_5_vl" | "qwen2_5_vl_text" | "qwen2_5_omni_text" => {
-            HALF.base(1e6).axis_scheme(Mrope([16, 24, 24]))
+    #[test]
+    fn every_line_is_in_order_and_has_known_words_only() {
+        let names: Vec<&str> = lines().map(Model::name).collect();
+        assert!(names.len() > 400, "{}", names.len());
+        assert!(names.is_sorted(), "the table is in alphabetical order");
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+        for model in lines() {
+            assert!(
+                [
+                    "half",
+                    "interleaved",
+                    "interleaved>half",
+                    "negated",
+                    "none",
+                    "part",
+                    "refused"
+                ]
+                .contains(&model.pairing()),
+                "{model:?}"
+            );
+            let (line, why) = model.line.split_once(" why=").unwrap_or((model.line, ""));
+            assert_eq!(why.is_empty(), model.pairing() != "refused", "{model:?}");
+            for word in line.split_ascii_whitespace().skip(3) {
+                let key = word.split_once('=').map_or(word, |(key, _)| key);
+                assert!(WORDS.contains(&key), "{word} in {model:?}");
+                let explained = TABLE.lines().any(|line| {
+                    line.strip_prefix("#   ")
+                        .is_some_and(|line| line.split([' ', '=', ',']).any(|word| word == key))
+                });
+                assert!(explained, "{key} is not explained");
+            }
         }
-        "qwen3_vl_text" => HALF
-            .base(5e5)
-            .head_dim(128)
-            .axis_scheme(MropeInterleaved([24, 20, 20])),
-        "qwen3_vl_moe_text" => HALF.base(5e5).axis_scheme(MropeInterleaved([24, 20, 20])),
-        "qwen3_omni_moe_text" => HALF.base(1e6).axis_scheme(MropeInterleaved([24, 20, 20])),
-        "qwen3_5_text" | "qwen3_5_moe_text" => HALF
-            .head_dim(256)
-            .partial(0.25)
-            .axis_scheme(MropeInterleaved([11, 11, 10])),
-        "glm4v_text" | "glm_ocr_text" => INTERLEAVED.axis_scheme(Mrope([8, 12, 12])),
-        // Its pairs are half-split, unlike GLM-4V's.
-        "glm4v_moe_text" => HALF.partial(0.5).axis_scheme(Mrope([8, 12, 12])),
-        "ernie4_5_vl_moe_text" => INTERLEAVED
-            .base(5e5)
-            .axis_scheme(MropeAlternating([22, 22, 20])),
+    }
 
-        "gptj" | "codegen" => Model {
-            rotary_dim: Some(64),
-            ..INTERLEAVED
-        },
-        "cohere" | "ernie4_5_moe" => INTERLEAVED.base(5e5),
-        "cohere2" => INTERLEAVED,
-        "llama4_text" | "ernie4_5" => INTERLEAVED.base(5e5).head_dim(128),
-        "glm" | "glm4" => INTERLEAVED.head_dim(128).partial(0.5),
-        "helium" => INTERLEAVED.base(1e5).head_dim(128),
-        // Complex numbers: interleaved on both sides, unlike its successor.
-        "deepseek_v2" => Model {
-            mla: true,
-            ..INTERLEAVED
-        },
+    #[test]
+    fn every_default_is_json() {
+        for text in lines().filter_map(|model| model.value("params")) {
+            assert!(
+                serde_json::from_str::<serde_json::Value>(text).is_ok(),
+                "{text}"
+            );
+        }
+        for model in lines() {
+            for key in ["base", "partial", "head", "original", "global-head"] {
+                if let Some((_, default)) =
+                    model.keyed(key).filter(|(_, default)| !default.is_empty())
+                {
+                    assert!(default.parse::<f64>().is_ok(), "{model:?}");
+                }
+            }
+        }
+    }
 
-        "deepseek_v3" | "kimi_k2" | "deepseek_v32" | "glm4_moe_lite" | "youtu" => MLA,
-        "mistral4" => MLA.scaled(),
-        "longcat_flash" => MLA.base(1e7),
-
-        "qwen2_vl_vision"
-        | "qwen2_5_vl_vision"
-        | "qwen3_vl_vision"
-        | "qwen3_vl_moe_vision"
-        | "qwen3_5_vision"
-        | "qwen3_5_moe_vision"
-        | "glm4v_vision"
-        | "glm4v_moe_vision"
-        | "glm_ocr_vision"
-        | "ernie4_5_vl_moe_vision" => VISION,
-        "dinov3_vit" => Model {
-            turns: true,
-            ..VISION.base(100.0)
-        },
-        "gemma4_vision" => Model {
-            pairing: None,
-            ..VISION.base(100.0).head_dim(64)
-        },
-        "llama4_vision_model" => INTERLEAVED.axis_scheme(AxisScheme::Vision),
-        "pixtral" => HALF.axis_scheme(Pixtral),
-        _ => return None,
-    })
+    const WORDS: [&str; 50] = [
+        "alpha",
+        "axes",
+        "axial",
+        "base",
+        "bases",
+        "by-layer",
+        "clvp",
+        "compress",
+        "context-key",
+        "depth-key",
+        "end",
+        "fills",
+        "flat",
+        "global-head",
+        "head",
+        "head-key",
+        "heads-key",
+        "if",
+        "interleave-key",
+        "layers",
+        "longrope",
+        "memory",
+        "mla",
+        "mrope-type",
+        "no-context",
+        "no-rope",
+        "null-stands-still",
+        "obeys",
+        "original",
+        "own-window",
+        "params",
+        "partial",
+        "phimoe",
+        "rotary-dim",
+        "rotates",
+        "scaled-layers",
+        "scales-sliding",
+        "sliding",
+        "softmax",
+        "still-layers",
+        "stills",
+        "theta-only",
+        "turns",
+        "unless",
+        "unscaled",
+        "values",
+        "whole",
+        "width",
+        "width-key",
+        "window",
+    ];
 }

@@ -677,6 +677,7 @@ impl World {
             part: source.one_of(&names),
             model_type: source.one_of(&names),
             layer_type: source.one_of(&names),
+            without: source.one_of(&names),
             length: source.word().into(),
         };
         let config = if source.once_in(2) {

@@ -72,47 +72,121 @@ fn check(text: &str, source: &mut Source<'_>) {
                 "{text}"
             );
             assert_eq!(config.rotary_dim(), Ok(made.rotary_dim()), "{text}");
-            let head_dim = config.head_dim().expect("rotary_dim needs it");
-            assert!(made.rotary_dim() <= head_dim, "{text}");
+            let rotation = config.rotation().expect("the frequencies are its");
+            assert!(rotation.window().end <= rotation.head_dim(), "{text}");
         }
         Err(error) => describe(&error),
     }
     if let Err(error) = config.pairing() {
         describe(&error);
     }
-    if let Err(error) = config.axes() {
-        describe(&error);
+    if let Ok(layers) = config.layers() {
+        for layer in layers.iter().take(100) {
+            if let Some(rotation) = layer.rotation {
+                assert!(rotation.window().end <= rotation.head_dim(), "{text}");
+            }
+        }
     }
     if let Ok(types) = config.layer_types() {
-        let types: Vec<&str> = types.collect();
-        for layer_type in types.into_iter().take(4) {
+        for layer_type in types.iter().take(4) {
             let _ = config.clone().with_layer_type(layer_type).frequencies();
         }
     }
+    nothing_is_dropped(text, source);
     let _ = config.frequencies_over(Axes::from(2 * source.below(200)));
 }
 
+/// What is accepted has a model type, and each key that says something about a rotation is obeyed, or refused unless it
+/// says what counts anyway: with two different numbers under it a file is not accepted twice with the same answer.
+fn nothing_is_dropped(text: &str, source: &mut Source<'_>) {
+    // Of a composite file the root's keys are not read.
+    let open = text
+        .trim_end()
+        .strip_suffix('}')
+        .filter(|open| open.len() > 1);
+    let Some(open) = open.filter(|open| !open.contains("text_config")) else {
+        return;
+    };
+    let read = |entry: &str| {
+        let config = Config::from_json(&format!("{open},{entry}}}")).ok()?;
+        let rotation = config.with_length(9000).rotation().ok()?;
+        Some(rotation)
+    };
+    if let Some(rotation) = read(r#""other": 1"#) {
+        let untyped = Config::from_json(&format!("{open},\"other\": 1}}"))
+            .map(|config| config.without("model_type"));
+        assert!(
+            untyped.is_ok_and(|config| config.rotation().is_err()),
+            "{text}: no model type"
+        );
+        assert!(
+            read(r#""rope_none_such": 1"#).is_none(),
+            "{text}: a key that nothing reads"
+        );
+        // A part of so small a head is the same for many factors.
+        if rotation.frequencies().rotary_dim() < 32 {
+            return;
+        }
+    }
+    let key = source.one_of(&OBEYED);
+    let (one, other) = source.one_of(&[("0.5", "0.75"), ("64", "32"), ("10000", "3e5")]);
+    let [one, other] = [one, other].map(|number| read(&format!("\"{key}\": {number}")));
+    if let (Some(one), Some(other)) = (one, other)
+        && one.frequencies().rotary_dim() >= 32
+    {
+        assert!(one != other, "{text}: {key} is dropped");
+    }
+}
+
+/// Keys beside the parameters that say something about the rotation of some model, each with a number.
+const OBEYED: [&str; 14] = [
+    "rope_theta",
+    "partial_rotary_factor",
+    "rotary_pct",
+    "rope_pct",
+    "rope_percent",
+    "rotary_dim",
+    "rotary_emb_base",
+    "rotary_embedding_base",
+    "rope_local_base_freq",
+    "local_rope_theta",
+    "global_rope_theta",
+    "swa_rope_theta",
+    "qk_rope_head_dim",
+    "rope_ratio",
+];
+
 const PARTS: [&str; 4] = ["text_config", "vision_config", "thinker_config", "none"];
 
-const MODELS: [&str; 24] = [
+const MODELS: [&str; 34] = [
     "llama",
-    "llama4",
+    "nanochat",
+    "deepseek_v4",
+    "cohere2",
+    "smollm3",
+    "granite_swa",
+    "falcon",
+    "minimax_m2",
+    "stablelm",
+    "olmo3",
+    "zaya",
+    "llama4_text",
     "mistral",
     "mistral4",
     "qwen2",
     "qwen3",
     "qwen2_vl",
-    "qwen3_vl",
-    "qwen3_5",
-    "glm4v",
+    "qwen3_vl_text",
+    "qwen3_5_text",
+    "glm4v_text",
     "gpt_neox",
     "gptj",
     "phi3",
     "gemma3_text",
-    "gemma4",
+    "gemma4_text",
     "deepseek_v2",
     "deepseek_v3",
-    "ernie4_5_vl_moe",
+    "ernie4_5_vl_moe_text",
     "gpt_oss",
     "pixtral",
     "cohere",

@@ -1,0 +1,95 @@
+//! Values of a configuration file, by their keys. `null` counts as nothing, as it does in the models' code.
+
+use crate::Error;
+use crate::frequencies::Result;
+use alloc::string::String;
+use alloc::vec::Vec;
+use serde_json::{Map, Value};
+
+pub(crate) type Object = Map<String, Value>;
+
+/// The value under a key that is not null.
+pub(crate) fn given<'o>(object: &'o Object, key: &str) -> Option<&'o Value> {
+    object.get(key).filter(|value| !value.is_null())
+}
+
+/// The number under a key.
+pub(crate) fn number(object: &Object, key: &'static str) -> Result<Option<f64>> {
+    given(object, key)
+        .map(|value| {
+            value.as_f64().ok_or(Error::Invalid {
+                key,
+                required: "a number",
+            })
+        })
+        .transpose()
+}
+
+/// The length under a key: a whole number, also where it is written as a float.
+pub(crate) fn length(object: &Object, key: &'static str) -> Result<Option<u64>> {
+    let Some(value) = given(object, key) else {
+        return Ok(None);
+    };
+    let float = || {
+        value
+            .as_f64()
+            .filter(|&float| (0.0..9e15).contains(&float) && float as u64 as f64 == float)
+    };
+    let whole = value.as_u64().or_else(|| float().map(|float| float as u64));
+    whole.map(Some).ok_or(Error::Invalid {
+        key,
+        required: "a whole number",
+    })
+}
+
+/// A number of channels, heads or layers.
+pub(crate) fn count(object: &Object, key: &'static str) -> Result<Option<usize>> {
+    match length(object, key)? {
+        None => Ok(None),
+        Some(value @ 1..=0xffff_ffff) => Ok(Some(value as usize)),
+        Some(_) => Err(Error::Invalid {
+            key,
+            required: "positive and below 2^32",
+        }),
+    }
+}
+
+/// The list of numbers under a key; what is true or false counts as 1 or 0.
+pub(crate) fn numbers(object: &Object, key: &'static str) -> Result<Option<Vec<f64>>> {
+    let number = |value: &Value| value.as_f64().or(value.as_bool().map(f64::from));
+    given(object, key)
+        .map(|value| {
+            value
+                .as_array()
+                .and_then(|list| list.iter().map(number).collect())
+                .ok_or(Error::Invalid {
+                    key,
+                    required: "a list of numbers",
+                })
+        })
+        .transpose()
+}
+
+/// What is true or false under a key.
+pub(crate) fn flag(object: &Object, key: &'static str) -> Result<Option<bool>> {
+    given(object, key)
+        .map(|value| {
+            value.as_bool().ok_or(Error::Invalid {
+                key,
+                required: "true or false",
+            })
+        })
+        .transpose()
+}
+
+/// The object under a key.
+pub(crate) fn object<'o>(object: &'o Object, key: &'static str) -> Result<Option<&'o Object>> {
+    given(object, key)
+        .map(|value| {
+            value.as_object().ok_or(Error::Invalid {
+                key,
+                required: "an object",
+            })
+        })
+        .transpose()
+}

@@ -1,0 +1,420 @@
+//! The layers of a model: of which type each is, and its rotation or none.
+
+use super::json::{Object, count, given, numbers};
+use super::parameters::FULL;
+use super::reading::{Difference, Reading};
+use crate::error::Name;
+use crate::frequencies::Result;
+use crate::{Direction, Error, Frequencies, Pairing, Rope};
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::ops::Range;
+use serde_json::Value;
+
+/// How a model rotates its queries and keys in some of its layers: all that its code does.
+///
+/// A rotation is more than frequencies and a pairing only where [`Rotation::window`] does not begin with the first
+/// channel, or where one of [`Rotation::direction`], [`Rotation::rotates_values`] and
+/// [`Rotation::turns_output_back`] says so.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rotation {
+    pub(super) frequencies: Frequencies<'static>,
+    pub(super) input: Pairing,
+    pub(super) output: Pairing,
+    pub(super) direction: Direction,
+    pub(super) head_dim: usize,
+    pub(super) offset: usize,
+    pub(super) values: bool,
+    pub(super) turned_back: bool,
+}
+
+impl Rotation {
+    /// The frequencies, over the axes of the model.
+    pub fn frequencies(&self) -> &Frequencies<'static> {
+        &self.frequencies
+    }
+
+    /// The frequencies alone.
+    #[must_use]
+    pub fn into_frequencies(self) -> Frequencies<'static> {
+        self.frequencies
+    }
+
+    /// The pairing of what goes in and of what comes out. They differ for DeepSeek-V3 and the models that took its
+    /// code, which read interleaved pairs and write halves.
+    pub fn pairing(&self) -> (Pairing, Pairing) {
+        (self.input, self.output)
+    }
+
+    /// [`Direction::Transpose`] for nanochat, which rotates by the negated angle; [`Direction::Forward`] for all
+    /// others.
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// The channels of a query's head as the attention sees it; for multi-head latent attention those of both parts
+    /// (192 for DeepSeek-V3).
+    pub fn head_dim(&self) -> usize {
+        self.head_dim
+    }
+
+    /// The channels of a head that rotate: from the first one for most models, the last ones for multi-head latent
+    /// attention (where they are a tensor of their own before they are put there) and for DeepSeek-V4.
+    pub fn window(&self) -> Range<usize> {
+        self.offset..self.offset + self.frequencies.rotary_dim()
+    }
+
+    /// Whether the values are rotated as the keys are: RoFormer's option `rotary_value`, and CLVP.
+    pub fn rotates_values(&self) -> bool {
+        self.values
+    }
+
+    /// Whether the output of the attention is rotated back, in the window: DeepSeek-V4, whose values are its rotated
+    /// keys.
+    pub fn turns_output_back(&self) -> bool {
+        self.turned_back
+    }
+
+    /// The plan: the pairing and the direction, with the best backend of this machine.
+    pub fn rope(&self) -> Rope {
+        Rope::new(self.input)
+            .output_pairing(self.output)
+            .direction(self.direction)
+    }
+}
+
+/// The layers of a model, in their order.
+///
+/// ```
+/// use rope_core::Config;
+///
+/// let config = Config::from_json(r#"{
+///     "model_type": "cohere2", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 4,
+///     "rope_theta": 50000.0
+/// }"#)?;
+/// for layer in config.layers()?.iter() {
+///     match layer.rotation {
+///         Some(rotation) => assert_eq!(rotation.frequencies().rotary_dim(), 128),
+///         None => assert_eq!((layer.index, layer.layer_type), (3, Some("full_attention"))),
+///     }
+/// }
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Layers {
+    /// The type of each layer, and the index of its rotation.
+    layers: Vec<(Option<String>, Option<usize>)>,
+    rotations: Vec<Rotation>,
+}
+
+/// One layer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Layer<'l> {
+    /// Its number, from 0.
+    pub index: usize,
+    /// Its type (`full_attention`, `sliding_attention`, `linear_attention`, ..), where the model has types of layers.
+    pub layer_type: Option<&'l str>,
+    /// Its rotation; `None` if its queries and keys are not rotated, or if it has none.
+    pub rotation: Option<&'l Rotation>,
+}
+
+impl Layers {
+    pub(super) fn read(reading: &Reading<'_>) -> Result<Self> {
+        let kinds = reading.kinds()?;
+        let layers = match reading.layer_count()? {
+            Some(layers) => layers,
+            None if kinds.is_empty() => {
+                return Err(Error::Missing {
+                    key: "num_hidden_layers",
+                });
+            }
+            None => kinds.len(),
+        };
+        let mut made = Self {
+            layers: Vec::new(),
+            rotations: Vec::new(),
+        };
+        let mut differences: Vec<Difference<'_>> = Vec::new();
+        for index in 0..layers {
+            let kind = kinds.get(index);
+            let difference = match kind {
+                Some(kind) if !has_attention(kind) => None,
+                _ => reading.difference(kind.cloned(), Some((index, layers)))?,
+            };
+            let rotation = match difference {
+                None => None,
+                Some(difference) => {
+                    let known = differences.iter().position(|other| *other == difference);
+                    Some(match known {
+                        Some(known) => known,
+                        None => {
+                            made.rotations.push(reading.rotation(&difference)?);
+                            differences.push(difference);
+                            differences.len() - 1
+                        }
+                    })
+                }
+            };
+            made.layers
+                .push((kind.map(|kind| String::from(&**kind)), rotation));
+        }
+        Ok(made)
+    }
+
+    /// How many layers there are.
+    pub fn len(&self) -> usize {
+        self.layers.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.layers.is_empty()
+    }
+
+    /// The layer with that number.
+    pub fn get(&self, index: usize) -> Option<Layer<'_>> {
+        let (layer_type, rotation) = self.layers.get(index)?;
+        Some(Layer {
+            index,
+            layer_type: layer_type.as_deref(),
+            rotation: rotation.and_then(|rotation| self.rotations.get(rotation)),
+        })
+    }
+
+    /// One layer after the other.
+    pub fn iter(&self) -> impl Iterator<Item = Layer<'_>> {
+        (0..self.len()).filter_map(|index| self.get(index))
+    }
+
+    /// The rotations that occur, each once: whoever makes rows makes one set for each.
+    pub fn rotations(&self) -> &[Rotation] {
+        &self.rotations
+    }
+}
+
+/// Layers of these types have no queries and keys.
+pub(super) fn has_attention(kind: &str) -> bool {
+    !["linear_attention", "conv", "moe", "mlp", "recurrent"].contains(&kind)
+}
+
+/// The most layers that a file may ask for.
+const MOST: usize = 1 << 16;
+
+/// The types of the layers, from the file or by the rule of the class; empty if there is neither.
+pub(super) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<Cow<'c, str>>> {
+    let count = reading.layer_count()?;
+    if count.is_some_and(|count| count > MOST) {
+        return Err(Error::Invalid {
+            key: "num_hidden_layers",
+            required: "at most 65536",
+        });
+    }
+    let config = reading.config;
+    if let Some(kinds) = listed(config)? {
+        if let Some(needed) = count.filter(|&count| count != kinds.len()) {
+            return Err(Error::Count {
+                name: "layer_types",
+                given: kinds.len(),
+                needed,
+            });
+        }
+        if reading.model.value("global-head").is_some()
+            && kinds.last().is_none_or(|kind| kind != FULL)
+        {
+            return Err(Error::Invalid {
+                key: "layer_types",
+                required: "full_attention in the last layer, which this model's code makes it",
+            });
+        }
+        return Ok(kinds);
+    }
+    if let Some(ratios) =
+        numbers(config, "compress_ratios")?.filter(|_| reading.model.is("compress"))
+    {
+        let kind = |ratio: &f64| match *ratio {
+            0.0 => Ok(Cow::Borrowed("sliding_attention")),
+            4.0 => Ok(Cow::Borrowed("compressed_sparse_attention")),
+            128.0 => Ok(Cow::Borrowed("heavily_compressed_attention")),
+            _ => Err(Error::Invalid {
+                key: "compress_ratios",
+                required: "a list of 0, 4 and 128",
+            }),
+        };
+        let ratios = ratios.iter().take(count.unwrap_or(MOST));
+        return ratios.map(kind).collect();
+    }
+    let (Some(rules), Some(count)) = (reading.model.value("layers"), count) else {
+        return Ok(Vec::new());
+    };
+    (0..count)
+        .map(|index| by_rule(reading, rules, index, count))
+        .collect()
+}
+
+/// The types that the file lists, by their names of today.
+fn listed(config: &Object) -> Result<Option<Vec<Cow<'_, str>>>> {
+    let key = match given(config, "layer_types") {
+        Some(_) => "layer_types",
+        None => "layers_block_type",
+    };
+    let Some(value) = given(config, key) else {
+        return Ok(None);
+    };
+    let name = |value| match value {
+        "mamba" => "linear_attention",
+        "attention" => FULL,
+        "deepseek_sparse_attention" | "qwen_sparse_attention" => "indexed_attention",
+        other => other,
+    };
+    let list: Option<Vec<Cow<'_, str>>> = value.as_array().and_then(|list| {
+        list.iter()
+            .map(|value| value.as_str().map(|value| Cow::Borrowed(name(value))))
+            .collect()
+    });
+    list.map(Some).ok_or(Error::Invalid {
+        key,
+        required: "a list of texts",
+    })
+}
+
+/// The type of one layer by the rules of its class, as `types.txt` explains them.
+fn by_rule<'c>(
+    reading: &Reading<'c>,
+    rules: &'static str,
+    index: usize,
+    layers: usize,
+) -> Result<Cow<'c, str>> {
+    let config = reading.config;
+    if rules == "chunked" {
+        let rotates = reading.rotates_by_number(index)?;
+        return Ok(Cow::Borrowed(if rotates {
+            "chunked_attention"
+        } else {
+            FULL
+        }));
+    }
+    if rules == "blocks" {
+        let texts = match given(config, "block_types").and_then(Value::as_array) {
+            Some(list) => list.iter().filter_map(Value::as_str).collect(),
+            None => alloc::vec!["recurrent", "recurrent", "attention"],
+        };
+        let text = texts.get(index % texts.len().max(1)).copied();
+        return Ok(Cow::Borrowed(match text {
+            Some("recurrent") => "linear_attention",
+            _ => "sliding_attention",
+        }));
+    }
+    if let Some(list) = rules.strip_prefix("in:") {
+        let mut parts = list.split(':');
+        let (key, other, without) = (
+            parts.next().unwrap_or_default(),
+            parts.next().unwrap_or_default(),
+            parts.next().unwrap_or_default(),
+        );
+        let full = match numbers(config, key)? {
+            Some(list) => list.contains(&(index as f64)),
+            None => without == "full",
+        };
+        return Ok(Cow::Borrowed(long_name(if full { "full" } else { other })));
+    }
+    for rule in rules.split(',') {
+        let (kind, conditions) = rule.split_once('@').unwrap_or((rule, ""));
+        let mut holds = conditions.is_empty();
+        for alternative in conditions.split('|').filter(|_| !conditions.is_empty()) {
+            let mut all = true;
+            for condition in alternative.split('&') {
+                all &= holds_at(reading, condition, index, layers)?;
+            }
+            holds |= all;
+        }
+        if holds {
+            return Ok(Cow::Borrowed(long_name(kind)));
+        }
+    }
+    Err(Error::Missing { key: "layer_types" })
+}
+
+fn long_name(kind: &'static str) -> &'static str {
+    match kind {
+        "full" => FULL,
+        "sliding" => "sliding_attention",
+        "linear" => "linear_attention",
+        "indexed" => "indexed_attention",
+        "compressed" => "compressed_sparse_attention",
+        "heavily" => "heavily_compressed_attention",
+        other => other,
+    }
+}
+
+/// Whether a condition of a rule holds: `/6` each sixth, `%4=1` the remainder, `<2`, `>0`, `last`, `-/4` each fourth
+/// from the end; `:key` names the key that has another period.
+fn holds_at(
+    reading: &Reading<'_>,
+    condition: &'static str,
+    index: usize,
+    layers: usize,
+) -> Result<bool> {
+    let (condition, key) = condition.split_once(':').unwrap_or((condition, ""));
+    let without_window = reading
+        .config
+        .get("sliding_window")
+        .is_some_and(Value::is_null);
+    if key == "sliding_window_pattern"
+        && without_window
+        && reading.model.value("rotates") == Some("sliding-or-all")
+    {
+        // The code of these classes divides by zero.
+        return Err(Error::Missing { key: "layer_types" });
+    }
+    let own = match key {
+        "" => None,
+        key => count(reading.config, key)?,
+    };
+    let number = |text: &str| own.or(text.parse().ok()).filter(|&number| number > 0);
+    let missing = Error::Missing { key: "layer_types" };
+    Ok(if condition == "last" {
+        index + 1 == layers
+    } else if let Some(every) = condition.strip_prefix("-/") {
+        (layers - 1 - index).is_multiple_of(number(every).ok_or(missing)?)
+    } else if let Some(every) = condition.strip_prefix('/') {
+        (index + 1).is_multiple_of(number(every).ok_or(missing)?)
+    } else if let Some(below) = condition.strip_prefix('<') {
+        index < number(below).ok_or(missing)?
+    } else if let Some(exact) = condition.strip_prefix('=') {
+        exact.parse().is_ok_and(|exact: usize| index == exact)
+    } else if let Some(above) = condition.strip_prefix('>') {
+        above.parse().is_ok_and(|above| index > above)
+    } else if let Some((period, remainder)) = condition
+        .strip_prefix('%')
+        .and_then(|condition| condition.split_once('='))
+    {
+        let period = number(period).ok_or(missing)?;
+        remainder
+            .parse()
+            .is_ok_and(|remainder: usize| index % period == remainder)
+    } else {
+        return Err(missing);
+    })
+}
+
+/// The choices of a layer type, for a refusal.
+pub(super) fn ambiguous<'k>(kinds: impl Iterator<Item = &'k str>) -> Error {
+    use core::fmt::Write;
+    let mut choices = Name::new("");
+    let mut seen: Vec<&str> = Vec::new();
+    for kind in kinds {
+        if !seen.contains(&kind) {
+            seen.push(kind);
+        }
+    }
+    seen.sort_unstable();
+    for (index, kind) in seen.into_iter().enumerate() {
+        let _ = write!(choices, "{}{kind}", if index == 0 { "" } else { ", " });
+    }
+    Error::Ambiguous {
+        key: "layer_type",
+        choices,
+    }
+}

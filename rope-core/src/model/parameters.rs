@@ -1,0 +1,372 @@
+//! The rope parameters of a file, as transformers makes them out (`modeling_rope_utils.py`, and the
+//! `convert_rope_params_to_dict` of classes that have their own): which object counts, what stands in it for which
+//! type of layers, and what is put into it from the keys beside it.
+
+use super::json::{Object, flag, given, number, object};
+use super::types::Model;
+use crate::Error;
+use crate::error::Name;
+use crate::frequencies::Result;
+use alloc::string::ToString;
+use serde_json::Value;
+
+/// The parameters of a file, either for all layers or by type of layer.
+#[derive(Clone, Debug)]
+pub(super) struct Parameters {
+    values: Object,
+    /// The values are objects, one for each type of layer.
+    pub(super) by_layer: bool,
+}
+
+impl Parameters {
+    pub(super) fn read(config: &Object, model: Model) -> Result<Self> {
+        let (new, old) = (
+            object(config, "rope_parameters")?,
+            object(config, "rope_scaling")?,
+        );
+        // An empty `rope_scaling` is none.
+        let old = old.filter(|old| !old.is_empty());
+        if let (Some(new), Some(old)) = (new, old)
+            && new != old
+            && !new.is_empty()
+        {
+            return Err(Error::Ambiguous {
+                key: "which of two different sets of parameters counts",
+                choices: Name::new("rope_parameters, rope_scaling"),
+            });
+        }
+        if model.is("theta-only") {
+            if new.or(old).is_some() {
+                let key = match new {
+                    Some(_) => "rope_parameters",
+                    None => "rope_scaling",
+                };
+                return Err(Error::Unread {
+                    key: Name::new(key),
+                });
+            }
+            return Ok(Self {
+                values: Object::new(),
+                by_layer: false,
+            });
+        }
+        let mut values = match (new, model.value("params")) {
+            (Some(new), _) => new.clone(),
+            (None, Some(own)) => serde_json::from_str(own).unwrap_or_default(),
+            (None, None) => Object::new(),
+        };
+        let by_layer = ["by-layer", "compress"].iter().any(|word| model.is(word))
+            || model.value("sliding").is_some();
+        if model.value("sliding").is_some() {
+            if old.is_some_and(|old| old.values().any(Value::is_object)) {
+                return Err(Error::Unread {
+                    key: Name::new("rope_scaling"),
+                });
+            }
+            for kind in [FULL, SLIDING] {
+                if given(&values, kind).is_none() {
+                    let mut own = Object::new();
+                    own.insert("rope_type".to_string(), "default".into());
+                    values.insert(kind.to_string(), Value::Object(own));
+                }
+                // What older files scale is the full-attention layers.
+                if let (Some(old), Some(Value::Object(own))) = (old, values.get_mut(kind))
+                    && (kind == FULL || model.is("scales-sliding"))
+                {
+                    own.extend(old.iter().map(|(key, value)| (key.clone(), value.clone())));
+                }
+            }
+        } else if let Some(old) = old {
+            values.clone_from(old);
+        }
+        if model.is("compress") {
+            values = compressed(config, values)?;
+        }
+        if model.is("fills")
+            && let Some(Value::Object(own)) = model
+                .value("params")
+                .and_then(|own| serde_json::from_str(own).ok())
+        {
+            fill(&mut values, &own);
+        }
+        let parameters = Self { values, by_layer };
+        parameters.check()?;
+        Ok(parameters)
+    }
+
+    /// What stands in an object of its own or beside such objects is read from there, or refused.
+    fn check(&self) -> Result<()> {
+        if !self.by_layer {
+            return match self.values.iter().find(|(_, value)| value.is_object()) {
+                Some((key, _)) => Err(Error::Unread {
+                    key: Name::new(key),
+                }),
+                None => Ok(()),
+            };
+        }
+        let objects = || self.values.values().filter_map(Value::as_object);
+        for (key, value) in &self.values {
+            if value.is_object() || value.is_null() || key == "truncate" {
+                continue;
+            }
+            // transformers writes some of these itself, and reads none of them again.
+            let said = objects().all(|own| {
+                own.contains_key(key) || (key == "rope_type" && own.contains_key("type"))
+            });
+            if !said || objects().next().is_none() {
+                return Err(Error::Unread {
+                    key: Name::new(key),
+                });
+            }
+        }
+        // The ends of YaRN's ramp are looked for beside the types of layers only.
+        let outer = self.truncate()?;
+        for own in objects() {
+            if own
+                .get("truncate")
+                .is_some_and(|own| *own != Value::Bool(outer))
+            {
+                return Err(Error::Unread {
+                    key: Name::new("truncate"),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the ends of YaRN's ramp are rounded.
+    pub(super) fn truncate(&self) -> Result<bool> {
+        Ok(flag(&self.values, "truncate")?.unwrap_or(true))
+    }
+
+    /// The types of layers that there are parameters for.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = &str> {
+        self.values
+            .iter()
+            .filter(|(_, value)| self.by_layer && (value.is_object() || value.is_null()))
+            // These two are no types of layers.
+            .filter(|(key, _)| !["main", "compress"].contains(&key.as_str()))
+            .map(|(key, _)| key.as_str())
+    }
+
+    /// The parameters of that type of layers; `None` where they are null.
+    pub(super) fn of(&self, kind: Option<&str>) -> Result<Option<&Object>> {
+        if !self.by_layer {
+            return Ok(Some(&self.values));
+        }
+        let label = match kind {
+            // DeepSeek-V4 labels its parameters by what the layers do.
+            Some(kind) if self.values.contains_key("compress") => Some(match kind {
+                SLIDING => "main",
+                _ => "compress",
+            }),
+            kind => kind,
+        };
+        match label.and_then(|label| self.values.get(label)) {
+            Some(Value::Object(own)) => Ok(Some(own)),
+            Some(Value::Null) => Ok(None),
+            _ => Err(Error::Unknown {
+                key: "layer_type",
+                value: Name::new(kind.unwrap_or("not said")),
+            }),
+        }
+    }
+}
+
+pub(super) const FULL: &str = "full_attention";
+pub(super) const SLIDING: &str = "sliding_attention";
+
+/// What the class has for a type of layers, where the file's parameters for it leave a key out.
+fn fill(values: &mut Object, own: &Object) {
+    for (kind, defaults) in own {
+        if let (Some(Value::Object(found)), Some(defaults)) =
+            (values.get_mut(kind), defaults.as_object())
+        {
+            for (key, value) in defaults {
+                found.entry(key).or_insert_with(|| value.clone());
+            }
+        }
+    }
+}
+
+/// DeepSeek-V4's two sets: `main` for layers with a sliding window, which are not scaled, and `compress` for the
+/// others, whose base is a key of its own and whose YaRN has no attention factor. Only a file that has both has its
+/// own.
+fn compressed(config: &Object, mut values: Object) -> Result<Object> {
+    let both = ["main", "compress"].map(|name| values.get(name).is_some_and(Value::is_object));
+    let base = |key, default| Ok::<f64, Error>(number(config, key)?.unwrap_or(default));
+    let bases = [
+        base("rope_theta", 1e4)?,
+        base("compress_rope_theta", 1.6e5)?,
+    ];
+    if both == [true, true] {
+        // Beside two sets of its own a file's bases are not asked for.
+        for ((name, key), base) in [("main", "rope_theta"), ("compress", "compress_rope_theta")]
+            .into_iter()
+            .zip(bases)
+        {
+            let own = values
+                .get(name)
+                .and_then(|own| own.get("rope_theta"))
+                .and_then(Value::as_f64);
+            if given(config, key).is_some() && own.is_some_and(|own| own != base) {
+                return Err(Error::Unread {
+                    key: Name::new(key),
+                });
+            }
+        }
+        values.retain(|key, _| ["main", "compress"].contains(&key.as_str()));
+        for (name, base) in ["main", "compress"].into_iter().zip(bases) {
+            if let Some(Value::Object(own)) = values.get_mut(name) {
+                own.entry("rope_theta").or_insert_with(|| base.into());
+            }
+        }
+        return Ok(values);
+    }
+    let mut compress = values;
+    let kind = rope_type(&compress)?.to_string();
+    if kind == "yarn" {
+        compress
+            .entry("attention_factor")
+            .or_insert_with(|| 1.0.into());
+    }
+    if given(&compress, "rope_theta").is_some_and(|own| own.as_f64() != Some(bases[1])) {
+        return Err(Error::Unread {
+            key: Name::new("rope_theta"),
+        });
+    }
+    compress.insert("rope_theta".to_string(), bases[1].into());
+    let mut main = Object::new();
+    main.insert("rope_theta".to_string(), bases[0].into());
+    let mut made = Object::new();
+    made.insert("main".to_string(), Value::Object(main));
+    made.insert("compress".to_string(), Value::Object(compress));
+    Ok(made)
+}
+
+/// `rope_type`, or `type` as it was called.
+pub(super) fn rope_type(rope: &Object) -> Result<&str> {
+    let text = |key: &'static str| {
+        given(rope, key)
+            .map(|value| {
+                value.as_str().ok_or(Error::Invalid {
+                    key,
+                    required: "a text",
+                })
+            })
+            .transpose()
+    };
+    match (text("rope_type")?, text("type")?) {
+        (Some(new), Some(old)) if new != old => Err(Error::Ambiguous {
+            key: "the type of scaling",
+            choices: Name::new("rope_type, type"),
+        }),
+        (new, old) => Ok(new.or(old).unwrap_or("default")),
+    }
+}
+
+/// The keys that a type of scaling reads, beside `rope_type`, `type`, `rope_theta` and `partial_rotary_factor`.
+const READ: [(&str, &[&str]); 8] = [
+    ("default", &[]),
+    ("linear", &["factor"]),
+    ("dynamic", &["factor"]),
+    (
+        "alpha",
+        &[
+            "factor",
+            "alpha",
+            "beta_fast",
+            "beta_slow",
+            "mscale",
+            "mscale_all_dim",
+        ],
+    ),
+    (
+        "yarn",
+        &[
+            "factor",
+            "original_max_position_embeddings",
+            "attention_factor",
+            "beta_fast",
+            "beta_slow",
+            "mscale",
+            "mscale_all_dim",
+            "truncate",
+        ],
+    ),
+    (
+        "longrope",
+        &[
+            "factor",
+            "original_max_position_embeddings",
+            "attention_factor",
+            "short_factor",
+            "long_factor",
+        ],
+    ),
+    (
+        "llama3",
+        &[
+            "factor",
+            "original_max_position_embeddings",
+            "low_freq_factor",
+            "high_freq_factor",
+        ],
+    ),
+    ("proportional", &["factor"]),
+];
+
+/// Keys that no rotation depends on: what a length was before, and what scales the queries of some models.
+const IRRELEVANT: [&str; 8] = [
+    "rope_type",
+    "type",
+    "rope_theta",
+    "partial_rotary_factor",
+    "original_max_position_embeddings",
+    "max_position_embeddings",
+    "llama_4_scaling_beta",
+    "finetuned",
+];
+
+/// Refuses parameters that the type of scaling does not read, unless they say what counts without them.
+pub(super) fn check_read(rope: &Object, kind: &str, model: Model) -> Result<()> {
+    let read = READ
+        .iter()
+        .find(|(name, _)| *name == kind)
+        .map_or(&[][..], |(_, keys)| keys);
+    for (key, value) in rope {
+        let key = key.as_str();
+        let sections = model.value("axes").is_some_and(|axes| axes.contains(':'))
+            && ["mrope_section", "mrope_interleaved", "interleaved"].contains(&key);
+        let magnitudes = model.is("phimoe") && ["short_mscale", "long_mscale"].contains(&key);
+        let neutral = value.is_null()
+            || match key {
+                "factor" | "attention_factor" => value.as_f64() == Some(1.0),
+                "mscale" | "mscale_all_dim" | "alpha" => value.as_f64() == Some(0.0),
+                "truncate" => value.as_bool() == Some(true),
+                _ => false,
+            };
+        if !(read.contains(&key) || IRRELEVANT.contains(&key) || sections || magnitudes || neutral)
+        {
+            return Err(Error::Unread {
+                key: Name::new(key),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// A number that may stand in the parameters or beside them. Where it stands in both, both have to say the same.
+pub(super) fn inside_or_beside(
+    rope: &Object,
+    inside: &'static str,
+    config: &Object,
+    beside: &'static str,
+) -> Result<Option<f64>> {
+    match (number(rope, inside)?, number(config, beside)?) {
+        (Some(inside), Some(other)) if inside != other => Err(Error::Unread {
+            key: Name::new(beside),
+        }),
+        (inside, other) => Ok(inside.or(other)),
+    }
+}
