@@ -31,14 +31,14 @@ fn unknown_names() {
         &["--formulation", "polar"],
         "no formulation \"polar\"; known here are fused/",
     );
-    refused(&["--backend", "sse9"], "is no backend");
+    refused(&["--backend", "sse9"], "unknown backend");
     refused(&["--element", "f64"], "f32, bf16, f16");
     refused(&["--pairing", "thirds"], "interleaved, half");
     refused(&["--workload", "W9"], "known are W1, W2");
     refused(&["--model", "gpt-9"], "llama-3.1-8b");
     refused(&["accuracy", "--model", "gpt-9"], "llama-2-7b");
     refused(&["accuracy", "--positions", "1"], "at least 2");
-    refused(&["rows", "--backend", "sse9"], "is no backend");
+    refused(&["rows", "--backend", "sse9"], "unknown backend");
     refused(&["rows", "--most", "0"], "at least 1");
 }
 
