@@ -348,8 +348,8 @@ fn long_name(kind: &'static str) -> &'static str {
     }
 }
 
-/// Whether a condition of a rule holds: `/6` each sixth, `%4=1` the remainder, `<2`, `>0`, `last`, `-/4` each fourth
-/// from the end; `:key` names the key that has another period.
+/// Whether a condition of a rule holds: `/6` each sixth, `%4=1` the remainder, `<2`, `>0`, `=47`, `last`, `-/4` each
+/// fourth from the end; `:key` names the key that has another period.
 fn holds_at(
     reading: &Reading<'_>,
     condition: &'static str,

@@ -83,11 +83,19 @@ impl Parameters {
             values = compressed(config, values)?;
         }
         if model.is("fills")
-            && let Some(Value::Object(own)) = model
-                .value("params")
-                .and_then(|own| serde_json::from_str(own).ok())
+            && let Some(own) = model.value("params")
+            && let Ok(Value::Object(mut own)) = serde_json::from_str::<Value>(own)
         {
-            fill(&mut values, &own);
+            // A base beside the parameters counts before those of the class.
+            if given(config, "rope_theta").is_some() {
+                own.values_mut()
+                    .filter_map(Value::as_object_mut)
+                    .for_each(|own| drop(own.remove("rope_theta")));
+            }
+            match new.or(old) {
+                Some(_) => fill(&mut values, &own),
+                None => values = own,
+            }
         }
         let parameters = Self { values, by_layer };
         parameters.check()?;

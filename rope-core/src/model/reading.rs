@@ -22,6 +22,10 @@ pub(super) struct Reading<'c> {
     length: Option<u64>,
 }
 
+const FAILS: Error = Error::Unsupported {
+    what: "this partial rotation fails in the model's own code",
+};
+
 /// What makes the rotation of one layer another than that of the next.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Difference<'k> {
@@ -336,7 +340,11 @@ impl<'c> Reading<'c> {
             }
             key => inside_or_beside(rope, inside, self.config, key)?,
         };
-        let whole = match (self.model.is("whole"), self.latent()?) {
+        // The class puts it into its own parameters, and not into those that `rope_scaling` replaces them by.
+        let replaced = given(self.config, "rope_scaling")
+            .and_then(Value::as_object)
+            .is_some_and(|old| !old.is_empty());
+        let whole = match (self.model.is("whole") && !replaced, self.latent()?) {
             (true, Some((rotating, rest))) => Some(rotating as f64 / (rotating + rest) as f64),
             _ => None,
         };
@@ -371,8 +379,11 @@ impl<'c> Reading<'c> {
         let partial = self.partial(rope, head_dim)?;
         let asked = part_of(whole, partial.unwrap_or(1.0))?;
         if model.is("whole") && asked != head_dim {
-            return Err(Error::Unread {
-                key: Name::new("partial_rotary_factor"),
+            return Err(match partial {
+                Some(_) => Error::Unread {
+                    key: Name::new("partial_rotary_factor"),
+                },
+                None => FAILS,
             });
         }
         let made = match (rope_type(rope)?, scaled || model.is("obeys")) {
@@ -392,9 +403,7 @@ impl<'c> Reading<'c> {
             _ => made == head_dim,
         };
         if !fits {
-            return Err(Error::Unsupported {
-                what: "this partial rotation fails in the model's own code",
-            });
+            return Err(FAILS);
         }
         even(made, head_dim)
     }
