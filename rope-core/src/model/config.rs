@@ -184,42 +184,7 @@ impl Config {
                 same &= *first.get_or_insert_with(|| found.clone()) == found;
             }
         } else {
-            let mut candidates: Vec<Option<Cow<'_, str>>> = match chosen {
-                Some(chosen) => alloc::vec![Some(Cow::Borrowed(chosen))],
-                None if !kinds.is_empty() => kinds.iter().cloned().map(Some).collect(),
-                None => {
-                    let own = reading.parameters.kinds();
-                    own.map(|kind| Some(Cow::Borrowed(kind))).collect()
-                }
-            };
-            if candidates.is_empty() {
-                if reading.model.value("rotates").is_some() || reading.parameters.by_layer {
-                    return Err(Error::Missing {
-                        key: "num_hidden_layers",
-                    });
-                }
-                candidates.push(None);
-            }
-            if let Some(chosen) = chosen {
-                let known = kinds.iter().any(|kind| kind == chosen)
-                    || (kinds.is_empty() && reading.parameters.kinds().any(|kind| kind == chosen));
-                if !known {
-                    return Err(
-                        match kinds.is_empty() && reading.parameters.kinds().next().is_none() {
-                            true => Error::Unknown {
-                                key: "layer_type",
-                                value: Name::new(chosen),
-                            },
-                            false => ambiguous(
-                                kinds
-                                    .iter()
-                                    .map(|kind| &**kind)
-                                    .chain(reading.parameters.kinds()),
-                            ),
-                        },
-                    );
-                }
-            }
+            let mut candidates = self.candidates(&reading, &kinds)?;
             candidates.dedup();
             for kind in candidates {
                 if chosen.is_none() && kind.as_deref().is_some_and(|kind| !has_attention(kind)) {
@@ -267,7 +232,55 @@ impl Config {
         }
     }
 
+    /// The types of layers that are asked for, or the model's.
+    #[inline(never)]
+    fn candidates<'k>(
+        &'k self,
+        reading: &'k Reading<'_>,
+        kinds: &[Cow<'k, str>],
+    ) -> Result<Vec<Option<Cow<'k, str>>>> {
+        let chosen = self.layer_type.as_deref();
+        let mut candidates: Vec<Option<Cow<'k, str>>> = match chosen {
+            Some(chosen) => alloc::vec![Some(Cow::Borrowed(chosen))],
+            None if !kinds.is_empty() => kinds.iter().cloned().map(Some).collect(),
+            None => {
+                let own = reading.parameters.kinds();
+                own.map(|kind| Some(Cow::Borrowed(kind))).collect()
+            }
+        };
+        if candidates.is_empty() {
+            if reading.model.value("rotates").is_some() || reading.parameters.by_layer {
+                return Err(Error::Missing {
+                    key: "num_hidden_layers",
+                });
+            }
+            candidates.push(None);
+        }
+        if let Some(chosen) = chosen {
+            let known = kinds.iter().any(|kind| kind == chosen)
+                || (kinds.is_empty() && reading.parameters.kinds().any(|kind| kind == chosen));
+            if !known {
+                return Err(
+                    match kinds.is_empty() && reading.parameters.kinds().next().is_none() {
+                        true => Error::Unknown {
+                            key: "layer_type",
+                            value: Name::new(chosen),
+                        },
+                        false => ambiguous(
+                            kinds
+                                .iter()
+                                .map(|kind| &**kind)
+                                .chain(reading.parameters.kinds()),
+                        ),
+                    },
+                );
+            }
+        }
+        Ok(candidates)
+    }
+
     /// The rotation of layers whose types have parameters of their own, if all say the same.
+    #[inline(never)]
     fn agreeing(reading: &Reading<'_>, kinds: &[Cow<'_, str>]) -> Result<Rotation> {
         let names: Vec<&str> = match kinds.is_empty() {
             true => reading.parameters.kinds().collect(),
@@ -380,6 +393,7 @@ impl Config {
     }
 
     /// The part of the file that describes the rotating model.
+    #[inline(never)]
     fn config(&self) -> Result<&Object> {
         let Some(part) = &self.part else {
             return match self.root.get("text_config") {
@@ -413,6 +427,7 @@ impl Config {
 
     /// The line of the model's type. A part without a type of its own, or with that of the whole model, as older files
     /// have it, has the type that the whole model's class gives it.
+    #[inline(never)]
     fn model(&self) -> Result<Model> {
         let text = |object: &Object| {
             object

@@ -1,4 +1,6 @@
 //! Values of a configuration file, by their keys. `null` counts as nothing, as it does in the models' code.
+//!
+//! Nothing in the reading of files is in a hurry, and errors are large: what stands in several places is not inlined.
 
 use crate::Error;
 use crate::frequencies::Result;
@@ -9,11 +11,13 @@ use serde_json::{Map, Value};
 pub(crate) type Object = Map<String, Value>;
 
 /// The value under a key that is not null.
+#[inline(never)]
 pub(crate) fn given<'o>(object: &'o Object, key: &str) -> Option<&'o Value> {
     object.get(key).filter(|value| !value.is_null())
 }
 
 /// The number under a key.
+#[inline(never)]
 pub(crate) fn number(object: &Object, key: &'static str) -> Result<Option<f64>> {
     given(object, key)
         .map(|value| {
@@ -26,6 +30,7 @@ pub(crate) fn number(object: &Object, key: &'static str) -> Result<Option<f64>> 
 }
 
 /// The length under a key: a whole number, also where it is written as a float.
+#[inline(never)]
 pub(crate) fn length(object: &Object, key: &'static str) -> Result<Option<u64>> {
     let Some(value) = given(object, key) else {
         return Ok(None);
@@ -43,6 +48,7 @@ pub(crate) fn length(object: &Object, key: &'static str) -> Result<Option<u64>> 
 }
 
 /// A number of channels, heads or layers.
+#[inline(never)]
 pub(crate) fn count(object: &Object, key: &'static str) -> Result<Option<usize>> {
     match length(object, key)? {
         None => Ok(None),
@@ -55,6 +61,7 @@ pub(crate) fn count(object: &Object, key: &'static str) -> Result<Option<usize>>
 }
 
 /// The list of numbers under a key; what is true or false counts as 1 or 0.
+#[inline(never)]
 pub(crate) fn numbers(object: &Object, key: &'static str) -> Result<Option<Vec<f64>>> {
     let number = |value: &Value| value.as_f64().or(value.as_bool().map(f64::from));
     given(object, key)
@@ -71,6 +78,7 @@ pub(crate) fn numbers(object: &Object, key: &'static str) -> Result<Option<Vec<f
 }
 
 /// What is true or false under a key.
+#[inline(never)]
 pub(crate) fn flag(object: &Object, key: &'static str) -> Result<Option<bool>> {
     given(object, key)
         .map(|value| {
@@ -83,6 +91,7 @@ pub(crate) fn flag(object: &Object, key: &'static str) -> Result<Option<bool>> {
 }
 
 /// The object under a key.
+#[inline(never)]
 pub(crate) fn object<'o>(object: &'o Object, key: &'static str) -> Result<Option<&'o Object>> {
     given(object, key)
         .map(|value| {

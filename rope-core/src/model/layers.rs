@@ -254,6 +254,7 @@ pub(super) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<Cow<'c, str>>> {
 }
 
 /// The types that the file lists, by their names of today.
+#[inline(never)]
 fn listed(config: &Object) -> Result<Option<Vec<Cow<'_, str>>>> {
     let key = match given(config, "layer_types") {
         Some(_) => "layer_types",
@@ -280,6 +281,7 @@ fn listed(config: &Object) -> Result<Option<Vec<Cow<'_, str>>>> {
 }
 
 /// The type of one layer by the rules of its class, as `types.txt` explains them.
+#[inline(never)]
 fn by_rule<'c>(
     reading: &Reading<'c>,
     rules: &'static str,
@@ -350,6 +352,7 @@ fn long_name(kind: &'static str) -> &'static str {
 
 /// Whether a condition of a rule holds: `/6` each sixth, `%4=1` the remainder, `<2`, `>0`, `=47`, `last`, `-/4` each
 /// fourth from the end; `:key` names the key that has another period.
+#[inline(never)]
 fn holds_at(
     reading: &Reading<'_>,
     condition: &'static str,
@@ -400,6 +403,7 @@ fn holds_at(
 }
 
 /// The choices of a layer type, for a refusal.
+#[inline(never)]
 pub(super) fn ambiguous<'k>(kinds: impl Iterator<Item = &'k str>) -> Error {
     use core::fmt::Write;
     let mut choices = Name::new("");

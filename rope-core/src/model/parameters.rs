@@ -50,52 +50,22 @@ impl Parameters {
                 by_layer: false,
             });
         }
-        let mut values = match (new, model.value("params")) {
-            (Some(new), _) => new.clone(),
-            (None, Some(own)) => serde_json::from_str(own).unwrap_or_default(),
-            (None, None) => Object::new(),
+        let mut values = match new {
+            Some(new) => new.clone(),
+            None => class_parameters(model).unwrap_or_default(),
         };
         let by_layer = ["by-layer", "compress"].iter().any(|word| model.is(word))
             || model.value("sliding").is_some();
         if model.value("sliding").is_some() {
-            if old.is_some_and(|old| old.values().any(Value::is_object)) {
-                return Err(Error::Unread {
-                    key: Name::new("rope_scaling"),
-                });
-            }
-            for kind in [FULL, SLIDING] {
-                if given(&values, kind).is_none() {
-                    let mut own = Object::new();
-                    own.insert("rope_type".to_string(), "default".into());
-                    values.insert(kind.to_string(), Value::Object(own));
-                }
-                // What older files scale is the full-attention layers.
-                if let (Some(old), Some(Value::Object(own))) = (old, values.get_mut(kind))
-                    && (kind == FULL || model.is("scales-sliding"))
-                {
-                    own.extend(old.iter().map(|(key, value)| (key.clone(), value.clone())));
-                }
-            }
+            older(&mut values, old, model)?;
         } else if let Some(old) = old {
             values.clone_from(old);
         }
         if model.is("compress") {
             values = compressed(config, values)?;
         }
-        if model.is("fills")
-            && let Some(own) = model.value("params")
-            && let Ok(Value::Object(mut own)) = serde_json::from_str::<Value>(own)
-        {
-            // A base beside the parameters counts before those of the class.
-            if given(config, "rope_theta").is_some() {
-                own.values_mut()
-                    .filter_map(Value::as_object_mut)
-                    .for_each(|own| drop(own.remove("rope_theta")));
-            }
-            match new.or(old) {
-                Some(_) => fill(&mut values, &own),
-                None => values = own,
-            }
+        if model.is("fills") {
+            complete(&mut values, model, config, new.or(old).is_some());
         }
         let parameters = Self { values, by_layer };
         parameters.check()?;
@@ -103,6 +73,7 @@ impl Parameters {
     }
 
     /// What stands in an object of its own or beside such objects is read from there, or refused.
+    #[inline(never)]
     fn check(&self) -> Result<()> {
         if !self.by_layer {
             return match self.values.iter().find(|(_, value)| value.is_object()) {
@@ -158,6 +129,7 @@ impl Parameters {
     }
 
     /// The parameters of that type of layers; `None` where they are null.
+    #[inline(never)]
     pub(super) fn of(&self, kind: Option<&str>) -> Result<Option<&Object>> {
         if !self.by_layer {
             return Ok(Some(&self.values));
@@ -184,7 +156,56 @@ impl Parameters {
 pub(super) const FULL: &str = "full_attention";
 pub(super) const SLIDING: &str = "sliding_attention";
 
+/// The objects of full-attention and of sliding-window layers, made or completed from an older file's one scaling.
+#[inline(never)]
+fn older(values: &mut Object, old: Option<&Object>, model: Model) -> Result<()> {
+    if old.is_some_and(|old| old.values().any(Value::is_object)) {
+        return Err(Error::Unread {
+            key: Name::new("rope_scaling"),
+        });
+    }
+    for kind in [FULL, SLIDING] {
+        if given(values, kind).is_none() {
+            let mut own = Object::new();
+            own.insert("rope_type".to_string(), "default".into());
+            values.insert(kind.to_string(), Value::Object(own));
+        }
+        // What older files scale is the full-attention layers.
+        if let (Some(old), Some(Value::Object(own))) = (old, values.get_mut(kind))
+            && (kind == FULL || model.is("scales-sliding"))
+        {
+            own.extend(old.iter().map(|(key, value)| (key.clone(), value.clone())));
+        }
+    }
+    Ok(())
+}
+
+/// Completes what the file has by the parameters of the class, or takes these.
+#[inline(never)]
+fn complete(values: &mut Object, model: Model, config: &Object, found: bool) {
+    let Some(mut own) = class_parameters(model) else {
+        return;
+    };
+    // A base beside the parameters counts before those of the class.
+    if given(config, "rope_theta").is_some() {
+        own.values_mut()
+            .filter_map(Value::as_object_mut)
+            .for_each(|own| drop(own.remove("rope_theta")));
+    }
+    match found {
+        true => fill(values, &own),
+        false => *values = own,
+    }
+}
+
+/// The parameters of a file that has none.
+#[inline(never)]
+fn class_parameters(model: Model) -> Option<Object> {
+    serde_json::from_str(model.value("params")?).ok()
+}
+
 /// What the class has for a type of layers, where the file's parameters for it leave a key out.
+#[inline(never)]
 fn fill(values: &mut Object, own: &Object) {
     for (kind, defaults) in own {
         if let (Some(Value::Object(found)), Some(defaults)) =
@@ -200,6 +221,7 @@ fn fill(values: &mut Object, own: &Object) {
 /// DeepSeek-V4's two sets: `main` for layers with a sliding window, which are not scaled, and `compress` for the
 /// others, whose base is a key of its own and whose YaRN has no attention factor. Only a file that has both has its
 /// own.
+#[inline(never)]
 fn compressed(config: &Object, mut values: Object) -> Result<Object> {
     let both = ["main", "compress"].map(|name| values.get(name).is_some_and(Value::is_object));
     let base = |key, default| Ok::<f64, Error>(number(config, key)?.unwrap_or(default));
@@ -253,6 +275,7 @@ fn compressed(config: &Object, mut values: Object) -> Result<Object> {
 }
 
 /// `rope_type`, or `type` as it was called.
+#[inline(never)]
 pub(super) fn rope_type(rope: &Object) -> Result<&str> {
     let text = |key: &'static str| {
         given(rope, key)
@@ -337,6 +360,7 @@ const IRRELEVANT: [&str; 8] = [
 ];
 
 /// Refuses parameters that the type of scaling does not read, unless they say what counts without them.
+#[inline(never)]
 pub(super) fn check_read(rope: &Object, kind: &str, model: Model) -> Result<()> {
     let read = READ
         .iter()
@@ -365,6 +389,7 @@ pub(super) fn check_read(rope: &Object, kind: &str, model: Model) -> Result<()> 
 }
 
 /// A number that may stand in the parameters or beside them. Where it stands in both, both have to say the same.
+#[inline(never)]
 pub(super) fn inside_or_beside(
     rope: &Object,
     inside: &'static str,

@@ -70,6 +70,7 @@ impl<'c> Reading<'c> {
     }
 
     /// The rotation of the layers of that type, or of the layer with that index; `None` if they stand still.
+    #[inline(never)]
     pub(super) fn difference<'k>(
         &self,
         kind: Option<Cow<'k, str>>,
@@ -226,6 +227,7 @@ impl<'c> Reading<'c> {
     }
 
     /// A number of the model's shape, by its usual key or by the one that this class calls it.
+    #[inline(never)]
     fn dimension(&self, key: &'static str, other: &str) -> Result<Option<usize>> {
         let usual = count(self.config, key)?;
         let Some(other) = self.model.value(other) else {
@@ -240,6 +242,7 @@ impl<'c> Reading<'c> {
         }
     }
 
+    #[inline(never)]
     fn width_over_heads(&self) -> Result<usize> {
         let width = match self.model.value("width") {
             Some(key) => count(self.config, key)?,
@@ -255,6 +258,7 @@ impl<'c> Reading<'c> {
     }
 
     /// The rotating and the other channels of multi-head latent attention.
+    #[inline(never)]
     fn latent(&self) -> Result<Option<(usize, usize)>> {
         let Some((rest, rotating)) = self.model.value("mla").and_then(|mla| mla.split_once('+'))
         else {
@@ -323,6 +327,7 @@ impl<'c> Reading<'c> {
     }
 
     /// The part of the head that the file asks to rotate, whether or not the code obeys it.
+    #[inline(never)]
     fn partial(&self, rope: &Object, head_dim: usize) -> Result<Option<f64>> {
         let (key, default) = self
             .model
@@ -352,6 +357,7 @@ impl<'c> Reading<'c> {
     }
 
     /// How many channels of the head rotate.
+    #[inline(never)]
     fn rotary_dim(&self, rope: &Object, scaled: bool, head_dim: usize) -> Result<usize> {
         let model = self.model;
         if model.is("clvp") {
@@ -409,6 +415,7 @@ impl<'c> Reading<'c> {
     }
 
     /// The base of that type of layers.
+    #[inline(never)]
     fn base(&self, rope: &Object, kind: Option<&str>) -> Result<f64> {
         let word = match kind {
             Some(SLIDING) if self.model.value("sliding").is_some() => "sliding",
@@ -708,6 +715,7 @@ impl<'c> Reading<'c> {
     }
 
     /// Whether the code of this model reads that key.
+    #[inline(never)]
     fn reads(&self, key: &str) -> bool {
         let model = self.model;
         let words = [

@@ -41,6 +41,7 @@ pub(crate) fn lines() -> impl Iterator<Item = Model> {
 }
 
 impl Model {
+    #[inline(never)]
     fn word(self, index: usize) -> &'static str {
         self.line
             .split_ascii_whitespace()
@@ -59,6 +60,7 @@ impl Model {
     }
 
     /// Whether the line has this word.
+    #[inline(never)]
     pub(crate) fn is(self, word: &str) -> bool {
         self.line
             .split_ascii_whitespace()
@@ -72,6 +74,7 @@ impl Model {
     }
 
     /// What follows `key=` in the line.
+    #[inline(never)]
     pub(crate) fn value(self, key: &str) -> Option<&'static str> {
         self.line
             .split_ascii_whitespace()
@@ -80,11 +83,13 @@ impl Model {
     }
 
     /// The number that follows `key=`.
+    #[inline(never)]
     pub(crate) fn number(self, key: &str) -> Option<f64> {
         self.value(key)?.parse().ok()
     }
 
     /// What follows `key=`, in two parts around a colon: a key of the file, and what counts without it.
+    #[inline(never)]
     pub(crate) fn keyed(self, key: &str) -> Option<(&'static str, &'static str)> {
         let value = self.value(key)?;
         Some(value.split_once(':').unwrap_or((value, "")))
