@@ -353,9 +353,14 @@ errors! { f =>
     Invalid {
         /// The key.
         key: &'static str,
+        /// The beginning of its value; empty where no value by itself is wrong.
+        value: Name,
         /// What it has to be.
         required: &'static str,
-    } => write!(f, "{key} has to be {required}"),
+    } => match value.as_str() {
+        "" => write!(f, "{key} has to be {required}"),
+        value => write!(f, "{key} is {value}, but has to be {required}"),
+    },
     /// `Config` and [`Gguf`](crate::Gguf): a name that stands for no known variant. The value may be
     /// perfectly good; rotating by a guess would not be.
     Unknown {
@@ -363,7 +368,12 @@ errors! { f =>
         key: &'static str,
         /// The beginning of its value.
         value: Name,
-    } => write!(f, "{key} is {value:?}, which is not known here"),
+        /// The values that are known, if they are few.
+        known: &'static str,
+    } => match known {
+        "" => write!(f, "{key} is {value:?}, which is not known here"),
+        known => write!(f, "{key} is {value:?}, which is not known here; there are: {known}"),
+    },
     /// `Config`: a key that says something about the rotation, and that the code of the model does not read, or does
     /// not obey: it would rotate otherwise than the file says. `Config::without` leaves it out.
     Unread {
@@ -427,12 +437,22 @@ pub struct Name {
 }
 
 impl Name {
+    /// No text.
+    pub(crate) const EMPTY: Self = Self {
+        bytes: [0; 80],
+        length: 0,
+    };
+
+    /// The beginning of what something is written as.
+    pub(crate) fn of(value: fmt::Arguments<'_>) -> Self {
+        let mut name = Self::EMPTY;
+        let _ = fmt::Write::write_fmt(&mut name, value);
+        name
+    }
+
     /// The beginning of `text`, cut at a character's end.
     pub(crate) fn new(text: &str) -> Self {
-        let mut name = Self {
-            bytes: [0; 80],
-            length: 0,
-        };
+        let mut name = Self::EMPTY;
         let _ = fmt::Write::write_str(&mut name, text);
         name
     }

@@ -3,6 +3,7 @@
 
 use super::json::{Object, given};
 use super::types::Model;
+use crate::error::Name;
 use crate::frequencies::Result;
 use crate::{Axes, Error, Frequencies, Scaling};
 use alloc::vec::Vec;
@@ -127,7 +128,8 @@ impl Arrangement {
 
 /// The sections of M-RoPE, the file's or the class's.
 fn sections(rope: &Object, default: &str) -> Result<[usize; 3]> {
-    let list: Option<Vec<usize>> = match given(rope, "mrope_section") {
+    let own = given(rope, "mrope_section");
+    let list: Option<Vec<usize>> = match own {
         None => default
             .split(',')
             .map(|section| section.parse().ok())
@@ -140,6 +142,7 @@ fn sections(rope: &Object, default: &str) -> Result<[usize; 3]> {
     list.and_then(|list| list.try_into().ok())
         .ok_or(Error::Invalid {
             key: "mrope_section",
+            value: own.map_or(Name::EMPTY, |own| Name::of(format_args!("{own}"))),
             required: "three counts of pairs",
         })
 }

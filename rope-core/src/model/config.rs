@@ -220,6 +220,7 @@ impl Config {
                 return Err(Error::Unknown {
                     key: "layer_type",
                     value: Name::new(chosen.unwrap_or_default()),
+                    known: "",
                 });
             }
             None => None,
@@ -265,6 +266,7 @@ impl Config {
                         true => Error::Unknown {
                             key: "layer_type",
                             value: Name::new(chosen),
+                            known: "",
                         },
                         false => ambiguous(
                             kinds
@@ -408,6 +410,7 @@ impl Config {
                 Some(_) => {
                     return Err(Error::Invalid {
                         key: "with_part",
+                        value: Name::EMPTY,
                         required: "the key of an object",
                     });
                 }
@@ -451,6 +454,7 @@ impl Config {
         let found = model(&name).ok_or(Error::Unknown {
             key: "model_type",
             value: Name::new(&name),
+            known: "",
         })?;
         // Composite models whose text model lies flat in the file.
         match found.value("flat").filter(|_| self.part.is_none()) {

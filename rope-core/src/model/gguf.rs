@@ -191,8 +191,9 @@ impl<'a> Gguf<'a> {
                 factors: None,
                 kind: None,
             }),
-            Some(_) => Err(Error::Invalid {
+            Some((_, value)) => Err(Error::Invalid {
                 key,
+                value: Name::of(format_args!("{value:?}")),
                 required: "a text",
             }),
             None => Err(Error::Missing { key }),
@@ -311,6 +312,7 @@ impl<'a> Gguf<'a> {
         let architecture = Architecture::named(self.architecture).ok_or(Error::Unknown {
             key: "general.architecture",
             value: Name::new(self.architecture),
+            known: "",
         })?;
         if let Some(what) = architecture.refusal() {
             return Err(Error::Unsupported { what });
@@ -320,6 +322,7 @@ impl<'a> Gguf<'a> {
         {
             return Err(Error::Invalid {
                 key,
+                value: Name::EMPTY,
                 required: "0, or not there: what it describes is not known here",
             });
         }
@@ -341,6 +344,7 @@ impl<'a> Gguf<'a> {
         let key = "rope.dimension_sections";
         let invalid = Error::Invalid {
             key,
+            value: Name::EMPTY,
             required: "four counts of pairs",
         };
         match self.find(key) {
@@ -366,7 +370,11 @@ impl<'a> Gguf<'a> {
         let ahead = self.whole("nextn_predict_layers")?.unwrap_or(0);
         match all.checked_sub(ahead) {
             Some(count @ 1..) if all <= MOST => Ok(count),
-            _ => Err(Error::Invalid { key, required }),
+            _ => Err(Error::Invalid {
+                key,
+                value: Name::EMPTY,
+                required,
+            }),
         }
     }
 
@@ -432,6 +440,7 @@ impl<'a> Gguf<'a> {
             (Some(_), "file") => {
                 return Err(Error::Invalid {
                     key,
+                    value: Name::EMPTY,
                     required: "a list with an entry for each layer",
                 });
             }
@@ -590,6 +599,7 @@ impl<'a> Gguf<'a> {
             Some(heads @ 1..) => Ok(width / heads as usize),
             Some(_) => Err(Error::Invalid {
                 key,
+                value: Name::EMPTY,
                 required: "positive in the first layer",
             }),
         }
@@ -614,11 +624,13 @@ impl<'a> Gguf<'a> {
                 return Err(Error::Unknown {
                     key,
                     value: Name::new(other),
+                    known: "none, linear, yarn, longrope",
                 });
             }
-            Some(_) => {
+            Some(value) => {
                 return Err(Error::Invalid {
                     key,
+                    value: Name::of(format_args!("{value:?}")),
                     required: "a text",
                 });
             }
@@ -627,6 +639,7 @@ impl<'a> Gguf<'a> {
         if kind == "yarn" && factor.is_some_and(|factor| factor.is_nan() || factor < 1.0) {
             return Err(Error::Invalid {
                 key: "rope.scaling.factor",
+                value: Name::EMPTY,
                 required: "1 or above with the type yarn",
             });
         }
@@ -658,12 +671,14 @@ impl<'a> Gguf<'a> {
             (_, _, _, Some(_)) => {
                 return Err(Error::Invalid {
                     key: "rope.scaling.alpha",
+                    value: Name::EMPTY,
                     required: "alone, and for heads that rotate as a whole",
                 });
             }
             (_, Some(_), _, None) => {
                 return Err(Error::Invalid {
                     key: "rope.scaling.factor",
+                    value: Name::EMPTY,
                     required: "1, or not there, beside a tensor of factors and with the types none and longrope",
                 });
             }
@@ -682,12 +697,14 @@ impl<'a> Gguf<'a> {
         if !reads && self.factors.is_some() {
             return Err(Error::Invalid {
                 key: "the tensor of factors (Gguf::with_freq_factors)",
+                value: Name::EMPTY,
                 required: "left out: this architecture does not read one",
             });
         }
         if !reads && kind == "longrope" {
             return Err(Error::Invalid {
                 key: "rope.scaling.type",
+                value: Name::EMPTY,
                 required: "none, linear or yarn: this architecture does not read factors",
             });
         }
@@ -717,12 +734,14 @@ impl<'a> Gguf<'a> {
         if own != 1.0 {
             return Err(Error::Invalid {
                 key: "rope.scaling.attn_factor",
+                value: Name::EMPTY,
                 required: "1, or not there: this architecture scales its softmax by it too",
             });
         }
         match factor {
             Some(_) if refused || kind != "yarn" => Err(Error::Invalid {
                 key: "rope.scaling.factor",
+                value: Name::EMPTY,
                 required: "1, or not there: this architecture scales its softmax by it too",
             }),
             _ => Ok(()),
@@ -737,6 +756,7 @@ impl<'a> Gguf<'a> {
         if extrapolation.is_some_and(|factor| factor != meant) {
             return Err(Error::Invalid {
                 key,
+                value: Name::EMPTY,
                 required: "1 with the type yarn, 0 with others, or not there",
             });
         }
@@ -744,6 +764,7 @@ impl<'a> Gguf<'a> {
         if kind != "yarn" && self.number(key)?.is_some_and(|factor| factor != 1.0) {
             return Err(Error::Invalid {
                 key,
+                value: Name::EMPTY,
                 required: "1, or not there, without the type yarn",
             });
         }
@@ -780,6 +801,7 @@ impl<'a> Gguf<'a> {
                 Some(_) => {
                     return Err(Error::Invalid {
                         key,
+                        value: Name::EMPTY,
                         required: "1, or not there",
                     });
                 }
@@ -795,6 +817,7 @@ impl<'a> Gguf<'a> {
             if deepseek && mscale != 1.0 {
                 return Err(Error::Invalid {
                     key,
+                    value: Name::EMPTY,
                     required: "a tenth: this architecture scales its softmax otherwise",
                 });
             }
@@ -830,6 +853,7 @@ impl<'a> Gguf<'a> {
             .map(Some)
             .ok_or(Error::Invalid {
                 key,
+                value: Name::EMPTY,
                 required: "a count, or a list with an entry for each layer",
             })
     }
@@ -838,8 +862,9 @@ impl<'a> Gguf<'a> {
         match self.find(key) {
             None => Ok(None),
             Some(GgufValue::Bool(value)) => Ok(Some(value)),
-            Some(_) => Err(Error::Invalid {
+            Some(value) => Err(Error::Invalid {
                 key,
+                value: Name::of(format_args!("{value:?}")),
                 required: "a boolean",
             }),
         }
@@ -850,8 +875,9 @@ impl<'a> Gguf<'a> {
             None => Ok(None),
             Some(GgufValue::Float(value)) => Ok(Some(value)),
             Some(GgufValue::Integer(value)) => Ok(Some(value as f64)),
-            Some(_) => Err(Error::Invalid {
+            Some(value) => Err(Error::Invalid {
                 key,
+                value: Name::of(format_args!("{value:?}")),
                 required: "a number",
             }),
         }
@@ -871,6 +897,7 @@ impl<'a> Gguf<'a> {
             Some(GgufValue::Integer(value @ 1..=0xffff_ffff)) => Ok(usize::try_from(value).ok()),
             Some(_) => Err(Error::Invalid {
                 key,
+                value: Name::EMPTY,
                 required: "a positive integer below 2^32",
             }),
         }

@@ -3,12 +3,23 @@
 //! Nothing in the reading of files is in a hurry, and errors are large: what stands in several places is not inlined.
 
 use crate::Error;
+use crate::error::Name;
 use crate::frequencies::Result;
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde_json::{Map, Value};
 
 pub(crate) type Object = Map<String, Value>;
+
+/// Of a value that is not what it has to be.
+pub(crate) fn invalid(key: &'static str, value: &Value, required: &'static str) -> Error {
+    let value = Name::of(format_args!("{value}"));
+    Error::Invalid {
+        key,
+        value,
+        required,
+    }
+}
 
 /// The value under a key that is not null.
 #[inline(never)]
@@ -21,10 +32,9 @@ pub(crate) fn given<'o>(object: &'o Object, key: &str) -> Option<&'o Value> {
 pub(crate) fn number(object: &Object, key: &'static str) -> Result<Option<f64>> {
     given(object, key)
         .map(|value| {
-            value.as_f64().ok_or(Error::Invalid {
-                key,
-                required: "a number",
-            })
+            value
+                .as_f64()
+                .ok_or_else(|| invalid(key, value, "a number"))
         })
         .transpose()
 }
@@ -41,10 +51,9 @@ pub(crate) fn length(object: &Object, key: &'static str) -> Result<Option<u64>> 
             .filter(|&float| (0.0..9e15).contains(&float) && float as u64 as f64 == float)
     };
     let whole = value.as_u64().or_else(|| float().map(|float| float as u64));
-    whole.map(Some).ok_or(Error::Invalid {
-        key,
-        required: "a whole number",
-    })
+    whole
+        .map(Some)
+        .ok_or_else(|| invalid(key, value, "a whole number"))
 }
 
 /// A number of channels, heads or layers.
@@ -53,8 +62,9 @@ pub(crate) fn count(object: &Object, key: &'static str) -> Result<Option<usize>>
     match length(object, key)? {
         None => Ok(None),
         Some(value @ 1..=0xffff_ffff) => Ok(Some(value as usize)),
-        Some(_) => Err(Error::Invalid {
+        Some(value) => Err(Error::Invalid {
             key,
+            value: Name::of(format_args!("{value}")),
             required: "positive and below 2^32",
         }),
     }
@@ -69,10 +79,7 @@ pub(crate) fn numbers(object: &Object, key: &'static str) -> Result<Option<Vec<f
             value
                 .as_array()
                 .and_then(|list| list.iter().map(number).collect())
-                .ok_or(Error::Invalid {
-                    key,
-                    required: "a list of numbers",
-                })
+                .ok_or_else(|| invalid(key, value, "a list of numbers"))
         })
         .transpose()
 }
@@ -82,10 +89,9 @@ pub(crate) fn numbers(object: &Object, key: &'static str) -> Result<Option<Vec<f
 pub(crate) fn flag(object: &Object, key: &'static str) -> Result<Option<bool>> {
     given(object, key)
         .map(|value| {
-            value.as_bool().ok_or(Error::Invalid {
-                key,
-                required: "true or false",
-            })
+            value
+                .as_bool()
+                .ok_or_else(|| invalid(key, value, "true or false"))
         })
         .transpose()
 }
@@ -95,10 +101,9 @@ pub(crate) fn flag(object: &Object, key: &'static str) -> Result<Option<bool>> {
 pub(crate) fn object<'o>(object: &'o Object, key: &'static str) -> Result<Option<&'o Object>> {
     given(object, key)
         .map(|value| {
-            value.as_object().ok_or(Error::Invalid {
-                key,
-                required: "an object",
-            })
+            value
+                .as_object()
+                .ok_or_else(|| invalid(key, value, "an object"))
         })
         .transpose()
 }

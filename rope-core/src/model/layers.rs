@@ -1,6 +1,6 @@
 //! The layers of a model: of which type each is, and its rotation or none.
 
-use super::json::{Object, count, given, numbers};
+use super::json::{Object, count, given, invalid, numbers};
 use super::parameters::FULL;
 use super::reading::{Difference, Reading};
 use crate::error::Name;
@@ -208,6 +208,7 @@ pub(super) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<Cow<'c, str>>> {
     if count.is_some_and(|count| count > MOST) {
         return Err(Error::Invalid {
             key: "num_hidden_layers",
+            value: Name::EMPTY,
             required: "at most 65536",
         });
     }
@@ -225,6 +226,7 @@ pub(super) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<Cow<'c, str>>> {
         {
             return Err(Error::Invalid {
                 key: "layer_types",
+                value: Name::EMPTY,
                 required: "full_attention in the last layer, which this model's code makes it",
             });
         }
@@ -239,6 +241,7 @@ pub(super) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<Cow<'c, str>>> {
             128.0 => Ok(Cow::Borrowed("heavily_compressed_attention")),
             _ => Err(Error::Invalid {
                 key: "compress_ratios",
+                value: Name::EMPTY,
                 required: "a list of 0, 4 and 128",
             }),
         };
@@ -274,10 +277,8 @@ fn listed(config: &Object) -> Result<Option<Vec<Cow<'_, str>>>> {
             .map(|value| value.as_str().map(|value| Cow::Borrowed(name(value))))
             .collect()
     });
-    list.map(Some).ok_or(Error::Invalid {
-        key,
-        required: "a list of texts",
-    })
+    list.map(Some)
+        .ok_or_else(|| invalid(key, value, "a list of texts"))
 }
 
 /// The type of one layer by the rules of its class, as `types.txt` explains them.
@@ -418,7 +419,7 @@ pub(super) fn ambiguous<'k>(kinds: impl Iterator<Item = &'k str>) -> Error {
         let _ = write!(choices, "{}{kind}", if index == 0 { "" } else { ", " });
     }
     Error::Ambiguous {
-        key: "layer_type",
+        key: "layer_type (Config::with_layer_type)",
         choices,
     }
 }

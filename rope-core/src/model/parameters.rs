@@ -2,7 +2,7 @@
 //! `convert_rope_params_to_dict` of classes that have their own): which object counts, what stands in it for which
 //! type of layers, and what is put into it from the keys beside it.
 
-use super::json::{Object, flag, given, number, object};
+use super::json::{Object, flag, given, invalid, number, object};
 use super::types::Model;
 use crate::Error;
 use crate::error::Name;
@@ -148,6 +148,7 @@ impl Parameters {
             _ => Err(Error::Unknown {
                 key: "layer_type",
                 value: Name::new(kind.unwrap_or("not said")),
+                known: "",
             }),
         }
     }
@@ -279,12 +280,7 @@ fn compressed(config: &Object, mut values: Object) -> Result<Object> {
 pub(super) fn rope_type(rope: &Object) -> Result<&str> {
     let text = |key: &'static str| {
         given(rope, key)
-            .map(|value| {
-                value.as_str().ok_or(Error::Invalid {
-                    key,
-                    required: "a text",
-                })
-            })
+            .map(|value| value.as_str().ok_or_else(|| invalid(key, value, "a text")))
             .transpose()
     };
     match (text("rope_type")?, text("type")?) {

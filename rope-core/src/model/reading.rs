@@ -254,6 +254,14 @@ impl<'c> Reading<'c> {
             .ok_or(Error::Missing {
                 key: "num_attention_heads",
             })?;
+        // The models' code divides and rounds down, or refuses; no published model has a rest.
+        if width % heads != 0 {
+            return Err(Error::Invalid {
+                key: "hidden_size",
+                value: Name::of(format_args!("{width}")),
+                required: "a multiple of num_attention_heads where head_dim is not given",
+            });
+        }
         Ok(width / heads)
     }
 
@@ -294,6 +302,7 @@ impl<'c> Reading<'c> {
             if self.config.contains_key("per_layer_config") {
                 return Err(Error::Invalid {
                     key: "per_layer_config",
+                    value: Name::EMPTY,
                     required: "left out: what single layers change is not read",
                 });
             }
@@ -457,6 +466,7 @@ impl<'c> Reading<'c> {
                 return Err(Error::Unknown {
                     key: "rope_type",
                     value: Name::new(other),
+                    known: "default, linear, dynamic, yarn, longrope, llama3, proportional",
                 });
             }
         };
@@ -644,6 +654,7 @@ impl<'c> Reading<'c> {
         match (length(rope, key)?, beside) {
             (Some(inside), Some(beside)) if inside != beside => Err(Error::Invalid {
                 key,
+                value: Name::EMPTY,
                 required: "the same in the parameters and beside them",
             }),
             (Some(original), _) | (None, Some(original)) => Ok(original),
@@ -793,6 +804,7 @@ fn part_of(dim: usize, partial: f64) -> Result<usize> {
         Some((whole, _)) if whole <= 0xffff_ffff => Ok(whole as usize),
         _ => Err(Error::Invalid {
             key: "partial_rotary_factor",
+            value: Name::of(format_args!("{partial:?}")),
             required: "at most 1",
         }),
     }
@@ -836,6 +848,7 @@ pub(super) fn over(
         return Err(Error::Unknown {
             key: "rope_type",
             value: Name::new(name),
+            known: "default, linear, dynamic, yarn, longrope, llama3, proportional",
         });
     }
     check_read(rope, name, model)?;
