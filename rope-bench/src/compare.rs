@@ -20,8 +20,9 @@ const LEAST: f64 = 0.02;
 /// How many times what the controls of a case differ by, at most, a measurement of it has to.
 const OF_CASE: f64 = 2.0;
 
-/// How many times what three quarters of all controls stay within.
-const OF_ALL: f64 = 3.0;
+/// How many times what half of all controls stay within. (More tells no more runs of one program apart, and hides what
+/// differs by a tenth.)
+const OF_ALL: f64 = 1.5;
 
 /// How many times what the fastest passes of a measurement differ by.
 const OF_PASSES: f64 = 2.0;
@@ -114,7 +115,7 @@ pub fn table([(a_name, a), (b_name, b)]: [(&str, &Run); 2]) -> Result<String> {
     ensure!(!pairs.is_empty(), "the two runs have no case in common");
     let mut all: Vec<f64> = pairs.iter().flat_map(|(a, b)| controls(a, b)).collect();
     all.sort_by(f64::total_cmp);
-    let quartile = all.get(all.len().max(1) * 3 / 4).copied().unwrap_or(0.0);
+    let median = all.get(all.len() / 2).copied().unwrap_or(0.0);
 
     let heading = [
         "case",
@@ -132,7 +133,7 @@ pub fn table([(a_name, a), (b_name, b)]: [(&str, &Run); 2]) -> Result<String> {
     for (old, new) in pairs {
         let case = format!("{} {}", old.workload, old.group);
         let of_case = controls(old, new).into_iter().fold(0.0, f64::max);
-        let machine = LEAST.max(OF_CASE * of_case).max(OF_ALL * quartile);
+        let machine = LEAST.max(OF_CASE * of_case).max(OF_ALL * median);
         rows.push(vec![
             case.clone(),
             "roof".into(),
