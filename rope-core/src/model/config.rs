@@ -166,15 +166,7 @@ impl Config {
         let mut first = None;
         let mut same = true;
         if reading.by_number() {
-            let layers = match reading.layer_count()? {
-                Some(layers) => layers,
-                None if kinds.is_empty() => {
-                    return Err(Error::Missing {
-                        key: "num_hidden_layers",
-                    });
-                }
-                None => kinds.len(),
-            };
+            let layers = reading.layers(&kinds)?;
             for index in 0..layers {
                 let kind = kinds.get(index).cloned();
                 if chosen.is_some_and(|chosen| kind.as_deref() != Some(chosen)) {

@@ -123,15 +123,7 @@ pub struct Layer<'l> {
 impl Layers {
     pub(super) fn read(reading: &Reading<'_>) -> Result<Self> {
         let kinds = reading.kinds()?;
-        let layers = match reading.layer_count()? {
-            Some(layers) => layers,
-            None if kinds.is_empty() => {
-                return Err(Error::Missing {
-                    key: "num_hidden_layers",
-                });
-            }
-            None => kinds.len(),
-        };
+        let layers = reading.layers(&kinds)?;
         let mut made = Self {
             layers: Vec::new(),
             rotations: Vec::new(),

@@ -226,6 +226,17 @@ impl<'c> Reading<'c> {
         self.dimension("num_hidden_layers", "depth-key")
     }
 
+    /// The same, or as many as the file has types for.
+    pub(super) fn layers(&self, kinds: &[Cow<'_, str>]) -> Result<usize> {
+        match self.layer_count()? {
+            Some(layers) => Ok(layers),
+            None if kinds.is_empty() => Err(Error::Missing {
+                key: "num_hidden_layers",
+            }),
+            None => Ok(kinds.len()),
+        }
+    }
+
     /// A number of the model's shape, by its usual key or by the one that this class calls it.
     #[inline(never)]
     fn dimension(&self, key: &'static str, other: &str) -> Result<Option<usize>> {
@@ -459,16 +470,7 @@ impl<'c> Reading<'c> {
             "dynamic" if model.is("alpha") && number(rope, "alpha")?.is_some_and(|a| a != 0.0) => {
                 "alpha"
             }
-            "default" | "linear" | "dynamic" | "yarn" | "longrope" | "llama3" | "proportional" => {
-                own_type
-            }
-            other => {
-                return Err(Error::Unknown {
-                    key: "rope_type",
-                    value: Name::new(other),
-                    known: "default, linear, dynamic, yarn, longrope, llama3, proportional",
-                });
-            }
+            other => known_type(other)?,
         };
         let scaled = scaling_name != "default";
         let refused = (scaled && (model.is("axial") || model.is("unscaled")))
@@ -796,6 +798,20 @@ fn even(rotary_dim: usize, head_dim: usize) -> Result<usize> {
     }
 }
 
+/// The types of scaling that are known, for a refusal too.
+const TYPES: &str = "default, linear, dynamic, yarn, longrope, llama3, proportional";
+
+fn known_type(name: &str) -> Result<&str> {
+    if TYPES.split(", ").any(|known| known == name) {
+        return Ok(name);
+    }
+    Err(Error::Unknown {
+        key: "rope_type",
+        value: Name::new(name),
+        known: TYPES,
+    })
+}
+
 /// `int(dim * partial)`, the product rounded to a double as in the models' code.
 fn part_of(dim: usize, partial: f64) -> Result<usize> {
     let product =
@@ -835,22 +851,7 @@ pub(super) fn over(
         "mrope" | "axial" => "default",
         other => other,
     };
-    let known = [
-        "default",
-        "linear",
-        "dynamic",
-        "yarn",
-        "longrope",
-        "llama3",
-        "proportional",
-    ];
-    if !known.contains(&name) {
-        return Err(Error::Unknown {
-            key: "rope_type",
-            value: Name::new(name),
-            known: "default, linear, dynamic, yarn, longrope, llama3, proportional",
-        });
-    }
+    known_type(name)?;
     check_read(rope, name, model)?;
     let mut lists = (Vec::new(), Vec::new());
     Frequencies::new(axes, base, &reading.scaling(name, rope, &mut lists)?)
