@@ -174,6 +174,15 @@ impl<'a> GgufLayers<'a> {
     }
 }
 
+/// Of a value that is not what it has to be.
+fn invalid(key: &'static str, value: GgufValue<'_>, required: &'static str) -> Error {
+    Error::Invalid {
+        key,
+        value: Name::of(format_args!("{value:?}")),
+        required,
+    }
+}
+
 impl<'a> Gguf<'a> {
     /// All keys of the file; or `general.architecture` with those under the architecture's `rope.` and `attention.` and
     /// its `block_count`, `nextn_predict_layers`, `context_length`, `embedding_length`, `leading_dense_block_count` and
@@ -191,11 +200,7 @@ impl<'a> Gguf<'a> {
                 factors: None,
                 kind: None,
             }),
-            Some((_, value)) => Err(Error::Invalid {
-                key,
-                value: Name::of(format_args!("{value:?}")),
-                required: "a text",
-            }),
+            Some(&(_, value)) => Err(invalid(key, value, "a text")),
             None => Err(Error::Missing { key }),
         }
     }
@@ -627,13 +632,7 @@ impl<'a> Gguf<'a> {
                     known: "none, linear, yarn, longrope",
                 });
             }
-            Some(value) => {
-                return Err(Error::Invalid {
-                    key,
-                    value: Name::of(format_args!("{value:?}")),
-                    required: "a text",
-                });
-            }
+            Some(value) => return Err(invalid(key, value, "a text")),
             None => "linear",
         };
         if kind == "yarn" && factor.is_some_and(|factor| factor.is_nan() || factor < 1.0) {
@@ -862,11 +861,7 @@ impl<'a> Gguf<'a> {
         match self.find(key) {
             None => Ok(None),
             Some(GgufValue::Bool(value)) => Ok(Some(value)),
-            Some(value) => Err(Error::Invalid {
-                key,
-                value: Name::of(format_args!("{value:?}")),
-                required: "a boolean",
-            }),
+            Some(value) => Err(invalid(key, value, "a boolean")),
         }
     }
 
@@ -875,11 +870,7 @@ impl<'a> Gguf<'a> {
             None => Ok(None),
             Some(GgufValue::Float(value)) => Ok(Some(value)),
             Some(GgufValue::Integer(value)) => Ok(Some(value as f64)),
-            Some(value) => Err(Error::Invalid {
-                key,
-                value: Name::of(format_args!("{value:?}")),
-                required: "a number",
-            }),
+            Some(value) => Err(invalid(key, value, "a number")),
         }
     }
 
