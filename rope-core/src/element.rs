@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 use half::{bf16, f16};
 
-use crate::kernel::chains::{self, Across, InPlace};
+use crate::kernel::chains::{self, Across, InPlace, Normed, Summed};
 use crate::simd::{Simd, convert};
 
 /// A type that tensors are made of: `f32`, [`half::f16`] or [`half::bf16`].
@@ -31,19 +31,29 @@ pub trait Compiled: Pod + Send + Sync {
     const IN_PLACE: &'static InPlace;
     #[doc(hidden)]
     const ACROSS: &'static Across;
+    #[doc(hidden)]
+    const NORMED: &'static Normed;
+    #[doc(hidden)]
+    const SUMMED: &'static Summed;
 }
 
 impl Compiled for f32 {
     const IN_PLACE: &'static InPlace = &chains::F32_IN_PLACE;
     const ACROSS: &'static Across = &chains::F32;
+    const NORMED: &'static Normed = &chains::F32_NORMED;
+    const SUMMED: &'static Summed = &chains::F32_SUMMED;
 }
 impl Compiled for f16 {
     const IN_PLACE: &'static InPlace = &chains::F16_IN_PLACE;
     const ACROSS: &'static Across = &chains::F16;
+    const NORMED: &'static Normed = &chains::F16_NORMED;
+    const SUMMED: &'static Summed = &chains::F16_SUMMED;
 }
 impl Compiled for bf16 {
     const IN_PLACE: &'static InPlace = &chains::BF16_IN_PLACE;
     const ACROSS: &'static Across = &chains::BF16;
+    const NORMED: &'static Normed = &chains::BF16_NORMED;
+    const SUMMED: &'static Summed = &chains::BF16_SUMMED;
 }
 
 /// An element as a kernel sees it: its bits, and their one-lane definition. An instruction set that has something
@@ -74,6 +84,13 @@ pub(crate) trait Convert {
         ]
     }
 
+    /// Two vectors of elements as doubles.
+    #[inline(always)]
+    fn read_wide<S: Simd>(s: S, x: [S::Chunk<Self::Bits>; 2]) -> [S::Wide; 2] {
+        let [a, b] = Self::read(s, x, false);
+        [s.widen(a), s.widen(b)]
+    }
+
     /// Undoes `read` on the two halves of a group, rounding.
     #[inline(always)]
     fn write<S: Simd>(
@@ -93,10 +110,23 @@ pub(crate) trait Convert {
             ],
         ]
     }
+
+    /// Rounds a group to elements, and takes it back. A NaN in it is one that arithmetic made, or passed on from an
+    /// element.
+    #[inline(always)]
+    fn round<S: Simd>(s: S, group: [[S::F32; 2]; 2]) -> [[S::F32; 2]; 2] {
+        let [a, b] = Self::write(s, group, false);
+        [Self::read(s, a, false), Self::read(s, b, false)]
+    }
 }
 
 impl Convert for f32 {
     type Bits = f32;
+
+    #[inline(always)]
+    fn round<S: Simd>(_: S, group: [[S::F32; 2]; 2]) -> [[S::F32; 2]; 2] {
+        group
+    }
 
     #[inline(always)]
     fn to_f32(x: f32) -> f32 {
@@ -111,6 +141,11 @@ impl Convert for f32 {
     #[inline(always)]
     fn read<S: Simd>(s: S, [a, b]: [S::Chunk<f32>; 2], _: bool) -> [S::F32; 2] {
         [s.load_f32(a), s.load_f32(b)]
+    }
+
+    #[inline(always)]
+    fn read_wide<S: Simd>(s: S, [a, b]: [S::Chunk<f32>; 2]) -> [S::Wide; 2] {
+        [s.load_f32_wide(a), s.load_f32_wide(b)]
     }
 
     #[inline(always)]
@@ -162,6 +197,13 @@ impl Convert for bf16 {
     #[inline(always)]
     fn from_f32(x: f32) -> u16 {
         convert::f32_to_bf16(x)
+    }
+
+    /// Even and odd ones are neither moved to be packed nor to be taken apart.
+    #[inline(always)]
+    fn round<S: Simd>(s: S, group: [[S::F32; 2]; 2]) -> [[S::F32; 2]; 2] {
+        let [a, b] = s.store_bf16_even_odd(group);
+        [s.load_bf16_even_odd(a), s.load_bf16_even_odd(b)]
     }
 
     #[inline(always)]

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{Backend, Dimension, Pairing, Shape, Strides};
+use crate::{Backend, Dimension, Direction, Pairing, Shape, Strides};
 
 /// Makes of one list the errors, their messages and their names: `Variant { fields } => what writes the message`, in
 /// which `$f` is the formatter and the fields have their names.
@@ -177,6 +177,69 @@ errors! { f =>
         "{rows} rows for {batch} sequences of {tokens} tokens; \
          give one per token, or one per token of each sequence"
     ),
+    /// [`Rows::with_heads`](crate::Rows::with_heads), [`Rows::strided`](crate::Rows::strided): the rows are not those
+    /// of so many heads for each of some tokens.
+    RowsPerHead {
+        /// Rows given.
+        rows: usize,
+        /// Heads asked for.
+        heads: usize,
+    } => write!(f, "{rows} rows are not those of {heads} heads for each of some tokens"),
+    /// Rows of each head, for another number of heads: in a rotation those of the tensor.
+    RowHeads {
+        /// Heads that have a row each.
+        rows: usize,
+        /// Heads that they are to be for.
+        heads: usize,
+    } => write!(f, "the rows are those of {rows} heads each, and not for {heads}"),
+    /// [`Rows::strided`](crate::Rows::strided): sequences that lie apart in memory are used as what they are not, by a
+    /// rotation of other sequences, as a table, or by a range across them.
+    RowSequences {
+        /// Sequences that have rows.
+        sequences: usize,
+        /// Tokens of each.
+        tokens: usize,
+    } => write!(
+        f,
+        "the rows lie as {sequences} sequences of {tokens} tokens, and rotate those; a range inside one sequence is \
+         for any others"
+    ),
+    /// [`Direction::Inverse`]: a pair of given rows has another magnitude than the attention
+    /// factor that it divides by. [`Rows::inverted`](crate::Rows::inverted) makes the rows that undo them.
+    RowMagnitude {
+        /// The row.
+        row: usize,
+        /// The head whose row it is; 0 where heads share it.
+        head: usize,
+        /// The pair.
+        pair: usize,
+        /// Its cos.
+        cos: f32,
+        /// Its sin.
+        sin: f32,
+        /// The attention factor, whose square `cos^2 + sin^2` should be.
+        factor: f64,
+    } => write!(
+        f,
+        "pair {pair} of row {row} (head {head}) has the cos {cos} and the sin {sin}, and not the magnitude of the \
+         attention factor {factor}, which the inverse divides by; invert such rows pair by pair"
+    ),
+    /// [`Rows::inverted`](crate::Rows::inverted): no f32 undo a pair.
+    NoInverse {
+        /// The row.
+        row: usize,
+        /// The head whose row it is; 0 where heads share it.
+        head: usize,
+        /// The pair.
+        pair: usize,
+        /// Its cos.
+        cos: f32,
+        /// Its sin.
+        sin: f32,
+    } => write!(
+        f,
+        "pair {pair} of row {row} (head {head}) has cos {cos:?} and sin {sin:?}, which no f32 undo"
+    ),
     /// [`Rows::gather`](crate::Rows::gather): an id that names no row of the table.
     PositionOutsideTable {
         /// Index of the id in the list.
@@ -186,7 +249,8 @@ errors! { f =>
         /// Rows of the table.
         rows: usize,
     } => write!(f, "position id {id} (at index {index}) is outside the table's 0..{rows}"),
-    /// [`Rows::gather`](crate::Rows::gather) of rows that are a gathering themselves.
+    /// [`Rows::gather`](crate::Rows::gather) and [`Rows::with_heads`](crate::Rows::with_heads) of rows that are a
+    /// gathering themselves.
     GatheredTwice => f.write_str("the rows are gathered by id already"),
     /// [`Rows::range`](crate::Rows::range): the range is not inside the rows.
     RowRange {
@@ -210,6 +274,33 @@ errors! { f =>
         /// The plan's output pairing.
         output: Pairing,
     } => write!(f, "in place the pairing cannot change from {input} to {output}"),
+    /// [`Rope::backward`](crate::Rope::backward): the plan does not rotate forward, so it has no backward pass here.
+    BackwardDirection {
+        /// The plan's direction.
+        direction: Direction,
+    } => write!(f, "a backward pass is that of a plan that rotates forward, not {direction}"),
+    /// Gradients of so many heads, neither one for all nor those of the tensor.
+    GradientHeads {
+        /// Heads of the gradients.
+        gradients: usize,
+        /// Heads of the tensor.
+        heads: usize,
+    } => write!(f, "gradients of {gradients} heads for a tensor of {heads}; give one for all, or one for each"),
+    /// Gradients of another shape than the rows, or than other gradients.
+    GradientShape {
+        /// `[rows, heads, pairs]` of the gradients.
+        given: [usize; 3],
+        /// That of what they should be like.
+        needed: [usize; 3],
+    } => write!(f, "gradients of the shape {given:?} for {needed:?} (rows, heads, pairs)"),
+    /// [`PairGradients::cos_sin`](crate::gradient::PairGradients::cos_sin): cos and sin are both zero, so the rotated
+    /// tensor says nothing of them.
+    RowOfZeros {
+        /// The row.
+        row: usize,
+        /// The pair.
+        pair: usize,
+    } => write!(f, "cos and sin of row {row}, pair {pair}, are both zero"),
     /// [`Rope::rotate_into`](crate::Rope::rotate_into): source and target have different shapes.
     ShapeMismatch {
         /// Shape of the source.
@@ -297,6 +388,12 @@ errors! { f =>
         /// Axes of the frequencies.
         axes: usize,
     } => write!(f, "{given} positions do not divide among {axes} axes"),
+    /// [`Frequencies::shift_from`](crate::Frequencies::shift_from): a position that is a coordinate, and not an
+    /// integer.
+    NoInteger {
+        /// The first coordinate.
+        value: f64,
+    } => write!(f, "coordinate {value} is no integer position, which keys are moved between"),
     /// [`Frequencies::rows`](crate::Frequencies::rows), `rows_in`, `Rope::rotate_at`: a coordinate that is infinite or
     /// not a number.
     Coordinate {
@@ -333,6 +430,84 @@ errors! { f =>
         f,
         "rotary_dim {rotary_dim} exceeds the {limit} that rows on the stack have room for"
     ),
+    /// [`CacheLayout`](crate::CacheLayout)'s constructors, and those of caches: strides that make no cache, or not one
+    /// for what it is to keep.
+    CacheLayout {
+        /// What it has to be.
+        required: &'static str,
+    } => write!(f, "the layout of a cache has to be {required}"),
+    /// A tensor's heads are not those of the cache.
+    CacheHeads {
+        /// Heads of the tensor.
+        heads: usize,
+        /// Channels of a head of the tensor.
+        head_dim: usize,
+        /// Heads of the cache.
+        cache_heads: usize,
+        /// Channels of a head of the cache.
+        cache_head_dim: usize,
+    } => write!(
+        f,
+        "the tensor has {heads} heads of {head_dim} channels, the cache {cache_heads} of {cache_head_dim}"
+    ),
+    /// Not one slot for each token of each sequence.
+    SlotCount {
+        /// Slots given.
+        slots: usize,
+        /// Tokens of a sequence.
+        tokens: usize,
+        /// Sequences of the batch.
+        batch: usize,
+    } => write!(
+        f,
+        "{slots} slots for {batch} sequences of {tokens} tokens; give one per token of each sequence, negative where \
+         nothing is written"
+    ),
+    /// A slot that the cache does not have.
+    Slot {
+        /// Index of the token.
+        index: usize,
+        /// The slot.
+        slot: i64,
+        /// Slots of the cache.
+        slots: usize,
+    } => write!(f, "slot {slot} (of token {index}) is outside the cache's 0..{slots}"),
+    /// [`Slots::offsets`](crate::Slots::offsets): a token would reach past the cache.
+    SlotOffset {
+        /// Index of the token.
+        index: usize,
+        /// The element it begins at.
+        offset: i64,
+        /// Elements from its first to its last.
+        extent: usize,
+        /// Elements of the cache.
+        len: usize,
+    } => write!(
+        f,
+        "offset {offset} (of token {index}) and the {extent} elements of its heads reach past the cache's {len}"
+    ),
+    /// [`Slots::pages`](crate::Slots::pages), `table` and `sequences`: a position that the sequence has no page for, or
+    /// a sequence that is not there.
+    PagePosition {
+        /// Index of the token.
+        index: usize,
+        /// Its position.
+        position: i64,
+        /// Its sequence.
+        sequence: i64,
+    } => write!(
+        f,
+        "position {position} (of token {index}) is beyond the pages of sequence {sequence}"
+    ),
+    /// [`Chain`](crate::Chain): a head is longer than what is kept on the stack.
+    HeadDimOnStack {
+        /// Channels of a head.
+        head_dim: usize,
+        /// The most there is room for.
+        limit: usize,
+    } => write!(f, "head_dim {head_dim} exceeds the {limit} that heads on the stack have room for"),
+    /// [`Norm::given_sums`](crate::Norm::given_sums) of a norm that is centred: it has a mean of its own to take off.
+    CentredSums => f.write_str("a norm that is centred takes no given sums"),
     /// `Config::from_json`: the text is not JSON, or not an object.
     #[cfg(feature = "serde")]
     Json {
@@ -391,13 +566,13 @@ errors! { f =>
         /// The choices, separated by commas (the beginning of the list).
         choices: Name,
     } => write!(f, "{key} has to be chosen from: {}", choices.as_str()),
-    /// `Config` and [`Gguf`](crate::Gguf): the model does something that is known, and is not a
-    /// rotation of pairs by angles proportional to the position.
+    /// `Config` and [`Gguf`](crate::Gguf): the model does something that is known, and is not a rotation of pairs by
+    /// angles proportional to the position, or not a norm that [`NormFormula`](crate::NormFormula) says.
     Unsupported {
         /// What the model does.
         what: &'static str,
-    } => write!(f, "not a rotation of pairs: {what}"),
-    /// [`FromStr`](core::str::FromStr) of [`Pairing`], [`Backend`] or [`Direction`](crate::Direction): no such name.
+    } => write!(f, "cannot be said here: {what}"),
+    /// [`FromStr`](core::str::FromStr) of [`Pairing`], [`Backend`] or [`Direction`]: no such name.
     UnknownName {
         /// What was being read.
         kind: &'static str,

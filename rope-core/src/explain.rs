@@ -17,7 +17,7 @@
 
 use core::ops::Range;
 
-use crate::rope::check;
+use crate::rope::fit;
 use crate::rows::RowSharing;
 use crate::{Direction, Element, Error, Pairing, Rope, Rows, Shape, Tensor};
 
@@ -120,7 +120,8 @@ pub enum Explanation {
 /// # Errors
 ///
 /// [`Error::ShapeMismatch`] if the shapes differ, [`Error::RotaryDimExceedsHead`] if the rows rotate more channels than
-/// a head has, [`Error::RowCount`] unless there is one row per token or one per token of every sequence.
+/// a head has, [`Error::RowCount`] unless there is one row per token or one per token of every sequence,
+/// [`Error::RowHeads`] and [`Error::RowSequences`] as [`Rope::rotate`](crate::Rope::rotate).
 pub fn explain<I, O>(
     before: &Tensor<'_, I>,
     after: &Tensor<'_, O>,
@@ -134,7 +135,7 @@ where
     if source != target {
         return Err(Error::ShapeMismatch { source, target });
     }
-    let sharing = check(source, rows.rotary_dim(), rows.len())?;
+    let sharing = fit(source, rows)?;
     let seen = Seen {
         shape: source,
         before: &|head, channel| before.head(head)[channel].into().into(),
@@ -259,11 +260,10 @@ impl Seen<'_> {
         for batch in 0..batch {
             for token in 0..tokens {
                 let row = batch * self.sharing.sequence_stride() + token;
-                let Some(row) = self.rows.row(row) else {
-                    continue;
-                };
                 for head in 0..heads {
-                    sum += of([batch, token, head], row);
+                    if let Some(row) = self.rows.row_of(row, head) {
+                        sum += of([batch, token, head], row);
+                    }
                 }
             }
         }

@@ -20,10 +20,15 @@
 
 mod axes;
 mod generate;
+mod mixed;
 pub(crate) mod scaling;
+mod shift;
+pub(crate) mod source;
 
 pub use axes::Axes;
+pub use mixed::{GridIndexing, MixedAngle, MixedFrequencies};
 pub use scaling::{LongRope, Scaling, Yarn};
+pub use source::RowSource;
 
 use core::fmt;
 

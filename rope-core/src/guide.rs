@@ -7,11 +7,13 @@
 //! | to know which two channels rotate together; gibberish after the first tokens | [`choosing_a_pairing`] |
 //! | weights of one pairing for a kernel of another; what a program does, from its heads | [`porting_weights`] |
 //! | a packed QKV projection | [`packed_qkv`] |
-//! | a KV cache, paged or not; offsets, context shift | [`kv_cache`] |
+//! | a KV cache, paged or not, of 16 or 8 bits; offsets, context shift | [`kv_cache`] |
+//! | norm, rotation, conversion and the write into a cache in one call | [`one_pass`] |
 //! | M-RoPE (Qwen-VL), images, video; several axes | [`several_axes`] |
 //! | DeepSeek's MLA; a window of a head | [`deepseek_mla`] |
 //! | cos and sin already, from PyTorch, ONNX or vLLM | [`given_rows`] |
-//! | training: gradients | [`training`] |
+//! | training: gradients, of frequencies too | [`training`] |
+//! | learned or mixed frequencies, rows of each head; which papers and models have them | [`learned`] |
 //! | several threads | [`threads`] |
 //! | firmware; no allocator, no std, no f64 in hardware | [`embedded`] |
 //! | C and C++; CMake; C and Rust in one program | [`from_c`] |
@@ -63,6 +65,12 @@ page!(
     "alloc"
 );
 page!(
+    one_pass,
+    "guide/one_pass.md",
+    "../examples/one_pass.rs",
+    "alloc"
+);
+page!(
     several_axes,
     "guide/axes.md",
     "../examples/several_axes.rs",
@@ -86,6 +94,9 @@ page!(
     "../examples/training.rs",
     "alloc"
 );
+#[doc = include_str!("guide/learned.md")]
+pub mod learned {}
+
 page!(
     threads,
     "guide/threads.md",

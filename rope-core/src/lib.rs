@@ -80,6 +80,13 @@
 //!    first cache, with `kernel/convert.rs` at both ends. A stage that wants a whole head at a time has its place
 //!    there.
 //!
+//! A plan of more than a rotation is a `Chain` (`chain.rs`): a norm (`norm.rs`), a scale (`scale.rs`), and a cache
+//! (`cache.rs`) at either end, whose `layout` and `slots` say where a head lies. `stages.rs` runs it: whole heads in a
+//! tile of f32, one stage after the other, with the kernels of `kernel/norm.rs` for sums and products and those of
+//! `kernel/quantise.rs` for codes of 8 bits. Two kinds are fused: a norm with the rotation behind it, in place
+//! (`kernel/normed.rs`), and what goes from a tensor into slots that keep elements, which are lines like any other. Who
+//! makes no chain links none of it.
+//!
 //! What is fused is decided by measurement: `rope-bench stages` shows what each chain would cost in stages. In place
 //! and from one tensor into another are one text but two kernels, because one that looks for itself where to read is no
 //! smaller, and slower (see `kernel/line.rs`).
@@ -102,10 +109,11 @@
 //! and a pairing.
 //!
 //! Imports go one way: from `model` to `frequencies`, on to `kernel/sincos` (which has the block of frequencies that it
-//! reads) and to `positions`; from `rope` by way of `walk` to `kernel`, and on to `element` and `simd`. Three circles
-//! stay, because each is one definition in two halves. An error names what it refuses (a pairing, a backend, a shape),
-//! and those are refused by an error. A kernel is generic over an instruction set, and an instruction set enters
-//! kernels. An element leads to its chains, and the kernel of a chain reads and writes elements.
+//! reads) and to `positions`; from `chain` to `stages`, `cache` and `rope`; from `rope` by way of `walk` to `kernel`,
+//! and on to `element` and `simd`. Three circles stay, because each is one definition in two halves. An error names
+//! what it refuses (a pairing, a backend, a shape), and those are refused by an error. A kernel is generic over an
+//! instruction set, and an instruction set enters kernels. An element leads to its chains, and the kernel of a chain
+//! reads and writes elements.
 //!
 //! ## To add something
 //!
@@ -120,6 +128,10 @@
 //! - *A pairing*: an `impl` in `kernel/pairs.rs`, its name in `pairing.rs`, and its chains.
 //! - *A stage*: a file in `kernel/`, and a call of it in `tile.rs`, or in the loop of `line.rs` where it is to be
 //!   fused.
+//! - *A norm*: a constant of `NormFormula` in `norm.rs`, if its flags can say it.
+//! - *A layout of caches*: a constructor in `cache/layout.rs`. *A way to name slots*: a variant in `cache/slots.rs`.
+//! - *A code of 8 bits*: its definition of one lane in `simd/convert.rs`, its kernels in `kernel/quantise.rs`, its name
+//!   in `cache/code.rs`.
 //! - *A scaling*: a variant and a function in `frequencies/scaling.rs`, and its arms in the two matches there. *An
 //!   arrangement of axes*: its constructor in `frequencies/axes.rs` and its arms in the four matches there.
 //! - *A model type*: a line in `model/types.rs`; for GGUF one in `model/architectures.txt`.
@@ -144,13 +156,17 @@ extern crate alloc;
 extern crate std;
 
 mod backend;
+mod cache;
+mod chain;
 mod element;
 mod error;
 mod explain;
 mod frequencies;
+pub mod gradient;
 pub mod guide;
 mod kernel;
 mod model;
+mod norm;
 mod pairing;
 #[cfg(feature = "rayon")]
 mod parallel;
@@ -158,11 +174,13 @@ mod positions;
 mod real;
 mod rope;
 mod rows;
+mod scale;
 #[allow(
     unsafe_code,
     reason = "enters instruction sets, and calls their intrinsics"
 )]
 mod simd;
+mod stages;
 mod tensor;
 mod walk;
 
@@ -175,18 +193,28 @@ struct Readme;
 pub use half;
 
 pub use backend::Backend;
+pub use cache::{
+    Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, HeadScales,
+    ScaleLayout, ScalePlace, Slots,
+};
+pub use chain::Chain;
 pub use element::Element;
 pub use error::{Error, Name};
 pub use explain::{Convention, Explanation, explain};
-pub use frequencies::{Angle, Axes, Frequencies, Frequency, LongRope, Scaling, Yarn};
+pub use frequencies::{
+    Angle, Axes, Frequencies, Frequency, GridIndexing, LongRope, MixedAngle, MixedFrequencies,
+    RowSource, Scaling, Yarn,
+};
 pub use kernel::sincos::block::FrequencyBlock;
 #[cfg(feature = "serde")]
-pub use model::{Config, Layer, Layers, Rotation};
+pub use model::{Config, Layer, Layers, ModelNorm, NormWeights, Rotation};
 pub use model::{Gguf, GgufLayer, GgufLayers, GgufValue};
+pub use norm::{Norm, NormFormula, NormReach, NormResult, NormSum, Place, Weights};
 pub use pairing::Pairing;
 pub use positions::{Coordinates, Ids, IntoPositions, Positions};
 pub use rope::{Direction, Rope};
 pub use rows::Rows;
+pub use scale::Scale;
 pub use tensor::{Dimension, IntoLayout, Layout, Shape, Strides, Tensor, TensorMut};
 
 /// Threads may share all of it. Auto traits are not in `public-api.txt`, and one is lost without a word.
@@ -196,7 +224,16 @@ const _: () = {
     shared::<(Tensor<'_, f32>, TensorMut<'_, f32>, Error)>();
     shared::<(Convention, Explanation)>();
     shared::<(Frequencies<'_>, Frequency, FrequencyBlock, Axes<'_>)>();
+    shared::<(MixedFrequencies<'_>, MixedAngle, GridIndexing)>();
     shared::<(Scaling<'_>, Gguf<'_>, GgufLayers<'_>)>();
+    shared::<(
+        Chain<'_>,
+        Norm<'_>,
+        Scale<'_>,
+        Cache<'_>,
+        CacheMut<'_>,
+        Slots<'_>,
+    )>();
     #[cfg(feature = "serde")]
     shared::<Config>();
 };

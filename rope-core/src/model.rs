@@ -5,9 +5,10 @@
 //! end in what the rest of the crate knows: [`Frequencies`](crate::Frequencies) and a [`Pairing`](crate::Pairing).
 //! Nothing outside of this room depends on the name of a model.
 //!
-//! A configuration goes through five files: `config.rs` finds the part that is meant and its line in the table,
+//! A configuration goes through six files: `config.rs` finds the part that is meant and its line in the table,
 //! `parameters.rs` makes out the rope parameters as transformers does, `reading.rs` puts the two together, `axes.rs`
-//! arranges the frequencies over the axes, and `layers.rs` says which layers there are. `json.rs` has the values.
+//! arranges the frequencies over the axes, `layers.rs` says which layers there are, and `norms.rs` how their queries
+//! and keys are normed. `json.rs` has the values.
 
 mod architecture;
 #[cfg(feature = "serde")]
@@ -20,6 +21,8 @@ mod json;
 #[cfg(feature = "serde")]
 mod layers;
 #[cfg(feature = "serde")]
+mod norms;
+#[cfg(feature = "serde")]
 mod parameters;
 #[cfg(feature = "serde")]
 mod reading;
@@ -31,3 +34,5 @@ pub use config::Config;
 pub use gguf::{Gguf, GgufLayer, GgufLayers, GgufValue};
 #[cfg(feature = "serde")]
 pub use layers::{Layer, Layers, Rotation};
+#[cfg(feature = "serde")]
+pub use norms::{ModelNorm, NormWeights};

@@ -8,9 +8,8 @@ use alloc::vec::Vec;
 use std::sync::OnceLock;
 
 use crate::element::Element;
-use crate::rope::RowsToMake;
 use crate::tensor::{Bytes, BytesMut, Layout};
-use crate::{Dimension, Error, Frequencies, IntoPositions, Rope, Rows, Tensor, TensorMut};
+use crate::{Dimension, Error, IntoPositions, Rope, RowSource, Rows, Tensor, TensorMut};
 
 /// Bytes below which a part is not worth the waking of a thread, for a caller that is one of the pool: it takes back
 /// what no other has begun.
@@ -38,8 +37,7 @@ impl Rope {
         let sharing = self.check_in_place(x.shape(), rows)?;
         let (view, factor) = (rows.view(sharing), rows.attention_factor());
         spread([Part::of(x.bytes_mut(), None)], |mut part| {
-            let [sequence, token] = part.origin;
-            let rows = view.skip(sequence, token);
+            let rows = view.skip(part.origin);
             self.run_in_place(&mut part.target(), E::IN_PLACE, &rows, factor);
             Ok(())
         })
@@ -61,8 +59,7 @@ impl Rope {
         let parts = [Part::of(q.bytes_mut(), None), Part::of(k.bytes_mut(), None)];
         let elements = [Q::IN_PLACE, K::IN_PLACE];
         spread(parts, |mut part| {
-            let [sequence, token] = part.origin;
-            let rows = view.skip(sequence, token);
+            let rows = view.skip(part.origin);
             let element = elements[part.tensor];
             self.run_in_place(&mut part.target(), element, &rows, factor);
             Ok(())
@@ -84,8 +81,7 @@ impl Rope {
         let (view, factor) = (rows.view(sharing), rows.attention_factor());
         let ends = self.ends(I::ACROSS, O::ACROSS);
         spread([Part::of(y.bytes_mut(), Some(x.bytes()))], |mut part| {
-            let [sequence, token] = part.origin;
-            let rows = view.skip(sequence, token);
+            let rows = view.skip(part.origin);
             if let Some((bytes, size, layout)) = part.source {
                 let layout = &layout;
                 let source = Bytes {
@@ -108,11 +104,14 @@ impl Rope {
     pub fn rotate_at_parallel<'p, E: Element>(
         &self,
         x: &mut TensorMut<'_, E>,
-        frequencies: &Frequencies<'_>,
+        frequencies: &impl RowSource,
         positions: impl IntoPositions<'p>,
     ) -> Result<(), Error> {
-        let rows: RowsToMake<'_> =
-            self.check_at(x.shape(), frequencies, positions.into_positions())?;
+        let rows = self.check_at(
+            x.shape(),
+            frequencies.source().0,
+            positions.into_positions(),
+        )?;
         spread([Part::of(x.bytes_mut(), None)], |mut part| {
             let origin = part.origin;
             self.run_at(part.target(), E::IN_PLACE, &rows, origin)
@@ -128,8 +127,8 @@ struct Part<'a> {
     size: usize,
     layout: Layout,
     source: Option<(&'a [u8], usize, Layout)>,
-    /// The first sequence and the first token.
-    origin: [usize; 2],
+    /// The first sequence, the first token and the first head.
+    origin: [usize; 3],
 }
 
 impl<'a> Part<'a> {
@@ -141,7 +140,7 @@ impl<'a> Part<'a> {
             size: target.size,
             layout: *target.layout,
             source: source.map(|source| (source.bytes, source.size, *source.layout)),
-            origin: [0, 0],
+            origin: [0, 0, 0],
         }
     }
 
@@ -171,11 +170,12 @@ impl<'a> Part<'a> {
         });
         let (source, rest_source) = source.unzip();
         let (bytes, rest_bytes) = self.bytes.split_at_mut(begin * self.size);
-        let [sequence, token] = self.origin;
+        let [sequence, token, head] = self.origin;
         let rest_origin = match dimension {
-            Dimension::Batch => [sequence + at, token],
-            Dimension::Tokens => [sequence, token + at],
-            Dimension::Heads | Dimension::Channels => self.origin,
+            Dimension::Batch => [sequence + at, token, head],
+            Dimension::Tokens => [sequence, token + at, head],
+            Dimension::Heads => [sequence, token, head + at],
+            Dimension::Channels => self.origin,
         };
         Part {
             bytes,

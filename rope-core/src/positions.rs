@@ -404,6 +404,16 @@ impl ResolvedPositions<'_> {
         }
     }
 
+    /// The first of them, if they are coordinates.
+    pub(crate) fn first_coordinate(&self) -> Option<f64> {
+        match self.source {
+            PositionSource::Coordinates { coordinates, .. } if coordinates.len() > 0 => {
+                Some(coordinates.get(0))
+            }
+            _ => None,
+        }
+    }
+
     fn index(&self, order: AxisOrder, token: usize, axis: usize) -> usize {
         match order {
             AxisOrder::OneAxis => token,

@@ -1,5 +1,7 @@
 //! The plan: which pairs, which way, on which instruction set. Checks everything, then dispatches once.
 
+mod at;
+
 use core::fmt;
 use core::str::FromStr;
 
@@ -8,14 +10,10 @@ use crate::element::Element;
 use crate::kernel::chains::{Across, InPlace};
 use crate::kernel::rotation::RowFactors;
 use crate::kernel::tile::Ends;
-use crate::positions::ResolvedPositions;
 use crate::rows::{RowSharing, View};
 use crate::tensor::{Bytes, BytesMut};
 use crate::walk::Walk;
-use crate::{
-    Backend, Error, Frequencies, IntoPositions, Name, Pairing, Positions, Rows, Shape, Tensor,
-    TensorMut,
-};
+use crate::{Backend, Error, Name, Pairing, Rows, Shape, Tensor, TensorMut};
 
 /// Which way a pair is rotated. With `R` the rotation by the angles of the rows, and `A` their attention factor:
 ///
@@ -25,7 +23,8 @@ use crate::{
 /// Inverse    x <- 1/A R^T x    undoes Forward
 /// ```
 ///
-/// Where `A` is 1, and it is unless the rows say otherwise, the last two are the same.
+/// Where `A` is 1, and it is unless the rows say otherwise, the last two are the same. Where pairs have magnitudes of
+/// their own, as in xPos, `Transpose` holds, `Inverse` is refused, and [`Rows::inverted`] undoes `Forward`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Direction {
     /// Rotates by the angles of the rows, and scales by their attention factor.
@@ -34,7 +33,10 @@ pub enum Direction {
     /// Undoes [`Forward`](Direction::Forward): rotates back, and divides by the attention factor. What a context shift
     /// of cached keys wants, and unrotating an attention output.
     ///
-    /// cos and sin are multiplied by `1/A^2` as f32, one rounding, before use.
+    /// cos and sin are multiplied by `1/A^2` as f32, one rounding, before use. So `cos^2 + sin^2` has to be `A^2`.
+    /// Given rows are looked through at every call, and refused ([`Error::RowMagnitude`]) if a pair is not as near to
+    /// it as tables of 16 bits are: relatively within 2^-7 + 2^-15 where both are bf16, and 2^-10 + 2^-20 where they
+    /// are not. Rows that [`Frequencies`](crate::Frequencies) made need no look.
     Inverse,
     /// The transpose of [`Forward`](Direction::Forward): rotates back, and multiplies by the attention factor. What
     /// back-propagation wants.
@@ -170,14 +172,53 @@ impl Rope {
         Ok(Rope { proof, ..self })
     }
 
-    /// Runs the stages of [`Rope::rotate_into`] one after the other, over a tile, also where they are fused: the same
-    /// bits, more slowly. It tells what fusing a chain gains, and that both agree.
+    /// Runs the stages of [`Rope::rotate_into`] and of chains one after the other, over a tile, also where they are
+    /// fused: the same bits, more slowly. It tells what fusing a chain gains, and that both agree.
     #[doc(hidden)]
     pub fn in_stages(self) -> Self {
         Rope {
             staged: true,
             ..self
         }
+    }
+
+    /// The pairings of what is read and of what is written.
+    pub(crate) fn pairings(&self) -> (Pairing, Pairing) {
+        (self.input, self.output)
+    }
+
+    /// The plan that takes gradients back, of one that rotates forward: its transpose, from its output pairing to its
+    /// input pairing.
+    pub(crate) fn back(&self) -> Result<Self, Error> {
+        let Rope {
+            input,
+            output,
+            direction,
+            ..
+        } = *self;
+        if direction != Direction::Forward {
+            return Err(Error::BackwardDirection { direction });
+        }
+        Ok(Rope {
+            input: output,
+            output: input,
+            direction: Direction::Transpose,
+            ..*self
+        })
+    }
+
+    /// Whether stages that are fused run one after the other all the same.
+    pub(crate) fn is_staged(&self) -> bool {
+        self.staged
+    }
+
+    pub(crate) fn proof(&self) -> Proof {
+        self.proof
+    }
+
+    /// What the direction makes of rows with an attention factor.
+    pub(crate) fn factors(&self, attention_factor: f64) -> Option<RowFactors> {
+        self.direction.factors(attention_factor)
     }
 
     /// The backend that runs.
@@ -194,8 +235,11 @@ impl Rope {
     /// # Errors
     ///
     /// [`Error::RotaryDimExceedsHead`] if the rows rotate more channels than a head has, [`Error::RowCount`] unless
-    /// there is one row per token or one per token of every sequence, [`Error::PairingChangesInPlace`] if the plan's
-    /// output pairing is another than its input pairing. The tensor is untouched then.
+    /// there is one row per token or one per token of every sequence, [`Error::RowHeads`] if rows of each head are
+    /// those of another number of heads, [`Error::RowSequences`] if strided rows are those of other sequences,
+    /// [`Error::RowMagnitude`] if the direction is [`Direction::Inverse`] and given rows are no rotations times their
+    /// attention factor, [`Error::PairingChangesInPlace`] if the plan's output pairing is another than its input
+    /// pairing. The tensor is untouched then.
     pub fn rotate<E: Element>(
         &self,
         x: &mut TensorMut<'_, E>,
@@ -217,6 +261,9 @@ impl Rope {
     }
 
     /// Rotates Q and K, in place, with the same rows: [`Rope::rotate`] twice, checked before either is touched.
+    ///
+    /// Rows of each head have to be those of either; where Q has more heads than K, each is rotated by itself, with its
+    /// own rows.
     ///
     /// They are two slices. Where they lie in one, as a packed QKV projection writes them, [`Rope::rotate`] takes both
     /// at once, as one tensor of their heads ([the guide](crate::guide::packed_qkv)).
@@ -254,8 +301,9 @@ impl Rope {
     ///
     /// # Errors
     ///
-    /// [`Error::ShapeMismatch`] if the two have different shapes; [`Error::RotaryDimExceedsHead`] and
-    /// [`Error::RowCount`] as [`Rope::rotate`]. The target is untouched then.
+    /// [`Error::ShapeMismatch`] if the two have different shapes; [`Error::RotaryDimExceedsHead`],
+    /// [`Error::RowCount`], [`Error::RowHeads`], [`Error::RowSequences`] and [`Error::RowMagnitude`] as
+    /// [`Rope::rotate`]. The target is untouched then.
     pub fn rotate_into<I: Element, O: Element>(
         &self,
         x: &Tensor<'_, I>,
@@ -280,141 +328,32 @@ impl Rope {
         Ok(())
     }
 
-    /// Rotates as [`Rope::rotate`] does, making the rows itself, a block of tokens at a time, on the stack (8 KiB; 17
-    /// for heads of at most 64 channels): no table and no allocator. There are as many positions as rows would have to
-    /// be: one per token, or one per token of every sequence.
-    ///
-    /// The bits are those of [`Frequencies::rows`] and [`Rope::rotate`]. With 32 heads it takes little longer than with
-    /// ready rows; with few, ready rows that several layers share are faster.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::RotaryDimOnStack`] beyond 2048 rotated channels; [`Error::PositionsPerAxis`] and [`Error::Coordinate`]
-    /// as [`Frequencies::rows`]; those of [`Rope::rotate`].
-    pub fn rotate_at<'p, E: Element>(
-        &self,
-        x: &mut TensorMut<'_, E>,
-        frequencies: &Frequencies<'_>,
-        positions: impl IntoPositions<'p>,
-    ) -> Result<(), Error> {
-        self.rotate_bytes_at(
-            x.bytes_mut(),
-            E::IN_PLACE,
-            frequencies,
-            positions.into_positions(),
-        )
-    }
-
-    #[inline(never)]
-    fn rotate_bytes_at(
-        &self,
-        x: BytesMut<'_>,
-        element: &'static InPlace,
-        frequencies: &Frequencies<'_>,
-        positions: Positions<'_>,
-    ) -> Result<(), Error> {
-        let rows = self.check_at(x.layout.shape(), frequencies, positions)?;
-        self.run_at(x, element, &rows, [0, 0])
-    }
-
-    pub(crate) fn check_at<'f>(
-        &self,
-        shape: Shape,
-        frequencies: &'f Frequencies<'f>,
-        positions: Positions<'f>,
-    ) -> Result<RowsToMake<'f>, Error> {
-        let (rotary_dim, limit) = (frequencies.rotary_dim(), STACK);
-        if rotary_dim > limit {
-            return Err(Error::RotaryDimOnStack { rotary_dim, limit });
-        }
-        let positions = positions.on(frequencies.axes())?;
-        let sharing = self.check_in_place_rows(shape, rotary_dim, positions.tokens())?;
-        Ok(RowsToMake {
-            frequencies,
-            positions,
-            sharing,
-        })
-    }
-
-    /// Rotates the part of a tensor that begins at a sequence and a token.
-    pub(crate) fn run_at(
-        &self,
-        x: BytesMut<'_>,
-        element: &'static InPlace,
-        rows: &RowsToMake<'_>,
-        origin: [usize; 2],
-    ) -> Result<(), Error> {
-        if x.layout.shape().is_empty() {
-            return Ok(());
-        }
-        // A decoding step has few rows; to clear the large block would cost as much as to make them.
-        if rows.positions.tokens() * rows.frequencies.rotary_dim() <= SMALL_STACK {
-            self.run_blocks_at::<SMALL_STACK>(x, element, rows, origin)
-        } else {
-            self.run_blocks_at::<STACK>(x, element, rows, origin)
-        }
-    }
-
-    /// Makes as many rows as fit, rotates their part of the tensor, and so on.
-    fn run_blocks_at<const LEN: usize>(
-        &self,
-        mut x: BytesMut<'_>,
-        element: &'static InPlace,
-        rows: &RowsToMake<'_>,
-        [first_sequence, first_token]: [usize; 2],
-    ) -> Result<(), Error> {
-        let RowsToMake {
-            frequencies,
-            ref positions,
-            sharing,
-        } = *rows;
-        let Shape { batch, tokens, .. } = x.layout.shape();
-        let rotary_dim = frequencies.rotary_dim();
-        let mut values = StackRows([0.0; LEN]);
-        let fitting = LEN / rotary_dim;
-        // Sequences that share their rows go together; of those with rows of their own as many as have room, if all of
-        // their tokens are here, so that their rows follow one another.
-        let together = match sharing {
-            RowSharing::AllSequences => batch,
-            RowSharing::EachSequence { tokens: all } if all == tokens => {
-                (fitting / tokens.max(1)).max(1)
-            }
-            RowSharing::EachSequence { .. } => 1,
-        };
-        let block = fitting.min(tokens).max(1);
-        for first in (0..batch).step_by(together.max(1)) {
-            let sequences = first..batch.min(first + together);
-            for token in (0..tokens).step_by(block) {
-                let part = token..tokens.min(token + block);
-                let tokens = part.len();
-                let (rows, sharing_part) = match sharing {
-                    RowSharing::AllSequences => (tokens, sharing),
-                    RowSharing::EachSequence { .. } => (
-                        tokens * sequences.len(),
-                        RowSharing::EachSequence { tokens },
-                    ),
-                };
-                let values = &mut values.0[..rows * rotary_dim];
-                let first_row =
-                    (first_sequence + first) * sharing.sequence_stride() + first_token + token;
-                frequencies.fill(positions, first_row, values);
-                let rows = Rows::new(values, rotary_dim)?;
-                let rows = rows.view(sharing_part);
-                let layout = x.layout.batch(sequences.clone())?.tokens(part)?;
-                let factor = frequencies.attention_factor();
-                self.run_in_place(&mut x.part(&layout), element, &rows, factor);
-            }
-        }
-        Ok(())
-    }
-
     #[inline]
     pub(crate) fn check_in_place(
         &self,
         shape: Shape,
         rows: &Rows<'_>,
     ) -> Result<RowSharing, Error> {
-        self.check_in_place_rows(shape, rows.rotary_dim(), rows.len())
+        let sharing = self.fit_in_place(shape, rows)?;
+        self.check_direction(shape, rows)?;
+        Ok(sharing)
+    }
+
+    /// Whether given rows fit a tensor that is rotated in place, and whose they are.
+    #[inline]
+    pub(crate) fn fit_in_place(&self, shape: Shape, rows: &Rows<'_>) -> Result<RowSharing, Error> {
+        let sharing = self.check_in_place_rows(shape, rows.rotary_dim(), rows.len())?;
+        rows.check_places(shape, sharing)?;
+        Ok(sharing)
+    }
+
+    /// Whether the direction can use the rows. It comes last: the rows that are looked through are as many as tokens.
+    #[inline]
+    pub(crate) fn check_direction(&self, shape: Shape, rows: &Rows<'_>) -> Result<(), Error> {
+        if self.direction == Direction::Inverse && !shape.is_empty() {
+            rows.check_magnitudes()?;
+        }
+        Ok(())
     }
 
     #[inline]
@@ -427,6 +366,7 @@ impl Rope {
         if (Shape { heads: 0, ..query }) != (Shape { heads: 0, ..key }) {
             return Err(Error::QueryKeyMismatch { query, key });
         }
+        rows.check_heads(key)?;
         self.check_in_place(query, rows)
     }
 
@@ -437,10 +377,9 @@ impl Rope {
         target: Shape,
         rows: &Rows<'_>,
     ) -> Result<RowSharing, Error> {
-        if source != target {
-            return Err(Error::ShapeMismatch { source, target });
-        }
-        check(source, rows.rotary_dim(), rows.len())
+        let sharing = fit_across(source, target, rows)?;
+        self.check_direction(target, rows)?;
+        Ok(sharing)
     }
 
     #[inline]
@@ -513,22 +452,26 @@ impl Rope {
     }
 }
 
-/// The rows that [`Rope::rotate_at`] makes on the way, found to fit the tensor.
-pub(crate) struct RowsToMake<'a> {
-    frequencies: &'a Frequencies<'a>,
-    positions: ResolvedPositions<'a>,
-    sharing: RowSharing,
+/// Whether given rows fit two tensors, and whose they are.
+#[inline]
+pub(crate) fn fit_across(
+    source: Shape,
+    target: Shape,
+    rows: &Rows<'_>,
+) -> Result<RowSharing, Error> {
+    if source != target {
+        return Err(Error::ShapeMismatch { source, target });
+    }
+    fit(source, rows)
 }
 
-/// Values of the rows that [`Rope::rotate_at`] keeps at a time.
-const STACK: usize = 2048;
-
-/// The same for a call with few rows: two of 128 channels.
-const SMALL_STACK: usize = 256;
-
-/// Aligned to a cache line: a vector load that crosses two costs twice as much.
-#[repr(align(64))]
-struct StackRows<const LEN: usize>([f32; LEN]);
+/// Whether given rows fit a tensor, and whose they are.
+#[inline]
+pub(crate) fn fit(shape: Shape, rows: &Rows<'_>) -> Result<RowSharing, Error> {
+    let sharing = check(shape, rows.rotary_dim(), rows.len())?;
+    rows.check_places(shape, sharing)?;
+    Ok(sharing)
+}
 
 /// Whether the rows fit the tensor, and whose they are.
 #[inline]

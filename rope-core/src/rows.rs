@@ -6,12 +6,22 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
-use crate::{Error, Ids};
+use crate::tensor::IntoLayout;
+use crate::{Error, Ids, Shape};
+
+mod inverse;
+mod view;
+
+pub(crate) use view::{RowSharing, View};
 
 /// The cos and sin of each token, `rotary_dim / 2` of each, as f32 and already multiplied by the attention factor.
 ///
 /// A rotation takes as many rows as a sequence has tokens (all sequences share them), or as many as there are
 /// tokens in the batch (`batch * tokens`, the rows of one sequence behind those of another).
+///
+/// The heads of a token share its row, unless each has a row of its own ([`Rows::with_heads`], [`Rows::strided`]): then
+/// a row of these is those of all heads of a token, wherever rows are counted, and a rotation takes them for tensors
+/// with so many heads only.
 ///
 /// ```
 /// use rope_core::Rows;
@@ -25,10 +35,22 @@ use crate::{Error, Ids};
 pub struct Rows<'a> {
     values: Values<'a>,
     pairs: usize,
+    /// Values from a row to that of the next token.
+    stride: usize,
+    /// Heads that have a row each; 1 where all share one.
+    heads: usize,
+    /// Values from the row of a head to that of the next.
+    head_stride: usize,
+    /// Where not all rows are at equal distances.
+    sequences: Option<Sequences>,
     ids: Option<Ids<'a>>,
+    /// The first of the ids in use; rows are used from their first value on.
+    first_id: usize,
     /// The rows or ids in use.
-    range: (usize, usize),
+    len: usize,
     attention_factor: f64,
+    /// Whether every pair is known to have the attention factor as its magnitude.
+    uniform: bool,
 }
 
 #[derive(Clone)]
@@ -37,11 +59,16 @@ enum Values<'a> {
     Joined(&'a [f32]),
     #[cfg(feature = "alloc")]
     Owned(Vec<f32>),
-    Apart {
-        cos: &'a [f32],
-        sin: &'a [f32],
-        stride: usize,
-    },
+    Apart(&'a [f32], &'a [f32]),
+}
+
+/// Rows of several sequences of several tokens each, where a sequence does not begin a row behind the one before.
+#[derive(Clone, Copy)]
+struct Sequences {
+    count: usize,
+    tokens: usize,
+    /// Values from one to the next.
+    stride: usize,
 }
 
 impl<'a> Rows<'a> {
@@ -107,8 +134,83 @@ impl<'a> Rows<'a> {
                 return Err(Error::HalvesDiffer { row, pair });
             }
         }
-        let stride = width;
-        Ok(Rows::all(Values::Apart { cos, sin, stride }, pairs, rows))
+        Ok(Rows::all(Values::Apart(cos, sin), pairs, width, rows))
+    }
+
+    /// cos and sin as they lie in memory, of the shape `[batch, tokens, heads, rotary_dim / 2]` with any strides: a row
+    /// for each head of each token of each sequence. An extent of 1, or a stride of 0, is that of what shares its rows:
+    /// then there is one head, or one sequence.
+    ///
+    /// ```
+    /// use rope_core::{Layout, Rows};
+    /// let (heads, tokens, pairs) = (3, 5, 4);
+    /// let (cos, sin) = ([1.0; 3 * 5 * 4], [0.0; 3 * 5 * 4]);
+    /// // `[heads, tokens, pairs]`, which all sequences share: timm
+    /// let rows = Rows::strided(&cos, &sin, Layout::bhsd([1, heads, tokens, pairs])?)?;
+    /// assert_eq!((rows.len(), rows.heads(), rows.rotary_dim()), (5, 3, 8));
+    /// // `[tokens, heads, pairs]`: Mochi
+    /// let rows = Rows::strided(&cos, &sin, [1, tokens, heads, pairs])?;
+    /// assert_eq!((rows.len(), rows.heads(), rows.rotary_dim()), (5, 3, 8));
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RotaryDim`] if a row has no pairs, [`Error::RowsPerHead`] if there are no heads,
+    /// [`Error::ShapeOverflow`] if an index, or the number of rows, would not fit `usize`, [`Error::OutOfBounds`] if
+    /// the layout reaches past either slice.
+    pub fn strided(cos: &'a [f32], sin: &'a [f32], layout: impl IntoLayout) -> Result<Self, Error> {
+        let layout = layout.into_layout()?;
+        let (shape, strides) = (layout.shape(), layout.strides());
+        let overflow = Error::ShapeOverflow {
+            shape,
+            strides: Some(strides),
+        };
+        let Shape {
+            tokens,
+            head_dim: pairs,
+            ..
+        } = shape;
+        self::pairs(pairs.checked_mul(2).ok_or(overflow)?)?;
+        // What is shared has one index.
+        let batch = if strides.batch == 0 {
+            shape.batch.min(1)
+        } else {
+            shape.batch
+        };
+        let shared = shape.heads == 1 || shape.heads > 1 && strides.head == 0;
+        let (heads, head_stride) = if shared {
+            (1, 0)
+        } else {
+            (shape.heads, strides.head)
+        };
+        if heads == 0 {
+            let rows = shape.batch.saturating_mul(tokens);
+            return Err(Error::RowsPerHead { rows, heads });
+        }
+        let rows = batch.checked_mul(tokens).ok_or(overflow)?;
+        layout.check_inside(cos.len())?;
+        layout.check_inside(sin.len())?;
+        // Where there are no rows, the first would begin anywhere.
+        let [cos, sin] = [cos, sin].map(|values| values.get(layout.offset()..).unwrap_or_default());
+        // A single token of each sequence, or sequences behind one another, are rows at equal distances.
+        let stride = if tokens == 1 {
+            strides.batch
+        } else {
+            strides.token
+        };
+        let behind = strides.token.checked_mul(tokens) == Some(strides.batch);
+        let sequences = Sequences {
+            count: batch,
+            tokens,
+            stride: strides.batch,
+        };
+        Ok(Rows {
+            heads,
+            head_stride,
+            sequences: (batch > 1 && tokens > 1 && !behind).then_some(sequences),
+            ..Rows::all(Values::Apart(cos, sin), pairs, stride, rows)
+        })
     }
 
     fn joined<'b>(values: Values<'b>, len: usize, rotary_dim: usize) -> Result<Rows<'b>, Error> {
@@ -119,17 +221,67 @@ impl<'a> Rows<'a> {
                 row: rotary_dim,
             });
         }
-        Ok(Rows::all(values, pairs, len / rotary_dim))
+        Ok(Rows::all(values, pairs, rotary_dim, len / rotary_dim))
     }
 
-    fn all<'b>(values: Values<'b>, pairs: usize, rows: usize) -> Rows<'b> {
+    fn all<'b>(values: Values<'b>, pairs: usize, stride: usize, rows: usize) -> Rows<'b> {
         Rows {
             values,
             pairs,
+            stride,
+            heads: 1,
+            head_stride: 0,
+            sequences: None,
             ids: None,
-            range: (0, rows),
+            first_id: 0,
+            len: rows,
             attention_factor: 1.0,
+            uniform: false,
         }
+    }
+
+    /// Takes the rows as those of heads: each `heads` of them that follow one another are those of the heads of one
+    /// token, `[tokens, heads, rotary_dim]`. From then on a token's count as one row.
+    ///
+    /// ```
+    /// use rope_core::Rows;
+    /// let table = [1.0, 0.0, /* */ 0.8, 0.6, /* */ 0.0, 1.0, /* */ 0.6, 0.8];   // two tokens of two heads
+    /// let rows = Rows::new(&table, 2)?.with_heads(2)?;
+    /// assert_eq!((rows.len(), rows.heads()), (2, 2));
+    /// assert_eq!(rows.row_of(1, 0), Some((&[0.0][..], &[1.0][..])));
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RowsPerHead`] if `heads` is zero, or the rows are not a whole number of tokens; of rows that are no
+    /// longer one behind the other, [`Error::GatheredTwice`] if they were gathered by id, [`Error::RowSequences`] and
+    /// [`Error::RowHeads`] if they lie as sequences or are those of heads already.
+    pub fn with_heads(self, heads: usize) -> Result<Self, Error> {
+        if self.ids.is_some() {
+            return Err(Error::GatheredTwice);
+        }
+        self.at_equal_distances()?;
+        let rows = self.len();
+        if self.heads > 1 {
+            return Err(Error::RowHeads {
+                rows: self.heads,
+                heads,
+            });
+        }
+        if heads == 0 || !rows.is_multiple_of(heads) {
+            return Err(Error::RowsPerHead { rows, heads });
+        }
+        let head_stride = if heads == 1 { 0 } else { self.stride };
+        // More than there are values is the stride of no token but the first.
+        let stride = self.stride.saturating_mul(heads);
+        Ok(Rows {
+            stride,
+            heads,
+            head_stride,
+            len: rows / heads,
+            ..self
+        })
     }
 
     /// Says by which factor the cos and sin are scaled (YaRN, LongRoPE), for [`Direction::Inverse`] to divide by its
@@ -145,21 +297,33 @@ impl<'a> Rows<'a> {
             return Err(Error::AttentionFactor { factor });
         }
         self.attention_factor = factor;
+        self.uniform = false;
         Ok(self)
     }
 
-    /// The rows with these position ids, in their order, taking these rows as the table of positions `0..len`.
-    /// Nothing is copied.
+    /// As [`Rows::with_attention_factor`], of rows whose every pair was made with that magnitude.
+    pub(crate) fn of_magnitude(self, factor: f64) -> Result<Self, Error> {
+        let rows = self.with_attention_factor(factor)?;
+        Ok(Rows {
+            uniform: true,
+            ..rows
+        })
+    }
+
+    /// The rows with these position ids, in their order, taking these rows as the table of positions `0..len`: of rows
+    /// of each head those of all heads of a token. Nothing is copied.
     ///
     /// # Errors
     ///
-    /// [`Error::PositionOutsideTable`] if an id has no row, [`Error::GatheredTwice`] if these rows were gathered by id.
+    /// [`Error::PositionOutsideTable`] if an id has no row, [`Error::GatheredTwice`] if these rows were gathered by id,
+    /// [`Error::RowSequences`] if they lie as sequences that are no table.
     pub fn gather<'b>(&'b self, ids: impl Into<Ids<'b>>) -> Result<Rows<'b>, Error> {
         if self.ids.is_some() {
             return Err(Error::GatheredTwice);
         }
+        self.at_equal_distances()?;
         let ids = ids.into();
-        let (first, rows) = (self.range.0, self.len());
+        let rows = self.len();
         // Once here, so that the kernel need not look again.
         for index in 0..ids.len() {
             let id = ids.get(index).unwrap_or(-1);
@@ -168,18 +332,12 @@ impl<'a> Rows<'a> {
             }
             return Err(Error::PositionOutsideTable { index, id, rows });
         }
-        let (cos, sin, stride) = self.slices();
-        let start = (first * stride).min(cos.len());
+        let (cos, sin) = self.slices();
         Ok(Rows {
-            values: Values::Apart {
-                cos: &cos[start..],
-                sin: &sin[start.min(sin.len())..],
-                stride,
-            },
-            pairs: self.pairs,
-            range: (0, ids.len()),
+            values: Values::Apart(cos, sin),
+            len: ids.len(),
             ids: Some(ids),
-            attention_factor: self.attention_factor,
+            ..*self
         })
     }
 
@@ -187,7 +345,8 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::RowRange`] if the range is not inside the rows.
+    /// [`Error::RowRange`] if the range is not inside the rows, [`Error::RowSequences`] if they lie as sequences of
+    /// which it is neither whole ones nor a part of one.
     pub fn range(&self, range: Range<usize>) -> Result<Rows<'_>, Error> {
         let Range { start, end } = range;
         if start > end || end > self.len() {
@@ -197,18 +356,59 @@ impl<'a> Rows<'a> {
                 rows: self.len(),
             });
         }
-        let (cos, sin, stride) = self.slices();
+        let (len, (cos, sin)) = (end - start, self.slices());
+        let (mut first_id, mut sequences) = (self.first_id, None);
+        let begin = match self.sequences {
+            _ if self.ids.is_some() => {
+                first_id += start;
+                0
+            }
+            None => start * self.stride,
+            Some(all) => {
+                let (tokens, sequence, token) =
+                    (all.tokens, start / all.tokens, start % all.tokens);
+                if token + len > tokens {
+                    if token > 0 || len % tokens > 0 {
+                        return self.at_equal_distances().map(|()| self.clone());
+                    }
+                    let count = len / tokens;
+                    sequences = Some(Sequences { count, ..all });
+                }
+                sequence * all.stride + token * self.stride
+            }
+        };
+        // The end of all rows may lie beyond the last value.
+        let [cos, sin] = [cos, sin].map(|values| values.get(begin..).unwrap_or_default());
         Ok(Rows {
-            values: Values::Apart { cos, sin, stride },
-            range: (self.range.0 + start, self.range.0 + end),
+            values: Values::Apart(cos, sin),
+            sequences,
+            first_id,
+            len,
             ..*self
         })
     }
 
-    /// How many rows.
+    /// Demands that each row lies as far behind the one before.
+    fn at_equal_distances(&self) -> Result<(), Error> {
+        match self.sequences {
+            Some(Sequences { count, tokens, .. }) => Err(Error::RowSequences {
+                sequences: count,
+                tokens,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// How many rows: of rows of each head, of how many tokens.
     #[inline]
     pub fn len(&self) -> usize {
-        self.range.1 - self.range.0
+        self.len
+    }
+
+    /// How many heads have a row each: 1 where all heads share one.
+    #[inline]
+    pub fn heads(&self) -> usize {
+        self.heads
     }
 
     /// Whether there are none.
@@ -228,9 +428,27 @@ impl<'a> Rows<'a> {
         self.attention_factor
     }
 
-    /// The cos and the sin of row `index`, if there is one.
+    /// The cos and the sin of row `index`, if there is one; of the first head where each has its own.
     pub fn row(&self, index: usize) -> Option<(&[f32], &[f32])> {
-        (index < self.len()).then(|| self.view(RowSharing::AllSequences).row(index))
+        self.row_of(index, 0)
+    }
+
+    /// The cos and the sin of a head's row `index`, if there is one. All heads have the row that they share.
+    pub fn row_of(&self, index: usize, head: usize) -> Option<(&[f32], &[f32])> {
+        let there = index < self.len() && (head < self.heads || self.heads == 1);
+        there.then(|| self.at(index, head))
+    }
+
+    /// The same where it is there.
+    fn at(&self, index: usize, head: usize) -> (&[f32], &[f32]) {
+        let (sharing, batch, token) = match self.sequences {
+            Some(Sequences { tokens, .. }) => {
+                let sharing = RowSharing::EachSequence { tokens };
+                (sharing, index / tokens, index % tokens)
+            }
+            None => (RowSharing::AllSequences, 0, index),
+        };
+        self.view(sharing).row(batch, token, head)
     }
 
     /// The additive sinusoidal encoding of the original Transformer from the same angles: for each row `PE(2i) = sin`,
@@ -239,15 +457,20 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Storage`] unless `out` has exactly `len * rotary_dim` values; it is untouched then.
+    /// [`Error::RowHeads`] of rows of each head, [`Error::Storage`] unless `out` has exactly `len * rotary_dim` values;
+    /// it is untouched then.
     pub fn sinusoidal(&self, out: &mut [f32]) -> Result<(), Error> {
-        let (given, needed) = (out.len(), self.len() * self.rotary_dim());
+        if self.heads > 1 {
+            let (rows, heads) = (self.heads, 1);
+            return Err(Error::RowHeads { rows, heads });
+        }
+        // Rows that coincide may be more than memory holds.
+        let (given, needed) = (out.len(), self.len().saturating_mul(self.rotary_dim()));
         if given != needed {
             return Err(Error::Storage { given, needed });
         }
-        let view = self.view(RowSharing::AllSequences);
         for (token, row) in out.chunks_exact_mut(self.rotary_dim()).enumerate() {
-            let (cos, sin) = view.row(token);
+            let (cos, sin) = self.at(token, 0);
             for ((pair, cos), sin) in row.as_chunks_mut().0.iter_mut().zip(cos).zip(sin) {
                 *pair = [*sin, *cos];
             }
@@ -255,38 +478,14 @@ impl<'a> Rows<'a> {
         Ok(())
     }
 
-    /// All cos, all sin, and the values from one row to the next. In joined rows the sin slice starts at the first
-    /// sin, so it is shorter.
+    /// All cos and all sin. In joined rows the sin slice starts at the first sin, so it is shorter.
     #[inline]
-    fn slices(&self) -> (&[f32], &[f32], usize) {
+    fn slices(&self) -> (&[f32], &[f32]) {
         match &self.values {
-            Values::Joined(values) => (
-                values,
-                values.get(self.pairs..).unwrap_or(&[]),
-                2 * self.pairs,
-            ),
+            Values::Joined(values) => (values, values.get(self.pairs..).unwrap_or(&[])),
             #[cfg(feature = "alloc")]
-            Values::Owned(values) => (
-                values,
-                values.get(self.pairs..).unwrap_or(&[]),
-                2 * self.pairs,
-            ),
-            Values::Apart { cos, sin, stride } => (cos, sin, *stride),
-        }
-    }
-
-    /// What the kernel reads.
-    #[inline]
-    pub(crate) fn view(&self, sharing: RowSharing) -> View<'_> {
-        let (cos, sin, stride) = self.slices();
-        View {
-            cos,
-            sin,
-            stride,
-            pairs: self.pairs,
-            ids: self.ids,
-            first: self.range.0,
-            sequence_stride: sharing.sequence_stride(),
+            Values::Owned(values) => (values, values.get(self.pairs..).unwrap_or(&[])),
+            Values::Apart(cos, sin) => (cos, sin),
         }
     }
 }
@@ -295,6 +494,7 @@ impl fmt::Debug for Rows<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rows")
             .field("len", &self.len())
+            .field("heads", &self.heads)
             .field("rotary_dim", &self.rotary_dim())
             .field("gathered", &self.ids.is_some())
             .field("attention_factor", &self.attention_factor)
@@ -311,82 +511,4 @@ fn pairs(rotary_dim: usize) -> Result<usize, Error> {
         });
     }
     Ok(rotary_dim / 2)
-}
-
-/// Whose the rows are, of the sequences of a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RowSharing {
-    /// One row for each token: all sequences share them.
-    AllSequences,
-    /// One row for each of the tokens of each sequence, those of one sequence behind those of another.
-    EachSequence { tokens: usize },
-}
-
-impl RowSharing {
-    /// Rows from one sequence to the next.
-    #[inline]
-    pub(crate) fn sequence_stride(self) -> usize {
-        match self {
-            RowSharing::AllSequences => 0,
-            RowSharing::EachSequence { tokens } => tokens,
-        }
-    }
-}
-
-/// Rows as the kernel finds them by sequence and token.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct View<'a> {
-    cos: &'a [f32],
-    sin: &'a [f32],
-    stride: usize,
-    pairs: usize,
-    ids: Option<Ids<'a>>,
-    first: usize,
-    /// [`RowSharing::sequence_stride`]: found once, because the walk asks for every line.
-    sequence_stride: usize,
-}
-
-impl<'a> View<'a> {
-    /// Pairs of a row.
-    #[inline(always)]
-    pub(crate) fn pairs(&self) -> usize {
-        self.pairs
-    }
-
-    /// All cos and all sin, which rows start in.
-    #[inline(always)]
-    pub(crate) fn values(&self) -> (&'a [f32], &'a [f32]) {
-        (self.cos, self.sin)
-    }
-
-    /// Where the row of a token starts, in cos and in sin.
-    #[inline(always)]
-    pub(crate) fn start(&self, batch: usize, token: usize) -> usize {
-        let index = self.first + batch * self.sequence_stride + token;
-        let row = match self.ids {
-            None => index,
-            // `gather` has found every id inside the table.
-            Some(Ids::I32(ids)) => ids[index] as usize,
-            Some(Ids::I64(ids)) => ids[index] as usize,
-            Some(Ids::U32(ids)) => ids[index] as usize,
-            Some(Ids::U64(ids)) => ids[index] as usize,
-            Some(Ids::Usize(ids)) => ids[index],
-        };
-        row * self.stride
-    }
-
-    /// cos and sin of a token.
-    fn row(&self, token: usize) -> (&'a [f32], &'a [f32]) {
-        let at = self.start(0, token);
-        (&self.cos[at..][..self.pairs], &self.sin[at..][..self.pairs])
-    }
-
-    /// The same rows, seen from a later token or sequence.
-    #[cfg(feature = "rayon")]
-    pub(crate) fn skip(self, batch: usize, tokens: usize) -> Self {
-        View {
-            first: self.first + batch * self.sequence_stride + tokens,
-            ..self
-        }
-    }
 }

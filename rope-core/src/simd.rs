@@ -21,7 +21,9 @@ cfg_if::cfg_if! {
     }
 }
 
-use bytemuck::Pod;
+use bytemuck::{Pod, Zeroable, cast_slice, cast_slice_mut};
+
+use convert::{f32_to_f8, f32_to_i8_away, f32_to_i8_even};
 
 /// A piece of work, generic over the instruction set. A backend runs it inside a function that has its CPU features;
 /// `run` and all that it calls must be `#[inline(always)]` to be compiled with them.
@@ -66,6 +68,9 @@ pub(crate) trait Simd: SimdF64 {
 
     /// `LANES` f32 lanes.
     type F32: Copy;
+
+    /// `LANES` f64 lanes.
+    type Wide: Copy;
 
     /// `[T; LANES]`.
     type Chunk<T: Pod>: Pod;
@@ -119,6 +124,49 @@ pub(crate) trait Simd: SimdF64 {
     /// carry into the upper one: an instruction set with [`Simd::TRUSTS_NAN`] does not ask for it.
     fn store_bf16_even_odd(self, group: [[Self::F32; 2]; 2]) -> [[Self::Chunk<u16>; 2]; 2];
 
+    /// f32 to floats of 8 bits, as `convert::f32_to_f8`.
+    #[inline(always)]
+    fn store_f8<const MANTISSA: u32, const LEAST: u32, const MOST: u32>(
+        self,
+        x: [Self::F32; 4],
+    ) -> [Self::Chunk<u8>; 4] {
+        self.store_by(x, f32_to_f8::<MANTISSA, LEAST, MOST>)
+    }
+
+    /// f32 to integers of 8 bits, as `convert::f32_to_i8_even`.
+    #[inline(always)]
+    fn store_i8_even(self, x: [Self::F32; 4]) -> [Self::Chunk<u8>; 4] {
+        self.store_by(x, f32_to_i8_even)
+    }
+
+    /// f32 to integers of 8 bits, as `convert::f32_to_i8_away`.
+    #[inline(always)]
+    fn store_i8_away(self, x: [Self::F32; 4], half: f32) -> [Self::Chunk<u8>; 4] {
+        self.store_by(x, |x| f32_to_i8_away(x, half))
+    }
+
+    /// Four vectors to bytes by the definition of one lane.
+    #[inline(always)]
+    fn store_by(self, [a, b, c, d]: [Self::F32; 4], f: impl Fn(f32) -> u8) -> [Self::Chunk<u8>; 4] {
+        let x = [
+            self.store_f32(a),
+            self.store_f32(b),
+            self.store_f32(c),
+            self.store_f32(d),
+        ];
+        let mut codes = [Self::Chunk::<u8>::zeroed(); 4];
+        for (code, x) in cast_slice_mut(&mut codes).iter_mut().zip(cast_slice(&x)) {
+            *code = f(*x);
+        }
+        codes
+    }
+
+    /// The larger of `a`, which is no NaN, and the magnitude of `x`; `a` where that is a NaN.
+    fn max_magnitude(self, a: Self::F32, x: Self::F32) -> Self::F32;
+
+    /// The largest lane; none is a NaN.
+    fn max_lane(self, x: Self::F32) -> f32;
+
     /// Whether some lane is a NaN.
     fn any_nan(self, x: Self::F32) -> bool;
 
@@ -128,6 +176,11 @@ pub(crate) trait Simd: SimdF64 {
     fn sub(self, a: Self::F32, b: Self::F32) -> Self::F32;
     /// `a * b`.
     fn mul(self, a: Self::F32, b: Self::F32) -> Self::F32;
+    /// `a / b`.
+    fn div(self, a: Self::F32, b: Self::F32) -> Self::F32;
+
+    /// The square root.
+    fn sqrt(self, x: Self::F32) -> Self::F32;
 
     /// Swaps the members of alternating pairs.
     fn swap(self, x: Self::F32) -> Self::F32;
@@ -136,6 +189,20 @@ pub(crate) trait Simd: SimdF64 {
     fn unzip(self, ab: [Self::F32; 2]) -> [Self::F32; 2];
     /// Undoes `unzip`.
     fn zip(self, xy: [Self::F32; 2]) -> [Self::F32; 2];
+    /// Array to registers.
+    fn load_wide(self, x: Self::Chunk<f64>) -> Self::Wide;
+    /// Registers to array.
+    fn store_wide(self, x: Self::Wide) -> Self::Chunk<f64>;
+    /// The lanes as doubles.
+    fn widen(self, x: Self::F32) -> Self::Wide;
+    /// The same from an array: x86 spreads lanes while it loads, where registers take a shuffle for each.
+    fn load_f32_wide(self, x: Self::Chunk<f32>) -> Self::Wide;
+    /// `sums + (x1 g2 - x2 g1)`: the products, of numbers that were f32, are exact, the difference is rounded, and so
+    /// is the sum.
+    fn add_cross(self, sums: Self::Wide, x: [Self::Wide; 2], g: [Self::Wide; 2]) -> Self::Wide;
+    /// `sums + (x1 g1 + x2 g2)`, rounded likewise.
+    fn add_dot(self, sums: Self::Wide, x: [Self::Wide; 2], g: [Self::Wide; 2]) -> Self::Wide;
+
     /// Puts lanes in the order that `unzip` leaves: for cos and sin, once per row, so that the heads need no more.
     fn order(self, x: Self::F32) -> Self::F32;
     /// Undoes `order`: for pairs that are read alternating and written apart.

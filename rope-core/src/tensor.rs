@@ -459,7 +459,7 @@ impl Layout {
     }
 
     #[inline]
-    fn check_inside(&self, len: usize) -> Result<(), Error> {
+    pub(crate) fn check_inside(&self, len: usize) -> Result<(), Error> {
         if self.end > len && !self.shape.is_empty() {
             return Err(Error::OutOfBounds {
                 needed: self.end,
@@ -467,6 +467,13 @@ impl Layout {
             });
         }
         Ok(())
+    }
+
+    /// Whether the heads of a token lie nearer to each other than the tokens of a head, so that a line is a token.
+    #[inline(always)]
+    pub(crate) fn is_tokens_major(&self) -> bool {
+        let Layout { shape, strides, .. } = *self;
+        shape.tokens == 1 || (shape.heads > 1 && strides.head <= strides.token)
     }
 
     /// Index of the first channel of a head.
@@ -701,6 +708,15 @@ pub(crate) struct BytesMut<'a> {
 }
 
 impl BytesMut<'_> {
+    /// To read.
+    pub(crate) fn as_bytes(&self) -> Bytes<'_> {
+        Bytes {
+            bytes: self.bytes,
+            size: self.size,
+            layout: self.layout,
+        }
+    }
+
     /// A part of the tensor, by a layout narrowed from its own.
     pub(crate) fn part<'p>(&'p mut self, layout: &'p Layout) -> BytesMut<'p> {
         BytesMut {

@@ -2,7 +2,8 @@
 //!
 //! The tensor is to be read in its own order, and cos and sin as rarely as possible:
 //!
-//! - *tokens-major*: a line is a token, all of whose heads share a row, which stays in registers while they pass;
+//! - *tokens-major*: a line is a token, all of whose heads share a row, which stays in registers while they pass; where
+//!   each head has a row of its own, [`BLOCK`] of its heads;
 //! - *heads-major*: a line is one head of [`BLOCK`] tokens, each with its own row. All heads of a block come one after
 //!   the other, so that its rows stay in the first cache; and because that breaks the streams which the CPU's own
 //!   prefetcher follows, the same tokens of the next head are asked for while these are rotated.
@@ -12,10 +13,10 @@ use crate::kernel::rotation::RowFactors;
 use crate::rows::View;
 use crate::tensor::{Bytes, BytesMut, Layout, Shape};
 
-/// Tokens of a line in a heads-major tensor. (Measured on a core with 2 MiB of second-level cache, `[1, 32, 2048,
-/// 128]`, times over the machine's limit: 16 tokens with the next head asked for 1.03, without 1.04 to 1.14; 64 and 256
-/// tokens with it 1.2; whole heads 1.33 to 1.44.)
-const BLOCK: usize = 16;
+/// Heads of a line that have a row each: tokens, in a heads-major tensor. (Measured on a core with 2 MiB of
+/// second-level cache, `[1, 32, 2048, 128]`, times over the machine's limit: 16 tokens with the next head asked for
+/// 1.03, without 1.04 to 1.14; 64 and 256 tokens with it 1.2; whole heads 1.33 to 1.44.)
+pub(crate) const BLOCK: usize = 16;
 
 /// Bytes of a tensor from which on the caches close to the core cannot hold it, and the next head is asked for.
 const LARGE: usize = 1 << 20;
@@ -39,11 +40,14 @@ impl Walk<'_, '_> {
         if shape.is_empty() {
             return;
         }
-        let strides = self.target.layout.strides();
-        if shape.tokens == 1 || (shape.heads > 1 && strides.head <= strides.token) {
-            self.tokens_major(rotate);
+        if self.target.layout.is_tokens_major() {
+            if self.rows.head_stride().is_none() {
+                self.tokens_major(rotate);
+            } else {
+                self.each(true, rotate);
+            }
         } else {
-            self.heads_major(rotate);
+            self.each(false, rotate);
         }
     }
 
@@ -93,41 +97,59 @@ impl Walk<'_, '_> {
         }
     }
 
+    /// Each head with its own row: a line is a head of some tokens, or some heads of a token.
     #[inline(never)]
-    fn heads_major(&mut self, mut rotate: impl FnMut(&mut Line<'_>)) {
+    fn each(&mut self, heads_inside: bool, mut rotate: impl FnMut(&mut Line<'_>)) {
         let Shape {
             batch,
             tokens,
             heads,
             ..
         } = self.target.layout.shape();
-        let step = self.target.layout.strides().token;
-        let source_step = self
-            .source
-            .map_or(0, |source| source.layout.strides().token);
+        let step = |layout: &Layout| match heads_inside {
+            true => layout.strides().head,
+            false => layout.strides().token,
+        };
+        let steps = [
+            self.source.map_or(0, |source| step(source.layout)),
+            step(self.target.layout),
+        ];
         let bytes = self.bytes();
+        let head_stride = self.rows.head_stride().unwrap_or(0);
         let mut starts = [0; BLOCK];
         for batch in 0..batch {
-            for token in (0..tokens).step_by(BLOCK) {
-                let starts = &mut starts[..BLOCK.min(tokens - token)];
-                for (index, start) in starts.iter_mut().enumerate() {
-                    *start = self.rows.start(batch, token + index);
-                }
-                for head in 0..heads {
-                    let next = if head + 1 < heads {
-                        [batch, token, head + 1]
+            let (mut token, mut head) = (0, 0);
+            while token < tokens {
+                let count = BLOCK.min(if heads_inside {
+                    heads - head
+                } else {
+                    tokens - token
+                });
+                let line_starts = &mut starts[..count];
+                for (index, start) in line_starts.iter_mut().enumerate() {
+                    if heads_inside {
+                        *start = self.rows.start(batch, token) + (head + index) * head_stride;
+                    } else if head == 0 {
+                        *start = self.rows.start(batch, token + index);
                     } else {
-                        [batch, token + BLOCK, 0]
-                    };
-                    rotate(&mut self.line(
-                        [batch, token, head],
-                        starts.len(),
-                        [source_step, step],
-                        Starts::Each(starts),
-                        bytes,
-                        (bytes >= LARGE && next[1] < tokens).then_some(next),
-                    ));
+                        *start += head_stride;
+                    }
                 }
+                let (inside, outside) = if heads_inside { (BLOCK, 1) } else { (1, BLOCK) };
+                let next = match head + inside < heads {
+                    true => [batch, token, head + inside],
+                    false => [batch, token + outside, 0],
+                };
+                let ahead = !heads_inside && bytes >= LARGE && next[1] < tokens;
+                rotate(&mut self.line(
+                    [batch, token, head],
+                    count,
+                    steps,
+                    Starts::Each(line_starts),
+                    bytes,
+                    ahead.then_some(next),
+                ));
+                [_, token, head] = next;
             }
         }
     }

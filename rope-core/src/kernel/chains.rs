@@ -10,10 +10,15 @@
 //! All functions here are concrete, so they are compiled in this crate, once. A user's crate names the statics of its
 //! elements, and what it does not name the linker leaves out.
 
+use core::marker::PhantomData;
+
 use half::{bf16, f16};
 
 use super::convert::{FromF32, ToF32};
+use super::gradient::{AddTerms, GradientLine};
 use super::line::{Line, RotateLine};
+use super::norm::ROOTS;
+use super::normed::{LineNorm, LineRoots};
 use super::pairs;
 use crate::Pairing::{self, Half, Interleaved};
 use crate::backend::Proof;
@@ -31,6 +36,45 @@ pub struct InPlace {
 impl InPlace {
     #[inline]
     pub(crate) fn kernel(&self, pairing: Pairing) -> LineFn {
+        match pairing {
+            Half => self.half,
+            Interleaved => self.interleaved,
+        }
+    }
+}
+
+/// Norms and rotates a line.
+pub(crate) type NormedFn = fn(Proof, &mut Line<'_>, &LineNorm<'_>);
+
+/// The kernels of an element that is normed and rotated in place.
+#[derive(Debug)]
+pub struct Normed {
+    half: NormedFn,
+    interleaved: NormedFn,
+    /// The reciprocal roots of the heads of a line: what it reads, elements from a head to the next, channels of a
+    /// head, how many heads, eps.
+    pub(crate) roots: fn(Proof, &[u8], [usize; 3], f32, &mut [f32; ROOTS]),
+}
+
+impl Normed {
+    #[inline]
+    pub(crate) fn kernel(&self, pairing: Pairing) -> NormedFn {
+        match pairing {
+            Half => self.half,
+            Interleaved => self.interleaved,
+        }
+    }
+}
+
+/// The kernels of an element whose gradients are summed.
+#[derive(Debug)]
+pub struct Summed {
+    half: fn(Proof, &mut GradientLine<'_>),
+    interleaved: fn(Proof, &mut GradientLine<'_>),
+}
+
+impl Summed {
+    pub(crate) fn kernel(&self, pairing: Pairing) -> fn(Proof, &mut GradientLine<'_>) {
         match pairing {
             Half => self.half,
             Interleaved => self.interleaved,
@@ -92,7 +136,7 @@ macro_rules! in_place {
     ($($name:ident: $E:ident $P:ident;)+) => {$(
         #[inline(never)]
         fn $name(proof: Proof, line: &mut Line<'_>) {
-            proof.run(RotateLine::<true, $E, pairs::$P, $E, pairs::$P>::new(line));
+            proof.run(RotateLine::<true, $E, pairs::$P, $E, pairs::$P>::new(line, ()));
         }
     )+};
 }
@@ -101,8 +145,38 @@ macro_rules! across {
     ($($name:ident: $I:ident $P:ident => $O:ident $Q:ident;)+) => {$(
         #[inline(never)]
         fn $name(proof: Proof, line: &mut Line<'_>) {
-            proof.run(RotateLine::<false, $I, pairs::$P, $O, pairs::$Q>::new(line));
+            proof.run(RotateLine::<false, $I, pairs::$P, $O, pairs::$Q>::new(line, ()));
         }
+    )+};
+}
+
+macro_rules! normed {
+    ($($normed:ident: $E:ident, $half:ident, $interleaved:ident;)+) => {$(
+        #[inline(never)]
+        fn $half(proof: Proof, line: &mut Line<'_>, norm: &LineNorm<'_>) {
+            proof.run(RotateLine::<true, $E, pairs::Half, $E, pairs::Half, _>::new(line, norm));
+        }
+        #[inline(never)]
+        fn $interleaved(proof: Proof, line: &mut Line<'_>, norm: &LineNorm<'_>) {
+            proof.run(RotateLine::<true, $E, pairs::Interleaved, $E, pairs::Interleaved, _>::new(line, norm));
+        }
+        pub(crate) static $normed: Normed = Normed {
+            half: $half,
+            interleaved: $interleaved,
+            roots: |proof, heads, [step, head_dim, len], eps, roots| {
+                let element = PhantomData::<$E>;
+                proof.run(LineRoots { heads, step, head_dim, len, eps, roots, element });
+            },
+        };
+    )+};
+}
+
+macro_rules! summed {
+    ($($summed:ident: $E:ident;)+) => {$(
+        pub(crate) static $summed: Summed = Summed {
+            half: |proof, line| proof.run(AddTerms::<$E, pairs::Half>::new(line)),
+            interleaved: |proof, line| proof.run(AddTerms::<$E, pairs::Interleaved>::new(line)),
+        };
     )+};
 }
 
@@ -113,6 +187,18 @@ in_place! {
     f16_interleaved_in_place: f16 Interleaved;
     bf16_half_in_place: bf16 Half;
     bf16_interleaved_in_place: bf16 Interleaved;
+}
+
+normed! {
+    F32_NORMED: f32, f32_normed_half, f32_normed_interleaved;
+    F16_NORMED: f16, f16_normed_half, f16_normed_interleaved;
+    BF16_NORMED: bf16, bf16_normed_half, bf16_normed_interleaved;
+}
+
+summed! {
+    F32_SUMMED: f32;
+    F16_SUMMED: f16;
+    BF16_SUMMED: bf16;
 }
 
 across! {

@@ -24,6 +24,7 @@ use core::marker::PhantomData;
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
+use super::normed::{Before, HeadNorm};
 use super::pairs::{Double, PairLayout};
 use super::rotation::{Angles, Form, RowFactors, alternate, part, rotate};
 use crate::element::Convert;
@@ -74,6 +75,17 @@ pub(crate) enum Starts<'a> {
 }
 
 impl<'a> LineRows<'a> {
+    /// The rows of the heads from one on.
+    pub(crate) fn from(self, head: usize) -> Self {
+        LineRows {
+            starts: match self.starts {
+                Starts::Each(starts) => Starts::Each(&starts[head..]),
+                shared => shared,
+            },
+            ..self
+        }
+    }
+
     /// cos and sin of the row that starts there.
     #[inline(always)]
     fn row(&self, start: usize) -> [&'a [f32]; 2] {
@@ -88,82 +100,95 @@ impl<'a> LineRows<'a> {
 ///
 /// `IN_PLACE` says that a head is read where it is written. One text serves both, but not one kernel: one that looks
 /// for itself where to read compiles the arithmetic twice all the same, and takes 12 more instructions a head.
-pub(crate) struct RotateLine<'l, 'a, const IN_PLACE: bool, I, P, O, Q> {
+pub(crate) struct RotateLine<'l, 'a, const IN_PLACE: bool, I, P, O, Q, N = ()> {
     line: &'l mut Line<'a>,
     from: usize,
+    /// What stands before the rotation.
+    before: N,
     chain: PhantomData<(I, P, O, Q)>,
 }
 
-impl<'l, 'a, const IN_PLACE: bool, I, P, O, Q> RotateLine<'l, 'a, IN_PLACE, I, P, O, Q> {
+impl<'l, 'a, const IN_PLACE: bool, I, P, O, Q, N> RotateLine<'l, 'a, IN_PLACE, I, P, O, Q, N> {
     #[inline(always)]
-    pub(crate) fn new(line: &'l mut Line<'a>) -> Self {
-        RotateLine::from(line, 0)
+    pub(crate) fn new(line: &'l mut Line<'a>, before: N) -> Self {
+        RotateLine::from(line, 0, before)
     }
 
     #[inline(always)]
-    fn from(line: &'l mut Line<'a>, from: usize) -> Self {
+    fn from(line: &'l mut Line<'a>, from: usize, before: N) -> Self {
         RotateLine {
             line,
             from,
+            before,
             chain: PhantomData,
         }
     }
 }
 
-impl<const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Kernel
-    for RotateLine<'_, '_, IN_PLACE, I, P, O, Q>
+impl<const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: PairLayout, N: Before> Kernel
+    for RotateLine<'_, '_, IN_PLACE, I, P, O, Q, N>
 {
     const BF16: bool = O::BF16;
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let RotateLine { line, mut from, .. } = self;
+        let RotateLine {
+            line,
+            mut from,
+            before,
+            ..
+        } = self;
         let rows = line.rows;
         let pairs = rows.pairs;
         let Some(mut heads) = Heads::<I, O>::of::<IN_PLACE>(line) else {
             return;
         };
         if const { S::LANES == 1 } {
-            return Self::plain(&mut heads, &rows, from);
+            return Self::plain(&mut heads, &rows, from, before);
         }
         match rows.starts {
             Starts::Shared(start) if !Self::nan_in(s, rows.row(start)) => {
                 let row = rows.row(start);
                 if const { Self::most::<S>() >= 4 } {
                     while pairs - from >= 4 * Self::group::<S>() {
-                        from = Self::shared::<S, 4>(s, &mut heads, row, rows.factors, from);
+                        from = Self::shared::<S, 4>(s, &mut heads, row, rows.factors, from, before);
                     }
                 }
-                while pairs - from >= 2 * Self::group::<S>() {
-                    from = Self::shared::<S, 2>(s, &mut heads, row, rows.factors, from);
+                if const { !N::NORMS } {
+                    while pairs - from >= 2 * Self::group::<S>() {
+                        from = Self::shared::<S, 2>(s, &mut heads, row, rows.factors, from, before);
+                    }
                 }
-                if pairs - from >= Self::group::<S>() {
-                    from = Self::shared::<S, 1>(s, &mut heads, row, rows.factors, from);
+                while pairs - from >= Self::group::<S>() {
+                    from = Self::shared::<S, 1>(s, &mut heads, row, rows.factors, from, before);
                 }
             }
             Starts::Each(starts) if !Self::nan_in_any(s, &rows, starts) => {
                 from = if rows.factors.is_none() {
-                    Self::each::<S, true>(s, &mut heads, &rows, starts, from)
+                    Self::each::<S, true>(s, &mut heads, &rows, starts, from, before)
                 } else {
-                    Self::each::<S, false>(s, &mut heads, &rows, starts, from)
+                    Self::each::<S, false>(s, &mut heads, &rows, starts, from, before)
                 };
             }
             // The narrower instruction set takes the whole line, and it or the next asks for every NaN.
             _ => {}
         }
         if from < pairs {
-            s.narrower().enter(Self::from(line, from));
+            s.narrower().enter(Self::from(line, from, before));
         }
     }
 }
 
-impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: PairLayout>
-    RotateLine<'l, 'a, IN_PLACE, I, P, O, Q>
+impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: PairLayout, N: Before>
+    RotateLine<'l, 'a, IN_PLACE, I, P, O, Q, N>
 {
     /// Whether elements are read as even and odd ones: where both ends like it, unless their own order costs less.
     /// Those of alternating members are the members.
     const fn even_odd<S: Simd>() -> bool {
-        I::EVEN_ODD && O::EVEN_ODD && (P::ALTERNATING || !Q::ALTERNATING && !S::WIDENS_IN_ORDER)
+        !N::NORMS
+            && I::EVEN_ODD
+            && O::EVEN_ODD
+            && (P::ALTERNATING || !Q::ALTERNATING && !S::WIDENS_IN_ORDER)
     }
 
     /// Whether they are written so too: where they lie as they did.
@@ -220,6 +245,8 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
     /// Groups whose cos and sin fit the registers.
     const fn most<S: Simd>() -> usize {
         match Self::form::<S>(true) {
+            // What norms as well waits for its arithmetic, not for cos and sin, and is a quarter as large so.
+            _ if N::NORMS => 1,
             Form::Doubled => S::GROUPS / 2,
             _ => S::GROUPS,
         }
@@ -227,7 +254,7 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
 
     /// The loop as it is written down: one lane, any number of pairs. The definition that all backends agree with.
     #[inline(always)]
-    fn plain(heads: &mut Heads<'_, I, O>, rows: &LineRows<'_>, from: usize) {
+    fn plain(heads: &mut Heads<'_, I, O>, rows: &LineRows<'_>, from: usize, before: N) {
         for index in 0..heads.len {
             let start = match rows.starts {
                 Starts::Shared(start) => start,
@@ -246,6 +273,16 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
                     let [x, y] = Q::members(rows.pairs, from + i);
                     [target[x], target[y]] = [O::from_f32(u), O::from_f32(v)];
                 }
+            } else if let Some(norm) = before.norm() {
+                for (i, (cos, sin)) in cos.iter().zip(sin).enumerate() {
+                    let [x, y] = P::members(rows.pairs, from + i);
+                    let normed = |channel: usize, bits: O::Bits| {
+                        norm.channel::<O>(index, channel, O::to_f32(bits))
+                    };
+                    let xy = [normed(x, target[x]), normed(y, target[y])];
+                    let [u, v] = rotate(Scalar, xy, cos * c, sin * n);
+                    [target[x], target[y]] = [O::from_f32(u), O::from_f32(v)];
+                }
             } else {
                 P::replace(target, rows.pairs, from, [cos, sin], |[x, y], cos, sin| {
                     let xy = [I::to_f32(same(x)), I::to_f32(same(y))];
@@ -256,21 +293,22 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
         }
     }
 
-    /// `N` groups, from a pair on, of all heads, with the row that they share. Returns the next pair.
+    /// `G` groups, from a pair on, of all heads, with the row that they share. Returns the next pair.
     #[inline(always)]
-    fn shared<S: Simd, const N: usize>(
+    fn shared<S: Simd, const G: usize>(
         s: S,
         heads: &mut Heads<'_, I, O>,
         [cos, sin]: [&[f32]; 2],
         factors: Option<&RowFactors>,
         from: usize,
+        before: N,
     ) -> usize {
         let form = const { Self::form::<S>(true) };
-        let (pairs, len) = (cos.len(), N * Self::group::<S>());
+        let (pairs, len) = (cos.len(), G * Self::group::<S>());
         let cos = S::chunks(&cos[from..][..len]).as_chunks().0;
         let sin = S::chunks(&sin[from..][..len]).as_chunks().0;
-        let mut angles = [Angles::zero(s); N];
-        for i in 0..N {
+        let mut angles = [Angles::zero(s); G];
+        for i in 0..G {
             angles[i] = Angles::load(s, cos[i], sin[i], factors, form);
         }
         heads.check::<P, Q>(pairs, from, len);
@@ -279,15 +317,15 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
             if ahead {
                 heads.ask_for(s, index + S::AHEAD);
             }
-            let mut cut = heads.cut::<S, P, Q>(index, pairs, from, N);
+            let mut cut = heads.cut::<S, P, Q>(s, &before, index, [pairs, from, G]);
             // By hand: a loop that may call something (what is rare, in 16 bits) the compiler does not unroll, and
             // keeps cos and sin in memory for it.
-            const { assert!(N == 1 || N == 2 || N == 4) };
+            const { assert!(G == 1 || G == 2 || G == 4) };
             cut.rotate(s, 0, &angles[0], form);
-            if const { N > 1 } {
+            if const { G > 1 } {
                 cut.rotate(s, 1, &angles[1], form);
             }
-            if const { N > 2 } {
+            if const { G > 2 } {
                 cut.rotate(s, 2, &angles[2], form);
                 cut.rotate(s, 3, &angles[3], form);
             }
@@ -303,6 +341,7 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
         rows: &LineRows<'_>,
         starts: &[usize],
         from: usize,
+        before: N,
     ) -> usize {
         let form = const { Self::form::<S>(false) };
         let groups = (rows.pairs - from) / Self::group::<S>();
@@ -314,7 +353,7 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
             let [cos, sin] = rows.row(start);
             let cos = &S::chunks(&cos[from..][..len]).as_chunks().0[..groups];
             let sin = &S::chunks(&sin[from..][..len]).as_chunks().0[..groups];
-            let mut cut = heads.cut::<S, P, Q>(index, rows.pairs, from, groups);
+            let mut cut = heads.cut::<S, P, Q>(s, &before, index, [rows.pairs, from, groups]);
             for i in 0..groups {
                 cut.rotate(s, i, &Angles::load(s, cos[i], sin[i], factors, form), form);
             }
@@ -411,15 +450,23 @@ impl<'h, I: Convert, O: Convert> Heads<'h, I, O> {
     }
 
     #[inline(always)]
-    fn cut<S: Simd, P: PairLayout, Q: PairLayout>(
-        &mut self,
+    #[allow(
+        clippy::manual_map,
+        reason = "a closure is not inlined into the backend's entry"
+    )]
+    fn cut<'c, S: Simd, P: PairLayout, Q: PairLayout>(
+        &'c mut self,
+        s: S,
+        before: &'c impl Before,
         index: usize,
-        pairs: usize,
-        from: usize,
-        groups: usize,
-    ) -> Cut<'_, S, I, P, O, Q> {
+        [pairs, from, groups]: [usize; 3],
+    ) -> Cut<'c, S, I, P, O, Q> {
         let (source, target) = self.head(index);
         Cut {
+            norm: match before.norm() {
+                Some(norm) => Some(norm.head(s, index, [pairs, from, groups])),
+                None => None,
+            },
             source: match source {
                 Some(source) => Some(P::groups::<S, _>(source, pairs, from, groups)),
                 None => None,
@@ -431,12 +478,13 @@ impl<'h, I: Convert, O: Convert> Heads<'h, I, O> {
 
 /// Groups of a head, where they are read, if that is another place, and where they are written.
 struct Cut<'c, S: Simd, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> {
+    norm: Option<HeadNorm<'c, S, P>>,
     source: Option<P::Groups<'c, Double<S, I::Bits>>>,
     target: Q::GroupsMut<'c, Double<S, O::Bits>>,
 }
 
 impl<S: Simd, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Cut<'_, S, I, P, O, Q> {
-    /// Reads a group, rotates it, writes it: all stages of a chain, in registers.
+    /// Reads a group, norms it, rotates it, writes it: all stages of a chain, in registers.
     #[inline(always)]
     fn rotate(&mut self, s: S, i: usize, angles: &Angles<S>, form: Form) {
         let even_odd = matches!(form, Form::ApartEvenOdd | Form::EvenOdd);
@@ -447,7 +495,10 @@ impl<S: Simd, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Cut<'_, S, I
                 [same(a), same(b)]
             }
         };
-        let group = [I::read(s, a, even_odd), I::read(s, b, even_odd)];
+        let mut group = [I::read(s, a, even_odd), I::read(s, b, even_odd)];
+        if let Some(norm) = &self.norm {
+            group = norm.apply::<I>(s, i, group);
+        }
         let rotated = angles.rotate(s, group, form);
         let moves = const { P::ALTERNATING != Q::ALTERNATING };
         let [[x0, y0], [x1, y1]] = rotated;
@@ -468,7 +519,7 @@ impl<S: Simd, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Cut<'_, S, I
 
 /// Asks for the cache lines of some elements, as far as they are there.
 #[inline(always)]
-fn ask_for<S: Simd, T>(s: S, elements: &[T], start: usize, len: usize) {
+pub(crate) fn ask_for<S: Simd, T>(s: S, elements: &[T], start: usize, len: usize) {
     let elements = elements.get(start..).unwrap_or_default();
     for line in elements[..len.min(elements.len())].chunks(const { 64 / size_of::<T>() }) {
         s.prefetch(&line[0]);

@@ -13,7 +13,8 @@
 //!    350 000. Of all positions below 2^20 and 64 frequencies of the bases 1e4, 5e5 and 1e6, 196, 158 and 188 of 2^26
 //!    pairs were in doubt, and 3, 6 and 2 of them would have been rounded wrongly.
 //!
-//! Positions that follow one another take two thirds of the time: [`consecutive`].
+//! Positions that follow one another take two thirds of the time: [`consecutive`]. Angles that are sums over several
+//! axes: [`mixed`].
 //!
 //! What is rounded correctly has one value, so all backends give the same bits although some fuse and some do not.
 //!
@@ -41,10 +42,11 @@
 
 pub(crate) mod block;
 pub(crate) mod consecutive;
+pub(crate) mod mixed;
 pub(crate) mod oracle;
 
-use self::block::{FrequencyBlock, Step, power_of_two, quarters};
-use self::oracle::Remainder;
+use self::block::{FrequencyBlock, power_of_two, quarters};
+use self::oracle::{RADIAN, Remainder};
 use crate::backend::Proof;
 use crate::positions::AxisPosition;
 use crate::simd::{Kernel, Scalar, Simd, SimdF64};
@@ -146,7 +148,15 @@ impl<S: SimdF64> SinCosVectors<S> {
         let whole = s.sub_f64(rounded, s.splat_f64(ROUND));
         let r = s.mul_add(x, low, s.mul_sub(x, high, whole));
         let square = s.mul_f64(r, r);
+        let (cos, sin) = self.evaluate(s, r, square);
+        let doubt = s.any_doubt::<DOUBT>([cos, sin], whole, square, LEAST_SQUARE);
+        let (cos, sin) = s.quarter_turns(rounded, cos, sin);
+        (cos, sin, doubt)
+    }
 
+    /// cos and sin of a remainder, which comes with its square.
+    #[inline(always)]
+    fn evaluate(&self, s: S, r: S::F64, square: S::F64) -> (S::F64, S::F64) {
         let [c0, c1, c2, c3, c4, c5, c6] = self.cos;
         let [s0, s1, s2, s3, s4, s5] = self.sin;
         let (mut cos, mut sin) = (s.mul_add(c6, square, c5), s5);
@@ -155,11 +165,7 @@ impl<S: SimdF64> SinCosVectors<S> {
             sin = s.mul_add(sin, square, d);
         }
         // Adding zero makes the sine of -0 +0, as everywhere.
-        sin = s.mul_add(sin, r, s.splat_f64(0.0));
-
-        let doubt = s.any_doubt::<DOUBT>([cos, sin], whole, square, LEAST_SQUARE);
-        let (cos, sin) = s.quarter_turns(rounded, cos, sin);
-        (cos, sin, doubt)
+        (cos, s.mul_add(sin, r, s.splat_f64(0.0)))
     }
 }
 
@@ -231,17 +237,6 @@ pub(crate) struct HuggingFace {
     pub(crate) factor: f32,
 }
 
-impl HuggingFace {
-    /// The turns in a radian, within 2^-129. f32 angles from 1 to 2^32 stay 2^-31 of a turn away from all quarter
-    /// turns, those to 2^48 stay 2^-32 away (`tests::radians` goes through them all), so the remainders are right
-    /// within 2^-66 and 2^-49 of themselves.
-    const RADIAN: Step = Step {
-        negative: false,
-        whole: 0,
-        fraction: 0x28BE_60DB_9391_054A_7F09_D5F4_7D4D_3770,
-    };
-}
-
 impl AngleRule for HuggingFace {
     #[inline(always)]
     fn quarters<S: SimdF64>(
@@ -251,14 +246,14 @@ impl AngleRule for HuggingFace {
         block: &FrequencyBlock,
         part: usize,
     ) -> [S::F64; 3] {
-        let (high, low) = const { quarters(Self::RADIAN) };
+        let (high, low) = const { quarters(RADIAN) };
         // 24 bits times 24 bits are exact in a double.
         let radians = s.round_to_f32(s.mul_f64(x, s.load_f64(&block.inverse_f32, part)));
         [radians, s.splat_f64(high), s.splat_f64(low)]
     }
     fn remainder(self, at: AxisPosition, block: &FrequencyBlock, lane: usize) -> Remainder {
         let radians = (at.value() * block.inverse_f32[lane]) as f32;
-        Remainder::new(AxisPosition::Coordinate(radians.into()), Self::RADIAN)
+        Remainder::new(AxisPosition::Coordinate(radians.into()), RADIAN)
     }
     #[inline(always)]
     fn scale(self, value: f32) -> f32 {

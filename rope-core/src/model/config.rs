@@ -9,6 +9,7 @@
 
 use super::json::Object;
 use super::layers::{Layers, Rotation, ambiguous, has_attention};
+use super::norms::{self, ModelNorm, NormedLayers};
 use super::reading::Reading;
 use super::types::{Model, model};
 use crate::error::Name;
@@ -341,6 +342,69 @@ impl Config {
             None => Err(Error::Unsupported {
                 what: "frequencies and a pairing alone (Config::rotation says all of it)",
             }),
+        }
+    }
+
+    /// The norm of queries and keys in the layers that have attention, or in those of the layer type that was chosen,
+    /// if it is the same for all of them; `None` if they are not normed. [`Layer::norm`](crate::Layer::norm) says it of
+    /// one layer.
+    ///
+    /// ```
+    /// use rope_core::{Config, NormFormula, NormReach, NormWeights, Place};
+    ///
+    /// let config = Config::from_json(r#"{
+    ///     "model_type": "qwen3", "hidden_size": 2560, "num_attention_heads": 32, "head_dim": 128,
+    ///     "num_hidden_layers": 36, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0
+    /// }"#)?;
+    /// let found = config.norm()?.expect("Qwen3 norms each head");
+    /// assert_eq!((found.norm.formula(), found.norm.eps()), (NormFormula::LLAMA, 1e-6));
+    /// assert_eq!((found.norm.reach(), found.norm.place()), (NormReach::Head, Place::BeforeRotation));
+    ///
+    /// // One `self_attn.q_norm.weight` of the checkpoint for all heads of Q; K has its own.
+    /// assert_eq!(found.weights, NormWeights::Shared);
+    /// let weights = [1.0_f32; 128];
+    /// let of_queries = found.norm.weight(&weights);
+    /// # let _ = of_queries;
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    ///
+    /// A GGUF file has no key for it: llama.cpp norms where a layer has the tensors `attn_q_norm` and `attn_k_norm`,
+    /// and how is in its code. [`Gguf`](crate::Gguf) does not answer.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unknown`] or [`Error::Missing`] for `model_type`; [`Error::Unsupported`] for a model that does not
+    /// rotate, for a norm that [`NormFormula`](crate::NormFormula) does not say, and where layers differ;
+    /// [`Error::Invalid`] for the values of its keys; [`Error::Unread`] for a key that says something of it and that
+    /// the model's code does not read; those of [`Config::rotation`] for the parameters of the rotation and for the
+    /// layer type that was chosen, and those of [`Config::layers`] for Llama 4 and Llama 3.2 Vision, whose layers
+    /// differ.
+    pub fn norm(&self) -> Result<Option<ModelNorm>> {
+        let reading = self.reading()?;
+        let chosen = self.layer_type.as_deref();
+        if let Some(chosen) = chosen {
+            self.candidates(&reading, &reading.kinds()?)?;
+            if !has_attention(chosen) {
+                return Ok(None);
+            }
+        }
+        match norms::read(&reading)? {
+            None => Ok(None),
+            Some((norm, NormedLayers::All)) => Ok(Some(norm)),
+            Some(_) => {
+                let layers = Layers::read(&reading)?;
+                let mut norms = layers
+                    .iter()
+                    .filter(|layer| chosen.is_none() || layer.layer_type == chosen)
+                    .map(|layer| layer.norm());
+                let first = norms.next().unwrap_or(Ok(None));
+                match norms.all(|norm| norm == first) {
+                    true => first,
+                    false => Err(Error::Unsupported {
+                        what: "one norm for all layers, as these differ (Config::layers)",
+                    }),
+                }
+            }
         }
     }
 

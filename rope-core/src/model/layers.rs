@@ -1,6 +1,7 @@
 //! The layers of a model: of which type each is, and its rotation or none.
 
 use super::json::{Object, count, given, invalid, numbers};
+use super::norms::{self, ModelNorm, NormedLayers};
 use super::parameters::FULL;
 use super::reading::{Difference, Reading};
 use crate::error::Name;
@@ -106,6 +107,8 @@ pub struct Layers {
     /// The type of each layer, and the index of its rotation.
     layers: Vec<(Option<String>, Option<usize>)>,
     rotations: Vec<Rotation>,
+    /// The norm and the layers that have it, or why it cannot be said, which no rotation depends on.
+    norm: Result<Option<(ModelNorm, NormedLayers)>>,
 }
 
 /// One layer.
@@ -118,6 +121,34 @@ pub struct Layer<'l> {
     pub layer_type: Option<&'l str>,
     /// Its rotation; `None` if its queries and keys are not rotated, or if it has none.
     pub rotation: Option<&'l Rotation>,
+    norm: Result<Option<ModelNorm>>,
+}
+
+impl Layer<'_> {
+    /// The norm of its queries and keys, whether or not they rotate; `None` if they have none, or if it has no queries
+    /// and keys.
+    ///
+    /// ```
+    /// use rope_core::{Config, NormFormula};
+    ///
+    /// let config = Config::from_json(r#"{
+    ///     "model_type": "exaone4", "hidden_size": 5120, "num_attention_heads": 40, "head_dim": 128,
+    ///     "num_hidden_layers": 4, "sliding_window": 4096, "sliding_window_pattern": 4, "rms_norm_eps": 1e-05,
+    ///     "rope_theta": 1000000.0
+    /// }"#)?;
+    /// let layers = config.layers()?;
+    /// let last = layers.get(3).unwrap();
+    /// assert_eq!(last.rotation, None);
+    /// assert_eq!(last.norm()?.unwrap().norm.formula(), NormFormula::LLAMA);
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Config::norm`](crate::Config::norm), but for those of the layer type and of layers that differ.
+    pub fn norm(&self) -> Result<Option<ModelNorm>> {
+        self.norm
+    }
 }
 
 impl Layers {
@@ -127,6 +158,7 @@ impl Layers {
         let mut made = Self {
             layers: Vec::new(),
             rotations: Vec::new(),
+            norm: norms::read(reading),
         };
         let mut differences: Vec<Difference<'_>> = Vec::new();
         for index in 0..layers {
@@ -168,10 +200,19 @@ impl Layers {
     /// The layer with that number.
     pub fn get(&self, index: usize) -> Option<Layer<'_>> {
         let (layer_type, rotation) = self.layers.get(index)?;
+        let layer_type = layer_type.as_deref();
+        let norm = match layer_type {
+            Some(kind) if !has_attention(kind) => Ok(None),
+            _ => self.norm.map(|norm| {
+                let (norm, layers) = norm?;
+                layers.holds(rotation.is_some()).then_some(norm)
+            }),
+        };
         Some(Layer {
             index,
-            layer_type: layer_type.as_deref(),
+            layer_type,
             rotation: rotation.and_then(|rotation| self.rotations.get(rotation)),
+            norm,
         })
     }
 

@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    const WORDS: [&str; 50] = [
+    const WORDS: [&str; 57] = [
         "alpha",
         "axes",
         "axial",
@@ -181,6 +181,13 @@ mod tests {
         "mrope-type",
         "no-context",
         "no-rope",
+        "norm",
+        "norm-after",
+        "norm-eps",
+        "norm-if",
+        "norm-layers",
+        "norm-row",
+        "norm-values",
         "null-stands-still",
         "obeys",
         "original",

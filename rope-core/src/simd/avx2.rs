@@ -83,6 +83,94 @@ impl Avx2 {
         }
         rounded
     }
+
+    /// The codes of the magnitudes of two vectors as words, in the order that packing within 128 bits leaves. A NaN
+    /// becomes some code.
+    ///
+    /// As `convert::f32_to_f8`: the units of the sum are in the lower word of its bits, and the exponent in the upper,
+    /// above 7 zeros. One instruction multiplies both and adds them, to `1 << (7 - MANTISSA)` times the code and a
+    /// constant. Nothing overflows, up to infinities.
+    #[inline(always)]
+    fn f8_words<const MANTISSA: u32, const LEAST: u32, const MOST: u32>(
+        self,
+        [a, b]: [__m256; 2],
+    ) -> __m256i {
+        let unit = 1 << (7 - MANTISSA);
+        // The bits of the sum of zero.
+        let zero = (LEAST + ((23 - MANTISSA) << 23)) >> 16;
+        let [a, b] = [
+            self.f8_sum::<MANTISSA, LEAST>(a),
+            self.f8_sum::<MANTISSA, LEAST>(b),
+        ];
+        op!({
+            let weights = _mm256_set1_epi32(1 << 16 | unit);
+            let words =
+                _mm256_packs_epi32(_mm256_madd_epi16(a, weights), _mm256_madd_epi16(b, weights));
+            let words = _mm256_sub_epi16(words, _mm256_set1_epi16(zero as i16));
+            let most = _mm256_set1_epi16((MOST as i32 * unit) as i16);
+            _mm256_srl_epi16(
+                _mm256_min_epi16(words, most),
+                _mm_cvtsi32_si128((7 - MANTISSA) as i32),
+            )
+        })
+    }
+
+    /// The magnitude and a power of two whose last bit is that of the code.
+    #[inline(always)]
+    fn f8_sum<const MANTISSA: u32, const LEAST: u32>(self, x: __m256) -> __m256i {
+        op!({
+            let exponent = _mm256_and_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(0x7f80_0000)));
+            let power = _mm256_max_ps(exponent, _mm256_set1_ps(f32::from_bits(LEAST)));
+            // The product is exact, and the sum rounded once.
+            let finer = _mm256_set1_ps((1 << (23 - MANTISSA)) as f32);
+            _mm256_castps_si256(_mm256_fmadd_ps(
+                power,
+                finer,
+                _mm256_andnot_ps(_mm256_set1_ps(-0.0), x),
+            ))
+        })
+    }
+
+    /// Rounded to integers, ties to even, or their fraction dropped; what is above 127 is 127, and what is far below
+    /// -128 the least of all. A NaN becomes 0.
+    #[inline(always)]
+    fn integers<const EVEN: bool>(self, x: __m256) -> __m256i {
+        op!({
+            let inside = _mm256_min_ps(x, _mm256_set1_ps(127.0));
+            let integers = if EVEN {
+                _mm256_cvtps_epi32(inside)
+            } else {
+                _mm256_cvttps_epi32(inside)
+            };
+            let number = _mm256_cmp_ps::<_CMP_ORD_Q>(x, x);
+            _mm256_and_si256(integers, _mm256_castps_si256(number))
+        })
+    }
+
+    /// Adds to the magnitude.
+    #[inline(always)]
+    fn add_to_magnitude(self, x: __m256, by: f32) -> __m256 {
+        op!({
+            let sign = _mm256_and_ps(x, _mm256_set1_ps(-0.0));
+            _mm256_add_ps(x, _mm256_or_ps(sign, _mm256_set1_ps(by)))
+        })
+    }
+
+    /// Four vectors of integers to one of bytes, saturated, in the order that packing within 128 bits leaves.
+    #[inline(always)]
+    fn pack(self, [a, b, c, d]: [__m256i; 4]) -> __m256i {
+        op!(_mm256_packs_epi16(
+            _mm256_packs_epi32(a, b),
+            _mm256_packs_epi32(c, d)
+        ))
+    }
+
+    /// Bytes that were packed within 128 bits, in order.
+    #[inline(always)]
+    fn in_order(self, codes: __m256i) -> [[u8; 8]; 4] {
+        const IN_ORDER: [u32; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
+        must_cast(op!(_mm256_permutevar8x32_epi32(codes, must_cast(IN_ORDER))))
+    }
 }
 
 impl Simd for Avx2 {
@@ -93,6 +181,7 @@ impl Simd for Avx2 {
     const ALTERNATES: usize = 2;
     const TRUSTS_NAN: bool = true;
     type F32 = __m256;
+    type Wide = [__m256d; 2];
     type Chunk<T: Pod> = [T; 8];
     type Narrower = Portable;
 
@@ -217,6 +306,81 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn store_f8<const MANTISSA: u32, const LEAST: u32, const MOST: u32>(
+        self,
+        [a, b, c, d]: [__m256; 4],
+    ) -> [[u8; 8]; 4] {
+        let [ab, cd] = [
+            self.f8_words::<MANTISSA, LEAST, MOST>([a, b]),
+            self.f8_words::<MANTISSA, LEAST, MOST>([c, d]),
+        ];
+        let mut magnitudes = op!(_mm256_packus_epi16(ab, cd));
+        let nan = op!(_mm256_movemask_ps(_mm256_or_ps(
+            _mm256_cmp_ps::<_CMP_UNORD_Q>(a, b),
+            _mm256_cmp_ps::<_CMP_UNORD_Q>(c, d),
+        )));
+        if nan != 0 {
+            cold_path();
+            let nan = self.pack(op!([
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(a, a)),
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(b, b)),
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(c, c)),
+                _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(d, d)),
+            ]));
+            magnitudes = op!(_mm256_and_si256(
+                _mm256_or_si256(magnitudes, nan),
+                _mm256_set1_epi8(0x7f)
+            ));
+        }
+        // Saturation keeps the sign.
+        let signs = self.pack(op!([
+            _mm256_castps_si256(a),
+            _mm256_castps_si256(b),
+            _mm256_castps_si256(c),
+            _mm256_castps_si256(d),
+        ]));
+        self.in_order(op!(_mm256_or_si256(
+            magnitudes,
+            _mm256_and_si256(signs, _mm256_set1_epi8(-0x80)),
+        )))
+    }
+
+    #[inline(always)]
+    fn store_i8_even(self, [a, b, c, d]: [__m256; 4]) -> [[u8; 8]; 4] {
+        self.in_order(self.pack([
+            self.integers::<true>(a),
+            self.integers::<true>(b),
+            self.integers::<true>(c),
+            self.integers::<true>(d),
+        ]))
+    }
+
+    #[inline(always)]
+    fn store_i8_away(self, [a, b, c, d]: [__m256; 4], half: f32) -> [[u8; 8]; 4] {
+        self.in_order(self.pack([
+            self.integers::<false>(self.add_to_magnitude(a, half)),
+            self.integers::<false>(self.add_to_magnitude(b, half)),
+            self.integers::<false>(self.add_to_magnitude(c, half)),
+            self.integers::<false>(self.add_to_magnitude(d, half)),
+        ]))
+    }
+
+    #[inline(always)]
+    fn max_magnitude(self, a: __m256, x: __m256) -> __m256 {
+        // The second operand, where the two do not compare.
+        op!(_mm256_max_ps(_mm256_andnot_ps(_mm256_set1_ps(-0.0), x), a))
+    }
+
+    #[inline(always)]
+    fn max_lane(self, x: __m256) -> f32 {
+        op!({
+            let four = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
+            let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+            _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)))
+        })
+    }
+
+    #[inline(always)]
     fn any_nan(self, x: __m256) -> bool {
         op!(_mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x))) != 0
     }
@@ -234,6 +398,16 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn mul(self, a: __m256, b: __m256) -> __m256 {
         op!(_mm256_mul_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn sqrt(self, x: __m256) -> __m256 {
+        op!(_mm256_sqrt_ps(x))
+    }
+
+    #[inline(always)]
+    fn div(self, a: __m256, b: __m256) -> __m256 {
+        op!(_mm256_div_ps(a, b))
     }
 
     #[inline(always)]
@@ -264,6 +438,59 @@ impl Simd for Avx2 {
     fn unorder(self, x: __m256) -> __m256 {
         // Swapping the middle quarters undoes itself.
         self.order(x)
+    }
+
+    #[inline(always)]
+    fn load_wide(self, x: [f64; 8]) -> [__m256d; 2] {
+        must_cast(x)
+    }
+
+    #[inline(always)]
+    fn store_wide(self, x: [__m256d; 2]) -> [f64; 8] {
+        must_cast(x)
+    }
+
+    #[inline(always)]
+    fn widen(self, x: __m256) -> [__m256d; 2] {
+        let [low, high]: [__m128; 2] = must_cast(x);
+        op!([_mm256_cvtps_pd(low), _mm256_cvtps_pd(high)])
+    }
+
+    #[inline(always)]
+    fn load_f32_wide(self, x: [f32; 8]) -> [__m256d; 2] {
+        let [low, high]: [[f32; 4]; 2] = must_cast(x);
+        op!([
+            _mm256_cvtps_pd(must_cast(low)),
+            _mm256_cvtps_pd(must_cast(high))
+        ])
+    }
+
+    #[inline(always)]
+    fn add_cross(
+        self,
+        sums: [__m256d; 2],
+        x: [[__m256d; 2]; 2],
+        g: [[__m256d; 2]; 2],
+    ) -> [__m256d; 2] {
+        let ([[x1, y1], [x2, y2]], [[g1, h1], [g2, h2]]) = (x, g);
+        op!([
+            _mm256_add_pd(sums[0], _mm256_fmsub_pd(x1, g2, _mm256_mul_pd(x2, g1))),
+            _mm256_add_pd(sums[1], _mm256_fmsub_pd(y1, h2, _mm256_mul_pd(y2, h1))),
+        ])
+    }
+
+    #[inline(always)]
+    fn add_dot(
+        self,
+        sums: [__m256d; 2],
+        x: [[__m256d; 2]; 2],
+        g: [[__m256d; 2]; 2],
+    ) -> [__m256d; 2] {
+        let ([[x1, y1], [x2, y2]], [[g1, h1], [g2, h2]]) = (x, g);
+        op!([
+            _mm256_add_pd(sums[0], _mm256_fmadd_pd(x1, g1, _mm256_mul_pd(x2, g2))),
+            _mm256_add_pd(sums[1], _mm256_fmadd_pd(y1, h1, _mm256_mul_pd(y2, h2))),
+        ])
     }
 }
 

@@ -142,6 +142,89 @@ impl<const BF16: bool> Token<BF16> {
         }
         rounded
     }
+
+    /// The codes of the magnitudes of two vectors as words, in the order that packing within 128 bits leaves. A NaN
+    /// becomes some code.
+    ///
+    /// As `convert::f32_to_f8`: the units of the sum are in the lower word of its bits, and the exponent in the upper,
+    /// above 7 zeros. One instruction multiplies both and adds them, to `1 << (7 - MANTISSA)` times the code and a
+    /// constant. Nothing overflows, up to infinities.
+    #[inline(always)]
+    fn f8_words<const MANTISSA: u32, const LEAST: u32, const MOST: u32>(
+        self,
+        [a, b]: [__m512; 2],
+    ) -> __m512i {
+        let unit = 1 << (7 - MANTISSA);
+        // The bits of the sum of zero.
+        let zero = (LEAST + ((23 - MANTISSA) << 23)) >> 16;
+        let [a, b] = [
+            self.f8_sum::<MANTISSA, LEAST>(a),
+            self.f8_sum::<MANTISSA, LEAST>(b),
+        ];
+        op!({
+            let weights = _mm512_set1_epi32(1 << 16 | unit);
+            let words =
+                _mm512_packs_epi32(_mm512_madd_epi16(a, weights), _mm512_madd_epi16(b, weights));
+            let words = _mm512_sub_epi16(words, _mm512_set1_epi16(zero as i16));
+            let most = _mm512_set1_epi16((MOST as i32 * unit) as i16);
+            _mm512_srl_epi16(
+                _mm512_min_epi16(words, most),
+                _mm_cvtsi32_si128((7 - MANTISSA) as i32),
+            )
+        })
+    }
+
+    /// The magnitude and a power of two whose last bit is that of the code.
+    #[inline(always)]
+    fn f8_sum<const MANTISSA: u32, const LEAST: u32>(self, x: __m512) -> __m512i {
+        op!({
+            let exponent = _mm512_and_ps(x, _mm512_castsi512_ps(_mm512_set1_epi32(0x7f80_0000)));
+            let power = _mm512_max_ps(exponent, _mm512_set1_ps(f32::from_bits(LEAST)));
+            // The product is exact, and the sum rounded once.
+            let finer = _mm512_set1_ps((1 << (23 - MANTISSA)) as f32);
+            _mm512_castps_si512(_mm512_fmadd_ps(power, finer, _mm512_abs_ps(x)))
+        })
+    }
+
+    /// Rounded to integers, ties to even, or their fraction dropped; what is above 127 is 127, and what is far below
+    /// -128 the least of all. A NaN becomes 0.
+    #[inline(always)]
+    fn integers<const EVEN: bool>(self, x: __m512) -> __m512i {
+        op!({
+            let inside = _mm512_min_ps(x, _mm512_set1_ps(127.0));
+            let number = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(x, x);
+            if EVEN {
+                _mm512_maskz_cvtps_epi32(number, inside)
+            } else {
+                _mm512_maskz_cvttps_epi32(number, inside)
+            }
+        })
+    }
+
+    /// Adds to the magnitude.
+    #[inline(always)]
+    fn add_to_magnitude(self, x: __m512, by: f32) -> __m512 {
+        op!({
+            let sign = _mm512_and_ps(x, _mm512_set1_ps(-0.0));
+            _mm512_add_ps(x, _mm512_or_ps(sign, _mm512_set1_ps(by)))
+        })
+    }
+
+    /// Four vectors of integers to one of bytes, saturated, in the order that packing within 128 bits leaves.
+    #[inline(always)]
+    fn pack(self, [a, b, c, d]: [__m512i; 4]) -> __m512i {
+        op!(_mm512_packs_epi16(
+            _mm512_packs_epi32(a, b),
+            _mm512_packs_epi32(c, d)
+        ))
+    }
+
+    /// Bytes that were packed within 128 bits, in order.
+    #[inline(always)]
+    fn in_order(self, codes: __m512i) -> [[u8; 16]; 4] {
+        const IN_ORDER: [u32; 16] = [0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15];
+        must_cast(op!(_mm512_permutexvar_epi32(must_cast(IN_ORDER), codes)))
+    }
 }
 
 /// Words 0 to 15 to the upper halves of lanes, as bytes; and words 16 to 31.
@@ -204,6 +287,7 @@ impl<const BF16: bool> Simd for Token<BF16> {
     // with; 4 to 8 heads ahead alike, 12 less. It does nothing for loads of 32 bytes.
     const AHEAD: usize = 8;
     type F32 = __m512;
+    type Wide = [__m512d; 2];
     type Chunk<T: Pod> = [T; 16];
     type Narrower = Avx2;
 
@@ -345,6 +429,76 @@ impl<const BF16: bool> Simd for Token<BF16> {
     }
 
     #[inline(always)]
+    fn store_f8<const MANTISSA: u32, const LEAST: u32, const MOST: u32>(
+        self,
+        [a, b, c, d]: [__m512; 4],
+    ) -> [[u8; 16]; 4] {
+        let [ab, cd] = [
+            self.f8_words::<MANTISSA, LEAST, MOST>([a, b]),
+            self.f8_words::<MANTISSA, LEAST, MOST>([c, d]),
+        ];
+        let mut magnitudes = op!(_mm512_packus_epi16(ab, cd));
+        let nan = op!(
+            _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, b) | _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(c, d)
+        );
+        if nan != 0 {
+            cold_path();
+            let nan = self.pack(op!([
+                _mm512_movm_epi32(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a)),
+                _mm512_movm_epi32(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(b, b)),
+                _mm512_movm_epi32(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(c, c)),
+                _mm512_movm_epi32(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(d, d)),
+            ]));
+            magnitudes = op!(_mm512_and_si512(
+                _mm512_or_si512(magnitudes, nan),
+                _mm512_set1_epi8(0x7f)
+            ));
+        }
+        // Saturation keeps the sign.
+        let signs = self.pack(op!([
+            _mm512_castps_si512(a),
+            _mm512_castps_si512(b),
+            _mm512_castps_si512(c),
+            _mm512_castps_si512(d),
+        ]));
+        self.in_order(op!(_mm512_or_si512(
+            magnitudes,
+            _mm512_and_si512(signs, _mm512_set1_epi8(-0x80)),
+        )))
+    }
+
+    #[inline(always)]
+    fn store_i8_even(self, [a, b, c, d]: [__m512; 4]) -> [[u8; 16]; 4] {
+        self.in_order(self.pack([
+            self.integers::<true>(a),
+            self.integers::<true>(b),
+            self.integers::<true>(c),
+            self.integers::<true>(d),
+        ]))
+    }
+
+    #[inline(always)]
+    fn store_i8_away(self, [a, b, c, d]: [__m512; 4], half: f32) -> [[u8; 16]; 4] {
+        self.in_order(self.pack([
+            self.integers::<false>(self.add_to_magnitude(a, half)),
+            self.integers::<false>(self.add_to_magnitude(b, half)),
+            self.integers::<false>(self.add_to_magnitude(c, half)),
+            self.integers::<false>(self.add_to_magnitude(d, half)),
+        ]))
+    }
+
+    #[inline(always)]
+    fn max_magnitude(self, a: __m512, x: __m512) -> __m512 {
+        // The second operand, where the two do not compare.
+        op!(_mm512_max_ps(_mm512_abs_ps(x), a))
+    }
+
+    #[inline(always)]
+    fn max_lane(self, x: __m512) -> f32 {
+        op!(_mm512_reduce_max_ps(x))
+    }
+
+    #[inline(always)]
     fn any_nan(self, x: __m512) -> bool {
         op!(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x)) != 0
     }
@@ -362,6 +516,16 @@ impl<const BF16: bool> Simd for Token<BF16> {
     #[inline(always)]
     fn mul(self, a: __m512, b: __m512) -> __m512 {
         op!(_mm512_mul_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn sqrt(self, x: __m512) -> __m512 {
+        op!(_mm512_sqrt_ps(x))
+    }
+
+    #[inline(always)]
+    fn div(self, a: __m512, b: __m512) -> __m512 {
+        op!(_mm512_div_ps(a, b))
     }
 
     #[inline(always)]
@@ -391,6 +555,59 @@ impl<const BF16: bool> Simd for Token<BF16> {
     #[inline(always)]
     fn unorder(self, x: __m512) -> __m512 {
         must_cast(op!(_mm512_permutexvar_pd(must_cast(UNORDER), must_cast(x))))
+    }
+
+    #[inline(always)]
+    fn load_wide(self, x: [f64; 16]) -> [__m512d; 2] {
+        must_cast(x)
+    }
+
+    #[inline(always)]
+    fn store_wide(self, x: [__m512d; 2]) -> [f64; 16] {
+        must_cast(x)
+    }
+
+    #[inline(always)]
+    fn widen(self, x: __m512) -> [__m512d; 2] {
+        let [low, high]: [__m256; 2] = must_cast(x);
+        op!([_mm512_cvtps_pd(low), _mm512_cvtps_pd(high)])
+    }
+
+    #[inline(always)]
+    fn load_f32_wide(self, x: [f32; 16]) -> [__m512d; 2] {
+        let [low, high]: [[f32; 8]; 2] = must_cast(x);
+        op!([
+            _mm512_cvtps_pd(must_cast(low)),
+            _mm512_cvtps_pd(must_cast(high))
+        ])
+    }
+
+    #[inline(always)]
+    fn add_cross(
+        self,
+        sums: [__m512d; 2],
+        x: [[__m512d; 2]; 2],
+        g: [[__m512d; 2]; 2],
+    ) -> [__m512d; 2] {
+        let ([[x1, y1], [x2, y2]], [[g1, h1], [g2, h2]]) = (x, g);
+        op!([
+            _mm512_add_pd(sums[0], _mm512_fmsub_pd(x1, g2, _mm512_mul_pd(x2, g1))),
+            _mm512_add_pd(sums[1], _mm512_fmsub_pd(y1, h2, _mm512_mul_pd(y2, h1))),
+        ])
+    }
+
+    #[inline(always)]
+    fn add_dot(
+        self,
+        sums: [__m512d; 2],
+        x: [[__m512d; 2]; 2],
+        g: [[__m512d; 2]; 2],
+    ) -> [__m512d; 2] {
+        let ([[x1, y1], [x2, y2]], [[g1, h1], [g2, h2]]) = (x, g);
+        op!([
+            _mm512_add_pd(sums[0], _mm512_fmadd_pd(x1, g1, _mm512_mul_pd(x2, g2))),
+            _mm512_add_pd(sums[1], _mm512_fmadd_pd(y1, h1, _mm512_mul_pd(y2, h2))),
+        ])
     }
 }
 

@@ -1,5 +1,5 @@
 //! Conversions of one lane with integer and f32 operations only: what instruction sets without their own use. Free of
-//! branches, so that the compiler vectorises a loop of them.
+//! branches, so that the compiler vectorises a loop of them. A float of 8 bits is written `f8`.
 
 /// IEEE binary16 to f32, exactly.
 #[inline(always)]
@@ -66,4 +66,98 @@ pub(crate) fn f32_to_bf16(x: f32) -> u16 {
     } else {
         rounded
     }) >> 16) as u16
+}
+
+/// The least normal number of E4M3FN (3 bits behind the point), as bits of f32.
+pub(crate) const E4M3_LEAST: u32 = (1.0_f32 / 64.0).to_bits();
+/// That of E5M2 (2 bits).
+pub(crate) const E5M2_LEAST: u32 = (1.0_f32 / 16384.0).to_bits();
+
+/// f32 to a float of 8 bits with `MANTISSA` bits behind the point, to nearest, ties to even. `LEAST` is its least
+/// normal number, as bits of f32. What is beyond the code `MOST` becomes that code, and a NaN the one with all bits
+/// set.
+///
+/// A sum with a power of two whose last bit is that of the code rounds as the code does. What the sum exceeds that
+/// power by counts units of the last place, and the power itself is the exponent.
+#[inline(always)]
+pub(crate) fn f32_to_f8<const MANTISSA: u32, const LEAST: u32, const MOST: u32>(x: f32) -> u8 {
+    let finer = 23 - MANTISSA;
+    let least = f32::from_bits(LEAST);
+    let most = f32::from_bits((MOST << finer) + LEAST - (1 << 23));
+    let sign = (x.to_bits() >> 24) & 0x80;
+    let magnitude = x.abs();
+    // Of floats, because SSE2 has no minimum of integers.
+    let size = if magnitude < most { magnitude } else { most };
+    let power = f32::from_bits(size.to_bits() & 0x7f80_0000);
+    let power = if power > least { power } else { least }.to_bits();
+    let aligned = power + (finer << 23);
+    let units = (size + f32::from_bits(aligned)).to_bits() - aligned;
+    let code = units + ((power - LEAST) >> finer);
+    let nan = if x.is_nan() { 0x7f } else { 0 };
+    (sign | code | nan) as u8
+}
+
+/// A float of 8 bits to f32, exactly: with the constants of `f32_to_f8`. From the magnitude `SPECIAL` on, codes are
+/// infinities and NaNs.
+#[inline(always)]
+pub(crate) fn f8_to_f32<const MANTISSA: u32, const LEAST: u32, const SPECIAL: u32>(x: u8) -> f32 {
+    let sign = u32::from(x & 0x80) << 24;
+    let magnitude = u32::from(x & 0x7f);
+    let finer = 23 - MANTISSA;
+    // The implicit bit of the least normal number counts as one of its exponent.
+    let normal = (magnitude << finer) + (LEAST - (1 << 23));
+    // A number whose last bit is that of a subnormal, and the subnormal in its lowest bits.
+    let aligned = LEAST + (finer << 23);
+    let subnormal = (f32::from_bits(aligned | magnitude) - f32::from_bits(aligned)).to_bits();
+    let number = if magnitude < 1 << MANTISSA {
+        subnormal
+    } else {
+        normal
+    };
+    let special = if magnitude < SPECIAL { 0 } else { 0x7f80_0000 };
+    f32::from_bits(sign | number | special)
+}
+
+/// f32 to an integer of 8 bits, to nearest, ties to even. What is beyond saturates; a NaN becomes 0.
+#[inline(always)]
+pub(crate) fn f32_to_i8_even(x: f32) -> u8 {
+    integer_to_i8(clamp_to_i8(x))
+}
+
+/// f32 to an integer of 8 bits: `half` is added to the magnitude, in f32, and the fraction dropped. What is beyond
+/// saturates; a NaN becomes 0.
+#[inline(always)]
+pub(crate) fn f32_to_i8_away(x: f32, half: f32) -> u8 {
+    /// Numbers from here on have no fraction.
+    const WHOLE: f32 = (1 << 23) as f32;
+    let sum = clamp_to_i8(x + half.copysign(x));
+    let size = sum.abs();
+    let nearest = (size + WHOLE) - WHOLE;
+    let whole = if nearest > size {
+        nearest - 1.0
+    } else {
+        nearest
+    };
+    integer_to_i8(whole.copysign(sum))
+}
+
+#[inline(always)]
+fn clamp_to_i8(x: f32) -> f32 {
+    let number = if x.is_nan() { 0.0 } else { x };
+    let inside = if number > -128.0 { number } else { -128.0 };
+    if inside < 127.0 { inside } else { 127.0 }
+}
+
+/// Rounds a small number to an integer, ties to even.
+#[inline(always)]
+fn integer_to_i8(x: f32) -> u8 {
+    /// Its last bit is 1, so a sum with it has no fraction; and its lowest byte is 0, so that of the sum is the code.
+    const ONES: f32 = 1.5 * (1 << 23) as f32;
+    (x + ONES).to_bits() as u8
+}
+
+/// An integer of 8 bits to f32.
+#[inline(always)]
+pub(crate) fn i8_to_f32(x: u8) -> f32 {
+    f32::from(x.cast_signed())
 }

@@ -84,6 +84,7 @@ impl Simd for Neon {
     const ALTERNATES: usize = 0;
     const TRUSTS_NAN: bool = true;
     type F32 = float32x4_t;
+    type Wide = [float64x2_t; 2];
     type Chunk<T: Pod> = [T; 4];
     type Narrower = Scalar;
 
@@ -196,6 +197,21 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    fn max_magnitude(self, a: float32x4_t, x: float32x4_t) -> float32x4_t {
+        // By integers: of floats the compiler makes `fmaxnm`, which takes the number only where the NaN is a quiet one.
+        op!({
+            let bits = vreinterpretq_u32_f32(vabsq_f32(x));
+            let number = vandq_u32(bits, vcleq_u32(bits, vdupq_n_u32(f32::INFINITY.to_bits())));
+            vreinterpretq_f32_u32(vmaxq_u32(number, vreinterpretq_u32_f32(a)))
+        })
+    }
+
+    #[inline(always)]
+    fn max_lane(self, x: float32x4_t) -> f32 {
+        op!(vmaxvq_f32(x))
+    }
+
+    #[inline(always)]
     fn any_nan(self, x: float32x4_t) -> bool {
         op!(vminvq_u32(vceqq_f32(x, x))) == 0
     }
@@ -213,6 +229,16 @@ impl Simd for Neon {
     #[inline(always)]
     fn mul(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
         op!(vmulq_f32(a, b))
+    }
+
+    #[inline(always)]
+    fn sqrt(self, x: float32x4_t) -> float32x4_t {
+        op!(vsqrtq_f32(x))
+    }
+
+    #[inline(always)]
+    fn div(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
+        op!(vdivq_f32(a, b))
     }
 
     #[inline(always)]
@@ -238,6 +264,52 @@ impl Simd for Neon {
     #[inline(always)]
     fn unorder(self, x: float32x4_t) -> float32x4_t {
         x
+    }
+
+    #[inline(always)]
+    fn load_wide(self, x: [f64; 4]) -> [float64x2_t; 2] {
+        must_cast(x)
+    }
+
+    #[inline(always)]
+    fn store_wide(self, x: [float64x2_t; 2]) -> [f64; 4] {
+        must_cast(x)
+    }
+
+    #[inline(always)]
+    fn widen(self, x: float32x4_t) -> [float64x2_t; 2] {
+        op!([vcvt_f64_f32(vget_low_f32(x)), vcvt_high_f64_f32(x)])
+    }
+
+    #[inline(always)]
+    fn load_f32_wide(self, x: [f32; 4]) -> [float64x2_t; 2] {
+        self.widen(must_cast(x))
+    }
+
+    #[inline(always)]
+    fn add_cross(
+        self,
+        sums: [float64x2_t; 2],
+        [[x1, y1], [x2, y2]]: [[float64x2_t; 2]; 2],
+        [[g1, h1], [g2, h2]]: [[float64x2_t; 2]; 2],
+    ) -> [float64x2_t; 2] {
+        op!([
+            vaddq_f64(sums[0], vfmsq_f64(vmulq_f64(x1, g2), x2, g1)),
+            vaddq_f64(sums[1], vfmsq_f64(vmulq_f64(y1, h2), y2, h1)),
+        ])
+    }
+
+    #[inline(always)]
+    fn add_dot(
+        self,
+        sums: [float64x2_t; 2],
+        [[x1, y1], [x2, y2]]: [[float64x2_t; 2]; 2],
+        [[g1, h1], [g2, h2]]: [[float64x2_t; 2]; 2],
+    ) -> [float64x2_t; 2] {
+        op!([
+            vaddq_f64(sums[0], vfmaq_f64(vmulq_f64(x1, g1), x2, g2)),
+            vaddq_f64(sums[1], vfmaq_f64(vmulq_f64(y1, h1), y2, h2)),
+        ])
     }
 }
 

@@ -12,7 +12,7 @@
 use core::hint::cold_path;
 
 use bytemuck::{Pod, must_cast};
-use wide::{f32x4, i16x8, i32x4, i32x8, u32x4};
+use wide::{f32x4, f64x4, i16x8, i32x4, i32x8, u32x4};
 
 use super::scalar::Scalar;
 use super::{BELOW_F32, Kernel, MIDPOINT, SIGN, Simd, SimdF64, scalar};
@@ -40,6 +40,7 @@ impl Simd for Portable {
     const GROUPS: usize = 2;
     const ALTERNATES: usize = 0;
     type F32 = f32x4;
+    type Wide = f64x4;
     type Chunk<T: Pod> = [T; 4];
     type Narrower = Scalar;
 
@@ -152,6 +153,20 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn max_magnitude(self, a: f32x4, x: f32x4) -> f32x4 {
+        // Lanes are numbers in turn, which the compiler makes vectors of.
+        let (a, x) = (a.to_array(), x.to_array());
+        f32x4::new([0, 1, 2, 3].map(|i| scalar::max_magnitude(a[i], x[i])))
+    }
+
+    #[inline(always)]
+    fn max_lane(self, x: f32x4) -> f32 {
+        let [a, b, c, d] = x.to_array();
+        let (ab, cd) = (if a > b { a } else { b }, if c > d { c } else { d });
+        if ab > cd { ab } else { cd }
+    }
+
+    #[inline(always)]
     fn any_nan(self, x: f32x4) -> bool {
         x.is_nan().any()
     }
@@ -169,6 +184,17 @@ impl Simd for Portable {
     #[inline(always)]
     fn mul(self, a: f32x4, b: f32x4) -> f32x4 {
         a * b
+    }
+
+    #[inline(always)]
+    fn sqrt(self, x: f32x4) -> f32x4 {
+        // Where there are no vectors the scalar backend runs.
+        x.sqrt()
+    }
+
+    #[inline(always)]
+    fn div(self, a: f32x4, b: f32x4) -> f32x4 {
+        a / b
     }
 
     #[inline(always)]
@@ -197,6 +223,36 @@ impl Simd for Portable {
     #[inline(always)]
     fn unorder(self, x: f32x4) -> f32x4 {
         x
+    }
+
+    #[inline(always)]
+    fn load_wide(self, x: [f64; 4]) -> f64x4 {
+        f64x4::new(x)
+    }
+
+    #[inline(always)]
+    fn store_wide(self, x: f64x4) -> [f64; 4] {
+        x.to_array()
+    }
+
+    #[inline(always)]
+    fn widen(self, x: f32x4) -> f64x4 {
+        self.load_f32_wide(x.to_array())
+    }
+
+    #[inline(always)]
+    fn load_f32_wide(self, x: [f32; 4]) -> f64x4 {
+        f64x4::new(x.map(f64::from))
+    }
+
+    #[inline(always)]
+    fn add_cross(self, sums: f64x4, [x1, x2]: [f64x4; 2], [g1, g2]: [f64x4; 2]) -> f64x4 {
+        sums + (x1 * g2 - x2 * g1)
+    }
+
+    #[inline(always)]
+    fn add_dot(self, sums: f64x4, [x1, x2]: [f64x4; 2], [g1, g2]: [f64x4; 2]) -> f64x4 {
+        sums + (x1 * g1 + x2 * g2)
     }
 }
 

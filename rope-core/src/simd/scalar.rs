@@ -21,6 +21,7 @@ impl Simd for Scalar {
     const GROUPS: usize = 0;
     const ALTERNATES: usize = 0;
     type F32 = f32;
+    type Wide = f64;
     type Chunk<T: Pod> = [T; 1];
     type Narrower = Scalar;
 
@@ -98,6 +99,16 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
+    fn max_magnitude(self, a: f32, x: f32) -> f32 {
+        max_magnitude(a, x)
+    }
+
+    #[inline(always)]
+    fn max_lane(self, x: f32) -> f32 {
+        x
+    }
+
+    #[inline(always)]
     fn any_nan(self, x: f32) -> bool {
         x.is_nan()
     }
@@ -115,6 +126,16 @@ impl Simd for Scalar {
     #[inline(always)]
     fn mul(self, a: f32, b: f32) -> f32 {
         a * b
+    }
+
+    #[inline(always)]
+    fn sqrt(self, x: f32) -> f32 {
+        sqrt(x)
+    }
+
+    #[inline(always)]
+    fn div(self, a: f32, b: f32) -> f32 {
+        a / b
     }
 
     #[inline(always)]
@@ -141,6 +162,36 @@ impl Simd for Scalar {
     #[inline(always)]
     fn unorder(self, x: f32) -> f32 {
         x
+    }
+
+    #[inline(always)]
+    fn load_wide(self, [x]: [f64; 1]) -> f64 {
+        x
+    }
+
+    #[inline(always)]
+    fn store_wide(self, x: f64) -> [f64; 1] {
+        [x]
+    }
+
+    #[inline(always)]
+    fn widen(self, x: f32) -> f64 {
+        x.into()
+    }
+
+    #[inline(always)]
+    fn load_f32_wide(self, [x]: [f32; 1]) -> f64 {
+        x.into()
+    }
+
+    #[inline(always)]
+    fn add_cross(self, sums: f64, [x1, x2]: [f64; 2], [g1, g2]: [f64; 2]) -> f64 {
+        sums + (x1 * g2 - x2 * g1)
+    }
+
+    #[inline(always)]
+    fn add_dot(self, sums: f64, [x1, x2]: [f64; 2], [g1, g2]: [f64; 2]) -> f64 {
+        sums + (x1 * g1 + x2 * g2)
     }
 }
 
@@ -208,6 +259,48 @@ impl SimdF64 for Scalar {
             | near_midpoint::<REACH>(values[1])
             | too_small(whole, small, least)
     }
+}
+
+/// The larger of `a`, which is no NaN, and the magnitude of `x`, unless that is a NaN. By integers: of floats the
+/// compiler makes AArch64's `fmaxnm`, which makes a NaN of a signalling one.
+#[inline(always)]
+pub(crate) fn max_magnitude(a: f32, x: f32) -> f32 {
+    let bits = x.to_bits() & 0x7fff_ffff;
+    let number = if bits > f32::INFINITY.to_bits() {
+        0
+    } else {
+        bits
+    };
+    f32::from_bits(number.max(a.to_bits()))
+}
+
+/// The square root, correctly rounded: core has none, and an integer's is exact.
+///
+/// With `x = m 4^e` and `m` of 50 or 51 bits, the root of `m` has 25 or 26, of which an f32 keeps 24; whether something
+/// is left over decides a tie.
+#[inline(never)]
+fn sqrt(x: f32) -> f32 {
+    if x.is_nan() || x < 0.0 {
+        return f32::NAN;
+    }
+    if x == 0.0 || x == f32::INFINITY {
+        return x;
+    }
+    // A subnormal is made normal first: 2^24 = 4^12.
+    let (normal, scaled) = if x < f32::MIN_POSITIVE {
+        (x * 16_777_216.0, 12)
+    } else {
+        (x, 0)
+    };
+    let bits = normal.to_bits();
+    let exponent = (bits >> 23) as i32 - 150;
+    let odd = exponent & 1;
+    let mantissa = u64::from(bits & 0x7f_ffff | 0x80_0000) << (26 + odd);
+    let root = mantissa.isqrt();
+    let sticky = u64::from(root * root != mantissa);
+    // `x = mantissa 2^(exponent - odd - 26)`, so its root is `root 2^((exponent - odd) / 2 - 13)`.
+    let power = (exponent - odd) / 2 - 13 - scaled - 1;
+    (root << 1 | sticky) as f32 * f32::from_bits(((127 + power) as u32) << 23)
 }
 
 /// `a b - c`, rounded once, if `fl(a b) - c` is exact. For machines without a fused operation: Dekker's product, in 17

@@ -5,10 +5,10 @@
 //!
 //! # Why the result is correctly rounded
 //!
-//! [`Remainder`] is exact for integer coordinates and within 2^-127 relative otherwise. Every later step truncates once
-//! in the 128th bit. Summed over the two Taylor series (bounds at [`cos_sin_times`]) the result before rounding is
-//! within `2^8` units of its 128th bit, and an f32 keeps 24 of those bits. So the rounding is certain unless the 104
-//! bits below it lie within `2^8` of a midpoint.
+//! [`Remainder::new`] is exact for integer coordinates and within 2^-127 relative otherwise, [`Remainder::sum`] as it
+//! says. Every later step truncates once in the 128th bit. Summed over the two Taylor series (bounds at
+//! [`cos_sin_times`]) the result before rounding is within `2^8` units of its 128th bit, and an f32 keeps 24 of those
+//! bits. So the rounding is certain unless the 104 bits below it lie within `2^8` of a midpoint.
 //!
 //! - *On* a midpoint they never lie. cos and sin of a rational part of a turn are irrational, but for multiples of a
 //!   quarter and of a twelfth (Niven). A phase is a binary fraction, so a twelfth does not occur, and multiples of a
@@ -36,44 +36,50 @@ impl Remainder {
     /// The angle of `position * step`, exact but for what lies below the 128 highest bits of the remainder. A position
     /// that is not finite counts as zero.
     pub(crate) fn new(position: AxisPosition, step: Step) -> Self {
-        let (negative, mantissa, exponent) = match position {
-            AxisPosition::Integer(position) => Real::from_i64(position),
-            AxisPosition::Coordinate(coordinate) => Real::from_f64(coordinate),
-        }
-        .parts();
-        // No position has more than 64 digits.
-        let (magnitude, exponent) = ((mantissa >> 64) as u64, exponent + 64);
-        // The product in units of 2^(exponent - 128) turns.
-        let product = {
-            let low = u128::from(magnitude) * (step.fraction & u128::from(u64::MAX));
-            let middle = u128::from(magnitude) * (step.fraction >> 64) + (low >> 64);
-            let high = u128::from(magnitude) * u128::from(step.whole) + (middle >> 64);
-            U256 {
-                high,
-                low: middle << 64 | low & u128::from(u64::MAX),
-            }
-        };
-        let (quarters, minus, rest, unit) = if exponent < -128 {
+        let (negative, product, exponent) = product(position, step);
+        let (quarters, rest, unit) = if exponent < -128 {
             // A position below 2^-64 and a step below 2^32: no quarter turn.
-            (0, false, product, exponent - 128)
+            (0, (false, product), exponent - 128)
         } else {
-            // In units of 2^-256 turn whole turns fall off the top.
-            let turns = product.shl((exponent + 128) as u32);
-            let rounded = ((turns.high >> 125) + 1) >> 1;
-            let rest = turns.sub(U256 {
-                high: rounded << 126,
-                low: 0,
-            });
-            let minus = rest.high >> 127 == 1;
-            (
-                rounded as u8 & 3,
-                minus,
-                if minus { U256::ZERO.sub(rest) } else { rest },
-                -256,
-            )
+            let (quarters, rest) = product.shl((exponent + 128) as u32).quarter_turns();
+            (quarters, rest, -256)
         };
+        Self::normal(negative, quarters, rest, unit)
+    }
+
+    /// The sum of some angles, one or more. It is exact but for what lies
+    /// below the 128 highest bits of the remainder where positions are integers, or coordinates that are a multiple of
+    /// 2^-128; of what others add, the part below 2^-256 turn is cut off.
+    #[inline(never)]
+    pub(crate) fn sum(angles: impl Iterator<Item = (AxisPosition, Step)> + Clone) -> Self {
+        let mut others = angles
+            .clone()
+            .filter(|&(position, step)| position.value() != 0.0 && step != Step::default());
+        // A single angle may be as small as it likes.
+        if let (Some((position, step)), None) = (others.next(), others.next()) {
+            return Self::new(position, step);
+        }
+        let turns = angles.fold(U256::ZERO, |sum, (position, step)| {
+            let (negative, product, exponent) = product(position, step);
+            let turns = match exponent + 128 {
+                up @ 0.. => product.shl(up as u32),
+                down => product.shr(down.unsigned_abs() as u32),
+            };
+            if negative {
+                sum.sub(turns)
+            } else {
+                // Whole turns fall off the top.
+                sum.sub(U256::ZERO.sub(turns))
+            }
+        });
+        let (quarters, rest) = turns.quarter_turns();
+        Self::normal(false, quarters, rest, -256)
+    }
+
+    /// Of an angle or its opposite: quarter turns, and a rest with a sign, in units of `2^unit` turns.
+    #[inline(always)]
+    fn normal(negative: bool, quarters: u8, (minus, rest): (bool, U256), unit: i64) -> Self {
         let zeros = rest.leading_zeros();
-        let negative = negative != step.negative;
         Self {
             quarters: if negative {
                 quarters.wrapping_neg()
@@ -89,6 +95,26 @@ impl Remainder {
     }
 }
 
+/// The sign and the magnitude of `position * step`, in units of 2^(exponent - 128) turns, and the exponent.
+#[inline(always)]
+fn product(position: AxisPosition, step: Step) -> (bool, U256, i64) {
+    let (negative, mantissa, exponent) = match position {
+        AxisPosition::Integer(position) => Real::from_i64(position),
+        AxisPosition::Coordinate(coordinate) => Real::from_f64(coordinate),
+    }
+    .parts();
+    // No position has more than 64 digits.
+    let (magnitude, exponent) = ((mantissa >> 64) as u64, exponent + 64);
+    let low = u128::from(magnitude) * (step.fraction & u128::from(u64::MAX));
+    let middle = u128::from(magnitude) * (step.fraction >> 64) + (low >> 64);
+    let high = u128::from(magnitude) * u128::from(step.whole) + (middle >> 64);
+    let product = U256 {
+        high,
+        low: middle << 64 | low & u128::from(u64::MAX),
+    };
+    (negative != step.negative, product, exponent)
+}
+
 #[cfg(test)]
 impl Remainder {
     /// The remainder is below `2^exponent` turns and at least half of that.
@@ -97,7 +123,7 @@ impl Remainder {
     }
 }
 
-/// Only what [`Remainder::new`] needs.
+/// Only what a [`Remainder`] needs.
 #[derive(Clone, Copy, Debug)]
 struct U256 {
     high: u128,
@@ -122,6 +148,21 @@ impl U256 {
         }
     }
 
+    fn shr(self, by: u32) -> Self {
+        match by {
+            0 => self,
+            1..128 => Self {
+                high: self.high >> by,
+                low: self.low >> by | self.high << (128 - by),
+            },
+            128..256 => Self {
+                high: 0,
+                low: self.high >> (by - 128),
+            },
+            _ => Self::ZERO,
+        }
+    }
+
     fn sub(self, other: Self) -> Self {
         let (low, borrow) = self.low.overflowing_sub(other.low);
         Self {
@@ -131,6 +172,19 @@ impl U256 {
                 .wrapping_sub(u128::from(borrow)),
             low,
         }
+    }
+
+    /// Of turns in units of 2^-256: the quarter turns, and the sign and magnitude of what is left.
+    #[inline(always)]
+    fn quarter_turns(self) -> (u8, (bool, Self)) {
+        let rounded = ((self.high >> 125) + 1) >> 1;
+        let rest = self.sub(U256 {
+            high: rounded << 126,
+            low: 0,
+        });
+        let minus = rest.high >> 127 == 1;
+        let rest = if minus { U256::ZERO.sub(rest) } else { rest };
+        (rounded as u8 & 3, (minus, rest))
     }
 
     fn leading_zeros(self) -> u32 {
@@ -143,10 +197,26 @@ impl U256 {
 }
 
 /// `(cos, sin)` of an angle, times `factor`, each correctly rounded to f32.
+#[inline]
 pub(crate) fn cos_sin(angle: Remainder, factor: f64) -> (f32, f32) {
-    let (cos, sin) = cos_sin_times(angle, Real::from_f64(factor));
+    cos_sin_by(angle, Real::from_f64(factor))
+}
+
+/// The same with a factor of 128 bits.
+#[inline(never)]
+pub(crate) fn cos_sin_by(angle: Remainder, factor: Real) -> (f32, f32) {
+    let (cos, sin) = cos_sin_times(angle, factor);
     (to_f32(cos), to_f32(sin))
 }
+
+/// The turns in a radian, within 2^-129. f32 angles from 1 to 2^32 stay 2^-31 of a turn away from all quarter turns,
+/// those to 2^48 stay 2^-32 away (`tests::radians` goes through them all), so the remainders are right within 2^-66 and
+/// 2^-49 of themselves.
+pub(crate) const RADIAN: Step = Step {
+    negative: false,
+    whole: 0,
+    fraction: 0x28BE_60DB_9391_054A_7F09_D5F4_7D4D_3770,
+};
 
 /// What [`cos_sin_times`] may be off by, in units of the 128th bit.
 const ERROR: u128 = 1 << 8;

@@ -1,0 +1,445 @@
+//! Where the channels of a head lie in a cache, by its slot.
+
+use super::code::ScaleLayout;
+use super::slots::Located;
+use crate::Error;
+
+/// Where the elements of a KV cache lie: blocks (pages) of slots, each slot with the heads of one token.
+///
+/// Channel `d` of head `h` in slot `s`, which is place `p = s mod block_size` of block `s / block_size`, is element
+///
+/// ```text
+/// (s / block_size) block + (p / group) group_stride + (p mod group) token
+///     + h head + (d / chunk) chunk_stride + (d mod chunk) channel
+/// ```
+///
+/// which covers the caches of all engines but two. The constructors are named after the order in memory, as engines do:
+/// `N` the slots of a block, `H` heads, `D` channels, `x` what is left of the dimension before it that was divided. A
+/// cache that is not paged has one block, or one for each sequence.
+///
+/// ```text
+/// nhd   [blocks, N, H, D]           FlashInfer, vLLM, SGLang (N = 1), llama.cpp's rows, TensorRT
+/// hnd   [blocks, H, N, D]           FlashInfer, TensorRT-LLM, OpenVINO; ONNX Runtime's BNSH, candle (block = sequence)
+/// hdn   [blocks, H, D, N]           vLLM's CPU keys and older values, llama.cpp's transposed values
+/// hdnx  [blocks, H, D / x, N, x]    vLLM's older keys, mistral.rs
+/// hndx  [blocks, H, N / x, D, x]    interleaved values of vLLM and AITER
+/// ```
+///
+/// Strides count elements of the cache: bytes where it keeps codes of 8 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CacheLayout {
+    pub(crate) shape: CacheShape,
+    pub(crate) strides: CacheStrides,
+    pub(crate) offset: usize,
+}
+
+/// The extents of a cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CacheShape {
+    /// Blocks, or pages.
+    pub blocks: usize,
+    /// Slots of a block.
+    pub block_size: usize,
+    /// Heads of a slot.
+    pub heads: usize,
+    /// Channels of a head.
+    pub head_dim: usize,
+}
+
+impl CacheShape {
+    /// Slots in all, as many as can be counted.
+    pub(crate) fn slots(self) -> usize {
+        self.blocks.saturating_mul(self.block_size)
+    }
+
+    fn is_empty(self) -> bool {
+        self.slots() == 0 || self.heads == 0 || self.head_dim == 0
+    }
+}
+
+/// The strides of a cache, in elements; [`CacheLayout`] says what is multiplied with each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CacheStrides {
+    /// From a block to the next.
+    pub block: usize,
+    /// Slots of a group; all of a block where there are no groups.
+    pub group: usize,
+    /// From a group of slots to the next.
+    pub group_stride: usize,
+    /// From a slot of a group to the next.
+    pub token: usize,
+    /// From a head to the next.
+    pub head: usize,
+    /// Channels of a chunk; all of a head where they lie side by side.
+    pub chunk: usize,
+    /// From a chunk of channels to the next.
+    pub chunk_stride: usize,
+    /// From a channel of a chunk to the next.
+    pub channel: usize,
+}
+
+impl CacheLayout {
+    /// Any strides.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::CacheLayout`] if the group or the chunk has no members, if an index would not fit `usize`, or if two
+    /// indices could name one element.
+    pub fn strided(shape: CacheShape, strides: CacheStrides) -> Result<Self, Error> {
+        CacheLayout {
+            shape,
+            strides,
+            offset: 0,
+        }
+        .checked()
+    }
+
+    /// `[blocks, block_size, heads, head_dim]`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CacheLayout::strided`].
+    pub fn nhd([blocks, block_size, heads, head_dim]: [usize; 4]) -> Result<Self, Error> {
+        let shape = CacheShape {
+            blocks,
+            block_size,
+            heads,
+            head_dim,
+        };
+        let token = product([heads, head_dim])?;
+        CacheLayout::strided(
+            shape,
+            CacheStrides {
+                block: product([block_size, token])?,
+                head: head_dim,
+                ..CacheStrides::ungrouped(block_size, token, head_dim)
+            },
+        )
+    }
+
+    /// `[blocks, heads, block_size, head_dim]`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CacheLayout::strided`].
+    pub fn hnd([blocks, heads, block_size, head_dim]: [usize; 4]) -> Result<Self, Error> {
+        let shape = CacheShape {
+            blocks,
+            block_size,
+            heads,
+            head_dim,
+        };
+        let head = product([block_size, head_dim])?;
+        CacheLayout::strided(
+            shape,
+            CacheStrides {
+                block: product([heads, head])?,
+                head,
+                ..CacheStrides::ungrouped(block_size, head_dim, head_dim)
+            },
+        )
+    }
+
+    /// `[blocks, heads, head_dim, block_size]`: the channels of a token lie apart.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CacheLayout::strided`].
+    pub fn hdn([blocks, heads, head_dim, block_size]: [usize; 4]) -> Result<Self, Error> {
+        CacheLayout::hdnx([blocks, heads, head_dim, block_size, 1])
+    }
+
+    /// `[blocks, heads, head_dim / x, block_size, x]`: `x` channels of a token lie side by side.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CacheLayout::strided`].
+    pub fn hdnx([blocks, heads, chunks, block_size, x]: [usize; 5]) -> Result<Self, Error> {
+        let head_dim = product([chunks, x])?;
+        let shape = CacheShape {
+            blocks,
+            block_size,
+            heads,
+            head_dim,
+        };
+        let head = product([head_dim, block_size])?;
+        CacheLayout::strided(
+            shape,
+            CacheStrides {
+                block: product([heads, head])?,
+                head,
+                chunk: x,
+                chunk_stride: product([block_size, x])?,
+                ..CacheStrides::ungrouped(block_size, x, x)
+            },
+        )
+    }
+
+    /// `[blocks, heads, block_size / x, head_dim, x]`: each channel of `x` tokens side by side.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CacheLayout::strided`].
+    pub fn hndx([blocks, heads, groups, head_dim, x]: [usize; 5]) -> Result<Self, Error> {
+        let block_size = product([groups, x])?;
+        let shape = CacheShape {
+            blocks,
+            block_size,
+            heads,
+            head_dim,
+        };
+        let group_stride = product([head_dim, x])?;
+        let head = product([groups, group_stride])?;
+        CacheLayout::strided(
+            shape,
+            CacheStrides {
+                block: product([heads, head])?,
+                group: x,
+                group_stride,
+                token: 1,
+                head,
+                chunk: 1,
+                chunk_stride: x,
+                channel: 1,
+            },
+        )
+    }
+
+    /// Channels `start..end` of each head: where keys and values lie behind one another, or a scale behind the codes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::CacheLayout`] unless they are channels of a head, whose channels lie side by side.
+    pub fn channels(mut self, range: core::ops::Range<usize>) -> Result<Self, Error> {
+        if range.start > range.end || range.end > self.shape.head_dim {
+            return Err(Error::CacheLayout {
+                required: "narrowed to channels that a head has",
+            });
+        }
+        if !self.contiguous() {
+            return Err(Error::CacheLayout {
+                required: "one whose heads have their channels side by side, to be narrowed to some of them",
+            });
+        }
+        self.offset += range.start;
+        self.shape.head_dim = range.len();
+        self.strides.chunk = range.len().max(1);
+        Ok(self)
+    }
+
+    /// The extents.
+    pub fn shape(&self) -> CacheShape {
+        self.shape
+    }
+
+    /// The strides, in elements.
+    pub fn strides(&self) -> CacheStrides {
+        self.strides
+    }
+
+    /// Elements that a cache must have at least.
+    pub fn end(&self) -> usize {
+        if self.shape.is_empty() {
+            return self.offset;
+        }
+        let CacheShape {
+            blocks, block_size, ..
+        } = self.shape;
+        let slot = (blocks - 1) * self.strides.block
+            + (block_size - 1) / self.strides.group * self.strides.group_stride
+            + (block_size.min(self.strides.group) - 1) * self.strides.token;
+        self.offset + slot + self.head_extent()
+    }
+
+    /// Whether the channels of a head lie side by side.
+    pub(crate) fn contiguous(&self) -> bool {
+        self.strides.channel == 1 && self.strides.chunk >= self.shape.head_dim
+    }
+
+    /// Elements from the first of a slot to behind its last.
+    pub(crate) fn head_extent(&self) -> usize {
+        let CacheShape {
+            heads, head_dim, ..
+        } = self.shape;
+        let CacheStrides {
+            head,
+            chunk,
+            chunk_stride,
+            channel,
+            ..
+        } = self.strides;
+        if heads == 0 || head_dim == 0 {
+            return 0;
+        }
+        (heads - 1) * head
+            + (head_dim - 1) / chunk * chunk_stride
+            + (head_dim.min(chunk) - 1) * channel
+            + 1
+    }
+
+    /// The first element of a slot that there is.
+    pub(crate) fn slot(&self, slot: usize) -> usize {
+        let CacheStrides {
+            block,
+            group,
+            group_stride,
+            token,
+            ..
+        } = self.strides;
+        let (index, place) = (slot / self.shape.block_size, slot % self.shape.block_size);
+        let start = self.offset + index * block;
+        // Most blocks have no groups, and a division takes as long as a tenth of a head.
+        if group >= self.shape.block_size {
+            return start + place * token;
+        }
+        start + place / group * group_stride + place % group * token
+    }
+
+    /// The index of a scale that lies apart, of a slot that has been found.
+    pub(crate) fn scale(&self, place: ScaleLayout, at: Located, head: usize) -> usize {
+        let slot = at.slot.unwrap_or_default();
+        let (block, token) = (slot / self.shape.block_size, slot % self.shape.block_size);
+        block * place.block + token * place.token + head * place.head
+    }
+
+    /// Collects the channels of a head, elements of `size` bytes, from its first one on.
+    pub(crate) fn gather(&self, source: &[u8], size: usize, head: &mut [u8]) {
+        let CacheStrides {
+            chunk,
+            chunk_stride,
+            channel,
+            ..
+        } = self.strides;
+        for (index, channels) in head.chunks_mut(chunk * size).enumerate() {
+            for (place, element) in channels.chunks_exact_mut(size).enumerate() {
+                let at = (index * chunk_stride + place * channel) * size;
+                element.copy_from_slice(&source[at..][..size]);
+            }
+        }
+    }
+
+    /// Undoes `gather`.
+    pub(crate) fn scatter(&self, head: &[u8], size: usize, target: &mut [u8]) {
+        let CacheStrides {
+            chunk,
+            chunk_stride,
+            channel,
+            ..
+        } = self.strides;
+        for (index, channels) in head.chunks(chunk * size).enumerate() {
+            let at = index * chunk_stride * size;
+            if channel == 1 {
+                target[at..][..channels.len()].copy_from_slice(channels);
+                continue;
+            }
+            for (place, element) in channels.chunks_exact(size).enumerate() {
+                target[at + place * channel * size..][..size].copy_from_slice(element);
+            }
+        }
+    }
+
+    /// The same with heads of more channels, which lie side by side.
+    pub(crate) fn widened(mut self, head_dim: usize) -> Result<Self, Error> {
+        self.shape.head_dim = head_dim;
+        self.strides.chunk = head_dim;
+        self.checked()
+    }
+
+    /// The same in bytes of blocks which `values` channels have `bytes` of, if all of it is made of such blocks.
+    pub(crate) fn in_blocks(mut self, values: usize, bytes: usize) -> Option<Self> {
+        if !self.contiguous() {
+            return None;
+        }
+        let CacheStrides {
+            block,
+            group_stride,
+            token,
+            head,
+            chunk,
+            ..
+        } = &mut self.strides;
+        let (head_dim, offset) = (&mut self.shape.head_dim, &mut self.offset);
+        for number in [block, group_stride, token, head, head_dim, offset] {
+            let whole = number.is_multiple_of(values).then_some(*number / values)?;
+            *number = whole.checked_mul(bytes)?;
+        }
+        *chunk = self.shape.head_dim.max(1);
+        self.checked().ok()
+    }
+
+    fn checked(mut self) -> Result<Self, Error> {
+        let CacheShape {
+            blocks,
+            block_size,
+            heads,
+            head_dim,
+        } = self.shape;
+        let CacheStrides {
+            block,
+            group,
+            group_stride,
+            token,
+            head,
+            chunk,
+            chunk_stride,
+            channel,
+        } = self.strides;
+        if (group == 0 && block_size > 0) || (chunk == 0 && head_dim > 0) {
+            return Err(Error::CacheLayout {
+                required: "of groups and chunks with at least one member",
+            });
+        }
+        // A chunk of more channels than there are is one of all.
+        let (group, chunk) = (group.max(1), chunk.clamp(1, head_dim.max(1)));
+        (self.strides.group, self.strides.chunk) = (group, chunk);
+        let mut dimensions = [
+            (channel, head_dim.min(chunk)),
+            (chunk_stride, head_dim.div_ceil(chunk)),
+            (head, heads),
+            (token, block_size.min(group)),
+            (group_stride, block_size.div_ceil(group)),
+            (block, blocks),
+        ];
+        dimensions.sort_unstable();
+        // Each stride has to step over all that the shorter ones reach; the last is the whole extent.
+        let mut reached = 1_usize;
+        for (stride, extent) in dimensions {
+            if extent > 1 {
+                if stride < reached {
+                    return Err(Error::CacheLayout {
+                        required: "of strides with which no two indices name one element",
+                    });
+                }
+                reached = reached
+                    .checked_add(product([extent - 1, stride])?)
+                    .ok_or(TOO_LARGE)?;
+            }
+        }
+        self.offset.checked_add(reached).ok_or(TOO_LARGE)?;
+        Ok(self)
+    }
+}
+
+impl CacheStrides {
+    /// Those of slots without groups and heads whose channels lie side by side; block and head are to be filled in.
+    fn ungrouped(block_size: usize, token: usize, head_dim: usize) -> Self {
+        CacheStrides {
+            block: 0,
+            group: block_size,
+            group_stride: 0,
+            token,
+            head: 0,
+            chunk: head_dim,
+            chunk_stride: 0,
+            channel: 1,
+        }
+    }
+}
+
+const TOO_LARGE: Error = Error::CacheLayout {
+    required: "of indices that fit usize",
+};
+
+fn product([a, b]: [usize; 2]) -> Result<usize, Error> {
+    a.checked_mul(b).ok_or(TOO_LARGE)
+}

@@ -1,0 +1,320 @@
+//! Which slot of a cache each token has.
+
+use core::ops::Range;
+
+use super::layout::CacheLayout;
+use crate::{Error, Ids, Shape};
+
+/// The slot of each token, those of one sequence behind those of another. A negative one is skipped: nothing is written
+/// for its token, and nothing read.
+///
+/// A list of integers by reference has slots (`block * block_size + place`, a runtime's slot mapping); a range has
+/// slots that follow one another. Two tokens may have one slot: the later one is what stays.
+#[derive(Clone, Copy, Debug)]
+pub struct Slots<'a>(SlotSource<'a>);
+
+#[derive(Clone, Copy, Debug)]
+enum SlotSource<'a> {
+    Mapping(Ids<'a>),
+    Range {
+        first: usize,
+        len: usize,
+    },
+    Pages {
+        pages: Ids<'a>,
+        starts: Ids<'a>,
+        sequences: Ids<'a>,
+        positions: Ids<'a>,
+    },
+    Table {
+        table: Ids<'a>,
+        width: usize,
+        positions: Ids<'a>,
+    },
+    Sequences(Ids<'a>),
+    Offsets(&'a [i64]),
+}
+
+/// What a caller says of a token.
+enum Found {
+    Slot(usize),
+    Element(usize),
+}
+
+/// Where the elements of a token are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Located {
+    /// Index of its first element.
+    pub(crate) element: usize,
+    /// Its slot, unless the caller gave the element.
+    pub(crate) slot: Option<usize>,
+}
+
+impl<'a> Slots<'a> {
+    /// By the pages of each sequence, as FlashInfer keeps them (CSR): token `i` is of sequence `sequences[i]` at
+    /// `positions[i]`; the pages of sequence `s` are `pages[starts[s]..starts[s + 1]]`. A negative position is skipped.
+    pub fn pages(
+        pages: impl Into<Ids<'a>>,
+        starts: impl Into<Ids<'a>>,
+        sequences: impl Into<Ids<'a>>,
+        positions: impl Into<Ids<'a>>,
+    ) -> Self {
+        Slots(SlotSource::Pages {
+            pages: pages.into(),
+            starts: starts.into(),
+            sequences: sequences.into(),
+            positions: positions.into(),
+        })
+    }
+
+    /// By a table `[batch, width]` of blocks, a line for each sequence of the tensor, and the position of each token. A
+    /// negative position, or block, is skipped.
+    pub fn table(table: impl Into<Ids<'a>>, width: usize, positions: impl Into<Ids<'a>>) -> Self {
+        Slots(SlotSource::Table {
+            table: table.into(),
+            width,
+            positions: positions.into(),
+        })
+    }
+
+    /// One block for each sequence of the tensor, and the position of each token in it: ONNX Runtime's and candle's
+    /// caches. A negative position is skipped.
+    pub fn sequences(positions: impl Into<Ids<'a>>) -> Self {
+        Slots(SlotSource::Sequences(positions.into()))
+    }
+
+    /// The index of each token's first element, for a cache that [`CacheLayout`] cannot say.
+    pub fn offsets(offsets: &'a [i64]) -> Self {
+        Slots(SlotSource::Offsets(offsets))
+    }
+
+    fn len(&self) -> usize {
+        match self.0 {
+            SlotSource::Mapping(ids) | SlotSource::Sequences(ids) => ids.len(),
+            SlotSource::Range { len, .. } => len,
+            SlotSource::Pages { positions, .. } | SlotSource::Table { positions, .. } => {
+                positions.len()
+            }
+            SlotSource::Offsets(offsets) => offsets.len(),
+        }
+    }
+
+    /// Whether every token of a tensor has a slot in the cache, or none.
+    ///
+    /// `len`: elements of the cache. `by_slot`: whether something else of the cache is found by the slot.
+    pub(crate) fn check(
+        &self,
+        shape: Shape,
+        cache: &CacheLayout,
+        len: usize,
+        by_slot: bool,
+    ) -> Result<(), Error> {
+        let Shape { batch, tokens, .. } = shape;
+        let (given, needed) = (self.len(), batch.saturating_mul(tokens));
+        if given != needed {
+            return Err(Error::SlotCount {
+                slots: given,
+                tokens,
+                batch,
+            });
+        }
+        if let SlotSource::Pages { sequences, .. } = self.0
+            && sequences.len() != needed
+        {
+            return Err(Error::Count {
+                name: "sequences",
+                given: sequences.len(),
+                needed,
+            });
+        }
+        if let SlotSource::Table { table, width, .. } = self.0 {
+            let needed = batch.saturating_mul(width);
+            if table.len() != needed {
+                return Err(Error::Count {
+                    name: "table",
+                    given: table.len(),
+                    needed,
+                });
+            }
+        }
+        if by_slot && matches!(self.0, SlotSource::Offsets(_)) {
+            return Err(Error::CacheLayout {
+                required: "addressed by slots, because its scales lie apart",
+            });
+        }
+        if let SlotSource::Range { first, .. } = self.0 {
+            // The first that is not there, without a look at each: tokens without elements may be any number.
+            let slots = cache.shape.slots();
+            let index = slots.saturating_sub(first);
+            if index < given {
+                let slot = i64::try_from(first.saturating_add(index)).unwrap_or(i64::MAX);
+                return Err(Error::Slot { index, slot, slots });
+            }
+            return Ok(());
+        }
+        for index in 0..given {
+            self.find(index, tokens, cache, len)?;
+        }
+        Ok(())
+    }
+
+    /// The place of a token whose slot has been checked, unless it is skipped.
+    pub(crate) fn locate(
+        &self,
+        index: usize,
+        tokens: usize,
+        cache: &CacheLayout,
+        len: usize,
+    ) -> Option<Located> {
+        match self.find(index, tokens, cache, len) {
+            Ok(Some(Found::Slot(slot))) => Some(Located {
+                element: cache.slot(slot),
+                slot: Some(slot),
+            }),
+            Ok(Some(Found::Element(element))) => Some(Located {
+                element,
+                slot: None,
+            }),
+            _ => None,
+        }
+    }
+
+    fn find(
+        &self,
+        index: usize,
+        tokens: usize,
+        cache: &CacheLayout,
+        len: usize,
+    ) -> Result<Option<Found>, Error> {
+        let size = cache.shape.block_size;
+        let slot = match self.0 {
+            SlotSource::Mapping(ids) => ids.get(index).unwrap_or(-1),
+            SlotSource::Range { first, .. } => {
+                // Beyond `i64` is beyond every cache, and not negative.
+                i64::try_from(first.saturating_add(index)).unwrap_or(i64::MAX)
+            }
+            SlotSource::Pages {
+                pages,
+                starts,
+                sequences,
+                positions,
+            } => {
+                let (sequence, position) = (
+                    sequences.get(index).unwrap_or(-1),
+                    positions.get(index).unwrap_or(-1),
+                );
+                if position < 0 {
+                    return Ok(None);
+                }
+                let beyond = Error::PagePosition {
+                    index,
+                    position,
+                    sequence,
+                };
+                let at = usize::try_from(sequence).map_err(|_| beyond)?;
+                let bounds = starts.get(at).zip(starts.get(at.saturating_add(1)));
+                let (first, end) = bounds.ok_or(beyond)?;
+                let page = first
+                    .checked_add(position / size.max(1) as i64)
+                    .ok_or(beyond)?;
+                let page = usize::try_from(page)
+                    .ok()
+                    .filter(|_| first >= 0 && page < end);
+                let page = page.and_then(|page| pages.get(page)).ok_or(beyond)?;
+                slot_of(page, position, size)
+            }
+            SlotSource::Table {
+                table,
+                width,
+                positions,
+            } => {
+                let position = positions.get(index).unwrap_or(-1);
+                if position < 0 {
+                    return Ok(None);
+                }
+                let sequence = index / tokens;
+                let beyond = Error::PagePosition {
+                    index,
+                    position,
+                    sequence: sequence as i64,
+                };
+                let column = usize::try_from(position / size.max(1) as i64).map_err(|_| beyond)?;
+                if column >= width {
+                    return Err(beyond);
+                }
+                slot_of(
+                    table.get(sequence * width + column).ok_or(beyond)?,
+                    position,
+                    size,
+                )
+            }
+            SlotSource::Sequences(positions) => {
+                let (position, sequence) = (positions.get(index).unwrap_or(-1), index / tokens);
+                if position >= size as i64 {
+                    return Err(Error::PagePosition {
+                        index,
+                        position,
+                        sequence: sequence as i64,
+                    });
+                }
+                if position < 0 {
+                    -1
+                } else {
+                    slot_of(sequence as i64, position, size)
+                }
+            }
+            SlotSource::Offsets(offsets) => {
+                let offset = offsets.get(index).copied().unwrap_or(-1);
+                if offset < 0 {
+                    return Ok(None);
+                }
+                let element = usize::try_from(offset).unwrap_or(usize::MAX);
+                let extent = cache.head_extent();
+                if element > len || extent > len - element {
+                    return Err(Error::SlotOffset {
+                        index,
+                        offset,
+                        extent,
+                        len,
+                    });
+                }
+                return Ok(Some(Found::Element(element)));
+            }
+        };
+        if slot < 0 {
+            return Ok(None);
+        }
+        let slots = cache.shape.slots();
+        match usize::try_from(slot).ok().filter(|&slot| slot < slots) {
+            Some(slot) => Ok(Some(Found::Slot(slot))),
+            None => Err(Error::Slot { index, slot, slots }),
+        }
+    }
+}
+
+/// The slot of a position in a block, or none for a negative block. What is beyond `i64` is beyond every cache.
+fn slot_of(block: i64, position: i64, block_size: usize) -> i64 {
+    let size = block_size.max(1) as i64;
+    if block < 0 {
+        return -1;
+    }
+    block.saturating_mul(size).saturating_add(position % size)
+}
+
+impl From<Range<usize>> for Slots<'_> {
+    fn from(range: Range<usize>) -> Self {
+        Slots(SlotSource::Range {
+            first: range.start,
+            len: range.len(),
+        })
+    }
+}
+
+impl<'a, T> From<T> for Slots<'a>
+where
+    Ids<'a>: From<T>,
+{
+    fn from(slots: T) -> Self {
+        Slots(SlotSource::Mapping(slots.into()))
+    }
+}

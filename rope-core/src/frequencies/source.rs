@@ -1,0 +1,106 @@
+//! What makes rows: frequencies of either kind, as those see them who rotate on the way.
+
+use core::ops::Range;
+
+use super::mixed::MixedFrequencies;
+use crate::Frequencies;
+use crate::positions::ResolvedPositions;
+
+/// Frequencies that rows are made of: [`Frequencies`] or [`MixedFrequencies`]. Sealed.
+#[diagnostic::on_unimplemented(
+    message = "no rows are made of `{Self}`",
+    label = "neither `Frequencies` nor `MixedFrequencies`"
+)]
+pub trait RowSource: Sealed {}
+
+impl<T: Sealed> RowSource for T {}
+
+/// As the crates of users see it.
+pub trait Sealed {
+    #[doc(hidden)]
+    fn source(&self) -> Source<'_>;
+}
+
+/// A pointer to the functions of one kind: a program that names one kind links no other.
+pub struct Source<'a>(pub(crate) &'a (dyn FillRows + Sync));
+
+impl core::fmt::Debug for Source<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Source")
+    }
+}
+
+/// What [`Rope::rotate_at`](crate::Rope::rotate_at) asks of frequencies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowKind {
+    pub(crate) axes: usize,
+    /// Heads that have rows of their own, or 1.
+    pub(crate) heads: usize,
+    pub(crate) rotary_dim: usize,
+    pub(crate) attention_factor: f64,
+}
+
+/// Frequencies as [`Rope::rotate_at`](crate::Rope::rotate_at) sees them.
+pub(crate) trait FillRows {
+    fn kind(&self) -> RowKind;
+    /// Fills `[tokens, heads, [cos | sin]]` of some heads, from a token on.
+    fn fill(
+        &self,
+        positions: &ResolvedPositions<'_>,
+        first_token: usize,
+        heads: Range<usize>,
+        values: &mut [f32],
+    );
+}
+
+impl Sealed for Frequencies<'_> {
+    fn source(&self) -> Source<'_> {
+        Source(self)
+    }
+}
+
+impl FillRows for Frequencies<'_> {
+    fn kind(&self) -> RowKind {
+        RowKind {
+            axes: self.axes(),
+            heads: 1,
+            rotary_dim: self.rotary_dim(),
+            attention_factor: self.attention_factor(),
+        }
+    }
+    fn fill(
+        &self,
+        positions: &ResolvedPositions<'_>,
+        first_token: usize,
+        _: Range<usize>,
+        values: &mut [f32],
+    ) {
+        self.fill(positions, first_token, values);
+    }
+}
+
+impl Sealed for MixedFrequencies<'_> {
+    fn source(&self) -> Source<'_> {
+        Source(self)
+    }
+}
+
+impl FillRows for MixedFrequencies<'_> {
+    fn kind(&self) -> RowKind {
+        RowKind {
+            axes: self.axes(),
+            heads: self.heads(),
+            rotary_dim: self.rotary_dim(),
+            attention_factor: self.attention_factor(),
+        }
+    }
+    fn fill(
+        &self,
+        positions: &ResolvedPositions<'_>,
+        first_token: usize,
+        heads: Range<usize>,
+        values: &mut [f32],
+    ) {
+        self.fill(positions, first_token, heads, values);
+    }
+}

@@ -1,0 +1,450 @@
+//! The backward pass: gradients of what a rotation is made of, in doubles, added up in one order everywhere.
+//!
+//! With `y = A R x` for a pair, `A` the factor on cos and sin and `R` the rotation by the angle `phi`, and `dx`, `dy`
+//! the gradients of a loss by `x` and `y`:
+//!
+//! ```text
+//! dx      = A R^T dy                                     the transpose; Direction::Transpose
+//! dphi    = y1 dy2 - y2 dy1  =  x1 dx2 - x2 dx1          no cos, no sin, no A
+//! d ln A  = y1 dy1 + y2 dy2  =  x1 dx1 + x2 dx2
+//! d cos   = x1 dy1 + x2 dy2        d sin = x1 dy2 - x2 dy1
+//! ```
+//!
+//! The angle's gradient needs what attention keeps anyway, the rotated tensor, so the rotation may be in place. Most
+//! frameworks' fused kernels give `dx` alone, and take frequencies for constants without a word.
+//!
+//! # Order
+//!
+//! A sum begins with what its place holds. To it are added, one after the other, the terms of all that shares the
+//! row: sequence by sequence where they share it, and in each head by head where heads do; then those of the next call
+//! (Q first, then K). A term is one difference of two exact products, rounded once. So a sum has the same bits on every
+//! backend and in every layout, and no matter how the tokens are dealt out to threads. To deal out heads that share a
+//! row, or sequences that do, would change the order: a [`PairGradients`] can be split by rows only.
+
+mod parameters;
+mod reductions;
+
+pub use parameters::{to_base, to_logarithm, to_ratio};
+
+use core::fmt;
+use core::ops::Range;
+
+use crate::backend::Proof;
+use crate::kernel::chains::InPlace;
+use crate::kernel::gradient::{GradientLine, Term};
+use crate::rope::check;
+use crate::rows::RowSharing;
+use crate::tensor::{Bytes, BytesMut};
+use crate::walk;
+use crate::{Dimension, Element, Error, Rope, Rows, Shape, Tensor, TensorMut};
+
+/// Gradients of pairs, `[rows, heads or 1, pairs]`: the sums of a backward pass, in `f64` of the caller's.
+///
+/// There is a row for each token, which all sequences share, or one for each token of each sequence; and one head for
+/// all, or each has its own. Calls add to what is there: begin with zeros, or with what other layers have added.
+///
+/// ```
+/// use rope_core::gradient::PairGradients;
+/// use rope_core::{Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
+///
+/// let (tokens, heads, head_dim) = (3, 2, 4);
+/// let frequencies = Frequencies::new(head_dim, 10_000.0, &Scaling::Default)?;
+/// let rows = frequencies.rows(0..tokens)?;
+/// let rope = Rope::new(Pairing::Half);
+///
+/// let shape = [1, tokens, heads, head_dim];
+/// let mut q: Vec<f32> = (0..24).map(|i| (i as f32).sin()).collect();
+/// rope.rotate(&mut TensorMut::new(&mut q, shape)?, &rows)?;
+///
+/// // .. the gradient of the loss by the rotated tensor comes back, and becomes that by the tensor before:
+/// let mut dq: Vec<f32> = (0..24).map(|i| (i as f32).cos()).collect();
+/// let mut sums = vec![0.0; tokens * head_dim / 2];
+/// let mut angles = PairGradients::new(&mut sums, [tokens, 1, head_dim / 2])?;
+/// rope.backward(&Tensor::new(&q, shape)?, &mut TensorMut::new(&mut dq, shape)?, &rows, &mut angles)?;
+///
+/// let mut inverse_frequencies = vec![0.0; head_dim / 2];
+/// angles.frequencies(0..tokens, 1, &mut inverse_frequencies)?;
+/// assert!(inverse_frequencies.iter().all(|gradient| *gradient != 0.0));
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+pub struct PairGradients<'a> {
+    sums: &'a mut [f64],
+    rows: usize,
+    heads: usize,
+    pairs: usize,
+}
+
+impl<'a> PairGradients<'a> {
+    /// Sums of that shape, `[rows, heads or 1, pairs]`, in this order in memory.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Storage`] unless there is exactly one for each row, head and pair; also where one extent is zero and
+    /// the others are more than memory has.
+    pub fn new(
+        sums: &'a mut [f64],
+        [rows, heads, pairs]: [usize; 3],
+    ) -> Result<PairGradients<'a>, Error> {
+        // Channels are counted later, and extents are multiplied in other orders.
+        let channels = rows.max(1).saturating_mul(heads.max(1));
+        let channels = channels.saturating_mul(pairs.max(1)).checked_mul(2);
+        let needed = channels.map_or(usize::MAX, |_| rows * heads * pairs);
+        if sums.len() != needed {
+            return Err(Error::Storage {
+                given: sums.len(),
+                needed,
+            });
+        }
+        Ok(PairGradients {
+            sums,
+            rows,
+            heads,
+            pairs,
+        })
+    }
+
+    /// `[rows, heads, pairs]`.
+    pub fn shape(&self) -> [usize; 3] {
+        [self.rows, self.heads, self.pairs]
+    }
+
+    /// All sums.
+    pub fn sums(&self) -> &[f64] {
+        self.sums
+    }
+
+    /// The rows up to one, and the rest: for threads, each with its own tokens. By heads it does not split.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RowRange`] if there are not so many rows.
+    pub fn split_at(self, row: usize) -> Result<(PairGradients<'a>, PairGradients<'a>), Error> {
+        let PairGradients {
+            sums,
+            rows,
+            heads,
+            pairs,
+        } = self;
+        if row > rows {
+            return Err(Error::RowRange {
+                start: row,
+                end: rows,
+                rows,
+            });
+        }
+        let (first, rest) = sums.split_at_mut(row * heads * pairs);
+        let part = |sums, rows| PairGradients {
+            sums,
+            rows,
+            heads,
+            pairs,
+        };
+        Ok((part(first, row), part(rest, rows - row)))
+    }
+
+    /// Whether the sums fit two tensors; and the rows from one sequence's first to the next one's.
+    fn check(&self, [source, target]: [Shape; 2]) -> Result<usize, Error> {
+        if source != target {
+            return Err(Error::ShapeMismatch { source, target });
+        }
+        let shape = target;
+        let sharing = check(shape, 2 * self.pairs, self.rows)?;
+        if self.heads != 1 && self.heads != shape.heads {
+            return Err(Error::GradientHeads {
+                gradients: self.heads,
+                heads: shape.heads,
+            });
+        }
+        Ok(sharing.sequence_stride())
+    }
+
+    /// Whether rows have as many pairs.
+    fn check_pairs(&self, rows: &Rows<'_>) -> Result<(), Error> {
+        let pairs = rows.rotary_dim() / 2;
+        if self.pairs != pairs {
+            return Err(Error::GradientShape {
+                given: self.shape(),
+                needed: [self.rows, self.heads, pairs],
+            });
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for PairGradients<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PairGradients")
+            .field("shape", &self.shape())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Bytes of a tensor whose terms are summed before the same are rotated: with as many of the other they stay in a
+/// second cache.
+const BLOCK: usize = 1 << 16;
+
+/// Adds a term of a line.
+type SumFn = fn(Proof, &mut GradientLine<'_>);
+
+impl Rope {
+    /// The backward pass of [`Rope::rotate`]: `dy`, the gradient by the rotated tensor `y`, becomes the gradient by the
+    /// tensor before, `A R^T dy`; and `y1 dy2 - y2 dy1` is added to the gradient of the angle of each pair.
+    ///
+    /// `dy` becomes what [`Direction::Transpose`](crate::Direction::Transpose) makes of it, bit for bit. The angles'
+    /// gradients have the rounding of `y` and `dy` as they are stored, and no other but that of the sums
+    /// ([order](crate::gradient#order)).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate`] and of [`Rope::angle_gradients`], and [`Error::GradientShape`] unless the gradients
+    /// have as many pairs as the rows. Nothing is touched then.
+    pub fn backward<E: Element>(
+        &self,
+        y: &Tensor<'_, E>,
+        dy: &mut TensorMut<'_, E>,
+        rows: &Rows<'_>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let kernels = (E::SUMMED.kernel(self.pairings().1), E::IN_PLACE);
+        self.backward_bytes(y.bytes(), dy.bytes_mut(), kernels, rows, angles)
+    }
+
+    #[inline(never)]
+    fn backward_bytes(
+        &self,
+        y: Bytes<'_>,
+        mut dy: BytesMut<'_>,
+        (sum, rotate): (SumFn, &'static InPlace),
+        rows: &Rows<'_>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let shape = dy.layout.shape();
+        let sharing = self.fit_in_place(shape, rows)?;
+        let back = self.back()?;
+        let sequence_rows = angles.check([y.layout.shape(), shape])?;
+        angles.check_pairs(rows)?;
+        if shape.is_empty() {
+            return Ok(());
+        }
+        let token_bytes = shape.heads * shape.head_dim * dy.size;
+        // Where heads lie outermost, a line is as many tokens of a head.
+        let block = (BLOCK / token_bytes).max(walk::BLOCK);
+        for sequence in 0..shape.batch {
+            for token in (0..shape.tokens).step_by(block) {
+                let part = token..shape.tokens.min(token + block);
+                let row = sequence * sharing.sequence_stride() + token;
+                let rows = rows.range(row..row + part.len())?;
+                let one = dy.layout.batch(sequence..sequence + 1)?;
+                let layout = one.tokens(part.clone())?;
+                Terms {
+                    sum,
+                    proof: self.proof(),
+                    term: Term::Cross,
+                    x: &y,
+                    g: &dy.as_bytes(),
+                    sequence_rows,
+                }
+                .add(angles, sequence, part);
+                let view = rows.view(RowSharing::AllSequences);
+                let factor = rows.attention_factor();
+                back.run_in_place(&mut dy.part(&layout), rotate, &view, factor);
+            }
+        }
+        Ok(())
+    }
+
+    /// The backward pass of [`Rope::rotate_into`]: as [`Rope::backward`], from `dy` into `dx`, which may have another
+    /// element, and has the plan's input pairing where `y` and `dy` have its output pairing.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::backward`], but the pairing may change; and [`Error::ShapeMismatch`] unless all three have one
+    /// shape. Nothing is touched then.
+    pub fn backward_into<E: Element, O: Element>(
+        &self,
+        y: &Tensor<'_, E>,
+        dy: &Tensor<'_, E>,
+        dx: &mut TensorMut<'_, O>,
+        rows: &Rows<'_>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let back = self.back()?;
+        angles.check([y.shape(), dy.shape()])?;
+        angles.check_pairs(rows)?;
+        back.rotate_into(dy, dx, rows)?;
+        self.angle_gradients(y, dy, angles)
+    }
+
+    /// Adds `y1 dy2 - y2 dy1` to the gradient of the angle of each pair; `y` is the rotated tensor, and `dy` the
+    /// gradient by it. Both are read only, and have the plan's output pairing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BackwardDirection`] unless the plan rotates forward, [`Error::ShapeMismatch`] unless both tensors have
+    /// one shape, [`Error::RotaryDimExceedsHead`] if the gradients have more pairs than a head, [`Error::RowCount`]
+    /// unless they have a row for each token or one for each token of each sequence, [`Error::GradientHeads`] unless
+    /// they have one head or those of the tensors. Nothing is added then.
+    pub fn angle_gradients<E: Element>(
+        &self,
+        y: &Tensor<'_, E>,
+        dy: &Tensor<'_, E>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let _ = self.back()?;
+        let sum = E::SUMMED.kernel(self.pairings().1);
+        self.add_terms(sum, Term::Cross, [&y.bytes(), &dy.bytes()], angles)
+    }
+
+    /// The same from the other side: adds `x1 dx2 - x2 dx1`, the same number but for rounding; `x` is the tensor before
+    /// the rotation, and `dx` the gradient by it. Both have the plan's input pairing.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::angle_gradients`].
+    pub fn angle_gradients_of_input<E: Element>(
+        &self,
+        x: &Tensor<'_, E>,
+        dx: &Tensor<'_, E>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let _ = self.back()?;
+        let sum = E::SUMMED.kernel(self.pairings().0);
+        self.add_terms(sum, Term::Cross, [&x.bytes(), &dx.bytes()], angles)
+    }
+
+    /// Adds `y1 dy1 + y2 dy2` to the gradient of the logarithm of the factor of each pair: of what cos and sin of a row
+    /// are multiplied by (an attention factor, or xPos, which has one for each pair).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::angle_gradients`].
+    pub fn factor_gradients<E: Element>(
+        &self,
+        y: &Tensor<'_, E>,
+        dy: &Tensor<'_, E>,
+        factors: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let _ = self.back()?;
+        let sum = E::SUMMED.kernel(self.pairings().1);
+        self.add_terms(sum, Term::Dot, [&y.bytes(), &dy.bytes()], factors)
+    }
+
+    /// Adds `x1 dy1 + x2 dy2` to the gradient of the cos of each row, and `x1 dy2 - x2 dy1` to that of its sin: rows
+    /// that were given are parameters so. `x` is the tensor before the rotation, `dy` the gradient by the one behind
+    /// it. (Without `x`: [`PairGradients::cos_sin`].)
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::angle_gradients`] for each of the two, and [`Error::PairingChangesInPlace`] if the plan's
+    /// pairing changes. Nothing is added then.
+    pub fn cos_sin_gradients<E: Element>(
+        &self,
+        x: &Tensor<'_, E>,
+        dy: &Tensor<'_, E>,
+        cos: &mut PairGradients<'_>,
+        sin: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let _ = self.back()?;
+        let (input, output) = self.pairings();
+        if input != output {
+            return Err(Error::PairingChangesInPlace { input, output });
+        }
+        sin.check([x.shape(), dy.shape()])?;
+        let (sum, tensors) = (E::SUMMED.kernel(input), [&x.bytes(), &dy.bytes()]);
+        self.add_terms(sum, Term::Dot, tensors, cos)?;
+        self.add_terms(sum, Term::Cross, tensors, sin)
+    }
+
+    #[inline(never)]
+    fn add_terms(
+        &self,
+        sum: SumFn,
+        term: Term,
+        [x, g]: [&Bytes<'_>; 2],
+        gradients: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let shape = g.layout.shape();
+        let sequence_rows = gradients.check([x.layout.shape(), shape])?;
+        if shape.is_empty() {
+            return Ok(());
+        }
+        let terms = Terms {
+            sum,
+            proof: self.proof(),
+            term,
+            x,
+            g,
+            sequence_rows,
+        };
+        for sequence in 0..shape.batch {
+            terms.add(gradients, sequence, 0..shape.tokens);
+        }
+        Ok(())
+    }
+}
+
+/// Terms of two tensors, found to fit their sums.
+struct Terms<'a> {
+    sum: SumFn,
+    proof: Proof,
+    term: Term,
+    x: &'a Bytes<'a>,
+    g: &'a Bytes<'a>,
+    /// From one sequence's first row to the next one's.
+    sequence_rows: usize,
+}
+
+impl Terms<'_> {
+    /// Adds those of some tokens of a sequence, in the order in which they lie.
+    fn add(&self, gradients: &mut PairGradients<'_>, sequence: usize, tokens: Range<usize>) {
+        let Shape {
+            heads, head_dim, ..
+        } = self.g.layout.shape();
+        let PairGradients {
+            heads: own,
+            pairs,
+            ref mut sums,
+            ..
+        } = *gradients;
+        let row = |token: usize| (sequence * self.sequence_rows + token) * own * pairs;
+        let head_step = if own == 1 { 0 } else { pairs };
+        let mut line = |token: usize, head: usize, len: usize, along: Dimension| {
+            let part = |tensor: &'_ Bytes<'_>| {
+                let strides = tensor.layout.strides();
+                let at = tensor.layout.head(sequence, token, head) * tensor.size;
+                let step = match along {
+                    Dimension::Heads => strides.head,
+                    _ => strides.token,
+                };
+                (at, step)
+            };
+            let ((x, x_step), (g, g_step)) = (part(self.x), part(self.g));
+            let mut line = GradientLine {
+                x: (&self.x.bytes[x..], x_step),
+                g: (&self.g.bytes[g..], g_step),
+                heads: len,
+                head_dim,
+                pairs,
+                term: self.term,
+                sums: &mut sums[row(token) + head * head_step..],
+                sums_step: match along {
+                    Dimension::Heads => head_step,
+                    _ => own * pairs,
+                },
+            };
+            (self.sum)(self.proof, &mut line);
+        };
+        if self.g.layout.is_tokens_major() {
+            for token in tokens {
+                line(token, 0, heads, Dimension::Heads);
+            }
+        } else {
+            for token in tokens.clone().step_by(walk::BLOCK) {
+                let len = walk::BLOCK.min(tokens.end - token);
+                for head in 0..heads {
+                    line(token, head, len, Dimension::Tokens);
+                }
+            }
+        }
+    }
+}

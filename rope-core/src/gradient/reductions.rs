@@ -1,0 +1,159 @@
+//! What gradients of pairs are summed to: frequencies, positions, cos and sin, and a factor of all.
+
+use super::PairGradients;
+use crate::{Error, IntoPositions, Rows};
+
+impl PairGradients<'_> {
+    /// Adds the gradient of the inverse frequencies, `[axes, heads, pairs]` with the heads of these gradients: of each
+    /// `sum over rows of position[row, axis] * dphi[row, head, pair]`, one row after the other, each product and each
+    /// sum rounded to `f64`.
+    ///
+    /// Where each pair follows one axis, its gradient is that of its axis. A pair whose frequency is zero has one, as
+    /// all others. A position beyond 2^53 counts as the nearest `f64`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PositionsPerAxis`] and [`Error::Coordinate`] as [`Frequencies::rows`](crate::Frequencies::rows),
+    /// [`Error::Count`] unless there is a position for each row, [`Error::Storage`] unless `out` has that shape.
+    /// Nothing is added then.
+    pub fn frequencies<'p>(
+        &self,
+        positions: impl IntoPositions<'p>,
+        axes: usize,
+        out: &mut [f64],
+    ) -> Result<(), Error> {
+        let positions = positions.into_positions().on(axes.max(1))?;
+        let [rows, heads, pairs] = self.shape();
+        if positions.tokens() != rows {
+            return Err(Error::Count {
+                name: "positions",
+                given: positions.tokens(),
+                needed: rows,
+            });
+        }
+        let row = heads * pairs;
+        storage(out.len(), axes.saturating_mul(row))?;
+        if row == 0 {
+            return Ok(());
+        }
+        for (axis, out) in out.chunks_exact_mut(row).enumerate() {
+            for (index, gradients) in self.sums().chunks_exact(row).enumerate() {
+                let position = positions.at(index, axis).value();
+                for (out, gradient) in out.iter_mut().zip(gradients) {
+                    *out += position * gradient;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds the gradient of the positions, `[rows, axes]`, where they are learned or computed: of each `sum over heads
+    /// and pairs of inverse[axis, head, pair] * dphi[row, head, pair]`, head by head and in each pair by pair. The
+    /// inverse frequencies, in radians, are `[axes, heads, pairs]` with the heads of these gradients.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Count`] unless `inverse` has that shape, [`Error::Storage`] unless `out` has. Nothing is added then.
+    pub fn positions(&self, inverse: &[f64], axes: usize, out: &mut [f64]) -> Result<(), Error> {
+        let [rows, heads, pairs] = self.shape();
+        let row = heads * pairs;
+        let needed = axes.saturating_mul(row);
+        if inverse.len() != needed {
+            return Err(Error::Count {
+                name: "inverse frequencies",
+                given: inverse.len(),
+                needed,
+            });
+        }
+        storage(out.len(), rows.saturating_mul(axes))?;
+        if row == 0 || axes == 0 {
+            return Ok(());
+        }
+        for (out, gradients) in out
+            .chunks_exact_mut(axes)
+            .zip(self.sums().chunks_exact(row))
+        {
+            for (out, inverse) in out.iter_mut().zip(inverse.chunks_exact(row)) {
+                for (frequency, gradient) in inverse.iter().zip(gradients) {
+                    *out += frequency * gradient;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The sum of all, row by row, head by head, pair by pair: of [`Rope::factor_gradients`] the gradient of the
+    /// logarithm of one attention factor.
+    ///
+    /// [`Rope::factor_gradients`]: crate::Rope::factor_gradients
+    pub fn total(&self) -> f64 {
+        self.sums().iter().fold(0.0, |sum, gradient| sum + gradient)
+    }
+
+    /// From the gradients of angles (these) and of the logarithms of factors, those of the cos and sin of each row, in
+    /// the same shape: with `m = cos^2 + sin^2`
+    ///
+    /// ```text
+    /// d cos = (cos dlnA - sin dphi) / m        d sin = (sin dlnA + cos dphi) / m
+    /// ```
+    ///
+    /// They are added to `cos` and `sin`. With the tensor before the rotation at hand, [`Rope::cos_sin_gradients`] has
+    /// one rounding less and takes any row.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::GradientShape`] unless `factors` and the rows have the shape of these, [`Error::Storage`] unless `cos`
+    /// and `sin` have as many places, [`Error::RowOfZeros`] where cos and sin are both zero. Nothing is added then.
+    ///
+    /// [`Rope::cos_sin_gradients`]: crate::Rope::cos_sin_gradients
+    pub fn cos_sin(
+        &self,
+        factors: &PairGradients<'_>,
+        rows: &Rows<'_>,
+        cos: &mut [f64],
+        sin: &mut [f64],
+    ) -> Result<(), Error> {
+        let shape @ [count, heads, pairs] = self.shape();
+        let fits = |needed: [usize; 3]| match shape == needed {
+            true => Ok(()),
+            false => Err(Error::GradientShape {
+                given: shape,
+                needed,
+            }),
+        };
+        fits(factors.shape())?;
+        let heads_of_rows = if rows.heads() > 1 {
+            rows.heads()
+        } else {
+            heads
+        };
+        fits([rows.len(), heads_of_rows, rows.rotary_dim() / 2])?;
+        storage(cos.len(), self.sums().len())?;
+        storage(sin.len(), self.sums().len())?;
+        let row = |index, head| rows.row_of(index, head).unwrap_or_default();
+        for index in 0..count {
+            for head in 0..rows.heads() {
+                let (c, s) = row(index, head);
+                if let Some(pair) = c.iter().zip(s).position(|pair| pair == (&0.0, &0.0)) {
+                    return Err(Error::RowOfZeros { row: index, pair });
+                }
+            }
+        }
+        let angles = self.sums().iter().zip(factors.sums());
+        for (at, ((angle, factor), (cos, sin))) in angles.zip(cos.iter_mut().zip(sin)).enumerate() {
+            let (c, s) = row(at / (heads * pairs), at / pairs % heads);
+            let (c, s) = (f64::from(c[at % pairs]), f64::from(s[at % pairs]));
+            let square = c * c + s * s;
+            *cos += (c * factor - s * angle) / square;
+            *sin += (s * factor + c * angle) / square;
+        }
+        Ok(())
+    }
+}
+
+fn storage(given: usize, needed: usize) -> Result<(), Error> {
+    if given != needed {
+        return Err(Error::Storage { given, needed });
+    }
+    Ok(())
+}

@@ -1,0 +1,422 @@
+//! The stages of a norm, over heads of f32: the sums, in one order on every backend, and the products.
+//!
+//! # The order of a sum
+//!
+//! That of PyTorch's `mean` in the last dimension on x86 (`aten/native/cpu/SumKernel.cpp`, `row_sum` of eight lanes,
+//! four at a time), so that the bits are those of the eager model. Of `n` terms, each rounded to f32:
+//!
+//! ```text
+//! 32 lanes: term i goes to lane i mod 32, as far as whole blocks of 32 reach
+//!     (from 512 terms on in a cascade of four levels, each a sum of the one below over `step` blocks)
+//! whole eights of the rest: to lanes 0 to 7
+//! lanes 8 to 15, then 16 to 23, then 24 to 31 are added to lanes 0 to 7
+//! what is left, one after the other, from 0 on; then lanes 0 to 7, one after the other
+//! ```
+//!
+//! 32 lanes are two registers of AVX-512, four of AVX2, eight of NEON: every backend keeps the same partial sums. The
+//! fold at the end is serial, 8 additions; heads wait for it side by side, because the sums of all heads of a tile are
+//! computed before the first is used.
+
+use crate::norm::NormSum;
+use crate::simd::{Kernel, Simd};
+
+/// What is summed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Term {
+    Value,
+    Square,
+    /// Of the difference to the mean.
+    Deviation,
+}
+
+const VALUE: u8 = Term::Value as u8;
+pub(crate) const SQUARE: u8 = Term::Square as u8;
+
+/// A sum in the fixed order, taken in pieces.
+#[derive(Clone)]
+pub(crate) struct Sum {
+    order: NormSum,
+    levels: [[f32; LANES]; LEVELS],
+    /// Blocks that were added.
+    done: usize,
+    /// Blocks of a sum of the first level, as a power of two.
+    step: u32,
+    /// The same for [`NormSum::F64`].
+    lanes: [f64; 8],
+}
+
+/// Lanes that sum side by side: a block of terms.
+pub(crate) const LANES: usize = 32;
+/// Levels of the cascade.
+const LEVELS: usize = 4;
+
+impl Sum {
+    /// A sum of `terms` terms.
+    #[inline(always)]
+    pub(crate) fn new(terms: usize, order: NormSum) -> Self {
+        let blocks = terms / LANES;
+        // The binary logarithm, rounded up.
+        let log = if blocks <= 1 {
+            0
+        } else {
+            usize::BITS - (blocks - 1).leading_zeros()
+        };
+        Sum {
+            order,
+            levels: [[0.0; LANES]; LEVELS],
+            done: 0,
+            step: (log / LEVELS as u32).max(4),
+            lanes: [0.0; 8],
+        }
+    }
+
+    /// Adds whole blocks, the next ones.
+    #[inline(always)]
+    fn add<S: Simd, const TERM: u8>(&mut self, s: S, values: &[f32], mean: f32) {
+        if self.order == NormSum::F64 {
+            self.lanes = wide_sum::<TERM>(self.lanes, values, mean);
+            return;
+        }
+        let step = 1 << self.step;
+        let mut blocks = values.as_chunks::<LANES>().0;
+        while !blocks.is_empty() {
+            let until = step - self.done % step;
+            let (now, later) = blocks.split_at(until.min(blocks.len()));
+            self.levels[0] = add_blocks::<S, TERM>(s, self.levels[0], now, mean);
+            self.done += now.len();
+            blocks = later;
+            if self.done.is_multiple_of(step) {
+                for level in 1..LEVELS {
+                    let (below, above) = self.levels.split_at_mut(level);
+                    add_lanes(&mut above[0], &below[level - 1]);
+                    below[level - 1] = [0.0; LANES];
+                    if self.done & ((step - 1) << (level as u32 * self.step)) != 0 {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The sum, with the terms that are left, fewer than a block.
+    #[inline(always)]
+    fn finish<S: Simd, const TERM: u8>(self, s: S, rest: &[f32], mean: f32) -> f64 {
+        if self.order == NormSum::F64 {
+            let lanes = wide_sum::<TERM>(self.lanes, rest, mean);
+            return lanes.iter().fold(0.0, |sum, lane| sum + lane);
+        }
+        let [mut sum, above @ ..] = self.levels;
+        if self.done >= 1 << self.step {
+            for level in &above {
+                add_lanes(&mut sum, level);
+            }
+        }
+        fold::<S, TERM>(s, sum, rest, mean).into()
+    }
+}
+
+#[inline(always)]
+fn add_lanes(sum: &mut [f32; LANES], other: &[f32; LANES]) {
+    for (sum, other) in sum.iter_mut().zip(other) {
+        *sum += other;
+    }
+}
+
+#[inline(always)]
+fn term<const TERM: u8>(value: f32, mean: f32) -> f32 {
+    match TERM {
+        VALUE => value,
+        SQUARE => value * value,
+        _ => (value - mean) * (value - mean),
+    }
+}
+
+/// Blocks added to 32 lanes, which stay in registers.
+#[inline(always)]
+fn add_blocks<S: Simd, const TERM: u8>(
+    s: S,
+    lanes: [f32; LANES],
+    blocks: &[[f32; LANES]],
+    mean: f32,
+) -> [f32; LANES] {
+    let vectors = const { LANES / S::LANES };
+    let mut sums = [s.splat(0.0); LANES];
+    for (sum, lanes) in sums.iter_mut().zip(S::chunks(&lanes)) {
+        *sum = s.load_f32(*lanes);
+    }
+    let mean = s.splat(mean);
+    for block in blocks {
+        let block = S::chunks(block);
+        for i in 0..vectors {
+            let value = s.load_f32(block[i]);
+            let term = match TERM {
+                VALUE => value,
+                SQUARE => s.mul(value, value),
+                _ => {
+                    let deviation = s.sub(value, mean);
+                    s.mul(deviation, deviation)
+                }
+            };
+            sums[i] = s.add(sums[i], term);
+        }
+    }
+    let mut lanes = [0.0; LANES];
+    for (lanes, sum) in S::chunks_mut(&mut lanes).iter_mut().zip(sums) {
+        *lanes = s.store_f32(sum);
+    }
+    lanes
+}
+
+/// The end of the sum: 32 lanes, and the terms behind the blocks.
+#[inline(always)]
+fn fold<S: Simd, const TERM: u8>(s: S, mut lanes: [f32; LANES], rest: &[f32], mean: f32) -> f32 {
+    let tail = add_rest::<TERM>(&mut lanes, rest, mean);
+    fold_lanes(s, &lanes)
+        .iter()
+        .fold(tail, |sum, lane| sum + lane)
+}
+
+/// Adds whole eights of the rest to the first lanes, and returns the sum of what is left.
+#[inline(always)]
+pub(crate) fn add_rest<const TERM: u8>(lanes: &mut [f32; LANES], rest: &[f32], mean: f32) -> f32 {
+    let (eights, tail) = rest.as_chunks::<8>();
+    for eight in eights {
+        for (lane, value) in lanes.iter_mut().zip(eight) {
+            *lane += term::<TERM>(*value, mean);
+        }
+    }
+    tail.iter()
+        .fold(0.0, |sum, value| sum + term::<TERM>(*value, mean))
+}
+
+/// 32 lanes to eight. In the vectors of the instruction set, or of the next narrower one: the compiler takes this apart
+/// into 24 additions of one lane.
+#[inline(always)]
+pub(crate) fn fold_lanes<S: Simd>(s: S, lanes: &[f32; LANES]) -> [f32; 8] {
+    if const { S::LANES > 8 } {
+        return fold_lanes(s.narrower(), lanes);
+    }
+    let (vectors, each) = (S::chunks(lanes), const { 8 / S::LANES });
+    let mut sum = [0.0; 8];
+    for (i, sum) in S::chunks_mut(&mut sum).iter_mut().enumerate() {
+        let mut lane = s.load_f32(vectors[i]);
+        for group in 1..4 {
+            lane = s.add(lane, s.load_f32(vectors[group * each + i]));
+        }
+        *sum = s.store_f32(lane);
+    }
+    sum
+}
+
+/// In f64: term `i` in lane `i mod 8`. A block is a multiple of eight, so pieces keep the order. Compiled once for all
+/// backends: it is not for its speed that it is asked for.
+#[inline(never)]
+fn wide_sum<const TERM: u8>(mut lanes: [f64; 8], values: &[f32], mean: f32) -> [f64; 8] {
+    let wide = |value: f32| match TERM {
+        VALUE => f64::from(value),
+        // Exact: 48 bits.
+        SQUARE => f64::from(value) * f64::from(value),
+        _ => {
+            // The difference in f64 too. (The square of an f32 difference is one instruction on s390x, MDEBR, which
+            // QEMU computes wrongly.)
+            let deviation = f64::from(value) - f64::from(mean);
+            deviation * deviation
+        }
+    };
+    let (eights, tail) = values.as_chunks::<8>();
+    for eight in eights {
+        for (lane, value) in lanes.iter_mut().zip(eight) {
+            *lane += wide(*value);
+        }
+    }
+    for (lane, value) in lanes.iter_mut().zip(tail) {
+        *lane += wide(*value);
+    }
+    lanes
+}
+
+/// What a norm multiplies with: the mean that is taken off first (0 where none is), and the reciprocal root.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NormFactors {
+    pub(crate) mean: f32,
+    pub(crate) root: f32,
+}
+
+impl NormFactors {
+    pub(crate) const NONE: Self = NormFactors {
+        mean: 0.0,
+        root: 1.0,
+    };
+
+    #[inline(always)]
+    fn of<S: Simd>(s: S, mean: f32, square: f32, eps: f32) -> Self {
+        let mut root = [square; ROOTS];
+        roots(s, &mut root, 1, 1.0, eps);
+        NormFactors {
+            mean,
+            root: root[0],
+        }
+    }
+}
+
+/// How many roots are taken at most: a multiple of every vector's lanes.
+pub(crate) const ROOTS: usize = 64;
+
+/// `1 / sqrt(sum / terms + eps)` of the first few of some sums, in place: each of the four operations rounded, as
+/// PyTorch's CPU code has it. A NaN is the one that arithmetic makes, so that no payload depends on the machine.
+///
+/// In vectors, because a quotient or a root of many numbers takes as long as that of one.
+#[inline(always)]
+pub(crate) fn roots<S: Simd>(s: S, sums: &mut [f32; ROOTS], len: usize, terms: f32, eps: f32) {
+    let (terms, eps, one) = (s.splat(terms), s.splat(eps), s.splat(1.0));
+    let vectors = len.div_ceil(S::LANES);
+    for sums in S::chunks_mut(sums).iter_mut().take(vectors) {
+        let mean = s.div(s.load_f32(*sums), terms);
+        *sums = s.store_f32(s.div(one, s.sqrt(s.add(mean, eps))));
+    }
+    for root in sums.iter_mut().take(len) {
+        *root = if root.is_nan() { f32::NAN } else { *root };
+    }
+}
+
+/// A sum divided once: in f32, or in f64 and rounded.
+#[inline(always)]
+pub(crate) fn mean(sum: f64, terms: usize, order: NormSum) -> f32 {
+    match order {
+        NormSum::PyTorch => sum as f32 / terms as f32,
+        NormSum::F64 => (sum / terms as f64) as f32,
+    }
+}
+
+/// Adds whole blocks to a sum that is taken in pieces; and the rest, if they are the last.
+pub(crate) struct AddToSum<'a> {
+    pub(crate) sum: &'a mut Sum,
+    pub(crate) values: &'a [f32],
+    pub(crate) term: Term,
+    pub(crate) mean: f32,
+    /// Takes the sum when these are the last values.
+    pub(crate) total: Option<&'a mut f64>,
+}
+
+impl Kernel for AddToSum<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let AddToSum {
+            sum,
+            values,
+            term,
+            mean,
+            total,
+        } = self;
+        let (blocks, rest) = values.as_chunks::<LANES>();
+        let blocks = blocks.as_flattened();
+        macro_rules! add {
+            ($term:expr) => {{
+                sum.add::<S, { $term as u8 }>(s, blocks, mean);
+                if let Some(total) = total {
+                    *total = sum.clone().finish::<S, { $term as u8 }>(s, rest, mean);
+                }
+            }};
+        }
+        match term {
+            Term::Value => add!(Term::Value),
+            Term::Square => add!(Term::Square),
+            Term::Deviation => add!(Term::Deviation),
+        }
+    }
+}
+
+/// `1 / sqrt(square + eps)` of sums that come from elsewhere.
+pub(crate) struct RootOf<'a> {
+    pub(crate) mean: f32,
+    pub(crate) square: f32,
+    pub(crate) eps: f32,
+    pub(crate) factors: &'a mut NormFactors,
+}
+
+impl Kernel for RootOf<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        *self.factors = NormFactors::of(s, self.mean, self.square, self.eps);
+    }
+}
+
+/// What is done to each channel of heads that lie one behind the other.
+pub(crate) struct Scaled<'a> {
+    pub(crate) heads: &'a mut [f32],
+    pub(crate) head_dim: usize,
+    pub(crate) what: Channelwise<'a>,
+}
+
+/// An operation on each channel.
+#[derive(Clone, Copy)]
+pub(crate) enum Channelwise<'a> {
+    /// `(x - mean) root`, the factors of each head.
+    Norm(&'a [NormFactors]),
+    /// `x root w`: both products without a stop between them.
+    NormTimes(&'a [NormFactors], PerChannel<'a>),
+    /// `x w`
+    Times(PerChannel<'a>),
+    /// `x + b`
+    Plus(PerChannel<'a>),
+    /// `x c`, a factor for each head.
+    TimesEach(&'a [f32]),
+}
+
+/// A value for each channel, of all heads or of each.
+#[derive(Clone, Copy)]
+pub(crate) struct PerChannel<'a> {
+    pub(crate) values: &'a [f32],
+    /// 0, or channels from a head to the next.
+    pub(crate) step: usize,
+}
+
+impl<'a> PerChannel<'a> {
+    #[inline(always)]
+    fn of(self, head: usize, head_dim: usize) -> &'a [f32] {
+        &self.values[head * self.step..][..head_dim]
+    }
+}
+
+impl Kernel for Scaled<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        let Scaled {
+            heads,
+            head_dim,
+            what,
+        } = self;
+        for (index, head) in heads.chunks_exact_mut(head_dim).enumerate() {
+            match what {
+                Channelwise::Norm(factors) => {
+                    let NormFactors { mean, root } = factors[index];
+                    for x in head {
+                        *x = (*x - mean) * root;
+                    }
+                }
+                Channelwise::NormTimes(factors, weights) => {
+                    let NormFactors { mean, root } = factors[index];
+                    for (x, w) in head.iter_mut().zip(weights.of(index, head_dim)) {
+                        *x = (*x - mean) * root * w;
+                    }
+                }
+                Channelwise::Times(weights) => {
+                    for (x, w) in head.iter_mut().zip(weights.of(index, head_dim)) {
+                        *x *= w;
+                    }
+                }
+                Channelwise::Plus(biases) => {
+                    for (x, b) in head.iter_mut().zip(biases.of(index, head_dim)) {
+                        *x += b;
+                    }
+                }
+                Channelwise::TimesEach(factors) => {
+                    let factor = factors[index];
+                    for x in head {
+                        *x *= factor;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! A norm fused with the rotation behind it: a head is read from memory once, and both products are done in registers
+//! on the way to the rotation.
+//!
+//! The sums of all heads of a line come first ([`LineRoots`]), side by side, because each ends in some hundred cycles
+//! of waiting: eight additions, a root, two quotients. The heads are in the first cache when they are read again.
+
+use core::marker::PhantomData;
+
+use bytemuck::cast_slice;
+
+use super::line::ask_for;
+use super::norm::{LANES, ROOTS, SQUARE, add_rest, fold_lanes, roots};
+use super::pairs::{Double, PairLayout};
+use crate::element::Convert;
+use crate::simd::{Kernel, Simd};
+
+/// Channels of a head from which on a sum is a cascade, and a norm is not fused.
+pub(crate) const TOO_LONG: usize = 512;
+
+/// The norm of a line.
+#[derive(Clone, Copy)]
+pub(crate) struct LineNorm<'a> {
+    /// The reciprocal root of each head.
+    pub(crate) roots: &'a [f32],
+    /// For each channel of a head; without a NaN but the one that arithmetic makes.
+    pub(crate) weights: &'a [f32],
+    /// Whether the normed value is rounded to the element before the weight.
+    pub(crate) rounds_normed: bool,
+    /// Whether the product is.
+    pub(crate) rounds_product: bool,
+}
+
+/// What stands before the rotation of a line: a norm, or nothing.
+pub(crate) trait Before: Copy {
+    /// Whether there is one. Its weights are in the order of the channels, so the elements are read so too.
+    const NORMS: bool;
+
+    fn norm(&self) -> Option<&LineNorm<'_>>;
+}
+
+impl Before for () {
+    const NORMS: bool = false;
+
+    #[inline(always)]
+    fn norm(&self) -> Option<&LineNorm<'_>> {
+        None
+    }
+}
+
+impl Before for &LineNorm<'_> {
+    const NORMS: bool = true;
+
+    #[inline(always)]
+    fn norm(&self) -> Option<&LineNorm<'_>> {
+        Some(self)
+    }
+}
+
+impl LineNorm<'_> {
+    /// A channel of a head.
+    #[inline(always)]
+    pub(crate) fn channel<E: Convert>(&self, head: usize, channel: usize, x: f32) -> f32 {
+        let rounded = |x: f32, rounds: bool| if rounds { E::to_f32(E::from_f32(x)) } else { x };
+        let normed = rounded(x * self.roots[head], self.rounds_normed);
+        rounded(normed * self.weights[channel], self.rounds_product)
+    }
+
+    /// What a head of the line is multiplied with, from a pair on.
+    #[inline(always)]
+    pub(crate) fn head<'n, S: Simd, P: PairLayout>(
+        &'n self,
+        s: S,
+        head: usize,
+        [pairs, from, groups]: [usize; 3],
+    ) -> HeadNorm<'n, S, P> {
+        HeadNorm {
+            root: s.splat(self.roots[head]),
+            weights: P::groups::<S, f32>(self.weights, pairs, from, groups),
+            rounds_normed: self.rounds_normed,
+            rounds_product: self.rounds_product,
+        }
+    }
+}
+
+/// The norm of groups of a head.
+#[derive(Clone, Copy)]
+pub(crate) struct HeadNorm<'n, S: Simd, P: PairLayout> {
+    root: S::F32,
+    weights: P::Groups<'n, Double<S, f32>>,
+    rounds_normed: bool,
+    rounds_product: bool,
+}
+
+impl<S: Simd, P: PairLayout> HeadNorm<'_, S, P> {
+    /// Norms a group, whose elements are in their own order.
+    #[inline(always)]
+    pub(crate) fn apply<E: Convert>(
+        &self,
+        s: S,
+        i: usize,
+        [[a, b], [c, d]]: [[S::F32; 2]; 2],
+    ) -> [[S::F32; 2]; 2] {
+        let root = self.root;
+        let mut group = [
+            [s.mul(a, root), s.mul(b, root)],
+            [s.mul(c, root), s.mul(d, root)],
+        ];
+        if self.rounds_normed {
+            group = E::round(s, group);
+        }
+        let [[wa, wb], [wc, wd]] = P::get(self.weights, i);
+        let [[a, b], [c, d]] = group;
+        group = [
+            [s.mul(a, s.load_f32(wa)), s.mul(b, s.load_f32(wb))],
+            [s.mul(c, s.load_f32(wc)), s.mul(d, s.load_f32(wd))],
+        ];
+        if self.rounds_product {
+            group = E::round(s, group);
+        }
+        group
+    }
+}
+
+/// The reciprocal roots of the heads of a line, of elements `E`: sums of squares in the order of [`norm`](super::norm),
+/// of heads that are not [`TOO_LONG`], at most [`ROOTS`] of them.
+pub(crate) struct LineRoots<'a, E> {
+    pub(crate) heads: &'a [u8],
+    /// Elements from a head to the next.
+    pub(crate) step: usize,
+    pub(crate) head_dim: usize,
+    pub(crate) len: usize,
+    pub(crate) eps: f32,
+    pub(crate) roots: &'a mut [f32; ROOTS],
+    pub(crate) element: PhantomData<E>,
+}
+
+impl<E: Convert> Kernel for LineRoots<'_, E> {
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let LineRoots {
+            step,
+            head_dim,
+            len,
+            eps,
+            roots: sums,
+            ..
+        } = self;
+        let elements: &[E::Bits] = cast_slice(self.heads);
+        // First the vectors of all heads, then the serial ends of their sums, then the roots: each waits for nothing.
+        let mut eights = [[0.0_f32; 8]; ROOTS];
+        for (index, (eight, sum)) in eights.iter_mut().zip(&mut *sums).take(len).enumerate() {
+            if const { S::AHEAD > 0 } {
+                ask_for(s, elements, (index + S::AHEAD).wrapping_mul(step), head_dim);
+            }
+            let head = &elements[index * step..][..head_dim];
+            let blocks = head.as_chunks::<LANES>().0;
+            let mut lanes = Self::lanes(s, blocks);
+            *sum = 0.0;
+            let rest = &head[blocks.len() * LANES..];
+            if !rest.is_empty() {
+                let mut values = [0.0; LANES];
+                for (value, x) in values.iter_mut().zip(rest) {
+                    *value = E::to_f32(*x);
+                }
+                *sum = add_rest::<SQUARE>(&mut lanes, &values[..rest.len()], 0.0);
+            }
+            *eight = fold_lanes(s, &lanes);
+        }
+        for (sum, eight) in sums.iter_mut().zip(&eights).take(len) {
+            *sum = eight.iter().fold(*sum, |sum, lane| sum + lane);
+        }
+        roots(s, sums, len, head_dim as f32, eps);
+    }
+}
+
+impl<E: Convert> LineRoots<'_, E> {
+    /// The lanes of the sum, in registers.
+    #[inline(always)]
+    fn lanes<S: Simd>(s: S, blocks: &[[E::Bits; LANES]]) -> [f32; LANES] {
+        let mut lanes = [0.0; LANES];
+        if const { S::LANES == 1 } {
+            for block in blocks {
+                for (lane, x) in lanes.iter_mut().zip(block) {
+                    let x = E::to_f32(*x);
+                    *lane += x * x;
+                }
+            }
+            return lanes;
+        }
+        let doubles = const { LANES / (2 * S::LANES) };
+        let mut sums = [[s.splat(0.0); 2]; LANES / 2];
+        for block in blocks {
+            let block = S::chunks(block).as_chunks::<2>().0;
+            for i in 0..doubles {
+                let [a, b] = E::read(s, block[i], false);
+                sums[i] = [
+                    s.add(sums[i][0], s.mul(a, a)),
+                    s.add(sums[i][1], s.mul(b, b)),
+                ];
+            }
+        }
+        let vectors = S::chunks_mut(&mut lanes).as_chunks_mut::<2>().0;
+        for (vectors, [a, b]) in vectors.iter_mut().zip(sums) {
+            *vectors = [s.store_f32(a), s.store_f32(b)];
+        }
+        lanes
+    }
+}

@@ -1,0 +1,341 @@
+//! The norm that many models have beside the rotation of Q and K: what is summed, what it is multiplied with, and
+//! where its results are rounded to the element.
+
+use half::{bf16, f16};
+
+use crate::Error;
+
+/// A norm of queries or keys: a stage of a `Chain`.
+///
+/// With `T` the element of the tensor that is read, `x` a head (or the heads of a token, [`NormReach`]) as f32 and `w`
+/// the weights,
+///
+/// ```text
+/// root mean square   r = 1 / sqrt(mean(x^2) + eps)             y = x r w     or x r (1 + w), or x r
+/// centred            m = mean(x), v = mean((x - m)^2)          y = (x - m) r w + b, r = 1 / sqrt(v + eps)
+/// ```
+///
+/// every operation rounded to f32 by itself. A [`NormFormula`] says which it is, and which results are rounded to `T`
+/// on the way: models differ in it, and it shows in a quarter of the bits of bf16.
+///
+/// The mean is a sum in one fixed order on every backend ([`NormSum`]), divided once.
+///
+/// ```
+/// use rope_core::{Norm, NormFormula};
+///
+/// let weights = [1.0_f32; 128];
+/// let qwen3 = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights);
+/// let gemma3 = Norm::new(NormFormula::GEMMA, 1e-6).weight(&weights);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Norm<'a> {
+    pub(crate) formula: NormFormula,
+    pub(crate) eps: f32,
+    pub(crate) weight: Option<Weights<'a>>,
+    pub(crate) bias: Option<Weights<'a>>,
+    pub(crate) reach: NormReach,
+    pub(crate) place: Place,
+    pub(crate) sum: NormSum,
+    pub(crate) given: Option<GivenSums<'a>>,
+}
+
+/// Which sums a norm takes, and which of its results are rounded to the element of the tensor that is read. The
+/// constants have the names of the code whose bits they give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NormFormula {
+    /// Whether the mean is taken off first: a layer norm.
+    pub centred: bool,
+    /// Whether the factor is `1 + w`, formed in f32.
+    pub one_plus_weight: bool,
+    /// Whether `x r` is rounded to the element before the weight.
+    pub rounds_normed: bool,
+    /// Whether the product with the weight is rounded to the element before a bias is added.
+    pub rounds_product: bool,
+    /// How the result of the norm is rounded.
+    pub result: NormResult,
+}
+
+/// How the result of a norm is rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NormResult {
+    /// Not at all: what comes next takes the f32.
+    Kept,
+    /// To the element of the tensor that is read.
+    Rounded,
+    /// To the wider type of that element and the weights', as PyTorch promotes a product: weights of f32 (or of another
+    /// type of 16 bits than the element) keep the f32.
+    Promoted,
+}
+
+impl NormFormula {
+    /// `w T(x r)`, two roundings: `LlamaRMSNorm` and its copies (Llama, Qwen3, GLM-4.5, HunYuan, EXAONE 4, MiniMax-M2,
+    /// LFM2, Apertus, OLMoE).
+    pub const LLAMA: Self = Self {
+        centred: false,
+        one_plus_weight: false,
+        rounds_normed: true,
+        rounds_product: false,
+        result: NormResult::Promoted,
+    };
+    /// `T(w (x r))`, one rounding: OLMo 2 and 3, gpt-oss.
+    pub const OLMO2: Self = Self {
+        rounds_normed: false,
+        result: NormResult::Rounded,
+        ..Self::LLAMA
+    };
+    /// `T((x r) (1 + w))`: Gemma 1 to 3, Qwen3-Next, Qwen3.5.
+    pub const GEMMA: Self = Self {
+        one_plus_weight: true,
+        ..Self::OLMO2
+    };
+    /// `T(x r w)`, the weight optional: Gemma 3n and 4.
+    pub const GEMMA3N: Self = Self::OLMO2;
+    /// `T(x r)`, without a weight: Llama 4's `Llama4TextL2Norm` (a root mean square in spite of its name), nanochat.
+    pub const LLAMA4: Self = Self::OLMO2;
+    /// `T(w ((x - m) r))`: Cohere, Command R.
+    pub const COHERE: Self = Self {
+        centred: true,
+        ..Self::OLMO2
+    };
+    /// A layer norm without bias for each head: StableLM. Within `7 * 2^-24` of the row's largest magnitude of
+    /// PyTorch's `nn.LayerNorm`, which sums by another algorithm (Welford's) and with fused operations.
+    pub const STABLE_LM: Self = Self::COHERE;
+    /// `T(T(T((x - m) r) w) + b)`, with weights and biases of each head, eps 1e-5: Chameleon. As near to it as
+    /// [`STABLE_LM`](Self::STABLE_LM).
+    pub const CHAMELEON: Self = Self {
+        centred: true,
+        one_plus_weight: false,
+        rounds_normed: true,
+        rounds_product: true,
+        result: NormResult::Promoted,
+    };
+    /// `nn.LayerNorm` with weight and bias, rounded once: Phi, Persimmon. As near to it as
+    /// [`STABLE_LM`](Self::STABLE_LM).
+    pub const LAYER_NORM: Self = Self::COHERE;
+    /// `x r w` in f32, which the rotation takes as it is: one rounding in all, as the fused kernels of GPU libraries
+    /// have it (vLLM's and TensorRT-LLM's `fused_qk_norm_rope`).
+    pub const ONCE: Self = Self {
+        result: NormResult::Kept,
+        ..Self::OLMO2
+    };
+}
+
+/// What a norm is taken over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum NormReach {
+    /// Each head by itself.
+    #[default]
+    Head,
+    /// All heads of a token together, `heads * head_dim` channels: OLMo 2, OLMoE, MiniMax-M2.
+    Row,
+}
+
+/// Where a stage stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// Before the rotation.
+    #[default]
+    BeforeRotation,
+    /// After it: the norms of HunYuan, Llama 4 and nanochat.
+    AfterRotation,
+}
+
+/// How the squares of a norm are summed: in one fixed order, so that the bits are the same on every backend.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum NormSum {
+    /// In f32, in the order of PyTorch's `mean` on x86 (`aten/native/cpu/SumKernel.cpp`, eight lanes): the bits of the
+    /// eager model. (PyTorch sums fewer than eight numbers otherwise; here they are summed one after the other.)
+    #[default]
+    PyTorch,
+    /// In f64, in eight lanes, differences to a mean too, and the mean rounded to f32 once: nearer to the true mean
+    /// (0.5 ulp for 3.4).
+    F64,
+}
+
+/// Sums that the caller has: `sums[row] / width` is the mean square.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct GivenSums<'a> {
+    pub(crate) sums: &'a [f32],
+    pub(crate) width: usize,
+}
+
+/// The weights, or the biases, of a norm: `[head_dim]`, which all heads share, or `[heads, head_dim]`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Weights<'a> {
+    /// Single precision.
+    F32(&'a [f32]),
+    /// IEEE binary16.
+    F16(&'a [f16]),
+    /// bfloat16.
+    Bf16(&'a [bf16]),
+}
+
+impl Weights<'_> {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Weights::F32(values) => values.len(),
+            Weights::F16(values) => values.len(),
+            Weights::Bf16(values) => values.len(),
+        }
+    }
+}
+
+macro_rules! weights_from {
+    ($($variant:ident $number:ty),*) => {$(
+        impl<'a> From<&'a [$number]> for Weights<'a> {
+            fn from(values: &'a [$number]) -> Self {
+                Weights::$variant(values)
+            }
+        }
+        impl<'a, const N: usize> From<&'a [$number; N]> for Weights<'a> {
+            fn from(values: &'a [$number; N]) -> Self {
+                Weights::$variant(values)
+            }
+        }
+        #[cfg(feature = "alloc")]
+        impl<'a> From<&'a alloc::vec::Vec<$number>> for Weights<'a> {
+            fn from(values: &'a alloc::vec::Vec<$number>) -> Self {
+                Weights::$variant(values)
+            }
+        }
+    )*};
+}
+weights_from!(F32 f32, F16 f16, Bf16 bf16);
+
+impl<'a> Norm<'a> {
+    /// A norm of each head, before the rotation, without weights. `eps` is added to the mean, in f32.
+    pub const fn new(formula: NormFormula, eps: f32) -> Self {
+        Norm {
+            formula,
+            eps,
+            weight: None,
+            bias: None,
+            reach: NormReach::Head,
+            place: Place::BeforeRotation,
+            sum: NormSum::PyTorch,
+            given: None,
+        }
+    }
+
+    /// Multiplies by these weights, `[head_dim]` or `[heads, head_dim]`.
+    #[must_use]
+    pub fn weight(self, weight: impl Into<Weights<'a>>) -> Self {
+        Norm {
+            weight: Some(weight.into()),
+            ..self
+        }
+    }
+
+    /// Adds these biases, `[head_dim]` or `[heads, head_dim]`.
+    #[must_use]
+    pub fn bias(self, bias: impl Into<Weights<'a>>) -> Self {
+        Norm {
+            bias: Some(bias.into()),
+            ..self
+        }
+    }
+
+    /// Is taken over a head, or over all heads of a token.
+    #[must_use]
+    pub const fn over(self, reach: NormReach) -> Self {
+        Norm { reach, ..self }
+    }
+
+    /// Stands before the rotation, or after it.
+    #[must_use]
+    pub const fn at(self, place: Place) -> Self {
+        Norm { place, ..self }
+    }
+
+    /// Sums this way.
+    #[must_use]
+    pub const fn sum(self, sum: NormSum) -> Self {
+        Norm { sum, ..self }
+    }
+
+    /// Takes the sums of the squares from the caller, who has them where a row is split over ranks: one for each token
+    /// of each sequence (of heads that are normed by themselves one for each head of those), and `width`, the channels
+    /// that were summed. `Chain::squares` makes those of a part.
+    ///
+    /// A norm that is centred takes none.
+    #[must_use]
+    pub const fn given_sums(self, sums: &'a [f32], width: usize) -> Self {
+        Norm {
+            given: Some(GivenSums { sums, width }),
+            ..self
+        }
+    }
+
+    /// The formula.
+    pub const fn formula(&self) -> NormFormula {
+        self.formula
+    }
+
+    /// What is added to the mean.
+    pub const fn eps(&self) -> f32 {
+        self.eps
+    }
+
+    /// What it is taken over.
+    pub const fn reach(&self) -> NormReach {
+        self.reach
+    }
+
+    /// Where it stands.
+    pub const fn place(&self) -> Place {
+        self.place
+    }
+
+    /// Whether it fits a tensor of that many rows (tokens of all sequences), heads and channels.
+    pub(crate) fn check(&self, rows: usize, heads: usize, head_dim: usize) -> Result<(), Error> {
+        if !(self.eps >= 0.0 && self.eps.is_finite()) {
+            return Err(Error::Parameter {
+                name: "eps",
+                value: self.eps.into(),
+                required: "finite and not negative",
+            });
+        }
+        let all = heads.saturating_mul(head_dim);
+        for (name, weights) in [("weight", self.weight), ("bias", self.bias)] {
+            let given = weights.map_or(head_dim, |weights| weights.len());
+            if given != head_dim && given != all {
+                let needed = if self.reach == NormReach::Row {
+                    all
+                } else {
+                    head_dim
+                };
+                return Err(Error::Count {
+                    name,
+                    given,
+                    needed,
+                });
+            }
+        }
+        if let Some(GivenSums { sums, width }) = self.given {
+            if self.formula.centred {
+                return Err(Error::CentredSums);
+            }
+            if width == 0 {
+                return Err(Error::Parameter {
+                    name: "width",
+                    value: 0.0,
+                    required: "at least 1",
+                });
+            }
+            let needed = match self.reach {
+                NormReach::Row => rows,
+                NormReach::Head => rows.saturating_mul(heads),
+            };
+            let given = sums.len();
+            if given != needed {
+                return Err(Error::Count {
+                    name: "sums",
+                    given,
+                    needed,
+                });
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,190 @@
+//! Rotations that make their rows on the way: a block of tokens at a time, on the stack.
+
+use crate::element::Element;
+use crate::frequencies::source::{FillRows, RowKind};
+use crate::kernel::chains::InPlace;
+use crate::positions::ResolvedPositions;
+use crate::rows::RowSharing;
+use crate::tensor::BytesMut;
+use crate::{Error, IntoPositions, Positions, Rope, RowSource, Rows, Shape, TensorMut};
+
+/// Values of the rows that [`Rope::rotate_at`] keeps at a time.
+const STACK: usize = 2048;
+
+/// The same for a call with few rows: two of 128 channels.
+const SMALL_STACK: usize = 256;
+
+/// Aligned to a cache line: a vector load that crosses two costs twice as much.
+#[repr(align(64))]
+struct StackRows<const LEN: usize>([f32; LEN]);
+
+/// Rows that are made on the way, found to fit the tensor.
+pub(crate) struct RowsToMake<'a> {
+    frequencies: &'a (dyn FillRows + Sync),
+    kind: RowKind,
+    positions: ResolvedPositions<'a>,
+    sharing: RowSharing,
+}
+
+impl Rope {
+    /// Rotates as [`Rope::rotate`] does, making the rows itself, a block of tokens at a time, on the stack (8 KiB; 17
+    /// for heads of at most 64 channels): no table and no allocator. There are as many positions as rows would have to
+    /// be: one per token, or one per token of every sequence. Frequencies of each head
+    /// ([`MixedFrequencies`](crate::MixedFrequencies)) make rows of each head.
+    ///
+    /// The bits are those of rows that were made before, and [`Rope::rotate`]. With 32 heads it takes little longer
+    /// than with ready rows; with few, ready rows that several layers share are faster. Rows of each head take longer
+    /// to make than the rotation: where frequencies stay the same, keep them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RotaryDimOnStack`] beyond 2048 rotated channels; [`Error::PositionsPerAxis`] and [`Error::Coordinate`]
+    /// as [`Frequencies::rows`](crate::Frequencies::rows); [`Error::RowHeads`] unless the frequencies are of one head
+    /// or of the tensor's; those of [`Rope::rotate`].
+    pub fn rotate_at<'p, E: Element>(
+        &self,
+        x: &mut TensorMut<'_, E>,
+        frequencies: &impl RowSource,
+        positions: impl IntoPositions<'p>,
+    ) -> Result<(), Error> {
+        self.rotate_bytes_at(
+            x.bytes_mut(),
+            E::IN_PLACE,
+            frequencies.source().0,
+            positions.into_positions(),
+        )
+    }
+
+    #[inline(never)]
+    fn rotate_bytes_at(
+        &self,
+        x: BytesMut<'_>,
+        element: &'static InPlace,
+        frequencies: &(dyn FillRows + Sync),
+        positions: Positions<'_>,
+    ) -> Result<(), Error> {
+        let rows = self.check_at(x.layout.shape(), frequencies, positions)?;
+        self.run_at(x, element, &rows, [0; 3])
+    }
+
+    pub(crate) fn check_at<'f>(
+        &self,
+        shape: Shape,
+        frequencies: &'f (dyn FillRows + Sync),
+        positions: Positions<'f>,
+    ) -> Result<RowsToMake<'f>, Error> {
+        let kind = frequencies.kind();
+        let (rotary_dim, limit) = (kind.rotary_dim, STACK);
+        if rotary_dim > limit {
+            return Err(Error::RotaryDimOnStack { rotary_dim, limit });
+        }
+        let positions = positions.on(kind.axes)?;
+        let sharing = self.check_in_place_rows(shape, rotary_dim, positions.tokens())?;
+        let (rows, heads) = (kind.heads, shape.heads);
+        if rows != 1 && rows != heads {
+            return Err(Error::RowHeads { rows, heads });
+        }
+        Ok(RowsToMake {
+            frequencies,
+            kind,
+            positions,
+            sharing,
+        })
+    }
+
+    /// Rotates the part of a tensor that begins at a sequence, a token and a head.
+    pub(crate) fn run_at(
+        &self,
+        x: BytesMut<'_>,
+        element: &'static InPlace,
+        rows: &RowsToMake<'_>,
+        origin: [usize; 3],
+    ) -> Result<(), Error> {
+        if x.layout.shape().is_empty() {
+            return Ok(());
+        }
+        let RowsToMake {
+            kind, positions, ..
+        } = rows;
+        // A decoding step has few rows; to clear the large block would cost as much as to make them.
+        if positions.tokens() * kind.heads * kind.rotary_dim <= SMALL_STACK {
+            self.run_blocks_at::<SMALL_STACK>(x, element, rows, origin)
+        } else {
+            self.run_blocks_at::<STACK>(x, element, rows, origin)
+        }
+    }
+
+    /// Makes as many rows as fit, rotates their part of the tensor, and so on.
+    fn run_blocks_at<const LEN: usize>(
+        &self,
+        mut x: BytesMut<'_>,
+        element: &'static InPlace,
+        rows: &RowsToMake<'_>,
+        [first_sequence, first_token, first_head]: [usize; 3],
+    ) -> Result<(), Error> {
+        let RowsToMake {
+            frequencies,
+            kind,
+            ref positions,
+            sharing,
+        } = *rows;
+        let rotary_dim = kind.rotary_dim;
+        let Shape {
+            batch,
+            tokens,
+            heads,
+            ..
+        } = x.layout.shape();
+        let mut values = StackRows([0.0; LEN]);
+        let fitting = LEN / rotary_dim;
+        // Heads that share a row go together; of those with rows of their own as many as have room.
+        let (heads_together, row_heads) = match kind.heads {
+            1 => (heads, 1),
+            _ => (heads.min(fitting), heads.min(fitting)),
+        };
+        let fitting = fitting / row_heads;
+        // Sequences that share their rows go together; of those with rows of their own as many as have room, if all of
+        // their tokens are here, so that their rows follow one another.
+        let together = match sharing {
+            RowSharing::AllSequences => batch,
+            RowSharing::EachSequence { tokens: all } if all == tokens => {
+                (fitting / tokens.max(1)).max(1)
+            }
+            RowSharing::EachSequence { .. } => 1,
+        };
+        let block = fitting.min(tokens).max(1);
+        for first in (0..batch).step_by(together.max(1)) {
+            let sequences = first..batch.min(first + together);
+            for token in (0..tokens).step_by(block) {
+                let part = token..tokens.min(token + block);
+                let tokens = part.len();
+                let (rows, sharing_part) = match sharing {
+                    RowSharing::AllSequences => (tokens, sharing),
+                    RowSharing::EachSequence { .. } => (
+                        tokens * sequences.len(),
+                        RowSharing::EachSequence { tokens },
+                    ),
+                };
+                let first_row =
+                    (first_sequence + first) * sharing.sequence_stride() + first_token + token;
+                let layout = x.layout.batch(sequences.clone())?.tokens(part)?;
+                for head in (0..heads).step_by(heads_together) {
+                    let part = head..heads.min(head + heads_together);
+                    let row_heads = row_heads.min(part.len());
+                    let values = &mut values.0[..rows * row_heads * rotary_dim];
+                    let first_head = first_head + head;
+                    let own = match kind.heads {
+                        1 => 0..1,
+                        _ => first_head..first_head + row_heads,
+                    };
+                    frequencies.fill(positions, first_row, own, values);
+                    let rows = Rows::new(values, rotary_dim)?.with_heads(row_heads)?;
+                    let rows = rows.view(sharing_part);
+                    let layout = layout.heads(part)?;
+                    self.run_in_place(&mut x.part(&layout), element, &rows, kind.attention_factor);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! What undoes rows: the check that one factor does, and the rows that do where each pair has a magnitude of its own.
+
+use super::Rows;
+use crate::Error;
+
+/// How far, relatively, the squared magnitude of a pair may be from the square of the attention factor: as far as cos
+/// and sin bring it that were rounded to f16, by 2^-11 each: `(1 + 2^-11)^2 - 1 = 2^-10 + 2^-22`, with some room for
+/// the f32 that were rounded. Rows of xPos are further off one position from the centre, by `5 * 2^-10` in their first
+/// pair.
+const TOLERANCE: f32 = 1.0 / 1024.0 + 1.0 / 1_048_576.0;
+
+/// The same where cos and sin are bf16, as published runtimes keep their tables: by 2^-8 each, `2^-7 + 2^-16`.
+const TOLERANCE_BF16: f32 = 1.0 / 128.0 + 1.0 / 32_768.0;
+
+/// A pair of a row.
+struct Pair {
+    row: usize,
+    head: usize,
+    pair: usize,
+    cos: f32,
+    sin: f32,
+}
+
+impl Pair {
+    fn squared_magnitude(&self) -> f64 {
+        let (cos, sin) = (f64::from(self.cos), f64::from(self.sin));
+        cos * cos + sin * sin
+    }
+
+    /// The cos and sin that undo it.
+    fn inverse(&self) -> [f32; 2] {
+        let square = self.squared_magnitude();
+        let undoes = |value: f32| (f64::from(value) / square) as f32;
+        [undoes(self.cos), undoes(-self.sin)]
+    }
+}
+
+/// Whether a pair can be a rotation times a factor, rounded as tables are. In f32, which is exact enough, and which
+/// small machines have.
+fn has_magnitude(cos: f32, sin: f32, factor: f32) -> bool {
+    let bf16 = (cos.to_bits() | sin.to_bits()) & 0xffff == 0;
+    let tolerance = if bf16 { TOLERANCE_BF16 } else { TOLERANCE };
+    let (cos, sin) = (cos / factor, sin / factor);
+    // A NaN is near to nothing.
+    (cos * cos + sin * sin - 1.0).abs() <= tolerance
+}
+
+impl Rows<'_> {
+    /// Demands that the attention factor is the magnitude of every pair, as one factor for all undoes no others.
+    pub(crate) fn check_magnitudes(&self) -> Result<(), Error> {
+        if self.uniform {
+            return Ok(());
+        }
+        let factor = self.attention_factor;
+        // Plain loops: what every program that rotates links is small.
+        for row in 0..self.len() {
+            for head in 0..self.heads {
+                let (cos, sin) = self.at(row, head);
+                for (pair, (&cos, &sin)) in cos.iter().zip(sin).enumerate() {
+                    if !has_magnitude(cos, sin, factor as f32) {
+                        return Err(Error::RowMagnitude {
+                            row,
+                            head,
+                            pair,
+                            cos,
+                            sin,
+                            factor,
+                        });
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All pairs, in the order of rows, heads and pairs.
+    fn all_pairs(&self) -> impl Iterator<Item = Pair> {
+        let rows = (0..self.len()).flat_map(|row| (0..self.heads).map(move |head| (row, head)));
+        rows.flat_map(|(row, head)| {
+            let (cos, sin) = self.at(row, head);
+            cos.iter()
+                .zip(sin)
+                .enumerate()
+                .map(move |(pair, (&cos, &sin))| Pair {
+                    row,
+                    head,
+                    pair,
+                    cos,
+                    sin,
+                })
+        })
+    }
+
+    /// The rows that undo these with [`Direction::Forward`], pair by pair, whatever their magnitudes: `cos / (cos^2 +
+    /// sin^2)` and `-sin / (cos^2 + sin^2)` in f64, rounded once. They are made in the caller's storage, of which the
+    /// first `len * heads * rotary_dim` values are used.
+    ///
+    /// [`Direction::Inverse`] needs no such rows: it undoes those whose pairs all have the attention factor as their
+    /// magnitude. Rows of xPos are others, as each pair grows or decays at a rate of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Storage`] if the storage is too short, [`Error::RowsTooLong`] for more values than a slice can have,
+    /// [`Error::NoInverse`] if a pair has none in f32 (of 0 and 0, or of what is not finite),
+    /// [`Error::AttentionFactor`] if the attention factor has none. The storage is untouched then.
+    ///
+    /// [`Direction::Forward`]: crate::Direction::Forward
+    /// [`Direction::Inverse`]: crate::Direction::Inverse
+    pub fn inverted<'o>(&self, storage: &'o mut [f32]) -> Result<Rows<'o>, Error> {
+        let rotary_dim = self.rotary_dim();
+        let rows = self.len().checked_mul(self.heads);
+        let needed = rows.and_then(|rows| rows.checked_mul(rotary_dim));
+        let needed = needed.ok_or(Error::RowsTooLong {
+            tokens: self.len(),
+            rotary_dim: rotary_dim.saturating_mul(self.heads),
+        })?;
+        let given = storage.len();
+        let values = storage
+            .get_mut(..needed)
+            .ok_or(Error::Storage { given, needed })?;
+        let none = |pair: &Pair| !pair.inverse().iter().all(|value| value.is_finite());
+        if let Some(found) = self.all_pairs().find(none) {
+            return Err(Error::NoInverse {
+                row: found.row,
+                head: found.head,
+                pair: found.pair,
+                cos: found.cos,
+                sin: found.sin,
+            });
+        }
+        let factor = self.attention_factor;
+        if !(1.0 / factor).is_finite() {
+            return Err(Error::AttentionFactor { factor });
+        }
+        for found in self.all_pairs() {
+            let start = (found.row * self.heads + found.head) * rotary_dim + found.pair;
+            [values[start], values[start + self.pairs]] = found.inverse();
+        }
+        Rows::new(values, rotary_dim)?
+            .with_attention_factor(1.0 / factor)?
+            .with_heads(self.heads)
+    }
+}

@@ -1,0 +1,179 @@
+//! Rows as the kernel finds them: by sequence, token and head.
+
+use super::{Rows, Sequences};
+use crate::kernel::line::Starts;
+use crate::{Error, Ids, Shape};
+
+/// Whose the rows are, of the sequences of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowSharing {
+    /// One row for each token: all sequences share them.
+    AllSequences,
+    /// One row for each of the tokens of each sequence, those of one sequence behind those of another.
+    EachSequence { tokens: usize },
+}
+
+impl RowSharing {
+    /// Rows from one sequence to the next.
+    #[inline]
+    pub(crate) fn sequence_stride(self) -> usize {
+        match self {
+            RowSharing::AllSequences => 0,
+            RowSharing::EachSequence { tokens } => tokens,
+        }
+    }
+}
+
+/// Rows as the kernel finds them by sequence, token and head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct View<'a> {
+    cos: &'a [f32],
+    sin: &'a [f32],
+    pairs: usize,
+    ids: Option<Ids<'a>>,
+    /// The first row: where it starts, in values; of what was gathered, its id's index.
+    first: usize,
+    /// From one sequence to the next, in values, or in ids: found once, because the walk asks for every line.
+    sequence_stride: usize,
+    /// Values from the row of one token to that of the next.
+    stride: usize,
+    /// Heads that have a row each.
+    heads: usize,
+    /// Values from the row of one head to that of the next.
+    head_stride: usize,
+}
+
+impl Rows<'_> {
+    /// What the kernel reads.
+    #[inline]
+    pub(crate) fn view(&self, sharing: RowSharing) -> View<'_> {
+        let (cos, sin) = self.slices();
+        let sequence_stride = match (sharing, self.sequences, &self.ids) {
+            (RowSharing::AllSequences, ..) => 0,
+            (_, Some(sequences), _) => sequences.stride,
+            (RowSharing::EachSequence { tokens }, None, Some(_)) => tokens,
+            (RowSharing::EachSequence { tokens }, None, None) => tokens.saturating_mul(self.stride),
+        };
+        View {
+            cos,
+            sin,
+            pairs: self.pairs,
+            ids: self.ids,
+            first: self.first_id,
+            sequence_stride,
+            stride: self.stride,
+            heads: self.heads,
+            head_stride: self.head_stride,
+        }
+    }
+
+    /// Whether rows of each head are those of the heads of a tensor.
+    #[inline]
+    pub(crate) fn check_heads(&self, shape: Shape) -> Result<(), Error> {
+        let (rows, heads) = (self.heads, shape.heads);
+        if rows > 1 && rows != heads {
+            return Err(Error::RowHeads { rows, heads });
+        }
+        Ok(())
+    }
+
+    /// The same, and whether rows that lie as sequences are those of the sequences of the tensor.
+    #[inline]
+    pub(crate) fn check_places(&self, shape: Shape, sharing: RowSharing) -> Result<(), Error> {
+        self.check_heads(shape)?;
+        match (self.sequences, sharing) {
+            (Some(Sequences { tokens, .. }), RowSharing::EachSequence { tokens: of })
+                if tokens == of =>
+            {
+                Ok(())
+            }
+            _ => self.at_equal_distances(),
+        }
+    }
+}
+
+impl<'a> View<'a> {
+    /// Pairs of a row.
+    #[inline(always)]
+    pub(crate) fn pairs(&self) -> usize {
+        self.pairs
+    }
+
+    /// All cos and all sin, which rows start in.
+    #[inline(always)]
+    pub(crate) fn values(&self) -> (&'a [f32], &'a [f32]) {
+        (self.cos, self.sin)
+    }
+
+    /// Values from the row of a head to that of the next, if each has its own.
+    #[inline(always)]
+    pub(crate) fn head_stride(&self) -> Option<usize> {
+        (self.heads > 1).then_some(self.head_stride)
+    }
+
+    /// Where the row of a token starts, in cos and in sin: that which its heads share, or that of the first.
+    #[inline(always)]
+    pub(crate) fn start(&self, batch: usize, token: usize) -> usize {
+        let index = self.first + batch * self.sequence_stride;
+        let row = match self.ids {
+            None => return index + token * self.stride,
+            // `gather` has found every id inside the table.
+            Some(Ids::I32(ids)) => ids[index + token] as usize,
+            Some(Ids::I64(ids)) => ids[index + token] as usize,
+            Some(Ids::U32(ids)) => ids[index + token] as usize,
+            Some(Ids::U64(ids)) => ids[index + token] as usize,
+            Some(Ids::Usize(ids)) => ids[index + token],
+        };
+        row * self.stride
+    }
+
+    /// Where the rows of some heads of a token start, from one on: as many as `starts` has room for.
+    pub(crate) fn starts<'s>(
+        &self,
+        [batch, token, head]: [usize; 3],
+        starts: &'s mut [usize],
+    ) -> Starts<'s> {
+        let start = self.start(batch, token);
+        match self.head_stride() {
+            None => Starts::Shared(start),
+            Some(stride) => {
+                for (index, head_start) in starts.iter_mut().enumerate() {
+                    *head_start = start + (head + index) * stride;
+                }
+                Starts::Each(starts)
+            }
+        }
+    }
+
+    /// Whether the rows of a token, those of all its heads, rotate by nothing.
+    pub(crate) fn is_still(&self, batch: usize, token: usize) -> bool {
+        (0..self.heads).all(|head| {
+            let (cos, sin) = self.row(batch, token, head);
+            cos.iter().all(|&cos| cos == 1.0) && sin.iter().all(|&sin| sin == 0.0)
+        })
+    }
+
+    /// cos and sin of a head of a token.
+    pub(super) fn row(&self, batch: usize, token: usize, head: usize) -> (&'a [f32], &'a [f32]) {
+        let at = self.start(batch, token) + head * self.head_stride;
+        (&self.cos[at..][..self.pairs], &self.sin[at..][..self.pairs])
+    }
+
+    /// The same rows, seen from a later sequence, token or head.
+    #[cfg(feature = "rayon")]
+    pub(crate) fn skip(self, [batch, token, head]: [usize; 3]) -> Self {
+        let tokens = match self.ids {
+            Some(_) => token,
+            None => token * self.stride,
+        };
+        // Rows of heads begin as much later in their table, wherever an id finds it.
+        let begin = head * self.head_stride;
+        let [cos, sin] = [self.cos, self.sin].map(|values| values.get(begin..).unwrap_or_default());
+        View {
+            cos,
+            sin,
+            first: self.first + batch * self.sequence_stride + tokens,
+            ..self
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! A factor on queries or keys, beside their rotation.
+
+use crate::{Error, Place};
+
+/// A factor on the heads of a tensor: a stage of a [`Chain`](crate::Chain).
+///
+/// Mistral 4's per token behind the rotation, a temperature for each token and head, the query's `1 / sqrt(head_dim)`.
+/// On its side of the rotation it comes behind a norm.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale<'a> {
+    pub(crate) factors: Factors<'a>,
+    pub(crate) place: Place,
+    pub(crate) rounds: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Factors<'a> {
+    Constant(f32),
+    /// One for each token of each sequence.
+    Tokens(&'a [f32]),
+    /// One for each head of those.
+    Heads(&'a [f32]),
+}
+
+impl<'a> Scale<'a> {
+    /// The same factor everywhere, before the rotation.
+    pub const fn constant(factor: f32) -> Self {
+        Scale::new(Factors::Constant(factor))
+    }
+
+    /// A factor for each token of each sequence, `[batch, tokens]`, before the rotation.
+    pub const fn per_token(factors: &'a [f32]) -> Self {
+        Scale::new(Factors::Tokens(factors))
+    }
+
+    /// A factor for each head of each token, `[batch, tokens, heads]`, before the rotation.
+    pub const fn per_token_and_head(factors: &'a [f32]) -> Self {
+        Scale::new(Factors::Heads(factors))
+    }
+
+    const fn new(factors: Factors<'a>) -> Self {
+        Scale {
+            factors,
+            place: Place::BeforeRotation,
+            rounds: true,
+        }
+    }
+
+    /// Stands before the rotation, or after it.
+    #[must_use]
+    pub const fn at(self, place: Place) -> Self {
+        Scale { place, ..self }
+    }
+
+    /// Whether the product is rounded to the element of the tensor that is read, which it is unless this says
+    /// otherwise.
+    #[must_use]
+    pub const fn rounds(self, rounds: bool) -> Self {
+        Scale { rounds, ..self }
+    }
+
+    pub(crate) fn check(&self, rows: usize, heads: usize) -> Result<(), Error> {
+        let (given, needed) = match self.factors {
+            Factors::Constant(_) => return Ok(()),
+            Factors::Tokens(factors) => (factors.len(), rows),
+            Factors::Heads(factors) => (factors.len(), rows.saturating_mul(heads)),
+        };
+        if given != needed {
+            return Err(Error::Count {
+                name: "factors",
+                given,
+                needed,
+            });
+        }
+        Ok(())
+    }
+
+    /// The factor of a head; `row` is the token among those of all sequences.
+    pub(crate) fn of(&self, row: usize, head: usize, heads: usize) -> f32 {
+        match self.factors {
+            Factors::Constant(factor) => factor,
+            Factors::Tokens(factors) => factors[row],
+            Factors::Heads(factors) => factors[row * heads + head],
+        }
+    }
+}
