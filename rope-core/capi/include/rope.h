@@ -18,10 +18,16 @@
 //     rope_layout_bshd(&q.layout, batch, tokens, heads, 128);
 //     rope_rotate(&plan, &q, &rows);
 //
-// The library allocates for two handles, rope_frequencies and rope_table. Everything else is a plain struct over the
-// caller's memory. Firmware allocates nothing: rope_frequencies_init makes frequencies in its own memory, and
-// rope_rows_fill makes rows there; rope_rotate_at needs no rows. A library built without std has no calls that
-// allocate. Define ROPE_NO_STD, and this header does not declare them.
+// A rope_chain is a plan with a norm and a scale beside the rotation. It writes a tensor, or the slots of a rope_cache:
+// rope_chain_rotate_into_caches writes the K and V of a step, and rope_shift moves keys that lie there.
+//
+// rope_backward is the gradient of rope_rotate, by the tensor and by the angles. rope_mixed_frequencies are those of
+// which every head has its own on every axis.
+//
+// The library allocates for three handles, rope_frequencies, rope_mixed_frequencies and rope_table. All else is plain
+// structs over the caller's memory. Firmware allocates nothing: rope_frequencies_init makes frequencies in its own
+// memory, and rope_rows_fill makes rows there; rope_rotate_at needs no rows. A library built without std has no calls
+// that allocate. Define ROPE_NO_STD, and this header does not declare them.
 //
 // A call that can be refused returns a rope_status; ROPE_STATUS_OK is 0. It checks everything first, so that a refused
 // call has touched no tensor. It refuses null and misaligned pointers, lengths that no memory has, unknown values of
@@ -51,6 +57,11 @@
 // Bytes that are enough for rope_frequencies_init with rotary_dim channels: a constant, for static memory.
 #define ROPE_FREQUENCIES_BYTES(rotary_dim) \
     (ROPE_FREQUENCIES_HEAD + ROPE_FREQUENCIES_BLOCK * ((size_t)(rotary_dim) / 16 + ((size_t)(rotary_dim) % 16 != 0)))
+
+// The same for rope_mixed_frequencies_init.
+#define ROPE_MIXED_FREQUENCIES_BYTES(axes, heads, pairs) \
+    (ROPE_FREQUENCIES_HEAD + ROPE_FREQUENCIES_BLOCK * (size_t)(axes) * (size_t)(heads) * \
+     ((size_t)(pairs) / 8 + ((size_t)(pairs) % 8 != 0)))
 
 // Floats that rope_rows_fill needs for the rows of some tokens: a constant, for static memory.
 #define ROPE_ROWS_LEN(tokens, rotary_dim) ((size_t)(tokens) * (size_t)(rotary_dim))
@@ -118,6 +129,16 @@ enum rope_status
   ROPE_STATUS_ROW_WIDTH = 26,
   // Neither one row per token nor one per token of every sequence.
   ROPE_STATUS_ROW_COUNT = 27,
+  // Rows are not those of so many heads for each of some tokens.
+  ROPE_STATUS_ROWS_PER_HEAD = 65,
+  // Rows of each head are those of another number of heads.
+  ROPE_STATUS_ROW_HEADS = 66,
+  // Strided rows are those of other sequences, or they lie as sequences that are no table.
+  ROPE_STATUS_ROW_SEQUENCES = 67,
+  // ROPE_DIRECTION_INVERSE: a pair of the rows has another magnitude than the attention factor.
+  ROPE_STATUS_ROW_MAGNITUDE = 68,
+  // No floats undo a pair of the rows.
+  ROPE_STATUS_NO_INVERSE = 69,
   // An id names no row of the table.
   ROPE_STATUS_POSITION_OUTSIDE_TABLE = 28,
   // An attention factor is zero, infinite or not a number.
@@ -166,6 +187,32 @@ enum rope_status
   ROPE_STATUS_HALVES_DIFFER = 50,
   // A configuration has a key about the rotation that the model's code does not obey.
   ROPE_STATUS_UNREAD = 51,
+  // The strides of a cache make none, or not one for what it is to keep.
+  ROPE_STATUS_CACHE_LAYOUT = 52,
+  // A tensor's heads are not those of the cache.
+  ROPE_STATUS_CACHE_HEADS = 53,
+  // Not one slot for each token of each sequence.
+  ROPE_STATUS_SLOT_COUNT = 54,
+  // A slot that the cache does not have.
+  ROPE_STATUS_SLOT = 55,
+  // From its offset a token would reach past the cache.
+  ROPE_STATUS_SLOT_OFFSET = 56,
+  // A position that its sequence has no page for, or a sequence that is not there.
+  ROPE_STATUS_PAGE_POSITION = 57,
+  // A head is longer than what is kept on the stack: more than 2048 channels.
+  ROPE_STATUS_HEAD_DIM_ON_STACK = 58,
+  // A norm that is centred was given sums.
+  ROPE_STATUS_CENTRED_SUMS = 59,
+  // Keys were to be moved between positions that are coordinates.
+  ROPE_STATUS_NO_INTEGER = 60,
+  // A backward pass of a plan that does not rotate forward.
+  ROPE_STATUS_BACKWARD_DIRECTION = 61,
+  // Gradients have neither one head nor those of the tensor.
+  ROPE_STATUS_GRADIENT_HEADS = 62,
+  // Gradients have another shape than the rows, or than other gradients.
+  ROPE_STATUS_GRADIENT_SHAPE = 63,
+  // cos and sin of a row are both zero.
+  ROPE_STATUS_ROW_OF_ZEROS = 64,
   // Refused by rope-core for a reason that this header has no name for.
   ROPE_STATUS_REFUSED = 99,
 };
@@ -428,11 +475,312 @@ typedef int32_t rope_scaling_kind;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// The formulas that models have, each named after the code whose bits it gives. T is the element of the tensor that
+// is read, r the reciprocal of the root mean square, m the mean, w the weights and b the biases.
+enum rope_norm_formula
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // w T(x r): Hugging Face's LlamaRMSNorm and its copies; Llama, Qwen3, GLM-4.5, HunYuan, EXAONE 4, MiniMax-M2,
+  // OLMoE.
+  ROPE_NORM_FORMULA_LLAMA = 1,
+  // T(w (x r)): OLMo 2 and 3, gpt-oss.
+  ROPE_NORM_FORMULA_OLMO2 = 2,
+  // T((x r) (1 + w)): Gemma 1 to 3, Qwen3-Next.
+  ROPE_NORM_FORMULA_GEMMA = 3,
+  // T(x r w), the weight optional: Gemma 3n and 4.
+  ROPE_NORM_FORMULA_GEMMA3N = 4,
+  // T(x r), without a weight: Llama 4, nanochat.
+  ROPE_NORM_FORMULA_LLAMA4 = 5,
+  // T(w ((x - m) r)): Cohere, Command R.
+  ROPE_NORM_FORMULA_COHERE = 6,
+  // A layer norm without bias for each head: StableLM.
+  ROPE_NORM_FORMULA_STABLE_LM = 7,
+  // T(T(T((x - m) r) w) + b), weights and biases of each head: Chameleon.
+  ROPE_NORM_FORMULA_CHAMELEON = 8,
+  // A layer norm with weight and bias, rounded once: Phi, Persimmon.
+  ROPE_NORM_FORMULA_LAYER_NORM = 9,
+  // x r w, which the rotation takes as it is: fused kernels of GPU libraries.
+  ROPE_NORM_FORMULA_ONCE = 10,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum rope_norm_formula rope_norm_formula;
+#else
+typedef int32_t rope_norm_formula;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// How the result of a norm is rounded.
+enum rope_norm_result
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // Not at all: what comes next takes the float.
+  ROPE_NORM_RESULT_KEPT = 0,
+  // To the element of the tensor that is read.
+  ROPE_NORM_RESULT_ROUNDED = 1,
+  // To the wider type of that element and the weights', as PyTorch promotes a product.
+  ROPE_NORM_RESULT_PROMOTED = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum rope_norm_result rope_norm_result;
+#else
+typedef int32_t rope_norm_result;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// What a norm is taken over.
+enum rope_norm_reach
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // Each head by itself.
+  ROPE_NORM_REACH_HEAD = 0,
+  // All heads of a token together: OLMo 2, OLMoE, MiniMax-M2.
+  ROPE_NORM_REACH_ROW = 1,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum rope_norm_reach rope_norm_reach;
+#else
+typedef int32_t rope_norm_reach;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// How the squares of a norm are summed. Either order is the same on every backend.
+enum rope_norm_sum
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // In float, in the order of PyTorch's mean on x86: the bits of the eager model.
+  ROPE_NORM_SUM_PYTORCH = 0,
+  // In double, and the mean rounded to float once.
+  ROPE_NORM_SUM_F64 = 1,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum rope_norm_sum rope_norm_sum;
+#else
+typedef int32_t rope_norm_sum;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// Where a norm or a scale stands.
+enum rope_place
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // Before the rotation.
+  ROPE_PLACE_BEFORE_ROTATION = 0,
+  // After it: the norms of HunYuan, Llama 4 and nanochat.
+  ROPE_PLACE_AFTER_ROTATION = 1,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum rope_place rope_place;
+#else
+typedef int32_t rope_place;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// What has a factor of its own.
+enum rope_scale_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // Nothing: all have `factor`.
+  ROPE_SCALE_KIND_CONSTANT = 1,
+  // Each token of each sequence: `factors` is `[batch][tokens]`. Mistral 4's, Llama 4's temperature.
+  ROPE_SCALE_KIND_PER_TOKEN = 2,
+  // Each head of those: `factors` is `[batch][tokens][heads]`.
+  ROPE_SCALE_KIND_PER_TOKEN_AND_HEAD = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum rope_scale_kind rope_scale_kind;
+#else
+typedef int32_t rope_scale_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// What a cache keeps. All codes round to nearest.
+enum rope_cache_format
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // IEEE single precision.
+  ROPE_CACHE_FORMAT_F32 = 1,
+  // IEEE half precision.
+  ROPE_CACHE_FORMAT_F16 = 2,
+  // bfloat16.
+  ROPE_CACHE_FORMAT_BF16 = 3,
+  // Codes of FP8 E4M3FN up to 448; what is beyond becomes the largest.
+  ROPE_CACHE_FORMAT_E4M3 = 4,
+  // Codes of FP8 E5M2 as PyTorch converts; what is beyond becomes an infinity.
+  ROPE_CACHE_FORMAT_E5M2 = 5,
+  // Codes of FP8 E5M2 up to 57344; what is beyond becomes the largest. vLLM's.
+  ROPE_CACHE_FORMAT_E5M2_SATURATING = 6,
+  // Integers of 8 bits, ties to even: ONNX Runtime's.
+  ROPE_CACHE_FORMAT_INT8_EVEN = 7,
+  // Integers of 8 bits, ties away from zero: vLLM's Triton kernel.
+  ROPE_CACHE_FORMAT_INT8_AWAY = 8,
+  // ggml's blocks of 32 values in 34 bytes, by its reference formula. The layout counts values.
+  ROPE_CACHE_FORMAT_Q8_0 = 9,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum rope_cache_format rope_cache_format;
+#else
+typedef int32_t rope_cache_format;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// The order of a cache in memory, outermost first: N the slots of a block (page), H the heads, D the channels of a
+// head, x what is left of the dimension before it that was divided. A cache that is not paged has one block, or one
+// for each sequence.
+enum rope_cache_layout_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // `extents` {blocks, N, H, D}: FlashInfer, vLLM, SGLang (N = 1), llama.cpp's rows, TensorRT.
+  ROPE_CACHE_LAYOUT_KIND_NHD = 1,
+  // `extents` {blocks, H, N, D}: FlashInfer, TensorRT-LLM, OpenVINO; ONNX Runtime and candle (block = sequence).
+  ROPE_CACHE_LAYOUT_KIND_HND = 2,
+  // `extents` {blocks, H, D, N}: vLLM's keys on CPUs, llama.cpp's transposed values.
+  ROPE_CACHE_LAYOUT_KIND_HDN = 3,
+  // `extents` {blocks, H, D / x, N, x}: vLLM's older keys, mistral.rs.
+  ROPE_CACHE_LAYOUT_KIND_HDNX = 4,
+  // `extents` {blocks, H, N / x, D, x}: interleaved values of vLLM and AITER.
+  ROPE_CACHE_LAYOUT_KIND_HNDX = 5,
+  // `extents` {blocks, N, H, D} in any order in memory: `strides`.
+  ROPE_CACHE_LAYOUT_KIND_STRIDED = 6,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum rope_cache_layout_kind rope_cache_layout_kind;
+#else
+typedef int32_t rope_cache_layout_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// What numbers are scaled by before they are rounded to a code.
+enum rope_code_scale_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // x / s; read as code * s: vLLM on GPUs, LMDeploy.
+  ROPE_CODE_SCALE_KIND_DIVIDE = 1,
+  // x (1 / s), the reciprocal rounded; read as code * s: vLLM on CPUs, ONNX Runtime.
+  ROPE_CODE_SCALE_KIND_RECIPROCAL = 2,
+  // x s; read as code * (1 / s), the reciprocal rounded: FlashInfer, TensorRT-LLM.
+  ROPE_CODE_SCALE_KIND_MULTIPLY = 3,
+  // Made for each token and head, s = max(largest |x| / largest code, `least`) and x (1 / s), and kept in the cache
+  // as a float, `behind` bytes behind the first code of its head.
+  ROPE_CODE_SCALE_KIND_MADE_INLINE = 4,
+  // Made likewise, and kept in the cache's `scales`.
+  ROPE_CODE_SCALE_KIND_MADE_APART = 5,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum rope_code_scale_kind rope_code_scale_kind;
+#else
+typedef int32_t rope_code_scale_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// How slots are named.
+enum rope_slots_kind
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // `slots` has the slot of each token, block * block_size + place: a runtime's slot mapping.
+  ROPE_SLOTS_KIND_MAPPING = 1,
+  // `count` slots from `first` on.
+  ROPE_SLOTS_KIND_RANGE = 2,
+  // By the pages of each sequence (FlashInfer's CSR): token i is of sequence `sequences[i]` at `positions[i]`; the
+  // pages of sequence s are `pages[starts[s]]` to `pages[starts[s + 1] - 1]`.
+  ROPE_SLOTS_KIND_PAGES = 3,
+  // By a table: `pages` is `[batch][width]`, a line of blocks for each sequence of the tensor, and `positions` has
+  // the position of each token.
+  ROPE_SLOTS_KIND_TABLE = 4,
+  // One block for each sequence of the tensor, and `positions` has the position of each token in it: ONNX Runtime.
+  ROPE_SLOTS_KIND_SEQUENCES = 5,
+  // `offsets` has the index of each token's first element, in elements of the cache: for a cache that
+  // rope_cache_layout cannot say.
+  ROPE_SLOTS_KIND_OFFSETS = 6,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum rope_slots_kind rope_slots_kind;
+#else
+typedef int32_t rope_slots_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// Which angle a token's coordinates have on mixed axes.
+enum rope_mixed_angle
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // The exact sum of the products of coordinate and frequency.
+  ROPE_MIXED_ANGLE_EXACT = 0,
+  // What timm and rope-vit compute: coordinates and inverse frequencies as floats, each product rounded to a float,
+  // and each sum, axis 0 first.
+  ROPE_MIXED_ANGLE_SUMMED_F32 = 1,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum rope_mixed_angle rope_mixed_angle;
+#else
+typedef int32_t rope_mixed_angle;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// Which axis of a grid is the row, named as torch.meshgrid and timm's `grid_indexing` name it.
+enum rope_grid_indexing
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // Axis 0 is the column, axis 1 the row: the models of RoPE-ViT.
+  ROPE_GRID_INDEXING_XY = 1,
+  // Axis 0 is the row, axis 1 the column.
+  ROPE_GRID_INDEXING_IJ = 2,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum rope_grid_indexing rope_grid_indexing;
+#else
+typedef int32_t rope_grid_indexing;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // The frequencies of all pairs of a head, and the factor on cos and sin. A handle, made once for a model.
 //
 // rope_frequencies_new, _new_inverse and _from_config make it on the heap; rope_frequencies_free frees it.
 // rope_frequencies_init and _init_inverse make it in the caller's memory.
 typedef struct rope_frequencies rope_frequencies;
+
+// Frequencies of which every pair has one on each axis, so that its angle is the sum of coordinate times frequency
+// over the axes, and each head has its own: RoPE-Mixed in timm and rope-vit, Mochi. A handle, made once, or once a
+// step where they are learned.
+//
+// rope_mixed_frequencies_new makes it on the heap; rope_mixed_frequencies_free frees it. rope_mixed_frequencies_init
+// makes it in the caller's memory.
+typedef struct rope_mixed_frequencies rope_mixed_frequencies;
 
 #if defined(ROPE_STD)
 // Rows that own their memory, of a table of all positions or of one step. A handle.
@@ -453,6 +801,295 @@ typedef struct rope_axes {
   const uint8_t *given;
 } rope_axes;
 
+// A plan: pairing, direction, backend. It is a plain value, which every call looks up anew; that takes nanoseconds.
+//
+// A plan with everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0}, rotates forward, keeps the pairing,
+// and takes the fastest backend.
+typedef struct rope_plan {
+  // Which channels of what is read are pairs (`enum rope_pairing`).
+  int32_t pairing;
+  // Which channels of what is written are pairs (`enum rope_pairing`); 0: the same as `pairing`. Only
+  // rope_rotate_into can change the pairing.
+  int32_t output_pairing;
+  // Which way pairs rotate (`enum rope_direction`).
+  int32_t direction;
+  // The instruction set (`enum rope_backend`).
+  int32_t backend;
+} rope_plan;
+
+// The weights, or the biases, of a norm: `[head_dim]`, which all heads share, or `[heads][head_dim]`. Zeros: none.
+typedef struct rope_weights {
+  // The first of them, aligned as its type is.
+  const void *data;
+  // How many.
+  size_t count;
+  // Their type (`enum rope_element`).
+  int32_t element;
+} rope_weights;
+
+// A norm of queries or keys: what is summed, what it is multiplied with, and where results are rounded. Every
+// operation is rounded to a float by itself.
+//
+// rope_norm_init fills in a formula; `eps` and what else the model has is then set. A struct of zeros multiplies a
+// head by the reciprocal of its root mean square, and rounds nothing.
+typedef struct rope_norm {
+  // Other than 0: the mean is taken off first, a layer norm.
+  int32_t centred;
+  // Other than 0: the factor is 1 + w.
+  int32_t one_plus_weight;
+  // Other than 0: what was normed is rounded to the element before the weight.
+  int32_t rounds_normed;
+  // Other than 0: the product with the weight is rounded to the element before a bias is added.
+  int32_t rounds_product;
+  // How the result is rounded (`enum rope_norm_result`).
+  int32_t result;
+  // What is added to the mean.
+  float eps;
+  // What it is multiplied with; zeros: nothing.
+  struct rope_weights weight;
+  // What is added then; zeros: nothing.
+  struct rope_weights bias;
+  // What it is taken over (`enum rope_norm_reach`).
+  int32_t reach;
+  // On which side of the rotation it stands (`enum rope_place`).
+  int32_t place;
+  // How squares are summed (`enum rope_norm_sum`).
+  int32_t sum;
+  // Sums of squares that the caller has, where a row is split over ranks: one for each token of each sequence (of
+  // heads that are normed by themselves one for each head of those). rope_chain_squares makes those of a part.
+  // NULL: they are made.
+  const float *sums;
+  // How many sums. Not 0 where they are given.
+  size_t sums_count;
+  // Channels that each of them was summed over. Not used without sums.
+  size_t sums_width;
+} rope_norm;
+
+// A factor on queries or keys. On its side of the rotation it comes behind a norm.
+typedef struct rope_scale {
+  // What has a factor of its own (`enum rope_scale_kind`).
+  int32_t kind;
+  // CONSTANT: the factor. Not used by others.
+  float factor;
+  // The factors. Not used by CONSTANT.
+  const float *factors;
+  // How many factors. Not used by CONSTANT.
+  size_t count;
+  // On which side of the rotation it stands (`enum rope_place`).
+  int32_t place;
+  // Other than 0: the product is not rounded to the element of the tensor that is read.
+  int32_t unrounded;
+} rope_scale;
+
+// A plan with more stages than the rotation, all that stands between a projection and the attention:
+//
+// read -> norm -> scale -> rotate -> norm -> scale -> write
+//
+// The norm and the scale stand on either side. Between the stages a value is a float; a norm, a scale and the chain
+// say where it is rounded to the element of what is read. A head has at most 2048 channels. The bits are the same on
+// every backend.
+typedef struct rope_chain {
+  // The rotation.
+  struct rope_plan plan;
+  // The norm; NULL: none.
+  const struct rope_norm *norm;
+  // The scale; NULL: none.
+  const struct rope_scale *scale;
+  // Other than 0: what comes behind the rotation (a norm, a scale, a code of 8 bits) takes its float as it is.
+  // Otherwise that is rounded to the element of what is read first, which gives the bits of separate steps.
+  int32_t straight;
+} rope_chain;
+
+// Where the elements of a tensor lie. The caller fills it in, or rope_layout_bshd, _bhsd or _sbhd does.
+//
+// A part of a tensor (K of a packed row of Q, K and V; the rotated window of a longer head) has the strides of the
+// whole and a smaller shape. Its `data` points to the first element of the part.
+typedef struct rope_layout {
+  // Sequences, tokens of a sequence, heads of a token, channels of a head. This order does not depend on the
+  // order in memory.
+  size_t shape[4];
+  // Elements from one sequence, token and head to the next. The channels of a head are contiguous.
+  size_t strides[3];
+} rope_layout;
+
+// A tensor to rotate, or to write a rotation to. Every index must have an element of its own.
+typedef struct rope_tensor_mut {
+  // The first element, aligned as its type is.
+  void *data;
+  // How many elements may be read and written from there on.
+  size_t len;
+  // The type of the elements (`enum rope_element`).
+  int32_t element;
+  // Where the elements lie.
+  struct rope_layout layout;
+} rope_tensor_mut;
+
+// The cos and sin of each token, `rotary_dim / 2` of each, already multiplied by the attention factor.
+//
+// A rotation takes as many rows as a sequence has tokens (all sequences share them), or as many as there are tokens
+// in the batch. With `ids` the values are a table, and the rows are those that the ids name, in the order of the
+// ids. Every call checks that each id names a row of the table.
+//
+// The heads of a token share its row, unless each has a row of its own (`heads`, rope_rows_strided): then a row of
+// these is those of all heads of a token, wherever rows are counted, and they rotate tensors with so many heads only.
+//
+// Filled in by the caller, or by rope_rows_joined, rope_rows_apart, rope_rows_strided, rope_rows_fill,
+// rope_table_rows.
+typedef struct rope_rows {
+  // The cos values. If `sin` is NULL, a row is `rotary_dim / 2` cos and then as many sin (vLLM's cache).
+  const float *cos;
+  // The sin values; NULL: they lie behind the cos of their row.
+  const float *sin;
+  // How many values `cos` points to, and `sin` as well: a whole number of rows.
+  size_t len;
+  // Channels that a row rotates.
+  size_t rotary_dim;
+  // cos values of a row, where cos and sin are apart: `rotary_dim / 2`, or `rotary_dim` where each is kept twice,
+  // the second half of a row like the first. Not used where they are joined.
+  size_t width;
+  // What cos and sin are multiplied by (YaRN, LongRoPE): 1 for most models. ROPE_DIRECTION_INVERSE divides by its
+  // square, and refuses rows whose pairs have another magnitude, as those of xPos; rope_rows_invert makes the rows
+  // that undo them.
+  double attention_factor;
+  // Ids of rows; NULL: all rows, in order.
+  const void *ids;
+  // How many ids. Not used without ids.
+  size_t ids_count;
+  // The type of the ids (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64). Not used without
+  // ids.
+  int32_t ids_number;
+  // Heads that have a row each: each so many rows that follow one another are those of the heads of one token. 0
+  // and 1: heads share their row. Not used with a layout.
+  size_t heads;
+  // Where cos and sin lie, each of them, if not row behind row: the shape is sequences, tokens, heads and
+  // `rotary_dim / 2`. An extent of 1, or a stride of 0, is that of what shares its rows. All zero: row behind row.
+  struct rope_layout layout;
+} rope_rows;
+
+// A tensor to read. Elements may coincide (a broadcast has a stride of zero).
+typedef struct rope_tensor {
+  // The first element, aligned as its type is.
+  const void *data;
+  // How many elements may be read from there on.
+  size_t len;
+  // The type of the elements (`enum rope_element`).
+  int32_t element;
+  // Where the elements lie.
+  struct rope_layout layout;
+} rope_tensor;
+
+// The strides of a cache, in its elements (bytes where it keeps codes). Channel d of head h in slot s, which is place
+// p = s % block_size, lies at
+//
+// (s / block_size) block + (p / group) group_stride + (p % group) token + h head + (d / chunk) chunk_stride + (d %
+// chunk) channel
+typedef struct rope_cache_strides {
+  // From a block to the next.
+  size_t block;
+  // Slots of a group; all of a block where there are no groups.
+  size_t group;
+  // From a group of slots to the next.
+  size_t group_stride;
+  // From a slot of a group to the next.
+  size_t token;
+  // From a head to the next.
+  size_t head;
+  // Channels of a chunk; all of a head where they lie side by side.
+  size_t chunk;
+  // From a chunk of channels to the next.
+  size_t chunk_stride;
+  // From a channel of a chunk to the next.
+  size_t channel;
+} rope_cache_strides;
+
+// Where the elements of a cache lie. The caller fills it in.
+typedef struct rope_cache_layout {
+  // The order in memory (`enum rope_cache_layout_kind`).
+  int32_t kind;
+  // The extents, as the kind names them.
+  size_t extents[5];
+  // STRIDED: the strides. Not used by others.
+  struct rope_cache_strides strides;
+  // The first channel of each head that the cache uses, and the one behind its last: where keys and values, or
+  // codes and a scale, lie behind one another in a head. {0, 0}: all.
+  size_t channels[2];
+} rope_cache_layout;
+
+// The scale of a cache of codes. Fields that a kind does not name are not read.
+typedef struct rope_code_scale {
+  // `enum rope_code_scale_kind`.
+  int32_t kind;
+  // DIVIDE, RECIPROCAL, MULTIPLY: s of all heads, where `each` is NULL.
+  float same;
+  // DIVIDE, RECIPROCAL, MULTIPLY: s of each head; NULL: all have `same`.
+  const float *each;
+  // How many numbers `each` has: one for each head of the cache. 0 where it is NULL.
+  size_t each_count;
+  // MADE_INLINE, MADE_APART: the least scale; vLLM's is 1e-6.
+  float least;
+  // MADE_INLINE: bytes from the first code of a head to its scale; head_dim for one right behind the codes.
+  size_t behind;
+  // MADE_APART: floats from the scales of a block, of a slot and of a head to the next ones. {block_size * heads,
+  // heads, 1} for `[blocks][block_size][heads]`.
+  size_t strides[3];
+} rope_code_scale;
+
+// The keys, or the values, of a layer in a cache. Calls that only read it do not write its memory.
+typedef struct rope_cache {
+  // The first byte, aligned as an element is.
+  void *memory;
+  // How many bytes may be read and written from there on.
+  size_t bytes;
+  // What it keeps (`enum rope_cache_format`).
+  int32_t format;
+  // Where it lies.
+  struct rope_cache_layout layout;
+  // Codes: what they are scaled by. Not used by others.
+  struct rope_code_scale scale;
+  // ROPE_CODE_SCALE_KIND_MADE_APART: the scales. Not used by others.
+  float *scales;
+  // How many scales there are.
+  size_t scales_count;
+} rope_cache;
+
+// A list of integers.
+typedef struct rope_ids {
+  // The integers.
+  const void *values;
+  // How many.
+  size_t count;
+  // Their type (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64).
+  int32_t number;
+} rope_ids;
+
+// The slot of each token, those of one sequence behind those of another. Fields that a kind does not name are not
+// read.
+//
+// A token with a negative slot, position, block or offset is skipped: nothing is written for it, and nothing read. Of
+// two tokens with one slot the later one stays.
+typedef struct rope_slots {
+  // How they are named (`enum rope_slots_kind`).
+  int32_t kind;
+  // MAPPING: the slot of each token.
+  struct rope_ids slots;
+  // PAGES, TABLE, SEQUENCES: the position of each token in its sequence.
+  struct rope_ids positions;
+  // PAGES: the pages of all sequences. TABLE: the table.
+  struct rope_ids pages;
+  // PAGES: where the pages of each sequence start, and where those of the last end.
+  struct rope_ids starts;
+  // PAGES: the sequence of each token.
+  struct rope_ids sequences;
+  // TABLE: blocks of a sequence's line.
+  size_t width;
+  // RANGE: the first slot.
+  size_t first;
+  // RANGE: how many slots. OFFSETS: how many offsets.
+  size_t count;
+  // OFFSETS: the offset of each token.
+  const int64_t *offsets;
+} rope_slots;
+
 #if defined(ROPE_STD)
 // What a config.json leaves open. A member at zero leaves it open too.
 typedef struct rope_config {
@@ -471,22 +1108,6 @@ typedef struct rope_config {
   uint64_t length;
 } rope_config;
 #endif
-
-// A plan: pairing, direction, backend. It is a plain value, which every call looks up anew; that takes nanoseconds.
-//
-// A plan with everything but `pairing` at zero, {ROPE_PAIRING_HALF, 0, 0, 0}, rotates forward, keeps the pairing,
-// and takes the fastest backend.
-typedef struct rope_plan {
-  // Which channels of what is read are pairs (`enum rope_pairing`).
-  int32_t pairing;
-  // Which channels of what is written are pairs (`enum rope_pairing`); 0: the same as `pairing`. Only
-  // rope_rotate_into can change the pairing.
-  int32_t output_pairing;
-  // Which way pairs rotate (`enum rope_direction`).
-  int32_t direction;
-  // The instruction set (`enum rope_backend`).
-  int32_t backend;
-} rope_plan;
 
 // The parameters of a scaling, by their public names. A call does not read the fields that the kind does not name:
 // a struct of zeros will do, with the fields that count filled in. rope_scaling_init fills in the published values
@@ -557,6 +1178,26 @@ typedef struct rope_frequencies_info {
   double softmax_factor;
 } rope_frequencies_info;
 
+// Gradients of pairs, `[rows][heads][pairs]`: the sums of a backward pass, in doubles of the caller's.
+//
+// There is a row for each token, which all sequences share, or one for each token of each sequence. Calls add to what
+// is there: begin with zeros, or with what other layers have added.
+//
+// The order of a sum is fixed: sequence by sequence where they share a row, in each head by head where heads do, then
+// the next call (Q first, then K). So the bits are the same on every backend and in every layout, and threads may have
+// tokens of their own, each with the rows of its tokens. To deal out heads or sequences that share a row would change
+// the order.
+typedef struct rope_pair_gradients {
+  // The first of the sums; there are `rows * heads * pairs`.
+  double *sums;
+  // Tokens, or sequences times tokens.
+  size_t rows;
+  // Heads that have sums of their own, all those of the tensor. 0 and 1: heads share theirs.
+  size_t heads;
+  // Pairs of a head that rotate: half of the rotary_dim of the rows.
+  size_t pairs;
+} rope_pair_gradients;
+
 // The positions of some tokens: integers, negative ones too, or real coordinates.
 typedef struct rope_positions {
   // How they are listed (`enum rope_positions_kind`).
@@ -574,72 +1215,36 @@ typedef struct rope_positions {
   const void *starts;
 } rope_positions;
 
-// Where the elements of a tensor lie. The caller fills it in, or rope_layout_bshd, _bhsd or _sbhd does.
-//
-// A part of a tensor (K of a packed row of Q, K and V; the rotated window of a longer head) has the strides of the
-// whole and a smaller shape. Its `data` points to the first element of the part.
-typedef struct rope_layout {
-  // Sequences, tokens of a sequence, heads of a token, channels of a head. This order does not depend on the
-  // order in memory.
-  size_t shape[4];
-  // Elements from one sequence, token and head to the next. The channels of a head are contiguous.
-  size_t strides[3];
-} rope_layout;
+// Inverse frequencies of mixed axes, in radians a unit of the coordinate: `[axes][heads][pairs]`, the order of timm's,
+// rope-vit's and Mochi's parameters. Negative ones rotate the other way, zeros stand still.
+typedef struct rope_mixed_inverse {
+  // The numbers, aligned as their type is.
+  const void *values;
+  // How many: `axes * heads * pairs`.
+  size_t count;
+  // Their type: ROPE_NUMBER_F32 or ROPE_NUMBER_F64.
+  int32_t number;
+  // Numbers that make up a position, 1 to 4.
+  size_t axes;
+  // Heads that have frequencies of their own, all those of the tensor. 0 and 1: heads share theirs.
+  size_t heads;
+  // Pairs of a head that rotate, half of rotary_dim.
+  size_t pairs;
+} rope_mixed_inverse;
 
-// A tensor to rotate, or to write a rotation to. Every index must have an element of its own.
-typedef struct rope_tensor_mut {
-  // The first element, aligned as its type is.
-  void *data;
-  // How many elements may be read and written from there on.
-  size_t len;
-  // The type of the elements (`enum rope_element`).
-  int32_t element;
-  // Where the elements lie.
-  struct rope_layout layout;
-} rope_tensor_mut;
-
-// The cos and sin of each token, `rotary_dim / 2` of each, already multiplied by the attention factor.
-//
-// A rotation takes as many rows as a sequence has tokens (all sequences share them), or as many as there are tokens
-// in the batch. With `ids` the values are a table, and the rows are those that the ids name, in the order of the
-// ids. Every call checks that each id names a row of the table.
-//
-// Filled in by the caller, or by rope_rows_joined, rope_rows_apart, rope_rows_fill, rope_table_rows.
-typedef struct rope_rows {
-  // The cos values. If `sin` is NULL, a row is `rotary_dim / 2` cos and then as many sin (vLLM's cache).
-  const float *cos;
-  // The sin values; NULL: they lie behind the cos of their row.
-  const float *sin;
-  // How many values `cos` points to, and `sin` as well: a whole number of rows.
-  size_t len;
-  // Channels that a row rotates.
+// What rope_mixed_frequencies_describe tells of frequencies.
+typedef struct rope_mixed_frequencies_info {
+  // How many numbers a position has.
+  size_t axes;
+  // Heads that have frequencies of their own; 1: heads share theirs.
+  size_t heads;
+  // Channels of a head that rotate: two for each pair.
   size_t rotary_dim;
-  // cos values of a row, where cos and sin are apart: `rotary_dim / 2`, or `rotary_dim` where each is kept twice,
-  // the second half of a row like the first. Not used where they are joined.
-  size_t width;
-  // What cos and sin are multiplied by (YaRN, LongRoPE): 1 for most models. ROPE_DIRECTION_INVERSE divides by its
-  // square.
+  // What cos and sin are multiplied by.
   double attention_factor;
-  // Ids of rows; NULL: all rows, in order.
-  const void *ids;
-  // How many ids. Not used without ids.
-  size_t ids_count;
-  // The type of the ids (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64). Not used without
-  // ids.
-  int32_t ids_number;
-} rope_rows;
-
-// A tensor to read. Elements may coincide (a broadcast has a stride of zero).
-typedef struct rope_tensor {
-  // The first element, aligned as its type is.
-  const void *data;
-  // How many elements may be read from there on.
-  size_t len;
-  // The type of the elements (`enum rope_element`).
-  int32_t element;
-  // Where the elements lie.
-  struct rope_layout layout;
-} rope_tensor;
+  // Which angle rows are made of (`enum rope_mixed_angle`).
+  int32_t angle;
+} rope_mixed_frequencies_info;
 
 #ifdef __cplusplus
 extern "C" {
@@ -651,6 +1256,197 @@ extern "C" {
 //
 // May be called from any thread at any time.
 struct rope_axes rope_axes_text(size_t rotary_dim);
+
+// Runs a chain in place.
+//
+// Returns ROPE_STATUS_HEAD_DIM_ON_STACK for heads of more than 2048 channels; ROPE_STATUS_PARAMETER,
+// ROPE_STATUS_COUNT and ROPE_STATUS_CENTRED_SUMS for a norm or a scale that does not fit; and what rope_rotate
+// returns. The tensor is untouched then.
+//
+// # Threads
+//
+// As rope_rotate.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_rotate(const struct rope_chain *chain,
+                              const struct rope_tensor_mut *x,
+                              const struct rope_rows *rows);
+
+// Runs a chain in place without its rotation: queries and keys of layers that norm and do not rotate.
+//
+// Returns what rope_chain_rotate returns, but for the rows.
+//
+// # Threads
+//
+// As rope_rotate.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_norm_and_scale(const struct rope_chain *chain,
+                                      const struct rope_tensor_mut *x);
+
+// Runs a chain from one tensor into another, whose element and pairing may differ.
+//
+// The two must not share memory, from the first element to the last of each.
+//
+// Returns what rope_rotate_into and rope_chain_rotate return. The target is untouched then.
+//
+// # Threads
+//
+// As rope_rotate_into.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_rotate_into(const struct rope_chain *chain,
+                                   const struct rope_tensor *x,
+                                   const struct rope_tensor_mut *y,
+                                   const struct rope_rows *rows);
+
+// Writes the sums of squares that the norm of a chain takes of a tensor: one for each token of each sequence where it
+// is over the row, one for each head of those where it is over heads. Ranks that have some heads each add theirs up,
+// and give them to the `sums` of a rope_norm. Without a norm nothing is written.
+//
+// Returns ROPE_STATUS_STORAGE unless `len` is their number, ROPE_STATUS_CENTRED_SUMS for a norm that is centred,
+// ROPE_STATUS_HEAD_DIM_ON_STACK, and what rope_chain_rotate returns but for the rows. Nothing is written then.
+//
+// # Threads
+//
+// May be called from any thread. No other thread may use the sums meanwhile; others may read the tensor.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_squares(const struct rope_chain *chain,
+                               const struct rope_tensor *x,
+                               float *sums,
+                               size_t len);
+
+// Runs a chain from a tensor into the slots of a cache, one slot for each token of each sequence: keys as they are
+// projected, into a cache that may be paged and of another element or code.
+//
+// A token with a negative slot is left out. Of two tokens with one slot the later one stays. The memory of the cache,
+// all of it, must be apart from what is read.
+//
+// Returns ROPE_STATUS_CACHE_HEADS if the cache has other heads; ROPE_STATUS_SLOT_COUNT unless there is one slot for
+// each token of each sequence; ROPE_STATUS_SLOT, ROPE_STATUS_SLOT_OFFSET and ROPE_STATUS_PAGE_POSITION for one that
+// the cache, or its sequence, does not have; ROPE_STATUS_CACHE_LAYOUT and ROPE_STATUS_OUT_OF_BOUNDS for a layout that
+// makes no cache, or not one of this memory; ROPE_STATUS_STORAGE for too few scales; ROPE_STATUS_COUNT and
+// ROPE_STATUS_PARAMETER for scales that are given; and what rope_chain_rotate returns. The cache is untouched then.
+//
+// # Threads
+//
+// May be called from any thread. No other thread may use the cache's memory and scales meanwhile; others may read the
+// source, the slots and the rows.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_rotate_into_cache(const struct rope_chain *chain,
+                                         const struct rope_tensor *x,
+                                         const struct rope_cache *cache,
+                                         const struct rope_slots *slots,
+                                         const struct rope_rows *rows);
+
+// As rope_chain_rotate_into_cache without the rotation: values, which are converted and written (and normed, in some
+// models).
+//
+// Returns what rope_chain_rotate_into_cache returns, but for the rows.
+//
+// # Threads
+//
+// As rope_chain_rotate_into_cache.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_copy_into_cache(const struct rope_chain *chain,
+                                       const struct rope_tensor *x,
+                                       const struct rope_cache *cache,
+                                       const struct rope_slots *slots);
+
+// Writes keys and values of the same tokens into the same slots: keys through the chain, values converted alone. All
+// is checked before either cache is written.
+//
+// The two caches must not share memory, from the first byte to the last of each. Caches that lie between one another
+// take rope_chain_rotate_into_cache and rope_chain_copy_into_cache.
+//
+// Returns ROPE_STATUS_QUERY_KEY_MISMATCH if the tokens of the two tensors are not as many, and what
+// rope_chain_rotate_into_cache returns for either.
+//
+// # Threads
+//
+// As rope_chain_rotate_into_cache.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_rotate_into_caches(const struct rope_chain *chain,
+                                          const struct rope_tensor *k,
+                                          const struct rope_cache *keys,
+                                          const struct rope_tensor *v,
+                                          const struct rope_cache *values,
+                                          const struct rope_slots *slots,
+                                          const struct rope_rows *rows);
+
+// Runs a chain from a cache into a tensor, one slot for each token of each sequence: keys that were cached before
+// their rotation. What is read is a float, so that nothing between the stages is rounded. A token with a negative slot
+// is left out.
+//
+// Returns what rope_chain_rotate_into_cache returns. The tensor is untouched then.
+//
+// # Threads
+//
+// May be called from any thread. No other thread may use the tensor's memory meanwhile, from its first element to its
+// last; others may read the cache, the slots and the rows.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_rotate_from_cache(const struct rope_chain *chain,
+                                         const struct rope_cache *cache,
+                                         const struct rope_slots *slots,
+                                         const struct rope_tensor_mut *y,
+                                         const struct rope_rows *rows);
+
+// As rope_chain_rotate_from_cache without the rotation: heads of a cache as float, half precision or bfloat16.
+//
+// Returns what rope_chain_rotate_into_cache returns, but for the rows. The tensor is untouched then.
+//
+// # Threads
+//
+// As rope_chain_rotate_from_cache.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_copy_from_cache(const struct rope_chain *chain,
+                                       const struct rope_cache *cache,
+                                       const struct rope_slots *slots,
+                                       const struct rope_tensor_mut *y);
+
+// Rotates keys that lie in a cache, in place, one row for each slot: a context shift by the rows of
+// rope_rows_fill_shift.
+//
+// A head is read as float, rotated, and rounded once to what the cache keeps; scales that are made are made anew. A
+// row that rotates by nothing leaves the bits of its slot.
+//
+// Returns what rope_chain_rotate_into_cache returns. The cache is untouched then.
+//
+// # Threads
+//
+// As rope_chain_rotate_into_cache.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_shift(const struct rope_plan *plan,
+                       const struct rope_cache *cache,
+                       const struct rope_slots *slots,
+                       const struct rope_rows *rows);
 
 #if defined(ROPE_STD)
 // Makes frequencies from the text of a model's config.json (`length` bytes; no NUL needed). rope_frequencies_free
@@ -853,6 +1649,502 @@ rope_status rope_frequencies_new_inverse(const struct rope_axes *axes,
 rope_status rope_frequencies_free(struct rope_frequencies *frequencies);
 #endif
 
+// The backward pass of rope_rotate: `dy`, the gradient by the rotated tensor `y`, becomes the gradient by the tensor
+// before, and `y1 dy2 - y2 dy1` is added to the gradient of the angle of each pair. `dy` becomes what
+// ROPE_DIRECTION_TRANSPOSE makes of it, bit for bit. Both tensors have one element and one shape.
+//
+// Returns ROPE_STATUS_BACKWARD_DIRECTION unless the plan rotates forward, ROPE_STATUS_SHAPE_MISMATCH,
+// ROPE_STATUS_GRADIENT_HEADS, ROPE_STATUS_GRADIENT_SHAPE unless the gradients have as many pairs as the rows,
+// ROPE_STATUS_UNKNOWN_VALUE for two elements, and what rope_rotate returns. Nothing is touched then.
+//
+// # Threads
+//
+// May be called from any thread. No other thread may use the memory of `dy` or of the sums meanwhile; others may read
+// `y` and the rows. The bits do not depend on how tokens are dealt out to threads.
+//
+// # Safety
+//
+// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+rope_status rope_backward(const struct rope_plan *plan,
+                          const struct rope_tensor *y,
+                          const struct rope_tensor_mut *dy,
+                          const struct rope_rows *rows,
+                          const struct rope_pair_gradients *angles);
+
+// The backward pass of rope_rotate_into: as rope_backward, from `dy` into `dx`, which may have another element. `y`
+// and `dy` have one element and the plan's output pairing; `dx` has its input pairing. All three have one shape.
+//
+// Returns what rope_backward returns, but the pairing may change. Nothing is touched then.
+//
+// # Threads
+//
+// May be called from any thread. No other thread may use the memory of `dx` or of the sums meanwhile; others may read
+// `y`, `dy` and the rows.
+//
+// # Safety
+//
+// As rope_backward.
+rope_status rope_backward_into(const struct rope_plan *plan,
+                               const struct rope_tensor *y,
+                               const struct rope_tensor *dy,
+                               const struct rope_tensor_mut *dx,
+                               const struct rope_rows *rows,
+                               const struct rope_pair_gradients *angles);
+
+// Adds `y1 dy2 - y2 dy1` to the gradient of the angle of each pair. `y` is the rotated tensor, and `dy` the gradient
+// by it; both are read only, have one element and one shape, and the plan's output pairing.
+//
+// Returns ROPE_STATUS_BACKWARD_DIRECTION unless the plan rotates forward, ROPE_STATUS_SHAPE_MISMATCH,
+// ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD if the gradients have more pairs than a head, ROPE_STATUS_ROW_COUNT unless they
+// have a row for each token or one for each token of each sequence, ROPE_STATUS_GRADIENT_HEADS unless they have one
+// head or those of the tensors; ROPE_STATUS_BACKEND_UNAVAILABLE; ROPE_STATUS_SHAPE_OVERFLOW,
+// ROPE_STATUS_OUT_OF_BOUNDS; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE,
+// ROPE_STATUS_MEMORY_OVERLAP. Nothing is added then.
+//
+// # Threads
+//
+// May be called from any thread. No other thread may use the memory of the sums meanwhile; others may read the
+// tensors.
+//
+// # Safety
+//
+// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+rope_status rope_angle_gradients(const struct rope_plan *plan,
+                                 const struct rope_tensor *y,
+                                 const struct rope_tensor *dy,
+                                 const struct rope_pair_gradients *angles);
+
+// The same from the other side: adds `x1 dx2 - x2 dx1`, the same number but for rounding. `x` is the tensor before the
+// rotation, and `dx` the gradient by it; both have the plan's input pairing.
+//
+// Returns what rope_angle_gradients returns.
+//
+// # Threads
+//
+// As rope_angle_gradients.
+//
+// # Safety
+//
+// As rope_angle_gradients.
+rope_status rope_angle_gradients_of_input(const struct rope_plan *plan,
+                                          const struct rope_tensor *x,
+                                          const struct rope_tensor *dx,
+                                          const struct rope_pair_gradients *angles);
+
+// Adds `y1 dy1 + y2 dy2` to the gradient of the logarithm of the factor of each pair: of what cos and sin of a row are
+// multiplied by (an attention factor, or xPos, which has one for each pair).
+//
+// Returns what rope_angle_gradients returns.
+//
+// # Threads
+//
+// As rope_angle_gradients.
+//
+// # Safety
+//
+// As rope_angle_gradients.
+rope_status rope_factor_gradients(const struct rope_plan *plan,
+                                  const struct rope_tensor *y,
+                                  const struct rope_tensor *dy,
+                                  const struct rope_pair_gradients *factors);
+
+// Adds `x1 dy1 + x2 dy2` to the gradient of the cos of each row, and `x1 dy2 - x2 dy1` to that of its sin: rows that
+// were given are parameters so. `x` is the tensor before the rotation, and `dy` the gradient by the one behind it.
+//
+// Returns ROPE_STATUS_PAIRING_CHANGES_IN_PLACE if the plan's pairing changes, and what rope_angle_gradients returns.
+// Nothing is added then.
+//
+// # Threads
+//
+// As rope_angle_gradients.
+//
+// # Safety
+//
+// As rope_angle_gradients.
+rope_status rope_cos_sin_gradients(const struct rope_plan *plan,
+                                   const struct rope_tensor *x,
+                                   const struct rope_tensor *dy,
+                                   const struct rope_pair_gradients *cos,
+                                   const struct rope_pair_gradients *sin);
+
+// Adds to `out` the gradient of the inverse frequencies, `[axes][heads][pairs]` with the heads of the gradients of
+// angles: of each the sum over rows of the position times the gradient, one row after the other, each product and
+// each sum rounded to a double. Where each pair follows one axis, its gradient is that of its axis. `out` has `len`
+// numbers.
+//
+// Returns ROPE_STATUS_STORAGE unless `len` is `axes * heads * pairs`, ROPE_STATUS_COUNT unless there is a position for
+// each row, ROPE_STATUS_POSITIONS_PER_AXIS, ROPE_STATUS_COORDINATE, ROPE_STATUS_OFFSETS, ROPE_STATUS_POSITION_RANGE,
+// ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_MEMORY_OVERLAP.
+// Nothing is added then.
+//
+// # Threads
+//
+// May be called from any thread. No other thread may use the sums or `out` meanwhile.
+//
+// # Safety
+//
+// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+rope_status rope_pair_gradients_frequencies(const struct rope_pair_gradients *angles,
+                                            const struct rope_positions *positions,
+                                            size_t axes,
+                                            double *out,
+                                            size_t len);
+
+// Adds to `out` the gradient of the positions, `[rows][axes]`, where they are learned or computed: of each the sum
+// over heads and pairs of the inverse frequency times the gradient of the angle, head by head and in each pair by
+// pair. The `count` inverse frequencies, in radians, are `[axes][heads][pairs]` with the heads of the gradients. `out`
+// has `len` numbers.
+//
+// Returns ROPE_STATUS_COUNT unless `count` is `axes * heads * pairs`, ROPE_STATUS_STORAGE unless `len` is
+// `rows * axes`, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP. Nothing is
+// added then.
+//
+// # Threads
+//
+// As rope_pair_gradients_frequencies.
+//
+// # Safety
+//
+// As rope_pair_gradients_frequencies.
+rope_status rope_pair_gradients_positions(const struct rope_pair_gradients *angles,
+                                          const double *inverse,
+                                          size_t count,
+                                          size_t axes,
+                                          double *out,
+                                          size_t len);
+
+// Writes to `total` the sum of all, row by row, head by head, pair by pair: of rope_factor_gradients the gradient of
+// the logarithm of one attention factor.
+//
+// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
+//
+// # Threads
+//
+// As rope_pair_gradients_frequencies.
+//
+// # Safety
+//
+// As rope_pair_gradients_frequencies.
+rope_status rope_pair_gradients_total(const struct rope_pair_gradients *gradients,
+                                      double *total);
+
+// From the gradients of angles and of the logarithms of factors, adds to `cos` and `sin` those of the cos and sin of
+// each row, in the same shape: with `m = cos^2 + sin^2`, `(cos dlnA - sin dphi) / m` and `(sin dlnA + cos dphi) / m`.
+// With the tensor before the rotation at hand, rope_cos_sin_gradients has one rounding less and takes any row. `cos`
+// and `sin` have `len` numbers each. The four arrays are apart.
+//
+// Returns ROPE_STATUS_GRADIENT_SHAPE unless factors and rows have the shape of the angles' gradients,
+// ROPE_STATUS_STORAGE unless `len` is as many, ROPE_STATUS_ROW_OF_ZEROS where cos and sin are both zero,
+// ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate
+// returns for rows. Nothing is added then.
+//
+// # Threads
+//
+// As rope_pair_gradients_frequencies; others may read the rows.
+//
+// # Safety
+//
+// As rope_pair_gradients_frequencies.
+rope_status rope_pair_gradients_cos_sin(const struct rope_pair_gradients *angles,
+                                        const struct rope_pair_gradients *factors,
+                                        const struct rope_rows *rows,
+                                        double *cos,
+                                        double *sin,
+                                        size_t len);
+
+// Of `f = exp(l)`, frequencies that are learned as logarithms, or of `f = f0 exp(alpha)`: makes the `count` gradients
+// by `l` or `alpha` of those by `f`, `dl = f df`.
+//
+// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
+//
+// # Threads
+//
+// May be called from any thread. No other thread may use the gradients meanwhile; others may read the frequencies.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call.
+rope_status rope_gradients_to_logarithm(const double *frequencies,
+                                        double *gradients,
+                                        size_t count);
+
+// Of `f = r f0`, frequencies that are learned as ratios to fixed ones: makes the `count` gradients by `r` of those by
+// `f`, `dr = f0 df`.
+//
+// Returns what rope_gradients_to_logarithm returns.
+//
+// # Threads
+//
+// As rope_gradients_to_logarithm.
+//
+// # Safety
+//
+// As rope_gradients_to_logarithm.
+rope_status rope_gradients_to_ratio(const double *fixed,
+                                    double *gradients,
+                                    size_t count);
+
+// Of `f_i = b^(-i/count)`, frequencies that follow from a learned base: writes its gradient to `gradient`,
+// `db = sum of -(i / (count b)) f_i df_i`, pair by pair.
+//
+// Returns what rope_gradients_to_logarithm returns.
+//
+// # Threads
+//
+// As rope_gradients_to_logarithm; others may read the gradients too.
+//
+// # Safety
+//
+// As rope_gradients_to_logarithm.
+rope_status rope_gradients_to_base(double base,
+                                   const double *frequencies,
+                                   const double *gradients,
+                                   size_t count,
+                                   double *gradient);
+
+// Bytes that are enough for rope_mixed_frequencies_init, wherever the memory begins. It is what the macro
+// ROPE_MIXED_FREQUENCIES_BYTES gives, but 0 for more pairs than half of ROPE_ROTARY_DIM_MAX, and where there are more
+// bytes than size_t counts.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+size_t rope_mixed_frequencies_bytes(size_t axes,
+                                    size_t heads,
+                                    size_t pairs);
+
+// Makes mixed frequencies in the caller's memory. The rows multiply cos and sin by `attention_factor`; give 1 if the
+// model has none. `angle` is that of the rows (`enum rope_mixed_angle`). Allocates nothing.
+//
+// `memory` has `size` bytes, of any alignment; ROPE_MIXED_FREQUENCIES_BYTES(axes, heads, pairs) are enough. The
+// frequencies lie there: the caller neither moves nor reuses the memory as long as they are used, and has nothing to
+// free. What the memory held is lost, even if the call is refused.
+//
+// Returns ROPE_STATUS_STORAGE if the memory is too short, ROPE_STATUS_AXES unless there are 1 to 4,
+// ROPE_STATUS_ROTARY_DIM for no pairs or too many, ROPE_STATUS_COUNT unless there are `axes * heads * pairs` numbers,
+// ROPE_STATUS_PARAMETER, ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
+// ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
+//
+// # Threads
+//
+// May be called from any thread; no other thread may use the memory meanwhile.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call. `memory` stays as long as the frequencies
+// are used.
+rope_status rope_mixed_frequencies_init(void *memory,
+                                        size_t size,
+                                        const struct rope_mixed_inverse *inverse,
+                                        double attention_factor,
+                                        int32_t angle,
+                                        struct rope_mixed_frequencies **frequencies);
+
+// Describes mixed frequencies.
+//
+// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
+//
+// # Threads
+//
+// May be called from any thread; others may use the frequencies meanwhile, but not change or free them.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call.
+rope_status rope_mixed_frequencies_describe(const struct rope_mixed_frequencies *frequencies,
+                                            struct rope_mixed_frequencies_info *info);
+
+// Sets the backend that makes the rows (`enum rope_backend`). All backends make the same bits.
+//
+// Returns ROPE_STATUS_BACKEND_UNAVAILABLE, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
+// ROPE_STATUS_HANDLE.
+//
+// # Threads
+//
+// May be called from any thread; no other thread may use the frequencies meanwhile.
+//
+// # Safety
+//
+// `frequencies` is NULL or of this library.
+rope_status rope_mixed_frequencies_set_backend(struct rope_mixed_frequencies *frequencies,
+                                               int32_t backend);
+
+// Writes to `len` how many values (floats) the rows of some positions have: tokens times heads (those that have
+// frequencies of their own) times rotary_dim.
+//
+// Returns what rope_rows_len returns.
+//
+// # Threads
+//
+// As rope_rows_len.
+//
+// # Safety
+//
+// As rope_rows_len.
+rope_status rope_rows_len_mixed(const struct rope_mixed_frequencies *frequencies,
+                                const struct rope_positions *positions,
+                                size_t *len);
+
+// Makes the rows of some positions in the caller's storage, of each head where frequencies have several, and
+// describes them in `rows`. The storage has `len` floats; ROPE_ROWS_LEN(tokens * heads, rotary_dim) are needed.
+//
+// With ROPE_MIXED_ANGLE_EXACT cos and sin are the floats nearest to the exact values.
+//
+// Returns what rope_rows_fill returns.
+//
+// # Threads
+//
+// As rope_rows_fill.
+//
+// # Safety
+//
+// As rope_rows_fill.
+rope_status rope_rows_fill_mixed(const struct rope_mixed_frequencies *frequencies,
+                                 const struct rope_positions *positions,
+                                 float *storage,
+                                 size_t len,
+                                 struct rope_rows *rows);
+
+// Rotates a tensor in place as rope_rotate_at does, with the rows of mixed frequencies, made on the stack. Rows of
+// each head take longer to make than the rotation: where frequencies stay the same, keep them (rope_rows_fill_mixed).
+//
+// Returns ROPE_STATUS_ROW_HEADS unless the frequencies are of one head or of the tensor's, and what rope_rotate_at
+// returns. The tensor is untouched then.
+//
+// # Threads
+//
+// As rope_rotate_at.
+//
+// # Safety
+//
+// As rope_rotate_at.
+rope_status rope_rotate_at_mixed(const struct rope_plan *plan,
+                                 const struct rope_tensor_mut *x,
+                                 const struct rope_mixed_frequencies *frequencies,
+                                 const struct rope_positions *positions);
+
+// Writes the frequencies that RoPE-Mixed starts from (init_random_2d_freqs in rope-vit and timm) to the first
+// `2 * heads * pairs` floats of `inverse`, which has `len`: `[2][heads][pairs]`.
+//
+// Pair k of the first half of a head has the magnitude theta^(-2k / pairs) and looks along the head's direction, an
+// angle in radians; the second half has the same magnitudes and looks a quarter turn further. The directions, one for
+// each head, are the caller's random numbers of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), published as
+// uniform in [0, 2 pi).
+//
+// Returns ROPE_STATUS_ROTARY_DIM unless `pairs` is even and at most half of ROPE_ROTARY_DIM_MAX, ROPE_STATUS_PARAMETER
+// for a theta that is not positive and for a direction beyond 2^20, ROPE_STATUS_STORAGE if `len` is too small,
+// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
+// `inverse` is untouched then.
+//
+// # Threads
+//
+// May be called from any thread. No other thread may use `inverse` meanwhile.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call.
+rope_status rope_initial_mixed(double theta,
+                               const void *directions,
+                               size_t heads,
+                               int32_t number,
+                               size_t pairs,
+                               float *inverse,
+                               size_t len);
+
+// Writes the frequencies of rope-vit's and timm's axial start (rotate=False), as rope_initial_mixed does with the
+// direction 0 for all heads: the first half of the pairs looks along axis 0 and the second along axis 1.
+//
+// Returns what rope_initial_mixed returns.
+//
+// # Threads
+//
+// As rope_initial_mixed.
+//
+// # Safety
+//
+// As rope_initial_mixed.
+rope_status rope_initial_axial(double theta,
+                               size_t heads,
+                               size_t pairs,
+                               float *inverse,
+                               size_t len);
+
+// Writes the positions of an image's `rows` times `columns` patches to the first `2 * rows * columns` numbers of the
+// storage, which has `len` of type `number` (`enum rope_number`), and describes them in `positions`: all on axis 0,
+// then all on axis 1 (`indexing`, `enum rope_grid_indexing`). Patch `row * columns + column` is the token of that
+// number.
+//
+// Returns ROPE_STATUS_PARAMETER for more than 65535 rows or columns, ROPE_STATUS_STORAGE if `len` is too small,
+// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
+// The storage is untouched then.
+//
+// # Threads
+//
+// May be called from any thread. No other thread may use the storage meanwhile.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the positions
+// are used.
+rope_status rope_grid_positions(int32_t indexing,
+                                size_t rows,
+                                size_t columns,
+                                void *storage,
+                                size_t len,
+                                int32_t number,
+                                struct rope_positions *positions);
+
+#if defined(ROPE_STD)
+// Makes mixed frequencies, as rope_mixed_frequencies_init does. rope_mixed_frequencies_free frees them.
+//
+// Returns ROPE_STATUS_OUT_OF_MEMORY, and what rope_mixed_frequencies_init returns.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+//
+// # Safety
+//
+// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+rope_status rope_mixed_frequencies_new(const struct rope_mixed_inverse *inverse,
+                                       double attention_factor,
+                                       int32_t angle,
+                                       struct rope_mixed_frequencies **frequencies);
+#endif
+
+#if defined(ROPE_STD)
+// Frees mixed frequencies that rope_mixed_frequencies_new has made. NULL is left alone.
+//
+// Returns ROPE_STATUS_HANDLE for those of rope_mixed_frequencies_init, whose memory is the caller's, and for
+// memory that holds none; ROPE_STATUS_MISALIGNED. The library cannot tell that a handle was freed before.
+//
+// # Threads
+//
+// May be called from any thread; no other thread may use the frequencies then or later.
+//
+// # Safety
+//
+// `frequencies` is NULL or of this library, and is not used any more.
+rope_status rope_mixed_frequencies_free(struct rope_mixed_frequencies *frequencies);
+#endif
+
+#if defined(ROPE_STD)
+// Makes the rows of rope_rows_fill_mixed on the heap. rope_table_free frees them.
+//
+// Returns ROPE_STATUS_OUT_OF_MEMORY, and what rope_rows_len returns.
+//
+// # Threads
+//
+// As rope_table_new.
+//
+// # Safety
+//
+// As rope_table_new.
+rope_status rope_table_new_mixed(const struct rope_mixed_frequencies *frequencies,
+                                 const struct rope_positions *positions,
+                                 struct rope_table **table);
+#endif
+
 // 1 if this CPU, and this build of the library, can run a backend (`enum rope_backend`), otherwise 0. A number that
 // names no backend gives 0.
 //
@@ -874,6 +2166,21 @@ rope_backend rope_backend_best(void);
 //
 // May be called from any thread at any time.
 const char *rope_backend_name(int32_t backend);
+
+// Fills in a norm of each head, before the rotation, by a formula (`enum rope_norm_formula`), without weights and with
+// an eps of 0.
+//
+// Returns ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+//
+// # Safety
+//
+// `norm` is NULL or points to a rope_norm.
+rope_status rope_norm_init(struct rope_norm *norm,
+                           int32_t formula);
 
 // `count` positions from `first` on.
 //
@@ -897,11 +2204,13 @@ struct rope_positions rope_positions_per_token(const void *values,
 // Each of the three operations of x cos - y sin and x sin + y cos is rounded to a float by itself, and the result
 // is rounded to the element once: the same bits on every machine.
 //
-// Returns ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD, ROPE_STATUS_ROW_COUNT, ROPE_STATUS_PAIRING_CHANGES_IN_PLACE;
+// Returns ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD, ROPE_STATUS_ROW_COUNT, ROPE_STATUS_ROW_HEADS,
+// ROPE_STATUS_ROW_SEQUENCES, ROPE_STATUS_ROW_MAGNITUDE, ROPE_STATUS_PAIRING_CHANGES_IN_PLACE;
 // ROPE_STATUS_BACKEND_UNAVAILABLE; ROPE_STATUS_SHAPE_OVERFLOW, ROPE_STATUS_OUT_OF_BOUNDS, ROPE_STATUS_OVERLAP;
-// ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_ROWS_LENGTH, ROPE_STATUS_ROW_STRIDE, ROPE_STATUS_ATTENTION_FACTOR,
-// ROPE_STATUS_POSITION_OUTSIDE_TABLE; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
-// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_MEMORY_OVERLAP. The tensor is untouched then.
+// ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_ROWS_LENGTH, ROPE_STATUS_ROW_WIDTH, ROPE_STATUS_HALVES_DIFFER,
+// ROPE_STATUS_ROWS_PER_HEAD, ROPE_STATUS_ATTENTION_FACTOR, ROPE_STATUS_POSITION_OUTSIDE_TABLE; ROPE_STATUS_NULL,
+// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_MEMORY_OVERLAP. The tensor is
+// untouched then.
 //
 // # Threads
 //
@@ -998,6 +2307,41 @@ struct rope_rows rope_rows_apart(const float *cos,
                                  size_t width,
                                  size_t rotary_dim);
 
+// Rows with cos and sin in arrays of their own, of `len` values each, in which they lie as the layout says: its shape
+// is sequences, tokens, heads and `rotary_dim / 2`, with any strides. An extent of 1, or a stride of 0, is that of
+// what shares its rows: rope_layout_bhsd of `[1, heads, tokens, pairs]` is how timm keeps them. This call reads no
+// value; the calls that the rows are given to do.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+struct rope_rows rope_rows_strided(const float *cos,
+                                   const float *sin,
+                                   size_t len,
+                                   struct rope_layout layout);
+
+// Makes the rows that undo others with ROPE_DIRECTION_FORWARD, pair by pair, whatever their magnitudes (xPos), in the
+// caller's storage, and describes them in `inverted`: `cos / (cos^2 + sin^2)` and `-sin / (cos^2 + sin^2)`. The
+// storage has `len` floats, of which the call uses the number of rows times heads (those that have a row each) times
+// rotary_dim.
+//
+// Returns ROPE_STATUS_STORAGE if the storage is too short, ROPE_STATUS_ROWS_TOO_LONG, ROPE_STATUS_NO_INVERSE for a
+// pair of zeros or of what is not finite, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
+// ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows. The storage is untouched then.
+//
+// # Threads
+//
+// May be called from any thread; others may read the rows meanwhile.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the inverted
+// rows are used.
+rope_status rope_rows_invert(const struct rope_rows *rows,
+                             float *storage,
+                             size_t len,
+                             struct rope_rows *inverted);
+
 // Writes to `len` how many values (floats) the rows of some positions have: the number of tokens times rotary_dim.
 //
 // Returns ROPE_STATUS_POSITIONS_PER_AXIS, ROPE_STATUS_COORDINATE, ROPE_STATUS_OFFSETS, ROPE_STATUS_COUNT,
@@ -1035,10 +2379,55 @@ rope_status rope_rows_fill(const struct rope_frequencies *frequencies,
                            size_t len,
                            struct rope_rows *rows);
 
+// Makes the rows that move keys by `deltas`, for rope_shift, in the caller's storage: those of the deltas as
+// positions, with a magnitude of 1, because the keys have the attention factor already. On several axes a token has a
+// delta for each. ROPE_ROWS_LEN(tokens, rotary_dim) floats are needed.
+//
+// Returns what rope_rows_fill returns.
+//
+// # Threads
+//
+// As rope_rows_fill.
+//
+// # Safety
+//
+// As rope_rows_fill.
+rope_status rope_rows_fill_shift(const struct rope_frequencies *frequencies,
+                                 const struct rope_positions *deltas,
+                                 float *storage,
+                                 size_t len,
+                                 struct rope_rows *rows);
+
+// Makes the rows that take keys from other frequencies and positions to these, for rope_shift, in the caller's
+// storage: after dynamic NTK, YaRN or LongRoPE have changed with the length of a sequence. `old` are the frequencies
+// that the keys were rotated with, `from` their positions then, `to` those they get. ROPE_ROWS_LEN(tokens, rotary_dim)
+// floats are needed.
+//
+// An angle is the exact difference of the two; cos and sin are multiplied by the new attention factor over the old.
+//
+// Returns ROPE_STATUS_ROTARY_DIM if the old frequencies have another number of pairs, ROPE_STATUS_COUNT if `from` and
+// `to` are not as many, ROPE_STATUS_NO_INTEGER for coordinates, and what rope_rows_fill returns.
+//
+// # Threads
+//
+// As rope_rows_fill.
+//
+// # Safety
+//
+// As rope_rows_fill.
+rope_status rope_rows_fill_shift_from(const struct rope_frequencies *frequencies,
+                                      const struct rope_frequencies *old,
+                                      const struct rope_positions *from,
+                                      const struct rope_positions *to,
+                                      float *storage,
+                                      size_t len,
+                                      struct rope_rows *rows);
+
 // Writes the additive sinusoidal encoding of the original Transformer from the same angles. Each row has
 // `rotary_dim` values: sin at the even channels, cos at the odd ones.
 //
-// Returns ROPE_STATUS_STORAGE unless `len` is the number of rows times rotary_dim, ROPE_STATUS_NULL,
+// Returns ROPE_STATUS_ROW_HEADS for rows of each head, ROPE_STATUS_STORAGE unless `len` is the number of rows times
+// rotary_dim, ROPE_STATUS_NULL,
 // ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows.
 //
 // # Threads
@@ -1067,6 +2456,42 @@ rope_status rope_sinusoidal(const struct rope_rows *rows,
 rope_status rope_table_new(const struct rope_frequencies *frequencies,
                            const struct rope_positions *positions,
                            struct rope_table **table);
+#endif
+
+#if defined(ROPE_STD)
+// Makes the rows of rope_rows_fill_shift on the heap. rope_table_free frees them.
+//
+// Returns ROPE_STATUS_OUT_OF_MEMORY, and what rope_rows_len returns.
+//
+// # Threads
+//
+// As rope_table_new.
+//
+// # Safety
+//
+// As rope_table_new.
+rope_status rope_table_new_shift(const struct rope_frequencies *frequencies,
+                                 const struct rope_positions *deltas,
+                                 struct rope_table **table);
+#endif
+
+#if defined(ROPE_STD)
+// Makes the rows of rope_rows_fill_shift_from on the heap. rope_table_free frees them.
+//
+// Returns ROPE_STATUS_OUT_OF_MEMORY, and what rope_rows_fill_shift_from returns.
+//
+// # Threads
+//
+// As rope_table_new.
+//
+// # Safety
+//
+// As rope_table_new.
+rope_status rope_table_new_shift_from(const struct rope_frequencies *frequencies,
+                                      const struct rope_frequencies *old,
+                                      const struct rope_positions *from,
+                                      const struct rope_positions *to,
+                                      struct rope_table **table);
 #endif
 
 #if defined(ROPE_STD)

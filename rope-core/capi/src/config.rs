@@ -5,7 +5,8 @@ use core::ffi::{CStr, c_char};
 use rope_core::Config;
 
 use crate::failure::Failure;
-use crate::frequencies::{own, rope_frequencies};
+use crate::frequencies::rope_frequencies;
+use crate::handle::own;
 use crate::memory::{Out, Span, plain, read};
 use crate::names::rope_pairing;
 use crate::plan::rope_plan;

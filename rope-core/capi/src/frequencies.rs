@@ -6,12 +6,11 @@ use rope_core::{Axes, Error, Frequencies, FrequencyBlock, Scaling};
 
 use crate::axes::rope_axes;
 use crate::failure::Failure;
-use crate::memory::{Out, Region, Span, SpanMut, empty_blocks, place, read};
+use crate::handle::{Head, change, handle, init};
+use crate::memory::{Out, Region, Span, SpanMut, read};
 use crate::names::{rope_angle, rope_backend, rope_number};
 use crate::scaling::rope_scaling;
 use crate::status::{rope_status, status_of};
-
-const MAGIC: u64 = 0x726f_7065_5f66_7271;
 
 /// Bytes of a block of eight pairs in ROPE_FREQUENCIES_BYTES.
 pub const ROPE_FREQUENCIES_BLOCK: usize = 576;
@@ -22,17 +21,13 @@ pub const ROPE_FREQUENCIES_HEAD: usize = 192;
 /// The largest rotary_dim.
 pub const ROPE_ROTARY_DIM_MAX: usize = 65536;
 
-const ALIGNMENT: usize = align_of::<rope_frequencies>();
 const _: () = {
-    assert!(align_of::<FrequencyBlock>() == ALIGNMENT);
     assert!(size_of::<FrequencyBlock>() <= ROPE_FREQUENCIES_BLOCK);
     // A rotary_dim that is not refused overflows no sum of these, whatever the width of usize.
     assert!(
         FrequencyBlock::count(ROPE_ROTARY_DIM_MAX)
             <= u32::MAX as usize / ROPE_FREQUENCIES_BLOCK / 2
     );
-    // There is room for the handle at a multiple of its alignment, wherever the caller's memory begins.
-    assert!(size_of::<rope_frequencies>() + ALIGNMENT - 1 <= ROPE_FREQUENCIES_HEAD);
 };
 
 /// The frequencies of all pairs of a head, and the factor on cos and sin. A handle, made once for a model.
@@ -42,19 +37,14 @@ const _: () = {
 #[repr(align(64))]
 #[derive(Debug)]
 pub struct rope_frequencies {
-    magic: u64,
-    /// Bytes of the handle and of the blocks behind it.
-    bytes: usize,
-    /// Whether the handle is on the heap.
-    owned: bool,
+    head: Head,
     frequencies: Frequencies<'static>,
 }
-
-// Threads may share it.
-const _: fn() = || {
-    fn shared<T: Send + Sync>() {}
-    shared::<rope_frequencies>();
-};
+handle!(
+    rope_frequencies,
+    Frequencies<'static>,
+    0x726f_7065_5f66_7271
+);
 
 /// What rope_frequencies_describe tells of frequencies.
 #[repr(C)]
@@ -75,37 +65,12 @@ pub struct rope_frequencies_info {
 ///
 /// # Safety
 ///
-/// A pointer that is not null points to frequencies of this library, which nobody changes or frees during `'a`, or
-/// at least to as many bytes as a handle has.
+/// As [`value`](crate::handle::value).
 pub(crate) unsafe fn frequencies<'a>(
     handle: *const rope_frequencies,
 ) -> Result<(&'a Frequencies<'static>, Region), Failure> {
     // SAFETY: the caller promises it.
-    unsafe { check(handle) }?;
-    // SAFETY: the caller promises it, and the magic number says that this library made the handle.
-    let handle = unsafe { &*handle };
-    let region = Region::bytes(
-        "frequencies",
-        core::ptr::from_ref(handle).addr(),
-        handle.bytes,
-    );
-    Ok((&handle.frequencies, region))
-}
-
-/// `ROPE_STATUS_HANDLE` unless this library made the handle.
-///
-/// # Safety
-///
-/// A pointer that is not null points to as many bytes as a handle has.
-unsafe fn check(handle: *const rope_frequencies) -> Result<(), Failure> {
-    place("frequencies", handle)?;
-    // SAFETY: neither null nor misaligned. Any bits are a number. The caller promises that memory is there.
-    let magic = unsafe { (&raw const (*handle).magic).read() };
-    if magic == MAGIC {
-        Ok(())
-    } else {
-        Err(Failure::Handle)
-    }
+    unsafe { crate::handle::value(handle) }
 }
 
 /// What frequencies are made of.
@@ -115,8 +80,10 @@ enum Recipe<'a> {
     Doubles(Axes<'a>, &'a [f64], f64),
 }
 
-impl Recipe<'_> {
-    fn make<'s>(&self, storage: &'s mut [FrequencyBlock]) -> Result<Frequencies<'s>, Error> {
+impl crate::handle::Recipe for Recipe<'_> {
+    type Handle = rope_frequencies;
+
+    fn make(&self, storage: &'static mut [FrequencyBlock]) -> Result<Frequencies<'static>, Error> {
         match *self {
             Recipe::Base(axes, base, ref scaling) => {
                 Frequencies::new_in(storage, axes, base, scaling)
@@ -128,44 +95,6 @@ impl Recipe<'_> {
                 Frequencies::from_inverse_in(storage, axes, inverse, factor)
             }
         }
-    }
-
-    /// The blocks that are needed.
-    fn blocks(&self) -> Result<usize, Error> {
-        match self.make(&mut []) {
-            Ok(_) => Ok(0),
-            Err(Error::Storage { needed, .. }) => Ok(needed),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Makes a handle at the beginning of some memory, and the frequencies behind it.
-    ///
-    /// # Safety
-    ///
-    /// The address of the memory is a multiple of 64. The memory has room for a handle and `blocks` blocks. Nobody
-    /// else uses it as long as the handle is in use, and nothing of the recipe lies in it.
-    unsafe fn place(
-        &self,
-        memory: *mut u8,
-        blocks: usize,
-        owned: bool,
-    ) -> Result<*mut rope_frequencies, Error> {
-        let handle = memory.cast::<rope_frequencies>();
-        // SAFETY: blocks have the alignment of the handle, whose size is a multiple of it; there is room for both.
-        let storage = unsafe { empty_blocks(handle.add(1).cast::<FrequencyBlock>(), blocks) };
-        let frequencies = self.make(storage)?;
-        let bytes = size_of::<rope_frequencies>() + blocks * size_of::<FrequencyBlock>();
-        // SAFETY: there is room, and it is aligned.
-        unsafe {
-            handle.write(rope_frequencies {
-                magic: MAGIC,
-                bytes,
-                owned,
-                frequencies,
-            });
-        }
-        Ok(handle)
     }
 }
 
@@ -224,39 +153,6 @@ unsafe fn inverse_recipe<'a>(
     }
 }
 
-/// Makes frequencies in the caller's memory.
-///
-/// # Safety
-///
-/// `memory` is null or points to `size` bytes that the caller gives away. `out` is null or points to a pointer.
-unsafe fn init(
-    memory: *mut c_void,
-    size: usize,
-    (recipe, read): (Recipe<'_>, [Region; 3]),
-    out: *mut *mut rope_frequencies,
-) -> Result<(), Failure> {
-    let place = Out::new("frequencies", out)?;
-    let memory = SpanMut::new("memory", memory.cast::<u8>(), size)?;
-    memory.region().apart_from(&read)?;
-    memory
-        .region()
-        .apart_from(&[Region::of("frequencies", out)])?;
-    let blocks = recipe.blocks()?;
-    // SAFETY: the caller promises that it is there. Nothing that is read lies in it, as the lines above have checked.
-    let memory = unsafe { memory.get(&[]) }?;
-    let padding = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
-    let needed = padding + size_of::<rope_frequencies>() + blocks * size_of::<FrequencyBlock>();
-    let room = memory.get_mut(padding..needed).ok_or(Error::Storage {
-        given: size,
-        needed,
-    })?;
-    // SAFETY: aligned, long enough, and the caller's to give away.
-    let handle = unsafe { recipe.place(room.as_mut_ptr(), blocks, false) }?;
-    // SAFETY: the caller's pointer.
-    unsafe { place.write(handle) };
-    Ok(())
-}
-
 /// Bytes that are enough for rope_frequencies_init with `rotary_dim` channels, wherever the memory begins. It is
 /// what the macro ROPE_FREQUENCIES_BYTES gives, but 0 beyond ROPE_ROTARY_DIM_MAX.
 ///
@@ -300,7 +196,10 @@ pub unsafe extern "C" fn rope_frequencies_init(
 ) -> rope_status {
     status_of(|| {
         // SAFETY: the caller promises it.
-        unsafe { init(memory, size, base_recipe(axes, base, scaling)?, frequencies) }
+        unsafe {
+            let (recipe, regions) = base_recipe(axes, base, scaling)?;
+            init(memory, size, (recipe, &regions), frequencies)
+        }
     })
 }
 
@@ -331,8 +230,8 @@ pub unsafe extern "C" fn rope_frequencies_init_inverse(
     status_of(|| {
         // SAFETY: the caller promises it.
         unsafe {
-            let recipe = inverse_recipe(axes, inverse, count, number, attention_factor)?;
-            init(memory, size, recipe, frequencies)
+            let (recipe, regions) = inverse_recipe(axes, inverse, count, number, attention_factor)?;
+            init(memory, size, (recipe, &regions), frequencies)
         }
     })
 }
@@ -406,23 +305,6 @@ pub unsafe extern "C" fn rope_frequencies_inverse(
     })
 }
 
-/// Changes frequencies.
-///
-/// # Safety
-///
-/// As [`frequencies`], and nobody else uses them meanwhile.
-unsafe fn change(
-    handle: *mut rope_frequencies,
-    how: impl FnOnce(Frequencies<'static>) -> Result<Frequencies<'static>, Error>,
-) -> Result<(), Failure> {
-    // SAFETY: the caller promises it.
-    unsafe { check(handle) }?;
-    // SAFETY: the caller promises it, and the magic number says that this library made the handle.
-    let handle = unsafe { &mut *handle };
-    handle.frequencies = how(handle.frequencies.clone())?;
-    Ok(())
-}
-
 /// Sets which angle rows are made of (`enum rope_angle`). New frequencies have ROPE_ANGLE_EXACT.
 ///
 /// Returns ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE.
@@ -442,7 +324,11 @@ pub unsafe extern "C" fn rope_frequencies_set_angle(
     status_of(|| {
         let angle = rope_angle::from_c(angle)?.angle();
         // SAFETY: the caller promises it.
-        unsafe { change(frequencies, |frequencies| Ok(frequencies.with_angle(angle))) }
+        unsafe {
+            change(frequencies, |made: Frequencies<'static>| {
+                Ok(made.with_angle(angle))
+            })
+        }
     })
 }
 
@@ -467,71 +353,22 @@ pub unsafe extern "C" fn rope_frequencies_set_backend(
         let named = rope_backend::from_c(backend)?.backend();
         let backend = named.unwrap_or_else(rope_core::Backend::best);
         // SAFETY: the caller promises it.
-        unsafe { change(frequencies, |frequencies| frequencies.with_backend(backend)) }
+        unsafe {
+            change(frequencies, |made: Frequencies<'static>| {
+                made.with_backend(backend)
+            })
+        }
     })
 }
 
 #[cfg(feature = "std")]
 mod heap {
-    use core::alloc::Layout;
     use core::ffi::c_void;
 
-    use rope_core::{Frequencies, FrequencyBlock};
-    use std::alloc::{alloc, dealloc};
-
-    use super::{
-        ALIGNMENT, MAGIC, Recipe, base_recipe, check, inverse_recipe, rope_axes, rope_frequencies,
-        rope_scaling,
-    };
-    use crate::failure::Failure;
+    use super::{base_recipe, inverse_recipe, rope_axes, rope_frequencies, rope_scaling};
+    use crate::handle::{free, new};
     use crate::memory::Out;
     use crate::status::{rope_status, status_of};
-
-    /// Memory for a handle and blocks behind it.
-    fn layout(blocks: usize) -> Result<Layout, Failure> {
-        let bytes = size_of::<rope_frequencies>() + blocks * size_of::<FrequencyBlock>();
-        Layout::from_size_align(bytes, ALIGNMENT).map_err(|_| Failure::OutOfMemory { bytes })
-    }
-
-    fn allocate(blocks: usize) -> Result<*mut u8, Failure> {
-        let layout = layout(blocks)?;
-        // SAFETY: a handle has a size.
-        let memory = unsafe { alloc(layout) };
-        match memory.is_null() {
-            true => Err(Failure::OutOfMemory {
-                bytes: layout.size(),
-            }),
-            false => Ok(memory),
-        }
-    }
-
-    fn new(recipe: &Recipe<'_>) -> Result<*mut rope_frequencies, Failure> {
-        let blocks = recipe.blocks()?;
-        let memory = allocate(blocks)?;
-        // SAFETY: aligned, long enough, and nobody else's.
-        unsafe { recipe.place(memory, blocks, true) }.map_err(|error| {
-            if let Ok(layout) = layout(blocks) {
-                // SAFETY: it came from `alloc` with this layout, and nothing points into it.
-                unsafe { dealloc(memory, layout) };
-            }
-            error.into()
-        })
-    }
-
-    /// A handle for frequencies that own their blocks.
-    pub(crate) fn own(frequencies: Frequencies<'static>) -> Result<*mut rope_frequencies, Failure> {
-        let handle = allocate(0)?.cast::<rope_frequencies>();
-        // SAFETY: there is room for a handle, and it is aligned.
-        unsafe {
-            handle.write(rope_frequencies {
-                magic: MAGIC,
-                bytes: size_of::<rope_frequencies>(),
-                owned: true,
-                frequencies,
-            });
-        }
-        Ok(handle)
-    }
 
     /// Makes frequencies for a base (rope_theta) and a scaling; NULL: none. rope_frequencies_free frees them.
     ///
@@ -614,30 +451,9 @@ mod heap {
     pub unsafe extern "C" fn rope_frequencies_free(
         frequencies: *mut rope_frequencies,
     ) -> rope_status {
-        status_of(|| {
-            if frequencies.is_null() {
-                return Ok(());
-            }
-            // SAFETY: the caller promises it.
-            unsafe { check(frequencies) }?;
-            // SAFETY: the caller promises it, and the magic number says that this library made the handle.
-            let handle = unsafe { &mut *frequencies };
-            if !handle.owned {
-                return Err(Failure::Handle);
-            }
-            handle.magic = 0;
-            let layout =
-                Layout::from_size_align(handle.bytes, ALIGNMENT).map_err(|_| Failure::Internal)?;
-            // SAFETY: `allocate` made it with this layout, and its value is dropped once, here.
-            unsafe {
-                frequencies.drop_in_place();
-                dealloc(frequencies.cast(), layout);
-            }
-            Ok(())
-        })
+        // SAFETY: the caller promises it.
+        status_of(|| unsafe { free(frequencies) })
     }
 }
-#[cfg(feature = "std")]
-pub(crate) use heap::own;
 #[cfg(feature = "std")]
 pub use heap::{rope_frequencies_free, rope_frequencies_new, rope_frequencies_new_inverse};

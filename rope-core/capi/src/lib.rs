@@ -3,13 +3,14 @@
 //! Programs in C and C++ read `include/rope.h`, which is generated from this crate, and link `librope.a` or
 //! `librope.so`. `README.md` shows how.
 //!
-//! - What allocates is a handle: [`rope_frequencies`] and [`rope_table`].
+//! - What allocates is a handle: [`rope_frequencies`], [`rope_mixed_frequencies`] and [`rope_table`].
 //! - Everything else is a plain struct over the caller's memory: [`rope_plan`], [`rope_tensor`], [`rope_rows`],
-//!   [`rope_positions`].
+//!   [`rope_positions`], [`rope_chain`], [`rope_cache`], [`rope_slots`], [`rope_pair_gradients`].
 //! - Firmware allocates nothing: it makes frequencies in memory of its own ([`rope_frequencies_init`]), and fills rows
 //!   where it wants them ([`rope_rows_fill`]).
 //! - The verbs, [`rope_rotate`], [`rope_rotate_qk`], [`rope_rotate_into`] and [`rope_rotate_at`], are the same for
-//!   both.
+//!   both. So are those of a chain and a cache, [`rope_chain_rotate`], [`rope_chain_rotate_into_cache`], [`rope_shift`]
+//!   and their like.
 //!
 //! # How a call is made safe
 //!
@@ -24,31 +25,46 @@
 )]
 
 mod axes;
+mod cache;
+mod chain;
 #[cfg(feature = "std")]
 mod config;
 mod failure;
 mod frequencies;
+mod gradient;
+mod handle;
 mod memory;
+mod mixed;
 mod names;
+mod norm;
 mod plan;
 mod positions;
 mod rotate;
 mod rows;
+mod scale;
 mod scaling;
+mod slots;
 mod status;
 mod tensor;
 mod version;
 
 pub use axes::*;
+pub use cache::*;
+pub use chain::*;
 #[cfg(feature = "std")]
 pub use config::*;
 pub use frequencies::*;
+pub use gradient::*;
+pub use mixed::*;
 pub use names::*;
+pub use norm::*;
 pub use plan::*;
 pub use positions::*;
 pub use rotate::*;
 pub use rows::*;
+pub use scale::*;
 pub use scaling::*;
+pub use slots::*;
 pub use status::*;
 pub use tensor::*;
 pub use version::*;

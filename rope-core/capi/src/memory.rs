@@ -42,7 +42,7 @@ impl Region {
     }
 
     /// `bytes` bytes from an address on.
-    pub(crate) fn bytes(name: &'static str, start: usize, bytes: usize) -> Self {
+    pub(crate) const fn bytes(name: &'static str, start: usize, bytes: usize) -> Self {
         Region { name, start, bytes }
     }
 

@@ -1,11 +1,10 @@
 //! The verbs.
 
-use rope_core::{Error, Rope, Rows, Shape, Tensor, TensorMut};
+use rope_core::{Error, Rope, RowSource, Rows, Shape, Tensor, TensorMut};
 
 use crate::failure::Failure;
 use crate::frequencies::{frequencies, rope_frequencies};
 use crate::memory::{Region, read};
-use crate::names::rope_element;
 use crate::plan::rope_plan;
 use crate::positions::rope_positions;
 use crate::rows::rope_rows;
@@ -15,33 +14,36 @@ use crate::tensor::{rope_tensor, rope_tensor_mut};
 /// Runs a block with a name for the element type that a number stands for.
 macro_rules! with_element {
     ($element:expr, $E:ident => $block:block) => {
-        match rope_element::from_c($element)? {
-            rope_element::F32 => {
+        match $crate::names::rope_element::from_c($element)? {
+            $crate::names::rope_element::F32 => {
                 type $E = f32;
                 $block
             }
-            rope_element::F16 => {
+            $crate::names::rope_element::F16 => {
                 type $E = half::f16;
                 $block
             }
-            rope_element::Bf16 => {
+            $crate::names::rope_element::Bf16 => {
                 type $E = half::bf16;
                 $block
             }
         }
     };
 }
+pub(crate) use with_element;
 
 /// Rotates the first `rotary_dim` channels of every head of a tensor, in place. The other channels stay as they are.
 ///
 /// Each of the three operations of x cos - y sin and x sin + y cos is rounded to a float by itself, and the result
 /// is rounded to the element once: the same bits on every machine.
 ///
-/// Returns ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD, ROPE_STATUS_ROW_COUNT, ROPE_STATUS_PAIRING_CHANGES_IN_PLACE;
+/// Returns ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD, ROPE_STATUS_ROW_COUNT, ROPE_STATUS_ROW_HEADS,
+/// ROPE_STATUS_ROW_SEQUENCES, ROPE_STATUS_ROW_MAGNITUDE, ROPE_STATUS_PAIRING_CHANGES_IN_PLACE;
 /// ROPE_STATUS_BACKEND_UNAVAILABLE; ROPE_STATUS_SHAPE_OVERFLOW, ROPE_STATUS_OUT_OF_BOUNDS, ROPE_STATUS_OVERLAP;
-/// ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_ROWS_LENGTH, ROPE_STATUS_ROW_STRIDE, ROPE_STATUS_ATTENTION_FACTOR,
-/// ROPE_STATUS_POSITION_OUTSIDE_TABLE; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
-/// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_MEMORY_OVERLAP. The tensor is untouched then.
+/// ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_ROWS_LENGTH, ROPE_STATUS_ROW_WIDTH, ROPE_STATUS_HALVES_DIFFER,
+/// ROPE_STATUS_ROWS_PER_HEAD, ROPE_STATUS_ATTENTION_FACTOR, ROPE_STATUS_POSITION_OUTSIDE_TABLE; ROPE_STATUS_NULL,
+/// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_MEMORY_OVERLAP. The tensor is
+/// untouched then.
 ///
 /// # Threads
 ///
@@ -209,18 +211,30 @@ pub unsafe extern "C" fn rope_rotate_at(
     frequencies: *const rope_frequencies,
     positions: *const rope_positions,
 ) -> rope_status {
-    status_of(|| {
-        // SAFETY: the caller promises all of it.
-        unsafe {
-            let rope = read("plan", plan)?.rope()?;
-            let x = read("x", x)?;
-            let (frequencies, region) = self::frequencies(frequencies)?;
-            let (positions, [first, second]) = read("positions", positions)?.positions()?;
-            with_element!(x.element, E => {
-                let (span, layout) = x.span::<E>("x")?;
-                let data = span.get(&[region, first, second])?;
-                Ok(rope.rotate_at(&mut TensorMut::new(data, layout)?, frequencies, positions)?)
-            })
-        }
-    })
+    // SAFETY: the caller promises it.
+    status_of(|| unsafe { at(plan, x, self::frequencies(frequencies)?, positions) })
+}
+
+/// Rotates with rows that are made on the way.
+///
+/// # Safety
+///
+/// As rope_rotate.
+pub(crate) unsafe fn at(
+    plan: *const rope_plan,
+    x: *const rope_tensor_mut,
+    (frequencies, region): (&impl RowSource, Region),
+    positions: *const rope_positions,
+) -> Result<(), Failure> {
+    // SAFETY: the caller promises all of it.
+    unsafe {
+        let rope = read("plan", plan)?.rope()?;
+        let x = read("x", x)?;
+        let (positions, [first, second]) = read("positions", positions)?.positions()?;
+        with_element!(x.element, E => {
+            let (span, layout) = x.span::<E>("x")?;
+            let data = span.get(&[region, first, second])?;
+            Ok(rope.rotate_at(&mut TensorMut::new(data, layout)?, frequencies, positions)?)
+        })
+    }
 }

@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use rope_core::{Error, Rows};
+use rope_core::{Error, Frequencies, MixedFrequencies, Positions, Rows};
 
 use crate::failure::Failure;
 use crate::frequencies::{frequencies, rope_frequencies};
@@ -10,6 +10,7 @@ use crate::memory::{Out, Region, Span, SpanMut, plain, read};
 use crate::names::rope_number;
 use crate::positions::{ids, rope_positions};
 use crate::status::{rope_status, status_of};
+use crate::tensor::rope_layout;
 
 /// The cos and sin of each token, `rotary_dim / 2` of each, already multiplied by the attention factor.
 ///
@@ -17,7 +18,11 @@ use crate::status::{rope_status, status_of};
 /// in the batch. With `ids` the values are a table, and the rows are those that the ids name, in the order of the
 /// ids. Every call checks that each id names a row of the table.
 ///
-/// Filled in by the caller, or by rope_rows_joined, rope_rows_apart, rope_rows_fill, rope_table_rows.
+/// The heads of a token share its row, unless each has a row of its own (`heads`, rope_rows_strided): then a row of
+/// these is those of all heads of a token, wherever rows are counted, and they rotate tensors with so many heads only.
+///
+/// Filled in by the caller, or by rope_rows_joined, rope_rows_apart, rope_rows_strided, rope_rows_fill,
+/// rope_table_rows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_rows {
@@ -33,7 +38,8 @@ pub struct rope_rows {
     /// the second half of a row like the first. Not used where they are joined.
     pub width: usize,
     /// What cos and sin are multiplied by (YaRN, LongRoPE): 1 for most models. ROPE_DIRECTION_INVERSE divides by its
-    /// square.
+    /// square, and refuses rows whose pairs have another magnitude, as those of xPos; rope_rows_invert makes the rows
+    /// that undo them.
     pub attention_factor: f64,
     /// Ids of rows; NULL: all rows, in order.
     pub ids: *const c_void,
@@ -42,6 +48,12 @@ pub struct rope_rows {
     /// The type of the ids (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64). Not used without
     /// ids.
     pub ids_number: i32,
+    /// Heads that have a row each: each so many rows that follow one another are those of the heads of one token. 0
+    /// and 1: heads share their row. Not used with a layout.
+    pub heads: usize,
+    /// Where cos and sin lie, each of them, if not row behind row: the shape is sequences, tokens, heads and
+    /// `rotary_dim / 2`. An extent of 1, or a stride of 0, is that of what shares its rows. All zero: row behind row.
+    pub layout: rope_layout,
 }
 plain!(rope_rows);
 
@@ -57,6 +69,22 @@ impl rope_rows {
             ids: core::ptr::null(),
             ids_count: 0,
             ids_number: 0,
+            heads: 0,
+            layout: rope_layout {
+                shape: [0; 4],
+                strides: [0; 3],
+            },
+        }
+    }
+
+    /// Rows that lie as a layout says.
+    fn strided<'v>(&self, cos: &'v [f32], sin: &'v [f32]) -> Result<Rows<'v>, Error> {
+        let rows = Rows::strided(cos, sin, self.layout.layout()?)?;
+        let (width, rotary_dim) = (self.layout.shape[3], self.rotary_dim);
+        if rows.rotary_dim() == rotary_dim {
+            Ok(rows)
+        } else {
+            Err(Error::RowWidth { width, rotary_dim })
         }
     }
 
@@ -72,7 +100,8 @@ impl rope_rows {
     ) -> Result<(), Failure> {
         let none = Region::bytes("sin", 0, 0);
         let cos = Span::new("cos", self.cos, self.len)?;
-        let (table, sin_region) = if self.sin.is_null() {
+        let strided = self.layout.shape != [0; 4];
+        let (table, sin_region) = if self.sin.is_null() && !strided {
             // SAFETY: the caller promises it.
             let values = unsafe { cos.get() };
             (Rows::new(values, self.rotary_dim)?, none)
@@ -80,9 +109,18 @@ impl rope_rows {
             let sin = Span::new("sin", self.sin, self.len)?;
             // SAFETY: the caller promises it.
             let (cos, values) = unsafe { (cos.get(), sin.get()) };
-            let rows = self.len.checked_div(self.width).unwrap_or(0);
-            let rows = Rows::from_cos_sin(cos, values, [rows, self.width], self.rotary_dim)?;
+            let rows = if strided {
+                self.strided(cos, values)?
+            } else {
+                let rows = self.len.checked_div(self.width).unwrap_or(0);
+                Rows::from_cos_sin(cos, values, [rows, self.width], self.rotary_dim)?
+            };
             (rows, sin.region())
+        };
+        let table = if strided {
+            table
+        } else {
+            table.with_heads(self.heads.max(1))?
         };
         let table = table.with_attention_factor(self.attention_factor)?;
         if self.ids.is_null() {
@@ -129,6 +167,76 @@ pub extern "C" fn rope_rows_apart(
     }
 }
 
+/// Rows with cos and sin in arrays of their own, of `len` values each, in which they lie as the layout says: its shape
+/// is sequences, tokens, heads and `rotary_dim / 2`, with any strides. An extent of 1, or a stride of 0, is that of
+/// what shares its rows: rope_layout_bhsd of `[1, heads, tokens, pairs]` is how timm keeps them. This call reads no
+/// value; the calls that the rows are given to do.
+///
+/// # Threads
+///
+/// May be called from any thread at any time.
+#[unsafe(no_mangle)]
+pub extern "C" fn rope_rows_strided(
+    cos: *const f32,
+    sin: *const f32,
+    len: usize,
+    layout: rope_layout,
+) -> rope_rows {
+    rope_rows {
+        sin,
+        layout,
+        // More than a number holds is refused by the calls that the rows are given to.
+        ..rope_rows::joined(cos, len, layout.shape[3].saturating_mul(2))
+    }
+}
+
+/// Makes the rows that undo others with ROPE_DIRECTION_FORWARD, pair by pair, whatever their magnitudes (xPos), in the
+/// caller's storage, and describes them in `inverted`: `cos / (cos^2 + sin^2)` and `-sin / (cos^2 + sin^2)`. The
+/// storage has `len` floats, of which the call uses the number of rows times heads (those that have a row each) times
+/// rotary_dim.
+///
+/// Returns ROPE_STATUS_STORAGE if the storage is too short, ROPE_STATUS_ROWS_TOO_LONG, ROPE_STATUS_NO_INVERSE for a
+/// pair of zeros or of what is not finite, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
+/// ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows. The storage is untouched then.
+///
+/// # Threads
+///
+/// May be called from any thread; others may read the rows meanwhile.
+///
+/// # Safety
+///
+/// Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the inverted
+/// rows are used.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_rows_invert(
+    rows: *const rope_rows,
+    storage: *mut f32,
+    len: usize,
+    inverted: *mut rope_rows,
+) -> rope_status {
+    status_of(|| {
+        let out = Out::new("inverted", inverted)?;
+        let place = Region::of("inverted", inverted);
+        let values = SpanMut::new("storage", storage, len)?;
+        values.region().apart_from(&[place])?;
+        // SAFETY: the caller promises it, and the storage is apart from all that is read.
+        unsafe {
+            read("rows", rows)?.with(|rows, regions| {
+                place.apart_from(&regions)?;
+                let made = rows.inverted(values.get(&regions)?)?;
+                let (heads, rotary_dim) = (made.heads(), made.rotary_dim());
+                let used = made.len() * heads * rotary_dim;
+                out.write(rope_rows {
+                    attention_factor: made.attention_factor(),
+                    heads,
+                    ..rope_rows::joined(storage, used, rotary_dim)
+                });
+                Ok(())
+            })
+        }
+    })
+}
+
 /// Writes to `len` how many values (floats) the rows of some positions have: the number of tokens times rotary_dim.
 ///
 /// Returns ROPE_STATUS_POSITIONS_PER_AXIS, ROPE_STATUS_COORDINATE, ROPE_STATUS_OFFSETS, ROPE_STATUS_COUNT,
@@ -148,30 +256,143 @@ pub unsafe extern "C" fn rope_rows_len(
     positions: *const rope_positions,
     len: *mut usize,
 ) -> rope_status {
-    status_of(|| {
-        let out = Out::new("len", len)?;
-        // SAFETY: the caller promises it.
-        let needed = unsafe {
-            let (frequencies, region) = self::frequencies(frequencies)?;
-            Region::of("len", len).apart_from(&[region])?;
-            let (positions, _) = read("positions", positions)?.positions()?;
-            needed(frequencies, positions)?
-        };
-        // SAFETY: the caller's number.
-        unsafe { out.write(needed) };
-        Ok(())
+    // SAFETY: the caller promises it.
+    status_of(|| unsafe {
+        write_len(
+            recipe(frequencies, "positions", positions, Recipe::At)?,
+            len,
+        )
     })
 }
 
-fn needed(
-    frequencies: &rope_core::Frequencies<'_>,
-    positions: rope_core::Positions<'_>,
-) -> Result<usize, Error> {
-    match frequencies.rows_in(positions, &mut []) {
-        Ok(_) => Ok(0),
-        Err(Error::Storage { needed, .. }) => Ok(needed),
-        Err(error) => Err(error),
+/// Writes how many values are needed.
+///
+/// # Safety
+///
+/// `len` is null or points to a number that may be written.
+pub(crate) unsafe fn write_len(
+    (recipe, regions): (Recipe<'_>, [Region; 6]),
+    len: *mut usize,
+) -> Result<(), Failure> {
+    let out = Out::new("len", len)?;
+    // The handle's bytes; what positions lie in is not read.
+    Region::of("len", len).apart_from(&regions[..1])?;
+    let needed = recipe.needed()?;
+    // SAFETY: the caller's number.
+    unsafe { out.write(needed) };
+    Ok(())
+}
+
+/// What rows are made of.
+#[derive(Clone, Copy)]
+pub(crate) enum Recipe<'a> {
+    /// The positions of tokens.
+    At(&'a Frequencies<'static>, Positions<'a>),
+    /// The same on mixed axes.
+    AtMixed(&'a MixedFrequencies<'static>, Positions<'a>),
+    /// What keys move by.
+    Shift(&'a Frequencies<'static>, Positions<'a>),
+    /// The frequencies and positions that keys have, and those they get.
+    ShiftFrom {
+        new: &'a Frequencies<'static>,
+        old: &'a Frequencies<'static>,
+        from: Positions<'a>,
+        to: Positions<'a>,
+    },
+}
+
+impl Recipe<'_> {
+    fn make<'s>(self, storage: &'s mut [f32]) -> Result<Rows<'s>, Error> {
+        match self {
+            Recipe::At(frequencies, positions) => frequencies.rows_in(positions, storage),
+            Recipe::AtMixed(frequencies, positions) => frequencies.rows_in(positions, storage),
+            Recipe::Shift(frequencies, deltas) => frequencies.shift_in(deltas, storage),
+            Recipe::ShiftFrom { new, old, from, to } => new.shift_from_in(old, from, to, storage),
+        }
     }
+
+    /// Values that are needed.
+    fn needed(self) -> Result<usize, Error> {
+        match self.make(&mut []) {
+            Ok(_) => Ok(0),
+            Err(Error::Storage { needed, .. }) => Ok(needed),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The recipe of positions or deltas, and the bytes that it reads.
+///
+/// # Safety
+///
+/// Pointers are null or point to what they say, which nobody writes during `'a`.
+unsafe fn recipe<'a>(
+    frequencies: *const rope_frequencies,
+    name: &'static str,
+    positions: *const rope_positions,
+    of: fn(&'a Frequencies<'static>, Positions<'a>) -> Recipe<'a>,
+) -> Result<(Recipe<'a>, [Region; 6]), Failure> {
+    // SAFETY: the caller promises it.
+    unsafe {
+        let (frequencies, region) = self::frequencies(frequencies)?;
+        let (positions, [first, second]) = read(name, positions)?.positions()?;
+        let none = Region::bytes(name, 0, 0);
+        let regions = [region, first, second, none, none, none];
+        Ok((of(frequencies, positions), regions))
+    }
+}
+
+/// As [`recipe`], of keys that have frequencies and positions.
+///
+/// # Safety
+///
+/// As [`recipe`].
+unsafe fn recipe_from<'a>(
+    frequencies: *const rope_frequencies,
+    old: *const rope_frequencies,
+    from: *const rope_positions,
+    to: *const rope_positions,
+) -> Result<(Recipe<'a>, [Region; 6]), Failure> {
+    // SAFETY: the caller promises it.
+    unsafe {
+        let (new, region) = self::frequencies(frequencies)?;
+        let (old, other) = self::frequencies(old)?;
+        let (from, [first, second]) = read("from", from)?.positions()?;
+        let (to, [third, fourth]) = read("to", to)?.positions()?;
+        let recipe = Recipe::ShiftFrom { new, old, from, to };
+        Ok((recipe, [region, other, first, second, third, fourth]))
+    }
+}
+
+/// Makes rows in the caller's storage.
+///
+/// # Safety
+///
+/// `storage` is null or points to `len` floats, and `rows` is null or points to a rope_rows; nobody else uses them
+/// meanwhile. Nothing of the recipe is written but through the regions that are listed.
+pub(crate) unsafe fn fill(
+    (recipe, regions): (Recipe<'_>, [Region; 6]),
+    storage: *mut f32,
+    len: usize,
+    rows: *mut rope_rows,
+) -> Result<(), Failure> {
+    let out = Out::new("rows", rows)?;
+    let place = Region::of("rows", rows);
+    let values = SpanMut::new("storage", storage, len)?;
+    place.apart_from(&regions)?;
+    values.region().apart_from(&[place])?;
+    // SAFETY: the caller promises it, and the storage is apart from all that is read.
+    let made = recipe.make(unsafe { values.get(&regions) }?)?;
+    let (heads, rotary_dim) = (made.heads(), made.rotary_dim());
+    let used = made.len() * heads * rotary_dim;
+    let made = rope_rows {
+        attention_factor: made.attention_factor(),
+        heads,
+        ..rope_rows::joined(storage, used, rotary_dim)
+    };
+    // SAFETY: the caller's struct.
+    unsafe { out.write(made) };
+    Ok(())
 }
 
 /// Makes the rows of some positions in the caller's storage, and describes them in `rows`. The storage has `len`
@@ -197,33 +418,82 @@ pub unsafe extern "C" fn rope_rows_fill(
     rows: *mut rope_rows,
 ) -> rope_status {
     status_of(|| {
-        let out = Out::new("rows", rows)?;
-        let place = Region::of("rows", rows);
-        let values = SpanMut::new("storage", storage, len)?;
-        // SAFETY: the caller promises it, and the storage is apart from all that is read.
-        let (used, rotary_dim, attention_factor) = unsafe {
-            let (frequencies, region) = self::frequencies(frequencies)?;
-            let (positions, [first, second]) = read("positions", positions)?.positions()?;
-            place.apart_from(&[region])?;
-            let values = values.get(&[region, first, second, place])?;
-            let made = frequencies.rows_in(positions, values)?;
-            let used = made.len() * made.rotary_dim();
-            (used, made.rotary_dim(), made.attention_factor())
-        };
-        let made = rope_rows {
-            attention_factor,
-            ..rope_rows::joined(storage, used, rotary_dim)
-        };
-        // SAFETY: the caller's struct.
-        unsafe { out.write(made) };
-        Ok(())
+        // SAFETY: the caller promises it.
+        unsafe {
+            let recipe = recipe(frequencies, "positions", positions, Recipe::At)?;
+            fill(recipe, storage, len, rows)
+        }
+    })
+}
+
+/// Makes the rows that move keys by `deltas`, for rope_shift, in the caller's storage: those of the deltas as
+/// positions, with a magnitude of 1, because the keys have the attention factor already. On several axes a token has a
+/// delta for each. ROPE_ROWS_LEN(tokens, rotary_dim) floats are needed.
+///
+/// Returns what rope_rows_fill returns.
+///
+/// # Threads
+///
+/// As rope_rows_fill.
+///
+/// # Safety
+///
+/// As rope_rows_fill.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_rows_fill_shift(
+    frequencies: *const rope_frequencies,
+    deltas: *const rope_positions,
+    storage: *mut f32,
+    len: usize,
+    rows: *mut rope_rows,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises it.
+        unsafe {
+            let recipe = recipe(frequencies, "deltas", deltas, Recipe::Shift)?;
+            fill(recipe, storage, len, rows)
+        }
+    })
+}
+
+/// Makes the rows that take keys from other frequencies and positions to these, for rope_shift, in the caller's
+/// storage: after dynamic NTK, YaRN or LongRoPE have changed with the length of a sequence. `old` are the frequencies
+/// that the keys were rotated with, `from` their positions then, `to` those they get. ROPE_ROWS_LEN(tokens, rotary_dim)
+/// floats are needed.
+///
+/// An angle is the exact difference of the two; cos and sin are multiplied by the new attention factor over the old.
+///
+/// Returns ROPE_STATUS_ROTARY_DIM if the old frequencies have another number of pairs, ROPE_STATUS_COUNT if `from` and
+/// `to` are not as many, ROPE_STATUS_NO_INTEGER for coordinates, and what rope_rows_fill returns.
+///
+/// # Threads
+///
+/// As rope_rows_fill.
+///
+/// # Safety
+///
+/// As rope_rows_fill.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_rows_fill_shift_from(
+    frequencies: *const rope_frequencies,
+    old: *const rope_frequencies,
+    from: *const rope_positions,
+    to: *const rope_positions,
+    storage: *mut f32,
+    len: usize,
+    rows: *mut rope_rows,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises it.
+        unsafe { fill(recipe_from(frequencies, old, from, to)?, storage, len, rows) }
     })
 }
 
 /// Writes the additive sinusoidal encoding of the original Transformer from the same angles. Each row has
 /// `rotary_dim` values: sin at the even channels, cos at the odd ones.
 ///
-/// Returns ROPE_STATUS_STORAGE unless `len` is the number of rows times rotary_dim, ROPE_STATUS_NULL,
+/// Returns ROPE_STATUS_ROW_HEADS for rows of each head, ROPE_STATUS_STORAGE unless `len` is the number of rows times
+/// rotary_dim, ROPE_STATUS_NULL,
 /// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows.
 ///
 /// # Threads
@@ -256,10 +526,10 @@ mod heap {
     use std::boxed::Box;
     use std::vec::Vec;
 
-    use super::{needed, rope_rows};
+    use super::{Recipe, recipe, recipe_from, rope_rows};
     use crate::failure::Failure;
-    use crate::frequencies::{frequencies, rope_frequencies};
-    use crate::memory::{Out, Region, place, read};
+    use crate::frequencies::rope_frequencies;
+    use crate::memory::{Out, Region, place};
     use crate::positions::rope_positions;
     use crate::status::{rope_status, status_of};
 
@@ -270,6 +540,7 @@ mod heap {
     pub struct rope_table {
         magic: u64,
         values: Vec<f32>,
+        heads: usize,
         rotary_dim: usize,
         attention_factor: f64,
     }
@@ -314,30 +585,92 @@ mod heap {
         table: *mut *mut rope_table,
     ) -> rope_status {
         status_of(|| {
-            let out = Out::new("table", table)?;
             // SAFETY: the caller promises it.
-            let (frequencies, positions) = unsafe {
-                let (frequencies, _) = self::frequencies(frequencies)?;
-                let (positions, _) = read("positions", positions)?.positions()?;
-                (frequencies, positions)
-            };
-            let needed = needed(frequencies, positions)?;
-            let mut values = Vec::new();
-            values
-                .try_reserve_exact(needed)
-                .map_err(|_| Failure::OutOfMemory {
-                    bytes: needed.saturating_mul(size_of::<f32>()),
-                })?;
-            values.resize(needed, 0.0);
-            frequencies.rows_in(positions, &mut values)?;
-            let made = Box::new(rope_table {
-                magic: MAGIC,
-                values,
-                rotary_dim: frequencies.rotary_dim(),
-                attention_factor: frequencies.attention_factor(),
-            });
-            // SAFETY: the caller's pointer.
-            unsafe { out.write(Box::into_raw(made)) };
+            unsafe {
+                let out = Out::new("table", table)?;
+                let (recipe, _) = recipe(frequencies, "positions", positions, Recipe::At)?;
+                out.write(table_of(recipe)?);
+            }
+            Ok(())
+        })
+    }
+
+    /// A table of rows.
+    pub(crate) fn table_of(recipe: Recipe<'_>) -> Result<*mut rope_table, Failure> {
+        let needed = recipe.needed()?;
+        let mut values = Vec::new();
+        values
+            .try_reserve_exact(needed)
+            .map_err(|_| Failure::OutOfMemory {
+                bytes: needed.saturating_mul(size_of::<f32>()),
+            })?;
+        values.resize(needed, 0.0);
+        let rows = recipe.make(&mut values)?;
+        let (heads, rotary_dim) = (rows.heads(), rows.rotary_dim());
+        let attention_factor = rows.attention_factor();
+        Ok(Box::into_raw(Box::new(rope_table {
+            magic: MAGIC,
+            values,
+            heads,
+            rotary_dim,
+            attention_factor,
+        })))
+    }
+
+    /// Makes the rows of rope_rows_fill_shift on the heap. rope_table_free frees them.
+    ///
+    /// Returns ROPE_STATUS_OUT_OF_MEMORY, and what rope_rows_len returns.
+    ///
+    /// # Threads
+    ///
+    /// As rope_table_new.
+    ///
+    /// # Safety
+    ///
+    /// As rope_table_new.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn rope_table_new_shift(
+        frequencies: *const rope_frequencies,
+        deltas: *const rope_positions,
+        table: *mut *mut rope_table,
+    ) -> rope_status {
+        status_of(|| {
+            // SAFETY: the caller promises it.
+            unsafe {
+                let out = Out::new("table", table)?;
+                let (recipe, _) = recipe(frequencies, "deltas", deltas, Recipe::Shift)?;
+                out.write(table_of(recipe)?);
+            }
+            Ok(())
+        })
+    }
+
+    /// Makes the rows of rope_rows_fill_shift_from on the heap. rope_table_free frees them.
+    ///
+    /// Returns ROPE_STATUS_OUT_OF_MEMORY, and what rope_rows_fill_shift_from returns.
+    ///
+    /// # Threads
+    ///
+    /// As rope_table_new.
+    ///
+    /// # Safety
+    ///
+    /// As rope_table_new.
+    #[unsafe(no_mangle)]
+    pub unsafe extern "C" fn rope_table_new_shift_from(
+        frequencies: *const rope_frequencies,
+        old: *const rope_frequencies,
+        from: *const rope_positions,
+        to: *const rope_positions,
+        table: *mut *mut rope_table,
+    ) -> rope_status {
+        status_of(|| {
+            // SAFETY: the caller promises it.
+            unsafe {
+                let out = Out::new("table", table)?;
+                let (recipe, _) = recipe_from(frequencies, old, from, to)?;
+                out.write(table_of(recipe)?);
+            }
             Ok(())
         })
     }
@@ -368,6 +701,7 @@ mod heap {
             let table = unsafe { &*table };
             let rows = rope_rows {
                 attention_factor: table.attention_factor,
+                heads: table.heads,
                 ..rope_rows::joined(table.values.as_ptr(), table.values.len(), table.rotary_dim)
             };
             // SAFETY: the caller's struct.

@@ -50,6 +50,16 @@ pub enum rope_status {
     RowWidth = 26,
     /// Neither one row per token nor one per token of every sequence.
     RowCount = 27,
+    /// Rows are not those of so many heads for each of some tokens.
+    RowsPerHead = 65,
+    /// Rows of each head are those of another number of heads.
+    RowHeads = 66,
+    /// Strided rows are those of other sequences, or they lie as sequences that are no table.
+    RowSequences = 67,
+    /// ROPE_DIRECTION_INVERSE: a pair of the rows has another magnitude than the attention factor.
+    RowMagnitude = 68,
+    /// No floats undo a pair of the rows.
+    NoInverse = 69,
     /// An id names no row of the table.
     PositionOutsideTable = 28,
     /// An attention factor is zero, infinite or not a number.
@@ -98,6 +108,32 @@ pub enum rope_status {
     HalvesDiffer = 50,
     /// A configuration has a key about the rotation that the model's code does not obey.
     Unread = 51,
+    /// The strides of a cache make none, or not one for what it is to keep.
+    CacheLayout = 52,
+    /// A tensor's heads are not those of the cache.
+    CacheHeads = 53,
+    /// Not one slot for each token of each sequence.
+    SlotCount = 54,
+    /// A slot that the cache does not have.
+    Slot = 55,
+    /// From its offset a token would reach past the cache.
+    SlotOffset = 56,
+    /// A position that its sequence has no page for, or a sequence that is not there.
+    PagePosition = 57,
+    /// A head is longer than what is kept on the stack: more than 2048 channels.
+    HeadDimOnStack = 58,
+    /// A norm that is centred was given sums.
+    CentredSums = 59,
+    /// Keys were to be moved between positions that are coordinates.
+    NoInteger = 60,
+    /// A backward pass of a plan that does not rotate forward.
+    BackwardDirection = 61,
+    /// Gradients have neither one head nor those of the tensor.
+    GradientHeads = 62,
+    /// Gradients have another shape than the rows, or than other gradients.
+    GradientShape = 63,
+    /// cos and sin of a row are both zero.
+    RowOfZeros = 64,
     /// Refused by rope-core for a reason that this header has no name for.
     Refused = 99,
 }
@@ -155,6 +191,11 @@ statuses! {
     RowsLength = c"the values are not a whole number of rows": RowsLength CosSinLength RowsShape,
     RowWidth = c"a row of cos has neither a value for each pair nor each of them twice": RowWidth,
     RowCount = c"neither one row per token nor one per token of every sequence": RowCount,
+    RowsPerHead = c"the rows are not those of so many heads for each of some tokens": RowsPerHead,
+    RowHeads = c"rows of each head are those of another number of heads": RowHeads,
+    RowSequences = c"strided rows are those of other sequences, or no table": RowSequences,
+    RowMagnitude = c"a pair of the rows has another magnitude than the attention factor": RowMagnitude,
+    NoInverse = c"no floats undo a pair of the rows": NoInverse,
     PositionOutsideTable = c"a position id names no row of the table": PositionOutsideTable,
     AttentionFactor = c"an attention factor is zero, infinite or not a number": AttentionFactor,
     PairingChangesInPlace = c"in place the pairing cannot change": PairingChangesInPlace,
@@ -179,6 +220,19 @@ statuses! {
     Unsupported = c"the model does something that is no rotation of pairs": Unsupported,
     HalvesDiffer = c"a row that should keep each value twice has two halves that differ": HalvesDiffer,
     Unread = c"a key of a configuration is not obeyed by the model's code": Unread,
+    CacheLayout = c"the strides of a cache make none, or not one for what it is to keep": CacheLayout,
+    CacheHeads = c"the tensor's heads are not those of the cache": CacheHeads,
+    SlotCount = c"not one slot for each token of each sequence": SlotCount,
+    Slot = c"a slot is outside the cache": Slot,
+    SlotOffset = c"from its offset a token would reach past the cache": SlotOffset,
+    PagePosition = c"a position is beyond the pages of its sequence": PagePosition,
+    HeadDimOnStack = c"a head is longer than what is kept on the stack": HeadDimOnStack,
+    CentredSums = c"a norm that is centred takes no given sums": CentredSums,
+    NoInteger = c"keys are moved between integer positions, not coordinates": NoInteger,
+    BackwardDirection = c"a backward pass is that of a plan that rotates forward": BackwardDirection,
+    GradientHeads = c"gradients have one head, or those of the tensor": GradientHeads,
+    GradientShape = c"gradients have the shape of the rows, and of other gradients": GradientShape,
+    RowOfZeros = c"cos and sin of a row are both zero": RowOfZeros,
     // No call of this API meets these.
     Refused = c"refused": Range PartsInterleave GatheredTwice RowRange UnknownName,
 }

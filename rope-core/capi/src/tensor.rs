@@ -2,10 +2,11 @@
 
 use core::ffi::c_void;
 
-use rope_core::{Error, Layout, Shape, Strides};
+use rope_core::{Element, Error, Layout, Shape, Strides, Tensor, TensorMut};
 
 use crate::failure::Failure;
-use crate::memory::{Out, Plain, Span, SpanMut, plain};
+use crate::memory::{Out, Plain, Region, Span, SpanMut, plain};
+use crate::rotate::with_element;
 use crate::status::{rope_status, status_of};
 
 /// Where the elements of a tensor lie. The caller fills it in, or rope_layout_bshd, _bhsd or _sbhd does.
@@ -25,7 +26,7 @@ plain!(rope_layout);
 
 impl rope_layout {
     #[inline]
-    fn layout(&self) -> Result<Layout, Error> {
+    pub(crate) fn layout(&self) -> Result<Layout, Error> {
         let [batch, token, head] = self.strides;
         Layout::strided(self.shape, Strides { batch, token, head })
     }
@@ -86,6 +87,26 @@ impl rope_tensor {
             layout,
         ))
     }
+
+    /// The bytes that the layout reaches.
+    pub(crate) fn region(&self, name: &'static str) -> Result<Region, Failure> {
+        with_element!(self.element, E => { Ok(self.span::<E>(name)?.0.region()) })
+    }
+
+    /// The tensor. Not inlined: one copy for each element serves all verbs of chains.
+    ///
+    /// # Safety
+    ///
+    /// The elements are there, and nobody writes them during `'a`.
+    #[inline(never)]
+    pub(crate) unsafe fn tensor<'a, E: Element + Plain>(
+        &self,
+        name: &'static str,
+    ) -> Result<Tensor<'a, E>, Failure> {
+        let (span, layout) = self.span::<E>(name)?;
+        // SAFETY: the caller promises it.
+        Ok(Tensor::new(unsafe { span.get() }, layout)?)
+    }
 }
 
 impl rope_tensor_mut {
@@ -98,6 +119,26 @@ impl rope_tensor_mut {
         let (layout, needed) = reach(&self.layout, self.len)?;
         let span = SpanMut::new(name, self.data.cast(), self.len)?;
         Ok((span.cut(needed), layout))
+    }
+
+    /// The tensor, if it shares no byte with what is read meanwhile. Not inlined, as [`rope_tensor::tensor`].
+    ///
+    /// # Safety
+    ///
+    /// The elements are there, and nobody else reads or writes them during `'a` but through the regions that are
+    /// listed.
+    #[inline(never)]
+    pub(crate) unsafe fn tensor<'a, E: Element + Plain>(
+        &self,
+        name: &'static str,
+        read: &[&[Region]],
+    ) -> Result<TensorMut<'a, E>, Failure> {
+        let (span, layout) = self.span::<E>(name)?;
+        for read in read {
+            span.region().apart_from(read)?;
+        }
+        // SAFETY: the caller promises it.
+        Ok(TensorMut::new(unsafe { span.get(&[]) }?, layout)?)
     }
 }
 

@@ -78,6 +78,36 @@ fn next<T: Copy>(all: &[T], number: impl Fn(T) -> i32) -> i32 {
     all.iter().copied().map(number).max().expect("a value") + 1
 }
 
+/// Calls with one pointer after the other null, then misaligned.
+macro_rules! each {
+    ($call:ident($($argument:expr),* ; $($rest:expr),*)) => {
+        for spoilt in 0..[$(stringify!($argument)),*].len() {
+            for wrong in [rope_status::Null, rope_status::Misaligned] {
+                let mut index = 0..;
+                // SAFETY: pointers that are there, but for one that is null or misaligned.
+                let got = unsafe {
+                    $call($({
+                        let right = $argument;
+                        match index.next() {
+                            Some(index) if index != spoilt => right,
+                            _ if wrong == rope_status::Misaligned => right.wrapping_byte_add(1),
+                            _ => right.wrapping_byte_sub(right.addr()),
+                        }
+                    },)* $($rest),*)
+                };
+                assert_eq!(got, wrong, "{} with argument {spoilt}", stringify!($call));
+            }
+        }
+    };
+}
+
+#[path = "calls/chains.rs"]
+mod chains;
+#[path = "calls/gradients.rs"]
+mod gradients;
+#[path = "calls/mixed.rs"]
+mod mixed;
+
 /// Frequencies on the heap, freed at the end.
 struct Owned(*mut rope_frequencies);
 
@@ -754,10 +784,10 @@ fn rows_are_those_of_rope_core() {
 /// Rows apart, with strides, ids and a factor.
 #[test]
 fn rows_of_the_caller() {
-    let (cos, sin): (Vec<f32>, Vec<f32>) = (
-        (0..4 * 4).map(|i| i as f32).collect(),
-        (0..4 * 4).map(|i| -(i as f32)).collect(),
-    );
+    let (sin, cos): (Vec<f32>, Vec<f32>) = (0..4 * 4)
+        .map(|i| f64::from(i).sin_cos())
+        .map(|(sin, cos)| ((1.5 * sin) as f32, (1.5 * cos) as f32))
+        .unzip();
     let ids = [3_u32, 0, 3];
     let mut x = values::<f32>(3 * 8);
     let mut expected = x.clone();
@@ -799,7 +829,148 @@ fn rows_of_the_caller() {
     assert_eq!(call(&rows), rope_status::HalvesDiffer);
     (rows.width, rows.attention_factor) = (4, 0.0);
     assert_eq!(call(&rows), rope_status::AttentionFactor);
+    // By another factor the inverse is none.
+    rows.attention_factor = 1.0;
+    assert_eq!(call(&rows), rope_status::RowMagnitude);
     assert_eq!(x, expected);
+}
+
+/// A row for each head: behind one another, with strides, by ids; and what undoes them.
+#[test]
+fn rows_of_each_head() {
+    let (heads, tokens, pairs) = (3, 4, 2);
+    let (cos, sin): (Vec<f32>, Vec<f32>) = (0..heads * tokens * pairs)
+        .map(|i| ((1 + i) as f32, -(i as f32)))
+        .unzip();
+    let joined: Vec<f32> = (0..heads * tokens)
+        .flat_map(|row| [&cos[row * pairs..][..pairs], &sin[row * pairs..][..pairs]].concat())
+        .collect();
+    let plan = plan(rope_pairing::Half);
+    let rope = Rope::new(Pairing::Half);
+    let rotated = |rows: &Rows<'_>, tokens| {
+        let mut x = values::<f32>(tokens * heads * 2 * pairs);
+        let mut view = TensorMut::new(&mut x, [1, tokens, heads, 2 * pairs]).expect("valid");
+        rope.rotate(&mut view, rows).expect("valid");
+        x
+    };
+    let call = |rows: &rope_rows, [tokens, heads]: [usize; 2]| {
+        let mut x = values::<f32>(tokens * heads * 2 * pairs);
+        let view = tensor(&mut x, [1, tokens, heads, 2 * pairs]);
+        // SAFETY: what is passed is there.
+        (unsafe { rope_rotate(&plan, &view, rows) }, x)
+    };
+    // `[heads, tokens, pairs]`.
+    let bhsd = rope_core::Layout::bhsd([1, heads, tokens, pairs]).expect("a layout");
+    let strided = rope_rows_strided(cos.as_ptr(), sin.as_ptr(), cos.len(), bhsd.into());
+    let of_core = Rows::strided(&cos, &sin, bhsd).expect("valid");
+    let expected = rotated(&of_core, tokens);
+    assert_eq!(
+        call(&strided, [tokens, heads]),
+        (rope_status::Ok, expected.clone())
+    );
+    // `[tokens, heads, 2 * pairs]`, apart and joined.
+    let rows = Rows::new(&joined, 2 * pairs).and_then(|rows| rows.with_heads(heads));
+    let rows = rows.expect("valid");
+    let expected_each = rotated(&rows, tokens);
+    let mut given = rope_rows_joined(joined.as_ptr(), joined.len(), 2 * pairs);
+    given.heads = heads;
+    assert_eq!(
+        call(&given, [tokens, heads]),
+        (rope_status::Ok, expected_each.clone())
+    );
+    let mut apart = rope_rows_apart(cos.as_ptr(), sin.as_ptr(), heads * tokens, pairs, 2 * pairs);
+    apart.heads = heads;
+    assert_eq!(
+        call(&apart, [tokens, heads]),
+        (rope_status::Ok, expected_each)
+    );
+    // Ids are those of tokens.
+    let ids = [3_i32, 0];
+    let mut gathered = given;
+    (gathered.ids, gathered.ids_count) = (ids.as_ptr().cast(), 2);
+    gathered.ids_number = rope_number::I32 as i32;
+    let expected_two = rotated(&rows.gather(&ids).expect("valid"), 2);
+    assert_eq!(call(&gathered, [2, heads]), (rope_status::Ok, expected_two));
+
+    // What undoes them, pair by pair.
+    let mut storage = vec![f32::NAN; joined.len()];
+    let mut inverted: rope_rows = zero();
+    // SAFETY: what is passed is there.
+    let status =
+        unsafe { rope_rows_invert(&strided, storage.as_mut_ptr(), storage.len(), &mut inverted) };
+    assert_eq!((status, inverted.heads), (rope_status::Ok, heads));
+    let mut of_core_storage = vec![0.0; joined.len()];
+    of_core.inverted(&mut of_core_storage).expect("valid");
+    assert_eq!(storage, of_core_storage);
+    let mut x = expected;
+    let view = tensor(&mut x, [1, tokens, heads, 2 * pairs]);
+    // SAFETY: what is passed is there.
+    let status = unsafe { rope_rotate(&plan, &view, &inverted) };
+    assert_eq!(status, rope_status::Ok);
+    for (got, was) in x.iter().zip(values::<f32>(tokens * heads * 2 * pairs)) {
+        assert!(
+            (got - was).abs() <= 1e-6 * was.abs().max(1.0),
+            "{got} for {was}"
+        );
+    }
+
+    // Refused.
+    assert_eq!(call(&strided, [tokens, 2]).0, rope_status::RowHeads);
+    assert_eq!(
+        detail(),
+        "the rows are those of 3 heads each, and not for 2"
+    );
+    given.heads = 5;
+    assert_eq!(call(&given, [tokens, heads]).0, rope_status::RowsPerHead);
+    let mut short = strided;
+    short.len -= 1;
+    assert_eq!(call(&short, [tokens, heads]).0, rope_status::OutOfBounds);
+    let mut wide = strided;
+    wide.rotary_dim = 2;
+    assert_eq!(call(&wide, [tokens, heads]).0, rope_status::RowWidth);
+    let mut none = strided;
+    none.sin = core::ptr::null();
+    assert_eq!(call(&none, [tokens, heads]).0, rope_status::Null);
+    let mut far = strided;
+    far.layout.strides = [usize::MAX; 3];
+    assert_eq!(call(&far, [tokens, heads]).0, rope_status::ShapeOverflow);
+    // Two sequences that lie apart are no four tokens.
+    let mut sequences = strided;
+    sequences.layout.shape = [2, 2, heads, pairs];
+    sequences.layout.strides = [pairs, 2 * pairs, tokens * pairs];
+    assert_eq!(
+        call(&sequences, [tokens, heads]).0,
+        rope_status::RowSequences
+    );
+    let mut sinusoidal = vec![0.0; joined.len()];
+    // SAFETY: what is passed is there.
+    unsafe {
+        let status = rope_sinusoidal(&strided, sinusoidal.as_mut_ptr(), sinusoidal.len());
+        assert_eq!(status, rope_status::RowHeads);
+        let (out, len) = (storage.as_mut_ptr(), storage.len());
+        assert_eq!(
+            rope_rows_invert(&strided, out, len - 1, &mut inverted),
+            rope_status::Storage
+        );
+        let zeros = rope_rows_joined(sinusoidal.as_ptr(), sinusoidal.len(), 2 * pairs);
+        assert_eq!(
+            rope_rows_invert(&zeros, out, len, &mut inverted),
+            rope_status::NoInverse
+        );
+        let own = rope_rows_joined(out, len, 2 * pairs);
+        let status = rope_rows_invert(&own, out, len, &mut inverted);
+        assert_eq!(status, rope_status::MemoryOverlap);
+        let null = core::ptr::null_mut();
+        assert_eq!(
+            rope_rows_invert(&strided, out, len, null),
+            rope_status::Null
+        );
+        assert_eq!(
+            rope_rows_invert(null, out, len, &mut inverted),
+            rope_status::Null
+        );
+    }
+    assert_eq!(storage, of_core_storage);
 }
 
 /// Q and K of a packed row lie between one another.
@@ -877,30 +1048,9 @@ fn null_and_misaligned_pointers() {
     let mut doubles = [0.0_f64; 32];
     let (mut out_rows, mut info): (rope_rows, rope_frequencies_info) = (zero(), zero());
     let (mut scaling, mut out_layout): (rope_scaling, rope_layout) = (zero(), zero());
+    let mut norm: rope_norm = zero();
     let (mut frequencies, mut out_table, mut len) = (null_mut(), null_mut::<rope_table>(), 0);
 
-    /// Calls with one pointer after the other null, then misaligned.
-    macro_rules! each {
-        ($call:ident($($argument:expr),* ; $($rest:expr),*)) => {
-            for spoilt in 0..[$(stringify!($argument)),*].len() {
-                for wrong in [rope_status::Null, rope_status::Misaligned] {
-                    let mut index = 0..;
-                    // SAFETY: pointers that are there, but for one that is null or misaligned.
-                    let got = unsafe {
-                        $call($({
-                            let right = $argument;
-                            match index.next() {
-                                Some(index) if index != spoilt => right,
-                                _ if wrong == rope_status::Misaligned => right.wrapping_byte_add(1),
-                                _ => right.wrapping_byte_sub(right.addr()),
-                            }
-                        },)* $($rest),*)
-                    };
-                    assert_eq!(got, wrong, "{} with argument {spoilt}", stringify!($call));
-                }
-            }
-        };
-    }
     each!(rope_rotate(&raw const plan, &raw const view, &raw const rows;));
     each!(rope_rotate_qk(&raw const plan, &raw const view, &raw const view, &raw const rows;));
     each!(rope_rotate_into(&raw const plan, &raw const from, &raw const view, &raw const rows;));
@@ -913,6 +1063,10 @@ fn null_and_misaligned_pointers() {
     each!(rope_frequencies_inverse(made.0.cast_const(), doubles.as_mut_ptr(); 32));
     each!(rope_scaling_init(&raw mut scaling; 0));
     each!(rope_layout_bshd(&raw mut out_layout; 1, 1, 1, 1));
+    each!(rope_table_new_shift(made.0.cast_const(), &raw const positions, &raw mut out_table;));
+    each!(rope_table_new_shift_from(made.0.cast_const(), made.0.cast_const(), &raw const positions, &raw const positions,
+        &raw mut out_table;));
+    each!(rope_norm_init(&raw mut norm; 1));
     // SAFETY: as above.
     unsafe {
         let fill =

@@ -1,0 +1,208 @@
+/* What stands between a projection and the attention of a Qwen3: Q normed and rotated in place; K normed, rotated and
+ * written, and V written, into a paged cache of FP8; then a context shift of the keys that lie there. Allocates
+ * nothing. Returns 0 if all is as it should be. C99. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rope.h>
+
+enum { TOKENS = 6, HEADS = 4, KV_HEADS = 2, HEAD_DIM = 128 };
+/* Pages of four slots. */
+enum { PAGES = 8, PAGE = 4, PAGE_BYTES = PAGE * KV_HEADS * HEAD_DIM };
+
+static float q[TOKENS * HEADS * HEAD_DIM];
+static float k[TOKENS * KV_HEADS * HEAD_DIM];
+static float v[TOKENS * KV_HEADS * HEAD_DIM];
+static float q_weight[HEAD_DIM], k_weight[HEAD_DIM];
+static unsigned char keys[PAGES * PAGE_BYTES], values[PAGES * PAGE_BYTES];
+
+static unsigned char memory[ROPE_FREQUENCIES_BYTES(HEAD_DIM)];
+static float storage[ROPE_ROWS_LEN(TOKENS, HEAD_DIM)];
+static float moves[ROPE_ROWS_LEN(TOKENS, HEAD_DIM)];
+
+/* Ends the program if something went wrong, and says what. */
+static void must(rope_status status, const char *call) {
+    if (status != ROPE_STATUS_OK) {
+        char detail[256] = "";
+#ifdef ROPE_STD
+        (void)rope_error_detail(detail, sizeof detail);
+#endif
+        fprintf(stderr, "%s: %s (%s)\n", call, rope_error_message((int32_t)status), detail);
+        exit(1);
+    }
+}
+#define MUST(call) must((call), #call)
+
+static void expect(int holds, const char *what) {
+    if (!holds) {
+        fprintf(stderr, "not so: %s\n", what);
+        exit(1);
+    }
+}
+#define EXPECT(condition) expect((condition), #condition)
+
+static void fill(float *x, size_t len) {
+    size_t i;
+    for (i = 0; i < len; i++) {
+        x[i] = (float)(i % 17) / 8.0f - 0.9f;
+    }
+}
+
+static rope_tensor_mut tensor(float *data, size_t heads) {
+    rope_tensor_mut made;
+    memset(&made, 0, sizeof made);
+    made.data = data;
+    made.len = TOKENS * heads * HEAD_DIM;
+    made.element = ROPE_ELEMENT_F32;
+    MUST(rope_layout_bshd(&made.layout, 1, TOKENS, heads, HEAD_DIM));
+    return made;
+}
+
+static rope_tensor read_only(const rope_tensor_mut *x) {
+    rope_tensor made;
+    made.data = x->data;
+    made.len = x->len;
+    made.element = x->element;
+    made.layout = x->layout;
+    return made;
+}
+
+/* Qwen3's norm of a head: eps 1e-6, weights of a head. */
+static rope_norm norm(const float *weight) {
+    rope_norm made;
+    MUST(rope_norm_init(&made, ROPE_NORM_FORMULA_LLAMA));
+    made.eps = 1e-6f;
+    made.weight.data = weight;
+    made.weight.count = HEAD_DIM;
+    made.weight.element = ROPE_ELEMENT_F32;
+    return made;
+}
+
+/* Pages of FP8 as vLLM has them, with one scale for all. */
+static rope_cache paged(unsigned char *bytes, size_t size) {
+    rope_cache made;
+    memset(&made, 0, sizeof made);
+    made.memory = bytes;
+    made.bytes = size;
+    made.format = ROPE_CACHE_FORMAT_E4M3;
+    made.layout.kind = ROPE_CACHE_LAYOUT_KIND_NHD;
+    made.layout.extents[0] = PAGES;
+    made.layout.extents[1] = PAGE;
+    made.layout.extents[2] = KV_HEADS;
+    made.layout.extents[3] = HEAD_DIM;
+    made.scale.kind = ROPE_CODE_SCALE_KIND_DIVIDE;
+    made.scale.same = 0.125f;
+    return made;
+}
+
+/* The norm and the rotation of the first pair by hand, in double. */
+static void check_by_hand(const float *q_before) {
+    double sum = 0.0, r, x, y, c = cos(5.0), s = sin(5.0);
+    const float *last = q_before + (TOKENS - 1) * HEADS * HEAD_DIM;
+    const float *got = q + (TOKENS - 1) * HEADS * HEAD_DIM;
+    int i;
+    for (i = 0; i < HEAD_DIM; i++) {
+        sum += (double)last[i] * (double)last[i];
+    }
+    r = 1.0 / sqrt(sum / HEAD_DIM + 1e-6);
+    x = (double)last[0] * r * (double)q_weight[0];
+    y = (double)last[HEAD_DIM / 2] * r * (double)q_weight[HEAD_DIM / 2];
+    EXPECT(fabs((double)got[0] - (x * c - y * s)) < 1e-5);
+    EXPECT(fabs((double)got[HEAD_DIM / 2] - (x * s + y * c)) < 1e-5);
+}
+
+int main(void) {
+    static float q_before[TOKENS * HEADS * HEAD_DIM], read[TOKENS * KV_HEADS * HEAD_DIM];
+    static float expected[TOKENS * KV_HEADS * HEAD_DIM];
+    static unsigned char before[PAGES * PAGE_BYTES];
+    /* The sequence has pages 5 and 2; the last two tokens are padding. */
+    static const int64_t mapping[TOKENS] = {5 * PAGE, 5 * PAGE + 1, 5 * PAGE + 2, 5 * PAGE + 3, -1, -1};
+    /* The first token keeps its place, the others move back by two positions. */
+    static const int32_t deltas[TOKENS] = {0, -2, -2, -2, -2, -2};
+    rope_plan plan = {ROPE_PAIRING_HALF, 0, 0, 0};
+    rope_chain query, key;
+    rope_norm q_norm, k_norm;
+    rope_cache key_cache = paged(keys, sizeof keys), value_cache = paged(values, sizeof values);
+    rope_slots slots;
+    rope_tensor_mut q_heads = tensor(q, HEADS), k_heads = tensor(k, KV_HEADS), v_heads = tensor(v, KV_HEADS);
+    rope_tensor_mut back = tensor(read, KV_HEADS);
+    rope_tensor from_k = read_only(&k_heads), from_v = read_only(&v_heads);
+    rope_axes axes = rope_axes_text(HEAD_DIM);
+    rope_positions positions = rope_positions_range(0, TOKENS);
+    rope_positions moved = rope_positions_per_token(deltas, TOKENS, ROPE_NUMBER_I32);
+    rope_frequencies *frequencies = NULL;
+    rope_rows rows;
+    size_t i;
+
+    fill(q, sizeof q / sizeof *q);
+    fill(k, sizeof k / sizeof *k);
+    fill(v, sizeof v / sizeof *v);
+    for (i = 0; i < HEAD_DIM; i++) {
+        q_weight[i] = 1.0f + (float)(i % 5) / 16.0f;
+        k_weight[i] = 1.0f - (float)(i % 3) / 16.0f;
+    }
+    memcpy(q_before, q, sizeof q);
+    memset(&slots, 0, sizeof slots);
+    slots.kind = ROPE_SLOTS_KIND_MAPPING;
+    slots.slots.values = mapping;
+    slots.slots.count = TOKENS;
+    slots.slots.number = ROPE_NUMBER_I64;
+
+    /* once per model, and once per layer: the weights of its norms */
+    MUST(rope_frequencies_init(memory, sizeof memory, &axes, 1000000.0, NULL, &frequencies));
+    q_norm = norm(q_weight);
+    k_norm = norm(k_weight);
+    memset(&query, 0, sizeof query);
+    query.plan = plan;
+    query.norm = &q_norm;
+    key = query;
+    key.norm = &k_norm;
+
+    /* per step: rows for all layers; Q in place, K and V into their slots */
+    MUST(rope_rows_fill(frequencies, &positions, storage, sizeof storage / sizeof *storage, &rows));
+    MUST(rope_chain_rotate(&query, &q_heads, &rows));
+    check_by_hand(q_before);
+    MUST(rope_chain_rotate_into_caches(&key, &from_k, &key_cache, &from_v, &value_cache, &slots, &rows));
+
+    /* What attention reads: the values as they were, but for the three bits of their mantissa. */
+    query.norm = NULL;
+    MUST(rope_chain_copy_from_cache(&query, &value_cache, &slots, &back));
+    for (i = 0; i < (size_t)4 * KV_HEADS * HEAD_DIM; i++) {
+        EXPECT(fabsf(read[i] - v[i]) <= fabsf(v[i]) / 16.0f + 1e-3f);
+    }
+    /* Nothing was read for tokens without a slot. */
+    EXPECT(read[4 * KV_HEADS * HEAD_DIM] == 0.0f && read[TOKENS * KV_HEADS * HEAD_DIM - 1] == 0.0f);
+
+    /* later: two tokens behind the first have been dropped, and the keys move back */
+    memcpy(before, keys, sizeof keys);
+    MUST(rope_rows_fill_shift(frequencies, &moved, moves, sizeof moves / sizeof *moves, &rows));
+    MUST(rope_shift(&plan, &key_cache, &slots, &rows));
+    EXPECT(memcmp(keys + 5 * PAGE_BYTES, before + 5 * PAGE_BYTES, KV_HEADS * HEAD_DIM) == 0);
+    EXPECT(memcmp(keys + 5 * PAGE_BYTES + KV_HEADS * HEAD_DIM, before + 5 * PAGE_BYTES + KV_HEADS * HEAD_DIM,
+                  KV_HEADS * HEAD_DIM) != 0);
+    /* They are what they would be at their new positions, but for two roundings to FP8. */
+    positions.first = -2;
+    MUST(rope_rows_fill(frequencies, &positions, storage, sizeof storage / sizeof *storage, &rows));
+    MUST(rope_chain_copy_from_cache(&query, &key_cache, &slots, &back));
+    k_heads.data = expected;
+    MUST(rope_chain_rotate_into(&key, &from_k, &k_heads, &rows));
+    for (i = KV_HEADS * HEAD_DIM; i < (size_t)4 * KV_HEADS * HEAD_DIM; i++) {
+        EXPECT(fabsf(read[i] - expected[i]) < 0.35f);
+    }
+
+    /* A slot that the cache does not have is refused, and neither cache is touched. */
+    memcpy(before, keys, sizeof keys);
+    key_cache.layout.extents[0] = 5;
+    EXPECT(rope_chain_copy_into_cache(&key, &from_k, &key_cache, &slots) == ROPE_STATUS_SLOT);
+    slots.slots.count -= 1;
+    EXPECT(rope_chain_copy_into_cache(&key, &from_k, &key_cache, &slots) == ROPE_STATUS_SLOT_COUNT);
+    key_cache.memory = k;
+    EXPECT(rope_chain_copy_into_cache(&key, &from_k, &key_cache, &slots) == ROPE_STATUS_MEMORY_OVERLAP);
+    EXPECT(memcmp(keys, before, sizeof keys) == 0);
+
+    printf("q[0..2]: %.9g %.9g, the first key's codes: %02x %02x\n", (double)q[0], (double)q[1],
+           (unsigned)keys[5 * PAGE_BYTES], (unsigned)keys[5 * PAGE_BYTES + 1]);
+    return 0;
+}

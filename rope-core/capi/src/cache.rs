@@ -1,0 +1,433 @@
+//! Caches of keys or values: memory, what it keeps, and where that lies.
+
+use core::ffi::c_void;
+
+use rope_core::{
+    Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, Element, Error,
+    HeadScales, ScaleLayout, ScalePlace,
+};
+
+use crate::failure::Failure;
+use crate::memory::{Plain, Region, Span, SpanMut, plain};
+use crate::names::lookup;
+
+/// What a cache keeps. All codes round to nearest.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum rope_cache_format {
+    /// IEEE single precision.
+    F32 = 1,
+    /// IEEE half precision.
+    F16 = 2,
+    /// bfloat16.
+    Bf16 = 3,
+    /// Codes of FP8 E4M3FN up to 448; what is beyond becomes the largest.
+    E4m3 = 4,
+    /// Codes of FP8 E5M2 as PyTorch converts; what is beyond becomes an infinity.
+    E5m2 = 5,
+    /// Codes of FP8 E5M2 up to 57344; what is beyond becomes the largest. vLLM's.
+    E5m2Saturating = 6,
+    /// Integers of 8 bits, ties to even: ONNX Runtime's.
+    Int8Even = 7,
+    /// Integers of 8 bits, ties away from zero: vLLM's Triton kernel.
+    Int8Away = 8,
+    /// ggml's blocks of 32 values in 34 bytes, by its reference formula. The layout counts values.
+    Q8_0 = 9,
+}
+lookup!(rope_cache_format, "format of a cache":
+    F32 F16 Bf16 E4m3 E5m2 E5m2Saturating Int8Even Int8Away Q8_0);
+
+/// The order of a cache in memory, outermost first: N the slots of a block (page), H the heads, D the channels of a
+/// head, x what is left of the dimension before it that was divided. A cache that is not paged has one block, or one
+/// for each sequence.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum rope_cache_layout_kind {
+    /// `extents` {blocks, N, H, D}: FlashInfer, vLLM, SGLang (N = 1), llama.cpp's rows, TensorRT.
+    Nhd = 1,
+    /// `extents` {blocks, H, N, D}: FlashInfer, TensorRT-LLM, OpenVINO; ONNX Runtime and candle (block = sequence).
+    Hnd = 2,
+    /// `extents` {blocks, H, D, N}: vLLM's keys on CPUs, llama.cpp's transposed values.
+    Hdn = 3,
+    /// `extents` {blocks, H, D / x, N, x}: vLLM's older keys, mistral.rs.
+    Hdnx = 4,
+    /// `extents` {blocks, H, N / x, D, x}: interleaved values of vLLM and AITER.
+    Hndx = 5,
+    /// `extents` {blocks, N, H, D} in any order in memory: `strides`.
+    Strided = 6,
+}
+lookup!(rope_cache_layout_kind, "kind of layout": Nhd Hnd Hdn Hdnx Hndx Strided);
+
+/// The strides of a cache, in its elements (bytes where it keeps codes). Channel d of head h in slot s, which is place
+/// p = s % block_size, lies at
+///
+/// (s / block_size) block + (p / group) group_stride + (p % group) token + h head + (d / chunk) chunk_stride + (d %
+/// chunk) channel
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_cache_strides {
+    /// From a block to the next.
+    pub block: usize,
+    /// Slots of a group; all of a block where there are no groups.
+    pub group: usize,
+    /// From a group of slots to the next.
+    pub group_stride: usize,
+    /// From a slot of a group to the next.
+    pub token: usize,
+    /// From a head to the next.
+    pub head: usize,
+    /// Channels of a chunk; all of a head where they lie side by side.
+    pub chunk: usize,
+    /// From a chunk of channels to the next.
+    pub chunk_stride: usize,
+    /// From a channel of a chunk to the next.
+    pub channel: usize,
+}
+plain!(rope_cache_strides);
+
+/// Where the elements of a cache lie. The caller fills it in.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_cache_layout {
+    /// The order in memory (`enum rope_cache_layout_kind`).
+    pub kind: i32,
+    /// The extents, as the kind names them.
+    pub extents: [usize; 5],
+    /// STRIDED: the strides. Not used by others.
+    pub strides: rope_cache_strides,
+    /// The first channel of each head that the cache uses, and the one behind its last: where keys and values, or
+    /// codes and a scale, lie behind one another in a head. {0, 0}: all.
+    pub channels: [usize; 2],
+}
+plain!(rope_cache_layout);
+
+impl rope_cache_layout {
+    fn layout(&self) -> Result<CacheLayout, Failure> {
+        let [a, b, c, d, x] = self.extents;
+        let layout = match rope_cache_layout_kind::from_c(self.kind)? {
+            rope_cache_layout_kind::Nhd => CacheLayout::nhd([a, b, c, d])?,
+            rope_cache_layout_kind::Hnd => CacheLayout::hnd([a, b, c, d])?,
+            rope_cache_layout_kind::Hdn => CacheLayout::hdn([a, b, c, d])?,
+            rope_cache_layout_kind::Hdnx => CacheLayout::hdnx([a, b, c, d, x])?,
+            rope_cache_layout_kind::Hndx => CacheLayout::hndx([a, b, c, d, x])?,
+            rope_cache_layout_kind::Strided => {
+                let shape = CacheShape {
+                    blocks: a,
+                    block_size: b,
+                    heads: c,
+                    head_dim: d,
+                };
+                let rope_cache_strides {
+                    block,
+                    group,
+                    group_stride,
+                    token,
+                    head,
+                    chunk,
+                    chunk_stride,
+                    channel,
+                } = self.strides;
+                let strides = CacheStrides {
+                    block,
+                    group,
+                    group_stride,
+                    token,
+                    head,
+                    chunk,
+                    chunk_stride,
+                    channel,
+                };
+                CacheLayout::strided(shape, strides)?
+            }
+        };
+        Ok(match self.channels {
+            [0, 0] => layout,
+            [first, end] => layout.channels(first..end)?,
+        })
+    }
+}
+
+/// What numbers are scaled by before they are rounded to a code.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum rope_code_scale_kind {
+    /// x / s; read as code * s: vLLM on GPUs, LMDeploy.
+    Divide = 1,
+    /// x (1 / s), the reciprocal rounded; read as code * s: vLLM on CPUs, ONNX Runtime.
+    Reciprocal = 2,
+    /// x s; read as code * (1 / s), the reciprocal rounded: FlashInfer, TensorRT-LLM.
+    Multiply = 3,
+    /// Made for each token and head, s = max(largest |x| / largest code, `least`) and x (1 / s), and kept in the cache
+    /// as a float, `behind` bytes behind the first code of its head.
+    MadeInline = 4,
+    /// Made likewise, and kept in the cache's `scales`.
+    MadeApart = 5,
+}
+lookup!(rope_code_scale_kind, "kind of scale for codes": Divide Reciprocal Multiply MadeInline MadeApart);
+
+/// The scale of a cache of codes. Fields that a kind does not name are not read.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_code_scale {
+    /// `enum rope_code_scale_kind`.
+    pub kind: i32,
+    /// DIVIDE, RECIPROCAL, MULTIPLY: s of all heads, where `each` is NULL.
+    pub same: f32,
+    /// DIVIDE, RECIPROCAL, MULTIPLY: s of each head; NULL: all have `same`.
+    pub each: *const f32,
+    /// How many numbers `each` has: one for each head of the cache. 0 where it is NULL.
+    pub each_count: usize,
+    /// MADE_INLINE, MADE_APART: the least scale; vLLM's is 1e-6.
+    pub least: f32,
+    /// MADE_INLINE: bytes from the first code of a head to its scale; head_dim for one right behind the codes.
+    pub behind: usize,
+    /// MADE_APART: floats from the scales of a block, of a slot and of a head to the next ones. {block_size * heads,
+    /// heads, 1} for `[blocks][block_size][heads]`.
+    pub strides: [usize; 3],
+}
+plain!(rope_code_scale);
+
+impl rope_code_scale {
+    /// # Safety
+    ///
+    /// `each` is null or points to the list, which nobody writes during `'a`.
+    unsafe fn scale<'a>(&self) -> Result<(CodeScale<'a>, Region), Failure> {
+        let made = |at| CodeScale::Made {
+            least: self.least,
+            at,
+        };
+        let given: fn(HeadScales<'a>) -> CodeScale<'a> =
+            match rope_code_scale_kind::from_c(self.kind)? {
+                rope_code_scale_kind::Divide => CodeScale::Divide,
+                rope_code_scale_kind::Reciprocal => CodeScale::Reciprocal,
+                rope_code_scale_kind::Multiply => CodeScale::Multiply,
+                rope_code_scale_kind::MadeInline => {
+                    return Ok((made(ScalePlace::Inline(self.behind)), NOTHING));
+                }
+                rope_code_scale_kind::MadeApart => {
+                    let [block, token, head] = self.strides;
+                    let place = ScaleLayout { block, token, head };
+                    return Ok((made(ScalePlace::Apart(place)), NOTHING));
+                }
+            };
+        if self.each.is_null() && self.each_count == 0 {
+            return Ok((given(HeadScales::Same(self.same)), NOTHING));
+        }
+        let each = Span::new("each", self.each, self.each_count)?;
+        // SAFETY: the caller promises it.
+        let scales = HeadScales::Each(unsafe { each.get() });
+        Ok((given(scales), each.region()))
+    }
+}
+
+/// The keys, or the values, of a layer in a cache. Calls that only read it do not write its memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_cache {
+    /// The first byte, aligned as an element is.
+    pub memory: *mut c_void,
+    /// How many bytes may be read and written from there on.
+    pub bytes: usize,
+    /// What it keeps (`enum rope_cache_format`).
+    pub format: i32,
+    /// Where it lies.
+    pub layout: rope_cache_layout,
+    /// Codes: what they are scaled by. Not used by others.
+    pub scale: rope_code_scale,
+    /// ROPE_CODE_SCALE_KIND_MADE_APART: the scales. Not used by others.
+    pub scales: *mut f32,
+    /// How many scales there are.
+    pub scales_count: usize,
+}
+plain!(rope_cache);
+
+/// What a cache is, with nothing of its memory.
+struct Description<'a> {
+    layout: CacheLayout,
+    code: Option<(Code, CodeScale<'a>)>,
+    /// Given scales. Where there are any, none lie apart.
+    given: Region,
+    /// Scales that lie apart.
+    scales: usize,
+}
+
+impl rope_cache {
+    /// # Safety
+    ///
+    /// As [`rope_code_scale::scale`].
+    unsafe fn describe<'a>(&self, format: rope_cache_format) -> Result<Description<'a>, Failure> {
+        let code = match format {
+            rope_cache_format::F32
+            | rope_cache_format::F16
+            | rope_cache_format::Bf16
+            | rope_cache_format::Q8_0 => None,
+            rope_cache_format::E4m3 => Some(Code::E4m3),
+            rope_cache_format::E5m2 => Some(Code::E5m2),
+            rope_cache_format::E5m2Saturating => Some(Code::E5m2Saturating),
+            rope_cache_format::Int8Even => Some(Code::Int8Even),
+            rope_cache_format::Int8Away => Some(Code::Int8Away),
+        };
+        let layout = self.layout.layout()?;
+        let Some(code) = code else {
+            return Ok(Description {
+                layout,
+                code: None,
+                given: NOTHING,
+                scales: 0,
+            });
+        };
+        // SAFETY: the caller promises it.
+        let (scale, given) = unsafe { self.scale.scale() }?;
+        let apart = matches!(
+            scale,
+            CodeScale::Made {
+                at: ScalePlace::Apart(_),
+                ..
+            }
+        );
+        Ok(Description {
+            layout,
+            code: Some((code, scale)),
+            given,
+            scales: if apart { self.scales_count } else { 0 },
+        })
+    }
+
+    /// The bytes besides its memory that are read when it is written: given scales.
+    ///
+    /// # Safety
+    ///
+    /// As [`rope_cache::readable`].
+    pub(crate) unsafe fn given(&self) -> Result<Region, Failure> {
+        let format = rope_cache_format::from_c(self.format)?;
+        // SAFETY: the caller promises it.
+        Ok(unsafe { self.describe(format) }?.given)
+    }
+
+    /// The cache to read, and the bytes it is read from.
+    ///
+    /// # Safety
+    ///
+    /// Each pointer is null or points to what it says, which nobody writes during `'a`.
+    pub(crate) unsafe fn readable<'a>(
+        &self,
+        name: &'static str,
+    ) -> Result<(Cache<'a>, [Region; 3]), Failure> {
+        let format = rope_cache_format::from_c(self.format)?;
+        // SAFETY: the caller promises it.
+        let Description {
+            layout,
+            code,
+            given,
+            scales,
+        } = unsafe { self.describe(format) }?;
+        let scales = Span::new("scales", self.scales.cast_const(), scales)?;
+        // SAFETY: the caller promises it, here and below.
+        let (cache, memory) = unsafe {
+            match (format, code) {
+                (rope_cache_format::F32, _) => self.elements::<f32>(name, layout),
+                (rope_cache_format::F16, _) => self.elements::<half::f16>(name, layout),
+                (rope_cache_format::Bf16, _) => self.elements::<half::bf16>(name, layout),
+                (_, code) => {
+                    let span = Span::new(name, self.memory.cast_const().cast(), self.bytes)?;
+                    let cache = match code {
+                        Some((code, scale)) => {
+                            Cache::coded(span.get(), layout, code, scale, scales.get())
+                        }
+                        None => Cache::q8_0(span.get(), layout),
+                    };
+                    Ok((cache?, span.region()))
+                }
+            }
+        }?;
+        Ok((cache, [memory, scales.region(), given]))
+    }
+
+    /// # Safety
+    ///
+    /// As [`rope_cache::readable`].
+    unsafe fn elements<'a, E: Element + Plain + 'a>(
+        &self,
+        name: &'static str,
+        layout: CacheLayout,
+    ) -> Result<(Cache<'a>, Region), Failure> {
+        let len = self.bytes / size_of::<E>();
+        let span = Span::<E>::new(name, self.memory.cast_const().cast(), len)?;
+        // SAFETY: the caller promises it.
+        Ok((Cache::new(unsafe { span.get() }, layout)?, span.region()))
+    }
+
+    /// The cache to write, if it shares no byte with what is read meanwhile; and the bytes it takes.
+    ///
+    /// # Safety
+    ///
+    /// Each pointer is null or points to what it says. During `'a` nobody writes what is read, and nobody reads or
+    /// writes what is written but through the regions that are listed.
+    pub(crate) unsafe fn writable<'a>(
+        &self,
+        name: &'static str,
+        read: &[&[Region]],
+    ) -> Result<(CacheMut<'a>, [Region; 3]), Failure> {
+        let format = rope_cache_format::from_c(self.format)?;
+        // SAFETY: the caller promises it.
+        let Description {
+            layout,
+            code,
+            given,
+            scales,
+        } = unsafe { self.describe(format) }?;
+        let scales = SpanMut::new("scales", self.scales, scales)?;
+        let place = scales.region();
+        for read in read {
+            place.apart_from(read)?;
+        }
+        let apart = |memory: Region| -> Result<(), Failure> {
+            read.iter().try_for_each(|read| memory.apart_from(read))
+        };
+        let others = [given, place];
+        // SAFETY: the caller promises it, here and below. The memory, the scales and all that is read lie apart.
+        let (cache, memory) = unsafe {
+            match (format, code) {
+                (rope_cache_format::F32, _) => self.elements_mut::<f32>(name, layout, apart),
+                (rope_cache_format::F16, _) => self.elements_mut::<half::f16>(name, layout, apart),
+                (rope_cache_format::Bf16, _) => {
+                    self.elements_mut::<half::bf16>(name, layout, apart)
+                }
+                (_, code) => {
+                    let span = SpanMut::new(name, self.memory.cast(), self.bytes)?;
+                    let region = span.region();
+                    apart(region)?;
+                    let memory = span.get(&others)?;
+                    let cache = match code {
+                        Some((code, scale)) => {
+                            CacheMut::coded(memory, layout, code, scale, scales.get(&[])?)
+                        }
+                        None => CacheMut::q8_0(memory, layout),
+                    };
+                    Ok((cache?, region))
+                }
+            }
+        }?;
+        Ok((cache, [memory, place, given]))
+    }
+
+    /// # Safety
+    ///
+    /// As [`rope_cache::writable`].
+    unsafe fn elements_mut<'a, E: Element + Plain + 'a>(
+        &self,
+        name: &'static str,
+        layout: CacheLayout,
+        apart: impl Fn(Region) -> Result<(), Failure>,
+    ) -> Result<(CacheMut<'a>, Region), Failure> {
+        let len = self.bytes / size_of::<E>();
+        let span = SpanMut::<E>::new(name, self.memory.cast(), len)?;
+        let region = span.region();
+        apart(region)?;
+        // SAFETY: the caller promises it.
+        let cache: Result<_, Error> = CacheMut::new(unsafe { span.get(&[]) }?, layout);
+        Ok((cache?, region))
+    }
+}
+
+const NOTHING: Region = Region::bytes("each", 0, 0);

@@ -1,0 +1,456 @@
+//! The chain, and the verbs that take one.
+
+use rope_core::{Chain, Rows};
+
+use crate::cache::rope_cache;
+use crate::failure::Failure;
+use crate::memory::{Region, SpanMut, plain, read};
+use crate::norm::rope_norm;
+use crate::plan::rope_plan;
+use crate::rotate::with_element;
+use crate::rows::rope_rows;
+use crate::scale::rope_scale;
+use crate::slots::rope_slots;
+use crate::status::{rope_status, status_of};
+use crate::tensor::{rope_tensor, rope_tensor_mut};
+
+/// A plan with more stages than the rotation, all that stands between a projection and the attention:
+///
+/// read -> norm -> scale -> rotate -> norm -> scale -> write
+///
+/// The norm and the scale stand on either side. Between the stages a value is a float; a norm, a scale and the chain
+/// say where it is rounded to the element of what is read. A head has at most 2048 channels. The bits are the same on
+/// every backend.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_chain {
+    /// The rotation.
+    pub plan: rope_plan,
+    /// The norm; NULL: none.
+    pub norm: *const rope_norm,
+    /// The scale; NULL: none.
+    pub scale: *const rope_scale,
+    /// Other than 0: what comes behind the rotation (a norm, a scale, a code of 8 bits) takes its float as it is.
+    /// Otherwise that is rounded to the element of what is read first, which gives the bits of separate steps.
+    pub straight: i32,
+}
+plain!(rope_chain);
+
+/// The chain behind a pointer, and the bytes that are read for it.
+///
+/// # Safety
+///
+/// Each pointer is null or points to what it says, which nobody writes during `'a`.
+#[inline(never)]
+unsafe fn chain<'a>(chain: *const rope_chain) -> Result<(Chain<'a>, [Region; 4]), Failure> {
+    // SAFETY: the caller promises it.
+    let given = unsafe { read("chain", chain) }?;
+    let mut chain = Chain::from(given.plan.rope()?);
+    let mut regions = [Region::bytes("norm", 0, 0); 4];
+    if !given.norm.is_null() {
+        // SAFETY: the caller promises it.
+        let (norm, [weight, bias, sums]) = unsafe { read("norm", given.norm)?.norm() }?;
+        chain = chain.norm(norm);
+        [regions[0], regions[1], regions[2]] = [weight, bias, sums];
+    }
+    if !given.scale.is_null() {
+        // SAFETY: the caller promises it.
+        let (scale, factors) = unsafe { read("scale", given.scale)?.scale() }?;
+        chain = chain.scale(scale);
+        regions[3] = factors;
+    }
+    if given.straight != 0 {
+        chain = chain.straight();
+    }
+    Ok((chain, regions))
+}
+
+/// What is done with rows, and with the bytes that they are read from.
+type WithRows<'w> = dyn FnMut(&Rows<'_>, [Region; 3]) -> Result<(), Failure> + 'w;
+
+/// Calls `with` with the rows behind a pointer, and with the bytes that they are read from. One copy for all verbs of
+/// this file: what they call takes longer than a call.
+///
+/// # Safety
+///
+/// As [`rope_rows::with`].
+#[inline(never)]
+unsafe fn with_rows(rows: *const rope_rows, with: &mut WithRows<'_>) -> Result<(), Failure> {
+    // SAFETY: the caller promises it.
+    unsafe { read("rows", rows)?.with(with) }
+}
+
+/// Runs a chain in place.
+///
+/// Returns ROPE_STATUS_HEAD_DIM_ON_STACK for heads of more than 2048 channels; ROPE_STATUS_PARAMETER,
+/// ROPE_STATUS_COUNT and ROPE_STATUS_CENTRED_SUMS for a norm or a scale that does not fit; and what rope_rotate
+/// returns. The tensor is untouched then.
+///
+/// # Threads
+///
+/// As rope_rotate.
+///
+/// # Safety
+///
+/// As rope_rotate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_chain_rotate(
+    chain: *const rope_chain,
+    x: *const rope_tensor_mut,
+    rows: *const rope_rows,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            let (chain, used) = self::chain(chain)?;
+            let x = read("x", x)?;
+            with_rows(rows, &mut |rows, regions| {
+                with_element!(x.element, E => {
+                    let mut x = x.tensor::<E>("x", &[&used, &regions])?;
+                    Ok(chain.rotate(&mut x, rows)?)
+                })
+            })
+        }
+    })
+}
+
+/// Runs a chain in place without its rotation: queries and keys of layers that norm and do not rotate.
+///
+/// Returns what rope_chain_rotate returns, but for the rows.
+///
+/// # Threads
+///
+/// As rope_rotate.
+///
+/// # Safety
+///
+/// As rope_rotate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_chain_norm_and_scale(
+    chain: *const rope_chain,
+    x: *const rope_tensor_mut,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            let (chain, used) = self::chain(chain)?;
+            let x = read("x", x)?;
+            with_element!(x.element, E => {
+                Ok(chain.norm_and_scale(&mut x.tensor::<E>("x", &[&used])?)?)
+            })
+        }
+    })
+}
+
+/// Runs a chain from one tensor into another, whose element and pairing may differ.
+///
+/// The two must not share memory, from the first element to the last of each.
+///
+/// Returns what rope_rotate_into and rope_chain_rotate return. The target is untouched then.
+///
+/// # Threads
+///
+/// As rope_rotate_into.
+///
+/// # Safety
+///
+/// As rope_rotate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_chain_rotate_into(
+    chain: *const rope_chain,
+    x: *const rope_tensor,
+    y: *const rope_tensor_mut,
+    rows: *const rope_rows,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            let (chain, used) = self::chain(chain)?;
+            let (x, y) = (read("x", x)?, read("y", y)?);
+            let source = [x.region("x")?];
+            with_rows(rows, &mut |rows, regions| {
+                with_element!(y.element, O => {
+                    let mut y = y.tensor::<O>("y", &[&used, &source, &regions])?;
+                    with_element!(x.element, I => {
+                        Ok(chain.rotate_into(&x.tensor::<I>("x")?, &mut y, rows)?)
+                    })
+                })
+            })
+        }
+    })
+}
+
+/// Writes the sums of squares that the norm of a chain takes of a tensor: one for each token of each sequence where it
+/// is over the row, one for each head of those where it is over heads. Ranks that have some heads each add theirs up,
+/// and give them to the `sums` of a rope_norm. Without a norm nothing is written.
+///
+/// Returns ROPE_STATUS_STORAGE unless `len` is their number, ROPE_STATUS_CENTRED_SUMS for a norm that is centred,
+/// ROPE_STATUS_HEAD_DIM_ON_STACK, and what rope_chain_rotate returns but for the rows. Nothing is written then.
+///
+/// # Threads
+///
+/// May be called from any thread. No other thread may use the sums meanwhile; others may read the tensor.
+///
+/// # Safety
+///
+/// As rope_rotate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_chain_squares(
+    chain: *const rope_chain,
+    x: *const rope_tensor,
+    sums: *mut f32,
+    len: usize,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            let (chain, used) = self::chain(chain)?;
+            let x = read("x", x)?;
+            let sums = SpanMut::new("sums", sums, len)?;
+            sums.region().apart_from(&used)?;
+            let sums = sums.get(&[x.region("x")?])?;
+            with_element!(x.element, E => { Ok(chain.squares(&x.tensor::<E>("x")?, sums)?) })
+        }
+    })
+}
+
+/// Runs a chain from a tensor into the slots of a cache, one slot for each token of each sequence: keys as they are
+/// projected, into a cache that may be paged and of another element or code.
+///
+/// A token with a negative slot is left out. Of two tokens with one slot the later one stays. The memory of the cache,
+/// all of it, must be apart from what is read.
+///
+/// Returns ROPE_STATUS_CACHE_HEADS if the cache has other heads; ROPE_STATUS_SLOT_COUNT unless there is one slot for
+/// each token of each sequence; ROPE_STATUS_SLOT, ROPE_STATUS_SLOT_OFFSET and ROPE_STATUS_PAGE_POSITION for one that
+/// the cache, or its sequence, does not have; ROPE_STATUS_CACHE_LAYOUT and ROPE_STATUS_OUT_OF_BOUNDS for a layout that
+/// makes no cache, or not one of this memory; ROPE_STATUS_STORAGE for too few scales; ROPE_STATUS_COUNT and
+/// ROPE_STATUS_PARAMETER for scales that are given; and what rope_chain_rotate returns. The cache is untouched then.
+///
+/// # Threads
+///
+/// May be called from any thread. No other thread may use the cache's memory and scales meanwhile; others may read the
+/// source, the slots and the rows.
+///
+/// # Safety
+///
+/// As rope_rotate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_chain_rotate_into_cache(
+    chain: *const rope_chain,
+    x: *const rope_tensor,
+    cache: *const rope_cache,
+    slots: *const rope_slots,
+    rows: *const rope_rows,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            let (chain, used) = self::chain(chain)?;
+            let (x, cache) = (read("x", x)?, read("cache", cache)?);
+            let (slots, listed) = read("slots", slots)?.slots()?;
+            let source = [x.region("x")?];
+            with_rows(rows, &mut |rows, regions| {
+                let (mut cache, _) =
+                    cache.writable("memory", &[&source, &used, &listed, &regions])?;
+                with_element!(x.element, E => {
+                    let x = x.tensor::<E>("x")?;
+                    Ok(chain.rotate_into_cache(&x, &mut cache, slots, rows)?)
+                })
+            })
+        }
+    })
+}
+
+/// As rope_chain_rotate_into_cache without the rotation: values, which are converted and written (and normed, in some
+/// models).
+///
+/// Returns what rope_chain_rotate_into_cache returns, but for the rows.
+///
+/// # Threads
+///
+/// As rope_chain_rotate_into_cache.
+///
+/// # Safety
+///
+/// As rope_rotate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_chain_copy_into_cache(
+    chain: *const rope_chain,
+    x: *const rope_tensor,
+    cache: *const rope_cache,
+    slots: *const rope_slots,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            let (chain, used) = self::chain(chain)?;
+            let (x, cache) = (read("x", x)?, read("cache", cache)?);
+            let (slots, listed) = read("slots", slots)?.slots()?;
+            let source = [x.region("x")?];
+            let (mut cache, _) = cache.writable("memory", &[&source, &used, &listed])?;
+            with_element!(x.element, E => {
+                Ok(chain.copy_into_cache(&x.tensor::<E>("x")?, &mut cache, slots)?)
+            })
+        }
+    })
+}
+
+/// Writes keys and values of the same tokens into the same slots: keys through the chain, values converted alone. All
+/// is checked before either cache is written.
+///
+/// The two caches must not share memory, from the first byte to the last of each. Caches that lie between one another
+/// take rope_chain_rotate_into_cache and rope_chain_copy_into_cache.
+///
+/// Returns ROPE_STATUS_QUERY_KEY_MISMATCH if the tokens of the two tensors are not as many, and what
+/// rope_chain_rotate_into_cache returns for either.
+///
+/// # Threads
+///
+/// As rope_chain_rotate_into_cache.
+///
+/// # Safety
+///
+/// As rope_rotate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_chain_rotate_into_caches(
+    chain: *const rope_chain,
+    k: *const rope_tensor,
+    keys: *const rope_cache,
+    v: *const rope_tensor,
+    values: *const rope_cache,
+    slots: *const rope_slots,
+    rows: *const rope_rows,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            let (chain, used) = self::chain(chain)?;
+            let (k, keys) = (read("k", k)?, read("keys", keys)?);
+            let (v, values) = (read("v", v)?, read("values", values)?);
+            let (slots, listed) = read("slots", slots)?.slots()?;
+            let sources = [k.region("k")?, v.region("v")?, values.given()?];
+            with_rows(rows, &mut |rows, regions| {
+                let read: [&[Region]; 4] = [&sources, &used, &listed, &regions];
+                let (mut keys, taken) = keys.writable("keys", &read)?;
+                let read: [&[Region]; 5] = [&taken, &sources, &used, &listed, &regions];
+                let (mut values, _) = values.writable("values", &read)?;
+                with_element!(k.element, K => {
+                    let k = k.tensor::<K>("k")?;
+                    with_element!(v.element, V => {
+                        let v = v.tensor::<V>("v")?;
+                        let (keys, values) = ((&k, &mut keys), (&v, &mut values));
+                        Ok(chain.rotate_into_caches(keys, values, slots, rows)?)
+                    })
+                })
+            })
+        }
+    })
+}
+
+/// Runs a chain from a cache into a tensor, one slot for each token of each sequence: keys that were cached before
+/// their rotation. What is read is a float, so that nothing between the stages is rounded. A token with a negative slot
+/// is left out.
+///
+/// Returns what rope_chain_rotate_into_cache returns. The tensor is untouched then.
+///
+/// # Threads
+///
+/// May be called from any thread. No other thread may use the tensor's memory meanwhile, from its first element to its
+/// last; others may read the cache, the slots and the rows.
+///
+/// # Safety
+///
+/// As rope_rotate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_chain_rotate_from_cache(
+    chain: *const rope_chain,
+    cache: *const rope_cache,
+    slots: *const rope_slots,
+    y: *const rope_tensor_mut,
+    rows: *const rope_rows,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            let (chain, used) = self::chain(chain)?;
+            let (cache, y) = (read("cache", cache)?, read("y", y)?);
+            let (slots, listed) = read("slots", slots)?.slots()?;
+            let (cache, taken) = cache.readable("memory")?;
+            with_rows(rows, &mut |rows, regions| {
+                with_element!(y.element, E => {
+                    let mut y = y.tensor::<E>("y", &[&used, &taken, &listed, &regions])?;
+                    Ok(chain.rotate_from_cache(&cache, slots, &mut y, rows)?)
+                })
+            })
+        }
+    })
+}
+
+/// As rope_chain_rotate_from_cache without the rotation: heads of a cache as float, half precision or bfloat16.
+///
+/// Returns what rope_chain_rotate_into_cache returns, but for the rows. The tensor is untouched then.
+///
+/// # Threads
+///
+/// As rope_chain_rotate_from_cache.
+///
+/// # Safety
+///
+/// As rope_rotate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_chain_copy_from_cache(
+    chain: *const rope_chain,
+    cache: *const rope_cache,
+    slots: *const rope_slots,
+    y: *const rope_tensor_mut,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            let (chain, used) = self::chain(chain)?;
+            let (cache, y) = (read("cache", cache)?, read("y", y)?);
+            let (slots, listed) = read("slots", slots)?.slots()?;
+            let (cache, taken) = cache.readable("memory")?;
+            with_element!(y.element, E => {
+                let mut y = y.tensor::<E>("y", &[&used, &taken, &listed])?;
+                Ok(chain.copy_from_cache(&cache, slots, &mut y)?)
+            })
+        }
+    })
+}
+
+/// Rotates keys that lie in a cache, in place, one row for each slot: a context shift by the rows of
+/// rope_rows_fill_shift.
+///
+/// A head is read as float, rotated, and rounded once to what the cache keeps; scales that are made are made anew. A
+/// row that rotates by nothing leaves the bits of its slot.
+///
+/// Returns what rope_chain_rotate_into_cache returns. The cache is untouched then.
+///
+/// # Threads
+///
+/// As rope_chain_rotate_into_cache.
+///
+/// # Safety
+///
+/// As rope_rotate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_shift(
+    plan: *const rope_plan,
+    cache: *const rope_cache,
+    slots: *const rope_slots,
+    rows: *const rope_rows,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            let rope = read("plan", plan)?.rope()?;
+            let cache = read("cache", cache)?;
+            let (slots, listed) = read("slots", slots)?.slots()?;
+            with_rows(rows, &mut |rows, regions| {
+                let (mut cache, _) = cache.writable("memory", &[&listed, &regions])?;
+                Ok(rope.shift(&mut cache, slots, rows)?)
+            })
+        }
+    })
+}

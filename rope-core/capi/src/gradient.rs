@@ -1,0 +1,587 @@
+//! The backward pass: gradients of angles, factors, cos and sin, and what they are summed to.
+
+use rope_core::Rope;
+use rope_core::gradient::{PairGradients, to_base, to_logarithm, to_ratio};
+
+use crate::failure::Failure;
+use crate::memory::{Out, Region, Span, SpanMut, plain, read};
+use crate::plan::rope_plan;
+use crate::positions::rope_positions;
+use crate::rotate::with_element;
+use crate::rows::rope_rows;
+use crate::status::{rope_status, status_of};
+use crate::tensor::{rope_tensor, rope_tensor_mut};
+
+/// Gradients of pairs, `[rows][heads][pairs]`: the sums of a backward pass, in doubles of the caller's.
+///
+/// There is a row for each token, which all sequences share, or one for each token of each sequence. Calls add to what
+/// is there: begin with zeros, or with what other layers have added.
+///
+/// The order of a sum is fixed: sequence by sequence where they share a row, in each head by head where heads do, then
+/// the next call (Q first, then K). So the bits are the same on every backend and in every layout, and threads may have
+/// tokens of their own, each with the rows of its tokens. To deal out heads or sequences that share a row would change
+/// the order.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_pair_gradients {
+    /// The first of the sums; there are `rows * heads * pairs`.
+    pub sums: *mut f64,
+    /// Tokens, or sequences times tokens.
+    pub rows: usize,
+    /// Heads that have sums of their own, all those of the tensor. 0 and 1: heads share theirs.
+    pub heads: usize,
+    /// Pairs of a head that rotate: half of the rotary_dim of the rows.
+    pub pairs: usize,
+}
+plain!(rope_pair_gradients);
+
+impl rope_pair_gradients {
+    fn shape(&self) -> [usize; 3] {
+        [self.rows, self.heads.max(1), self.pairs]
+    }
+
+    fn span(&self, name: &'static str) -> Result<SpanMut<f64>, Failure> {
+        let [rows, heads, pairs] = self.shape();
+        // Zero extents hide no others that memory does not have.
+        let len = rows.max(1).saturating_mul(heads);
+        let len = len.saturating_mul(pairs.max(1));
+        if len > isize::MAX as usize / size_of::<f64>() {
+            return Err(Failure::Length { name, len });
+        }
+        let len = rows * heads * pairs;
+        SpanMut::new(name, self.sums, len)
+    }
+
+    /// The gradients, if they share no byte with what is read or written meanwhile.
+    ///
+    /// # Safety
+    ///
+    /// The sums are there, and nobody else reads or writes them during `'a` but through the regions that are listed.
+    unsafe fn gradients<'a>(
+        &self,
+        name: &'static str,
+        others: &[Region],
+    ) -> Result<PairGradients<'a>, Failure> {
+        // SAFETY: the caller promises it.
+        let sums = unsafe { self.span(name)?.get(others) }?;
+        Ok(PairGradients::new(sums, self.shape())?)
+    }
+}
+
+/// `ROPE_STATUS_UNKNOWN_VALUE` unless two tensors have one element.
+fn same_element(first: i32, second: i32) -> Result<(), Failure> {
+    if first == second {
+        return Ok(());
+    }
+    Err(Failure::UnknownValue {
+        what: "element of a gradient whose tensor has another",
+        value: second,
+    })
+}
+
+/// The backward pass of rope_rotate: `dy`, the gradient by the rotated tensor `y`, becomes the gradient by the tensor
+/// before, and `y1 dy2 - y2 dy1` is added to the gradient of the angle of each pair. `dy` becomes what
+/// ROPE_DIRECTION_TRANSPOSE makes of it, bit for bit. Both tensors have one element and one shape.
+///
+/// Returns ROPE_STATUS_BACKWARD_DIRECTION unless the plan rotates forward, ROPE_STATUS_SHAPE_MISMATCH,
+/// ROPE_STATUS_GRADIENT_HEADS, ROPE_STATUS_GRADIENT_SHAPE unless the gradients have as many pairs as the rows,
+/// ROPE_STATUS_UNKNOWN_VALUE for two elements, and what rope_rotate returns. Nothing is touched then.
+///
+/// # Threads
+///
+/// May be called from any thread. No other thread may use the memory of `dy` or of the sums meanwhile; others may read
+/// `y` and the rows. The bits do not depend on how tokens are dealt out to threads.
+///
+/// # Safety
+///
+/// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_backward(
+    plan: *const rope_plan,
+    y: *const rope_tensor,
+    dy: *const rope_tensor_mut,
+    rows: *const rope_rows,
+    angles: *const rope_pair_gradients,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            let rope = read("plan", plan)?.rope()?;
+            let (y, dy) = (read("y", y)?, read("dy", dy)?);
+            let angles = read("angles", angles)?;
+            read("rows", rows)?.with(|rows, regions| {
+                same_element(y.element, dy.element)?;
+                let region = y.region("y")?;
+                let sums = angles.span("angles")?.region();
+                sums.apart_from(&regions)?;
+                let mut angles = angles.gradients("angles", &[region])?;
+                with_element!(dy.element, E => {
+                    let y = y.tensor::<E>("y")?;
+                    let mut dy = dy.tensor::<E>("dy", &[&regions, &[region, sums]])?;
+                    Ok(rope.backward(&y, &mut dy, rows, &mut angles)?)
+                })
+            })
+        }
+    })
+}
+
+/// The backward pass of rope_rotate_into: as rope_backward, from `dy` into `dx`, which may have another element. `y`
+/// and `dy` have one element and the plan's output pairing; `dx` has its input pairing. All three have one shape.
+///
+/// Returns what rope_backward returns, but the pairing may change. Nothing is touched then.
+///
+/// # Threads
+///
+/// May be called from any thread. No other thread may use the memory of `dx` or of the sums meanwhile; others may read
+/// `y`, `dy` and the rows.
+///
+/// # Safety
+///
+/// As rope_backward.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_backward_into(
+    plan: *const rope_plan,
+    y: *const rope_tensor,
+    dy: *const rope_tensor,
+    dx: *const rope_tensor_mut,
+    rows: *const rope_rows,
+    angles: *const rope_pair_gradients,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            let rope = read("plan", plan)?.rope()?;
+            let (y, dy, dx) = (read("y", y)?, read("dy", dy)?, read("dx", dx)?);
+            let angles = read("angles", angles)?;
+            read("rows", rows)?.with(|rows, regions| {
+                same_element(y.element, dy.element)?;
+                let (first, second) = (y.region("y")?, dy.region("dy")?);
+                let sums = angles.span("angles")?.region();
+                sums.apart_from(&regions)?;
+                let mut angles = angles.gradients("angles", &[first, second])?;
+                with_element!(dy.element, E => {
+                    let (y, dy) = (y.tensor::<E>("y")?, dy.tensor::<E>("dy")?);
+                    with_element!(dx.element, O => {
+                        let mut dx = dx.tensor::<O>("dx", &[&regions, &[first, second, sums]])?;
+                        Ok(rope.backward_into(&y, &dy, &mut dx, rows, &mut angles)?)
+                    })
+                })
+            })
+        }
+    })
+}
+
+/// What a call adds of two tensors that it reads.
+#[derive(Clone, Copy)]
+enum Terms {
+    AnglesOfOutput,
+    AnglesOfInput,
+    Factors,
+}
+
+/// Adds the terms of a tensor and of the gradient by it.
+///
+/// # Safety
+///
+/// Pointers, also those in structs, are null or point to what they say, and nobody else uses the sums meanwhile.
+unsafe fn add(
+    terms: Terms,
+    plan: *const rope_plan,
+    (name, x): (&'static str, *const rope_tensor),
+    (gradient, dx): (&'static str, *const rope_tensor),
+    sums: *const rope_pair_gradients,
+) -> Result<(), Failure> {
+    // SAFETY: the caller promises all of it.
+    unsafe {
+        let rope: Rope = read("plan", plan)?.rope()?;
+        let (x, dx) = (read(name, x)?, read(gradient, dx)?);
+        let sums = read("gradients", sums)?;
+        same_element(x.element, dx.element)?;
+        let regions = [x.region(name)?, dx.region(gradient)?];
+        let mut sums = sums.gradients("gradients", &regions)?;
+        with_element!(x.element, E => {
+            let (x, dx) = (x.tensor::<E>(name)?, dx.tensor::<E>(gradient)?);
+            Ok(match terms {
+                Terms::AnglesOfOutput => rope.angle_gradients(&x, &dx, &mut sums),
+                Terms::AnglesOfInput => rope.angle_gradients_of_input(&x, &dx, &mut sums),
+                Terms::Factors => rope.factor_gradients(&x, &dx, &mut sums),
+            }?)
+        })
+    }
+}
+
+/// Adds `y1 dy2 - y2 dy1` to the gradient of the angle of each pair. `y` is the rotated tensor, and `dy` the gradient
+/// by it; both are read only, have one element and one shape, and the plan's output pairing.
+///
+/// Returns ROPE_STATUS_BACKWARD_DIRECTION unless the plan rotates forward, ROPE_STATUS_SHAPE_MISMATCH,
+/// ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD if the gradients have more pairs than a head, ROPE_STATUS_ROW_COUNT unless they
+/// have a row for each token or one for each token of each sequence, ROPE_STATUS_GRADIENT_HEADS unless they have one
+/// head or those of the tensors; ROPE_STATUS_BACKEND_UNAVAILABLE; ROPE_STATUS_SHAPE_OVERFLOW,
+/// ROPE_STATUS_OUT_OF_BOUNDS; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE,
+/// ROPE_STATUS_MEMORY_OVERLAP. Nothing is added then.
+///
+/// # Threads
+///
+/// May be called from any thread. No other thread may use the memory of the sums meanwhile; others may read the
+/// tensors.
+///
+/// # Safety
+///
+/// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_angle_gradients(
+    plan: *const rope_plan,
+    y: *const rope_tensor,
+    dy: *const rope_tensor,
+    angles: *const rope_pair_gradients,
+) -> rope_status {
+    // SAFETY: the caller promises it.
+    status_of(|| unsafe { add(Terms::AnglesOfOutput, plan, ("y", y), ("dy", dy), angles) })
+}
+
+/// The same from the other side: adds `x1 dx2 - x2 dx1`, the same number but for rounding. `x` is the tensor before the
+/// rotation, and `dx` the gradient by it; both have the plan's input pairing.
+///
+/// Returns what rope_angle_gradients returns.
+///
+/// # Threads
+///
+/// As rope_angle_gradients.
+///
+/// # Safety
+///
+/// As rope_angle_gradients.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_angle_gradients_of_input(
+    plan: *const rope_plan,
+    x: *const rope_tensor,
+    dx: *const rope_tensor,
+    angles: *const rope_pair_gradients,
+) -> rope_status {
+    // SAFETY: the caller promises it.
+    status_of(|| unsafe { add(Terms::AnglesOfInput, plan, ("x", x), ("dx", dx), angles) })
+}
+
+/// Adds `y1 dy1 + y2 dy2` to the gradient of the logarithm of the factor of each pair: of what cos and sin of a row are
+/// multiplied by (an attention factor, or xPos, which has one for each pair).
+///
+/// Returns what rope_angle_gradients returns.
+///
+/// # Threads
+///
+/// As rope_angle_gradients.
+///
+/// # Safety
+///
+/// As rope_angle_gradients.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_factor_gradients(
+    plan: *const rope_plan,
+    y: *const rope_tensor,
+    dy: *const rope_tensor,
+    factors: *const rope_pair_gradients,
+) -> rope_status {
+    // SAFETY: the caller promises it.
+    status_of(|| unsafe { add(Terms::Factors, plan, ("y", y), ("dy", dy), factors) })
+}
+
+/// Adds `x1 dy1 + x2 dy2` to the gradient of the cos of each row, and `x1 dy2 - x2 dy1` to that of its sin: rows that
+/// were given are parameters so. `x` is the tensor before the rotation, and `dy` the gradient by the one behind it.
+///
+/// Returns ROPE_STATUS_PAIRING_CHANGES_IN_PLACE if the plan's pairing changes, and what rope_angle_gradients returns.
+/// Nothing is added then.
+///
+/// # Threads
+///
+/// As rope_angle_gradients.
+///
+/// # Safety
+///
+/// As rope_angle_gradients.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_cos_sin_gradients(
+    plan: *const rope_plan,
+    x: *const rope_tensor,
+    dy: *const rope_tensor,
+    cos: *const rope_pair_gradients,
+    sin: *const rope_pair_gradients,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            let rope = read("plan", plan)?.rope()?;
+            let (x, dy) = (read("x", x)?, read("dy", dy)?);
+            let (cos, sin) = (read("cos", cos)?, read("sin", sin)?);
+            same_element(x.element, dy.element)?;
+            let (first, second) = (x.region("x")?, dy.region("dy")?);
+            let third = sin.span("sin")?.region();
+            let mut cos = cos.gradients("cos", &[first, second, third])?;
+            let mut sin = sin.gradients("sin", &[first, second])?;
+            with_element!(x.element, E => {
+                let (x, dy) = (x.tensor::<E>("x")?, dy.tensor::<E>("dy")?);
+                Ok(rope.cos_sin_gradients(&x, &dy, &mut cos, &mut sin)?)
+            })
+        }
+    })
+}
+
+/// Adds to `out` the gradient of the inverse frequencies, `[axes][heads][pairs]` with the heads of the gradients of
+/// angles: of each the sum over rows of the position times the gradient, one row after the other, each product and
+/// each sum rounded to a double. Where each pair follows one axis, its gradient is that of its axis. `out` has `len`
+/// numbers.
+///
+/// Returns ROPE_STATUS_STORAGE unless `len` is `axes * heads * pairs`, ROPE_STATUS_COUNT unless there is a position for
+/// each row, ROPE_STATUS_POSITIONS_PER_AXIS, ROPE_STATUS_COORDINATE, ROPE_STATUS_OFFSETS, ROPE_STATUS_POSITION_RANGE,
+/// ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_MEMORY_OVERLAP.
+/// Nothing is added then.
+///
+/// # Threads
+///
+/// May be called from any thread. No other thread may use the sums or `out` meanwhile.
+///
+/// # Safety
+///
+/// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_pair_gradients_frequencies(
+    angles: *const rope_pair_gradients,
+    positions: *const rope_positions,
+    axes: usize,
+    out: *mut f64,
+    len: usize,
+) -> rope_status {
+    status_of(|| {
+        let out = SpanMut::new("out", out, len)?;
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            let angles = read("angles", angles)?;
+            let (positions, regions) = read("positions", positions)?.positions()?;
+            out.region().apart_from(&regions)?;
+            let sums = angles.span("angles")?.region();
+            let angles = angles.gradients("angles", &regions)?;
+            Ok(angles.frequencies(positions, axes, out.get(&[sums])?)?)
+        }
+    })
+}
+
+/// Adds to `out` the gradient of the positions, `[rows][axes]`, where they are learned or computed: of each the sum
+/// over heads and pairs of the inverse frequency times the gradient of the angle, head by head and in each pair by
+/// pair. The `count` inverse frequencies, in radians, are `[axes][heads][pairs]` with the heads of the gradients. `out`
+/// has `len` numbers.
+///
+/// Returns ROPE_STATUS_COUNT unless `count` is `axes * heads * pairs`, ROPE_STATUS_STORAGE unless `len` is
+/// `rows * axes`, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP. Nothing is
+/// added then.
+///
+/// # Threads
+///
+/// As rope_pair_gradients_frequencies.
+///
+/// # Safety
+///
+/// As rope_pair_gradients_frequencies.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_pair_gradients_positions(
+    angles: *const rope_pair_gradients,
+    inverse: *const f64,
+    count: usize,
+    axes: usize,
+    out: *mut f64,
+    len: usize,
+) -> rope_status {
+    status_of(|| {
+        let out = SpanMut::new("out", out, len)?;
+        let inverse = Span::new("inverse", inverse, count)?;
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            let angles = read("angles", angles)?;
+            let sums = angles.span("angles")?.region();
+            let angles = angles.gradients("angles", &[inverse.region()])?;
+            let out = out.get(&[sums, inverse.region()])?;
+            Ok(angles.positions(inverse.get(), axes, out)?)
+        }
+    })
+}
+
+/// Writes to `total` the sum of all, row by row, head by head, pair by pair: of rope_factor_gradients the gradient of
+/// the logarithm of one attention factor.
+///
+/// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
+///
+/// # Threads
+///
+/// As rope_pair_gradients_frequencies.
+///
+/// # Safety
+///
+/// As rope_pair_gradients_frequencies.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_pair_gradients_total(
+    gradients: *const rope_pair_gradients,
+    total: *mut f64,
+) -> rope_status {
+    status_of(|| {
+        let out = Out::new("total", total)?;
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            let gradients = read("gradients", gradients)?;
+            let place = Region::of("total", total);
+            place.apart_from(&[gradients.span("gradients")?.region()])?;
+            out.write(gradients.gradients("gradients", &[])?.total());
+        }
+        Ok(())
+    })
+}
+
+/// From the gradients of angles and of the logarithms of factors, adds to `cos` and `sin` those of the cos and sin of
+/// each row, in the same shape: with `m = cos^2 + sin^2`, `(cos dlnA - sin dphi) / m` and `(sin dlnA + cos dphi) / m`.
+/// With the tensor before the rotation at hand, rope_cos_sin_gradients has one rounding less and takes any row. `cos`
+/// and `sin` have `len` numbers each. The four arrays are apart.
+///
+/// Returns ROPE_STATUS_GRADIENT_SHAPE unless factors and rows have the shape of the angles' gradients,
+/// ROPE_STATUS_STORAGE unless `len` is as many, ROPE_STATUS_ROW_OF_ZEROS where cos and sin are both zero,
+/// ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate
+/// returns for rows. Nothing is added then.
+///
+/// # Threads
+///
+/// As rope_pair_gradients_frequencies; others may read the rows.
+///
+/// # Safety
+///
+/// As rope_pair_gradients_frequencies.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_pair_gradients_cos_sin(
+    angles: *const rope_pair_gradients,
+    factors: *const rope_pair_gradients,
+    rows: *const rope_rows,
+    cos: *mut f64,
+    sin: *mut f64,
+    len: usize,
+) -> rope_status {
+    status_of(|| {
+        let (cos, sin) = (
+            SpanMut::new("cos", cos, len)?,
+            SpanMut::new("sin", sin, len)?,
+        );
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            let (angles, factors) = (read("angles", angles)?, read("factors", factors)?);
+            read("rows", rows)?.with(|rows, regions| {
+                let sums = [
+                    angles.span("angles")?.region(),
+                    factors.span("factors")?.region(),
+                ];
+                let written = [cos.region(), sin.region()];
+                for region in sums.into_iter().chain(written) {
+                    region.apart_from(&regions)?;
+                }
+                let angles = angles.gradients("angles", &sums[1..])?;
+                let factors = factors.gradients("factors", &written)?;
+                let cos = cos.get(&[sums[0], written[1]])?;
+                let sin = sin.get(&sums[..1])?;
+                Ok(angles.cos_sin(&factors, rows, cos, sin)?)
+            })
+        }
+    })
+}
+
+/// Numbers to change, and as many to multiply them by.
+///
+/// # Safety
+///
+/// Pointers are null or point to `count` numbers each, and nobody else uses the gradients during `'a`.
+unsafe fn lists<'a>(
+    frequencies: *const f64,
+    gradients: *mut f64,
+    count: usize,
+) -> Result<(&'a [f64], &'a mut [f64]), Failure> {
+    let frequencies = Span::new("frequencies", frequencies, count)?;
+    let gradients = SpanMut::new("gradients", gradients, count)?;
+    // SAFETY: the caller promises it.
+    unsafe { Ok((frequencies.get(), gradients.get(&[frequencies.region()])?)) }
+}
+
+/// Of `f = exp(l)`, frequencies that are learned as logarithms, or of `f = f0 exp(alpha)`: makes the `count` gradients
+/// by `l` or `alpha` of those by `f`, `dl = f df`.
+///
+/// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
+///
+/// # Threads
+///
+/// May be called from any thread. No other thread may use the gradients meanwhile; others may read the frequencies.
+///
+/// # Safety
+///
+/// Pointers are NULL or point to what they say, for the length of the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_gradients_to_logarithm(
+    frequencies: *const f64,
+    gradients: *mut f64,
+    count: usize,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises it.
+        let (frequencies, gradients) = unsafe { lists(frequencies, gradients, count) }?;
+        to_logarithm(frequencies, gradients);
+        Ok(())
+    })
+}
+
+/// Of `f = r f0`, frequencies that are learned as ratios to fixed ones: makes the `count` gradients by `r` of those by
+/// `f`, `dr = f0 df`.
+///
+/// Returns what rope_gradients_to_logarithm returns.
+///
+/// # Threads
+///
+/// As rope_gradients_to_logarithm.
+///
+/// # Safety
+///
+/// As rope_gradients_to_logarithm.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_gradients_to_ratio(
+    fixed: *const f64,
+    gradients: *mut f64,
+    count: usize,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises it.
+        let (fixed, gradients) = unsafe { lists(fixed, gradients, count) }?;
+        to_ratio(fixed, gradients);
+        Ok(())
+    })
+}
+
+/// Of `f_i = b^(-i/count)`, frequencies that follow from a learned base: writes its gradient to `gradient`,
+/// `db = sum of -(i / (count b)) f_i df_i`, pair by pair.
+///
+/// Returns what rope_gradients_to_logarithm returns.
+///
+/// # Threads
+///
+/// As rope_gradients_to_logarithm; others may read the gradients too.
+///
+/// # Safety
+///
+/// As rope_gradients_to_logarithm.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_gradients_to_base(
+    base: f64,
+    frequencies: *const f64,
+    gradients: *const f64,
+    count: usize,
+    gradient: *mut f64,
+) -> rope_status {
+    status_of(|| {
+        let out = Out::new("gradient", gradient)?;
+        let frequencies = Span::new("frequencies", frequencies, count)?;
+        let gradients = Span::new("gradients", gradients, count)?;
+        let read = [frequencies.region(), gradients.region()];
+        Region::of("gradient", gradient).apart_from(&read)?;
+        // SAFETY: the caller promises it.
+        unsafe { out.write(to_base(base, frequencies.get(), gradients.get())) };
+        Ok(())
+    })
+}

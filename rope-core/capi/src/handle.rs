@@ -1,0 +1,324 @@
+//! Handles of frequencies: on the heap, or in the caller's memory, with the blocks of frequencies behind them.
+
+use core::ffi::c_void;
+
+use rope_core::{Error, FrequencyBlock};
+
+use crate::failure::Failure;
+use crate::memory::{Out, Region, SpanMut, empty_blocks, place};
+
+/// The alignment of every handle.
+pub(crate) const ALIGNMENT: usize = align_of::<FrequencyBlock>();
+
+/// What every handle begins with, for the library.
+#[derive(Debug)]
+pub(crate) struct Head {
+    magic: u64,
+    /// Bytes of the handle and of the blocks behind it.
+    bytes: usize,
+    /// Whether the handle is on the heap.
+    #[cfg(feature = "std")]
+    owned: bool,
+}
+
+/// A kind of handle.
+///
+/// # Safety
+///
+/// `head` points into the handle, whose alignment is [`ALIGNMENT`].
+pub(crate) unsafe trait Handle: Sized {
+    /// What it holds.
+    type Value;
+    /// The number that tells this kind from other memory.
+    const MAGIC: u64;
+
+    fn new(head: Head, value: Self::Value) -> Self;
+
+    /// # Safety
+    ///
+    /// There is memory for a handle.
+    unsafe fn head(handle: *const Self) -> *const Head;
+
+    #[cfg(feature = "std")]
+    fn head_mut(&mut self) -> &mut Head;
+
+    fn value(&self) -> &Self::Value;
+
+    fn value_mut(&mut self) -> &mut Self::Value;
+}
+
+/// Implements [`Handle`] for a struct with the members `head` and `frequencies`. (The struct is written out because
+/// cbindgen reads it.)
+macro_rules! handle {
+    ($name:ident, $value:ty, $magic:literal) => {
+        // SAFETY: `head` is a member.
+        unsafe impl $crate::handle::Handle for $name {
+            type Value = $value;
+            const MAGIC: u64 = $magic;
+
+            fn new(head: $crate::handle::Head, frequencies: $value) -> Self {
+                $name { head, frequencies }
+            }
+
+            unsafe fn head(handle: *const Self) -> *const $crate::handle::Head {
+                // SAFETY: the caller promises it.
+                unsafe { &raw const (*handle).head }
+            }
+
+            #[cfg(feature = "std")]
+            fn head_mut(&mut self) -> &mut $crate::handle::Head {
+                &mut self.head
+            }
+
+            fn value(&self) -> &$value {
+                &self.frequencies
+            }
+
+            fn value_mut(&mut self) -> &mut $value {
+                &mut self.frequencies
+            }
+        }
+
+        const _: () = {
+            assert!(align_of::<$name>() == $crate::handle::ALIGNMENT);
+            // There is room for it at a multiple of its alignment, wherever the caller's memory begins.
+            assert!(
+                size_of::<$name>() + $crate::handle::ALIGNMENT - 1
+                    <= $crate::frequencies::ROPE_FREQUENCIES_HEAD
+            );
+        };
+
+        // Threads may share it.
+        const _: fn() = || {
+            fn shared<T: Send + Sync>() {}
+            shared::<$name>();
+        };
+    };
+}
+pub(crate) use handle;
+
+/// What a handle holds, and the bytes that it takes.
+///
+/// # Safety
+///
+/// A pointer that is not null points to a handle of this library, which nobody changes or frees during `'a`, or at
+/// least to as many bytes as a handle has.
+pub(crate) unsafe fn value<'a, H: Handle + 'a>(
+    handle: *const H,
+) -> Result<(&'a H::Value, Region), Failure> {
+    // SAFETY: the caller promises it.
+    unsafe { check(handle) }?;
+    // SAFETY: the caller promises it, and the magic number says that this library made the handle.
+    let (value, head) = unsafe { ((*handle).value(), &*H::head(handle)) };
+    Ok((
+        value,
+        Region::bytes("frequencies", handle.addr(), head.bytes),
+    ))
+}
+
+/// `ROPE_STATUS_HANDLE` unless this library made the handle.
+///
+/// # Safety
+///
+/// A pointer that is not null points to as many bytes as a handle has.
+unsafe fn check<H: Handle>(handle: *const H) -> Result<(), Failure> {
+    place("frequencies", handle)?;
+    // SAFETY: neither null nor misaligned. Any bits are a number. The caller promises that memory is there.
+    let magic = unsafe { (&raw const (*H::head(handle)).magic).read() };
+    if magic == H::MAGIC {
+        Ok(())
+    } else {
+        Err(Failure::Handle)
+    }
+}
+
+/// Changes what a handle holds.
+///
+/// # Safety
+///
+/// As [`value`], and nobody else uses it meanwhile.
+pub(crate) unsafe fn change<H: Handle>(
+    handle: *mut H,
+    how: impl FnOnce(H::Value) -> Result<H::Value, Error>,
+) -> Result<(), Failure>
+where
+    H::Value: Clone,
+{
+    // SAFETY: the caller promises it.
+    unsafe { check(handle) }?;
+    // SAFETY: the caller promises it, and the magic number says that this library made the handle.
+    let value = unsafe { (*handle).value_mut() };
+    *value = how(value.clone())?;
+    Ok(())
+}
+
+/// What frequencies are made of.
+pub(crate) trait Recipe {
+    type Handle: Handle;
+
+    fn make(
+        &self,
+        storage: &'static mut [FrequencyBlock],
+    ) -> Result<<Self::Handle as Handle>::Value, Error>;
+
+    /// The blocks that are needed.
+    fn blocks(&self) -> Result<usize, Error> {
+        match self.make(&mut []) {
+            Ok(_) => Ok(0),
+            Err(Error::Storage { needed, .. }) => Ok(needed),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Bytes of a handle and of the blocks behind it; more than memory holds, if there are so many.
+fn bytes<H>(blocks: usize) -> usize {
+    size_of::<H>().saturating_add(blocks.saturating_mul(size_of::<FrequencyBlock>()))
+}
+
+/// Makes a handle at the beginning of some memory, and the frequencies behind it.
+///
+/// # Safety
+///
+/// The address of the memory is a multiple of [`ALIGNMENT`]. The memory has room for a handle and `blocks` blocks.
+/// Nobody else uses it as long as the handle is in use, and nothing of the recipe lies in it.
+unsafe fn make<R: Recipe>(
+    recipe: &R,
+    memory: *mut u8,
+    blocks: usize,
+) -> Result<*mut R::Handle, Error> {
+    let handle = memory.cast::<R::Handle>();
+    // SAFETY: blocks have the alignment of the handle, whose size is a multiple of it; there is room for both.
+    let storage = unsafe { empty_blocks(handle.add(1).cast::<FrequencyBlock>(), blocks) };
+    let value = recipe.make(storage)?;
+    let head = Head {
+        magic: R::Handle::MAGIC,
+        bytes: bytes::<R::Handle>(blocks),
+        #[cfg(feature = "std")]
+        owned: false,
+    };
+    // SAFETY: there is room, and it is aligned.
+    unsafe { handle.write(R::Handle::new(head, value)) };
+    Ok(handle)
+}
+
+/// Makes frequencies in the caller's memory.
+///
+/// # Safety
+///
+/// `memory` is null or points to `size` bytes that the caller gives away. `out` is null or points to a pointer.
+pub(crate) unsafe fn init<R: Recipe>(
+    memory: *mut c_void,
+    size: usize,
+    (recipe, read): (R, &[Region]),
+    out: *mut *mut R::Handle,
+) -> Result<(), Failure> {
+    let place = Out::new("frequencies", out)?;
+    let memory = SpanMut::new("memory", memory.cast::<u8>(), size)?;
+    memory.region().apart_from(read)?;
+    memory
+        .region()
+        .apart_from(&[Region::of("frequencies", out)])?;
+    let blocks = recipe.blocks()?;
+    // SAFETY: the caller promises that it is there. Nothing that is read lies in it, as the lines above have checked.
+    let memory = unsafe { memory.get(&[]) }?;
+    let padding = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
+    let needed = bytes::<R::Handle>(blocks).saturating_add(padding);
+    let room = memory.get_mut(padding..needed).ok_or(Error::Storage {
+        given: size,
+        needed,
+    })?;
+    // SAFETY: aligned, long enough, and the caller's to give away.
+    let handle = unsafe { make(&recipe, room.as_mut_ptr(), blocks) }?;
+    // SAFETY: the caller's pointer.
+    unsafe { place.write(handle) };
+    Ok(())
+}
+
+#[cfg(feature = "std")]
+mod heap {
+    use core::alloc::Layout;
+
+    use std::alloc::{alloc, dealloc};
+
+    use super::{ALIGNMENT, Handle, Head, Recipe, bytes, check, make};
+    use crate::failure::Failure;
+
+    /// Memory for a handle and blocks behind it.
+    fn layout<H>(blocks: usize) -> Result<Layout, Failure> {
+        let bytes = bytes::<H>(blocks);
+        Layout::from_size_align(bytes, ALIGNMENT).map_err(|_| Failure::OutOfMemory { bytes })
+    }
+
+    fn allocate<H>(blocks: usize) -> Result<*mut u8, Failure> {
+        let layout = layout::<H>(blocks)?;
+        // SAFETY: a handle has a size.
+        let memory = unsafe { alloc(layout) };
+        match memory.is_null() {
+            true => Err(Failure::OutOfMemory {
+                bytes: layout.size(),
+            }),
+            false => Ok(memory),
+        }
+    }
+
+    /// Makes frequencies on the heap.
+    pub(crate) fn new<R: Recipe>(recipe: &R) -> Result<*mut R::Handle, Failure> {
+        let blocks = recipe.blocks()?;
+        let memory = allocate::<R::Handle>(blocks)?;
+        // SAFETY: aligned, long enough, and nobody else's.
+        let handle = unsafe { make(recipe, memory, blocks) }.map_err(|error| {
+            if let Ok(layout) = layout::<R::Handle>(blocks) {
+                // SAFETY: it came from `alloc` with this layout, and nothing points into it.
+                unsafe { dealloc(memory, layout) };
+            }
+            Failure::from(error)
+        })?;
+        // SAFETY: it was made the line before.
+        unsafe { (*handle).head_mut().owned = true };
+        Ok(handle)
+    }
+
+    /// A handle for frequencies that own their blocks.
+    pub(crate) fn own<H: Handle>(value: H::Value) -> Result<*mut H, Failure> {
+        let handle = allocate::<H>(0)?.cast::<H>();
+        let head = Head {
+            magic: H::MAGIC,
+            bytes: size_of::<H>(),
+            owned: true,
+        };
+        // SAFETY: there is room for a handle, and it is aligned.
+        unsafe { handle.write(H::new(head, value)) };
+        Ok(handle)
+    }
+
+    /// Frees a handle of [`new`] or [`own`]; null is left alone.
+    ///
+    /// # Safety
+    ///
+    /// A pointer that is not null points to a handle of this library, which is not used any more, or at least to as
+    /// many bytes as a handle has.
+    pub(crate) unsafe fn free<H: Handle>(handle: *mut H) -> Result<(), Failure> {
+        if handle.is_null() {
+            return Ok(());
+        }
+        // SAFETY: the caller promises it.
+        unsafe { check(handle) }?;
+        // SAFETY: the caller promises it, and the magic number says that this library made the handle.
+        let head = unsafe { (*handle).head_mut() };
+        if !head.owned {
+            return Err(Failure::Handle);
+        }
+        head.magic = 0;
+        let layout =
+            Layout::from_size_align(head.bytes, ALIGNMENT).map_err(|_| Failure::Internal)?;
+        // SAFETY: `allocate` made it with this layout, and its value is dropped once, here.
+        unsafe {
+            handle.drop_in_place();
+            dealloc(handle.cast(), layout);
+        }
+        Ok(())
+    }
+}
+#[cfg(feature = "std")]
+pub(crate) use heap::{free, new, own};

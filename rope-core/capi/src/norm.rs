@@ -1,0 +1,308 @@
+//! The norm that stands beside a rotation.
+
+use core::ffi::c_void;
+
+use rope_core::{Norm, NormFormula, NormReach, NormResult, NormSum, Place, Weights};
+
+use crate::failure::Failure;
+use crate::memory::{Out, Region, Span, plain};
+use crate::names::lookup;
+use crate::rotate::with_element;
+use crate::status::{rope_status, status_of};
+
+/// The formulas that models have, each named after the code whose bits it gives. T is the element of the tensor that
+/// is read, r the reciprocal of the root mean square, m the mean, w the weights and b the biases.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum rope_norm_formula {
+    /// w T(x r): Hugging Face's LlamaRMSNorm and its copies; Llama, Qwen3, GLM-4.5, HunYuan, EXAONE 4, MiniMax-M2,
+    /// OLMoE.
+    Llama = 1,
+    /// T(w (x r)): OLMo 2 and 3, gpt-oss.
+    Olmo2 = 2,
+    /// T((x r) (1 + w)): Gemma 1 to 3, Qwen3-Next.
+    Gemma = 3,
+    /// T(x r w), the weight optional: Gemma 3n and 4.
+    Gemma3n = 4,
+    /// T(x r), without a weight: Llama 4, nanochat.
+    Llama4 = 5,
+    /// T(w ((x - m) r)): Cohere, Command R.
+    Cohere = 6,
+    /// A layer norm without bias for each head: StableLM.
+    StableLm = 7,
+    /// T(T(T((x - m) r) w) + b), weights and biases of each head: Chameleon.
+    Chameleon = 8,
+    /// A layer norm with weight and bias, rounded once: Phi, Persimmon.
+    LayerNorm = 9,
+    /// x r w, which the rotation takes as it is: fused kernels of GPU libraries.
+    Once = 10,
+}
+lookup!(rope_norm_formula, "formula of a norm":
+    Llama Olmo2 Gemma Gemma3n Llama4 Cohere StableLm Chameleon LayerNorm Once);
+
+impl rope_norm_formula {
+    fn formula(self) -> NormFormula {
+        match self {
+            rope_norm_formula::Llama => NormFormula::LLAMA,
+            rope_norm_formula::Olmo2 => NormFormula::OLMO2,
+            rope_norm_formula::Gemma => NormFormula::GEMMA,
+            rope_norm_formula::Gemma3n => NormFormula::GEMMA3N,
+            rope_norm_formula::Llama4 => NormFormula::LLAMA4,
+            rope_norm_formula::Cohere => NormFormula::COHERE,
+            rope_norm_formula::StableLm => NormFormula::STABLE_LM,
+            rope_norm_formula::Chameleon => NormFormula::CHAMELEON,
+            rope_norm_formula::LayerNorm => NormFormula::LAYER_NORM,
+            rope_norm_formula::Once => NormFormula::ONCE,
+        }
+    }
+}
+
+/// How the result of a norm is rounded.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum rope_norm_result {
+    /// Not at all: what comes next takes the float.
+    Kept = 0,
+    /// To the element of the tensor that is read.
+    Rounded = 1,
+    /// To the wider type of that element and the weights', as PyTorch promotes a product.
+    Promoted = 2,
+}
+lookup!(rope_norm_result, "result of a norm": Kept Rounded Promoted);
+
+impl rope_norm_result {
+    fn result(self) -> NormResult {
+        match self {
+            rope_norm_result::Kept => NormResult::Kept,
+            rope_norm_result::Rounded => NormResult::Rounded,
+            rope_norm_result::Promoted => NormResult::Promoted,
+        }
+    }
+}
+
+impl From<NormResult> for rope_norm_result {
+    fn from(result: NormResult) -> Self {
+        match result {
+            NormResult::Kept => rope_norm_result::Kept,
+            NormResult::Rounded => rope_norm_result::Rounded,
+            NormResult::Promoted => rope_norm_result::Promoted,
+        }
+    }
+}
+
+/// What a norm is taken over.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum rope_norm_reach {
+    /// Each head by itself.
+    Head = 0,
+    /// All heads of a token together: OLMo 2, OLMoE, MiniMax-M2.
+    Row = 1,
+}
+lookup!(rope_norm_reach, "reach of a norm": Head Row);
+
+impl rope_norm_reach {
+    fn reach(self) -> NormReach {
+        match self {
+            rope_norm_reach::Head => NormReach::Head,
+            rope_norm_reach::Row => NormReach::Row,
+        }
+    }
+}
+
+/// How the squares of a norm are summed. Either order is the same on every backend.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum rope_norm_sum {
+    /// In float, in the order of PyTorch's mean on x86: the bits of the eager model.
+    Pytorch = 0,
+    /// In double, and the mean rounded to float once.
+    F64 = 1,
+}
+lookup!(rope_norm_sum, "order of a sum": Pytorch F64);
+
+impl rope_norm_sum {
+    fn sum(self) -> NormSum {
+        match self {
+            rope_norm_sum::Pytorch => NormSum::PyTorch,
+            rope_norm_sum::F64 => NormSum::F64,
+        }
+    }
+}
+
+/// Where a norm or a scale stands.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum rope_place {
+    /// Before the rotation.
+    BeforeRotation = 0,
+    /// After it: the norms of HunYuan, Llama 4 and nanochat.
+    AfterRotation = 1,
+}
+lookup!(rope_place, "place": BeforeRotation AfterRotation);
+
+impl rope_place {
+    pub(crate) fn place(self) -> Place {
+        match self {
+            rope_place::BeforeRotation => Place::BeforeRotation,
+            rope_place::AfterRotation => Place::AfterRotation,
+        }
+    }
+}
+
+/// The weights, or the biases, of a norm: `[head_dim]`, which all heads share, or `[heads][head_dim]`. Zeros: none.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_weights {
+    /// The first of them, aligned as its type is.
+    pub data: *const c_void,
+    /// How many.
+    pub count: usize,
+    /// Their type (`enum rope_element`).
+    pub element: i32,
+}
+plain!(rope_weights);
+
+impl rope_weights {
+    /// # Safety
+    ///
+    /// `data` is null or points to the numbers, which nobody writes during `'a`.
+    unsafe fn weights<'a>(
+        &self,
+        name: &'static str,
+    ) -> Result<(Option<Weights<'a>>, Region), Failure> {
+        if self.data.is_null() && self.count == 0 {
+            return Ok((None, Region::bytes(name, 0, 0)));
+        }
+        with_element!(self.element, E => {
+            let span = Span::<E>::new(name, self.data.cast(), self.count)?;
+            // SAFETY: the caller promises it.
+            Ok((Some(Weights::from(unsafe { span.get() })), span.region()))
+        })
+    }
+}
+
+/// A norm of queries or keys: what is summed, what it is multiplied with, and where results are rounded. Every
+/// operation is rounded to a float by itself.
+///
+/// rope_norm_init fills in a formula; `eps` and what else the model has is then set. A struct of zeros multiplies a
+/// head by the reciprocal of its root mean square, and rounds nothing.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_norm {
+    /// Other than 0: the mean is taken off first, a layer norm.
+    pub centred: i32,
+    /// Other than 0: the factor is 1 + w.
+    pub one_plus_weight: i32,
+    /// Other than 0: what was normed is rounded to the element before the weight.
+    pub rounds_normed: i32,
+    /// Other than 0: the product with the weight is rounded to the element before a bias is added.
+    pub rounds_product: i32,
+    /// How the result is rounded (`enum rope_norm_result`).
+    pub result: i32,
+    /// What is added to the mean.
+    pub eps: f32,
+    /// What it is multiplied with; zeros: nothing.
+    pub weight: rope_weights,
+    /// What is added then; zeros: nothing.
+    pub bias: rope_weights,
+    /// What it is taken over (`enum rope_norm_reach`).
+    pub reach: i32,
+    /// On which side of the rotation it stands (`enum rope_place`).
+    pub place: i32,
+    /// How squares are summed (`enum rope_norm_sum`).
+    pub sum: i32,
+    /// Sums of squares that the caller has, where a row is split over ranks: one for each token of each sequence (of
+    /// heads that are normed by themselves one for each head of those). rope_chain_squares makes those of a part.
+    /// NULL: they are made.
+    pub sums: *const f32,
+    /// How many sums. Not 0 where they are given.
+    pub sums_count: usize,
+    /// Channels that each of them was summed over. Not used without sums.
+    pub sums_width: usize,
+}
+plain!(rope_norm);
+
+impl rope_norm {
+    /// # Safety
+    ///
+    /// Each pointer is null or points to its list, which nobody writes during `'a`.
+    pub(crate) unsafe fn norm<'a>(&self) -> Result<(Norm<'a>, [Region; 3]), Failure> {
+        let formula = NormFormula {
+            centred: self.centred != 0,
+            one_plus_weight: self.one_plus_weight != 0,
+            rounds_normed: self.rounds_normed != 0,
+            rounds_product: self.rounds_product != 0,
+            result: rope_norm_result::from_c(self.result)?.result(),
+        };
+        let mut norm = Norm::new(formula, self.eps)
+            .over(rope_norm_reach::from_c(self.reach)?.reach())
+            .at(rope_place::from_c(self.place)?.place())
+            .sum(rope_norm_sum::from_c(self.sum)?.sum());
+        // SAFETY: the caller promises it.
+        let ((weight, first), (bias, second)) =
+            unsafe { (self.weight.weights("weight")?, self.bias.weights("bias")?) };
+        if let Some(weight) = weight {
+            norm = norm.weight(weight);
+        }
+        if let Some(bias) = bias {
+            norm = norm.bias(bias);
+        }
+        let sums = Span::new("sums", self.sums, self.sums_count)?;
+        if !self.sums.is_null() {
+            // SAFETY: the caller promises it.
+            norm = norm.given_sums(unsafe { sums.get() }, self.sums_width);
+        }
+        Ok((norm, [first, second, sums.region()]))
+    }
+}
+
+/// Fills in a norm of each head, before the rotation, by a formula (`enum rope_norm_formula`), without weights and with
+/// an eps of 0.
+///
+/// Returns ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED.
+///
+/// # Threads
+///
+/// May be called from any thread at any time.
+///
+/// # Safety
+///
+/// `norm` is NULL or points to a rope_norm.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_norm_init(norm: *mut rope_norm, formula: i32) -> rope_status {
+    const NONE: rope_weights = rope_weights {
+        data: core::ptr::null(),
+        count: 0,
+        element: 0,
+    };
+    status_of(|| {
+        let out = Out::new("norm", norm)?;
+        let NormFormula {
+            centred,
+            one_plus_weight,
+            rounds_normed,
+            rounds_product,
+            result,
+        } = rope_norm_formula::from_c(formula)?.formula();
+        let norm = rope_norm {
+            centred: centred.into(),
+            one_plus_weight: one_plus_weight.into(),
+            rounds_normed: rounds_normed.into(),
+            rounds_product: rounds_product.into(),
+            result: rope_norm_result::from(result) as i32,
+            eps: 0.0,
+            weight: NONE,
+            bias: NONE,
+            reach: 0,
+            place: 0,
+            sum: 0,
+            sums: core::ptr::null(),
+            sums_count: 0,
+            sums_width: 0,
+        };
+        // SAFETY: the caller's struct.
+        unsafe { out.write(norm) };
+        Ok(())
+    })
+}

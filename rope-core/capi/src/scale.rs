@@ -1,0 +1,64 @@
+//! The factor that stands beside a rotation.
+
+use rope_core::Scale;
+
+use crate::failure::Failure;
+use crate::memory::{Region, Span, plain};
+use crate::names::lookup;
+use crate::norm::rope_place;
+
+/// What has a factor of its own.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum rope_scale_kind {
+    /// Nothing: all have `factor`.
+    Constant = 1,
+    /// Each token of each sequence: `factors` is `[batch][tokens]`. Mistral 4's, Llama 4's temperature.
+    PerToken = 2,
+    /// Each head of those: `factors` is `[batch][tokens][heads]`.
+    PerTokenAndHead = 3,
+}
+lookup!(rope_scale_kind, "kind of scale": Constant PerToken PerTokenAndHead);
+
+/// A factor on queries or keys. On its side of the rotation it comes behind a norm.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_scale {
+    /// What has a factor of its own (`enum rope_scale_kind`).
+    pub kind: i32,
+    /// CONSTANT: the factor. Not used by others.
+    pub factor: f32,
+    /// The factors. Not used by CONSTANT.
+    pub factors: *const f32,
+    /// How many factors. Not used by CONSTANT.
+    pub count: usize,
+    /// On which side of the rotation it stands (`enum rope_place`).
+    pub place: i32,
+    /// Other than 0: the product is not rounded to the element of the tensor that is read.
+    pub unrounded: i32,
+}
+plain!(rope_scale);
+
+impl rope_scale {
+    /// # Safety
+    ///
+    /// `factors` is null or points to the list, which nobody writes during `'a`.
+    pub(crate) unsafe fn scale<'a>(&self) -> Result<(Scale<'a>, Region), Failure> {
+        let kind = rope_scale_kind::from_c(self.kind)?;
+        let mut region = Region::bytes("factors", 0, 0);
+        let scale = if kind == rope_scale_kind::Constant {
+            Scale::constant(self.factor)
+        } else {
+            let span = Span::new("factors", self.factors, self.count)?;
+            region = span.region();
+            // SAFETY: the caller promises it.
+            let factors = unsafe { span.get() };
+            match kind {
+                rope_scale_kind::PerTokenAndHead => Scale::per_token_and_head(factors),
+                _ => Scale::per_token(factors),
+            }
+        };
+        let place = rope_place::from_c(self.place)?.place();
+        Ok((scale.at(place).rounds(self.unrounded == 0), region))
+    }
+}

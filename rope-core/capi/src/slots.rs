@@ -1,0 +1,138 @@
+//! Which slot of a cache each token has.
+
+use core::ffi::c_void;
+
+use rope_core::{Ids, Slots};
+
+use crate::failure::Failure;
+use crate::memory::{Region, Span, plain};
+use crate::names::{lookup, rope_number};
+use crate::positions::ids;
+
+/// How slots are named.
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum rope_slots_kind {
+    /// `slots` has the slot of each token, block * block_size + place: a runtime's slot mapping.
+    Mapping = 1,
+    /// `count` slots from `first` on.
+    Range = 2,
+    /// By the pages of each sequence (FlashInfer's CSR): token i is of sequence `sequences[i]` at `positions[i]`; the
+    /// pages of sequence s are `pages[starts[s]]` to `pages[starts[s + 1] - 1]`.
+    Pages = 3,
+    /// By a table: `pages` is `[batch][width]`, a line of blocks for each sequence of the tensor, and `positions` has
+    /// the position of each token.
+    Table = 4,
+    /// One block for each sequence of the tensor, and `positions` has the position of each token in it: ONNX Runtime.
+    Sequences = 5,
+    /// `offsets` has the index of each token's first element, in elements of the cache: for a cache that
+    /// rope_cache_layout cannot say.
+    Offsets = 6,
+}
+lookup!(rope_slots_kind, "kind of slots": Mapping Range Pages Table Sequences Offsets);
+
+/// A list of integers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_ids {
+    /// The integers.
+    pub values: *const c_void,
+    /// How many.
+    pub count: usize,
+    /// Their type (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64).
+    pub number: i32,
+}
+plain!(rope_ids);
+
+impl rope_ids {
+    /// # Safety
+    ///
+    /// `values` is null or points to the integers, which nobody writes during `'a`.
+    unsafe fn ids<'a>(&self, name: &'static str) -> Result<(Ids<'a>, Region), Failure> {
+        let number = rope_number::from_c(self.number)?;
+        // SAFETY: the caller promises it.
+        unsafe { ids(name, number, self.values, self.count) }
+    }
+}
+
+/// The slot of each token, those of one sequence behind those of another. Fields that a kind does not name are not
+/// read.
+///
+/// A token with a negative slot, position, block or offset is skipped: nothing is written for it, and nothing read. Of
+/// two tokens with one slot the later one stays.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_slots {
+    /// How they are named (`enum rope_slots_kind`).
+    pub kind: i32,
+    /// MAPPING: the slot of each token.
+    pub slots: rope_ids,
+    /// PAGES, TABLE, SEQUENCES: the position of each token in its sequence.
+    pub positions: rope_ids,
+    /// PAGES: the pages of all sequences. TABLE: the table.
+    pub pages: rope_ids,
+    /// PAGES: where the pages of each sequence start, and where those of the last end.
+    pub starts: rope_ids,
+    /// PAGES: the sequence of each token.
+    pub sequences: rope_ids,
+    /// TABLE: blocks of a sequence's line.
+    pub width: usize,
+    /// RANGE: the first slot.
+    pub first: usize,
+    /// RANGE: how many slots. OFFSETS: how many offsets.
+    pub count: usize,
+    /// OFFSETS: the offset of each token.
+    pub offsets: *const i64,
+}
+plain!(rope_slots);
+
+impl rope_slots {
+    /// The slots, and the bytes they are read from.
+    ///
+    /// # Safety
+    ///
+    /// The pointers that the kind names are null or point to their lists, which nobody writes during `'a`.
+    pub(crate) unsafe fn slots<'a>(&self) -> Result<(Slots<'a>, [Region; 4]), Failure> {
+        let mut regions = [Region::bytes("slots", 0, 0); 4];
+        // SAFETY: the caller promises it, here and below.
+        let list = |ids: &rope_ids, name| unsafe { ids.ids(name) };
+        let slots = match rope_slots_kind::from_c(self.kind)? {
+            rope_slots_kind::Mapping => {
+                let (slots, region) = list(&self.slots, "slots")?;
+                regions[0] = region;
+                Slots::from(slots)
+            }
+            rope_slots_kind::Range => {
+                let (name, len) = ("slots", self.count);
+                let end = self.first.checked_add(len);
+                Slots::from(self.first..end.ok_or(Failure::Length { name, len })?)
+            }
+            rope_slots_kind::Pages => {
+                let (pages, first) = list(&self.pages, "pages")?;
+                let (starts, second) = list(&self.starts, "starts")?;
+                let (sequences, third) = list(&self.sequences, "sequences")?;
+                let (positions, fourth) = list(&self.positions, "positions")?;
+                regions = [first, second, third, fourth];
+                Slots::pages(pages, starts, sequences, positions)
+            }
+            rope_slots_kind::Table => {
+                let (table, first) = list(&self.pages, "pages")?;
+                let (positions, second) = list(&self.positions, "positions")?;
+                (regions[0], regions[1]) = (first, second);
+                Slots::table(table, self.width, positions)
+            }
+            rope_slots_kind::Sequences => {
+                let (positions, region) = list(&self.positions, "positions")?;
+                regions[0] = region;
+                Slots::sequences(positions)
+            }
+            rope_slots_kind::Offsets => {
+                let offsets = Span::new("offsets", self.offsets, self.count)?;
+                regions[0] = offsets.region();
+                // SAFETY: the caller promises it.
+                Slots::offsets(unsafe { offsets.get() })
+            }
+        };
+        Ok((slots, regions))
+    }
+}

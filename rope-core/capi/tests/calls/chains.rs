@@ -1,0 +1,1520 @@
+//! Chains, caches and shifts.
+
+use rope_core::{
+    CacheLayout, CacheMut, CacheShape, CacheStrides, Chain, Code, CodeScale, Error, HeadScales,
+    Norm, NormFormula, NormReach, NormResult, NormSum, Place, Scale, ScaleLayout, ScalePlace,
+    Slots, Weights,
+};
+
+use super::*;
+
+const TOKENS: usize = SHAPE[0] * SHAPE[1];
+const HEADS: usize = SHAPE[2];
+const HEAD_DIM: usize = SHAPE[3];
+const BLOCKS: usize = 4;
+const BLOCK_SIZE: usize = 8;
+
+/// Numbers of either sign.
+fn floats(len: usize) -> Vec<f32> {
+    values::<f32>(len)
+}
+
+/// Factors above zero.
+fn factors(len: usize) -> Vec<f32> {
+    (0..len).map(|i| 0.5 + (i % 7) as f32 / 16.0).collect()
+}
+
+fn weights<E: Number>(values: &[E]) -> rope_weights {
+    rope_weights {
+        data: values.as_ptr().cast(),
+        count: values.len(),
+        element: E::ELEMENT as i32,
+    }
+}
+
+fn read_only(x: &rope_tensor_mut) -> rope_tensor {
+    rope_tensor {
+        data: x.data,
+        len: x.len,
+        element: x.element,
+        layout: x.layout,
+    }
+}
+
+fn chain_of(norm: *const rope_norm, scale: *const rope_scale) -> rope_chain {
+    rope_chain {
+        plan: plan(rope_pairing::Half),
+        norm,
+        scale,
+        straight: 0,
+    }
+}
+
+fn ids<T>(values: &[T], number: rope_number) -> rope_ids {
+    rope_ids {
+        values: values.as_ptr().cast(),
+        count: values.len(),
+        number: number as i32,
+    }
+}
+
+/// One row for each token of each sequence, of some channels.
+fn table() -> Vec<f32> {
+    let frequencies = Frequencies::new(48, 10_000.0, &Scaling::Default).expect("valid");
+    let mut values = vec![0.0; TOKENS * 48];
+    frequencies
+        .rows_in(3..3 + TOKENS, &mut values)
+        .expect("valid");
+    values
+}
+
+/// A refusal of C says what rope-core says.
+#[track_caller]
+fn same(case: &str, got: rope_status, expected: Result<(), Error>) {
+    match expected {
+        Ok(()) => assert_eq!(got, rope_status::Ok, "{case}: {}", detail()),
+        Err(error) => {
+            assert_ne!(got, rope_status::Ok, "{case}: {error}");
+            assert_eq!(detail(), error.to_string(), "{case}");
+        }
+    }
+}
+
+/// Each formula by its name. The match is over all, so that a new one does not compile until it stands here.
+#[test]
+fn every_formula_is_that_of_rope_core() {
+    for &kind in rope_norm_formula::ALL {
+        use rope_norm_formula as Kind;
+        let formula = match kind {
+            Kind::Llama => NormFormula::LLAMA,
+            Kind::Olmo2 => NormFormula::OLMO2,
+            Kind::Gemma => NormFormula::GEMMA,
+            Kind::Gemma3n => NormFormula::GEMMA3N,
+            Kind::Llama4 => NormFormula::LLAMA4,
+            Kind::Cohere => NormFormula::COHERE,
+            Kind::StableLm => NormFormula::STABLE_LM,
+            Kind::Chameleon => NormFormula::CHAMELEON,
+            Kind::LayerNorm => NormFormula::LAYER_NORM,
+            Kind::Once => NormFormula::ONCE,
+        };
+        let mut norm: rope_norm = zero();
+        // SAFETY: a struct.
+        let status = unsafe { rope_norm_init(&mut norm, kind as i32) };
+        assert_eq!(status, rope_status::Ok);
+        let result = match formula.result {
+            NormResult::Kept => rope_norm_result::Kept,
+            NormResult::Rounded => rope_norm_result::Rounded,
+            NormResult::Promoted => rope_norm_result::Promoted,
+        };
+        let got = (
+            norm.centred,
+            norm.one_plus_weight,
+            norm.rounds_normed,
+            norm.rounds_product,
+            norm.result,
+        );
+        let expected = (
+            i32::from(formula.centred),
+            i32::from(formula.one_plus_weight),
+            i32::from(formula.rounds_normed),
+            i32::from(formula.rounds_product),
+            result as i32,
+        );
+        assert_eq!(got, expected, "{kind:?}");
+        assert_eq!((norm.eps, norm.reach, norm.place, norm.sum), (0.0, 0, 0, 0));
+        assert!(norm.weight.data.is_null() && norm.bias.data.is_null() && norm.sums.is_null());
+    }
+    let mut norm: rope_norm = zero();
+    let unknown = next(rope_norm_formula::ALL, |kind| kind as i32);
+    for unknown in [0, -1, unknown] {
+        // SAFETY: a struct.
+        let status = unsafe { rope_norm_init(&mut norm, unknown) };
+        assert_eq!(status, rope_status::UnknownValue);
+    }
+}
+
+/// A norm in both languages.
+struct Normed<'a> {
+    name: &'static str,
+    c: rope_norm,
+    rust: Norm<'a>,
+}
+
+/// Norms of every formula, and of everything that a norm can be told.
+fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<Normed<'a>>
+where
+    Weights<'a>: From<&'a [E]>,
+{
+    let new = |kind: rope_norm_formula, formula| {
+        let mut c: rope_norm = zero();
+        // SAFETY: a struct.
+        let status = unsafe { rope_norm_init(&mut c, kind as i32) };
+        assert_eq!(status, rope_status::Ok);
+        c.eps = 1e-5;
+        (c, Norm::new(formula, 1e-5))
+    };
+    let mut all = Vec::new();
+    let mut push = |name, c, rust| all.push(Normed { name, c, rust });
+    for (kind, formula) in [
+        (rope_norm_formula::Llama, NormFormula::LLAMA),
+        (rope_norm_formula::Gemma, NormFormula::GEMMA),
+        (rope_norm_formula::Cohere, NormFormula::COHERE),
+        (rope_norm_formula::Chameleon, NormFormula::CHAMELEON),
+        (rope_norm_formula::Once, NormFormula::ONCE),
+    ] {
+        let (c, rust) = new(kind, formula);
+        push("alone", c, rust);
+        let with = rope_norm {
+            weight: weights(weight),
+            bias: weights(bias),
+            ..c
+        };
+        push("weight and bias", with, rust.weight(weight).bias(bias));
+    }
+    let (c, rust) = new(rope_norm_formula::Llama, NormFormula::LLAMA);
+    let c = rope_norm {
+        weight: weights(weight),
+        ..c
+    };
+    let rust = rust.weight(weight);
+    let row = rope_norm_reach::Row as i32;
+    push(
+        "row",
+        rope_norm { reach: row, ..c },
+        rust.over(NormReach::Row),
+    );
+    let place = rope_place::AfterRotation as i32;
+    push(
+        "place",
+        rope_norm { place, ..c },
+        rust.at(Place::AfterRotation),
+    );
+    let sum = rope_norm_sum::F64 as i32;
+    push("sum", rope_norm { sum, ..c }, rust.sum(NormSum::F64));
+    let given = rope_norm {
+        reach: row,
+        sums: sums.as_ptr(),
+        sums_count: sums.len(),
+        sums_width: 400,
+        ..c
+    };
+    push(
+        "sums",
+        given,
+        rust.over(NormReach::Row).given_sums(sums, 400),
+    );
+    // And what is refused.
+    push(
+        "eps",
+        rope_norm { eps: -1.0, ..c },
+        Norm::new(NormFormula::LLAMA, -1.0).weight(weight),
+    );
+    let width = rope_norm {
+        sums_width: 0,
+        ..given
+    };
+    push(
+        "width",
+        width,
+        rust.over(NormReach::Row).given_sums(sums, 0),
+    );
+    push(
+        "count of sums",
+        rope_norm { reach: 0, ..given },
+        rust.given_sums(sums, 400),
+    );
+    push(
+        "count of weights",
+        rope_norm {
+            weight: weights(&weight[1..]),
+            ..c
+        },
+        rust.weight(&weight[1..]),
+    );
+    push(
+        "no weights",
+        rope_norm {
+            weight: weights(&weight[..0]),
+            ..c
+        },
+        rust.weight(&weight[..0]),
+    );
+    push(
+        "centred sums",
+        rope_norm {
+            centred: 1,
+            ..given
+        },
+        Norm::new(
+            NormFormula {
+                centred: true,
+                ..NormFormula::LLAMA
+            },
+            1e-5,
+        )
+        .weight(weight)
+        .over(NormReach::Row)
+        .given_sums(sums, 400),
+    );
+    all
+}
+
+/// A scale in both languages, of every kind.
+fn scales(factors: &[f32]) -> Vec<(rope_scale, Scale<'_>)> {
+    let mut all = Vec::new();
+    for &kind in rope_scale_kind::ALL {
+        let (count, scale) = match kind {
+            rope_scale_kind::Constant => (0, Scale::constant(0.375)),
+            rope_scale_kind::PerToken => (TOKENS, Scale::per_token(&factors[..TOKENS])),
+            rope_scale_kind::PerTokenAndHead => {
+                let count = TOKENS * HEADS;
+                (count, Scale::per_token_and_head(&factors[..count]))
+            }
+        };
+        let c = rope_scale {
+            kind: kind as i32,
+            factor: 0.375,
+            factors: factors.as_ptr(),
+            count,
+            place: 0,
+            unrounded: 0,
+        };
+        all.push((c, scale));
+        let place = rope_place::AfterRotation as i32;
+        let after = rope_scale {
+            place,
+            unrounded: 1,
+            ..c
+        };
+        all.push((after, scale.at(Place::AfterRotation).rounds(false)));
+    }
+    let few = rope_scale {
+        kind: rope_scale_kind::PerToken as i32,
+        factors: factors.as_ptr(),
+        count: TOKENS - 1,
+        ..zero()
+    };
+    all.push((few, Scale::per_token(&factors[..TOKENS - 1])));
+    all
+}
+
+/// Every verb of tensors, with every norm and every scale, straight and not.
+#[test]
+fn chains_of_tensors_are_those_of_rope_core() {
+    fn one<'a, E: Number, O: Number, W: Number>(weight: &'a [W], bias: &'a [W])
+    where
+        Weights<'a>: From<&'a [W]>,
+    {
+        let sums = factors(TOKENS);
+        let sums: &'static [f32] = sums.leak();
+        let factors = factors(TOKENS * HEADS);
+        let table = table();
+        let rows = Rows::new(&table, 48).expect("valid");
+        let c_rows = rope_rows_joined(table.as_ptr(), table.len(), 48);
+        let x = values::<E>(LEN);
+        for Normed { name, c, rust } in norms(weight, bias, sums) {
+            for (c_scale, scale) in scales(&factors) {
+                for straight in [0, 1] {
+                    let mut chain = Chain::from(Rope::new(Pairing::Half))
+                        .norm(rust)
+                        .scale(scale);
+                    if straight == 1 {
+                        chain = chain.straight();
+                    }
+                    let c_chain = rope_chain {
+                        straight,
+                        ..chain_of(&c, &c_scale)
+                    };
+                    let mut expected = x.clone();
+                    let mut view = TensorMut::new(&mut expected, SHAPE).expect("valid");
+                    let outcome = chain.rotate(&mut view, &rows);
+                    let mut got = x.clone();
+                    let tensor_of = tensor(&mut got, SHAPE);
+                    // SAFETY: what is passed is there.
+                    let status = unsafe { rope_chain_rotate(&c_chain, &tensor_of, &c_rows) };
+                    same(name, status, outcome);
+                    assert_eq!(got, expected, "{name}");
+
+                    let mut expected = x.clone();
+                    let mut view = TensorMut::new(&mut expected, SHAPE).expect("valid");
+                    let outcome = chain.norm_and_scale(&mut view);
+                    let mut got = x.clone();
+                    let tensor_of = tensor(&mut got, SHAPE);
+                    // SAFETY: what is passed is there.
+                    let status = unsafe { rope_chain_norm_and_scale(&c_chain, &tensor_of) };
+                    same(name, status, outcome);
+                    assert_eq!(got, expected, "{name}");
+
+                    let (mut expected, mut got) = (values::<O>(LEN), values::<O>(LEN));
+                    let mut view = TensorMut::new(&mut expected, SHAPE).expect("valid");
+                    let source = Tensor::new(&x, SHAPE).expect("valid");
+                    let outcome = chain.rotate_into(&source, &mut view, &rows);
+                    let mut copy = x.clone();
+                    let from = read_only(&tensor(&mut copy, SHAPE));
+                    let to = tensor(&mut got, SHAPE);
+                    // SAFETY: what is passed is there.
+                    let status = unsafe { rope_chain_rotate_into(&c_chain, &from, &to, &c_rows) };
+                    same(name, status, outcome);
+                    assert_eq!(got, expected, "{name}");
+                }
+            }
+            // Sums of squares, of as many as there are and of one less.
+            let chain = Rope::new(Pairing::Half).norm(rust);
+            let c_chain = chain_of(&c, null());
+            for len in [TOKENS, TOKENS * HEADS, TOKENS - 1] {
+                let (mut expected, mut got) = (vec![7.0; len], vec![7.0; len]);
+                let outcome = chain.squares(&Tensor::new(&x, SHAPE).expect("valid"), &mut expected);
+                let mut copy = x.clone();
+                let from = read_only(&tensor(&mut copy, SHAPE));
+                // SAFETY: what is passed is there.
+                let status = unsafe { rope_chain_squares(&c_chain, &from, got.as_mut_ptr(), len) };
+                same(name, status, outcome);
+                assert_eq!(got, expected, "{name}");
+            }
+        }
+        // Neither norm nor scale.
+        let none = chain_of(null(), null());
+        let mut expected = x.clone();
+        let mut view = TensorMut::new(&mut expected, SHAPE).expect("valid");
+        Rope::new(Pairing::Half)
+            .rotate(&mut view, &rows)
+            .expect("valid");
+        let mut got = x.clone();
+        let view = tensor(&mut got, SHAPE);
+        // SAFETY: what is passed is there.
+        let status = unsafe { rope_chain_rotate(&none, &view, &c_rows) };
+        assert_eq!((status, &got), (rope_status::Ok, &expected));
+        let mut sums = [7.0];
+        // SAFETY: what is passed is there.
+        let status = unsafe { rope_chain_squares(&none, &read_only(&view), sums.as_mut_ptr(), 1) };
+        assert_eq!((status, sums), (rope_status::Ok, [7.0]));
+    }
+    let (weight, bias) = (values::<bf16>(HEAD_DIM), values::<bf16>(HEADS * HEAD_DIM));
+    one::<bf16, f32, bf16>(&weight, &bias);
+    let (weight, bias) = (floats(HEADS * HEAD_DIM), floats(HEAD_DIM));
+    one::<f16, bf16, f32>(&weight, &bias);
+    let (weight, bias) = (values::<f16>(HEAD_DIM), values::<f16>(HEAD_DIM));
+    one::<f32, f32, f16>(&weight, &bias);
+}
+
+/// Where the elements of a cache lie, in both languages.
+fn layouts() -> Vec<(&'static str, rope_cache_layout, Result<CacheLayout, Error>)> {
+    let mut all = Vec::new();
+    for &kind in rope_cache_layout_kind::ALL {
+        use rope_cache_layout_kind as Kind;
+        let mut c: rope_cache_layout = zero();
+        let rust = match kind {
+            Kind::Nhd => {
+                c.extents = [BLOCKS, BLOCK_SIZE, HEADS, HEAD_DIM, 0];
+                CacheLayout::nhd([BLOCKS, BLOCK_SIZE, HEADS, HEAD_DIM])
+            }
+            Kind::Hnd => {
+                c.extents = [BLOCKS, HEADS, BLOCK_SIZE, HEAD_DIM, 0];
+                CacheLayout::hnd([BLOCKS, HEADS, BLOCK_SIZE, HEAD_DIM])
+            }
+            Kind::Hdn => {
+                c.extents = [BLOCKS, HEADS, HEAD_DIM, BLOCK_SIZE, 0];
+                CacheLayout::hdn([BLOCKS, HEADS, HEAD_DIM, BLOCK_SIZE])
+            }
+            Kind::Hdnx => {
+                c.extents = [BLOCKS, HEADS, HEAD_DIM / 8, BLOCK_SIZE, 8];
+                CacheLayout::hdnx([BLOCKS, HEADS, HEAD_DIM / 8, BLOCK_SIZE, 8])
+            }
+            Kind::Hndx => {
+                c.extents = [BLOCKS, HEADS, BLOCK_SIZE / 4, HEAD_DIM, 4];
+                CacheLayout::hndx([BLOCKS, HEADS, BLOCK_SIZE / 4, HEAD_DIM, 4])
+            }
+            // Every stride another number: groups of four slots, chunks of 16 channels, gaps everywhere.
+            Kind::Strided => {
+                c.extents = [BLOCKS, BLOCK_SIZE, HEADS, HEAD_DIM, 0];
+                c.strides = rope_cache_strides {
+                    block: 3000,
+                    group: 4,
+                    group_stride: 1400,
+                    token: 340,
+                    head: 110,
+                    chunk: 16,
+                    chunk_stride: 26,
+                    channel: 1,
+                };
+                CacheLayout::strided(
+                    CacheShape {
+                        blocks: BLOCKS,
+                        block_size: BLOCK_SIZE,
+                        heads: HEADS,
+                        head_dim: HEAD_DIM,
+                    },
+                    CacheStrides {
+                        block: 3000,
+                        group: 4,
+                        group_stride: 1400,
+                        token: 340,
+                        head: 110,
+                        chunk: 16,
+                        chunk_stride: 26,
+                        channel: 1,
+                    },
+                )
+            }
+        };
+        c.kind = kind as i32;
+        all.push(("whole", c, rust));
+        if kind == Kind::Nhd {
+            // Keys behind 32 other channels, with room for a scale behind them.
+            let mut part = c;
+            (part.extents[3], part.channels) = (128, [32, 32 + HEAD_DIM]);
+            let whole = CacheLayout::nhd([BLOCKS, BLOCK_SIZE, HEADS, 128]);
+            let rust = whole.and_then(|whole| whole.channels(32..32 + HEAD_DIM));
+            all.push(("part", part, rust));
+            part.channels = [100, 32];
+            #[expect(clippy::reversed_empty_ranges, reason = "it is refused")]
+            all.push((
+                "reversed",
+                part,
+                whole.and_then(|whole| whole.channels(100..32)),
+            ));
+            let mut other = c;
+            other.extents[2] = HEADS + 1;
+            let rust = CacheLayout::nhd([BLOCKS, BLOCK_SIZE, HEADS + 1, HEAD_DIM]);
+            all.push(("another head", other, rust));
+        }
+        let mut large = c;
+        large.extents[0] = usize::MAX;
+        if kind == Kind::Nhd {
+            let rust = CacheLayout::nhd([usize::MAX, BLOCK_SIZE, HEADS, HEAD_DIM]);
+            all.push(("large", large, rust));
+        }
+    }
+    all
+}
+
+/// What scales codes, in both languages.
+fn code_scales(each: &[f32]) -> Vec<(rope_code_scale, CodeScale<'_>)> {
+    let mut all = Vec::new();
+    for &kind in rope_code_scale_kind::ALL {
+        use rope_code_scale_kind as Kind;
+        let c = rope_code_scale {
+            kind: kind as i32,
+            same: 0.03125,
+            each: null(),
+            each_count: 0,
+            least: 1e-6,
+            behind: HEAD_DIM,
+            strides: [BLOCK_SIZE * HEADS, 1, BLOCK_SIZE],
+        };
+        let given = match kind {
+            Kind::Divide => CodeScale::Divide,
+            Kind::Reciprocal => CodeScale::Reciprocal,
+            Kind::Multiply => CodeScale::Multiply,
+            Kind::MadeInline => {
+                let at = ScalePlace::Inline(HEAD_DIM);
+                all.push((c, CodeScale::Made { least: 1e-6, at }));
+                continue;
+            }
+            Kind::MadeApart => {
+                let at = ScalePlace::Apart(ScaleLayout {
+                    block: BLOCK_SIZE * HEADS,
+                    token: 1,
+                    head: BLOCK_SIZE,
+                });
+                all.push((c, CodeScale::Made { least: 1e-6, at }));
+                let c = rope_code_scale {
+                    least: f32::NAN,
+                    ..c
+                };
+                all.push((
+                    c,
+                    CodeScale::Made {
+                        least: f32::NAN,
+                        at,
+                    },
+                ));
+                continue;
+            }
+        };
+        all.push((c, given(HeadScales::Same(0.03125))));
+        let every = rope_code_scale {
+            each: each.as_ptr(),
+            each_count: HEADS,
+            ..c
+        };
+        all.push((every, given(HeadScales::Each(&each[..HEADS]))));
+        // Refused: not one for each head, and a scale that is none.
+        let few = rope_code_scale {
+            each_count: 1,
+            ..every
+        };
+        all.push((few, given(HeadScales::Each(&each[..1]))));
+        let zero = rope_code_scale { same: 0.0, ..c };
+        all.push((zero, given(HeadScales::Same(0.0))));
+    }
+    all
+}
+
+/// Memory for a cache of any element, in words so that it is aligned.
+const WORDS: usize = BLOCKS * BLOCK_SIZE * HEADS * 128;
+/// Scales that lie apart.
+const SCALES: usize = BLOCKS * BLOCK_SIZE * HEADS;
+
+/// Numbers that are valid in every format.
+fn memory() -> Vec<u32> {
+    (0..WORDS as u32)
+        .map(|i| 0x3c00_3c00 + i % 97 * 0x0101)
+        .collect()
+}
+
+/// Memory as elements.
+fn elements<T>(memory: &mut [u32]) -> &mut [T] {
+    let len = size_of_val(memory) / size_of::<T>();
+    // SAFETY: used for numbers that are no more aligned than words; the words are borrowed.
+    unsafe { std::slice::from_raw_parts_mut(memory.as_mut_ptr().cast(), len) }
+}
+
+/// A cache of rope-core.
+fn rust_cache<'a>(
+    memory: &'a mut [u32],
+    format: rope_cache_format,
+    layout: CacheLayout,
+    scale: CodeScale<'a>,
+    scales: &'a mut [f32],
+) -> Result<CacheMut<'a>, Error> {
+    use rope_cache_format as Format;
+    let code = match format {
+        Format::F32 => return CacheMut::new(elements::<f32>(memory), layout),
+        Format::F16 => return CacheMut::new(elements::<f16>(memory), layout),
+        Format::Bf16 => return CacheMut::new(elements::<bf16>(memory), layout),
+        Format::Q8_0 => return CacheMut::q8_0(elements(memory), layout),
+        Format::E4m3 => Code::E4m3,
+        Format::E5m2 => Code::E5m2,
+        Format::E5m2Saturating => Code::E5m2Saturating,
+        Format::Int8Even => Code::Int8Even,
+        Format::Int8Away => Code::Int8Away,
+    };
+    CacheMut::coded(elements(memory), layout, code, scale, scales)
+}
+
+fn c_cache(
+    memory: &mut [u32],
+    format: rope_cache_format,
+    layout: rope_cache_layout,
+    scale: rope_code_scale,
+    scales: &mut [f32],
+) -> rope_cache {
+    rope_cache {
+        memory: memory.as_mut_ptr().cast(),
+        bytes: size_of_val(memory),
+        format: format as i32,
+        layout,
+        scale,
+        scales: scales.as_mut_ptr(),
+        scales_count: scales.len(),
+    }
+}
+
+/// Ties of a quotient, of which a product with the reciprocal makes none: the kinds of a given scale differ.
+#[test]
+fn a_quotient_is_no_product() {
+    let x: Vec<f32> = (0..64).map(|i| 61.0 * (i as f32 - 31.5)).collect();
+    let mut copy = x.clone();
+    let from = read_only(&tensor(&mut copy, [1, 1, 1, 64]));
+    let source = Tensor::new(&x, [1, 1, 1, 64]).expect("valid");
+    let layout = CacheLayout::nhd([1, 1, 1, 64]).expect("valid");
+    let c_layout = rope_cache_layout {
+        kind: rope_cache_layout_kind::Nhd as i32,
+        extents: [1, 1, 1, 64, 0],
+        ..zero()
+    };
+    let chain = chain_of(null(), null());
+    let slots = rope_slots {
+        kind: rope_slots_kind::Range as i32,
+        count: 1,
+        ..zero()
+    };
+    let mut all = Vec::new();
+    for (kind, scale) in [
+        (
+            rope_code_scale_kind::Divide,
+            CodeScale::Divide(HeadScales::Same(61.0)),
+        ),
+        (
+            rope_code_scale_kind::Reciprocal,
+            CodeScale::Reciprocal(HeadScales::Same(61.0)),
+        ),
+    ] {
+        let format = rope_cache_format::Int8Even;
+        let (mut a, mut b) = ([0_u32; 16], [0_u32; 16]);
+        let mut cache = rust_cache(&mut a, format, layout, scale, &mut []).expect("valid");
+        Chain::from(Rope::new(Pairing::Half))
+            .copy_into_cache(&source, &mut cache, 0..1)
+            .expect("valid");
+        let c_scale = rope_code_scale {
+            kind: kind as i32,
+            same: 61.0,
+            ..zero()
+        };
+        let cache = c_cache(&mut b, format, c_layout, c_scale, &mut []);
+        // SAFETY: what is passed is there.
+        let status = unsafe { rope_chain_copy_into_cache(&chain, &from, &cache, &slots) };
+        assert_eq!((status, b), (rope_status::Ok, a), "{kind:?}");
+        all.push(b);
+    }
+    assert_ne!(all[0], all[1]);
+}
+
+/// A slot for each token; one is skipped.
+const MAPPING: [i32; TOKENS] = [9, 4, -1, 31, 0, 17, 18, 3, 30, 12];
+
+fn mapping() -> rope_slots {
+    rope_slots {
+        kind: rope_slots_kind::Mapping as i32,
+        slots: ids(&MAPPING, rope_number::I32),
+        ..zero()
+    }
+}
+
+/// Every verb of caches, with every format, layout and scale of codes; what rope-core refuses is refused with its
+/// words.
+#[test]
+fn caches_are_those_of_rope_core() {
+    let table = table();
+    let rows = Rows::new(&table, 48).expect("valid");
+    let c_rows = rope_rows_joined(table.as_ptr(), table.len(), 48);
+    let (weight, each) = (values::<bf16>(HEAD_DIM), factors(HEADS));
+    let mut norm: rope_norm = zero();
+    // SAFETY: a struct.
+    let status = unsafe { rope_norm_init(&mut norm, rope_norm_formula::Llama as i32) };
+    assert_eq!(status, rope_status::Ok);
+    (norm.eps, norm.weight) = (1e-6, weights(&weight));
+    let scale = rope_scale {
+        kind: rope_scale_kind::Constant as i32,
+        factor: 0.75,
+        ..zero()
+    };
+    let c_chain = chain_of(&norm, &scale);
+    let rope = Rope::new(Pairing::Half);
+    let chain = rope
+        .norm(Norm::new(NormFormula::LLAMA, 1e-6).weight(&weight[..]))
+        .scale(Scale::constant(0.75));
+    let x = values::<bf16>(LEN);
+    let source = Tensor::new(&x, SHAPE).expect("valid");
+    let mut copy = x.clone();
+    let from = read_only(&tensor(&mut copy, SHAPE));
+    let c_slots = mapping();
+    let mut written = 0;
+
+    for &format in rope_cache_format::ALL {
+        for (place, c_layout, layout) in layouts() {
+            for (index, (c_scale, scale)) in code_scales(&each).into_iter().enumerate() {
+                let coded = format as i32 >= rope_cache_format::E4m3 as i32
+                    && format != rope_cache_format::Q8_0;
+                if !coded && index > 0 {
+                    continue;
+                }
+                let case = format!("{format:?}, {place} {}, {scale:?}", c_layout.kind);
+                /// One verb on two equal caches.
+                macro_rules! verb {
+                    ($cache:pat => $rust:expr, $c_cache:ident => $c:expr) => {{
+                        let (mut a, mut b) = (memory(), memory());
+                        let (mut a_scales, mut b_scales) = (vec![0.5; SCALES], vec![0.5; SCALES]);
+                        let made = layout.and_then(|layout| {
+                            rust_cache(&mut a, format, layout, scale, &mut a_scales)
+                        });
+                        let outcome = made.and_then(|$cache| $rust);
+                        let $c_cache = c_cache(&mut b, format, c_layout, c_scale, &mut b_scales);
+                        // SAFETY: what is passed is there.
+                        let status = unsafe { $c };
+                        same(&case, status, outcome);
+                        assert!(a == b && a_scales == b_scales, "{case}");
+                        written += usize::from(a != memory());
+                    }};
+                }
+                verb!(mut cache => chain.rotate_into_cache(&source, &mut cache, &MAPPING[..], &rows),
+                    cache => rope_chain_rotate_into_cache(&c_chain, &from, &cache, &c_slots, &c_rows));
+                verb!(mut cache => chain.copy_into_cache(&source, &mut cache, &MAPPING[..]),
+                    cache => rope_chain_copy_into_cache(&c_chain, &from, &cache, &c_slots));
+                verb!(mut cache => rope.shift(&mut cache, &MAPPING[..], &rows),
+                    cache => rope_shift(&c_chain.plan, &cache, &c_slots, &c_rows));
+
+                let (mut expected, mut got) = (values::<f16>(LEN), values::<f16>(LEN));
+                let mut view = TensorMut::new(&mut expected, SHAPE).expect("valid");
+                let to = tensor(&mut got, SHAPE);
+                verb!(cache => chain.rotate_from_cache(&cache.as_cache(), &MAPPING[..], &mut view, &rows),
+                    cache => rope_chain_rotate_from_cache(&c_chain, &cache, &c_slots, &to, &c_rows));
+                verb!(cache => chain.copy_from_cache(&cache.as_cache(), &MAPPING[..], &mut view),
+                    cache => rope_chain_copy_from_cache(&c_chain, &cache, &c_slots, &to));
+                let bits = |x: &[f16]| -> Vec<u16> { x.iter().map(|x| x.to_bits()).collect() };
+                assert_eq!(bits(&got), bits(&expected), "{case}");
+                // Keys and values; the values in a plain cache.
+                let values_layout =
+                    CacheLayout::nhd([BLOCKS, BLOCK_SIZE, HEADS, HEAD_DIM]).expect("valid");
+                let (mut v, mut c_v) = (vec![f16::ZERO; values_layout.end()], Vec::new());
+                c_v.clone_from(&v);
+                let c_values = rope_cache {
+                    memory: c_v.as_mut_ptr().cast(),
+                    bytes: size_of_val(&c_v[..]),
+                    format: rope_cache_format::F16 as i32,
+                    layout: layouts()[0].1,
+                    ..zero()
+                };
+                verb!(mut cache => {
+                    let mut values = CacheMut::new(&mut v, values_layout).expect("valid");
+                    chain.rotate_into_caches((&source, &mut cache), (&source, &mut values), &MAPPING[..], &rows)
+                }, cache => rope_chain_rotate_into_caches(
+                    &c_chain, &from, &cache, &from, &c_values, &c_slots, &c_rows));
+                assert_eq!(v, c_v, "{case}");
+            }
+        }
+    }
+    // Most cases are right ones.
+    assert!(written > 200, "{written}");
+}
+
+/// Slots of every kind, and what is refused of each.
+#[test]
+fn slots_are_those_of_rope_core() {
+    let layout = CacheLayout::nhd([BLOCKS, BLOCK_SIZE, HEADS, HEAD_DIM]).expect("valid");
+    let x = values::<f32>(LEN);
+    let source = Tensor::new(&x, SHAPE).expect("valid");
+    let mut copy = x.clone();
+    let from = read_only(&tensor(&mut copy, SHAPE));
+    let long = MAPPING.map(i64::from);
+    let words: [u32; TOKENS] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+    let long_words = words.map(u64::from);
+    let positions = [0_i64, 7, 8, 15, -1, 3, 9, 12, -4, 1];
+    let (pages, starts) = ([2_i32, 0, 3], [0_u64, 2, 3]);
+    let sequences: [u32; TOKENS] = [0, 0, 0, 0, 0, 1, 0, 0, 1, 1];
+    let inside = positions.map(|position| position % 8);
+    let table = [0_i32, 3, 1, 2];
+    let offsets: [i64; TOKENS] = [0, 192, -1, 5951, 5, 400, 1000, 2000, 3000, 4000];
+    let new = |kind: rope_slots_kind| rope_slots {
+        kind: kind as i32,
+        ..zero()
+    };
+    use rope_number::{I32, I64, U32, U64};
+    use rope_slots_kind as Kind;
+    let mut cases: Vec<(rope_slots, Slots<'_>)> = Vec::new();
+    for &kind in Kind::ALL {
+        let c = new(kind);
+        match kind {
+            Kind::Mapping => {
+                cases.push((mapping(), Slots::from(&MAPPING[..])));
+                cases.push((
+                    rope_slots {
+                        slots: ids(&long, I64),
+                        ..c
+                    },
+                    Slots::from(&long[..]),
+                ));
+                cases.push((
+                    rope_slots {
+                        slots: ids(&words, U32),
+                        ..c
+                    },
+                    Slots::from(&words[..]),
+                ));
+                let slots = ids(&long_words, U64);
+                cases.push((rope_slots { slots, ..c }, Slots::from(&long_words[..])));
+                let slots = ids(&MAPPING[1..], I32);
+                cases.push((rope_slots { slots, ..c }, Slots::from(&MAPPING[1..])));
+                // Positions are not slots of this cache.
+                let slots = ids(&[32_i64; TOKENS], I64);
+                cases.push((
+                    rope_slots { slots, ..c },
+                    Slots::from(&[32_i64; TOKENS][..]),
+                ));
+            }
+            Kind::Range => {
+                let far = usize::MAX - TOKENS;
+                for (first, count) in [
+                    (3, TOKENS),
+                    (22, TOKENS),
+                    (23, TOKENS),
+                    (far, TOKENS),
+                    (0, 3),
+                    (0, 0),
+                ] {
+                    let c = rope_slots { first, count, ..c };
+                    cases.push((c, Slots::from(first..first + count)));
+                }
+            }
+            Kind::Pages => {
+                let c = rope_slots {
+                    pages: ids(&pages, I32),
+                    starts: ids(&starts, U64),
+                    sequences: ids(&sequences, U32),
+                    positions: ids(&inside, I64),
+                    ..c
+                };
+                let of =
+                    |positions| Slots::pages(&pages[..], &starts[..], &sequences[..], positions);
+                cases.push((c, of(&inside[..])));
+                let beyond = rope_slots {
+                    positions: ids(&[16_i64; TOKENS], I64),
+                    ..c
+                };
+                cases.push((beyond, of(&[16_i64; TOKENS][..])));
+                let few = rope_slots {
+                    sequences: ids(&sequences[1..], U32),
+                    ..c
+                };
+                cases.push((
+                    few,
+                    Slots::pages(&pages[..], &starts[..], &sequences[1..], &inside[..]),
+                ));
+            }
+            Kind::Table => {
+                let c = rope_slots {
+                    pages: ids(&table, I32),
+                    positions: ids(&positions, I64),
+                    width: 2,
+                    ..c
+                };
+                cases.push((c, Slots::table(&table[..], 2, &positions[..])));
+                let narrow = rope_slots {
+                    pages: ids(&table[..2], I32),
+                    width: 1,
+                    ..c
+                };
+                cases.push((narrow, Slots::table(&table[..2], 1, &positions[..])));
+                let other = rope_slots { width: 3, ..c };
+                cases.push((other, Slots::table(&table[..], 3, &positions[..])));
+            }
+            Kind::Sequences => {
+                let c = rope_slots {
+                    positions: ids(&inside, I64),
+                    ..c
+                };
+                cases.push((c, Slots::sequences(&inside[..])));
+                let beyond = rope_slots {
+                    positions: ids(&positions, I64),
+                    ..c
+                };
+                cases.push((beyond, Slots::sequences(&positions[..])));
+            }
+            Kind::Offsets => {
+                let c = rope_slots {
+                    offsets: offsets.as_ptr(),
+                    count: TOKENS,
+                    ..c
+                };
+                cases.push((c, Slots::offsets(&offsets)));
+                cases.push((rope_slots { count: 4, ..c }, Slots::offsets(&offsets[..4])));
+            }
+        }
+    }
+    let rope = Chain::from(Rope::new(Pairing::Half));
+    let c_chain = chain_of(null(), null());
+    for (c_slots, slots) in cases {
+        let (mut a, mut b) = (vec![0_u32; layout.end()], vec![0_u32; layout.end()]);
+        let mut cache = CacheMut::new(elements::<f32>(&mut a), layout).expect("valid");
+        let outcome = rope.copy_into_cache(&source, &mut cache, slots);
+        let cache = c_cache(
+            &mut b,
+            rope_cache_format::F32,
+            layouts()[0].1,
+            zero(),
+            &mut [],
+        );
+        // SAFETY: what is passed is there.
+        let status = unsafe { rope_chain_copy_into_cache(&c_chain, &from, &cache, &c_slots) };
+        same(&format!("{slots:?}"), status, outcome);
+        assert_eq!(a, b, "{slots:?}");
+        assert_eq!(outcome.is_ok(), a.iter().any(|&x| x != 0), "{slots:?}");
+    }
+}
+
+/// Rows that move keys, in the caller's memory and in a table.
+#[test]
+fn shifts_are_those_of_rope_core() {
+    let new = |base, scaling: &Scaling<'_>| Frequencies::new(64, base, scaling).expect("valid");
+    let yarn = Scaling::Yarn(Yarn::new(4.0, 4096));
+    let (old, stretched) = (new(10_000.0, &Scaling::Default), new(10_000.0, &yarn));
+    let c_yarn = rope_scaling {
+        kind: rope_scaling_kind::Yarn as i32,
+        factor: 4.0,
+        original_context: 4096,
+        beta_fast: 32.0,
+        beta_slow: 1.0,
+        ..zero()
+    };
+    let (c_old, mut c_new, axes) = (Owned::new(64), null_mut(), rope_axes_text(64));
+    // SAFETY: what is passed is there.
+    let status = unsafe { rope_frequencies_new(&axes, 10_000.0, &c_yarn, &mut c_new) };
+    assert_eq!(status, rope_status::Ok);
+    let c_new = Owned(c_new);
+    let deltas = [-100_i64, 0, 7];
+    let (from, to) = ([5_i64, 6, 7000], [5_i64, 2, 6900]);
+    let listed = |values: &[i64]| {
+        rope_positions_per_token(
+            values.as_ptr().cast(),
+            values.len(),
+            rope_number::I64 as i32,
+        )
+    };
+    let (c_deltas, c_from, c_to) = (listed(&deltas), listed(&from), listed(&to));
+    let same_rows = |got: &rope_rows, expected: &Rows<'_>| {
+        assert_eq!((got.len, got.rotary_dim), (3 * 64, 64));
+        assert_eq!(got.attention_factor, expected.attention_factor());
+        for token in 0..3 {
+            let (cos, sin) = expected.row(token).expect("a row");
+            // SAFETY: rows that a call has made.
+            let row = unsafe { std::slice::from_raw_parts(got.cos.wrapping_add(64 * token), 64) };
+            assert_eq!(row, [cos, sin].concat());
+        }
+    };
+    let (mut rows, mut kept): (rope_rows, rope_rows) = (zero(), zero());
+    let mut table = null_mut();
+    let mut storage = vec![7.0_f32; 200];
+    let room = (storage.as_mut_ptr(), storage.len());
+    // SAFETY: what is passed is there.
+    unsafe {
+        let expected = stretched.shift(&deltas).expect("valid");
+        let status = rope_rows_fill_shift(c_new.0, &c_deltas, room.0, room.1, &mut rows);
+        assert_eq!(status, rope_status::Ok);
+        same_rows(&rows, &expected);
+        assert_eq!(rows.attention_factor, 1.0);
+        let status = rope_table_new_shift(c_new.0, &c_deltas, &mut table);
+        assert_eq!(status, rope_status::Ok);
+        assert_eq!(rope_table_rows(table, &mut kept), rope_status::Ok);
+        same_rows(&kept, &expected);
+        assert_eq!(rope_table_free(table), rope_status::Ok);
+
+        let expected = stretched.shift_from(&old, &from, &to).expect("valid");
+        let fill = |old: *mut rope_frequencies, from, to, len, rows| {
+            rope_rows_fill_shift_from(c_new.0, old, from, to, room.0, len, rows)
+        };
+        let status = fill(c_old.0, &c_from, &c_to, room.1, &mut rows);
+        assert_eq!(status, rope_status::Ok);
+        same_rows(&rows, &expected);
+        assert!(rows.attention_factor > 1.0);
+        let status = rope_table_new_shift_from(c_new.0, c_old.0, &c_from, &c_to, &mut table);
+        assert_eq!(status, rope_status::Ok);
+        assert_eq!(rope_table_rows(table, &mut kept), rope_status::Ok);
+        same_rows(&kept, &expected);
+        assert_eq!(rope_table_free(table), rope_status::Ok);
+
+        // Refusals, which touch nothing.
+        storage.fill(7.0);
+        let before = rows;
+        let short = listed(&from[..2]);
+        let other = Owned::new(32);
+        let real = [0.5_f32; 3];
+        let real = rope_positions_per_token(real.as_ptr().cast(), 3, rope_number::F32 as i32);
+        use rope_status as S;
+        assert_eq!(fill(c_old.0, &c_from, &c_to, 191, &mut rows), S::Storage);
+        assert_eq!(fill(c_old.0, &short, &c_to, 200, &mut rows), S::Count);
+        assert_eq!(fill(other.0, &c_from, &c_to, 200, &mut rows), S::RotaryDim);
+        assert_eq!(fill(c_old.0, &real, &c_to, 200, &mut rows), S::NoInteger);
+        assert_eq!(fill(c_old.0, &c_from, &real, 200, &mut rows), S::NoInteger);
+        let inside = rope_positions {
+            values: room.0.cast(),
+            ..c_to
+        };
+        assert_eq!(
+            fill(c_old.0, &c_from, &inside, 200, &mut rows),
+            S::MemoryOverlap
+        );
+        assert_eq!(
+            fill(c_old.0, &inside, &c_to, 200, &mut rows),
+            S::MemoryOverlap
+        );
+        for wrong in [
+            null_mut::<rope_frequencies>(),
+            storage.as_mut_ptr().wrapping_byte_add(1).cast(),
+        ] {
+            let expected = if wrong.is_null() {
+                S::Null
+            } else {
+                S::Misaligned
+            };
+            assert_eq!(fill(wrong, &c_from, &c_to, 200, &mut rows), expected);
+            let status = rope_rows_fill_shift(wrong, &c_deltas, room.0, 200, &mut rows);
+            assert_eq!(status, expected);
+            let (wrong, made) = (wrong.cast(), c_old.0);
+            assert_eq!(fill(made, wrong, &c_to, 200, &mut rows), expected);
+            assert_eq!(fill(made, &c_from, wrong, 200, &mut rows), expected);
+            assert_eq!(fill(made, &c_from, &c_to, 200, wrong.cast()), expected);
+            let status = rope_rows_fill_shift(made, wrong, room.0, 200, &mut rows);
+            assert_eq!(status, expected);
+            let status = rope_rows_fill_shift(made, &c_deltas, wrong.cast(), 200, &mut rows);
+            assert_eq!(status, expected);
+        }
+        let status = rope_rows_fill_shift(c_new.0, &c_deltas, room.0, 100, &mut rows);
+        assert_eq!(status, S::Storage);
+        assert_eq!((rows.cos, rows.len), (before.cos, before.len));
+    }
+    assert!(storage.iter().all(|&x| x == 7.0));
+}
+
+/// All that a call with two caches names, to be spoilt.
+#[derive(Clone, Copy)]
+struct Named {
+    norm: rope_norm,
+    scale: rope_scale,
+    k: rope_tensor,
+    v: rope_tensor,
+    keys: rope_cache,
+    values: rope_cache,
+    slots: rope_slots,
+    rows: rope_rows,
+}
+
+/// What is null, misaligned, unknown, too long, in the way of something else, or refused by rope-core is refused, and
+/// neither cache is touched.
+#[test]
+fn refusals_of_caches() {
+    let table = table();
+    let (weight, each) = (values::<f32>(HEAD_DIM), factors(TOKENS));
+    let (mut k, mut v) = (values::<f32>(LEN), values::<f32>(LEN));
+    let (k, v) = (
+        read_only(&tensor(&mut k, SHAPE)),
+        read_only(&tensor(&mut v, SHAPE)),
+    );
+    let (mut keys, mut values) = (memory(), memory());
+    let (mut key_scales, mut value_scales) = (vec![0.5; SCALES], vec![0.5; SCALES]);
+    let apart = rope_code_scale {
+        kind: rope_code_scale_kind::MadeApart as i32,
+        least: 1e-6,
+        strides: [BLOCK_SIZE * HEADS, HEADS, 1],
+        ..zero()
+    };
+    let format = rope_cache_format::E4m3;
+    let whole = layouts()[0].1;
+    let right = Named {
+        norm: rope_norm {
+            eps: 1e-6,
+            weight: weights(&weight),
+            ..zero()
+        },
+        scale: rope_scale {
+            kind: rope_scale_kind::PerToken as i32,
+            factors: each.as_ptr(),
+            count: TOKENS,
+            ..zero()
+        },
+        k,
+        v,
+        keys: c_cache(&mut keys, format, whole, apart, &mut key_scales),
+        values: c_cache(&mut values, format, whole, apart, &mut value_scales),
+        slots: mapping(),
+        rows: rope_rows_joined(table.as_ptr(), table.len(), 48),
+    };
+    let call = |named: &Named| {
+        let chain = chain_of(&named.norm, &named.scale);
+        // SAFETY: what is passed is there, or longer than memory.
+        unsafe {
+            rope_chain_rotate_into_caches(
+                &chain,
+                &named.k,
+                &named.keys,
+                &named.v,
+                &named.values,
+                &named.slots,
+                &named.rows,
+            )
+        }
+    };
+    use rope_status as S;
+    #[track_caller]
+    fn check(right: &Named, call: impl Fn(&Named) -> S, expected: S, spoil: impl Fn(&mut Named)) {
+        let mut named = *right;
+        spoil(&mut named);
+        assert_eq!(call(&named), expected, "{}", detail());
+    }
+    let refused = |expected, spoil: &dyn Fn(&mut Named)| check(&right, call, expected, spoil);
+
+    let null_of = |expected| {
+        let lost = |pointer: *const c_void| match expected {
+            S::Null => null(),
+            _ => pointer.wrapping_byte_add(1),
+        };
+        refused(expected, &|n| n.norm.weight.data = lost(n.norm.weight.data));
+        refused(expected, &|n| {
+            (n.norm.bias.data, n.norm.bias.count, n.norm.bias.element) =
+                (lost(n.norm.weight.data), HEAD_DIM, 1)
+        });
+        refused(expected, &|n| {
+            (n.norm.sums, n.norm.sums_count) = (lost(n.scale.factors.cast()).cast(), TOKENS)
+        });
+        refused(expected, &|n| {
+            n.scale.factors = lost(n.scale.factors.cast()).cast()
+        });
+        refused(expected, &|n| n.k.data = lost(n.k.data));
+        refused(expected, &|n| n.v.data = lost(n.v.data));
+        refused(expected, &|n| {
+            n.keys.scales = lost(n.keys.scales.cast()).cast_mut().cast()
+        });
+        refused(expected, &|n| {
+            n.values.scales = lost(n.values.scales.cast()).cast_mut().cast()
+        });
+        refused(expected, &|n| {
+            n.slots.slots.values = lost(n.slots.slots.values)
+        });
+        refused(expected, &|n| {
+            (n.slots.kind, n.slots.count) = (rope_slots_kind::Offsets as i32, TOKENS);
+            n.slots.offsets = lost(n.scale.factors.cast()).cast();
+        });
+        refused(expected, &|n| {
+            n.keys.scale.kind = rope_code_scale_kind::Divide as i32;
+            (n.keys.scale.each, n.keys.scale.each_count) =
+                (lost(n.scale.factors.cast()).cast(), HEADS);
+        });
+        refused(expected, &|n| {
+            n.keys.format = rope_cache_format::Bf16 as i32;
+            n.keys.memory = lost(n.keys.memory).cast_mut();
+        });
+    };
+    null_of(S::Null);
+    null_of(S::Misaligned);
+    refused(S::Null, &|n| n.keys.memory = null_mut());
+    refused(S::Null, &|n| n.values.memory = null_mut());
+
+    for number in [-1, 99] {
+        refused(S::UnknownValue, &|n| n.norm.result = number);
+        refused(S::UnknownValue, &|n| n.norm.reach = number);
+        refused(S::UnknownValue, &|n| n.norm.place = number);
+        refused(S::UnknownValue, &|n| n.norm.sum = number);
+        refused(S::UnknownValue, &|n| n.scale.place = number);
+    }
+    for number in [0, -1, 99] {
+        refused(S::UnknownValue, &|n| n.norm.weight.element = number);
+        refused(S::UnknownValue, &|n| n.scale.kind = number);
+        refused(S::UnknownValue, &|n| n.k.element = number);
+        refused(S::UnknownValue, &|n| n.keys.format = number);
+        refused(S::UnknownValue, &|n| n.values.layout.kind = number);
+        refused(S::UnknownValue, &|n| n.keys.scale.kind = number);
+        refused(S::UnknownValue, &|n| n.slots.kind = number);
+        refused(S::UnknownValue, &|n| n.slots.slots.number = number);
+    }
+    refused(S::UnknownValue, &|n| {
+        n.slots.slots.number = rope_number::F64 as i32
+    });
+
+    refused(S::Length, &|n| n.norm.weight.count = usize::MAX);
+    refused(S::Length, &|n| n.scale.count = usize::MAX / 4);
+    refused(S::Length, &|n| n.keys.bytes = usize::MAX);
+    refused(S::Length, &|n| n.keys.scales_count = usize::MAX);
+    refused(S::Length, &|n| n.slots.slots.count = isize::MAX as usize);
+    refused(S::Length, &|n| {
+        (n.slots.kind, n.slots.first) = (rope_slots_kind::Range as i32, usize::MAX - 3);
+        n.slots.count = TOKENS;
+    });
+
+    // What is written is apart from all that is read or written besides.
+    refused(S::MemoryOverlap, &|n| n.values.memory = n.keys.memory);
+    refused(S::MemoryOverlap, &|n| n.values.scales = n.keys.scales);
+    refused(S::MemoryOverlap, &|n| {
+        n.values.scales = n.keys.memory.cast()
+    });
+    refused(S::MemoryOverlap, &|n| {
+        n.keys.scales = n.values.memory.cast()
+    });
+    refused(S::MemoryOverlap, &|n| n.keys.scales = n.keys.memory.cast());
+    refused(S::MemoryOverlap, &|n| n.k.data = n.keys.memory);
+    refused(S::MemoryOverlap, &|n| n.k.data = n.values.memory);
+    refused(S::MemoryOverlap, &|n| n.v.data = n.keys.memory);
+    refused(S::MemoryOverlap, &|n| n.norm.weight.data = n.values.memory);
+    refused(S::MemoryOverlap, &|n| n.scale.factors = n.keys.scales);
+    refused(S::MemoryOverlap, &|n| n.slots.slots.values = n.keys.memory);
+    refused(S::MemoryOverlap, &|n| n.rows.cos = n.values.memory.cast());
+    for own in [true, false] {
+        refused(S::MemoryOverlap, &|n| {
+            n.values.scale.kind = rope_code_scale_kind::Multiply as i32;
+            let memory = if own { n.values.memory } else { n.keys.memory };
+            (n.values.scale.each, n.values.scale.each_count) = (memory.cast(), HEADS);
+        });
+    }
+
+    // What rope-core refuses.
+    refused(S::Parameter, &|n| n.norm.eps = f32::NAN);
+    refused(S::Count, &|n| n.norm.weight.count = 63);
+    refused(S::Count, &|n| n.scale.count = 9);
+    refused(S::CentredSums, &|n| {
+        (n.norm.centred, n.norm.sums, n.norm.sums_count) = (1, n.scale.factors, TOKENS);
+    });
+    refused(S::QueryKeyMismatch, &|n| n.v.layout.shape[1] = 4);
+    refused(S::CacheHeads, &|n| n.v.layout.shape[2] = 2);
+    refused(S::CacheHeads, &|n| n.keys.layout.extents[2] = 2);
+    refused(S::CacheLayout, &|n| n.keys.layout.extents = [usize::MAX; 5]);
+    refused(S::CacheLayout, &|n| n.values.layout.channels = [3, 2]);
+    refused(S::OutOfBounds, &|n| n.values.bytes = 4000);
+    refused(S::Storage, &|n| n.values.scales_count = SCALES - 1);
+    refused(S::SlotCount, &|n| n.slots.slots.count = 9);
+    let wrong = [9, 4, -1, 32, 0, 17, 18, 3, 30, 12_i32];
+    refused(S::Slot, &|n| n.slots.slots.values = wrong.as_ptr().cast());
+    assert_eq!(
+        detail(),
+        "slot 32 (of token 3) is outside the cache's 0..32"
+    );
+    refused(S::PagePosition, &|n| {
+        (n.slots.kind, n.slots.positions) = (rope_slots_kind::Sequences as i32, n.slots.slots);
+    });
+    let far = [i64::MAX; TOKENS];
+    refused(S::CacheLayout, &|n| {
+        (n.slots.kind, n.slots.count) = (rope_slots_kind::Offsets as i32, TOKENS);
+        n.slots.offsets = far.as_ptr();
+    });
+    refused(S::SlotOffset, &|n| {
+        (n.slots.kind, n.slots.count) = (rope_slots_kind::Offsets as i32, TOKENS);
+        n.slots.offsets = far.as_ptr();
+        for cache in [&mut n.keys, &mut n.values] {
+            (cache.scale.kind, cache.scale.same) = (rope_code_scale_kind::Divide as i32, 1.0);
+        }
+    });
+    refused(S::RowCount, &|n| n.rows.len -= 48);
+    refused(S::HeadDimOnStack, &|n| {
+        (n.v.layout.shape, n.values.layout.extents[3]) = ([0, 5, HEADS, 2049], 2049);
+        (
+            n.k.layout.shape[0],
+            n.values.layout.extents[0],
+            n.slots.slots.count,
+        ) = (0, 0, 0);
+        (n.scale.count, n.rows.len) = (0, 0);
+    });
+
+    assert!(
+        keys == memory() && values == memory(),
+        "a refused call has written"
+    );
+    assert!(
+        key_scales
+            .iter()
+            .chain(&value_scales)
+            .all(|&scale| scale == 0.5)
+    );
+    assert_eq!(call(&right), S::Ok);
+    assert!(keys != memory() && values != memory());
+}
+
+/// Tensors and sums that would be written and read at once, and every pointer of the verbs.
+#[test]
+fn refusals_of_chains() {
+    let (tokens, shape) = (1, [1, 1, 1, HEAD_DIM]);
+    let made = Owned::new(HEAD_DIM);
+    let (mut x, mut y) = (floats(HEAD_DIM), floats(HEAD_DIM));
+    let before = x.clone();
+    let (view, out) = (tensor(&mut x, shape), tensor(&mut y, shape));
+    let from = read_only(&view);
+    let table = floats(HEAD_DIM);
+    let rows = rope_rows_joined(table.as_ptr(), HEAD_DIM, HEAD_DIM);
+    let norm: rope_norm = rope_norm {
+        eps: 1e-6,
+        ..zero()
+    };
+    let chain = chain_of(&norm, null());
+    let mut memory = vec![0_u32; HEAD_DIM];
+    let layout = rope_cache_layout {
+        kind: rope_cache_layout_kind::Nhd as i32,
+        extents: [1, 1, 1, HEAD_DIM, 0],
+        ..zero()
+    };
+    let cache = c_cache(&mut memory, rope_cache_format::F32, layout, zero(), &mut []);
+    let mut other = vec![0_u32; HEAD_DIM];
+    let values = c_cache(&mut other, rope_cache_format::F32, layout, zero(), &mut []);
+    let slots = rope_slots {
+        kind: rope_slots_kind::Range as i32,
+        count: tokens,
+        ..zero()
+    };
+    let plan = plan(rope_pairing::Half);
+    let other_scale: rope_scale = zero();
+    let mut sums = [7.0_f32];
+    each!(rope_chain_rotate(&raw const chain, &raw const view, &raw const rows;));
+    each!(rope_chain_norm_and_scale(&raw const chain, &raw const view;));
+    each!(rope_chain_rotate_into(&raw const chain, &raw const from, &raw const out, &raw const rows;));
+    each!(rope_chain_squares(&raw const chain, &raw const from, sums.as_mut_ptr(); 1));
+    each!(rope_chain_rotate_into_cache(&raw const chain, &raw const from, &raw const cache, &raw const slots,
+        &raw const rows;));
+    each!(rope_chain_copy_into_cache(&raw const chain, &raw const from, &raw const cache, &raw const slots;));
+    each!(rope_chain_rotate_into_caches(&raw const chain, &raw const from, &raw const cache, &raw const from,
+        &raw const values, &raw const slots, &raw const rows;));
+    each!(rope_chain_rotate_from_cache(&raw const chain, &raw const cache, &raw const slots, &raw const out,
+        &raw const rows;));
+    each!(rope_chain_copy_from_cache(&raw const chain, &raw const cache, &raw const slots, &raw const out;));
+    each!(rope_shift(&raw const plan, &raw const cache, &raw const slots, &raw const rows;));
+
+    use rope_status as S;
+    // SAFETY: pointers that are there, but for those that are misaligned.
+    unsafe {
+        let odd = rope_chain {
+            norm: (&raw const norm).wrapping_byte_add(1),
+            ..chain
+        };
+        assert_eq!(rope_chain_rotate(&odd, &view, &rows), S::Misaligned);
+        assert_eq!(detail(), "norm is not a multiple of 8");
+        let odd = rope_chain {
+            scale: (&raw const other_scale).wrapping_byte_add(1),
+            ..chain
+        };
+        assert_eq!(rope_chain_rotate(&odd, &view, &rows), S::Misaligned);
+
+        let own = rope_norm {
+            weight: weights(&x),
+            ..norm
+        };
+        let own = rope_chain {
+            norm: &own,
+            ..chain
+        };
+        assert_eq!(rope_chain_rotate(&own, &view, &rows), S::MemoryOverlap);
+        assert_eq!(detail(), "x is written and overlaps weight");
+        assert_eq!(rope_chain_norm_and_scale(&own, &view), S::MemoryOverlap);
+        let into = |chain, x, y, rows| rope_chain_rotate_into(chain, x, y, rows);
+        assert_eq!(into(&own, &read_only(&out), &view, &rows), S::MemoryOverlap);
+        assert_eq!(into(&chain, &from, &view, &rows), S::MemoryOverlap);
+        let in_the_way = rope_rows_joined(x.as_ptr(), HEAD_DIM, HEAD_DIM);
+        assert_eq!(
+            rope_chain_rotate(&chain, &view, &in_the_way),
+            S::MemoryOverlap
+        );
+        assert_eq!(
+            into(&chain, &read_only(&out), &view, &in_the_way),
+            S::MemoryOverlap
+        );
+        let squares = |chain, sums: *mut f32| rope_chain_squares(chain, &from, sums, 1);
+        assert_eq!(squares(&chain, view.data.cast()), S::MemoryOverlap);
+        let given = rope_norm {
+            sums: sums.as_ptr(),
+            sums_count: 1,
+            sums_width: 1,
+            ..norm
+        };
+        let given = rope_chain {
+            norm: &given,
+            ..chain
+        };
+        assert_eq!(squares(&given, sums.as_mut_ptr()), S::MemoryOverlap);
+
+        let inside = rope_tensor_mut {
+            data: cache.memory,
+            ..view
+        };
+        let copied = rope_chain_copy_from_cache(&chain, &cache, &slots, &inside);
+        assert_eq!(copied, S::MemoryOverlap);
+        let rotated = rope_chain_rotate_from_cache(&chain, &cache, &slots, &inside, &rows);
+        assert_eq!(rotated, S::MemoryOverlap);
+        let listed = rope_slots {
+            kind: rope_slots_kind::Mapping as i32,
+            slots: ids(&x[..1], rope_number::I32),
+            ..zero()
+        };
+        let copied = rope_chain_copy_from_cache(&chain, &cache, &listed, &view);
+        assert_eq!(copied, S::MemoryOverlap);
+        let copied = rope_chain_copy_from_cache(&own, &cache, &slots, &view);
+        assert_eq!(copied, S::MemoryOverlap);
+        let rotated = rope_chain_rotate_from_cache(&chain, &cache, &slots, &view, &in_the_way);
+        assert_eq!(rotated, S::MemoryOverlap);
+        let in_the_way = rope_rows_joined(cache.memory.cast(), HEAD_DIM, HEAD_DIM);
+        let shifted = rope_shift(&plan, &cache, &slots, &in_the_way);
+        assert_eq!(shifted, S::MemoryOverlap);
+        let listed = rope_slots {
+            kind: rope_slots_kind::Mapping as i32,
+            slots: ids(&memory[..1], rope_number::I32),
+            ..zero()
+        };
+        let shifted = rope_shift(&plan, &cache, &listed, &rows);
+        assert_eq!(shifted, S::MemoryOverlap);
+    }
+    assert_eq!((x, sums), (before, [7.0]));
+    assert!(memory.iter().chain(&other).all(|&word| word == 0));
+    drop(made);
+}
+
+/// Slots that are given by their offsets: the last of a cache whose scales lie behind the codes, and those of a cache
+/// without heads. And more slots than can be looked at one by one.
+#[test]
+fn offsets_and_ranges_at_the_ends() {
+    let one = rope_cache_layout {
+        kind: rope_cache_layout_kind::Nhd as i32,
+        extents: [1, 2, 1, 12, 0],
+        channels: [0, 8],
+        ..zero()
+    };
+    let inline = rope_code_scale {
+        kind: rope_code_scale_kind::MadeInline as i32,
+        behind: 8,
+        ..zero()
+    };
+    let mut x = floats(8);
+    let from = read_only(&tensor(&mut x, [1, 1, 1, 8]));
+    let mut memory = [0_u32; 6];
+    let format = rope_cache_format::E5m2;
+    let cache = c_cache(&mut memory, format, one, inline, &mut []);
+    let chain = chain_of(null(), null());
+    let slots = |kind: rope_slots_kind, offsets: &[i64], count| rope_slots {
+        kind: kind as i32,
+        offsets: offsets.as_ptr(),
+        count,
+        ..zero()
+    };
+    let copy = |from: &rope_tensor, cache: &rope_cache, slots: rope_slots| {
+        // SAFETY: what is passed is there.
+        unsafe { rope_chain_copy_into_cache(&chain, from, cache, &slots) }
+    };
+    use rope_slots_kind::{Offsets, Range};
+    let refused = copy(&from, &cache, slots(Offsets, &[13], 1));
+    assert_eq!(refused, rope_status::SlotOffset);
+    assert_eq!(
+        detail(),
+        "offset 13 (of token 0) and the 12 elements of its heads reach past the cache's 24"
+    );
+    assert_eq!(memory, [0; 6]);
+    let written = copy(&from, &cache, slots(Offsets, &[12], 1));
+    assert_eq!(written, rope_status::Ok);
+    assert!(memory[..3] == [0; 3] && memory[3..].iter().all(|&word| word != 0));
+
+    // A chunk of any number of channels, which lie apart.
+    let mut apart = cache;
+    apart.scale.kind = rope_code_scale_kind::Divide as i32;
+    apart.scale.same = 1.0;
+    apart.layout = rope_cache_layout {
+        kind: rope_cache_layout_kind::Strided as i32,
+        extents: [1, 1, 1, 8, 0],
+        strides: rope_cache_strides {
+            group: usize::MAX,
+            chunk: usize::MAX,
+            channel: 3,
+            ..zero()
+        },
+        ..zero()
+    };
+    apart.format = rope_cache_format::F16 as i32;
+    apart.bytes = 24;
+    let narrow = copy(&from, &apart, slots(Range, &[], 1));
+    assert_eq!(narrow, rope_status::OutOfBounds);
+    let mut wide = [0_u32; 11];
+    (apart.memory, apart.bytes) = (wide.as_mut_ptr().cast(), 44);
+    let spread = copy(&from, &apart, slots(Range, &[], 1));
+    assert_eq!(spread, rope_status::Ok);
+    let written = elements::<u16>(&mut wide)
+        .iter()
+        .map(|&bits| usize::from(bits != 0))
+        .sum::<usize>();
+    assert_eq!(written, 8);
+
+    let endless = 1 << (usize::BITS - 8);
+    let mut none = cache;
+    none.scale.kind = rope_code_scale_kind::Divide as i32;
+    none.scale.same = 1.0;
+    none.layout = rope_cache_layout {
+        kind: rope_cache_layout_kind::Strided as i32,
+        extents: [1, endless, 0, 8, 0],
+        strides: rope_cache_strides {
+            group: endless,
+            token: 8,
+            chunk: 8,
+            channel: 1,
+            ..zero()
+        },
+        ..zero()
+    };
+    let mut empty = from;
+    empty.layout.shape[2] = 0;
+    let nothing = copy(&empty, &none, slots(Offsets, &[24], 1));
+    assert_eq!(nothing, rope_status::Ok);
+    let beyond = copy(&empty, &none, slots(Offsets, &[25], 1));
+    assert_eq!(beyond, rope_status::SlotOffset);
+    empty.layout.shape[1] = endless;
+    let nothing = copy(&empty, &none, slots(Range, &[], endless));
+    assert_eq!(nothing, rope_status::Ok);
+}
