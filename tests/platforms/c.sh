@@ -58,8 +58,8 @@ compile() {
 # shared PROGRAM: whether it wants the shared library, by the name with the version that breaks.
 shared() { readelf -d "$1" | grep -qF 'Shared library: [librope.so.0.1]'; }
 
-for case in "gcc c99 rotate.c" "gcc c11 rotate.c" "g++ c++17 rotate.cpp" \
-    "clang c99 rotate.c" "clang c11 rotate.c" "clang++ c++17 rotate.cpp"; do
+for case in "gcc c99 rotate.c" "gcc c11 rotate.c" "g++ c++17 rotate.cpp" "gcc c99 cache.c" "gcc c99 train.c" \
+    "clang c99 rotate.c" "clang c11 rotate.c" "clang++ c++17 rotate.cpp" "clang c11 cache.c" "clang c11 train.c"; do
     read -r compiler standard source <<<"$case"
     step "$source, $compiler, $standard"
 
@@ -79,7 +79,7 @@ for case in "gcc c99 rotate.c" "gcc c11 rotate.c" "g++ c++17 rotate.cpp" \
     compile asan static -fsanitize=address,undefined -fno-sanitize-recover=all
     run "$program"
 
-    if [[ $source == rotate.c ]]; then
+    if [[ $source == *.c ]]; then
         compile no-std static
         run "$program"
     fi

@@ -171,6 +171,11 @@ suite() {
         "${emulated[@]}" "$@"
 }
 
+# Of the suites as `cargo test --workspace` builds them for this machine, those that a filter names.
+built_suite() {
+    tests env CARGO_TARGET_DIR="$root/target" cargo test --workspace --test suites -- "${emulated[@]}" "$@"
+}
+
 # The last line.
 passed() {
     local count

@@ -4,7 +4,8 @@ source "$(dirname "$0")/common.sh"
 
 debian_toolchain
 
-targets=(thumbv7em-none-eabihf aarch64-unknown-none riscv64gc-unknown-none-elf x86_64-unknown-none)
+targets=(thumbv7em-none-eabihf aarch64-unknown-none riscv64gc-unknown-none-elf x86_64-unknown-none
+    wasm32-unknown-unknown)
 builds=0
 build() {
     step "${targets[*]}: $*"

@@ -17,6 +17,7 @@ step "here"
 tests "${bench[@]}" "${small[@]}" --json "$work/here.json"
 tests "${bench[@]}" rows --most 4096 --json "$work/rows.json"
 tests "${bench[@]}" accuracy --positions 256 --json "$work/accuracy.json"
+tests "${bench[@]}" train --json "$work/train.json"
 
 step "aarch64, emulated: instructions instead of times"
 RUSTC=$debian_rustc tests cargo build "${counted[@]}" --target $aarch64 -p rope-bench --features intrinsics
@@ -26,13 +27,22 @@ tests "${emulator[@]}" "$program" "${small[@]}" --formulation fused,intrinsics,c
     --json "$work/aarch64.json" --emulated-by "$(qemu-aarch64 --version | head -1)"
 trace=("${emulator[@]}" -singlestep -d exec,nochain)
 "${bench[@]}" instructions "$work/aarch64.json" --program "$program" -- "${trace[@]}"
+tests "${emulator[@]}" "$program" train --json "$work/train-aarch64.json"
 
 step "wasm32, in Node"
 export RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1
 CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS="$wasm_link -C target-feature=+simd128" \
     tests cargo build "${counted[@]}" --target wasm32-wasip1 -Zbuild-std=std,panic_abort -p rope-bench
 read -ra node <<<"$CARGO_TARGET_WASM32_WASIP1_RUNNER"
-tests "${node[@]}" "$CARGO_TARGET_DIR/wasm32-wasip1/debug/rope-bench.wasm" "${small[@]}" --json "$work/wasm32.json"
+program=$CARGO_TARGET_DIR/wasm32-wasip1/debug/rope-bench.wasm
+tests "${node[@]}" "$program" "${small[@]}" --json "$work/wasm32.json"
+tests "${node[@]}" "$program" train --json "$work/train-wasm32.json"
+# Every number of the three, to the last bit.
+node -e '
+const training = (path) => JSON.stringify(JSON.parse(require("fs").readFileSync(path)).training);
+const [here, ...others] = process.argv.slice(1).map(training);
+process.exit(here && others.every((other) => other === here) ? 0 : 1);
+' "$work"/train{,-aarch64,-wasm32}.json || fail "a training differs between architectures"
 
 step "the playground"
 kept=$root/rope-bench/src/report/playground.wasm
@@ -47,7 +57,7 @@ if [[ -n ${UPDATE:-} ]]; then cp "$made" "$kept"; fi
 node "$here/playground.mjs" "$made" "$kept"
 
 step "the report in Chromium"
-"${bench[@]}" report "$work"/{here,rows,accuracy,aarch64,wasm32}.json --output "$work/report.html"
+"${bench[@]}" report "$work"/{here,rows,accuracy,train,aarch64,wasm32}.json --output "$work/report.html"
 # load PAGE: its document and what the console said.
 load() {
     timeout 120 chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
@@ -66,7 +76,8 @@ if [[ -s $work/console ]]; then
     fail "the console is not silent"
 fi
 grep -q 'data-state="drawn"' "$work/document" || fail "the playground was not drawn"
-for part in 'Instructions for each element that rotates' wasm32-wasip1 'Error against position' 'Making cos and sin'; do
+for part in 'Instructions for each element that rotates' wasm32-wasip1 'Error against position' 'Making cos and sin' \
+    'planted frequencies found again'; do
     grep -q "$part" "$work/document" || fail "the page has no '$part'"
 done
 # Every drawing of the file, and those of the playground's planes.

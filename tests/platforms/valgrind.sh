@@ -4,14 +4,11 @@ source "$(dirname "$0")/common.sh"
 
 packages valgrind
 
-# The build is shared with x86_64-sse2.sh.
-export CARGO_TARGET_DIR=$root/target/platforms/x86_64
-emulator
 export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="valgrind -q --error-exitcode=9"
 expect avx2,portable,scalar
 step "$ROPE_EXPECT"
 # One thread: valgrind runs one at a time.
-suite x86_64-unknown-linux-gnu -- --test-threads=1 backends:: golden:: guard:: split:: \
+built_suite --test-threads=1 backends:: golden:: guard:: split:: \
     agree::head_sizes_of_models agree::partial_rotary agree::rows_in_every_form
 ran
 passed

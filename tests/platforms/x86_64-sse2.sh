@@ -5,16 +5,12 @@ source "$(dirname "$0")/common.sh"
 
 packages qemu-user
 
-# The build is shared with valgrind.sh.
-export CARGO_TARGET_DIR=$root/target/platforms/x86_64
-emulator
-
 on() {
     step "$1: $2"
     export CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="qemu-x86_64 -cpu $1"
     expect "$2"
     shift 2
-    suite x86_64-unknown-linux-gnu -- "$@"
+    built_suite "$@"
     ran
 }
 

@@ -4,19 +4,21 @@ use std::ops::Range;
 
 use rope_core::Rows;
 
-use crate::Source;
 use crate::number::Temper;
+use crate::{Placed, Source};
 
 /// cos and sin of some tokens: plain data, without rope-core's idea of it.
 #[derive(Clone, Debug)]
 pub struct Angles {
     /// How many tokens.
     pub rows: usize,
-    /// Of each, in a token.
+    /// How many heads have a row each; 1 where all share one.
+    pub heads: usize,
+    /// Of each, in a row.
     pub pairs: usize,
-    /// `[row][pair]`.
+    /// `[row][head][pair]`.
     pub cos: Vec<f32>,
-    /// `[row][pair]`.
+    /// `[row][head][pair]`.
     pub sin: Vec<f32>,
     /// What cos and sin are said to be multiplied by.
     pub attention_factor: f64,
@@ -25,9 +27,24 @@ pub struct Angles {
 impl Angles {
     /// Rows of one kind, which is the source's choice: mostly rotations, but the definition holds for any numbers.
     pub fn any(source: &mut Source<'_>, rows: usize, pairs: usize) -> Self {
+        Angles::of_heads(source, [rows, 1], pairs)
+    }
+
+    /// The same of so many heads.
+    pub fn of_heads(source: &mut Source<'_>, [rows, heads]: [usize; 2], pairs: usize) -> Self {
         let kind = source.below(8);
+        let attention_factor = match kind {
+            3 => 1.0,
+            _ => source.one_of(&[1.0, 1.0, 1.138_629_436_111_989, -0.3, 1e-10]),
+        };
+        // Seldom the rows do not have the factor that they are said to have, which their inverse is refused for.
+        let magnitude = if source.once_in(6) {
+            1.0
+        } else {
+            attention_factor
+        };
         let mut value = |angle: &mut dyn FnMut(&mut Source<'_>) -> (f32, f32)| {
-            (0..rows * pairs).map(|_| angle(source)).unzip()
+            (0..rows * heads * pairs).map(|_| angle(source)).unzip()
         };
         let (cos, sin) = match kind {
             0 => value(&mut |source| {
@@ -39,12 +56,12 @@ impl Angles {
             3 => value(&mut |_| (1.0, 0.0)),
             _ => value(&mut |source| {
                 let (sin, cos) = (f64::from(source.unit()) * std::f64::consts::PI).sin_cos();
-                (cos as f32, sin as f32)
+                ((magnitude * cos) as f32, (magnitude * sin) as f32)
             }),
         };
-        let attention_factor = source.one_of(&[1.0, 1.0, 1.138_629_436_111_989, -0.3, 1e-30]);
         Angles {
             rows,
+            heads,
             pairs,
             cos,
             sin,
@@ -52,17 +69,19 @@ impl Angles {
         }
     }
 
-    /// cos and sin of a pair.
-    pub fn get(&self, row: usize, pair: usize) -> (f32, f32) {
-        let at = row * self.pairs + pair;
+    /// cos and sin of a pair of a head.
+    pub fn get(&self, row: usize, head: usize, pair: usize) -> (f32, f32) {
+        let head = if self.heads == 1 { 0 } else { head };
+        let at = (row * self.heads + head) * self.pairs + pair;
         (self.cos[at], self.sin[at])
     }
 
     /// Other rows of these.
     fn pick(&self, rows: &[usize]) -> Self {
+        let row_len = self.heads * self.pairs;
         let gather = |values: &[f32]| {
             rows.iter()
-                .flat_map(|&row| &values[row * self.pairs..][..self.pairs])
+                .flat_map(|&row| &values[row * row_len..][..row_len])
                 .copied()
                 .collect()
         };
@@ -95,6 +114,8 @@ pub enum Table {
     Apart,
     /// cos and sin apart, each value twice, in two halves of a row.
     Twice,
+    /// cos and sin apart, with any strides of sequences, tokens and heads.
+    Strided,
 }
 
 /// What is taken from a table.
@@ -119,7 +140,7 @@ pub enum Pick {
 }
 
 impl Form {
-    /// All of them.
+    /// All of them but for the strided ones, which are as many as there are layouts.
     pub fn all() -> impl Iterator<Item = Form> {
         use {Pick::*, Table::*};
         [Joined, Owned, Apart, Twice].into_iter().flat_map(|table| {
@@ -144,6 +165,7 @@ pub struct Stored {
     pub form: Form,
     table: (Vec<f32>, Vec<f32>),
     stride: usize,
+    place: Option<Placed>,
     range: Range<usize>,
     ids: Vec<usize>,
 }
@@ -155,13 +177,67 @@ impl Stored {
         Stored::new(source, rows, pairs, form)
     }
 
+    /// Rows in any form for tensors of a shape: shared by sequences, by heads, by both, or by neither.
+    pub fn for_shape(source: &mut Source<'_>, shape: [usize; 4], pairs: usize) -> Self {
+        let [batch, tokens, heads, _] = shape;
+        let batch = if source.once_in(2) { 1 } else { batch };
+        let heads = if source.once_in(2) { 1 } else { heads.max(1) };
+        if source.once_in(3) {
+            return Stored::strided(source, [batch, tokens, heads], pairs);
+        }
+        let form = Form::any(source);
+        Stored::of_heads(source, [batch * tokens, heads], pairs, form)
+    }
+
+    /// Rows of any values, with any strides.
+    pub fn strided(source: &mut Source<'_>, extents: [usize; 3], pairs: usize) -> Self {
+        let [batch, tokens, heads] = extents;
+        let place = Placed::any(source, [batch, tokens, heads, pairs]);
+        let angles = Angles::of_heads(source, [batch * tokens, heads], pairs);
+        Stored::placed(angles, place)
+    }
+
+    /// These rows, each where it is placed: of the shape `[batch, tokens, heads, pairs]`.
+    pub fn placed(angles: Angles, place: Placed) -> Self {
+        let [_, tokens, _, pairs] = place.view.shape;
+        let mut table = (vec![f32::NAN; place.len], vec![f32::NAN; place.len]);
+        for [batch, token, head] in place.view.heads() {
+            for pair in 0..pairs {
+                let at = place.view.index([batch, token, head, pair]);
+                (table.0[at], table.1[at]) = angles.get(batch * tokens + token, head, pair);
+            }
+        }
+        Stored {
+            form: Form {
+                table: Table::Strided,
+                pick: Pick::All,
+            },
+            table,
+            stride: 0,
+            range: 0..angles.rows,
+            angles,
+            place: Some(place),
+            ids: Vec::new(),
+        }
+    }
+
     /// Rows of any values in this form.
     pub fn new(source: &mut Source<'_>, rows: usize, pairs: usize, form: Form) -> Self {
+        Stored::of_heads(source, [rows, 1], pairs, form)
+    }
+
+    /// The same of so many heads.
+    pub fn of_heads(
+        source: &mut Source<'_>,
+        [rows, heads]: [usize; 2],
+        pairs: usize,
+        form: Form,
+    ) -> Self {
         let (before, after) = match form.pick {
             Pick::All => (0, 0),
             _ => (source.below(3), source.below(3)),
         };
-        let angles = Angles::any(source, before + rows + after, pairs);
+        let angles = Angles::of_heads(source, [before + rows + after, heads], pairs);
         Stored::pick(source, angles, before..before + rows, form)
     }
 
@@ -179,21 +255,22 @@ impl Stored {
         let pairs = all.pairs;
         let stride = match form.table {
             Table::Joined | Table::Owned => 2 * pairs,
-            Table::Apart => pairs,
+            Table::Apart | Table::Strided => pairs,
             Table::Twice => 2 * pairs,
         };
         let mut cos = Vec::new();
         let mut sin = Vec::new();
-        for row in 0..all.rows {
+        let rows = all.rows * all.heads;
+        for row in 0..rows {
             let values = |values: &[f32]| values[row * pairs..][..pairs].to_vec();
             cos.extend(values(&all.cos));
             match form.table {
                 Table::Joined | Table::Owned => cos.extend(values(&all.sin)),
-                Table::Apart => sin.extend(values(&all.sin)),
+                Table::Apart | Table::Strided => sin.extend(values(&all.sin)),
                 Table::Twice => {
                     sin.extend(values(&all.sin));
                     // Of the second halves the last is compared with its first, and no other is read.
-                    if row + 1 == all.rows {
+                    if row + 1 == rows {
                         cos.extend(values(&all.cos));
                         sin.extend(values(&all.sin));
                     }
@@ -225,6 +302,7 @@ impl Stored {
             form,
             table: (cos, sin),
             stride,
+            place: None,
             range,
             ids,
         }
@@ -245,8 +323,16 @@ impl Stored {
                 let shape = [cos.len() / self.stride, self.stride];
                 Rows::from_cos_sin(cos, sin, shape, rotary_dim)
             }
+            Table::Strided => {
+                let place = self.place.as_ref().expect("strided rows are placed");
+                Rows::strided(cos, sin, place.layout)
+            }
         };
         let table = table
+            .and_then(|table| match self.form.table {
+                Table::Strided => Ok(table),
+                _ => table.with_heads(self.angles.heads),
+            })
             .and_then(|table| table.with_attention_factor(self.angles.attention_factor))
             .expect("whole rows");
         const INSIDE: &str = "they are in the table";

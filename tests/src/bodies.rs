@@ -2,20 +2,26 @@
 //!
 //! [`targets`] has a function for each fuzz target; [`TARGETS`] lists them.
 
+mod cache;
 #[cfg(feature = "capi")]
 mod calls;
+mod chain;
 mod config;
 mod frequencies;
 mod generated_rows;
+mod gradient;
 mod rotate;
 mod rows;
 mod tensor;
 
+pub use cache::{cache, shift};
 #[cfg(feature = "capi")]
 pub use calls::calls;
+pub use chain::chain;
 pub use config::{config, made_config};
 pub use frequencies::frequencies;
-pub use generated_rows::generated_rows;
+pub use generated_rows::{generated_rows, mixed_rows};
+pub use gradient::gradient;
 pub use rotate::rotate;
 pub use rows::rows;
 pub use tensor::tensor;
@@ -32,6 +38,26 @@ pub mod targets {
         super::rotate(&mut Source::bytes(bytes));
     }
 
+    /// Norms, scales and rotations, by all backends.
+    pub fn chain(bytes: &[u8]) {
+        super::chain(&mut Source::bytes(bytes));
+    }
+
+    /// Tensors into caches, and caches into tensors.
+    pub fn cache(bytes: &[u8]) {
+        super::cache(&mut Source::bytes(bytes));
+    }
+
+    /// Keys that lie in caches, moved.
+    pub fn shift(bytes: &[u8]) {
+        super::shift(&mut Source::bytes(bytes));
+    }
+
+    /// Backward passes.
+    pub fn gradient(bytes: &[u8]) {
+        super::gradient(&mut Source::bytes(bytes));
+    }
+
     /// Shapes, strides and sub-tensors; and rows made of slices.
     pub fn tensor(bytes: &[u8]) {
         let source = &mut Source::bytes(bytes);
@@ -44,9 +70,14 @@ pub mod targets {
         super::frequencies(&mut Source::bytes(bytes));
     }
 
-    /// Rows of frequencies at positions.
+    /// Rows of frequencies, mixed ones too, at positions.
     pub fn rows(bytes: &[u8]) {
-        super::generated_rows(&mut Source::bytes(bytes));
+        let source = &mut Source::bytes(bytes);
+        if source.once_in(3) {
+            super::mixed_rows(source);
+        } else {
+            super::generated_rows(source);
+        }
     }
 
     /// Configurations in JSON.
@@ -67,6 +98,10 @@ pub type Target = (&'static str, fn(&[u8]));
 /// All fuzz targets. `tests/corpus.rs` compares the list with the files of `fuzz/`.
 pub const TARGETS: &[Target] = &[
     ("rotate", targets::rotate),
+    ("chain", targets::chain),
+    ("cache", targets::cache),
+    ("shift", targets::shift),
+    ("gradient", targets::gradient),
     ("tensor", targets::tensor),
     ("frequencies", targets::frequencies),
     ("rows", targets::rows),

@@ -82,3 +82,32 @@ pub fn of<E: Number>() -> Bounds {
         other => panic!("no bounds for {other}"),
     }
 }
+
+/// How far the squared magnitude of a pair may be, relatively, for an inverse by the attention factor: `(1 + u)^2 - 1`
+/// with the unit `u` of f16 for any numbers, and of bf16 for those that are bf16; and a little for what f32 adds.
+pub fn squared_magnitude(cos: f32, sin: f32) -> f32 {
+    if [cos, sin]
+        .iter()
+        .all(|&value| half::bf16::from_f32(value).to_f32() == value)
+    {
+        2f32.powi(-7) + 2f32.powi(-15)
+    } else {
+        2f32.powi(-10) + 2f32.powi(-20)
+    }
+}
+
+/// An output of `nn.LayerNorm`, whose moments are Welford's in eight lanes with fused operations, against a mean and a
+/// variance that are summed one after the other: `7 * 2^-24` of the largest magnitude of the row in f32 (measured: 4,
+/// and 7 where the mean is large), and one unit in the last place of 16 bits, whose f32 may lie on the other side of a
+/// tie.
+pub fn layer_norm<E: Number>(largest: f32, expected: f32) -> f64 {
+    let in_f32 = 7.0 * 2f64.powi(-24) * f64::from(largest);
+    let unit = match E::NAME {
+        "f32" => 0.0,
+        _ => {
+            let next = E::from_bits(E::from_f32(expected.abs()).bits() + 1).to_f32();
+            f64::from(next) - f64::from(expected.abs())
+        }
+    };
+    in_f32 + unit
+}

@@ -27,11 +27,55 @@ impl Nearest {
 
 /// cos and sin of `coordinate * frequency`, times a positive factor.
 pub fn cos_sin(coordinate: Coordinate, frequency: Frequency, factor: f64) -> (Nearest, Nearest) {
+    cos_sin_of_turns(product(coordinate, frequency), factor)
+}
+
+/// cos and sin of the sum of some `coordinate * frequency`, times a positive factor. Coordinates are multiples of
+/// 2^-111, and no more than four.
+///
+/// # Panics
+///
+/// For a coordinate that is no such multiple.
+pub fn cos_sin_of_sum(
+    terms: impl Iterator<Item = (Coordinate, Frequency)>,
+    factor: f64,
+) -> (Nearest, Nearest) {
+    // Fractions of a turn, in units of 2^-SCALE.
+    const SCALE: u32 = 239;
+    let fractions = terms.map(|(coordinate, frequency)| {
+        let (negative, product, scale) = product(coordinate, frequency);
+        let scale = match u32::try_from(scale) {
+            Ok(scale @ 1..) => scale,
+            // Whole turns.
+            _ => return Wide::ZERO,
+        };
+        let fraction = match SCALE.checked_sub(scale) {
+            Some(up) => product.low_bits(scale).shl(up),
+            None => {
+                let down = scale - SCALE;
+                let fraction = product.shr(down);
+                assert_eq!(fraction.shl(down), product, "{coordinate:?}");
+                fraction.low_bits(SCALE)
+            }
+        };
+        match negative {
+            true => Wide::ONE.shl(SCALE).minus(fraction),
+            false => fraction,
+        }
+    });
+    let sum = fractions.fold(Wide::ZERO, Wide::plus).low_bits(SCALE);
+    cos_sin_of_turns((false, sum, SCALE as i32), factor)
+}
+
+/// The turns of a coordinate: the sign, and what times 2^-scale is their magnitude.
+fn product(coordinate: Coordinate, frequency: Frequency) -> (bool, Wide, i32) {
     let (negative, mantissa, exponent) = match coordinate {
         Coordinate::Integer(at) => (at < 0, at.unsigned_abs(), 0),
         Coordinate::Real(at) => {
             let (mantissa, exponent) = parts(at.abs());
-            (at < 0.0, mantissa, exponent)
+            // Digits that are zero are not there.
+            let zeros = mantissa.trailing_zeros() % 64;
+            (at < 0.0, mantissa >> zeros, exponent + zeros as i32)
         }
     };
     // Turns of one unit are `whole + step * 2^-128`.
@@ -45,9 +89,19 @@ pub fn cos_sin(coordinate: Coordinate, frequency: Frequency, factor: f64) -> (Ne
     } else {
         Wide { low: step, ..turns }
     };
-    let negative = negative != (whole < 0);
-    // The angle is `product * 2^-scale` turns; the product has no more than 64 + 144 bits.
-    let (product, scale) = (turns.times(mantissa), 128 - exponent);
+    // The product has no more than 64 + 144 bits.
+    (
+        negative != (whole < 0),
+        turns.times(mantissa),
+        128 - exponent,
+    )
+}
+
+/// cos and sin of `product * 2^-scale` turns, times a positive factor.
+fn cos_sin_of_turns(
+    (negative, product, scale): (bool, Wide, i32),
+    factor: f64,
+) -> (Nearest, Nearest) {
     let fraction = match scale {
         ..=0 => Wide::ZERO,
         1..256 => product.low_bits(scale as u32),

@@ -69,6 +69,14 @@ pub fn lines(file: &str) -> Vec<Vec<String>> {
     lines.map(words).collect()
 }
 
+/// The next of splitmix64, which some files make their data by.
+pub fn splitmix(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let z = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
 /// A number in hexadecimal bits.
 ///
 /// # Panics

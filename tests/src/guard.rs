@@ -5,8 +5,6 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::slice;
 
-use rope_core::Element;
-
 /// On which side the buffer touches the unreadable page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edge {
@@ -29,7 +27,7 @@ pub struct Guarded<E> {
     bytes: usize,
 }
 
-impl<E: Element> Guarded<E> {
+impl<E: Copy> Guarded<E> {
     /// Copies values to where they touch the unreadable page.
     ///
     /// # Panics

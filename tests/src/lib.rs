@@ -10,6 +10,8 @@
 //! - [`generator`]: tensors that lie in memory in any way
 //! - [`angles`]: rows, and the ways to store and to pick them
 //! - [`oracle`]: what must come out, from the definition
+//! - [`chain`], [`norm`], [`mod@cache`], [`quantise`]: the same of norms, scales, caches and codes of 8 bits
+//! - [`gradient`]: the same of a backward pass
 //! - [`mod@compare`]: bits, and a message that says where
 //! - [`run`]: one case on all backends
 //! - [`bodies`]: a whole test from a source, for loops and for fuzz targets
@@ -29,15 +31,20 @@ pub mod angles;
 pub mod backends;
 pub mod bodies;
 pub mod bounds;
+pub mod cache;
+pub mod chain;
 pub mod compare;
 pub mod correctly_rounded;
 pub mod exact;
 pub mod generator;
 pub mod golden;
+pub mod gradient;
 #[cfg(unix)]
 pub mod guard;
+pub mod norm;
 pub mod number;
 pub mod oracle;
+pub mod quantise;
 pub mod run;
 pub mod seed;
 pub mod source;

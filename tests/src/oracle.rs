@@ -1,8 +1,8 @@
 //! What must come out, written per element from the definition. Shares no code with the kernels.
 
-use rope_core::{Backend, Direction, Pairing, Rope};
+use rope_core::{Backend, Direction, Error, Pairing, Rope};
 
-use crate::{Angles, Number, View};
+use crate::{Angles, Number, View, bounds};
 
 /// Which rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,15 @@ impl Rotation {
         }
     }
 
+    /// The same, or its transpose where the rows have no inverse.
+    pub fn allowed(self, angles: &Angles) -> Rotation {
+        let direction = match refusal(self.direction, angles, [1; 4]) {
+            Some(_) => Direction::Transpose,
+            None => self.direction,
+        };
+        Rotation { direction, ..self }
+    }
+
     /// Its plan on a backend.
     ///
     /// # Panics
@@ -67,7 +76,48 @@ pub struct Expected<O> {
     pub computed: Vec<bool>,
 }
 
-/// What `y`, painted as it is, must hold when `x` has been rotated into it. In place they are the same.
+/// What a rotation of a tensor of this shape is refused for: an inverse is not there where a pair has another magnitude
+/// than the attention factor, or none.
+pub fn refusal(direction: Direction, angles: &Angles, shape: [usize; 4]) -> Option<Error> {
+    if direction != Direction::Inverse || shape.contains(&0) {
+        return None;
+    }
+    let factor = angles.attention_factor;
+    for row in 0..angles.rows {
+        for head in 0..angles.heads {
+            for pair in 0..angles.pairs {
+                let (cos, sin) = angles.get(row, head, pair);
+                let (c, s) = (cos / factor as f32, sin / factor as f32);
+                let off = (c * c + s * s - 1.0).abs();
+                if off.is_nan() || off > bounds::squared_magnitude(cos, sin) {
+                    return Some(Error::RowMagnitude {
+                        row,
+                        head,
+                        pair,
+                        cos,
+                        sin,
+                        factor,
+                    });
+                }
+            }
+        }
+    }
+    None
+}
+
+/// Demands that a call was refused if it had to be.
+///
+/// # Panics
+///
+/// If it was not, or was and should not have been.
+#[track_caller]
+pub fn answered(result: Result<(), Error>, refusal: Option<Error>) {
+    // As text, in which a NaN is as good as another.
+    assert_eq!(format!("{:?}", result.err()), format!("{refusal:?}"));
+}
+
+/// What `y`, painted as it is, must hold when `x` has been rotated into it, or was refused to be. In place they are the
+/// same.
 pub fn rotated<I: Number, O: Number>(
     rotation: Rotation,
     angles: &Angles,
@@ -84,6 +134,9 @@ pub fn rotated<I: Number, O: Number>(
     // Either one row per token, for all sequences, or one per token of each.
     let rows_of_a_sequence = if angles.rows == tokens { 0 } else { tokens };
     assert!(angles.rows == tokens || angles.rows == batch * tokens);
+    if refusal(rotation.direction, angles, from.shape).is_some() {
+        return expected;
+    }
     for [batch, token, head] in from.heads() {
         let at = |channel| x[from.index([batch, token, head, channel])];
         for channel in 0..head_dim {
@@ -110,6 +163,7 @@ pub fn rotated<I: Number, O: Number>(
                 rotation.direction,
                 angles,
                 batch * rows_of_a_sequence + token,
+                head,
                 pair,
             );
             let rotated = rotate(x.to_f32(), y.to_f32(), cos, sin);
@@ -126,8 +180,14 @@ pub fn rotate(x: f32, y: f32, cos: f32, sin: f32) -> (f32, f32) {
 }
 
 /// cos and sin of a pair, as the direction makes use of them.
-fn directed(direction: Direction, angles: &Angles, row: usize, pair: usize) -> (f32, f32) {
-    let (cos, sin) = angles.get(row, pair);
+pub(crate) fn directed(
+    direction: Direction,
+    angles: &Angles,
+    row: usize,
+    head: usize,
+    pair: usize,
+) -> (f32, f32) {
+    let (cos, sin) = angles.get(row, head, pair);
     match direction {
         Direction::Forward => (cos, sin),
         Direction::Transpose => (cos, -sin),

@@ -13,14 +13,12 @@ use crate::{Number, Placed, Rotation, Stored, compare, oracle};
 /// If a bit is wrong.
 pub fn in_place<E: Number>(rotation: Rotation, rows: &Stored, x: &[E], place: &Placed) {
     let expected = oracle::rotated(rotation, &rows.angles, (x, &place.view), (x, &place.view));
+    let refusal = oracle::refusal(rotation.direction, &rows.angles, place.view.shape);
     rows.with(|given| {
         for backend in Backend::available() {
             let mut got = x.to_vec();
             let mut tensor = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
-            rotation
-                .plan(backend)
-                .rotate(&mut tensor, given)
-                .expect("rows that fit");
+            oracle::answered(rotation.plan(backend).rotate(&mut tensor, given), refusal);
             let doing = Doing {
                 backend,
                 elements: (E::NAME, None),
@@ -45,15 +43,14 @@ pub fn into<I: Number, O: Number>(
     (y, to): (&[O], &Placed),
 ) {
     let expected = oracle::rotated(rotation, &rows.angles, (x, &from.view), (y, &to.view));
+    let refusal = oracle::refusal(rotation.direction, &rows.angles, from.view.shape);
     rows.with(|given| {
         for backend in Backend::available() {
             let mut got = y.to_vec();
             let source = Tensor::new(x, from.layout).expect("a valid tensor");
             let mut target = TensorMut::new(&mut got, to.layout).expect("a valid tensor");
-            rotation
-                .plan(backend)
-                .rotate_into(&source, &mut target, given)
-                .expect("rows that fit");
+            let plan = rotation.plan(backend);
+            oracle::answered(plan.rotate_into(&source, &mut target, given), refusal);
             let doing = Doing {
                 backend,
                 elements: (I::NAME, Some(O::NAME)),
@@ -100,8 +97,9 @@ impl fmt::Display for Doing<'_> {
         }
         write!(
             f,
-            ", {} rows of {} pairs ({:?}), from {:?} at {:?} to {:?} at {:?}",
+            ", {} rows of {} heads of {} pairs ({:?}), from {:?} at {:?} to {:?} at {:?}",
             rows.angles.rows,
+            rows.angles.heads,
             rows.angles.pairs,
             rows.form,
             from.view.strides,

@@ -35,8 +35,11 @@ fn into<I: Number, O: Number>(source: &mut Source<'_>, shape: [usize; 4], rows: 
 /// Everything that can be done with a shape.
 fn all(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usize) {
     let [batch, tokens, _, _] = shape;
-    for rows in [tokens, batch * tokens] {
-        let rows = Stored::any(source, rows, rotary_dim / 2);
+    for rows in [
+        Stored::any(source, tokens, rotary_dim / 2),
+        Stored::any(source, batch * tokens, rotary_dim / 2),
+        Stored::for_shape(source, shape, rotary_dim / 2),
+    ] {
         each_element!(in_place(source, shape, &rows));
         each_element_pair!(into(source, shape, &rows));
     }
@@ -158,6 +161,7 @@ fn every_lane<E: Number>(
 fn every_lane_rows(source: &mut Source<'_>, tokens: usize, pairs: usize) -> [Stored; 2] {
     let identity = Angles {
         rows: tokens,
+        heads: 1,
         pairs,
         cos: vec![1.0; tokens * pairs],
         sin: vec![0.0; tokens * pairs],
@@ -308,15 +312,14 @@ fn q_and_k<Q: Number, K: Number>(source: &mut Source<'_>) {
     for row_count in [tokens, batch * tokens] {
         let rows = Stored::any(source, row_count, pairs);
         for rotation in Rotation::in_place() {
+            let refusal = oracle::refusal(rotation.direction, &rows.angles, q.view.shape);
             for backend in Backend::available() {
                 let (mut got_q, mut got_k) = (x.clone(), y.clone());
                 let mut tensor_q = TensorMut::new(&mut got_q, q.layout).expect("a valid tensor");
                 let mut tensor_k = TensorMut::new(&mut got_k, k.layout).expect("a valid tensor");
                 let plan = rotation.plan(backend);
-                rows.with(|rows| {
-                    plan.rotate_qk(&mut tensor_q, &mut tensor_k, rows)
-                        .expect("rows that fit")
-                });
+                let result = rows.with(|rows| plan.rotate_qk(&mut tensor_q, &mut tensor_k, rows));
+                oracle::answered(result, refusal);
                 let doing = format!("{backend}, Q {}, K {}, {rotation:?}", Q::NAME, K::NAME);
                 let expected =
                     oracle::rotated(rotation, &rows.angles, (&x, &q.view), (&x, &q.view));
@@ -351,12 +354,11 @@ fn bits_do_not_depend_on_alignment() {
                 buffer.extend(&x);
                 let mut tensor =
                     TensorMut::new(&mut buffer[shift..], place.layout).expect("a valid tensor");
-                rows.with(|rows| {
-                    rotation
-                        .plan(backend)
-                        .rotate(&mut tensor, rows)
-                        .expect("rows that fit")
-                });
+                let result = rows.with(|rows| rotation.plan(backend).rotate(&mut tensor, rows));
+                oracle::answered(
+                    result,
+                    oracle::refusal(rotation.direction, &rows.angles, place.view.shape),
+                );
                 compare(
                     &buffer[shift..],
                     &expected,

@@ -19,6 +19,27 @@ fn rows() {
     random("rows", 200_000, bodies::rows);
 }
 
+/// Chains agree with the definition.
+#[test]
+fn chains() {
+    random("chains", 1_500, bodies::chain);
+}
+
+#[test]
+fn caches() {
+    random("caches", 1_500, bodies::cache);
+}
+
+#[test]
+fn shifts() {
+    random("shifts", 1_000, bodies::shift);
+}
+
+#[test]
+fn gradients() {
+    random("gradients", 1_500, bodies::gradient);
+}
+
 #[test]
 fn frequencies() {
     random("frequencies", 5_000, bodies::frequencies);
@@ -27,6 +48,11 @@ fn frequencies() {
 #[test]
 fn generated_rows() {
     random("generated_rows", 2_000, bodies::generated_rows);
+}
+
+#[test]
+fn mixed_rows() {
+    random("mixed_rows", 1_000, bodies::mixed_rows);
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! Configuration files against the golden data, and the refusals.
 
 use crate::models::{config, config_file};
-use rope_core::{Axes, Config, Direction, Error, Frequencies, Pairing, Rope, Scaling};
+use rope_core::{
+    Axes, Config, Direction, Error, Frequencies, NormFormula, NormReach, NormWeights, Pairing,
+    Place, Rope, Scaling,
+};
 use rope_tests::golden::Golden;
 
 #[test]
@@ -75,6 +78,194 @@ fn deepseek_reports_its_softmax_factor() {
     let magnitude = 0.1 * 40f64.ln() + 1.0;
     assert!((frequencies.softmax_factor() - magnitude * magnitude).abs() < 1e-15);
     assert_eq!(frequencies.attention_factor(), 1.0);
+}
+
+/// A configuration of a named model, as far as its norm depends on it, four layers long.
+fn of_type(model_type: &str, keys: &str) -> Config {
+    read(&format!(
+        r#"{{"model_type": "{model_type}", "hidden_size": 1024, "num_attention_heads": 8, "num_hidden_layers": 4,
+             "sliding_window": 512{}{keys}}}"#,
+        if keys.is_empty() { "" } else { ", " }
+    ))
+}
+
+/// Named models, the keys of their files, and the norm, read by hand from transformers 5.23.0 (all of it is read by
+/// `tests/golden/norms.py`): the formula, eps, what is not of each head, before the rotation, and with weights that all
+/// heads share.
+const NORMS: &str = r#"
+    qwen3            |                              | llama 1e-6
+    qwen3            | "rms_norm_eps": 3e-5         | llama 3e-5
+    qwen3_next       |                              | gemma 1e-6
+    gemma3_text      |                              | gemma 1e-6
+    gemma3n_text     |                              | gemma3n 1e-6 values
+    gemma4_text      |                              | gemma3n 1e-6 values
+    glm4_moe         | "use_qk_norm": true          | llama 1e-5
+    glm4_moe         | "use_qk_norm": false         | none
+    glm4_moe         |                              | none
+    olmo2            |                              | olmo2 1e-5 row per-head
+    olmoe            |                              | llama 1e-5 row per-head
+    minimax_m2       | "use_qk_norm": true          | llama 1e-6 row per-head
+    hunyuan_v1_dense |                              | llama 1e-5 after
+    hunyuan_v1_moe   |                              | llama 1e-5 after
+    nanochat         |                              | llama4 1e-6 after weightless
+    exaone4          |                              | llama 1e-5
+    cohere           | "use_qk_norm": true          | cohere 1e-5 per-head
+    cohere           |                              | none
+    cohere2          |                              | none
+    phi              | "qk_layernorm": true         | layer-norm 1e-5 bias
+    phi              |                              | none
+    persimmon        |                              | layer-norm 1e-5 bias
+    persimmon        | "qk_layernorm": false        | none
+    stablelm         | "qk_layernorm": true         | stable-lm 1e-5 per-head
+    stablelm         |                              | none
+    chameleon        | "rms_norm_eps": 1e-6         | chameleon 1e-5 per-head bias
+    lfm2             | "norm_eps": 2e-6             | llama 2e-6
+    molmo2_text      |                              | llama 1e-6
+    molmo2_text      | "qk_norm_type": "olmo"       | llama 1e-6 row per-head
+    molmo2_text      | "layer_norm_eps": 2e-6       | llama 2e-6
+    llama4_text      | "use_qk_norm": false         | none
+    llama            |                              | none
+    mistral          |                              | none
+    gpt_oss          |                              | none
+    smollm3          |                              | none
+    deepseek_v3      |                              | none
+"#;
+
+#[test]
+fn named_models_have_the_norms_of_their_code() {
+    for line in NORMS.trim().lines() {
+        let columns: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [name, keys, expected] = columns[..] else {
+            panic!("{line}")
+        };
+        let words: Vec<&str> = expected.split(' ').collect();
+        let has = |word: &str| words.contains(&word);
+        let config = of_type(name, keys);
+        let found = config.norm().expect(line);
+        assert_eq!(found.is_none(), has("none"), "{line}");
+        if let Some(found) = found {
+            let formula = match words[0] {
+                "llama" => NormFormula::LLAMA,
+                "olmo2" => NormFormula::OLMO2,
+                "gemma" => NormFormula::GEMMA,
+                "gemma3n" => NormFormula::GEMMA3N,
+                "llama4" => NormFormula::LLAMA4,
+                "cohere" => NormFormula::COHERE,
+                "layer-norm" => NormFormula::LAYER_NORM,
+                "stable-lm" => NormFormula::STABLE_LM,
+                "chameleon" => NormFormula::CHAMELEON,
+                other => panic!("{other}"),
+            };
+            assert_eq!(found.norm.formula(), formula, "{line}");
+            assert_eq!(Ok(found.norm.eps()), words[1].parse(), "{line}");
+            assert_eq!(found.norm.reach() == NormReach::Row, has("row"), "{line}");
+            let after = found.norm.place() == Place::AfterRotation;
+            assert_eq!(after, has("after"), "{line}");
+            let weights = match (has("weightless"), has("per-head")) {
+                (true, _) => NormWeights::None,
+                (_, true) => NormWeights::PerHead,
+                _ => NormWeights::Shared,
+            };
+            assert_eq!(found.weights, weights, "{line}");
+            assert_eq!(found.bias, has("bias"), "{line}");
+            assert_eq!(found.values, has("values"), "{line}");
+        }
+        for layer in config.layers().expect(line).iter() {
+            let attention = layer.layer_type != Some("linear_attention");
+            assert_eq!(layer.norm(), Ok(found.filter(|_| attention)), "{line}");
+        }
+    }
+}
+
+#[test]
+fn layers_say_which_of_them_are_normed() {
+    let normed = |config: &Config| -> Vec<bool> {
+        let layers = config.layers().unwrap();
+        layers
+            .iter()
+            .map(|layer| layer.norm().unwrap().is_some())
+            .collect()
+    };
+    let rotates = |config: &Config| -> Vec<bool> {
+        let layers = config.layers().unwrap();
+        layers
+            .iter()
+            .map(|layer| layer.rotation.is_some())
+            .collect()
+    };
+    let differ =
+        |found| matches!(found, Err(Error::Unsupported { what }) if what.contains("layers"));
+
+    let llama4 = of_type("llama4_text", "");
+    assert_eq!(normed(&llama4), [true, true, true, false]);
+    assert!(differ(llama4.norm()));
+    let chunked = llama4
+        .with_layer_type("chunked_attention")
+        .norm()
+        .unwrap()
+        .unwrap();
+    assert_eq!(chunked.weights, NormWeights::None);
+    assert_eq!(
+        (
+            chunked.norm.formula(),
+            chunked.norm.eps(),
+            chunked.norm.place()
+        ),
+        (NormFormula::LLAMA4, 1e-5, Place::AfterRotation)
+    );
+
+    let mllama = of_type("mllama_text_model", "");
+    assert_eq!(normed(&mllama), [false, false, false, true]);
+    assert!(differ(mllama.norm()));
+
+    let exaone4 = of_type("exaone4", "");
+    assert_eq!(rotates(&exaone4), [true, true, true, false]);
+    assert_eq!(normed(&exaone4), [true; 4]);
+
+    let qwen3_next = of_type("qwen3_next", "");
+    assert_eq!(normed(&qwen3_next), [false, false, false, true]);
+    let linear = qwen3_next.clone().with_layer_type("linear_attention");
+    assert_eq!(linear.norm(), Ok(None));
+    assert!(qwen3_next.with_layer_type("bogus").norm().is_err());
+}
+
+#[test]
+fn a_norm_that_is_not_said_is_refused_and_its_rotation_is_not() {
+    let zaya = r#""layer_types": ["hybrid", "hybrid", "hybrid", "hybrid_sliding"]"#;
+    for (name, keys) in [("deepseek_v4", ""), ("zaya", zaya)] {
+        let config = of_type(name, keys);
+        let layers = config.layers().unwrap();
+        let layer = layers.get(3).unwrap();
+        assert!(layer.rotation.is_some(), "{name}");
+        for found in [config.norm(), layer.norm()] {
+            assert!(
+                matches!(found, Err(Error::Unsupported { what }) if what.contains("NormFormula")),
+                "{name}: {found:?}"
+            );
+        }
+    }
+    let named = |name: &str, keys: &str| {
+        let found = of_type(name, keys);
+        assert!(found.layers().is_ok(), "{name}");
+        match found.norm() {
+            Err(Error::Unread { key }) => key.as_str().to_string(),
+            Err(Error::Invalid { key, .. }) => format!("{key}?"),
+            other => panic!("{name}: {other:?}"),
+        }
+    };
+    // The code of these does not ask.
+    assert_eq!(named("qwen3", r#""use_qk_norm": false"#), "use_qk_norm");
+    assert_eq!(named("llama", r#""qk_layernorm": true"#), "qk_layernorm");
+    assert_eq!(named("lfm2", r#""rms_norm_eps": 1e-6"#), "rms_norm_eps");
+    for value in ["null", "-1e-6", "1e300", "\"1e-6\""] {
+        let keys = format!(r#""rms_norm_eps": {value}"#);
+        assert_eq!(named("qwen3", &keys), "rms_norm_eps?", "{value}");
+    }
+    assert_eq!(named("glm4_moe", r#""use_qk_norm": null"#), "use_qk_norm?");
+    assert_eq!(
+        named("molmo2_text", r#""qk_norm_type": "both""#),
+        "qk_norm_type?"
+    );
 }
 
 fn read(text: &str) -> Config {
@@ -326,11 +517,11 @@ fn refusals_name_the_key() {
         ),
         (
             r#", "model_type": "falcon", "hidden_size": 64, "num_attention_heads": 1, "alibi": true"#,
-            "not a rotation of pairs: a model of this type rotates with another choice of its configuration only",
+            "cannot be said here: a model of this type rotates with another choice of its configuration only",
         ),
         (
             r#", "model_type": "nemotron_h", "rope_theta": 1e4"#,
-            "not a rotation of pairs: the model does not rotate",
+            "cannot be said here: the model does not rotate",
         ),
         (
             r#", "rope_theta": "big""#,
@@ -389,7 +580,7 @@ fn refusals_name_the_key() {
         ),
         (
             r#", "model_type": "glm", "rope_theta": 1e4, "partial_rotary_factor": 1.5"#,
-            "not a rotation of pairs: this partial rotation fails in the model's own code",
+            "cannot be said here: this partial rotation fails in the model's own code",
         ),
         (
             r#", "model_type": "glm", "rope_theta": 1e4, "partial_rotary_factor": 0.02"#,
@@ -617,6 +808,7 @@ fn no_value_panics() {
                         }
                     }
                     let _ = (config.pairing(), config.layers(), config.head_dim());
+                    let _ = config.norm();
                 }
             }
         }

@@ -25,6 +25,7 @@ examples! {
     explain: "../../rope-core/examples/explain.rs";
     given_rows: "../../rope-core/examples/given_rows.rs";
     kv_cache: "../../rope-core/examples/kv_cache.rs";
+    one_pass: "../../rope-core/examples/one_pass.rs";
     packed_qkv: "../../rope-core/examples/packed_qkv.rs";
     several_axes: "../../rope-core/examples/several_axes.rs";
     #[cfg(not(target_family = "wasm"))]

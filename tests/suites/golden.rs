@@ -29,6 +29,7 @@ fn rotation(file: &Golden) -> Rotation {
 fn rows_of_file(file: &Golden) -> Stored {
     Stored::plain(Angles {
         rows: file.decimal("tokens"),
+        heads: 1,
         pairs: file.decimal("n_freq"),
         cos: file.bits("cos_hf_f32"),
         sin: file.bits("sin_hf_f32"),

@@ -1,7 +1,10 @@
 //! No read and no write beyond the buffers: they touch an unreadable page, on one side and on the other. A fault ends
 //! the process; `--test-threads 1` then shows in which test.
 
-use rope_core::{Backend, Rows, Tensor, TensorMut};
+use rope_core::{
+    Backend, Cache, CacheLayout, CacheMut, Chain, Code, CodeScale, Norm, NormFormula, NormReach,
+    Pairing, Rows, Scale, ScaleLayout, ScalePlace, Tensor, TensorMut,
+};
 use rope_tests::guard::{Edge, Guarded};
 use rope_tests::number::{paint, values};
 use rope_tests::{
@@ -17,10 +20,13 @@ struct GuardedRows {
 }
 
 impl GuardedRows {
-    fn new(source: &mut Source<'_>, rows: usize, pairs: usize, edge: Edge) -> Self {
-        let angles = Angles::any(source, rows, pairs);
+    /// Of some heads, or of one that they share.
+    fn new(source: &mut Source<'_>, shape: [usize; 4], pairs: usize, edge: Edge) -> Self {
+        let [_, rows, heads, _] = shape;
+        let heads = source.one_of(&[1, heads]);
+        let angles = Angles::of_heads(source, [rows, heads], pairs);
         let row = |row: usize| row * pairs..(row + 1) * pairs;
-        let joined: Vec<f32> = (0..rows)
+        let joined: Vec<f32> = (0..rows * heads)
             .flat_map(|i| [&angles.cos[row(i)], &angles.sin[row(i)]].concat())
             .collect();
         GuardedRows {
@@ -33,14 +39,19 @@ impl GuardedRows {
 
     /// Joined and apart.
     fn rows(&self) -> [Rows<'_>; 2] {
-        let pairs = self.angles.pairs;
-        let factor = self.angles.attention_factor;
+        let Angles {
+            rows,
+            heads,
+            pairs,
+            attention_factor: factor,
+            ..
+        } = self.angles;
         [
             Rows::new(&self.joined, 2 * pairs),
-            Rows::from_cos_sin(&self.cos, &self.sin, [self.angles.rows, pairs], 2 * pairs),
+            Rows::from_cos_sin(&self.cos, &self.sin, [rows * heads, pairs], 2 * pairs),
         ]
         .map(|rows| {
-            rows.and_then(|rows| rows.with_attention_factor(factor))
+            rows.and_then(|rows| rows.with_heads(heads)?.with_attention_factor(factor))
                 .expect("whole rows")
         })
     }
@@ -61,10 +72,9 @@ fn in_place<E: Number>(source: &mut Source<'_>, shape: [usize; 4], rows: &Guarde
                     let mut got = Guarded::new(&x, edge);
                     let mut tensor =
                         TensorMut::new(&mut got, place.layout).expect("a valid tensor");
-                    rotation
-                        .plan(backend)
-                        .rotate(&mut tensor, &given)
-                        .expect("rows that fit");
+                    let result = rotation.plan(backend).rotate(&mut tensor, &given);
+                    let refusal = oracle::refusal(rotation.direction, &rows.angles, shape);
+                    oracle::answered(result, refusal);
                     let doing = format!("{backend}, {} in place, {rotation:?}, {edge:?}", E::NAME);
                     compare(&got, &expected, &place.view, &doing);
                 }
@@ -92,10 +102,9 @@ fn into<I: Number, O: Number>(
                 got.copy_from_slice(&y);
                 let from = Tensor::new(&x, place.layout).expect("a valid tensor");
                 let mut to = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
-                rotation
-                    .plan(backend)
-                    .rotate_into(&from, &mut to, &given)
-                    .expect("rows that fit");
+                let result = rotation.plan(backend).rotate_into(&from, &mut to, &given);
+                let refusal = oracle::refusal(rotation.direction, &rows.angles, shape);
+                oracle::answered(result, refusal);
                 let doing = format!(
                     "{backend}, {} to {}, {rotation:?}, {edge:?}",
                     I::NAME,
@@ -125,7 +134,7 @@ fn nothing_beyond_the_buffers() {
     for edge in Edge::ALL {
         for (head_dim, rotary_dim) in small.clone().chain(large) {
             let shape = [1, source.within(1, 2), source.within(1, 2), head_dim];
-            let rows = GuardedRows::new(source, shape[1], rotary_dim / 2, edge);
+            let rows = GuardedRows::new(source, shape, rotary_dim / 2, edge);
             each_element!(in_place(source, shape, &rows, edge));
             each_element_pair!(into(source, shape, &rows, edge));
         }
@@ -169,5 +178,150 @@ fn the_pages_are_unreadable() {
             matches!(signal, Some(libc::SIGSEGV | libc::SIGBUS)),
             "{edge}: {child:?}"
         );
+    }
+}
+
+/// A chain into a cache of these elements, and back out of it.
+fn cache_of_elements<I: Number, O: Number>(
+    source: &mut Source<'_>,
+    shape: [usize; 4],
+    rows: &GuardedRows,
+    edge: Edge,
+) {
+    let [_, tokens, heads, head_dim] = shape;
+    let layouts = [
+        CacheLayout::nhd([tokens, 1, heads, head_dim]),
+        CacheLayout::hnd([1, heads, tokens, head_dim]),
+        CacheLayout::hdn([1, heads, head_dim, tokens]),
+    ];
+    let x = Guarded::new(&values::<I>(source, tokens * heads * head_dim), edge);
+    let [given, _] = rows.rows();
+    for layout in layouts.map(|layout| layout.expect("a small cache")) {
+        let memory = paint::<O>(source, layout.end());
+        for backend in Backend::available() {
+            let rope = Rotation::forward(Pairing::Half).plan(backend);
+            let from = Tensor::new(&x, shape).expect("a valid tensor");
+            // A cache that no page guards says what comes out.
+            let mut expected = memory.clone();
+            let mut cache = CacheMut::new(&mut expected, layout).expect("a cache that fits");
+            rope.rotate_into_cache(&from, &mut cache, 0..tokens, &given)
+                .expect("slots that fit");
+            let mut guarded = Guarded::new(&memory, edge);
+            let mut cache = CacheMut::new(&mut guarded, layout).expect("a cache that fits");
+            rope.rotate_into_cache(&from, &mut cache, 0..tokens, &given)
+                .expect("slots that fit");
+            let same = |a: &O, b: &O| a.bits() == b.bits() || a.is_nan() && b.is_nan();
+            assert!(guarded.iter().zip(&expected).all(|(a, b)| same(a, b)));
+            let mut cache = CacheMut::new(&mut guarded, layout).expect("a cache that fits");
+            rope.shift(&mut cache, 0..tokens, &given)
+                .expect("slots that fit");
+            let cache = Cache::new(&guarded, layout).expect("a cache that fits");
+            let mut back = Guarded::new(&x, edge);
+            let mut to = TensorMut::new(&mut back, shape).expect("a valid tensor");
+            Chain::from(rope)
+                .rotate_from_cache(&cache, 0..tokens, &mut to, &given)
+                .expect("slots that fit");
+        }
+    }
+}
+
+/// Codes of 8 bits, in blocks and with scales beside them.
+fn cache_of_codes(source: &mut Source<'_>, shape: [usize; 4], rows: &GuardedRows, edge: Edge) {
+    let [_, tokens, heads, head_dim] = shape;
+    let layout = CacheLayout::nhd([tokens, 1, heads, head_dim]).expect("a small cache");
+    let long = CacheLayout::nhd([tokens, 1, heads, head_dim + 4])
+        .and_then(|layout| layout.channels(0..head_dim))
+        .expect("a small cache");
+    let x = Guarded::new(&values::<f32>(source, tokens * heads * head_dim), edge);
+    let from = Tensor::new(&x, shape).expect("a valid tensor");
+    let [given, _] = rows.rows();
+    let made = |at| CodeScale::Made { least: 1e-6, at };
+    let apart = made(ScalePlace::Apart(ScaleLayout::nh(1, heads)));
+    let inline = made(ScalePlace::Inline(head_dim));
+    let mut scales = Guarded::new(&vec![0.5; tokens * heads], edge);
+    for backend in Backend::available() {
+        let rope = Rotation::forward(Pairing::Half).plan(backend);
+        let through = |cache: &mut CacheMut<'_>| {
+            rope.rotate_into_cache(&from, cache, 0..tokens, &given)
+                .expect("slots that fit");
+            rope.shift(cache, 0..tokens, &given)
+                .expect("slots that fit");
+            let mut back = Guarded::new(&x, edge);
+            let mut to = TensorMut::new(&mut back, shape).expect("a valid tensor");
+            Chain::from(rope)
+                .copy_from_cache(&cache.as_cache(), 0..tokens, &mut to)
+                .expect("slots that fit");
+        };
+        let bytes = |len| vec![0x5a_u8; len];
+        for code in Code::ALL {
+            let given = CodeScale::Divide(0.25.into());
+            let mut memory = Guarded::new(&bytes(layout.end()), edge);
+            through(&mut CacheMut::coded(&mut memory, layout, code, given, &mut []).expect("fits"));
+            through(
+                &mut CacheMut::coded(&mut memory, layout, code, apart, &mut scales).expect("fits"),
+            );
+            let mut memory = Guarded::new(&bytes(long.end() + 4), edge);
+            through(&mut CacheMut::coded(&mut memory, long, code, inline, &mut []).expect("fits"));
+        }
+        if head_dim.is_multiple_of(32) {
+            let mut memory = Guarded::new(&bytes(layout.end() / 32 * 34), edge);
+            through(&mut CacheMut::q8_0(&mut memory, layout).expect("whole blocks"));
+        }
+    }
+}
+
+#[test]
+fn nothing_beyond_a_cache() {
+    let source = &mut Source::random("nothing_beyond_a_cache");
+    let small = (2..=40).map(|head_dim| (head_dim, head_dim & !1));
+    let large = [(64, 64), (96, 24), (130, 128), (160, 158), (288, 254)];
+    for edge in Edge::ALL {
+        for (head_dim, rotary_dim) in small.clone().chain(large) {
+            let shape = [1, source.within(1, 2), source.within(1, 2), head_dim];
+            let rows = GuardedRows::new(source, shape, rotary_dim / 2, edge);
+            each_element_pair!(cache_of_elements(source, shape, &rows, edge));
+            cache_of_codes(source, shape, &rows, edge);
+        }
+    }
+}
+
+fn chain_in_place<E: Number>(source: &mut Source<'_>, shape: [usize; 4], edge: Edge) {
+    let [_, tokens, heads, head_dim] = shape;
+    let rows = GuardedRows::new(source, shape, head_dim / 2, edge);
+    let weights = values::<E>(source, head_dim);
+    let (weight, each) = (
+        Guarded::new(&weights, edge),
+        Guarded::new(&weights.repeat(heads), edge),
+    );
+    let factors = Guarded::new(&vec![0.5; tokens * heads], edge);
+    let x = values::<E>(source, tokens * heads * head_dim);
+    let [given, _] = rows.rows();
+    for backend in Backend::available() {
+        for weights in [&weight, &each] {
+            for reach in [NormReach::Head, NormReach::Row] {
+                for formula in [NormFormula::LLAMA, NormFormula::COHERE] {
+                    let norm = Norm::new(formula, 1e-6)
+                        .weight(E::weights(weights))
+                        .over(reach);
+                    let chain = Rotation::forward(Pairing::Half).plan(backend).norm(norm);
+                    for chain in [chain, chain.scale(Scale::per_token_and_head(&factors))] {
+                        let mut got = Guarded::new(&x, edge);
+                        let mut tensor = TensorMut::new(&mut got, shape).expect("a valid tensor");
+                        chain.rotate(&mut tensor, &given).expect("a norm that fits");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn nothing_beyond_the_lists_of_a_chain() {
+    let source = &mut Source::random("nothing_beyond_the_lists_of_a_chain");
+    for edge in Edge::ALL {
+        for head_dim in (2..=66).step_by(2).chain([96, 128, 160, 288, 576]) {
+            let shape = [1, source.within(1, 2), source.within(1, 3), head_dim];
+            each_element!(chain_in_place(source, shape, edge));
+        }
     }
 }

@@ -6,12 +6,19 @@
 //! and the tables of the READMEs.
 
 const AXES: &str = include_str!("../../rope-core/src/frequencies/axes.rs");
+const CODE: &str = include_str!("../../rope-core/src/cache/code.rs");
+const CACHE_LAYOUT: &str = include_str!("../../rope-core/src/cache/layout.rs");
 const ELEMENT: &str = include_str!("../../rope-core/src/element.rs");
 const FREQUENCIES: &str = include_str!("../../rope-core/src/frequencies.rs");
 const GGUF: &str = include_str!("../../rope-core/src/model/gguf.rs");
+const GRID: &str = include_str!("../../rope-core/src/frequencies/mixed/grid.rs");
+const MIXED: &str = include_str!("../../rope-core/src/frequencies/mixed.rs");
+const NORM: &str = include_str!("../../rope-core/src/norm.rs");
 const POSITIONS: &str = include_str!("../../rope-core/src/positions.rs");
 const ROPE: &str = include_str!("../../rope-core/src/rope.rs");
+const SCALE: &str = include_str!("../../rope-core/src/scale.rs");
 const SCALING: &str = include_str!("../../rope-core/src/frequencies/scaling.rs");
+const SLOTS: &str = include_str!("../../rope-core/src/cache/slots.rs");
 const TENSOR: &str = include_str!("../../rope-core/src/tensor.rs");
 
 /// The lines between the one that begins with `first` and the next closing brace at the margin.
@@ -62,6 +69,14 @@ fn constructors<'t>(text: &'t str, first: &str) -> Vec<&'t str> {
         .collect()
 }
 
+/// The formulas of norms that have a name.
+fn formulas() -> Vec<&'static str> {
+    block(NORM, "impl NormFormula")
+        .filter_map(|line| line.strip_prefix("    pub const "))
+        .map(word)
+        .collect()
+}
+
 /// Demands that a text names every kind, as `prefix` and its name.
 #[track_caller]
 fn all_in(text: &str, prefix: &str, kinds: &[&str]) {
@@ -93,6 +108,23 @@ fn every_kind_is_fuzzed() {
     let tensor = include_str!("../src/bodies/tensor.rs");
     all_in(tensor, "Layout::", &constructors(TENSOR, "impl Layout"));
     all_in(tensor, "Dimension::", &variants(TENSOR, "Dimension"));
+
+    let norm = include_str!("../src/norm.rs");
+    all_in(norm, "NormFormula::", &formulas());
+    for kind in ["NormResult", "NormReach", "NormSum", "Place"] {
+        all_in(norm, &format!("{kind}::"), &variants(NORM, kind));
+    }
+    let cache = include_str!("../src/cache.rs");
+    all_in(cache, "CodeScale::", &variants(CODE, "CodeScale"));
+    all_in(cache, "HeadScales::", &variants(CODE, "HeadScales"));
+    all_in(cache, "ScalePlace::", &variants(CODE, "ScalePlace"));
+    let layouts = constructors(CACHE_LAYOUT, "impl CacheLayout");
+    all_in(cache, "CacheLayout::", &layouts);
+    all_in(cache, "Slots::", &constructors(SLOTS, "impl<'a> Slots<"));
+    let quantise = include_str!("../src/quantise.rs");
+    all_in(quantise, "Code::", &variants(CODE, "Code"));
+    let chain = include_str!("../src/chain.rs");
+    all_in(chain, "Scale::", &constructors(SCALE, "impl<'a> Scale<"));
 }
 
 /// Every function of the header but those that no pointer is read through.
@@ -136,6 +168,9 @@ fn every_kind_has_a_number() {
     let names = include_str!("../../rope-core/capi/src/names.rs");
     all_in(names, "Angle::", &variants(FREQUENCIES, "Angle"));
     all_in(names, "Direction::", &variants(ROPE, "Direction"));
+    let mixed = include_str!("../../rope-core/capi/src/mixed.rs");
+    all_in(mixed, "MixedAngle::", &variants(MIXED, "MixedAngle"));
+    all_in(mixed, "GridIndexing::", &variants(GRID, "GridIndexing"));
     let layouts = include_str!("../../rope-core/capi/src/tensor.rs");
     // Packed sequences are a batch of one.
     let kinds: Vec<&str> = constructors(TENSOR, "impl Layout")
@@ -143,6 +178,20 @@ fn every_kind_has_a_number() {
         .filter(|kind| *kind != "thd")
         .collect();
     all_in(layouts, "Layout::", &kinds);
+
+    let norm = include_str!("../../rope-core/capi/src/norm.rs");
+    all_in(norm, "NormFormula::", &formulas());
+    for kind in ["NormResult", "NormReach", "NormSum", "Place"] {
+        all_in(norm, &format!("{kind}::"), &variants(NORM, kind));
+    }
+    let cache = include_str!("../../rope-core/capi/src/cache.rs");
+    all_in(cache, "Code::", &variants(CODE, "Code"));
+    all_in(cache, "CodeScale::", &variants(CODE, "CodeScale"));
+    all_in(cache, "ScalePlace::", &variants(CODE, "ScalePlace"));
+    let layouts = constructors(CACHE_LAYOUT, "impl CacheLayout");
+    all_in(cache, "CacheLayout::", &layouts);
+    let slots = include_str!("../../rope-core/capi/src/slots.rs");
+    all_in(slots, "Slots::", &constructors(SLOTS, "impl<'a> Slots<"));
 }
 
 /// Every scaling and every arrangement of axes is in the suite that compares them with reference data and provokes

@@ -151,6 +151,30 @@ fn readme_table() -> String {
         };
         text += &format!("| {name} | {} |\n", list(&kinds[kind]));
     }
+    text += "\n| norm of queries and keys (`NormFormula`) | model types |\n|---|---|\n";
+    let mut norms: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let Some(formula) = words.iter().find_map(|word| word.strip_prefix("norm=")) else {
+            continue;
+        };
+        let mut kind = match formula.split(':').next().unwrap_or_default() {
+            "other" => "none of these: refused".to_string(),
+            name => format!("`{}`", name.replace('-', "_").to_uppercase()),
+        };
+        for (word, said) in [
+            ("norm-row", ", over all heads"),
+            ("norm-after", ", after the rotation"),
+        ] {
+            if words.contains(&word) {
+                kind += said;
+            }
+        }
+        norms.entry(kind).or_default().push(words[0]);
+    }
+    for (kind, names) in norms {
+        text += &format!("| {kind} | {} |\n", list(&names));
+    }
     text += "\n| cases of `tests/golden/models`, made by running that code | |\n|---|---|\n";
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for case in golden() {

@@ -168,6 +168,25 @@ pub(crate) fn same<E: Number>(got: &[E], expected: &[E], doing: &str) {
     }
 }
 
+/// The same bits, or a NaN for a NaN.
+#[track_caller]
+pub(crate) fn alike<E: Number>(got: &[E], expected: &[E], doing: &str) {
+    assert_eq!(got.len(), expected.len(), "{doing}");
+    let differs = |&index: &usize| {
+        let (got, expected) = (got[index], expected[index]);
+        got.bits() != expected.bits() && !(got.is_nan() && expected.is_nan())
+    };
+    let wrong = (0..got.len()).filter(differs).count();
+    if let Some(index) = (0..got.len()).find(differs) {
+        panic!(
+            "{doing}: index {index} of {}: {:?}, not {:?}; {wrong} wrong in all",
+            got.len(),
+            got[index],
+            expected[index]
+        );
+    }
+}
+
 /// Channels of a pair.
 pub(crate) fn members(pairing: Pairing, pair: usize, pairs: usize) -> [usize; 2] {
     match pairing {

@@ -6,7 +6,7 @@ use rope_core::{
     Backend, Error, Frequencies, Layout, Pairing, Positions, Rope, Rows, Scaling, Tensor, TensorMut,
 };
 use rope_tests::number::{Number, paint};
-use rope_tests::{Form, Placed, Rotation, Source, Stored};
+use rope_tests::{Placed, Rotation, Source, Stored};
 
 /// Below and above what is split; tokens, sequences, heads outermost, and fewer of them than threads.
 const SHAPES: [[usize; 4]; 7] = [
@@ -42,15 +42,9 @@ fn same<T: Number>(got: &[T], expected: &[T], doing: &str) {
     }
 }
 
-/// Rows for a shape in any form: one for each token, or one for each token of each sequence.
-fn rows(source: &mut Source<'_>, [batch, tokens, ..]: [usize; 4]) -> Stored {
-    let count = if source.once_in(2) {
-        tokens
-    } else {
-        batch * tokens
-    };
-    let form = Form::any(source);
-    Stored::new(source, count, 16, form)
+/// Rows for a shape in any form: shared by sequences, by heads, by both, or by neither.
+fn rows(source: &mut Source<'_>, shape: [usize; 4]) -> Stored {
+    Stored::for_shape(source, shape, 16)
 }
 
 #[test]
@@ -61,6 +55,7 @@ fn rotate() {
             let (place, rows) = (Placed::any(source, shape), rows(source, shape));
             let x = paint::<f32>(source, place.len);
             let rotation = source.one_of(&Rotation::in_place().collect::<Vec<_>>());
+            let rotation = rotation.allowed(&rows.angles);
             let rope = rotation.plan(Backend::best());
             let (mut expected, mut got) = (x.clone(), x);
             rows.with(|rows| {
@@ -82,7 +77,7 @@ fn rotate_qk() {
         for [batch, tokens, heads, head_dim] in SHAPES {
             let shapes = [heads, heads.div_ceil(4)].map(|heads| [batch, tokens, heads, head_dim]);
             let [q_place, k_place] = shapes.map(|shape| Placed::any(source, shape));
-            let rows = rows(source, shapes[0]);
+            let rows = rows(source, [batch, tokens, 1, head_dim]);
             let q = paint::<f32>(source, q_place.len);
             let k = paint::<bf16>(source, k_place.len);
             let rope = Rope::new(source.one_of(&Pairing::ALL));

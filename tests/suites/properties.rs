@@ -221,6 +221,7 @@ pub(crate) fn rows(steps: &[u128], positions: &[i64], attention_factor: f64) -> 
         .unzip();
     Stored::plain(Angles {
         rows: positions.len(),
+        heads: 1,
         pairs: steps.len(),
         cos,
         sin,
@@ -279,6 +280,7 @@ fn gradient<E: Number>(source: &mut Source<'_>) {
     let pairs = 33;
     let angles = Angles {
         rows: 3,
+        heads: 1,
         pairs,
         cos: (0..3 * pairs).map(|_| small(source)).collect(),
         sin: (0..3 * pairs).map(|_| small(source)).collect(),

@@ -10,7 +10,7 @@ use rope_tests::{Number, Source, each_element};
 
 /// Demands the error, and that its text has these words.
 #[track_caller]
-fn refused<T: std::fmt::Debug>(result: Result<T, Error>, error: Error, words: &[&str]) {
+pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, Error>, error: Error, words: &[&str]) {
     let got = result.expect_err("a refusal");
     assert_eq!(got, error);
     let text = got.to_string();
@@ -34,10 +34,12 @@ fn refused<T: std::fmt::Debug>(result: Result<T, Error>, error: Error, words: &[
 fn each_error_has_a_test() {
     let suites = concat!(
         include_str!("refused.rs"),
+        include_str!("refused_chains.rs"),
         include_str!("config.rs"),
         include_str!("rotate_at.rs"),
         include_str!("frequencies.rs"),
         include_str!("gguf.rs"),
+        include_str!("gradient.rs"),
         include_str!("rows.rs"),
     );
     let words: Vec<&str> = suites
@@ -56,7 +58,7 @@ fn rows(values: &[f32], rotary_dim: usize) -> Rows<'_> {
 }
 
 /// Calls with painted data, which must be the same bits afterwards.
-fn untouched<E: Number>(len: usize, f: impl FnOnce(&mut [E])) {
+pub(crate) fn untouched<E: Number>(len: usize, f: impl FnOnce(&mut [E])) {
     let before = paint::<E>(&mut Source::random("untouched"), len);
     let mut after = before.clone();
     f(&mut after);
@@ -669,6 +671,290 @@ fn query_key_mismatch() {
             });
         });
     }
+}
+
+#[test]
+fn rows_per_head() {
+    let values = [0.5_f32; 48];
+    let error = |heads| Error::RowsPerHead { rows: 12, heads };
+    for heads in [0, 5, 24, usize::MAX] {
+        let words = ["12", &*heads.to_string()];
+        refused(rows(&values, 4).with_heads(heads), error(heads), &words);
+    }
+    let none = Layout::bshd([3, 4, 0, 2]).expect("an empty layout");
+    refused(
+        Rows::strided(&values, &values, none),
+        error(0),
+        &["12", "0"],
+    );
+    let gathered = rows(&values, 4);
+    let gathered = gathered.gather(&[1, 0]).expect("ids that are there");
+    refused(gathered.with_heads(2), Error::GatheredTwice, &["gathered"]);
+    let pairs = Layout::bshd([1, 2, 3, 0]).expect("an empty layout");
+    let error = Error::RotaryDim {
+        rotary_dim: 0,
+        required: "even and at least 2",
+    };
+    refused(Rows::strided(&values, &values, pairs), error, &["0"]);
+    for (cos, sin) in [(&values[..], &values[..47]), (&values[..47], &values[..])] {
+        let error = Error::OutOfBounds {
+            needed: 48,
+            len: 47,
+        };
+        refused(Rows::strided(cos, sin, [2, 4, 3, 2]), error, &["48", "47"]);
+    }
+    // More rows than are counted, and more channels, of none.
+    let strides = Strides {
+        batch: 1,
+        token: 0,
+        head: 0,
+    };
+    for shape in [[2, usize::MAX, 1, 2], [0, 1, 1, usize::MAX]] {
+        let layout = Layout::strided(shape, strides).expect("a layout");
+        let error = Error::ShapeOverflow {
+            shape: shape.into(),
+            strides: Some(strides),
+        };
+        refused(
+            Rows::strided(&values, &values, layout),
+            error,
+            &[&usize::MAX.to_string()],
+        );
+    }
+}
+
+#[test]
+fn row_heads() {
+    let table = [0.5_f32; 24];
+    let of_three = || rows(&table, 2).with_heads(3).expect("four tokens");
+    let words = ["3", "2"];
+    let error = |heads| Error::RowHeads { rows: 3, heads };
+    refused(of_three().with_heads(2), error(2), &words);
+    let mut sinusoidal = [7.0; 24];
+    refused(
+        of_three().sinusoidal(&mut sinusoidal),
+        error(1),
+        &["3", "1"],
+    );
+    assert_eq!(sinusoidal, [7.0; 24]);
+    let rope = Rope::new(Pairing::Half);
+    untouched::<f32>(32, |x| {
+        untouched::<f32>(48, |y| {
+            let from = [1.0_f32; 32];
+            let from = Tensor::new(&from, [1, 4, 2, 4]).expect("valid");
+            let mut x = TensorMut::new(x, [1, 4, 2, 4]).expect("valid");
+            let mut y = TensorMut::new(y, [1, 4, 3, 4]).expect("valid");
+            refused(rope.rotate(&mut x, &of_three()), error(2), &words);
+            refused(
+                rope.rotate_into(&from, &mut x, &of_three()),
+                error(2),
+                &words,
+            );
+            refused(
+                rope.rotate_qk(&mut y, &mut x, &of_three()),
+                error(2),
+                &words,
+            );
+            refused(
+                rope.rotate_qk(&mut x, &mut y, &of_three()),
+                error(2),
+                &words,
+            );
+            let chain = rope_core::Chain::from(rope);
+            refused(chain.rotate(&mut x, &of_three()), error(2), &words);
+            let seen = rope_core::explain(&from, &from, &of_three());
+            refused(seen, error(2), &words);
+        });
+    });
+    let mut slots = [1.0_f32; 32];
+    let layout = rope_core::CacheLayout::nhd([1, 4, 2, 4]).expect("a small cache");
+    let mut cache = rope_core::CacheMut::new(&mut slots, layout).expect("a cache");
+    let from = [1.0_f32; 32];
+    let from = Tensor::new(&from, [1, 4, 2, 4]).expect("valid");
+    let ids = [0_i64, 1, 2, 3];
+    let shifted = rope.shift(&mut cache, &ids, &of_three());
+    refused(shifted, error(2), &words);
+    let written = rope.rotate_into_cache(&from, &mut cache, &ids, &of_three());
+    refused(written, error(2), &words);
+    let mut y = [0.0_f32; 32];
+    let mut y = TensorMut::new(&mut y, [1, 4, 2, 4]).expect("valid");
+    let read = rope_core::Chain::from(rope);
+    refused(
+        read.rotate_from_cache(&cache.as_cache(), &ids, &mut y, &of_three()),
+        error(2),
+        &words,
+    );
+    assert_eq!(slots, [1.0; 32]);
+}
+
+#[test]
+fn row_sequences() {
+    let values = [0.5_f32; 64];
+    let layout = Layout::sbhd([3, 2, 1, 2]).expect("a small layout");
+    let strided = Rows::strided(&values, &values, layout).expect("rows inside the slices");
+    let error = Error::RowSequences {
+        sequences: 2,
+        tokens: 3,
+    };
+    let words = ["2", "3"];
+    refused(strided.gather(&[0, 1]), error, &words);
+    for range in [1..6, 0..4, 2..4, 0..5] {
+        refused(strided.range(range), error, &words);
+    }
+    refused(strided.clone().with_heads(2), error, &words);
+    let rope = Rope::new(Pairing::Half);
+    for shape in [[3, 2, 1, 8], [1, 6, 1, 8], [6, 1, 1, 8], [2, 6, 1, 4]] {
+        untouched::<f32>(48, |x| {
+            let mut x = TensorMut::new(x, shape).expect("valid");
+            refused(rope.rotate(&mut x, &strided), error, &words);
+        });
+    }
+    let mut x = [1.0_f32; 48];
+    let mut x = TensorMut::new(&mut x, [2, 3, 1, 8]).expect("valid");
+    assert_eq!(rope.rotate(&mut x, &strided), Ok(()));
+}
+
+#[test]
+fn row_magnitude() {
+    let rope = Rope::new(Pairing::Half).direction(Direction::Inverse);
+    // Two tokens of two heads of two pairs, all of which are rotations by nothing but for one.
+    for (at, row, head, pair) in [(0, 0, 0, 0), (5, 0, 1, 1), (8, 1, 0, 0), (13, 1, 1, 1)] {
+        for value in [2.0_f32, 0.0, f32::NAN, f32::INFINITY] {
+            let mut values = [1.0_f32, 1.0, 0.0, 0.0].repeat(4);
+            values[at] = value;
+            let given = rows(&values, 4).with_heads(2).expect("two tokens");
+            untouched::<f32>(24, |x| {
+                let mut x = TensorMut::new(x, [1, 2, 2, 6]).expect("valid");
+                let error = rope.rotate(&mut x, &given).expect_err("a refusal");
+                let expected = Error::RowMagnitude {
+                    row,
+                    head,
+                    pair,
+                    cos: if at % 4 < 2 { value } else { values[at - 2] },
+                    sin: if at % 4 < 2 { values[at + 2] } else { value },
+                    factor: 1.0,
+                };
+                assert_eq!(format!("{error:?}"), format!("{expected:?}"));
+                if !value.is_nan() {
+                    let [row, head, pair] = [row, head, pair].map(|number| number.to_string());
+                    refused(
+                        Err::<(), _>(error),
+                        expected,
+                        &[&row, &head, &pair, &value.to_string(), "1"],
+                    );
+                }
+            });
+        }
+    }
+    // Each call, and each of the directions but this takes them.
+    let values = [3.0_f32, 4.0];
+    let rows = rows(&values, 2);
+    let error = Error::RowMagnitude {
+        row: 0,
+        head: 0,
+        pair: 0,
+        cos: 3.0,
+        sin: 4.0,
+        factor: 1.0,
+    };
+    let words = ["3", "4", "1"];
+    let from = [1.0_f32; 4];
+    let from = Tensor::new(&from, [1, 1, 2, 2]).expect("valid");
+    let chain = rope_core::Chain::from(rope);
+    let mut slots = [1.0_f32; 4];
+    let layout = rope_core::CacheLayout::nhd([1, 1, 2, 2]).expect("a small cache");
+    let mut cache = rope_core::CacheMut::new(&mut slots, layout).expect("a cache");
+    untouched::<f32>(4, |x| {
+        untouched::<f32>(4, |y| {
+            let mut x = TensorMut::new(x, [1, 1, 2, 2]).expect("valid");
+            let mut y = TensorMut::new(y, [1, 1, 2, 2]).expect("valid");
+            refused(rope.rotate_qk(&mut x, &mut y, &rows), error, &words);
+            refused(rope.rotate_into(&from, &mut x, &rows), error, &words);
+            refused(chain.rotate(&mut x, &rows), error, &words);
+            refused(chain.rotate_into(&from, &mut x, &rows), error, &words);
+            refused(rope.shift(&mut cache, &[0_i64], &rows), error, &words);
+            refused(
+                rope.rotate_into_cache(&from, &mut cache, &[0_i64], &rows),
+                error,
+                &words,
+            );
+            let read = chain.rotate_from_cache(&cache.as_cache(), &[0_i64], &mut x, &rows);
+            refused(read, error, &words);
+        });
+    });
+    assert_eq!(slots, [1.0; 4]);
+    let five = rows.clone().with_attention_factor(5.0).expect("a factor");
+    for (direction, rows) in [
+        (Direction::Forward, &rows),
+        (Direction::Transpose, &rows),
+        (Direction::Inverse, &five),
+    ] {
+        let mut x = [1.0_f32; 4];
+        let mut x = TensorMut::new(&mut x, [1, 1, 2, 2]).expect("valid");
+        let rope = Rope::new(Pairing::Half).direction(direction);
+        assert_eq!(rope.rotate(&mut x, rows), Ok(()), "{direction}");
+    }
+}
+
+#[test]
+fn no_inverse() {
+    for [cos, sin] in [
+        [0.0, -0.0],
+        [f32::NAN, 1.0],
+        [f32::INFINITY, 0.0],
+        [1e-40, 0.0],
+    ] {
+        let mut values = [1.0_f32, 1.0, 0.0, 0.0].repeat(4);
+        (values[13], values[15]) = (cos, sin);
+        let rows = rows(&values, 4).with_heads(2).expect("two tokens");
+        let mut storage = [7.0; 16];
+        let error = rows.inverted(&mut storage).expect_err("a refusal");
+        let expected = Error::NoInverse {
+            row: 1,
+            head: 1,
+            pair: 1,
+            cos,
+            sin,
+        };
+        assert_eq!(format!("{error:?}"), format!("{expected:?}"));
+        let words = [
+            "pair 1",
+            "row 1",
+            "head 1",
+            &format!("{cos:?} and sin {sin:?}"),
+        ];
+        for word in words {
+            assert!(error.to_string().contains(word), "{error}");
+        }
+        assert_eq!(storage, [7.0; 16]);
+    }
+    let values = [1.0_f32, 1.0, 0.0, 0.0].repeat(4);
+    let rows = rows(&values, 4).with_heads(2).expect("two tokens");
+    let error = Error::Storage {
+        given: 15,
+        needed: 16,
+    };
+    refused(
+        rows.inverted(&mut [7.0; 15]).map(|_| ()),
+        error,
+        &["15", "16"],
+    );
+    let small = rows.with_attention_factor(1e-320).expect("a factor");
+    let error = Error::AttentionFactor { factor: 1e-320 };
+    refused(small.inverted(&mut [7.0; 16]).map(|_| ()), error, &[]);
+    // Rows that coincide may be more than memory holds.
+    let strides = Strides {
+        batch: 0,
+        token: 0,
+        head: 0,
+    };
+    let layout = Layout::strided([1, usize::MAX, 1, 2], strides).expect("a layout");
+    let many = Rows::strided(&values, &values, layout).expect("rows inside the slices");
+    let error = Error::RowsTooLong {
+        tokens: usize::MAX,
+        rotary_dim: 4,
+    };
+    refused(many.inverted(&mut [0.0; 4]).map(|_| ()), error, &["4"]);
 }
 
 #[test]

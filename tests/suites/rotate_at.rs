@@ -1,8 +1,8 @@
 //! Rows that are made on the stack, a block of tokens at a time: the bits of rows that were made before.
 
 use rope_core::{
-    Axes, Backend, Direction, Error, Frequencies, FrequencyBlock, Pairing, Positions, Rope,
-    Scaling, TensorMut, Yarn,
+    Axes, Backend, Direction, Error, Frequencies, FrequencyBlock, MixedFrequencies, Pairing,
+    Positions, Rope, Rows, Scaling, TensorMut, Yarn,
 };
 use rope_tests::number::paint;
 use rope_tests::{Number, Placed, Source, each_element};
@@ -99,6 +99,68 @@ fn rotate_at_gives_the_bits_of_rows_and_rotate() {
     let source = &mut Source::random("rotate_at_gives_the_bits_of_rows_and_rotate");
     for _ in 0..60 {
         each_element!(at(source));
+    }
+}
+
+/// Frequencies of each head: all heads of a token at a time, some of them, or one.
+fn mixed_at<E: Number>(source: &mut Source<'_>) {
+    let (batch, tokens) = (source.within(1, 3), source.within(1, 30));
+    let heads = source.one_of(&[1, 2, 3, 17, 40]);
+    let most = source.one_of(&[40, 40, 200]);
+    let pairs = source.within(1, most);
+    let axes = source.within(1, 4);
+    let own = source.one_of(&[1, heads]);
+    let inverse: Vec<f32> = (0..axes * own * pairs).map(|_| source.unit()).collect();
+    let frequencies =
+        MixedFrequencies::new(&inverse, [axes, own, pairs], 1.25).expect("frequencies");
+    let rows = source.one_of(&[tokens, batch * tokens]);
+    let ids = far(source, axes * rows);
+    let positions = Positions::token_major(&ids);
+    let shape = [batch, tokens, heads, 2 * pairs + source.below(3)];
+    let place = Placed::any(source, shape);
+    let x = ordinary::<E>(source, place.len);
+    let rope = Rope::new(source.one_of(&Pairing::ALL)).direction(source.one_of(&Direction::ALL));
+    let values = frequencies.values(positions).expect("positions");
+    let ready = Rows::new(&values, 2 * pairs).expect("whole rows");
+    let ready = ready.with_heads(own).expect("rows of each head");
+    let ready = ready.with_attention_factor(1.25).expect("a factor");
+    let mut expected = x.clone();
+    let mut tensor = TensorMut::new(&mut expected, place.layout).expect("a tensor");
+    rope.rotate(&mut tensor, &ready).expect("rows that fit");
+    for backend in Backend::available() {
+        let rope = rope.backend(backend).expect("a backend");
+        let doing = format!("{backend}, {rope:?}, {frequencies:?}, {shape:?}, {place:?}");
+        let mut got = x.clone();
+        let mut tensor = TensorMut::new(&mut got, place.layout).expect("a tensor");
+        rope.rotate_at(&mut tensor, &frequencies, positions)
+            .expect("positions that fit");
+        same(&got, &expected, &doing);
+    }
+}
+
+#[test]
+fn rotate_at_makes_rows_of_each_head() {
+    let source = &mut Source::random("rotate_at_makes_rows_of_each_head");
+    for _ in 0..40 {
+        each_element!(mixed_at(source));
+    }
+}
+
+#[test]
+fn rotate_at_refuses_other_heads() {
+    let inverse = [0.5; 2 * 3 * 4];
+    let frequencies = MixedFrequencies::new(&inverse, [2, 3, 4], 1.0).expect("frequencies");
+    let ids = [0_i64; 10];
+    for heads in [1, 2, 4] {
+        let mut x = vec![1.0_f32; 5 * heads * 8];
+        let mut tensor = TensorMut::new(&mut x, [1, 5, heads, 8]).expect("a tensor");
+        let refusal = Rope::new(Pairing::Half).rotate_at(
+            &mut tensor,
+            &frequencies,
+            Positions::axis_major(&ids),
+        );
+        assert_eq!(refusal, Err(Error::RowHeads { rows: 3, heads }));
+        assert!(x.iter().all(|x| *x == 1.0));
     }
 }
 

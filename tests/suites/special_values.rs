@@ -11,6 +11,7 @@ use crate::properties::{rotate_by, rows, steps};
 fn through<I: Number, O: Number>(backend: Backend, pairing: Pairing, x: &[I]) -> Vec<O> {
     let angles = Angles {
         rows: 1,
+        heads: 1,
         pairs: 18,
         cos: vec![1.0; 18],
         sin: vec![0.0; 18],
@@ -142,6 +143,7 @@ fn an_infinity_beside_a_sine_of_zero_makes_its_partner_not_a_number() {
 fn overflow_is_an_infinity() {
     let rows = Stored::plain(Angles {
         rows: 1,
+        heads: 1,
         pairs: 1,
         cos: vec![0.75],
         sin: vec![0.75],

@@ -12,7 +12,9 @@ use rope::*;
 use super::frequencies::number;
 use crate::Source;
 
-const FLOATS: usize = 1024;
+const FLOATS: usize = 2048;
+/// Parts of the memory, which what has to be apart is mostly given.
+const PARTS: usize = 8;
 const PLACES: usize = 3;
 
 /// The number of an integer type, mostly: three are the first of `rope_number`, and one is its last.
@@ -31,6 +33,9 @@ struct World {
     /// Where frequencies are placed; each is in use by the handle beside it.
     places: [(Box<[u8; PLACE]>, *mut rope_frequencies); PLACES],
     owned: Vec<*mut rope_frequencies>,
+    /// The same for mixed frequencies.
+    mixed_place: (Box<[u8; PLACE]>, *mut rope_mixed_frequencies),
+    mixed_owned: Vec<*mut rope_mixed_frequencies>,
     tables: Vec<*mut rope_table>,
     /// What is no handle.
     garbage: Box<[[u64; 8]; 32]>,
@@ -49,6 +54,8 @@ pub fn calls(source: &mut Source<'_>) {
         memory: Box::new([0.0; FLOATS / 2]),
         places: std::array::from_fn(|_| (Box::new([0x55; PLACE]), null_mut())),
         owned: Vec::new(),
+        mixed_place: (Box::new([0x55; PLACE]), null_mut()),
+        mixed_owned: Vec::new(),
         tables: Vec::new(),
         garbage: Box::new([[0x5555_5555_5555_5555; 8]; 32]),
         rows: None,
@@ -67,6 +74,11 @@ pub fn calls(source: &mut Source<'_>) {
     for table in world.tables.drain(..) {
         // SAFETY: a table that is freed once.
         let status = unsafe { rope_table_free(table) };
+        assert_eq!(status, rope_status::Ok);
+    }
+    for frequencies in world.mixed_owned.drain(..) {
+        // SAFETY: frequencies that are freed once.
+        let status = unsafe { rope_mixed_frequencies_free(frequencies) };
         assert_eq!(status, rope_status::Ok);
     }
     for frequencies in world.owned.drain(..) {
@@ -95,10 +107,30 @@ enum Call {
     TableRows,
     TableFreeOrSinusoidal,
     Len,
+    Invert,
+    FillShift,
+    TableShift,
+    NormInit,
+    Chain,
+    ChainInto,
+    Squares,
+    IntoCache,
+    IntoCaches,
+    FromCache,
+    Shift,
+    Backward,
+    Terms,
+    Reduce,
+    Parameters,
+    MixedMake,
+    MixedFreeOrDescribe,
+    MixedRows,
+    MixedAt,
+    InitialOrGrid,
 }
 
 /// All of them: the compiler warns of one that is missing. Those that rotate a tensor, and those that make frequencies
-/// in the caller's memory, are there twice.
+/// in the caller's memory, are there twice, as is what writes a cache, and the backward pass.
 const CALLS: &[Call] = &[
     Call::Rotate,
     Call::Rotate,
@@ -120,6 +152,29 @@ const CALLS: &[Call] = &[
     Call::TableRows,
     Call::TableFreeOrSinusoidal,
     Call::Len,
+    Call::Invert,
+    Call::FillShift,
+    Call::TableShift,
+    Call::NormInit,
+    Call::Chain,
+    Call::ChainInto,
+    Call::Squares,
+    Call::IntoCache,
+    Call::IntoCache,
+    Call::IntoCaches,
+    Call::FromCache,
+    Call::Shift,
+    Call::Backward,
+    Call::Backward,
+    Call::Terms,
+    Call::Reduce,
+    Call::Parameters,
+    Call::MixedMake,
+    Call::MixedMake,
+    Call::MixedFreeOrDescribe,
+    Call::MixedRows,
+    Call::MixedAt,
+    Call::InitialOrGrid,
 ];
 
 type MakeLayout = unsafe extern "C" fn(*mut rope_layout, usize, usize, usize, usize) -> rope_status;
@@ -313,10 +368,9 @@ impl World {
             kind: choice!(source, rope_positions_kind),
             number: choice!(source, rope_number),
             values,
-            count: if count < usize::MAX / 64 {
-                count.min(room).min(source.below(8))
-            } else {
-                count
+            count: match both(count, room) {
+                beyond if beyond > usize::MAX / 64 => beyond,
+                count => count.min(source.below(8)),
             },
             first: 0,
             starts: if source.once_in(2) {
@@ -363,10 +417,9 @@ impl World {
                 let (cos, len) = self.some::<f32>(source);
                 let (sin, room) = self.some::<f32>(source);
                 let (width, rotary_dim) = (extent(source), extent(source));
-                let rows = if len < usize::MAX / 64 {
-                    len.min(room).checked_div(width).unwrap_or(0)
-                } else {
-                    len
+                let rows = match both(len, room) {
+                    beyond if beyond > usize::MAX / 64 => beyond,
+                    len => len.checked_div(width).unwrap_or(0),
                 };
                 rope_rows_apart(cos.cast(), sin.cast(), rows, width, rotary_dim)
             }
@@ -375,12 +428,21 @@ impl World {
                 rope_rows_joined(values.cast(), len, extent(source))
             }
         };
+        if source.once_in(6) {
+            let (cos, len) = self.some::<f32>(source);
+            let (sin, room) = self.some::<f32>(source);
+            let layout = self.layout(source);
+            rows = rope_rows_strided(cos.cast(), sin.cast(), both(len, room), layout);
+        }
         if source.once_in(3) {
             let (ids, count) = self.some::<i64>(source);
             (rows.ids, rows.ids_count, rows.ids_number) = (ids, count, integer_type(source));
         }
         if source.once_in(4) {
             rows.attention_factor = number(source);
+        }
+        if source.once_in(4) {
+            rows.heads = extent(source);
         }
         rows
     }
@@ -422,16 +484,7 @@ impl World {
                 }
                 Call::RotateInto => {
                     let rows = self.some_rows(source);
-                    let from = rope_tensor {
-                        data: x.data,
-                        len: x.len,
-                        element: x.element,
-                        layout: if source.once_in(2) {
-                            y.layout
-                        } else {
-                            x.layout
-                        },
-                    };
+                    let from = read_only(&x, &y, source);
                     rope_rotate_into(plan, given(source, &from), k, given(source, &rows))
                 }
                 Call::RotateAt => {
@@ -572,6 +625,162 @@ impl World {
                     let out = given_mut(source, &mut len);
                     rope_rows_len(frequencies, given(source, &positions), out)
                 }
+                Call::Invert => {
+                    let rows = self.some_rows(source);
+                    let (storage, len) = self.some::<f32>(source);
+                    let mut inverted = zeroed();
+                    let out = given_mut(source, &mut inverted);
+                    let status = rope_rows_invert(given(source, &rows), storage.cast(), len, out);
+                    if status == rope_status::Ok {
+                        assert!(inverted.len <= len && inverted.cos == storage.cast());
+                        self.rows = Some(inverted);
+                    }
+                    status
+                }
+                Call::FillShift => self.fill_shift(source),
+                Call::TableShift => self.table_shift(source),
+                Call::NormInit => {
+                    let mut norm = zeroed();
+                    let out = given_mut(source, &mut norm);
+                    rope_norm_init(out, choice!(source, rope_norm_formula))
+                }
+                Call::Chain => {
+                    let x = self.near(source);
+                    let stages = self.stages(source, x.layout.shape);
+                    let chain = stages.chain(source);
+                    let rows = self.rows_for(source, x.layout.shape);
+                    let (chain, x) = (given(source, &chain), given(source, &x));
+                    if source.once_in(3) {
+                        rope_chain_norm_and_scale(chain, x)
+                    } else {
+                        rope_chain_rotate(chain, x, given(source, &rows))
+                    }
+                }
+                Call::ChainInto => {
+                    let (x, mut y) = (self.near(source), self.near(source));
+                    (y.data, y.len) = self.part::<f32>(source, 1);
+                    if !source.once_in(4) {
+                        y.layout = x.layout;
+                    }
+                    let stages = self.stages(source, x.layout.shape);
+                    let chain = stages.chain(source);
+                    let rows = self.rows_for(source, x.layout.shape);
+                    let x = read_only(&x, &x, source);
+                    rope_chain_rotate_into(
+                        given(source, &chain),
+                        given(source, &x),
+                        given(source, &y),
+                        given(source, &rows),
+                    )
+                }
+                Call::Squares => {
+                    let (x, (sums, len)) = (self.near(source), self.part::<f32>(source, 1));
+                    let stages = self.stages(source, x.layout.shape);
+                    let chain = stages.chain(source);
+                    let [batch, tokens, heads, _] = x.layout.shape;
+                    // As many as it takes, mostly.
+                    let rows = batch.saturating_mul(tokens);
+                    let needed = source.one_of(&[rows, rows.saturating_mul(heads), len]);
+                    let len = at_most(len, needed);
+                    let x = read_only(&x, &x, source);
+                    rope_chain_squares(given(source, &chain), given(source, &x), sums.cast(), len)
+                }
+                Call::IntoCache => {
+                    let x = self.near(source);
+                    let stages = self.stages(source, x.layout.shape);
+                    let chain = stages.chain(source);
+                    let cache = self.cache(source, x.layout.shape, [1, 2]);
+                    let slots = self.slots(source, x.layout.shape);
+                    let x = read_only(&x, &x, source);
+                    let rows = self.rows_for(source, x.layout.shape);
+                    let (chain, x) = (given(source, &chain), given(source, &x));
+                    let (cache, slots) = (given(source, &cache), given(source, &slots));
+                    if source.once_in(3) {
+                        rope_chain_copy_into_cache(chain, x, cache, slots)
+                    } else {
+                        rope_chain_rotate_into_cache(chain, x, cache, slots, given(source, &rows))
+                    }
+                }
+                Call::IntoCaches => {
+                    let (x, mut v) = (self.near(source), self.near(source));
+                    if !source.once_in(4) {
+                        v.layout = x.layout;
+                    }
+                    let stages = self.stages(source, x.layout.shape);
+                    let chain = stages.chain(source);
+                    let keys = self.cache(source, x.layout.shape, [1, 2]);
+                    let values = self.cache(source, v.layout.shape, [7, 4]);
+                    let slots = self.slots(source, x.layout.shape);
+                    let rows = self.rows_for(source, x.layout.shape);
+                    let (x, v) = (read_only(&x, &x, source), read_only(&v, &v, source));
+                    rope_chain_rotate_into_caches(
+                        given(source, &chain),
+                        given(source, &x),
+                        given(source, &keys),
+                        given(source, &v),
+                        given(source, &values),
+                        given(source, &slots),
+                        given(source, &rows),
+                    )
+                }
+                Call::FromCache => {
+                    let y = self.near(source);
+                    let stages = self.stages(source, y.layout.shape);
+                    let chain = stages.chain(source);
+                    let cache = self.cache(source, y.layout.shape, [1, 2]);
+                    let slots = self.slots(source, y.layout.shape);
+                    let rows = self.rows_for(source, y.layout.shape);
+                    let (chain, y) = (given(source, &chain), given(source, &y));
+                    let (cache, slots) = (given(source, &cache), given(source, &slots));
+                    if source.once_in(3) {
+                        rope_chain_copy_from_cache(chain, cache, slots, y)
+                    } else {
+                        rope_chain_rotate_from_cache(chain, cache, slots, y, given(source, &rows))
+                    }
+                }
+                Call::Shift => {
+                    let [batch, tokens, heads, head_dim] = self.near(source).layout.shape;
+                    let shape = [1, batch.saturating_mul(tokens), heads, head_dim];
+                    let cache = self.cache(source, shape, [1, 2]);
+                    let plan = self.right_plan(source);
+                    let plan = given(source, &plan);
+                    let (slots, rows) = (self.slots(source, shape), self.rows_for(source, shape));
+                    rope_shift(
+                        plan,
+                        given(source, &cache),
+                        given(source, &slots),
+                        given(source, &rows),
+                    )
+                }
+                Call::Backward => self.backward(source),
+                Call::Terms => self.terms(source),
+                Call::Reduce => self.reduce(source),
+                Call::Parameters => self.parameters(source),
+                Call::MixedMake => self.mixed_make(source),
+                Call::MixedFreeOrDescribe => self.mixed_free_or_describe(source),
+                Call::MixedRows => self.mixed_rows(source),
+                Call::MixedAt => {
+                    let x = if source.once_in(3) {
+                        x
+                    } else {
+                        self.near(source)
+                    };
+                    let plan = if source.once_in(3) {
+                        plan
+                    } else {
+                        &self.right_plan(source)
+                    };
+                    let (frequencies, positions) = (self.mixed(source), self.positions(source));
+                    let tokens = rope_positions_range(-2, x.layout.shape[1]);
+                    let positions = if source.once_in(3) { positions } else { tokens };
+                    rope_rotate_at_mixed(
+                        plan,
+                        given(source, &x),
+                        frequencies,
+                        given(source, &positions),
+                    )
+                }
+                Call::InitialOrGrid => self.initial_or_grid(source),
             }
         };
         assert_ne!(status, rope_status::Internal, "a panic");
@@ -702,6 +911,845 @@ impl World {
         self.owned
             .extend((status == rope_status::Ok).then_some(made));
         status
+    }
+}
+
+/// As many of what there is, unless more was said than any memory holds, which stays so.
+fn at_most(room: usize, count: usize) -> usize {
+    if room < usize::MAX / 64 {
+        room.min(count)
+    } else {
+        room
+    }
+}
+
+/// As many as two places have; more than any memory holds if that is said of one.
+fn both(room: usize, other: usize) -> usize {
+    if room.max(other) < usize::MAX / 64 {
+        room.min(other)
+    } else {
+        room.max(other)
+    }
+}
+
+impl World {
+    /// A part of the memory, and how many `T` it has; any memory now and then.
+    fn part<T>(&mut self, source: &mut Source<'_>, index: usize) -> (*mut c_void, usize) {
+        if source.once_in(24) {
+            return self.some::<T>(source);
+        }
+        let bytes = size_of_val(&*self.memory) / PARTS;
+        let first = self.memory.as_mut_ptr().cast::<u8>();
+        let first = first.wrapping_add(index * bytes);
+        (first.cast(), bytes / size_of::<T>())
+    }
+
+    /// A tensor with a few heads of a few channels, so that what else is chosen fits it.
+    fn near(&mut self, source: &mut Source<'_>) -> rope_tensor_mut {
+        if source.once_in(16) {
+            return self.tensor(source);
+        }
+        let (data, len) = self.part::<f32>(source, 0);
+        let [batch, tokens, heads, head_dim] = [
+            source.within(1, 2),
+            source.within(1, 3),
+            source.within(1, 2),
+            source.one_of(&[2, 4, 8, 8, 32]),
+        ];
+        rope_tensor_mut {
+            data,
+            len,
+            element: choice!(source, rope_element),
+            layout: rope_layout {
+                shape: [batch, tokens, heads, head_dim],
+                strides: [tokens * heads * head_dim, heads * head_dim, head_dim],
+            },
+        }
+    }
+
+    /// Rows for a tensor, mostly.
+    fn rows_for(
+        &mut self,
+        source: &mut Source<'_>,
+        [batch, tokens, heads, head_dim]: [usize; 4],
+    ) -> rope_rows {
+        let (values, room) = self.part::<f32>(source, 5);
+        let rotary_dim = source.one_of(&[head_dim, head_dim, 2]);
+        let rows = source.one_of(&[tokens, tokens, batch.saturating_mul(tokens)]);
+        if source.once_in(8) {
+            return self.some_rows(source);
+        }
+        // Of each head, now and then.
+        let of_heads = if source.once_in(3) { heads } else { 1 };
+        let needed = rows.saturating_mul(rotary_dim).saturating_mul(of_heads);
+        rope_rows {
+            heads: of_heads,
+            ..rope_rows_joined(values.cast(), at_most(room, needed), rotary_dim)
+        }
+    }
+
+    /// A plan that works in place, mostly.
+    fn right_plan(&mut self, source: &mut Source<'_>) -> rope_plan {
+        let plan = self.plan(source);
+        if source.once_in(8) {
+            return plan;
+        }
+        rope_plan {
+            pairing: source.within(1, 2) as i32,
+            output_pairing: 0,
+            direction: source.below(3) as i32,
+            backend: 0,
+        }
+    }
+
+    fn weights(&mut self, source: &mut Source<'_>, counts: [usize; 2]) -> rope_weights {
+        if source.once_in(2) {
+            // SAFETY: numbers and a pointer, of which zeros are values.
+            return unsafe { zeroed() };
+        }
+        let (data, count) = self.part::<f32>(source, 5);
+        let [head, row] = counts;
+        rope_weights {
+            data,
+            count: at_most(count, source.one_of(&[head, row, head, row, count])),
+            element: choice!(source, rope_element),
+        }
+    }
+
+    /// What a chain points to, mostly of numbers that fit a tensor.
+    fn stages(
+        &mut self,
+        source: &mut Source<'_>,
+        [batch, tokens, heads, head_dim]: [usize; 4],
+    ) -> Stages {
+        let rows = batch.saturating_mul(tokens);
+        let counts = [rows, rows.saturating_mul(heads)];
+        let all = [head_dim, heads.saturating_mul(head_dim)];
+        // SAFETY: numbers and pointers, of which zeros are values.
+        let mut norm: rope_norm = unsafe { zeroed() };
+        // SAFETY: a struct.
+        let _ = unsafe { rope_norm_init(&mut norm, choice!(source, rope_norm_formula)) };
+        if source.once_in(8) {
+            (norm.centred, norm.result) = (source.word() as i32, choice!(source, rope_norm_result));
+        }
+        norm.eps = if source.once_in(8) {
+            number(source) as f32
+        } else {
+            1e-6
+        };
+        (norm.weight, norm.bias) = (self.weights(source, all), self.weights(source, all));
+        let few = |source: &mut Source<'_>| match source.below(64) {
+            2 => -1,
+            3 => 2,
+            other => other as i32 % 2,
+        };
+        (norm.reach, norm.place, norm.sum) = (few(source), few(source), few(source));
+        if source.once_in(4) {
+            let (sums, count) = self.part::<f32>(source, 5);
+            (norm.sums, norm.sums_count, norm.sums_width) = (
+                sums.cast(),
+                at_most(count, source.one_of(&counts)),
+                extent(source),
+            );
+        }
+        let (factors, count) = self.part::<f32>(source, 5);
+        let kind = choice!(source, rope_scale_kind);
+        Stages {
+            norm,
+            scale: rope_scale {
+                kind,
+                factor: number(source) as f32,
+                factors: factors.cast(),
+                count: match kind {
+                    2 => at_most(count, counts[0]),
+                    3 => at_most(count, counts[1]),
+                    _ => count,
+                },
+                place: few(source),
+                unrounded: few(source),
+            },
+            plan: self.right_plan(source),
+        }
+    }
+
+    /// A cache, mostly for the heads of a tensor, and in these parts of the memory.
+    fn cache(
+        &mut self,
+        source: &mut Source<'_>,
+        [batch, _, heads, head_dim]: [usize; 4],
+        [codes, scales]: [usize; 2],
+    ) -> rope_cache {
+        let (memory, bytes) = self.part::<u8>(source, codes);
+        let (scales, scales_count) = self.part::<f32>(source, scales);
+        let (each, each_count) = self.part::<f32>(source, 5);
+        let kind = choice!(source, rope_cache_layout_kind);
+        let (blocks, size, x) = (
+            source.one_of(&[batch, 1, 2, 4]),
+            source.one_of(&[1, 2, 4]),
+            source.one_of(&[1, 2]),
+        );
+        let over = |extent: usize| extent / x;
+        let mut extents = match kind {
+            2 => [blocks, heads, size, head_dim, 0],
+            3 => [blocks, heads, head_dim, size, 0],
+            4 => [blocks, heads, over(head_dim), size, x],
+            5 => [blocks, heads, over(size), head_dim, x],
+            _ => [blocks, size, heads, head_dim, 0],
+        };
+        if source.once_in(16) {
+            extents[source.below(5)] = extent(source);
+        }
+        let mut layout = rope_cache_layout {
+            kind,
+            extents,
+            // SAFETY: numbers.
+            strides: unsafe { zeroed() },
+            channels: [0, 0],
+        };
+        if source.once_in(2) {
+            // Those of nhd.
+            layout.strides.channel = 1;
+            layout.strides.head = head_dim;
+            layout.strides.token = heads.wrapping_mul(head_dim);
+            layout.strides.block = size.wrapping_mul(layout.strides.token);
+            (layout.strides.group, layout.strides.chunk) = (size, head_dim);
+        } else {
+            let [block, group, group_stride, token] = [(); 4].map(|()| extent(source));
+            let [head, chunk, chunk_stride, channel] = [(); 4].map(|()| extent(source));
+            layout.strides = rope_cache_strides {
+                block,
+                group,
+                group_stride,
+                token,
+                head,
+                chunk,
+                chunk_stride,
+                channel,
+            };
+        }
+        let inline = source.once_in(4) && kind < 3;
+        if inline {
+            // Room for a scale behind the channels.
+            layout.extents[3] = layout.extents[3].saturating_add(4);
+            layout.channels = [0, head_dim];
+        } else if source.once_in(16) {
+            layout.channels = [extent(source), extent(source)];
+        }
+        rope_cache {
+            memory,
+            bytes,
+            format: choice!(source, rope_cache_format),
+            layout,
+            scale: rope_code_scale {
+                kind: if inline {
+                    rope_code_scale_kind::MadeInline as i32
+                } else {
+                    choice!(source, rope_code_scale_kind)
+                },
+                same: if source.once_in(4) {
+                    number(source) as f32
+                } else {
+                    0.5
+                },
+                each: if source.once_in(2) {
+                    each.cast()
+                } else {
+                    null()
+                },
+                each_count: at_most(each_count, source.one_of(&[0, heads, heads])),
+                least: if source.once_in(8) {
+                    number(source) as f32
+                } else {
+                    1e-6
+                },
+                behind: if source.once_in(8) {
+                    extent(source)
+                } else {
+                    head_dim
+                },
+                strides: if source.once_in(8) {
+                    [(); 3].map(|()| extent(source))
+                } else {
+                    [size.saturating_mul(heads), heads, 1]
+                },
+            },
+            scales: scales.cast(),
+            scales_count,
+        }
+    }
+
+    fn ids(&mut self, source: &mut Source<'_>, count: usize) -> rope_ids {
+        // Where integers are.
+        let part = source.one_of(&[3, 6]);
+        let (values, room) = self.part::<i64>(source, part);
+        rope_ids {
+            values,
+            count: if source.once_in(16) {
+                room
+            } else {
+                at_most(room, count)
+            },
+            number: integer_type(source),
+        }
+    }
+
+    /// Slots, mostly as many as a tensor has tokens.
+    fn slots(&mut self, source: &mut Source<'_>, shape: [usize; 4]) -> rope_slots {
+        let [batch, tokens, ..] = shape;
+        let needed = batch.saturating_mul(tokens);
+        let (offsets, room) = self.part::<i64>(source, 3);
+        let (slots, positions) = (self.ids(source, needed), self.ids(source, needed));
+        let (starts, sequences) = (self.ids(source, 8), self.ids(source, needed));
+        let width = source.within(1, 3);
+        let kind = choice!(source, rope_slots_kind);
+        rope_slots {
+            kind,
+            slots,
+            positions,
+            pages: self.ids(source, batch.saturating_mul(width)),
+            starts,
+            sequences,
+            width: if source.once_in(8) {
+                extent(source)
+            } else {
+                width
+            },
+            first: if source.once_in(4) { extent(source) } else { 0 },
+            count: if kind == rope_slots_kind::Offsets as i32 {
+                at_most(room, needed)
+            } else {
+                needed
+            },
+            offsets: offsets.cast(),
+        }
+    }
+
+    /// Rows that move keys, in memory that is used for all.
+    ///
+    /// # Safety
+    ///
+    /// None besides that of the calls.
+    unsafe fn fill_shift(&mut self, source: &mut Source<'_>) -> rope_status {
+        let (frequencies, old) = (self.frequencies(source), self.frequencies(source));
+        let (from, to) = (self.positions(source), self.positions(source));
+        let (storage, len) = self.some::<f32>(source);
+        let storage = storage.cast();
+        let (from, to) = (given(source, &from), given(source, &to));
+        // SAFETY: numbers and pointers, of which zeros are values.
+        let mut rows = unsafe { zeroed() };
+        let out = given_mut(source, &mut rows);
+        // SAFETY: as for all calls.
+        let status = unsafe {
+            if source.once_in(2) {
+                rope_rows_fill_shift(frequencies, to, storage, len, out)
+            } else {
+                let from = if source.once_in(2) { to } else { from };
+                rope_rows_fill_shift_from(frequencies, old, from, to, storage, len, out)
+            }
+        };
+        if status == rope_status::Ok {
+            assert!(rows.len <= len && rows.cos == storage);
+            self.rows = Some(rows);
+        }
+        status
+    }
+
+    /// Rows that move keys, in a table.
+    ///
+    /// # Safety
+    ///
+    /// None besides that of the calls.
+    unsafe fn table_shift(&mut self, source: &mut Source<'_>) -> rope_status {
+        let (frequencies, old) = (self.frequencies(source), self.frequencies(source));
+        let (from, to) = (self.positions(source), self.positions(source));
+        let (mut made, mut len) = (null_mut(), 0);
+        // SAFETY: as for all calls.
+        let status = unsafe { rope_rows_len(frequencies, &to, &mut len) };
+        // What would only be a matter of the system's memory, or of time, is not asked for.
+        if status == rope_status::Ok && (1 << 14..usize::MAX / 8).contains(&len) {
+            return rope_status::Ok;
+        }
+        let (from, to) = (given(source, &from), given(source, &to));
+        let out = given_mut(source, &mut made);
+        // SAFETY: as for all calls.
+        let status = unsafe {
+            if source.once_in(2) {
+                rope_table_new_shift(frequencies, to, out)
+            } else {
+                let from = if source.once_in(2) { to } else { from };
+                rope_table_new_shift_from(frequencies, old, from, to, out)
+            }
+        };
+        self.tables
+            .extend((status == rope_status::Ok).then_some(made));
+        status
+    }
+}
+
+/// Gradients: two tensors that are read, or one that is written, and the sums of pairs.
+impl World {
+    /// Sums of pairs, mostly of the shape that fits a tensor.
+    fn gradients(
+        &mut self,
+        source: &mut Source<'_>,
+        [batch, tokens, heads, head_dim]: [usize; 4],
+        part: usize,
+    ) -> rope_pair_gradients {
+        let (sums, _) = self.part::<f64>(source, part);
+        let any = source.once_in(16);
+        let mut choice = |right: &[usize]| match any {
+            true => extent(source),
+            false => source.one_of(right),
+        };
+        let (rows, heads) = (
+            choice(&[tokens, tokens, batch.saturating_mul(tokens)]),
+            choice(&[heads, 1, 0]),
+        );
+        let pairs = choice(&[head_dim / 2, head_dim / 2, 1]);
+        self.there(sums.cast(), [rows, heads, pairs])
+    }
+
+    /// The sums, no more than there are: fewer rows, unless it is more than any memory holds.
+    fn there(&self, sums: *mut f64, [rows, heads, pairs]: [usize; 3]) -> rope_pair_gradients {
+        let end = self.memory.as_ptr_range().end.addr();
+        let room = end.saturating_sub(sums.addr()) / size_of::<f64>();
+        let row = heads.max(1).saturating_mul(pairs);
+        let len = rows.saturating_mul(row);
+        let fits = sums.is_null() || len <= room || len >= usize::MAX / 16;
+        rope_pair_gradients {
+            sums,
+            rows: if fits { rows } else { room / row },
+            heads,
+            pairs,
+        }
+    }
+
+    /// # Safety
+    ///
+    /// None besides that of the calls.
+    unsafe fn backward(&mut self, source: &mut Source<'_>) -> rope_status {
+        let plan = self.right_plan(source);
+        let plan = rope_plan {
+            direction: if source.once_in(8) { plan.direction } else { 0 },
+            ..plan
+        };
+        let (y, mut dy, mut dx) = (self.near(source), self.near(source), self.near(source));
+        (dy.data, dy.len) = self.part::<f32>(source, 2);
+        (dx.data, dx.len) = self.part::<f32>(source, 3);
+        if !source.once_in(16) {
+            (dy.element, dy.layout, dx.layout) = (y.element, y.layout, y.layout);
+        }
+        let shape = y.layout.shape;
+        let (rows, angles) = (
+            self.rows_for(source, shape),
+            self.gradients(source, shape, 6),
+        );
+        let (plan, y) = (given(source, &plan), read_only(&y, &y, source));
+        let (y, rows) = (given(source, &y), given(source, &rows));
+        let angles = given(source, &angles);
+        // SAFETY: as for all calls.
+        unsafe {
+            if source.once_in(2) {
+                rope_backward(plan, y, given(source, &dy), rows, angles)
+            } else {
+                let dy = read_only(&dy, &dy, source);
+                let (dy, dx) = (given(source, &dy), given(source, &dx));
+                rope_backward_into(plan, y, dy, dx, rows, angles)
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// None besides that of the calls.
+    unsafe fn terms(&mut self, source: &mut Source<'_>) -> rope_status {
+        let plan = self.right_plan(source);
+        let plan = rope_plan {
+            direction: if source.once_in(8) { plan.direction } else { 0 },
+            ..plan
+        };
+        let (x, mut dy) = (self.near(source), self.near(source));
+        (dy.data, dy.len) = self.part::<f32>(source, 2);
+        if !source.once_in(16) {
+            (dy.element, dy.layout) = (x.element, x.layout);
+        }
+        let shape = x.layout.shape;
+        // What is only read may be broadcast, so that a short memory makes a call of hours.
+        if shape
+            .iter()
+            .fold(1, |all: usize, extent| all.saturating_mul(*extent))
+            > 1 << 16
+        {
+            return rope_status::Ok;
+        }
+        let (first, second) = (
+            self.gradients(source, shape, 6),
+            self.gradients(source, shape, 7),
+        );
+        let (x, dy) = (read_only(&x, &x, source), read_only(&dy, &dy, source));
+        let (plan, x, dy) = (given(source, &plan), given(source, &x), given(source, &dy));
+        let (first, second) = (given(source, &first), given(source, &second));
+        // SAFETY: as for all calls.
+        unsafe {
+            match source.below(4) {
+                0 => rope_angle_gradients(plan, x, dy, first),
+                1 => rope_angle_gradients_of_input(plan, x, dy, first),
+                2 => rope_factor_gradients(plan, x, dy, first),
+                _ => rope_cos_sin_gradients(plan, x, dy, first, second),
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// None besides that of the calls.
+    unsafe fn reduce(&mut self, source: &mut Source<'_>) -> rope_status {
+        let shape = self.near(source).layout.shape;
+        let (angles, factors) = (
+            self.gradients(source, shape, 6),
+            self.gradients(source, shape, 7),
+        );
+        let factors = rope_pair_gradients {
+            rows: angles.rows,
+            heads: angles.heads,
+            pairs: angles.pairs,
+            ..factors
+        };
+        let factors = self.there(factors.sums, [factors.rows, factors.heads, factors.pairs]);
+        let axes = source.one_of(&[1, 2, 2, 5]);
+        let axes = if source.once_in(16) {
+            extent(source)
+        } else {
+            axes
+        };
+        let row = angles.heads.max(1).saturating_mul(angles.pairs);
+        let (out, room) = self.part::<f64>(source, 1);
+        let (other, more) = self.part::<f64>(source, 2);
+        let (out, other) = (out.cast(), other.cast());
+        let positions = match source.once_in(4) {
+            true => self.positions(source),
+            false => rope_positions_range(-3, angles.rows),
+        };
+        let rows = self.rows_for(source, shape);
+        let all = angles.rows.saturating_mul(row);
+        let (first, second) = (given(source, &angles), given(source, &factors));
+        // SAFETY: as for all calls.
+        unsafe {
+            match source.below(4) {
+                0 => {
+                    let len = at_most(room, axes.saturating_mul(row));
+                    rope_pair_gradients_frequencies(
+                        first,
+                        given(source, &positions),
+                        axes,
+                        out,
+                        len,
+                    )
+                }
+                1 => {
+                    let count = at_most(more, axes.saturating_mul(row));
+                    let len = at_most(room, axes.saturating_mul(angles.rows));
+                    rope_pair_gradients_positions(first, other, count, axes, out, len)
+                }
+                2 => {
+                    let mut total = f64::NAN;
+                    let total = given_mut(source, &mut total);
+                    rope_pair_gradients_total(first, total)
+                }
+                _ => {
+                    let len = at_most(both(room, more), all);
+                    rope_pair_gradients_cos_sin(
+                        first,
+                        second,
+                        given(source, &rows),
+                        out,
+                        other,
+                        len,
+                    )
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// None besides that of the calls.
+    unsafe fn parameters(&mut self, source: &mut Source<'_>) -> rope_status {
+        let ((frequencies, room), (gradients, more)) =
+            (self.some::<f64>(source), self.some::<f64>(source));
+        let (frequencies, gradients) = (frequencies.cast(), gradients.cast());
+        let count = both(room, more);
+        // SAFETY: as for all calls.
+        unsafe {
+            match source.below(3) {
+                0 => rope_gradients_to_logarithm(frequencies, gradients, count),
+                1 => rope_gradients_to_ratio(frequencies, gradients, count),
+                _ => {
+                    let (base, mut made) = (number(source), 0.0);
+                    let out = given_mut(source, &mut made);
+                    rope_gradients_to_base(base, frequencies, gradients, count, out)
+                }
+            }
+        }
+    }
+}
+
+// A handle of the other kind has as many bytes as are looked at.
+const _: () = assert!(size_of::<rope_mixed_frequencies>() <= size_of::<rope_frequencies>());
+
+/// Mixed frequencies, what they start from, and grids.
+impl World {
+    /// Mixed frequencies that are there, mostly; those of a call, or else some that are always the same.
+    fn mixed(&mut self, source: &mut Source<'_>) -> *mut rope_mixed_frequencies {
+        if self.mixed_owned.is_empty() && !source.once_in(8) {
+            let values = [0.5_f32, 1.0, -0.25, 0.0];
+            let inverse = rope_mixed_inverse {
+                values: values.as_ptr().cast(),
+                count: 4,
+                number: rope_number::F32 as i32,
+                axes: 1,
+                heads: 2,
+                pairs: 2,
+            };
+            let mut made = null_mut();
+            // SAFETY: all of it is there.
+            let status = unsafe { rope_mixed_frequencies_new(&inverse, 1.0, 0, &mut made) };
+            assert_eq!(status, rope_status::Ok);
+            self.mixed_owned.push(made);
+        }
+        let placed = Some(self.mixed_place.1).filter(|handle| !handle.is_null());
+        let live: Vec<_> = placed
+            .into_iter()
+            .chain(self.mixed_owned.iter().copied())
+            .collect();
+        match source.below(24) {
+            1 => null_mut(),
+            2 => self.garbage.as_mut_ptr().cast(),
+            3 => self
+                .garbage
+                .as_mut_ptr()
+                .cast::<u8>()
+                .wrapping_add(8)
+                .cast(),
+            // Another kind of handle.
+            4 => self.frequencies(source).cast(),
+            _ if live.is_empty() => null_mut(),
+            _ => source.one_of(&live),
+        }
+    }
+
+    /// Mixed frequencies on the heap, or in their place, whose handle is then in use.
+    ///
+    /// # Safety
+    ///
+    /// None besides that of the calls.
+    unsafe fn mixed_make(&mut self, source: &mut Source<'_>) -> rope_status {
+        let part = source.one_of(&[1, 4]);
+        let (values, room) = self.part::<f64>(source, part);
+        let mut small = |last: usize| match source.below(16) {
+            1 => extent(source),
+            _ => source.within(1, last),
+        };
+        let (axes, heads, pairs) = (small(2), small(3), small(9));
+        let needed = axes.saturating_mul(heads.max(1)).saturating_mul(pairs);
+        let inverse = rope_mixed_inverse {
+            values,
+            count: at_most(room, needed),
+            number: match source.below(16) {
+                1 => choice!(source, rope_number),
+                _ => source.one_of(&[rope_number::F32 as i32, rope_number::F64 as i32]),
+            },
+            axes,
+            heads,
+            pairs,
+        };
+        let inverse = given(source, &inverse);
+        let factor = if source.once_in(8) {
+            number(source)
+        } else {
+            1.0
+        };
+        let angle = if source.once_in(8) {
+            choice!(source, rope_mixed_angle)
+        } else {
+            source.below(2) as i32
+        };
+        let mut made = null_mut();
+        if source.once_in(2) {
+            let out = given_mut(source, &mut made);
+            // SAFETY: as for all calls.
+            let status = unsafe { rope_mixed_frequencies_new(inverse, factor, angle, out) };
+            self.mixed_owned
+                .extend((status == rope_status::Ok).then_some(made));
+            return status;
+        }
+        let (memory, handle) = &mut self.mixed_place;
+        *handle = null_mut();
+        let shift = source.below(64);
+        let enough = rope_mixed_frequencies_bytes(axes, heads.max(1), pairs);
+        let size = match source.below(16) {
+            1 => usize::MAX - source.below(64),
+            2 => source.below(PLACE - shift),
+            _ => (PLACE - shift).min(enough),
+        };
+        let memory = match source.below(32) {
+            1 => null_mut(),
+            _ => memory.as_mut_ptr().wrapping_add(shift),
+        };
+        let out = given_mut(source, &mut made);
+        // SAFETY: as for all calls.
+        let status = unsafe {
+            rope_mixed_frequencies_init(memory.cast(), size, inverse, factor, angle, out)
+        };
+        assert!(status != rope_status::Storage || size < enough);
+        if status == rope_status::Ok {
+            *handle = made;
+        }
+        status
+    }
+
+    /// # Safety
+    ///
+    /// None besides that of the calls.
+    unsafe fn mixed_free_or_describe(&mut self, source: &mut Source<'_>) -> rope_status {
+        let frequencies = self.mixed(source);
+        let mut info = rope_mixed_frequencies_info {
+            axes: 0,
+            heads: 0,
+            rotary_dim: 0,
+            attention_factor: 0.0,
+            angle: -1,
+        };
+        let out = given_mut(source, &mut info);
+        // SAFETY: as for all calls.
+        unsafe {
+            match source.below(3) {
+                0 if !self.mixed_owned.is_empty() => {
+                    let index = source.below(self.mixed_owned.len());
+                    rope_mixed_frequencies_free(self.mixed_owned.swap_remove(index))
+                }
+                // What is not to be freed.
+                0 => rope_mixed_frequencies_free(self.mixed_place.1),
+                1 => rope_mixed_frequencies_set_backend(frequencies, choice!(source, rope_backend)),
+                _ => {
+                    let status = rope_mixed_frequencies_describe(frequencies, out);
+                    if status == rope_status::Ok {
+                        assert!(info.axes >= 1 && info.heads >= 1 && info.rotary_dim >= 2);
+                        assert!(info.attention_factor > 0.0 && info.angle >= 0);
+                    }
+                    status
+                }
+            }
+        }
+    }
+
+    /// Rows of mixed frequencies in memory that is used for all, or in a table.
+    ///
+    /// # Safety
+    ///
+    /// None besides that of the calls.
+    unsafe fn mixed_rows(&mut self, source: &mut Source<'_>) -> rope_status {
+        let frequencies = self.mixed(source);
+        let positions = match source.once_in(2) {
+            true => self.positions(source),
+            false => rope_positions_range(-3, source.below(5)),
+        };
+        let (mut made, mut len) = (null_mut(), 0);
+        // SAFETY: as for all calls.
+        let status = unsafe { rope_rows_len_mixed(frequencies, &positions, &mut len) };
+        // What would only be a matter of the system's memory, or of time, is not asked for.
+        if status == rope_status::Ok && (1 << 16..usize::MAX / 8).contains(&len) {
+            return rope_status::Ok;
+        }
+        let positions = given(source, &positions);
+        if source.once_in(2) {
+            let out = given_mut(source, &mut made);
+            // SAFETY: as for all calls.
+            let status = unsafe { rope_table_new_mixed(frequencies, positions, out) };
+            self.tables
+                .extend((status == rope_status::Ok).then_some(made));
+            return status;
+        }
+        let (storage, room) = self.some::<f32>(source);
+        let storage = storage.cast();
+        // SAFETY: numbers and pointers, of which zeros are values.
+        let mut rows = unsafe { zeroed() };
+        let out = given_mut(source, &mut rows);
+        // SAFETY: as for all calls.
+        let status = unsafe { rope_rows_fill_mixed(frequencies, positions, storage, room, out) };
+        if status == rope_status::Ok {
+            assert!(rows.len == len && rows.len <= room && rows.cos == storage);
+            self.rows = Some(rows);
+        }
+        status
+    }
+
+    /// # Safety
+    ///
+    /// None besides that of the calls.
+    unsafe fn initial_or_grid(&mut self, source: &mut Source<'_>) -> rope_status {
+        let (storage, len) = self.some::<f64>(source);
+        let (theta, heads, pairs) = (number(source), extent(source), 2 * source.below(9));
+        // SAFETY: as for all calls.
+        unsafe {
+            match source.below(3) {
+                0 => {
+                    let (directions, room) = self.some::<f64>(source);
+                    let number = choice!(source, rope_number);
+                    let heads = at_most(room, heads);
+                    rope_initial_mixed(theta, directions, heads, number, pairs, storage.cast(), len)
+                }
+                1 => rope_initial_axial(theta, heads, pairs, storage.cast(), len),
+                _ => {
+                    let (rows, columns) = (extent(source), extent(source));
+                    let indexing = choice!(source, rope_grid_indexing);
+                    let number = choice!(source, rope_number);
+                    let mut made = rope_positions_range(0, 0);
+                    let out = given_mut(source, &mut made);
+                    rope_grid_positions(indexing, rows, columns, storage, len, number, out)
+                }
+            }
+        }
+    }
+}
+
+/// What a chain points to.
+struct Stages {
+    norm: rope_norm,
+    scale: rope_scale,
+    plan: rope_plan,
+}
+
+impl Stages {
+    fn chain(&self, source: &mut Source<'_>) -> rope_chain {
+        rope_chain {
+            plan: self.plan,
+            norm: if source.once_in(3) {
+                null()
+            } else {
+                given(source, &self.norm)
+            },
+            scale: if source.once_in(2) {
+                null()
+            } else {
+                given(source, &self.scale)
+            },
+            straight: source.below(2) as i32,
+        }
+    }
+}
+
+/// A tensor to read, with its own layout or that of another.
+fn read_only(x: &rope_tensor_mut, other: &rope_tensor_mut, source: &mut Source<'_>) -> rope_tensor {
+    rope_tensor {
+        data: x.data,
+        len: x.len,
+        element: x.element,
+        layout: if source.once_in(2) {
+            other.layout
+        } else {
+            x.layout
+        },
     }
 }
 

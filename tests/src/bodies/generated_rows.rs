@@ -1,11 +1,12 @@
 //! Rows of any frequencies at any positions.
 
 use rope_core::{
-    Angle, Axes, Backend, Error, Frequencies, Pairing, Positions, Rope, Rows, Scaling, TensorMut,
+    Angle, Axes, Backend, Error, Frequencies, MixedAngle, MixedFrequencies, Pairing, Positions,
+    Rope, RowSource, Rows, Scaling, TensorMut,
 };
 
 use crate::Source;
-use crate::correctly_rounded::{Coordinate, cos_sin};
+use crate::correctly_rounded::{Coordinate, cos_sin, cos_sin_of_sum};
 
 /// Any frequencies and positions: every backend gives the same bits, and they are the f32 nearest to the exact values.
 ///
@@ -82,7 +83,7 @@ pub fn generated_rows(source: &mut Source<'_>) {
                 .all(|value| value.is_nan())
         );
     }
-    on_the_stack(&frequencies, positions, &rows);
+    on_the_stack(&frequencies, positions, &rows, 1);
     if angle == Angle::HuggingFaceF32 {
         for token in 0..rows.len() {
             let (cos, sin) = rows.row(token).expect("a row for each");
@@ -107,13 +108,93 @@ pub fn generated_rows(source: &mut Source<'_>) {
     }
 }
 
+/// Any mixed frequencies and positions: every backend gives the same bits, also on the stack; and where the definition
+/// can say it, they are the f32 nearest to the exact values.
+///
+/// # Panics
+///
+/// If that is not so.
+pub fn mixed_rows(source: &mut Source<'_>) {
+    let [axes, heads, pairs] = [
+        source.within(1, 4),
+        source.within(1, 3),
+        source.within(1, 20),
+    ];
+    let factor = source.one_of(&[1.0, 1.138_629_436_111_989, 1e-30, 3.4e38, 1e-44]);
+    let list: Vec<f64> = (0..axes * heads * pairs).map(|_| inverse(source)).collect();
+    let frequencies = match MixedFrequencies::new(&list, [axes, heads, pairs], factor) {
+        Ok(frequencies) => frequencies,
+        Err(Error::TooFast { .. }) => return,
+        Err(error) => panic!("{list:?} with {factor}: {error}"),
+    };
+    let angle = source.one_of(&[MixedAngle::Exact, MixedAngle::Exact, MixedAngle::SummedF32]);
+    let frequencies = frequencies.with_angle(angle);
+    let tokens = source.within(1, 4);
+    let placed = Placed::any(source, tokens, axes);
+    let (positions, tokens) = (placed.positions(), placed.at.len());
+    let values = frequencies
+        .values(positions)
+        .expect("positions that fit the axes");
+    assert_eq!(values.len(), tokens * heads * 2 * pairs);
+    for backend in Backend::available() {
+        let frequencies = frequencies.clone().with_backend(backend);
+        let frequencies = frequencies.expect("it is available");
+        let mut storage = vec![f32::NAN; values.len() + 3];
+        let other = frequencies
+            .values_in(positions, &mut storage)
+            .expect("room");
+        let same = other.iter().zip(&values);
+        assert!(
+            same.clone().all(|(a, b)| a.to_bits() == b.to_bits()),
+            "{backend}, {placed:?}, {frequencies:?}, {list:?}"
+        );
+        assert!(storage[values.len()..].iter().all(|value| value.is_nan()));
+    }
+    if tokens > 0 {
+        let rows = frequencies.rows(positions).expect("positions");
+        on_the_stack(&frequencies, positions, &rows, heads);
+    }
+    // What the definition takes.
+    let exact = |at: &Coordinate| match *at {
+        Coordinate::Integer(_) => true,
+        Coordinate::Real(at) => (at * 2.0_f64.powi(111)).fract() == 0.0,
+    };
+    if angle == MixedAngle::SummedF32 || !placed.at.iter().flatten().all(exact) {
+        return;
+    }
+    for (row, values) in values.chunks_exact(2 * pairs).enumerate() {
+        let (token, head) = (row / heads, row % heads);
+        let (cos, sin) = values.split_at(pairs);
+        for pair in 0..pairs {
+            let terms = (0..axes).map(|axis| {
+                let frequency = frequencies.frequency(axis, head, pair);
+                (placed.at[token][axis], frequency.expect("a pair"))
+            });
+            let (right_cos, right_sin) = cos_sin_of_sum(terms, factor);
+            assert!(
+                right_cos.is(cos[pair]) && right_sin.is(sin[pair]),
+                "{:?}, head {head}, pair {pair} of {list:?} by {factor:e}: {:e} {:e}, not {right_cos:?} {right_sin:?}",
+                placed.at[token],
+                cos[pair],
+                sin[pair],
+            );
+        }
+    }
+}
+
 /// [`Rope::rotate_at`] makes the same rows.
-fn on_the_stack(frequencies: &Frequencies<'_>, positions: Positions<'_>, rows: &Rows<'_>) {
+fn on_the_stack(
+    frequencies: &impl RowSource,
+    positions: Positions<'_>,
+    rows: &Rows<'_>,
+    heads: usize,
+) {
     let (tokens, head_dim) = (rows.len(), rows.rotary_dim());
-    let mut x: Vec<f32> = (0..tokens * head_dim).map(|i| i as f32 - 7.0).collect();
+    let len = tokens * heads * head_dim;
+    let mut x: Vec<f32> = (0..len).map(|i| i as f32 - 7.0).collect();
     let mut y = x.clone();
     let rope = Rope::new(Pairing::Half);
-    let shape = [1, tokens, 1, head_dim];
+    let shape = [1, tokens, heads, head_dim];
     rope.rotate(
         &mut TensorMut::new(&mut x, shape).expect("it is dense"),
         rows,

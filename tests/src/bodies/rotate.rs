@@ -38,7 +38,7 @@ fn rotate_into<I: Number, O: Number>(source: &mut Source<'_>, rotation: Rotation
 }
 
 /// A shape of some thousand elements at most, perhaps empty, and rows that fit it.
-fn shape_and_rows(source: &mut Source<'_>) -> ([usize; 4], Stored) {
+pub(super) fn shape_and_rows(source: &mut Source<'_>) -> ([usize; 4], Stored) {
     let head_dim = match source.below(4) {
         0 => source.one_of(&[64, 72, 80, 96, 112, 128, 160, 192, 256]),
         1 => source.within(2, 300),
@@ -59,14 +59,10 @@ fn shape_and_rows(source: &mut Source<'_>) -> ([usize; 4], Stored) {
     };
     // More than one block of tokens, now and then.
     let most = if source.once_in(4) { 40 } else { 5 };
-    let (batch, tokens, heads) = (extent(source, 3), extent(source, most), extent(source, 4));
-    let rows = if source.once_in(2) {
-        batch * tokens
-    } else {
-        tokens
-    };
-    (
-        [batch, tokens, heads, head_dim],
-        Stored::any(source, rows, rotary_dim / 2),
-    )
+    // More heads than one line has, where each has its row.
+    let most_heads = if source.once_in(8) { 20 } else { 4 };
+    let (batch, tokens) = (extent(source, 3), extent(source, most));
+    let heads = extent(source, most_heads);
+    let shape = [batch, tokens, heads, head_dim];
+    (shape, Stored::for_shape(source, shape, rotary_dim / 2))
 }

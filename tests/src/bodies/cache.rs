@@ -1,0 +1,330 @@
+//! Caches: written from tensors, read into them, and turned where they are.
+
+use rope_core::{Backend, Tensor, TensorMut};
+
+use super::chain::{refusal, rows, shape};
+use crate::cache::{Coded, Elements, Found, Kept, Located};
+use crate::chain::{Chain, heads_of, row_of, written};
+use crate::norm::Kind;
+use crate::number::{paint, values};
+use crate::{
+    Number, Placed, Rotation, Source, Stored, compare, element_functions, element_pair_functions,
+    oracle,
+};
+
+/// Any chain from a tensor into any cache, or from a cache into a tensor: the bits of the definition on every backend,
+/// and nothing else written.
+///
+/// # Panics
+///
+/// If a bit is wrong.
+pub fn cache(source: &mut Source<'_>) {
+    match source.below(7) {
+        0 => source.one_of(element_pair_functions!(into_elements: fn(&mut Source<'_>)))(source),
+        1..3 => source.one_of(element_functions!(into_codes: fn(&mut Source<'_>)))(source),
+        3 => source.one_of(element_pair_functions!(into_both: fn(&mut Source<'_>)))(source),
+        4 => source.one_of(element_pair_functions!(from_elements: fn(&mut Source<'_>)))(source),
+        _ => source.one_of(element_functions!(from_codes: fn(&mut Source<'_>)))(source),
+    }
+}
+
+/// Keys in any cache, moved by any rows.
+///
+/// # Panics
+///
+/// If a bit is wrong.
+pub fn shift(source: &mut Source<'_>) {
+    if source.once_in(2) {
+        source.one_of(element_functions!(shift_elements: fn(&mut Source<'_>)))(source);
+    } else {
+        let (shape, rotary_dim) = shape(source);
+        let cache = codes(source, shape);
+        shifted(source, shape, rotary_dim, cache);
+    }
+}
+
+fn elements<E: Number>(source: &mut Source<'_>, shape: [usize; 4], read: bool) -> Elements<E> {
+    let [batch, _, heads, head_dim] = shape;
+    let blocks = source.within(1, 2 + batch);
+    Elements::any(source, blocks, [heads, head_dim], read)
+}
+
+fn codes(source: &mut Source<'_>, shape: [usize; 4]) -> Coded {
+    let [batch, _, heads, head_dim] = shape;
+    let blocks = source.within(1, 2 + batch);
+    Coded::any(source, blocks, [heads, head_dim])
+}
+
+fn into_elements<I: Number, O: Number>(source: &mut Source<'_>) {
+    let (shape, rotary_dim) = shape(source);
+    let cache = elements::<O>(source, shape, false);
+    into::<I, _>(source, shape, rotary_dim, cache);
+}
+
+fn into_codes<I: Number>(source: &mut Source<'_>) {
+    let (shape, rotary_dim) = shape(source);
+    let cache = codes(source, shape);
+    into::<I, _>(source, shape, rotary_dim, cache);
+}
+
+fn from_elements<I: Number, O: Number>(source: &mut Source<'_>) {
+    let (shape, rotary_dim) = shape(source);
+    let cache = elements::<I>(source, shape, true);
+    from::<O, _>(source, shape, rotary_dim, cache);
+}
+
+fn from_codes<O: Number>(source: &mut Source<'_>) {
+    let (shape, rotary_dim) = shape(source);
+    let cache = codes(source, shape);
+    from::<O, _>(source, shape, rotary_dim, cache);
+}
+
+fn shift_elements<E: Number>(source: &mut Source<'_>) {
+    let (shape, rotary_dim) = shape(source);
+    let cache = elements::<E>(source, shape, true);
+    shifted(source, shape, rotary_dim, cache);
+}
+
+fn located<K: Kept>(source: &mut Source<'_>, cache: &K, shape: [usize; 4]) -> Located {
+    let [batch, tokens, ..] = shape;
+    Located::any(source, cache.paged(), [batch, tokens], cache.reach())
+}
+
+/// What a cache must hold when the heads of a tensor went through a chain into its slots.
+fn filled<I: Number, K: Kept>(
+    before: &K,
+    slots: &Located,
+    chain: &Chain,
+    (x, place): (&[I], &Placed),
+    rotated: Option<(Rotation, &Stored)>,
+) -> K {
+    let mut cache = before.clone();
+    let shape = place.view.shape;
+    if rotated.is_some_and(|(rotation, rows)| refusal(rotation, Some(rows), shape).is_some()) {
+        return cache;
+    }
+    for (token, found) in slots.places.iter().enumerate() {
+        let Some(found) = *found else { continue };
+        let at = [token / shape[1], token % shape[1]];
+        let heads = heads_of(x, &place.view, at);
+        let rotated = rotated.map(|(rotation, rows)| {
+            let angles = &rows.angles;
+            ((rotation, angles), row_of(angles, shape, at))
+        });
+        let kind = (Kind::of::<I>(), K::CODED);
+        cache.write(found, &chain.heads(kind, token, &heads, rotated));
+    }
+    cache
+}
+
+fn into<I: Number, K: Kept>(
+    source: &mut Source<'_>,
+    shape: [usize; 4],
+    rotary_dim: usize,
+    cache: K,
+) {
+    let [batch, tokens, heads, head_dim] = shape;
+    let chain = match source.once_in(3) {
+        true => Chain::any(source, batch * tokens, heads, head_dim),
+        false => Chain {
+            rounds: source.once_in(2),
+            ..Chain::ALONE
+        },
+    };
+    let rotation = source.one_of(&Rotation::all().collect::<Vec<_>>());
+    let place = Placed::any(source, shape);
+    let x = values::<I>(source, place.len);
+    let slots = located(source, &cache, shape);
+    let rows = (rotary_dim > 0 && !source.once_in(4)).then(|| rows(source, shape, rotary_dim));
+    let rotated = rows.as_ref().map(|rows| (rotation, rows));
+    let expected = filled(&cache, &slots, &chain, (&x, &place), rotated);
+    for backend in Backend::available() {
+        let mut got = cache.clone();
+        let tensor = Tensor::new(&x, place.layout).expect("a valid tensor");
+        let plan = chain.given(rotation, backend);
+        let result = got.with_mut(|cache| match &rows {
+            Some(rows) => {
+                rows.with(|rows| plan.rotate_into_cache(&tensor, cache, slots.given(), rows))
+            }
+            None => plan.copy_into_cache(&tensor, cache, slots.given()),
+        });
+        oracle::answered(result, refusal(rotation, rows.as_ref(), shape));
+        let doing = format!(
+            "{backend}, {} into a cache, {rotation:?}, {rotary_dim} of {shape:?}, {chain:?}, {:?}, {slots:?}",
+            I::NAME,
+            cache.paged(),
+        );
+        expected.compare(&got, &doing);
+    }
+}
+
+/// Keys into a cache of codes, or of elements, and values into another, in one call.
+fn into_both<I: Number, O: Number>(source: &mut Source<'_>) {
+    let (shape, rotary_dim) = shape(source);
+    if rotary_dim == 0 {
+        return;
+    }
+    let values_shape = [
+        shape[0],
+        shape[1],
+        source.within(1, 4),
+        source.within(1, 80),
+    ];
+    let (k_place, v_place) = (
+        Placed::any(source, shape),
+        Placed::any(source, values_shape),
+    );
+    let (k, v) = (
+        values::<I>(source, k_place.len),
+        values::<O>(source, v_place.len),
+    );
+    let rows = rows(source, shape, rotary_dim);
+    let chain = Chain::any(source, shape[0] * shape[1], shape[2], shape[3]);
+    let rotation = source.one_of(&Rotation::all().collect::<Vec<_>>());
+    let keys = elements::<O>(source, shape, false);
+    let mut with_values = codes(source, values_shape);
+    // The same slots in both: as many blocks of as many.
+    let slots = keys.paged.slots();
+    while with_values.paged.slots() > slots {
+        with_values = Coded::any(source, 1, [values_shape[2], values_shape[3]]);
+        if source.once_in(3) {
+            return;
+        }
+    }
+    let slots = with_values.paged.slots();
+    let count = shape[0] * shape[1];
+    let ids: Vec<i64> = (0..count)
+        .map(|_| source.below(slots + 1) as i64 - 1)
+        .collect();
+    let (in_keys, in_values) = (
+        Located::mapping(&keys.paged, &ids),
+        Located::mapping(&with_values.paged, &ids),
+    );
+    let rotated = Some((rotation, &rows));
+    let expected_keys = filled(&keys, &in_keys, &chain, (&k, &k_place), rotated);
+    let refusal = refusal(rotation, Some(&rows), shape);
+    let expected_values = match refusal {
+        Some(_) => with_values.clone(),
+        None => filled(
+            &with_values,
+            &in_values,
+            &Chain::ALONE,
+            (&v, &v_place),
+            None,
+        ),
+    };
+    for backend in Backend::available() {
+        let (mut got_keys, mut got_values) = (keys.clone(), with_values.clone());
+        let k = Tensor::new(&k, k_place.layout).expect("a valid tensor");
+        let v = Tensor::new(&v, v_place.layout).expect("a valid tensor");
+        let plan = chain.given(rotation, backend);
+        let result = got_keys.with_mut(|keys| {
+            got_values.with_mut(|values| {
+                rows.with(|rows| plan.rotate_into_caches((&k, keys), (&v, values), &ids, rows))
+            })
+        });
+        oracle::answered(result, refusal);
+        let doing = format!("{backend}, keys and values, {shape:?}, {values_shape:?}, {ids:?}");
+        expected_keys.compare(&got_keys, &doing);
+        expected_values.compare(&got_values, &doing);
+    }
+}
+
+fn from<O: Number, K: Kept>(
+    source: &mut Source<'_>,
+    shape: [usize; 4],
+    rotary_dim: usize,
+    cache: K,
+) {
+    let [batch, tokens, heads, head_dim] = shape;
+    let chain = Chain::any(source, batch * tokens, heads, head_dim);
+    let rotation = source.one_of(&Rotation::all().collect::<Vec<_>>());
+    let place = Placed::any(source, shape);
+    let y = paint::<O>(source, place.len);
+    let slots = located(source, &cache, shape);
+    let rows = (rotary_dim > 0 && !source.once_in(4)).then(|| rows(source, shape, rotary_dim));
+    let refusal = refusal(rotation, rows.as_ref(), shape);
+    let expected = written(&y, &place.view, |at| {
+        if refusal.is_some() {
+            return None;
+        }
+        let token = at[0] * tokens + at[1];
+        let heads = cache.read(slots.places[token]?);
+        let rotated = rows.as_ref().map(|rows| {
+            let angles = &rows.angles;
+            ((rotation, angles), row_of(angles, shape, at))
+        });
+        Some(chain.heads((Kind::F32, false), token, &heads, rotated))
+    });
+    for backend in Backend::available() {
+        let mut got = y.clone();
+        let mut target = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
+        let plan = chain.given(rotation, backend);
+        let result = cache.with(|cache| match &rows {
+            Some(rows) => {
+                rows.with(|rows| plan.rotate_from_cache(cache, slots.given(), &mut target, rows))
+            }
+            None => plan.copy_from_cache(cache, slots.given(), &mut target),
+        });
+        oracle::answered(result, refusal);
+        let doing = format!(
+            "{backend}, a cache into {}, {rotation:?}, {rotary_dim} of {shape:?}, {chain:?}, {:?}, {slots:?}",
+            O::NAME,
+            cache.paged(),
+        );
+        compare(&got, &expected, &place.view, &doing);
+    }
+}
+
+fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usize, cache: K) {
+    if rotary_dim == 0 {
+        return;
+    }
+    let tokens = shape[1];
+    let rotation = source.one_of(&Rotation::in_place().collect::<Vec<_>>());
+    let slots = Located::any(source, cache.paged(), [1, tokens], cache.reach());
+    // Tokens at any elements may lie between one another. A shift would read what another has written, of which a NaN
+    // may be any NaN.
+    let given = |found: &&Found| found.slot.is_none();
+    let mut given = slots.places.iter().flatten().filter(given);
+    if given
+        .next()
+        .is_some_and(|first| given.any(|found| found.element != first.element))
+    {
+        return;
+    }
+    let heads = cache.paged().shape.heads;
+    let rows = Stored::for_shape(source, [1, tokens, heads, shape[3]], rotary_dim / 2);
+    let refusal = refusal(rotation, Some(&rows), [1, tokens, heads, shape[3]]);
+    let mut expected = cache.clone();
+    for (token, found) in slots.places.iter().enumerate() {
+        let angles = &rows.angles;
+        let row =
+            (0..angles.heads).flat_map(|head| (0..angles.pairs).map(move |pair| [head, pair]));
+        // A row that rotates by nothing leaves the bits.
+        if refusal.is_some()
+            || row
+                .clone()
+                .all(|[head, pair]| angles.get(token, head, pair) == (1.0, 0.0))
+        {
+            continue;
+        }
+        let Some(found) = *found else { continue };
+        let heads = expected.read(found);
+        let rotated = Some(((rotation, angles), token));
+        let heads = Chain::ALONE.heads((Kind::F32, K::CODED), token, &heads, rotated);
+        expected.write(found, &heads);
+    }
+    for backend in Backend::available() {
+        let mut got = cache.clone();
+        let result = got.with_mut(|cache| {
+            rows.with(|rows| rotation.plan(backend).shift(cache, slots.given(), rows))
+        });
+        oracle::answered(result, refusal);
+        let doing = format!(
+            "{backend}, a shift, {rotation:?}, {rotary_dim} of {shape:?}, {:?}, {slots:?}",
+            cache.paged(),
+        );
+        expected.compare(&got, &doing);
+    }
+}

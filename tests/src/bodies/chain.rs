@@ -1,0 +1,191 @@
+//! Norms, scales and rotations, in place and across.
+
+use rope_core::{Backend, Error, Tensor, TensorMut};
+
+use crate::chain::{Chain, heads_of, row_of, written};
+use crate::norm::{Kind, sum_of_squares, wide_sum};
+use crate::number::{paint, values};
+use crate::{
+    Number, Placed, Rotation, Source, Stored, compare, element_functions, element_pair_functions,
+    oracle,
+};
+
+/// Any chain over any tensor: the bits of the definition on every backend, and nothing else written.
+///
+/// # Panics
+///
+/// If a bit is wrong.
+pub fn chain(source: &mut Source<'_>) {
+    match source.below(5) {
+        0..2 => {
+            let bodies = element_functions!(in_place: fn(&mut Source<'_>));
+            source.one_of(bodies)(source);
+        }
+        2..4 => {
+            let bodies = element_pair_functions!(across: fn(&mut Source<'_>));
+            source.one_of(bodies)(source);
+        }
+        _ => {
+            let bodies = element_functions!(squares: fn(&mut Source<'_>));
+            source.one_of(bodies)(source);
+        }
+    }
+}
+
+/// A shape, and channels that rotate; none where a head has one.
+pub(super) fn shape(source: &mut Source<'_>) -> ([usize; 4], usize) {
+    let head_dim = match source.below(16) {
+        0..4 => source.one_of(&[32, 64, 72, 80, 96, 128, 160, 256]),
+        4..8 => source.within(1, 300),
+        // Where a sum is a cascade, and where a tile holds one head.
+        8 => source.one_of(&[511, 512, 520, 544, 1030, 2048]),
+        _ => source.within(1, 70),
+    };
+    let rotary_dim = match source.below(3) {
+        0 => 2 * source.below(head_dim / 2 + 1),
+        _ => head_dim & !1,
+    };
+    let most = if source.once_in(6) { 20 } else { 4 };
+    let (batch, tokens) = (source.within(1, 2), source.within(1, most));
+    let heads = match source.below(12) {
+        // More than a tile, or a line of a fused kernel, holds.
+        0 => source.within(1, 150),
+        _ => source.within(1, 5),
+    };
+    // Work for a machine without optimisations: the definition is plain code.
+    let heads = heads.min(1 + 8000 / (batch * tokens * head_dim));
+    ([batch, tokens, heads, head_dim], rotary_dim)
+}
+
+pub(super) fn rows(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usize) -> Stored {
+    Stored::for_shape(source, shape, rotary_dim / 2)
+}
+
+/// What a rotation by these rows is refused for.
+pub(super) fn refusal(
+    rotation: Rotation,
+    rows: Option<&Stored>,
+    shape: [usize; 4],
+) -> Option<Error> {
+    oracle::refusal(rotation.direction, &rows?.angles, shape)
+}
+
+fn in_place<E: Number>(source: &mut Source<'_>) {
+    let (shape, rotary_dim) = shape(source);
+    let [batch, tokens, heads, head_dim] = shape;
+    let chain = Chain::any(source, batch * tokens, heads, head_dim);
+    let rotation = source.one_of(&Rotation::in_place().collect::<Vec<_>>());
+    let place = Placed::any(source, shape);
+    let x = values::<E>(source, place.len);
+    let rows = (rotary_dim > 0 && !source.once_in(4)).then(|| rows(source, shape, rotary_dim));
+    let refusal = refusal(rotation, rows.as_ref(), shape);
+    let expected = written(&x, &place.view, |at| {
+        if refusal.is_some() {
+            return None;
+        }
+        let rotated = rows.as_ref().map(|rows| {
+            let angles = &rows.angles;
+            ((rotation, angles), row_of(angles, shape, at))
+        });
+        let token = at[0] * tokens + at[1];
+        let heads = heads_of(&x, &place.view, at);
+        Some(chain.heads((Kind::of::<E>(), false), token, &heads, rotated))
+    });
+    for backend in Backend::available() {
+        let mut got = x.clone();
+        let mut tensor = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
+        let plan = chain.given(rotation, backend);
+        let result = match &rows {
+            Some(rows) => rows.with(|rows| plan.rotate(&mut tensor, rows)),
+            None => plan.norm_and_scale(&mut tensor),
+        };
+        oracle::answered(result, refusal);
+        let doing = format!(
+            "{backend}, {} in place, {rotation:?}, {rotary_dim} of {shape:?}, {chain:?}, {:?}",
+            E::NAME,
+            rows.as_ref().map(|rows| rows.form),
+        );
+        compare(&got, &expected, &place.view, &doing);
+    }
+}
+
+fn across<I: Number, O: Number>(source: &mut Source<'_>) {
+    let (mut shape, rotary_dim) = shape(source);
+    shape[3] = shape[3].max(2);
+    let rotary_dim = rotary_dim.max(2);
+    let [batch, tokens, heads, head_dim] = shape;
+    let chain = Chain::any(source, batch * tokens, heads, head_dim);
+    let rotation = source.one_of(&Rotation::all().collect::<Vec<_>>());
+    let (from, to) = (Placed::any(source, shape), Placed::any(source, shape));
+    let (x, y) = (values::<I>(source, from.len), paint::<O>(source, to.len));
+    let rows = rows(source, shape, rotary_dim);
+    let refusal = refusal(rotation, Some(&rows), shape);
+    let expected = written(&y, &to.view, |at| {
+        if refusal.is_some() {
+            return None;
+        }
+        let row = row_of(&rows.angles, shape, at);
+        let token = at[0] * tokens + at[1];
+        let heads = heads_of(&x, &from.view, at);
+        let rotated = Some(((rotation, &rows.angles), row));
+        Some(chain.heads((Kind::of::<I>(), false), token, &heads, rotated))
+    });
+    for backend in Backend::available() {
+        let mut got = y.clone();
+        let tensor = Tensor::new(&x, from.layout).expect("a valid tensor");
+        let mut target = TensorMut::new(&mut got, to.layout).expect("a valid tensor");
+        let plan = chain.given(rotation, backend);
+        let result = rows.with(|rows| plan.rotate_into(&tensor, &mut target, rows));
+        oracle::answered(result, refusal);
+        let doing = format!(
+            "{backend}, {} to {}, {rotation:?}, {rotary_dim} of {shape:?}, {chain:?}, {:?}",
+            I::NAME,
+            O::NAME,
+            rows.form,
+        );
+        compare(&got, &expected, &to.view, &doing);
+    }
+}
+
+/// The sums that ranks exchange.
+fn squares<E: Number>(source: &mut Source<'_>) {
+    let (shape, _) = shape(source);
+    let [batch, tokens, heads, head_dim] = shape;
+    let mut norm = crate::norm::Norm::any(source, batch * tokens, heads, head_dim);
+    norm.formula.centred = false;
+    let place = Placed::any(source, shape);
+    let x = values::<E>(source, place.len);
+    let expected: Vec<f32> = (0..batch * tokens)
+        .flat_map(|token| {
+            let heads = heads_of(&x, &place.view, [token / tokens, token % tokens]);
+            let rows = match norm.reach {
+                rope_core::NormReach::Row => vec![heads.concat()],
+                rope_core::NormReach::Head => heads,
+            };
+            let sum = |row: Vec<f32>| match norm.sum {
+                rope_core::NormSum::PyTorch => sum_of_squares(row.into_iter()),
+                rope_core::NormSum::F64 => {
+                    wide_sum(row.iter().map(|&x| f64::from(x) * f64::from(x))) as f32
+                }
+            };
+            rows.into_iter().map(sum).collect::<Vec<_>>()
+        })
+        .collect();
+    for backend in Backend::available() {
+        let rotation = Rotation::forward(rope_core::Pairing::Half);
+        let tensor = Tensor::new(&x, place.layout).expect("a valid tensor");
+        let mut sums = vec![f32::NAN; expected.len()];
+        rotation
+            .plan(backend)
+            .norm(norm.given())
+            .squares(&tensor, &mut sums)
+            .expect("sums that fit");
+        for (index, (got, wanted)) in sums.iter().zip(&expected).enumerate() {
+            assert!(
+                got.to_bits() == wanted.to_bits() || got.is_nan() && wanted.is_nan(),
+                "{backend}, {} of {shape:?}, {norm:?}: sum {index} is {got:?}, not {wanted:?}",
+                E::NAME,
+            );
+        }
+    }
+}

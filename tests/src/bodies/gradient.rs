@@ -1,0 +1,97 @@
+//! Gradients of pairs.
+
+use rope_core::gradient::PairGradients;
+use rope_core::{Backend, Pairing, Tensor, TensorMut};
+
+use super::rotate::shape_and_rows;
+use crate::gradient::{Term, add};
+use crate::number::values;
+use crate::{Number, Placed, Rotation, Source, compare, element_functions, oracle};
+
+/// A backward pass of any tensor: the sums of the definition, bit for bit, on every backend; and the gradient of the
+/// tensor is what the transpose makes of it.
+///
+/// # Panics
+///
+/// If a bit is wrong.
+pub fn gradient(source: &mut Source<'_>) {
+    let bodies = element_functions!(any: fn(&mut Source<'_>));
+    source.one_of(bodies)(source);
+}
+
+fn any<E: Number>(source: &mut Source<'_>) {
+    let (shape, stored) = shape_and_rows(source);
+    let [batch, tokens, heads, _] = shape;
+    let pairs = stored.angles.pairs;
+    // Sums may be shared where rows are not, and the other way round.
+    let rows = source.one_of(&[tokens, batch * tokens]);
+    let shape_of_sums = [rows, source.one_of(&[1, heads]), pairs];
+    let [from, to] = [Placed::any(source, shape), Placed::any(source, shape)];
+    let (x, g) = (values::<E>(source, from.len), values::<E>(source, to.len));
+    let before: Vec<f64> = (0..shape_of_sums.iter().product())
+        .map(|_| f64::from(source.unit()))
+        .collect();
+    let pairing = source.one_of(&Pairing::ALL);
+    let expected = |term| {
+        let mut sums = before.clone();
+        add(
+            term,
+            pairing,
+            (&x, &from.view),
+            (&g, &to.view),
+            &mut sums,
+            shape_of_sums,
+        );
+        sums
+    };
+    let (cross, dot) = (expected(Term::Cross), expected(Term::Dot));
+    let back = Rotation {
+        direction: rope_core::Direction::Transpose,
+        ..Rotation::forward(pairing)
+    };
+    let rotated = oracle::rotated(back, &stored.angles, (&g, &to.view), (&g, &to.view));
+    for backend in Backend::available() {
+        let doing = format!(
+            "{backend}, {}, {pairing}, {shape:?} at {:?} and {:?}, sums {shape_of_sums:?}",
+            E::NAME,
+            from.view.strides,
+            to.view.strides
+        );
+        let rope = Rotation::forward(pairing).plan(backend);
+        let sums = |expected: &[f64], doing: &str, call: &mut dyn FnMut(&mut PairGradients<'_>)| {
+            let mut got = before.clone();
+            call(&mut PairGradients::new(&mut got, shape_of_sums).expect("sums of that shape"));
+            same(&got, expected, doing);
+        };
+        let x = Tensor::new(&x, from.layout).expect("a valid tensor");
+        let read = Tensor::new(&g, to.layout).expect("a valid tensor");
+        sums(&cross, &doing, &mut |sums| {
+            rope.angle_gradients(&x, &read, sums)
+                .expect("sums that fit");
+        });
+        sums(&dot, &doing, &mut |sums| {
+            rope.factor_gradients(&x, &read, sums)
+                .expect("sums that fit");
+        });
+        let mut written = g.clone();
+        stored.with(|rows| {
+            sums(&cross, &doing, &mut |sums| {
+                let mut g = TensorMut::new(&mut written, to.layout).expect("a valid tensor");
+                rope.backward(&x, &mut g, rows, sums)
+                    .expect("rows that fit");
+            });
+        });
+        compare(&written, &rotated, &to.view, &doing);
+    }
+}
+
+/// Bits, unless both are no numbers.
+fn same(got: &[f64], expected: &[f64], doing: &str) {
+    assert_eq!(got.len(), expected.len());
+    for (index, (got, expected)) in got.iter().zip(expected).enumerate() {
+        assert!(
+            got.to_bits() == expected.to_bits() || got.is_nan() && expected.is_nan(),
+            "{doing}: sum {index} is {got:e}, not {expected:e}"
+        );
+    }
+}

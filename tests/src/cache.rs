@@ -1,0 +1,928 @@
+//! Caches: where a channel of a slot lies, which slot a token has, and what is kept there, from the formulas of the
+//! documentation.
+
+use rope_core::{
+    Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, HeadScales, Ids,
+    ScaleLayout, ScalePlace, Slots,
+};
+
+use crate::number::{paint, values};
+use crate::quantise::{self, Factor};
+use crate::{Number, Source};
+
+/// Where the elements of a cache lie, in the harness's own words and arithmetic.
+#[derive(Clone, Copy, Debug)]
+pub struct Paged {
+    /// Blocks, slots of a block, heads, channels.
+    pub shape: CacheShape,
+    /// In elements.
+    pub strides: CacheStrides,
+    /// Of the first element.
+    pub offset: usize,
+    /// The same for the crate.
+    pub layout: CacheLayout,
+}
+
+impl Paged {
+    fn new(layout: CacheLayout, shape: CacheShape, strides: CacheStrides, offset: usize) -> Self {
+        Paged {
+            shape,
+            strides,
+            offset,
+            layout,
+        }
+    }
+
+    /// The index of the first channel of the first head of a slot.
+    pub fn slot(&self, slot: usize) -> usize {
+        let (block, place) = (slot / self.shape.block_size, slot % self.shape.block_size);
+        let group = self.strides.group;
+        self.offset
+            + block * self.strides.block
+            + place / group * self.strides.group_stride
+            + place % group * self.strides.token
+    }
+
+    /// From there to a channel of a head.
+    pub fn channel(&self, head: usize, channel: usize) -> usize {
+        let chunk = self.strides.chunk;
+        head * self.strides.head
+            + channel / chunk * self.strides.chunk_stride
+            + channel % chunk * self.strides.channel
+    }
+
+    /// Slots in all.
+    pub fn slots(&self) -> usize {
+        self.shape.blocks * self.shape.block_size
+    }
+
+    /// Elements that the heads of a slot reach over. A last chunk that is not full counts as if it were.
+    pub fn extent(&self) -> usize {
+        let CacheShape {
+            heads, head_dim, ..
+        } = self.shape;
+        let CacheStrides {
+            head,
+            chunk,
+            chunk_stride,
+            channel,
+            ..
+        } = self.strides;
+        (heads - 1) * head
+            + (head_dim.div_ceil(chunk) - 1) * chunk_stride
+            + (head_dim.min(chunk) - 1) * channel
+            + 1
+    }
+
+    /// Elements that are needed, with the last group of slots as if it were full.
+    pub fn end(&self) -> usize {
+        let CacheShape {
+            blocks, block_size, ..
+        } = self.shape;
+        let CacheStrides {
+            block,
+            group,
+            group_stride,
+            token,
+            ..
+        } = self.strides;
+        self.offset
+            + (blocks - 1) * block
+            + (block_size.div_ceil(group) - 1) * group_stride
+            + (block_size.min(group) - 1) * token
+            + self.extent()
+    }
+
+    /// Any layout. `unit` divides all strides, and the channels lie side by side, if it is more than 1.
+    pub fn any(
+        source: &mut Source<'_>,
+        blocks: usize,
+        [heads, head_dim]: [usize; 2],
+        unit: usize,
+    ) -> Self {
+        let block_size = source.one_of(&[1, 2, 3, 4, 8, 16]);
+        let shape = CacheShape {
+            blocks,
+            block_size,
+            heads,
+            head_dim,
+        };
+        let row = CacheStrides {
+            block: block_size * heads * head_dim,
+            group: block_size,
+            group_stride: 0,
+            token: heads * head_dim,
+            head: head_dim,
+            chunk: head_dim,
+            chunk_stride: 0,
+            channel: 1,
+        };
+        let divisors = |n: usize| (1..=n).filter(move |x| n.is_multiple_of(*x));
+        let kinds = if unit > 1 { 4 } else { 7 };
+        let (layout, strides, offset) = match source.below(kinds) {
+            0 => {
+                let layout = CacheLayout::nhd([blocks, block_size, heads, head_dim]);
+                (layout, row, 0)
+            }
+            1 => {
+                let layout = CacheLayout::hnd([blocks, heads, block_size, head_dim]);
+                let strides = CacheStrides {
+                    token: head_dim,
+                    head: block_size * head_dim,
+                    ..row
+                };
+                (layout, strides, 0)
+            }
+            2 => {
+                // Some channels of longer heads.
+                let (before, after) = (unit * source.below(5), unit * source.below(5));
+                let long = before + head_dim + after;
+                let layout = CacheLayout::nhd([blocks, block_size, heads, long])
+                    .and_then(|layout| layout.channels(before..before + head_dim));
+                let strides = CacheStrides {
+                    block: block_size * heads * long,
+                    token: heads * long,
+                    head: long,
+                    ..row
+                };
+                (layout, strides, before)
+            }
+            3 => {
+                let strides = strided(source, shape, unit);
+                (CacheLayout::strided(shape, strides), strides, 0)
+            }
+            4 => {
+                let layout = CacheLayout::hdn([blocks, heads, head_dim, block_size]);
+                let strides = CacheStrides {
+                    token: 1,
+                    head: head_dim * block_size,
+                    chunk: 1,
+                    chunk_stride: block_size,
+                    ..row
+                };
+                (layout, strides, 0)
+            }
+            5 => {
+                let x = source.one_of(&divisors(head_dim).collect::<Vec<_>>());
+                let layout = CacheLayout::hdnx([blocks, heads, head_dim / x, block_size, x]);
+                let strides = CacheStrides {
+                    token: x,
+                    head: head_dim * block_size,
+                    chunk: x,
+                    chunk_stride: block_size * x,
+                    ..row
+                };
+                (layout, strides, 0)
+            }
+            _ => {
+                let x = source.one_of(&divisors(block_size).collect::<Vec<_>>());
+                let layout = CacheLayout::hndx([blocks, heads, block_size / x, head_dim, x]);
+                let strides = CacheStrides {
+                    group: x,
+                    group_stride: head_dim * x,
+                    token: 1,
+                    head: head_dim * block_size,
+                    chunk: 1,
+                    chunk_stride: x,
+                    ..row
+                };
+                (layout, strides, 0)
+            }
+        };
+        Paged::new(layout.expect("a small cache"), shape, strides, offset)
+    }
+
+    /// Heads of `long` bytes, of which the first are codes.
+    pub fn inline(
+        source: &mut Source<'_>,
+        blocks: usize,
+        [heads, head_dim]: [usize; 2],
+        long: usize,
+    ) -> Self {
+        let block_size = source.one_of(&[1, 2, 3, 8]);
+        let heads_first = source.once_in(2);
+        let layout = match heads_first {
+            true => CacheLayout::hnd([blocks, heads, block_size, long]),
+            false => CacheLayout::nhd([blocks, block_size, heads, long]),
+        };
+        let layout = layout.and_then(|layout| layout.channels(0..head_dim));
+        let shape = CacheShape {
+            blocks,
+            block_size,
+            heads,
+            head_dim,
+        };
+        let strides = CacheStrides {
+            block: block_size * heads * long,
+            group: block_size,
+            group_stride: 0,
+            token: if heads_first { long } else { heads * long },
+            head: if heads_first { block_size * long } else { long },
+            chunk: head_dim,
+            chunk_stride: 0,
+            channel: 1,
+        };
+        Paged::new(layout.expect("a small cache"), shape, strides, 0)
+    }
+
+    /// The same in bytes of blocks of 34, which 32 values are kept in.
+    pub fn in_blocks(&self) -> Self {
+        let bytes = |values: usize| values / 32 * 34;
+        let mut paged = *self;
+        paged.shape.head_dim = bytes(self.shape.head_dim);
+        let strides = &mut paged.strides;
+        for stride in [
+            &mut strides.block,
+            &mut strides.group_stride,
+            &mut strides.token,
+            &mut strides.head,
+            &mut strides.chunk,
+        ] {
+            *stride = bytes(*stride);
+        }
+        paged.offset = bytes(self.offset);
+        paged
+    }
+}
+
+/// Strides in any order, with gaps, all multiples of `unit`.
+fn strided(source: &mut Source<'_>, shape: CacheShape, unit: usize) -> CacheStrides {
+    let CacheShape {
+        blocks,
+        block_size,
+        heads,
+        head_dim,
+    } = shape;
+    let group = source.within(1, block_size);
+    let chunk = if unit > 1 {
+        head_dim
+    } else {
+        source.one_of(&[head_dim, 1, 2, 3, 16, head_dim + 5])
+    };
+    let extents = [
+        head_dim.min(chunk),
+        head_dim.div_ceil(chunk),
+        heads,
+        block_size.min(group),
+        block_size.div_ceil(group),
+        blocks,
+    ];
+    let mut order = [0, 1, 2, 3, 4, 5];
+    // Where blocks of 32 values are the unit, channels come first.
+    let first = usize::from(unit > 1);
+    for i in (first + 1..6).rev() {
+        order.swap(i, first + source.below(i + 1 - first));
+    }
+    let (mut strides, mut span) = ([0; 6], 1);
+    for dimension in order {
+        let gap = if source.once_in(3) {
+            unit * source.below(4)
+        } else {
+            0
+        };
+        let multiple = if dimension == 0 { 1 } else { unit };
+        let gap = if dimension == 0 && unit > 1 { 0 } else { gap };
+        strides[dimension] = usize::next_multiple_of(span, multiple) + gap;
+        span += (extents[dimension] - 1) * strides[dimension];
+    }
+    let [channel, chunk_stride, head, token, group_stride, block] = strides;
+    CacheStrides {
+        block,
+        group,
+        group_stride,
+        token,
+        head,
+        chunk,
+        chunk_stride,
+        channel,
+    }
+}
+
+/// Where a token lies: its slot, or the index of its first element; or nowhere.
+pub type Place = Option<Found>;
+
+/// Where a token was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The index of its first element.
+    pub element: usize,
+    /// Its slot, unless the element was given.
+    pub slot: Option<usize>,
+}
+
+/// Which slots tokens have, and how that is said.
+#[derive(Clone, Debug)]
+pub struct Located {
+    /// Of each token of each sequence.
+    pub places: Vec<Place>,
+    form: SlotForm,
+}
+
+#[derive(Clone, Debug)]
+enum SlotForm {
+    I32(Vec<i32>),
+    I64(Vec<i64>),
+    U32(Vec<u32>),
+    U64(Vec<u64>),
+    Usize(Vec<usize>),
+    Range(usize, usize),
+    Pages([Vec<i32>; 4]),
+    Table(Vec<i64>, usize, Vec<i32>),
+    Sequences(Vec<i64>),
+    Offsets(Vec<i64>),
+}
+
+impl Located {
+    /// In any form. Slots are skipped and come twice.
+    pub fn any(
+        source: &mut Source<'_>,
+        paged: &Paged,
+        [batch, tokens]: [usize; 2],
+        (by_slot, len): (bool, usize),
+    ) -> Self {
+        let (count, slots) = (batch * tokens, paged.slots());
+        let CacheShape {
+            blocks, block_size, ..
+        } = paged.shape;
+        let at = |slot: usize| {
+            Some(Found {
+                element: paged.slot(slot),
+                slot: Some(slot),
+            })
+        };
+        let mut places = Vec::new();
+        let forms = if by_slot { 9 } else { 10 };
+        let form = match source.below(forms) {
+            form @ 0..5 => {
+                let signed = form < 2;
+                let ids: Vec<i64> = (0..count)
+                    .map(|_| match signed && source.once_in(5) {
+                        true => -1 - source.below(1000) as i64,
+                        false => source.below(slots) as i64,
+                    })
+                    .collect();
+                places = ids
+                    .iter()
+                    .map(|&id| usize::try_from(id).ok().and_then(at))
+                    .collect();
+                let same = "slots are small";
+                match form {
+                    0 => SlotForm::I32(ids.iter().map(|&id| id as i32).collect()),
+                    1 => SlotForm::I64(ids),
+                    2 => SlotForm::U32(ids.iter().map(|&id| id as u32).collect()),
+                    3 => SlotForm::U64(ids.iter().map(|&id| id as u64).collect()),
+                    _ => {
+                        let ids = ids.iter().map(|&id| usize::try_from(id).expect(same));
+                        SlotForm::Usize(ids.collect())
+                    }
+                }
+            }
+            5 if count <= slots => {
+                let first = source.below(slots - count + 1);
+                places.extend((first..first + count).map(at));
+                SlotForm::Range(first, first + count)
+            }
+            6 => {
+                let sequences = source.within(1, 3);
+                let (mut pages, mut starts) = (Vec::new(), vec![0]);
+                for _ in 0..sequences {
+                    let more = source.within(1, 3);
+                    pages.extend((0..more).map(|_| source.below(blocks) as i32));
+                    starts.push(pages.len() as i32);
+                }
+                let (mut of, mut positions) = (Vec::new(), Vec::new());
+                for _ in 0..count {
+                    let sequence = source.below(sequences);
+                    let first = starts[sequence] as usize;
+                    let room = (starts[sequence + 1] as usize - first) * block_size;
+                    let position = source.below(room);
+                    let page = pages[first + position / block_size] as usize;
+                    let skipped = source.once_in(6);
+                    places.push(match skipped {
+                        true => None,
+                        false => at(page * block_size + position % block_size),
+                    });
+                    of.push(sequence as i32);
+                    positions.push(if skipped { -1 } else { position as i32 });
+                }
+                SlotForm::Pages([pages, starts, of, positions])
+            }
+            7 => {
+                let width = source.within(1, 3);
+                let table: Vec<i64> = (0..batch * width)
+                    .map(|_| match source.once_in(8) {
+                        true => -1,
+                        false => source.below(blocks) as i64,
+                    })
+                    .collect();
+                let positions: Vec<i32> = (0..count)
+                    .map(|_| match source.once_in(8) {
+                        true => -3,
+                        false => source.below(width * block_size) as i32,
+                    })
+                    .collect();
+                for (index, &position) in positions.iter().enumerate() {
+                    let position = usize::try_from(position).ok();
+                    places.push(position.and_then(|position| {
+                        let block = table[index / tokens * width + position / block_size];
+                        let block = usize::try_from(block).ok()?;
+                        at(block * block_size + position % block_size)
+                    }));
+                }
+                SlotForm::Table(table, width, positions)
+            }
+            8 if batch <= blocks => {
+                let positions: Vec<i64> = (0..count)
+                    .map(|_| match source.once_in(8) {
+                        true => -1,
+                        false => source.below(block_size) as i64,
+                    })
+                    .collect();
+                for (index, &position) in positions.iter().enumerate() {
+                    let position = usize::try_from(position).ok();
+                    let first = index / tokens * block_size;
+                    places.push(position.and_then(|position| at(first + position)));
+                }
+                SlotForm::Sequences(positions)
+            }
+            9 => {
+                let extent = paged.extent();
+                let offsets: Vec<i64> = (0..count)
+                    .map(|_| match source.below(6) {
+                        0 => -1,
+                        1 => source.below(len - extent + 1) as i64,
+                        _ => paged.slot(source.below(slots)) as i64,
+                    })
+                    .collect();
+                places = offsets
+                    .iter()
+                    .map(|&offset| {
+                        let element = usize::try_from(offset).ok()?;
+                        Some(Found {
+                            element,
+                            slot: None,
+                        })
+                    })
+                    .collect();
+                SlotForm::Offsets(offsets)
+            }
+            _ => {
+                places = (0..count).map(|_| at(source.below(slots))).collect();
+                let ids = places.iter().flatten().filter_map(|place| place.slot);
+                SlotForm::Usize(ids.collect())
+            }
+        };
+        Located { places, form }
+    }
+
+    /// These slots, as integers of 64 bits.
+    pub fn mapping(paged: &Paged, slots: &[i64]) -> Self {
+        let found = |&slot: &i64| {
+            let slot = usize::try_from(slot).ok()?;
+            Some(Found {
+                element: paged.slot(slot),
+                slot: Some(slot),
+            })
+        };
+        Located {
+            places: slots.iter().map(found).collect(),
+            form: SlotForm::I64(slots.to_vec()),
+        }
+    }
+
+    /// The same for the crate.
+    pub fn given(&self) -> Slots<'_> {
+        match &self.form {
+            SlotForm::I32(ids) => Slots::from(ids),
+            SlotForm::I64(ids) => Slots::from(ids),
+            SlotForm::U32(ids) => Slots::from(ids),
+            SlotForm::U64(ids) => Slots::from(ids),
+            SlotForm::Usize(ids) => Slots::from(ids),
+            &SlotForm::Range(first, end) => Slots::from(first..end),
+            SlotForm::Pages([pages, starts, sequences, positions]) => {
+                Slots::pages(pages, starts, sequences, positions)
+            }
+            SlotForm::Table(table, width, positions) => Slots::table(table, *width, positions),
+            SlotForm::Sequences(positions) => Slots::sequences(Ids::from(positions)),
+            SlotForm::Offsets(offsets) => Slots::offsets(offsets),
+        }
+    }
+}
+
+/// What scales a code.
+#[derive(Clone, Debug)]
+pub enum Scaling {
+    /// `x / s`, a scale for all heads or for each.
+    Divide(Vec<f32>),
+    /// `x (1 / s)`
+    Reciprocal(Vec<f32>),
+    /// `x m`
+    Multiply(Vec<f32>),
+    /// Made for each token and head, never below this.
+    Made(f32, ScalePlace),
+}
+
+impl Scaling {
+    /// Any, for a cache.
+    pub fn any(source: &mut Source<'_>, paged: &Paged) -> Self {
+        let CacheShape {
+            block_size, heads, ..
+        } = paged.shape;
+        let scales = |source: &mut Source<'_>| {
+            let len = source.one_of(&[1, heads]);
+            let scale = |source: &mut Source<'_>| (4.0 * source.unit()).exp2();
+            (0..len).map(|_| scale(source)).collect()
+        };
+        match source.below(5) {
+            0 => Scaling::Divide(scales(source)),
+            1 => Scaling::Reciprocal(scales(source)),
+            2 => Scaling::Multiply(scales(source)),
+            _ => {
+                let place = match source.below(3) {
+                    0 => ScaleLayout::nh(block_size, heads),
+                    1 => ScaleLayout::hn(block_size, heads),
+                    _ => ScaleLayout {
+                        block: block_size * (2 * heads + 1),
+                        token: 2 * heads + 1,
+                        head: 2,
+                    },
+                };
+                let least = source.one_of(&[1e-6, 0.0, 0.01]);
+                Scaling::Made(least, ScalePlace::Apart(place))
+            }
+        }
+    }
+
+    /// The same for the crate.
+    pub fn given(&self) -> CodeScale<'_> {
+        fn heads(scales: &[f32]) -> HeadScales<'_> {
+            match scales {
+                [scale] => HeadScales::Same(*scale),
+                _ => HeadScales::Each(scales),
+            }
+        }
+        match self {
+            Scaling::Divide(scales) => CodeScale::Divide(heads(scales)),
+            Scaling::Reciprocal(scales) => CodeScale::Reciprocal(heads(scales)),
+            Scaling::Multiply(scales) => CodeScale::Multiply(heads(scales)),
+            &Scaling::Made(least, at) => CodeScale::Made { least, at },
+        }
+    }
+
+    /// Scales that have to lie apart.
+    pub fn apart(&self, paged: &Paged) -> usize {
+        match self {
+            Scaling::Made(_, ScalePlace::Apart(place)) => {
+                let CacheShape {
+                    blocks,
+                    block_size,
+                    heads,
+                    ..
+                } = paged.shape;
+                (blocks - 1) * place.block
+                    + (block_size - 1) * place.token
+                    + (heads - 1) * place.head
+                    + 1
+            }
+            _ => 0,
+        }
+    }
+}
+
+/// A cache in plain memory, and what the definition does to it.
+pub trait Kept: Clone {
+    /// Whether it keeps codes, and not elements.
+    const CODED: bool;
+
+    /// Where its channels lie.
+    fn paged(&self) -> &Paged;
+
+    /// Writes the heads of a token.
+    fn write(&mut self, found: Found, heads: &[Vec<f32>]);
+
+    /// Reads the heads of a token.
+    fn read(&self, found: Found) -> Vec<Vec<f32>>;
+
+    /// The same cache for the crate, to read.
+    fn with<T>(&self, f: impl FnOnce(&Cache<'_>) -> T) -> T;
+
+    /// And to write.
+    fn with_mut<T>(&mut self, f: impl FnOnce(&mut CacheMut<'_>) -> T) -> T;
+
+    /// Demands this cache's bits of another.
+    fn compare(&self, got: &Self, doing: &str);
+
+    /// What slots need to know: whether scales are found by them, and how many elements there are for their heads.
+    fn reach(&self) -> (bool, usize);
+}
+
+/// A cache of elements.
+#[derive(Clone, Debug)]
+pub struct Elements<E> {
+    /// Where they lie.
+    pub paged: Paged,
+    /// The memory.
+    pub values: Vec<E>,
+    /// Whether an element was computed, so that a NaN may be any NaN.
+    pub computed: Vec<bool>,
+}
+
+impl<E: Number> Elements<E> {
+    /// A cache of these elements.
+    pub fn new(paged: Paged, values: Vec<E>) -> Self {
+        Elements {
+            computed: vec![false; values.len()],
+            paged,
+            values,
+        }
+    }
+
+    /// Any, with heads in it if it is to be `read`.
+    pub fn any(source: &mut Source<'_>, blocks: usize, heads: [usize; 2], read: bool) -> Self {
+        let paged = Paged::any(source, blocks, heads, 1);
+        let len = paged.end() + source.below(40);
+        let memory = if read {
+            values(source, len)
+        } else {
+            paint(source, len)
+        };
+        Elements::new(paged, memory)
+    }
+}
+
+impl<E: Number> Kept for Elements<E> {
+    const CODED: bool = false;
+
+    fn paged(&self) -> &Paged {
+        &self.paged
+    }
+
+    fn write(&mut self, found: Found, heads: &[Vec<f32>]) {
+        for (head, values) in heads.iter().enumerate() {
+            for (channel, &value) in values.iter().enumerate() {
+                let at = found.element + self.paged.channel(head, channel);
+                self.values[at] = E::from_f32(value);
+                self.computed[at] = true;
+            }
+        }
+    }
+
+    fn read(&self, found: Found) -> Vec<Vec<f32>> {
+        let CacheShape {
+            heads, head_dim, ..
+        } = self.paged.shape;
+        let at = |head, channel| found.element + self.paged.channel(head, channel);
+        let head = |head| {
+            let value = |channel| self.values[at(head, channel)].to_f32();
+            (0..head_dim).map(value).collect()
+        };
+        (0..heads).map(head).collect()
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&Cache<'_>) -> T) -> T {
+        f(&Cache::new(&self.values, self.paged.layout).expect("a cache that fits"))
+    }
+
+    fn with_mut<T>(&mut self, f: impl FnOnce(&mut CacheMut<'_>) -> T) -> T {
+        f(&mut CacheMut::new(&mut self.values, self.paged.layout).expect("a cache that fits"))
+    }
+
+    fn compare(&self, got: &Self, doing: &str) {
+        let right = |index: usize| {
+            let (got, wanted) = (got.values[index], self.values[index]);
+            let lax = self.computed[index] && got.is_nan() && wanted.is_nan();
+            got.bits() == wanted.bits() || lax
+        };
+        let len = self.values.len();
+        if let Some(index) = (0..len).find(|&index| !right(index)) {
+            let wrong = (0..len).filter(|&index| !right(index)).count();
+            panic!(
+                "{doing}: element {index} of {len} is {:?}, not {:?} (computed: {}); {wrong} wrong in all",
+                got.values[index], self.values[index], self.computed[index],
+            );
+        }
+    }
+
+    fn reach(&self) -> (bool, usize) {
+        (false, self.values.len())
+    }
+}
+
+/// A cache of codes of 8 bits, in plain memory.
+#[derive(Clone, Debug)]
+pub struct Coded {
+    /// Where the codes lie; bytes of blocks, for Q8_0.
+    pub paged: Paged,
+    /// Which code, and its scale; or Q8_0.
+    pub code: Option<(Code, Scaling)>,
+    /// The memory.
+    pub bytes: Vec<u8>,
+    /// Whether a byte is a code that was computed, so that a NaN may be any NaN.
+    pub computed: Vec<bool>,
+    /// The scales that lie apart.
+    pub scales: Vec<f32>,
+}
+
+fn of(scales: &[f32], head: usize) -> f32 {
+    match scales {
+        [scale] => *scale,
+        _ => scales[head],
+    }
+}
+
+impl Coded {
+    /// A cache of these bytes and scales.
+    pub fn new(
+        paged: Paged,
+        code: Option<(Code, Scaling)>,
+        bytes: Vec<u8>,
+        scales: Vec<f32>,
+    ) -> Self {
+        Coded {
+            computed: vec![false; bytes.len()],
+            paged,
+            code,
+            bytes,
+            scales,
+        }
+    }
+
+    fn scale_place(&self, found: Found, place: ScaleLayout, head: usize) -> usize {
+        let slot = found.slot.expect("scales that lie apart are found by slot");
+        let size = self.paged.shape.block_size;
+        slot / size * place.block + slot % size * place.token + head * place.head
+    }
+
+    /// Any, with codes in it if it is to be `read`. Heads of whole blocks of 32 channels may be Q8_0.
+    pub fn any(source: &mut Source<'_>, blocks: usize, [heads, head_dim]: [usize; 2]) -> Self {
+        if head_dim.is_multiple_of(32) && source.once_in(3) {
+            let paged = Paged::any(source, blocks, [heads, head_dim], 32).in_blocks();
+            let len = paged.end() + source.below(40);
+            let bytes = bytes(source, len);
+            return Coded::new(paged, None, bytes, Vec::new());
+        }
+        let code = source.one_of(&Code::ALL);
+        if source.once_in(4) {
+            // The scale behind the codes of its head, upon nothing.
+            let (least, behind) = (1e-6, head_dim + source.below(4));
+            let paged = Paged::inline(source, blocks, [heads, head_dim], behind + 4);
+            let scaling = Scaling::Made(least, ScalePlace::Inline(behind));
+            let len = paged.end() + behind + 4 - head_dim + source.below(40);
+            let bytes = bytes(source, len);
+            return Coded::new(paged, Some((code, scaling)), bytes, Vec::new());
+        }
+        let paged = Paged::any(source, blocks, [heads, head_dim], 1);
+        let scaling = Scaling::any(source, &paged);
+        let len = paged.end() + source.below(40);
+        let bytes = bytes(source, len);
+        let scales = scaling.apart(&paged);
+        let scales = (0..scales + source.below(5))
+            .map(|_| source.unit())
+            .collect();
+        Coded::new(paged, Some((code, scaling)), bytes, scales)
+    }
+}
+
+fn bytes(source: &mut Source<'_>, len: usize) -> Vec<u8> {
+    (0..len).map(|_| source.word() as u8).collect()
+}
+
+impl Kept for Coded {
+    const CODED: bool = true;
+
+    fn paged(&self) -> &Paged {
+        &self.paged
+    }
+
+    fn write(&mut self, found: Found, heads: &[Vec<f32>]) {
+        for (head, values) in heads.iter().enumerate() {
+            let codes: Vec<u8> = match &self.code {
+                None => {
+                    let blocks = values.as_chunks::<32>().0.iter();
+                    blocks.flat_map(quantise::encode_q8_0).collect()
+                }
+                Some((code, scaling)) => {
+                    let factor = match scaling {
+                        Scaling::Divide(scales) => Factor::Divide(of(scales, head)),
+                        Scaling::Reciprocal(scales) => Factor::Multiply(1.0 / of(scales, head)),
+                        Scaling::Multiply(scales) => Factor::Multiply(of(scales, head)),
+                        Scaling::Made(least, _) => {
+                            Factor::Multiply(1.0 / quantise::made(*code, *least, values))
+                        }
+                    };
+                    quantise::encode_head(*code, factor, values)
+                }
+            };
+            for (channel, &byte) in codes.iter().enumerate() {
+                let at = found.element + self.paged.channel(head, channel);
+                self.bytes[at] = byte;
+                self.computed[at] = true;
+            }
+            if let Some((code, Scaling::Made(least, place))) = &self.code {
+                let scale = quantise::made(*code, *least, values);
+                match *place {
+                    ScalePlace::Inline(behind) => {
+                        let at = found.element + self.paged.channel(head, 0) + behind;
+                        self.bytes[at..at + 4].copy_from_slice(&scale.to_ne_bytes());
+                        self.computed[at..at + 4].fill(false);
+                    }
+                    ScalePlace::Apart(place) => {
+                        let at = self.scale_place(found, place, head);
+                        self.scales[at] = scale;
+                    }
+                    _ => unreachable!("no other place"),
+                }
+            }
+        }
+    }
+
+    fn read(&self, found: Found) -> Vec<Vec<f32>> {
+        let CacheShape {
+            heads, head_dim, ..
+        } = self.paged.shape;
+        let head = |head: usize| -> Vec<f32> {
+            let start = found.element + self.paged.channel(head, 0);
+            let byte = |channel| self.bytes[found.element + self.paged.channel(head, channel)];
+            let bytes: Vec<u8> = (0..head_dim).map(byte).collect();
+            let Some((code, scaling)) = &self.code else {
+                let blocks = bytes.as_chunks::<34>().0.iter();
+                return blocks.flat_map(quantise::decode_q8_0).collect();
+            };
+            let scale = match scaling {
+                Scaling::Divide(scales) | Scaling::Reciprocal(scales) => of(scales, head),
+                Scaling::Multiply(scales) => 1.0 / of(scales, head),
+                Scaling::Made(_, ScalePlace::Inline(behind)) => {
+                    let bytes = self.bytes[start + behind..].first_chunk();
+                    f32::from_ne_bytes(*bytes.expect("four bytes"))
+                }
+                Scaling::Made(_, ScalePlace::Apart(place)) => {
+                    self.scales[self.scale_place(found, *place, head)]
+                }
+                Scaling::Made(..) => unreachable!("no other place"),
+            };
+            let value = |&byte| quantise::decode(*code, byte) * scale;
+            bytes.iter().map(value).collect()
+        };
+        (0..heads).map(head).collect()
+    }
+
+    fn with<T>(&self, f: impl FnOnce(&Cache<'_>) -> T) -> T {
+        let layout = self.paged.layout;
+        let cache = match &self.code {
+            None => Cache::q8_0(&self.bytes, layout),
+            Some((code, scaling)) => {
+                Cache::coded(&self.bytes, layout, *code, scaling.given(), &self.scales)
+            }
+        };
+        f(&cache.expect("a cache that fits"))
+    }
+
+    fn with_mut<T>(&mut self, f: impl FnOnce(&mut CacheMut<'_>) -> T) -> T {
+        let layout = self.paged.layout;
+        let cache = match &self.code {
+            None => CacheMut::q8_0(&mut self.bytes, layout),
+            Some((code, scaling)) => {
+                let scale = scaling.given();
+                CacheMut::coded(&mut self.bytes, layout, *code, scale, &mut self.scales)
+            }
+        };
+        f(&mut cache.expect("a cache that fits"))
+    }
+
+    fn compare(&self, got: &Self, doing: &str) {
+        let (bytes, scales) = (&got.bytes, &got.scales);
+        assert_eq!(bytes.len(), self.bytes.len(), "{doing}");
+        let code = self.code.as_ref().map(|(code, _)| *code);
+        let right = |index: usize| {
+            let (got, wanted) = (bytes[index], self.bytes[index]);
+            let lax = code.is_some_and(|code| quantise::same(code, got, wanted));
+            got == wanted || self.computed[index] && lax
+        };
+        if let Some(index) = (0..bytes.len()).find(|&index| !right(index)) {
+            let wrong = (0..bytes.len()).filter(|&index| !right(index)).count();
+            panic!(
+                "{doing}: {code:?} byte {index} of {} is {:#04x}, not {:#04x} (computed: {}); {wrong} wrong in all",
+                bytes.len(),
+                bytes[index],
+                self.bytes[index],
+                self.computed[index],
+            );
+        }
+        for (index, (got, wanted)) in scales.iter().zip(&self.scales).enumerate() {
+            assert!(
+                got.to_bits() == wanted.to_bits(),
+                "{doing}: scale {index} is {got:?}, not {wanted:?}"
+            );
+        }
+    }
+
+    fn reach(&self) -> (bool, usize) {
+        let (behind, by_slot) = match &self.code {
+            Some((_, Scaling::Made(_, ScalePlace::Inline(behind)))) => (behind + 4, false),
+            Some((_, Scaling::Made(..))) => (0, true),
+            _ => (0, false),
+        };
+        let head_dim = self.paged.shape.head_dim;
+        (by_slot, self.bytes.len() - behind.saturating_sub(head_dim))
+    }
+}

@@ -1,0 +1,215 @@
+//! What a chain gives, a token at a time, from its definition: norm, scale, rotation, and what is rounded between them.
+
+use rope_core::{Backend, Pairing, Place};
+
+use crate::norm::{Kind, Norm};
+use crate::oracle::{directed, rotate};
+use crate::{Angles, Expected, Number, Rotation, Source, View};
+
+/// A scale.
+#[derive(Clone, Debug)]
+pub struct Scale {
+    /// What is multiplied with.
+    pub factors: Factors,
+    /// Where it stands.
+    pub place: Place,
+    /// Whether the product is rounded.
+    pub rounds: bool,
+}
+
+/// The factors of a scale.
+#[derive(Clone, Debug)]
+pub enum Factors {
+    /// One for all.
+    Constant(f32),
+    /// One for each token.
+    Tokens(Vec<f32>),
+    /// One for each head of each token.
+    Heads(Vec<f32>),
+}
+
+impl Scale {
+    fn any(source: &mut Source<'_>, tokens: usize, heads: usize) -> Self {
+        let factors =
+            |source: &mut Source<'_>, len| (0..len).map(|_| 2.0 * source.unit()).collect();
+        Scale {
+            factors: match source.below(3) {
+                0 => Factors::Constant(2.0 * source.unit()),
+                1 => Factors::Tokens(factors(source, tokens)),
+                _ => Factors::Heads(factors(source, tokens * heads)),
+            },
+            place: source.one_of(&[Place::BeforeRotation, Place::AfterRotation]),
+            rounds: source.once_in(2),
+        }
+    }
+
+    fn given(&self) -> rope_core::Scale<'_> {
+        match &self.factors {
+            Factors::Constant(factor) => rope_core::Scale::constant(*factor),
+            Factors::Tokens(factors) => rope_core::Scale::per_token(factors),
+            Factors::Heads(factors) => rope_core::Scale::per_token_and_head(factors),
+        }
+        .at(self.place)
+        .rounds(self.rounds)
+    }
+}
+
+/// Stages around a rotation.
+#[derive(Clone, Debug)]
+pub struct Chain {
+    /// The norm.
+    pub norm: Option<Norm>,
+    /// The scale.
+    pub scale: Option<Scale>,
+    /// Whether what the rotation gives is rounded before another stage, or a code.
+    pub rounds: bool,
+}
+
+/// A rotation and its rows.
+pub type Rotated<'a> = (Rotation, &'a Angles);
+
+impl Chain {
+    /// Nothing but the rotation.
+    pub const ALONE: Chain = Chain {
+        norm: None,
+        scale: None,
+        rounds: true,
+    };
+
+    /// Any, over so many tokens (of all sequences) and heads.
+    pub fn any(source: &mut Source<'_>, tokens: usize, heads: usize, head_dim: usize) -> Self {
+        Chain {
+            norm: (!source.once_in(4)).then(|| Norm::any(source, tokens, heads, head_dim)),
+            scale: source.once_in(3).then(|| Scale::any(source, tokens, heads)),
+            rounds: source.once_in(2),
+        }
+    }
+
+    /// The same for the crate.
+    pub fn given(&self, rotation: Rotation, backend: Backend) -> rope_core::Chain<'_> {
+        let mut chain = rope_core::Chain::from(rotation.plan(backend));
+        if let Some(norm) = &self.norm {
+            chain = chain.norm(norm.given());
+        }
+        if let Some(scale) = &self.scale {
+            chain = chain.scale(scale.given());
+        }
+        if self.rounds { chain } else { chain.straight() }
+    }
+
+    /// The heads of a token behind all stages. `kind` is what they were read as, `token` counts those of all sequences,
+    /// `row` is that of the angles, and `coded` says whether they will be codes.
+    pub fn heads(
+        &self,
+        (kind, coded): (Kind, bool),
+        token: usize,
+        heads: &[Vec<f32>],
+        rotated: Option<(Rotated<'_>, usize)>,
+    ) -> Vec<Vec<f32>> {
+        let mut heads = heads.to_vec();
+        let kind = self.beside(Place::BeforeRotation, kind, token, &mut heads);
+        if let Some(((rotation, angles), row)) = rotated {
+            for (index, head) in heads.iter_mut().enumerate() {
+                *head = rotated_head(rotation, angles, [row, index], head);
+            }
+            let behind = |place| place == Place::AfterRotation;
+            let stages = self.norm.as_ref().is_some_and(|norm| behind(norm.place))
+                || self.scale.as_ref().is_some_and(|scale| behind(scale.place));
+            if self.rounds && (stages || coded) {
+                heads.iter_mut().flatten().for_each(|x| *x = kind.round(*x));
+            }
+        }
+        self.beside(Place::AfterRotation, kind, token, &mut heads);
+        heads
+    }
+
+    /// The norm and the scale of a side of the rotation; says what the values are made of behind them.
+    fn beside(&self, place: Place, kind: Kind, token: usize, heads: &mut [Vec<f32>]) -> Kind {
+        let mut kind = kind;
+        if let Some(norm) = self.norm.as_ref().filter(|norm| norm.place == place) {
+            kind = norm.apply(kind, token, heads);
+        }
+        if let Some(scale) = self.scale.as_ref().filter(|scale| scale.place == place) {
+            let count = heads.len();
+            for (index, head) in heads.iter_mut().enumerate() {
+                let factor = match &scale.factors {
+                    Factors::Constant(factor) => *factor,
+                    Factors::Tokens(factors) => factors[token],
+                    Factors::Heads(factors) => factors[token * count + index],
+                };
+                for x in head {
+                    *x *= factor;
+                    if scale.rounds {
+                        *x = kind.round(*x);
+                    }
+                }
+            }
+        }
+        kind
+    }
+}
+
+/// A head by the definition of the rotation, in f32.
+fn rotated_head(
+    rotation: Rotation,
+    angles: &Angles,
+    [row, index]: [usize; 2],
+    head: &[f32],
+) -> Vec<f32> {
+    let pairs = angles.pairs;
+    let member = |pairing, pair| match pairing {
+        Pairing::Interleaved => [2 * pair, 2 * pair + 1],
+        Pairing::Half => [pair, pair + pairs],
+    };
+    let mut rotated = head.to_vec();
+    for pair in 0..pairs {
+        let ([x, y], [first, second]) =
+            (member(rotation.input, pair), member(rotation.output, pair));
+        let (cos, sin) = directed(rotation.direction, angles, row, index, pair);
+        (rotated[first], rotated[second]) = rotate(head[x], head[y], cos, sin);
+    }
+    rotated
+}
+
+/// The heads of a token of a tensor.
+pub fn heads_of<E: Number>(x: &[E], view: &View, [batch, token]: [usize; 2]) -> Vec<Vec<f32>> {
+    let [_, _, heads, head_dim] = view.shape;
+    let head = |head| {
+        let at = |channel| x[view.index([batch, token, head, channel])].to_f32();
+        (0..head_dim).map(at).collect()
+    };
+    (0..heads).map(head).collect()
+}
+
+/// What `y` must hold when the heads of its tokens are given: `None` leaves a token as it is.
+pub fn written<O: Number>(
+    y: &[O],
+    view: &View,
+    mut heads: impl FnMut([usize; 2]) -> Option<Vec<Vec<f32>>>,
+) -> Expected<O> {
+    let mut expected = Expected {
+        values: y.to_vec(),
+        computed: vec![false; y.len()],
+    };
+    let [batch, tokens, ..] = view.shape;
+    for at in (0..batch * tokens).map(|token| [token / tokens, token % tokens]) {
+        let Some(heads) = heads(at) else { continue };
+        for (head, values) in heads.iter().enumerate() {
+            for (channel, &value) in values.iter().enumerate() {
+                let index = view.index([at[0], at[1], head, channel]);
+                expected.values[index] = O::from_f32(value);
+                expected.computed[index] = true;
+            }
+        }
+    }
+    expected
+}
+
+/// The row of a token: one for each token of a sequence, or one for each of each sequence.
+pub fn row_of(angles: &Angles, [_, tokens, ..]: [usize; 4], [batch, token]: [usize; 2]) -> usize {
+    if angles.rows == tokens {
+        token
+    } else {
+        batch * tokens + token
+    }
+}

@@ -1,0 +1,353 @@
+//! What a norm gives, from its formula, a row of heads at a time.
+
+use half::{bf16, f16};
+use rope_core::{NormFormula, NormReach, NormResult, NormSum, Place, Weights};
+
+use crate::number::values;
+use crate::{Number, Source};
+
+/// An element type, where it is chosen at run time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Which rounds nothing.
+    F32,
+    /// IEEE binary16.
+    F16,
+    /// bfloat16.
+    Bf16,
+}
+
+impl Kind {
+    /// That of a type.
+    ///
+    /// # Panics
+    ///
+    /// If it is unknown.
+    pub fn of<E: Number>() -> Kind {
+        match E::NAME {
+            "f32" => Kind::F32,
+            "f16" => Kind::F16,
+            "bf16" => Kind::Bf16,
+            other => panic!("no kind for {other}"),
+        }
+    }
+
+    /// Rounds to it, and takes it back.
+    pub fn round(self, x: f32) -> f32 {
+        match self {
+            Kind::F32 => x,
+            Kind::F16 => f16::from_f32(x).to_f32(),
+            Kind::Bf16 => bf16::from_f32(x).to_f32(),
+        }
+    }
+}
+
+/// Weights or biases.
+#[derive(Clone, Debug)]
+pub enum List {
+    /// In single precision.
+    F32(Vec<f32>),
+    /// In IEEE binary16.
+    F16(Vec<f16>),
+    /// In bfloat16.
+    Bf16(Vec<bf16>),
+}
+
+impl List {
+    /// So many, of any type.
+    pub fn any(source: &mut Source<'_>, len: usize) -> Self {
+        match source.below(3) {
+            0 => List::F32(values(source, len)),
+            1 => List::F16(values(source, len)),
+            _ => List::Bf16(values(source, len)),
+        }
+    }
+
+    fn kind(&self) -> Kind {
+        match self {
+            List::F32(_) => Kind::F32,
+            List::F16(_) => Kind::F16,
+            List::Bf16(_) => Kind::Bf16,
+        }
+    }
+
+    /// That of a channel of a head: all heads have the same ones, or each its own.
+    fn of(&self, head: usize, head_dim: usize, channel: usize) -> f32 {
+        let len = match self {
+            List::F32(list) => list.len(),
+            List::F16(list) => list.len(),
+            List::Bf16(list) => list.len(),
+        };
+        let at = if len == head_dim {
+            channel
+        } else {
+            head * head_dim + channel
+        };
+        match self {
+            List::F32(list) => list[at],
+            List::F16(list) => list[at].to_f32(),
+            List::Bf16(list) => list[at].to_f32(),
+        }
+    }
+
+    /// The same for the crate.
+    pub fn given(&self) -> Weights<'_> {
+        match self {
+            List::F32(list) => list.into(),
+            List::F16(list) => list.into(),
+            List::Bf16(list) => list.into(),
+        }
+    }
+}
+
+/// A norm.
+#[derive(Clone, Debug)]
+pub struct Norm {
+    /// Which sums, and what is rounded.
+    pub formula: NormFormula,
+    /// What is added to the mean.
+    pub eps: f32,
+    /// What is multiplied with.
+    pub weight: Option<List>,
+    /// What is added.
+    pub bias: Option<List>,
+    /// What it is taken over.
+    pub reach: NormReach,
+    /// Where it stands.
+    pub place: Place,
+    /// How it sums.
+    pub sum: NormSum,
+    /// Sums that come from elsewhere, and their width.
+    pub given: Option<(Vec<f32>, usize)>,
+}
+
+impl Norm {
+    /// Any norm of so many tokens and heads.
+    pub fn any(source: &mut Source<'_>, tokens: usize, heads: usize, head_dim: usize) -> Self {
+        const NAMED: [NormFormula; 10] = [
+            NormFormula::LLAMA,
+            NormFormula::OLMO2,
+            NormFormula::GEMMA,
+            NormFormula::GEMMA3N,
+            NormFormula::LLAMA4,
+            NormFormula::COHERE,
+            NormFormula::STABLE_LM,
+            NormFormula::CHAMELEON,
+            NormFormula::LAYER_NORM,
+            NormFormula::ONCE,
+        ];
+        let formula = if source.once_in(2) {
+            let mut flag = || source.once_in(2);
+            let [centred, one_plus_weight, rounds_normed, rounds_product] =
+                [flag(), flag(), flag(), flag()];
+            let results = [NormResult::Kept, NormResult::Rounded, NormResult::Promoted];
+            NormFormula {
+                centred,
+                one_plus_weight,
+                rounds_normed,
+                rounds_product,
+                result: source.one_of(&results),
+            }
+        } else {
+            source.one_of(&NAMED)
+        };
+        let reach = source.one_of(&[NormReach::Head, NormReach::Head, NormReach::Row]);
+        let list = |source: &mut Source<'_>| {
+            let len = source.one_of(&[head_dim, heads * head_dim]);
+            List::any(source, len)
+        };
+        let weight = (!source.once_in(4)).then(|| list(source));
+        let bias = source.once_in(3).then(|| list(source));
+        let given = (!formula.centred && source.once_in(6)).then(|| {
+            let len = match reach {
+                NormReach::Head => tokens * heads,
+                NormReach::Row => tokens,
+            };
+            let sums = (0..len).map(|_| 1000.0 * source.unit().abs()).collect();
+            (sums, source.within(1, 5000))
+        });
+        Norm {
+            formula,
+            eps: source.one_of(&[1e-6, 1e-5, 0.0, 1.0]),
+            weight,
+            bias,
+            reach,
+            place: source.one_of(&[Place::BeforeRotation, Place::AfterRotation]),
+            sum: source.one_of(&[NormSum::PyTorch, NormSum::PyTorch, NormSum::F64]),
+            given,
+        }
+    }
+
+    /// The same for the crate.
+    pub fn given(&self) -> rope_core::Norm<'_> {
+        let mut norm = rope_core::Norm::new(self.formula, self.eps)
+            .over(self.reach)
+            .at(self.place)
+            .sum(self.sum);
+        if let Some(weight) = &self.weight {
+            norm = norm.weight(weight.given());
+        }
+        if let Some(bias) = &self.bias {
+            norm = norm.bias(bias.given());
+        }
+        if let Some((sums, width)) = &self.given {
+            norm = norm.given_sums(sums, *width);
+        }
+        norm
+    }
+
+    /// Norms the heads of a token, which is the so-many-th of all sequences, and says what the results are.
+    pub fn apply(&self, kind: Kind, token: usize, heads: &mut [Vec<f32>]) -> Kind {
+        let formula = self.formula;
+        let other = |list: &Option<List>| list.as_ref().is_some_and(|list| list.kind() != kind);
+        let promotes =
+            formula.result == NormResult::Promoted && (other(&self.weight) || other(&self.bias));
+        let result = match formula.result {
+            NormResult::Kept => Kind::F32,
+            NormResult::Promoted if promotes => Kind::F32,
+            NormResult::Promoted | NormResult::Rounded => kind,
+        };
+        let row = self.moments(&heads.concat());
+        let count = heads.len();
+        for (index, head) in heads.iter_mut().enumerate() {
+            let head_dim = head.len();
+            let (mean, square) = match (&self.given, self.reach) {
+                (Some((sums, width)), NormReach::Row) => (0.0, sums[token] / *width as f32),
+                (Some((sums, width)), NormReach::Head) => {
+                    (0.0, sums[token * count + index] / *width as f32)
+                }
+                (None, NormReach::Row) => row,
+                (None, NormReach::Head) => self.moments(head),
+            };
+            let root = 1.0 / (square + self.eps).sqrt();
+            for (channel, x) in head.iter_mut().enumerate() {
+                let mut y = if formula.centred {
+                    (*x - mean) * root
+                } else {
+                    *x * root
+                };
+                if formula.rounds_normed {
+                    y = kind.round(y);
+                }
+                if let Some(weight) = &self.weight {
+                    let weight = weight.of(index, head_dim, channel);
+                    y *= if formula.one_plus_weight {
+                        1.0 + weight
+                    } else {
+                        weight
+                    };
+                }
+                if let Some(bias) = &self.bias {
+                    if formula.rounds_product && self.weight.is_some() && !promotes {
+                        y = kind.round(y);
+                    }
+                    y += bias.of(index, head_dim, channel);
+                }
+                *x = result.round(y);
+            }
+        }
+        if promotes { Kind::F32 } else { kind }
+    }
+
+    /// The mean (0 unless it is taken off) and the mean square.
+    fn moments(&self, row: &[f32]) -> (f32, f32) {
+        if !self.formula.centred {
+            return (0.0, mean(self.sum, row, 0.0));
+        }
+        let center = match self.sum {
+            NormSum::PyTorch => pytorch_sum(row) / row.len() as f32,
+            NormSum::F64 => wide_mean(row.iter().map(|&x| f64::from(x)), row.len()),
+        };
+        (center, mean(self.sum, row, center))
+    }
+}
+
+/// The mean of the squares of the differences to a center.
+fn mean(sum: NormSum, row: &[f32], center: f32) -> f32 {
+    match sum {
+        NormSum::PyTorch => sum_of_squares(row.iter().map(|&x| x - center)) / row.len() as f32,
+        NormSum::F64 => {
+            let differences = row.iter().map(|&x| f64::from(x) - f64::from(center));
+            wide_mean(differences.map(|x| x * x), row.len())
+        }
+    }
+}
+
+/// The sum of the squares of a row in PyTorch's order.
+pub fn sum_of_squares(row: impl Iterator<Item = f32>) -> f32 {
+    let squares: Vec<f32> = row.map(|x| x * x).collect();
+    pytorch_sum(&squares)
+}
+
+/// Exact products, eight sums side by side, one after the other at the end, and one rounding of the mean.
+fn wide_mean(terms: impl Iterator<Item = f64>, len: usize) -> f32 {
+    (wide_sum(terms) / len as f64) as f32
+}
+
+/// A sum in f64: term `i` to lane `i mod 8`, the lanes one after the other.
+pub fn wide_sum(terms: impl Iterator<Item = f64>) -> f64 {
+    let mut lanes = [0.0; 8];
+    for (index, term) in terms.enumerate() {
+        lanes[index % 8] += term;
+    }
+    lanes.iter().fold(0.0, |sum, lane| sum + lane)
+}
+
+/// The order of `vectorized_inner_sum` of PyTorch's `SumKernel.cpp` with eight lanes: four vectors side by side, in a
+/// cascade of four levels; what is left of vectors; the four into one; what is left of numbers, then the lanes.
+fn pytorch_sum(terms: &[f32]) -> f32 {
+    let vectors = terms.len() / 8;
+    let blocks = vectors / 4;
+    let log = if blocks <= 1 {
+        0
+    } else {
+        (blocks - 1).ilog2() + 1
+    };
+    let power = (log / 4).max(4);
+    let step = 1 << power;
+    let mut levels = [[0.0_f32; 32]; 4];
+    let mut block = 0;
+    let add = |levels: &mut [[f32; 32]; 4], block: usize| {
+        for (lane, sum) in levels[0].iter_mut().enumerate() {
+            *sum += terms[32 * block + lane];
+        }
+    };
+    while block + step <= blocks {
+        for _ in 0..step {
+            add(&mut levels, block);
+            block += 1;
+        }
+        for level in 1..4 {
+            let below = std::mem::replace(&mut levels[level - 1], [0.0; 32]);
+            for (sum, below) in levels[level].iter_mut().zip(below) {
+                *sum += below;
+            }
+            if block & ((step - 1) << (level as u32 * power)) != 0 {
+                break;
+            }
+        }
+    }
+    for rest in block..blocks {
+        add(&mut levels, rest);
+    }
+    let [mut sum, above @ ..] = levels;
+    for level in above {
+        for lane in 0..32 {
+            sum[lane] += level[lane];
+        }
+    }
+    for vector in 4 * blocks..vectors {
+        for lane in 0..8 {
+            sum[lane] += terms[8 * vector + lane];
+        }
+    }
+    for group in 1..4 {
+        for lane in 0..8 {
+            sum[lane] += sum[8 * group + lane];
+        }
+    }
+    let rest = terms[8 * vectors..]
+        .iter()
+        .fold(0.0, |sum, term| sum + term);
+    sum[..8].iter().fold(rest, |sum, lane| sum + lane)
+}

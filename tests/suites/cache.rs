@@ -1,0 +1,700 @@
+//! Caches by what engines and libraries write: every code of every f32, scales of each kind, rotated keys in the order
+//! of roundings that a caller names, and every layout with its slots. All of it is bits.
+
+use half::bf16;
+use rope_core::{
+    Backend, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Chain, Code, CodeScale,
+    Pairing, Rope, Rows, ScaleLayout, ScalePlace, Slots, Tensor, TensorMut,
+};
+use rope_tests::golden::{self, Bits, Golden};
+use rope_tests::{Number, each_element, quantise};
+
+use crate::models::alike;
+
+fn rope(backend: Backend) -> Rope {
+    Rope::new(Pairing::Half)
+        .backend(backend)
+        .expect("an available backend")
+}
+
+/// A cache of one head for each token, side by side.
+fn heads(count: usize, head_dim: usize) -> CacheLayout {
+    CacheLayout::nhd([count, 1, 1, head_dim]).expect("a small cache")
+}
+
+/// Heads through a chain without a rotation into a cache of codes.
+fn coded<E: Number>(
+    backend: Backend,
+    x: &[E],
+    head_dim: usize,
+    (code, scale): (Code, CodeScale<'_>),
+    scales: &mut [f32],
+) -> Vec<u8> {
+    let count = x.len() / head_dim;
+    let mut bytes = vec![0x5a; x.len()];
+    let layout = heads(count, head_dim);
+    let mut cache =
+        CacheMut::coded(&mut bytes, layout, code, scale, scales).expect("a cache that fits");
+    let x = Tensor::new(x, [1, count, 1, head_dim]).expect("a valid tensor");
+    Chain::from(rope(backend))
+        .copy_into_cache(&x, &mut cache, 0..count)
+        .expect("slots that are there");
+    bytes
+}
+
+/// The numbers of codes.
+fn decoded(
+    backend: Backend,
+    bytes: &[u8],
+    head_dim: usize,
+    (code, scale): (Code, CodeScale<'_>),
+    scales: &[f32],
+) -> Vec<f32> {
+    let count = bytes.len() / head_dim;
+    let layout = heads(count, head_dim);
+    let cache = Cache::coded(bytes, layout, code, scale, scales).expect("a cache that fits");
+    let mut y = vec![0.5; bytes.len()];
+    let mut tensor = TensorMut::new(&mut y, [1, count, 1, head_dim]).expect("a valid tensor");
+    Chain::from(rope(backend))
+        .copy_from_cache(&cache, 0..count, &mut tensor)
+        .expect("slots that are there");
+    y
+}
+
+#[track_caller]
+fn same_codes(code: Code, got: &[u8], expected: &[u8], doing: &str) {
+    assert_eq!(got.len(), expected.len(), "{doing}");
+    for (index, (&got, &expected)) in got.iter().zip(expected).enumerate() {
+        assert!(
+            quantise::same(code, got, expected),
+            "{doing}: code {index} is {got:#04x}, not {expected:#04x}"
+        );
+    }
+}
+
+/// Once for all heads, by a scale that changes no number.
+fn plain(code: Code) -> (Code, CodeScale<'static>) {
+    (code, CodeScale::Divide(1.0.into()))
+}
+
+/// A code, the f32 that give it, and the f32 that it is.
+struct Interval {
+    bits: u8,
+    range: Option<[u32; 2]>,
+    value: f32,
+}
+
+/// The lines of a table of codes.
+fn intervals(file: &str, code: Code) -> Vec<Interval> {
+    let mut found: Vec<Interval> = Vec::new();
+    for line in golden::lines(file) {
+        let hex = |word: &str| u32::from_str_radix(word, 16).expect("hexadecimal digits");
+        let range = |line: &[String]| (line[2] != "none").then(|| [hex(&line[2]), hex(&line[3])]);
+        let bits = hex(&line[1]) as u8;
+        match &*line[0] {
+            "code" => found.push(Interval {
+                bits,
+                range: range(&line),
+                value: f32::from_bits(hex(&line[4])),
+            }),
+            // Where it saturates: the codes of the infinities have none any more.
+            "sat" if code == Code::E5m2Saturating => {
+                for interval in &mut found {
+                    if interval.bits == bits {
+                        interval.range = range(&line);
+                    } else if bits & 0x7f == 0x7b && interval.bits == bits + 1 {
+                        interval.range = None;
+                    }
+                }
+            }
+            "sat" => {}
+            other => panic!("{file}: {other}"),
+        }
+    }
+    assert_eq!(found.len(), 256, "{file}");
+    found
+}
+
+const FP8: [(&str, Code); 3] = [
+    ("cache/fp8_e4m3fn.txt", Code::E4m3),
+    ("cache/fp8_e5m2.txt", Code::E5m2),
+    ("cache/fp8_e5m2.txt", Code::E5m2Saturating),
+];
+
+/// Both ends of the interval of every code, and their neighbours; and what each code is read as.
+#[test]
+fn the_codes_of_fp8() {
+    for (file, code) in FP8 {
+        let intervals = intervals(file, code);
+        let mut covered = 0;
+        for backend in Backend::available() {
+            let doing = format!("{backend}, {code:?}");
+            let ends: Vec<(f32, u8)> = intervals
+                .iter()
+                .filter_map(|interval| Some((interval.range?, interval.bits)))
+                .flat_map(|([first, last], bits)| {
+                    let middle = first + (last - first) / 2;
+                    [first, first.wrapping_add(1).min(last), middle, last]
+                        .map(|value| (f32::from_bits(value), bits))
+                })
+                .collect();
+            let (x, expected): (Vec<f32>, Vec<u8>) = ends.into_iter().unzip();
+            // In heads of every length, so that a number goes through every lane.
+            for head_dim in [1, 7, 64, x.len()] {
+                let whole = x.len() / head_dim * head_dim;
+                let got = coded(backend, &x[..whole], head_dim, plain(code), &mut []);
+                same_codes(code, &got, &expected[..whole], &doing);
+            }
+            // The definition of the harness, which the exhaustive test asks, is that of the table.
+            for (x, bits) in x.iter().zip(&expected) {
+                assert!(
+                    quantise::same(code, quantise::encode(code, *x), *bits),
+                    "{x:?}"
+                );
+            }
+            let bytes: Vec<u8> = intervals.iter().map(|interval| interval.bits).collect();
+            let values: Vec<f32> = intervals.iter().map(|interval| interval.value).collect();
+            for head_dim in [1, 4, 256] {
+                alike(
+                    &decoded(backend, &bytes, head_dim, plain(code), &[]),
+                    &values,
+                    &doing,
+                );
+            }
+        }
+        for interval in &intervals {
+            if let Some([first, last]) = interval.range {
+                covered += u64::from(last - first) + 1;
+            }
+        }
+        assert_eq!(covered, 1 << 32, "{file}");
+    }
+}
+
+/// Odd, so that its multiples are all numbers of 32 bits, those of every kind side by side.
+const MIXED: u32 = 0x9e37_79b1;
+
+/// As they are counted: rounding keeps their order, so numbers between two of one code have it as well, and the
+/// definition need not be asked for each.
+const IN_ORDER: u32 = 1;
+
+/// Some of the numbers of 32 bits, by the definition of one of them.
+fn some_numbers(code: Code, step: u32, chunks: impl Iterator<Item = u32>) {
+    const CHUNK: usize = 1 << 11;
+    let backends: Vec<Backend> = Backend::available().collect();
+    let mut x = vec![0.0_f32; CHUNK];
+    let mut expected = vec![0; CHUNK];
+    for chunk in chunks {
+        let first = chunk.wrapping_mul(CHUNK as u32);
+        for (index, x) in x.iter_mut().enumerate() {
+            *x = f32::from_bits(first.wrapping_add(index as u32).wrapping_mul(step));
+        }
+        let ends = [x[0], x[CHUNK - 1]].map(|x| quantise::encode(code, x));
+        if step == IN_ORDER && ends[0] == ends[1] {
+            expected.fill(ends[0]);
+        } else {
+            for (x, expected) in x.iter().zip(&mut expected) {
+                *expected = quantise::encode(code, *x);
+            }
+        }
+        for &backend in &backends {
+            let got = coded(backend, &x, CHUNK, plain(code), &mut []);
+            if got != expected {
+                same_codes(code, &got, &expected, &format!("{backend}, {code:?}"));
+            }
+        }
+    }
+}
+
+/// Some of them. All of them: `cargo test --release -p rope-tests -- --ignored`.
+#[test]
+fn many_numbers_by_the_definition() {
+    let step = if cfg!(debug_assertions) {
+        (1 << 12) + 1
+    } else {
+        (1 << 10) + 1
+    };
+    for code in Code::ALL {
+        some_numbers(code, MIXED, (0..1 << 21).step_by(step));
+    }
+}
+
+#[test]
+#[ignore = "minutes, even when optimised"]
+fn every_number_is_e4m3() {
+    some_numbers(Code::E4m3, IN_ORDER, 0..1 << 21);
+}
+
+#[test]
+#[ignore = "minutes, even when optimised"]
+fn every_number_is_e5m2() {
+    some_numbers(Code::E5m2, IN_ORDER, 0..1 << 21);
+    some_numbers(Code::E5m2Saturating, IN_ORDER, 0..1 << 21);
+}
+
+fn bytes(file: &Golden, key: &str) -> Vec<u8> {
+    let hex = |word| u8::from_str_radix(word, 16).expect("hexadecimal digits");
+    file.text(key).split_ascii_whitespace().map(hex).collect()
+}
+
+/// Given scales, divided by and multiplied with.
+fn given_scales<E: Number + Bits>() {
+    let file = Golden::file("cache/fp8_scaled.txt");
+    let e = E::NAME;
+    let head_dim = file.decimal("head_dim");
+    for index in 0..4 {
+        let key = |name: &str| format!("{name}_{e}_{index}");
+        let x: Vec<E> = file.bits(&key("x"));
+        let [scale, reciprocal] = file.bits::<f32>(&key("scale"))[..] else {
+            panic!("two numbers");
+        };
+        let divide = CodeScale::Divide(scale.into());
+        let multiply = [
+            CodeScale::Reciprocal(scale.into()),
+            CodeScale::Multiply(reciprocal.into()),
+        ];
+        for backend in Backend::available() {
+            let check = |name: &str, code, scale| {
+                let got = coded(backend, &x, head_dim, (code, scale), &mut []);
+                let doing = format!("{backend}, {}, {scale:?}", key(name));
+                same_codes(code, &got, &bytes(&file, &key(name)), &doing);
+                got
+            };
+            check("e4m3fn_div", Code::E4m3, divide);
+            check("e5m2_div", Code::E5m2, divide);
+            for scale in multiply {
+                check("e5m2_mul", Code::E5m2, scale);
+                check("e5m2_mul_sat", Code::E5m2Saturating, scale);
+                check("e4m3fn_mul", Code::E4m3, scale);
+            }
+            let codes = bytes(&file, &key("e4m3fn_mul"));
+            for scale in [divide, multiply[0]] {
+                let got = decoded(backend, &codes, head_dim, (Code::E4m3, scale), &[]);
+                let expected: Vec<f32> = file.bits(&key("e4m3fn_dequant"));
+                alike(&got, &expected, &format!("{backend}, {}", key("dequant")));
+            }
+        }
+    }
+}
+
+#[test]
+fn given_scales_of_engines() {
+    each_element!(given_scales());
+}
+
+/// vLLM's scales per token and head, for integers and FP8; ONNX Runtime's integers with a given one.
+fn rows_of_engines<E: Number + Bits>() {
+    let file = Golden::file("cache/int8_rows.txt");
+    let e = E::NAME;
+    let key = |name: &str| format!("{name}_{e}");
+    let head_dim = file.decimal("head_dim");
+    let x: Vec<E> = file.bits(&key("x"));
+    let count = x.len() / head_dim;
+    let made = CodeScale::Made {
+        least: 1e-6,
+        at: ScalePlace::Apart(ScaleLayout::nh(1, 1)),
+    };
+    for backend in Backend::available() {
+        for (name, code) in [("vllm", Code::Int8Away), ("vllm_fp8", Code::E4m3)] {
+            let doing = format!("{backend}, {name} of {e}");
+            let mut scales = vec![f32::NAN; count];
+            let got = coded(backend, &x, head_dim, (code, made), &mut scales);
+            let expected: Vec<f32> = file.bits(&key(&format!("{name}_scale")));
+            alike(&scales, &expected, &doing);
+            let codes = bytes(&file, &key(&format!("{name}_codes")));
+            same_codes(code, &got, &codes, &doing);
+            if name == "vllm" {
+                let got = decoded(backend, &codes, head_dim, (code, made), &scales);
+                let expected: Vec<f32> = file.bits(&key("vllm_dequant"));
+                alike(&got, &expected, &doing);
+            }
+        }
+        for index in 0..2 {
+            let scale = file.bits::<f32>(&format!("ort_scale_{e}_{index}"))[0];
+            let scale = CodeScale::Reciprocal(scale.into());
+            let got = coded(backend, &x, head_dim, (Code::Int8Even, scale), &mut []);
+            let expected = bytes(&file, &format!("ort_even_{e}_{index}"));
+            let doing = format!("{backend}, ONNX Runtime's, {e}");
+            same_codes(Code::Int8Even, &got, &expected, &doing);
+        }
+    }
+}
+
+#[test]
+fn integers_and_scales_of_engines() {
+    each_element!(rows_of_engines());
+}
+
+fn q8_0<E: Number>(backend: Backend, x: &[E], head_dim: usize) -> Vec<u8> {
+    let count = x.len() / head_dim;
+    let mut bytes = vec![0x5a; x.len() / 32 * 34];
+    let mut cache = CacheMut::q8_0(&mut bytes, heads(count, head_dim)).expect("a cache that fits");
+    let x = Tensor::new(x, [1, count, 1, head_dim]).expect("a valid tensor");
+    Chain::from(rope(backend))
+        .copy_into_cache(&x, &mut cache, 0..count)
+        .expect("slots that are there");
+    bytes
+}
+
+/// The blocks of ggml's reference, in heads of one block and in longer ones.
+fn ggml_blocks<E: Number + Bits>() {
+    let file = Golden::file("cache/q8_0_rows.txt");
+    let mut keys = vec![(format!("x_{}", E::NAME), format!("ref_{}", E::NAME))];
+    if E::NAME == "bf16" {
+        keys.push(("x_diff".into(), "ref_diff".into()));
+    }
+    for (x, blocks) in keys {
+        let (x, expected): (Vec<E>, _) = (file.bits(&x), bytes(&file, &blocks));
+        for backend in Backend::available() {
+            for head_dim in [32, 64] {
+                let got = q8_0(backend, &x, head_dim);
+                assert_eq!(got, expected, "{backend}, {blocks}, heads of {head_dim}");
+            }
+        }
+        let values: Vec<f32> = expected
+            .as_chunks::<34>()
+            .0
+            .iter()
+            .flat_map(quantise::decode_q8_0)
+            .collect();
+        for backend in Backend::available() {
+            let mut y = vec![0.5; x.len()];
+            let count = x.len() / 64;
+            let cache = Cache::q8_0(&expected, heads(count, 64)).expect("a cache that fits");
+            let mut tensor = TensorMut::new(&mut y, [1, count, 1, 64]).expect("a valid tensor");
+            Chain::from(rope(backend))
+                .copy_from_cache(&cache, 0..count, &mut tensor)
+                .expect("slots that are there");
+            alike(&y, &values, &format!("{backend}, {blocks}"));
+        }
+    }
+}
+
+#[test]
+fn blocks_of_ggml() {
+    each_element!(ggml_blocks());
+}
+
+/// Rotated keys, rounded to their element before they become codes (A), and straight from f32 (B).
+fn orders_of_roundings<E: Number + Bits>() {
+    let e = E::NAME;
+    for (name, pairing) in [
+        ("half", Pairing::Half),
+        ("interleaved", Pairing::Interleaved),
+    ] {
+        let file = Golden::file(&format!("cache/rotate_quant_{name}.txt"));
+        let [tokens, heads, head_dim, pairs] =
+            ["tokens", "heads", "head_dim", "n_freq"].map(|key| file.decimal(key));
+        let (cos, sin) = (file.bits::<f32>("cos_f32"), file.bits::<f32>("sin_f32"));
+        let rows = Rows::from_cos_sin(&cos, &sin, [tokens, pairs], 2 * pairs).expect("rows");
+        let scale = CodeScale::Divide(file.bits::<f32>("scale")[0].into());
+        let x: Vec<E> = file.bits(&format!("x_{e}"));
+        let layout = CacheLayout::nhd([1, tokens, heads, head_dim]).expect("a small cache");
+        for backend in Backend::available() {
+            let rope = Rope::new(pairing).backend(backend).expect("available");
+            let x = Tensor::new(&x, [1, tokens, heads, head_dim]).expect("a valid tensor");
+            if e != "f32" {
+                let mut got = vec![E::from_f32(0.5); x.layout().end()];
+                let mut cache = CacheMut::new(&mut got, layout).expect("a cache that fits");
+                rope.rotate_into_cache(&x, &mut cache, 0..tokens, &rows)
+                    .expect("slots that are there");
+                let expected: Vec<E> = file.bits(&format!("rot_{e}"));
+                alike(&got, &expected, &format!("{backend}, {name}, {e}"));
+            }
+            for (order, chain) in [
+                ("A", Chain::from(rope)),
+                ("B", Chain::from(rope).straight()),
+            ] {
+                // Of f32 the two are one.
+                let key = |kind: &str| match e {
+                    "f32" => format!("B_{kind}_f32"),
+                    _ => format!("{order}_{kind}_{e}"),
+                };
+                let doing = format!("{backend}, {name}, {order}, {e}");
+                let mut got = vec![0x5a; x.layout().end()];
+                let mut cache =
+                    CacheMut::coded(&mut got, layout, Code::E4m3, scale, &mut []).expect("fits");
+                chain
+                    .rotate_into_cache(&x, &mut cache, 0..tokens, &rows)
+                    .expect("slots that are there");
+                same_codes(Code::E4m3, &got, &bytes(&file, &key("e4m3fn_div")), &doing);
+
+                let made = CodeScale::Made {
+                    least: 1e-6,
+                    at: ScalePlace::Apart(ScaleLayout::nh(tokens, heads)),
+                };
+                let mut scales = vec![f32::NAN; tokens * heads];
+                let mut cache =
+                    CacheMut::coded(&mut got, layout, Code::Int8Away, made, &mut scales)
+                        .expect("fits");
+                chain
+                    .rotate_into_cache(&x, &mut cache, 0..tokens, &rows)
+                    .expect("slots that are there");
+                alike(&scales, &file.bits::<f32>(&key("int8_scale")), &doing);
+                same_codes(
+                    Code::Int8Away,
+                    &got,
+                    &bytes(&file, &key("int8_codes")),
+                    &doing,
+                );
+
+                let mut got = vec![0x5a; x.layout().end() / 32 * 34];
+                let mut cache = CacheMut::q8_0(&mut got, layout).expect("whole blocks");
+                chain
+                    .rotate_into_cache(&x, &mut cache, 0..tokens, &rows)
+                    .expect("slots that are there");
+                assert_eq!(got, bytes(&file, &key("q8_0_ref")), "{doing}, Q8_0");
+            }
+        }
+    }
+}
+
+#[test]
+fn both_orders_of_roundings() {
+    each_element!(orders_of_roundings());
+}
+
+/// The layouts of a file, as constructors of the crate: what its name is here, and whether it has one.
+fn named(layout: &str, shape: CacheShape, x: usize) -> Option<CacheLayout> {
+    let CacheShape {
+        blocks,
+        block_size,
+        heads,
+        head_dim,
+    } = shape;
+    let layout = match layout {
+        "nhd" => CacheLayout::nhd([blocks, block_size, heads, head_dim]),
+        "hnd" => CacheLayout::hnd([blocks, heads, block_size, head_dim]),
+        "cpu_col" | "legacy_v" => CacheLayout::hdn([blocks, heads, head_dim, block_size]),
+        "legacy_k" => CacheLayout::hdnx([blocks, heads, head_dim / x, block_size, x]),
+        "interleaved_v" => CacheLayout::hndx([blocks, heads, block_size / x, head_dim, x]),
+        // Sixteen slots of a group, two channels side by side.
+        "amx_k" => CacheLayout::strided(
+            shape,
+            CacheStrides {
+                block: heads * block_size * head_dim,
+                group: 16,
+                group_stride: 16 * head_dim,
+                token: 2,
+                head: block_size * head_dim,
+                chunk: 2,
+                chunk_stride: 32,
+                channel: 1,
+            },
+        ),
+        other => panic!("layout {other}"),
+    };
+    Some(layout.expect("a small cache"))
+}
+
+/// Elements of 16 bits in every layout: by the numbers of the file as strides and offsets, and by slots in the layout
+/// that has a name.
+#[test]
+fn every_layout_of_engines() {
+    let file = Golden::file("cache/scatter16.txt");
+    let mut compared = 0;
+    for line in golden::lines("cache/scatter16.txt") {
+        if line.first().map(String::as_str) != Some("case") {
+            continue;
+        }
+        let number = |name: &str| -> usize {
+            let at = line.iter().position(|word| word == name).expect(name);
+            line[at + 1].parse().expect("a number")
+        };
+        let case = &line[1];
+        let shape = CacheShape {
+            blocks: number("blocks"),
+            block_size: number("block_size"),
+            heads: number("heads"),
+            head_dim: number("head_dim"),
+        };
+        let tokens = number("tokens");
+        let slots: Vec<i64> = file.decimals(&format!("{case}_slots"));
+        let k: Vec<bf16> = file.bits(&format!("{case}_k16"));
+        let heads = [1, tokens, shape.heads, shape.head_dim];
+        for name in [
+            "nhd",
+            "hnd",
+            "cpu_col",
+            "legacy_k",
+            "legacy_v",
+            "interleaved_v",
+            "amx_k",
+        ] {
+            let key = |what: &str| format!("{case}_{name}_{what}");
+            let Some(view) = file.find(&key("view")) else {
+                continue;
+            };
+            let words: Vec<&str> = view.split_ascii_whitespace().collect();
+            let stride = |name: &str| -> usize {
+                let at = words.iter().position(|word| *word == name).expect(name);
+                words[at + 1].parse().expect("a number")
+            };
+            let expected: Vec<bf16> = file.bits(&key("cache"));
+            // One block of one slot: where it begins comes as an offset.
+            let one = CacheLayout::strided(
+                CacheShape {
+                    blocks: 1,
+                    block_size: 1,
+                    ..shape
+                },
+                CacheStrides {
+                    block: 0,
+                    group: 1,
+                    group_stride: 0,
+                    token: 0,
+                    head: stride("head_stride"),
+                    chunk: stride("chunk"),
+                    chunk_stride: stride("chunk_stride"),
+                    channel: stride("element_stride"),
+                },
+            )
+            .expect("a small cache");
+            let offsets: Vec<i64> = file.decimals(&key("offsets"));
+            let layout = named(name, shape, number("x")).expect("a layout");
+            for backend in Backend::available() {
+                for (layout, slots) in [(one, Slots::offsets(&offsets)), (layout, (&slots).into())]
+                {
+                    let doing = format!("{backend}, {}", key("cache"));
+                    let mut got = vec![bf16::from_bits(0x5a5a); expected.len()];
+                    let mut cache = CacheMut::new(&mut got, layout).expect("a cache that fits");
+                    let tensor = Tensor::new(&k, heads).expect("a valid tensor");
+                    Chain::from(rope(backend))
+                        .copy_into_cache(&tensor, &mut cache, slots)
+                        .expect("slots that are there");
+                    alike(&got, &expected, &doing);
+                    compared += 1;
+                    // What was written comes back, of two tokens in one slot the later one twice.
+                    let cache = Cache::new(&got, layout).expect("a cache that fits");
+                    let mut back = vec![bf16::from_bits(0x5a5a); k.len()];
+                    let mut tensor = TensorMut::new(&mut back, heads).expect("a valid tensor");
+                    Chain::from(rope(backend))
+                        .copy_from_cache(&cache, slots, &mut tensor)
+                        .expect("slots that are there");
+                    let len = shape.heads * shape.head_dim;
+                    for (token, &offset) in offsets.iter().enumerate() {
+                        let last = offsets.iter().rposition(|&other| other == offset);
+                        let last = last.expect("this one at least");
+                        let got = &back[token * len..][..len];
+                        if offset < 0 {
+                            let untouched = got.iter().all(|value| value.to_bits() == 0x5a5a);
+                            assert!(untouched, "{doing}, token {token}");
+                        } else {
+                            alike(got, &k[last * len..][..len], &doing);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(compared >= 17 * 2, "{compared}");
+}
+
+/// Rotated keys as codes, in every layout, with scales apart and inline.
+#[test]
+fn rotated_codes_in_every_layout() {
+    let file = Golden::file("cache/scatter_fused.txt");
+    let [blocks, block_size, heads, head_dim, pairs, x] =
+        ["blocks", "block_size", "heads", "head_dim", "n_freq", "x"].map(|key| file.decimal(key));
+    let slots: Vec<i64> = file.decimals("slots");
+    let tokens = slots.len();
+    let (cos, sin) = (file.bits::<f32>("cos_f32"), file.bits::<f32>("sin_f32"));
+    let rows = Rows::from_cos_sin(&cos, &sin, [tokens, pairs], 2 * pairs).expect("rows");
+    let k: Vec<bf16> = file.bits("k_bf16");
+    let k = Tensor::new(&k, [1, tokens, heads, head_dim]).expect("a valid tensor");
+    let shape = CacheShape {
+        blocks,
+        block_size,
+        heads,
+        head_dim,
+    };
+    let divide = CodeScale::Divide(file.bits::<f32>("e4m3fn_scale")[0].into());
+    let made = |at| CodeScale::Made { least: 1e-6, at };
+    let apart = made(ScalePlace::Apart(ScaleLayout::nh(block_size, heads)));
+    let inline = made(ScalePlace::Inline(head_dim));
+    let long = CacheLayout::nhd([blocks, block_size, heads, head_dim + 4])
+        .and_then(|layout| layout.channels(0..head_dim))
+        .expect("a small cache");
+    let layout = |name| named(name, shape, x).expect("a layout");
+    let nhd = layout("nhd");
+    for backend in Backend::available() {
+        let into = |cache: &mut CacheMut<'_>| {
+            rope(backend)
+                .rotate_into_cache(&k, cache, &slots, &rows)
+                .expect("slots that are there");
+        };
+        for name in ["nhd", "hnd", "cpu_col", "legacy_k"] {
+            let expected = bytes(&file, &format!("e4m3fn_div_{name}"));
+            let mut got = vec![0x5a; expected.len()];
+            into(
+                &mut CacheMut::coded(&mut got, layout(name), Code::E4m3, divide, &mut [])
+                    .expect("a cache that fits"),
+            );
+            same_codes(
+                Code::E4m3,
+                &got,
+                &expected,
+                &format!("{backend}, E4M3 {name}"),
+            );
+        }
+        let expected = bytes(&file, "int8_nhd");
+        let mut got = vec![0x5a; expected.len()];
+        let mut scales = vec![f32::from_bits(0x5a5a_5a5a); blocks * block_size * heads];
+        into(
+            &mut CacheMut::coded(&mut got, nhd, Code::Int8Away, apart, &mut scales)
+                .expect("a cache that fits"),
+        );
+        same_codes(Code::Int8Away, &got, &expected, &format!("{backend}, int8"));
+        let expected: Vec<f32> = file.bits("int8_nhd_scales");
+        alike(&scales, &expected, &format!("{backend}, scales of int8"));
+
+        let mut expected = bytes(&file, "int8_nhd_inline");
+        if cfg!(target_endian = "big") {
+            // The scales of the file are little-endian; a machine keeps its own.
+            for (index, head) in expected.chunks_mut(head_dim + 4).enumerate() {
+                let slot = index / heads;
+                if slots.contains(&(slot as i64)) {
+                    head[head_dim..].reverse();
+                }
+            }
+        }
+        let mut got = vec![0x5a; expected.len()];
+        into(
+            &mut CacheMut::coded(&mut got, long, Code::Int8Away, inline, &mut [])
+                .expect("a cache that fits"),
+        );
+        assert_eq!(got, expected, "{backend}, int8 with scales inline");
+
+        let expected = bytes(&file, "q8_0_ref_rows");
+        let mut got = vec![0x5a; expected.len()];
+        into(&mut CacheMut::q8_0(&mut got, nhd).expect("whole blocks"));
+        assert_eq!(got, expected, "{backend}, Q8_0");
+    }
+}
+
+/// Formats are what they are in memory, whatever a tensor's element: 16 bits into 32 and back.
+fn elements_of_caches<I: Number, O: Number>() {
+    let values: Vec<I> = (0..1 << 10)
+        .map(|bits| I::from_bits(bits << 6 | 5))
+        .collect();
+    let layout = heads(16, 64);
+    for backend in Backend::available() {
+        let mut got = vec![O::from_f32(0.5); values.len()];
+        let mut cache = CacheMut::new(&mut got, layout).expect("a cache that fits");
+        let tensor = Tensor::new(&values, [1, 16, 1, 64]).expect("a valid tensor");
+        Chain::from(rope(backend))
+            .copy_into_cache(&tensor, &mut cache, 0..16)
+            .expect("slots that are there");
+        let expected: Vec<O> = values.iter().map(|x| O::from_f32(x.to_f32())).collect();
+        alike(
+            &got,
+            &expected,
+            &format!("{backend}, {} to {}", I::NAME, O::NAME),
+        );
+    }
+}
+
+#[test]
+fn elements_are_converted() {
+    rope_tests::each_element_pair!(elements_of_caches());
+}

@@ -1,0 +1,481 @@
+//! Norms beside the rotation, by what the attention of real models gave: bits of the root mean squares and of Cohere's
+//! layer norm, and a tolerance for `nn.LayerNorm`, which sums by another algorithm.
+//!
+//! What is compared with what, for f32, bf16 and f16:
+//!
+//! | calls | compared with | |
+//! |---|---|---|
+//! | `norm_and_scale` | `*_norm`; behind the rotation `*_out`, from `*_rope` | bits |
+//! | `rotate`, rounded as the model rounds its norm | `*_rope_once`, or `*_out` in f32 | bits |
+//! | `rotate`, rounded once in all | `*_fused_once` | bits |
+
+use rope_core::{
+    Backend, Chain, Norm, NormFormula, NormReach, NormSum, Pairing, Place, Rope, Rows, Tensor,
+    TensorMut,
+};
+use rope_tests::golden::{self, Bits, Golden};
+use rope_tests::{Number, bounds, each_element};
+
+use crate::models::alike;
+
+/// The formula of an id of the files, and the same with one rounding in all.
+fn formulas(id: &str) -> [NormFormula; 2] {
+    let formula = match id {
+        "R1" => NormFormula::LLAMA,
+        "R2" => NormFormula::OLMO2,
+        "R3" => NormFormula::GEMMA,
+        "R4" => NormFormula::GEMMA3N,
+        "R5" => NormFormula::LLAMA4,
+        "L1" => NormFormula::COHERE,
+        "L4" => NormFormula::LAYER_NORM,
+        other => panic!("formula {other}"),
+    };
+    let once = NormFormula {
+        centred: formula.centred,
+        one_plus_weight: formula.one_plus_weight,
+        ..NormFormula::ONCE
+    };
+    [formula, once]
+}
+
+fn place(name: &str) -> Place {
+    match name {
+        "before" => Place::BeforeRotation,
+        "after" => Place::AfterRotation,
+        other => panic!("place {other}"),
+    }
+}
+
+fn pairing(name: &str) -> Pairing {
+    match name {
+        "half" => Pairing::Half,
+        "interleaved" => Pairing::Interleaved,
+        other => panic!("layout {other}"),
+    }
+}
+
+/// cos or sin that a model used for an element, which it keeps as that or as f32.
+fn angles<E: Number + Bits>(file: &Golden, key: &str) -> Vec<f32> {
+    match file.find(&format!("{key}_f32")) {
+        Some(_) => file.bits(&format!("{key}_f32")),
+        None => {
+            let values: Vec<E> = file.bits(&format!("{key}_{}", E::NAME));
+            values.into_iter().map(Number::to_f32).collect()
+        }
+    }
+}
+
+fn with_lists<'a, E: Number>(
+    norm: Norm<'a>,
+    weight: Option<&'a [E]>,
+    bias: Option<&'a [E]>,
+) -> Norm<'a> {
+    let norm = weight.map_or(norm, |weight| norm.weight(E::weights(weight)));
+    bias.map_or(norm, |bias| norm.bias(E::weights(bias)))
+}
+
+/// Q or K of a file, in one element.
+struct Heads<'f, E> {
+    doing: String,
+    file: &'f Golden,
+    shape: [usize; 4],
+    pairing: Pairing,
+    norm: Norm<'f>,
+    /// The same norm with one rounding in all.
+    once: Norm<'f>,
+    cos: &'f [f32],
+    sin: &'f [f32],
+    x: Vec<E>,
+}
+
+impl<E: Number + Bits> Heads<'_, E> {
+    fn rows(&self) -> Rows<'_> {
+        let tokens = self.shape[1];
+        let pairs = self.cos.len() / tokens;
+        Rows::from_cos_sin(self.cos, self.sin, [tokens, pairs], 2 * pairs).expect("whole rows")
+    }
+
+    fn rope(&self, backend: Backend) -> Rope {
+        Rope::new(self.pairing)
+            .backend(backend)
+            .expect("an available backend")
+    }
+
+    /// Runs a chain in place, with or without its rotation.
+    fn run(&self, chain: Chain<'_>, x: &[E], rotates: bool) -> Vec<E> {
+        let mut y = x.to_vec();
+        let mut tensor = TensorMut::new(&mut y, self.shape).expect("a valid tensor");
+        if rotates {
+            chain.rotate(&mut tensor, &self.rows())
+        } else {
+            chain.norm_and_scale(&mut tensor)
+        }
+        .expect("a norm that fits");
+        y
+    }
+
+    /// Compares with what follows the key, if the file has it: bits, or what a layer norm may be off by.
+    fn compare(&self, key: &str, backend: Backend, got: &[E]) -> bool {
+        if self.file.find(key).is_none() {
+            return false;
+        }
+        let expected: Vec<E> = self.file.bits(key);
+        let doing = format!("{backend}, {}, {key}", self.doing);
+        if self.norm.formula() == NormFormula::LAYER_NORM {
+            near(got, &expected, self.shape[3], &doing);
+        } else {
+            alike(got, &expected, &doing);
+        }
+        true
+    }
+}
+
+/// Heads that are as near as a layer norm of two passes is to Welford's.
+fn near<E: Number>(got: &[E], expected: &[E], head_dim: usize, doing: &str) {
+    assert_eq!(got.len(), expected.len(), "{doing}");
+    for (head, (got, expected)) in got
+        .chunks(head_dim)
+        .zip(expected.chunks(head_dim))
+        .enumerate()
+    {
+        let largest = expected
+            .iter()
+            .fold(0.0_f32, |largest, value| largest.max(value.to_f32().abs()));
+        for (channel, (got, expected)) in got.iter().zip(expected).enumerate() {
+            let (got, expected) = (got.to_f32(), expected.to_f32());
+            let off = (f64::from(got) - f64::from(expected)).abs();
+            let bound = bounds::layer_norm::<E>(largest, expected);
+            assert!(
+                off <= bound || got.is_nan() && expected.is_nan(),
+                "{doing}: head {head}, channel {channel}: {got:?}, not {expected:?}"
+            );
+        }
+    }
+}
+
+/// Every comparison that a file has for Q, or K, in an element.
+fn heads_of_models<E: Number + Bits>() {
+    let mut compared = [0; 4];
+    for file in Golden::all("norm") {
+        let e = E::NAME;
+        if file.find("formula").is_none() || file.find(&format!("q_in_{e}")).is_none() {
+            continue;
+        }
+        let [formula, once] = formulas(file.text("formula"));
+        let at = place(file.text("place"));
+        let (cos, sin) = (
+            angles::<E>(&file, &format!("cos_{e}")),
+            angles::<E>(&file, &format!("sin_{e}")),
+        );
+        for tensor in ["q", "k"] {
+            let key = |name: &str| format!("{tensor}_{name}_{e}");
+            let list = |name: &str| file.find(&key(name)).map(|_| file.bits::<E>(&key(name)));
+            let (weight, bias) = (list("weight"), list("bias"));
+            let reach = match file.text("reach") {
+                "head" => NormReach::Head,
+                "row" => NormReach::Row,
+                other => panic!("reach {other}"),
+            };
+            let [norm, once] = [formula, once].map(|formula| {
+                let norm = Norm::new(formula, file.bits::<f32>("eps_f32")[0])
+                    .over(reach)
+                    .at(at);
+                with_lists(norm, weight.as_deref(), bias.as_deref())
+            });
+            let heads = Heads::<E> {
+                doing: format!("{}, {tensor} in {e}", file.name),
+                file: &file,
+                shape: [
+                    1,
+                    file.decimal("tokens"),
+                    file.decimal(&format!("{tensor}_heads")),
+                    file.decimal("head_dim"),
+                ],
+                pairing: pairing(file.text("layout")),
+                norm,
+                once,
+                cos: &cos,
+                sin: &sin,
+                x: file.bits(&key("in")),
+            };
+            for backend in Backend::available() {
+                compared_on(&heads, backend, tensor, &mut compared);
+            }
+        }
+    }
+    println!("{}: {compared:?} comparisons", E::NAME);
+    assert!(compared[0] > 0 && compared[1] > 0 && compared[2] > 0 || E::NAME == "f32");
+    assert!(compared[3] > 0);
+}
+
+/// Compares on a backend, and counts: norms alone, rotations once rounded, all once rounded, whole chains.
+fn compared_on<E: Number + Bits>(
+    heads: &Heads<'_, E>,
+    backend: Backend,
+    tensor: &str,
+    compared: &mut [usize; 4],
+) {
+    let key = |name: &str| format!("{tensor}_{name}_{}", E::NAME);
+    let Heads { file, norm, x, .. } = heads;
+    let rope = heads.rope(backend);
+    let chain = rope.norm(*norm);
+    let mut count = |index: usize, key: String, got: &[E]| {
+        let there = heads.compare(&key, backend, got);
+        compared[index] += usize::from(there);
+        there
+    };
+    let whole = heads.run(chain, x, true);
+    if norm.place() == Place::BeforeRotation {
+        let normed = heads.run(chain, x, false);
+        assert!(count(0, key("norm"), &normed));
+        if E::NAME == "f32" {
+            assert!(count(3, key("out"), &whole));
+        } else {
+            assert!(count(1, key("rope_once"), &whole));
+            // These models round nothing between the rotation's operations.
+            if ["olmo2", "cohere"].contains(&file.text("model")) {
+                count(3, key("out"), &whole);
+            }
+        }
+    } else {
+        let rotated = heads.run(rope.into(), x, true);
+        let normed = heads.run(chain, &file.bits::<E>(&key("rope")), false);
+        assert!(count(0, key("out"), &normed));
+        if E::NAME == "f32" {
+            assert!(count(3, key("out"), &whole));
+        } else {
+            assert!(count(1, key("rope_once"), &rotated));
+            let doing = format!("{backend}, {}, the chain and its steps", heads.doing);
+            alike(&whole, &heads.run(chain, &rotated, false), &doing);
+            if file.text("model") == "llama4" {
+                count(3, key("out"), &whole);
+            }
+        }
+    }
+    let once = rope.norm(heads.once).straight();
+    count(2, key("fused_once"), &heads.run(once, x, true));
+}
+
+#[test]
+fn the_norms_of_models() {
+    each_element!(heads_of_models());
+}
+
+/// Weights in f32 promote the result of activations of 16 bits: it is f32 from there on.
+fn promoted<E: Number + Bits>() {
+    if E::NAME == "f32" {
+        return;
+    }
+    let file = Golden::file("norm/qwen3_d128_f32_weight.txt");
+    let tag = format!("{}_wf32", E::NAME);
+    let (tokens, pairs) = (file.decimal("tokens"), file.decimal("n_freq"));
+    let shape = [1, tokens, 1, file.decimal("head_dim")];
+    let widened = |key: &str| -> Vec<f32> {
+        let values: Vec<E> = file.bits(&format!("{key}_{tag}_{}", E::NAME));
+        values.into_iter().map(Number::to_f32).collect()
+    };
+    let (cos, sin) = (widened("cos"), widened("sin"));
+    let rows =
+        |cos, sin| Rows::from_cos_sin(cos, sin, [tokens, pairs], 2 * pairs).expect("whole rows");
+    // To see the norm alone as f32.
+    let (ones, zeros) = (vec![1.0; tokens * pairs], vec![0.0; tokens * pairs]);
+    for tensor in ["q", "k"] {
+        let bits = |name: &str| file.bits::<f32>(&format!("{tensor}_{name}_{tag}"));
+        let weight = bits("weight");
+        let x: Vec<E> = file.bits(&format!("{tensor}_in_{tag}"));
+        let norm = Norm::new(NormFormula::LLAMA, file.bits("eps_f32")[0]).weight(&weight);
+        for backend in Backend::available() {
+            let rope = Rope::new(Pairing::Half).backend(backend);
+            let chain = rope.expect("an available backend").norm(norm);
+            for (name, rows) in [("norm", rows(&ones, &zeros)), ("out", rows(&cos, &sin))] {
+                let mut y = vec![f32::NAN; x.len()];
+                let source = Tensor::new(&x, shape).expect("a valid tensor");
+                let mut target = TensorMut::new(&mut y, shape).expect("a valid tensor");
+                chain
+                    .rotate_into(&source, &mut target, &rows)
+                    .expect("a norm that fits");
+                let doing = format!("{backend}, {tensor}_{name}_{tag}");
+                alike(&y, &bits(name), &doing);
+            }
+        }
+    }
+}
+
+#[test]
+fn f32_weights_promote() {
+    each_element!(promoted());
+}
+
+/// Zeros, overflow, infinities, NaN, subnormals: by what the modules of models gave.
+fn special_rows<E: Number + Bits>() {
+    let file = Golden::file("norm/special_d40.txt");
+    let e = E::NAME;
+    let (tokens, head_dim) = (file.decimal("tokens"), file.decimal("head_dim"));
+    for line in golden::lines("norm/special_d40.txt") {
+        if line.first().map(String::as_str) != Some("case") {
+            continue;
+        }
+        let value = |key: &str| {
+            let at = line.iter().position(|word| word == key).expect(key);
+            line[at + 1].as_str()
+        };
+        let (model, id) = (&line[1], value("formula"));
+        let [formula, once] = formulas(id);
+        let key = |name: &str| format!("{model}_{name}_{e}");
+        let list = |name: &str| file.find(&key(name)).map(|_| file.bits::<E>(&key(name)));
+        let (weight, bias) = (list("weight"), list("bias"));
+        let [norm, once] = [formula, once].map(|formula| {
+            let norm = Norm::new(formula, golden::hex(value("eps_f32"))).at(place(value("place")));
+            with_lists(norm, weight.as_deref(), bias.as_deref())
+        });
+        let heads = Heads {
+            doing: format!("{model} in {e}"),
+            file: &file,
+            shape: [1, tokens, 1, head_dim],
+            pairing: pairing(value("layout")),
+            norm,
+            once,
+            cos: &angles::<E>(&file, &key("cos")),
+            sin: &angles::<E>(&file, &key("sin")),
+            x: file.bits(&format!("in_{e}")),
+        };
+        let before = norm.place() == Place::BeforeRotation;
+        let (from, to) = match before {
+            true => (heads.x.clone(), key("norm")),
+            false => (file.bits(&key("rope")), key("out")),
+        };
+        for backend in Backend::available() {
+            let chain = heads.rope(backend).norm(norm);
+            let normed = heads.run(chain, &from, false);
+            let doing = format!("{backend}, {model} in {e}");
+            if id == "L4" {
+                // The overflow and the cancellation of rows 2 and 11 are the algorithm's own.
+                let expected: Vec<E> = file.bits(&to);
+                let rows = normed.chunks(head_dim).zip(expected.chunks(head_dim));
+                for (index, (got, expected)) in rows.enumerate() {
+                    if ![2, 11].contains(&index) {
+                        near(got, expected, head_dim, &format!("{doing}, row {index}"));
+                    }
+                }
+                continue;
+            }
+            assert!(heads.compare(&to, backend, &normed), "{to}");
+            // The rotation of Llama 4 is complex, which PyTorch computes with FMA where pairs are no multiple of 8.
+            let one_rounding = e == "f32" || ["olmo2", "cohere"].contains(&model.as_str());
+            if one_rounding && model != "llama4" {
+                let whole = heads.run(chain, &heads.x, true);
+                assert!(heads.compare(&key("out"), backend, &whole), "{to}");
+            }
+        }
+    }
+}
+
+#[test]
+fn special_rows_of_models() {
+    each_element!(special_rows());
+}
+
+/// The mean of squares and the reciprocal root of PyTorch, for rows up to 32776 wide.
+#[test]
+fn sums_have_the_order_of_pytorch() {
+    let file = Golden::file("norm/sum_order.txt");
+    let eps = file.bits::<f32>("eps_f32")[0];
+    let mut widths = Vec::new();
+    for line in golden::lines("norm/sum_order.txt") {
+        let [width, seed, mean, root] = &line[..] else {
+            continue;
+        };
+        let (width, seed): (usize, u64) = (
+            width.parse().expect("a width"),
+            seed.parse().expect("a seed"),
+        );
+        let (mean, root): (f32, f32) = (golden::hex(mean), golden::hex(root));
+        widths.push(width);
+        let mut state = seed;
+        let x: Vec<f32> = (0..width)
+            .map(|_| {
+                ((golden::splitmix(&mut state) >> 40) as i64 - (1 << 23)) as f32 * 2f32.powi(-22)
+            })
+            .collect();
+        let normed: Vec<f32> = x.iter().map(|x| x * root).collect();
+        for backend in Backend::available() {
+            let rope = Rope::new(Pairing::Half).backend(backend);
+            let rope = rope.expect("an available backend");
+            let doing = format!("{backend}, width {width}, seed {seed}");
+            // A row of as many heads as any length of them gives.
+            let lengths = [1, 3, 32, 40, 72, 128, 2047, 2048, width];
+            for head_dim in lengths.into_iter().filter(|&length| {
+                width.is_multiple_of(length) && length <= 2048 && width / length <= 4096
+            }) {
+                let shape = [1, 1, width / head_dim, head_dim];
+                let norm = Norm::new(NormFormula::LLAMA4, eps).over(NormReach::Row);
+                let mut sum = [f32::NAN];
+                let tensor = Tensor::new(&x, shape).expect("a valid tensor");
+                rope.norm(norm)
+                    .squares(&tensor, &mut sum)
+                    .expect("one sum for one token");
+                let got = sum[0] / width as f32;
+                assert_eq!(
+                    got.to_bits(),
+                    mean.to_bits(),
+                    "{doing}, heads of {head_dim}"
+                );
+                // From the same row, and from the sum that was given.
+                for norm in [norm, norm.given_sums(&sum, width)] {
+                    let mut y = x.clone();
+                    let mut tensor = TensorMut::new(&mut y, shape).expect("a valid tensor");
+                    rope.norm(norm)
+                        .norm_and_scale(&mut tensor)
+                        .expect("a norm that fits");
+                    alike(&y, &normed, &format!("{doing}, heads of {head_dim}"));
+                }
+            }
+            if width <= 2048 {
+                let mut y = x.clone();
+                let mut tensor = TensorMut::new(&mut y, [1, 1, 1, width]).expect("a valid tensor");
+                rope.norm(Norm::new(NormFormula::LLAMA4, eps))
+                    .norm_and_scale(&mut tensor)
+                    .expect("a norm that fits");
+                alike(&y, &normed, &format!("{doing}, a head"));
+            }
+        }
+    }
+    assert!(widths.len() > 190 && widths.contains(&32776), "{widths:?}");
+}
+
+/// In f64 the mean is the true one, rounded once; and the same on every backend.
+#[test]
+fn sums_in_f64_are_rounded_once() {
+    let mut state = 1;
+    for width in [1, 7, 8, 31, 32, 100, 128, 640, 2048] {
+        let x: Vec<f32> = (0..width)
+            .map(|_| {
+                ((golden::splitmix(&mut state) >> 40) as i64 - (1 << 23)) as f32 * 2f32.powi(-22)
+            })
+            .collect();
+        // Squares of 46 bits below 4: 2048 of them are exact in integers.
+        let sum: u128 = x
+            .iter()
+            .map(|x| ((x * 2f32.powi(22)) as i128).pow(2) as u128)
+            .sum();
+        let mean = (sum as f64 / width as f64 * 2f64.powi(-44)) as f32;
+        let eps = 1e-6;
+        let root = 1.0 / (mean + eps).sqrt();
+        let normed: Vec<f32> = x.iter().map(|x| x * root).collect();
+        for backend in Backend::available() {
+            let rope = Rope::new(Pairing::Half).backend(backend);
+            let rope = rope.expect("an available backend");
+            for reach in [NormReach::Head, NormReach::Row] {
+                let norm = Norm::new(NormFormula::LLAMA4, eps)
+                    .sum(NormSum::F64)
+                    .over(reach);
+                let mut y = x.clone();
+                let mut tensor = TensorMut::new(&mut y, [1, 1, 1, width]).expect("a valid tensor");
+                rope.norm(norm)
+                    .norm_and_scale(&mut tensor)
+                    .expect("a norm that fits");
+                alike(&y, &normed, &format!("{backend}, {reach:?} of {width}"));
+            }
+        }
+    }
+}

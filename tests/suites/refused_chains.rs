@@ -1,0 +1,1136 @@
+//! Every way a chain, a cache or a shift can be refused: it is, the message names the value and the limit, and nothing
+//! was written, to a tensor, a cache or its scales.
+
+use half::bf16;
+use rope_core::{
+    Axes, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Chain, Code, CodeScale, Error,
+    Frequencies, HeadScales, Norm, NormFormula, NormReach, Pairing, Place, Positions, Rope, Rows,
+    Scale, ScaleLayout, ScalePlace, Scaling, Slots, Tensor, TensorMut,
+};
+
+use crate::refused::{refused, untouched};
+
+const ROPE: fn() -> Rope = || Rope::new(Pairing::Half);
+
+/// `[2, 3, 2, 8]`, everywhere below.
+const SHAPE: [usize; 4] = [2, 3, 2, 8];
+const LEN: usize = 96;
+
+fn rows() -> Rows<'static> {
+    Rows::from_vec(vec![0.5; 3 * 8], 8).expect("three rows")
+}
+
+/// Slots of the six tokens.
+const SLOTS: [i64; 6] = [0, 1, 2, 3, 4, 5];
+
+fn layout() -> CacheLayout {
+    CacheLayout::nhd([2, 3, 2, 8]).expect("a small cache")
+}
+
+/// Each verb of a chain that writes, with what is painted. Those of caches have slots for each token.
+fn each_verb(chain: Chain<'_>, error: Error, words: &[&str]) {
+    let rows = rows();
+    untouched::<bf16>(LEN, |data| {
+        let mut tensor = TensorMut::new(data, SHAPE).expect("valid");
+        refused(chain.rotate(&mut tensor, &rows), error, words);
+        refused(chain.norm_and_scale(&mut tensor), error, words);
+        let other = vec![bf16::ONE; LEN];
+        let from = Tensor::new(&other, SHAPE).expect("valid");
+        refused(chain.rotate_into(&from, &mut tensor, &rows), error, words);
+        let cache = Cache::new(&other, layout()).expect("a cache that fits");
+        let slots = &SLOTS;
+        let refusal = chain.rotate_from_cache(&cache, slots, &mut tensor, &rows);
+        refused(refusal, error, words);
+        refused(
+            chain.copy_from_cache(&cache, slots, &mut tensor),
+            error,
+            words,
+        );
+        let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
+        let refusal = chain.rotate_into_cache(&from, &mut cache, slots, &rows);
+        refused(refusal, error, words);
+        refused(
+            chain.copy_into_cache(&from, &mut cache, slots),
+            error,
+            words,
+        );
+        untouched::<bf16>(LEN, |values| {
+            let mut values = CacheMut::new(values, layout()).expect("a cache that fits");
+            let refusal =
+                chain.rotate_into_caches((&from, &mut cache), (&from, &mut values), slots, &rows);
+            refused(refusal, error, words);
+        });
+    });
+}
+
+#[test]
+fn parameters_of_norms() {
+    for eps in [-1e-6, f32::INFINITY] {
+        let error = Error::Parameter {
+            name: "eps",
+            value: eps.into(),
+            required: "finite and not negative",
+        };
+        let norm = Norm::new(NormFormula::LLAMA, eps);
+        each_verb(
+            ROPE().norm(norm),
+            error,
+            &["eps", "finite and not negative"],
+        );
+    }
+    // A NaN is not equal to itself.
+    untouched::<f32>(LEN, |data| {
+        let mut tensor = TensorMut::new(data, SHAPE).expect("valid");
+        let norm = Norm::new(NormFormula::LLAMA, f32::NAN);
+        let error = ROPE().norm(norm).rotate(&mut tensor, &rows());
+        let error = error.expect_err("a refusal");
+        assert!(matches!(error, Error::Parameter { name: "eps", value, .. } if value.is_nan()));
+        assert!(error.to_string().contains("NaN"));
+    });
+    let norm = Norm::new(NormFormula::LLAMA, 1e-6);
+    let one = [1.0_f32; 17];
+    for len in [0, 7, 9, 15, 17] {
+        for (reach, needed) in [(NormReach::Head, 8), (NormReach::Row, 16)] {
+            let words = [&*len.to_string(), &*needed.to_string()];
+            for name in ["weight", "bias"] {
+                let norm = norm.over(reach);
+                let norm = match name {
+                    "weight" => norm.weight(&one[..len]),
+                    _ => norm.bias(&one[..len]),
+                };
+                let error = Error::Count {
+                    name,
+                    given: len,
+                    needed,
+                };
+                each_verb(ROPE().norm(norm), error, &[name, words[0], words[1]]);
+                each_verb(ROPE().norm(norm.at(Place::AfterRotation)), error, &words);
+            }
+        }
+    }
+}
+
+#[test]
+fn given_sums() {
+    let sums = [1.0_f32; 13];
+    let norm = Norm::new(NormFormula::LLAMA, 1e-6);
+    for (reach, needed) in [(NormReach::Row, 6), (NormReach::Head, 12)] {
+        for given in [0, needed - 1, needed + 1] {
+            let error = Error::Count {
+                name: "sums",
+                given,
+                needed,
+            };
+            let norm = norm.over(reach).given_sums(&sums[..given], 16);
+            let words = ["sums", &given.to_string(), &needed.to_string()];
+            each_verb(ROPE().norm(norm), error, &words);
+        }
+        let error = Error::Parameter {
+            name: "width",
+            value: 0.0,
+            required: "at least 1",
+        };
+        let norm = norm.over(reach).given_sums(&sums[..needed], 0);
+        each_verb(ROPE().norm(norm), error, &["width", "0", "1"]);
+    }
+    let centred = Norm::new(NormFormula::COHERE, 1e-6);
+    each_verb(
+        ROPE().norm(centred.given_sums(&sums[..12], 8)),
+        Error::CentredSums,
+        &["centred", "sums"],
+    );
+    // Those that are asked for.
+    untouched::<f32>(13, |sums| {
+        let x = [1.0_f32; LEN];
+        let x = Tensor::new(&x, SHAPE).expect("valid");
+        let squares = |norm, sums: &mut [f32]| ROPE().norm(norm).squares(&x, sums);
+        refused(
+            squares(centred, &mut sums[..12]),
+            Error::CentredSums,
+            &["centred"],
+        );
+        for (reach, needed) in [(NormReach::Row, 6), (NormReach::Head, 12)] {
+            for given in [0, needed - 1, needed + 1] {
+                let error = Error::Storage { given, needed };
+                let words = [&*given.to_string(), &*needed.to_string()];
+                refused(squares(norm.over(reach), &mut sums[..given]), error, &words);
+            }
+        }
+    });
+}
+
+#[test]
+fn factors_of_scales() {
+    let factors = [1.0_f32; 13];
+    for given in [0, 5, 7] {
+        let error = Error::Count {
+            name: "factors",
+            given,
+            needed: 6,
+        };
+        let scale = Scale::per_token(&factors[..given]);
+        each_verb(
+            ROPE().scale(scale),
+            error,
+            &["factors", &given.to_string(), "6"],
+        );
+    }
+    for given in [0, 11, 13] {
+        let error = Error::Count {
+            name: "factors",
+            given,
+            needed: 12,
+        };
+        let scale = Scale::per_token_and_head(&factors[..given]).at(Place::AfterRotation);
+        each_verb(
+            ROPE().scale(scale),
+            error,
+            &["factors", &given.to_string(), "12"],
+        );
+    }
+}
+
+#[test]
+fn head_dim_on_stack() {
+    let error = Error::HeadDimOnStack {
+        head_dim: 2049,
+        limit: 2048,
+    };
+    let words = ["2049", "2048"];
+    let chain = ROPE().norm(Norm::new(NormFormula::LLAMA4, 1e-6));
+    let shape = [1, 1, 1, 2049];
+    let layout = CacheLayout::nhd([1, 1, 1, 2049]).expect("a small cache");
+    let row = [0.5; 8];
+    let rows = Rows::new(&row, 8).expect("a row");
+    untouched::<f32>(2049, |data| {
+        let other = vec![1.0_f32; 2049];
+        let from = Tensor::new(&other, shape).expect("valid");
+        let mut tensor = TensorMut::new(data, shape).expect("valid");
+        refused(chain.rotate(&mut tensor, &rows), error, &words);
+        refused(chain.norm_and_scale(&mut tensor), error, &words);
+        refused(chain.rotate_into(&from, &mut tensor, &rows), error, &words);
+        refused(chain.squares(&from, &mut [0.0]), error, &words);
+        let cache = Cache::new(&other, layout).expect("a cache that fits");
+        refused(
+            chain.copy_from_cache(&cache, 0..1, &mut tensor),
+            error,
+            &words,
+        );
+        let mut cache = CacheMut::new(data, layout).expect("a cache that fits");
+        refused(
+            chain.copy_into_cache(&from, &mut cache, 0..1),
+            error,
+            &words,
+        );
+        refused(ROPE().shift(&mut cache, 0..1, &rows), error, &words);
+    });
+    // The longest there may be.
+    let mut data = vec![1.0_f32; 2048];
+    let mut tensor = TensorMut::new(&mut data, [1, 1, 1, 2048]).expect("valid");
+    assert!(chain.rotate(&mut tensor, &rows).is_ok());
+}
+
+/// What a rotation refuses, a chain does.
+#[test]
+fn rows_and_shapes() {
+    let chain = ROPE().norm(Norm::new(NormFormula::LLAMA4, 1e-6));
+    untouched::<f32>(LEN, |data| {
+        let x = [1.0_f32; LEN];
+        let x = Tensor::new(&x, SHAPE).expect("valid");
+        let long = [0.5; 60];
+        let error = Error::RotaryDimExceedsHead {
+            rotary_dim: 10,
+            head_dim: 8,
+        };
+        let wide = Rows::new(&long[..30], 10).expect("whole rows");
+        let count = Error::RowCount {
+            rows: 4,
+            tokens: 3,
+            batch: 2,
+        };
+        let four = Rows::new(&long[..32], 8).expect("whole rows");
+        for (rows, error, words) in [(wide, error, ["10", "8"]), (four, count, ["4", "3"])] {
+            let mut tensor = TensorMut::new(data, SHAPE).expect("valid");
+            refused(chain.rotate(&mut tensor, &rows), error, &words);
+            refused(chain.rotate_into(&x, &mut tensor, &rows), error, &words);
+            let y = [1.0_f32; LEN];
+            let cache = Cache::new(&y, layout()).expect("a cache that fits");
+            let refusal = chain.rotate_from_cache(&cache, &SLOTS, &mut tensor, &rows);
+            refused(refusal, error, &words);
+            let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
+            let refusal = chain.rotate_into_cache(&x, &mut cache, &SLOTS, &rows);
+            refused(refusal, error, &words);
+            untouched::<f32>(LEN, |values| {
+                let mut values = CacheMut::new(values, layout()).expect("a cache that fits");
+                let refusal =
+                    chain.rotate_into_caches((&x, &mut cache), (&x, &mut values), &SLOTS, &rows);
+                refused(refusal, error, &words);
+            });
+        }
+        // A shift has a row for each slot, and as many channels.
+        let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
+        let wide = Rows::new(&long, 10).expect("whole rows");
+        refused(ROPE().shift(&mut cache, &SLOTS, &wide), error, &["10", "8"]);
+        let changes = ROPE().output_pairing(Pairing::Interleaved);
+        let error = Error::PairingChangesInPlace {
+            input: Pairing::Half,
+            output: Pairing::Interleaved,
+        };
+        let rows = Rows::new(&long[..48], 8).expect("whole rows");
+        let words = ["half", "interleaved"];
+        refused(changes.shift(&mut cache, &SLOTS, &rows), error, &words);
+        let mut tensor = TensorMut::new(data, SHAPE).expect("valid");
+        let chain = changes.norm(Norm::new(NormFormula::LLAMA4, 1e-6));
+        refused(chain.rotate(&mut tensor, &rows), error, &words);
+        let error = Error::ShapeMismatch {
+            source: SHAPE.into(),
+            target: [2, 3, 1, 8].into(),
+        };
+        let mut tensor = TensorMut::new(data, [2, 3, 1, 8]).expect("valid");
+        refused(
+            chain.rotate_into(&x, &mut tensor, &rows),
+            error,
+            &["[2, 3, 1, 8]"],
+        );
+    });
+}
+
+#[test]
+fn keys_and_values() {
+    let x = [1.0_f32; LEN];
+    let k = Tensor::new(&x, SHAPE).expect("valid");
+    let rows = rows();
+    untouched::<f32>(LEN, |keys| {
+        untouched::<f32>(LEN, |values| {
+            let mut keys = CacheMut::new(keys, layout()).expect("a cache that fits");
+            let mut values = CacheMut::new(values, layout()).expect("a cache that fits");
+            let chain = Chain::from(ROPE());
+            let shape = [1, 6, 2, 8];
+            let v = Tensor::new(&x, shape).expect("valid");
+            let error = Error::QueryKeyMismatch {
+                query: SHAPE.into(),
+                key: shape.into(),
+            };
+            let refusal =
+                chain.rotate_into_caches((&k, &mut keys), (&v, &mut values), &SLOTS, &rows);
+            refused(refusal, error, &["[2, 3, 2, 8]", "[1, 6, 2, 8]"]);
+            // Values that do not fit are found before the keys are written.
+            let v = Tensor::new(&x, [2, 3, 1, 8]).expect("valid");
+            let error = Error::CacheHeads {
+                heads: 1,
+                head_dim: 8,
+                cache_heads: 2,
+                cache_head_dim: 8,
+            };
+            let refusal =
+                chain.rotate_into_caches((&k, &mut keys), (&v, &mut values), &SLOTS, &rows);
+            refused(refusal, error, &["1", "2"]);
+        });
+        // So are slots that only the values' cache has not.
+        untouched::<f32>(16, |values| {
+            let small = CacheLayout::nhd([1, 1, 2, 8]).expect("a small cache");
+            let mut keys = CacheMut::new(keys, layout()).expect("a cache that fits");
+            let mut values = CacheMut::new(values, small).expect("a cache that fits");
+            let error = Error::Slot {
+                index: 1,
+                slot: 1,
+                slots: 1,
+            };
+            let refusal = Chain::from(ROPE()).rotate_into_caches(
+                (&k, &mut keys),
+                (&k, &mut values),
+                &SLOTS,
+                &rows,
+            );
+            refused(refusal, error, &["1", "the cache's 0..1"]);
+        });
+    });
+}
+
+/// Each verb of caches, with slots that the cache `[2, 3, 2, 8]` does not have.
+fn each_cache_verb(slots: Slots<'_>, error: Error, words: &[&str]) {
+    let rows = rows();
+    let (chain, six) = (Chain::from(ROPE()), [0.5; 48]);
+    let each = Rows::new(&six, 8).expect("six rows");
+    untouched::<f32>(LEN, |data| {
+        let x = [1.0_f32; LEN];
+        let from = Tensor::new(&x, SHAPE).expect("valid");
+        let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
+        let refusal = chain.rotate_into_cache(&from, &mut cache, slots, &rows);
+        refused(refusal, error, words);
+        refused(
+            ROPE().rotate_into_cache(&from, &mut cache, slots, &rows),
+            error,
+            words,
+        );
+        refused(
+            chain.copy_into_cache(&from, &mut cache, slots),
+            error,
+            words,
+        );
+        untouched::<f32>(LEN, |values| {
+            let mut values = CacheMut::new(values, layout()).expect("a cache that fits");
+            let refusal =
+                chain.rotate_into_caches((&from, &mut cache), (&from, &mut values), slots, &rows);
+            refused(refusal, error, words);
+        });
+        // A shift has one sequence.
+        let one_sequence = matches!(error, Error::Slot { .. } | Error::SlotOffset { .. });
+        if one_sequence {
+            refused(ROPE().shift(&mut cache, slots, &each), error, words);
+        }
+        let mut tensor = TensorMut::new(data, SHAPE).expect("valid");
+        let cache = Cache::new(&x, layout()).expect("a cache that fits");
+        refused(
+            chain.copy_from_cache(&cache, slots, &mut tensor),
+            error,
+            words,
+        );
+        let refusal = chain.rotate_from_cache(&cache, slots, &mut tensor, &rows);
+        refused(refusal, error, words);
+    });
+}
+
+#[test]
+fn slots() {
+    let count = |slots| Error::SlotCount {
+        slots,
+        tokens: 3,
+        batch: 2,
+    };
+    for len in [0, 5] {
+        let words = [&*len.to_string(), "3", "2"];
+        each_cache_verb((&SLOTS[..len]).into(), count(len), &words);
+        each_cache_verb((0..len).into(), count(len), &words);
+        each_cache_verb(Slots::offsets(&SLOTS[..len]), count(len), &words);
+        each_cache_verb(Slots::sequences(&SLOTS[..len]), count(len), &words);
+    }
+    let slot = |index, slot| Error::Slot {
+        index,
+        slot,
+        slots: 6,
+    };
+    // The last one.
+    let mut slots = [0, -1, 2, 3, -7, 6];
+    each_cache_verb((&slots).into(), slot(5, 6), &["6", "5", "the cache's 0..6"]);
+    slots[1] = i64::MAX;
+    let largest = i64::MAX.to_string();
+    each_cache_verb(
+        (&slots).into(),
+        slot(1, i64::MAX),
+        &[&largest, "1", "the cache's 0..6"],
+    );
+    each_cache_verb((1..7).into(), slot(5, 6), &["6", "5"]);
+    // Beyond `i64`, which is not negative.
+    if let (Ok(first), Ok(end)) = (
+        usize::try_from(i64::MAX),
+        usize::try_from(i64::MAX as u64 + 6),
+    ) {
+        each_cache_verb((first..end).into(), slot(0, i64::MAX), &[&largest, "0"]);
+        each_cache_verb(
+            (first + 1..end + 1).into(),
+            slot(0, i64::MAX),
+            &[&largest, "0"],
+        );
+    }
+    // A negative slot of any size is skipped.
+    let mut data = [1.0_f32; LEN];
+    let x = data;
+    let from = Tensor::new(&x, SHAPE).expect("valid");
+    let mut cache = CacheMut::new(&mut data, layout()).expect("a cache that fits");
+    let skipped = ROPE().rotate_into_cache(&from, &mut cache, &[i64::MIN; 6], &rows());
+    assert!(skipped.is_ok());
+    assert!(data == x);
+}
+
+#[test]
+fn slot_offsets() {
+    let offset = |index, offset| Error::SlotOffset {
+        index,
+        offset,
+        extent: 16,
+        len: LEN,
+    };
+    for wrong in [81, 96, 97, i64::MAX] {
+        let offsets = [0, 80, -1, wrong, 16, 32];
+        let words = [&*wrong.to_string(), "3", "16", "96"];
+        each_cache_verb(Slots::offsets(&offsets), offset(3, wrong), &words);
+    }
+}
+
+/// An offset leaves room for the scale behind the codes, and scales that lie apart are found by slot.
+#[test]
+fn offsets_and_scales() {
+    let long = CacheLayout::nhd([1, 1, 2, 12])
+        .and_then(|layout| layout.channels(0..8))
+        .expect("a small cache");
+    let made = |at| CodeScale::Made { least: 1e-6, at };
+    let x = [1.0_f32; 16];
+    let x = Tensor::new(&x, [1, 1, 2, 8]).expect("valid");
+    let row = [0.5; 8];
+    let rows = Rows::new(&row, 8).expect("a row");
+    let mut bytes = vec![0x5a_u8; 40];
+    for offset in [17_i64, 20, 21, 24, 40] {
+        let inline = made(ScalePlace::Inline(8));
+        let mut cache =
+            CacheMut::coded(&mut bytes, long, Code::E4m3, inline, &mut []).expect("fits");
+        let error = Error::SlotOffset {
+            index: 0,
+            offset,
+            extent: 24,
+            len: 40,
+        };
+        let slots = [offset];
+        let words = [&*offset.to_string(), "24", "40"];
+        let slots = Slots::offsets(&slots);
+        refused(
+            ROPE().rotate_into_cache(&x, &mut cache, slots, &rows),
+            error,
+            &words,
+        );
+        refused(ROPE().shift(&mut cache, slots, &rows), error, &words);
+        assert_eq!(bytes, [0x5a; 40]);
+    }
+    let inline = made(ScalePlace::Inline(8));
+    let mut cache = CacheMut::coded(&mut bytes, long, Code::E4m3, inline, &mut []).expect("fits");
+    let last = ROPE().rotate_into_cache(&x, &mut cache, Slots::offsets(&[16]), &rows);
+    assert!(last.is_ok());
+
+    let (mut bytes, mut scales) = (vec![0x5a_u8; 40], [7.0_f32; 2]);
+    let apart = made(ScalePlace::Apart(ScaleLayout::nh(1, 2)));
+    let error = Error::CacheLayout {
+        required: "addressed by slots, because its scales lie apart",
+    };
+    let nhd = CacheLayout::nhd([1, 1, 2, 8]).expect("a small cache");
+    let mut cache = CacheMut::coded(&mut bytes, nhd, Code::E4m3, apart, &mut scales).expect("fits");
+    let slots = Slots::offsets(&[0]);
+    refused(
+        ROPE().rotate_into_cache(&x, &mut cache, slots, &rows),
+        error,
+        &["slots"],
+    );
+    refused(ROPE().shift(&mut cache, slots, &rows), error, &["slots"]);
+    assert!(bytes == [0x5a; 40] && scales == [7.0; 2]);
+}
+
+#[test]
+fn page_positions() {
+    let page = |index, position, sequence| Error::PagePosition {
+        index,
+        position,
+        sequence,
+    };
+    // Two sequences, of one page and of two; three slots in each.
+    let (pages, starts) = ([1_i32, 0, 1], [0_i32, 1, 3]);
+    let sequences = [0_i32, 0, 0, 1, 1, 1];
+    let each = |sequences: &[i32], positions: &[i64], error, words: &[&str]| {
+        let slots = Slots::pages(&pages, &starts, sequences, positions);
+        each_cache_verb(slots, error, words);
+    };
+    each(
+        &sequences,
+        &[0, 1, 3, 0, 1, 2],
+        page(2, 3, 0),
+        &["3", "2", "0"],
+    );
+    each(
+        &sequences,
+        &[0, 1, 2, 0, 1, 6],
+        page(5, 6, 1),
+        &["6", "5", "1"],
+    );
+    let far = i64::MAX;
+    each(
+        &sequences,
+        &[0, 1, far, 0, 1, 5],
+        page(2, far, 0),
+        &[&far.to_string(), "2"],
+    );
+    // No such sequence.
+    for sequence in [2, -1, i32::MAX] {
+        let sequences = [0, 0, 0, 1, 1, sequence];
+        let error = page(5, 1, sequence.into());
+        each(
+            &sequences,
+            &[0, 1, 2, 0, 1, 1],
+            error,
+            &["1", "5", &sequence.to_string()],
+        );
+    }
+    // Pages that begin nowhere, or that are not there.
+    for (starts, pages) in [
+        ([-1_i64, 3], [0_i64, 0]),
+        ([0, 9], [0, 0]),
+        ([i64::MAX, i64::MAX], [0, 0]),
+    ] {
+        let positions = [0_i64, 0, 0, 0, 0, 8];
+        let slots = Slots::pages(&pages, &starts, &[0_i32; 6], &positions);
+        let index = if starts[0] == 0 { 5 } else { 0 };
+        let error = page(index, positions[index], 0);
+        each_cache_verb(slots, error, &[&index.to_string()]);
+    }
+    // A page that the cache does not have is a slot that it does not have.
+    for number in [2, i64::MAX] {
+        let pages = [number];
+        let slots = Slots::pages(&pages, &[0_i64, 1], &[0_i32; 6], &[0_i64; 6]);
+        let slot = number.saturating_mul(3);
+        let error = Error::Slot {
+            index: 0,
+            slot,
+            slots: 6,
+        };
+        each_cache_verb(slots, error, &[&slot.to_string(), "the cache's 0..6"]);
+    }
+    let slots = Slots::pages(&pages, &starts, &sequences[..5], &SLOTS);
+    let error = Error::Count {
+        name: "sequences",
+        given: 5,
+        needed: 6,
+    };
+    each_cache_verb(slots, error, &["sequences", "5", "6"]);
+
+    // A line of two blocks for each sequence.
+    let table = [0_i64, 1, 1, 0];
+    let slots = Slots::table(&table[..3], 2, &SLOTS);
+    let error = Error::Count {
+        name: "table",
+        given: 3,
+        needed: 4,
+    };
+    each_cache_verb(slots, error, &["table", "3", "4"]);
+    let slots = Slots::table(&table, usize::MAX, &SLOTS);
+    let error = Error::Count {
+        name: "table",
+        given: 4,
+        needed: usize::MAX,
+    };
+    each_cache_verb(slots, error, &["table", "4"]);
+    // Its block, in 32 bits, is the first.
+    let wraps = 3 << 32;
+    for position in [6, wraps, i64::MAX] {
+        let positions = [0, 1, 5, -1, position, 0];
+        let slots = Slots::table(&table, 2, &positions);
+        let words = [&*position.to_string(), "4", "1"];
+        each_cache_verb(slots, page(4, position, 1), &words);
+    }
+    untouched::<f32>(LEN, |data| {
+        let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
+        let x = [1.0_f32; LEN];
+        let x = Tensor::new(&x, SHAPE).expect("valid");
+        let slots = Slots::table(&[0_i64, 2, 0, 0], 2, &[3_i64, 0, 0, 0, 0, 0]);
+        let error = Error::Slot {
+            index: 0,
+            slot: 6,
+            slots: 6,
+        };
+        let refusal = ROPE().rotate_into_cache(&x, &mut cache, slots, &rows());
+        refused(refusal, error, &["6", "0"]);
+    });
+    // One block for each sequence.
+    for position in [3, i64::MAX] {
+        let positions = [0, 1, 2, -1, 0, position];
+        let words = [&*position.to_string(), "5", "1"];
+        each_cache_verb(Slots::sequences(&positions), page(5, position, 1), &words);
+    }
+    untouched::<f32>(48, |data| {
+        let one = CacheLayout::nhd([1, 3, 2, 8]).expect("a small cache");
+        let mut cache = CacheMut::new(data, one).expect("a cache that fits");
+        let x = [1.0_f32; LEN];
+        let x = Tensor::new(&x, SHAPE).expect("valid");
+        let error = Error::Slot {
+            index: 3,
+            slot: 3,
+            slots: 3,
+        };
+        let slots = Slots::sequences(&[0_i64; 6]);
+        refused(
+            ROPE().rotate_into_cache(&x, &mut cache, slots, &rows()),
+            error,
+            &["3"],
+        );
+    });
+}
+
+#[test]
+fn heads_of_caches() {
+    for (shape, words) in [([2, 3, 1, 8], ["1", "2"]), ([2, 3, 2, 6], ["6", "8"])] {
+        let [.., heads, head_dim] = shape;
+        let error = Error::CacheHeads {
+            heads,
+            head_dim,
+            cache_heads: 2,
+            cache_head_dim: 8,
+        };
+        let row = vec![0.5; 12];
+        let rows = Rows::new(&row, 4).expect("three rows");
+        untouched::<f32>(LEN, |data| {
+            let other = [1.0_f32; LEN];
+            let chain = Chain::from(ROPE());
+            let from = Tensor::new(&other, shape).expect("valid");
+            let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
+            let refusal = chain.rotate_into_cache(&from, &mut cache, &SLOTS, &rows);
+            refused(refusal, error, &words);
+            refused(
+                chain.copy_into_cache(&from, &mut cache, &SLOTS),
+                error,
+                &words,
+            );
+            let cache = Cache::new(&other, layout()).expect("a cache that fits");
+            let mut tensor = TensorMut::new(data, shape).expect("valid");
+            refused(
+                chain.copy_from_cache(&cache, &SLOTS, &mut tensor),
+                error,
+                &words,
+            );
+        });
+    }
+    // Of Q8_0 they are values, not bytes.
+    let blocks = CacheLayout::nhd([1, 1, 1, 64]).expect("a small cache");
+    let mut bytes = [0x5a_u8; 68];
+    let mut cache = CacheMut::q8_0(&mut bytes, blocks).expect("whole blocks");
+    let x = [1.0_f32; 68];
+    let x = Tensor::new(&x, [1, 1, 1, 68]).expect("valid");
+    let error = Error::CacheHeads {
+        heads: 1,
+        head_dim: 68,
+        cache_heads: 1,
+        cache_head_dim: 64,
+    };
+    let refusal = Chain::from(ROPE()).copy_into_cache(&x, &mut cache, 0..1);
+    refused(refusal, error, &["68", "64"]);
+    assert_eq!(bytes, [0x5a; 68]);
+}
+
+const OVERLAP: Error = Error::CacheLayout {
+    required: "of strides with which no two indices name one element",
+};
+const TOO_LARGE: Error = Error::CacheLayout {
+    required: "of indices that fit usize",
+};
+
+#[test]
+fn layouts_of_caches() {
+    let shape = CacheShape {
+        blocks: 2,
+        block_size: 4,
+        heads: 3,
+        head_dim: 8,
+    };
+    let good = CacheStrides {
+        block: 96,
+        group: 2,
+        group_stride: 48,
+        token: 24,
+        head: 8,
+        chunk: 4,
+        chunk_stride: 4,
+        channel: 1,
+    };
+    assert!(CacheLayout::strided(shape, good).is_ok());
+    let no_members = Error::CacheLayout {
+        required: "of groups and chunks with at least one member",
+    };
+    for strides in [
+        CacheStrides { group: 0, ..good },
+        CacheStrides { chunk: 0, ..good },
+    ] {
+        refused(
+            CacheLayout::strided(shape, strides),
+            no_members,
+            &["groups", "chunks"],
+        );
+    }
+    for strides in [
+        CacheStrides { block: 95, ..good },
+        CacheStrides {
+            group_stride: 47,
+            ..good
+        },
+        CacheStrides { token: 23, ..good },
+        CacheStrides { head: 7, ..good },
+        CacheStrides {
+            chunk_stride: 3,
+            ..good
+        },
+        CacheStrides { channel: 0, ..good },
+        CacheStrides { channel: 2, ..good },
+        CacheStrides { head: 24, ..good },
+    ] {
+        refused(
+            CacheLayout::strided(shape, strides),
+            OVERLAP,
+            &["no two indices name one element"],
+        );
+    }
+    let words = ["indices that fit usize"];
+    for strides in [
+        CacheStrides {
+            block: usize::MAX,
+            ..good
+        },
+        CacheStrides {
+            block: usize::MAX - 90,
+            ..good
+        },
+    ] {
+        refused(CacheLayout::strided(shape, strides), TOO_LARGE, &words);
+    }
+    let (big, half) = (usize::MAX, usize::MAX / 2 + 1);
+    refused(CacheLayout::nhd([2, 2, half, 2]), TOO_LARGE, &words);
+    refused(CacheLayout::nhd([2, half, 1, 1]), TOO_LARGE, &words);
+    refused(CacheLayout::hnd([2, 2, half, 2]), TOO_LARGE, &words);
+    refused(CacheLayout::hdn([1, 2, half, 2]), TOO_LARGE, &words);
+    refused(CacheLayout::hdnx([1, 1, half, 1, 2]), TOO_LARGE, &words);
+    refused(CacheLayout::hndx([1, 1, half, 1, 2]), TOO_LARGE, &words);
+    assert!(CacheLayout::nhd([1, 1, 1, big]).is_ok());
+
+    let nhd = CacheLayout::nhd([1, 1, 2, 8]).expect("a small cache");
+    let outside = Error::CacheLayout {
+        required: "narrowed to channels that a head has",
+    };
+    #[expect(clippy::reversed_empty_ranges, reason = "that is what is refused")]
+    let backwards = 4..2;
+    for range in [0..9, 9..9, backwards, 0..usize::MAX] {
+        refused(nhd.channels(range), outside, &["channels that a head has"]);
+    }
+    let hdn = CacheLayout::hdn([1, 1, 8, 4]).expect("a small cache");
+    let apart = Error::CacheLayout {
+        required: "one whose heads have their channels side by side, to be narrowed to some of them",
+    };
+    refused(hdn.channels(0..4), apart, &["side by side"]);
+}
+
+#[test]
+fn memory_of_caches() {
+    untouched::<f32>(95, |data| {
+        let error = Error::OutOfBounds {
+            needed: 96,
+            len: 95,
+        };
+        refused(Cache::new(&*data, layout()), error, &["96", "95"]);
+        refused(CacheMut::new(data, layout()), error, &["96", "95"]);
+    });
+    let mut bytes = [0x5a_u8; 96];
+    let code = Code::E4m3;
+    let divide = CodeScale::Divide(HeadScales::Same(1.0));
+    let error = Error::OutOfBounds {
+        needed: 96,
+        len: 95,
+    };
+    let short = Cache::coded(&bytes[..95], layout(), code, divide, &[]);
+    refused(short, error, &["96", "95"]);
+    let short = CacheMut::coded(&mut bytes[..95], layout(), code, divide, &mut []);
+    refused(short, error, &["96", "95"]);
+    // With the scales of its heads behind their codes.
+    let long = CacheLayout::nhd([2, 3, 2, 12])
+        .and_then(|layout| layout.channels(0..8))
+        .expect("a small cache");
+    let inline = |behind| CodeScale::Made {
+        least: 1e-6,
+        at: ScalePlace::Inline(behind),
+    };
+    let mut bytes = [0x5a_u8; 144];
+    let error = Error::OutOfBounds {
+        needed: 144,
+        len: 143,
+    };
+    let short = CacheMut::coded(&mut bytes[..143], long, code, inline(8), &mut []);
+    refused(short, error, &["144", "143"]);
+    assert!(CacheMut::coded(&mut bytes, long, code, inline(8), &mut []).is_ok());
+    // Upon codes of its head, or of the next one; behind all memory; of channels that lie apart.
+    let required = "of heads with their channels side by side, and room for a scale behind them";
+    let error = Error::CacheLayout { required };
+    for behind in [0, 7, 9, usize::MAX - 4, usize::MAX] {
+        let cache = CacheMut::coded(&mut bytes, long, code, inline(behind), &mut []);
+        refused(cache, error, &["room for a scale"]);
+    }
+    let hdn = CacheLayout::hdn([1, 1, 8, 4]).expect("a small cache");
+    let cache = CacheMut::coded(&mut bytes, hdn, code, inline(8), &mut []);
+    refused(cache, error, &["side by side"]);
+    // An end that would not fit usize.
+    let one = CacheLayout::nhd([1, 1, 1, 64])
+        .and_then(|layout| layout.channels(60..64))
+        .expect("a small cache");
+    let cache = CacheMut::coded(&mut bytes, one, code, inline(usize::MAX - 4), &mut []);
+    refused(cache, error, &["room for a scale"]);
+    assert_eq!(bytes, [0x5a; 144]);
+}
+
+#[test]
+fn scales_of_caches() {
+    let mut bytes = [0x5a_u8; LEN];
+    let code = Code::Int8Even;
+    let mut coded = |scale: CodeScale<'_>, scales: &mut [f32]| {
+        CacheMut::coded(&mut bytes, layout(), code, scale, scales).map(|_| ())
+    };
+    let required = "finite and above zero";
+    for value in [0.0, -1.0, f32::INFINITY] {
+        let error = Error::Parameter {
+            name: "scale",
+            value: value.into(),
+            required,
+        };
+        let entry = Error::ListEntry {
+            name: "scales",
+            index: 1,
+            value: value.into(),
+            required,
+        };
+        let list = [1.0, value];
+        for make in [
+            CodeScale::Divide,
+            CodeScale::Reciprocal,
+            CodeScale::Multiply,
+        ] {
+            refused(
+                coded(make(value.into()), &mut []),
+                error,
+                &["scale", required],
+            );
+            refused(
+                coded(make(HeadScales::Each(&list)), &mut []),
+                entry,
+                &["scales[1] is"],
+            );
+        }
+    }
+    let nan = coded(CodeScale::Divide(f32::NAN.into()), &mut []).expect_err("a refusal");
+    assert!(nan.to_string().contains("scale is NaN"), "{nan}");
+    for given in [0, 1, 3] {
+        let error = Error::Count {
+            name: "scales",
+            given,
+            needed: 2,
+        };
+        let list = [1.0; 3];
+        let scale = CodeScale::Multiply(HeadScales::Each(&list[..given]));
+        refused(
+            coded(scale, &mut []),
+            error,
+            &["scales", &given.to_string(), "2"],
+        );
+    }
+    for least in [-1e-6, f32::INFINITY] {
+        let error = Error::Parameter {
+            name: "least",
+            value: least.into(),
+            required: "finite and not negative",
+        };
+        let at = ScalePlace::Inline(8);
+        refused(
+            coded(CodeScale::Made { least, at }, &mut []),
+            error,
+            &["least"],
+        );
+    }
+    // Twelve, of two blocks of three slots of two heads.
+    let apart = |block, token, head| CodeScale::Made {
+        least: 1e-6,
+        at: ScalePlace::Apart(ScaleLayout { block, token, head }),
+    };
+    let mut scales = [7.0_f32; 12];
+    let error = Error::Storage {
+        given: 11,
+        needed: 12,
+    };
+    refused(
+        coded(apart(6, 2, 1), &mut scales[..11]),
+        error,
+        &["11", "12"],
+    );
+    assert!(coded(apart(6, 2, 1), &mut scales).is_ok());
+    for layout in [
+        apart(usize::MAX, 2, 1),
+        apart(6, usize::MAX / 2, 1),
+        apart(usize::MAX - 4, 2, 1),
+    ] {
+        let refusal = coded(layout, &mut scales).expect_err("a refusal");
+        assert!(matches!(refusal, Error::Storage { given: 12, needed } if needed > usize::MAX / 2));
+    }
+    assert_eq!(scales, [7.0; 12]);
+}
+
+#[test]
+fn blocks_of_q8_0() {
+    let required =
+        "of heads with their channels side by side, and strides that are multiples of 32, for Q8_0";
+    let error = Error::CacheLayout { required };
+    let mut bytes = [0x5a_u8; 136];
+    let words = ["32", "Q8_0"];
+    let whole = CacheLayout::nhd([1, 2, 1, 64]).expect("a small cache");
+    for layout in [
+        CacheLayout::nhd([1, 1, 1, 48]),
+        CacheLayout::nhd([1, 1, 1, 31]),
+        CacheLayout::hdn([1, 1, 32, 2]),
+        whole.channels(16..48),
+        whole.channels(0..63),
+    ] {
+        let layout = layout.expect("a small cache");
+        refused(Cache::q8_0(&bytes, layout), error, &words);
+        refused(CacheMut::q8_0(&mut bytes, layout), error, &words);
+    }
+    let error_of = |len| Error::OutOfBounds { needed: 136, len };
+    refused(
+        Cache::q8_0(&bytes[..135], whole),
+        error_of(135),
+        &["136", "135"],
+    );
+    refused(
+        CacheMut::q8_0(&mut bytes[..135], whole),
+        error_of(135),
+        &["136", "135"],
+    );
+    assert!(
+        whole
+            .channels(32..64)
+            .is_ok_and(|part| Cache::q8_0(&bytes, part).is_ok())
+    );
+    // Values that fit usize, in bytes that do not; and an end that does not.
+    let many = usize::MAX & !31;
+    let huge = CacheLayout::nhd([1, 1, 1, many]).expect("one head");
+    let far = huge.channels(usize::MAX / 2 + 1..many).expect("channels");
+    for layout in [huge, far] {
+        refused(CacheMut::q8_0(&mut bytes, layout), error, &words);
+    }
+    assert_eq!(bytes, [0x5a; 136]);
+}
+
+#[test]
+fn empty_caches_are_fine() {
+    let none: [i64; 0] = [];
+    for shape in [[0, 1, 1, 1], [1, 0, 1, 1], [1, 1, 0, 1], [1, 1, 1, 0]] {
+        let [blocks, block_size, heads, head_dim] = shape;
+        let layout = CacheLayout::nhd(shape).expect("an empty cache");
+        assert_eq!(layout.end(), 0, "{layout:?}");
+        let mut data = [0.0_f32; 0];
+        let mut cache = CacheMut::new(&mut data, layout).expect("an empty cache");
+        let chain = Chain::from(ROPE());
+        let nothing = Tensor::new(&[0.0_f32; 0], [1, 0, heads, head_dim]).expect("nothing");
+        chain
+            .copy_into_cache(&nothing, &mut cache, &none)
+            .expect("no slots");
+        let x = [0.0_f32; 1];
+        let x = Tensor::new(&x[..heads * head_dim], [1, 1, heads, head_dim]).expect("valid");
+        let into =
+            |cache: &mut CacheMut<'_>, slots: Slots<'_>| chain.copy_into_cache(&x, cache, slots);
+        let there = blocks * block_size > 0;
+        assert_eq!(into(&mut cache, (0..1).into()).is_ok(), there, "{shape:?}");
+        assert!(into(&mut cache, (&[-1_i64]).into()).is_ok());
+        // Nothing fits where nothing is, but something does not.
+        let offsets = [0];
+        let fits = heads * head_dim == 0;
+        assert_eq!(
+            into(&mut cache, Slots::offsets(&offsets)).is_ok(),
+            fits,
+            "{shape:?}"
+        );
+        assert!(into(&mut cache, Slots::offsets(&[-1])).is_ok());
+        for code in Code::ALL {
+            let at = ScalePlace::Apart(ScaleLayout::nh(block_size, heads));
+            let scale = CodeScale::Made { least: 0.0, at };
+            assert!(CacheMut::coded(&mut [], layout, code, scale, &mut []).is_ok());
+            let scale = CodeScale::Made {
+                least: 0.0,
+                at: ScalePlace::Inline(head_dim),
+            };
+            assert!(CacheMut::coded(&mut [], layout, code, scale, &mut []).is_ok());
+        }
+        if head_dim != 1 {
+            assert!(CacheMut::q8_0(&mut [], layout).is_ok());
+        }
+    }
+    // A shift of no rows, and sums of no tokens.
+    let mut data = [1.0_f32; LEN];
+    let mut cache = CacheMut::new(&mut data, layout()).expect("a cache that fits");
+    let rows = Rows::new(&[], 8).expect("no rows");
+    ROPE().shift(&mut cache, &none, &rows).expect("no slots");
+    let nothing = Tensor::new(&[0.0_f32; 0], [2, 0, 2, 8]).expect("nothing");
+    let norm = Norm::new(NormFormula::LLAMA4, 1e-6);
+    ROPE()
+        .norm(norm)
+        .squares(&nothing, &mut [])
+        .expect("no sums");
+}
+
+/// The rows of a shift.
+#[test]
+fn shifts() {
+    let frequencies =
+        |axes: Axes<'_>| Frequencies::new(axes, 1e4, &Scaling::Default).expect("sane parameters");
+    let (new, old) = (frequencies(Axes::from(8)), frequencies(Axes::from(6)));
+    let error = Error::RotaryDim {
+        rotary_dim: 6,
+        required: "the same in the old frequencies as in the new",
+    };
+    let storage = &mut [7.0_f32; 24];
+    refused(new.shift_from(&old, 0..3, 0..3), error, &["6"]);
+    refused(new.shift_from_in(&old, 0..3, 0..3, storage), error, &["6"]);
+    let error = Error::Count {
+        name: "from",
+        given: 2,
+        needed: 3,
+    };
+    refused(new.shift_from(&new, 0..2, 0..3), error, &["from", "2", "3"]);
+    refused(
+        new.shift_from_in(&new, 0..2, 0..3, storage),
+        error,
+        &["from", "2", "3"],
+    );
+    let real = [1.5_f32, 2.0, 3.0];
+    let error = Error::NoInteger { value: 1.5 };
+    refused(
+        new.shift_from(&new, Positions::real(&real), 0..3),
+        error,
+        &["coordinate 1.5"],
+    );
+    refused(
+        new.shift_from(&new, 0..3, Positions::real(&real)),
+        error,
+        &["coordinate 1.5"],
+    );
+    let refusal = new.shift_from_in(&new, 0..3, Positions::real(&real), storage);
+    refused(refusal, error, &["coordinate 1.5"]);
+    let error = Error::Storage {
+        given: 23,
+        needed: 24,
+    };
+    refused(
+        new.shift_from_in(&new, 0..3, 0..3, &mut storage[..23]),
+        error,
+        &["23", "24"],
+    );
+    refused(new.shift_in(0..3, &mut storage[..23]), error, &["23", "24"]);
+    assert_eq!(storage, &[7.0; 24]);
+    let three = frequencies(Axes::mrope([1, 1, 2]));
+    let error = Error::PositionsPerAxis { given: 4, axes: 3 };
+    let four = [0_i64; 4];
+    refused(
+        three.shift(Positions::axis_major(&four)),
+        error,
+        &["4", "3"],
+    );
+    let refusal = three.shift_from(
+        &three,
+        Positions::axis_major(&four),
+        Positions::axis_major(&four),
+    );
+    refused(refusal, error, &["4", "3"]);
+    let error = Error::RowsTooLong {
+        tokens: usize::MAX / 8,
+        rotary_dim: 8,
+    };
+    let many = || Positions::from(0..usize::MAX / 8);
+    refused(new.shift(many()), error, &["8"]);
+    refused(new.shift_from(&new, many(), many()), error, &["8"]);
+    // One slot for each row.
+    let rows = new.shift(0..3).expect("deltas");
+    untouched::<f32>(LEN, |data| {
+        let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
+        let error = Error::SlotCount {
+            slots: 2,
+            tokens: 3,
+            batch: 1,
+        };
+        refused(ROPE().shift(&mut cache, 0..2, &rows), error, &["2", "3"]);
+    });
+}

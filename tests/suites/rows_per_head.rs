@@ -1,0 +1,626 @@
+//! Rows of each head: their bits are those of a call for each head, with its row. (`agree`, `parallel`, `stages`,
+//! `guard` and the bodies choose rows of each head as well, and hold them to the oracle.) And what undoes rows whose
+//! pairs have magnitudes of their own.
+
+use half::{bf16, f16};
+use rope_core::gradient::PairGradients;
+use rope_core::{
+    Backend, Direction, Error, Frequencies, Layout, Norm, NormFormula, Pairing, Rope, Rows,
+    Scaling, Strides, Tensor, TensorMut,
+};
+use rope_tests::golden::{Bits, Golden};
+use rope_tests::number::{paint, values};
+use rope_tests::{
+    Angles, Form, Number, Placed, Rotation, Source, Stored, each_element, each_element_pair, run,
+};
+
+use crate::models::{alike, same};
+
+/// None, and around the heads of a line.
+const HEADS: [usize; 6] = [1, 2, 15, 16, 17, 33];
+
+/// In place and into another tensor, tokens-major and heads-major and with any strides.
+fn rotated<E: Number>(
+    source: &mut Source<'_>,
+    shape: [usize; 4],
+    mut check: impl FnMut(Rope, &Placed, &[E]),
+) {
+    for place in [
+        Placed::bshd(shape),
+        Placed::bhsd(shape),
+        Placed::any(source, shape),
+    ] {
+        let x = values::<E>(source, place.len);
+        for rotation in Rotation::in_place() {
+            for backend in Backend::available() {
+                check(rotation.plan(backend), &place, &x);
+            }
+        }
+    }
+}
+
+fn rotate<E: Number>(rope: Rope, x: &[E], layout: Layout, rows: &Rows<'_>) -> Vec<E> {
+    let mut y = x.to_vec();
+    let mut tensor = TensorMut::new(&mut y, layout).expect("a valid tensor");
+    rope.rotate(&mut tensor, rows).expect("rows that fit");
+    y
+}
+
+/// Rotations by any angles.
+fn turns(source: &mut Source<'_>, [rows, heads]: [usize; 2], pairs: usize) -> Angles {
+    let angle = |_| (f64::from(source.unit()) * std::f64::consts::PI).sin_cos();
+    let (sin, cos) = (0..rows * heads * pairs)
+        .map(angle)
+        .map(|(s, c)| (s as f32, c as f32))
+        .unzip();
+    Angles {
+        rows,
+        heads,
+        pairs,
+        cos,
+        sin,
+        attention_factor: 1.0,
+    }
+}
+
+fn repeated<E: Number>(source: &mut Source<'_>, heads: usize, sequences: usize) {
+    let (pairs, shape) = (9, [2, 3, heads, 20]);
+    let shared = turns(source, [3 * sequences, 1], pairs);
+    let repeat = |values: &[f32]| -> Vec<f32> {
+        let rows = values.chunks(pairs);
+        rows.flat_map(|row| row.repeat(heads)).collect()
+    };
+    let each = Angles {
+        heads,
+        cos: repeat(&shared.cos),
+        sin: repeat(&shared.sin),
+        ..shared
+    };
+    let place = Placed::any(source, [sequences, 3, heads, pairs]);
+    let each = [Stored::placed(each.clone(), place), Stored::plain(each)];
+    let shared = Stored::plain(shared);
+    rotated::<E>(source, shape, |rope, place, x| {
+        let expected = shared.with(|rows| rotate(rope, x, place.layout, rows));
+        for each in &each {
+            let got = each.with(|rows| {
+                assert_eq!((rows.len(), rows.heads()), (3 * sequences, heads));
+                rotate(rope, x, place.layout, rows)
+            });
+            alike(
+                &got,
+                &expected,
+                &format!("{rope:?}, {heads} heads at {:?}", place.view.strides),
+            );
+        }
+    });
+}
+
+#[test]
+fn a_row_that_is_repeated_is_a_row_that_is_shared() {
+    let source = &mut Source::random("a_row_that_is_repeated");
+    for heads in HEADS {
+        for sequences in [1, 2] {
+            each_element!(repeated(source, heads, sequences));
+        }
+    }
+}
+
+/// The rows of one head.
+fn of_head(angles: &Angles, head: usize) -> Stored {
+    let row = angles.heads * angles.pairs;
+    let pick = |values: &[f32]| -> Vec<f32> {
+        let tokens = values.chunks(row);
+        tokens
+            .flat_map(|rows| &rows[head * angles.pairs..][..angles.pairs])
+            .copied()
+            .collect()
+    };
+    Stored::plain(Angles {
+        heads: 1,
+        cos: pick(&angles.cos),
+        sin: pick(&angles.sin),
+        ..*angles
+    })
+}
+
+fn alone<E: Number>(source: &mut Source<'_>, heads: usize, sequences: usize) {
+    let (pairs, shape) = (9, [2, 3, heads, 20]);
+    let angles = turns(source, [3 * sequences, heads], pairs);
+    let heads_alone: Vec<Stored> = (0..heads).map(|head| of_head(&angles, head)).collect();
+    let place = Placed::any(source, [sequences, 3, heads, pairs]);
+    let all = Stored::placed(angles, place);
+    rotated::<E>(source, shape, |rope, place, x| {
+        let got = all.with(|rows| rotate(rope, x, place.layout, rows));
+        let mut expected = x.to_vec();
+        for (head, rows) in heads_alone.iter().enumerate() {
+            let layout = place
+                .layout
+                .heads(head..head + 1)
+                .expect("a head that is there");
+            expected = rows.with(|rows| rotate(rope, &expected, layout, rows));
+        }
+        alike(
+            &got,
+            &expected,
+            &format!("{rope:?}, {heads} heads at {:?}", place.view.strides),
+        );
+    });
+}
+
+#[test]
+fn each_head_alone_is_the_same() {
+    let source = &mut Source::random("each_head_alone");
+    for heads in HEADS {
+        for sequences in [1, 2] {
+            each_element!(alone(source, heads, sequences));
+        }
+    }
+}
+
+fn in_place<E: Number>(source: &mut Source<'_>, shape: [usize; 4], rows: &Stored) {
+    for rotation in Rotation::in_place() {
+        for place in [
+            Placed::bshd(shape),
+            Placed::bhsd(shape),
+            Placed::any(source, shape),
+        ] {
+            run::in_place(rotation, rows, &values::<E>(source, place.len), &place);
+        }
+    }
+}
+
+fn into<I: Number, O: Number>(source: &mut Source<'_>, shape: [usize; 4], rows: &Stored) {
+    for rotation in Rotation::all() {
+        let (from, to) = (Placed::any(source, shape), Placed::any(source, shape));
+        let (x, y) = (values::<I>(source, from.len), paint::<O>(source, to.len));
+        run::into(rotation, rows, (&x, &from), (&y, &to));
+    }
+}
+
+/// Shared by heads, by sequences, by both and by neither; kept in every form, gathered, and with any strides.
+#[test]
+fn every_sharing_in_every_form() {
+    let source = &mut Source::random("every_sharing_in_every_form");
+    for form in Form::all() {
+        for (sequences, heads) in [(1, 1), (2, 1), (1, 3), (2, 3)] {
+            let shape = [2, 3, 3, source.within(34, 75)];
+            let pairs = source.within(16, shape[3] / 2);
+            let rows = Stored::of_heads(source, [sequences * 3, heads], pairs, form);
+            each_element!(in_place(source, shape, &rows));
+        }
+    }
+    for (sequences, heads) in [(1, 1), (2, 1), (1, 3), (2, 3)] {
+        for _ in 0..4 {
+            let shape = [2, 3, 3, source.within(34, 75)];
+            let pairs = source.within(16, shape[3] / 2);
+            let rows = Stored::strided(source, [sequences, 3, heads], pairs);
+            each_element!(in_place(source, shape, &rows));
+            each_element_pair!(into(source, shape, &rows));
+        }
+    }
+}
+
+/// More heads than a line has, and more tokens than a block.
+#[test]
+fn many_heads_and_tokens() {
+    let source = &mut Source::random("many_heads_and_tokens");
+    for heads in HEADS {
+        for shape in [
+            [1, 3, heads, 66],
+            [2, 1, heads, 8],
+            [1, 17, heads, 6],
+            [2, 33, heads, 2],
+        ] {
+            let rows = Stored::for_shape(source, shape, shape[3] / 2);
+            each_element!(in_place(source, shape, &rows));
+            let form = Form::any(source);
+            let rows = Stored::of_heads(source, [shape[1], heads], shape[3] / 2, form);
+            each_element!(in_place(source, shape, &rows));
+            into::<f32, bf16>(source, shape, &rows);
+        }
+    }
+}
+
+/// Norms of heads beside their rows, in the kernel that is fused and stage by stage.
+#[test]
+fn a_norm_before_the_rotation() {
+    let source = &mut Source::random("a_norm_before_the_rotation");
+    for heads in HEADS {
+        let shape = [1, 5, heads, 64];
+        let rows = Stored::plain(turns(source, [5, heads], 32));
+        for place in [Placed::bshd(shape), Placed::bhsd(shape)] {
+            let x = values::<bf16>(source, place.len);
+            for backend in Backend::available() {
+                let rope = Rotation::forward(Pairing::Half).plan(backend);
+                let norm = |rope: Rope| rope.norm(Norm::new(NormFormula::LLAMA, 1e-6));
+                let run = |chain: &dyn Fn(&mut TensorMut<'_, bf16>)| {
+                    let mut y = x.clone();
+                    chain(&mut TensorMut::new(&mut y, place.layout).expect("a valid tensor"));
+                    y
+                };
+                rows.with(|rows| {
+                    let apart = run(&|y| {
+                        norm(rope).norm_and_scale(y).expect("a norm that fits");
+                        rope.rotate(y, rows).expect("rows that fit");
+                    });
+                    for rope in [rope, rope.in_stages()] {
+                        let one = run(&|y| norm(rope).rotate(y, rows).expect("rows that fit"));
+                        alike(&one, &apart, &format!("{backend}, {heads} heads"));
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// A thread that begins at a head begins at the row of that head.
+#[cfg(not(target_family = "wasm"))]
+#[test]
+fn threads_begin_at_their_heads() {
+    let source = &mut Source::random("threads_begin_at_their_heads");
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build();
+    let pool = pool.expect("a few threads");
+    let shape = [1, 90, 40, 64];
+    for place in [Placed::bshd(shape), Placed::bhsd(shape)] {
+        let x = values::<f32>(source, place.len);
+        for form in [Form::any(source), Form::any(source)] {
+            let rows = Stored::of_heads(source, [90, 40], 32, form);
+            rows.with(|rows| {
+                let rope = Rope::new(Pairing::Half);
+                let expected = rotate(rope, &x, place.layout, rows);
+                let mut got = x.clone();
+                let mut y = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
+                pool.install(|| rope.rotate_parallel(&mut y, rows))
+                    .expect("rows that fit");
+                alike(&got, &expected, &format!("{form:?}"));
+            });
+        }
+    }
+}
+
+/// HDiT's fixed ladder, dealt over heads: of the first half of the channels, exact angles.
+#[test]
+fn hdit() {
+    let file = Golden::file("mixed/hdit_3h_d64.txt");
+    let (heads, tokens) = (file.decimal("heads"), file.decimal("tokens"));
+    let (head_dim, pairs) = (file.decimal("head_dim"), file.decimal("rotary_dim") / 2);
+    let (cos, sin) = (file.bits("cos_cr_exact"), file.bits("sin_cr_exact"));
+    let layout = Layout::thd([tokens, heads, pairs]).expect("a small shape");
+    let rows = Rows::strided(&cos, &sin, layout).expect("rows as they lie");
+    let q = file.bits::<f32>("q_f32");
+    let layout = Layout::thd([tokens, heads, head_dim]).expect("a small shape");
+    for backend in Backend::available() {
+        let rope = Rotation::forward(Pairing::Half).plan(backend);
+        let got = rotate(rope, &q, layout, &rows);
+        same(&got, &file.bits("q_cr_f32"), backend.name());
+    }
+}
+
+fn ltx2_of<E: Number + Bits>(file: &Golden) {
+    let (heads, head_dim) = (file.decimal("heads"), file.decimal("head_dim"));
+    let tokens = file.decimals::<usize>("sampled").len();
+    let (cos, sin) = (file.bits("cos_f32"), file.bits("sin_f32"));
+    let layout = Layout::bhsd([1, heads, tokens, head_dim / 2]).expect("a small shape");
+    let rows = Rows::strided(&cos, &sin, layout).expect("rows as they lie");
+    let q = file.bits::<E>(&format!("q_{}", E::NAME));
+    let layout = Layout::thd([tokens, heads, head_dim]).expect("a small shape");
+    for backend in Backend::available() {
+        let rope = Rotation::forward(Pairing::Half).plan(backend);
+        let got = rotate(rope, &q, layout, &rows);
+        let expected = file.bits::<E>(&format!("q_mulmuladd_{}", E::NAME));
+        same(&got, &expected, &format!("{backend}, {}", E::NAME));
+    }
+}
+
+/// LTX-2's tables as diffusers keeps them, `[heads, tokens, pairs]`.
+#[test]
+fn ltx2() {
+    let file = Golden::file("mixed/ltx2_4h_d32.txt");
+    ltx2_of::<f32>(&file);
+    ltx2_of::<bf16>(&file);
+}
+
+/// What names a row, names that of each head; and tables, ranges and gathered rows are those of tokens.
+#[test]
+fn rows_are_those_of_tokens() {
+    let values: Vec<f32> = (0..4 * 3 * 2).map(|i| i as f32).collect();
+    let rows = Rows::new(&values, 2)
+        .and_then(|rows| rows.with_heads(3))
+        .expect("four tokens");
+    assert_eq!((rows.len(), rows.heads(), rows.is_empty()), (4, 3, false));
+    let at =
+        |rows: &Rows<'_>, index, head| rows.row_of(index, head).map(|(cos, sin)| [cos[0], sin[0]]);
+    assert_eq!(at(&rows, 2, 1), Some([14.0, 15.0]));
+    assert_eq!(rows.row(2), rows.row_of(2, 0));
+    assert_eq!((rows.row_of(4, 0), rows.row_of(0, 3)), (None, None));
+    let range = rows.range(1..3).expect("tokens that are there");
+    assert_eq!((range.len(), at(&range, 1, 2)), (2, Some([16.0, 17.0])));
+    let gathered = range.gather(&[1, 0, 1]).expect("ids that are there");
+    assert_eq!((gathered.len(), gathered.heads()), (3, 3));
+    assert_eq!(at(&gathered, 1, 2), Some([10.0, 11.0]));
+    let part = gathered.range(1..3).expect("ids that are there");
+    assert_eq!(at(&part, 1, 0), Some([12.0, 13.0]));
+    // Heads that share a row all have it.
+    let shared = Rows::new(&values, 2)
+        .and_then(|rows| rows.with_heads(1))
+        .expect("rows");
+    assert_eq!((shared.len(), shared.heads()), (12, 1));
+    assert_eq!(at(&shared, 5, 9), Some([10.0, 11.0]));
+}
+
+/// Sequences that lie apart: whole ones and parts of one are ranges; what is shared counts once.
+#[test]
+fn strided_rows() {
+    let values: Vec<f32> = (0..200).map(|i| i as f32).collect();
+    let strides = Strides {
+        batch: 50,
+        token: 7,
+        head: 2,
+    };
+    let layout = Layout::strided([3, 4, 2, 2], strides).expect("a small layout");
+    let rows = Rows::strided(&values, &values[1..], layout).expect("rows inside the slices");
+    assert_eq!((rows.len(), rows.heads(), rows.rotary_dim()), (12, 2, 4));
+    let row = |rows: &Rows<'_>, index, head| {
+        rows.row_of(index, head)
+            .map(|(cos, sin)| [cos[0], sin[0], sin[1]])
+    };
+    assert_eq!(row(&rows, 6, 1), Some([66.0, 67.0, 68.0]));
+    let whole = rows.range(4..12).expect("two sequences");
+    assert_eq!((whole.len(), row(&whole, 5, 1)), (8, row(&rows, 9, 1)));
+    let part = rows.range(9..11).expect("a part of the last");
+    assert_eq!((part.len(), row(&part, 1, 0)), (2, row(&rows, 10, 0)));
+    let gathered = part.gather(&[1]).expect("an id that is there");
+    assert_eq!(row(&gathered, 0, 0), row(&rows, 10, 0));
+    for empty in [0..0, 3..3, 12..12] {
+        assert!(rows.range(empty).expect("nothing").is_empty());
+    }
+    let shared = Strides {
+        batch: 0,
+        token: 7,
+        head: 0,
+    };
+    let layout = Layout::strided([3, 4, 2, 2], shared).expect("a small layout");
+    let rows = Rows::strided(&values, &values, layout).expect("rows inside the slices");
+    assert_eq!((rows.len(), rows.heads()), (4, 1));
+    // Rows of no tokens, wherever they would begin.
+    let none = Strides {
+        batch: usize::MAX,
+        token: 1,
+        head: usize::MAX,
+    };
+    for shape in [[0, 4, 2, 2], [3, 0, 2, 2]] {
+        let layout = Layout::strided(shape, none).expect("an empty layout");
+        assert!(Rows::strided(&[], &[], layout).expect("no rows").is_empty());
+    }
+}
+
+/// xPos, as rotary-embedding-torch has it: the rows of queries times `zeta^p`, those of keys times `zeta^-p`.
+fn xpos(positions: usize, rotary_dim: usize, sign: f64) -> Vec<f32> {
+    let rows = Frequencies::new(rotary_dim, 1e4, &Scaling::Default)
+        .and_then(|frequencies| frequencies.rows(0..positions))
+        .expect("good frequencies");
+    let scaled = |position: usize| {
+        let (cos, sin) = rows.row(position).expect("a row that is there");
+        let power = sign * (position as f64 - (positions / 2) as f64) / 512.0;
+        let of = |values: &[f32]| -> Vec<f32> {
+            let pairs = values.iter().enumerate();
+            let zeta = |pair: usize| {
+                (2.0 * pair as f64 + 0.4 * rotary_dim as f64) / (1.4 * rotary_dim as f64)
+            };
+            pairs
+                .map(|(pair, &value)| (f64::from(value) * zeta(pair).powf(power)) as f32)
+                .collect()
+        };
+        [of(cos), of(sin)].concat()
+    };
+    (0..positions).flat_map(scaled).collect()
+}
+
+/// The inverse of rows of xPos is refused, and the inverted rows undo them; their transpose is the transpose.
+#[test]
+fn inverted_rows_undo_xpos() {
+    let source = &mut Source::random("inverted_rows_undo_xpos");
+    let (tokens, heads, rotary_dim) = (600, 2, 64);
+    let shape = [1, tokens, heads, 70];
+    let place = Placed::bshd(shape);
+    for (sign, of_heads) in [(1.0, false), (-1.0, false), (1.0, true)] {
+        // Of each head: two tables behind one another, of which a head has every second row.
+        let values = match of_heads {
+            false => xpos(tokens, rotary_dim, sign),
+            true => xpos(heads * tokens, rotary_dim, sign),
+        };
+        let given = if of_heads { heads } else { 1 };
+        let rows = Rows::new(&values, rotary_dim)
+            .and_then(|rows| rows.with_heads(given))
+            .expect("rows");
+        let mut storage = vec![f32::NAN; values.len() + 3];
+        let inverted = rows.inverted(&mut storage).expect("rows with an inverse");
+        assert_eq!((inverted.len(), inverted.heads()), (tokens, given));
+        let x: Vec<f32> = (0..place.len).map(|_| source.unit()).collect();
+        for backend in Backend::available() {
+            let rope = Rotation::forward(Pairing::Half).plan(backend);
+            let there = rotate(rope, &x, place.layout, &rows);
+            let back = rotate(rope, &there, place.layout, &inverted);
+            let mut refused = there.clone();
+            let mut tensor = TensorMut::new(&mut refused, shape).expect("a valid tensor");
+            let result = rope
+                .direction(Direction::Inverse)
+                .rotate(&mut tensor, &rows);
+            assert!(
+                matches!(
+                    result,
+                    Err(Error::RowMagnitude {
+                        row: 0,
+                        head: 0,
+                        pair: 0,
+                        ..
+                    })
+                ),
+                "{result:?}"
+            );
+            same(&refused, &there, "refused");
+            for (at, (x, back)) in x.iter().zip(&back).enumerate() {
+                // Of the length of a pair, sqrt(2) at most, each rotation is off by 2 units of 2^-24, relatively, and
+                // the two values of an inverted pair by sqrt(2) together.
+                let bound = 2f64.sqrt() * (4.0 + 2f64.sqrt()) * 2f64.powi(-24);
+                assert!(
+                    (f64::from(*x) - f64::from(*back)).abs() < bound,
+                    "{backend}, {at}: {x} came back as {back}"
+                );
+            }
+            // Each head of each token by its own row, transposed.
+            let transposed = rotate(
+                rope.direction(Direction::Transpose),
+                &x,
+                place.layout,
+                &rows,
+            );
+            for [_, token, head] in place.view.heads() {
+                let (cos, sin) = rows.row_of(token, head).expect("a row that is there");
+                let at = |channel| place.view.index([0, token, head, channel]);
+                for (pair, (cos, sin)) in cos.iter().zip(sin).enumerate() {
+                    let [first, second] = [at(pair), at(pair + rotary_dim / 2)];
+                    assert_eq!(
+                        transposed[first].to_bits(),
+                        (x[first] * cos + x[second] * sin).to_bits()
+                    );
+                    assert_eq!(
+                        transposed[second].to_bits(),
+                        (x[second] * cos - x[first] * sin).to_bits()
+                    );
+                }
+            }
+        }
+        // What undoes what undoes is what was.
+        let mut storage = vec![0.0; values.len()];
+        let again = inverted
+            .inverted(&mut storage)
+            .expect("rows with an inverse");
+        for index in 0..tokens {
+            let ((cos, sin), (was, of)) = (
+                again.row(index).expect("a row"),
+                rows.row(index).expect("a row"),
+            );
+            for (got, wanted) in cos.iter().chain(sin).zip(was.iter().chain(of)) {
+                assert!(
+                    (got - wanted).abs() <= wanted.abs().max(1e-3) * 5e-7,
+                    "{got} for {wanted}"
+                );
+            }
+        }
+    }
+}
+
+fn rounded<E: Number>(values: &[f32]) -> Vec<f32> {
+    values
+        .iter()
+        .map(|&value| E::from_f32(value).to_f32())
+        .collect()
+}
+
+/// Tables of 16 bits, as runtimes keep them, are rotations; rows of xPos are none, a position from the centre.
+#[test]
+fn the_inverse_takes_tables_that_were_rounded() {
+    let frequencies = Frequencies::new(128, 1e4, &Scaling::Default).expect("good frequencies");
+    for factor in [1.0, 1.138_629_436_111_989, 0.1, -1.0] {
+        let rows = frequencies.rows(0..1000).expect("few rows");
+        let values: Vec<f32> = (0..1000)
+            .flat_map(|index| {
+                let (cos, sin) = rows.row(index).expect("a row that is there");
+                [cos, sin].concat()
+            })
+            .map(|value| (f64::from(value) * factor) as f32)
+            .collect();
+        for values in [rounded::<bf16>(&values), rounded::<f16>(&values), values] {
+            let rows = Rows::new(&values, 128).and_then(|rows| rows.with_attention_factor(factor));
+            let rows = rows.expect("whole rows");
+            let mut x = vec![1.0_f32; 1000 * 128];
+            let mut tensor = TensorMut::new(&mut x, [1, 1000, 1, 128]).expect("a valid tensor");
+            let inverse = Rope::new(Pairing::Half).direction(Direction::Inverse);
+            inverse
+                .rotate(&mut tensor, &rows)
+                .expect("rows that are rotations");
+            // Not by another factor, unless it is off by less than the bound.
+            let other = rows
+                .clone()
+                .with_attention_factor(factor * 1.0045)
+                .expect("a factor");
+            let result = inverse.rotate(&mut tensor, &other);
+            assert!(
+                matches!(result, Err(Error::RowMagnitude { .. })),
+                "{result:?}"
+            );
+        }
+    }
+    let values = xpos(3, 64, 1.0);
+    let rows = Rows::new(&values, 64).expect("whole rows");
+    let inverse = Rope::new(Pairing::Half).direction(Direction::Inverse);
+    let mut x = [1.0_f32; 64];
+    let mut rotate = |index: usize| {
+        let row = rows.range(index..index + 1).expect("a row that is there");
+        inverse.rotate(
+            &mut TensorMut::new(&mut x, [1, 1, 1, 64]).expect("valid"),
+            &row,
+        )
+    };
+    assert!(matches!(
+        rotate(0),
+        Err(Error::RowMagnitude { pair: 0, .. })
+    ));
+    assert_eq!(rotate(1), Ok(()));
+    assert!(matches!(
+        rotate(2),
+        Err(Error::RowMagnitude { pair: 0, .. })
+    ));
+}
+
+/// Gradients by cos and sin of each head are those of a head alone, with its row.
+#[test]
+fn gradients_of_rows_of_each_head() {
+    let source = &mut Source::random("gradients_of_rows_of_each_head");
+    let (tokens, heads, pairs) = (3, 4, 5);
+    let angles = turns(source, [tokens, heads], pairs);
+    let rows = Stored::plain(angles.clone());
+    let shape = [1, tokens, heads, 2 * pairs];
+    let mut unit = || -> Vec<f32> {
+        (0..tokens * heads * 2 * pairs)
+            .map(|_| source.unit())
+            .collect()
+    };
+    let (y, dy) = (unit(), unit());
+    let rope = Rope::new(Pairing::Half);
+    let gradients = |rows: &Rows<'_>, head: Option<usize>| {
+        let heads_here = head.map_or(0..heads, |head| head..head + 1);
+        let layout = Layout::bshd(shape).and_then(|layout| layout.heads(heads_here.clone()));
+        let layout = layout.expect("heads that are there");
+        let of = [tokens, heads_here.len(), pairs];
+        let len = of.iter().product();
+        let (mut angles, mut factors) = (vec![0.0; len], vec![0.0; len]);
+        let mut angles = PairGradients::new(&mut angles, of).expect("sums of that shape");
+        let mut factors = PairGradients::new(&mut factors, of).expect("sums of that shape");
+        let y = Tensor::new(&y, layout).expect("a valid tensor");
+        let dy_read = Tensor::new(&dy, layout).expect("a valid tensor");
+        rope.factor_gradients(&y, &dy_read, &mut factors)
+            .expect("sums that fit");
+        let mut dx = dy.clone();
+        let mut tensor = TensorMut::new(&mut dx, layout).expect("a valid tensor");
+        rope.backward(&y, &mut tensor, rows, &mut angles)
+            .expect("rows that fit");
+        let (mut cos, mut sin) = (vec![0.0; len], vec![0.0; len]);
+        angles
+            .cos_sin(&factors, rows, &mut cos, &mut sin)
+            .expect("rows that are not zero");
+        (dx, cos, sin)
+    };
+    let (dx, cos, sin) = rows.with(|rows| gradients(rows, None));
+    for head in 0..heads {
+        let (own_dx, own_cos, own_sin) =
+            of_head(&angles, head).with(|rows| gradients(rows, Some(head)));
+        for token in 0..tokens {
+            let (all, own) = ((token * heads + head) * pairs, token * pairs);
+            assert_eq!(cos[all..][..pairs], own_cos[own..][..pairs]);
+            assert_eq!(sin[all..][..pairs], own_sin[own..][..pairs]);
+            assert_eq!(dx[2 * all..][..2 * pairs], own_dx[2 * all..][..2 * pairs]);
+        }
+    }
+}

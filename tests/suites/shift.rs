@@ -1,0 +1,321 @@
+//! Keys that lie in a cache, moved: the rows of a shift against correctly rounded ones, and the keys of every element
+//! and code after it, bit for bit.
+
+use half::{bf16, f16};
+use rope_core::{
+    Axes, Backend, CacheLayout, CacheMut, Code, CodeScale, Frequencies, Pairing, Positions, Rope,
+    Rows, ScaleLayout, ScalePlace, Scaling, Yarn,
+};
+use rope_tests::golden::{Bits, Golden};
+use rope_tests::{Number, Source, bounds};
+
+use crate::models::{alike, bits};
+
+/// Keys of a file, and the rows that move them.
+struct Keys<'f> {
+    file: &'f Golden,
+    rows: Rows<'f>,
+    pairing: Pairing,
+    layout: CacheLayout,
+}
+
+impl<'f> Keys<'f> {
+    fn new(file: &'f Golden, rows: Rows<'f>) -> Self {
+        let [tokens, heads, head_dim] =
+            ["tokens", "heads", "head_dim"].map(|key| file.decimal(key));
+        let (pairing, _) = file.pairings();
+        Keys {
+            file,
+            rows,
+            pairing,
+            layout: CacheLayout::nhd([tokens, 1, heads, head_dim]).expect("a small cache"),
+        }
+    }
+
+    fn rope(&self, backend: Backend) -> Rope {
+        let rope = Rope::new(self.pairing).backend(backend);
+        rope.expect("an available backend")
+    }
+
+    fn slots(&self) -> std::ops::Range<usize> {
+        0..self.rows.len()
+    }
+
+    /// Keys as elements, moved so many times.
+    fn elements<E: Number + Bits>(&self, rows: &Rows<'_>, moves: usize, key: &str) {
+        let expected: Vec<E> = self.file.bits(&format!("{key}_{}", E::NAME));
+        for backend in Backend::available() {
+            let mut got: Vec<E> = self.file.bits(&format!("cached_{}", E::NAME));
+            let mut cache = CacheMut::new(&mut got, self.layout).expect("a cache that fits");
+            for _ in 0..moves {
+                self.rope(backend)
+                    .shift(&mut cache, self.slots(), rows)
+                    .expect("a slot for each row");
+            }
+            let doing = format!("{backend}, {}, {key}_{}", self.file.name, E::NAME);
+            alike(&got, &expected, &doing);
+        }
+    }
+
+    /// The keys of a file in every element that it has; and how far they are from the exact ones.
+    fn all_elements(&self) -> usize {
+        let mut count = 0;
+        let has = |key: &str| self.file.find(key).is_some();
+        if has("shifted_f32") {
+            self.elements::<f32>(&self.rows, 1, "shifted");
+            self.near();
+            count += 1;
+        }
+        if has("shifted_bf16") {
+            self.elements::<bf16>(&self.rows, 1, "shifted");
+            count += 1;
+        }
+        if has("shifted_f16") {
+            self.elements::<f16>(&self.rows, 1, "shifted");
+            count += 1;
+        }
+        count
+    }
+
+    /// f32 against exact arithmetic, within the bound of a pair.
+    fn near(&self) {
+        let exact: Vec<f64> = self.file.bits("shifted_exact_f64_f32");
+        let mut got: Vec<f32> = self.file.bits("cached_f32");
+        let mut cache = CacheMut::new(&mut got, self.layout).expect("a cache that fits");
+        Rope::new(self.pairing)
+            .shift(&mut cache, self.slots(), &self.rows)
+            .expect("a slot for each row");
+        let (head_dim, pairs) = (self.file.decimal("head_dim"), self.file.decimal("n_freq"));
+        for (got, exact) in got.chunks(head_dim).zip(exact.chunks(head_dim)) {
+            for pair in 0..pairs {
+                let members = crate::models::members(self.pairing, pair, pairs);
+                let length = exact[members[0]].hypot(exact[members[1]]);
+                for channel in members {
+                    let off = (f64::from(got[channel]) - exact[channel]).abs();
+                    let bound = bounds::F32_PAIR * bounds::of::<f32>().u * length;
+                    assert!(off <= bound, "{}: channel {channel}", self.file.name);
+                }
+            }
+        }
+    }
+
+    fn bytes(&self, key: &str) -> Vec<u8> {
+        let hex = |word| u8::from_str_radix(word, 16).expect("hexadecimal digits");
+        let words = self.file.text(key).split_ascii_whitespace();
+        words.map(hex).collect()
+    }
+
+    /// E4M3 with a given scale.
+    fn e4m3(&self) {
+        let scale = CodeScale::Divide(self.file.bits::<f32>("scale_e4m3fn")[0].into());
+        for backend in Backend::available() {
+            let mut got = self.bytes("cached_e4m3fn");
+            let mut cache = CacheMut::coded(&mut got, self.layout, Code::E4m3, scale, &mut [])
+                .expect("a cache that fits");
+            self.rope(backend)
+                .shift(&mut cache, self.slots(), &self.rows)
+                .expect("a slot for each row");
+            let expected = self.bytes("shifted_e4m3fn");
+            assert_eq!(got, expected, "{backend}, {}, E4M3", self.file.name);
+        }
+    }
+
+    /// Integers with a scale per token and head, which is made anew.
+    fn int8(&self, rows: &Rows<'_>, moves: usize, key: &str) {
+        let heads = self.file.decimal("heads");
+        let scale = CodeScale::Made {
+            least: 1e-6,
+            at: ScalePlace::Apart(ScaleLayout::nh(1, heads)),
+        };
+        for backend in Backend::available() {
+            let mut got = self.bytes("cached_int8");
+            let mut scales: Vec<f32> = self.file.bits("cached_scale_int8");
+            let mut cache =
+                CacheMut::coded(&mut got, self.layout, Code::Int8Away, scale, &mut scales)
+                    .expect("a cache that fits");
+            for _ in 0..moves {
+                self.rope(backend)
+                    .shift(&mut cache, self.slots(), rows)
+                    .expect("a slot for each row");
+            }
+            let doing = format!("{backend}, {}, {key}_int8", self.file.name);
+            let expected: Vec<f32> = self.file.bits(&format!("{key}_scale_int8"));
+            alike(&scales, &expected, &doing);
+            assert_eq!(got, self.bytes(&format!("{key}_int8")), "{doing}");
+        }
+    }
+}
+
+fn axis_ids(file: &Golden, name: &str, axes: usize) -> Vec<i64> {
+    let axis = |axis| file.decimals::<i64>(&format!("{name}_axis{axis}"));
+    (0..axes).flat_map(axis).collect()
+}
+
+/// Demands the rows of a file.
+fn same_rows(rows: &Rows<'_>, file: &Golden, [cos, sin]: [&str; 2]) {
+    let pairs = file.decimal("n_freq");
+    let (cos, sin): (Vec<f32>, Vec<f32>) = (file.bits(cos), file.bits(sin));
+    let expected: Vec<u32> = cos
+        .chunks(pairs)
+        .zip(sin.chunks(pairs))
+        .flat_map(|(cos, sin)| cos.iter().chain(sin).map(|value| value.to_bits()))
+        .collect();
+    assert_eq!(bits(rows), expected, "{}", file.name);
+}
+
+/// By a delta: of one axis, of a part of the head, of three axes.
+#[test]
+fn keys_move_by_deltas() {
+    for (name, axes, base) in [
+        ("half_d64", Axes::from(64), 1e4),
+        ("interleaved_d48_partial", Axes::from(32), 5e5),
+        ("mrope_d32", Axes::mrope([4, 6, 6]), 1e6),
+    ] {
+        let file = Golden::file(&format!("shift/{name}.txt"));
+        let count = if name == "mrope_d32" { 3 } else { 1 };
+        let deltas = axis_ids(&file, "delta", count);
+        let frequencies = Frequencies::new(axes, base, &Scaling::Default).expect("sane");
+        let positions = || match count {
+            1 => Positions::from(&deltas),
+            _ => Positions::axis_major(&deltas),
+        };
+        let rows = frequencies.shift(positions()).expect("deltas");
+        same_rows(&rows, &file, ["cos_cr_delta", "sin_cr_delta"]);
+        let mut storage = vec![f32::NAN; rows.len() * frequencies.rotary_dim() + 3];
+        let stored = frequencies.shift_in(positions(), &mut storage);
+        assert_eq!(bits(&stored.expect("deltas")), bits(&rows));
+        assert!(
+            storage[storage.len() - 3..]
+                .iter()
+                .all(|value| value.is_nan())
+        );
+
+        let keys = Keys::new(&file, rows);
+        assert_eq!(keys.all_elements(), 3);
+        keys.e4m3();
+        keys.int8(&keys.rows, 1, "shifted");
+        if file.find("repeated_bf16").is_none() {
+            continue;
+        }
+        // As many steps, each rounded to what the cache keeps.
+        let words: Vec<&str> = file.text("repeat").split_ascii_whitespace().collect();
+        let moves = words[0].parse().expect("a number");
+        let delta: i64 = words[2].trim_matches(',').parse().expect("a number");
+        let deltas = vec![delta; keys.rows.len()];
+        let rows = frequencies.shift(&deltas).expect("deltas");
+        keys.elements::<bf16>(&rows, moves, "repeated");
+        keys.elements::<f16>(&rows, moves, "repeated");
+        keys.int8(&rows, moves, "repeated");
+    }
+}
+
+/// From old frequencies and positions to new ones, with the quotient of their attention factors.
+#[test]
+fn keys_move_between_frequencies() {
+    let yarn = |factor| Scaling::Yarn(Yarn::new(factor, 32768));
+    let dynamic = |length| Scaling::DynamicNtk {
+        factor: 2.0,
+        max_position_embeddings: 4096,
+        length,
+    };
+    for (name, base, old, new) in [
+        ("yarn_2_to_4", 1e6, yarn(2.0), yarn(4.0)),
+        (
+            "dynamic_ntk_8192_to_16384",
+            1e4,
+            dynamic(8192),
+            dynamic(16384),
+        ),
+    ] {
+        let file = Golden::file(&format!("shift/{name}.txt"));
+        let frequencies = |scaling| Frequencies::new(64, base, scaling).expect("sane parameters");
+        let (old, new) = (frequencies(&old), frequencies(&new));
+        let (from, to): (Vec<i64>, Vec<i64>) =
+            (file.decimals("positions"), file.decimals("new_positions"));
+        let rows = new.shift_from(&old, &from, &to).expect("as many positions");
+        same_rows(&rows, &file, ["cos_scaled_cr", "sin_scaled_cr"]);
+        let mut storage = vec![0.0; rows.len() * 64];
+        let stored = new.shift_from_in(&old, &from, &to, &mut storage);
+        assert_eq!(bits(&stored.expect("as many positions")), bits(&rows));
+        // Between the same frequencies it is a delta.
+        let moved = new.shift_from(&new, &from, &to).expect("as many positions");
+        let deltas: Vec<i64> = to.iter().zip(&from).map(|(to, from)| to - from).collect();
+        assert_eq!(bits(&moved), bits(&new.shift(&deltas).expect("deltas")));
+        let keys = Keys::new(&file, rows);
+        assert_eq!(keys.all_elements(), 2);
+    }
+}
+
+/// The factor of the attention is in the keys already: a delta does not multiply by it again.
+#[test]
+fn a_delta_has_no_magnitude() {
+    let yarn = Scaling::Yarn(Yarn::new(4.0, 32768));
+    let scaled = Frequencies::new(64, 1e6, &yarn).expect("sane parameters");
+    assert!(scaled.attention_factor() > 1.1);
+    let rows = scaled.shift(&[0_i64, -5, 1 << 40]).expect("deltas");
+    assert_eq!(rows.attention_factor(), 1.0);
+    for index in 0..rows.len() {
+        let (cos, sin) = rows.row(index).expect("a row");
+        for (cos, sin) in cos.iter().zip(sin) {
+            let length = f64::from(*cos).hypot(f64::from(*sin));
+            assert!((length - 1.0).abs() < 1e-7, "{length}");
+        }
+        if index == 0 {
+            assert!(cos.iter().all(|&cos| cos == 1.0) && sin.iter().all(|&sin| sin == 0.0));
+        }
+    }
+}
+
+/// A delta of zero leaves every bit, also those that no rounding would give again: payloads of NaN, a scale that is not
+/// the one that would be made.
+#[test]
+fn a_delta_of_zero_keeps_the_bits() {
+    let source = &mut Source::random("a_delta_of_zero_keeps_the_bits");
+    let frequencies = Frequencies::new(32, 1e4, &Scaling::Default).expect("sane parameters");
+    let deltas = [0_i64, 7, 0, -3];
+    let rows = frequencies.shift(&deltas).expect("deltas");
+    let layout = CacheLayout::hdn([1, 2, 32, 4]).expect("a small cache");
+    let place = |slot: usize, head: usize, channel: usize| (head * 32 + channel) * 4 + slot;
+    let made = CodeScale::Made {
+        least: 1e-6,
+        at: ScalePlace::Apart(ScaleLayout::nh(4, 2)),
+    };
+    for backend in Backend::available() {
+        for pairing in Pairing::ALL {
+            let rope = Rope::new(pairing).backend(backend).expect("available");
+            let words: Vec<f16> = (0..256)
+                .map(|_| f16::from_bits(source.word() as u16))
+                .collect();
+            let mut got = words.clone();
+            let mut cache = CacheMut::new(&mut got, layout).expect("a cache that fits");
+            rope.shift(&mut cache, 0..4, &rows)
+                .expect("a slot for each");
+            for code in Code::ALL {
+                let bytes: Vec<u8> = (0..256).map(|_| source.word() as u8).collect();
+                let (mut codes, mut scales) = (bytes.clone(), [f32::NAN, 3.0, 0.5, 1e9].repeat(2));
+                let before = scales.clone();
+                let mut cache = CacheMut::coded(&mut codes, layout, code, made, &mut scales)
+                    .expect("a cache that fits");
+                rope.shift(&mut cache, 0..4, &rows)
+                    .expect("a slot for each");
+                for slot in [0, 2] {
+                    for head in 0..2 {
+                        let at = slot * 2 + head;
+                        assert_eq!(scales[at].to_bits(), before[at].to_bits(), "{code:?}");
+                        for channel in 0..32 {
+                            let at = place(slot, head, channel);
+                            assert_eq!(codes[at], bytes[at], "{backend}, {code:?}, slot {slot}");
+                        }
+                    }
+                }
+                assert_ne!(codes, bytes, "{code:?}: nothing has moved");
+            }
+            for slot in [0, 2] {
+                for (head, channel) in (0..2).flat_map(|head| (0..32).map(move |c| (head, c))) {
+                    let at = place(slot, head, channel);
+                    assert_eq!(got[at].to_bits(), words[at].to_bits(), "{backend}, {slot}");
+                }
+            }
+        }
+    }
+}
