@@ -24,6 +24,7 @@ use crate::run::{self, Bench};
 use crate::selection::{self, Selection};
 use crate::stages;
 use crate::verification::verify;
+use crate::{backward, cache, train};
 
 /// Verifies rope-core on real data, and measures it and the formulations of the literature against the machine's limit.
 ///
@@ -96,6 +97,38 @@ enum Command {
         /// More time for each number
         #[arg(long)]
         full: bool,
+    },
+    /// What one pass gains over several: norm, rotation, conversion and a write into a paged cache; shifts there
+    Cache {
+        /// This backend of rope-core; the fastest if none is named
+        #[arg(long, value_name = "NAME")]
+        backend: Option<Backend>,
+        /// More time for each number
+        #[arg(long)]
+        full: bool,
+    },
+    /// What the gradient of the angles costs in a backward pass, beside the transpose alone
+    Backward {
+        /// This backend of rope-core; the fastest if none is named
+        #[arg(long, value_name = "NAME")]
+        backend: Option<Backend>,
+        /// More time for each number
+        #[arg(long)]
+        full: bool,
+    },
+    /// Finds planted frequencies of mixed axes and of each head again, by gradient descent on attention scores
+    Train {
+        /// This backend of rope-core; the fastest if none is named
+        #[arg(long, value_name = "NAME")]
+        backend: Option<Backend>,
+        /// Of the random numbers: the same run on every backend and machine
+        #[arg(long, value_name = "N", default_value_t = 7)]
+        seed: u64,
+        /// Steps of the descent
+        #[arg(long, value_name = "N", default_value_t = train::STEPS)]
+        steps: usize,
+        #[command(flatten)]
+        output: Output,
     },
     /// Counts the instructions of every measurement of a run, and adds them to its file: for emulated CPUs
     Instructions {
@@ -278,6 +311,38 @@ pub fn run() -> Result<ExitCode> {
                 backend,
                 &stages::stages(backend, effort(full))?,
             ));
+        }
+        Some(Command::Cache { backend, full }) => {
+            let backend = backend.unwrap_or_else(Backend::best);
+            print(&table::passes(
+                backend,
+                &cache::passes(backend, effort(full))?,
+            ));
+        }
+        Some(Command::Backward { backend, full }) => {
+            let backend = backend.unwrap_or_else(Backend::best);
+            print(&table::passes(
+                backend,
+                &backward::passes(backend, effort(full))?,
+            ));
+        }
+        Some(Command::Train {
+            backend,
+            seed,
+            steps,
+            output,
+        }) => {
+            output.check()?;
+            let mut run = output.run_here();
+            let backend = backend.unwrap_or_else(Backend::best);
+            let training = train::train(backend, seed, steps, |training, point| {
+                if let Some(line) = table::training_point(training, point) {
+                    output.say(&line);
+                }
+            })?;
+            output.say(&table::training(&training));
+            run.training = Some(training);
+            output.write(&run)?;
         }
         Some(Command::Instructions {
             run: path,

@@ -1,15 +1,18 @@
 //! The formulations of rotary position embedding, side by side, against the machine's own limit.
 //!
 //! A [`Workload`](workloads::Workload) is tensors and positions. With an element and a pairing it is a
-//! [`Case`](cases::Case). A [`Formulation`](formulations::Formulation) computes a case; the
-//! [oracle] says whether it was right; [measuring] says how long it took, in the same rounds as the
-//! [roof], which is what the machine can do at all. [`results`] is what a run leaves behind, and [`report`] and
-//! [`compare`] read it. Beside that, [accuracy] says how wrong cos and sin are, [rows] how long they take to make, and
-//! [stages] what a fused chain gains; [instructions] are counted where a CPU is emulated, and [cycles] predicted where
-//! there is none.
+//! [`Case`](cases::Case). A [`Formulation`](formulations::Formulation) computes a case; the [oracle] says whether it
+//! was right; [measuring] says how long it took, in the same rounds as the [roof], which is what the machine can do at
+//! all. [`results`] is what a run leaves behind, and [`report`] and [`compare`] read it. Beside that, [accuracy] says
+//! how wrong cos and sin are, [rows] how long they take to make, [stages] what a fused chain gains, [cache] what one
+//! pass does that norms, rotates and writes into a cache, and [backward] what the gradient of angles costs;
+//! [instructions] are counted where a CPU is emulated, and [cycles] predicted where there is none. [train] finds
+//! planted frequencies by gradient descent.
 #![deny(unsafe_code)]
 
 pub mod accuracy;
+pub mod backward;
+pub mod cache;
 pub mod cases;
 pub mod cli;
 pub mod compare;
@@ -32,5 +35,6 @@ pub mod run;
 pub mod selection;
 pub mod stages;
 pub mod threads;
+pub mod train;
 pub mod verification;
 pub mod workloads;

@@ -31,6 +31,9 @@ pub struct Run {
     /// The cycles that llvm-mca predicts for the inner loops on other CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles: Option<CyclesResult>,
+    /// Frequencies that gradient descent found again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub training: Option<Training>,
 }
 
 impl Run {
@@ -45,6 +48,7 @@ impl Run {
             accuracy: Vec::new(),
             rows: None,
             cycles: None,
+            training: None,
         }
     }
 }
@@ -295,4 +299,40 @@ pub struct CyclesHere {
     pub cpu: String,
     /// Nanoseconds of a cycle at its fastest, from a chain of instructions of one cycle each.
     pub ns_per_cycle: f64,
+}
+
+/// Frequencies that were planted, and the way of others to them: see [`train`](crate::train).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Training {
+    /// Of the random numbers.
+    pub seed: u64,
+    /// `[axes, heads, pairs]`, in radians a patch: of all frequencies here.
+    pub shape: [usize; 3],
+    /// What the magnitudes of both starts are made of.
+    pub theta: f64,
+    /// Steps.
+    pub steps: usize,
+    /// The first step with larger images.
+    pub grown: usize,
+    /// What was to be found.
+    pub planted: Vec<f64>,
+    /// From the start to the end.
+    pub points: Vec<TrainingPoint>,
+    /// The largest error of a run that succeeds.
+    pub bound: f64,
+}
+
+/// How far a training was.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrainingPoint {
+    /// Steps that were made.
+    pub step: usize,
+    /// Patches on a side of the images that the next one sees.
+    pub side: u16,
+    /// The mean of the squared differences of scores.
+    pub loss: f64,
+    /// The largest distance of a pair's frequencies from those planted, over the length of these.
+    pub error: f64,
+    /// The frequencies.
+    pub frequencies: Vec<f64>,
 }

@@ -9,6 +9,7 @@ pub mod makers;
 pub mod plane;
 pub mod ratios;
 pub mod roofline;
+pub mod training;
 
 use maud::{Markup, PreEscaped, html};
 
@@ -77,6 +78,13 @@ pub fn plots(run: &Run) -> Vec<(String, Markup)> {
     if let Some(rows) = &run.rows {
         for tokens in table::makers(rows).0 {
             plots.push((format!("rows-{tokens}"), makers::makers(rows, tokens)));
+        }
+    }
+    if let Some(training) = &run.training {
+        plots.push(("training".into(), training::descent(training)));
+        for head in 0..training.shape[1] {
+            let paths = training::paths(training, head);
+            plots.push((format!("training-head-{head}"), paths));
         }
     }
     plots

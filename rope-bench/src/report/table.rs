@@ -5,9 +5,11 @@ use std::fmt::Write;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use rope_core::Backend;
 
+use crate::cache::Pass;
 use crate::machine::Machine;
 use crate::results::{
     Accuracy, CaseResult, CyclesResult, Dispatch, KernelCycles, Made, Measurement, RowsResult, Run,
+    Training, TrainingPoint,
 };
 use crate::rows::LIBM;
 use crate::stages::Chain;
@@ -461,6 +463,38 @@ pub fn stages(backend: Backend, chains: &[Chain]) -> String {
     )
 }
 
+/// Passes, what they are measured beside, and the ratio.
+pub fn passes(backend: Backend, passes: &[Pass]) -> String {
+    let heading = [
+        "",
+        "tokens",
+        "heads",
+        "one call",
+        "beside",
+        "",
+        "ratio",
+        "times roof",
+    ];
+    let mut lines: Vec<Vec<String>> = vec![heading.map(String::from).to_vec()];
+    for pass in passes {
+        lines.push(vec![
+            pass.name.clone(),
+            pass.tokens.to_string(),
+            pass.heads.to_string(),
+            time(pass.one),
+            pass.beside.into(),
+            time(pass.other),
+            digits(pass.one / pass.other),
+            pass.roof
+                .map_or_else(String::new, |roof| digits(pass.one / roof)),
+        ]);
+    }
+    format!(
+        "Heads of 128 channels on {backend}: one call, and what it is measured beside.\n{}",
+        align(&lines)
+    )
+}
+
 /// How long cos and sin take to make.
 pub fn rows(result: &RowsResult) -> String {
     let (tokens, makers) = makers(result);
@@ -525,6 +559,70 @@ pub fn rows(result: &RowsResult) -> String {
         );
     }
     text
+}
+
+/// A line of a training as it goes, for every twelfth point and the last; before the first what its columns are.
+pub fn training_point(training: &Training, point: &TrainingPoint) -> Option<String> {
+    let before = training.points.len();
+    if !before.is_multiple_of(12) && point.step < training.steps {
+        return None;
+    }
+    let mut line = String::new();
+    if before == 0 {
+        let _ = writeln!(
+            line,
+            "Frequencies that were planted in an attention are sought from its scores, by gradient descent. The seed is \
+             {}.\nLoss: the mean square of what scores are off by. Error: the largest distance of a pair from its \
+             planted frequencies,\nover their length. Right of it: the frequencies of pair 0 of each head.\n\n{:>5} \
+             {:>8} {:>8} {:>8}",
+            training.seed, "step", "patches", "loss", "error"
+        );
+    }
+    let patches = format!("{0} x {0}", point.side);
+    let _ = write!(
+        line,
+        "{:>5} {patches:>8} {:>8.1e} {:>8.1e}",
+        point.step, point.loss, point.error
+    );
+    for head in 0..training.shape[1] {
+        if let Some([x, y]) = training.pair(&point.frequencies, head, 0) {
+            let _ = write!(line, "   {x:>7.4} {y:>7.4}");
+        }
+    }
+    Some(line)
+}
+
+/// Of each pair where it began, what was planted, and what was found.
+pub fn training_pairs(training: &Training) -> Vec<Vec<String>> {
+    let [_, heads, pairs] = training.shape;
+    let heading = ["head, pair", "start", "planted", "found", "distance"];
+    let mut lines = vec![heading.map(String::from).to_vec()];
+    let ends = [training.points.first(), training.points.last()];
+    let [start, found] = ends.map(|point| point.map_or(&[][..], |point| &point.frequencies));
+    for (head, pair) in (0..heads).flat_map(|head| (0..pairs).map(move |pair| (head, pair))) {
+        let all = [start, &training.planted, found].map(|all| training.pair(all, head, pair));
+        let [Some(start), Some(planted), Some(found)] = all else {
+            continue;
+        };
+        let both = |[x, y]: [f64; 2]| format!("{x:>10.7} {y:>10.7}");
+        let distance = (found[0] - planted[0]).hypot(found[1] - planted[1]);
+        lines.push(vec![
+            format!("{head}, {pair}"),
+            both(start),
+            both(planted),
+            both(found),
+            format!("{distance:.1e}"),
+        ]);
+    }
+    lines
+}
+
+/// How a training ended.
+pub fn training(training: &Training) -> String {
+    format!(
+        "\nFrequencies on axis 0 and axis 1, in radians a patch\n{}",
+        align(&training_pairs(training))
+    )
 }
 
 /// Elements in a nanosecond, time, and time in roofs.

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::plane::Plane;
+use super::plane::{Axis, Plane};
 use super::{COLOURS, WIDTH, card};
 use crate::results::Accuracy;
 
@@ -12,8 +12,8 @@ pub fn errors(accuracy: &Accuracy) -> Markup {
     const QUOTED: u32 = 1 << 17;
     const LINE: f64 = 19.0;
     let plane = Plane {
-        x: (1.0, f64::from(1_u32 << 31)),
-        y: (5e-9, 4.0),
+        x: Axis::Logarithmic(1.0, f64::from(1_u32 << 31)),
+        y: Axis::Logarithmic(5e-9, 4.0),
         left: 38.0,
         right: WIDTH - 2.0,
         top: 22.0,

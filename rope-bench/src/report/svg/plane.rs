@@ -1,16 +1,36 @@
-//! Two logarithmic axes and their grid.
+//! Two axes, each logarithmic or linear, and their grid.
 
 use maud::{Markup, html};
 
 use super::{WIDTH, round};
 
+/// The values at both ends of an axis.
+#[derive(Clone, Copy, Debug)]
+pub enum Axis {
+    /// Equal distances are equal ratios.
+    Logarithmic(f64, f64),
+    /// Equal distances are equal differences.
+    Linear(f64, f64),
+}
+
+impl Axis {
+    /// How far along the axis a value lies, from 0 to 1; values beyond it lie on its ends.
+    fn part(self, value: f64) -> f64 {
+        let part = match self {
+            Axis::Logarithmic(low, high) => (value / low).ln() / (high / low).ln(),
+            Axis::Linear(low, high) => (value - low) / (high - low),
+        };
+        part.clamp(0.0, 1.0)
+    }
+}
+
 /// The part of a card between two axes, in its units.
 #[derive(Clone, Copy, Debug)]
 pub struct Plane {
-    /// The values at the left and at the right edge.
-    pub x: (f64, f64),
-    /// The values at the lower and at the upper edge.
-    pub y: (f64, f64),
+    /// From the left to the right edge.
+    pub x: Axis,
+    /// From the lower to the upper edge.
+    pub y: Axis,
     /// The left edge.
     pub left: f64,
     /// The right edge.
@@ -22,14 +42,14 @@ pub struct Plane {
 }
 
 impl Plane {
-    /// Where a value of the axis below lies; values beyond it lie on its ends.
+    /// Where a value of the axis below lies.
     pub fn x(&self, value: f64) -> f64 {
-        round(self.left + part(self.x, value) * (self.right - self.left))
+        round(self.left + self.x.part(value) * (self.right - self.left))
     }
 
     /// Where a value of the axis to the left lies.
     pub fn y(&self, value: f64) -> f64 {
-        round(self.bottom - part(self.y, value) * (self.bottom - self.top))
+        round(self.bottom - self.y.part(value) * (self.bottom - self.top))
     }
 
     /// Lines, their numbers, and the names of both axes.
@@ -56,10 +76,6 @@ impl Plane {
             text.soft x="0" y="11" { (names[1]) }
         }
     }
-}
-
-fn part((low, high): (f64, f64), value: f64) -> f64 {
-    ((value / low).ln() / (high / low).ln()).clamp(0.0, 1.0)
 }
 
 /// Numbers between two values: 1, 2 and 5 of each power of ten, or the powers alone where that would be too many.

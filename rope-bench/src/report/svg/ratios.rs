@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::plane::Plane;
+use super::plane::{Axis, Plane};
 use super::{WIDTH, card, round};
 use crate::report::kind::Kind;
 use crate::report::table::digits;
@@ -40,8 +40,8 @@ pub fn ratios(title: &str, unit: &str, strips: &[Strip]) -> Markup {
         .unwrap_or(4.0);
     let bottom = TOP + STRIP * strips.len() as f64;
     let plane = Plane {
-        x: (1.0 / widest, widest),
-        y: (1.0, 2.0),
+        x: Axis::Logarithmic(1.0 / widest, widest),
+        y: Axis::Logarithmic(1.0, 2.0),
         left: 7.0,
         right: WIDTH - 7.0,
         top: TOP,

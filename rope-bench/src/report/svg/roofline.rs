@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::plane::{Plane, ticks};
+use super::plane::{Axis, Plane, ticks};
 use super::{WIDTH, card, round};
 use crate::report::kind::Kind;
 use crate::report::range::Range;
@@ -27,8 +27,8 @@ pub fn roofline(case: &CaseResult) -> Markup {
     let y = ends(&mut marks.iter().map(|m| m.flops / m.time.minimum));
     let y = (y.0 / 1.6, (x.1 * bandwidth).min(y.1 * 6.0).max(y.1 * 1.6));
     let plane = Plane {
-        x,
-        y,
+        x: Axis::Logarithmic(x.0, x.1),
+        y: Axis::Logarithmic(y.0, y.1),
         left: 38.0,
         right: 140.0,
         top: TOP,
