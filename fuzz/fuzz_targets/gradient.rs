@@ -1,0 +1,7 @@
+//! Backward passes of any tensors: every backend gives the bits of the definition.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use rope_tests::bodies::targets;
+
+fuzz_target!(|bytes: &[u8]| targets::gradient(bytes));
