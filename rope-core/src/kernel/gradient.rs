@@ -9,6 +9,7 @@ use core::marker::PhantomData;
 
 use bytemuck::cast_slice;
 
+use super::line::ask_for;
 use super::pairs::PairLayout;
 use super::rotation::part;
 use crate::element::Convert;
@@ -27,6 +28,9 @@ pub(crate) struct GradientLine<'a> {
     pub(crate) sums: &'a mut [f64],
     /// Sums from one head to the next: 0 where all add to the same.
     pub(crate) sums_step: usize,
+    /// Elements from a head of either tensor to the one that is asked for while it is read; 0 where none is. It may be
+    /// any number.
+    pub(crate) ahead: [usize; 2],
 }
 
 /// What is added for a pair `(x1, x2)` of one tensor and `(g1, g2)` of the other.
@@ -93,8 +97,10 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
             head_dim,
             pairs,
             sums_step,
+            ahead,
             ..
         } = *line;
+        let asks = const { S::AHEAD > 0 } && from == 0 && ahead[0] > 0;
         let (x, g): (&[E::Bits], &[E::Bits]) = (cast_slice(x), cast_slice(g));
         let len = const { 2 * S::LANES };
         assert!(P::has(head_dim, pairs, from, len));
@@ -107,6 +113,10 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
             let mut first = s.load_wide(doubles[0]);
             let mut second = s.load_wide(doubles[1]);
             for head in head..head + run {
+                if asks {
+                    ask_for(s, x, ahead[0].wrapping_add(head * x_step), head_dim);
+                    ask_for(s, g, ahead[1].wrapping_add(head * g_step), head_dim);
+                }
                 let [x1, x2] = Self::read(s, &x[head * x_step..][..head_dim], pairs, from);
                 let [g1, g2] = Self::read(s, &g[head * g_step..][..head_dim], pairs, from);
                 let (x, g) = (
