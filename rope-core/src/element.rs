@@ -56,6 +56,17 @@ impl Compiled for bf16 {
     const SUMMED: &'static Summed = &chains::BF16_SUMMED;
 }
 
+/// Which products of two elements are f32 numbers, so that f32 multiplies them without rounding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Products {
+    /// Few.
+    Few,
+    /// Those that are normal numbers: the bits do fit.
+    Normal,
+    /// All.
+    All,
+}
+
 /// An element as a kernel sees it: its bits, and their one-lane definition. An instruction set that has something
 /// better than the definition says so in `read` and `write`.
 pub(crate) trait Convert {
@@ -67,6 +78,9 @@ pub(crate) trait Convert {
 
     /// Whether two vectors come apart into even and odd elements for less than into the first half and the second.
     const EVEN_ODD: bool = false;
+
+    /// Which products of two elements are f32 numbers.
+    const PRODUCTS: Products;
 
     /// The value, exactly.
     fn to_f32(x: Self::Bits) -> f32;
@@ -122,6 +136,7 @@ pub(crate) trait Convert {
 
 impl Convert for f32 {
     type Bits = f32;
+    const PRODUCTS: Products = Products::Few;
 
     #[inline(always)]
     fn round<S: Simd>(_: S, group: [[S::F32; 2]; 2]) -> [[S::F32; 2]; 2] {
@@ -160,6 +175,7 @@ impl Convert for f32 {
 
 impl Convert for f16 {
     type Bits = u16;
+    const PRODUCTS: Products = Products::All;
 
     #[inline(always)]
     fn to_f32(x: u16) -> f32 {
@@ -186,6 +202,7 @@ impl Convert for f16 {
 /// for less than widening costs.
 impl Convert for bf16 {
     type Bits = u16;
+    const PRODUCTS: Products = Products::Normal;
     const BF16: bool = true;
     const EVEN_ODD: bool = true;
 

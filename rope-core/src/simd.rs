@@ -170,6 +170,9 @@ pub(crate) trait Simd: SimdF64 {
     /// Whether some lane is a NaN.
     fn any_nan(self, x: Self::F32) -> bool;
 
+    /// Whether some lane is a zero, a subnormal, an infinity or a NaN.
+    fn any_not_normal(self, x: [Self::F32; 4]) -> bool;
+
     /// `a + b`.
     fn add(self, a: Self::F32, b: Self::F32) -> Self::F32;
     /// `a - b`.
@@ -193,6 +196,10 @@ pub(crate) trait Simd: SimdF64 {
     fn load_wide(self, x: Self::Chunk<f64>) -> Self::Wide;
     /// Registers to array.
     fn store_wide(self, x: Self::Wide) -> Self::Chunk<f64>;
+    /// The even and the odd doubles of two.
+    fn part_wide(self, x: [Self::Wide; 2]) -> [Self::Wide; 2];
+    /// Undoes `part_wide`.
+    fn alternate_wide(self, x: [Self::Wide; 2]) -> [Self::Wide; 2];
     /// The lanes as doubles.
     fn widen(self, x: Self::F32) -> Self::Wide;
     /// The same from an array: x86 spreads lanes while it loads, where registers take a shuffle for each.
@@ -200,6 +207,15 @@ pub(crate) trait Simd: SimdF64 {
     /// `sums + (x1 g2 - x2 g1)`: the products, of numbers that were f32, are exact, the difference is rounded, and so
     /// is the sum.
     fn add_cross(self, sums: Self::Wide, x: [Self::Wide; 2], g: [Self::Wide; 2]) -> Self::Wide;
+    /// The same of alternating members, which leave one place for two: `x1, x2, x1, ..` and `g1, g2, g1, ..`.
+    fn add_alternating_cross(
+        self,
+        sums: Self::Wide,
+        x: [Self::Wide; 2],
+        g: [Self::Wide; 2],
+    ) -> Self::Wide;
+    /// `sums + (a - b)`: the difference is rounded, and so is the sum.
+    fn add_difference(self, sums: Self::Wide, a: Self::F32, b: Self::F32) -> Self::Wide;
     /// `sums + (x1 g1 + x2 g2)`, rounded likewise.
     fn add_dot(self, sums: Self::Wide, x: [Self::Wide; 2], g: [Self::Wide; 2]) -> Self::Wide;
 

@@ -9,14 +9,15 @@
 //! | every formula | central differences of a loss in f64 | a tolerance |
 //! | splits, layouts, backends | each other, and the definition (the body `gradient`) | bits |
 
-use half::bf16;
+use half::{bf16, f16};
 use rope_core::gradient::{PairGradients, to_base, to_logarithm, to_ratio};
 use rope_core::{
     Backend, Dimension, Direction, Error, MixedFrequencies, Pairing, Positions, Rope, Rows, Tensor,
     TensorMut,
 };
 use rope_tests::golden::{Bits, Golden, splitmix};
-use rope_tests::{Number, Source};
+use rope_tests::gradient::{Term, add};
+use rope_tests::{Number, Source, View};
 
 use crate::models::alike;
 
@@ -188,6 +189,78 @@ fn sums_of<E: Number + Bits>(file: &Golden, backend: Backend) -> bool {
     backward(&passed, rope, &from_output, &doing);
     reduced(&passed, from_output, &doing);
     true
+}
+
+/// Products that f32 has no number for, or not all bits of, one at a time in every place of a line: as good as those in
+/// doubles, whatever way a kernel goes.
+#[test]
+fn products_beyond_f32_are_exact() {
+    let mut source = Source::random("products_beyond_f32_are_exact");
+    beyond_f32::<f32>(&mut source);
+    beyond_f32::<bf16>(&mut source);
+    beyond_f32::<f16>(&mut source);
+}
+
+fn beyond_f32<E: Number>(source: &mut Source<'_>) {
+    // Beyond the largest number; between subnormal ones; below the least; a subnormal by a normal one; zeros; and what
+    // is no number at all. What an element has not is rounded to it.
+    let products = [
+        [3e30, 3e30],
+        [1.171875e-20, 1.0078125e-22],
+        [1e-30, 1e-30],
+        [1e-40, 1.0078125],
+        [-0.0, 2.0],
+        [f32::INFINITY, 0.0],
+        [f32::NAN, 1.0],
+    ]
+    .map(|product| product.map(E::from_f32));
+    // Whole groups of every instruction set, and what they leave.
+    let (heads, pairs) = (3, 71);
+    let shape = [1, 1, heads, 2 * pairs];
+    let view = View {
+        shape,
+        strides: [heads * 2 * pairs, heads * 2 * pairs, 2 * pairs],
+        offset: 0,
+    };
+    let mut tensor = || -> Vec<E> {
+        let values = 0..heads * 2 * pairs;
+        values.map(|_| E::from_f32(source.unit() - 0.5)).collect()
+    };
+    let (x, g) = (tensor(), tensor());
+    for product in products {
+        for pairing in Pairing::ALL {
+            for pair in 0..pairs {
+                let [first, second] = match pairing {
+                    Pairing::Interleaved => [2 * pair, 2 * pair + 1],
+                    Pairing::Half => [pair, pair + pairs],
+                };
+                let (mut x, mut g) = (x.clone(), g.clone());
+                let head = pair % heads * 2 * pairs;
+                [x[head + first], g[head + second]] = product;
+                let (from, to) = ((&x[..], &view), (&g[..], &view));
+                let mut expected = vec![0.125; pairs];
+                add(Term::Cross, pairing, from, to, &mut expected, [1, 1, pairs]);
+                for backend in Backend::available() {
+                    let rope = Rope::new(pairing).backend(backend).expect("available");
+                    let mut sums = vec![0.125; pairs];
+                    let mut angles = PairGradients::new(&mut sums, [1, 1, pairs]).expect("a shape");
+                    let (x, g) = (Tensor::new(&x, shape), Tensor::new(&g, shape));
+                    let (x, g) = (x.expect("a valid tensor"), g.expect("a valid tensor"));
+                    rope.angle_gradients(&x, &g, &mut angles)
+                        .expect("sums that fit");
+                    for (place, (got, expected)) in sums.iter().zip(&expected).enumerate() {
+                        assert!(
+                            got.to_bits() == expected.to_bits()
+                                || got.is_nan() && expected.is_nan(),
+                            "{backend}, {}, {pairing}, {product:?} in pair {pair}: sum {place} is {got:e}, not \
+                             {expected:e}",
+                            E::NAME
+                        );
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// The call that does both: the same sums, and the tensors of the file.

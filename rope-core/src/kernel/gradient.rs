@@ -10,9 +10,9 @@ use core::marker::PhantomData;
 use bytemuck::cast_slice;
 
 use super::line::ask_for;
-use super::pairs::PairLayout;
+use super::pairs::{Double, PairLayout};
 use super::rotation::part;
-use crate::element::Convert;
+use crate::element::{Convert, Products};
 use crate::simd::{Kernel, Simd};
 
 /// Heads of two tensors, and the sums of their pairs. Every index in it has been checked.
@@ -110,44 +110,109 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
         while head < heads {
             let sums = &mut line.sums[head * sums_step + from..][..len];
             let doubles = S::chunks_mut(sums);
-            let mut first = s.load_wide(doubles[0]);
-            let mut second = s.load_wide(doubles[1]);
+            let [mut first, mut second] = [s.load_wide(doubles[0]), s.load_wide(doubles[1])];
+            if const { Self::even_odd::<S>() } {
+                [first, second] = s.part_wide([first, second]);
+            }
             for head in head..head + run {
                 if asks {
                     ask_for(s, x, ahead[0].wrapping_add(head * x_step), head_dim);
                     ask_for(s, g, ahead[1].wrapping_add(head * g_step), head_dim);
                 }
-                let [x1, x2] = Self::read(s, &x[head * x_step..][..head_dim], pairs, from);
-                let [g1, g2] = Self::read(s, &g[head * g_step..][..head_dim], pairs, from);
-                let (x, g) = (
-                    [[x1[0], x2[0]], [x1[1], x2[1]]],
-                    [[g1[0], g2[0]], [g1[1], g2[1]]],
-                );
-                if DOT {
-                    first = s.add_dot(first, x[0], g[0]);
-                    second = s.add_dot(second, x[1], g[1]);
-                } else {
-                    first = s.add_cross(first, x[0], g[0]);
-                    second = s.add_cross(second, x[1], g[1]);
-                }
+                let x = P::groups::<S, E::Bits>(&x[head * x_step..][..head_dim], pairs, from, 1);
+                let g = P::groups::<S, E::Bits>(&g[head * g_step..][..head_dim], pairs, from, 1);
+                let (x, g) = (P::get(x, 0), P::get(g, 0));
+                [first, second] = Self::add::<S, DOT>(s, [first, second], x, g);
             }
-            doubles[0] = s.store_wide(first);
-            doubles[1] = s.store_wide(second);
+            if const { Self::even_odd::<S>() } {
+                [first, second] = s.alternate_wide([first, second]);
+            }
+            [doubles[0], doubles[1]] = [s.store_wide(first), s.store_wide(second)];
             head += run;
         }
     }
 
-    /// The first members of a group of a head, and the second ones, in their own order.
+    /// Adds the terms of a group of a head, by the shortest way there is for the element.
     #[inline(always)]
-    fn read<S: Simd>(s: S, head: &[E::Bits], pairs: usize, from: usize) -> [[S::Wide; 2]; 2] {
-        let groups = P::groups::<S, E::Bits>(head, pairs, from, 1);
-        let [a, b] = P::get(groups, 0);
-        if const { P::ALTERNATING } {
-            let group = [E::read(s, a, false), E::read(s, b, false)];
-            let [[a, b], [c, d]] = part(s, group);
-            [[s.widen(a), s.widen(b)], [s.widen(c), s.widen(d)]]
+    fn add<S: Simd, const DOT: bool>(
+        s: S,
+        [first, second]: [S::Wide; 2],
+        x: [Double<S, E::Bits>; 2],
+        g: [Double<S, E::Bits>; 2],
+    ) -> [S::Wide; 2] {
+        let few = const { matches!(E::PRODUCTS, Products::Few) };
+        // Elements of 32 bits become doubles while they are loaded.
+        if const { P::ALTERNATING && !DOT } && few {
+            let (a, b) = (E::read_wide(s, x[0]), E::read_wide(s, g[0]));
+            let (c, d) = (E::read_wide(s, x[1]), E::read_wide(s, g[1]));
+            return [
+                s.add_alternating_cross(first, a, b),
+                s.add_alternating_cross(second, c, d),
+            ];
+        }
+        if const { !P::ALTERNATING } && few {
+            let ([a, c], [b, d]) = (E::read_wide(s, x[0]), E::read_wide(s, x[1]));
+            let ([e, g], [f, h]) = (E::read_wide(s, g[0]), E::read_wide(s, g[1]));
+            return [
+                Self::add_wide::<S, DOT>(s, first, [a, b], [e, f]),
+                Self::add_wide::<S, DOT>(s, second, [c, d], [g, h]),
+            ];
+        }
+        let ([[a, c], [b, d]], [[e, g], [f, h]]) = (Self::read(s, x), Self::read(s, g));
+        if const { !DOT } && !few {
+            // Half as many numbers become doubles.
+            let products = [s.mul(a, f), s.mul(b, e), s.mul(c, h), s.mul(d, g)];
+            if const { matches!(E::PRODUCTS, Products::All) } || !s.any_not_normal(products) {
+                let [p, q, r, t] = products;
+                return [
+                    s.add_difference(first, p, q),
+                    s.add_difference(second, r, t),
+                ];
+            }
+        }
+        let ([a, b, c, d], [e, f, g, h]) = (
+            [s.widen(a), s.widen(b), s.widen(c), s.widen(d)],
+            [s.widen(e), s.widen(f), s.widen(g), s.widen(h)],
+        );
+        [
+            Self::add_wide::<S, DOT>(s, first, [a, b], [e, f]),
+            Self::add_wide::<S, DOT>(s, second, [c, d], [g, h]),
+        ]
+    }
+
+    #[inline(always)]
+    fn add_wide<S: Simd, const DOT: bool>(
+        s: S,
+        sums: S::Wide,
+        x: [S::Wide; 2],
+        g: [S::Wide; 2],
+    ) -> S::Wide {
+        if DOT {
+            s.add_dot(sums, x, g)
         } else {
-            [E::read_wide(s, a), E::read_wide(s, b)]
+            s.add_cross(sums, x, g)
+        }
+    }
+
+    /// Whether a group's even pairs come before its odd ones: where elements are read so for less, and their members do
+    /// not alternate already. Then it is sums that are put in order, once for all heads that share them.
+    const fn even_odd<S: Simd>() -> bool {
+        E::EVEN_ODD && !P::ALTERNATING && !S::WIDENS_IN_ORDER
+    }
+
+    /// The first members of a group, and the second ones.
+    #[inline(always)]
+    fn read<S: Simd>(s: S, [a, b]: [Double<S, E::Bits>; 2]) -> [[S::F32; 2]; 2] {
+        if const { P::ALTERNATING && E::EVEN_ODD } {
+            let ([a, b], [c, d]) = (E::read(s, a, true), E::read(s, b, true));
+            return [[a, c], [b, d]];
+        }
+        let even_odd = const { Self::even_odd::<S>() };
+        let group = [E::read(s, a, even_odd), E::read(s, b, even_odd)];
+        if const { P::ALTERNATING } {
+            part(s, group)
+        } else {
+            group
         }
     }
 

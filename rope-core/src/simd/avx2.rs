@@ -41,6 +41,26 @@ impl Avx2 {
         cpu::has_avx2().then_some(Avx2(()))
     }
 
+    /// `x1 g2 - x2 g1` of four pairs whose members alternate.
+    #[inline(always)]
+    fn alternating_cross(self, [a, b]: [__m256d; 2], [c, d]: [__m256d; 2]) -> __m256d {
+        op!({
+            let a = _mm256_mul_pd(a, _mm256_permute_pd::<0b0101>(c));
+            let b = _mm256_mul_pd(b, _mm256_permute_pd::<0b0101>(d));
+            let cross = _mm256_sub_pd(_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
+            _mm256_permute4x64_pd::<0b11_01_10_00>(cross)
+        })
+    }
+
+    /// Without its sign and so that the least normal number is 0: zeros and subnormals become the largest.
+    #[inline(always)]
+    fn above_subnormal(self, x: __m256) -> __m256i {
+        op!(_mm256_sub_epi32(
+            _mm256_slli_epi32::<1>(_mm256_castps_si256(x)),
+            _mm256_set1_epi32(0x0100_0000)
+        ))
+    }
+
     /// Rounds to the upper 16 bits of each lane, to nearest, ties to even, unless it is a NaN. The lower 16 are left
     /// over.
     #[inline(always)]
@@ -386,6 +406,17 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn any_not_normal(self, [a, b, c, d]: [__m256; 4]) -> bool {
+        let [a, b] = [self.above_subnormal(a), self.above_subnormal(b)];
+        let [c, d] = [self.above_subnormal(c), self.above_subnormal(d)];
+        op!({
+            let most = _mm256_max_epu32(_mm256_max_epu32(a, b), _mm256_max_epu32(c, d));
+            let infinity = _mm256_set1_epi32(0xfe00_0000_u32 as i32);
+            _mm256_movemask_epi8(_mm256_cmpeq_epi32(_mm256_max_epu32(most, infinity), most)) != 0
+        })
+    }
+
+    #[inline(always)]
     fn add(self, a: __m256, b: __m256) -> __m256 {
         op!(_mm256_add_ps(a, b))
     }
@@ -451,6 +482,36 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn part_wide(self, [[a, b], [c, d]]: [[__m256d; 2]; 2]) -> [[__m256d; 2]; 2] {
+        const ORDER: i32 = 0b11_01_10_00;
+        op!([
+            [
+                _mm256_permute4x64_pd::<ORDER>(_mm256_unpacklo_pd(a, b)),
+                _mm256_permute4x64_pd::<ORDER>(_mm256_unpacklo_pd(c, d)),
+            ],
+            [
+                _mm256_permute4x64_pd::<ORDER>(_mm256_unpackhi_pd(a, b)),
+                _mm256_permute4x64_pd::<ORDER>(_mm256_unpackhi_pd(c, d)),
+            ],
+        ])
+    }
+
+    #[inline(always)]
+    fn alternate_wide(self, [[a, b], [c, d]]: [[__m256d; 2]; 2]) -> [[__m256d; 2]; 2] {
+        const ORDER: i32 = 0b11_01_10_00;
+        op!({
+            let a = _mm256_permute4x64_pd::<ORDER>(a);
+            let b = _mm256_permute4x64_pd::<ORDER>(b);
+            let c = _mm256_permute4x64_pd::<ORDER>(c);
+            let d = _mm256_permute4x64_pd::<ORDER>(d);
+            [
+                [_mm256_unpacklo_pd(a, c), _mm256_unpackhi_pd(a, c)],
+                [_mm256_unpacklo_pd(b, d), _mm256_unpackhi_pd(b, d)],
+            ]
+        })
+    }
+
+    #[inline(always)]
     fn widen(self, x: __m256) -> [__m256d; 2] {
         let [low, high]: [__m128; 2] = must_cast(x);
         op!([_mm256_cvtps_pd(low), _mm256_cvtps_pd(high)])
@@ -476,6 +537,32 @@ impl Simd for Avx2 {
         op!([
             _mm256_add_pd(sums[0], _mm256_fmsub_pd(x1, g2, _mm256_mul_pd(x2, g1))),
             _mm256_add_pd(sums[1], _mm256_fmsub_pd(y1, h2, _mm256_mul_pd(y2, h1))),
+        ])
+    }
+
+    #[inline(always)]
+    fn add_alternating_cross(
+        self,
+        sums: [__m256d; 2],
+        x: [[__m256d; 2]; 2],
+        g: [[__m256d; 2]; 2],
+    ) -> [__m256d; 2] {
+        let [first, second] = [
+            self.alternating_cross(x[0], g[0]),
+            self.alternating_cross(x[1], g[1]),
+        ];
+        op!([
+            _mm256_add_pd(sums[0], first),
+            _mm256_add_pd(sums[1], second),
+        ])
+    }
+
+    #[inline(always)]
+    fn add_difference(self, sums: [__m256d; 2], a: __m256, b: __m256) -> [__m256d; 2] {
+        let ([a, c], [b, d]) = (self.widen(a), self.widen(b));
+        op!([
+            _mm256_add_pd(sums[0], _mm256_sub_pd(a, b)),
+            _mm256_add_pd(sums[1], _mm256_sub_pd(c, d)),
         ])
     }
 

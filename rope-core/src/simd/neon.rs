@@ -217,6 +217,21 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    fn any_not_normal(self, [a, b, c, d]: [float32x4_t; 4]) -> bool {
+        op!({
+            // Of the magnitudes; an integer compares a NaN as what is beyond infinity.
+            let (a, b) = (vabsq_f32(a), vabsq_f32(b));
+            let (c, d) = (vabsq_f32(c), vabsq_f32(d));
+            let (a, b) = (vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b));
+            let (c, d) = (vreinterpretq_u32_f32(c), vreinterpretq_u32_f32(d));
+            let most = vmaxq_u32(vmaxq_u32(a, b), vmaxq_u32(c, d));
+            let least = vminq_u32(vminq_u32(a, b), vminq_u32(c, d));
+            vmaxvq_u32(most) >= f32::INFINITY.to_bits()
+                || vminvq_u32(least) < f32::MIN_POSITIVE.to_bits()
+        })
+    }
+
+    #[inline(always)]
     fn add(self, a: float32x4_t, b: float32x4_t) -> float32x4_t {
         op!(vaddq_f32(a, b))
     }
@@ -277,6 +292,22 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    fn part_wide(self, [[a, b], [c, d]]: [[float64x2_t; 2]; 2]) -> [[float64x2_t; 2]; 2] {
+        op!([
+            [vuzp1q_f64(a, b), vuzp1q_f64(c, d)],
+            [vuzp2q_f64(a, b), vuzp2q_f64(c, d)],
+        ])
+    }
+
+    #[inline(always)]
+    fn alternate_wide(self, [[a, b], [c, d]]: [[float64x2_t; 2]; 2]) -> [[float64x2_t; 2]; 2] {
+        op!([
+            [vzip1q_f64(a, c), vzip2q_f64(a, c)],
+            [vzip1q_f64(b, d), vzip2q_f64(b, d)],
+        ])
+    }
+
+    #[inline(always)]
     fn widen(self, x: float32x4_t) -> [float64x2_t; 2] {
         op!([vcvt_f64_f32(vget_low_f32(x)), vcvt_high_f64_f32(x)])
     }
@@ -296,6 +327,30 @@ impl Simd for Neon {
         op!([
             vaddq_f64(sums[0], vfmsq_f64(vmulq_f64(x1, g2), x2, g1)),
             vaddq_f64(sums[1], vfmsq_f64(vmulq_f64(y1, h2), y2, h1)),
+        ])
+    }
+
+    #[inline(always)]
+    fn add_alternating_cross(
+        self,
+        sums: [float64x2_t; 2],
+        x: [[float64x2_t; 2]; 2],
+        g: [[float64x2_t; 2]; 2],
+    ) -> [float64x2_t; 2] {
+        self.add_cross(sums, self.part_wide(x), self.part_wide(g))
+    }
+
+    #[inline(always)]
+    fn add_difference(
+        self,
+        sums: [float64x2_t; 2],
+        a: float32x4_t,
+        b: float32x4_t,
+    ) -> [float64x2_t; 2] {
+        let ([a, c], [b, d]) = (self.widen(a), self.widen(b));
+        op!([
+            vaddq_f64(sums[0], vsubq_f64(a, b)),
+            vaddq_f64(sums[1], vsubq_f64(c, d)),
         ])
     }
 

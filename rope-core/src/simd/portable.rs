@@ -172,6 +172,15 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn any_not_normal(self, x: [f32x4; 4]) -> bool {
+        let mut found = false;
+        for x in x {
+            found |= x.to_array().map(|x| !x.is_normal()).contains(&true);
+        }
+        found
+    }
+
+    #[inline(always)]
     fn add(self, a: f32x4, b: f32x4) -> f32x4 {
         a + b
     }
@@ -236,6 +245,18 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn part_wide(self, [a, b]: [f64x4; 2]) -> [f64x4; 2] {
+        let ([a, b, c, d], [e, f, g, h]) = (a.to_array(), b.to_array());
+        [f64x4::new([a, c, e, g]), f64x4::new([b, d, f, h])]
+    }
+
+    #[inline(always)]
+    fn alternate_wide(self, [a, b]: [f64x4; 2]) -> [f64x4; 2] {
+        let ([a, c, e, g], [b, d, f, h]) = (a.to_array(), b.to_array());
+        [f64x4::new([a, b, c, d]), f64x4::new([e, f, g, h])]
+    }
+
+    #[inline(always)]
     fn widen(self, x: f32x4) -> f64x4 {
         self.load_f32_wide(x.to_array())
     }
@@ -248,6 +269,16 @@ impl Simd for Portable {
     #[inline(always)]
     fn add_cross(self, sums: f64x4, [x1, x2]: [f64x4; 2], [g1, g2]: [f64x4; 2]) -> f64x4 {
         sums + (x1 * g2 - x2 * g1)
+    }
+
+    #[inline(always)]
+    fn add_alternating_cross(self, sums: f64x4, x: [f64x4; 2], g: [f64x4; 2]) -> f64x4 {
+        self.add_cross(sums, self.part_wide(x), self.part_wide(g))
+    }
+
+    #[inline(always)]
+    fn add_difference(self, sums: f64x4, a: f32x4, b: f32x4) -> f64x4 {
+        sums + (self.widen(a) - self.widen(b))
     }
 
     #[inline(always)]

@@ -114,6 +114,11 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
+    fn any_not_normal(self, x: [f32; 4]) -> bool {
+        x.map(f32::is_normal) != [true; 4]
+    }
+
+    #[inline(always)]
     fn add(self, a: f32, b: f32) -> f32 {
         a + b
     }
@@ -175,6 +180,16 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
+    fn part_wide(self, x: [f64; 2]) -> [f64; 2] {
+        x
+    }
+
+    #[inline(always)]
+    fn alternate_wide(self, x: [f64; 2]) -> [f64; 2] {
+        x
+    }
+
+    #[inline(always)]
     fn widen(self, x: f32) -> f64 {
         x.into()
     }
@@ -187,6 +202,16 @@ impl Simd for Scalar {
     #[inline(always)]
     fn add_cross(self, sums: f64, [x1, x2]: [f64; 2], [g1, g2]: [f64; 2]) -> f64 {
         sums + (x1 * g2 - x2 * g1)
+    }
+
+    #[inline(always)]
+    fn add_alternating_cross(self, sums: f64, x: [f64; 2], g: [f64; 2]) -> f64 {
+        self.add_cross(sums, x, g)
+    }
+
+    #[inline(always)]
+    fn add_difference(self, sums: f64, a: f32, b: f32) -> f64 {
+        sums + (f64::from(a) - f64::from(b))
     }
 
     #[inline(always)]
