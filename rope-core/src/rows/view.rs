@@ -127,7 +127,10 @@ impl<'a> View<'a> {
         row * self.stride
     }
 
-    /// Where the rows of some heads of a token start, from one on: as many as `starts` has room for.
+    /// Where the rows of some heads of a token start, from one on: as many as `starts` has room for. (Inlined, because
+    /// what a call returns through memory is copied in larger pieces than it was written in, which waits for all stores
+    /// of the line before.)
+    #[inline(always)]
     pub(crate) fn starts<'s>(
         &self,
         [batch, token, head]: [usize; 3],

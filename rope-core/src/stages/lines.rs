@@ -36,6 +36,16 @@ impl Stages<'_> {
             return true;
         }
         let len = cache.as_cache().len();
+        let ends = self.rotation.as_ref().map(|rotation| Ends {
+            source: self.element,
+            input: rotation.input,
+            target: element,
+            output: rotation.output,
+        });
+        let fused = ends.and_then(|ends| match source {
+            Source::Tensor(..) => ends.source.fused(ends.input, ends.target, ends.output),
+            _ => Some(in_place.kernel(ends.input)),
+        });
         let mut starts = [0; HEADS];
         let each = (0..batch).flat_map(|batch| (0..tokens).map(move |token| (batch, token)));
         for (index, (batch, token)) in each.enumerate() {
@@ -50,13 +60,7 @@ impl Stages<'_> {
                 _ => (None, 0),
             };
             let target_step = layout.strides().head;
-            let Some(Rotation {
-                rows,
-                factors,
-                input,
-                output,
-            }) = &self.rotation
-            else {
+            let (Some(Rotation { rows, factors, .. }), Some(ends)) = (&self.rotation, ends) else {
                 let (bytes, size) = (bytes.unwrap_or_default(), element.size);
                 let target = cache.slot(at);
                 for head in 0..heads {
@@ -71,7 +75,8 @@ impl Stages<'_> {
             let (cos, sin) = rows.values();
             // Heads that share their row are one line.
             let together = rows.head_stride().map_or(heads, |_| HEADS);
-            for head in (0..heads).step_by(together) {
+            let mut head = 0;
+            while head < heads {
                 let count = together.min(heads - head);
                 let starts = &mut starts[..count.min(HEADS)];
                 let line = &mut Line {
@@ -91,21 +96,14 @@ impl Stages<'_> {
                     },
                     next: [&[]; 2],
                 };
-                if bytes.is_none() {
-                    in_place.kernel(*input)(self.proof, line);
-                    continue;
-                }
-                let ends = Ends {
-                    source: self.element,
-                    input: *input,
-                    target: element,
-                    output: *output,
-                };
-                match ends.source.fused(ends.input, ends.target, ends.output) {
+                match fused {
                     Some(kernel) => kernel(self.proof, line),
                     None => ends.rotate(self.proof, line),
                 }
-                ends.copy_unrotated(self.proof, line);
+                if bytes.is_some() {
+                    ends.copy_unrotated(self.proof, line);
+                }
+                head += count;
             }
         }
         true
