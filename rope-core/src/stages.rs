@@ -103,6 +103,14 @@ struct Block {
     count: usize,
     /// Whether they are of consecutive tokens.
     along_tokens: bool,
+    places: Places,
+}
+
+/// Where caches have a token: the one that is read, the one that is written. `None` where that is no cache.
+#[derive(Clone, Copy, Default)]
+struct Places {
+    from: Option<Located>,
+    to: Option<Located>,
 }
 
 impl Block {
@@ -150,6 +158,7 @@ impl Stages<'_> {
                             head,
                             count,
                             along_tokens,
+                            places: Places::default(),
                         };
                         self.block(source, target, block, None, &mut tile, &mut buffers);
                     }
@@ -157,63 +166,63 @@ impl Stages<'_> {
                 continue;
             }
             for token in 0..tokens {
-                if self.skipped(source, target, batch, token) {
+                let Some(places) = self.places(source, target, batch, token) else {
                     continue;
-                }
-                let row = over_row
-                    .map(|norm| self.row_factors(source, target, norm, [batch, token], &mut tile));
-                for head in (0..heads).step_by(together) {
-                    let count = together.min(heads - head);
-                    let block = Block {
-                        batch,
-                        token,
-                        head,
-                        count,
-                        along_tokens,
-                    };
+                };
+                let mut block = Block {
+                    batch,
+                    token,
+                    head: 0,
+                    count: 1,
+                    along_tokens,
+                    places,
+                };
+                let row =
+                    over_row.map(|norm| self.row_factors(source, target, norm, block, &mut tile));
+                while block.head < heads {
+                    block.count = together.min(heads - block.head);
                     self.block(source, target, block, row, &mut tile, &mut buffers);
+                    block.head += block.count;
                 }
             }
         }
     }
 
-    /// Whether nothing is to be done for a token.
-    fn skipped(
+    /// Where a token lies in caches, or nothing if it is skipped.
+    fn places(
         &self,
         source: &Source<'_>,
         target: &Target<'_, '_>,
         batch: usize,
         token: usize,
-    ) -> bool {
+    ) -> Option<Places> {
         let index = batch * self.shape.tokens + token;
-        let from = match source {
-            Source::Cache(cache, slots) => locate(
-                slots,
-                index,
-                self.shape,
-                &cache.stored().layout,
-                cache.len(),
-            )
-            .is_none(),
-            _ => false,
-        };
-        let to = match target {
-            Target::Cache(cache, slots) => locate(
-                slots,
-                index,
-                self.shape,
-                &cache.stored().layout,
-                cache.as_cache().len(),
-            )
-            .is_none(),
-            Target::Tensor(..) => false,
-        };
         let still = self.skips_still
             && self
                 .rotation
                 .as_ref()
                 .is_some_and(|rotation| rotation.rows.is_still(batch, token));
-        from || to || still
+        if still {
+            return None;
+        }
+        let locate = |slots: &Slots<'_>, cache: Cache<'_>| {
+            slots.locate(
+                index,
+                self.shape.tokens,
+                &cache.stored().layout,
+                cache.len(),
+            )
+        };
+        Some(Places {
+            from: match source {
+                Source::Cache(cache, slots) => Some(locate(slots, **cache)?),
+                _ => None,
+            },
+            to: match target {
+                Target::Cache(cache, slots) => Some(locate(slots, cache.as_cache())?),
+                Target::Tensor(..) => None,
+            },
+        })
     }
 
     /// The heads of a block, through all stages.
@@ -600,39 +609,23 @@ impl Stages<'_> {
 
     /// Reads the heads of a block.
     fn read(&self, source: &Source<'_>, target: &Target<'_, '_>, block: Block, values: &mut [f32]) {
+        let Places { from, to } = block.places;
         match (source, target) {
             (Source::Tensor(tensor, element), _) => {
-                read_tensor(
-                    self.proof,
-                    tensor.bytes,
-                    tensor.layout,
-                    element,
-                    block,
-                    values,
-                );
-            }
-            (Source::Cache(cache, slots), _) => {
-                read_cache(self.proof, **cache, slots, self.shape, block, values)
+                read_tensor(self.proof, tensor, element, block, values);
             }
             (Source::Target, Target::Tensor(tensor, element)) => {
-                read_tensor(
-                    self.proof,
-                    tensor.bytes,
-                    tensor.layout,
-                    element,
-                    block,
-                    values,
-                );
+                read_tensor(self.proof, &tensor.as_bytes(), element, block, values);
             }
-            (Source::Target, Target::Cache(cache, slots)) => {
-                read_cache(
-                    self.proof,
-                    cache.as_cache(),
-                    slots,
-                    self.shape,
-                    block,
-                    values,
-                );
+            (Source::Cache(cache, _), _) => {
+                if let Some(at) = from {
+                    cache.read(self.proof, at, block.head, values);
+                }
+            }
+            (Source::Target, Target::Cache(cache, _)) => {
+                if let Some(at) = to {
+                    cache.as_cache().read(self.proof, at, block.head, values);
+                }
             }
         }
     }
@@ -652,16 +645,6 @@ fn element_of(weights: Weights<'_>) -> &'static Across {
     }
 }
 
-fn locate(
-    slots: &Slots<'_>,
-    index: usize,
-    shape: Shape,
-    layout: &crate::CacheLayout,
-    len: usize,
-) -> Option<Located> {
-    slots.locate(index, shape.tokens, layout, len)
-}
-
 /// Elements from one head of a block to the next.
 fn step(layout: &crate::Layout, block: Block) -> usize {
     let strides = layout.strides();
@@ -674,12 +657,12 @@ fn step(layout: &crate::Layout, block: Block) -> usize {
 
 fn read_tensor(
     proof: Proof,
-    bytes: &[u8],
-    layout: &crate::Layout,
+    tensor: &Bytes<'_>,
     element: &'static Across,
     block: Block,
     values: &mut [f32],
 ) {
+    let layout = tensor.layout;
     let head_dim = layout.shape().head_dim;
     // Heads beside each other are one call.
     let together = if step(layout, block) == head_dim {
@@ -690,25 +673,8 @@ fn read_tensor(
     for (index, values) in values.chunks_mut(together * head_dim).enumerate() {
         let [batch, token, head] = block.at(index * together);
         let start = layout.head(batch, token, head) * element.size;
-        (element.to_f32)(
-            proof,
-            &bytes[start..][..values.len() * element.size],
-            values,
-        );
-    }
-}
-
-fn read_cache(
-    proof: Proof,
-    cache: Cache<'_>,
-    slots: &Slots<'_>,
-    shape: Shape,
-    block: Block,
-    values: &mut [f32],
-) {
-    let index = block.batch * shape.tokens + block.token;
-    if let Some(at) = locate(slots, index, shape, &cache.stored().layout, cache.len()) {
-        cache.read(proof, at, block.head, values);
+        let bytes = &tensor.bytes[start..][..values.len() * element.size];
+        (element.to_f32)(proof, bytes, values);
     }
 }
 
@@ -749,10 +715,8 @@ impl Target<'_, '_> {
                     );
                 }
             }
-            Target::Cache(cache, slots) => {
-                let index = block.batch * shape.tokens + block.token;
-                let len = cache.as_cache().len();
-                if let Some(at) = locate(slots, index, shape, &cache.stored().layout, len) {
+            Target::Cache(cache, _) => {
+                if let Some(at) = block.places.to {
                     cache.write(proof, at, block.head, values);
                 }
             }

@@ -1,6 +1,6 @@
 //! The sums that a norm takes over more than a head, or by a rule that is not fused, and what it makes of them.
 
-use super::{Block, Source, Stages, Target, Tile, read_tensor};
+use super::{Block, Places, Source, Stages, Target, Tile, read_tensor};
 use crate::Shape;
 use crate::kernel::norm::{AddToSum, Channelwise, LANES, NormFactors, RootOf, Sum, Term, mean};
 use crate::norm::{Norm, NormReach, Place};
@@ -13,39 +13,39 @@ impl Stages<'_> {
         let whole = norm.reach == NormReach::Row;
         let read = |block: Block, values: &mut [f32]| {
             if let Source::Tensor(tensor, element) = source {
-                read_tensor(
-                    self.proof,
-                    tensor.bytes,
-                    tensor.layout,
-                    element,
-                    block,
-                    values,
-                );
+                read_tensor(self.proof, tensor, element, block, values);
             }
         };
         let each = if whole { 1 } else { heads };
         for (index, sum) in sums.iter_mut().enumerate() {
             let (row, head) = (index / each, index % each);
-            let at = [row / tokens, row % tokens];
+            let block = Block {
+                batch: row / tokens,
+                token: row % tokens,
+                head,
+                count: 1,
+                along_tokens: false,
+                places: Places::default(),
+            };
             let heads = if whole { 0..heads } else { head..head + 1 };
-            *sum = self.sum(&read, norm, at, heads, Term::Square, 0.0, &mut tile) as f32;
+            *sum = self.sum(&read, norm, block, heads, Term::Square, 0.0, &mut tile) as f32;
         }
     }
 
-    /// The factors of a norm over all heads of a token.
+    /// The factors of a norm over all heads of a block's token.
     pub(super) fn row_factors(
         &self,
         source: &Source<'_>,
         target: &Target<'_, '_>,
         norm: Norm<'_>,
-        at: [usize; 2],
+        block: Block,
         tile: &mut Tile,
     ) -> NormFactors {
         let heads = self.shape.heads;
         let terms = heads * self.shape.head_dim;
         let read = |block: Block, values: &mut [f32]| self.read(source, target, block, values);
         self.factors(norm, |term, center| {
-            let sum = self.sum(&read, norm, at, 0..heads, term, center, tile);
+            let sum = self.sum(&read, norm, block, 0..heads, term, center, tile);
             (sum, terms)
         })
     }
@@ -76,13 +76,13 @@ impl Stages<'_> {
         factors
     }
 
-    /// A sum over heads of a token, as they are where the norm stands.
+    /// A sum over heads of a block's token, as they are where the norm stands.
     #[allow(clippy::too_many_arguments, reason = "what is summed, and where it is")]
     fn sum(
         &self,
         read: &dyn Fn(Block, &mut [f32]),
         norm: Norm<'_>,
-        [batch, token]: [usize; 2],
+        block: Block,
         heads: core::ops::Range<usize>,
         term: Term,
         mean: f32,
@@ -97,11 +97,9 @@ impl Stages<'_> {
         let mut other = Tile::empty();
         for head in heads {
             let block = Block {
-                batch,
-                token,
                 head,
                 count: 1,
-                along_tokens: false,
+                ..block
             };
             let values = &mut tile.0[..head_dim];
             read(block, values);
@@ -111,8 +109,11 @@ impl Stages<'_> {
                     .scale
                     .filter(|scale| scale.place == Place::BeforeRotation)
                 {
-                    let factor =
-                        scale.of(batch * self.shape.tokens + token, head, self.shape.heads);
+                    let factor = scale.of(
+                        block.batch * self.shape.tokens + block.token,
+                        head,
+                        self.shape.heads,
+                    );
                     self.each(values, Channelwise::TimesEach(&[factor]));
                     if scale.rounds {
                         self.round(self.element, values);
