@@ -298,9 +298,11 @@ errors! { f =>
     RowOfZeros {
         /// The row.
         row: usize,
+        /// The head that has it; 0 of a row that all heads share.
+        head: usize,
         /// The pair.
         pair: usize,
-    } => write!(f, "cos and sin of row {row}, pair {pair}, are both zero"),
+    } => write!(f, "cos and sin of row {row}, head {head}, pair {pair}, are both zero"),
     /// [`Rope::rotate_into`](crate::Rope::rotate_into): source and target have different shapes.
     ShapeMismatch {
         /// Shape of the source.

@@ -890,9 +890,14 @@ fn refused_reductions_touch_nothing() {
     let mut table = table;
     [table[10], table[14]] = [0.0, -0.0];
     let rows = Rows::new(&table, 8).expect("two rows");
-    let error = Error::RowOfZeros { row: 1, pair: 2 };
-    assert_eq!(cos_sin([2, 3, 4], &rows, 24), Err(error));
-    assert!(error.to_string().contains("row 1, pair 2"));
+    let zeros = |row, head| Error::RowOfZeros { row, head, pair: 2 };
+    assert_eq!(cos_sin([2, 3, 4], &rows, 24), Err(zeros(1, 0)));
+    let mut table = [1.0; 48];
+    [table[42], table[46]] = [0.0, -0.0];
+    let rows = Rows::new(&table, 8).expect("six rows").with_heads(3);
+    let rows = rows.expect("two rows of each head");
+    assert_eq!(cos_sin([2, 3, 4], &rows, 24), Err(zeros(1, 2)));
+    assert!(zeros(1, 2).to_string().contains("row 1, head 2, pair 2"));
     assert!(out == [7.0; 25] && cos == [7.0; 24] && sin == [7.0; 24]);
 }
 

@@ -135,7 +135,8 @@ impl PairGradients<'_> {
             for head in 0..rows.heads() {
                 let (c, s) = row(index, head);
                 if let Some(pair) = c.iter().zip(s).position(|pair| pair == (&0.0, &0.0)) {
-                    return Err(Error::RowOfZeros { row: index, pair });
+                    let row = index;
+                    return Err(Error::RowOfZeros { row, head, pair });
                 }
             }
         }
