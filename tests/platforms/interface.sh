@@ -14,7 +14,8 @@ toolchain=1.95
 [[ $(rustc --version) == "rustc $toolchain."* ]] || cannot "the public items are listed with Rust $toolchain; this is $(rustc --version)"
 if [[ $(cargo public-api --version 2>/dev/null) != "cargo-public-api $version" ]]; then
     echo "installing cargo-public-api $version"
-    cargo install --quiet --locked "cargo-public-api@$version" >>"$log" 2>&1 || cannot "cargo install cargo-public-api@$version failed"
+    # Optimised it would take three times as long to build, and be used once.
+    cargo install --quiet --debug --locked "cargo-public-api@$version" >>"$log" 2>&1 || cannot "cargo install cargo-public-api@$version failed"
 fi
 
 # Without blanket, auto-trait and derived implementations (-sss): they were nearly half of the lines, and none was
