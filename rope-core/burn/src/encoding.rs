@@ -1,0 +1,266 @@
+//! The module: burn-nn's `RotaryEncoding` with rope-core's frequencies, pairings, partial rotary and positions.
+
+use burn_core as burn;
+
+use burn::module::{Content, DisplaySettings, Module, ModuleDisplay};
+use burn::tensor::{Device, Tensor};
+use rope_core::{Frequencies, IntoPositions, Pairing};
+
+use crate::{Error, RotaryRows, rotate};
+
+/// A rotary position encoding: frequencies, a pairing, and the rows of a window of positions, made once.
+///
+/// [`forward`](RotaryEncoding::forward), [`apply`](RotaryEncoding::apply), [`shift`](RotaryEncoding::shift) and
+/// [`reset`](RotaryEncoding::reset) are those of burn-nn's `RotaryEncoding`, and panic where those do, with the words
+/// of [`Error`]. What burn-nn does not have returns a `Result`. A position outside the window is no error: its rows
+/// are made for the call. All angles are exact.
+///
+/// It has no parameters: as in burn-nn, nothing is saved with a record and nothing is trained. Frequencies that are
+/// learned go through [`RotaryRows::new`] and [`rotate`].
+///
+/// ```
+/// use burn::tensor::{Device, Distribution, Tensor};
+/// use rope_burn::RotaryEncodingConfig;
+///
+/// let device = Device::flex();
+/// let encoding = RotaryEncodingConfig::new(512, 64).init(&device)?;
+/// let x = Tensor::<4>::random([2, 8, 16, 64], Distribution::Default, &device);
+/// let prompt = encoding.forward(x.clone());
+/// let later = encoding.apply(x.clone(), 100);
+/// // two sequences that are 100 and 7 tokens long
+/// let positions: Vec<usize> = (100..116).chain(7..23).collect();
+/// let each = encoding.apply_at(x, &positions)?;
+/// # let _ = (prompt, later, each);
+/// # Ok::<(), rope_burn::Error>(())
+/// ```
+#[derive(Module, Debug)]
+#[module(custom_display)]
+pub struct RotaryEncoding {
+    /// `[1, 1, max_sequence_length, pairs]`, from `window` on.
+    cos: Tensor<4>,
+    sin: Tensor<4>,
+    window: usize,
+    d_model: usize,
+    #[module(skip)]
+    frequencies: Frequencies<'static>,
+    #[module(skip)]
+    pairing: Pairing,
+}
+
+impl ModuleDisplay for RotaryEncoding {
+    fn custom_settings(&self) -> Option<DisplaySettings> {
+        DisplaySettings::new()
+            .with_new_line_after_attribute(false)
+            .optional()
+    }
+
+    fn custom_content(&self, content: Content) -> Option<Content> {
+        content
+            .add("d_model", &self.d_model)
+            .add("rotary_dim", &self.frequencies.rotary_dim())
+            .add_debug_attribute("pairing", &self.pairing)
+            .add("max_sequence_length", &self.max_sequence_length())
+            .optional()
+    }
+}
+
+impl RotaryEncoding {
+    /// Of any frequencies, over heads of `d_model` channels: the first ones of them rotate.
+    pub(crate) fn new(
+        frequencies: Frequencies<'static>,
+        pairing: Pairing,
+        d_model: usize,
+        max_sequence_length: usize,
+        device: &Device,
+    ) -> Result<Self, Error> {
+        let rotary_dim = frequencies.rotary_dim();
+        if rotary_dim > d_model {
+            return Err(rope_core::Error::RotaryDimExceedsHead {
+                rotary_dim,
+                head_dim: d_model,
+            }
+            .into());
+        }
+        let RotaryRows { cos, sin } =
+            RotaryRows::at(&frequencies, 0..max_sequence_length, 1, device)?;
+        Ok(RotaryEncoding {
+            cos,
+            sin,
+            window: 0,
+            d_model,
+            frequencies,
+            pairing,
+        })
+    }
+
+    /// What a model's `config.json` says, read by [`rope_core::Config`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Rotation`] if the model changes the pairing, rotates channels that are not the first ones of a head, or
+    /// rotates back; [`Error::Rope`] with [`rope_core::Error::RowsTooLong`] for more positions than memory has.
+    #[cfg(feature = "serde")]
+    pub fn from_rotation(
+        rotation: &rope_core::Rotation,
+        max_sequence_length: usize,
+        device: &Device,
+    ) -> Result<Self, Error> {
+        let (input, output) = rotation.pairing();
+        let refused = [
+            (input != output, "changes the pairing"),
+            (rotation.window().start != 0, "leaves out the first channels"),
+            (
+                rotation.direction() != rope_core::Direction::Forward,
+                "is not forward",
+            ),
+        ];
+        if let Some(&(_, what)) = refused.iter().find(|(is, _)| *is) {
+            return Err(Error::Rotation { what });
+        }
+        RotaryEncoding::new(
+            rotation.frequencies().clone(),
+            input,
+            rotation.head_dim(),
+            max_sequence_length,
+            device,
+        )
+    }
+
+    /// Rotates a tensor `[.., tokens, d_model]`, whose first token is at the first position of the window.
+    ///
+    /// # Panics
+    ///
+    /// As [`RotaryEncoding::apply`].
+    pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        self.apply(x, 0)
+    }
+
+    /// Rotates a tensor `[.., tokens, d_model]`, whose first token is at position `start` of the window, in all
+    /// sequences.
+    ///
+    /// # Panics
+    ///
+    /// With the words of [`RotaryEncoding::try_apply`].
+    pub fn apply<const D: usize>(&self, x: Tensor<D>, start: usize) -> Tensor<D> {
+        in_words(self.try_apply(x, start))
+    }
+
+    /// [`RotaryEncoding::apply`], which does not panic.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::HeadDim`] if the last dimension of `x` is not `d_model`, [`Error::Position`] if a position does not fit
+    /// `usize`, and those of [`rotate`].
+    pub fn try_apply<const D: usize>(&self, x: Tensor<D>, start: usize) -> Result<Tensor<D>, Error> {
+        let (_, tokens) = self.check(&x)?;
+        let rows = self.window_rows(start, tokens, &x.device())?;
+        rotate(x, &rows, self.pairing)
+    }
+
+    /// Rotates a tensor `[.., tokens, d_model]` at these positions, which the window does not move: those of a
+    /// sequence, for all sequences alike, or those of all sequences, one behind the other.
+    ///
+    /// Layers that share positions share their rows: [`RotaryEncoding::rows_at`], [`rotate`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::HeadDim`] if the last dimension of `x` is not `d_model`, and those of [`RotaryRows::at`] and of
+    /// [`rotate`].
+    pub fn apply_at<'p, const D: usize>(
+        &self,
+        x: Tensor<D>,
+        positions: impl IntoPositions<'p>,
+    ) -> Result<Tensor<D>, Error> {
+        let (batch, tokens) = self.check(&x)?;
+        let rows = self.frequencies.rows(positions)?;
+        let sequences = if rows.len() == tokens { 1 } else { batch };
+        let rows = RotaryRows::from_rows(&rows, sequences, &x.device())?;
+        rotate(x, &rows, self.pairing)
+    }
+
+    /// The rows of these positions, for as many sequences: what [`rotate`] takes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`RotaryRows::at`].
+    pub fn rows_at<'p>(
+        &self,
+        positions: impl IntoPositions<'p>,
+        sequences: usize,
+    ) -> Result<RotaryRows, Error> {
+        RotaryRows::at(&self.frequencies, positions, sequences, &self.cos.device())
+    }
+
+    /// Moves the window, so that it begins at position `start`. (In burn-nn it moves forward only.)
+    ///
+    /// # Panics
+    ///
+    /// If the window would end beyond `usize::MAX`.
+    pub fn shift(&mut self, start: usize) {
+        let len = self.max_sequence_length();
+        let rows = match start.checked_add(len) {
+            Some(end) => self.rows_at(start..end, 1),
+            None => Err(Error::Position {
+                window: start,
+                start: len,
+            }),
+        };
+        RotaryRows { cos: self.cos, sin: self.sin } = in_words(rows);
+        self.window = start;
+    }
+
+    /// Moves the window back to position 0.
+    pub fn reset(&mut self) {
+        if self.window != 0 {
+            self.shift(0);
+        }
+    }
+
+    /// The frequencies.
+    pub fn frequencies(&self) -> &Frequencies<'static> {
+        &self.frequencies
+    }
+
+    /// The pairing.
+    pub fn pairing(&self) -> Pairing {
+        self.pairing
+    }
+
+    /// How many positions the window has.
+    pub fn max_sequence_length(&self) -> usize {
+        self.cos.dims()[2]
+    }
+
+    /// Batch and tokens of a tensor of heads of `d_model` channels.
+    fn check<const D: usize>(&self, x: &Tensor<D>) -> Result<(usize, usize), Error> {
+        let dims = x.dims();
+        let [.., tokens, given] = dims[..] else {
+            return Err(Error::Dimensions { dimensions: D });
+        };
+        let needed = self.d_model;
+        if given != needed {
+            return Err(Error::HeadDim { given, needed });
+        }
+        let batch = if D > 2 { dims[0] } else { 1 };
+        Ok((batch, tokens))
+    }
+
+    /// The rows of `tokens` tokens from `start` of the window on: a part of it, or made for the call.
+    fn window_rows(&self, start: usize, tokens: usize, device: &Device) -> Result<RotaryRows, Error> {
+        let end = start.checked_add(tokens);
+        if end.is_some_and(|end| end <= self.max_sequence_length()) {
+            let (cos, sin) = (self.cos.clone(), self.sin.clone());
+            return Ok(RotaryRows { cos, sin }.narrow(start, tokens));
+        }
+        let window = self.window;
+        let beyond = Error::Position { window, start };
+        let first = window.checked_add(start).ok_or(beyond.clone())?;
+        let end = first.checked_add(tokens).ok_or(beyond)?;
+        RotaryRows::at(&self.frequencies, first..end, 1, device)
+    }
+}
+
+/// What burn-nn's signature leaves no room for.
+fn in_words<T>(result: Result<T, Error>) -> T {
+    result.unwrap_or_else(|error| panic!("RotaryEncoding: {error}"))
+}

@@ -1,0 +1,159 @@
+//! Every way a call of this crate can be refused.
+
+use core::fmt;
+
+use burn_core::tensor::{DType, Device};
+
+/// Why a call was refused. Nothing was rotated then.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Error {
+    /// What rope-core refused: parameters of frequencies, positions, or rows that rotate more channels than a head has.
+    Rope(rope_core::Error),
+    /// [`RotaryRows::new`](crate::RotaryRows::new): cos and sin differ in shape.
+    CosSinShape {
+        /// The shape of cos.
+        cos: [usize; 4],
+        /// The shape of sin.
+        sin: [usize; 4],
+    },
+    /// [`RotaryRows::new`](crate::RotaryRows::new): cos or sin are not `f32`. In 16 bits they would be wrong by more
+    /// than the rotation rounds.
+    RowsType {
+        /// The type refused.
+        dtype: DType,
+    },
+    /// [`RotaryRows::from_rows`](crate::RotaryRows::from_rows): the rows are not those of so many sequences.
+    Sequences {
+        /// Rows.
+        rows: usize,
+        /// Sequences that they should be of.
+        sequences: usize,
+    },
+    /// [`rotate`](crate::rotate): the tensor has less than two dimensions.
+    Dimensions {
+        /// How many it has.
+        dimensions: usize,
+    },
+    /// [`rotate`](crate::rotate): the elements of the tensor are no floating-point numbers that tensors compute with.
+    TensorType {
+        /// The type refused.
+        dtype: DType,
+    },
+    /// [`rotate`](crate::rotate): the rows are those of other sequences, heads or tokens than the tensor has.
+    RowsShape {
+        /// `[sequences, heads, tokens, pairs]` of the rows.
+        rows: [usize; 4],
+        /// `[batch, heads, tokens, head_dim]` of the tensor.
+        x: [usize; 4],
+    },
+    /// [`rotate`](crate::rotate): the rows are on another device than the tensor.
+    Device {
+        /// The device of the rows.
+        rows: Device,
+        /// The device of the tensor.
+        x: Device,
+    },
+    /// [`RotaryEncoding`](crate::RotaryEncoding): the last dimension of the tensor is another than the module's.
+    HeadDim {
+        /// The last dimension of the tensor.
+        given: usize,
+        /// The module's `d_model`.
+        needed: usize,
+    },
+    /// [`RotaryEncoding`](crate::RotaryEncoding): a position does not fit `usize`.
+    Position {
+        /// The first position of the window.
+        window: usize,
+        /// The position in the window of the first token, or how many positions the window has.
+        start: usize,
+    },
+    /// [`RotaryEncodingConfig::init_with_frequencies`](crate::RotaryEncodingConfig::init_with_frequencies): the
+    /// frequencies rotate another number of channels than the configuration.
+    RotaryDim {
+        /// Channels that the frequencies rotate.
+        frequencies: usize,
+        /// Channels that the configuration says.
+        config: usize,
+    },
+    /// [`RotaryEncodingConfig::init_with_frequency_scaling`](crate::RotaryEncodingConfig::init_with_frequency_scaling):
+    /// what the function returned cannot be read as `f32`.
+    Frequencies {
+        /// The type that it returned.
+        dtype: DType,
+    },
+    /// [`RotaryEncoding::from_rotation`](crate::RotaryEncoding::from_rotation): the model's rotation is more than
+    /// frequencies and one pairing of the first channels of a head.
+    #[cfg(feature = "serde")]
+    Rotation {
+        /// What it is besides.
+        what: &'static str,
+    },
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Rope(error) => error.fmt(f),
+            Error::CosSinShape { cos, sin } => {
+                write!(f, "cos of shape {cos:?} beside sin of shape {sin:?}")
+            }
+            Error::RowsType { dtype } => write!(f, "cos and sin are {dtype:?}, but have to be F32"),
+            Error::Sequences { rows, sequences } => {
+                write!(f, "{rows} rows are not those of {sequences} sequences")
+            }
+            Error::Dimensions { dimensions } => write!(
+                f,
+                "a tensor of {dimensions} dimensions has no tokens; it needs at least 2: [.., tokens, head_dim]"
+            ),
+            Error::TensorType { dtype } => write!(
+                f,
+                "the tensor is {dtype:?}; what rotates is F32, F16, BF16, Flex32 or F64"
+            ),
+            Error::RowsShape { rows, x } => write!(
+                f,
+                "rows [sequences, heads, tokens, pairs] {rows:?} do not fit a tensor [batch, heads, tokens, \
+                 head_dim] {x:?}; sequences and heads have to be 1 or the tensor's, tokens the tensor's"
+            ),
+            Error::Device { rows, x } => {
+                write!(f, "the rows are on {rows:?}, the tensor is on {x:?}")
+            }
+            Error::HeadDim { given, needed } => write!(
+                f,
+                "the last dimension of the tensor is {given}, but d_model is {needed}"
+            ),
+            Error::Position { window, start } => write!(
+                f,
+                "position {start} of a window that begins at {window} is beyond usize::MAX ({})",
+                usize::MAX
+            ),
+            Error::RotaryDim {
+                frequencies,
+                config,
+            } => write!(
+                f,
+                "the frequencies rotate {frequencies} channels, but rotary_dim is {config}"
+            ),
+            Error::Frequencies { dtype } => {
+                write!(f, "scaled frequencies are {dtype:?}, but have to be F32")
+            }
+            #[cfg(feature = "serde")]
+            Error::Rotation { what } => write!(f, "the model's rotation {what}"),
+        }
+    }
+}
+
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Error::Rope(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<rope_core::Error> for Error {
+    fn from(error: rope_core::Error) -> Self {
+        Error::Rope(error)
+    }
+}

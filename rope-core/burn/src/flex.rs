@@ -1,0 +1,165 @@
+//! rope-core on the tensors of Flex: the same memory, seen as what rope-core rotates.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use burn_core::backend::Flex;
+use burn_core::backend::flex::FlexTensor;
+use burn_core::backend::ops::FloatTensorOps;
+use burn_core::tensor::{DType, Element as BurnElement, TensorData, bf16, f16};
+use rope_core::gradient::PairGradients;
+use rope_core::{Element, Layout, Rope, Rows, Strides, Tensor, TensorMut};
+
+/// Whether rope-core has kernels for elements of this type.
+pub(crate) fn rotates(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::F16 | DType::BF16)
+}
+
+/// Calls a function for the type of a tensor's elements, which is one that [`rotates`].
+macro_rules! for_element {
+    ($tensor:expr, $function:ident($($argument:expr),*)) => {
+        match $tensor.dtype() {
+            DType::F32 => $function::<f32>($($argument),*),
+            DType::F16 => $function::<f16>($($argument),*),
+            DType::BF16 => $function::<bf16>($($argument),*),
+            dtype => unreachable!("a rotation of {dtype:?} was asked of Flex"),
+        }
+    };
+}
+
+/// Rotates `x`, of two to four dimensions, by cos and sin of shape `[sequences, heads, tokens, pairs]`: in place where
+/// it can be, and else into memory of its own.
+///
+/// # Panics
+///
+/// If they do not fit, which [`rotate`](crate::rotate) has checked.
+pub(crate) fn rotate(x: FlexTensor, cos: &FlexTensor, sin: &FlexTensor, rope: Rope) -> FlexTensor {
+    let [cos, sin] = alike(cos, sin);
+    let rotated = rows(&cos, &sin)
+        .and_then(|rows| for_element!(x, rotate_elements(readable(x), &rows, rope)));
+    rotated.unwrap_or_else(|error| panic!("rotary position embedding: {error}"))
+}
+
+fn rotate_elements<E: Element + BurnElement>(
+    mut x: FlexTensor,
+    rows: &Rows<'_>,
+    rope: Rope,
+) -> Result<FlexTensor, rope_core::Error> {
+    #[cfg(feature = "rayon")]
+    let (in_place, across) = (
+        Rope::rotate_parallel::<E>,
+        Rope::rotate_into_parallel::<E, E>,
+    );
+    #[cfg(not(feature = "rayon"))]
+    let (in_place, across) = (Rope::rotate::<E>, Rope::rotate_into::<E, E>);
+    let layout = layout(&x)?;
+    let start = x.layout().start_offset();
+    let own = x.try_storage_mut::<E>();
+    let own = own.map(|storage| storage.get_mut(start..).unwrap_or_default());
+    // What broadcasts has elements that coincide, and is refused.
+    if let Some(Ok(mut target)) = own.map(|elements| TensorMut::new(elements, layout)) {
+        in_place(&rope, &mut target, rows)?;
+        return Ok(x);
+    }
+    let mut y = FlexTensor::empty(x.layout().shape().clone(), x.dtype());
+    let [batch, heads, tokens, head_dim] = extents(&x).map(|(extent, _)| extent);
+    let source = Tensor::new(elements::<E>(&x), layout)?;
+    let dense = Layout::bhsd([batch, heads, tokens, head_dim])?;
+    let mut target = TensorMut::new(y.storage_mut::<E>(), dense)?;
+    across(&rope, &source, &mut target, rows)?;
+    Ok(y)
+}
+
+/// The gradients of cos and sin, of the shape `[sequences, heads, tokens, pairs]` that these have: sums over all that
+/// shares them, of `x`, the tensor before the rotation, and of `dy`, the gradient by the one behind it.
+///
+/// # Panics
+///
+/// As [`rotate`].
+pub(crate) fn cos_sin_gradients(
+    x: FlexTensor,
+    dy: FlexTensor,
+    shape: [usize; 4],
+    rope: Rope,
+) -> [FlexTensor; 2] {
+    let [x, dy] = [x, dy].map(readable);
+    let [sequences, heads, tokens, pairs] = shape;
+    let rows = [sequences * tokens, heads, pairs];
+    let sums = for_element!(x, sum_elements(&x, &dy, rows, rope));
+    let sums = sums.unwrap_or_else(|error| panic!("gradients of cos and sin: {error}"));
+    sums.map(|sums| {
+        let data = TensorData::new(sums, [sequences, tokens, heads, pairs]);
+        Flex::float_swap_dims(FlexTensor::from_data(data), 1, 2)
+    })
+}
+
+fn sum_elements<E: Element + BurnElement>(
+    x: &FlexTensor,
+    dy: &FlexTensor,
+    [rows, heads, pairs]: [usize; 3],
+    rope: Rope,
+) -> Result<[Vec<f32>; 2], rope_core::Error> {
+    let mut sums = [(); 2].map(|()| vec![0.0_f64; rows * heads * pairs]);
+    let [cos, sin] = &mut sums;
+    rope.cos_sin_gradients(
+        &Tensor::new(elements::<E>(x), layout(x)?)?,
+        &Tensor::new(elements::<E>(dy), layout(dy)?)?,
+        &mut PairGradients::new(cos, [rows, heads, pairs])?,
+        &mut PairGradients::new(sin, [rows, heads, pairs])?,
+    )?;
+    Ok(sums.map(|sums| sums.into_iter().map(|sum| sum as f32).collect()))
+}
+
+/// The tensor itself if rope-core can read it where it lies, and else a copy that it can: strides are not negative, and
+/// channels are contiguous.
+fn readable(x: FlexTensor) -> FlexTensor {
+    let strides = x.layout().strides();
+    if strides.iter().all(|&stride| stride >= 0) && strides.last() == Some(&1) {
+        return x;
+    }
+    x.to_contiguous()
+}
+
+/// cos and sin with the same strides.
+fn alike(cos: &FlexTensor, sin: &FlexTensor) -> [FlexTensor; 2] {
+    let [a, b] = [cos.clone(), sin.clone()].map(readable);
+    if a.layout().strides() == b.layout().strides() {
+        return [a, b];
+    }
+    [a, b].map(|tensor| tensor.to_contiguous())
+}
+
+/// Rows that lie in cos and sin.
+fn rows<'a>(cos: &'a FlexTensor, sin: &'a FlexTensor) -> Result<Rows<'a>, rope_core::Error> {
+    Rows::strided(elements(cos), elements(sin), layout(cos)?)
+}
+
+/// The elements from the first one on; none, if a tensor has none.
+fn elements<E: Element + BurnElement>(x: &FlexTensor) -> &[E] {
+    let start = x.layout().start_offset();
+    x.storage().get(start..).unwrap_or_default()
+}
+
+/// Extent and stride of each dimension, `[batch, heads, tokens, head_dim]`, of a tensor of two to four.
+fn extents(x: &FlexTensor) -> [(usize, usize); 4] {
+    let (shape, strides) = (x.layout().shape(), x.layout().strides());
+    let of = |dimension: usize| (shape[dimension], strides[dimension].unsigned_abs());
+    match strides.len() {
+        2 => [(1, 0), (1, 0), of(0), of(1)],
+        3 => [of(0), (1, 0), of(1), of(2)],
+        _ => [of(0), of(1), of(2), of(3)],
+    }
+}
+
+/// Where the elements of a tensor that is [`readable`] lie, from its first one on.
+fn layout(x: &FlexTensor) -> Result<Layout, rope_core::Error> {
+    let [(batch, sequence), (heads, head), (tokens, token), (head_dim, _)] = extents(x);
+    Layout::strided(
+        [batch, tokens, heads, head_dim],
+        Strides {
+            batch: sequence,
+            token,
+            head,
+        },
+    )
+}

@@ -1,0 +1,62 @@
+//! [`rope_core`] for [burn](https://burn.dev): rotary position embedding (RoPE) as an operation on tensors, with
+//! gradients, and as a module in the place of burn-nn's `RotaryEncoding`.
+//!
+//! ```
+//! use burn::tensor::{Device, Distribution, Tensor};
+//! use rope_burn::RotaryEncodingConfig;                     // was: use burn::nn::RotaryEncodingConfig;
+//!
+//! let device = Device::flex();
+//! let encoding = RotaryEncodingConfig::new(512, 64).init(&device)?;
+//! let q = Tensor::<4>::random([1, 8, 16, 64], Distribution::Default, &device);
+//! let q = encoding.forward(q);
+//! # let _ = q;
+//! # Ok::<(), rope_burn::Error>(())
+//! ```
+//!
+//! - [`RotaryEncoding`]: the module. Its angles are exact at any position, where those of `f32` are wrong by 8e-3 at
+//!   position 100,000.
+//! - [`RotaryRows`] and [`rotate`]: the same in two steps, where layers share the rows, and for cos and sin that are
+//!   computed or learned.
+//!
+//! # What is refused
+//!
+//! Everything is checked before anything is touched. What burn-nn has not returns a `Result` with an [`Error`] that
+//! names the value and its limit. `forward`, `apply` and `shift` have burn-nn's signatures, so they panic, as burn's
+//! tensor code does, with the words of that error; [`RotaryEncoding::try_apply`] does not.
+//!
+//! # Backends
+//!
+//! On Flex rope-core's kernels run: `f32`, `f16` and `bf16`, any strides, in place where the tensor is the only handle
+//! of its memory. On every other backend, and for `f64`, burn's tensor operations compute the same numbers, as far as
+//! the backend rounds each of them. Both have gradients.
+//!
+//! # Features
+//!
+//! - `serde`: [`rope_core::Config`] reads a model's `config.json`, and `RotaryEncoding::from_rotation` takes it.
+//! - `rayon`: tensors of some megabytes are rotated on rayon's threads. The bits are the same.
+#![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![deny(unsafe_code)]
+#![deny(clippy::missing_errors_doc)]
+
+extern crate alloc;
+
+mod autodiff;
+mod config;
+mod encoding;
+mod error;
+mod flex;
+mod operation;
+mod rows;
+mod tensor_operations;
+
+pub use config::RotaryEncodingConfig;
+pub use encoding::RotaryEncoding;
+pub use error::Error;
+pub use operation::rotate;
+pub use rows::RotaryRows;
+
+/// The package's README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

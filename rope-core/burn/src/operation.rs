@@ -1,0 +1,148 @@
+//! The operation: what is asked of it is checked here, once; then rope-core rotates what lies on Flex, and burn's
+//! tensor operations what lies elsewhere.
+
+use burn_core as burn;
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, Dispatch, DispatchTensorKind, Flex, backend_extension};
+use burn::tensor::{DType, Tensor};
+use rope_core::{Pairing, Rope};
+
+use crate::{Error, RotaryRows, flex, tensor_operations};
+
+/// Rotates `x`, of shape `[.., tokens, head_dim]`, by rows: the first `rows.rotary_dim()` channels of every head. The
+/// others pass through.
+///
+/// The first dimension of three or more is the batch, and what lies between it and the tokens are heads: `[batch,
+/// heads, tokens, head_dim]`, `[batch, tokens, head_dim]`, `[tokens, head_dim]`.
+///
+/// On Flex rope-core rotates `f32`, `f16` and `bf16`: with the strides of `x` (`swap_dims` costs no copy; strides that
+/// are negative, and channels that are not contiguous, cost one), and in place where `x` is the only handle of its
+/// memory. Elsewhere, and for other types, a few tensor operations give the same numbers. The arithmetic is that of
+/// `f32` (of `f64` for `f64`), whatever the type of `x`.
+///
+/// Gradients flow to `x`, and to cos and sin where they are tracked; on Flex those of cos and sin are summed in `f64`.
+///
+/// ```
+/// use burn::tensor::{Device, Distribution, Tensor};
+/// use rope_burn::{RotaryRows, rotate};
+/// use rope_core::{Frequencies, Pairing, Scaling};
+///
+/// let device = Device::flex();
+/// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
+/// let rows = RotaryRows::at(&frequencies, 0..5, 1, &device)?;                 // once per step
+/// let q = Tensor::<4>::random([1, 5, 8, 64], Distribution::Default, &device).swap_dims(1, 2);
+/// let q = rotate(q, &rows, Pairing::Half)?;                                    // per layer
+/// assert_eq!(q.dims(), [1, 8, 5, 64]);
+/// # Ok::<(), rope_burn::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::Dimensions`] if `x` has less than two, [`Error::TensorType`] for quantised elements, [`Error::RowsShape`]
+/// if the rows are those of other sequences, heads or tokens, [`Error::Rope`]
+/// ([`rope_core::Error::RotaryDimExceedsHead`]) if they rotate more channels than a head has, [`Error::Device`] if
+/// they are on another device.
+pub fn rotate<const D: usize>(
+    x: Tensor<D>,
+    rows: &RotaryRows,
+    pairing: Pairing,
+) -> Result<Tensor<D>, Error> {
+    let shape = check(&x, rows)?;
+    let (dims, dtype) = (x.dims(), x.dtype());
+    let RotaryRows { cos, sin } = rows.clone();
+    let x = x.into_dispatch();
+    if !(is_on_flex(&x.kind) && flex::rotates(dtype)) {
+        let x = Tensor::<D>::from_dispatch(x).reshape(shape);
+        return Ok(tensor_operations::rotate(x, cos, sin, pairing).reshape(dims));
+    }
+    // What has no more dimensions than rope-core keeps its own: to reshape what is strided is to copy it.
+    let x = match D {
+        ..=4 => x,
+        _ => Tensor::<D>::from_dispatch(x)
+            .reshape(shape)
+            .into_dispatch(),
+    };
+    let (cos, sin) = (cos.into_dispatch(), sin.into_dispatch());
+    let y = Dispatch::rotary(x, cos, sin, Rope::new(pairing));
+    Ok(match D {
+        ..=4 => Tensor::from_dispatch(y),
+        _ => Tensor::<4>::from_dispatch(y).reshape(dims),
+    })
+}
+
+/// The shape `[batch, heads, tokens, head_dim]` of a tensor that fits the rows.
+fn check<const D: usize>(x: &Tensor<D>, rows: &RotaryRows) -> Result<[usize; 4], Error> {
+    let (dims, dtype) = (x.dims(), x.dtype());
+    if !matches!(
+        dtype,
+        DType::F32 | DType::F16 | DType::BF16 | DType::Flex32 | DType::F64
+    ) {
+        return Err(Error::TensorType { dtype });
+    }
+    let (outer, heads, tokens, head_dim) = match dims[..] {
+        [.., tokens, head_dim] if D == 2 => (1, 1, tokens, head_dim),
+        [batch, ref heads @ .., tokens, head_dim] if D > 2 => {
+            (batch, heads.iter().product(), tokens, head_dim)
+        }
+        _ => return Err(Error::Dimensions { dimensions: D }),
+    };
+    let shape = [outer, heads, tokens, head_dim];
+    let row_shape = rows.dims();
+    let [sequences, row_heads, row_tokens, pairs] = row_shape;
+    if (sequences != 1 && sequences != outer)
+        || (row_heads != 1 && row_heads != heads)
+        || row_tokens != tokens
+    {
+        return Err(Error::RowsShape {
+            rows: row_shape,
+            x: shape,
+        });
+    }
+    let rotary_dim = 2 * pairs;
+    if rotary_dim > head_dim {
+        return Err(rope_core::Error::RotaryDimExceedsHead {
+            rotary_dim,
+            head_dim,
+        }
+        .into());
+    }
+    let device = x.device();
+    for rows in [rows.cos.device(), rows.sin.device()] {
+        if rows != device {
+            return Err(Error::Device { rows, x: device });
+        }
+    }
+    Ok(shape)
+}
+
+/// Whether a tensor lies on Flex, with or without autodiff.
+fn is_on_flex(kind: &DispatchTensorKind) -> bool {
+    match kind {
+        DispatchTensorKind::Autodiff(inner) => is_on_flex(inner),
+        kind => matches!(kind, DispatchTensorKind::Flex(_)),
+    }
+}
+
+/// What Flex and its autodiff do.
+#[backend_extension(Flex, Autodiff)]
+pub(crate) trait RotaryOperation: Backend {
+    /// `x` of two to four dimensions, rotated by cos and sin that fit it.
+    fn rotary(
+        x: FloatTensor<Self>,
+        cos: FloatTensor<Self>,
+        sin: FloatTensor<Self>,
+        rope: Rope,
+    ) -> FloatTensor<Self>;
+}
+
+impl RotaryOperation for Flex {
+    fn rotary(
+        x: FloatTensor<Self>,
+        cos: FloatTensor<Self>,
+        sin: FloatTensor<Self>,
+        rope: Rope,
+    ) -> FloatTensor<Self> {
+        flex::rotate(x, &cos, &sin, rope)
+    }
+}

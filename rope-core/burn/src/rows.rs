@@ -1,0 +1,137 @@
+//! Rows as tensors: the cos and sin of each token, made once, for every layer.
+
+use alloc::vec::Vec;
+
+use burn_core::tensor::{DType, Device, Tensor, TensorData};
+use rope_core::{Frequencies, IntoPositions, Rows};
+
+use crate::Error;
+
+/// The cos and sin of each token, `[sequences, heads, tokens, pairs]` of each, as `f32`.
+///
+/// One sequence is that of all sequences of the rotated tensor, and one head that of all its heads, as tensors
+/// broadcast. Channels that rotate are twice the pairs; the others of a head pass through.
+///
+/// ```
+/// use burn::tensor::Device;
+/// use rope_burn::RotaryRows;
+/// use rope_core::{Frequencies, Scaling};
+///
+/// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
+/// let prompt = RotaryRows::at(&frequencies, 0..512, 1, &Device::flex())?;
+/// assert_eq!(prompt.dims(), [1, 1, 512, 32]);
+/// // one step of two sequences, which are 512 and 90 tokens long
+/// let step = RotaryRows::at(&frequencies, &[512, 90], 2, &Device::flex())?;
+/// assert_eq!(step.dims(), [2, 1, 1, 32]);
+/// # Ok::<(), rope_burn::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct RotaryRows {
+    pub(crate) cos: Tensor<4>,
+    pub(crate) sin: Tensor<4>,
+}
+
+impl RotaryRows {
+    /// cos and sin that there are already, or that were computed from parameters: their gradients are those that
+    /// [`rotate`](crate::rotate) sends back.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::CosSinShape`] if the two differ in shape, [`Error::RowsType`] if they are not `f32`, [`Error::Rope`]
+    /// ([`rope_core::Error::RotaryDim`]) if they have no pairs.
+    pub fn new(cos: Tensor<4>, sin: Tensor<4>) -> Result<Self, Error> {
+        let shape = cos.dims();
+        if shape != sin.dims() {
+            return Err(Error::CosSinShape {
+                cos: shape,
+                sin: sin.dims(),
+            });
+        }
+        for dtype in [cos.dtype(), sin.dtype()] {
+            if dtype != DType::F32 {
+                return Err(Error::RowsType { dtype });
+            }
+        }
+        if shape[3] == 0 {
+            let required = "even and at least 2";
+            let rotary_dim = 0;
+            return Err(rope_core::Error::RotaryDim { rotary_dim, required }.into());
+        }
+        Ok(RotaryRows { cos, sin })
+    }
+
+    /// The rows of these positions, exact: of all sequences alike (`sequences` is 1), or those of one sequence behind
+    /// those of another.
+    ///
+    /// Positions are a range, a list of integers, or what else [`rope_core::Positions`] takes; frequencies are
+    /// [`rope_core::Frequencies`] of any scaling and any axes.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Rope`] with those of [`rope_core::Frequencies::rows`], and those of [`RotaryRows::from_rows`].
+    pub fn at<'p>(
+        frequencies: &Frequencies<'_>,
+        positions: impl IntoPositions<'p>,
+        sequences: usize,
+        device: &Device,
+    ) -> Result<Self, Error> {
+        RotaryRows::from_rows(&frequencies.rows(positions)?, sequences, device)
+    }
+
+    /// rope-core's rows, of any kind: of a table, gathered, or one for each head.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Sequences`] unless the rows are as many for each of `sequences`.
+    pub fn from_rows(rows: &Rows<'_>, sequences: usize, device: &Device) -> Result<Self, Error> {
+        let (len, heads, pairs) = (rows.len(), rows.heads(), rows.rotary_dim() / 2);
+        if sequences == 0 || !len.is_multiple_of(sequences) {
+            return Err(Error::Sequences {
+                rows: len,
+                sequences,
+            });
+        }
+        let mut values = Vec::with_capacity(len * heads * 2 * pairs);
+        for token in 0..len {
+            for head in 0..heads {
+                let (cos, sin) = rows.row_of(token, head).unwrap_or_default();
+                values.extend_from_slice(cos);
+                values.extend_from_slice(sin);
+            }
+        }
+        let data = TensorData::new(values, [sequences, len / sequences, heads, 2 * pairs]);
+        let joined = Tensor::<4>::from_data(data, (device, DType::F32)).swap_dims(1, 2);
+        Ok(RotaryRows {
+            cos: joined.clone().narrow(3, 0, pairs),
+            sin: joined.narrow(3, pairs, pairs),
+        })
+    }
+
+    /// The cos of each, `[sequences, heads, tokens, pairs]`.
+    pub fn cos(&self) -> &Tensor<4> {
+        &self.cos
+    }
+
+    /// The sin of each.
+    pub fn sin(&self) -> &Tensor<4> {
+        &self.sin
+    }
+
+    /// `[sequences, heads, tokens, pairs]`.
+    pub fn dims(&self) -> [usize; 4] {
+        self.cos.dims()
+    }
+
+    /// Channels that a row rotates: twice its pairs.
+    pub fn rotary_dim(&self) -> usize {
+        2 * self.dims()[3]
+    }
+
+    /// Those of `tokens` tokens from `start` on.
+    pub(crate) fn narrow(&self, start: usize, tokens: usize) -> Self {
+        RotaryRows {
+            cos: self.cos.clone().narrow(2, start, tokens),
+            sin: self.sin.clone().narrow(2, start, tokens),
+        }
+    }
+}

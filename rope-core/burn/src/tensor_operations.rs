@@ -1,0 +1,45 @@
+//! The rotation as burn's tensor operations, for every device but Flex and for every type that rope-core has no kernel
+//! for: each product and each sum rounded by itself, in `f32` (in `f64` for `f64`), as rope-core rounds them.
+
+use alloc::vec;
+
+use burn_core::tensor::{DType, Tensor};
+use rope_core::Pairing;
+
+/// Rotates `x`, of shape `[batch, heads, tokens, head_dim]`, by cos and sin that fit it.
+pub(crate) fn rotate(x: Tensor<4>, cos: Tensor<4>, sin: Tensor<4>, pairing: Pairing) -> Tensor<4> {
+    let dtype = x.dtype();
+    let arithmetic = match dtype {
+        DType::F64 => DType::F64,
+        _ => DType::F32,
+    };
+    let [x, cos, sin] = [x, cos, sin].map(|tensor| match tensor.dtype() {
+        same if same == arithmetic => tensor,
+        _ => tensor.cast(arithmetic),
+    });
+    let ([batch, heads, tokens, head_dim], pairs) = (x.dims(), cos.dims()[3]);
+    // The members of a pair are two indices of this dimension.
+    let (members, grid) = match pairing {
+        Pairing::Half => (3, [batch, heads, tokens, 2, pairs]),
+        Pairing::Interleaved => (4, [batch, heads, tokens, pairs, 2]),
+    };
+    let channels = x.clone().narrow(3, 0, 2 * pairs).reshape(grid);
+    let [first, second] = [0, 1].map(|member| {
+        let shape = [batch, heads, tokens, pairs];
+        channels.clone().narrow(members, member, 1).reshape(shape)
+    });
+    let rotated = [
+        first.clone() * cos.clone() - second.clone() * sin.clone(),
+        first * sin + second * cos,
+    ];
+    let rotated = Tensor::stack::<5>(rotated.into(), members).reshape([batch, heads, tokens, 2 * pairs]);
+    let passed = head_dim - 2 * pairs;
+    let y = match passed {
+        0 => rotated,
+        _ => Tensor::cat(vec![rotated, x.narrow(3, 2 * pairs, passed)], 3),
+    };
+    match dtype {
+        same if same == arithmetic => y,
+        _ => y.cast(dtype),
+    }
+}
