@@ -51,15 +51,29 @@ fn main() -> Result<(), rope_burn::Error> {
     let cases: [(&str, [usize; 4], bool, Pass); 5] = [
         ("one token", [1, 1, 32, 128], false, forward),
         ("prompt, heads-major", [1, 2048, 32, 128], false, forward),
-        ("prompt, a view of tokens-major", [1, 2048, 32, 128], true, forward),
-        ("training, forward and backward", [4, 512, 8, 64], false, backward),
+        (
+            "prompt, a view of tokens-major",
+            [1, 2048, 32, 128],
+            true,
+            forward,
+        ),
+        (
+            "training, forward and backward",
+            [4, 512, 8, 64],
+            false,
+            backward,
+        ),
         ("training, of a view", [4, 512, 8, 64], true, backward),
     ];
     println!("| | [batch, tokens, heads, head_dim] | burn-nn / rope-burn |");
     println!("|---|---|---|");
     for (name, [batch, tokens, heads, head_dim], view, pass) in cases {
         let training = name.starts_with("training");
-        let device = if training { plain.clone().autodiff() } else { plain.clone() };
+        let device = if training {
+            plain.clone().autodiff()
+        } else {
+            plain.clone()
+        };
         let random = |dims| Tensor::<4>::random(dims, Distribution::Normal(0.0, 1.0), &device);
         let x = match view {
             true => random([batch, tokens, heads, head_dim]).swap_dims(1, 2),

@@ -47,10 +47,7 @@ impl Model {
         let device = tokens.device();
         let x = self.embedding.forward(tokens.clone());
         // [batch, heads, tokens, head_dim], a view
-        let heads = |x: Tensor<3>| {
-            x.reshape([BATCH, TOKENS, HEADS, HEAD_DIM])
-                .swap_dims(1, 2)
-        };
+        let heads = |x: Tensor<3>| x.reshape([BATCH, TOKENS, HEADS, HEAD_DIM]).swap_dims(1, 2);
         let q = rotate(heads(self.queries.forward(x.clone())));
         let k = rotate(heads(self.keys.forward(x.clone())));
         let v = heads(self.values.forward(x));
@@ -58,7 +55,9 @@ impl Model {
         let later = Tensor::<2, Bool>::tril_mask([TOKENS, TOKENS], 0, &device);
         let scores = scores.mask_fill(later.unsqueeze(), f32::NEG_INFINITY);
         let seen = softmax(scores, 3).matmul(v);
-        let seen = seen.swap_dims(1, 2).reshape([BATCH, TOKENS, HEADS * HEAD_DIM]);
+        let seen = seen
+            .swap_dims(1, 2)
+            .reshape([BATCH, TOKENS, HEADS * HEAD_DIM]);
         let answers = TOKENS - DISTANCE;
         let logits = self.logits.forward(seen).narrow(1, DISTANCE, answers);
         let targets = tokens.narrow(1, 0, answers);
@@ -70,13 +69,17 @@ impl Model {
 }
 
 /// The loss of each step.
-fn train(model: &Model, batches: &[Tensor<2, Int>], rotate: impl Fn(Tensor<4>) -> Tensor<4>) -> Vec<f32> {
+fn train(
+    model: &Model,
+    batches: &[Tensor<2, Int>],
+    rotate: impl Fn(Tensor<4>) -> Tensor<4>,
+) -> Vec<f32> {
     let mut model = model.clone();
     let mut optimizer = AdamConfig::new().init();
     let step = |tokens: &Tensor<2, Int>| {
         let loss = model.loss(tokens.clone(), &rotate);
         let gradients = GradientsParams::from_grads(loss.backward(), &model);
-        model = optimizer.step(1e-2.into(), model.clone(), gradients);
+        model = optimizer.step(1e-2, model.clone(), gradients);
         loss.into_scalar::<f32>()
     };
     batches.iter().map(step).collect()
@@ -117,9 +120,14 @@ fn main() -> Result<(), rope_burn::Error> {
         distance(&burn_near, &burn_far),
     ];
     println!("largest distance of two losses:");
-    println!("burn-nn and rope-burn {near:.1e}; from 0 and from {FAR}: burn-nn {theirs:.1e}, rope-burn {far:.1e}");
+    println!(
+        "burn-nn and rope-burn {near:.1e}; from 0 and from {FAR}: burn-nn {theirs:.1e}, rope-burn {far:.1e}"
+    );
 
-    assert!(ours_near[STEPS - 1] < 0.5 * ours_near[0], "it has learned nothing");
+    assert!(
+        ours_near[STEPS - 1] < 0.5 * ours_near[0],
+        "it has learned nothing"
+    );
     assert!(near < 1e-3, "the two modules train differently");
     assert!(far < 1e-3, "a million tokens later it trains differently");
     Ok(())

@@ -108,7 +108,10 @@ impl RotaryEncoding {
         let (input, output) = rotation.pairing();
         let refused = [
             (input != output, "changes the pairing"),
-            (rotation.window().start != 0, "leaves out the first channels"),
+            (
+                rotation.window().start != 0,
+                "leaves out the first channels",
+            ),
             (
                 rotation.direction() != rope_core::Direction::Forward,
                 "is not forward",
@@ -151,7 +154,11 @@ impl RotaryEncoding {
     ///
     /// [`Error::HeadDim`] if the last dimension of `x` is not `d_model`, [`Error::Position`] if a position does not fit
     /// `usize`, and those of [`rotate`].
-    pub fn try_apply<const D: usize>(&self, x: Tensor<D>, start: usize) -> Result<Tensor<D>, Error> {
+    pub fn try_apply<const D: usize>(
+        &self,
+        x: Tensor<D>,
+        start: usize,
+    ) -> Result<Tensor<D>, Error> {
         let (_, tokens) = self.check(&x)?;
         let rows = self.window_rows(start, tokens, &x.device())?;
         rotate(x, &rows, self.pairing)
@@ -205,7 +212,10 @@ impl RotaryEncoding {
                 start: len,
             }),
         };
-        RotaryRows { cos: self.cos, sin: self.sin } = in_words(rows);
+        RotaryRows {
+            cos: self.cos,
+            sin: self.sin,
+        } = in_words(rows);
         self.window = start;
     }
 
@@ -246,7 +256,12 @@ impl RotaryEncoding {
     }
 
     /// The rows of `tokens` tokens from `start` of the window on: a part of it, or made for the call.
-    fn window_rows(&self, start: usize, tokens: usize, device: &Device) -> Result<RotaryRows, Error> {
+    fn window_rows(
+        &self,
+        start: usize,
+        tokens: usize,
+        device: &Device,
+    ) -> Result<RotaryRows, Error> {
         let end = start.checked_add(tokens);
         if end.is_some_and(|end| end <= self.max_sequence_length()) {
             let (cos, sin) = (self.cos.clone(), self.sin.clone());

@@ -1,5 +1,6 @@
 //! Every way a call of this crate can be refused.
 
+use alloc::boxed::Box;
 use core::fmt;
 
 use burn_core::tensor::{DType, Device};
@@ -50,9 +51,9 @@ pub enum Error {
     /// [`rotate`](crate::rotate): the rows are on another device than the tensor.
     Device {
         /// The device of the rows.
-        rows: Device,
+        rows: Box<Device>,
         /// The device of the tensor.
-        x: Device,
+        x: Box<Device>,
     },
     /// [`RotaryEncoding`](crate::RotaryEncoding): the last dimension of the tensor is another than the module's.
     HeadDim {

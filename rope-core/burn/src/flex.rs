@@ -153,7 +153,12 @@ fn extents(x: &FlexTensor) -> [(usize, usize); 4] {
 
 /// Where the elements of a tensor that is [`readable`] lie, from its first one on.
 fn layout(x: &FlexTensor) -> Result<Layout, rope_core::Error> {
-    let [(batch, sequence), (heads, head), (tokens, token), (head_dim, _)] = extents(x);
+    let [
+        (batch, sequence),
+        (heads, head),
+        (tokens, token),
+        (head_dim, _),
+    ] = extents(x);
     Layout::strided(
         [batch, tokens, heads, head_dim],
         Strides {

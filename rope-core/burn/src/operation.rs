@@ -59,9 +59,7 @@ pub fn rotate<const D: usize>(
     // What has no more dimensions than rope-core keeps its own: to reshape what is strided is to copy it.
     let x = match D {
         ..=4 => x,
-        _ => Tensor::<D>::from_dispatch(x)
-            .reshape(shape)
-            .into_dispatch(),
+        _ => Tensor::<D>::from_dispatch(x).reshape(shape).into_dispatch(),
     };
     let (cos, sin) = (cos.into_dispatch(), sin.into_dispatch());
     let y = Dispatch::rotary(x, cos, sin, Rope::new(pairing));
@@ -110,7 +108,10 @@ fn check<const D: usize>(x: &Tensor<D>, rows: &RotaryRows) -> Result<[usize; 4],
     let device = x.device();
     for rows in [rows.cos.device(), rows.sin.device()] {
         if rows != device {
-            return Err(Error::Device { rows, x: device });
+            return Err(Error::Device {
+                rows: rows.into(),
+                x: device.into(),
+            });
         }
     }
     Ok(shape)

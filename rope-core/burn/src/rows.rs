@@ -55,7 +55,11 @@ impl RotaryRows {
         if shape[3] == 0 {
             let required = "even and at least 2";
             let rotary_dim = 0;
-            return Err(rope_core::Error::RotaryDim { rotary_dim, required }.into());
+            return Err(rope_core::Error::RotaryDim {
+                rotary_dim,
+                required,
+            }
+            .into());
         }
         Ok(RotaryRows { cos, sin })
     }

@@ -32,7 +32,8 @@ pub(crate) fn rotate(x: Tensor<4>, cos: Tensor<4>, sin: Tensor<4>, pairing: Pair
         first.clone() * cos.clone() - second.clone() * sin.clone(),
         first * sin + second * cos,
     ];
-    let rotated = Tensor::stack::<5>(rotated.into(), members).reshape([batch, heads, tokens, 2 * pairs]);
+    let rotated =
+        Tensor::stack::<5>(rotated.into(), members).reshape([batch, heads, tokens, 2 * pairs]);
     let passed = head_dim - 2 * pairs;
     let y = match passed {
         0 => rotated,

@@ -61,7 +61,10 @@ fn small_positions_agree_within_the_rounding_of_angles() {
         // A cos and a sin rounded once, two products, a sum; what is exact is an angle in f64, wrong by 2^-40 here.
         assert!(ours <= 4.0 * U, "{ours}");
         // The same and the error of the angle, which moves a channel by as much of the pair's length.
-        assert!(burn <= angle_error(base, start + tokens) + 8.0 * U, "{burn}");
+        assert!(
+            burn <= angle_error(base, start + tokens) + 8.0 * U,
+            "{burn}"
+        );
     }
 }
 
@@ -81,5 +84,8 @@ fn at_100_000_angles_in_f32_are_wrong_and_ours_are_not() {
     // The angle in f64 is itself wrong by 100,000 * 2^-52.
     assert!(ours <= 4.0 * U, "{ours}");
     assert!(burn >= 1e-3, "{burn}");
-    assert!(burn <= angle_error(base, start + tokens) + 8.0 * U, "{burn}");
+    assert!(
+        burn <= angle_error(base, start + tokens) + 8.0 * U,
+        "{burn}"
+    );
 }

@@ -41,11 +41,7 @@ fn a_rotation_is_that_of_rope_core() {
 
 #[test]
 fn other_backends_and_types_have_the_same_numbers() {
-    let (source, flex, other) = (
-        &mut Source::random("others"),
-        Device::flex(),
-        other(),
-    );
+    let (source, flex, other) = (&mut Source::random("others"), Device::flex(), other());
     for _ in 0..30 {
         let (shape, pairs) = shape(source);
         let (pairing, own) = (source.one_of(&Pairing::ALL), source.rows(shape, pairs));
@@ -77,11 +73,17 @@ fn largest(x: &Tensor<4>) -> f64 {
 fn two_three_and_more_dimensions_are_four() {
     let (source, device) = (&mut Source::random("dimensions"), Device::flex());
     let [batch, depth, heads, tokens, head_dim] = [2, 3, 2, 5, 12];
-    let four = source.tensor([batch, depth * heads, tokens, head_dim], DType::F32, &device);
+    let four = source.tensor(
+        [batch, depth * heads, tokens, head_dim],
+        DType::F32,
+        &device,
+    );
     let each = source.rows([batch, 1, tokens, head_dim], 4).on(&device);
     for pairing in Pairing::ALL {
         let expected = bits(&rotate(four.clone(), &each, pairing).expect("four"));
-        let five = four.clone().reshape([batch, depth, heads, tokens, head_dim]);
+        let five = four
+            .clone()
+            .reshape([batch, depth, heads, tokens, head_dim]);
         let y = rotate(five.clone(), &each, pairing).expect("five");
         assert_eq!(y.dims(), five.dims());
         assert_eq!(bits(&y), expected);
@@ -89,15 +91,25 @@ fn two_three_and_more_dimensions_are_four() {
         let (cos, sin) = (each.cos().to_data(), each.sin().to_data());
         let there = |data| Tensor::<4>::from_data(data, (&other.device(), DType::F32));
         let rows = RotaryRows::new(there(cos), there(sin)).expect("rows");
-        assert_eq!(bits(&rotate(other, &rows, pairing).expect("five")), expected);
+        assert_eq!(
+            bits(&rotate(other, &rows, pairing).expect("five")),
+            expected
+        );
 
         let three = four.clone().narrow(1, 2, 1).squeeze_dim::<3>(1);
         let strided = dense(&three.clone().swap_dims(1, 2)).swap_dims(1, 2);
         let expected = bits(&rotate(four.clone().narrow(1, 2, 1), &each, pairing).expect("four"));
         for three in [three, strided] {
-            assert_eq!(bits(&rotate(three, &each, pairing).expect("three")), expected);
+            assert_eq!(
+                bits(&rotate(three, &each, pairing).expect("three")),
+                expected
+            );
         }
-        let first = RotaryRows::new(each.cos().clone().narrow(0, 0, 1), each.sin().clone().narrow(0, 0, 1)).expect("rows");
+        let first = RotaryRows::new(
+            each.cos().clone().narrow(0, 0, 1),
+            each.sin().clone().narrow(0, 0, 1),
+        )
+        .expect("rows");
         let two = four.clone().narrow(0, 0, 1).narrow(1, 0, 1);
         let expected = bits(&rotate(two.clone(), &first, pairing).expect("four"));
         let two = two.reshape([tokens, head_dim]);
@@ -111,7 +123,12 @@ fn what_broadcasts_and_what_is_empty_rotates() {
     let x = source.tensor([2, 1, 5, 8], DType::F32, &device);
     let own = source.rows([2, 3, 5, 8], 4);
     let expanded = x.expand([2, 3, 5, 8]);
-    let expected = rotated(&dense(&expanded), &own.rows, Pairing::Half, Direction::Forward);
+    let expected = rotated(
+        &dense(&expanded),
+        &own.rows,
+        Pairing::Half,
+        Direction::Forward,
+    );
     let y = rotate(expanded, &own.on(&device), Pairing::Half).expect("a broadcast");
     assert_eq!(bits(&y), expected);
 
@@ -119,14 +136,20 @@ fn what_broadcasts_and_what_is_empty_rotates() {
     for device in [Device::flex(), other()] {
         let none = RotaryRows::at(&frequencies, 0..0, 1, &device).expect("no rows");
         let x = Tensor::<4>::zeros([2, 3, 0, 8], &device);
-        assert_eq!(rotate(x, &none, Pairing::Half).expect("no tokens").dims(), [2, 3, 0, 8]);
+        assert_eq!(
+            rotate(x, &none, Pairing::Half).expect("no tokens").dims(),
+            [2, 3, 0, 8]
+        );
     }
 }
 
 /// Where the elements of a tensor lie: the address, and the strides.
 fn place(x: &Tensor<4>) -> (usize, Vec<isize>) {
     let tensor = x.clone().try_into_primitive::<Flex>().expect("on Flex");
-    (tensor.bytes().as_ptr().addr(), tensor.layout().strides().to_vec())
+    (
+        tensor.bytes().as_ptr().addr(),
+        tensor.layout().strides().to_vec(),
+    )
 }
 
 #[test]
@@ -150,8 +173,11 @@ fn the_only_handle_is_rotated_in_place_and_a_second_one_is_not() {
 #[test]
 fn rows_of_positions_are_rope_cores() {
     let (source, device) = (&mut Source::random("rows"), Device::flex());
-    let frequencies = Frequencies::new(24, 1e6, &Scaling::NtkAlpha { alpha: 3.0 }).expect("frequencies");
-    let positions: Vec<i64> = (0..12).map(|_| source.below(1 << 40) as i64 - (1 << 39)).collect();
+    let frequencies =
+        Frequencies::new(24, 1e6, &Scaling::NtkAlpha { alpha: 3.0 }).expect("frequencies");
+    let positions: Vec<i64> = (0..12)
+        .map(|_| source.below(1 << 40) as i64 - (1 << 39))
+        .collect();
     let rows = RotaryRows::at(&frequencies, &positions, 3, &device).expect("rows");
     assert_eq!((rows.dims(), rows.rotary_dim()), ([3, 1, 4, 12], 24));
     let expected = frequencies.rows(&positions).expect("rows");

@@ -26,14 +26,21 @@ fn apply_shift_and_reset_say_which_positions() {
     assert_eq!(bits(&encoding.forward(x.clone())), at(0..5));
     // Inside the window, over its end, and behind it.
     for start in [0, 3, 5, 6, 9, 10, 1000] {
-        assert_eq!(bits(&encoding.apply(x.clone(), start)), at(start..start + 5), "{start}");
+        assert_eq!(
+            bits(&encoding.apply(x.clone(), start)),
+            at(start..start + 5),
+            "{start}"
+        );
     }
     // Forward by less than the window and by more; and back, which burn-nn refuses.
     for window in [4, 4000, 2] {
         encoding.shift(window);
         for start in [0, 5, 6] {
             let first = window + start;
-            assert_eq!(bits(&encoding.apply(x.clone(), start)), at(first..first + 5));
+            assert_eq!(
+                bits(&encoding.apply(x.clone(), start)),
+                at(first..first + 5)
+            );
         }
     }
     encoding.reset();
@@ -57,11 +64,17 @@ fn a_window_moves_as_burn_nns_does() {
             ours.reset();
         }
         for start in 0..4 {
-            let (ours, burn) = (values(&ours.apply(x.clone(), start)), values(&burn.apply(x.clone(), start)));
+            let (ours, burn) = (
+                values(&ours.apply(x.clone(), start)),
+                values(&burn.apply(x.clone(), start)),
+            );
             // Positions up to 16: f32 angles are wrong by 1e-5 there; the next position is another by 1e-3 and more.
             let length = values(&x).into_iter().map(f32::abs).fold(0.0, f32::max);
             for (ours, burn) in ours.iter().zip(&burn) {
-                assert!((ours - burn).abs() <= 4e-5 * length, "{step} {start}: {ours} {burn}");
+                assert!(
+                    (ours - burn).abs() <= 4e-5 * length,
+                    "{step} {start}: {ours} {burn}"
+                );
             }
         }
     }
@@ -74,9 +87,14 @@ fn sequences_have_positions_of_their_own() {
     let starts = [3, 41, 0];
     let x = source.tensor([3, 2, 4, 16], DType::F32, &device);
     let positions: Vec<usize> = starts.iter().flat_map(|start| *start..start + 4).collect();
-    let y = encoding.apply_at(x.clone(), &positions).expect("a position for each");
+    let y = encoding
+        .apply_at(x.clone(), &positions)
+        .expect("a position for each");
     let rows = encoding.rows_at(&positions, 3).expect("rows");
-    assert_eq!(bits(&rotate(x.clone(), &rows, Pairing::Half).expect("rows")), bits(&y));
+    assert_eq!(
+        bits(&rotate(x.clone(), &rows, Pairing::Half).expect("rows")),
+        bits(&y)
+    );
     for (sequence, start) in starts.into_iter().enumerate() {
         let alone = encoding.apply(x.clone().narrow(0, sequence, 1), start);
         assert_eq!(bits(&y.clone().narrow(0, sequence, 1)), bits(&alone));
@@ -85,8 +103,12 @@ fn sequences_have_positions_of_their_own() {
     let y = encoding.apply_at(x.clone(), 7..11).expect("four positions");
     assert_eq!(bits(&y), bits(&encoding.apply(x.clone(), 7)));
     let three = x.clone().narrow(1, 1, 1).squeeze_dim::<3>(1);
-    let y = encoding.apply_at(three, &positions).expect("a position for each");
-    let four = encoding.apply_at(x.narrow(1, 1, 1), &positions).expect("a position for each");
+    let y = encoding
+        .apply_at(three, &positions)
+        .expect("a position for each");
+    let four = encoding
+        .apply_at(x.narrow(1, 1, 1), &positions)
+        .expect("a position for each");
     assert_eq!(bits(&y), bits(&four));
 }
 
@@ -150,10 +172,17 @@ fn every_scaling_and_a_part_of_the_head() {
             .with_pairing(pairing)
             .with_rotary_dim(Some(32));
         for scaling in &scalings {
-            let encoding = config.init_with_scaling(scaling, &device).expect("a module");
-            let rows = Frequencies::new(32, 500_000.0, scaling).and_then(|frequencies| frequencies.rows(2..5));
+            let encoding = config
+                .init_with_scaling(scaling, &device)
+                .expect("a module");
+            let rows = Frequencies::new(32, 500_000.0, scaling)
+                .and_then(|frequencies| frequencies.rows(2..5));
             let expected = rotated(&x, &rows.expect("rows"), pairing, Direction::Forward);
-            assert_eq!(bits(&encoding.apply(x.clone(), 2)), expected, "{pairing} {scaling:?}");
+            assert_eq!(
+                bits(&encoding.apply(x.clone(), 2)),
+                expected,
+                "{pairing} {scaling:?}"
+            );
         }
     }
 }
@@ -168,9 +197,18 @@ fn a_function_scales_frequencies_as_in_burn_nn() {
         .expect("a module");
     let unscaled = Frequencies::new(12, 10_000.0, &Scaling::Default).expect("frequencies");
     // A division by 4 is exact, so it is one of the f32 that the function gets.
-    let quarters: Vec<f32> = unscaled.pairs().map(|pair| pair.inverse_f32() / 4.0).collect();
-    let rows = Frequencies::from_inverse(12, &quarters, 1.0).and_then(|frequencies| frequencies.rows(9..13));
-    let expected = rotated(&x, &rows.expect("rows"), Pairing::Interleaved, Direction::Forward);
+    let quarters: Vec<f32> = unscaled
+        .pairs()
+        .map(|pair| pair.inverse_f32() / 4.0)
+        .collect();
+    let rows = Frequencies::from_inverse(12, &quarters, 1.0)
+        .and_then(|frequencies| frequencies.rows(9..13));
+    let expected = rotated(
+        &x,
+        &rows.expect("rows"),
+        Pairing::Interleaved,
+        Direction::Forward,
+    );
     assert_eq!(bits(&encoding.apply(x, 9)), expected);
 }
 
@@ -187,7 +225,9 @@ fn several_axes_rotate() {
         .init_with_frequencies(frequencies, &device)
         .expect("a module");
     let expected = rotated(&x, &rows, Pairing::Half, Direction::Forward);
-    let y = encoding.apply_at(x, Positions::axis_major(&ids)).expect("three axes");
+    let y = encoding
+        .apply_at(x, Positions::axis_major(&ids))
+        .expect("three axes");
     assert_eq!(bits(&y), expected);
 }
 
@@ -207,7 +247,10 @@ fn it_is_a_module_of_burn() {
     let there = Tensor::<4>::from_data(x.to_data(), (&elsewhere, DType::F32));
     let moved = encoding.clone().to_device(&elsewhere);
     assert_eq!(bits(&moved.forward(there.clone())), expected);
-    assert_eq!(bits(&moved.apply(there, 14)), bits(&encoding.apply(x.clone(), 14)));
+    assert_eq!(
+        bits(&moved.apply(there, 14)),
+        bits(&encoding.apply(x.clone(), 14))
+    );
     let tracked = Tensor::<4>::from_data(x.to_data(), &device.autodiff()).require_grad();
     let gradients = encoding.train().forward(tracked.clone()).sum().backward();
     assert!(tracked.grad(&gradients).is_some());
@@ -220,7 +263,10 @@ fn a_configuration_is_saved_and_read_and_burn_nns_is_too() {
         .with_pairing(Pairing::Half)
         .with_rotary_dim(Some(48));
     let text = serde_json(&ours);
-    assert_eq!(RotaryEncodingConfig::load_binary(text.as_bytes()).expect("ours"), ours);
+    assert_eq!(
+        RotaryEncodingConfig::load_binary(text.as_bytes()).expect("ours"),
+        ours
+    );
     let burn = BurnConfig::new(32, 64).with_theta(5e5).to_string();
     let read = RotaryEncodingConfig::load_binary(burn.as_bytes()).expect("burn-nn's");
     assert_eq!(read, RotaryEncodingConfig::new(32, 64).with_theta(5e5));
@@ -245,7 +291,9 @@ fn a_models_file_says_what_rotates() {
     let llama = r#"{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 2, "rope_theta": 500000.0,
         "max_position_embeddings": 131072, "rope_scaling": {"rope_type": "llama3", "factor": 8.0,
         "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}}"#;
-    let rotation = rope_core::Config::from_json(llama).and_then(|config| config.rotation()).expect("llama");
+    let rotation = rope_core::Config::from_json(llama)
+        .and_then(|config| config.rotation())
+        .expect("llama");
     let encoding = RotaryEncoding::from_rotation(&rotation, 16, &device).expect("a module");
     let x = source.tensor([1, 2, 4, 32], DType::F32, &device);
     let rows = rotation.frequencies().rows(3..7).expect("rows");
@@ -255,7 +303,12 @@ fn a_models_file_says_what_rotates() {
     let deepseek = r#"{"model_type": "deepseek_v3", "hidden_size": 7168, "num_attention_heads": 128,
         "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "rope_theta": 10000,
         "max_position_embeddings": 4096, "rope_interleave": true}"#;
-    let rotation = rope_core::Config::from_json(deepseek).and_then(|config| config.rotation()).expect("deepseek");
+    let rotation = rope_core::Config::from_json(deepseek)
+        .and_then(|config| config.rotation())
+        .expect("deepseek");
     let refused = RotaryEncoding::from_rotation(&rotation, 16, &device).expect_err("two pairings");
-    assert_eq!(refused.to_string(), "the model's rotation changes the pairing");
+    assert_eq!(
+        refused.to_string(),
+        "the model's rotation changes the pairing"
+    );
 }

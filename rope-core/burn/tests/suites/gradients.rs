@@ -55,7 +55,10 @@ fn gradients_are_those_of_rope_core() {
         let dx = rotated(&w, &own.rows, pairing, Direction::Transpose);
         let [dcos, dsin] = row_gradients(&x, &w, rows.dims(), pairing);
         for form in FORMS {
-            let case = format!("{shape:?} {pairs} {dtype:?} {pairing} {:?} {form}", rows.dims());
+            let case = format!(
+                "{shape:?} {pairs} {dtype:?} {pairing} {:?} {form}",
+                rows.dims()
+            );
             let [x, cos, sin] = gradients([&x, rows.cos(), rows.sin()], &w, pairing, form);
             assert_eq!(bits(&x), dx, "x: {case}");
             assert_eq!(bits(&cos), dcos, "cos: {case}");
@@ -65,7 +68,12 @@ fn gradients_are_those_of_rope_core() {
 }
 
 /// rope-core's gradients of cos and sin, `[sequences, heads, tokens, pairs]`, rounded to f32 once.
-fn row_gradients(x: &Tensor<4>, w: &Tensor<4>, rows: [usize; 4], pairing: Pairing) -> [Vec<u32>; 2] {
+fn row_gradients(
+    x: &Tensor<4>,
+    w: &Tensor<4>,
+    rows: [usize; 4],
+    pairing: Pairing,
+) -> [Vec<u32>; 2] {
     // What 16 bits hold, 32 do, and terms are exact products.
     let (x_values, w_values) = (values(x), values(w));
     let layout = Layout::bhsd(x.dims()).expect("a small shape");
@@ -113,7 +121,11 @@ fn gradients_are_differences() {
             };
             let h = 0.25_f32;
             let reach = |tensor: &Tensor<4>| {
-                values(tensor).into_iter().map(|v| f64::from(v.abs())).fold(0.0, f64::max) + f64::from(h)
+                values(tensor)
+                    .into_iter()
+                    .map(|v| f64::from(v.abs()))
+                    .fold(0.0, f64::max)
+                    + f64::from(h)
             };
             let rounding = 2.0 * U * reach(inputs[0]) * (reach(inputs[1]) + reach(inputs[2]));
             for (which, gradient) in gradients.iter().enumerate() {
@@ -123,7 +135,8 @@ fn gradients_are_differences() {
                         let mut data = values(&moved[which]);
                         data[index] += by;
                         let at = f64::from(data[index]);
-                        moved[which] = Tensor::from_data(TensorData::new(data, moved[which].dims()), &device);
+                        moved[which] =
+                            Tensor::from_data(TensorData::new(data, moved[which].dims()), &device);
                         (at, y(&moved))
                     };
                     let ((high, up), (low, down)) = (moved(h), moved(-h));
@@ -160,8 +173,10 @@ fn frequencies_learn_through_cos_and_sin() {
         let learned = |device: Device| {
             let device = device.autodiff();
             let on = |data: TensorData| Tensor::<4>::from_data(data, (&device, DType::F32));
-            let frequencies = on(TensorData::new(frequencies.clone(), [1, 1, 1, pairs])).require_grad();
-            let angles = on(TensorData::new(positions.clone(), [1, 1, tokens, 1])) * frequencies.clone();
+            let frequencies =
+                on(TensorData::new(frequencies.clone(), [1, 1, 1, pairs])).require_grad();
+            let angles =
+                on(TensorData::new(positions.clone(), [1, 1, tokens, 1])) * frequencies.clone();
             let rows = RotaryRows::new(angles.clone().cos(), angles.sin()).expect("rows");
             let y = rotate(on(x.to_data()), &rows, pairing).expect("rows that fit");
             let gradients = (y.clone() * on(w.to_data())).sum().backward();
@@ -185,17 +200,30 @@ fn frequencies_learn_through_cos_and_sin() {
             .expect("gradients");
         let mut exact = vec![0.0; pairs];
         let whole: Vec<i64> = positions.iter().map(|p| *p as i64).collect();
-        angles.frequencies(&whole, 1, &mut exact).expect("frequencies");
+        angles
+            .frequencies(&whole, 1, &mut exact)
+            .expect("frequencies");
 
         // Each of the two makes a sum of `batch * heads * tokens` terms of at most p |x| |w| (lengths of pairs, below
         // twice the largest channel), each rounded some 8 times on its way, and every partial sum once.
-        let largest = |values: &[f32]| values.iter().map(|v| f64::from(v.abs())).fold(0.0, f64::max);
+        let largest = |values: &[f32]| {
+            values
+                .iter()
+                .map(|v| f64::from(v.abs()))
+                .fold(0.0, f64::max)
+        };
         let terms = (batch * heads * tokens) as f64;
         let term = 40.0 * 2.0 * largest(&values(&x)) * 2.0 * largest(&w);
         let bound = terms * (terms + 8.0) * U * term;
         for ((ours, theirs), exact) in ours.iter().zip(&theirs).zip(&exact) {
-            assert!((f64::from(*ours) - exact).abs() <= bound, "{ours} {exact} {bound}");
-            assert!((f64::from(*theirs) - exact).abs() <= bound, "{theirs} {exact} {bound}");
+            assert!(
+                (f64::from(*ours) - exact).abs() <= bound,
+                "{ours} {exact} {bound}"
+            );
+            assert!(
+                (f64::from(*theirs) - exact).abs() <= bound,
+                "{theirs} {exact} {bound}"
+            );
         }
     }
 }
@@ -213,14 +241,19 @@ fn gradients_of_other_backends_agree() {
             source.tensor(shape, DType::F32, &flex),
         );
         let rows = own.on(&flex);
-        let there = |tensor: &Tensor<4>| Tensor::<4>::from_data(tensor.to_data(), (&device, DType::F32));
+        let there =
+            |tensor: &Tensor<4>| Tensor::<4>::from_data(tensor.to_data(), (&device, DType::F32));
         let inputs = [&x, rows.cos(), rows.sin()];
         let ours = gradients(inputs, &w, pairing, "dense");
         let theirs = gradients(inputs.map(&there).each_ref(), &there(&w), pairing, "dense");
         // Of x: two products and a sum, in either order of the two. Of cos and sin: a sum over all that shares them.
-        let largest = |tensor: &Tensor<4>| values(tensor).into_iter().map(f32::abs).fold(0.0, f32::max);
+        let largest =
+            |tensor: &Tensor<4>| values(tensor).into_iter().map(f32::abs).fold(0.0, f32::max);
         let terms = (2 * shape[0] * shape[1]) as f32;
-        let scale = largest(&w) * largest(&x).max(largest(&rows.cos().clone())).max(largest(rows.sin()));
+        let scale = largest(&w)
+            * largest(&x)
+                .max(largest(&rows.cos().clone()))
+                .max(largest(rows.sin()));
         let bound = terms * (terms + 4.0) * U as f32 * scale;
         for (ours, theirs) in ours.iter().zip(&theirs) {
             for (ours, theirs) in values(ours).into_iter().zip(values(theirs)) {
@@ -240,7 +273,8 @@ fn what_is_not_tracked_is_a_constant() {
     );
     let rows = source.rows(shape, 4).on(&plain);
     let all = gradients([&x, rows.cos(), rows.sin()], &w, Pairing::Half, "dense");
-    let on = |tensor: &Tensor<4>| Tensor::<4>::from_data(tensor.to_data(), &plain.clone().autodiff());
+    let on =
+        |tensor: &Tensor<4>| Tensor::<4>::from_data(tensor.to_data(), &plain.clone().autodiff());
     let w = on(&w);
 
     // x alone, with rows of a device without autodiff.
@@ -258,7 +292,10 @@ fn what_is_not_tracked_is_a_constant() {
         let rows = RotaryRows::new(cos, sin).expect("rows");
         let y = rotate(on(&x), &rows, Pairing::Half).expect("rows that fit");
         let gradients = (y * w.clone()).sum().backward();
-        assert_eq!(bits(&leaves[one].grad(&gradients).expect("rows")), bits(&all[1 + one]));
+        assert_eq!(
+            bits(&leaves[one].grad(&gradients).expect("rows")),
+            bits(&all[1 + one])
+        );
         assert!(leaves[1 - one].grad(&gradients).is_none());
     }
 
@@ -292,7 +329,11 @@ fn what_the_graph_keeps_is_not_rotated() {
         let gradients = (y * w).sum().backward();
         let dx = values(&x.grad(&gradients).expect("x"));
         for ((dx, dy), e) in dx.iter().zip(&dy).zip(&e) {
-            assert_eq!(dx.to_bits(), (dy * e).to_bits(), "checkpoints: {checkpoints}");
+            assert_eq!(
+                dx.to_bits(),
+                (dy * e).to_bits(),
+                "checkpoints: {checkpoints}"
+            );
         }
     }
 }

@@ -32,7 +32,10 @@ fn rows_that_are_none() {
         &["rotary_dim is 0", "at least 2"],
     );
     let narrow = zeros([1, 1, 4, 8]).cast(DType::BF16);
-    refused(RotaryRows::new(zeros([1, 1, 4, 8]), narrow), &["BF16", "F32"]);
+    refused(
+        RotaryRows::new(zeros([1, 1, 4, 8]), narrow),
+        &["BF16", "F32"],
+    );
     let frequencies = Frequencies::new(8, 10_000.0, &Scaling::Default).expect("frequencies");
     for sequences in [0, 2] {
         let rows = RotaryRows::at(&frequencies, 0..5, sequences, &device);
@@ -68,9 +71,15 @@ fn tensors_that_do_not_fit_are_not_touched() {
 
     let rows = source.rows([2, 3, 4, 8], 4);
     let there = rows.on(&other());
-    refused(rotate(x.clone(), &there, Pairing::Half), &["Flex", "NdArray"]);
+    refused(
+        rotate(x.clone(), &there, Pairing::Half),
+        &["Flex", "NdArray"],
+    );
     let one = Tensor::<1>::zeros([8], &device);
-    refused(rotate(one, &rows.on(&device), Pairing::Half), &["1 dimension", "at least 2"]);
+    refused(
+        rotate(one, &rows.on(&device), Pairing::Half),
+        &["1 dimension", "at least 2"],
+    );
     assert_eq!(bits(&x), before);
 }
 
@@ -93,17 +102,29 @@ fn modules_that_cannot_be() {
     refused(config(7).init(&device), &["rotary_dim is 7"]);
     refused(config(0).init(&device), &["rotary_dim is 0"]);
     refused(config(8).with_theta(0.0).init(&device), &["base", "0"]);
-    refused(config(8).with_theta(f64::NAN).init(&device), &["base", "NaN"]);
-    refused(config(8).with_rotary_dim(Some(10)).init(&device), &["10", "8"]);
+    refused(
+        config(8).with_theta(f64::NAN).init(&device),
+        &["base", "NaN"],
+    );
+    refused(
+        config(8).with_rotary_dim(Some(10)).init(&device),
+        &["10", "8"],
+    );
     refused(
         RotaryEncodingConfig::new(usize::MAX, 8).init(&device),
         &[&usize::MAX.to_string()],
     );
     let frequencies = Frequencies::new(6, 10_000.0, &Scaling::Default).expect("frequencies");
     let four = config(8).with_rotary_dim(Some(4));
-    refused(four.init_with_frequencies(frequencies, &device), &["6", "4"]);
+    refused(
+        four.init_with_frequencies(frequencies, &device),
+        &["6", "4"],
+    );
     let factor = Scaling::Linear { factor: -1.0 };
-    refused(config(8).init_with_scaling(&factor, &device), &["factor", "-1"]);
+    refused(
+        config(8).init_with_scaling(&factor, &device),
+        &["factor", "-1"],
+    );
     let double = config(8).init_with_frequency_scaling(|f| f.cast(DType::F64), &device);
     refused(double, &["F64", "F32"]);
     let short = config(8).init_with_frequency_scaling(|f| f.narrow(0, 0, 3), &device);
@@ -114,27 +135,46 @@ fn modules_that_cannot_be() {
 
 /// The words of a panic.
 fn panics<T>(call: impl FnOnce() -> T) -> String {
-    let panic = catch_unwind(AssertUnwindSafe(call)).err().expect("should panic");
+    let panic = catch_unwind(AssertUnwindSafe(call))
+        .err()
+        .expect("should panic");
     *panic.downcast::<String>().expect("words")
 }
 
 #[test]
 fn burns_signatures_panic_with_the_same_words() {
     let device = Device::flex();
-    let mut encoding = RotaryEncodingConfig::new(8, 8).init(&device).expect("a module");
+    let mut encoding = RotaryEncodingConfig::new(8, 8)
+        .init(&device)
+        .expect("a module");
     let x = Tensor::<4>::zeros([1, 2, 4, 6], &device);
     let error = refused(encoding.try_apply(x.clone(), 0), &["6", "8"]);
-    assert_eq!(panics(|| encoding.forward(x.clone())), format!("RotaryEncoding: {error}"));
+    assert_eq!(
+        panics(|| encoding.forward(x.clone())),
+        format!("RotaryEncoding: {error}")
+    );
     refused(encoding.apply_at(x, 0..4), &["6", "8"]);
     let x = Tensor::<4>::zeros([2, 2, 4, 8], &device);
     let largest = usize::MAX.to_string();
     let error = refused(encoding.try_apply(x.clone(), usize::MAX), &[&largest]);
-    assert_eq!(panics(|| encoding.apply(x.clone(), usize::MAX)), format!("RotaryEncoding: {error}"));
-    refused(encoding.apply_at(x.clone(), 0..5), &["5 rows", "2 sequences"]);
-    refused(encoding.apply_at(x.clone(), 0..6), &["[2, 1, 3, 4]", "[2, 2, 4, 8]"]);
+    assert_eq!(
+        panics(|| encoding.apply(x.clone(), usize::MAX)),
+        format!("RotaryEncoding: {error}")
+    );
+    refused(
+        encoding.apply_at(x.clone(), 0..5),
+        &["5 rows", "2 sequences"],
+    );
+    refused(
+        encoding.apply_at(x.clone(), 0..6),
+        &["[2, 1, 3, 4]", "[2, 2, 4, 8]"],
+    );
     let one = Tensor::<1>::zeros([8], &device);
     refused(encoding.try_apply(one, 0), &["1 dimension"]);
     assert!(panics(|| encoding.shift(usize::MAX - 7)).contains(&largest));
     // A shift that was refused has moved nothing.
-    assert_eq!(bits(&encoding.apply(x.clone(), 3)), bits(&encoding.apply_at(x, 3..7).expect("rows")));
+    assert_eq!(
+        bits(&encoding.apply(x.clone(), 3)),
+        bits(&encoding.apply_at(x, 3..7).expect("rows"))
+    );
 }

@@ -137,7 +137,12 @@ pub(crate) fn bits<const D: usize>(x: &Tensor<D>) -> Vec<u32> {
 }
 
 /// What rope-core makes of a tensor `[batch, heads, tokens, head_dim]`.
-pub(crate) fn rotated(x: &Tensor<4>, rows: &Rows<'_>, pairing: Pairing, direction: Direction) -> Vec<u32> {
+pub(crate) fn rotated(
+    x: &Tensor<4>,
+    rows: &Rows<'_>,
+    pairing: Pairing,
+    direction: Direction,
+) -> Vec<u32> {
     match x.dtype() {
         DType::F32 => rotated_elements::<f32>(x, rows, pairing, direction),
         DType::F16 => rotated_elements::<half::f16>(x, rows, pairing, direction),
