@@ -97,8 +97,8 @@ impl RotaryEncoding {
     ///
     /// # Errors
     ///
-    /// [`Error::Rotation`] if the model changes the pairing, rotates channels that are not the first ones of a head, or
-    /// rotates back; [`Error::Rope`] with [`rope_core::Error::RowsTooLong`] for more positions than memory has.
+    /// [`Error::Rotation`] if the model changes the pairing, rotates channels that are not the first ones of a head,
+    /// rotates back, or rotates more than queries and keys; [`Error::Rope`] with [`rope_core::Error::RowsTooLong`] for more positions than memory has.
     #[cfg(feature = "serde")]
     pub fn from_rotation(
         rotation: &rope_core::Rotation,
@@ -115,6 +115,11 @@ impl RotaryEncoding {
             (
                 rotation.direction() != rope_core::Direction::Forward,
                 "is not forward",
+            ),
+            (rotation.rotates_values(), "rotates values as well"),
+            (
+                rotation.turns_output_back(),
+                "turns the output of the attention back",
             ),
         ];
         if let Some(&(_, what)) = refused.iter().find(|(is, _)| *is) {
@@ -160,7 +165,7 @@ impl RotaryEncoding {
         start: usize,
     ) -> Result<Tensor<D>, Error> {
         let (_, tokens) = self.check(&x)?;
-        let rows = self.window_rows(start, tokens, &x.device())?;
+        let rows = self.window_rows(start, tokens)?;
         rotate(x, &rows, self.pairing)
     }
 
@@ -181,7 +186,7 @@ impl RotaryEncoding {
         let (batch, tokens) = self.check(&x)?;
         let rows = self.frequencies.rows(positions)?;
         let sequences = if rows.len() == tokens { 1 } else { batch };
-        let rows = RotaryRows::from_rows(&rows, sequences, &x.device())?;
+        let rows = RotaryRows::from_rows(&rows, sequences, &self.cos.device())?;
         rotate(x, &rows, self.pairing)
     }
 
@@ -256,12 +261,7 @@ impl RotaryEncoding {
     }
 
     /// The rows of `tokens` tokens from `start` of the window on: a part of it, or made for the call.
-    fn window_rows(
-        &self,
-        start: usize,
-        tokens: usize,
-        device: &Device,
-    ) -> Result<RotaryRows, Error> {
+    fn window_rows(&self, start: usize, tokens: usize) -> Result<RotaryRows, Error> {
         let end = start.checked_add(tokens);
         if end.is_some_and(|end| end <= self.max_sequence_length()) {
             let (cos, sin) = (self.cos.clone(), self.sin.clone());
@@ -271,7 +271,7 @@ impl RotaryEncoding {
         let beyond = Error::Position { window, start };
         let first = window.checked_add(start).ok_or(beyond.clone())?;
         let end = first.checked_add(tokens).ok_or(beyond)?;
-        RotaryRows::at(&self.frequencies, first..end, 1, device)
+        self.rows_at(first..end, 1)
     }
 }
 

@@ -40,6 +40,8 @@
 #![deny(clippy::missing_errors_doc)]
 
 extern crate alloc;
+#[cfg(test)]
+extern crate std;
 
 mod autodiff;
 mod config;

@@ -44,3 +44,35 @@ pub(crate) fn rotate(x: Tensor<4>, cos: Tensor<4>, sin: Tensor<4>, pairing: Pair
         _ => y.cast(dtype),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::{DType, Device, Distribution, Tensor};
+    use rope_core::Pairing;
+
+    /// What another backend does with 16 bits is what rope-core does: f32, and one rounding.
+    #[test]
+    fn elements_of_16_bits_have_the_bits_of_rope_core() {
+        let device = Device::flex();
+        let seed = std::env::var("ROPE_SEED").map_or(1, |seed| seed.parse().expect("a number"));
+        device.seed(seed);
+        let normal =
+            |dims: [usize; 4]| Tensor::<4>::random(dims, Distribution::Normal(0.0, 1.0), &device);
+        for dtype in [DType::F16, DType::BF16] {
+            for pairing in Pairing::ALL {
+                let x = normal([2, 3, 5, 19]).cast(dtype);
+                let rows = crate::RotaryRows::new(normal([2, 1, 5, 8]), normal([2, 1, 5, 8]));
+                let rows = rows.expect("rows");
+                let expected = crate::rotate(x.clone(), &rows, pairing).expect("rows that fit");
+                let y = super::rotate(x, rows.cos, rows.sin, pairing);
+                assert_eq!(y.dtype(), dtype);
+                let (y, expected) = (y.into_data(), expected.into_data());
+                assert_eq!(
+                    y.as_bytes(),
+                    expected.as_bytes(),
+                    "seed {seed}: {dtype:?} {pairing}"
+                );
+            }
+        }
+    }
+}
