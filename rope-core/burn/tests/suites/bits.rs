@@ -40,6 +40,23 @@ fn a_rotation_is_that_of_rope_core() {
 }
 
 #[test]
+fn cos_and_sin_lie_anywhere() {
+    let (source, device) = (&mut Source::random("cos and sin"), Device::flex());
+    let own = source.rows([2, 3, 5, 8], 4);
+    let x = source.tensor([2, 3, 5, 8], DType::F32, &device);
+    let (rows, pairing) = (own.on(&device), Pairing::Half);
+    let expected = rotated(&x, &own.rows, pairing, Direction::Forward);
+    for cos in FORMS {
+        for sin in FORMS {
+            let case = format!("cos {cos}, sin {sin}, {:?}", rows.dims());
+            let rows = RotaryRows::new(laid(rows.cos(), cos), laid(rows.sin(), sin)).expect(&case);
+            let y = rotate(x.clone(), &rows, pairing).expect(&case);
+            assert_eq!(bits(&y), expected, "{case}");
+        }
+    }
+}
+
+#[test]
 fn other_backends_and_types_have_the_same_numbers() {
     let (source, flex, other) = (&mut Source::random("others"), Device::flex(), other());
     for _ in 0..30 {
