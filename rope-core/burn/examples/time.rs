@@ -16,80 +16,90 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-/// Seconds of a call, from as many calls as take some milliseconds.
-fn seconds(call: &impl Fn()) -> f64 {
-    let mut calls = 1;
+/// A rotation, by one of the two.
+type Rotate<'a> = &'a dyn Fn(Tensor<4>) -> Tensor<4>;
+
+/// What is timed: it takes a tensor, and returns the one that it is given the next time.
+type Pass = fn(Tensor<4>, Rotate<'_>) -> Tensor<4>;
+
+/// The rotation of a tensor that others hold as well, into a new one.
+fn of_a_copy(x: Tensor<4>, rotate: Rotate<'_>) -> Tensor<4> {
+    black_box(rotate(x.clone()));
+    x
+}
+
+/// The rotation of a tensor that no one else holds.
+fn of_the_only_handle(x: Tensor<4>, rotate: Rotate<'_>) -> Tensor<4> {
+    rotate(x)
+}
+
+/// The rotation, recorded, and the gradient of the sum of all channels.
+fn with_gradient(x: Tensor<4>, rotate: Rotate<'_>) -> Tensor<4> {
+    let leaf = x.clone().detach().require_grad();
+    let gradients = rotate(leaf.clone()).sum().backward();
+    black_box(leaf.grad(&gradients));
+    x
+}
+
+/// Seconds of a pass, from as many as take some milliseconds.
+fn seconds(pass: Pass, rotate: Rotate<'_>, x: &mut Option<Tensor<4>>) -> f64 {
+    let mut passes = 1;
     loop {
         let start = Instant::now();
-        (0..calls).for_each(|_| call());
+        for _ in 0..passes {
+            *x = x.take().map(|x| pass(black_box(x), rotate));
+        }
         let elapsed = start.elapsed().as_secs_f64();
         if elapsed > 5e-3 {
-            return elapsed / f64::from(calls);
+            return elapsed / f64::from(passes);
         }
-        calls *= 2;
+        passes *= 2;
     }
-}
-
-/// What is timed of a tensor and a module that rotates it.
-type Pass = fn(&Tensor<4>, &dyn Fn(Tensor<4>) -> Tensor<4>);
-
-/// The rotation of a tensor that stays, into a new one.
-fn forward(x: &Tensor<4>, rotate: &dyn Fn(Tensor<4>) -> Tensor<4>) {
-    black_box(rotate(black_box(x).clone()));
-}
-
-/// The same, recorded, and the gradient of the sum of all channels.
-fn backward(x: &Tensor<4>, rotate: &dyn Fn(Tensor<4>) -> Tensor<4>) {
-    let x = x.clone().detach().require_grad();
-    let gradients = rotate(x.clone()).sum().backward();
-    black_box(x.grad(&gradients));
 }
 
 fn main() -> Result<(), rope_burn::Error> {
     let plain = Device::flex();
     // [batch, tokens, heads, head_dim], as projections leave them; attention takes [batch, heads, tokens, head_dim].
-    let cases: [(&str, [usize; 4], bool, Pass); 5] = [
-        ("one token", [1, 1, 32, 128], false, forward),
-        ("prompt, heads-major", [1, 2048, 32, 128], false, forward),
-        (
-            "prompt, a view of tokens-major",
-            [1, 2048, 32, 128],
-            true,
-            forward,
-        ),
-        (
-            "training, forward and backward",
-            [4, 512, 8, 64],
-            false,
-            backward,
-        ),
-        ("training, of a view", [4, 512, 8, 64], true, backward),
+    let (copy, only, gradient): (Pass, Pass, Pass) = (of_a_copy, of_the_only_handle, with_gradient);
+    let (token, prompt, batch) = ([1, 1, 32, 128], [1, 2048, 32, 128], [4, 512, 8, 64]);
+    let cases = [
+        ("one token, in place", token, false, only),
+        ("one token, into a new tensor", token, false, copy),
+        ("prompt, in place", prompt, false, only),
+        ("prompt, into a new tensor", prompt, false, copy),
+        ("the same of a tokens-major view", prompt, true, copy),
+        ("training, forward and backward", batch, false, gradient),
+        ("training, of a tokens-major view", batch, true, gradient),
     ];
     println!("| | [batch, tokens, heads, head_dim] | burn-nn / rope-burn |");
     println!("|---|---|---|");
     for (name, [batch, tokens, heads, head_dim], view, pass) in cases {
         let training = name.starts_with("training");
-        let device = if training {
-            plain.clone().autodiff()
-        } else {
-            plain.clone()
+        let device = match training {
+            true => plain.clone().autodiff(),
+            false => plain.clone(),
         };
         let random = |dims| Tensor::<4>::random(dims, Distribution::Normal(0.0, 1.0), &device);
-        let x = match view {
+        let tensor = || match view {
             true => random([batch, tokens, heads, head_dim]).swap_dims(1, 2),
             false => random([batch, heads, tokens, head_dim]),
         };
         let burn = burn::nn::RotaryEncodingConfig::new(4096, head_dim).init(&device);
         let ours = rope_burn::RotaryEncodingConfig::new(4096, head_dim).init(&device)?;
-        let (theirs, own) = (burn.apply(x.clone(), 1000), ours.apply(x.clone(), 1000));
+        let x = tensor();
+        let (theirs, own) = (burn.apply(x.clone(), 1000), ours.apply(x, 1000));
         let distance = (theirs - own).abs().max().into_scalar::<f32>();
         assert!(distance < 5e-3, "they rotate differently: {distance}");
 
-        let burn = || pass(&x, &|x| burn.apply(x, 1000));
-        let ours = || pass(&x, &|x| ours.apply(x, 1000));
-        let rounds: Vec<_> = (0..ROUNDS)
-            .map(|_| (seconds(&burn), seconds(&ours)))
-            .collect();
+        // What is rotated in place must have no other handle, so each of the two has its own.
+        let (mut theirs, mut own) = (Some(tensor()), Some(tensor()));
+        let round = |_| {
+            (
+                seconds(pass, &|x| burn.apply(x, 1000), &mut theirs),
+                seconds(pass, &|x| ours.apply(x, 1000), &mut own),
+            )
+        };
+        let rounds: Vec<_> = (0..ROUNDS).map(round).collect();
         let ratio = median(rounds.iter().map(|(burn, ours)| burn / ours).collect());
         println!("| {name} | [{batch}, {tokens}, {heads}, {head_dim}] | {ratio:.1} |");
     }

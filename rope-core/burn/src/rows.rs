@@ -32,8 +32,26 @@ pub struct RotaryRows {
 }
 
 impl RotaryRows {
-    /// cos and sin that there are already, or that were computed from parameters: their gradients are those that
-    /// [`rotate`](crate::rotate) sends back.
+    /// cos and sin that there are already, or that were computed from parameters: [`rotate`](crate::rotate) sends back
+    /// their gradients. (Angles that are products of `f32` are as wrong as any: large positions want
+    /// [`RotaryRows::at`].)
+    ///
+    /// ```
+    /// use burn::tensor::{Device, Tensor};
+    /// use rope_burn::{RotaryRows, rotate};
+    /// use rope_core::Pairing;
+    ///
+    /// let device = Device::flex().autodiff();
+    /// let learned = Tensor::<1>::from_data([1.0, 0.5, 0.1, 0.02], &device).require_grad();
+    /// let positions = Tensor::<1>::from_data([0.0, 1.0, 2.0], &device);
+    /// let angles = positions.reshape([1, 1, 3, 1]) * learned.clone().reshape([1, 1, 1, 4]);
+    /// let rows = RotaryRows::new(angles.clone().cos(), angles.sin())?;
+    ///
+    /// let q = Tensor::<4>::ones([2, 6, 3, 8], &device);
+    /// let gradients = rotate(q, &rows, Pairing::Half)?.sum().backward();
+    /// assert!(learned.grad(&gradients).is_some());
+    /// # Ok::<(), rope_burn::Error>(())
+    /// ```
     ///
     /// # Errors
     ///
