@@ -98,7 +98,8 @@ impl RotaryEncoding {
     /// # Errors
     ///
     /// [`Error::Rotation`] if the model changes the pairing, rotates channels that are not the first ones of a head,
-    /// rotates back, or rotates more than queries and keys; [`Error::Rope`] with [`rope_core::Error::RowsTooLong`] for more positions than memory has.
+    /// rotates back, or rotates more than queries and keys; [`Error::Rope`] with [`rope_core::Error::RowsTooLong`] for
+    /// more positions than memory has.
     #[cfg(feature = "serde")]
     pub fn from_rotation(
         rotation: &rope_core::Rotation,

@@ -43,6 +43,10 @@ use crate::{Error, RotaryRows, flex, tensor_operations};
 /// if the rows are those of other sequences, heads or tokens, [`Error::Rope`]
 /// ([`rope_core::Error::RotaryDimExceedsHead`]) if they rotate more channels than a head has, [`Error::Device`] if
 /// they are on another device.
+///
+/// # Panics
+///
+/// As burn's operations do, if `x`, cos and sin differ in their gradient checkpointing.
 pub fn rotate<const D: usize>(
     x: Tensor<D>,
     rows: &RotaryRows,
@@ -78,17 +82,17 @@ fn check<const D: usize>(x: &Tensor<D>, rows: &RotaryRows) -> Result<[usize; 4],
     ) {
         return Err(Error::TensorType { dtype });
     }
-    let (outer, heads, tokens, head_dim) = match dims[..] {
-        [.., tokens, head_dim] if D == 2 => (1, 1, tokens, head_dim),
-        [batch, ref heads @ .., tokens, head_dim] if D > 2 => {
+    let (batch, heads, tokens, head_dim) = match dims[..] {
+        [tokens, head_dim] => (1, 1, tokens, head_dim),
+        [batch, ref heads @ .., tokens, head_dim] => {
             (batch, heads.iter().product(), tokens, head_dim)
         }
         _ => return Err(Error::Dimensions { dimensions: D }),
     };
-    let shape = [outer, heads, tokens, head_dim];
+    let shape = [batch, heads, tokens, head_dim];
     let row_shape = rows.dims();
     let [sequences, row_heads, row_tokens, pairs] = row_shape;
-    if (sequences != 1 && sequences != outer)
+    if (sequences != 1 && sequences != batch)
         || (row_heads != 1 && row_heads != heads)
         || row_tokens != tokens
     {

@@ -104,7 +104,8 @@ impl RotaryRows {
     ///
     /// # Errors
     ///
-    /// [`Error::Sequences`] unless the rows are as many for each of `sequences`.
+    /// [`Error::Sequences`] unless the rows are as many for each of `sequences`, [`Error::Rope`]
+    /// ([`rope_core::Error::RowsTooLong`]) for more than memory can be asked for.
     pub fn from_rows(rows: &Rows<'_>, sequences: usize, device: &Device) -> Result<Self, Error> {
         let (len, heads, pairs) = (rows.len(), rows.heads(), rows.rotary_dim() / 2);
         if sequences == 0 || !len.is_multiple_of(sequences) {
@@ -113,7 +114,15 @@ impl RotaryRows {
                 sequences,
             });
         }
-        let mut values = Vec::with_capacity(len * heads * 2 * pairs);
+        // Rows that coincide may be more than memory holds.
+        let (tokens, rotary_dim) = (len, 2 * pairs);
+        let count = len
+            .checked_mul(heads)
+            .and_then(|rows| rows.checked_mul(rotary_dim));
+        let count = count
+            .filter(|count| *count <= isize::MAX as usize / size_of::<f32>())
+            .ok_or(rope_core::Error::RowsTooLong { tokens, rotary_dim })?;
+        let mut values = Vec::with_capacity(count);
         for token in 0..len {
             for head in 0..heads {
                 let (cos, sin) = rows.row_of(token, head).unwrap_or_default();

@@ -39,6 +39,21 @@ fn a_rotation_is_that_of_rope_core() {
     }
 }
 
+/// More than rope-core gives to one thread, with the feature `rayon`.
+#[test]
+fn a_tensor_of_megabytes_is_no_other() {
+    let (source, device) = (&mut Source::random("megabytes"), Device::flex());
+    let shape = [2, 4, 1024, 160];
+    let own = source.rows(shape, 64);
+    let x = source.tensor(shape, DType::F32, &device);
+    let rows = own.on(&device);
+    let expected = rotated(&x, &own.rows, Pairing::Half, Direction::Forward);
+    let y = rotate(x.clone(), &rows, Pairing::Half).expect("rows that fit");
+    assert!(bits(&y) == expected);
+    let y = rotate(x, &rows, Pairing::Half).expect("rows that fit");
+    assert!(bits(&y) == expected, "in place");
+}
+
 #[test]
 fn cos_and_sin_lie_anywhere() {
     let (source, device) = (&mut Source::random("cos and sin"), Device::flex());

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use burn::tensor::quantization::{Calibration, QuantScheme, compute_q_params, compute_range};
 use burn::tensor::{DType, Device, Tensor};
 use rope_burn::{Error, RotaryEncodingConfig, RotaryRows, rotate};
-use rope_core::{Frequencies, Pairing, Scaling};
+use rope_core::{Frequencies, Layout, Pairing, Scaling, Strides};
 
 use crate::support::{Source, bits, other};
 
@@ -37,6 +37,20 @@ fn rows_that_are_none() {
         &["BF16", "F32"],
     );
     let frequencies = Frequencies::new(8, 10_000.0, &Scaling::Default).expect("frequencies");
+    let strides = Strides {
+        batch: 0,
+        token: 0,
+        head: 0,
+    };
+    let all_one = Layout::strided([1, usize::MAX, 1, 4], strides).and_then(|layout| {
+        let (cos, sin) = (&[1.0; 4], &[0.0; 4]);
+        rope_core::Rows::strided(cos, sin, layout)
+    });
+    let too_many = RotaryRows::from_rows(&all_one.expect("rows that coincide"), 1, &device);
+    refused(
+        too_many,
+        &[&usize::MAX.to_string(), &isize::MAX.to_string()],
+    );
     for sequences in [0, 2] {
         let rows = RotaryRows::at(&frequencies, 0..5, sequences, &device);
         refused(rows, &["5 rows", &format!("{sequences} sequences")]);
