@@ -415,7 +415,7 @@ impl<'a> Stored<'a> {
             CodeScale::Divide(_) => Factors::Divide(factors),
             _ => Factors::Multiply(factors),
         };
-        (code.encode)(proof, values, factors, bytes);
+        code.encode(proof, values, factors, bytes);
         made
     }
 

@@ -173,7 +173,7 @@ impl Random {
 
 fn encode(code: &Code, proof: Proof, values: &[f32], factors: Factors<'_>) -> Vec<u8> {
     let mut codes = vec![0x5a; values.len()];
-    (code.encode)(proof, values, factors, &mut codes);
+    code.encode(proof, values, factors, &mut codes);
     codes
 }
 
@@ -334,7 +334,7 @@ fn the_shorter_of_two_lengths_counts() {
             for (_, code, _) in codes() {
                 let both = source.min(target);
                 let mut bytes = vec![0x5a; target];
-                (code.encode)(
+                code.encode(
                     proof,
                     &values[..source],
                     Factors::Multiply(&[1.0]),
