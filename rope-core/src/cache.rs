@@ -239,6 +239,11 @@ impl<'a> CacheMut<'a> {
         &self.stored
     }
 
+    /// Elements, or bytes, that there are.
+    pub(crate) fn len(&self) -> usize {
+        self.memory.len() / self.stored.size()
+    }
+
     /// The memory of a slot, from its first element on, where heads are plain elements with channels side by side.
     pub(crate) fn slot(&mut self, at: Located) -> &mut [u8] {
         &mut self.memory[at.element * self.stored.size()..]
@@ -246,22 +251,26 @@ impl<'a> CacheMut<'a> {
 
     /// Writes heads of a slot, which lie one behind the other, rounding.
     pub(crate) fn write(&mut self, proof: Proof, at: Located, first_head: usize, values: &[f32]) {
-        let layout = self.stored.layout;
+        let layout = &self.stored.layout;
         let (size, head_dim) = (self.stored.size(), self.stored.head_dim());
-        let together = self.stored.run(values.len() / head_dim, false);
-        for (index, values) in values.chunks(together * head_dim).enumerate() {
-            let head = first_head + index * together;
+        let end = first_head + values.len() / head_dim;
+        let together = self.stored.run(end - first_head, false);
+        let (mut head, mut values) = (first_head, values);
+        while head < end {
+            let count = together.min(end - head);
+            let now;
+            (now, values) = values.split_at(count * head_dim);
             let start = at.element + head * layout.strides.head;
-            let len = size * values.len() / head_dim * layout.shape.head_dim;
+            let len = count * size * layout.shape.head_dim;
             let memory = &mut self.memory[start * size..];
             let mut scales = [1.0; MOST_HEADS];
             let made = if layout.contiguous() {
                 self.stored
-                    .encode(proof, head, values, &mut memory[..len], &mut scales)
+                    .encode(proof, head, now, &mut memory[..len], &mut scales)
             } else {
                 let mut scratch = Scratch([0; SCRATCH]);
                 let bytes = &mut scratch.0[..len];
-                let made = self.stored.encode(proof, head, values, bytes, &mut scales);
+                let made = self.stored.encode(proof, head, now, bytes, &mut scales);
                 layout.scatter(bytes, size, memory);
                 made
             };
@@ -270,12 +279,13 @@ impl<'a> CacheMut<'a> {
                     self.memory[start + behind..][..4].copy_from_slice(&scales[0].to_ne_bytes());
                 }
                 Some(ScalePlace::Apart(place)) => {
-                    for (index, scale) in scales.iter().enumerate().take(values.len() / head_dim) {
+                    for (index, scale) in scales.iter().enumerate().take(count) {
                         self.scales[layout.scale(place, at, head + index)] = *scale;
                     }
                 }
                 None => {}
             }
+            head += count;
         }
     }
 }

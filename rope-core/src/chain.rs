@@ -109,9 +109,7 @@ impl Rope {
         let chain = Chain::from(*self);
         let sharing = self.fit_in_place(shape, rows)?;
         let slots = slots.into();
-        cache
-            .stored()
-            .check(shape, &slots, cache.as_cache().len())?;
+        cache.stored().check(shape, &slots, cache.len())?;
         let stages = Stages {
             skips_still: true,
             ..chain.stages(shape, &F32, Some((rows, sharing)))?
@@ -248,9 +246,7 @@ impl<'a> Chain<'a> {
                 key: value,
             });
         }
-        values
-            .stored()
-            .check(value, &slots, values.as_cache().len())?;
+        values.stored().check(value, &slots, values.len())?;
         check_head(value)?;
         self.run_into_cache((k.bytes(), K::ACROSS), keys, slots, Some(rows))?;
         Chain::from(self.rope).run_into_cache((v.bytes(), V::ACROSS), values, slots, None)
@@ -376,9 +372,7 @@ impl<'a> Chain<'a> {
     ) -> Result<(), Error> {
         let shape = x.layout.shape();
         let rows = fitting(shape, rows)?;
-        cache
-            .stored()
-            .check(shape, &slots, cache.as_cache().len())?;
+        cache.stored().check(shape, &slots, cache.len())?;
         let stages = self.stages(shape, element, rows)?;
         self.run_cached(&stages, &Source::Tensor(x, element), cache, slots);
         Ok(())

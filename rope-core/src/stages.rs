@@ -27,7 +27,7 @@ use crate::norm::{GivenSums, Norm, NormReach, NormResult, NormSum, Place, Weight
 use crate::rows::View;
 use crate::scale::Scale;
 use crate::tensor::{Bytes, BytesMut};
-use crate::{Pairing, Shape};
+use crate::{CacheLayout, Pairing, Shape};
 
 /// Values of a tile: the longest head, and so many heads of 128 channels that a call for each stage costs little.
 const TILE: usize = MOST_CHANNELS;
@@ -205,21 +205,20 @@ impl Stages<'_> {
         if still {
             return None;
         }
-        let locate = |slots: &Slots<'_>, cache: Cache<'_>| {
-            slots.locate(
-                index,
-                self.shape.tokens,
-                &cache.stored().layout,
-                cache.len(),
-            )
+        let locate = |slots: &Slots<'_>, layout: &CacheLayout, len: usize| {
+            slots.locate(index, self.shape.tokens, layout, len)
         };
         Some(Places {
             from: match source {
-                Source::Cache(cache, slots) => Some(locate(slots, **cache)?),
+                Source::Cache(cache, slots) => {
+                    Some(locate(slots, &cache.stored().layout, cache.len())?)
+                }
                 _ => None,
             },
             to: match target {
-                Target::Cache(cache, slots) => Some(locate(slots, cache.as_cache())?),
+                Target::Cache(cache, slots) => {
+                    Some(locate(slots, &cache.stored().layout, cache.len())?)
+                }
                 Target::Tensor(..) => None,
             },
         })

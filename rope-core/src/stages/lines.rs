@@ -35,7 +35,7 @@ impl Stages<'_> {
         if self.shape.is_empty() {
             return true;
         }
-        let len = cache.as_cache().len();
+        let len = cache.len();
         let ends = self.rotation.as_ref().map(|rotation| Ends {
             source: self.element,
             input: rotation.input,
