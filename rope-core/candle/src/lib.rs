@@ -1,0 +1,73 @@
+//! Rotary position embedding (RoPE) for candle: the kernels of [`rope_core`] behind candle's tensors.
+//!
+//! - [`rope`], [`rope_i`] and [`rope_thd`] have the signatures of `candle_nn::rotary_emb`: a model changes one `use`
+//!   line. They take any strides, f32 tables for bf16 and f16, and give gradients, of x as of cos and sin.
+//! - [`Rotary`] has what candle's functions cannot say: frequencies of a `config.json`, exact angles, positions of each
+//!   sequence and on several axes, a part of a head, Q and K in one call, in place.
+//! - [`learned_tables`] makes cos and sin of frequencies that are trained.
+//!
+//! ```
+//! use candle_core::{DType, Device, Tensor};
+//! use rope_candle::Rotary;
+//!
+//! // once per model
+//! let rotary = Rotary::from_config(r#"{
+//!     "model_type": "llama", "hidden_size": 2048, "num_attention_heads": 32, "num_key_value_heads": 8,
+//!     "num_hidden_layers": 16, "rope_theta": 500000.0,
+//!     "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+//!                      "original_max_position_embeddings": 8192}
+//! }"#)?;
+//! // once per forward step: 5 tokens behind 100,000 others
+//! let rows = rotary.rows(100_000..100_005)?;
+//! // per layer: [batch, heads, tokens, head_dim], as the projections leave them
+//! let q = Tensor::ones((1, 5, 32, 64), DType::BF16, &Device::Cpu)?.transpose(1, 2)?;
+//! let k = Tensor::ones((1, 5, 8, 64), DType::BF16, &Device::Cpu)?.transpose(1, 2)?;
+//! let (q, k) = rotary.rotate_qk(&q, &k, &rows)?;
+//! assert_eq!((q.dims(), k.dims()), (&[1, 32, 5, 64][..], &[1, 8, 5, 64][..]));
+//! # Ok::<(), candle_core::Error>(())
+//! ```
+//!
+//! # What is promised
+//!
+//! What rope-core promises: given the same cos and sin, f32 has the bits of candle's own functions; bf16 and f16 are
+//! rotated in f32 and rounded once, where candle's own round every product and every sum; angles of [`Rotary`] are
+//! exact at any position. What is refused is a `candle_core::Error` in rope-core's words or in those here, and has
+//! touched nothing.
+//!
+//! # Where it runs
+//!
+//! On tensors of the CPU, in f32, bf16 and f16. f64 goes through candle's tensor operations in the three functions, and
+//! is refused elsewhere. Tensors of another device are refused, and the error names it.
+//!
+//! # How it is built
+//!
+//! `tensor.rs` reads a candle tensor as a rope-core one, `rotation.rs` is a plan that rotates it, into a new tensor or
+//! in place. What it rotates by are rows: of tables (`tables.rs`), or of frequencies (`rotary.rs`, `positions.rs`).
+//! `functions.rs` is the operation by tables with its gradients (`gradient.rs`), `rotary.rs` that by rows, `learned.rs`
+//! makes tables that have gradients themselves, `double.rs` is f64.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![deny(unsafe_code)]
+#![deny(clippy::missing_errors_doc)]
+
+mod double;
+mod functions;
+mod gradient;
+mod learned;
+mod positions;
+mod rotary;
+mod rotation;
+mod tables;
+mod tensor;
+
+/// The README, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
+/// The crate whose frequencies, positions and rows this one takes, in the version that it takes.
+pub use rope_core;
+
+pub use functions::{rope, rope_i, rope_thd};
+pub use learned::learned_tables;
+pub use rotary::{Rotary, Rows};
+pub use tensor::Order;

@@ -1,0 +1,243 @@
+//! A model's rotary embedding: frequencies, pairing, and the rows of a step.
+
+use std::sync::Arc;
+
+use candle_core::{
+    CpuStorage, CustomOp1, DType, Device, Error, Layout, Result, Shape, Tensor, bail,
+};
+use rope_core::{Config, Frequencies, IntoPositions, Pairing};
+
+use crate::positions::Positions;
+use crate::rotation::{InPlace, Rotation};
+use crate::tensor::{Order, on_cpu, refused, unsupported, with_adjacent_channels};
+
+/// The rotary embedding of a model, or of those of its layers that share one.
+///
+/// It has the frequencies and says which channels of a head are pairs. Tensors are `[batch, heads, tokens, head_dim]`
+/// unless [`Rotary::order`] says otherwise, in f32, bf16 or f16, of any strides. Frequencies of fewer channels than a
+/// head has rotate the first ones, and the others pass.
+///
+/// ```
+/// use candle_core::{DType, Device, Tensor};
+/// use rope_candle::Rotary;
+/// use rope_candle::rope_core::{Frequencies, Pairing, Scaling};
+///
+/// // 32 of the 128 channels of a head
+/// let rotary = Rotary::new(Frequencies::new(32, 10_000.0, &Scaling::Default)?, Pairing::Half);
+/// // two sequences of one token, at positions of their own
+/// let rows = rotary.rows(&[17_u32, 90_000])?;
+/// let x = Tensor::ones((2, 8, 1, 128), DType::F32, &Device::Cpu)?;
+/// let y = rotary.rotate(&x, &rows)?;
+/// assert_eq!(y.narrow(3, 32, 96)?.to_vec3::<f32>().is_err(), true);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct Rotary {
+    frequencies: Arc<Frequencies<'static>>,
+    rotation: Rotation,
+}
+
+/// The cos and sin of the tokens of a step, in f32: shared by all layers, by Q and by K. To clone it costs nothing.
+#[derive(Clone, Debug)]
+pub struct Rows(Arc<rope_core::Rows<'static>>);
+
+impl Rotary {
+    /// Of frequencies with any scaling or axes, and a pairing.
+    pub fn new(frequencies: Frequencies<'static>, pairing: Pairing) -> Self {
+        Rotary {
+            frequencies: Arc::new(frequencies),
+            rotation: Rotation::new(pairing),
+        }
+    }
+
+    /// Of the text of a model's `config.json`, if all its layers rotate in one way. (If they do not, make a
+    /// [`rope_core::Config`] and take one `Rotary` of each rotation of its layers.)
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Config::from_json`] and [`Config::rotation`], in words.
+    pub fn from_config(json: &str) -> Result<Self> {
+        let config = Config::from_json(json).map_err(refused)?;
+        Ok(config.rotation().map_err(refused)?.into())
+    }
+
+    /// Takes tensors of this order.
+    pub fn order(mut self, order: Order) -> Self {
+        self.rotation.order = order;
+        self
+    }
+
+    /// The frequencies.
+    pub fn frequencies(&self) -> &Frequencies<'static> {
+        &self.frequencies
+    }
+
+    /// The rows of some tokens: of a range of positions or one id for each token, which all sequences share; or of all
+    /// sequences, one behind the other, with as many tokens as the batch has. Angles are exact.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Frequencies::rows`], in words.
+    pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows> {
+        let rows = self.frequencies.rows(positions).map_err(refused)?;
+        Ok(rows.into())
+    }
+
+    /// As [`Rotary::rows`], of positions in a tensor, read in its order: integers of any type, or real numbers in f32 or
+    /// f64. It is `[tokens]` or `[batch, tokens]`; `[axes, tokens]` or `[axes, batch, tokens]` if the frequencies are on
+    /// several axes (M-RoPE).
+    ///
+    /// # Errors
+    ///
+    /// In words, if the tensor has another type or its first dimension is not the axes; and those of [`Rotary::rows`].
+    pub fn rows_at(&self, positions: &Tensor) -> Result<Rows> {
+        self.rows(Positions::new(positions, self.frequencies.axes())?.as_core())
+    }
+
+    /// The rotated tensor, contiguous. A gradient reaches `x`.
+    ///
+    /// # Errors
+    ///
+    /// In words: those of [`rope_core::Rope::rotate_into`]; if `x` has not four dimensions or another type, or does not
+    /// lie on the CPU.
+    pub fn rotate(&self, x: &Tensor, rows: &Rows) -> Result<Tensor> {
+        on_cpu("x", x)?;
+        let (rotation, rows) = (self.rotation.clone(), rows.clone());
+        with_adjacent_channels(x)?.apply_op1(ByRows { rotation, rows })
+    }
+
+    /// The rotated Q and K.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rotary::rotate`].
+    pub fn rotate_qk(&self, q: &Tensor, k: &Tensor, rows: &Rows) -> Result<(Tensor, Tensor)> {
+        Ok((self.rotate(q, rows)?, self.rotate(k, rows)?))
+    }
+
+    /// Rotates a tensor where it lies, of any strides. What shares its storage (a view, a clone) sees it rotated, so it
+    /// is for a tensor that the caller alone has, as a projection's result; nothing is recorded for a backward pass.
+    ///
+    /// # Errors
+    ///
+    /// In words: those of [`rope_core::Rope::rotate`]; if a gradient of `x` is tracked, which would be wrong then; if it
+    /// has not four dimensions, another type, or elements that coincide; if the channels of a head are not adjacent; if
+    /// it does not lie on the CPU. `x` is untouched then.
+    pub fn rotate_in_place(&self, x: &Tensor, rows: &Rows) -> Result<()> {
+        self.check_in_place("x", x)?;
+        let (rotation, rows) = (&self.rotation, &*rows.0);
+        x.inplace_op1(&InPlace { rotation, rows })
+    }
+
+    /// Rotates Q and K where they lie: two tensors, or two windows of one. Both are checked before either is touched.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rotary::rotate_in_place`], and if the two differ in more than their heads.
+    pub fn rotate_qk_in_place(&self, q: &Tensor, k: &Tensor, rows: &Rows) -> Result<()> {
+        let (query, key) = (self.check_in_place("q", q)?, self.check_in_place("k", k)?);
+        let without_heads = |[batch, tokens, _, head_dim]: [usize; 4]| [batch, tokens, head_dim];
+        if without_heads(query) != without_heads(key) {
+            bail!(
+                "q and k differ in more than their heads: {:?} and {:?}",
+                q.dims(),
+                k.dims()
+            );
+        }
+        let heads = rows.0.heads();
+        if heads > 1 && heads != key[2] {
+            bail!("the rows are those of {heads} heads, and k has {}", key[2]);
+        }
+        self.rotate_in_place(q, rows)?;
+        self.rotate_in_place(k, rows)
+    }
+
+    /// What does not depend on the rows; `[batch, tokens, heads, head_dim]`.
+    fn check_in_place(&self, name: &str, x: &Tensor) -> Result<[usize; 4]> {
+        on_cpu(name, x)?;
+        if x.track_op() {
+            bail!("{name} is rotated in place, and its gradient, which is tracked, would be wrong");
+        }
+        if !matches!(x.dtype(), DType::F32 | DType::BF16 | DType::F16) {
+            return Err(unsupported(x.dtype()));
+        }
+        if x.layout().has_internal_overlap() {
+            bail!("{name} is rotated in place, and its elements coincide");
+        }
+        self.rotation.order.layout(x.layout())?;
+        self.rotation.order.extents(x.layout())
+    }
+}
+
+impl From<rope_core::Rotation> for Rotary {
+    /// Of what a configuration says of a layer.
+    fn from(rotation: rope_core::Rotation) -> Self {
+        let (input, output) = rotation.pairing();
+        let window = rotation.window();
+        Rotary {
+            rotation: Rotation {
+                input,
+                output,
+                direction: rotation.direction(),
+                order: Order::default(),
+                window: (window.start != 0).then_some(window),
+            },
+            frequencies: Arc::new(rotation.into_frequencies()),
+        }
+    }
+}
+
+impl Rows {
+    /// cos and sin as tensors of f32, `[tokens, pairs]` each: for [`rope`](crate::rope), and for models that keep
+    /// tables.
+    ///
+    /// # Errors
+    ///
+    /// In words, if each head has rows of its own.
+    pub fn cos_sin(&self) -> Result<(Tensor, Tensor)> {
+        let (tokens, pairs) = (self.0.len(), self.0.rotary_dim() / 2);
+        if self.0.heads() > 1 {
+            bail!("each of {} heads has rows of its own", self.0.heads());
+        }
+        let mut tables = [(); 2].map(|()| Vec::with_capacity(tokens * pairs));
+        for (cos, sin) in (0..tokens).filter_map(|token| self.0.row(token)) {
+            tables[0].extend_from_slice(cos);
+            tables[1].extend_from_slice(sin);
+        }
+        let [cos, sin] = tables.map(|table| Tensor::from_vec(table, (tokens, pairs), &Device::Cpu));
+        Ok((cos?, sin?))
+    }
+}
+
+impl From<rope_core::Rows<'static>> for Rows {
+    /// Rows that were made elsewhere: of mixed axes, of each head, of a shift.
+    fn from(rows: rope_core::Rows<'static>) -> Self {
+        Rows(Arc::new(rows))
+    }
+}
+
+/// A rotation by rows, as candle records it.
+struct ByRows {
+    rotation: Rotation,
+    rows: Rows,
+}
+
+impl CustomOp1 for ByRows {
+    fn name(&self) -> &'static str {
+        "rope-candle"
+    }
+
+    fn cpu_fwd(&self, storage: &CpuStorage, layout: &Layout) -> Result<(CpuStorage, Shape)> {
+        self.rotation.rotated(storage, layout, &self.rows.0)
+    }
+
+    fn bwd(&self, _: &Tensor, _: &Tensor, gradient: &Tensor) -> Result<Option<Tensor>> {
+        let rotation = self.rotation.transposed().ok_or_else(|| {
+            Error::msg("a rotation back divides by the attention factor, and has no gradient here")
+        })?;
+        let rows = self.rows.clone();
+        let gradient = with_adjacent_channels(gradient)?;
+        Ok(Some(gradient.apply_op1_no_bwd(&ByRows { rotation, rows })?))
+    }
+}

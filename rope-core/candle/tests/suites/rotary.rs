@@ -1,0 +1,228 @@
+//! `Rotary`: what candle's functions cannot say, against what they can.
+
+use crate::random::{Random, bits};
+use candle_core::{D, DType, Device, IndexOp, Result, Tensor};
+use rope_candle::rope_core::{self, Axes, Frequencies, MixedFrequencies, Pairing, Scaling};
+use rope_candle::{Order, Rotary, rope, rope_i};
+
+const FLOATS: [DType; 3] = [DType::F32, DType::BF16, DType::F16];
+
+fn frequencies(rotary_dim: usize) -> Frequencies<'static> {
+    Frequencies::new(rotary_dim, 10_000.0, &Scaling::Default).expect("they exist")
+}
+
+#[test]
+fn rotates_as_its_tables_do() -> Result<()> {
+    let mut random = Random::new("as its tables");
+    for (pairing, function) in [
+        (Pairing::Half, rope as fn(&_, &_, &_) -> _),
+        (Pairing::Interleaved, rope_i),
+    ] {
+        let rotary = Rotary::new(frequencies(64), pairing);
+        for dtype in FLOATS {
+            let x = random.tensor((2, 5, 3, 64), dtype)?;
+            let rows = rotary.rows(1_000_000..1_000_005)?;
+            let (cos, sin) = rows.cos_sin()?;
+            assert_eq!((cos.dims(), cos.dtype()), (&[5, 32][..], DType::F32));
+            let heads_first = x.transpose(1, 2)?;
+            let y = rotary.rotate(&heads_first, &rows)?;
+            assert_eq!(bits(&y)?, bits(&function(&heads_first, &cos, &sin)?)?);
+            // The other order has the same tokens.
+            let tokens_first = rotary.clone().order(Order::TokensMajor).rotate(&x, &rows)?;
+            assert_eq!(bits(&y.transpose(1, 2)?)?, bits(&tokens_first)?);
+        }
+    }
+    Ok(())
+}
+
+/// At a million, where the product in f32 is off by 6e-2, cos and sin are those of the exact angle.
+#[test]
+fn angles_are_exact() -> Result<()> {
+    let rotary = Rotary::new(frequencies(2), Pairing::Half);
+    let (cos, sin) = rotary.rows(1_000_000..1_000_001)?.cos_sin()?;
+    let (exact_sin, exact_cos) = 1e6_f64.sin_cos();
+    assert_eq!(cos.i((0, 0))?.to_scalar::<f32>()?, exact_cos as f32);
+    assert_eq!(sin.i((0, 0))?.to_scalar::<f32>()?, exact_sin as f32);
+    Ok(())
+}
+
+#[test]
+fn a_part_of_a_head() -> Result<()> {
+    let mut random = Random::new("part");
+    for pairing in [Pairing::Half, Pairing::Interleaved] {
+        let rotary = Rotary::new(frequencies(24), pairing);
+        for dtype in FLOATS {
+            let x = random.tensor((2, 3, 4, 80), dtype)?;
+            let rows = rotary.rows(7..11)?;
+            let y = rotary.rotate(&x, &rows)?;
+            let part = rotary.rotate(&x.narrow(3, 0, 24)?, &rows)?;
+            assert_eq!(bits(&y.narrow(3, 0, 24)?)?, bits(&part)?);
+            assert_eq!(bits(&y.narrow(3, 24, 56)?)?, bits(&x.narrow(3, 24, 56)?)?);
+        }
+    }
+    Ok(())
+}
+
+/// Sequences at positions of their own are what each is alone.
+#[test]
+fn positions_of_each_sequence() -> Result<()> {
+    let mut random = Random::new("positions");
+    let rotary = Rotary::new(frequencies(16), Pairing::Half);
+    let x = random.tensor((3, 2, 4, 16), DType::F32)?;
+    let ids: Vec<i64> = (0..12)
+        .map(|_| random.below(100_000) as i64 - 50_000)
+        .collect();
+    let tensor = Tensor::new(ids.as_slice(), &Device::Cpu)?.reshape((3, 4))?;
+    let y = rotary.rotate(&x, &rotary.rows_at(&tensor)?)?;
+    assert_eq!(bits(&y)?, bits(&rotary.rotate(&x, &rotary.rows(&ids)?)?)?);
+    for (sequence, ids) in ids.chunks(4).enumerate() {
+        let alone = rotary.rotate(&x.narrow(0, sequence, 1)?, &rotary.rows(ids)?)?;
+        assert_eq!(bits(&y.narrow(0, sequence, 1)?)?, bits(&alone)?);
+    }
+    // Real numbers that are integers are those integers.
+    let real = rotary.rows_at(&tensor.to_dtype(DType::F32)?)?;
+    assert_eq!(bits(&y)?, bits(&rotary.rotate(&x, &real)?)?);
+    Ok(())
+}
+
+/// M-RoPE: where all axes agree, it is the rotation of text; where they do not, each pair follows its own axis.
+#[test]
+fn several_axes() -> Result<()> {
+    let mut random = Random::new("axes");
+    let axes = Axes::mrope([2, 3, 3]);
+    let mrope =
+        Frequencies::new(axes, 10_000.0, &Scaling::Default).map_err(candle_core::Error::wrap)?;
+    let mrope = Rotary::new(mrope, Pairing::Half);
+    let text = Rotary::new(frequencies(16), Pairing::Half);
+    let x = random.tensor((2, 2, 3, 16), DType::BF16)?;
+    let ids = |random: &mut Random| -> Result<Tensor> {
+        let ids: Vec<u32> = (0..6).map(|_| random.below(5000) as u32).collect();
+        Tensor::from_vec(ids, (2, 3), &Device::Cpu)
+    };
+    let time = ids(&mut random)?;
+    let same = Tensor::stack(&[&time, &time, &time], 0)?;
+    let y = mrope.rotate(&x, &mrope.rows_at(&same)?)?;
+    assert_eq!(bits(&y)?, bits(&text.rotate(&x, &text.rows_at(&time)?)?)?);
+    let (height, width) = (ids(&mut random)?, ids(&mut random)?);
+    let y = mrope.rotate(
+        &x,
+        &mrope.rows_at(&Tensor::stack(&[&time, &height, &width], 0)?)?,
+    )?;
+    for (axis, pairs) in [(&time, 0..2), (&height, 2..5), (&width, 5..8)] {
+        let alone = text.rotate(&x, &text.rows_at(axis)?)?;
+        for pair in pairs {
+            for channel in [pair, pair + 8] {
+                assert_eq!(
+                    bits(&y.narrow(3, channel, 1)?)?,
+                    bits(&alone.narrow(3, channel, 1)?)?
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn rows_of_each_head() -> Result<()> {
+    let mut random = Random::new("heads");
+    let (heads, pairs, tokens) = (3, 4, 5);
+    let inverse: Vec<f32> = (0..heads * pairs).map(|_| random.number().abs()).collect();
+    let mixed = MixedFrequencies::new(&inverse, [1, heads, pairs], 1.0)
+        .map_err(candle_core::Error::wrap)?;
+    let rows = mixed
+        .rows(0..tokens)
+        .map_err(candle_core::Error::wrap)?
+        .into();
+    let rotary = Rotary::new(frequencies(8), Pairing::Half);
+    let x = random.tensor((2, heads, tokens, 8), DType::F32)?;
+    let y = rotary.rotate(&x, &rows)?;
+    for (head, inverse) in inverse.chunks(pairs).enumerate() {
+        let alone = Frequencies::from_inverse(8, inverse, 1.0).map_err(candle_core::Error::wrap)?;
+        let alone = Rotary::new(alone, Pairing::Half);
+        let alone = alone.rotate(&x.narrow(1, head, 1)?, &alone.rows(0..tokens)?)?;
+        assert_eq!(bits(&y.narrow(1, head, 1)?)?, bits(&alone)?);
+    }
+    assert!(rows.cos_sin().unwrap_err().to_string().contains("3 heads"));
+    Ok(())
+}
+
+/// A configuration says pairing, scaling, and which channels: of DeepSeek's heads those behind 128 others, read
+/// interleaved and written half.
+#[test]
+fn from_a_configuration() -> Result<()> {
+    let mut random = Random::new("configuration");
+    let rotary = Rotary::from_config(
+        r#"{"model_type": "deepseek_v3", "hidden_size": 512, "num_attention_heads": 4, "num_key_value_heads": 4,
+            "num_hidden_layers": 2, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "rope_theta": 10000.0,
+            "rope_interleave": true}"#,
+    )?;
+    for dtype in FLOATS {
+        let x = random.tensor((1, 3, 4, 192), dtype)?;
+        let rows = rotary.rows(40..44)?;
+        let y = rotary.rotate(&x.transpose(1, 2)?.contiguous()?.transpose(1, 2)?, &rows)?;
+        assert_eq!(bits(&y.narrow(3, 0, 128)?)?, bits(&x.narrow(3, 0, 128)?)?);
+        let (cos, sin) = rows.cos_sin()?;
+        let interleaved = x.narrow(3, 128, 64)?.reshape((1, 3, 4, 32, 2))?;
+        let half = interleaved
+            .transpose(D::Minus2, D::Minus1)?
+            .contiguous()?
+            .reshape((1, 3, 4, 64))?;
+        assert_eq!(
+            bits(&y.narrow(3, 128, 64)?)?,
+            bits(&rope(&half, &cos, &sin)?)?
+        );
+    }
+    let error = Rotary::from_config(r#"{"model_type": "nobody"}"#).unwrap_err();
+    assert!(error.to_string().contains("nobody"), "{error}");
+    Ok(())
+}
+
+/// In place it is the same, and of a packed projection nothing else changes.
+#[test]
+fn in_place() -> Result<()> {
+    let mut random = Random::new("in place");
+    let (batch, tokens, heads, kv_heads, head_dim) = (2, 5, 4, 2, 32);
+    for rotary_dim in [32, 20] {
+        let rotary = Rotary::new(frequencies(rotary_dim), Pairing::Half).order(Order::TokensMajor);
+        let rows = rotary.rows(3..8)?;
+        for dtype in FLOATS {
+            let packed = random.tensor((batch, tokens, heads + 2 * kv_heads, head_dim), dtype)?;
+            let untouched = packed.copy()?;
+            let part = |packed: &Tensor, start, len| packed.narrow(2, start, len);
+            let (q, k) = (part(&packed, 0, heads)?, part(&packed, heads, kv_heads)?);
+            let (wanted_q, wanted_k) = rotary.rotate_qk(&q, &k, &rows)?;
+            rotary.rotate_qk_in_place(&q, &k, &rows)?;
+            assert_eq!(bits(&q)?, bits(&wanted_q)?);
+            assert_eq!(bits(&k)?, bits(&wanted_k)?);
+            let v = |packed| part(packed, heads + kv_heads, kv_heads);
+            assert_eq!(bits(&v(&packed)?)?, bits(&v(&untouched)?)?);
+            // Both at once are one tensor of their heads.
+            rotary.rotate_in_place(&part(&untouched, 0, heads + kv_heads)?, &rows)?;
+            assert_eq!(bits(&packed)?, bits(&untouched)?);
+        }
+    }
+    Ok(())
+}
+
+/// Long enough for threads, where there are some: the bits of one head at a time.
+#[test]
+fn threads_change_nothing() -> Result<()> {
+    let mut random = Random::new("threads");
+    let rotary = Rotary::new(frequencies(64), Pairing::Half);
+    let rows = rotary.rows(0..512)?;
+    let x = random.tensor((1, 40, 512, 64), DType::F32)?;
+    let y = rotary.rotate(&x, &rows)?;
+    for head in [0, 17, 39] {
+        let alone = rotary.rotate(&x.narrow(1, head, 1)?, &rows)?;
+        assert_eq!(bits(&y.narrow(1, head, 1)?)?, bits(&alone)?);
+    }
+    rotary.rotate_in_place(&x, &rows)?;
+    assert_eq!(bits(&x)?, bits(&y)?);
+    Ok(())
+}
+
+#[test]
+fn is_shared_by_threads() {
+    fn shared<T: Send + Sync>() {}
+    shared::<(Rotary, rope_candle::Rows, rope_core::Frequencies<'static>)>();
+}
