@@ -1,0 +1,19 @@
+//! The tables of rope-candle's README, in its words:
+//!
+//! ```console
+//! $ cargo run --release -p rope-candle-models -- distances
+//! $ RAYON_NUM_THREADS=1 cargo run --release -p rope-candle-models -- speed
+//! ```
+
+mod distances;
+mod speed;
+
+use candle_core::Result;
+
+fn main() -> Result<()> {
+    match std::env::args().nth(1).as_deref() {
+        Some("distances") => distances::print(),
+        Some("speed") => speed::print(),
+        _ => candle_core::bail!("which table? distances or speed"),
+    }
+}

@@ -1,0 +1,120 @@
+//! Tokens per second of a model, and the time of the function alone: candle's and ours by turns, in one process.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use candle_core::{DType, Device, Result, Tensor};
+use rope_candle_models::{Kind, Model, Rotation, Size};
+
+const SIZE: Size = Size {
+    vocabulary: 1024,
+    layers: 8,
+    heads: 8,
+    head_dim: 64,
+    positions: 1024,
+};
+const PROMPT: usize = 256;
+const DECODED: usize = 64;
+const TURNS: usize = 9;
+
+/// The medians of the times of two things, in seconds, done by turns.
+fn by_turns(mut run: impl FnMut(usize) -> Result<f64>) -> Result<[f64; 2]> {
+    let mut times = [(); 2].map(|()| Vec::with_capacity(TURNS));
+    // The first turn warms up.
+    for turn in 0..=TURNS {
+        // Each is first as often as the other.
+        for which in [turn % 2, 1 - turn % 2] {
+            let time = run(which)?;
+            if turn > 0 {
+                times[which].push(time);
+            }
+        }
+    }
+    Ok(times.map(|mut times| {
+        times.sort_by(f64::total_cmp);
+        times[TURNS / 2]
+    }))
+}
+
+fn seconds<T>(run: impl FnOnce() -> Result<T>) -> Result<f64> {
+    let start = Instant::now();
+    black_box(run()?);
+    Ok(start.elapsed().as_secs_f64())
+}
+
+const ROTATIONS: [Rotation; 2] = [Rotation::Candle, Rotation::Swapped];
+
+fn decode(model: &mut Model, prompt: &[u32], rotation: Rotation) -> Result<f64> {
+    model.clear();
+    model.forward(prompt, 0, rotation)?;
+    seconds(|| {
+        (0..DECODED).try_for_each(|index| model.forward(&[7], PROMPT + index, rotation).map(drop))
+    })
+}
+
+fn prefill(model: &mut Model, prompt: &[u32], rotation: Rotation) -> Result<f64> {
+    model.clear();
+    seconds(|| model.forward(prompt, 0, rotation))
+}
+
+pub(crate) fn print() -> Result<()> {
+    println!("| Llama | tokens/s: candle | ours | ours : candle |");
+    println!("|---|---|---|---|");
+    let prompt: Vec<u32> = (0..PROMPT as u32).collect();
+    for dtype in [DType::F32, DType::BF16] {
+        let mut model = Kind::Llama.seeded(SIZE, 1, dtype)?;
+        let mut row =
+            |name: &str, tokens: usize, run: fn(&mut Model, &[u32], Rotation) -> Result<f64>| {
+                let times = by_turns(|which| run(&mut model, &prompt, ROTATIONS[which]))?;
+                let [candle, ours] = times.map(|time| tokens as f64 / time);
+                let ratio = ours / candle;
+                println!(
+                    "| {}, {name} | {candle:.0} | {ours:.0} | {ratio:.2} |",
+                    dtype.as_str()
+                );
+                Ok::<(), candle_core::Error>(())
+            };
+        row("decode", DECODED, decode)?;
+        row("prefill", PROMPT, prefill)?;
+    }
+    println!("\n| `rope` of 32 heads of 128 | us: candle | ours | candle : ours |");
+    println!("|---|---|---|---|");
+    for dtype in [DType::F32, DType::BF16] {
+        for tokens in [1, 512] {
+            function(dtype, tokens)?;
+        }
+    }
+    Ok(())
+}
+
+/// The function alone, on what a projection leaves: `[batch, tokens, heads, head_dim]`, transposed.
+fn function(dtype: DType, tokens: usize) -> Result<()> {
+    let x = Tensor::rand(-1_f32, 1.0, (1, tokens, 32, 128), &Device::Cpu)?.to_dtype(dtype)?;
+    let x = x.transpose(1, 2)?;
+    let angles = Tensor::rand(-3_f32, 3.0, (tokens, 64), &Device::Cpu)?;
+    let (cos, sin) = (
+        angles.cos()?.to_dtype(dtype)?,
+        angles.sin()?.to_dtype(dtype)?,
+    );
+    let calls = 2_usize.pow(15) / tokens;
+    let times = by_turns(|which| {
+        seconds(|| {
+            (0..calls).try_for_each(|_| {
+                let y = match which {
+                    // candle's wants them contiguous.
+                    0 => candle_nn::rotary_emb::rope_of_candle(&x.contiguous()?, &cos, &sin)?,
+                    _ => rope_candle::rope(&x, &cos, &sin)?,
+                };
+                black_box(y);
+                Ok(())
+            })
+        })
+    })?;
+    let [candle, ours] = times.map(|time| time / calls as f64 * 1e6);
+    let ratio = candle / ours;
+    println!(
+        "| {}, {tokens} tokens | {candle:.1} | {ours:.1} | {ratio:.1} |",
+        dtype.as_str()
+    );
+    Ok(())
+}
