@@ -1,7 +1,7 @@
 //! How far a model's logits are from those of the same model in f64.
 
 use candle_core::{DType, Result};
-use rope_candle_models::{Kind, Rotation, Size, distance};
+use rope_candle_models::{Kind, Model, Rotation, Size, distance, double_tables, exact_tables};
 
 const SIZE: Size = Size {
     vocabulary: 256,
@@ -10,34 +10,37 @@ const SIZE: Size = Size {
     head_dim: 64,
     positions: 100_032,
 };
-const POSITIONS: [usize; 3] = [100, 5_000, 100_000];
-const SEED: u64 = 1;
+const STARTS: [usize; 3] = [100, 5_000, 100_000];
 
 pub(crate) fn print() -> Result<()> {
     println!(
-        "| model | position | f32: candle | exact | bf16: candle | function | function, tables |"
+        "| model | position | f32: candle | ours | bf16: candle | function | function, tables |"
     );
     println!("|---|---|---|---|---|---|---|");
     let tokens: Vec<u32> = (0..32).map(|token| token * token * 7 % 251).collect();
     for kind in [Kind::Llama, Kind::Qwen2, Kind::Gemma, Kind::Phi3] {
-        let mut reference = kind.seeded(SIZE, SEED, DType::F64)?;
-        let mut single = kind.seeded(SIZE, SEED, DType::F32)?;
-        let mut bf16 = kind.seeded(SIZE, SEED, DType::BF16)?;
-        for position in POSITIONS {
-            let wanted = reference.decode(&tokens, position, Rotation::Reference)?;
-            let far = |model: &mut rope_candle_models::Model, rotation| {
-                Ok::<f64, candle_core::Error>(distance(
-                    &model.decode(&tokens, position, rotation)?,
+        let mut reference = kind.small(SIZE, DType::F64)?;
+        let mut single = kind.small(SIZE, DType::F32)?;
+        let mut bf16 = kind.small(SIZE, DType::BF16)?;
+        for start in STARTS {
+            let positions: Vec<usize> = (start..).take(tokens.len()).collect();
+            let (cos, sin) = double_tables(SIZE, &positions)?;
+            let wanted = reference.decode(&tokens, &positions, Rotation::Tables(&cos, &sin))?;
+            let (cos, sin) = exact_tables(&kind.config(SIZE), &positions)?;
+            let exact = Rotation::Tables(&cos, &sin);
+            let far = |model: &mut Model, rotation| -> Result<f64> {
+                Ok(distance(
+                    &model.decode(&tokens, &positions, rotation)?,
                     &wanted,
                 ))
             };
             println!(
-                "| {kind:?} | {position} | {:.1e} | {:.1e} | {:.4} | {:.4} | {:.4} |",
+                "| {kind:?} | {start} | {:.0e} | {:.0e} | {:.3} | {:.3} | {:.3} |",
                 far(&mut single, Rotation::Candle)?,
-                far(&mut single, Rotation::Exact)?,
+                far(&mut single, exact)?,
                 far(&mut bf16, Rotation::Candle)?,
-                far(&mut bf16, Rotation::Swapped)?,
-                far(&mut bf16, Rotation::Exact)?,
+                far(&mut bf16, Rotation::Function)?,
+                far(&mut bf16, exact)?,
             );
         }
     }

@@ -1,12 +1,14 @@
-//! Models of candle-transformers, small, behind one face.
+//! Models of candle-transformers behind one face.
 
-use candle_core::{DType, Device, Result, Tensor};
-use candle_nn::{Activation, VarBuilder};
+use candle_core::{D, DType, Device, Error, Result, Tensor};
+use candle_nn::VarBuilder;
 use candle_transformers::models::{gemma, llama, phi3, qwen2, qwen3};
+use rope_candle::Rotary;
+use serde::de::DeserializeOwned;
 
-use crate::{Rotation, Seeded};
+use crate::{Rotation, Weights};
 
-/// Which.
+/// The code that runs: a module of candle-transformers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Makes angles in f32, and rounds cos and sin to the model's type.
@@ -21,7 +23,7 @@ pub enum Kind {
     Qwen3,
 }
 
-/// How large.
+/// How large a model is, where no file says it.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     /// Tokens that there are.
@@ -32,20 +34,18 @@ pub struct Size {
     pub heads: usize,
     /// Channels of a head.
     pub head_dim: usize,
-    /// Positions that the model makes tables for.
+    /// Positions that the model's code makes tables for.
     pub positions: usize,
 }
 
 /// A model with its cache.
 #[derive(Debug)]
-pub struct Model {
-    code: Code,
-    inverse: Vec<f32>,
-}
+pub struct Model(Code);
 
 #[derive(Debug)]
 enum Code {
-    Llama(Box<llama::Llama>, Box<llama::Cache>, Box<llama::Cache>),
+    /// With its cache, and an empty one.
+    Llama(Box<(llama::Llama, llama::Cache, llama::Cache)>),
     Qwen2(qwen2::ModelForCausalLM),
     Gemma(gemma::Model),
     Phi3(phi3::Model),
@@ -53,7 +53,6 @@ enum Code {
 }
 
 const BASE: f64 = 10_000.0;
-const EPSILON: f64 = 1e-6;
 
 impl Kind {
     /// All.
@@ -65,163 +64,71 @@ impl Kind {
         Kind::Qwen3,
     ];
 
-    /// The model with weights of a seed.
-    ///
-    /// # Errors
-    ///
-    /// Those of candle-transformers.
-    pub fn seeded(self, size: Size, seed: u64, dtype: DType) -> Result<Model> {
-        let weights = Seeded {
-            seed,
-            norms_from_zero: self == Kind::Gemma,
+    /// A `config.json` of a small model, without scaling.
+    pub fn config(self, size: Size) -> String {
+        let (model_type, activation) = match self {
+            Kind::Llama => ("llama", "silu"),
+            Kind::Qwen2 => ("qwen2", "silu"),
+            Kind::Gemma => ("gemma", "gelu_pytorch_tanh"),
+            Kind::Phi3 => ("phi3", "silu"),
+            Kind::Qwen3 => ("qwen3", "silu"),
         };
-        self.load(
-            size,
-            VarBuilder::from_backend(Box::new(weights), dtype, Device::Cpu),
+        let Size {
+            vocabulary,
+            layers,
+            heads,
+            head_dim,
+            positions,
+        } = size;
+        let (width, kv_heads) = (heads * head_dim, heads / 2);
+        let inner = 2 * width;
+        format!(
+            r#"{{"model_type": "{model_type}", "hidden_act": "{activation}", "vocab_size": {vocabulary},
+                "hidden_size": {width}, "intermediate_size": {inner}, "num_hidden_layers": {layers},
+                "num_attention_heads": {heads}, "num_key_value_heads": {kv_heads}, "head_dim": {head_dim},
+                "rope_theta": {BASE:?}, "max_position_embeddings": {positions}, "rms_norm_eps": 1e-6,
+                "attention_bias": false, "tie_word_embeddings": false, "use_sliding_window": false,
+                "sliding_window": {positions}, "max_window_layers": {layers}}}"#
         )
     }
 
-    /// The model with weights by name.
+    /// A small model with even weights.
     ///
     /// # Errors
     ///
     /// Those of candle-transformers.
-    pub fn load(self, size: Size, weights: VarBuilder<'static>) -> Result<Model> {
-        let dtype = weights.dtype();
-        let Size {
-            vocabulary: vocab_size,
-            layers: num_hidden_layers,
-            heads: num_attention_heads,
-            head_dim,
-            positions: max_position_embeddings,
-        } = size;
-        let num_key_value_heads = num_attention_heads / 2;
-        let hidden_size = num_attention_heads * head_dim;
-        let intermediate_size = 2 * hidden_size;
-        let (rope_theta, rms_norm_eps) = (BASE, EPSILON);
-        let code = match self {
-            Kind::Llama => {
-                let config = llama::Config {
-                    hidden_size,
-                    intermediate_size,
-                    vocab_size,
-                    num_hidden_layers,
-                    num_attention_heads,
-                    num_key_value_heads,
-                    use_flash_attn: false,
-                    rms_norm_eps,
-                    rope_theta: rope_theta as f32,
-                    bos_token_id: None,
-                    eos_token_id: None,
-                    rope_scaling: None,
-                    max_position_embeddings,
-                    tie_word_embeddings: false,
-                };
-                let cache = Box::new(llama::Cache::new(true, dtype, &config, &Device::Cpu)?);
-                Code::Llama(
-                    Box::new(llama::Llama::load(weights, &config)?),
-                    cache.clone(),
-                    cache,
-                )
-            }
-            Kind::Qwen2 => {
-                let config = qwen2::Config {
-                    vocab_size,
-                    hidden_size,
-                    intermediate_size,
-                    num_hidden_layers,
-                    num_attention_heads,
-                    num_key_value_heads,
-                    max_position_embeddings,
-                    sliding_window: max_position_embeddings,
-                    max_window_layers: num_hidden_layers,
-                    tie_word_embeddings: false,
-                    rope_theta,
-                    rms_norm_eps,
-                    use_sliding_window: false,
-                    hidden_act: Activation::Silu,
-                };
-                Code::Qwen2(qwen2::ModelForCausalLM::new(&config, weights)?)
-            }
-            Kind::Gemma => {
-                let config = gemma::Config {
-                    attention_bias: false,
-                    head_dim,
-                    hidden_act: Some(Activation::GeluPytorchTanh),
-                    hidden_activation: None,
-                    hidden_size,
-                    intermediate_size,
-                    num_attention_heads,
-                    num_hidden_layers,
-                    num_key_value_heads,
-                    rms_norm_eps,
-                    rope_theta,
-                    vocab_size,
-                    max_position_embeddings,
-                };
-                Code::Gemma(gemma::Model::new(false, &config, weights)?)
-            }
-            Kind::Phi3 => {
-                let config = phi3::Config {
-                    vocab_size,
-                    hidden_act: Activation::Silu,
-                    hidden_size,
-                    intermediate_size,
-                    num_hidden_layers,
-                    num_attention_heads,
-                    num_key_value_heads,
-                    rms_norm_eps,
-                    rope_theta,
-                    bos_token_id: None,
-                    eos_token_id: None,
-                    rope_scaling: None,
-                    max_position_embeddings,
-                    original_max_position_embeddings: None,
-                    partial_rotary_factor: None,
-                    tie_word_embeddings: false,
-                };
-                Code::Phi3(phi3::Model::new(&config, weights)?)
-            }
-            Kind::Qwen3 => {
-                let config = qwen3::Config {
-                    vocab_size,
-                    hidden_size,
-                    intermediate_size,
-                    num_hidden_layers,
-                    num_attention_heads,
-                    head_dim,
-                    attention_bias: false,
-                    num_key_value_heads,
-                    max_position_embeddings,
-                    sliding_window: None,
-                    max_window_layers: num_hidden_layers,
-                    tie_word_embeddings: false,
-                    rope_theta,
-                    rms_norm_eps,
-                    use_sliding_window: false,
-                    hidden_act: Activation::Silu,
-                };
-                Code::Qwen3(qwen3::ModelForCausalLM::new(&config, weights)?)
-            }
+    pub fn small(self, size: Size, dtype: DType) -> Result<Model> {
+        let weights = match self {
+            Kind::Gemma => Weights::EvenNormsFromZero,
+            _ => Weights::Even,
         };
-        Ok(Model {
-            code,
-            inverse: self.inverse(head_dim),
-        })
+        self.load(&self.config(size), weights, dtype)
     }
 
-    /// The inverse frequencies in f32, as the code of candle-transformers computes them: a Llama in f32 throughout.
-    fn inverse(self, head_dim: usize) -> Vec<f32> {
-        let powers = (0..head_dim).step_by(2);
-        match self {
-            Kind::Llama => powers
-                .map(|i| 1_f32 / (BASE as f32).powf(i as f32 / head_dim as f32))
-                .collect(),
-            _ => powers
-                .map(|i| 1_f32 / BASE.powf(i as f64 / head_dim as f64) as f32)
-                .collect(),
-        }
+    /// The model of a `config.json`.
+    ///
+    /// # Errors
+    ///
+    /// Those of candle-transformers.
+    pub fn load(self, config: &str, weights: Weights, dtype: DType) -> Result<Model> {
+        let weights = VarBuilder::from_backend(Box::new(weights), dtype, Device::Cpu);
+        Ok(Model(match self {
+            Kind::Llama => {
+                let config = read::<llama::LlamaConfig>(config)?.into_config(false);
+                let cache = llama::Cache::new(true, dtype, &config, &Device::Cpu)?;
+                let model = llama::Llama::load(weights, &config)?;
+                Code::Llama(Box::new((model, cache.clone(), cache)))
+            }
+            Kind::Qwen2 => Code::Qwen2(qwen2::ModelForCausalLM::new(&read(config)?, weights)?),
+            Kind::Gemma => Code::Gemma(gemma::Model::new(false, &read(config)?, weights)?),
+            Kind::Phi3 => Code::Phi3(phi3::Model::new(&read(config)?, weights)?),
+            Kind::Qwen3 => Code::Qwen3(qwen3::ModelForCausalLM::new(&read(config)?, weights)?),
+        }))
     }
+}
+
+fn read<T: DeserializeOwned>(config: &str) -> Result<T> {
+    serde_json::from_str(config).map_err(Error::wrap)
 }
 
 impl Model {
@@ -234,12 +141,14 @@ impl Model {
         &mut self,
         tokens: &[u32],
         position: usize,
-        rotation: Rotation,
+        rotation: Rotation<'_>,
     ) -> Result<Vec<f64>> {
         let ids = Tensor::new(tokens, &Device::Cpu)?.unsqueeze(0)?;
-        let code = &mut self.code;
-        let logits = rotation.run(&self.inverse, position, tokens.len(), || match code {
-            Code::Llama(model, cache, _) => model.forward(&ids, position, cache),
+        let logits = rotation.run(|| match &mut self.0 {
+            Code::Llama(llama) => {
+                let (model, cache, _) = &mut **llama;
+                model.forward(&ids, position, cache)
+            }
             Code::Qwen2(model) => model.forward(&ids, position),
             Code::Gemma(model) => model.forward(&ids, position),
             Code::Phi3(model) => model.forward(&ids, position),
@@ -250,8 +159,11 @@ impl Model {
 
     /// Forgets all tokens.
     pub fn clear(&mut self) {
-        match &mut self.code {
-            Code::Llama(_, cache, empty) => cache.clone_from(empty),
+        match &mut self.0 {
+            Code::Llama(llama) => {
+                let (_, cache, empty) = &mut **llama;
+                cache.clone_from(empty);
+            }
             Code::Qwen2(model) => model.clear_kv_cache(),
             Code::Gemma(model) => model.clear_kv_cache(),
             Code::Phi3(model) => model.clear_kv_cache(),
@@ -259,7 +171,8 @@ impl Model {
         }
     }
 
-    /// The logits of each of some tokens, one behind the other from a position on, with nothing before them.
+    /// The logits of each of some tokens, one step for each and nothing before them; with tables of each token, or by
+    /// what the model's code makes.
     ///
     /// # Errors
     ///
@@ -267,14 +180,57 @@ impl Model {
     pub fn decode(
         &mut self,
         tokens: &[u32],
-        position: usize,
-        rotation: Rotation,
+        positions: &[usize],
+        rotation: Rotation<'_>,
     ) -> Result<Vec<f64>> {
         self.clear();
         let mut logits = Vec::new();
-        for (index, &token) in tokens.iter().enumerate() {
-            logits.extend(self.forward(&[token], position + index, rotation)?);
+        for (index, (&token, &position)) in tokens.iter().zip(positions).enumerate() {
+            logits.extend(match rotation {
+                Rotation::Tables(cos, sin) => {
+                    let (cos, sin) = (cos.narrow(0, index, 1)?, sin.narrow(0, index, 1)?);
+                    self.forward(&[token], position, Rotation::Tables(&cos, &sin))?
+                }
+                own => self.forward(&[token], position, own)?,
+            });
         }
         Ok(logits)
     }
+}
+
+/// rope-candle's cos and sin of some positions, by a `config.json`: in f32, of exact angles.
+///
+/// # Errors
+///
+/// Those of [`Rotary::from_config`] and [`Rotary::rows`].
+pub fn exact_tables(config: &str, positions: &[usize]) -> Result<(Tensor, Tensor)> {
+    Rotary::from_config(config)?.rows(positions)?.cos_sin()
+}
+
+/// cos and sin of some positions in f64, of products in f64, for a small model; nothing of ours has a part in it.
+///
+/// # Errors
+///
+/// Those of candle.
+pub fn double_tables(size: Size, positions: &[usize]) -> Result<(Tensor, Tensor)> {
+    let inverse: Vec<f64> = (0..size.head_dim)
+        .step_by(2)
+        .map(|i| BASE.powf(-(i as f64) / size.head_dim as f64))
+        .collect();
+    let positions: Vec<f64> = positions.iter().map(|&position| position as f64).collect();
+    let positions = Tensor::new(positions, &Device::Cpu)?.unsqueeze(D::Minus1)?;
+    let angles = positions.broadcast_mul(&Tensor::new(inverse, &Device::Cpu)?)?;
+    Ok((angles.cos()?, angles.sin()?))
+}
+
+/// The length of the difference of two vectors, as a part of the length of the second.
+///
+/// # Panics
+///
+/// If they differ in length.
+pub fn distance(given: &[f64], exact: &[f64]) -> f64 {
+    assert_eq!(given.len(), exact.len());
+    let square = |sum: f64, value: f64| sum + value * value;
+    let difference = given.iter().zip(exact).map(|(given, exact)| given - exact);
+    (difference.fold(0.0, square) / exact.iter().copied().fold(0.0, square)).sqrt()
 }

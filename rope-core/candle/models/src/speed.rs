@@ -42,9 +42,9 @@ fn seconds<T>(run: impl FnOnce() -> Result<T>) -> Result<f64> {
     Ok(start.elapsed().as_secs_f64())
 }
 
-const ROTATIONS: [Rotation; 2] = [Rotation::Candle, Rotation::Swapped];
+const ROTATIONS: [Rotation<'static>; 2] = [Rotation::Candle, Rotation::Function];
 
-fn decode(model: &mut Model, prompt: &[u32], rotation: Rotation) -> Result<f64> {
+fn decode(model: &mut Model, prompt: &[u32], rotation: Rotation<'_>) -> Result<f64> {
     model.clear();
     model.forward(prompt, 0, rotation)?;
     seconds(|| {
@@ -52,7 +52,7 @@ fn decode(model: &mut Model, prompt: &[u32], rotation: Rotation) -> Result<f64> 
     })
 }
 
-fn prefill(model: &mut Model, prompt: &[u32], rotation: Rotation) -> Result<f64> {
+fn prefill(model: &mut Model, prompt: &[u32], rotation: Rotation<'_>) -> Result<f64> {
     model.clear();
     seconds(|| model.forward(prompt, 0, rotation))
 }
@@ -62,9 +62,11 @@ pub(crate) fn print() -> Result<()> {
     println!("|---|---|---|---|");
     let prompt: Vec<u32> = (0..PROMPT as u32).collect();
     for dtype in [DType::F32, DType::BF16] {
-        let mut model = Kind::Llama.seeded(SIZE, 1, dtype)?;
+        let mut model = Kind::Llama.small(SIZE, dtype)?;
         let mut row =
-            |name: &str, tokens: usize, run: fn(&mut Model, &[u32], Rotation) -> Result<f64>| {
+            |name: &str,
+             tokens: usize,
+             run: fn(&mut Model, &[u32], Rotation<'_>) -> Result<f64>| {
                 let times = by_turns(|which| run(&mut model, &prompt, ROTATIONS[which]))?;
                 let [candle, ours] = times.map(|time| tokens as f64 / time);
                 let ratio = ours / candle;
