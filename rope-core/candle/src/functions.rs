@@ -17,8 +17,8 @@ use crate::{double, gradient};
 /// - `cos` and `sin` are `[tokens or more, head_dim / 2]`, or `[batch, tokens or more, head_dim / 2]` where sequences
 ///   are at positions of their own; in f32 or in the type of `xs`, of any strides.
 /// - Each output of f32, bf16 or f16 is two products and a sum in f32, each rounded by itself, and then rounded to the
-///   type of `xs`: in f32 candle's bits, in 16 bits one rounding where candle has four. f64 is rotated by candle's tensor
-///   operations.
+///   type of `xs`: in f32 candle's bits, in 16 bits one rounding where candle has three. f64 is rotated by candle's
+///   tensor operations.
 /// - Gradients reach `xs`, `cos` and `sin`, whichever are tracked. Those of `cos` and `sin` are summed over heads and
 ///   sequences in f64, in an order that no machine changes.
 ///

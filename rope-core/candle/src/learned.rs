@@ -7,7 +7,8 @@ use rope_core::gradient::PairGradients;
 use crate::positions::Positions;
 use crate::tensor::{on_cpu, refused};
 
-/// cos and sin, `[tokens, pairs]` in f32, of inverse frequencies that are trained: `[pairs]`, in f32 or f64, in radians.
+/// cos and sin, `[tokens, pairs]` in f32, of inverse frequencies that are trained: `[pairs]`, in f32 or f64, in
+/// radians.
 ///
 /// Angles are exact products of the positions, which are those of [`Rotary::rows_at`](crate::Rotary::rows_at) on one
 /// axis, and the frequencies as they are at this step. [`rope`](crate::rope) and its like pass gradients to the tables,

@@ -84,9 +84,9 @@ impl Rotary {
         Ok(rows.into())
     }
 
-    /// As [`Rotary::rows`], of positions in a tensor, read in its order: integers of any type, or real numbers in f32 or
-    /// f64. It is `[tokens]` or `[batch, tokens]`; `[axes, tokens]` or `[axes, batch, tokens]` if the frequencies are on
-    /// several axes (M-RoPE).
+    /// As [`Rotary::rows`], of positions in a tensor, read in its order: integers of any type, or real numbers in f32
+    /// or f64. It is `[tokens]` or `[batch, tokens]`; `[axes, tokens]` or `[axes, batch, tokens]` if the frequencies
+    /// are on several axes (M-RoPE).
     ///
     /// # Errors
     ///
@@ -121,9 +121,9 @@ impl Rotary {
     ///
     /// # Errors
     ///
-    /// In words: those of [`rope_core::Rope::rotate`]; if a gradient of `x` is tracked, which would be wrong then; if it
-    /// has not four dimensions, another type, or elements that coincide; if the channels of a head are not adjacent; if
-    /// it does not lie on the CPU. `x` is untouched then.
+    /// In words: those of [`rope_core::Rope::rotate`]; if a gradient of `x` is tracked, which would be wrong then; if
+    /// it has not four dimensions, another type, or elements that coincide; if the channels of a head are not adjacent;
+    /// if it does not lie on the CPU. `x` is untouched then.
     pub fn rotate_in_place(&self, x: &Tensor, rows: &Rows) -> Result<()> {
         self.check_in_place("x", x)?;
         let (rotation, rows) = (&self.rotation, &*rows.0);

@@ -113,20 +113,25 @@ impl Place {
         let [sequences, tokens, pairs] = self.extents;
         [sequences, tokens, 1, pairs]
     }
+
+    fn gathered<T: Copy + Into<f32>>(&self, values: &[T]) -> Vec<f32> {
+        let Place {
+            extents: [sequences, tokens, pairs],
+            strides: [of_sequence, of_token, of_pair],
+        } = *self;
+        let mut rows = Vec::with_capacity(sequences * tokens * pairs);
+        for sequence in 0..sequences {
+            for token in 0..tokens {
+                let row = sequence * of_sequence + token * of_token;
+                rows.extend((0..pairs).map(|pair| values[row + pair * of_pair].into()));
+            }
+        }
+        rows
+    }
 }
 
 /// The first rows of a table of any strides as f32, without gaps.
 fn widened(storage: &CpuStorage, layout: &Layout, tokens: usize) -> Result<Vec<f32>> {
-    let Place { extents, strides } = Place::of(layout, tokens)?;
-    with_elements!(storage, values => {
-        let values = from_offset(values, layout);
-        let mut rows = Vec::with_capacity(extents.iter().product());
-        for sequence in 0..extents[0] {
-            for token in 0..tokens {
-                let row = sequence * strides[0] + token * strides[1];
-                rows.extend((0..extents[2]).map(|pair| f32::from(values[row + pair * strides[2]])));
-            }
-        }
-        Ok(rows)
-    })
+    let place = Place::of(layout, tokens)?;
+    with_elements!(storage, values => Ok(place.gathered(from_offset(values, layout))))
 }

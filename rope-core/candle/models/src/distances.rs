@@ -14,7 +14,7 @@ const STARTS: [usize; 3] = [100, 5_000, 100_000];
 
 pub(crate) fn print() -> Result<()> {
     println!(
-        "| model | position | f32: candle | ours | bf16: candle | function | function, tables |"
+        "| model | position | f32: candle | function, tables | bf16: candle | function | function, tables |"
     );
     println!("|---|---|---|---|---|---|---|");
     let tokens: Vec<u32> = (0..32).map(|token| token * token * 7 % 251).collect();

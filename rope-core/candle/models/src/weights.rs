@@ -7,8 +7,8 @@ use candle_nn::var_builder::SimpleBackend;
 /// Which weights a model has: each a uniform number, of SplitMix64 started at the FNV-1a hash of the tensor's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weights {
-    /// Matrices of a variance of two over their inputs; norms between 0.75 and 1.25. Rounded to bf16, so that the models
-    /// of all types have the same.
+    /// Matrices of a variance of two over their inputs; norms between 0.75 and 1.25. Rounded to bf16, so that the
+    /// models of all types have the same.
     Even,
     /// The same for a model that adds one to the weights of its norms.
     EvenNormsFromZero,

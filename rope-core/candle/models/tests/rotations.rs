@@ -52,8 +52,8 @@ fn positions_matter() -> Result<()> {
     Ok(())
 }
 
-/// How far a model in bf16 is from f64 is its rounding, the same wherever a window begins: by exact angles. By angles in
-/// bf16, which has no integer between 4992 and 5024 and none between 99,840 and 100,352, it is something else.
+/// How far a model in bf16 is from f64 is its rounding, the same wherever a window begins: by exact angles. By angles
+/// in bf16, which has no integer between 4992 and 5024 and none between 99,840 and 100,352, it is something else.
 #[test]
 fn in_bf16_exact_angles_are_near_everywhere() -> Result<()> {
     for kind in [Kind::Llama, Kind::Qwen2, Kind::Gemma, Kind::Phi3] {

@@ -3,6 +3,9 @@
 //! A program that has
 //!
 //! ```toml
+//! [dependencies]
+//! candle-nn = { git = "https://github.com/rope-rs/rope", version = "=0.11.99" }
+//!
 //! [patch.crates-io]
 //! candle-nn = { git = "https://github.com/rope-rs/rope", version = "=0.11.99" }
 //! ```

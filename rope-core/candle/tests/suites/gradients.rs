@@ -189,7 +189,8 @@ fn of_rotary_are_those_of_its_tables() -> Result<()> {
     Ok(())
 }
 
-/// Trained frequencies: candle's differentiation of `cos(p f)` and `sin(p f)` in f64, where the product is exact enough.
+/// Trained frequencies: candle's differentiation of `cos(p f)` and `sin(p f)` in f64, where the product is exact
+/// enough.
 #[test]
 fn of_learned_frequencies() -> Result<()> {
     let mut random = Random::new("learned");
