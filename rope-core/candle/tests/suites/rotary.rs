@@ -177,6 +177,33 @@ fn from_a_configuration() -> Result<()> {
     Ok(())
 }
 
+/// Layers that rotate in several ways: one `Rotary` of each.
+#[test]
+fn from_layers() -> Result<()> {
+    let config = r#"{"model_type": "gemma3_text", "hidden_size": 256, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "head_dim": 64, "num_hidden_layers": 6, "rope_theta": 1000000.0,
+        "rope_local_base_freq": 10000.0, "sliding_window": 512, "sliding_window_pattern": 6}"#;
+    assert!(Rotary::from_config(config).is_err());
+    let config = rope_core::Config::from_json(config).map_err(candle_core::Error::wrap)?;
+    let layers = config.layers().map_err(candle_core::Error::wrap)?;
+    let [local, global] = layers.rotations() else {
+        panic!("two bases");
+    };
+    let mut random = Random::new("layers");
+    let x = random.tensor((1, 4, 3, 64), DType::BF16)?;
+    for (rotation, base) in [(local, 1e4), (global, 1e6)] {
+        let rotary = Rotary::from(rotation.clone());
+        let of_base = Frequencies::new(64, base, &Scaling::Default);
+        let of_base = Rotary::new(of_base.map_err(candle_core::Error::wrap)?, Pairing::Half);
+        let rotated = rotary.rotate(&x, &rotary.rows(600..603)?)?;
+        assert_eq!(
+            bits(&rotated)?,
+            bits(&of_base.rotate(&x, &of_base.rows(600..603)?)?)?
+        );
+    }
+    Ok(())
+}
+
 /// In place it is the same, and of a packed projection nothing else changes.
 #[test]
 fn in_place() -> Result<()> {
