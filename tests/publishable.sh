@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# What `cargo publish` would upload, packaged and built as whoever downloads it builds it: rope-core, and its adapters for
-# frameworks. These depend on a rope-core of the registry; until it has this one, the one that lies here takes its place.
+# What `cargo publish` would upload, packaged and built as whoever downloads it builds it: rope-core, and its adapters
+# for frameworks. These depend on a rope-core of the registry; until it has this one, the one that lies here takes its
+# place.
 #
 #   publishable.sh                  rope-core and all adapters
 #   publishable.sh candle ..        those adapters

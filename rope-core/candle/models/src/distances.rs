@@ -18,7 +18,13 @@ pub(crate) fn print() -> Result<()> {
     );
     println!("|---|---|---|---|---|---|---|");
     let tokens: Vec<u32> = (0..32).map(|token| token * token * 7 % 251).collect();
-    for kind in [Kind::Llama, Kind::Qwen2, Kind::Gemma, Kind::Phi3] {
+    let models = [
+        ("Llama", Kind::Llama),
+        ("Qwen2", Kind::Qwen2),
+        ("Gemma", Kind::Gemma),
+        ("Phi-3", Kind::Phi3),
+    ];
+    for (name, kind) in models {
         let mut reference = kind.small(SIZE, DType::F64)?;
         let mut single = kind.small(SIZE, DType::F32)?;
         let mut bf16 = kind.small(SIZE, DType::BF16)?;
@@ -35,7 +41,7 @@ pub(crate) fn print() -> Result<()> {
                 ))
             };
             println!(
-                "| {kind:?} | {start} | {:.0e} | {:.0e} | {:.3} | {:.3} | {:.3} |",
+                "| {name} | {start} | {:.0e} | {:.0e} | {:.3} | {:.3} | {:.3} |",
                 far(&mut single, Rotation::Candle)?,
                 far(&mut single, exact)?,
                 far(&mut bf16, Rotation::Candle)?,

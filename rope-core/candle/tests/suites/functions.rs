@@ -145,6 +145,10 @@ fn sequences_have_positions_of_their_own() -> Result<()> {
             )?;
             assert_eq!(bits(&y.narrow(0, sequence, 1)?)?, bits(&alone)?);
         }
+        // candle's own takes the rows of the second sequence from the first one's table.
+        let theirs = candle(&x, &cos.contiguous()?, &sin.contiguous()?)?;
+        assert_eq!(bits(&theirs.get(0)?)?, bits(&y.get(0)?)?);
+        assert_ne!(bits(&theirs.get(1)?)?, bits(&y.get(1)?)?);
         // One row for all sequences.
         let (cos, sin) = random.tables((1, tokens, head_dim / 2), DType::F32)?;
         let shared = |table: &Tensor| table.broadcast_as((batch, tokens, head_dim / 2));
