@@ -162,8 +162,7 @@ impl Rotary {
         if !matches!(x.dtype(), DType::F32 | DType::BF16 | DType::F16) {
             return Err(unsupported(x.dtype()));
         }
-        let mut extents = x.dims().iter().zip(x.stride());
-        if extents.any(|(&extent, &stride)| extent > 1 && stride == 0) {
+        if x.layout().has_internal_overlap() {
             bail!("{name} is rotated in place, and its elements coincide");
         }
         self.rotation.order.layout(x.layout())?;
