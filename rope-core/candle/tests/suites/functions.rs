@@ -158,6 +158,19 @@ fn sequences_have_positions_of_their_own() -> Result<()> {
     Ok(())
 }
 
+/// Windows of a sequence that begin at every element: heads whose elements coincide.
+#[test]
+fn elements_may_coincide() -> Result<()> {
+    let mut random = Random::new("coincide");
+    let windows = random.tensor((2, 5, 20), DType::BF16)?.unfold(2, 16, 1)?;
+    let (cos, sin) = random.tables((5, 8), DType::F32)?;
+    for (ours, _, _) in FUNCTIONS {
+        let y = ours(&windows, &cos, &sin)?;
+        assert_eq!(bits(&y)?, bits(&ours(&windows.contiguous()?, &cos, &sin)?)?);
+    }
+    Ok(())
+}
+
 #[test]
 fn what_is_empty_stays_empty() -> Result<()> {
     for size in [[0, 3, 2, 8], [2, 0, 2, 8], [2, 3, 0, 8]] {

@@ -170,6 +170,10 @@ fn in_place() -> Result<()> {
         qk(&k([1, 1, 5, 8]).broadcast_as((1, 2, 5, 8))?),
         &["coincide"],
     );
+    // Windows of 8 that begin at every element.
+    let windows = zeros(&[1, 2, 12], DType::F32).unfold(2, 8, 1)?;
+    assert_eq!(windows.dims(), [1, 2, 5, 8]);
+    says(qk(&windows), &["coincide"]);
     says(qk(&k([1, 2, 8, 5]).transpose(2, 3)?), &["stride is 5"]);
     says(
         qk(Var::from_tensor(&k([1, 2, 5, 8]))?.as_tensor()),
