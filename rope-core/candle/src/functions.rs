@@ -24,7 +24,7 @@ use crate::{double, gradient};
 ///
 /// Tables of 16 bits are what many models make. They are taken as they are, widened to f32 at every call, and they cost
 /// accuracy that no rotation gives back: a cos is off by up to 2^-9 in bf16 and 2^-12 in f16 where an f32 is off by
-/// 2^-25. If the *angles* were formed in bf16 as well, which holds no integer beyond 256 exactly, the tables are wrong
+/// 2^-25. If the *angles* were formed in bf16 as well, which has not every integer beyond 256, the tables are wrong
 /// altogether. [`Rotary::rows`](crate::Rotary::rows) makes tables in f32.
 ///
 /// # Errors

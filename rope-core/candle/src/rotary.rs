@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use candle_core::layout::LayoutRelation;
 use candle_core::{
     CpuStorage, CustomOp1, DType, Device, Error, Layout, Result, Shape, Tensor, bail,
 };
@@ -130,11 +131,13 @@ impl Rotary {
         x.inplace_op1(&InPlace { rotation, rows })
     }
 
-    /// Rotates Q and K where they lie: two tensors, or two windows of one. Both are checked before either is touched.
+    /// Rotates Q and K where they lie: two tensors, or two windows of one that have nothing in common. Both are checked
+    /// before either is touched.
     ///
     /// # Errors
     ///
-    /// Those of [`Rotary::rotate_in_place`], and if the two differ in more than their heads.
+    /// Those of [`Rotary::rotate_in_place`]; if the two differ in more than their heads; if they are known to have
+    /// elements in common.
     pub fn rotate_qk_in_place(&self, q: &Tensor, k: &Tensor, rows: &Rows) -> Result<()> {
         let (query, key) = (self.check_in_place("q", q)?, self.check_in_place("k", k)?);
         let without_heads = |[batch, tokens, _, head_dim]: [usize; 4]| [batch, tokens, head_dim];
@@ -144,6 +147,9 @@ impl Rotary {
                 q.dims(),
                 k.dims()
             );
+        }
+        if coincide(q, k) {
+            bail!("q and k have elements in common, which would be rotated twice");
         }
         let heads = rows.0.heads();
         if heads > 1 && heads != key[2] {
@@ -168,6 +174,18 @@ impl Rotary {
         self.rotation.order.layout(x.layout())?;
         self.rotation.order.extents(x.layout())
     }
+}
+
+/// Whether two tensors are known to have elements in common; candle cannot tell of all windows that lie between one
+/// another.
+fn coincide(x: &Tensor, y: &Tensor) -> bool {
+    let ((x, x_layout), (y, y_layout)) = (x.storage_and_layout(), y.storage_and_layout());
+    let relation = x_layout.relation(y_layout);
+    std::ptr::eq(&*x, &*y)
+        && matches!(
+            relation,
+            LayoutRelation::Identical | LayoutRelation::Overlapping
+        )
 }
 
 impl From<rope_core::Rotation> for Rotary {

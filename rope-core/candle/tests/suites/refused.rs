@@ -174,6 +174,8 @@ fn in_place() -> Result<()> {
     let windows = zeros(&[1, 2, 12], DType::F32).unfold(2, 8, 1)?;
     assert_eq!(windows.dims(), [1, 2, 5, 8]);
     says(qk(&windows), &["coincide"]);
+    says(qk(&q), &["elements in common"]);
+    says(qk(&q.narrow(1, 2, 2)?), &["elements in common"]);
     says(qk(&k([1, 2, 8, 5]).transpose(2, 3)?), &["stride is 5"]);
     says(
         qk(Var::from_tensor(&k([1, 2, 5, 8]))?.as_tensor()),
