@@ -30,6 +30,7 @@ others=$(grep -vE "^((src|examples)/.*|$own)\$" "$work/list" || true)
 for file in README.md LICENSE-MIT LICENSE-APACHE; do
     grep -qx "$file" "$work/list" || fail "the package has no $file"
 done
+cargo publish --quiet --dry-run --no-verify --allow-dirty -p rope-core
 rm -f "$CARGO_TARGET_DIR"/package/rope-core-*.crate
 "${package[@]}"
 

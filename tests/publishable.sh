@@ -26,5 +26,6 @@ if [[ $# == 0 ]]; then
     done
 fi
 for adapter in "${adapters[@]}"; do
-    dry_run "rope-core/$adapter" "rope-$adapter" --config "patch.crates-io.rope-core.path='$root/rope-core'"
+    # With all features, as its script builds it: with others much of a framework would be built anew.
+    dry_run "rope-core/$adapter" "rope-$adapter" --all-features --config "patch.crates-io.rope-core.path='$root/rope-core'"
 done

@@ -17,4 +17,7 @@ tests cargo test --locked --all-features
 
 step "examples"
 cargo run -q --locked --all-features --example train
+
+step "the package"
+tests "$root/tests/publishable.sh" burn
 passed

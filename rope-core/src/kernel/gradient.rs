@@ -133,8 +133,8 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
         }
     }
 
-    /// Adds the terms of a group of a head, by the shortest way there is for the element. `a` and `b` are the members of
-    /// `x` of the first half of the group, `c` and `d` those of the second; `e` to `h` are those of `g`.
+    /// Adds the terms of a group of a head, by the shortest way there is for the element. `a` and `b` are the members
+    /// of `x` of the first half of the group, `c` and `d` those of the second; `e` to `h` are those of `g`.
     #[inline(always)]
     fn add<S: Simd, const DOT: bool>(
         s: S,
