@@ -62,6 +62,9 @@ pub(crate) trait Simd: SimdF64 {
     /// Whether `store_bf16_even_odd` takes a NaN for one that came from bf16 numbers, or from none.
     const TRUSTS_NAN: bool = false;
 
+    /// Whether `prefetch` does anything.
+    const PREFETCHES: bool = false;
+
     /// How many heads ahead of the one that is rotated another is asked for where a tensor is large; 0 where the CPU's
     /// own prefetcher keeps up.
     const AHEAD: usize = 0;

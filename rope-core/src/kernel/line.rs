@@ -522,6 +522,9 @@ impl<S: Simd, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Cut<'_, S, I
 /// costs for each head, also where the caches have it all.
 #[inline(always)]
 pub(crate) fn ask_for<S: Simd, T: Pod>(s: S, elements: &[T], start: usize, len: usize) {
+    if const { !S::PREFETCHES } {
+        return;
+    }
     let elements = elements.get(start..).unwrap_or_default();
     let elements = &elements[..len.min(elements.len())];
     // A step that the compiler does not know: else it unrolls the loop eight times in each of a hundred kernels, which

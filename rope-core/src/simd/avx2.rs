@@ -198,6 +198,7 @@ impl Simd for Avx2 {
     // 8 of the 16 registers.
     const GROUPS: usize = 2;
     // Converting f16 and shuffling share a port.
+    const PREFETCHES: bool = true;
     const ALTERNATES: usize = 2;
     const TRUSTS_NAN: bool = true;
     type F32 = __m256;

@@ -299,6 +299,7 @@ impl<const BF16: bool> Simd for Token<BF16> {
     const LANES: usize = 16;
     // 16 of the 32 registers: all of a head of 256.
     const GROUPS: usize = 4;
+    const PREFETCHES: bool = true;
     const ALTERNATES: usize = 4;
     const WIDENS_IN_ORDER: bool = BF16;
     const TRUSTS_NAN: bool = !BF16;
