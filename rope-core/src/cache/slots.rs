@@ -152,13 +152,23 @@ impl<'a> Slots<'a> {
             }
             return Ok(());
         }
+        let slots = i64::try_from(cache.shape.slots()).unwrap_or(i64::MAX);
         for index in 0..given {
-            self.find(index, tokens, cache, len)?;
+            // What a list says needs no more than a look, unless it is wrong.
+            let listed = match self.0 {
+                SlotSource::Mapping(ids) => ids.get(index).is_some_and(|slot| slot < slots),
+                _ => false,
+            };
+            if !listed {
+                self.find(index, tokens, cache, len)?;
+            }
         }
         Ok(())
     }
 
-    /// The place of a token whose slot has been checked, unless it is skipped.
+    /// The place of a token whose slot has been checked, unless it is skipped. (Inlined, because what a call returns
+    /// through memory is waited for.)
+    #[inline(always)]
     pub(crate) fn locate(
         &self,
         index: usize,
@@ -166,17 +176,24 @@ impl<'a> Slots<'a> {
         cache: &CacheLayout,
         len: usize,
     ) -> Option<Located> {
-        match self.find(index, tokens, cache, len) {
-            Ok(Some(Found::Slot(slot))) => Some(Located {
-                element: cache.slot(slot),
-                slot: Some(slot),
-            }),
-            Ok(Some(Found::Element(element))) => Some(Located {
-                element,
-                slot: None,
-            }),
-            _ => None,
-        }
+        let slot = match self.0 {
+            SlotSource::Mapping(ids) => usize::try_from(ids.get(index)?).ok()?,
+            SlotSource::Range { first, .. } => first + index,
+            _ => match self.find(index, tokens, cache, len) {
+                Ok(Some(Found::Slot(slot))) => slot,
+                Ok(Some(Found::Element(element))) => {
+                    return Some(Located {
+                        element,
+                        slot: None,
+                    });
+                }
+                _ => return None,
+            },
+        };
+        Some(Located {
+            element: cache.slot(slot),
+            slot: Some(slot),
+        })
     }
 
     fn find(

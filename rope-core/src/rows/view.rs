@@ -148,8 +148,17 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether the rows of a token, those of all its heads, rotate by nothing.
+    /// Whether the rows of a token, those of all its heads, rotate by nothing. Of nearly all that rotate the first pair
+    /// says so.
+    #[inline(always)]
     pub(crate) fn is_still(&self, batch: usize, token: usize) -> bool {
+        let start = self.start(batch, token);
+        let first = (self.cos[start], self.sin[start]);
+        first == (1.0, 0.0) && self.are_still(batch, token)
+    }
+
+    #[inline(never)]
+    fn are_still(&self, batch: usize, token: usize) -> bool {
         (0..self.heads).all(|head| {
             let (cos, sin) = self.row(batch, token, head);
             cos.iter().all(|&cos| cos == 1.0) && sin.iter().all(|&sin| sin == 0.0)
