@@ -101,20 +101,24 @@ impl Ends {
         if from == line.head_dim {
             return;
         }
+        if self.source.is(self.target) {
+            let size = self.target.size;
+            let len = line.head_dim - from;
+            for head in 0..line.heads {
+                let source = self.source(line, head, from, len);
+                let start = (head * line.target_step + from) * size;
+                line.target[start..][..len * size].copy_from_slice(source);
+            }
+            return;
+        }
         let mut tile = Tile([0.0; TILE]);
         for head in 0..line.heads {
             for at in (from..line.head_dim).step_by(TILE) {
                 let len = TILE.min(line.head_dim - at);
                 let source = self.source(line, head, at, len);
-                if self.source.is(self.target) {
-                    let size = self.target.size;
-                    let start = (head * line.target_step + at) * size;
-                    line.target[start..][..len * size].copy_from_slice(source);
-                } else {
-                    let values = &mut tile.0[..len];
-                    (self.source.to_f32)(proof, source, values);
-                    (self.target.from_f32)(proof, values, self.target(line, head, at, len));
-                }
+                let values = &mut tile.0[..len];
+                (self.source.to_f32)(proof, source, values);
+                (self.target.from_f32)(proof, values, self.target(line, head, at, len));
             }
         }
     }
