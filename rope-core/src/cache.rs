@@ -13,7 +13,8 @@ use core::fmt;
 use crate::backend::Proof;
 use crate::element::Element;
 use crate::kernel::chains::{Across, InPlace};
-use crate::kernel::quantise::{self, Factors};
+use crate::kernel::quantise::{self, Encoding, Factors, Making};
+use crate::kernel::values::Values;
 use crate::{Error, Shape};
 pub(crate) use slots::Located;
 
@@ -43,7 +44,13 @@ pub(crate) struct Stored<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Format<'a> {
     Element(&'static Across, &'static InPlace),
-    Code(Code, CodeScale<'a>),
+    Codes(Codes<'a>),
+}
+
+/// How codes are made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Codes<'a> {
+    Scaled(Code, CodeScale<'a>),
     /// Blocks of 32 values, [`Q8_0`] bytes each.
     Q8_0,
 }
@@ -138,7 +145,7 @@ impl<'a> Cache<'a> {
 
     /// What the codes of a head are multiplied with, whose first one is at `start`.
     fn scale(&self, at: Located, head: usize, start: usize) -> f32 {
-        let Format::Code(_, scale) = self.stored.format else {
+        let Format::Codes(Codes::Scaled(_, scale)) = self.stored.format else {
             return 1.0;
         };
         match scale {
@@ -249,43 +256,115 @@ impl<'a> CacheMut<'a> {
         &mut self.memory[at.element * self.stored.size()..]
     }
 
-    /// Writes heads of a slot, which lie one behind the other, rounding.
-    pub(crate) fn write(&mut self, proof: Proof, at: Located, first_head: usize, values: &[f32]) {
-        let layout = &self.stored.layout;
-        let (size, head_dim) = (self.stored.size(), self.stored.head_dim());
-        let end = first_head + values.len() / head_dim;
-        let together = self.stored.run(end - first_head, false);
-        let (mut head, mut values) = (first_head, values);
-        while head < end {
-            let count = together.min(end - head);
-            let now;
-            (now, values) = values.split_at(count * head_dim);
-            let start = at.element + head * layout.strides.head;
-            let len = count * size * layout.shape.head_dim;
-            let memory = &mut self.memory[start * size..];
-            let mut scales = [1.0; MOST_HEADS];
-            let made = if layout.contiguous() {
-                self.stored
-                    .encode(proof, head, now, &mut memory[..len], &mut scales)
-            } else {
-                let mut scratch = Scratch([0; SCRATCH]);
-                let bytes = &mut scratch.0[..len];
-                let made = self.stored.encode(proof, head, now, bytes, &mut scales);
-                layout.scatter(bytes, size, memory);
-                made
+    /// Writes heads of a slot, which lie one behind the other, rounded to its elements.
+    pub(crate) fn write_elements(
+        &mut self,
+        proof: Proof,
+        element: &'static Across,
+        at: Located,
+        first_head: usize,
+        values: &[f32],
+    ) {
+        let head_dim = self.stored.head_dim();
+        let together = self.stored.run(values.len() / head_dim, false);
+        for (index, values) in values.chunks(together * head_dim).enumerate() {
+            let head = first_head + index * together;
+            self.put(at, head, values.len() / head_dim, |bytes| {
+                (element.from_f32)(proof, values, bytes);
+            });
+        }
+    }
+
+    /// Writes heads of a slot, which lie one behind the other, as its codes: which is the first, and how many.
+    pub(crate) fn write_codes(
+        &mut self,
+        proof: Proof,
+        codes: Codes<'_>,
+        at: Located,
+        [first_head, heads]: [usize; 2],
+        values: Values<'_>,
+    ) {
+        let head_dim = self.stored.head_dim();
+        let together = self.stored.run(heads, false);
+        for first in (0..heads).step_by(together) {
+            let (head, count) = (first_head + first, together.min(heads - first));
+            let values = values.part(first * head_dim..(first + count) * head_dim);
+            let (code, scale) = match &codes {
+                Codes::Scaled(code, scale) => (code.kernels(), scale),
+                Codes::Q8_0 => {
+                    self.put(at, head, count, |codes| {
+                        quantise::encode_q8_0(proof, values, codes);
+                    });
+                    continue;
+                }
             };
-            match made {
-                Some(ScalePlace::Inline(behind)) => {
-                    self.memory[start + behind..][..4].copy_from_slice(&scales[0].to_ne_bytes());
+            // Not cleared where nothing is made.
+            let mut made;
+            let factors = match scale {
+                CodeScale::Divide(scales) => Factors::Divide(scales.of_heads(head, count)),
+                CodeScale::Reciprocal(scales) => Factors::Reciprocal(scales.of_heads(head, count)),
+                CodeScale::Multiply(scales) => Factors::Multiply(scales.of_heads(head, count)),
+                CodeScale::Made { least, at: place } => {
+                    made = [0.0; MOST_HEADS];
+                    let scales = &mut made[..count];
+                    let making = &mut Making {
+                        values,
+                        largest: code.largest,
+                        least: *least,
+                        scales,
+                    };
+                    quantise::make_scales(proof, making);
+                    self.keep_scales(*place, at, head, &made[..count]);
+                    Factors::Reciprocal(&made[..count])
                 }
-                Some(ScalePlace::Apart(place)) => {
-                    for (index, scale) in scales.iter().enumerate().take(count) {
-                        self.scales[layout.scale(place, at, head + index)] = *scale;
-                    }
+            };
+            self.put(at, head, count, |codes| {
+                (code.encode)(
+                    proof,
+                    &mut Encoding {
+                        values,
+                        factors,
+                        codes,
+                    },
+                );
+            });
+        }
+    }
+
+    /// Keeps the scales that were made for heads from one on.
+    #[inline]
+    fn keep_scales(&mut self, place: ScalePlace, at: Located, head: usize, scales: &[f32]) {
+        let layout = &self.stored.layout;
+        match place {
+            ScalePlace::Inline(behind) => {
+                for (index, scale) in scales.iter().enumerate() {
+                    let start = at.element + (head + index) * layout.strides.head + behind;
+                    self.memory[start..][..4].copy_from_slice(&scale.to_ne_bytes());
                 }
-                None => {}
             }
-            head += count;
+            ScalePlace::Apart(place) => {
+                let start = layout.scale(place, at, head);
+                for (index, scale) in scales.iter().enumerate() {
+                    self.scales[start + index * place.head] = *scale;
+                }
+            }
+        }
+    }
+
+    /// Writes heads of a slot that lie one behind the other, by what is given their bytes as if their channels lay side
+    /// by side.
+    #[inline(always)]
+    fn put(&mut self, at: Located, head: usize, count: usize, write: impl FnOnce(&mut [u8])) {
+        let (layout, size) = (&self.stored.layout, self.stored.size());
+        let memory = &mut self.memory[(at.element + head * layout.strides.head) * size..];
+        let len = count * size * layout.shape.head_dim;
+        if layout.contiguous() {
+            write(&mut memory[..len]);
+        } else {
+            let mut scratch = Scratch([0; SCRATCH]);
+            let bytes = &mut scratch.0[..len];
+            write(bytes);
+            layout.scatter(bytes, size, memory);
         }
     }
 }
@@ -357,7 +436,7 @@ impl<'a> Stored<'a> {
         inside(end, len)?;
         Ok(Stored {
             layout,
-            format: Format::Code(code, scale),
+            format: Format::Codes(Codes::Scaled(code, scale)),
         })
     }
 
@@ -368,73 +447,18 @@ impl<'a> Stored<'a> {
         inside(layout.end(), len)?;
         Ok(Stored {
             layout,
-            format: Format::Q8_0,
+            format: Format::Codes(Codes::Q8_0),
         })
     }
 
-    /// Rounds heads, from one on, to what is kept; with the scales that were made for them, and where they go.
-    fn encode(
-        &self,
-        proof: Proof,
-        head: usize,
-        values: &[f32],
-        bytes: &mut [u8],
-        scales: &mut [f32; MOST_HEADS],
-    ) -> Option<ScalePlace> {
-        let (code, scale) = match self.format {
-            Format::Element(element, _) => {
-                (element.from_f32)(proof, values, bytes);
-                return None;
-            }
-            Format::Q8_0 => {
-                quantise::encode_q8_0(proof, values, bytes);
-                return None;
-            }
-            Format::Code(code, scale) => (code.kernels(), scale),
-        };
-        // One for all heads, or one for each.
-        let count = if scale.is_same() {
-            1
-        } else {
-            values.len() / self.head_dim()
-        };
-        let mut factors = [1.0; MOST_HEADS];
-        let (factors, scales) = (&mut factors[..count], &mut scales[..count]);
-        let mut made = None;
-        match scale {
-            CodeScale::Divide(given)
-            | CodeScale::Reciprocal(given)
-            | CodeScale::Multiply(given) => {
-                for (index, factor) in factors.iter_mut().enumerate() {
-                    *factor = given.of(head + index);
-                    if matches!(scale, CodeScale::Reciprocal(_)) {
-                        *factor = 1.0 / *factor;
-                    }
-                }
-            }
-            CodeScale::Made { least, at } => {
-                quantise::largest_magnitudes(proof, values, scales);
-                for (scale, factor) in scales.iter_mut().zip(&mut *factors) {
-                    *scale = (*scale / code.largest).max(least);
-                    *factor = 1.0 / *scale;
-                }
-                made = Some(at);
-            }
-        }
-        let factors = match scale {
-            CodeScale::Divide(_) => Factors::Divide(factors),
-            _ => Factors::Multiply(factors),
-        };
-        code.encode(proof, values, factors, bytes);
-        made
-    }
-
-    /// Undoes `encode`.
+    /// Values of heads, as they are kept, with what codes are multiplied with.
     fn decode(&self, proof: Proof, bytes: &[u8], scale: f32, values: &mut [f32]) {
         match self.format {
             Format::Element(element, _) => (element.to_f32)(proof, bytes, values),
-            Format::Q8_0 => quantise::decode_q8_0(proof, bytes, values),
-            Format::Code(code, _) => (code.kernels().decode)(proof, bytes, scale, values),
+            Format::Codes(Codes::Q8_0) => quantise::decode_q8_0(proof, bytes, values),
+            Format::Codes(Codes::Scaled(code, _)) => {
+                (code.kernels().decode)(proof, bytes, scale, values)
+            }
         }
     }
 
@@ -442,14 +466,14 @@ impl<'a> Stored<'a> {
     pub(crate) fn size(&self) -> usize {
         match self.format {
             Format::Element(element, _) => element.size,
-            Format::Code(..) | Format::Q8_0 => 1,
+            Format::Codes(_) => 1,
         }
     }
 
     /// Channels of a head, as values.
     pub(crate) fn head_dim(&self) -> usize {
         match self.format {
-            Format::Q8_0 => self.layout.shape.head_dim / Q8_0.1 * Q8_0.0,
+            Format::Codes(Codes::Q8_0) => self.layout.shape.head_dim / Q8_0.1 * Q8_0.0,
             _ => self.layout.shape.head_dim,
         }
     }
@@ -463,13 +487,13 @@ impl<'a> Stored<'a> {
     pub(crate) fn by_slot(&self) -> bool {
         matches!(
             self.format,
-            Format::Code(
+            Format::Codes(Codes::Scaled(
                 _,
                 CodeScale::Made {
                     at: ScalePlace::Apart(_),
                     ..
                 }
-            )
+            ))
         )
     }
 
@@ -478,8 +502,8 @@ impl<'a> Stored<'a> {
         let beside =
             self.layout.contiguous() && self.layout.strides.head == self.layout.shape.head_dim;
         let alike = match self.format {
-            Format::Element(..) | Format::Q8_0 => true,
-            Format::Code(_, scale) => !reading || scale.is_same(),
+            Format::Element(..) | Format::Codes(Codes::Q8_0) => true,
+            Format::Codes(Codes::Scaled(_, scale)) => !reading || scale.is_same(),
         };
         if beside && alike {
             heads.clamp(1, MOST_HEADS)
@@ -501,13 +525,13 @@ impl<'a> Stored<'a> {
         }
         // An offset has to leave room for a scale behind its codes.
         let layout = match self.format {
-            Format::Code(
+            Format::Codes(Codes::Scaled(
                 _,
                 CodeScale::Made {
                     at: ScalePlace::Inline(behind),
                     ..
                 },
-            ) => self.layout.widened(behind.saturating_add(4)),
+            )) => self.layout.widened(behind.saturating_add(4)),
             _ => Ok(self.layout),
         };
         slots.check(shape, &layout.unwrap_or(self.layout), len, self.by_slot())

@@ -405,7 +405,9 @@ impl<'a> Chain<'a> {
         cache: &mut CacheMut<'_>,
         slots: Slots<'_>,
     ) {
-        if !stages.run_lines(source, cache, &slots) {
+        let alone =
+            stages.run_lines(source, cache, &slots) || stages.run_codes(source, cache, &slots);
+        if !alone {
             stages.run(source, &mut Target::Cache(cache, slots));
         }
     }

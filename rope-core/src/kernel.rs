@@ -4,8 +4,8 @@
 //! A rotation goes through these files from top to bottom: [`chains`] is the list of what is compiled for an element,
 //! [`mod@line`] the loop over the heads of a line, [`pairs`] finds the members of pairs in a head, [`rotation`] is the
 //! arithmetic with cos and sin in registers. [`tile`] runs the stages of a chain that is not in the list one after the
-//! other, with [`convert`] at both ends. [`quantise`] has the kernels of codes of 8 bits, and [`gradient`] those of a
-//! backward pass.
+//! other, with [`convert`] at both ends. [`quantise`] has the kernels of codes of 8 bits, which read [`values`] of
+//! any element, and [`gradient`] those of a backward pass.
 
 pub(crate) mod chains;
 pub(crate) mod convert;
@@ -18,3 +18,4 @@ pub(crate) mod quantise;
 pub(crate) mod rotation;
 pub(crate) mod sincos;
 pub(crate) mod tile;
+pub(crate) mod values;

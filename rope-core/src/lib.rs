@@ -83,9 +83,10 @@
 //! A plan of more than a rotation is a `Chain` (`chain.rs`): a norm (`norm.rs`), a scale (`scale.rs`), and a cache
 //! (`cache.rs`) at either end, whose `layout` and `slots` say where a head lies. `stages.rs` runs it: whole heads in a
 //! tile of f32, one stage after the other, with the kernels of `kernel/norm.rs` for sums and products and those of
-//! `kernel/quantise.rs` for codes of 8 bits. Two kinds are fused: a norm with the rotation behind it, in place
-//! (`kernel/normed.rs`), and what goes from a tensor into slots that keep elements, which are lines like any other. Who
-//! makes no chain links none of it.
+//! `kernel/quantise.rs` for codes of 8 bits. Three kinds take a shorter way: a norm with the rotation behind it, in
+//! place (`kernel/normed.rs`); what goes from a tensor into slots that keep elements, which are lines like any other;
+//! and what goes into slots that keep codes, which are made of a line's elements (`kernel/values.rs`). Who makes no
+//! chain links none of it.
 //!
 //! What is fused is decided by measurement: `rope-bench stages` shows what each chain would cost in stages. In place
 //! and from one tensor into another are one text but two kernels, because one that looks for itself where to read is no
@@ -122,8 +123,8 @@
 //!
 //! - *An instruction set*: a file in `simd/`, its module and its token in `simd.rs`, a line in `backend.rs`.
 //! - *An element*: the definition of one lane in `simd/convert.rs`, and three `impl`s in `element.rs`; in
-//!   `kernel/chains.rs` a line for each pairing and one for the element. (Instructions of its own: a default of `read`
-//!   and `write` less.)
+//!   `kernel/chains.rs` a line for each pairing and one for the element; its variants in `kernel/values.rs`.
+//!   (Instructions of its own: a default of `read` and `write` less.)
 //! - *A fused chain*: a line and its entry in `kernel/chains.rs`.
 //! - *A pairing*: an `impl` in `kernel/pairs.rs`, its name in `pairing.rs`, and its chains.
 //! - *A stage*: a file in `kernel/`, and a call of it in `tile.rs`, or in the loop of `line.rs` where it is to be

@@ -62,6 +62,10 @@ pub(crate) trait Simd: SimdF64 {
     /// Whether `store_bf16_even_odd` takes a NaN for one that came from bf16 numbers, or from none.
     const TRUSTS_NAN: bool = false;
 
+    /// Whether codes come faster of even and odd elements, where those cost less to read: `interleave_codes` puts them
+    /// in order.
+    const INTERLEAVES_CODES: bool = false;
+
     /// Whether `prefetch` does anything.
     const PREFETCHES: bool = false;
 
@@ -146,6 +150,13 @@ pub(crate) trait Simd: SimdF64 {
     #[inline(always)]
     fn store_i8_away(self, x: [Self::F32; 4], half: f32) -> [Self::Chunk<u8>; 4] {
         self.store_by(x, |x| f32_to_i8_away(x, half))
+    }
+
+    /// The codes of even and of odd elements, and those of more of both, as the codes of elements in their order; with
+    /// [`Simd::INTERLEAVES_CODES`] only.
+    #[inline(always)]
+    fn interleave_codes(self, codes: [Self::Chunk<u8>; 4]) -> [Self::Chunk<u8>; 4] {
+        codes
     }
 
     /// Four vectors to bytes by the definition of one lane.

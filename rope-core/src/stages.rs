@@ -4,17 +4,18 @@
 //! read -> norm -> scale -> rotate -> norm -> scale -> write
 //! ```
 //!
-//! [`fused`] and [`lines`] are the two short ways, with the same bits; [`sums`] has those of a norm over a whole row.
+//! [`fused`], [`lines`] and [`codes`] are short ways, with the same bits; [`sums`] has those of a norm over a row.
 //!
 //! A head is read from a tensor or a cache, and written to one. Between two stages it is f32, or was rounded to the
 //! element of what is read, as the plan says. All of it is checked; here nothing fails.
 
+mod codes;
 mod fused;
 mod lines;
 mod sums;
 
 use crate::backend::Proof;
-use crate::cache::{Cache, CacheMut, Located, MOST_CHANNELS, MOST_HEADS, Slots};
+use crate::cache::{Cache, CacheMut, Format, Located, MOST_CHANNELS, MOST_HEADS, Slots};
 use crate::kernel::chains::{Across, BF16, F16, F32, F32_NORMED, rotate_f32};
 use crate::kernel::line::{Line, LineRows, Starts};
 use crate::kernel::norm::{
@@ -22,7 +23,7 @@ use crate::kernel::norm::{
 };
 use crate::kernel::normed::TOO_LONG;
 use crate::kernel::rotation::RowFactors;
-use crate::kernel::tile::Ends;
+use crate::kernel::values::Values;
 use crate::norm::{GivenSums, Norm, NormReach, NormResult, NormSum, Place, Weights};
 use crate::rows::View;
 use crate::scale::Scale;
@@ -43,7 +44,7 @@ struct Tile([f32; TILE]);
 /// Tiles that some chains want beside theirs. What is not wanted is not cleared, which takes as long as to rotate ten
 /// heads.
 struct Buffers {
-    /// For heads whose pairing changes, and for what is rotated as elements.
+    /// For heads whose pairing changes.
     other: Option<Tile>,
     /// For weights and biases as f32.
     values: Option<Tile>,
@@ -78,6 +79,40 @@ pub(crate) struct Rotation<'a> {
     pub(crate) factors: Option<RowFactors>,
     pub(crate) input: Pairing,
     pub(crate) output: Pairing,
+}
+
+impl Rotation<'_> {
+    /// Heads as a line: how many, and their channels; elements from one to the next, where they are read and where they
+    /// are written; where their rows start; bytes of all that is rotated, if its next heads may be asked for.
+    #[inline(always)]
+    fn line<'l>(
+        &'l self,
+        source: Option<&'l [u8]>,
+        target: &'l mut [u8],
+        [heads, head_dim]: [usize; 2],
+        [source_step, target_step]: [usize; 2],
+        starts: Starts<'l>,
+        tensor: usize,
+    ) -> Line<'l> {
+        let (cos, sin) = self.rows.values();
+        Line {
+            source,
+            source_step,
+            target,
+            target_step,
+            heads,
+            head_dim,
+            tensor,
+            rows: LineRows {
+                cos,
+                sin,
+                pairs: self.rows.pairs(),
+                starts,
+                factors: self.factors.as_ref(),
+            },
+            next: [&[]; 2],
+        }
+    }
 }
 
 /// Where heads are read.
@@ -235,10 +270,6 @@ impl Stages<'_> {
         buffers: &mut Buffers,
     ) {
         let len = block.count * self.shape.head_dim;
-        if target.is_coded() && self.rotate_rounded(source, block, buffers, &mut tile.0[..len]) {
-            target.write(self.proof, self.shape, block, &tile.0[..len]);
-            return;
-        }
         self.read(source, target, block, &mut tile.0[..len]);
         self.beside_rotation(
             Place::BeforeRotation,
@@ -263,69 +294,6 @@ impl Stages<'_> {
         }
         self.beside_rotation(Place::AfterRotation, block, row, tile, buffers);
         target.write(self.proof, self.shape, block, tile);
-    }
-
-    /// The heads of a block rotated, and rounded to their element, which is all there is between a tensor and codes: by
-    /// the kernel from one tensor into another, whose result is then widened. It is a pass less than rotating in f32
-    /// and rounding.
-    fn rotate_rounded(
-        &self,
-        source: &Source<'_>,
-        block: Block,
-        buffers: &mut Buffers,
-        values: &mut [f32],
-    ) -> bool {
-        let (Source::Tensor(tensor, element), Some(rotation)) = (source, &self.rotation) else {
-            return false;
-        };
-        let Rotation {
-            rows,
-            factors,
-            input,
-            output,
-        } = rotation;
-        let Some(kernel) = element.fused(*input, element, *output) else {
-            return false;
-        };
-        let ends = Ends {
-            source: element,
-            input: *input,
-            target: element,
-            output: *output,
-        };
-        let alone = self.norm.is_none() && self.scale.is_none();
-        if self.staged || !self.rounds || !alone || element.is(&F32) {
-            return false;
-        }
-        let head_dim = self.shape.head_dim;
-        let other = buffers.other.get_or_insert_with(Tile::empty);
-        let rotated = &mut bytemuck::cast_slice_mut(&mut other.0)[..values.len() * element.size];
-        let (cos, sin) = rows.values();
-        let mut starts = [0; HEADS];
-        let line = &mut Line {
-            source: Some(
-                &tensor.bytes
-                    [tensor.layout.head(block.batch, block.token, block.head) * element.size..],
-            ),
-            source_step: tensor.layout.strides().head,
-            target: rotated,
-            target_step: head_dim,
-            heads: block.count,
-            head_dim,
-            tensor: 0,
-            rows: LineRows {
-                cos,
-                sin,
-                pairs: rows.pairs(),
-                starts: rows.starts(block.at(0), &mut starts[..block.count]),
-                factors: factors.as_ref(),
-            },
-            next: [&[]; 2],
-        };
-        kernel(self.proof, line);
-        ends.copy_unrotated(self.proof, line);
-        (element.to_f32)(self.proof, rotated, values);
-        true
     }
 
     /// What the values behind the norm of a place are made of: the element, or f32 behind one whose weights promote
@@ -555,15 +523,15 @@ impl Stages<'_> {
 
     /// Rotates the heads of a block, in a tile; or into the other one, where the pairing changes.
     fn rotate(&self, block: Block, tile: &mut [f32], other: &mut [f32]) {
-        let Some(Rotation {
-            rows,
-            factors,
-            input,
-            output,
-        }) = &self.rotation
-        else {
+        let Some(rotation) = &self.rotation else {
             return;
         };
+        let Rotation {
+            rows,
+            input,
+            output,
+            ..
+        } = rotation;
         let head_dim = self.shape.head_dim;
         let mut starts = [0; HEADS];
         let starts = &mut starts[..block.count];
@@ -583,27 +551,11 @@ impl Stages<'_> {
         } else {
             (None, tile)
         };
-        let (cos, sin) = rows.values();
-        rotate_f32(*input, *output)(
-            self.proof,
-            &mut Line {
-                source,
-                source_step: head_dim,
-                target: bytemuck::cast_slice_mut(target),
-                target_step: head_dim,
-                heads: block.count,
-                head_dim,
-                tensor: 0,
-                rows: LineRows {
-                    cos,
-                    sin,
-                    pairs: rows.pairs(),
-                    starts,
-                    factors: factors.as_ref(),
-                },
-                next: [&[]; 2],
-            },
-        );
+        let heads = [block.count, head_dim];
+        let steps = [head_dim; 2];
+        let target = bytemuck::cast_slice_mut(target);
+        let line = &mut rotation.line(source, target, heads, steps, starts, 0);
+        rotate_f32(*input, *output)(self.proof, line);
     }
 
     /// Reads the heads of a block.
@@ -715,8 +667,17 @@ impl Target<'_, '_> {
                 }
             }
             Target::Cache(cache, _) => {
-                if let Some(at) = block.places.to {
-                    cache.write(proof, at, block.head, values);
+                let Some(at) = block.places.to else {
+                    return;
+                };
+                match cache.stored().format {
+                    Format::Element(element, _) => {
+                        cache.write_elements(proof, element, at, block.head, values);
+                    }
+                    Format::Codes(codes) => {
+                        let heads = [block.head, block.count];
+                        cache.write_codes(proof, codes, at, heads, Values::F32(values));
+                    }
                 }
             }
         }

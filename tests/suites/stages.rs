@@ -1,8 +1,11 @@
 //! A chain gives the same bits whether its stages are fused or run one after the other.
 
-use rope_core::{Backend, Pairing, Rope, Rows, Tensor, TensorMut};
+use rope_core::{
+    Backend, CacheLayout, CacheMut, Chain, Code, CodeScale, HeadScales, Pairing, Rope, Rows,
+    ScaleLayout, ScalePlace, Tensor, TensorMut,
+};
 use rope_tests::number::{paint, values};
-use rope_tests::{Number, Placed, Source, each_element_pair};
+use rope_tests::{Number, Placed, Source, each_element, each_element_pair};
 
 fn agree<I: Number, O: Number>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usize) {
     // Heads beside each other, and anywhere.
@@ -61,5 +64,133 @@ fn fused_or_not() {
         let heads = source.within(1, 40) / (1 + head_dim / 256);
         let shape = [1, source.within(1, 20), heads.max(1), head_dim];
         each_element_pair!(agree(source, shape, rotary_dim));
+    }
+}
+
+/// Codes of heads that are rotated, and of heads that are not: all kinds of scales, heads beside each other and apart.
+fn agree_in_codes<E: Number>(
+    source: &mut Source<'_>,
+    [tokens, heads, head_dim]: [usize; 3],
+    rotary_dim: usize,
+) {
+    let shape = [1, tokens, heads, head_dim];
+    let from = match source.once_in(2) {
+        true => Placed::bshd(shape),
+        false => Placed::any(source, shape),
+    };
+    let x = values::<E>(source, from.len);
+    let angles = values::<f32>(source, tokens * rotary_dim);
+    let rows = Rows::new(&angles, rotary_dim).expect("whole rows");
+    let each: Vec<f32> = (0..heads).map(|_| 0.25 + source.unit().abs()).collect();
+    let apart = ScalePlace::Apart(ScaleLayout::hn(1, heads));
+    let scales = [
+        CodeScale::Multiply(HeadScales::Same(0.3)),
+        CodeScale::Divide(HeadScales::Each(&each)),
+        CodeScale::Reciprocal(HeadScales::Each(&each)),
+        CodeScale::Made {
+            least: 1e-6,
+            at: apart,
+        },
+        CodeScale::Made {
+            least: 0.0,
+            at: ScalePlace::Inline(head_dim),
+        },
+    ];
+    // Heads side by side, with room behind each, and with their channels apart.
+    let beside = CacheLayout::nhd([tokens, 1, heads, head_dim]);
+    let roomy = CacheLayout::nhd([tokens, 1, heads, head_dim + 32])
+        .and_then(|layout| layout.channels(0..head_dim));
+    let turned = CacheLayout::hdn([tokens, heads, head_dim, 1]);
+    let layouts = [beside, roomy, turned].map(|layout| layout.expect("a small cache"));
+    for (layout, kept) in layouts.into_iter().flat_map(|layout| {
+        let scaled = Code::ALL
+            .into_iter()
+            .flat_map(|code| scales.map(|scale| Some((code, scale))));
+        scaled.chain([None]).map(move |kept| (layout, kept))
+    }) {
+        let inline = matches!(
+            kept,
+            Some((
+                _,
+                CodeScale::Made {
+                    at: ScalePlace::Inline(_),
+                    ..
+                }
+            ))
+        );
+        if inline && layout != layouts[1]
+            || kept.is_none() && (!head_dim.is_multiple_of(32) || layout == layouts[2])
+        {
+            continue;
+        }
+        for backend in Backend::available() {
+            let run = |rope: Rope, rotates: bool| {
+                let (mut bytes, mut made) =
+                    (vec![0x5a; 2 * layout.end()], vec![0.5; tokens * heads]);
+                let mut cache = match kept {
+                    Some((code, scale)) => {
+                        CacheMut::coded(&mut bytes, layout, code, scale, &mut made)
+                    }
+                    None => CacheMut::q8_0(&mut bytes, layout),
+                }
+                .expect("a cache that fits");
+                let source = Tensor::new(&x, from.layout).expect("a valid tensor");
+                let chain = Chain::from(rope);
+                if rotates {
+                    chain.rotate_into_cache(&source, &mut cache, 0..tokens, &rows)
+                } else {
+                    chain.copy_into_cache(&source, &mut cache, 0..tokens)
+                }
+                .expect("rows and slots that fit");
+                let made: Vec<u32> = made.iter().map(|scale| scale.to_bits()).collect();
+                (bytes, made)
+            };
+            for pairing in [Pairing::Half, Pairing::Interleaved] {
+                let rope = Rope::new(pairing)
+                    .backend(backend)
+                    .expect("an available backend");
+                for rotates in [true, false] {
+                    let (got, scales) = run(rope, rotates);
+                    let (wanted, wanted_scales) = run(rope.in_stages(), rotates);
+                    let doing = format!(
+                        "{backend}, {pairing}, {rotates}, {rotary_dim} of {shape:?}, {kept:?}, {layout:?}"
+                    );
+                    assert_eq!(scales, wanted_scales, "scales: {doing}");
+                    for (index, (got, wanted)) in got.iter().zip(&wanted).enumerate() {
+                        // A NaN may be any NaN.
+                        let nan = [got, wanted].map(|code| code & 0x7f == 0x7f) == [true; 2];
+                        let float = kept.is_some_and(|(code, _)| !code.name().starts_with("int8"));
+                        assert!(
+                            got == wanted || nan && float,
+                            "{doing}: byte {index}: {got:02x} instead of {wanted:02x}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn codes_in_stages_or_not() {
+    let source = &mut Source::random("codes_in_stages_or_not");
+    // Below, at and beyond the vectors of each backend; many heads in a tile, one, and too long for it.
+    for (head_dim, rotary_dim) in [
+        (2, 2),
+        (20, 8),
+        (64, 64),
+        (96, 96),
+        (128, 128),
+        (130, 32),
+        (1030, 64),
+        (2048, 2048),
+    ] {
+        let heads = if head_dim > 512 {
+            2
+        } else {
+            source.within(1, 70)
+        };
+        let shape = [source.within(1, 3), heads, head_dim];
+        each_element!(agree_in_codes(source, shape, rotary_dim));
     }
 }

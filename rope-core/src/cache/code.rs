@@ -1,5 +1,7 @@
 //! Codes of 8 bits that a cache may keep, and what scales them.
 
+use core::slice;
+
 use crate::Error;
 use crate::kernel::quantise;
 
@@ -106,6 +108,14 @@ impl HeadScales<'_> {
         match self {
             HeadScales::Same(scale) => scale,
             HeadScales::Each(scales) => scales.get(head).copied().unwrap_or(1.0),
+        }
+    }
+
+    /// Those of some heads that there are: one for all, or one for each.
+    pub(crate) fn of_heads(&self, head: usize, count: usize) -> &[f32] {
+        match self {
+            HeadScales::Same(scale) => slice::from_ref(scale),
+            HeadScales::Each(scales) => &scales[head..head + count],
         }
     }
 

@@ -20,6 +20,7 @@ use super::line::{Line, RotateLine};
 use super::norm::ROOTS;
 use super::normed::{LineNorm, LineRoots};
 use super::pairs;
+use super::values::Kind;
 use crate::Pairing::{self, Half, Interleaved};
 use crate::backend::Proof;
 
@@ -90,6 +91,8 @@ pub struct Across {
     fused: &'static [Fused],
     pub(crate) to_f32: fn(Proof, &[u8], &mut [f32]),
     pub(crate) from_f32: fn(Proof, &[f32], &mut [u8]),
+    /// What a kernel of any element reads.
+    pub(crate) kind: Kind,
 }
 
 /// A chain in one kernel, of the element that has it in its list.
@@ -218,7 +221,7 @@ across! {
 }
 
 macro_rules! element {
-    ($in_place:ident, $across:ident: $E:ident, $half:ident, $interleaved:ident,
+    ($in_place:ident, $across:ident: $E:ident $Kind:ident, $half:ident, $interleaved:ident,
      [$($P:ident => $to:ident $Q:ident: $kernel:ident,)*]) => {
         pub(crate) static $in_place: InPlace = InPlace { half: $half, interleaved: $interleaved };
         pub(crate) static $across: Across = Across {
@@ -226,11 +229,12 @@ macro_rules! element {
             fused: &[$(Fused { input: $P, element: &$to, output: $Q, kernel: $kernel },)*],
             to_f32: |proof, source, target| proof.run(ToF32::<$E>::new(source, target)),
             from_f32: |proof, source, target| proof.run(FromF32::<$E>::new(source, target)),
+            kind: Kind::$Kind,
         };
     };
 }
 
-element!(F32_IN_PLACE, F32: f32, f32_half_in_place, f32_interleaved_in_place, [
+element!(F32_IN_PLACE, F32: f32 F32, f32_half_in_place, f32_interleaved_in_place, [
     Half => F32 Half: f32_half,
     Interleaved => F32 Interleaved: f32_interleaved,
     Half => F32 Interleaved: f32_half_to_interleaved,
@@ -240,11 +244,11 @@ element!(F32_IN_PLACE, F32: f32, f32_half_in_place, f32_interleaved_in_place, [
     Half => BF16 Half: f32_to_bf16_half,
     Interleaved => BF16 Interleaved: f32_to_bf16_interleaved,
 ]);
-element!(F16_IN_PLACE, F16: f16, f16_half_in_place, f16_interleaved_in_place, [
+element!(F16_IN_PLACE, F16: f16 F16, f16_half_in_place, f16_interleaved_in_place, [
     Half => F16 Half: f16_half,
     Interleaved => F16 Interleaved: f16_interleaved,
 ]);
-element!(BF16_IN_PLACE, BF16: bf16, bf16_half_in_place, bf16_interleaved_in_place, [
+element!(BF16_IN_PLACE, BF16: bf16 Bf16, bf16_half_in_place, bf16_interleaved_in_place, [
     Half => BF16 Half: bf16_half,
     Interleaved => BF16 Interleaved: bf16_interleaved,
     Interleaved => BF16 Half: bf16_interleaved_to_half,

@@ -17,6 +17,7 @@ use core::slice;
 
 use bytemuck::cast_slice;
 
+use super::values::{Blocks, MOST_OF_BLOCK, Values};
 use crate::backend::Proof;
 use crate::simd::convert::{
     E4M3_LEAST, E5M2_LEAST, f8_to_f32, f16_to_f32, f32_to_f8, f32_to_f16, f32_to_i8_away,
@@ -24,36 +25,63 @@ use crate::simd::convert::{
 };
 use crate::simd::{Kernel, Simd};
 
+/// Some heads of equal length, and where their codes go. Where lengths differ, the shorter counts.
+#[derive(Debug)]
+pub(crate) struct Encoding<'a> {
+    pub(crate) values: Values<'a>,
+    pub(crate) factors: Factors<'a>,
+    pub(crate) codes: &'a mut [u8],
+}
+
 /// What values are multiplied with, or divided by, in one f32 operation, before they are rounded to codes: one number
-/// for all, or one for each of some heads of equal length.
+/// for all heads, or one for each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Factors<'a> {
     Multiply(&'a [f32]),
     Divide(&'a [f32]),
+    /// Multiplied with the reciprocals, which are rounded.
+    Reciprocal(&'a [f32]),
 }
 
-/// Values, by their factors, to codes.
-type EncodeFn = fn(Proof, &[f32], &[f32], &mut [u8]);
+impl Factors<'_> {
+    #[inline(always)]
+    fn len(self) -> usize {
+        let (Factors::Multiply(numbers) | Factors::Divide(numbers) | Factors::Reciprocal(numbers)) =
+            self;
+        numbers.len()
+    }
 
-/// A code of 8 bits: its kernels. Where lengths differ, the shorter counts.
+    /// That of a head, and whether it divides.
+    #[inline(always)]
+    fn of(self, head: usize) -> (f32, bool) {
+        match self {
+            Factors::Multiply(numbers) => (numbers[head], false),
+            Factors::Divide(numbers) => (numbers[head], true),
+            Factors::Reciprocal(numbers) => (1.0 / numbers[head], false),
+        }
+    }
+}
+
+/// A code of 8 bits: its kernels.
 pub(crate) struct Code {
     /// The largest magnitude that it has on both sides of zero.
     pub(crate) largest: f32,
-    multiplied: EncodeFn,
-    divided: EncodeFn,
-    /// Codes to values times a scale, one f32 product each.
+    /// Values, by their factors, to codes. A reference, because what is copied in larger pieces than it was written in
+    /// waits for all stores in flight.
+    pub(crate) encode: fn(Proof, &mut Encoding<'_>),
+    /// Codes to values times a scale, one f32 product each; of two lengths the shorter counts.
     pub(crate) decode: fn(Proof, &[u8], f32, &mut [f32]),
 }
 
 impl Code {
-    const fn new<C: Convert8>(largest: f32) -> Self {
+    const fn new<C: Convert8>() -> Self {
         Code {
-            largest,
-            multiplied: |proof, source, factors, target| {
-                proof.run(Encode::<C, false>::new(source, factors, target));
-            },
-            divided: |proof, source, factors, target| {
-                proof.run(Encode::<C, true>::new(source, factors, target));
+            largest: C::LARGEST,
+            encode: |proof, encoding| {
+                proof.run(Encode {
+                    encoding,
+                    code: PhantomData::<C>,
+                });
             },
             decode: |proof, source, scale, target| {
                 proof.run(Decode::<C> {
@@ -65,33 +93,24 @@ impl Code {
             },
         }
     }
-
-    /// Values, multiplied or divided, to codes.
-    ///
-    /// A kernel for each of the two: where they were one, the factors came through memory, and to copy them waited for
-    /// the stores of the kernel before (5 of 180 ns that a token of 8 heads takes from bf16 to E4M3).
-    #[inline(always)]
-    pub(crate) fn encode(&self, proof: Proof, values: &[f32], by: Factors<'_>, codes: &mut [u8]) {
-        match by {
-            Factors::Multiply(factors) => (self.multiplied)(proof, values, factors, codes),
-            Factors::Divide(factors) => (self.divided)(proof, values, factors, codes),
-        }
-    }
 }
 
 /// The float of 8 bits with 3 behind the point and no infinities.
-pub(crate) static E4M3: Code = Code::new::<E4m3>(448.0);
+pub(crate) static E4M3: Code = Code::new::<E4m3>();
 /// The float of 8 bits with 2 behind the point.
-pub(crate) static E5M2: Code = Code::new::<E5m2<0x7c>>(57344.0);
+pub(crate) static E5M2: Code = Code::new::<E5m2<0x7c>>();
 /// The same, of which infinities are not made.
-pub(crate) static E5M2_SATURATING: Code = Code::new::<E5m2<0x7b>>(57344.0);
+pub(crate) static E5M2_SATURATING: Code = Code::new::<E5m2<0x7b>>();
 /// Integers, ties to even.
-pub(crate) static INT8_EVEN: Code = Code::new::<Int8Even>(127.0);
+pub(crate) static INT8_EVEN: Code = Code::new::<Int8Even>();
 /// Integers, rounded by adding a half.
-pub(crate) static INT8_AWAY: Code = Code::new::<Int8Away>(127.0);
+pub(crate) static INT8_AWAY: Code = Code::new::<Int8Away>();
 
 /// A code as a kernel sees it.
 trait Convert8 {
+    /// The largest magnitude that it has on both sides of zero.
+    const LARGEST: f32;
+
     /// Four vectors of values to codes.
     fn write<S: Simd>(s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4];
     /// A value rounded to its code.
@@ -103,6 +122,8 @@ trait Convert8 {
 struct E4m3;
 
 impl Convert8 for E4m3 {
+    const LARGEST: f32 = 448.0;
+
     #[inline(always)]
     fn write<S: Simd>(s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
         s.store_f8::<3, E4M3_LEAST, 0x7e>(x)
@@ -123,6 +144,8 @@ impl Convert8 for E4m3 {
 struct E5m2<const MOST: u32>;
 
 impl<const MOST: u32> Convert8 for E5m2<MOST> {
+    const LARGEST: f32 = 57344.0;
+
     #[inline(always)]
     fn write<S: Simd>(s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
         s.store_f8::<2, E5M2_LEAST, MOST>(x)
@@ -142,6 +165,8 @@ impl<const MOST: u32> Convert8 for E5m2<MOST> {
 struct Int8Even;
 
 impl Convert8 for Int8Even {
+    const LARGEST: f32 = 127.0;
+
     #[inline(always)]
     fn write<S: Simd>(s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
         s.store_i8_even(x)
@@ -161,6 +186,8 @@ impl Convert8 for Int8Even {
 struct Int8Away;
 
 impl Convert8 for Int8Away {
+    const LARGEST: f32 = 127.0;
+
     #[inline(always)]
     fn write<S: Simd>(s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
         s.store_i8_away(x, 0.5)
@@ -178,80 +205,123 @@ impl Convert8 for Int8Away {
 }
 
 /// Values to codes.
-struct Encode<'a, C, const DIVIDE: bool> {
-    source: &'a [f32],
-    factors: &'a [f32],
-    target: &'a mut [u8],
+struct Encode<'e, 'a, C> {
+    encoding: &'e mut Encoding<'a>,
     code: PhantomData<C>,
 }
 
-impl<'a, C, const DIVIDE: bool> Encode<'a, C, DIVIDE> {
-    #[inline(always)]
-    fn new(source: &'a [f32], factors: &'a [f32], target: &'a mut [u8]) -> Self {
-        Encode {
-            source,
-            factors,
-            target,
-            code: PhantomData,
-        }
-    }
-}
-
-impl<C: Convert8, const DIVIDE: bool> Kernel for Encode<'_, C, DIVIDE> {
+impl<C: Convert8> Kernel for Encode<'_, '_, C> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let len = self.source.len() / self.factors.len().max(1);
-        for (head, by) in self.factors.iter().enumerate() {
-            let source = &self.source[head * len..][..len];
-            let target = self.target.get_mut(head * len..).unwrap_or_default();
-            Self::head(s, source, *by, target);
+        let Encoding {
+            values,
+            factors,
+            codes,
+        } = self.encoding;
+        let heads = factors.len();
+        let len = values.len() / heads.max(1);
+        for head in 0..heads {
+            let values = values.part(head * len..(head + 1) * len);
+            let (by, divides) = factors.of(head);
+            let codes = codes.get_mut(head * len..).unwrap_or_default();
+            Self::head(s, values, by, divides, codes);
         }
     }
 }
 
-impl<C: Convert8, const DIVIDE: bool> Encode<'_, C, DIVIDE> {
+impl<C: Convert8> Encode<'_, '_, C> {
     #[inline(always)]
-    fn head<S: Simd>(s: S, source: &[f32], by: f32, target: &mut [u8]) {
-        let from = S::chunks(source).as_chunks::<4>().0;
-        let to = S::chunks_mut(target).as_chunks_mut::<4>().0;
-        let done = from.len().min(to.len()) * 4 * S::LANES;
-        let factor = s.splat(by);
-        for (x, y) in from.iter().zip(to) {
-            let [a, b, c, d] = load(s, *x);
-            let x = if DIVIDE {
-                [
-                    s.div(a, factor),
-                    s.div(b, factor),
-                    s.div(c, factor),
-                    s.div(d, factor),
-                ]
-            } else {
-                [
-                    s.mul(a, factor),
-                    s.mul(b, factor),
-                    s.mul(c, factor),
-                    s.mul(d, factor),
-                ]
-            };
-            *y = C::write(s, x);
+    fn head<S: Simd>(s: S, source: Values<'_>, by: f32, divides: bool, target: &mut [u8]) {
+        let len = source.len().min(target.len());
+        let (source, target) = (source.part(0..len), &mut target[..len]);
+        if const { S::LANES == 1 } {
+            return Self::plain(s, source, by, divides, target);
         }
-        let (source, target) = (&source[done..], &mut target[done..]);
-        if const { S::LANES > 1 } {
-            if !source.is_empty() {
-                s.narrower()
-                    .enter(Encode::<C, DIVIDE>::new(source, &[by], target));
+        let blocks = source.blocks::<S>();
+        let factor = s.splat(by);
+        let done = blocks.len() * Blocks::<S>::LEN;
+        let (whole, rest) = target.split_at_mut(done);
+        let whole = S::chunks_mut(whole).as_chunks_mut().0;
+        for (index, codes) in whole.iter_mut().enumerate() {
+            *codes = Self::block(s, blocks.load(s, index), factor, divides);
+            if blocks.even_odd() {
+                *codes = s.interleave_codes(*codes);
             }
+        }
+        if !rest.is_empty() {
+            let mut codes = [0; MOST_OF_BLOCK];
+            let block = source.part(done..len).padded(s);
+            S::chunks_mut(&mut codes).as_chunks_mut().0[0] = Self::block(s, block, factor, divides);
+            rest.copy_from_slice(&codes[..rest.len()]);
+        }
+    }
+
+    #[inline(always)]
+    fn block<S: Simd>(
+        s: S,
+        [a, b, c, d]: [S::F32; 4],
+        by: S::F32,
+        divides: bool,
+    ) -> [S::Chunk<u8>; 4] {
+        let x = if divides {
+            [s.div(a, by), s.div(b, by), s.div(c, by), s.div(d, by)]
         } else {
-            for (x, y) in source.iter().zip(target) {
-                *y = C::from_f32(if DIVIDE { x / by } else { x * by });
+            [s.mul(a, by), s.mul(b, by), s.mul(c, by), s.mul(d, by)]
+        };
+        C::write(s, x)
+    }
+
+    /// The definition, one lane at a time.
+    #[inline(always)]
+    fn plain<S: Simd>(s: S, source: Values<'_>, by: f32, divides: bool, target: &mut [u8]) {
+        let mut values = [0.0; MOST_OF_BLOCK];
+        for (index, codes) in target.chunks_mut(MOST_OF_BLOCK).enumerate() {
+            let start = index * MOST_OF_BLOCK;
+            source
+                .part(start..start + codes.len())
+                .widen(s, &mut values);
+            for (x, code) in values.iter().zip(codes) {
+                *code = C::from_f32(if divides { x / by } else { x * by });
             }
         }
     }
 }
 
-#[inline(always)]
-fn load<S: Simd>(s: S, [a, b, c, d]: [S::Chunk<f32>; 4]) -> [S::F32; 4] {
-    [s.load_f32(a), s.load_f32(b), s.load_f32(c), s.load_f32(d)]
+/// Scales for heads of equal length, NaNs left out: `max(largest |x| / largest, least)` of each.
+///
+/// All of them first, and in a kernel of their own: codes that wait for the scale of their head, which takes as long as
+/// they do, would be all that the CPU looks ahead.
+pub(crate) fn make_scales(proof: Proof, making: &mut Making<'_>) {
+    proof.run(MakeScales(making));
+}
+
+/// What scales are made of, and where they go.
+#[derive(Debug)]
+pub(crate) struct Making<'a> {
+    pub(crate) values: Values<'a>,
+    /// The largest magnitude of the code.
+    pub(crate) largest: f32,
+    pub(crate) least: f32,
+    pub(crate) scales: &'a mut [f32],
+}
+
+struct MakeScales<'m, 'a>(&'m mut Making<'a>);
+
+impl Kernel for MakeScales<'_, '_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let Making {
+            values,
+            largest,
+            least,
+            scales,
+        } = self.0;
+        let len = values.len() / scales.len().max(1);
+        for (head, scale) in scales.iter_mut().enumerate() {
+            let values = values.part(head * len..(head + 1) * len);
+            *scale = (values.largest_magnitude(s) / *largest).max(*least);
+        }
+    }
 }
 
 /// Codes to values.
@@ -272,59 +342,13 @@ impl<C: Convert8> Kernel for Decode<'_, C> {
     }
 }
 
-/// The largest magnitude of each of some heads of equal length, NaNs left out; 0 of none.
-pub(crate) fn largest_magnitudes(proof: Proof, heads: &[f32], largest: &mut [f32]) {
-    largest.fill(0.0);
-    proof.run(Largest {
-        values: heads,
-        largest,
-    });
-}
-
-/// The larger of what is there and of the magnitudes of each head.
-struct Largest<'a> {
-    values: &'a [f32],
-    largest: &'a mut [f32],
-}
-
-impl Kernel for Largest<'_> {
-    #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let len = self.values.len() / self.largest.len().max(1);
-        for (head, largest) in self.largest.iter_mut().enumerate() {
-            let values = &self.values[head * len..][..len];
-            let chunks = S::chunks(values);
-            // Four at a time: each waits for its own.
-            let (groups, rest) = chunks.as_chunks::<4>();
-            let mut lanes = [s.splat(*largest); 4];
-            for group in groups {
-                for (lane, x) in lanes.iter_mut().zip(group) {
-                    *lane = s.max_magnitude(*lane, s.load_f32(*x));
-                }
-            }
-            for (lane, x) in lanes.iter_mut().zip(rest) {
-                *lane = s.max_magnitude(*lane, s.load_f32(*x));
-            }
-            let [a, b, c, d] = lanes;
-            *largest = s.max_lane(s.max_magnitude(s.max_magnitude(a, b), s.max_magnitude(c, d)));
-            let values = &values[chunks.len() * S::LANES..];
-            if const { S::LANES > 1 } && !values.is_empty() {
-                s.narrower().enter(Largest {
-                    values,
-                    largest: core::slice::from_mut(largest),
-                });
-            }
-        }
-    }
-}
-
 /// Values in a block of Q8_0, and its bytes: the distance of its codes, as IEEE binary16, and the codes.
 pub(crate) const Q8_0_VALUES: usize = 32;
 pub(crate) const Q8_0_BYTES: usize = 2 + Q8_0_VALUES;
 
 /// Blocks of values to blocks of ggml's Q8_0, by `quantize_row_q8_0_ref` of its ggml-quants.c. What the formula leaves
 /// undefined, a code of a NaN or beyond 127, is 0 or saturates; the largest of a block is found without its NaNs.
-pub(crate) fn encode_q8_0(proof: Proof, source: &[f32], target: &mut [u8]) {
+pub(crate) fn encode_q8_0(proof: Proof, source: Values<'_>, target: &mut [u8]) {
     debug_assert!(source.len().is_multiple_of(Q8_0_VALUES));
     proof.run(EncodeQ8_0 { source, target });
 }
@@ -336,62 +360,79 @@ pub(crate) fn decode_q8_0(proof: Proof, source: &[u8], target: &mut [f32]) {
 }
 
 struct EncodeQ8_0<'a> {
-    source: &'a [f32],
+    source: Values<'a>,
     target: &'a mut [u8],
 }
 
 impl Kernel for EncodeQ8_0<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
+        // Four vectors are two blocks of 16 lanes, one of 8, half a one of 4.
+        let together = const { (4 * S::LANES).div_ceil(Q8_0_VALUES) };
+        let vectors = const { Q8_0_VALUES / S::LANES };
+        let values = self.source.blocks::<S>();
+        let blocks = self.target.as_chunks_mut::<Q8_0_BYTES>().0;
+        let len = blocks.len().min(self.source.len() / Q8_0_VALUES);
+        let mut groups = blocks[..len].chunks_exact_mut(together);
+        for (group, blocks) in groups.by_ref().enumerate() {
+            Self::group(s, values, group * together * vectors / 4, blocks);
+        }
+        let rest = groups.into_remainder();
+        if !rest.is_empty() {
+            // With zeros behind it, which become a block that nobody wants.
+            let (mut padded, mut both) = ([0.0; 2 * Q8_0_VALUES], [[0; Q8_0_BYTES]; 2]);
+            let done = (len - rest.len()) * Q8_0_VALUES;
+            self.source
+                .part(done..len * Q8_0_VALUES)
+                .widen(s, &mut padded);
+            Self::group(s, Values::F32(&padded).blocks::<S>(), 0, &mut both);
+            rest.copy_from_slice(&both[..rest.len()]);
+        }
+    }
+}
+
+impl EncodeQ8_0<'_> {
+    /// As many blocks as four vectors are, or one, of the values from four vectors on.
+    #[inline(always)]
+    fn group<S: Simd>(s: S, values: Blocks<'_, S>, first: usize, blocks: &mut [[u8; Q8_0_BYTES]]) {
         /// Before a half: a tie still becomes the next integer, because the sum is rounded to even, and no less does.
         const HALF: f32 = 0.5_f32.next_down();
-        // A group of four vectors is two blocks of 16 lanes, one of 8, half a one of 4.
-        let together = const { (4 * S::LANES).div_ceil(Q8_0_VALUES) };
-        let from = self.source.as_chunks::<Q8_0_VALUES>().0;
-        let to = self.target.as_chunks_mut::<Q8_0_BYTES>().0;
-        let len = from.len().min(to.len());
-        let done = len - len % together;
-        let (from, source) = from[..len].split_at(done);
-        let (to, target) = to[..len].split_at_mut(done);
-        for (values, blocks) in from
-            .chunks_exact(together)
-            .zip(to.chunks_exact_mut(together))
-        {
-            let mut factors = [0.0; 2];
-            for ((values, block), factor) in values.iter().zip(&mut *blocks).zip(&mut factors) {
-                let mut lanes = s.splat(0.0);
-                for x in S::chunks(values) {
-                    lanes = s.max_magnitude(lanes, s.load_f32(*x));
-                }
-                let d = s.max_lane(lanes) / 127.0;
-                *factor = if d == 0.0 { 0.0 } else { 1.0 / d };
-                [block[0], block[1]] = f32_to_f16(d).to_le_bytes();
-            }
-            let groups = S::chunks(values.as_flattened()).as_chunks::<4>().0;
-            for (index, group) in groups.iter().enumerate() {
-                let block = |vector: usize| (4 * index + vector) * S::LANES / Q8_0_VALUES;
-                let [a, b, c, d] = load(s, *group);
-                let codes = s.store_i8_away(
-                    [
-                        s.mul(a, s.splat(factors[block(0)])),
-                        s.mul(b, s.splat(factors[block(1)])),
-                        s.mul(c, s.splat(factors[block(2)])),
-                        s.mul(d, s.splat(factors[block(3)])),
-                    ],
-                    HALF,
-                );
-                for (vector, codes) in codes.iter().enumerate() {
-                    let start = 2 + (4 * index + vector) * S::LANES % Q8_0_VALUES;
-                    blocks[block(vector)][start..][..S::LANES]
-                        .copy_from_slice(cast_slice(slice::from_ref(codes)));
-                }
+        let fours = const { Q8_0_VALUES.div_ceil(4 * S::LANES) };
+        let block = |vector: usize| vector * S::LANES / Q8_0_VALUES;
+        let mut largest = [s.splat(0.0); 2];
+        for four in 0..fours {
+            for (vector, x) in values.load(s, first + four).into_iter().enumerate() {
+                let lanes = &mut largest[block(4 * four + vector)];
+                *lanes = s.max_magnitude(*lanes, x);
             }
         }
-        if !source.is_empty() {
-            s.narrower().enter(EncodeQ8_0 {
-                source: source.as_flattened(),
-                target: target.as_flattened_mut(),
-            });
+        let mut factors = [0.0; 2];
+        for ((factor, lanes), block) in factors.iter_mut().zip(largest).zip(&mut *blocks) {
+            let d = s.max_lane(lanes) / 127.0;
+            *factor = if d == 0.0 { 0.0 } else { 1.0 / d };
+            [block[0], block[1]] = f32_to_f16(d).to_le_bytes();
+        }
+        for four in 0..fours {
+            let [a, b, c, d] = values.load(s, first + four);
+            let by = |vector: usize| s.splat(factors[block(4 * four + vector)]);
+            let mut codes = s.store_i8_away(
+                [
+                    s.mul(a, by(0)),
+                    s.mul(b, by(1)),
+                    s.mul(c, by(2)),
+                    s.mul(d, by(3)),
+                ],
+                HALF,
+            );
+            if values.even_odd() {
+                codes = s.interleave_codes(codes);
+            }
+            for (vector, codes) in codes.iter().enumerate() {
+                let vector = 4 * four + vector;
+                let start = 2 + vector * S::LANES % Q8_0_VALUES;
+                blocks[block(vector)][start..][..S::LANES]
+                    .copy_from_slice(cast_slice(slice::from_ref(codes)));
+            }
         }
     }
 }

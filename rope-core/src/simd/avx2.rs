@@ -193,6 +193,9 @@ impl Avx2 {
     }
 }
 
+/// Eight bytes and eight more, by turns.
+pub(super) const INTERLEAVED: [u8; 16] = [0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15];
+
 impl Simd for Avx2 {
     const LANES: usize = 8;
     // 8 of the 16 registers.
@@ -201,6 +204,7 @@ impl Simd for Avx2 {
     const PREFETCHES: bool = true;
     const ALTERNATES: usize = 2;
     const TRUSTS_NAN: bool = true;
+    const INTERLEAVES_CODES: bool = true;
     type F32 = __m256;
     type Wide = [__m256d; 2];
     type Chunk<T: Pod> = [T; 8];
@@ -384,6 +388,15 @@ impl Simd for Avx2 {
             self.integers::<false>(self.add_to_magnitude(c, half)),
             self.integers::<false>(self.add_to_magnitude(d, half)),
         ]))
+    }
+
+    #[inline(always)]
+    fn interleave_codes(self, codes: [[u8; 8]; 4]) -> [[u8; 8]; 4] {
+        // Eight even ones and eight odd ones are in each half.
+        op!(must_cast(_mm256_shuffle_epi8(
+            must_cast(codes),
+            must_cast([INTERLEAVED; 2])
+        )))
     }
 
     #[inline(always)]

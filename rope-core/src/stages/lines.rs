@@ -1,9 +1,8 @@
 //! From a tensor into slots that keep elements, and within such slots: lines like those of any rotation.
 
-use super::{HEADS, Rotation, Source, Stages};
+use super::{HEADS, Source, Stages};
 use crate::Shape;
 use crate::cache::{CacheMut, Format, Slots};
-use crate::kernel::line::{Line, LineRows};
 use crate::kernel::tile::Ends;
 
 impl Stages<'_> {
@@ -60,7 +59,7 @@ impl Stages<'_> {
                 _ => (None, 0),
             };
             let target_step = layout.strides().head;
-            let (Some(Rotation { rows, factors, .. }), Some(ends)) = (&self.rotation, ends) else {
+            let (Some(rotation), Some(ends)) = (&self.rotation, ends) else {
                 let (bytes, size) = (bytes.unwrap_or_default(), element.size);
                 let target = cache.slot(at);
                 for head in 0..heads {
@@ -69,33 +68,24 @@ impl Stages<'_> {
                 }
                 continue;
             };
+            let rows = &rotation.rows;
             if self.skips_still && rows.is_still(batch, token) {
                 continue;
             }
-            let (cos, sin) = rows.values();
             // Heads that share their row are one line.
             let together = rows.head_stride().map_or(heads, |_| HEADS);
             let mut head = 0;
             while head < heads {
                 let count = together.min(heads - head);
                 let starts = &mut starts[..count.min(HEADS)];
-                let line = &mut Line {
-                    source: bytes.map(|bytes| &bytes[head * source_step * self.element.size..]),
-                    source_step,
-                    target: &mut cache.slot(at)[head * target_step * element.size..],
-                    target_step,
-                    heads: count,
-                    head_dim,
-                    tensor: 0,
-                    rows: LineRows {
-                        cos,
-                        sin,
-                        pairs: rows.pairs(),
-                        starts: rows.starts([batch, token, head], starts),
-                        factors: factors.as_ref(),
-                    },
-                    next: [&[]; 2],
-                };
+                let line = &mut rotation.line(
+                    bytes.map(|bytes| &bytes[head * source_step * self.element.size..]),
+                    &mut cache.slot(at)[head * target_step * element.size..],
+                    [count, head_dim],
+                    [source_step, target_step],
+                    rows.starts([batch, token, head], starts),
+                    0,
+                );
                 match fused {
                     Some(kernel) => kernel(self.proof, line),
                     None => ends.rotate(self.proof, line),

@@ -172,8 +172,19 @@ impl Random {
 }
 
 fn encode(code: &Code, proof: Proof, values: &[f32], factors: Factors<'_>) -> Vec<u8> {
+    encode_values(code, proof, Values::F32(values), factors)
+}
+
+fn encode_values(code: &Code, proof: Proof, values: Values<'_>, factors: Factors<'_>) -> Vec<u8> {
     let mut codes = vec![0x5a; values.len()];
-    code.encode(proof, values, factors, &mut codes);
+    (code.encode)(
+        proof,
+        &mut Encoding {
+            values,
+            factors,
+            codes: &mut codes,
+        },
+    );
     codes
 }
 
@@ -258,6 +269,7 @@ fn what_is_encoded_is_the_f32_product_or_quotient() {
         for by in [1.0, 0.3, -2.5, 1e-30, 1e30, 1e-44, 0.0, f32::INFINITY] {
             for (name, code, define) in &codes() {
                 let products: Vec<u8> = values.iter().map(|x| define(x * by)).collect();
+                let inverses: Vec<u8> = values.iter().map(|x| define(x * (1.0 / by))).collect();
                 let quotients: Vec<u8> = values.iter().map(|x| define(x / by)).collect();
                 for proof in proofs() {
                     // The sign of a NaN that arithmetic makes is not promised.
@@ -276,6 +288,10 @@ fn what_is_encoded_is_the_f32_product_or_quotient() {
                     assert!(
                         same(Factors::Divide(&[by]), &quotients),
                         "{name} / {by:e}, {len}, {backend}"
+                    );
+                    assert!(
+                        same(Factors::Reciprocal(&[by]), &inverses),
+                        "{name} * (1 / {by:e}), {len}, {backend}"
                     );
                 }
             }
@@ -334,11 +350,13 @@ fn the_shorter_of_two_lengths_counts() {
             for (_, code, _) in codes() {
                 let both = source.min(target);
                 let mut bytes = vec![0x5a; target];
-                code.encode(
+                (code.encode)(
                     proof,
-                    &values[..source],
-                    Factors::Multiply(&[1.0]),
-                    &mut bytes,
+                    &mut Encoding {
+                        values: Values::F32(&values[..source]),
+                        factors: Factors::Multiply(&[1.0]),
+                        codes: &mut bytes,
+                    },
                 );
                 assert!(bytes[..both].iter().all(|byte| *byte != 0x5a));
                 assert!(bytes[both..].iter().all(|byte| *byte == 0x5a));
@@ -365,12 +383,17 @@ fn heads_have_factors_of_their_own() {
         let factors = [0.5, -3.0, 1e-3];
         for (name, code, _) in &codes() {
             for proof in proofs() {
-                for several in [Factors::Multiply(&factors), Factors::Divide(&factors)] {
+                for several in [
+                    Factors::Multiply(&factors),
+                    Factors::Divide(&factors),
+                    Factors::Reciprocal(&factors),
+                ] {
                     let one = |head: usize| {
                         let factor = &factors[head..=head];
                         let factor = match several {
                             Factors::Multiply(_) => Factors::Multiply(factor),
                             Factors::Divide(_) => Factors::Divide(factor),
+                            Factors::Reciprocal(_) => Factors::Reciprocal(factor),
                         };
                         encode(code, proof, &values[head * len..][..len], factor)
                     };
@@ -394,9 +417,121 @@ fn heads_have_factors_of_their_own() {
 
 /// Of so many heads.
 fn magnitudes<const HEADS: usize>(proof: Proof, heads: &[f32]) -> [f32; HEADS] {
-    let mut largest = [f32::NAN; HEADS];
-    largest_magnitudes(proof, heads, &mut largest);
-    largest
+    scales(proof, Values::F32(heads), 1.0, 0.0)
+}
+
+fn scales<const HEADS: usize>(
+    proof: Proof,
+    values: Values<'_>,
+    largest: f32,
+    least: f32,
+) -> [f32; HEADS] {
+    let mut scales = [f32::NAN; HEADS];
+    make_scales(
+        proof,
+        &mut Making {
+            values,
+            largest,
+            least,
+            scales: &mut scales,
+        },
+    );
+    scales
+}
+
+/// Words as values of both elements of 16 bits, and what each is as f32.
+fn of_16_bits(words: &[u16]) -> [(&'static str, Values<'_>, Vec<f32>); 2] {
+    let bf16 = words
+        .iter()
+        .map(|word| half::bf16::from_bits(*word).to_f32());
+    let f16 = words
+        .iter()
+        .map(|word| half::f16::from_bits(*word).to_f32());
+    [
+        ("bf16", Values::Bf16(words), bf16.collect()),
+        ("f16", Values::F16(words), f16.collect()),
+    ]
+}
+
+/// Each word of 16 bits in each lane, by what is done to an f32.
+#[test]
+fn codes_of_all_elements_of_16_bits_are_those_of_their_f32() {
+    let mut words: Vec<u16> = (0..=u16::MAX).collect();
+    for lane in 0..64 {
+        // Each lane of the largest block sees all words in turn; the smaller ones see them sooner.
+        words.rotate_left(1);
+        let factor = [1.0, 0.37, 3e5, 1e-30][lane % 4];
+        for (element, values, as_f32) in of_16_bits(&words) {
+            for (name, code, _) in &codes() {
+                for proof in proofs() {
+                    let factors = Factors::Multiply(slice::from_ref(&factor));
+                    let wanted = encode(code, proof, &as_f32, factors);
+                    let found = encode_values(code, proof, values, factors);
+                    let backend = proof.backend();
+                    let both = found.iter().zip(&wanted).position(|(a, b)| a != b);
+                    let wrong = both.map(|index| words[index]);
+                    assert_eq!(wrong, None, "{name} of {element} * {factor} by {backend}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn elements_of_16_bits_are_read_at_any_length() {
+    let mut random = Random(5);
+    let special = [
+        0, 0x8000, 1, 0x8001, 0x7f80, 0xff80, 0x7f81, 0xffc0, 0x7c00, 0xfc00, 0x7c01, 0xfe00,
+    ];
+    for len in 0..200 {
+        let mut words: Vec<u16> = (0..2 * len).map(|_| random.bits() as u16).collect();
+        // Ordinary numbers of both, between which something special lies anywhere.
+        if len % 2 == 0 {
+            words
+                .iter_mut()
+                .for_each(|word| *word = 0x3c00 | *word & 0x81ff);
+        }
+        if len > 0 {
+            words[random.bits() as usize % (2 * len)] = special[len % special.len()];
+        }
+        let by = [0.5, -3.0];
+        for (element, values, as_f32) in of_16_bits(&words) {
+            for proof in proofs() {
+                let backend = proof.backend();
+                for factors in [
+                    Factors::Multiply(&by),
+                    Factors::Divide(&by),
+                    Factors::Reciprocal(&by),
+                ] {
+                    for (name, code, _) in &codes() {
+                        let wanted = encode(code, proof, &as_f32, factors);
+                        let found = encode_values(code, proof, values, factors);
+                        assert_eq!(
+                            found, wanted,
+                            "{name} of {len} {element} {factors:?} by {backend}"
+                        );
+                    }
+                }
+                let wanted: [f32; 2] = scales(proof, Values::F32(&as_f32), 127.0, 1e-6);
+                let found: [f32; 2] = scales(proof, values, 127.0, 1e-6);
+                assert_eq!(found, wanted, "scales of {len} {element} by {backend}");
+                let magnitudes: [f32; 2] = scales(proof, values, 1.0, 0.0);
+                let heads = [&as_f32[..len], &as_f32[len..]].map(largest);
+                assert_eq!(
+                    magnitudes, heads,
+                    "magnitudes of {len} {element} by {backend}"
+                );
+                let whole = values.part(0..2 * len / Q8_0_VALUES * Q8_0_VALUES);
+                let mut bytes = vec![0x5a; whole.len() / Q8_0_VALUES * Q8_0_BYTES];
+                encode_q8_0(proof, whole, &mut bytes);
+                assert_eq!(
+                    bytes,
+                    q8_0(&as_f32[..whole.len()]),
+                    "Q8_0 of {len} {element} by {backend}"
+                );
+            }
+        }
+    }
 }
 
 #[test]
@@ -458,7 +593,7 @@ fn q8_0_is_the_reference_of_ggml() {
         for proof in proofs() {
             let backend = proof.backend();
             let mut bytes = vec![0x5a; wanted.len()];
-            encode_q8_0(proof, &values, &mut bytes);
+            encode_q8_0(proof, Values::F32(&values), &mut bytes);
             assert_eq!(bytes, wanted, "round {round} by {backend}");
             let mut back = vec![7.0; values.len()];
             decode_q8_0(proof, &bytes, &mut back);
