@@ -210,10 +210,20 @@ pub(crate) trait Simd: SimdF64 {
     fn load_wide(self, x: Self::Chunk<f64>) -> Self::Wide;
     /// Registers to array.
     fn store_wide(self, x: Self::Wide) -> Self::Chunk<f64>;
-    /// The even and the odd doubles of two.
-    fn part_wide(self, x: [Self::Wide; 2]) -> [Self::Wide; 2];
-    /// Undoes `part_wide`.
-    fn alternate_wide(self, x: [Self::Wide; 2]) -> [Self::Wide; 2];
+    /// Alternating doubles to first and second members, in whatever lane order is cheapest.
+    fn unzip_wide(self, ab: [Self::Wide; 2]) -> [Self::Wide; 2];
+    /// Undoes `unzip_wide`.
+    fn zip_wide(self, xy: [Self::Wide; 2]) -> [Self::Wide; 2];
+    /// Puts doubles in the order that `unzip_wide` leaves.
+    #[inline(always)]
+    fn order_wide(self, x: Self::Wide) -> Self::Wide {
+        x
+    }
+    /// Undoes `order_wide`.
+    #[inline(always)]
+    fn unorder_wide(self, x: Self::Wide) -> Self::Wide {
+        x
+    }
     /// The lanes as doubles.
     fn widen(self, x: Self::F32) -> Self::Wide;
     /// The same from an array: x86 spreads lanes while it loads, where registers take a shuffle for each.
@@ -221,13 +231,6 @@ pub(crate) trait Simd: SimdF64 {
     /// `sums + (x1 g2 - x2 g1)`: the products, of numbers that were f32, are exact, the difference is rounded, and so
     /// is the sum.
     fn add_cross(self, sums: Self::Wide, x: [Self::Wide; 2], g: [Self::Wide; 2]) -> Self::Wide;
-    /// The same of alternating members, which leave one place for two: `x1, x2, x1, ..` and `g1, g2, g1, ..`.
-    fn add_alternating_cross(
-        self,
-        sums: Self::Wide,
-        x: [Self::Wide; 2],
-        g: [Self::Wide; 2],
-    ) -> Self::Wide;
     /// `sums + (a - b)`: the difference is rounded, and so is the sum.
     fn add_difference(self, sums: Self::Wide, a: Self::F32, b: Self::F32) -> Self::Wide;
     /// `sums + (x1 g1 + x2 g2)`, rounded likewise.

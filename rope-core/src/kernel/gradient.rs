@@ -57,7 +57,7 @@ impl<'l, 'a, E, P> AddTerms<'l, 'a, E, P> {
     }
 
     #[inline(always)]
-    fn from(line: &'l mut GradientLine<'a>, from: usize) -> Self {
+    pub(super) fn from(line: &'l mut GradientLine<'a>, from: usize) -> Self {
         AddTerms {
             line,
             from,
@@ -110,11 +110,8 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
         let mut head = 0;
         while head < heads {
             let sums = &mut line.sums[head * sums_step + from..][..len];
-            let doubles = S::chunks_mut(sums);
-            let [mut first, mut second] = [s.load_wide(doubles[0]), s.load_wide(doubles[1])];
-            if const { Self::even_odd::<S>() } {
-                [first, second] = s.part_wide([first, second]);
-            }
+            let places = S::chunks_mut(sums);
+            let mut added = Self::load(s, places);
             for head in head..head + run {
                 if asks {
                     ask_for(s, x, ahead[0].wrapping_add(head * x_step), head_dim);
@@ -123,45 +120,58 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
                 let x = P::groups::<S, E::Bits>(&x[head * x_step..][..head_dim], pairs, from, 1);
                 let g = P::groups::<S, E::Bits>(&g[head * g_step..][..head_dim], pairs, from, 1);
                 let (x, g) = (P::get(x, 0), P::get(g, 0));
-                [first, second] = Self::add::<S, DOT>(s, [first, second], x, g);
+                added = Self::add::<S, DOT>(s, added, x, g);
             }
-            if const { Self::even_odd::<S>() } {
-                [first, second] = s.alternate_wide([first, second]);
-            }
-            [doubles[0], doubles[1]] = [s.store_wide(first), s.store_wide(second)];
+            Self::store(s, added, places);
             head += run;
         }
+    }
+
+    /// The sums of a group, in the order of lanes that its terms have.
+    #[inline(always)]
+    pub(super) fn load<S: Simd>(s: S, places: &[S::Chunk<f64>]) -> [S::Wide; 2] {
+        let [first, second] = [s.load_wide(places[0]), s.load_wide(places[1])];
+        if const { Self::UNZIPPED } {
+            return [s.order_wide(first), s.order_wide(second)];
+        }
+        if const { Self::EVEN_ODD } {
+            let [even, odd] = s.unzip_wide([first, second]);
+            return [s.unorder_wide(even), s.unorder_wide(odd)];
+        }
+        [first, second]
+    }
+
+    /// Undoes `load`.
+    #[inline(always)]
+    pub(super) fn store<S: Simd>(s: S, sums: [S::Wide; 2], places: &mut [S::Chunk<f64>]) {
+        let [mut first, mut second] = sums;
+        if const { Self::UNZIPPED } {
+            [first, second] = [s.unorder_wide(first), s.unorder_wide(second)];
+        }
+        if const { Self::EVEN_ODD } {
+            [first, second] = s.zip_wide([s.order_wide(first), s.order_wide(second)]);
+        }
+        [places[0], places[1]] = [s.store_wide(first), s.store_wide(second)];
     }
 
     /// Adds the terms of a group of a head, by the shortest way there is for the element. `a` and `b` are the members
     /// of `x` of the first half of the group, `c` and `d` those of the second; `e` to `h` are those of `g`.
     #[inline(always)]
-    fn add<S: Simd, const DOT: bool>(
+    pub(super) fn add<S: Simd, const DOT: bool>(
         s: S,
         [first, second]: [S::Wide; 2],
         x: [Double<S, E::Bits>; 2],
         g: [Double<S, E::Bits>; 2],
     ) -> [S::Wide; 2] {
-        let few = const { matches!(E::PRODUCTS, Products::Few) };
-        // Elements of 32 bits become doubles while they are loaded.
-        if const { P::ALTERNATING && !DOT } && few {
-            let [ab, cd] = [E::read_wide(s, x[0]), E::read_wide(s, x[1])];
-            let [ef, gh] = [E::read_wide(s, g[0]), E::read_wide(s, g[1])];
+        if const { Self::WIDE } {
+            let (x, g) = (Self::read_wide(s, x), Self::read_wide(s, g));
             return [
-                s.add_alternating_cross(first, ab, ef),
-                s.add_alternating_cross(second, cd, gh),
-            ];
-        }
-        if const { !P::ALTERNATING } && few {
-            let ([a, c], [b, d]) = (E::read_wide(s, x[0]), E::read_wide(s, x[1]));
-            let ([e, g], [f, h]) = (E::read_wide(s, g[0]), E::read_wide(s, g[1]));
-            return [
-                Self::add_wide::<S, DOT>(s, first, [a, b], [e, f]),
-                Self::add_wide::<S, DOT>(s, second, [c, d], [g, h]),
+                Self::add_wide::<S, DOT>(s, first, x[0], g[0]),
+                Self::add_wide::<S, DOT>(s, second, x[1], g[1]),
             ];
         }
         let ([[a, c], [b, d]], [[e, g], [f, h]]) = (Self::read(s, x), Self::read(s, g));
-        if const { !DOT } && !few {
+        if const { !DOT } {
             // Half as many numbers become doubles.
             let products = [s.mul(a, f), s.mul(b, e), s.mul(c, h), s.mul(d, g)];
             if const { matches!(E::PRODUCTS, Products::All) } || !s.any_not_normal(products) {
@@ -196,10 +206,26 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
         }
     }
 
+    /// Whether elements become doubles while they are loaded: those of 32 bits.
+    const WIDE: bool = matches!(E::PRODUCTS, Products::Few);
+
+    /// Whether pairs are in the order that taking alternating doubles apart leaves.
+    const UNZIPPED: bool = Self::WIDE && P::ALTERNATING;
+
     /// Whether a group's even pairs come before its odd ones: where elements are read so for less, and their members do
-    /// not alternate already. Then it is sums that are put in order, once for all heads that share them.
-    const fn even_odd<S: Simd>() -> bool {
-        E::EVEN_ODD && !P::ALTERNATING && !S::WIDENS_IN_ORDER
+    /// not alternate already. Then, as where they are unzipped, it is sums that are put in order, once for all heads
+    /// that share them.
+    const EVEN_ODD: bool = E::EVEN_ODD && !P::ALTERNATING;
+
+    /// The first and the second members of the first half of a group, and those of the second, as doubles.
+    #[inline(always)]
+    fn read_wide<S: Simd>(s: S, [x, y]: [Double<S, E::Bits>; 2]) -> [[S::Wide; 2]; 2] {
+        let ([a, b], [c, d]) = (E::read_wide(s, x), E::read_wide(s, y));
+        if const { P::ALTERNATING } {
+            [s.unzip_wide([a, b]), s.unzip_wide([c, d])]
+        } else {
+            [[a, c], [b, d]]
+        }
     }
 
     /// The first members of a group, and the second ones.
@@ -209,8 +235,7 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
             let ([a, b], [c, d]) = (E::read(s, a, true), E::read(s, b, true));
             return [[a, c], [b, d]];
         }
-        let even_odd = const { Self::even_odd::<S>() };
-        let group = [E::read(s, a, even_odd), E::read(s, b, even_odd)];
+        let group = [E::read(s, a, Self::EVEN_ODD), E::read(s, b, Self::EVEN_ODD)];
         if const { P::ALTERNATING } {
             part(s, group)
         } else {

@@ -41,17 +41,6 @@ impl Avx2 {
         cpu::has_avx2().then_some(Avx2(()))
     }
 
-    /// `x1 g2 - x2 g1` of four pairs whose members alternate.
-    #[inline(always)]
-    fn alternating_cross(self, [a, b]: [__m256d; 2], [c, d]: [__m256d; 2]) -> __m256d {
-        op!({
-            let a = _mm256_mul_pd(a, _mm256_permute_pd::<0b0101>(c));
-            let b = _mm256_mul_pd(b, _mm256_permute_pd::<0b0101>(d));
-            let cross = _mm256_sub_pd(_mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b));
-            _mm256_permute4x64_pd::<0b11_01_10_00>(cross)
-        })
-    }
-
     /// Without its sign and so that the least normal number is 0: zeros and subnormals become the largest.
     #[inline(always)]
     fn above_subnormal(self, x: __m256) -> __m256i {
@@ -496,33 +485,33 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn part_wide(self, [[a, b], [c, d]]: [[__m256d; 2]; 2]) -> [[__m256d; 2]; 2] {
-        const ORDER: i32 = 0b11_01_10_00;
+    fn unzip_wide(self, [[a, b], [c, d]]: [[__m256d; 2]; 2]) -> [[__m256d; 2]; 2] {
         op!([
-            [
-                _mm256_permute4x64_pd::<ORDER>(_mm256_unpacklo_pd(a, b)),
-                _mm256_permute4x64_pd::<ORDER>(_mm256_unpacklo_pd(c, d)),
-            ],
-            [
-                _mm256_permute4x64_pd::<ORDER>(_mm256_unpackhi_pd(a, b)),
-                _mm256_permute4x64_pd::<ORDER>(_mm256_unpackhi_pd(c, d)),
-            ],
+            [_mm256_unpacklo_pd(a, b), _mm256_unpacklo_pd(c, d)],
+            [_mm256_unpackhi_pd(a, b), _mm256_unpackhi_pd(c, d)],
         ])
     }
 
     #[inline(always)]
-    fn alternate_wide(self, [[a, b], [c, d]]: [[__m256d; 2]; 2]) -> [[__m256d; 2]; 2] {
-        const ORDER: i32 = 0b11_01_10_00;
-        op!({
-            let a = _mm256_permute4x64_pd::<ORDER>(a);
-            let b = _mm256_permute4x64_pd::<ORDER>(b);
-            let c = _mm256_permute4x64_pd::<ORDER>(c);
-            let d = _mm256_permute4x64_pd::<ORDER>(d);
-            [
-                [_mm256_unpacklo_pd(a, c), _mm256_unpackhi_pd(a, c)],
-                [_mm256_unpacklo_pd(b, d), _mm256_unpackhi_pd(b, d)],
-            ]
-        })
+    fn zip_wide(self, [[a, b], [c, d]]: [[__m256d; 2]; 2]) -> [[__m256d; 2]; 2] {
+        op!([
+            [_mm256_unpacklo_pd(a, c), _mm256_unpackhi_pd(a, c)],
+            [_mm256_unpacklo_pd(b, d), _mm256_unpackhi_pd(b, d)],
+        ])
+    }
+
+    #[inline(always)]
+    fn order_wide(self, [a, b]: [__m256d; 2]) -> [__m256d; 2] {
+        // Pairs 0 2 1 3.
+        op!([
+            _mm256_permute4x64_pd::<0b11_01_10_00>(a),
+            _mm256_permute4x64_pd::<0b11_01_10_00>(b),
+        ])
+    }
+
+    #[inline(always)]
+    fn unorder_wide(self, [a, b]: [__m256d; 2]) -> [__m256d; 2] {
+        self.order_wide([a, b])
     }
 
     #[inline(always)]
@@ -551,23 +540,6 @@ impl Simd for Avx2 {
         op!([
             _mm256_add_pd(sums[0], _mm256_fmsub_pd(x1, g2, _mm256_mul_pd(x2, g1))),
             _mm256_add_pd(sums[1], _mm256_fmsub_pd(y1, h2, _mm256_mul_pd(y2, h1))),
-        ])
-    }
-
-    #[inline(always)]
-    fn add_alternating_cross(
-        self,
-        sums: [__m256d; 2],
-        x: [[__m256d; 2]; 2],
-        g: [[__m256d; 2]; 2],
-    ) -> [__m256d; 2] {
-        let [first, second] = [
-            self.alternating_cross(x[0], g[0]),
-            self.alternating_cross(x[1], g[1]),
-        ];
-        op!([
-            _mm256_add_pd(sums[0], first),
-            _mm256_add_pd(sums[1], second),
         ])
     }
 

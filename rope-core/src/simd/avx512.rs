@@ -60,19 +60,6 @@ impl<const BF16: bool> Token<BF16> {
         Avx2::detect().filter(|_| found).map(Token)
     }
 
-    /// `x1 g2 - x2 g1` of eight pairs whose members alternate.
-    #[inline(always)]
-    fn alternating_cross(self, [a, b]: [__m512d; 2], [c, d]: [__m512d; 2]) -> __m512d {
-        op!({
-            let a = _mm512_mul_pd(a, _mm512_permute_pd::<0b0101_0101>(c));
-            let b = _mm512_mul_pd(b, _mm512_permute_pd::<0b0101_0101>(d));
-            _mm512_sub_pd(
-                _mm512_permutex2var_pd(a, must_cast(EVEN_DOUBLES), b),
-                _mm512_permutex2var_pd(a, must_cast(ODD_DOUBLES), b),
-            )
-        })
-    }
-
     /// Rounds a group and packs it, each two vectors in their own order, by the instruction of AVX512-BF16, which
     /// flushes subnormals to zero. Where no word is zero none was flushed, which four instructions tell; zeros are
     /// common, so only where one is are the numbers looked at. (Asked of each vector by itself, the compiler takes the
@@ -285,13 +272,7 @@ const UPPER_WORDS: [u16; 32] = {
     index
 };
 
-/// Even and odd doubles of two vectors, and the way back.
-const EVEN_DOUBLES: [u64; 8] = [0, 2, 4, 6, 8, 10, 12, 14];
-const ODD_DOUBLES: [u64; 8] = [1, 3, 5, 7, 9, 11, 13, 15];
-const LOW_DOUBLES: [u64; 8] = [0, 8, 1, 9, 2, 10, 3, 11];
-const HIGH_DOUBLES: [u64; 8] = [4, 12, 5, 13, 6, 14, 7, 15];
-
-/// Where `unzip` leaves pairs, two at a time, and the way back.
+/// Where `unzip` leaves pairs, two at a time, and `unzip_wide` one; and the way back.
 const ORDER: [u64; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
 const UNORDER: [u64; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
 
@@ -618,32 +599,34 @@ impl<const BF16: bool> Simd for Token<BF16> {
     }
 
     #[inline(always)]
-    fn part_wide(self, [[a, b], [c, d]]: [[__m512d; 2]; 2]) -> [[__m512d; 2]; 2] {
-        let (even, odd) = (must_cast(EVEN_DOUBLES), must_cast(ODD_DOUBLES));
+    fn unzip_wide(self, [[a, b], [c, d]]: [[__m512d; 2]; 2]) -> [[__m512d; 2]; 2] {
         op!([
-            [
-                _mm512_permutex2var_pd(a, even, b),
-                _mm512_permutex2var_pd(c, even, d),
-            ],
-            [
-                _mm512_permutex2var_pd(a, odd, b),
-                _mm512_permutex2var_pd(c, odd, d),
-            ],
+            [_mm512_unpacklo_pd(a, b), _mm512_unpacklo_pd(c, d)],
+            [_mm512_unpackhi_pd(a, b), _mm512_unpackhi_pd(c, d)],
         ])
     }
 
     #[inline(always)]
-    fn alternate_wide(self, [[a, b], [c, d]]: [[__m512d; 2]; 2]) -> [[__m512d; 2]; 2] {
-        let (low, high) = (must_cast(LOW_DOUBLES), must_cast(HIGH_DOUBLES));
+    fn zip_wide(self, [[a, b], [c, d]]: [[__m512d; 2]; 2]) -> [[__m512d; 2]; 2] {
         op!([
-            [
-                _mm512_permutex2var_pd(a, low, c),
-                _mm512_permutex2var_pd(a, high, c),
-            ],
-            [
-                _mm512_permutex2var_pd(b, low, d),
-                _mm512_permutex2var_pd(b, high, d),
-            ],
+            [_mm512_unpacklo_pd(a, c), _mm512_unpackhi_pd(a, c)],
+            [_mm512_unpacklo_pd(b, d), _mm512_unpackhi_pd(b, d)],
+        ])
+    }
+
+    #[inline(always)]
+    fn order_wide(self, [a, b]: [__m512d; 2]) -> [__m512d; 2] {
+        op!([
+            _mm512_permutexvar_pd(must_cast(ORDER), a),
+            _mm512_permutexvar_pd(must_cast(ORDER), b),
+        ])
+    }
+
+    #[inline(always)]
+    fn unorder_wide(self, [a, b]: [__m512d; 2]) -> [__m512d; 2] {
+        op!([
+            _mm512_permutexvar_pd(must_cast(UNORDER), a),
+            _mm512_permutexvar_pd(must_cast(UNORDER), b),
         ])
     }
 
@@ -673,23 +656,6 @@ impl<const BF16: bool> Simd for Token<BF16> {
         op!([
             _mm512_add_pd(sums[0], _mm512_fmsub_pd(x1, g2, _mm512_mul_pd(x2, g1))),
             _mm512_add_pd(sums[1], _mm512_fmsub_pd(y1, h2, _mm512_mul_pd(y2, h1))),
-        ])
-    }
-
-    #[inline(always)]
-    fn add_alternating_cross(
-        self,
-        sums: [__m512d; 2],
-        x: [[__m512d; 2]; 2],
-        g: [[__m512d; 2]; 2],
-    ) -> [__m512d; 2] {
-        let [first, second] = [
-            self.alternating_cross(x[0], g[0]),
-            self.alternating_cross(x[1], g[1]),
-        ];
-        op!([
-            _mm512_add_pd(sums[0], first),
-            _mm512_add_pd(sums[1], second),
         ])
     }
 

@@ -292,7 +292,7 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn part_wide(self, [[a, b], [c, d]]: [[float64x2_t; 2]; 2]) -> [[float64x2_t; 2]; 2] {
+    fn unzip_wide(self, [[a, b], [c, d]]: [[float64x2_t; 2]; 2]) -> [[float64x2_t; 2]; 2] {
         op!([
             [vuzp1q_f64(a, b), vuzp1q_f64(c, d)],
             [vuzp2q_f64(a, b), vuzp2q_f64(c, d)],
@@ -300,7 +300,7 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn alternate_wide(self, [[a, b], [c, d]]: [[float64x2_t; 2]; 2]) -> [[float64x2_t; 2]; 2] {
+    fn zip_wide(self, [[a, b], [c, d]]: [[float64x2_t; 2]; 2]) -> [[float64x2_t; 2]; 2] {
         op!([
             [vzip1q_f64(a, c), vzip2q_f64(a, c)],
             [vzip1q_f64(b, d), vzip2q_f64(b, d)],
@@ -328,16 +328,6 @@ impl Simd for Neon {
             vaddq_f64(sums[0], vfmsq_f64(vmulq_f64(x1, g2), x2, g1)),
             vaddq_f64(sums[1], vfmsq_f64(vmulq_f64(y1, h2), y2, h1)),
         ])
-    }
-
-    #[inline(always)]
-    fn add_alternating_cross(
-        self,
-        sums: [float64x2_t; 2],
-        x: [[float64x2_t; 2]; 2],
-        g: [[float64x2_t; 2]; 2],
-    ) -> [float64x2_t; 2] {
-        self.add_cross(sums, self.part_wide(x), self.part_wide(g))
     }
 
     #[inline(always)]

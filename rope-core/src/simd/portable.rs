@@ -245,13 +245,13 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn part_wide(self, [a, b]: [f64x4; 2]) -> [f64x4; 2] {
+    fn unzip_wide(self, [a, b]: [f64x4; 2]) -> [f64x4; 2] {
         let ([a, b, c, d], [e, f, g, h]) = (a.to_array(), b.to_array());
         [f64x4::new([a, c, e, g]), f64x4::new([b, d, f, h])]
     }
 
     #[inline(always)]
-    fn alternate_wide(self, [a, b]: [f64x4; 2]) -> [f64x4; 2] {
+    fn zip_wide(self, [a, b]: [f64x4; 2]) -> [f64x4; 2] {
         let ([a, c, e, g], [b, d, f, h]) = (a.to_array(), b.to_array());
         [f64x4::new([a, b, c, d]), f64x4::new([e, f, g, h])]
     }
@@ -269,11 +269,6 @@ impl Simd for Portable {
     #[inline(always)]
     fn add_cross(self, sums: f64x4, [x1, x2]: [f64x4; 2], [g1, g2]: [f64x4; 2]) -> f64x4 {
         sums + (x1 * g2 - x2 * g1)
-    }
-
-    #[inline(always)]
-    fn add_alternating_cross(self, sums: f64x4, x: [f64x4; 2], g: [f64x4; 2]) -> f64x4 {
-        self.add_cross(sums, self.part_wide(x), self.part_wide(g))
     }
 
     #[inline(always)]

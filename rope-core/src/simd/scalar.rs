@@ -180,12 +180,12 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
-    fn part_wide(self, x: [f64; 2]) -> [f64; 2] {
+    fn unzip_wide(self, x: [f64; 2]) -> [f64; 2] {
         x
     }
 
     #[inline(always)]
-    fn alternate_wide(self, x: [f64; 2]) -> [f64; 2] {
+    fn zip_wide(self, x: [f64; 2]) -> [f64; 2] {
         x
     }
 
@@ -202,11 +202,6 @@ impl Simd for Scalar {
     #[inline(always)]
     fn add_cross(self, sums: f64, [x1, x2]: [f64; 2], [g1, g2]: [f64; 2]) -> f64 {
         sums + (x1 * g2 - x2 * g1)
-    }
-
-    #[inline(always)]
-    fn add_alternating_cross(self, sums: f64, x: [f64; 2], g: [f64; 2]) -> f64 {
-        self.add_cross(sums, x, g)
     }
 
     #[inline(always)]
