@@ -9,7 +9,7 @@ rope-core-x86_64          1180000   machine code of every element, pairing and b
 models-x86_64              220000   what reads config.json and the keys of GGUF, with its part of serde_json
 rope-core-aarch64          820000   the same for AArch64
 rope-core-thumbv7em        270000   the same for a Cortex-M4F, without an allocator
-librope.so                2150000   the shared library, stripped; 200 KB of it read models' files
+librope.so                2170000   the shared library, stripped; 200 KB of it read models' files
 librope.a                17500000   the static one, stripped; nearly all of it is Rust's standard library
 frequencies-x86_64         120000   what frequencies and rows add to a program with given rows (wished for: 60000)
 scaling-x86_64              10000   the largest function of the frequencies

@@ -30,12 +30,12 @@ use core::fmt;
 use core::ops::Range;
 
 use crate::backend::Proof;
-use crate::kernel::chains::InPlace;
+use crate::kernel::chains::{BackwardFn, InPlace};
 use crate::kernel::gradient::{GradientLine, Term};
 use crate::rope::check;
 use crate::rows::RowSharing;
 use crate::tensor::{Bytes, BytesMut};
-use crate::walk;
+use crate::walk::{self, Walk};
 use crate::{Dimension, Element, Error, Rope, Rows, Shape, Tensor, TensorMut};
 
 /// Gradients of pairs, `[rows, heads or 1, pairs]`: the sums of a backward pass, in `f64` of the caller's.
@@ -179,8 +179,8 @@ impl fmt::Debug for PairGradients<'_> {
     }
 }
 
-/// Bytes of a tensor whose terms are summed before the same are rotated: with as many of the other they stay in a
-/// second cache.
+/// Bytes of a tensor whose terms are summed before the same are rotated, where two kernels do it: with as many of the
+/// other they stay in a second cache.
 const BLOCK: usize = 1 << 16;
 
 /// Bytes of both tensors from which on heads are asked for before they are read: what a core's own caches do not hold.
@@ -212,7 +212,12 @@ impl Rope {
         rows: &Rows<'_>,
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
-        let kernels = (E::SUMMED.kernel(self.pairings().1), E::IN_PLACE);
+        let pairing = self.pairings().1;
+        let kernels = (
+            E::BACKWARD.kernel(pairing),
+            E::SUMMED.kernel(pairing),
+            E::IN_PLACE,
+        );
         self.backward_bytes(y.bytes(), dy.bytes_mut(), kernels, rows, angles)
     }
 
@@ -221,7 +226,7 @@ impl Rope {
         &self,
         y: Bytes<'_>,
         mut dy: BytesMut<'_>,
-        (sum, rotate): (SumFn, &'static InPlace),
+        (backward, sum, rotate): (BackwardFn, SumFn, &'static InPlace),
         rows: &Rows<'_>,
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
@@ -231,6 +236,23 @@ impl Rope {
         let sequence_rows = angles.check([y.layout.shape(), shape])?;
         angles.check_pairs(rows)?;
         if shape.is_empty() {
+            return Ok(());
+        }
+        // One kernel does both where heads share their row and their sums.
+        let (view, factors) = (rows.view(sharing), back.factors(rows.attention_factor()));
+        let mut walk = Walk {
+            source: Some(&y),
+            target: &mut dy,
+            rows: &view,
+            factors: factors.as_ref(),
+        };
+        if walk.is_by_token() && angles.heads == 1 && !self.is_staged() {
+            let (proof, pairs) = (self.proof(), angles.pairs);
+            walk.tokens(|[sequence, token], line| {
+                let row = sequence * sequence_rows + token;
+                let sums = &mut angles.sums[row * pairs..][..pairs];
+                backward(proof, line, sums);
+            });
             return Ok(());
         }
         let token_bytes = shape.heads * shape.head_dim * dy.size;

@@ -5,8 +5,9 @@
 //! [`mod@line`] the loop over the heads of a line, [`pairs`] finds the members of pairs in a head, [`rotation`] is the
 //! arithmetic with cos and sin in registers. [`tile`] runs the stages of a chain that is not in the list one after the
 //! other, with [`convert`] at both ends. [`quantise`] has the kernels of codes of 8 bits, which read [`values`] of
-//! any element, and [`gradient`] those of a backward pass.
+//! any element; [`gradient`] those that sum gradients, and [`backward`] those that sum and rotate them at once.
 
+pub(crate) mod backward;
 pub(crate) mod chains;
 pub(crate) mod convert;
 pub(crate) mod gradient;

@@ -88,6 +88,10 @@
 //! and what goes into slots that keep codes, which are made of a line's elements (`kernel/values.rs`). Who makes no
 //! chain links none of it.
 //!
+//! A backward pass (`gradient.rs`) is a rotation by the transpose, and sums of what two tensors have in a pair
+//! (`kernel/gradient.rs`). Where the heads of a token share their row and their sums, `kernel/backward.rs` does both to
+//! a group while it is in registers; elsewhere one kernel comes after the other, block by block.
+//!
 //! What is fused is decided by measurement: `rope-bench stages` shows what each chain would cost in stages. In place
 //! and from one tensor into another are one text but two kernels, because one that looks for itself where to read is no
 //! smaller, and slower (see `kernel/line.rs`).

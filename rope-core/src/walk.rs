@@ -23,7 +23,7 @@ const LARGE: usize = 1 << 20;
 
 /// A rotation whose every index has been checked.
 pub(crate) struct Walk<'a, 't> {
-    /// What is read, if not what is written.
+    /// What is read, if not what is written; or beside it.
     pub(crate) source: Option<&'a Bytes<'a>>,
     /// What is written: its strides decide the order.
     pub(crate) target: &'a mut BytesMut<'t>,
@@ -34,21 +34,22 @@ pub(crate) struct Walk<'a, 't> {
 impl Walk<'_, '_> {
     /// Hands out all lines.
     #[inline(always)]
-    pub(crate) fn run(mut self, rotate: impl FnMut(&mut Line<'_>)) {
+    pub(crate) fn run(mut self, mut rotate: impl FnMut(&mut Line<'_>)) {
         let shape = self.target.layout.shape();
         // Of its other extents, which may be huge, an empty tensor has no elements to walk.
         if shape.is_empty() {
             return;
         }
-        if self.target.layout.is_tokens_major() {
-            if self.rows.head_stride().is_none() {
-                self.tokens_major(rotate);
-            } else {
-                self.each(true, rotate);
-            }
+        if self.is_by_token() {
+            self.tokens(|_, line| rotate(line));
         } else {
-            self.each(false, rotate);
+            self.each(self.target.layout.is_tokens_major(), rotate);
         }
+    }
+
+    /// Whether a line is a token, all of whose heads share a row.
+    pub(crate) fn is_by_token(&self) -> bool {
+        self.target.layout.is_tokens_major() && self.rows.head_stride().is_none()
     }
 
     /// Bytes of all that is written, which may be a small part of its memory. No two indices share an element, so they
@@ -64,8 +65,10 @@ impl Walk<'_, '_> {
         batch * tokens * heads * head_dim * self.target.size
     }
 
+    /// Hands out the lines of a tensor that is walked by token, with the sequence and the token of each. The sequences
+    /// of a token come one after the other.
     #[inline(always)]
-    fn tokens_major(&mut self, mut rotate: impl FnMut(&mut Line<'_>)) {
+    pub(crate) fn tokens(&mut self, mut rotate: impl FnMut([usize; 2], &mut Line<'_>)) {
         let Shape {
             batch,
             tokens,
@@ -85,14 +88,15 @@ impl Walk<'_, '_> {
             for j in 0..inner {
                 let (batch, token) = if batch_inside { (j, i) } else { (i, j) };
                 let start = self.rows.start(batch, token);
-                rotate(&mut self.line(
+                let line = &mut self.line(
                     [batch, token, 0],
                     heads,
                     [source_step, strides.head],
                     Starts::Shared(start),
                     bytes,
                     None,
-                ));
+                );
+                rotate([batch, token], line);
             }
         }
     }

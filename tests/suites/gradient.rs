@@ -8,6 +8,7 @@
 //! | the same | PyTorch's autograd in f64 | relative to the sum of the terms' magnitudes |
 //! | every formula | central differences of a loss in f64 | a tolerance |
 //! | splits, layouts, backends | each other, and the definition (the body `gradient`) | bits |
+//! | the call that does both | the definition of each | bits |
 
 use half::{bf16, f16};
 use rope_core::gradient::{PairGradients, to_base, to_logarithm, to_ratio};
@@ -17,7 +18,10 @@ use rope_core::{
 };
 use rope_tests::golden::{Bits, Golden, splitmix};
 use rope_tests::gradient::{Term, add};
-use rope_tests::{Number, Source, View};
+use rope_tests::number::{paint, special, values};
+use rope_tests::{
+    Angles, Number, Placed, Rotation, Source, Stored, View, compare, each_element, oracle,
+};
 
 use crate::models::alike;
 
@@ -261,6 +265,158 @@ fn beyond_f32<E: Number>(source: &mut Source<'_>) {
             }
         }
     }
+}
+
+/// The call that does both, on every backend: sums in the documented order, and what the transpose makes of a tensor,
+/// in memory whose other bits stay. Heads share their sums.
+fn both<E: Number>(
+    source: &mut Source<'_>,
+    rows: &Stored,
+    (y, from): (&[E], &Placed),
+    (dy, to): (&[E], &Placed),
+) {
+    let (shape, pairs) = (to.view.shape, rows.angles.pairs);
+    let [batch, tokens, heads, _] = shape;
+    let shape_of_sums = [source.one_of(&[tokens, batch * tokens]), 1, pairs];
+    let before: Vec<f64> = (0..shape_of_sums.iter().product())
+        .map(|_| f64::from(source.unit()))
+        .collect();
+    for pairing in Pairing::ALL {
+        let mut sums = before.clone();
+        let tensors = ((y, &from.view), (dy, &to.view));
+        add(
+            Term::Cross,
+            pairing,
+            tensors.0,
+            tensors.1,
+            &mut sums,
+            shape_of_sums,
+        );
+        let back = Rotation {
+            direction: Direction::Transpose,
+            ..Rotation::forward(pairing)
+        };
+        let rotated = oracle::rotated(back, &rows.angles, tensors.1, tensors.1);
+        for backend in Backend::available() {
+            let doing = format!(
+                "{backend}, {}, {pairing}, {pairs} pairs of {shape:?} at {:?} and {:?}",
+                E::NAME,
+                from.view.strides,
+                to.view.strides
+            );
+            let (mut got, mut written) = (before.clone(), dy.to_vec());
+            let mut angles = PairGradients::new(&mut got, shape_of_sums).expect("a shape");
+            let y = Tensor::new(y, from.layout).expect("a valid tensor");
+            let mut dy = TensorMut::new(&mut written, to.layout).expect("a valid tensor");
+            let rope = Rotation::forward(pairing).plan(backend);
+            rows.with(|rows| rope.backward(&y, &mut dy, rows, &mut angles))
+                .expect("rows that fit");
+            compare(&written, &rotated, &to.view, &doing);
+            for (place, (got, sum)) in got.iter().zip(&sums).enumerate() {
+                assert!(
+                    got.to_bits() == sum.to_bits() || got.is_nan() && sum.is_nan(),
+                    "{doing}, {heads} heads: sum {place} is {got:e}, not {sum:e}"
+                );
+            }
+        }
+    }
+}
+
+/// Pairs around the lanes of every instruction set, alone and in front of channels that pass, of heads that stand
+/// anywhere, among any bits.
+fn both_of_every_size<E: Number>(source: &mut Source<'_>) {
+    for pairs in (1..=70).chain([96, 127, 128, 129]) {
+        let head_dim = 2 * pairs + source.one_of(&[0, 0, 1, 7, 64]);
+        let shape = [
+            source.within(1, 2),
+            source.within(1, 3),
+            source.within(1, 18),
+            head_dim,
+        ];
+        let rows = Stored::for_shape(source, shape, pairs);
+        let by_token: fn(&mut Source<'_>, [usize; 4]) -> Placed =
+            source.one_of(&[Placed::packed, Placed::window]);
+        let (from, to) = (Placed::any(source, shape), by_token(source, shape));
+        let y = values::<E>(source, from.len);
+        let (mut dy, ordinary) = (paint::<E>(source, to.len), values::<E>(source, to.len));
+        for [batch, token, head] in to.view.heads() {
+            let start = to.view.index([batch, token, head, 0]);
+            dy[start..start + head_dim].copy_from_slice(&ordinary[start..start + head_dim]);
+        }
+        both(source, &rows, (&y, &from), (&dy, &to));
+    }
+}
+
+#[test]
+fn sums_and_transpose_of_every_head_size() {
+    let source = &mut Source::random("sums_and_transpose_of_every_head_size");
+    each_element!(both_of_every_size(source));
+}
+
+/// A special value at a time in every place of y, of dy, of cos and of sin: each token has one, and the others are
+/// ordinary.
+fn both_of_special_values<E: Number>(source: &mut Source<'_>, pairs: usize) {
+    let count = E::SPECIAL.len().max(f32::SPECIAL.len());
+    let shape = [1, 4 * count * pairs, 2, 2 * pairs];
+    let place = Placed::bshd(shape);
+    let ordinary = |source: &mut Source<'_>| -> Vec<E> {
+        (0..place.len)
+            .map(|_| E::from_f32(source.unit() - 0.5))
+            .collect()
+    };
+    let (mut y, mut dy) = (ordinary(source), ordinary(source));
+    let mut row = || -> Vec<f32> { (0..shape[1] * pairs).map(|_| source.unit()).collect() };
+    let (mut cos, mut sin) = (row(), row());
+    for token in 0..shape[1] {
+        let (pair, nth, kind) = (token % pairs, token / pairs % count, token / pairs / count);
+        let value = E::from_bits(E::SPECIAL[nth % E::SPECIAL.len()]);
+        let channel = pair + pairs * source.below(2);
+        let at = place.view.index([0, token, source.below(2), channel]);
+        match kind {
+            0 => y[at] = value,
+            1 => dy[at] = value,
+            2 => cos[token * pairs + pair] = f32::from_bits(f32::SPECIAL[nth % f32::SPECIAL.len()]),
+            _ => sin[token * pairs + pair] = f32::from_bits(f32::SPECIAL[nth % f32::SPECIAL.len()]),
+        }
+        // Beside it another one, now and then.
+        if source.once_in(4) {
+            dy[place.view.index([0, token, source.below(2), channel])] = special(source);
+        }
+    }
+    let rows = Stored::plain(Angles {
+        rows: shape[1],
+        heads: 1,
+        pairs,
+        cos,
+        sin,
+        attention_factor: 1.0,
+    });
+    both(source, &rows, (&y, &place), (&dy, &place));
+}
+
+/// 32 + 8 + 4 + 3 pairs: every kind of group, and every lane of it.
+#[test]
+fn sums_and_transpose_of_special_values() {
+    let source = &mut Source::random("sums_and_transpose_of_special_values");
+    each_element!(both_of_special_values(source, 47));
+}
+
+/// More than the caches of a core hold, where heads pass a few at a time: 8 + 8 + 3 of them. The sequences share their
+/// sums, or do not, and lie outside or inside of the tokens.
+fn both_of_large_tensors<E: Number>(source: &mut Source<'_>) {
+    let shape = [2, 460 / size_of::<E>(), 19, 128];
+    for to in [Placed::bshd(shape), Placed::dense(source, shape)] {
+        let from = Placed::any(source, shape);
+        let (y, dy) = (values::<E>(source, from.len), values::<E>(source, to.len));
+        let rows = Stored::for_shape(source, shape, 64);
+        both(source, &rows, (&y, &from), (&dy, &to));
+    }
+}
+
+#[test]
+fn sums_and_transpose_of_large_tensors() {
+    let source = &mut Source::random("sums_and_transpose_of_large_tensors");
+    each_element!(both_of_large_tensors(source));
 }
 
 /// The call that does both: the same sums, and the tensors of the file.

@@ -5,7 +5,8 @@
 //! ([`tile`](super::tile)), which gives the same bits. A chain belongs here if it runs all day and `rope-bench stages`
 //! says that the tile would cost it something: in place; into a cache of the same element; from f32 into a cache of 16
 //! bits; f32 from one pairing to the other, which is the middle stage of every other change of pairing; and bf16 from
-//! interleaved to half, which is what DeepSeek's models run.
+//! interleaved to half, which is what DeepSeek's models run. A norm is fused with the rotation in place behind it, and
+//! the sum of gradients with the transpose that takes them back.
 //!
 //! All functions here are concrete, so they are compiled in this crate, once. A user's crate names the statics of its
 //! elements, and what it does not name the linker leaves out.
@@ -14,6 +15,7 @@ use core::marker::PhantomData;
 
 use half::{bf16, f16};
 
+use super::backward::BackwardLine;
 use super::convert::{FromF32, ToF32};
 use super::gradient::{AddTerms, GradientLine};
 use super::line::{Line, RotateLine};
@@ -76,6 +78,25 @@ pub struct Summed {
 
 impl Summed {
     pub(crate) fn kernel(&self, pairing: Pairing) -> fn(Proof, &mut GradientLine<'_>) {
+        match pairing {
+            Half => self.half,
+            Interleaved => self.interleaved,
+        }
+    }
+}
+
+/// Takes gradients of a line back, and adds the terms of its angles, which its heads share.
+pub(crate) type BackwardFn = fn(Proof, &mut Line<'_>, &mut [f64]);
+
+/// The kernels of an element whose gradients are taken back and summed at once.
+#[derive(Debug)]
+pub struct Backward {
+    half: BackwardFn,
+    interleaved: BackwardFn,
+}
+
+impl Backward {
+    pub(crate) fn kernel(&self, pairing: Pairing) -> BackwardFn {
         match pairing {
             Half => self.half,
             Interleaved => self.interleaved,
@@ -183,6 +204,15 @@ macro_rules! summed {
     )+};
 }
 
+macro_rules! backward {
+    ($($backward:ident: $E:ident;)+) => {$(
+        pub(crate) static $backward: Backward = Backward {
+            half: |proof, line, sums| proof.run(BackwardLine::<$E, pairs::Half>::new(line, sums)),
+            interleaved: |proof, line, sums| proof.run(BackwardLine::<$E, pairs::Interleaved>::new(line, sums)),
+        };
+    )+};
+}
+
 in_place! {
     f32_half_in_place: f32 Half;
     f32_interleaved_in_place: f32 Interleaved;
@@ -202,6 +232,12 @@ summed! {
     F32_SUMMED: f32;
     F16_SUMMED: f16;
     BF16_SUMMED: bf16;
+}
+
+backward! {
+    F32_BACKWARD: f32;
+    F16_BACKWARD: f16;
+    BF16_BACKWARD: bf16;
 }
 
 across! {

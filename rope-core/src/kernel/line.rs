@@ -33,7 +33,8 @@ use crate::simd::{Kernel, Scalar, Simd};
 
 /// Heads at equal distances, and their rows. Every index in it has been checked against the tensor.
 pub(crate) struct Line<'a> {
-    /// Where heads are read, if not where they are written. The elements as bytes: a line has no type, its kernel has.
+    /// Where heads are read, if not where they are written; in a backward pass, those of the rotated tensor. The
+    /// elements as bytes: a line has no type, its kernel has.
     pub(crate) source: Option<&'a [u8]>,
     /// Elements from one head to the next, where they are read.
     pub(crate) source_step: usize,
@@ -89,7 +90,7 @@ impl<'a> LineRows<'a> {
 
     /// cos and sin of the row that starts there.
     #[inline(always)]
-    fn row(&self, start: usize) -> [&'a [f32]; 2] {
+    pub(super) fn row(&self, start: usize) -> [&'a [f32]; 2] {
         [
             &self.cos[start..][..self.pairs],
             &self.sin[start..][..self.pairs],
@@ -116,7 +117,7 @@ impl<'l, 'a, const IN_PLACE: bool, I, P, O, Q, N> RotateLine<'l, 'a, IN_PLACE, I
     }
 
     #[inline(always)]
-    fn from(line: &'l mut Line<'a>, from: usize, before: N) -> Self {
+    pub(super) fn from(line: &'l mut Line<'a>, from: usize, before: N) -> Self {
         RotateLine {
             line,
             from,
@@ -204,7 +205,7 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
 
     /// Whether a row has a NaN that the instruction set would round wrongly.
     #[inline(always)]
-    fn nan_in<S: Simd>(s: S, [cos, sin]: [&[f32]; 2]) -> bool {
+    pub(super) fn nan_in<S: Simd>(s: S, [cos, sin]: [&[f32]; 2]) -> bool {
         if const { !(Self::writes_even_odd::<S>() && S::TRUSTS_NAN) } {
             return false;
         }
@@ -364,21 +365,21 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
 }
 
 /// The heads of a line, as the elements they are.
-struct Heads<'h, I: Convert, O: Convert> {
+pub(super) struct Heads<'h, I: Convert, O: Convert> {
     source: Option<&'h [I::Bits]>,
     source_step: usize,
     target: &'h mut [O::Bits],
     target_step: usize,
     len: usize,
     head_dim: usize,
-    tensor: usize,
+    pub(super) tensor: usize,
     next: [&'h [u8]; 2],
 }
 
 impl<'h, I: Convert, O: Convert> Heads<'h, I, O> {
     /// Nothing if they are not read where the kernel reads, which no plan asks for.
     #[inline(always)]
-    fn of<const IN_PLACE: bool>(line: &'h mut Line<'_>) -> Option<Self> {
+    pub(super) fn of<const IN_PLACE: bool>(line: &'h mut Line<'_>) -> Option<Self> {
         Some(Heads {
             source: if IN_PLACE {
                 None
@@ -397,7 +398,12 @@ impl<'h, I: Convert, O: Convert> Heads<'h, I, O> {
 
     /// Every head has these pairs, where it is read and where it is written: the plan has seen to it.
     #[inline(always)]
-    fn check<P: PairLayout, Q: PairLayout>(&self, pairs: usize, from: usize, len: usize) {
+    pub(super) fn check<P: PairLayout, Q: PairLayout>(
+        &self,
+        pairs: usize,
+        from: usize,
+        len: usize,
+    ) {
         assert!(P::has(self.head_dim, pairs, from, len) && Q::has(self.head_dim, pairs, from, len));
     }
 
@@ -427,7 +433,7 @@ impl<'h, I: Convert, O: Convert> Heads<'h, I, O> {
 
     /// Asks for a head that comes later, perhaps in a later line. The step of a single head may be any number.
     #[inline(always)]
-    fn ask_for<S: Simd>(&self, s: S, index: usize) {
+    pub(super) fn ask_for<S: Simd>(&self, s: S, index: usize) {
         if let Some(source) = self.source {
             ask_for(
                 s,
@@ -455,7 +461,7 @@ impl<'h, I: Convert, O: Convert> Heads<'h, I, O> {
         clippy::manual_map,
         reason = "a closure is not inlined into the backend's entry"
     )]
-    fn cut<'c, S: Simd, P: PairLayout, Q: PairLayout>(
+    pub(super) fn cut<'c, S: Simd, P: PairLayout, Q: PairLayout>(
         &'c mut self,
         s: S,
         before: &'c impl Before,
@@ -478,16 +484,16 @@ impl<'h, I: Convert, O: Convert> Heads<'h, I, O> {
 }
 
 /// Groups of a head, where they are read, if that is another place, and where they are written.
-struct Cut<'c, S: Simd, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> {
+pub(super) struct Cut<'c, S: Simd, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> {
     norm: Option<HeadNorm<'c, S, P>>,
     source: Option<P::Groups<'c, Double<S, I::Bits>>>,
-    target: Q::GroupsMut<'c, Double<S, O::Bits>>,
+    pub(super) target: Q::GroupsMut<'c, Double<S, O::Bits>>,
 }
 
 impl<S: Simd, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Cut<'_, S, I, P, O, Q> {
     /// Reads a group, norms it, rotates it, writes it: all stages of a chain, in registers.
     #[inline(always)]
-    fn rotate(&mut self, s: S, i: usize, angles: &Angles<S>, form: Form) {
+    pub(super) fn rotate(&mut self, s: S, i: usize, angles: &Angles<S>, form: Form) {
         let even_odd = matches!(form, Form::ApartEvenOdd | Form::EvenOdd);
         let [a, b] = match self.source {
             Some(source) => P::get(source, i),

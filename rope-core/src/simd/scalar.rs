@@ -19,6 +19,7 @@ impl Simd for Scalar {
     const LANES: usize = 1;
     // Only the plain loop, which the compiler vectorises for the target's own baseline.
     const GROUPS: usize = 0;
+    const BACKWARD: bool = false;
     const ALTERNATES: usize = 0;
     type F32 = f32;
     type Wide = f64;
