@@ -4,6 +4,9 @@ use std::fmt::Display;
 
 use crate::{Expected, Number, View};
 
+/// Elements that are compared at once.
+const PART: usize = 64;
+
 /// Demands the bits of every element of a buffer: those of the tensor, and those around it. A NaN that was computed
 /// may be any NaN.
 ///
@@ -16,7 +19,15 @@ pub fn compare<E: Number>(got: &[E], expected: &Expected<E>, view: &View, doing:
         let (got, wanted) = (got[index], expected.values[index]);
         got.bits() == wanted.bits() || expected.computed[index] && got.is_nan() && wanted.is_nan()
     };
-    if let Some(index) = (0..got.len()).find(|&index| !right(index)) {
+    // As bytes first: one by one, elements that are equal were a third of the suites' time.
+    let parts = got.chunks(PART).zip(expected.values.chunks(PART));
+    let wrong = parts.enumerate().find_map(|(part, (got, wanted))| {
+        if bytemuck::cast_slice::<E, u8>(got) == bytemuck::cast_slice::<E, u8>(wanted) {
+            return None;
+        }
+        (part * PART..part * PART + got.len()).find(|&index| !right(index))
+    });
+    if let Some(index) = wrong {
         let place = match view.find(index) {
             Some(element) => format!("element {element:?} of {:?}", view.shape),
             None => format!("outside the tensor {view:?}"),

@@ -138,37 +138,31 @@ pub fn rotated<I: Number, O: Number>(
         return expected;
     }
     for [batch, token, head] in from.heads() {
-        let at = |channel| x[from.index([batch, token, head, channel])];
-        for channel in 0..head_dim {
-            let target = to.index([batch, token, head, channel]);
-            if channel >= 2 * pairs {
-                let same_type = I::NAME == O::NAME;
-                expected.computed[target] = !same_type;
-                expected.values[target] = if same_type {
-                    O::from_bits(at(channel).bits())
-                } else {
-                    O::from_f32(at(channel).to_f32())
-                };
-                continue;
-            }
-            let (pair, second) = match rotation.output {
-                Pairing::Interleaved => (channel / 2, channel % 2 == 1),
-                Pairing::Half => (channel % pairs, channel >= pairs),
+        let at = |view: &View| view.index([batch, token, head, 0]);
+        let x = &x[at(from)..][..head_dim];
+        let values = &mut expected.values[at(to)..][..head_dim];
+        let computed = &mut expected.computed[at(to)..][..head_dim];
+        let row = batch * rows_of_a_sequence + token;
+        for pair in 0..pairs {
+            let members = |pairing| match pairing {
+                Pairing::Interleaved => [2 * pair, 2 * pair + 1],
+                Pairing::Half => [pair, pair + pairs],
             };
-            let (x, y) = match rotation.input {
-                Pairing::Interleaved => (at(2 * pair), at(2 * pair + 1)),
-                Pairing::Half => (at(pair), at(pair + pairs)),
+            let (cos, sin) = directed(rotation.direction, angles, row, head, pair);
+            let [first, second] = members(rotation.input).map(|channel| x[channel].to_f32());
+            let rotated = rotate(first, second, cos, sin);
+            let [first, second] = members(rotation.output);
+            (values[first], values[second]) = (O::from_f32(rotated.0), O::from_f32(rotated.1));
+            (computed[first], computed[second]) = (true, true);
+        }
+        for channel in 2 * pairs..head_dim {
+            let same_type = I::NAME == O::NAME;
+            computed[channel] = !same_type;
+            values[channel] = if same_type {
+                O::from_bits(x[channel].bits())
+            } else {
+                O::from_f32(x[channel].to_f32())
             };
-            let (cos, sin) = directed(
-                rotation.direction,
-                angles,
-                batch * rows_of_a_sequence + token,
-                head,
-                pair,
-            );
-            let rotated = rotate(x.to_f32(), y.to_f32(), cos, sin);
-            expected.computed[target] = true;
-            expected.values[target] = O::from_f32(if second { rotated.1 } else { rotated.0 });
         }
     }
     expected
