@@ -23,8 +23,9 @@ run() {
 }
 
 step "the crate's tests, and Rust and C in one program"
-tests cargo test -p rope-capi
-run cargo run -q -p rope-mixed
+tests "${built[@]}" test --workspace --test calls
+tests "${built[@]}" build --workspace --bin rope-mixed
+run "$root/target/debug/rope-mixed"
 
 step "the header"
 tests "$capi/check-header.sh"

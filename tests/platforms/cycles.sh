@@ -32,7 +32,7 @@ unset RUSTC RUSTC_BOOTSTRAP
 
 step "$mca"
 work=$CARGO_TARGET_DIR
-bench=(env "CARGO_TARGET_DIR=$root/target" cargo run -q --release -p rope-bench --)
+bench=("${built[@]}" run -q --release -p rope-bench --)
 "${bench[@]}" cycles --x86-64 "$x86_64" --aarch64 "$aarch64" --thumbv7em "$thumbv7em" --mca "$mca" \
     --loops "$work/loops.s" --json "$work/cycles.json" | tee "$work/table"
 # The scalar backend's loop over a head may be a call of its own, into which nothing looks: the page says which were not

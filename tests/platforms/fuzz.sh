@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The fuzz targets under AddressSanitizer, one after the other:
-#   fuzz.sh [SECONDS [TARGET ..]]    6 seconds each, and all of them, if not said
+#   fuzz.sh [SECONDS [TARGET ..]]    4 seconds each, and all of them, if not said
 # A run begins with fuzz/corpus and what earlier runs have discovered, which is kept under target/platforms/fuzz/corpus.
 # An input that makes a target fail is kept in fuzz/artifacts.
 source "$(dirname "$0")/common.sh"
-seconds=${1:-6}
+seconds=${1:-4}
 targets=("${@:2}")
 version=0.13.2
 

@@ -7,7 +7,7 @@ wasm_in_node
 aarch64_toolchain
 packages chromium
 work=$CARGO_TARGET_DIR
-bench=(env "CARGO_TARGET_DIR=$root/target" cargo run -q --release -p rope-bench --)
+bench=("${built[@]}" run -q --release -p rope-bench --)
 small=(--workload W5 --element f32)
 # What is counted is optimised as in a release; what reads options and writes files need not be.
 export CARGO_PROFILE_DEV_DEBUG=0
