@@ -1,5 +1,5 @@
-//! From a tensor into slots that keep codes: heads are rotated as elements into a tile, line by line, and codes are made
-//! of what lies there. Where nothing rotates, codes are made of the tensor.
+//! From a tensor into slots that keep codes: heads are rotated as elements into a tile, line by line, and codes are
+//! made of what lies there. Where nothing rotates, codes are made of the tensor.
 
 use super::{HEADS, Source, Stages};
 use crate::Shape;
