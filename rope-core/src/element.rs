@@ -79,6 +79,10 @@ pub(crate) trait Convert {
     type Bits: Pod;
 
     /// Whether the kernel writes bf16, which one instruction set does in a way of its own.
+    #[cfg_attr(
+        not(any(target_arch = "x86", target_arch = "x86_64")),
+        allow(dead_code, reason = "only x86 has an instruction set for it")
+    )]
     const BF16: bool = false;
 
     /// Whether two vectors come apart into even and odd elements for less than into the first half and the second.

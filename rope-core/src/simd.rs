@@ -29,6 +29,10 @@ use convert::{f32_to_f8, f32_to_i8_away, f32_to_i8_even};
 /// `run` and all that it calls must be `#[inline(always)]` to be compiled with them.
 pub(crate) trait Kernel {
     /// Whether it writes bf16: all that `avx512bf16` does otherwise than `avx512`, and so all that is compiled for it.
+    #[cfg_attr(
+        not(any(target_arch = "x86", target_arch = "x86_64")),
+        allow(dead_code, reason = "only x86 has an instruction set for it")
+    )]
     const BF16: bool = false;
 
     fn run<S: Simd>(self, s: S);
