@@ -9,6 +9,9 @@
 //! | [`INT8_AWAY`], as vLLM | half is added in f32, the fraction dropped | saturates at -128 and 127 | 0 |
 //! | Q8_0 of ggml, by its reference | to nearest, ties away from zero | cannot be | 0 |
 //!
+//! With AVX-512, 64 codes of E4M3 are 46 vector instructions: 11.5 cycles of a Zen 5, which issues four in each at
+//! best, and 16 are measured. The rotation of as many channels of bf16 takes 11.
+//!
 //! A value is multiplied or divided in f32, which rounds, and then rounded to the code. The one-lane definitions stand
 //! in `simd/convert.rs`.
 
