@@ -61,9 +61,12 @@ impl Stages<'_> {
                 (Some((rotation, ends, kernel)), together)
             }
         };
-        // Of 16 bits a line takes so long that the CPU's own prefetcher keeps up.
+        // Of 16 bits a line takes so long that the CPU's own prefetcher keeps up. (A tensor whose elements coincide may
+        // be larger than memory.)
         let all = match element.is(&F32) {
-            true => batch * tokens * heads * head_bytes,
+            true => [tokens, heads, head_bytes]
+                .into_iter()
+                .fold(batch, usize::saturating_mul),
             false => 0,
         };
         let (layout, len) = (*cache.layout(), cache.len());
