@@ -94,7 +94,6 @@ impl Rotation<'_> {
         starts: Starts<'l>,
         tensor: usize,
     ) -> Line<'l> {
-        let (cos, sin) = self.rows.values();
         Line {
             source,
             source_step,
@@ -103,13 +102,7 @@ impl Rotation<'_> {
             heads,
             head_dim,
             tensor,
-            rows: LineRows {
-                cos,
-                sin,
-                pairs: self.rows.pairs(),
-                starts,
-                factors: self.factors.as_ref(),
-            },
+            rows: LineRows::of(&self.rows, starts, self.factors.as_ref()),
             next: [&[]; 2],
         }
     }

@@ -193,7 +193,6 @@ impl Walk<'_, '_> {
             }
             None => (None, &[][..]),
         };
-        let (cos, sin) = self.rows.values();
         Line {
             source,
             source_step,
@@ -202,13 +201,7 @@ impl Walk<'_, '_> {
             heads,
             head_dim: self.target.layout.shape().head_dim,
             tensor,
-            rows: LineRows {
-                cos,
-                sin,
-                pairs: self.rows.pairs(),
-                starts,
-                factors: self.factors,
-            },
+            rows: LineRows::of(self.rows, starts, self.factors),
             next: [next_source, next_target],
         }
     }

@@ -29,6 +29,7 @@ use super::normed::{Before, HeadNorm};
 use super::pairs::{Double, PairLayout};
 use super::rotation::{Angles, Form, RowFactors, alternate, part, rotate};
 use crate::element::Convert;
+use crate::rows::View;
 use crate::simd::{Kernel, Scalar, Simd};
 
 /// Heads at equal distances, and their rows. Every index in it has been checked against the tensor.
@@ -85,6 +86,19 @@ impl<'a> LineRows<'a> {
                 shared => shared,
             },
             ..self
+        }
+    }
+
+    /// Of rows that were checked.
+    #[inline(always)]
+    pub(crate) fn of(rows: &View<'a>, starts: Starts<'a>, factors: Option<&'a RowFactors>) -> Self {
+        let (cos, sin) = rows.values();
+        LineRows {
+            cos,
+            sin,
+            pairs: rows.pairs(),
+            starts,
+            factors,
         }
     }
 
