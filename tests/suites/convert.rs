@@ -3,6 +3,7 @@
 //! A conversion is seen in the channels behind `rotary_dim`, which pass; and in pairs that a cos of 1 and a sin of 0 do
 //! not rotate: `(v, 0)` gives `v` in its first member, and `(-0, v)` gives `v` in its second, whatever `v` is.
 
+use bytemuck::cast_slice;
 use half::{bf16, f16};
 use rope_core::{Backend, Pairing, Rows, Tensor, TensorMut};
 use rope_tests::{Number, Rotation, each_element_pair};
@@ -23,11 +24,12 @@ const WAYS: [Way; 5] = [
     Way::First(Pairing::Interleaved),
 ];
 
-/// A head of values, and where they are in it.
+/// A head of values, and where they are in it: side by side, or in every other place.
 struct Head<I> {
     x: Vec<I>,
     rotary_dim: usize,
-    places: Vec<usize>,
+    first: usize,
+    step: usize,
     pairing: Pairing,
 }
 
@@ -44,15 +46,39 @@ impl<I: Number> Head<I> {
         Head {
             x: vec![I::from_f32(other); head_dim],
             rotary_dim,
-            places: (0..len).map(|i| first + i * step).collect(),
+            first,
+            step,
             pairing,
         }
     }
 
     fn fill(&mut self, values: &[I]) {
-        for (&place, &value) in self.places.iter().zip(values) {
-            self.x[place] = value;
+        if self.step == 1 {
+            self.x[self.first..][..values.len()].copy_from_slice(values);
+            return;
         }
+        for (pair, &value) in self.x.as_chunks_mut::<2>().0.iter_mut().zip(values) {
+            pair[self.first] = value;
+        }
+    }
+
+    /// What came out where the values are.
+    fn at_places<'a, O>(&self, y: &'a [O]) -> impl Iterator<Item = &'a O> {
+        y[self.first..].iter().step_by(self.step)
+    }
+
+    /// Whether these bits are where the values are, without a branch or a step that would be one value at a time.
+    fn has_bits<O: Number>(&self, y: &[O], expected: &[O]) -> bool {
+        if self.step == 1 {
+            let bytes = cast_slice::<O, u8>;
+            return bytes(&y[self.first..][..expected.len()]) == bytes(expected);
+        }
+        let pairs = y.as_chunks::<2>().0.iter().zip(expected);
+        let differing = pairs.fold(0, |differing, ([a, b], expected)| {
+            let got = if self.first == 0 { a } else { b };
+            differing | (got.bits() ^ expected.bits())
+        });
+        differing == 0
     }
 
     fn convert<O: Number>(&self, backend: Backend, row: &[f32], y: &mut [O]) {
@@ -89,8 +115,8 @@ fn all_16_bits<I: Number, O: Number>() {
         let mut y = vec![O::from_f32(0.0); head.x.len()];
         for backend in Backend::available() {
             head.convert(backend, &row, &mut y);
-            for (&value, &place) in values.iter().zip(&head.places) {
-                let (got, expected) = (y[place], O::from_f32(value.to_f32()));
+            for (&value, &got) in values.iter().zip(head.at_places(&y)) {
+                let expected = O::from_f32(value.to_f32());
                 let same = got.bits() == expected.bits() || got.is_nan() && expected.is_nan();
                 let (from, to) = (I::NAME, O::NAME);
                 assert!(
@@ -145,21 +171,14 @@ fn down<O: Number>(step: u32, numbers: impl Iterator<Item = u32>) {
             for &backend in &backends {
                 let y = &mut y[..head.x.len()];
                 head.convert(backend, &row, y);
-                let wrong = |got: O, expected: O| got.bits() != expected.bits();
-                let places = head.places[0]..;
-                let step = head.places[1] - head.places[0];
-                let got = y[places].iter().step_by(step);
-                // Without a branch as long as all bits are equal, which those of NaNs need not be.
-                let differing = got.zip(&expected).fold(0, |differing, (got, expected)| {
-                    differing | (got.bits() ^ expected.bits())
-                });
-                if differing == 0 {
+                // Those of NaNs need not be equal.
+                if head.has_bits(y, &expected) {
                     continue;
                 }
-                for (i, &place) in head.places.iter().enumerate() {
-                    let (value, got, expected) = (values[i], y[place], expected[i]);
+                let each = values.iter().zip(head.at_places(y)).zip(&expected);
+                for ((value, &got), &expected) in each {
                     assert!(
-                        !wrong(got, expected) || got.is_nan() && expected.is_nan(),
+                        got.bits() == expected.bits() || got.is_nan() && expected.is_nan(),
                         "{backend}, f32 to {}, {way:?}: {value:?} ({:#010x}) gave {got:?}, not {expected:?}",
                         O::NAME,
                         value.to_bits(),
