@@ -97,6 +97,22 @@ aarch64_on() {
     echo "qemu-aarch64 -cpu $1 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib"
 }
 
+# released ARCHITECTURE: rope-core by itself, as it is released. Prints the library, whose machine code sizes.sh
+# measures. Beside it is the assembly, which cycles.sh reads: one file, as the profile makes one unit. It is built once
+# for both, in the directory of the later one.
+released() {
+    local target options=() flags=(--emit asm -C symbol-mangling-version=v0) directory=$root/target/platforms/cycles
+    case $1 in
+    x86_64) target=x86_64-unknown-linux-gnu flags+=(-C llvm-args=--x86-asm-syntax=intel) ;;
+    aarch64) target=$aarch64 options=(--features serde) ;;
+    thumbv7em) target=thumbv7em-none-eabihf options=(-Zbuild-std=core) ;;
+    esac
+    CARGO_TARGET_DIR=$directory CARGO_PROFILE_RELEASE_DEBUG=0 \
+        tests cargo rustc --release -p rope-core --lib --no-default-features --target $target "${options[@]}" \
+        -- "${flags[@]}" >&2
+    ls -t "$directory/$target"/release/deps/librope_core-*.rlib | head -n 1
+}
+
 # A toolchain that may be told of AddressSanitizer, whose runtime comes with rustup's, stable ones too: the nightly one
 # if there is one.
 address_sanitizer() {

@@ -8,26 +8,16 @@ newest=$(apt-cache search '^llvm-[0-9]+$' | sed 's/ .*//' | sort -t- -k2n | tail
 packages "${newest:-llvm}"
 mca=llvm-mca${newest#llvm}
 
-flags=(--emit asm -C debuginfo=0 -C symbol-mangling-version=v0)
-# assembly TARGET OPTIONS.. -- FLAGS..: prints the file that rope-core became. One unit: every function once, in one
-# file.
-assembly() {
-    local target=$1
-    shift
-    local directory=$CARGO_TARGET_DIR/$target/release/deps
-    # Cargo does not know of the assembly: what it takes for fresh it would not write again.
-    rm -rf "$directory"/rope_core-*.s "$directory"/../.fingerprint/rope-core-*
-    CARGO_PROFILE_RELEASE_CODEGEN_UNITS=1 \
-        tests cargo rustc --release -p rope-core --lib --no-default-features --target "$target" "$@" >&2
-    echo "$directory"/rope_core-*.s
-}
+# assembly ARCHITECTURE: prints the file that rope-core became.
+assembly() { released "$1" | sed -E 's|lib(rope_core-[^/]*)\.rlib$|\1.s|'; }
 step "x86_64"
-x86_64=$(assembly x86_64-unknown-linux-gnu -- "${flags[@]}" -C llvm-args=--x86-asm-syntax=intel)
+x86_64=$(assembly x86_64)
+aarch64_toolchain
 debian_toolchain
 step "aarch64"
-aarch64=$(assembly aarch64-unknown-linux-gnu -Zbuild-std=core -- "${flags[@]}")
+aarch64=$(assembly aarch64)
 step "thumbv7em"
-thumbv7em=$(assembly thumbv7em-none-eabihf -Zbuild-std=core -- "${flags[@]}")
+thumbv7em=$(assembly thumbv7em)
 unset RUSTC RUSTC_BOOTSTRAP
 
 step "$mca"
