@@ -8,7 +8,8 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=${CARGO_TARGET_DIR:-$root/target}/compiled_once
 export CARGO_TARGET_DIR=$work/target
-export CARGO_INCREMENTAL=0
+# Nobody looks at it in a debugger.
+export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0
 mkdir -p "$work/src"
 
 fail() {
