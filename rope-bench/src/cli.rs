@@ -137,7 +137,7 @@ enum Command {
         /// The rope-bench that wrote it
         #[arg(long, value_name = "FILE")]
         program: String,
-        /// What counts: qemu-aarch64 -singlestep -d exec,nochain, or valgrind --tool=callgrind
+        /// What counts: qemu-aarch64 -d in_asm,exec,nochain, or valgrind --tool=callgrind
         /// --callgrind-out-file=/dev/null
         #[arg(last = true, required = true, value_name = "COMMAND")]
         counter: Vec<String>,

@@ -4,6 +4,7 @@
 //! under something that counts instructions, once and three times, and takes half the difference: what a call takes,
 //! without the start of the program and the making of tables.
 
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -44,8 +45,9 @@ pub fn repeat(selection: &Selection, times: usize) -> Result<()> {
 
 /// Fills in the instructions of all measurements of a run that `program` made.
 ///
-/// `counter` is a command and its options, before the program: `qemu-aarch64 -singlestep -d exec,nochain`, which says a
-/// line for every instruction, or `valgrind --tool=callgrind --callgrind-out-file=/dev/null`, which says their sum.
+/// `counter` is a command and its options, before the program: `qemu-aarch64 -d in_asm,exec,nochain`, which says the
+/// instructions of each block, and each time that it executes the block; or
+/// `valgrind --tool=callgrind --callgrind-out-file=/dev/null`, which says their sum.
 pub fn count(run: &mut Run, counter: &[String], program: &str) -> Result<()> {
     for case in &mut run.cases {
         for index in 0..case.measurements.len() {
@@ -104,29 +106,118 @@ fn executed(counter: &[String], program: &str, arguments: &[String], times: usiz
         .with_context(|| format!("cannot run {first}"))?;
     let said = child.stderr.take().context("its standard error is ours")?;
     // Read beside the child: it says more than a pipe holds.
-    let reader = thread::spawn(move || -> Result<(u64, Option<u64>, Vec<String>)> {
-        let (mut traced, mut sum, mut others) = (0, None, Vec::new());
-        for line in BufReader::new(said).lines() {
-            let line = line?;
-            if line.starts_with("Trace ") {
-                traced += 1;
-            } else if let Some((_, number)) = line.split_once("Collected : ") {
-                sum = number.trim().parse().ok();
-            } else if others.len() < 20 {
-                others.push(line);
-            }
-        }
-        Ok((traced, sum, others))
-    });
+    let reader = thread::spawn(move || read(BufReader::new(said)));
     let status = child.wait()?;
-    let Ok(read) = reader.join() else {
+    let Ok(said) = reader.join() else {
         bail!("what {first} said could not be read");
     };
-    let (traced, sum, others) = read?;
+    let Said { executed, others } = said?;
     ensure!(status.success(), "{first}: {status}\n{}", others.join("\n"));
-    match sum {
-        Some(sum) => Ok(sum),
-        None if traced > 0 => Ok(traced),
-        None => bail!("{first} counted nothing\n{}", others.join("\n")),
+    ensure!(
+        executed > 0,
+        "{first} counted nothing\n{}",
+        others.join("\n")
+    );
+    Ok(executed)
+}
+
+/// What a counter says.
+#[derive(Debug, Default)]
+struct Said {
+    /// The number of instructions.
+    executed: u64,
+    /// The first lines about anything else.
+    others: Vec<String>,
+}
+
+/// Reads valgrind's sum; or QEMU's log, which has the instructions of a block when it is translated, a line each, and
+/// its address whenever it is executed.
+fn read(mut lines: impl BufRead) -> Result<Said> {
+    let mut said = Said::default();
+    // The instructions of each block, by the address of its first.
+    let mut lengths: HashMap<u64, u64> = HashMap::new();
+    // The block whose instructions are being said, and how many of them were.
+    let (mut block, mut length) = (0, 0);
+    let mut line = String::new();
+    while lines.read_line(&mut line)? != 0 {
+        if let Some(trace) = line.strip_prefix("Trace ") {
+            // Trace 0: 0x7f0ab8000100 [0000000001009331/000000550283cc40/00000001/00000200]
+            let executed = trace.split('/').nth(1).and_then(hexadecimal);
+            let length = executed.and_then(|block| lengths.get(&block));
+            said.executed += length.with_context(|| {
+                format!("-d in_asm has to say which instructions these are: {line}")
+            })?;
+        } else if let Some(address) = instruction(&line) {
+            if length == 0 {
+                block = address;
+            }
+            length += 1;
+            // In place of what it was, where the same block was translated before.
+            lengths.insert(block, length);
+        } else if line.starts_with("IN:") {
+            length = 0;
+        } else if let Some((_, sum)) = line.split_once("Collected : ") {
+            said.executed = sum.trim().parse()?;
+        } else if said.others.len() < 20 && !line.trim_matches(['-', '\n']).is_empty() {
+            said.others.push(line.trim_end().to_owned());
+        }
+        line.clear();
+    }
+    Ok(said)
+}
+
+/// The address in a line like `0x550283cc40:  d503201f  nop`.
+fn instruction(line: &str) -> Option<u64> {
+    let (address, _) = line.strip_prefix("0x")?.split_once(':')?;
+    hexadecimal(address)
+}
+
+fn hexadecimal(digits: &str) -> Option<u64> {
+    u64::from_str_radix(digits, 16).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TRANSLATED: &str = "----------------
+IN: main
+0x5502838798:  f8207841  str      x1, [x2, x0, lsl #3]
+0x550283879c:  f8410c20  ldr      x0, [x1, #0x10]!
+0x55028387a0:  b5ffff00  cbnz     x0, #0x5502838780
+
+";
+    const EXECUTED: &str =
+        "Trace 0: 0x7f0ab80007c0 [0000000001009331/0000005502838798/00000001/00000200] main\n";
+
+    fn executed(log: &str) -> u64 {
+        read(log.as_bytes()).unwrap().executed
+    }
+
+    #[test]
+    fn a_block_counts_whenever_it_is_executed() {
+        assert_eq!(executed(TRANSLATED), 0);
+        assert_eq!(executed(&format!("{TRANSLATED}{EXECUTED}{EXECUTED}")), 6);
+        // Translated again, it ends earlier.
+        let shorter = "IN: main\n0x5502838798:  f8207841  str      x1, [x2, x0, lsl #3]\n";
+        let other = "IN: \n0x5502838700:  d503201f  nop\n";
+        let log = format!("{TRANSLATED}{EXECUTED}{shorter}{other}{EXECUTED}{TRANSLATED}{EXECUTED}");
+        assert_eq!(executed(&log), 3 + 1 + 3);
+    }
+
+    #[test]
+    fn blocks_of_unknown_length_are_refused() {
+        let refused = read(EXECUTED.as_bytes()).unwrap_err().to_string();
+        assert!(refused.contains("in_asm"), "{refused}");
+    }
+
+    #[test]
+    fn a_sum_and_complaints() {
+        let log = format!("{TRANSLATED}no such formulation\n==7== Collected : 1234\n");
+        let Said { executed, others } = read(log.as_bytes()).unwrap();
+        assert_eq!(
+            (executed, others.join("\n").as_str()),
+            (1234, "no such formulation")
+        );
     }
 }

@@ -25,7 +25,8 @@ read -ra emulator <<<"$(aarch64_on max,sve=off)"
 program=$CARGO_TARGET_DIR/$aarch64/debug/rope-bench
 tests "${emulator[@]}" "$program" "${small[@]}" --formulation fused,intrinsics,complex,even-odd,rotate-half \
     --json "$work/aarch64.json" --emulated-by "$(qemu-aarch64 --version | head -1)"
-trace=("${emulator[@]}" -singlestep -d exec,nochain)
+# To a file QEMU writes its log line by line, to its standard error in parts of lines.
+trace=("${emulator[@]}" -D /dev/stderr -d in_asm,exec,nochain)
 "${bench[@]}" instructions "$work/aarch64.json" --program "$program" -- "${trace[@]}"
 tests "${emulator[@]}" "$program" train --json "$work/train-aarch64.json"
 
