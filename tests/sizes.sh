@@ -131,11 +131,8 @@ for architecture in aarch64 thumbv7em; do
 done
 
 step "the playground"
-CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$linker \
-    CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="-C target-feature=+simd128" \
-    tests cargo build --locked --release --manifest-path rope-bench/playground/Cargo.toml \
-    --target wasm32-unknown-unknown -Zbuild-std=core,panic_abort
-is playground.wasm "$(stat -c %s "$CARGO_TARGET_DIR/wasm32-unknown-unknown/release/rope_playground.wasm")"
+playground
+is playground.wasm "$(stat -c %s "$playground")"
 
 # firmware.sh runs these.
 export CARGO_TARGET_DIR=$root/target/platforms/firmware CARGO_TARGET_THUMBV7EM_NONE_EABIHF_LINKER=$linker

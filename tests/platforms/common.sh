@@ -122,6 +122,18 @@ address_sanitizer() {
     rustc --version
 }
 
+# What the report's page computes with, in $playground. Whoever comes second finds it built.
+playground() {
+    local linker target=wasm32-unknown-unknown into=$root/target/platforms/playground
+    linker=$(rust_lld)
+    CARGO_TARGET_DIR=$into RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1 \
+        CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$linker \
+        CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="-C target-feature=+simd128" \
+        tests cargo build --locked --release --manifest-path rope-bench/playground/Cargo.toml --target $target \
+        -Zbuild-std=core,panic_abort
+    playground=$into/$target/release/rope_playground.wasm
+}
+
 step() { printf -- '--- %s: %s (%d s)\n' "$name" "$*" "$SECONDS"; }
 
 # The backends that must run, and no other: names separated by commas. `ran` looks whether they did.

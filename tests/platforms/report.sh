@@ -31,8 +31,7 @@ trace=("${emulator[@]}" -D /dev/stderr -d in_asm,exec,nochain)
 tests "${emulator[@]}" "$program" train --json "$work/train-aarch64.json"
 
 step "wasm32, in Node"
-export RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1
-CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS="$wasm_link -C target-feature=+simd128" \
+RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS="$wasm_link -C target-feature=+simd128" \
     tests cargo build "${counted[@]}" --target wasm32-wasip1 -Zbuild-std=std,panic_abort -p rope-bench
 read -ra node <<<"$CARGO_TARGET_WASM32_WASIP1_RUNNER"
 program=$CARGO_TARGET_DIR/wasm32-wasip1/debug/rope-bench.wasm
@@ -47,15 +46,10 @@ process.exit(here && others.every((other) => other === here) ? 0 : 1);
 
 step "the playground"
 kept=$root/rope-bench/src/report/playground.wasm
-CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$CARGO_TARGET_WASM32_WASIP1_LINKER \
-    CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="-C target-feature=+simd128" \
-    tests cargo build --locked --release --manifest-path rope-bench/playground/Cargo.toml --target wasm32-unknown-unknown \
-    -Zbuild-std=core,panic_abort
-made=$CARGO_TARGET_DIR/wasm32-unknown-unknown/release/rope_playground.wasm
-unset RUSTC RUSTC_BOOTSTRAP
-if [[ -n ${UPDATE:-} ]]; then cp "$made" "$kept"; fi
+playground
+if [[ -n ${UPDATE:-} ]]; then cp "$playground" "$kept"; fi
 # Another compiler makes other bytes; they must compute the same.
-node "$here/playground.mjs" "$made" "$kept"
+node "$here/playground.mjs" "$playground" "$kept"
 
 step "the report in Chromium"
 "${bench[@]}" report "$work"/{here,rows,accuracy,train,aarch64,wasm32}.json --output "$work/report.html"
