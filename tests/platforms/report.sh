@@ -9,9 +9,9 @@ packages chromium
 work=$CARGO_TARGET_DIR
 bench=("${built[@]}" run -q --release -p rope-bench --)
 small=(--workload W5 --element f32)
-# What is counted is optimised as in a release; what reads options and writes files need not be.
-export CARGO_PROFILE_DEV_DEBUG=0
-counted=(--config profile.dev.package.rope-core.opt-level=3 --config profile.dev.package.rope-bench.opt-level=3)
+# For other machines, by Debian's toolchain: a release, which is what the page speaks of, without what debuggers read.
+# Where std is prebuilt without RUSTC_BOOTSTRAP, with which rustc makes other code of some kernels.
+build() { RUSTC=$debian_rustc tests cargo build --release --config profile.release.debug=0 -p rope-bench "$@"; }
 
 step "here"
 tests "${bench[@]}" "${small[@]}" --json "$work/here.json"
@@ -20,9 +20,9 @@ tests "${bench[@]}" accuracy --positions 256 --json "$work/accuracy.json"
 tests "${bench[@]}" train --json "$work/train.json"
 
 step "aarch64, emulated: instructions instead of times"
-RUSTC=$debian_rustc tests cargo build "${counted[@]}" --target $aarch64 -p rope-bench --features intrinsics
+build --target $aarch64 --features intrinsics
 read -ra emulator <<<"$(aarch64_on max,sve=off)"
-program=$CARGO_TARGET_DIR/$aarch64/debug/rope-bench
+program=$CARGO_TARGET_DIR/$aarch64/release/rope-bench
 tests "${emulator[@]}" "$program" "${small[@]}" --formulation fused,intrinsics,complex,even-odd,rotate-half \
     --json "$work/aarch64.json" --emulated-by "$(qemu-aarch64 --version | head -1)"
 # To a file QEMU writes its log line by line, to its standard error in parts of lines.
@@ -31,10 +31,11 @@ trace=("${emulator[@]}" -D /dev/stderr -d in_asm,exec,nochain)
 tests "${emulator[@]}" "$program" train --json "$work/train-aarch64.json"
 
 step "wasm32, in Node"
-RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1 CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS="$wasm_link -C target-feature=+simd128" \
-    tests cargo build "${counted[@]}" --target wasm32-wasip1 -Zbuild-std=std,panic_abort -p rope-bench
+# Of std no feature: nobody reads a backtrace.
+RUSTC_BOOTSTRAP=1 CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS="$wasm_link -C target-feature=+simd128" \
+    build --target wasm32-wasip1 -Zbuild-std=std,panic_abort -Zbuild-std-features=
 read -ra node <<<"$CARGO_TARGET_WASM32_WASIP1_RUNNER"
-program=$CARGO_TARGET_DIR/wasm32-wasip1/debug/rope-bench.wasm
+program=$CARGO_TARGET_DIR/wasm32-wasip1/release/rope-bench.wasm
 tests "${node[@]}" "$program" "${small[@]}" --json "$work/wasm32.json"
 tests "${node[@]}" "$program" train --json "$work/train-wasm32.json"
 # Every number of the three, to the last bit.
