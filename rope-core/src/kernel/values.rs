@@ -19,7 +19,7 @@ pub(crate) enum Values<'a> {
 }
 
 /// What values are.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     F32,
     F16,
