@@ -298,7 +298,7 @@ impl World {
             rotary_dim: extent(source),
             sections: [(); 4].map(|()| extent(source)),
             count: if source.once_in(2) {
-                source.below(5).min(count)
+                at_most(count, source.below(5))
             } else {
                 count.min(100).max(count & !0xffff)
             },
