@@ -10,20 +10,22 @@ cd "$adapter"
 
 step "tests, examples, whole models"
 tests cargo test --locked --workspace
+# Built with the tests.
 for example in examples/*.rs; do
     example=$(basename "$example" .rs)
-    tests cargo run -q --locked --example "$example"
+    tests "$CARGO_TARGET_DIR/debug/examples/$example"
     echo "test result: ok. 1 passed: example $example" >>"$log"
 done
 
 step "on one thread"
-tests cargo test -q --locked -p rope-candle --no-default-features --test suites
+# Asked of the workspace, all but rope-candle and rope-core is built already.
+tests cargo test -q --locked --workspace --no-default-features --test suites
 
 step "formatting, lints, documentation"
 tests cargo fmt --all --check
 tests cargo fmt --manifest-path patch/Cargo.toml --check
 tests cargo clippy -q --locked --workspace --all-targets -- -D warnings
-tests env RUSTDOCFLAGS="-D warnings" cargo doc -q --locked -p rope-candle --no-deps --document-private-items
+tests env RUSTDOCFLAGS="-D warnings" cargo doc -q --locked --workspace --no-deps --document-private-items
 
 # By the lines of the README, and with the versions that are locked here.
 step "a program that patches candle-nn"
@@ -51,6 +53,9 @@ serde_json = "1"
 $3
 
 # As in rope-candle's workspace, whose builds it shares.
+[profile.dev]
+lto = "off"
+
 [profile.dev.package."*"]
 debug = false
 
