@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# Formatting, lints, documentation: without a warning, with all features, with none, and with each by itself.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+cargo fmt --all --check
+for manifest in fuzz rope-bench/playground tests/firmware; do
+    cargo fmt --manifest-path $manifest/Cargo.toml --check
+done
+tests/width.sh
+
+# rope-bench's features but one are other libraries; peers.sh builds them.
+cargo clippy --workspace --exclude rope-bench --all-targets --all-features -- -D warnings
+cargo clippy -p rope-bench --all-targets -- -D warnings
+cargo clippy -p rope-bench --all-targets --features intrinsics -- -D warnings
+# The unit tests are the same with each feature; the platforms run them with fewer.
+for features in "" alloc serde rayon; do
+    cargo clippy -p rope-core --lib --tests --no-default-features --features "$features" -- -D warnings
+done
+RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude rope-bench --all-features --no-deps --document-private-items
+RUSTDOCFLAGS="-D warnings" cargo doc -p rope-bench --no-deps
+echo "lints: no warning"
