@@ -26,6 +26,9 @@ debian_toolchain() {
     export RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1 CARGO_PROFILE_DEV_DEBUG=0
 }
 
+# Of the std that a suite builds for itself no backtraces, for which much of the rest is built.
+std=(-Zbuild-std -Zbuild-std-features=panic-unwind)
+
 # Could not be had: not a failure, and not a success.
 cannot() {
     echo "platform $name: cannot be had here: $*"

@@ -11,6 +11,6 @@ optimised serde_json core compiler_builtins
 expect "$("$root/tests/backends_here.sh")"
 step "$ROPE_EXPECT"
 # current_exe is the loader: it cannot start a test again.
-suite i686-unknown-linux-gnu -Zbuild-std
+suite i686-unknown-linux-gnu "${std[@]}"
 ran
 passed

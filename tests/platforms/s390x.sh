@@ -11,6 +11,6 @@ expect portable,scalar
 step "$ROPE_EXPECT"
 # QEMU computes MDEBR, the product of two f32 in f64, wrongly: sums of gradients are made of such products, and those of
 # the files were computed elsewhere; and so are the squares that an inverse of rows divides by.
-suite s390x-unknown-linux-gnu -Zbuild-std -- --skip sums_are_in_the_documented_order --skip inverted_rows_undo_xpos
+suite s390x-unknown-linux-gnu "${std[@]}" -- --skip sums_are_in_the_documented_order --skip inverted_rows_undo_xpos
 ran
 passed
