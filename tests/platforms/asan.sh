@@ -6,7 +6,6 @@ address_sanitizer
 
 export RUSTFLAGS="-Zsanitizer=address -Cdebuginfo=line-tables-only"
 export CARGO_PROFILE_DEV_OPT_LEVEL=1
-suite_options=(--config profile.dev.package.rope-core.opt-level=1)
 expect "$("$root/tests/backends_here.sh")"
 step "$ROPE_EXPECT"
 # A target is named so that build scripts are not instrumented.
