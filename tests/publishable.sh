@@ -8,38 +8,28 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 export CARGO_INCREMENTAL=0
+target=${CARGO_TARGET_DIR:-}
 cd "$root"
 
-# dry_run DIRECTORY CRATE [OPTION ..]. --allow-dirty: what is tested is what lies here. Cargo's own verification would
-# build all that the crate depends on anew, where a check finds what is missing as well.
-dry_run() {
-    local directory=$1 crate=$2 target archive unpacked
+# publishable DIRECTORY CRATE [OPTION ..]: a check finds what is missing in the package as well as a build would.
+publishable() {
+    local directory=$root/$1 crate=$2
     shift 2
-    cd "$root/$directory"
-    target=${CARGO_TARGET_DIR:-$PWD/target}
-    cargo publish --quiet --dry-run --no-verify --allow-dirty -p "$crate" "$@"
-    rm -f "$target/package/$crate"-*.crate
-    cargo package --quiet --no-verify --allow-dirty -p "$crate" "$@"
-    archive=$(ls "$target/package/$crate"-*.crate)
-    unpacked=$target/publishable/$crate
-    rm -rf "$unpacked"
-    mkdir -p "$unpacked"
-    tar -xzf "$archive" -C "$unpacked" --strip-components 1
-    # It may lie below a workspace, and is none of it.
-    printf '\n[workspace]\n' >>"$unpacked/Cargo.toml"
-    cd "$unpacked"
-    CARGO_TARGET_DIR=$target cargo check --quiet --locked "$@"
+    export CARGO_TARGET_DIR=${target:-$directory/target}
+    local unpacked=$CARGO_TARGET_DIR/publishable/$crate
+    tests/unpacked.sh "$directory" "$crate" "$unpacked" "$@"
+    (cd "$unpacked" && cargo check --quiet --locked "$@")
     echo "publishable: $crate"
 }
 
 adapters=("$@")
 if [[ $# == 0 ]]; then
-    dry_run . rope-core
+    publishable . rope-core
     for adapter in candle burn; do
-        if [[ -f $root/rope-core/$adapter/Cargo.toml ]]; then adapters+=("$adapter"); fi
+        if [[ -f rope-core/$adapter/Cargo.toml ]]; then adapters+=("$adapter"); fi
     done
 fi
 for adapter in "${adapters[@]}"; do
     # With all features, as its script builds it: with others much of a framework would be looked at anew.
-    dry_run "rope-core/$adapter" "rope-$adapter" --all-features --config "patch.crates-io.rope-core.path='$root/rope-core'"
+    publishable "rope-core/$adapter" "rope-$adapter" --all-features --config "patch.crates-io.rope-core.path='$root/rope-core'"
 done

@@ -82,6 +82,8 @@ wasm_in_node() {
     command -v node >/dev/null || packages nodejs
     node -e "process.exit(parseInt(process.versions.node) < 20 ? 1 : 0)" || cannot "node 20 or newer (this is $(node --version))"
     local wasi=/usr/lib/wasm32-wasi
+    # No unwinding there either.
+    std=(-Zbuild-std=std,panic_abort -Zbuild-std-features=)
     wasm_link="-C link-self-contained=no -L native=$wasi -C link-arg=$wasi/crt1-command.o -C link-arg=--allow-undefined"
     CARGO_TARGET_WASM32_WASIP1_LINKER=$(rust_lld)
     export CARGO_TARGET_WASM32_WASIP1_LINKER

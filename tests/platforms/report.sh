@@ -31,9 +31,8 @@ trace=("${emulator[@]}" -D /dev/stderr -d in_asm,exec,nochain)
 tests "${emulator[@]}" "$program" train --json "$work/train-aarch64.json"
 
 step "wasm32, in Node"
-# Of std no feature: nobody reads a backtrace.
 RUSTC_BOOTSTRAP=1 CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS="$wasm_link -C target-feature=+simd128" \
-    build --target wasm32-wasip1 -Zbuild-std=std,panic_abort -Zbuild-std-features=
+    build --target wasm32-wasip1 "${std[@]}"
 read -ra node <<<"$CARGO_TARGET_WASM32_WASIP1_RUNNER"
 program=$CARGO_TARGET_DIR/wasm32-wasip1/release/rope-bench.wasm
 tests "${node[@]}" "$program" "${small[@]}" --json "$work/wasm32.json"
