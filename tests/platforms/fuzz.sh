@@ -12,7 +12,8 @@ command -v c++ >/dev/null || packages g++
 address_sanitizer
 if [[ $(cargo fuzz --version 2>/dev/null) != "cargo-fuzz $version" ]]; then
     echo "installing cargo-fuzz $version"
-    cargo install --quiet --locked "cargo-fuzz@$version" >>"$log" 2>&1 || cannot "cargo install cargo-fuzz@$version failed"
+    # As in interface.sh, it is used once.
+    cargo install --quiet --debug --locked "cargo-fuzz@$version" >>"$log" 2>&1 || cannot "cargo install cargo-fuzz@$version failed"
 fi
 
 failed() {
@@ -32,7 +33,9 @@ for target in "${targets[@]}"; do
     step "$target, $seconds s"
     discovered=$CARGO_TARGET_DIR/corpus/$target
     mkdir -p "$discovered"
-    options=(-max_total_time="$seconds" -seed="$ROPE_SEED" -max_len=4096 -timeout=60 -print_final_stats=1)
+    # An input's worth by how rare its features are takes a fifth of the time to compute, and finds less: in 20 s of
+    # rotate 15,800 edges and 16,130, without 16,510 and 16,270; of chain 11,030 and 10,600, 12,030 and 11,900.
+    options=(-max_total_time="$seconds" -seed="$ROPE_SEED" -max_len=4096 -timeout=60 -print_final_stats=1 -entropic=0)
     if [[ -f fuzz/dictionaries/$target.dict ]]; then options+=(-dict="fuzz/dictionaries/$target.dict"); fi
     : >"$log"
     cargo fuzz run "${how[@]}" "$target" "$discovered" "fuzz/corpus/$target" -- "${options[@]}" >"$log" 2>&1 ||
