@@ -58,9 +58,6 @@ lto = "off"
 
 [profile.dev.package."*"]
 debug = false
-
-[profile.dev.package.rope-core]
-opt-level = 2
 END
 }
 # patched CANDLE_NN ROPE_CANDLE: the program, before its candle-nn and rope-candle come from there, and after.

@@ -139,6 +139,9 @@ playground() {
     playground=$into/$target/release/rope_playground.wasm
 }
 
+# rope-core for what runs none of it, or little: to optimise it takes longer than what it does.
+unoptimised=(--config profile.dev.package.rope-core.opt-level=0)
+
 step() { printf -- '--- %s: %s (%d s)\n' "$name" "$*" "$SECONDS"; }
 
 # The backends that must run, and no other: names separated by commas. `ran` looks whether they did.

@@ -6,8 +6,6 @@ debian_toolchain
 
 targets=(thumbv7em-none-eabihf aarch64-unknown-none riscv64gc-unknown-none-elf x86_64-unknown-none
     wasm32-unknown-unknown)
-# Nothing of it runs, so nothing is optimised.
-unoptimised=(--config profile.dev.package.rope-core.opt-level=0)
 builds=0
 build() {
     step "${targets[*]}: $*"

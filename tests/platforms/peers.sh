@@ -2,7 +2,7 @@
 # Other libraries' RoPE, built into rope-bench: builds all of them, and checks each against the oracle.
 source "$(dirname "$0")/common.sh"
 
-# Nothing is measured here, and optimised they take twice as long to build.
+# Nothing is measured here, and optimised all of it takes twice as long to build.
 export CARGO_PROFILE_DEV_DEBUG=0
 packages clang cmake g++ python3-pip
 if [[ -z ${ORT_DYLIB_PATH:-} ]]; then
@@ -18,7 +18,7 @@ fi
 # What is measured nowhere need not be optimised, and what is never called need not be compiled.
 export CMAKE_CXX_COMPILER_LAUNCHER=$here/only_ggml.sh LLAMA_LIB_PROFILE=Debug
 features=peer-candle,peer-burn,peer-ggml,peer-ort
-bench() { cargo run -q -p rope-bench --features $features -- "$@"; }
+bench() { cargo run -q -p rope-bench --features $features "${unoptimised[@]}" -- "$@"; }
 
 step "a run"
 # One token, positions of their own, a part of a head, threads. The bench stops at a result that is wrong.
