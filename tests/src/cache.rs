@@ -25,12 +25,14 @@ pub struct Paged {
 
 impl Paged {
     fn new(layout: CacheLayout, shape: CacheShape, strides: CacheStrides, offset: usize) -> Self {
-        Paged {
+        let paged = Paged {
             shape,
             strides,
             offset,
             layout,
-        }
+        };
+        assert_eq!(layout.end(), paged.end(), "{layout:?}");
+        paged
     }
 
     /// The index of the first channel of the first head of a slot.
@@ -56,41 +58,20 @@ impl Paged {
         self.shape.blocks * self.shape.block_size
     }
 
-    /// Elements that the heads of a slot reach over. A last chunk that is not full counts as if it were.
+    /// Elements from the first of a slot to behind its last.
     pub fn extent(&self) -> usize {
         let CacheShape {
             heads, head_dim, ..
         } = self.shape;
-        let CacheStrides {
-            head,
-            chunk,
-            chunk_stride,
-            channel,
-            ..
-        } = self.strides;
-        (heads - 1) * head
-            + (head_dim.div_ceil(chunk) - 1) * chunk_stride
-            + (head_dim.min(chunk) - 1) * channel
-            + 1
+        let head = |head| (0..head_dim).map(move |channel| self.channel(head, channel));
+        let last = (0..heads).flat_map(head).max();
+        last.map_or(0, |last| last + 1)
     }
 
-    /// Elements that are needed, with the last group of slots as if it were full.
+    /// Elements from the first of the memory to behind the last of all slots.
     pub fn end(&self) -> usize {
-        let CacheShape {
-            blocks, block_size, ..
-        } = self.shape;
-        let CacheStrides {
-            block,
-            group,
-            group_stride,
-            token,
-            ..
-        } = self.strides;
-        self.offset
-            + (blocks - 1) * block
-            + (block_size.div_ceil(group) - 1) * group_stride
-            + (block_size.min(group) - 1) * token
-            + self.extent()
+        let last = (0..self.slots()).map(|slot| self.slot(slot)).max();
+        last.map_or(self.offset, |last| last + self.extent())
     }
 
     /// Any layout. `unit` divides all strides, and the channels lie side by side, if it is more than 1.

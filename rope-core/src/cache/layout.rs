@@ -237,7 +237,7 @@ impl CacheLayout {
         self.strides
     }
 
-    /// Elements that a cache must have at least.
+    /// Elements that a cache must have at least: the index behind the last of all slots.
     pub fn end(&self) -> usize {
         if self.shape.is_empty() {
             return self.offset;
@@ -245,9 +245,14 @@ impl CacheLayout {
         let CacheShape {
             blocks, block_size, ..
         } = self.shape;
-        let slot = (blocks - 1) * self.strides.block
-            + (block_size - 1) / self.strides.group * self.strides.group_stride
-            + (block_size.min(self.strides.group) - 1) * self.strides.token;
+        let CacheStrides {
+            block,
+            group,
+            group_stride,
+            token,
+            ..
+        } = self.strides;
+        let slot = (blocks - 1) * block + last(block_size, group, group_stride, token);
         self.offset + slot + self.head_extent()
     }
 
@@ -271,10 +276,7 @@ impl CacheLayout {
         if heads == 0 || head_dim == 0 {
             return 0;
         }
-        (heads - 1) * head
-            + (head_dim - 1) / chunk * chunk_stride
-            + (head_dim.min(chunk) - 1) * channel
-            + 1
+        (heads - 1) * head + last(head_dim, chunk, chunk_stride, channel) + 1
     }
 
     /// The first element of a slot that there is.
@@ -439,6 +441,17 @@ impl CacheStrides {
 const TOO_LARGE: Error = Error::CacheLayout {
     required: "of indices that fit usize",
 };
+
+/// The greatest index of so many members, at least one, where `group` members lie `stride` apart and the groups
+/// `group_stride`: of the last group, which may have fewer, or of the one before.
+fn last(members: usize, group: usize, group_stride: usize, stride: usize) -> usize {
+    let (groups_before, place) = ((members - 1) / group, (members - 1) % group);
+    let index = groups_before * group_stride + place * stride;
+    match groups_before.checked_sub(1) {
+        Some(before) => index.max(before * group_stride + (group - 1) * stride),
+        None => index,
+    }
+}
 
 fn product([a, b]: [usize; 2]) -> Result<usize, Error> {
     a.checked_mul(b).ok_or(TOO_LARGE)
