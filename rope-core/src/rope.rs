@@ -367,7 +367,11 @@ impl Rope {
             return Err(Error::QueryKeyMismatch { query, key });
         }
         rows.check_heads(key)?;
-        self.check_in_place(query, rows)
+        let sharing = self.fit_in_place(query, rows)?;
+        // Either may have no heads.
+        let heads = query.heads.max(key.heads);
+        self.check_direction(Shape { heads, ..query }, rows)?;
+        Ok(sharing)
     }
 
     #[inline]

@@ -869,6 +869,9 @@ fn row_magnitude() {
             let mut x = TensorMut::new(x, [1, 1, 2, 2]).expect("valid");
             let mut y = TensorMut::new(y, [1, 1, 2, 2]).expect("valid");
             refused(rope.rotate_qk(&mut x, &mut y, &rows), error, &words);
+            let mut none = TensorMut::new(&mut [0.0_f32; 0], [1, 1, 0, 2]).expect("valid");
+            refused(rope.rotate_qk(&mut none, &mut y, &rows), error, &words);
+            refused(rope.rotate_qk(&mut x, &mut none, &rows), error, &words);
             refused(rope.rotate_into(&from, &mut x, &rows), error, &words);
             refused(chain.rotate(&mut x, &rows), error, &words);
             refused(chain.rotate_into(&from, &mut x, &rows), error, &words);

@@ -138,7 +138,16 @@ pub unsafe extern "C" fn rope_rotate_qk(
                 if (Shape { heads: 0, ..query }) != (Shape { heads: 0, ..key }) {
                     return Err(Error::QueryKeyMismatch { query, key }.into());
                 }
-                // The other checks do not depend on the heads: either Q is refused here, or neither is refused.
+                let (of_rows, heads) = (rows.heads(), key.heads);
+                if of_rows > 1 && of_rows != heads {
+                    return Err(Error::RowHeads {
+                        rows: of_rows,
+                        heads,
+                    }
+                    .into());
+                }
+                // No other check depends on the heads, but that nothing is asked of none: K is refused after Q has
+                // passed only if Q is empty.
                 in_place(&rope, "q", &q, rows, &regions)?;
                 in_place(&rope, "k", &k, rows, &regions)
             })

@@ -920,6 +920,27 @@ fn rows_of_each_head() {
         detail(),
         "the rows are those of 3 heads each, and not for 2"
     );
+    let (mut q, mut k) = (
+        values::<f32>(tokens * heads * 2 * pairs),
+        values::<f32>(tokens * 4 * pairs),
+    );
+    let whole = (q.clone(), k.clone());
+    {
+        let view = tensor(&mut q, [1, tokens, heads, 2 * pairs]);
+        let fewer = tensor(&mut k, [1, tokens, 2, 2 * pairs]);
+        // SAFETY: what is passed is there.
+        unsafe {
+            assert_eq!(
+                rope_rotate_qk(&plan, &view, &fewer, &strided),
+                rope_status::RowHeads
+            );
+            assert_eq!(
+                rope_rotate_qk(&plan, &fewer, &view, &strided),
+                rope_status::RowHeads
+            );
+        }
+    }
+    assert_eq!((q, k), whole);
     given.heads = 5;
     assert_eq!(call(&given, [tokens, heads]).0, rope_status::RowsPerHead);
     let mut short = strided;
