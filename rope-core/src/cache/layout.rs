@@ -245,14 +245,9 @@ impl CacheLayout {
         let CacheShape {
             blocks, block_size, ..
         } = self.shape;
-        let CacheStrides {
-            block,
-            group,
-            group_stride,
-            token,
-            ..
-        } = self.strides;
-        let slot = (blocks - 1) * block + last(block_size, group, group_stride, token);
+        let strides = &self.strides;
+        let groups = [strides.group, strides.group_stride, strides.token];
+        let slot = (blocks - 1) * strides.block + last(block_size, groups);
         self.offset + slot + self.head_extent()
     }
 
@@ -276,7 +271,7 @@ impl CacheLayout {
         if heads == 0 || head_dim == 0 {
             return 0;
         }
-        (heads - 1) * head + last(head_dim, chunk, chunk_stride, channel) + 1
+        (heads - 1) * head + last(head_dim, [chunk, chunk_stride, channel]) + 1
     }
 
     /// The first element of a slot that there is.
@@ -294,7 +289,7 @@ impl CacheLayout {
         if group >= self.shape.block_size {
             return start + place * token;
         }
-        start + place / group * group_stride + place % group * token
+        start + grouped(place, [group, group_stride, token])
     }
 
     /// The index of a scale that lies apart, of a slot that has been found.
@@ -442,15 +437,18 @@ const TOO_LARGE: Error = Error::CacheLayout {
     required: "of indices that fit usize",
 };
 
-/// The greatest index of so many members, at least one, where `group` members lie `stride` apart and the groups
-/// `group_stride`: of the last group, which may have fewer, or of the one before.
-fn last(members: usize, group: usize, group_stride: usize, stride: usize) -> usize {
-    let (groups_before, place) = ((members - 1) / group, (members - 1) % group);
-    let index = groups_before * group_stride + place * stride;
-    match groups_before.checked_sub(1) {
-        Some(before) => index.max(before * group_stride + (group - 1) * stride),
-        None => index,
-    }
+/// The index of a member where `group` members lie `stride` apart and the groups `group_stride`.
+#[inline]
+fn grouped(member: usize, [group, group_stride, stride]: [usize; 3]) -> usize {
+    member / group * group_stride + member % group * stride
+}
+
+/// The greatest such index of so many members, at least one: in the last group, which may have fewer, or at the end of
+/// the one before.
+fn last(members: usize, groups: [usize; 3]) -> usize {
+    let before = ((members - 1) / groups[0] * groups[0]).checked_sub(1);
+    let before = before.map_or(0, |member| grouped(member, groups));
+    grouped(members - 1, groups).max(before)
 }
 
 fn product([a, b]: [usize; 2]) -> Result<usize, Error> {
