@@ -356,6 +356,26 @@ impl Rope {
         Ok(())
     }
 
+    /// Whether Q and K of these shapes fit each other and the rows, for who cannot borrow both at once. Of what
+    /// [`Rope::rotate_qk`] checks this leaves the direction, which asks the rows alone, unless there are no heads.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate_qk`] but [`Error::RowMagnitude`].
+    #[doc(hidden)]
+    pub fn check_qk_shapes(&self, query: Shape, key: Shape, rows: &Rows<'_>) -> Result<(), Error> {
+        self.fit_qk(query, key, rows).map(drop)
+    }
+
+    #[inline]
+    fn fit_qk(&self, query: Shape, key: Shape, rows: &Rows<'_>) -> Result<RowSharing, Error> {
+        if (Shape { heads: 0, ..query }) != (Shape { heads: 0, ..key }) {
+            return Err(Error::QueryKeyMismatch { query, key });
+        }
+        rows.check_heads(key)?;
+        self.fit_in_place(query, rows)
+    }
+
     #[inline]
     pub(crate) fn check_qk(
         &self,
@@ -363,11 +383,7 @@ impl Rope {
         key: Shape,
         rows: &Rows<'_>,
     ) -> Result<RowSharing, Error> {
-        if (Shape { heads: 0, ..query }) != (Shape { heads: 0, ..key }) {
-            return Err(Error::QueryKeyMismatch { query, key });
-        }
-        rows.check_heads(key)?;
-        let sharing = self.fit_in_place(query, rows)?;
+        let sharing = self.fit_qk(query, key, rows)?;
         // Either may have no heads.
         let heads = query.heads.max(key.heads);
         self.check_direction(Shape { heads, ..query }, rows)?;

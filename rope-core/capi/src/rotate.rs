@@ -1,6 +1,6 @@
 //! The verbs.
 
-use rope_core::{Error, Rope, RowSource, Rows, Shape, Tensor, TensorMut};
+use rope_core::{Rope, RowSource, Rows, Shape, Tensor, TensorMut};
 
 use crate::failure::Failure;
 use crate::frequencies::{frequencies, rope_frequencies};
@@ -135,19 +135,8 @@ pub unsafe extern "C" fn rope_rotate_qk(
             let (q, k) = (read("q", q)?, read("k", k)?);
             read("rows", rows)?.with(|rows, regions| {
                 let (query, key) = (shape("q", &q, &regions)?, shape("k", &k, &regions)?);
-                if (Shape { heads: 0, ..query }) != (Shape { heads: 0, ..key }) {
-                    return Err(Error::QueryKeyMismatch { query, key }.into());
-                }
-                let (of_rows, heads) = (rows.heads(), key.heads);
-                if of_rows > 1 && of_rows != heads {
-                    return Err(Error::RowHeads {
-                        rows: of_rows,
-                        heads,
-                    }
-                    .into());
-                }
-                // No other check depends on the heads, but that nothing is asked of none: K is refused after Q has
-                // passed only if Q is empty.
+                rope.check_qk_shapes(query, key, rows)?;
+                // What is left asks the rows alone: K is refused after Q has passed only if Q is empty.
                 in_place(&rope, "q", &q, rows, &regions)?;
                 in_place(&rope, "k", &k, rows, &regions)
             })
