@@ -188,7 +188,7 @@ for profile in dev release; do
     seconds=$(date +%s.%N | awk -v begin="$begin" '{ printf "%.1f", $1 - begin }')
 
     # A look that sees nothing anywhere proves nothing: rope-core itself has kernels, and the crate has its functions.
-    core=$(ls -t "$built"/deps/librope_core-*.rlib | head -1)
+    core=$(ls -t "$built"/deps/librope_core-*.rlib | sed -n 1p)
     defined "$core" >"$work/core"
     seen=$(grep -cE "$kernels" "$work/core" || true)
     [[ $seen -ge 50 ]] || fail "$profile: only $seen kernels in rope-core itself; is it still $kernels?"

@@ -8,6 +8,9 @@ for manifest in fuzz rope-bench/playground tests/firmware; do
     cargo fmt --manifest-path $manifest/Cargo.toml --check
 done
 tests/width.sh
+# A reader that ends early fails its writer, now and then, and `pipefail` the script: `sed -n 1p` and `grep -q .. <(..)`
+# do not.
+if git grep -nE '\| *(head|grep -[a-zA-Z]*q)' -- '*.sh' .ci/run; then exit 1; fi
 
 # rope-bench's features but one are other libraries; peers.sh builds them.
 cargo clippy --workspace --exclude rope-bench --all-targets --all-features -- -D warnings

@@ -57,7 +57,7 @@ show() {
 step "this machine: the libraries"
 tests rope-core/capi/install.sh "$CARGO_TARGET_DIR/prefix"
 release=$CARGO_TARGET_DIR/release
-core=$(ls -t "$release"/deps/librope_core-*.rlib | head -1)
+core=$(ls -t "$release"/deps/librope_core-*.rlib | sed -n 1p)
 if [[ $(uname -m) == x86_64 ]]; then
     # `rayon`, the feature that the library goes without, has generic functions only.
     is rope-core-x86_64 $(($(code "$core") - $(models "$core")))

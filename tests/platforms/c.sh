@@ -58,7 +58,7 @@ compile() {
 }
 
 # shared PROGRAM: whether it wants the shared library, by the name with the version that breaks.
-shared() { readelf -d "$1" | grep -qF 'Shared library: [librope.so.0.1]'; }
+shared() { grep -qF 'Shared library: [librope.so.0.1]' <(readelf -d "$1"); }
 
 for case in "gcc c99 rotate.c" "gcc c11 rotate.c" "g++ c++17 rotate.cpp" "gcc c99 cache.c" "gcc c99 train.c" \
     "clang c99 rotate.c" "clang c11 rotate.c" "clang++ c++17 rotate.cpp" "clang c11 cache.c" "clang c11 train.c"; do
@@ -75,7 +75,7 @@ for case in "gcc c99 rotate.c" "gcc c11 rotate.c" "g++ c++17 rotate.cpp" "gcc c9
     run "${valgrind[@]}" "$program"
 
     compile std all-static
-    readelf -d "$program" | grep -q 'no dynamic section'
+    grep -q 'no dynamic section' <(readelf -d "$program")
     run "$program"
 
     compile asan static -fsanitize=address,undefined -fno-sanitize-recover=all

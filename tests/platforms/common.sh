@@ -46,7 +46,7 @@ apt() {
 packages() {
     local package missing=()
     for package; do
-        dpkg-query -W -f '${Status}\n' "$package" 2>/dev/null | grep -q '^install ok installed' || missing+=("$package")
+        grep -q '^install ok installed' <(dpkg-query -W -f '${Status}\n' "$package" 2>/dev/null) || missing+=("$package")
     done
     if [[ ${#missing[@]} == 0 ]]; then return; fi
     command -v apt-get >/dev/null || cannot "${missing[*]}: this is not a Debian"
@@ -60,7 +60,7 @@ packages() {
 
 # Another architecture whose packages Debian has.
 architecture() {
-    if dpkg --print-foreign-architectures | grep -qx "$1"; then return; fi
+    if grep -qx "$1" <(dpkg --print-foreign-architectures); then return; fi
     as_root dpkg --add-architecture "$1"
 }
 
@@ -115,7 +115,7 @@ released() {
     CARGO_TARGET_DIR=$directory CARGO_PROFILE_RELEASE_DEBUG=0 \
         tests cargo rustc --release -p rope-core --lib --no-default-features --target $target "${options[@]}" \
         -- "${flags[@]}" >&2
-    ls -t "$directory/$target"/release/deps/librope_core-*.rlib | head -n 1
+    ls -t "$directory/$target"/release/deps/librope_core-*.rlib | sed -n 1p
 }
 
 # A toolchain that may be told of AddressSanitizer, whose runtime comes with rustup's, stable ones too: the nightly one
@@ -150,7 +150,7 @@ expect() {
     part_of_log=$(wc -l <"$log")
 }
 ran() {
-    if ! tail -n +"$((part_of_log + 1))" "$log" | grep -qF "backends that run: $ROPE_EXPECT ("; then
+    if ! grep -qF "backends that run: $ROPE_EXPECT (" <(tail -n +"$((part_of_log + 1))" "$log"); then
         fail "these backends should have run: $ROPE_EXPECT"
     fi
 }

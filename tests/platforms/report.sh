@@ -24,7 +24,7 @@ build --target $aarch64 --features intrinsics
 read -ra emulator <<<"$(aarch64_on max,sve=off)"
 program=$CARGO_TARGET_DIR/$aarch64/release/rope-bench
 tests "${emulator[@]}" "$program" "${small[@]}" --formulation fused,intrinsics,complex,even-odd,rotate-half \
-    --json "$work/aarch64.json" --emulated-by "$(qemu-aarch64 --version | head -1)"
+    --json "$work/aarch64.json" --emulated-by "$(qemu-aarch64 --version | sed -n 1p)"
 # To a file QEMU writes its log line by line, to its standard error in parts of lines.
 trace=("${emulator[@]}" -D /dev/stderr -d in_asm,exec,nochain)
 "${bench[@]}" instructions "$work/aarch64.json" --program "$program" -- "${trace[@]}"
