@@ -74,16 +74,16 @@ impl Kernel for MakeConsecutive<'_> {
         let (unit, vectors) = (SinCosPolynomials::new(1.0).splat(s), polynomials.splat(s));
         let width = blocks.len();
         let (values, _) = rows.as_chunks_mut::<8>();
-        let mut offsets = [Offsets::NONE; KEPT];
+        let mut offsets = Offsets::NONE;
         let mut at = first;
         for tokens in values.chunks_mut(2 * width * BLOCK) {
             for (kept, blocks) in blocks.chunks(KEPT).enumerate() {
-                for (offsets, block) in offsets.iter_mut().zip(blocks) {
-                    offsets.set(s, &unit, block);
-                }
+                offsets.set(s, &unit, blocks);
                 let mut at = at;
                 for rows in tokens.chunks_mut(2 * width * SPAN) {
-                    for (index, (offsets, block)) in offsets.iter().zip(blocks).enumerate() {
+                    for (index, (block, (cos_sin, fast))) in
+                        blocks.iter().zip(offsets.of_blocks()).enumerate()
+                    {
                         let group = Group {
                             block,
                             index: kept * KEPT + index,
@@ -92,8 +92,8 @@ impl Kernel for MakeConsecutive<'_> {
                             first: at,
                             reach,
                         };
-                        if offsets.fast {
-                            group.by_addition(s, &vectors, offsets, rows);
+                        if *fast {
+                            group.by_addition(s, &vectors, cos_sin, rows);
                         } else {
                             group.one_by_one(s, &vectors, rows);
                         }
@@ -106,32 +106,46 @@ impl Kernel for MakeConsecutive<'_> {
     }
 }
 
-/// cos and sin of the offsets of a block. On cache lines of their own, because what straddles two is read twice.
-#[derive(Clone, Copy)]
+/// cos and sin of the offsets of blocks. On cache lines of their own, because what straddles two is read twice.
 #[repr(align(64))]
 struct Offsets {
-    cos_sin: [[[f64; 8]; 2]; SPAN],
-    /// Whether all pairs rotate by [`LEAST_TURN`] or more.
-    fast: bool,
+    cos_sin: [[CosSin; SPAN]; KEPT],
+    /// Whether all pairs of a block rotate by [`LEAST_TURN`] or more.
+    fast: [bool; KEPT],
 }
+
+/// Of the pairs of a block.
+type CosSin = [[f64; 8]; 2];
 
 impl Offsets {
     const NONE: Self = Offsets {
-        cos_sin: [[[0.0; 8]; 2]; SPAN],
-        fast: false,
+        cos_sin: [[[[0.0; 8]; 2]; SPAN]; KEPT],
+        fast: [false; KEPT],
     };
 
     #[inline(always)]
-    fn set<S: Simd>(&mut self, s: S, unit: &SinCosVectors<S>, block: &FrequencyBlock) {
-        self.fast = block.high.iter().all(|turn| turn.abs() >= LEAST_TURN);
-        for (b, [cos, sin]) in self.cos_sin.iter_mut().enumerate() {
+    fn set<S: Simd>(&mut self, s: S, unit: &SinCosVectors<S>, blocks: &[FrequencyBlock]) {
+        for (fast, block) in self.fast.iter_mut().zip(blocks) {
+            *fast = block.high.iter().all(|turn| turn.abs() >= LEAST_TURN);
+        }
+        // One loop over blocks and offsets: one over the offsets of a block is written out eight times, 2 KB.
+        for (index, [cos, sin]) in self.cos_sin.as_flattened_mut().iter_mut().enumerate() {
+            let Some(block) = blocks.get(index / SPAN) else {
+                break;
+            };
+            let x = s.splat_f64((index % SPAN) as f64);
             for part in 0..8 / S::F64_LANES {
                 let (high, low) = (s.load_f64(&block.high, part), s.load_f64(&block.low, part));
-                let (c, n, _) = unit.at(s, s.splat_f64(b as f64), high, low);
+                let (c, n, _) = unit.at(s, x, high, low);
                 s.store_f64(c, cos, part);
                 s.store_f64(n, sin, part);
             }
         }
+    }
+
+    #[inline(always)]
+    fn of_blocks(&self) -> impl Iterator<Item = (&[CosSin; SPAN], &bool)> {
+        self.cos_sin.iter().zip(&self.fast)
     }
 }
 
@@ -161,7 +175,7 @@ impl Group<'_> {
         self,
         s: S,
         vectors: &SinCosVectors<S>,
-        offsets: &Offsets,
+        offsets: &[CosSin; SPAN],
         rows: &mut [[f32; 8]],
     ) {
         let error = ERROR * self.polynomials.factor.abs();
@@ -174,7 +188,7 @@ impl Group<'_> {
             let (cos_a, sin_a, _) = vectors.at(s, x, high, low);
             let minus_sin_a = s.sub_f64(s.splat_f64(0.0), sin_a);
             let mut rows = &mut *rows;
-            for [cos_b, sin_b] in &offsets.cos_sin {
+            for [cos_b, sin_b] in offsets {
                 // Splitting costs a subtraction. The iterators over chunks divide, and zipped with another multiply.
                 let Some((row, rest)) = rows.split_at_mut_checked(2 * self.width) else {
                     break;
