@@ -5,7 +5,7 @@ use alloc::vec;
 
 use super::{Angle, Frequencies};
 use crate::kernel::sincos::consecutive::{self, MakeConsecutive};
-use crate::kernel::sincos::{HuggingFace, MakeRows, RowAngle, SinCosPolynomials};
+use crate::kernel::sincos::{MakeRows, RowAngle, SinCosPolynomials};
 use crate::positions::{AxisPosition, ResolvedPositions};
 use crate::{Error, IntoPositions, Rows};
 
@@ -90,9 +90,9 @@ impl Frequencies<'_> {
         {
             Angle::Exact => (RowAngle::Exact, self.attention_factor, &at),
             Angle::HuggingFaceF32 => (
-                RowAngle::HuggingFace(HuggingFace {
+                RowAngle::HuggingFace {
                     factor: self.attention_factor as f32,
-                }),
+                },
                 1.0,
                 // Hugging Face's positions are f32: 2^24 + 1 becomes 2^24.
                 &|token, axis| AxisPosition::Coordinate((at(token, axis).value() as f32).into()),

@@ -25,7 +25,7 @@
 //! One lane in 2^15 or so is in doubt, but more where an angle is small: a slow block goes the usual way.
 
 use super::block::{FrequencyBlock, power_of_two};
-use super::{AxisPosition, Exact, RowAngle, SinCosPolynomials, SinCosVectors, again, make};
+use super::{AxisPosition, RowAngle, SinCosPolynomials, SinCosVectors, again, make};
 use crate::simd::{Kernel, Simd};
 
 /// The least rows for which this is worth it: 16 take 1.07 times as long as the usual way (AVX-512), 32 take 0.83
@@ -219,7 +219,7 @@ impl Group<'_> {
             let at = AxisPosition::Integer(self.first.wrapping_add(b as i64));
             let [cos, sin] = self.places(row);
             let x = [at.within(self.reach), 0.0, 0.0, 0.0];
-            doubt |= make::<S, _, true>(s, Exact, self.block, vectors, &x, cos, sin);
+            doubt |= make::<S, true>(s, RowAngle::Exact, self.block, vectors, &x, cos, sin);
         }
         if doubt {
             self.again(u32::MAX, rows);

@@ -60,7 +60,7 @@ pub(crate) enum MixedSum {
 /// Two numbers of 24 bits have their product in a double exactly. Their sum is rounded to a double first, which moves
 /// no sum across a midpoint of f32 numbers, because 53 bits are twice 24 and two more (Figueroa).
 ///
-/// An angle is 2^36 quarter turns at most in the fast path, four times what [`HuggingFace`](super::HuggingFace) lets
+/// An angle is 2^36 quarter turns at most in the fast path, four times what [`HuggingFace`](super::RowAngle::HuggingFace) lets
 /// through: the reduction's 6 units in the last place become 24, and the sum 78.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SummedF32 {

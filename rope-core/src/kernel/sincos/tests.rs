@@ -138,7 +138,7 @@ fn hugging_face_angles() {
         for backend in backends() {
             let mut made = vec![0.0; 2 * inverse.len() * positions.len()];
             MakeRows {
-                angle: RowAngle::HuggingFace(HuggingFace { factor }),
+                angle: RowAngle::HuggingFace { factor },
                 blocks: &blocks,
                 reach: FrequencyBlock::reach(&blocks),
                 pairs: inverse.len(),
