@@ -6,7 +6,7 @@ use core::ops::Range;
 
 use super::{MixedAngle, MixedFrequencies, index};
 use crate::kernel::sincos::SinCosPolynomials;
-use crate::kernel::sincos::mixed::{MakeMixedRows, MixedSum, SummedF32};
+use crate::kernel::sincos::mixed::{MakeMixedRows, MixedSum};
 use crate::positions::{AxisPosition, ResolvedPositions};
 use crate::{Error, IntoPositions, Rows};
 
@@ -116,9 +116,9 @@ impl MixedFrequencies<'_> {
         {
             MixedAngle::Exact => (MixedSum::Exact, self.attention_factor, &at),
             MixedAngle::SummedF32 => (
-                MixedSum::F32(SummedF32 {
+                MixedSum::F32 {
                     factor: self.attention_factor as f32,
-                }),
+                },
                 1.0,
                 // A position of timm's is an f32: 2^24 + 1 becomes 2^24.
                 &|token, axis| AxisPosition::Coordinate((at(token, axis).value() as f32).into()),

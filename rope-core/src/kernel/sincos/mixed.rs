@@ -35,7 +35,7 @@
 
 use super::block::{FrequencyBlock, power_of_two, quarters};
 use super::oracle::{self, RADIAN, Remainder};
-use super::{DOUBT, ROUND, SinCosPolynomials, SinCosVectors};
+use super::{DOUBT, ROUND, RowAngle, SinCosPolynomials, SinCosVectors};
 use crate::backend::Proof;
 use crate::positions::AxisPosition;
 use crate::simd::{Kernel, Scalar, Simd, SimdF64};
@@ -45,52 +45,25 @@ const LEAST_RELATIVE: f64 = power_of_two(-100);
 /// The least square of a remainder whose products are not all zero.
 const LEAST_SQUARE: f64 = power_of_two(-200);
 
-/// What a token's coordinates and a pair's steps make the angle of.
+/// What a token's coordinates and a pair's steps make the angle of. The blocks are those of eight pairs, one for each
+/// axis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum MixedSum {
     /// Exactly the sum.
     Exact,
-    /// [`SummedF32`].
-    F32(SummedF32),
+    /// The angle in f32 and in radians: each product rounded, and each sum, axis 0 first. Its cos and sin are rounded,
+    /// and once more after multiplication by the attention factor. Positions are to be given as f32 values.
+    ///
+    /// Two numbers of 24 bits have their product in a double exactly. Their sum is rounded to a double first, which
+    /// moves no sum across a midpoint of f32 numbers, because 53 bits are twice 24 and two more (Figueroa).
+    ///
+    /// An angle is 2^36 quarter turns at most in the fast path, four times what [`RowAngle::HuggingFace`] lets through:
+    /// the reduction's 6 units in the last place become 24, and the sum 78.
+    F32 { factor: f32 },
 }
 
-/// The angle in f32 and in radians: each product rounded, and each sum, axis 0 first. Its cos and sin are rounded, and
-/// once more after multiplication by the factor. Positions are to be given as f32 values.
-///
-/// Two numbers of 24 bits have their product in a double exactly. Their sum is rounded to a double first, which moves
-/// no sum across a midpoint of f32 numbers, because 53 bits are twice 24 and two more (Figueroa).
-///
-/// An angle is 2^36 quarter turns at most in the fast path, four times what [`HuggingFace`](super::RowAngle::HuggingFace) lets
-/// through: the reduction's 6 units in the last place become 24, and the sum 78.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SummedF32 {
-    /// The attention factor.
-    pub(crate) factor: f32,
-}
-
-/// [`MixedSum::Exact`], for which kernels are compiled: one for a single axis, which has no sum and takes no longer
-/// than rows that all heads share (as a sum of one it would take 1.2 to 1.3 times as long).
-#[derive(Clone, Copy, Debug)]
-struct Exact<const ONE_AXIS: bool>;
-
-/// How coordinates and steps give an angle. The blocks are those of eight pairs, one for each axis.
-trait MixedRule: Copy {
+impl MixedSum {
     /// cos and sin, and whether some lane is in doubt.
-    fn cos_sin<S: SimdF64>(
-        self,
-        s: S,
-        polynomials: &SinCosVectors<S>,
-        x: &[f64; 4],
-        blocks: &[FrequencyBlock],
-        part: usize,
-    ) -> (S::F64, S::F64, bool);
-    /// The same angle for the oracle.
-    fn remainder(self, at: &[AxisPosition], blocks: &[FrequencyBlock], lane: usize) -> Remainder;
-    /// What happens to an f32 cos or sin afterwards.
-    fn scale(self, value: f32) -> f32;
-}
-
-impl<const ONE_AXIS: bool> MixedRule for Exact<ONE_AXIS> {
     #[inline(always)]
     fn cos_sin<S: SimdF64>(
         self,
@@ -100,44 +73,77 @@ impl<const ONE_AXIS: bool> MixedRule for Exact<ONE_AXIS> {
         blocks: &[FrequencyBlock],
         part: usize,
     ) -> (S::F64, S::F64, bool) {
-        if ONE_AXIS {
-            let (high, low) = (&blocks[0].high, &blocks[0].low);
-            let (high, low) = (s.load_f64(high, part), s.load_f64(low, part));
-            return polynomials.at(s, s.splat_f64(x[0]), high, low);
+        match self {
+            MixedSum::Exact => cos_sin(s, polynomials, x, blocks, part),
+            MixedSum::F32 { .. } => {
+                let radians = radians(s, x, blocks, part);
+                let (high, low) = const { quarters(RADIAN) };
+                polynomials.at(s, radians, s.splat_f64(high), s.splat_f64(low))
+            }
         }
-        let first = reduce(s, &blocks[0], x[0], part);
-        // What is left of all axes is `sum + low`.
-        let (mut sum, mut low, mut whole) = (first.rest, first.below, first.whole);
-        let mut squares = s.mul_f64(first.product, first.product);
-        for (block, &x) in blocks.iter().zip(x).skip(1) {
-            let next = reduce(s, block, x, part);
-            let lost;
-            (sum, lost) = exact_sum(s, sum, next.rest);
-            low = add(s, low, add(s, lost, next.below));
-            whole = add(s, whole, next.whole);
-            squares = s.mul_add(next.product, next.product, squares);
-        }
-        let rounded = add(s, sum, s.splat_f64(ROUND));
-        let r = add(
-            s,
-            s.sub_f64(sum, s.sub_f64(rounded, s.splat_f64(ROUND))),
-            low,
-        );
-        let square = s.mul_f64(r, r);
-        let (cos, sin) = polynomials.evaluate(s, r, square);
-        let above_least = s.mul_add(squares, s.splat_f64(-LEAST_RELATIVE), square);
-        let doubt = s.any_doubt::<DOUBT>([cos, sin], squares, above_least, LEAST_SQUARE);
-        let (cos, sin) = s.quarter_turns(add(s, rounded, whole), cos, sin);
-        (cos, sin, doubt)
     }
+
+    /// The same angle for the oracle.
     fn remainder(self, at: &[AxisPosition], blocks: &[FrequencyBlock], lane: usize) -> Remainder {
-        let steps = blocks.iter().map(|block| block.step[lane]);
-        Remainder::sum(at.iter().copied().zip(steps))
+        match self {
+            MixedSum::Exact => {
+                let steps = blocks.iter().map(|block| block.step[lane]);
+                Remainder::sum(at.iter().copied().zip(steps))
+            }
+            MixedSum::F32 { .. } => {
+                let mut x = [0.0; 4];
+                for (x, at) in x.iter_mut().zip(at) {
+                    *x = at.value();
+                }
+                let radians = radians(Scalar, &x, blocks, lane);
+                Remainder::new(AxisPosition::Coordinate(radians), RADIAN)
+            }
+        }
     }
+
+    /// What happens to cosines or sines in f32 afterwards.
     #[inline(always)]
-    fn scale(self, value: f32) -> f32 {
-        value
+    fn scale<const N: usize>(self, values: &mut [f32; N]) {
+        match self {
+            MixedSum::Exact => {}
+            MixedSum::F32 { factor } => *values = values.map(|value| value * factor),
+        }
     }
+}
+
+/// cos and sin of the exact sum, and whether some lane is in doubt.
+#[inline(always)]
+fn cos_sin<S: SimdF64>(
+    s: S,
+    polynomials: &SinCosVectors<S>,
+    x: &[f64; 4],
+    blocks: &[FrequencyBlock],
+    part: usize,
+) -> (S::F64, S::F64, bool) {
+    let first = reduce(s, &blocks[0], x[0], part);
+    // What is left of all axes is `sum + low`.
+    let (mut sum, mut low, mut whole) = (first.rest, first.below, first.whole);
+    let mut squares = s.mul_f64(first.product, first.product);
+    for (block, &x) in blocks.iter().zip(x).skip(1) {
+        let next = reduce(s, block, x, part);
+        let lost;
+        (sum, lost) = exact_sum(s, sum, next.rest);
+        low = add(s, low, add(s, lost, next.below));
+        whole = add(s, whole, next.whole);
+        squares = s.mul_add(next.product, next.product, squares);
+    }
+    let rounded = add(s, sum, s.splat_f64(ROUND));
+    let r = add(
+        s,
+        s.sub_f64(sum, s.sub_f64(rounded, s.splat_f64(ROUND))),
+        low,
+    );
+    let square = s.mul_f64(r, r);
+    let (cos, sin) = polynomials.evaluate(s, r, square);
+    let above_least = s.mul_add(squares, s.splat_f64(-LEAST_RELATIVE), square);
+    let doubt = s.any_doubt::<DOUBT>([cos, sin], squares, above_least, LEAST_SQUARE);
+    let (cos, sin) = s.quarter_turns(add(s, rounded, whole), cos, sin);
+    (cos, sin, doubt)
 }
 
 /// The quarter turns of one axis: `whole + rest + below`. All but the last of its digits are exact.
@@ -163,50 +169,15 @@ fn reduce<S: SimdF64>(s: S, block: &FrequencyBlock, x: f64, part: usize) -> Redu
     }
 }
 
-impl MixedRule for SummedF32 {
-    #[inline(always)]
-    fn cos_sin<S: SimdF64>(
-        self,
-        s: S,
-        polynomials: &SinCosVectors<S>,
-        x: &[f64; 4],
-        blocks: &[FrequencyBlock],
-        part: usize,
-    ) -> (S::F64, S::F64, bool) {
-        let radians = self.radians(s, x, blocks, part);
-        let (high, low) = const { quarters(RADIAN) };
-        polynomials.at(s, radians, s.splat_f64(high), s.splat_f64(low))
+/// The sum in radians and f32.
+#[inline(always)]
+fn radians<S: SimdF64>(s: S, x: &[f64; 4], blocks: &[FrequencyBlock], part: usize) -> S::F64 {
+    let mut radians = s.splat_f64(0.0);
+    for (block, &x) in blocks.iter().zip(x) {
+        let product = s.mul_f64(s.splat_f64(x), s.load_f64(&block.inverse_f32, part));
+        radians = s.round_to_f32(add(s, radians, s.round_to_f32(product)));
     }
-    fn remainder(self, at: &[AxisPosition], blocks: &[FrequencyBlock], lane: usize) -> Remainder {
-        let mut x = [0.0; 4];
-        for (x, at) in x.iter_mut().zip(at) {
-            *x = at.value();
-        }
-        let radians = self.radians(Scalar, &x, blocks, lane);
-        Remainder::new(AxisPosition::Coordinate(radians), RADIAN)
-    }
-    #[inline(always)]
-    fn scale(self, value: f32) -> f32 {
-        value * self.factor
-    }
-}
-
-impl SummedF32 {
-    #[inline(always)]
-    fn radians<S: SimdF64>(
-        self,
-        s: S,
-        x: &[f64; 4],
-        blocks: &[FrequencyBlock],
-        part: usize,
-    ) -> S::F64 {
-        let mut radians = s.splat_f64(0.0);
-        for (block, &x) in blocks.iter().zip(x) {
-            let product = s.mul_f64(s.splat_f64(x), s.load_f64(&block.inverse_f32, part));
-            radians = s.round_to_f32(add(s, radians, s.round_to_f32(product)));
-        }
-        radians
-    }
+    radians
 }
 
 /// `a + b`, rounded once.
@@ -282,7 +253,7 @@ impl MakeMixedRows<'_> {
             }
             let mut doubted = 0;
             let work = RowBlock {
-                rule: Exact::<false>,
+                sum,
                 blocks,
                 axes,
                 heads,
@@ -293,10 +264,10 @@ impl MakeMixedRows<'_> {
                 rows,
                 doubted: &mut doubted,
             };
-            match sum {
-                MixedSum::Exact if axes == 1 => proof.run(work.with_rule(Exact::<true>)),
-                MixedSum::Exact => proof.run(work),
-                MixedSum::F32(rule) => proof.run(work.with_rule(rule)),
+            if matches!(sum, MixedSum::Exact) && axes == 1 {
+                proof.run(OneAxis(work));
+            } else {
+                proof.run(work);
             }
             for (index, row) in rows.chunks_exact_mut(2 * pairs).enumerate() {
                 if doubted >> index & 1 == 1 {
@@ -315,8 +286,8 @@ impl MakeMixedRows<'_> {
 }
 
 /// At most [`ROWS`] rows.
-struct RowBlock<'a, R> {
-    rule: R,
+struct RowBlock<'a> {
+    sum: MixedSum,
     blocks: &'a [FrequencyBlock],
     axes: usize,
     heads: usize,
@@ -331,28 +302,29 @@ struct RowBlock<'a, R> {
     doubted: &'a mut u32,
 }
 
-impl<'a, R> RowBlock<'a, R> {
-    fn with_rule<Q>(self, rule: Q) -> RowBlock<'a, Q> {
-        RowBlock {
-            rule,
-            blocks: self.blocks,
-            axes: self.axes,
-            heads: self.heads,
-            first_head: self.first_head,
-            pairs: self.pairs,
-            polynomials: self.polynomials,
-            x: self.x,
-            rows: self.rows,
-            doubted: self.doubted,
-        }
+/// The same of a single axis, which has no sum: it takes no longer than rows that all heads share. As a sum of one it
+/// would take 1.2 to 1.3 times as long.
+struct OneAxis<'a>(RowBlock<'a>);
+
+impl Kernel for RowBlock<'_> {
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        self.make::<S, false>(s);
     }
 }
 
-impl<R: MixedRule> Kernel for RowBlock<'_, R> {
+impl Kernel for OneAxis<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
+        self.0.make::<S, true>(s);
+    }
+}
+
+impl RowBlock<'_> {
+    #[inline(always)]
+    fn make<S: Simd, const ONE_AXIS: bool>(self, s: S) {
         let RowBlock {
-            rule,
+            sum,
             blocks,
             axes,
             heads,
@@ -373,7 +345,12 @@ impl<R: MixedRule> Kernel for RowBlock<'_, R> {
             // The last eight may be fewer: one text for both, because it is long.
             for ((cos, sin), blocks) in cos.chunks_mut(8).zip(sin.chunks_mut(8)).zip(blocks) {
                 let (mut c, mut n) = ([0.0; 8], [0.0; 8]);
-                doubt |= make(s, rule, blocks, &vectors, x, &mut c, &mut n);
+                doubt |= if ONE_AXIS {
+                    let (exact, block) = (RowAngle::Exact, &blocks[0]);
+                    super::make::<S, true>(s, exact, block, &vectors, x, &mut c, &mut n)
+                } else {
+                    make(s, sum, blocks, &vectors, x, &mut c, &mut n)
+                };
                 match (cos.as_mut_array(), sin.as_mut_array()) {
                     (Some(cos), Some(sin)) => (*cos, *sin) = (c, n),
                     _ => {
@@ -393,9 +370,9 @@ impl<R: MixedRule> Kernel for RowBlock<'_, R> {
 
 /// cos and sin of eight pairs, and whether any of them is in doubt.
 #[inline(always)]
-fn make<S: SimdF64, R: MixedRule>(
+fn make<S: SimdF64>(
     s: S,
-    rule: R,
+    sum: MixedSum,
     blocks: &[FrequencyBlock],
     polynomials: &SinCosVectors<S>,
     x: &[f64; 4],
@@ -404,13 +381,13 @@ fn make<S: SimdF64, R: MixedRule>(
 ) -> bool {
     let mut doubt = false;
     for part in 0..8 / S::F64_LANES {
-        let (c, n, unsure) = rule.cos_sin(s, polynomials, x, blocks, part);
+        let (c, n, unsure) = sum.cos_sin(s, polynomials, x, blocks, part);
         s.store_as_f32(c, cos, part);
         s.store_as_f32(n, sin, part);
         doubt |= unsure;
     }
-    *cos = cos.map(|value| rule.scale(value));
-    *sin = sin.map(|value| rule.scale(value));
+    sum.scale(cos);
+    sum.scale(sin);
     doubt
 }
 
@@ -429,16 +406,13 @@ fn make_again(
     let (cos, sin) = row.split_at_mut(row.len() / 2);
     for (pair, (cos, sin)) in cos.iter_mut().zip(sin).enumerate() {
         let (blocks, lane) = (&blocks[pair / 8 * at.len()..][..at.len()], pair % 8);
-        (*cos, *sin) = match sum {
-            MixedSum::Exact => again(Exact::<false>, blocks, lane, polynomials, at, x),
-            MixedSum::F32(rule) => again(rule, blocks, lane, polynomials, at, x),
-        };
+        (*cos, *sin) = again(sum, blocks, lane, polynomials, at, x);
     }
 }
 
 #[inline(never)]
-fn again<R: MixedRule>(
-    rule: R,
+fn again(
+    sum: MixedSum,
     blocks: &[FrequencyBlock],
     lane: usize,
     polynomials: &SinCosPolynomials,
@@ -446,13 +420,15 @@ fn again<R: MixedRule>(
     x: &[f64; 4],
 ) -> (f32, f32) {
     let vectors = polynomials.splat(Scalar);
-    let (c, s, doubt) = rule.cos_sin(Scalar, &vectors, x, blocks, lane);
+    let (c, s, doubt) = sum.cos_sin(Scalar, &vectors, x, blocks, lane);
     let (c, s) = if doubt {
-        oracle::cos_sin(rule.remainder(at, blocks, lane), polynomials.factor)
+        oracle::cos_sin(sum.remainder(at, blocks, lane), polynomials.factor)
     } else {
         (c as f32, s as f32)
     };
-    (rule.scale(c), rule.scale(s))
+    let mut cos_sin = [c, s];
+    sum.scale(&mut cos_sin);
+    cos_sin.into()
 }
 
 #[cfg(test)]

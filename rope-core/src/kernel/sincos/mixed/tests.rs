@@ -290,12 +290,12 @@ fn error() {
             let blocks = pair(&steps);
             let [a, b, c] = x;
             let (cos, sin, doubt) =
-                Exact::<false>.cos_sin(s, &vectors, &[a, b, c, 0.0], &blocks, 0);
+                MixedSum::Exact.cos_sin(s, &vectors, &[a, b, c, 0.0], &blocks, 0);
             if doubt {
                 continue;
             }
             let at = x.map(AxisPosition::Coordinate);
-            let exact = cos_sin_f64(Exact::<false>.remainder(&at, &blocks, 0), 1.0);
+            let exact = cos_sin_f64(MixedSum::Exact.remainder(&at, &blocks, 0), 1.0);
             for (made, exact) in [(cos, exact.0), (sin, exact.1)] {
                 let ulps = made.to_bits().abs_diff(exact.to_bits()) as f64;
                 // The sine's polynomial gives what is below half a square root of two.
@@ -335,7 +335,7 @@ fn few_are_doubted() {
         let blocks = pair(&steps);
         for (x, y) in (0..20).flat_map(|x| (0..20).map(move |y| (x, y))) {
             let x = [f64::from(x), f64::from(y), 0.0, 0.0];
-            doubted += u32::from(Exact::<false>.cos_sin(Scalar, &vectors, &x, &blocks, 0).2);
+            doubted += u32::from(MixedSum::Exact.cos_sin(Scalar, &vectors, &x, &blocks, 0).2);
             pairs += 1;
         }
     }
@@ -370,7 +370,7 @@ fn f32_angles() {
         for backend in backends() {
             let mut rows = vec![f32::NAN; 40 * heads * 2 * pairs];
             MakeMixedRows {
-                sum: MixedSum::F32(SummedF32 { factor }),
+                sum: MixedSum::F32 { factor },
                 blocks: &blocks,
                 reach: FrequencyBlock::reach(&blocks),
                 axes,
