@@ -108,19 +108,23 @@ impl Rope {
         } = rows;
         // A decoding step has few rows; to clear the large block would cost as much as to make them.
         if positions.tokens() * kind.heads * kind.rotary_dim <= SMALL_STACK {
-            self.run_blocks_at::<SMALL_STACK>(x, element, rows, origin)
+            let mut values = StackRows([0.0; SMALL_STACK]);
+            self.run_blocks_at(x, element, rows, origin, &mut values.0)
         } else {
-            self.run_blocks_at::<STACK>(x, element, rows, origin)
+            let mut values = StackRows([0.0; STACK]);
+            self.run_blocks_at(x, element, rows, origin, &mut values.0)
         }
     }
 
     /// Makes as many rows as fit, rotates their part of the tensor, and so on.
-    fn run_blocks_at<const LEN: usize>(
+    #[inline(never)]
+    fn run_blocks_at(
         &self,
         mut x: BytesMut<'_>,
         element: &'static InPlace,
         rows: &RowsToMake<'_>,
         [first_sequence, first_token, first_head]: [usize; 3],
+        values: &mut [f32],
     ) -> Result<(), Error> {
         let RowsToMake {
             frequencies,
@@ -135,8 +139,7 @@ impl Rope {
             heads,
             ..
         } = x.layout.shape();
-        let mut values = StackRows([0.0; LEN]);
-        let fitting = LEN / rotary_dim;
+        let fitting = values.len() / rotary_dim;
         // Heads that share a row go together; of those with rows of their own as many as have room.
         let (heads_together, row_heads) = match kind.heads {
             1 => (heads, 1),
@@ -171,7 +174,7 @@ impl Rope {
                 for head in (0..heads).step_by(heads_together) {
                     let part = head..heads.min(head + heads_together);
                     let row_heads = row_heads.min(part.len());
-                    let values = &mut values.0[..rows * row_heads * rotary_dim];
+                    let values = &mut values[..rows * row_heads * rotary_dim];
                     let first_head = first_head + head;
                     let own = match kind.heads {
                         1 => 0..1,
