@@ -29,8 +29,16 @@ pub(crate) enum Term {
     Deviation,
 }
 
-const VALUE: u8 = Term::Value as u8;
-pub(crate) const SQUARE: u8 = Term::Square as u8;
+impl Term {
+    #[inline(always)]
+    fn of(self, value: f32, mean: f32) -> f32 {
+        match self {
+            Term::Value => value,
+            Term::Square => value * value,
+            Term::Deviation => (value - mean) * (value - mean),
+        }
+    }
+}
 
 /// A sum in the fixed order, taken in pieces.
 #[derive(Clone)]
@@ -72,9 +80,9 @@ impl Sum {
 
     /// Adds whole blocks, the next ones.
     #[inline(always)]
-    fn add<S: Simd, const TERM: u8>(&mut self, s: S, values: &[f32], mean: f32) {
+    fn add<S: Simd>(&mut self, s: S, term: Term, values: &[f32], mean: f32) {
         if self.order == NormSum::F64 {
-            self.lanes = wide_sum::<TERM>(self.lanes, values, mean);
+            self.lanes = wide_sum(term, self.lanes, values, mean);
             return;
         }
         let step = 1 << self.step;
@@ -82,7 +90,13 @@ impl Sum {
         while !blocks.is_empty() {
             let until = step - self.done % step;
             let (now, later) = blocks.split_at(until.min(blocks.len()));
-            self.levels[0] = add_blocks::<S, TERM>(s, self.levels[0], now, mean);
+            // The only loop that is worth a text for each term.
+            let lanes = self.levels[0];
+            self.levels[0] = match term {
+                Term::Value => add_blocks(s, Term::Value, lanes, now, mean),
+                Term::Square => add_blocks(s, Term::Square, lanes, now, mean),
+                Term::Deviation => add_blocks(s, Term::Deviation, lanes, now, mean),
+            };
             self.done += now.len();
             blocks = later;
             if self.done.is_multiple_of(step) {
@@ -100,9 +114,9 @@ impl Sum {
 
     /// The sum, with the terms that are left, fewer than a block.
     #[inline(always)]
-    fn finish<S: Simd, const TERM: u8>(self, s: S, rest: &[f32], mean: f32) -> f64 {
+    fn finish<S: Simd>(self, s: S, term: Term, rest: &[f32], mean: f32) -> f64 {
         if self.order == NormSum::F64 {
-            let lanes = wide_sum::<TERM>(self.lanes, rest, mean);
+            let lanes = wide_sum(term, self.lanes, rest, mean);
             return lanes.iter().fold(0.0, |sum, lane| sum + lane);
         }
         let [mut sum, above @ ..] = self.levels;
@@ -111,7 +125,7 @@ impl Sum {
                 add_lanes(&mut sum, level);
             }
         }
-        fold::<S, TERM>(s, sum, rest, mean).into()
+        fold(s, term, sum, rest, mean).into()
     }
 }
 
@@ -122,19 +136,11 @@ fn add_lanes(sum: &mut [f32; LANES], other: &[f32; LANES]) {
     }
 }
 
+/// Blocks added to 32 lanes, which stay in registers. The term is to be a constant.
 #[inline(always)]
-fn term<const TERM: u8>(value: f32, mean: f32) -> f32 {
-    match TERM {
-        VALUE => value,
-        SQUARE => value * value,
-        _ => (value - mean) * (value - mean),
-    }
-}
-
-/// Blocks added to 32 lanes, which stay in registers.
-#[inline(always)]
-fn add_blocks<S: Simd, const TERM: u8>(
+fn add_blocks<S: Simd>(
     s: S,
+    term: Term,
     lanes: [f32; LANES],
     blocks: &[[f32; LANES]],
     mean: f32,
@@ -149,10 +155,10 @@ fn add_blocks<S: Simd, const TERM: u8>(
         let block = S::chunks(block);
         for i in 0..vectors {
             let value = s.load_f32(block[i]);
-            let term = match TERM {
-                VALUE => value,
-                SQUARE => s.mul(value, value),
-                _ => {
+            let term = match term {
+                Term::Value => value,
+                Term::Square => s.mul(value, value),
+                Term::Deviation => {
                     let deviation = s.sub(value, mean);
                     s.mul(deviation, deviation)
                 }
@@ -169,8 +175,8 @@ fn add_blocks<S: Simd, const TERM: u8>(
 
 /// The end of the sum: 32 lanes, and the terms behind the blocks.
 #[inline(always)]
-fn fold<S: Simd, const TERM: u8>(s: S, mut lanes: [f32; LANES], rest: &[f32], mean: f32) -> f32 {
-    let tail = add_rest::<TERM>(&mut lanes, rest, mean);
+fn fold<S: Simd>(s: S, term: Term, mut lanes: [f32; LANES], rest: &[f32], mean: f32) -> f32 {
+    let tail = add_rest(term, &mut lanes, rest, mean);
     fold_lanes(s, &lanes)
         .iter()
         .fold(tail, |sum, lane| sum + lane)
@@ -178,15 +184,15 @@ fn fold<S: Simd, const TERM: u8>(s: S, mut lanes: [f32; LANES], rest: &[f32], me
 
 /// Adds whole eights of the rest to the first lanes, and returns the sum of what is left.
 #[inline(always)]
-pub(crate) fn add_rest<const TERM: u8>(lanes: &mut [f32; LANES], rest: &[f32], mean: f32) -> f32 {
+pub(crate) fn add_rest(term: Term, lanes: &mut [f32; LANES], rest: &[f32], mean: f32) -> f32 {
     let (eights, tail) = rest.as_chunks::<8>();
     for eight in eights {
         for (lane, value) in lanes.iter_mut().zip(eight) {
-            *lane += term::<TERM>(*value, mean);
+            *lane += term.of(*value, mean);
         }
     }
     tail.iter()
-        .fold(0.0, |sum, value| sum + term::<TERM>(*value, mean))
+        .fold(0.0, |sum, value| sum + term.of(*value, mean))
 }
 
 /// 32 lanes to eight. In the vectors of the instruction set, or of the next narrower one: the compiler takes this apart
@@ -211,12 +217,12 @@ pub(crate) fn fold_lanes<S: Simd>(s: S, lanes: &[f32; LANES]) -> [f32; 8] {
 /// In f64: term `i` in lane `i mod 8`. A block is a multiple of eight, so pieces keep the order. Compiled once for all
 /// backends: it is not for its speed that it is asked for.
 #[inline(never)]
-fn wide_sum<const TERM: u8>(mut lanes: [f64; 8], values: &[f32], mean: f32) -> [f64; 8] {
-    let wide = |value: f32| match TERM {
-        VALUE => f64::from(value),
+fn wide_sum(term: Term, mut lanes: [f64; 8], values: &[f32], mean: f32) -> [f64; 8] {
+    let wide = |value: f32| match term {
+        Term::Value => f64::from(value),
         // Exact: 48 bits.
-        SQUARE => f64::from(value) * f64::from(value),
-        _ => {
+        Term::Square => f64::from(value) * f64::from(value),
+        Term::Deviation => {
             // The difference in f64 too. (The square of an f32 difference is one instruction on s390x, MDEBR, which
             // QEMU computes wrongly.)
             let deviation = f64::from(value) - f64::from(mean);
@@ -310,18 +316,9 @@ impl Kernel for AddToSum<'_> {
         } = self;
         let (blocks, rest) = values.as_chunks::<LANES>();
         let blocks = blocks.as_flattened();
-        macro_rules! add {
-            ($term:expr) => {{
-                sum.add::<S, { $term as u8 }>(s, blocks, mean);
-                if let Some(total) = total {
-                    *total = sum.clone().finish::<S, { $term as u8 }>(s, rest, mean);
-                }
-            }};
-        }
-        match term {
-            Term::Value => add!(Term::Value),
-            Term::Square => add!(Term::Square),
-            Term::Deviation => add!(Term::Deviation),
+        sum.add(s, term, blocks, mean);
+        if let Some(total) = total {
+            *total = sum.clone().finish(s, term, rest, mean);
         }
     }
 }

@@ -9,7 +9,7 @@ use core::marker::PhantomData;
 use bytemuck::cast_slice;
 
 use super::line::ask_for;
-use super::norm::{LANES, ROOTS, SQUARE, add_rest, fold_lanes, roots};
+use super::norm::{LANES, ROOTS, Term, add_rest, fold_lanes, roots};
 use super::pairs::{Double, PairLayout};
 use crate::element::Convert;
 use crate::simd::{Kernel, Simd};
@@ -162,7 +162,7 @@ impl<E: Convert> Kernel for LineRoots<'_, E> {
                 for (value, x) in values.iter_mut().zip(rest) {
                     *value = E::to_f32(*x);
                 }
-                *sum = add_rest::<SQUARE>(&mut lanes, &values[..rest.len()], 0.0);
+                *sum = add_rest(Term::Square, &mut lanes, &values[..rest.len()], 0.0);
             }
             *eight = fold_lanes(s, &lanes);
         }
