@@ -30,6 +30,7 @@ pub(crate) enum Term {
 }
 
 impl Term {
+    /// The term of a value.
     #[inline(always)]
     fn of(self, value: f32, mean: f32) -> f32 {
         match self {

@@ -116,7 +116,8 @@ impl Rope {
         }
     }
 
-    /// Makes as many rows as fit, rotates their part of the tensor, and so on.
+    /// Makes as many rows as fit, rotates their part of the tensor, and so on. Not inlined: each stack would have
+    /// it, 4 KB.
     #[inline(never)]
     fn run_blocks_at(
         &self,
