@@ -231,15 +231,6 @@ impl RowAngle {
             }
         }
     }
-
-    /// What happens to cosines or sines in f32 afterwards. Eight at a time, because it asks.
-    #[inline(always)]
-    fn scale<const N: usize>(self, values: &mut [f32; N]) {
-        match self {
-            RowAngle::Exact => {}
-            RowAngle::HuggingFace { factor } => *values = values.map(|value| value * factor),
-        }
-    }
 }
 
 /// Rows `[cos of all pairs | sin of all pairs]` to be filled, one per token.
@@ -311,7 +302,17 @@ impl MakeRows<'_> {
                     );
                 }
             }
+            if let RowAngle::HuggingFace { factor } = angle {
+                scale(rows, factor);
+            }
         }
+    }
+}
+
+/// The product that follows where angles are f32.
+fn scale(rows: &mut [f32], factor: f32) {
+    for value in rows {
+        *value *= factor;
     }
 }
 
@@ -335,30 +336,30 @@ struct Usual<'a>(TokenBlock<'a>);
 impl Kernel for TokenBlock<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let angle = self.angle;
-        self.make::<S, false>(s, angle);
+        self.make::<S, false>(s);
     }
 }
 
 impl Kernel for Usual<'_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        self.0.make::<S, true>(s, RowAngle::Exact);
+        self.0.make::<S, true>(s);
     }
 }
 
 impl TokenBlock<'_> {
     #[inline(always)]
-    fn make<S: Simd, const USUAL: bool>(self, s: S, angle: RowAngle) {
+    fn make<S: Simd, const USUAL: bool>(self, s: S) {
         let TokenBlock {
+            angle,
             blocks,
             pairs,
             polynomials,
             x,
             rows,
             doubted,
-            ..
         } = self;
+        let angle = if USUAL { RowAngle::Exact } else { angle };
         let vectors = polynomials.splat(s);
         for (token, (row, x)) in rows.chunks_exact_mut(2 * pairs).zip(x).enumerate() {
             let mut doubt = false;
@@ -403,8 +404,6 @@ fn make<S: SimdF64, const ONE_AXIS: bool>(
         s.store_as_f32(n, sin, part);
         doubt |= unsure;
     }
-    angle.scale(cos);
-    angle.scale(sin);
     doubt
 }
 
@@ -442,14 +441,11 @@ fn again(
 ) -> (f32, f32) {
     let [x, high, low] = angle.quarters(Scalar, x, block, lane);
     let (c, s, doubt) = polynomials.splat(Scalar).at(Scalar, x, high, low);
-    let (c, s) = if doubt {
+    if doubt {
         oracle::cos_sin(angle.remainder(at, block, lane), polynomials.factor)
     } else {
         (c as f32, s as f32)
-    };
-    let mut cos_sin = [c, s];
-    angle.scale(&mut cos_sin);
-    cos_sin.into()
+    }
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@
 
 use super::block::{FrequencyBlock, power_of_two, quarters};
 use super::oracle::{self, RADIAN, Remainder};
-use super::{DOUBT, ROUND, RowAngle, SinCosPolynomials, SinCosVectors};
+use super::{DOUBT, ROUND, RowAngle, SinCosPolynomials, SinCosVectors, scale};
 use crate::backend::Proof;
 use crate::positions::AxisPosition;
 use crate::simd::{Kernel, Scalar, Simd, SimdF64};
@@ -73,14 +73,35 @@ impl MixedSum {
         blocks: &[FrequencyBlock],
         part: usize,
     ) -> (S::F64, S::F64, bool) {
-        match self {
-            MixedSum::Exact => cos_sin(s, polynomials, x, blocks, part),
-            MixedSum::F32 { .. } => {
-                let radians = radians(s, x, blocks, part);
-                let (high, low) = const { quarters(RADIAN) };
-                polynomials.at(s, radians, s.splat_f64(high), s.splat_f64(low))
-            }
+        if let MixedSum::F32 { .. } = self {
+            let radians = radians(s, x, blocks, part);
+            let (high, low) = const { quarters(RADIAN) };
+            return polynomials.at(s, radians, s.splat_f64(high), s.splat_f64(low));
         }
+        let first = reduce(s, &blocks[0], x[0], part);
+        // What is left of all axes is `sum + low`.
+        let (mut sum, mut low, mut whole) = (first.rest, first.below, first.whole);
+        let mut squares = s.mul_f64(first.product, first.product);
+        for (block, &x) in blocks.iter().zip(x).skip(1) {
+            let next = reduce(s, block, x, part);
+            let lost;
+            (sum, lost) = exact_sum(s, sum, next.rest);
+            low = add(s, low, add(s, lost, next.below));
+            whole = add(s, whole, next.whole);
+            squares = s.mul_add(next.product, next.product, squares);
+        }
+        let rounded = add(s, sum, s.splat_f64(ROUND));
+        let r = add(
+            s,
+            s.sub_f64(sum, s.sub_f64(rounded, s.splat_f64(ROUND))),
+            low,
+        );
+        let square = s.mul_f64(r, r);
+        let (cos, sin) = polynomials.evaluate(s, r, square);
+        let above_least = s.mul_add(squares, s.splat_f64(-LEAST_RELATIVE), square);
+        let doubt = s.any_doubt::<DOUBT>([cos, sin], squares, above_least, LEAST_SQUARE);
+        let (cos, sin) = s.quarter_turns(add(s, rounded, whole), cos, sin);
+        (cos, sin, doubt)
     }
 
     /// The same angle for the oracle.
@@ -100,50 +121,6 @@ impl MixedSum {
             }
         }
     }
-
-    /// What happens to cosines or sines in f32 afterwards.
-    #[inline(always)]
-    fn scale<const N: usize>(self, values: &mut [f32; N]) {
-        match self {
-            MixedSum::Exact => {}
-            MixedSum::F32 { factor } => *values = values.map(|value| value * factor),
-        }
-    }
-}
-
-/// cos and sin of the exact sum, and whether some lane is in doubt.
-#[inline(always)]
-fn cos_sin<S: SimdF64>(
-    s: S,
-    polynomials: &SinCosVectors<S>,
-    x: &[f64; 4],
-    blocks: &[FrequencyBlock],
-    part: usize,
-) -> (S::F64, S::F64, bool) {
-    let first = reduce(s, &blocks[0], x[0], part);
-    // What is left of all axes is `sum + low`.
-    let (mut sum, mut low, mut whole) = (first.rest, first.below, first.whole);
-    let mut squares = s.mul_f64(first.product, first.product);
-    for (block, &x) in blocks.iter().zip(x).skip(1) {
-        let next = reduce(s, block, x, part);
-        let lost;
-        (sum, lost) = exact_sum(s, sum, next.rest);
-        low = add(s, low, add(s, lost, next.below));
-        whole = add(s, whole, next.whole);
-        squares = s.mul_add(next.product, next.product, squares);
-    }
-    let rounded = add(s, sum, s.splat_f64(ROUND));
-    let r = add(
-        s,
-        s.sub_f64(sum, s.sub_f64(rounded, s.splat_f64(ROUND))),
-        low,
-    );
-    let square = s.mul_f64(r, r);
-    let (cos, sin) = polynomials.evaluate(s, r, square);
-    let above_least = s.mul_add(squares, s.splat_f64(-LEAST_RELATIVE), square);
-    let doubt = s.any_doubt::<DOUBT>([cos, sin], squares, above_least, LEAST_SQUARE);
-    let (cos, sin) = s.quarter_turns(add(s, rounded, whole), cos, sin);
-    (cos, sin, doubt)
 }
 
 /// The quarter turns of one axis: `whole + rest + below`. All but the last of its digits are exact.
@@ -281,6 +258,9 @@ impl MakeMixedRows<'_> {
                     make_again(sum, blocks, polynomials, at, &x[index], row);
                 }
             }
+            if let MixedSum::F32 { factor } = sum {
+                scale(rows, factor);
+            }
         }
     }
 }
@@ -386,8 +366,6 @@ fn make<S: SimdF64>(
         s.store_as_f32(n, sin, part);
         doubt |= unsure;
     }
-    sum.scale(cos);
-    sum.scale(sin);
     doubt
 }
 
@@ -421,14 +399,11 @@ fn again(
 ) -> (f32, f32) {
     let vectors = polynomials.splat(Scalar);
     let (c, s, doubt) = sum.cos_sin(Scalar, &vectors, x, blocks, lane);
-    let (c, s) = if doubt {
+    if doubt {
         oracle::cos_sin(sum.remainder(at, blocks, lane), polynomials.factor)
     } else {
         (c as f32, s as f32)
-    };
-    let mut cos_sin = [c, s];
-    sum.scale(&mut cos_sin);
-    cos_sin.into()
+    }
 }
 
 #[cfg(test)]
