@@ -57,6 +57,8 @@ fn worst<E: Number>(x: &Heads<E>, y: &Heads<E>, error: fn([f64; 2], [f64; 2]) ->
         .map(|(token, pair)| (x.pair(token, pair), y.pair(token, pair)))
         .filter(|([a, b], _)| a.hypot(*b) >= 0.125)
         .map(|(x, y)| error(x, y))
+        // The larger of a number and a NaN is the number.
+        .inspect(|error| assert!(error.is_finite()))
         .fold(0.0, f64::max);
     println!("{}, {}: {worst:.3e}", E::NAME, x.pairing);
     worst
@@ -168,6 +170,7 @@ fn scores<E: Number>(source: &mut Source<'_>, pairing: Pairing) -> (f64, f64) {
             let (c, d) = exact::rotate((a, b), angle);
             let (q, r) = (y.pair(query, i), y.pair(key, i));
             let off = q[0] * r[0] + q[1] * r[1] - (c * k[0] + d * k[1]);
+            assert!(off.is_finite());
             let squares = [a * a + b * b, k[0] * k[0] + k[1] * k[1]];
             if squares.iter().all(|square| square.sqrt() >= 0.125) {
                 worst_pair = worst_pair.max(off.abs() / (squares[0] * squares[1]).sqrt());
