@@ -18,6 +18,7 @@ mod gradient;
 #[cfg(unix)]
 mod guard;
 mod kinds;
+mod messages;
 mod mixed;
 mod model_types;
 mod models;

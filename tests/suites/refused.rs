@@ -1,4 +1,4 @@
-//! Every way a call can be refused: it is, the message names the value and the limit, and nothing was written.
+//! Every way a call can be refused: it is, with the value and the limit, and nothing was written.
 
 use half::{bf16, f16};
 use rope_core::{
@@ -8,7 +8,8 @@ use rope_core::{
 use rope_tests::number::paint;
 use rope_tests::{Number, Source, each_element};
 
-/// Demands the error, and that its text has these words.
+/// Demands the error, value by value, and that its text has these words. Which value stands where in the sentence is
+/// what `messages` compares.
 #[track_caller]
 pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, Error>, error: Error, words: &[&str]) {
     let got = result.expect_err("a refusal");

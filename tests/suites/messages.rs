@@ -1,0 +1,446 @@
+//! The sentence of each error, word for word. The suites that provoke an error compare its fields; this one says which
+//! of them stands where. The numbers of a case differ, so that two of them cannot change places unseen.
+
+use rope_core::{Backend, Config, Dimension, Direction, Error, Pairing, Shape, Strides};
+
+/// Each error, in each form of its sentence.
+fn cases() -> Vec<(Error, String)> {
+    let shape = Shape::from([2, 3, 5, 7]);
+    let strides = Strides {
+        batch: 11,
+        token: 13,
+        head: 17,
+    };
+    let (most, longest) = (usize::MAX, isize::MAX);
+    let of_text = |text: &str| Config::from_json(text).expect_err("a refusal");
+    // What holds a part of a file is made of a file; the later of two model types counts.
+    let of_llama = |keys: &str| {
+        let config = Config::from_json(&format!(r#"{{"model_type": "llama", {keys}}}"#));
+        config.expect("JSON").frequencies().expect_err("a refusal")
+    };
+    let words: &[(Error, &str)] = &[
+        (
+            Error::OutOfBounds {
+                needed: 48,
+                len: 47,
+            },
+            "the layout needs 48 elements, the slice has 47",
+        ),
+        (
+            Error::Overlap {
+                dimension: Dimension::Tokens,
+                stride: 15,
+                needed: 16,
+            },
+            "stride 15 of tokens lets elements of a mutable tensor overlap; it must be at least 16",
+        ),
+        (
+            Error::Range {
+                dimension: Dimension::Heads,
+                start: 2,
+                end: 9,
+                extent: 4,
+            },
+            "range 2..9 of heads is not inside 0..4",
+        ),
+        (
+            Error::PartsInterleave {
+                dimension: Dimension::Channels,
+            },
+            "the parts of a split along channels interleave in memory; split the dimension with the largest stride \
+             first",
+        ),
+        (
+            Error::RotaryDim {
+                rotary_dim: 3,
+                required: "even and at least 2",
+            },
+            "rotary_dim is 3, but has to be even and at least 2",
+        ),
+        (
+            Error::RotaryDimExceedsHead {
+                rotary_dim: 10,
+                head_dim: 8,
+            },
+            "rotary_dim 10 exceeds head_dim 8",
+        ),
+        (
+            Error::RowsLength { len: 9, row: 4 },
+            "a slice of 9 is not a whole number of rows of 4",
+        ),
+        (
+            Error::CosSinLength { cos: 8, sin: 6 },
+            "8 cos values beside 6 sin values",
+        ),
+        (
+            Error::RowWidth {
+                width: 5,
+                rotary_dim: 8,
+            },
+            "rows of 5 cos are not for rotary_dim 8: they have 4 (each kept once) or 8 (each kept twice, `cat(freqs, \
+             freqs)`)",
+        ),
+        (
+            Error::RowsShape {
+                len: 16,
+                rows: 3,
+                width: 4,
+            },
+            "16 cos and as many sin are not of shape [3, 4]",
+        ),
+        (
+            Error::HalvesDiffer { row: 2, pair: 1 },
+            "row 2 has another value for pair 1 in its second half than in its first, so it is not `cat(freqs, \
+             freqs)`; of `repeat_interleave(2)` take every second value",
+        ),
+        (
+            Error::RowCount {
+                rows: 7,
+                tokens: 3,
+                batch: 2,
+            },
+            "7 rows for 2 sequences of 3 tokens; give one per token, or one per token of each sequence",
+        ),
+        (
+            Error::RowsPerHead { rows: 12, heads: 5 },
+            "12 rows are not those of 5 heads for each of some tokens",
+        ),
+        (
+            Error::RowHeads { rows: 3, heads: 2 },
+            "the rows are those of 3 heads each, and not for 2",
+        ),
+        (
+            Error::RowSequences {
+                sequences: 2,
+                tokens: 3,
+            },
+            "the rows lie as 2 sequences of 3 tokens, and rotate those; a range inside one sequence is for any others",
+        ),
+        (
+            Error::RowMagnitude {
+                row: 1,
+                head: 2,
+                pair: 3,
+                cos: 0.5,
+                sin: 0.25,
+                factor: 4.0,
+            },
+            "pair 3 of row 1 (head 2) has the cos 0.5 and the sin 0.25, and not the magnitude of the attention factor \
+             4, which the inverse divides by; invert such rows pair by pair",
+        ),
+        (
+            Error::NoInverse {
+                row: 1,
+                head: 2,
+                pair: 3,
+                cos: 0.0,
+                sin: -0.0,
+            },
+            "pair 3 of row 1 (head 2) has cos 0.0 and sin -0.0, which no f32 undo",
+        ),
+        (
+            Error::PositionOutsideTable {
+                index: 2,
+                id: -7,
+                rows: 5,
+            },
+            "position id -7 (at index 2) is outside the table's 0..5",
+        ),
+        (Error::GatheredTwice, "the rows are gathered by id already"),
+        (
+            Error::RowRange {
+                start: 2,
+                end: 6,
+                rows: 5,
+            },
+            "rows 2..6 are not inside 0..5",
+        ),
+        (
+            Error::AttentionFactor { factor: -0.0 },
+            "attention factor -0 is not a finite number other than zero",
+        ),
+        (
+            Error::PairingChangesInPlace {
+                input: Pairing::Interleaved,
+                output: Pairing::Half,
+            },
+            "in place the pairing cannot change from interleaved to half",
+        ),
+        (
+            Error::BackwardDirection {
+                direction: Direction::Inverse,
+            },
+            "a backward pass is that of a plan that rotates forward, not inverse",
+        ),
+        (
+            Error::GradientHeads {
+                gradients: 3,
+                heads: 4,
+            },
+            "gradients of 3 heads for a tensor of 4; give one for all, or one for each",
+        ),
+        (
+            Error::GradientShape {
+                given: [2, 3, 5],
+                needed: [7, 11, 13],
+            },
+            "gradients of the shape [2, 3, 5] for [7, 11, 13] (rows, heads, pairs)",
+        ),
+        (
+            Error::RowOfZeros {
+                row: 1,
+                head: 2,
+                pair: 3,
+            },
+            "cos and sin of row 1, head 2, pair 3, are both zero",
+        ),
+        (
+            Error::ShapeMismatch {
+                source: shape,
+                target: [11, 13, 17, 19].into(),
+            },
+            "the source has shape [2, 3, 5, 7], the target [11, 13, 17, 19]",
+        ),
+        (
+            Error::QueryKeyMismatch {
+                query: shape,
+                key: [11, 13, 17, 19].into(),
+            },
+            "Q of shape [2, 3, 5, 7] and K of shape [11, 13, 17, 19] differ in more than their heads",
+        ),
+        (
+            Error::Parameter {
+                name: "factor",
+                value: -2.0,
+                required: "finite and positive",
+            },
+            "factor is -2.0, but has to be finite and positive",
+        ),
+        (
+            Error::ListEntry {
+                name: "factors",
+                index: 3,
+                value: 0.5,
+                required: "finite and at least 1",
+            },
+            "factors[3] is 0.5, but has to be finite and at least 1",
+        ),
+        (
+            Error::Count {
+                name: "weight",
+                given: 7,
+                needed: 8,
+            },
+            "weight has 7 numbers, but 8 are needed",
+        ),
+        (
+            Error::Storage {
+                given: 15,
+                needed: 16,
+            },
+            "the storage has 15 elements, but 16 are needed",
+        ),
+        (
+            Error::TooFast {
+                pair: 3,
+                inverse: 3e5,
+            },
+            "the inverse frequency 300000.0 of pair 3 is too large: a position would rotate the pair by 32768 turns or \
+             more; it has to be below 205887.4 in magnitude",
+        ),
+        (
+            Error::Axes {
+                required: "as many as 4",
+            },
+            "the axes have to be as many as 4",
+        ),
+        (
+            Error::PositionsPerAxis { given: 7, axes: 3 },
+            "7 positions do not divide among 3 axes",
+        ),
+        (
+            Error::NoInteger { value: 0.5 },
+            "coordinate 0.5 is no integer position, which keys are moved between",
+        ),
+        (
+            Error::Coordinate {
+                index: 3,
+                value: f64::INFINITY,
+            },
+            "coordinate 3 is inf, which is not finite",
+        ),
+        (
+            Error::Offsets {
+                index: 3,
+                offset: 4,
+            },
+            "offset 3 is 4; offsets start at 0 and never fall",
+        ),
+        (
+            Error::RotaryDimOnStack {
+                rotary_dim: 1026,
+                limit: 1024,
+            },
+            "rotary_dim 1026 exceeds the 1024 that rows on the stack have room for",
+        ),
+        (
+            Error::CacheLayout {
+                required: "of indices that fit usize",
+            },
+            "the layout of a cache has to be of indices that fit usize",
+        ),
+        (
+            Error::CacheHeads {
+                heads: 2,
+                head_dim: 3,
+                cache_heads: 5,
+                cache_head_dim: 7,
+            },
+            "the tensor has 2 heads of 3 channels, the cache 5 of 7",
+        ),
+        (
+            Error::SlotCount {
+                slots: 7,
+                tokens: 3,
+                batch: 2,
+            },
+            "7 slots for 2 sequences of 3 tokens; give one per token of each sequence, negative where nothing is \
+             written",
+        ),
+        (
+            Error::Slot {
+                index: 1,
+                slot: 9,
+                slots: 6,
+            },
+            "slot 9 (of token 1) is outside the cache's 0..6",
+        ),
+        (
+            Error::SlotOffset {
+                index: 3,
+                offset: 81,
+                extent: 16,
+                len: 96,
+            },
+            "offset 81 (of token 3) and the 16 elements of its heads reach past the cache's 96",
+        ),
+        (
+            Error::PagePosition {
+                index: 5,
+                position: 6,
+                sequence: 1,
+            },
+            "position 6 (of token 5) is beyond the pages of sequence 1",
+        ),
+        (
+            Error::HeadDimOnStack {
+                head_dim: 2049,
+                limit: 2048,
+            },
+            "head_dim 2049 exceeds the 2048 that heads on the stack have room for",
+        ),
+        (
+            Error::CentredSums,
+            "a norm that is centred takes no given sums",
+        ),
+        (of_text("[]"), "the configuration is not a JSON object"),
+        (
+            of_text("{\n  \"a\": 1,,}"),
+            "the configuration is not JSON from line 2, column 10",
+        ),
+        (
+            Error::Missing { key: "rope_theta" },
+            "rope_theta is missing, and has no known default",
+        ),
+        (
+            of_llama(r#""head_dim": 64, "rope_theta": "1e4""#),
+            "rope_theta is \"1e4\", but has to be a number",
+        ),
+        (
+            Config::from_json(
+                r#"{"model_type": "llama", "head_dim": 64, "num_hidden_layers": 100000}"#,
+            )
+            .expect("JSON")
+            .layers()
+            .expect_err("a refusal"),
+            "num_hidden_layers has to be at most 65536",
+        ),
+        (
+            of_llama(r#""head_dim": 64, "rope_theta": 1e4, "rope_scaling": {"type": "none"}"#),
+            "rope_type is \"none\", which is not known here; there are: default, linear, dynamic, yarn, longrope, \
+             llama3, proportional",
+        ),
+        (
+            of_llama(r#""head_dim": 64, "model_type": "new""#),
+            "model_type is \"new\", which is not known here",
+        ),
+        (
+            of_llama(r#""head_dim": 64, "rope_parameters": {"a": {"rope_theta": 1e4}}"#),
+            "a is in the file, and the model's code does not obey it (Config::without leaves it out)",
+        ),
+        (
+            of_llama(
+                r#""head_dim": 64, "model_type": "mellum", "rope_parameters": {"full_attention": {"rope_theta": 1e4},
+                "sliding_attention": {"rope_theta": 1e5}}"#,
+            ),
+            "layer_type (Config::with_layer_type) has to be chosen from: full_attention, sliding_attention",
+        ),
+        (
+            Error::Unsupported {
+                what: "the angles depend on the tensor",
+            },
+            "cannot be said here: the angles depend on the tensor",
+        ),
+        (
+            "sse".parse::<Direction>().expect_err("a refusal"),
+            "unknown direction \"sse\"; there are: forward, inverse, transpose",
+        ),
+    ];
+    let mut cases: Vec<_> = words
+        .iter()
+        .map(|(error, text)| (*error, text.to_string()))
+        .collect();
+    // Those that say what this machine is.
+    let backends: Vec<&str> = Backend::available().map(Backend::name).collect();
+    cases.extend([
+        (
+            Error::ShapeOverflow { shape, strides: None },
+            format!("shape [2, 3, 5, 7] has strides beyond usize::MAX ({most})"),
+        ),
+        (
+            Error::ShapeOverflow { shape, strides: Some(strides) },
+            format!("shape [2, 3, 5, 7] with strides [11, 13, 17, 1] has indices beyond usize::MAX ({most})"),
+        ),
+        (
+            Error::BackendUnavailable { backend: Backend::Scalar },
+            format!("backend scalar is not available here; there are: {}", backends.join(" ")),
+        ),
+        (
+            Error::RowsTooLong { tokens: 5, rotary_dim: 4 },
+            format!("5 rows of 4 values are more than isize::MAX ({longest}) bytes"),
+        ),
+    ]);
+    cases
+}
+
+#[test]
+fn each_error_has_its_sentence() {
+    let cases = cases();
+    let wrong: Vec<String> = cases
+        .iter()
+        .filter(|(error, sentence)| error.to_string() != *sentence)
+        .map(|(error, sentence)| format!("{error}\n  instead of\n{sentence}\n"))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    for name in Error::NAMES {
+        let of_name = |(error, _): &(Error, String)| {
+            let rest = format!("{error:?}");
+            rest.strip_prefix(name)
+                .is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
+        };
+        assert!(
+            cases.iter().any(of_name),
+            "no case has the sentence of Error::{name}"
+        );
+    }
+}
