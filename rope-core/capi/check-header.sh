@@ -5,7 +5,8 @@ cd "$(dirname "$0")"
 version=0.29.4
 
 if [[ $(cbindgen --version 2>/dev/null) != "cbindgen $version" ]]; then
-    cargo install --quiet --locked "cbindgen@$version"
+    # It runs for a second: optimizing it takes longer.
+    cargo install --quiet --debug --locked "cbindgen@$version"
 fi
 verify=--verify
 if [[ ${1:-} == --write ]]; then verify=; fi

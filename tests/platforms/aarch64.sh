@@ -4,7 +4,7 @@ source "$(dirname "$0")/common.sh"
 
 aarch64_toolchain
 debian_toolchain
-optimised rope-tests serde_json
+optimised rope-tests
 on() {
     step "$1"
     CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=$(aarch64_on "$1")
@@ -15,7 +15,7 @@ on() {
     ran
 }
 
-on cortex-a53
+on cortex-a53 "${models[@]}"
 # The same code runs; what might differ is what the CPU makes of 16-bit elements.
 on max,sve=off backends:: golden:: rows:: properties::
 passed

@@ -44,9 +44,8 @@ edition = "2024"
 [dependencies]
 candle-core = "=0.11.1"
 $1
-candle-transformers = "=0.11.1"
+dependent = { path = "dependent" }
 rope-candle = { $2 }
-serde_json = "1"
 
 [workspace]
 
@@ -64,14 +63,31 @@ END
 patched() {
     local from_there=${line/git = \"$git_url\"/$1}
     rm -rf "$program/src"
-    mkdir -p "$program/src"
+    mkdir -p "$program/src" "$program/dependent/src"
     cp "$here/patched.rs" "$program/src/main.rs"
+    # A library that uses candle-nn, as candle-transformers does, in a second to build.
+    cat >"$program/dependent/Cargo.toml" <<END
+[package]
+name = "dependent"
+version = "0.0.0"
+edition = "2024"
+
+[dependencies]
+candle-core = "0.11.1"
+candle-nn = "0.11.1"
+END
+    cat >"$program/dependent/src/lib.rs" <<END
+use candle_core::{Result, Tensor};
+pub fn rotate(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
+    candle_nn::rotary_emb::rope(x, cos, sin)
+}
+END
     cp Cargo.lock "$program"
     manifest 'candle-nn = "=0.11.1"' "$2" ""
     tests cargo update -q --manifest-path "$program/Cargo.toml" --workspace
     manifest "$from_there" "$2" "[patch.crates-io]
 $from_there"
-    tests cargo update -q --manifest-path "$program/Cargo.toml" candle-transformers
+    tests cargo update -q --manifest-path "$program/Cargo.toml" candle-nn
     # Whoever asks for candle-nn gets the patch, which alone has the real one.
     cargo tree --manifest-path "$program/Cargo.toml" -i candle-nn@0.11.1 --depth 1 --prefix none >"$program/tree"
     if [[ $(wc -l <"$program/tree") != 2 ]] || ! grep -q '^candle-nn v0\.11\.99' "$program/tree"; then
