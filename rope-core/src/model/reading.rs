@@ -688,8 +688,10 @@ impl<'c> Reading<'c> {
                 | "rotary_percent"
                 | "partial_rotary_factor" => {
                     let head_dim = self.head_dim(None).unwrap_or(rotary_dim);
-                    number.is_some_and(|part| part_of(head_dim, part) == Ok(rotary_dim))
-                        || self.partial(rope, head_dim)? == number
+                    let partial = self.partial(rope, head_dim)?;
+                    number.is_some_and(|part| {
+                        part_of(head_dim, part) == Ok(rotary_dim) || partial == Some(part)
+                    })
                 }
                 "alibi" | "use_alibi" | "use_dynamic_ntk" => value.as_bool() == Some(false),
                 "rope_interleave" => {
