@@ -699,3 +699,63 @@ fn elements_of_caches<I: Number, O: Number>() {
 fn elements_are_converted() {
     rope_tests::each_element_pair!(elements_of_caches());
 }
+
+/// The index of the scale of a block, slot and head.
+type ScaleIndex = fn([usize; 3]) -> usize;
+
+/// Scales apart lie in the order that the name of their layout says, stated here by indices: `[blocks, block_size,
+/// heads]` and `[blocks, heads, block_size]`.
+#[test]
+fn scales_lie_in_the_order_of_their_layout() {
+    const HEAD_DIM: usize = 8;
+    let [blocks, block_size, heads] = [2, 4, 3];
+    let tokens = blocks * block_size;
+    // The largest of head n is 127 (n + 1), which makes its scale n + 1.
+    let head = |n: usize| {
+        let mut head = [0.0; HEAD_DIM];
+        head[n % HEAD_DIM] = 127.0 * (n + 1) as f32;
+        head
+    };
+    let x: Vec<f32> = (0..tokens * heads).flat_map(head).collect();
+    let layout = CacheLayout::nhd([blocks, block_size, heads, HEAD_DIM]).expect("a small cache");
+    let nh = |[block, slot, head]: [usize; 3]| (block * 4 + slot) * 3 + head;
+    let hn = |[block, slot, head]: [usize; 3]| (block * 3 + head) * 4 + slot;
+    let index: [(ScaleLayout, ScaleIndex); 2] = [
+        (ScaleLayout::nh(block_size, heads), nh),
+        (ScaleLayout::hn(block_size, heads), hn),
+    ];
+    for (at, index) in index {
+        let place = ScalePlace::Apart(at);
+        let made = CodeScale::Made {
+            least: 1e-6,
+            at: place,
+        };
+        let mut expected = vec![0.0; tokens * heads];
+        for n in 0..tokens * heads {
+            let (token, head) = (n / heads, n % heads);
+            expected[index([token / block_size, token % block_size, head])] = (n + 1) as f32;
+        }
+        for backend in Backend::available() {
+            let (mut codes, mut scales) = (vec![0x5a; x.len()], vec![f32::NAN; tokens * heads]);
+            let mut cache = CacheMut::coded(&mut codes, layout, Code::Int8Even, made, &mut scales)
+                .expect("a cache that fits");
+            let shape = [1, tokens, heads, HEAD_DIM];
+            Chain::from(rope(backend))
+                .copy_into_cache(
+                    &Tensor::new(&x, shape).expect("valid"),
+                    &mut cache,
+                    0..tokens,
+                )
+                .expect("slots that are there");
+            assert_eq!(scales, expected, "{backend}, {at:?}");
+            let cache = Cache::coded(&codes, layout, Code::Int8Even, made, &expected)
+                .expect("a cache that fits");
+            let mut back = vec![f32::NAN; x.len()];
+            let mut tensor = TensorMut::new(&mut back, shape).expect("valid");
+            Chain::from(rope(backend))
+                .copy_from_cache(&cache, 0..tokens, &mut tensor)
+                .expect("slots that are there");
+            alike(&back, &x, &format!("{backend}, {at:?}"));
+        }
+    }
+}

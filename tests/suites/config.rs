@@ -816,3 +816,168 @@ fn no_value_panics() {
     println!("{refused} refused, {accepted} accepted");
     assert!(refused > 1000 && accepted > 1000);
 }
+
+/// `head_dim` of a class with a default: left out it is the default, and null is what the width and the heads give
+/// (`getattr` finds the null).
+#[test]
+fn a_null_is_not_an_omission_of_head_dim() {
+    let glm = |head_dim: &str| {
+        let text = format!(
+            r#"{{"model_type": "glm", "hidden_size": 4096, "num_attention_heads": 64 {head_dim}}}"#
+        );
+        read(&text).head_dim()
+    };
+    assert_eq!(glm(""), Ok(128));
+    assert_eq!(glm(r#", "head_dim": null"#), Ok(64));
+    assert_eq!(glm(r#", "head_dim": 96"#), Ok(96));
+}
+
+/// Asserts that a file is refused for a key that it says something by.
+#[track_caller]
+fn unread(config: &Config, key: &str) {
+    match config.rotation() {
+        Err(Error::Unread { key: found }) => assert_eq!(found.as_str(), key),
+        other => panic!("{key}: {other:?}"),
+    }
+}
+
+/// A part of the head that no code reads has to say what rotates: a text says nothing.
+#[test]
+fn a_partial_factor_that_is_no_number_is_refused() {
+    for (model_type, key) in [
+        ("bamba", "partial_rotary_factor"),
+        ("llama", "rope_pct"),
+        ("stablelm", "rotary_pct"),
+    ] {
+        let model = |value: &str| {
+            let text = format!(
+                r#"{{"model_type": "{model_type}", "hidden_size": 512, "num_attention_heads": 8, "{key}": {value}}}"#
+            );
+            read(&text)
+        };
+        let rotary_dim = model("null").rotary_dim().expect(model_type);
+        let part = (rotary_dim as f64 / 64.0).to_string();
+        assert_eq!(model(&part).rotary_dim(), Ok(rotary_dim), "{model_type}");
+        for value in ["\"abc\"", "true", "[0.5]", "0.125"] {
+            unread(&model(value), key);
+        }
+    }
+}
+
+/// What stands beside the parameters of types of layers is read again by nobody, so that each of them has it too.
+#[test]
+fn keys_beside_types_of_layers_stand_in_all_of_them() {
+    let mellum = |beside: &str, full: &str, sliding: &str| {
+        let text = format!(
+            r#", "model_type": "mellum", "rope_parameters": {{{beside},
+                "full_attention": {{"rope_theta": 1e4 {full}}},
+                "sliding_attention": {{"rope_theta": 1e4 {sliding}}}}}"#
+        );
+        with(&text)
+    };
+    let (new, old) = (r#", "rope_type": "default""#, r#", "type": "default""#);
+    for (beside, full, sliding, refused) in [
+        (r#""rope_type": "default""#, new, new, None),
+        (r#""rope_type": "default""#, old, new, None),
+        (r#""rope_type": "default""#, old, old, None),
+        (r#""rope_type": "default""#, "", new, Some("rope_type")),
+        (r#""rope_type": "default""#, old, "", Some("rope_type")),
+        (r#""rope_type": "default""#, "", "", Some("rope_type")),
+        // Only `rope_type` has another name.
+        (r#""factor": 2.0"#, old, old, Some("factor")),
+        (r#""factor": 2.0"#, new, new, Some("factor")),
+        (r#""rope_theta": 12345.0"#, "", "", None),
+    ] {
+        let config = mellum(beside, full, sliding);
+        match refused {
+            Some(key) => unread(&config, key),
+            None => same(&config, 1e4, &Scaling::Default),
+        }
+    }
+    // Beside no types of layers there is nothing that could have it.
+    let alone = with(r#", "model_type": "mellum", "rope_parameters": {"rope_theta": 1e4}"#);
+    unread(&alone.with_layer_type("full_attention"), "rope_theta");
+}
+
+/// An older file's one scaling is flat; by types of layers it would be put into each of them.
+#[test]
+fn an_older_scaling_by_types_of_layers_is_refused() {
+    for scaling in [
+        r#""full_attention": {"rope_type": "linear", "factor": 8.0}"#,
+        r#""full_attention": {"rope_type": "linear", "factor": 8.0}, "rope_type": "default""#,
+        r#""rope_type": "linear", "factor": 8.0, "sliding_attention": {}"#,
+    ] {
+        let text = format!(r#", "model_type": "gemma3_text", "rope_scaling": {{{scaling}}}"#);
+        for layer_type in ["full_attention", "sliding_attention"] {
+            unread(&with(&text).with_layer_type(layer_type), "rope_scaling");
+        }
+    }
+    let flat =
+        r#", "model_type": "gemma3_text", "rope_scaling": {"rope_type": "linear", "factor": 8.0}"#;
+    let full = with(flat).with_layer_type("full_attention");
+    same(&full, 1e6, &Scaling::Linear { factor: 8.0 });
+}
+
+/// DeepSeek-V4's flat parameters are those of the compressed layers, whose base is `compress_rope_theta`, or 160,000.
+#[test]
+fn the_base_of_compressed_layers_is_a_key_of_its_own() {
+    let base = |beside: &str, inside: &str, kind: &str| {
+        let text = format!(
+            r#"{{"model_type": "deepseek_v4", "head_dim": 512, "num_hidden_layers": 4 {beside},
+                "rope_parameters": {{"rope_type": "default" {inside}}}}}"#
+        );
+        read(&text).with_layer_type(kind).rotation()
+    };
+    let of = |base| Frequencies::new(64, base, &Scaling::Default).expect("a good base");
+    let (compressed, own) = (
+        "compressed_sparse_attention",
+        r#", "compress_rope_theta": 5e4"#,
+    );
+    for (beside, inside, expected) in [
+        ("", "", Some(1.6e5)),
+        ("", r#", "rope_theta": 1.6e5"#, Some(1.6e5)),
+        ("", r#", "rope_theta": null"#, Some(1.6e5)),
+        ("", r#", "rope_theta": 1e4"#, None),
+        ("", r#", "rope_theta": "160000""#, None),
+        (own, "", Some(5e4)),
+        (own, r#", "rope_theta": 5e4"#, Some(5e4)),
+        (own, r#", "rope_theta": 1.6e5"#, None),
+    ] {
+        match (base(beside, inside, compressed), expected) {
+            (Ok(rotation), Some(expected)) => {
+                assert_eq!(*rotation.frequencies(), of(expected), "{beside} {inside}");
+            }
+            (Err(Error::Unread { key }), None) => assert_eq!(key.as_str(), "rope_theta"),
+            (made, _) => panic!("{beside} {inside}: {made:?}"),
+        }
+    }
+}
+
+/// A layer type that is not one of the model's: refused by its name where the model has none, and else by the list of
+/// those that there are. Where no layer has attention, there is nothing to choose.
+#[test]
+fn layer_types_that_are_not_there() {
+    let choices = |config: &Config| match config.clone().with_layer_type("bogus").rotation() {
+        Err(Error::Ambiguous { choices, .. }) => choices.as_str().to_string(),
+        Err(Error::Unknown { key, value, .. }) => format!("{key}: {}", value.as_str()),
+        other => panic!("{other:?}"),
+    };
+    // By a list or a rule, by parameters, by both, by neither.
+    let by_rule = of_type("qwen3_next", "");
+    assert_eq!(choices(&by_rule), "full_attention, linear_attention");
+    let by_layer = r#""rope_parameters": {"full_attention": {"rope_theta": 1e4},
+        "sliding_attention": {"rope_theta": 1e5}}"#;
+    let mellum = read(&format!(
+        r#"{{"model_type": "mellum", "head_dim": 64, {by_layer}}}"#
+    ));
+    assert_eq!(choices(&mellum), "full_attention, sliding_attention");
+    let both = of_type("mellum", by_layer);
+    assert_eq!(choices(&both), "full_attention, sliding_attention");
+    assert_eq!(choices(&with("")), "layer_type: bogus");
+    // Layers that differ by their number.
+    let smollm3 = of_type("smollm3", "");
+    assert_eq!(choices(&smollm3), "layer_type: bogus");
+    let linear = r#""layer_types": ["linear_attention", "linear_attention", "linear_attention", "linear_attention"]"#;
+    let still = of_type("qwen3_next", linear).rotation();
+    assert!(matches!(still, Err(Error::Unsupported { .. })), "{still:?}");
+}

@@ -303,6 +303,34 @@ fn zero_means_the_default_in_yarn() {
     assert_eq!(replaced.attention_factor(), 0.75);
 }
 
+/// A ramp without a width is a step: pairs that turn more often than both betas within the original context keep their
+/// frequency, the others are interpolated.
+#[test]
+fn equal_betas_without_rounding_divide_the_pairs_in_two() {
+    let of = |scaling: &Scaling<'_>| -> Vec<f64> {
+        let made = Frequencies::new(128, 1e6, scaling).expect("sane parameters");
+        made.pairs().map(|pair| pair.inverse()).collect()
+    };
+    let plain = of(&Scaling::Default);
+    for beta in [2.0, 10.0, 100.0] {
+        let scaled = of(&Scaling::Yarn(Yarn {
+            beta_fast: beta,
+            beta_slow: beta,
+            truncate: false,
+            ..Yarn::new(4.0, 32768)
+        }));
+        let expected: Vec<f64> = plain
+            .iter()
+            .map(|&inverse| match 32768.0 * inverse / TAU > beta {
+                true => inverse,
+                false => inverse / 4.0,
+            })
+            .collect();
+        assert_eq!(scaled, expected, "{beta}");
+        assert!(expected[0] == plain[0] && expected[63] < plain[63]);
+    }
+}
+
 #[test]
 fn longrope_switches_by_length() {
     let (short_factor, long_factor) = (&[1.0; 32][..], &[2.0; 32][..]);
@@ -813,5 +841,29 @@ fn axes_that_do_not_add_up_are_refused() {
     for axes in [&[][..], &[0; 32769]] {
         let made = Frequencies::new(Axes::given(axes), 1e4, &Scaling::Default);
         assert!(matches!(made, Err(Error::RotaryDim { .. })));
+    }
+}
+
+/// Twice as many pairs as fit `usize` are no few channels: neither their sum nor its double wraps.
+#[test]
+fn axes_with_more_pairs_than_are_counted_are_refused() {
+    const HALF: usize = usize::MAX / 2 + 1;
+    for axes in [
+        Axes::per_axis([HALF, 2]),
+        Axes::per_axis([HALF]),
+        Axes::per_axis([usize::MAX, 3]),
+        Axes::per_axis([HALF, 1, HALF, 1]),
+    ] {
+        let made = Frequencies::new(axes, 1e4, &Scaling::Default);
+        assert!(
+            matches!(
+                made,
+                Err(Error::RotaryDim {
+                    rotary_dim: usize::MAX,
+                    ..
+                })
+            ),
+            "{axes:?}: {made:?}"
+        );
     }
 }

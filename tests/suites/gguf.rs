@@ -741,6 +741,46 @@ fn yarn_is_that_of_the_architecture() {
     );
 }
 
+/// grok.cpp loads factors that llama-context.cpp leaves to the type of the scaling elsewhere: with yarn it computes the
+/// attention factor anew, without it both factors would change what the type says.
+#[test]
+fn groks_own_factors_are_those_of_the_type_or_refused() {
+    let grok = |kind, own: &[(&str, GgufValue<'_>)]| {
+        let mut keys = vec![
+            ("rope.scaling.type", Text(kind)),
+            ("rope.scaling.factor", Float(16.0)),
+        ];
+        keys.extend_from_slice(own);
+        file("grok", &keys, |gguf| gguf.frequencies())
+    };
+    let extrapolation = |value| ("rope.scaling.yarn_ext_factor", Float(value));
+    let attention = |value| ("rope.scaling.yarn_attn_factor", Float(value));
+    let linear = Frequencies::new(128, 1e6, &Scaling::Linear { factor: 16.0 });
+    let yarn = grok("yarn", &[]);
+    assert!(yarn.is_ok());
+    for (kind, own, expected) in [
+        ("linear", extrapolation(0.0), Some(&linear)),
+        ("linear", extrapolation(-1.0), Some(&linear)),
+        ("linear", extrapolation(1.0), None),
+        ("linear", attention(1.0), Some(&linear)),
+        ("linear", attention(1.5), None),
+        ("yarn", extrapolation(1.0), Some(&yarn)),
+        ("yarn", extrapolation(-1.0), Some(&yarn)),
+        ("yarn", extrapolation(0.0), None),
+        ("yarn", attention(1.0), Some(&yarn)),
+        ("yarn", attention(1.5), Some(&yarn)),
+    ] {
+        let made = grok(kind, &[own]);
+        match expected {
+            Some(expected) => assert_eq!(made, *expected, "{kind}, {own:?}"),
+            None => assert!(
+                matches!(made, Err(Error::Invalid { key, .. }) if key == own.0),
+                "{kind}, {own:?}: {made:?}"
+            ),
+        }
+    }
+}
+
 /// deepseek2.cpp's branch for OCR, and cogvlm.cpp, call `ggml_rope` with constants.
 #[test]
 fn fixed_rotations_read_no_key() {

@@ -394,6 +394,62 @@ fn strided_rows() {
     }
 }
 
+/// What lies at equal distances is a table, whatever strides say it: it is gathered from, and rotates any number of
+/// tokens up to its own. Sequences that lie apart are not.
+#[test]
+fn rows_at_equal_distances_are_a_table() {
+    let values: Vec<f32> = (0..400).map(|i| i as f32).collect();
+    for (batch, tokens, [by_batch, by_token], distance) in [
+        // One sequence: no other begins anywhere.
+        (1, 6, [100, 8], Some(8)),
+        (1, 6, [8, 8], Some(8)),
+        (1, 1, [100, 8], Some(100)),
+        // A token of each sequence.
+        (3, 1, [10, 7], Some(10)),
+        (3, 1, [10, 10], Some(10)),
+        // Sequences one behind the other.
+        (3, 4, [32, 8], Some(8)),
+        // Apart, and one over the other.
+        (3, 4, [33, 8], None),
+        (2, 4, [8, 8], None),
+        (2, 2, [100, 8], None),
+    ] {
+        let doing = format!("[{batch}, {tokens}] rows, {by_batch} and {by_token} apart");
+        let strides = Strides {
+            batch: by_batch,
+            token: by_token,
+            head: 0,
+        };
+        let layout = Layout::strided([batch, tokens, 1, 2], strides).expect("a small layout");
+        let rows = Rows::strided(&values, &values[1..], layout).expect("rows inside the slices");
+        let count = batch * tokens;
+        assert_eq!(rows.len(), count, "{doing}");
+        for index in 0..count {
+            let at = (index / tokens * by_batch + index % tokens * by_token) as f32;
+            let (cos, sin) = rows.row(index).expect("a row");
+            assert_eq!((cos[0], sin[0]), (at, at + 1.0), "{doing}: row {index}");
+        }
+        let ids = [count - 1, 0];
+        match (rows.gather(&ids), distance) {
+            (Ok(gathered), Some(distance)) => {
+                let first = gathered.row(0).expect("a row").0[0];
+                assert_eq!(first, ((count - 1) * distance) as f32, "{doing}");
+                assert!(rows.clone().with_heads(count).is_ok(), "{doing}");
+            }
+            (
+                Err(Error::RowSequences {
+                    sequences,
+                    tokens: of,
+                }),
+                None,
+            ) => {
+                assert_eq!((sequences, of), (batch, tokens), "{doing}");
+            }
+            (made, _) => panic!("{doing}: {made:?}"),
+        }
+    }
+}
+
 /// xPos, as rotary-embedding-torch has it: the rows of queries times `zeta^p`, those of keys times `zeta^-p`.
 fn xpos(positions: usize, rotary_dim: usize, sign: f64) -> Vec<f32> {
     let rows = Frequencies::new(rotary_dim, 1e4, &Scaling::Default)

@@ -4,12 +4,12 @@
 use half::{bf16, f16};
 use rope_core::{
     Axes, Backend, CacheLayout, CacheMut, Code, CodeScale, Frequencies, Pairing, Positions, Rope,
-    Rows, ScaleLayout, ScalePlace, Scaling, Yarn,
+    Rows, ScaleLayout, ScalePlace, Scaling, TensorMut, Yarn,
 };
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::{Number, Source, bounds};
 
-use crate::models::{alike, bits};
+use crate::models::{alike, bits, members};
 
 /// Keys of a file, and the rows that move them.
 struct Keys<'f> {
@@ -316,6 +316,90 @@ fn a_delta_of_zero_keeps_the_bits() {
                     assert_eq!(got[at].to_bits(), words[at].to_bits(), "{backend}, {slot}");
                 }
             }
+        }
+    }
+}
+
+/// Keys of four tokens and two heads as a cache shifts them, and as a tensor rotates them, which skips no token.
+fn shifted_as_rotated(source: &mut Source<'_>, rows: &Rows<'_>, doing: &str) {
+    let shape = [1, 4, 2, 40];
+    let x: Vec<f32> = (0..320).map(|_| source.unit() + 2.0).collect();
+    for backend in Backend::available() {
+        for pairing in Pairing::ALL {
+            let rope = Rope::new(pairing).backend(backend).expect("available");
+            let (mut got, mut expected) = (x.clone(), x.clone());
+            let layout = CacheLayout::nhd(shape).expect("a small cache");
+            let mut cache = CacheMut::new(&mut got, layout).expect("a cache that fits");
+            rope.shift(&mut cache, 0..4, rows)
+                .expect("a slot for each row");
+            let mut tensor = TensorMut::new(&mut expected, shape).expect("a valid tensor");
+            rope.rotate(&mut tensor, rows).expect("rows that fit");
+            alike(&got, &expected, &format!("{backend}, {pairing:?}, {doing}"));
+        }
+    }
+}
+
+/// A token is skipped only if no pair of it moves: on one axis of three, that of the last pairs; by an angle whose cos
+/// is 1 in f32; by half a turn, whose sin is 0; in one head of two.
+#[test]
+fn one_pair_that_moves_moves_its_token() {
+    let source = &mut Source::random("one_pair_that_moves_moves_its_token");
+    let mrope = Frequencies::new(Axes::mrope([4, 6, 6]), 1e6, &Scaling::Default).expect("sane");
+    let deltas = [[0_i64, 5, 0, 0], [0, 0, -7, 0], [0, 0, 0, 1]].concat();
+    let rows = mrope.shift(Positions::axis_major(&deltas)).expect("deltas");
+    shifted_as_rotated(source, &rows, "one axis");
+
+    const PAIRS: usize = 16;
+    for pair in 0..PAIRS {
+        for (cos, sin) in [(1.0_f32, 1e-4_f32), (-1.0, 0.0)] {
+            for heads in [1, 2] {
+                for head in 0..heads {
+                    let still = [[1.0_f32; PAIRS], [0.0; PAIRS]].concat();
+                    let mut values = still.repeat(4 * heads);
+                    let row = (2 * heads + head) * 2 * PAIRS;
+                    (values[row + pair], values[row + PAIRS + pair]) = (cos, sin);
+                    let rows = Rows::new(&values, 2 * PAIRS)
+                        .and_then(|rows| rows.with_heads(heads))
+                        .expect("four tokens");
+                    let doing = format!("pair {pair} of head {head} of {heads} by {cos}, {sin}");
+                    shifted_as_rotated(source, &rows, &doing);
+                    if sin == 0.0 {
+                        half_a_turn_of_codes(source, &rows, (pair, head), &doing);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Half a turn changes the signs of the codes of one pair in token 2, in all heads if they share their row.
+fn half_a_turn_of_codes(
+    source: &mut Source<'_>,
+    rows: &Rows<'_>,
+    (pair, head): (usize, usize),
+    doing: &str,
+) {
+    let x: Vec<u8> = (0..320).map(|_| source.within(1, 127) as u8).collect();
+    let layout = CacheLayout::nhd([1, 4, 2, 40]).expect("a small cache");
+    for backend in Backend::available() {
+        for pairing in Pairing::ALL {
+            let mut expected = x.clone();
+            for moved in 0..2 {
+                for channel in members(pairing, pair, 16) {
+                    let code = &mut expected[(2 * 2 + moved) * 40 + channel];
+                    if moved == head || rows.heads() == 1 {
+                        *code = code.wrapping_neg();
+                    }
+                }
+            }
+            let rope = Rope::new(pairing).backend(backend).expect("available");
+            let mut got = x.clone();
+            let scale = CodeScale::Divide(1.0.into());
+            let mut cache = CacheMut::coded(&mut got, layout, Code::Int8Even, scale, &mut [])
+                .expect("a cache that fits");
+            rope.shift(&mut cache, 0..4, rows)
+                .expect("a slot for each row");
+            assert_eq!(got, expected, "{backend}, {pairing:?}, {doing}");
         }
     }
 }
