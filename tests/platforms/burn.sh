@@ -18,6 +18,21 @@ tests cargo test --locked --all-features
 step "examples"
 cargo run -q --locked --all-features --example train
 
+# To build it by these lines is to build burn with all of its defaults.
+step "the README's dependency lines"
+outside
+mkdir -p "$outside/program/src"
+cat >"$outside/program/Cargo.toml" <<END
+[package]
+name = "program"
+edition = "2024"
+
+$(block README.md toml 1)
+END
+echo 'fn main() {}' >"$outside/program/src/main.rs"
+tests cargo generate-lockfile --manifest-path "$outside/program/Cargo.toml"
+grep -q 'name = "rope-burn"' "$outside/program/Cargo.lock" || fail "the README's lines name no rope-burn"
+
 step "the package"
 tests "$root/tests/publishable.sh" burn
 passed

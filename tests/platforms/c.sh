@@ -87,6 +87,18 @@ for case in "gcc c99 rotate.c" "gcc c11 rotate.c" "g++ c++17 rotate.cpp" "gcc c9
     fi
 done
 
+step "the commands of the READMEs"
+outside
+for text in README.md rope-core/src/guide/c.md $capi/README.md; do
+    # The library is where it has been installed above, which `install.sh` finds built.
+    sed -n '/^```console$/,/^```$/s/^\$ //p' $text | grep -E '^(rope/.*install\.sh|cc |\./)' | sed "s|/usr/local|$prefix/std|" |
+        grep -v -e --no-std >"$outside/commands"
+    for command in install.sh 'cc '; do
+        grep -qF "$command" "$outside/commands" || fail "$text has no command with $command"
+    done
+    (cd "$outside" && PKG_CONFIG_PATH=$prefix/std/lib/pkgconfig run bash -eux commands)
+done
+
 step "CMake"
 tests env PKG_CONFIG_PATH="$prefix/std/lib/pkgconfig" cmake -S "$capi/examples" -B "$CARGO_TARGET_DIR/cmake" \
     -DCMAKE_C_FLAGS="-std=c99 -O1 -gdwarf-4 ${warnings[*]}"

@@ -27,46 +27,15 @@ tests cargo fmt --manifest-path patch/Cargo.toml --check
 tests cargo clippy -q --locked --workspace --all-targets -- -D warnings
 tests env RUSTDOCFLAGS="-D warnings" cargo doc -q --locked --workspace --no-deps --document-private-items
 
-# By the lines of the README, and with the versions that are locked here.
+# By the lines of the README, with the versions that are locked here.
 step "a program that patches candle-nn"
-program=$CARGO_TARGET_DIR/patched
-line=$(grep -x 'candle-nn = { git = .* }' README.md | uniq)
-git_url=https://github.com/rope-rs/rope
-[[ $line == *"git = \"$git_url\""* ]] || fail "the README has no two equal lines that patch candle-nn: $line"
-# manifest CANDLE_NN ROPE_CANDLE [PATCH]: the program's, with these dependencies and the section of patches.
-manifest() {
-    cat >"$program/Cargo.toml" <<END
-[package]
-name = "patched"
-version = "0.0.0"
-edition = "2024"
-
-[dependencies]
-candle-core = "=0.11.1"
-$1
-dependent = { path = "dependent" }
-rope-candle = { $2 }
-
-[workspace]
-
-$3
-
-# As in rope-candle's workspace, whose builds it shares.
-[profile.dev]
-lto = "off"
-
-[profile.dev.package."*"]
-debug = false
-END
-}
-# patched CANDLE_NN ROPE_CANDLE: the program, before its candle-nn and rope-candle come from there, and after.
-patched() {
-    local from_there=${line/git = \"$git_url\"/$1}
-    rm -rf "$program/src"
-    mkdir -p "$program/src" "$program/dependent/src"
-    cp "$here/patched.rs" "$program/src/main.rs"
-    # A library that uses candle-nn, as candle-transformers does, in a second to build.
-    cat >"$program/dependent/Cargo.toml" <<END
+outside
+program=$outside/program
+mkdir -p "$program/src" "$program/dependent/src"
+cp "$here/patched.rs" "$program/src/main.rs"
+cp Cargo.lock "$program"
+# A library that uses candle-nn, as candle-transformers does, in a second to build.
+cat >"$program/dependent/Cargo.toml" <<END
 [package]
 name = "dependent"
 version = "0.0.0"
@@ -76,37 +45,52 @@ edition = "2024"
 candle-core = "0.11.1"
 candle-nn = "0.11.1"
 END
-    cat >"$program/dependent/src/lib.rs" <<END
+cat >"$program/dependent/src/lib.rs" <<END
 use candle_core::{Result, Tensor};
 pub fn rotate(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {
     candle_nn::rotary_emb::rope(x, cos, sin)
 }
 END
-    cp Cargo.lock "$program"
-    manifest 'candle-nn = "=0.11.1"' "$2" ""
-    tests cargo update -q --manifest-path "$program/Cargo.toml" --workspace
-    manifest "$from_there" "$2" "[patch.crates-io]
-$from_there"
-    tests cargo update -q --manifest-path "$program/Cargo.toml" candle-nn
-    # Whoever asks for candle-nn gets the patch, which alone has the real one.
-    cargo tree --manifest-path "$program/Cargo.toml" -i candle-nn@0.11.1 --depth 1 --prefix none >"$program/tree"
-    if [[ $(wc -l <"$program/tree") != 2 ]] || ! grep -q '^candle-nn v0\.11\.99' "$program/tree"; then
-        cat "$program/tree"
-        fail "candle-nn is not patched"
-    fi
+# manifest LINES: the program's; LINES begin with its dependencies.
+manifest() {
+    cat >"$program/Cargo.toml" <<END
+[package]
+name = "patched"
+version = "0.0.0"
+edition = "2024"
+
+[workspace]
+
+# As in rope-candle's workspace, whose builds it shares.
+[profile.dev]
+lto = "off"
+
+[profile.dev.package."*"]
+debug = false
+
+$1
+
+[dependencies.candle-core]
+version = "=0.11.1"
+
+[dependencies.dependent]
+path = "dependent"
+END
 }
-# As a repository, where Cargo finds it by its name.
-repository=$program/repository
-rm -rf "$repository"
-mkdir -p "$repository"
-git -C "$root" ls-files -z --cached --others --exclude-standard -- Cargo.toml LICENSE-MIT LICENSE-APACHE rope-core |
-    tar -C "$root" --null -T - -c | tar -C "$repository" -x
-git -C "$repository" init -q
-git -C "$repository" add -A
-git -C "$repository" -c user.name=rope -c user.email=rope@localhost commit -qm "as it lies here"
-patched "git = \"file://$repository\"" "git = \"file://$repository\""
-# As it lies here, where it is built already.
-patched "path = \"$root/$adapter/patch\"" "path = \"$root/$adapter\""
+ours=$(block README.md toml 1 | grep '^rope-candle = ')
+# Before, with candle's own; and after.
+manifest "[dependencies]
+$ours
+candle-nn = \"=0.11.1\""
+tests cargo update -q --manifest-path "$program/Cargo.toml" --workspace
+manifest "$(block README.md toml 2 | sed "s|^\[dependencies\]$|&\n$ours|")"
+tests cargo update -q --manifest-path "$program/Cargo.toml" candle-nn
+# All that depend on candle-nn get the patch, which alone has the real one.
+cargo tree --manifest-path "$program/Cargo.toml" -i candle-nn@0.11.1 --depth 1 --prefix none >"$program/tree"
+if [[ $(wc -l <"$program/tree") != 2 ]] || ! grep -q '^candle-nn v0\.11\.99' "$program/tree"; then
+    cat "$program/tree"
+    fail "candle-nn is not patched"
+fi
 tests cargo run -q --manifest-path "$program/Cargo.toml"
 
 step "the package"

@@ -142,6 +142,20 @@ playground() {
 # rope-core for what runs none of it, or little: to optimise it takes longer than what it does.
 unoptimised=(--config profile.dev.package.rope-core.opt-level=0)
 
+# Where the READMEs' lines are tried: a directory apart from the checkout, which is `rope` there.
+outside() {
+    outside=$(mktemp -d)
+    trap 'rm -rf "$outside"' EXIT
+    ln -s "$root" "$outside/rope"
+}
+# block README LANGUAGE N: the Nth block of code in that language.
+block() {
+    awk -v fence="\`\`\`$2" -v wanted="$3" '
+        /^```/ { inside = !inside && $0 == fence && ++count == wanted; found += inside; next }
+        inside
+        END { exit !found }' "$1" || fail "$1 has no $2 block number $3"
+}
+
 step() { printf -- '--- %s: %s (%d s)\n' "$name" "$*" "$SECONDS"; }
 
 # The backends that must run, and no other: names separated by commas. `ran` looks whether they did.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# 32-bit x86, on this CPU: usize of 32 bits, core::arch::x86, eight registers. Of the suites those that kernels and sizes
-# that overflow decide.
+# 32-bit x86, on this CPU: usize of 32 bits, core::arch::x86, eight registers. It runs the suites of kernels and of
+# sizes that overflow.
 source "$(dirname "$0")/common.sh"
 
 debian_toolchain gcc-i686-linux-gnu libc6-dev-i386-cross

@@ -20,7 +20,7 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use serde_json::{Map, Value};
 
-/// A model's `config.json`, and the choices that the file leaves open.
+/// A model's `config.json`, and the choices that the file leaves open. Needs the feature `serde`.
 ///
 /// ```
 /// use rope_core::{Config, Pairing};
