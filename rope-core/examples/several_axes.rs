@@ -24,7 +24,7 @@ fn positions(text: i64, [rows, columns]: [i64; 2]) -> Vec<[i64; 3]> {
 pub(crate) fn main() -> Result<(), Error> {
     // Qwen2-VL: 16 pairs follow the time, 24 the row, 24 the column.
     let base = 1_000_000.0;
-    let frequencies = Frequencies::new(Axes::mrope([16, 24, 24]), base, &Scaling::Default)?;
+    let frequencies = Frequencies::new(Axes::mrope(128, [16, 24, 24]), base, &Scaling::Default)?;
     let ids = positions(3, [2, 4]);
     let tokens = ids.len();
     let rows = frequencies.rows(Positions::token_major(ids.as_flattened()))?;

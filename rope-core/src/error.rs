@@ -382,6 +382,26 @@ errors! { f =>
         /// What is wrong with them.
         required: &'static str,
     } => write!(f, "the axes have to be {required}"),
+    /// M-RoPE, by [`Axes::mrope`](crate::Axes::mrope) and the like or by `Config`: the sections are not the pairs of
+    /// the channels that rotate.
+    Sections {
+        /// The sections, in pairs; zeros after the last one.
+        sections: [usize; 4],
+        /// How many there are.
+        axes: usize,
+        /// Channels that rotate.
+        rotary_dim: usize,
+    } => {
+        let given = sections.get(..axes).unwrap_or_default();
+        let pairs = given.iter().fold(0_usize, |sum, &n| sum.saturating_add(n));
+        write!(
+            f,
+            "the sections {given:?} of M-RoPE sum to {pairs} pairs, but rotary_dim {rotary_dim} has {}; where the other \
+             channels stand still, rotary_dim is {}",
+            rotary_dim / 2,
+            pairs.saturating_mul(2)
+        )
+    },
     /// [`Frequencies::rows`](crate::Frequencies::rows), `rows_in`, `Rope::rotate_at`: a list of positions for several
     /// axes whose length does not divide by their number.
     PositionsPerAxis {
@@ -574,6 +594,18 @@ errors! { f =>
         /// What the model does.
         what: &'static str,
     } => write!(f, "cannot be said here: {what}"),
+    /// [`Gguf`](crate::Gguf): files of this architecture may have a tensor of factors on their frequencies, and the
+    /// caller has not told whether this one has it.
+    FreqFactors {
+        /// The architecture.
+        architecture: &'static str,
+        /// The tensor's name.
+        tensor: &'static str,
+    } => write!(
+        f,
+        "a file of the architecture {architecture} may have the tensor {tensor}; pass its values to \
+         Gguf::with_freq_factors, or None if the file has none"
+    ),
     /// [`FromStr`](core::str::FromStr) of [`Pairing`], [`Backend`] or [`Direction`]: no such name.
     UnknownName {
         /// What was being read.

@@ -18,7 +18,7 @@
 //! angle of position 2^63 by 2^-65 turn. Where one position is more than a radian, as only coordinates have it, a step
 //! is off in proportion: by up to 6 units where it is four turns.
 
-mod axes;
+pub(crate) mod axes;
 mod generate;
 mod mixed;
 pub(crate) mod scaling;
@@ -172,7 +172,7 @@ impl Frequencies<'static> {
     ///     factor: 8.0, low_freq_factor: 1.0, high_freq_factor: 4.0, original_context: 8192,
     /// })?;
     /// assert_eq!(llama.rotary_dim(), 128);
-    /// let qwen3_vl = Frequencies::new(Axes::mrope_interleaved([24, 20, 20]), 5e6, &Scaling::Default)?;
+    /// let qwen3_vl = Frequencies::new(Axes::mrope_interleaved(128, [24, 20, 20]), 5e6, &Scaling::Default)?;
     /// assert_eq!((qwen3_vl.rotary_dim(), qwen3_vl.axes()), (128, 3));
     /// let gpt_oss = Scaling::Yarn(Yarn { truncate: false, ..Yarn::new(32.0, 4096) });
     /// assert_eq!(Frequencies::new(64, 150_000.0, &gpt_oss)?.attention_factor(), 1.3465735902799727);

@@ -390,7 +390,7 @@ fn composite_models_are_read_in_parts() {
             "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]},
             "vision_config": {"model_type": "qwen2_vl", "embed_dim": 1280, "hidden_size": 3584, "num_heads": 16}}"#,
     );
-    let text = Frequencies::new(Axes::mrope([16, 24, 24]), 1e6, &Scaling::Default);
+    let text = Frequencies::new(Axes::mrope(128, [16, 24, 24]), 1e6, &Scaling::Default);
     assert_eq!(qwen.frequencies(), text);
     let vision = Frequencies::new(Axes::vision(80), 1e4, &Scaling::Default);
     assert_eq!(qwen.with_part("vision_config").frequencies(), vision);
@@ -571,7 +571,8 @@ fn refusals_name_the_key() {
         ),
         (
             r#", "model_type": "qwen2_vl", "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}"#,
-            "mrope_section has 64 numbers, but 32 are needed",
+            "the sections [16, 24, 24] of M-RoPE sum to 64 pairs, but rotary_dim 64 has 32; where the other channels stand \
+             still, rotary_dim is 128",
         ),
         (
             r#", "rope_theta": 1e4, "rope_scaling": {"type": "linear", "factor": 2},

@@ -373,15 +373,15 @@ fn axes_are_dealt_out_as_published() {
     };
     // Derived from vLLM's get_mrope_interleaved_id_list.
     assert_eq!(
-        letters(Axes::mrope_spread([24, 20, 20])),
+        letters(Axes::mrope_spread(128, [24, 20, 20])),
         "THWTHWTHWTHWTHWTHWTHWTHTWTHWTHWTHWTHWTHWTHWTHTWTHWTHWTHWTHWTHWTT"
     );
-    let interleaved = letters(Axes::mrope_interleaved([24, 20, 20]));
+    let interleaved = letters(Axes::mrope_interleaved(128, [24, 20, 20]));
     assert_eq!(interleaved, "THW".repeat(20) + "TTTT");
     // ggml leaves two of those to its fourth axis.
     let ggml = letters(Axes::ggml_imrope(128, [24, 20, 20, 0]));
     assert_eq!(ggml, "THW".repeat(20) + "TeeT");
-    let alternating = letters(Axes::mrope_alternating([22, 22, 20]));
+    let alternating = letters(Axes::mrope_alternating(128, [22, 22, 20]));
     assert_eq!(alternating, "HW".repeat(22) + &"T".repeat(20));
     let chunks = |lengths: [usize; 3]| -> String {
         let letters = ["T", "H", "W"].into_iter().zip(lengths);
@@ -389,14 +389,14 @@ fn axes_are_dealt_out_as_published() {
             .map(|(letter, length)| letter.repeat(length))
             .collect()
     };
-    assert_eq!(letters(Axes::mrope([8, 12, 12])), chunks([8, 12, 12]));
+    assert_eq!(letters(Axes::mrope(64, [8, 12, 12])), chunks([8, 12, 12]));
     // Sections that do not cover the head repeat in ggml.
     assert_eq!(letters(Axes::ggml_mrope(16, [1, 1, 1, 0])), "THWTHWTH");
     assert_eq!(letters(Axes::wan(128)), chunks([22, 21, 21]));
     assert_eq!(letters(Axes::vision(16)), "TTTTHHHH");
     assert_eq!(letters(Axes::given(&[3, 0, 1])), "eTH");
-    assert_eq!(letters(Axes::mrope_spread([1, 0, 0])), "T");
-    assert_eq!(letters(Axes::mrope_spread([3, 0, 0])), "TTT");
+    assert_eq!(letters(Axes::mrope_spread(2, [1, 0, 0])), "T");
+    assert_eq!(letters(Axes::mrope_spread(6, [3, 0, 0])), "TTT");
 }
 
 #[test]
@@ -541,12 +541,15 @@ fn no_axes_panic_or_hang() {
     for a in counts {
         for b in counts {
             for c in counts {
+                let three = a.saturating_add(b).saturating_add(c).saturating_mul(2);
+                let four = three.saturating_add(a.saturating_mul(2));
                 for axes in [
-                    Axes::mrope([a, b, c]),
-                    Axes::mrope([a, b, c, a]),
-                    Axes::mrope_interleaved([a, b, c]),
-                    Axes::mrope_alternating([a, b, c]),
-                    Axes::mrope_spread([a, b, c]),
+                    Axes::mrope(three, [a, b, c]),
+                    Axes::mrope(four, [a, b, c, a]),
+                    Axes::mrope(64, [a, b, c, a]),
+                    Axes::mrope_interleaved(three, [a, b, c]),
+                    Axes::mrope_alternating(three, [a, b, c]),
+                    Axes::mrope_spread(three, [a, b, c]),
                     Axes::ggml_mrope(64, [a, b, c, a]),
                     Axes::ggml_imrope(64, [a, b, c, a]),
                     Axes::per_axis([a, b, c]),
@@ -594,7 +597,7 @@ fn numbers_of_a_list_are_refused_by_their_index() {
         let made = Frequencies::from_inverse(12, &list, 1.0);
         refused(made, "inverse", value, "finite");
         // However many axes, the index is one of the list.
-        let made = Frequencies::from_inverse(Axes::mrope([3, 3]), &list, 1.0);
+        let made = Frequencies::from_inverse(Axes::mrope(12, [3, 3]), &list, 1.0);
         refused(made, "inverse", value, "finite");
         let learned = Scaling::Learned { alphas: &list };
         refused(
@@ -820,11 +823,11 @@ fn pairs_that_turn_too_fast_are_refused() {
 fn axes_that_do_not_add_up_are_refused() {
     for (axes, required) in [
         (
-            Axes::mrope_alternating([2, 3, 1]),
+            Axes::mrope_alternating(12, [2, 3, 1]),
             "as many pairs of height as of width where they alternate",
         ),
         (
-            Axes::mrope_spread([0, 2, 2]),
+            Axes::mrope_spread(8, [0, 2, 2]),
             "at least one pair of time, which has the last one",
         ),
         (
@@ -837,6 +840,56 @@ fn axes_that_do_not_add_up_are_refused() {
         let text = format!("the axes have to be {required}");
         let made = Frequencies::new(axes, 1e4, &Scaling::Default);
         refused(made, Error::Axes { required }, &text);
+    }
+    // Pairs that no section names would stand still, and give all others other frequencies.
+    for ([a, b, c], sum) in [
+        ([16, 24, 20], 60),
+        ([16, 24, 25], 65),
+        ([0, 0, 0], 0),
+        ([usize::MAX, 2, 3], usize::MAX),
+    ] {
+        let doubled = sum.saturating_mul(2);
+        let refused = |axes: Axes<'_>, sections: &[usize], sum: usize, doubled: usize| {
+            let mut named = [0; 4];
+            named[..sections.len()].copy_from_slice(sections);
+            let error = Error::Sections {
+                sections: named,
+                axes: sections.len(),
+                rotary_dim: 128,
+            };
+            let text = format!(
+                "the sections {sections:?} of M-RoPE sum to {sum} pairs, but rotary_dim 128 has 64; where the other \
+                 channels stand still, rotary_dim is {doubled}"
+            );
+            let made = Frequencies::new(axes, 1e4, &Scaling::Default);
+            refused(made, error, &text);
+        };
+        refused(Axes::mrope(128, [a, b, c]), &[a, b, c], sum, doubled);
+        refused(
+            Axes::mrope_interleaved(128, [a, b, c]),
+            &[a, b, c],
+            sum,
+            doubled,
+        );
+        if a > 0 {
+            refused(Axes::mrope_spread(128, [a, b, c]), &[a, b, c], sum, doubled);
+        }
+        refused(
+            Axes::mrope_alternating(128, [b, b, c]),
+            &[b, b, c],
+            2 * b + c,
+            2 * (2 * b + c),
+        );
+        refused(Axes::mrope(128, [c]), &[c], c, 2 * c);
+    }
+    // A number that no head has is refused as what it is.
+    for rotary_dim in [0, 127, 65538] {
+        let made = Frequencies::new(
+            Axes::mrope(rotary_dim, [rotary_dim / 2]),
+            1e4,
+            &Scaling::Default,
+        );
+        assert!(matches!(made, Err(Error::RotaryDim { .. })));
     }
     for axes in [&[][..], &[0; 32769]] {
         let made = Frequencies::new(Axes::given(axes), 1e4, &Scaling::Default);

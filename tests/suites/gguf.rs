@@ -64,7 +64,7 @@ fn scaling_follows_the_keys() {
     for (own, scaling) in cases {
         let mut keys = keys("llama", own);
         keys.push(("llama.rope.dimension_count", Integer(128)));
-        let gguf = Gguf::new(&keys).unwrap();
+        let gguf = Gguf::new(&keys).unwrap().with_freq_factors(None);
         let expected = Frequencies::new(128, 1e4, scaling).unwrap();
         assert_eq!(gguf.frequencies().unwrap(), expected);
         let mut storage = [FrequencyBlock::EMPTY; 8];
@@ -170,12 +170,23 @@ fn tensors_of_factors() {
         ],
     );
     let gguf = Gguf::new(&phi).unwrap();
-    assert!(matches!(gguf.frequencies(), Err(Error::Missing { .. })));
-    let made = gguf.with_freq_factors(&factors).frequencies().unwrap();
+    let tensor = "rope_factors_long.weight or rope_factors_short.weight";
+    let architecture = "phi3";
+    let untold = Error::FreqFactors {
+        architecture,
+        tensor,
+    };
+    assert_eq!(gguf.frequencies(), Err(untold));
+    let none = gguf.with_freq_factors(None).frequencies();
+    assert_eq!(none, Err(Error::Missing { key: tensor }));
+    let made = gguf
+        .with_freq_factors(Some(&factors))
+        .frequencies()
+        .unwrap();
     let expected = Frequencies::new(96, 1e4, &Scaling::FreqFactors { factors: &factors }).unwrap();
     assert!(made.pairs().eq(expected.pairs()));
     assert_eq!(made.attention_factor(), 1.25);
-    let short = gguf.with_freq_factors(&factors[1..]).frequencies();
+    let short = gguf.with_freq_factors(Some(&factors[1..])).frequencies();
     assert!(matches!(short, Err(Error::Count { .. })));
 }
 
@@ -195,7 +206,11 @@ fn wrong_types_are_refused() {
     ] {
         let mut keys = keys("llama", &[own]);
         keys.push(("llama.attention.key_length", Integer(64)));
-        match Gguf::new(&keys).unwrap().frequencies() {
+        match Gguf::new(&keys)
+            .unwrap()
+            .with_freq_factors(None)
+            .frequencies()
+        {
             Err(Error::Invalid { key: found, .. }) => assert_eq!(found, key),
             other => panic!("{other:?}"),
         }
@@ -253,7 +268,7 @@ fn file<T>(
     for (name, (_, value)) in names.iter().zip(&all) {
         keys.push((name, *value));
     }
-    ask(Gguf::new(&keys).unwrap())
+    ask(Gguf::new(&keys).unwrap().with_freq_factors(None))
 }
 
 /// A letter a layer: f full, s sliding, - without queries and keys; large if it rotates.
@@ -624,9 +639,9 @@ fn a_tensor_of_factors_may_count_in_some_layers() {
     ];
     file("gemma4", &keys, |gguf| {
         let without = gguf.layers().unwrap().get(1).unwrap().rotation.unwrap();
-        let key = "the tensor of factors (Gguf::with_freq_factors)";
+        let key = "rope_freqs.weight";
         assert_eq!(without.frequencies(), Err(Error::Missing { key }));
-        let gguf = gguf.with_freq_factors(&factors);
+        let gguf = gguf.with_freq_factors(Some(&factors));
         let of = |index| {
             gguf.layers()
                 .unwrap()
@@ -645,7 +660,7 @@ fn a_tensor_of_factors_may_count_in_some_layers() {
     let factors = [2.0_f32; 64];
     let given = |architecture, keys: &[_]| {
         file(architecture, keys, |gguf| {
-            gguf.with_freq_factors(&factors).frequencies()
+            gguf.with_freq_factors(Some(&factors)).frequencies()
         })
     };
     let divided = Frequencies::new(128, 1e6, &Scaling::FreqFactors { factors: &factors });
@@ -658,6 +673,76 @@ fn a_tensor_of_factors_may_count_in_some_layers() {
     let longrope = ("rope.scaling.type", Text("longrope"));
     assert_eq!(given("llama", &[longrope]), divided);
     assert!(file("llama", &[longrope], |gguf| gguf.frequencies()).is_err());
+}
+
+/// Whether a file has the tensor no key tells: a Llama 3.1 without it would rotate as a Llama 3.0.
+#[test]
+fn a_tensor_that_may_be_there_has_to_be_told() {
+    let factors = [2.0_f32; 64];
+    let sliding = ("attention.sliding_window_pattern", Bools(&[true; 8]));
+    // A method of `Gguf` that forgets what was told would do nothing here.
+    let untold = |architecture: &str, own: &[(&str, GgufValue<'_>)]| {
+        let mut keys = keys(architecture, &[]);
+        let names: Vec<String> = own
+            .iter()
+            .map(|(key, _)| format!("{architecture}.{key}"))
+            .collect();
+        for (name, (_, value)) in names.iter().zip(own) {
+            keys.push((name, *value));
+        }
+        let gguf = Gguf::new(&keys).unwrap();
+        let mut storage = [FrequencyBlock::EMPTY; 16];
+        let made = gguf.frequencies();
+        let there = gguf.frequencies_in(&mut storage).map(drop);
+        assert_eq!(there, made.as_ref().map(drop).map_err(|error| *error));
+        // The rest does not depend on it.
+        assert_eq!(gguf.rotary_dim(), Ok(128), "{architecture}");
+        assert_eq!(gguf.axes(), Ok(Axes::from(128)));
+        assert!(gguf.pairing().is_ok());
+        made
+    };
+    let shape = [
+        ("rope.dimension_count", Integer(128)),
+        ("block_count", Integer(8)),
+    ];
+    let tensor = "rope_freqs.weight";
+    for architecture in ["llama", "phi3", "minicpm", "granite", "exaone"] {
+        let error = Error::FreqFactors {
+            architecture,
+            tensor,
+        };
+        assert_eq!(untold(architecture, &shape), Err(error));
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "a file of the architecture {architecture} may have the tensor rope_freqs.weight; pass its values to \
+                 Gguf::with_freq_factors, or None if the file has none"
+            )
+        );
+        let told = |factors: Option<&[f32]>| {
+            file(architecture, &shape, |gguf| {
+                gguf.with_freq_factors(factors).frequencies()
+            })
+        };
+        let without = Frequencies::new(128, 1e6, &Scaling::Default);
+        assert_eq!(told(None), without, "{architecture}");
+        let scaling = Scaling::FreqFactors { factors: &factors };
+        assert_eq!(
+            told(Some(&factors)),
+            Frequencies::new(128, 1e6, &scaling),
+            "{architecture}"
+        );
+    }
+    // Layers that read none need not be told, nor architectures.
+    let gemma = [shape[0], shape[1], sliding];
+    assert!(untold("gemma4", &gemma).is_ok());
+    for architecture in ["qwen3", "deepseek", "llada"] {
+        assert!(untold(architecture, &shape).is_ok(), "{architecture}");
+        let none = file(architecture, &shape, |gguf| {
+            gguf.with_freq_factors(None).frequencies()
+        });
+        assert!(none.is_ok(), "{architecture}");
+    }
 }
 
 #[test]

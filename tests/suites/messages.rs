@@ -255,6 +255,23 @@ fn cases() -> Vec<(Error, String)> {
             "the axes have to be as many as 4",
         ),
         (
+            Error::Sections {
+                sections: [16, 24, 20, 0],
+                axes: 3,
+                rotary_dim: 128,
+            },
+            "the sections [16, 24, 20] of M-RoPE sum to 60 pairs, but rotary_dim 128 has 64; where the other channels \
+             stand still, rotary_dim is 120",
+        ),
+        (
+            Error::FreqFactors {
+                architecture: "llama",
+                tensor: "rope_freqs.weight",
+            },
+            "a file of the architecture llama may have the tensor rope_freqs.weight; pass its values to \
+             Gguf::with_freq_factors, or None if the file has none",
+        ),
+        (
             Error::PositionsPerAxis { given: 7, axes: 3 },
             "7 positions do not divide among 3 axes",
         ),

@@ -102,9 +102,13 @@ pub(crate) fn frequencies(table: &Golden, attention_factor: Option<f64>) -> Freq
             (text, 1e4, Scaling::Default)
         }
         "qwen3_8b" => (text, 1e6, Scaling::Default),
-        "qwen2_vl_7b_mrope" => (Axes::mrope([16, 24, 24]), 1e6, Scaling::Default),
-        "glm4v_9b_mrope_partial" => (Axes::mrope([8, 12, 12]), 1e4, Scaling::Default),
-        "qwen3_vl_8b_imrope" => (Axes::mrope_interleaved([24, 20, 20]), 5e6, Scaling::Default),
+        "qwen2_vl_7b_mrope" => (Axes::mrope(128, [16, 24, 24]), 1e6, Scaling::Default),
+        "glm4v_9b_mrope_partial" => (Axes::mrope(64, [8, 12, 12]), 1e4, Scaling::Default),
+        "qwen3_vl_8b_imrope" => (
+            Axes::mrope_interleaved(128, [24, 20, 20]),
+            5e6,
+            Scaling::Default,
+        ),
         "pixtral_vision_2d" => (Axes::pixtral(64), 1e4, Scaling::Default),
         "linear_pi_x4" => (text, 1e4, Scaling::Linear { factor: 4.0 }),
         "gemma3_4b_global" => (text, 1e6, Scaling::Linear { factor: 8.0 }),

@@ -1101,7 +1101,7 @@ fn shifts() {
     );
     refused(new.shift_in(0..3, &mut storage[..23]), error, &["23", "24"]);
     assert_eq!(storage, &[7.0; 24]);
-    let three = frequencies(Axes::mrope([1, 1, 2]));
+    let three = frequencies(Axes::mrope(8, [1, 1, 2]));
     let error = Error::PositionsPerAxis { given: 4, axes: 3 };
     let four = [0_i64; 4];
     refused(

@@ -600,11 +600,11 @@ pub(crate) fn one_set_of_64_pairs() -> [Axes<'static>; 8] {
         axes
     };
     [
-        Axes::mrope([16, 24, 24]),
-        Axes::mrope([16, 16, 16, 16]),
-        Axes::mrope_interleaved([24, 20, 20]),
-        Axes::mrope_alternating([22, 22, 20]),
-        Axes::mrope_spread([24, 20, 20]),
+        Axes::mrope(128, [16, 24, 24]),
+        Axes::mrope(128, [16, 16, 16, 16]),
+        Axes::mrope_interleaved(128, [24, 20, 20]),
+        Axes::mrope_alternating(128, [22, 22, 20]),
+        Axes::mrope_spread(128, [24, 20, 20]),
         Axes::ggml_mrope(128, [16, 24, 24, 0]),
         Axes::ggml_imrope(128, [24, 20, 20, 0]),
         Axes::given(&GIVEN),
@@ -695,7 +695,7 @@ fn equal_positions_on_all_axes_are_plain_rope() {
         }
     }
     // Ranges and packed sequences have one position for all axes.
-    let qwen = Axes::mrope_interleaved([24, 20, 20]);
+    let qwen = Axes::mrope_interleaved(128, [24, 20, 20]);
     let qwen = Frequencies::new(qwen, 5e5, &Scaling::Default).expect("frequencies");
     for positions in [
         Positions::from(5..12),
@@ -862,7 +862,7 @@ fn refused<T: std::fmt::Debug>(result: Result<T, Error>, error: Error, text: &st
 
 #[test]
 fn numbers_that_do_not_divide_among_the_axes_are_refused() {
-    let qwen = Frequencies::new(Axes::mrope([16, 24, 24]), 1e6, &Scaling::Default);
+    let qwen = Frequencies::new(Axes::mrope(128, [16, 24, 24]), 1e6, &Scaling::Default);
     let qwen = qwen.expect("frequencies");
     let error = Error::PositionsPerAxis { given: 7, axes: 3 };
     let text = "7 positions do not divide among 3 axes";

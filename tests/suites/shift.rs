@@ -169,7 +169,7 @@ fn keys_move_by_deltas() {
     for (name, axes, base) in [
         ("half_d64", Axes::from(64), 1e4),
         ("interleaved_d48_partial", Axes::from(32), 5e5),
-        ("mrope_d32", Axes::mrope([4, 6, 6]), 1e6),
+        ("mrope_d32", Axes::mrope(32, [4, 6, 6]), 1e6),
     ] {
         let file = Golden::file(&format!("shift/{name}.txt"));
         let count = if name == "mrope_d32" { 3 } else { 1 };
@@ -344,7 +344,7 @@ fn shifted_as_rotated(source: &mut Source<'_>, rows: &Rows<'_>, doing: &str) {
 #[test]
 fn one_pair_that_moves_moves_its_token() {
     let source = &mut Source::random("one_pair_that_moves_moves_its_token");
-    let mrope = Frequencies::new(Axes::mrope([4, 6, 6]), 1e6, &Scaling::Default).expect("sane");
+    let mrope = Frequencies::new(Axes::mrope(32, [4, 6, 6]), 1e6, &Scaling::Default).expect("sane");
     let deltas = [[0_i64, 5, 0, 0], [0, 0, -7, 0], [0, 0, 0, 1]].concat();
     let rows = mrope.shift(Positions::axis_major(&deltas)).expect("deltas");
     shifted_as_rotated(source, &rows, "one axis");

@@ -161,6 +161,8 @@ enum rope_status
   ROPE_STATUS_TOO_FAST = 37,
   // The axes do not add up.
   ROPE_STATUS_AXES = 38,
+  // Sections of M-RoPE do not sum to the pairs of rotary_dim.
+  ROPE_STATUS_SECTIONS = 70,
   // A list of positions does not divide by the number of axes.
   ROPE_STATUS_POSITIONS_PER_AXIS = 39,
   // A coordinate is infinite or not a number.
@@ -396,13 +398,14 @@ enum rope_axes_kind
  {
   // Text: one axis over `rotary_dim` channels.
   ROPE_AXES_KIND_TEXT = 1,
-  // M-RoPE in chunks: `sections` (`count` of them) pairs of axis 0, of axis 1, ..; Qwen2-VL has {16, 24, 24}.
+  // M-RoPE in chunks over `rotary_dim`: `sections` (`count` of them) pairs of axis 0, of axis 1, ..; Qwen2-VL has
+  // {16, 24, 24} of 128 channels. The sections of this kind and of the next three sum to the pairs of `rotary_dim`.
   ROPE_AXES_KIND_MROPE = 2,
-  // Interleaved M-RoPE, three `sections`: THWTHW..TT; Qwen3-VL has {24, 20, 20}.
+  // Interleaved M-RoPE, `rotary_dim` and three `sections`: THWTHW..TT; Qwen3-VL has {24, 20, 20}.
   ROPE_AXES_KIND_MROPE_INTERLEAVED = 3,
-  // Height and width alternating, `sections` {height, width, time}; ERNIE-4.5-VL has {22, 22, 20}.
+  // Height and width alternating, `rotary_dim` and `sections` {height, width, time}; ERNIE-4.5-VL has {22, 22, 20}.
   ROPE_AXES_KIND_MROPE_ALTERNATING = 4,
-  // Spread evenly, three `sections`: openPangu.
+  // Spread evenly, `rotary_dim` and three `sections`: openPangu.
   ROPE_AXES_KIND_MROPE_SPREAD = 5,
   // ggml's MROPE: `rotary_dim` and four `sections`.
   ROPE_AXES_KIND_GGML_MROPE = 6,
@@ -791,7 +794,7 @@ typedef struct rope_table rope_table;
 typedef struct rope_axes {
   // `enum rope_axes_kind`.
   int32_t kind;
-  // Channels of a head that rotate, where the sections do not say.
+  // Channels of a head that rotate; not read of PER_AXIS and GIVEN, whose lists name every pair.
   size_t rotary_dim;
   // Pairs of each section.
   size_t sections[4];

@@ -12,13 +12,14 @@ use crate::names::lookup;
 pub enum rope_axes_kind {
     /// Text: one axis over `rotary_dim` channels.
     Text = 1,
-    /// M-RoPE in chunks: `sections` (`count` of them) pairs of axis 0, of axis 1, ..; Qwen2-VL has {16, 24, 24}.
+    /// M-RoPE in chunks over `rotary_dim`: `sections` (`count` of them) pairs of axis 0, of axis 1, ..; Qwen2-VL has
+    /// {16, 24, 24} of 128 channels. The sections of this kind and of the next three sum to the pairs of `rotary_dim`.
     Mrope = 2,
-    /// Interleaved M-RoPE, three `sections`: THWTHW..TT; Qwen3-VL has {24, 20, 20}.
+    /// Interleaved M-RoPE, `rotary_dim` and three `sections`: THWTHW..TT; Qwen3-VL has {24, 20, 20}.
     MropeInterleaved = 3,
-    /// Height and width alternating, `sections` {height, width, time}; ERNIE-4.5-VL has {22, 22, 20}.
+    /// Height and width alternating, `rotary_dim` and `sections` {height, width, time}; ERNIE-4.5-VL has {22, 22, 20}.
     MropeAlternating = 4,
-    /// Spread evenly, three `sections`: openPangu.
+    /// Spread evenly, `rotary_dim` and three `sections`: openPangu.
     MropeSpread = 5,
     /// ggml's MROPE: `rotary_dim` and four `sections`.
     GgmlMrope = 6,
@@ -46,7 +47,7 @@ lookup!(rope_axes_kind, "kind of axes":
 pub struct rope_axes {
     /// `enum rope_axes_kind`.
     pub kind: i32,
-    /// Channels of a head that rotate, where the sections do not say.
+    /// Channels of a head that rotate; not read of PER_AXIS and GIVEN, whose lists name every pair.
     pub rotary_dim: usize,
     /// Pairs of each section.
     pub sections: [usize; 4],
@@ -84,15 +85,15 @@ impl rope_axes {
         let axes = match rope_axes_kind::from_c(self.kind)? {
             rope_axes_kind::Text => Axes::from(self.rotary_dim),
             rope_axes_kind::Mrope => match self.count {
-                1 => Axes::mrope([a]),
-                2 => Axes::mrope([a, b]),
-                3 => Axes::mrope([a, b, c]),
-                4 => Axes::mrope([a, b, c, d]),
+                1 => Axes::mrope(self.rotary_dim, [a]),
+                2 => Axes::mrope(self.rotary_dim, [a, b]),
+                3 => Axes::mrope(self.rotary_dim, [a, b, c]),
+                4 => Axes::mrope(self.rotary_dim, [a, b, c, d]),
                 _ => return Err(sections("of one to four sections")),
             },
-            rope_axes_kind::MropeInterleaved => Axes::mrope_interleaved([a, b, c]),
-            rope_axes_kind::MropeAlternating => Axes::mrope_alternating([a, b, c]),
-            rope_axes_kind::MropeSpread => Axes::mrope_spread([a, b, c]),
+            rope_axes_kind::MropeInterleaved => Axes::mrope_interleaved(self.rotary_dim, [a, b, c]),
+            rope_axes_kind::MropeAlternating => Axes::mrope_alternating(self.rotary_dim, [a, b, c]),
+            rope_axes_kind::MropeSpread => Axes::mrope_spread(self.rotary_dim, [a, b, c]),
             rope_axes_kind::GgmlMrope => Axes::ggml_mrope(self.rotary_dim, self.sections),
             rope_axes_kind::GgmlImrope => Axes::ggml_imrope(self.rotary_dim, self.sections),
             rope_axes_kind::PerAxis => match self.count {

@@ -82,6 +82,8 @@ pub enum rope_status {
     TooFast = 37,
     /// The axes do not add up.
     Axes = 38,
+    /// Sections of M-RoPE do not sum to the pairs of rotary_dim.
+    Sections = 70,
     /// A list of positions does not divide by the number of axes.
     PositionsPerAxis = 39,
     /// A coordinate is infinite or not a number.
@@ -207,6 +209,7 @@ statuses! {
     Storage = c"the storage is too short": Storage,
     TooFast = c"one position would rotate a pair by 32768 turns or more": TooFast,
     Axes = c"the axes do not add up": Axes,
+    Sections = c"the sections of M-RoPE do not sum to the pairs of rotary_dim": Sections,
     PositionsPerAxis = c"a list of positions does not divide by the number of axes": PositionsPerAxis,
     Coordinate = c"a coordinate is infinite or not a number": Coordinate,
     Offsets = c"offsets of packed sequences do not start at 0, or fall": Offsets,
@@ -234,7 +237,7 @@ statuses! {
     GradientShape = c"gradients have the shape of the rows, and of other gradients": GradientShape,
     RowOfZeros = c"cos and sin of a row are both zero": RowOfZeros,
     // No call of this API meets these.
-    Refused = c"refused": Range PartsInterleave GatheredTwice RowRange UnknownName,
+    Refused = c"refused": Range PartsInterleave GatheredTwice RowRange UnknownName FreqFactors,
 }
 
 /// What a status (`enum rope_status`) means, in one sentence. For a number that is no status, the sentence says so.

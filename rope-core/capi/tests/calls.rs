@@ -358,7 +358,6 @@ fn every_scaling_is_that_of_rope_core() {
 #[test]
 fn every_kind_of_axes_is_that_of_rope_core() {
     let given = [3, 0, 1, 2_u8];
-    let rotary_dim = 100;
     let position = [3_i64, 1000, 70_000, -11];
     for (&kind, count) in rope_axes_kind::ALL
         .iter()
@@ -370,22 +369,27 @@ fn every_kind_of_axes_is_that_of_rope_core() {
             Kind::MropeAlternating => [10, 10, 12, 8],
             _ => [12, 10, 9, 8],
         };
+        let rotary_dim = match kind {
+            Kind::Mrope => 2 * [a, b, c, d][..count].iter().sum::<usize>(),
+            Kind::MropeInterleaved | Kind::MropeAlternating | Kind::MropeSpread => 2 * (a + b + c),
+            _ => 100,
+        };
         macro_rules! counted {
-            ($axes:path) => {
+            ($axes:path $(, $first:expr)?) => {
                 match count {
-                    1 => $axes([a]),
-                    2 => $axes([a, b]),
-                    3 => $axes([a, b, c]),
-                    _ => $axes([a, b, c, d]),
+                    1 => $axes($($first,)? [a]),
+                    2 => $axes($($first,)? [a, b]),
+                    3 => $axes($($first,)? [a, b, c]),
+                    _ => $axes($($first,)? [a, b, c, d]),
                 }
             };
         }
         let axes = match kind {
             Kind::Text => Axes::from(rotary_dim),
-            Kind::Mrope => counted!(Axes::mrope),
-            Kind::MropeInterleaved => Axes::mrope_interleaved([a, b, c]),
-            Kind::MropeAlternating => Axes::mrope_alternating([a, b, c]),
-            Kind::MropeSpread => Axes::mrope_spread([a, b, c]),
+            Kind::Mrope => counted!(Axes::mrope, rotary_dim),
+            Kind::MropeInterleaved => Axes::mrope_interleaved(rotary_dim, [a, b, c]),
+            Kind::MropeAlternating => Axes::mrope_alternating(rotary_dim, [a, b, c]),
+            Kind::MropeSpread => Axes::mrope_spread(rotary_dim, [a, b, c]),
             Kind::GgmlMrope => Axes::ggml_mrope(rotary_dim, [a, b, c, d]),
             Kind::GgmlImrope => Axes::ggml_imrope(rotary_dim, [a, b, c, d]),
             Kind::PerAxis => counted!(Axes::per_axis),
@@ -680,7 +684,7 @@ fn messages() {
 #[test]
 fn rows_are_those_of_rope_core() {
     let frequencies =
-        Frequencies::new(Axes::mrope([2, 3, 1]), 100.0, &Scaling::Default).expect("valid");
+        Frequencies::new(Axes::mrope(12, [2, 3, 1]), 100.0, &Scaling::Default).expect("valid");
     let mut axes: rope_axes = zero();
     (axes.kind, axes.sections, axes.count) = (rope_axes_kind::Mrope as i32, [2, 3, 1, 0], 3);
     let mut made = null_mut();
@@ -1243,6 +1247,21 @@ fn wrong_sizes_and_unknown_values() {
             ..axes
         };
         assert_eq!(init(4096, &mrope, 1e4, &mut out), S::Axes);
+        for kind in [
+            rope_axes_kind::Mrope,
+            rope_axes_kind::MropeInterleaved,
+            rope_axes_kind::MropeAlternating,
+            rope_axes_kind::MropeSpread,
+        ] {
+            let mrope = rope_axes {
+                kind: kind as i32,
+                rotary_dim: 128,
+                sections: [20, 20, 20, 0],
+                count: 3,
+                ..axes
+            };
+            assert_eq!(init(4096, &mrope, 1e4, &mut out), S::Sections);
+        }
         let given = rope_axes {
             kind: rope_axes_kind::Given as i32,
             count: 32,

@@ -25,12 +25,14 @@ pub(crate) const MAX_ROTARY_DIM: usize = 65536;
 
 /// Which axis drives which pair, and which base frequency a pair takes.
 ///
-/// A plain `rotary_dim` converts to text's single axis, so `Frequencies::new(128, ..)` needs none of this. The number
-/// of pairs of the other layouts is the sum of their sections. What a layout asks of its numbers is checked by
-/// [`Frequencies::new`](crate::Frequencies::new).
+/// A plain `rotary_dim` converts to text's single axis, so `Frequencies::new(128, ..)` needs none of this. What a
+/// layout requires of its numbers is checked by [`Frequencies::new`](crate::Frequencies::new).
 ///
-/// Sections are counts of pairs, as the models' `mrope_section` are. Axes are numbered in the order in which the
-/// positions list them: time, height, width for the decoders.
+/// Sections are counts of pairs, as the models' `mrope_section` are. Those of M-RoPE must sum to the pairs of
+/// `rotary_dim`: fewer would leave channels unrotated and change every frequency. A model that rotates a part of its
+/// head passes the size of that part (GLM-4V: 64 of 128 channels, `[8, 12, 12]`).
+///
+/// Axes are numbered in the order in which the positions list them: time, height, width for the decoders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axes<'a>(Scheme<'a>);
 
@@ -41,16 +43,20 @@ enum Scheme<'a> {
         rotary_dim: usize,
     },
     Mrope {
+        rotary_dim: usize,
         sections: [usize; MAX_AXES],
         axes: usize,
     },
     MropeInterleaved {
+        rotary_dim: usize,
         sections: [usize; 3],
     },
     MropeAlternating {
+        rotary_dim: usize,
         sections: [usize; 3],
     },
     MropeSpread {
+        rotary_dim: usize,
         sections: [usize; 3],
     },
     GgmlMrope {
@@ -96,9 +102,19 @@ impl<'a> Axes<'a> {
     /// Qwen2-VL, Qwen2.5-VL and Qwen2.5-Omni (`[16, 24, 24]`, Hugging Face `qwen2_vl`), GLM-4V and GLM-OCR
     /// (`[8, 12, 12]` over the rotated half of the head, interleaved pairs, `glm4v`), HunYuan-VL's XD-RoPE as vLLM has
     /// it.
-    pub const fn mrope<const N: usize>(sections: [usize; N]) -> Self {
+    ///
+    /// ```
+    /// use rope_core::{Axes, Error, Frequencies, Scaling};
+    ///
+    /// assert!(Frequencies::new(Axes::mrope(128, [16, 24, 24]), 1e6, &Scaling::Default).is_ok());
+    /// // 60 pairs, where 128 channels are 64
+    /// let typo = Frequencies::new(Axes::mrope(128, [16, 24, 20]), 1e6, &Scaling::Default);
+    /// assert!(matches!(typo, Err(Error::Sections { .. })));
+    /// ```
+    pub const fn mrope<const N: usize>(rotary_dim: usize, sections: [usize; N]) -> Self {
         const { assert!(N >= 1 && N <= MAX_AXES, "one to four sections") };
         Self(Scheme::Mrope {
+            rotary_dim,
             sections: widen(sections),
             axes: N,
         })
@@ -110,8 +126,11 @@ impl<'a> Axes<'a> {
     ///
     /// Qwen3-VL and Qwen3-Omni (`[24, 20, 20]`), Qwen3.5 (`[11, 11, 10]`): Hugging Face `qwen3_vl`,
     /// `apply_interleaved_mrope`.
-    pub const fn mrope_interleaved(sections: [usize; 3]) -> Self {
-        Self(Scheme::MropeInterleaved { sections })
+    pub const fn mrope_interleaved(rotary_dim: usize, sections: [usize; 3]) -> Self {
+        Self(Scheme::MropeInterleaved {
+            rotary_dim,
+            sections,
+        })
     }
 
     /// M-RoPE with height and width alternating, `[height, width, time]`: of the first `height + width` pairs the even
@@ -120,16 +139,22 @@ impl<'a> Axes<'a> {
     ///
     /// ERNIE-4.5-VL (`[22, 22, 20]`, interleaved pairs, Hugging Face `ernie4_5_vl_moe`) and Bailing, whose own list is
     /// in the order time, height, width (vLLM `bailing_mrope.py`).
-    pub const fn mrope_alternating(sections: [usize; 3]) -> Self {
-        Self(Scheme::MropeAlternating { sections })
+    pub const fn mrope_alternating(rotary_dim: usize, sections: [usize; 3]) -> Self {
+        Self(Scheme::MropeAlternating {
+            rotary_dim,
+            sections,
+        })
     }
 
     /// M-RoPE spread evenly, `[time, height, width]`: each pair goes to the axis that has been served least for its
     /// section, never twice in a row while another is left, and the last pair to time; one set of base frequencies.
     ///
     /// openPangu (vLLM `mrope_interleaved.py`, `get_mrope_interleaved_id_list`).
-    pub const fn mrope_spread(sections: [usize; 3]) -> Self {
-        Self(Scheme::MropeSpread { sections })
+    pub const fn mrope_spread(rotary_dim: usize, sections: [usize; 3]) -> Self {
+        Self(Scheme::MropeSpread {
+            rotary_dim,
+            sections,
+        })
     }
 
     /// ggml's `GGML_ROPE_TYPE_MROPE`, sections `[time, height, width, extra]`: chunks as in [`Axes::mrope`], repeated
@@ -244,12 +269,15 @@ impl<'a> Axes<'a> {
             }
             Scheme::MropeAlternating {
                 sections: [height, width, _],
+                ..
             } if height != width => {
                 return Err(Error::Axes {
                     required: "as many pairs of height as of width where they alternate",
                 });
             }
-            Scheme::MropeSpread { sections: [0, ..] } => {
+            Scheme::MropeSpread {
+                sections: [0, ..], ..
+            } => {
                 return Err(Error::Axes {
                     required: "at least one pair of time, which has the last one",
                 });
@@ -267,10 +295,23 @@ impl<'a> Axes<'a> {
                     });
                 }
             },
-            Scheme::Mrope { sections, .. } => sum(sections).saturating_mul(2),
-            Scheme::MropeInterleaved { sections }
-            | Scheme::MropeAlternating { sections }
-            | Scheme::MropeSpread { sections } => sum(sections).saturating_mul(2),
+            Scheme::Mrope {
+                rotary_dim,
+                sections,
+                axes,
+            } => covered(*rotary_dim, &sections[..*axes])?,
+            Scheme::MropeInterleaved {
+                rotary_dim,
+                sections,
+            }
+            | Scheme::MropeAlternating {
+                rotary_dim,
+                sections,
+            }
+            | Scheme::MropeSpread {
+                rotary_dim,
+                sections,
+            } => covered(*rotary_dim, sections)?,
             Scheme::Given { axes } => {
                 if axes.iter().any(|&axis| usize::from(axis) >= MAX_AXES) {
                     return Err(Error::Axes {
@@ -355,18 +396,20 @@ impl Iterator for Assignments<'_> {
         let (axis, index) = match self.scheme {
             Scheme::Text { .. } => (0, pair),
             Scheme::Mrope { sections, .. } => (section(&sections, pair).0, pair),
-            Scheme::MropeInterleaved { sections } => match pair % 3 {
+            Scheme::MropeInterleaved { sections, .. } => match pair % 3 {
                 axis if axis > 0 && pair / 3 < sections[axis] => (axis, pair),
                 _ => (0, pair),
             },
             Scheme::MropeAlternating {
                 sections: [height, width, _],
+                ..
             } => match pair < height + width {
                 true => (1 + pair % 2, pair),
                 false => (0, pair),
             },
             Scheme::MropeSpread {
                 sections: [time, height, width],
+                ..
             } => {
                 // Time's last pair is the last of all.
                 let axis = if pair + 1 == self.pairs {
@@ -411,6 +454,24 @@ impl Iterator for Assignments<'_> {
             index,
         })
     }
+}
+
+/// The `rotary_dim` of M-RoPE, whose sections have to cover it. One that no head has is refused by [`Axes::pairs`].
+pub(crate) fn covered(rotary_dim: usize, sections: &[usize]) -> Result<usize, Error> {
+    let pairs = sections
+        .iter()
+        .fold(0_usize, |sum, &pairs| sum.saturating_add(pairs));
+    let possible = rotary_dim >= 2 && rotary_dim.is_multiple_of(2) && rotary_dim <= MAX_ROTARY_DIM;
+    if possible && pairs != rotary_dim / 2 {
+        let mut named = [0; MAX_AXES];
+        named[..sections.len()].copy_from_slice(sections);
+        return Err(Error::Sections {
+            sections: named,
+            axes: sections.len(),
+            rotary_dim,
+        });
+    }
+    Ok(rotary_dim)
 }
 
 /// The section that an index falls into, and its place there.

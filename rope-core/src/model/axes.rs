@@ -5,6 +5,7 @@ use super::json::{Object, given};
 use super::types::Model;
 use crate::error::Name;
 use crate::frequencies::Result;
+use crate::frequencies::axes::covered;
 use crate::{Axes, Error, Frequencies, Scaling};
 use alloc::vec::Vec;
 use serde_json::Value;
@@ -33,7 +34,7 @@ impl Arrangement {
         let (set_dim, axes, pairs): (usize, usize, Vec<(usize, u8)>) = match scheme {
             "mrope" => {
                 let [time, height, width] = sections()?;
-                covering([time, height, width], pairs)?;
+                covered(*rotary_dim, &[time, height, width])?;
                 let axis = |pair| u8::from(pair >= time) + u8::from(pair >= time + height);
                 (
                     *rotary_dim,
@@ -55,7 +56,7 @@ impl Arrangement {
             }
             "mrope-alternating" => {
                 let [height, width, time] = sections()?;
-                covering([height, width, time], pairs)?;
+                covered(*rotary_dim, &[height, width, time])?;
                 if height != width {
                     return Err(Error::Axes {
                         required: "as many pairs of height as of width where they alternate",
@@ -145,19 +146,4 @@ fn sections(rope: &Object, default: &str) -> Result<[usize; 3]> {
             value: own.map_or(Name::EMPTY, |own| Name::of(format_args!("{own}"))),
             required: "three counts of pairs",
         })
-}
-
-/// Sections in chunks have to cover the pairs.
-fn covering(sections: [usize; 3], needed: usize) -> Result<()> {
-    let given = sections
-        .iter()
-        .fold(0_usize, |sum, &n| sum.saturating_add(n));
-    match given == needed {
-        true => Ok(()),
-        false => Err(Error::Count {
-            name: "mrope_section",
-            given,
-            needed,
-        }),
-    }
 }

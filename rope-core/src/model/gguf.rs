@@ -35,17 +35,24 @@ pub enum GgufValue<'a> {
 /// ```
 /// use rope_core::{Gguf, GgufValue, Pairing};
 ///
+/// // a Llama 3.1
 /// let keys = [
 ///     ("general.architecture", GgufValue::Text("llama")),
 ///     ("llama.rope.dimension_count", GgufValue::Integer(128)),
 ///     ("llama.rope.freq_base", GgufValue::Float(500_000.0)),
 /// ];
-/// let gguf = Gguf::new(&keys)?;
+/// // its tensor `rope_freqs.weight`, which has the scaling; no key names it
+/// let rope_freqs: Option<Vec<f32>> = Some([[1.0; 32], [8.0; 32]].concat());
+/// let gguf = Gguf::new(&keys)?.with_freq_factors(rope_freqs.as_deref());
 /// assert_eq!(gguf.pairing()?, Pairing::Interleaved);
 /// # #[cfg(feature = "alloc")]
 /// assert_eq!(gguf.frequencies()?.rotary_dim(), 128);
 /// # Ok::<(), rope_core::Error>(())
 /// ```
+///
+/// The keys do not tell whether a file has a tensor of factors. An architecture that may have one (`freqs` in the
+/// table) has no frequencies until [`Gguf::with_freq_factors`] was told: without it Llama 3.1 and later would rotate as
+/// Llama 3.0 does, and still produce text.
 ///
 /// Its questions are about all layers, and refuse where these differ; [`Gguf::layers`] has an answer for each.
 ///
@@ -58,7 +65,8 @@ pub enum GgufValue<'a> {
 pub struct Gguf<'a> {
     pairs: &'a [(&'a str, GgufValue<'a>)],
     architecture: &'a str,
-    factors: Option<&'a [f32]>,
+    /// The tensor of factors, or that there is none; `None` as long as the caller has told neither.
+    factors: Option<Option<&'a [f32]>>,
     /// The layers that are meant; all of them if it is none.
     kind: Option<Kind>,
 }
@@ -207,10 +215,10 @@ impl<'a> Gguf<'a> {
 
     /// The tensor `rope_freqs.weight`, or for LongRoPE the one of `rope_factors_short.weight` and
     /// `rope_factors_long.weight` that the context asks for (llama.cpp takes the long one where the context of a
-    /// sequence is above `rope.scaling.original_context_length`). A file that has one has to be given it: nothing but
-    /// the tensor says that it is there.
+    /// sequence is above `rope.scaling.original_context_length`); `None` if the file has none of them. Architectures
+    /// that never have one need not be told.
     #[must_use]
-    pub fn with_freq_factors(self, factors: &'a [f32]) -> Self {
+    pub fn with_freq_factors(self, factors: Option<&'a [f32]>) -> Self {
         Self {
             factors: Some(factors),
             ..self
@@ -285,7 +293,8 @@ impl<'a> Gguf<'a> {
     /// # Errors
     ///
     /// Those of [`Gguf::axes`]; [`Error::Missing`], [`Error::Invalid`] and [`Error::Unknown`] for the keys of the
-    /// base and of the scaling, and for the tensor of factors; those of [`Frequencies::new`].
+    /// base and of the scaling, and for the tensor of factors; [`Error::FreqFactors`] if the file may have one and
+    /// [`Gguf::with_freq_factors`] was not told; those of [`Frequencies::new`].
     #[cfg(feature = "alloc")]
     pub fn frequencies(&self) -> Result<Frequencies<'static>> {
         let (axes, base, scaling, attention_factor) = self.formula()?;
@@ -693,11 +702,11 @@ impl<'a> Gguf<'a> {
         kind: &str,
     ) -> Result<Option<&'a [f32]>> {
         let reads = architecture.is("freqs") || architecture.is("freqs=full");
-        if !reads && self.factors.is_some() {
+        if !reads && self.factors.flatten().is_some() {
             return Err(Error::Invalid {
                 key: "the tensor of factors (Gguf::with_freq_factors)",
                 value: Name::EMPTY,
-                required: "left out: this architecture does not read one",
+                required: "None: this architecture does not read one",
             });
         }
         if !reads && kind == "longrope" {
@@ -707,13 +716,19 @@ impl<'a> Gguf<'a> {
                 required: "none, linear or yarn: this architecture does not read factors",
             });
         }
+        let tensor = match kind {
+            "longrope" => "rope_factors_long.weight or rope_factors_short.weight",
+            _ => "rope_freqs.weight",
+        };
         let needed = kind == "longrope" || architecture.is("freqs=needed");
         match self.factors {
             _ if !numbers.factors => Ok(None),
-            None if needed => Err(Error::Missing {
-                key: "the tensor of factors (Gguf::with_freq_factors)",
+            None => Err(Error::FreqFactors {
+                architecture: architecture.name(),
+                tensor,
             }),
-            factors => Ok(factors),
+            Some(None) if needed => Err(Error::Missing { key: tensor }),
+            Some(factors) => Ok(factors),
         }
     }
 

@@ -293,10 +293,18 @@ impl World {
             return rope_axes_text(2 * source.below(40));
         }
         let (given, count) = self.some::<u8>(source);
+        let sections = [(); 4].map(|()| extent(source));
+        let covered = sections[..source.within(1, 4)]
+            .iter()
+            .fold(0_usize, |sum, &pairs| sum.saturating_add(pairs));
         rope_axes {
             kind: choice!(source, rope_axes_kind),
-            rotary_dim: extent(source),
-            sections: [(); 4].map(|()| extent(source)),
+            // Those of M-RoPE have to be that many.
+            rotary_dim: match source.once_in(2) {
+                true => covered.saturating_mul(2),
+                false => extent(source),
+            },
+            sections,
             count: if source.once_in(2) {
                 at_most(count, source.below(5))
             } else {

@@ -123,14 +123,15 @@ type MakeAxes = for<'a> fn(&mut Source<'_>, [usize; 4], &'a [u8]) -> Axes<'a>;
 
 /// All ways to make axes; text's, which are the most usual, twice.
 const AXES: &[MakeAxes] = &[
-    |_, [a, ..], _| Axes::mrope([a]),
-    |_, [a, b, c, _], _| Axes::mrope([a, b, c]),
-    |_, sections, _| Axes::mrope(sections),
-    |_, [a, b, c, _], _| Axes::mrope_interleaved([a, b, c]),
+    |source, [a, ..], _| Axes::mrope(covered(source, &[a]), [a]),
+    |source, [a, b, c, _], _| Axes::mrope(covered(source, &[a, b, c]), [a, b, c]),
+    |source, sections, _| Axes::mrope(covered(source, &sections), sections),
+    |source, [a, b, c, _], _| Axes::mrope_interleaved(covered(source, &[a, b, c]), [a, b, c]),
     |source, [a, b, c, _], _| {
-        Axes::mrope_alternating([a, if source.once_in(4) { b } else { a }, c])
+        let sections = [a, if source.once_in(4) { b } else { a }, c];
+        Axes::mrope_alternating(covered(source, &sections), sections)
     },
-    |_, [a, b, c, _], _| Axes::mrope_spread([a, b, c]),
+    |source, [a, b, c, _], _| Axes::mrope_spread(covered(source, &[a, b, c]), [a, b, c]),
     |_, [a, b, c, d], _| Axes::ggml_mrope(a.saturating_mul(2), [b, c, d, a]),
     |_, [a, b, c, d], _| Axes::ggml_imrope(2 * (a % 300), [b, c, d, a]),
     |_, [a, b, ..], _| Axes::per_axis([a, b]),
@@ -142,6 +143,17 @@ const AXES: &[MakeAxes] = &[
     text,
     text,
 ];
+
+/// The channels that sections are the pairs of, or any number, which is refused.
+fn covered(source: &mut Source<'_>, sections: &[usize]) -> usize {
+    if source.once_in(8) {
+        return size(source);
+    }
+    let pairs = sections
+        .iter()
+        .fold(0_usize, |sum, &pairs| sum.saturating_add(pairs));
+    pairs.saturating_mul(2)
+}
 
 fn text<'a>(source: &mut Source<'_>, [a, ..]: [usize; 4], _: &'a [u8]) -> Axes<'a> {
     Axes::from(if source.once_in(4) { a } else { a & !1 })
@@ -419,8 +431,11 @@ fn gguf(source: &mut Source<'_>) {
     }
     let lists = Lists::any(source);
     let mut gguf = Gguf::new(&pairs).expect("an architecture");
-    if source.once_in(3) {
-        gguf = gguf.with_freq_factors(&lists.singles);
+    match source.below(3) {
+        0 => gguf = gguf.with_freq_factors(Some(&lists.singles)),
+        1 => gguf = gguf.with_freq_factors(None),
+        // Refused, if there may be such a tensor.
+        _ => {}
     }
     if let Ok(layers) = gguf.layers()
         && let Some(layer) = layers.get(source.below(layers.len() + 1))

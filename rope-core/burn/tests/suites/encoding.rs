@@ -215,7 +215,7 @@ fn a_function_scales_frequencies_as_in_burn_nn() {
 #[test]
 fn several_axes_rotate() {
     let (source, device) = (&mut Source::random("axes"), Device::flex());
-    let axes = Axes::mrope([2, 3, 3]);
+    let axes = Axes::mrope(16, [2, 3, 3]);
     let frequencies = Frequencies::new(axes, 1e6, &Scaling::Default).expect("frequencies");
     let ids: Vec<i64> = (0..3 * 5).map(|_| source.below(100) as i64).collect();
     let rows = frequencies.rows(Positions::axis_major(&ids)).expect("rows");

@@ -127,7 +127,7 @@ fn positions_that_are_none() -> Result<()> {
     );
     let nan = Tensor::new(&[0.0_f32, f32::NAN], &Device::Cpu)?;
     says(rotary.rows_at(&nan), &["NaN"]);
-    let axes = Frequencies::new(Axes::mrope([1, 1, 2]), 10_000.0, &Scaling::Default);
+    let axes = Frequencies::new(Axes::mrope(8, [1, 1, 2]), 10_000.0, &Scaling::Default);
     let axes = Rotary::new(axes.map_err(candle_core::Error::wrap)?, Pairing::Half);
     says(axes.rows_at(&positions(DType::U32)), &["3 axes", "[5]"]);
     Ok(())

@@ -89,7 +89,7 @@ fn positions_of_each_sequence() -> Result<()> {
 #[test]
 fn several_axes() -> Result<()> {
     let mut random = Random::new("axes");
-    let axes = Axes::mrope([2, 3, 3]);
+    let axes = Axes::mrope(16, [2, 3, 3]);
     let mrope =
         Frequencies::new(axes, 10_000.0, &Scaling::Default).map_err(candle_core::Error::wrap)?;
     let mrope = Rotary::new(mrope, Pairing::Half);
