@@ -14,14 +14,14 @@ use crate::cycles::{self, Architecture};
 use crate::formulations;
 use crate::instructions;
 use crate::machine::Machine;
-use crate::measuring::Effort;
+use crate::measuring::{Effort, SlowDown};
 use crate::progress::Progress;
 use crate::report::titles::Titled;
 use crate::report::{files, html, svg, table};
-use crate::results::Run;
+use crate::results::{CaseResult, Run};
 use crate::rows;
 use crate::run::{self, Bench};
-use crate::selection::{self, Selection};
+use crate::selection::{self, Planned, Selection};
 use crate::stages;
 use crate::verification::verify;
 use crate::{backward, cache, train};
@@ -63,6 +63,9 @@ enum Command {
         before: PathBuf,
         /// The run to compare
         after: PathBuf,
+        /// The difference that is asked for: lines whose noise could hide it are counted apart
+        #[arg(long, value_name = "PERCENT", default_value_t = 100.0 * compare::DIFFERENCE)]
+        difference: f64,
     },
     /// How wrong cos and sin are, against the position: rope-core's, and those that models are run with
     Accuracy {
@@ -186,7 +189,51 @@ struct Measure {
     #[command(flatten)]
     selection: Selection,
     #[command(flatten)]
+    patience: Patience,
+    #[command(flatten)]
     output: Output,
+}
+
+/// How long a run takes, and what tests do to it.
+#[derive(Debug, Args)]
+struct Patience {
+    /// Passes over all cases: with more of them, `compare` tells smaller differences apart
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    passes: Option<u16>,
+    /// Makes a formulation or a family slower, to see whether `compare` finds it: fused=1.05
+    #[arg(long, value_name = "NAME=FACTOR", hide = true)]
+    slow_down: Option<SlowDown>,
+}
+
+impl Patience {
+    fn effort(&self, full: bool) -> Effort {
+        let effort = effort(full);
+        self.passes
+            .map_or(effort, |passes| effort.with_passes(usize::from(passes)))
+    }
+
+    /// Measures cases with a bar, and shows those of a group when they are done.
+    fn cases(
+        &self,
+        run: &mut Run,
+        plan: &[Planned<'_>],
+        full: bool,
+        show: impl Fn(&[CaseResult]),
+    ) -> Result<()> {
+        let effort = self.effort(full);
+        let bar = Progress::new((plan.len() * effort.passes) as u64);
+        let bench = Bench::new(plan.iter().map(|(case, _)| case), effort);
+        run.slow_down = self.slow_down.as_ref().map(ToString::to_string);
+        run.cases = bench.slow_down(self.slow_down.clone()).run(
+            plan,
+            |case| {
+                bar.say(case);
+                bar.advance(1);
+            },
+            |results| bar.aside(|| show(results)),
+        )?;
+        Ok(())
+    }
 }
 
 /// Where results go.
@@ -271,13 +318,15 @@ pub fn run() -> Result<ExitCode> {
                 }
             }
         }
-        Some(Command::Compare { before, after }) => {
+        Some(Command::Compare {
+            before,
+            after,
+            difference,
+        }) => {
             let runs = [files::read(&before)?, files::read(&after)?];
             let names = [&before, &after].map(|path| path.display().to_string());
-            print(&compare::table([
-                (&names[0], &runs[0]),
-                (&names[1], &runs[1]),
-            ])?);
+            let named = [(&*names[0], &runs[0]), (&*names[1], &runs[1])];
+            print(&compare::table(named, 0.01 * difference)?);
         }
         Some(Command::Accuracy {
             model,
@@ -421,7 +470,11 @@ fn measure_rows(
 }
 
 fn measure(options: &Measure) -> Result<()> {
-    let Measure { selection, output } = options;
+    let Measure {
+        selection,
+        patience,
+        output,
+    } = options;
     // Whatever can be wrong with the request is said before the first minute is spent.
     let all = formulations::all();
     let backends = selection::backends(&selection.backend)?;
@@ -445,18 +498,9 @@ fn measure(options: &Measure) -> Result<()> {
          memcpy copies them elsewhere; error: the largest distance from the exact rotation, in lengths of the pair;\n\
          prepared in: what tables, temporaries and plans took to make, at most, outside of the time of a call",
     );
-    let bar = Progress::new((plan.len() * effort.passes) as u64);
-    let mut bench = Bench::new(plan.iter().map(|(case, _)| case), effort);
-    run.cases = bench.run(
-        &plan,
-        |case| {
-            bar.say(case);
-            bar.advance(1);
-        },
-        |results| bar.aside(|| output.say(&table::cases(results))),
-    )?;
-    drop(bar);
-    drop(bench);
+    patience.cases(&mut run, &plan, selection.full, |results| {
+        output.say(&table::cases(results));
+    })?;
     if !selection.is_partial() {
         measure_rows(&mut run, &backends, rows::TABLE, effort, output)?;
         let models: Vec<_> = USUAL

@@ -7,10 +7,12 @@
 //! A machine that others share is slow for seconds at a time, and a case is measured in one. So cases are measured in
 //! passes, each of them over all cases: how far the passes lie apart says what a number is worth.
 
+use std::fmt;
 use std::hint::black_box;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Error, Result, bail};
 use serde::{Deserialize, Serialize};
 
 /// Something to measure: does its work on the bytes, as many times as told.
@@ -35,15 +37,26 @@ impl Effort {
         batch: Duration::from_micros(50),
         share: Duration::from_millis(if cfg!(debug_assertions) { 1 } else { 60 }),
         rounds: 6,
-        passes: 3,
+        passes: 6,
     };
     /// For numbers to publish.
     pub const FULL: Effort = Effort {
         batch: Duration::from_micros(200),
         share: Duration::from_millis(300),
         rounds: 12,
-        passes: 4,
+        passes: 6,
     };
+
+    /// The same time in each of so many passes.
+    pub fn with_passes(self, passes: usize) -> Self {
+        let pass = self.of_a_pass();
+        Effort {
+            share: pass.share * passes as u32,
+            rounds: pass.rounds * passes,
+            passes,
+            ..self
+        }
+    }
 
     /// What is spent in one of the passes.
     pub fn of_a_pass(self) -> Self {
@@ -100,6 +113,54 @@ impl Time {
             },
         }
     }
+}
+
+/// Formulations that are made slower, to see whether [`compare`](crate::compare) finds it: `NAME=FACTOR`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlowDown {
+    formulation: String,
+    factor: f64,
+}
+
+impl SlowDown {
+    /// How many times as long a formulation takes, if it is the one, or of the family.
+    pub fn factor(&self, formulation: &str) -> Option<f64> {
+        let behind = formulation.strip_prefix(&*self.formulation)?;
+        (behind.is_empty() || behind.starts_with('/')).then_some(self.factor)
+    }
+}
+
+impl FromStr for SlowDown {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parts = text.split_once('=');
+        let parts = parts.and_then(|(name, factor)| Some((name, factor.parse().ok()?)));
+        let Some((formulation, factor)) =
+            parts.filter(|(_, factor)| (1.0..=100.0).contains(factor))
+        else {
+            bail!("{text:?} is not NAME=FACTOR with a factor of 1 to 100");
+        };
+        Ok(SlowDown {
+            formulation: formulation.into(),
+            factor,
+        })
+    }
+}
+
+impl fmt::Display for SlowDown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.formulation, self.factor)
+    }
+}
+
+/// Runs something, then waits until it has taken `factor` times as long.
+pub fn slowed(factor: f64, run: impl FnOnce() -> Result<()>) -> Result<()> {
+    let begin = Instant::now();
+    run()?;
+    let until = begin.elapsed().mul_f64(factor);
+    while begin.elapsed() < until {}
+    Ok(())
 }
 
 /// Measures subjects against each other, in one pass.

@@ -18,6 +18,9 @@ pub struct Run {
     pub machine: Machine,
     /// Whether rope-core gave the right bits on the data of real models.
     pub verification: Vec<Verified>,
+    /// Formulations that were made slower, and how much.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slow_down: Option<String>,
     /// What a call costs before it rotates anything.
     pub dispatch: Vec<Dispatch>,
     /// What was measured of each case.
@@ -43,6 +46,7 @@ impl Run {
             format: FORMAT.into(),
             machine,
             verification: Vec::new(),
+            slow_down: None,
             dispatch: Vec::new(),
             cases: Vec::new(),
             accuracy: Vec::new(),

@@ -7,7 +7,7 @@ use rope_core::{Backend, Pairing, Rope, Rows, TensorMut};
 
 use crate::cases::{Alignment, Case, Element};
 use crate::formulations::{Formulation, Runner};
-use crate::measuring::{Effort, Samples, Subject, Time, measure, sample};
+use crate::measuring::{Effort, Samples, SlowDown, Subject, Time, measure, sample, slowed};
 use crate::memory::{self, Memory};
 use crate::oracle;
 use crate::results::{CaseResult, Dispatch, Measurement, RoofResult};
@@ -22,6 +22,7 @@ pub struct Bench {
     values: Vec<f32>,
     roofs: Vec<Roof>,
     effort: Effort,
+    slow_down: Option<SlowDown>,
 }
 
 impl Bench {
@@ -39,7 +40,14 @@ impl Bench {
             values: memory::values(elements),
             roofs: Roof::available(),
             effort,
+            slow_down: None,
         }
+    }
+
+    /// With formulations that are made slower.
+    #[must_use]
+    pub fn slow_down(self, slow_down: Option<SlowDown>) -> Self {
+        Bench { slow_down, ..self }
     }
 
     /// Checks each formulation of each case against the oracle, then measures those of a case against each other and
@@ -92,6 +100,7 @@ impl Bench {
             copy,
             values,
             roofs,
+            slow_down,
             ..
         } = self;
         let bytes = memory.slice(case.alignment, case.bytes());
@@ -145,8 +154,15 @@ impl Bench {
             roof::copy(&bytes[..rotated], copy, &teams[0], times);
             Ok(())
         }));
-        for runner in &mut runners {
-            subjects.push(Box::new(|bytes, times| runner.run(bytes, times)));
+        for (runner, formulation) in runners.iter_mut().zip(chosen) {
+            let slow_down = slow_down.as_ref();
+            let factor = slow_down.and_then(|slow_down| slow_down.factor(&formulation.name()));
+            subjects.push(match factor {
+                Some(factor) => {
+                    Box::new(move |bytes, times| slowed(factor, || runner.run(bytes, times)))
+                }
+                None => Box::new(|bytes, times| runner.run(bytes, times)),
+            });
         }
         let samples = sample(&mut subjects, bytes, effort)?;
         measured.roofs = names;

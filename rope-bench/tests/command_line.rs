@@ -43,6 +43,8 @@ fn unknown_names() {
     refused(&["rows", "--backend", "sse9"], "unknown backend");
     refused(&["rows", "--most", "0"], "at least 1");
     refused(&["train", "--steps", "3"], "at least 4");
+    refused(&["--slow-down", "fused=0.5"], "NAME=FACTOR");
+    refused(&["--passes", "0"], "not in 1");
 }
 
 #[test]
