@@ -144,16 +144,10 @@ impl Bench {
     fn norm<E: Float>(&self) -> Result<Pass> {
         let shape = self.shape();
         // Of magnitude 1: a norm over and over keeps what it finds.
-        let weights: Vec<bf16> = (0..HEAD_DIM)
-            .map(|i| bf16::from_f32(if i % 3 == 0 { -1.0 } else { 1.0 }))
+        let weights: Vec<E> = (0..HEAD_DIM)
+            .map(|i| E::round(if i % 3 == 0 { -1.0 } else { 1.0 }))
             .collect();
-        let weights_f32: Vec<f32> = weights.iter().map(|w| w.to_f32()).collect();
-        let norm = Norm::new(NormFormula::LLAMA, 1e-6);
-        let norm = if E::ELEMENT == Element::F32 {
-            norm.weight(&weights_f32)
-        } else {
-            norm.weight(&weights)
-        };
+        let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(E::weights(&weights));
         let chain = self.rope.norm(norm);
         let mut memory = Memory::new(self.len() * size_of::<E>());
         let bytes = memory.slice(Alignment::Line, self.len() * size_of::<E>());

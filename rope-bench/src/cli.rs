@@ -6,9 +6,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
-use rope_core::Backend;
+use rope_core::{Backend, Pairing};
 
 use crate::accuracy::{self, Model, USUAL};
+use crate::cases::Element;
 use crate::compare;
 use crate::cycles::{self, Architecture};
 use crate::formulations;
@@ -24,7 +25,7 @@ use crate::run::{self, Bench};
 use crate::selection::{self, Planned, Selection};
 use crate::stages;
 use crate::verification::verify;
-use crate::{backward, cache, train};
+use crate::{backward, cache, call, train};
 
 /// Verifies rope-core on real data, and measures it and the formulations of the literature against the machine's limit.
 ///
@@ -118,6 +119,27 @@ enum Command {
         /// More time for each number
         #[arg(long)]
         full: bool,
+    },
+    /// What a call costs, and what a head: the time of one token of 1 to 40 heads as a line, beside plain C
+    ///
+    /// C needs --features intrinsics.
+    Call {
+        /// Only these backends of rope-core, and the C loops of their instruction sets
+        #[arg(long, value_name = "NAME", value_delimiter = ',')]
+        backend: Vec<Backend>,
+        /// Only these elements
+        #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = Element::ALL)]
+        element: Vec<Element>,
+        /// Only these pairings
+        #[arg(long, value_name = "NAME", value_delimiter = ',', default_values_t = Pairing::ALL)]
+        pairing: Vec<Pairing>,
+        /// More time for each number
+        #[arg(long)]
+        full: bool,
+        #[command(flatten)]
+        patience: Patience,
+        #[command(flatten)]
+        output: Output,
     },
     /// Finds planted frequencies of mixed axes and of each head again, by gradient descent on attention scores
     Train {
@@ -367,6 +389,23 @@ pub fn run() -> Result<ExitCode> {
                 backend,
                 &cache::passes(backend, effort(full))?,
             ));
+        }
+        Some(Command::Call {
+            backend,
+            element,
+            pairing,
+            full,
+            patience,
+            output,
+        }) => {
+            let all = formulations::all();
+            let plan = call::plan(&all, &selection::backends(&backend)?, &element, &pairing);
+            output.check()?;
+            let mut run = output.run_here();
+            patience.cases(&mut run, &plan, full, |_| {})?;
+            run.calls = call::costs(&run.cases);
+            output.say(&table::calls(&run.cases, &run.calls));
+            output.write(&run)?;
         }
         Some(Command::Backward { backend, full }) => {
             let backend = backend.unwrap_or_else(Backend::best);

@@ -11,6 +11,7 @@ pub mod fused;
 #[allow(unsafe_code, reason = "calls C")]
 pub mod intrinsics;
 pub mod matrix;
+pub mod normed;
 pub mod peers;
 pub mod rotate_half;
 
@@ -74,6 +75,9 @@ pub struct About {
 impl About {
     /// Whether it is written for such a case.
     pub fn admits(&self, case: &Case) -> Result<(), String> {
+        if case.workload.norms {
+            return Err("not written for a norm before the rotation".into());
+        }
         if !self.pairings.contains(&case.pairing) {
             return Err(format!("not written for {} pairs", case.pairing));
         }
@@ -149,6 +153,7 @@ pub fn all() -> Vec<Box<dyn Formulation>> {
     all.push(Box::new(matrix::Blocks));
     all.push(Box::new(matrix::Sign));
     all.push(Box::new(matrix::Dense));
+    all.extend(normed::every_backend());
     all.extend(peers::all());
     all
 }

@@ -5,14 +5,15 @@
 //! was right; [measuring] says how long it took, in the same rounds as the [roof], which is what the machine can do at
 //! all. [`results`] is what a run leaves behind, and [`report`] and [`compare`] read it. Beside that, [accuracy] says
 //! how wrong cos and sin are, [rows] how long they take to make, [stages] what a fused chain gains, [cache] what one
-//! pass does that norms, rotates and writes into a cache, and [backward] what the gradient of angles costs;
-//! [instructions] are counted where a CPU is emulated, and [cycles] predicted where there is none. [train] finds
-//! planted frequencies by gradient descent.
+//! pass does that norms, rotates and writes into a cache, [backward] what the gradient of angles costs, and [call] the
+//! fixed cost of a call and the cost of a head; [instructions] are counted where a CPU is emulated, and [cycles]
+//! predicted where there is none. [train] finds planted frequencies by gradient descent.
 #![deny(unsafe_code)]
 
 pub mod accuracy;
 pub mod backward;
 pub mod cache;
+pub mod call;
 pub mod cases;
 pub mod cli;
 pub mod compare;

@@ -8,6 +8,9 @@ use anyhow::{Result, ensure};
 use crate::cases::{Case, Element, Float, with_float};
 use crate::workloads::Workload;
 
+/// What a norm adds to the mean of squares.
+pub const NORM_EPS: f32 = 1e-6;
+
 /// `base^(-2 i / rotary_dim)` for every pair.
 pub fn frequencies(workload: &Workload) -> Vec<f64> {
     let pairs = workload.rotary_dim / 2;
@@ -50,17 +53,27 @@ pub fn error(case: &Case, rotations: &[(f64, f64)], input: &[f32], output: &[u8]
         let output: &[E] = bytemuck::cast_slice(output);
         let mut worst = 0.0_f64;
         let mut passed = true;
+        let weights = workload.norms.then(|| workload.norm_weights());
+        let q_end = workload.batch * workload.tokens * workload.heads * workload.head_dim;
         workload.each_head(|head| {
             let (input, output) = (
                 &input[head.at..][..workload.head_dim],
                 &output[head.at..][..workload.head_dim],
             );
+            let given = |channel: usize| f64::from(E::round(input[channel]).widen());
+            let squares = || (0..input.len()).map(|channel| given(channel).powi(2));
+            let norm = weights.as_ref().map(|[q, k]| {
+                let mean = squares().sum::<f64>() / input.len() as f64;
+                let weights = if head.at < q_end { q } else { k };
+                ((mean + f64::from(NORM_EPS)).sqrt().recip(), weights)
+            });
+            let value = |channel: usize| match norm {
+                Some((factor, weights)) => given(channel) * factor * f64::from(weights[channel]),
+                None => given(channel),
+            };
             for (i, (cos, sin)) in rotations[head.row * pairs..][..pairs].iter().enumerate() {
                 let (first, second) = case.pair(i);
-                let (x, y) = (
-                    f64::from(E::round(input[first]).widen()),
-                    f64::from(E::round(input[second]).widen()),
-                );
+                let (x, y) = (value(first), value(second));
                 let (u, v) = (
                     f64::from(output[first].widen()),
                     f64::from(output[second].widen()),
@@ -102,6 +115,12 @@ pub fn limit(case: &Case, angle: Angle, arithmetic: Arithmetic) -> f64 {
         (Arithmetic::F32, Element::F32) => 4.0 * element,
         (Arithmetic::F32, Element::Bf16 | Element::F16) => element + 4.0 * unit(24),
         (Arithmetic::Element, _) => 4.0 * element,
+    };
+    // A norm rounds its root and what it multiplies, and that to the element.
+    let arithmetic = if case.workload.norms {
+        3.0 * arithmetic
+    } else {
+        arithmetic
     };
     let largest = case.workload.positions().into_iter().max().unwrap_or(0);
     arithmetic

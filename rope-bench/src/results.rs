@@ -34,6 +34,9 @@ pub struct Run {
     /// The cycles that llvm-mca predicts for the inner loops on other CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cycles: Option<CyclesResult>,
+    /// What a call costs, and what a head of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallCost>,
     /// Frequencies that gradient descent found again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub training: Option<Training>,
@@ -52,6 +55,7 @@ impl Run {
             accuracy: Vec::new(),
             rows: None,
             cycles: None,
+            calls: Vec::new(),
             training: None,
         }
     }
@@ -157,6 +161,32 @@ impl CaseResult {
             .min_by(|a, b| a.time.minimum.total_cmp(&b.time.minimum));
         fastest.map_or(0.0, |roof| roof.time.spread)
     }
+}
+
+/// The formulations of some cases, each once.
+pub fn formulations(cases: &[CaseResult]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for measurement in cases.iter().flat_map(|case| &case.measurements) {
+        if !names.contains(&measurement.formulation.as_str()) {
+            names.push(&measurement.formulation);
+        }
+    }
+    names
+}
+
+/// A line through the times of calls with one token of some heads: see [`call`](crate::call).
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CallCost {
+    /// The group of its cases.
+    pub group: String,
+    /// The formulation.
+    pub formulation: String,
+    /// Nanoseconds of a call with no head: the fixed cost.
+    pub intercept: f64,
+    /// Nanoseconds of a head.
+    pub slope: f64,
+    /// The largest distance of a time from the line, over the time.
+    pub off: f64,
 }
 
 /// The worst cos or sin of a model, by method and position.

@@ -8,8 +8,7 @@ use clap::Args;
 use rope_core::{Backend, Pairing};
 
 use crate::cases::{Alignment, Case, Element};
-use crate::formulations::fused::PREFIX;
-use crate::formulations::{self, Formulation};
+use crate::formulations::{self, Formulation, fused, normed};
 use crate::models::Model;
 use crate::workloads::Workload;
 
@@ -32,7 +31,7 @@ pub struct Selection {
     #[arg(long, value_name = "NAME", value_delimiter = ',', help = only("pairings", &Pairing::ALL))]
     pub pairing: Vec<Pairing>,
     /// Only these workloads.
-    #[arg(long, value_name = "NAME", value_delimiter = ',', help = only("workloads", &names(&Workload::all())))]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', help = only("workloads", &names(&Workload::named())))]
     pub workload: Vec<String>,
     /// A workload of this shape instead: batch,tokens,heads,head_dim
     #[arg(long, value_name = "B,T,H,D")]
@@ -218,10 +217,10 @@ impl Selection {
     }
 
     fn workloads(&self) -> Result<Vec<Workload>> {
-        let known = Workload::all();
+        let known = Workload::named();
         if self.workload.is_empty() {
             return Ok(if self.full {
-                known
+                Workload::all()
             } else {
                 Workload::standard()
             });
@@ -262,7 +261,8 @@ impl Selection {
                     .iter()
                     .any(|f| f == name || *f == family(name))
         };
-        let runs = |name: &str| match name.strip_prefix(PREFIX) {
+        let ours = [fused::PREFIX, normed::PREFIX];
+        let runs = |name: &str| match ours.iter().find_map(|ours| name.strip_prefix(ours)) {
             Some(backend) => backends
                 .iter()
                 .any(|b| backend.split('/').any(|part| part == b.name())),

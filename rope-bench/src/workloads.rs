@@ -33,6 +33,8 @@ pub struct Workload {
     pub head_dim: usize,
     /// Channels of a head that rotate.
     pub rotary_dim: usize,
+    /// Whether Q and K are normed before they rotate, each head by itself: [`Workload::norm_weights`].
+    pub norms: bool,
     /// Order in memory.
     pub order: Order,
     /// Base of the frequencies.
@@ -75,6 +77,7 @@ impl Workload {
             kv_heads: 0,
             head_dim,
             rotary_dim: head_dim,
+            norms: false,
             order: Order::TokensMajor,
             base: 10_000.0,
             starts: vec![0],
@@ -150,7 +153,56 @@ impl Workload {
         let mut all = Workload::standard();
         all.push(Workload::beyond_the_caches());
         all.extend(Workload::head_sizes());
+        all.push(Workload::normed());
         all
+    }
+
+    /// Those that have a name: a full run's, then those of [`call`](crate::call).
+    pub fn named() -> Vec<Workload> {
+        let mut named = Workload::all();
+        named.extend(Workload::single_calls());
+        named
+    }
+
+    /// W3 as Qwen3 and Gemma 3 decode.
+    pub fn normed() -> Workload {
+        Workload {
+            kv_heads: 8,
+            norms: true,
+            starts: vec![4095],
+            ..Workload::new(
+                "W3n",
+                "W3 with a norm of Q and a norm of K before the rotation",
+                [1, 1, 32, 128],
+            )
+        }
+    }
+
+    /// One token of 1 to 40 heads: the time of a call against its heads. And one pair, as a head and in a head of 128
+    /// channels.
+    pub fn single_calls() -> Vec<Workload> {
+        let call = |name: String, about: &str, heads: usize, head_dim: usize| Workload {
+            starts: vec![4095],
+            ..Workload::new(&name, about, [1, 1, heads, head_dim])
+        };
+        let mut calls: Vec<_> = [1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 40]
+            .into_iter()
+            .map(|heads| call(format!("H{heads}"), "one token, one tensor", heads, 128))
+            .collect();
+        calls.extend([2, 128].map(|head_dim| Workload {
+            rotary_dim: 2,
+            ..call(format!("P{head_dim}"), "one pair", 1, head_dim)
+        }));
+        calls
+    }
+
+    /// The weights of the norms of Q and of K, one per channel of a head. They differ, and all have magnitude 1: a
+    /// tensor that is normed and rotated over and over keeps its length.
+    pub fn norm_weights(&self) -> [Vec<f32>; 2] {
+        [3, 5].map(|every| {
+            let weight = |channel| if channel % every == 0 { -1.0 } else { 1.0 };
+            (0..self.head_dim).map(weight).collect()
+        })
     }
 
     /// Where the 64 sequences of W4 are: at different lengths, the longest at 32 k.

@@ -43,6 +43,7 @@ fn unknown_names() {
     refused(&["rows", "--backend", "sse9"], "unknown backend");
     refused(&["rows", "--most", "0"], "at least 1");
     refused(&["train", "--steps", "3"], "at least 4");
+    refused(&["call", "--element", "f64"], "f32, bf16, f16");
     refused(&["--slow-down", "fused=0.5"], "NAME=FACTOR");
     refused(&["--passes", "0"], "not in 1");
 }
@@ -233,6 +234,32 @@ fn rows_and_the_page_of_both() {
     );
     let text = fs::read_to_string(&page).unwrap();
     assert!(text.contains("Making cos and sin") && text.contains("Error against position"));
+}
+
+#[test]
+fn the_cost_of_a_call() {
+    let one = ["call", "--backend", "scalar", "--element", "f32"];
+    let run = json_of(
+        &[
+            &one[..],
+            &["--pairing", "half", "--passes", "2", "--json", "-"],
+        ]
+        .concat(),
+    );
+    let cases = run["cases"].as_array().unwrap();
+    let named = |name: &str| cases.iter().find(|case| case["workload"] == name);
+    for workload in ["H1", "H40", "P2", "P128", "W3", "W5"] {
+        let measured = &named(workload).unwrap()["measurements"][0];
+        assert_eq!(measured["formulation"], "fused/scalar", "{workload}");
+    }
+    let normed = &named("W3n").unwrap()["measurements"];
+    assert_eq!(normed.as_array().unwrap().len(), 1);
+    assert_eq!(normed[0]["formulation"], "normed/scalar/two-calls");
+    let calls = run["calls"].as_array().unwrap();
+    assert_eq!(calls.len(), 1, "{calls:?}");
+    // A head takes a positive time on any machine; times themselves mean nothing here.
+    assert!(calls[0]["slope"].as_f64() > Some(0.0), "{calls:?}");
+    assert_eq!(calls[0]["formulation"], "fused/scalar");
 }
 
 #[test]

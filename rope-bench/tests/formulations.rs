@@ -13,6 +13,8 @@ use rope_core::Pairing;
 fn small() -> Vec<Workload> {
     let mut workloads: Vec<Workload> = Workload::standard();
     workloads.extend(Workload::head_sizes());
+    workloads.extend(Workload::single_calls());
+    workloads.push(Workload::normed());
     workloads.extend(MODELS.iter().flat_map(|model| model.workloads()));
     for workload in &mut workloads {
         workload.tokens = workload.tokens.min(7);
@@ -35,7 +37,7 @@ fn small() -> Vec<Workload> {
 #[test]
 fn formulations_are_right() {
     let all = all();
-    let mut checked = 0;
+    let (mut checked, mut normed) = (0, 0);
     for workload in small() {
         for element in Element::ALL {
             for pairing in Pairing::ALL {
@@ -72,12 +74,14 @@ fn formulations_are_right() {
                             formulation.name()
                         );
                         checked += 1;
+                        normed += usize::from(case.workload.norms);
                     }
                 }
             }
         }
     }
     assert!(checked > 1000, "only {checked} checked");
+    assert!(normed > 0, "no norm was checked");
 }
 
 #[test]

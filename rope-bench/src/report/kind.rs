@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::formulations::fused;
+use crate::formulations::{fused, normed};
 
 /// Whose a formulation is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,10 @@ impl<'a> Kind<'a> {
                 Some((backend, _)) => Kind::OnTheFly { backend },
                 None => Kind::Own { backend: own },
             };
+        }
+        if let Some(own) = formulation.strip_prefix(normed::PREFIX) {
+            let backend = own.split('/').next().unwrap_or(own);
+            return Kind::Own { backend };
         }
         if let Some(backend) = formulation.strip_prefix("intrinsics/") {
             return Kind::Intrinsics { backend };

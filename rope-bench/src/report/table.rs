@@ -6,10 +6,11 @@ use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use rope_core::Backend;
 
 use crate::cache::Pass;
+use crate::call;
 use crate::machine::Machine;
 use crate::results::{
-    Accuracy, CaseResult, CyclesResult, Dispatch, KernelCycles, Made, Measurement, RowsResult, Run,
-    Training, TrainingPoint,
+    Accuracy, CallCost, CaseResult, CyclesResult, Dispatch, KernelCycles, Made, Measurement,
+    RowsResult, Run, Training, TrainingPoint, formulations,
 };
 use crate::rows::LIBM;
 use crate::stages::Chain;
@@ -128,12 +129,7 @@ fn block(cases: &[CaseResult]) -> String {
     let Some(first) = cases.first() else {
         return String::new();
     };
-    let mut names: Vec<&str> = Vec::new();
-    for measurement in cases.iter().flat_map(|case| &case.measurements) {
-        if !names.contains(&measurement.formulation.as_str()) {
-            names.push(&measurement.formulation);
-        }
-    }
+    let names = formulations(cases);
     let mut rows: Vec<Vec<String>> = Vec::new();
     let head = |case: &CaseResult| format!("{} {}", case.workload, case.shape);
     rows.push(
@@ -195,6 +191,78 @@ fn block(cases: &[CaseResult]) -> String {
         row.extend(worst);
     }
     align(&rows)
+}
+
+/// The cost of a call and of a head, ours and C's: a table for each group of cases.
+pub fn calls(cases: &[CaseResult], costs: &[CallCost]) -> String {
+    let mut text = String::from(
+        "One token of 1 to 40 heads of 128 channels: the time of a call as a line over the heads. / C: over the C loop of the\n\
+         same instruction set. off by: how far a time is from the line, at most. P2, P128: one pair that rotates, in a head of\n\
+         2 and of 128 channels. W3n: W3 with a norm of Q and a norm of K, in two calls\n",
+    );
+    for group in cases.chunk_by(|a, b| a.group == b.group) {
+        text.push('\n');
+        text += &align(&calls_of(group, costs));
+    }
+    if !costs
+        .iter()
+        .any(|cost| cost.formulation.starts_with(call::C))
+    {
+        text += "\nNo C beside ours: it needs --features intrinsics, and an instruction set that the C loops have.\n";
+    }
+    text
+}
+
+/// The rows of such a table: its heading, then the formulations.
+fn calls_of(group: &[CaseResult], costs: &[CallCost]) -> Vec<Vec<String>> {
+    const ALONE: [&str; 5] = ["P2", "P128", "W3", "W5", "W3n"];
+    let time_of = |workload: &str, formulation: &str| {
+        let case = group.iter().find(|case| case.workload == workload)?;
+        let mut of = case.measurements.iter();
+        Some(of.find(|of| of.formulation == formulation)?.time.minimum)
+    };
+    let cost_of = |formulation: &str| {
+        costs
+            .iter()
+            .find(|cost| cost.group == group[0].group && cost.formulation == formulation)
+    };
+    let mut heading = vec![group[0].group.clone()];
+    heading.extend(["a call", "/ C", "a head", "/ C", "off by"].map(String::from));
+    heading.extend(
+        ALONE
+            .iter()
+            .flat_map(|&name| [name.to_owned(), "/ C".into()]),
+    );
+    heading.pop();
+    let mut rows = vec![heading];
+    for name in formulations(group) {
+        let like = call::like(name);
+        let pair = |ours: Option<f64>, c: Option<f64>| {
+            let ratio = ours.zip(c).map(|(ours, c)| digits(ours / c));
+            [
+                ours.map_or_else(String::new, time),
+                ratio.unwrap_or_default(),
+            ]
+        };
+        let c = like.as_deref();
+        let (cost, c_cost) = (cost_of(name), c.and_then(cost_of));
+        let mut row = vec![name.to_owned()];
+        for part in [
+            |cost: &CallCost| cost.intercept,
+            |cost: &CallCost| cost.slope,
+        ] {
+            row.extend(pair(cost.map(part), c_cost.map(part)));
+        }
+        row.push(cost.map_or_else(String::new, |cost| format!("{:.0} %", 100.0 * cost.off)));
+        for workload in ALONE {
+            let c = c.and_then(|c| time_of(workload, c));
+            row.extend(pair(time_of(workload, name), c));
+        }
+        // There is no C with a norm.
+        row.pop();
+        rows.push(row);
+    }
+    rows
 }
 
 /// Cycles that kernels should take: a table for each architecture.

@@ -1,0 +1,146 @@
+//! What a call costs, and what each head costs: the time of one token against its heads, as a line.
+//!
+//! rope-core on every backend and the C loops run in the same rounds of [`Bench`](crate::run::Bench), which has checked
+//! what they compute. The line's intercept is the fixed cost of a call, its slope the loop's.
+
+use rope_core::{Backend, Pairing};
+
+use crate::cases::{Alignment, Case, Element};
+use crate::formulations::{Formulation, fused, normed};
+use crate::results::{CallCost, CaseResult, formulations};
+use crate::selection::Planned;
+use crate::workloads::Workload;
+
+/// What the names of the C loops begin with.
+pub const C: &str = "intrinsics/";
+
+/// W3, W5 and W3n of the workloads, and those of a call, in each element and pairing; rope-core with rows that are
+/// ready, and C.
+pub fn plan<'a>(
+    all: &'a [Box<dyn Formulation>],
+    backends: &[Backend],
+    elements: &[Element],
+    pairings: &[Pairing],
+) -> Vec<Planned<'a>> {
+    let is_shown = |name: &str| {
+        let [family, backend, ..] = *name.split('/').collect::<Vec<_>>() else {
+            return false;
+        };
+        let families =
+            [fused::PREFIX, normed::PREFIX, C].map(|prefix| prefix.trim_end_matches('/'));
+        families.contains(&family)
+            && !name.ends_with("/on-the-fly")
+            && backends.iter().any(|known| known.name() == backend)
+    };
+    let mut workloads = Workload::single_calls();
+    workloads.extend(Workload::standard().into_iter().filter(|standard| {
+        // The one step that is as short as a call, and the chunk.
+        ["W3", "W5"].contains(&standard.name.as_str())
+    }));
+    workloads.push(Workload::normed());
+    let mut plan = Vec::new();
+    for &element in elements {
+        for &pairing in pairings {
+            plan.extend(workloads.iter().cloned().map(|workload| {
+                let case = Case {
+                    workload,
+                    element,
+                    pairing,
+                    alignment: Alignment::Line,
+                    threads: 1,
+                };
+                let able = all.iter().map(|formulation| &**formulation);
+                let able = able.filter(|f| is_shown(&f.name()) && f.supports(&case).is_ok());
+                let able = able.collect();
+                (case, able)
+            }));
+        }
+    }
+    plan
+}
+
+/// The heads of a case of which there is one token in one tensor.
+pub fn heads(case: &CaseResult) -> Option<usize> {
+    case.workload.strip_prefix('H')?.parse().ok()
+}
+
+/// The C loop of the instruction set of one of ours.
+pub fn like(formulation: &str) -> Option<String> {
+    Some(format!("{C}{}", formulation.strip_prefix(fused::PREFIX)?))
+}
+
+/// A line for each formulation of each group of cases.
+pub fn costs(cases: &[CaseResult]) -> Vec<CallCost> {
+    let mut costs: Vec<CallCost> = Vec::new();
+    for group in cases.chunk_by(|a, b| a.group == b.group) {
+        for name in formulations(group) {
+            let point = |case: &CaseResult| {
+                let mut of = case.measurements.iter();
+                let time = of.find(|of| of.formulation == name)?.time.minimum;
+                Some((heads(case)? as f64, time))
+            };
+            let points: Vec<_> = group.iter().filter_map(point).collect();
+            if let Some((intercept, slope)) = line(&points) {
+                let off = |&(x, y): &(f64, f64)| (y - (intercept + slope * x)).abs() / y;
+                costs.push(CallCost {
+                    group: group[0].group.clone(),
+                    formulation: name.into(),
+                    intercept,
+                    slope,
+                    off: points.iter().map(off).fold(0.0, f64::max),
+                });
+            }
+        }
+    }
+    costs
+}
+
+/// Intercept and slope by Theil and Sen: the median of the slopes of all two points, and of what is left. A point that
+/// something disturbed moves neither.
+fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let slopes = points.iter().enumerate().flat_map(|(index, a)| {
+        let others = points[index + 1..].iter().filter(|b| b.0 != a.0);
+        others.map(|b| (b.1 - a.1) / (b.0 - a.0))
+    });
+    let slope = median(slopes.collect())?;
+    let intercept = median(points.iter().map(|&(x, y)| y - slope * x).collect())?;
+    Some((intercept, slope))
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    let upper = *values.get(middle)?;
+    Some(if values.len().is_multiple_of(2) {
+        0.5 * (values[middle - 1] + upper)
+    } else {
+        upper
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::line;
+
+    #[test]
+    fn a_line_through_most_points() {
+        let mut points: Vec<_> = [1, 2, 3, 4, 6, 8, 12, 16, 20, 24, 32, 40]
+            .map(|heads| (f64::from(heads), 30.0 + 5.5 * f64::from(heads)))
+            .to_vec();
+        let near = |points: &[(f64, f64)], slack: f64| {
+            let (intercept, slope) = line(points).unwrap();
+            assert!((intercept - 30.0).abs() <= slack, "{intercept}");
+            assert!((slope - 5.5).abs() <= slack, "{slope}");
+        };
+        near(&points, 1e-9);
+        // Least squares would take the intercept to 37 or below 0.
+        for disturbed in [0, 5, 11] {
+            let kept = points[disturbed].1;
+            points[disturbed].1 *= 1.5;
+            near(&points, 0.5);
+            points[disturbed].1 = kept;
+        }
+        assert_eq!(line(&points[..1]), None);
+        assert_eq!(line(&[]), None);
+    }
+}

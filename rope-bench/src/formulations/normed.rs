@@ -1,0 +1,111 @@
+//! rope-core's norm and rotation of Q and of K, each with weights of its own, as Qwen3 and Gemma 3 have it: a call for
+//! Q and a call for K.
+
+use std::hint::black_box;
+use std::marker::PhantomData;
+
+use anyhow::{Result, ensure};
+use rope_core::{Backend, Frequencies, Norm, NormFormula, Pairing, Rope, Rows, Scaling, TensorMut};
+
+use super::{About, Cost, Formulation, Runner};
+use crate::cases::{Case, Element, Float, with_float};
+use crate::oracle::{Angle, Arithmetic, NORM_EPS};
+use crate::workloads::Part;
+
+/// rope-core on one backend.
+#[derive(Clone, Copy, Debug)]
+struct Normed {
+    backend: Backend,
+}
+
+/// What their names begin with.
+pub const PREFIX: &str = "normed/";
+
+/// One for each backend that this CPU can run.
+pub fn every_backend() -> impl Iterator<Item = Box<dyn Formulation>> {
+    Backend::available().map(|backend| Box::new(Normed { backend }) as Box<dyn Formulation>)
+}
+
+impl Formulation for Normed {
+    fn name(&self) -> String {
+        format!("{PREFIX}{}/two-calls", self.backend)
+    }
+
+    fn about(&self) -> About {
+        About {
+            summary: "norm and rotation in one pass in place, a call for Q and a call for K",
+            source: "rope-core",
+            pairings: &Pairing::ALL,
+            elements: &Element::ALL,
+            partial: false,
+            threads: false,
+            angle: Angle::Exact,
+            arithmetic: Arithmetic::F32,
+            counting: "positions and pairs from 0",
+        }
+    }
+
+    fn supports(&self, case: &Case) -> Result<(), String> {
+        if !case.workload.norms {
+            return Err("written for a norm before the rotation".into());
+        }
+        let mut rotation = case.clone();
+        rotation.workload.norms = false;
+        self.about().admits(&rotation)
+    }
+
+    fn cost(&self, case: &Case) -> Cost {
+        // A square and its sum, the root's and the weight's products, and three for the rotation.
+        Cost::per_element(case, 2.0, 7.0)
+    }
+
+    fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>> {
+        with_float!(case.element, E => self.prepare_for::<E>(case))
+    }
+}
+
+impl Normed {
+    fn prepare_for<E: Float>(&self, case: &Case) -> Result<Box<dyn Runner>> {
+        let workload = &case.workload;
+        let frequencies = Frequencies::new(workload.rotary_dim, workload.base, &Scaling::Default)?;
+        let parts = workload.parts()?;
+        ensure!(parts.len() == 2, "Q and K");
+        Ok(Box::new(Prepared::<E> {
+            rope: Rope::new(case.pairing).backend(self.backend)?,
+            parts,
+            rows: frequencies.rows(&workload.positions())?,
+            weights: workload.norm_weights().map(|weights| {
+                let weights = weights.into_iter();
+                weights.map(E::round).collect()
+            }),
+            element: PhantomData,
+        }))
+    }
+}
+
+struct Prepared<E> {
+    rope: Rope,
+    parts: Vec<Part>,
+    rows: Rows<'static>,
+    weights: [Vec<E>; 2],
+    element: PhantomData<E>,
+}
+
+impl<E: Float> Runner for Prepared<E> {
+    fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()> {
+        let x: &mut [E] = bytemuck::cast_slice_mut(bytes);
+        let [q, k] = &*self.parts else { return Ok(()) };
+        let [q_norm, k_norm] = self.weights.each_ref().map(|weights| {
+            let norm = Norm::new(NormFormula::LLAMA, NORM_EPS);
+            self.rope.norm(norm.weight(E::weights(weights)))
+        });
+        let (low, high) = x.split_at_mut(q.range.end);
+        let mut q = TensorMut::new(low, q.layout)?;
+        let mut k = TensorMut::new(high, k.layout)?;
+        for _ in 0..times {
+            q_norm.rotate(black_box(&mut q), &self.rows)?;
+            k_norm.rotate(black_box(&mut k), &self.rows)?;
+        }
+        Ok(())
+    }
+}
