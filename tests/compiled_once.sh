@@ -105,7 +105,7 @@ pub fn rotate_by_all_rows(x: &mut TensorMut<'_, f32>, config: &str) -> Done {
     let mut blocks = [FrequencyBlock::EMPTY; FrequencyBlock::count(128)];
     let yarn = Scaling::Yarn(Yarn::new(4.0, 4096));
 
-    let frequencies = Frequencies::new(Axes::mrope_interleaved([24, 20, 20]), 5e6, &yarn)?;
+    let frequencies = Frequencies::new(Axes::mrope_interleaved(128, [24, 20, 20]), 5e6, &yarn)?;
     rope.rotate(x, &frequencies.rows(Positions::axis_major(&[1, 2, 3]))?)?;
     rope.rotate(x, &frequencies.rows(Positions::real_token_major(&[0.5, 2.0, 3.0]))?)?;
     let frequencies = Frequencies::new_in(&mut blocks, 128, 1e4, &yarn)?;
