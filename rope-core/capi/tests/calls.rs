@@ -686,7 +686,8 @@ fn rows_are_those_of_rope_core() {
     let frequencies =
         Frequencies::new(Axes::mrope(12, [2, 3, 1]), 100.0, &Scaling::Default).expect("valid");
     let mut axes: rope_axes = zero();
-    (axes.kind, axes.sections, axes.count) = (rope_axes_kind::Mrope as i32, [2, 3, 1, 0], 3);
+    (axes.kind, axes.rotary_dim) = (rope_axes_kind::Mrope as i32, 12);
+    (axes.sections, axes.count) = ([2, 3, 1, 0], 3);
     let mut made = null_mut();
     // SAFETY: structs.
     let status = unsafe { rope_frequencies_new(&axes, 100.0, null(), &mut made) };
