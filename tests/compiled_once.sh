@@ -115,7 +115,7 @@ pub fn rotate_by_all_rows(x: &mut TensorMut<'_, f32>, config: &str) -> Done {
     let table = Config::from_json(config)?.frequencies()?.table(100)?;
     rope.rotate(x, &table.gather(&[5_i32, 7])?)?;
     rope.rotate(x, &table.range(3..9)?)?;
-    rope.rotate(x, &Rows::new(&storage, 128)?)
+    rope.rotate(x, &Rows::new(&storage, [8, 128])?)
 }
 END_OF_FILE
 functions=22

@@ -81,8 +81,8 @@ use std::hint::black_box;
 use rope_core::{Error, Pairing, Rope, Rows, TensorMut};
 
 fn main() -> Result<(), Error> {
-    let (mut x, row) = (vec![1.0_f32; 4 * 128], vec![0.5_f32; 128]);
-    let rows = Rows::new(&row, 128)?;
+    let (mut x, row) = (vec![1.0_f32; 4 * 128], [[0.6_f32; 64], [0.8; 64]].concat());
+    let rows = Rows::new(&row, [1, 128])?;
     Rope::new(Pairing::Half).rotate(&mut TensorMut::new(black_box(&mut x), [1, 1, 4, 128])?, &rows)?;
     println!("{}", x[0]);
     Ok(())

@@ -244,7 +244,7 @@ struct Checked {
 /// What a call costs before it rotates anything: the time of one pair, in a tensor that is ready.
 pub fn dispatch(backends: &[Backend], effort: Effort) -> Result<Vec<Dispatch>> {
     let row = [0.6, 0.8];
-    let rows = Rows::new(&row, 2)?;
+    let rows = Rows::new(&row, [1, 2])?;
     let mut subjects: Vec<Subject<'_>> = Vec::new();
     for &backend in backends {
         let rope = Rope::new(Pairing::Half).backend(backend)?;

@@ -68,6 +68,27 @@ errors! { f =>
         /// Elements the slice has.
         len: usize,
     } => write!(f, "the layout needs {needed} elements, the slice has {len}"),
+    /// [`Tensor::new`](crate::Tensor::new), [`TensorMut::new`](crate::TensorMut::new),
+    /// [`Rows::strided`](crate::Rows::strided): a shape has more or fewer elements than the slice.
+    ShapeElements {
+        /// The shape asked for.
+        shape: Shape,
+        /// Its elements.
+        elements: usize,
+        /// Elements the slice has.
+        len: usize,
+    } => {
+        write!(f, "shape {shape} has {elements} elements, but the slice has {len}")?;
+        // Of grouped queries: the number of heads that the slice has.
+        let head = Shape { heads: 1, ..shape }.elements().unwrap_or(0);
+        if len > 0 && head > 0 && len.is_multiple_of(head) {
+            write!(f, " (heads would be {})", len / head)?;
+        }
+        if len > elements {
+            f.write_str("; use Layout::bshd for a part of a larger slice")?;
+        }
+        Ok(())
+    },
     /// [`TensorMut::new`](crate::TensorMut::new): a step along `dimension` lands inside the elements of the
     /// dimensions below it, so that two indices could name one element.
     Overlap {
@@ -117,13 +138,35 @@ errors! { f =>
         /// Channels of a head.
         head_dim: usize,
     } => write!(f, "rotary_dim {rotary_dim} exceeds head_dim {head_dim}"),
-    /// [`Rows`](crate::Rows) constructors: the slice is not a whole number of rows.
-    RowsLength {
-        /// Length of the slice.
+    /// [`Rows::new`](crate::Rows::new), `from_vec`, `from_cos_sin`: a slice has more or fewer values than its shape.
+    RowsShape {
+        /// Length of the slice: of each, where cos and sin have one each.
         len: usize,
-        /// Length of a row, in elements of that slice.
+        /// Rows, as the shape says.
+        rows: usize,
+        /// Values of a row, as the shape says.
+        width: usize,
+    } => {
+        let values = rows.saturating_mul(width);
+        write!(f, "shape [{rows}, {width}] has {values} values, but the slice has {len}")?;
+        match len.checked_div(width) {
+            Some(rows) if rows * width == len => write!(f, ", which is [{rows}, {width}]"),
+            _ => Ok(()),
+        }
+    },
+    /// [`Rows::new`](crate::Rows::new), `from_vec`: both halves of a row are the same, so it is no row of cos and then
+    /// sin.
+    HalvesEqual {
+        /// The row.
         row: usize,
-    } => write!(f, "a slice of {len} is not a whole number of rows of {row}"),
+        /// Its values.
+        width: usize,
+    } => write!(
+        f,
+        "row {row} has the same {} values in both of its halves, so it is `cat(freqs, freqs)` of cos or of sin alone, \
+         not cos and then sin; give both to Rows::from_cos_sin",
+        width / 2
+    ),
     /// [`Rows::from_cos_sin`](crate::Rows::from_cos_sin): the cos and sin slices differ in length.
     CosSinLength {
         /// Length of the cos slice.
@@ -143,15 +186,6 @@ errors! { f =>
          kept twice, `cat(freqs, freqs)`)",
         rotary_dim / 2
     ),
-    /// [`Rows::from_cos_sin`](crate::Rows::from_cos_sin): the slices are not as long as the shape says.
-    RowsShape {
-        /// Length of each slice.
-        len: usize,
-        /// Rows, as the shape says.
-        rows: usize,
-        /// Values of a row, as the shape says.
-        width: usize,
-    } => write!(f, "{len} cos and as many sin are not of shape [{rows}, {width}]"),
     /// [`Rows::from_cos_sin`](crate::Rows::from_cos_sin): a row that should keep each value twice, in two halves that
     /// are the same, does not.
     HalvesDiffer {

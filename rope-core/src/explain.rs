@@ -110,7 +110,7 @@ pub enum Explanation {
 /// let before = [3.0_f32, 2.0, 1.0];
 /// let after = [3.0, 2.0 * cos + 1.0 * sin, 1.0 * cos - 2.0 * sin];
 /// let [before, after] = [&before, &after].map(|x| Tensor::new(x, [1, 1, 1, 3]));
-/// let found = explain(&before?, &after?, &Rows::new(&rows, 2)?)?;
+/// let found = explain(&before?, &after?, &Rows::new(&rows, [1, 2])?)?;
 /// let Explanation::Rotation(convention) = found else { panic!("{found:?}") };
 /// assert_eq!(convention.window(), 1..3);
 /// assert_eq!(convention.direction(), Direction::Transpose);

@@ -110,7 +110,7 @@ impl FromStr for Direction {
 ///
 /// let angle = 0.5_f32;
 /// let values = [angle.cos(), angle.sin()];
-/// let rows = Rows::new(&values, 2)?;
+/// let rows = Rows::new(&values, [1, 2])?;
 /// let rope = Rope::new(Pairing::Half);
 /// let mut x = [1.0_f32, 0.0];
 /// rope.rotate(&mut TensorMut::new(&mut x, [1, 1, 1, 2])?, &rows)?;

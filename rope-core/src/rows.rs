@@ -26,7 +26,7 @@ pub(crate) use view::{RowSharing, View};
 /// ```
 /// use rope_core::Rows;
 /// let table = [1.0, 1.0, 0.0, 0.0, /* */ 0.5, 0.25, 0.8, 0.9];   // two rows of [cos cos | sin sin]
-/// let table = Rows::new(&table, 4)?;
+/// let table = Rows::new(&table, [2, 4])?;
 /// let step = table.gather(&[1_u32, 1, 0])?;
 /// assert_eq!(step.row(0), Some((&[0.5, 0.25][..], &[0.8, 0.9][..])));
 /// # Ok::<(), rope_core::Error>(())
@@ -72,14 +72,20 @@ struct Sequences {
 }
 
 impl<'a> Rows<'a> {
-    /// Rows of `rotary_dim` values each: `rotary_dim / 2` cos, then as many sin (vLLM's cache).
+    /// A tensor of the shape `[rows, rotary_dim]`, in each row `rotary_dim / 2` cos, then as many sin (vLLM's cache).
+    ///
+    /// PyTorch's `cat((freqs, freqs), -1).cos()` has the same shape and no sin: it goes to [`Rows::from_cos_sin`], with
+    /// its sin. To tell, this looks at the last row, and refuses it if both halves are the same. Rows of one pair, and
+    /// a last row whose values have one magnitude other than 1 (zeros, which are padding, or every pair turned by 45
+    /// degrees), are accepted.
     ///
     /// # Errors
     ///
-    /// [`Error::RotaryDim`] if `rotary_dim` is zero or odd, [`Error::RowsLength`] if the slice is not a whole number of
-    /// rows.
-    pub fn new(values: &'a [f32], rotary_dim: usize) -> Result<Self, Error> {
-        Rows::joined(Values::Joined(values), values.len(), rotary_dim)
+    /// [`Error::RotaryDim`] if `rotary_dim` is zero or odd, [`Error::RowsShape`] unless the slice has
+    /// `rows * rotary_dim` values, [`Error::HalvesEqual`] if the last row has the same values in both halves.
+    pub fn new(values: &'a [f32], [rows, rotary_dim]: [usize; 2]) -> Result<Self, Error> {
+        check_joined(values, [rows, rotary_dim])?;
+        Ok(Rows::computed(values, rotary_dim))
     }
 
     /// As [`Rows::new`], owning its memory.
@@ -88,9 +94,26 @@ impl<'a> Rows<'a> {
     ///
     /// Those of [`Rows::new`].
     #[cfg(feature = "alloc")]
-    pub fn from_vec(values: Vec<f32>, rotary_dim: usize) -> Result<Rows<'static>, Error> {
-        let len = values.len();
-        Rows::joined(Values::Owned(values), len, rotary_dim)
+    pub fn from_vec(
+        values: Vec<f32>,
+        [rows, rotary_dim]: [usize; 2],
+    ) -> Result<Rows<'static>, Error> {
+        check_joined(&values, [rows, rotary_dim])?;
+        Ok(Rows::computed_vec(values, rotary_dim))
+    }
+
+    /// The rows that this crate has computed, a whole number of them, by angles that may be any.
+    #[inline]
+    pub(crate) fn computed(values: &'a [f32], rotary_dim: usize) -> Self {
+        let rows = values.len().checked_div(rotary_dim).unwrap_or(0);
+        Rows::all(Values::Joined(values), rotary_dim / 2, rotary_dim, rows)
+    }
+
+    /// As [`Rows::computed`], owning its memory.
+    #[cfg(feature = "alloc")]
+    pub(crate) fn computed_vec(values: Vec<f32>, rotary_dim: usize) -> Rows<'static> {
+        let rows = values.len().checked_div(rotary_dim).unwrap_or(0);
+        Rows::all(Values::Owned(values), rotary_dim / 2, rotary_dim, rows)
     }
 
     /// cos and sin in slices of their own, as tensors of the shape `[rows, width]`: `width` is `rotary_dim / 2` where
@@ -122,9 +145,7 @@ impl<'a> Rows<'a> {
                 sin: sin.len(),
             });
         }
-        if rows.checked_mul(width) != Some(len) {
-            return Err(Error::RowsShape { len, rows, width });
-        }
+        check_shape(len, [rows, width])?;
         for values in [cos, sin] {
             let last = &values[len - width.min(len)..];
             let (first, second) = last.split_at(pairs.min(last.len()));
@@ -139,7 +160,8 @@ impl<'a> Rows<'a> {
 
     /// cos and sin as they lie in memory, of the shape `[batch, tokens, heads, rotary_dim / 2]` with any strides: a row
     /// for each head of each token of each sequence. An extent of 1, or a stride of 0, is that of what shares its rows:
-    /// then there is one head, or one sequence.
+    /// then there is one head, or one sequence. A shape is the whole of each slice; a [`Layout`](crate::Layout) may
+    /// cover a part.
     ///
     /// ```
     /// use rope_core::{Layout, Rows};
@@ -158,9 +180,10 @@ impl<'a> Rows<'a> {
     ///
     /// [`Error::RotaryDim`] if a row has no pairs, [`Error::RowsPerHead`] if there are no heads,
     /// [`Error::ShapeOverflow`] if an index, or the number of rows, would not fit `usize`, [`Error::OutOfBounds`] if
-    /// the layout reaches past either slice.
+    /// a layout reaches past either slice, [`Error::ShapeElements`] if a shape has more or fewer elements than either.
     pub fn strided(cos: &'a [f32], sin: &'a [f32], layout: impl IntoLayout) -> Result<Self, Error> {
-        let layout = layout.into_layout()?;
+        layout.into_layout(sin.len())?;
+        let layout = layout.into_layout(cos.len())?;
         let (shape, strides) = (layout.shape(), layout.strides());
         let overflow = Error::ShapeOverflow {
             shape,
@@ -189,8 +212,6 @@ impl<'a> Rows<'a> {
             return Err(Error::RowsPerHead { rows, heads });
         }
         let rows = batch.checked_mul(tokens).ok_or(overflow)?;
-        layout.check_inside(cos.len())?;
-        layout.check_inside(sin.len())?;
         // Where there are no rows, the first would begin anywhere.
         let [cos, sin] = [cos, sin].map(|values| values.get(layout.offset()..).unwrap_or_default());
         // A single token of each sequence, or sequences behind one another, are rows at equal distances.
@@ -211,17 +232,6 @@ impl<'a> Rows<'a> {
             sequences: (batch > 1 && tokens > 1 && !behind).then_some(sequences),
             ..Rows::all(Values::Apart(cos, sin), pairs, stride, rows)
         })
-    }
-
-    fn joined<'b>(values: Values<'b>, len: usize, rotary_dim: usize) -> Result<Rows<'b>, Error> {
-        let pairs = pairs(rotary_dim)?;
-        if !len.is_multiple_of(rotary_dim) {
-            return Err(Error::RowsLength {
-                len,
-                row: rotary_dim,
-            });
-        }
-        Ok(Rows::all(values, pairs, rotary_dim, len / rotary_dim))
     }
 
     fn all<'b>(values: Values<'b>, pairs: usize, stride: usize, rows: usize) -> Rows<'b> {
@@ -246,7 +256,7 @@ impl<'a> Rows<'a> {
     /// ```
     /// use rope_core::Rows;
     /// let table = [1.0, 0.0, /* */ 0.8, 0.6, /* */ 0.0, 1.0, /* */ 0.6, 0.8];   // two tokens of two heads
-    /// let rows = Rows::new(&table, 2)?.with_heads(2)?;
+    /// let rows = Rows::new(&table, [4, 2])?.with_heads(2)?;
     /// assert_eq!((rows.len(), rows.heads()), (2, 2));
     /// assert_eq!(rows.row_of(1, 0), Some((&[0.0][..], &[1.0][..])));
     /// # Ok::<(), rope_core::Error>(())
@@ -511,4 +521,34 @@ fn pairs(rotary_dim: usize) -> Result<usize, Error> {
         });
     }
     Ok(rotary_dim / 2)
+}
+
+/// Checks that `len` values are those of a shape.
+fn check_shape(len: usize, [rows, width]: [usize; 2]) -> Result<(), Error> {
+    if rows.checked_mul(width) != Some(len) {
+        return Err(Error::RowsShape { len, rows, width });
+    }
+    Ok(())
+}
+
+/// Checks the shape of joined rows, and that the last is not one of PyTorch's, which keep each value twice.
+fn check_joined(values: &[f32], [rows, width]: [usize; 2]) -> Result<(), Error> {
+    let pairs = pairs(width)?;
+    check_shape(values.len(), [rows, width])?;
+    let (cos, sin) = match values.rchunks_exact(width).next() {
+        Some(last) if pairs > 1 => last.split_at(pairs),
+        _ => return Ok(()),
+    };
+    let equal = |(cos, sin): (&f32, &f32)| cos.to_bits() == sin.to_bits();
+    if !cos.iter().zip(sin).all(equal) {
+        return Ok(());
+    }
+    // Of one magnitude are padding, and pairs that all turn by 45 degrees; but ones are the cos of position 0.
+    let magnitude = |cos: &f32| cos.abs().to_bits();
+    let first = cos.first().map_or(0, magnitude);
+    if first != 1_f32.to_bits() && cos.iter().all(|cos| magnitude(cos) == first) {
+        return Ok(());
+    }
+    let row = rows - 1;
+    Err(Error::HalvesEqual { row, width })
 }

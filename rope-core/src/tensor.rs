@@ -487,41 +487,52 @@ impl Layout {
     }
 }
 
-/// What [`Tensor::new`] and [`TensorMut::new`] take: a [`Layout`]; or a [`Shape`] or `[batch, tokens, heads,
-/// head_dim]`, for [`Layout::bshd`].
+/// What [`Tensor::new`] and [`TensorMut::new`] take: a [`Layout`], which may cover a part of the slice; or a [`Shape`]
+/// or `[batch, tokens, heads, head_dim]`, which is the whole slice in the order of [`Layout::bshd`].
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say where the elements of a tensor lie",
     label = "neither a `Layout`, nor a `Shape`, nor `[batch, tokens, heads, head_dim]`",
     note = "four extents of `usize` are a tokens-major tensor without gaps",
     note = "for other orders see `Layout::bhsd`, `Layout::sbhd`, `Layout::thd`, and for any strides `Layout::strided`"
 )]
-pub trait IntoLayout {
-    /// The layout.
+pub trait IntoLayout: Copy {
+    /// The layout of a slice of `len` elements.
     ///
     /// # Errors
     ///
-    /// [`Error::ShapeOverflow`] if an index or a stride would not fit `usize`.
-    fn into_layout(self) -> Result<Layout, Error>;
+    /// [`Error::OutOfBounds`] if a [`Layout`] reaches past the slice; [`Error::ShapeElements`] if a shape has more or
+    /// fewer elements than the slice, [`Error::ShapeOverflow`] if an index or a stride would not fit `usize`.
+    fn into_layout(self, len: usize) -> Result<Layout, Error>;
 }
 
 impl IntoLayout for Layout {
     #[inline]
-    fn into_layout(self) -> Result<Layout, Error> {
+    fn into_layout(self, len: usize) -> Result<Layout, Error> {
+        self.check_inside(len)?;
         Ok(self)
     }
 }
 
 impl IntoLayout for Shape {
     #[inline]
-    fn into_layout(self) -> Result<Layout, Error> {
-        Layout::bshd(self)
+    fn into_layout(self, len: usize) -> Result<Layout, Error> {
+        let layout = Layout::bshd(self)?;
+        // Without gaps the end is the number of elements.
+        if layout.end != len {
+            return Err(Error::ShapeElements {
+                shape: self,
+                elements: layout.end,
+                len,
+            });
+        }
+        Ok(layout)
     }
 }
 
 impl IntoLayout for [usize; 4] {
     #[inline]
-    fn into_layout(self) -> Result<Layout, Error> {
-        Layout::bshd(self)
+    fn into_layout(self, len: usize) -> Result<Layout, Error> {
+        Shape::from(self).into_layout(len)
     }
 }
 
@@ -533,16 +544,16 @@ pub struct Tensor<'a, E> {
 }
 
 impl<'a, E: Element> Tensor<'a, E> {
-    /// Views `data` through `layout`: a [`Layout`]; or a [`Shape`] or `[batch, tokens, heads, head_dim]`, for
-    /// [`Layout::bshd`].
+    /// Views `data` through `layout`: a [`Layout`], which may cover a part of the slice; or a [`Shape`] or `[batch,
+    /// tokens, heads, head_dim]`, which is the whole slice in the order of [`Layout::bshd`].
     /// Elements may coincide (a broadcast has a stride of zero).
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfBounds`] if the layout reaches past the slice, and those of [`Layout::bshd`] for a shape.
+    /// [`Error::OutOfBounds`] if a layout reaches past the slice, [`Error::ShapeElements`] if a shape has more or fewer
+    /// elements than the slice, [`Error::ShapeOverflow`] if an index of a shape would not fit `usize`.
     pub fn new(data: &'a [E], layout: impl IntoLayout) -> Result<Self, Error> {
-        let layout = layout.into_layout()?;
-        layout.check_inside(data.len())?;
+        let layout = layout.into_layout(data.len())?;
         Ok(Tensor { data, layout })
     }
 
@@ -606,15 +617,25 @@ pub struct TensorMut<'a, E> {
 }
 
 impl<'a, E: Element> TensorMut<'a, E> {
-    /// Views `data` through `layout`: a [`Layout`]; or a [`Shape`] or `[batch, tokens, heads, head_dim]`, for
-    /// [`Layout::bshd`].
+    /// Views `data` through `layout`, as [`Tensor::new`] does: a shape is the whole slice, a [`Layout`] may cover a
+    /// part.
+    ///
+    /// ```
+    /// use rope_core::{Error, Layout, TensorMut};
+    /// let mut q = vec![0.0_f32; 5 * 32 * 128];
+    /// // 8 heads on the memory of 32
+    /// let error = TensorMut::new(&mut q, [1, 5, 8, 128]).unwrap_err();
+    /// assert!(matches!(error, Error::ShapeElements { elements: 5120, len: 20480, .. }));
+    /// // the first 8 heads of each token, said as such
+    /// TensorMut::new(&mut q, Layout::bshd([1, 5, 32, 128])?.heads(0..8)?)?;
+    /// # Ok::<(), Error>(())
+    /// ```
     ///
     /// # Errors
     ///
     /// Those of [`Tensor::new`], and [`Error::Overlap`] if two indices could name one element.
     pub fn new(data: &'a mut [E], layout: impl IntoLayout) -> Result<Self, Error> {
-        let layout = layout.into_layout()?;
-        layout.check_inside(data.len())?;
+        let layout = layout.into_layout(data.len())?;
         layout.check_disjoint()?;
         Ok(TensorMut { data, layout })
     }

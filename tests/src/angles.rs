@@ -46,7 +46,7 @@ impl Angles {
         let mut value = |angle: &mut dyn FnMut(&mut Source<'_>) -> (f32, f32)| {
             (0..rows * heads * pairs).map(|_| angle(source)).unzip()
         };
-        let (cos, sin) = match kind {
+        let (cos, mut sin): (Vec<f32>, Vec<f32>) = match kind {
             0 => value(&mut |source| {
                 let quarter = [0.0, 1.0, 0.0, -1.0, -0.0_f32];
                 (source.one_of(&quarter), source.one_of(&quarter))
@@ -59,6 +59,17 @@ impl Angles {
                 ((magnitude * cos) as f32, (magnitude * sin) as f32)
             }),
         };
+        // Joined, a last row whose cos and sin are all the same is refused.
+        let first = cos.len().saturating_sub(pairs);
+        let bits = |value: &f32| value.to_bits();
+        if cos[first..]
+            .iter()
+            .map(bits)
+            .eq(sin[first..].iter().map(bits))
+            && let Some(last) = sin.last_mut()
+        {
+            *last = -*last;
+        }
         Angles {
             rows,
             heads,
@@ -316,13 +327,12 @@ impl Stored {
     pub fn with<T>(&self, f: impl FnOnce(&Rows<'_>) -> T) -> T {
         let (cos, sin) = &self.table;
         let rotary_dim = 2 * self.angles.pairs;
+        // Strided rows have no stride of their own.
+        let shape = [cos.len().checked_div(self.stride).unwrap_or(0), self.stride];
         let table = match self.form.table {
-            Table::Joined => Rows::new(cos, rotary_dim),
-            Table::Owned => Rows::from_vec(cos.clone(), rotary_dim),
-            Table::Apart | Table::Twice => {
-                let shape = [cos.len() / self.stride, self.stride];
-                Rows::from_cos_sin(cos, sin, shape, rotary_dim)
-            }
+            Table::Joined => Rows::new(cos, shape),
+            Table::Owned => Rows::from_vec(cos.clone(), shape),
+            Table::Apart | Table::Twice => Rows::from_cos_sin(cos, sin, shape, rotary_dim),
             Table::Strided => {
                 let place = self.place.as_ref().expect("strided rows are placed");
                 Rows::strided(cos, sin, place.layout)

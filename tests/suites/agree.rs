@@ -280,8 +280,8 @@ fn strides_that_are_never_taken() {
         head: far,
     };
     let layout = Layout::strided([1, 1, 1, head_dim], strides).expect("one head");
-    let rows = vec![0.5_f32; head_dim];
-    let rows = Rows::new(&rows, head_dim).expect("one row");
+    let rows = [[0.6_f32].repeat(head_dim / 2), [0.8].repeat(head_dim / 2)].concat();
+    let rows = Rows::new(&rows, [1, head_dim]).expect("one row");
     for backend in Backend::available() {
         let (mut x, mut y) = (vec![1.0_f32; head_dim], vec![1.0_f32; head_dim]);
         let rope = Rope::new(Pairing::Half)

@@ -27,7 +27,7 @@ fn rows(rotary_dim: usize, start: usize, tokens: usize, factor: f64) -> Rows<'st
         let (cos, sin) = rows.row(0).unwrap();
         values.extend(cos.iter().chain(sin).map(|x| x * factor as f32));
     }
-    Rows::from_vec(values, rotary_dim)
+    Rows::from_vec(values, [tokens, rotary_dim])
         .unwrap()
         .with_attention_factor(factor)
         .unwrap()
@@ -316,7 +316,7 @@ fn too_little_data_is_ambiguous() {
 
     // One pair that moves by a thousandth of a radian: bf16 does not show it, and f32 may have been bf16.
     let row = [0.999_999_5, 1.0, 0.001, 0.0];
-    let slow = Rows::from_vec(row.to_vec(), 4).unwrap();
+    let slow = Rows::from_vec(row.to_vec(), [1, 4]).unwrap();
     let case_in_bf16 = case::<half::bf16, half::bf16>(source, truth, slow.clone(), 64);
     ambiguous(&case_in_bf16, "slow in bf16");
     let case_in_f32 = case::<f32, f32>(source, truth, slow, 8);
@@ -328,6 +328,7 @@ fn shapes_that_do_not_fit_are_refused() {
     let x = [0.0_f32; 64];
     let rows = rows(8, 0, 2, 1.0);
     let ask = |source: [usize; 4], target: [usize; 4]| {
+        let [source, target] = [Layout::bshd(source)?, Layout::bshd(target)?];
         explain(&Tensor::new(&x, source)?, &Tensor::new(&x, target)?, &rows)
     };
     let refused = ask([1, 2, 2, 16], [1, 2, 4, 8]);
@@ -359,8 +360,9 @@ fn takes_any_values<I: Number + Element + Into<f32>, O: Number + Element + Into<
             number::values::<I>(source, len),
             number::values::<O>(source, len),
         );
-        let values: Vec<f32> = number::values(source, tokens * 2 * pairs);
-        let rows = Rows::new(&values, 2 * pairs).unwrap();
+        let cos: Vec<f32> = number::values(source, tokens * pairs);
+        let sin: Vec<f32> = number::values(source, tokens * pairs);
+        let rows = Rows::from_cos_sin(&cos, &sin, [tokens, pairs], 2 * pairs).unwrap();
         let found = ask(shape, &before, &after, &rows).unwrap();
         if after.iter().any(|value| value.is_nan()) {
             let Explanation::Unexplained { apart, .. } = found else {

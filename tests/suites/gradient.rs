@@ -815,7 +815,7 @@ fn refused_calls_touch_nothing() {
     let shape = [2, 3, 4, 8];
     let values: Vec<f32> = (0..192).map(|i| i as f32).collect();
     let table: Vec<f32> = (0..24).map(|i| 1.0 + i as f32).collect();
-    let rows = Rows::new(&table, 8).expect("three rows");
+    let rows = Rows::new(&table, [3, 8]).expect("three rows");
     let rope = Rope::new(Pairing::Half);
     let y = tensor(&values, shape);
     let refused = |rope: Rope,
@@ -918,7 +918,7 @@ fn refused_calls_touch_nothing() {
         head_dim: 8,
     };
     refused(rope, &y, [3, 4, 5], &rows, error, &["10", "8"]);
-    let narrow = Rows::new(&table[..18], 6).expect("three rows");
+    let narrow = Rows::new(&table[..18], [3, 6]).expect("three rows");
     let error = Error::GradientShape {
         given: [6, 4, 4],
         needed: [6, 4, 3],
@@ -1025,8 +1025,8 @@ fn refused_reductions_touch_nothing() {
     );
 
     let mut others = [1.0; 24];
-    let table = [0.5; 16];
-    let rows = Rows::new(&table, 8).expect("two rows");
+    let table: [f32; 16] = core::array::from_fn(|i| 0.5 + i as f32);
+    let rows = Rows::new(&table, [2, 8]).expect("two rows");
     let (mut cos, mut sin) = ([7.0; 24], [7.0; 24]);
     let mut cos_sin = |shape: [usize; 3], rows: &Rows<'_>, len: usize| {
         let factors = PairGradients::new(&mut others, shape).expect("their shape");
@@ -1037,7 +1037,7 @@ fn refused_reductions_touch_nothing() {
         cos_sin([2, 4, 3], &rows, 24),
         Err(shapes([2, 3, 4], [2, 4, 3]))
     );
-    let one = Rows::new(&table[..8], 8).expect("a row");
+    let one = Rows::new(&table[..8], [1, 8]).expect("a row");
     assert_eq!(
         cos_sin([2, 3, 4], &one, 24),
         Err(shapes([2, 3, 4], [1, 3, 4]))
@@ -1045,12 +1045,12 @@ fn refused_reductions_touch_nothing() {
     assert_eq!(cos_sin([2, 3, 4], &rows, 23), Err(storage(23, 24)));
     let mut table = table;
     [table[10], table[14]] = [0.0, -0.0];
-    let rows = Rows::new(&table, 8).expect("two rows");
+    let rows = Rows::new(&table, [2, 8]).expect("two rows");
     let zeros = |row, head| Error::RowOfZeros { row, head, pair: 2 };
     assert_eq!(cos_sin([2, 3, 4], &rows, 24), Err(zeros(1, 0)));
-    let mut table = [1.0; 48];
+    let mut table: [f32; 48] = core::array::from_fn(|i| 1.0 + i as f32);
     [table[42], table[46]] = [0.0, -0.0];
-    let rows = Rows::new(&table, 8).expect("six rows").with_heads(3);
+    let rows = Rows::new(&table, [6, 8]).expect("six rows").with_heads(3);
     let rows = rows.expect("two rows of each head");
     assert_eq!(cos_sin([2, 3, 4], &rows, 24), Err(zeros(1, 2)));
     assert!(zeros(1, 2).to_string().contains("row 1, head 2, pair 2"));

@@ -47,7 +47,7 @@ impl GuardedRows {
             ..
         } = self.angles;
         [
-            Rows::new(&self.joined, 2 * pairs),
+            Rows::new(&self.joined, [rows * heads, 2 * pairs]),
             Rows::from_cos_sin(&self.cos, &self.sin, [rows * heads, pairs], 2 * pairs),
         ]
         .map(|rows| {

@@ -27,6 +27,31 @@ fn cases() -> Vec<(Error, String)> {
             "the layout needs 48 elements, the slice has 47",
         ),
         (
+            Error::ShapeElements {
+                shape: [1, 5, 8, 128].into(),
+                elements: 5120,
+                len: 20480,
+            },
+            "shape [1, 5, 8, 128] has 5120 elements, but the slice has 20480 (heads would be 32); use Layout::bshd for \
+             a part of a larger slice",
+        ),
+        (
+            Error::ShapeElements {
+                shape: [1, 5, 32, 128].into(),
+                elements: 20480,
+                len: 5120,
+            },
+            "shape [1, 5, 32, 128] has 20480 elements, but the slice has 5120 (heads would be 8)",
+        ),
+        (
+            Error::ShapeElements {
+                shape: [1, 2, 3, 8].into(),
+                elements: 48,
+                len: 47,
+            },
+            "shape [1, 2, 3, 8] has 48 elements, but the slice has 47",
+        ),
+        (
             Error::Overlap {
                 dimension: Dimension::Tokens,
                 stride: 15,
@@ -65,10 +90,6 @@ fn cases() -> Vec<(Error, String)> {
             "rotary_dim 10 exceeds head_dim 8",
         ),
         (
-            Error::RowsLength { len: 9, row: 4 },
-            "a slice of 9 is not a whole number of rows of 4",
-        ),
-        (
             Error::CosSinLength { cos: 8, sin: 6 },
             "8 cos values beside 6 sin values",
         ),
@@ -86,7 +107,20 @@ fn cases() -> Vec<(Error, String)> {
                 rows: 3,
                 width: 4,
             },
-            "16 cos and as many sin are not of shape [3, 4]",
+            "shape [3, 4] has 12 values, but the slice has 16, which is [4, 4]",
+        ),
+        (
+            Error::RowsShape {
+                len: 9,
+                rows: 2,
+                width: 4,
+            },
+            "shape [2, 4] has 8 values, but the slice has 9",
+        ),
+        (
+            Error::HalvesEqual { row: 2, width: 8 },
+            "row 2 has the same 4 values in both of its halves, so it is `cat(freqs, freqs)` of cos or of sin alone, \
+             not cos and then sin; give both to Rows::from_cos_sin",
         ),
         (
             Error::HalvesDiffer { row: 2, pair: 1 },

@@ -64,7 +64,7 @@ fn rotated<E: Number + Bits>(
         for head in 0..heads {
             let of_head = rows.chunks_exact(rotary_dim).skip(head).step_by(heads);
             let values = of_head.flatten().copied().collect();
-            let rows = Rows::from_vec(values, rotary_dim).expect("whole rows");
+            let rows = Rows::from_vec(values, [tokens, rotary_dim]).expect("whole rows");
             let one = layout.heads(head..head + 1).expect("a head");
             let mut x = TensorMut::new(&mut x, one).expect("a layout that fits");
             rope.rotate(&mut x, &rows).expect("rows that fit");
@@ -72,7 +72,8 @@ fn rotated<E: Number + Bits>(
         let doing = format!("{backend}, {}, {to}", file.name);
         alike(&x, &expected, &doing);
         // All heads at once.
-        let all = Rows::new(rows, rotary_dim).and_then(|rows| rows.with_heads(heads));
+        let all =
+            Rows::new(rows, [tokens * heads, rotary_dim]).and_then(|rows| rows.with_heads(heads));
         let mut x: Vec<E> = file.bits(from);
         let mut tensor = TensorMut::new(&mut x, layout).expect("a layout that fits");
         let all = all.expect("whole rows");

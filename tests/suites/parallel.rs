@@ -165,8 +165,8 @@ fn what_does_not_fit_is_refused_before_any_thread_starts() {
     let shape = [1, 600, 8, 64];
     let x = paint::<f32>(source, shape.iter().product());
     let mut got = x.clone();
-    let table = vec![0.5_f32; 599 * 32];
-    let rows = Rows::new(&table, 32).expect("whole rows");
+    let table: Vec<f32> = (0..599 * 32).map(|i| i as f32).collect();
+    let rows = Rows::new(&table, [599, 32]).expect("whole rows");
     let frequencies = Frequencies::new(32, 1e4, &Scaling::Default).expect("good frequencies");
     let rope = Rope::new(Pairing::Half);
     let source_tensor = Tensor::new(&x, shape).expect("valid");

@@ -54,8 +54,18 @@ fn each_error_has_a_test() {
 
 const ONE: [f32; 2] = [0.0, 1.0];
 
-fn rows(values: &[f32], rotary_dim: usize) -> Rows<'_> {
-    Rows::new(values, rotary_dim).expect("whole rows")
+/// Values of rows, no two the same.
+pub(crate) static NUMBERS: [f32; 64] = {
+    let (mut numbers, mut i) = ([0.0; 64], 0);
+    while i < 64 {
+        numbers[i] = i as f32;
+        i += 1;
+    }
+    numbers
+};
+
+fn rows(values: &[f32], shape: [usize; 2]) -> Rows<'_> {
+    Rows::new(values, shape).expect("whole rows")
 }
 
 /// Calls with painted data, which must be the same bits afterwards.
@@ -150,10 +160,10 @@ fn out_of_bounds_of<E: Number>() {
             needed: 48,
             len: 47,
         };
-        refused(Tensor::new(&*data, [1, 2, 3, 8]), error, &["48", "47"]);
-        refused(TensorMut::new(data, [1, 2, 3, 8]), error, &["48", "47"]);
-        // The last heads of it are out of bounds as well, the first are not.
         let layout = Layout::bshd([1, 2, 3, 8]).expect("a small shape");
+        refused(Tensor::new(&*data, layout), error, &["48", "47"]);
+        refused(TensorMut::new(data, layout), error, &["48", "47"]);
+        // The last heads of it are out of bounds as well, the first are not.
         let last = layout.heads(2..3).expect("heads that are there");
         refused(TensorMut::new(data, last), error, &["48", "47"]);
         let first = layout.heads(0..2).expect("heads that are there");
@@ -165,10 +175,71 @@ fn out_of_bounds_of<E: Number>() {
 fn out_of_bounds() {
     each_element!(out_of_bounds_of());
     refused(
-        TensorMut::<f32>::new(&mut [], [1, 1, 1, 2]),
+        TensorMut::<f32>::new(&mut [], Layout::bshd([1, 1, 1, 2]).expect("two elements")),
         Error::OutOfBounds { needed: 2, len: 0 },
         &["2", "0"],
     );
+}
+
+fn shape_elements_of<E: Number>(extents: [usize; 4], elements: usize, len: usize, words: &[&str]) {
+    untouched::<E>(len, |data| {
+        let shape = Shape::from(extents);
+        let error = Error::ShapeElements {
+            shape,
+            elements,
+            len,
+        };
+        let has = format!("shape {shape} has {elements} elements, but the slice has {len}");
+        let way_out = match elements < len {
+            true => "use Layout::bshd for a part",
+            false => "but the slice",
+        };
+        let words = [&[&*has, way_out], words].concat();
+        refused(Tensor::new(&*data, extents), error, &words);
+        refused(Tensor::new(&*data, shape), error, &words);
+        refused(TensorMut::new(data, extents), error, &words);
+        refused(TensorMut::new(data, shape), error, &words);
+        // A layout is a part of the slice, if it is inside.
+        let layout = Layout::bshd(extents).expect("a small shape");
+        assert_eq!(TensorMut::new(data, layout).is_ok(), elements <= len);
+    });
+}
+
+/// A shape is the whole slice.
+#[test]
+fn shape_elements() {
+    // The memory of grouped queries: K's heads on that of Q, and Q's on that of K.
+    each_element!(shape_elements_of(
+        [1, 5, 8, 128],
+        5120,
+        20480,
+        &["heads would be 32"]
+    ));
+    each_element!(shape_elements_of(
+        [1, 5, 32, 128],
+        20480,
+        5120,
+        &["heads would be 8"]
+    ));
+    each_element!(shape_elements_of(
+        [2, 3, 4, 8],
+        192,
+        48,
+        &["heads would be 1"]
+    ));
+    let no_heads = |extents, elements, len| {
+        shape_elements_of::<f32>(extents, elements, len, &[]);
+        let error = Tensor::new(&vec![0.0_f32; len], extents).expect_err("a refusal");
+        assert!(!error.to_string().contains('('), "{error}");
+    };
+    no_heads([1, 2, 3, 8], 48, 47);
+    no_heads([1, 2, 3, 8], 48, 49);
+    no_heads([1, 1, 1, 2], 2, 0);
+    // No elements are those of an empty slice only.
+    no_heads([1, 0, 3, 8], 0, 24);
+    no_heads([1, 2, 3, 0], 0, 1);
+    assert!(TensorMut::<f32>::new(&mut [], [1, 0, 3, 8]).is_ok());
+    each_element!(shape_elements_of([0, 2, 0, 8], 0, 16, &[]));
 }
 
 #[test]
@@ -307,9 +378,13 @@ fn rotary_dim() {
             required: "even and at least 2",
         };
         let words = [&*rotary_dim.to_string(), "even", "2"];
-        refused(Rows::new(&[], rotary_dim), error, &words);
-        refused(Rows::new(&[0.0; 12], rotary_dim), error, &words);
-        refused(Rows::from_vec(vec![0.0; 12], rotary_dim), error, &words);
+        refused(Rows::new(&[], [0, rotary_dim]), error, &words);
+        refused(Rows::new(&[0.0; 12], [1, rotary_dim]), error, &words);
+        refused(
+            Rows::from_vec(vec![0.0; 12], [12, rotary_dim]),
+            error,
+            &words,
+        );
         refused(
             Rows::from_cos_sin(&[0.0; 12], &[0.0; 12], [2, 6], rotary_dim),
             error,
@@ -329,20 +404,6 @@ fn rotary_dim() {
     }
 }
 
-#[test]
-fn rows_length() {
-    refused(
-        Rows::new(&[0.0; 9], 4),
-        Error::RowsLength { len: 9, row: 4 },
-        &["9", "4"],
-    );
-    refused(
-        Rows::from_vec(vec![0.0; 7], 8),
-        Error::RowsLength { len: 7, row: 8 },
-        &["7", "8"],
-    );
-}
-
 /// The shape of cos and sin says how many rows there are: a table that keeps its values twice, taken for one that
 /// keeps them once, would otherwise be twice the rows, and be taken for those of two sequences.
 #[test]
@@ -354,9 +415,24 @@ fn rows_shape() {
             rows: shape[0],
             width: shape[1],
         };
-        let words = ["16", &*shape[0].to_string(), "4"];
+        let words = [
+            &*format!("[{}, 4] has {}", shape[0], shape[0].saturating_mul(4)),
+            "slice has 16, which is [4, 4]",
+        ];
         refused(Rows::from_cos_sin(&twice, &twice, shape, 8), error, &words);
+        refused(Rows::new(&twice, shape), error, &words);
+        refused(Rows::from_vec(twice.to_vec(), shape), error, &words);
     }
+    let error = Error::RowsShape {
+        len: 9,
+        rows: 2,
+        width: 4,
+    };
+    refused(
+        Rows::new(&[0.0; 9], [2, 4]),
+        error,
+        &["shape [2, 4] has 8 values, but the slice has 9"],
+    );
     let rows = Rows::from_cos_sin(&twice, &twice, [2, 8], 8).expect("two rows");
     assert_eq!(rows.len(), 2);
 }
@@ -386,6 +462,41 @@ fn halves_differ() {
     );
 }
 
+/// PyTorch's cos keeps each value twice: it is no row of cos and sin, and goes to `from_cos_sin`.
+#[test]
+fn halves_equal() {
+    let once = &NUMBERS[1..13];
+    let twice: Vec<f32> = once.chunks(4).flat_map(|row| row.repeat(2)).collect();
+    let error = Error::HalvesEqual { row: 2, width: 8 };
+    let words = ["row 2", "same 4", "from_cos_sin"];
+    refused(Rows::new(&twice, [3, 8]), error, &words);
+    refused(Rows::from_vec(twice.clone(), [3, 8]), error, &words);
+    assert!(Rows::from_cos_sin(&twice, &twice, [3, 8], 8).is_ok());
+    // The cos of position 0; and bits, not numbers: a NaN is the same as itself, zero is not the same as minus zero.
+    let error = Error::HalvesEqual { row: 0, width: 4 };
+    for equal in [
+        [1.0; 4],
+        [0.0, f32::NAN, 0.0, f32::NAN],
+        [0.5, -0.25, 0.5, -0.25],
+    ] {
+        refused(Rows::new(&equal, [1, 4]), error, &["row 0", "same 2"]);
+    }
+    assert!(Rows::new(&[1.0, 0.0, 1.0, -0.0], [1, 4]).is_ok());
+    // Pairs at 45 and 225 degrees, and padding, have one magnitude other than 1.
+    for equal in [
+        [0.7; 4],
+        [0.7, -0.7, 0.7, -0.7],
+        [0.0; 4],
+        [0.0, -0.0, 0.0, -0.0],
+    ] {
+        assert!(Rows::new(&equal, [1, 4]).is_ok(), "{equal:?}");
+    }
+    // One pair, another row than the last, and no rows.
+    assert!(Rows::new(&[1.0; 2], [1, 2]).is_ok());
+    assert!(Rows::new(&[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0], [2, 4]).is_ok());
+    assert!(Rows::new(&[], [0, 4]).is_ok());
+}
+
 #[test]
 fn cos_sin_length() {
     let error = Error::CosSinLength { cos: 8, sin: 6 };
@@ -413,7 +524,7 @@ fn row_width() {
 
 #[test]
 fn position_outside_table() {
-    let table = rows(&[1.0; 20], 4);
+    let table = rows(&NUMBERS[..20], [5, 4]);
     let outside = |result, index: usize, id: i64, rows: usize| {
         let error = Error::PositionOutsideTable { index, id, rows };
         refused(
@@ -438,13 +549,13 @@ fn position_outside_table() {
     );
     let part = table.range(2..4).expect("rows that are there");
     outside(part.gather(&[1_u32, 2]), 1, 2, 2);
-    outside(rows(&[], 4).gather(&[0_u32]), 0, 0, 0);
-    assert!(rows(&[], 4).gather(&[0_u32; 0]).is_ok());
+    outside(rows(&[], [0, 4]).gather(&[0_u32]), 0, 0, 0);
+    assert!(rows(&[], [0, 4]).gather(&[0_u32; 0]).is_ok());
 }
 
 #[test]
 fn gathered_twice() {
-    let table = rows(&[1.0; 20], 4);
+    let table = rows(&NUMBERS[..20], [5, 4]);
     let gathered = table.gather(&[1_u32, 2]).expect("ids that are there");
     refused(
         gathered.gather(&[0_u32]),
@@ -457,7 +568,7 @@ fn gathered_twice() {
 
 #[test]
 fn row_range() {
-    let table = rows(&[1.0; 20], 4);
+    let table = rows(&NUMBERS[..20], [5, 4]);
     refused(
         table.range(2..6),
         Error::RowRange {
@@ -500,19 +611,19 @@ fn attention_factor() {
         (f64::NEG_INFINITY, "-inf"),
     ] {
         refused(
-            rows(&ONE, 2).with_attention_factor(factor),
+            rows(&ONE, [1, 2]).with_attention_factor(factor),
             Error::AttentionFactor { factor },
             &[name],
         );
     }
     // A NaN is not equal to itself.
-    let error = rows(&ONE, 2)
+    let error = rows(&ONE, [1, 2])
         .with_attention_factor(f64::NAN)
         .expect_err("a refusal");
     assert!(matches!(error, Error::AttentionFactor { factor } if factor.is_nan()));
     assert!(error.to_string().contains("NaN"));
     assert!(
-        rows(&ONE, 2)
+        rows(&ONE, [1, 2])
             .with_attention_factor(-1.5)
             .is_ok_and(|rows| rows.attention_factor() == -1.5)
     );
@@ -555,17 +666,19 @@ fn each_verb<E: Number>(rows: &Rows<'_>, error: Error, words: &[&str]) {
 
 #[test]
 fn rotary_dim_exceeds_head() {
-    let values = [0.5; 30];
     let error = Error::RotaryDimExceedsHead {
         rotary_dim: 10,
         head_dim: 8,
     };
-    each_element!(each_verb(&rows(&values, 10), error, &["10", "8"]));
+    each_element!(each_verb(
+        &rows(&NUMBERS[..30], [3, 10]),
+        error,
+        &["10", "8"]
+    ));
 }
 
 #[test]
 fn row_count() {
-    let values = [0.5; 7 * 8];
     for count in [0, 1, 2, 4, 5, 7] {
         let error = Error::RowCount {
             rows: count,
@@ -573,7 +686,8 @@ fn row_count() {
             batch: 2,
         };
         let words = [&*count.to_string(), "3", "2"];
-        each_element!(each_verb(&rows(&values[..8 * count], 8), error, &words));
+        let given = rows(&NUMBERS[..8 * count], [count, 8]);
+        each_element!(each_verb(&given, error, &words));
     }
     // Sequences times tokens may be more than there are numbers; that is no reason to panic.
     let strides = Strides {
@@ -589,7 +703,7 @@ fn row_count() {
         batch: usize::MAX,
     };
     refused(
-        Rope::new(Pairing::Half).rotate(&mut tensor, &rows(&values, 8)),
+        Rope::new(Pairing::Half).rotate(&mut tensor, &rows(&NUMBERS[..56], [7, 8])),
         error,
         &["7", &usize::MAX.to_string()],
     );
@@ -609,12 +723,12 @@ fn pairing_changes_in_place() {
                 let mut q = TensorMut::new(q, [1, 1, 1, 2]).expect("valid");
                 let mut k = TensorMut::new(k, [1, 1, 1, 2]).expect("valid");
                 refused(
-                    rope.rotate(&mut q, &rows(&ONE, 2)),
+                    rope.rotate(&mut q, &rows(&ONE, [1, 2])),
                     error,
                     &["interleaved", "half"],
                 );
                 refused(
-                    rope.rotate_qk(&mut q, &mut k, &rows(&ONE, 2)),
+                    rope.rotate_qk(&mut q, &mut k, &rows(&ONE, [1, 2])),
                     error,
                     &["interleaved", "half"],
                 );
@@ -636,14 +750,15 @@ fn shape_mismatch() {
     ] {
         untouched::<half::f16>(48, |data| {
             let from = Tensor::new(&x, [2, 3, 1, 8]).expect("valid");
-            let mut to = TensorMut::new(data, other).expect("valid");
+            let part = Layout::bshd(other).expect("a small shape");
+            let mut to = TensorMut::new(data, part).expect("valid");
             let error = Error::ShapeMismatch {
                 source: [2, 3, 1, 8].into(),
                 target: other.into(),
             };
             let words = ["[2, 3, 1, 8]", &format!("{other:?}")];
             refused(
-                rope.rotate_into(&from, &mut to, &rows(&[0.5; 6], 2)),
+                rope.rotate_into(&from, &mut to, &rows(&NUMBERS[..6], [3, 2])),
                 error,
                 &words,
             );
@@ -658,14 +773,15 @@ fn query_key_mismatch() {
         untouched::<f32>(48, |q| {
             untouched::<half::f16>(48, |k| {
                 let mut q = TensorMut::new(q, [2, 3, 1, 8]).expect("valid");
-                let mut k = TensorMut::new(k, other).expect("valid");
+                let part = Layout::bshd(other).expect("a small shape");
+                let mut k = TensorMut::new(k, part).expect("valid");
                 let error = Error::QueryKeyMismatch {
                     query: [2, 3, 1, 8].into(),
                     key: other.into(),
                 };
                 let words = ["[2, 3, 1, 8]", &format!("{other:?}")];
                 refused(
-                    rope.rotate_qk(&mut q, &mut k, &rows(&[0.5; 6], 2)),
+                    rope.rotate_qk(&mut q, &mut k, &rows(&NUMBERS[..6], [3, 2])),
                     error,
                     &words,
                 );
@@ -676,19 +792,19 @@ fn query_key_mismatch() {
 
 #[test]
 fn rows_per_head() {
-    let values = [0.5_f32; 48];
+    let values = &NUMBERS[..48];
     let error = |heads| Error::RowsPerHead { rows: 12, heads };
     for heads in [0, 5, 24, usize::MAX] {
         let words = ["12", &*heads.to_string()];
-        refused(rows(&values, 4).with_heads(heads), error(heads), &words);
+        refused(
+            rows(values, [12, 4]).with_heads(heads),
+            error(heads),
+            &words,
+        );
     }
     let none = Layout::bshd([3, 4, 0, 2]).expect("an empty layout");
-    refused(
-        Rows::strided(&values, &values, none),
-        error(0),
-        &["12", "0"],
-    );
-    let gathered = rows(&values, 4);
+    refused(Rows::strided(values, values, none), error(0), &["12", "0"]);
+    let gathered = rows(values, [12, 4]);
     let gathered = gathered.gather(&[1, 0]).expect("ids that are there");
     refused(gathered.with_heads(2), Error::GatheredTwice, &["gathered"]);
     let pairs = Layout::bshd([1, 2, 3, 0]).expect("an empty layout");
@@ -696,13 +812,29 @@ fn rows_per_head() {
         rotary_dim: 0,
         required: "even and at least 2",
     };
-    refused(Rows::strided(&values, &values, pairs), error, &["0"]);
-    for (cos, sin) in [(&values[..], &values[..47]), (&values[..47], &values[..])] {
+    refused(Rows::strided(values, values, pairs), error, &["0"]);
+    let layout = Layout::bshd([2, 4, 3, 2]).expect("a small layout");
+    for (cos, sin) in [(values, &values[..47]), (&values[..47], values)] {
         let error = Error::OutOfBounds {
             needed: 48,
             len: 47,
         };
-        refused(Rows::strided(cos, sin, [2, 4, 3, 2]), error, &["48", "47"]);
+        refused(Rows::strided(cos, sin, layout), error, &["48", "47"]);
+    }
+    // A layout may be a part of each slice, a shape is all of it.
+    assert!(Rows::strided(values, &NUMBERS, layout).is_ok());
+    assert!(Rows::strided(values, values, layout.shape()).is_ok());
+    for other in [&NUMBERS[..47], &NUMBERS[..49]] {
+        for (cos, sin) in [(values, other), (other, values)] {
+            let error = Error::ShapeElements {
+                shape: layout.shape(),
+                elements: 48,
+                len: other.len(),
+            };
+            let words = ["[2, 4, 3, 2] has 48", &format!("slice has {}", other.len())];
+            refused(Rows::strided(cos, sin, [2, 4, 3, 2]), error, &words);
+            refused(Rows::strided(cos, sin, layout.shape()), error, &words);
+        }
     }
     // More rows than are counted, and more channels, of none.
     let strides = Strides {
@@ -717,7 +849,7 @@ fn rows_per_head() {
             strides: Some(strides),
         };
         refused(
-            Rows::strided(&values, &values, layout),
+            Rows::strided(values, values, layout),
             error,
             &[&usize::MAX.to_string()],
         );
@@ -727,7 +859,7 @@ fn rows_per_head() {
 #[test]
 fn row_heads() {
     let table = [0.5_f32; 24];
-    let of_three = || rows(&table, 2).with_heads(3).expect("four tokens");
+    let of_three = || rows(&table, [12, 2]).with_heads(3).expect("four tokens");
     let words = ["3", "2"];
     let error = |heads| Error::RowHeads { rows: 3, heads };
     refused(of_three().with_heads(2), error(2), &words);
@@ -823,7 +955,7 @@ fn row_magnitude() {
         for value in [2.0_f32, 0.0, f32::NAN, f32::INFINITY] {
             let mut values = [1.0_f32, 1.0, 0.0, 0.0].repeat(4);
             values[at] = value;
-            let given = rows(&values, 4).with_heads(2).expect("two tokens");
+            let given = rows(&values, [4, 4]).with_heads(2).expect("two tokens");
             untouched::<f32>(24, |x| {
                 let mut x = TensorMut::new(x, [1, 2, 2, 6]).expect("valid");
                 let error = rope.rotate(&mut x, &given).expect_err("a refusal");
@@ -849,7 +981,7 @@ fn row_magnitude() {
     }
     // Each call, and each of the directions but this takes them.
     let values = [3.0_f32, 4.0];
-    let rows = rows(&values, 2);
+    let rows = rows(&values, [1, 2]);
     let error = Error::RowMagnitude {
         row: 0,
         head: 0,
@@ -910,7 +1042,7 @@ fn no_inverse() {
     ] {
         let mut values = [1.0_f32, 1.0, 0.0, 0.0].repeat(4);
         (values[13], values[15]) = (cos, sin);
-        let rows = rows(&values, 4).with_heads(2).expect("two tokens");
+        let rows = rows(&values, [4, 4]).with_heads(2).expect("two tokens");
         let mut storage = [7.0; 16];
         let error = rows.inverted(&mut storage).expect_err("a refusal");
         let expected = Error::NoInverse {
@@ -933,7 +1065,7 @@ fn no_inverse() {
         assert_eq!(storage, [7.0; 16]);
     }
     let values = [1.0_f32, 1.0, 0.0, 0.0].repeat(4);
-    let rows = rows(&values, 4).with_heads(2).expect("two tokens");
+    let rows = rows(&values, [4, 4]).with_heads(2).expect("two tokens");
     let error = Error::Storage {
         given: 15,
         needed: 16,
@@ -1023,8 +1155,8 @@ fn unknown_name() {
 #[test]
 fn empty_tensors_are_fine() {
     let table = [1.0, 0.0];
-    let rows = rope_core::Rows::new(&table, 2).expect("one row");
-    let none = rope_core::Rows::new(&[], 2).expect("no rows");
+    let rows = rope_core::Rows::new(&table, [1, 2]).expect("one row");
+    let none = rope_core::Rows::new(&[], [0, 2]).expect("no rows");
     for backend in Backend::available() {
         let rope = Rope::new(Pairing::Half)
             .backend(backend)

@@ -4,11 +4,11 @@
 use half::bf16;
 use rope_core::{
     Axes, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Chain, Code, CodeScale, Error,
-    Frequencies, HeadScales, Norm, NormFormula, NormReach, Pairing, Place, Positions, Rope, Rows,
-    Scale, ScaleLayout, ScalePlace, Scaling, Slots, Tensor, TensorMut,
+    Frequencies, HeadScales, Layout, Norm, NormFormula, NormReach, Pairing, Place, Positions, Rope,
+    Rows, Scale, ScaleLayout, ScalePlace, Scaling, Slots, Tensor, TensorMut,
 };
 
-use crate::refused::{refused, untouched};
+use crate::refused::{NUMBERS, refused, untouched};
 
 const ROPE: fn() -> Rope = || Rope::new(Pairing::Half);
 
@@ -17,7 +17,7 @@ const SHAPE: [usize; 4] = [2, 3, 2, 8];
 const LEN: usize = 96;
 
 fn rows() -> Rows<'static> {
-    Rows::from_vec(vec![0.5; 3 * 8], 8).expect("three rows")
+    Rows::new(&NUMBERS[..24], [3, 8]).expect("three rows")
 }
 
 /// Slots of the six tokens.
@@ -200,8 +200,7 @@ fn head_dim_on_stack() {
     let chain = ROPE().norm(Norm::new(NormFormula::LLAMA4, 1e-6));
     let shape = [1, 1, 1, 2049];
     let layout = CacheLayout::nhd([1, 1, 1, 2049]).expect("a small cache");
-    let row = [0.5; 8];
-    let rows = Rows::new(&row, 8).expect("a row");
+    let rows = Rows::new(&NUMBERS[..8], [1, 8]).expect("a row");
     untouched::<f32>(2049, |data| {
         let other = vec![1.0_f32; 2049];
         let from = Tensor::new(&other, shape).expect("valid");
@@ -237,18 +236,17 @@ fn rows_and_shapes() {
     untouched::<f32>(LEN, |data| {
         let x = [1.0_f32; LEN];
         let x = Tensor::new(&x, SHAPE).expect("valid");
-        let long = [0.5; 60];
         let error = Error::RotaryDimExceedsHead {
             rotary_dim: 10,
             head_dim: 8,
         };
-        let wide = Rows::new(&long[..30], 10).expect("whole rows");
+        let wide = Rows::new(&NUMBERS[..30], [3, 10]).expect("whole rows");
         let count = Error::RowCount {
             rows: 4,
             tokens: 3,
             batch: 2,
         };
-        let four = Rows::new(&long[..32], 8).expect("whole rows");
+        let four = Rows::new(&NUMBERS[..32], [4, 8]).expect("whole rows");
         for (rows, error, words) in [(wide, error, ["10", "8"]), (four, count, ["4", "3"])] {
             let mut tensor = TensorMut::new(data, SHAPE).expect("valid");
             refused(chain.rotate(&mut tensor, &rows), error, &words);
@@ -269,14 +267,14 @@ fn rows_and_shapes() {
         }
         // A shift has a row for each slot, and as many channels.
         let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
-        let wide = Rows::new(&long, 10).expect("whole rows");
+        let wide = Rows::new(&NUMBERS[..60], [6, 10]).expect("whole rows");
         refused(ROPE().shift(&mut cache, &SLOTS, &wide), error, &["10", "8"]);
         let changes = ROPE().output_pairing(Pairing::Interleaved);
         let error = Error::PairingChangesInPlace {
             input: Pairing::Half,
             output: Pairing::Interleaved,
         };
-        let rows = Rows::new(&long[..48], 8).expect("whole rows");
+        let rows = Rows::new(&NUMBERS[..48], [6, 8]).expect("whole rows");
         let words = ["half", "interleaved"];
         refused(changes.shift(&mut cache, &SLOTS, &rows), error, &words);
         let mut tensor = TensorMut::new(data, SHAPE).expect("valid");
@@ -286,7 +284,7 @@ fn rows_and_shapes() {
             source: SHAPE.into(),
             target: [2, 3, 1, 8].into(),
         };
-        let mut tensor = TensorMut::new(data, [2, 3, 1, 8]).expect("valid");
+        let mut tensor = TensorMut::new(&mut data[..48], [2, 3, 1, 8]).expect("valid");
         refused(
             chain.rotate_into(&x, &mut tensor, &rows),
             error,
@@ -315,7 +313,7 @@ fn keys_and_values() {
                 chain.rotate_into_caches((&k, &mut keys), (&v, &mut values), &SLOTS, &rows);
             refused(refusal, error, &["[2, 3, 2, 8]", "[1, 6, 2, 8]"]);
             // Values that do not fit are found before the keys are written.
-            let v = Tensor::new(&x, [2, 3, 1, 8]).expect("valid");
+            let v = Tensor::new(&x[..48], [2, 3, 1, 8]).expect("valid");
             let error = Error::CacheHeads {
                 heads: 1,
                 head_dim: 8,
@@ -350,8 +348,8 @@ fn keys_and_values() {
 /// Each verb of caches, with slots that the cache `[2, 3, 2, 8]` does not have.
 fn each_cache_verb(slots: Slots<'_>, error: Error, words: &[&str]) {
     let rows = rows();
-    let (chain, six) = (Chain::from(ROPE()), [0.5; 48]);
-    let each = Rows::new(&six, 8).expect("six rows");
+    let chain = Chain::from(ROPE());
+    let each = Rows::new(&NUMBERS[..48], [6, 8]).expect("six rows");
     untouched::<f32>(LEN, |data| {
         let x = [1.0_f32; LEN];
         let from = Tensor::new(&x, SHAPE).expect("valid");
@@ -467,8 +465,7 @@ fn offsets_and_scales() {
     let made = |at| CodeScale::Made { least: 1e-6, at };
     let x = [1.0_f32; 16];
     let x = Tensor::new(&x, [1, 1, 2, 8]).expect("valid");
-    let row = [0.5; 8];
-    let rows = Rows::new(&row, 8).expect("a row");
+    let rows = Rows::new(&NUMBERS[..8], [1, 8]).expect("a row");
     let mut bytes = vec![0x5a_u8; 40];
     for offset in [17_i64, 20, 21, 24, 40] {
         let inline = made(ScalePlace::Inline(8));
@@ -661,12 +658,12 @@ fn heads_of_caches() {
             cache_heads: 2,
             cache_head_dim: 8,
         };
-        let row = vec![0.5; 12];
-        let rows = Rows::new(&row, 4).expect("three rows");
+        let rows = Rows::new(&NUMBERS[..12], [3, 4]).expect("three rows");
         untouched::<f32>(LEN, |data| {
             let other = [1.0_f32; LEN];
             let chain = Chain::from(ROPE());
-            let from = Tensor::new(&other, shape).expect("valid");
+            let part = Layout::bshd(shape).expect("a small shape");
+            let from = Tensor::new(&other, part).expect("valid");
             let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
             let refusal = chain.rotate_into_cache(&from, &mut cache, &SLOTS, &rows);
             refused(refusal, error, &words);
@@ -676,7 +673,7 @@ fn heads_of_caches() {
                 &words,
             );
             let cache = Cache::new(&other, layout()).expect("a cache that fits");
-            let mut tensor = TensorMut::new(data, shape).expect("valid");
+            let mut tensor = TensorMut::new(data, part).expect("valid");
             refused(
                 chain.copy_from_cache(&cache, &SLOTS, &mut tensor),
                 error,
@@ -1042,7 +1039,7 @@ fn empty_caches_are_fine() {
     // A shift of no rows, and sums of no tokens.
     let mut data = [1.0_f32; LEN];
     let mut cache = CacheMut::new(&mut data, layout()).expect("a cache that fits");
-    let rows = Rows::new(&[], 8).expect("no rows");
+    let rows = Rows::new(&[], [0, 8]).expect("no rows");
     ROPE().shift(&mut cache, &none, &rows).expect("no slots");
     let nothing = Tensor::new(&[0.0_f32; 0], [2, 0, 2, 8]).expect("nothing");
     let norm = Norm::new(NormFormula::LLAMA4, 1e-6);

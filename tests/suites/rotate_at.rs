@@ -121,7 +121,7 @@ fn mixed_at<E: Number>(source: &mut Source<'_>) {
     let x = ordinary::<E>(source, place.len);
     let rope = Rope::new(source.one_of(&Pairing::ALL)).direction(source.one_of(&Direction::ALL));
     let values = frequencies.values(positions).expect("positions");
-    let ready = Rows::new(&values, 2 * pairs).expect("whole rows");
+    let ready = Rows::new(&values, [rows * own, 2 * pairs]).expect("whole rows");
     let ready = ready.with_heads(own).expect("rows of each head");
     let ready = ready.with_attention_factor(1.25).expect("a factor");
     let mut expected = x.clone();

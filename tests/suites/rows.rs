@@ -398,7 +398,7 @@ fn same_bits_in_any_order_and_any_division() {
                 });
             }
         });
-        let rows = Rows::new(&values, 128).expect("whole rows");
+        let rows = Rows::new(&values, [LEN, 128]).expect("whole rows");
         assert!(bits(&rows) == expected, "{threads} threads");
     }
 }

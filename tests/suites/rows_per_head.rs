@@ -324,7 +324,7 @@ fn ltx2() {
 #[test]
 fn rows_are_those_of_tokens() {
     let values: Vec<f32> = (0..4 * 3 * 2).map(|i| i as f32).collect();
-    let rows = Rows::new(&values, 2)
+    let rows = Rows::new(&values, [12, 2])
         .and_then(|rows| rows.with_heads(3))
         .expect("four tokens");
     assert_eq!((rows.len(), rows.heads(), rows.is_empty()), (4, 3, false));
@@ -341,7 +341,7 @@ fn rows_are_those_of_tokens() {
     let part = gathered.range(1..3).expect("ids that are there");
     assert_eq!(at(&part, 1, 0), Some([12.0, 13.0]));
     // Heads that share a row all have it.
-    let shared = Rows::new(&values, 2)
+    let shared = Rows::new(&values, [12, 2])
         .and_then(|rows| rows.with_heads(1))
         .expect("rows");
     assert_eq!((shared.len(), shared.heads()), (12, 1));
@@ -486,7 +486,7 @@ fn inverted_rows_undo_xpos() {
             true => xpos(heads * tokens, rotary_dim, sign),
         };
         let given = if of_heads { heads } else { 1 };
-        let rows = Rows::new(&values, rotary_dim)
+        let rows = Rows::new(&values, [tokens * given, rotary_dim])
             .and_then(|rows| rows.with_heads(given))
             .expect("rows");
         let mut storage = vec![f32::NAN; values.len() + 3];
@@ -588,7 +588,8 @@ fn the_inverse_takes_tables_that_were_rounded() {
             .map(|value| (f64::from(value) * factor) as f32)
             .collect();
         for values in [rounded::<bf16>(&values), rounded::<f16>(&values), values] {
-            let rows = Rows::new(&values, 128).and_then(|rows| rows.with_attention_factor(factor));
+            let rows =
+                Rows::new(&values, [1000, 128]).and_then(|rows| rows.with_attention_factor(factor));
             let rows = rows.expect("whole rows");
             let mut x = vec![1.0_f32; 1000 * 128];
             let mut tensor = TensorMut::new(&mut x, [1, 1000, 1, 128]).expect("a valid tensor");
@@ -609,7 +610,7 @@ fn the_inverse_takes_tables_that_were_rounded() {
         }
     }
     let values = xpos(3, 64, 1.0);
-    let rows = Rows::new(&values, 64).expect("whole rows");
+    let rows = Rows::new(&values, [3, 64]).expect("whole rows");
     let inverse = Rope::new(Pairing::Half).direction(Direction::Inverse);
     let mut x = [1.0_f32; 64];
     let mut rotate = |index: usize| {

@@ -358,7 +358,7 @@ fn one_pair_that_moves_moves_its_token() {
                     let mut values = still.repeat(4 * heads);
                     let row = (2 * heads + head) * 2 * PAIRS;
                     (values[row + pair], values[row + PAIRS + pair]) = (cos, sin);
-                    let rows = Rows::new(&values, 2 * PAIRS)
+                    let rows = Rows::new(&values, [4 * heads, 2 * PAIRS])
                         .and_then(|rows| rows.with_heads(heads))
                         .expect("four tokens");
                     let doing = format!("pair {pair} of head {head} of {heads} by {cos}, {sin}");

@@ -41,14 +41,17 @@ fn rotate<E: Number>(
         return;
     }
     // Some tokens of each sequence: their rows are not one range, so they are gathered.
-    let table: Vec<f32> = (0..shape.batch)
-        .flat_map(|batch| (0..shape.tokens).map(move |token| first + batch * tokens + token))
-        .flat_map(|row| {
-            let (cos, sin) = rows.row(row).expect("a row that is there");
-            [cos, sin].concat()
-        })
-        .collect();
-    let rows = Rows::from_vec(table, rows.rotary_dim())
+    let (mut cos, mut sin) = (Vec::new(), Vec::new());
+    for batch in 0..shape.batch {
+        for token in 0..shape.tokens {
+            let row = rows.row(first + batch * tokens + token);
+            let row = row.expect("a row that is there");
+            cos.extend_from_slice(row.0);
+            sin.extend_from_slice(row.1);
+        }
+    }
+    let (count, pairs) = (shape.batch * shape.tokens, rows.rotary_dim() / 2);
+    let rows = Rows::from_cos_sin(&cos, &sin, [count, pairs], 2 * pairs)
         .and_then(|part| part.with_attention_factor(rows.attention_factor()))
         .expect("whole rows");
     rope.rotate(&mut tensor, &rows).expect("rows that fit");

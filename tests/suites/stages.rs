@@ -14,8 +14,9 @@ fn agree<I: Number, O: Number>(source: &mut Source<'_>, shape: [usize; 4], rotar
         false => (Placed::any(source, shape), Placed::any(source, shape)),
     };
     let (x, y) = (values::<I>(source, from.len), paint::<O>(source, to.len));
-    let angles = values::<f32>(source, shape[1] * rotary_dim);
-    let rows = Rows::new(&angles, rotary_dim).expect("whole rows");
+    let [cos, sin] = [(); 2].map(|()| values::<f32>(source, shape[1] * rotary_dim / 2));
+    let rows = Rows::from_cos_sin(&cos, &sin, [shape[1], rotary_dim / 2], rotary_dim);
+    let rows = rows.expect("whole rows");
     for backend in Backend::available() {
         for (input, output) in [
             (Pairing::Half, Pairing::Half),
@@ -79,8 +80,9 @@ fn agree_in_codes<E: Number>(
         false => Placed::any(source, shape),
     };
     let x = values::<E>(source, from.len);
-    let angles = values::<f32>(source, tokens * rotary_dim);
-    let rows = Rows::new(&angles, rotary_dim).expect("whole rows");
+    let [cos, sin] = [(); 2].map(|()| values::<f32>(source, tokens * rotary_dim / 2));
+    let rows = Rows::from_cos_sin(&cos, &sin, [tokens, rotary_dim / 2], rotary_dim);
+    let rows = rows.expect("whole rows");
     let each: Vec<f32> = (0..heads).map(|_| 0.25 + source.unit().abs()).collect();
     let apart = ScalePlace::Apart(ScaleLayout::hn(1, heads));
     let scales = [

@@ -246,7 +246,7 @@ mod tests {
                     .collect();
                 let mut expected = input.clone();
                 let mut x = TensorMut::new(&mut expected, layout).unwrap();
-                let rows_of = Rows::new(&rows, 2 * pairs).unwrap();
+                let rows_of = Rows::new(&rows, [tokens, 2 * pairs]).unwrap();
                 Rope::new(pairing).rotate(&mut x, &rows_of).unwrap();
                 assert!(expected.iter().any(|x| x.is_nan()));
                 for (_, name, rotate) in available().into_iter().filter(|&(here, ..)| here) {

@@ -187,6 +187,9 @@ enum rope_status
   ROPE_STATUS_UNSUPPORTED = 49,
   // A row of cos or sin that should keep each value twice, in two halves that are the same, does not.
   ROPE_STATUS_HALVES_DIFFER = 50,
+  // The last row of joined cos and sin has the same values in both halves: it is `cat(freqs, freqs)` of cos or of
+  // sin alone, which rope_rows_apart takes.
+  ROPE_STATUS_HALVES_EQUAL = 71,
   // A configuration has a key about the rotation that the model's code does not obey.
   ROPE_STATUS_UNREAD = 51,
   // The strides of a cache make none, or not one for what it is to keep.
@@ -2211,9 +2214,9 @@ struct rope_positions rope_positions_per_token(const void *values,
 // ROPE_STATUS_ROW_SEQUENCES, ROPE_STATUS_ROW_MAGNITUDE, ROPE_STATUS_PAIRING_CHANGES_IN_PLACE;
 // ROPE_STATUS_BACKEND_UNAVAILABLE; ROPE_STATUS_SHAPE_OVERFLOW, ROPE_STATUS_OUT_OF_BOUNDS, ROPE_STATUS_OVERLAP;
 // ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_ROWS_LENGTH, ROPE_STATUS_ROW_WIDTH, ROPE_STATUS_HALVES_DIFFER,
-// ROPE_STATUS_ROWS_PER_HEAD, ROPE_STATUS_ATTENTION_FACTOR, ROPE_STATUS_POSITION_OUTSIDE_TABLE; ROPE_STATUS_NULL,
-// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_MEMORY_OVERLAP. The tensor is
-// untouched then.
+// ROPE_STATUS_HALVES_EQUAL, ROPE_STATUS_ROWS_PER_HEAD, ROPE_STATUS_ATTENTION_FACTOR,
+// ROPE_STATUS_POSITION_OUTSIDE_TABLE; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
+// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_MEMORY_OVERLAP. The tensor is untouched then.
 //
 // # Threads
 //
@@ -2288,7 +2291,10 @@ rope_status rope_rotate_at(const struct rope_plan *plan,
                            const struct rope_positions *positions);
 
 // `len / rotary_dim` rows of `rotary_dim / 2` cos and then as many sin (vLLM's cache). This call reads no value;
-// the calls that the rows are given to do.
+// the calls that the rows are given to do. They look at the last row: if it has the same values in both halves, it is
+// PyTorch's `cat((freqs, freqs), -1).cos()` without its sin, which goes to rope_rows_apart, and is refused with
+// ROPE_STATUS_HALVES_EQUAL. (Rows of one pair, and a last row whose values have one magnitude other than 1, as zeros
+// that are padding, are accepted.)
 //
 // # Threads
 //

@@ -104,7 +104,8 @@ impl rope_rows {
         let (table, sin_region) = if self.sin.is_null() && !strided {
             // SAFETY: the caller promises it.
             let values = unsafe { cos.get() };
-            (Rows::new(values, self.rotary_dim)?, none)
+            let rows = self.len.checked_div(self.rotary_dim).unwrap_or(0);
+            (Rows::new(values, [rows, self.rotary_dim])?, none)
         } else {
             let sin = Span::new("sin", self.sin, self.len)?;
             // SAFETY: the caller promises it.
@@ -134,7 +135,10 @@ impl rope_rows {
 }
 
 /// `len / rotary_dim` rows of `rotary_dim / 2` cos and then as many sin (vLLM's cache). This call reads no value;
-/// the calls that the rows are given to do.
+/// the calls that the rows are given to do. They look at the last row: if it has the same values in both halves, it is
+/// PyTorch's `cat((freqs, freqs), -1).cos()` without its sin, which goes to rope_rows_apart, and is refused with
+/// ROPE_STATUS_HALVES_EQUAL. (Rows of one pair, and a last row whose values have one magnitude other than 1, as zeros
+/// that are padding, are accepted.)
 ///
 /// # Threads
 ///

@@ -108,6 +108,9 @@ pub enum rope_status {
     Unsupported = 49,
     /// A row of cos or sin that should keep each value twice, in two halves that are the same, does not.
     HalvesDiffer = 50,
+    /// The last row of joined cos and sin has the same values in both halves: it is `cat(freqs, freqs)` of cos or of
+    /// sin alone, which rope_rows_apart takes.
+    HalvesEqual = 71,
     /// A configuration has a key about the rotation that the model's code does not obey.
     Unread = 51,
     /// The strides of a cache make none, or not one for what it is to keep.
@@ -190,7 +193,7 @@ statuses! {
     Overlap = c"strides let elements of a tensor that is written overlap": Overlap,
     RotaryDim = c"rotary_dim is odd, zero or too large, or not what the scaling or the axes need": RotaryDim,
     RotaryDimExceedsHead = c"the rows rotate more channels than a head has": RotaryDimExceedsHead,
-    RowsLength = c"the values are not a whole number of rows": RowsLength CosSinLength RowsShape,
+    RowsLength = c"the values are not a whole number of rows": CosSinLength RowsShape,
     RowWidth = c"a row of cos has neither a value for each pair nor each of them twice": RowWidth,
     RowCount = c"neither one row per token nor one per token of every sequence": RowCount,
     RowsPerHead = c"the rows are not those of so many heads for each of some tokens": RowsPerHead,
@@ -222,6 +225,7 @@ statuses! {
     Ambiguous = c"a configuration holds several answers, and none was chosen": Ambiguous,
     Unsupported = c"the model does something that is no rotation of pairs": Unsupported,
     HalvesDiffer = c"a row that should keep each value twice has two halves that differ": HalvesDiffer,
+    HalvesEqual = c"a row of cos and sin has the same values in both of its halves": HalvesEqual,
     Unread = c"a key of a configuration is not obeyed by the model's code": Unread,
     CacheLayout = c"the strides of a cache make none, or not one for what it is to keep": CacheLayout,
     CacheHeads = c"the tensor's heads are not those of the cache": CacheHeads,
@@ -237,7 +241,7 @@ statuses! {
     GradientShape = c"gradients have the shape of the rows, and of other gradients": GradientShape,
     RowOfZeros = c"cos and sin of a row are both zero": RowOfZeros,
     // No call of this API meets these.
-    Refused = c"refused": Range PartsInterleave GatheredTwice RowRange UnknownName FreqFactors,
+    Refused = c"refused": ShapeElements Range PartsInterleave GatheredTwice RowRange UnknownName FreqFactors,
 }
 
 /// What a status (`enum rope_status`) means, in one sentence. For a number that is no status, the sentence says so.

@@ -829,6 +829,21 @@ fn rows_of_the_caller() {
     assert_eq!(call(&rows), rope_status::RowsLength);
     (rows.len, rows.width) = (16, 5);
     assert_eq!(call(&rows), rope_status::RowWidth);
+    // PyTorch's cos without its sin, as rows of both.
+    let twice: Vec<f32> = cos.chunks(4).flat_map(|row| row.repeat(2)).collect();
+    assert_eq!(
+        call(&rope_rows_joined(twice.as_ptr(), twice.len(), 8)),
+        rope_status::HalvesEqual
+    );
+    assert!(
+        detail().contains("row 3 has the same 4 values"),
+        "{}",
+        detail()
+    );
+    assert_eq!(
+        call(&rope_rows_joined(twice.as_ptr(), 31, 8)),
+        rope_status::RowsLength
+    );
     // Two rows that keep their values twice, which these do not.
     rows.width = 8;
     assert_eq!(call(&rows), rope_status::HalvesDiffer);
@@ -874,7 +889,8 @@ fn rows_of_each_head() {
         (rope_status::Ok, expected.clone())
     );
     // `[tokens, heads, 2 * pairs]`, apart and joined.
-    let rows = Rows::new(&joined, 2 * pairs).and_then(|rows| rows.with_heads(heads));
+    let rows =
+        Rows::new(&joined, [tokens * heads, 2 * pairs]).and_then(|rows| rows.with_heads(heads));
     let rows = rows.expect("valid");
     let expected_each = rotated(&rows, tokens);
     let mut given = rope_rows_joined(joined.as_ptr(), joined.len(), 2 * pairs);

@@ -27,7 +27,7 @@ impl Frequencies<'_> {
         let positions = positions.into_positions().on(self.axes())?;
         let mut values = vec![0.0; self.values(&positions)?];
         self.fill(&positions, 0, &mut values);
-        Rows::from_vec(values, self.rotary_dim())?.of_magnitude(self.attention_factor())
+        Rows::computed_vec(values, self.rotary_dim()).of_magnitude(self.attention_factor())
     }
 
     /// As [`Frequencies::rows`], in the caller's storage, of which the first `tokens * rotary_dim` values are used.
@@ -46,7 +46,7 @@ impl Frequencies<'_> {
             .get_mut(..needed)
             .ok_or(Error::Storage { given, needed })?;
         self.fill(&positions, 0, values);
-        Rows::new(values, self.rotary_dim())?.of_magnitude(self.attention_factor())
+        Rows::computed(values, self.rotary_dim()).of_magnitude(self.attention_factor())
     }
 
     /// The rows of positions `0..len`: a table, for [`Rows::gather`].

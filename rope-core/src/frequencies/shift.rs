@@ -57,7 +57,7 @@ impl Frequencies<'_> {
         let moves = self.moves(old, from, to)?;
         let mut values = vec![0.0; self.values(&moves.to)?];
         moves.fill(&mut values);
-        Rows::from_vec(values, self.rotary_dim())?.of_magnitude(moves.factor)
+        Rows::computed_vec(values, self.rotary_dim()).of_magnitude(moves.factor)
     }
 
     /// As [`Frequencies::shift_from`], in the caller's storage, of which the first `tokens * rotary_dim` values are
@@ -79,7 +79,7 @@ impl Frequencies<'_> {
             .get_mut(..needed)
             .ok_or(Error::Storage { given, needed })?;
         moves.fill(values);
-        Rows::new(values, self.rotary_dim())?.of_magnitude(moves.factor)
+        Rows::computed(values, self.rotary_dim()).of_magnitude(moves.factor)
     }
 
     fn of_magnitude_one(&self) -> Frequencies<'_> {

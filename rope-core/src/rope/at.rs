@@ -182,7 +182,7 @@ impl Rope {
                         _ => first_head..first_head + row_heads,
                     };
                     frequencies.fill(positions, first_row, own, values);
-                    let rows = Rows::new(values, rotary_dim)?.with_heads(row_heads)?;
+                    let rows = Rows::computed(values, rotary_dim).with_heads(row_heads)?;
                     let rows = rows.view(sharing_part);
                     let layout = layout.heads(part)?;
                     self.run_in_place(&mut x.part(&layout), element, &rows, kind.attention_factor);

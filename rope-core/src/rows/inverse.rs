@@ -136,7 +136,7 @@ impl Rows<'_> {
             let start = (found.row * self.heads + found.head) * rotary_dim + found.pair;
             [values[start], values[start + self.pairs]] = found.inverse();
         }
-        Rows::new(values, rotary_dim)?
+        Rows::computed(values, rotary_dim)
             .with_attention_factor(1.0 / factor)?
             .with_heads(self.heads)
     }

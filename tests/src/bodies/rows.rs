@@ -12,7 +12,7 @@ use crate::number::paint;
 ///
 /// If that is not so.
 pub fn rows(source: &mut Source<'_>) {
-    let cos: Vec<f32> = paint(source, 40);
+    let mut cos: Vec<f32> = paint(source, 40);
     let sin: Vec<f32> = paint(source, 40);
     let len = source.below(41);
     let other = if source.once_in(4) {
@@ -21,9 +21,14 @@ pub fn rows(source: &mut Source<'_>) {
         len
     };
     let rotary_dim = number_of_any_size(source);
-    let (cos, sin) = (&cos[..len], &sin[..other]);
     let joined = source.once_in(2);
     let pairs = rotary_dim / 2;
+    // PyTorch's cos, which keeps each value twice, is no row of cos and sin.
+    if joined && rotary_dim <= len && source.once_in(4) {
+        let last = len - rotary_dim;
+        cos.copy_within(last..last + pairs, len - pairs);
+    }
+    let (cos, sin) = (&cos[..len], &sin[..other]);
     let stride = match source.below(4) {
         _ if joined => rotary_dim,
         0 => number_of_any_size(source),
@@ -32,12 +37,11 @@ pub fn rows(source: &mut Source<'_>) {
     };
     let whole = len.checked_div(stride).unwrap_or(0);
     let count = match source.below(4) {
-        _ if joined => whole,
         0 => number_of_any_size(source),
         _ => whole,
     };
     let table = if joined {
-        Rows::new(cos, rotary_dim)
+        Rows::new(cos, [count, rotary_dim])
     } else {
         Rows::from_cos_sin(cos, sin, [count, stride], rotary_dim)
     };
@@ -45,12 +49,20 @@ pub fn rows(source: &mut Source<'_>) {
         let last = &values[(count - 1) * stride..];
         bits(&last[..pairs]).eq(bits(&last[pairs..]))
     };
+    // Padding, and pairs that all turn by 45 degrees, have one magnitude.
+    let alike = |values: &[f32]| {
+        let mut others = values.windows(2);
+        values[0].abs() != 1.0 && others.all(|two| two[0].abs().to_bits() == two[1].abs().to_bits())
+    };
     let good = rotary_dim != 0
         && rotary_dim.is_multiple_of(2)
         && (stride == rotary_dim || stride == pairs)
         && count.checked_mul(stride) == Some(len)
         && (joined || len == other)
-        && (joined || stride == pairs || count == 0 || (twice(cos) && twice(sin)));
+        && match joined {
+            true => pairs < 2 || count == 0 || !twice(cos) || alike(&cos[len - pairs..]),
+            false => stride == pairs || count == 0 || (twice(cos) && twice(sin)),
+        };
     assert_eq!(
         table.is_ok(),
         good,

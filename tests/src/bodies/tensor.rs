@@ -30,6 +30,7 @@ pub fn tensor(source: &mut Source<'_>) {
         }
         Err(error) => panic!("{layout:?} of {len}: {error}"),
     }
+    check_whole(layout.shape(), data);
     match TensorMut::new(&mut *data, layout) {
         Ok(tensor) => {
             check_apart(&layout, len);
@@ -41,11 +42,36 @@ pub fn tensor(source: &mut Source<'_>) {
     }
 }
 
+/// A shape is a whole slice: of neither more elements nor fewer.
+fn check_whole(shape: Shape, data: &mut [f32]) {
+    let len = data.len();
+    let of = |len: usize| match Layout::bshd(shape) {
+        Ok(layout) if layout.end() == len => Ok(layout),
+        Ok(layout) => Err(Error::ShapeElements {
+            shape,
+            elements: layout.end(),
+            len,
+        }),
+        Err(error) => Err(error),
+    };
+    for len in [Some(len), shape.elements()] {
+        let Some(data) = len.and_then(|len| data.get_mut(..len)) else {
+            continue;
+        };
+        let expected = of(data.len());
+        let made = Tensor::new(&*data, shape).map(|tensor| *tensor.layout());
+        assert_eq!(made, expected);
+        let made = TensorMut::new(data, extents(shape)).map(|tensor| *tensor.layout());
+        assert_eq!(made, expected);
+    }
+}
+
 fn tensor_mut(source: &mut Source<'_>, mut tensor: TensorMut<'_, f32>) {
     let shape = tensor.shape();
     assert_eq!(tensor.as_tensor().shape(), shape);
     let table: Vec<f32> = (0..64).map(|_| source.unit()).collect();
-    let rows = Rows::new(&table[..source.below(table.len() + 1) & !1], 2).expect("whole rows");
+    let count = source.below(table.len() + 1) / 2;
+    let rows = Rows::new(&table[..2 * count], [count, 2]).expect("whole rows");
     let rope = Rope::new(source.one_of(&Pairing::ALL));
     let result = rope.rotate(&mut tensor, &rows);
     let (whole, fits) = (

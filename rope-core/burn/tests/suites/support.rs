@@ -74,8 +74,9 @@ impl Source {
     /// Rows of any values, which no frequencies made: of all sequences and heads, or of each.
     pub(crate) fn rows(&mut self, [batch, heads, tokens, _]: [usize; 4], pairs: usize) -> OwnRows {
         let (sequences, heads) = (self.one_of(&[1, batch]), self.one_of(&[1, heads]));
-        let values = self.values(sequences * tokens * heads * 2 * pairs);
-        let rows = Rows::from_vec(values, 2 * pairs).and_then(|rows| rows.with_heads(heads));
+        let count = sequences * tokens * heads;
+        let values = self.values(count * 2 * pairs);
+        let rows = Rows::from_vec(values, [count, 2 * pairs]).and_then(|rows| rows.with_heads(heads));
         OwnRows {
             rows: rows.expect("rows of heads"),
             sequences,

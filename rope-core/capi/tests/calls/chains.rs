@@ -309,7 +309,7 @@ fn chains_of_tensors_are_those_of_rope_core() {
         let sums: &'static [f32] = sums.leak();
         let factors = factors(TOKENS * HEADS);
         let table = table();
-        let rows = Rows::new(&table, 48).expect("valid");
+        let rows = Rows::new(&table, [TOKENS, 48]).expect("valid");
         let c_rows = rope_rows_joined(table.as_ptr(), table.len(), 48);
         let x = values::<E>(LEN);
         for Normed { name, c, rust } in norms(weight, bias, sums) {
@@ -677,7 +677,7 @@ fn mapping() -> rope_slots {
 #[test]
 fn caches_are_those_of_rope_core() {
     let table = table();
-    let rows = Rows::new(&table, 48).expect("valid");
+    let rows = Rows::new(&table, [TOKENS, 48]).expect("valid");
     let c_rows = rope_rows_joined(table.as_ptr(), table.len(), 48);
     let (weight, each) = (values::<bf16>(HEAD_DIM), factors(HEADS));
     let mut norm: rope_norm = zero();

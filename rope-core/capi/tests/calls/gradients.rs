@@ -52,7 +52,7 @@ fn the_gradients_are_those_of_rope_core() {
                 frequencies
                     .rows_in(5..5 + tokens, &mut table)
                     .expect("valid");
-                let rows = Rows::new(&table, 2 * PAIRS).expect("valid");
+                let rows = Rows::new(&table, [tokens, 2 * PAIRS]).expect("valid");
                 let c_rows = rope_rows_joined(table.as_ptr(), table.len(), 2 * PAIRS);
                 let (rope, c_plan) = (Rope::new(pairing), plan(c_pairing));
                 let (tensor_y, tensor_dy) = (
@@ -158,7 +158,7 @@ fn the_reductions_are_those_of_rope_core() {
     let positions: Vec<f64> = (0..4 * axes).map(|i| i as f64 / 3.0 - 1.0).collect();
     let inverse: Vec<f64> = (0..axes * row).map(|i| 1.0 / (i + 3) as f64).collect();
     let table: Vec<f32> = (0..4 * 16).map(|i| i as f32 / 16.0 - 1.7).collect();
-    let rows = Rows::new(&table, 16).expect("valid");
+    let rows = Rows::new(&table, [4, 16]).expect("valid");
 
     let mut expected = [0.25; 2 * HEADS * 8];
     let mut of_positions = [0.5; 8];

@@ -63,7 +63,8 @@ impl MixedFrequencies<'_> {
     /// Those of [`MixedFrequencies::values`].
     #[cfg(feature = "alloc")]
     pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
-        self.of_heads(Rows::from_vec(self.values(positions)?, self.rotary_dim())?)
+        let values = self.values(positions)?;
+        self.of_heads(Rows::computed_vec(values, self.rotary_dim()))
     }
 
     /// As [`MixedFrequencies::rows`], in the caller's storage, of which the first `tokens * heads * rotary_dim` values
@@ -78,7 +79,7 @@ impl MixedFrequencies<'_> {
         storage: &'r mut [f32],
     ) -> Result<Rows<'r>, Error> {
         let values = self.values_in(positions, storage)?;
-        self.of_heads(Rows::new(values, self.rotary_dim())?)
+        self.of_heads(Rows::computed(values, self.rotary_dim()))
     }
 
     fn of_heads<'r>(&self, rows: Rows<'r>) -> Result<Rows<'r>, Error> {

@@ -42,7 +42,7 @@ fn main() -> ! {
 
 #[inline(never)]
 fn rotate(x: &mut [f32], row: &[f32]) -> Result<(), Error> {
-    let rows = Rows::new(row, HEAD_DIM)?;
+    let rows = Rows::new(row, [1, HEAD_DIM])?;
     Rope::new(Pairing::Half).rotate(&mut TensorMut::new(x, [1, 1, HEADS, HEAD_DIM])?, &rows)
 }
 
