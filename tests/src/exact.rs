@@ -2,6 +2,8 @@
 
 use std::f64::consts::TAU;
 
+use crate::Number;
+
 /// cos and sin of `position * step`, where `step` is a turn per position, times 2^128. The product wraps at whole
 /// turns, so that the only errors are those of f64, some 2^-52.
 pub fn cos_sin(position: i64, step: u128) -> (f64, f64) {
@@ -9,6 +11,16 @@ pub fn cos_sin(position: i64, step: u128) -> (f64, f64) {
     // A signed fraction of a turn, times 2^128.
     let angle = turn as f64 * 2.0_f64.powi(-128) * TAU;
     (angle.cos(), angle.sin())
+}
+
+/// Whether no neighbor of a value is nearer to a number, which is known but for `slack`.
+pub fn is_nearest<E: Number>(value: E, exact: f64, slack: f64) -> bool {
+    let off = |bits: u32| (f64::from(E::from_bits(bits).to_f32()) - exact).abs();
+    let bits = value.bits();
+    [bits.wrapping_sub(1), bits.wrapping_add(1)]
+        .map(off)
+        .into_iter()
+        .all(|there| there.is_nan() || off(bits) <= there + slack)
 }
 
 /// The rotation of a pair.

@@ -4,12 +4,12 @@
 use half::bf16;
 use rope_core::{
     Backend, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Chain, Code, CodeScale,
-    Pairing, Rope, Rows, ScaleLayout, ScalePlace, Slots, Tensor, TensorMut,
+    Frequencies, Pairing, Rope, Rows, ScaleLayout, ScalePlace, Scaling, Slots, Tensor, TensorMut,
 };
 use rope_tests::golden::{self, Bits, Golden};
 use rope_tests::{Number, each_element, quantise};
 
-use crate::models::alike;
+use crate::models::{alike, bits};
 
 fn rope(backend: Backend) -> Rope {
     Rope::new(Pairing::Half)
@@ -290,7 +290,8 @@ fn rows_of_engines<E: Number + Bits>() {
     let key = |name: &str| format!("{name}_{e}");
     let head_dim = file.decimal("head_dim");
     let x: Vec<E> = file.bits(&key("x"));
-    let count = x.len() / head_dim;
+    let count = file.decimal("tokens") * file.decimal("heads");
+    assert_eq!(x.len(), count * head_dim);
     let made = CodeScale::Made {
         least: 1e-6,
         at: ScalePlace::Apart(ScaleLayout::nh(1, 1)),
@@ -340,12 +341,14 @@ fn q8_0<E: Number>(backend: Backend, x: &[E], head_dim: usize) -> Vec<u8> {
 /// The blocks of ggml's reference, in heads of one block and in longer ones.
 fn ggml_blocks<E: Number + Bits>() {
     let file = Golden::file("cache/q8_0_rows.txt");
-    let mut keys = vec![(format!("x_{}", E::NAME), format!("ref_{}", E::NAME))];
+    let of_element = [format!("x_{}", E::NAME), format!("ref_{}", E::NAME)];
+    let mut keys = vec![(of_element, "blocks")];
     if E::NAME == "bf16" {
-        keys.push(("x_diff".into(), "ref_diff".into()));
+        keys.push((["x_diff", "ref_diff"].map(String::from), "diff_blocks"));
     }
-    for (x, blocks) in keys {
+    for ([x, blocks], count) in keys {
         let (x, expected): (Vec<E>, _) = (file.bits(&x), bytes(&file, &blocks));
+        assert_eq!(x.len(), 32 * file.decimal(count));
         for backend in Backend::available() {
             for head_dim in [32, 64] {
                 let got = q8_0(backend, &x, head_dim);
@@ -377,17 +380,24 @@ fn blocks_of_ggml() {
 }
 
 /// Rotated keys, rounded to their element before they become codes (A), and straight from f32 (B).
+/// The rows that a file gives are those of its positions.
+fn rows_of_base(file: &Golden, base: f64, rows: &Rows<'_>) {
+    let made = Frequencies::new(rows.rotary_dim(), base, &Scaling::Default).expect("a base");
+    let positions: Vec<i64> = file.decimals("positions");
+    let made = made.rows(&positions).expect("positions");
+    assert_eq!(bits(rows), bits(&made), "{}", file.name);
+}
+
 fn orders_of_roundings<E: Number + Bits>() {
     let e = E::NAME;
-    for (name, pairing) in [
-        ("half", Pairing::Half),
-        ("interleaved", Pairing::Interleaved),
-    ] {
+    for name in ["half", "interleaved"] {
         let file = Golden::file(&format!("cache/rotate_quant_{name}.txt"));
+        let (pairing, _) = file.pairings();
         let [tokens, heads, head_dim, pairs] =
             ["tokens", "heads", "head_dim", "n_freq"].map(|key| file.decimal(key));
         let (cos, sin) = (file.bits::<f32>("cos_f32"), file.bits::<f32>("sin_f32"));
         let rows = Rows::from_cos_sin(&cos, &sin, [tokens, pairs], 2 * pairs).expect("rows");
+        rows_of_base(&file, file.bits::<f64>("base")[0], &rows);
         let scale = CodeScale::Divide(file.bits::<f32>("scale")[0].into());
         let x: Vec<E> = file.bits(&format!("x_{e}"));
         let layout = CacheLayout::nhd([1, tokens, heads, head_dim]).expect("a small cache");
@@ -601,6 +611,7 @@ fn rotated_codes_in_every_layout() {
     let tokens = slots.len();
     let (cos, sin) = (file.bits::<f32>("cos_f32"), file.bits::<f32>("sin_f32"));
     let rows = Rows::from_cos_sin(&cos, &sin, [tokens, pairs], 2 * pairs).expect("rows");
+    rows_of_base(&file, 1e4, &rows);
     let k: Vec<bf16> = file.bits("k_bf16");
     let k = Tensor::new(&k, [1, tokens, heads, head_dim]).expect("a valid tensor");
     let shape = CacheShape {

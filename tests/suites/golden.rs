@@ -14,7 +14,7 @@ use rope_tests::golden::{Bits, Golden};
 use rope_tests::number::paint;
 use rope_tests::{Angles, Number, Placed, Rotation, Source, Stored, run};
 
-use crate::models::{placed, same};
+use crate::models::{config_file, placed, same};
 
 fn rotation(file: &Golden) -> Rotation {
     let (input, output) = file.pairings();
@@ -35,6 +35,48 @@ fn rows_of_file(file: &Golden) -> Stored {
         sin: file.bits("sin_hf_f32"),
         attention_factor: file.bits("attention_factor_f64")[0],
     })
+}
+
+/// What several files say is the same in each: a table, its model's queries and keys, and its configuration.
+#[test]
+fn files_agree() {
+    for folder in ["apply", "grad", "mixed", "norm", "shift", "tables"] {
+        for file in Golden::all(folder) {
+            assert_eq!(file.text("name"), file.name);
+        }
+    }
+    for table in Golden::all("tables") {
+        let config = config_file(&table.name);
+        assert_eq!(config["name"], *table.name);
+        for key in ["layout", "head_dim", "rotary_dim"] {
+            let said = config[key].to_string();
+            assert_eq!(table.text(key), said.trim_matches('"'), "{}", table.name);
+        }
+        for (key, of_table) in [
+            ("attention_factor_hf", "attention_factor_hf_f64"),
+            ("attention_factor_exact_f64", "attention_factor_exact_f64"),
+        ] {
+            let said = config[key].as_f64().map(f64::to_bits);
+            let factor = table.bits::<f64>(of_table)[0];
+            assert_eq!(said, Some(factor.to_bits()), "{}", table.name);
+        }
+        let pairs = table.bits::<f32>("inv_freq_hf_f32").len();
+        assert_eq!(table.decimal("n_freq"), pairs, "{}", table.name);
+    }
+    for file in Golden::all("apply") {
+        let table = Golden::file(&format!("tables/{}.txt", file.name));
+        for [of_file, of_table] in [
+            ["layout"; 2],
+            ["head_dim"; 2],
+            ["n_freq"; 2],
+            ["inv_freq_hf_f32"; 2],
+            ["inv_freq_exact_f64"; 2],
+            ["turn_step_u128"; 2],
+            ["attention_factor_f64", "attention_factor_exact_f64"],
+        ] {
+            assert_eq!(file.text(of_file), table.text(of_table), "{}", file.name);
+        }
+    }
 }
 
 /// Rotates into a copy of the input, or in place if the pairing stays.

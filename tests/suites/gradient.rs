@@ -23,7 +23,7 @@ use rope_tests::{
     Angles, Number, Placed, Rotation, Source, Stored, View, compare, each_element, oracle,
 };
 
-use crate::models::alike;
+use crate::models::{alike, members};
 
 /// The files but the one of blocks.
 fn files() -> Vec<Golden> {
@@ -122,18 +122,54 @@ impl<'f, E: Number + Bits> Passed<'f, E> {
         same(sums, &self.file.bits(&format!("{key}_f64")), &doing);
         let rounded: Vec<f32> = sums.iter().map(|&sum| sum as f32).collect();
         alike(&rounded, &self.file.bits(&format!("{key}_f32")), &doing);
-        let (Some(autograd), Some(_)) = (autograd, self.file.find("dphi_sumabs_f64")) else {
-            return;
-        };
-        // What the tensors are rounded to: 2^-24 or 2^-9, twice.
-        let bound = if size_of::<E>() == 2 { 1e-2 } else { 4e-7 };
+        if let Some(autograd) = autograd {
+            self.near(sums, autograd, "dphi_sumabs_f64", &doing);
+        }
+    }
+
+    /// How far a gradient may be from autograd's, relative to its terms: what the tensors are rounded to, 2^-24 or 2^-9,
+    /// twice.
+    const BOUND: f64 = if size_of::<E>() == 2 { 1e-2 } else { 4e-7 };
+
+    /// Sums within a bound of the exact gradient.
+    fn near(&self, sums: &[f64], autograd: &str, terms: &str, doing: &str) {
         let exact: Vec<f64> = self.file.bits(&format!("autograd_{autograd}_f64"));
-        let terms: Vec<f64> = self.file.bits("dphi_sumabs_f64");
+        let terms: Vec<f64> = self.file.bits(terms);
+        assert_eq!([exact.len(), terms.len()], [sums.len(); 2], "{doing}");
         for ((sum, exact), terms) in sums.iter().zip(&exact).zip(&terms) {
             assert!(
-                (sum - exact).abs() <= bound * terms,
+                (sum - exact).abs() <= Self::BOUND * terms,
                 "{doing}: {sum} for {exact}"
             );
+        }
+    }
+
+    /// The file's gradients of the input, which others are compared with bit for bit, are near autograd's; and its rows
+    /// have the attention factor as their magnitude.
+    fn near_autograd(&self) {
+        for side in &self.sides {
+            let exact: Vec<f64> = self.file.bits(&format!("autograd_dx_{}_f64", side.name));
+            assert_eq!(exact.len(), side.dx.len());
+            let heads = side
+                .dx
+                .chunks(self.head_dim)
+                .zip(exact.chunks(self.head_dim));
+            for (dx, exact) in heads {
+                let off = |channel: usize| (f64::from(dx[channel].to_f32()) - exact[channel]).abs();
+                for pair in 0..self.pairs {
+                    let [a, b] = members(self.pairing, pair, self.pairs);
+                    let bound = Self::BOUND * exact[a].hypot(exact[b]);
+                    let good = off(a) <= bound && off(b) <= bound;
+                    assert!(good, "{}, {}: {pair}", self.file.name, side.name);
+                }
+                assert!((2 * self.pairs..self.head_dim).all(|channel| off(channel) == 0.0));
+            }
+        }
+        let factor = self.file.bits::<f64>("attention_factor_f64")[0];
+        let [cos, sin] = ["cos_f32", "sin_f32"].map(|key| self.file.bits::<f32>(key));
+        for (&cos, &sin) in cos.iter().zip(&sin) {
+            let off = f64::from(cos).hypot(sin.into()) - factor;
+            assert!(off.abs() <= 2f64.powi(-24) * factor, "{}", self.file.name);
         }
     }
 }
@@ -192,6 +228,7 @@ fn sums_of<E: Number + Bits>(file: &Golden, backend: Backend) -> bool {
     passed.compare(&sines, "dsin", Some("dsin"), &doing);
     backward(&passed, rope, &from_output, &doing);
     reduced(&passed, from_output, &doing);
+    passed.near_autograd();
     true
 }
 
@@ -494,6 +531,9 @@ fn reduced<E: Number + Bits>(passed: &Passed<'_, E>, mut angles: Vec<f64>, doing
         )
         .expect("a position for each row");
     same(&frequencies, &file.bits("dfreq_y_f64"), &doing);
+    let rounded: Vec<f32> = frequencies.iter().map(|&sum| sum as f32).collect();
+    alike(&rounded, &file.bits("dfreq_y_f32"), &doing);
+    passed.near(&frequencies, "dfreq", "dfreq_sumabs_f64", &doing);
     let inverse: Vec<f32> = file.bits("freqs_f32");
     let inverse: Vec<f64> = inverse.into_iter().map(f64::from).collect();
     let mut positions = vec![0.0; passed.rows * axes];
@@ -504,6 +544,7 @@ fn reduced<E: Number + Bits>(passed: &Passed<'_, E>, mut angles: Vec<f64>, doing
         .flat_map(|axis| positions.iter().skip(axis).step_by(axes).copied())
         .collect();
     same(&axis_major, &file.bits("dpos_y_f64"), &doing);
+    passed.near(&axis_major, "dpos", "dpos_sumabs_f64", &doing);
 }
 
 #[test]

@@ -8,9 +8,9 @@ use rope_core::{
 };
 use rope_tests::correctly_rounded::{Coordinate, cos_sin_of_sum};
 use rope_tests::golden::{Bits, Golden, hex, lines};
-use rope_tests::{Number, Source};
+use rope_tests::{Number, Source, bounds};
 
-use crate::models::{alike, bits};
+use crate::models::{alike, bits, members};
 
 /// The same frequencies on every backend that runs here.
 fn everywhere(
@@ -80,6 +80,36 @@ fn rotated<E: Number + Bits>(
         rope.rotate(&mut tensor, &all).expect("rows that fit");
         alike(&x, &expected, &doing);
     }
+}
+
+/// `q_f32` rotated by rows `[token, head]`, within the bound of a pair of the file's exact rotation.
+fn near_exact(file: &Golden, pairing: Pairing, rows: &[f32], rotary_dim: usize) {
+    let (heads, head_dim) = (file.decimal("heads"), file.decimal("head_dim"));
+    let mut x: Vec<f32> = file.bits("q_f32");
+    let exact: Vec<f64> = file.bits("q_exact_f64");
+    assert_eq!(x.len(), exact.len());
+    let layout = Layout::bshd([1, x.len() / heads / head_dim, heads, head_dim]).expect("a shape");
+    let rows = Rows::new(rows, rotary_dim).and_then(|rows| rows.with_heads(heads));
+    let mut tensor = TensorMut::new(&mut x, layout).expect("a layout that fits");
+    Rope::new(pairing)
+        .rotate(&mut tensor, &rows.expect("whole rows"))
+        .expect("rows that fit");
+    let unit = bounds::F32_PAIR * bounds::of::<f32>().u;
+    for (x, exact) in x.chunks(head_dim).zip(exact.chunks(head_dim)) {
+        let off = |channel: usize| (f64::from(x[channel]) - exact[channel]).abs();
+        for pair in 0..rotary_dim / 2 {
+            let [a, b] = members(pairing, pair, rotary_dim / 2);
+            let bound = unit * exact[a].hypot(exact[b]);
+            assert!(off(a) <= bound && off(b) <= bound, "{}: {pair}", file.name);
+        }
+        assert!((rotary_dim..head_dim).all(|channel| off(channel) == 0.0));
+    }
+}
+
+/// Rows `[token, head]` of tables `[token, head, pair]`.
+fn rows_of_tables([cos, sin]: [&[f32]; 2], pairs: usize) -> Vec<f32> {
+    let rows = cos.chunks(pairs).zip(sin.chunks(pairs));
+    rows.flat_map(|(cos, sin)| [cos, sin].concat()).collect()
 }
 
 /// FNV-1a of 64 bits over the bytes of f32.
@@ -209,6 +239,13 @@ fn timm_angles() {
         let hash = file.text("angles_fnv1a64").split_whitespace().next();
         let hash = u64::from_str_radix(hash.expect("a hash"), 16).expect("a hash");
         assert_eq!(timm.hash(&angles), hash, "{}", file.name);
+        let (block, width) = (&angles[file.decimal("block")], timm.heads * timm.pairs);
+        let sampled: Vec<usize> = file.decimals("sampled");
+        let sampled = sampled
+            .into_iter()
+            .flat_map(|at| &block[at * width..][..width]);
+        let sampled: Vec<f32> = sampled.copied().collect();
+        alike(&sampled, &file.bits("angle_f32"), &file.name);
     }
 }
 
@@ -222,6 +259,7 @@ fn timm_rows_of_exact_sums() {
             let sampled = timm.sampled(&values.expect("coordinates"));
             let keys = ["cos_cr_exact", "sin_cr_exact"];
             demand(&sampled, timm.pairs, &timm.file, keys, backend);
+            near_exact(&timm.file, Pairing::Interleaved, &sampled, 2 * timm.pairs);
         }
     }
 }
@@ -249,6 +287,33 @@ fn timm_queries() {
             rotary_dim,
             ["q_bf16", "q_cr_of_angle_bf16"],
         );
+    }
+}
+
+/// timm's own tables, which are those of its angles but for one unit of 2^-24, rotate as timm does.
+#[test]
+fn timm_tables() {
+    for timm in Timm::all() {
+        let file = &timm.file;
+        let table = |key: &str| file.bits::<f32>(key);
+        for function in ["cos", "sin"] {
+            let theirs = table(&format!("{function}_timm"));
+            let nearest = table(&format!("{function}_cr_of_angle"));
+            assert_eq!(theirs.len(), nearest.len());
+            let off = |(a, b): (&f32, &f32)| (f64::from(*a) - f64::from(*b)).abs();
+            let good = theirs
+                .iter()
+                .zip(&nearest)
+                .all(|pair| off(pair) <= 2f64.powi(-24));
+            assert!(good, "{}", file.name);
+        }
+        let tables = [&table("cos_timm")[..], &table("sin_timm")];
+        let rows = rows_of_tables(tables, timm.pairs);
+        let (pairing, rotary_dim) = (Pairing::Interleaved, 2 * timm.pairs);
+        let keys = ["q_f32", "q_timm_f32"];
+        rotated::<f32>(file, pairing, &rows, rotary_dim, keys);
+        let keys = ["q_bf16", "q_timm_bf16"];
+        rotated::<bf16>(file, pairing, &rows, rotary_dim, keys);
     }
 }
 
@@ -304,6 +369,18 @@ fn mochi() {
     let inverse: Vec<f32> = file.bits("pos_frequencies_f32");
     let at: Vec<f32> = file.bits("positions_f32");
     let frequencies = mixed(&inverse, [3, heads, pairs]);
+    // What the file's tables are of, summed in f64 axis after axis.
+    let (tokens, width) = (at.len() / 3, heads * pairs);
+    let angles = (0..tokens).flat_map(|token| {
+        let (at, inverse) = (&at, &inverse);
+        (0..width).map(move |pair| {
+            let term = |axis: usize| {
+                f64::from(at[axis * tokens + token]) * f64::from(inverse[axis * width + pair])
+            };
+            (term(0) + term(1)) + term(2)
+        })
+    });
+    assert!(angles.eq(file.bits::<f64>("angle_f64_seq")));
     for (backend, frequencies) in everywhere(&frequencies) {
         let values = frequencies.values(Positions::real_axis_major(&at));
         let values = values.expect("coordinates");
@@ -321,6 +398,7 @@ fn mochi() {
             2 * pairs,
             ["q_f32", "q_cr_f32"],
         );
+        near_exact(&file, Pairing::Interleaved, &values, 2 * pairs);
     }
 }
 
@@ -349,6 +427,7 @@ fn hdit() {
             rotary_dim,
             ["q_f32", "q_cr_f32"],
         );
+        near_exact(&file, Pairing::Half, &values, rotary_dim);
     }
 }
 

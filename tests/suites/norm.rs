@@ -14,9 +14,9 @@ use rope_core::{
     TensorMut,
 };
 use rope_tests::golden::{self, Bits, Golden};
-use rope_tests::{Number, bounds, each_element};
+use rope_tests::{Number, bounds, each_element, exact};
 
-use crate::models::alike;
+use crate::models::{alike, members};
 
 /// The formula of an id of the files, and the same with one rounding in all.
 fn formulas(id: &str) -> [NormFormula; 2] {
@@ -51,6 +51,14 @@ fn pairing(name: &str) -> Pairing {
         "half" => Pairing::Half,
         "interleaved" => Pairing::Interleaved,
         other => panic!("layout {other}"),
+    }
+}
+
+fn reach(name: &str) -> NormReach {
+    match name {
+        "head" => NormReach::Head,
+        "row" => NormReach::Row,
+        other => panic!("reach {other}"),
     }
 }
 
@@ -117,6 +125,38 @@ impl<E: Number + Bits> Heads<'_, E> {
         y
     }
 
+    /// That the rotation in f32, rounded to 16 bits, is the exact rotation rounded once, but where the file says so.
+    fn rotation_rounded_once(&self, tensor: &str) {
+        let key = |name: &str| format!("{tensor}_{name}_{}", E::NAME);
+        let from = match self.norm.place() {
+            Place::BeforeRotation => key("norm"),
+            Place::AfterRotation => key("in"),
+        };
+        let (x, once) = (
+            self.file.bits::<E>(&from),
+            self.file.bits::<E>(&key("rope_once")),
+        );
+        let [_, tokens, heads, head_dim] = self.shape;
+        let pairs = self.cos.len() / tokens;
+        let mut off = 0;
+        for head in 0..tokens * heads {
+            for pair in 0..pairs {
+                let row = head / heads * pairs + pair;
+                let at =
+                    members(self.pairing, pair, pairs).map(|channel| head * head_dim + channel);
+                let [a, b] = at.map(|index| f64::from(x[index].to_f32()));
+                let (cos, sin) = (self.cos[row].into(), self.sin[row].into());
+                let (c, d) = exact::rotate((a, b), (cos, sin));
+                for (index, exact) in at.into_iter().zip([c, d]) {
+                    let nearest = exact::is_nearest(once[index], exact, 1e-14 * a.hypot(b));
+                    off += usize::from(!nearest);
+                }
+            }
+        }
+        let said = self.file.decimal(&key("rope_once_exact_diff"));
+        assert_eq!(off, said, "{}", self.doing);
+    }
+
     /// Compares with what follows the key, if the file has it: bits, or what a layer norm may be off by.
     fn compare(&self, key: &str, backend: Backend, got: &[E]) -> bool {
         if self.file.find(key).is_none() {
@@ -174,14 +214,11 @@ fn heads_of_models<E: Number + Bits>() {
             let key = |name: &str| format!("{tensor}_{name}_{e}");
             let list = |name: &str| file.find(&key(name)).map(|_| file.bits::<E>(&key(name)));
             let (weight, bias) = (list("weight"), list("bias"));
-            let reach = match file.text("reach") {
-                "head" => NormReach::Head,
-                "row" => NormReach::Row,
-                other => panic!("reach {other}"),
-            };
+            let eps = file.bits::<f32>("eps_f32")[0];
+            assert_eq!(file.bits::<f64>("eps_f64")[0] as f32, eps);
             let [norm, once] = [formula, once].map(|formula| {
-                let norm = Norm::new(formula, file.bits::<f32>("eps_f32")[0])
-                    .over(reach)
+                let norm = Norm::new(formula, eps)
+                    .over(reach(file.text("reach")))
                     .at(at);
                 with_lists(norm, weight.as_deref(), bias.as_deref())
             });
@@ -202,6 +239,10 @@ fn heads_of_models<E: Number + Bits>() {
                 sin: &sin,
                 x: file.bits(&key("in")),
             };
+            assert_eq!(cos.len(), heads.shape[1] * file.decimal("n_freq"));
+            if e != "f32" {
+                heads.rotation_rounded_once(tensor);
+            }
             for backend in Backend::available() {
                 compared_on(&heads, backend, tensor, &mut compared);
             }
@@ -276,7 +317,8 @@ fn promoted<E: Number + Bits>() {
     let file = Golden::file("norm/qwen3_d128_f32_weight.txt");
     let tag = format!("{}_wf32", E::NAME);
     let (tokens, pairs) = (file.decimal("tokens"), file.decimal("n_freq"));
-    let shape = [1, tokens, 1, file.decimal("head_dim")];
+    let eps = file.bits::<f32>("eps_f32")[0];
+    assert_eq!(file.bits::<f64>("eps_f64")[0] as f32, eps);
     let widened = |key: &str| -> Vec<f32> {
         let values: Vec<E> = file.bits(&format!("{key}_{tag}_{}", E::NAME));
         values.into_iter().map(Number::to_f32).collect()
@@ -290,9 +332,14 @@ fn promoted<E: Number + Bits>() {
         let bits = |name: &str| file.bits::<f32>(&format!("{tensor}_{name}_{tag}"));
         let weight = bits("weight");
         let x: Vec<E> = file.bits(&format!("{tensor}_in_{tag}"));
-        let norm = Norm::new(NormFormula::LLAMA, file.bits("eps_f32")[0]).weight(&weight);
+        let heads = file.decimal(&format!("{tensor}_heads"));
+        let shape = [1, tokens, heads, file.decimal("head_dim")];
+        let norm = Norm::new(formulas(file.text("formula"))[0], eps)
+            .over(reach(file.text("reach")))
+            .at(place(file.text("place")))
+            .weight(&weight);
         for backend in Backend::available() {
-            let rope = Rope::new(Pairing::Half).backend(backend);
+            let rope = Rope::new(pairing(file.text("layout"))).backend(backend);
             let chain = rope.expect("an available backend").norm(norm);
             for (name, rows) in [("norm", rows(&ones, &zeros)), ("out", rows(&cos, &sin))] {
                 let mut y = vec![f32::NAN; x.len()];
@@ -347,6 +394,8 @@ fn special_rows<E: Number + Bits>() {
             sin: &angles::<E>(&file, &key("sin")),
             x: file.bits(&format!("in_{e}")),
         };
+        let n_freq: usize = value("n_freq").parse().expect("a number");
+        assert_eq!(heads.cos.len(), tokens * n_freq, "{model}");
         let before = norm.place() == Place::BeforeRotation;
         let (from, to) = match before {
             true => (heads.x.clone(), key("norm")),

@@ -4,8 +4,9 @@ use crate::models::{bits, frequencies};
 use rope_core::{
     Angle, Axes, Backend, Error, Frequencies, FrequencyBlock, Positions, Rows, Scaling,
 };
-use rope_tests::Source;
 use rope_tests::golden::{Golden, hex, lines};
+use rope_tests::{Source, bounds, exact};
+use std::f64::consts::TAU;
 
 /// The same frequencies on every backend that runs here, the fastest first.
 fn everywhere(
@@ -154,11 +155,21 @@ fn golden_pair(frequencies: &Frequencies<'static>, pair: usize, at: i64, cos: u3
 #[test]
 fn angles_near_a_quarter_turn() {
     let tables: Vec<Golden> = Golden::all("tables");
-    let mut checked = 0;
+    let (mut lines_read, mut checked) = (0, 0);
     for words in lines("hard_near_zero.txt") {
-        let [name, pair, _, at, sin, cos, ..] = &words[..] else {
+        let [name, pair, step, at, sin, cos, sin_f64, cos_f64] = &words[..] else {
             panic!("{words:?}");
         };
+        // A line by itself: f32 are the f64 rounded, which are those of the step, as near as f64 computes them.
+        let step_here = u128::from_str_radix(step, 16).expect("a step");
+        let (cos_here, sin_here) = exact::cos_sin(at.parse().expect("a position"), step_here);
+        for (double, rounded, here) in [(sin_f64, sin, sin_here), (cos_f64, cos, cos_here)] {
+            let double: f64 = hex(double);
+            let in_f32 = (double as f32).to_bits();
+            assert_eq!(in_f32, hex::<f32>(rounded).to_bits(), "{words:?}");
+            assert!((double - here).abs() < 1e-15, "{words:?}");
+        }
+        lines_read += 1;
         let Some(table) = tables.iter().find(|table| table.name == *name) else {
             continue;
         };
@@ -167,17 +178,22 @@ fn angles_near_a_quarter_turn() {
             pair.parse().expect("a pair"),
             at.parse().expect("a position"),
         );
+        assert_eq!(
+            table.bits::<u128>("turn_step_u128")[pair],
+            step_here,
+            "{words:?}"
+        );
         golden_pair(&frequencies(table, Some(1.0)), pair, at, cos, sin);
         checked += 1;
     }
-    assert_eq!(checked, 836);
+    assert_eq!((lines_read, checked), (932, 836));
 }
 
 #[test]
 fn values_near_a_midpoint() {
     let mut checked = 0;
     for words in lines("hard_midpoints.txt") {
-        let [base, dim, pair, at, _, sin, cos, _] = &words[..] else {
+        let [base, dim, pair, at, step, sin, cos, _] = &words[..] else {
             panic!("{words:?}");
         };
         let (base, dim): (f64, usize) =
@@ -188,6 +204,10 @@ fn values_near_a_midpoint() {
             pair.parse().expect("a pair"),
             at.parse().expect("a position"),
         );
+        let found = frequencies.pairs().nth(pair).expect("a pair");
+        let step = u128::from_str_radix(step, 16).expect("a step");
+        let bound = bounds::step(found.inverse() / TAU);
+        assert!(found.step().abs_diff(step) <= bound, "{words:?}");
         golden_pair(&frequencies, pair, at, cos, sin);
         checked += 1;
     }

@@ -1,6 +1,8 @@
 //! Keys that lie in a cache, moved: the rows of a shift against correctly rounded ones, and the keys of every element
 //! and code after it, bit for bit.
 
+use std::f64::consts::TAU;
+
 use half::{bf16, f16};
 use rope_core::{
     Axes, Backend, CacheLayout, CacheMut, Code, CodeScale, Frequencies, Pairing, Positions, Rope,
@@ -163,6 +165,51 @@ fn same_rows(rows: &Rows<'_>, file: &Golden, [cos, sin]: [&str; 2]) {
     assert_eq!(bits(rows), expected, "{}", file.name);
 }
 
+/// The steps of a file and its inverse frequencies, whose keys begin so.
+fn steps(file: &Golden, prefix: &str, frequencies: &Frequencies<'_>) {
+    let steps: Vec<u128> = file.bits(&format!("{prefix}turn_step_u128"));
+    let inverse: Vec<f64> = file.bits(&format!("{prefix}inv_freq_exact_f64"));
+    let pairs = frequencies.pairs().count();
+    assert_eq!([steps.len(), inverse.len()], [pairs; 2], "{}", file.name);
+    for ((pair, step), inverse) in frequencies.pairs().zip(steps).zip(inverse) {
+        assert_eq!(pair.inverse().to_bits(), inverse.to_bits(), "{}", file.name);
+        let off = pair.step().abs_diff(step);
+        assert!(off <= bounds::step(inverse / TAU), "{}: {off}", file.name);
+    }
+}
+
+/// The keys of a file before they were kept, rotated to where they are kept and to where they are moved, are the file's
+/// own within the bound of a pair; what is kept is rounded itself.
+fn keys_are_at(file: &Golden, here: &Rows<'_>, there: &Rows<'_>) {
+    let [tokens, heads, head_dim, pairs] =
+        ["tokens", "heads", "head_dim", "n_freq"].map(|key| file.decimal(key));
+    let (pairing, _) = file.pairings();
+    let kept: Vec<f32> = file.bits("cached_f32");
+    let kept: Vec<f64> = kept.into_iter().map(f64::from).collect();
+    let target: Vec<f64> = file.bits("target_f64");
+    for (rows, exact, unit) in [
+        (here, kept, bounds::F32_PAIR + 1.0),
+        (there, target, bounds::F32_PAIR),
+    ] {
+        let mut keys: Vec<f32> = file.bits("k_orig_f32");
+        assert_eq!(keys.len(), exact.len());
+        let shape = [1, tokens, heads, head_dim];
+        let mut tensor = TensorMut::new(&mut keys, shape).expect("a valid tensor");
+        Rope::new(pairing)
+            .rotate(&mut tensor, rows)
+            .expect("rows that fit");
+        for (key, exact) in keys.chunks(head_dim).zip(exact.chunks(head_dim)) {
+            let off = |channel: usize| (f64::from(key[channel]) - exact[channel]).abs();
+            for pair in 0..pairs {
+                let [a, b] = members(pairing, pair, pairs);
+                let bound = unit * bounds::of::<f32>().u * exact[a].hypot(exact[b]);
+                assert!(off(a) <= bound && off(b) <= bound, "{}: {pair}", file.name);
+            }
+            assert!((2 * pairs..head_dim).all(|channel| off(channel) == 0.0));
+        }
+    }
+}
+
 /// By a delta: of one axis, of a part of the head, of three axes.
 #[test]
 fn keys_move_by_deltas() {
@@ -181,6 +228,20 @@ fn keys_move_by_deltas() {
         };
         let rows = frequencies.shift(positions()).expect("deltas");
         same_rows(&rows, &file, ["cos_cr_delta", "sin_cr_delta"]);
+        steps(&file, "", &frequencies);
+        let pair_axes: Vec<usize> = frequencies.pairs().map(|pair| pair.axis()).collect();
+        assert_eq!(pair_axes, file.decimals::<usize>("pair_axis"), "{name}");
+        let ids = axis_ids(&file, "positions", count);
+        let there: Vec<i64> = ids
+            .iter()
+            .zip(&deltas)
+            .map(|(id, delta)| id + delta)
+            .collect();
+        let at = |ids: &[i64]| match count {
+            1 => frequencies.rows(ids).expect("ids"),
+            _ => frequencies.rows(Positions::axis_major(ids)).expect("ids"),
+        };
+        keys_are_at(&file, &at(&ids), &at(&there));
         let mut storage = vec![f32::NAN; rows.len() * frequencies.rotary_dim() + 3];
         let stored = frequencies.shift_in(positions(), &mut storage);
         assert_eq!(bits(&stored.expect("deltas")), bits(&rows));
@@ -213,18 +274,29 @@ fn keys_move_by_deltas() {
 #[test]
 fn keys_move_between_frequencies() {
     let yarn = |factor| Scaling::Yarn(Yarn::new(factor, 32768));
+    let plain_yarn = |factor| {
+        Scaling::Yarn(Yarn {
+            attention_factor: Some(1.0),
+            ..Yarn::new(factor, 32768)
+        })
+    };
     let dynamic = |length| Scaling::DynamicNtk {
         factor: 2.0,
         max_position_embeddings: 4096,
         length,
     };
-    for (name, base, old, new) in [
-        ("yarn_2_to_4", 1e6, yarn(2.0), yarn(4.0)),
+    for (name, base, [old, new], unscaled) in [
+        (
+            "yarn_2_to_4",
+            1e6,
+            [yarn(2.0), yarn(4.0)],
+            [plain_yarn(2.0), plain_yarn(4.0)],
+        ),
         (
             "dynamic_ntk_8192_to_16384",
             1e4,
-            dynamic(8192),
-            dynamic(16384),
+            [dynamic(8192), dynamic(16384)],
+            [dynamic(8192), dynamic(16384)],
         ),
     ] {
         let file = Golden::file(&format!("shift/{name}.txt"));
@@ -234,6 +306,23 @@ fn keys_move_between_frequencies() {
             (file.decimals("positions"), file.decimals("new_positions"));
         let rows = new.shift_from(&old, &from, &to).expect("as many positions");
         same_rows(&rows, &file, ["cos_scaled_cr", "sin_scaled_cr"]);
+        for (prefix, frequencies) in [("old_", &old), ("new_", &new)] {
+            steps(&file, prefix, frequencies);
+            let factor = file.bits::<f64>(&format!("{prefix}attention_factor_f64"));
+            assert_eq!(factor, [frequencies.attention_factor()], "{name}");
+        }
+        let ratio = new.attention_factor() / old.attention_factor();
+        assert_eq!(file.bits::<f64>("ratio_f64"), [ratio], "{name}");
+        // What the ratio multiplies.
+        let [from_plain, plain] = unscaled.each_ref().map(frequencies);
+        let turned = plain.shift_from(&from_plain, &from, &to);
+        same_rows(
+            &turned.expect("as many positions"),
+            &file,
+            ["cos_cr", "sin_cr"],
+        );
+        let (here, there) = (old.rows(&from).expect("ids"), new.rows(&to).expect("ids"));
+        keys_are_at(&file, &here, &there);
         let mut storage = vec![0.0; rows.len() * 64];
         let stored = new.shift_from_in(&old, &from, &to, &mut storage);
         assert_eq!(bits(&stored.expect("as many positions")), bits(&rows));
