@@ -10,6 +10,8 @@ mod config;
 mod frequencies;
 mod generated_rows;
 mod gradient;
+#[cfg(feature = "capi")]
+mod memories;
 mod rotate;
 mod rows;
 mod tensor;
@@ -22,6 +24,8 @@ pub use config::{config, made_config};
 pub use frequencies::frequencies;
 pub use generated_rows::{generated_rows, mixed_rows};
 pub use gradient::gradient;
+#[cfg(feature = "capi")]
+pub use memories::{Packed, memories, packed};
 pub use rotate::rotate;
 pub use rows::rows;
 pub use tensor::tensor;
@@ -89,6 +93,8 @@ pub mod targets {
     #[cfg(feature = "capi")]
     pub fn capi(bytes: &[u8]) {
         super::calls(&mut Source::bytes(bytes));
+        super::packed(&mut Source::bytes(bytes));
+        super::memories(&mut Source::bytes(bytes));
     }
 }
 

@@ -66,6 +66,29 @@ fn calls() {
     random("calls", 5_000, bodies::calls);
 }
 
+/// Q and K between one another: of each end there are many.
+#[cfg(feature = "capi")]
+#[test]
+fn packed() {
+    let source = &mut Source::random("packed");
+    let mut ends = bodies::Packed::default();
+    for _ in 0..5_000 {
+        let end = bodies::packed(source);
+        ends.apart += end.apart;
+        ends.between += end.between;
+        ends.shared += end.shared;
+        ends.unknown += end.unknown;
+    }
+    println!("{ends:?}");
+    assert!(ends.apart > 200 && ends.between > 200 && ends.shared > 200 && ends.unknown > 5);
+}
+
+#[cfg(feature = "capi")]
+#[test]
+fn memories() {
+    random("memories", 20_000, bodies::memories);
+}
+
 /// Whatever the bytes, and however few.
 #[test]
 fn bytes() {

@@ -8,6 +8,9 @@ use rope_core::{
 use rope_tests::number::paint;
 use rope_tests::{Number, Source, each_element};
 
+#[cfg(feature = "capi")]
+mod overlapping;
+
 /// Demands the error, value by value, and that its text has these words. Which value stands where in the sentence is
 /// what `messages` compares.
 #[track_caller]

@@ -35,6 +35,17 @@
 // and that structs are filled in. No call unwinds, none keeps a pointer to a struct that it was given, and none has to
 // be called first to set the library up.
 //
+// Memory that is shared: what a call writes must be apart from all else that it reads or writes, from the first byte to
+// the last. A tensor ends with the last element that its layout reaches, a cache with its `bytes`, a list with its
+// length; what is empty overlaps nothing. The rest is refused with ROPE_STATUS_MEMORY_OVERLAP, also a source and a
+// target between one another in a packed row.
+//
+// rope_rotate_qk alone takes two tensors that lie between one another: Q and K of a packed row, in whatever order its
+// dimensions are. They must share no byte, and their strides must show it. These always do where Q and K have one
+// element type, and equal strides along each dimension of which both have more than one index. Other strides do if one
+// tensor lies in a gap of the other: of the longest stride, what does not repeat with it must be no longer than it, and
+// so on within each step. What is apart and refused because nothing shows it takes two calls of rope_rotate.
+//
 // The comment of a call lists the statuses that it returns. Every call may also return ROPE_STATUS_INTERNAL: a bug of
 // the library, caught.
 
@@ -101,7 +112,7 @@ enum rope_status
   ROPE_STATUS_LENGTH = 3,
   // An integer names no value of its enumeration, or a value that has no meaning here.
   ROPE_STATUS_UNKNOWN_VALUE = 4,
-  // Memory that is written overlaps memory that is read.
+  // Memory that a call writes overlaps other memory that it reads or writes.
   ROPE_STATUS_MEMORY_OVERLAP = 5,
   // A pointer is to no handle of this library, or to one of another kind than the call takes.
   ROPE_STATUS_HANDLE = 6,
@@ -1464,9 +1475,9 @@ rope_status rope_shift(const struct rope_plan *plan,
 // rotate alike have to be chosen by their type; the call is refused for those that do not rotate.
 //
 // Returns ROPE_STATUS_JSON, ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_AMBIGUOUS,
-// ROPE_STATUS_UNSUPPORTED, ROPE_STATUS_UNREAD (rope_error_detail tells the key), ROPE_STATUS_UTF8, and what
-// rope_frequencies_new returns. This is the one call that cannot report a lack of memory: the process ends if the
-// system gives none for reading the text.
+// ROPE_STATUS_UNSUPPORTED, ROPE_STATUS_UNREAD (rope_error_detail tells the key), ROPE_STATUS_UTF8,
+// ROPE_STATUS_MEMORY_OVERLAP if `plan` lies over `frequencies`, and what rope_frequencies_new returns. This is the one
+// call that cannot report a lack of memory: the process ends if the system gives none for reading the text.
 //
 // # Threads
 //
@@ -2233,10 +2244,11 @@ rope_status rope_rotate(const struct rope_plan *plan,
 
 // Rotates Q and K in place with the same rows. Both are checked before either is touched.
 //
-// They may lie between one another in memory, as in a packed row of Q, K and V, but must share no element.
+// They may lie between one another in memory, as in a packed row of Q, K and V, but must share no element ("Memory
+// that is shared" above).
 //
-// Returns ROPE_STATUS_QUERY_KEY_MISMATCH unless the two differ in their heads (and elements) only, and what
-// rope_rotate returns.
+// Returns ROPE_STATUS_QUERY_KEY_MISMATCH unless the two differ in their heads (and elements) only,
+// ROPE_STATUS_MEMORY_OVERLAP if they share an element, and what rope_rotate returns.
 //
 // # Threads
 //
@@ -2253,7 +2265,7 @@ rope_status rope_rotate_qk(const struct rope_plan *plan,
 // Rotates one tensor into another, whose element and pairing may differ: a write into a KV cache. Copies the
 // channels behind `rotary_dim`.
 //
-// The two must not share memory, from the first element to the last of each.
+// The two must not share memory, from the first element to the last of each, not even in one packed row.
 //
 // Returns ROPE_STATUS_SHAPE_MISMATCH, and what rope_rotate returns. The target is untouched then.
 //

@@ -191,7 +191,7 @@ impl rope_code_scale {
     /// # Safety
     ///
     /// `each` is null or points to the list, which nobody writes during `'a`.
-    unsafe fn scale<'a>(&self) -> Result<(CodeScale<'a>, Region), Failure> {
+    unsafe fn scale<'a>(&self, name: &'static str) -> Result<(CodeScale<'a>, Region), Failure> {
         let made = |at| CodeScale::Made {
             least: self.least,
             at,
@@ -213,7 +213,7 @@ impl rope_code_scale {
         if self.each.is_null() && self.each_count == 0 {
             return Ok((given(HeadScales::Same(self.same)), NOTHING));
         }
-        let each = Span::new("each", self.each, self.each_count)?;
+        let each = Span::new(name, self.each, self.each_count)?;
         // SAFETY: the caller promises it.
         let scales = HeadScales::Each(unsafe { each.get() });
         Ok((given(scales), each.region()))
@@ -241,6 +241,30 @@ pub struct rope_cache {
 }
 plain!(rope_cache);
 
+/// What messages call the parts of a cache.
+#[derive(Clone, Copy)]
+pub(crate) struct Names {
+    pub(crate) memory: &'static str,
+    scales: &'static str,
+    each: &'static str,
+}
+
+macro_rules! names {
+    ($cache:literal) => {
+        Names {
+            memory: concat!($cache, ".memory"),
+            scales: concat!($cache, ".scales"),
+            each: concat!($cache, ".scale.each"),
+        }
+    };
+}
+
+impl Names {
+    pub(crate) const CACHE: Names = names!("cache");
+    pub(crate) const KEYS: Names = names!("keys");
+    pub(crate) const VALUES: Names = names!("values");
+}
+
 /// What a cache is, with nothing of its memory.
 struct Description<'a> {
     layout: CacheLayout,
@@ -255,7 +279,11 @@ impl rope_cache {
     /// # Safety
     ///
     /// As [`rope_code_scale::scale`].
-    unsafe fn describe<'a>(&self, format: rope_cache_format) -> Result<Description<'a>, Failure> {
+    unsafe fn describe<'a>(
+        &self,
+        names: Names,
+        format: rope_cache_format,
+    ) -> Result<Description<'a>, Failure> {
         let code = match format {
             rope_cache_format::F32
             | rope_cache_format::F16
@@ -277,7 +305,7 @@ impl rope_cache {
             });
         };
         // SAFETY: the caller promises it.
-        let (scale, given) = unsafe { self.scale.scale() }?;
+        let (scale, given) = unsafe { self.scale.scale(names.each) }?;
         let apart = matches!(
             scale,
             CodeScale::Made {
@@ -298,10 +326,10 @@ impl rope_cache {
     /// # Safety
     ///
     /// As [`rope_cache::readable`].
-    pub(crate) unsafe fn given(&self) -> Result<Region, Failure> {
+    pub(crate) unsafe fn given(&self, names: Names) -> Result<Region, Failure> {
         let format = rope_cache_format::from_c(self.format)?;
         // SAFETY: the caller promises it.
-        Ok(unsafe { self.describe(format) }?.given)
+        Ok(unsafe { self.describe(names, format) }?.given)
     }
 
     /// The cache to read, and the bytes it is read from.
@@ -311,7 +339,7 @@ impl rope_cache {
     /// Each pointer is null or points to what it says, which nobody writes during `'a`.
     pub(crate) unsafe fn readable<'a>(
         &self,
-        name: &'static str,
+        names: Names,
     ) -> Result<(Cache<'a>, [Region; 3]), Failure> {
         let format = rope_cache_format::from_c(self.format)?;
         // SAFETY: the caller promises it.
@@ -320,8 +348,9 @@ impl rope_cache {
             code,
             given,
             scales,
-        } = unsafe { self.describe(format) }?;
-        let scales = Span::new("scales", self.scales.cast_const(), scales)?;
+        } = unsafe { self.describe(names, format) }?;
+        let name = names.memory;
+        let scales = Span::new(names.scales, self.scales.cast_const(), scales)?;
         // SAFETY: the caller promises it, here and below.
         let (cache, memory) = unsafe {
             match (format, code) {
@@ -359,13 +388,16 @@ impl rope_cache {
 
     /// The cache to write, if it shares no byte with what is read meanwhile; and the bytes it takes.
     ///
+    /// The slices of its memory and of its scales exist only once each has been found apart from the other, from given
+    /// scales, and from all that is listed.
+    ///
     /// # Safety
     ///
     /// Each pointer is null or points to what it says. During `'a` nobody writes what is read, and nobody reads or
     /// writes what is written but through the regions that are listed.
     pub(crate) unsafe fn writable<'a>(
         &self,
-        name: &'static str,
+        names: Names,
         read: &[&[Region]],
     ) -> Result<(CacheMut<'a>, [Region; 3]), Failure> {
         let format = rope_cache_format::from_c(self.format)?;
@@ -375,8 +407,9 @@ impl rope_cache {
             code,
             given,
             scales,
-        } = unsafe { self.describe(format) }?;
-        let scales = SpanMut::new("scales", self.scales, scales)?;
+        } = unsafe { self.describe(names, format) }?;
+        let name = names.memory;
+        let scales = SpanMut::new(names.scales, self.scales, scales)?;
         let place = scales.region();
         for read in read {
             place.apart_from(read)?;
@@ -430,4 +463,4 @@ impl rope_cache {
     }
 }
 
-const NOTHING: Region = Region::bytes("each", 0, 0);
+const NOTHING: Region = Region::bytes("scale.each", 0, 0);

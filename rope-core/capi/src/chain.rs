@@ -2,7 +2,7 @@
 
 use rope_core::{Chain, Rows};
 
-use crate::cache::rope_cache;
+use crate::cache::{Names, rope_cache};
 use crate::failure::Failure;
 use crate::memory::{Region, SpanMut, plain, read};
 use crate::norm::rope_norm;
@@ -142,6 +142,8 @@ pub unsafe extern "C" fn rope_chain_norm_and_scale(
     })
 }
 
+const IN_PLACE: &str = "they must be disjoint; rope_chain_rotate works in place";
+
 /// Runs a chain from one tensor into another, whose element and pairing may differ.
 ///
 /// The two must not share memory, from the first element to the last of each.
@@ -170,7 +172,9 @@ pub unsafe extern "C" fn rope_chain_rotate_into(
             let source = [x.region("x")?];
             with_rows(rows, &mut |rows, regions| {
                 with_element!(y.element, O => {
-                    let mut y = y.tensor::<O>("y", &[&used, &source, &regions])?;
+                    let mut y = y
+                        .tensor::<O>("y", &[&used, &source, &regions])
+                        .map_err(|refused| refused.between(["y", "x"], IN_PLACE))?;
                     with_element!(x.element, I => {
                         Ok(chain.rotate_into(&x.tensor::<I>("x")?, &mut y, rows)?)
                     })
@@ -251,7 +255,7 @@ pub unsafe extern "C" fn rope_chain_rotate_into_cache(
             let source = [x.region("x")?];
             with_rows(rows, &mut |rows, regions| {
                 let (mut cache, _) =
-                    cache.writable("memory", &[&source, &used, &listed, &regions])?;
+                    cache.writable(Names::CACHE, &[&source, &used, &listed, &regions])?;
                 with_element!(x.element, E => {
                     let x = x.tensor::<E>("x")?;
                     Ok(chain.rotate_into_cache(&x, &mut cache, slots, rows)?)
@@ -287,13 +291,16 @@ pub unsafe extern "C" fn rope_chain_copy_into_cache(
             let (x, cache) = (read("x", x)?, read("cache", cache)?);
             let (slots, listed) = read("slots", slots)?.slots()?;
             let source = [x.region("x")?];
-            let (mut cache, _) = cache.writable("memory", &[&source, &used, &listed])?;
+            let (mut cache, _) = cache.writable(Names::CACHE, &[&source, &used, &listed])?;
             with_element!(x.element, E => {
                 Ok(chain.copy_into_cache(&x.tensor::<E>("x")?, &mut cache, slots)?)
             })
         }
     })
 }
+
+const ONE_EACH: &str = "they must be disjoint; of caches between one another, rope_chain_rotate_into_cache and \
+    rope_chain_copy_into_cache take one each";
 
 /// Writes keys and values of the same tokens into the same slots: keys through the chain, values converted alone. All
 /// is checked before either cache is written.
@@ -328,12 +335,16 @@ pub unsafe extern "C" fn rope_chain_rotate_into_caches(
             let (k, keys) = (read("k", k)?, read("keys", keys)?);
             let (v, values) = (read("v", v)?, read("values", values)?);
             let (slots, listed) = read("slots", slots)?.slots()?;
-            let sources = [k.region("k")?, v.region("v")?, values.given()?];
+            let sources = [k.region("k")?, v.region("v")?, values.given(Names::VALUES)?];
+            // The slices of both caches exist at the same time: the second is made only if it is apart from the first.
             with_rows(rows, &mut |rows, regions| {
                 let read: [&[Region]; 4] = [&sources, &used, &listed, &regions];
-                let (mut keys, taken) = keys.writable("keys", &read)?;
+                let (mut keys, taken) = keys.writable(Names::KEYS, &read)?;
                 let read: [&[Region]; 5] = [&taken, &sources, &used, &listed, &regions];
-                let (mut values, _) = values.writable("values", &read)?;
+                let names = [Names::VALUES.memory, Names::KEYS.memory];
+                let (mut values, _) = values
+                    .writable(Names::VALUES, &read)
+                    .map_err(|refused| refused.between(names, ONE_EACH))?;
                 with_element!(k.element, K => {
                     let k = k.tensor::<K>("k")?;
                     with_element!(v.element, V => {
@@ -375,7 +386,7 @@ pub unsafe extern "C" fn rope_chain_rotate_from_cache(
             let (chain, used) = self::chain(chain)?;
             let (cache, y) = (read("cache", cache)?, read("y", y)?);
             let (slots, listed) = read("slots", slots)?.slots()?;
-            let (cache, taken) = cache.readable("memory")?;
+            let (cache, taken) = cache.readable(Names::CACHE)?;
             with_rows(rows, &mut |rows, regions| {
                 with_element!(y.element, E => {
                     let mut y = y.tensor::<E>("y", &[&used, &taken, &listed, &regions])?;
@@ -410,7 +421,7 @@ pub unsafe extern "C" fn rope_chain_copy_from_cache(
             let (chain, used) = self::chain(chain)?;
             let (cache, y) = (read("cache", cache)?, read("y", y)?);
             let (slots, listed) = read("slots", slots)?.slots()?;
-            let (cache, taken) = cache.readable("memory")?;
+            let (cache, taken) = cache.readable(Names::CACHE)?;
             with_element!(y.element, E => {
                 let mut y = y.tensor::<E>("y", &[&used, &taken, &listed])?;
                 Ok(chain.copy_from_cache(&cache, slots, &mut y)?)
@@ -448,7 +459,7 @@ pub unsafe extern "C" fn rope_shift(
             let cache = read("cache", cache)?;
             let (slots, listed) = read("slots", slots)?.slots()?;
             with_rows(rows, &mut |rows, regions| {
-                let (mut cache, _) = cache.writable("memory", &[&listed, &regions])?;
+                let (mut cache, _) = cache.writable(Names::CACHE, &[&listed, &regions])?;
                 Ok(rope.shift(&mut cache, slots, rows)?)
             })
         }

@@ -7,7 +7,7 @@ use rope_core::Config;
 use crate::failure::Failure;
 use crate::frequencies::rope_frequencies;
 use crate::handle::own;
-use crate::memory::{Out, Span, plain, read};
+use crate::memory::{Out, Region, Span, plain, read};
 use crate::names::rope_pairing;
 use crate::plan::rope_plan;
 use crate::status::{rope_status, status_of};
@@ -53,9 +53,9 @@ unsafe fn text<'a>(name: &'static str, text: *const c_char) -> Result<Option<&'a
 /// rotate alike have to be chosen by their type; the call is refused for those that do not rotate.
 ///
 /// Returns ROPE_STATUS_JSON, ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_AMBIGUOUS,
-/// ROPE_STATUS_UNSUPPORTED, ROPE_STATUS_UNREAD (rope_error_detail tells the key), ROPE_STATUS_UTF8, and what
-/// rope_frequencies_new returns. This is the one call that cannot report a lack of memory: the process ends if the
-/// system gives none for reading the text.
+/// ROPE_STATUS_UNSUPPORTED, ROPE_STATUS_UNREAD (rope_error_detail tells the key), ROPE_STATUS_UTF8,
+/// ROPE_STATUS_MEMORY_OVERLAP if `plan` lies over `frequencies`, and what rope_frequencies_new returns. This is the one
+/// call that cannot report a lack of memory: the process ends if the system gives none for reading the text.
 ///
 /// # Threads
 ///
@@ -76,7 +76,12 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
         let out = Out::new("frequencies", frequencies)?;
         let plan = match plan.is_null() {
             true => None,
-            false => Some(Out::new("plan", plan)?),
+            false => {
+                let place = Out::new("plan", plan)?;
+                let other = Region::of("frequencies", frequencies);
+                Region::of("plan", plan).apart_from(&[other])?;
+                Some(place)
+            }
         };
         let json = Span::new("json", json.cast::<u8>(), length)?;
         // SAFETY: the caller promises it.

@@ -18,6 +18,7 @@ pub(crate) enum Failure {
         name: &'static str,
         alignment: usize,
     },
+    /// More elements than an address space holds, or than it holds from their address on.
     Length {
         name: &'static str,
         len: usize,
@@ -25,12 +26,20 @@ pub(crate) enum Failure {
     UnknownValue {
         what: &'static str,
         value: i32,
+        required: &'static str,
     },
     MemoryOverlap {
         written: &'static str,
-        read: &'static str,
+        other: &'static str,
+        /// What the spans of the two share, and where in what is written it begins.
+        bytes: usize,
+        at: usize,
+        required: &'static str,
     },
-    Handle,
+    Handle {
+        name: &'static str,
+        required: &'static str,
+    },
     #[cfg(feature = "std")]
     OutOfMemory {
         bytes: usize,
@@ -47,6 +56,29 @@ pub(crate) enum Failure {
     },
 }
 
+impl Failure {
+    /// If it is that two memories overlap, the first of which is written: with what a caller can do instead.
+    #[cold]
+    pub(crate) fn between(self, names: [&str; 2], instead: &'static str) -> Self {
+        match self {
+            Failure::MemoryOverlap {
+                written,
+                other,
+                bytes,
+                at,
+                ..
+            } if [written, other] == names => Failure::MemoryOverlap {
+                written,
+                other,
+                bytes,
+                at,
+                required: instead,
+            },
+            other => other,
+        }
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Failure::Core(error)
@@ -58,27 +90,42 @@ impl fmt::Display for Failure {
         match *self {
             Failure::Core(error) => write!(f, "{error}"),
             Failure::Null { name } => write!(f, "{name} is null"),
-            Failure::Misaligned { name, alignment } => {
-                write!(f, "{name} is not a multiple of {alignment}")
-            }
-            Failure::Length { name, len } => {
-                write!(f, "{name} cannot have {len} elements there")
-            }
-            Failure::UnknownValue { what, value } => write!(f, "{value} is no {what} here"),
-            Failure::MemoryOverlap { written, read } => {
-                write!(f, "{written} is written and overlaps {read}")
-            }
-            Failure::Handle => {
-                f.write_str("not a handle of this library, or not of the kind that the call takes")
-            }
+            Failure::Misaligned { name, alignment } => write!(
+                f,
+                "{name} is misaligned; its address must be a multiple of {alignment}"
+            ),
+            Failure::Length { name, len } => write!(
+                f,
+                "{name} has {len} elements, more than the address space holds from its address on"
+            ),
+            Failure::UnknownValue {
+                what,
+                value,
+                required,
+            } => write!(f, "{what} is {value}; it must be {required}"),
+            Failure::MemoryOverlap {
+                written,
+                other,
+                bytes,
+                at,
+                required,
+            } => write!(
+                f,
+                "{written} is written and overlaps {other}, in {bytes} bytes from byte {at} of {written}; {required}"
+            ),
+            Failure::Handle { name, required } => write!(f, "{name} is not a handle {required}"),
             #[cfg(feature = "std")]
-            Failure::OutOfMemory { bytes } => write!(f, "no memory for {bytes} bytes"),
+            Failure::OutOfMemory { bytes } => write!(f, "the allocator has no {bytes} bytes"),
             #[cfg(feature = "std")]
-            Failure::Internal => f.write_str("an internal error"),
+            Failure::Internal => f.write_str("a bug of this library, caught; please report it"),
             #[cfg(feature = "std")]
             Failure::Utf8 { name } => write!(f, "{name} is not UTF-8"),
             Failure::PositionRange { first, count } => {
-                write!(f, "{count} positions from {first} on end beyond 2^63")
+                write!(
+                    f,
+                    "{count} positions from {first} on exceed the largest position, {}",
+                    i64::MAX
+                )
             }
         }
     }

@@ -8,7 +8,7 @@ use crate::axes::rope_axes;
 use crate::failure::Failure;
 use crate::handle::{Head, change, handle, init};
 use crate::memory::{Out, Region, Span, SpanMut, read};
-use crate::names::{rope_angle, rope_backend, rope_number};
+use crate::names::{FLOATS, rope_angle, rope_backend, rope_number};
 use crate::scaling::rope_scaling;
 use crate::status::{rope_status, status_of};
 
@@ -145,10 +145,7 @@ unsafe fn inverse_recipe<'a>(
                 let recipe = Recipe::Doubles(axes, span.get(), attention_factor);
                 Ok((recipe, [given, span.region(), none]))
             }
-            other => Err(Failure::UnknownValue {
-                what: "floating-point type",
-                value: other as i32,
-            }),
+            other => Err(other.refused(FLOATS)),
         }
     }
 }

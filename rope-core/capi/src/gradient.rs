@@ -69,13 +69,14 @@ impl rope_pair_gradients {
 }
 
 /// `ROPE_STATUS_UNKNOWN_VALUE` unless two tensors have one element.
-fn same_element(first: i32, second: i32) -> Result<(), Failure> {
-    if first == second {
+fn same_element(tensor: i32, gradient: i32) -> Result<(), Failure> {
+    if tensor == gradient {
         return Ok(());
     }
     Err(Failure::UnknownValue {
-        what: "element of a gradient whose tensor has another",
-        value: second,
+        what: "element of the gradient",
+        value: gradient,
+        required: "that of the tensor that it is the gradient of",
     })
 }
 
@@ -125,6 +126,8 @@ pub unsafe extern "C" fn rope_backward(
     })
 }
 
+const IN_PLACE: &str = "they must be disjoint; rope_backward works in place";
+
 /// The backward pass of rope_rotate_into: as rope_backward, from `dy` into `dx`, which may have another element. `y`
 /// and `dy` have one element and the plan's output pairing; `dx` has its input pairing. All three have one shape.
 ///
@@ -162,7 +165,10 @@ pub unsafe extern "C" fn rope_backward_into(
                 with_element!(dy.element, E => {
                     let (y, dy) = (y.tensor::<E>("y")?, dy.tensor::<E>("dy")?);
                     with_element!(dx.element, O => {
-                        let mut dx = dx.tensor::<O>("dx", &[&regions, &[first, second, sums]])?;
+                        let others: [&[Region]; 2] = [&regions, &[second, first, sums]];
+                        let mut dx = dx
+                            .tensor::<O>("dx", &others)
+                            .map_err(|refused| refused.between(["dx", "dy"], IN_PLACE))?;
                         Ok(rope.backward_into(&y, &dy, &mut dx, rows, &mut angles)?)
                     })
                 })

@@ -128,7 +128,10 @@ unsafe fn check<H: Handle>(handle: *const H) -> Result<(), Failure> {
     if magic == H::MAGIC {
         Ok(())
     } else {
-        Err(Failure::Handle)
+        Err(Failure::Handle {
+            name: "frequencies",
+            required: "that a call of this library has made, of the kind that this call takes",
+        })
     }
 }
 
@@ -307,7 +310,10 @@ mod heap {
         // SAFETY: the caller promises it, and the magic number says that this library made the handle.
         let head = unsafe { (*handle).head_mut() };
         if !head.owned {
-            return Err(Failure::Handle);
+            return Err(Failure::Handle {
+                name: "frequencies",
+                required: "on the heap: it lies in memory of the caller's, who frees that",
+            });
         }
         head.magic = 0;
         let layout =

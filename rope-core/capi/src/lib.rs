@@ -18,6 +18,11 @@
 //! alignment, and every length for what an address space can hold. What is written must share no byte with what is
 //! read, because Rust's references may not. Only then do slices exist, and rope-core checks the rest. A call cannot
 //! know whether the memory behind a pointer is there: that is the only thing that the caller has to promise.
+//!
+//! No two slices of overlapping memory exist at the same time if one of them can be written. A call that writes two
+//! memories makes the slice of the second only once it is found apart from the first. Q and K of a packed row overlap,
+//! from their first byte to their last, though they share no element: [`rope_rotate_qk`] makes and drops the slice of
+//! one, and then that of the other.
 #![cfg_attr(not(feature = "std"), no_std)]
 #![allow(
     non_camel_case_types,
@@ -37,6 +42,7 @@ mod memory;
 mod mixed;
 mod names;
 mod norm;
+mod packed;
 mod plan;
 mod positions;
 mod rotate;

@@ -46,7 +46,9 @@ impl Region {
         Region { name, start, bytes }
     }
 
-    fn overlaps(self, other: Region) -> bool {
+    /// Whether it shares a byte with another.
+    #[inline]
+    pub(crate) fn overlaps(self, other: Region) -> bool {
         // Neither end overflows: `check` has seen to that for spans, and values lie in memory.
         self.bytes != 0
             && other.bytes != 0
@@ -54,14 +56,36 @@ impl Region {
             && other.start < self.start.saturating_add(self.bytes)
     }
 
+    /// How many bytes another begins after it, or before it. Of two that overlap it is a number that fits.
+    #[inline]
+    pub(crate) fn ahead(self, other: Region) -> isize {
+        other.start.wrapping_sub(self.start) as isize
+    }
+
+    pub(crate) const fn len(self) -> usize {
+        self.bytes
+    }
+
     /// `ROPE_STATUS_MEMORY_OVERLAP` if it shares a byte with one of the others.
     pub(crate) fn apart_from(self, others: &[Region]) -> Result<(), Failure> {
         match others.iter().find(|other| self.overlaps(**other)) {
             None => Ok(()),
-            Some(other) => Err(Failure::MemoryOverlap {
-                written: self.name,
-                read: other.name,
-            }),
+            Some(other) => Err(self.overlap(*other, "they must be disjoint")),
+        }
+    }
+
+    /// The refusal of what is written, and overlaps another.
+    #[cold]
+    pub(crate) fn overlap(self, other: Region, required: &'static str) -> Failure {
+        let start = self.start.max(other.start);
+        let end =
+            (self.start.saturating_add(self.bytes)).min(other.start.saturating_add(other.bytes));
+        Failure::MemoryOverlap {
+            written: self.name,
+            other: other.name,
+            bytes: end - start,
+            at: start - self.start,
+            required,
         }
     }
 }

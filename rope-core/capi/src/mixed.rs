@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::frequencies::{ROPE_FREQUENCIES_BLOCK, ROPE_FREQUENCIES_HEAD, ROPE_ROTARY_DIM_MAX};
 use crate::handle::{self, Head, change, handle, init};
 use crate::memory::{Out, Plain, Region, Span, SpanMut, plain, read};
-use crate::names::{lookup, rope_backend, rope_number};
+use crate::names::{FLOATS, lookup, rope_backend, rope_number};
 use crate::plan::rope_plan;
 use crate::positions::{rope_positions, rope_positions_kind};
 use crate::rotate::at;
@@ -149,10 +149,7 @@ impl<'a> Numbers<'a> {
                     let span = Span::new(name, values.cast(), count)?;
                     Ok((Numbers::Doubles(span.get()), span.region()))
                 }
-                other => Err(Failure::UnknownValue {
-                    what: "floating-point type",
-                    value: other as i32,
-                }),
+                other => Err(other.refused(FLOATS)),
             }
         }
     }
@@ -589,7 +586,7 @@ mod heap {
     use crate::handle::{free, new};
     use crate::memory::Out;
     use crate::positions::rope_positions;
-    use crate::rows::{rope_table, table_of};
+    use crate::rows::{rope_table, write_table};
     use crate::status::{rope_status, status_of};
 
     /// Makes mixed frequencies, as rope_mixed_frequencies_init does. rope_mixed_frequencies_free frees them.
@@ -658,15 +655,8 @@ mod heap {
         positions: *const rope_positions,
         table: *mut *mut rope_table,
     ) -> rope_status {
-        status_of(|| {
-            let out = Out::new("table", table)?;
-            // SAFETY: the caller promises it.
-            unsafe {
-                let (recipe, _) = rows_recipe(frequencies, positions)?;
-                out.write(table_of(recipe)?);
-            }
-            Ok(())
-        })
+        // SAFETY: the caller promises it.
+        status_of(|| unsafe { write_table(rows_recipe(frequencies, positions)?, table) })
     }
 }
 #[cfg(feature = "std")]

@@ -26,7 +26,8 @@ macro_rules! lookup {
                 let _ = |variant: $name| match variant {
                     $($name::$variant => (),)+
                 };
-                Err(Failure::UnknownValue { what: $what, value })
+                let required = concat!("a value of enum ", stringify!($name));
+                Err(Failure::UnknownValue { what: $what, value, required })
             }
         }
     };
@@ -120,6 +121,22 @@ pub enum rope_number {
     U64 = 6,
 }
 lookup!(rope_number, "number": I32 I64 U32 F32 F64 U64);
+
+impl rope_number {
+    /// `ROPE_STATUS_UNKNOWN_VALUE`: numbers of this type are not what the call reads here.
+    #[cold]
+    pub(crate) fn refused(self, required: &'static str) -> Failure {
+        Failure::UnknownValue {
+            what: "number",
+            value: self as i32,
+            required,
+        }
+    }
+}
+
+pub(crate) const INTEGERS: &str =
+    "an integer type: ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64";
+pub(crate) const FLOATS: &str = "ROPE_NUMBER_F32 or ROPE_NUMBER_F64";
 
 /// Which angle a position has.
 #[repr(i32)]

@@ -6,7 +6,7 @@ use rope_core::{Coordinates, Ids, Positions};
 
 use crate::failure::Failure;
 use crate::memory::{Plain, Region, Span, plain};
-use crate::names::{lookup, rope_number};
+use crate::names::{INTEGERS, lookup, rope_number};
 
 /// How positions are listed.
 #[repr(i32)]
@@ -64,10 +64,7 @@ pub(crate) unsafe fn ids<'a>(
             rope_number::I64 => list::<i64, _>(name, values, count),
             rope_number::U32 => list::<u32, _>(name, values, count),
             rope_number::U64 => list::<u64, _>(name, values, count),
-            rope_number::F32 | rope_number::F64 => Err(Failure::UnknownValue {
-                what: "integer type",
-                value: number as i32,
-            }),
+            rope_number::F32 | rope_number::F64 => Err(number.refused(INTEGERS)),
         }
     }
 }
@@ -126,7 +123,7 @@ impl rope_positions {
                             Ids::I64(ids) => Positions::from(ids),
                             Ids::U32(ids) => Positions::from(ids),
                             Ids::U64(ids) => Positions::from(ids),
-                            _ => return Err(number.refused()),
+                            _ => return Err(number.refused(INTEGERS)),
                         },
                     };
                     Ok((positions, [region, none]))
@@ -150,21 +147,12 @@ impl rope_positions {
             rope_positions_kind::AxisMajor => Positions::real_axis_major,
             rope_positions_kind::TokenMajor => Positions::real_token_major,
             rope_positions_kind::Range | rope_positions_kind::Packed => {
-                return Err(rope_number::from_c(self.number)?.refused());
+                return Err(rope_number::from_c(self.number)?.refused(INTEGERS));
             }
         };
         // SAFETY: the caller promises it.
         let (values, region) = unsafe { list::<T, _>("values", self.values, self.count) }?;
         Ok((positions(values), [region, Region::bytes("starts", 0, 0)]))
-    }
-}
-
-impl rope_number {
-    fn refused(self) -> Failure {
-        Failure::UnknownValue {
-            what: "type for positions of this kind",
-            value: self as i32,
-        }
     }
 }
 

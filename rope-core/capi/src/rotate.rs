@@ -5,6 +5,7 @@ use rope_core::{Rope, RowSource, Rows, Shape, Tensor, TensorMut};
 use crate::failure::Failure;
 use crate::frequencies::{frequencies, rope_frequencies};
 use crate::memory::{Region, read};
+use crate::packed::{Nest, Sharing};
 use crate::plan::rope_plan;
 use crate::positions::rope_positions;
 use crate::rows::rope_rows;
@@ -89,30 +90,56 @@ unsafe fn in_place(
     })
 }
 
-/// The shape of a tensor that passes all checks of one that is written.
+/// A tensor that passes all checks of one that is written, by itself: its shape, and the bytes that it takes.
 ///
 /// # Safety
 ///
 /// As [`in_place`].
-unsafe fn shape(
+unsafe fn checked(
     name: &'static str,
     x: &rope_tensor_mut,
     regions: &[Region],
-) -> Result<Shape, Failure> {
+) -> Result<(Shape, Region), Failure> {
     with_element!(x.element, E => {
         let (span, layout) = x.span::<E>(name)?;
+        let region = span.region();
         // SAFETY: the caller promises it.
         let data = unsafe { span.get(regions) }?;
-        Ok(TensorMut::new(data, layout)?.shape())
+        Ok((TensorMut::new(data, layout)?.shape(), region))
     })
+}
+
+/// `ROPE_STATUS_MEMORY_OVERLAP` unless two tensors that are checked share no element.
+#[inline]
+fn apart(
+    (q, query): (&rope_tensor_mut, Region),
+    (k, key): (&rope_tensor_mut, Region),
+) -> Result<(), Failure> {
+    if !query.overlaps(key) {
+        return Ok(());
+    }
+    let nest = |x: &rope_tensor_mut, region: Region| -> Result<Nest, Failure> {
+        with_element!(x.element, E => { Ok(Nest::new(&x.layout, size_of::<E>(), region.len())) })
+    };
+    let required = match nest(q, query)?.sharing(nest(k, key)?, query.ahead(key)) {
+        Sharing::Apart => return Ok(()),
+        Sharing::Shared => {
+            "they must share no element: in a packed row K begins behind the heads of Q"
+        }
+        Sharing::Unknown => {
+            "between one another they need equal strides in bytes, or a call of rope_rotate each"
+        }
+    };
+    Err(query.overlap(key, required))
 }
 
 /// Rotates Q and K in place with the same rows. Both are checked before either is touched.
 ///
-/// They may lie between one another in memory, as in a packed row of Q, K and V, but must share no element.
+/// They may lie between one another in memory, as in a packed row of Q, K and V, but must share no element ("Memory
+/// that is shared" above).
 ///
-/// Returns ROPE_STATUS_QUERY_KEY_MISMATCH unless the two differ in their heads (and elements) only, and what
-/// rope_rotate returns.
+/// Returns ROPE_STATUS_QUERY_KEY_MISMATCH unless the two differ in their heads (and elements) only,
+/// ROPE_STATUS_MEMORY_OVERLAP if they share an element, and what rope_rotate returns.
 ///
 /// # Threads
 ///
@@ -129,12 +156,15 @@ pub unsafe extern "C" fn rope_rotate_qk(
     rows: *const rope_rows,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it. The slices of Q and of K never exist at the same time.
+        // SAFETY: the caller promises all of it. The slices of Q and of K never exist at the same time: each call below
+        // makes one, which ends with it. So Q and K of a packed row are no two slices of overlapping memory.
         unsafe {
             let rope = read("plan", plan)?.rope()?;
             let (q, k) = (read("q", q)?, read("k", k)?);
             read("rows", rows)?.with(|rows, regions| {
-                let (query, key) = (shape("q", &q, &regions)?, shape("k", &k, &regions)?);
+                let (query, query_region) = checked("q", &q, &regions)?;
+                let (key, key_region) = checked("k", &k, &regions)?;
+                apart((&q, query_region), (&k, key_region))?;
                 rope.check_qk_shapes(query, key, rows)?;
                 // What is left asks the rows alone: K is refused after Q has passed only if Q is empty.
                 in_place(&rope, "q", &q, rows, &regions)?;
@@ -144,10 +174,12 @@ pub unsafe extern "C" fn rope_rotate_qk(
     })
 }
 
+const IN_PLACE: &str = "they must be disjoint; rope_rotate rotates in place";
+
 /// Rotates one tensor into another, whose element and pairing may differ: a write into a KV cache. Copies the
 /// channels behind `rotary_dim`.
 ///
-/// The two must not share memory, from the first element to the last of each.
+/// The two must not share memory, from the first element to the last of each, not even in one packed row.
 ///
 /// Returns ROPE_STATUS_SHAPE_MISMATCH, and what rope_rotate returns. The target is untouched then.
 ///
@@ -176,7 +208,10 @@ pub unsafe extern "C" fn rope_rotate_into(
                     let (source, from) = x.span::<I>("x")?;
                     with_element!(y.element, O => {
                         let (target, to) = y.span::<O>("y")?;
-                        let target = target.get(&[source.region(), cos, sin, ids])?;
+                        // The target's slice exists only if all that is read lies apart, and before the source's.
+                        let target = target
+                            .get(&[source.region(), cos, sin, ids])
+                            .map_err(|refused| refused.between(["y", "x"], IN_PLACE))?;
                         let source = Tensor::new(source.get(), from)?;
                         let mut target = TensorMut::new(target, to)?;
                         Ok(rope.rotate_into(&source, &mut target, rows)?)

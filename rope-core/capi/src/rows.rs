@@ -567,7 +567,10 @@ mod heap {
         if magic == MAGIC {
             Ok(())
         } else {
-            Err(Failure::Handle)
+            Err(Failure::Handle {
+                name: "table",
+                required: "that a call of this library has made, or it has been freed",
+            })
         }
     }
 
@@ -588,19 +591,34 @@ mod heap {
         positions: *const rope_positions,
         table: *mut *mut rope_table,
     ) -> rope_status {
-        status_of(|| {
-            // SAFETY: the caller promises it.
-            unsafe {
-                let out = Out::new("table", table)?;
-                let (recipe, _) = recipe(frequencies, "positions", positions, Recipe::At)?;
-                out.write(table_of(recipe)?);
-            }
-            Ok(())
+        // SAFETY: the caller promises it.
+        status_of(|| unsafe {
+            write_table(
+                recipe(frequencies, "positions", positions, Recipe::At)?,
+                table,
+            )
         })
     }
 
+    /// Writes where a new table of rows is.
+    ///
+    /// # Safety
+    ///
+    /// `table` is null or points to a pointer that may be written.
+    pub(crate) unsafe fn write_table(
+        (recipe, regions): (Recipe<'_>, [Region; 6]),
+        table: *mut *mut rope_table,
+    ) -> Result<(), Failure> {
+        let out = Out::new("table", table)?;
+        Region::of("table", table).apart_from(&regions)?;
+        let made = table_of(recipe)?;
+        // SAFETY: the caller's pointer.
+        unsafe { out.write(made) };
+        Ok(())
+    }
+
     /// A table of rows.
-    pub(crate) fn table_of(recipe: Recipe<'_>) -> Result<*mut rope_table, Failure> {
+    fn table_of(recipe: Recipe<'_>) -> Result<*mut rope_table, Failure> {
         let needed = recipe.needed()?;
         let mut values = Vec::new();
         values
@@ -638,14 +656,9 @@ mod heap {
         deltas: *const rope_positions,
         table: *mut *mut rope_table,
     ) -> rope_status {
-        status_of(|| {
-            // SAFETY: the caller promises it.
-            unsafe {
-                let out = Out::new("table", table)?;
-                let (recipe, _) = recipe(frequencies, "deltas", deltas, Recipe::Shift)?;
-                out.write(table_of(recipe)?);
-            }
-            Ok(())
+        // SAFETY: the caller promises it.
+        status_of(|| unsafe {
+            write_table(recipe(frequencies, "deltas", deltas, Recipe::Shift)?, table)
         })
     }
 
@@ -668,15 +681,8 @@ mod heap {
         to: *const rope_positions,
         table: *mut *mut rope_table,
     ) -> rope_status {
-        status_of(|| {
-            // SAFETY: the caller promises it.
-            unsafe {
-                let out = Out::new("table", table)?;
-                let (recipe, _) = recipe_from(frequencies, old, from, to)?;
-                out.write(table_of(recipe)?);
-            }
-            Ok(())
-        })
+        // SAFETY: the caller promises it.
+        status_of(|| unsafe { write_table(recipe_from(frequencies, old, from, to)?, table) })
     }
 
     /// Describes the rows of a table in `rows`. They lie in the table, and are gone when it is freed. To pick some

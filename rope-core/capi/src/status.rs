@@ -22,7 +22,7 @@ pub enum rope_status {
     Length = 3,
     /// An integer names no value of its enumeration, or a value that has no meaning here.
     UnknownValue = 4,
-    /// Memory that is written overlaps memory that is read.
+    /// Memory that a call writes overlaps other memory that it reads or writes.
     MemoryOverlap = 5,
     /// A pointer is to no handle of this library, or to one of another kind than the call takes.
     Handle = 6,
@@ -182,7 +182,7 @@ statuses! {
     Misaligned = c"a pointer is misaligned",
     Length = c"a length is more than an address space can hold",
     UnknownValue = c"an integer names no value of its enumeration",
-    MemoryOverlap = c"memory that is written overlaps memory that is read",
+    MemoryOverlap = c"memory that the call writes overlaps other memory that it reads or writes",
     Handle = c"not a handle of this library, or not of the kind that the call takes",
     OutOfMemory = c"out of memory",
     Internal = c"an internal error: please report it",
@@ -268,7 +268,7 @@ impl Failure {
             Failure::Length { .. } => rope_status::Length,
             Failure::UnknownValue { .. } => rope_status::UnknownValue,
             Failure::MemoryOverlap { .. } => rope_status::MemoryOverlap,
-            Failure::Handle => rope_status::Handle,
+            Failure::Handle { .. } => rope_status::Handle,
             #[cfg(feature = "std")]
             Failure::OutOfMemory { .. } => rope_status::OutOfMemory,
             #[cfg(feature = "std")]

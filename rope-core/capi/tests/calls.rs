@@ -1137,7 +1137,10 @@ fn null_and_misaligned_pointers() {
         let mut odd = view;
         odd.data = odd.data.wrapping_byte_add(2);
         assert_eq!(rope_rotate(&plan, &odd, &rows), rope_status::Misaligned);
-        assert_eq!(detail(), "x is not a multiple of 4");
+        assert_eq!(
+            detail(),
+            "x is misaligned; its address must be a multiple of 4"
+        );
         odd.data = null_mut();
         assert_eq!(rope_rotate(&plan, &odd, &rows), rope_status::Null);
         let none = rope_rows_joined(null(), 64, 64);
@@ -1171,7 +1174,8 @@ fn wrong_sizes_and_unknown_values() {
     assert_eq!(spoil(&|plan, _, _| plan.pairing = 0), S::UnknownValue);
     let pairing = next(rope_pairing::ALL, |pairing| pairing as i32);
     assert_eq!(spoil(&|plan, _, _| plan.pairing = pairing), S::UnknownValue);
-    assert_eq!(detail(), format!("{pairing} is no pairing here"));
+    let words = format!("pairing is {pairing}; it must be a value of enum rope_pairing");
+    assert_eq!(detail(), words);
     assert_eq!(
         spoil(&|plan, _, _| plan.output_pairing = -1),
         S::UnknownValue

@@ -1341,7 +1341,10 @@ fn refusals_of_chains() {
             ..chain
         };
         assert_eq!(rope_chain_rotate(&odd, &view, &rows), S::Misaligned);
-        assert_eq!(detail(), "norm is not a multiple of 8");
+        assert_eq!(
+            detail(),
+            "norm is misaligned; its address must be a multiple of 8"
+        );
         let odd = rope_chain {
             scale: (&raw const other_scale).wrapping_byte_add(1),
             ..chain
@@ -1357,7 +1360,9 @@ fn refusals_of_chains() {
             ..chain
         };
         assert_eq!(rope_chain_rotate(&own, &view, &rows), S::MemoryOverlap);
-        assert_eq!(detail(), "x is written and overlaps weight");
+        let bytes = 4 * HEAD_DIM;
+        let words = format!("x is written and overlaps weight, in {bytes} bytes from byte 0 of x");
+        assert_eq!(detail(), words + "; they must be disjoint");
         assert_eq!(rope_chain_norm_and_scale(&own, &view), S::MemoryOverlap);
         let into = |chain, x, y, rows| rope_chain_rotate_into(chain, x, y, rows);
         assert_eq!(into(&own, &read_only(&out), &view, &rows), S::MemoryOverlap);

@@ -1,0 +1,647 @@
+//! C calls whose memories overlap, or lie between one another: what shares a byte is refused and untouched, and what is
+//! apart is not.
+
+use std::mem::zeroed;
+use std::ptr::{null, null_mut};
+
+use rope::*;
+
+use crate::Source;
+
+const PLAN: rope_plan = rope_plan {
+    pairing: rope_pairing::Half as i32,
+    output_pairing: 0,
+    direction: 0,
+    backend: 0,
+};
+
+/// Bytes of an element, by its number.
+const SIZES: [usize; 4] = [0, 4, 2, 2];
+
+fn element(source: &mut Source<'_>) -> i32 {
+    source.within(1, 3) as i32
+}
+
+fn zero<T: Copy>() -> T {
+    // SAFETY: used for structs of numbers and pointers only.
+    unsafe { zeroed() }
+}
+
+/// The bytes of each head of a tensor, counted from the first.
+fn heads(x: &rope_tensor_mut) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let rope_layout {
+        shape: [batch, tokens, heads, head_dim],
+        strides: [batch_stride, token_stride, head_stride],
+    } = x.layout;
+    let size = SIZES[x.element as usize];
+    (0..batch).flat_map(move |b| {
+        (0..tokens).flat_map(move |t| {
+            (0..heads).map(move |h| {
+                let first = (b * batch_stride + t * token_stride + h * head_stride) * size;
+                first..first + head_dim * size
+            })
+        })
+    })
+}
+
+/// How often [`packed`] came to each end.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Packed {
+    /// Q and K lie behind one another.
+    pub apart: usize,
+    /// They lie between one another, and were rotated.
+    pub between: usize,
+    /// They share a byte.
+    pub shared: usize,
+    /// They share none, but their strides do not show it.
+    pub unknown: usize,
+}
+
+/// Q and K in one buffer: parts of a packed row in any order of its dimensions, and what is left of that if K begins a
+/// head early, has other strides or another element, or is Q. Whether the two share a byte is looked up head by head.
+///
+/// # Panics
+///
+/// If a call takes what shares a byte, refuses what is apart, writes what it refuses, or rotates other bits than two
+/// calls of rope_rotate.
+pub fn packed(source: &mut Source<'_>) -> Packed {
+    const MIDDLE: usize = 1 << 14;
+    let [batch, tokens] = [source.within(1, 3), source.within(1, 3)];
+    let counts = [source.below(4), source.below(4)];
+    let head_dim = source.one_of(&[2, 4, 8]);
+    let elements = {
+        let first = element(source);
+        let other = element(source);
+        [first, if source.once_in(4) { other } else { first }]
+    };
+    let sizes = elements.map(|element| SIZES[element as usize]);
+
+    // A packed row of the heads of both, and maybe of V, with or without room behind each extent.
+    let row = counts[0] + counts[1] + source.below(3);
+    let mut order = [(0, batch), (1, tokens), (2, row.max(1))];
+    order.swap(0, source.below(3));
+    order.swap(1, source.within(1, 2));
+    let (mut strides, mut stride) = ([0; 3], head_dim * 4 * source.one_of(&[1, 1, 1, 3]));
+    for (dimension, extent) in order {
+        strides[dimension] = stride;
+        stride *= extent + source.one_of(&[0, 0, 0, 1]);
+    }
+    let mut tensors = [0, 1].map(|which| rope_tensor_mut {
+        data: null_mut(),
+        len: 0,
+        element: elements[which],
+        layout: rope_layout {
+            shape: [batch, tokens, counts[which], head_dim],
+            strides: strides.map(|stride| stride / sizes[which]),
+        },
+    });
+    let changed = source.once_in(4).then(|| source.below(3));
+    if let Some(dimension) = changed {
+        let stride = &mut tensors[1].layout.strides[dimension];
+        *stride = match source.below(4) {
+            0 => source.within(1, 3 * head_dim),
+            _ => *stride + head_dim * source.within(1, 4),
+        };
+    }
+    let spans = tensors.map(|x| heads(&x).map(|head| head.end).max().unwrap_or(0));
+    let head = strides[2];
+    let ahead = match source.below(8) {
+        0 => 0,
+        1 => counts[0].saturating_sub(1) * head,
+        2 => (counts[0] + 1) * head,
+        3 => head_dim * sizes[0],
+        4 => (head / 2) & !3,
+        5 => spans[0] + 4 * source.below(8),
+        6 => 4 * source.below(spans[0] / 4 + 1),
+        _ => counts[0] * head,
+    };
+    let ahead = ahead.next_multiple_of(4);
+    // K first, now and then.
+    let starts = if source.once_in(3) {
+        [MIDDLE + ahead, MIDDLE]
+    } else {
+        [MIDDLE, MIDDLE + ahead]
+    };
+
+    let mut memory = vec![0x3c00_3f80_u32; MIDDLE].into_boxed_slice();
+    let mut covered = vec![[false; 2]; 4 * MIDDLE];
+    for which in 0..2 {
+        tensors[which].len = spans[which] / sizes[which];
+        for head in heads(&tensors[which]) {
+            for byte in &mut covered[starts[which] + head.start..starts[which] + head.end] {
+                byte[which] = true;
+            }
+        }
+    }
+    let shared = covered.contains(&[true; 2]);
+    let behind =
+        (0..2).any(|which| starts[which] + spans[which] <= starts[1 - which]) || spans.contains(&0);
+    let values: Vec<f32> = (0..tokens * head_dim).map(|i| i as f32 / 8.0).collect();
+    let rows = rope_rows_joined(values.as_ptr(), values.len(), head_dim);
+
+    let before = memory.clone();
+    let mut place = |memory: &mut [u32]| {
+        for (x, start) in tensors.iter_mut().zip(starts) {
+            x.data = memory.as_mut_ptr().wrapping_byte_add(start).cast();
+        }
+        tensors
+    };
+    let [q, k] = place(&mut memory);
+    // SAFETY: the tensors lie in the memory.
+    let status = unsafe { rope_rotate_qk(&PLAN, &q, &k, &rows) };
+    let mut ends = Packed::default();
+    if status != rope_status::Ok {
+        assert_eq!(memory, before, "{status:?} has written");
+    }
+    match status {
+        rope_status::Ok => {
+            assert!(!shared, "rotated what is shared: {q:?} {k:?}");
+            let mut expected = before;
+            for x in place(&mut expected) {
+                // SAFETY: the tensors lie in this memory.
+                let status = unsafe { rope_rotate(&PLAN, &x, &rows) };
+                assert_eq!(status, rope_status::Ok);
+            }
+            assert_eq!(memory, expected);
+            if behind {
+                ends.apart += 1;
+            } else {
+                ends.between += 1;
+            }
+        }
+        // Strides that were changed at random, or heads of a wider element, let K overlap itself.
+        rope_status::Overlap => assert!(changed.is_some() || sizes[0] < sizes[1]),
+        rope_status::MemoryOverlap => {
+            assert!(!behind, "spans that are disjoint: {q:?} {k:?}");
+            let shown = changed.is_none() && sizes[0] == sizes[1];
+            assert!(shared || !shown, "strides that are equal: {q:?} {k:?}");
+            if shared {
+                ends.shared += 1;
+            } else {
+                ends.unknown += 1;
+            }
+        }
+        other => panic!("{other:?}: {q:?} {k:?}"),
+    }
+    ends
+}
+
+const WORDS: usize = 1 << 11;
+/// -1 as a float: as an integer it is negative, so that a slot is skipped.
+const CONTENT: u32 = 0xbf80_0000;
+
+/// Memory that is given out piece by piece.
+struct Arena {
+    words: Box<[u64; WORDS]>,
+    next: usize,
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    start: usize,
+    bytes: usize,
+    written: bool,
+}
+
+impl Piece {
+    fn overlaps(&self, other: &Piece) -> bool {
+        self.bytes.min(other.bytes) > 0
+            && self.start < other.start + other.bytes
+            && other.start < self.start + self.bytes
+    }
+}
+
+impl Arena {
+    fn new() -> Self {
+        Arena {
+            words: Box::new([u64::from(CONTENT) << 32 | u64::from(CONTENT); WORDS]),
+            next: 0,
+            pieces: Vec::new(),
+        }
+    }
+
+    /// A piece behind all others, mostly; or over one of them, or beside it.
+    fn piece<T>(&mut self, source: &mut Source<'_>, len: usize, written: bool) -> *mut T {
+        let bytes = len * size_of::<T>();
+        let start = if self.pieces.is_empty() || !source.once_in(6) {
+            self.next
+        } else {
+            let other = source.one_of(&self.pieces);
+            let last = other.start + other.bytes.next_multiple_of(8);
+            let first = other.start.saturating_sub(bytes) & !7;
+            first + 8 * source.below((last - first) / 8 + 1)
+        };
+        self.next = self.next.max((start + bytes).next_multiple_of(8));
+        assert!(self.next <= 8 * WORDS, "the memory is too small");
+        self.pieces.push(Piece {
+            start,
+            bytes,
+            written,
+        });
+        self.words.as_mut_ptr().wrapping_byte_add(start).cast()
+    }
+
+    fn read<T>(&mut self, source: &mut Source<'_>, len: usize) -> *const T {
+        self.piece::<T>(source, len, false).cast_const()
+    }
+
+    fn written<T>(&mut self, source: &mut Source<'_>, len: usize) -> *mut T {
+        self.piece(source, len, true)
+    }
+
+    fn tensor(&mut self, source: &mut Source<'_>, element: i32, shape: [usize; 4]) -> rope_tensor {
+        let rope_tensor_mut {
+            data,
+            len,
+            element,
+            layout,
+        } = self.any_tensor(source, element, shape, false);
+        rope_tensor {
+            data,
+            len,
+            element,
+            layout,
+        }
+    }
+
+    fn tensor_mut(
+        &mut self,
+        source: &mut Source<'_>,
+        element: i32,
+        shape: [usize; 4],
+    ) -> rope_tensor_mut {
+        self.any_tensor(source, element, shape, true)
+    }
+
+    fn any_tensor(
+        &mut self,
+        source: &mut Source<'_>,
+        element: i32,
+        shape: [usize; 4],
+        written: bool,
+    ) -> rope_tensor_mut {
+        let len = shape.iter().product();
+        let bytes = len * SIZES[element as usize];
+        let [_, tokens, heads, head_dim] = shape;
+        rope_tensor_mut {
+            data: self.piece::<u8>(source, bytes, written).cast(),
+            len,
+            element,
+            layout: rope_layout {
+                shape,
+                strides: [tokens * heads * head_dim, heads * head_dim, head_dim],
+            },
+        }
+    }
+
+    fn rows(&mut self, source: &mut Source<'_>, tokens: usize, rotary_dim: usize) -> rope_rows {
+        let len = tokens * rotary_dim;
+        if source.once_in(2) {
+            return rope_rows_joined(self.read(source, len), len, rotary_dim);
+        }
+        let (pairs, half) = (rotary_dim / 2, len / 2);
+        let (cos, sin) = (self.read(source, half), self.read(source, half));
+        rope_rows_apart(cos, sin, tokens, pairs, rotary_dim)
+    }
+
+    fn weights(&mut self, source: &mut Source<'_>, count: usize) -> rope_weights {
+        let element = element(source);
+        let data = self.read::<u8>(source, count * SIZES[element as usize]);
+        rope_weights {
+            data: data.cast(),
+            count,
+            element,
+        }
+    }
+
+    fn gradients(&mut self, source: &mut Source<'_>, shape: [usize; 3]) -> rope_pair_gradients {
+        let [rows, heads, pairs] = shape;
+        rope_pair_gradients {
+            sums: self.written(source, shape.iter().product()),
+            rows,
+            heads,
+            pairs,
+        }
+    }
+
+    /// A cache of 8-bit codes with given scales or with its own, or of floats.
+    fn cache(
+        &mut self,
+        source: &mut Source<'_>,
+        [slots, heads, head_dim]: [usize; 3],
+        written: bool,
+    ) -> rope_cache {
+        let mut cache: rope_cache = zero();
+        cache.layout.kind = rope_cache_layout_kind::Nhd as i32;
+        cache.layout.extents = [1, slots, heads, head_dim, 0];
+        cache.scale.same = 0.5;
+        let len = slots * heads * head_dim;
+        let (format, size) = source.one_of(&[
+            (rope_cache_format::F32, 4),
+            (rope_cache_format::Bf16, 2),
+            (rope_cache_format::E4m3, 1),
+            (rope_cache_format::Int8Even, 1),
+        ]);
+        (cache.format, cache.bytes) = (format as i32, len * size);
+        cache.memory = self.piece::<u8>(source, cache.bytes, written).cast();
+        if size > 1 {
+            return cache;
+        }
+        if source.once_in(2) {
+            cache.scale.kind = rope_code_scale_kind::MadeApart as i32;
+            (cache.scale.least, cache.scale.strides) = (1e-6, [slots * heads, heads, 1]);
+            cache.scales_count = slots * heads;
+            cache.scales = self.piece(source, cache.scales_count, written);
+        } else {
+            cache.scale.kind = rope_code_scale_kind::Divide as i32;
+            cache.scale.each_count = heads;
+            cache.scale.each = self.read(source, heads);
+        }
+        cache
+    }
+
+    /// Whether what is written overlaps anything.
+    fn overlap(&self) -> bool {
+        let pairs = |(i, piece): (usize, &Piece)| {
+            let mut others = self.pieces[..i].iter();
+            others.any(|other| (piece.written || other.written) && piece.overlaps(other))
+        };
+        self.pieces.iter().enumerate().any(pairs)
+    }
+}
+
+/// Any call that takes several memories, all of which are right but that they may overlap.
+///
+/// # Panics
+///
+/// If a call is not refused although a byte that it writes is in two memories, writes what it refuses, or is refused
+/// with ROPE_STATUS_MEMORY_OVERLAP although its memories are apart.
+pub fn memories(source: &mut Source<'_>) {
+    let mut arena = Arena::new();
+    let arena = &mut arena;
+    let call = source.below(CALLS);
+    let before = arena.words.clone();
+    // SAFETY: every pointer leads into the arena, which has as much memory as is said there.
+    let status = unsafe { call_with(arena, source, call) };
+    let case = || format!("call {call}: {:?}", arena.pieces);
+    // A given scale of -1 is none, which one call sees before it has looked at all memories.
+    let none = (7..=10).contains(&call) && status == rope_status::Parameter;
+    if arena.overlap() {
+        let refused = status == rope_status::MemoryOverlap || none;
+        assert!(refused, "{status:?}: {}", case());
+        assert_eq!(before, arena.words, "{} has written", case());
+    } else {
+        assert!(none || status == rope_status::Ok, "{status:?}: {}", case());
+    }
+}
+
+const CALLS: usize = 27;
+
+/// # Safety
+///
+/// None besides that of the calls.
+unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> rope_status {
+    let (tokens, heads, dim) = (source.within(1, 3), source.within(1, 2), 8);
+    let (shape, element, other) = ([1, tokens, heads, dim], element(source), element(source));
+    let sums = [tokens, heads, dim / 2];
+    let all = sums.iter().product();
+    let mut norm = zero();
+    let mut chain = rope_chain {
+        plan: PLAN,
+        norm: null(),
+        scale: null(),
+        straight: 0,
+    };
+    let mut scale: rope_scale = zero();
+    // A tensor, and what a chain reads.
+    let mut staged = |arena: &mut Arena, source: &mut Source<'_>| {
+        // SAFETY: a struct.
+        let status = unsafe { rope_norm_init(&mut norm, rope_norm_formula::Llama as i32) };
+        assert_eq!(status, rope_status::Ok);
+        norm.weight = arena.weights(source, dim);
+        (norm.eps, chain.norm) = (1e-6, &raw const norm);
+        if source.once_in(2) {
+            (scale.kind, scale.count) = (rope_scale_kind::PerToken as i32, tokens);
+            scale.factors = arena.read(source, tokens);
+            chain.scale = &raw const scale;
+        }
+        chain
+    };
+    let listed = |arena: &mut Arena, source: &mut Source<'_>| rope_slots {
+        kind: rope_slots_kind::Mapping as i32,
+        slots: rope_ids {
+            values: arena.read::<i32>(source, tokens).cast(),
+            count: tokens,
+            number: rope_number::I32 as i32,
+        },
+        ..zero()
+    };
+    let cached = [4, heads, dim];
+    // SAFETY: the caller promises it.
+    unsafe {
+        match call {
+            0 => {
+                let (x, rows) = (
+                    arena.tensor_mut(source, element, shape),
+                    arena.rows(source, tokens, dim),
+                );
+                rope_rotate(&PLAN, &x, &rows)
+            }
+            1 => {
+                let (x, y) = (
+                    arena.tensor(source, element, shape),
+                    arena.tensor_mut(source, other, shape),
+                );
+                let rows = arena.rows(source, tokens, dim);
+                rope_rotate_into(&PLAN, &x, &y, &rows)
+            }
+            2 => {
+                let (q, k) = (
+                    arena.tensor_mut(source, element, shape),
+                    arena.tensor_mut(source, other, shape),
+                );
+                let rows = arena.rows(source, tokens, dim);
+                rope_rotate_qk(&PLAN, &q, &k, &rows)
+            }
+            3 => {
+                let chain = staged(arena, source);
+                let x = arena.tensor_mut(source, element, shape);
+                let rows = arena.rows(source, tokens, dim);
+                rope_chain_rotate(&chain, &x, &rows)
+            }
+            4 => {
+                let chain = staged(arena, source);
+                rope_chain_norm_and_scale(&chain, &arena.tensor_mut(source, element, shape))
+            }
+            5 => {
+                let chain = staged(arena, source);
+                let (x, y) = (
+                    arena.tensor(source, element, shape),
+                    arena.tensor_mut(source, other, shape),
+                );
+                let rows = arena.rows(source, tokens, dim);
+                rope_chain_rotate_into(&chain, &x, &y, &rows)
+            }
+            6 => {
+                let chain = staged(arena, source);
+                let x = arena.tensor(source, element, shape);
+                let sums = arena.written(source, tokens * heads);
+                rope_chain_squares(&chain, &x, sums, tokens * heads)
+            }
+            7 => {
+                let (chain, slots) = (staged(arena, source), listed(arena, source));
+                let x = arena.tensor(source, element, shape);
+                let cache = arena.cache(source, cached, true);
+                if source.once_in(2) {
+                    return rope_chain_copy_into_cache(&chain, &x, &cache, &slots);
+                }
+                let rows = arena.rows(source, tokens, dim);
+                rope_chain_rotate_into_cache(&chain, &x, &cache, &slots, &rows)
+            }
+            8 => {
+                let (chain, slots) = (staged(arena, source), listed(arena, source));
+                let (k, v) = (
+                    arena.tensor(source, element, shape),
+                    arena.tensor(source, other, shape),
+                );
+                let (keys, values) = (
+                    arena.cache(source, cached, true),
+                    arena.cache(source, cached, true),
+                );
+                let rows = arena.rows(source, tokens, dim);
+                rope_chain_rotate_into_caches(&chain, &k, &keys, &v, &values, &slots, &rows)
+            }
+            9 => {
+                let (chain, slots) = (staged(arena, source), listed(arena, source));
+                let y = arena.tensor_mut(source, element, shape);
+                let cache = arena.cache(source, cached, false);
+                if source.once_in(2) {
+                    return rope_chain_copy_from_cache(&chain, &cache, &slots, &y);
+                }
+                let rows = arena.rows(source, tokens, dim);
+                rope_chain_rotate_from_cache(&chain, &cache, &slots, &y, &rows)
+            }
+            10 => {
+                let (cache, slots) = (arena.cache(source, cached, true), listed(arena, source));
+                rope_shift(&PLAN, &cache, &slots, &arena.rows(source, tokens, dim))
+            }
+            11 => {
+                let (y, dy) = (
+                    arena.tensor(source, element, shape),
+                    arena.tensor_mut(source, element, shape),
+                );
+                let (rows, angles) = (
+                    arena.rows(source, tokens, dim),
+                    arena.gradients(source, sums),
+                );
+                rope_backward(&PLAN, &y, &dy, &rows, &angles)
+            }
+            12 => {
+                let (y, dy) = (
+                    arena.tensor(source, element, shape),
+                    arena.tensor(source, element, shape),
+                );
+                let dx = arena.tensor_mut(source, other, shape);
+                let (rows, angles) = (
+                    arena.rows(source, tokens, dim),
+                    arena.gradients(source, sums),
+                );
+                rope_backward_into(&PLAN, &y, &dy, &dx, &rows, &angles)
+            }
+            13..=16 => {
+                let (x, dy) = (
+                    arena.tensor(source, element, shape),
+                    arena.tensor(source, element, shape),
+                );
+                let first = arena.gradients(source, sums);
+                match call {
+                    13 => rope_angle_gradients(&PLAN, &x, &dy, &first),
+                    14 => rope_angle_gradients_of_input(&PLAN, &x, &dy, &first),
+                    15 => rope_factor_gradients(&PLAN, &x, &dy, &first),
+                    _ => {
+                        let second = arena.gradients(source, sums);
+                        rope_cos_sin_gradients(&PLAN, &x, &dy, &first, &second)
+                    }
+                }
+            }
+            17 => {
+                let angles = arena.gradients(source, sums);
+                let values = arena.read::<i32>(source, tokens).cast();
+                let number = rope_number::I32 as i32;
+                let positions = rope_positions_per_token(values, tokens, number);
+                let len = heads * dim / 2;
+                let out = arena.written(source, len);
+                rope_pair_gradients_frequencies(&angles, &positions, 1, out, len)
+            }
+            18 => {
+                let (angles, len) = (arena.gradients(source, sums), heads * dim / 2);
+                let inverse = arena.read(source, len);
+                let out = arena.written(source, tokens);
+                rope_pair_gradients_positions(&angles, inverse, len, 1, out, tokens)
+            }
+            19 => {
+                let angles = arena.gradients(source, sums);
+                rope_pair_gradients_total(&angles, arena.written(source, 1))
+            }
+            20 => {
+                let (angles, factors) = (
+                    arena.gradients(source, [tokens, 1, dim / 2]),
+                    arena.gradients(source, [tokens, 1, dim / 2]),
+                );
+                let rows = arena.rows(source, tokens, dim);
+                let len = tokens * dim / 2;
+                let (cos, sin) = (arena.written(source, len), arena.written(source, len));
+                rope_pair_gradients_cos_sin(&angles, &factors, &rows, cos, sin, len)
+            }
+            21 => {
+                let (fixed, gradients) = (arena.read(source, all), arena.written(source, all));
+                if source.once_in(2) {
+                    rope_gradients_to_logarithm(fixed, gradients, all)
+                } else {
+                    rope_gradients_to_ratio(fixed, gradients, all)
+                }
+            }
+            22 => {
+                let (fixed, gradients) = (arena.read(source, all), arena.read(source, all));
+                let gradient = arena.written(source, 1);
+                rope_gradients_to_base(1e4, fixed, gradients, all, gradient)
+            }
+            23 => {
+                let rows = arena.rows(source, tokens, dim);
+                let values = arena.written(source, tokens * dim);
+                if source.once_in(2) {
+                    return rope_sinusoidal(&rows, values, tokens * dim);
+                }
+                let inverted = arena.written(source, 1);
+                rope_rows_invert(&rows, values, tokens * dim, inverted)
+            }
+            24 => {
+                let mut frequencies = null_mut();
+                let axes = rope_axes_text(dim);
+                let status = rope_frequencies_new(&axes, 1e4, null(), &mut frequencies);
+                assert_eq!(status, rope_status::Ok);
+                let values = arena.read::<i32>(source, tokens).cast();
+                let number = rope_number::I32 as i32;
+                let positions = rope_positions_per_token(values, tokens, number);
+                let storage = arena.written(source, tokens * dim);
+                let rows = arena.written(source, 1);
+                let status = rope_rows_fill(frequencies, &positions, storage, tokens * dim, rows);
+                assert_eq!(rope_frequencies_free(frequencies), rope_status::Ok);
+                status
+            }
+            25 => {
+                let directions = arena.read::<f32>(source, heads).cast();
+                let (number, len) = (rope_number::F32 as i32, 2 * heads * 4);
+                let inverse = arena.written(source, len);
+                rope_initial_mixed(10.0, directions, heads, number, 4, inverse, len)
+            }
+            _ => {
+                let (number, len) = (rope_number::I32 as i32, 2 * tokens * heads);
+                let storage = arena.written::<i32>(source, len).cast();
+                let positions = arena.written(source, 1);
+                rope_grid_positions(1, tokens, heads, storage, len, number, positions)
+            }
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! C calls whose memories overlap. (The borrow checker refuses them in Rust.) The fuzz bodies `packed` and `memories`
+//! have any arrangement; here are the usual slips, with the words of each refusal.
+
+use std::ffi::CStr;
+use std::mem::zeroed;
+use std::ptr::null;
+
+use rope::*;
+
+const TOKENS: usize = 3;
+/// Heads of a packed row.
+const ROW: usize = 6;
+const DIM: usize = 4;
+const LEN: usize = TOKENS * ROW * DIM;
+const PLAN: rope_plan = rope_plan {
+    pairing: rope_pairing::Half as i32,
+    output_pairing: 0,
+    direction: 0,
+    backend: 0,
+};
+/// Of the packed row, tokens-major.
+const STRIDES: [usize; 3] = [LEN, ROW * DIM, DIM];
+
+fn zero<T: Copy>() -> T {
+    // SAFETY: used for structs of numbers and pointers only.
+    unsafe { zeroed() }
+}
+
+fn detail() -> String {
+    let mut text = [0_u8; 256];
+    // SAFETY: there is so much room.
+    let status = unsafe { rope_error_detail(text.as_mut_ptr().cast(), text.len()) };
+    assert_eq!(status, rope_status::Ok);
+    let text = CStr::from_bytes_until_nul(&text).expect("it ends");
+    text.to_str().expect("it is UTF-8").to_owned()
+}
+
+/// Some heads, from an element of the memory on.
+#[derive(Clone, Copy)]
+struct Part {
+    at: usize,
+    heads: usize,
+    strides: [usize; 3],
+    element: rope_element,
+}
+
+const fn part(at: usize, heads: usize) -> Part {
+    Part {
+        at,
+        heads,
+        strides: STRIDES,
+        element: rope_element::F32,
+    }
+}
+
+impl Part {
+    fn strides(self, strides: [usize; 3]) -> Self {
+        Part { strides, ..self }
+    }
+
+    fn of(self, memory: &mut [f32]) -> rope_tensor_mut {
+        let [_, token, head] = self.strides;
+        rope_tensor_mut {
+            data: memory.as_mut_ptr().wrapping_add(self.at).cast(),
+            len: (TOKENS - 1) * token + self.heads.saturating_sub(1) * head + DIM,
+            element: self.element as i32,
+            layout: rope_layout {
+                shape: [1, TOKENS, self.heads, DIM],
+                strides: self.strides,
+            },
+        }
+    }
+}
+
+fn read_only(x: &rope_tensor_mut) -> rope_tensor {
+    rope_tensor {
+        data: x.data,
+        len: x.len,
+        element: x.element,
+        layout: x.layout,
+    }
+}
+
+fn memory() -> Vec<f32> {
+    (0..2 * LEN).map(|i| i as f32 / 16.0 - 2.0).collect()
+}
+
+const ROWS: [f32; TOKENS * DIM] = [
+    0.5, 0.25, 0.75, -0.5, 0.125, 1.0, -0.75, 0.5, 1.0, 0.5, 0.25, 0.125,
+];
+
+fn rows() -> rope_rows {
+    rope_rows_joined(ROWS.as_ptr(), ROWS.len(), DIM)
+}
+
+/// A call that is refused with these words, and that touches nothing.
+#[track_caller]
+fn refused(words: &str, call: impl FnOnce(&mut [f32]) -> rope_status) {
+    let mut memory = memory();
+    let before = memory.clone();
+    assert_eq!(call(&mut memory), rope_status::MemoryOverlap);
+    assert_eq!(detail(), words);
+    assert!(memory == before, "it has written");
+}
+
+#[track_caller]
+fn qk_refused(q: Part, k: Part, words: &str) {
+    refused(words, |memory| {
+        let (q, k) = (q.of(memory), k.of(memory));
+        // SAFETY: the tensors lie in the memory.
+        unsafe { rope_rotate_qk(&PLAN, &q, &k, &rows()) }
+    });
+}
+
+/// Q and K are rotated, to the bits of one after the other.
+#[track_caller]
+fn qk_rotated(q: Part, k: Part) {
+    let (mut got, mut expected) = (memory(), memory());
+    for (q, k) in [(q, k), (k, q)] {
+        let (q, k) = (q.of(&mut got), k.of(&mut got));
+        // SAFETY: the tensors lie in the memory.
+        let status = unsafe { rope_rotate_qk(&PLAN, &q, &k, &rows()) };
+        assert_eq!(status, rope_status::Ok, "{}", detail());
+    }
+    for part in [q, k, q, k] {
+        // SAFETY: the tensor lies in the memory.
+        let status = unsafe { rope_rotate(&PLAN, &part.of(&mut expected), &rows()) };
+        assert_eq!(status, rope_status::Ok);
+    }
+    assert!(got == expected && got != memory());
+}
+
+#[test]
+fn q_and_k_that_share_heads() {
+    const SHARED: &str =
+        "they must share no element: in a packed row K begins behind the heads of Q";
+    // Q is K.
+    let words = "q is written and overlaps k, in 240 bytes from byte 0 of q";
+    qk_refused(part(0, 3), part(0, 3), &format!("{words}; {SHARED}"));
+    // K begins one head after Q.
+    let words = "q is written and overlaps k, in 224 bytes from byte 16 of q";
+    qk_refused(part(0, 3), part(DIM, 3), &format!("{words}; {SHARED}"));
+    // Fewer heads in the same memory.
+    let words = "q is written and overlaps k, in 208 bytes from byte 0 of q";
+    qk_refused(part(0, 3), part(0, 1), &format!("{words}; {SHARED}"));
+    // K of a packed row begins one head early, or an element.
+    let words = "q is written and overlaps k, in 224 bytes from byte 32 of q";
+    qk_refused(part(0, 4), part(2 * DIM, 2), &format!("{words}; {SHARED}"));
+    let words = "q is written and overlaps k, in 208 bytes from byte 44 of q";
+    qk_refused(
+        part(0, 4),
+        part(3 * DIM - 1, 1),
+        &format!("{words}; {SHARED}"),
+    );
+    // The last head of K is the first of Q in the next token.
+    let words = "q is written and overlaps k, in 192 bytes from byte 48 of q";
+    qk_refused(part(0, 3), part(3 * DIM, 4), &format!("{words}; {SHARED}"));
+}
+
+#[test]
+fn q_and_k_whose_strides_tell_nothing() {
+    const UNKNOWN: &str =
+        "between one another they need equal strides in bytes, or a call of rope_rotate each";
+    // K has every seventh head of a row of six: no head of the first two of Q's.
+    let k = part(3 * DIM, 1).strides([0, 7 * DIM, DIM]);
+    let words = "q is written and overlaps k, in 176 bytes from byte 48 of q";
+    qk_refused(part(0, 2), k, &format!("{words}; {UNKNOWN}"));
+}
+
+#[test]
+fn q_and_k_between_one_another() {
+    // Behind one another; Q, K and V of a packed row; K first; no K.
+    qk_rotated(part(0, 6), part(LEN, 6));
+    qk_rotated(part(0, 3), part(3 * DIM, 2));
+    qk_rotated(part(2 * DIM, 4), part(0, 2));
+    // Heads-major: the heads of each lie behind one another.
+    let heads_major = [LEN, DIM, TOKENS * DIM];
+    qk_rotated(
+        part(0, 4).strides(heads_major),
+        part(4 * TOKENS * DIM, 2).strides(heads_major),
+    );
+    // Heads of Q, K and V beside each other, tokens-major and heads-major.
+    let strides = [LEN, ROW * DIM, 3 * DIM];
+    qk_rotated(part(0, 2).strides(strides), part(DIM, 2).strides(strides));
+    let strides = [LEN, 2 * DIM, 2 * TOKENS * DIM];
+    qk_rotated(part(0, 3).strides(strides), part(DIM, 3).strides(strides));
+    // One head of K in the gap behind each head of Q's first, whatever the stride of its heads.
+    let strides = [0, ROW * DIM, usize::MAX];
+    qk_rotated(
+        part(0, 2).strides([LEN, ROW * DIM, 3 * DIM]),
+        part(DIM, 1).strides(strides),
+    );
+    // K of 16 bits has equal strides in bytes.
+    let k = Part {
+        element: rope_element::Bf16,
+        ..part(4 * DIM, 2).strides(STRIDES.map(|stride| 2 * stride))
+    };
+    qk_rotated(part(0, 4), k);
+}
+
+#[test]
+fn source_and_target() {
+    let (q, k) = (part(0, 3), part(3 * DIM, 3));
+    let words = "y is written and overlaps x, in 240 bytes from byte 0 of y; they must be disjoint; \
+        rope_rotate rotates in place";
+    refused(words, |memory| {
+        let y = q.of(memory);
+        // SAFETY: the tensors lie in the memory, here and below.
+        unsafe { rope_rotate_into(&PLAN, &read_only(&y), &y, &rows()) }
+    });
+    // Between one another.
+    let words = "y is written and overlaps x, in 192 bytes from byte 0 of y; they must be disjoint; \
+        rope_rotate rotates in place";
+    refused(words, |memory| {
+        let (x, y) = (read_only(&q.of(memory)), k.of(memory));
+        // SAFETY: see above.
+        unsafe { rope_rotate_into(&PLAN, &x, &y, &rows()) }
+    });
+    let words = "y is written and overlaps x, in 240 bytes from byte 0 of y; they must be disjoint; \
+        rope_chain_rotate works in place";
+    let chain = rope_chain {
+        plan: PLAN,
+        ..zero()
+    };
+    refused(words, |memory| {
+        let y = q.of(memory);
+        // SAFETY: see above.
+        unsafe { rope_chain_rotate_into(&chain, &read_only(&y), &y, &rows()) }
+    });
+    let mut sums = [0.0_f64; TOKENS * DIM / 2];
+    let angles = rope_pair_gradients {
+        sums: sums.as_mut_ptr(),
+        rows: TOKENS,
+        heads: 1,
+        pairs: DIM / 2,
+    };
+    let words = "dx is written and overlaps dy, in 240 bytes from byte 0 of dx; they must be disjoint; \
+        rope_backward works in place";
+    refused(words, |memory| {
+        let (y, dx) = (part(LEN, 3).of(memory), q.of(memory));
+        let (y, dy) = (read_only(&y), read_only(&dx));
+        // SAFETY: see above.
+        unsafe { rope_backward_into(&PLAN, &y, &dy, &dx, &rows(), &angles) }
+    });
+    let words =
+        "dy is written and overlaps y, in 192 bytes from byte 0 of dy; they must be disjoint";
+    refused(words, |memory| {
+        let (y, dy) = (read_only(&q.of(memory)), k.of(memory));
+        // SAFETY: see above.
+        unsafe { rope_backward(&PLAN, &y, &dy, &rows(), &angles) }
+    });
+    let words =
+        "cos is written and overlaps sin, in 48 bytes from byte 0 of cos; they must be disjoint";
+    refused(words, |memory| {
+        let x = read_only(&q.of(memory));
+        // SAFETY: see above.
+        unsafe { rope_cos_sin_gradients(&PLAN, &x, &x, &angles, &angles) }
+    });
+    assert!(sums == [0.0; TOKENS * DIM / 2]);
+}
+
+#[test]
+fn caches_and_scales() {
+    let slots = rope_slots {
+        kind: rope_slots_kind::Range as i32,
+        count: TOKENS,
+        ..zero()
+    };
+    let chain = rope_chain {
+        plan: PLAN,
+        ..zero()
+    };
+    let cache = |memory: &mut [f32], at: usize| {
+        let mut cache: rope_cache = zero();
+        cache.memory = memory.as_mut_ptr().wrapping_add(at).cast();
+        (cache.bytes, cache.format) = (TOKENS * 2 * DIM, rope_cache_format::E4m3 as i32);
+        cache.layout.kind = rope_cache_layout_kind::Nhd as i32;
+        cache.layout.extents = [1, TOKENS, 2, DIM, 0];
+        cache.scale.kind = rope_code_scale_kind::MadeApart as i32;
+        (cache.scale.least, cache.scale.strides) = (1e-6, [0, 2, 1]);
+        cache.scales = memory
+            .as_mut_ptr()
+            .wrapping_add(at + TOKENS * 2 * DIM / 4)
+            .cast();
+        cache.scales_count = 2 * TOKENS;
+        cache
+    };
+    let into = |memory: &mut [f32], shift: &dyn Fn(&mut rope_cache, &mut rope_cache)| {
+        let x = read_only(&part(LEN, 2).of(memory));
+        let (mut keys, mut values) = (cache(memory, 0), cache(memory, 16));
+        shift(&mut keys, &mut values);
+        // SAFETY: all of it lies in the memory.
+        unsafe { rope_chain_rotate_into_caches(&chain, &x, &keys, &x, &values, &slots, &rows()) }
+    };
+    let right = into(&mut memory(), &|_, _| ());
+    assert_eq!(right, rope_status::Ok, "{}", detail());
+    let words = "values.memory is written and overlaps keys.memory, in 8 bytes from byte 0 of values.memory; they \
+        must be disjoint; of caches between one another, rope_chain_rotate_into_cache and \
+        rope_chain_copy_into_cache take one each";
+    refused(words, |memory| {
+        into(memory, &|keys, values| {
+            values.memory = keys.memory.wrapping_byte_add(16);
+        })
+    });
+    let words = "values.scales is written and overlaps keys.scales, in 20 bytes from byte 0 of values.scales; they \
+        must be disjoint";
+    refused(words, |memory| {
+        into(memory, &|keys, values| {
+            values.scales = keys.scales.wrapping_add(1);
+        })
+    });
+    let words = "keys.memory is written and overlaps keys.scales, in 4 bytes from byte 20 of keys.memory; they must \
+        be disjoint";
+    refused(words, |memory| {
+        into(memory, &|keys, _| {
+            keys.scales = keys.memory.wrapping_byte_add(20).cast();
+        })
+    });
+    let words = "cache.memory is written and overlaps x, in 24 bytes from byte 0 of cache.memory; they must be \
+        disjoint";
+    refused(words, |memory| {
+        let (x, cache) = (read_only(&part(0, 2).of(memory)), cache(memory, 50));
+        // SAFETY: all of it lies in the memory.
+        unsafe { rope_chain_copy_into_cache(&chain, &x, &cache, &slots) }
+    });
+    let words = "y is written and overlaps cache.memory, in 24 bytes from byte 0 of y; they must be disjoint";
+    refused(words, |memory| {
+        let (y, cache) = (part(0, 2).of(memory), cache(memory, 0));
+        // SAFETY: all of it lies in the memory.
+        unsafe { rope_chain_copy_from_cache(&chain, &cache, &slots, &y) }
+    });
+}
+
+/// What a call makes is apart from what it makes it of, and from what else it makes.
+#[test]
+fn results() {
+    let mut frequencies = std::ptr::null_mut();
+    let axes = rope_axes_text(DIM);
+    let positions = rope_positions_range(0, 1);
+    // SAFETY: all of it is there, and freed once.
+    unsafe {
+        let made = rope_frequencies_new(&axes, 1e4, null(), &mut frequencies);
+        assert_eq!(made, rope_status::Ok);
+        let status = rope_table_new(frequencies, &positions, frequencies.cast());
+        assert_eq!(status, rope_status::MemoryOverlap);
+        let text = detail();
+        assert!(
+            text.starts_with("table is written and overlaps frequencies, in 8 bytes"),
+            "{text}"
+        );
+        assert_eq!(rope_frequencies_free(frequencies), rope_status::Ok);
+
+        let json = r#"{"model_type": "llama", "head_dim": 64, "rope_theta": 10000.0}"#;
+        let mut plan = PLAN;
+        let out = (&raw mut plan).cast();
+        let (text, len) = (json.as_ptr().cast(), json.len());
+        let status = rope_frequencies_from_config(text, len, null(), out, &mut plan);
+        assert_eq!(status, rope_status::MemoryOverlap);
+        assert_eq!(plan.pairing, PLAN.pairing);
+    }
+}
