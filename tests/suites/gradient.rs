@@ -127,8 +127,8 @@ impl<'f, E: Number + Bits> Passed<'f, E> {
         }
     }
 
-    /// How far a gradient may be from autograd's, relative to its terms: what the tensors are rounded to, 2^-24 or 2^-9,
-    /// twice.
+    /// How far a gradient may be from autograd's, relative to its terms: what the tensors are rounded to, 2^-24 or
+    /// 2^-9, twice.
     const BOUND: f64 = if size_of::<E>() == 2 { 1e-2 } else { 4e-7 };
 
     /// Sums within a bound of the exact gradient.
