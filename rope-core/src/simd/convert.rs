@@ -1,52 +1,40 @@
 //! Conversions of one lane with integer and f32 operations only: what instruction sets without their own use. Free of
-//! branches, so that the compiler vectorises a loop of them. A float of 8 bits is written `f8`.
+//! branches, so that the compiler vectorizes a loop of them. A float of 8 bits is written `f8`.
 
-/// IEEE binary16 to f32, exactly.
+/// IEEE binary16 to f32, exactly. Quiets a signaling NaN, as hardware conversions do.
 #[inline(always)]
 pub(crate) fn f16_to_f32(x: u16) -> f32 {
     let sign = u32::from(x & 0x8000) << 16;
     let magnitude = u32::from(x & 0x7fff) << 13;
-    // The exponent is now biased by 15 where f32 wants 127; a product with a power of two corrects it and normalises
-    // subnormals. It leaves infinities and NaNs at exponent 31 + 112, so they are put right by hand.
-    let finite = (f32::from_bits(magnitude) * f32::from_bits((127 + 112) << 23)).to_bits();
-    let special = magnitude | 0x7f80_0000;
-    f32::from_bits(
-        sign | if x & 0x7c00 == 0x7c00 {
-            special
-        } else {
-            finite
-        },
-    )
+    // The exponent is now biased by 15 where f32 wants 127; a product with a power of two corrects it and normalizes
+    // subnormals. Infinities and NaNs get the exponent of an f32's first: a product keeps it.
+    let special = if x & 0x7c00 == 0x7c00 { 0x7f80_0000 } else { 0 };
+    let product = f32::from_bits(magnitude | special) * f32::from_bits((127 + 112) << 23);
+    f32::from_bits(sign | product.to_bits())
 }
 
 /// f32 to IEEE binary16, to nearest, ties to even.
+///
+/// With `2^e` the largest power of two in the magnitude, the last bit of the magnitude plus `2^(e + 13)` is that of the
+/// f16, so this sum rounds as the conversion must. Its lowest bits count units of the f16's last place, and its
+/// exponent is the f16's with another bias. Subnormals have units of `2^-24`, as the sum with 0.5 has; 65536 is
+/// infinity.
 #[inline(always)]
 pub(crate) fn f32_to_f16(x: f32) -> u16 {
-    let bits = x.to_bits();
-    let sign = (bits >> 16) & 0x8000;
-    let magnitude = bits & 0x7fff_ffff;
-    // Half an ulp less one, and one more if the bit that will be last is odd.
-    let normal = magnitude
-        .wrapping_sub(112 << 23)
-        .wrapping_add(0xfff + ((magnitude >> 13) & 1))
-        >> 13;
-    // Below 2^-14 the spacing is 2^-24, which is an ulp of 0.5: the sum rounds as it should.
-    let subnormal = (f32::from_bits(magnitude) + 0.5)
-        .to_bits()
-        .wrapping_sub(0.5_f32.to_bits());
-    let special = if magnitude > 0x7f80_0000 {
-        0x7e00
+    let sign = (x.to_bits() >> 16) & 0x8000;
+    let magnitude = x.abs();
+    // Keeps a NaN: its sum is beyond every code.
+    let size = if magnitude > 65536.0 {
+        65536.0
     } else {
-        0x7c00
+        magnitude
     };
-    let rounded = if magnitude < 113 << 23 {
-        subnormal
-    } else if magnitude >= (127 + 16) << 23 {
-        special
-    } else {
-        normal
-    };
-    (sign | rounded) as u16
+    let power = f32::from_bits((size.to_bits() & 0x7f80_0000) + (13 << 23));
+    let power = if power > 0.5 { power } else { 0.5 };
+    let sum = (size + power).to_bits();
+    // The exponent of 0.5 is code 0. Signed, because SSE2 compares no unsigned numbers.
+    let code = ((sum >> 16) << 3) + (sum & 0xffff) - (126 << 10);
+    (sign | code.cast_signed().min(0x7e00).cast_unsigned()) as u16
 }
 
 /// bfloat16 to f32, exactly.
