@@ -751,6 +751,23 @@ fn parameters_are_refused() {
     }
 }
 
+/// An attention factor is finite as an f32: the largest of these is one, and the double above it is not.
+#[test]
+fn attention_factors_end_at_the_largest_f32() {
+    let made = |factor| Frequencies::from_inverse(2, &[1.0], factor);
+    let largest = f64::from(f32::MAX);
+    for factor in [largest, 1e-320] {
+        let frequencies = made(factor).expect("a positive f32, or one that rounds to zero");
+        assert_eq!(frequencies.attention_factor(), factor);
+    }
+    for factor in [largest.next_up(), 0.0, -1.0] {
+        assert!(
+            matches!(made(factor), Err(Error::Parameter { name: "attention_factor", value, .. }) if value == factor),
+            "{factor}"
+        );
+    }
+}
+
 #[test]
 fn lists_of_another_length_are_refused() {
     let error = Error::Count {
