@@ -149,6 +149,10 @@ pub struct Layout {
     offset: usize,
     /// One past the last index; `offset` where the tensor is empty.
     end: usize,
+    /// Whether every index has an element of its own. This field and the next follow from the others.
+    disjoint: bool,
+    /// Whether the heads of a token are nearer to each other than the tokens of a head, so that a line is a token.
+    tokens_major: bool,
 }
 
 impl Layout {
@@ -158,7 +162,7 @@ impl Layout {
     ///
     /// [`Error::ShapeOverflow`] if an index would not fit `usize`.
     pub fn strided(shape: impl Into<Shape>, strides: Strides) -> Result<Self, Error> {
-        Layout::at(shape.into(), strides, 0)
+        Layout::checked(shape.into(), strides)
     }
 
     /// `[batch, tokens, heads, head_dim]`, in memory as well, without gaps. (A [`Shape`] has the same order.)
@@ -227,33 +231,56 @@ impl Layout {
             }
             stride = fits.checked_mul(shape.extent(dimension));
         }
-        Layout::at(shape, strides, 0)
+        // The number of elements, also where there are none, is the end.
+        match stride {
+            Some(end) => Ok(Layout::from_checked(shape, strides, 0, end, true)),
+            None => Err(Error::ShapeOverflow {
+                shape,
+                strides: Some(strides),
+            }),
+        }
     }
 
-    #[inline]
-    fn at(shape: Shape, strides: Strides, offset: usize) -> Result<Self, Error> {
+    /// The rest of what a layout knows follows from these.
+    #[inline(always)]
+    fn from_checked(
+        shape: Shape,
+        strides: Strides,
+        offset: usize,
+        end: usize,
+        disjoint: bool,
+    ) -> Self {
+        Layout {
+            shape,
+            strides,
+            offset,
+            end,
+            disjoint,
+            tokens_major: shape.tokens == 1 || (shape.heads > 1 && strides.head <= strides.token),
+        }
+    }
+
+    fn checked(shape: Shape, strides: Strides) -> Result<Self, Error> {
         let end = if shape.is_empty() {
-            Some(offset)
+            Some(0)
         } else {
             let last = |extent: usize, stride: usize| (extent - 1).checked_mul(stride);
             last(shape.batch, strides.batch)
                 .zip(last(shape.tokens, strides.token))
                 .zip(last(shape.heads, strides.head))
                 .and_then(|((batch, token), head)| {
-                    offset
-                        .checked_add(batch)?
+                    batch
                         .checked_add(token)?
                         .checked_add(head)?
                         .checked_add(shape.head_dim)
                 })
         };
         match end {
-            Some(end) => Ok(Layout {
-                shape,
-                strides,
-                offset,
-                end,
-            }),
+            Some(end) => {
+                let mut layout = Layout::from_checked(shape, strides, 0, end, true);
+                layout.disjoint = layout.first_overlap().is_none();
+                Ok(layout)
+            }
             None => Err(Error::ShapeOverflow {
                 shape,
                 strides: Some(strides),
@@ -314,7 +341,15 @@ impl Layout {
         } else {
             self.offset + start * step
         };
-        Layout::at(shape, self.strides, offset)
+        let mut layout = Layout::from_checked(shape, self.strides, offset, offset, true);
+        if !shape.is_empty() {
+            // No overflow: a part ends inside the whole.
+            let [batch, token, head] = [shape.batch - 1, shape.tokens - 1, shape.heads - 1];
+            layout.end = layout.head(batch, token, head) + shape.head_dim;
+        }
+        // A part of what does not overlap does not either.
+        layout.disjoint = self.disjoint || layout.first_overlap().is_none();
+        Ok(layout)
     }
 
     /// Sequences `range`.
@@ -391,7 +426,7 @@ impl Layout {
             (Dimension::Tokens, shape.tokens, strides.token),
             (Dimension::Batch, shape.batch, strides.batch),
         ];
-        // By hand: it is part of every call's cost, and core's sort is not inlined.
+        // By hand: core alone has no stable sort.
         for (i, j) in [(0, 1), (1, 2), (0, 1)] {
             if dimensions[i].2 > dimensions[j].2 {
                 dimensions.swap(i, j);
@@ -412,34 +447,50 @@ impl Layout {
         longest.map(|(dimension, extent, _)| (dimension, extent))
     }
 
-    /// Whether every index has an element of its own. Demands that the dimensions nest: each stride steps over all
-    /// that the shorter strides reach. (Strides that keep elements apart without nesting exist; no library makes
-    /// such tensors.)
-    #[inline]
-    fn check_disjoint(&self) -> Result<(), Error> {
+    /// The dimension with the shortest stride that lets elements overlap, and that stride. Requires that the dimensions
+    /// nest: each stride steps over all that the shorter strides reach. (Strides that keep elements apart without
+    /// nesting exist; no library makes such tensors.)
+    fn first_overlap(&self) -> Option<(Dimension, usize)> {
         if self.shape.is_empty() {
-            return Ok(());
+            return None;
         }
         let mut span = self.shape.head_dim;
         for (dimension, extent, stride) in self.by_stride() {
             if extent > 1 {
                 if stride < span {
-                    return Err(Error::Overlap {
-                        dimension,
-                        stride,
-                        needed: self.least_stride(dimension, stride),
-                    });
+                    return Some((dimension, stride));
                 }
                 // Cannot overflow: it is at most `end`.
                 span += (extent - 1) * stride;
             }
         }
-        Ok(())
+        None
+    }
+
+    /// Whether every index has an element of its own.
+    #[inline]
+    fn check_disjoint(&self) -> Result<(), Error> {
+        if self.disjoint {
+            Ok(())
+        } else {
+            self.overlap()
+        }
+    }
+
+    #[cold]
+    fn overlap(&self) -> Result<(), Error> {
+        match self.first_overlap() {
+            Some((dimension, stride)) => Err(Error::Overlap {
+                dimension,
+                stride,
+                needed: self.least_stride(dimension, stride),
+            }),
+            None => Ok(()),
+        }
     }
 
     /// The least stride above a dimension's own with which it nests among the others, as they are: inside one of them
     /// that has room for it, or around all.
-    #[cold]
     fn least_stride(&self, dimension: Dimension, own: usize) -> usize {
         let extent = self.shape.extent(dimension);
         let mut span = self.shape.head_dim;
@@ -472,14 +523,13 @@ impl Layout {
     /// Whether the heads of a token lie nearer to each other than the tokens of a head, so that a line is a token.
     #[inline(always)]
     pub(crate) fn is_tokens_major(&self) -> bool {
-        let Layout { shape, strides, .. } = *self;
-        shape.tokens == 1 || (shape.heads > 1 && strides.head <= strides.token)
+        self.tokens_major
     }
 
     /// Index of the first channel of a head.
     #[inline(always)]
     pub(crate) fn head(&self, batch: usize, token: usize, head: usize) -> usize {
-        // No overflow: `at` has computed the index of the last head.
+        // No overflow: `end` is beyond the index of the last head.
         self.offset
             + batch * self.strides.batch
             + token * self.strides.token
