@@ -866,6 +866,29 @@ fn groks_own_factors_are_those_of_the_type_or_refused() {
     }
 }
 
+/// A model has a layer at least, and one is not none.
+#[test]
+fn the_fewest_layers_are_one() {
+    let count = |layers| {
+        file("qwen3", &[("block_count", Integer(layers))], |gguf| {
+            gguf.layers()
+                .map(|layers| (layers.len(), layers.is_empty()))
+        })
+    };
+    assert_eq!(count(1), Ok((1, false)));
+    let none = count(0);
+    assert!(
+        matches!(
+            none,
+            Err(Error::Invalid {
+                key: "block_count",
+                ..
+            })
+        ),
+        "{none:?}"
+    );
+}
+
 /// deepseek2.cpp's branch for OCR, and cogvlm.cpp, call `ggml_rope` with constants.
 #[test]
 fn fixed_rotations_read_no_key() {

@@ -2,7 +2,7 @@
 
 use crate::models::{bits, frequencies};
 use rope_core::{
-    Angle, Axes, Backend, Error, Frequencies, FrequencyBlock, Positions, Rows, Scaling,
+    Angle, Axes, Backend, Error, Frequencies, FrequencyBlock, Ids, Positions, Rows, Scaling,
 };
 use rope_tests::golden::{Golden, hex, lines};
 use rope_tests::{Source, bounds, exact};
@@ -562,6 +562,10 @@ fn ids_of_every_type() {
         assert_eq!(bits(&rows), expected, "{positions:?}");
     }
     assert!(frequencies.rows(&[0_i64; 0]).expect("no ids").is_empty());
+    for (ids, len) in [(&[][..], 0), (&[9][..], 1), (&[9, 0][..], 2)] {
+        let ids = Ids::I64(ids);
+        assert_eq!((ids.len(), ids.is_empty()), (len, len == 0));
+    }
 }
 
 #[test]
