@@ -218,7 +218,7 @@ fn main() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
     let clock = || std::time::UNIX_EPOCH.elapsed().map_or(0, |time| time.as_nanos() as u64 % 1_000_000);
     let seed = number("ROPE_SEED").unwrap_or_else(clock);
-    let count = number("MUTANTS").unwrap_or(300) as usize;
+    let count = number("MUTANTS").unwrap_or(200) as usize;
     let copy = Copy::new(root, seed);
     let mut all: Vec<Mutant> = Vec::new();
     copy.sources.iter().for_each(|(file, source)| all.extend(find::mutants(file, source)));
