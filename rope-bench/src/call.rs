@@ -7,7 +7,7 @@ use rope_core::{Backend, Pairing};
 
 use crate::cases::{Alignment, Case, Element};
 use crate::formulations::{Formulation, fused, normed};
-use crate::results::{CallCost, CaseResult, formulations};
+use crate::results::{CallCost, CaseResult, Measurement, formulations};
 use crate::selection::Planned;
 use crate::workloads::Workload;
 
@@ -69,15 +69,15 @@ pub fn like(formulation: &str) -> Option<String> {
     Some(format!("{C}{}", formulation.strip_prefix(fused::PREFIX)?))
 }
 
-/// A line for each formulation of each group of cases.
-pub fn costs(cases: &[CaseResult]) -> Vec<CallCost> {
+/// A line for each formulation of each group of cases, through its times or its instructions.
+pub fn costs(cases: &[CaseResult], of: fn(&Measurement) -> Option<f64>) -> Vec<CallCost> {
     let mut costs: Vec<CallCost> = Vec::new();
     for group in cases.chunk_by(|a, b| a.group == b.group) {
         for name in formulations(group) {
             let point = |case: &CaseResult| {
-                let mut of = case.measurements.iter();
-                let time = of.find(|of| of.formulation == name)?.time.minimum;
-                Some((heads(case)? as f64, time))
+                let mut measured = case.measurements.iter();
+                let measured = measured.find(|measured| measured.formulation == name)?;
+                Some((heads(case)? as f64, of(measured)?))
             };
             let points: Vec<_> = group.iter().filter_map(point).collect();
             if let Some((intercept, slope)) = line(&points) {

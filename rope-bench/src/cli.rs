@@ -399,11 +399,14 @@ pub fn run() -> Result<ExitCode> {
             output,
         }) => {
             let all = formulations::all();
-            let plan = call::plan(&all, &selection::backends(&backend)?, &element, &pairing);
+            let backends = selection::backends(&backend)?;
+            let plan = call::plan(&all, &backends, &element, &pairing);
             output.check()?;
             let mut run = output.run_here();
+            run.dispatch = run::dispatch(&backends, effort(full))?;
+            output.say(&table::dispatch(&run.dispatch));
             patience.cases(&mut run, &plan, full, |_| {})?;
-            run.calls = call::costs(&run.cases);
+            run.calls = call::costs(&run.cases, |measured| Some(measured.time.minimum));
             output.say(&table::calls(&run.cases, &run.calls));
             output.write(&run)?;
         }

@@ -68,6 +68,9 @@ pub struct Dispatch {
     pub backend: String,
     /// Nanoseconds.
     pub time: Time,
+    /// Those of a call with the making of its tensor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub with_tensor: Option<Time>,
 }
 
 /// All that was measured of a case.
@@ -164,9 +167,10 @@ impl CaseResult {
 }
 
 /// The formulations of some cases, each once.
-pub fn formulations(cases: &[CaseResult]) -> Vec<&str> {
+pub fn formulations<'a>(cases: impl IntoIterator<Item = &'a CaseResult>) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
-    for measurement in cases.iter().flat_map(|case| &case.measurements) {
+    let cases = cases.into_iter();
+    for measurement in cases.flat_map(|case| &case.measurements) {
         if !names.contains(&measurement.formulation.as_str()) {
             names.push(&measurement.formulation);
         }

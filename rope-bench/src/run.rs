@@ -1,5 +1,6 @@
 //! A run: what is measured, in which order, and what is checked before.
 
+use std::hint::black_box;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
@@ -107,12 +108,12 @@ impl Bench {
         let values = &values[..case.workload.elements()];
         let mut runners: Vec<Box<dyn Runner>> = Vec::new();
         let rotations = first.then(|| oracle::rotations(&case.workload));
+        memory::fill(bytes, case.element, values);
         for &formulation in chosen {
             let name = || format!("{} in {case}", formulation.name());
             let begin = Instant::now();
             let mut runner = formulation.prepare(case).with_context(name)?;
             let preparation = begin.elapsed().as_nanos() as f64;
-            memory::fill(bytes, case.element, values);
             runner.load(bytes).with_context(name)?;
             if let Some(rotations) = &rotations {
                 runner.run(bytes, 1).with_context(name)?;
@@ -125,11 +126,11 @@ impl Bench {
                     name()
                 );
                 measured.formulations.push(Checked { preparation, error });
+                memory::fill(bytes, case.element, values);
             }
             runners.push(runner);
         }
         drop(rotations);
-        memory::fill(bytes, case.element, values);
         let rotated = case.rotated_bytes();
         let teams = match case.threads {
             1 => vec![Team::new(1)?],
@@ -241,7 +242,8 @@ struct Checked {
     error: f64,
 }
 
-/// What a call costs before it rotates anything: the time of one pair, in a tensor that is ready.
+/// What a call costs before it rotates anything: the time of one pair, in a tensor that is ready and in one that is
+/// made for the call.
 pub fn dispatch(backends: &[Backend], effort: Effort) -> Result<Vec<Dispatch>> {
     let row = [0.6, 0.8];
     let rows = Rows::new(&row, [1, 2])?;
@@ -252,7 +254,15 @@ pub fn dispatch(backends: &[Backend], effort: Effort) -> Result<Vec<Dispatch>> {
         subjects.push(Box::new(move |bytes, times| {
             let mut x = TensorMut::<f32>::new(bytemuck::cast_slice_mut(bytes), [1, 1, 1, 2])?;
             for _ in 0..times {
-                rope.rotate(std::hint::black_box(&mut x), std::hint::black_box(rows))?;
+                rope.rotate(black_box(&mut x), black_box(rows))?;
+            }
+            Ok(())
+        }));
+        subjects.push(Box::new(move |bytes, times| {
+            let x: &mut [f32] = bytemuck::cast_slice_mut(bytes);
+            for _ in 0..times {
+                let mut x = TensorMut::new(black_box(&mut *x), black_box([1, 1, 1, 2]))?;
+                rope.rotate(&mut x, black_box(rows))?;
             }
             Ok(())
         }));
@@ -263,10 +273,11 @@ pub fn dispatch(backends: &[Backend], effort: Effort) -> Result<Vec<Dispatch>> {
     let times = measure(&mut subjects, bytes, effort)?;
     Ok(backends
         .iter()
-        .zip(times)
-        .map(|(backend, time)| Dispatch {
+        .zip(times.chunks(2))
+        .map(|(backend, times)| Dispatch {
             backend: backend.name().into(),
-            time,
+            time: times[0].clone(),
+            with_tensor: times.get(1).cloned(),
         })
         .collect())
 }

@@ -113,11 +113,17 @@ pub fn verification(lines: &[Verified]) -> String {
 
 /// What a call costs.
 pub fn dispatch(lines: &[Dispatch]) -> String {
-    let costs: Vec<_> = lines
-        .iter()
-        .map(|line| format!("{} {:.1} ns", line.backend, line.time.minimum))
-        .collect();
-    format!("A call that rotates one pair: {}\n", costs.join(", "))
+    let cost = |line: &Dispatch| {
+        let made = line.with_tensor.as_ref();
+        let made = made.map(|time| format!(" ({:.1})", time.minimum));
+        let made = made.unwrap_or_default();
+        format!("{} {:.1} ns{made}", line.backend, line.time.minimum)
+    };
+    let costs: Vec<_> = lines.iter().map(cost).collect();
+    format!(
+        "A call that rotates one pair (with the making of its tensor): {}\n",
+        costs.join(", ")
+    )
 }
 
 /// Cases that differ in their workload only, side by side: five fit a terminal.
@@ -198,11 +204,13 @@ pub fn calls(cases: &[CaseResult], costs: &[CallCost]) -> String {
     let mut text = String::from(
         "One token of 1 to 40 heads of 128 channels: the time of a call as a line over the heads. / C: over the C loop of the\n\
          same instruction set. off by: how far a time is from the line, at most. P2, P128: one pair that rotates, in a head of\n\
-         2 and of 128 channels. W3n: W3 with a norm of Q and a norm of K, in two calls\n",
+         2 and of 128 channels. W3: 32 + 8 heads in one call. W5: 16 tokens of 8 heads. W3n: W3 with a norm of Q and one of K\n",
     );
     for group in cases.chunk_by(|a, b| a.group == b.group) {
         text.push('\n');
         text += &align(&calls_of(group, costs));
+        text.push('\n');
+        text += &align(&by_heads(group));
     }
     if !costs
         .iter()
@@ -213,6 +221,27 @@ pub fn calls(cases: &[CaseResult], costs: &[CallCost]) -> String {
     text
 }
 
+/// Nanoseconds of each number of heads.
+fn by_heads(group: &[CaseResult]) -> Vec<Vec<String>> {
+    let cases = || {
+        group
+            .iter()
+            .filter_map(|case| Some((case, call::heads(case)?)))
+    };
+    let mut rows = vec![vec!["ns of a call, by its heads".to_owned()]];
+    rows[0].extend(cases().map(|(_, heads)| heads.to_string()));
+    for name in formulations(cases().map(|(case, _)| case)) {
+        let of = |case: &CaseResult| {
+            let mut measured = case.measurements.iter();
+            let measured = measured.find(|measured| measured.formulation == name);
+            measured.map_or_else(String::new, |of| digits(of.time.minimum))
+        };
+        let times = cases().map(|(case, _)| of(case));
+        rows.push(std::iter::once(name.to_owned()).chain(times).collect());
+    }
+    rows
+}
+
 /// The rows of such a table: its heading, then the formulations.
 fn calls_of(group: &[CaseResult], costs: &[CallCost]) -> Vec<Vec<String>> {
     const ALONE: [&str; 5] = ["P2", "P128", "W3", "W5", "W3n"];
@@ -220,11 +249,6 @@ fn calls_of(group: &[CaseResult], costs: &[CallCost]) -> Vec<Vec<String>> {
         let case = group.iter().find(|case| case.workload == workload)?;
         let mut of = case.measurements.iter();
         Some(of.find(|of| of.formulation == formulation)?.time.minimum)
-    };
-    let cost_of = |formulation: &str| {
-        costs
-            .iter()
-            .find(|cost| cost.group == group[0].group && cost.formulation == formulation)
     };
     let mut heading = vec![group[0].group.clone()];
     heading.extend(["a call", "/ C", "a head", "/ C", "off by"].map(String::from));
@@ -236,27 +260,12 @@ fn calls_of(group: &[CaseResult], costs: &[CallCost]) -> Vec<Vec<String>> {
     heading.pop();
     let mut rows = vec![heading];
     for name in formulations(group) {
-        let like = call::like(name);
-        let pair = |ours: Option<f64>, c: Option<f64>| {
-            let ratio = ours.zip(c).map(|(ours, c)| digits(ours / c));
-            [
-                ours.map_or_else(String::new, time),
-                ratio.unwrap_or_default(),
-            ]
-        };
-        let c = like.as_deref();
-        let (cost, c_cost) = (cost_of(name), c.and_then(cost_of));
+        let c = call::like(name);
         let mut row = vec![name.to_owned()];
-        for part in [
-            |cost: &CallCost| cost.intercept,
-            |cost: &CallCost| cost.slope,
-        ] {
-            row.extend(pair(cost.map(part), c_cost.map(part)));
-        }
-        row.push(cost.map_or_else(String::new, |cost| format!("{:.0} %", 100.0 * cost.off)));
+        row.extend(cost_cells(costs, &group[0].group, name, time));
         for workload in ALONE {
-            let c = c.and_then(|c| time_of(workload, c));
-            row.extend(pair(time_of(workload, name), c));
+            let c = c.as_deref().and_then(|c| time_of(workload, c));
+            row.extend(beside(time_of(workload, name), c, time));
         }
         // There is no C with a norm.
         row.pop();
@@ -398,7 +407,53 @@ pub fn instructions(run: &Run) -> String {
             text += &align(&rows);
         }
     }
+    let costs = call::costs(&run.cases, |measured| measured.instructions);
+    if !costs.is_empty() {
+        text += "\nInstructions of a call and of a head, as a line over the heads\n\n";
+        let heading = ["", "a call", "/ C", "a head", "/ C", "off by"];
+        let mut rows = vec![heading.map(String::from).to_vec()];
+        rows.extend(costs.iter().map(|cost| {
+            let name = format!("{} {}", cost.group, cost.formulation);
+            let mut row = vec![name];
+            row.extend(cost_cells(&costs, &cost.group, &cost.formulation, digits));
+            row
+        }));
+        text += &align(&rows);
+    }
     text
+}
+
+/// Intercept and slope of a line, each over C's, and how far the line is off.
+fn cost_cells(
+    costs: &[CallCost],
+    group: &str,
+    formulation: &str,
+    unit: fn(f64) -> String,
+) -> Vec<String> {
+    let find = |formulation: &str| {
+        let mut costs = costs.iter();
+        costs.find(|cost| cost.group == group && cost.formulation == formulation)
+    };
+    let cost = find(formulation);
+    let c = call::like(formulation).and_then(|c| find(&c));
+    let mut cells = Vec::new();
+    for part in [
+        |cost: &CallCost| cost.intercept,
+        |cost: &CallCost| cost.slope,
+    ] {
+        cells.extend(beside(cost.map(part), c.map(part), unit));
+    }
+    cells.push(cost.map_or_else(String::new, |cost| format!("{:.0} %", 100.0 * cost.off)));
+    cells
+}
+
+/// A number, and its ratio to C's.
+fn beside(ours: Option<f64>, c: Option<f64>, unit: fn(f64) -> String) -> [String; 2] {
+    let ratio = ours.zip(c).map(|(ours, c)| digits(ours / c));
+    [
+        ours.map_or_else(String::new, unit),
+        ratio.unwrap_or_default(),
+    ]
 }
 
 /// The rows of such a table: its heading, then the formulations.
