@@ -63,7 +63,7 @@ pub fn calls(source: &mut Source<'_>) {
     // Integers, which may be ids; doubles; and pairs of floats, some of them twice, as PyTorch's cos has them.
     for (index, value) in world.memory.iter_mut().enumerate() {
         let index = match index / 8 % 12 {
-            2 => index & !1,
+            11 => index & !7,
             _ => index,
         };
         *value = match index / 8 % 3 {
