@@ -76,8 +76,8 @@ impl<'a> Rows<'a> {
     ///
     /// PyTorch's `cat((freqs, freqs), -1).cos()` has the same shape and no sin: it goes to [`Rows::from_cos_sin`], with
     /// its sin. To tell, this looks at the last row, and refuses it if both halves are the same. Rows of one pair, and
-    /// a last row whose values have one magnitude other than 1 (zeros, which are padding, or every pair turned by 45
-    /// degrees), are accepted.
+    /// a last row whose values have one magnitude and are not all 1 (zeros, which are padding, or every pair turned by
+    /// 45 degrees), are accepted.
     ///
     /// # Errors
     ///
@@ -546,7 +546,8 @@ fn check_joined(values: &[f32], [rows, width]: [usize; 2]) -> Result<(), Error> 
     // Of one magnitude are padding, and pairs that all turn by 45 degrees; but ones are the cos of position 0.
     let magnitude = |cos: &f32| cos.abs().to_bits();
     let first = cos.first().map_or(0, magnitude);
-    if first != 1_f32.to_bits() && cos.iter().all(|cos| magnitude(cos) == first) {
+    let is_one = |cos: &f32| cos.to_bits() == 1_f32.to_bits();
+    if cos.iter().all(|cos| magnitude(cos) == first) && !cos.iter().all(is_one) {
         return Ok(());
     }
     let row = rows - 1;

@@ -88,8 +88,9 @@ fn near_exact(file: &Golden, pairing: Pairing, rows: &[f32], rotary_dim: usize) 
     let mut x: Vec<f32> = file.bits("q_f32");
     let exact: Vec<f64> = file.bits("q_exact_f64");
     assert_eq!(x.len(), exact.len());
-    let layout = Layout::bshd([1, x.len() / heads / head_dim, heads, head_dim]).expect("a shape");
-    let rows = Rows::new(rows, [rows.len() / rotary_dim, rotary_dim]);
+    let tokens = x.len() / heads / head_dim;
+    let layout = Layout::bshd([1, tokens, heads, head_dim]).expect("a shape");
+    let rows = Rows::new(rows, [tokens * heads, rotary_dim]);
     let rows = rows.and_then(|rows| rows.with_heads(heads));
     let mut tensor = TensorMut::new(&mut x, layout).expect("a layout that fits");
     Rope::new(pairing)

@@ -485,12 +485,14 @@ fn halves_equal() {
         refused(Rows::new(&equal, [1, 4]), error, &["row 0", "same 2"]);
     }
     assert!(Rows::new(&[1.0, 0.0, 1.0, -0.0], [1, 4]).is_ok());
-    // Pairs at 45 and 225 degrees, and padding, have one magnitude other than 1.
+    // Pairs at 45 and 225 degrees, and padding, have one magnitude, and are not all 1.
     for equal in [
         [0.7; 4],
         [0.7, -0.7, 0.7, -0.7],
         [0.0; 4],
         [0.0, -0.0, 0.0, -0.0],
+        [-1.0; 4],
+        [1.0, -1.0, 1.0, -1.0],
     ] {
         assert!(Rows::new(&equal, [1, 4]).is_ok(), "{equal:?}");
     }

@@ -2305,8 +2305,8 @@ rope_status rope_rotate_at(const struct rope_plan *plan,
 // `len / rotary_dim` rows of `rotary_dim / 2` cos and then as many sin (vLLM's cache). This call reads no value;
 // the calls that the rows are given to do. They look at the last row: if it has the same values in both halves, it is
 // PyTorch's `cat((freqs, freqs), -1).cos()` without its sin, which goes to rope_rows_apart, and is refused with
-// ROPE_STATUS_HALVES_EQUAL. (Rows of one pair, and a last row whose values have one magnitude other than 1, as zeros
-// that are padding, are accepted.)
+// ROPE_STATUS_HALVES_EQUAL. (Rows of one pair, and a last row whose values have one magnitude and are not all 1, as
+// zeros that are padding, are accepted.)
 //
 // # Threads
 //

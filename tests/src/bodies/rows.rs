@@ -52,7 +52,8 @@ pub fn rows(source: &mut Source<'_>) {
     // Padding, and pairs that all turn by 45 degrees, have one magnitude.
     let alike = |values: &[f32]| {
         let mut others = values.windows(2);
-        values[0].abs() != 1.0 && others.all(|two| two[0].abs().to_bits() == two[1].abs().to_bits())
+        values.iter().any(|value| *value != 1.0)
+            && others.all(|two| two[0].abs().to_bits() == two[1].abs().to_bits())
     };
     let good = rotary_dim != 0
         && rotary_dim.is_multiple_of(2)
