@@ -15,8 +15,9 @@ use crate::element::Element;
 use crate::kernel::chains::{Across, InPlace};
 use crate::kernel::quantise::{self, Encoding, Factors, Making};
 use crate::kernel::values::Values;
+use crate::walk::Located;
 use crate::{Error, Shape};
-pub(crate) use slots::Located;
+pub(crate) use slots::InSlots;
 
 /// The keys, or the values, of a layer in a cache, to read.
 #[derive(Clone, Copy)]
@@ -132,7 +133,7 @@ impl<'a> Cache<'a> {
             let start = at.element + head * layout.strides.head;
             let len = size * values.len() / head_dim * layout.shape.head_dim;
             let memory = &self.memory[start * size..];
-            let scale = self.scale(at, head, start);
+            let scale = self.scale(at, head);
             if layout.contiguous() {
                 self.stored.decode(proof, &memory[..len], scale, values);
             } else {
@@ -143,8 +144,8 @@ impl<'a> Cache<'a> {
         }
     }
 
-    /// What the codes of a head are multiplied with, whose first one is at `start`.
-    fn scale(&self, at: Located, head: usize, start: usize) -> f32 {
+    /// What the codes of a head are multiplied with.
+    fn scale(&self, at: Located, head: usize) -> f32 {
         let Format::Codes(Codes::Scaled(_, scale)) = self.stored.format else {
             return 1.0;
         };
@@ -155,19 +156,13 @@ impl<'a> Cache<'a> {
                 at: ScalePlace::Inline(behind),
                 ..
             } => {
-                let bytes = self
-                    .memory
-                    .get(start + behind..)
-                    .and_then(<[u8]>::first_chunk);
-                f32::from_ne_bytes(bytes.copied().unwrap_or_default())
+                let start = at.element + head * self.stored.layout.strides.head + behind;
+                bytemuck::pod_read_unaligned(&self.memory[start..][..4])
             }
             CodeScale::Made {
                 at: ScalePlace::Apart(place),
                 ..
-            } => {
-                let index = self.stored.layout.scale(place, at, head);
-                self.scales.get(index).copied().unwrap_or_default()
-            }
+            } => self.scales[at.scale + head * place.head],
         }
     }
 }
@@ -251,9 +246,9 @@ impl<'a> CacheMut<'a> {
         self.memory.len() / self.stored.size()
     }
 
-    /// The memory of a slot, from its first element on, where heads are plain elements with channels side by side.
-    pub(crate) fn slot(&mut self, at: Located) -> &mut [u8] {
-        &mut self.memory[at.element * self.stored.size()..]
+    /// Its memory, and how its heads are kept there.
+    pub(crate) fn parts(&mut self) -> (&mut [u8], &Stored<'a>) {
+        (self.memory, &self.stored)
     }
 
     /// Writes heads of a slot, which lie one behind the other, rounded to its elements.
@@ -343,9 +338,8 @@ impl<'a> CacheMut<'a> {
                 }
             }
             ScalePlace::Apart(place) => {
-                let start = layout.scale(place, at, head);
                 for (index, scale) in scales.iter().enumerate() {
-                    self.scales[start + index * place.head] = *scale;
+                    self.scales[at.scale + (head + index) * place.head] = *scale;
                 }
             }
         }
@@ -483,18 +477,34 @@ impl<'a> Stored<'a> {
         !matches!(self.format, Format::Element(..))
     }
 
-    /// Whether the places of its scales are found by slots.
-    pub(crate) fn by_slot(&self) -> bool {
-        matches!(
-            self.format,
+    /// Where its scales lie, if they lie apart.
+    fn scales(&self) -> Option<ScaleLayout> {
+        match self.format {
             Format::Codes(Codes::Scaled(
                 _,
                 CodeScale::Made {
-                    at: ScalePlace::Apart(_),
+                    at: ScalePlace::Apart(scales),
                     ..
-                }
-            ))
-        )
+                },
+            )) => Some(scales),
+            _ => None,
+        }
+    }
+
+    /// Where the tokens of a tensor lie in a cache of so many elements.
+    pub(crate) fn in_slots<'s>(
+        &'s self,
+        slots: &'s Slots<'s>,
+        len: usize,
+        tokens: usize,
+    ) -> InSlots<'s> {
+        InSlots {
+            slots,
+            layout: &self.layout,
+            scales: self.scales(),
+            len,
+            tokens,
+        }
     }
 
     /// How many heads are read or written in one call, of so many.
@@ -534,7 +544,8 @@ impl<'a> Stored<'a> {
             )) => self.layout.widened(behind.saturating_add(4)),
             _ => Ok(self.layout),
         };
-        slots.check(shape, &layout.unwrap_or(self.layout), len, self.by_slot())
+        let by_slot = self.scales().is_some();
+        slots.check(shape, &layout.unwrap_or(self.layout), len, by_slot)
     }
 }
 

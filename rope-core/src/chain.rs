@@ -111,7 +111,7 @@ impl Rope {
         let slots = slots.into();
         cache.stored().check(shape, &slots, cache.len())?;
         let stages = Stages {
-            skips_still: true,
+            skips_identity: true,
             ..chain.stages(shape, &F32, Some((rows, sharing)))?
         };
         chain.run_cached(&stages, &Source::Target, cache, slots);
@@ -320,11 +320,8 @@ impl<'a> Chain<'a> {
                 place: crate::Place::BeforeRotation,
                 ..norm
             };
-            self.unchecked_stages(shape, E::ACROSS, None).squares(
-                &Source::Tensor(x.bytes(), E::ACROSS),
-                norm,
-                sums,
-            );
+            let stages = self.unchecked_stages(shape, E::ACROSS, None);
+            stages.squares((&x.bytes(), E::ACROSS), norm, sums);
         }
         Ok(())
     }
@@ -453,7 +450,7 @@ impl<'a> Chain<'a> {
                 output,
             }),
             rounds: self.rounds,
-            skips_still: false,
+            skips_identity: false,
             staged: self.rope.is_staged(),
         }
     }

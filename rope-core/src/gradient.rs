@@ -27,16 +27,15 @@ mod reductions;
 pub use parameters::{to_base, to_logarithm, to_ratio};
 
 use core::fmt;
-use core::ops::Range;
 
 use crate::backend::Proof;
 use crate::kernel::chains::{BackwardFn, InPlace};
 use crate::kernel::gradient::{GradientLine, Term};
 use crate::rope::check;
-use crate::rows::RowSharing;
-use crate::tensor::{Bytes, BytesMut};
-use crate::walk::{self, Walk};
-use crate::{Dimension, Element, Error, Rope, Rows, Shape, Tensor, TensorMut};
+use crate::rows::{RowSharing, View};
+use crate::tensor::{Bytes, BytesMut, Layout};
+use crate::walk::{self, Access, Prefetch, Walk};
+use crate::{Element, Error, Rope, Rows, Shape, Tensor, TensorMut};
 
 /// Gradients of pairs, `[rows, heads or 1, pairs]`: the sums of a backward pass, in `f64` of the caller's.
 ///
@@ -181,14 +180,7 @@ impl fmt::Debug for PairGradients<'_> {
 
 /// Bytes of a tensor whose terms are summed before the same are rotated, where two kernels do it: with as many of the
 /// other they stay in a second cache.
-const BLOCK: usize = 1 << 16;
-
-/// Bytes of both tensors from which on heads are asked for before they are read: what a core's own caches do not hold.
-/// (W1 of f32 takes 0.55 of the time so; in cache it would take 1.1 to 1.3 times as long.)
-const LARGE: usize = 2 << 20;
-
-/// How many heads ahead.
-const AHEAD: usize = 8;
+const CHUNK_BYTES: usize = 1 << 16;
 
 /// Adds a term of a line.
 type SumFn = fn(Proof, &mut GradientLine<'_>);
@@ -240,40 +232,44 @@ impl Rope {
         }
         // One kernel does both where heads share their row and their sums.
         let (view, factors) = (rows.view(sharing), back.factors(rows.attention_factor()));
-        let mut walk = Walk {
-            source: Some(&y),
-            target: &mut dy,
-            rows: &view,
-            factors: factors.as_ref(),
+        let walk = Walk {
+            prefetch: Prefetch::of(Access::Backward, shape, dy.size),
+            ..Walk::between([y.layout, dy.layout], dy.size, &view, factors.as_ref())
         };
-        if walk.is_by_token() && angles.heads == 1 && !self.is_staged() {
+        if walk.shares_rows() && angles.heads == 1 && !self.is_staged() {
             let (proof, pairs) = (self.proof(), angles.pairs);
-            walk.tokens(|[sequence, token], line| {
+            walk.run(|span| {
+                let [sequence, token, _] = span.first;
                 let row = sequence * sequence_rows + token;
                 let sums = &mut angles.sums[row * pairs..][..pairs];
-                backward(proof, line, sums);
+                backward(proof, &span.source(y.bytes), sums, &mut span.line(dy.bytes));
             });
             return Ok(());
         }
         let token_bytes = shape.heads * shape.head_dim * dy.size;
         // Where heads lie outermost, a line is as many tokens of a head.
-        let block = (BLOCK / token_bytes).max(walk::BLOCK);
+        let chunk = (CHUNK_BYTES / token_bytes).max(walk::CHUNK);
+        let prefetch = Prefetch::of(Access::Gradients, shape, dy.size);
         for sequence in 0..shape.batch {
-            for token in (0..shape.tokens).step_by(block) {
-                let part = token..shape.tokens.min(token + block);
+            for token in (0..shape.tokens).step_by(chunk) {
+                let part = token..shape.tokens.min(token + chunk);
                 let row = sequence * sharing.sequence_stride() + token;
                 let rows = rows.range(row..row + part.len())?;
-                let one = dy.layout.batch(sequence..sequence + 1)?;
-                let layout = one.tokens(part.clone())?;
+                let narrow = |layout: &Layout| {
+                    let one = layout.batch(sequence..sequence + 1)?;
+                    one.tokens(part.clone())
+                };
+                let (y_layout, layout) = (narrow(y.layout)?, narrow(dy.layout)?);
                 Terms {
                     sum,
                     proof: self.proof(),
                     term: Term::Cross,
-                    x: &y,
-                    g: &dy.as_bytes(),
+                    tensors: [(y.bytes, &y_layout), (dy.bytes, &layout)],
+                    prefetch,
+                    first_row: sequence * sequence_rows + token,
                     sequence_rows,
                 }
-                .add(angles, sequence, part);
+                .add(angles);
                 let view = rows.view(RowSharing::AllSequences);
                 let factor = rows.attention_factor();
                 back.run_in_place(&mut dy.part(&layout), rotate, &view, factor);
@@ -397,17 +393,16 @@ impl Rope {
         if shape.is_empty() {
             return Ok(());
         }
-        let terms = Terms {
+        Terms {
             sum,
             proof: self.proof(),
             term,
-            x,
-            g,
+            tensors: [(x.bytes, x.layout), (g.bytes, g.layout)],
+            prefetch: Prefetch::of(Access::Gradients, shape, g.size),
+            first_row: 0,
             sequence_rows,
-        };
-        for sequence in 0..shape.batch {
-            terms.add(gradients, sequence, 0..shape.tokens);
         }
+        .add(gradients);
         Ok(())
     }
 }
@@ -417,72 +412,48 @@ struct Terms<'a> {
     sum: SumFn,
     proof: Proof,
     term: Term,
-    x: &'a Bytes<'a>,
-    g: &'a Bytes<'a>,
+    /// The elements of both as bytes, and where they lie.
+    tensors: [(&'a [u8], &'a Layout); 2],
+    prefetch: Prefetch,
+    /// The row of the first token.
+    first_row: usize,
     /// From one sequence's first row to the next one's.
     sequence_rows: usize,
 }
 
 impl Terms<'_> {
-    /// Adds those of some tokens of a sequence, in the order in which they lie.
-    fn add(&self, gradients: &mut PairGradients<'_>, sequence: usize, tokens: Range<usize>) {
-        let Shape {
-            heads, head_dim, ..
-        } = self.g.layout.shape();
+    /// Adds them, for each row in the order of its sequences and heads.
+    fn add(&self, gradients: &mut PairGradients<'_>) {
         let PairGradients {
             heads: own,
             pairs,
             ref mut sums,
             ..
         } = *gradients;
-        let row = |token: usize| (sequence * self.sequence_rows + token) * own * pairs;
         let head_step = if own == 1 { 0 } else { pairs };
-        let elements = self.g.layout.shape().elements().unwrap_or(0);
-        let large = elements * 2 * self.g.size > LARGE;
-        let mut line = |token: usize, head: usize, len: usize, along: Dimension| {
-            let part = |tensor: &'_ Bytes<'_>| {
-                let strides = tensor.layout.strides();
-                let at = tensor.layout.head(sequence, token, head) * tensor.size;
-                let step = match along {
-                    Dimension::Heads => strides.head,
-                    _ => strides.token,
-                };
-                // Tokens of the next head, where a line is some of one: the CPU's own prefetcher follows no such way.
-                let ahead = match along {
-                    _ if !large => 0,
-                    Dimension::Heads => strides.head.wrapping_mul(AHEAD),
-                    _ => strides.head,
-                };
-                (at, step, ahead)
-            };
-            let ((x, x_step, x_ahead), (g, g_step, g_ahead)) = (part(self.x), part(self.g));
+        let [(x, x_layout), (g, g_layout)] = self.tensors;
+        Walk {
+            prefetch: self.prefetch,
+            ..Walk::between([x_layout, g_layout], 0, &View::NONE, None)
+        }
+        .run(|span| {
+            let [sequence, token, head] = span.first;
+            let row = self.first_row + sequence * self.sequence_rows + token;
             let mut line = GradientLine {
-                x: (&self.x.bytes[x..], x_step),
-                g: (&self.g.bytes[g..], g_step),
-                heads: len,
-                head_dim,
+                x: span.source(x),
+                g: span.written(g),
+                heads: span.count,
+                head_dim: span.head_dim,
                 pairs,
                 term: self.term,
-                sums: &mut sums[row(token) + head * head_step..],
-                sums_step: match along {
-                    Dimension::Heads => head_step,
-                    _ => own * pairs,
+                sums: &mut sums[row * own * pairs + head * head_step..],
+                sums_step: if span.along_tokens {
+                    own * pairs
+                } else {
+                    head_step
                 },
-                ahead: [x_ahead, g_ahead],
             };
             (self.sum)(self.proof, &mut line);
-        };
-        if self.g.layout.is_tokens_major() {
-            for token in tokens {
-                line(token, 0, heads, Dimension::Heads);
-            }
-        } else {
-            for token in tokens.clone().step_by(walk::BLOCK) {
-                let len = walk::BLOCK.min(tokens.end - token);
-                for head in 0..heads {
-                    line(token, head, len, Dimension::Tokens);
-                }
-            }
-        }
+        });
     }
 }

@@ -435,22 +435,15 @@ impl Rope {
         attention_factor: f64,
     ) {
         let proof = self.proof;
-        let fused = ends
-            .source
-            .fused(ends.input, ends.target, ends.output)
-            .filter(|_| !self.staged);
-        Walk {
-            source: Some(x),
-            target: y,
-            rows,
-            factors: self.direction.factors(attention_factor).as_ref(),
-        }
-        .run(|line| {
+        let fused = ends.fused().filter(|_| !self.staged);
+        let factors = self.direction.factors(attention_factor);
+        Walk::between([x.layout, y.layout], y.size, rows, factors.as_ref()).run(|span| {
+            let (source, line) = (&span.source(x.bytes), &mut span.line(y.bytes));
             match fused {
-                Some(kernel) => kernel(proof, line),
-                None => ends.rotate(proof, line),
+                Some(kernel) => kernel(proof, source, line),
+                None => ends.rotate(proof, source, line),
             }
-            ends.copy_unrotated(proof, line);
+            ends.copy_unrotated(proof, source, line);
         });
     }
 
@@ -462,13 +455,9 @@ impl Rope {
         attention_factor: f64,
     ) {
         let (proof, kernel) = (self.proof, element.kernel(self.input));
-        Walk {
-            source: None,
-            target: x,
-            rows,
-            factors: self.direction.factors(attention_factor).as_ref(),
-        }
-        .run(|line| kernel(proof, line));
+        let factors = self.direction.factors(attention_factor);
+        Walk::in_place(x.layout, x.size, rows, factors.as_ref())
+            .run(|span| kernel(proof, &mut span.line(x.bytes)));
     }
 }
 

@@ -76,9 +76,8 @@ pub(crate) trait Simd: SimdF64 {
     /// Whether a backward pass is one kernel, of 2 to 3 KB for each element and pairing; if not, it is two.
     const BACKWARD: bool = true;
 
-    /// How many heads ahead of the one that is rotated another is asked for where a tensor is large; 0 where the CPU's
-    /// own prefetcher keeps up.
-    const AHEAD: usize = 0;
+    /// Whether the heads of a token are prefetched; not where the CPU's own prefetcher keeps up.
+    const PREFETCHES_HEADS: bool = false;
 
     /// `LANES` f32 lanes.
     type F32: Copy;

@@ -15,9 +15,9 @@ mod lines;
 mod sums;
 
 use crate::backend::Proof;
-use crate::cache::{Cache, CacheMut, Format, Located, MOST_CHANNELS, MOST_HEADS, Slots};
-use crate::kernel::chains::{Across, BF16, F16, F32, F32_NORMED, rotate_f32};
-use crate::kernel::line::{Line, LineRows, Starts};
+use crate::cache::{Cache, CacheMut, Format, InSlots, MOST_CHANNELS, MOST_HEADS, Slots};
+use crate::kernel::chains::{Across, BF16, F16, F32, F32_NORMED, RotateF32};
+use crate::kernel::line as kernel;
 use crate::kernel::norm::{
     AddToSum, Channelwise, NormFactors, PerChannel, ROOTS, RootOf, Scaled, Sum,
 };
@@ -28,7 +28,8 @@ use crate::norm::{GivenSums, Norm, NormReach, NormResult, NormSum, Place, Weight
 use crate::rows::View;
 use crate::scale::Scale;
 use crate::tensor::{Bytes, BytesMut};
-use crate::{CacheLayout, Pairing, Shape};
+use crate::walk::{Addresses, LineSpan, Located, Order, Prefetch, Walk};
+use crate::{Layout, Pairing, Shape};
 
 /// Values of a tile: the longest head, and so many heads of 128 channels that a call for each stage costs little.
 const TILE: usize = MOST_CHANNELS;
@@ -67,8 +68,8 @@ pub(crate) struct Stages<'a> {
     pub(crate) rotation: Option<Rotation<'a>>,
     /// Whether what the rotation gives is rounded before a norm or a scale, or a code, is made of it.
     pub(crate) rounds: bool,
-    /// Whether a token whose row rotates by nothing is left alone.
-    pub(crate) skips_still: bool,
+    /// Whether a token whose rows are the identity is left alone.
+    pub(crate) skips_identity: bool,
     /// Whether what is fused runs stage by stage all the same.
     pub(crate) staged: bool,
 }
@@ -79,33 +80,6 @@ pub(crate) struct Rotation<'a> {
     pub(crate) factors: Option<RowFactors>,
     pub(crate) input: Pairing,
     pub(crate) output: Pairing,
-}
-
-impl Rotation<'_> {
-    /// Heads as a line: how many, and their channels; elements from one to the next, where they are read and where they
-    /// are written; where their rows start; bytes of all that is rotated, if its next heads may be asked for.
-    #[inline(always)]
-    fn line<'l>(
-        &'l self,
-        source: Option<&'l [u8]>,
-        target: &'l mut [u8],
-        [heads, head_dim]: [usize; 2],
-        [source_step, target_step]: [usize; 2],
-        starts: Starts<'l>,
-        tensor: usize,
-    ) -> Line<'l> {
-        Line {
-            source,
-            source_step,
-            target,
-            target_step,
-            heads,
-            head_dim,
-            tensor,
-            rows: LineRows::of(&self.rows, starts, self.factors.as_ref()),
-            next: [&[]; 2],
-        }
-    }
 }
 
 /// Where heads are read.
@@ -122,32 +96,29 @@ pub(crate) enum Target<'t, 'm> {
     Cache(&'t mut CacheMut<'m>, Slots<'t>),
 }
 
-/// Some heads of a token, or one head of some tokens.
+/// Where the heads of a pass lie, in a tensor or in slots.
 #[derive(Clone, Copy)]
-struct Block {
-    batch: usize,
-    token: usize,
-    head: usize,
-    count: usize,
-    /// Whether they are of consecutive tokens.
-    along_tokens: bool,
-    places: Places,
+enum Places<'a> {
+    /// Where the pass writes them.
+    Target,
+    Strided(&'a Layout),
+    Slots(InSlots<'a>),
 }
 
-/// Where caches have a token: the one that is read, the one that is written. `None` where that is no cache.
-#[derive(Clone, Copy, Default)]
-struct Places {
-    from: Option<Located>,
-    to: Option<Located>,
-}
+impl Addresses for Places<'_> {
+    fn token(&self, batch: usize, token: usize) -> Option<Located> {
+        match self {
+            Places::Target => ().token(batch, token),
+            Places::Strided(layout) => layout.token(batch, token),
+            Places::Slots(slots) => slots.token(batch, token),
+        }
+    }
 
-impl Block {
-    /// The sequence, the token and the head of one of them.
-    fn at(self, index: usize) -> [usize; 3] {
-        if self.along_tokens {
-            [self.batch, self.token + index, self.head]
-        } else {
-            [self.batch, self.token, self.head + index]
+    fn head_step(&self) -> usize {
+        match self {
+            Places::Target => ().head_step(),
+            Places::Strided(layout) => layout.head_step(),
+            Places::Slots(slots) => slots.head_step(),
         }
     }
 }
@@ -155,128 +126,90 @@ impl Block {
 impl Stages<'_> {
     /// Runs all stages over all heads.
     pub(crate) fn run(&self, source: &Source<'_>, target: &mut Target<'_, '_>) {
-        let Shape {
-            batch,
-            tokens,
-            heads,
-            head_dim,
-        } = self.shape;
-        if self.shape.is_empty() {
-            return;
-        }
         let over_row = self
             .norm
             .filter(|norm| norm.reach == NormReach::Row && norm.given.is_none());
-        let together = (TILE / head_dim).min(HEADS);
-        let along_tokens =
-            over_row.is_none() && target.heads_major() && !matches!(source, Source::Cache(..));
+        let order = match (source, &*target) {
+            _ if over_row.is_some() => Order::BY_TOKEN,
+            (Source::Target, Target::Tensor(y, _)) => Order::of(None, y.layout),
+            (Source::Tensor(x, _), Target::Tensor(y, _)) => Order::of(Some(x.layout), y.layout),
+            (Source::Cache(..), _) | (_, Target::Cache(..)) => Order::BY_TOKEN,
+        };
+        let tokens = self.shape.tokens;
+        let (stored, slots);
+        let walk = Walk {
+            shape: self.shape,
+            order,
+            source: match source {
+                Source::Target => Places::Target,
+                Source::Tensor(tensor, _) => Places::Strided(tensor.layout),
+                Source::Cache(cache, slots) => {
+                    Places::Slots(cache.stored().in_slots(slots, cache.len(), tokens))
+                }
+            },
+            target: match target {
+                Target::Tensor(tensor, _) => Places::Strided(tensor.layout),
+                Target::Cache(cache, its) => {
+                    (stored, slots) = (*cache.stored(), *its);
+                    Places::Slots(stored.in_slots(&slots, cache.len(), tokens))
+                }
+            },
+            rows: self.rows(),
+            factors: self.rotation.as_ref().and_then(|it| it.factors.as_ref()),
+            most: (TILE / self.shape.head_dim.max(1)).min(HEADS),
+            prefetch: Prefetch::NONE,
+        };
         let mut buffers = Buffers {
             other: None,
             values: None,
         };
         let mut tile = Tile::empty();
-        for batch in 0..batch {
-            if along_tokens {
-                for token in (0..tokens).step_by(together) {
-                    let count = together.min(tokens - token);
-                    for head in 0..heads {
-                        let block = Block {
-                            batch,
-                            token,
-                            head,
-                            count,
-                            along_tokens,
-                            places: Places::default(),
-                        };
-                        self.block(source, target, block, None, &mut tile, &mut buffers);
-                    }
-                }
-                continue;
+        let mut row = None;
+        walk.run(|span| {
+            let [batch, token, head] = span.first;
+            if self.skips_identity && walk.rows.is_identity(batch, token) {
+                return;
             }
-            for token in 0..tokens {
-                let Some(places) = self.places(source, target, batch, token) else {
-                    continue;
-                };
-                let mut block = Block {
-                    batch,
-                    token,
-                    head: 0,
-                    count: 1,
-                    along_tokens,
-                    places,
-                };
-                let row =
-                    over_row.map(|norm| self.row_factors(source, target, norm, block, &mut tile));
-                while block.head < heads {
-                    block.count = together.min(heads - block.head);
-                    self.block(source, target, block, row, &mut tile, &mut buffers);
-                    block.head += block.count;
-                }
+            if let (Some(norm), 0) = (over_row, head) {
+                row = Some(self.row_factors(source, target, norm, span, &mut tile));
             }
+            self.line(source, target, span, row, &mut tile, &mut buffers);
+        });
+    }
+
+    /// The rows of the rotation, or those that rotate nothing.
+    fn rows(&self) -> &View<'_> {
+        match &self.rotation {
+            Some(rotation) => &rotation.rows,
+            None => &View::NONE,
         }
     }
 
-    /// Where a token lies in caches, or nothing if it is skipped.
-    fn places(
-        &self,
-        source: &Source<'_>,
-        target: &Target<'_, '_>,
-        batch: usize,
-        token: usize,
-    ) -> Option<Places> {
-        let index = batch * self.shape.tokens + token;
-        let still = self.skips_still
-            && self
-                .rotation
-                .as_ref()
-                .is_some_and(|rotation| rotation.rows.is_still(batch, token));
-        if still {
-            return None;
-        }
-        let locate = |slots: &Slots<'_>, layout: &CacheLayout, len: usize| {
-            slots.locate(index, self.shape.tokens, layout, len)
-        };
-        Some(Places {
-            from: match source {
-                Source::Cache(cache, slots) => {
-                    Some(locate(slots, &cache.stored().layout, cache.len())?)
-                }
-                _ => None,
-            },
-            to: match target {
-                Target::Cache(cache, slots) => {
-                    Some(locate(slots, &cache.stored().layout, cache.len())?)
-                }
-                Target::Tensor(..) => None,
-            },
-        })
-    }
-
-    /// The heads of a block, through all stages.
-    fn block(
+    /// The heads of a line, through all stages.
+    fn line(
         &self,
         source: &Source<'_>,
         target: &mut Target<'_, '_>,
-        block: Block,
+        span: &LineSpan<'_>,
         row: Option<NormFactors>,
         tile: &mut Tile,
         buffers: &mut Buffers,
     ) {
-        let len = block.count * self.shape.head_dim;
-        self.read(source, target, block, &mut tile.0[..len]);
+        let len = span.count * self.shape.head_dim;
+        self.read(source, target, span, &mut tile.0[..len]);
         self.beside_rotation(
             Place::BeforeRotation,
-            block,
+            span,
             row,
             &mut tile.0[..len],
             buffers,
         );
         if self.moves() {
             let other = buffers.other.get_or_insert_with(Tile::empty);
-            self.rotate(block, &mut tile.0[..len], &mut other.0[..len]);
+            self.rotate(span, &mut tile.0[..len], &mut other.0[..len]);
             core::mem::swap(tile, other);
         } else {
-            self.rotate(block, &mut tile.0[..len], &mut []);
+            self.rotate(span, &mut tile.0[..len], &mut []);
         }
         let tile = &mut tile.0[..len];
         let behind = |place| place == Place::AfterRotation;
@@ -285,8 +218,8 @@ impl Stages<'_> {
         if self.rotation.is_some() && self.rounds && (stages_behind || target.is_coded()) {
             self.round(self.flowing(Place::BeforeRotation), tile);
         }
-        self.beside_rotation(Place::AfterRotation, block, row, tile, buffers);
-        target.write(self.proof, self.shape, block, tile);
+        self.beside_rotation(Place::AfterRotation, span, row, tile, buffers);
+        target.write(self.proof, span, tile);
     }
 
     /// What the values behind the norm of a place are made of: the element, or f32 behind one whose weights promote
@@ -318,19 +251,19 @@ impl Stages<'_> {
     fn beside_rotation(
         &self,
         place: Place,
-        block: Block,
+        span: &LineSpan<'_>,
         row: Option<NormFactors>,
         tile: &mut [f32],
         buffers: &mut Buffers,
     ) {
         if let Some(norm) = self.norm.filter(|norm| norm.place == place) {
             let values = buffers.values.get_or_insert_with(Tile::empty);
-            self.norm(norm, block, row, tile, values);
+            self.norm(norm, span, row, tile, values);
         }
         if let Some(scale) = self.scale.filter(|scale| scale.place == place) {
             let mut factors = [1.0; HEADS];
-            for (index, factor) in factors.iter_mut().enumerate().take(block.count) {
-                let [batch, token, head] = block.at(index);
+            for (index, factor) in factors.iter_mut().enumerate().take(span.count) {
+                let [batch, token, head] = span.index(index);
                 *factor = scale.of(batch * self.shape.tokens + token, head, self.shape.heads);
             }
             self.each(tile, Channelwise::TimesEach(&factors));
@@ -344,7 +277,7 @@ impl Stages<'_> {
     fn norm(
         &self,
         norm: Norm<'_>,
-        block: Block,
+        span: &LineSpan<'_>,
         row: Option<NormFactors>,
         tile: &mut [f32],
         values: &mut Tile,
@@ -352,10 +285,10 @@ impl Stages<'_> {
         let formula = norm.formula;
         let head_dim = self.shape.head_dim;
         let mut factors = [row.unwrap_or(NormFactors::NONE); HEADS];
-        let factors = &mut factors[..block.count];
+        let factors = &mut factors[..span.count];
         if let Some(GivenSums { sums, width }) = norm.given {
             for (index, factors) in factors.iter_mut().enumerate() {
-                let [batch, token, head] = block.at(index);
+                let [batch, token, head] = span.index(index);
                 let row = batch * self.shape.tokens + token;
                 let sum = match norm.reach {
                     NormReach::Row => sums[row],
@@ -375,14 +308,14 @@ impl Stages<'_> {
             && head_dim < TOO_LONG
         {
             let mut roots = [0.0; ROOTS];
-            let extents = [head_dim, head_dim, block.count];
-            (F32_NORMED.roots)(
-                self.proof,
-                bytemuck::cast_slice(tile),
-                extents,
-                norm.eps,
-                &mut roots,
-            );
+            let heads = kernel::Source {
+                memory: bytemuck::cast_slice(tile),
+                at: 0,
+                step: head_dim,
+                ahead: 0,
+            };
+            let extents = [head_dim, span.count];
+            (F32_NORMED.roots)(self.proof, &heads, extents, norm.eps, &mut roots);
             for (factors, root) in factors.iter_mut().zip(roots) {
                 factors.root = root;
             }
@@ -406,7 +339,7 @@ impl Stages<'_> {
         let result = self.result(norm);
         match norm.weight {
             Some(weights) if !formula.rounds_normed => {
-                let weights = self.per_channel(weights, formula.one_plus_weight, block, values);
+                let weights = self.per_channel(weights, formula.one_plus_weight, span, values);
                 self.each(tile, Channelwise::NormTimes(factors, weights));
             }
             weights => {
@@ -415,7 +348,7 @@ impl Stages<'_> {
                     self.round(self.element, tile);
                 }
                 if let Some(weights) = weights {
-                    let weights = self.per_channel(weights, formula.one_plus_weight, block, values);
+                    let weights = self.per_channel(weights, formula.one_plus_weight, span, values);
                     self.each(tile, Channelwise::Times(weights));
                 }
             }
@@ -424,7 +357,7 @@ impl Stages<'_> {
             if formula.rounds_product && norm.weight.is_some() && !self.promotes(norm) {
                 self.round(self.element, tile);
             }
-            let biases = self.per_channel(biases, false, block, values);
+            let biases = self.per_channel(biases, false, span, values);
             self.each(tile, Channelwise::Plus(biases));
         }
         self.round(result, tile);
@@ -444,16 +377,16 @@ impl Stages<'_> {
         &self,
         weights: Weights<'w>,
         one_plus: bool,
-        block: Block,
+        span: &LineSpan<'_>,
         Tile(buffer): &'w mut Tile,
     ) -> PerChannel<'w> {
         let head_dim = self.shape.head_dim;
         let shared = weights.len() == head_dim;
-        let start = if shared { 0 } else { block.head * head_dim };
-        let (step, count) = if shared || block.along_tokens {
+        let start = if shared { 0 } else { span.first[2] * head_dim };
+        let (step, count) = if shared || span.along_tokens {
             (0, 1)
         } else {
-            (head_dim, block.count)
+            (head_dim, span.count)
         };
         let len = count * head_dim;
         if let (Weights::F32(weights), false) = (weights, one_plus) {
@@ -514,62 +447,50 @@ impl Stages<'_> {
             .is_some_and(|rotation| rotation.input != rotation.output)
     }
 
-    /// Rotates the heads of a block, in a tile; or into the other one, where the pairing changes.
-    fn rotate(&self, block: Block, tile: &mut [f32], other: &mut [f32]) {
+    /// Rotates the heads of a line, in a tile; or into the other one, where the pairing changes.
+    fn rotate(&self, span: &LineSpan<'_>, tile: &mut [f32], other: &mut [f32]) {
         let Some(rotation) = &self.rotation else {
             return;
         };
-        let Rotation {
-            rows,
-            input,
-            output,
-            ..
-        } = rotation;
-        let head_dim = self.shape.head_dim;
-        let mut starts = [0; HEADS];
-        let starts = &mut starts[..block.count];
-        let starts = if block.along_tokens {
-            let within = block.head * rows.head_stride().unwrap_or(0);
-            for (index, start) in starts.iter_mut().enumerate() {
-                *start = rows.start(block.batch, block.token + index) + within;
+        match RotateF32::of(rotation.input, rotation.output) {
+            RotateF32::InPlace(kernel) => {
+                let tile = bytemuck::cast_slice_mut(tile);
+                kernel(self.proof, &mut span.line_in_tile(tile));
             }
-            Starts::Each(starts)
-        } else {
-            rows.starts(block.at(0), starts)
-        };
-        let (source, target) = if self.moves() {
-            // What is behind the pairs stays.
-            other.copy_from_slice(tile);
-            (Some(bytemuck::cast_slice(&*tile)), other)
-        } else {
-            (None, tile)
-        };
-        let heads = [block.count, head_dim];
-        let steps = [head_dim; 2];
-        let target = bytemuck::cast_slice_mut(target);
-        let line = &mut rotation.line(source, target, heads, steps, starts, 0);
-        rotate_f32(*input, *output)(self.proof, line);
+            RotateF32::OutOfPlace(kernel) => {
+                // What is behind the pairs stays.
+                other.copy_from_slice(tile);
+                let source = kernel::Source {
+                    memory: bytemuck::cast_slice(tile),
+                    at: 0,
+                    step: span.head_dim,
+                    ahead: 0,
+                };
+                let other = bytemuck::cast_slice_mut(other);
+                kernel(self.proof, &source, &mut span.line_in_tile(other));
+            }
+        }
     }
 
-    /// Reads the heads of a block.
-    fn read(&self, source: &Source<'_>, target: &Target<'_, '_>, block: Block, values: &mut [f32]) {
-        let Places { from, to } = block.places;
+    /// Reads the heads of a line.
+    fn read(
+        &self,
+        source: &Source<'_>,
+        target: &Target<'_, '_>,
+        span: &LineSpan<'_>,
+        values: &mut [f32],
+    ) {
+        let (proof, head) = (self.proof, span.first[2]);
         match (source, target) {
             (Source::Tensor(tensor, element), _) => {
-                read_tensor(self.proof, tensor, element, block, values);
+                read_heads(proof, &span.source(tensor.bytes), element, span, values);
             }
             (Source::Target, Target::Tensor(tensor, element)) => {
-                read_tensor(self.proof, &tensor.as_bytes(), element, block, values);
+                read_heads(proof, &span.written(tensor.bytes), element, span, values);
             }
-            (Source::Cache(cache, _), _) => {
-                if let Some(at) = from {
-                    cache.read(self.proof, at, block.head, values);
-                }
-            }
+            (Source::Cache(cache, _), _) => cache.read(proof, span.tokens[0], head, values),
             (Source::Target, Target::Cache(cache, _)) => {
-                if let Some(at) = to {
-                    cache.as_cache().read(self.proof, at, block.head, values);
-                }
+                cache.as_cache().read(proof, span.tokens[1], head, values);
             }
         }
     }
@@ -589,48 +510,28 @@ fn element_of(weights: Weights<'_>) -> &'static Across {
     }
 }
 
-/// Elements from one head of a block to the next.
-fn step(layout: &crate::Layout, block: Block) -> usize {
-    let strides = layout.strides();
-    if block.along_tokens {
-        strides.token
-    } else {
-        strides.head
-    }
-}
-
-fn read_tensor(
+/// Heads of a tensor as f32.
+fn read_heads(
     proof: Proof,
-    tensor: &Bytes<'_>,
+    heads: &kernel::Source<'_>,
     element: &'static Across,
-    block: Block,
+    span: &LineSpan<'_>,
     values: &mut [f32],
 ) {
-    let layout = tensor.layout;
-    let head_dim = layout.shape().head_dim;
-    // Heads beside each other are one call.
-    let together = if step(layout, block) == head_dim {
-        block.count
-    } else {
-        1
-    };
-    for (index, values) in values.chunks_mut(together * head_dim).enumerate() {
-        let [batch, token, head] = block.at(index * together);
-        let start = layout.head(batch, token, head) * element.size;
-        let bytes = &tensor.bytes[start..][..values.len() * element.size];
+    let together = together(span, heads.step);
+    for (index, values) in values.chunks_mut(together * span.head_dim).enumerate() {
+        let start = (heads.at + index * together * heads.step) * element.size;
+        let bytes = &heads.memory[start..][..values.len() * element.size];
         (element.to_f32)(proof, bytes, values);
     }
 }
 
-impl Target<'_, '_> {
-    /// Whether tokens of one head are nearer to each other than heads of one token.
-    fn heads_major(&self) -> bool {
-        match self {
-            Target::Tensor(tensor, _) => !tensor.layout.is_tokens_major(),
-            Target::Cache(..) => false,
-        }
-    }
+/// How many heads of a line are one call: those beside each other.
+fn together(span: &LineSpan<'_>, step: usize) -> usize {
+    if step == span.head_dim { span.count } else { 1 }
+}
 
+impl Target<'_, '_> {
     /// Whether it keeps codes, and not elements.
     fn is_coded(&self) -> bool {
         match self {
@@ -639,36 +540,26 @@ impl Target<'_, '_> {
         }
     }
 
-    /// Writes the heads of a block.
-    fn write(&mut self, proof: Proof, shape: Shape, block: Block, values: &[f32]) {
+    /// Writes the heads of a line.
+    fn write(&mut self, proof: Proof, span: &LineSpan<'_>, values: &[f32]) {
         match self {
             Target::Tensor(tensor, element) => {
-                let (layout, size) = (tensor.layout, element.size);
-                let together = if step(layout, block) == shape.head_dim {
-                    block.count
-                } else {
-                    1
-                };
-                for (index, values) in values.chunks(together * shape.head_dim).enumerate() {
-                    let [batch, token, head] = block.at(index * together);
-                    let start = layout.head(batch, token, head) * size;
-                    (element.from_f32)(
-                        proof,
-                        values,
-                        &mut tensor.bytes[start..][..values.len() * size],
-                    );
+                let (step, size) = (span.steps[1], element.size);
+                let together = together(span, step);
+                for (index, values) in values.chunks(together * span.head_dim).enumerate() {
+                    let start = (span.at[1] + index * together * step) * size;
+                    let bytes = &mut tensor.bytes[start..][..values.len() * size];
+                    (element.from_f32)(proof, values, bytes);
                 }
             }
             Target::Cache(cache, _) => {
-                let Some(at) = block.places.to else {
-                    return;
-                };
+                let (at, head) = (span.tokens[1], span.first[2]);
                 match cache.stored().format {
                     Format::Element(element, _) => {
-                        cache.write_elements(proof, element, at, block.head, values);
+                        cache.write_elements(proof, element, at, head, values);
                     }
                     Format::Codes(codes) => {
-                        let heads = [block.head, block.count];
+                        let heads = [head, span.count];
                         cache.write_codes(proof, codes, at, heads, Values::F32(values));
                     }
                 }

@@ -779,15 +779,6 @@ pub(crate) struct BytesMut<'a> {
 }
 
 impl BytesMut<'_> {
-    /// To read.
-    pub(crate) fn as_bytes(&self) -> Bytes<'_> {
-        Bytes {
-            bytes: self.bytes,
-            size: self.size,
-            layout: self.layout,
-        }
-    }
-
     /// A part of the tensor, by a layout narrowed from its own.
     pub(crate) fn part<'p>(&'p mut self, layout: &'p Layout) -> BytesMut<'p> {
         BytesMut {

@@ -1,208 +1,511 @@
-//! Which line comes when, and what is asked for ahead: compiled once, for all kernels.
+//! The walk: in which order a pass visits its heads, as lines; and how far ahead they are prefetched. It holds no
+//! memory, and is compiled once per executor.
 //!
-//! The tensor is to be read in its own order, and cos and sin as rarely as possible:
+//! Tensors are read in their own order, and cos and sin as rarely as possible:
 //!
 //! - *tokens-major*: a line is a token, all of whose heads share a row, which stays in registers while they pass; where
-//!   each head has a row of its own, [`BLOCK`] of its heads;
-//! - *heads-major*: a line is one head of [`BLOCK`] tokens, each with its own row. All heads of a block come one after
+//!   each head has a row of its own, [`CHUNK`] of its heads. Heads in the slots of a cache are walked so, whatever
+//!   their layout;
+//! - *heads-major*: a line is one head of [`CHUNK`] tokens, each with its own row. All heads of a chunk come one after
 //!   the other, so that its rows stay in the first cache; and because that breaks the streams which the CPU's own
-//!   prefetcher follows, the same tokens of the next head are asked for while these are rotated.
+//!   prefetcher follows, the same tokens of the next head are prefetched while these are rotated.
 
-use crate::kernel::line::{Line, LineRows, Starts};
+use crate::Shape;
+use crate::kernel::line::{Line, LineRows, Source, Starts};
 use crate::kernel::rotation::RowFactors;
 use crate::rows::View;
-use crate::tensor::{Bytes, BytesMut, Layout, Shape};
+use crate::tensor::Layout;
 
 /// Heads of a line that have a row each: tokens, in a heads-major tensor. (Measured on a core with 2 MiB of
-/// second-level cache, `[1, 32, 2048, 128]`, times over the machine's limit: 16 tokens with the next head asked for
+/// second-level cache, `[1, 32, 2048, 128]`, times over the machine's limit: 16 tokens with the next head prefetched
 /// 1.03, without 1.04 to 1.14; 64 and 256 tokens with it 1.2; whole heads 1.33 to 1.44.)
-pub(crate) const BLOCK: usize = 16;
+pub(crate) const CHUNK: usize = 16;
 
-/// Bytes of a tensor from which on the caches close to the core cannot hold it, and the next head is asked for.
-const LARGE: usize = 1 << 20;
+/// Where the heads of tokens lie.
+pub(crate) trait Addresses: Copy {
+    /// The place of a token, or nothing where the pass leaves it out. (Inlined, because what a call returns through
+    /// memory is copied in larger pieces than it was written in, which waits for all stores of the line before.)
+    fn token(&self, batch: usize, token: usize) -> Option<Located>;
 
-/// A rotation whose every index has been checked.
-pub(crate) struct Walk<'a, 't> {
-    /// What is read, if not what is written; or beside it.
-    pub(crate) source: Option<&'a Bytes<'a>>,
-    /// What is written: its strides decide the order.
-    pub(crate) target: &'a mut BytesMut<'t>,
-    pub(crate) rows: &'a View<'a>,
-    pub(crate) factors: Option<&'a RowFactors>,
+    /// Elements from a head to the next one of its token.
+    fn head_step(&self) -> usize;
 }
 
-impl Walk<'_, '_> {
-    /// Hands out all lines.
+/// Where a token lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Located {
+    /// Index of the first element of its first head.
+    pub(crate) element: usize,
+    /// Index of the scale of its first head, where scales lie apart.
+    pub(crate) scale: usize,
+}
+
+impl Located {
+    const NOWHERE: Self = Located {
+        element: 0,
+        scale: 0,
+    };
+}
+
+/// The source of a pass in place.
+impl Addresses for () {
     #[inline(always)]
-    pub(crate) fn run(mut self, mut rotate: impl FnMut(&mut Line<'_>)) {
-        let shape = self.target.layout.shape();
-        // Of its other extents, which may be huge, an empty tensor has no elements to walk.
-        if shape.is_empty() {
-            return;
-        }
-        if self.is_by_token() {
-            self.tokens(|_, line| rotate(line));
-        } else {
-            self.each(self.target.layout.is_tokens_major(), rotate);
-        }
+    fn token(&self, _: usize, _: usize) -> Option<Located> {
+        Some(Located::NOWHERE)
     }
 
-    /// Whether a line is a token, all of whose heads share a row.
-    pub(crate) fn is_by_token(&self) -> bool {
-        self.target.layout.is_tokens_major() && self.rows.head_stride().is_none()
+    #[inline(always)]
+    fn head_step(&self) -> usize {
+        0
+    }
+}
+
+impl Addresses for &Layout {
+    #[inline(always)]
+    fn token(&self, batch: usize, token: usize) -> Option<Located> {
+        Some(Located {
+            element: self.head(batch, token, 0),
+            scale: 0,
+        })
     }
 
-    /// Bytes of all that is written, which may be a small part of its memory. No two indices share an element, so they
-    /// are no more than there are.
     #[inline(always)]
-    fn bytes(&self) -> usize {
+    fn head_step(&self) -> usize {
+        self.strides().head
+    }
+}
+
+/// What a kernel does with heads, as far as it matters to prefetching.
+#[derive(Clone, Copy)]
+pub(crate) enum Access {
+    /// Rotates them.
+    Rotate,
+    /// Sums their squares, before they are normed and rotated.
+    Squares,
+    /// Rotates gradients back and sums the terms of their angles.
+    Backward,
+    /// Sums the terms of two tensors.
+    Gradients,
+    /// Rotates them into a tile.
+    Tile,
+}
+
+/// How far ahead heads are prefetched. An instruction set that gains nothing from it leaves it out.
+#[derive(Clone, Copy)]
+pub(crate) struct Prefetch {
+    /// By how many heads, where a line is the heads of a token; 0 for none.
+    pub(crate) heads: usize,
+    /// Whether the next line is prefetched where a line is a head of some tokens.
+    pub(crate) next_line: bool,
+}
+
+impl Prefetch {
+    pub(crate) const NONE: Self = Prefetch {
+        heads: 0,
+        next_line: false,
+    };
+
+    /// All that decides about prefetching: what is done, and how many bytes there are, of elements of `size` bytes.
+    #[inline(always)]
+    pub(crate) fn of(access: Access, shape: Shape, size: usize) -> Self {
         let Shape {
             batch,
             tokens,
             heads,
             head_dim,
-        } = self.target.layout.shape();
-        batch * tokens * heads * head_dim * self.target.size
+        } = shape;
+        // A tensor whose elements coincide may be larger than memory; a wrong number costs time only.
+        let bytes = [tokens, heads, head_dim, size]
+            .into_iter()
+            .fold(batch, usize::wrapping_mul);
+        let when = |large: bool, heads: usize| if large { heads } else { 0 };
+        let heads = match access {
+            // f32 beyond the first cache; 16 bits, which take longer to rotate, beyond the second. On Sapphire Rapids
+            // W1 of f32 takes 1.11 times the roof without, 0.97 with; 4 to 8 heads ahead alike, 12 less. On Zen 5 W1 of
+            // half and interleaved pairs takes 1.27 and 1.40 with 4, 1.17 and 1.25 with 8, 1.09 and 1.18 with 10, 1.03
+            // and 1.10 with 14.
+            Access::Rotate => when(bytes > if size == 4 { 48 << 10 } else { 2 << 20 }, 10),
+            // Of 16 bits a line takes so long that the CPU's own prefetcher keeps up.
+            Access::Tile => when(size == 4 && bytes > 48 << 10, 10),
+            Access::Squares => 10,
+            // What, with as many bytes of the rotated tensor, a core's own caches do not hold. 2 KiB at a time, if
+            // heads have 128 channels, and what is prefetched, take 0.65 to 0.85 of the time of passes over all heads
+            // in `[1, 2048, 32, 128]`, and 0.3 to 0.75 with AVX2.
+            Access::Backward => when(bytes > 1 << 20, 40 / size),
+            // Both tensors, beyond a core's own caches. (W1 of f32 takes 0.55 of the time so; in cache it would take
+            // 1.1 to 1.3 times as long.)
+            Access::Gradients => when(bytes > 1 << 20, 8),
+        };
+        let next_line = match access {
+            Access::Gradients => bytes > 1 << 20,
+            // What the caches close to the core do not hold.
+            _ => bytes >= 1 << 20,
+        };
+        Prefetch { heads, next_line }
+    }
+}
+
+/// In which order heads come.
+#[derive(Clone, Copy)]
+pub(crate) enum Order {
+    /// A line has heads of one token.
+    TokensMajor {
+        /// Whether the sequences of a token come one after the other.
+        batch_inside: bool,
+    },
+    /// A line has one head of some tokens.
+    HeadsMajor {
+        /// Elements from a token to the next, where heads are read and where they are written.
+        token_steps: [usize; 2],
+    },
+}
+
+impl Order {
+    /// The order of slots, and of whatever takes all heads of a token together.
+    pub(crate) const BY_TOKEN: Self = Order::TokensMajor {
+        batch_inside: false,
+    };
+
+    /// The order of a tensor that is written, beside one that is read.
+    #[inline(always)]
+    pub(crate) fn of(source: Option<&Layout>, target: &Layout) -> Self {
+        let strides = target.strides();
+        if target.is_tokens_major() {
+            return Order::TokensMajor {
+                batch_inside: strides.batch < strides.token,
+            };
+        }
+        let source = source.map_or(0, |source| source.strides().token);
+        Order::HeadsMajor {
+            token_steps: [source, strides.token],
+        }
+    }
+}
+
+/// A walk over all heads of a pass, whose every index has been checked.
+#[derive(Clone, Copy)]
+pub(crate) struct Walk<'a, S, T> {
+    pub(crate) shape: Shape,
+    pub(crate) order: Order,
+    /// Where heads are read, if not where they are written; or beside it.
+    pub(crate) source: S,
+    /// Where heads are written.
+    pub(crate) target: T,
+    pub(crate) rows: &'a View<'a>,
+    pub(crate) factors: Option<&'a RowFactors>,
+    /// Heads of a line at most; heads-major, and of heads with rows of their own, no more than [`CHUNK`].
+    pub(crate) most: usize,
+    pub(crate) prefetch: Prefetch,
+}
+
+/// Heads at equal distances: where a line of them lies.
+#[derive(Clone, Copy)]
+pub(crate) struct LineSpan<'s> {
+    /// The sequence, the token and the head of the first.
+    pub(crate) first: [usize; 3],
+    /// How many.
+    pub(crate) count: usize,
+    /// Whether they are one head of consecutive tokens.
+    pub(crate) along_tokens: bool,
+    /// Where the first one's token lies, where it is read and where it is written.
+    pub(crate) tokens: [Located; 2],
+    /// Indices of the first head.
+    pub(crate) at: [usize; 2],
+    /// Elements from a head to the next.
+    pub(crate) steps: [usize; 2],
+    /// Elements from a head to the one that is prefetched with it.
+    pub(crate) ahead: [usize; 2],
+    pub(crate) rows: LineRows<'s>,
+    pub(crate) head_dim: usize,
+}
+
+impl LineSpan<'_> {
+    /// The sequence, the token and the head of one of them.
+    pub(crate) fn index(&self, head: usize) -> [usize; 3] {
+        let [batch, token, first] = self.first;
+        if self.along_tokens {
+            [batch, token + head, first]
+        } else {
+            [batch, token, first + head]
+        }
     }
 
-    /// Hands out the lines of a tensor that is walked by token, with the sequence and the token of each. The sequences
-    /// of a token come one after the other.
+    /// The line in the memory that is written.
     #[inline(always)]
-    pub(crate) fn tokens(&mut self, mut rotate: impl FnMut([usize; 2], &mut Line<'_>)) {
+    pub(crate) fn line<'l>(&'l self, memory: &'l mut [u8]) -> Line<'l> {
+        Line {
+            memory,
+            at: self.at[1],
+            step: self.steps[1],
+            heads: self.count,
+            head_dim: self.head_dim,
+            rows: self.rows,
+            ahead: self.ahead[1],
+        }
+    }
+
+    /// The line in a tile, where heads lie one after the other.
+    #[inline(always)]
+    pub(crate) fn line_in_tile<'l>(&'l self, tile: &'l mut [u8]) -> Line<'l> {
+        Line {
+            memory: tile,
+            at: 0,
+            step: self.head_dim,
+            heads: self.count,
+            head_dim: self.head_dim,
+            rows: self.rows,
+            ahead: 0,
+        }
+    }
+
+    /// The heads in the memory that is written, to read.
+    #[inline(always)]
+    pub(crate) fn written<'l>(&self, memory: &'l [u8]) -> Source<'l> {
+        Source {
+            memory,
+            at: self.at[1],
+            step: self.steps[1],
+            ahead: self.ahead[1],
+        }
+    }
+
+    /// The same heads in the memory that is read.
+    #[inline(always)]
+    pub(crate) fn source<'l>(&self, memory: &'l [u8]) -> Source<'l> {
+        Source {
+            memory,
+            at: self.at[0],
+            step: self.steps[0],
+            ahead: self.ahead[0],
+        }
+    }
+}
+
+impl<'a> Walk<'a, (), &'a Layout> {
+    /// Over a tensor that is rotated in place, of elements of `size` bytes.
+    #[inline(always)]
+    pub(crate) fn in_place(
+        layout: &'a Layout,
+        size: usize,
+        rows: &'a View<'a>,
+        factors: Option<&'a RowFactors>,
+    ) -> Self {
+        let shape = layout.shape();
+        Walk {
+            shape,
+            order: Order::of(None, layout),
+            source: (),
+            target: layout,
+            rows,
+            factors,
+            most: usize::MAX,
+            prefetch: Prefetch::of(Access::Rotate, shape, size),
+        }
+    }
+}
+
+impl<'a> Walk<'a, &'a Layout, &'a Layout> {
+    /// Over two tensors, of elements of `size` bytes in the one that is written.
+    #[inline(always)]
+    pub(crate) fn between(
+        [source, target]: [&'a Layout; 2],
+        size: usize,
+        rows: &'a View<'a>,
+        factors: Option<&'a RowFactors>,
+    ) -> Self {
+        let shape = target.shape();
+        Walk {
+            shape,
+            order: Order::of(Some(source), target),
+            source,
+            target,
+            rows,
+            factors,
+            most: usize::MAX,
+            prefetch: Prefetch::of(Access::Rotate, shape, size),
+        }
+    }
+}
+
+impl<'a, T: Addresses> Walk<'a, (), T> {
+    /// The same with heads that are read elsewhere.
+    #[inline(always)]
+    pub(crate) fn from<S: Addresses>(self, source: S) -> Walk<'a, S, T> {
+        let Walk {
+            shape,
+            order,
+            target,
+            rows,
+            factors,
+            most,
+            prefetch,
+            source: (),
+        } = self;
+        Walk {
+            shape,
+            order,
+            source,
+            target,
+            rows,
+            factors,
+            most,
+            prefetch,
+        }
+    }
+}
+
+impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
+    /// Visits all lines.
+    #[inline(always)]
+    pub(crate) fn run(&self, line: impl FnMut(&LineSpan<'_>)) {
+        // Of its other extents, which may be huge, an empty tensor has no elements to walk.
+        if self.shape.is_empty() {
+            return;
+        }
+        match self.order {
+            Order::TokensMajor { batch_inside } if self.rows.head_stride().is_none() => {
+                self.tokens(batch_inside, line);
+            }
+            _ => self.each(line),
+        }
+    }
+
+    /// Whether the heads of a line share a row.
+    pub(crate) fn shares_rows(&self) -> bool {
+        matches!(self.order, Order::TokensMajor { .. }) && self.rows.head_stride().is_none()
+    }
+
+    #[inline(always)]
+    fn head_steps(&self) -> [usize; 2] {
+        [self.source.head_step(), self.target.head_step()]
+    }
+
+    /// Lines of the heads of a token, with the row that they share.
+    #[inline(always)]
+    fn tokens(&self, batch_inside: bool, mut line: impl FnMut(&LineSpan<'_>)) {
         let Shape {
             batch,
             tokens,
             heads,
-            ..
-        } = self.target.layout.shape();
-        let strides = self.target.layout.strides();
-        let batch_inside = strides.batch < strides.token;
+            head_dim,
+        } = self.shape;
         let (outer, inner) = if batch_inside {
             (tokens, batch)
         } else {
             (batch, tokens)
         };
-        let source_step = self.source.map_or(0, |source| source.layout.strides().head);
-        let bytes = self.bytes();
+        let steps = self.head_steps();
+        let ahead = steps.map(|step| step.wrapping_mul(self.prefetch.heads));
         for i in 0..outer {
             for j in 0..inner {
                 let (batch, token) = if batch_inside { (j, i) } else { (i, j) };
-                let start = self.rows.start(batch, token);
-                let line = &mut self.line(
-                    [batch, token, 0],
-                    heads,
-                    [source_step, strides.head],
-                    Starts::Shared(start),
-                    bytes,
-                    None,
-                );
-                rotate([batch, token], line);
+                let (Some(read), Some(written)) = (
+                    self.source.token(batch, token),
+                    self.target.token(batch, token),
+                ) else {
+                    continue;
+                };
+                let starts = Starts::Shared(self.rows.start(batch, token));
+                let rows = LineRows::of(self.rows, starts, self.factors);
+                let mut head = 0;
+                while head < heads {
+                    let count = self.most.min(heads - head);
+                    line(&LineSpan {
+                        first: [batch, token, head],
+                        count,
+                        along_tokens: false,
+                        tokens: [read, written],
+                        at: [
+                            read.element + head * steps[0],
+                            written.element + head * steps[1],
+                        ],
+                        steps,
+                        ahead,
+                        rows,
+                        head_dim,
+                    });
+                    head += count;
+                }
             }
         }
     }
 
     /// Each head with its own row: a line is a head of some tokens, or some heads of a token.
     #[inline(never)]
-    fn each(&mut self, heads_inside: bool, mut rotate: impl FnMut(&mut Line<'_>)) {
+    fn each(&self, mut line: impl FnMut(&LineSpan<'_>)) {
         let Shape {
             batch,
             tokens,
             heads,
-            ..
-        } = self.target.layout.shape();
-        let step = |layout: &Layout| match heads_inside {
-            true => layout.strides().head,
-            false => layout.strides().token,
+            head_dim,
+        } = self.shape;
+        let head_steps = self.head_steps();
+        let (along_tokens, token_steps) = match self.order {
+            Order::TokensMajor { .. } => (false, [0; 2]),
+            Order::HeadsMajor { token_steps } => (true, token_steps),
         };
-        let steps = [
-            self.source.map_or(0, |source| step(source.layout)),
-            step(self.target.layout),
-        ];
-        let bytes = self.bytes();
-        let head_stride = self.rows.head_stride().unwrap_or(0);
-        let mut starts = [0; BLOCK];
+        let steps = if along_tokens {
+            token_steps
+        } else {
+            head_steps
+        };
+        let most = CHUNK.min(self.most);
+        let mut starts = [0; CHUNK];
         for batch in 0..batch {
             let (mut token, mut head) = (0, 0);
             while token < tokens {
-                let count = BLOCK.min(if heads_inside {
-                    heads - head
-                } else {
+                let count = most.min(if along_tokens {
                     tokens - token
+                } else {
+                    heads - head
                 });
                 let line_starts = &mut starts[..count];
                 for (index, start) in line_starts.iter_mut().enumerate() {
-                    if heads_inside {
-                        *start = self.rows.start(batch, token) + (head + index) * head_stride;
+                    if !along_tokens {
+                        *start = self.rows.head_start([batch, token, head + index]);
                     } else if head == 0 {
                         *start = self.rows.start(batch, token + index);
                     } else {
-                        *start += head_stride;
+                        // Of ids the table is not read again for every head.
+                        *start = self.rows.next_head(*start);
                     }
                 }
-                let (inside, outside) = if heads_inside { (BLOCK, 1) } else { (1, BLOCK) };
+                let (outside, inside) = if along_tokens { (count, 1) } else { (1, count) };
                 let next = match head + inside < heads {
-                    true => [batch, token, head + inside],
-                    false => [batch, token + outside, 0],
+                    true => [token, head + inside],
+                    false => [token + outside, 0],
                 };
-                let ahead = !heads_inside && bytes >= LARGE && next[1] < tokens;
-                rotate(&mut self.line(
-                    [batch, token, head],
-                    count,
-                    steps,
-                    Starts::Each(line_starts),
-                    bytes,
-                    ahead.then_some(next),
-                ));
-                [_, token, head] = next;
+                let mut ahead = [0; 2];
+                if along_tokens && self.prefetch.next_line && next[0] < tokens {
+                    for (ahead, (token_step, head_step)) in
+                        ahead.iter_mut().zip(token_steps.iter().zip(head_steps))
+                    {
+                        let tokens = (next[0] - token).wrapping_mul(*token_step);
+                        let heads = next[1].wrapping_sub(head).wrapping_mul(head_step);
+                        *ahead = tokens.wrapping_add(heads);
+                    }
+                }
+                if let (Some(read), Some(written)) = (
+                    self.source.token(batch, token),
+                    self.target.token(batch, token),
+                ) {
+                    line(&LineSpan {
+                        first: [batch, token, head],
+                        count,
+                        along_tokens,
+                        tokens: [read, written],
+                        at: [
+                            read.element + head * head_steps[0],
+                            written.element + head * head_steps[1],
+                        ],
+                        steps,
+                        ahead,
+                        rows: LineRows::of(self.rows, Starts::Each(line_starts), self.factors),
+                        head_dim,
+                    });
+                }
+                [token, head] = next;
             }
-        }
-    }
-
-    /// The line that begins at a head, and the one that comes after it.
-    #[inline(always)]
-    fn line<'l>(
-        &'l mut self,
-        [batch, token, head]: [usize; 3],
-        heads: usize,
-        [source_step, target_step]: [usize; 2],
-        starts: Starts<'l>,
-        tensor: usize,
-        next: Option<[usize; 3]>,
-    ) -> Line<'l> {
-        let place = |layout: &Layout, size: usize| {
-            let at = |[batch, token, head]: [usize; 3]| layout.head(batch, token, head) * size;
-            (at([batch, token, head]), next.map(at))
-        };
-        let (at, next_at) = place(self.target.layout, self.target.size);
-        let (target, next_target) = match next_at {
-            Some(next) if next > at => {
-                let (target, next) = self.target.bytes.split_at_mut(next);
-                (&mut target[at..], &*next)
-            }
-            Some(next) => {
-                let (next_target, target) = self.target.bytes.split_at_mut(at);
-                (target, &next_target[next.min(at)..])
-            }
-            None => (&mut self.target.bytes[at..], &[][..]),
-        };
-        let (source, next_source) = match self.source {
-            Some(source) => {
-                let (at, next) = place(source.layout, source.size);
-                let next = next.map_or(&[][..], |next| &source.bytes[next..]);
-                (Some(&source.bytes[at..]), next)
-            }
-            None => (None, &[][..]),
-        };
-        Line {
-            source,
-            source_step,
-            target,
-            target_step,
-            heads,
-            head_dim: self.target.layout.shape().head_dim,
-            tensor,
-            rows: LineRows::of(self.rows, starts, self.factors),
-            next: [next_source, next_target],
         }
     }
 }

@@ -107,7 +107,7 @@ impl HeadScales<'_> {
     pub(crate) fn of(self, head: usize) -> f32 {
         match self {
             HeadScales::Same(scale) => scale,
-            HeadScales::Each(scales) => scales.get(head).copied().unwrap_or(1.0),
+            HeadScales::Each(scales) => scales[head],
         }
     }
 

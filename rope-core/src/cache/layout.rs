@@ -1,7 +1,6 @@
 //! Where the channels of a head lie in a cache, by its slot.
 
 use super::code::ScaleLayout;
-use super::slots::Located;
 use crate::Error;
 
 /// Where the elements of a KV cache lie: blocks (pages) of slots, each slot with the heads of one token.
@@ -292,11 +291,10 @@ impl CacheLayout {
         start + grouped(place, [group, group_stride, token])
     }
 
-    /// The index of a scale that lies apart, of a slot that has been found.
-    pub(crate) fn scale(&self, place: ScaleLayout, at: Located, head: usize) -> usize {
-        let slot = at.slot.unwrap_or_default();
+    /// The index of the first scale of a slot, where scales lie apart.
+    pub(crate) fn scale(&self, place: ScaleLayout, slot: usize) -> usize {
         let (block, token) = (slot / self.shape.block_size, slot % self.shape.block_size);
-        block * place.block + token * place.token + head * place.head
+        block * place.block + token * place.token
     }
 
     /// Collects the channels of a head, elements of `size` bytes, from its first one on.

@@ -2,7 +2,9 @@
 
 use core::ops::Range;
 
+use super::code::ScaleLayout;
 use super::layout::CacheLayout;
+use crate::walk::{Addresses, Located};
 use crate::{Error, Ids, Shape};
 
 /// The slot of each token, those of one sequence behind those of another. A negative one is skipped: nothing is written
@@ -41,13 +43,50 @@ enum Found {
     Element(usize),
 }
 
-/// Where the elements of a token are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Located {
-    /// Index of its first element.
-    pub(crate) element: usize,
-    /// Its slot, unless the caller gave the element.
-    pub(crate) slot: Option<usize>,
+/// The slots of the tokens of a tensor, which have been checked, in a cache.
+#[derive(Clone, Copy)]
+pub(crate) struct InSlots<'a> {
+    pub(crate) slots: &'a Slots<'a>,
+    pub(crate) layout: &'a CacheLayout,
+    /// Where the scales lie, if they lie apart.
+    pub(crate) scales: Option<ScaleLayout>,
+    /// Elements of the cache.
+    pub(crate) len: usize,
+    /// Tokens of a sequence.
+    pub(crate) tokens: usize,
+}
+
+impl Addresses for InSlots<'_> {
+    #[inline(always)]
+    fn token(&self, batch: usize, token: usize) -> Option<Located> {
+        let InSlots {
+            slots,
+            layout,
+            scales,
+            len,
+            tokens,
+        } = *self;
+        let index = batch * tokens + token;
+        let slot = match slots.0 {
+            SlotSource::Mapping(ids) => usize::try_from(ids.get(index)?).ok()?,
+            SlotSource::Range { first, .. } => first + index,
+            // What was found before is found again: an error is a token that is left out.
+            _ => match slots.find(index, tokens, layout, len).ok()?? {
+                Found::Slot(slot) => slot,
+                // Such tokens have no scales apart.
+                Found::Element(element) => return Some(Located { element, scale: 0 }),
+            },
+        };
+        Some(Located {
+            element: layout.slot(slot),
+            scale: scales.map_or(0, |scales| layout.scale(scales, slot)),
+        })
+    }
+
+    #[inline(always)]
+    fn head_step(&self) -> usize {
+        self.layout.strides.head
+    }
 }
 
 impl<'a> Slots<'a> {
@@ -164,36 +203,6 @@ impl<'a> Slots<'a> {
             }
         }
         Ok(())
-    }
-
-    /// The place of a token whose slot has been checked, unless it is skipped. (Inlined, because what a call returns
-    /// through memory is waited for.)
-    #[inline(always)]
-    pub(crate) fn locate(
-        &self,
-        index: usize,
-        tokens: usize,
-        cache: &CacheLayout,
-        len: usize,
-    ) -> Option<Located> {
-        let slot = match self.0 {
-            SlotSource::Mapping(ids) => usize::try_from(ids.get(index)?).ok()?,
-            SlotSource::Range { first, .. } => first + index,
-            _ => match self.find(index, tokens, cache, len) {
-                Ok(Some(Found::Slot(slot))) => slot,
-                Ok(Some(Found::Element(element))) => {
-                    return Some(Located {
-                        element,
-                        slot: None,
-                    });
-                }
-                _ => return None,
-            },
-        };
-        Some(Located {
-            element: cache.slot(slot),
-            slot: Some(slot),
-        })
     }
 
     fn find(

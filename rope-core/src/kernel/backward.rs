@@ -6,7 +6,7 @@
 //! other. What fills no group, and a row with a NaN that the instruction set would round wrongly, is left to those two.
 //!
 //! Each group is a pass over heads: over all of a line, or over a few where the tensors are large. Those the next group
-//! finds in the first cache, and the first asks for heads that come later.
+//! finds in the first cache, and the first prefetches heads that come later.
 //!
 //! What bounds it, counted and measured with AVX-512 on a Zen 5, heads of 128 channels in the first cache: doubles. Of
 //! f32, a head is 32 conversions of 0.8 cycles, 26 cycles; 34 are measured, and 10 for the transpose alone. Of bf16,
@@ -17,22 +17,17 @@
 use core::marker::PhantomData;
 use core::ops::Range;
 
-use bytemuck::cast_slice;
-
 use super::gradient::{AddTerms, GradientLine, Term};
-use super::line::{Heads, Line, RotateLine, Starts, ask_for};
+use super::line::{Heads, Line, RotateLine, Same, Source, SourceHeads, Starts};
 use super::pairs::PairLayout;
-use super::rotation::{Angles, Form};
+use super::rotation::{Angles, LaneOrder};
 use crate::element::Convert;
 use crate::simd::{Kernel, Simd};
 
-/// Bytes of the gradient from which on heads pass a few at a time, and are asked for before they are read: what, with
-/// as many of the rotated tensor, a core's own caches do not hold.
-const LARGE: usize = 1 << 20;
-
 /// Rotates a line of gradients in place, and adds `y1 dy2 - y2 dy1` to the sums of its pairs, which all heads share.
-/// The source of the line is the rotated tensor.
 pub(crate) struct BackwardLine<'l, 'a, E, P> {
+    /// The rotated tensor.
+    y: &'l Source<'l>,
     line: &'l mut Line<'a>,
     sums: &'l mut [f64],
     chain: PhantomData<(E, P)>,
@@ -40,8 +35,9 @@ pub(crate) struct BackwardLine<'l, 'a, E, P> {
 
 impl<'l, 'a, E, P> BackwardLine<'l, 'a, E, P> {
     #[inline(always)]
-    pub(crate) fn new(line: &'l mut Line<'a>, sums: &'l mut [f64]) -> Self {
+    pub(crate) fn new(y: &'l Source<'l>, sums: &'l mut [f64], line: &'l mut Line<'a>) -> Self {
         BackwardLine {
+            y,
             line,
             sums,
             chain: PhantomData,
@@ -54,37 +50,37 @@ impl<E: Convert, P: PairLayout> Kernel for BackwardLine<'_, '_, E, P> {
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let BackwardLine { line, sums, .. } = self;
+        let BackwardLine { y, line, sums, .. } = self;
         let pairs = line.rows.pairs;
-        // A plan gives it.
-        let Some(y) = line.source else {
-            return;
-        };
         let from = match line.rows.starts {
             Starts::Shared(start) if const { S::BACKWARD } => {
                 let row = line.rows.row(start);
-                if RotateLine::<true, E, P, E, P>::nan_in(s, row) {
+                if RotateLine::<Same<E, P>>::nan_in(s, row) {
                     0
                 } else {
-                    Self::passes(s, line, sums, row, cast_slice(y))
+                    Self::passes(s, y, line, sums, row)
                 }
             }
             _ => 0,
         };
         if from < pairs {
             let mut terms = GradientLine {
-                x: (y, line.source_step),
-                g: (line.target, line.target_step),
+                x: Source { ahead: 0, ..*y },
+                g: Source {
+                    memory: line.memory,
+                    at: line.at,
+                    step: line.step,
+                    ahead: 0,
+                },
                 heads: line.heads,
                 head_dim: line.head_dim,
                 pairs,
                 term: Term::Cross,
                 sums,
                 sums_step: 0,
-                ahead: [0; 2],
             };
             s.enter(AddTerms::<E, P>::from(&mut terms, from));
-            s.enter(RotateLine::<true, E, P, E, P>::from(line, from, ()));
+            s.enter(RotateLine::<Same<E, P>>::from((), line, from, ()));
         }
     }
 }
@@ -94,19 +90,16 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
     /// to 0.85 of the time of passes over all heads in `[1, 2048, 32, 128]`, and 0.3 to 0.75 with AVX2.)
     const SOME: usize = 16 / size_of::<E::Bits>();
 
-    /// How many heads ahead.
-    const AHEAD: usize = 40 / size_of::<E::Bits>();
-
     /// All whole groups of all heads. Returns the next pair.
     #[inline(always)]
     fn passes<S: Simd>(
         s: S,
+        y: &Source<'_>,
         line: &mut Line<'_>,
         sums: &mut [f64],
         row: [&[f32]; 2],
-        y: &[E::Bits],
     ) -> usize {
-        let some = if line.tensor > LARGE {
+        let some = if line.ahead != 0 {
             Self::SOME
         } else {
             line.heads
@@ -117,7 +110,7 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
             first = heads.end;
             from = 0;
             while line.rows.pairs - from >= const { 2 * S::LANES } {
-                Self::pass(s, line, sums, row, y, heads.clone(), from);
+                Self::pass(s, y, line, sums, row, heads.clone(), from);
                 from += const { 2 * S::LANES };
             }
         }
@@ -128,37 +121,35 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
     #[inline(always)]
     fn pass<S: Simd>(
         s: S,
+        y: &Source<'_>,
         line: &mut Line<'_>,
         sums: &mut [f64],
         [cos, sin]: [&[f32]; 2],
-        y: &[E::Bits],
         some: Range<usize>,
         from: usize,
     ) {
-        let (factors, head_dim, y_step) = (line.rows.factors, line.head_dim, line.source_step);
-        let Some(mut heads) = Heads::<E, E>::of::<true>(line) else {
-            return;
-        };
+        let (factors, head_dim) = (line.rows.factors, line.head_dim);
+        let y = SourceHeads::<E>::of(y);
+        let mut heads = Heads::<Same<E, P>>::of((), line);
         let (pairs, len) = (cos.len(), const { 2 * S::LANES });
-        let form = const { Form::of::<S, P>(E::EVEN_ODD, size_of::<E::Bits>(), true) };
+        let order = const { LaneOrder::of::<S, P>(E::EVEN_ODD, size_of::<E::Bits>(), true) };
         let cos = S::chunks(&cos[from..][..len]).as_chunks().0;
         let sin = S::chunks(&sin[from..][..len]).as_chunks().0;
-        let angles = Angles::load(s, cos[0], sin[0], factors, form);
+        let angles = Angles::load(s, cos[0], sin[0], factors, order);
         let places = S::chunks_mut(&mut sums[from..][..len]);
         let mut added = AddTerms::<E, P>::load(s, places);
-        heads.check::<P, P>(pairs, from, len);
-        let asks = const { S::PREFETCHES } && from == 0 && heads.tensor > LARGE;
+        heads.check(pairs, from, len);
+        let prefetches = const { S::PREFETCHES } && from == 0 && heads.ahead != 0;
         for index in some {
-            if asks {
-                let ahead = index + Self::AHEAD;
-                ask_for(s, y, ahead.wrapping_mul(y_step), head_dim);
-                heads.ask_for(s, ahead);
+            if prefetches {
+                y.prefetch(s, index, head_dim);
+                heads.prefetch(s, index);
             }
-            let y = P::groups::<S, _>(&y[index * y_step..][..head_dim], pairs, from, 1);
-            let mut dy = heads.cut::<S, P, P>(s, &(), index, [pairs, from, 1]);
+            let y = P::groups::<S, _>(y.head(index, head_dim), pairs, from, 1);
+            let mut dy = heads.groups::<S>(s, &(), index, [pairs, from, 1]);
             let group = P::get(P::reread(&dy.target), 0);
             added = AddTerms::<E, P>::add::<S, false>(s, added, P::get(y, 0), group);
-            dy.rotate(s, 0, &angles, form);
+            dy.rotate(s, 0, &angles, order);
         }
         AddTerms::<E, P>::store(s, added, places);
     }

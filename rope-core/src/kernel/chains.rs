@@ -18,7 +18,7 @@ use half::{bf16, f16};
 use super::backward::BackwardLine;
 use super::convert::{FromF32, ToF32};
 use super::gradient::{AddTerms, GradientLine};
-use super::line::{Line, RotateLine};
+use super::line::{Line, Other, RotateLine, Same, Source};
 use super::norm::ROOTS;
 use super::normed::{LineNorm, LineRoots};
 use super::pairs;
@@ -26,19 +26,22 @@ use super::values::Kind;
 use crate::Pairing::{self, Half, Interleaved};
 use crate::backend::Proof;
 
-/// Rotates a line.
-pub(crate) type LineFn = fn(Proof, &mut Line<'_>);
+/// Rotates a line in place.
+pub(crate) type InPlaceFn = fn(Proof, &mut Line<'_>);
+
+/// Rotates heads of a source into a line.
+pub(crate) type OutOfPlaceFn = fn(Proof, &Source<'_>, &mut Line<'_>);
 
 /// The kernels of an element that is rotated in place.
 #[derive(Debug)]
 pub struct InPlace {
-    half: LineFn,
-    interleaved: LineFn,
+    half: InPlaceFn,
+    interleaved: InPlaceFn,
 }
 
 impl InPlace {
     #[inline]
-    pub(crate) fn kernel(&self, pairing: Pairing) -> LineFn {
+    pub(crate) fn kernel(&self, pairing: Pairing) -> InPlaceFn {
         match pairing {
             Half => self.half,
             Interleaved => self.interleaved,
@@ -54,9 +57,8 @@ pub(crate) type NormedFn = fn(Proof, &mut Line<'_>, &LineNorm<'_>);
 pub struct Normed {
     half: NormedFn,
     interleaved: NormedFn,
-    /// The reciprocal roots of the heads of a line: what it reads, elements from a head to the next, channels of a
-    /// head, how many heads, eps.
-    pub(crate) roots: fn(Proof, &[u8], [usize; 3], f32, &mut [f32; ROOTS]),
+    /// The reciprocal roots of the heads of a line, by their channels, their number, and eps.
+    pub(crate) roots: fn(Proof, &Source<'_>, [usize; 2], f32, &mut [f32; ROOTS]),
 }
 
 impl Normed {
@@ -86,7 +88,7 @@ impl Summed {
 }
 
 /// Takes gradients of a line back, and adds the terms of its angles, which its heads share.
-pub(crate) type BackwardFn = fn(Proof, &mut Line<'_>, &mut [f64]);
+pub(crate) type BackwardFn = fn(Proof, &Source<'_>, &mut [f64], &mut Line<'_>);
 
 /// The kernels of an element whose gradients are taken back and summed at once.
 #[derive(Debug)]
@@ -123,7 +125,7 @@ struct Fused {
     /// What it writes.
     element: Kind,
     output: Pairing,
-    kernel: LineFn,
+    kernel: OutOfPlaceFn,
 }
 
 impl Across {
@@ -133,7 +135,7 @@ impl Across {
         input: Pairing,
         element: &Across,
         output: Pairing,
-    ) -> Option<LineFn> {
+    ) -> Option<OutOfPlaceFn> {
         let wanted = (input, element.kind, output);
         let mut chains = self.fused.iter();
         let chain = chains.find(|chain| (chain.input, chain.element, chain.output) == wanted);
@@ -147,12 +149,21 @@ impl Across {
 }
 
 /// The stage of f32 that all chains have which are not fused.
-pub(crate) fn rotate_f32(input: Pairing, output: Pairing) -> LineFn {
-    match (input, output) {
-        (Half, Half) => f32_half_in_place,
-        (Interleaved, Interleaved) => f32_interleaved_in_place,
-        (Half, Interleaved) => f32_half_to_interleaved,
-        (Interleaved, Half) => f32_interleaved_to_half,
+#[derive(Clone, Copy)]
+pub(crate) enum RotateF32 {
+    InPlace(InPlaceFn),
+    /// The pairing changes.
+    OutOfPlace(OutOfPlaceFn),
+}
+
+impl RotateF32 {
+    pub(crate) fn of(input: Pairing, output: Pairing) -> Self {
+        match (input, output) {
+            (Half, Half) => RotateF32::InPlace(f32_half_in_place),
+            (Interleaved, Interleaved) => RotateF32::InPlace(f32_interleaved_in_place),
+            (Half, Interleaved) => RotateF32::OutOfPlace(f32_half_to_interleaved),
+            (Interleaved, Half) => RotateF32::OutOfPlace(f32_interleaved_to_half),
+        }
     }
 }
 
@@ -171,7 +182,7 @@ macro_rules! in_place {
     ($($name:ident: $E:ident $P:ident;)+) => {$(
         #[inline(never)]
         fn $name(proof: Proof, line: &mut Line<'_>) {
-            proof.run(RotateLine::<true, $E, pairs::$P, $E, pairs::$P>::new(line, ()));
+            proof.run(RotateLine::<Same<$E, pairs::$P>>::new((), line, ()));
         }
     )+};
 }
@@ -179,8 +190,8 @@ macro_rules! in_place {
 macro_rules! across {
     ($($name:ident: $I:ident $P:ident => $O:ident $Q:ident;)+) => {$(
         #[inline(never)]
-        fn $name(proof: Proof, line: &mut Line<'_>) {
-            proof.run(RotateLine::<false, $I, pairs::$P, $O, pairs::$Q>::new(line, ()));
+        fn $name(proof: Proof, source: &Source<'_>, line: &mut Line<'_>) {
+            proof.run(RotateLine::<Other<$I, pairs::$P, $O, pairs::$Q>>::new(source, line, ()));
         }
     )+};
 }
@@ -189,18 +200,18 @@ macro_rules! normed {
     ($($normed:ident: $E:ident, $half:ident, $interleaved:ident;)+) => {$(
         #[inline(never)]
         fn $half(proof: Proof, line: &mut Line<'_>, norm: &LineNorm<'_>) {
-            proof.run(RotateLine::<true, $E, pairs::Half, $E, pairs::Half, _>::new(line, norm));
+            proof.run(RotateLine::<Same<$E, pairs::Half>, _>::new((), line, norm));
         }
         #[inline(never)]
         fn $interleaved(proof: Proof, line: &mut Line<'_>, norm: &LineNorm<'_>) {
-            proof.run(RotateLine::<true, $E, pairs::Interleaved, $E, pairs::Interleaved, _>::new(line, norm));
+            proof.run(RotateLine::<Same<$E, pairs::Interleaved>, _>::new((), line, norm));
         }
         kernels!($normed: Normed = Normed {
             half: $half,
             interleaved: $interleaved,
-            roots: |proof, heads, [step, head_dim, len], eps, roots| {
+            roots: |proof, heads, [head_dim, len], eps, roots| {
                 let element = PhantomData::<$E>;
-                proof.run(LineRoots { heads, step, head_dim, len, eps, roots, element });
+                proof.run(LineRoots { heads, head_dim, len, eps, roots, element });
             },
         });
     )+};
@@ -218,8 +229,8 @@ macro_rules! summed {
 macro_rules! backward {
     ($($backward:ident: $E:ident;)+) => {$(
         kernels!($backward: Backward = Backward {
-            half: |proof, line, sums| proof.run(BackwardLine::<$E, pairs::Half>::new(line, sums)),
-            interleaved: |proof, line, sums| proof.run(BackwardLine::<$E, pairs::Interleaved>::new(line, sums)),
+            half: |proof, y, sums, line| proof.run(BackwardLine::<$E, pairs::Half>::new(y, sums, line)),
+            interleaved: |proof, y, sums, line| proof.run(BackwardLine::<$E, pairs::Interleaved>::new(y, sums, line)),
         });
     )+};
 }

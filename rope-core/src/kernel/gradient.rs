@@ -8,20 +8,18 @@
 
 use core::marker::PhantomData;
 
-use bytemuck::cast_slice;
-
-use super::line::ask_for;
-use super::pairs::{Double, PairLayout};
-use super::rotation::part;
+use super::line::{Source, SourceHeads};
+use super::pairs::{PairLayout, VectorPair};
+use super::rotation::deinterleave;
 use crate::element::{Convert, Products};
 use crate::simd::{Kernel, Simd};
 
 /// Heads of two tensors, and the sums of their pairs. Every index in it has been checked.
 pub(crate) struct GradientLine<'a> {
-    /// The first tensor, as bytes from the first head of the line on, and its elements from one head to the next.
-    pub(crate) x: (&'a [u8], usize),
+    /// The first tensor.
+    pub(crate) x: Source<'a>,
     /// The second.
-    pub(crate) g: (&'a [u8], usize),
+    pub(crate) g: Source<'a>,
     pub(crate) heads: usize,
     pub(crate) head_dim: usize,
     pub(crate) pairs: usize,
@@ -29,9 +27,6 @@ pub(crate) struct GradientLine<'a> {
     pub(crate) sums: &'a mut [f64],
     /// Sums from one head to the next: 0 where all add to the same.
     pub(crate) sums_step: usize,
-    /// Elements from a head of either tensor to the one that is asked for while it is read; 0 where none is. It may be
-    /// any number.
-    pub(crate) ahead: [usize; 2],
 }
 
 /// What is added for a pair `(x1, x2)` of one tensor and `(g1, g2)` of the other.
@@ -92,17 +87,16 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
     #[inline(always)]
     fn group<S: Simd, const DOT: bool>(s: S, line: &mut GradientLine<'_>, from: usize) {
         let GradientLine {
-            x: (x, x_step),
-            g: (g, g_step),
+            ref x,
+            ref g,
             heads,
             head_dim,
             pairs,
             sums_step,
-            ahead,
             ..
         } = *line;
-        let asks = const { S::AHEAD > 0 } && from == 0 && ahead[0] > 0;
-        let (x, g): (&[E::Bits], &[E::Bits]) = (cast_slice(x), cast_slice(g));
+        let (x, g) = (SourceHeads::<E>::of(x), SourceHeads::<E>::of(g));
+        let prefetches = const { S::PREFETCHES_HEADS } && from == 0 && g.ahead != 0;
         let len = const { 2 * S::LANES };
         assert!(P::has(head_dim, pairs, from, len));
         // Heads that share their sums are one run; those with sums of their own are runs of one.
@@ -113,12 +107,12 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
             let places = S::chunks_mut(sums);
             let mut added = Self::load(s, places);
             for head in head..head + run {
-                if asks {
-                    ask_for(s, x, ahead[0].wrapping_add(head * x_step), head_dim);
-                    ask_for(s, g, ahead[1].wrapping_add(head * g_step), head_dim);
+                if prefetches {
+                    x.prefetch(s, head, head_dim);
+                    g.prefetch(s, head, head_dim);
                 }
-                let x = P::groups::<S, E::Bits>(&x[head * x_step..][..head_dim], pairs, from, 1);
-                let g = P::groups::<S, E::Bits>(&g[head * g_step..][..head_dim], pairs, from, 1);
+                let x = P::groups::<S, E::Bits>(x.head(head, head_dim), pairs, from, 1);
+                let g = P::groups::<S, E::Bits>(g.head(head, head_dim), pairs, from, 1);
                 let (x, g) = (P::get(x, 0), P::get(g, 0));
                 added = Self::add::<S, DOT>(s, added, x, g);
             }
@@ -160,8 +154,8 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
     pub(super) fn add<S: Simd, const DOT: bool>(
         s: S,
         [first, second]: [S::Wide; 2],
-        x: [Double<S, E::Bits>; 2],
-        g: [Double<S, E::Bits>; 2],
+        x: [VectorPair<S, E::Bits>; 2],
+        g: [VectorPair<S, E::Bits>; 2],
     ) -> [S::Wide; 2] {
         if const { Self::WIDE } {
             let (x, g) = (Self::read_wide(s, x), Self::read_wide(s, g));
@@ -219,7 +213,7 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
 
     /// The first and the second members of the first half of a group, and those of the second, as doubles.
     #[inline(always)]
-    fn read_wide<S: Simd>(s: S, [x, y]: [Double<S, E::Bits>; 2]) -> [[S::Wide; 2]; 2] {
+    fn read_wide<S: Simd>(s: S, [x, y]: [VectorPair<S, E::Bits>; 2]) -> [[S::Wide; 2]; 2] {
         let ([a, b], [c, d]) = (E::read_wide(s, x), E::read_wide(s, y));
         if const { P::ALTERNATING } {
             [s.unzip_wide([a, b]), s.unzip_wide([c, d])]
@@ -230,14 +224,14 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
 
     /// The first members of a group, and the second ones.
     #[inline(always)]
-    fn read<S: Simd>(s: S, [a, b]: [Double<S, E::Bits>; 2]) -> [[S::F32; 2]; 2] {
+    fn read<S: Simd>(s: S, [a, b]: [VectorPair<S, E::Bits>; 2]) -> [[S::F32; 2]; 2] {
         if const { P::ALTERNATING && E::EVEN_ODD } {
             let ([a, b], [c, d]) = (E::read(s, a, true), E::read(s, b, true));
             return [[a, c], [b, d]];
         }
         let group = [E::read(s, a, Self::EVEN_ODD), E::read(s, b, Self::EVEN_ODD)];
         if const { P::ALTERNATING } {
-            part(s, group)
+            deinterleave(s, group)
         } else {
             group
         }
@@ -246,10 +240,10 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
     /// The loop as it is written down: the definition.
     #[inline(always)]
     fn plain(line: &mut GradientLine<'_>, from: usize) {
-        let (x, g): (&[E::Bits], &[E::Bits]) = (cast_slice(line.x.0), cast_slice(line.g.0));
+        let (x, g) = (SourceHeads::<E>::of(&line.x), SourceHeads::<E>::of(&line.g));
         for head in 0..line.heads {
-            let x = &x[head * line.x.1..][..line.head_dim];
-            let g = &g[head * line.g.1..][..line.head_dim];
+            let x = x.head(head, line.head_dim);
+            let g = g.head(head, line.head_dim);
             let sums = &mut line.sums[head * line.sums_step..][..line.pairs];
             for (pair, sum) in sums.iter_mut().enumerate().skip(from) {
                 let [first, second] = P::members(line.pairs, pair);

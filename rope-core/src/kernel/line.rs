@@ -18,41 +18,49 @@
 //!   twice as long.) Where each head has a row of its own there is nothing to keep ([`RotateLine::each`]).
 //! - *What fills no group* is left to the next narrower instruction set: a call of its kernel, with the pair to begin
 //!   at.
-//! - *The next line is asked for* while the heads of this one are rotated, where the walk says so.
+//! - *Heads that come later are prefetched* at the distance that the walk gives, if it gives one.
 
 use core::hint::black_box;
 use core::marker::PhantomData;
 
 use bytemuck::{Pod, cast_slice, cast_slice_mut};
 
-use super::normed::{Before, HeadNorm};
-use super::pairs::{Double, PairLayout};
-use super::rotation::{Angles, Form, RowFactors, alternate, part, rotate};
+use super::normed::{HeadNorm, LineNorm, Prologue};
+use super::pairs::{PairLayout, VectorPair};
+use super::rotation::{Angles, LaneOrder, RowFactors, deinterleave, interleave, rotate};
 use crate::element::Convert;
 use crate::rows::View;
 use crate::simd::{Kernel, Scalar, Simd};
 
 /// Heads at equal distances, and their rows. Every index in it has been checked against the tensor.
 pub(crate) struct Line<'a> {
-    /// Where heads are read, if not where they are written; in a backward pass, those of the rotated tensor. The
-    /// elements as bytes: a line has no type, its kernel has.
-    pub(crate) source: Option<&'a [u8]>,
-    /// Elements from one head to the next, where they are read.
-    pub(crate) source_step: usize,
-    /// Where heads are written.
-    pub(crate) target: &'a mut [u8],
-    /// Elements from one head to the next, where they are written.
-    pub(crate) target_step: usize,
+    /// The destination's elements as bytes: a line has no type, its kernel has.
+    pub(crate) memory: &'a mut [u8],
+    /// Index of the first head.
+    pub(crate) at: usize,
+    /// Elements from one head to the next.
+    pub(crate) step: usize,
     /// How many heads.
     pub(crate) heads: usize,
     /// Channels of a head.
     pub(crate) head_dim: usize,
-    /// Bytes of the whole tensor.
-    pub(crate) tensor: usize,
     /// Their rows.
     pub(crate) rows: LineRows<'a>,
-    /// Where the line that is rotated next is read and written, in bytes; empty if nothing is gained by asking for it.
-    pub(crate) next: [&'a [u8]; 2],
+    /// Elements from a head to the one that is prefetched while it is processed, wrapping; 0 for none.
+    pub(crate) ahead: usize,
+}
+
+/// Heads at equal distances that a kernel reads only, as many as its line has.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    /// The elements as bytes.
+    pub(crate) memory: &'a [u8],
+    /// Index of the first head.
+    pub(crate) at: usize,
+    /// Elements from one head to the next.
+    pub(crate) step: usize,
+    /// Elements from a head to the one that is prefetched while it is processed, wrapping; 0 for none.
+    pub(crate) ahead: usize,
 }
 
 /// The rows of a line.
@@ -78,17 +86,6 @@ pub(crate) enum Starts<'a> {
 }
 
 impl<'a> LineRows<'a> {
-    /// The rows of the heads from one on.
-    pub(crate) fn from(self, head: usize) -> Self {
-        LineRows {
-            starts: match self.starts {
-                Starts::Each(starts) => Starts::Each(&starts[head..]),
-                shared => shared,
-            },
-            ..self
-        }
-    }
-
     /// Of rows that were checked.
     #[inline(always)]
     pub(crate) fn of(rows: &View<'a>, starts: Starts<'a>, factors: Option<&'a RowFactors>) -> Self {
@@ -112,109 +109,358 @@ impl<'a> LineRows<'a> {
     }
 }
 
-/// Rotates the pairs of a line from one on: reads elements `I` of pairing `P`, writes elements `O` of pairing `Q`.
+/// What a kernel reads and writes: elements `I` of pairing `P`, elements `O` of pairing `Q`.
 ///
-/// `IN_PLACE` says that a head is read where it is written. One text serves both, but not one kernel: one that looks
-/// for itself where to read compiles the arithmetic twice all the same, and takes 12 more instructions a head.
-pub(crate) struct RotateLine<'l, 'a, const IN_PLACE: bool, I, P, O, Q, N = ()> {
-    line: &'l mut Line<'a>,
-    from: usize,
-    /// What stands before the rotation.
-    before: N,
-    chain: PhantomData<(I, P, O, Q)>,
+/// In place and out of place are one text but two kernels: one that decides at run time where to read compiles the
+/// arithmetic twice all the same, and takes 12 more instructions a head.
+pub(crate) trait Route {
+    type I: Convert;
+    type P: PairLayout;
+    type O: Convert;
+    type Q: PairLayout;
+
+    /// What a kernel gets beside its line: the source, or nothing in place.
+    type Source<'s>: Copy;
+    /// The heads of the source, as the elements they are.
+    type Heads<'h>: Copy;
+    /// The groups of a head of the source.
+    type Groups<'c, S: Simd>: Copy;
+
+    fn heads<'h>(source: Self::Source<'h>) -> Self::Heads<'h>;
+
+    fn groups<'c, S: Simd>(
+        heads: Self::Heads<'c>,
+        index: usize,
+        head_dim: usize,
+        groups: [usize; 3],
+    ) -> Self::Groups<'c, S>;
+
+    /// A group as it is stored.
+    fn get<S: Simd>(
+        source: Self::Groups<'_, S>,
+        target: &GroupsMut<'_, S, Self>,
+        i: usize,
+    ) -> [VectorPair<S, Bits<Self::I>>; 2];
+
+    /// Prefetches what the source's line says for one of its heads.
+    fn prefetch<S: Simd>(s: S, heads: Self::Heads<'_>, index: usize, head_dim: usize);
+
+    /// Rotates a head, from a pair on, by the definition.
+    fn plain(
+        heads: Self::Heads<'_>,
+        index: usize,
+        target: &mut [Bits<Self::O>],
+        row: &PlainRow<'_>,
+        norm: Option<&LineNorm<'_>>,
+    );
 }
 
-impl<'l, 'a, const IN_PLACE: bool, I, P, O, Q, N> RotateLine<'l, 'a, IN_PLACE, I, P, O, Q, N> {
+/// The bits of an element.
+pub(super) type Bits<E> = <E as Convert>::Bits;
+
+/// Groups of a head of the destination.
+pub(super) type GroupsMut<'c, S, R> =
+    <<R as Route>::Q as PairLayout>::GroupsMut<'c, VectorPair<S, Bits<<R as Route>::O>>>;
+
+/// A row for the definition: its cos and sin from the first pair on that is rotated.
+pub(crate) struct PlainRow<'r> {
+    pairs: usize,
+    from: usize,
+    cos: &'r [f32],
+    sin: &'r [f32],
+    factors: RowFactors,
+}
+
+/// In place.
+pub(crate) struct Same<E, P>(PhantomData<(E, P)>);
+
+impl<E: Convert, P: PairLayout> Route for Same<E, P> {
+    type I = E;
+    type P = P;
+    type O = E;
+    type Q = P;
+    type Source<'s> = ();
+    type Heads<'h> = ();
+    type Groups<'c, S: Simd> = ();
+
     #[inline(always)]
-    pub(crate) fn new(line: &'l mut Line<'a>, before: N) -> Self {
-        RotateLine::from(line, 0, before)
+    fn heads<'h>((): ())
+    where
+        'h: 'h,
+    {
     }
 
     #[inline(always)]
-    pub(super) fn from(line: &'l mut Line<'a>, from: usize, before: N) -> Self {
-        RotateLine {
-            line,
+    fn groups<'c, S: Simd>((): (), _: usize, _: usize, _: [usize; 3])
+    where
+        'c: 'c,
+    {
+    }
+
+    #[inline(always)]
+    fn get<S: Simd>(
+        (): (),
+        target: &GroupsMut<'_, S, Self>,
+        i: usize,
+    ) -> [VectorPair<S, E::Bits>; 2] {
+        P::get(P::reread(target), i)
+    }
+
+    #[inline(always)]
+    fn prefetch<S: Simd>(_: S, (): (), _: usize, _: usize) {}
+
+    #[inline(always)]
+    fn plain(
+        (): (),
+        index: usize,
+        target: &mut [E::Bits],
+        row: &PlainRow<'_>,
+        norm: Option<&LineNorm<'_>>,
+    ) {
+        let PlainRow {
+            pairs,
             from,
-            before,
-            chain: PhantomData,
+            cos,
+            sin,
+            factors: RowFactors { cos: c, sin: n },
+        } = *row;
+        if let Some(norm) = norm {
+            for (i, (cos, sin)) in cos.iter().zip(sin).enumerate() {
+                let [x, y] = P::members(pairs, from + i);
+                let normed = |channel: usize, bits: E::Bits| {
+                    norm.channel::<E>(index, channel, E::to_f32(bits))
+                };
+                let xy = [normed(x, target[x]), normed(y, target[y])];
+                let [u, v] = rotate(Scalar, xy, cos * c, sin * n);
+                [target[x], target[y]] = [E::from_f32(u), E::from_f32(v)];
+            }
+        } else {
+            P::replace(target, pairs, from, [cos, sin], |[x, y], cos, sin| {
+                let [u, v] = rotate(Scalar, [E::to_f32(x), E::to_f32(y)], cos * c, sin * n);
+                [E::from_f32(u), E::from_f32(v)]
+            });
         }
     }
 }
 
-impl<const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: PairLayout, N: Before> Kernel
-    for RotateLine<'_, '_, IN_PLACE, I, P, O, Q, N>
-{
-    const BF16: bool = O::BF16;
+/// Out of place. Nothing stands before the rotation there.
+pub(crate) struct Other<I, P, O, Q>(PhantomData<(I, P, O, Q)>);
+
+impl<I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Route for Other<I, P, O, Q> {
+    type I = I;
+    type P = P;
+    type O = O;
+    type Q = Q;
+    type Source<'s> = &'s Source<'s>;
+    type Heads<'h> = SourceHeads<'h, I>;
+    type Groups<'c, S: Simd> = P::Groups<'c, VectorPair<S, I::Bits>>;
+
+    #[inline(always)]
+    fn heads<'h>(source: &'h Source<'h>) -> SourceHeads<'h, I>
+    where
+        'h: 'h,
+    {
+        SourceHeads::of(source)
+    }
+
+    #[inline(always)]
+    fn groups<'c, S: Simd>(
+        heads: SourceHeads<'c, I>,
+        index: usize,
+        head_dim: usize,
+        [pairs, from, groups]: [usize; 3],
+    ) -> Self::Groups<'c, S>
+    where
+        'c: 'c,
+    {
+        P::groups::<S, _>(heads.head(index, head_dim), pairs, from, groups)
+    }
+
+    #[inline(always)]
+    fn get<S: Simd>(
+        source: Self::Groups<'_, S>,
+        _: &GroupsMut<'_, S, Self>,
+        i: usize,
+    ) -> [VectorPair<S, I::Bits>; 2] {
+        P::get(source, i)
+    }
+
+    #[inline(always)]
+    fn prefetch<S: Simd>(s: S, heads: SourceHeads<'_, I>, index: usize, head_dim: usize) {
+        if heads.ahead != 0 {
+            heads.prefetch(s, index, head_dim);
+        }
+    }
+
+    #[inline(always)]
+    fn plain(
+        heads: SourceHeads<'_, I>,
+        index: usize,
+        target: &mut [O::Bits],
+        row: &PlainRow<'_>,
+        _: Option<&LineNorm<'_>>,
+    ) {
+        let source = heads.head(index, target.len());
+        let PlainRow {
+            pairs,
+            from,
+            cos,
+            sin,
+            factors: RowFactors { cos: c, sin: n },
+        } = *row;
+        for (i, (cos, sin)) in cos.iter().zip(sin).enumerate() {
+            let [x, y] = P::members(pairs, from + i);
+            let xy = [I::to_f32(source[x]), I::to_f32(source[y])];
+            let [u, v] = rotate(Scalar, xy, cos * c, sin * n);
+            let [x, y] = Q::members(pairs, from + i);
+            [target[x], target[y]] = [O::from_f32(u), O::from_f32(v)];
+        }
+    }
+}
+
+/// The heads of a source, as the elements they are.
+pub(crate) struct SourceHeads<'h, E: Convert> {
+    before: &'h [E::Bits],
+    /// From the first head on: one addition less for each.
+    elements: &'h [E::Bits],
+    step: usize,
+    pub(super) ahead: usize,
+}
+
+impl<E: Convert> Clone for SourceHeads<'_, E> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<E: Convert> Copy for SourceHeads<'_, E> {}
+
+impl<'h, E: Convert> SourceHeads<'h, E> {
+    #[inline(always)]
+    pub(super) fn of(source: &Source<'h>) -> Self {
+        let (before, elements) = cast_slice(source.memory).split_at(source.at);
+        SourceHeads {
+            before,
+            elements,
+            step: source.step,
+            ahead: source.ahead,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn head(self, index: usize, head_dim: usize) -> &'h [E::Bits] {
+        &self.elements[index * self.step..][..head_dim]
+    }
+
+    /// Prefetches the head that lies `ahead` of one. The step of a single head may be any number.
+    #[inline(always)]
+    pub(super) fn prefetch<S: Simd>(self, s: S, index: usize, head_dim: usize) {
+        let start = index.wrapping_mul(self.step).wrapping_add(self.ahead);
+        prefetch(s, [self.before, self.elements], start, head_dim);
+    }
+}
+
+/// Rotates the pairs of a line from one on.
+pub(crate) struct RotateLine<'l, 'a, R: Route, N = ()> {
+    source: R::Source<'l>,
+    line: &'l mut Line<'a>,
+    from: usize,
+    prologue: N,
+}
+
+impl<'l, 'a, R: Route, N> RotateLine<'l, 'a, R, N> {
+    #[inline(always)]
+    pub(crate) fn new(source: R::Source<'l>, line: &'l mut Line<'a>, prologue: N) -> Self {
+        RotateLine::from(source, line, 0, prologue)
+    }
+
+    #[inline(always)]
+    pub(super) fn from(
+        source: R::Source<'l>,
+        line: &'l mut Line<'a>,
+        from: usize,
+        prologue: N,
+    ) -> Self {
+        RotateLine {
+            source,
+            line,
+            from,
+            prologue,
+        }
+    }
+}
+
+impl<R: Route, N: Prologue> Kernel for RotateLine<'_, '_, R, N> {
+    const BF16: bool = R::O::BF16;
 
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let RotateLine {
+            source,
             line,
             mut from,
-            before,
-            ..
+            prologue,
         } = self;
         let rows = line.rows;
         let pairs = rows.pairs;
-        let Some(mut heads) = Heads::<I, O>::of::<IN_PLACE>(line) else {
-            return;
-        };
+        let mut heads = Heads::<R>::of(source, line);
         if const { S::LANES == 1 } {
-            return Self::plain(&mut heads, &rows, from, before);
+            return Self::plain(&mut heads, &rows, from, prologue);
         }
         match rows.starts {
             Starts::Shared(start) if !Self::nan_in(s, rows.row(start)) => {
                 let row = rows.row(start);
                 if const { Self::most::<S>() >= 4 } {
                     while pairs - from >= 4 * Self::group::<S>() {
-                        from = Self::shared::<S, 4>(s, &mut heads, row, rows.factors, from, before);
+                        from =
+                            Self::shared::<S, 4>(s, &mut heads, row, rows.factors, from, prologue);
                     }
                 }
                 if const { !N::NORMS } {
                     while pairs - from >= 2 * Self::group::<S>() {
-                        from = Self::shared::<S, 2>(s, &mut heads, row, rows.factors, from, before);
+                        from =
+                            Self::shared::<S, 2>(s, &mut heads, row, rows.factors, from, prologue);
                     }
                 }
                 while pairs - from >= Self::group::<S>() {
-                    from = Self::shared::<S, 1>(s, &mut heads, row, rows.factors, from, before);
+                    from = Self::shared::<S, 1>(s, &mut heads, row, rows.factors, from, prologue);
                 }
             }
             Starts::Each(starts) if !Self::nan_in_any(s, &rows, starts) => {
                 from = if rows.factors.is_none() {
-                    Self::each::<S, true>(s, &mut heads, &rows, starts, from, before)
+                    Self::each::<S, true>(s, &mut heads, &rows, starts, from, prologue)
                 } else {
-                    Self::each::<S, false>(s, &mut heads, &rows, starts, from, before)
+                    Self::each::<S, false>(s, &mut heads, &rows, starts, from, prologue)
                 };
             }
-            // The narrower instruction set takes the whole line, and it or the next asks for every NaN.
+            // The narrower instruction set takes the whole line, and it or the next checks every NaN.
             _ => {}
         }
         if from < pairs {
-            s.narrower().enter(Self::from(line, from, before));
+            s.narrower().enter(Self::from(source, line, from, prologue));
         }
     }
 }
 
-impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: PairLayout, N: Before>
-    RotateLine<'l, 'a, IN_PLACE, I, P, O, Q, N>
-{
+impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
     /// Whether elements are read as even and odd ones: where both ends like it, unless their own order costs less.
     /// Those of alternating members are the members.
     const fn even_odd<S: Simd>() -> bool {
         !N::NORMS
-            && I::EVEN_ODD
-            && O::EVEN_ODD
-            && (P::ALTERNATING || !Q::ALTERNATING && !S::WIDENS_IN_ORDER)
+            && R::I::EVEN_ODD
+            && R::O::EVEN_ODD
+            && (R::P::ALTERNATING || !R::Q::ALTERNATING && !S::WIDENS_IN_ORDER)
     }
 
     /// Whether they are written so too: where they lie as they did.
     const fn writes_even_odd<S: Simd>() -> bool {
-        Self::even_odd::<S>() && P::ALTERNATING == Q::ALTERNATING
+        Self::even_odd::<S>() && R::P::ALTERNATING == R::Q::ALTERNATING
     }
 
-    /// The form of a group.
-    const fn form<S: Simd>(shared: bool) -> Form {
-        Form::of::<S, P>(Self::even_odd::<S>(), size_of::<O::Bits>(), shared)
+    /// The order of a group's lanes.
+    const fn lane_order<S: Simd>(shared: bool) -> LaneOrder {
+        LaneOrder::of::<S, R::P>(Self::even_odd::<S>(), size_of::<Bits<R::O>>(), shared)
     }
 
     /// Whether a row has a NaN that the instruction set would round wrongly.
@@ -242,17 +488,6 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
         found
     }
 
-    /// Whether the heads of a tensor are asked for ahead: f32 beyond the first cache; 16 bits, which take longer to
-    /// rotate, beyond the second.
-    const fn asks_ahead<S: Simd>(bytes: usize) -> bool {
-        let cache = if size_of::<O::Bits>() == 4 {
-            48 << 10
-        } else {
-            2 << 20
-        };
-        S::AHEAD > 0 && bytes > cache
-    }
-
     /// Pairs in a group.
     const fn group<S: Simd>() -> usize {
         2 * S::LANES
@@ -260,52 +495,33 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
 
     /// Groups whose cos and sin fit the registers.
     const fn most<S: Simd>() -> usize {
-        match Self::form::<S>(true) {
+        match Self::lane_order::<S>(true) {
             // What norms as well waits for its arithmetic, not for cos and sin, and is a quarter as large so.
             _ if N::NORMS => 1,
-            Form::Doubled => S::GROUPS / 2,
+            LaneOrder::Doubled => S::GROUPS / 2,
             _ => S::GROUPS,
         }
     }
 
     /// The loop as it is written down: one lane, any number of pairs. The definition that all backends agree with.
     #[inline(always)]
-    fn plain(heads: &mut Heads<'_, I, O>, rows: &LineRows<'_>, from: usize, before: N) {
+    fn plain(heads: &mut Heads<'_, '_, R>, rows: &LineRows<'_>, from: usize, prologue: N) {
         for index in 0..heads.len {
             let start = match rows.starts {
                 Starts::Shared(start) => start,
                 Starts::Each(starts) => starts[index],
             };
             let [cos, sin] = rows.row(start);
-            let RowFactors { cos: c, sin: n } = *rows.factors.unwrap_or(&RowFactors::UNSCALED);
-            let (source, target) = heads.head(index);
-            // Cut before it is walked through: to skip inside the loop keeps the compiler from vectorising it.
-            let [cos, sin] = [&cos[from..], &sin[from..]];
-            if let Some(source) = source {
-                for (i, (cos, sin)) in cos.iter().zip(sin).enumerate() {
-                    let [x, y] = P::members(rows.pairs, from + i);
-                    let xy = [I::to_f32(source[x]), I::to_f32(source[y])];
-                    let [u, v] = rotate(Scalar, xy, cos * c, sin * n);
-                    let [x, y] = Q::members(rows.pairs, from + i);
-                    [target[x], target[y]] = [O::from_f32(u), O::from_f32(v)];
-                }
-            } else if let Some(norm) = before.norm() {
-                for (i, (cos, sin)) in cos.iter().zip(sin).enumerate() {
-                    let [x, y] = P::members(rows.pairs, from + i);
-                    let normed = |channel: usize, bits: O::Bits| {
-                        norm.channel::<O>(index, channel, O::to_f32(bits))
-                    };
-                    let xy = [normed(x, target[x]), normed(y, target[y])];
-                    let [u, v] = rotate(Scalar, xy, cos * c, sin * n);
-                    [target[x], target[y]] = [O::from_f32(u), O::from_f32(v)];
-                }
-            } else {
-                P::replace(target, rows.pairs, from, [cos, sin], |[x, y], cos, sin| {
-                    let xy = [I::to_f32(same(x)), I::to_f32(same(y))];
-                    let [u, v] = rotate(Scalar, xy, cos * c, sin * n);
-                    [O::from_f32(u), O::from_f32(v)]
-                });
-            }
+            // Cut before it is walked through: to skip inside the loop keeps the compiler from vectorizing it.
+            let row = &PlainRow {
+                pairs: rows.pairs,
+                from,
+                cos: &cos[from..],
+                sin: &sin[from..],
+                factors: *rows.factors.unwrap_or(&RowFactors::UNSCALED),
+            };
+            let source = heads.source;
+            R::plain(source, index, heads.head(index), row, prologue.norm());
         }
     }
 
@@ -313,37 +529,37 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
     #[inline(always)]
     fn shared<S: Simd, const G: usize>(
         s: S,
-        heads: &mut Heads<'_, I, O>,
+        heads: &mut Heads<'_, '_, R>,
         [cos, sin]: [&[f32]; 2],
         factors: Option<&RowFactors>,
         from: usize,
-        before: N,
+        prologue: N,
     ) -> usize {
-        let form = const { Self::form::<S>(true) };
+        let order = const { Self::lane_order::<S>(true) };
         let (pairs, len) = (cos.len(), G * Self::group::<S>());
         let cos = S::chunks(&cos[from..][..len]).as_chunks().0;
         let sin = S::chunks(&sin[from..][..len]).as_chunks().0;
         let mut angles = [Angles::zero(s); G];
         for i in 0..G {
-            angles[i] = Angles::load(s, cos[i], sin[i], factors, form);
+            angles[i] = Angles::load(s, cos[i], sin[i], factors, order);
         }
-        heads.check::<P, Q>(pairs, from, len);
-        let ahead = from == 0 && Self::asks_ahead::<S>(heads.tensor);
+        heads.check(pairs, from, len);
+        let prefetches = const { S::PREFETCHES_HEADS } && from == 0;
         for index in 0..heads.len {
-            if ahead {
-                heads.ask_for(s, index + S::AHEAD);
+            if prefetches {
+                heads.prefetch(s, index);
             }
-            let mut cut = heads.cut::<S, P, Q>(s, &before, index, [pairs, from, G]);
+            let mut groups = heads.groups::<S>(s, &prologue, index, [pairs, from, G]);
             // By hand: a loop that may call something (what is rare, in 16 bits) the compiler does not unroll, and
             // keeps cos and sin in memory for it.
             const { assert!(G == 1 || G == 2 || G == 4) };
-            cut.rotate(s, 0, &angles[0], form);
+            groups.rotate(s, 0, &angles[0], order);
             if const { G > 1 } {
-                cut.rotate(s, 1, &angles[1], form);
+                groups.rotate(s, 1, &angles[1], order);
             }
             if const { G > 2 } {
-                cut.rotate(s, 2, &angles[2], form);
-                cut.rotate(s, 3, &angles[3], form);
+                groups.rotate(s, 2, &angles[2], order);
+                groups.rotate(s, 3, &angles[3], order);
             }
         }
         from + len
@@ -353,121 +569,89 @@ impl<'l, 'a, const IN_PLACE: bool, I: Convert, P: PairLayout, O: Convert, Q: Pai
     #[inline(always)]
     fn each<S: Simd, const FORWARD: bool>(
         s: S,
-        heads: &mut Heads<'_, I, O>,
+        heads: &mut Heads<'_, '_, R>,
         rows: &LineRows<'_>,
         starts: &[usize],
         from: usize,
-        before: N,
+        prologue: N,
     ) -> usize {
-        let form = const { Self::form::<S>(false) };
-        let groups = (rows.pairs - from) / Self::group::<S>();
+        let order = const { Self::lane_order::<S>(false) };
+        let len = (rows.pairs - from) / Self::group::<S>();
         let factors = if FORWARD { None } else { rows.factors };
-        let len = groups * Self::group::<S>();
-        heads.check::<P, Q>(rows.pairs, from, len);
+        let pairs = len * Self::group::<S>();
+        heads.check(rows.pairs, from, pairs);
         for (index, &start) in starts.iter().enumerate() {
-            heads.ask_for_next(s, index);
+            heads.prefetch(s, index);
             let [cos, sin] = rows.row(start);
-            let cos = &S::chunks(&cos[from..][..len]).as_chunks().0[..groups];
-            let sin = &S::chunks(&sin[from..][..len]).as_chunks().0[..groups];
-            let mut cut = heads.cut::<S, P, Q>(s, &before, index, [rows.pairs, from, groups]);
-            for i in 0..groups {
-                cut.rotate(s, i, &Angles::load(s, cos[i], sin[i], factors, form), form);
+            let cos = &S::chunks(&cos[from..][..pairs]).as_chunks().0[..len];
+            let sin = &S::chunks(&sin[from..][..pairs]).as_chunks().0[..len];
+            let mut groups = heads.groups::<S>(s, &prologue, index, [rows.pairs, from, len]);
+            for i in 0..len {
+                groups.rotate(
+                    s,
+                    i,
+                    &Angles::load(s, cos[i], sin[i], factors, order),
+                    order,
+                );
             }
         }
-        from + len
+        from + pairs
     }
 }
 
 /// The heads of a line, as the elements they are.
-pub(super) struct Heads<'h, I: Convert, O: Convert> {
-    source: Option<&'h [I::Bits]>,
-    source_step: usize,
-    target: &'h mut [O::Bits],
-    target_step: usize,
+pub(super) struct Heads<'s, 'h, R: Route> {
+    source: R::Heads<'s>,
+    before: &'h [Bits<R::O>],
+    /// From the first head on: one addition less for each.
+    elements: &'h mut [Bits<R::O>],
+    step: usize,
     len: usize,
     head_dim: usize,
-    pub(super) tensor: usize,
-    next: [&'h [u8]; 2],
+    pub(super) ahead: usize,
 }
 
-impl<'h, I: Convert, O: Convert> Heads<'h, I, O> {
-    /// Nothing if they are not read where the kernel reads, which no plan asks for.
+impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
     #[inline(always)]
-    pub(super) fn of<const IN_PLACE: bool>(line: &'h mut Line<'_>) -> Option<Self> {
-        Some(Heads {
-            source: if IN_PLACE {
-                None
-            } else {
-                Some(cast_slice(line.source?))
-            },
-            source_step: line.source_step,
-            target: cast_slice_mut(line.target),
-            target_step: line.target_step,
+    pub(super) fn of(source: R::Source<'s>, line: &'h mut Line<'_>) -> Self {
+        let (before, elements) = cast_slice_mut(line.memory).split_at_mut(line.at);
+        Heads {
+            source: R::heads(source),
+            before,
+            elements,
+            step: line.step,
             len: line.heads,
             head_dim: line.head_dim,
-            tensor: line.tensor,
-            next: line.next,
-        })
-    }
-
-    /// Every head has these pairs, where it is read and where it is written: the plan has seen to it.
-    #[inline(always)]
-    pub(super) fn check<P: PairLayout, Q: PairLayout>(
-        &self,
-        pairs: usize,
-        from: usize,
-        len: usize,
-    ) {
-        assert!(P::has(self.head_dim, pairs, from, len) && Q::has(self.head_dim, pairs, from, len));
-    }
-
-    /// Asks for the head of the next line that is where a head of this one is.
-    #[inline(always)]
-    fn ask_for_next<S: Simd>(&self, s: S, index: usize) {
-        let [source, target] = self.next;
-        if !source.is_empty() {
-            let size = size_of::<I::Bits>();
-            ask_for(
-                s,
-                source,
-                index * self.source_step * size,
-                self.head_dim * size,
-            );
-        }
-        if !target.is_empty() {
-            let size = size_of::<O::Bits>();
-            ask_for(
-                s,
-                target,
-                index * self.target_step * size,
-                self.head_dim * size,
-            );
+            ahead: line.ahead,
         }
     }
 
-    /// Asks for a head that comes later, perhaps in a later line. The step of a single head may be any number.
+    /// Every head has these pairs, where it is read and where it is written: the plan has seen to it. Checked before
+    /// the loop over heads, so that the compiler need not check each.
     #[inline(always)]
-    pub(super) fn ask_for<S: Simd>(&self, s: S, index: usize) {
-        if let Some(source) = self.source {
-            ask_for(
-                s,
-                source,
-                index.wrapping_mul(self.source_step),
-                self.head_dim,
-            );
+    pub(super) fn check(&self, pairs: usize, from: usize, len: usize) {
+        assert!(
+            R::P::has(self.head_dim, pairs, from, len)
+                && R::Q::has(self.head_dim, pairs, from, len)
+        );
+    }
+
+    /// Prefetches what the line and its source say for one of the heads. The step of a single head may be any number.
+    #[inline(always)]
+    pub(super) fn prefetch<S: Simd>(&self, s: S, index: usize) {
+        if const { !S::PREFETCHES } {
+            return;
         }
-        let start = index.wrapping_mul(self.target_step);
-        ask_for(s, &*self.target, start, self.head_dim);
+        R::prefetch(s, self.source, index, self.head_dim);
+        if self.ahead != 0 {
+            let start = index.wrapping_mul(self.step).wrapping_add(self.ahead);
+            prefetch(s, [self.before, self.elements], start, self.head_dim);
+        }
     }
 
     #[inline(always)]
-    fn head(&mut self, index: usize) -> (Option<&'h [I::Bits]>, &mut [O::Bits]) {
-        let source = match self.source {
-            Some(source) => Some(&source[index * self.source_step..][..self.head_dim]),
-            None => None,
-        };
-        let target = &mut self.target[index * self.target_step..][..self.head_dim];
-        (source, target)
+    fn head(&mut self, index: usize) -> &mut [Bits<R::O>] {
+        &mut self.elements[index * self.step..][..self.head_dim]
     }
 
     #[inline(always)]
@@ -475,77 +659,73 @@ impl<'h, I: Convert, O: Convert> Heads<'h, I, O> {
         clippy::manual_map,
         reason = "a closure is not inlined into the backend's entry"
     )]
-    pub(super) fn cut<'c, S: Simd, P: PairLayout, Q: PairLayout>(
+    pub(super) fn groups<'c, S: Simd>(
         &'c mut self,
         s: S,
-        before: &'c impl Before,
+        prologue: &'c impl Prologue,
         index: usize,
         [pairs, from, groups]: [usize; 3],
-    ) -> Cut<'c, S, I, P, O, Q> {
-        let (source, target) = self.head(index);
-        Cut {
-            norm: match before.norm() {
+    ) -> HeadGroups<'s, 'c, S, R> {
+        HeadGroups {
+            norm: match prologue.norm() {
                 Some(norm) => Some(norm.head(s, index, [pairs, from, groups])),
                 None => None,
             },
-            source: match source {
-                Some(source) => Some(P::groups::<S, _>(source, pairs, from, groups)),
-                None => None,
-            },
-            target: Q::groups_mut::<S, _>(target, pairs, from, groups),
+            source: R::groups::<S>(self.source, index, self.head_dim, [pairs, from, groups]),
+            target: R::Q::groups_mut::<S, _>(self.head(index), pairs, from, groups),
         }
     }
 }
 
 /// Groups of a head, where they are read, if that is another place, and where they are written.
-pub(super) struct Cut<'c, S: Simd, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> {
-    norm: Option<HeadNorm<'c, S, P>>,
-    source: Option<P::Groups<'c, Double<S, I::Bits>>>,
-    pub(super) target: Q::GroupsMut<'c, Double<S, O::Bits>>,
+pub(super) struct HeadGroups<'s, 'c, S: Simd, R: Route> {
+    norm: Option<HeadNorm<'c, S, R::P>>,
+    source: R::Groups<'s, S>,
+    pub(super) target: GroupsMut<'c, S, R>,
 }
 
-impl<S: Simd, I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Cut<'_, S, I, P, O, Q> {
+impl<S: Simd, R: Route> HeadGroups<'_, '_, S, R> {
     /// Reads a group, norms it, rotates it, writes it: all stages of a chain, in registers.
     #[inline(always)]
-    pub(super) fn rotate(&mut self, s: S, i: usize, angles: &Angles<S>, form: Form) {
-        let even_odd = matches!(form, Form::ApartEvenOdd | Form::EvenOdd);
-        let [a, b] = match self.source {
-            Some(source) => P::get(source, i),
-            None => {
-                let [a, b] = Q::get(Q::reread(&self.target), i);
-                [same(a), same(b)]
-            }
-        };
-        let mut group = [I::read(s, a, even_odd), I::read(s, b, even_odd)];
+    pub(super) fn rotate(&mut self, s: S, i: usize, angles: &Angles<S>, order: LaneOrder) {
+        let even_odd = matches!(order, LaneOrder::ApartEvenOdd | LaneOrder::EvenOdd);
+        let [a, b] = R::get::<S>(self.source, &self.target, i);
+        let mut group = [R::I::read(s, a, even_odd), R::I::read(s, b, even_odd)];
         if let Some(norm) = &self.norm {
-            group = norm.apply::<I>(s, i, group);
+            group = norm.apply::<R::I>(s, i, group);
         }
-        let rotated = angles.rotate(s, group, form);
-        let moves = const { P::ALTERNATING != Q::ALTERNATING };
+        let rotated = angles.rotate(s, group, order);
+        let moves = const { R::P::ALTERNATING != R::Q::ALTERNATING };
         let [[x0, y0], [x1, y1]] = rotated;
-        let rotated = match const { (P::ALTERNATING, Q::ALTERNATING) } {
+        let rotated = match const { (R::P::ALTERNATING, R::Q::ALTERNATING) } {
             // Even and odd elements are apart already.
             (true, false) if even_odd => [[x0, x1], [y0, y1]],
-            (true, false) => part(s, rotated),
-            (false, true) => alternate(s, rotated),
+            (true, false) => deinterleave(s, rotated),
+            (false, true) => interleave(s, rotated),
             _ => rotated,
         };
-        Q::set(
+        R::Q::set(
             &mut self.target,
             i,
-            O::write(s, rotated, even_odd && !moves),
+            R::O::write(s, rotated, even_odd && !moves),
         );
     }
 }
 
-/// Asks for the cache lines of some elements, as far as they are there. A loop of few instructions: what it costs, it
-/// costs for each head, also where the caches have it all.
+/// Prefetches the cache lines of some elements, clipped to memory. They begin at an index of the second slice, or, if
+/// that wraps, in the first, which lies before it. A loop of few instructions: what it costs, it costs for each head,
+/// also where the caches have it all.
 #[inline(always)]
-pub(crate) fn ask_for<S: Simd, T: Pod>(s: S, elements: &[T], start: usize, len: usize) {
+fn prefetch<S: Simd, T: Pod>(s: S, [before, elements]: [&[T]; 2], start: usize, len: usize) {
     if const { !S::PREFETCHES } {
         return;
     }
-    let elements = elements.get(start..).unwrap_or_default();
+    let elements = match elements.get(start..) {
+        Some(elements) => elements,
+        None => before
+            .get(before.len().wrapping_add(start)..)
+            .unwrap_or_default(),
+    };
     let elements = &elements[..len.min(elements.len())];
     // A step that the compiler does not know: else it unrolls the loop eight times in each of a hundred kernels, which
     // makes the crate a tenth larger, and nothing faster.
@@ -555,10 +735,4 @@ pub(crate) fn ask_for<S: Simd, T: Pod>(s: S, elements: &[T], start: usize, len: 
         s.prefetch(element);
         at += step;
     }
-}
-
-/// A value as the type that it has: what is read where it is written is of one element.
-#[inline(always)]
-fn same<T: Pod, U: Pod>(x: T) -> U {
-    bytemuck::try_cast(x).unwrap_or_else(|_| U::zeroed())
 }

@@ -6,11 +6,9 @@
 
 use core::marker::PhantomData;
 
-use bytemuck::cast_slice;
-
-use super::line::ask_for;
+use super::line::{Source, SourceHeads};
 use super::norm::{LANES, ROOTS, Term, add_rest, fold_lanes, roots};
-use super::pairs::{Double, PairLayout};
+use super::pairs::{PairLayout, VectorPair};
 use crate::element::Convert;
 use crate::simd::{Kernel, Simd};
 
@@ -31,14 +29,14 @@ pub(crate) struct LineNorm<'a> {
 }
 
 /// What stands before the rotation of a line: a norm, or nothing.
-pub(crate) trait Before: Copy {
+pub(crate) trait Prologue: Copy {
     /// Whether there is one. Its weights are in the order of the channels, so the elements are read so too.
     const NORMS: bool;
 
     fn norm(&self) -> Option<&LineNorm<'_>>;
 }
 
-impl Before for () {
+impl Prologue for () {
     const NORMS: bool = false;
 
     #[inline(always)]
@@ -47,7 +45,7 @@ impl Before for () {
     }
 }
 
-impl Before for &LineNorm<'_> {
+impl Prologue for &LineNorm<'_> {
     const NORMS: bool = true;
 
     #[inline(always)]
@@ -86,7 +84,7 @@ impl LineNorm<'_> {
 #[derive(Clone, Copy)]
 pub(crate) struct HeadNorm<'n, S: Simd, P: PairLayout> {
     root: S::F32,
-    weights: P::Groups<'n, Double<S, f32>>,
+    weights: P::Groups<'n, VectorPair<S, f32>>,
     rounds_normed: bool,
     rounds_product: bool,
 }
@@ -124,9 +122,7 @@ impl<S: Simd, P: PairLayout> HeadNorm<'_, S, P> {
 /// The reciprocal roots of the heads of a line, of elements `E`: sums of squares in the order of [`norm`](super::norm),
 /// of heads that are not [`TOO_LONG`], at most [`ROOTS`] of them.
 pub(crate) struct LineRoots<'a, E> {
-    pub(crate) heads: &'a [u8],
-    /// Elements from a head to the next.
-    pub(crate) step: usize,
+    pub(crate) heads: &'a Source<'a>,
     pub(crate) head_dim: usize,
     pub(crate) len: usize,
     pub(crate) eps: f32,
@@ -138,21 +134,20 @@ impl<E: Convert> Kernel for LineRoots<'_, E> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
         let LineRoots {
-            step,
             head_dim,
             len,
             eps,
             roots: sums,
             ..
         } = self;
-        let elements: &[E::Bits] = cast_slice(self.heads);
+        let heads = SourceHeads::<E>::of(self.heads);
         // First the vectors of all heads, then the serial ends of their sums, then the roots: each waits for nothing.
         let mut eights = [[0.0_f32; 8]; ROOTS];
         for (index, (eight, sum)) in eights.iter_mut().zip(&mut *sums).take(len).enumerate() {
-            if const { S::AHEAD > 0 } {
-                ask_for(s, elements, (index + S::AHEAD).wrapping_mul(step), head_dim);
+            if const { S::PREFETCHES_HEADS } && heads.ahead != 0 {
+                heads.prefetch(s, index, head_dim);
             }
-            let head = &elements[index * step..][..head_dim];
+            let head = heads.head(index, head_dim);
             let blocks = head.as_chunks::<LANES>().0;
             let mut lanes = Self::lanes(s, blocks);
             *sum = 0.0;

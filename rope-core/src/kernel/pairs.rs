@@ -5,7 +5,7 @@ use bytemuck::Pod;
 use crate::simd::Simd;
 
 /// Two vectors, as they lie in memory.
-pub(crate) type Double<S, T> = [<S as Simd>::Chunk<T>; 2];
+pub(crate) type VectorPair<S, T> = [<S as Simd>::Chunk<T>; 2];
 
 /// A [`Pairing`](crate::Pairing) that a kernel is compiled for.
 ///
@@ -29,7 +29,7 @@ pub(crate) trait PairLayout {
         pairs: usize,
         at: usize,
         len: usize,
-    ) -> Self::Groups<'_, Double<S, T>>;
+    ) -> Self::Groups<'_, VectorPair<S, T>>;
 
     /// The same, to write.
     fn groups_mut<S: Simd, T: Pod>(
@@ -37,7 +37,7 @@ pub(crate) trait PairLayout {
         pairs: usize,
         at: usize,
         len: usize,
-    ) -> Self::GroupsMut<'_, Double<S, T>>;
+    ) -> Self::GroupsMut<'_, VectorPair<S, T>>;
 
     /// The place to write as the place to read.
     fn reread<'r, D>(groups: &'r Self::GroupsMut<'_, D>) -> Self::Groups<'r, D>;
@@ -80,7 +80,7 @@ impl PairLayout for Half {
         pairs: usize,
         at: usize,
         len: usize,
-    ) -> Self::Groups<'_, Double<S, T>> {
+    ) -> Self::Groups<'_, VectorPair<S, T>> {
         let (first, second) = head.split_at(pairs);
         let len = len * 2 * S::LANES;
         [
@@ -95,7 +95,7 @@ impl PairLayout for Half {
         pairs: usize,
         at: usize,
         len: usize,
-    ) -> Self::GroupsMut<'_, Double<S, T>> {
+    ) -> Self::GroupsMut<'_, VectorPair<S, T>> {
         let (first, second) = head.split_at_mut(pairs);
         let len = len * 2 * S::LANES;
         [
@@ -166,7 +166,7 @@ impl PairLayout for Interleaved {
         _: usize,
         at: usize,
         len: usize,
-    ) -> Self::Groups<'_, Double<S, T>> {
+    ) -> Self::Groups<'_, VectorPair<S, T>> {
         let doubles = S::chunks(&head[2 * at..][..len * 4 * S::LANES]);
         doubles.as_chunks().0.as_chunks().0
     }
@@ -177,7 +177,7 @@ impl PairLayout for Interleaved {
         _: usize,
         at: usize,
         len: usize,
-    ) -> Self::GroupsMut<'_, Double<S, T>> {
+    ) -> Self::GroupsMut<'_, VectorPair<S, T>> {
         let doubles = S::chunks_mut(&mut head[2 * at..][..len * 4 * S::LANES]);
         doubles.as_chunks_mut().0.as_chunks_mut().0
     }

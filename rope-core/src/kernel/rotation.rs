@@ -33,7 +33,7 @@ impl RowFactors {
 
 /// How the elements of a group come, and so how its arithmetic wants cos and sin.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum LaneOrder {
     /// First members in one double, second members in the other, in their own order.
     Apart,
     /// The same, but each double as even and odd elements.
@@ -46,25 +46,25 @@ pub(crate) enum Form {
     Doubled,
 }
 
-impl Form {
-    /// The form of a pairing, of elements of some bytes. cos and sin are doubled where many heads share them: otherwise
+impl LaneOrder {
+    /// The order of a pairing, of elements of some bytes. cos and sin are doubled where many heads share them: otherwise
     /// it does not pay.
     pub(crate) const fn of<S: Simd, P: PairLayout>(
         even_odd: bool,
         bytes: usize,
         shared: bool,
-    ) -> Form {
+    ) -> LaneOrder {
         match (P::ALTERNATING, even_odd) {
-            (false, false) => Form::Apart,
-            (false, true) => Form::ApartEvenOdd,
-            (true, true) => Form::EvenOdd,
-            (true, false) if bytes <= S::ALTERNATES && shared => Form::Doubled,
-            (true, false) => Form::Unzipped,
+            (false, false) => LaneOrder::Apart,
+            (false, true) => LaneOrder::ApartEvenOdd,
+            (true, true) => LaneOrder::EvenOdd,
+            (true, false) if bytes <= S::ALTERNATES && shared => LaneOrder::Doubled,
+            (true, false) => LaneOrder::Unzipped,
         }
     }
 }
 
-/// cos and sin of a group, in registers. Two of each four are there if the form is doubled only.
+/// cos and sin of a group, in registers. Two of each four are there if the order is doubled only.
 #[derive(Clone, Copy)]
 pub(crate) struct Angles<S: Simd> {
     cos: [[S::F32; 2]; 2],
@@ -88,7 +88,7 @@ impl<S: Simd> Angles<S> {
         [c0, c1]: [S::Chunk<f32>; 2],
         [s0, s1]: [S::Chunk<f32>; 2],
         factors: Option<&RowFactors>,
-        form: Form,
+        order: LaneOrder,
     ) -> Self {
         let mut cos = [s.load_f32(c0), s.load_f32(c1)];
         let mut sin = [s.load_f32(s0), s.load_f32(s1)];
@@ -99,12 +99,12 @@ impl<S: Simd> Angles<S> {
             sin = [s.mul(sin[0], factor), s.mul(sin[1], factor)];
         }
         let zero = s.splat(0.0);
-        let (cos, sin) = match form {
-            Form::Apart | Form::EvenOdd => (cos, sin),
-            Form::ApartEvenOdd => (even_odd(s, cos), even_odd(s, sin)),
-            Form::Unzipped => (order(s, cos), order(s, sin)),
-            Form::Doubled => {
-                let ([c0, c1], [s0, s1]) = (order(s, cos), order(s, sin));
+        let (cos, sin) = match order {
+            LaneOrder::Apart | LaneOrder::EvenOdd => (cos, sin),
+            LaneOrder::ApartEvenOdd => (even_odd(s, cos), even_odd(s, sin)),
+            LaneOrder::Unzipped => (to_deinterleaved(s, cos), to_deinterleaved(s, sin)),
+            LaneOrder::Doubled => {
+                let ([c0, c1], [s0, s1]) = (to_deinterleaved(s, cos), to_deinterleaved(s, sin));
                 let minus = s.splat(-1.0);
                 return Angles {
                     cos: [s.zip([c0, c0]), s.zip([c1, c1])],
@@ -120,24 +120,29 @@ impl<S: Simd> Angles<S> {
 
     /// Rotates a group.
     #[inline(always)]
-    pub(crate) fn rotate(&self, s: S, group: [[S::F32; 2]; 2], form: Form) -> [[S::F32; 2]; 2] {
+    pub(crate) fn rotate(
+        &self,
+        s: S,
+        group: [[S::F32; 2]; 2],
+        order: LaneOrder,
+    ) -> [[S::F32; 2]; 2] {
         let Angles { cos, sin } = self;
         let [[a0, a1], [b0, b1]] = group;
-        match form {
-            Form::Apart | Form::ApartEvenOdd => {
+        match order {
+            LaneOrder::Apart | LaneOrder::ApartEvenOdd => {
                 let [a0, b0] = rotate(s, [a0, b0], cos[0][0], sin[0][0]);
                 let [a1, b1] = rotate(s, [a1, b1], cos[1][0], sin[1][0]);
                 [[a0, a1], [b0, b1]]
             }
-            Form::EvenOdd => [
+            LaneOrder::EvenOdd => [
                 rotate(s, [a0, a1], cos[0][0], sin[0][0]),
                 rotate(s, [b0, b1], cos[1][0], sin[1][0]),
             ],
-            Form::Unzipped => [
+            LaneOrder::Unzipped => [
                 s.zip(rotate(s, s.unzip([a0, a1]), cos[0][0], sin[0][0])),
                 s.zip(rotate(s, s.unzip([b0, b1]), cos[1][0], sin[1][0])),
             ],
-            Form::Doubled => [
+            LaneOrder::Doubled => [
                 [
                     rotate_alternating(s, a0, cos[0][0], sin[0][0]),
                     rotate_alternating(s, a1, cos[0][1], sin[0][1]),
@@ -152,7 +157,7 @@ impl<S: Simd> Angles<S> {
 }
 
 #[inline(always)]
-fn order<S: Simd>(s: S, [a, b]: [S::F32; 2]) -> [S::F32; 2] {
+fn to_deinterleaved<S: Simd>(s: S, [a, b]: [S::F32; 2]) -> [S::F32; 2] {
     [s.order(a), s.order(b)]
 }
 
@@ -165,14 +170,14 @@ pub(crate) fn even_odd<S: Simd>(s: S, ab: [S::F32; 2]) -> [S::F32; 2] {
 
 /// Takes first and second members that alternate apart: the pairing of a rotated group changes on the way.
 #[inline(always)]
-pub(crate) fn part<S: Simd>(s: S, [a, b]: [[S::F32; 2]; 2]) -> [[S::F32; 2]; 2] {
+pub(crate) fn deinterleave<S: Simd>(s: S, [a, b]: [[S::F32; 2]; 2]) -> [[S::F32; 2]; 2] {
     let ([x0, y0], [x1, y1]) = (even_odd(s, a), even_odd(s, b));
     [[x0, x1], [y0, y1]]
 }
 
-/// Undoes `part`.
+/// Undoes `deinterleave`.
 #[inline(always)]
-pub(crate) fn alternate<S: Simd>(s: S, [x, y]: [[S::F32; 2]; 2]) -> [[S::F32; 2]; 2] {
-    let ([x0, x1], [y0, y1]) = (order(s, x), order(s, y));
+pub(crate) fn interleave<S: Simd>(s: S, [x, y]: [[S::F32; 2]; 2]) -> [[S::F32; 2]; 2] {
+    let ([x0, x1], [y0, y1]) = (to_deinterleaved(s, x), to_deinterleaved(s, y));
     [s.zip([x0, y0]), s.zip([x1, y1])]
 }

@@ -4,8 +4,8 @@
 //! instead of one, with the bits of the fused chain, because a head in f32 is exact. A stage that wants a whole head
 //! at a time has it here.
 
-use super::chains::{Across, rotate_f32};
-use super::line::{Line, LineRows, Starts};
+use super::chains::{Across, OutOfPlaceFn, RotateF32};
+use super::line::{Line, LineRows, Source, Starts};
 use crate::Pairing;
 use crate::backend::Proof;
 
@@ -26,8 +26,13 @@ pub(crate) struct Ends {
 }
 
 impl Ends {
+    /// The one kernel that does it all, if there is one.
+    pub(crate) fn fused(self) -> Option<OutOfPlaceFn> {
+        self.source.fused(self.input, self.target, self.output)
+    }
+
     /// Rotates a line by stages.
-    pub(crate) fn rotate(self, proof: Proof, line: &mut Line<'_>) {
+    pub(crate) fn rotate(self, proof: Proof, source: &Source<'_>, line: &mut Line<'_>) {
         let Ends { input, output, .. } = self;
         let rows = line.rows;
         let mut tile = Tile([0.0; TILE]);
@@ -42,48 +47,50 @@ impl Ends {
                 let len = heads * 2 * pairs;
                 // Heads beside each other are one call.
                 let beside = |step: usize| pairs == rows.pairs && step == 2 * pairs;
-                if beside(line.source_step) {
-                    let source = self.source(line, head, 0, len);
-                    (self.source.to_f32)(proof, source, &mut tile.0[..len]);
+                if beside(source.step) {
+                    let values = self.source(source, head, 0, len);
+                    (self.source.to_f32)(proof, values, &mut tile.0[..len]);
                 } else {
                     for (index, values) in tile.0[..len].chunks_exact_mut(2 * pairs).enumerate() {
-                        self.read(proof, line, head + index, pair, values);
+                        self.read(proof, source, rows.pairs, [head + index, pair], values);
                     }
                 }
                 let (first, second) = tile.0.split_at_mut(room);
-                let source: Option<&[f32]> = if input == output {
-                    None
-                } else {
-                    Some(&first[..len])
-                };
-                let (source, target) = match source {
-                    Some(source) => (Some(bytemuck::cast_slice(source)), &mut second[..len]),
-                    None => (None, &mut first[..len]),
-                };
-                rotate_f32(input, output)(
-                    proof,
-                    &mut Line {
-                        source,
-                        source_step: 2 * pairs,
-                        target: bytemuck::cast_slice_mut(target),
-                        target_step: 2 * pairs,
-                        heads,
-                        head_dim: 2 * pairs,
-                        tensor: 0,
-                        rows: LineRows {
-                            cos: &rows.cos[pair..],
-                            sin: &rows.sin[pair..],
-                            pairs,
-                            starts: match rows.starts {
-                                Starts::Each(starts) => Starts::Each(&starts[head..head + heads]),
-                                shared => shared,
-                            },
-                            factors: rows.factors,
+                let tile = |memory| Line {
+                    memory: bytemuck::cast_slice_mut(memory),
+                    at: 0,
+                    step: 2 * pairs,
+                    heads,
+                    head_dim: 2 * pairs,
+                    rows: LineRows {
+                        cos: &rows.cos[pair..],
+                        sin: &rows.sin[pair..],
+                        pairs,
+                        starts: match rows.starts {
+                            Starts::Each(starts) => Starts::Each(&starts[head..head + heads]),
+                            shared => shared,
                         },
-                        next: [&[]; 2],
+                        factors: rows.factors,
                     },
-                );
-                if beside(line.target_step) {
+                    ahead: 0,
+                };
+                let target = match RotateF32::of(input, output) {
+                    RotateF32::InPlace(kernel) => {
+                        kernel(proof, &mut tile(&mut first[..len]));
+                        &first[..len]
+                    }
+                    RotateF32::OutOfPlace(kernel) => {
+                        let source = Source {
+                            memory: bytemuck::cast_slice(&first[..len]),
+                            at: 0,
+                            step: 2 * pairs,
+                            ahead: 0,
+                        };
+                        kernel(proof, &source, &mut tile(&mut second[..len]));
+                        &second[..len]
+                    }
+                };
+                if beside(line.step) {
                     (self.target.from_f32)(proof, target, self.target(line, head, 0, len));
                 } else {
                     for (index, values) in target.chunks_exact(2 * pairs).enumerate() {
@@ -96,7 +103,7 @@ impl Ends {
 
     /// Channels behind the pairs, which are not rotated. As bits where the element stays the same: not even a NaN
     /// changes.
-    pub(crate) fn copy_unrotated(self, proof: Proof, line: &mut Line<'_>) {
+    pub(crate) fn copy_unrotated(self, proof: Proof, source: &Source<'_>, line: &mut Line<'_>) {
         let from = 2 * line.rows.pairs;
         if from == line.head_dim {
             return;
@@ -105,9 +112,9 @@ impl Ends {
             let size = self.target.size;
             let len = line.head_dim - from;
             for head in 0..line.heads {
-                let source = self.source(line, head, from, len);
-                let start = (head * line.target_step + from) * size;
-                line.target[start..][..len * size].copy_from_slice(source);
+                let source = self.source(source, head, from, len);
+                let start = (line.at + head * line.step + from) * size;
+                line.memory[start..][..len * size].copy_from_slice(source);
             }
             return;
         }
@@ -115,7 +122,7 @@ impl Ends {
         for head in 0..line.heads {
             for at in (from..line.head_dim).step_by(TILE) {
                 let len = TILE.min(line.head_dim - at);
-                let source = self.source(line, head, at, len);
+                let source = self.source(source, head, at, len);
                 let values = &mut tile.0[..len];
                 (self.source.to_f32)(proof, source, values);
                 (self.target.from_f32)(proof, values, self.target(line, head, at, len));
@@ -124,16 +131,23 @@ impl Ends {
     }
 
     /// Pairs of a head, from one on.
-    fn read(self, proof: Proof, line: &Line<'_>, head: usize, pair: usize, values: &mut [f32]) {
+    fn read(
+        self,
+        proof: Proof,
+        source: &Source<'_>,
+        all: usize,
+        [head, pair]: [usize; 2],
+        values: &mut [f32],
+    ) {
         let pairs = values.len() / 2;
-        if self.input == Pairing::Half && pairs < line.rows.pairs {
+        if self.input == Pairing::Half && pairs < all {
             let (first, second) = values.split_at_mut(pairs);
-            let behind = line.rows.pairs + pair;
-            (self.source.to_f32)(proof, self.source(line, head, pair, pairs), first);
-            (self.source.to_f32)(proof, self.source(line, head, behind, pairs), second);
+            (self.source.to_f32)(proof, self.source(source, head, pair, pairs), first);
+            let second_pairs = self.source(source, head, all + pair, pairs);
+            (self.source.to_f32)(proof, second_pairs, second);
         } else {
             // All pairs begin at channel 0.
-            let source = self.source(line, head, 2 * pair, 2 * pairs);
+            let source = self.source(source, head, 2 * pair, 2 * pairs);
             (self.source.to_f32)(proof, source, values);
         }
     }
@@ -153,10 +167,9 @@ impl Ends {
     }
 
     /// Channels of a head that is read.
-    fn source<'s>(self, line: &Line<'s>, head: usize, at: usize, len: usize) -> &'s [u8] {
+    fn source<'s>(self, source: &Source<'s>, head: usize, at: usize, len: usize) -> &'s [u8] {
         let size = self.source.size;
-        let source = line.source.unwrap_or_default();
-        &source[(head * line.source_step + at) * size..][..len * size]
+        &source.memory[(source.at + head * source.step + at) * size..][..len * size]
     }
 
     /// Channels of a head that is written.
@@ -168,6 +181,6 @@ impl Ends {
         len: usize,
     ) -> &'t mut [u8] {
         let size = self.target.size;
-        &mut line.target[(head * line.target_step + at) * size..][..len * size]
+        &mut line.memory[(line.at + head * line.step + at) * size..][..len * size]
     }
 }

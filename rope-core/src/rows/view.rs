@@ -1,7 +1,6 @@
 //! Rows as the kernel finds them: by sequence, token and head.
 
 use super::{Rows, Sequences};
-use crate::kernel::line::Starts;
 use crate::{Error, Ids, Shape};
 
 /// Whose the rows are, of the sequences of a batch.
@@ -93,6 +92,19 @@ impl Rows<'_> {
 }
 
 impl<'a> View<'a> {
+    /// Rows without pairs: those of a pass that rotates nothing.
+    pub(crate) const NONE: View<'static> = View {
+        cos: &[],
+        sin: &[],
+        pairs: 0,
+        ids: None,
+        first: 0,
+        sequence_stride: 0,
+        stride: 0,
+        heads: 1,
+        head_stride: 0,
+    };
+
     /// Pairs of a row.
     #[inline(always)]
     pub(crate) fn pairs(&self) -> usize {
@@ -127,38 +139,28 @@ impl<'a> View<'a> {
         row * self.stride
     }
 
-    /// Where the rows of some heads of a token start, from one on: as many as `starts` has room for. (Inlined, because
-    /// what a call returns through memory is copied in larger pieces than it was written in, which waits for all stores
-    /// of the line before.)
+    /// Where the row of a head of a token starts.
     #[inline(always)]
-    pub(crate) fn starts<'s>(
-        &self,
-        [batch, token, head]: [usize; 3],
-        starts: &'s mut [usize],
-    ) -> Starts<'s> {
-        let start = self.start(batch, token);
-        match self.head_stride() {
-            None => Starts::Shared(start),
-            Some(stride) => {
-                for (index, head_start) in starts.iter_mut().enumerate() {
-                    *head_start = start + (head + index) * stride;
-                }
-                Starts::Each(starts)
-            }
-        }
+    pub(crate) fn head_start(&self, [batch, token, head]: [usize; 3]) -> usize {
+        self.start(batch, token) + head * self.head_stride
     }
 
-    /// Whether the rows of a token, those of all its heads, rotate by nothing. Of nearly all that rotate the first pair
-    /// says so.
+    /// Where the row of the next head starts.
     #[inline(always)]
-    pub(crate) fn is_still(&self, batch: usize, token: usize) -> bool {
+    pub(crate) fn next_head(&self, start: usize) -> usize {
+        start + self.head_stride
+    }
+
+    /// Whether the rows of a token, those of all its heads, are the identity; the first pair usually decides.
+    #[inline(always)]
+    pub(crate) fn is_identity(&self, batch: usize, token: usize) -> bool {
         let start = self.start(batch, token);
         let first = (self.cos[start], self.sin[start]);
-        first == (1.0, 0.0) && self.are_still(batch, token)
+        first == (1.0, 0.0) && self.are_identity(batch, token)
     }
 
     #[inline(never)]
-    fn are_still(&self, batch: usize, token: usize) -> bool {
+    fn are_identity(&self, batch: usize, token: usize) -> bool {
         (0..self.heads).all(|head| {
             let (cos, sin) = self.row(batch, token, head);
             cos.iter().all(|&cos| cos == 1.0) && sin.iter().all(|&sin| sin == 0.0)

@@ -285,11 +285,8 @@ impl<const BF16: bool> Simd for Token<BF16> {
     const WIDENS_IN_ORDER: bool = BF16;
     const TRUSTS_NAN: bool = !BF16;
     const INTERLEAVES_CODES: bool = true;
-    // With loads of 64 bytes the CPU's own prefetcher falls behind: on Sapphire Rapids W1 of f32 takes 1.11 times the
-    // roof without, 0.97 with; 4 to 8 heads ahead alike, 12 less. On Zen 5 W1 of half and interleaved pairs takes 1.27
-    // and 1.40 with 4, 1.17 and 1.25 with 8, 1.09 and 1.18 with 10, 1.03 and 1.10 with 14. It does nothing for loads of
-    // 32 bytes.
-    const AHEAD: usize = 10;
+    // With loads of 64 bytes the CPU's own prefetcher falls behind; it does not with loads of 32 bytes.
+    const PREFETCHES_HEADS: bool = true;
     type F32 = __m512;
     type Wide = [__m512d; 2];
     type Chunk<T: Pod> = [T; 16];

@@ -2,11 +2,12 @@
 //! made of what lies there. Where nothing rotates, codes are made of the tensor.
 
 use super::{HEADS, Source, Stages};
-use crate::Shape;
 use crate::cache::{CacheMut, Format, MOST_CHANNELS, MOST_HEADS, Slots};
 use crate::kernel::chains::F32;
 use crate::kernel::tile::Ends;
 use crate::kernel::values::Values;
+use crate::rows::View;
+use crate::walk::{Access, Order, Prefetch, Walk};
 
 /// Bytes of a tile: the longest head of 16 bits. To clear it takes as long as to rotate four heads, once a call.
 const TILE: usize = 2 * MOST_CHANNELS;
@@ -24,27 +25,23 @@ impl Stages<'_> {
         cache: &mut CacheMut<'_>,
         slots: &Slots<'_>,
     ) -> bool {
+        let (stored, len) = (*cache.stored(), cache.len());
         let (None, None, Source::Tensor(tensor, element), Format::Codes(codes)) =
-            (self.norm, self.scale, source, cache.stored().format)
+            (self.norm, self.scale, source, stored.format)
         else {
             return false;
         };
-        let Shape {
-            batch,
-            tokens,
-            heads,
-            head_dim,
-        } = self.shape;
         if self.staged {
             return false;
         }
-        if self.shape.is_empty() {
-            return true;
-        }
+        let head_dim = self.shape.head_dim;
         let head_bytes = head_dim * element.size;
-        let step = tensor.layout.strides().head;
-        let (rotated, together) = match &self.rotation {
-            None => (None, if step == head_dim { MOST_HEADS } else { 1 }),
+        let (rotated, rows, factors, most) = match &self.rotation {
+            None => {
+                let contiguous = tensor.layout.strides().head == head_dim;
+                let most = if contiguous { MOST_HEADS } else { 1 };
+                (None, &View::NONE, None, most)
+            }
             Some(rotation) => {
                 let ends = Ends {
                     source: element,
@@ -52,53 +49,41 @@ impl Stages<'_> {
                     target: element,
                     output: rotation.output,
                 };
-                let fused = element.fused(ends.input, element, ends.output);
                 let rounded = self.rounds || element.is(&F32);
-                let Some(kernel) = fused.filter(|_| rounded && head_bytes <= TILE) else {
+                let Some(kernel) = ends.fused().filter(|_| rounded && head_bytes <= TILE) else {
                     return false;
                 };
-                let together = (TILE / head_bytes).min(HEADS);
-                (Some((rotation, ends, kernel)), together)
+                let most = (TILE / head_bytes.max(1)).min(HEADS);
+                let factors = rotation.factors.as_ref();
+                (Some((ends, kernel)), &rotation.rows, factors, most)
             }
         };
-        // Of 16 bits a line takes so long that the CPU's own prefetcher keeps up. (A tensor whose elements coincide may
-        // be larger than memory.)
-        let all = match element.is(&F32) {
-            true => [tokens, heads, head_bytes]
-                .into_iter()
-                .fold(batch, usize::saturating_mul),
-            false => 0,
-        };
-        let (layout, len) = (*cache.layout(), cache.len());
         let mut tile = Tile([0; TILE]);
-        let mut starts = [0; HEADS];
-        let each = (0..batch).flat_map(|batch| (0..tokens).map(move |token| (batch, token)));
-        for (index, (batch, token)) in each.enumerate() {
-            let Some(at) = slots.locate(index, tokens, &layout, len) else {
-                continue;
-            };
-            for head in (0..heads).step_by(together) {
-                let count = together.min(heads - head);
-                let start = tensor.layout.head(batch, token, head) * element.size;
-                let mut bytes = &tensor.bytes[start..];
-                if let Some((rotation, ends, kernel)) = rotated {
-                    let starts = &mut starts[..count];
-                    let line = &mut rotation.line(
-                        Some(bytes),
-                        &mut tile.0,
-                        [count, head_dim],
-                        [step, head_dim],
-                        rotation.rows.starts([batch, token, head], starts),
-                        all,
-                    );
-                    kernel(self.proof, line);
-                    ends.copy_unrotated(self.proof, line);
-                    bytes = &tile.0;
-                }
-                let values = Values::of(element.kind, &bytes[..count * head_bytes]);
-                cache.write_codes(self.proof, codes, at, [head, count], values);
-            }
+        Walk {
+            shape: self.shape,
+            order: Order::BY_TOKEN,
+            source: tensor.layout,
+            target: stored.in_slots(slots, len, self.shape.tokens),
+            rows,
+            factors,
+            most,
+            prefetch: Prefetch::of(Access::Tile, self.shape, element.size),
         }
+        .run(|span| {
+            let mut bytes = &tensor.bytes[span.at[0] * element.size..];
+            if let Some((ends, kernel)) = rotated {
+                let (source, line) = (
+                    &span.source(tensor.bytes),
+                    &mut span.line_in_tile(&mut tile.0),
+                );
+                kernel(self.proof, source, line);
+                ends.copy_unrotated(self.proof, source, line);
+                bytes = &tile.0;
+            }
+            let values = Values::of(element.kind, &bytes[..span.count * head_bytes]);
+            let heads = [span.first[2], span.count];
+            cache.write_codes(self.proof, codes, span.tokens[1], heads, values);
+        });
         true
     }
 }

@@ -1,13 +1,13 @@
 //! A norm and the rotation behind it, in place, in one kernel.
 
-use super::{HEADS, Stages};
+use super::Stages;
 use crate::kernel::chains::{F32, Normed};
-use crate::kernel::line::Line;
+use crate::kernel::line::Source;
 use crate::kernel::norm::ROOTS;
 use crate::kernel::normed::{LineNorm, TOO_LONG};
 use crate::norm::{NormReach, NormSum, Place};
 use crate::tensor::BytesMut;
-use crate::walk::Walk;
+use crate::walk::{Access, Prefetch, Walk};
 
 impl Stages<'_> {
     /// Norms and rotates in place in one kernel, if it is one that is fused: of short heads, each by itself, all of
@@ -36,34 +36,27 @@ impl Stages<'_> {
                 *weight = f32::NAN;
             }
         }
-        let (size, kernel) = (x.size, normed.kernel(rotation.input));
+        let kernel = normed.kernel(rotation.input);
+        let squares = Prefetch::of(Access::Squares, self.shape, x.size).heads;
         let mut roots = [0.0; ROOTS];
         Walk {
-            source: None,
-            target: x,
-            rows: &rotation.rows,
-            factors: rotation.factors.as_ref(),
+            most: ROOTS,
+            ..Walk::in_place(x.layout, x.size, &rotation.rows, rotation.factors.as_ref())
         }
-        .run(|line| {
-            for first in (0..line.heads).step_by(HEADS) {
-                let heads = HEADS.min(line.heads - first);
-                let part = &mut line.target[first * line.target_step * size..];
-                let extents = [line.target_step, head_dim, heads];
-                (normed.roots)(self.proof, part, extents, norm.eps, &mut roots);
-                let mut part = Line {
-                    target: part,
-                    heads,
-                    rows: line.rows.from(first),
-                    ..*line
-                };
-                let norm = LineNorm {
-                    roots: &roots,
-                    weights,
-                    rounds_normed: norm.formula.rounds_normed,
-                    rounds_product: !self.result(norm).is(&F32),
-                };
-                kernel(self.proof, &mut part, &norm);
-            }
+        .run(|span| {
+            let heads = Source {
+                ahead: span.steps[1].wrapping_mul(squares),
+                ..span.written(x.bytes)
+            };
+            let extents = [head_dim, span.count];
+            (normed.roots)(self.proof, &heads, extents, norm.eps, &mut roots);
+            let norm = LineNorm {
+                roots: &roots,
+                weights,
+                rounds_normed: norm.formula.rounds_normed,
+                rounds_product: !self.result(norm).is(&F32),
+            };
+            kernel(self.proof, &mut span.line(x.bytes), &norm);
         });
         true
     }

@@ -1,9 +1,11 @@
 //! From a tensor into slots that keep elements, and within such slots: lines like those of any rotation.
 
-use super::{HEADS, Source, Stages};
-use crate::Shape;
+use super::{Source, Stages};
+use crate::Pairing;
 use crate::cache::{CacheMut, Format, Slots};
 use crate::kernel::tile::Ends;
+use crate::rows::View;
+use crate::walk::{Order, Prefetch, Walk};
 
 impl Stages<'_> {
     /// Rotates, or copies, into slots that keep elements with the channels of a head side by side: line by line, with
@@ -14,87 +16,64 @@ impl Stages<'_> {
         cache: &mut CacheMut<'_>,
         slots: &Slots<'_>,
     ) -> bool {
+        let len = cache.len();
+        let (memory, stored) = cache.parts();
         let (None, None, Format::Element(element, in_place)) =
-            (self.norm, self.scale, cache.stored().format)
+            (self.norm, self.scale, stored.format)
         else {
             return false;
         };
-        let layout = *cache.layout();
-        // What is not rotated is copied, if it is of the same element.
-        let converts = self.rotation.is_none() && !self.element.is(element);
-        if self.staged || !layout.contiguous() || converts || matches!(source, Source::Cache(..)) {
+        if self.staged || !stored.layout.contiguous() {
             return false;
         }
-        let Shape {
-            batch,
-            tokens,
-            heads,
-            head_dim,
-        } = self.shape;
-        if self.shape.is_empty() {
-            return true;
-        }
-        let len = cache.len();
-        let ends = self.rotation.as_ref().map(|rotation| Ends {
-            source: self.element,
-            input: rotation.input,
-            target: element,
-            output: rotation.output,
-        });
-        let fused = ends.and_then(|ends| match source {
-            Source::Tensor(..) => ends.source.fused(ends.input, ends.target, ends.output),
-            _ => Some(in_place.kernel(ends.input)),
-        });
-        let mut starts = [0; HEADS];
-        let each = (0..batch).flat_map(|batch| (0..tokens).map(move |token| (batch, token)));
-        for (index, (batch, token)) in each.enumerate() {
-            let Some(at) = slots.locate(index, tokens, &layout, len) else {
-                continue;
-            };
-            let (bytes, source_step) = match source {
-                Source::Tensor(tensor, element) => {
-                    let start = tensor.layout.head(batch, token, 0) * element.size;
-                    (Some(&tensor.bytes[start..]), tensor.layout.strides().head)
-                }
-                _ => (None, 0),
-            };
-            let target_step = layout.strides().head;
-            let (Some(rotation), Some(ends)) = (&self.rotation, ends) else {
-                let (bytes, size) = (bytes.unwrap_or_default(), element.size);
-                let target = cache.slot(at);
-                for head in 0..heads {
-                    let from = &bytes[head * source_step * size..][..head_dim * size];
-                    target[head * target_step * size..][..head_dim * size].copy_from_slice(from);
-                }
-                continue;
-            };
-            let rows = &rotation.rows;
-            if self.skips_still && rows.is_still(batch, token) {
-                continue;
+        let (rows, factors, [input, output]) = match &self.rotation {
+            Some(rotation) => (
+                &rotation.rows,
+                rotation.factors.as_ref(),
+                [rotation.input, rotation.output],
+            ),
+            None => (&View::NONE, None, [Pairing::Half; 2]),
+        };
+        let walk = Walk {
+            shape: self.shape,
+            order: Order::BY_TOKEN,
+            source: (),
+            target: stored.in_slots(slots, len, self.shape.tokens),
+            rows,
+            factors,
+            most: usize::MAX,
+            prefetch: Prefetch::NONE,
+        };
+        match source {
+            Source::Target => {
+                let kernel = in_place.kernel(input);
+                walk.run(|span| {
+                    let [batch, token, _] = span.first;
+                    if !self.skips_identity || !rows.is_identity(batch, token) {
+                        kernel(self.proof, &mut span.line(memory));
+                    }
+                });
             }
-            // Heads that share their row are one line.
-            let together = rows.head_stride().map_or(heads, |_| HEADS);
-            let mut head = 0;
-            while head < heads {
-                let count = together.min(heads - head);
-                let starts = &mut starts[..count.min(HEADS)];
-                let line = &mut rotation.line(
-                    bytes.map(|bytes| &bytes[head * source_step * self.element.size..]),
-                    &mut cache.slot(at)[head * target_step * element.size..],
-                    [count, head_dim],
-                    [source_step, target_step],
-                    rows.starts([batch, token, head], starts),
-                    0,
-                );
-                match fused {
-                    Some(kernel) => kernel(self.proof, line),
-                    None => ends.rotate(self.proof, line),
-                }
-                if bytes.is_some() {
-                    ends.copy_unrotated(self.proof, line);
-                }
-                head += count;
+            // What is not rotated is copied, if it is of the same element.
+            Source::Tensor(tensor, from) if self.rotation.is_some() || from.is(element) => {
+                let ends = Ends {
+                    source: from,
+                    input,
+                    target: element,
+                    output,
+                };
+                let fused = ends.fused();
+                walk.from(tensor.layout).run(|span| {
+                    let (source, line) = (&span.source(tensor.bytes), &mut span.line(memory));
+                    match fused {
+                        _ if rows.pairs() == 0 => {}
+                        Some(kernel) => kernel(self.proof, source, line),
+                        None => ends.rotate(self.proof, source, line),
+                    }
+                    ends.copy_unrotated(self.proof, source, line);
+                });
             }
+            _ => return false,
         }
         true
     }

@@ -1,52 +1,65 @@
 //! The sums that a norm takes over more than a head, or by a rule that is not fused, and what it makes of them.
 
-use super::{Block, Places, Source, Stages, Target, Tile, read_tensor};
+use super::{Source, Stages, Target, Tile, read_heads};
 use crate::Shape;
+use crate::kernel::chains::Across;
+use crate::kernel::line::{LineRows, Starts};
 use crate::kernel::norm::{AddToSum, Channelwise, LANES, NormFactors, RootOf, Sum, Term, mean};
 use crate::norm::{Norm, NormReach, Place};
+use crate::rows::View;
+use crate::tensor::Bytes;
+use crate::walk::{LineSpan, Order, Prefetch, Walk};
 
 impl Stages<'_> {
-    /// The sums of squares that a norm takes, of each head or of each row.
-    pub(crate) fn squares(&self, source: &Source<'_>, norm: Norm<'_>, sums: &mut [f32]) {
+    /// The sums of squares that a norm takes of a tensor, of each head or of each row.
+    pub(crate) fn squares(
+        &self,
+        (x, element): (&Bytes<'_>, &'static Across),
+        norm: Norm<'_>,
+        sums: &mut [f32],
+    ) {
         let Shape { tokens, heads, .. } = self.shape;
-        let mut tile = Tile::empty();
         let whole = norm.reach == NormReach::Row;
-        let read = |block: Block, values: &mut [f32]| {
-            if let Source::Tensor(tensor, element) = source {
-                read_tensor(self.proof, tensor, element, block, values);
-            }
+        let read = |span: &LineSpan<'_>, values: &mut [f32]| {
+            read_heads(self.proof, &span.source(x.bytes), element, span, values);
         };
-        let each = if whole { 1 } else { heads };
-        for (index, sum) in sums.iter_mut().enumerate() {
-            let (row, head) = (index / each, index % each);
-            let block = Block {
-                batch: row / tokens,
-                token: row % tokens,
-                head,
-                count: 1,
-                along_tokens: false,
-                places: Places::default(),
-            };
-            let heads = if whole { 0..heads } else { head..head + 1 };
-            *sum = self.sum(&read, norm, block, heads, Term::Square, 0.0, &mut tile) as f32;
+        let mut tile = Tile::empty();
+        Walk {
+            shape: self.shape,
+            order: Order::BY_TOKEN,
+            source: x.layout,
+            target: (),
+            rows: &View::NONE,
+            factors: None,
+            most: if whole { usize::MAX } else { 1 },
+            prefetch: Prefetch::NONE,
         }
+        .run(|span| {
+            let [batch, token, head] = span.first;
+            let row = batch * tokens + token;
+            let index = if whole { row } else { row * heads + head };
+            sums[index] = self.sum(&read, norm, span, Term::Square, 0.0, &mut tile) as f32;
+        });
     }
 
-    /// The factors of a norm over all heads of a block's token.
+    /// The factors of a norm over all heads of a line's token.
     pub(super) fn row_factors(
         &self,
         source: &Source<'_>,
         target: &Target<'_, '_>,
         norm: Norm<'_>,
-        block: Block,
+        first: &LineSpan<'_>,
         tile: &mut Tile,
     ) -> NormFactors {
-        let heads = self.shape.heads;
-        let terms = heads * self.shape.head_dim;
-        let read = |block: Block, values: &mut [f32]| self.read(source, target, block, values);
+        let all = &LineSpan {
+            count: self.shape.heads,
+            ..*first
+        };
+        let terms = all.count * self.shape.head_dim;
+        let read =
+            |span: &LineSpan<'_>, values: &mut [f32]| self.read(source, target, span, values);
         self.factors(norm, |term, center| {
-            let sum = self.sum(&read, norm, block, 0..heads, term, center, tile);
-            (sum, terms)
+            (self.sum(&read, norm, all, term, center, tile), terms)
         })
     }
 
@@ -76,50 +89,51 @@ impl Stages<'_> {
         factors
     }
 
-    /// A sum over heads of a block's token, as they are where the norm stands.
-    #[allow(clippy::too_many_arguments, reason = "what is summed, and where it is")]
+    /// A sum over heads of a token, as they are where the norm stands.
     fn sum(
         &self,
-        read: &dyn Fn(Block, &mut [f32]),
+        read: &dyn Fn(&LineSpan<'_>, &mut [f32]),
         norm: Norm<'_>,
-        block: Block,
-        heads: core::ops::Range<usize>,
+        heads: &LineSpan<'_>,
         term: Term,
         mean: f32,
         tile: &mut Tile,
     ) -> f64 {
         let head_dim = self.shape.head_dim;
-        let mut sum = Sum::new(heads.len() * head_dim, norm.sum);
-        let (mut total, last) = (0.0, heads.end - 1);
+        let mut sum = Sum::new(heads.count * head_dim, norm.sum);
+        let (mut total, last) = (0.0, heads.count - 1);
         // Blocks of terms reach over heads: what fills none waits for the next head.
         let mut waiting = [0.0_f32; LANES];
         let mut held = 0;
         let mut other = Tile::empty();
-        for head in heads {
-            let block = Block {
-                head,
+        for index in 0..heads.count {
+            let first @ [batch, token, head] = heads.index(index);
+            let span = &LineSpan {
+                first,
                 count: 1,
-                ..block
+                at: [0, 1].map(|end| heads.at[end] + index * heads.steps[end]),
+                rows: LineRows {
+                    starts: Starts::Shared(self.rows().head_start(first)),
+                    ..heads.rows
+                },
+                ..*heads
             };
             let values = &mut tile.0[..head_dim];
-            read(block, values);
+            read(span, values);
             let mut values = values;
             if norm.place == Place::AfterRotation {
                 if let Some(scale) = self
                     .scale
                     .filter(|scale| scale.place == Place::BeforeRotation)
                 {
-                    let factor = scale.of(
-                        block.batch * self.shape.tokens + block.token,
-                        head,
-                        self.shape.heads,
-                    );
+                    let row = batch * self.shape.tokens + token;
+                    let factor = scale.of(row, head, self.shape.heads);
                     self.each(values, Channelwise::TimesEach(&[factor]));
                     if scale.rounds {
                         self.round(self.element, values);
                     }
                 }
-                self.rotate(block, values, &mut other.0[..head_dim]);
+                self.rotate(span, values, &mut other.0[..head_dim]);
                 if self.moves() {
                     values = &mut other.0[..head_dim];
                 }
@@ -155,7 +169,7 @@ impl Stages<'_> {
                 waiting[held..held + rest.len()].copy_from_slice(rest);
                 held += rest.len();
             }
-            if head == last {
+            if index == last {
                 let values = &waiting[..held];
                 self.proof.run(AddToSum {
                     sum: &mut sum,
