@@ -118,6 +118,11 @@ impl<'a> Cache<'a> {
         &self.stored
     }
 
+    /// Its memory.
+    pub(crate) fn memory(&self) -> &'a [u8] {
+        self.memory
+    }
+
     /// Elements, or bytes, that there are.
     pub(crate) fn len(&self) -> usize {
         self.memory.len() / self.stored.size()

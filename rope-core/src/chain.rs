@@ -1,13 +1,15 @@
 //! The plan of more than a rotation: norm, scale, rotation, and a cache at either end. Checks everything, then runs.
 
-use crate::cache::{Cache, CacheMut, MOST_CHANNELS, Slots};
+use crate::cache::{Cache, CacheMut, Format, MOST_CHANNELS, Slots};
 use crate::element::Element;
-use crate::kernel::chains::{Across, F32, Normed};
+use crate::implementations::{self, IN_PLACE, OUT_OF_PLACE, SHIFT};
+use crate::kernel::chains::{Across, F32};
 use crate::norm::{Norm, NormReach};
+use crate::pass::{Kernels, Operand, OperandMut, Pass, Rotation};
 use crate::rope::{Rope, fit, fit_across};
 use crate::rows::RowSharing;
 use crate::scale::Scale;
-use crate::stages::{Rotation, Source, Stages, Target};
+
 use crate::tensor::{Bytes, BytesMut};
 use crate::{Error, Rows, Shape, Tensor, TensorMut};
 
@@ -80,7 +82,14 @@ impl Rope {
         slots: impl Into<Slots<'s>>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        Chain::from(*self).rotate_into_cache(x, cache, slots, rows)
+        // It names no kernel of norms.
+        let (chain, x) = (
+            Chain::from(*self),
+            (x.bytes(), I::ACROSS, Kernels::default()),
+        );
+        chain
+            .run_into_cache(x, cache, slots.into(), Some(rows))
+            .map(drop)
     }
 
     /// Rotates keys that lie in a cache, in place, one row for each slot: a context shift by the rows of
@@ -110,11 +119,19 @@ impl Rope {
         let sharing = self.fit_in_place(shape, rows)?;
         let slots = slots.into();
         cache.stored().check(shape, &slots, cache.len())?;
-        let stages = Stages {
-            skips_identity: true,
-            ..chain.stages(shape, &F32, Some((rows, sharing)))?
+        let kernels = Kernels {
+            in_place: match cache.stored().format {
+                Format::Element(_, in_place) => Some(in_place),
+                Format::Codes(_) => None,
+            },
+            normed: None,
         };
-        chain.run_cached(&stages, &Source::Target, cache, slots);
+        let pass = Pass {
+            skips_identity: true,
+            ..chain.pass(shape, (&F32, kernels), Some((rows, sharing)))?
+        };
+        let target = &mut OperandMut::Cache(cache, slots);
+        implementations::run(SHIFT, &pass, &Operand::Target, target);
         Ok(())
     }
 }
@@ -158,7 +175,25 @@ impl<'a> Chain<'a> {
         x: &mut TensorMut<'_, E>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        self.run_in_place(&mut x.bytes_mut(), (E::ACROSS, E::NORMED), Some(rows))
+        self.rotate_by(x, rows).map(drop)
+    }
+
+    /// [`Chain::rotate`], and the name of the implementation that ran it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Chain::rotate`].
+    #[doc(hidden)]
+    pub fn rotate_by<E: Element>(
+        &self,
+        x: &mut TensorMut<'_, E>,
+        rows: &Rows<'_>,
+    ) -> Result<&'static str, Error> {
+        let kernels = Kernels {
+            in_place: Some(E::IN_PLACE),
+            normed: Some(E::NORMED),
+        };
+        self.run_in_place(&mut x.bytes_mut(), (E::ACROSS, kernels), Some(rows))
     }
 
     /// Runs the chain in place without its rotation: queries and keys of layers that norm and do not rotate.
@@ -167,7 +202,9 @@ impl<'a> Chain<'a> {
     ///
     /// Those of [`Chain::rotate`] but for the rows'.
     pub fn norm_and_scale<E: Element>(&self, x: &mut TensorMut<'_, E>) -> Result<(), Error> {
-        self.run_in_place(&mut x.bytes_mut(), (E::ACROSS, E::NORMED), None)
+        let kernels = (E::ACROSS, Kernels::default());
+        self.run_in_place(&mut x.bytes_mut(), kernels, None)
+            .map(drop)
     }
 
     /// Runs the chain from one tensor into another, whose element type and pairing may differ.
@@ -181,11 +218,23 @@ impl<'a> Chain<'a> {
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        self.run_across(
-            (x.bytes(), I::ACROSS),
-            (&mut y.bytes_mut(), O::ACROSS),
-            rows,
-        )
+        self.rotate_into_by(x, y, rows).map(drop)
+    }
+
+    /// [`Chain::rotate_into`], and the name of the implementation that ran it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Chain::rotate_into`].
+    #[doc(hidden)]
+    pub fn rotate_into_by<I: Element, O: Element>(
+        &self,
+        x: &Tensor<'_, I>,
+        y: &mut TensorMut<'_, O>,
+        rows: &Rows<'_>,
+    ) -> Result<&'static str, Error> {
+        let x = (x.bytes(), I::ACROSS, Kernels::normed(I::NORMED));
+        self.run_across(x, (&mut y.bytes_mut(), O::ACROSS), rows)
     }
 
     /// Runs the chain from a tensor into the slots of a cache, one slot for each token of each sequence: keys as they
@@ -207,7 +256,24 @@ impl<'a> Chain<'a> {
         slots: impl Into<Slots<'s>>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        self.run_into_cache((x.bytes(), I::ACROSS), cache, slots.into(), Some(rows))
+        self.rotate_into_cache_by(x, cache, slots, rows).map(drop)
+    }
+
+    /// [`Chain::rotate_into_cache`], and the name of the implementation that ran it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Chain::rotate_into_cache`].
+    #[doc(hidden)]
+    pub fn rotate_into_cache_by<'s, I: Element>(
+        &self,
+        x: &Tensor<'_, I>,
+        cache: &mut CacheMut<'_>,
+        slots: impl Into<Slots<'s>>,
+        rows: &Rows<'_>,
+    ) -> Result<&'static str, Error> {
+        let x = (x.bytes(), I::ACROSS, Kernels::normed(I::NORMED));
+        self.run_into_cache(x, cache, slots.into(), Some(rows))
     }
 
     /// The same without the rotation: values, which are converted and written (and normed, in some models).
@@ -221,7 +287,23 @@ impl<'a> Chain<'a> {
         cache: &mut CacheMut<'_>,
         slots: impl Into<Slots<'s>>,
     ) -> Result<(), Error> {
-        self.run_into_cache((x.bytes(), I::ACROSS), cache, slots.into(), None)
+        self.copy_into_cache_by(x, cache, slots).map(drop)
+    }
+
+    /// [`Chain::copy_into_cache`], and the name of the implementation that ran it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Chain::copy_into_cache`].
+    #[doc(hidden)]
+    pub fn copy_into_cache_by<'s, I: Element>(
+        &self,
+        x: &Tensor<'_, I>,
+        cache: &mut CacheMut<'_>,
+        slots: impl Into<Slots<'s>>,
+    ) -> Result<&'static str, Error> {
+        let x = (x.bytes(), I::ACROSS, Kernels::default());
+        self.run_into_cache(x, cache, slots.into(), None)
     }
 
     /// Keys and values of the same tokens into the same slots: keys through the chain, values converted alone. All is
@@ -248,8 +330,12 @@ impl<'a> Chain<'a> {
         }
         values.stored().check(value, &slots, values.len())?;
         check_head(value)?;
-        self.run_into_cache((k.bytes(), K::ACROSS), keys, slots, Some(rows))?;
-        Chain::from(self.rope).run_into_cache((v.bytes(), V::ACROSS), values, slots, None)
+        let k = (k.bytes(), K::ACROSS, Kernels::normed(K::NORMED));
+        self.run_into_cache(k, keys, slots, Some(rows))?;
+        let v = (v.bytes(), V::ACROSS, Kernels::default());
+        Chain::from(self.rope)
+            .run_into_cache(v, values, slots, None)
+            .map(drop)
     }
 
     /// Runs the chain from a cache into a tensor, one slot for each token of each sequence: keys that were cached
@@ -266,12 +352,24 @@ impl<'a> Chain<'a> {
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        self.run_from_cache(
-            cache,
-            slots.into(),
-            (&mut y.bytes_mut(), O::ACROSS),
-            Some(rows),
-        )
+        self.rotate_from_cache_by(cache, slots, y, rows).map(drop)
+    }
+
+    /// [`Chain::rotate_from_cache`], and the name of the implementation that ran it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Chain::rotate_from_cache`].
+    #[doc(hidden)]
+    pub fn rotate_from_cache_by<'s, O: Element>(
+        &self,
+        cache: &Cache<'_>,
+        slots: impl Into<Slots<'s>>,
+        y: &mut TensorMut<'_, O>,
+        rows: &Rows<'_>,
+    ) -> Result<&'static str, Error> {
+        let y = (&mut y.bytes_mut(), O::ACROSS);
+        self.run_from_cache(cache, slots.into(), y, Some(rows))
     }
 
     /// The same without the rotation: heads of a cache as f32, f16 or bf16.
@@ -285,7 +383,8 @@ impl<'a> Chain<'a> {
         slots: impl Into<Slots<'s>>,
         y: &mut TensorMut<'_, O>,
     ) -> Result<(), Error> {
-        self.run_from_cache(cache, slots.into(), (&mut y.bytes_mut(), O::ACROSS), None)
+        let y = (&mut y.bytes_mut(), O::ACROSS);
+        self.run_from_cache(cache, slots.into(), y, None).map(drop)
     }
 
     /// The sums of squares that the norm takes of a tensor, before its rotation: one for each token of each sequence
@@ -320,8 +419,8 @@ impl<'a> Chain<'a> {
                 place: crate::Place::BeforeRotation,
                 ..norm
             };
-            let stages = self.unchecked_stages(shape, E::ACROSS, None);
-            stages.squares((&x.bytes(), E::ACROSS), norm, sums);
+            let pass = self.unchecked_pass(shape, (E::ACROSS, Kernels::default()), None);
+            pass.squares((&x.bytes(), E::ACROSS), norm, sums);
         }
         Ok(())
     }
@@ -330,49 +429,52 @@ impl<'a> Chain<'a> {
     fn run_in_place(
         &self,
         x: &mut BytesMut<'_>,
-        (element, normed): (&'static Across, &'static Normed),
+        (element, kernels): (&'static Across, Kernels),
         rows: Option<&Rows<'_>>,
-    ) -> Result<(), Error> {
+    ) -> Result<&'static str, Error> {
         let shape = x.layout.shape();
         let rows = match rows {
             Some(rows) => Some((rows, self.rope.fit_in_place(shape, rows)?)),
             None => None,
         };
-        let stages = self.stages(shape, element, rows)?;
-        if !stages.run_fused(x, normed) {
-            stages.run(&Source::Target, &mut Target::Tensor(x, element));
-        }
-        Ok(())
+        let pass = self.pass(shape, (element, kernels), rows)?;
+        let target = &mut OperandMut::Tensor(x, element);
+        Ok(implementations::run(
+            IN_PLACE,
+            &pass,
+            &Operand::Target,
+            target,
+        ))
     }
 
     #[inline(never)]
     fn run_across(
         &self,
-        (x, element): (Bytes<'_>, &'static Across),
+        (x, element, kernels): (Bytes<'_>, &'static Across, Kernels),
         (y, target): (&mut BytesMut<'_>, &'static Across),
         rows: &Rows<'_>,
-    ) -> Result<(), Error> {
+    ) -> Result<&'static str, Error> {
         let shape = x.layout.shape();
         let sharing = fit_across(shape, y.layout.shape(), rows)?;
-        let stages = self.stages(shape, element, Some((rows, sharing)))?;
-        stages.run(&Source::Tensor(x, element), &mut Target::Tensor(y, target));
-        Ok(())
+        let pass = self.pass(shape, (element, kernels), Some((rows, sharing)))?;
+        let (source, target) = (Operand::Tensor(x, element), OperandMut::Tensor(y, target));
+        Ok(out_of_place(&pass, &source, target))
     }
 
     #[inline(never)]
     fn run_into_cache(
         &self,
-        (x, element): (Bytes<'_>, &'static Across),
+        (x, element, kernels): (Bytes<'_>, &'static Across, Kernels),
         cache: &mut CacheMut<'_>,
         slots: Slots<'_>,
         rows: Option<&Rows<'_>>,
-    ) -> Result<(), Error> {
+    ) -> Result<&'static str, Error> {
         let shape = x.layout.shape();
         let rows = fitting(shape, rows)?;
         cache.stored().check(shape, &slots, cache.len())?;
-        let stages = self.stages(shape, element, rows)?;
-        self.run_cached(&stages, &Source::Tensor(x, element), cache, slots);
-        Ok(())
+        let pass = self.pass(shape, (element, kernels), rows)?;
+        let (source, target) = (Operand::Tensor(x, element), OperandMut::Cache(cache, slots));
+        Ok(out_of_place(&pass, &source, target))
     }
 
     #[inline(never)]
@@ -382,40 +484,25 @@ impl<'a> Chain<'a> {
         slots: Slots<'_>,
         (y, element): (&mut BytesMut<'_>, &'static Across),
         rows: Option<&Rows<'_>>,
-    ) -> Result<(), Error> {
+    ) -> Result<&'static str, Error> {
         let shape = y.layout.shape();
         let rows = fitting(shape, rows)?;
         cache.stored().check(shape, &slots, cache.len())?;
-        let stages = self.stages(shape, &F32, rows)?;
-        stages.run(
-            &Source::Cache(cache, &slots),
-            &mut Target::Tensor(y, element),
+        let pass = self.pass(shape, (&F32, Kernels::default()), rows)?;
+        let (source, target) = (
+            Operand::Cache(cache, &slots),
+            OperandMut::Tensor(y, element),
         );
-        Ok(())
-    }
-
-    /// Runs what has been checked: line by line, where a line is all there is to it.
-    fn run_cached(
-        &self,
-        stages: &Stages<'_>,
-        source: &Source<'_>,
-        cache: &mut CacheMut<'_>,
-        slots: Slots<'_>,
-    ) {
-        let alone =
-            stages.run_lines(source, cache, &slots) || stages.run_codes(source, cache, &slots);
-        if !alone {
-            stages.run(source, &mut Target::Cache(cache, slots));
-        }
+        Ok(out_of_place(&pass, &source, target))
     }
 
     /// What runs, if norm and scale fit the heads, and the direction the rows.
-    fn stages<'s>(
+    fn pass<'s>(
         &'s self,
         shape: Shape,
-        element: &'static Across,
+        element: (&'static Across, Kernels),
         rows: Option<(&'s Rows<'_>, RowSharing)>,
-    ) -> Result<Stages<'s>, Error> {
+    ) -> Result<Pass<'s>, Error> {
         check_head(shape)?;
         let tokens = shape.batch.saturating_mul(shape.tokens);
         if let Some(norm) = self.norm {
@@ -427,19 +514,21 @@ impl<'a> Chain<'a> {
         if let Some((rows, _)) = rows {
             self.rope.check_direction(shape, rows)?;
         }
-        Ok(self.unchecked_stages(shape, element, rows))
+        Ok(self.unchecked_pass(shape, element, rows))
     }
 
-    fn unchecked_stages<'s>(
+    fn unchecked_pass<'s>(
         &'s self,
         shape: Shape,
-        element: &'static Across,
+        element: (&'static Across, Kernels),
         rows: Option<(&'s Rows<'_>, RowSharing)>,
-    ) -> Stages<'s> {
+    ) -> Pass<'s> {
         let (input, output) = self.rope.pairings();
-        Stages {
+        let (element, kernels) = element;
+        Pass {
             proof: self.rope.proof(),
             element,
+            kernels,
             shape,
             norm: self.norm,
             scale: self.scale,
@@ -454,6 +543,14 @@ impl<'a> Chain<'a> {
             staged: self.rope.is_staged(),
         }
     }
+}
+
+fn out_of_place(
+    pass: &Pass<'_>,
+    source: &Operand<'_>,
+    mut target: OperandMut<'_, '_>,
+) -> &'static str {
+    implementations::run(OUT_OF_PLACE, pass, source, &mut target)
 }
 
 /// Rows with whose they are, if they fit the tensor.

@@ -69,24 +69,25 @@
 //! not name the linker leaves out. `x` walks straight through the files:
 //!
 //! 1. `rope.rs`, the plan, checks everything, and takes the type off the tensor: from here on it is bytes.
-//! 2. `walk.rs` says which line comes when. A *line* is the heads of a token, which share a row of cos and sin, or one
-//!    head of some tokens, each with its own row.
+//! 2. `walk.rs` produces lines in the order of memory, and has every threshold of prefetching. A *line* is the heads of
+//!    a token, which share a row of cos and sin, or one head of some tokens, each with its own row; heads lie in a
+//!    tensor or in the slots of a cache.
 //! 3. `kernel/chains.rs` lists what is compiled for a line: a *chain* of stages, from the element that is read to the
 //!    element that is written, in one kernel for each instruction set.
 //! 4. `kernel/line.rs` is that kernel: the loop over the heads of a line. `kernel/pairs.rs` says where the members of a
 //!    pair lie, `element.rs` how bits become f32 lanes and go back, `kernel/rotation.rs` is the arithmetic, with cos
 //!    and sin in registers while the heads pass.
 //! 5. `kernel/tile.rs` runs the stages of all other chains one after the other, over a tile of f32 that stays in the
-//!    first cache, with `kernel/convert.rs` at both ends. A stage that wants a whole head at a time has its place
-//!    there.
+//!    first cache, with `kernel/convert.rs` at both ends.
 //!
 //! A plan of more than a rotation is a `Chain` (`chain.rs`): a norm (`norm.rs`), a scale (`scale.rs`), and a cache
-//! (`cache.rs`) at either end, whose `layout` and `slots` say where a head lies. `stages.rs` runs it: whole heads in a
-//! tile of f32, one stage after the other, with the kernels of `kernel/norm.rs` for sums and products and those of
-//! `kernel/quantise.rs` for codes of 8 bits. Three kinds take a shorter way: a norm with the rotation behind it, in
-//! place (`kernel/normed.rs`); what goes from a tensor into slots that keep elements, which are lines like any other;
-//! and what goes into slots that keep codes, which are made of a line's elements (`kernel/values.rs`). Who makes no
-//! chain links none of it.
+//! (`cache.rs`) at either end, whose `layout` and `slots` say where a head lies. It makes a *pass* (`pass.rs`) of a
+//! call, and `implementations.rs` has the table of what runs it: the fastest implementation that admits it. Those of
+//! `execute/lines.rs` are rotations and copies line by line; those of `execute/normed.rs` norm and rotate in one kernel
+//! (`kernel/normed.rs`); `execute/tiled.rs` quantizes heads of a tile of their own element (`kernel/values.rs`,
+//! `kernel/quantise.rs`); and `execute/staged.rs` runs whatever is left, whole heads in a tile of f32, one stage after
+//! the other, with the kernels of `kernel/norm.rs` for sums and products. All give the same bits. Programs that use no
+//! `Chain` do not link this code.
 //!
 //! A backward pass (`gradient.rs`) is a rotation by the transpose, and sums of what two tensors have in a pair
 //! (`kernel/gradient.rs`). Where the heads of a token share their row and their sums, `kernel/backward.rs` does both to
@@ -114,11 +115,11 @@
 //! and a pairing.
 //!
 //! Imports go one way: from `model` to `frequencies`, on to `kernel/sincos` (which has the block of frequencies that it
-//! reads) and to `positions`; from `chain` to `stages`, `cache` and `rope`; from `rope` by way of `walk` to `kernel`,
-//! and on to `element` and `simd`. Three circles stay, because each is one definition in two halves. An error names
-//! what it refuses (a pairing, a backend, a shape), and those are refused by an error. A kernel is generic over an
-//! instruction set, and an instruction set enters kernels. An element leads to its chains, and the kernel of a chain
-//! reads and writes elements.
+//! reads) and to `positions`; from `chain` to `implementations`, `cache` and `rope`; from both by way of `execute` and
+//! `walk` to `kernel`, and on to `element` and `simd`. Three circles stay, because each is one definition in two
+//! halves. An error names what it refuses (a pairing, a backend, a shape), and those are refused by an error. A kernel
+//! is generic over an instruction set, and an instruction set enters kernels. An element leads to its chains, and the
+//! kernel of a chain reads and writes elements.
 //!
 //! ## To add something
 //!
@@ -131,8 +132,8 @@
 //!   (Instructions of its own: a default of `read` and `write` less.)
 //! - *A fused chain*: a line and its entry in `kernel/chains.rs`.
 //! - *A pairing*: an `impl` in `kernel/pairs.rs`, its name in `pairing.rs`, and its chains.
-//! - *A stage*: a file in `kernel/`, and a call of it in `tile.rs`, or in the loop of `line.rs` where it is to be
-//!   fused.
+//! - *A stage*: a file in `kernel/`, and a call of it in `execute/staged.rs`, or in the loop of `line.rs` where it is
+//!   to be fused. *An implementation*: a function in `execute/`, and its line in `implementations.rs`.
 //! - *A norm*: a constant of `NormFormula` in `norm.rs`, if its flags can say it.
 //! - *A layout of caches*: a constructor in `cache/layout.rs`. *A way to name slots*: a variant in `cache/slots.rs`.
 //! - *A code of 8 bits*: its definition of one lane in `simd/convert.rs`, its kernels in `kernel/quantise.rs`, its name
@@ -165,16 +166,19 @@ mod cache;
 mod chain;
 mod element;
 mod error;
+mod execute;
 mod explain;
 mod frequencies;
 pub mod gradient;
 pub mod guide;
+mod implementations;
 mod kernel;
 mod model;
 mod norm;
 mod pairing;
 #[cfg(feature = "rayon")]
 mod parallel;
+mod pass;
 mod positions;
 mod real;
 mod rope;
@@ -185,7 +189,6 @@ mod scale;
     reason = "enters instruction sets, and calls their intrinsics"
 )]
 mod simd;
-mod stages;
 mod tensor;
 mod walk;
 

@@ -7,6 +7,7 @@ use core::str::FromStr;
 
 use crate::backend::Proof;
 use crate::element::Element;
+use crate::execute::lines;
 use crate::kernel::chains::{Across, InPlace};
 use crate::kernel::rotation::RowFactors;
 use crate::kernel::tile::Ends;
@@ -434,17 +435,10 @@ impl Rope {
         rows: &View<'_>,
         attention_factor: f64,
     ) {
-        let proof = self.proof;
         let fused = ends.fused().filter(|_| !self.staged);
         let factors = self.direction.factors(attention_factor);
-        Walk::between([x.layout, y.layout], y.size, rows, factors.as_ref()).run(|span| {
-            let (source, line) = (&span.source(x.bytes), &mut span.line(y.bytes));
-            match fused {
-                Some(kernel) => kernel(proof, source, line),
-                None => ends.rotate(proof, source, line),
-            }
-            ends.copy_unrotated(proof, source, line);
-        });
+        let walk = &Walk::between([x.layout, y.layout], y.size, rows, factors.as_ref());
+        lines::rotate_lines(self.proof, *ends, fused, x.bytes, y.bytes, walk);
     }
 
     pub(crate) fn run_in_place(

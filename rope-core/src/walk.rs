@@ -327,33 +327,6 @@ impl<'a> Walk<'a, &'a Layout, &'a Layout> {
     }
 }
 
-impl<'a, T: Addresses> Walk<'a, (), T> {
-    /// The same with heads that are read elsewhere.
-    #[inline(always)]
-    pub(crate) fn from<S: Addresses>(self, source: S) -> Walk<'a, S, T> {
-        let Walk {
-            shape,
-            order,
-            target,
-            rows,
-            factors,
-            most,
-            prefetch,
-            source: (),
-        } = self;
-        Walk {
-            shape,
-            order,
-            source,
-            target,
-            rows,
-            factors,
-            most,
-            prefetch,
-        }
-    }
-}
-
 impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
     /// Visits all lines.
     #[inline(always)]

@@ -17,6 +17,7 @@ mod golden;
 mod gradient;
 #[cfg(unix)]
 mod guard;
+mod implementations;
 mod kinds;
 mod messages;
 mod mixed;

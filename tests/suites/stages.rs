@@ -1,8 +1,8 @@
 //! A chain gives the same bits whether its stages are fused or run one after the other.
 
 use rope_core::{
-    Backend, CacheLayout, CacheMut, Chain, Code, CodeScale, HeadScales, Pairing, Rope, Rows,
-    ScaleLayout, ScalePlace, Tensor, TensorMut,
+    Backend, CacheLayout, CacheMut, Chain, Code, CodeScale, HeadScales, Norm, NormFormula, Pairing,
+    Rope, Rows, ScaleLayout, ScalePlace, Tensor, TensorMut,
 };
 use rope_tests::number::{paint, values};
 use rope_tests::{Number, Placed, Source, each_element, each_element_pair};
@@ -197,5 +197,111 @@ fn codes_in_stages_or_not() {
         };
         let shape = [source.within(1, 3), heads, head_dim];
         each_element!(agree_in_codes(source, shape, rotary_dim));
+    }
+}
+
+/// A norm of heads and the rotation after it, out of place: into a tensor, into slots, and into codes.
+fn agree_in_norms<E: Number>(source: &mut Source<'_>, [tokens, heads, head_dim]: [usize; 3]) {
+    let shape = [1, tokens, heads, head_dim];
+    let from = match source.once_in(2) {
+        true => Placed::bshd(shape),
+        false => Placed::any(source, shape),
+    };
+    let to = Placed::any(source, shape);
+    let (x, painted) = (values::<E>(source, from.len), paint::<E>(source, to.len));
+    let per_head = source.once_in(3);
+    let rows_heads = if per_head { heads } else { 1 };
+    let angles = values::<f32>(source, tokens * rows_heads * head_dim);
+    let rows = Rows::new(&angles, [tokens * rows_heads, head_dim])
+        .and_then(|rows| rows.with_heads(rows_heads));
+    let rows = rows.expect("whole rows");
+    let (own, wide) = (
+        values::<E>(source, head_dim),
+        values::<f32>(source, head_dim),
+    );
+    let formulas = [
+        NormFormula::LLAMA,
+        NormFormula::OLMO2,
+        NormFormula::GEMMA,
+        NormFormula::ONCE,
+        NormFormula {
+            rounds_normed: true,
+            ..NormFormula::ONCE
+        },
+    ];
+    let layout = CacheLayout::nhd([tokens, 1, heads, head_dim]).expect("a small cache");
+    // Two tokens may have one slot, and one may have none.
+    let slots: Vec<i64> = (0..tokens)
+        .map(|_| source.within(0, tokens) as i64 - 1)
+        .collect();
+    for (backend, formula, pairing) in Backend::available().flat_map(|backend| {
+        formulas
+            .into_iter()
+            .flat_map(move |formula| Pairing::ALL.map(|pairing| (backend, formula, pairing)))
+    }) {
+        let norm = Norm::new(formula, 1e-6);
+        for (weights, norm) in [
+            ("no", norm),
+            ("own", norm.weight(E::weights(&own))),
+            ("f32", norm.weight(&wide)),
+        ] {
+            let run = |rope: Rope| {
+                let chain = rope.norm(norm);
+                let x = Tensor::new(&x, from.layout).expect("a valid tensor");
+                let mut tensor = painted.clone();
+                let mut y = TensorMut::new(&mut tensor, to.layout).expect("a valid tensor");
+                chain.rotate_into(&x, &mut y, &rows).expect("what fits");
+                let mut kept = vec![E::from_f32(0.5); layout.end()];
+                let mut cache = CacheMut::new(&mut kept, layout).expect("a valid cache");
+                chain
+                    .rotate_into_cache(&x, &mut cache, &slots, &rows)
+                    .expect("what fits");
+                let mut codes = [vec![0x5a_u8; layout.end()], vec![0x5a_u8; layout.end()]];
+                for (chain, codes) in [chain, chain.straight()].into_iter().zip(&mut codes) {
+                    let scale = CodeScale::Reciprocal(HeadScales::Same(0.3));
+                    let mut cache = CacheMut::coded(codes, layout, Code::E4m3, scale, &mut [])
+                        .expect("a valid cache");
+                    chain
+                        .rotate_into_cache(&x, &mut cache, &slots, &rows)
+                        .expect("what fits");
+                }
+                (tensor, kept, codes)
+            };
+            let rope = Rope::new(pairing)
+                .backend(backend)
+                .expect("an available backend");
+            let (got, wanted) = (run(rope), run(rope.in_stages()));
+            let doing = format!("{backend}, {pairing}, {formula:?}, {weights} weights, {shape:?}");
+            let elements = got
+                .0
+                .iter()
+                .chain(&got.1)
+                .zip(wanted.0.iter().chain(&wanted.1));
+            for (index, (got, wanted)) in elements.enumerate() {
+                // A NaN may be any NaN.
+                let same = got.bits() == wanted.bits() || got.is_nan() && wanted.is_nan();
+                assert!(
+                    same,
+                    "{doing}: index {index}: {got:?} instead of {wanted:?}"
+                );
+            }
+            for (got, wanted) in got.2.iter().flatten().zip(wanted.2.iter().flatten()) {
+                let nan = [got, wanted].map(|code| code & 0x7f == 0x7f) == [true; 2];
+                assert!(
+                    got == wanted || nan,
+                    "{doing}: {got:02x} instead of {wanted:02x}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn norms_in_stages_or_not() {
+    let source = &mut Source::random("norms_in_stages_or_not");
+    for head_dim in [2, 20, 64, 128, 130, 510] {
+        let heads = source.within(1, 2 + 4096 / head_dim.max(64));
+        let shape = [source.within(1, 4), heads, head_dim];
+        each_element!(agree_in_norms(source, shape));
     }
 }

@@ -47,8 +47,8 @@ pub(crate) enum LaneOrder {
 }
 
 impl LaneOrder {
-    /// The order of a pairing, of elements of some bytes. cos and sin are doubled where many heads share them: otherwise
-    /// it does not pay.
+    /// The order of a pairing, of elements of some bytes. cos and sin are doubled where many heads share them:
+    /// otherwise it does not pay.
     pub(crate) const fn of<S: Simd, P: PairLayout>(
         even_odd: bool,
         bytes: usize,

@@ -9,12 +9,19 @@ use super::line::{Line, LineRows, Source, Starts};
 use crate::Pairing;
 use crate::backend::Proof;
 
-/// Values of a tile: 8 KiB. As large as the rows that [`Rope::rotate_at`](crate::Rope::rotate_at) keeps on the stack.
+/// Values of a tile: 8 KiB, which a call clears once, if it uses it. As large as the rows that
+/// [`Rope::rotate_at`](crate::Rope::rotate_at) keeps on the stack.
 const TILE: usize = 2048;
 
 /// On cache lines of its own: a vector that crosses two costs twice as much.
 #[repr(align(64))]
-struct Tile([f32; TILE]);
+pub(crate) struct Tile([f32; TILE]);
+
+impl Tile {
+    fn empty() -> Self {
+        Tile([0.0; TILE])
+    }
+}
 
 /// What is read and what is written.
 #[derive(Clone, Copy)]
@@ -32,10 +39,16 @@ impl Ends {
     }
 
     /// Rotates a line by stages.
-    pub(crate) fn rotate(self, proof: Proof, source: &Source<'_>, line: &mut Line<'_>) {
+    pub(crate) fn rotate(
+        self,
+        proof: Proof,
+        source: &Source<'_>,
+        line: &mut Line<'_>,
+        tile: &mut Option<Tile>,
+    ) {
         let Ends { input, output, .. } = self;
         let rows = line.rows;
-        let mut tile = Tile([0.0; TILE]);
+        let tile = tile.get_or_insert_with(Tile::empty);
         // Half of the tile to read into and half to write from, where the pairing changes.
         let room = if input == output { TILE } else { TILE / 2 };
         let block = (room / 2).min(rows.pairs).max(1);
@@ -103,7 +116,13 @@ impl Ends {
 
     /// Channels behind the pairs, which are not rotated. As bits where the element stays the same: not even a NaN
     /// changes.
-    pub(crate) fn copy_unrotated(self, proof: Proof, source: &Source<'_>, line: &mut Line<'_>) {
+    pub(crate) fn copy_unrotated(
+        self,
+        proof: Proof,
+        source: &Source<'_>,
+        line: &mut Line<'_>,
+        tile: &mut Option<Tile>,
+    ) {
         let from = 2 * line.rows.pairs;
         if from == line.head_dim {
             return;
@@ -118,7 +137,7 @@ impl Ends {
             }
             return;
         }
-        let mut tile = Tile([0.0; TILE]);
+        let tile = tile.get_or_insert_with(Tile::empty);
         for head in 0..line.heads {
             for at in (from..line.head_dim).step_by(TILE) {
                 let len = TILE.min(line.head_dim - at);

@@ -4,32 +4,21 @@
 //! read -> norm -> scale -> rotate -> norm -> scale -> write
 //! ```
 //!
-//! [`fused`], [`lines`] and [`codes`] are short ways, with the same bits; [`sums`] has those of a norm over a row.
-//!
-//! A head is read from a tensor or a cache, and written to one. Between two stages it is f32, or was rounded to the
-//! element of what is read, as the plan says. All of it is checked; here nothing fails.
+//! All of it is checked; here nothing fails. [`sums`](super::sums) has the sums of a norm over a row.
 
-mod codes;
-mod fused;
-mod lines;
-mod sums;
-
+use crate::Layout;
 use crate::backend::Proof;
-use crate::cache::{Cache, CacheMut, Format, InSlots, MOST_CHANNELS, MOST_HEADS, Slots};
-use crate::kernel::chains::{Across, BF16, F16, F32, F32_NORMED, RotateF32};
-use crate::kernel::line as kernel;
+use crate::cache::{Format, InSlots, MOST_CHANNELS, MOST_HEADS};
+use crate::kernel::chains::{Across, F32, F32_NORMED, RotateF32};
+use crate::kernel::line::Source;
 use crate::kernel::norm::{
     AddToSum, Channelwise, NormFactors, PerChannel, ROOTS, RootOf, Scaled, Sum,
 };
 use crate::kernel::normed::TOO_LONG;
-use crate::kernel::rotation::RowFactors;
 use crate::kernel::values::Values;
-use crate::norm::{GivenSums, Norm, NormReach, NormResult, NormSum, Place, Weights};
-use crate::rows::View;
-use crate::scale::Scale;
-use crate::tensor::{Bytes, BytesMut};
-use crate::walk::{Addresses, LineSpan, Located, Order, Prefetch, Walk};
-use crate::{Layout, Pairing, Shape};
+use crate::norm::{GivenSums, Norm, NormReach, NormSum, Place, Weights};
+use crate::pass::{Operand, OperandMut, Pass};
+use crate::walk::{Addresses, LineSpan, Located, Order, Walk};
 
 /// Values of a tile: the longest head, and so many heads of 128 channels that a call for each stage costs little.
 const TILE: usize = MOST_CHANNELS;
@@ -40,7 +29,7 @@ const _: () = assert!(HEADS == ROOTS);
 
 /// On cache lines of its own: a vector that crosses two costs twice as much.
 #[repr(align(64))]
-struct Tile([f32; TILE]);
+pub(super) struct Tile(pub(super) [f32; TILE]);
 
 /// Tiles that some chains want beside theirs. What is not wanted is not cleared, which takes as long as to rotate ten
 /// heads.
@@ -52,48 +41,9 @@ struct Buffers {
 }
 
 impl Tile {
-    fn empty() -> Self {
+    pub(super) fn empty() -> Self {
         Tile([0.0; TILE])
     }
-}
-
-/// A chain whose every index has been checked.
-pub(crate) struct Stages<'a> {
-    pub(crate) proof: Proof,
-    /// What is read, which intermediate results are rounded to.
-    pub(crate) element: &'static Across,
-    pub(crate) shape: Shape,
-    pub(crate) norm: Option<Norm<'a>>,
-    pub(crate) scale: Option<Scale<'a>>,
-    pub(crate) rotation: Option<Rotation<'a>>,
-    /// Whether what the rotation gives is rounded before a norm or a scale, or a code, is made of it.
-    pub(crate) rounds: bool,
-    /// Whether a token whose rows are the identity is left alone.
-    pub(crate) skips_identity: bool,
-    /// Whether what is fused runs stage by stage all the same.
-    pub(crate) staged: bool,
-}
-
-/// The stage that rotates.
-pub(crate) struct Rotation<'a> {
-    pub(crate) rows: View<'a>,
-    pub(crate) factors: Option<RowFactors>,
-    pub(crate) input: Pairing,
-    pub(crate) output: Pairing,
-}
-
-/// Where heads are read.
-pub(crate) enum Source<'s> {
-    /// Where they are written.
-    Target,
-    Tensor(Bytes<'s>, &'static Across),
-    Cache(&'s Cache<'s>, &'s Slots<'s>),
-}
-
-/// Where heads are written.
-pub(crate) enum Target<'t, 'm> {
-    Tensor(&'t mut BytesMut<'m>, &'static Across),
-    Cache(&'t mut CacheMut<'m>, Slots<'t>),
 }
 
 /// Where the heads of a pass lie, in a tensor or in slots.
@@ -123,41 +73,43 @@ impl Addresses for Places<'_> {
     }
 }
 
-impl Stages<'_> {
-    /// Runs all stages over all heads.
-    pub(crate) fn run(&self, source: &Source<'_>, target: &mut Target<'_, '_>) {
+/// Runs all stages of any pass.
+pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut<'_, '_>) {
+    pass.run_stages(source, target);
+}
+
+impl Pass<'_> {
+    fn run_stages(&self, source: &Operand<'_>, target: &mut OperandMut<'_, '_>) {
         let over_row = self
             .norm
             .filter(|norm| norm.reach == NormReach::Row && norm.given.is_none());
         let order = match (source, &*target) {
             _ if over_row.is_some() => Order::BY_TOKEN,
-            (Source::Target, Target::Tensor(y, _)) => Order::of(None, y.layout),
-            (Source::Tensor(x, _), Target::Tensor(y, _)) => Order::of(Some(x.layout), y.layout),
-            (Source::Cache(..), _) | (_, Target::Cache(..)) => Order::BY_TOKEN,
+            (Operand::Target, OperandMut::Tensor(y, _)) => Order::of(None, y.layout),
+            (Operand::Tensor(x, _), OperandMut::Tensor(y, _)) => {
+                Order::of(Some(x.layout), y.layout)
+            }
+            (Operand::Cache(..), _) | (_, OperandMut::Cache(..)) => Order::BY_TOKEN,
         };
         let tokens = self.shape.tokens;
         let (stored, slots);
+        let from = match source {
+            Operand::Target => Places::Target,
+            Operand::Tensor(tensor, _) => Places::Strided(tensor.layout),
+            Operand::Cache(cache, slots) => {
+                Places::Slots(cache.stored().in_slots(slots, cache.len(), tokens))
+            }
+        };
+        let to = match target {
+            OperandMut::Tensor(tensor, _) => Places::Strided(tensor.layout),
+            OperandMut::Cache(cache, its) => {
+                (stored, slots) = (*cache.stored(), *its);
+                Places::Slots(stored.in_slots(&slots, cache.len(), tokens))
+            }
+        };
         let walk = Walk {
-            shape: self.shape,
-            order,
-            source: match source {
-                Source::Target => Places::Target,
-                Source::Tensor(tensor, _) => Places::Strided(tensor.layout),
-                Source::Cache(cache, slots) => {
-                    Places::Slots(cache.stored().in_slots(slots, cache.len(), tokens))
-                }
-            },
-            target: match target {
-                Target::Tensor(tensor, _) => Places::Strided(tensor.layout),
-                Target::Cache(cache, its) => {
-                    (stored, slots) = (*cache.stored(), *its);
-                    Places::Slots(stored.in_slots(&slots, cache.len(), tokens))
-                }
-            },
-            rows: self.rows(),
-            factors: self.rotation.as_ref().and_then(|it| it.factors.as_ref()),
             most: (TILE / self.shape.head_dim.max(1)).min(HEADS),
-            prefetch: Prefetch::NONE,
+            ..self.walk(order, from, to)
         };
         let mut buffers = Buffers {
             other: None,
@@ -177,19 +129,11 @@ impl Stages<'_> {
         });
     }
 
-    /// The rows of the rotation, or those that rotate nothing.
-    fn rows(&self) -> &View<'_> {
-        match &self.rotation {
-            Some(rotation) => &rotation.rows,
-            None => &View::NONE,
-        }
-    }
-
     /// The heads of a line, through all stages.
     fn line(
         &self,
-        source: &Source<'_>,
-        target: &mut Target<'_, '_>,
+        source: &Operand<'_>,
+        target: &mut OperandMut<'_, '_>,
         span: &LineSpan<'_>,
         row: Option<NormFactors>,
         tile: &mut Tile,
@@ -212,40 +156,14 @@ impl Stages<'_> {
             self.rotate(span, &mut tile.0[..len], &mut []);
         }
         let tile = &mut tile.0[..len];
-        let behind = |place| place == Place::AfterRotation;
-        let stages_behind = self.norm.is_some_and(|norm| behind(norm.place))
-            || self.scale.is_some_and(|scale| behind(scale.place));
-        if self.rotation.is_some() && self.rounds && (stages_behind || target.is_coded()) {
+        let after = |place| place == Place::AfterRotation;
+        let stages_after = self.norm.is_some_and(|norm| after(norm.place))
+            || self.scale.is_some_and(|scale| after(scale.place));
+        if self.rotation.is_some() && self.rounds && (stages_after || target.is_coded()) {
             self.round(self.flowing(Place::BeforeRotation), tile);
         }
         self.beside_rotation(Place::AfterRotation, span, row, tile, buffers);
         target.write(self.proof, span, tile);
-    }
-
-    /// What the values behind the norm of a place are made of: the element, or f32 behind one whose weights promote
-    /// it.
-    fn flowing(&self, place: Place) -> &'static Across {
-        let passed = |norm: Norm<'_>| norm.place == Place::BeforeRotation || norm.place == place;
-        match self.norm {
-            Some(norm) if passed(norm) && self.promotes(norm) => &F32,
-            _ => self.element,
-        }
-    }
-
-    /// Whether the result of a norm is f32 because its weights, or its biases, are not of the element.
-    fn promotes(&self, norm: Norm<'_>) -> bool {
-        let other = |weights: Weights<'_>| !self.element.is(element_of(weights));
-        norm.formula.result == NormResult::Promoted
-            && (norm.weight.is_some_and(other) || norm.bias.is_some_and(other))
-    }
-
-    /// What the result of a norm is rounded to.
-    fn result(&self, norm: Norm<'_>) -> &'static Across {
-        match norm.formula.result {
-            NormResult::Kept => &F32,
-            NormResult::Promoted if self.promotes(norm) => &F32,
-            NormResult::Promoted | NormResult::Rounded => self.element,
-        }
     }
 
     fn beside_rotation(
@@ -308,7 +226,7 @@ impl Stages<'_> {
             && head_dim < TOO_LONG
         {
             let mut roots = [0.0; ROOTS];
-            let heads = kernel::Source {
+            let heads = Source {
                 memory: bytemuck::cast_slice(tile),
                 at: 0,
                 step: head_dim,
@@ -363,7 +281,7 @@ impl Stages<'_> {
         self.round(result, tile);
     }
 
-    fn each(&self, tile: &mut [f32], what: Channelwise<'_>) {
+    pub(super) fn each(&self, tile: &mut [f32], what: Channelwise<'_>) {
         let head_dim = self.shape.head_dim;
         self.proof.run(Scaled {
             heads: tile,
@@ -400,35 +318,8 @@ impl Stages<'_> {
         PerChannel { values, step }
     }
 
-    /// Weights from one on, as f32.
-    fn widen(&self, weights: Weights<'_>, one_plus: bool, start: usize, values: &mut [f32]) {
-        let len = values.len();
-        match weights {
-            Weights::F32(weights) => values.copy_from_slice(&weights[start..][..len]),
-            Weights::F16(weights) => {
-                (F16.to_f32)(
-                    self.proof,
-                    bytemuck::cast_slice(&weights[start..][..len]),
-                    values,
-                );
-            }
-            Weights::Bf16(weights) => {
-                (BF16.to_f32)(
-                    self.proof,
-                    bytemuck::cast_slice(&weights[start..][..len]),
-                    values,
-                );
-            }
-        }
-        if one_plus {
-            for value in values {
-                *value += 1.0;
-            }
-        }
-    }
-
     /// Rounds values to an element, and takes them back.
-    fn round(&self, element: &'static Across, values: &mut [f32]) {
+    pub(super) fn round(&self, element: &'static Across, values: &mut [f32]) {
         if element.is(&F32) {
             return;
         }
@@ -441,14 +332,14 @@ impl Stages<'_> {
     }
 
     /// Whether the pairing changes.
-    fn moves(&self) -> bool {
+    pub(super) fn moves(&self) -> bool {
         self.rotation
             .as_ref()
             .is_some_and(|rotation| rotation.input != rotation.output)
     }
 
     /// Rotates the heads of a line, in a tile; or into the other one, where the pairing changes.
-    fn rotate(&self, span: &LineSpan<'_>, tile: &mut [f32], other: &mut [f32]) {
+    pub(super) fn rotate(&self, span: &LineSpan<'_>, tile: &mut [f32], other: &mut [f32]) {
         let Some(rotation) = &self.rotation else {
             return;
         };
@@ -458,9 +349,9 @@ impl Stages<'_> {
                 kernel(self.proof, &mut span.line_in_tile(tile));
             }
             RotateF32::OutOfPlace(kernel) => {
-                // What is behind the pairs stays.
+                // What follows the pairs stays.
                 other.copy_from_slice(tile);
-                let source = kernel::Source {
+                let source = Source {
                     memory: bytemuck::cast_slice(tile),
                     at: 0,
                     step: span.head_dim,
@@ -473,23 +364,23 @@ impl Stages<'_> {
     }
 
     /// Reads the heads of a line.
-    fn read(
+    pub(super) fn read(
         &self,
-        source: &Source<'_>,
-        target: &Target<'_, '_>,
+        source: &Operand<'_>,
+        target: &OperandMut<'_, '_>,
         span: &LineSpan<'_>,
         values: &mut [f32],
     ) {
         let (proof, head) = (self.proof, span.first[2]);
         match (source, target) {
-            (Source::Tensor(tensor, element), _) => {
+            (Operand::Tensor(tensor, element), _) => {
                 read_heads(proof, &span.source(tensor.bytes), element, span, values);
             }
-            (Source::Target, Target::Tensor(tensor, element)) => {
+            (Operand::Target, OperandMut::Tensor(tensor, element)) => {
                 read_heads(proof, &span.written(tensor.bytes), element, span, values);
             }
-            (Source::Cache(cache, _), _) => cache.read(proof, span.tokens[0], head, values),
-            (Source::Target, Target::Cache(cache, _)) => {
+            (Operand::Cache(cache, _), _) => cache.read(proof, span.tokens[0], head, values),
+            (Operand::Target, OperandMut::Cache(cache, _)) => {
                 cache.as_cache().read(proof, span.tokens[1], head, values);
             }
         }
@@ -502,18 +393,10 @@ const WORDS: usize = 1024;
 #[repr(align(64))]
 struct Words([u16; WORDS]);
 
-fn element_of(weights: Weights<'_>) -> &'static Across {
-    match weights {
-        Weights::F32(_) => &F32,
-        Weights::F16(_) => &F16,
-        Weights::Bf16(_) => &BF16,
-    }
-}
-
 /// Heads of a tensor as f32.
-fn read_heads(
+pub(super) fn read_heads(
     proof: Proof,
-    heads: &kernel::Source<'_>,
+    heads: &Source<'_>,
     element: &'static Across,
     span: &LineSpan<'_>,
     values: &mut [f32],
@@ -531,19 +414,11 @@ fn together(span: &LineSpan<'_>, step: usize) -> usize {
     if step == span.head_dim { span.count } else { 1 }
 }
 
-impl Target<'_, '_> {
-    /// Whether it keeps codes, and not elements.
-    fn is_coded(&self) -> bool {
-        match self {
-            Target::Tensor(..) => false,
-            Target::Cache(cache, _) => cache.stored().is_coded(),
-        }
-    }
-
+impl OperandMut<'_, '_> {
     /// Writes the heads of a line.
     fn write(&mut self, proof: Proof, span: &LineSpan<'_>, values: &[f32]) {
         match self {
-            Target::Tensor(tensor, element) => {
+            OperandMut::Tensor(tensor, element) => {
                 let (step, size) = (span.steps[1], element.size);
                 let together = together(span, step);
                 for (index, values) in values.chunks(together * span.head_dim).enumerate() {
@@ -552,7 +427,7 @@ impl Target<'_, '_> {
                     (element.from_f32)(proof, values, bytes);
                 }
             }
-            Target::Cache(cache, _) => {
+            OperandMut::Cache(cache, _) => {
                 let (at, head) = (span.tokens[1], span.first[2]);
                 match cache.stored().format {
                     Format::Element(element, _) => {

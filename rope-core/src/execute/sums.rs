@@ -1,16 +1,17 @@
 //! The sums that a norm takes over more than a head, or by a rule that is not fused, and what it makes of them.
 
-use super::{Source, Stages, Target, Tile, read_heads};
+use super::staged::{Tile, read_heads};
 use crate::Shape;
 use crate::kernel::chains::Across;
 use crate::kernel::line::{LineRows, Starts};
 use crate::kernel::norm::{AddToSum, Channelwise, LANES, NormFactors, RootOf, Sum, Term, mean};
 use crate::norm::{Norm, NormReach, Place};
+use crate::pass::{Operand, OperandMut, Pass};
 use crate::rows::View;
 use crate::tensor::Bytes;
 use crate::walk::{LineSpan, Order, Prefetch, Walk};
 
-impl Stages<'_> {
+impl Pass<'_> {
     /// The sums of squares that a norm takes of a tensor, of each head or of each row.
     pub(crate) fn squares(
         &self,
@@ -45,8 +46,8 @@ impl Stages<'_> {
     /// The factors of a norm over all heads of a line's token.
     pub(super) fn row_factors(
         &self,
-        source: &Source<'_>,
-        target: &Target<'_, '_>,
+        source: &Operand<'_>,
+        target: &OperandMut<'_, '_>,
         norm: Norm<'_>,
         first: &LineSpan<'_>,
         tile: &mut Tile,

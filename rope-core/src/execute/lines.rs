@@ -1,0 +1,145 @@
+//! Rotations, and copies, line by line in memory.
+
+use crate::backend::Proof;
+use crate::kernel::chains::OutOfPlaceFn;
+use crate::kernel::tile::Ends;
+use crate::pass::{Operand, OperandMut, Pass};
+use crate::walk::{Access, Addresses, Order, Prefetch, Walk};
+
+/// A rotation alone, by one kernel.
+pub(crate) fn fused(
+    pass: &Pass<'_>,
+    source: &Operand<'_>,
+    target: &mut OperandMut<'_, '_>,
+) -> bool {
+    match ends(pass, source, target) {
+        Some(ends) if pass.rotation.is_some() && ends.fused().is_some() => {
+            rotate(pass, ends, source, target)
+        }
+        _ => false,
+    }
+}
+
+/// Heads of one element that are copied, and no more.
+pub(crate) fn copied(
+    pass: &Pass<'_>,
+    source: &Operand<'_>,
+    target: &mut OperandMut<'_, '_>,
+) -> bool {
+    match ends(pass, source, target) {
+        Some(ends) if pass.rotation.is_none() && ends.source.is(ends.target) => {
+            rotate(pass, ends, source, target)
+        }
+        _ => false,
+    }
+}
+
+/// A rotation alone, of elements and pairings without a kernel of their own.
+pub(crate) fn converted(
+    pass: &Pass<'_>,
+    source: &Operand<'_>,
+    target: &mut OperandMut<'_, '_>,
+) -> bool {
+    match ends(pass, source, target) {
+        Some(ends) if pass.rotation.is_some() => rotate(pass, ends, source, target),
+        _ => false,
+    }
+}
+
+/// A rotation alone, in place.
+pub(crate) fn fused_in_place(
+    pass: &Pass<'_>,
+    _: &Operand<'_>,
+    target: &mut OperandMut<'_, '_>,
+) -> bool {
+    let (Some(kernels), Some(rotation), false, Some(_)) = (
+        pass.kernels.in_place,
+        &pass.rotation,
+        pass.has_stages(),
+        target.elements(),
+    ) else {
+        return false;
+    };
+    let (proof, kernel) = (pass.proof, kernels.kernel(rotation.input));
+    match target {
+        OperandMut::Tensor(x, _) => {
+            let (rows, factors) = (&rotation.rows, rotation.factors.as_ref());
+            Walk::in_place(x.layout, x.size, rows, factors)
+                .run(|span| kernel(proof, &mut span.line(x.bytes)));
+        }
+        OperandMut::Cache(cache, slots) => {
+            let len = cache.len();
+            let (memory, stored) = cache.parts();
+            let slots = stored.in_slots(slots, len, pass.shape.tokens);
+            pass.walk(Order::BY_TOKEN, (), slots).run(|span| {
+                let [batch, token, _] = span.first;
+                if !pass.skips_identity || !rotation.rows.is_identity(batch, token) {
+                    kernel(proof, &mut span.line(memory));
+                }
+            });
+        }
+    }
+    true
+}
+
+/// The elements and pairings of a pass from lines to lines that has no other stage than a rotation.
+fn ends(pass: &Pass<'_>, source: &Operand<'_>, target: &OperandMut<'_, '_>) -> Option<Ends> {
+    let elements = source.elements().zip(target.elements());
+    let (source, target) = elements.filter(|_| !pass.has_stages())?;
+    Some(pass.ends(source, target))
+}
+
+fn rotate(
+    pass: &Pass<'_>,
+    ends: Ends,
+    source: &Operand<'_>,
+    target: &mut OperandMut<'_, '_>,
+) -> bool {
+    let (proof, tokens) = (pass.proof, pass.shape.tokens);
+    match (source, target) {
+        (Operand::Tensor(x, _), OperandMut::Tensor(y, _)) => {
+            let order = Order::of(Some(x.layout), y.layout);
+            let walk = &Walk {
+                prefetch: Prefetch::of(Access::Rotate, pass.shape, y.size),
+                ..pass.walk(order, x.layout, y.layout)
+            };
+            rotate_lines(proof, ends, ends.fused(), x.bytes, y.bytes, walk);
+        }
+        (Operand::Tensor(x, _), OperandMut::Cache(cache, slots)) => {
+            let len = cache.len();
+            let (memory, stored) = cache.parts();
+            let slots = stored.in_slots(slots, len, tokens);
+            let walk = &pass.walk(Order::BY_TOKEN, x.layout, slots);
+            rotate_lines(proof, ends, ends.fused(), x.bytes, memory, walk);
+        }
+        (Operand::Cache(cache, slots), OperandMut::Tensor(y, _)) => {
+            let slots = cache.stored().in_slots(slots, cache.len(), tokens);
+            let walk = &pass.walk(Order::BY_TOKEN, slots, y.layout);
+            rotate_lines(proof, ends, ends.fused(), cache.memory(), y.bytes, walk);
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// Rotates heads from one memory into another by a kernel, or by the stages of one; what does not rotate is copied.
+pub(crate) fn rotate_lines<S: Addresses, T: Addresses>(
+    proof: Proof,
+    ends: Ends,
+    fused: Option<OutOfPlaceFn>,
+    from: &[u8],
+    to: &mut [u8],
+    walk: &Walk<'_, S, T>,
+) {
+    let rotates = walk.rows.pairs() > 0;
+    let mut tile = None;
+    walk.run(|span| {
+        let (source, line) = (&span.source(from), &mut span.line(to));
+        match fused {
+            _ if !rotates => {}
+            Some(kernel) => kernel(proof, source, line),
+            None => ends.rotate(proof, source, line, &mut tile),
+        }
+        ends.copy_unrotated(proof, source, line, &mut tile);
+    });
+}

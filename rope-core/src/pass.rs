@@ -1,0 +1,253 @@
+//! A pass: a call whose every argument has been checked, as its executor gets it. Nothing fails from here on.
+
+use crate::backend::Proof;
+use crate::cache::{Cache, CacheMut, Format, Slots, Stored};
+use crate::kernel::chains::{Across, BF16, F16, F32, InPlace, Normed};
+use crate::kernel::rotation::RowFactors;
+use crate::kernel::tile::Ends;
+use crate::norm::{Norm, NormReach, NormResult, NormSum, Place, Weights};
+use crate::rows::View;
+use crate::scale::Scale;
+use crate::tensor::{Bytes, BytesMut};
+use crate::walk::{Addresses, Order, Prefetch, Walk};
+use crate::{Pairing, Shape};
+
+/// What is done to heads on their way.
+///
+/// ```text
+/// read -> norm -> scale -> rotate -> norm -> scale -> write
+/// ```
+///
+/// Between two stages a value is f32, or was rounded to the element of what is read, as the plan says.
+pub(crate) struct Pass<'a> {
+    pub(crate) proof: Proof,
+    /// What is read, which intermediate results are rounded to.
+    pub(crate) element: &'static Across,
+    pub(crate) kernels: Kernels,
+    pub(crate) shape: Shape,
+    pub(crate) norm: Option<Norm<'a>>,
+    pub(crate) scale: Option<Scale<'a>>,
+    pub(crate) rotation: Option<Rotation<'a>>,
+    /// Whether what the rotation gives is rounded before a norm or a scale, or a code, is made of it.
+    pub(crate) rounds: bool,
+    /// Whether a token whose rows are the identity is left alone.
+    pub(crate) skips_identity: bool,
+    /// Whether what is fused runs stage by stage all the same.
+    pub(crate) staged: bool,
+}
+
+/// The kernels of the element that is read, as far as a call can use them: a program links those that it names.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Kernels {
+    /// Those that rotate in place.
+    pub(crate) in_place: Option<&'static InPlace>,
+    /// Those that norm and rotate in place.
+    pub(crate) normed: Option<&'static Normed>,
+}
+
+impl Kernels {
+    /// Those of a norm, and none in place.
+    pub(crate) fn normed(normed: &'static Normed) -> Self {
+        Kernels {
+            in_place: None,
+            normed: Some(normed),
+        }
+    }
+}
+
+/// The stage that rotates.
+pub(crate) struct Rotation<'a> {
+    pub(crate) rows: View<'a>,
+    pub(crate) factors: Option<RowFactors>,
+    pub(crate) input: Pairing,
+    pub(crate) output: Pairing,
+}
+
+/// Where heads are read.
+pub(crate) enum Operand<'s> {
+    /// Where they are written.
+    Target,
+    Tensor(Bytes<'s>, &'static Across),
+    Cache(&'s Cache<'s>, &'s Slots<'s>),
+}
+
+/// Where heads are written.
+pub(crate) enum OperandMut<'t, 'm> {
+    Tensor(&'t mut BytesMut<'m>, &'static Across),
+    Cache(&'t mut CacheMut<'m>, Slots<'t>),
+}
+
+impl<'a> Pass<'a> {
+    /// Whether there is a norm or a scale.
+    pub(crate) fn has_stages(&self) -> bool {
+        self.norm.is_some() || self.scale.is_some()
+    }
+
+    /// The rows of the rotation, or those that rotate nothing.
+    pub(crate) fn rows(&self) -> &View<'a> {
+        match &self.rotation {
+            Some(rotation) => &rotation.rows,
+            None => &View::NONE,
+        }
+    }
+
+    /// The pairings that are read and written.
+    fn pairings(&self) -> [Pairing; 2] {
+        match &self.rotation {
+            Some(rotation) => [rotation.input, rotation.output],
+            None => [Pairing::Half; 2],
+        }
+    }
+
+    /// The rotation from one element to another.
+    pub(crate) fn ends(&self, source: &'static Across, target: &'static Across) -> Ends {
+        let [input, output] = self.pairings();
+        Ends {
+            source,
+            input,
+            target,
+            output,
+        }
+    }
+
+    /// The walk over heads that are written in slots, or in any order.
+    pub(crate) fn walk<S: Addresses, T: Addresses>(
+        &self,
+        order: Order,
+        source: S,
+        target: T,
+    ) -> Walk<'_, S, T> {
+        Walk {
+            shape: self.shape,
+            order,
+            source,
+            target,
+            rows: self.rows(),
+            factors: self.rotation.as_ref().and_then(|it| it.factors.as_ref()),
+            most: usize::MAX,
+            prefetch: Prefetch::NONE,
+        }
+    }
+
+    /// The norm and the rotation after it that kernels run on heads in place: of short heads, each by itself, all of
+    /// whose channels rotate, with weights that they share.
+    pub(crate) fn fused_norm(&self) -> Option<(Norm<'a>, &'static Normed, Pairing)> {
+        let (norm, kernels) = (self.norm?, self.kernels.normed?);
+        let rotation = self.rotation.as_ref()?;
+        let head_dim = self.shape.head_dim;
+        let shared = norm.weight.is_none_or(|weights| weights.len() == head_dim);
+        let plain = !norm.formula.centred && norm.bias.is_none() && norm.given.is_none();
+        let over_heads = norm.reach == NormReach::Head && norm.place == Place::BeforeRotation;
+        let short = head_dim < crate::kernel::normed::TOO_LONG;
+        let whole = 2 * rotation.rows.pairs() == head_dim && rotation.input == rotation.output;
+        let fused = shared && plain && over_heads && short && whole;
+        (fused && norm.sum == NormSum::PyTorch && self.scale.is_none()).then_some((
+            norm,
+            kernels,
+            rotation.input,
+        ))
+    }
+
+    /// What the values after the norm of a place are made of: the element, or f32 after one whose weights promote it.
+    pub(crate) fn flowing(&self, place: Place) -> &'static Across {
+        let passed = |norm: Norm<'_>| norm.place == Place::BeforeRotation || norm.place == place;
+        match self.norm {
+            Some(norm) if passed(norm) && self.promotes(norm) => &F32,
+            _ => self.element,
+        }
+    }
+
+    /// Weights from one on, as f32.
+    pub(crate) fn widen(
+        &self,
+        weights: Weights<'_>,
+        one_plus: bool,
+        start: usize,
+        values: &mut [f32],
+    ) {
+        let len = values.len();
+        match weights {
+            Weights::F32(weights) => values.copy_from_slice(&weights[start..][..len]),
+            Weights::F16(weights) => {
+                (F16.to_f32)(
+                    self.proof,
+                    bytemuck::cast_slice(&weights[start..][..len]),
+                    values,
+                );
+            }
+            Weights::Bf16(weights) => {
+                (BF16.to_f32)(
+                    self.proof,
+                    bytemuck::cast_slice(&weights[start..][..len]),
+                    values,
+                );
+            }
+        }
+        if one_plus {
+            for value in values {
+                *value += 1.0;
+            }
+        }
+    }
+
+    /// Whether the result of a norm is f32 because its weights, or its biases, are not of the element.
+    pub(crate) fn promotes(&self, norm: Norm<'_>) -> bool {
+        let other = |weights: Weights<'_>| !self.element.is(element_of(weights));
+        norm.formula.result == NormResult::Promoted
+            && (norm.weight.is_some_and(other) || norm.bias.is_some_and(other))
+    }
+
+    /// What the result of a norm is rounded to.
+    pub(crate) fn result(&self, norm: Norm<'_>) -> &'static Across {
+        match norm.formula.result {
+            NormResult::Kept => &F32,
+            NormResult::Promoted if self.promotes(norm) => &F32,
+            NormResult::Promoted | NormResult::Rounded => self.element,
+        }
+    }
+}
+
+fn element_of(weights: Weights<'_>) -> &'static Across {
+    match weights {
+        Weights::F32(_) => &F32,
+        Weights::F16(_) => &F16,
+        Weights::Bf16(_) => &BF16,
+    }
+}
+
+/// The element of a cache, where the channels of a head lie side by side.
+fn elements(stored: &Stored<'_>) -> Option<&'static Across> {
+    match stored.format {
+        Format::Element(element, _) if stored.layout.contiguous() => Some(element),
+        _ => None,
+    }
+}
+
+impl Operand<'_> {
+    /// The element of heads that are lines, if they are.
+    pub(crate) fn elements(&self) -> Option<&'static Across> {
+        match self {
+            Operand::Target => None,
+            Operand::Tensor(_, element) => Some(element),
+            Operand::Cache(cache, _) => elements(cache.stored()),
+        }
+    }
+}
+
+impl OperandMut<'_, '_> {
+    /// The element of heads that are lines, if they are.
+    pub(crate) fn elements(&self) -> Option<&'static Across> {
+        match self {
+            OperandMut::Tensor(_, element) => Some(element),
+            OperandMut::Cache(cache, _) => elements(cache.stored()),
+        }
+    }
+
+    /// Whether it keeps codes, and not elements.
+    pub(crate) fn is_coded(&self) -> bool {
+        match self {
+            OperandMut::Tensor(..) => false,
+            OperandMut::Cache(cache, _) => cache.stored().is_coded(),
+        }
+    }
+}
