@@ -251,9 +251,9 @@ impl<'a> CacheMut<'a> {
         self.memory.len() / self.stored.size()
     }
 
-    /// Its memory, and how its heads are kept there.
-    pub(crate) fn parts(&mut self) -> (&mut [u8], &Stored<'a>) {
-        (self.memory, &self.stored)
+    /// Its memory.
+    pub(crate) fn memory_mut(&mut self) -> &mut [u8] {
+        self.memory
     }
 
     /// Writes heads of a slot, which lie one behind the other, rounded to its elements.
@@ -497,15 +497,10 @@ impl<'a> Stored<'a> {
     }
 
     /// Where the tokens of a tensor lie in a cache of so many elements.
-    pub(crate) fn in_slots<'s>(
-        &'s self,
-        slots: &'s Slots<'s>,
-        len: usize,
-        tokens: usize,
-    ) -> InSlots<'s> {
+    pub(crate) fn in_slots<'s>(&self, slots: Slots<'s>, len: usize, tokens: usize) -> InSlots<'s> {
         InSlots {
             slots,
-            layout: &self.layout,
+            layout: self.layout,
             scales: self.scales(),
             len,
             tokens,

@@ -39,6 +39,22 @@ use crate::{Error, Rows, Shape, Tensor, TensorMut};
 /// ```
 ///
 /// A head has at most 2048 channels.
+///
+/// # What is fast
+///
+/// All calls give the bits of one stage after the other. Of the ways to run one, the first that fits is taken:
+///
+/// | call | how it runs |
+/// |---|---|
+/// | no norm and no scale | as [`Rope::rotate`] and [`Rope::rotate_into`] |
+/// | a norm per head, then the rotation of all channels, in place | each head is read once, in one kernel |
+/// | the same into a tensor or slots of the same element | heads are copied, and normed where they are written |
+/// | a rotation, after such a norm or none, into codes | over a tile of the element, from which codes are made |
+/// | everything else | one stage after the other, over a tile of f32 |
+///
+/// Such a norm has fewer than 512 channels, weights that all heads share or none, and neither a mean nor a bias; it
+/// sums in PyTorch's order. Codes are made from a tile unless that would round: after [`Chain::straight`], or a norm
+/// whose weights promote its result to f32.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[must_use]
 pub struct Chain<'a> {

@@ -1,7 +1,7 @@
 //! A pass: a call whose every argument has been checked, as its executor gets it. Nothing fails from here on.
 
 use crate::backend::Proof;
-use crate::cache::{Cache, CacheMut, Format, Slots, Stored};
+use crate::cache::{Cache, CacheMut, Format, InSlots, Slots, Stored};
 use crate::kernel::chains::{Across, BF16, F16, F32, InPlace, Normed};
 use crate::kernel::rotation::RowFactors;
 use crate::kernel::tile::Ends;
@@ -9,8 +9,8 @@ use crate::norm::{Norm, NormReach, NormResult, NormSum, Place, Weights};
 use crate::rows::View;
 use crate::scale::Scale;
 use crate::tensor::{Bytes, BytesMut};
-use crate::walk::{Addresses, Order, Prefetch, Walk};
-use crate::{Pairing, Shape};
+use crate::walk::{Access, Addresses, Located, Order, Prefetch, Walk};
+use crate::{Layout, Pairing, Shape};
 
 /// What is done to heads on their way.
 ///
@@ -110,13 +110,19 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The walk over heads that are written in slots, or in any order.
-    pub(crate) fn walk<S: Addresses, T: Addresses>(
-        &self,
-        order: Order,
-        source: S,
-        target: T,
-    ) -> Walk<'_, S, T> {
+    /// The walk over the heads of two operands.
+    pub(crate) fn walk<'w>(
+        &'w self,
+        source: &Operand<'w>,
+        target: &OperandMut<'w, '_>,
+    ) -> Walk<'w, Places<'w>, Places<'w>> {
+        let tokens = self.shape.tokens;
+        let (source, target) = (source.places(tokens), target.places(tokens));
+        let order = match (source, target) {
+            (Places::Target, Places::Strided(target)) => Order::of(None, target),
+            (Places::Strided(source), Places::Strided(target)) => Order::of(Some(source), target),
+            _ => Order::BY_TOKEN,
+        };
         Walk {
             shape: self.shape,
             order,
@@ -126,6 +132,14 @@ impl<'a> Pass<'a> {
             factors: self.rotation.as_ref().and_then(|it| it.factors.as_ref()),
             most: usize::MAX,
             prefetch: Prefetch::NONE,
+        }
+    }
+
+    /// How far ahead heads are prefetched on their way to memory: not among slots.
+    pub(crate) fn prefetch(&self, access: Access, target: &OperandMut<'_, '_>) -> Prefetch {
+        match target {
+            OperandMut::Tensor(y, _) => Prefetch::of(access, self.shape, y.size),
+            OperandMut::Cache(..) => Prefetch::NONE,
         }
     }
 
@@ -215,6 +229,37 @@ fn element_of(weights: Weights<'_>) -> &'static Across {
     }
 }
 
+/// Where the heads of an operand lie.
+#[derive(Clone, Copy)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there are two of them, as long as a call runs"
+)]
+pub(crate) enum Places<'a> {
+    /// Where the pass writes them.
+    Target,
+    Strided(&'a Layout),
+    Slots(InSlots<'a>),
+}
+
+impl Addresses for Places<'_> {
+    fn token(&self, batch: usize, token: usize) -> Option<Located> {
+        match self {
+            Places::Target => ().token(batch, token),
+            Places::Strided(layout) => layout.token(batch, token),
+            Places::Slots(slots) => slots.token(batch, token),
+        }
+    }
+
+    fn head_step(&self) -> usize {
+        match self {
+            Places::Target => ().head_step(),
+            Places::Strided(layout) => layout.head_step(),
+            Places::Slots(slots) => slots.head_step(),
+        }
+    }
+}
+
 /// The element of a cache, where the channels of a head lie side by side.
 fn elements(stored: &Stored<'_>) -> Option<&'static Across> {
     match stored.format {
@@ -223,7 +268,27 @@ fn elements(stored: &Stored<'_>) -> Option<&'static Across> {
     }
 }
 
-impl Operand<'_> {
+impl<'s> Operand<'s> {
+    /// Where heads lie, of so many tokens in a sequence.
+    fn places(&self, tokens: usize) -> Places<'s> {
+        match self {
+            Operand::Target => Places::Target,
+            Operand::Tensor(x, _) => Places::Strided(x.layout),
+            Operand::Cache(cache, slots) => {
+                Places::Slots(cache.stored().in_slots(**slots, cache.len(), tokens))
+            }
+        }
+    }
+
+    /// The memory of heads that are read where they are not written.
+    pub(crate) fn memory(&self) -> &'s [u8] {
+        match self {
+            Operand::Target => &[],
+            Operand::Tensor(x, _) => x.bytes,
+            Operand::Cache(cache, _) => cache.memory(),
+        }
+    }
+
     /// The element of heads that are lines, if they are.
     pub(crate) fn elements(&self) -> Option<&'static Across> {
         match self {
@@ -234,7 +299,25 @@ impl Operand<'_> {
     }
 }
 
-impl OperandMut<'_, '_> {
+impl<'t> OperandMut<'t, '_> {
+    /// Where heads lie, of so many tokens in a sequence.
+    fn places(&self, tokens: usize) -> Places<'t> {
+        match self {
+            OperandMut::Tensor(y, _) => Places::Strided(y.layout),
+            OperandMut::Cache(cache, slots) => {
+                Places::Slots(cache.stored().in_slots(*slots, cache.len(), tokens))
+            }
+        }
+    }
+
+    /// The memory that is written.
+    pub(crate) fn memory(&mut self) -> &mut [u8] {
+        match self {
+            OperandMut::Tensor(y, _) => y.bytes,
+            OperandMut::Cache(cache, _) => cache.memory_mut(),
+        }
+    }
+
     /// The element of heads that are lines, if they are.
     pub(crate) fn elements(&self) -> Option<&'static Across> {
         match self {

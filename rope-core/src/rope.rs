@@ -450,8 +450,7 @@ impl Rope {
     ) {
         let (proof, kernel) = (self.proof, element.kernel(self.input));
         let factors = self.direction.factors(attention_factor);
-        Walk::in_place(x.layout, x.size, rows, factors.as_ref())
-            .run(|span| kernel(proof, &mut span.line(x.bytes)));
+        lines::rotate_in_place(proof, kernel, x, rows, factors.as_ref());
     }
 }
 

@@ -403,9 +403,10 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
         }
     }
 
-    /// Each head with its own row: a line is a head of some tokens, or some heads of a token.
+    /// Each head with its own row: a line is a head of some tokens, or some heads of a token. Takes a copy, so that the
+    /// walk above stays in registers.
     #[inline(never)]
-    fn each(&self, mut line: impl FnMut(&LineSpan<'_>)) {
+    fn each(self, mut line: impl FnMut(&LineSpan<'_>)) {
         let Shape {
             batch,
             tokens,

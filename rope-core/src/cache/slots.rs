@@ -46,8 +46,8 @@ enum Found {
 /// The slots of the tokens of a tensor, which have been checked, in a cache.
 #[derive(Clone, Copy)]
 pub(crate) struct InSlots<'a> {
-    pub(crate) slots: &'a Slots<'a>,
-    pub(crate) layout: &'a CacheLayout,
+    pub(crate) slots: Slots<'a>,
+    pub(crate) layout: CacheLayout,
     /// Where the scales lie, if they lie apart.
     pub(crate) scales: Option<ScaleLayout>,
     /// Elements of the cache.
@@ -65,13 +65,13 @@ impl Addresses for InSlots<'_> {
             scales,
             len,
             tokens,
-        } = *self;
-        let index = batch * tokens + token;
+        } = self;
+        let index = batch * *tokens + token;
         let slot = match slots.0 {
             SlotSource::Mapping(ids) => usize::try_from(ids.get(index)?).ok()?,
             SlotSource::Range { first, .. } => first + index,
             // What was found before is found again: an error is a token that is left out.
-            _ => match slots.find(index, tokens, layout, len).ok()?? {
+            _ => match slots.find(index, *tokens, layout, *len).ok()?? {
                 Found::Slot(slot) => slot,
                 // Such tokens have no scales apart.
                 Found::Element(element) => return Some(Located { element, scale: 0 }),

@@ -1,10 +1,13 @@
 //! Rotations, and copies, line by line in memory.
 
 use crate::backend::Proof;
-use crate::kernel::chains::OutOfPlaceFn;
+use crate::kernel::chains::{InPlaceFn, OutOfPlaceFn};
+use crate::kernel::rotation::RowFactors;
 use crate::kernel::tile::Ends;
 use crate::pass::{Operand, OperandMut, Pass};
-use crate::walk::{Access, Addresses, Order, Prefetch, Walk};
+use crate::rows::View;
+use crate::tensor::BytesMut;
+use crate::walk::{Access, Addresses, Walk};
 
 /// A rotation alone, by one kernel.
 pub(crate) fn fused(
@@ -63,15 +66,12 @@ pub(crate) fn fused_in_place(
     let (proof, kernel) = (pass.proof, kernels.kernel(rotation.input));
     match target {
         OperandMut::Tensor(x, _) => {
-            let (rows, factors) = (&rotation.rows, rotation.factors.as_ref());
-            Walk::in_place(x.layout, x.size, rows, factors)
-                .run(|span| kernel(proof, &mut span.line(x.bytes)));
+            rotate_in_place(proof, kernel, x, &rotation.rows, rotation.factors.as_ref());
         }
-        OperandMut::Cache(cache, slots) => {
-            let len = cache.len();
-            let (memory, stored) = cache.parts();
-            let slots = stored.in_slots(slots, len, pass.shape.tokens);
-            pass.walk(Order::BY_TOKEN, (), slots).run(|span| {
+        OperandMut::Cache(..) => {
+            let walk = pass.walk(&Operand::Target, target);
+            let memory = target.memory();
+            walk.run(|span| {
                 let [batch, token, _] = span.first;
                 if !pass.skips_identity || !rotation.rows.is_identity(batch, token) {
                     kernel(proof, &mut span.line(memory));
@@ -80,6 +80,18 @@ pub(crate) fn fused_in_place(
         }
     }
     true
+}
+
+/// Rotates a tensor in place.
+pub(crate) fn rotate_in_place(
+    proof: Proof,
+    kernel: InPlaceFn,
+    x: &mut BytesMut<'_>,
+    rows: &View<'_>,
+    factors: Option<&RowFactors>,
+) {
+    Walk::in_place(x.layout, x.size, rows, factors)
+        .run(|span| kernel(proof, &mut span.line(x.bytes)));
 }
 
 /// The elements and pairings of a pass from lines to lines that has no other stage than a rotation.
@@ -95,34 +107,17 @@ fn rotate(
     source: &Operand<'_>,
     target: &mut OperandMut<'_, '_>,
 ) -> bool {
-    let (proof, tokens) = (pass.proof, pass.shape.tokens);
-    match (source, target) {
-        (Operand::Tensor(x, _), OperandMut::Tensor(y, _)) => {
-            let order = Order::of(Some(x.layout), y.layout);
-            let walk = &Walk {
-                prefetch: Prefetch::of(Access::Rotate, pass.shape, y.size),
-                ..pass.walk(order, x.layout, y.layout)
-            };
-            rotate_lines(proof, ends, ends.fused(), x.bytes, y.bytes, walk);
-        }
-        (Operand::Tensor(x, _), OperandMut::Cache(cache, slots)) => {
-            let len = cache.len();
-            let (memory, stored) = cache.parts();
-            let slots = stored.in_slots(slots, len, tokens);
-            let walk = &pass.walk(Order::BY_TOKEN, x.layout, slots);
-            rotate_lines(proof, ends, ends.fused(), x.bytes, memory, walk);
-        }
-        (Operand::Cache(cache, slots), OperandMut::Tensor(y, _)) => {
-            let slots = cache.stored().in_slots(slots, cache.len(), tokens);
-            let walk = &pass.walk(Order::BY_TOKEN, slots, y.layout);
-            rotate_lines(proof, ends, ends.fused(), cache.memory(), y.bytes, walk);
-        }
-        _ => return false,
-    }
+    let walk = &Walk {
+        prefetch: pass.prefetch(Access::Rotate, target),
+        ..pass.walk(source, target)
+    };
+    let (from, to) = (source.memory(), target.memory());
+    rotate_lines(pass.proof, ends, ends.fused(), from, to, walk);
     true
 }
 
 /// Rotates heads from one memory into another by a kernel, or by the stages of one; what does not rotate is copied.
+#[inline(never)]
 pub(crate) fn rotate_lines<S: Addresses, T: Addresses>(
     proof: Proof,
     ends: Ends,

@@ -1,48 +1,57 @@
 //! A norm and the rotation after it, in place, in one kernel; from one place to another heads are copied first.
 
+use crate::Pairing;
 use crate::backend::Proof;
 use crate::kernel::chains::{F32, Normed, NormedFn};
 use crate::kernel::line::{Line, Source};
 use crate::kernel::norm::ROOTS;
 use crate::kernel::normed::{LineNorm, TOO_LONG};
+use crate::norm::Norm;
 use crate::pass::{Operand, OperandMut, Pass};
-use crate::tensor::Bytes;
-use crate::walk::{Access, Addresses, CHUNK, Order, Prefetch, Walk};
+use crate::walk::{Access, CHUNK, Prefetch, Walk};
 
 /// The kernels of a norm and the rotation after it, with what they need.
-pub(super) struct FusedNorm {
+pub(super) struct FusedNorm<'w> {
     proof: Proof,
     kernels: &'static Normed,
     kernel: NormedFn,
     eps: f32,
-    /// On cache lines of their own.
-    weights: Weights,
+    weights: &'w [f32],
     rounds_normed: bool,
     rounds_product: bool,
 }
 
+/// Weights as f32, on cache lines of their own.
 #[repr(align(64))]
-struct Weights([f32; TOO_LONG]);
+pub(super) struct NormWeights([f32; TOO_LONG]);
 
-impl FusedNorm {
+impl NormWeights {
+    pub(super) fn ones() -> Self {
+        NormWeights([1.0; TOO_LONG])
+    }
+}
+
+impl<'w> FusedNorm<'w> {
     /// Heads of a line at most.
     pub(super) const MOST: usize = ROOTS;
 
-    /// That of a pass, if it is one that is fused.
-    pub(super) fn of(pass: &Pass<'_>) -> Option<Self> {
-        let (norm, kernels, pairing) = pass.fused_norm()?;
-        let mut weights = Weights([1.0; TOO_LONG]);
+    /// That of a pass which has one.
+    pub(super) fn new(
+        pass: &Pass<'_>,
+        (norm, kernels, pairing): (Norm<'_>, &'static Normed, Pairing),
+        weights: &'w mut NormWeights,
+    ) -> Self {
+        let weights = &mut weights.0[..pass.shape.head_dim];
         if let Some(given) = norm.weight {
-            let values = &mut weights.0[..pass.shape.head_dim];
-            pass.widen(given, norm.formula.one_plus_weight, 0, values);
-            for weight in values {
+            pass.widen(given, norm.formula.one_plus_weight, 0, weights);
+            for weight in &mut *weights {
                 // Rounding to bf16 takes no other.
                 if weight.is_nan() {
                     *weight = f32::NAN;
                 }
             }
         }
-        Some(FusedNorm {
+        FusedNorm {
             proof: pass.proof,
             kernels,
             kernel: kernels.kernel(pairing),
@@ -50,12 +59,11 @@ impl FusedNorm {
             weights,
             rounds_normed: norm.formula.rounds_normed,
             rounds_product: !pass.result(norm).is(&F32),
-        })
+        }
     }
 
     /// Norms and rotates a line, whose squares are prefetched so many elements ahead.
-    pub(super) fn run(&self, line: &mut Line<'_>, ahead: usize) {
-        let mut roots = [0.0; ROOTS];
+    pub(super) fn run(&self, line: &mut Line<'_>, ahead: usize, roots: &mut [f32; ROOTS]) {
         let heads = Source {
             memory: line.memory,
             at: line.at,
@@ -63,10 +71,10 @@ impl FusedNorm {
             ahead,
         };
         let extents = [line.head_dim, line.heads];
-        (self.kernels.roots)(self.proof, &heads, extents, self.eps, &mut roots);
+        (self.kernels.roots)(self.proof, &heads, extents, self.eps, roots);
         let norm = LineNorm {
-            roots: &roots,
-            weights: &self.weights.0[..line.head_dim],
+            roots,
+            weights: self.weights,
             rounds_normed: self.rounds_normed,
             rounds_product: self.rounds_product,
         };
@@ -76,18 +84,21 @@ impl FusedNorm {
 
 /// In place in a tensor.
 pub(crate) fn in_place(pass: &Pass<'_>, _: &Operand<'_>, target: &mut OperandMut<'_, '_>) -> bool {
-    let (OperandMut::Tensor(x, _), Some(norm)) = (target, FusedNorm::of(pass)) else {
+    let (OperandMut::Tensor(x, _), Some(norm)) = (target, pass.fused_norm()) else {
         return false;
     };
+    let mut weights = NormWeights::ones();
+    let norm = FusedNorm::new(pass, norm, &mut weights);
     let squares = Prefetch::of(Access::Squares, pass.shape, x.size).heads;
+    let mut roots = [0.0; ROOTS];
+    let factors = pass.rotation.as_ref().and_then(|it| it.factors.as_ref());
     Walk {
         most: FusedNorm::MOST,
-        prefetch: Prefetch::of(Access::Rotate, pass.shape, x.size),
-        ..pass.walk(Order::of(None, x.layout), (), x.layout)
+        ..Walk::in_place(x.layout, x.size, pass.rows(), factors)
     }
     .run(|span| {
         let ahead = span.steps[1].wrapping_mul(squares);
-        norm.run(&mut span.line(x.bytes), ahead);
+        norm.run(&mut span.line(x.bytes), ahead, &mut roots);
     });
     true
 }
@@ -101,41 +112,24 @@ pub(crate) fn copied(
     let same = target
         .elements()
         .is_some_and(|element| element.is(pass.element));
-    let (Operand::Tensor(x, _), true, Some(norm)) = (source, same, FusedNorm::of(pass)) else {
+    let (Operand::Tensor(x, _), true, Some(norm)) = (source, same, pass.fused_norm()) else {
         return false;
     };
-    match target {
-        OperandMut::Tensor(y, _) => {
-            let order = Order::of(Some(x.layout), y.layout);
-            copy_and_norm(&norm, x, y.bytes, pass.walk(order, x.layout, y.layout));
-        }
-        OperandMut::Cache(cache, slots) => {
-            let len = cache.len();
-            let (memory, stored) = cache.parts();
-            let slots = stored.in_slots(slots, len, pass.shape.tokens);
-            let walk = pass.walk(Order::BY_TOKEN, x.layout, slots);
-            copy_and_norm(&norm, x, memory, walk);
-        }
-    }
-    true
-}
-
-fn copy_and_norm<S: Addresses, T: Addresses>(
-    norm: &FusedNorm,
-    x: &Bytes<'_>,
-    memory: &mut [u8],
-    walk: Walk<'_, S, T>,
-) {
-    Walk {
+    let mut weights = NormWeights::ones();
+    let norm = FusedNorm::new(pass, norm, &mut weights);
+    let mut roots = [0.0; ROOTS];
+    let walk = Walk {
         // As many as the first cache holds, beside where they came from.
         most: CHUNK,
-        ..walk
-    }
-    .run(|span| {
+        ..pass.walk(source, target)
+    };
+    let memory = target.memory();
+    walk.run(|span| {
         let line = &mut span.line(memory);
         copy_heads(&span.source(x.bytes), line, x.size);
-        norm.run(line, 0);
+        norm.run(line, 0, &mut roots);
     });
+    true
 }
 
 /// Copies the heads of a line, elements of `size` bytes, from those of a source.

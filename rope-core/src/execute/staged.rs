@@ -6,9 +6,8 @@
 //!
 //! All of it is checked; here nothing fails. [`sums`](super::sums) has the sums of a norm over a row.
 
-use crate::Layout;
 use crate::backend::Proof;
-use crate::cache::{Format, InSlots, MOST_CHANNELS, MOST_HEADS};
+use crate::cache::{Format, MOST_CHANNELS, MOST_HEADS};
 use crate::kernel::chains::{Across, F32, F32_NORMED, RotateF32};
 use crate::kernel::line::Source;
 use crate::kernel::norm::{
@@ -18,7 +17,7 @@ use crate::kernel::normed::TOO_LONG;
 use crate::kernel::values::Values;
 use crate::norm::{GivenSums, Norm, NormReach, NormSum, Place, Weights};
 use crate::pass::{Operand, OperandMut, Pass};
-use crate::walk::{Addresses, LineSpan, Located, Order, Walk};
+use crate::walk::{LineSpan, Order, Walk};
 
 /// Values of a tile: the longest head, and so many heads of 128 channels that a call for each stage costs little.
 const TILE: usize = MOST_CHANNELS;
@@ -46,33 +45,6 @@ impl Tile {
     }
 }
 
-/// Where the heads of a pass lie, in a tensor or in slots.
-#[derive(Clone, Copy)]
-enum Places<'a> {
-    /// Where the pass writes them.
-    Target,
-    Strided(&'a Layout),
-    Slots(InSlots<'a>),
-}
-
-impl Addresses for Places<'_> {
-    fn token(&self, batch: usize, token: usize) -> Option<Located> {
-        match self {
-            Places::Target => ().token(batch, token),
-            Places::Strided(layout) => layout.token(batch, token),
-            Places::Slots(slots) => slots.token(batch, token),
-        }
-    }
-
-    fn head_step(&self) -> usize {
-        match self {
-            Places::Target => ().head_step(),
-            Places::Strided(layout) => layout.head_step(),
-            Places::Slots(slots) => slots.head_step(),
-        }
-    }
-}
-
 /// Runs all stages of any pass.
 pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut<'_, '_>) {
     pass.run_stages(source, target);
@@ -83,33 +55,15 @@ impl Pass<'_> {
         let over_row = self
             .norm
             .filter(|norm| norm.reach == NormReach::Row && norm.given.is_none());
-        let order = match (source, &*target) {
-            _ if over_row.is_some() => Order::BY_TOKEN,
-            (Operand::Target, OperandMut::Tensor(y, _)) => Order::of(None, y.layout),
-            (Operand::Tensor(x, _), OperandMut::Tensor(y, _)) => {
-                Order::of(Some(x.layout), y.layout)
-            }
-            (Operand::Cache(..), _) | (_, OperandMut::Cache(..)) => Order::BY_TOKEN,
-        };
-        let tokens = self.shape.tokens;
-        let (stored, slots);
-        let from = match source {
-            Operand::Target => Places::Target,
-            Operand::Tensor(tensor, _) => Places::Strided(tensor.layout),
-            Operand::Cache(cache, slots) => {
-                Places::Slots(cache.stored().in_slots(slots, cache.len(), tokens))
-            }
-        };
-        let to = match target {
-            OperandMut::Tensor(tensor, _) => Places::Strided(tensor.layout),
-            OperandMut::Cache(cache, its) => {
-                (stored, slots) = (*cache.stored(), *its);
-                Places::Slots(stored.in_slots(&slots, cache.len(), tokens))
-            }
-        };
+        let walk = self.walk(source, target);
         let walk = Walk {
+            order: if over_row.is_some() {
+                Order::BY_TOKEN
+            } else {
+                walk.order
+            },
             most: (TILE / self.shape.head_dim.max(1)).min(HEADS),
-            ..self.walk(order, from, to)
+            ..walk
         };
         let mut buffers = Buffers {
             other: None,

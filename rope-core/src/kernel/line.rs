@@ -142,8 +142,8 @@ pub(crate) trait Route {
         i: usize,
     ) -> [VectorPair<S, Bits<Self::I>>; 2];
 
-    /// Prefetches what the source's line says for one of its heads.
-    fn prefetch<S: Simd>(s: S, heads: Self::Heads<'_>, index: usize, head_dim: usize);
+    /// Prefetches what the source says for one of its heads, which may lie before the line if `back` is set.
+    fn prefetch<S: Simd>(s: S, heads: Self::Heads<'_>, index: usize, head_dim: usize, back: bool);
 
     /// Rotates a head, from a pair on, by the definition.
     fn plain(
@@ -207,7 +207,7 @@ impl<E: Convert, P: PairLayout> Route for Same<E, P> {
     }
 
     #[inline(always)]
-    fn prefetch<S: Simd>(_: S, (): (), _: usize, _: usize) {}
+    fn prefetch<S: Simd>(_: S, (): (), _: usize, _: usize, _: bool) {}
 
     #[inline(always)]
     fn plain(
@@ -286,9 +286,15 @@ impl<I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Route for Other<I, P,
     }
 
     #[inline(always)]
-    fn prefetch<S: Simd>(s: S, heads: SourceHeads<'_, I>, index: usize, head_dim: usize) {
+    fn prefetch<S: Simd>(
+        s: S,
+        heads: SourceHeads<'_, I>,
+        index: usize,
+        head_dim: usize,
+        back: bool,
+    ) {
         if heads.ahead != 0 {
-            heads.prefetch(s, index, head_dim);
+            heads.prefetch(s, index, head_dim, back);
         }
     }
 
@@ -355,9 +361,10 @@ impl<'h, E: Convert> SourceHeads<'h, E> {
 
     /// Prefetches the head that lies `ahead` of one. The step of a single head may be any number.
     #[inline(always)]
-    pub(super) fn prefetch<S: Simd>(self, s: S, index: usize, head_dim: usize) {
+    pub(super) fn prefetch<S: Simd>(self, s: S, index: usize, head_dim: usize, back: bool) {
+        let before = if back { self.before } else { &[] };
         let start = index.wrapping_mul(self.step).wrapping_add(self.ahead);
-        prefetch(s, [self.before, self.elements], start, head_dim);
+        prefetch(s, [before, self.elements], start, head_dim);
     }
 }
 
@@ -547,7 +554,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         let prefetches = const { S::PREFETCHES_HEADS } && from == 0;
         for index in 0..heads.len {
             if prefetches {
-                heads.prefetch(s, index);
+                heads.prefetch(s, index, false);
             }
             let mut groups = heads.groups::<S>(s, &prologue, index, [pairs, from, G]);
             // By hand: a loop that may call something (what is rare, in 16 bits) the compiler does not unroll, and
@@ -581,7 +588,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         let pairs = len * Self::group::<S>();
         heads.check(rows.pairs, from, pairs);
         for (index, &start) in starts.iter().enumerate() {
-            heads.prefetch(s, index);
+            heads.prefetch(s, index, true);
             let [cos, sin] = rows.row(start);
             let cos = &S::chunks(&cos[from..][..pairs]).as_chunks().0[..len];
             let sin = &S::chunks(&sin[from..][..pairs]).as_chunks().0[..len];
@@ -636,16 +643,18 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
         );
     }
 
-    /// Prefetches what the line and its source say for one of the heads. The step of a single head may be any number.
+    /// Prefetches what the line and its source say for one of the heads, which may lie before the line if `back` is
+    /// set. The step of a single head may be any number.
     #[inline(always)]
-    pub(super) fn prefetch<S: Simd>(&self, s: S, index: usize) {
+    pub(super) fn prefetch<S: Simd>(&self, s: S, index: usize, back: bool) {
         if const { !S::PREFETCHES } {
             return;
         }
-        R::prefetch(s, self.source, index, self.head_dim);
+        R::prefetch(s, self.source, index, self.head_dim, back);
         if self.ahead != 0 {
             let start = index.wrapping_mul(self.step).wrapping_add(self.ahead);
-            prefetch(s, [self.before, self.elements], start, self.head_dim);
+            let before = if back { self.before } else { &[] };
+            prefetch(s, [before, self.elements], start, self.head_dim);
         }
     }
 

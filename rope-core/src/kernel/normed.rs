@@ -145,7 +145,7 @@ impl<E: Convert> Kernel for LineRoots<'_, E> {
         let mut eights = [[0.0_f32; 8]; ROOTS];
         for (index, (eight, sum)) in eights.iter_mut().zip(&mut *sums).take(len).enumerate() {
             if const { S::PREFETCHES_HEADS } && heads.ahead != 0 {
-                heads.prefetch(s, index, head_dim);
+                heads.prefetch(s, index, head_dim, false);
             }
             let head = heads.head(index, head_dim);
             let blocks = head.as_chunks::<LANES>().0;
