@@ -126,10 +126,13 @@ fn compare(name: &str, frequencies: &Frequencies<'_>, every: usize) {
     );
     for (pair, &(whole, fraction)) in pairs.iter().zip(&turns) {
         // A fraction next to a whole turn may be rounded to either side of it.
-        let wraps = i128::from(pair.whole_turns()) - i128::from(whole);
-        let apart = pair.step().wrapping_sub(fraction) as i128;
-        assert!(wraps == 0 || (wraps == 1) == (apart > 0), "{name}");
-        let distance = apart.unsigned_abs();
+        let step = pair.step();
+        let distance = match pair.whole_turns() - whole {
+            0 => step.abs_diff(fraction),
+            1 if step < fraction => step.wrapping_sub(fraction),
+            -1 if step > fraction => fraction.wrapping_sub(step),
+            turns => panic!("{name}: {turns} turns apart"),
+        };
         assert!(
             distance <= bounds::step(pair.inverse() / TAU),
             "{name}: {distance}"
