@@ -2,6 +2,7 @@
 //! is in them.
 
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -13,6 +14,7 @@ use rope_core::Pairing;
 pub struct Golden {
     /// Its name, without the extension.
     pub name: String,
+    file: String,
     text: String,
 }
 
@@ -40,11 +42,22 @@ bits! {
     u128: u128, |x| x;
 }
 
-/// Where golden data is.
+/// Where golden data is: in `ROPE_GOLDEN`, a changed copy (`tests/blind.sh`), or beside this crate.
 fn path(file: &str) -> PathBuf {
-    [env!("CARGO_MANIFEST_DIR"), "golden", file]
-        .iter()
-        .collect()
+    let folder = std::env::var_os("ROPE_GOLDEN").map(PathBuf::from);
+    folder
+        .unwrap_or_else(|| [env!("CARGO_MANIFEST_DIR"), "golden"].iter().collect())
+        .join(file)
+}
+
+/// Appends to the file `ROPE_GOLDEN_READS` what a test reads: `tests/blind.sh` runs no others.
+fn record(file: &str, key: &str) {
+    let Some(log) = std::env::var_os("ROPE_GOLDEN_READS") else {
+        return;
+    };
+    let log = fs::OpenOptions::new().create(true).append(true).open(log);
+    log.and_then(|mut log| log.write_all(format!("{file} {key}\n").as_bytes()))
+        .expect("a file that can be appended to");
 }
 
 /// The text of a file, by its place in `golden/`.
@@ -53,6 +66,11 @@ fn path(file: &str) -> PathBuf {
 ///
 /// If it cannot be read.
 pub fn read(file: &str) -> String {
+    record(file, "*");
+    text(file)
+}
+
+fn text(file: &str) -> String {
     let path = path(file);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
@@ -96,7 +114,8 @@ impl Golden {
         let name = Path::new(file).file_stem().unwrap_or_default();
         Golden {
             name: name.to_string_lossy().into_owned(),
-            text: read(file),
+            file: file.to_owned(),
+            text: text(file),
         }
     }
 
@@ -130,6 +149,7 @@ impl Golden {
             .text
             .lines()
             .filter_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+        record(&self.file, key);
         let values = found.next()?;
         assert!(found.next().is_none(), "{}: {key} comes twice", self.name);
         Some(values)

@@ -164,7 +164,10 @@ fn hugging_face_angles() {
 #[test]
 fn phases() {
     let mut count = 0;
-    let text = include_str!("phases_u128.txt");
+    // A changed copy: tests/blind.sh.
+    let text = env::var("ROPE_GOLDEN").map_or(include_str!("phases_u128.txt").into(), |folder| {
+        std::fs::read_to_string(folder + "/phases_u128.txt").expect("the phases")
+    });
     for line in text.lines().filter(|l| !l.starts_with('#')) {
         let w: Vec<&str> = line.split_whitespace().collect();
         let phase = u128::from_str_radix(w[0], 16).unwrap();
@@ -196,7 +199,7 @@ fn phases() {
         }
         count += 1;
     }
-    println!("{count} phases");
+    assert_eq!(count, 1228);
 }
 
 /// A linear congruential generator of 128 bits, high half out.
