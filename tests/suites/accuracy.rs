@@ -151,6 +151,12 @@ fn models<E: Number + Bits>() -> Errors {
             // What does not rotate is as it was.
             for index in (0..x.len()).filter(|&index| !rotates[index]) {
                 assert_eq!(got[index].bits(), x[index].bits(), "{}: {index}", file.name);
+                assert_eq!(
+                    best[index].bits(),
+                    x[index].bits(),
+                    "{}: {index}",
+                    file.name
+                );
             }
         }
     }
@@ -215,8 +221,13 @@ fn f32_against_the_exact_values_of_the_files() {
                     &x,
                     &place,
                 );
-                for (_, error) in off(&got, &exact, exactly(&file, &x, &place)) {
+                let mut rotates = vec![false; x.len()];
+                for (index, error) in off(&got, &exact, exactly(&file, &x, &place)) {
                     errors.add(error);
+                    rotates[index] = true;
+                }
+                for index in (0..x.len()).filter(|&index| !rotates[index]) {
+                    assert_eq!(exact[index], f64::from(x[index]), "{}: {index}", file.name);
                 }
             }
         }
