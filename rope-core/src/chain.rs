@@ -185,7 +185,8 @@ impl<'a> Chain<'a> {
     ///
     /// Those of [`Rope::rotate`]; [`Error::HeadDimOnStack`] for heads of more than 2048 channels; for a norm or a scale
     /// that does not fit, [`Error::Parameter`] (an eps that is negative or not finite), [`Error::Count`] (weights,
-    /// biases, sums or factors of another number) and [`Error::CentredSums`]. The tensor is untouched then.
+    /// biases, sums or factors of another number), [`Error::WeightMissing`], [`Error::WeightUnused`] and
+    /// [`Error::CentredSums`]. The tensor is untouched then.
     pub fn rotate<E: Element>(
         &self,
         x: &mut TensorMut<'_, E>,

@@ -562,6 +562,23 @@ errors! { f =>
         /// The most there is room for.
         limit: usize,
     } => write!(f, "head_dim {head_dim} exceeds the {limit} that heads on the stack have room for"),
+    /// [`Norm`](crate::Norm): the formula has weights, and none were given.
+    WeightMissing {
+        /// How many are needed, if all heads share them.
+        needed: usize,
+    } => write!(
+        f,
+        "the norm's formula has weights, but none were given; give {needed} (or {needed} per head) to Norm::weight, or \
+         call Norm::without_weight"
+    ),
+    /// [`Norm`](crate::Norm): weights for a formula that has none.
+    WeightUnused {
+        /// How many were given.
+        given: usize,
+    } => write!(
+        f,
+        "the norm's formula has no weights, but {given} were given; leave them out, or use a formula that is `weighted`"
+    ),
     /// [`Norm::given_sums`](crate::Norm::given_sums) of a norm that is centred: it has a mean of its own to take off.
     CentredSums => f.write_str("a norm that is centred takes no given sums"),
     /// `Config::from_json`: the text is not JSON, or not an object.

@@ -26,7 +26,11 @@ use crate::Error;
 /// let weights = [1.0_f32; 128];
 /// let qwen3 = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights);
 /// let gemma3 = Norm::new(NormFormula::GEMMA, 1e-6).weight(&weights);
+/// // a root mean square alone
+/// let llama4 = Norm::new(NormFormula::LLAMA4, 1e-5);
 /// ```
+///
+/// A norm whose formula has weights is refused without them: a forgotten `q_norm.weight` still produces text.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Norm<'a> {
     pub(crate) formula: NormFormula,
@@ -45,6 +49,8 @@ pub struct Norm<'a> {
 pub struct NormFormula {
     /// Whether the mean is taken off first: a layer norm.
     pub centred: bool,
+    /// Whether it multiplies by weights, which [`Norm::weight`] has to give then.
+    pub weighted: bool,
     /// Whether the factor is `1 + w`, formed in f32.
     pub one_plus_weight: bool,
     /// Whether `x r` is rounded to the element before the weight.
@@ -72,6 +78,7 @@ impl NormFormula {
     /// LFM2, Apertus, OLMoE).
     pub const LLAMA: Self = Self {
         centred: false,
+        weighted: true,
         one_plus_weight: false,
         rounds_normed: true,
         rounds_product: false,
@@ -88,10 +95,13 @@ impl NormFormula {
         one_plus_weight: true,
         ..Self::OLMO2
     };
-    /// `T(x r w)`, the weight optional: Gemma 3n and 4.
+    /// `T(x r w)`: Gemma 3n and 4, whose values are normed without weights ([`Norm::without_weight`]).
     pub const GEMMA3N: Self = Self::OLMO2;
     /// `T(x r)`, without a weight: Llama 4's `Llama4TextL2Norm` (a root mean square in spite of its name), nanochat.
-    pub const LLAMA4: Self = Self::OLMO2;
+    pub const LLAMA4: Self = Self {
+        weighted: false,
+        ..Self::OLMO2
+    };
     /// `T(w ((x - m) r))`: Cohere, Command R.
     pub const COHERE: Self = Self {
         centred: true,
@@ -104,10 +114,8 @@ impl NormFormula {
     /// [`STABLE_LM`](Self::STABLE_LM).
     pub const CHAMELEON: Self = Self {
         centred: true,
-        one_plus_weight: false,
-        rounds_normed: true,
         rounds_product: true,
-        result: NormResult::Promoted,
+        ..Self::LLAMA
     };
     /// `nn.LayerNorm` with weight and bias, rounded once: Phi, Persimmon. As near to it as
     /// [`STABLE_LM`](Self::STABLE_LM).
@@ -204,7 +212,8 @@ macro_rules! weights_from {
 weights_from!(F32 f32, F16 f16, Bf16 bf16);
 
 impl<'a> Norm<'a> {
-    /// A norm of each head, before the rotation, without weights. `eps` is added to the mean, in f32.
+    /// A norm of each head, before the rotation. `eps` is added to the mean, in f32. Unless the formula has no weights
+    /// ([`NormFormula::weighted`]), they are to follow ([`Norm::weight`]).
     pub const fn new(formula: NormFormula, eps: f32) -> Self {
         Norm {
             formula,
@@ -223,6 +232,19 @@ impl<'a> Norm<'a> {
     pub fn weight(self, weight: impl Into<Weights<'a>>) -> Self {
         Norm {
             weight: Some(weight.into()),
+            ..self
+        }
+    }
+
+    /// Multiplies by no weights, whatever the formula.
+    #[must_use]
+    pub const fn without_weight(self) -> Self {
+        Norm {
+            formula: NormFormula {
+                weighted: false,
+                ..self.formula
+            },
+            weight: None,
             ..self
         }
     }
@@ -295,6 +317,14 @@ impl<'a> Norm<'a> {
                 value: self.eps.into(),
                 required: "finite and not negative",
             });
+        }
+        match (self.formula.weighted, self.weight) {
+            (true, None) => return Err(Error::WeightMissing { needed: head_dim }),
+            (false, Some(weight)) => {
+                let given = weight.len();
+                return Err(Error::WeightUnused { given });
+            }
+            _ => {}
         }
         let all = heads.saturating_mul(head_dim);
         for (name, weights) in [("weight", self.weight), ("bias", self.bias)] {

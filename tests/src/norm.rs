@@ -136,13 +136,14 @@ impl Norm {
             NormFormula::LAYER_NORM,
             NormFormula::ONCE,
         ];
-        let formula = if source.once_in(2) {
+        let mut formula = if source.once_in(2) {
             let mut flag = || source.once_in(2);
             let [centred, one_plus_weight, rounds_normed, rounds_product] =
                 [flag(), flag(), flag(), flag()];
             let results = [NormResult::Kept, NormResult::Rounded, NormResult::Promoted];
             NormFormula {
                 centred,
+                weighted: true,
                 one_plus_weight,
                 rounds_normed,
                 rounds_product,
@@ -157,6 +158,7 @@ impl Norm {
             List::any(source, len)
         };
         let weight = (!source.once_in(4)).then(|| list(source));
+        formula.weighted = weight.is_some();
         let bias = source.once_in(3).then(|| list(source));
         let given = (!formula.centred && source.once_in(6)).then(|| {
             let len = match reach {
@@ -194,6 +196,19 @@ impl Norm {
             norm = norm.given_sums(sums, *width);
         }
         norm
+    }
+
+    /// The same with weights where the formula has none, or without where it has some; and the refusal.
+    pub fn weights_amiss(&self, head_dim: usize) -> (rope_core::Norm<'_>, rope_core::Error) {
+        let mut norm = rope_core::Norm::new(self.formula, self.eps).over(self.reach);
+        let error = match self.formula.weighted {
+            true => rope_core::Error::WeightMissing { needed: head_dim },
+            false => {
+                norm = norm.weight(&[1.0_f32; 3]);
+                rope_core::Error::WeightUnused { given: 3 }
+            }
+        };
+        (norm, error)
     }
 
     /// Norms the heads of a token, which is the so-many-th of all sequences, and says what the results are.

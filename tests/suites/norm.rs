@@ -32,6 +32,7 @@ fn formulas(id: &str) -> [NormFormula; 2] {
     };
     let once = NormFormula {
         centred: formula.centred,
+        weighted: formula.weighted,
         one_plus_weight: formula.one_plus_weight,
         ..NormFormula::ONCE
     };

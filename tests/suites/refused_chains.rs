@@ -96,7 +96,7 @@ fn parameters_of_norms() {
                 let norm = norm.over(reach);
                 let norm = match name {
                     "weight" => norm.weight(&one[..len]),
-                    _ => norm.bias(&one[..len]),
+                    _ => norm.without_weight().bias(&one[..len]),
                 };
                 let error = Error::Count {
                     name,
@@ -110,10 +110,62 @@ fn parameters_of_norms() {
     }
 }
 
+/// A forgotten weight still produces text, and so does one that a formula does not have.
+#[test]
+fn weights_of_norms() {
+    let one = [1.0_f32; 16];
+    let missing = Error::WeightMissing { needed: 8 };
+    let words = ["8", "per head", "weight", "without_weight"];
+    let unused = |given| Error::WeightUnused { given };
+    for formula in [
+        NormFormula::LLAMA,
+        NormFormula::OLMO2,
+        NormFormula::GEMMA,
+        NormFormula::GEMMA3N,
+        NormFormula::COHERE,
+        NormFormula::STABLE_LM,
+        NormFormula::CHAMELEON,
+        NormFormula::LAYER_NORM,
+        NormFormula::ONCE,
+    ] {
+        let norm = Norm::new(formula, 1e-6);
+        for norm in [
+            norm,
+            norm.bias(&one),
+            norm.over(NormReach::Row),
+            norm.at(Place::AfterRotation),
+        ] {
+            each_verb(ROPE().norm(norm), missing, &words);
+        }
+        // Said, it is a norm without weights.
+        let mut data = [bf16::ONE; LEN];
+        let mut tensor = TensorMut::new(&mut data, SHAPE).expect("valid");
+        let without = norm.without_weight();
+        assert!(!without.formula().weighted);
+        let chain = ROPE().norm(without);
+        assert_eq!(chain.norm_and_scale(&mut tensor), Ok(()));
+        // Also where some were given before.
+        let chain = ROPE().norm(norm.weight(&one).without_weight());
+        assert_eq!(chain.norm_and_scale(&mut tensor), Ok(()));
+        let chain = ROPE().norm(norm.without_weight().weight(&one[..8]));
+        each_verb(chain, unused(8), &["8"]);
+    }
+    for given in [0, 8, 16] {
+        let norm = Norm::new(NormFormula::LLAMA4, 1e-6).weight(&one[..given]);
+        let words = [&*given.to_string(), "weighted"];
+        each_verb(ROPE().norm(norm), unused(given), &words);
+    }
+    // The sums that ranks exchange need no weights.
+    let x = [1.0_f32; LEN];
+    let x = Tensor::new(&x, SHAPE).expect("valid");
+    let norm = Norm::new(NormFormula::LLAMA, 1e-6);
+    assert_eq!(ROPE().norm(norm).squares(&x, &mut [0.0; 12]), Ok(()));
+}
+
 #[test]
 fn given_sums() {
     let sums = [1.0_f32; 13];
-    let norm = Norm::new(NormFormula::LLAMA, 1e-6);
+    let norm = Norm::new(NormFormula::LLAMA4, 1e-6);
     for (reach, needed) in [(NormReach::Row, 6), (NormReach::Head, 12)] {
         for given in [0, needed - 1, needed + 1] {
             let error = Error::Count {
@@ -133,7 +185,7 @@ fn given_sums() {
         let norm = norm.over(reach).given_sums(&sums[..needed], 0);
         each_verb(ROPE().norm(norm), error, &["width", "0", "1"]);
     }
-    let centred = Norm::new(NormFormula::COHERE, 1e-6);
+    let centred = Norm::new(NormFormula::COHERE, 1e-6).without_weight();
     each_verb(
         ROPE().norm(centred.given_sums(&sums[..12], 8)),
         Error::CentredSums,

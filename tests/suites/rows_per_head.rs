@@ -232,7 +232,7 @@ fn a_norm_before_the_rotation() {
             let x = values::<bf16>(source, place.len);
             for backend in Backend::available() {
                 let rope = Rotation::forward(Pairing::Half).plan(backend);
-                let norm = |rope: Rope| rope.norm(Norm::new(NormFormula::LLAMA, 1e-6));
+                let norm = |rope: Rope| rope.norm(Norm::new(NormFormula::LLAMA4, 1e-6));
                 let run = |chain: &dyn Fn(&mut TensorMut<'_, bf16>)| {
                     let mut y = x.clone();
                     chain(&mut TensorMut::new(&mut y, place.layout).expect("a valid tensor"));

@@ -241,7 +241,7 @@ fn agree_in_norms<E: Number>(source: &mut Source<'_>, [tokens, heads, head_dim]:
     }) {
         let norm = Norm::new(formula, 1e-6);
         for (weights, norm) in [
-            ("no", norm),
+            ("no", norm.without_weight()),
             ("own", norm.weight(E::weights(&own))),
             ("f32", norm.weight(&wide)),
         ] {

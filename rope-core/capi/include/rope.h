@@ -217,6 +217,10 @@ enum rope_status
   ROPE_STATUS_PAGE_POSITION = 57,
   // A head is longer than what is kept on the stack: more than 2048 channels.
   ROPE_STATUS_HEAD_DIM_ON_STACK = 58,
+  // A norm whose formula has weights was given none.
+  ROPE_STATUS_WEIGHT_MISSING = 76,
+  // A norm whose formula has no weights was given some.
+  ROPE_STATUS_WEIGHT_UNUSED = 72,
   // A norm that is centred was given sums.
   ROPE_STATUS_CENTRED_SUMS = 59,
   // Keys were to be moved between positions that are coordinates.
@@ -506,7 +510,7 @@ enum rope_norm_formula
   ROPE_NORM_FORMULA_OLMO2 = 2,
   // T((x r) (1 + w)): Gemma 1 to 3, Qwen3-Next.
   ROPE_NORM_FORMULA_GEMMA = 3,
-  // T(x r w), the weight optional: Gemma 3n and 4.
+  // T(x r w): Gemma 3n and 4. Their values are normed without weights: with `weighted` at 0.
   ROPE_NORM_FORMULA_GEMMA3N = 4,
   // T(x r), without a weight: Llama 4, nanochat.
   ROPE_NORM_FORMULA_LLAMA4 = 5,
@@ -852,6 +856,8 @@ typedef struct rope_weights {
 typedef struct rope_norm {
   // Other than 0: the mean is taken off first, a layer norm.
   int32_t centred;
+  // Other than 0: it multiplies by `weight`, and is refused without. 0: it has none, and is refused with some.
+  int32_t weighted;
   // Other than 0: the factor is 1 + w.
   int32_t one_plus_weight;
   // Other than 0: what was normed is rounded to the element before the weight.
@@ -862,7 +868,7 @@ typedef struct rope_norm {
   int32_t result;
   // What is added to the mean.
   float eps;
-  // What it is multiplied with; zeros: nothing.
+  // What it is multiplied with; zeros where `weighted` is 0.
   struct rope_weights weight;
   // What is added then; zeros: nothing.
   struct rope_weights bias;
@@ -2184,8 +2190,8 @@ rope_backend rope_backend_best(void);
 // May be called from any thread at any time.
 const char *rope_backend_name(int32_t backend);
 
-// Fills in a norm of each head, before the rotation, by a formula (`enum rope_norm_formula`), without weights and with
-// an eps of 0.
+// Fills in a norm of each head, before the rotation, by a formula (`enum rope_norm_formula`), with an eps of 0. Unless
+// the formula has no weights, they are to be set.
 //
 // Returns ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED.
 //

@@ -22,7 +22,7 @@ pub enum rope_norm_formula {
     Olmo2 = 2,
     /// T((x r) (1 + w)): Gemma 1 to 3, Qwen3-Next.
     Gemma = 3,
-    /// T(x r w), the weight optional: Gemma 3n and 4.
+    /// T(x r w): Gemma 3n and 4. Their values are normed without weights: with `weighted` at 0.
     Gemma3n = 4,
     /// T(x r), without a weight: Llama 4, nanochat.
     Llama4 = 5,
@@ -192,6 +192,8 @@ impl rope_weights {
 pub struct rope_norm {
     /// Other than 0: the mean is taken off first, a layer norm.
     pub centred: i32,
+    /// Other than 0: it multiplies by `weight`, and is refused without. 0: it has none, and is refused with some.
+    pub weighted: i32,
     /// Other than 0: the factor is 1 + w.
     pub one_plus_weight: i32,
     /// Other than 0: what was normed is rounded to the element before the weight.
@@ -202,7 +204,7 @@ pub struct rope_norm {
     pub result: i32,
     /// What is added to the mean.
     pub eps: f32,
-    /// What it is multiplied with; zeros: nothing.
+    /// What it is multiplied with; zeros where `weighted` is 0.
     pub weight: rope_weights,
     /// What is added then; zeros: nothing.
     pub bias: rope_weights,
@@ -230,6 +232,7 @@ impl rope_norm {
     pub(crate) unsafe fn norm<'a>(&self) -> Result<(Norm<'a>, [Region; 3]), Failure> {
         let formula = NormFormula {
             centred: self.centred != 0,
+            weighted: self.weighted != 0,
             one_plus_weight: self.one_plus_weight != 0,
             rounds_normed: self.rounds_normed != 0,
             rounds_product: self.rounds_product != 0,
@@ -257,8 +260,8 @@ impl rope_norm {
     }
 }
 
-/// Fills in a norm of each head, before the rotation, by a formula (`enum rope_norm_formula`), without weights and with
-/// an eps of 0.
+/// Fills in a norm of each head, before the rotation, by a formula (`enum rope_norm_formula`), with an eps of 0. Unless
+/// the formula has no weights, they are to be set.
 ///
 /// Returns ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED.
 ///
@@ -280,6 +283,7 @@ pub unsafe extern "C" fn rope_norm_init(norm: *mut rope_norm, formula: i32) -> r
         let out = Out::new("norm", norm)?;
         let NormFormula {
             centred,
+            weighted,
             one_plus_weight,
             rounds_normed,
             rounds_product,
@@ -287,6 +291,7 @@ pub unsafe extern "C" fn rope_norm_init(norm: *mut rope_norm, formula: i32) -> r
         } = rope_norm_formula::from_c(formula)?.formula();
         let norm = rope_norm {
             centred: centred.into(),
+            weighted: weighted.into(),
             one_plus_weight: one_plus_weight.into(),
             rounds_normed: rounds_normed.into(),
             rounds_product: rounds_product.into(),

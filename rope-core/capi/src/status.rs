@@ -127,6 +127,10 @@ pub enum rope_status {
     PagePosition = 57,
     /// A head is longer than what is kept on the stack: more than 2048 channels.
     HeadDimOnStack = 58,
+    /// A norm whose formula has weights was given none.
+    WeightMissing = 76,
+    /// A norm whose formula has no weights was given some.
+    WeightUnused = 72,
     /// A norm that is centred was given sums.
     CentredSums = 59,
     /// Keys were to be moved between positions that are coordinates.
@@ -234,6 +238,8 @@ statuses! {
     SlotOffset = c"from its offset a token would reach past the cache": SlotOffset,
     PagePosition = c"a position is beyond the pages of its sequence": PagePosition,
     HeadDimOnStack = c"a head is longer than what is kept on the stack": HeadDimOnStack,
+    WeightMissing = c"the norm's formula has weights, and none were given": WeightMissing,
+    WeightUnused = c"the norm's formula has no weights, and some were given": WeightUnused,
     CentredSums = c"a norm that is centred takes no given sums": CentredSums,
     NoInteger = c"keys are moved between integer positions, not coordinates": NoInteger,
     BackwardDirection = c"a backward pass is that of a plan that rotates forward": BackwardDirection,

@@ -1050,6 +1050,10 @@ impl World {
             1e-6
         };
         (norm.weight, norm.bias) = (self.weights(source, all), self.weights(source, all));
+        // Without weights, half of the time as it says.
+        if norm.weight.count == 0 && source.once_in(2) {
+            norm.weighted = 0;
+        }
         let few = |source: &mut Source<'_>| match source.below(64) {
             2 => -1,
             3 => 2,

@@ -100,6 +100,11 @@ fn in_place<E: Number>(source: &mut Source<'_>) {
             None => plan.norm_and_scale(&mut tensor),
         };
         oracle::answered(result, refusal);
+        if let Some(norm) = &chain.norm {
+            let (refused, error) = norm.weights_amiss(head_dim);
+            let plan = plan.norm(refused);
+            assert_eq!(plan.norm_and_scale(&mut tensor), Err(error), "{norm:?}");
+        }
         let doing = format!(
             "{backend}, {} in place, {rotation:?}, {rotary_dim} of {shape:?}, {chain:?}, {:?}",
             E::NAME,

@@ -108,6 +108,7 @@ fn every_formula_is_that_of_rope_core() {
         };
         let got = (
             norm.centred,
+            norm.weighted,
             norm.one_plus_weight,
             norm.rounds_normed,
             norm.rounds_product,
@@ -115,6 +116,7 @@ fn every_formula_is_that_of_rope_core() {
         );
         let expected = (
             i32::from(formula.centred),
+            i32::from(formula.weighted),
             i32::from(formula.one_plus_weight),
             i32::from(formula.rounds_normed),
             i32::from(formula.rounds_product),
@@ -163,7 +165,19 @@ where
         (rope_norm_formula::Once, NormFormula::ONCE),
     ] {
         let (c, rust) = new(kind, formula);
+        // Refused, as what has weights and gets none.
         push("alone", c, rust);
+        let without = rope_norm { weighted: 0, ..c };
+        push("without weights", without, rust.without_weight());
+        let biased = rope_norm {
+            bias: weights(bias),
+            ..without
+        };
+        push(
+            "bias without weights",
+            biased,
+            rust.without_weight().bias(bias),
+        );
         let with = rope_norm {
             weight: weights(weight),
             bias: weights(bias),
@@ -222,6 +236,16 @@ where
         "count of sums",
         rope_norm { reach: 0, ..given },
         rust.given_sums(sums, 400),
+    );
+    let (llama4, rust_llama4) = new(rope_norm_formula::Llama4, NormFormula::LLAMA4);
+    push("weightless", llama4, rust_llama4);
+    push(
+        "unused weights",
+        rope_norm {
+            weight: weights(weight),
+            ..llama4
+        },
+        rust_llama4.weight(weight),
     );
     push(
         "count of weights",
@@ -1083,6 +1107,7 @@ fn refusals_of_caches() {
     let right = Named {
         norm: rope_norm {
             eps: 1e-6,
+            weighted: 1,
             weight: weights(&weight),
             ..zero()
         },
@@ -1352,6 +1377,7 @@ fn refusals_of_chains() {
         assert_eq!(rope_chain_rotate(&odd, &view, &rows), S::Misaligned);
 
         let own = rope_norm {
+            weighted: 1,
             weight: weights(&x),
             ..norm
         };
@@ -1367,6 +1393,24 @@ fn refusals_of_chains() {
         let into = |chain, x, y, rows| rope_chain_rotate_into(chain, x, y, rows);
         assert_eq!(into(&own, &read_only(&out), &view, &rows), S::MemoryOverlap);
         assert_eq!(into(&chain, &from, &view, &rows), S::MemoryOverlap);
+        let forgotten = rope_norm {
+            weighted: 1,
+            ..norm
+        };
+        let forgotten = rope_chain {
+            norm: &forgotten,
+            ..chain
+        };
+        assert_eq!(rope_chain_rotate(&forgotten, &view, &rows), S::WeightMissing);
+        let unused = rope_norm {
+            weight: weights(&table),
+            ..norm
+        };
+        let unused = rope_chain {
+            norm: &unused,
+            ..chain
+        };
+        assert_eq!(rope_chain_rotate(&unused, &view, &rows), S::WeightUnused);
         let in_the_way = rope_rows_joined(x.as_ptr(), HEAD_DIM, HEAD_DIM);
         assert_eq!(
             rope_chain_rotate(&chain, &view, &in_the_way),
