@@ -2,14 +2,23 @@
 //!
 //! A query head has 192 channels, of which the last 64 are rotated where they lie. The keys' 64 rotated channels come
 //! behind the 512 of the latent in one row of the projection, once for all heads, and go into a cache of their own. The
-//! weights pair neighbours; Hugging Face's code writes halves, and so does this program, for Q and K alike. (A runtime
-//! that keeps interleaved pairs leaves `output_pairing` out, and then Q needs no copy. Scores are the same.)
+//! weights pair neighbours; Hugging Face's code writes halves, and so does this program, for Q and K alike. The
+//! configuration says all of that: a `Rotation` rotates the right channels of whole heads. (A runtime that keeps
+//! interleaved pairs makes a `Rope` of its own, and then Q needs no copy. Scores are the same.)
 //!
-//! `cargo run -p rope-core --example deepseek_mla`
+//! `cargo run -p rope-core --features serde --example deepseek_mla`
 
 use half::bf16;
-use rope_core::{Error, Frequencies, Layout, Pairing, Rope, Scaling, Tensor, TensorMut, Yarn};
+use rope_core::{Config, Error, Layout, Pairing, Rope, Tensor, TensorMut};
 
+const CONFIG: &str = r#"{
+    "model_type": "deepseek_v3", "hidden_size": 7168, "num_attention_heads": 16, "num_hidden_layers": 1,
+    "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "max_position_embeddings": 163840, "rope_theta": 10000,
+    "rope_scaling": {
+        "type": "yarn", "factor": 40, "original_max_position_embeddings": 4096, "beta_fast": 32, "beta_slow": 1,
+        "mscale": 1.0, "mscale_all_dim": 1.0
+    }
+}"#;
 const TOKENS: usize = 3;
 const HEADS: usize = 16;
 /// Channels of a query head that do not rotate, and that do.
@@ -20,16 +29,15 @@ const LATENT: usize = 512;
 
 pub(crate) fn main() -> Result<(), Error> {
     // once per model: mscale and mscale_all_dim are equal, so cos and sin are not scaled, but the softmax is
-    let yarn = Yarn {
-        mscale: 1.0,
-        mscale_all_dim: 1.0,
-        ..Yarn::new(40.0, 4096)
-    };
-    let frequencies = Frequencies::new(ROPE, 10_000.0, &Scaling::Yarn(yarn))?;
+    let rotation = Config::from_json(CONFIG)?.rotation()?;
+    assert_eq!(
+        (rotation.head_dim(), rotation.window()),
+        (NOPE + ROPE, NOPE..NOPE + ROPE)
+    );
+    let frequencies = rotation.frequencies();
     assert_eq!(frequencies.attention_factor(), 1.0);
     let softmax_scale = ((NOPE + ROPE) as f64).powf(-0.5) * frequencies.softmax_factor();
     println!("scale of the softmax: {softmax_scale:.6}");
-    let rope = Rope::new(Pairing::Interleaved).output_pairing(Pairing::Half);
 
     // what the projections would have given
     let values = |len: usize| (0..len).map(|i| bf16::from_f32((i % 41) as f32 / 41.0 - 0.5));
@@ -39,12 +47,12 @@ pub(crate) fn main() -> Result<(), Error> {
     // once per forward step
     let rows = frequencies.rows(1000..1000 + TOKENS)?;
 
-    // Q: the window behind the channels that do not rotate, which are copied by whoever needs them in one tensor.
-    let window = Layout::bshd([1, TOKENS, HEADS, NOPE + ROPE])?.channels(NOPE..NOPE + ROPE)?;
-    let mut rotated = q.clone();
-    rope.rotate_into(
-        &Tensor::new(&q, window)?,
-        &mut TensorMut::new(&mut rotated, window)?,
+    // Q: whole heads, whose last channels rotate; the others are copied.
+    let heads = [1, TOKENS, HEADS, NOPE + ROPE];
+    let mut rotated = vec![bf16::ZERO; q.len()];
+    rotation.rotate_into(
+        &Tensor::new(&q, heads)?,
+        &mut TensorMut::new(&mut rotated, heads)?,
         &rows,
     )?;
     for (head, untouched) in rotated.chunks(NOPE + ROPE).zip(q.chunks(NOPE + ROPE)) {
@@ -52,16 +60,17 @@ pub(crate) fn main() -> Result<(), Error> {
         assert_ne!(head[NOPE..], untouched[NOPE..]);
     }
 
-    // K: one head, from its place behind the latent into the cache.
+    // K: one head, of the rotating channels alone, from its place behind the latent into the cache.
     let key = Layout::bshd([1, TOKENS, 1, LATENT + ROPE])?.channels(LATENT..LATENT + ROPE)?;
     let mut cache = vec![bf16::ZERO; TOKENS * ROPE];
-    rope.rotate_into(
+    rotation.rotate_into(
         &Tensor::new(&latent_and_key, key)?,
         &mut TensorMut::new(&mut cache, [1, TOKENS, 1, ROPE])?,
         &rows,
     )?;
 
     // Half out is a common permutation of both: in place and interleaved, the same numbers lie elsewhere.
+    let window = Layout::bshd(heads)?.channels(rotation.window())?;
     let mut interleaved = q;
     Rope::new(Pairing::Interleaved)
         .rotate(&mut TensorMut::new(&mut interleaved, window)?, &rows)?;

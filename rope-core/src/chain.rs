@@ -328,7 +328,7 @@ impl<'a> Chain<'a> {
     ///
     /// # Errors
     ///
-    /// Those of [`Chain::rotate_into_cache`] for either, and [`Error::QueryKeyMismatch`] if the tokens of the two
+    /// Those of [`Chain::rotate_into_cache`] for either, and [`Error::KeyValueMismatch`] if the tokens of the two
     /// tensors are not as many.
     pub fn rotate_into_caches<'s, K: Element, V: Element>(
         &self,
@@ -340,10 +340,7 @@ impl<'a> Chain<'a> {
         let slots = slots.into();
         let (key, value) = (k.shape(), v.shape());
         if (key.batch, key.tokens) != (value.batch, value.tokens) {
-            return Err(Error::QueryKeyMismatch {
-                query: key,
-                key: value,
-            });
+            return Err(Error::KeyValueMismatch { key, value });
         }
         values.stored().check(value, &slots, values.len())?;
         check_head(value)?;

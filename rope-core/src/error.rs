@@ -138,6 +138,23 @@ errors! { f =>
         /// Channels of a head.
         head_dim: usize,
     } => write!(f, "rotary_dim {rotary_dim} exceeds head_dim {head_dim}"),
+    /// `Rotation::rotate` and the like: the heads are not those of the model.
+    #[cfg(feature = "serde")]
+    ModelHead {
+        /// Channels of a head of the tensor.
+        given: usize,
+        /// Channels of the model's heads.
+        head_dim: usize,
+        /// The first of them that rotates, and the one after the last.
+        window: (usize, usize),
+    } => write!(
+        f,
+        "the tensor's heads have {given} channels; the model's have {head_dim}, of which {}..{} rotate: pass whole \
+         heads, or those {} channels alone",
+        window.0,
+        window.1,
+        window.1 - window.0
+    ),
     /// [`Rows::new`](crate::Rows::new), `from_vec`, `from_cos_sin`: a slice has more or fewer values than its shape.
     RowsShape {
         /// Length of the slice: of each, where cos and sin have one each.
@@ -206,11 +223,14 @@ errors! { f =>
         tokens: usize,
         /// Sequences of the batch.
         batch: usize,
-    } => write!(
-        f,
-        "{rows} rows for {batch} sequences of {tokens} tokens; \
-         give one per token, or one per token of each sequence"
-    ),
+    } => {
+        let all = batch.saturating_mul(tokens);
+        write!(f, "the number of rows is {rows}; for batch {batch} and {tokens} tokens it must be {tokens}")?;
+        match all == tokens {
+            true => f.write_str(", one per token"),
+            false => write!(f, " (one per token, for all sequences) or {all} (one per token of each sequence)"),
+        }
+    },
     /// [`Rows::with_heads`](crate::Rows::with_heads), [`Rows::strided`](crate::Rows::strided): the rows are not those
     /// of so many heads for each of some tokens.
     RowsPerHead {
@@ -307,12 +327,28 @@ errors! { f =>
         input: Pairing,
         /// The plan's output pairing.
         output: Pairing,
-    } => write!(f, "in place the pairing cannot change from {input} to {output}"),
+    } => write!(
+        f,
+        "the plan reads {input} pairs and its output_pairing is {output}, which no call in place can change; use one \
+         that writes another tensor, as rotate_into, or leave out output_pairing"
+    ),
     /// [`Rope::backward`](crate::Rope::backward): the plan does not rotate forward, so it has no backward pass here.
     BackwardDirection {
         /// The plan's direction.
         direction: Direction,
-    } => write!(f, "a backward pass is that of a plan that rotates forward, not {direction}"),
+    } => write!(f, "a backward pass requires a plan with Direction::Forward, but its direction is {direction}"),
+    /// [`Rope::cos_sin_gradients`](crate::Rope::cos_sin_gradients): the plan's output pairing is another than its input
+    /// pairing.
+    GradientPairing {
+        /// The plan's input pairing.
+        input: Pairing,
+        /// The plan's output pairing.
+        output: Pairing,
+    } => write!(
+        f,
+        "cos_sin_gradients requires a plan with one pairing, but its input pairing is {input} and its output_pairing \
+         {output}; use angle_gradients, factor_gradients and PairGradients::cos_sin"
+    ),
     /// Gradients of so many heads, neither one for all nor those of the tensor.
     GradientHeads {
         /// Heads of the gradients.
@@ -351,6 +387,14 @@ errors! { f =>
         /// Shape of K.
         key: Shape,
     } => write!(f, "Q of shape {query} and K of shape {key} differ in more than their heads"),
+    /// [`Chain::rotate_into_caches`](crate::Chain::rotate_into_caches): K and V have different numbers of sequences or
+    /// tokens.
+    KeyValueMismatch {
+        /// Shape of K.
+        key: Shape,
+        /// Shape of V.
+        value: Shape,
+    } => write!(f, "K of shape {key} and V of shape {value} differ in their sequences or tokens"),
     /// [`Rope::backend`](crate::Rope::backend): this CPU, or this build, lacks the instruction set.
     BackendUnavailable {
         /// The backend asked for.
@@ -516,8 +560,9 @@ errors! { f =>
         batch: usize,
     } => write!(
         f,
-        "{slots} slots for {batch} sequences of {tokens} tokens; give one per token of each sequence, negative where \
-         nothing is written"
+        "the number of slots is {slots}; for batch {batch} and {tokens} tokens it must be {}, one per token of each \
+         sequence, negative where nothing is written",
+        batch.saturating_mul(tokens)
     ),
     /// A slot that the cache does not have.
     Slot {
@@ -588,8 +633,14 @@ errors! { f =>
         line: usize,
         /// Its column.
         column: usize,
-    } => match line {
-        0 => write!(f, "the configuration is not a JSON object"),
+        /// Whether the text ends there, before the object does.
+        ends_early: bool,
+    } => match (line, ends_early) {
+        (0, _) => f.write_str("the configuration is JSON, but not an object ({..})"),
+        (_, true) => write!(
+            f,
+            "the configuration ends early, at line {line}, column {column}: it is empty, or cut off"
+        ),
         _ => write!(f, "the configuration is not JSON from line {line}, column {column}"),
     },
     /// `Config` and [`Gguf`](crate::Gguf): a key that is needed and has no known default is not there.
@@ -616,11 +667,34 @@ errors! { f =>
         key: &'static str,
         /// The beginning of its value.
         value: Name,
-        /// The values that are known, if they are few.
+        /// The values that are known, if they are few; of `model_type` and `general.architecture` the nearest one, if
+        /// one is near.
         known: &'static str,
-    } => match known {
-        "" => write!(f, "{key} is {value:?}, which is not known here"),
-        known => write!(f, "{key} is {value:?}, which is not known here; there are: {known}"),
+    } => {
+        write!(f, "{key} is {value:?}, which is not known here")?;
+        let of_model = ["model_type", "general.architecture"].contains(&key);
+        match (known, of_model) {
+            ("", _) => {}
+            (nearest, true) => write!(f, "; the nearest that is known is {nearest:?}")?,
+            (known, false) => write!(f, "; there are: {known}")?,
+        }
+        match key {
+            "model_type" => f.write_str(
+                "; Config::with_model_type reads the file by the rules of another type, Config::frequencies_over takes \
+                 its base and scaling alone",
+            ),
+            _ => Ok(()),
+        }
+    },
+    /// `Config`: the file has nothing of the name that the caller chose.
+    NoSuch {
+        /// What was chosen.
+        key: &'static str,
+        /// The name, and those that there are.
+        choice: Choice,
+    } => match (choice.given(), choice.known()) {
+        (given, "") => write!(f, "{key} is {given:?}, but the file has none to choose from; leave it out"),
+        (given, known) => write!(f, "{key} is {given:?}, which the file does not have; it has: {known}"),
     },
     /// `Config`: a key that says something about the rotation, and that the code of the model does not read, or does
     /// not obey: it would rotate otherwise than the file says. `Config::without` leaves it out.
@@ -642,9 +716,11 @@ errors! { f =>
     /// `Config` and [`Gguf`](crate::Gguf): the model does something that is known, and is not a rotation of pairs by
     /// angles proportional to the position, or not a norm that [`NormFormula`](crate::NormFormula) says.
     Unsupported {
+        /// The model's type, or the architecture of a GGUF file.
+        model: &'static str,
         /// What the model does.
         what: &'static str,
-    } => write!(f, "cannot be said here: {what}"),
+    } => write!(f, "{model}: {what}"),
     /// [`Gguf`](crate::Gguf): files of this architecture may have a tensor of factors on their frequencies, and the
     /// caller has not told whether this one has it.
     FreqFactors {
@@ -720,6 +796,58 @@ impl Name {
     /// The text.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
+    }
+}
+
+/// A name that a file does not have, and those that it has, kept without an allocator: together their first 96 bytes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Choice {
+    bytes: [u8; 96],
+    given: u8,
+    length: u8,
+}
+
+impl Choice {
+    /// A name, of which half of the room is kept at most, and the others in their order.
+    #[cfg(feature = "serde")]
+    pub(crate) fn new<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> Self {
+        let mut choice = Self {
+            bytes: [0; 96],
+            given: 0,
+            length: 0,
+        };
+        choice.push(&given[..given.floor_char_boundary(48)]);
+        choice.given = choice.length;
+        for (index, name) in known.enumerate() {
+            choice.push(if index == 0 { "" } else { ", " });
+            choice.push(name);
+        }
+        choice
+    }
+
+    #[cfg(feature = "serde")]
+    fn push(&mut self, text: &str) {
+        let start = usize::from(self.length);
+        let taken = &text.as_bytes()[..text.floor_char_boundary(self.bytes.len() - start)];
+        self.bytes[start..start + taken.len()].copy_from_slice(taken);
+        self.length += taken.len() as u8;
+    }
+
+    /// The beginning of the name that was chosen.
+    pub fn given(&self) -> &str {
+        core::str::from_utf8(&self.bytes[..usize::from(self.given)]).unwrap_or_default()
+    }
+
+    /// The names that there are, separated by commas (the beginning of the list).
+    pub fn known(&self) -> &str {
+        let known = usize::from(self.given)..usize::from(self.length);
+        core::str::from_utf8(&self.bytes[known]).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for Choice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} of {:?}", self.given(), self.known())
     }
 }
 

@@ -360,8 +360,8 @@ impl Rope {
     ///
     /// # Errors
     ///
-    /// Those of [`Rope::angle_gradients`] for each of the two, and [`Error::PairingChangesInPlace`] if the plan's
-    /// pairing changes. Nothing is added then.
+    /// Those of [`Rope::angle_gradients`] for each of the two, and [`Error::GradientPairing`] if the plan's pairing
+    /// changes. Nothing is added then.
     pub fn cos_sin_gradients<E: Element>(
         &self,
         x: &Tensor<'_, E>,
@@ -372,7 +372,7 @@ impl Rope {
         let _ = self.back()?;
         let (input, output) = self.pairings();
         if input != output {
-            return Err(Error::PairingChangesInPlace { input, output });
+            return Err(Error::GradientPairing { input, output });
         }
         sin.check([x.shape(), dy.shape()])?;
         let (sum, tensors) = (E::SUMMED.kernel(input), [&x.bytes(), &dy.bytes()]);

@@ -80,7 +80,7 @@ page!(
     deepseek_mla,
     "guide/deepseek_mla.md",
     "../examples/deepseek_mla.rs",
-    "alloc"
+    "serde"
 );
 page!(
     given_rows,

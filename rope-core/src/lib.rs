@@ -207,7 +207,7 @@ pub use cache::{
 };
 pub use chain::Chain;
 pub use element::Element;
-pub use error::{Error, Name};
+pub use error::{Choice, Error, Name};
 pub use explain::{Convention, Explanation, explain};
 pub use frequencies::{
     Angle, Axes, Frequencies, Frequency, GridIndexing, LongRope, MixedAngle, MixedFrequencies,

@@ -20,6 +20,7 @@ mod gguf;
 mod json;
 #[cfg(feature = "serde")]
 mod layers;
+mod nearest;
 #[cfg(feature = "serde")]
 mod norms;
 #[cfg(feature = "serde")]

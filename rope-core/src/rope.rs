@@ -250,7 +250,7 @@ impl Rope {
     }
 
     #[inline(never)]
-    fn rotate_bytes(
+    pub(crate) fn rotate_bytes(
         &self,
         x: &mut BytesMut<'_>,
         element: &'static InPlace,
@@ -283,7 +283,7 @@ impl Rope {
     }
 
     #[inline(never)]
-    fn rotate_qk_bytes(
+    pub(crate) fn rotate_qk_bytes(
         &self,
         (q, query_element): (&mut BytesMut<'_>, &'static InPlace),
         (k, key_element): (&mut BytesMut<'_>, &'static InPlace),
@@ -326,6 +326,50 @@ impl Rope {
         let view = rows.view(self.check_across(x.layout.shape(), y.layout.shape(), rows)?);
         let ends = self.ends(source_element, target_element);
         self.run_across(&x, &mut y, &ends, &view, rows.attention_factor());
+        Ok(())
+    }
+
+    /// Rotates into another tensor the channels of each head from `from` on, and copies those before.
+    #[cfg(feature = "serde")]
+    #[inline(never)]
+    pub(crate) fn rotate_window_into(
+        &self,
+        (x, source_element): (Bytes<'_>, &'static Across),
+        (mut y, target_element): (BytesMut<'_>, &'static Across),
+        rows: &Rows<'_>,
+        from: usize,
+    ) -> Result<(), Error> {
+        let (source, target) = (*x.layout, *y.layout);
+        let head_dim = source.shape().head_dim;
+        if source.shape() != target.shape() {
+            return Err(Error::ShapeMismatch {
+                source: source.shape(),
+                target: target.shape(),
+            });
+        }
+        let (windowed, placed) = (
+            source.channels(from..head_dim)?,
+            target.channels(from..head_dim)?,
+        );
+        let view = rows.view(self.check_across(windowed.shape(), placed.shape(), rows)?);
+        let ends = self.ends(source_element, target_element);
+        let window = Bytes {
+            layout: &windowed,
+            ..x
+        };
+        self.run_across(
+            &window,
+            &mut y.part(&placed),
+            &ends,
+            &view,
+            rows.attention_factor(),
+        );
+        let (before, left) = (source.channels(0..from)?, target.channels(0..from)?);
+        let rest = Bytes {
+            layout: &before,
+            ..x
+        };
+        self.run_across(&rest, &mut y.part(&left), &ends, &view.without_pairs(), 1.0);
         Ok(())
     }
 

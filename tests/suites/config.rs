@@ -1,11 +1,20 @@
 //! Configuration files against the golden data, and the refusals.
 
 use crate::models::{config, config_file};
+use crate::refused::untouched;
+use half::bf16;
 use rope_core::{
-    Axes, Config, Direction, Error, Frequencies, NormFormula, NormReach, NormWeights, Pairing,
-    Place, Rope, Scaling,
+    Axes, Config, Direction, Error, Frequencies, Layout, NormFormula, NormReach, NormWeights,
+    Pairing, Place, Rope, Rotation, Scaling, Tensor, TensorMut,
 };
 use rope_tests::golden::Golden;
+use rope_tests::number::values;
+use rope_tests::{Number, Source};
+
+/// What is said of a model type that is not known.
+const UNKNOWN_TYPE: &str = "model_type is \"new\", which is not known here; the nearest that is known is \"sew\"; \
+    Config::with_model_type reads the file by the rules of another type, Config::frequencies_over takes its base and \
+    scaling alone";
 
 #[test]
 fn golden_configurations_give_the_golden_frequencies() {
@@ -194,7 +203,7 @@ fn layers_say_which_of_them_are_normed() {
             .collect()
     };
     let differ =
-        |found| matches!(found, Err(Error::Unsupported { what }) if what.contains("layers"));
+        |found| matches!(found, Err(Error::Unsupported { what, .. }) if what.contains("layers"));
 
     let llama4 = of_type("llama4_text", "");
     assert_eq!(normed(&llama4), [true, true, true, false]);
@@ -239,7 +248,7 @@ fn a_norm_that_is_not_said_is_refused_and_its_rotation_is_not() {
         assert!(layer.rotation.is_some(), "{name}");
         for found in [config.norm(), layer.norm()] {
             assert!(
-                matches!(found, Err(Error::Unsupported { what }) if what.contains("NormFormula")),
+                matches!(found, Err(Error::Unsupported { what, .. }) if what.contains("NormFormula")),
                 "{name}: {found:?}"
             );
         }
@@ -336,7 +345,7 @@ fn layer_types_are_chosen_by_name() {
     let of = |config: &Config, layer_type| config.clone().with_layer_type(layer_type).frequencies();
     assert_eq!(of(&gemma, "full_attention"), full);
     assert_eq!(of(&gemma, "sliding_attention"), sliding);
-    assert!(matches!(of(&gemma, "other"), Err(Error::Ambiguous { .. })));
+    assert!(matches!(of(&gemma, "other"), Err(Error::NoSuch { .. })));
 
     let nested = with(
         r#", "model_type": "beam", "rope_parameters": {"full_attention": null,
@@ -362,8 +371,8 @@ fn layer_types_are_chosen_by_name() {
     let flat = with("").with_layer_type("sliding_attention");
     assert!(matches!(
         flat.frequencies(),
-        Err(Error::Unknown {
-            key: "layer_type",
+        Err(Error::NoSuch {
+            key: "layer_type (Config::with_layer_type)",
             ..
         })
     ));
@@ -517,11 +526,11 @@ fn refusals_name_the_key() {
         ),
         (
             r#", "model_type": "falcon", "hidden_size": 64, "num_attention_heads": 1, "alibi": true"#,
-            "cannot be said here: a model of this type rotates with another choice of its configuration only",
+            "falcon: it rotates with another choice of its configuration only, and not with this one",
         ),
         (
             r#", "model_type": "nemotron_h", "rope_theta": 1e4"#,
-            "cannot be said here: the model does not rotate",
+            "nemotron_h: it has no rotary embedding, so nothing rotates",
         ),
         (
             r#", "rope_theta": "big""#,
@@ -567,7 +576,7 @@ fn refusals_name_the_key() {
         ),
         (
             r#", "model_type": "new", "rope_theta": 1e4, "rope_scaling": {"type": "mrope", "mrope_section": [8, 12, 12]}"#,
-            "model_type is \"new\", which is not known here",
+            UNKNOWN_TYPE,
         ),
         (
             r#", "model_type": "qwen2_vl", "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}"#,
@@ -581,7 +590,7 @@ fn refusals_name_the_key() {
         ),
         (
             r#", "model_type": "glm", "rope_theta": 1e4, "partial_rotary_factor": 1.5"#,
-            "cannot be said here: this partial rotation fails in the model's own code",
+            "glm: this partial rotation fails in the model's own code",
         ),
         (
             r#", "model_type": "glm", "rope_theta": 1e4, "partial_rotary_factor": 0.02"#,
@@ -606,18 +615,12 @@ fn refusals_name_the_key() {
     );
     // Nothing is guessed for an unknown type, unless the caller says what the table would have said.
     let new = with(r#", "model_type": "new", "rope_theta": 1e4"#);
-    assert_eq!(
-        refusal(new.clone()),
-        "model_type is \"new\", which is not known here"
-    );
+    assert_eq!(refusal(new.clone()), UNKNOWN_TYPE);
     let made = Frequencies::new(64, 1e4, &Scaling::Default);
     assert_eq!(new.frequencies_over(64), made);
     assert_eq!(new.clone().with_model_type("llama").frequencies(), made);
     let pairing = new.pairing().unwrap_err();
-    assert_eq!(
-        pairing.to_string(),
-        "model_type is \"new\", which is not known here"
-    );
+    assert_eq!(pairing.to_string(), UNKNOWN_TYPE);
 }
 
 #[test]
@@ -638,12 +641,12 @@ fn what_is_no_json_object_is_refused() {
     let no_object = Config::from_json("[]").unwrap_err();
     assert_eq!(
         no_object.to_string(),
-        "the configuration is not a JSON object"
+        "the configuration is JSON, but not an object ({..})"
     );
     let no_json = Config::from_json("{").unwrap_err();
     assert_eq!(
         no_json.to_string(),
-        "the configuration is not JSON from line 1, column 1"
+        "the configuration ends early, at line 1, column 1: it is empty, or cut off"
     );
 }
 
@@ -954,13 +957,15 @@ fn the_base_of_compressed_layers_is_a_key_of_its_own() {
     }
 }
 
-/// A layer type that is not one of the model's: refused by its name where the model has none, and else by the list of
-/// those that there are. Where no layer has attention, there is nothing to choose.
+/// A layer type that is not one of the model's: refused by its name and the list of those that there are, the nearest
+/// first. Where no layer has attention, there is nothing to choose.
 #[test]
 fn layer_types_that_are_not_there() {
     let choices = |config: &Config| match config.clone().with_layer_type("bogus").rotation() {
-        Err(Error::Ambiguous { choices, .. }) => choices.as_str().to_string(),
-        Err(Error::Unknown { key, value, .. }) => format!("{key}: {}", value.as_str()),
+        Err(Error::NoSuch { choice, .. }) => {
+            assert_eq!(choice.given(), "bogus");
+            choice.known().to_string()
+        }
         other => panic!("{other:?}"),
     };
     // By a list or a rule, by parameters, by both, by neither.
@@ -974,11 +979,182 @@ fn layer_types_that_are_not_there() {
     assert_eq!(choices(&mellum), "full_attention, sliding_attention");
     let both = of_type("mellum", by_layer);
     assert_eq!(choices(&both), "full_attention, sliding_attention");
-    assert_eq!(choices(&with("")), "layer_type: bogus");
+    assert_eq!(choices(&with("")), "");
     // Layers that differ by their number.
     let smollm3 = of_type("smollm3", "");
-    assert_eq!(choices(&smollm3), "layer_type: bogus");
+    assert_eq!(choices(&smollm3), "");
     let linear = r#""layer_types": ["linear_attention", "linear_attention", "linear_attention", "linear_attention"]"#;
     let still = of_type("qwen3_next", linear).rotation();
     assert!(matches!(still, Err(Error::Unsupported { .. })), "{still:?}");
+}
+
+/// A file with heads of 192 channels, of which the last 64 rotate.
+fn latent_attention(model_type: &str) -> Rotation {
+    let text = format!(
+        r#"{{"model_type": "{model_type}", "hidden_size": 7168, "num_attention_heads": 128, "rope_theta": 10000,
+        "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "max_position_embeddings": 4096}}"#
+    );
+    read(&text).rotation().expect(model_type)
+}
+
+/// Whole heads rotate in their window, and nowhere else, by the bits of a plan over the window alone.
+#[test]
+fn a_rotation_applies_its_window() {
+    const SHAPE: [usize; 4] = [2, 3, 5, 192];
+    let source = &mut Source::random("a_rotation_applies_its_window");
+    let x = values::<bf16>(source, 2 * 3 * 5 * 192);
+    for (model_type, changes) in [("deepseek_v2", false), ("deepseek_v3", true)] {
+        let rotation = latent_attention(model_type);
+        assert_eq!((rotation.head_dim(), rotation.window()), (192, 128..192));
+        let (input, output) = rotation.pairing();
+        assert_eq!(input != output, changes, "{model_type}");
+        let rows = rotation.frequencies().rows(40..43).expect("rows");
+        let window = Layout::bshd(SHAPE)
+            .and_then(|layout| layout.channels(128..192))
+            .expect("a window");
+        let mut expected = x.clone();
+        rotation
+            .rope()
+            .rotate_into(
+                &Tensor::new(&x, window).expect("valid"),
+                &mut TensorMut::new(&mut expected, window).expect("valid"),
+                &rows,
+            )
+            .expect("a rotation");
+        assert!(x != expected);
+
+        let whole = Tensor::new(&x, SHAPE).expect("valid");
+        let mut y = vec![bf16::NAN; x.len()];
+        let mut target = TensorMut::new(&mut y, SHAPE).expect("valid");
+        assert_eq!(rotation.rotate_into(&whole, &mut target, &rows), Ok(()));
+        assert!(same_bits(&y, &expected), "{model_type}");
+        // Into f32 all channels are converted; into heads-major they lie elsewhere.
+        let mut wide = vec![f32::NAN; x.len()];
+        let heads_major = Layout::bhsd([2, 5, 3, 192]).expect("a layout");
+        let mut target = TensorMut::new(&mut wide, heads_major).expect("valid");
+        assert_eq!(rotation.rotate_into(&whole, &mut target, &rows), Ok(()));
+        for (index, value) in x.iter().enumerate().filter(|(index, _)| index % 192 < 128) {
+            let (channel, head) = (index % 192, index / 192 % 5);
+            let (token, batch) = (index / 960 % 3, index / 2880);
+            let at = ((batch * 5 + head) * 3 + token) * 192 + channel;
+            let same = wide[at].to_bits() == value.to_f32().to_bits();
+            assert!(same || value.is_nan() && wide[at].is_nan(), "{index}");
+        }
+
+        // In place, unless the pairing changes.
+        let (mut q, mut k) = (x.clone(), x[..2 * 3 * 64].to_vec());
+        let mut of_q = TensorMut::new(&mut q, SHAPE).expect("valid");
+        let mut of_k = TensorMut::new(&mut k, [2, 3, 1, 64]).expect("valid");
+        let in_place = rotation.rotate(&mut of_q, &rows);
+        if changes {
+            let error = Error::PairingChangesInPlace { input, output };
+            assert_eq!(in_place, Err(error));
+            assert_eq!(rotation.rotate_qk(&mut of_q, &mut of_k, &rows), Err(error));
+            assert!(same_bits(&q, &x));
+            continue;
+        }
+        assert_eq!(in_place, Ok(()));
+        assert!(same_bits(&q, &expected), "{model_type}");
+        // Keys are often the rotating channels alone.
+        let (mut q, mut alone) = (x.clone(), k.clone());
+        let mut of_q = TensorMut::new(&mut q, SHAPE).expect("valid");
+        let mut of_k = TensorMut::new(&mut k, [2, 3, 1, 64]).expect("valid");
+        assert_eq!(rotation.rotate_qk(&mut of_q, &mut of_k, &rows), Ok(()));
+        assert!(same_bits(&q, &expected), "{model_type}");
+        let mut tensor = TensorMut::new(&mut alone, [2, 3, 1, 64]).expect("valid");
+        rotation
+            .rope()
+            .rotate(&mut tensor, &rows)
+            .expect("rows that fit");
+        assert!(same_bits(&k, &alone), "{model_type}");
+    }
+    // A part at the beginning of the head rotates there, and the rest passes.
+    let partial = read(
+        r#"{"model_type": "stablelm", "hidden_size": 2560, "num_attention_heads": 32, "rope_theta": 10000}"#,
+    );
+    let partial = partial.rotation().expect("stablelm");
+    assert_eq!((partial.head_dim(), partial.window()), (80, 0..20));
+    let rows = partial.frequencies().rows(7..8).expect("rows");
+    let x = values::<f32>(source, 80);
+    let (mut expected, mut y, mut z) = (x.clone(), x.clone(), vec![0.0; 80]);
+    let mut tensor = TensorMut::new(&mut expected, [1, 1, 1, 80]).expect("valid");
+    partial
+        .rope()
+        .rotate(&mut tensor, &rows)
+        .expect("a rotation");
+    let mut tensor = TensorMut::new(&mut y, [1, 1, 1, 80]).expect("valid");
+    assert_eq!(partial.rotate(&mut tensor, &rows), Ok(()));
+    let from = Tensor::new(&x, [1, 1, 1, 80]).expect("valid");
+    let mut tensor = TensorMut::new(&mut z, [1, 1, 1, 80]).expect("valid");
+    assert_eq!(partial.rotate_into(&from, &mut tensor, &rows), Ok(()));
+    assert!(same_bits(&y, &expected) && same_bits(&z, &expected));
+}
+
+fn same_bits<E: Number>(one: &[E], other: &[E]) -> bool {
+    one.len() == other.len()
+        && one
+            .iter()
+            .zip(other)
+            .all(|(one, other)| one.bits() == other.bits())
+}
+
+/// Heads that are not the model's, and rows that are not its.
+#[test]
+fn a_rotation_refuses_other_heads() {
+    let rotation = latent_attention("deepseek_v2");
+    let rows = rotation.frequencies().rows(3..4).expect("rows");
+    let other = Frequencies::new(32, 1e4, &Scaling::Default).expect("valid");
+    let other = other.rows(3..4).expect("rows");
+    let head = |given| Error::ModelHead {
+        given,
+        head_dim: 192,
+        window: (128, 192),
+    };
+    let dim = Error::RotaryDim {
+        rotary_dim: 32,
+        required: "that of the model's frequencies (Rotation::frequencies)",
+    };
+    for (head_dim, rows, error) in [
+        (128, &rows, head(128)),
+        (63, &rows, head(63)),
+        (256, &rows, head(256)),
+        (192, &other, dim),
+        (64, &other, dim),
+    ] {
+        let shape = [1, 1, 2, head_dim];
+        untouched::<f32>(2 * head_dim, |data| {
+            let x = vec![1.0_f32; 2 * head_dim];
+            let mut tensor = TensorMut::new(data, shape).expect("valid");
+            assert_eq!(rotation.rotate(&mut tensor, rows), Err(error));
+            let from = Tensor::new(&x, shape).expect("valid");
+            let into = rotation.rotate_into(&from, &mut tensor, rows);
+            assert_eq!(into, Err(error));
+            untouched::<f32>(2 * head_dim, |data| {
+                let mut k = TensorMut::new(data, shape).expect("valid");
+                let both = rotation.rotate_qk(&mut tensor, &mut k, rows);
+                assert_eq!(both, Err(error));
+            });
+        });
+    }
+    // One tensor whole, the other not: the target is not touched before both are known.
+    let x = [1.0_f32; 384];
+    untouched::<f32>(128, |data| {
+        let from = Tensor::new(&x, [1, 1, 2, 192]).expect("valid");
+        let mut tensor = TensorMut::new(data, [1, 1, 2, 64]).expect("valid");
+        let error = Error::ShapeMismatch {
+            source: [1, 1, 2, 192].into(),
+            target: [1, 1, 2, 64].into(),
+        };
+        let into = rotation.rotate_into(&from, &mut tensor, &rows);
+        assert_eq!(into, Err(error));
+    });
+    let two = rotation.frequencies().rows(3..5).expect("rows");
+    untouched::<f32>(384, |data| {
+        let from = Tensor::new(&x, [1, 1, 2, 192]).expect("valid");
+        let mut tensor = TensorMut::new(data, [1, 1, 2, 192]).expect("valid");
+        let into = rotation.rotate_into(&from, &mut tensor, &two);
+        assert!(matches!(into, Err(Error::RowCount { .. })));
+        let in_place = rotation.rotate(&mut tensor, &two);
+        assert!(matches!(in_place, Err(Error::RowCount { .. })));
+    });
 }

@@ -94,7 +94,7 @@ fn architectures_pair_as_in_llama_cpp() {
     let number = Gguf::new(&[(key, Integer(1))]).unwrap_err();
     assert_eq!(
         number.to_string(),
-        "general.architecture is Integer(1), but has to be a text"
+        "general.architecture is 1, but has to be a text"
     );
 }
 
@@ -470,7 +470,8 @@ fn layers_that_cannot_be_told_are_refused() {
     let odd = ("block_count", Integer(48));
     let what = "a Baichuan of neither 32 nor 40 layers, which llama.cpp does not run";
     let made = file("baichuan", &[odd], letters);
-    assert_eq!(made, Err(Error::Unsupported { what }));
+    let model = "baichuan";
+    assert_eq!(made, Err(Error::Unsupported { model, what }));
     let zero = ("full_attention_interval", Integer(0));
     assert!(file("qwen3next", &[zero], letters).is_err());
     let decisions = ("decision.block_count", Integer(2));
@@ -512,9 +513,10 @@ fn questions_about_all_layers_need_layers_that_are_alike() {
     let qwen35 = file("qwen3next", &[], |gguf| gguf.frequencies());
     assert_eq!(qwen35, plain(1e6));
     for architecture in ["bert", "mamba", "starcoder", "nemotron_h"] {
+        let model = architecture;
         file(architecture, &[], |gguf| {
             let what = "no layer of this architecture rotates";
-            let refused = Some(Error::Unsupported { what });
+            let refused = Some(Error::Unsupported { model, what });
             assert_eq!(gguf.frequencies().err(), refused);
             assert_eq!(gguf.pairing().err(), refused);
             assert_eq!(gguf.axes().err(), refused);
@@ -523,7 +525,8 @@ fn questions_about_all_layers_need_layers_that_are_alike() {
     let off = ("rope.scaling.finetuned", Bool(false));
     let what = "no layer of this model rotates";
     let made = file("granite", &[off], |gguf| gguf.frequencies());
-    assert_eq!(made, Err(Error::Unsupported { what }));
+    let model = "granite";
+    assert_eq!(made, Err(Error::Unsupported { model, what }));
 }
 
 #[test]

@@ -975,7 +975,7 @@ fn refused_calls_touch_nothing() {
 
     // In place the pairing stays, and so it does where inputs and outputs are multiplied.
     let changes = rope.output_pairing(Pairing::Interleaved);
-    let error = Error::PairingChangesInPlace {
+    let error = Error::GradientPairing {
         input: Pairing::Half,
         output: Pairing::Interleaved,
     };

@@ -1,7 +1,9 @@
 //! The sentence of each error, word for word. The suites that provoke an error compare its fields; this one says which
 //! of them stands where. The numbers of a case differ, so that two of them cannot change places unseen.
 
-use rope_core::{Backend, Config, Dimension, Direction, Error, Pairing, Shape, Strides};
+use rope_core::{
+    Backend, Config, Dimension, Direction, Error, Gguf, GgufValue, Pairing, Shape, Strides,
+};
 
 /// Each error, in each form of its sentence.
 fn cases() -> Vec<(Error, String)> {
@@ -17,6 +19,22 @@ fn cases() -> Vec<(Error, String)> {
     let of_llama = |keys: &str| {
         let config = Config::from_json(&format!(r#"{{"model_type": "llama", {keys}}}"#));
         config.expect("JSON").frequencies().expect_err("a refusal")
+    };
+    let of_gguf = |architecture: &str| {
+        let keys = [("general.architecture", GgufValue::Text(architecture))];
+        let gguf = Gguf::new(&keys).expect("an architecture");
+        gguf.pairing().expect_err("a refusal")
+    };
+    let of_part = |part: &str, text: &str| {
+        let config = Config::from_json(text).expect("JSON").with_part(part);
+        config.frequencies().expect_err("a refusal")
+    };
+    let of_layer_type = |layer_type: &str| {
+        let text = r#"{"model_type": "mellum", "head_dim": 64, "rope_parameters": {
+            "full_attention": {"rope_theta": 1e4}, "sliding_attention": {"rope_theta": 1e5}}}"#;
+        let config = Config::from_json(text).expect("JSON");
+        let config = config.with_layer_type(layer_type);
+        config.frequencies().expect_err("a refusal")
     };
     let words: &[(Error, &str)] = &[
         (
@@ -90,6 +108,15 @@ fn cases() -> Vec<(Error, String)> {
             "rotary_dim 10 exceeds head_dim 8",
         ),
         (
+            Error::ModelHead {
+                given: 65,
+                head_dim: 192,
+                window: (128, 190),
+            },
+            "the tensor's heads have 65 channels; the model's have 192, of which 128..190 rotate: pass whole heads, or \
+             those 62 channels alone",
+        ),
+        (
             Error::CosSinLength { cos: 8, sin: 6 },
             "8 cos values beside 6 sin values",
         ),
@@ -133,7 +160,16 @@ fn cases() -> Vec<(Error, String)> {
                 tokens: 3,
                 batch: 2,
             },
-            "7 rows for 2 sequences of 3 tokens; give one per token, or one per token of each sequence",
+            "the number of rows is 7; for batch 2 and 3 tokens it must be 3 (one per token, for all sequences) or 6 (one \
+             per token of each sequence)",
+        ),
+        (
+            Error::RowCount {
+                rows: 7,
+                tokens: 3,
+                batch: 1,
+            },
+            "the number of rows is 7; for batch 1 and 3 tokens it must be 3, one per token",
         ),
         (
             Error::RowsPerHead { rows: 12, heads: 5 },
@@ -198,13 +234,22 @@ fn cases() -> Vec<(Error, String)> {
                 input: Pairing::Interleaved,
                 output: Pairing::Half,
             },
-            "in place the pairing cannot change from interleaved to half",
+            "the plan reads interleaved pairs and its output_pairing is half, which no call in place can change; use one \
+             that writes another tensor, as rotate_into, or leave out output_pairing",
         ),
         (
             Error::BackwardDirection {
                 direction: Direction::Inverse,
             },
-            "a backward pass is that of a plan that rotates forward, not inverse",
+            "a backward pass requires a plan with Direction::Forward, but its direction is inverse",
+        ),
+        (
+            Error::GradientPairing {
+                input: Pairing::Interleaved,
+                output: Pairing::Half,
+            },
+            "cos_sin_gradients requires a plan with one pairing, but its input pairing is interleaved and its \
+             output_pairing half; use angle_gradients, factor_gradients and PairGradients::cos_sin",
         ),
         (
             Error::GradientHeads {
@@ -241,6 +286,13 @@ fn cases() -> Vec<(Error, String)> {
                 key: [11, 13, 17, 19].into(),
             },
             "Q of shape [2, 3, 5, 7] and K of shape [11, 13, 17, 19] differ in more than their heads",
+        ),
+        (
+            Error::KeyValueMismatch {
+                key: shape,
+                value: [11, 13, 17, 19].into(),
+            },
+            "K of shape [2, 3, 5, 7] and V of shape [11, 13, 17, 19] differ in their sequences or tokens",
         ),
         (
             Error::Parameter {
@@ -355,8 +407,8 @@ fn cases() -> Vec<(Error, String)> {
                 tokens: 3,
                 batch: 2,
             },
-            "7 slots for 2 sequences of 3 tokens; give one per token of each sequence, negative where nothing is \
-             written",
+            "the number of slots is 7; for batch 2 and 3 tokens it must be 6, one per token of each sequence, negative \
+             where nothing is written",
         ),
         (
             Error::Slot {
@@ -391,10 +443,27 @@ fn cases() -> Vec<(Error, String)> {
             "head_dim 2049 exceeds the 2048 that heads on the stack have room for",
         ),
         (
+            Error::WeightMissing { needed: 128 },
+            "the norm's formula has weights, but none were given; give 128 (or 128 per head) to Norm::weight, or call \
+             Norm::without_weight",
+        ),
+        (
+            Error::WeightUnused { given: 128 },
+            "the norm's formula has no weights, but 128 were given; leave them out, or use a formula that is \
+             `weighted`",
+        ),
+        (
             Error::CentredSums,
             "a norm that is centred takes no given sums",
         ),
-        (of_text("[]"), "the configuration is not a JSON object"),
+        (
+            of_text("[]"),
+            "the configuration is JSON, but not an object ({..})",
+        ),
+        (
+            of_text("{\n  \"a\": {\"b\": 1"),
+            "the configuration ends early, at line 2, column 14: it is empty, or cut off",
+        ),
         (
             of_text("{\n  \"a\": 1,,}"),
             "the configuration is not JSON from line 2, column 10",
@@ -422,8 +491,9 @@ fn cases() -> Vec<(Error, String)> {
              llama3, proportional",
         ),
         (
-            of_llama(r#""head_dim": 64, "model_type": "new""#),
-            "model_type is \"new\", which is not known here",
+            of_llama(r#""head_dim": 64, "model_type": "qqqq""#),
+            "model_type is \"qqqq\", which is not known here; Config::with_model_type reads the file by the rules of \
+             another type, Config::frequencies_over takes its base and scaling alone",
         ),
         (
             of_llama(r#""head_dim": 64, "rope_parameters": {"a": {"rope_theta": 1e4}}"#),
@@ -438,9 +508,37 @@ fn cases() -> Vec<(Error, String)> {
         ),
         (
             Error::Unsupported {
+                model: "fancy",
                 what: "the angles depend on the tensor",
             },
-            "cannot be said here: the angles depend on the tensor",
+            "fancy: the angles depend on the tensor",
+        ),
+        (
+            of_llama(r#""head_dim": 64, "model_type": "lama""#),
+            "model_type is \"lama\", which is not known here; the nearest that is known is \"llama\"; \
+             Config::with_model_type reads the file by the rules of another type, Config::frequencies_over takes its \
+             base and scaling alone",
+        ),
+        (
+            of_gguf("qwen9"),
+            "general.architecture is \"qwen9\", which is not known here; the nearest that is known is \"qwen\"",
+        ),
+        (
+            of_part(
+                "vision",
+                r#"{"text_config": {}, "vision_config": {}, "rope_scaling": {}}"#,
+            ),
+            "the part (Config::with_part) is \"vision\", which the file does not have; it has: vision_config, \
+             text_config",
+        ),
+        (
+            of_part("vision_config", r#"{"model_type": "llama"}"#),
+            "the part (Config::with_part) is \"vision_config\", but the file has none to choose from; leave it out",
+        ),
+        (
+            of_layer_type("slidingattention"),
+            "layer_type (Config::with_layer_type) is \"slidingattention\", which the file does not have; it has: \
+             sliding_attention, full_attention",
         ),
         (
             "sse".parse::<Direction>().expect_err("a refusal"),

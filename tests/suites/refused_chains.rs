@@ -357,9 +357,9 @@ fn keys_and_values() {
             let chain = Chain::from(ROPE());
             let shape = [1, 6, 2, 8];
             let v = Tensor::new(&x, shape).expect("valid");
-            let error = Error::QueryKeyMismatch {
-                query: SHAPE.into(),
-                key: shape.into(),
+            let error = Error::KeyValueMismatch {
+                key: SHAPE.into(),
+                value: shape.into(),
             };
             let refusal =
                 chain.rotate_into_caches((&k, &mut keys), (&v, &mut values), &SLOTS, &rows);

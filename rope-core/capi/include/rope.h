@@ -160,6 +160,8 @@ enum rope_status
   ROPE_STATUS_SHAPE_MISMATCH = 31,
   // Q and K differ in more than their heads.
   ROPE_STATUS_QUERY_KEY_MISMATCH = 32,
+  // K and V differ in their sequences or tokens.
+  ROPE_STATUS_KEY_VALUE_MISMATCH = 74,
   // This CPU, or this build, lacks the instruction set.
   ROPE_STATUS_BACKEND_UNAVAILABLE = 33,
   // A base, factor or other number makes no sense.
@@ -192,6 +194,8 @@ enum rope_status
   ROPE_STATUS_INVALID = 46,
   // A name in a configuration stands for no known variant.
   ROPE_STATUS_UNKNOWN = 47,
+  // A configuration has no part, or no type of layers, of the name that was chosen.
+  ROPE_STATUS_NO_SUCH = 75,
   // A configuration holds several answers, and none was chosen.
   ROPE_STATUS_AMBIGUOUS = 48,
   // A model does something that is no rotation of pairs.
@@ -227,6 +231,8 @@ enum rope_status
   ROPE_STATUS_NO_INTEGER = 60,
   // A backward pass of a plan that does not rotate forward.
   ROPE_STATUS_BACKWARD_DIRECTION = 61,
+  // A plan that changes the pairing has no gradients of cos and sin.
+  ROPE_STATUS_GRADIENT_PAIRING = 73,
   // Gradients have neither one head nor those of the tensor.
   ROPE_STATUS_GRADIENT_HEADS = 62,
   // Gradients have another shape than the rows, or than other gradients.
@@ -1397,7 +1403,7 @@ rope_status rope_chain_copy_into_cache(const struct rope_chain *chain,
 // The two caches must not share memory, from the first byte to the last of each. Caches that lie between one another
 // take rope_chain_rotate_into_cache and rope_chain_copy_into_cache.
 //
-// Returns ROPE_STATUS_QUERY_KEY_MISMATCH if the tokens of the two tensors are not as many, and what
+// Returns ROPE_STATUS_KEY_VALUE_MISMATCH if the tokens of the two tensors are not as many, and what
 // rope_chain_rotate_into_cache returns for either.
 //
 // # Threads
@@ -1481,9 +1487,10 @@ rope_status rope_shift(const struct rope_plan *plan,
 // rotate alike have to be chosen by their type; the call is refused for those that do not rotate.
 //
 // Returns ROPE_STATUS_JSON, ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_AMBIGUOUS,
-// ROPE_STATUS_UNSUPPORTED, ROPE_STATUS_UNREAD (rope_error_detail tells the key), ROPE_STATUS_UTF8,
-// ROPE_STATUS_MEMORY_OVERLAP if `plan` lies over `frequencies`, and what rope_frequencies_new returns. This is the one
-// call that cannot report a lack of memory: the process ends if the system gives none for reading the text.
+// ROPE_STATUS_NO_SUCH, ROPE_STATUS_UNSUPPORTED, ROPE_STATUS_UNREAD (rope_error_detail tells the key),
+// ROPE_STATUS_UTF8, ROPE_STATUS_MEMORY_OVERLAP if `plan` lies over `frequencies`, and what rope_frequencies_new
+// returns. This is the one call that cannot report a lack of memory: the process ends if the system gives none for
+// reading the text.
 //
 // # Threads
 //
@@ -1774,7 +1781,7 @@ rope_status rope_factor_gradients(const struct rope_plan *plan,
 // Adds `x1 dy1 + x2 dy2` to the gradient of the cos of each row, and `x1 dy2 - x2 dy1` to that of its sin: rows that
 // were given are parameters so. `x` is the tensor before the rotation, and `dy` the gradient by the one behind it.
 //
-// Returns ROPE_STATUS_PAIRING_CHANGES_IN_PLACE if the plan's pairing changes, and what rope_angle_gradients returns.
+// Returns ROPE_STATUS_GRADIENT_PAIRING if the plan's pairing changes, and what rope_angle_gradients returns.
 // Nothing is added then.
 //
 // # Threads

@@ -308,7 +308,7 @@ const ONE_EACH: &str = "they must be disjoint; of caches between one another, ro
 /// The two caches must not share memory, from the first byte to the last of each. Caches that lie between one another
 /// take rope_chain_rotate_into_cache and rope_chain_copy_into_cache.
 ///
-/// Returns ROPE_STATUS_QUERY_KEY_MISMATCH if the tokens of the two tensors are not as many, and what
+/// Returns ROPE_STATUS_KEY_VALUE_MISMATCH if the tokens of the two tensors are not as many, and what
 /// rope_chain_rotate_into_cache returns for either.
 ///
 /// # Threads

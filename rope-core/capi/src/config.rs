@@ -53,9 +53,10 @@ unsafe fn text<'a>(name: &'static str, text: *const c_char) -> Result<Option<&'a
 /// rotate alike have to be chosen by their type; the call is refused for those that do not rotate.
 ///
 /// Returns ROPE_STATUS_JSON, ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_AMBIGUOUS,
-/// ROPE_STATUS_UNSUPPORTED, ROPE_STATUS_UNREAD (rope_error_detail tells the key), ROPE_STATUS_UTF8,
-/// ROPE_STATUS_MEMORY_OVERLAP if `plan` lies over `frequencies`, and what rope_frequencies_new returns. This is the one
-/// call that cannot report a lack of memory: the process ends if the system gives none for reading the text.
+/// ROPE_STATUS_NO_SUCH, ROPE_STATUS_UNSUPPORTED, ROPE_STATUS_UNREAD (rope_error_detail tells the key),
+/// ROPE_STATUS_UTF8, ROPE_STATUS_MEMORY_OVERLAP if `plan` lies over `frequencies`, and what rope_frequencies_new
+/// returns. This is the one call that cannot report a lack of memory: the process ends if the system gives none for
+/// reading the text.
 ///
 /// # Threads
 ///

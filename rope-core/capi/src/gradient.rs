@@ -294,7 +294,7 @@ pub unsafe extern "C" fn rope_factor_gradients(
 /// Adds `x1 dy1 + x2 dy2` to the gradient of the cos of each row, and `x1 dy2 - x2 dy1` to that of its sin: rows that
 /// were given are parameters so. `x` is the tensor before the rotation, and `dy` the gradient by the one behind it.
 ///
-/// Returns ROPE_STATUS_PAIRING_CHANGES_IN_PLACE if the plan's pairing changes, and what rope_angle_gradients returns.
+/// Returns ROPE_STATUS_GRADIENT_PAIRING if the plan's pairing changes, and what rope_angle_gradients returns.
 /// Nothing is added then.
 ///
 /// # Threads

@@ -70,6 +70,8 @@ pub enum rope_status {
     ShapeMismatch = 31,
     /// Q and K differ in more than their heads.
     QueryKeyMismatch = 32,
+    /// K and V differ in their sequences or tokens.
+    KeyValueMismatch = 74,
     /// This CPU, or this build, lacks the instruction set.
     BackendUnavailable = 33,
     /// A base, factor or other number makes no sense.
@@ -102,6 +104,8 @@ pub enum rope_status {
     Invalid = 46,
     /// A name in a configuration stands for no known variant.
     Unknown = 47,
+    /// A configuration has no part, or no type of layers, of the name that was chosen.
+    NoSuch = 75,
     /// A configuration holds several answers, and none was chosen.
     Ambiguous = 48,
     /// A model does something that is no rotation of pairs.
@@ -137,6 +141,8 @@ pub enum rope_status {
     NoInteger = 60,
     /// A backward pass of a plan that does not rotate forward.
     BackwardDirection = 61,
+    /// A plan that changes the pairing has no gradients of cos and sin.
+    GradientPairing = 73,
     /// Gradients have neither one head nor those of the tensor.
     GradientHeads = 62,
     /// Gradients have another shape than the rows, or than other gradients.
@@ -210,6 +216,7 @@ statuses! {
     PairingChangesInPlace = c"in place the pairing cannot change": PairingChangesInPlace,
     ShapeMismatch = c"source and target have different shapes": ShapeMismatch,
     QueryKeyMismatch = c"Q and K differ in more than their heads": QueryKeyMismatch,
+    KeyValueMismatch = c"K and V differ in their sequences or tokens": KeyValueMismatch,
     BackendUnavailable = c"this CPU, or this build, lacks the instruction set": BackendUnavailable,
     Parameter = c"a base, factor or other number makes no sense": Parameter ListEntry,
     Count = c"a list with one number for each pair (or sequence) has another length": Count,
@@ -226,6 +233,7 @@ statuses! {
     Missing = c"a key of a configuration is missing, and has no known default": Missing,
     Invalid = c"a key of a configuration has a value that it cannot have": Invalid,
     Unknown = c"a name in a configuration stands for nothing known": Unknown,
+    NoSuch = c"a configuration has no part or type of layers of that name": NoSuch,
     Ambiguous = c"a configuration holds several answers, and none was chosen": Ambiguous,
     Unsupported = c"the model does something that is no rotation of pairs": Unsupported,
     HalvesDiffer = c"a row that should keep each value twice has two halves that differ": HalvesDiffer,
@@ -243,11 +251,13 @@ statuses! {
     CentredSums = c"a norm that is centred takes no given sums": CentredSums,
     NoInteger = c"keys are moved between integer positions, not coordinates": NoInteger,
     BackwardDirection = c"a backward pass is that of a plan that rotates forward": BackwardDirection,
+    GradientPairing = c"gradients of cos and sin require a plan with one pairing": GradientPairing,
     GradientHeads = c"gradients have one head, or those of the tensor": GradientHeads,
     GradientShape = c"gradients have the shape of the rows, and of other gradients": GradientShape,
     RowOfZeros = c"cos and sin of a row are both zero": RowOfZeros,
     // No call of this API meets these.
-    Refused = c"refused": ShapeElements Range PartsInterleave GatheredTwice RowRange UnknownName FreqFactors,
+    Refused = c"refused": #[cfg(feature = "std")] ModelHead ShapeElements Range PartsInterleave GatheredTwice RowRange
+        UnknownName FreqFactors,
 }
 
 /// What a status (`enum rope_status`) means, in one sentence. For a number that is no status, the sentence says so.

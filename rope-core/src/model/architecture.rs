@@ -117,7 +117,7 @@ impl Architecture {
     }
 }
 
-fn lines() -> impl Iterator<Item = Architecture> {
+pub(super) fn lines() -> impl Iterator<Item = Architecture> {
     TABLE
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))

@@ -8,11 +8,12 @@
 //! code is not what its author means.
 
 use super::json::Object;
-use super::layers::{Layers, Rotation, ambiguous, has_attention};
+use super::layers::{Layers, Rotation, ambiguous, has_attention, no_such_type};
+use super::nearest::{distance, nearest};
 use super::norms::{self, ModelNorm, NormedLayers};
 use super::reading::Reading;
-use super::types::{Model, model};
-use crate::error::Name;
+use super::types::{Model, lines, model};
+use crate::error::{Choice, Name};
 use crate::frequencies::Result;
 use crate::{Axes, Error, Frequencies, Pairing};
 use alloc::borrow::Cow;
@@ -69,10 +70,15 @@ impl Config {
                 layer_type: None,
                 length: None,
             }),
-            Ok(_) => Err(Error::Json { line: 0, column: 0 }),
+            Ok(_) => Err(Error::Json {
+                line: 0,
+                column: 0,
+                ends_early: false,
+            }),
             Err(error) => Err(Error::Json {
                 line: error.line().max(1),
                 column: error.column(),
+                ends_early: error.is_eof(),
             }),
         }
     }
@@ -155,11 +161,11 @@ impl Config {
     ///
     /// [`Error::Unknown`] or [`Error::Missing`] for `model_type`, for keys that it follows from, and for a `rope_type`
     /// that is not known here; [`Error::Unread`] for a key that says something and that the model's code does not obey
-    /// ([`Config::without`]); [`Error::Invalid`] for values of another type;
-    /// [`Error::Ambiguous`] where layers differ and no type was chosen, where it is not one of the model's, and where
-    /// the file says two things; [`Error::Unsupported`] where nothing rotates, where layers differ by more than their
-    /// type, where the model's own code fails, and for what is known and cannot be said here (each with its reason);
-    /// [`Error::RotaryDim`], [`Error::Count`] and those of [`Frequencies::new`] for numbers that do not fit.
+    /// ([`Config::without`]); [`Error::Invalid`] for values of another type; [`Error::Ambiguous`] where layers differ
+    /// and no type was chosen, and where the file says two things; [`Error::NoSuch`] for a layer type or a part that
+    /// the file does not have; [`Error::Unsupported`] where nothing rotates, where layers differ by more than their
+    /// type, where the model's own code fails, and for rotations that these types do not describe (each with its
+    /// reason); [`Error::RotaryDim`], [`Error::Count`] and those of [`Frequencies::new`] for numbers that do not fit.
     pub fn rotation(&self) -> Result<Rotation> {
         let reading = self.reading()?;
         let kinds = reading.kinds()?;
@@ -198,7 +204,8 @@ impl Config {
             Some(difference) if same => difference,
             Some(_) if reading.by_number() => {
                 return Err(Error::Unsupported {
-                    what: "one for all layers, as these differ (Config::layers)",
+                    model: reading.model.name(),
+                    what: "its layers rotate differently; use Config::layers",
                 });
             }
             Some(_) => {
@@ -210,18 +217,16 @@ impl Config {
                 ));
             }
             None if chosen.is_some() => {
-                return Err(Error::Unknown {
-                    key: "layer_type",
-                    value: Name::new(chosen.unwrap_or_default()),
-                    known: "",
-                });
+                let kinds = kinds.iter().map(|kind| &**kind);
+                return Err(no_such_type(chosen.unwrap_or_default(), kinds));
             }
             None => None,
         };
         match difference {
             Some(difference) => reading.rotation(&difference),
             None => Err(Error::Unsupported {
-                what: "these layers do not rotate",
+                model: reading.model.name(),
+                what: "its layers of this type do not rotate",
             }),
         }
     }
@@ -254,21 +259,11 @@ impl Config {
             let known = kinds.iter().any(|kind| kind == chosen)
                 || (kinds.is_empty() && reading.parameters.kinds().any(|kind| kind == chosen));
             if !known {
-                return Err(
-                    match kinds.is_empty() && reading.parameters.kinds().next().is_none() {
-                        true => Error::Unknown {
-                            key: "layer_type",
-                            value: Name::new(chosen),
-                            known: "",
-                        },
-                        false => ambiguous(
-                            kinds
-                                .iter()
-                                .map(|kind| &**kind)
-                                .chain(reading.parameters.kinds()),
-                        ),
-                    },
-                );
+                let kinds = kinds.iter().map(|kind| &**kind);
+                return Err(no_such_type(
+                    chosen,
+                    kinds.chain(reading.parameters.kinds()),
+                ));
             }
         }
         Ok(candidates)
@@ -316,8 +311,8 @@ impl Config {
     /// # Errors
     ///
     /// [`Error::Missing`] and [`Error::Invalid`] for the keys of the base and of the scaling; [`Error::Unknown`] for a
-    /// `rope_type` that is not known here, and for a layer type without parameters; those of [`Frequencies::new`], and
-    /// of [`Config::with_part`].
+    /// `rope_type` that is not known here; [`Error::NoSuch`] for a layer type without parameters, and for a part that
+    /// the file does not have; those of [`Frequencies::new`].
     pub fn frequencies_over<'x>(&self, axes: impl Into<Axes<'x>>) -> Result<Frequencies<'static>> {
         super::reading::over(
             self.config()?,
@@ -334,13 +329,14 @@ impl Config {
     /// [`Error::Unknown`] or [`Error::Missing`] for `model_type`: the pairing is not written in the file, and a wrong
     /// one still produces text. [`Error::Unsupported`] for a model that does not rotate, and for one whose rotation is
     /// more than frequencies and a pairing, so that it has to be asked for by [`Config::rotation`] or
-    /// [`Config::layers`]. [`Error::Missing`] or [`Error::Invalid`] for the part that [`Config::with_part`] names.
+    /// [`Config::layers`]. [`Error::NoSuch`] for the part that [`Config::with_part`] names.
     pub fn pairing(&self) -> Result<(Pairing, Pairing)> {
         let reading = self.reading()?;
         match reading.plain_pairing()? {
             Some(pairing) => Ok(pairing),
             None => Err(Error::Unsupported {
-                what: "frequencies and a pairing alone (Config::rotation says all of it)",
+                model: reading.model.name(),
+                what: "its rotation is more than frequencies and a pairing; use Config::rotation",
             }),
         }
     }
@@ -401,7 +397,8 @@ impl Config {
                 match norms.all(|norm| norm == first) {
                     true => first,
                     false => Err(Error::Unsupported {
-                        what: "one norm for all layers, as these differ (Config::layers)",
+                        model: reading.model.name(),
+                        what: "its layers have different norms; use Config::layers",
                     }),
                 }
             }
@@ -463,18 +460,7 @@ impl Config {
         for key in part.split('.') {
             config = match config.get(key) {
                 Some(Value::Object(config)) => config,
-                Some(_) => {
-                    return Err(Error::Invalid {
-                        key: "with_part",
-                        value: Name::EMPTY,
-                        required: "the key of an object",
-                    });
-                }
-                None => {
-                    return Err(Error::Missing {
-                        key: "the part given to Config::with_part",
-                    });
-                }
+                _ => return Err(no_such_part(part, key, config)),
             };
         }
         Ok(config)
@@ -510,13 +496,32 @@ impl Config {
         let found = model(&name).ok_or(Error::Unknown {
             key: "model_type",
             value: Name::new(&name),
-            known: "",
+            known: nearest(&name, lines().map(Model::name)),
         })?;
         // Composite models whose text model lies flat in the file.
         match found.value("flat").filter(|_| self.part.is_none()) {
             Some(text) => model(text).ok_or(Error::Missing { key: "model_type" }),
             None => Ok(found),
         }
+    }
+}
+
+/// Of a part that an object does not have: the parts that it has are its objects with a type, or named as parts are.
+#[cold]
+fn no_such_part(part: &str, missing: &str, object: &Object) -> Error {
+    let is_part = |(key, value): &(&String, &Value)| match value {
+        Value::Object(value) => key.ends_with("_config") || value.contains_key("model_type"),
+        _ => false,
+    };
+    let mut parts: Vec<&str> = object
+        .iter()
+        .filter(is_part)
+        .map(|(key, _)| &**key)
+        .collect();
+    parts.sort_by_key(|key| distance(key.as_bytes(), missing.as_bytes()));
+    Error::NoSuch {
+        key: "the part (Config::with_part)",
+        choice: Choice::new(part, parts.into_iter()),
     }
 }
 

@@ -7,9 +7,12 @@
 //! answered, also where it passes over a key; what cannot be said here is refused. Reading the file is left to the
 //! caller: what is needed here are its keys and values, and for some models a tensor.
 
-use super::architecture::{Architecture, Local, RopeType};
+use super::architecture::{Architecture, Local, RopeType, lines};
+use super::nearest::nearest;
 use crate::error::Name;
 use crate::frequencies::Result;
+use core::fmt;
+
 use crate::{Axes, Error, Frequencies, FrequencyBlock, Pairing, Scaling, Yarn};
 
 /// A value of a GGUF file, of the kinds that the keys here have.
@@ -28,6 +31,20 @@ pub enum GgufValue<'a> {
     Integers(&'a [i32]),
     /// An array of booleans.
     Bools(&'a [bool]),
+}
+
+impl fmt::Display for GgufValue<'_> {
+    /// As it would stand in a JSON text.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            GgufValue::Integer(value) => write!(f, "{value}"),
+            GgufValue::Float(value) => write!(f, "{value:?}"),
+            GgufValue::Bool(value) => write!(f, "{value}"),
+            GgufValue::Text(value) => write!(f, "{value:?}"),
+            GgufValue::Integers(values) => write!(f, "{values:?}"),
+            GgufValue::Bools(values) => write!(f, "{values:?}"),
+        }
+    }
 }
 
 /// The keys and values of a GGUF file that concern its rotary embedding.
@@ -186,7 +203,7 @@ impl<'a> GgufLayers<'a> {
 fn invalid(key: &'static str, value: GgufValue<'_>, required: &'static str) -> Error {
     Error::Invalid {
         key,
-        value: Name::of(format_args!("{value:?}")),
+        value: Name::of(format_args!("{value}")),
         required,
     }
 }
@@ -326,10 +343,13 @@ impl<'a> Gguf<'a> {
         let architecture = Architecture::named(self.architecture).ok_or(Error::Unknown {
             key: "general.architecture",
             value: Name::new(self.architecture),
-            known: "",
+            known: nearest(self.architecture, lines().map(Architecture::name)),
         })?;
         if let Some(what) = architecture.refusal() {
-            return Err(Error::Unsupported { what });
+            return Err(Error::Unsupported {
+                model: architecture.name(),
+                what,
+            });
         }
         if let Some((key, _)) = architecture.value("refuses")
             && self.whole(key)?.is_some_and(|value| value != 0)
@@ -350,6 +370,7 @@ impl<'a> Gguf<'a> {
                 .sections()?
                 .is_some_and(|[first, second, ..]| first > 0 && second > 0);
         architecture.rope_type(several).ok_or(Error::Unsupported {
+            model: architecture.name(),
             what: "no layer of this architecture rotates",
         })
     }
@@ -484,6 +505,7 @@ impl<'a> Gguf<'a> {
                 40 => false,
                 _ => {
                     return Err(Error::Unsupported {
+                        model: architecture.name(),
                         what: "a Baichuan of neither 32 nor 40 layers, which llama.cpp does not run",
                     });
                 }
@@ -516,6 +538,7 @@ impl<'a> Gguf<'a> {
         let architecture = self.known()?;
         if !architecture.rotates() {
             return Err(Error::Unsupported {
+                model: architecture.name(),
                 what: "no layer of this architecture rotates",
             });
         }
@@ -541,6 +564,7 @@ impl<'a> Gguf<'a> {
             found = Some(own);
         }
         let numbers = found.flatten().ok_or(Error::Unsupported {
+            model: architecture.name(),
             what: "no layer of this model rotates",
         })?;
         Ok((architecture, numbers))

@@ -1,12 +1,15 @@
 //! The layers of a model: of which type each is, and its rotation or none.
 
 use super::json::{Object, count, given, invalid, numbers};
+use super::nearest::distance;
 use super::norms::{self, ModelNorm, NormedLayers};
 use super::parameters::FULL;
 use super::reading::{Difference, Reading};
-use crate::error::Name;
+use crate::error::{Choice, Name};
 use crate::frequencies::Result;
-use crate::{Direction, Error, Frequencies, Pairing, Rope};
+use crate::{
+    Direction, Element, Error, Frequencies, Layout, Pairing, Rope, Rows, Tensor, TensorMut,
+};
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -14,6 +17,24 @@ use core::ops::Range;
 use serde_json::Value;
 
 /// How a model rotates its queries and keys in some of its layers: all that its code does.
+///
+/// ```
+/// use rope_core::{Config, Tensor, TensorMut};
+///
+/// let config = Config::from_json(r#"{
+///     "model_type": "deepseek_v3", "hidden_size": 7168, "num_attention_heads": 128, "qk_nope_head_dim": 128,
+///     "qk_rope_head_dim": 64, "max_position_embeddings": 4096, "rope_theta": 10000
+/// }"#)?;
+/// let rotation = config.rotation()?;
+/// let rows = rotation.frequencies().rows(7..10)?;
+/// let q = vec![1.0_f32; 3 * 128 * 192];
+/// let mut rotated = vec![0.0_f32; q.len()];
+/// let shape = [1, 3, 128, rotation.head_dim()];
+/// rotation.rotate_into(&Tensor::new(&q, shape)?, &mut TensorMut::new(&mut rotated, shape)?, &rows)?;
+/// assert_eq!(rotated[..128], q[..128]);              // channels 128..192 of each head rotate
+/// assert_ne!(rotated[128..192], q[128..192]);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 ///
 /// A rotation is more than frequencies and a pairing only where [`Rotation::window`] does not begin with the first
 /// channel, or where one of [`Rotation::direction`], [`Rotation::rotates_values`] and
@@ -77,7 +98,97 @@ impl Rotation {
         self.turned_back
     }
 
-    /// The plan: the pairing and the direction, with the best backend of this machine.
+    /// Rotates the channels of every head that the model rotates ([`Rotation::window`]), in place; the others stay as
+    /// they are.
+    ///
+    /// A head has all channels of the model's ([`Rotation::head_dim`]), or those alone that rotate: multi-head latent
+    /// attention has them as tensors of their own before it puts them together.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::ModelHead`] if the heads are neither; [`Error::RotaryDim`] if the rows rotate another number of
+    /// channels than the window has; [`Error::PairingChangesInPlace`] for models that change the pairing
+    /// ([`Rotation::pairing`]), which [`Rotation::rotate_into`] does; those of [`Rope::rotate`]. The tensor is
+    /// untouched then.
+    pub fn rotate<E: Element>(&self, x: &mut TensorMut<'_, E>, rows: &Rows<'_>) -> Result<()> {
+        let window = self.windowed(x.layout(), rows)?;
+        self.rope()
+            .rotate_bytes(&mut x.bytes_mut().part(&window), E::IN_PLACE, rows)
+    }
+
+    /// Rotates Q and K in place, with the same rows: [`Rotation::rotate`] twice, checked before either is touched.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rotation::rotate`] and [`Rope::rotate_qk`].
+    pub fn rotate_qk<Q: Element, K: Element>(
+        &self,
+        q: &mut TensorMut<'_, Q>,
+        k: &mut TensorMut<'_, K>,
+        rows: &Rows<'_>,
+    ) -> Result<()> {
+        let (of_q, of_k) = (
+            self.windowed(q.layout(), rows)?,
+            self.windowed(k.layout(), rows)?,
+        );
+        self.rope().rotate_qk_bytes(
+            (&mut q.bytes_mut().part(&of_q), Q::IN_PLACE),
+            (&mut k.bytes_mut().part(&of_k), K::IN_PLACE),
+            rows,
+        )
+    }
+
+    /// Rotates one tensor into another, whose element type may differ; the channels that do not rotate are copied, as
+    /// bits if the element stays the same.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rotation::rotate`], but the pairing may change; [`Error::ShapeMismatch`] if the two have different
+    /// shapes. The target is untouched then.
+    pub fn rotate_into<I: Element, O: Element>(
+        &self,
+        x: &Tensor<'_, I>,
+        y: &mut TensorMut<'_, O>,
+        rows: &Rows<'_>,
+    ) -> Result<()> {
+        let from = self.first_rotated(x.layout(), rows)?;
+        let (x, y) = ((x.bytes(), I::ACROSS), (y.bytes_mut(), O::ACROSS));
+        self.rope().rotate_window_into(x, y, rows, from)
+    }
+
+    /// The channels of a tensor from the first that rotates on.
+    fn windowed(&self, layout: &Layout, rows: &Rows<'_>) -> Result<Layout> {
+        let from = self.first_rotated(layout, rows)?;
+        layout.channels(from..layout.shape().head_dim)
+    }
+
+    /// The first channel of a tensor's heads that rotates, if the heads are those of the model and the rows as wide as
+    /// its window.
+    fn first_rotated(&self, layout: &Layout, rows: &Rows<'_>) -> Result<usize> {
+        let (given, window) = (layout.shape().head_dim, self.window());
+        let from = if given == self.head_dim {
+            window.start
+        } else if given == window.len() {
+            0
+        } else {
+            return Err(Error::ModelHead {
+                given,
+                head_dim: self.head_dim,
+                window: (window.start, window.end),
+            });
+        };
+        match rows.rotary_dim() {
+            rotary_dim if rotary_dim != window.len() => Err(Error::RotaryDim {
+                rotary_dim,
+                required: "that of the model's frequencies (Rotation::frequencies)",
+            }),
+            _ => Ok(from),
+        }
+    }
+
+    /// The plan: the pairing and the direction, with the best backend of this machine. It rotates the first channels of
+    /// what it is given: where [`Rotation::window`] begins with another, [`Rotation::rotate`] is the call for whole
+    /// heads.
     pub fn rope(&self) -> Rope {
         Rope::new(self.input)
             .output_pairing(self.output)
@@ -441,6 +552,29 @@ fn holds_at(
 pub(super) fn ambiguous<'k>(kinds: impl Iterator<Item = &'k str>) -> Error {
     use core::fmt::Write;
     let mut choices = Name::new("");
+    for (index, kind) in each_once(kinds).into_iter().enumerate() {
+        let _ = write!(choices, "{}{kind}", if index == 0 { "" } else { ", " });
+    }
+    Error::Ambiguous {
+        key: LAYER_TYPE,
+        choices,
+    }
+}
+
+/// Of a type that no layer has: those that there are, the nearest first.
+#[cold]
+pub(super) fn no_such_type<'k>(chosen: &str, kinds: impl Iterator<Item = &'k str>) -> Error {
+    let mut kinds = each_once(kinds);
+    kinds.sort_by_key(|kind| distance(kind.as_bytes(), chosen.as_bytes()));
+    Error::NoSuch {
+        key: LAYER_TYPE,
+        choice: Choice::new(chosen, kinds.into_iter()),
+    }
+}
+
+const LAYER_TYPE: &str = "layer_type (Config::with_layer_type)";
+
+fn each_once<'k>(kinds: impl Iterator<Item = &'k str>) -> Vec<&'k str> {
     let mut seen: Vec<&str> = Vec::new();
     for kind in kinds {
         if !seen.contains(&kind) {
@@ -448,11 +582,5 @@ pub(super) fn ambiguous<'k>(kinds: impl Iterator<Item = &'k str>) -> Error {
         }
     }
     seen.sort_unstable();
-    for (index, kind) in seen.into_iter().enumerate() {
-        let _ = write!(choices, "{}{kind}", if index == 0 { "" } else { ", " });
-    }
-    Error::Ambiguous {
-        key: "layer_type (Config::with_layer_type)",
-        choices,
-    }
+    seen
 }

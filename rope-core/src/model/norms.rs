@@ -83,6 +83,7 @@ pub(super) fn read(reading: &Reading<'_>) -> Result<Option<(ModelNorm, NormedLay
         return Ok(None);
     };
     let (formula, mut weights, bias) = formula(name).ok_or(Error::Unsupported {
+        model: model.name(),
         what: "the norm of its queries and keys is not one that NormFormula says",
     })?;
     let mut norm = Norm::new(formula, eps(reading, default)?);

@@ -3,6 +3,7 @@
 //! type of layers, and what is put into it from the keys beside it.
 
 use super::json::{Object, flag, given, invalid, number, object};
+use super::layers::{ambiguous, no_such_type};
 use super::types::Model;
 use crate::Error;
 use crate::error::Name;
@@ -145,10 +146,9 @@ impl Parameters {
         match label.and_then(|label| self.values.get(label)) {
             Some(Value::Object(own)) => Ok(Some(own)),
             Some(Value::Null) => Ok(None),
-            _ => Err(Error::Unknown {
-                key: "layer_type",
-                value: Name::new(kind.unwrap_or("not said")),
-                known: "",
+            _ => Err(match kind {
+                Some(kind) => no_such_type(kind, self.kinds()),
+                None => ambiguous(self.kinds()),
             }),
         }
     }

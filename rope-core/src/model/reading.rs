@@ -22,9 +22,12 @@ pub(super) struct Reading<'c> {
     length: Option<u64>,
 }
 
-const FAILS: Error = Error::Unsupported {
-    what: "this partial rotation fails in the model's own code",
-};
+fn fails(model: Model) -> Error {
+    Error::Unsupported {
+        model: model.name(),
+        what: "this partial rotation fails in the model's own code",
+    }
+}
 
 /// What makes the rotation of one layer another than that of the next.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,25 +43,37 @@ pub(super) struct Difference<'k> {
 impl<'c> Reading<'c> {
     pub(super) fn new(config: &'c Object, model: Model, length: Option<u64>) -> Result<Self> {
         let what = match model.pairing() {
-            "none" => Some("the model does not rotate"),
-            "part" => Some("this part holds others, of which one is meant (Config::with_part)"),
+            "none" => Some("it has no rotary embedding, so nothing rotates"),
+            "part" => Some(
+                "it holds parts that rotate in their own ways; choose one with Config::with_part",
+            ),
             "refused" => Some(model.why()),
             _ => None,
         };
         if let Some(what) = what {
-            return Err(Error::Unsupported { what });
+            return Err(Error::Unsupported {
+                model: model.name(),
+                what,
+            });
         }
-        let what = "a model of this type rotates with another choice of its configuration only";
+        let what =
+            "it rotates with another choice of its configuration only, and not with this one";
         if let Some((key, wanted)) = model.keyed("if") {
             let found = given(config, key).map(Value::to_string).unwrap_or_default();
             if found.trim_matches('"') != wanted {
-                return Err(Error::Unsupported { what });
+                return Err(Error::Unsupported {
+                    model: model.name(),
+                    what,
+                });
             }
         }
         if let Some(key) = model.value("unless")
             && flag(config, key)? == Some(true)
         {
-            return Err(Error::Unsupported { what });
+            return Err(Error::Unsupported {
+                model: model.name(),
+                what,
+            });
         }
         let parameters = Parameters::read(config, model)?;
         Ok(Self {
@@ -103,7 +118,8 @@ impl<'c> Reading<'c> {
         let (mut base, mut unscaled) = (None, false);
         if let Some(list) = self.rotating_layers()? {
             let (index, _) = layer.ok_or(Error::Unsupported {
-                what: "one for all layers, as these differ by their number (Config::layers)",
+                model: self.model.name(),
+                what: "its layers rotate differently, by their number; use Config::layers",
             })?;
             if list(index)? == 0.0 {
                 return Ok(None);
@@ -112,7 +128,8 @@ impl<'c> Reading<'c> {
         if let Some(key) = model.value("bases").or(model.value("stills")) {
             if let Some(list) = numbers(self.config, key)? {
                 let (index, _) = layer.ok_or(Error::Unsupported {
-                    what: "one for all layers, as these differ by their number (Config::layers)",
+                    model: self.model.name(),
+                    what: "its layers rotate differently, by their number; use Config::layers",
                 })?;
                 let own = *list.get(index).ok_or(Error::Count {
                     name: "layer_rope_theta",
@@ -140,7 +157,8 @@ impl<'c> Reading<'c> {
                 return Ok(None);
             } else if model.value("stills").is_some() && layer.is_none() {
                 return Err(Error::Unsupported {
-                    what: "one for all layers, as these differ by their number (Config::layers)",
+                    model: self.model.name(),
+                    what: "its layers rotate differently, by their number; use Config::layers",
                 });
             }
         }
@@ -148,7 +166,8 @@ impl<'c> Reading<'c> {
             && let Some(list) = numbers(self.config, key)?
         {
             let (index, _) = layer.ok_or(Error::Unsupported {
-                what: "one for all layers, as these differ by their number (Config::layers)",
+                model: self.model.name(),
+                what: "its layers rotate differently, by their number; use Config::layers",
             })?;
             unscaled = !list.contains(&(index as f64));
         }
@@ -161,7 +180,8 @@ impl<'c> Reading<'c> {
                     .collect(),
             };
             let (index, _) = layer.ok_or(Error::Unsupported {
-                what: "one for all layers, as these differ by their number (Config::layers)",
+                model: self.model.name(),
+                what: "its layers rotate differently, by their number; use Config::layers",
             })?;
             if list.contains(&(index as f64)) {
                 return Ok(None);
@@ -409,7 +429,7 @@ impl<'c> Reading<'c> {
                 Some(_) => Error::Unread {
                     key: Name::new("partial_rotary_factor"),
                 },
-                None => FAILS,
+                None => fails(model),
             });
         }
         let made = match (rope_type(rope)?, scaled || model.is("obeys")) {
@@ -429,7 +449,7 @@ impl<'c> Reading<'c> {
             _ => made == head_dim,
         };
         if !fits {
-            return Err(FAILS);
+            return Err(fails(model));
         }
         even(made, head_dim)
     }
@@ -478,6 +498,7 @@ impl<'c> Reading<'c> {
             || (model.is("phimoe") && !["default", "longrope"].contains(&scaling_name));
         if refused {
             return Err(Error::Unsupported {
+                model: self.model.name(),
                 what: "this rope_type fails in the model's own code",
             });
         }
@@ -630,6 +651,7 @@ impl<'c> Reading<'c> {
         };
         match self.model.is("no-context") {
             true => Err(Error::Unsupported {
+                model: self.model.name(),
                 what: "this rope_type fails in the model's own code, which has no context",
             }),
             false => other.or(usual).ok_or(Error::Missing { key }),

@@ -105,6 +105,12 @@ impl<'a> View<'a> {
         head_stride: 0,
     };
 
+    /// Rows that rotate no channel.
+    #[cfg(feature = "serde")]
+    pub(crate) fn without_pairs(self) -> Self {
+        View { pairs: 0, ..self }
+    }
+
     /// Pairs of a row.
     #[inline(always)]
     pub(crate) fn pairs(&self) -> usize {

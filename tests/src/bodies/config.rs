@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use rope_core::{Axes, Config, Error, Rotation};
+use rope_core::{Axes, Config, Error, Rotation, Tensor, TensorMut};
 
 use crate::Source;
 
@@ -37,7 +37,7 @@ pub fn made_config(source: &mut Source<'_>) {
 fn check(text: &str, source: &mut Source<'_>) {
     let mut config = match Config::from_json(text) {
         Ok(config) => config,
-        Err(Error::Json { line, column }) => {
+        Err(Error::Json { line, column, .. }) => {
             assert!(
                 line <= text.lines().count().max(1) + 1,
                 "line {line}, column {column}"
@@ -74,6 +74,7 @@ fn check(text: &str, source: &mut Source<'_>) {
             assert_eq!(config.rotary_dim(), Ok(made.rotary_dim()), "{text}");
             let rotation = config.rotation().expect("the frequencies are its");
             assert!(rotation.window().end <= rotation.head_dim(), "{text}");
+            rotates_in_its_window(&rotation, source);
         }
         Err(error) => describe(&error),
     }
@@ -94,6 +95,39 @@ fn check(text: &str, source: &mut Source<'_>) {
     }
     nothing_is_dropped(text, source);
     let _ = config.frequencies_over(Axes::from(2 * source.below(200)));
+}
+
+/// A head of the model, of its rotating channels, or of another size, which is refused.
+fn rotates_in_its_window(rotation: &Rotation, source: &mut Source<'_>) {
+    let (head_dim, window) = (rotation.head_dim(), rotation.window());
+    if head_dim > 1024 {
+        return;
+    }
+    let given = match source.below(4) {
+        0 => window.len(),
+        1 => source.within(1, 300),
+        _ => head_dim,
+    };
+    let zeros = vec![0_i64; rotation.frequencies().axes()];
+    let rows = rotation
+        .frequencies()
+        .rows(rope_core::Positions::axis_major(&zeros))
+        .expect("a row");
+    let x: Vec<f32> = (0..given).map(|channel| channel as f32).collect();
+    let (mut y, shape) = (vec![-1.0_f32; given], [1, 1, 1, given]);
+    let from = Tensor::new(&x, shape).expect("a head");
+    let mut tensor = TensorMut::new(&mut y, shape).expect("a head");
+    let result = rotation.rotate_into(&from, &mut tensor, &rows);
+    if given != head_dim && given != window.len() {
+        assert!(matches!(result, Err(Error::ModelHead { .. })), "{result:?}");
+        assert!(y.iter().all(|&y| y == -1.0));
+        return;
+    }
+    assert_eq!(result, Ok(()));
+    let window = if given == head_dim { window } else { 0..given };
+    for (channel, (x, y)) in x.iter().zip(&y).enumerate() {
+        assert!(window.contains(&channel) || x == y, "channel {channel}");
+    }
 }
 
 /// What is accepted has a model type, and each key that says something about a rotation is obeyed, or refused unless it

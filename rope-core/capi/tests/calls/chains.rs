@@ -1257,7 +1257,7 @@ fn refusals_of_caches() {
     refused(S::CentredSums, &|n| {
         (n.norm.centred, n.norm.sums, n.norm.sums_count) = (1, n.scale.factors, TOKENS);
     });
-    refused(S::QueryKeyMismatch, &|n| n.v.layout.shape[1] = 4);
+    refused(S::KeyValueMismatch, &|n| n.v.layout.shape[1] = 4);
     refused(S::CacheHeads, &|n| n.v.layout.shape[2] = 2);
     refused(S::CacheHeads, &|n| n.keys.layout.extents[2] = 2);
     refused(S::CacheLayout, &|n| n.keys.layout.extents = [usize::MAX; 5]);
@@ -1401,7 +1401,10 @@ fn refusals_of_chains() {
             norm: &forgotten,
             ..chain
         };
-        assert_eq!(rope_chain_rotate(&forgotten, &view, &rows), S::WeightMissing);
+        assert_eq!(
+            rope_chain_rotate(&forgotten, &view, &rows),
+            S::WeightMissing
+        );
         let unused = rope_norm {
             weight: weights(&table),
             ..norm

@@ -361,7 +361,7 @@ fn refusals() {
         ]
     };
     let expected = [
-        S::PairingChangesInPlace,
+        S::GradientPairing,
         S::MemoryOverlap,
         S::RowCount,
         S::RowCount,

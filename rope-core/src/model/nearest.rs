@@ -1,0 +1,72 @@
+//! The known name that is nearest to one that is not known: what was meant, mostly.
+
+/// Bytes of a name that are compared. No known name is as long.
+const MOST: usize = 64;
+
+/// The nearest of some names by edit distance, unless more than a third of its bytes differ.
+pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> &'n str {
+    let (mut found, mut least) = ("", usize::MAX);
+    for known in known {
+        let distance = distance(name.as_bytes(), known.as_bytes());
+        if distance < least && 3 * distance <= known.len() {
+            (found, least) = (known, distance);
+        }
+    }
+    found
+}
+
+/// Levenshtein's.
+#[inline(never)]
+pub(super) fn distance(one: &[u8], other: &[u8]) -> usize {
+    let (one, other) = (&one[..one.len().min(MOST)], &other[..other.len().min(MOST)]);
+    let mut row = [0_usize; MOST + 1];
+    for (index, cell) in row.iter_mut().enumerate() {
+        *cell = index;
+    }
+    for (index, byte) in one.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = index + 1;
+        for (place, other) in other.iter().enumerate() {
+            let replaced = diagonal + usize::from(byte != other);
+            diagonal = row[place + 1];
+            row[place + 1] = replaced.min(diagonal + 1).min(row[place] + 1);
+        }
+    }
+    row[other.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_are_levenshteins() {
+        for (one, other, expected) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("abc", "", 3),
+            ("kitten", "sitting", 3),
+            ("sitting", "kitten", 3),
+            ("flaw", "lawn", 2),
+            ("qwen9", "qwen2", 1),
+        ] {
+            let found = distance(one.as_bytes(), other.as_bytes());
+            assert_eq!(found, expected, "{one} {other}");
+        }
+        let long = [b'a'; 200];
+        assert_eq!(distance(&long, b"a"), MOST - 1);
+        assert_eq!(distance(&long, &long), 0);
+    }
+
+    #[test]
+    fn the_nearest_is_named_if_it_is_near() {
+        let known = ["llama", "llama4", "qwen2", "gemma3_text"];
+        let nearest = |name| nearest(name, known.into_iter());
+        assert_eq!(nearest("lama"), "llama");
+        assert_eq!(nearest("llama5"), "llama");
+        assert_eq!(nearest("qwen9"), "qwen2");
+        assert_eq!(nearest("gemma4_txt"), "gemma3_text");
+        assert_eq!(nearest("mamba-x"), "");
+        assert_eq!(nearest(""), "");
+    }
+}
