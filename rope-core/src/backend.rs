@@ -1,4 +1,4 @@
-//! The registry of instruction sets: a backend is one line here and one file in `simd/`.
+//! The registry of instruction sets: a backend is one line here, its token in `simd.rs`, and one file in `simd/`.
 
 use core::fmt;
 use core::str::FromStr;

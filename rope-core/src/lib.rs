@@ -64,84 +64,9 @@
 //!
 //! # How it is built
 //!
-//! A rotation is a sum of parts, not a product of all their combinations, and is compiled here, once: the sealed
-//! [`Element`] leads to concrete functions of this crate, so the crates that use it compile no kernel, and what they do
-//! not name the linker leaves out. `x` walks straight through the files:
-//!
-//! 1. `rope.rs`, the plan, checks everything, and takes the type off the tensor: from here on it is bytes.
-//! 2. `walk.rs` produces lines in the order of memory, and has every threshold of prefetching. A *line* is the heads of
-//!    a token, which share a row of cos and sin, or one head of some tokens, each with its own row; heads lie in a
-//!    tensor or in the slots of a cache.
-//! 3. `kernel/chains.rs` lists what is compiled for a line: a *chain* of stages, from the element that is read to the
-//!    element that is written, in one kernel for each instruction set.
-//! 4. `kernel/line.rs` is that kernel: the loop over the heads of a line. `kernel/pairs.rs` says where the members of a
-//!    pair lie, `element.rs` how bits become f32 lanes and go back, `kernel/rotation.rs` is the arithmetic, with cos
-//!    and sin in registers while the heads pass.
-//! 5. `kernel/tile.rs` runs the stages of all other chains one after the other, over a tile of f32 that stays in the
-//!    first cache, with `kernel/convert.rs` at both ends.
-//!
-//! A plan of more than a rotation is a `Chain` (`chain.rs`): a norm (`norm.rs`), a scale (`scale.rs`), and a cache
-//! (`cache.rs`) at either end, whose `layout` and `slots` say where a head lies. It makes a *pass* (`pass.rs`) of a
-//! call, and `implementations.rs` has the table of what runs it: the fastest implementation that admits it. Those of
-//! `execute/lines.rs` are rotations and copies line by line; those of `execute/normed.rs` norm and rotate in one kernel
-//! (`kernel/normed.rs`); `execute/tiled.rs` quantizes heads of a tile of their own element (`kernel/values.rs`,
-//! `kernel/quantise.rs`); and `execute/staged.rs` runs whatever is left, whole heads in a tile of f32, one stage after
-//! the other, with the kernels of `kernel/norm.rs` for sums and products. All give the same bits. Programs that use no
-//! `Chain` do not link this code.
-//!
-//! A backward pass (`gradient.rs`) is a rotation by the transpose, and sums of what two tensors have in a pair
-//! (`kernel/gradient.rs`). Where the heads of a token share their row and their sums, `kernel/backward.rs` does both to
-//! a group while it is in registers; elsewhere one kernel comes after the other, block by block.
-//!
-//! What is fused is decided by measurement: `rope-bench stages` shows what each chain would cost in stages. In place
-//! and from one tensor into another are one text but two kernels, because one that looks for itself where to read is no
-//! smaller, and slower (see `kernel/line.rs`).
-//!
-//! A kernel is generic over `Simd`, the operations of an instruction set as pure functions between arrays and
-//! registers; each backend compiles it inside a function that has its CPU features. Memory is touched through slices,
-//! so `unsafe` is left to two things: entering a CPU feature, and one macro per instruction set that calls its
-//! intrinsics. What fills no group of vectors is left to the next narrower instruction set, by a call of its kernel;
-//! `avx512bf16` compiles only what writes bf16, and takes the rest from `avx512`.
-//!
-//! A position becomes a row on a walk of its own. `positions.rs` finds it in the caller's list: an integer or a
-//! coordinate, an `AxisPosition`. `frequencies/generate.rs` chooses the generator. In `kernel/sincos.rs` the position
-//! is a double, and so are its cos and sin until they are rounded. What is in doubt goes from the `AxisPosition` once
-//! more through `kernel/sincos/oracle.rs`, in code that is compiled once: there a `Remainder` is what is left of the
-//! angle without its quarter turns, in 128 bits (`real.rs`, which is also what frequencies are computed in).
-//!
-//! `explain.rs` goes the other way: from heads before and after to the rotation between them, in plain code.
-//!
-//! What is known about models (`config.json`, GGUF, the table of model types) is in `model/`, and ends in frequencies
-//! and a pairing.
-//!
-//! Imports go one way: from `model` to `frequencies`, on to `kernel/sincos` (which has the block of frequencies that it
-//! reads) and to `positions`; from `chain` to `implementations`, `cache` and `rope`; from both by way of `execute` and
-//! `walk` to `kernel`, and on to `element` and `simd`. Three circles stay, because each is one definition in two
-//! halves. An error names what it refuses (a pairing, a backend, a shape), and those are refused by an error. A kernel
-//! is generic over an instruction set, and an instruction set enters kernels. An element leads to its chains, and the
-//! kernel of a chain reads and writes elements.
-//!
-//! ## To add something
-//!
-//! This is where a thing begins, in this crate. `CONTRIBUTING.md`, at the top of the repository, lists for each all
-//! files that change with it: the C API, the tests, the bench, the words.
-//!
-//! - *An instruction set*: a file in `simd/`, its module and its token in `simd.rs`, a line in `backend.rs`.
-//! - *An element*: the definition of one lane in `simd/convert.rs`, and three `impl`s in `element.rs`; in
-//!   `kernel/chains.rs` a line for each pairing and one for the element; its variants in `kernel/values.rs`.
-//!   (Instructions of its own: a default of `read` and `write` less.)
-//! - *A fused chain*: a line and its entry in `kernel/chains.rs`.
-//! - *A pairing*: an `impl` in `kernel/pairs.rs`, its name in `pairing.rs`, and its chains.
-//! - *A stage*: a file in `kernel/`, and a call of it in `execute/staged.rs`, or in the loop of `line.rs` where it is
-//!   to be fused. *An implementation*: a function in `execute/`, and its line in `implementations.rs`.
-//! - *A norm*: a constant of `NormFormula` in `norm.rs`, if its flags can say it.
-//! - *A layout of caches*: a constructor in `cache/layout.rs`. *A way to name slots*: a variant in `cache/slots.rs`.
-//! - *A code of 8 bits*: its definition of one lane in `simd/convert.rs`, its kernels in `kernel/quantise.rs`, its name
-//!   in `cache/code.rs`.
-//! - *A scaling*: a variant and a function in `frequencies/scaling.rs`, and its arms in the two matches there. *An
-//!   arrangement of axes*: its constructor in `frequencies/axes.rs` and its arms in the four matches there.
-//! - *A model type*: a line in `model/types.rs`; for GGUF one in `model/architectures.txt`.
-//! - *An error*: an entry in `error.rs`, and the word in the `# Errors` of each function that returns it.
+//! Kernels are monomorphized once, in this crate, not per combination in the caller's: the sealed [`Element`] leads to
+//! concrete functions, and the linker drops those that a program does not name. `ARCHITECTURE.md`, beside this crate's
+//! `Cargo.toml` in the repository, follows a call from its verb to its stores.
 //!
 //! # Features
 //!

@@ -1,4 +1,5 @@
-//! The operations that a kernel may use. One instruction set is one file below and one line in `backend.rs`.
+//! The operations that a kernel may use. An instruction set is one file below, its token here, and its line in
+//! `backend.rs`.
 
 pub(crate) mod convert;
 mod portable;
