@@ -28,9 +28,9 @@ fn in_place(chain: Chain<'_>, rotary_dim: usize) -> [&'static str; 2] {
 #[test]
 fn of_calls_in_place() {
     let rope = Rope::new(Pairing::Half);
-    let norm = Norm::new(NormFormula::LLAMA, 1e-6);
+    let norm = Norm::new(NormFormula::LLAMA, 1e-6).without_weight();
     let biases = [0.5_f32; HEAD_DIM];
-    let centred = Norm::new(NormFormula::COHERE, 1e-6);
+    let centred = Norm::new(NormFormula::COHERE, 1e-6).without_weight();
     for (chain, rotary_dim, name) in [
         (Chain::from(rope), HEAD_DIM, "fused"),
         (Chain::from(rope), 8, "fused"),
@@ -72,7 +72,7 @@ fn between<I: Number, O: Number>() {
         (Pairing::Interleaved, Pairing::Interleaved),
     ] {
         let rope = Rope::new(input).output_pairing(output);
-        let normed = rope.norm(Norm::new(NormFormula::OLMO2, 1e-6));
+        let normed = rope.norm(Norm::new(NormFormula::OLMO2, 1e-6).without_weight());
         let kernel = match (I::NAME, O::NAME) {
             ("f32", "f32") => true,
             ("bf16", "bf16") => (input, output) != (Pairing::Half, Pairing::Interleaved),
@@ -139,6 +139,7 @@ fn of_calls_into_codes() {
     let rope = Rope::new(Pairing::Half);
     let (own, wide) = ([half::bf16::from_f32(0.5); HEAD_DIM], [0.5_f32; HEAD_DIM]);
     let llama = Norm::new(NormFormula::LLAMA, 1e-6);
+    let weightless = llama.without_weight();
     let changed = Chain::from(rope.output_pairing(Pairing::Interleaved));
     let (narrow, f32s) = (vec![half::bf16::from_f32(0.5); LEN], vec![0.5_f32; LEN]);
     let narrow = Tensor::new(&narrow, SHAPE).expect("a valid tensor");
@@ -151,8 +152,12 @@ fn of_calls_into_codes() {
         (rope.norm(llama.weight(&own)), "tiled", "tiled"),
         // The weights promote the result.
         (rope.norm(llama.weight(&wide)), "staged", "tiled"),
-        (rope.norm(llama).straight(), "staged", "tiled"),
-        (rope.norm(llama.over(NormReach::Row)), "staged", "staged"),
+        (rope.norm(weightless).straight(), "staged", "tiled"),
+        (
+            rope.norm(weightless.over(NormReach::Row)),
+            "staged",
+            "staged",
+        ),
         (Chain::from(rope.in_stages()), "staged", "staged"),
     ] {
         let ran = chain.rotate_into_cache_by(&narrow, &mut cache, 0..2, &rows);
