@@ -132,6 +132,8 @@ fn choose(copy: &Copy, candidates: Vec<Mutant>, count: usize) -> Vec<Option<Muta
             for (mutant, place) in chosen.iter_mut().zip(&places) {
                 mutant.take_if(|_| !named.contains(&(&*place.file, (place.lines.start, place.column))));
             }
+            // Unit tests are left out too, and would be compiled with the others.
+            copy.mutate(&chosen);
             return chosen;
         }
         let before = chosen.iter().flatten().count();
