@@ -221,22 +221,24 @@ impl Kernel {
             "avx512" => !bf16 && name.contains("::simd::avx512::"),
             other => name.contains(&format!("::simd::{other}::")),
         };
-        let Some((_, rotation)) = name.split_once("::line::RotateLine<") else {
+        // In place, and with nothing before the rotation, which would be named after the route.
+        let Some((route, rest)) = name
+            .split_once("::line::RotateLine<")
+            .and_then(|(_, rotation)| rotation.split_once("::line::Same<"))
+            .and_then(|(_, route)| route.split_once('>'))
+        else {
             return false;
         };
-        let of: Vec<_> = rotation
-            .trim_end_matches('>')
+        let of: Vec<_> = route
             .split(", ")
             .map(|path| path.rsplit("::").next().unwrap_or(path))
-            .filter(|&name| name != "true")
             .collect();
-        // What stands before the rotation would be named last; that nothing does is a default, which names leave out.
         let pairing = match self.pairing {
             Pairing::Half => "Half",
             Pairing::Interleaved => "Interleaved",
         };
         let element = self.element.name();
-        backend && of == [element, pairing, element, pairing]
+        backend && rest.chars().all(|c| c == '>') && of == [element, pairing]
     }
 
     /// Its loop over the heads, or over the pairs of a head if it is the scalar one.
@@ -392,7 +394,8 @@ mod tests {
             )
         };
         let half = "rope_core::kernel::pairs::Half";
-        let in_place = |element: &str| format!("true, {element}, {half}, {element}, {half}");
+        let route = |route: &str| format!("rope_core::kernel::line::{route}");
+        let in_place = |element: &str| route(&format!("Same<{element}, {half}>"));
         let names = [
             name("avx512::Token<_>", "enter::inside", &in_place("f32")),
             name(
@@ -413,7 +416,7 @@ mod tests {
             name(
                 "avx2::Avx2",
                 "enter::inside",
-                &in_place("f32").replace("true", "false"),
+                &route(&format!("Other<f32, {half}, f32, {half}>")),
             ),
             "rope_core::kernel::chains::f32_half".to_owned(),
             name(

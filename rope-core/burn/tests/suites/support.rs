@@ -76,7 +76,8 @@ impl Source {
         let (sequences, heads) = (self.one_of(&[1, batch]), self.one_of(&[1, heads]));
         let count = sequences * tokens * heads;
         let values = self.values(count * 2 * pairs);
-        let rows = Rows::from_vec(values, [count, 2 * pairs]).and_then(|rows| rows.with_heads(heads));
+        let rows =
+            Rows::from_vec(values, [count, 2 * pairs]).and_then(|rows| rows.with_heads(heads));
         OwnRows {
             rows: rows.expect("rows of heads"),
             sequences,
