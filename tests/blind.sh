@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Flips one bit of every class of golden value and demands that a test fails: what no test would miss is no reference.
-#   tests/blind.sh               all of them (minutes; candle is built for the logits)
+#   tests/blind.sh               all of them but logits/, which only the models of candle read
 #   tests/blind.sh norm shift    the files whose names begin so
+#   tests/blind.sh logits/       those of candle, which is built
 # blind.txt has what is information only, with reasons; what is seen and listed, or neither, is a failure. Which value
 # of a class it is depends on ROPE_SEED.
 set -euo pipefail
@@ -25,7 +26,7 @@ wants() {
     return 1
 }
 if wants phases_u128.txt "$@"; then programs+=("core=$(program -p rope-core --lib)"); fi
-if wants logits/ "$@"; then
+if [[ $# != 0 ]] && wants logits/ "$@"; then
     programs+=("candle=$(program --manifest-path rope-core/candle/models/Cargo.toml --test golden)")
 fi
 python3 tests/blind.py "${programs[@]}" "$@"
