@@ -94,6 +94,16 @@ fn every_case_is_equal_in_every_field_or_refused() {
         wrong.len(),
         wrong.join("\n")
     );
+    // Of the golden cases alone: a reading that is lost turns one of these into a refusal, which is not wrong.
+    if std::env::var_os("ROPE_MODELS").is_none() {
+        let mut count = |outcome: Outcome| counts.remove(outcome.name()).unwrap_or(0);
+        let (right, contradict) = (count(Outcome::Right), count(Outcome::Contradicts));
+        let lenient = count(Outcome::Lenient);
+        assert!(
+            right >= 1_162 && right + contradict >= 1_340 && lenient <= 7,
+            "{right} equal, {contradict} without a key, {lenient} answered though transformers fails"
+        );
+    }
     assert!(
         silent.len() * 20 <= rotating.len(),
         "more than 5 % of the types that rotate"
