@@ -25,8 +25,7 @@ pub const DIFFERENCE: f64 = 0.05;
 const LEAST: f64 = 0.02;
 
 /// How many times what the fastest passes of a measurement differ by, and those of the other measurements of its case.
-/// With this and the two below, 4 of 540 lines of runs of one program were called different on two cores that eight
-/// builds shared.
+/// With this and the two below, up to 2 % of the lines of runs of one program are called different on a busy machine.
 const OF_PASSES: f64 = 1.5;
 
 /// How many times what the roof's loops of a case differ by, in the mean.
