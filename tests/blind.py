@@ -341,7 +341,7 @@ def main():
     def flip_one(one):
         file, name, flip, kind = one
         if kind == "bound":
-            return one, seen(file, name, flip, False, of_all=True), seen(file, name, flip, True)
+            return one, seen(file, name, flip, False, True), seen(file, name, flip, True)
         low = seen(file, name, flip, False)
         return one, low, low or seen(file, name, flip, True)
     start = time.monotonic()
