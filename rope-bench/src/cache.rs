@@ -9,8 +9,8 @@ use std::hint::black_box;
 use anyhow::{Result, ensure};
 use half::bf16;
 use rope_core::{
-    Backend, CacheLayout, CacheMut, Chain, Code, CodeScale, Frequencies, Norm, NormFormula,
-    Pairing, Rope, Rows, ScaleLayout, ScalePlace, Scaling, Tensor, TensorMut,
+    Backend, CacheLayout, CacheMut, Code, CodeScale, Frequencies, Norm, NormFormula, Pairing, Rope,
+    Rows, ScaleLayout, ScalePlace, Scaling, Tensor, TensorMut, WithStages,
 };
 
 use crate::cases::{Alignment, Element, Float, with_float};
@@ -243,9 +243,9 @@ impl Bench {
     fn coded(&self, name: &str, kept: Kept) -> Result<[Pass; 2]> {
         let x = self.keys();
         let source = Tensor::new(&x, self.shape())?;
-        let chain = Chain::from(self.rope);
+        let chain = Rope::<WithStages<'_>>::from(self.rope);
         let mut scales = vec![0.0; self.layout.shape().blocks * BLOCK * self.heads];
-        let run = |chain: Chain<'_>,
+        let run = |chain: Rope<WithStages<'_>>,
                    x: &[bf16],
                    rotates: bool,
                    bytes: &mut [u8],

@@ -7,8 +7,8 @@
 
 use half::bf16;
 use rope_core::{
-    CacheLayout, CacheMut, Chain, Code, CodeScale, Error, Frequencies, Norm, NormFormula, Pairing,
-    Rope, Scaling, Slots, Tensor, TensorMut,
+    CacheLayout, CacheMut, Code, CodeScale, Error, Frequencies, Norm, NormFormula, Pairing, Rope,
+    Scaling, Slots, Tensor, TensorMut,
 };
 
 const HEADS: usize = 4;
@@ -72,7 +72,7 @@ pub(crate) fn main() -> Result<(), Error> {
     keys.rotate(&mut TensorMut::new(&mut apart, shape)?, &rows)?;
     let mut memory = vec![0_u8; layout.end()];
     let mut cache = CacheMut::coded(&mut memory, layout, Code::E4m3, scale, &mut [])?;
-    Chain::from(rope).copy_into_cache(&Tensor::new(&apart, shape)?, &mut cache, &slots)?;
+    rope.copy_into_cache(&Tensor::new(&apart, shape)?, &mut cache, &slots)?;
     assert_eq!(key_memory, memory);
     println!(
         "{KV_HEADS} heads of keys and values as E4M3 in slots {slots:?} of {} pages",
@@ -84,7 +84,7 @@ pub(crate) fn main() -> Result<(), Error> {
     rope.shift(&mut key_cache, &slots, &frequencies.shift(&[-256_i64, 0])?)?;
     let mut shifted = vec![0.0_f32; k.len()];
     let mut y = TensorMut::new(&mut shifted, shape)?;
-    Chain::from(rope).copy_from_cache(&key_cache.as_cache(), Slots::from(&slots), &mut y)?;
+    rope.copy_from_cache(&key_cache.as_cache(), Slots::from(&slots), &mut y)?;
 
     let mut exact: Vec<f32> = k.iter().map(|k| k.to_f32()).collect();
     let moved = frequencies.rows(&[1000_i64 - 256, 40])?;

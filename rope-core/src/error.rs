@@ -387,7 +387,7 @@ errors! { f =>
         /// Shape of K.
         key: Shape,
     } => write!(f, "Q of shape {query} and K of shape {key} differ in more than their heads"),
-    /// [`Chain::rotate_into_caches`](crate::Chain::rotate_into_caches): K and V have different numbers of sequences or
+    /// [`Rope::rotate_into_caches`](crate::Rope::rotate_into_caches): K and V have different numbers of sequences or
     /// tokens.
     KeyValueMismatch {
         /// Shape of K.
@@ -600,7 +600,7 @@ errors! { f =>
         f,
         "position {position} (of token {index}) is beyond the pages of sequence {sequence}"
     ),
-    /// [`Chain`](crate::Chain): a head is longer than what is kept on the stack.
+    /// [`WithStages`](crate::WithStages) and caches: a head is longer than what is kept on the stack.
     HeadDimOnStack {
         /// Channels of a head.
         head_dim: usize,

@@ -35,7 +35,7 @@ use crate::rope::check;
 use crate::rows::{RowSharing, View};
 use crate::tensor::{Bytes, BytesMut, Layout};
 use crate::walk::{self, Access, Prefetch, Walk};
-use crate::{Element, Error, Rope, Rows, Shape, Tensor, TensorMut};
+use crate::{Element, Error, Linear, Plain, Rope, Rows, Shape, Tensor, TensorMut};
 
 /// Gradients of pairs, `[rows, heads or 1, pairs]`: the sums of a backward pass, in `f64` of the caller's.
 ///
@@ -142,7 +142,7 @@ impl<'a> PairGradients<'a> {
     }
 
     /// Whether the sums fit two tensors; and the rows from one sequence's first to the next one's.
-    fn check(&self, [source, target]: [Shape; 2]) -> Result<usize, Error> {
+    pub(crate) fn check(&self, [source, target]: [Shape; 2]) -> Result<usize, Error> {
         if source != target {
             return Err(Error::ShapeMismatch { source, target });
         }
@@ -158,7 +158,7 @@ impl<'a> PairGradients<'a> {
     }
 
     /// Whether rows have as many pairs.
-    fn check_pairs(&self, rows: &Rows<'_>) -> Result<(), Error> {
+    pub(crate) fn check_pairs(&self, rows: &Rows<'_>) -> Result<(), Error> {
         let pairs = rows.rotary_dim() / 2;
         if self.pairs != pairs {
             return Err(Error::GradientShape {
@@ -185,11 +185,12 @@ const CHUNK_BYTES: usize = 1 << 16;
 /// Adds a term of a line.
 type SumFn = fn(Proof, &mut GradientLine<'_>);
 
-impl Rope {
+impl<S: Linear> Rope<S> {
     /// The backward pass of [`Rope::rotate`]: `dy`, the gradient by the rotated tensor `y`, becomes the gradient by the
     /// tensor before, `A R^T dy`; and `y1 dy2 - y2 dy1` is added to the gradient of the angle of each pair.
     ///
-    /// `dy` becomes what [`Direction::Transpose`](crate::Direction::Transpose) makes of it, bit for bit. The angles'
+    /// `dy` becomes what [`Direction::Transpose`](crate::Direction::Transpose) makes of it, bit for bit. With a scale
+    /// the transposed stages run in reverse order, and round where they do in the forward pass. The angles'
     /// gradients have the rounding of `y` and `dy` as they are stored, and no other but that of the sums
     /// ([order](crate::gradient#order)).
     ///
@@ -198,6 +199,41 @@ impl Rope {
     /// Those of [`Rope::rotate`] and of [`Rope::angle_gradients`], and [`Error::GradientShape`] unless the gradients
     /// have as many pairs as the rows. Nothing is touched then.
     pub fn backward<E: Element>(
+        &self,
+        y: &Tensor<'_, E>,
+        dy: &mut TensorMut<'_, E>,
+        rows: &Rows<'_>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        S::backward(self, y, dy, rows, angles)
+    }
+
+    /// The backward pass of [`Rope::rotate_into`]: as [`Rope::backward`], from `dy` into `dx`, which may have another
+    /// element, and has the plan's input pairing where `y` and `dy` have its output pairing.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::backward`], but the pairing may change; and [`Error::ShapeMismatch`] unless all three have one
+    /// shape. Nothing is touched then.
+    pub fn backward_into<E: Element, O: Element>(
+        &self,
+        y: &Tensor<'_, E>,
+        dy: &Tensor<'_, E>,
+        dx: &mut TensorMut<'_, O>,
+        rows: &Rows<'_>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let back = self.back()?;
+        angles.check([y.shape(), dy.shape()])?;
+        angles.check_pairs(rows)?;
+        back.rotate_into(dy, dx, rows)?;
+        self.with(Plain).angle_gradients(y, dy, angles)
+    }
+}
+
+impl Rope {
+    /// The backward pass of a rotation alone: sums and rotation of a chunk while it is in the caches.
+    pub(crate) fn backward_together<E: Element>(
         &self,
         y: &Tensor<'_, E>,
         dy: &mut TensorMut<'_, E>,
@@ -276,28 +312,6 @@ impl Rope {
             }
         }
         Ok(())
-    }
-
-    /// The backward pass of [`Rope::rotate_into`]: as [`Rope::backward`], from `dy` into `dx`, which may have another
-    /// element, and has the plan's input pairing where `y` and `dy` have its output pairing.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Rope::backward`], but the pairing may change; and [`Error::ShapeMismatch`] unless all three have one
-    /// shape. Nothing is touched then.
-    pub fn backward_into<E: Element, O: Element>(
-        &self,
-        y: &Tensor<'_, E>,
-        dy: &Tensor<'_, E>,
-        dx: &mut TensorMut<'_, O>,
-        rows: &Rows<'_>,
-        angles: &mut PairGradients<'_>,
-    ) -> Result<(), Error> {
-        let back = self.back()?;
-        angles.check([y.shape(), dy.shape()])?;
-        angles.check_pairs(rows)?;
-        back.rotate_into(dy, dx, rows)?;
-        self.angle_gradients(y, dy, angles)
     }
 
     /// Adds `y1 dy2 - y2 dy1` to the gradient of the angle of each pair; `y` is the rotated tensor, and `dy` the

@@ -88,7 +88,6 @@ extern crate std;
 
 mod backend;
 mod cache;
-mod chain;
 mod element;
 mod error;
 mod execute;
@@ -130,7 +129,6 @@ pub use cache::{
     Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, HeadScales,
     ScaleLayout, ScalePlace, Slots,
 };
-pub use chain::Chain;
 pub use element::Element;
 pub use error::{Choice, Error, Name};
 pub use explain::{Convention, Explanation, explain};
@@ -145,7 +143,7 @@ pub use model::{Gguf, GgufLayer, GgufLayers, GgufValue};
 pub use norm::{Norm, NormFormula, NormReach, NormResult, NormSum, Place, Weights};
 pub use pairing::Pairing;
 pub use positions::{Coordinates, Ids, IntoPositions, Positions};
-pub use rope::{Direction, Rope};
+pub use rope::{Direction, Linear, Plain, QueryKeyStages, Rope, Stages, WithScale, WithStages};
 pub use rows::Rows;
 pub use scale::Scale;
 pub use tensor::{Dimension, IntoLayout, Layout, Shape, Strides, Tensor, TensorMut};
@@ -160,7 +158,8 @@ const _: () = {
     shared::<(MixedFrequencies<'_>, MixedAngle, GridIndexing)>();
     shared::<(Scaling<'_>, Gguf<'_>, GgufLayers<'_>)>();
     shared::<(
-        Chain<'_>,
+        Rope<WithStages<'_>>,
+        Rope<QueryKeyStages<'_>>,
         Norm<'_>,
         Scale<'_>,
         Cache<'_>,

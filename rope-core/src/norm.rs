@@ -5,7 +5,7 @@ use half::{bf16, f16};
 
 use crate::Error;
 
-/// A norm of queries or keys: a stage of a `Chain`.
+/// A norm of queries or keys: a stage of a plan ([`Rope::norm`](crate::Rope::norm)).
 ///
 /// With `T` the element of the tensor that is read, `x` a head (or the heads of a token, [`NormReach`]) as f32 and `w`
 /// the weights,
@@ -278,11 +278,11 @@ impl<'a> Norm<'a> {
 
     /// Takes the sums of the squares from the caller, who has them where a row is split over ranks: one for each token
     /// of each sequence (of heads that are normed by themselves one for each head of those), and `width`, the channels
-    /// that were summed. `Chain::squares` makes those of a part.
+    /// that were summed. `Rope::sum_of_squares` computes those of a part.
     ///
     /// A norm that is centred takes none.
     #[must_use]
-    pub const fn given_sums(self, sums: &'a [f32], width: usize) -> Self {
+    pub const fn with_sum_of_squares(self, sums: &'a [f32], width: usize) -> Self {
         Norm {
             given: Some(GivenSums { sums, width }),
             ..self

@@ -47,10 +47,10 @@ pub(crate) struct Kernels {
 
 impl Kernels {
     /// Those of a norm, and none in place.
-    pub(crate) fn normed(normed: &'static Normed) -> Self {
+    pub(crate) fn normed(normed: Option<&'static Normed>) -> Self {
         Kernels {
             in_place: None,
-            normed: Some(normed),
+            normed,
         }
     }
 }

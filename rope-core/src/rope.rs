@@ -1,6 +1,8 @@
-//! The plan: which pairs, which way, on which instruction set. Checks everything, then dispatches once.
+//! The plan: which pairs, which direction, on which instruction set. Checks everything, then dispatches once.
 
 mod at;
+mod caches;
+mod stages;
 
 use core::fmt;
 use core::str::FromStr;
@@ -15,6 +17,8 @@ use crate::rows::{RowSharing, View};
 use crate::tensor::{Bytes, BytesMut};
 use crate::walk::Walk;
 use crate::{Backend, Error, Name, Pairing, Rows, Shape, Tensor, TensorMut};
+
+pub use stages::{Linear, Plain, QueryKeyStages, Stages, WithScale, WithStages};
 
 /// Which way a pair is rotated. With `R` the rotation by the angles of the rows, and `A` their attention factor:
 ///
@@ -102,9 +106,17 @@ impl FromStr for Direction {
     }
 }
 
-/// A plan: a pairing, a direction and a backend, chosen once and used for every layer.
+/// A plan: a pairing, a direction, a backend, and the stages around the rotation; chosen once and used for every
+/// layer.
 ///
-/// Copying it costs nothing, and it can be shared by threads.
+/// Copying it costs nothing, and it can be shared by threads. `S` is the kind of the plan:
+///
+/// | | is | has |
+/// |---|---|---|
+/// | `Rope` | the rotation alone | every verb but those of norms |
+/// | [`Rope<WithScale>`](WithScale) | with a [`scale`](Rope::scale) | the verbs of [`Stages`] and of [`Linear`] plans |
+/// | [`Rope<WithStages>`](WithStages) | with a [`norm`](Rope::norm), a scale, both | the verbs of [`Stages`] |
+/// | [`Rope<QueryKeyStages>`](QueryKeyStages) | with a norm for Q and another for K | `rotate_qk` |
 ///
 /// ```
 /// use rope_core::{Direction, Pairing, Rope, Rows, TensorMut};
@@ -122,13 +134,14 @@ impl FromStr for Direction {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub struct Rope {
+pub struct Rope<S = Plain> {
     input: Pairing,
     output: Pairing,
     direction: Direction,
     proof: Proof,
-    /// Whether the stages of [`Rope::rotate_into`] run one after the other also where they are fused.
+    /// Whether what is fused runs stage by stage all the same.
     staged: bool,
+    stages: S,
 }
 
 impl Rope {
@@ -142,9 +155,13 @@ impl Rope {
             direction: Direction::Forward,
             proof: Proof::best(),
             staged: false,
+            stages: Plain,
         }
     }
+}
 
+/// The rotation's part of a plan, of every kind.
+impl<S: Copy> Rope<S> {
     /// Writes another pairing than it reads: for [`Rope::rotate_into`] only.
     ///
     /// Interleaved in and half out is what DeepSeek-V3 and the models that took its code compute in Hugging Face's
@@ -173,8 +190,8 @@ impl Rope {
         Ok(Rope { proof, ..self })
     }
 
-    /// Runs the stages of [`Rope::rotate_into`] and of chains one after the other, over a tile, also where they are
-    /// fused: the same bits, more slowly. It tells what fusing a chain gains, and that both agree.
+    /// Runs the stages of a plan one after the other, over a tile, also where they are fused: the same bits, more
+    /// slowly. It shows what fusing gains, and that both agree.
     #[doc(hidden)]
     pub fn in_stages(self) -> Self {
         Rope {
@@ -188,24 +205,24 @@ impl Rope {
         (self.input, self.output)
     }
 
-    /// The plan that takes gradients back, of one that rotates forward: its transpose, from its output pairing to its
-    /// input pairing.
-    pub(crate) fn back(&self) -> Result<Self, Error> {
+    /// The same plan with other stages, or none.
+    pub(crate) fn with<T>(&self, stages: T) -> Rope<T> {
         let Rope {
             input,
             output,
             direction,
+            proof,
+            staged,
             ..
         } = *self;
-        if direction != Direction::Forward {
-            return Err(Error::BackwardDirection { direction });
+        Rope {
+            input,
+            output,
+            direction,
+            proof,
+            staged,
+            stages,
         }
-        Ok(Rope {
-            input: output,
-            output: input,
-            direction: Direction::Transpose,
-            ..*self
-        })
     }
 
     /// Whether stages that are fused run one after the other all the same.
@@ -226,7 +243,33 @@ impl Rope {
     pub fn backend_in_use(&self) -> Backend {
         self.proof.backend()
     }
+}
 
+impl<S: Linear> Rope<S> {
+    /// The plan that takes gradients back, of one that rotates forward: its transpose, from its output pairing to its
+    /// input pairing.
+    pub(crate) fn back(&self) -> Result<Self, Error> {
+        let Rope {
+            input,
+            output,
+            direction,
+            stages,
+            ..
+        } = *self;
+        if direction != Direction::Forward {
+            return Err(Error::BackwardDirection { direction });
+        }
+        Ok(Rope {
+            input: output,
+            output: input,
+            direction: Direction::Transpose,
+            stages: stages.transposed(),
+            ..*self
+        })
+    }
+}
+
+impl<S: Stages> Rope<S> {
     /// Rotates the first `rows.rotary_dim()` channels of every head, in place; the others stay as they are.
     ///
     /// Each output is the f32 that `x cos - y sin` or `x sin + y cos` gives when each of the three operations is
@@ -246,19 +289,7 @@ impl Rope {
         x: &mut TensorMut<'_, E>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        self.rotate_bytes(&mut x.bytes_mut(), E::IN_PLACE, rows)
-    }
-
-    #[inline(never)]
-    pub(crate) fn rotate_bytes(
-        &self,
-        x: &mut BytesMut<'_>,
-        element: &'static InPlace,
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        let view = rows.view(self.check_in_place(x.layout.shape(), rows)?);
-        self.run_in_place(x, element, &view, rows.attention_factor());
-        Ok(())
+        S::rotate(self, x, rows)
     }
 
     /// Rotates Q and K, in place, with the same rows: [`Rope::rotate`] twice, checked before either is touched.
@@ -278,22 +309,7 @@ impl Rope {
         k: &mut TensorMut<'_, K>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let (mut q, mut k) = (q.bytes_mut(), k.bytes_mut());
-        self.rotate_qk_bytes((&mut q, Q::IN_PLACE), (&mut k, K::IN_PLACE), rows)
-    }
-
-    #[inline(never)]
-    pub(crate) fn rotate_qk_bytes(
-        &self,
-        (q, query_element): (&mut BytesMut<'_>, &'static InPlace),
-        (k, key_element): (&mut BytesMut<'_>, &'static InPlace),
-        rows: &Rows<'_>,
-    ) -> Result<(), Error> {
-        let sharing = self.check_qk(q.layout.shape(), k.layout.shape(), rows)?;
-        let (rows, factor) = (rows.view(sharing), rows.attention_factor());
-        self.run_in_place(q, query_element, &rows, factor);
-        self.run_in_place(k, key_element, &rows, factor);
-        Ok(())
+        S::rotate_qk(self, q, k, rows)
     }
 
     /// Rotates one tensor into another, whose element type and pairing may differ: a write into a KV cache.
@@ -311,21 +327,47 @@ impl Rope {
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        self.rotate_bytes_into(x.bytes(), I::ACROSS, y.bytes_mut(), O::ACROSS, rows)
+        S::rotate_into(self, x, y, rows)
+    }
+}
+
+impl Rope {
+    #[inline(never)]
+    pub(crate) fn rotate_bytes(
+        &self,
+        x: &mut BytesMut<'_>,
+        element: &'static InPlace,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let view = rows.view(self.check_in_place(x.layout.shape(), rows)?);
+        self.run_in_place(x, element, &view, rows.attention_factor());
+        Ok(())
     }
 
     #[inline(never)]
-    fn rotate_bytes_into(
+    pub(crate) fn rotate_qk_bytes(
         &self,
-        x: Bytes<'_>,
-        source_element: &'static Across,
-        mut y: BytesMut<'_>,
-        target_element: &'static Across,
+        (q, query_element): (&mut BytesMut<'_>, &'static InPlace),
+        (k, key_element): (&mut BytesMut<'_>, &'static InPlace),
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let sharing = self.check_qk(q.layout.shape(), k.layout.shape(), rows)?;
+        let (rows, factor) = (rows.view(sharing), rows.attention_factor());
+        self.run_in_place(q, query_element, &rows, factor);
+        self.run_in_place(k, key_element, &rows, factor);
+        Ok(())
+    }
+
+    #[inline(never)]
+    pub(crate) fn rotate_bytes_into(
+        &self,
+        (x, source_element): (Bytes<'_>, &'static Across),
+        (y, target_element): (&mut BytesMut<'_>, &'static Across),
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
         let view = rows.view(self.check_across(x.layout.shape(), y.layout.shape(), rows)?);
         let ends = self.ends(source_element, target_element);
-        self.run_across(&x, &mut y, &ends, &view, rows.attention_factor());
+        self.run_across(&x, y, &ends, &view, rows.attention_factor());
         Ok(())
     }
 

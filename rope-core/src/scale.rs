@@ -2,7 +2,7 @@
 
 use crate::{Error, Place};
 
-/// A factor on the heads of a tensor: a stage of a [`Chain`](crate::Chain).
+/// A factor on the heads of a tensor: a stage of a plan ([`Rope::scale`](crate::Rope::scale)).
 ///
 /// Mistral 4's per token behind the rotation, a temperature for each token and head, the query's `1 / sqrt(head_dim)`.
 /// On its side of the rotation it comes behind a norm.

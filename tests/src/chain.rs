@@ -29,7 +29,8 @@ pub enum Factors {
 }
 
 impl Scale {
-    fn any(source: &mut Source<'_>, tokens: usize, heads: usize) -> Self {
+    /// Any, over so many tokens (of all sequences) and heads.
+    pub fn any(source: &mut Source<'_>, tokens: usize, heads: usize) -> Self {
         let factors =
             |source: &mut Source<'_>, len| (0..len).map(|_| 2.0 * source.unit()).collect();
         Scale {
@@ -43,7 +44,8 @@ impl Scale {
         }
     }
 
-    fn given(&self) -> rope_core::Scale<'_> {
+    /// The same for the crate.
+    pub fn given(&self) -> rope_core::Scale<'_> {
         match &self.factors {
             Factors::Constant(factor) => rope_core::Scale::constant(*factor),
             Factors::Tokens(factors) => rope_core::Scale::per_token(factors),
@@ -86,15 +88,32 @@ impl Chain {
     }
 
     /// The same for the crate.
-    pub fn given(&self, rotation: Rotation, backend: Backend) -> rope_core::Chain<'_> {
-        let mut chain = rope_core::Chain::from(rotation.plan(backend));
-        if let Some(norm) = &self.norm {
-            chain = chain.norm(norm.given());
+    pub fn given(
+        &self,
+        rotation: Rotation,
+        backend: Backend,
+    ) -> rope_core::Rope<rope_core::WithStages<'_>> {
+        let mut chain = rope_core::Rope::<rope_core::WithStages<'_>>::from(rotation.plan(backend));
+        let (norm, scale) = self.stages();
+        if let Some(norm) = norm {
+            chain = chain.norm(norm);
         }
-        if let Some(scale) = &self.scale {
-            chain = chain.scale(scale.given());
+        if let Some(scale) = scale {
+            chain = chain.scale(scale);
         }
-        if self.rounds { chain } else { chain.straight() }
+        if self.rounds {
+            chain
+        } else {
+            chain.without_rounding()
+        }
+    }
+
+    /// The norm and the scale for the crate.
+    pub fn stages(&self) -> (Option<rope_core::Norm<'_>>, Option<rope_core::Scale<'_>>) {
+        (
+            self.norm.as_ref().map(Norm::given),
+            self.scale.as_ref().map(Scale::given),
+        )
     }
 
     /// The heads of a token behind all stages. `kind` is what they were read as, `token` counts those of all sequences,

@@ -193,7 +193,7 @@ impl Norm {
             norm = norm.bias(bias.given());
         }
         if let Some((sums, width)) = &self.given {
-            norm = norm.given_sums(sums, *width);
+            norm = norm.with_sum_of_squares(sums, *width);
         }
         norm
     }

@@ -3,8 +3,8 @@
 
 use half::bf16;
 use rope_core::{
-    Backend, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Chain, Code, CodeScale,
-    Frequencies, Pairing, Rope, Rows, ScaleLayout, ScalePlace, Scaling, Slots, Tensor, TensorMut,
+    Backend, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, Frequencies,
+    Pairing, Rope, Rows, ScaleLayout, ScalePlace, Scaling, Slots, Tensor, TensorMut, WithStages,
 };
 use rope_tests::golden::{self, Bits, Golden};
 use rope_tests::{Number, each_element, quantise};
@@ -36,7 +36,7 @@ fn coded<E: Number>(
     let mut cache =
         CacheMut::coded(&mut bytes, layout, code, scale, scales).expect("a cache that fits");
     let x = Tensor::new(x, [1, count, 1, head_dim]).expect("a valid tensor");
-    Chain::from(rope(backend))
+    rope(backend)
         .copy_into_cache(&x, &mut cache, 0..count)
         .expect("slots that are there");
     bytes
@@ -55,7 +55,7 @@ fn decoded(
     let cache = Cache::coded(bytes, layout, code, scale, scales).expect("a cache that fits");
     let mut y = vec![0.5; bytes.len()];
     let mut tensor = TensorMut::new(&mut y, [1, count, 1, head_dim]).expect("a valid tensor");
-    Chain::from(rope(backend))
+    rope(backend)
         .copy_from_cache(&cache, 0..count, &mut tensor)
         .expect("slots that are there");
     y
@@ -332,7 +332,7 @@ fn q8_0<E: Number>(backend: Backend, x: &[E], head_dim: usize) -> Vec<u8> {
     let mut bytes = vec![0x5a; x.len() / 32 * 34];
     let mut cache = CacheMut::q8_0(&mut bytes, heads(count, head_dim)).expect("a cache that fits");
     let x = Tensor::new(x, [1, count, 1, head_dim]).expect("a valid tensor");
-    Chain::from(rope(backend))
+    rope(backend)
         .copy_into_cache(&x, &mut cache, 0..count)
         .expect("slots that are there");
     bytes
@@ -366,7 +366,7 @@ fn ggml_blocks<E: Number + Bits>() {
             let count = x.len() / 64;
             let cache = Cache::q8_0(&expected, heads(count, 64)).expect("a cache that fits");
             let mut tensor = TensorMut::new(&mut y, [1, count, 1, 64]).expect("a valid tensor");
-            Chain::from(rope(backend))
+            rope(backend)
                 .copy_from_cache(&cache, 0..count, &mut tensor)
                 .expect("slots that are there");
             alike(&y, &values, &format!("{backend}, {blocks}"));
@@ -413,8 +413,8 @@ fn orders_of_roundings<E: Number + Bits>() {
                 alike(&got, &expected, &format!("{backend}, {name}, {e}"));
             }
             for (order, chain) in [
-                ("A", Chain::from(rope)),
-                ("B", Chain::from(rope).straight()),
+                ("A", Rope::<WithStages<'_>>::from(rope)),
+                ("B", Rope::<WithStages<'_>>::from(rope).without_rounding()),
             ] {
                 // Of f32 the two are one.
                 let key = |kind: &str| match e {
@@ -570,7 +570,7 @@ fn every_layout_of_engines() {
                     let mut got = vec![bf16::from_bits(0x5a5a); expected.len()];
                     let mut cache = CacheMut::new(&mut got, layout).expect("a cache that fits");
                     let tensor = Tensor::new(&k, heads).expect("a valid tensor");
-                    Chain::from(rope(backend))
+                    rope(backend)
                         .copy_into_cache(&tensor, &mut cache, slots)
                         .expect("slots that are there");
                     alike(&got, &expected, &doing);
@@ -579,7 +579,7 @@ fn every_layout_of_engines() {
                     let cache = Cache::new(&got, layout).expect("a cache that fits");
                     let mut back = vec![bf16::from_bits(0x5a5a); k.len()];
                     let mut tensor = TensorMut::new(&mut back, heads).expect("a valid tensor");
-                    Chain::from(rope(backend))
+                    rope(backend)
                         .copy_from_cache(&cache, slots, &mut tensor)
                         .expect("slots that are there");
                     let len = shape.heads * shape.head_dim;
@@ -694,7 +694,7 @@ fn elements_of_caches<I: Number, O: Number>() {
         let mut got = vec![O::from_f32(0.5); values.len()];
         let mut cache = CacheMut::new(&mut got, layout).expect("a cache that fits");
         let tensor = Tensor::new(&values, [1, 16, 1, 64]).expect("a valid tensor");
-        Chain::from(rope(backend))
+        rope(backend)
             .copy_into_cache(&tensor, &mut cache, 0..16)
             .expect("slots that are there");
         let expected: Vec<O> = values.iter().map(|x| O::from_f32(x.to_f32())).collect();
@@ -751,7 +751,7 @@ fn scales_lie_in_the_order_of_their_layout() {
             let mut cache = CacheMut::coded(&mut codes, layout, Code::Int8Even, made, &mut scales)
                 .expect("a cache that fits");
             let shape = [1, tokens, heads, HEAD_DIM];
-            Chain::from(rope(backend))
+            rope(backend)
                 .copy_into_cache(
                     &Tensor::new(&x, shape).expect("valid"),
                     &mut cache,
@@ -763,7 +763,7 @@ fn scales_lie_in_the_order_of_their_layout() {
                 .expect("a cache that fits");
             let mut back = vec![f32::NAN; x.len()];
             let mut tensor = TensorMut::new(&mut back, shape).expect("valid");
-            Chain::from(rope(backend))
+            rope(backend)
                 .copy_from_cache(&cache, 0..tokens, &mut tensor)
                 .expect("slots that are there");
             alike(&back, &x, &format!("{backend}, {at:?}"));

@@ -2,8 +2,8 @@
 //! the process; `--test-threads 1` then shows in which test.
 
 use rope_core::{
-    Backend, Cache, CacheLayout, CacheMut, Chain, Code, CodeScale, Norm, NormFormula, NormReach,
-    Pairing, Rows, Scale, ScaleLayout, ScalePlace, Tensor, TensorMut,
+    Backend, Cache, CacheLayout, CacheMut, Code, CodeScale, Norm, NormFormula, NormReach, Pairing,
+    Rows, Scale, ScaleLayout, ScalePlace, Tensor, TensorMut,
 };
 use rope_tests::guard::{Edge, Guarded};
 use rope_tests::number::{paint, values};
@@ -216,8 +216,7 @@ fn cache_of_elements<I: Number, O: Number>(
             let cache = Cache::new(&guarded, layout).expect("a cache that fits");
             let mut back = Guarded::new(&x, edge);
             let mut to = TensorMut::new(&mut back, shape).expect("a valid tensor");
-            Chain::from(rope)
-                .rotate_from_cache(&cache, 0..tokens, &mut to, &given)
+            rope.rotate_from_cache(&cache, 0..tokens, &mut to, &given)
                 .expect("slots that fit");
         }
     }
@@ -246,8 +245,7 @@ fn cache_of_codes(source: &mut Source<'_>, shape: [usize; 4], rows: &GuardedRows
                 .expect("slots that fit");
             let mut back = Guarded::new(&x, edge);
             let mut to = TensorMut::new(&mut back, shape).expect("a valid tensor");
-            Chain::from(rope)
-                .copy_from_cache(&cache.as_cache(), 0..tokens, &mut to)
+            rope.copy_from_cache(&cache.as_cache(), 0..tokens, &mut to)
                 .expect("slots that fit");
         };
         let bytes = |len| vec![0x5a_u8; len];

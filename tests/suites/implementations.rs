@@ -2,8 +2,8 @@
 //! slower one than it could would give the same bits, so nothing else would notice.
 
 use rope_core::{
-    CacheLayout, CacheMut, Chain, Code, CodeScale, HeadScales, Norm, NormFormula, NormReach,
-    Pairing, Place, Rope, Rows, Scale, Tensor, TensorMut,
+    CacheLayout, CacheMut, Code, CodeScale, HeadScales, Norm, NormFormula, NormReach, Pairing,
+    Place, Rope, Rows, Scale, Tensor, TensorMut, WithStages,
 };
 use rope_tests::{Number, each_element_pair};
 
@@ -12,8 +12,8 @@ const SHAPE: [usize; 4] = [1, 2, 3, HEAD_DIM];
 const LEN: usize = 2 * 3 * HEAD_DIM;
 
 /// A plan and a call of it, by the name of the implementation that ran.
-fn in_place(chain: Chain<'_>, rotary_dim: usize) -> [&'static str; 2] {
-    fn run<E: Number>(chain: Chain<'_>, rotary_dim: usize) -> &'static str {
+fn in_place(chain: Rope<WithStages<'_>>, rotary_dim: usize) -> [&'static str; 2] {
+    fn run<E: Number>(chain: Rope<WithStages<'_>>, rotary_dim: usize) -> &'static str {
         let (mut x, angles) = (vec![E::from_f32(0.5); LEN], [0.5; 2 * HEAD_DIM]);
         let rows = Rows::new(&angles[..2 * rotary_dim], [2, rotary_dim]).expect("whole rows");
         let mut x = TensorMut::new(&mut x, SHAPE).expect("a valid tensor");
@@ -32,22 +32,26 @@ fn of_calls_in_place() {
     let biases = [0.5_f32; HEAD_DIM];
     let centred = Norm::new(NormFormula::COHERE, 1e-6).without_weight();
     for (chain, rotary_dim, name) in [
-        (Chain::from(rope), HEAD_DIM, "fused"),
-        (Chain::from(rope), 8, "fused"),
+        (Rope::<WithStages<'_>>::from(rope), HEAD_DIM, "fused"),
+        (Rope::<WithStages<'_>>::from(rope), 8, "fused"),
         (rope.norm(norm), HEAD_DIM, "normed"),
         (rope.norm(norm), 8, "staged"),
         (rope.norm(norm.bias(&biases)), HEAD_DIM, "staged"),
         (rope.norm(norm.over(NormReach::Row)), HEAD_DIM, "staged"),
         (rope.norm(norm.at(Place::AfterRotation)), HEAD_DIM, "staged"),
         (rope.norm(centred), HEAD_DIM, "staged"),
-        (rope.scale(Scale::constant(0.5)), HEAD_DIM, "staged"),
+        (rope.scale(Scale::constant(0.5)).into(), HEAD_DIM, "staged"),
         (
             rope.norm(norm).scale(Scale::constant(0.5)),
             HEAD_DIM,
             "staged",
         ),
         (rope.in_stages().norm(norm), HEAD_DIM, "staged"),
-        (Chain::from(rope.in_stages()), HEAD_DIM, "staged"),
+        (
+            Rope::<WithStages<'_>>::from(rope.in_stages()),
+            HEAD_DIM,
+            "staged",
+        ),
     ] {
         assert_eq!(
             in_place(chain, rotary_dim),
@@ -86,9 +90,9 @@ fn between<I: Number, O: Number>() {
         };
         let doing = format!("{} {input} to {} {output}", I::NAME, O::NAME);
         for (chain, name) in [
-            (Chain::from(rope), rotation),
+            (Rope::<WithStages<'_>>::from(rope), rotation),
             (normed, norm),
-            (Chain::from(rope.in_stages()), "staged"),
+            (Rope::<WithStages<'_>>::from(rope.in_stages()), "staged"),
         ] {
             let mut y = vec![O::from_f32(0.0); LEN];
             let mut tensor = TensorMut::new(&mut y, SHAPE).expect("a valid tensor");
@@ -110,13 +114,13 @@ fn between<I: Number, O: Number>() {
         ] {
             let mut kept = vec![O::from_f32(0.0); LEN];
             let mut cache = CacheMut::new(&mut kept, layout).expect("a valid cache");
-            let ran = Chain::from(rope).copy_into_cache_by(&x, &mut cache, 0..2);
+            let ran = rope.copy_into_cache_by(&x, &mut cache, 0..2);
             assert_eq!(ran, Ok(copy), "{doing}, copied");
             let kept = vec![I::from_f32(0.0); LEN];
             let cache = rope_core::Cache::new(&kept, layout).expect("a valid cache");
             let mut y = vec![O::from_f32(0.0); LEN];
             let mut tensor = TensorMut::new(&mut y, SHAPE).expect("a valid tensor");
-            let ran = Chain::from(rope).rotate_from_cache_by(&cache, 0..2, &mut tensor, &rows);
+            let ran = rope.rotate_from_cache_by(&cache, 0..2, &mut tensor, &rows);
             assert_eq!(ran, Ok(rotation), "{doing}, from slots");
         }
     }
@@ -140,35 +144,43 @@ fn of_calls_into_codes() {
     let (own, wide) = ([half::bf16::from_f32(0.5); HEAD_DIM], [0.5_f32; HEAD_DIM]);
     let llama = Norm::new(NormFormula::LLAMA, 1e-6);
     let weightless = llama.without_weight();
-    let changed = Chain::from(rope.output_pairing(Pairing::Interleaved));
+    let changed = Rope::<WithStages<'_>>::from(rope.output_pairing(Pairing::Interleaved));
     let (narrow, f32s) = (vec![half::bf16::from_f32(0.5); LEN], vec![0.5_f32; LEN]);
     let narrow = Tensor::new(&narrow, SHAPE).expect("a valid tensor");
     let f32s = Tensor::new(&f32s, SHAPE).expect("a valid tensor");
     for (chain, of_bf16, of_f32) in [
-        (Chain::from(rope), "tiled", "tiled"),
+        (Rope::<WithStages<'_>>::from(rope), "tiled", "tiled"),
         // An element between the rotation and its code would round.
-        (Chain::from(rope).straight(), "staged", "tiled"),
+        (
+            Rope::<WithStages<'_>>::from(rope).without_rounding(),
+            "staged",
+            "tiled",
+        ),
         (changed, "staged", "tiled"),
         (rope.norm(llama.weight(&own)), "tiled", "tiled"),
         // The weights promote the result.
         (rope.norm(llama.weight(&wide)), "staged", "tiled"),
-        (rope.norm(weightless).straight(), "staged", "tiled"),
+        (rope.norm(weightless).without_rounding(), "staged", "tiled"),
         (
             rope.norm(weightless.over(NormReach::Row)),
             "staged",
             "staged",
         ),
-        (Chain::from(rope.in_stages()), "staged", "staged"),
+        (
+            Rope::<WithStages<'_>>::from(rope.in_stages()),
+            "staged",
+            "staged",
+        ),
     ] {
         let ran = chain.rotate_into_cache_by(&narrow, &mut cache, 0..2, &rows);
         assert_eq!(ran, Ok(of_bf16), "bf16, {chain:?}");
         let ran = chain.rotate_into_cache_by(&f32s, &mut cache, 0..2, &rows);
         assert_eq!(ran, Ok(of_f32), "f32, {chain:?}");
     }
-    let ran = Chain::from(rope).copy_into_cache_by(&narrow, &mut cache, 0..2);
+    let ran = rope.copy_into_cache_by(&narrow, &mut cache, 0..2);
     assert_eq!(ran, Ok("tiled"));
     let mut y = vec![0.0_f32; LEN];
     let mut y = TensorMut::new(&mut y, SHAPE).expect("a valid tensor");
-    let ran = Chain::from(rope).rotate_from_cache_by(&cache.as_cache(), 0..2, &mut y, &rows);
+    let ran = rope.rotate_from_cache_by(&cache.as_cache(), 0..2, &mut y, &rows);
     assert_eq!(ran, Ok("staged"));
 }

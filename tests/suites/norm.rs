@@ -10,8 +10,8 @@
 //! | `rotate`, rounded once in all | `*_fused_once` | bits |
 
 use rope_core::{
-    Backend, Chain, Norm, NormFormula, NormReach, NormSum, Pairing, Place, Rope, Rows, Tensor,
-    TensorMut,
+    Backend, Norm, NormFormula, NormReach, NormSum, Pairing, Place, Rope, Rows, Tensor, TensorMut,
+    WithStages,
 };
 use rope_tests::golden::{self, Bits, Golden};
 use rope_tests::{Number, bounds, each_element, exact};
@@ -114,7 +114,7 @@ impl<E: Number + Bits> Heads<'_, E> {
     }
 
     /// Runs a chain in place, with or without its rotation.
-    fn run(&self, chain: Chain<'_>, x: &[E], rotates: bool) -> Vec<E> {
+    fn run(&self, chain: Rope<WithStages<'_>>, x: &[E], rotates: bool) -> Vec<E> {
         let mut y = x.to_vec();
         let mut tensor = TensorMut::new(&mut y, self.shape).expect("a valid tensor");
         if rotates {
@@ -301,7 +301,7 @@ fn compared_on<E: Number + Bits>(
             }
         }
     }
-    let once = rope.norm(heads.once).straight();
+    let once = rope.norm(heads.once).without_rounding();
     count(2, key("fused_once"), &heads.run(once, x, true));
 }
 
@@ -470,7 +470,7 @@ fn sums_have_the_order_of_pytorch() {
                 let mut sum = [f32::NAN];
                 let tensor = Tensor::new(&x, shape).expect("a valid tensor");
                 rope.norm(norm)
-                    .squares(&tensor, &mut sum)
+                    .sum_of_squares(&tensor, &mut sum)
                     .expect("one sum for one token");
                 let got = sum[0] / width as f32;
                 assert_eq!(
@@ -479,7 +479,7 @@ fn sums_have_the_order_of_pytorch() {
                     "{doing}, heads of {head_dim}"
                 );
                 // From the same row, and from the sum that was given.
-                for norm in [norm, norm.given_sums(&sum, width)] {
+                for norm in [norm, norm.with_sum_of_squares(&sum, width)] {
                     let mut y = x.clone();
                     let mut tensor = TensorMut::new(&mut y, shape).expect("a valid tensor");
                     rope.norm(norm)

@@ -3,9 +3,9 @@
 
 use half::bf16;
 use rope_core::{
-    Axes, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Chain, Code, CodeScale, Error,
+    Axes, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, Error,
     Frequencies, HeadScales, Layout, Norm, NormFormula, NormReach, Pairing, Place, Positions, Rope,
-    Rows, Scale, ScaleLayout, ScalePlace, Scaling, Slots, Tensor, TensorMut,
+    Rows, Scale, ScaleLayout, ScalePlace, Scaling, Slots, Tensor, TensorMut, WithStages,
 };
 
 use crate::refused::{NUMBERS, refused, untouched};
@@ -28,7 +28,8 @@ fn layout() -> CacheLayout {
 }
 
 /// Each verb of a chain that writes, with what is painted. Those of caches have slots for each token.
-fn each_verb(chain: Chain<'_>, error: Error, words: &[&str]) {
+fn each_verb<'a>(plan: impl Into<Rope<WithStages<'a>>>, error: Error, words: &[&str]) {
+    let chain = plan.into();
     let rows = rows();
     untouched::<bf16>(LEN, |data| {
         let mut tensor = TensorMut::new(data, SHAPE).expect("valid");
@@ -159,7 +160,7 @@ fn weights_of_norms() {
     let x = [1.0_f32; LEN];
     let x = Tensor::new(&x, SHAPE).expect("valid");
     let norm = Norm::new(NormFormula::LLAMA, 1e-6);
-    assert_eq!(ROPE().norm(norm).squares(&x, &mut [0.0; 12]), Ok(()));
+    assert_eq!(ROPE().norm(norm).sum_of_squares(&x, &mut [0.0; 12]), Ok(()));
 }
 
 #[test]
@@ -173,7 +174,7 @@ fn given_sums() {
                 given,
                 needed,
             };
-            let norm = norm.over(reach).given_sums(&sums[..given], 16);
+            let norm = norm.over(reach).with_sum_of_squares(&sums[..given], 16);
             let words = ["sums", &given.to_string(), &needed.to_string()];
             each_verb(ROPE().norm(norm), error, &words);
         }
@@ -182,12 +183,12 @@ fn given_sums() {
             value: 0.0,
             required: "at least 1",
         };
-        let norm = norm.over(reach).given_sums(&sums[..needed], 0);
+        let norm = norm.over(reach).with_sum_of_squares(&sums[..needed], 0);
         each_verb(ROPE().norm(norm), error, &["width", "0", "1"]);
     }
     let centred = Norm::new(NormFormula::COHERE, 1e-6).without_weight();
     each_verb(
-        ROPE().norm(centred.given_sums(&sums[..12], 8)),
+        ROPE().norm(centred.with_sum_of_squares(&sums[..12], 8)),
         Error::CentredSums,
         &["centred", "sums"],
     );
@@ -195,7 +196,7 @@ fn given_sums() {
     untouched::<f32>(13, |sums| {
         let x = [1.0_f32; LEN];
         let x = Tensor::new(&x, SHAPE).expect("valid");
-        let squares = |norm, sums: &mut [f32]| ROPE().norm(norm).squares(&x, sums);
+        let squares = |norm, sums: &mut [f32]| ROPE().norm(norm).sum_of_squares(&x, sums);
         refused(
             squares(centred, &mut sums[..12]),
             Error::CentredSums,
@@ -260,7 +261,7 @@ fn head_dim_on_stack() {
         refused(chain.rotate(&mut tensor, &rows), error, &words);
         refused(chain.norm_and_scale(&mut tensor), error, &words);
         refused(chain.rotate_into(&from, &mut tensor, &rows), error, &words);
-        refused(chain.squares(&from, &mut [0.0]), error, &words);
+        refused(chain.sum_of_squares(&from, &mut [0.0]), error, &words);
         let cache = Cache::new(&other, layout).expect("a cache that fits");
         refused(
             chain.copy_from_cache(&cache, 0..1, &mut tensor),
@@ -354,7 +355,7 @@ fn keys_and_values() {
         untouched::<f32>(LEN, |values| {
             let mut keys = CacheMut::new(keys, layout()).expect("a cache that fits");
             let mut values = CacheMut::new(values, layout()).expect("a cache that fits");
-            let chain = Chain::from(ROPE());
+            let chain = Rope::<WithStages<'_>>::from(ROPE());
             let shape = [1, 6, 2, 8];
             let v = Tensor::new(&x, shape).expect("valid");
             let error = Error::KeyValueMismatch {
@@ -386,12 +387,8 @@ fn keys_and_values() {
                 slot: 1,
                 slots: 1,
             };
-            let refusal = Chain::from(ROPE()).rotate_into_caches(
-                (&k, &mut keys),
-                (&k, &mut values),
-                &SLOTS,
-                &rows,
-            );
+            let refusal =
+                ROPE().rotate_into_caches((&k, &mut keys), (&k, &mut values), &SLOTS, &rows);
             refused(refusal, error, &["1", "the cache's 0..1"]);
         });
     });
@@ -400,7 +397,7 @@ fn keys_and_values() {
 /// Each verb of caches, with slots that the cache `[2, 3, 2, 8]` does not have.
 fn each_cache_verb(slots: Slots<'_>, error: Error, words: &[&str]) {
     let rows = rows();
-    let chain = Chain::from(ROPE());
+    let chain = Rope::<WithStages<'_>>::from(ROPE());
     let each = Rows::new(&NUMBERS[..48], [6, 8]).expect("six rows");
     untouched::<f32>(LEN, |data| {
         let x = [1.0_f32; LEN];
@@ -713,7 +710,7 @@ fn heads_of_caches() {
         let rows = Rows::new(&NUMBERS[..12], [3, 4]).expect("three rows");
         untouched::<f32>(LEN, |data| {
             let other = [1.0_f32; LEN];
-            let chain = Chain::from(ROPE());
+            let chain = Rope::<WithStages<'_>>::from(ROPE());
             let part = Layout::bshd(shape).expect("a small shape");
             let from = Tensor::new(&other, part).expect("valid");
             let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
@@ -745,7 +742,7 @@ fn heads_of_caches() {
         cache_heads: 1,
         cache_head_dim: 64,
     };
-    let refusal = Chain::from(ROPE()).copy_into_cache(&x, &mut cache, 0..1);
+    let refusal = ROPE().copy_into_cache(&x, &mut cache, 0..1);
     refused(refusal, error, &["68", "64"]);
     assert_eq!(bytes, [0x5a; 68]);
 }
@@ -1053,7 +1050,7 @@ fn empty_caches_are_fine() {
         assert_eq!(layout.end(), 0, "{layout:?}");
         let mut data = [0.0_f32; 0];
         let mut cache = CacheMut::new(&mut data, layout).expect("an empty cache");
-        let chain = Chain::from(ROPE());
+        let chain = Rope::<WithStages<'_>>::from(ROPE());
         let nothing = Tensor::new(&[0.0_f32; 0], [1, 0, heads, head_dim]).expect("nothing");
         chain
             .copy_into_cache(&nothing, &mut cache, &none)
@@ -1097,7 +1094,7 @@ fn empty_caches_are_fine() {
     let norm = Norm::new(NormFormula::LLAMA4, 1e-6);
     ROPE()
         .norm(norm)
-        .squares(&nothing, &mut [])
+        .sum_of_squares(&nothing, &mut [])
         .expect("no sums");
 }
 

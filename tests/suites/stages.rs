@@ -1,8 +1,8 @@
-//! A chain gives the same bits whether its stages are fused or run one after the other.
+//! A plan gives the same bits whether its stages are fused or run one after the other.
 
 use rope_core::{
-    Backend, CacheLayout, CacheMut, Chain, Code, CodeScale, HeadScales, Norm, NormFormula, Pairing,
-    Rope, Rows, ScaleLayout, ScalePlace, Tensor, TensorMut,
+    Backend, CacheLayout, CacheMut, Code, CodeScale, HeadScales, Norm, NormFormula, Pairing, Rope,
+    Rows, ScaleLayout, ScalePlace, Tensor, TensorMut, WithStages,
 };
 use rope_tests::number::{paint, values};
 use rope_tests::{Number, Placed, Source, each_element, each_element_pair};
@@ -137,7 +137,7 @@ fn agree_in_codes<E: Number>(
                 }
                 .expect("a cache that fits");
                 let source = Tensor::new(&x, from.layout).expect("a valid tensor");
-                let chain = Chain::from(rope);
+                let chain = Rope::<WithStages<'_>>::from(rope);
                 if rotates {
                     chain.rotate_into_cache(&source, &mut cache, 0..tokens, &rows)
                 } else {
@@ -257,7 +257,10 @@ fn agree_in_norms<E: Number>(source: &mut Source<'_>, [tokens, heads, head_dim]:
                     .rotate_into_cache(&x, &mut cache, &slots, &rows)
                     .expect("what fits");
                 let mut codes = [vec![0x5a_u8; layout.end()], vec![0x5a_u8; layout.end()]];
-                for (chain, codes) in [chain, chain.straight()].into_iter().zip(&mut codes) {
+                for (chain, codes) in [chain, chain.without_rounding()]
+                    .into_iter()
+                    .zip(&mut codes)
+                {
                     let scale = CodeScale::Reciprocal(HeadScales::Same(0.3));
                     let mut cache = CacheMut::coded(codes, layout, Code::E4m3, scale, &mut [])
                         .expect("a valid cache");

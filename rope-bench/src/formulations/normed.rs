@@ -1,5 +1,5 @@
-//! rope-core's norm and rotation of Q and of K, each with weights of its own, as Qwen3 and Gemma 3 have it: a call for
-//! Q and a call for K.
+//! rope-core's norm and rotation of Q and of K, each with weights of its own, as in Qwen3 and Gemma 3: in one call, and
+//! in a call for Q and a call for K.
 
 use std::hint::black_box;
 use std::marker::PhantomData;
@@ -16,24 +16,34 @@ use crate::workloads::Part;
 #[derive(Clone, Copy, Debug)]
 struct Normed {
     backend: Backend,
+    two_calls: bool,
 }
 
 /// What their names begin with.
 pub const PREFIX: &str = "normed/";
 
-/// One for each backend that this CPU can run.
+/// Both for each backend that this CPU can run.
 pub fn every_backend() -> impl Iterator<Item = Box<dyn Formulation>> {
-    Backend::available().map(|backend| Box::new(Normed { backend }) as Box<dyn Formulation>)
+    Backend::available().flat_map(|backend| {
+        [false, true].map(|two_calls| {
+            let normed = Normed { backend, two_calls };
+            Box::new(normed) as Box<dyn Formulation>
+        })
+    })
 }
 
 impl Formulation for Normed {
     fn name(&self) -> String {
-        format!("{PREFIX}{}/two-calls", self.backend)
+        let suffix = if self.two_calls { "/two-calls" } else { "" };
+        format!("{PREFIX}{}{suffix}", self.backend)
     }
 
     fn about(&self) -> About {
         About {
-            summary: "norm and rotation in one pass in place, a call for Q and a call for K",
+            summary: match self.two_calls {
+                false => "norm and rotation in one pass in place, Q and K in one call",
+                true => "norm and rotation in one pass in place, a call for Q and a call for K",
+            },
             source: "rope-core",
             pairings: &Pairing::ALL,
             elements: &Element::ALL,
@@ -72,6 +82,7 @@ impl Normed {
         ensure!(parts.len() == 2, "Q and K");
         Ok(Box::new(Prepared::<E> {
             rope: Rope::new(case.pairing).backend(self.backend)?,
+            two_calls: self.two_calls,
             parts,
             rows: frequencies.rows(&workload.positions())?,
             weights: workload.norm_weights().map(|weights| {
@@ -85,6 +96,7 @@ impl Normed {
 
 struct Prepared<E> {
     rope: Rope,
+    two_calls: bool,
     parts: Vec<Part>,
     rows: Rows<'static>,
     weights: [Vec<E>; 2],
@@ -95,16 +107,28 @@ impl<E: Float> Runner for Prepared<E> {
     fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()> {
         let x: &mut [E] = bytemuck::cast_slice_mut(bytes);
         let [q, k] = &*self.parts else { return Ok(()) };
-        let [q_norm, k_norm] = self.weights.each_ref().map(|weights| {
-            let norm = Norm::new(NormFormula::LLAMA, NORM_EPS);
-            self.rope.norm(norm.weight(E::weights(weights)))
-        });
+        let [q_norm, k_norm] = self
+            .weights
+            .each_ref()
+            .map(|weights| Norm::new(NormFormula::LLAMA, NORM_EPS).weight(E::weights(weights)));
         let (low, high) = x.split_at_mut(q.range.end);
         let mut q = TensorMut::new(low, q.layout)?;
         let mut k = TensorMut::new(high, k.layout)?;
-        for _ in 0..times {
-            q_norm.rotate(black_box(&mut q), &self.rows)?;
-            k_norm.rotate(black_box(&mut k), &self.rows)?;
+        if self.two_calls {
+            let (query, key) = (self.rope.norm(q_norm), self.rope.norm(k_norm));
+            for _ in 0..times {
+                query.rotate(black_box(&mut q), &self.rows)?;
+                key.rotate(black_box(&mut k), &self.rows)?;
+            }
+        } else {
+            let both = self
+                .rope
+                .query_and_key()
+                .query_norm(q_norm)
+                .key_norm(k_norm);
+            for _ in 0..times {
+                both.rotate_qk(black_box(&mut q), black_box(&mut k), &self.rows)?;
+            }
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! The chain, and the verbs that take one.
 
-use rope_core::{Chain, Rows};
+use rope_core::{Rope, Rows, WithStages};
 
 use crate::cache::{Names, rope_cache};
 use crate::failure::Failure;
@@ -42,10 +42,12 @@ plain!(rope_chain);
 ///
 /// Each pointer is null or points to what it says, which nobody writes during `'a`.
 #[inline(never)]
-unsafe fn chain<'a>(chain: *const rope_chain) -> Result<(Chain<'a>, [Region; 4]), Failure> {
+unsafe fn chain<'a>(
+    chain: *const rope_chain,
+) -> Result<(Rope<WithStages<'a>>, [Region; 4]), Failure> {
     // SAFETY: the caller promises it.
     let given = unsafe { read("chain", chain) }?;
-    let mut chain = Chain::from(given.plan.rope()?);
+    let mut chain = Rope::<WithStages<'_>>::from(given.plan.rope()?);
     let mut regions = [Region::bytes("norm", 0, 0); 4];
     if !given.norm.is_null() {
         // SAFETY: the caller promises it.
@@ -60,7 +62,7 @@ unsafe fn chain<'a>(chain: *const rope_chain) -> Result<(Chain<'a>, [Region; 4])
         regions[3] = factors;
     }
     if given.straight != 0 {
-        chain = chain.straight();
+        chain = chain.without_rounding();
     }
     Ok((chain, regions))
 }
@@ -213,7 +215,7 @@ pub unsafe extern "C" fn rope_chain_squares(
             let sums = SpanMut::new("sums", sums, len)?;
             sums.region().apart_from(&used)?;
             let sums = sums.get(&[x.region("x")?])?;
-            with_element!(x.element, E => { Ok(chain.squares(&x.tensor::<E>("x")?, sums)?) })
+            with_element!(x.element, E => { Ok(chain.sum_of_squares(&x.tensor::<E>("x")?, sums)?) })
         }
     })
 }

@@ -254,7 +254,7 @@ impl rope_norm {
         let sums = Span::new("sums", self.sums, self.sums_count)?;
         if !self.sums.is_null() {
             // SAFETY: the caller promises it.
-            norm = norm.given_sums(unsafe { sums.get() }, self.sums_width);
+            norm = norm.with_sum_of_squares(unsafe { sums.get() }, self.sums_width);
         }
         Ok((norm, [first, second, sums.region()]))
     }

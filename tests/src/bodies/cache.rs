@@ -301,7 +301,7 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
         let angles = &rows.angles;
         let row =
             (0..angles.heads).flat_map(|head| (0..angles.pairs).map(move |pair| [head, pair]));
-        // A row that rotates by nothing leaves the bits.
+        // An identity row leaves the bits.
         if refusal.is_some()
             || row
                 .clone()
@@ -315,10 +315,19 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
         let heads = Chain::ALONE.heads((Kind::F32, K::CODED), token, &heads, rotated);
         expected.write(found, &heads);
     }
+    let scaled = source.once_in(4);
     for backend in Backend::available() {
         let mut got = cache.clone();
         let result = got.with_mut(|cache| {
-            rows.with(|rows| rotation.plan(backend).shift(cache, slots.given(), rows))
+            let plan = rotation.plan(backend);
+            rows.with(|rows| match scaled {
+                // Cached keys are scaled already.
+                true => {
+                    plan.scale(rope_core::Scale::constant(3.0))
+                        .shift(cache, slots.given(), rows)
+                }
+                false => plan.shift(cache, slots.given(), rows),
+            })
         });
         oracle::answered(result, refusal);
         let doing = format!(

@@ -6,8 +6,8 @@ use crate::chain::{Chain, heads_of, row_of, written};
 use crate::norm::{Kind, sum_of_squares, wide_sum};
 use crate::number::{paint, values};
 use crate::{
-    Number, Placed, Rotation, Source, Stored, compare, element_functions, element_pair_functions,
-    oracle,
+    Expected, Number, Placed, Rotation, Source, Stored, View, compare, element_functions,
+    element_pair_functions, oracle,
 };
 
 /// Any chain over any tensor: the bits of the definition on every backend, and nothing else written.
@@ -16,7 +16,7 @@ use crate::{
 ///
 /// If a bit is wrong.
 pub fn chain(source: &mut Source<'_>) {
-    match source.below(5) {
+    match source.below(6) {
         0..2 => {
             let bodies = element_functions!(in_place: fn(&mut Source<'_>));
             source.one_of(bodies)(source);
@@ -25,8 +25,12 @@ pub fn chain(source: &mut Source<'_>) {
             let bodies = element_pair_functions!(across: fn(&mut Source<'_>));
             source.one_of(bodies)(source);
         }
-        _ => {
+        4 => {
             let bodies = element_functions!(squares: fn(&mut Source<'_>));
+            source.one_of(bodies)(source);
+        }
+        _ => {
+            let bodies = element_pair_functions!(query_and_key: fn(&mut Source<'_>));
             source.one_of(bodies)(source);
         }
     }
@@ -79,18 +83,7 @@ fn in_place<E: Number>(source: &mut Source<'_>) {
     let x = values::<E>(source, place.len);
     let rows = (rotary_dim > 0 && !source.once_in(4)).then(|| rows(source, shape, rotary_dim));
     let refusal = refusal(rotation, rows.as_ref(), shape);
-    let expected = written(&x, &place.view, |at| {
-        if refusal.is_some() {
-            return None;
-        }
-        let rotated = rows.as_ref().map(|rows| {
-            let angles = &rows.angles;
-            ((rotation, angles), row_of(angles, shape, at))
-        });
-        let token = at[0] * tokens + at[1];
-        let heads = heads_of(&x, &place.view, at);
-        Some(chain.heads((Kind::of::<E>(), false), token, &heads, rotated))
-    });
+    let expected = expected_in_place(&chain, rotation, rows.as_ref(), (&x, &place.view), refusal);
     for backend in Backend::available() {
         let mut got = x.clone();
         let mut tensor = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
@@ -111,6 +104,98 @@ fn in_place<E: Number>(source: &mut Source<'_>) {
             rows.as_ref().map(|rows| rows.form),
         );
         compare(&got, &expected, &place.view, &doing);
+    }
+}
+
+/// What the tensor must hold then, unless the call is refused.
+fn expected_in_place<E: Number>(
+    chain: &Chain,
+    rotation: Rotation,
+    rows: Option<&Stored>,
+    (x, view): (&[E], &View),
+    refusal: Option<Error>,
+) -> Expected<E> {
+    let shape @ [_, tokens, ..] = view.shape;
+    written(x, view, |at| {
+        if refusal.is_some() {
+            return None;
+        }
+        let rotated = rows.map(|rows| {
+            let angles = &rows.angles;
+            ((rotation, angles), row_of(angles, shape, at))
+        });
+        let token = at[0] * tokens + at[1];
+        let heads = heads_of(x, view, at);
+        Some(chain.heads((Kind::of::<E>(), false), token, &heads, rotated))
+    })
+}
+
+/// Q and K in one call: each with stages of its own, or both with the same.
+fn query_and_key<Q: Number, K: Number>(source: &mut Source<'_>) {
+    let (mut shape, rotary_dim) = shape(source);
+    shape[3] = shape[3].max(2);
+    let [batch, tokens, heads, head_dim] = shape;
+    let rows = rows(source, shape, rotary_dim.max(2));
+    // Rows of each head have to be those of both.
+    let key_heads = match rows.angles.heads {
+        1 => source.within(1, 3),
+        _ => heads,
+    };
+    let key_shape = [batch, tokens, key_heads, head_dim];
+    let mut query = Chain::any(source, batch * tokens, heads, head_dim);
+    query.rounds = true;
+    let same = key_heads == heads && source.once_in(2);
+    let key = match same {
+        true => query.clone(),
+        false => Chain {
+            scale: None,
+            rounds: true,
+            ..Chain::any(source, batch * tokens, key_heads, head_dim)
+        },
+    };
+    let rotation = source.one_of(&Rotation::in_place().collect::<Vec<_>>());
+    let [to_q, to_k] = [Placed::any(source, shape), Placed::any(source, key_shape)];
+    let (q, k) = (values::<Q>(source, to_q.len), values::<K>(source, to_k.len));
+    let refusal = refusal(rotation, Some(&rows), shape);
+    let expected_q = expected_in_place(&query, rotation, Some(&rows), (&q, &to_q.view), refusal);
+    let expected_k = expected_in_place(&key, rotation, Some(&rows), (&k, &to_k.view), refusal);
+    for backend in Backend::available() {
+        let (mut got_q, mut got_k) = (q.clone(), k.clone());
+        let mut q = TensorMut::new(&mut got_q, to_q.layout).expect("a valid tensor");
+        let mut k = TensorMut::new(&mut got_k, to_k.layout).expect("a valid tensor");
+        // Refused for K alone: Q is untouched.
+        if let Some(norm) = &key.norm {
+            let (refused, error) = norm.weights_amiss(head_dim);
+            let plan = rotation.plan(backend).query_and_key().key_norm(refused);
+            let expected = refusal.unwrap_or(error);
+            let result = rows.with(|rows| plan.rotate_qk(&mut q, &mut k, rows));
+            oracle::answered(result, Some(expected));
+        }
+        let result = if same {
+            let plan = query.given(rotation, backend);
+            rows.with(|rows| plan.rotate_qk(&mut q, &mut k, rows))
+        } else {
+            let (query_stages, key_stages) = (query.stages(), key.stages());
+            let mut plan = rotation.plan(backend).query_and_key();
+            if let Some(norm) = query_stages.0 {
+                plan = plan.query_norm(norm);
+            }
+            if let Some(scale) = query_stages.1 {
+                plan = plan.query_scale(scale);
+            }
+            if let Some(norm) = key_stages.0 {
+                plan = plan.key_norm(norm);
+            }
+            rows.with(|rows| plan.rotate_qk(&mut q, &mut k, rows))
+        };
+        oracle::answered(result, refusal);
+        let doing = format!(
+            "{backend}, Q in {} and K in {}, {rotation:?}, {rotary_dim} of {shape:?}, {query:?}, {key:?}",
+            Q::NAME,
+            K::NAME,
+        );
+        compare(&got_q, &expected_q, &to_q.view, &format!("Q, {doing}"));
+        compare(&got_k, &expected_k, &to_k.view, &format!("K, {doing}"));
     }
 }
 
@@ -183,7 +268,7 @@ fn squares<E: Number>(source: &mut Source<'_>) {
         rotation
             .plan(backend)
             .norm(norm.given())
-            .squares(&tensor, &mut sums)
+            .sum_of_squares(&tensor, &mut sums)
             .expect("sums that fit");
         for (index, (got, wanted)) in sums.iter().zip(&expected).enumerate() {
             assert!(

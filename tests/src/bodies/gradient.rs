@@ -1,12 +1,14 @@
 //! Gradients of pairs.
 
 use rope_core::gradient::PairGradients;
-use rope_core::{Backend, Pairing, Tensor, TensorMut};
+use rope_core::{Backend, Direction, Pairing, Place, Tensor, TensorMut};
 
 use super::rotate::shape_and_rows;
+use crate::chain::{Chain, Scale, heads_of, row_of, written};
 use crate::gradient::{Term, add};
+use crate::norm::Kind;
 use crate::number::values;
-use crate::{Number, Placed, Rotation, Source, compare, element_functions, oracle};
+use crate::{Number, Placed, Rotation, Source, Stored, compare, element_functions, oracle};
 
 /// A backward pass of any tensor: the sums of the definition, bit for bit, on every backend; and the gradient of the
 /// tensor is what the transpose makes of it.
@@ -46,7 +48,7 @@ fn any<E: Number>(source: &mut Source<'_>) {
     };
     let (cross, dot) = (expected(Term::Cross), expected(Term::Dot));
     let back = Rotation {
-        direction: rope_core::Direction::Transpose,
+        direction: Direction::Transpose,
         ..Rotation::forward(pairing)
     };
     let rotated = oracle::rotated(back, &stored.angles, (&g, &to.view), (&g, &to.view));
@@ -82,6 +84,60 @@ fn any<E: Number>(source: &mut Source<'_>) {
             });
         });
         compare(&written, &rotated, &to.view, &doing);
+    }
+    scaled(
+        source,
+        &stored,
+        [(&x, from), (&g, to)],
+        (pairing, &before, shape_of_sums),
+        &cross,
+    );
+}
+
+/// The backward pass of a plan with a scale: the scale and the rotation back in reverse order, and the same sums.
+fn scaled<E: Number>(
+    source: &mut Source<'_>,
+    stored: &Stored,
+    [(y, from), (dy, to)]: [(&[E], Placed); 2],
+    (pairing, before, shape_of_sums): (Pairing, &[f64], [usize; 3]),
+    cross: &[f64],
+) {
+    let shape @ [batch, tokens, heads, _] = from.view.shape;
+    let forward = Scale::any(source, batch * tokens, heads);
+    let chain = Chain {
+        scale: Some(Scale {
+            place: match forward.place {
+                Place::BeforeRotation => Place::AfterRotation,
+                Place::AfterRotation => Place::BeforeRotation,
+            },
+            ..forward.clone()
+        }),
+        ..Chain::ALONE
+    };
+    let back = Rotation {
+        direction: Direction::Transpose,
+        ..Rotation::forward(pairing)
+    };
+    let expected = written(dy, &to.view, |at| {
+        let rotated = ((back, &stored.angles), row_of(&stored.angles, shape, at));
+        let heads = heads_of(dy, &to.view, at);
+        let kind = (Kind::of::<E>(), false);
+        Some(chain.heads(kind, at[0] * tokens + at[1], &heads, Some(rotated)))
+    });
+    for backend in Backend::available() {
+        let rope = Rotation::forward(pairing)
+            .plan(backend)
+            .scale(forward.given());
+        let (mut sums, mut got) = (before.to_vec(), dy.to_vec());
+        let y = Tensor::new(y, from.layout).expect("a valid tensor");
+        let mut g = TensorMut::new(&mut got, to.layout).expect("a valid tensor");
+        let angles = &mut PairGradients::new(&mut sums, shape_of_sums).expect("sums of that shape");
+        stored
+            .with(|rows| rope.backward(&y, &mut g, rows, angles))
+            .expect("rows that fit");
+        let doing = format!("{backend}, {}, {pairing}, {shape:?}, {forward:?}", E::NAME);
+        same(&sums, cross, &doing);
+        compare(&got, &expected, &to.view, &doing);
     }
 }
 

@@ -1,9 +1,9 @@
 //! Chains, caches and shifts.
 
 use rope_core::{
-    CacheLayout, CacheMut, CacheShape, CacheStrides, Chain, Code, CodeScale, Error, HeadScales,
-    Norm, NormFormula, NormReach, NormResult, NormSum, Place, Scale, ScaleLayout, ScalePlace,
-    Slots, Weights,
+    CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, Error, HeadScales, Norm,
+    NormFormula, NormReach, NormResult, NormSum, Place, Rope, Scale, ScaleLayout, ScalePlace,
+    Slots, Weights, WithStages,
 };
 
 use super::*;
@@ -215,7 +215,7 @@ where
     push(
         "sums",
         given,
-        rust.over(NormReach::Row).given_sums(sums, 400),
+        rust.over(NormReach::Row).with_sum_of_squares(sums, 400),
     );
     // And what is refused.
     push(
@@ -230,12 +230,12 @@ where
     push(
         "width",
         width,
-        rust.over(NormReach::Row).given_sums(sums, 0),
+        rust.over(NormReach::Row).with_sum_of_squares(sums, 0),
     );
     push(
         "count of sums",
         rope_norm { reach: 0, ..given },
-        rust.given_sums(sums, 400),
+        rust.with_sum_of_squares(sums, 400),
     );
     let (llama4, rust_llama4) = new(rope_norm_formula::Llama4, NormFormula::LLAMA4);
     push("weightless", llama4, rust_llama4);
@@ -278,7 +278,7 @@ where
         )
         .weight(weight)
         .over(NormReach::Row)
-        .given_sums(sums, 400),
+        .with_sum_of_squares(sums, 400),
     );
     all
 }
@@ -339,11 +339,11 @@ fn chains_of_tensors_are_those_of_rope_core() {
         for Normed { name, c, rust } in norms(weight, bias, sums) {
             for (c_scale, scale) in scales(&factors) {
                 for straight in [0, 1] {
-                    let mut chain = Chain::from(Rope::new(Pairing::Half))
+                    let mut chain = Rope::<WithStages<'_>>::from(Rope::new(Pairing::Half))
                         .norm(rust)
                         .scale(scale);
                     if straight == 1 {
-                        chain = chain.straight();
+                        chain = chain.without_rounding();
                     }
                     let c_chain = rope_chain {
                         straight,
@@ -387,7 +387,8 @@ fn chains_of_tensors_are_those_of_rope_core() {
             let c_chain = chain_of(&c, null());
             for len in [TOKENS, TOKENS * HEADS, TOKENS - 1] {
                 let (mut expected, mut got) = (vec![7.0; len], vec![7.0; len]);
-                let outcome = chain.squares(&Tensor::new(&x, SHAPE).expect("valid"), &mut expected);
+                let outcome =
+                    chain.sum_of_squares(&Tensor::new(&x, SHAPE).expect("valid"), &mut expected);
                 let mut copy = x.clone();
                 let from = read_only(&tensor(&mut copy, SHAPE));
                 // SAFETY: what is passed is there.
@@ -668,7 +669,7 @@ fn a_quotient_is_no_product() {
         let format = rope_cache_format::Int8Even;
         let (mut a, mut b) = ([0_u32; 16], [0_u32; 16]);
         let mut cache = rust_cache(&mut a, format, layout, scale, &mut []).expect("valid");
-        Chain::from(Rope::new(Pairing::Half))
+        Rope::new(Pairing::Half)
             .copy_into_cache(&source, &mut cache, 0..1)
             .expect("valid");
         let c_scale = rope_code_scale {
@@ -926,7 +927,7 @@ fn slots_are_those_of_rope_core() {
             }
         }
     }
-    let rope = Chain::from(Rope::new(Pairing::Half));
+    let rope = Rope::<WithStages<'_>>::from(Rope::new(Pairing::Half));
     let c_chain = chain_of(null(), null());
     for (c_slots, slots) in cases {
         let (mut a, mut b) = (vec![0_u32; layout.end()], vec![0_u32; layout.end()]);

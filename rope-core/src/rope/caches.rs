@@ -1,0 +1,268 @@
+//! The verbs of a plan that read or write caches.
+
+use super::stages::check_head;
+use super::{Linear, Rope, Stages, WithStages, fit};
+use crate::cache::{Cache, CacheMut, Format, Slots};
+use crate::element::Element;
+use crate::implementations::{self, OUT_OF_PLACE, SHIFT};
+use crate::kernel::chains::{Across, F32};
+use crate::pass::{Kernels, Operand, OperandMut, Pass};
+use crate::rows::RowSharing;
+use crate::tensor::{Bytes, BytesMut};
+use crate::{Error, Rows, Shape, Tensor, TensorMut};
+
+impl<S: Stages> Rope<S> {
+    /// Runs the plan from a tensor into the slots of a cache, one slot for each token of each sequence: keys as they
+    /// are projected, into a cache that may be paged and of another element or a quantized format.
+    ///
+    /// A token with a negative slot is left out. Of two tokens with one slot the later one stays.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate`]; [`Error::HeadDimOnStack`]; [`Error::CacheHeads`] if the cache has other heads;
+    /// [`Error::SlotCount`] unless there is one slot for each token of each sequence; [`Error::Slot`],
+    /// [`Error::SlotOffset`] and [`Error::PagePosition`] for one that the cache, or its sequence, does not have;
+    /// [`Error::Count`] for page tables of another length; [`Error::CacheLayout`] for [`Slots::offsets`] where scales
+    /// are found by slot. The cache is untouched then.
+    pub fn rotate_into_cache<'s, I: Element>(
+        &self,
+        x: &Tensor<'_, I>,
+        cache: &mut CacheMut<'_>,
+        slots: impl Into<Slots<'s>>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        self.rotate_into_cache_by(x, cache, slots, rows).map(drop)
+    }
+
+    /// [`Rope::rotate_into_cache`], and the name of the implementation that ran it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate_into_cache`].
+    #[doc(hidden)]
+    pub fn rotate_into_cache_by<'s, I: Element>(
+        &self,
+        x: &Tensor<'_, I>,
+        cache: &mut CacheMut<'_>,
+        slots: impl Into<Slots<'s>>,
+        rows: &Rows<'_>,
+    ) -> Result<&'static str, Error> {
+        let x = (x.bytes(), I::ACROSS, Kernels::normed(S::normed::<I>()));
+        self.erased()
+            .run_into_cache(x, cache, slots.into(), Some(rows))
+    }
+
+    /// [`Rope::rotate_into_cache`] without the rotation: values, which are converted and written (and normed, in some
+    /// models).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate_into_cache`] but for the rows'.
+    pub fn copy_into_cache<'s, I: Element>(
+        &self,
+        x: &Tensor<'_, I>,
+        cache: &mut CacheMut<'_>,
+        slots: impl Into<Slots<'s>>,
+    ) -> Result<(), Error> {
+        self.copy_into_cache_by(x, cache, slots).map(drop)
+    }
+
+    /// [`Rope::copy_into_cache`], and the name of the implementation that ran it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::copy_into_cache`].
+    #[doc(hidden)]
+    pub fn copy_into_cache_by<'s, I: Element>(
+        &self,
+        x: &Tensor<'_, I>,
+        cache: &mut CacheMut<'_>,
+        slots: impl Into<Slots<'s>>,
+    ) -> Result<&'static str, Error> {
+        let x = (x.bytes(), I::ACROSS, Kernels::default());
+        self.erased().run_into_cache(x, cache, slots.into(), None)
+    }
+
+    /// Writes keys and values of the same tokens into the same slots: keys through the plan, values converted alone.
+    /// Everything is checked before either cache is written.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate_into_cache`] for either, and [`Error::KeyValueMismatch`] if the tokens of the two
+    /// tensors are not as many.
+    pub fn rotate_into_caches<'s, K: Element, V: Element>(
+        &self,
+        (k, keys): (&Tensor<'_, K>, &mut CacheMut<'_>),
+        (v, values): (&Tensor<'_, V>, &mut CacheMut<'_>),
+        slots: impl Into<Slots<'s>>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let slots = slots.into();
+        let (key, value) = (k.shape(), v.shape());
+        if (key.batch, key.tokens) != (value.batch, value.tokens) {
+            return Err(Error::KeyValueMismatch { key, value });
+        }
+        values.stored().check(value, &slots, values.len())?;
+        check_head(value)?;
+        self.rotate_into_cache(k, keys, slots, rows)?;
+        self.with(super::Plain).copy_into_cache(v, values, slots)
+    }
+
+    /// Runs the plan from a cache into a tensor, one slot for each token of each sequence: keys that were cached
+    /// before their rotation. The source is f32, so nothing between the stages is rounded. A token with a negative
+    /// slot is left out.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate_into_cache`]. The tensor is untouched then.
+    pub fn rotate_from_cache<'s, O: Element>(
+        &self,
+        cache: &Cache<'_>,
+        slots: impl Into<Slots<'s>>,
+        y: &mut TensorMut<'_, O>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        self.rotate_from_cache_by(cache, slots, y, rows).map(drop)
+    }
+
+    /// [`Rope::rotate_from_cache`], and the name of the implementation that ran it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate_from_cache`].
+    #[doc(hidden)]
+    pub fn rotate_from_cache_by<'s, O: Element>(
+        &self,
+        cache: &Cache<'_>,
+        slots: impl Into<Slots<'s>>,
+        y: &mut TensorMut<'_, O>,
+        rows: &Rows<'_>,
+    ) -> Result<&'static str, Error> {
+        let y = (&mut y.bytes_mut(), O::ACROSS);
+        self.erased()
+            .run_from_cache(cache, slots.into(), y, Some(rows))
+    }
+
+    /// [`Rope::rotate_from_cache`] without the rotation: heads of a cache as f32, f16 or bf16.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate_from_cache`] but for the rows'.
+    pub fn copy_from_cache<'s, O: Element>(
+        &self,
+        cache: &Cache<'_>,
+        slots: impl Into<Slots<'s>>,
+        y: &mut TensorMut<'_, O>,
+    ) -> Result<(), Error> {
+        let y = (&mut y.bytes_mut(), O::ACROSS);
+        self.erased()
+            .run_from_cache(cache, slots.into(), y, None)
+            .map(drop)
+    }
+}
+
+impl<S: Linear> Rope<S> {
+    /// Rotates keys that lie in a cache, in place, one row for each slot: a context shift by the rows of
+    /// [`Frequencies::shift`](crate::Frequencies::shift).
+    ///
+    /// A head is read as f32, rotated, and rounded once to the cache's format; scales that are computed are computed
+    /// anew. A row that is the identity (every cos 1, every sin 0) leaves the bits of its slot, so that tokens which do
+    /// not move keep theirs. Where each head has a row of its own, those of all heads have to be.
+    ///
+    /// A scale is not applied: cached keys have it, and it commutes with the rotation.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::SlotCount`] unless there is one slot for each row, and those of [`Rope::rotate_into_cache`]. The cache
+    /// is untouched then.
+    pub fn shift<'s>(
+        &self,
+        cache: &mut CacheMut<'_>,
+        slots: impl Into<Slots<'s>>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        self.with(super::Plain)
+            .shift_slots(cache, slots.into(), rows)
+    }
+}
+
+impl Rope {
+    #[inline(never)]
+    fn shift_slots(
+        &self,
+        cache: &mut CacheMut<'_>,
+        slots: Slots<'_>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let shape = Shape {
+            batch: 1,
+            tokens: rows.len(),
+            heads: cache.layout().shape().heads,
+            head_dim: cache.stored().head_dim(),
+        };
+        let sharing = self.fit_in_place(shape, rows)?;
+        cache.stored().check(shape, &slots, cache.len())?;
+        let kernels = Kernels {
+            in_place: match cache.stored().format {
+                Format::Element(_, in_place) => Some(in_place),
+                Format::Codes(_) => None,
+            },
+            normed: None,
+        };
+        let plan = self.erased();
+        let pass = Pass {
+            skips_identity: true,
+            ..plan.pass(shape, (&F32, kernels), Some((rows, sharing)))?
+        };
+        let target = &mut OperandMut::Cache(cache, slots);
+        implementations::run(SHIFT, &pass, &Operand::Target, target);
+        Ok(())
+    }
+}
+
+impl Rope<WithStages<'_>> {
+    #[inline(never)]
+    fn run_into_cache(
+        &self,
+        (x, element, kernels): (Bytes<'_>, &'static Across, Kernels),
+        cache: &mut CacheMut<'_>,
+        slots: Slots<'_>,
+        rows: Option<&Rows<'_>>,
+    ) -> Result<&'static str, Error> {
+        let shape = x.layout.shape();
+        let rows = fitting(shape, rows)?;
+        cache.stored().check(shape, &slots, cache.len())?;
+        let pass = self.pass(shape, (element, kernels), rows)?;
+        let source = Operand::Tensor(x, element);
+        let target = &mut OperandMut::Cache(cache, slots);
+        Ok(implementations::run(OUT_OF_PLACE, &pass, &source, target))
+    }
+
+    #[inline(never)]
+    fn run_from_cache(
+        &self,
+        cache: &Cache<'_>,
+        slots: Slots<'_>,
+        (y, element): (&mut BytesMut<'_>, &'static Across),
+        rows: Option<&Rows<'_>>,
+    ) -> Result<&'static str, Error> {
+        let shape = y.layout.shape();
+        let rows = fitting(shape, rows)?;
+        cache.stored().check(shape, &slots, cache.len())?;
+        let pass = self.pass(shape, (&F32, Kernels::default()), rows)?;
+        let source = Operand::Cache(cache, &slots);
+        let target = &mut OperandMut::Tensor(y, element);
+        Ok(implementations::run(OUT_OF_PLACE, &pass, &source, target))
+    }
+}
+
+/// Rows with whose they are, if they fit the tensor.
+fn fitting<'r, 'v>(
+    shape: Shape,
+    rows: Option<&'r Rows<'v>>,
+) -> Result<Option<(&'r Rows<'v>, RowSharing)>, Error> {
+    match rows {
+        Some(rows) => Ok(Some((rows, fit(shape, rows)?))),
+        None => Ok(None),
+    }
+}

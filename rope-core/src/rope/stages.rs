@@ -1,0 +1,628 @@
+//! The kinds of plans: a rotation alone, and with a norm or a scale beside it.
+
+use super::Rope;
+use crate::cache::MOST_CHANNELS;
+use crate::element::Element;
+use crate::gradient::PairGradients;
+use crate::implementations::{self, IN_PLACE, OUT_OF_PLACE};
+use crate::kernel::chains::{Across, Normed};
+use crate::norm::{Norm, NormReach, Place};
+use crate::pass::{Kernels, Operand, OperandMut, Pass, Rotation};
+use crate::rope::fit_across;
+use crate::rows::RowSharing;
+use crate::scale::Scale;
+use crate::tensor::{Bytes, BytesMut};
+use crate::{Error, Rows, Shape, Tensor, TensorMut};
+
+/// A plan without stages: the rotation alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Plain;
+
+/// A plan with a [`Scale`]. It is linear: it has [`Rope::shift`] and a backward pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WithScale<'a>(Scale<'a>);
+
+/// A plan with a [`Norm`], a [`Scale`], or both: all that stands between a projection and the attention, in one call.
+///
+/// ```text
+/// source -> norm -> scale -> rotation -> norm -> scale -> destination
+/// ```
+///
+/// The norm and the scale each stand on one side of the rotation, or are absent. The source is a tensor or a
+/// [`Cache`](crate::Cache); the destination is the same tensor, another one, or a [`CacheMut`](crate::CacheMut) of any
+/// format. Between two stages a value is f32; the norm, the scale and the plan determine where it is rounded to the
+/// source's element, as a model does that runs one after the other. The bits are the same on every backend.
+///
+/// ```
+/// # #[cfg(feature = "alloc")] {
+/// use rope_core::{Frequencies, Norm, NormFormula, Pairing, Rope, Scaling, TensorMut};
+///
+/// // Qwen3's queries: each head normed, then rotated
+/// let (tokens, heads) = (3, 4);
+/// let (mut q, weights) = (vec![0.5_f32; tokens * heads * 128], [1.0_f32; 128]);
+/// let rows = Frequencies::new(128, 1e6, &Scaling::Default)?.rows(0..tokens)?;
+/// let rope = Rope::new(Pairing::Half).norm(Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights));
+/// rope.rotate(&mut TensorMut::new(&mut q, [1, tokens, heads, 128])?, &rows)?;
+/// # }
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+///
+/// A head has at most 2048 channels. Where a program decides at run time which stages there are, it begins with none:
+/// `Rope<WithStages>::from(rope)`.
+///
+/// # What is fast
+///
+/// All calls give the bits of one stage after the other. The first implementation that admits a call runs it:
+///
+/// | call | how it runs |
+/// |---|---|
+/// | no norm and no scale | as [`Rope::rotate`] and [`Rope::rotate_into`] of a plain plan |
+/// | a norm per head, then the rotation of all channels, in place | each head is read once, in one kernel |
+/// | the same into a tensor or slots of the same element | heads are copied, and normed where they are written |
+/// | a rotation, after such a norm or none, into a quantized format | over a tile of the element, then quantized |
+/// | everything else | one stage after the other, over a tile of f32 |
+///
+/// Such a norm has fewer than 512 channels, weights that all heads share or none, and neither a mean nor a bias; it
+/// sums in PyTorch's order. A tile is quantized unless it would round: after [`Rope::without_rounding`], or a norm
+/// whose weights promote its result to f32.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WithStages<'a> {
+    norm: Option<Norm<'a>>,
+    scale: Option<Scale<'a>>,
+    rounds: bool,
+}
+
+/// A plan for Q and K with stages of their own: Qwen3 and Gemma 3 norm each with other weights. It rotates both in one
+/// call, [`Rope::rotate_qk`].
+///
+/// ```
+/// # #[cfg(feature = "alloc")] {
+/// use rope_core::{Frequencies, Norm, NormFormula, Pairing, Rope, Scaling, TensorMut};
+///
+/// let norm = Norm::new(NormFormula::LLAMA, 1e-6);
+/// let (query_weights, key_weights) = ([1.0_f32; 128], [0.5_f32; 128]);
+/// let rope = Rope::new(Pairing::Half)
+///     .query_and_key()
+///     .query_norm(norm.weight(&query_weights))
+///     .key_norm(norm.weight(&key_weights));
+///
+/// let rows = Frequencies::new(128, 1e6, &Scaling::Default)?.rows(7..8)?;
+/// let (mut q, mut k) = (vec![0.5_f32; 32 * 128], vec![0.5_f32; 8 * 128]);
+/// let mut q = TensorMut::new(&mut q, [1, 1, 32, 128])?;
+/// let mut k = TensorMut::new(&mut k, [1, 1, 8, 128])?;
+/// rope.rotate_qk(&mut q, &mut k, &rows)?;
+/// # }
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueryKeyStages<'a> {
+    query: WithStages<'a>,
+    key: WithStages<'a>,
+}
+
+/// What a plan does beside its rotation: [`Plain`], [`WithScale`] or [`WithStages`]. Sealed.
+pub trait Stages: Lower {}
+
+/// The [`Stages`] that are linear maps, which commute with a rotation of cached keys and have a transpose: [`Plain`]
+/// and [`WithScale`]. A norm is not one of them, so this does not compile:
+///
+/// ```compile_fail,E0599
+/// # use rope_core::{CacheMut, Error, Norm, NormFormula, Pairing, Rope, Rows};
+/// fn shift(cache: &mut CacheMut<'_>, rows: &Rows<'_>) -> Result<(), Error> {
+///     let rope = Rope::new(Pairing::Half).norm(Norm::new(NormFormula::LLAMA4, 1e-6));
+///     rope.shift(cache, &[0_i64], rows)
+/// }
+/// ```
+///
+/// Sealed.
+pub trait Linear: Stages + LowerLinear {}
+
+impl Stages for Plain {}
+impl Stages for WithScale<'_> {}
+impl Stages for WithStages<'_> {}
+impl Linear for Plain {}
+impl Linear for WithScale<'_> {}
+
+/// How a plan of a kind is lowered.
+pub trait Lower: Copy {
+    #[doc(hidden)]
+    fn stages(&self) -> WithStages<'_>;
+
+    /// The kernels of norms, in programs that have norms.
+    #[doc(hidden)]
+    fn normed<E: Element>() -> Option<&'static Normed> {
+        None
+    }
+
+    #[doc(hidden)]
+    fn rotate<E: Element>(
+        rope: &Rope<Self>,
+        x: &mut TensorMut<'_, E>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        rope.erased()
+            .run_in_place(&mut x.bytes_mut(), in_place::<E, Self>(), Some(rows))
+            .map(drop)
+    }
+
+    #[doc(hidden)]
+    fn rotate_qk<Q: Element, K: Element>(
+        rope: &Rope<Self>,
+        q: &mut TensorMut<'_, Q>,
+        k: &mut TensorMut<'_, K>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let rope = rope.erased();
+        rope.with(QueryKeyStages {
+            query: rope.stages,
+            key: rope.stages,
+        })
+        .run_qk(
+            (&mut q.bytes_mut(), in_place::<Q, Self>()),
+            (&mut k.bytes_mut(), in_place::<K, Self>()),
+            rows,
+        )
+    }
+
+    #[doc(hidden)]
+    fn rotate_into<I: Element, O: Element>(
+        rope: &Rope<Self>,
+        x: &Tensor<'_, I>,
+        y: &mut TensorMut<'_, O>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let x = (x.bytes(), I::ACROSS, Kernels::normed(Self::normed::<I>()));
+        let y = (&mut y.bytes_mut(), O::ACROSS);
+        rope.erased().run_across(x, y, rows).map(drop)
+    }
+}
+
+/// How a linear plan is taken back.
+pub trait LowerLinear: Lower {
+    /// The stages that take a gradient back: in reverse order.
+    #[doc(hidden)]
+    fn transposed(&self) -> Self;
+
+    #[doc(hidden)]
+    fn backward<E: Element>(
+        rope: &Rope<Self>,
+        y: &Tensor<'_, E>,
+        dy: &mut TensorMut<'_, E>,
+        rows: &Rows<'_>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error>;
+}
+
+impl Lower for Plain {
+    fn stages(&self) -> WithStages<'_> {
+        WithStages::NONE
+    }
+
+    // A rotation alone has no pass to lower to: that is most of its fixed cost.
+    fn rotate<E: Element>(
+        rope: &Rope,
+        x: &mut TensorMut<'_, E>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        rope.rotate_bytes(&mut x.bytes_mut(), E::IN_PLACE, rows)
+    }
+
+    fn rotate_qk<Q: Element, K: Element>(
+        rope: &Rope,
+        q: &mut TensorMut<'_, Q>,
+        k: &mut TensorMut<'_, K>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let (mut q, mut k) = (q.bytes_mut(), k.bytes_mut());
+        rope.rotate_qk_bytes((&mut q, Q::IN_PLACE), (&mut k, K::IN_PLACE), rows)
+    }
+
+    fn rotate_into<I: Element, O: Element>(
+        rope: &Rope,
+        x: &Tensor<'_, I>,
+        y: &mut TensorMut<'_, O>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let y = (&mut y.bytes_mut(), O::ACROSS);
+        rope.rotate_bytes_into((x.bytes(), I::ACROSS), y, rows)
+    }
+}
+
+impl LowerLinear for Plain {
+    fn transposed(&self) -> Self {
+        Plain
+    }
+
+    fn backward<E: Element>(
+        rope: &Rope,
+        y: &Tensor<'_, E>,
+        dy: &mut TensorMut<'_, E>,
+        rows: &Rows<'_>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        rope.backward_together(y, dy, rows, angles)
+    }
+}
+
+impl Lower for WithScale<'_> {
+    fn stages(&self) -> WithStages<'_> {
+        WithStages {
+            scale: Some(self.0),
+            ..WithStages::NONE
+        }
+    }
+}
+
+impl LowerLinear for WithScale<'_> {
+    fn transposed(&self) -> Self {
+        let place = match self.0.place {
+            Place::BeforeRotation => Place::AfterRotation,
+            Place::AfterRotation => Place::BeforeRotation,
+        };
+        WithScale(self.0.at(place))
+    }
+
+    fn backward<E: Element>(
+        rope: &Rope<Self>,
+        y: &Tensor<'_, E>,
+        dy: &mut TensorMut<'_, E>,
+        rows: &Rows<'_>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let (shape, plain) = (dy.shape(), rope.with(Plain));
+        let sharing = plain.fit_in_place(shape, rows)?;
+        let back = rope.back()?;
+        angles.check([y.shape(), shape])?;
+        angles.check_pairs(rows)?;
+        let back = back.erased();
+        let pass = back.pass(shape, in_place::<E, Self>(), Some((rows, sharing)))?;
+        // The angles' gradients are of the scaled tensors, whose factors cancel.
+        plain.angle_gradients(y, &dy.as_tensor(), angles)?;
+        run_in_place(&pass, &mut dy.bytes_mut());
+        Ok(())
+    }
+}
+
+impl Lower for WithStages<'_> {
+    fn stages(&self) -> WithStages<'_> {
+        *self
+    }
+
+    fn normed<E: Element>() -> Option<&'static Normed> {
+        Some(E::NORMED)
+    }
+}
+
+impl WithStages<'_> {
+    const NONE: Self = WithStages {
+        norm: None,
+        scale: None,
+        rounds: true,
+    };
+
+    /// Whether they fit heads of this shape.
+    fn check(&self, shape: Shape) -> Result<(), Error> {
+        check_head(shape)?;
+        let tokens = shape.batch.saturating_mul(shape.tokens);
+        if let Some(norm) = self.norm {
+            norm.check(tokens, shape.heads, shape.head_dim)?;
+        }
+        if let Some(scale) = self.scale {
+            scale.check(tokens, shape.heads)?;
+        }
+        Ok(())
+    }
+}
+
+impl From<Rope> for Rope<WithStages<'_>> {
+    fn from(rope: Rope) -> Self {
+        rope.with(WithStages::NONE)
+    }
+}
+
+impl<'a> From<Rope<WithScale<'a>>> for Rope<WithStages<'a>> {
+    fn from(rope: Rope<WithScale<'a>>) -> Self {
+        rope.with(WithStages {
+            scale: Some(rope.stages.0),
+            ..WithStages::NONE
+        })
+    }
+}
+
+impl Rope {
+    /// Adds a norm.
+    pub fn norm(self, norm: Norm<'_>) -> Rope<WithStages<'_>> {
+        Rope::<WithStages<'_>>::from(self).norm(norm)
+    }
+
+    /// Adds a scale.
+    pub fn scale(self, scale: Scale<'_>) -> Rope<WithScale<'_>> {
+        self.with(WithScale(scale))
+    }
+
+    /// A plan for Q and K, whose stages follow: [`query_norm`](Rope::query_norm), [`key_norm`](Rope::key_norm),
+    /// [`query_scale`](Rope::query_scale).
+    pub fn query_and_key<'a>(self) -> Rope<QueryKeyStages<'a>> {
+        self.with(QueryKeyStages {
+            query: WithStages::NONE,
+            key: WithStages::NONE,
+        })
+    }
+}
+
+impl<'a> Rope<WithScale<'a>> {
+    /// Adds a norm, which stands before the scale on its side of the rotation.
+    pub fn norm(self, norm: Norm<'a>) -> Rope<WithStages<'a>> {
+        Rope::<WithStages<'_>>::from(self).norm(norm)
+    }
+}
+
+impl<'a> Rope<QueryKeyStages<'a>> {
+    /// Sets the norm of Q.
+    pub fn query_norm(mut self, norm: Norm<'a>) -> Self {
+        self.stages.query.norm = Some(norm);
+        self
+    }
+
+    /// Sets the norm of K.
+    pub fn key_norm(mut self, norm: Norm<'a>) -> Self {
+        self.stages.key.norm = Some(norm);
+        self
+    }
+
+    /// Sets the scale of Q: the attention's `1 / sqrt(head_dim)`, Llama 4's temperature.
+    pub fn query_scale(mut self, scale: Scale<'a>) -> Self {
+        self.stages.query.scale = Some(scale);
+        self
+    }
+
+    /// Rotates Q and K, in place, with the same rows, each with its own stages: two calls of [`Rope::rotate`], whose
+    /// arguments are all checked before either tensor is touched.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate_qk`] with stages.
+    pub fn rotate_qk<Q: Element, K: Element>(
+        &self,
+        q: &mut TensorMut<'_, Q>,
+        k: &mut TensorMut<'_, K>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        self.run_qk(
+            (&mut q.bytes_mut(), in_place::<Q, WithStages<'_>>()),
+            (&mut k.bytes_mut(), in_place::<K, WithStages<'_>>()),
+            rows,
+        )
+    }
+
+    #[inline(never)]
+    fn run_qk(
+        &self,
+        (q, query_kernels): (&mut BytesMut<'_>, (&'static Across, Kernels)),
+        (k, key_kernels): (&mut BytesMut<'_>, (&'static Across, Kernels)),
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
+        let (query, key) = (q.layout.shape(), k.layout.shape());
+        let QueryKeyStages {
+            query: query_stages,
+            key: key_stages,
+        } = self.stages;
+        let rows = Some((rows, self.with(Plain).check_qk(query, key, rows)?));
+        query_stages.check(query)?;
+        key_stages.check(key)?;
+        let rope = self.with(query_stages);
+        run_in_place(&rope.checked_pass(query, query_kernels, rows), q);
+        let rope = self.with(key_stages);
+        run_in_place(&rope.checked_pass(key, key_kernels, rows), k);
+        Ok(())
+    }
+}
+
+impl<'a> Rope<WithStages<'a>> {
+    /// Sets the norm.
+    pub fn norm(mut self, norm: Norm<'a>) -> Self {
+        self.stages.norm = Some(norm);
+        self
+    }
+
+    /// Sets the scale, which stands after the norm on its side of the rotation.
+    pub fn scale(mut self, scale: Scale<'a>) -> Self {
+        self.stages.scale = Some(scale);
+        self
+    }
+
+    /// Passes the f32 of the rotation to the stage after it: a norm, a scale, a quantized format. Otherwise it is
+    /// rounded to the source's element first, which gives the bits of separate steps. (Destinations of f32, f16 and
+    /// bf16 are always rounded once, from the f32.)
+    pub fn without_rounding(mut self) -> Self {
+        self.stages.rounds = false;
+        self
+    }
+
+    /// [`Rope::rotate`], and the name of the implementation that ran it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate`].
+    #[doc(hidden)]
+    pub fn rotate_by<E: Element>(
+        &self,
+        x: &mut TensorMut<'_, E>,
+        rows: &Rows<'_>,
+    ) -> Result<&'static str, Error> {
+        let kernels = in_place::<E, WithStages<'_>>();
+        self.run_in_place(&mut x.bytes_mut(), kernels, Some(rows))
+    }
+
+    /// [`Rope::rotate_into`], and the name of the implementation that ran it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate_into`].
+    #[doc(hidden)]
+    pub fn rotate_into_by<I: Element, O: Element>(
+        &self,
+        x: &Tensor<'_, I>,
+        y: &mut TensorMut<'_, O>,
+        rows: &Rows<'_>,
+    ) -> Result<&'static str, Error> {
+        let x = (x.bytes(), I::ACROSS, Kernels::normed(Some(I::NORMED)));
+        self.run_across(x, (&mut y.bytes_mut(), O::ACROSS), rows)
+    }
+
+    /// Runs the stages in place without the rotation: queries and keys of layers that norm and do not rotate.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate`] but for the rows'.
+    pub fn norm_and_scale<E: Element>(&self, x: &mut TensorMut<'_, E>) -> Result<(), Error> {
+        let kernels = (E::ACROSS, Kernels::default());
+        self.run_in_place(&mut x.bytes_mut(), kernels, None)
+            .map(drop)
+    }
+
+    /// Computes the sums of squares that the norm needs of a tensor before its rotation, one per token of each
+    /// sequence where the norm is over the row, one per head of each token where it is over heads. Ranks that hold some
+    /// of the heads add theirs up, and pass them to [`Norm::with_sum_of_squares`]. Without a norm nothing is written.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Storage`] unless `sums` has exactly as many; [`Error::HeadDimOnStack`], and [`Error::CentredSums`] of a
+    /// norm that is centred.
+    pub fn sum_of_squares<E: Element>(
+        &self,
+        x: &Tensor<'_, E>,
+        sums: &mut [f32],
+    ) -> Result<(), Error> {
+        let Some(norm) = self.stages.norm else {
+            return Ok(());
+        };
+        let shape = x.shape();
+        check_head(shape)?;
+        if norm.formula.centred {
+            return Err(Error::CentredSums);
+        }
+        let rows = shape.batch.saturating_mul(shape.tokens);
+        let each = if norm.reach == NormReach::Row {
+            1
+        } else {
+            shape.heads
+        };
+        let (given, needed) = (sums.len(), rows.saturating_mul(each));
+        if given != needed {
+            return Err(Error::Storage { given, needed });
+        }
+        if !shape.is_empty() {
+            let norm = Norm {
+                place: Place::BeforeRotation,
+                ..norm
+            };
+            let pass = self.checked_pass(shape, (E::ACROSS, Kernels::default()), None);
+            pass.squares((&x.bytes(), E::ACROSS), norm, sums);
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn run_in_place(
+        &self,
+        x: &mut BytesMut<'_>,
+        kernels: (&'static Across, Kernels),
+        rows: Option<&Rows<'_>>,
+    ) -> Result<&'static str, Error> {
+        let shape = x.layout.shape();
+        let rows = match rows {
+            Some(rows) => Some((rows, self.with(Plain).fit_in_place(shape, rows)?)),
+            None => None,
+        };
+        Ok(run_in_place(&self.pass(shape, kernels, rows)?, x))
+    }
+
+    #[inline(never)]
+    fn run_across(
+        &self,
+        (x, element, kernels): (Bytes<'_>, &'static Across, Kernels),
+        (y, target): (&mut BytesMut<'_>, &'static Across),
+        rows: &Rows<'_>,
+    ) -> Result<&'static str, Error> {
+        let shape = x.layout.shape();
+        let sharing = fit_across(shape, y.layout.shape(), rows)?;
+        let pass = self.pass(shape, (element, kernels), Some((rows, sharing)))?;
+        let source = Operand::Tensor(x, element);
+        let target = &mut OperandMut::Tensor(y, target);
+        Ok(implementations::run(OUT_OF_PLACE, &pass, &source, target))
+    }
+
+    /// The pass of a call, if norm and scale fit the heads, and the direction the rows.
+    pub(super) fn pass<'s>(
+        &'s self,
+        shape: Shape,
+        kernels: (&'static Across, Kernels),
+        rows: Option<(&'s Rows<'_>, RowSharing)>,
+    ) -> Result<Pass<'s>, Error> {
+        self.stages.check(shape)?;
+        if let Some((rows, _)) = rows {
+            self.with(Plain).check_direction(shape, rows)?;
+        }
+        Ok(self.checked_pass(shape, kernels, rows))
+    }
+
+    fn checked_pass<'s>(
+        &'s self,
+        shape: Shape,
+        (element, kernels): (&'static Across, Kernels),
+        rows: Option<(&'s Rows<'_>, RowSharing)>,
+    ) -> Pass<'s> {
+        let WithStages {
+            norm,
+            scale,
+            rounds,
+        } = self.stages;
+        Pass {
+            proof: self.proof,
+            element,
+            kernels,
+            shape,
+            norm,
+            scale,
+            rotation: rows.map(|(rows, sharing)| Rotation {
+                rows: rows.view(sharing),
+                factors: self.factors(rows.attention_factor()),
+                input: self.input,
+                output: self.output,
+            }),
+            rounds,
+            skips_identity: false,
+            staged: self.staged,
+        }
+    }
+}
+
+impl<S: Lower> Rope<S> {
+    /// The plan without the type of its stages, which norms and passes do not depend on.
+    pub(super) fn erased(&self) -> Rope<WithStages<'_>> {
+        self.with(self.stages.stages())
+    }
+}
+
+/// The kernels of a plan that works in place.
+fn in_place<E: Element, S: Lower>() -> (&'static Across, Kernels) {
+    let kernels = Kernels {
+        in_place: Some(E::IN_PLACE),
+        normed: S::normed::<E>(),
+    };
+    (E::ACROSS, kernels)
+}
+
+fn run_in_place(pass: &Pass<'_>, x: &mut BytesMut<'_>) -> &'static str {
+    let target = &mut OperandMut::Tensor(x, pass.element);
+    implementations::run(IN_PLACE, pass, &Operand::Target, target)
+}
+
+pub(super) fn check_head(shape: Shape) -> Result<(), Error> {
+    let (head_dim, limit) = (shape.head_dim, MOST_CHANNELS);
+    if head_dim > limit {
+        return Err(Error::HeadDimOnStack { head_dim, limit });
+    }
+    Ok(())
+}
