@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# Whether kernels are compiled once, in rope-core: builds a crate that rotates every element, both pairings, in place
-# and across, and looks into its own objects, debug and release builds, for `rope_core::kernel` and `rope_core::simd`.
+# Whether kernels are compiled once, in rope-core: compiles a crate that rotates every element, both pairings, in place
+# and across, and looks into its own objects, debug and release, for `rope_core::kernel` and `rope_core::simd`.
 #
 #   compiled_once.sh          the check
 #   compiled_once.sh speed    what such a crate's debug build costs with optimised kernels: times, so nothing fails
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=${CARGO_TARGET_DIR:-$root/target}/compiled_once
-export CARGO_TARGET_DIR=$work/target
 # Nobody looks at it in a debugger.
 export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0
 mkdir -p "$work/src"
@@ -16,31 +15,6 @@ fail() {
     echo "compiled_once: FAILED: $*"
     exit 1
 }
-
-# The versions are those of this workspace: cargo takes what the crate needs from its lock file.
-cp "$root/Cargo.lock" "$work/Cargo.lock"
-cat >"$work/Cargo.toml" <<END_OF_FILE
-[package]
-name = "dependent"
-version = "0.0.0"
-edition = "2024"
-
-[workspace]
-
-[dependencies]
-rope-core = { path = "$root/rope-core", features = ["serde", "rayon"] }
-half = { version = "2.7", default-features = false }
-
-# What the README tells users to write.
-[profile.dev.package.rope-core]
-opt-level = 3
-
-# Without it.
-[profile.plain]
-inherits = "dev"
-[profile.plain.package.rope-core]
-opt-level = 0
-END_OF_FILE
 
 cat >"$work/src/lib.rs" <<'END_OF_FILE'
 //! All that leads to a kernel. No function is generic, so each is compiled here, with what it instantiates.
@@ -120,7 +94,36 @@ pub fn rotate_by_all_rows(x: &mut TensorMut<'_, f32>, config: &str) -> Done {
 END_OF_FILE
 functions=22
 
-cat >"$work/src/main.rs" <<'END_OF_FILE'
+cd "$work"
+
+if [[ ${1:-} == speed ]]; then
+    export CARGO_TARGET_DIR=$work/target
+    # The versions are those of this workspace: cargo takes what the crate needs from its lock file.
+    cp "$root/Cargo.lock" Cargo.lock
+    cat >Cargo.toml <<END_OF_FILE
+[package]
+name = "dependent"
+version = "0.0.0"
+edition = "2024"
+
+[workspace]
+
+[dependencies]
+rope-core = { path = "$root/rope-core", features = ["serde", "rayon"] }
+half = { version = "2.7", default-features = false }
+
+# What the README tells users to write.
+[profile.dev.package.rope-core]
+opt-level = 3
+
+# Without it.
+[profile.plain]
+inherits = "dev"
+[profile.plain.package.rope-core]
+opt-level = 0
+END_OF_FILE
+
+    cat >src/main.rs <<'END_OF_FILE'
 //! Nanoseconds an element, the least of half a second: one line for each tensor.
 use std::time::{Duration, Instant};
 
@@ -153,9 +156,6 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 END_OF_FILE
-cd "$work"
-
-if [[ ${1:-} == speed ]]; then
     for round in 1 2 3; do
         for profile in release dev plain; do cargo run -q --profile "$profile" >"$work/times.$profile.$round"; done
     done
@@ -171,28 +171,30 @@ if [[ ${1:-} == speed ]]; then
     exit
 fi
 
-# The newer mangling names what a generic function was made with: one of core that was made with a kernel is seen too.
-export RUSTFLAGS="-C symbol-mangling-version=v0 ${RUSTFLAGS:-}"
-
 # What LIBRARY's own objects define, one a line.
 defined() { nm --defined-only "$1" 2>/dev/null | c++filt | sed -n 's/^[0-9a-f]* [A-Za-z] //p'; }
 kernels='rope_core(\[[0-9a-f]*\])?::(kernel|simd)::'
 
 objects=0
+declare -A level=([dev]=0 [release]=3)
 for profile in dev release; do
-    built=$CARGO_TARGET_DIR/${profile/dev/debug}
-    cargo build -q --lib --profile "$profile"
-    touch src/lib.rs
+    # Asked of the whole workspace, rope-core is the one of the tests and of the bench, which may be there already.
+    built=$(cargo build -q --manifest-path "$root/Cargo.toml" --profile "$profile" --workspace --example config \
+        --message-format json)
+    library() { grep -o "[^\"]*/lib$1-[0-9a-f]*\.rlib" <<<"$built" | sed -n 1p; }
+    core=$(library rope_core)
     begin=$(date +%s.%N)
-    cargo build -q --lib --profile "$profile"
+    # The newer mangling names what a generic function was made with: one of core that was made with a kernel is seen.
+    rustc --edition 2024 --crate-name dependent --crate-type rlib -C opt-level=${level[$profile]} -C embed-bitcode=no \
+        -C symbol-mangling-version=v0 --extern "rope_core=$core" --extern "half=$(library half)" \
+        -L "dependency=${core%/*}" src/lib.rs -o libdependent.rlib
     seconds=$(date +%s.%N | awk -v begin="$begin" '{ printf "%.1f", $1 - begin }')
 
     # A look that sees nothing anywhere proves nothing: rope-core itself has kernels, and the crate has its functions.
-    core=$(ls -t "$built"/deps/librope_core-*.rlib | sed -n 1p)
     defined "$core" >"$work/core"
     seen=$(grep -cE "$kernels" "$work/core" || true)
     [[ $seen -ge 50 ]] || fail "$profile: only $seen kernels in rope-core itself; is it still $kernels?"
-    defined "$built/libdependent.rlib" >"$work/dependent"
+    defined libdependent.rlib >"$work/dependent"
     own=$(grep -cE '^dependent(\[[0-9a-f]*\])?::rotate_[a-z0-9_]*$' "$work/dependent" || true)
     [[ $own == "$functions" ]] || fail "$profile: $own of $functions functions in the crate that uses them"
 
@@ -202,7 +204,7 @@ for profile in dev release; do
         cut -c1-240 "$work/found" | sed -n 1,30p
         fail "$profile: $(wc -l <"$work/found") symbols of kernels in the crate that depends on rope-core"
     fi
-    text=$(size -t "$built/libdependent.rlib" 2>/dev/null | awk 'END { print $1 }')
+    text=$(size -t libdependent.rlib 2>/dev/null | awk 'END { print $1 }')
     echo "$profile: none among $(wc -l <"$work/dependent") symbols, $text bytes, anew in $seconds s; $seen in rope-core"
     objects=$((objects + 1))
 done

@@ -245,6 +245,13 @@ built_suite() {
     ran_suites "$@"
 }
 
+# The bench, optimized, in $bench. Asked of the whole workspace and with an example, for which the dependencies have the
+# features that tests ask for, it has the rope-core of the exhaustive tests.
+optimized_bench() {
+    tests "${built[@]}" build --release --workspace --bin rope-bench --example config
+    bench=$root/target/release/rope-bench
+}
+
 # The last line.
 passed() {
     local count

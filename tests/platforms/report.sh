@@ -7,17 +7,17 @@ wasm_in_node
 aarch64_toolchain
 packages chromium
 work=$CARGO_TARGET_DIR
-bench=("${built[@]}" run -q --release -p rope-bench --)
 small=(--workload W5 --element f32)
 # For other machines, by Debian's toolchain: a release, which is what the page speaks of, without what debuggers read.
 # Where std is prebuilt without RUSTC_BOOTSTRAP, with which rustc makes other code of some kernels.
 build() { RUSTC=$debian_rustc tests cargo build --release --config profile.release.debug=0 -p rope-bench "$@"; }
 
 step "here"
-tests "${bench[@]}" "${small[@]}" --json "$work/here.json"
-tests "${bench[@]}" rows --most 4096 --json "$work/rows.json"
-tests "${bench[@]}" accuracy --positions 256 --json "$work/accuracy.json"
-tests "${bench[@]}" train --json "$work/train.json"
+optimized_bench
+tests "$bench" "${small[@]}" --json "$work/here.json"
+tests "$bench" rows --most 4096 --json "$work/rows.json"
+tests "$bench" accuracy --positions 256 --json "$work/accuracy.json"
+tests "$bench" train --json "$work/train.json"
 
 step "aarch64, emulated: instructions instead of times"
 build --target $aarch64 --features intrinsics
@@ -27,7 +27,7 @@ tests "${emulator[@]}" "$program" "${small[@]}" --formulation fused,intrinsics,c
     --json "$work/aarch64.json" --emulated-by "$(qemu-aarch64 --version | sed -n 1p)"
 # To a file QEMU writes its log line by line, to its standard error in parts of lines.
 trace=("${emulator[@]}" -D /dev/stderr -d in_asm,exec,nochain)
-"${bench[@]}" instructions "$work/aarch64.json" --program "$program" -- "${trace[@]}"
+"$bench" instructions "$work/aarch64.json" --program "$program" -- "${trace[@]}"
 tests "${emulator[@]}" "$program" train --json "$work/train-aarch64.json"
 
 step "wasm32, in Node"
@@ -52,7 +52,7 @@ if [[ -n ${UPDATE:-} ]]; then cp "$playground" "$kept"; fi
 node "$here/playground.mjs" "$playground" "$kept"
 
 step "the report in Chromium"
-"${bench[@]}" report "$work"/{here,rows,accuracy,train,aarch64,wasm32}.json --output "$work/report.html"
+"$bench" report "$work"/{here,rows,accuracy,train,aarch64,wasm32}.json --output "$work/report.html"
 # load PAGE: its document and what the console said.
 load() {
     timeout 120 chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
