@@ -54,6 +54,15 @@ macro_rules! backends {
             )+)+
         }
 
+        $($(
+            #[cfg($cfg)]
+            impl From<$name> for Proof {
+                fn from(token: $name) -> Self {
+                    Proof::$name(token)
+                }
+            }
+        )+)+
+
         impl Proof {
             pub(crate) fn backend(self) -> Backend {
                 match self {
@@ -61,6 +70,20 @@ macro_rules! backends {
                         #[cfg($cfg)]
                         Proof::$name(_) => Backend::$name,
                     )+)+
+                }
+            }
+
+            /// The first backend, from this one on, that has a whole group for so many pairs: the others would leave
+            /// all of them to it. Asked once a call.
+            pub(crate) fn fitting(self, pairs: usize) -> Self {
+                match self {
+                    $($(
+                        #[cfg($cfg)]
+                        Proof::$name(token) if pairs < const { leaves::<$name>() } => {
+                            Proof::from(token.narrower()).fitting(pairs)
+                        }
+                    )+)+
+                    fits => fits,
                 }
             }
 
@@ -118,6 +141,11 @@ impl Backend {
     pub fn best() -> Backend {
         Proof::best().backend()
     }
+}
+
+/// From how many pairs on an instruction set leaves not all to the narrower one: those of a group.
+const fn leaves<S: Simd>() -> usize {
+    if S::LANES > 1 { 2 * S::LANES } else { 0 }
 }
 
 impl Proof {

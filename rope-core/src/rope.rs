@@ -339,22 +339,20 @@ impl Rope {
         element: &'static InPlace,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let view = rows.view(self.check_in_place(x.layout.shape(), rows)?);
-        self.run_in_place(x, element, &view, rows.attention_factor());
+        let sharing = self.check_in_place(x.layout.shape(), rows)?;
+        self.run_with_rows([(x, element)], rows, sharing);
         Ok(())
     }
 
     #[inline(never)]
-    pub(crate) fn rotate_qk_bytes(
+    pub(crate) fn rotate_qk_bytes<'t, 'b>(
         &self,
-        (q, query_element): (&mut BytesMut<'_>, &'static InPlace),
-        (k, key_element): (&mut BytesMut<'_>, &'static InPlace),
+        q: (&'t mut BytesMut<'b>, &'static InPlace),
+        k: (&'t mut BytesMut<'b>, &'static InPlace),
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let sharing = self.check_qk(q.layout.shape(), k.layout.shape(), rows)?;
-        let (rows, factor) = (rows.view(sharing), rows.attention_factor());
-        self.run_in_place(q, query_element, &rows, factor);
-        self.run_in_place(k, key_element, &rows, factor);
+        let sharing = self.check_qk(q.0.layout.shape(), k.0.layout.shape(), rows)?;
+        self.run_with_rows([q, k], rows, sharing);
         Ok(())
     }
 
@@ -525,6 +523,39 @@ impl Rope {
         let factors = self.direction.factors(attention_factor);
         let walk = &Walk::between([x.layout, y.layout], y.size, rows, factors.as_ref());
         lines::rotate_lines(self.proof, *ends, fused, x.bytes, y.bytes, walk);
+    }
+
+    /// Rotates tensors that differ in their heads only. Of one token, which costs no more than its call, the row is
+    /// found here, once for all of them.
+    #[inline(always)]
+    fn run_with_rows<const N: usize>(
+        &self,
+        tensors: [(&mut BytesMut<'_>, &'static InPlace); N],
+        rows: &Rows<'_>,
+        sharing: RowSharing,
+    ) {
+        let factors = self.direction.factors(rows.attention_factor());
+        if let Some(row) = rows.of_one_token(tensors[0].0.layout.shape(), factors.as_ref()) {
+            let proof = self.proof.fitting(row.pairs);
+            for (x, element) in tensors {
+                lines::rotate_token(proof, element.kernel(self.input), x, &row);
+            }
+        } else {
+            for (x, element) in tensors {
+                self.run_tokens(x, element, rows, sharing);
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn run_tokens(
+        &self,
+        x: &mut BytesMut<'_>,
+        element: &'static InPlace,
+        rows: &Rows<'_>,
+        sharing: RowSharing,
+    ) {
+        self.run_in_place(x, element, &rows.view(sharing), rows.attention_factor());
     }
 
     pub(crate) fn run_in_place(

@@ -71,6 +71,9 @@ pub(crate) trait Simd: SimdF64 {
     /// in order.
     const INTERLEAVES_CODES: bool = false;
 
+    /// Whether half a group of f32 is written before the next is read, in place: not four stores in a row.
+    const WRITES_HALVES: bool = false;
+
     /// Whether `prefetch` does anything.
     const PREFETCHES: bool = false;
 

@@ -215,7 +215,7 @@ pub(crate) struct LineSpan<'s> {
     pub(crate) steps: [usize; 2],
     /// Elements from a head to the one that is prefetched with it.
     pub(crate) ahead: [usize; 2],
-    pub(crate) rows: LineRows<'s>,
+    pub(crate) rows: &'s LineRows<'s>,
     pub(crate) head_dim: usize,
 }
 
@@ -369,6 +369,8 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
         };
         let steps = self.head_steps();
         let ahead = steps.map(|step| step.wrapping_mul(self.prefetch.heads));
+        // Written once: of a line only its start.
+        let mut rows = LineRows::of(self.rows, Starts::Shared(0), self.factors);
         for i in 0..outer {
             for j in 0..inner {
                 let (batch, token) = if batch_inside { (j, i) } else { (i, j) };
@@ -378,8 +380,7 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
                 ) else {
                     continue;
                 };
-                let starts = Starts::Shared(self.rows.start(batch, token));
-                let rows = LineRows::of(self.rows, starts, self.factors);
+                rows.starts = Starts::Shared(self.rows.start(batch, token));
                 let mut head = 0;
                 while head < heads {
                     let count = self.most.min(heads - head);
@@ -394,7 +395,7 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
                         ],
                         steps,
                         ahead,
-                        rows,
+                        rows: &rows,
                         head_dim,
                     });
                     head += count;
@@ -474,7 +475,7 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
                         ],
                         steps,
                         ahead,
-                        rows: LineRows::of(self.rows, Starts::Each(line_starts), self.factors),
+                        rows: &LineRows::of(self.rows, Starts::Each(line_starts), self.factors),
                         head_dim,
                     });
                 }

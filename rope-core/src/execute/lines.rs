@@ -2,12 +2,13 @@
 
 use crate::backend::Proof;
 use crate::kernel::chains::{InPlaceFn, OutOfPlaceFn};
+use crate::kernel::line::{Line, LineRows};
 use crate::kernel::rotation::RowFactors;
 use crate::kernel::tile::Ends;
 use crate::pass::{Operand, OperandMut, Pass};
 use crate::rows::View;
 use crate::tensor::BytesMut;
-use crate::walk::{Access, Addresses, Walk};
+use crate::walk::{Access, Addresses, Prefetch, Walk};
 
 /// A rotation alone, by one kernel.
 pub(crate) fn fused(
@@ -90,8 +91,34 @@ pub(crate) fn rotate_in_place(
     rows: &View<'_>,
     factors: Option<&RowFactors>,
 ) {
+    let proof = proof.fitting(rows.pairs());
     Walk::in_place(x.layout, x.size, rows, factors)
         .run(|span| kernel(proof, &mut span.line(x.bytes)));
+}
+
+/// Rotates the heads of one token, which share a row, in place: a line, and so no walk.
+#[inline]
+pub(crate) fn rotate_token(
+    proof: Proof,
+    kernel: InPlaceFn,
+    x: &mut BytesMut<'_>,
+    rows: &LineRows<'_>,
+) {
+    let (shape, step) = (x.layout.shape(), x.layout.strides().head);
+    if shape.is_empty() {
+        return;
+    }
+    let ahead = Prefetch::of(Access::Rotate, shape, x.size).heads;
+    let line = &mut Line {
+        memory: x.bytes,
+        at: x.layout.offset(),
+        step,
+        heads: shape.heads,
+        head_dim: shape.head_dim,
+        rows,
+        ahead: step.wrapping_mul(ahead),
+    };
+    kernel(proof, line);
 }
 
 /// The elements and pairings of a pass from lines to lines that has no other stage than a rotation.
@@ -127,12 +154,13 @@ pub(crate) fn rotate_lines<S: Addresses, T: Addresses>(
     walk: &Walk<'_, S, T>,
 ) {
     let rotates = walk.rows.pairs() > 0;
+    let fitting = proof.fitting(walk.rows.pairs());
     let mut tile = None;
     walk.run(|span| {
         let (source, line) = (&span.source(from), &mut span.line(to));
         match fused {
             _ if !rotates => {}
-            Some(kernel) => kernel(proof, source, line),
+            Some(kernel) => kernel(fitting, source, line),
             None => ends.rotate(proof, source, line, &mut tile),
         }
         ends.copy_unrotated(proof, source, line, &mut tile);

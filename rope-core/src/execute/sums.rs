@@ -113,9 +113,9 @@ impl Pass<'_> {
                 first,
                 count: 1,
                 at: [0, 1].map(|end| heads.at[end] + index * heads.steps[end]),
-                rows: LineRows {
+                rows: &LineRows {
                     starts: Starts::Shared(self.rows().head_start(first)),
-                    ..heads.rows
+                    ..*heads.rows
                 },
                 ..*heads
             };

@@ -44,8 +44,8 @@ pub(crate) struct Line<'a> {
     pub(crate) heads: usize,
     /// Channels of a head.
     pub(crate) head_dim: usize,
-    /// Their rows.
-    pub(crate) rows: LineRows<'a>,
+    /// Their rows: one copy of them serves all lines of a call.
+    pub(crate) rows: &'a LineRows<'a>,
     /// Elements from a head to the one that is prefetched while it is processed, wrapping; 0 for none.
     pub(crate) ahead: usize,
 }
@@ -142,6 +142,14 @@ pub(crate) trait Route {
         i: usize,
     ) -> [VectorPair<S, Bits<Self::I>>; 2];
 
+    /// One vector of pairs of a group, as it is stored.
+    fn get_half<S: Simd>(
+        source: Self::Groups<'_, S>,
+        target: &GroupsMut<'_, S, Self>,
+        i: usize,
+        half: usize,
+    ) -> VectorPair<S, Bits<Self::I>>;
+
     /// Prefetches what the source says for one of its heads, which may lie before the line if `back` is set.
     fn prefetch<S: Simd>(s: S, heads: Self::Heads<'_>, index: usize, head_dim: usize, back: bool);
 
@@ -204,6 +212,16 @@ impl<E: Convert, P: PairLayout> Route for Same<E, P> {
         i: usize,
     ) -> [VectorPair<S, E::Bits>; 2] {
         P::get(P::reread(target), i)
+    }
+
+    #[inline(always)]
+    fn get_half<S: Simd>(
+        (): (),
+        target: &GroupsMut<'_, S, Self>,
+        i: usize,
+        half: usize,
+    ) -> VectorPair<S, E::Bits> {
+        P::get_half(P::reread(target), i, half)
     }
 
     #[inline(always)]
@@ -283,6 +301,16 @@ impl<I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Route for Other<I, P,
         i: usize,
     ) -> [VectorPair<S, I::Bits>; 2] {
         P::get(source, i)
+    }
+
+    #[inline(always)]
+    fn get_half<S: Simd>(
+        source: Self::Groups<'_, S>,
+        _: &GroupsMut<'_, S, Self>,
+        i: usize,
+        half: usize,
+    ) -> VectorPair<S, I::Bits> {
+        P::get_half(source, i, half)
     }
 
     #[inline(always)]
@@ -409,11 +437,12 @@ impl<R: Route, N: Prologue> Kernel for RotateLine<'_, '_, R, N> {
             mut from,
             prologue,
         } = self;
-        let rows = line.rows;
+        // A copy, which lies in registers: what a reference leads to is read anew after every store.
+        let rows = &{ *line.rows };
         let pairs = rows.pairs;
         let mut heads = Heads::<R>::of(source, line);
         if const { S::LANES == 1 } {
-            return Self::plain(&mut heads, &rows, from, prologue);
+            return Self::plain(&mut heads, rows, from, prologue);
         }
         match rows.starts {
             Starts::Shared(start) if !Self::nan_in(s, rows.row(start)) => {
@@ -434,11 +463,11 @@ impl<R: Route, N: Prologue> Kernel for RotateLine<'_, '_, R, N> {
                     from = Self::shared::<S, 1>(s, &mut heads, row, rows.factors, from, prologue);
                 }
             }
-            Starts::Each(starts) if !Self::nan_in_any(s, &rows, starts) => {
+            Starts::Each(starts) if !Self::nan_in_any(s, rows, starts) => {
                 from = if rows.factors.is_none() {
-                    Self::each::<S, true>(s, &mut heads, &rows, starts, from, prologue)
+                    Self::each::<S, true>(s, &mut heads, rows, starts, from, prologue)
                 } else {
-                    Self::each::<S, false>(s, &mut heads, &rows, starts, from, prologue)
+                    Self::each::<S, false>(s, &mut heads, rows, starts, from, prologue)
                 };
             }
             // The narrower instruction set takes the whole line, and it or the next checks every NaN.
@@ -697,6 +726,11 @@ impl<S: Simd, R: Route> HeadGroups<'_, '_, S, R> {
     /// Reads a group, norms it, rotates it, writes it: all stages of a chain, in registers.
     #[inline(always)]
     pub(super) fn rotate(&mut self, s: S, i: usize, angles: &Angles<S>, order: LaneOrder) {
+        if const { Self::WRITES_HALVES } && self.norm.is_none() {
+            self.rotate_half(s, [i, 0], angles, order);
+            self.rotate_half(s, [i, 1], angles, order);
+            return;
+        }
         let even_odd = matches!(order, LaneOrder::ApartEvenOdd | LaneOrder::EvenOdd);
         let [a, b] = R::get::<S>(self.source, &self.target, i);
         let mut group = [R::I::read(s, a, even_odd), R::I::read(s, b, even_odd)];
@@ -718,6 +752,23 @@ impl<S: Simd, R: Route> HeadGroups<'_, '_, S, R> {
             i,
             R::O::write(s, rotated, even_odd && !moves),
         );
+    }
+}
+
+impl<S: Simd, R: Route> HeadGroups<'_, '_, S, R> {
+    /// Whether half a group is written before the next is read: of f32, whose vectors convert one by one.
+    const WRITES_HALVES: bool = S::WRITES_HALVES
+        && R::P::ALTERNATING == R::Q::ALTERNATING
+        && size_of::<Bits<R::I>>() == 4
+        && size_of::<Bits<R::O>>() == 4;
+
+    /// Reads one vector of pairs, rotates it, writes it.
+    #[inline(always)]
+    fn rotate_half(&mut self, s: S, [i, half]: [usize; 2], angles: &Angles<S>, order: LaneOrder) {
+        let xy = R::get_half::<S>(self.source, &self.target, i, half);
+        let rotated = angles.rotate_half(s, half, R::I::read(s, xy, false), order);
+        let [written, _] = R::O::write(s, [rotated; 2], false);
+        R::Q::set_half(&mut self.target, i, half, written);
     }
 }
 

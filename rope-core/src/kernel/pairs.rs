@@ -46,6 +46,11 @@ pub(crate) trait PairLayout {
 
     fn set<D>(groups: &mut Self::GroupsMut<'_, D>, i: usize, group: [D; 2]);
 
+    /// Half a group: one vector of pairs, and both its members, as two vectors.
+    fn get_half<V: Copy>(groups: Self::Groups<'_, [V; 2]>, i: usize, half: usize) -> [V; 2];
+
+    fn set_half<V>(groups: &mut Self::GroupsMut<'_, [V; 2]>, i: usize, half: usize, xy: [V; 2]);
+
     /// The channels of the two members of a pair.
     fn members(pairs: usize, pair: usize) -> [usize; 2];
 
@@ -118,6 +123,26 @@ impl PairLayout for Half {
     fn set<D>([first, second]: &mut Self::GroupsMut<'_, D>, i: usize, [x, y]: [D; 2]) {
         first[i] = x;
         second[i] = y;
+    }
+
+    #[inline(always)]
+    fn get_half<V: Copy>(
+        [first, second]: Self::Groups<'_, [V; 2]>,
+        i: usize,
+        half: usize,
+    ) -> [V; 2] {
+        [first[i][half], second[i][half]]
+    }
+
+    #[inline(always)]
+    fn set_half<V>(
+        [first, second]: &mut Self::GroupsMut<'_, [V; 2]>,
+        i: usize,
+        half: usize,
+        [x, y]: [V; 2],
+    ) {
+        first[i][half] = x;
+        second[i][half] = y;
     }
 
     #[inline(always)]
@@ -195,6 +220,16 @@ impl PairLayout for Interleaved {
     #[inline(always)]
     fn set<D>(groups: &mut Self::GroupsMut<'_, D>, i: usize, group: [D; 2]) {
         groups[i] = group;
+    }
+
+    #[inline(always)]
+    fn get_half<V: Copy>(groups: Self::Groups<'_, [V; 2]>, i: usize, half: usize) -> [V; 2] {
+        groups[i][half]
+    }
+
+    #[inline(always)]
+    fn set_half<V>(groups: &mut Self::GroupsMut<'_, [V; 2]>, i: usize, half: usize, xy: [V; 2]) {
+        groups[i][half] = xy;
     }
 
     #[inline(always)]

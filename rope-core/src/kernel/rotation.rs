@@ -118,6 +118,26 @@ impl<S: Simd> Angles<S> {
         }
     }
 
+    /// Rotates one vector of pairs of a group, read as two vectors.
+    #[inline(always)]
+    pub(crate) fn rotate_half(
+        &self,
+        s: S,
+        half: usize,
+        xy: [S::F32; 2],
+        order: LaneOrder,
+    ) -> [S::F32; 2] {
+        let (cos, sin) = (self.cos[half], self.sin[half]);
+        match order {
+            LaneOrder::Unzipped => s.zip(rotate(s, s.unzip(xy), cos[0], sin[0])),
+            LaneOrder::Doubled => [
+                rotate_alternating(s, xy[0], cos[0], sin[0]),
+                rotate_alternating(s, xy[1], cos[1], sin[1]),
+            ],
+            _ => rotate(s, xy, cos[0], sin[0]),
+        }
+    }
+
     /// Rotates a group.
     #[inline(always)]
     pub(crate) fn rotate(

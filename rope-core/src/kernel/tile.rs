@@ -69,22 +69,23 @@ impl Ends {
                     }
                 }
                 let (first, second) = tile.0.split_at_mut(room);
+                let rows = &LineRows {
+                    cos: &rows.cos[pair..],
+                    sin: &rows.sin[pair..],
+                    pairs,
+                    starts: match rows.starts {
+                        Starts::Each(starts) => Starts::Each(&starts[head..head + heads]),
+                        shared => shared,
+                    },
+                    factors: rows.factors,
+                };
                 let tile = |memory| Line {
                     memory: bytemuck::cast_slice_mut(memory),
                     at: 0,
                     step: 2 * pairs,
                     heads,
                     head_dim: 2 * pairs,
-                    rows: LineRows {
-                        cos: &rows.cos[pair..],
-                        sin: &rows.sin[pair..],
-                        pairs,
-                        starts: match rows.starts {
-                            Starts::Each(starts) => Starts::Each(&starts[head..head + heads]),
-                            shared => shared,
-                        },
-                        factors: rows.factors,
-                    },
+                    rows,
                     ahead: 0,
                 };
                 let target = match RotateF32::of(input, output) {

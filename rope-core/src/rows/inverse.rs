@@ -47,6 +47,7 @@ fn has_magnitude(cos: f32, sin: f32, factor: f32) -> bool {
 
 impl Rows<'_> {
     /// Demands that the attention factor is the magnitude of every pair, as one factor for all undoes no others.
+    #[inline(never)]
     pub(crate) fn check_magnitudes(&self) -> Result<(), Error> {
         if self.uniform {
             return Ok(());

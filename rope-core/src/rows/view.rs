@@ -1,6 +1,8 @@
 //! Rows as the kernel finds them: by sequence, token and head.
 
 use super::{Rows, Sequences};
+use crate::kernel::line::{LineRows, Starts};
+use crate::kernel::rotation::RowFactors;
 use crate::{Error, Ids, Shape};
 
 /// Whose the rows are, of the sequences of a batch.
@@ -64,6 +66,27 @@ impl Rows<'_> {
             heads: self.heads,
             head_stride: self.head_stride,
         }
+    }
+
+    /// The row of a tensor of one token, if its heads share it: no [`View`] is made for that. (Inlined: see
+    /// [`Addresses`](crate::walk::Addresses).)
+    #[inline(always)]
+    pub(crate) fn of_one_token<'r>(
+        &'r self,
+        shape: Shape,
+        factors: Option<&'r RowFactors>,
+    ) -> Option<LineRows<'r>> {
+        if (shape.batch, shape.tokens, self.heads) != (1, 1, 1) {
+            return None;
+        }
+        let (cos, sin) = self.slices();
+        Some(LineRows {
+            cos,
+            sin,
+            pairs: self.pairs,
+            starts: Starts::Shared(row_start(self.ids, self.first_id, 0, self.stride)),
+            factors,
+        })
     }
 
     /// Whether rows of each head are those of the heads of a tensor.
@@ -132,17 +155,8 @@ impl<'a> View<'a> {
     /// Where the row of a token starts, in cos and in sin: that which its heads share, or that of the first.
     #[inline(always)]
     pub(crate) fn start(&self, batch: usize, token: usize) -> usize {
-        let index = self.first + batch * self.sequence_stride;
-        let row = match self.ids {
-            None => return index + token * self.stride,
-            // `gather` has found every id inside the table.
-            Some(Ids::I32(ids)) => ids[index + token] as usize,
-            Some(Ids::I64(ids)) => ids[index + token] as usize,
-            Some(Ids::U32(ids)) => ids[index + token] as usize,
-            Some(Ids::U64(ids)) => ids[index + token] as usize,
-            Some(Ids::Usize(ids)) => ids[index + token],
-        };
-        row * self.stride
+        let first = self.first + batch * self.sequence_stride;
+        row_start(self.ids, first, token, self.stride)
     }
 
     /// Where the row of a head of a token starts.
@@ -196,4 +210,19 @@ impl<'a> View<'a> {
             ..self
         }
     }
+}
+
+/// Where the row of a token behind the first starts: of what was gathered, the first is the index of an id.
+#[inline(always)]
+fn row_start(ids: Option<Ids<'_>>, first: usize, token: usize, stride: usize) -> usize {
+    let row = match ids {
+        None => return first + token * stride,
+        // `gather` has found every id inside the table.
+        Some(Ids::I32(ids)) => ids[first + token] as usize,
+        Some(Ids::I64(ids)) => ids[first + token] as usize,
+        Some(Ids::U32(ids)) => ids[first + token] as usize,
+        Some(Ids::U64(ids)) => ids[first + token] as usize,
+        Some(Ids::Usize(ids)) => ids[first + token],
+    };
+    row * stride
 }
