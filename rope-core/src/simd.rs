@@ -57,6 +57,9 @@ pub(crate) trait Simd: SimdF64 {
     /// The most groups (two vectors of pairs) whose cos and sin stay in registers while the heads of a token pass.
     const GROUPS: usize;
 
+    /// The same where cos and sin take twice the registers.
+    const DOUBLED_GROUPS: usize = Self::GROUPS / 2;
+
     /// The largest elements, in bytes, whose alternating pairs are rotated faster as they lie than unzipped; 0 for
     /// none. It takes twice the registers for cos and sin.
     const ALTERNATES: usize;

@@ -534,7 +534,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         match Self::lane_order::<S>(true) {
             // What norms as well waits for its arithmetic, not for cos and sin, and is a quarter as large so.
             _ if N::NORMS => 1,
-            LaneOrder::Doubled => S::GROUPS / 2,
+            LaneOrder::Doubled => S::DOUBLED_GROUPS,
             _ => S::GROUPS,
         }
     }
