@@ -196,6 +196,8 @@ enum rope_status
   ROPE_STATUS_UNKNOWN = 47,
   // A configuration has no part, or no type of layers, of the name that was chosen.
   ROPE_STATUS_NO_SUCH = 75,
+  // The heads are not those that a plan of this model rotates: it rotates other channels than the first.
+  ROPE_STATUS_MODEL_HEAD = 77,
   // A configuration holds several answers, and none was chosen.
   ROPE_STATUS_AMBIGUOUS = 48,
   // A model does something that is no rotation of pairs.
@@ -1135,6 +1137,11 @@ typedef struct rope_config {
   // The length of the sequence, the largest position plus one, on which dynamic NTK and LongRoPE depend; 0: not
   // said.
   uint64_t length;
+  // The channels of a head in the tensors that are rotated; 0: all of the model's. Multi-head latent attention
+  // rotates the last channels of a head (128..192 of DeepSeek-V3), and a plan rotates the first: such a model is
+  // refused unless this is the number of channels that rotate (64), which then are tensors of their own, or parts
+  // of longer heads (rope_layout.offset).
+  size_t head_dim;
 } rope_config;
 #endif
 
@@ -1488,7 +1495,8 @@ rope_status rope_shift(const struct rope_plan *plan,
 //
 // Returns ROPE_STATUS_JSON, ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_AMBIGUOUS,
 // ROPE_STATUS_NO_SUCH, ROPE_STATUS_UNSUPPORTED, ROPE_STATUS_UNREAD (rope_error_detail tells the key),
-// ROPE_STATUS_UTF8, ROPE_STATUS_MEMORY_OVERLAP if `plan` lies over `frequencies`, and what rope_frequencies_new
+// ROPE_STATUS_MODEL_HEAD if `head_dim` is neither all channels of a head nor those that rotate, or 0 for a model that
+// rotates others than the first; ROPE_STATUS_UTF8, ROPE_STATUS_MEMORY_OVERLAP if `plan` lies over `frequencies`, and what rope_frequencies_new
 // returns. This is the one call that cannot report a lack of memory: the process ends if the system gives none for
 // reading the text.
 //

@@ -29,6 +29,11 @@ pub struct rope_config {
     /// The length of the sequence, the largest position plus one, on which dynamic NTK and LongRoPE depend; 0: not
     /// said.
     pub length: u64,
+    /// The channels of a head in the tensors that are rotated; 0: all of the model's. Multi-head latent attention
+    /// rotates the last channels of a head (128..192 of DeepSeek-V3), and a plan rotates the first: such a model is
+    /// refused unless this is the number of channels that rotate (64), which then are tensors of their own, or parts
+    /// of longer heads (rope_layout.offset).
+    pub head_dim: usize,
 }
 plain!(rope_config);
 
@@ -54,7 +59,8 @@ unsafe fn text<'a>(name: &'static str, text: *const c_char) -> Result<Option<&'a
 ///
 /// Returns ROPE_STATUS_JSON, ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_AMBIGUOUS,
 /// ROPE_STATUS_NO_SUCH, ROPE_STATUS_UNSUPPORTED, ROPE_STATUS_UNREAD (rope_error_detail tells the key),
-/// ROPE_STATUS_UTF8, ROPE_STATUS_MEMORY_OVERLAP if `plan` lies over `frequencies`, and what rope_frequencies_new
+/// ROPE_STATUS_MODEL_HEAD if `head_dim` is neither all channels of a head nor those that rotate, or 0 for a model that
+/// rotates others than the first; ROPE_STATUS_UTF8, ROPE_STATUS_MEMORY_OVERLAP if `plan` lies over `frequencies`, and what rope_frequencies_new
 /// returns. This is the one call that cannot report a lack of memory: the process ends if the system gives none for
 /// reading the text.
 ///
@@ -89,6 +95,7 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
         let json = unsafe { json.get() };
         let json = core::str::from_utf8(json).map_err(|_| Failure::Utf8 { name: "json" })?;
         let mut file = Config::from_json(json)?;
+        let mut given = 0;
         if !config.is_null() {
             // SAFETY: the caller promises the struct and the texts.
             let (config, part, model_type, layer_type, without) = unsafe {
@@ -116,8 +123,21 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
             if config.length != 0 {
                 file = file.with_length(config.length);
             }
+            given = config.head_dim;
         }
-        let made = file.frequencies()?;
+        let rotation = file.rotation()?;
+        let (head_dim, window) = (rotation.head_dim(), rotation.window());
+        // A plan rotates from the first channel on.
+        let whole = window.start == 0 && (given == 0 || given == head_dim);
+        if !whole && given != window.len() {
+            let window = (window.start, window.end);
+            return Err(Failure::ModelHead {
+                given,
+                head_dim,
+                window,
+            });
+        }
+        let made = rotation.into_frequencies();
         let planned = match plan {
             None => None,
             Some(place) => {

@@ -50,6 +50,13 @@ pub(crate) enum Failure {
     Utf8 {
         name: &'static str,
     },
+    /// A model whose heads a plan would rotate in other channels than the model.
+    #[cfg(feature = "std")]
+    ModelHead {
+        given: usize,
+        head_dim: usize,
+        window: (usize, usize),
+    },
     PositionRange {
         first: i64,
         count: usize,
@@ -120,6 +127,18 @@ impl fmt::Display for Failure {
             Failure::Internal => f.write_str("a bug of this library, caught; please report it"),
             #[cfg(feature = "std")]
             Failure::Utf8 { name } => write!(f, "{name} is not UTF-8"),
+            #[cfg(feature = "std")]
+            Failure::ModelHead {
+                given,
+                head_dim,
+                window: (first, end),
+            } => write!(
+                f,
+                "config.head_dim is {given}; heads of this model have {head_dim} channels, of which {first}..{end} \
+                 rotate, and a plan rotates the first channels of a tensor: head_dim {} is required, and tensors of \
+                 those channels alone",
+                end - first
+            ),
             Failure::PositionRange { first, count } => {
                 write!(
                     f,

@@ -106,6 +106,8 @@ pub enum rope_status {
     Unknown = 47,
     /// A configuration has no part, or no type of layers, of the name that was chosen.
     NoSuch = 75,
+    /// The heads are not those that a plan of this model rotates: it rotates other channels than the first.
+    ModelHead = 77,
     /// A configuration holds several answers, and none was chosen.
     Ambiguous = 48,
     /// A model does something that is no rotation of pairs.
@@ -234,6 +236,7 @@ statuses! {
     Invalid = c"a key of a configuration has a value that it cannot have": Invalid,
     Unknown = c"a name in a configuration stands for nothing known": Unknown,
     NoSuch = c"a configuration has no part or type of layers of that name": NoSuch,
+    ModelHead = c"the heads are not those that a plan of this model rotates": #[cfg(feature = "std")] ModelHead,
     Ambiguous = c"a configuration holds several answers, and none was chosen": Ambiguous,
     Unsupported = c"the model does something that is no rotation of pairs": Unsupported,
     HalvesDiffer = c"a row that should keep each value twice has two halves that differ": HalvesDiffer,
@@ -256,7 +259,7 @@ statuses! {
     GradientShape = c"gradients have the shape of the rows, and of other gradients": GradientShape,
     RowOfZeros = c"cos and sin of a row are both zero": RowOfZeros,
     // No call of this API meets these.
-    Refused = c"refused": #[cfg(feature = "std")] ModelHead ShapeElements Range PartsInterleave GatheredTwice RowRange
+    Refused = c"refused": ShapeElements Range PartsInterleave GatheredTwice RowRange
         UnknownName FreqFactors,
 }
 
@@ -291,6 +294,8 @@ impl Failure {
             Failure::Internal => rope_status::Internal,
             #[cfg(feature = "std")]
             Failure::Utf8 { .. } => rope_status::Utf8,
+            #[cfg(feature = "std")]
+            Failure::ModelHead { .. } => rope_status::ModelHead,
             Failure::PositionRange { .. } => rope_status::PositionRange,
         }
     }

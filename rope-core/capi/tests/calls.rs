@@ -1385,12 +1385,41 @@ fn configurations() {
     let deepseek =
         br#"{"model_type": "deepseek_v3", "qk_rope_head_dim": 64, "rope_theta": 10000.0}"#;
     let mut made: rope_plan = zero();
+    // Channels 128..192 of whole heads rotate, which a plan cannot say.
+    let of = |head_dim| rope_config { head_dim, ..zero() };
+    for given in [0, 192, 128, 63] {
+        for plan in [null_mut(), &raw mut made] {
+            let status = call(deepseek, &of(given), plan);
+            assert_eq!(status, rope_status::ModelHead, "{given}");
+            let said = format!(
+                "config.head_dim is {given}; heads of this model have 192 channels, of which 128..192 rotate, and a \
+                 plan rotates the first channels of a tensor: head_dim 64 is required, and tensors of those channels \
+                 alone"
+            );
+            assert_eq!(detail(), said);
+        }
+    }
+    assert_eq!(call(deepseek, null(), null_mut()), rope_status::ModelHead);
+    assert_eq!((made.pairing, made.output_pairing), (0, 0));
     assert_eq!(
-        call(deepseek, null(), &mut made),
+        call(deepseek, &of(64), &mut made),
         rope_status::Ok,
         "{}",
         detail()
     );
+    let partial =
+        br#"{"model_type": "phi", "head_dim": 80, "hidden_size": 2560, "num_attention_heads": 32,
+        "partial_rotary_factor": 0.4, "rope_theta": 10000.0}"#;
+    let mut other: rope_plan = zero();
+    for (given, status) in [
+        (0, rope_status::Ok),
+        (80, rope_status::Ok),
+        (32, rope_status::Ok),
+        (64, rope_status::ModelHead),
+    ] {
+        let got = call(partial, &of(given), &mut other);
+        assert_eq!(got, status, "{given}: {}", detail());
+    }
     let pairings = (made.pairing, made.output_pairing);
     assert_eq!(
         pairings,

@@ -900,6 +900,7 @@ impl World {
             layer_type: source.one_of(&names),
             without: source.one_of(&names),
             length: source.word().into(),
+            head_dim: source.one_of(&[0, 64, 128, 192]),
         };
         let config = if source.once_in(2) {
             null()
