@@ -9,7 +9,7 @@ use candle_core::{
 use rope_core::{Config, Frequencies, IntoPositions, Pairing};
 
 use crate::positions::Positions;
-use crate::rotation::{InPlace, Rotation};
+use crate::rotation::{InPlace, ModelHeads, Rotation};
 use crate::tensor::{Order, on_cpu, refused, unsupported, with_adjacent_channels};
 
 /// The rotary embedding of a model, or of those of its layers that share one.
@@ -192,14 +192,14 @@ impl From<rope_core::Rotation> for Rotary {
     /// Of what a configuration says of a layer.
     fn from(rotation: rope_core::Rotation) -> Self {
         let (input, output) = rotation.pairing();
-        let window = rotation.window();
+        let (head_dim, window) = (rotation.head_dim(), rotation.window());
         Rotary {
             rotation: Rotation {
                 input,
                 output,
                 direction: rotation.direction(),
                 order: Order::default(),
-                window: (window.start != 0).then_some(window),
+                model: Some(ModelHeads { head_dim, window }),
             },
             frequencies: Arc::new(rotation.into_frequencies()),
         }

@@ -15,8 +15,17 @@ pub(crate) struct Rotation {
     pub(crate) output: Pairing,
     pub(crate) direction: Direction,
     pub(crate) order: Order,
-    /// The channels that rotate, where they are not the first ones.
-    pub(crate) window: Option<Range<usize>>,
+    /// The heads of a model, where a configuration says what they are.
+    pub(crate) model: Option<ModelHeads>,
+}
+
+/// The heads of a model.
+#[derive(Clone, Debug)]
+pub(crate) struct ModelHeads {
+    /// Channels of a head.
+    pub(crate) head_dim: usize,
+    /// Those that rotate.
+    pub(crate) window: Range<usize>,
 }
 
 impl Rotation {
@@ -27,7 +36,7 @@ impl Rotation {
             output: pairing,
             direction: Direction::Forward,
             order: Order::default(),
-            window: None,
+            model: None,
         }
     }
 
@@ -53,6 +62,25 @@ impl Rotation {
             .direction(self.direction)
     }
 
+    /// The channels that rotate of heads with `given` channels, where they are not the first ones: those of the model's
+    /// whole heads. The rotating channels alone are another tensor of a model.
+    fn window(&self, given: usize) -> Result<Option<Range<usize>>> {
+        let Some(ModelHeads { head_dim, window }) = &self.model else {
+            return Ok(None);
+        };
+        if given == *head_dim {
+            return Ok((window.start != 0).then(|| window.clone()));
+        }
+        if given == window.len() {
+            return Ok(None);
+        }
+        Err(refused(rope_core::Error::ModelHead {
+            given,
+            head_dim: *head_dim,
+            window: (window.start, window.end),
+        }))
+    }
+
     /// The rotated tensor, contiguous.
     pub(crate) fn rotated(
         &self,
@@ -75,13 +103,13 @@ impl Rotation {
         let mut source = self.order.layout(layout)?;
         let mut target = self.order.layout(&Layout::contiguous(layout.shape()))?;
         let mut rotated = vec![E::zero(); layout.shape().elem_count()];
-        if let Some(window) = &self.window {
+        if let Some(window) = self.window(source.shape().head_dim)? {
             // The channels around it, too.
             let mut copy = E::to_cpu_storage_owned(rotated);
             storage.copy_strided_src(&mut copy, 0, layout)?;
             rotated = E::cpu_storage_data(copy)?;
             source = source.channels(window.clone()).map_err(refused)?;
-            target = target.channels(window.clone()).map_err(refused)?;
+            target = target.channels(window).map_err(refused)?;
         }
         let source = Tensor::new(from_offset(x, layout), source).map_err(refused)?;
         let mut target = TensorMut::new(&mut rotated, target).map_err(refused)?;
@@ -101,8 +129,8 @@ impl Rotation {
         rows: &Rows<'_>,
     ) -> Result<()> {
         let mut place = self.order.layout(layout)?;
-        if let Some(window) = &self.window {
-            place = place.channels(window.clone()).map_err(refused)?;
+        if let Some(window) = self.window(place.shape().head_dim)? {
+            place = place.channels(window).map_err(refused)?;
         }
         let x = x.get_mut(layout.start_offset()..).unwrap_or_default();
         let mut x = TensorMut::new(x, place).map_err(refused)?;

@@ -171,6 +171,15 @@ fn from_a_configuration() -> Result<()> {
             bits(&y.narrow(3, 128, 64)?)?,
             bits(&rope(&half, &cos, &sin)?)?
         );
+        // The rotating channels alone, as multi-head latent attention has them; and heads of another model.
+        let part = rotary.rotate(&x.narrow(3, 128, 64)?, &rows)?;
+        assert_eq!(bits(&part)?, bits(&y.narrow(3, 128, 64)?)?);
+        let other = random.tensor((1, 3, 4, 256), dtype)?;
+        let error = rotary.rotate(&other, &rows).unwrap_err().to_string();
+        assert!(
+            error.contains("256") && error.contains("128..192"),
+            "{error}"
+        );
     }
     let error = Rotary::from_config(r#"{"model_type": "nobody"}"#).unwrap_err();
     assert!(error.to_string().contains("nobody"), "{error}");
