@@ -172,9 +172,6 @@ ran() {
 # A test that starts itself again, which an emulator's guest cannot.
 emulated=(--skip the_pages_are_unreadable)
 
-# Suites that read models' files: the same code everywhere, and slow in an emulator.
-models=(--skip=config:: --skip=explain:: --skip=model_types::)
-
 # Runs tests for at most LIMIT and keeps what they print: quietly, unless they fail.
 limit=${LIMIT:-1500}
 tests() {

@@ -6,10 +6,12 @@ mod agree;
 mod backends;
 mod bodies;
 mod cache;
+#[cfg(feature = "models")]
 mod config;
 mod convert;
 mod corpus;
 mod examples;
+#[cfg(feature = "models")]
 mod explain;
 mod frequencies;
 mod gguf;
@@ -21,6 +23,7 @@ mod implementations;
 mod kinds;
 mod messages;
 mod mixed;
+#[cfg(feature = "models")]
 mod model_types;
 mod models;
 mod norm;
