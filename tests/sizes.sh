@@ -5,8 +5,8 @@ source "$(dirname "$0")/platforms/common.sh"
 
 # What is measured, and how many bytes it may have. KB are 1000 bytes.
 bounds="
-rope-core-x86_64          1095000   machine code of every element, pairing and backend, frequencies, rows, norms, caches and gradients
-models-x86_64              220000   what reads config.json and the keys of GGUF, with its part of serde_json
+rope-core-x86_64          1037000   machine code of every element, pairing and backend, frequencies, rows, norms, caches and gradients
+models-x86_64              249000   what reads config.json and the keys of GGUF, with its part of serde_json
 rope-core-aarch64          590000   the same for AArch64
 rope-core-thumbv7em        247000   the same for a Cortex-M4F, without an allocator
 librope.so                2165000   the shared library, stripped; 200 KB of it read models' files
@@ -20,9 +20,7 @@ firmware-given              12000   flash of a program with given rows, f32 and 
 "
 
 top=${1:-}
-# The newer names of functions say what a generic one was made with.
-if [[ -n $top ]]; then export RUSTFLAGS="-C symbol-mangling-version=v0"; fi
-packages rustc-web rust-web-src binutils
+packages binutils
 aarch64_toolchain
 linker=$(rust_lld)
 fresh=$(mktemp "$temporary/sizes.XXXXXX")
@@ -55,9 +53,8 @@ show() {
 }
 
 step "this machine: the libraries"
-tests rope-core/capi/install.sh "$CARGO_TARGET_DIR/prefix"
-release=$CARGO_TARGET_DIR/release
-core=$(ls -t "$release"/deps/librope_core-*.rlib | sed -n 1p)
+released here
+release=${core%/deps/*}
 if [[ $(uname -m) == x86_64 ]]; then
     # `rayon`, the feature that the library goes without, has generic functions only.
     is rope-core-x86_64 $(($(code "$core") - $(models "$core")))
@@ -66,7 +63,7 @@ if [[ $(uname -m) == x86_64 ]]; then
     is scaling-x86_64 "$(awk '/rope_core::frequencies::/ { print $1; exit }' "$temporary/functions")"
 fi
 for library in librope.so librope.a; do
-    strip --strip-unneeded "$CARGO_TARGET_DIR/prefix/lib/$library" -o "$temporary/$library"
+    strip --strip-unneeded "$installed/lib/$library" -o "$temporary/$library"
     is $library "$(stat -c %s "$temporary/$library")"
 done
 show rope-core "$core"
@@ -109,7 +106,8 @@ fn main() -> Result<(), Error> {
 END_OF_FILE
 for what in given made; do
     # What `cargo build --release` has for a program that depends on the library above.
-    tests rustc --edition 2024 -O --extern "rope_core=$core" -L "dependency=$release/deps" ${RUSTFLAGS:-} \
+    tests rustc --edition 2024 -O -C symbol-mangling-version=v0 --extern "rope_core=$core" \
+        -L "dependency=$release/deps" -L "dependency=${installed%/*}/release/deps" \
         "$program/$what.rs" -o "$program/$what"
 done
 if [[ $(uname -m) == x86_64 ]]; then
@@ -122,10 +120,10 @@ if functions "$program/given" | grep -E "$theirs"; then fail "these are in a pro
 show "a program with frequencies" "$program/made"
 show "a program without" "$program/given"
 
-export RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1
+debian_toolchain
 for architecture in aarch64 thumbv7em; do
     step "rope-core for $architecture"
-    core=$(released $architecture)
+    released $architecture
     is rope-core-$architecture $(($(code "$core") - $(models "$core")))
     show "rope-core for $architecture" "$core"
 done
@@ -135,7 +133,7 @@ playground
 is playground.wasm "$(stat -c %s "$playground")"
 
 # firmware.sh runs these.
-export CARGO_TARGET_DIR=$root/target/platforms/firmware CARGO_TARGET_THUMBV7EM_NONE_EABIHF_LINKER=$linker
+export CARGO_TARGET_THUMBV7EM_NONE_EABIHF_LINKER=$linker
 cd tests/firmware
 firmware=$CARGO_TARGET_DIR/thumbv7em-none-eabihf/release
 for level in 3 s; do

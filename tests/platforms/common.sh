@@ -1,6 +1,6 @@
 # What the platform scripts share; they source it. A script
 #   - runs from anywhere, alone, and installs what it needs;
-#   - builds under target/platforms/NAME;
+#   - builds under target/platforms/NAME, or in a directory that scripts share whose builds have parts in common;
 #   - ends with the line `platform NAME: N tests passed`, or says what could not be had and exits with 77.
 set -euo pipefail
 
@@ -19,11 +19,13 @@ log=$CARGO_TARGET_DIR/log
 : >"$log"
 
 # Debian's toolchain, which has the standard library of other targets: prebuilt, or as source, which an unstable option
-# builds. What it compiles for other machines is not looked at in a debugger.
+# builds. What it compiles for other machines is not looked at in a debugger. The scripts share its builds, of which the
+# procedural macros alone take 25 s.
 debian_rustc=/usr/bin/rustc
+debian_builds=$root/target/platforms/debian
 debian_toolchain() {
     packages rustc-web rust-web-src "$@"
-    export RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1 CARGO_PROFILE_DEV_DEBUG=0
+    export RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1 CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$debian_builds
 }
 
 # Of the std that a suite builds for itself no backtraces, for which much of the rest is built.
@@ -102,20 +104,28 @@ aarch64_on() {
     echo "qemu-aarch64 -cpu $1 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib"
 }
 
-# released ARCHITECTURE: rope-core by itself, as it is released. Prints the library, whose machine code sizes.sh
-# measures. Beside it is the assembly, which cycles.sh reads: one file, as the profile makes one unit. It is built once
-# for both, in the directory of the later one.
+# released ARCHITECTURE: rope-core as it is released. $core is the library, whose machine code sizes.sh measures,
+# $assembly what cycles.sh reads: one file, as the profile makes one unit. `here` is the one in the libraries that
+# install.sh puts below $installed; the others are built by Debian's toolchain.
+installed=$root/target/platforms/released/prefix
 released() {
-    local target options=() flags=(--emit asm -C symbol-mangling-version=v0) directory=$root/target/platforms/cycles
+    local target options=() flags=(--emit asm -C symbol-mangling-version=v0) directory=$CARGO_TARGET_DIR
     case $1 in
-    x86_64) target=x86_64-unknown-linux-gnu flags+=(-C llvm-args=--x86-asm-syntax=intel) ;;
-    aarch64) target=$aarch64 options=(--features serde) ;;
+    here)
+        target=$(rustc -vV | sed -n 's/^host: //p') directory=${installed%/*}
+        if [[ $target == x86_64-* ]]; then flags+=(-C llvm-args=--x86-asm-syntax=intel); fi
+        CARGO_TARGET_DIR=$directory CARGO_BUILD_TARGET=$target RUSTFLAGS="${flags[*]}" \
+            tests rope-core/capi/install.sh "$installed"
+        ;;
+    aarch64) target=$aarch64 options=(--features alloc) ;;
     thumbv7em) target=thumbv7em-none-eabihf options=(-Zbuild-std=core) ;;
     esac
-    CARGO_TARGET_DIR=$directory CARGO_PROFILE_RELEASE_DEBUG=0 \
-        tests cargo rustc --release -p rope-core --lib --no-default-features --target $target "${options[@]}" \
-        -- "${flags[@]}" >&2
-    ls -t "$directory/$target"/release/deps/librope_core-*.rlib | sed -n 1p
+    if [[ $1 != here ]]; then
+        CARGO_PROFILE_RELEASE_DEBUG=0 tests cargo rustc --release -p rope-core --lib --no-default-features \
+            --target "$target" "${options[@]}" -- "${flags[@]}"
+    fi
+    core=$(ls -t "$directory/$target"/release/deps/librope_core-*.rlib | sed -n 1p)
+    assembly=$(sed -E 's|lib(rope_core-[^/]*)\.rlib$|\1.s|' <<<"$core")
 }
 
 # A toolchain that may be told of AddressSanitizer, whose runtime comes with rustup's, stable ones too: the nightly one
@@ -129,14 +139,14 @@ address_sanitizer() {
 
 # What the report's page computes with, in $playground. Whoever comes second finds it built.
 playground() {
-    local linker target=wasm32-unknown-unknown into=$root/target/platforms/playground
+    local linker target=wasm32-unknown-unknown
     linker=$(rust_lld)
-    CARGO_TARGET_DIR=$into RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1 \
+    CARGO_TARGET_DIR=$debian_builds RUSTC=$debian_rustc RUSTC_BOOTSTRAP=1 \
         CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER=$linker \
         CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="-C target-feature=+simd128" \
         tests cargo build --locked --release --manifest-path rope-bench/playground/Cargo.toml --target $target \
         -Zbuild-std=core,panic_abort
-    playground=$into/$target/release/rope_playground.wasm
+    playground=$debian_builds/$target/release/rope_playground.wasm
 }
 
 # rope-core for what runs none of it, or little: to optimise it takes longer than what it does.

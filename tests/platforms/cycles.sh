@@ -8,22 +8,23 @@ newest=$(apt-cache search '^llvm-[0-9]+$' | sed 's/ .*//' | sort -t- -k2n | tail
 packages "${newest:-llvm}"
 mca=llvm-mca${newest#llvm}
 
-# assembly ARCHITECTURE: prints the file that rope-core became.
-assembly() { released "$1" | sed -E 's|lib(rope_core-[^/]*)\.rlib$|\1.s|'; }
+[[ $(uname -m) == x86_64 ]] || cannot "the assembly of x86-64 is made on such a machine"
+step "rope-bench"
+optimized_bench
 step "x86_64"
-x86_64=$(assembly x86_64)
+released here
+loops=(--x86-64 "$assembly")
 aarch64_toolchain
 debian_toolchain
-step "aarch64"
-aarch64=$(assembly aarch64)
-step "thumbv7em"
-thumbv7em=$(assembly thumbv7em)
-unset RUSTC RUSTC_BOOTSTRAP
+for architecture in aarch64 thumbv7em; do
+    step $architecture
+    released $architecture
+    loops+=(--$architecture "$assembly")
+done
 
 step "$mca"
-work=$CARGO_TARGET_DIR
-bench=("${built[@]}" run -q --release -p rope-bench --)
-"${bench[@]}" cycles --x86-64 "$x86_64" --aarch64 "$aarch64" --thumbv7em "$thumbv7em" --mca "$mca" \
+work=$temporary
+"$bench" cycles "${loops[@]}" --mca "$mca" \
     --loops "$work/loops.s" --json "$work/cycles.json" | tee "$work/table"
 # The scalar backend's loop over a head may be a call of its own, into which nothing looks: the page says which were not
 # found. All others have to be, 20 of x86-64 and 12 of AArch64.
@@ -31,6 +32,6 @@ found=$(sed -n 's/^\([0-9]*\) loops found, [0-9]* not found$/\1/p' "$work/table"
 lost=$(grep -E '^[a-z0-9_]+ [a-z0-9]+ .*: not found: ' "$work/table" | grep -cvE '^[a-z0-9_]+ scalar ' || true)
 [[ $lost == 0 ]] || fail "$lost loops of vectors were not found"
 [[ ${found:-0} -ge 32 ]] || fail "${found:-no} loops found, of at least 32"
-"${bench[@]}" report "$work/cycles.json" --output "$work/report.html"
+"$bench" report "$work/cycles.json" --output "$work/report.html"
 grep -q 'Prediction: cycles for each element' "$work/report.html" || fail "the page has no prediction"
 echo "platform $name: $found kernels' loops, all of vectors found, played by $("$mca" --version | sed -n 's/.*LLVM version/llvm-mca/p')"
