@@ -674,7 +674,10 @@ fn far() {
 #[test]
 #[ignore = "ten seconds"]
 fn radians() {
-    for (from, to) in [(1_f32, 2_f32.powi(32)), (2_f32.powi(32), 2_f32.powi(48))] {
+    for (from, to, expected) in [
+        (1_f32, 2_f32.powi(32), -31),
+        (2_f32.powi(32), 2_f32.powi(48), -32),
+    ] {
         let nearest = (from.to_bits()..to.to_bits())
             .map(|bits| {
                 let radians = f64::from(f32::from_bits(bits));
@@ -682,9 +685,10 @@ fn radians() {
                 angle.exponent()
             })
             .min();
-        println!(
-            "angles from {from} to {to}: at least 2^{} of a turn",
-            nearest.unwrap() - 1
+        assert_eq!(
+            nearest.unwrap() - 1,
+            expected,
+            "angles from {from} to {to}, as powers of two of a turn"
         );
     }
 }
