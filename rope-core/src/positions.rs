@@ -117,12 +117,18 @@ impl Ids<'_> {
 
     /// Id `index`, if there is one; beyond `i64` it wraps.
     pub fn get(&self, index: usize) -> Option<i64> {
+        (index < self.len()).then(|| self.at(index))
+    }
+
+    /// An id that is there.
+    #[inline]
+    pub(crate) fn at(&self, index: usize) -> i64 {
         match self {
-            Ids::I32(ids) => ids.get(index).map(|&id| id.into()),
-            Ids::I64(ids) => ids.get(index).copied(),
-            Ids::U32(ids) => ids.get(index).map(|&id| id.into()),
-            Ids::U64(ids) => ids.get(index).map(|&id| id as i64),
-            Ids::Usize(ids) => ids.get(index).map(|&id| id as i64),
+            Ids::I32(ids) => ids[index].into(),
+            Ids::I64(ids) => ids[index],
+            Ids::U32(ids) => ids[index].into(),
+            Ids::U64(ids) => ids[index] as i64,
+            Ids::Usize(ids) => ids[index] as i64,
         }
     }
 }
@@ -277,7 +283,7 @@ impl<'a> Positions<'a> {
     fn packed_sequences(offsets: Ids<'a>, starts: Option<Ids<'a>>) -> Result<Self, Error> {
         let mut before = 0;
         for index in 0..offsets.len() {
-            let offset = offsets.get(index).unwrap_or(-1);
+            let offset = offsets.at(index);
             if offset < before || (index == 0 && offset != 0) || usize::try_from(offset).is_err() {
                 return Err(Error::Offsets { index, offset });
             }
@@ -338,11 +344,8 @@ impl<'a> Positions<'a> {
             PositionSource::Range { len, .. } => len,
             PositionSource::Ids(ids) => ids.len(),
             PositionSource::PerAxis { ids, order } => divided(ids.len(), order)?,
-            PositionSource::Packed { offsets, .. } => offsets
-                .len()
-                .checked_sub(1)
-                .and_then(|last| offsets.get(last))
-                .unwrap_or(0) as usize,
+            PositionSource::Packed { offsets, .. } if offsets.is_empty() => 0,
+            PositionSource::Packed { offsets, .. } => offsets.at(offsets.len() - 1) as usize,
             PositionSource::Coordinates { coordinates, order } => {
                 for index in 0..coordinates.len() {
                     let value = coordinates.get(index);
@@ -426,10 +429,8 @@ impl ResolvedPositions<'_> {
     pub(crate) fn at(&self, token: usize, axis: usize) -> AxisPosition {
         AxisPosition::Integer(match self.source {
             PositionSource::Range { first, .. } => first.wrapping_add(token as i64),
-            PositionSource::Ids(ids) => ids.get(token).unwrap_or(0),
-            PositionSource::PerAxis { ids, order } => {
-                ids.get(self.index(order, token, axis)).unwrap_or(0)
-            }
+            PositionSource::Ids(ids) => ids.at(token),
+            PositionSource::PerAxis { ids, order } => ids.at(self.index(order, token, axis)),
             PositionSource::Packed { offsets, starts } => packed(offsets, starts, token),
             PositionSource::Coordinates { coordinates, order } => {
                 return AxisPosition::Coordinate(coordinates.get(self.index(order, token, axis)));
@@ -440,16 +441,15 @@ impl ResolvedPositions<'_> {
 
 /// The position of a token of packed sequences: its sequence is the last that starts at or before it.
 fn packed(offsets: Ids<'_>, starts: Option<Ids<'_>>, token: usize) -> i64 {
-    let offset = |index| offsets.get(index).unwrap_or(0);
-    let (mut low, mut high) = (0, offsets.len().saturating_sub(1));
+    let (mut low, mut high) = (0, offsets.len() - 1);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        if offset(middle) <= token as i64 {
+        if offsets.at(middle) <= token as i64 {
             low = middle
         } else {
             high = middle
         }
     }
-    let start = starts.and_then(|starts| starts.get(low)).unwrap_or(0);
-    start.wrapping_add(token as i64 - offset(low))
+    let start = starts.map_or(0, |starts| starts.at(low));
+    start.wrapping_add(token as i64 - offsets.at(low))
 }

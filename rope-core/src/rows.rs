@@ -336,7 +336,7 @@ impl<'a> Rows<'a> {
         let rows = self.len();
         // Once here, so that the kernel need not look again.
         for index in 0..ids.len() {
-            let id = ids.get(index).unwrap_or(-1);
+            let id = ids.at(index);
             if usize::try_from(id).is_ok_and(|id| id < rows) {
                 continue;
             }
@@ -450,7 +450,7 @@ impl<'a> Rows<'a> {
     }
 
     /// The same where it is there.
-    fn at(&self, index: usize, head: usize) -> (&[f32], &[f32]) {
+    pub(crate) fn at(&self, index: usize, head: usize) -> (&[f32], &[f32]) {
         let (sharing, batch, token) = match self.sequences {
             Some(Sequences { tokens, .. }) => {
                 let sharing = RowSharing::EachSequence { tokens };

@@ -68,13 +68,14 @@ impl Addresses for InSlots<'_> {
         } = self;
         let index = batch * *tokens + token;
         let slot = match slots.0 {
-            SlotSource::Mapping(ids) => usize::try_from(ids.get(index)?).ok()?,
+            SlotSource::Mapping(ids) => usize::try_from(ids.at(index)).ok()?,
             SlotSource::Range { first, .. } => first + index,
-            // What was found before is found again: an error is a token that is left out.
-            _ => match slots.find(index, *tokens, layout, *len).ok()?? {
-                Found::Slot(slot) => slot,
+            _ => match slots.find(index, *tokens, layout, *len) {
+                Ok(Some(Found::Slot(slot))) => slot,
                 // Such tokens have no scales apart.
-                Found::Element(element) => return Some(Located { element, scale: 0 }),
+                Ok(Some(Found::Element(element))) => return Some(Located { element, scale: 0 }),
+                Ok(None) => return None,
+                Err(_) => unreachable!("slots are checked before a pass is made"),
             },
         };
         Some(Located {
@@ -195,7 +196,7 @@ impl<'a> Slots<'a> {
         for index in 0..given {
             // What a list says needs no more than a look, unless it is wrong.
             let listed = match self.0 {
-                SlotSource::Mapping(ids) => ids.get(index).is_some_and(|slot| slot < slots),
+                SlotSource::Mapping(ids) => ids.at(index) < slots,
                 _ => false,
             };
             if !listed {
@@ -214,7 +215,7 @@ impl<'a> Slots<'a> {
     ) -> Result<Option<Found>, Error> {
         let size = cache.shape.block_size;
         let slot = match self.0 {
-            SlotSource::Mapping(ids) => ids.get(index).unwrap_or(-1),
+            SlotSource::Mapping(ids) => ids.at(index),
             SlotSource::Range { first, .. } => {
                 // Beyond `i64` is beyond every cache, and not negative.
                 i64::try_from(first.saturating_add(index)).unwrap_or(i64::MAX)
@@ -225,10 +226,7 @@ impl<'a> Slots<'a> {
                 sequences,
                 positions,
             } => {
-                let (sequence, position) = (
-                    sequences.get(index).unwrap_or(-1),
-                    positions.get(index).unwrap_or(-1),
-                );
+                let (sequence, position) = (sequences.at(index), positions.at(index));
                 if position < 0 {
                     return Ok(None);
                 }
@@ -254,7 +252,7 @@ impl<'a> Slots<'a> {
                 width,
                 positions,
             } => {
-                let position = positions.get(index).unwrap_or(-1);
+                let position = positions.at(index);
                 if position < 0 {
                     return Ok(None);
                 }
@@ -275,7 +273,7 @@ impl<'a> Slots<'a> {
                 )
             }
             SlotSource::Sequences(positions) => {
-                let (position, sequence) = (positions.get(index).unwrap_or(-1), index / tokens);
+                let (position, sequence) = (positions.at(index), index / tokens);
                 if position >= size as i64 {
                     return Err(Error::PagePosition {
                         index,
@@ -290,7 +288,7 @@ impl<'a> Slots<'a> {
                 }
             }
             SlotSource::Offsets(offsets) => {
-                let offset = offsets.get(index).copied().unwrap_or(-1);
+                let offset = offsets[index];
                 if offset < 0 {
                     return Ok(None);
                 }

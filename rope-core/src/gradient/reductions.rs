@@ -130,10 +130,9 @@ impl PairGradients<'_> {
         fits([rows.len(), heads_of_rows, rows.rotary_dim() / 2])?;
         storage(cos.len(), self.sums().len())?;
         storage(sin.len(), self.sums().len())?;
-        let row = |index, head| rows.row_of(index, head).unwrap_or_default();
         for index in 0..count {
             for head in 0..rows.heads() {
-                let (c, s) = row(index, head);
+                let (c, s) = rows.at(index, head);
                 if let Some(pair) = c.iter().zip(s).position(|pair| pair == (&0.0, &0.0)) {
                     let row = index;
                     return Err(Error::RowOfZeros { row, head, pair });
@@ -142,7 +141,7 @@ impl PairGradients<'_> {
         }
         let angles = self.sums().iter().zip(factors.sums());
         for (at, ((angle, factor), (cos, sin))) in angles.zip(cos.iter_mut().zip(sin)).enumerate() {
-            let (c, s) = row(at / (heads * pairs), at / pairs % heads);
+            let (c, s) = rows.at(at / (heads * pairs), at / pairs % heads);
             let (c, s) = (f64::from(c[at % pairs]), f64::from(s[at % pairs]));
             let square = c * c + s * s;
             *cos += (c * factor - s * angle) / square;
