@@ -13,7 +13,7 @@ use core::fmt;
 use crate::backend::Proof;
 use crate::element::Element;
 use crate::kernel::chains::{Across, InPlace};
-use crate::kernel::quantise::{self, Encoding, Factors, Making};
+use crate::kernel::quantise::{self, BlockFormat, Encoding, Factors, Making};
 use crate::kernel::values::Values;
 use crate::walk::Located;
 use crate::{Error, Shape};
@@ -48,16 +48,33 @@ pub(crate) enum Format<'a> {
     Codes(Codes<'a>),
 }
 
-/// How codes are made.
+/// How codes are made: by kernels that the cache's constructor names, so that a program links those of its formats.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Codes<'a> {
-    Scaled(Code, CodeScale<'a>),
-    /// Blocks of 32 values, [`Q8_0`] bytes each.
-    Q8_0,
+    Scaled(&'static quantise::Code, CodeScale<'a>),
+    Blocks(&'static BlockFormat),
 }
 
-/// Values and bytes of a block of ggml's Q8_0.
-const Q8_0: (usize, usize) = (32, 34);
+/// The heads of an operand, to read.
+pub(crate) enum Heads<'h> {
+    /// Elements whose channels lie side by side.
+    Lines(&'h [u8], &'static Across),
+    /// What a cache keeps otherwise.
+    Kept(Kept<'h>),
+}
+
+/// The same, to write.
+pub(crate) enum HeadsMut<'h, 'm> {
+    Lines(&'h mut [u8], &'static Across),
+    Kept(&'h mut CacheMut<'m>),
+}
+
+/// Heads of a cache that are codes, or whose channels lie apart.
+pub(crate) struct Kept<'h> {
+    memory: &'h [u8],
+    scales: &'h [f32],
+    stored: &'h Stored<'h>,
+}
 
 impl<'a> Cache<'a> {
     /// A cache of plain elements.
@@ -118,42 +135,63 @@ impl<'a> Cache<'a> {
         &self.stored
     }
 
-    /// Its memory.
-    pub(crate) fn memory(&self) -> &'a [u8] {
-        self.memory
-    }
-
     /// Elements, or bytes, that there are.
     pub(crate) fn len(&self) -> usize {
         self.memory.len() / self.stored.size()
     }
 
-    /// Reads heads of a slot, one behind the other, as f32.
-    pub(crate) fn read(&self, proof: Proof, at: Located, first_head: usize, values: &mut [f32]) {
-        let layout = self.stored.layout;
-        let (size, head_dim) = (self.stored.size(), self.stored.head_dim());
-        let together = self.stored.run(values.len() / head_dim, true);
+    /// Its memory.
+    pub(crate) fn memory(&self) -> &'a [u8] {
+        self.memory
+    }
+
+    /// Its heads.
+    pub(crate) fn heads(&self) -> Heads<'_> {
+        self.stored.heads(self.memory, self.scales)
+    }
+
+    /// Where the tokens of a tensor lie in it.
+    pub(crate) fn in_slots<'s>(&self, slots: Slots<'s>, tokens: usize) -> InSlots<'s> {
+        self.stored.in_slots(slots, self.len(), tokens)
+    }
+}
+
+impl Kept<'_> {
+    /// Reads heads of a slot, one behind the other, as f32. `side` has room for a head, which is gathered there.
+    pub(crate) fn read(
+        &self,
+        proof: Proof,
+        at: Located,
+        first_head: usize,
+        values: &mut [f32],
+        side: &mut [u8],
+    ) {
+        let Kept { memory, stored, .. } = *self;
+        let layout = &stored.layout;
+        let (size, head_dim) = (stored.size(), stored.head_dim());
+        let together = stored.run(values.len() / head_dim, true);
         for (index, values) in values.chunks_mut(together * head_dim).enumerate() {
             let head = first_head + index * together;
-            let start = at.element + head * layout.strides.head;
+            let memory = &memory[(at.element + head * layout.strides.head) * size..];
             let len = size * values.len() / head_dim * layout.shape.head_dim;
-            let memory = &self.memory[start * size..];
-            let scale = self.scale(at, head);
-            if layout.contiguous() {
-                self.stored.decode(proof, &memory[..len], scale, values);
+            let bytes = if layout.contiguous() {
+                &memory[..len]
             } else {
-                let mut scratch = Scratch([0; SCRATCH]);
-                layout.gather(memory, size, &mut scratch.0[..len]);
-                self.stored.decode(proof, &scratch.0[..len], scale, values);
+                layout.gather(memory, size, &mut side[..len]);
+                &side[..len]
+            };
+            match stored.format {
+                Format::Element(element, _) => (element.to_f32)(proof, bytes, values),
+                Format::Codes(Codes::Blocks(format)) => (format.decode)(proof, bytes, values),
+                Format::Codes(Codes::Scaled(code, scale)) => {
+                    (code.decode)(proof, bytes, self.scale(scale, at, head), values);
+                }
             }
         }
     }
 
     /// What the codes of a head are multiplied with.
-    fn scale(&self, at: Located, head: usize) -> f32 {
-        let Format::Codes(Codes::Scaled(_, scale)) = self.stored.format else {
-            return 1.0;
-        };
+    fn scale(&self, scale: CodeScale<'_>, at: Located, head: usize) -> f32 {
         match scale {
             CodeScale::Divide(scales) | CodeScale::Reciprocal(scales) => scales.of(head),
             CodeScale::Multiply(scales) => 1.0 / scales.of(head),
@@ -251,27 +289,51 @@ impl<'a> CacheMut<'a> {
         self.memory.len() / self.stored.size()
     }
 
+    /// Its heads, to read.
+    pub(crate) fn heads(&self) -> Heads<'_> {
+        self.stored.heads(self.memory, self.scales)
+    }
+
+    /// Its heads.
+    pub(crate) fn heads_mut(&mut self) -> HeadsMut<'_, 'a> {
+        match self.stored.lines() {
+            Some(element) => HeadsMut::Lines(self.memory, element),
+            None => HeadsMut::Kept(self),
+        }
+    }
+
     /// Its memory.
     pub(crate) fn memory_mut(&mut self) -> &mut [u8] {
         self.memory
     }
 
-    /// Writes heads of a slot, which lie one behind the other, rounded to its elements.
-    pub(crate) fn write_elements(
+    /// Where the tokens of a tensor lie in it.
+    pub(crate) fn in_slots<'s>(&self, slots: Slots<'s>, tokens: usize) -> InSlots<'s> {
+        self.stored.in_slots(slots, self.len(), tokens)
+    }
+
+    /// Writes heads of a slot that are no lines, from f32. `side` has room for a head, which is scattered from there.
+    pub(crate) fn write(
         &mut self,
         proof: Proof,
-        element: &'static Across,
         at: Located,
         first_head: usize,
         values: &[f32],
+        side: &mut [u8],
     ) {
         let head_dim = self.stored.head_dim();
-        let together = self.stored.run(values.len() / head_dim, false);
-        for (index, values) in values.chunks(together * head_dim).enumerate() {
-            let head = first_head + index * together;
-            self.put(at, head, values.len() / head_dim, |bytes| {
-                (element.from_f32)(proof, values, bytes);
-            });
+        match self.stored.format {
+            Format::Element(element, _) => {
+                for (index, values) in values.chunks(head_dim).enumerate() {
+                    self.put(at, [first_head + index, 1], side, |bytes| {
+                        (element.from_f32)(proof, values, bytes);
+                    });
+                }
+            }
+            Format::Codes(codes) => {
+                let heads = [first_head, values.len() / head_dim];
+                self.write_codes(proof, codes, at, heads, Values::F32(values), side);
+            }
         }
     }
 
@@ -283,6 +345,7 @@ impl<'a> CacheMut<'a> {
         at: Located,
         [first_head, heads]: [usize; 2],
         values: Values<'_>,
+        side: &mut [u8],
     ) {
         let head_dim = self.stored.head_dim();
         let together = self.stored.run(heads, false);
@@ -290,10 +353,10 @@ impl<'a> CacheMut<'a> {
             let (head, count) = (first_head + first, together.min(heads - first));
             let values = values.part(first * head_dim..(first + count) * head_dim);
             let (code, scale) = match &codes {
-                Codes::Scaled(code, scale) => (code.kernels(), scale),
-                Codes::Q8_0 => {
-                    self.put(at, head, count, |codes| {
-                        quantise::encode_q8_0(proof, values, codes);
+                Codes::Scaled(code, scale) => (code, scale),
+                Codes::Blocks(format) => {
+                    self.put(at, [head, count], side, |codes| {
+                        (format.encode)(proof, values, codes);
                     });
                     continue;
                 }
@@ -313,20 +376,18 @@ impl<'a> CacheMut<'a> {
                         least: *least,
                         scales,
                     };
-                    quantise::make_scales(proof, making);
+                    (code.make_scales)(proof, making);
                     self.keep_scales(*place, at, head, &made[..count]);
                     Factors::Reciprocal(&made[..count])
                 }
             };
-            self.put(at, head, count, |codes| {
-                (code.encode)(
-                    proof,
-                    &mut Encoding {
-                        values,
-                        factors,
-                        codes,
-                    },
-                );
+            self.put(at, [head, count], side, |codes| {
+                let encoding = &mut Encoding {
+                    values,
+                    factors,
+                    codes,
+                };
+                (code.encode)(proof, encoding);
             });
         }
     }
@@ -350,35 +411,33 @@ impl<'a> CacheMut<'a> {
         }
     }
 
-    /// Writes heads of a slot that lie one behind the other, by what is given their bytes as if their channels lay side
-    /// by side.
+    /// Writes heads of a slot that lie one behind the other, the first of so many, by what is given their bytes as if
+    /// their channels lay side by side.
     #[inline(always)]
-    fn put(&mut self, at: Located, head: usize, count: usize, write: impl FnOnce(&mut [u8])) {
+    fn put(
+        &mut self,
+        at: Located,
+        [head, count]: [usize; 2],
+        side: &mut [u8],
+        write: impl FnOnce(&mut [u8]),
+    ) {
         let (layout, size) = (&self.stored.layout, self.stored.size());
         let memory = &mut self.memory[(at.element + head * layout.strides.head) * size..];
         let len = count * size * layout.shape.head_dim;
         if layout.contiguous() {
             write(&mut memory[..len]);
         } else {
-            let mut scratch = Scratch([0; SCRATCH]);
-            let bytes = &mut scratch.0[..len];
-            write(bytes);
-            layout.scatter(bytes, size, memory);
+            write(&mut side[..len]);
+            layout.scatter(&side[..len], size, memory);
         }
     }
 }
-
-/// Bytes of the largest head that is gathered or scattered.
-const SCRATCH: usize = 4 * MOST_CHANNELS;
 
 /// Channels of the largest head that a cache may have.
 pub(crate) const MOST_CHANNELS: usize = 2048;
 
 /// Heads that are written in one call at most.
 pub(crate) const MOST_HEADS: usize = 64;
-
-#[repr(align(64))]
-struct Scratch([u8; SCRATCH]);
 
 impl<'a> Stored<'a> {
     fn elements<E: Element>(layout: CacheLayout, len: usize) -> Result<Self, Error> {
@@ -435,30 +494,40 @@ impl<'a> Stored<'a> {
         inside(end, len)?;
         Ok(Stored {
             layout,
-            format: Format::Codes(Codes::Scaled(code, scale)),
+            format: Format::Codes(Codes::Scaled(code.kernels(), scale)),
         })
     }
 
     fn q8_0(layout: CacheLayout, len: usize) -> Result<Self, Error> {
-        let layout = layout.in_blocks(Q8_0.0, Q8_0.1).ok_or(Error::CacheLayout {
+        let format = &quantise::Q8_0;
+        let layout = layout.in_blocks(format.values, format.bytes).ok_or(Error::CacheLayout {
             required: "of heads with their channels side by side, and strides that are multiples of 32, for Q8_0",
         })?;
         inside(layout.end(), len)?;
         Ok(Stored {
             layout,
-            format: Format::Codes(Codes::Q8_0),
+            format: Format::Codes(Codes::Blocks(format)),
         })
     }
 
-    /// Values of heads, as they are kept, with what codes are multiplied with.
-    fn decode(&self, proof: Proof, bytes: &[u8], scale: f32, values: &mut [f32]) {
+    /// The element of heads that are lines, if they are.
+    fn lines(&self) -> Option<&'static Across> {
         match self.format {
-            Format::Element(element, _) => (element.to_f32)(proof, bytes, values),
-            Format::Codes(Codes::Q8_0) => quantise::decode_q8_0(proof, bytes, values),
-            Format::Codes(Codes::Scaled(code, _)) => {
-                (code.kernels().decode)(proof, bytes, scale, values)
-            }
+            Format::Element(element, _) if self.layout.contiguous() => Some(element),
+            _ => None,
         }
+    }
+
+    fn heads<'h>(&'h self, memory: &'h [u8], scales: &'h [f32]) -> Heads<'h> {
+        let kept = || Kept {
+            memory,
+            scales,
+            stored: self,
+        };
+        self.lines().map_or_else(
+            || Heads::Kept(kept()),
+            |element| Heads::Lines(memory, element),
+        )
     }
 
     /// Bytes of an element.
@@ -472,14 +541,11 @@ impl<'a> Stored<'a> {
     /// Channels of a head, as values.
     pub(crate) fn head_dim(&self) -> usize {
         match self.format {
-            Format::Codes(Codes::Q8_0) => self.layout.shape.head_dim / Q8_0.1 * Q8_0.0,
+            Format::Codes(Codes::Blocks(BlockFormat { values, bytes, .. })) => {
+                self.layout.shape.head_dim / bytes * values
+            }
             _ => self.layout.shape.head_dim,
         }
-    }
-
-    /// Whether it keeps codes, and not elements.
-    pub(crate) fn is_coded(&self) -> bool {
-        !matches!(self.format, Format::Element(..))
     }
 
     /// Where its scales lie, if they lie apart.
@@ -497,7 +563,7 @@ impl<'a> Stored<'a> {
     }
 
     /// Where the tokens of a tensor lie in a cache of so many elements.
-    pub(crate) fn in_slots<'s>(&self, slots: Slots<'s>, len: usize, tokens: usize) -> InSlots<'s> {
+    fn in_slots<'s>(&self, slots: Slots<'s>, len: usize, tokens: usize) -> InSlots<'s> {
         InSlots {
             slots,
             layout: self.layout,
@@ -512,7 +578,7 @@ impl<'a> Stored<'a> {
         let beside =
             self.layout.contiguous() && self.layout.strides.head == self.layout.shape.head_dim;
         let alike = match self.format {
-            Format::Element(..) | Format::Codes(Codes::Q8_0) => true,
+            Format::Element(..) | Format::Codes(Codes::Blocks(_)) => true,
             Format::Codes(Codes::Scaled(_, scale)) => !reading || scale.is_same(),
         };
         if beside && alike {

@@ -3,6 +3,6 @@
 
 pub(crate) mod lines;
 pub(crate) mod normed;
+pub(crate) mod ops;
 pub(crate) mod staged;
-mod sums;
 pub(crate) mod tiled;

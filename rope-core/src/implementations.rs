@@ -8,7 +8,6 @@
 //! | `normed` | two kernels per line | a norm of heads before the rotation of all of their channels, in place |
 //! | `copied-normed` | a copy, then `normed` | the same, from one place to another of the same element |
 //! | `tiled` | a tile of the source's element | a rotation, after such a norm or none, into a quantized format; after a norm also from f32 into another element |
-//! | `converted` | a tile of f32 per line | a rotation alone, of elements and pairings without a kernel of their own |
 //! | `staged` | a tile of f32, stage by stage | everything |
 //!
 //! Elements of a cache are lines where the channels of a head lie side by side.
@@ -16,17 +15,20 @@
 use crate::execute::{lines, normed, staged, tiled};
 use crate::pass::{Operand, OperandMut, Pass};
 
-/// One way to run a pass.
-pub(crate) struct Implementation {
+/// One way to run a pass, in place or from one place to another. What it does not admit it does not touch.
+pub(crate) struct Implementation<R> {
     name: &'static str,
-    /// Runs a pass that it admits; what it does not admit it does not touch.
-    run: fn(&Pass<'_>, &Operand<'_>, &mut OperandMut<'_, '_>) -> bool,
+    /// Whether it admitted the pass, and ran it.
+    run: R,
 }
 
+type InPlace = fn(&Pass<'_>, &mut OperandMut<'_, '_>) -> bool;
+type OutOfPlace = fn(&Pass<'_>, &Operand<'_>, &mut OperandMut<'_, '_>) -> bool;
+
 macro_rules! implementations {
-    ($($(#[$doc:meta])* $list:ident: [$($name:literal $run:expr),* $(,)?];)+) => {$(
+    ($($(#[$doc:meta])* $list:ident, $Run:ident: [$($name:literal $run:expr),* $(,)?];)+) => {$(
         $(#[$doc])*
-        pub(crate) static $list: &[Implementation] = &[
+        pub(crate) static $list: &[Implementation<$Run>] = &[
             $(Implementation { name: $name, run: $run },)*
         ];
     )+};
@@ -34,35 +36,49 @@ macro_rules! implementations {
 
 // The fastest first; `staged` takes what they do not.
 implementations! {
-    /// In place, in a tensor.
-    IN_PLACE: ["fused" lines::fused_in_place, "normed" normed::in_place];
-    /// In place, in the slots of a cache.
-    SHIFT: ["fused" lines::fused_in_place];
+    /// In a tensor.
+    IN_PLACE, InPlace: ["fused" lines::fused_in_place, "normed" normed::in_place];
+    /// In the slots of a cache.
+    SHIFT, InPlace: ["fused" lines::fused_in_place];
     /// From a tensor or a cache into another.
-    OUT_OF_PLACE: [
+    OUT_OF_PLACE, OutOfPlace: [
         "copied" lines::copied,
         "fused" lines::fused,
         "copied-normed" normed::copied,
         "tiled" tiled::run,
-        "converted" lines::converted,
     ];
 }
 
-/// Runs a pass by the first implementation that admits it, and returns its name.
-pub(crate) fn run(
-    list: &'static [Implementation],
+/// Runs a pass in place by the first implementation that admits it, and returns its name.
+pub(crate) fn in_place(
+    list: &'static [Implementation<InPlace>],
+    pass: &Pass<'_>,
+    target: &mut OperandMut<'_, '_>,
+) -> &'static str {
+    first(list, pass, |run| run(pass, target)).unwrap_or_else(|| staged::run(pass, None, target))
+}
+
+/// The same from one place to another.
+pub(crate) fn out_of_place(
+    list: &'static [Implementation<OutOfPlace>],
     pass: &Pass<'_>,
     source: &Operand<'_>,
     target: &mut OperandMut<'_, '_>,
 ) -> &'static str {
+    first(list, pass, |run| run(pass, source, target))
+        .unwrap_or_else(|| staged::run(pass, Some(source), target))
+}
+
+/// The name of the first that ran.
+#[inline(always)]
+fn first<R: Copy>(
+    list: &'static [Implementation<R>],
+    pass: &Pass<'_>,
+    mut runs: impl FnMut(R) -> bool,
+) -> Option<&'static str> {
     if pass.shape.is_empty() {
-        return "nothing";
+        return Some("nothing");
     }
-    for Implementation { name, run } in list {
-        if !pass.staged && run(pass, source, target) {
-            return name;
-        }
-    }
-    staged::run(pass, source, target);
-    "staged"
+    let mut list = list.iter().filter(|_| !pass.staged);
+    list.find(|it| runs(it.run)).map(|it| it.name)
 }

@@ -3,9 +3,10 @@
 //!
 //! A rotation goes through these files from top to bottom: [`chains`] is the list of what is compiled for an element,
 //! [`mod@line`] the loop over the heads of a line, [`pairs`] finds the members of pairs in a head, [`rotation`] is the
-//! arithmetic with cos and sin in registers. [`tile`] runs the stages of a chain that is not in the list one after the
-//! other, with [`convert`] at both ends. [`quantise`] has the kernels of codes of 8 bits, which read [`values`] of
-//! any element; [`gradient`] those that sum gradients, and [`backward`] those that sum and rotate them at once.
+//! arithmetic with cos and sin in registers. [`norm`] has the sums and products of a norm, and [`normed`] what norms on
+//! the way; [`convert`] makes f32 of elements, and back. [`quantise`] has the kernels of codes of 8 bits, which read
+//! [`values`] of any element; [`gradient`] those that sum gradients, and [`backward`] those that sum and rotate them at
+//! once.
 
 pub(crate) mod backward;
 pub(crate) mod chains;
@@ -18,5 +19,4 @@ pub(crate) mod pairs;
 pub(crate) mod quantise;
 pub(crate) mod rotation;
 pub(crate) mod sincos;
-pub(crate) mod tile;
 pub(crate) mod values;

@@ -79,7 +79,6 @@ impl Rope {
     ) -> Result<(), Error> {
         let sharing = self.check_across(x.shape(), y.shape(), rows)?;
         let (view, factor) = (rows.view(sharing), rows.attention_factor());
-        let ends = self.ends(I::ACROSS, O::ACROSS);
         spread([Part::of(y.bytes_mut(), Some(x.bytes()))], |mut part| {
             let rows = view.skip(part.origin);
             if let Some((bytes, size, layout)) = part.source {
@@ -89,7 +88,8 @@ impl Rope {
                     size,
                     layout,
                 };
-                self.run_across(&source, &mut part.target(), &ends, &rows, factor);
+                let elements = [I::ACROSS, O::ACROSS];
+                self.run_across(source, &mut part.target(), elements, rows, factor);
             }
             Ok(())
         })

@@ -1,15 +1,15 @@
 //! A pass: a call whose every argument has been checked, as its executor gets it. Nothing fails from here on.
 
 use crate::backend::Proof;
-use crate::cache::{Cache, CacheMut, Format, InSlots, Slots, Stored};
-use crate::kernel::chains::{Across, BF16, F16, F32, InPlace, Normed};
+use crate::cache::{Cache, CacheMut, Format, Heads, HeadsMut, InSlots, Slots};
+use crate::kernel::chains::{Across, BF16, F16, F32, InPlace, Normed, OutOfPlaceFn};
+use crate::kernel::norm::NormFactors;
 use crate::kernel::rotation::RowFactors;
-use crate::kernel::tile::Ends;
 use crate::norm::{Norm, NormReach, NormResult, NormSum, Place, Weights};
 use crate::rows::View;
 use crate::scale::Scale;
 use crate::tensor::{Bytes, BytesMut};
-use crate::walk::{Access, Addresses, Located, Order, Prefetch, Walk};
+use crate::walk::{Access, Addresses, LineSpan, Located, Order, Prefetch, Walk};
 use crate::{Layout, Pairing, Shape};
 
 /// What is done to heads on their way.
@@ -25,8 +25,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) element: &'static Across,
     pub(crate) kernels: Kernels,
     pub(crate) shape: Shape,
-    pub(crate) norm: Option<Norm<'a>>,
-    pub(crate) scale: Option<Scale<'a>>,
+    /// The stages beside the rotation, if there are any.
+    pub(crate) stages: Option<Stages<'a>>,
     pub(crate) rotation: Option<Rotation<'a>>,
     /// Whether what the rotation gives is rounded before a norm or a scale, or a code, is made of it.
     pub(crate) rounds: bool,
@@ -34,6 +34,43 @@ pub(crate) struct Pass<'a> {
     pub(crate) skips_identity: bool,
     /// Whether what is fused runs stage by stage all the same.
     pub(crate) staged: bool,
+}
+
+/// A norm, a scale or both, before the rotation or after it.
+#[derive(Clone, Copy)]
+pub(crate) struct Stages<'a> {
+    pub(crate) norm: Option<Norm<'a>>,
+    pub(crate) scale: Option<Scale<'a>>,
+    /// What runs them over a tile.
+    pub(crate) ops: &'static Ops,
+}
+
+/// Norms and scales as operations on a tile: by reference, so that programs whose plans have neither link neither.
+pub(crate) struct Ops {
+    /// Runs the stages of a place on the heads of a line, which lie in a tile, with room beside it; by the factors of a
+    /// norm over the row, if there is one.
+    pub(crate) run: RunStages,
+    /// The factors of a norm over all heads of the token that a line begins.
+    pub(crate) row_factors: RowFactorsOf,
+}
+
+type RunStages =
+    fn(&Pass<'_>, Stages<'_>, Place, &LineSpan<'_>, Option<NormFactors>, &mut [f32], &mut [f32]);
+type RowFactorsOf = fn(
+    &Pass<'_>,
+    Norm<'_>,
+    &Operands<'_, '_, '_>,
+    &LineSpan<'_>,
+    &mut [f32],
+    &mut [f32],
+) -> NormFactors;
+
+impl Stages<'_> {
+    /// Whether one of them stands there.
+    pub(crate) fn stand_at(&self, place: Place) -> bool {
+        self.norm.is_some_and(|norm| norm.place == place)
+            || self.scale.is_some_and(|scale| scale.place == place)
+    }
 }
 
 /// The kernels of the element that is read, as far as a call can use them: a program links those that it names.
@@ -63,10 +100,24 @@ pub(crate) struct Rotation<'a> {
     pub(crate) output: Pairing,
 }
 
-/// Where heads are read.
+/// The elements and the pairings of a rotation from one place to another.
+#[derive(Clone, Copy)]
+pub(crate) struct Ends {
+    pub(crate) source: &'static Across,
+    pub(crate) input: Pairing,
+    pub(crate) target: &'static Across,
+    pub(crate) output: Pairing,
+}
+
+impl Ends {
+    /// The one kernel that does it all, if there is one.
+    pub(crate) fn fused(self) -> Option<OutOfPlaceFn> {
+        self.source.fused(self.input, self.target, self.output)
+    }
+}
+
+/// Where heads are read, if not where they are written.
 pub(crate) enum Operand<'s> {
-    /// Where they are written.
-    Target,
     Tensor(Bytes<'s>, &'static Across),
     Cache(&'s Cache<'s>, &'s Slots<'s>),
 }
@@ -78,9 +129,20 @@ pub(crate) enum OperandMut<'t, 'm> {
 }
 
 impl<'a> Pass<'a> {
-    /// Whether there is a norm or a scale.
-    pub(crate) fn has_stages(&self) -> bool {
-        self.norm.is_some() || self.scale.is_some()
+    /// The norm, if there is one.
+    pub(crate) fn norm(&self) -> Option<Norm<'a>> {
+        self.stages?.norm
+    }
+
+    /// The scale, if there is one.
+    pub(crate) fn scale(&self) -> Option<Scale<'a>> {
+        self.stages?.scale
+    }
+
+    /// Whether the pairing changes.
+    pub(crate) fn moves(&self) -> bool {
+        let [input, output] = self.pairings();
+        input != output
     }
 
     /// The rows of the rotation, or those that rotate nothing.
@@ -92,7 +154,7 @@ impl<'a> Pass<'a> {
     }
 
     /// The pairings that are read and written.
-    fn pairings(&self) -> [Pairing; 2] {
+    pub(crate) fn pairings(&self) -> [Pairing; 2] {
         match &self.rotation {
             Some(rotation) => [rotation.input, rotation.output],
             None => [Pairing::Half; 2],
@@ -110,17 +172,20 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The walk over the heads of two operands.
+    /// The walk over the heads of a target, and of the source if there is one.
     pub(crate) fn walk<'w>(
         &'w self,
-        source: &Operand<'w>,
+        source: Option<&Operand<'w>>,
         target: &OperandMut<'w, '_>,
-    ) -> Walk<'w, Places<'w>, Places<'w>> {
+    ) -> Walk<'w, Option<Places<'w>>, Places<'w>> {
         let tokens = self.shape.tokens;
-        let (source, target) = (source.places(tokens), target.places(tokens));
+        let source = source.map(|source| source.places(tokens));
+        let target = target.places(tokens);
         let order = match (source, target) {
-            (Places::Target, Places::Strided(target)) => Order::of(None, target),
-            (Places::Strided(source), Places::Strided(target)) => Order::of(Some(source), target),
+            (None, Places::Strided(target)) => Order::of(None, target),
+            (Some(Places::Strided(source)), Places::Strided(target)) => {
+                Order::of(Some(source), target)
+            }
             _ => Order::BY_TOKEN,
         };
         Walk {
@@ -146,7 +211,7 @@ impl<'a> Pass<'a> {
     /// The norm and the rotation after it that kernels run on heads in place: of short heads, each by itself, all of
     /// whose channels rotate, with weights that they share.
     pub(crate) fn fused_norm(&self) -> Option<(Norm<'a>, &'static Normed, Pairing)> {
-        let (norm, kernels) = (self.norm?, self.kernels.normed?);
+        let (norm, kernels) = (self.norm()?, self.kernels.normed?);
         let rotation = self.rotation.as_ref()?;
         let head_dim = self.shape.head_dim;
         let shared = norm.weight.is_none_or(|weights| weights.len() == head_dim);
@@ -155,7 +220,7 @@ impl<'a> Pass<'a> {
         let short = head_dim < crate::kernel::normed::TOO_LONG;
         let whole = 2 * rotation.rows.pairs() == head_dim && rotation.input == rotation.output;
         let fused = shared && plain && over_heads && short && whole;
-        (fused && norm.sum == NormSum::PyTorch && self.scale.is_none()).then_some((
+        (fused && norm.sum == NormSum::PyTorch && self.scale().is_none()).then_some((
             norm,
             kernels,
             rotation.input,
@@ -165,7 +230,7 @@ impl<'a> Pass<'a> {
     /// What the values after the norm of a place are made of: the element, or f32 after one whose weights promote it.
     pub(crate) fn flowing(&self, place: Place) -> &'static Across {
         let passed = |norm: Norm<'_>| norm.place == Place::BeforeRotation || norm.place == place;
-        match self.norm {
+        match self.norm() {
             Some(norm) if passed(norm) && self.promotes(norm) => &F32,
             _ => self.element,
         }
@@ -236,8 +301,6 @@ fn element_of(weights: Weights<'_>) -> &'static Across {
     reason = "there are two of them, as long as a call runs"
 )]
 pub(crate) enum Places<'a> {
-    /// Where the pass writes them.
-    Target,
     Strided(&'a Layout),
     Slots(InSlots<'a>),
 }
@@ -245,7 +308,6 @@ pub(crate) enum Places<'a> {
 impl Addresses for Places<'_> {
     fn token(&self, batch: usize, token: usize) -> Option<Located> {
         match self {
-            Places::Target => ().token(batch, token),
             Places::Strided(layout) => layout.token(batch, token),
             Places::Slots(slots) => slots.token(batch, token),
         }
@@ -253,18 +315,9 @@ impl Addresses for Places<'_> {
 
     fn head_step(&self) -> usize {
         match self {
-            Places::Target => ().head_step(),
             Places::Strided(layout) => layout.head_step(),
             Places::Slots(slots) => slots.head_step(),
         }
-    }
-}
-
-/// The element of a cache, where the channels of a head lie side by side.
-fn elements(stored: &Stored<'_>) -> Option<&'static Across> {
-    match stored.format {
-        Format::Element(element, _) if stored.layout.contiguous() => Some(element),
-        _ => None,
     }
 }
 
@@ -272,57 +325,58 @@ impl<'s> Operand<'s> {
     /// Where heads lie, of so many tokens in a sequence.
     fn places(&self, tokens: usize) -> Places<'s> {
         match self {
-            Operand::Target => Places::Target,
             Operand::Tensor(x, _) => Places::Strided(x.layout),
-            Operand::Cache(cache, slots) => {
-                Places::Slots(cache.stored().in_slots(**slots, cache.len(), tokens))
-            }
+            Operand::Cache(cache, slots) => Places::Slots(cache.in_slots(**slots, tokens)),
         }
     }
 
-    /// The memory of heads that are read where they are not written.
+    /// Its memory.
     pub(crate) fn memory(&self) -> &'s [u8] {
         match self {
-            Operand::Target => &[],
             Operand::Tensor(x, _) => x.bytes,
             Operand::Cache(cache, _) => cache.memory(),
         }
     }
 
-    /// The element of heads that are lines, if they are.
-    pub(crate) fn elements(&self) -> Option<&'static Across> {
+    /// Its heads.
+    pub(crate) fn heads(&self) -> Heads<'_> {
         match self {
-            Operand::Target => None,
-            Operand::Tensor(_, element) => Some(element),
-            Operand::Cache(cache, _) => elements(cache.stored()),
+            Operand::Tensor(x, element) => Heads::Lines(x.bytes, element),
+            Operand::Cache(cache, _) => cache.heads(),
         }
     }
 }
 
-impl<'t> OperandMut<'t, '_> {
+impl<'t, 'm> OperandMut<'t, 'm> {
     /// Where heads lie, of so many tokens in a sequence.
     fn places(&self, tokens: usize) -> Places<'t> {
         match self {
             OperandMut::Tensor(y, _) => Places::Strided(y.layout),
-            OperandMut::Cache(cache, slots) => {
-                Places::Slots(cache.stored().in_slots(*slots, cache.len(), tokens))
-            }
+            OperandMut::Cache(cache, slots) => Places::Slots(cache.in_slots(*slots, tokens)),
         }
     }
 
-    /// The memory that is written.
-    pub(crate) fn memory(&mut self) -> &mut [u8] {
+    /// Its heads, to read.
+    pub(crate) fn heads(&self) -> Heads<'_> {
+        match self {
+            OperandMut::Tensor(y, element) => Heads::Lines(y.bytes, element),
+            OperandMut::Cache(cache, _) => cache.heads(),
+        }
+    }
+
+    /// Its heads.
+    pub(crate) fn heads_mut(&mut self) -> HeadsMut<'_, 'm> {
+        match self {
+            OperandMut::Tensor(y, element) => HeadsMut::Lines(y.bytes, element),
+            OperandMut::Cache(cache, _) => cache.heads_mut(),
+        }
+    }
+
+    /// Its memory.
+    pub(crate) fn memory_mut(&mut self) -> &mut [u8] {
         match self {
             OperandMut::Tensor(y, _) => y.bytes,
             OperandMut::Cache(cache, _) => cache.memory_mut(),
-        }
-    }
-
-    /// The element of heads that are lines, if they are.
-    pub(crate) fn elements(&self) -> Option<&'static Across> {
-        match self {
-            OperandMut::Tensor(_, element) => Some(element),
-            OperandMut::Cache(cache, _) => elements(cache.stored()),
         }
     }
 
@@ -330,7 +384,13 @@ impl<'t> OperandMut<'t, '_> {
     pub(crate) fn is_coded(&self) -> bool {
         match self {
             OperandMut::Tensor(..) => false,
-            OperandMut::Cache(cache, _) => cache.stored().is_coded(),
+            OperandMut::Cache(cache, _) => matches!(cache.stored().format, Format::Codes(_)),
         }
     }
+}
+
+/// Both ends of a pass that may be in place.
+pub(crate) struct Operands<'o, 't, 'm> {
+    pub(crate) source: Option<&'o Operand<'o>>,
+    pub(crate) target: &'o mut OperandMut<'t, 'm>,
 }

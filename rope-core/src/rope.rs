@@ -9,10 +9,10 @@ use core::str::FromStr;
 
 use crate::backend::Proof;
 use crate::element::Element;
-use crate::execute::lines;
+use crate::execute::{lines, staged};
 use crate::kernel::chains::{Across, InPlace};
 use crate::kernel::rotation::RowFactors;
-use crate::kernel::tile::Ends;
+use crate::pass::{Ends, Kernels, Operand, OperandMut, Pass, Rotation};
 use crate::rows::{RowSharing, View};
 use crate::tensor::{Bytes, BytesMut};
 use crate::walk::Walk;
@@ -364,8 +364,8 @@ impl Rope {
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
         let view = rows.view(self.check_across(x.layout.shape(), y.layout.shape(), rows)?);
-        let ends = self.ends(source_element, target_element);
-        self.run_across(&x, y, &ends, &view, rows.attention_factor());
+        let elements = [source_element, target_element];
+        self.run_across(x, y, elements, view, rows.attention_factor());
         Ok(())
     }
 
@@ -392,24 +392,25 @@ impl Rope {
             target.channels(from..head_dim)?,
         );
         let view = rows.view(self.check_across(windowed.shape(), placed.shape(), rows)?);
-        let ends = self.ends(source_element, target_element);
+        let elements = [source_element, target_element];
         let window = Bytes {
             layout: &windowed,
             ..x
         };
-        self.run_across(
-            &window,
-            &mut y.part(&placed),
-            &ends,
-            &view,
-            rows.attention_factor(),
-        );
+        let factor = rows.attention_factor();
+        self.run_across(window, &mut y.part(&placed), elements, view, factor);
         let (before, left) = (source.channels(0..from)?, target.channels(0..from)?);
         let rest = Bytes {
             layout: &before,
             ..x
         };
-        self.run_across(&rest, &mut y.part(&left), &ends, &view.without_pairs(), 1.0);
+        self.run_across(
+            rest,
+            &mut y.part(&left),
+            elements,
+            view.without_pairs(),
+            1.0,
+        );
         Ok(())
     }
 
@@ -501,28 +502,45 @@ impl Rope {
         check(shape, rotary_dim, rows)
     }
 
-    /// What [`Rope::rotate_into`] has at its two ends.
-    pub(crate) fn ends(&self, source: &'static Across, target: &'static Across) -> Ends {
-        Ends {
-            source,
-            input: self.input,
-            target,
-            output: self.output,
-        }
-    }
-
+    /// Rotates one tensor into another, both of these elements.
     pub(crate) fn run_across(
         &self,
-        x: &Bytes<'_>,
+        x: Bytes<'_>,
         y: &mut BytesMut<'_>,
-        ends: &Ends,
-        rows: &View<'_>,
+        [source, target]: [&'static Across; 2],
+        rows: View<'_>,
         attention_factor: f64,
     ) {
-        let fused = ends.fused().filter(|_| !self.staged);
+        let (input, output) = (self.input, self.output);
         let factors = self.direction.factors(attention_factor);
-        let walk = &Walk::between([x.layout, y.layout], y.size, rows, factors.as_ref());
-        lines::rotate_lines(self.proof, *ends, fused, x.bytes, y.bytes, walk);
+        let ends = Ends {
+            source,
+            input,
+            target,
+            output,
+        };
+        if let Some(kernel) = ends.fused().filter(|_| !self.staged) {
+            let walk = &Walk::between([x.layout, y.layout], y.size, &rows, factors.as_ref());
+            return lines::rotate_lines(self.proof, ends, kernel, x.bytes, y.bytes, walk);
+        }
+        let pass = Pass {
+            proof: self.proof,
+            element: source,
+            kernels: Kernels::default(),
+            shape: y.layout.shape(),
+            stages: None,
+            rotation: Some(Rotation {
+                rows,
+                factors,
+                input,
+                output,
+            }),
+            rounds: false,
+            skips_identity: false,
+            staged: self.staged,
+        };
+        let target = &mut OperandMut::Tensor(y, target);
+        staged::run(&pass, Some(&Operand::Tensor(x, source)), target);
     }
 
     /// Rotates tensors that differ in their heads only. Of one token, which costs no more than its call, the row is

@@ -47,6 +47,25 @@ impl Located {
     };
 }
 
+/// The source of a pass that may be in place.
+impl<A: Addresses> Addresses for Option<A> {
+    #[inline(always)]
+    fn token(&self, batch: usize, token: usize) -> Option<Located> {
+        match self {
+            Some(addresses) => addresses.token(batch, token),
+            None => ().token(batch, token),
+        }
+    }
+
+    #[inline(always)]
+    fn head_step(&self) -> usize {
+        match self {
+            Some(addresses) => addresses.head_step(),
+            None => ().head_step(),
+        }
+    }
+}
+
 /// The source of a pass in place.
 impl Addresses for () {
     #[inline(always)]
@@ -341,6 +360,15 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
             }
             _ => self.each(line),
         }
+    }
+
+    /// Heads of its longest line.
+    pub(crate) fn longest(&self) -> usize {
+        let heads = match self.order {
+            Order::TokensMajor { .. } => self.shape.heads,
+            Order::HeadsMajor { .. } => self.shape.tokens.min(CHUNK),
+        };
+        heads.min(self.most)
     }
 
     /// Whether the heads of a line share a row.

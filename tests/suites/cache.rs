@@ -711,6 +711,40 @@ fn elements_are_converted() {
     rope_tests::each_element_pair!(elements_of_caches());
 }
 
+/// Keys that are rotated out of a cache, and have channels that do not rotate, in every pair of pairings: the bits of
+/// [`Rope::rotate_into`] from a tensor.
+fn parts_of_heads_from_caches<I: Number, O: Number>() {
+    let shape = [1, 3, 2, 16];
+    let values: Vec<I> = (0..96).map(|i| I::from_f32((i as f32).sin())).collect();
+    let angles: Vec<f32> = (0..3 * 6).map(|i| (i as f32).cos()).collect();
+    let rows = Rows::new(&angles, [3, 6]).expect("whole rows");
+    let layout = CacheLayout::nhd([1, 3, 2, 16]).expect("a small cache");
+    let cache = Cache::new(&values, layout).expect("a cache that fits");
+    let x = Tensor::new(&values, shape).expect("valid");
+    for backend in Backend::available() {
+        for input in Pairing::ALL {
+            for output in Pairing::ALL {
+                let rope = Rope::new(input).output_pairing(output);
+                let rope = rope.backend(backend).expect("an available backend");
+                let mut expected = vec![O::from_f32(0.0); 96];
+                let mut y = TensorMut::new(&mut expected, shape).expect("valid");
+                rope.rotate_into(&x, &mut y, &rows).expect("what fits");
+                let mut got = vec![O::from_f32(0.0); 96];
+                let mut y = TensorMut::new(&mut got, shape).expect("valid");
+                rope.rotate_from_cache(&cache, 0..3, &mut y, &rows)
+                    .expect("what fits");
+                let doing = format!("{backend}, {} {input} to {} {output}", I::NAME, O::NAME);
+                alike(&got, &expected, &doing);
+            }
+        }
+    }
+}
+
+#[test]
+fn parts_of_heads_are_rotated_out_of_caches() {
+    rope_tests::each_element_pair!(parts_of_heads_from_caches());
+}
+
 /// The index of the scale of a block, slot and head.
 type ScaleIndex = fn([usize; 3]) -> usize;
 

@@ -83,7 +83,7 @@ fn between<I: Number, O: Number>() {
             ("f32", _) => input == output,
             _ => same && input == output,
         };
-        let rotation = if kernel { "fused" } else { "converted" };
+        let rotation = if kernel { "fused" } else { "staged" };
         let norm = match same && input == output {
             true => "copied-normed",
             false => "staged",

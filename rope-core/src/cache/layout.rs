@@ -299,36 +299,38 @@ impl CacheLayout {
 
     /// Collects the channels of a head, elements of `size` bytes, from its first one on.
     pub(crate) fn gather(&self, source: &[u8], size: usize, head: &mut [u8]) {
-        let CacheStrides {
-            chunk,
-            chunk_stride,
-            channel,
-            ..
-        } = self.strides;
-        for (index, channels) in head.chunks_mut(chunk * size).enumerate() {
-            for (place, element) in channels.chunks_exact_mut(size).enumerate() {
-                let at = (index * chunk_stride + place * channel) * size;
-                element.copy_from_slice(&source[at..][..size]);
-            }
+        match size {
+            1 => self.gather_elements::<1>(source, head),
+            2 => self.gather_elements::<2>(source, head),
+            _ => self.gather_elements::<4>(source, head),
         }
     }
 
     /// Undoes `gather`.
     pub(crate) fn scatter(&self, head: &[u8], size: usize, target: &mut [u8]) {
-        let CacheStrides {
-            chunk,
-            chunk_stride,
-            channel,
-            ..
-        } = self.strides;
-        for (index, channels) in head.chunks(chunk * size).enumerate() {
-            let at = index * chunk_stride * size;
-            if channel == 1 {
-                target[at..][..channels.len()].copy_from_slice(channels);
-                continue;
+        match size {
+            1 => self.scatter_elements::<1>(head, target),
+            2 => self.scatter_elements::<2>(head, target),
+            _ => self.scatter_elements::<4>(head, target),
+        }
+    }
+
+    fn gather_elements<const SIZE: usize>(&self, source: &[u8], head: &mut [u8]) {
+        let (source, head) = (source.as_chunks::<SIZE>().0, head.as_chunks_mut::<SIZE>().0);
+        for (index, channels) in head.chunks_mut(self.strides.chunk).enumerate() {
+            let at = index * self.strides.chunk_stride;
+            for (place, element) in channels.iter_mut().enumerate() {
+                *element = source[at + place * self.strides.channel];
             }
-            for (place, element) in channels.chunks_exact(size).enumerate() {
-                target[at + place * channel * size..][..size].copy_from_slice(element);
+        }
+    }
+
+    fn scatter_elements<const SIZE: usize>(&self, head: &[u8], target: &mut [u8]) {
+        let (head, target) = (head.as_chunks::<SIZE>().0, target.as_chunks_mut::<SIZE>().0);
+        for (index, channels) in head.chunks(self.strides.chunk).enumerate() {
+            let at = index * self.strides.chunk_stride;
+            for (place, element) in channels.iter().enumerate() {
+                target[at + place * self.strides.channel] = *element;
             }
         }
     }

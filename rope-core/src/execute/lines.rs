@@ -1,11 +1,11 @@
 //! Rotations, and copies, line by line in memory.
 
 use crate::backend::Proof;
+use crate::cache::Heads;
 use crate::kernel::chains::{InPlaceFn, OutOfPlaceFn};
-use crate::kernel::line::{Line, LineRows};
+use crate::kernel::line::{Line, LineRows, Source};
 use crate::kernel::rotation::RowFactors;
-use crate::kernel::tile::Ends;
-use crate::pass::{Operand, OperandMut, Pass};
+use crate::pass::{Ends, Operand, OperandMut, Pass};
 use crate::rows::View;
 use crate::tensor::BytesMut;
 use crate::walk::{Access, Addresses, Prefetch, Walk};
@@ -16,12 +16,7 @@ pub(crate) fn fused(
     source: &Operand<'_>,
     target: &mut OperandMut<'_, '_>,
 ) -> bool {
-    match ends(pass, source, target) {
-        Some(ends) if pass.rotation.is_some() && ends.fused().is_some() => {
-            rotate(pass, ends, source, target)
-        }
-        _ => false,
-    }
+    pass.rotation.is_some() && run(pass, source, target, Ends::fused)
 }
 
 /// Heads of one element that are copied, and no more.
@@ -30,37 +25,86 @@ pub(crate) fn copied(
     source: &Operand<'_>,
     target: &mut OperandMut<'_, '_>,
 ) -> bool {
-    match ends(pass, source, target) {
-        Some(ends) if pass.rotation.is_none() && ends.source.is(ends.target) => {
-            rotate(pass, ends, source, target)
-        }
-        _ => false,
-    }
+    let nothing = |ends: Ends| {
+        let kernel: OutOfPlaceFn = |_, _, _| {};
+        ends.source.is(ends.target).then_some(kernel)
+    };
+    pass.rotation.is_none() && run(pass, source, target, nothing)
 }
 
-/// A rotation alone, of elements and pairings without a kernel of their own.
-pub(crate) fn converted(
+/// Runs the kernel of a pass from lines to lines that has no other stage than a rotation, if there is one.
+fn run(
     pass: &Pass<'_>,
     source: &Operand<'_>,
     target: &mut OperandMut<'_, '_>,
+    kernel: fn(Ends) -> Option<OutOfPlaceFn>,
 ) -> bool {
-    match ends(pass, source, target) {
-        Some(ends) if pass.rotation.is_some() => rotate(pass, ends, source, target),
-        _ => false,
+    let (Heads::Lines(_, read), Heads::Lines(_, written)) = (source.heads(), target.heads()) else {
+        return false;
+    };
+    let ends = pass.ends(read, written);
+    let Some(kernel) = kernel(ends).filter(|_| pass.stages.is_none()) else {
+        return false;
+    };
+    let walk = &Walk {
+        prefetch: pass.prefetch(Access::Rotate, target),
+        ..pass.walk(Some(source), target)
+    };
+    let (from, to) = (source.memory(), target.memory_mut());
+    rotate_lines(pass.proof, ends, kernel, from, to, walk);
+    true
+}
+
+/// Rotates heads from one memory into another by a kernel; what does not rotate is copied.
+#[inline(never)]
+pub(crate) fn rotate_lines<S: Addresses, T: Addresses>(
+    proof: Proof,
+    ends: Ends,
+    kernel: OutOfPlaceFn,
+    from: &[u8],
+    to: &mut [u8],
+    walk: &Walk<'_, S, T>,
+) {
+    let rotated = 2 * walk.rows.pairs();
+    let (rotates, leaves) = (rotated > 0, rotated < walk.shape.head_dim);
+    walk.run(|span| {
+        let (source, line) = (&span.source(from), &mut span.line(to));
+        if rotates {
+            kernel(proof, source, line);
+        }
+        if leaves {
+            copy_unrotated(proof, ends, source, line);
+        }
+    });
+}
+
+/// Copies the channels after the pairs: as bits where the element stays the same, not even a NaN changes; otherwise
+/// rounded from f32, which all kernels read that convert.
+#[inline(never)]
+pub(super) fn copy_unrotated(proof: Proof, ends: Ends, source: &Source<'_>, line: &mut Line<'_>) {
+    let first = 2 * line.rows.pairs;
+    let len = line.head_dim - first;
+    let [read, written] = [ends.source.size, ends.target.size];
+    for head in 0..line.heads {
+        let from = (source.at + head * source.step + first) * read;
+        let to = (line.at + head * line.step + first) * written;
+        let from = &source.memory[from..][..len * read];
+        let to = &mut line.memory[to..][..len * written];
+        if ends.source.is(ends.target) {
+            to.copy_from_slice(from);
+        } else {
+            (ends.target.from_f32)(proof, bytemuck::cast_slice(from), to);
+        }
     }
 }
 
 /// A rotation alone, in place.
-pub(crate) fn fused_in_place(
-    pass: &Pass<'_>,
-    _: &Operand<'_>,
-    target: &mut OperandMut<'_, '_>,
-) -> bool {
-    let (Some(kernels), Some(rotation), false, Some(_)) = (
+pub(crate) fn fused_in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -> bool {
+    let (Some(kernels), Some(rotation), None, Heads::Lines(..)) = (
         pass.kernels.in_place,
         &pass.rotation,
-        pass.has_stages(),
-        target.elements(),
+        pass.stages,
+        target.heads(),
     ) else {
         return false;
     };
@@ -70,8 +114,8 @@ pub(crate) fn fused_in_place(
             rotate_in_place(proof, kernel, x, &rotation.rows, rotation.factors.as_ref());
         }
         OperandMut::Cache(..) => {
-            let walk = pass.walk(&Operand::Target, target);
-            let memory = target.memory();
+            let walk = pass.walk(None, target);
+            let memory = target.memory_mut();
             walk.run(|span| {
                 let [batch, token, _] = span.first;
                 if !pass.skips_identity || !rotation.rows.is_identity(batch, token) {
@@ -119,50 +163,4 @@ pub(crate) fn rotate_token(
         ahead: step.wrapping_mul(ahead),
     };
     kernel(proof, line);
-}
-
-/// The elements and pairings of a pass from lines to lines that has no other stage than a rotation.
-fn ends(pass: &Pass<'_>, source: &Operand<'_>, target: &OperandMut<'_, '_>) -> Option<Ends> {
-    let elements = source.elements().zip(target.elements());
-    let (source, target) = elements.filter(|_| !pass.has_stages())?;
-    Some(pass.ends(source, target))
-}
-
-fn rotate(
-    pass: &Pass<'_>,
-    ends: Ends,
-    source: &Operand<'_>,
-    target: &mut OperandMut<'_, '_>,
-) -> bool {
-    let walk = &Walk {
-        prefetch: pass.prefetch(Access::Rotate, target),
-        ..pass.walk(source, target)
-    };
-    let (from, to) = (source.memory(), target.memory());
-    rotate_lines(pass.proof, ends, ends.fused(), from, to, walk);
-    true
-}
-
-/// Rotates heads from one memory into another by a kernel, or by the stages of one; what does not rotate is copied.
-#[inline(never)]
-pub(crate) fn rotate_lines<S: Addresses, T: Addresses>(
-    proof: Proof,
-    ends: Ends,
-    fused: Option<OutOfPlaceFn>,
-    from: &[u8],
-    to: &mut [u8],
-    walk: &Walk<'_, S, T>,
-) {
-    let rotates = walk.rows.pairs() > 0;
-    let fitting = proof.fitting(walk.rows.pairs());
-    let mut tile = None;
-    walk.run(|span| {
-        let (source, line) = (&span.source(from), &mut span.line(to));
-        match fused {
-            _ if !rotates => {}
-            Some(kernel) => kernel(fitting, source, line),
-            None => ends.rotate(proof, source, line, &mut tile),
-        }
-        ends.copy_unrotated(proof, source, line, &mut tile);
-    });
 }

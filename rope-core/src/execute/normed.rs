@@ -2,6 +2,7 @@
 
 use crate::Pairing;
 use crate::backend::Proof;
+use crate::cache::Heads;
 use crate::kernel::chains::{F32, Normed, NormedFn};
 use crate::kernel::line::{Line, Source};
 use crate::kernel::norm::ROOTS;
@@ -83,7 +84,7 @@ impl<'w> FusedNorm<'w> {
 }
 
 /// In place in a tensor.
-pub(crate) fn in_place(pass: &Pass<'_>, _: &Operand<'_>, target: &mut OperandMut<'_, '_>) -> bool {
+pub(crate) fn in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -> bool {
     let (OperandMut::Tensor(x, _), Some(norm)) = (target, pass.fused_norm()) else {
         return false;
     };
@@ -109,9 +110,7 @@ pub(crate) fn copied(
     source: &Operand<'_>,
     target: &mut OperandMut<'_, '_>,
 ) -> bool {
-    let same = target
-        .elements()
-        .is_some_and(|element| element.is(pass.element));
+    let same = matches!(target.heads(), Heads::Lines(_, element) if element.is(pass.element));
     let (Operand::Tensor(x, _), true, Some(norm)) = (source, same, pass.fused_norm()) else {
         return false;
     };
@@ -121,9 +120,9 @@ pub(crate) fn copied(
     let walk = Walk {
         // As many as the first cache holds, beside where they came from.
         most: CHUNK,
-        ..pass.walk(source, target)
+        ..pass.walk(Some(source), target)
     };
-    let memory = target.memory();
+    let memory = target.memory_mut();
     walk.run(|span| {
         let line = &mut span.line(memory);
         copy_heads(&span.source(x.bytes), line, x.size);

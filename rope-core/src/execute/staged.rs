@@ -1,26 +1,30 @@
-//! The stages of a chain, one after the other, over a tile of whole heads in f32 that stays in the first cache.
+//! The stages of a pass, one after the other, over a tile of f32 that stays in the first cache: what runs every pass.
 //!
 //! ```text
 //! read -> norm -> scale -> rotate -> norm -> scale -> write
 //! ```
 //!
-//! All of it is checked; here nothing fails. [`sums`](super::sums) has the sums of a norm over a row.
+//! A call has one tile, and beside it as much for what a stage needs: heads whose pairing changes, words to round to,
+//! weights as f32, channels that lie apart. Heads are whole in the tile. Where elements are rotated and no more, a head
+//! may be longer than the tile, which then takes some of its pairs at a time.
 
+use super::lines::copy_unrotated;
+use crate::Pairing;
 use crate::backend::Proof;
-use crate::cache::{Format, MOST_CHANNELS, MOST_HEADS};
-use crate::kernel::chains::{Across, F32, F32_NORMED, RotateF32};
-use crate::kernel::line::Source;
-use crate::kernel::norm::{
-    AddToSum, Channelwise, NormFactors, PerChannel, ROOTS, RootOf, Scaled, Sum,
-};
-use crate::kernel::normed::TOO_LONG;
-use crate::kernel::values::Values;
-use crate::norm::{GivenSums, Norm, NormReach, NormSum, Place, Weights};
-use crate::pass::{Operand, OperandMut, Pass};
+use crate::cache::{Heads, HeadsMut, MOST_CHANNELS, MOST_HEADS};
+use crate::kernel::chains::{Across, F32, RotateF32};
+use crate::kernel::line::{LineRows, Source};
+use crate::kernel::norm::{NormFactors, ROOTS};
+use crate::norm::{NormReach, Place};
+use crate::pass::{Operand, OperandMut, Operands, Pass};
 use crate::walk::{LineSpan, Order, Walk};
 
-/// Values of a tile: the longest head, and so many heads of 128 channels that a call for each stage costs little.
+/// Values of the heads in a tile: the longest head, and so many of 128 channels that a call for each stage costs
+/// little.
 const TILE: usize = MOST_CHANNELS;
+
+/// The same for a call with few heads.
+const SMALL_TILE: usize = 512;
 
 /// The most heads of a tile.
 const HEADS: usize = MOST_HEADS;
@@ -28,370 +32,346 @@ const _: () = assert!(HEADS == ROOTS);
 
 /// On cache lines of its own: a vector that crosses two costs twice as much.
 #[repr(align(64))]
-pub(super) struct Tile(pub(super) [f32; TILE]);
+struct Tile<const LEN: usize>([f32; LEN]);
 
-/// Tiles that some chains want beside theirs. What is not wanted is not cleared, which takes as long as to rotate ten
-/// heads.
-struct Buffers {
-    /// For heads whose pairing changes.
-    other: Option<Tile>,
-    /// For weights and biases as f32.
-    values: Option<Tile>,
-}
-
-impl Tile {
-    pub(super) fn empty() -> Self {
-        Tile([0.0; TILE])
+/// Runs something with a tile of so many values, if not of more: to clear 8 KiB takes as long as to rotate ten heads.
+pub(super) fn with_tile(len: usize, run: &mut dyn FnMut(&mut [f32])) {
+    #[inline(never)]
+    fn cleared<const LEN: usize>(run: &mut dyn FnMut(&mut [f32])) {
+        run(&mut Tile([0.0; LEN]).0);
+    }
+    if len <= SMALL_TILE {
+        cleared::<SMALL_TILE>(run);
+    } else if len <= TILE {
+        cleared::<TILE>(run);
+    } else {
+        cleared::<{ 2 * TILE }>(run);
     }
 }
 
-/// Runs all stages of any pass.
-pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut<'_, '_>) {
-    pass.run_stages(source, target);
-}
-
-impl Pass<'_> {
-    fn run_stages(&self, source: &Operand<'_>, target: &mut OperandMut<'_, '_>) {
-        let over_row = self
-            .norm
-            .filter(|norm| norm.reach == NormReach::Row && norm.given.is_none());
-        let walk = self.walk(source, target);
-        let walk = Walk {
-            order: if over_row.is_some() {
-                Order::BY_TOKEN
-            } else {
-                walk.order
-            },
-            most: (TILE / self.shape.head_dim.max(1)).min(HEADS),
-            ..walk
-        };
-        let mut buffers = Buffers {
-            other: None,
-            values: None,
-        };
-        let mut tile = Tile::empty();
+/// Runs all stages of any pass, in place if it has no source.
+pub(crate) fn run(
+    pass: &Pass<'_>,
+    source: Option<&Operand<'_>>,
+    target: &mut OperandMut<'_, '_>,
+) -> &'static str {
+    let head_dim = pass.shape.head_dim;
+    let over_row = pass
+        .norm()
+        .filter(|norm| norm.reach == NormReach::Row && norm.given.is_none());
+    let lines = match (source.map(Operand::heads), target.heads()) {
+        (None, Heads::Lines(_, element)) => Some([element; 2]),
+        (Some(Heads::Lines(_, source)), Heads::Lines(_, target)) => Some([source, target]),
+        _ => None,
+    };
+    // Channels that do not rotate stay bits where the element does.
+    let kept = match lines {
+        Some([source, target]) if pass.stages.is_none() && source.is(target) => Some(source),
+        _ => None,
+    };
+    let width = match kept {
+        Some(_) => 2 * pass.rows().pairs(),
+        None => head_dim,
+    };
+    let walk = pass.walk(source, target);
+    let walk = Walk {
+        order: if over_row.is_some() {
+            Order::BY_TOKEN
+        } else {
+            walk.order
+        },
+        most: (TILE / width.max(1)).clamp(1, HEADS),
+        ..walk
+    };
+    let operands = &mut Operands { source, target };
+    let len = walk.longest().saturating_mul(width).min(TILE);
+    let rounds = pass.stages.is_some() && !pass.element.is(&F32);
+    let has_side = lines.is_none() || pass.moves() || rounds || pass.norm().is_some();
+    let all = if has_side { 2 * len } else { len };
+    with_tile(all, &mut |tile| {
+        let (tile, side) = tile.split_at_mut(if has_side { tile.len() / 2 } else { tile.len() });
         let mut row = None;
         walk.run(|span| {
             let [batch, token, head] = span.first;
-            if self.skips_identity && walk.rows.is_identity(batch, token) {
+            if pass.skips_identity && walk.rows.is_identity(batch, token) {
                 return;
             }
-            if let (Some(norm), 0) = (over_row, head) {
-                row = Some(self.row_factors(source, target, norm, span, &mut tile));
+            if let (Some(norm), Some(stages), 0) = (over_row, pass.stages, head) {
+                let factors = (stages.ops.row_factors)(pass, norm, operands, span, tile, side);
+                row = Some(factors);
             }
-            self.line(source, target, span, row, &mut tile, &mut buffers);
-        });
-    }
-
-    /// The heads of a line, through all stages.
-    fn line(
-        &self,
-        source: &Operand<'_>,
-        target: &mut OperandMut<'_, '_>,
-        span: &LineSpan<'_>,
-        row: Option<NormFactors>,
-        tile: &mut Tile,
-        buffers: &mut Buffers,
-    ) {
-        let len = span.count * self.shape.head_dim;
-        self.read(source, target, span, &mut tile.0[..len]);
-        self.beside_rotation(
-            Place::BeforeRotation,
-            span,
-            row,
-            &mut tile.0[..len],
-            buffers,
-        );
-        if self.moves() {
-            let other = buffers.other.get_or_insert_with(Tile::empty);
-            self.rotate(span, &mut tile.0[..len], &mut other.0[..len]);
-            core::mem::swap(tile, other);
-        } else {
-            self.rotate(span, &mut tile.0[..len], &mut []);
-        }
-        let tile = &mut tile.0[..len];
-        let after = |place| place == Place::AfterRotation;
-        let stages_after = self.norm.is_some_and(|norm| after(norm.place))
-            || self.scale.is_some_and(|scale| after(scale.place));
-        if self.rotation.is_some() && self.rounds && (stages_after || target.is_coded()) {
-            self.round(self.flowing(Place::BeforeRotation), tile);
-        }
-        self.beside_rotation(Place::AfterRotation, span, row, tile, buffers);
-        target.write(self.proof, span, tile);
-    }
-
-    fn beside_rotation(
-        &self,
-        place: Place,
-        span: &LineSpan<'_>,
-        row: Option<NormFactors>,
-        tile: &mut [f32],
-        buffers: &mut Buffers,
-    ) {
-        if let Some(norm) = self.norm.filter(|norm| norm.place == place) {
-            let values = buffers.values.get_or_insert_with(Tile::empty);
-            self.norm(norm, span, row, tile, values);
-        }
-        if let Some(scale) = self.scale.filter(|scale| scale.place == place) {
-            let mut factors = [1.0; HEADS];
-            for (index, factor) in factors.iter_mut().enumerate().take(span.count) {
-                let [batch, token, head] = span.index(index);
-                *factor = scale.of(batch * self.shape.tokens + token, head, self.shape.heads);
-            }
-            self.each(tile, Channelwise::TimesEach(&factors));
-            if scale.rounds {
-                self.round(self.flowing(place), tile);
-            }
-        }
-    }
-
-    /// Norms the heads of a tile.
-    fn norm(
-        &self,
-        norm: Norm<'_>,
-        span: &LineSpan<'_>,
-        row: Option<NormFactors>,
-        tile: &mut [f32],
-        values: &mut Tile,
-    ) {
-        let formula = norm.formula;
-        let head_dim = self.shape.head_dim;
-        let mut factors = [row.unwrap_or(NormFactors::NONE); HEADS];
-        let factors = &mut factors[..span.count];
-        if let Some(GivenSums { sums, width }) = norm.given {
-            for (index, factors) in factors.iter_mut().enumerate() {
-                let [batch, token, head] = span.index(index);
-                let row = batch * self.shape.tokens + token;
-                let sum = match norm.reach {
-                    NormReach::Row => sums[row],
-                    NormReach::Head => sums[row * self.shape.heads + head],
+            if width > TILE {
+                pass.run_long(operands, span, kept.is_none(), tile, side);
+            } else if width > 0 {
+                let narrowed;
+                let span = if width == head_dim {
+                    span
+                } else {
+                    narrowed = LineSpan {
+                        head_dim: width,
+                        ..*span
+                    };
+                    &narrowed
                 };
-                let (mean, square) = (0.0, sum / width as f32);
-                self.proof.run(RootOf {
-                    mean,
-                    square,
-                    eps: norm.eps,
-                    factors,
-                });
+                let channels = [Channels::run(0, width); 2];
+                pass.run_part(operands, span, channels, row, tile, side);
             }
-        } else if row.is_none()
-            && !formula.centred
-            && norm.sum == NormSum::PyTorch
-            && head_dim < TOO_LONG
-        {
-            let mut roots = [0.0; ROOTS];
-            let heads = Source {
-                memory: bytemuck::cast_slice(tile),
-                at: 0,
-                step: head_dim,
-                ahead: 0,
-            };
-            let extents = [head_dim, span.count];
-            (F32_NORMED.roots)(self.proof, &heads, extents, norm.eps, &mut roots);
-            for (factors, root) in factors.iter_mut().zip(roots) {
-                factors.root = root;
+            if let (Some(element), Some(source)) = (kept.filter(|_| width < head_dim), source) {
+                let line = &mut span.line(operands.target.memory_mut());
+                let ends = pass.ends(element, element);
+                copy_unrotated(pass.proof, ends, &span.source(source.memory()), line);
             }
-        } else if row.is_none() {
-            for (factors, head) in factors.iter_mut().zip(tile.chunks_exact(head_dim)) {
-                *factors = self.factors(norm, |term, mean| {
-                    let mut sum = Sum::new(head_dim, norm.sum);
-                    let mut all = 0.0;
-                    let (values, total) = (head, Some(&mut all));
-                    self.proof.run(AddToSum {
-                        sum: &mut sum,
-                        values,
-                        term,
-                        mean,
-                        total,
-                    });
-                    (all, head_dim)
-                });
-            }
-        }
-        let result = self.result(norm);
-        match norm.weight {
-            Some(weights) if !formula.rounds_normed => {
-                let weights = self.per_channel(weights, formula.one_plus_weight, span, values);
-                self.each(tile, Channelwise::NormTimes(factors, weights));
-            }
-            weights => {
-                self.each(tile, Channelwise::Norm(factors));
-                if formula.rounds_normed {
-                    self.round(self.element, tile);
-                }
-                if let Some(weights) = weights {
-                    let weights = self.per_channel(weights, formula.one_plus_weight, span, values);
-                    self.each(tile, Channelwise::Times(weights));
-                }
-            }
-        }
-        if let Some(biases) = norm.bias {
-            if formula.rounds_product && norm.weight.is_some() && !self.promotes(norm) {
-                self.round(self.element, tile);
-            }
-            let biases = self.per_channel(biases, false, span, values);
-            self.each(tile, Channelwise::Plus(biases));
-        }
-        self.round(result, tile);
-    }
-
-    pub(super) fn each(&self, tile: &mut [f32], what: Channelwise<'_>) {
-        let head_dim = self.shape.head_dim;
-        self.proof.run(Scaled {
-            heads: tile,
-            head_dim,
-            what,
         });
-    }
+    });
+    "staged"
+}
 
-    /// The weights of the heads of a block as f32: where they are, or in a buffer.
-    fn per_channel<'w>(
+impl Pass<'_> {
+    /// Heads that are longer than the tile, which are rotated and no more: some pairs of one at a time.
+    fn run_long(
         &self,
-        weights: Weights<'w>,
-        one_plus: bool,
+        operands: &mut Operands<'_, '_, '_>,
         span: &LineSpan<'_>,
-        Tile(buffer): &'w mut Tile,
-    ) -> PerChannel<'w> {
-        let head_dim = self.shape.head_dim;
-        let shared = weights.len() == head_dim;
-        let start = if shared { 0 } else { span.first[2] * head_dim };
-        let (step, count) = if shared || span.along_tokens {
-            (0, 1)
-        } else {
-            (head_dim, span.count)
-        };
-        let len = count * head_dim;
-        if let (Weights::F32(weights), false) = (weights, one_plus) {
-            return PerChannel {
-                values: &weights[start..][..len],
-                step,
+        converts_rest: bool,
+        tile: &mut [f32],
+        side: &mut [f32],
+    ) {
+        let (pairs, most) = (span.rows.pairs, TILE / 2);
+        for first in (0..pairs).step_by(most) {
+            let count = most.min(pairs - first);
+            let channels = self
+                .pairings()
+                .map(|pairing| Channels::of_pairs(pairing, pairs, first, count));
+            let part = &LineSpan {
+                rows: &LineRows {
+                    cos: &span.rows.cos[first..],
+                    sin: &span.rows.sin[first..],
+                    pairs: count,
+                    ..*span.rows
+                },
+                head_dim: 2 * count,
+                ..*span
             };
+            self.run_part(operands, part, channels, None, tile, side);
         }
-        let values = &mut buffer[..len];
-        self.widen(weights, one_plus, start, values);
-        PerChannel { values, step }
+        if converts_rest {
+            for first in (2 * pairs..span.head_dim).step_by(TILE) {
+                let channels = Channels::run(first, TILE.min(span.head_dim - first));
+                let values = &mut tile[..channels.len];
+                operands.read(self.proof, span, channels, values, side);
+                operands.write(self.proof, span, channels, values, side);
+            }
+        }
     }
 
-    /// Rounds values to an element, and takes them back.
-    pub(super) fn round(&self, element: &'static Across, values: &mut [f32]) {
+    /// Channels of the heads of a line, as they are read and as they are written, through all stages.
+    fn run_part(
+        &self,
+        operands: &mut Operands<'_, '_, '_>,
+        span: &LineSpan<'_>,
+        [read, written]: [Channels; 2],
+        row: Option<NormFactors>,
+        tile: &mut [f32],
+        side: &mut [f32],
+    ) {
+        let tile = &mut tile[..span.count * span.head_dim];
+        operands.read(self.proof, span, read, tile, side);
+        if let Some(stages) = self.stages {
+            (stages.ops.run)(self, stages, Place::BeforeRotation, span, row, tile, side);
+        }
+        let [tile, side] = self.rotate(span, tile, side);
+        let after = Place::AfterRotation;
+        if self.rotation.is_some()
+            && self.rounds
+            && (self.stages.is_some_and(|stages| stages.stand_at(after))
+                || operands.target.is_coded())
+        {
+            self.round(self.flowing(Place::BeforeRotation), tile, side);
+        }
+        if let Some(stages) = self.stages {
+            (stages.ops.run)(self, stages, after, span, row, tile, side);
+        }
+        operands.write(self.proof, span, written, tile, side);
+    }
+
+    /// Rounds values to an element, and takes them back; on the way they are words beside the tile.
+    #[inline(never)]
+    pub(super) fn round(&self, element: &'static Across, values: &mut [f32], side: &mut [f32]) {
         if element.is(&F32) {
             return;
         }
-        let mut words = Words([0; WORDS]);
-        for values in values.chunks_mut(WORDS) {
-            let bytes = &mut bytemuck::cast_slice_mut(&mut words.0)[..values.len() * element.size];
-            (element.from_f32)(self.proof, values, bytes);
-            (element.to_f32)(self.proof, bytes, values);
-        }
+        let bytes = &mut bytemuck::cast_slice_mut(side)[..values.len() * element.size];
+        (element.from_f32)(self.proof, values, bytes);
+        (element.to_f32)(self.proof, bytes, values);
     }
 
-    /// Whether the pairing changes.
-    pub(super) fn moves(&self) -> bool {
-        self.rotation
-            .as_ref()
-            .is_some_and(|rotation| rotation.input != rotation.output)
-    }
-
-    /// Rotates the heads of a line, in a tile; or into the other one, where the pairing changes.
-    pub(super) fn rotate(&self, span: &LineSpan<'_>, tile: &mut [f32], other: &mut [f32]) {
-        let Some(rotation) = &self.rotation else {
-            return;
+    /// Rotates the heads of a line in a tile, or beside it, where the pairing changes. Returns where they are, and what
+    /// is beside them.
+    pub(super) fn rotate<'t>(
+        &self,
+        span: &LineSpan<'_>,
+        tile: &'t mut [f32],
+        side: &'t mut [f32],
+    ) -> [&'t mut [f32]; 2] {
+        let Some(rotation) = self.rotation.as_ref().filter(|_| span.rows.pairs > 0) else {
+            return [tile, side];
         };
         match RotateF32::of(rotation.input, rotation.output) {
             RotateF32::InPlace(kernel) => {
-                let tile = bytemuck::cast_slice_mut(tile);
-                kernel(self.proof, &mut span.line_in_tile(tile));
+                let heads = bytemuck::cast_slice_mut(tile);
+                kernel(self.proof, &mut span.line_in_tile(heads));
+                [tile, side]
             }
             RotateF32::OutOfPlace(kernel) => {
-                // What follows the pairs stays.
-                other.copy_from_slice(tile);
+                let rotated = &mut side[..tile.len()];
+                if 2 * span.rows.pairs < span.head_dim {
+                    rotated.copy_from_slice(tile);
+                }
                 let source = Source {
                     memory: bytemuck::cast_slice(tile),
                     at: 0,
                     step: span.head_dim,
                     ahead: 0,
                 };
-                let other = bytemuck::cast_slice_mut(other);
-                kernel(self.proof, &source, &mut span.line_in_tile(other));
-            }
-        }
-    }
-
-    /// Reads the heads of a line.
-    pub(super) fn read(
-        &self,
-        source: &Operand<'_>,
-        target: &OperandMut<'_, '_>,
-        span: &LineSpan<'_>,
-        values: &mut [f32],
-    ) {
-        let (proof, head) = (self.proof, span.first[2]);
-        match (source, target) {
-            (Operand::Tensor(tensor, element), _) => {
-                read_heads(proof, &span.source(tensor.bytes), element, span, values);
-            }
-            (Operand::Target, OperandMut::Tensor(tensor, element)) => {
-                read_heads(proof, &span.written(tensor.bytes), element, span, values);
-            }
-            (Operand::Cache(cache, _), _) => cache.read(proof, span.tokens[0], head, values),
-            (Operand::Target, OperandMut::Cache(cache, _)) => {
-                cache.as_cache().read(proof, span.tokens[1], head, values);
+                let heads = bytemuck::cast_slice_mut(rotated);
+                kernel(self.proof, &source, &mut span.line_in_tile(heads));
+                [rotated, tile]
             }
         }
     }
 }
 
-/// What values of 16 bits are on the way through `round`, a part at a time.
-const WORDS: usize = 1024;
+/// The channels of each head that are in a tile: one run of them, or two.
+#[derive(Clone, Copy)]
+pub(super) struct Channels {
+    starts: [usize; 2],
+    /// Channels of a run.
+    len: usize,
+    /// Of all runs.
+    width: usize,
+}
 
-#[repr(align(64))]
-struct Words([u16; WORDS]);
+impl Channels {
+    /// One run.
+    pub(super) fn run(start: usize, len: usize) -> Self {
+        Channels {
+            starts: [start; 2],
+            len,
+            width: len,
+        }
+    }
 
-/// Heads of a tensor as f32.
-pub(super) fn read_heads(
+    /// Those of some pairs, of all that a head has.
+    fn of_pairs(pairing: Pairing, all: usize, first: usize, count: usize) -> Self {
+        match pairing {
+            Pairing::Half => Channels {
+                starts: [first, all + first],
+                len: count,
+                width: 2 * count,
+            },
+            Pairing::Interleaved => Channels::run(2 * first, 2 * count),
+        }
+    }
+
+    /// How many heads of so many values are one call: those beside each other.
+    fn together(self, step: usize, values: usize) -> usize {
+        if step == self.len && step == self.width {
+            values / self.width
+        } else {
+            1
+        }
+    }
+}
+
+/// Reads channels of heads that are lines.
+pub(super) fn read_lines(
     proof: Proof,
     heads: &Source<'_>,
     element: &'static Across,
-    span: &LineSpan<'_>,
+    channels: Channels,
     values: &mut [f32],
 ) {
-    let together = together(span, heads.step);
-    for (index, values) in values.chunks_mut(together * span.head_dim).enumerate() {
-        let start = (heads.at + index * together * heads.step) * element.size;
-        let bytes = &heads.memory[start..][..values.len() * element.size];
-        (element.to_f32)(proof, bytes, values);
+    let Channels { starts, len, width } = channels;
+    let together = channels.together(heads.step, values.len());
+    for (index, values) in values.chunks_mut(together * width).enumerate() {
+        let first = heads.at + index * together * heads.step;
+        let (values, second) = values.split_at_mut(together * len);
+        let bytes = |start| &heads.memory[(first + start) * element.size..];
+        (element.to_f32)(
+            proof,
+            &bytes(starts[0])[..values.len() * element.size],
+            values,
+        );
+        if !second.is_empty() {
+            (element.to_f32)(
+                proof,
+                &bytes(starts[1])[..second.len() * element.size],
+                second,
+            );
+        }
     }
 }
 
-/// How many heads of a line are one call: those beside each other.
-fn together(span: &LineSpan<'_>, step: usize) -> usize {
-    if step == span.head_dim { span.count } else { 1 }
-}
+impl Operands<'_, '_, '_> {
+    /// Reads channels of the heads of a line; of heads that are no lines all.
+    pub(super) fn read(
+        &self,
+        proof: Proof,
+        span: &LineSpan<'_>,
+        channels: Channels,
+        values: &mut [f32],
+        side: &mut [f32],
+    ) {
+        let (heads, end) = match self.source {
+            Some(source) => (source.heads(), 0),
+            None => (self.target.heads(), 1),
+        };
+        match heads {
+            Heads::Lines(memory, element) => {
+                let heads = Source {
+                    memory,
+                    at: span.at[end],
+                    step: span.steps[end],
+                    ahead: 0,
+                };
+                read_lines(proof, &heads, element, channels, values);
+            }
+            Heads::Kept(kept) => {
+                let (at, head) = (span.tokens[end], span.first[2]);
+                kept.read(proof, at, head, values, bytemuck::cast_slice_mut(side));
+            }
+        }
+    }
 
-impl OperandMut<'_, '_> {
-    /// Writes the heads of a line.
-    fn write(&mut self, proof: Proof, span: &LineSpan<'_>, values: &[f32]) {
-        match self {
-            OperandMut::Tensor(tensor, element) => {
-                let (step, size) = (span.steps[1], element.size);
-                let together = together(span, step);
-                for (index, values) in values.chunks(together * span.head_dim).enumerate() {
-                    let start = (span.at[1] + index * together * step) * size;
-                    let bytes = &mut tensor.bytes[start..][..values.len() * size];
-                    (element.from_f32)(proof, values, bytes);
+    /// Undoes `read`, where heads are written.
+    fn write(
+        &mut self,
+        proof: Proof,
+        span: &LineSpan<'_>,
+        channels: Channels,
+        values: &[f32],
+        side: &mut [f32],
+    ) {
+        match self.target.heads_mut() {
+            HeadsMut::Lines(memory, element) => {
+                let Channels { starts, len, width } = channels;
+                let step = span.steps[1];
+                let together = channels.together(step, values.len());
+                for (index, values) in values.chunks(together * width).enumerate() {
+                    let first = span.at[1] + index * together * step;
+                    let (values, second) = values.split_at(together * len);
+                    let bytes = &mut memory[(first + starts[0]) * element.size..];
+                    (element.from_f32)(proof, values, &mut bytes[..values.len() * element.size]);
+                    if !second.is_empty() {
+                        let bytes = &mut memory[(first + starts[1]) * element.size..];
+                        let bytes = &mut bytes[..second.len() * element.size];
+                        (element.from_f32)(proof, second, bytes);
+                    }
                 }
             }
-            OperandMut::Cache(cache, _) => {
+            HeadsMut::Kept(cache) => {
                 let (at, head) = (span.tokens[1], span.first[2]);
-                match cache.stored().format {
-                    Format::Element(element, _) => {
-                        cache.write_elements(proof, element, at, head, values);
-                    }
-                    Format::Codes(codes) => {
-                        let heads = [head, span.count];
-                        cache.write_codes(proof, codes, at, heads, Values::F32(values));
-                    }
-                }
+                cache.write(proof, at, head, values, bytemuck::cast_slice_mut(side));
             }
         }
     }

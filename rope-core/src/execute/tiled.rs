@@ -4,6 +4,7 @@
 //! The tile loses nothing where what is quantized is rounded to that element first, or the element is f32; so the bits
 //! are those of the stages.
 
+use super::lines::copy_unrotated;
 use super::normed::{FusedNorm, NormWeights, copy_heads};
 use crate::cache::{Format, MOST_CHANNELS, MOST_HEADS};
 use crate::kernel::chains::{F32, OutOfPlaceFn};
@@ -31,7 +32,7 @@ enum Way<'w> {
 
 /// From a tensor into a quantized format.
 pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut<'_, '_>) -> bool {
-    let walk = pass.walk(source, target);
+    let walk = pass.walk(Some(source), target);
     let (Operand::Tensor(x, element), OperandMut::Cache(cache, _)) = (source, target) else {
         return false;
     };
@@ -41,11 +42,11 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
     let head_dim = pass.shape.head_dim;
     let head_bytes = head_dim * element.size;
     let rounds = |norm| pass.rounds && !pass.promotes(norm);
-    let exact = element.is(&F32) || pass.norm.map_or(pass.rounds, rounds);
+    let exact = element.is(&F32) || pass.norm().map_or(pass.rounds, rounds);
     let (ends, fits) = (pass.ends(element, element), exact && head_bytes <= TILE);
     let mut weights;
-    let way = match (&pass.rotation, pass.norm) {
-        _ if pass.scale.is_some() => return false,
+    let way = match (&pass.rotation, pass.norm()) {
+        _ if pass.scale().is_some() => return false,
         (None, None) => Way::Direct,
         (Some(_), None) if fits => match ends.fused() {
             Some(kernel) => Way::Rotated(kernel),
@@ -66,6 +67,13 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
         _ => (TILE / head_bytes.max(1)).min(MOST_HEADS),
     };
     let mut tile = Tile([0; TILE]);
+    let mut kept;
+    let side: &mut [u8] = if cache.layout().contiguous() {
+        &mut []
+    } else {
+        kept = [0; MOST_CHANNELS];
+        &mut kept
+    };
     let mut roots = [0.0; ROOTS];
     Walk {
         most,
@@ -79,7 +87,7 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
             Way::Direct => &x.bytes[span.at[0] * element.size..],
             Way::Rotated(kernel) => {
                 kernel(pass.proof, source, line);
-                ends.copy_unrotated(pass.proof, source, line, &mut None);
+                copy_unrotated(pass.proof, ends, source, line);
                 &tile.0[..]
             }
             Way::Normed(norm) => {
@@ -90,7 +98,7 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
         };
         let values = Values::of(element.kind, &bytes[..span.count * head_bytes]);
         let heads = [span.first[2], span.count];
-        cache.write_codes(pass.proof, codes, span.tokens[1], heads, values);
+        cache.write_codes(pass.proof, codes, span.tokens[1], heads, values, side);
     });
     true
 }

@@ -2,11 +2,11 @@
 //!
 //! A chain reads an element of a pairing, rotates, and writes an element of a pairing. Those in this list do it in
 //! registers, in one kernel for each backend. Every other combination runs its stages one after the other
-//! ([`tile`](super::tile)), which gives the same bits. A chain belongs here if it runs all day and `rope-bench stages`
-//! says that the tile would cost it something: in place; into a cache of the same element; from f32 into a cache of 16
-//! bits; f32 from one pairing to the other, which is the middle stage of every other change of pairing; and bf16 from
-//! interleaved to half, which is what DeepSeek's models run. A norm is fused with the rotation in place behind it, and
-//! the sum of gradients with the transpose that takes them back.
+//! ([`staged`](crate::execute::staged)), which gives the same bits. A chain belongs here if it runs all day and
+//! `rope-bench stages` says that the tile would cost it something: in place; into a cache of the same element; from f32
+//! into a cache of 16 bits; f32 from one pairing to the other, which is the middle stage of every other change of
+//! pairing; and bf16 from interleaved to half, which is what DeepSeek's models run. A norm is fused with the rotation
+//! in place behind it, and the sum of gradients with the transpose that takes them back.
 //!
 //! All functions here are concrete, so they are compiled in this crate, once. A user's crate names the statics of its
 //! elements, and what it does not name the linker leaves out.

@@ -28,7 +28,7 @@ use crate::simd::convert::{
 };
 use crate::simd::{Kernel, Simd};
 
-/// Some heads of equal length, and where their codes go. Where lengths differ, the shorter counts.
+/// Some heads of equal length, and where their codes go, as many.
 #[derive(Debug)]
 pub(crate) struct Encoding<'a> {
     pub(crate) values: Values<'a>,
@@ -66,13 +66,16 @@ impl Factors<'_> {
 }
 
 /// A code of 8 bits: its kernels.
+#[derive(Debug)]
 pub(crate) struct Code {
     /// The largest magnitude that it has on both sides of zero.
     pub(crate) largest: f32,
     /// Values, by their factors, to codes. A reference, because what is copied in larger pieces than it was written in
     /// waits for all stores in flight.
     pub(crate) encode: fn(Proof, &mut Encoding<'_>),
-    /// Codes to values times a scale, one f32 product each; of two lengths the shorter counts.
+    /// Scales for heads of equal length.
+    pub(crate) make_scales: fn(Proof, &mut Making<'_>),
+    /// Codes to as many values times a scale, one f32 product each.
     pub(crate) decode: fn(Proof, &[u8], f32, &mut [f32]),
 }
 
@@ -86,6 +89,7 @@ impl Code {
                     code: PhantomData::<C>,
                 });
             },
+            make_scales,
             decode: |proof, source, scale, target| {
                 proof.run(Decode::<C> {
                     source,
@@ -97,6 +101,27 @@ impl Code {
         }
     }
 }
+
+/// A format of blocks, each of which has its scale: its kernels.
+#[derive(Debug)]
+pub(crate) struct BlockFormat {
+    /// Values of a block.
+    pub(crate) values: usize,
+    /// Its bytes.
+    pub(crate) bytes: usize,
+    /// Whole blocks of values to blocks.
+    pub(crate) encode: fn(Proof, Values<'_>, &mut [u8]),
+    /// Blocks to values.
+    pub(crate) decode: fn(Proof, &[u8], &mut [f32]),
+}
+
+/// ggml's: the distance of its codes, as IEEE binary16, and the codes.
+pub(crate) static Q8_0: BlockFormat = BlockFormat {
+    values: Q8_0_VALUES,
+    bytes: Q8_0_BYTES,
+    encode: encode_q8_0,
+    decode: decode_q8_0,
+};
 
 /// The float of 8 bits with 3 behind the point and no infinities.
 pub(crate) static E4M3: Code = Code::new::<E4m3>();
@@ -226,7 +251,7 @@ impl<C: Convert8> Kernel for Encode<'_, '_, C> {
         for head in 0..heads {
             let values = values.part(head * len..(head + 1) * len);
             let (by, divides) = factors.of(head);
-            let codes = codes.get_mut(head * len..).unwrap_or_default();
+            let codes = &mut codes[head * len..(head + 1) * len];
             Self::head(s, values, by, divides, codes);
         }
     }
@@ -235,8 +260,7 @@ impl<C: Convert8> Kernel for Encode<'_, '_, C> {
 impl<C: Convert8> Encode<'_, '_, C> {
     #[inline(always)]
     fn head<S: Simd>(s: S, source: Values<'_>, by: f32, divides: bool, target: &mut [u8]) {
-        let len = source.len().min(target.len());
-        let (source, target) = (source.part(0..len), &mut target[..len]);
+        let len = source.len();
         if const { S::LANES == 1 } {
             return Self::plain(s, source, by, divides, target);
         }
@@ -339,7 +363,8 @@ impl<C: Convert8> Kernel for Decode<'_, C> {
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
         // The compiler vectorises it.
-        for (x, y) in self.source.iter().zip(self.target) {
+        let target = &mut self.target[..self.source.len()];
+        for (x, y) in self.source.iter().zip(target) {
             *y = C::to_f32(*x) * self.scale;
         }
     }

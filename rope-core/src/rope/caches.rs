@@ -215,7 +215,7 @@ impl Rope {
             ..plan.pass(shape, (&F32, kernels), Some((rows, sharing)))?
         };
         let target = &mut OperandMut::Cache(cache, slots);
-        implementations::run(SHIFT, &pass, &Operand::Target, target);
+        implementations::in_place(SHIFT, &pass, target);
         Ok(())
     }
 }
@@ -235,7 +235,12 @@ impl Rope<WithStages<'_>> {
         let pass = self.pass(shape, (element, kernels), rows)?;
         let source = Operand::Tensor(x, element);
         let target = &mut OperandMut::Cache(cache, slots);
-        Ok(implementations::run(OUT_OF_PLACE, &pass, &source, target))
+        Ok(implementations::out_of_place(
+            OUT_OF_PLACE,
+            &pass,
+            &source,
+            target,
+        ))
     }
 
     #[inline(never)]
@@ -252,7 +257,12 @@ impl Rope<WithStages<'_>> {
         let pass = self.pass(shape, (&F32, Kernels::default()), rows)?;
         let source = Operand::Cache(cache, &slots);
         let target = &mut OperandMut::Tensor(y, element);
-        Ok(implementations::run(OUT_OF_PLACE, &pass, &source, target))
+        Ok(implementations::out_of_place(
+            OUT_OF_PLACE,
+            &pass,
+            &source,
+            target,
+        ))
     }
 }
 

@@ -3,11 +3,12 @@
 use super::Rope;
 use crate::cache::MOST_CHANNELS;
 use crate::element::Element;
+use crate::execute::ops;
 use crate::gradient::PairGradients;
 use crate::implementations::{self, IN_PLACE, OUT_OF_PLACE};
 use crate::kernel::chains::{Across, Normed};
 use crate::norm::{Norm, NormReach, Place};
-use crate::pass::{Kernels, Operand, OperandMut, Pass, Rotation};
+use crate::pass::{self, Kernels, Operand, OperandMut, Pass, Rotation};
 use crate::rope::fit_across;
 use crate::rows::RowSharing;
 use crate::scale::Scale;
@@ -550,7 +551,12 @@ impl<'a> Rope<WithStages<'a>> {
         let pass = self.pass(shape, (element, kernels), Some((rows, sharing)))?;
         let source = Operand::Tensor(x, element);
         let target = &mut OperandMut::Tensor(y, target);
-        Ok(implementations::run(OUT_OF_PLACE, &pass, &source, target))
+        Ok(implementations::out_of_place(
+            OUT_OF_PLACE,
+            &pass,
+            &source,
+            target,
+        ))
     }
 
     /// The pass of a call, if norm and scale fit the heads, and the direction the rows.
@@ -583,8 +589,11 @@ impl<'a> Rope<WithStages<'a>> {
             element,
             kernels,
             shape,
-            norm,
-            scale,
+            stages: (norm.is_some() || scale.is_some()).then_some(pass::Stages {
+                norm,
+                scale,
+                ops: &ops::OPS,
+            }),
             rotation: rows.map(|(rows, sharing)| Rotation {
                 rows: rows.view(sharing),
                 factors: self.factors(rows.attention_factor()),
@@ -616,7 +625,7 @@ fn in_place<E: Element, S: Lower>() -> (&'static Across, Kernels) {
 
 fn run_in_place(pass: &Pass<'_>, x: &mut BytesMut<'_>) -> &'static str {
     let target = &mut OperandMut::Tensor(x, pass.element);
-    implementations::run(IN_PLACE, pass, &Operand::Target, target)
+    implementations::in_place(IN_PLACE, pass, target)
 }
 
 pub(super) fn check_head(shape: Shape) -> Result<(), Error> {
