@@ -183,3 +183,17 @@ impl FromStr for Backend {
             })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Backend, Proof};
+
+    #[test]
+    fn who_has_no_group_leaves_the_call() {
+        for proof in Backend::ALL.iter().filter_map(|backend| backend.prove()) {
+            assert_eq!(proof.fitting(usize::MAX), proof);
+            let last = [0, 1, 7].map(|pairs| proof.fitting(pairs));
+            assert_eq!(last.map(Proof::backend), [Backend::Scalar; 3]);
+        }
+    }
+}

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `fused` | a kernel per line | a rotation alone, of elements and pairings with a kernel of their own; any in place |
 //! | `copied` | a copy per line | neither a rotation nor another stage, and one element at both ends |
-//! | `normed` | two kernels per line | a norm of heads before the rotation of all of their channels, in place |
+//! | `normed` | two kernels per line, three where not all channels rotate | a norm of heads before their rotation, in place |
 //! | `copied-normed` | a copy, then `normed` | the same, from one place to another of the same element |
 //! | `tiled` | a tile of the source's element | a rotation, after such a norm or none, into a quantized format; after a norm also from f32 into another element |
 //! | `staged` | a tile of f32, stage by stage | everything |

@@ -208,8 +208,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The norm and the rotation after it that kernels run on heads in place: of short heads, each by itself, all of
-    /// whose channels rotate, with weights that they share.
+    /// The norm and the rotation after it that kernels run on heads in place: of short heads, each by itself, with
+    /// weights that they share.
     pub(crate) fn fused_norm(&self) -> Option<(Norm<'a>, &'static Normed, Pairing)> {
         let (norm, kernels) = (self.norm()?, self.kernels.normed?);
         let rotation = self.rotation.as_ref()?;
@@ -218,8 +218,8 @@ impl<'a> Pass<'a> {
         let plain = !norm.formula.centred && norm.bias.is_none() && norm.given.is_none();
         let over_heads = norm.reach == NormReach::Head && norm.place == Place::BeforeRotation;
         let short = head_dim < crate::kernel::normed::TOO_LONG;
-        let whole = 2 * rotation.rows.pairs() == head_dim && rotation.input == rotation.output;
-        let fused = shared && plain && over_heads && short && whole;
+        let stays = rotation.input == rotation.output;
+        let fused = shared && plain && over_heads && short && stays;
         (fused && norm.sum == NormSum::PyTorch && self.scale().is_none()).then_some((
             norm,
             kernels,

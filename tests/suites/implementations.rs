@@ -35,7 +35,7 @@ fn of_calls_in_place() {
         (Rope::<WithStages<'_>>::from(rope), HEAD_DIM, "fused"),
         (Rope::<WithStages<'_>>::from(rope), 8, "fused"),
         (rope.norm(norm), HEAD_DIM, "normed"),
-        (rope.norm(norm), 8, "staged"),
+        (rope.norm(norm), 8, "normed"),
         (rope.norm(norm.bias(&biases)), HEAD_DIM, "staged"),
         (rope.norm(norm.over(NormReach::Row)), HEAD_DIM, "staged"),
         (rope.norm(norm.at(Place::AfterRotation)), HEAD_DIM, "staged"),

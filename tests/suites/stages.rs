@@ -201,7 +201,11 @@ fn codes_in_stages_or_not() {
 }
 
 /// A norm of heads and the rotation after it, out of place: into a tensor, into slots, and into codes.
-fn agree_in_norms<E: Number>(source: &mut Source<'_>, [tokens, heads, head_dim]: [usize; 3]) {
+fn agree_in_norms<E: Number>(
+    source: &mut Source<'_>,
+    [tokens, heads, head_dim]: [usize; 3],
+    rotary_dim: usize,
+) {
     let shape = [1, tokens, heads, head_dim];
     let from = match source.once_in(2) {
         true => Placed::bshd(shape),
@@ -211,8 +215,8 @@ fn agree_in_norms<E: Number>(source: &mut Source<'_>, [tokens, heads, head_dim]:
     let (x, painted) = (values::<E>(source, from.len), paint::<E>(source, to.len));
     let per_head = source.once_in(3);
     let rows_heads = if per_head { heads } else { 1 };
-    let angles = values::<f32>(source, tokens * rows_heads * head_dim);
-    let rows = Rows::new(&angles, [tokens * rows_heads, head_dim])
+    let angles = values::<f32>(source, tokens * rows_heads * rotary_dim);
+    let rows = Rows::new(&angles, [tokens * rows_heads, rotary_dim])
         .and_then(|rows| rows.with_heads(rows_heads));
     let rows = rows.expect("whole rows");
     let (own, wide) = (
@@ -274,7 +278,9 @@ fn agree_in_norms<E: Number>(source: &mut Source<'_>, [tokens, heads, head_dim]:
                 .backend(backend)
                 .expect("an available backend");
             let (got, wanted) = (run(rope), run(rope.in_stages()));
-            let doing = format!("{backend}, {pairing}, {formula:?}, {weights} weights, {shape:?}");
+            let doing = format!(
+                "{backend}, {pairing}, {formula:?}, {weights} weights, {rotary_dim} of {shape:?}"
+            );
             let elements = got
                 .0
                 .iter()
@@ -302,9 +308,20 @@ fn agree_in_norms<E: Number>(source: &mut Source<'_>, [tokens, heads, head_dim]:
 #[test]
 fn norms_in_stages_or_not() {
     let source = &mut Source::random("norms_in_stages_or_not");
-    for head_dim in [2, 20, 64, 128, 130, 510] {
+    for (head_dim, rotary_dim) in [
+        (2, 2),
+        (20, 20),
+        (64, 64),
+        (67, 34),
+        (96, 2),
+        (128, 128),
+        (128, 64),
+        (130, 130),
+        (257, 64),
+        (510, 510),
+    ] {
         let heads = source.within(1, 2 + 4096 / head_dim.max(64));
         let shape = [source.within(1, 4), heads, head_dim];
-        each_element!(agree_in_norms(source, shape));
+        each_element!(agree_in_norms(source, shape, rotary_dim));
     }
 }

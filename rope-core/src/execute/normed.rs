@@ -80,6 +80,10 @@ impl<'w> FusedNorm<'w> {
             rounds_product: self.rounds_product,
         };
         (self.kernel)(self.proof, line, &norm);
+        let from = 2 * line.rows.pairs;
+        if from < line.head_dim {
+            (self.kernels.rest)(self.proof, line, &norm, from);
+        }
     }
 }
 

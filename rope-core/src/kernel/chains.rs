@@ -20,7 +20,7 @@ use super::convert::{FromF32, ToF32};
 use super::gradient::{AddTerms, GradientLine};
 use super::line::{Line, Other, RotateLine, Same, Source};
 use super::norm::ROOTS;
-use super::normed::{LineNorm, LineRoots};
+use super::normed::{LineNorm, LineRoots, NormRest};
 use super::pairs;
 use super::values::Kind;
 use crate::Pairing::{self, Half, Interleaved};
@@ -59,6 +59,8 @@ pub struct Normed {
     interleaved: NormedFn,
     /// The reciprocal roots of the heads of a line, by their channels, their number, and eps.
     pub(crate) roots: fn(Proof, &Source<'_>, [usize; 2], f32, &mut [f32; ROOTS]),
+    /// Norms the channels from an even one on, which do not rotate.
+    pub(crate) rest: fn(Proof, &mut Line<'_>, &LineNorm<'_>, usize),
 }
 
 impl Normed {
@@ -212,6 +214,10 @@ macro_rules! normed {
             roots: |proof, heads, [head_dim, len], eps, roots| {
                 let element = PhantomData::<$E>;
                 proof.run(LineRoots { heads, head_dim, len, eps, roots, element });
+            },
+            rest: |proof, line, norm, from| {
+                let element = PhantomData::<$E>;
+                proof.run(NormRest { line, norm, from, element });
             },
         });
     )+};

@@ -688,7 +688,7 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
     }
 
     #[inline(always)]
-    fn head(&mut self, index: usize) -> &mut [Bits<R::O>] {
+    pub(super) fn head(&mut self, index: usize) -> &mut [Bits<R::O>] {
         &mut self.elements[index * self.step..][..self.head_dim]
     }
 
@@ -761,6 +761,17 @@ impl<S: Simd, R: Route> HeadGroups<'_, '_, S, R> {
         && R::P::ALTERNATING == R::Q::ALTERNATING
         && size_of::<Bits<R::I>>() == 4
         && size_of::<Bits<R::O>>() == 4;
+
+    /// Reads a group, norms it, writes it.
+    #[inline(always)]
+    pub(super) fn norm(&mut self, s: S, i: usize) {
+        let [a, b] = R::get::<S>(self.source, &self.target, i);
+        let mut group = [R::I::read(s, a, false), R::I::read(s, b, false)];
+        if let Some(norm) = &self.norm {
+            group = norm.apply::<R::I>(s, i, group);
+        }
+        R::Q::set(&mut self.target, i, R::O::write(s, group, false));
+    }
 
     /// Reads one vector of pairs, rotates it, writes it.
     #[inline(always)]

@@ -6,9 +6,9 @@
 
 use core::marker::PhantomData;
 
-use super::line::{Source, SourceHeads};
+use super::line::{Heads, Line, Same, Source, SourceHeads};
 use super::norm::{LANES, ROOTS, Term, add_rest, fold_lanes, roots};
-use super::pairs::{PairLayout, VectorPair};
+use super::pairs::{Interleaved, PairLayout, VectorPair};
 use crate::element::Convert;
 use crate::simd::{Kernel, Simd};
 
@@ -116,6 +116,58 @@ impl<S: Simd, P: PairLayout> HeadNorm<'_, S, P> {
             group = E::round(s, group);
         }
         group
+    }
+}
+
+/// Norms the channels of a line from one on: those behind the pairs, which do not rotate.
+pub(crate) struct NormRest<'l, 'a, 'n, E> {
+    pub(crate) line: &'l mut Line<'a>,
+    pub(crate) norm: &'n LineNorm<'n>,
+    /// An even number.
+    pub(crate) from: usize,
+    pub(crate) element: PhantomData<E>,
+}
+
+impl<E: Convert> Kernel for NormRest<'_, '_, '_, E> {
+    const BF16: bool = E::BF16;
+
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let NormRest {
+            line,
+            norm,
+            from,
+            element,
+        } = self;
+        let (head_dim, count) = (line.head_dim, line.heads);
+        let mut heads = Heads::<Same<E, Interleaved>>::of((), line);
+        if const { S::LANES == 1 } {
+            for index in 0..count {
+                for (channel, x) in heads.head(index).iter_mut().enumerate().skip(from) {
+                    *x = E::from_f32(norm.channel::<E>(index, channel, E::to_f32(*x)));
+                }
+            }
+            return;
+        }
+        // Neighbors as pairs: two vectors of them are a group, and four of channels.
+        let groups = (head_dim - from) / const { 4 * S::LANES };
+        let (pair, pairs) = (from / 2, groups * const { 2 * S::LANES });
+        heads.check(0, pair, pairs);
+        for index in 0..count {
+            let mut head = heads.groups::<S>(s, &norm, index, [0, pair, groups]);
+            for i in 0..groups {
+                head.norm(s, i);
+            }
+        }
+        let from = from + 2 * pairs;
+        if from < head_dim {
+            s.narrower().enter(NormRest {
+                line,
+                norm,
+                from,
+                element,
+            });
+        }
     }
 }
 
