@@ -11,14 +11,15 @@ export CARGO_INCREMENTAL=0
 target=${CARGO_TARGET_DIR:-}
 cd "$root"
 
-# publishable DIRECTORY CRATE [OPTION ..]: a check finds what is missing in the package as well as a build would.
+# publishable DIRECTORY CRATE [OPTION ..]: a check finds what is missing in the package as well as a build would. Of all
+# targets: thus the dependencies have the features with which an adapter's script has checked them.
 publishable() {
     local directory=$root/$1 crate=$2
     shift 2
     export CARGO_TARGET_DIR=${target:-$directory/target}
     local unpacked=$CARGO_TARGET_DIR/publishable/$crate
     tests/unpacked.sh "$directory" "$crate" "$unpacked" "$@"
-    (cd "$unpacked" && cargo check --quiet --locked "$@")
+    (cd "$unpacked" && cargo check --quiet --locked --all-targets "$@")
     echo "publishable: $crate"
 }
 

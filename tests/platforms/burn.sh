@@ -3,14 +3,15 @@
 source "$(dirname "$0")/common.sh"
 
 # Most of the time is the framework's build, and nobody looks at it in a debugger.
-export CARGO_PROFILE_DEV_DEBUG=0
+export CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$frameworks
 cd rope-core/burn
 
 step "formatting, lints, documentation"
 cargo fmt --check
 cargo clippy --locked --all-targets --all-features -- -D warnings
 cargo clippy --locked --lib -- -D warnings
-RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --all-features --document-private-items
+# With the examples: thus the dependencies have the features with which they are checked already.
+RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --all-features --document-private-items --lib --examples
 
 step "tests"
 tests cargo test --locked --all-features

@@ -4,7 +4,7 @@
 source "$(dirname "$0")/common.sh"
 
 # Nothing is measured here.
-export CARGO_PROFILE_DEV_DEBUG=0
+export CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$frameworks
 adapter=rope-core/candle
 cd "$adapter"
 
@@ -25,7 +25,8 @@ step "formatting, lints, documentation"
 tests cargo fmt --all --check
 tests cargo fmt --manifest-path patch/Cargo.toml --check
 tests cargo clippy -q --locked --workspace --all-targets -- -D warnings
-tests env RUSTDOCFLAGS="-D warnings" cargo doc -q --locked --workspace --no-deps --document-private-items
+# With the examples: thus the dependencies have the features with which they are checked already.
+tests env RUSTDOCFLAGS="-D warnings" cargo doc -q --locked --workspace --no-deps --document-private-items --lib --examples
 
 # By the lines of the README, with the versions that are locked here.
 step "a program that patches candle-nn"
@@ -34,7 +35,8 @@ program=$outside/program
 mkdir -p "$program/src" "$program/dependent/src"
 cp "$here/patched.rs" "$program/src/main.rs"
 cp Cargo.lock "$program"
-# A library that uses candle-nn, as candle-transformers does, in a second to build.
+# A library that uses candle-nn, as candle-transformers does, in a second to build. once_cell and syn have the features
+# that they have with candle-transformers, and so candle-core is built already.
 cat >"$program/dependent/Cargo.toml" <<END
 [package]
 name = "dependent"
@@ -44,7 +46,12 @@ edition = "2024"
 [dependencies]
 candle-core = "0.11.1"
 candle-nn = "0.11.1"
+once_cell = "1"
+
+[build-dependencies]
+syn = { version = "2", features = ["visit-mut"] }
 END
+echo 'fn main() {}' >"$program/dependent/build.rs"
 cat >"$program/dependent/src/lib.rs" <<END
 use candle_core::{Result, Tensor};
 pub fn rotate(x: &Tensor, cos: &Tensor, sin: &Tensor) -> Result<Tensor> {

@@ -149,6 +149,9 @@ playground() {
     playground=$debian_builds/$target/release/rope_playground.wasm
 }
 
+# Where candle and burn are built, for their adapters and for the bench: half of it is the same.
+frameworks=$root/target/platforms/frameworks
+
 # rope-core for what runs none of it, or little: to optimise it takes longer than what it does.
 unoptimised=(--config profile.dev.package.rope-core.opt-level=0)
 

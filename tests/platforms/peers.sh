@@ -3,7 +3,7 @@
 source "$(dirname "$0")/common.sh"
 
 # Nothing is measured here, and optimised all of it takes twice as long to build.
-export CARGO_PROFILE_DEV_DEBUG=0
+export CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$frameworks
 packages clang cmake g++ python3-pip
 if [[ -z ${ORT_DYLIB_PATH:-} ]]; then
     library=$temporary/onnxruntime
