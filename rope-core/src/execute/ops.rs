@@ -129,6 +129,7 @@ impl Pass<'_> {
     }
 
     /// The factors of a norm, of each head of a tile.
+    #[inline(never)]
     fn head_factors(
         &self,
         norm: Norm<'_>,
@@ -183,6 +184,7 @@ impl Pass<'_> {
     }
 
     /// The weights of the heads of a line as f32: where they are, or beside the tile.
+    #[inline(never)]
     fn per_channel<'w>(
         &self,
         weights: Weights<'w>,
