@@ -109,8 +109,11 @@ run "$CARGO_TARGET_DIR/cmake/layer-static"
 
 # Firmware: that it builds, and that a compiler without a C library reads the header. firmware.sh runs.
 step "thumbv7em-none-eabihf"
-tests env CARGO_BUILD_TARGET=thumbv7em-none-eabihf RUSTC="$debian_rustc" RUSTC_BOOTSTRAP=1 CARGO_UNSTABLE_BUILD_STD=core \
-    "$capi/install.sh" "$prefix/thumb" --no-std
+(
+    debian_toolchain
+    CARGO_BUILD_TARGET=thumbv7em-none-eabihf CARGO_UNSTABLE_BUILD_STD=core \
+        tests "$capi/install.sh" "$prefix/thumb" --no-std
+)
 read -ra flags <<<"$(PKG_CONFIG_PATH=$prefix/thumb/lib/pkgconfig pkg-config --cflags rope)"
 tests clang --target=thumbv7em-none-eabihf -std=c99 -ffreestanding "${warnings[@]}" "${flags[@]}" -fsyntax-only \
     -include rope.h -x c /dev/null
