@@ -804,3 +804,67 @@ fn scales_lie_in_the_order_of_their_layout() {
         }
     }
 }
+
+/// The strides are those of the shapes that the layouts are named after, and what does not fit `usize` stays too large.
+#[test]
+fn strides_of_shapes() {
+    let strides = |layout: Result<CacheLayout, _>| layout.expect("a small cache").strides();
+    let plain = CacheStrides {
+        block: 0,
+        group: 5,
+        group_stride: 0,
+        token: 1,
+        head: 0,
+        chunk: 8,
+        chunk_stride: 0,
+        channel: 1,
+    };
+    let nhd = CacheStrides {
+        block: 5 * 3 * 8,
+        token: 3 * 8,
+        head: 8,
+        ..plain
+    };
+    let hnd = CacheStrides {
+        block: 3 * 5 * 8,
+        token: 8,
+        head: 5 * 8,
+        ..plain
+    };
+    let hdnx = CacheStrides {
+        block: 3 * 8 * 5,
+        token: 4,
+        head: 8 * 5,
+        chunk: 4,
+        chunk_stride: 5 * 4,
+        ..plain
+    };
+    let hdn = CacheStrides {
+        token: 1,
+        chunk: 1,
+        chunk_stride: 5,
+        ..hdnx
+    };
+    let hndx = CacheStrides {
+        block: 3 * 6 * 8,
+        group: 2,
+        group_stride: 8 * 2,
+        token: 1,
+        head: 6 * 8,
+        chunk: 1,
+        chunk_stride: 2,
+        channel: 1,
+    };
+    assert_eq!(strides(CacheLayout::nhd([2, 5, 3, 8])), nhd);
+    assert_eq!(strides(CacheLayout::hnd([2, 3, 5, 8])), hnd);
+    assert_eq!(strides(CacheLayout::hdn([2, 3, 8, 5])), hdn);
+    assert_eq!(strides(CacheLayout::hdnx([2, 3, 2, 5, 4])), hdnx);
+    assert_eq!(strides(CacheLayout::hndx([2, 3, 3, 8, 2])), hndx);
+    for (layout, token, head) in [
+        (ScaleLayout::nh(usize::MAX, 3), 3, 1),
+        (ScaleLayout::hn(usize::MAX, 3), 1, usize::MAX),
+    ] {
+        let block = usize::MAX;
+        assert_eq!(layout, ScaleLayout { block, token, head });
+    }
+}

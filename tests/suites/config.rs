@@ -672,6 +672,14 @@ fn every_kind_of_refusal() {
         "rope_type is \"fancy\", which is not known here; there are: default, linear, dynamic, yarn, longrope, llama3, \
          proportional"
     );
+    let both = with(r#", "rope_scaling": {"rope_type": "linear", "type": "dynamic", "factor": 2}"#);
+    let Error::Ambiguous { key, choices } = error(both) else {
+        panic!();
+    };
+    assert_eq!(
+        (key, choices.as_str()),
+        ("the type of scaling", "rope_type, type")
+    );
     let two = with(
         r#", "model_type": "mellum",
         "rope_parameters": {"full_attention": {"rope_theta": 1e4}, "sliding_attention": {"rope_theta": 1e5}}"#,
@@ -1157,4 +1165,32 @@ fn a_rotation_refuses_other_heads() {
         let in_place = rotation.rotate(&mut tensor, &two);
         assert!(matches!(in_place, Err(Error::RowCount { .. })));
     });
+}
+
+#[test]
+fn defaults_and_limits() {
+    // Names of LongRoPE: the first one, and Phi-3's.
+    let long = |kind: &str| {
+        with(&format!(
+            r#", "model_type": "phi3", "rope_theta": 1e4,
+            "rope_scaling": {{"type": "{kind}", "short_factor": {:?}, "long_factor": {:?}}}"#,
+            [1.5; 32], [2.0; 32]
+        ))
+        .with_length(1)
+    };
+    let named = |kind: &str| long(kind).frequencies().expect("LongRoPE");
+    assert_eq!(named("su"), named("longrope"));
+    assert_eq!(named("yarn"), named("longrope"));
+    let over = |kind: &str| long(kind).frequencies_over(64).expect("LongRoPE");
+    assert_eq!(over("su"), over("longrope"));
+    // 768 / 16 channels.
+    let clvp = r#"{"model_type": "clvp_encoder", "hidden_size": 512, "num_attention_heads": 8}"#;
+    let rotation = read(clvp).rotation().expect("a rotation");
+    assert_eq!(rotation.window(), 0..48);
+    for (count, good) in [(65_536, true), (65_537, false)] {
+        let config = with(&format!(
+            r#", "rope_theta": 1e4, "num_hidden_layers": {count}"#
+        ));
+        assert_eq!(config.layers().is_ok(), good, "{count}");
+    }
 }

@@ -490,6 +490,11 @@ fn inverted_rows_undo_xpos() {
             .and_then(|rows| rows.with_heads(given))
             .expect("rows");
         let mut storage = vec![f32::NAN; values.len() + 3];
+        let scaled = rows.clone().with_attention_factor(4.0);
+        let scaled = scaled.expect("a factor other than zero");
+        let inverted = scaled.inverted(&mut storage);
+        let factor = inverted.map(|inverted| inverted.attention_factor());
+        assert_eq!(factor, Ok(0.25));
         let inverted = rows.inverted(&mut storage).expect("rows with an inverse");
         assert_eq!((inverted.len(), inverted.heads()), (tokens, given));
         let x: Vec<f32> = (0..place.len).map(|_| source.unit()).collect();

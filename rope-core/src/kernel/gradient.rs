@@ -12,7 +12,7 @@ use super::line::{Source, SourceHeads};
 use super::pairs::{PairLayout, VectorPair};
 use super::rotation::deinterleave;
 use crate::element::{Convert, Products};
-use crate::simd::{Kernel, Simd};
+use crate::simd::{Kernel, Scalar, Simd};
 
 /// Heads of two tensors, and the sums of their pairs. Every index in it has been checked.
 pub(crate) struct GradientLine<'a> {
@@ -250,9 +250,9 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
                 let double = |x: E::Bits| f64::from(E::to_f32(x));
                 let (x1, x2) = (double(x[first]), double(x[second]));
                 let (g1, g2) = (double(g[first]), double(g[second]));
-                *sum += match line.term {
-                    Term::Cross => x1 * g2 - x2 * g1,
-                    Term::Dot => x1 * g1 + x2 * g2,
+                *sum = match line.term {
+                    Term::Cross => Scalar.add_cross(*sum, [x1, x2], [g1, g2]),
+                    Term::Dot => Scalar.add_dot(*sum, [x1, x2], [g1, g2]),
                 };
             }
         }

@@ -251,3 +251,30 @@ impl PairLayout for Interleaved {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `has` is true exactly if both members of every pair are in the head and, where it is split, in their halves.
+    #[test]
+    fn pairs_of_a_head() {
+        for case in 0..10_usize.pow(4) {
+            let [head_dim, pairs, at, len] = [1, 10, 100, 1000].map(|unit| case / unit % 10);
+            let len = len + 1;
+            let inside = |members: fn(usize, usize) -> [usize; 2]| {
+                (at..at + len).all(|pair| members(pairs, pair)[1] < head_dim)
+            };
+            let half = at + len <= pairs && inside(Half::members);
+            let found = Half::has(head_dim, pairs, at, len);
+            assert_eq!(found, half, "{at} + {len} of {pairs} in {head_dim}");
+            let found = Interleaved::has(head_dim, pairs, at, len);
+            assert_eq!(
+                found,
+                inside(Interleaved::members),
+                "{at} + {len} in {head_dim}"
+            );
+        }
+        assert!(!Half::has(8, 4, usize::MAX, 2) && !Interleaved::has(8, 4, usize::MAX, 2));
+    }
+}

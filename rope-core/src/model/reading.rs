@@ -781,7 +781,6 @@ impl<'c> Reading<'c> {
                             .is_none_or(|(_, default)| default.is_empty())
                 }
                 "rotary_dim" => model.value("rotary-dim").is_some(),
-                "qk_rope_head_dim" => model.value("mla").is_some(),
                 "rope_interleave" => model.is("interleave-key"),
                 "no_rope_layers" | "no_rope_layer_interval" => model.value("no-rope").is_some(),
                 "global_head_dim" => model.value("global-head").is_some(),

@@ -119,7 +119,8 @@ impl<'s> Finder<'s> {
             ReturnType::Type(_, output) => self.text(output).replace(' ', ""),
         };
         let start = block.brace_token.span.open().byte_range().end;
-        for (name, value) in pairs(RETURNS) {
+        let body = self.source[start..block.brace_token.span.close().byte_range().start].trim();
+        for (name, value) in pairs(RETURNS).filter(|(_, value)| *value != body) {
             if output == name || name.strip_suffix("..").is_some_and(|name| output.starts_with(name)) {
                 let change = format!("`{}` returns {value}", signature.ident);
                 self.add(change, start..start, format!(" if {CHOSEN} {{ return {value}; }} "));
