@@ -125,14 +125,13 @@ def classes_of(file, text):
             for path in leaves(document):
                 name = json_class(path)
                 if name.startswith("config."):
-                    # Hundreds of types, each with parts of its own: one key, wherever in them it is.
-                    name = "config " + next(key for key in reversed(path) if isinstance(key, str))
+                    # Hundreds of types, each with keys of its own, of which most say nothing of a rotation.
+                    name = "config"
                 paths.setdefault(name, []).append((index, path))
         for name, of_class in paths.items():
             # What one case ignores may matter to another: inputs flip in all cases at once, answers in one.
             def flip(high, attempt, of_class=of_class, name=name):
-                inputs = name.startswith("config ") or name in INPUTS
-                some = of_class if inputs else [pick(of_class, file, name, attempt)]
+                some = of_class if name in INPUTS else [pick(of_class, file, name, attempt)]
                 changed = list(lines)
                 of_line = {}
                 for index, path in some:
