@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 use half::{bf16, f16};
 
-use crate::kernel::chains::{self, Across, Backward, InPlace, Normed, Summed};
+use crate::kernel::chains::{Across, Backward, ElementType, InPlace, Normed, Summed};
 use crate::simd::{Simd, convert};
 
 /// A type that tensors are made of: `f32`, [`half::f16`] or [`half::bf16`].
@@ -28,6 +28,8 @@ impl Element for bf16 {}
 /// An element as its users' crates see it: the kernels that this crate has compiled for it. Sealed.
 pub trait Compiled: Pod + Send + Sync {
     #[doc(hidden)]
+    const TYPE: ElementType;
+    #[doc(hidden)]
     const IN_PLACE: &'static InPlace;
     #[doc(hidden)]
     const ACROSS: &'static Across;
@@ -37,28 +39,6 @@ pub trait Compiled: Pod + Send + Sync {
     const SUMMED: &'static Summed;
     #[doc(hidden)]
     const BACKWARD: &'static Backward;
-}
-
-impl Compiled for f32 {
-    const IN_PLACE: &'static InPlace = &chains::F32_IN_PLACE;
-    const ACROSS: &'static Across = &chains::F32;
-    const NORMED: &'static Normed = &chains::F32_NORMED;
-    const SUMMED: &'static Summed = &chains::F32_SUMMED;
-    const BACKWARD: &'static Backward = &chains::F32_BACKWARD;
-}
-impl Compiled for f16 {
-    const IN_PLACE: &'static InPlace = &chains::F16_IN_PLACE;
-    const ACROSS: &'static Across = &chains::F16;
-    const NORMED: &'static Normed = &chains::F16_NORMED;
-    const SUMMED: &'static Summed = &chains::F16_SUMMED;
-    const BACKWARD: &'static Backward = &chains::F16_BACKWARD;
-}
-impl Compiled for bf16 {
-    const IN_PLACE: &'static InPlace = &chains::BF16_IN_PLACE;
-    const ACROSS: &'static Across = &chains::BF16;
-    const NORMED: &'static Normed = &chains::BF16_NORMED;
-    const SUMMED: &'static Summed = &chains::BF16_SUMMED;
-    const BACKWARD: &'static Backward = &chains::BF16_BACKWARD;
 }
 
 /// Which products of two elements are f32 numbers, so that f32 multiplies them without rounding.

@@ -4,6 +4,8 @@
 use half::{bf16, f16};
 
 use crate::Error;
+use crate::element::Compiled;
+use crate::kernel::chains::{Across, elements};
 
 /// A norm of queries or keys: a stage of a plan ([`Rope::norm`](crate::Rope::norm)).
 ///
@@ -167,49 +169,52 @@ pub(crate) struct GivenSums<'a> {
     pub(crate) width: usize,
 }
 
-/// The weights, or the biases, of a norm: `[head_dim]`, which all heads share, or `[heads, head_dim]`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum Weights<'a> {
-    /// Single precision.
-    F32(&'a [f32]),
-    /// IEEE binary16.
-    F16(&'a [f16]),
-    /// bfloat16.
-    Bf16(&'a [bf16]),
+macro_rules! weights {
+    ($($Type:ident: $E:ident $kernels:tt;)+) => {
+        /// The weights, or the biases, of a norm: `[head_dim]`, which all heads share, or `[heads, head_dim]`.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub enum Weights<'a> {
+            $(#[allow(missing_docs, reason = "an element has its own documentation")] $Type(&'a [$E]),)+
+        }
+
+        impl<'a> Weights<'a> {
+            /// What they are, and their bytes.
+            pub(crate) fn bytes(self) -> (&'static Across, &'a [u8]) {
+                match self {
+                    $(Weights::$Type(values) => ($E::ACROSS, bytemuck::cast_slice(values)),)+
+                }
+            }
+        }
+
+        $(
+            impl<'a> From<&'a [$E]> for Weights<'a> {
+                fn from(values: &'a [$E]) -> Self {
+                    Weights::$Type(values)
+                }
+            }
+            impl<'a, const N: usize> From<&'a [$E; N]> for Weights<'a> {
+                fn from(values: &'a [$E; N]) -> Self {
+                    Weights::$Type(values)
+                }
+            }
+            #[cfg(feature = "alloc")]
+            impl<'a> From<&'a alloc::vec::Vec<$E>> for Weights<'a> {
+                fn from(values: &'a alloc::vec::Vec<$E>) -> Self {
+                    Weights::$Type(values)
+                }
+            }
+        )+
+    };
 }
+elements!(weights);
 
 impl Weights<'_> {
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Weights::F32(values) => values.len(),
-            Weights::F16(values) => values.len(),
-            Weights::Bf16(values) => values.len(),
-        }
+    pub(crate) fn len(self) -> usize {
+        let (element, bytes) = self.bytes();
+        bytes.len() / element.size
     }
 }
-
-macro_rules! weights_from {
-    ($($variant:ident $number:ty),*) => {$(
-        impl<'a> From<&'a [$number]> for Weights<'a> {
-            fn from(values: &'a [$number]) -> Self {
-                Weights::$variant(values)
-            }
-        }
-        impl<'a, const N: usize> From<&'a [$number; N]> for Weights<'a> {
-            fn from(values: &'a [$number; N]) -> Self {
-                Weights::$variant(values)
-            }
-        }
-        #[cfg(feature = "alloc")]
-        impl<'a> From<&'a alloc::vec::Vec<$number>> for Weights<'a> {
-            fn from(values: &'a alloc::vec::Vec<$number>) -> Self {
-                Weights::$variant(values)
-            }
-        }
-    )*};
-}
-weights_from!(F32 f32, F16 f16, Bf16 bf16);
 
 impl<'a> Norm<'a> {
     /// A norm of each head, before the rotation. `eps` is added to the mean, in f32. Unless the formula has no weights

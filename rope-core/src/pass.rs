@@ -2,7 +2,8 @@
 
 use crate::backend::Proof;
 use crate::cache::{Cache, CacheMut, Format, Heads, HeadsMut, InSlots, Slots};
-use crate::kernel::chains::{Across, BF16, F16, F32, InPlace, Normed, OutOfPlaceFn};
+use crate::element::Compiled;
+use crate::kernel::chains::{Across, InPlace, Normed, OutOfPlaceFn};
 use crate::kernel::norm::NormFactors;
 use crate::kernel::rotation::RowFactors;
 use crate::norm::{Norm, NormReach, NormResult, NormSum, Place, Weights};
@@ -231,7 +232,7 @@ impl<'a> Pass<'a> {
     pub(crate) fn flowing(&self, place: Place) -> &'static Across {
         let passed = |norm: Norm<'_>| norm.place == Place::BeforeRotation || norm.place == place;
         match self.norm() {
-            Some(norm) if passed(norm) && self.promotes(norm) => &F32,
+            Some(norm) if passed(norm) && self.promotes(norm) => f32::ACROSS,
             _ => self.element,
         }
     }
@@ -244,24 +245,9 @@ impl<'a> Pass<'a> {
         start: usize,
         values: &mut [f32],
     ) {
-        let len = values.len();
-        match weights {
-            Weights::F32(weights) => values.copy_from_slice(&weights[start..][..len]),
-            Weights::F16(weights) => {
-                (F16.to_f32)(
-                    self.proof,
-                    bytemuck::cast_slice(&weights[start..][..len]),
-                    values,
-                );
-            }
-            Weights::Bf16(weights) => {
-                (BF16.to_f32)(
-                    self.proof,
-                    bytemuck::cast_slice(&weights[start..][..len]),
-                    values,
-                );
-            }
-        }
+        let (element, bytes) = weights.bytes();
+        let bytes = &bytes[start * element.size..][..values.len() * element.size];
+        (element.to_f32)(self.proof, bytes, values);
         if one_plus {
             for value in values {
                 *value += 1.0;
@@ -271,7 +257,7 @@ impl<'a> Pass<'a> {
 
     /// Whether the result of a norm is f32 because its weights, or its biases, are not of the element.
     pub(crate) fn promotes(&self, norm: Norm<'_>) -> bool {
-        let other = |weights: Weights<'_>| !self.element.is(element_of(weights));
+        let other = |weights: Weights<'_>| !self.element.is(weights.bytes().0);
         norm.formula.result == NormResult::Promoted
             && (norm.weight.is_some_and(other) || norm.bias.is_some_and(other))
     }
@@ -279,18 +265,10 @@ impl<'a> Pass<'a> {
     /// What the result of a norm is rounded to.
     pub(crate) fn result(&self, norm: Norm<'_>) -> &'static Across {
         match norm.formula.result {
-            NormResult::Kept => &F32,
-            NormResult::Promoted if self.promotes(norm) => &F32,
+            NormResult::Kept => f32::ACROSS,
+            NormResult::Promoted if self.promotes(norm) => f32::ACROSS,
             NormResult::Promoted | NormResult::Rounded => self.element,
         }
-    }
-}
-
-fn element_of(weights: Weights<'_>) -> &'static Across {
-    match weights {
-        Weights::F32(_) => &F32,
-        Weights::F16(_) => &F16,
-        Weights::Bf16(_) => &BF16,
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::Pairing;
 use crate::backend::Proof;
 use crate::cache::Heads;
-use crate::kernel::chains::{F32, Normed, NormedFn};
+use crate::element::Compiled;
+use crate::kernel::chains::{Normed, NormedFn};
 use crate::kernel::line::{Line, Source};
 use crate::kernel::norm::ROOTS;
 use crate::kernel::normed::{LineNorm, TOO_LONG};
@@ -59,7 +60,7 @@ impl<'w> FusedNorm<'w> {
             eps: norm.eps,
             weights,
             rounds_normed: norm.formula.rounds_normed,
-            rounds_product: !pass.result(norm).is(&F32),
+            rounds_product: !pass.result(norm).is(f32::ACROSS),
         }
     }
 

@@ -3,7 +3,8 @@
 
 use super::staged::{Channels, read_lines, with_tile};
 use crate::Shape;
-use crate::kernel::chains::{Across, F32_NORMED};
+use crate::element::Compiled;
+use crate::kernel::chains::Across;
 use crate::kernel::line::{LineRows, Source, Starts};
 use crate::kernel::norm::{
     AddToSum, Channelwise, LANES, NormFactors, PerChannel, ROOTS, RootOf, Scaled, Sum, Term, mean,
@@ -157,7 +158,7 @@ impl Pass<'_> {
                 ahead: 0,
             };
             let extents = [head_dim, span.count];
-            (F32_NORMED.roots)(self.proof, &heads, extents, norm.eps, &mut roots);
+            (f32::NORMED.roots)(self.proof, &heads, extents, norm.eps, &mut roots);
             for (factors, root) in factors.iter_mut().zip(roots) {
                 factors.root = root;
             }

@@ -12,7 +12,8 @@ use super::lines::copy_unrotated;
 use crate::Pairing;
 use crate::backend::Proof;
 use crate::cache::{Heads, HeadsMut, MOST_CHANNELS, MOST_HEADS};
-use crate::kernel::chains::{Across, F32, RotateF32};
+use crate::element::Compiled;
+use crate::kernel::chains::{Across, RotateF32};
 use crate::kernel::line::{LineRows, Source};
 use crate::kernel::norm::{NormFactors, ROOTS};
 use crate::norm::{NormReach, Place};
@@ -85,7 +86,7 @@ pub(crate) fn run(
     };
     let operands = &mut Operands { source, target };
     let len = walk.longest().saturating_mul(width).min(TILE);
-    let rounds = pass.stages.is_some() && !pass.element.is(&F32);
+    let rounds = pass.stages.is_some() && !pass.element.is(f32::ACROSS);
     let has_side = lines.is_none() || pass.moves() || rounds || pass.norm().is_some();
     let all = if has_side { 2 * len } else { len };
     with_tile(all, &mut |tile| {
@@ -197,7 +198,7 @@ impl Pass<'_> {
     /// Rounds values to an element, and takes them back; on the way they are words beside the tile.
     #[inline(never)]
     pub(super) fn round(&self, element: &'static Across, values: &mut [f32], side: &mut [f32]) {
-        if element.is(&F32) {
+        if element.is(f32::ACROSS) {
             return;
         }
         let bytes = &mut bytemuck::cast_slice_mut(side)[..values.len() * element.size];

@@ -7,7 +7,8 @@
 use super::lines::copy_unrotated;
 use super::normed::{FusedNorm, NormWeights, copy_heads};
 use crate::cache::{Format, MOST_CHANNELS, MOST_HEADS};
-use crate::kernel::chains::{F32, OutOfPlaceFn};
+use crate::element::Compiled;
+use crate::kernel::chains::OutOfPlaceFn;
 use crate::kernel::norm::ROOTS;
 use crate::kernel::values::Values;
 use crate::pass::{Operand, OperandMut, Pass};
@@ -42,7 +43,7 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
     let head_dim = pass.shape.head_dim;
     let head_bytes = head_dim * element.size;
     let rounds = |norm| pass.rounds && !pass.promotes(norm);
-    let exact = element.is(&F32) || pass.norm().map_or(pass.rounds, rounds);
+    let exact = element.is(f32::ACROSS) || pass.norm().map_or(pass.rounds, rounds);
     let (ends, fits) = (pass.ends(element, element), exact && head_bytes <= TILE);
     let mut weights;
     let way = match (&pass.rotation, pass.norm()) {
@@ -96,7 +97,7 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
                 &tile.0[..]
             }
         };
-        let values = Values::of(element.kind, &bytes[..span.count * head_bytes]);
+        let values = Values::of(element.element, &bytes[..span.count * head_bytes]);
         let heads = [span.first[2], span.count];
         cache.write_codes(pass.proof, codes, span.tokens[1], heads, values, side);
     });

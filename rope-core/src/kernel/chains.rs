@@ -1,15 +1,32 @@
-//! What is compiled: one line for each fused chain, and the stages that serve all others.
+//! The elements, and which kernels are compiled for each: one table.
 //!
-//! A chain reads an element of a pairing, rotates, and writes an element of a pairing. Those in this list do it in
-//! registers, in one kernel for each backend. Every other combination runs its stages one after the other
-//! ([`staged`](crate::execute::staged)), which gives the same bits. A chain belongs here if it runs all day and
-//! `rope-bench stages` says that the tile would cost it something: in place; into a cache of the same element; from f32
-//! into a cache of 16 bits; f32 from one pairing to the other, which is the middle stage of every other change of
-//! pairing; and bf16 from interleaved to half, which is what DeepSeek's models run. A norm is fused with the rotation
-//! in place behind it, and the sum of gradients with the transpose that takes them back.
+//! A rotation out of place reads an element of a pairing, rotates, and writes an element of a pairing. Those in the
+//! table do it in registers, in one kernel for each backend. Every other combination runs its stages one after the
+//! other ([`staged`](crate::execute::staged)), which gives the same bits. A combination belongs in the table if it runs
+//! all day and `rope-bench stages` says that the tile would cost it something: into a cache of the same element, which
+//! every element has without a line; from f32 into a cache of 16 bits; f32 from one pairing to the other, which is the
+//! middle stage of every other change of pairing; and bf16 from interleaved to half, which is what DeepSeek's models
+//! run.
 //!
-//! All functions here are concrete, so they are compiled in this crate, once. A user's crate names the statics of its
-//! elements, and what it does not name the linker leaves out.
+//! The kernels are compiled in this crate, once. A user's crate names the statics of its elements, and what it does not
+//! name the linker leaves out.
+
+/// Calls a macro with all elements: the variant of an enumeration, the type, and into what else than itself it is
+/// rotated by one kernel.
+macro_rules! elements {
+    ($read:ident) => {
+        $read! {
+            F32: f32 [
+                Half => f32 Interleaved, Interleaved => f32 Half,
+                Half => f16 Half, Interleaved => f16 Interleaved,
+                Half => bf16 Half, Interleaved => bf16 Interleaved,
+            ];
+            F16: f16 [];
+            Bf16: bf16 [Interleaved => bf16 Half];
+        }
+    };
+}
+pub(crate) use elements;
 
 use core::marker::PhantomData;
 
@@ -21,10 +38,10 @@ use super::gradient::{AddTerms, GradientLine};
 use super::line::{Line, Other, RotateLine, Same, Source};
 use super::norm::ROOTS;
 use super::normed::{LineNorm, LineRoots, NormRest};
-use super::pairs;
-use super::values::Kind;
+use super::pairs::{self, PairLayout};
 use crate::Pairing::{self, Half, Interleaved};
 use crate::backend::Proof;
+use crate::element::{Compiled, Convert};
 
 /// Rotates a line in place.
 pub(crate) type InPlaceFn = fn(Proof, &mut Line<'_>);
@@ -117,7 +134,7 @@ pub struct Across {
     pub(crate) to_f32: fn(Proof, &[u8], &mut [f32]),
     pub(crate) from_f32: fn(Proof, &[f32], &mut [u8]),
     /// What a kernel of any element reads.
-    pub(crate) kind: Kind,
+    pub(crate) element: ElementType,
 }
 
 /// A chain in one kernel, of the element that has it in its list.
@@ -125,7 +142,7 @@ pub struct Across {
 struct Fused {
     input: Pairing,
     /// What it writes.
-    element: Kind,
+    element: ElementType,
     output: Pairing,
     kernel: OutOfPlaceFn,
 }
@@ -138,7 +155,7 @@ impl Across {
         element: &Across,
         output: Pairing,
     ) -> Option<OutOfPlaceFn> {
-        let wanted = (input, element.kind, output);
+        let wanted = (input, element.element, output);
         let mut chains = self.fused.iter();
         let chain = chains.find(|chain| (chain.input, chain.element, chain.output) == wanted);
         chain.map(|chain| chain.kernel)
@@ -146,11 +163,11 @@ impl Across {
 
     /// Whether both are of the same element.
     pub(crate) fn is(&self, other: &Self) -> bool {
-        self.kind == other.kind
+        self.element == other.element
     }
 }
 
-/// The stage of f32 that all chains have which are not fused.
+/// The stage of f32 of a rotation that has no kernel of its own.
 #[derive(Clone, Copy)]
 pub(crate) enum RotateF32 {
     InPlace(InPlaceFn),
@@ -161,159 +178,111 @@ pub(crate) enum RotateF32 {
 impl RotateF32 {
     pub(crate) fn of(input: Pairing, output: Pairing) -> Self {
         match (input, output) {
-            (Half, Half) => RotateF32::InPlace(f32_half_in_place),
-            (Interleaved, Interleaved) => RotateF32::InPlace(f32_interleaved_in_place),
-            (Half, Interleaved) => RotateF32::OutOfPlace(f32_half_to_interleaved),
-            (Interleaved, Half) => RotateF32::OutOfPlace(f32_interleaved_to_half),
+            (Half, Half) => RotateF32::InPlace(in_place::<f32, pairs::Half>),
+            (Interleaved, Interleaved) => RotateF32::InPlace(in_place::<f32, pairs::Interleaved>),
+            (Half, Interleaved) => {
+                RotateF32::OutOfPlace(out_of_place::<f32, pairs::Half, f32, pairs::Interleaved>)
+            }
+            (Interleaved, Half) => {
+                RotateF32::OutOfPlace(out_of_place::<f32, pairs::Interleaved, f32, pairs::Half>)
+            }
         }
     }
+}
+
+#[inline(never)]
+fn in_place<E: Convert, P: PairLayout>(proof: Proof, line: &mut Line<'_>) {
+    proof.run(RotateLine::<Same<E, P>>::new((), line, ()));
+}
+
+#[inline(never)]
+fn out_of_place<I: Convert, P: PairLayout, O: Convert, Q: PairLayout>(
+    proof: Proof,
+    source: &Source<'_>,
+    line: &mut Line<'_>,
+) {
+    proof.run(RotateLine::<Other<I, P, O, Q>>::new(source, line, ()));
+}
+
+#[inline(never)]
+fn normed<E: Convert, P: PairLayout>(proof: Proof, line: &mut Line<'_>, norm: &LineNorm<'_>) {
+    proof.run(RotateLine::<Same<E, P>, _>::new((), line, norm));
 }
 
 /// The kernels of an element: a static, which is compiled here for all who name it. The unit tests name none, and with
 /// constants, which are compiled where they are named, build in a third of the time.
 macro_rules! kernels {
-    ($name:ident: $Kernels:ident = $kernels:expr) => {
+    ($Kernels:ident $fields:tt) => {{
         #[cfg(not(test))]
-        pub(crate) static $name: $Kernels = $kernels;
+        static KERNELS: $Kernels = $Kernels $fields;
         #[cfg(test)]
-        pub(crate) const $name: $Kernels = $kernels;
+        const KERNELS: $Kernels = $Kernels $fields;
+        &KERNELS
+    }};
+}
+
+macro_rules! compiled {
+    ($($Type:ident: $E:ident [$($P:ident => $O:ident $Q:ident),* $(,)?];)+) => {
+        /// An element where it is known when a program runs.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum ElementType {
+            $($Type,)+
+        }
+
+        $(impl Compiled for $E {
+            const TYPE: ElementType = ElementType::$Type;
+            const IN_PLACE: &'static InPlace = kernels!(InPlace {
+                half: in_place::<$E, pairs::Half>,
+                interleaved: in_place::<$E, pairs::Interleaved>,
+            });
+            const ACROSS: &'static Across = kernels!(Across {
+                size: size_of::<$E>(),
+                fused: &[
+                    fused!($E Half => $E Half),
+                    fused!($E Interleaved => $E Interleaved),
+                    $(fused!($E $P => $O $Q),)*
+                ],
+                to_f32: |proof, source, target| proof.run(ToF32::<$E>::new(source, target)),
+                from_f32: |proof, source, target| proof.run(FromF32::<$E>::new(source, target)),
+                element: ElementType::$Type,
+            });
+            const NORMED: &'static Normed = kernels!(Normed {
+                half: normed::<$E, pairs::Half>,
+                interleaved: normed::<$E, pairs::Interleaved>,
+                roots: |proof, heads, [head_dim, len], eps, roots| {
+                    let element = PhantomData::<$E>;
+                    proof.run(LineRoots { heads, head_dim, len, eps, roots, element });
+                },
+                rest: |proof, line, norm, from| {
+                    let element = PhantomData::<$E>;
+                    proof.run(NormRest { line, norm, from, element });
+                },
+            });
+            const SUMMED: &'static Summed = kernels!(Summed {
+                half: |proof, line| proof.run(AddTerms::<$E, pairs::Half>::new(line)),
+                interleaved: |proof, line| proof.run(AddTerms::<$E, pairs::Interleaved>::new(line)),
+            });
+            const BACKWARD: &'static Backward = kernels!(Backward {
+                half: |proof, y, sums, line| {
+                    proof.run(BackwardLine::<$E, pairs::Half>::new(y, sums, line));
+                },
+                interleaved: |proof, y, sums, line| {
+                    proof.run(BackwardLine::<$E, pairs::Interleaved>::new(y, sums, line));
+                },
+            });
+        })+
     };
 }
 
-macro_rules! in_place {
-    ($($name:ident: $E:ident $P:ident;)+) => {$(
-        #[inline(never)]
-        fn $name(proof: Proof, line: &mut Line<'_>) {
-            proof.run(RotateLine::<Same<$E, pairs::$P>>::new((), line, ()));
+macro_rules! fused {
+    ($I:ident $P:ident => $O:ident $Q:ident) => {
+        Fused {
+            input: $P,
+            element: <$O as Compiled>::TYPE,
+            output: $Q,
+            kernel: out_of_place::<$I, pairs::$P, $O, pairs::$Q>,
         }
-    )+};
-}
-
-macro_rules! across {
-    ($($name:ident: $I:ident $P:ident => $O:ident $Q:ident;)+) => {$(
-        #[inline(never)]
-        fn $name(proof: Proof, source: &Source<'_>, line: &mut Line<'_>) {
-            proof.run(RotateLine::<Other<$I, pairs::$P, $O, pairs::$Q>>::new(source, line, ()));
-        }
-    )+};
-}
-
-macro_rules! normed {
-    ($($normed:ident: $E:ident, $half:ident, $interleaved:ident;)+) => {$(
-        #[inline(never)]
-        fn $half(proof: Proof, line: &mut Line<'_>, norm: &LineNorm<'_>) {
-            proof.run(RotateLine::<Same<$E, pairs::Half>, _>::new((), line, norm));
-        }
-        #[inline(never)]
-        fn $interleaved(proof: Proof, line: &mut Line<'_>, norm: &LineNorm<'_>) {
-            proof.run(RotateLine::<Same<$E, pairs::Interleaved>, _>::new((), line, norm));
-        }
-        kernels!($normed: Normed = Normed {
-            half: $half,
-            interleaved: $interleaved,
-            roots: |proof, heads, [head_dim, len], eps, roots| {
-                let element = PhantomData::<$E>;
-                proof.run(LineRoots { heads, head_dim, len, eps, roots, element });
-            },
-            rest: |proof, line, norm, from| {
-                let element = PhantomData::<$E>;
-                proof.run(NormRest { line, norm, from, element });
-            },
-        });
-    )+};
-}
-
-macro_rules! summed {
-    ($($summed:ident: $E:ident;)+) => {$(
-        kernels!($summed: Summed = Summed {
-            half: |proof, line| proof.run(AddTerms::<$E, pairs::Half>::new(line)),
-            interleaved: |proof, line| proof.run(AddTerms::<$E, pairs::Interleaved>::new(line)),
-        });
-    )+};
-}
-
-macro_rules! backward {
-    ($($backward:ident: $E:ident;)+) => {$(
-        kernels!($backward: Backward = Backward {
-            half: |proof, y, sums, line| proof.run(BackwardLine::<$E, pairs::Half>::new(y, sums, line)),
-            interleaved: |proof, y, sums, line| proof.run(BackwardLine::<$E, pairs::Interleaved>::new(y, sums, line)),
-        });
-    )+};
-}
-
-in_place! {
-    f32_half_in_place: f32 Half;
-    f32_interleaved_in_place: f32 Interleaved;
-    f16_half_in_place: f16 Half;
-    f16_interleaved_in_place: f16 Interleaved;
-    bf16_half_in_place: bf16 Half;
-    bf16_interleaved_in_place: bf16 Interleaved;
-}
-
-normed! {
-    F32_NORMED: f32, f32_normed_half, f32_normed_interleaved;
-    F16_NORMED: f16, f16_normed_half, f16_normed_interleaved;
-    BF16_NORMED: bf16, bf16_normed_half, bf16_normed_interleaved;
-}
-
-summed! {
-    F32_SUMMED: f32;
-    F16_SUMMED: f16;
-    BF16_SUMMED: bf16;
-}
-
-backward! {
-    F32_BACKWARD: f32;
-    F16_BACKWARD: f16;
-    BF16_BACKWARD: bf16;
-}
-
-across! {
-    f32_half: f32 Half => f32 Half;
-    f32_interleaved: f32 Interleaved => f32 Interleaved;
-    f16_half: f16 Half => f16 Half;
-    f16_interleaved: f16 Interleaved => f16 Interleaved;
-    bf16_half: bf16 Half => bf16 Half;
-    bf16_interleaved: bf16 Interleaved => bf16 Interleaved;
-    bf16_interleaved_to_half: bf16 Interleaved => bf16 Half;
-    f32_half_to_interleaved: f32 Half => f32 Interleaved;
-    f32_interleaved_to_half: f32 Interleaved => f32 Half;
-    f32_to_f16_half: f32 Half => f16 Half;
-    f32_to_f16_interleaved: f32 Interleaved => f16 Interleaved;
-    f32_to_bf16_half: f32 Half => bf16 Half;
-    f32_to_bf16_interleaved: f32 Interleaved => bf16 Interleaved;
-}
-
-macro_rules! element {
-    ($in_place:ident, $across:ident: $E:ident $Kind:ident, $half:ident, $interleaved:ident,
-     [$($P:ident => $to:ident $Q:ident: $kernel:ident,)*]) => {
-        kernels!($in_place: InPlace = InPlace { half: $half, interleaved: $interleaved });
-        kernels!($across: Across = Across {
-            size: size_of::<$E>(),
-            fused: &[$(Fused { input: $P, element: Kind::$to, output: $Q, kernel: $kernel },)*],
-            to_f32: |proof, source, target| proof.run(ToF32::<$E>::new(source, target)),
-            from_f32: |proof, source, target| proof.run(FromF32::<$E>::new(source, target)),
-            kind: Kind::$Kind,
-        });
     };
 }
 
-element!(F32_IN_PLACE, F32: f32 F32, f32_half_in_place, f32_interleaved_in_place, [
-    Half => F32 Half: f32_half,
-    Interleaved => F32 Interleaved: f32_interleaved,
-    Half => F32 Interleaved: f32_half_to_interleaved,
-    Interleaved => F32 Half: f32_interleaved_to_half,
-    Half => F16 Half: f32_to_f16_half,
-    Interleaved => F16 Interleaved: f32_to_f16_interleaved,
-    Half => Bf16 Half: f32_to_bf16_half,
-    Interleaved => Bf16 Interleaved: f32_to_bf16_interleaved,
-]);
-element!(F16_IN_PLACE, F16: f16 F16, f16_half_in_place, f16_interleaved_in_place, [
-    Half => F16 Half: f16_half,
-    Interleaved => F16 Interleaved: f16_interleaved,
-]);
-element!(BF16_IN_PLACE, BF16: bf16 Bf16, bf16_half_in_place, bf16_interleaved_in_place, [
-    Half => Bf16 Half: bf16_half,
-    Interleaved => Bf16 Interleaved: bf16_interleaved,
-    Interleaved => Bf16 Half: bf16_interleaved_to_half,
-]);
+elements!(compiled);

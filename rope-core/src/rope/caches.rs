@@ -3,9 +3,10 @@
 use super::stages::check_head;
 use super::{Linear, Rope, Stages, WithStages, fit};
 use crate::cache::{Cache, CacheMut, Format, Slots};
+use crate::element::Compiled;
 use crate::element::Element;
 use crate::implementations::{self, OUT_OF_PLACE, SHIFT};
-use crate::kernel::chains::{Across, F32};
+use crate::kernel::chains::Across;
 use crate::pass::{Kernels, Operand, OperandMut, Pass};
 use crate::rows::RowSharing;
 use crate::tensor::{Bytes, BytesMut};
@@ -212,7 +213,7 @@ impl Rope {
         let plan = self.erased();
         let pass = Pass {
             skips_identity: true,
-            ..plan.pass(shape, (&F32, kernels), Some((rows, sharing)))?
+            ..plan.pass(shape, (f32::ACROSS, kernels), Some((rows, sharing)))?
         };
         let target = &mut OperandMut::Cache(cache, slots);
         implementations::in_place(SHIFT, &pass, target);
@@ -254,7 +255,7 @@ impl Rope<WithStages<'_>> {
         let shape = y.layout.shape();
         let rows = fitting(shape, rows)?;
         cache.stored().check(shape, &slots, cache.len())?;
-        let pass = self.pass(shape, (&F32, Kernels::default()), rows)?;
+        let pass = self.pass(shape, (f32::ACROSS, Kernels::default()), rows)?;
         let source = Operand::Cache(cache, &slots);
         let target = &mut OperandMut::Tensor(y, element);
         Ok(implementations::out_of_place(
