@@ -418,7 +418,7 @@ mod tests {
                 "enter::inside",
                 &route(&format!("Other<f32, {half}, f32, {half}>")),
             ),
-            "rope_core::kernel::chains::f32_half".to_owned(),
+            "rope_core::kernel::elements::f32_half".to_owned(),
             name(
                 "avx2::Avx2",
                 "enter::inside",

@@ -1,5 +1,5 @@
 //! What a fused chain gains over its stages, one after the other: why it is in the list of
-//! `rope-core/src/kernel/chains.rs`, or why another is not.
+//! `rope-core/src/kernel/elements.rs`, or why another is not.
 //!
 //! Both rotate one tensor into another, a cache, in the same rounds. Where a chain is not fused they are the same code,
 //! and the ratio says how far two measurements of one thing differ.

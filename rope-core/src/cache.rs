@@ -12,7 +12,7 @@ use core::fmt;
 
 use crate::backend::Proof;
 use crate::element::Element;
-use crate::kernel::chains::{Across, InPlace};
+use crate::kernel::elements::{Across, InPlace};
 use crate::kernel::quantise::{self, BlockFormat, Encoding, Factors, Making};
 use crate::kernel::values::Values;
 use crate::walk::Located;

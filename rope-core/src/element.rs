@@ -3,7 +3,7 @@
 use bytemuck::Pod;
 use half::{bf16, f16};
 
-use crate::kernel::chains::{Across, Backward, ElementType, InPlace, Normed, Summed};
+use crate::kernel::elements::{Across, Backward, ElementType, InPlace, Normed, Summed};
 use crate::simd::{Simd, convert};
 
 /// A type that tensors are made of: `f32`, [`half::f16`] or [`half::bf16`].
@@ -20,10 +20,6 @@ use crate::simd::{Simd, convert};
     note = "f64 is converted first: `x as f32`; the rotation is computed in f32 whatever the element is"
 )]
 pub trait Element: Compiled {}
-
-impl Element for f32 {}
-impl Element for f16 {}
-impl Element for bf16 {}
 
 /// An element as its users' crates see it: the kernels that this crate has compiled for it. Sealed.
 pub trait Compiled: Pod + Send + Sync {

@@ -29,7 +29,7 @@ pub use parameters::{to_base, to_logarithm, to_ratio};
 use core::fmt;
 
 use crate::backend::Proof;
-use crate::kernel::chains::{BackwardFn, InPlace};
+use crate::kernel::elements::{BackwardFn, InPlace};
 use crate::kernel::gradient::{GradientLine, Term};
 use crate::rope::check;
 use crate::rows::{RowSharing, View};

@@ -1,7 +1,7 @@
 //! What runs inside a backend: code written once, and compiled for each instruction set, in this crate and nowhere
 //! else.
 //!
-//! A rotation goes through these files from top to bottom: [`chains`] is the list of what is compiled for an element,
+//! A rotation goes through these files from top to bottom: [`elements`] is the list of what is compiled for an element,
 //! [`mod@line`] the loop over the heads of a line, [`pairs`] finds the members of pairs in a head, [`rotation`] is the
 //! arithmetic with cos and sin in registers. [`norm`] has the sums and products of a norm, and [`normed`] what norms on
 //! the way; [`convert`] makes f32 of elements, and back. [`quantise`] has the kernels of codes of 8 bits, which read
@@ -9,8 +9,8 @@
 //! once.
 
 pub(crate) mod backward;
-pub(crate) mod chains;
 pub(crate) mod convert;
+pub(crate) mod elements;
 pub(crate) mod gradient;
 pub(crate) mod line;
 pub(crate) mod norm;

@@ -5,7 +5,7 @@ use half::{bf16, f16};
 
 use crate::Error;
 use crate::element::Compiled;
-use crate::kernel::chains::{Across, elements};
+use crate::kernel::elements::{Across, elements};
 
 /// A norm of queries or keys: a stage of a plan ([`Rope::norm`](crate::Rope::norm)).
 ///

@@ -3,7 +3,7 @@
 use crate::backend::Proof;
 use crate::cache::{Cache, CacheMut, Format, Heads, HeadsMut, InSlots, Slots};
 use crate::element::Compiled;
-use crate::kernel::chains::{Across, InPlace, Normed, OutOfPlaceFn};
+use crate::kernel::elements::{Across, InPlace, Normed, OutOfPlaceFn};
 use crate::kernel::norm::NormFactors;
 use crate::kernel::rotation::RowFactors;
 use crate::norm::{Norm, NormReach, NormResult, NormSum, Place, Weights};

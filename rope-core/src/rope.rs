@@ -10,7 +10,7 @@ use core::str::FromStr;
 use crate::backend::Proof;
 use crate::element::Element;
 use crate::execute::{lines, staged};
-use crate::kernel::chains::{Across, InPlace};
+use crate::kernel::elements::{Across, InPlace};
 use crate::kernel::rotation::RowFactors;
 use crate::pass::{Ends, Kernels, Operand, OperandMut, Pass, Rotation};
 use crate::rows::{RowSharing, View};

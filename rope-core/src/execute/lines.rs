@@ -2,7 +2,7 @@
 
 use crate::backend::Proof;
 use crate::cache::Heads;
-use crate::kernel::chains::{InPlaceFn, OutOfPlaceFn};
+use crate::kernel::elements::{InPlaceFn, OutOfPlaceFn};
 use crate::kernel::line::{Line, LineRows, Source};
 use crate::kernel::rotation::RowFactors;
 use crate::pass::{Ends, Operand, OperandMut, Pass};

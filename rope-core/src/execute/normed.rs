@@ -4,7 +4,7 @@ use crate::Pairing;
 use crate::backend::Proof;
 use crate::cache::Heads;
 use crate::element::Compiled;
-use crate::kernel::chains::{Normed, NormedFn};
+use crate::kernel::elements::{Normed, NormedFn};
 use crate::kernel::line::{Line, Source};
 use crate::kernel::norm::ROOTS;
 use crate::kernel::normed::{LineNorm, TOO_LONG};

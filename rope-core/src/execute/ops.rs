@@ -4,7 +4,7 @@
 use super::staged::{Channels, read_lines, with_tile};
 use crate::Shape;
 use crate::element::Compiled;
-use crate::kernel::chains::Across;
+use crate::kernel::elements::Across;
 use crate::kernel::line::{LineRows, Source, Starts};
 use crate::kernel::norm::{
     AddToSum, Channelwise, LANES, NormFactors, PerChannel, ROOTS, RootOf, Scaled, Sum, Term, mean,

@@ -13,7 +13,7 @@ use crate::Pairing;
 use crate::backend::Proof;
 use crate::cache::{Heads, HeadsMut, MOST_CHANNELS, MOST_HEADS};
 use crate::element::Compiled;
-use crate::kernel::chains::{Across, RotateF32};
+use crate::kernel::elements::{Across, RotateF32};
 use crate::kernel::line::{LineRows, Source};
 use crate::kernel::norm::{NormFactors, ROOTS};
 use crate::norm::{NormReach, Place};

@@ -8,7 +8,7 @@ use super::lines::copy_unrotated;
 use super::normed::{FusedNorm, NormWeights, copy_heads};
 use crate::cache::{Format, MOST_CHANNELS, MOST_HEADS};
 use crate::element::Compiled;
-use crate::kernel::chains::OutOfPlaceFn;
+use crate::kernel::elements::OutOfPlaceFn;
 use crate::kernel::norm::ROOTS;
 use crate::kernel::values::Values;
 use crate::pass::{Operand, OperandMut, Pass};

@@ -6,8 +6,8 @@ use core::ops::Range;
 use bytemuck::cast_slice;
 use half::{bf16, f16};
 
-use super::chains::{ElementType, elements};
 use super::convert::ToF32;
+use super::elements::{ElementType, elements};
 use crate::element::Convert;
 use crate::simd::Simd;
 

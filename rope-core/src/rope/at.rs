@@ -2,7 +2,7 @@
 
 use crate::element::Element;
 use crate::frequencies::source::{FillRows, RowKind};
-use crate::kernel::chains::InPlace;
+use crate::kernel::elements::InPlace;
 use crate::positions::ResolvedPositions;
 use crate::rows::RowSharing;
 use crate::tensor::BytesMut;

@@ -6,7 +6,7 @@ use crate::cache::{Cache, CacheMut, Format, Slots};
 use crate::element::Compiled;
 use crate::element::Element;
 use crate::implementations::{self, OUT_OF_PLACE, SHIFT};
-use crate::kernel::chains::Across;
+use crate::kernel::elements::Across;
 use crate::pass::{Kernels, Operand, OperandMut, Pass};
 use crate::rows::RowSharing;
 use crate::tensor::{Bytes, BytesMut};

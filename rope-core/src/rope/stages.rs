@@ -6,7 +6,7 @@ use crate::element::Element;
 use crate::execute::ops;
 use crate::gradient::PairGradients;
 use crate::implementations::{self, IN_PLACE, OUT_OF_PLACE};
-use crate::kernel::chains::{Across, Normed};
+use crate::kernel::elements::{Across, Normed};
 use crate::norm::{Norm, NormReach, Place};
 use crate::pass::{self, Kernels, Operand, OperandMut, Pass, Rotation};
 use crate::rope::fit_across;

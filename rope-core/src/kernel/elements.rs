@@ -41,7 +41,7 @@ use super::normed::{LineNorm, LineRoots, NormRest};
 use super::pairs::{self, PairLayout};
 use crate::Pairing::{self, Half, Interleaved};
 use crate::backend::Proof;
-use crate::element::{Compiled, Convert};
+use crate::element::{Compiled, Convert, Element};
 
 /// Rotates a line in place.
 pub(crate) type InPlaceFn = fn(Proof, &mut Line<'_>);
@@ -137,7 +137,7 @@ pub struct Across {
     pub(crate) element: ElementType,
 }
 
-/// A chain in one kernel, of the element that has it in its list.
+/// A rotation into another tensor in one kernel, in the list of the element that is read.
 #[derive(Debug)]
 struct Fused {
     input: Pairing,
@@ -148,7 +148,7 @@ struct Fused {
 }
 
 impl Across {
-    /// The fused chain into another element, if there is one.
+    /// The kernel into another element, if there is one.
     pub(crate) fn fused(
         &self,
         input: Pairing,
@@ -156,9 +156,9 @@ impl Across {
         output: Pairing,
     ) -> Option<OutOfPlaceFn> {
         let wanted = (input, element.element, output);
-        let mut chains = self.fused.iter();
-        let chain = chains.find(|chain| (chain.input, chain.element, chain.output) == wanted);
-        chain.map(|chain| chain.kernel)
+        let mut fused = self.fused.iter();
+        let found = fused.find(|fused| (fused.input, fused.element, fused.output) == wanted);
+        found.map(|fused| fused.kernel)
     }
 
     /// Whether both are of the same element.
@@ -229,7 +229,9 @@ macro_rules! compiled {
             $($Type,)+
         }
 
-        $(impl Compiled for $E {
+        $(impl Element for $E {}
+
+        impl Compiled for $E {
             const TYPE: ElementType = ElementType::$Type;
             const IN_PLACE: &'static InPlace = kernels!(InPlace {
                 half: in_place::<$E, pairs::Half>,
