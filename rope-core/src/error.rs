@@ -624,7 +624,8 @@ errors! { f =>
         f,
         "the norm's formula has no weights, but {given} were given; leave them out, or use a formula that is `weighted`"
     ),
-    /// [`Norm::with_sum_of_squares`](crate::Norm::with_sum_of_squares) of a norm that is centred: it has a mean of its own to take off.
+    /// [`Norm::with_sum_of_squares`](crate::Norm::with_sum_of_squares) of a norm that is centred: it has a mean of its
+    /// own to take off.
     CentredSums => f.write_str("a norm that is centred takes no given sums"),
     /// `Config::from_json`: the text is not JSON, or not an object.
     #[cfg(feature = "serde")]
