@@ -861,6 +861,15 @@ fn axes_that_do_not_add_up_are_refused() {
         let made = Frequencies::new(axes, 1e4, &Scaling::Default);
         refused(made, Error::Axes { required }, &text);
     }
+    // The largest rotary_dim has sections as any other; beyond it there is none to cover.
+    for (rotary_dim, largest) in [(65536, true), (65538, false)] {
+        let made = Frequencies::new(Axes::mrope(rotary_dim, [1, 1, 1]), 1e4, &Scaling::Default);
+        let error = made.map(drop).expect_err("sections of three pairs");
+        let sections = matches!(error, Error::Sections { .. });
+        let given =
+            matches!(error, Error::RotaryDim { rotary_dim: given, .. } if given == rotary_dim);
+        assert_eq!((sections, given), (largest, !largest), "{error}");
+    }
     // Pairs that no section names would stand still, and give all others other frequencies.
     for ([a, b, c], sum) in [
         ([16, 24, 20], 60),

@@ -857,7 +857,10 @@ fn refusals() {
     }
     for pairs in [0, 3, 32770, usize::MAX] {
         let error = initial(10.0, &[1.0], pairs);
-        assert!(matches!(error, Error::RotaryDim { .. }), "{error}");
+        let Error::RotaryDim { rotary_dim, .. } = error else {
+            panic!("{pairs} pairs: {error}");
+        };
+        assert_eq!(rotary_dim, pairs.saturating_mul(2));
     }
     for direction in [f64::NAN, f64::INFINITY, -1048577.0] {
         let error = initial(10.0, &[1.0, direction], 4);
