@@ -124,8 +124,9 @@ released() {
         CARGO_PROFILE_RELEASE_DEBUG=0 tests cargo rustc --release -p rope-core --lib --no-default-features \
             --target "$target" "${options[@]}" -- "${flags[@]}"
     fi
-    core=$(ls -t "$directory/$target"/release/deps/librope_core-*.rlib | sed -n 1p)
-    assembly=$(sed -E 's|lib(rope_core-[^/]*)\.rlib$|\1.s|' <<<"$core")
+    # Other builds leave libraries beside it, but no assembly.
+    assembly=$(ls -t "$directory/$target"/release/deps/rope_core-*.s | sed -n 1p)
+    core=$(sed -E 's|(rope_core-[^/]*)\.s$|lib\1.rlib|' <<<"$assembly")
 }
 
 # A toolchain that may be told of AddressSanitizer, whose runtime comes with rustup's, stable ones too: the nightly one
