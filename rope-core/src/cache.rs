@@ -157,7 +157,7 @@ impl<'a> Cache<'a> {
 }
 
 impl Kept<'_> {
-    /// Reads heads of a slot, one behind the other, as f32. `side` has room for a head, which is gathered there.
+    /// Reads consecutive heads of a slot as f32. `side` has room for a head, which is gathered there.
     pub(crate) fn read(
         &self,
         proof: Proof,
@@ -337,7 +337,7 @@ impl<'a> CacheMut<'a> {
         }
     }
 
-    /// Writes heads of a slot, which lie one behind the other, as its codes: which is the first, and how many.
+    /// Encodes values as the consecutive heads of a slot: the index of the first, and their number.
     pub(crate) fn write_codes(
         &mut self,
         proof: Proof,
@@ -392,7 +392,7 @@ impl<'a> CacheMut<'a> {
         }
     }
 
-    /// Keeps the scales that were made for heads from one on.
+    /// Stores the scales that were computed for consecutive heads.
     #[inline]
     fn keep_scales(&mut self, place: ScalePlace, at: Located, head: usize, scales: &[f32]) {
         let layout = &self.stored.layout;
@@ -411,8 +411,8 @@ impl<'a> CacheMut<'a> {
         }
     }
 
-    /// Writes heads of a slot that lie one behind the other, the first of so many, by what is given their bytes as if
-    /// their channels lay side by side.
+    /// Writes consecutive heads of a slot: the index of the first, and their number. `write` fills their bytes, channel
+    /// after channel; where the layout puts channels elsewhere, they are scattered from `side`.
     #[inline(always)]
     fn put(
         &mut self,

@@ -242,8 +242,8 @@ impl Rope {
     ) -> Result<(), Error> {
         let pairing = self.pairings().1;
         let kernels = (
-            E::BACKWARD.kernel(pairing),
-            E::SUMMED.kernel(pairing),
+            E::BACKWARD.0.of(pairing),
+            E::SUMMED.0.of(pairing),
             E::IN_PLACE,
         );
         self.backward_bytes(y.bytes(), dy.bytes_mut(), kernels, rows, angles)
@@ -330,7 +330,7 @@ impl Rope {
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
         let _ = self.back()?;
-        let sum = E::SUMMED.kernel(self.pairings().1);
+        let sum = E::SUMMED.0.of(self.pairings().1);
         self.add_terms(sum, Term::Cross, [&y.bytes(), &dy.bytes()], angles)
     }
 
@@ -347,7 +347,7 @@ impl Rope {
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
         let _ = self.back()?;
-        let sum = E::SUMMED.kernel(self.pairings().0);
+        let sum = E::SUMMED.0.of(self.pairings().0);
         self.add_terms(sum, Term::Cross, [&x.bytes(), &dx.bytes()], angles)
     }
 
@@ -364,7 +364,7 @@ impl Rope {
         factors: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
         let _ = self.back()?;
-        let sum = E::SUMMED.kernel(self.pairings().1);
+        let sum = E::SUMMED.0.of(self.pairings().1);
         self.add_terms(sum, Term::Dot, [&y.bytes(), &dy.bytes()], factors)
     }
 
@@ -389,7 +389,7 @@ impl Rope {
             return Err(Error::GradientPairing { input, output });
         }
         sin.check([x.shape(), dy.shape()])?;
-        let (sum, tensors) = (E::SUMMED.kernel(input), [&x.bytes(), &dy.bytes()]);
+        let (sum, tensors) = (E::SUMMED.0.of(input), [&x.bytes(), &dy.bytes()]);
         self.add_terms(sum, Term::Dot, tensors, cos)?;
         self.add_terms(sum, Term::Cross, tensors, sin)
     }

@@ -38,7 +38,7 @@ pub(crate) struct Pass<'a> {
 }
 
 /// A norm, a scale or both, before the rotation or after it.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Stages<'a> {
     pub(crate) norm: Option<Norm<'a>>,
     pub(crate) scale: Option<Scale<'a>>,
@@ -47,6 +47,7 @@ pub(crate) struct Stages<'a> {
 }
 
 /// Norms and scales as operations on a tile: by reference, so that programs whose plans have neither link neither.
+#[derive(Debug)]
 pub(crate) struct Ops {
     /// Runs the stages of a place on the heads of a line, which lie in a tile, with room beside it; by the factors of a
     /// norm over the row, if there is one.
@@ -237,7 +238,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Weights from one on, as f32.
+    /// Some of the weights, the first of which is at `start`, as f32.
     pub(crate) fn widen(
         &self,
         weights: Weights<'_>,

@@ -556,7 +556,7 @@ impl Rope {
         if let Some(row) = rows.of_one_token(tensors[0].0.layout.shape(), factors.as_ref()) {
             let proof = self.proof.fitting(row.pairs);
             for (x, element) in tensors {
-                lines::rotate_token(proof, element.kernel(self.input), x, &row);
+                lines::rotate_token(proof, element.0.of(self.input), x, &row);
             }
         } else {
             for (x, element) in tensors {
@@ -583,7 +583,7 @@ impl Rope {
         rows: &View<'_>,
         attention_factor: f64,
     ) {
-        let (proof, kernel) = (self.proof, element.kernel(self.input));
+        let (proof, kernel) = (self.proof, element.0.of(self.input));
         let factors = self.direction.factors(attention_factor);
         lines::rotate_in_place(proof, kernel, x, rows, factors.as_ref());
     }

@@ -29,7 +29,7 @@ pub enum Factors {
 }
 
 impl Scale {
-    /// Any, over so many tokens (of all sequences) and heads.
+    /// A random scale for a tensor of this many tokens, in all sequences together, and heads.
     pub fn any(source: &mut Source<'_>, tokens: usize, heads: usize) -> Self {
         let factors =
             |source: &mut Source<'_>, len| (0..len).map(|_| 2.0 * source.unit()).collect();
@@ -78,7 +78,7 @@ impl Chain {
         rounds: true,
     };
 
-    /// Any, over so many tokens (of all sequences) and heads.
+    /// Random stages for a tensor of this many tokens, in all sequences together, and heads.
     pub fn any(source: &mut Source<'_>, tokens: usize, heads: usize, head_dim: usize) -> Self {
         Chain {
             norm: (!source.once_in(4)).then(|| Norm::any(source, tokens, heads, head_dim)),

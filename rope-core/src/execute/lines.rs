@@ -108,7 +108,7 @@ pub(crate) fn fused_in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -
     ) else {
         return false;
     };
-    let (proof, kernel) = (pass.proof, kernels.kernel(rotation.input));
+    let (proof, kernel) = (pass.proof, kernels.0.of(rotation.input));
     match target {
         OperandMut::Tensor(x, _) => {
             rotate_in_place(proof, kernel, x, &rotation.rows, rotation.factors.as_ref());

@@ -56,7 +56,7 @@ impl<'w> FusedNorm<'w> {
         FusedNorm {
             proof: pass.proof,
             kernels,
-            kernel: kernels.kernel(pairing),
+            kernel: kernels.rotate.of(pairing),
             eps: norm.eps,
             weights,
             rounds_normed: norm.formula.rounds_normed,

@@ -104,20 +104,14 @@ pub(crate) fn run(
             if width > TILE {
                 pass.run_long(operands, span, kept.is_none(), tile, side);
             } else if width > 0 {
-                let narrowed;
-                let span = if width == head_dim {
-                    span
-                } else {
-                    narrowed = LineSpan {
-                        head_dim: width,
-                        ..*span
-                    };
-                    &narrowed
+                let span = &LineSpan {
+                    head_dim: width,
+                    ..*span
                 };
                 let channels = [Channels::run(0, width); 2];
                 pass.run_part(operands, span, channels, row, tile, side);
             }
-            if let (Some(element), Some(source)) = (kept.filter(|_| width < head_dim), source) {
+            if let (Some(element), Some(source)) = (kept, source) {
                 let line = &mut span.line(operands.target.memory_mut());
                 let ends = pass.ends(element, element);
                 copy_unrotated(pass.proof, ends, &span.source(source.memory()), line);

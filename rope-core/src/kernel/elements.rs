@@ -49,16 +49,25 @@ pub(crate) type InPlaceFn = fn(Proof, &mut Line<'_>);
 /// Rotates heads of a source into a line.
 pub(crate) type OutOfPlaceFn = fn(Proof, &Source<'_>, &mut Line<'_>);
 
-/// The kernels of an element that is rotated in place.
+/// Norms and rotates a line.
+pub(crate) type NormedFn = fn(Proof, &mut Line<'_>, &LineNorm<'_>);
+
+/// Adds the terms of a line to the sums of its angles.
+pub(crate) type SummedFn = fn(Proof, &mut GradientLine<'_>);
+
+/// Takes gradients of a line back, and adds the terms of its angles, which its heads share.
+pub(crate) type BackwardFn = fn(Proof, &Source<'_>, &mut [f64], &mut Line<'_>);
+
+/// One kernel for each pairing.
 #[derive(Debug)]
-pub struct InPlace {
-    half: InPlaceFn,
-    interleaved: InPlaceFn,
+pub(crate) struct PerPairing<F> {
+    half: F,
+    interleaved: F,
 }
 
-impl InPlace {
+impl<F: Copy> PerPairing<F> {
     #[inline]
-    pub(crate) fn kernel(&self, pairing: Pairing) -> InPlaceFn {
+    pub(crate) fn of(&self, pairing: Pairing) -> F {
         match pairing {
             Half => self.half,
             Interleaved => self.interleaved,
@@ -66,64 +75,27 @@ impl InPlace {
     }
 }
 
-/// Norms and rotates a line.
-pub(crate) type NormedFn = fn(Proof, &mut Line<'_>, &LineNorm<'_>);
+/// The kernels of an element that is rotated in place.
+#[derive(Debug)]
+pub struct InPlace(pub(crate) PerPairing<InPlaceFn>);
 
 /// The kernels of an element that is normed and rotated in place.
 #[derive(Debug)]
 pub struct Normed {
-    half: NormedFn,
-    interleaved: NormedFn,
+    pub(crate) rotate: PerPairing<NormedFn>,
     /// The reciprocal roots of the heads of a line, by their channels, their number, and eps.
     pub(crate) roots: fn(Proof, &Source<'_>, [usize; 2], f32, &mut [f32; ROOTS]),
     /// Norms the channels from an even one on, which do not rotate.
     pub(crate) rest: fn(Proof, &mut Line<'_>, &LineNorm<'_>, usize),
 }
 
-impl Normed {
-    #[inline]
-    pub(crate) fn kernel(&self, pairing: Pairing) -> NormedFn {
-        match pairing {
-            Half => self.half,
-            Interleaved => self.interleaved,
-        }
-    }
-}
-
 /// The kernels of an element whose gradients are summed.
 #[derive(Debug)]
-pub struct Summed {
-    half: fn(Proof, &mut GradientLine<'_>),
-    interleaved: fn(Proof, &mut GradientLine<'_>),
-}
-
-impl Summed {
-    pub(crate) fn kernel(&self, pairing: Pairing) -> fn(Proof, &mut GradientLine<'_>) {
-        match pairing {
-            Half => self.half,
-            Interleaved => self.interleaved,
-        }
-    }
-}
-
-/// Takes gradients of a line back, and adds the terms of its angles, which its heads share.
-pub(crate) type BackwardFn = fn(Proof, &Source<'_>, &mut [f64], &mut Line<'_>);
+pub struct Summed(pub(crate) PerPairing<SummedFn>);
 
 /// The kernels of an element whose gradients are taken back and summed at once.
 #[derive(Debug)]
-pub struct Backward {
-    half: BackwardFn,
-    interleaved: BackwardFn,
-}
-
-impl Backward {
-    pub(crate) fn kernel(&self, pairing: Pairing) -> BackwardFn {
-        match pairing {
-            Half => self.half,
-            Interleaved => self.interleaved,
-        }
-    }
-}
+pub struct Backward(pub(crate) PerPairing<BackwardFn>);
 
 /// The kernels of an element that is read, or written, in a tensor of its own.
 #[derive(Debug)]
@@ -233,10 +205,10 @@ macro_rules! compiled {
 
         impl Compiled for $E {
             const TYPE: ElementType = ElementType::$Type;
-            const IN_PLACE: &'static InPlace = kernels!(InPlace {
+            const IN_PLACE: &'static InPlace = kernels!(InPlace(PerPairing {
                 half: in_place::<$E, pairs::Half>,
                 interleaved: in_place::<$E, pairs::Interleaved>,
-            });
+            }));
             const ACROSS: &'static Across = kernels!(Across {
                 size: size_of::<$E>(),
                 fused: &[
@@ -249,8 +221,10 @@ macro_rules! compiled {
                 element: ElementType::$Type,
             });
             const NORMED: &'static Normed = kernels!(Normed {
-                half: normed::<$E, pairs::Half>,
-                interleaved: normed::<$E, pairs::Interleaved>,
+                rotate: PerPairing {
+                    half: normed::<$E, pairs::Half>,
+                    interleaved: normed::<$E, pairs::Interleaved>,
+                },
                 roots: |proof, heads, [head_dim, len], eps, roots| {
                     let element = PhantomData::<$E>;
                     proof.run(LineRoots { heads, head_dim, len, eps, roots, element });
@@ -260,18 +234,18 @@ macro_rules! compiled {
                     proof.run(NormRest { line, norm, from, element });
                 },
             });
-            const SUMMED: &'static Summed = kernels!(Summed {
+            const SUMMED: &'static Summed = kernels!(Summed(PerPairing {
                 half: |proof, line| proof.run(AddTerms::<$E, pairs::Half>::new(line)),
                 interleaved: |proof, line| proof.run(AddTerms::<$E, pairs::Interleaved>::new(line)),
-            });
-            const BACKWARD: &'static Backward = kernels!(Backward {
+            }));
+            const BACKWARD: &'static Backward = kernels!(Backward(PerPairing {
                 half: |proof, y, sums, line| {
                     proof.run(BackwardLine::<$E, pairs::Half>::new(y, sums, line));
                 },
                 interleaved: |proof, y, sums, line| {
                     proof.run(BackwardLine::<$E, pairs::Interleaved>::new(y, sums, line));
                 },
-            });
+            }));
         })+
     };
 }

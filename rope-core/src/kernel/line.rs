@@ -396,7 +396,7 @@ impl<'h, E: Convert> SourceHeads<'h, E> {
     }
 }
 
-/// Rotates the pairs of a line from one on.
+/// Rotates the pairs of a line, from a given one to the last.
 pub(crate) struct RotateLine<'l, 'a, R: Route, N = ()> {
     source: R::Source<'l>,
     line: &'l mut Line<'a>,

@@ -339,7 +339,7 @@ impl Kernel for RootOf<'_> {
     }
 }
 
-/// What is done to each channel of heads that lie one behind the other.
+/// What is done to each channel of consecutive heads.
 pub(crate) struct Scaled<'a> {
     pub(crate) heads: &'a mut [f32],
     pub(crate) head_dim: usize,

@@ -119,7 +119,7 @@ impl<S: Simd, P: PairLayout> HeadNorm<'_, S, P> {
     }
 }
 
-/// Norms the channels of a line from one on: those behind the pairs, which do not rotate.
+/// Norms the channels of each head that do not rotate: those from `from` on.
 pub(crate) struct NormRest<'l, 'a, 'n, E> {
     pub(crate) line: &'l mut Line<'a>,
     pub(crate) norm: &'n LineNorm<'n>,

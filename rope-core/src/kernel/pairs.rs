@@ -54,7 +54,7 @@ pub(crate) trait PairLayout {
     /// The channels of the two members of a pair.
     fn members(pairs: usize, pair: usize) -> [usize; 2];
 
-    /// Replaces the pairs of a head, from one on, by what a function makes of them and of cos and sin.
+    /// Replaces the pairs of a head, from a given one to the last, by a function of them, cos and sin.
     fn replace<T: Pod>(
         head: &mut [T],
         pairs: usize,

@@ -1,10 +1,9 @@
 //! The verbs of a plan that read or write caches.
 
-use super::stages::check_head;
-use super::{Linear, Rope, Stages, WithStages, fit};
+use super::stages::{Lowered, check_head};
+use super::{Linear, Plain, Rope, Stages, fit};
 use crate::cache::{Cache, CacheMut, Format, Slots};
-use crate::element::Compiled;
-use crate::element::Element;
+use crate::element::{Compiled, Element};
 use crate::implementations::{self, OUT_OF_PLACE, SHIFT};
 use crate::kernel::elements::Across;
 use crate::pass::{Kernels, Operand, OperandMut, Pass};
@@ -106,7 +105,7 @@ impl<S: Stages> Rope<S> {
         values.stored().check(value, &slots, values.len())?;
         check_head(value)?;
         self.rotate_into_cache(k, keys, slots, rows)?;
-        self.with(super::Plain).copy_into_cache(v, values, slots)
+        self.with(Plain).copy_into_cache(v, values, slots)
     }
 
     /// Runs the plan from a cache into a tensor, one slot for each token of each sequence: keys that were cached
@@ -182,8 +181,7 @@ impl<S: Linear> Rope<S> {
         slots: impl Into<Slots<'s>>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        self.with(super::Plain)
-            .shift_slots(cache, slots.into(), rows)
+        self.with(Plain).shift_slots(cache, slots.into(), rows)
     }
 }
 
@@ -221,7 +219,7 @@ impl Rope {
     }
 }
 
-impl Rope<WithStages<'_>> {
+impl Rope<Lowered<'_>> {
     #[inline(never)]
     fn run_into_cache(
         &self,

@@ -124,10 +124,35 @@ impl Stages for WithStages<'_> {}
 impl Linear for Plain {}
 impl Linear for WithScale<'_> {}
 
+/// The stages of any plan, as passes have them: a plan without any names nothing that runs them.
+#[derive(Clone, Copy, Debug)]
+pub struct Lowered<'a> {
+    stages: Option<pass::Stages<'a>>,
+    rounds: bool,
+}
+
+impl Lowered<'_> {
+    /// Whether they fit heads of this shape.
+    fn check(&self, shape: Shape) -> Result<(), Error> {
+        check_head(shape)?;
+        let Some(pass::Stages { norm, scale, .. }) = self.stages else {
+            return Ok(());
+        };
+        let tokens = shape.batch.saturating_mul(shape.tokens);
+        if let Some(norm) = norm {
+            norm.check(tokens, shape.heads, shape.head_dim)?;
+        }
+        if let Some(scale) = scale {
+            scale.check(tokens, shape.heads)?;
+        }
+        Ok(())
+    }
+}
+
 /// How a plan of a kind is lowered.
 pub trait Lower: Copy {
     #[doc(hidden)]
-    fn stages(&self) -> WithStages<'_>;
+    fn lowered(&self) -> Lowered<'_>;
 
     /// The kernels of norms, in programs that have norms.
     #[doc(hidden)]
@@ -153,12 +178,8 @@ pub trait Lower: Copy {
         k: &mut TensorMut<'_, K>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let rope = rope.erased();
-        rope.with(QueryKeyStages {
-            query: rope.stages,
-            key: rope.stages,
-        })
-        .run_qk(
+        let stages = rope.stages.lowered();
+        rope.with([stages; 2]).run_qk(
             (&mut q.bytes_mut(), in_place::<Q, Self>()),
             (&mut k.bytes_mut(), in_place::<K, Self>()),
             rows,
@@ -195,8 +216,11 @@ pub trait LowerLinear: Lower {
 }
 
 impl Lower for Plain {
-    fn stages(&self) -> WithStages<'_> {
-        WithStages::NONE
+    fn lowered(&self) -> Lowered<'_> {
+        Lowered {
+            stages: None,
+            rounds: true,
+        }
     }
 
     // A rotation alone has no pass to lower to: that is most of its fixed cost.
@@ -246,10 +270,10 @@ impl LowerLinear for Plain {
 }
 
 impl Lower for WithScale<'_> {
-    fn stages(&self) -> WithStages<'_> {
-        WithStages {
-            scale: Some(self.0),
-            ..WithStages::NONE
+    fn lowered(&self) -> Lowered<'_> {
+        Lowered {
+            stages: stages(None, Some(self.0)),
+            rounds: true,
         }
     }
 }
@@ -285,8 +309,11 @@ impl LowerLinear for WithScale<'_> {
 }
 
 impl Lower for WithStages<'_> {
-    fn stages(&self) -> WithStages<'_> {
-        *self
+    fn lowered(&self) -> Lowered<'_> {
+        Lowered {
+            stages: stages(self.norm, self.scale),
+            rounds: self.rounds,
+        }
     }
 
     fn normed<E: Element>() -> Option<&'static Normed> {
@@ -300,19 +327,6 @@ impl WithStages<'_> {
         scale: None,
         rounds: true,
     };
-
-    /// Whether they fit heads of this shape.
-    fn check(&self, shape: Shape) -> Result<(), Error> {
-        check_head(shape)?;
-        let tokens = shape.batch.saturating_mul(shape.tokens);
-        if let Some(norm) = self.norm {
-            norm.check(tokens, shape.heads, shape.head_dim)?;
-        }
-        if let Some(scale) = self.scale {
-            scale.check(tokens, shape.heads)?;
-        }
-        Ok(())
-    }
 }
 
 impl From<Rope> for Rope<WithStages<'_>> {
@@ -389,13 +403,17 @@ impl<'a> Rope<QueryKeyStages<'a>> {
         k: &mut TensorMut<'_, K>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        self.run_qk(
+        let QueryKeyStages { query, key } = &self.stages;
+        self.with([query.lowered(), key.lowered()]).run_qk(
             (&mut q.bytes_mut(), in_place::<Q, WithStages<'_>>()),
             (&mut k.bytes_mut(), in_place::<K, WithStages<'_>>()),
             rows,
         )
     }
+}
 
+impl Rope<[Lowered<'_>; 2]> {
+    /// Runs a pass over Q by the stages of the one, and a pass over K by those of the other.
     #[inline(never)]
     fn run_qk(
         &self,
@@ -404,17 +422,12 @@ impl<'a> Rope<QueryKeyStages<'a>> {
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
         let (query, key) = (q.layout.shape(), k.layout.shape());
-        let QueryKeyStages {
-            query: query_stages,
-            key: key_stages,
-        } = self.stages;
+        let [query_rope, key_rope] = self.stages.map(|stages| self.with(stages));
         let rows = Some((rows, self.with(Plain).check_qk(query, key, rows)?));
-        query_stages.check(query)?;
-        key_stages.check(key)?;
-        let rope = self.with(query_stages);
-        run_in_place(&rope.checked_pass(query, query_kernels, rows), q);
-        let rope = self.with(key_stages);
-        run_in_place(&rope.checked_pass(key, key_kernels, rows), k);
+        query_rope.stages.check(query)?;
+        key_rope.stages.check(key)?;
+        run_in_place(&query_rope.checked_pass(query, query_kernels, rows), q);
+        run_in_place(&key_rope.checked_pass(key, key_kernels, rows), k);
         Ok(())
     }
 }
@@ -452,7 +465,8 @@ impl<'a> Rope<WithStages<'a>> {
         rows: &Rows<'_>,
     ) -> Result<&'static str, Error> {
         let kernels = in_place::<E, WithStages<'_>>();
-        self.run_in_place(&mut x.bytes_mut(), kernels, Some(rows))
+        self.erased()
+            .run_in_place(&mut x.bytes_mut(), kernels, Some(rows))
     }
 
     /// [`Rope::rotate_into`], and the name of the implementation that ran it.
@@ -468,7 +482,8 @@ impl<'a> Rope<WithStages<'a>> {
         rows: &Rows<'_>,
     ) -> Result<&'static str, Error> {
         let x = (x.bytes(), I::ACROSS, Kernels::normed(Some(I::NORMED)));
-        self.run_across(x, (&mut y.bytes_mut(), O::ACROSS), rows)
+        let y = (&mut y.bytes_mut(), O::ACROSS);
+        self.erased().run_across(x, y, rows)
     }
 
     /// Runs the stages in place without the rotation: queries and keys of layers that norm and do not rotate.
@@ -478,7 +493,8 @@ impl<'a> Rope<WithStages<'a>> {
     /// Those of [`Rope::rotate`] but for the rows'.
     pub fn norm_and_scale<E: Element>(&self, x: &mut TensorMut<'_, E>) -> Result<(), Error> {
         let kernels = (E::ACROSS, Kernels::default());
-        self.run_in_place(&mut x.bytes_mut(), kernels, None)
+        self.erased()
+            .run_in_place(&mut x.bytes_mut(), kernels, None)
             .map(drop)
     }
 
@@ -518,12 +534,15 @@ impl<'a> Rope<WithStages<'a>> {
                 place: Place::BeforeRotation,
                 ..norm
             };
-            let pass = self.checked_pass(shape, (E::ACROSS, Kernels::default()), None);
+            let plan = self.erased();
+            let pass = plan.checked_pass(shape, (E::ACROSS, Kernels::default()), None);
             pass.squares((&x.bytes(), E::ACROSS), norm, sums);
         }
         Ok(())
     }
+}
 
+impl Rope<Lowered<'_>> {
     #[inline(never)]
     fn run_in_place(
         &self,
@@ -579,28 +598,19 @@ impl<'a> Rope<WithStages<'a>> {
         (element, kernels): (&'static Across, Kernels),
         rows: Option<(&'s Rows<'_>, RowSharing)>,
     ) -> Pass<'s> {
-        let WithStages {
-            norm,
-            scale,
-            rounds,
-        } = self.stages;
         Pass {
             proof: self.proof,
             element,
             kernels,
             shape,
-            stages: (norm.is_some() || scale.is_some()).then_some(pass::Stages {
-                norm,
-                scale,
-                ops: &ops::OPS,
-            }),
+            stages: self.stages.stages,
             rotation: rows.map(|(rows, sharing)| Rotation {
                 rows: rows.view(sharing),
                 factors: self.factors(rows.attention_factor()),
                 input: self.input,
                 output: self.output,
             }),
-            rounds,
+            rounds: self.stages.rounds,
             skips_identity: false,
             staged: self.staged,
         }
@@ -608,10 +618,19 @@ impl<'a> Rope<WithStages<'a>> {
 }
 
 impl<S: Lower> Rope<S> {
-    /// The plan without the type of its stages, which norms and passes do not depend on.
-    pub(super) fn erased(&self) -> Rope<WithStages<'_>> {
-        self.with(self.stages.stages())
+    /// The plan without the type of its stages, on which no pass depends.
+    pub(super) fn erased(&self) -> Rope<Lowered<'_>> {
+        self.with(self.stages.lowered())
     }
+}
+
+/// The stages that there are, with what runs them.
+fn stages<'a>(norm: Option<Norm<'a>>, scale: Option<Scale<'a>>) -> Option<pass::Stages<'a>> {
+    (norm.is_some() || scale.is_some()).then_some(pass::Stages {
+        norm,
+        scale,
+        ops: &ops::OPS,
+    })
 }
 
 /// The kernels of a plan that works in place.

@@ -202,7 +202,7 @@ impl<'a> View<'a> {
         };
         // Rows of heads begin as much later in their table, wherever an id finds it.
         let begin = head * self.head_stride;
-        let [cos, sin] = [self.cos, self.sin].map(|values| values.get(begin..).unwrap_or_default());
+        let [cos, sin] = [self.cos, self.sin].map(|values| &values[begin..]);
         View {
             cos,
             sin,
@@ -212,7 +212,8 @@ impl<'a> View<'a> {
     }
 }
 
-/// Where the row of a token behind the first starts: of what was gathered, the first is the index of an id.
+/// Where the row of a token starts. `first` is the first token's row, counted in values; of gathered rows, the index of
+/// its id.
 #[inline(always)]
 fn row_start(ids: Option<Ids<'_>>, first: usize, token: usize, stride: usize) -> usize {
     let row = match ids {
