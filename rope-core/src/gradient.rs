@@ -32,7 +32,7 @@ use crate::backend::Proof;
 use crate::kernel::elements::{BackwardFn, InPlace};
 use crate::kernel::gradient::{GradientLine, Term};
 use crate::rope::check;
-use crate::rows::{RowSharing, View};
+use crate::rows::View;
 use crate::tensor::{Bytes, BytesMut, Layout};
 use crate::walk::{self, Access, Prefetch, Walk};
 use crate::{Element, Error, Linear, Plain, Rope, Rows, Shape, Tensor, TensorMut};
@@ -286,31 +286,23 @@ impl Rope {
         // Where heads lie outermost, a line is as many tokens of a head.
         let chunk = (CHUNK_BYTES / token_bytes).max(walk::CHUNK);
         let prefetch = Prefetch::of(Access::Gradients, shape, dy.size);
-        for sequence in 0..shape.batch {
-            for token in (0..shape.tokens).step_by(chunk) {
-                let part = token..shape.tokens.min(token + chunk);
-                let row = sequence * sharing.sequence_stride() + token;
-                let rows = rows.range(row..row + part.len())?;
-                let narrow = |layout: &Layout| {
-                    let one = layout.batch(sequence..sequence + 1)?;
-                    one.tokens(part.clone())
-                };
-                let (y_layout, layout) = (narrow(y.layout)?, narrow(dy.layout)?);
-                Terms {
-                    sum,
-                    proof: self.proof(),
-                    term: Term::Cross,
-                    tensors: [(y.bytes, &y_layout), (dy.bytes, &layout)],
-                    prefetch,
-                    first_row: sequence * sequence_rows + token,
-                    sequence_rows,
-                }
-                .add(angles);
-                let view = rows.view(RowSharing::AllSequences);
-                let factor = rows.attention_factor();
-                back.run_in_place(&mut dy.part(&layout), rotate, &view, factor);
+        walk::parts(shape, [1, chunk, shape.heads], |[batch, tokens, heads]| {
+            let (sequence, token) = (batch.start, tokens.start);
+            let [y_layout, layout] = [y.layout, dy.layout]
+                .map(|layout| layout.part_of([batch.clone(), tokens.clone(), heads.clone()]));
+            Terms {
+                sum,
+                proof: self.proof(),
+                term: Term::Cross,
+                tensors: [(y.bytes, &y_layout), (dy.bytes, &layout)],
+                prefetch,
+                first_row: sequence * sequence_rows + token,
+                sequence_rows,
             }
-        }
+            .add(angles);
+            let (rows, factor) = (view.skip([sequence, token, 0]), rows.attention_factor());
+            back.run_in_place(&mut dy.part(&layout), rotate, &rows, factor);
+        });
         Ok(())
     }
 

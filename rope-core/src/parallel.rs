@@ -5,7 +5,6 @@
 //! f32 took longer on two threads than on one.
 
 use alloc::vec::Vec;
-use std::sync::OnceLock;
 
 use crate::element::Element;
 use crate::tensor::{Bytes, BytesMut, Layout};
@@ -36,11 +35,11 @@ impl Rope {
     ) -> Result<(), Error> {
         let sharing = self.check_in_place(x.shape(), rows)?;
         let (view, factor) = (rows.view(sharing), rows.attention_factor());
-        spread([Part::of(x.bytes_mut(), None)], |mut part| {
+        spread([Part::of(x.bytes_mut(), ())], |mut part| {
             let rows = view.skip(part.origin);
             self.run_in_place(&mut part.target(), E::IN_PLACE, &rows, factor);
-            Ok(())
-        })
+        });
+        Ok(())
     }
 
     /// [`Rope::rotate_qk`] on the threads of the current rayon pool, Q and K together. The bits are the same.
@@ -56,14 +55,14 @@ impl Rope {
     ) -> Result<(), Error> {
         let sharing = self.check_qk(q.shape(), k.shape(), rows)?;
         let (view, factor) = (rows.view(sharing), rows.attention_factor());
-        let parts = [Part::of(q.bytes_mut(), None), Part::of(k.bytes_mut(), None)];
+        let parts = [Part::of(q.bytes_mut(), ()), Part::of(k.bytes_mut(), ())];
         let elements = [Q::IN_PLACE, K::IN_PLACE];
         spread(parts, |mut part| {
             let rows = view.skip(part.origin);
             let element = elements[part.tensor];
             self.run_in_place(&mut part.target(), element, &rows, factor);
-            Ok(())
-        })
+        });
+        Ok(())
     }
 
     /// [`Rope::rotate_into`] on the threads of the current rayon pool. The bits are the same.
@@ -79,20 +78,18 @@ impl Rope {
     ) -> Result<(), Error> {
         let sharing = self.check_across(x.shape(), y.shape(), rows)?;
         let (view, factor) = (rows.view(sharing), rows.attention_factor());
-        spread([Part::of(y.bytes_mut(), Some(x.bytes()))], |mut part| {
+        let source = (*x.layout(), x.bytes());
+        spread([Part::of(y.bytes_mut(), source)], |mut part| {
             let rows = view.skip(part.origin);
-            if let Some((bytes, size, layout)) = part.source {
-                let layout = &layout;
-                let source = Bytes {
-                    bytes,
-                    size,
-                    layout,
-                };
-                let elements = [I::ACROSS, O::ACROSS];
-                self.run_across(source, &mut part.target(), elements, rows, factor);
-            }
-            Ok(())
-        })
+            let (layout, whole) = part.source;
+            let source = Bytes {
+                layout: &layout,
+                ..whole
+            };
+            let elements = [I::ACROSS, O::ACROSS];
+            self.run_across(source, &mut part.target(), elements, rows, factor);
+        });
+        Ok(())
     }
 
     /// [`Rope::rotate_at`] on the threads of the current rayon pool. The bits are the same. Where the heads lie
@@ -112,34 +109,54 @@ impl Rope {
             frequencies.source().0,
             positions.into_positions(),
         )?;
-        spread([Part::of(x.bytes_mut(), None)], |mut part| {
+        spread([Part::of(x.bytes_mut(), ())], |mut part| {
             let origin = part.origin;
-            self.run_at(part.target(), E::IN_PLACE, &rows, origin)
-        })
+            self.run_at(part.target(), E::IN_PLACE, &rows, origin);
+        });
+        Ok(())
+    }
+}
+
+/// What a part is rotated from, if not where it is: nothing, or a layout and the tensor of which that is a part.
+trait PartSource: Copy + Send {
+    /// The same for indices `..at` of a dimension, and for the rest.
+    fn split(self, dimension: Dimension, at: usize) -> (Self, Self);
+}
+
+impl PartSource for () {
+    fn split(self, _: Dimension, _: usize) -> (Self, Self) {
+        ((), ())
+    }
+}
+
+impl PartSource for (Layout, Bytes<'_>) {
+    fn split(self, dimension: Dimension, at: usize) -> (Self, Self) {
+        let (first, rest) = self.0.split(dimension, at);
+        ((first, self.1), (rest, self.1))
     }
 }
 
 /// A part of a tensor, and of what is rotated into it.
-struct Part<'a> {
+struct Part<'a, S> {
     /// Which of the tensors of the call.
     tensor: usize,
     bytes: &'a mut [u8],
     size: usize,
     layout: Layout,
-    source: Option<(&'a [u8], usize, Layout)>,
+    source: S,
     /// The first sequence, the first token and the first head.
     origin: [usize; 3],
 }
 
-impl<'a> Part<'a> {
+impl<'a, S: PartSource> Part<'a, S> {
     /// All of a tensor.
-    fn of(target: BytesMut<'a>, source: Option<Bytes<'a>>) -> Self {
+    fn of(target: BytesMut<'a>, source: S) -> Self {
         Part {
             tensor: 0,
             bytes: target.bytes,
             size: target.size,
             layout: *target.layout,
-            source: source.map(|source| (source.bytes, source.size, *source.layout)),
+            source,
             origin: [0, 0, 0],
         }
     }
@@ -153,22 +170,18 @@ impl<'a> Part<'a> {
     }
 
     /// Cuts it in so many parts, as even as its indices allow, in fewer if there are not so many.
-    fn cut(self, parts: usize, into: &mut Vec<Part<'a>>) {
+    fn cut(self, parts: usize, into: &mut Vec<Self>) {
         let (dimension, extent) = match self.layout.outermost() {
             Some(longest) if parts > 1 => longest,
             _ => return into.push(self),
         };
         let first_parts = parts / 2;
         let at = (extent * first_parts / parts).max(1);
-        // Along the longest stride parts never interleave.
-        let Ok((layout, rest, begin)) = self.layout.split_slice(dimension, at) else {
-            return into.push(self);
+        let (layout, rest, begin) = match self.layout.split_slice(dimension, at) {
+            Ok(split) => split,
+            Err(_) => unreachable!("parts along the longest stride do not interleave"),
         };
-        let source = self.source.and_then(|(bytes, size, layout)| {
-            let (first, rest) = layout.split(dimension, at).ok()?;
-            Some(((bytes, size, first), (bytes, size, rest)))
-        });
-        let (source, rest_source) = source.unzip();
+        let (source, rest_source) = self.source.split(dimension, at);
         let (bytes, rest_bytes) = self.bytes.split_at_mut(begin * self.size);
         let [sequence, token, head] = self.origin;
         let rest_origin = match dimension {
@@ -196,11 +209,11 @@ impl<'a> Part<'a> {
 }
 
 /// Cuts tensors in a part of each for every thread, and runs them.
-fn spread<'a, const N: usize>(
-    tensors: [Part<'a>; N],
-    run: impl Fn(Part<'a>) -> Result<(), Error> + Sync,
-) -> Result<(), Error> {
-    let bytes = |part: &Part<'_>| {
+fn spread<'a, S: PartSource, const N: usize>(
+    tensors: [Part<'a, S>; N],
+    run: impl Fn(Part<'a, S>) + Sync,
+) {
+    let bytes = |part: &Part<'_, S>| {
         let elements = part.layout.shape().elements().unwrap_or(usize::MAX);
         elements.saturating_mul(part.size)
     };
@@ -210,7 +223,7 @@ fn spread<'a, const N: usize>(
         None => LEAST_PART_OUTSIDE,
     };
     let tensors = tensors.into_iter().enumerate();
-    let mut tensors = tensors.map(|(tensor, part)| Part { tensor, ..part });
+    let tensors = tensors.map(|(tensor, part)| Part { tensor, ..part });
     // To ask for the number of threads starts them.
     let most = all / least;
     let count = if most > 1 {
@@ -219,9 +232,9 @@ fn spread<'a, const N: usize>(
         1
     };
     if count == 1 {
-        return tensors.try_for_each(run);
+        return tensors.for_each(run);
     }
-    let mut shares: Vec<Vec<Part<'a>>> = Vec::new();
+    let mut shares: Vec<Vec<Part<'a, S>>> = Vec::new();
     shares.resize_with(count, Vec::new);
     for part in tensors {
         let mut parts = Vec::new();
@@ -230,12 +243,7 @@ fn spread<'a, const N: usize>(
             share.push(part);
         }
     }
-    let failure = OnceLock::new();
-    let rotate = |share: Vec<Part<'a>>| {
-        if let Err(error) = share.into_iter().try_for_each(&run) {
-            let _ = failure.set(error);
-        }
-    };
+    let rotate = |share: Vec<Part<'a, S>>| share.into_iter().for_each(&run);
     let mut shares = shares.into_iter();
     let own = shares.next();
     rayon::in_place_scope(|scope| {
@@ -245,5 +253,4 @@ fn spread<'a, const N: usize>(
         }
         own.map(&rotate)
     });
-    failure.into_inner().map_or(Ok(()), Err)
 }

@@ -282,16 +282,19 @@ impl<'a> Rows<'a> {
         if heads == 0 || !rows.is_multiple_of(heads) {
             return Err(Error::RowsPerHead { rows, heads });
         }
-        let head_stride = if heads == 1 { 0 } else { self.stride };
-        // More than there are values is the stride of no token but the first.
-        let stride = self.stride.saturating_mul(heads);
-        Ok(Rows {
-            stride,
+        Ok(self.of_heads(heads))
+    }
+
+    /// The same of rows at equal distances, a whole number of tokens.
+    pub(crate) fn of_heads(self, heads: usize) -> Self {
+        Rows {
+            // More than there are values is the stride of no token but the first.
+            stride: self.stride.saturating_mul(heads),
             heads,
-            head_stride,
-            len: rows / heads,
+            head_stride: if heads == 1 { 0 } else { self.stride },
+            len: self.len / heads,
             ..self
-        })
+        }
     }
 
     /// Says by which factor the cos and sin are scaled (YaRN, LongRoPE), for [`Direction::Inverse`] to divide by its

@@ -328,6 +328,12 @@ impl Layout {
                 extent,
             });
         }
+        Ok(self.part(dimension, range))
+    }
+
+    /// [`Layout::narrow`] to a range that is inside the dimension.
+    pub(crate) fn part(self, dimension: Dimension, range: Range<usize>) -> Self {
+        let Range { start, end } = range;
         let shape = self.shape.with_extent(dimension, end - start);
         let step = match dimension {
             Dimension::Batch => self.strides.batch,
@@ -349,7 +355,14 @@ impl Layout {
         }
         // A part of what does not overlap does not either.
         layout.disjoint = self.disjoint || layout.first_overlap().is_none();
-        Ok(layout)
+        layout
+    }
+
+    /// Some sequences, tokens and heads, by ranges that are inside their dimensions.
+    pub(crate) fn part_of(self, [batch, tokens, heads]: [Range<usize>; 3]) -> Self {
+        self.part(Dimension::Batch, batch)
+            .part(Dimension::Tokens, tokens)
+            .part(Dimension::Heads, heads)
     }
 
     /// Sequences `range`.
@@ -388,22 +401,37 @@ impl Layout {
         self.narrow(Dimension::Channels, range)
     }
 
-    pub(crate) fn split(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
+    /// Indices `..at` of a dimension, which are not more than it has, and the rest.
+    pub(crate) fn split(self, dimension: Dimension, at: usize) -> (Self, Self) {
         let extent = self.shape.extent(dimension);
-        Ok((
-            self.narrow(dimension, 0..at)?,
-            self.narrow(dimension, at..extent)?,
-        ))
+        (
+            self.part(dimension, 0..at),
+            self.part(dimension, at..extent),
+        )
     }
 
-    /// Splits a layout, and the slice that it is of where the second part begins: each part gets a slice, and the
-    /// second counts from its own.
+    /// Whether so many indices are not more than a dimension has.
+    fn check_split(&self, dimension: Dimension, at: usize) -> Result<(), Error> {
+        let extent = self.shape.extent(dimension);
+        if at > extent {
+            return Err(Error::Range {
+                dimension,
+                start: 0,
+                end: at,
+                extent,
+            });
+        }
+        Ok(())
+    }
+
+    /// [`Layout::split`] of a layout and the slice that it is of, where the second part begins: each part gets a slice,
+    /// and the second counts from its own.
     pub(crate) fn split_slice(
         self,
         dimension: Dimension,
         at: usize,
     ) -> Result<(Self, Self, usize), Error> {
-        let (first, mut second) = self.split(dimension, at)?;
+        let (first, mut second) = self.split(dimension, at);
         if second.shape.is_empty() {
             (second.offset, second.end) = (0, 0);
             return Ok((first, second, self.end));
@@ -623,7 +651,8 @@ impl<'a, E: Element> Tensor<'a, E> {
     ///
     /// [`Error::Range`] if `at` is beyond the dimension.
     pub fn split_at(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
-        let (first, second) = self.layout.split(dimension, at)?;
+        self.layout.check_split(dimension, at)?;
+        let (first, second) = self.layout.split(dimension, at);
         Ok((
             Tensor {
                 layout: first,
@@ -727,6 +756,7 @@ impl<'a, E: Element> TensorMut<'a, E> {
     /// [`Error::Range`] if `at` is beyond the dimension, [`Error::PartsInterleave`] if the parts interleave in memory,
     /// as the heads of several tokens of a tokens-major tensor do.
     pub fn split_at(self, dimension: Dimension, at: usize) -> Result<(Self, Self), Error> {
+        self.layout.check_split(dimension, at)?;
         let (first, second, begin) = self.layout.split_slice(dimension, at)?;
         // Beside a tensor without elements there may be none at all.
         let (low, high) = self.data.split_at_mut(begin.min(self.data.len()));
@@ -761,6 +791,7 @@ impl<E> fmt::Debug for TensorMut<'_, E> {
 }
 
 /// A [`Tensor`] without its type, for what is compiled once for all elements: its kernels know what it is made of.
+#[derive(Clone, Copy)]
 pub(crate) struct Bytes<'a> {
     pub(crate) bytes: &'a [u8],
     /// Bytes of an element.

@@ -10,6 +10,8 @@
 //!   the other, so that its rows stay in the first cache; and because that breaks the streams which the CPU's own
 //!   prefetcher follows, the same tokens of the next head are prefetched while these are rotated.
 
+use core::ops::Range;
+
 use crate::Shape;
 use crate::kernel::line::{Line, LineRows, Source, Starts};
 use crate::kernel::rotation::RowFactors;
@@ -20,6 +22,22 @@ use crate::tensor::Layout;
 /// second-level cache, `[1, 32, 2048, 128]`, times over the machine's limit: 16 tokens with the next head prefetched
 /// 1.03, without 1.04 to 1.14; 64 and 256 tokens with it 1.2; whole heads 1.33 to 1.44.)
 pub(crate) const CHUNK: usize = 16;
+
+/// Visits a tensor in parts of at most so many sequences, tokens and heads, and of one at least: each by the ranges of
+/// its indices, the heads of a chunk of tokens one after the other.
+pub(crate) fn parts(shape: Shape, most: [usize; 3], mut visit: impl FnMut([Range<usize>; 3])) {
+    let ranges = |extent: usize, most: usize| {
+        let starts = (0..extent).step_by(most.max(1));
+        starts.map(move |start| start..extent.min(start.saturating_add(most.max(1))))
+    };
+    for batch in ranges(shape.batch, most[0]) {
+        for tokens in ranges(shape.tokens, most[1]) {
+            for heads in ranges(shape.heads, most[2]) {
+                visit([batch.clone(), tokens.clone(), heads]);
+            }
+        }
+    }
+}
 
 /// Where the heads of tokens lie.
 pub(crate) trait Addresses: Copy {

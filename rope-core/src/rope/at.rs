@@ -6,6 +6,7 @@ use crate::kernel::elements::InPlace;
 use crate::positions::ResolvedPositions;
 use crate::rows::RowSharing;
 use crate::tensor::BytesMut;
+use crate::walk::parts;
 use crate::{Error, IntoPositions, Positions, Rope, RowSource, Rows, Shape, TensorMut};
 
 /// Values of the rows that [`Rope::rotate_at`] keeps at a time.
@@ -64,7 +65,8 @@ impl Rope {
         positions: Positions<'_>,
     ) -> Result<(), Error> {
         let rows = self.check_at(x.layout.shape(), frequencies, positions)?;
-        self.run_at(x, element, &rows, [0; 3])
+        self.run_at(x, element, &rows, [0; 3]);
+        Ok(())
     }
 
     pub(crate) fn check_at<'f>(
@@ -99,9 +101,9 @@ impl Rope {
         element: &'static InPlace,
         rows: &RowsToMake<'_>,
         origin: [usize; 3],
-    ) -> Result<(), Error> {
+    ) {
         if x.layout.shape().is_empty() {
-            return Ok(());
+            return;
         }
         let RowsToMake {
             kind, positions, ..
@@ -109,10 +111,10 @@ impl Rope {
         // A decoding step has few rows; to clear the large block would cost as much as to make them.
         if positions.tokens() * kind.heads * kind.rotary_dim <= SMALL_STACK {
             let mut values = StackRows([0.0; SMALL_STACK]);
-            self.run_blocks_at(x, element, rows, origin, &mut values.0)
+            self.run_blocks_at(x, element, rows, origin, &mut values.0);
         } else {
             let mut values = StackRows([0.0; STACK]);
-            self.run_blocks_at(x, element, rows, origin, &mut values.0)
+            self.run_blocks_at(x, element, rows, origin, &mut values.0);
         }
     }
 
@@ -126,7 +128,7 @@ impl Rope {
         rows: &RowsToMake<'_>,
         [first_sequence, first_token, first_head]: [usize; 3],
         values: &mut [f32],
-    ) -> Result<(), Error> {
+    ) {
         let RowsToMake {
             frequencies,
             kind,
@@ -134,61 +136,46 @@ impl Rope {
             sharing,
         } = *rows;
         let rotary_dim = kind.rotary_dim;
-        let Shape {
-            batch,
-            tokens,
-            heads,
-            ..
-        } = x.layout.shape();
+        let shape = x.layout.shape();
         let fitting = values.len() / rotary_dim;
         // Heads that share a row go together; of those with rows of their own as many as have room.
-        let (heads_together, row_heads) = match kind.heads {
-            1 => (heads, 1),
-            _ => (heads.min(fitting), heads.min(fitting)),
+        let (heads, row_heads) = match kind.heads {
+            1 => (shape.heads, 1),
+            _ => (fitting, shape.heads.min(fitting)),
         };
         let fitting = fitting / row_heads;
         // Sequences that share their rows go together; of those with rows of their own as many as have room, if all of
         // their tokens are here, so that their rows follow one another.
-        let together = match sharing {
-            RowSharing::AllSequences => batch,
-            RowSharing::EachSequence { tokens: all } if all == tokens => {
-                (fitting / tokens.max(1)).max(1)
-            }
+        let sequences = match sharing {
+            RowSharing::AllSequences => shape.batch,
+            RowSharing::EachSequence { tokens } if tokens == shape.tokens => fitting / tokens,
             RowSharing::EachSequence { .. } => 1,
         };
-        let block = fitting.min(tokens).max(1);
-        for first in (0..batch).step_by(together.max(1)) {
-            let sequences = first..batch.min(first + together);
-            for token in (0..tokens).step_by(block) {
-                let part = token..tokens.min(token + block);
-                let tokens = part.len();
+        parts(
+            shape,
+            [sequences, fitting, heads],
+            |[batch, tokens, heads]| {
                 let (rows, sharing_part) = match sharing {
-                    RowSharing::AllSequences => (tokens, sharing),
-                    RowSharing::EachSequence { .. } => (
-                        tokens * sequences.len(),
-                        RowSharing::EachSequence { tokens },
-                    ),
+                    RowSharing::AllSequences => (tokens.len(), sharing),
+                    RowSharing::EachSequence { .. } => {
+                        let tokens = tokens.len();
+                        (batch.len() * tokens, RowSharing::EachSequence { tokens })
+                    }
                 };
-                let first_row =
-                    (first_sequence + first) * sharing.sequence_stride() + first_token + token;
-                let layout = x.layout.batch(sequences.clone())?.tokens(part)?;
-                for head in (0..heads).step_by(heads_together) {
-                    let part = head..heads.min(head + heads_together);
-                    let row_heads = row_heads.min(part.len());
-                    let values = &mut values[..rows * row_heads * rotary_dim];
-                    let first_head = first_head + head;
-                    let own = match kind.heads {
-                        1 => 0..1,
-                        _ => first_head..first_head + row_heads,
-                    };
-                    frequencies.fill(positions, first_row, own, values);
-                    let rows = Rows::computed(values, rotary_dim).with_heads(row_heads)?;
-                    let rows = rows.view(sharing_part);
-                    let layout = layout.heads(part)?;
-                    self.run_in_place(&mut x.part(&layout), element, &rows, kind.attention_factor);
-                }
-            }
-        }
-        Ok(())
+                let sequence = first_sequence + batch.start;
+                let first_row = sequence * sharing.sequence_stride() + first_token + tokens.start;
+                let own = match kind.heads {
+                    1 => 0..1,
+                    _ => first_head + heads.start..first_head + heads.end,
+                };
+                let row_heads = own.len();
+                let values = &mut values[..rows * row_heads * rotary_dim];
+                frequencies.fill(positions, first_row, own, values);
+                let rows = Rows::computed(values, rotary_dim).of_heads(row_heads);
+                let layout = x.layout.part_of([batch, tokens, heads]);
+                let (mut x, rows) = (x.part(&layout), rows.view(sharing_part));
+                self.run_in_place(&mut x, element, &rows, kind.attention_factor);
+            },
+        );
     }
 }

@@ -194,7 +194,6 @@ impl<'a> View<'a> {
     }
 
     /// The same rows, seen from a later sequence, token or head.
-    #[cfg(feature = "rayon")]
     pub(crate) fn skip(self, [batch, token, head]: [usize; 3]) -> Self {
         let tokens = match self.ids {
             Some(_) => token,
