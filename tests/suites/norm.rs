@@ -469,8 +469,7 @@ fn sums_have_the_order_of_pytorch() {
                 let norm = Norm::new(NormFormula::LLAMA4, eps).over(NormReach::Row);
                 let mut sum = [f32::NAN];
                 let tensor = Tensor::new(&x, shape).expect("a valid tensor");
-                rope.norm(norm)
-                    .sum_of_squares(&tensor, &mut sum)
+                rope.sum_of_squares(norm, &tensor, &mut sum)
                     .expect("one sum for one token");
                 let got = sum[0] / width as f32;
                 assert_eq!(

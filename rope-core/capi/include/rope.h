@@ -1344,10 +1344,11 @@ rope_status rope_chain_rotate_into(const struct rope_chain *chain,
 
 // Writes the sums of squares that the norm of a chain takes of a tensor: one for each token of each sequence where it
 // is over the row, one for each head of those where it is over heads. Ranks that have some heads each add theirs up,
-// and give them to the `sums` of a rope_norm. Without a norm nothing is written.
+// and give them to the `sums` of a rope_norm.
 //
-// Returns ROPE_STATUS_STORAGE unless `len` is their number, ROPE_STATUS_CENTRED_SUMS for a norm that is centred,
-// ROPE_STATUS_HEAD_DIM_ON_STACK, and what rope_chain_rotate returns but for the rows. Nothing is written then.
+// Returns ROPE_STATUS_NULL for a chain without a norm, ROPE_STATUS_STORAGE unless `len` is their number,
+// ROPE_STATUS_CENTRED_SUMS for a norm that is centred, ROPE_STATUS_HEAD_DIM_ON_STACK, and what rope_chain_rotate
+// returns but for the rows. Nothing is written then.
 //
 // # Threads
 //

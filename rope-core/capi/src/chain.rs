@@ -188,10 +188,11 @@ pub unsafe extern "C" fn rope_chain_rotate_into(
 
 /// Writes the sums of squares that the norm of a chain takes of a tensor: one for each token of each sequence where it
 /// is over the row, one for each head of those where it is over heads. Ranks that have some heads each add theirs up,
-/// and give them to the `sums` of a rope_norm. Without a norm nothing is written.
+/// and give them to the `sums` of a rope_norm.
 ///
-/// Returns ROPE_STATUS_STORAGE unless `len` is their number, ROPE_STATUS_CENTRED_SUMS for a norm that is centred,
-/// ROPE_STATUS_HEAD_DIM_ON_STACK, and what rope_chain_rotate returns but for the rows. Nothing is written then.
+/// Returns ROPE_STATUS_NULL for a chain without a norm, ROPE_STATUS_STORAGE unless `len` is their number,
+/// ROPE_STATUS_CENTRED_SUMS for a norm that is centred, ROPE_STATUS_HEAD_DIM_ON_STACK, and what rope_chain_rotate
+/// returns but for the rows. Nothing is written then.
 ///
 /// # Threads
 ///
@@ -210,12 +211,17 @@ pub unsafe extern "C" fn rope_chain_squares(
     status_of(|| {
         // SAFETY: the caller promises all of it.
         unsafe {
-            let (chain, used) = self::chain(chain)?;
+            let (_, used) = self::chain(chain)?;
+            let given = read("chain", chain)?;
+            let (norm, _) = read("norm", given.norm)?.norm()?;
+            let rope = given.plan.rope()?;
             let x = read("x", x)?;
             let sums = SpanMut::new("sums", sums, len)?;
             sums.region().apart_from(&used)?;
             let sums = sums.get(&[x.region("x")?])?;
-            with_element!(x.element, E => { Ok(chain.sum_of_squares(&x.tensor::<E>("x")?, sums)?) })
+            with_element!(x.element, E => {
+                Ok(rope.sum_of_squares(norm, &x.tensor::<E>("x")?, sums)?)
+            })
         }
     })
 }

@@ -355,6 +355,50 @@ impl Rope {
         self.with(WithScale(scale))
     }
 
+    /// Computes the sums of squares that a norm needs of a tensor before its rotation, one per token of each sequence
+    /// where the norm is over the row, one per head of each token where it is over heads. Ranks that hold some of the
+    /// heads add theirs up, and pass them to [`Norm::with_sum_of_squares`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Storage`] unless `sums` has exactly as many; [`Error::HeadDimOnStack`], and [`Error::CentredSums`] of a
+    /// norm that is centred.
+    pub fn sum_of_squares<E: Element>(
+        &self,
+        norm: Norm<'_>,
+        x: &Tensor<'_, E>,
+        sums: &mut [f32],
+    ) -> Result<(), Error> {
+        let shape = x.shape();
+        check_head(shape)?;
+        if norm.formula.centred {
+            return Err(Error::CentredSums);
+        }
+        let rows = shape.batch.saturating_mul(shape.tokens);
+        let each = if norm.reach == NormReach::Row {
+            1
+        } else {
+            shape.heads
+        };
+        let (given, needed) = (sums.len(), rows.saturating_mul(each));
+        if given != needed {
+            return Err(Error::Storage { given, needed });
+        }
+        if !shape.is_empty() {
+            let norm = Norm {
+                place: Place::BeforeRotation,
+                ..norm
+            };
+            let plan = self.with(Lowered {
+                stages: stages(Some(norm), None),
+                rounds: true,
+            });
+            let pass = plan.checked_pass(shape, (E::ACROSS, Kernels::default()), None);
+            pass.squares((&x.bytes(), E::ACROSS), norm, sums);
+        }
+        Ok(())
+    }
+
     /// A plan for Q and K, whose stages follow: [`query_norm`](Rope::query_norm), [`key_norm`](Rope::key_norm),
     /// [`query_scale`](Rope::query_scale).
     pub fn query_and_key<'a>(self) -> Rope<QueryKeyStages<'a>> {
@@ -496,49 +540,6 @@ impl<'a> Rope<WithStages<'a>> {
         self.erased()
             .run_in_place(&mut x.bytes_mut(), kernels, None)
             .map(drop)
-    }
-
-    /// Computes the sums of squares that the norm needs of a tensor before its rotation, one per token of each
-    /// sequence where the norm is over the row, one per head of each token where it is over heads. Ranks that hold some
-    /// of the heads add theirs up, and pass them to [`Norm::with_sum_of_squares`]. Without a norm nothing is written.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Storage`] unless `sums` has exactly as many; [`Error::HeadDimOnStack`], and [`Error::CentredSums`] of a
-    /// norm that is centred.
-    pub fn sum_of_squares<E: Element>(
-        &self,
-        x: &Tensor<'_, E>,
-        sums: &mut [f32],
-    ) -> Result<(), Error> {
-        let Some(norm) = self.stages.norm else {
-            return Ok(());
-        };
-        let shape = x.shape();
-        check_head(shape)?;
-        if norm.formula.centred {
-            return Err(Error::CentredSums);
-        }
-        let rows = shape.batch.saturating_mul(shape.tokens);
-        let each = if norm.reach == NormReach::Row {
-            1
-        } else {
-            shape.heads
-        };
-        let (given, needed) = (sums.len(), rows.saturating_mul(each));
-        if given != needed {
-            return Err(Error::Storage { given, needed });
-        }
-        if !shape.is_empty() {
-            let norm = Norm {
-                place: Place::BeforeRotation,
-                ..norm
-            };
-            let plan = self.erased();
-            let pass = plan.checked_pass(shape, (E::ACROSS, Kernels::default()), None);
-            pass.squares((&x.bytes(), E::ACROSS), norm, sums);
-        }
-        Ok(())
     }
 }
 

@@ -267,8 +267,7 @@ fn squares<E: Number>(source: &mut Source<'_>) {
         let mut sums = vec![f32::NAN; expected.len()];
         rotation
             .plan(backend)
-            .norm(norm.given())
-            .sum_of_squares(&tensor, &mut sums)
+            .sum_of_squares(norm.given(), &tensor, &mut sums)
             .expect("sums that fit");
         for (index, (got, wanted)) in sums.iter().zip(&expected).enumerate() {
             assert!(
