@@ -110,35 +110,37 @@ unsafe fn checked(
 }
 
 /// `ROPE_STATUS_MEMORY_OVERLAP` unless two tensors that are checked share no element. Where the spans are
-/// disjoint that is 35 instructions, in a packed row 145.
+/// disjoint that is 35 instructions, in a packed row 99 (1 to 4 ns more, on Zen 3).
 #[inline]
 fn apart(
     (q, query): (&rope_tensor_mut, Region),
     (k, key): (&rope_tensor_mut, Region),
 ) -> Result<(), Failure> {
-    if query.overlaps(key) {
-        between((q, query), (k, key))
-    } else {
-        Ok(())
+    if !query.overlaps(key) {
+        return Ok(());
     }
+    let (element, ahead) = (element_size(q.element)?, query.ahead(key));
+    if q.element == k.element && of_one_row(&q.layout, &k.layout, element, ahead) {
+        return Ok(());
+    }
+    between((q, query), (k, key))
 }
 
-/// The same of two whose spans overlap.
-#[inline(never)]
+#[inline]
+fn element_size(element: i32) -> Result<usize, Failure> {
+    with_element!(element, E => { Ok(size_of::<E>()) })
+}
+
+/// The same of two that are no parts of one row.
+#[cold]
 fn between(
     (q, query): (&rope_tensor_mut, Region),
     (k, key): (&rope_tensor_mut, Region),
 ) -> Result<(), Failure> {
-    let size = |x: &rope_tensor_mut| -> Result<usize, Failure> {
-        with_element!(x.element, E => { Ok(size_of::<E>()) })
-    };
-    let (element, ahead) = (size(q)?, query.ahead(key));
-    if q.element == k.element && of_one_row(&q.layout, &k.layout, element, ahead) {
-        return Ok(());
-    }
+    let [element, other] = [element_size(q.element)?, element_size(k.element)?];
     let nest = Nest::new(&q.layout, element, query.len());
-    let other = Nest::new(&k.layout, size(k)?, key.len());
-    let required = match nest.sharing(other, ahead) {
+    let other = Nest::new(&k.layout, other, key.len());
+    let required = match nest.sharing(other, query.ahead(key)) {
         Sharing::Apart => return Ok(()),
         Sharing::Shared => {
             "they must share no element: in a packed row K begins behind the heads of Q"
