@@ -73,7 +73,7 @@ two! {
     rotate_bf16_into_f32: bf16 f32, rotate_bf16_into_f16: bf16 f16, rotate_bf16_into_bf16: bf16 bf16,
 }
 
-pub fn rotate_by_all_rows(x: &mut TensorMut<'_, f32>, config: &str) -> Done {
+pub fn rotate_by_all_rows(x: &mut TensorMut<'_, f32>) -> Done {
     let rope = Rope::new(Pairing::Half);
     let mut storage = [0.0; 1024];
     let mut blocks = [FrequencyBlock::EMPTY; FrequencyBlock::count(128)];
@@ -86,7 +86,7 @@ pub fn rotate_by_all_rows(x: &mut TensorMut<'_, f32>, config: &str) -> Done {
     rope.rotate(x, &frequencies.rows_in(&[3_u32, 4], &mut storage)?)?;
     let frequencies = Frequencies::from_inverse(4, &[1.0_f32, 0.5], 1.0)?;
     rope.rotate(x, &frequencies.rows(1000..1010)?)?;
-    let table = Config::from_json(config)?.frequencies()?.table(100)?;
+    let table = Frequencies::new(128, 1e4, &Scaling::Default)?.table(100)?;
     rope.rotate(x, &table.gather(&[5_i32, 7])?)?;
     rope.rotate(x, &table.range(3..9)?)?;
     rope.rotate(x, &Rows::new(&storage, [8, 128])?)
@@ -109,7 +109,7 @@ edition = "2024"
 [workspace]
 
 [dependencies]
-rope-core = { path = "$root/rope-core", features = ["serde", "rayon"] }
+rope-core = { path = "$root/rope-core", features = ["rayon"] }
 half = { version = "2.7", default-features = false }
 
 # What the README tells users to write.
@@ -179,7 +179,7 @@ objects=0
 declare -A level=([dev]=0 [release]=3)
 for profile in dev release; do
     # Asked of the whole workspace, rope-core is the one of the tests and of the bench, which may be there already.
-    built=$(cargo build -q --manifest-path "$root/Cargo.toml" --profile "$profile" --workspace --example config \
+    built=$(cargo build -q --manifest-path "$root/Cargo.toml" --profile "$profile" --workspace --example kv_cache \
         --message-format json)
     library() { grep -o "[^\"]*/lib$1-[0-9a-f]*\.rlib" <<<"$built" | sed -n 1p; }
     core=$(library rope_core)

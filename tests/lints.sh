@@ -17,7 +17,7 @@ cargo clippy --workspace --exclude rope-bench --all-targets --all-features -- -D
 cargo clippy -p rope-bench --all-targets -- -D warnings
 cargo clippy -p rope-bench --all-targets --features intrinsics -- -D warnings
 # The unit tests are the same with each feature; the platforms run them with fewer.
-for features in "" alloc serde rayon; do
+for features in "" alloc rayon; do
     cargo clippy -p rope-core --lib --tests --no-default-features --features "$features" -- -D warnings
 done
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude rope-bench --all-features --no-deps --document-private-items

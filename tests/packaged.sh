@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# rope-core as a registry has it: packaged, unpacked away from the workspace, with its unit tests, examples and
-# documentation built and run. What is not in the package is not missed: no test reads the golden data of the workspace.
+# rope-core and rope-models as a registry has them: packaged, unpacked away from the workspace, with their unit tests,
+# examples and documentation built and run. What is not in a package is not missed: no test reads the golden data of the
+# workspace.
 #
 #   packaged.sh          the check
-#   packaged.sh list     what the package has
+#   packaged.sh list     what the packages have
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=${CARGO_TARGET_DIR:-$root/target}/packaged
@@ -18,26 +19,36 @@ fail() {
     exit 1
 }
 
-cargo package --quiet -p rope-core --allow-dirty --list >"$work/list"
-if [[ ${1:-} == list ]]; then
-    cat "$work/list"
-    exit
-fi
 own='README\.md|LICENSE-(MIT|APACHE)|Cargo\.(toml|toml\.orig|lock)|\.cargo_vcs_info\.json'
-others=$(grep -vE "^((src|examples)/.*|$own)\$" "$work/list" || true)
-[[ -z $others ]] || fail "the package has also" $others
-for file in README.md LICENSE-MIT LICENSE-APACHE; do
-    grep -qx "$file" "$work/list" || fail "the package has no $file"
-done
-tests/unpacked.sh . rope-core "$work/unpacked"
-archive=$(ls "$CARGO_TARGET_DIR"/package/rope-core-*.crate)
-cd "$work/unpacked"
 
-# The versions are those that the package has locked.
-cargo test --locked --all-features >"$work/log" 2>&1 || {
-    tail -n 50 "$work/log"
-    fail "see $work/log"
+# packaged CRATE [OPTION ..]
+packaged() {
+    local crate=$1 list=$work/$1.list log=$work/$1.log
+    shift
+    cargo package --quiet -p "$crate" --allow-dirty --list "$@" >"$list"
+    if [[ $what == list ]]; then
+        sed "s|^|$crate: |" "$list"
+        return
+    fi
+    local others file archive passed
+    others=$(grep -vE "^((src|examples)/.*|$own)\$" "$list" || true)
+    [[ -z $others ]] || fail "the package of $crate has also" $others
+    for file in README.md LICENSE-MIT LICENSE-APACHE; do
+        grep -qx "$file" "$list" || fail "the package of $crate has no $file"
+    done
+    tests/unpacked.sh . "$crate" "$work/unpacked/$crate" "$@"
+    archive=$(ls "$CARGO_TARGET_DIR/package/$crate"-*.crate)
+    # The versions are those that the package has locked.
+    (cd "$work/unpacked/$crate" && cargo test --locked --all-features "$@") >"$log" 2>&1 || {
+        tail -n 50 "$log"
+        fail "see $log"
+    }
+    passed=$(awk '/^test result: ok\./ { sum += $4 } END { print sum + 0 }' "$log")
+    [[ $passed -gt 0 ]] || fail "no test of $crate ran"
+    echo "packaged: $crate: $(wc -l <"$list") files, $(($(wc -c <"$archive") / 1000)) KB, $passed tests passed"
 }
-passed=$(awk '/^test result: ok\./ { sum += $4 } END { print sum + 0 }' "$work/log")
-[[ $passed -gt 0 ]] || fail "no test ran"
-echo "packaged: $(wc -l <"$work/list") files, $(($(wc -c <"$archive") / 1000)) KB, $passed tests passed"
+
+what=${1:-}
+packaged rope-core
+# Until the registry has a rope-core, this one takes its place.
+packaged rope-models --config "patch.crates-io.rope-core.path='$root/rope-core'"

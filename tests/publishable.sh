@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# What `cargo publish` would upload, packaged and checked as whoever downloads it compiles it: rope-core, and its
-# adapters for frameworks. These depend on a rope-core of the registry; until it has this one, the one that lies here
-# takes its place.
+# What `cargo publish` would upload, packaged and checked as whoever downloads it compiles it: rope-core, rope-models,
+# and the adapters for frameworks. These depend on a rope-core of the registry; until it has this one, the one that lies
+# here takes its place, and so does rope-models.
 #
-#   publishable.sh                  rope-core and all adapters
+#   publishable.sh                  rope-core, rope-models and all adapters
 #   publishable.sh candle ..        those adapters
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -23,14 +23,17 @@ publishable() {
     echo "publishable: $crate"
 }
 
+core=(--config "patch.crates-io.rope-core.path='$root/rope-core'")
+models=(--config "patch.crates-io.rope-models.path='$root/rope-core/models'")
 adapters=("$@")
 if [[ $# == 0 ]]; then
     publishable . rope-core
+    publishable . rope-models "${core[@]}"
     for adapter in candle burn; do
         if [[ -f rope-core/$adapter/Cargo.toml ]]; then adapters+=("$adapter"); fi
     done
 fi
 for adapter in "${adapters[@]}"; do
     # With all features, as its script builds it: with others much of a framework would be looked at anew.
-    publishable "rope-core/$adapter" "rope-$adapter" --all-features --config "patch.crates-io.rope-core.path='$root/rope-core'"
+    publishable "rope-core/$adapter" "rope-$adapter" --all-features "${core[@]}" "${models[@]}"
 done

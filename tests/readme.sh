@@ -22,7 +22,7 @@ END
     echo "test result: ok. 1 passed: $2" >>"$log"
 }
 
-for readme in README.md rope-core/README.md; do
+for readme in README.md rope-core/README.md rope-core/models/README.md; do
     step "$readme"
     rm -f "$program"/src/bin/*
     lines=$(block $readme toml 1)
@@ -31,9 +31,8 @@ for readme in README.md rope-core/README.md; do
     for number in $(seq "$programs"); do built_by "$lines" "number_$number"; done
 done
 
-step "config.json, with the line of the guide"
+step "config.json, with the lines of its README"
 rm -f "$program"/src/bin/*
-cp rope-core/examples/config.rs "$program/src/bin"
-built_by "[dependencies]
-$(block rope-core/src/guide/config.md toml 1)" config
+cp rope-core/models/examples/config.rs "$program/src/bin"
+built_by "$(block rope-core/models/README.md toml 1)" config
 passed

@@ -4,7 +4,7 @@
 //! Both attentions see the same queries and keys of an image's patches, each number uniform with variance 1, drawn anew
 //! for each step. Their scores `q_m R(phi_m)^T R(phi_n) k_n / sqrt(head_dim)` differ by their frequencies alone. The
 //! loss is the mean of the squared differences, and Adam, whose rate falls to zero along a line, moves the frequencies
-//! of one attention. Both begin as RoPE-Mixed does ([`MixedFrequencies::initial_mixed`], theta 10), each head of each
+//! of one attention. Both begin as RoPE-Mixed does ([`initial_mixed`], theta 10), each head of each
 //! with a random direction of its own.
 //!
 //! # Small images first
@@ -30,9 +30,8 @@
 
 use anyhow::{Result, ensure};
 use rope_core::gradient::PairGradients;
-use rope_core::{
-    Backend, GridIndexing, MixedFrequencies, Pairing, Positions, Rope, Rows, Tensor, TensorMut,
-};
+use rope_core::{Backend, MixedFrequencies, Pairing, Positions, Rope, Rows, Tensor, TensorMut};
+use rope_models::{GridIndexing, initial_mixed};
 
 use crate::results::{Training, TrainingPoint};
 
@@ -151,7 +150,7 @@ impl Random {
     fn start(&mut self) -> Result<Vec<f64>> {
         let directions = [(); HEADS].map(|()| std::f64::consts::TAU * self.unit());
         let mut inverse = [0.0; AXES * HEADS * PAIRS];
-        MixedFrequencies::initial_mixed(THETA, &directions, PAIRS, &mut inverse)?;
+        initial_mixed(THETA, &directions, PAIRS, &mut inverse)?;
         Ok(inverse.map(f64::from).to_vec())
     }
 }

@@ -10,7 +10,6 @@ macro_rules! errors {
     ($f:ident =>
         $(
             $(#[doc = $doc:literal])+
-            $(#[cfg($cfg:meta)])?
             $name:ident $({ $($(#[doc = $field_doc:literal])+ $field:ident: $type:ty,)+ })? => $message:expr,
         )+
     ) => {
@@ -20,14 +19,12 @@ macro_rules! errors {
         pub enum Error {
             $(
                 $(#[doc = $doc])+
-                $(#[cfg($cfg)])?
                 $name $({ $($(#[doc = $field_doc])+ $field: $type,)+ })?,
             )+
         }
 
         impl Error {
-            /// The names of all errors, also of those that this build leaves out. A translation of errors into another
-            /// language holds its list to this one.
+            /// The names of all errors. A translation of errors into another language holds its list to this one.
             #[doc(hidden)]
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
         }
@@ -36,8 +33,7 @@ macro_rules! errors {
             fn fmt(&self, $f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match *self {
                     $(
-                        $(#[cfg($cfg)])?
-                        Error::$name $({ $($field),+ })? => $message,
+                                Error::$name $({ $($field),+ })? => $message,
                     )+
                 }
             }
@@ -138,23 +134,6 @@ errors! { f =>
         /// Channels of a head.
         head_dim: usize,
     } => write!(f, "rotary_dim {rotary_dim} exceeds head_dim {head_dim}"),
-    /// `Rotation::rotate` and the like: the heads are not those of the model.
-    #[cfg(feature = "serde")]
-    ModelHead {
-        /// Channels of a head of the tensor.
-        given: usize,
-        /// Channels of the model's heads.
-        head_dim: usize,
-        /// The first of them that rotates, and the one after the last.
-        window: (usize, usize),
-    } => write!(
-        f,
-        "the tensor's heads have {given} channels; the model's have {head_dim}, of which {}..{} rotate: pass whole \
-         heads, or those {} channels alone",
-        window.0,
-        window.1,
-        window.1 - window.0
-    ),
     /// [`Rows::new`](crate::Rows::new), `from_vec`, `from_cos_sin`: a slice has more or fewer values than its shape.
     RowsShape {
         /// Length of the slice: of each, where cos and sin have one each.
@@ -460,8 +439,8 @@ errors! { f =>
         /// What is wrong with them.
         required: &'static str,
     } => write!(f, "the axes have to be {required}"),
-    /// M-RoPE, by [`Axes::mrope`](crate::Axes::mrope) and the like or by `Config`: the sections are not the pairs of
-    /// the channels that rotate.
+    /// M-RoPE, by [`Axes::mrope`](crate::Axes::mrope) and the like: the sections are not the pairs of the channels that
+    /// rotate.
     Sections {
         /// The sections, in pairs; zeros after the last one.
         sections: [usize; 4],
@@ -627,113 +606,6 @@ errors! { f =>
     /// [`Norm::with_sum_of_squares`](crate::Norm::with_sum_of_squares) of a norm that is centred: it has a mean of its
     /// own to take off.
     CentredSums => f.write_str("a norm that is centred takes no given sums"),
-    /// `Config::from_json`: the text is not JSON, or not an object.
-    #[cfg(feature = "serde")]
-    Json {
-        /// The line of the first error, from 1; 0 when the text is JSON but no object.
-        line: usize,
-        /// Its column.
-        column: usize,
-        /// Whether the text ends there, before the object does.
-        ends_early: bool,
-    } => match (line, ends_early) {
-        (0, _) => f.write_str("the configuration is JSON, but not an object ({..})"),
-        (_, true) => write!(
-            f,
-            "the configuration ends early, at line {line}, column {column}: it is empty, or cut off"
-        ),
-        _ => write!(f, "the configuration is not JSON from line {line}, column {column}"),
-    },
-    /// `Config` and [`Gguf`](crate::Gguf): a key that is needed and has no known default is not there.
-    Missing {
-        /// The key.
-        key: &'static str,
-    } => write!(f, "{key} is missing, and has no known default"),
-    /// `Config` and [`Gguf`](crate::Gguf): a key has a value of another type or outside of its range.
-    Invalid {
-        /// The key.
-        key: &'static str,
-        /// The beginning of its value; empty where no value by itself is wrong.
-        value: Name,
-        /// What it has to be.
-        required: &'static str,
-    } => match value.as_str() {
-        "" => write!(f, "{key} has to be {required}"),
-        value => write!(f, "{key} is {value}, but has to be {required}"),
-    },
-    /// `Config` and [`Gguf`](crate::Gguf): a name that stands for no known variant. The value may be
-    /// perfectly good; rotating by a guess would not be.
-    Unknown {
-        /// The key.
-        key: &'static str,
-        /// The beginning of its value.
-        value: Name,
-        /// The values that are known, if they are few; of `model_type` and `general.architecture` the nearest one, if
-        /// one is near.
-        known: &'static str,
-    } => {
-        write!(f, "{key} is {value:?}, which is not known here")?;
-        let of_model = ["model_type", "general.architecture"].contains(&key);
-        match (known, of_model) {
-            ("", _) => {}
-            (nearest, true) => write!(f, "; the nearest that is known is {nearest:?}")?,
-            (known, false) => write!(f, "; there are: {known}")?,
-        }
-        match key {
-            "model_type" => f.write_str(
-                "; Config::with_model_type reads the file by the rules of another type, Config::frequencies_over takes \
-                 its base and scaling alone",
-            ),
-            _ => Ok(()),
-        }
-    },
-    /// `Config`: the file has nothing of the name that the caller chose.
-    NoSuch {
-        /// What was chosen.
-        key: &'static str,
-        /// The name, and those that there are.
-        choice: Choice,
-    } => match (choice.given(), choice.known()) {
-        (given, "") => write!(f, "{key} is {given:?}, but the file has none to choose from; leave it out"),
-        (given, known) => write!(f, "{key} is {given:?}, which the file does not have; it has: {known}"),
-    },
-    /// `Config`: a key that says something about the rotation, and that the code of the model does not read, or does
-    /// not obey: it would rotate otherwise than the file says. `Config::without` leaves it out.
-    Unread {
-        /// The key.
-        key: Name,
-    } => write!(
-        f,
-        "{} is in the file, and the model's code does not obey it (Config::without leaves it out)",
-        key.as_str()
-    ),
-    /// `Config`: the file holds several answers, and the caller did not say which one is wanted.
-    Ambiguous {
-        /// What to choose by.
-        key: &'static str,
-        /// The choices, separated by commas (the beginning of the list).
-        choices: Name,
-    } => write!(f, "{key} has to be chosen from: {}", choices.as_str()),
-    /// `Config` and [`Gguf`](crate::Gguf): the model does something that is known, and is not a rotation of pairs by
-    /// angles proportional to the position, or not a norm that [`NormFormula`](crate::NormFormula) says.
-    Unsupported {
-        /// The model's type, or the architecture of a GGUF file.
-        model: &'static str,
-        /// What the model does.
-        what: &'static str,
-    } => write!(f, "{model}: {what}"),
-    /// [`Gguf`](crate::Gguf): files of this architecture may have a tensor of factors on their frequencies, and the
-    /// caller has not told whether this one has it.
-    FreqFactors {
-        /// The architecture.
-        architecture: &'static str,
-        /// The tensor's name.
-        tensor: &'static str,
-    } => write!(
-        f,
-        "a file of the architecture {architecture} may have the tensor {tensor}; pass its values to \
-         Gguf::with_freq_factors, or None if the file has none"
-    ),
     /// [`FromStr`](core::str::FromStr) of [`Pairing`], [`Backend`] or [`Direction`]: no such name.
     UnknownName {
         /// What was being read.
@@ -766,7 +638,7 @@ impl Error {
     }
 }
 
-/// A name out of a caller's file, kept without an allocator: its first 80 bytes.
+/// A name that a caller gave, kept without an allocator: its first 80 bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Name {
     bytes: [u8; 80],
@@ -780,13 +652,6 @@ impl Name {
         length: 0,
     };
 
-    /// The beginning of what something is written as.
-    pub(crate) fn of(value: fmt::Arguments<'_>) -> Self {
-        let mut name = Self::EMPTY;
-        let _ = fmt::Write::write_fmt(&mut name, value);
-        name
-    }
-
     /// The beginning of `text`, cut at a character's end.
     pub(crate) fn new(text: &str) -> Self {
         let mut name = Self::EMPTY;
@@ -797,58 +662,6 @@ impl Name {
     /// The text.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.bytes[..usize::from(self.length)]).unwrap_or_default()
-    }
-}
-
-/// A name that a file does not have, and those that it has, kept without an allocator: together their first 96 bytes.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Choice {
-    bytes: [u8; 96],
-    given: u8,
-    length: u8,
-}
-
-impl Choice {
-    /// A name, of which half of the room is kept at most, and the others in their order.
-    #[cfg(feature = "serde")]
-    pub(crate) fn new<'n>(given: &str, known: impl Iterator<Item = &'n str>) -> Self {
-        let mut choice = Self {
-            bytes: [0; 96],
-            given: 0,
-            length: 0,
-        };
-        choice.push(&given[..given.floor_char_boundary(48)]);
-        choice.given = choice.length;
-        for (index, name) in known.enumerate() {
-            choice.push(if index == 0 { "" } else { ", " });
-            choice.push(name);
-        }
-        choice
-    }
-
-    #[cfg(feature = "serde")]
-    fn push(&mut self, text: &str) {
-        let start = usize::from(self.length);
-        let taken = &text.as_bytes()[..text.floor_char_boundary(self.bytes.len() - start)];
-        self.bytes[start..start + taken.len()].copy_from_slice(taken);
-        self.length += taken.len() as u8;
-    }
-
-    /// The beginning of the name that was chosen.
-    pub fn given(&self) -> &str {
-        core::str::from_utf8(&self.bytes[..usize::from(self.given)]).unwrap_or_default()
-    }
-
-    /// The names that there are, separated by commas (the beginning of the list).
-    pub fn known(&self) -> &str {
-        let known = usize::from(self.given)..usize::from(self.length);
-        core::str::from_utf8(&self.bytes[known]).unwrap_or_default()
-    }
-}
-
-impl fmt::Debug for Choice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} of {:?}", self.given(), self.known())
     }
 }
 

@@ -26,7 +26,7 @@ mod shift;
 pub(crate) mod source;
 
 pub use axes::Axes;
-pub use mixed::{GridIndexing, MixedAngle, MixedFrequencies};
+pub use mixed::{MixedAngle, MixedFrequencies};
 pub use scaling::{LongRope, Scaling, Yarn};
 pub use source::RowSource;
 
@@ -35,7 +35,7 @@ use core::fmt;
 use crate::backend::Proof;
 use crate::kernel::sincos::block::{Entry, FrequencyBlock, Step};
 use crate::real::Real;
-use crate::{Backend, Error};
+use crate::{Backend, Dimension, Error};
 use axes::Assignment;
 use scaling::BaseFrequencies;
 
@@ -291,43 +291,87 @@ impl<'a> Frequencies<'a> {
         Ok(Self { proof, ..self })
     }
 
-    /// The same frequencies with a file's own factor on the attention factor, by the key it has in the file.
-    pub(crate) fn times_attention_factor(self, key: &'static str, own: f64) -> Result<Self> {
-        let given = scaling::positive("attention_factor", self.attention_factor)?;
-        let product = (given * scaling::positive(key, own)?).to_f64();
+    /// The same frequencies with another attention factor ([`Frequencies::attention_factor`]).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Parameter`] unless it is positive and its products with cos and sin are finite `f32`.
+    pub fn with_attention_factor(self, factor: f64) -> Result<Self> {
         Ok(Self {
-            attention_factor: scaling::attention_factor(product)?,
+            attention_factor: scaling::attention_factor(factor)?,
             ..self
         })
     }
 
-    /// The same frequencies for a model whose attention has no factor on its softmax, whatever its file has.
-    #[cfg(feature = "serde")]
-    pub(crate) fn without_softmax_factor(self) -> Self {
-        Self {
-            softmax_factor: 1.0,
+    /// The same frequencies with another softmax factor, which is reported and nothing else
+    /// ([`Frequencies::softmax_factor`]): 1.0 for a model whose attention has none, whatever its scaling says.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Parameter`] unless it is positive and finite.
+    pub fn with_softmax_factor(self, factor: f64) -> Result<Self> {
+        Ok(Self {
+            softmax_factor: scaling::positive("softmax_factor", factor)?.to_f64(),
             ..self
-        }
+        })
     }
 
-    /// Pairs taken from these, each by its index here and with an axis of its own, of `axes`.
-    #[cfg(feature = "serde")]
-    pub(crate) fn arranged(&self, axes: usize, order: &[(usize, u8)]) -> Frequencies<'static> {
-        let mut blocks = alloc::vec![FrequencyBlock::EMPTY; FrequencyBlock::count(2 * order.len())];
-        for (pair, &(source, axis)) in order.iter().enumerate() {
+    /// Pairs taken from these: for each new pair the index of a pair here and the axis of the positions that rotates
+    /// it, of `axes` in all. A pair may be taken for several axes, or not at all: what no [`Axes`] arranges.
+    ///
+    /// ```
+    /// use rope_core::{Frequencies, Scaling};
+    ///
+    /// // Two axes that share a set of two frequencies, the column (axis 1) first.
+    /// let set = Frequencies::new(4, 100.0, &Scaling::Default)?;
+    /// let frequencies = set.arranged(2, &[(0, 1), (1, 1), (0, 0), (1, 0)])?;
+    /// let pairs = frequencies.pairs().map(|pair| (pair.inverse(), pair.axis()));
+    /// assert_eq!(pairs.collect::<Vec<_>>(), [(1.0, 1), (0.1, 1), (1.0, 0), (0.1, 0)]);
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Axes`] unless there are 1 to 4 axes and each of `pairs` names one of them; [`Error::Range`] of the
+    /// channels for an index beyond the pairs here; [`Error::RotaryDim`] for no pairs or more than 32768.
+    #[cfg(feature = "alloc")]
+    pub fn arranged(&self, axes: usize, pairs: &[(usize, usize)]) -> Result<Frequencies<'static>> {
+        if axes > axes::MAX_AXES || pairs.iter().any(|&(_, axis)| axis >= axes) {
+            return Err(Error::Axes {
+                required: "1 to 4, and each pair on one of them",
+            });
+        }
+        if let Some(&(source, _)) = pairs.iter().find(|&&(source, _)| source >= self.pairs) {
+            return Err(Error::Range {
+                dimension: Dimension::Channels,
+                start: source.saturating_mul(2),
+                end: source.saturating_mul(2).saturating_add(2),
+                extent: self.rotary_dim(),
+            });
+        }
+        let rotary_dim = pairs.len().saturating_mul(2);
+        if rotary_dim == 0 || rotary_dim > axes::MAX_ROTARY_DIM {
+            return Err(Error::RotaryDim {
+                rotary_dim,
+                required: "even and between 2 and 65536",
+            });
+        }
+        let mut blocks = alloc::vec![FrequencyBlock::EMPTY; FrequencyBlock::count(rotary_dim)];
+        for (pair, &(source, axis)) in pairs.iter().enumerate() {
             let entry = self.blocks[source / 8].get(source % 8);
+            let axis = axis as u8;
             blocks[pair / 8].set(pair % 8, Entry { axis, ..entry });
         }
-        Frequencies {
+        Ok(Frequencies {
             attention_factor: self.attention_factor,
             softmax_factor: self.softmax_factor,
             reach: FrequencyBlock::reach(&blocks),
-            pairs: order.len(),
+            pairs: pairs.len(),
             axes,
             angle: self.angle,
             proof: self.proof,
             blocks: blocks.into(),
-        }
+        })
     }
 
     /// Which angle the rows are made of.

@@ -2,15 +2,13 @@
 //!
 //! | you have, or want | page |
 //! |---|---|
-//! | Llama, Qwen, Gemma, .. from a `config.json` or a GGUF file | [`from_config`] |
-//! | to know which models are read, and which are refused and why | [`models`] |
+//! | Llama, Qwen, Gemma, .. from a `config.json` or a GGUF file; DeepSeek's MLA | the guide of the crate `rope-models` |
 //! | to know which two channels rotate together; gibberish after the first tokens | [`choosing_a_pairing`] |
-//! | weights of one pairing for a kernel of another; what a program does, from its heads | [`porting_weights`] |
+//! | weights of one pairing for a kernel of another | [`porting_weights`] |
 //! | a packed QKV projection | [`packed_qkv`] |
 //! | a KV cache, paged or not, of 16 or 8 bits; offsets, context shift | [`kv_cache`] |
 //! | norm, rotation, conversion and the write into a cache in one call | [`one_pass`] |
 //! | M-RoPE (Qwen-VL), images, video; several axes | [`several_axes`] |
-//! | DeepSeek's MLA; a window of a head | [`deepseek_mla`] |
 //! | cos and sin already, from PyTorch, ONNX or vLLM | [`given_rows`] |
 //! | training: gradients, of frequencies too | [`training`] |
 //! | learned or mixed frequencies, rows of each head; which papers and models have them | [`learned`] |
@@ -22,18 +20,18 @@
 //! claims. In a clone of the repository:
 //!
 //! ```console
-//! $ cargo run -p rope-core --features serde --example config
+//! $ cargo run -p rope-core --example kv_cache
 //! ```
 
 /// A page, and the program that it ends with, which the tests run.
 macro_rules! page {
-    ($name:ident, $text:literal, $program:literal, $feature:literal) => {
+    ($name:ident, $text:literal, $program:literal) => {
         #[doc = include_str!($text)]
         ///
         /// # The program
         ///
-        #[cfg_attr(feature = $feature, doc = "```no_run")]
-        #[cfg_attr(not(feature = $feature), doc = "```text")]
+        #[cfg_attr(feature = "alloc", doc = "```no_run")]
+        #[cfg_attr(not(feature = "alloc"), doc = "```text")]
         #[doc = include_str!($program)]
         /// ```
         pub mod $name {}
@@ -41,78 +39,29 @@ macro_rules! page {
 }
 
 page!(
-    from_config,
-    "guide/config.md",
-    "../examples/config.rs",
-    "serde"
-);
-page!(
-    porting_weights,
-    "guide/weights.md",
-    "../examples/explain.rs",
-    "alloc"
-);
-page!(
     packed_qkv,
     "guide/packed_qkv.md",
-    "../examples/packed_qkv.rs",
-    "alloc"
+    "../examples/packed_qkv.rs"
 );
-page!(
-    kv_cache,
-    "guide/kv_cache.md",
-    "../examples/kv_cache.rs",
-    "alloc"
-);
-page!(
-    one_pass,
-    "guide/one_pass.md",
-    "../examples/one_pass.rs",
-    "alloc"
-);
-page!(
-    several_axes,
-    "guide/axes.md",
-    "../examples/several_axes.rs",
-    "alloc"
-);
-page!(
-    deepseek_mla,
-    "guide/deepseek_mla.md",
-    "../examples/deepseek_mla.rs",
-    "serde"
-);
+page!(kv_cache, "guide/kv_cache.md", "../examples/kv_cache.rs");
+page!(one_pass, "guide/one_pass.md", "../examples/one_pass.rs");
+page!(several_axes, "guide/axes.md", "../examples/several_axes.rs");
 page!(
     given_rows,
     "guide/given_rows.md",
-    "../examples/given_rows.rs",
-    "alloc"
+    "../examples/given_rows.rs"
 );
-page!(
-    training,
-    "guide/training.md",
-    "../examples/training.rs",
-    "alloc"
-);
+page!(training, "guide/training.md", "../examples/training.rs");
 #[doc = include_str!("guide/learned.md")]
 pub mod learned {}
 
-page!(
-    threads,
-    "guide/threads.md",
-    "../examples/threads.rs",
-    "alloc"
-);
+page!(threads, "guide/threads.md", "../examples/threads.rs");
 
 #[doc = include_str!("guide/pairing.md")]
 pub mod choosing_a_pairing {}
 
-#[doc = include_str!("guide/models.md")]
-///
-/// ```text
-#[doc = include_str!("model/types.txt")]
-/// ```
-pub mod models {}
+#[doc = include_str!("guide/weights.md")]
+pub mod porting_weights {}
 
 #[doc = include_str!("guide/embedded.md")]
 pub mod embedded {}

@@ -10,8 +10,9 @@
 //!
 //! their dot product depends on `m - n` alone, because rotations compose (Su et al., *RoFormer*, arXiv:2104.09864).
 //! This crate does that, and nothing else: exactly, at the speed of memory, on any machine. The [guide] has a page per
-//! task with a whole program (a model's `config.json`, packed QKV, KV caches, M-RoPE, DeepSeek's MLA, training,
-//! threads, firmware), and the [words](guide::words) that are used here.
+//! task with a whole program (packed QKV, KV caches, M-RoPE, training, threads, firmware), and the
+//! [words](guide::words) that are used here. What rotates in a model, its `config.json` or its GGUF file says, which
+//! the crate `rope-models` reads: this one knows no model.
 //!
 //! # Three nouns, one verb
 //!
@@ -71,7 +72,6 @@
 //! # Features
 //!
 //! - `alloc` (default): frequencies and rows that own their memory.
-//! - `serde`: `Config`, which reads a model's `config.json`.
 //! - `rayon`: `Rope::rotate_parallel`. Needs std.
 //!
 //! No feature changes a speed or selects a backend; detection needs no std. In debug builds rotations are as slow as
@@ -91,13 +91,11 @@ mod cache;
 mod element;
 mod error;
 mod execute;
-mod explain;
 mod frequencies;
 pub mod gradient;
 pub mod guide;
 mod implementations;
 mod kernel;
-mod model;
 mod norm;
 mod pairing;
 #[cfg(feature = "rayon")]
@@ -130,16 +128,12 @@ pub use cache::{
     ScaleLayout, ScalePlace, Slots,
 };
 pub use element::Element;
-pub use error::{Choice, Error, Name};
-pub use explain::{Convention, Explanation, explain};
+pub use error::{Error, Name};
 pub use frequencies::{
-    Angle, Axes, Frequencies, Frequency, GridIndexing, LongRope, MixedAngle, MixedFrequencies,
-    RowSource, Scaling, Yarn,
+    Angle, Axes, Frequencies, Frequency, LongRope, MixedAngle, MixedFrequencies, RowSource,
+    Scaling, Yarn,
 };
 pub use kernel::sincos::block::FrequencyBlock;
-#[cfg(feature = "serde")]
-pub use model::{Config, Layer, Layers, ModelNorm, NormWeights, Rotation};
-pub use model::{Gguf, GgufLayer, GgufLayers, GgufValue};
 pub use norm::{Norm, NormFormula, NormReach, NormResult, NormSum, Place, Weights};
 pub use pairing::Pairing;
 pub use positions::{Coordinates, Ids, IntoPositions, Positions};
@@ -153,10 +147,9 @@ const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<(Rope, Rows<'_>, Layout, Ids<'_>, Positions<'_>)>();
     shared::<(Tensor<'_, f32>, TensorMut<'_, f32>, Error)>();
-    shared::<(Convention, Explanation)>();
     shared::<(Frequencies<'_>, Frequency, FrequencyBlock, Axes<'_>)>();
-    shared::<(MixedFrequencies<'_>, MixedAngle, GridIndexing)>();
-    shared::<(Scaling<'_>, Gguf<'_>, GgufLayers<'_>)>();
+    shared::<(MixedFrequencies<'_>, MixedAngle)>();
+    shared::<Scaling<'_>>();
     shared::<(
         Rope<WithStages<'_>>,
         Rope<QueryKeyStages<'_>>,
@@ -166,6 +159,4 @@ const _: () = {
         CacheMut<'_>,
         Slots<'_>,
     )>();
-    #[cfg(feature = "serde")]
-    shared::<Config>();
 };

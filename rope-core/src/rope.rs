@@ -369,10 +369,39 @@ impl Rope {
         Ok(())
     }
 
-    /// Rotates into another tensor the channels of each head from `from` on, and copies those before.
-    #[cfg(feature = "serde")]
+    /// [`Rope::rotate_into`] where the channels that rotate do not begin with the first: those of every head from
+    /// `first` on are rotated, as many as the rows are wide; the others are copied, as bits if the element stays the
+    /// same. (In place, [`TensorMut::narrow`] is a view of the channels that rotate.)
+    ///
+    /// ```
+    /// use rope_core::{Error, Pairing, Rope, Rows, Tensor, TensorMut};
+    ///
+    /// // The last two of four channels rotate by half a turn.
+    /// let (x, mut y) = ([1.0_f32, 2.0, 3.0, 4.0], [0.0_f32; 4]);
+    /// let (from, mut to) = (Tensor::new(&x, [1, 1, 1, 4])?, TensorMut::new(&mut y, [1, 1, 1, 4])?);
+    /// let rows = Rows::new(&[-1.0, 0.0], [1, 2])?;
+    /// Rope::new(Pairing::Half).rotate_window_into(&from, &mut to, &rows, 2)?;
+    /// assert_eq!(y, [1.0, 2.0, -3.0, -4.0]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::rotate_into`], for heads of the channels from `first` on; [`Error::Range`] if a head does not
+    /// have so many. The target is untouched then.
+    pub fn rotate_window_into<I: Element, O: Element>(
+        &self,
+        x: &Tensor<'_, I>,
+        y: &mut TensorMut<'_, O>,
+        rows: &Rows<'_>,
+        first: usize,
+    ) -> Result<(), Error> {
+        let (x, y) = ((x.bytes(), I::ACROSS), (y.bytes_mut(), O::ACROSS));
+        self.rotate_window_bytes_into(x, y, rows, first)
+    }
+
     #[inline(never)]
-    pub(crate) fn rotate_window_into(
+    fn rotate_window_bytes_into(
         &self,
         (x, source_element): (Bytes<'_>, &'static Across),
         (mut y, target_element): (BytesMut<'_>, &'static Across),

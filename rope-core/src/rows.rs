@@ -464,6 +464,18 @@ impl<'a> Rows<'a> {
         self.view(sharing).row(batch, token, head)
     }
 
+    /// Whether these rows are for tensors of that shape: the checks of [`Rope::rotate`](crate::Rope::rotate) that do
+    /// not depend on the plan.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RotaryDimExceedsHead`] if they rotate more channels than a head has, [`Error::RowCount`] unless there
+    /// is one row per token or one per token of every sequence, [`Error::RowHeads`] if rows of each head are those of
+    /// another number of heads, [`Error::RowSequences`] if strided rows are those of other sequences.
+    pub fn check_shape(&self, shape: impl Into<Shape>) -> Result<(), Error> {
+        crate::rope::fit(shape.into(), self).map(drop)
+    }
+
     /// The additive sinusoidal encoding of the original Transformer from the same angles: for each row `PE(2i) = sin`,
     /// `PE(2i + 1) = cos`, `rotary_dim` values. With `Frequencies::new(d_model, 10_000.0, ..)` these are the values of
     /// Vaswani et al., *Attention Is All You Need*, arXiv:1706.03762, section 3.5, correctly rounded.

@@ -665,10 +665,27 @@ impl<'a, E: Element> Tensor<'a, E> {
         ))
     }
 
-    /// The elements of a head, by sequence, token and head.
-    pub(crate) fn head(&self, [batch, token, head]: [usize; 3]) -> &'a [E] {
-        let start = self.layout.head(batch, token, head);
-        &self.data[start..start + self.layout.shape.head_dim]
+    /// The part whose index along `dimension` is in `range`, as [`Layout::narrow`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`] if the range is not inside the dimension.
+    pub fn narrow(self, dimension: Dimension, range: Range<usize>) -> Result<Self, Error> {
+        let layout = self.layout.narrow(dimension, range)?;
+        Ok(Tensor { layout, ..self })
+    }
+
+    /// The channels of a head, `[batch, token, head]`, if there is one.
+    pub fn head(&self, [batch, token, head]: [usize; 3]) -> Option<&'a [E]> {
+        let shape = self.layout.shape;
+        if batch >= shape.batch || token >= shape.tokens || head >= shape.heads {
+            return None;
+        }
+        match shape.head_dim {
+            // Heads of no channels may lie anywhere.
+            0 => Some(&[]),
+            len => self.data[self.layout.head(batch, token, head)..].get(..len),
+        }
     }
 
     #[inline]
@@ -743,6 +760,29 @@ impl<'a, E: Element> TensorMut<'a, E> {
             data: self.data,
             layout: self.layout,
         }
+    }
+
+    /// The part whose index along `dimension` is in `range`, as [`Layout::narrow`]: `tensor.reborrow().narrow(..)` is
+    /// one for a shorter time.
+    ///
+    /// ```
+    /// use rope_core::{Dimension, Error, Pairing, Rope, Rows, TensorMut};
+    ///
+    /// // The last two of four channels rotate by half a turn.
+    /// let mut x = [1.0_f32, 2.0, 3.0, 4.0];
+    /// let mut x = TensorMut::new(&mut x, [1, 1, 1, 4])?;
+    /// let mut window = x.reborrow().narrow(Dimension::Channels, 2..4)?;
+    /// Rope::new(Pairing::Half).rotate(&mut window, &Rows::new(&[-1.0, 0.0], [1, 2])?)?;
+    /// assert_eq!(x.as_tensor().head([0, 0, 0]), Some(&[1.0, 2.0, -3.0, -4.0][..]));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Range`] if the range is not inside the dimension.
+    pub fn narrow(self, dimension: Dimension, range: Range<usize>) -> Result<Self, Error> {
+        let layout = self.layout.narrow(dimension, range)?;
+        Ok(TensorMut { layout, ..self })
     }
 
     /// Indices `..at` of a dimension, and the rest, to be rotated on two threads: the bits do not depend on it.

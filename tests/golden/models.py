@@ -1,4 +1,4 @@
-"""Holds the table of model types (rope-core/src/model/types.txt) to an installed transformers.
+"""Holds the table of model types (rope-core/models/src/types.txt) to an installed transformers.
 
     python3 tests/golden/models.py > cases.jsonl
     ROPE_MODELS=cases.jsonl cargo test -p rope-tests model_types:: -- --nocapture
@@ -21,7 +21,7 @@ import sys
 
 import transformers
 
-TABLE = pathlib.Path(__file__).parents[2] / "rope-core/src/model/types.txt"
+TABLE = pathlib.Path(__file__).parents[2] / "rope-core/models/src/types.txt"
 SHAPE = {"hidden_size": 1024, "num_attention_heads": 8, "num_hidden_layers": 12, "max_position_embeddings": 8192,
          "attn_layer_indices": [0]}
 VARIANTS = {

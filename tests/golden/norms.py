@@ -1,4 +1,4 @@
-"""Holds the norms of queries and keys in the table of model types (rope-core/src/model/types.txt) to the sources of an
+"""Holds the norms of queries and keys in the table of model types (rope-core/models/src/types.txt) to the sources of an
 installed transformers.
 
     python3 tests/golden/norms.py
@@ -20,7 +20,7 @@ import re
 import sys
 import transformers
 
-TABLE = pathlib.Path(__file__).parents[2] / "rope-core/src/model/types.txt"
+TABLE = pathlib.Path(__file__).parents[2] / "rope-core/models/src/types.txt"
 MODELS = pathlib.Path(transformers.__file__).parent / "models"
 WORDS = ("norm=", "norm-eps=", "norm-row", "norm-after", "norm-if=", "norm-layers=", "norm-values")
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# What users depend on: the public items of rope-core, kept in rope-core/public-api.txt (UPDATE=1 renews it), and the
-# licences of what they link, by the list in deny.toml.
+# What users depend on: the public items of rope-core and rope-models, kept in the public-api.txt of each (UPDATE=1
+# renews them), and the licences of what they link, by the list in deny.toml.
 #
 # The lines of Python below do for licences what cargo-deny does, because a build of cargo-deny takes many times as long
 # as all of this script, on every machine that is used once. Where it is installed, `cargo deny check` reads the same
@@ -21,21 +21,25 @@ fi
 # Without blanket, auto-trait and derived implementations (-sss): they were nearly half of the lines, and none was
 # written by hand. That all types are Send and Sync is held where lib.rs lists them.
 step "public items"
-kept=rope-core/public-api.txt
 export RUSTC_BOOTSTRAP=1
-cargo rustdoc -q -p rope-core --all-features --lib -- -Zunstable-options --output-format json --cap-lints allow
-cargo public-api -sss --rustdoc-json "$CARGO_TARGET_DIR/doc/rope_core.json" >"$temporary/public-api.txt"
-if [[ -n ${UPDATE:-} ]]; then cp "$temporary/public-api.txt" "$kept"; fi
-if ! diff -u "$kept" "$temporary/public-api.txt"; then
-    fail "the public items are others than in $kept; if they are meant to be, UPDATE=1 renews it"
-fi
-items=$(wc -l <"$kept")
+items=0
+for crate in rope-core rope-models; do
+    kept=rope-core/public-api.txt
+    if [[ $crate == rope-models ]]; then kept=rope-core/models/public-api.txt; fi
+    cargo rustdoc -q -p $crate --all-features --lib -- -Zunstable-options --output-format json --cap-lints allow
+    cargo public-api -sss --rustdoc-json "$CARGO_TARGET_DIR/doc/${crate/-/_}.json" >"$temporary/public-api.txt"
+    if [[ -n ${UPDATE:-} ]]; then cp "$temporary/public-api.txt" "$kept"; fi
+    if ! diff -u "$kept" "$temporary/public-api.txt"; then
+        fail "the public items are others than in $kept; if they are meant to be, UPDATE=1 renews it"
+    fi
+    items=$((items + $(wc -l <"$kept")))
+done
 
 step "documentation, as docs.rs builds it"
-RUSTDOCFLAGS="--cfg docsrs -D warnings" cargo doc -q -p rope-core --all-features --no-deps
+RUSTDOCFLAGS="--cfg docsrs -D warnings" cargo doc -q -p rope-core -p rope-models --all-features --no-deps
 
 step "licences"
-cargo tree -p rope-core -p rope-capi --all-features -e normal --prefix none --format '{p}|{l}' | grep -F '|' | sort -u >"$temporary/licences"
+cargo tree -p rope-core -p rope-models -p rope-capi --all-features -e normal --prefix none --format '{p}|{l}' | grep -F '|' | sort -u >"$temporary/licences"
 command -v python3 >/dev/null || packages python3
 python3 - "$temporary/licences" <<'END'
 import re, sys, tomllib

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds without std, and without an allocator, for targets that have neither, with 32 and 64 bits. Nothing runs here;
-# firmware.sh runs, and the playground is a build for WebAssembly without std.
+# Builds without std, and rope-core without an allocator, for targets that have neither, with 32 and 64 bits. Nothing
+# runs here; firmware.sh runs, and the playground is a build for WebAssembly without std.
 source "$(dirname "$0")/common.sh"
 
 debian_toolchain
@@ -9,11 +9,11 @@ targets=(thumbv7em-none-eabihf riscv64gc-unknown-none-elf x86_64-unknown-none)
 builds=0
 build() {
     step "${targets[*]}: $*"
-    tests cargo build -p rope-core --lib "${targets[@]/#/--target=}" -Zbuild-std=core,alloc "${unoptimised[@]}" "$@"
+    tests cargo build --lib "${targets[@]/#/--target=}" -Zbuild-std=core,alloc "${unoptimised[@]}" "$@"
     builds=$((builds + ${#targets[@]}))
 }
 
 # What the features have by themselves, lints.sh looks at.
-build --no-default-features
-build --no-default-features --features serde
+build -p rope-core --no-default-features
+build -p rope-models
 echo "platform $name: $builds builds passed"

@@ -1,5 +1,5 @@
-//! The examples of rope-core, as `cargo run --example` runs them: each asserts what it claims. They are modules of this
-//! suite, so that no other program is linked for them.
+//! The examples of rope-core and rope-models, as `cargo run --example` runs them: each asserts what it claims. They are
+//! modules of this suite, so that no other program is linked for them.
 
 macro_rules! examples {
     ($($(#[$attribute:meta])* $name:ident: $path:literal;)*) => {
@@ -20,9 +20,6 @@ macro_rules! examples {
 }
 
 examples! {
-    config: "../../rope-core/examples/config.rs";
-    deepseek_mla: "../../rope-core/examples/deepseek_mla.rs";
-    explain: "../../rope-core/examples/explain.rs";
     given_rows: "../../rope-core/examples/given_rows.rs";
     kv_cache: "../../rope-core/examples/kv_cache.rs";
     one_pass: "../../rope-core/examples/one_pass.rs";
@@ -31,17 +28,25 @@ examples! {
     #[cfg(not(target_family = "wasm"))]
     threads: "../../rope-core/examples/threads.rs";
     training: "../../rope-core/examples/training.rs";
+    config: "../../rope-core/models/examples/config.rs";
+    deepseek_mla: "../../rope-core/models/examples/deepseek_mla.rs";
+    explain: "../../rope-core/models/examples/explain.rs";
 }
 
 /// A module has to be named above, so the list may lag behind the folder.
 #[test]
 fn all_are_here() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../rope-core/examples");
-    let files = std::fs::read_dir(folder).expect("the examples");
-    let mut files: Vec<String> = files
-        .map(|file| file.expect("a file").file_name().into_string())
-        .map(|name| format!("../../rope-core/examples/{}", name.expect("a name")))
-        .collect();
+    let mut files = Vec::new();
+    for folder in [
+        "../../rope-core/examples",
+        "../../rope-core/models/examples",
+    ] {
+        let path = format!("{}/suites/{folder}", env!("CARGO_MANIFEST_DIR"));
+        for file in std::fs::read_dir(path).expect("the examples") {
+            let name = file.expect("a file").file_name().into_string();
+            files.push(format!("{folder}/{}", name.expect("a name")));
+        }
+    }
     files.sort();
     assert_eq!(files, ALL);
 }

@@ -2,9 +2,9 @@
 //! guessed.
 
 use rope_core::{
-    Convention, Direction, Element, Error, Explanation, Frequencies, Layout, Pairing, Rope, Rows,
-    Scaling, Tensor, TensorMut, explain,
+    Direction, Element, Error, Frequencies, Layout, Pairing, Rope, Rows, Scaling, Tensor, TensorMut,
 };
+use rope_models::{Convention, Explanation, explain};
 use rope_tests::number::{self, Number};
 use rope_tests::{Source, each_element_pair};
 

@@ -2,7 +2,9 @@
 
 use crate::models::frequencies;
 use crate::rows::one_set_of_64_pairs;
-use rope_core::{Axes, Error, Frequencies, Frequency, FrequencyBlock, LongRope, Scaling, Yarn};
+use rope_core::{
+    Axes, Dimension, Error, Frequencies, Frequency, FrequencyBlock, LongRope, Scaling, Yarn,
+};
 use rope_tests::bounds;
 use rope_tests::golden::{Golden, hex};
 use std::f64::consts::TAU;
@@ -819,6 +821,59 @@ fn short_storage_is_refused() {
         text,
     );
     assert_eq!(storage, [FrequencyBlock::EMPTY; 7]);
+}
+
+/// What is taken of other frequencies, and the factors that replace theirs.
+#[test]
+fn arrangements_and_factors_are_refused() {
+    let set = Frequencies::new(8, 1e4, &Scaling::Default).expect("valid");
+    let axes = Error::Axes {
+        required: "1 to 4, and each pair on one of them",
+    };
+    let text = "the axes have to be 1 to 4, and each pair on one of them";
+    refused(set.arranged(5, &[(0, 0)]), axes, text);
+    refused(set.arranged(0, &[(0, 0)]), axes, text);
+    refused(set.arranged(2, &[(0, 1), (1, 2)]), axes, text);
+    let error = Error::Range {
+        dimension: Dimension::Channels,
+        start: 8,
+        end: 10,
+        extent: 8,
+    };
+    let text = "range 8..10 of channels is not inside 0..8";
+    refused(set.arranged(1, &[(3, 0), (4, 0)]), error, text);
+    for (pairs, rotary_dim) in [(0, 0), (32769, 65538)] {
+        let error = Error::RotaryDim {
+            rotary_dim,
+            required: "even and between 2 and 65536",
+        };
+        let text =
+            format!("rotary_dim is {rotary_dim}, but has to be even and between 2 and 65536");
+        refused(set.arranged(1, &vec![(0, 0); pairs]), error, &text);
+    }
+    for value in [0.0, -1.0, f64::INFINITY] {
+        let softmax = set.clone().with_softmax_factor(value);
+        let required = "positive and finite";
+        let name = "softmax_factor";
+        let text = format!("{name} is {value:?}, but has to be {required}");
+        let error = Error::Parameter {
+            name,
+            value,
+            required,
+        };
+        refused(softmax, error, &text);
+        let attention = set.clone().with_attention_factor(value);
+        let error = attention.map(drop).expect_err("a refusal");
+        assert!(
+            matches!(error, Error::Parameter { name: "attention_factor", value: given, .. } if given == value),
+            "{error:?}"
+        );
+    }
+    let changed = set.clone().with_attention_factor(1.5).expect("valid");
+    let changed = changed.with_softmax_factor(2.5).expect("valid");
+    let factors = (changed.attention_factor(), changed.softmax_factor());
+    assert_eq!(factors, (1.5, 2.5));
+    assert!(changed.pairs().eq(set.pairs()));
 }
 
 #[test]

@@ -5,9 +5,10 @@
 //! and of each architecture `load_arch_hparams` and the graph in `src/models`. A case names the file where its rule
 //! stands.
 
-use rope_core::{
-    Axes, Error, Frequencies, FrequencyBlock, Gguf, GgufValue, Pairing, Scaling, Yarn,
-};
+use rope_core::{Axes, FrequencyBlock, Pairing, Scaling, Yarn};
+use rope_models::{Error, Gguf, GgufValue};
+
+use crate::models::of_formula;
 
 use GgufValue::{Bool, Bools, Float, Integer, Integers, Text};
 
@@ -65,16 +66,16 @@ fn scaling_follows_the_keys() {
         let mut keys = keys("llama", own);
         keys.push(("llama.rope.dimension_count", Integer(128)));
         let gguf = Gguf::new(&keys).unwrap().with_freq_factors(None);
-        let expected = Frequencies::new(128, 1e4, scaling).unwrap();
+        let expected = of_formula(128, 1e4, scaling).unwrap();
         assert_eq!(gguf.frequencies().unwrap(), expected);
         let mut storage = [FrequencyBlock::EMPTY; 8];
         assert_eq!(gguf.frequencies_in(&mut storage).unwrap(), expected);
         let short = gguf.frequencies_in(&mut storage[1..]);
-        let error = Error::Storage {
+        let error = rope_core::Error::Storage {
             given: 7,
             needed: 8,
         };
-        assert_eq!(short, Err(error));
+        assert_eq!(short, Err(error.into()));
     }
 }
 
@@ -110,7 +111,7 @@ fn sections_deal_out_the_axes() {
         ],
     );
     let axes = Axes::ggml_imrope(128, [24, 20, 20, 0]);
-    let expected = Frequencies::new(axes, 5e6, &Scaling::Default);
+    let expected = of_formula(axes, 5e6, &Scaling::Default);
     assert_eq!(Gguf::new(&qwen).unwrap().frequencies(), expected);
     let missing = Gguf::new(&qwen[..3]).unwrap().frequencies();
     let key = "rope.dimension_sections";
@@ -142,9 +143,9 @@ fn alpha_changes_the_base() {
     };
     let dim = ("attention.key_length", Integer(128));
     let alpha = ("rope.scaling.alpha", Float(1000.0));
-    let scaled = Frequencies::new(128, 1e4, &Scaling::NtkAlpha { alpha: 1000.0 });
+    let scaled = of_formula(128, 1e4, &Scaling::NtkAlpha { alpha: 1000.0 });
     assert_eq!(made("hunyuan-dense", &[dim, alpha]), scaled);
-    let plain = Frequencies::new(128, 1e4, &Scaling::Default);
+    let plain = of_formula(128, 1e4, &Scaling::Default);
     assert_eq!(made("hunyuan-dense", &[dim]), plain);
     assert_eq!(made("hunyuan-moe", &[dim, alpha]), plain);
     let refused = "rope.scaling.alpha has to be alone, and for heads that rotate as a whole";
@@ -183,11 +184,14 @@ fn tensors_of_factors() {
         .with_freq_factors(Some(&factors))
         .frequencies()
         .unwrap();
-    let expected = Frequencies::new(96, 1e4, &Scaling::FreqFactors { factors: &factors }).unwrap();
+    let expected = of_formula(96, 1e4, &Scaling::FreqFactors { factors: &factors }).unwrap();
     assert!(made.pairs().eq(expected.pairs()));
     assert_eq!(made.attention_factor(), 1.25);
     let short = gguf.with_freq_factors(Some(&factors[1..])).frequencies();
-    assert!(matches!(short, Err(Error::Count { .. })));
+    assert!(matches!(
+        short,
+        Err(Error::Rope(rope_core::Error::Count { .. }))
+    ));
 }
 
 #[test]
@@ -279,7 +283,7 @@ fn letters(gguf: Gguf<'_>) -> Result<String, Error> {
         (layers.iter().count(), false)
     );
     assert!(layers.get(layers.len()).is_none());
-    let letter = |layer: rope_core::GgufLayer<'_>| {
+    let letter = |layer: rope_models::GgufLayer<'_>| {
         let letter = match layer.layer_type {
             None | Some("full_attention") => 'f',
             Some("sliding_attention") => 's',
@@ -483,7 +487,7 @@ fn layers_that_cannot_be_told_are_refused() {
 #[test]
 fn questions_about_all_layers_need_layers_that_are_alike() {
     let window = ("attention.sliding_window", Integer(1024));
-    let plain = |base| Frequencies::new(128, base, &Scaling::Default);
+    let plain = |base| of_formula(128, base, &Scaling::Default);
     // gemma2.cpp: sliding layers have the base of the others, unless the file has one for them.
     assert_eq!(file("gemma2", &[], |gguf| gguf.frequencies()), plain(1e6));
     let own = ("rope.freq_base_swa", Float(1e4));
@@ -613,7 +617,7 @@ fn sliding_layers_have_their_own_numbers() {
                     true => (*dim, *base, scaling, *factor),
                     false => (*others, 1e6, &by_8, 1.5),
                 };
-                let expected = Frequencies::new(dim, base, scaling).unwrap();
+                let expected = of_formula(dim, base, scaling).unwrap();
                 assert!(
                     made.pairs().eq(expected.pairs()),
                     "{architecture} {sliding} {own:?}"
@@ -654,10 +658,10 @@ fn a_tensor_of_factors_may_count_in_some_layers() {
                 .unwrap()
                 .frequencies()
         };
-        assert_eq!(of(0), Frequencies::new(256, 1e4, &Scaling::Default));
+        assert_eq!(of(0), of_formula(256, 1e4, &Scaling::Default));
         assert_eq!(
             of(1),
-            Frequencies::new(512, 1e6, &Scaling::FreqFactors { factors: &factors })
+            of_formula(512, 1e6, &Scaling::FreqFactors { factors: &factors })
         );
     });
     let factors = [2.0_f32; 64];
@@ -666,7 +670,7 @@ fn a_tensor_of_factors_may_count_in_some_layers() {
             gguf.with_freq_factors(Some(&factors)).frequencies()
         })
     };
-    let divided = Frequencies::new(128, 1e6, &Scaling::FreqFactors { factors: &factors });
+    let divided = of_formula(128, 1e6, &Scaling::FreqFactors { factors: &factors });
     assert_eq!(given("llama", &[]), divided);
     // qwen3.cpp does not load it, deepseek.cpp asks for it and does not load it, llada.cpp loads it and has no use.
     for architecture in ["qwen3", "deepseek", "llada"] {
@@ -697,7 +701,7 @@ fn a_tensor_that_may_be_there_has_to_be_told() {
         let mut storage = [FrequencyBlock::EMPTY; 16];
         let made = gguf.frequencies();
         let there = gguf.frequencies_in(&mut storage).map(drop);
-        assert_eq!(there, made.as_ref().map(drop).map_err(|error| *error));
+        assert_eq!(there, made.as_ref().map(drop).map_err(Error::clone));
         // The rest does not depend on it.
         assert_eq!(gguf.rotary_dim(), Ok(128), "{architecture}");
         assert_eq!(gguf.axes(), Ok(Axes::from(128)));
@@ -714,7 +718,7 @@ fn a_tensor_that_may_be_there_has_to_be_told() {
             architecture,
             tensor,
         };
-        assert_eq!(untold(architecture, &shape), Err(error));
+        assert_eq!(untold(architecture, &shape), Err(error.clone()));
         assert_eq!(
             error.to_string(),
             format!(
@@ -727,12 +731,12 @@ fn a_tensor_that_may_be_there_has_to_be_told() {
                 gguf.with_freq_factors(factors).frequencies()
             })
         };
-        let without = Frequencies::new(128, 1e6, &Scaling::Default);
+        let without = of_formula(128, 1e6, &Scaling::Default);
         assert_eq!(told(None), without, "{architecture}");
         let scaling = Scaling::FreqFactors { factors: &factors };
         assert_eq!(
             told(Some(&factors)),
-            Frequencies::new(128, 1e6, &scaling),
+            of_formula(128, 1e6, &scaling),
             "{architecture}"
         );
     }
@@ -762,7 +766,7 @@ fn yarn_is_that_of_the_architecture() {
     let with = |change: fn(&mut Yarn)| {
         let mut yarn = Yarn::new(16.0, 4096);
         change(&mut yarn);
-        Frequencies::new(128, 1e6, &Scaling::Yarn(yarn))
+        of_formula(128, 1e6, &Scaling::Yarn(yarn))
     };
     let betas = [
         ("rope.scaling.yarn_beta_fast", Float(20.0)),
@@ -825,7 +829,7 @@ fn yarn_is_that_of_the_architecture() {
     ];
     assert_eq!(
         file("qwen3", &one, |gguf| gguf.frequencies()),
-        Frequencies::new(128, 1e6, &Scaling::Default)
+        of_formula(128, 1e6, &Scaling::Default)
     );
 }
 
@@ -843,7 +847,7 @@ fn groks_own_factors_are_those_of_the_type_or_refused() {
     };
     let extrapolation = |value| ("rope.scaling.yarn_ext_factor", Float(value));
     let attention = |value| ("rope.scaling.yarn_attn_factor", Float(value));
-    let linear = Frequencies::new(128, 1e6, &Scaling::Linear { factor: 16.0 });
+    let linear = of_formula(128, 1e6, &Scaling::Linear { factor: 16.0 });
     let yarn = grok("yarn", &[]);
     assert!(yarn.is_ok());
     for (kind, own, expected) in [
@@ -902,10 +906,7 @@ fn fixed_rotations_read_no_key() {
     for architecture in ["cogvlm", "deepseek2-ocr"] {
         file(architecture, &keys, |gguf| {
             assert_eq!(gguf.pairing(), Ok(Pairing::Half));
-            assert_eq!(
-                gguf.frequencies(),
-                Frequencies::new(128, 1e4, &Scaling::Default)
-            );
+            assert_eq!(gguf.frequencies(), of_formula(128, 1e4, &Scaling::Default));
         });
     }
 }
@@ -919,8 +920,8 @@ fn sections_choose_the_type_of_some_architectures() {
             (gguf.pairing(), gguf.frequencies())
         })
     };
-    let plain = Frequencies::new(128, 1e6, &Scaling::Default);
-    let by_section = Frequencies::new(
+    let plain = of_formula(128, 1e6, &Scaling::Default);
+    let by_section = of_formula(
         Axes::ggml_mrope(128, [16, 24, 24, 0]),
         1e6,
         &Scaling::Default,

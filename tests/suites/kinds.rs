@@ -10,8 +10,8 @@ const CODE: &str = include_str!("../../rope-core/src/cache/code.rs");
 const CACHE_LAYOUT: &str = include_str!("../../rope-core/src/cache/layout.rs");
 const ELEMENTS: &str = include_str!("../../rope-core/src/kernel/elements.rs");
 const FREQUENCIES: &str = include_str!("../../rope-core/src/frequencies.rs");
-const GGUF: &str = include_str!("../../rope-core/src/model/gguf.rs");
-const GRID: &str = include_str!("../../rope-core/src/frequencies/mixed/grid.rs");
+const GGUF: &str = include_str!("../../rope-core/models/src/gguf.rs");
+const GRID: &str = include_str!("../../rope-core/models/src/grid.rs");
 const MIXED: &str = include_str!("../../rope-core/src/frequencies/mixed.rs");
 const NORM: &str = include_str!("../../rope-core/src/norm.rs");
 const POSITIONS: &str = include_str!("../../rope-core/src/positions.rs");
@@ -170,7 +170,8 @@ fn every_kind_has_a_number() {
     all_in(names, "Direction::", &variants(ROPE, "Direction"));
     let mixed = include_str!("../../rope-core/capi/src/mixed.rs");
     all_in(mixed, "MixedAngle::", &variants(MIXED, "MixedAngle"));
-    all_in(mixed, "GridIndexing::", &variants(GRID, "GridIndexing"));
+    let grids = include_str!("../../rope-core/capi/src/initial.rs");
+    all_in(grids, "GridIndexing::", &variants(GRID, "GridIndexing"));
     let layouts = include_str!("../../rope-core/capi/src/tensor.rs");
     // Packed sequences are a batch of one.
     let kinds: Vec<&str> = constructors(TENSOR, "impl Layout")

@@ -1,9 +1,10 @@
 //! The sentence of each error, word for word. The suites that provoke an error compare its fields; this one says which
 //! of them stands where. The numbers of a case differ, so that two of them cannot change places unseen.
 
-use rope_core::{
-    Backend, Config, Dimension, Direction, Error, Gguf, GgufValue, Pairing, Shape, Strides,
-};
+use std::fmt::{Debug, Display};
+
+use rope_core::{Backend, Dimension, Direction, Error, Pairing, Shape, Strides};
+use rope_models::{Config, Error as ModelError, Gguf, GgufValue};
 
 /// Each error, in each form of its sentence.
 fn cases() -> Vec<(Error, String)> {
@@ -14,28 +15,6 @@ fn cases() -> Vec<(Error, String)> {
         head: 17,
     };
     let (most, longest) = (usize::MAX, isize::MAX);
-    let of_text = |text: &str| Config::from_json(text).expect_err("a refusal");
-    // What holds a part of a file is made of a file; the later of two model types counts.
-    let of_llama = |keys: &str| {
-        let config = Config::from_json(&format!(r#"{{"model_type": "llama", {keys}}}"#));
-        config.expect("JSON").frequencies().expect_err("a refusal")
-    };
-    let of_gguf = |architecture: &str| {
-        let keys = [("general.architecture", GgufValue::Text(architecture))];
-        let gguf = Gguf::new(&keys).expect("an architecture");
-        gguf.pairing().expect_err("a refusal")
-    };
-    let of_part = |part: &str, text: &str| {
-        let config = Config::from_json(text).expect("JSON").with_part(part);
-        config.frequencies().expect_err("a refusal")
-    };
-    let of_layer_type = |layer_type: &str| {
-        let text = r#"{"model_type": "mellum", "head_dim": 64, "rope_parameters": {
-            "full_attention": {"rope_theta": 1e4}, "sliding_attention": {"rope_theta": 1e5}}}"#;
-        let config = Config::from_json(text).expect("JSON");
-        let config = config.with_layer_type(layer_type);
-        config.frequencies().expect_err("a refusal")
-    };
     let words: &[(Error, &str)] = &[
         (
             Error::OutOfBounds {
@@ -106,15 +85,6 @@ fn cases() -> Vec<(Error, String)> {
                 head_dim: 8,
             },
             "rotary_dim 10 exceeds head_dim 8",
-        ),
-        (
-            Error::ModelHead {
-                given: 65,
-                head_dim: 192,
-                window: (128, 190),
-            },
-            "the tensor's heads have 65 channels; the model's have 192, of which 128..190 rotate: pass whole heads, or \
-             those 62 channels alone",
         ),
         (
             Error::CosSinLength { cos: 8, sin: 6 },
@@ -350,14 +320,6 @@ fn cases() -> Vec<(Error, String)> {
              stand still, rotary_dim is 120",
         ),
         (
-            Error::FreqFactors {
-                architecture: "llama",
-                tensor: "rope_freqs.weight",
-            },
-            "a file of the architecture llama may have the tensor rope_freqs.weight; pass its values to \
-             Gguf::with_freq_factors, or None if the file has none",
-        ),
-        (
             Error::PositionsPerAxis { given: 7, axes: 3 },
             "7 positions do not divide among 3 axes",
         ),
@@ -457,6 +419,80 @@ fn cases() -> Vec<(Error, String)> {
             "a norm that is centred takes no given sums",
         ),
         (
+            "sse".parse::<Direction>().expect_err("a refusal"),
+            "unknown direction \"sse\"; there are: forward, inverse, transpose",
+        ),
+    ];
+    let mut cases: Vec<_> = words
+        .iter()
+        .map(|(error, text)| (*error, text.to_string()))
+        .collect();
+    // Those that say what this machine is.
+    let backends: Vec<&str> = Backend::available().map(Backend::name).collect();
+    cases.extend([
+        (
+            Error::ShapeOverflow { shape, strides: None },
+            format!("shape [2, 3, 5, 7] has strides beyond usize::MAX ({most})"),
+        ),
+        (
+            Error::ShapeOverflow { shape, strides: Some(strides) },
+            format!("shape [2, 3, 5, 7] with strides [11, 13, 17, 1] has indices beyond usize::MAX ({most})"),
+        ),
+        (
+            Error::BackendUnavailable { backend: Backend::Scalar },
+            format!("backend scalar is not available here; there are: {}", backends.join(" ")),
+        ),
+        (
+            Error::RowsTooLong { tokens: 5, rotary_dim: 4 },
+            format!("5 rows of 4 values are more than isize::MAX ({longest}) bytes"),
+        ),
+    ]);
+    cases
+}
+
+/// The same of rope-models.
+fn cases_of_models() -> Vec<(ModelError, String)> {
+    let of_text = |text: &str| Config::from_json(text).expect_err("a refusal");
+    // What holds a part of a file is made of a file; the later of two model types counts.
+    let of_llama = |keys: &str| {
+        let config = Config::from_json(&format!(r#"{{"model_type": "llama", {keys}}}"#));
+        config.expect("JSON").frequencies().expect_err("a refusal")
+    };
+    let of_gguf = |architecture: &str| {
+        let keys = [("general.architecture", GgufValue::Text(architecture))];
+        let gguf = Gguf::new(&keys).expect("an architecture");
+        gguf.pairing().expect_err("a refusal")
+    };
+    let of_part = |part: &str, text: &str| {
+        let config = Config::from_json(text).expect("JSON").with_part(part);
+        config.frequencies().expect_err("a refusal")
+    };
+    let of_layer_type = |layer_type: &str| {
+        let text = r#"{"model_type": "mellum", "head_dim": 64, "rope_parameters": {
+            "full_attention": {"rope_theta": 1e4}, "sliding_attention": {"rope_theta": 1e5}}}"#;
+        let config = Config::from_json(text).expect("JSON");
+        let config = config.with_layer_type(layer_type);
+        config.frequencies().expect_err("a refusal")
+    };
+    let words = [
+        (
+            ModelError::ModelHead {
+                given: 65,
+                head_dim: 192,
+                window: (128, 190),
+            },
+            "the tensor's heads have 65 channels; the model's have 192, of which 128..190 rotate: pass whole heads, or \
+             those 62 channels alone",
+        ),
+        (
+            ModelError::FreqFactors {
+                architecture: "llama",
+                tensor: "rope_freqs.weight",
+            },
+            "a file of the architecture llama may have the tensor rope_freqs.weight; pass its values to \
+             Gguf::with_freq_factors, or None if the file has none",
+        ),
+        (
             of_text("[]"),
             "the configuration is JSON, but not an object ({..})",
         ),
@@ -469,7 +505,7 @@ fn cases() -> Vec<(Error, String)> {
             "the configuration is not JSON from line 2, column 10",
         ),
         (
-            Error::Missing { key: "rope_theta" },
+            ModelError::Missing { key: "rope_theta" },
             "rope_theta is missing, and has no known default",
         ),
         (
@@ -507,7 +543,7 @@ fn cases() -> Vec<(Error, String)> {
             "layer_type (Config::with_layer_type) has to be chosen from: full_attention, sliding_attention",
         ),
         (
-            Error::Unsupported {
+            ModelError::Unsupported {
                 model: "fancy",
                 what: "the angles depend on the tensor",
             },
@@ -541,48 +577,26 @@ fn cases() -> Vec<(Error, String)> {
              sliding_attention, full_attention",
         ),
         (
-            "sse".parse::<Direction>().expect_err("a refusal"),
-            "unknown direction \"sse\"; there are: forward, inverse, transpose",
+            of_llama(r#""head_dim": 63, "rope_theta": 1e4"#),
+            "rotary_dim is 63, but has to be even, above 0, and not above head_dim",
         ),
     ];
-    let mut cases: Vec<_> = words
-        .iter()
-        .map(|(error, text)| (*error, text.to_string()))
-        .collect();
-    // Those that say what this machine is.
-    let backends: Vec<&str> = Backend::available().map(Backend::name).collect();
-    cases.extend([
-        (
-            Error::ShapeOverflow { shape, strides: None },
-            format!("shape [2, 3, 5, 7] has strides beyond usize::MAX ({most})"),
-        ),
-        (
-            Error::ShapeOverflow { shape, strides: Some(strides) },
-            format!("shape [2, 3, 5, 7] with strides [11, 13, 17, 1] has indices beyond usize::MAX ({most})"),
-        ),
-        (
-            Error::BackendUnavailable { backend: Backend::Scalar },
-            format!("backend scalar is not available here; there are: {}", backends.join(" ")),
-        ),
-        (
-            Error::RowsTooLong { tokens: 5, rotary_dim: 4 },
-            format!("5 rows of 4 values are more than isize::MAX ({longest}) bytes"),
-        ),
-    ]);
-    cases
+    words
+        .into_iter()
+        .map(|(error, text)| (error, text.to_string()))
+        .collect()
 }
 
-#[test]
-fn each_error_has_its_sentence() {
-    let cases = cases();
+/// Each error has its sentence, and each name an error.
+fn have_their_sentences<E: Debug + Display>(cases: &[(E, String)], names: &[&str]) {
     let wrong: Vec<String> = cases
         .iter()
         .filter(|(error, sentence)| error.to_string() != *sentence)
         .map(|(error, sentence)| format!("{error}\n  instead of\n{sentence}\n"))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    for name in Error::NAMES {
-        let of_name = |(error, _): &(Error, String)| {
+    for name in names {
+        let of_name = |(error, _): &(E, String)| {
             let rest = format!("{error:?}");
             rest.strip_prefix(name)
                 .is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
@@ -592,4 +606,10 @@ fn each_error_has_its_sentence() {
             "no case has the sentence of Error::{name}"
         );
     }
+}
+
+#[test]
+fn each_error_has_its_sentence() {
+    have_their_sentences(&cases(), Error::NAMES);
+    have_their_sentences(&cases_of_models(), ModelError::NAMES);
 }

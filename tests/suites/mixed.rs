@@ -3,9 +3,10 @@
 
 use half::bf16;
 use rope_core::{
-    Axes, Backend, Error, Frequencies, FrequencyBlock, GridIndexing, Layout, MixedAngle,
-    MixedFrequencies, Pairing, Positions, Rope, Rows, TensorMut,
+    Axes, Backend, Error, Frequencies, FrequencyBlock, Layout, MixedAngle, MixedFrequencies,
+    Pairing, Positions, Rope, Rows, TensorMut,
 };
+use rope_models::{GridIndexing, initial_axial, initial_mixed};
 use rope_tests::correctly_rounded::{Coordinate, cos_sin_of_sum};
 use rope_tests::golden::{Bits, Golden, hex, lines};
 use rope_tests::{Number, Source, bounds};
@@ -484,12 +485,11 @@ fn initial_frequencies() {
                 let needed = 2 * directions.len() * pairs;
                 let (theta, heads) = (number("theta"), directions.len());
                 made = vec![f32::NAN; needed + 1];
-                MixedFrequencies::initial_mixed(theta, &directions, pairs, &mut made)
-                    .expect("sane");
+                initial_mixed(theta, &directions, pairs, &mut made).expect("sane");
                 assert!(made.pop().is_some_and(f32::is_nan));
                 if number("rotate") == 0.0 {
                     let mut axial = vec![f32::NAN; needed];
-                    MixedFrequencies::initial_axial(theta, heads, pairs, &mut axial).expect("sane");
+                    initial_axial(theta, heads, pairs, &mut axial).expect("sane");
                     alike(&axial, &made, "axial");
                 }
             }
@@ -845,8 +845,7 @@ fn refusals() {
 
     let mut inverse = [7.0_f32; 16];
     let mut initial = |theta, directions: &[f64], pairs| {
-        MixedFrequencies::initial_mixed(theta, directions, pairs, &mut inverse)
-            .expect_err("refused")
+        initial_mixed(theta, directions, pairs, &mut inverse).expect_err("refused")
     };
     for theta in [0.0, -10.0, f64::NAN] {
         let error = initial(theta, &[1.0], 4);
@@ -878,7 +877,7 @@ fn refusals() {
         needed: 24,
     };
     assert_eq!(initial(10.0, &[1.0; 3], 4), expected);
-    let error = MixedFrequencies::initial_axial(10.0, usize::MAX, 4, &mut inverse);
+    let error = initial_axial(10.0, usize::MAX, 4, &mut inverse);
     assert!(matches!(error, Err(Error::Storage { given: 16, .. })));
     assert_eq!(inverse, [7.0; 16]);
 }

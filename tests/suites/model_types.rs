@@ -4,7 +4,8 @@
 //! `ROPE_MODELS=cases.jsonl` reads further cases, which `tests/golden/models.py` makes of an installed transformers;
 //! `ROPE_MODELS_SHOW=1` prints each refusal.
 
-use rope_core::{Config, Direction, Error, Pairing, Rotation};
+use rope_core::{Direction, Pairing};
+use rope_models::{Config, Error, Rotation};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -130,7 +131,7 @@ fn the_readme_has_the_table() {
 }
 
 fn readme_table() -> String {
-    const TABLE: &str = include_str!("../../rope-core/src/model/types.txt");
+    const TABLE: &str = include_str!("../../rope-core/models/src/types.txt");
     let mut kinds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut refused: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
@@ -148,7 +149,7 @@ fn readme_table() -> String {
         "`Config` knows the model types of transformers 5.23.0 by what their own code does, layer by layer: {known} that \
          rotate,\n{} that rotate in a way that it refuses by name, {} that do not rotate, and {} composites of parts.\n\
          Another type is refused, and so is a key that the code does not obey. What each type does is in \
-         the guide\n(`rope_core::guide::models`).\n\n| pairs | model types |\n|---|---|\n",
+         the guide\n(`rope_models::guide::models`).\n\n| pairs | model types |\n|---|---|\n",
         of("refused"),
         of("none"),
         of("part"),
@@ -302,12 +303,12 @@ fn rotates(case: &Value, config: &Config) -> Outcome {
         Err(error) => error,
     };
     // What contradicts is named, and the answer without it is the code's.
-    let (mut config, mut next) = (config.clone(), error);
+    let (mut config, mut next) = (config.clone(), error.clone());
     for _ in 0..5 {
         let key = match next {
-            Error::Unread { key } => key.as_str().to_string(),
+            Error::Unread { key } => key,
             Error::Invalid { key, .. } => key.to_string(),
-            Error::Unknown { value, .. } => value.as_str().to_string(),
+            Error::Unknown { value, .. } => value,
             Error::Ambiguous {
                 key: "the type of scaling",
                 ..

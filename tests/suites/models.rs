@@ -1,6 +1,7 @@
 //! The models of the golden tables: their configurations, and their frequencies from parameters that are written here.
 
-use rope_core::{Axes, Config, Frequencies, Layout, LongRope, Pairing, Rows, Scaling, Yarn};
+use rope_core::{Axes, Frequencies, Layout, LongRope, Pairing, Rows, Scaling, Yarn};
+use rope_models::Config;
 use rope_tests::golden::{self, Golden};
 use rope_tests::{Number, Placed, Source, View};
 use serde_json::Value;
@@ -13,6 +14,15 @@ pub(crate) fn bits(rows: &Rows<'_>) -> Vec<u32> {
             cos.iter().chain(sin).map(|value| value.to_bits())
         })
         .collect()
+}
+
+/// Frequencies by a formula, to compare with what was made of a file.
+pub(crate) fn of_formula<'x>(
+    axes: impl Into<Axes<'x>>,
+    base: f64,
+    scaling: &Scaling<'_>,
+) -> Result<Frequencies<'static>, rope_models::Error> {
+    Ok(Frequencies::new(axes, base, scaling)?)
 }
 
 /// The configuration file of a model.

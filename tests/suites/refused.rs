@@ -49,7 +49,7 @@ fn each_error_has_a_test() {
     let words: Vec<&str> = suites
         .split(|c: char| !c.is_alphanumeric() && c != ':')
         .collect();
-    for name in Error::NAMES {
+    for name in Error::NAMES.iter().chain(rope_models::Error::NAMES) {
         let error = format!("Error::{name}");
         assert!(words.contains(&&*error), "no suite provokes {error}");
     }
@@ -282,6 +282,55 @@ fn overlap() {
     overlap([2, 5, 4, 8], 0, 64, 8, Dimension::Batch, 0, 32, "batch");
     overlap([2, 3, 1, 8], 25, 20, 8, Dimension::Batch, 25, 48, "batch");
     overlap([1, 3, 2, 8], 0, 8, 23, Dimension::Heads, 23, 24, "heads");
+}
+
+/// A window of a tensor is one of its channels, and a rotation from a channel on begins with one of them.
+#[test]
+fn windows_beyond_a_head() {
+    let range = |start, end| Error::Range {
+        dimension: Dimension::Channels,
+        start,
+        end,
+        extent: 4,
+    };
+    let shape = [1, 2, 3, 4];
+    let x = [1.0_f32; 24];
+    let from = Tensor::new(&x, shape).expect("valid");
+    refused(
+        from.narrow(Dimension::Channels, 2..5),
+        range(2, 5),
+        &["channels"],
+    );
+    for head in [[1, 0, 0], [0, 2, 0], [0, 0, 3], [usize::MAX; 3]] {
+        assert_eq!(from.head(head), None, "{head:?}");
+    }
+    assert_eq!(from.head([0, 1, 2]), Some(&x[20..]));
+    let none = Tensor::<f32>::new(&[], [1, 2, 3, 0]).expect("valid");
+    assert_eq!(none.head([0, 1, 2]), Some(&[][..]));
+    let rows = Rows::new(&NUMBERS[..8], [2, 4]).expect("two rows");
+    let rope = Rope::new(Pairing::Half);
+    untouched::<f32>(24, |data| {
+        let mut y = TensorMut::new(data, shape).expect("valid");
+        let window = y.reborrow().narrow(Dimension::Channels, 5..5);
+        refused(window, range(5, 5), &["channels"]);
+        let rotated = rope.rotate_window_into(&from, &mut y, &rows, 5);
+        refused(rotated, range(5, 4), &["channels"]);
+        // Of four channels two are left, and the rows have four.
+        let rotated = rope.rotate_window_into(&from, &mut y, &rows, 2);
+        let error = Error::RotaryDimExceedsHead {
+            rotary_dim: 4,
+            head_dim: 2,
+        };
+        refused(rotated, error, &["4", "2"]);
+    });
+    assert_eq!(rows.check_shape(shape), Ok(()));
+    assert_eq!(rows.check_shape([3, 2, 1, 4]), Ok(()));
+    let error = Error::RowCount {
+        rows: 2,
+        tokens: 3,
+        batch: 1,
+    };
+    refused(rows.check_shape([1, 3, 1, 4]), error, &["2", "3"]);
 }
 
 #[test]
@@ -900,7 +949,7 @@ fn row_heads() {
             );
             let chain = rope_core::Rope::<rope_core::WithStages<'_>>::from(rope);
             refused(chain.rotate(&mut x, &of_three()), error(2), &words);
-            let seen = rope_core::explain(&from, &from, &of_three());
+            let seen = rope_models::explain(&from, &from, &of_three());
             refused(seen, error(2), &words);
         });
     });

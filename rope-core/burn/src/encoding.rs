@@ -93,16 +93,16 @@ impl RotaryEncoding {
         })
     }
 
-    /// What a model's `config.json` says, read by [`rope_core::Config`].
+    /// What a model's `config.json` says, read by [`rope_models::Config`].
     ///
     /// # Errors
     ///
     /// [`Error::Rotation`] if the model changes the pairing, rotates channels that are not the first ones of a head,
     /// rotates back, or rotates more than queries and keys; [`Error::Rope`] with [`rope_core::Error::RowsTooLong`] for
     /// more positions than memory has.
-    #[cfg(feature = "serde")]
+    #[cfg(feature = "models")]
     pub fn from_rotation(
-        rotation: &rope_core::Rotation,
+        rotation: &rope_models::Rotation,
         max_sequence_length: usize,
         device: &Device,
     ) -> Result<Self, Error> {

@@ -85,7 +85,7 @@ pub enum Error {
     },
     /// [`RotaryEncoding::from_rotation`](crate::RotaryEncoding::from_rotation): the model's rotation is more than
     /// frequencies and one pairing of the first channels of a head.
-    #[cfg(feature = "serde")]
+    #[cfg(feature = "models")]
     Rotation {
         /// What it is besides.
         what: &'static str,
@@ -138,7 +138,7 @@ impl fmt::Display for Error {
             Error::Frequencies { dtype } => {
                 write!(f, "scaled frequencies are {dtype:?}, but have to be F32")
             }
-            #[cfg(feature = "serde")]
+            #[cfg(feature = "models")]
             Error::Rotation { what } => write!(f, "the model's rotation {what}"),
         }
     }

@@ -32,7 +32,7 @@
 //!
 //! # Features
 //!
-//! - `serde`: [`rope_core::Config`] reads a model's `config.json`, and `RotaryEncoding::from_rotation` takes it.
+//! - `models`: `rope_models::Config` reads a model's `config.json`, and `RotaryEncoding::from_rotation` takes it.
 //! - `rayon`: tensors of some megabytes are rotated on rayon's threads. The bits are the same.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]

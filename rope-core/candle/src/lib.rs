@@ -66,6 +66,8 @@ struct Readme;
 
 /// The crate whose frequencies, positions and rows this one takes, in the version that it takes.
 pub use rope_core;
+/// The crate that reads models' files.
+pub use rope_models;
 
 pub use functions::{rope, rope_i, rope_thd};
 pub use learned::learned_tables;

@@ -6,7 +6,8 @@ use candle_core::layout::LayoutRelation;
 use candle_core::{
     CpuStorage, CustomOp1, DType, Device, Error, Layout, Result, Shape, Tensor, bail,
 };
-use rope_core::{Config, Frequencies, IntoPositions, Pairing};
+use rope_core::{Frequencies, IntoPositions, Pairing};
+use rope_models::Config;
 
 use crate::positions::Positions;
 use crate::rotation::{InPlace, ModelHeads, Rotation};
@@ -53,7 +54,7 @@ impl Rotary {
     }
 
     /// Of the text of a model's `config.json`, if all its layers rotate in one way. (If they do not, make a
-    /// [`rope_core::Config`] and take one `Rotary` of each rotation of its layers.)
+    /// [`rope_models::Config`] and take one `Rotary` of each rotation of its layers.)
     ///
     /// # Errors
     ///
@@ -188,9 +189,9 @@ fn coincide(x: &Tensor, y: &Tensor) -> bool {
         )
 }
 
-impl From<rope_core::Rotation> for Rotary {
+impl From<rope_models::Rotation> for Rotary {
     /// Of what a configuration says of a layer.
-    fn from(rotation: rope_core::Rotation) -> Self {
+    fn from(rotation: rope_models::Rotation) -> Self {
         let (input, output) = rotation.pairing();
         let (head_dim, window) = (rotation.head_dim(), rotation.window());
         Rotary {

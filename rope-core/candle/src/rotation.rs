@@ -74,7 +74,7 @@ impl Rotation {
         if given == window.len() {
             return Ok(None);
         }
-        Err(refused(rope_core::Error::ModelHead {
+        Err(refused(rope_models::Error::ModelHead {
             given,
             head_dim: *head_dim,
             window: (window.start, window.end),

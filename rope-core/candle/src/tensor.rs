@@ -68,7 +68,7 @@ pub(crate) fn on_cpu(name: &str, x: &Tensor) -> Result<()> {
 }
 
 /// What rope-core refuses, as candle's error.
-pub(crate) fn refused(error: rope_core::Error) -> Error {
+pub(crate) fn refused(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::wrap(error)
 }
 

@@ -27,7 +27,8 @@
 // The library allocates for three handles, rope_frequencies, rope_mixed_frequencies and rope_table. All else is plain
 // structs over the caller's memory. Firmware allocates nothing: rope_frequencies_init makes frequencies in its own
 // memory, and rope_rows_fill makes rows there; rope_rotate_at needs no rows. A library built without std has no calls
-// that allocate. Define ROPE_NO_STD, and this header does not declare them.
+// that allocate. Define ROPE_NO_STD, and this header does not declare them. One built without the feature `models` does
+// not know models: define ROPE_NO_MODELS.
 //
 // A call that can be refused returns a rope_status; ROPE_STATUS_OK is 0. It checks everything first, so that a refused
 // call has touched no tensor. It refuses null and misaligned pointers, lengths that no memory has, unknown values of
@@ -56,6 +57,9 @@
 #include <stdint.h>
 #ifndef ROPE_NO_STD
 #define ROPE_STD 1
+#ifndef ROPE_NO_MODELS
+#define ROPE_MODELS 1
+#endif
 #endif
 
 #define ROPE_TEXT_OF_(x) #x
@@ -778,16 +782,21 @@ typedef int32_t rope_mixed_angle;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+#if defined(ROPE_MODELS)
 // Which axis of a grid is the row, named as torch.meshgrid and timm's `grid_indexing` name it.
 enum rope_grid_indexing
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
+#if defined(ROPE_MODELS)
   // Axis 0 is the column, axis 1 the row: the models of RoPE-ViT.
   ROPE_GRID_INDEXING_XY = 1,
+#endif
+#if defined(ROPE_MODELS)
   // Axis 0 is the row, axis 1 the column.
   ROPE_GRID_INDEXING_IJ = 2,
+#endif
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -796,6 +805,7 @@ typedef enum rope_grid_indexing rope_grid_indexing;
 typedef int32_t rope_grid_indexing;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
+#endif
 
 // The frequencies of all pairs of a head, and the factor on cos and sin. A handle, made once for a model.
 //
@@ -1121,7 +1131,7 @@ typedef struct rope_slots {
   const int64_t *offsets;
 } rope_slots;
 
-#if defined(ROPE_STD)
+#if defined(ROPE_MODELS)
 // What a config.json leaves open. A member at zero leaves it open too.
 typedef struct rope_config {
   // The part of a composite model that is meant ("vision_config"); NULL: the text's. All texts of this struct end
@@ -1485,7 +1495,7 @@ rope_status rope_shift(const struct rope_plan *plan,
                        const struct rope_slots *slots,
                        const struct rope_rows *rows);
 
-#if defined(ROPE_STD)
+#if defined(ROPE_MODELS)
 // Makes frequencies from the text of a model's config.json (`length` bytes; no NUL needed). rope_frequencies_free
 // frees them.
 //
@@ -1498,8 +1508,8 @@ rope_status rope_shift(const struct rope_plan *plan,
 // ROPE_STATUS_NO_SUCH, ROPE_STATUS_UNSUPPORTED, ROPE_STATUS_UNREAD (rope_error_detail tells the key),
 // ROPE_STATUS_MODEL_HEAD if `head_dim` is neither all channels of a head nor those that rotate, or 0 for a model that
 // rotates others than the first; ROPE_STATUS_UTF8, ROPE_STATUS_MEMORY_OVERLAP if `plan` lies over `frequencies`, and
-// what rope_frequencies_new returns. This is the one call that cannot report a lack of memory: the process ends if the
-// system gives none for reading the text.
+// what rope_frequencies_new returns. The call cannot report a lack of memory: the process ends if the system
+// gives none for reading the text.
 //
 // # Threads
 //
@@ -1941,6 +1951,83 @@ rope_status rope_gradients_to_base(double base,
                                    size_t count,
                                    double *gradient);
 
+#if defined(ROPE_MODELS)
+// Writes the frequencies that RoPE-Mixed starts from (init_random_2d_freqs in rope-vit and timm) to the first
+// `2 * heads * pairs` floats of `inverse`, which has `len`: `[2][heads][pairs]`.
+//
+// Pair k of the first half of a head has the magnitude theta^(-2k / pairs) and looks along the head's direction, an
+// angle in radians; the second half has the same magnitudes and looks a quarter turn further. The directions, one for
+// each head, are the caller's random numbers of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), published as
+// uniform in [0, 2 pi).
+//
+// Returns ROPE_STATUS_ROTARY_DIM unless `pairs` is even and at most half of ROPE_ROTARY_DIM_MAX, ROPE_STATUS_PARAMETER
+// for a theta that is not positive and for a direction beyond 2^20, ROPE_STATUS_STORAGE if `len` is too small,
+// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
+// `inverse` is untouched then. The call allocates, and cannot report a lack of memory: the process ends.
+//
+// # Threads
+//
+// May be called from any thread. No other thread may use `inverse` meanwhile.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call.
+rope_status rope_initial_mixed(double theta,
+                               const void *directions,
+                               size_t heads,
+                               int32_t number,
+                               size_t pairs,
+                               float *inverse,
+                               size_t len);
+#endif
+
+#if defined(ROPE_MODELS)
+// Writes the frequencies of rope-vit's and timm's axial start (rotate=False), as rope_initial_mixed does with the
+// direction 0 for all heads: the first half of the pairs looks along axis 0 and the second along axis 1.
+//
+// Returns what rope_initial_mixed returns.
+//
+// # Threads
+//
+// As rope_initial_mixed.
+//
+// # Safety
+//
+// As rope_initial_mixed.
+rope_status rope_initial_axial(double theta,
+                               size_t heads,
+                               size_t pairs,
+                               float *inverse,
+                               size_t len);
+#endif
+
+#if defined(ROPE_MODELS)
+// Writes the positions of an image's `rows` times `columns` patches to the first `2 * rows * columns` numbers of the
+// storage, which has `len` of type `number` (`enum rope_number`), and describes them in `positions`: all on axis 0,
+// then all on axis 1 (`indexing`, `enum rope_grid_indexing`). Patch `row * columns + column` is the token of that
+// number.
+//
+// Returns ROPE_STATUS_PARAMETER for more than 65535 rows or columns, ROPE_STATUS_STORAGE if `len` is too small,
+// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
+// The storage is untouched then.
+//
+// # Threads
+//
+// May be called from any thread. No other thread may use the storage meanwhile.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the positions
+// are used.
+rope_status rope_grid_positions(int32_t indexing,
+                                size_t rows,
+                                size_t columns,
+                                void *storage,
+                                size_t len,
+                                int32_t number,
+                                struct rope_positions *positions);
+#endif
+
 // Bytes that are enough for rope_mixed_frequencies_init, wherever the memory begins. It is what the macro
 // ROPE_MIXED_FREQUENCIES_BYTES gives, but 0 for more pairs than half of ROPE_ROTARY_DIM_MAX, and where there are more
 // bytes than size_t counts.
@@ -2061,77 +2148,6 @@ rope_status rope_rotate_at_mixed(const struct rope_plan *plan,
                                  const struct rope_tensor_mut *x,
                                  const struct rope_mixed_frequencies *frequencies,
                                  const struct rope_positions *positions);
-
-// Writes the frequencies that RoPE-Mixed starts from (init_random_2d_freqs in rope-vit and timm) to the first
-// `2 * heads * pairs` floats of `inverse`, which has `len`: `[2][heads][pairs]`.
-//
-// Pair k of the first half of a head has the magnitude theta^(-2k / pairs) and looks along the head's direction, an
-// angle in radians; the second half has the same magnitudes and looks a quarter turn further. The directions, one for
-// each head, are the caller's random numbers of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), published as
-// uniform in [0, 2 pi).
-//
-// Returns ROPE_STATUS_ROTARY_DIM unless `pairs` is even and at most half of ROPE_ROTARY_DIM_MAX, ROPE_STATUS_PARAMETER
-// for a theta that is not positive and for a direction beyond 2^20, ROPE_STATUS_STORAGE if `len` is too small,
-// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
-// `inverse` is untouched then.
-//
-// # Threads
-//
-// May be called from any thread. No other thread may use `inverse` meanwhile.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
-rope_status rope_initial_mixed(double theta,
-                               const void *directions,
-                               size_t heads,
-                               int32_t number,
-                               size_t pairs,
-                               float *inverse,
-                               size_t len);
-
-// Writes the frequencies of rope-vit's and timm's axial start (rotate=False), as rope_initial_mixed does with the
-// direction 0 for all heads: the first half of the pairs looks along axis 0 and the second along axis 1.
-//
-// Returns what rope_initial_mixed returns.
-//
-// # Threads
-//
-// As rope_initial_mixed.
-//
-// # Safety
-//
-// As rope_initial_mixed.
-rope_status rope_initial_axial(double theta,
-                               size_t heads,
-                               size_t pairs,
-                               float *inverse,
-                               size_t len);
-
-// Writes the positions of an image's `rows` times `columns` patches to the first `2 * rows * columns` numbers of the
-// storage, which has `len` of type `number` (`enum rope_number`), and describes them in `positions`: all on axis 0,
-// then all on axis 1 (`indexing`, `enum rope_grid_indexing`). Patch `row * columns + column` is the token of that
-// number.
-//
-// Returns ROPE_STATUS_PARAMETER for more than 65535 rows or columns, ROPE_STATUS_STORAGE if `len` is too small,
-// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
-// The storage is untouched then.
-//
-// # Threads
-//
-// May be called from any thread. No other thread may use the storage meanwhile.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the positions
-// are used.
-rope_status rope_grid_positions(int32_t indexing,
-                                size_t rows,
-                                size_t columns,
-                                void *storage,
-                                size_t len,
-                                int32_t number,
-                                struct rope_positions *positions);
 
 #if defined(ROPE_STD)
 // Makes mixed frequencies, as rope_mixed_frequencies_init does. rope_mixed_frequencies_free frees them.

@@ -2,7 +2,7 @@
 
 use core::ffi::{CStr, c_char};
 
-use rope_core::Config;
+use rope_models::Config;
 
 use crate::failure::Failure;
 use crate::frequencies::rope_frequencies;
@@ -61,8 +61,8 @@ unsafe fn text<'a>(name: &'static str, text: *const c_char) -> Result<Option<&'a
 /// ROPE_STATUS_NO_SUCH, ROPE_STATUS_UNSUPPORTED, ROPE_STATUS_UNREAD (rope_error_detail tells the key),
 /// ROPE_STATUS_MODEL_HEAD if `head_dim` is neither all channels of a head nor those that rotate, or 0 for a model that
 /// rotates others than the first; ROPE_STATUS_UTF8, ROPE_STATUS_MEMORY_OVERLAP if `plan` lies over `frequencies`, and
-/// what rope_frequencies_new returns. This is the one call that cannot report a lack of memory: the process ends if the
-/// system gives none for reading the text.
+/// what rope_frequencies_new returns. The call cannot report a lack of memory: the process ends if the system
+/// gives none for reading the text.
 ///
 /// # Threads
 ///

@@ -8,9 +8,11 @@ use core::fmt;
 use rope_core::Error;
 
 /// Why a call was refused, with the values that were in the way.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) enum Failure {
     Core(Error),
+    #[cfg(feature = "models")]
+    Model(rope_models::Error),
     Null {
         name: &'static str,
     },
@@ -46,12 +48,12 @@ pub(crate) enum Failure {
     },
     #[cfg(feature = "std")]
     Internal,
-    #[cfg(feature = "std")]
+    #[cfg(feature = "models")]
     Utf8 {
         name: &'static str,
     },
     /// A model whose heads a plan would rotate in other channels than the model.
-    #[cfg(feature = "std")]
+    #[cfg(feature = "models")]
     ModelHead {
         given: usize,
         head_dim: usize,
@@ -92,10 +94,22 @@ impl From<Error> for Failure {
     }
 }
 
+#[cfg(feature = "models")]
+impl From<rope_models::Error> for Failure {
+    fn from(error: rope_models::Error) -> Self {
+        match error {
+            rope_models::Error::Rope(error) => Failure::Core(error),
+            error => Failure::Model(error),
+        }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Failure::Core(error) => write!(f, "{error}"),
+            #[cfg(feature = "models")]
+            Failure::Model(ref error) => write!(f, "{error}"),
             Failure::Null { name } => write!(f, "{name} is null"),
             Failure::Misaligned { name, alignment } => write!(
                 f,
@@ -125,9 +139,9 @@ impl fmt::Display for Failure {
             Failure::OutOfMemory { bytes } => write!(f, "the allocator has no {bytes} bytes"),
             #[cfg(feature = "std")]
             Failure::Internal => f.write_str("a bug of this library, caught; please report it"),
-            #[cfg(feature = "std")]
+            #[cfg(feature = "models")]
             Failure::Utf8 { name } => write!(f, "{name} is not UTF-8"),
-            #[cfg(feature = "std")]
+            #[cfg(feature = "models")]
             Failure::ModelHead {
                 given,
                 head_dim,

@@ -32,12 +32,14 @@
 mod axes;
 mod cache;
 mod chain;
-#[cfg(feature = "std")]
+#[cfg(feature = "models")]
 mod config;
 mod failure;
 mod frequencies;
 mod gradient;
 mod handle;
+#[cfg(feature = "models")]
+mod initial;
 mod memory;
 mod mixed;
 mod names;
@@ -57,10 +59,12 @@ mod version;
 pub use axes::*;
 pub use cache::*;
 pub use chain::*;
-#[cfg(feature = "std")]
+#[cfg(feature = "models")]
 pub use config::*;
 pub use frequencies::*;
 pub use gradient::*;
+#[cfg(feature = "models")]
+pub use initial::*;
 pub use mixed::*;
 pub use names::*;
 pub use norm::*;

@@ -154,13 +154,13 @@ pub enum rope_status {
     /// Refused by rope-core for a reason that this header has no name for.
     Refused = 99,
 }
-/// Makes of one list what is known of a status besides its number: its sentence, and the errors of rope-core that it
-/// stands for.
+/// Makes of one list what is known of a status besides its number: its sentence, the errors of rope-core that it stands
+/// for, and behind an arrow those of rope-models.
 ///
 /// The enumeration above is written out because cbindgen reads it, and it expands no macro. The compiler holds the
-/// list to the enumeration, and to the errors of rope-core.
+/// list to the enumeration, and to the errors of both crates.
 macro_rules! statuses {
-    ($($status:ident = $message:literal $(: $($(#[cfg($cfg:meta)])? $error:ident)+)?,)+) => {
+    ($($status:ident = $message:literal $(: $($error:ident)+)? $(=> $($of_model:ident)+)?,)+) => {
         lookup!(rope_status, "status": $($status)+);
 
         impl rope_status {
@@ -172,9 +172,18 @@ macro_rules! statuses {
 
             fn of_core(error: Error) -> Self {
                 match error {
-                    $($($($(#[cfg($cfg)])? Error::$error { .. } => rope_status::$status,)+)?)+
+                    $($($(Error::$error { .. } => rope_status::$status,)+)?)+
                     // The compiler asks for this because `Error` may grow. The assertion below refuses to compile when
                     // it has.
+                    _ => rope_status::Refused,
+                }
+            }
+
+            #[cfg(feature = "models")]
+            fn of_model(error: &rope_models::Error) -> Self {
+                match error {
+                    rope_models::Error::Rope(error) => rope_status::of_core(*error),
+                    $($($(rope_models::Error::$of_model { .. } => rope_status::$status,)+)?)+
                     _ => rope_status::Refused,
                 }
             }
@@ -184,6 +193,11 @@ macro_rules! statuses {
         const _: () = assert!(
             [$($($(stringify!($error)),+,)?)+].len() == Error::NAMES.len(),
             "an error of rope-core has no status: give it one in the list below"
+        );
+        #[cfg(feature = "models")]
+        const _: () = assert!(
+            [$($($(stringify!($of_model)),+,)?)+].len() == rope_models::Error::NAMES.len(),
+            "an error of rope-models has no status: give it one in the list below"
         );
     };
 }
@@ -231,17 +245,17 @@ statuses! {
     Offsets = c"offsets of packed sequences do not start at 0, or fall": Offsets,
     RowsTooLong = c"rows of more values than size_t counts": RowsTooLong,
     RotaryDimOnStack = c"a row is longer than what is kept on the stack": RotaryDimOnStack,
-    Json = c"a configuration is not a JSON object": #[cfg(feature = "std")] Json,
-    Missing = c"a key of a configuration is missing, and has no known default": Missing,
-    Invalid = c"a key of a configuration has a value that it cannot have": Invalid,
-    Unknown = c"a name in a configuration stands for nothing known": Unknown,
-    NoSuch = c"a configuration has no part or type of layers of that name": NoSuch,
-    ModelHead = c"the heads are not those that a plan of this model rotates": #[cfg(feature = "std")] ModelHead,
-    Ambiguous = c"a configuration holds several answers, and none was chosen": Ambiguous,
-    Unsupported = c"the model does something that is no rotation of pairs": Unsupported,
+    Json = c"a configuration is not a JSON object" => Json,
+    Missing = c"a key of a configuration is missing, and has no known default" => Missing,
+    Invalid = c"a key of a configuration has a value that it cannot have" => Invalid,
+    Unknown = c"a name in a configuration stands for nothing known" => Unknown,
+    NoSuch = c"a configuration has no part or type of layers of that name" => NoSuch,
+    ModelHead = c"the heads are not those that a plan of this model rotates" => ModelHead,
+    Ambiguous = c"a configuration holds several answers, and none was chosen" => Ambiguous,
+    Unsupported = c"the model does something that is no rotation of pairs" => Unsupported,
     HalvesDiffer = c"a row that should keep each value twice has two halves that differ": HalvesDiffer,
     HalvesEqual = c"a row of cos and sin has the same values in both of its halves": HalvesEqual,
-    Unread = c"a key of a configuration is not obeyed by the model's code": Unread,
+    Unread = c"a key of a configuration is not obeyed by the model's code" => Unread,
     CacheLayout = c"the strides of a cache make none, or not one for what it is to keep": CacheLayout,
     CacheHeads = c"the tensor's heads are not those of the cache": CacheHeads,
     SlotCount = c"not one slot for each token of each sequence": SlotCount,
@@ -260,7 +274,7 @@ statuses! {
     RowOfZeros = c"cos and sin of a row are both zero": RowOfZeros,
     // No call of this API meets these.
     Refused = c"refused": ShapeElements Range PartsInterleave GatheredTwice RowRange
-        UnknownName FreqFactors,
+        UnknownName => FreqFactors,
 }
 
 /// What a status (`enum rope_status`) means, in one sentence. For a number that is no status, the sentence says so.
@@ -282,6 +296,8 @@ impl Failure {
     fn status(&self) -> rope_status {
         match self {
             Failure::Core(error) => rope_status::of_core(*error),
+            #[cfg(feature = "models")]
+            Failure::Model(error) => rope_status::of_model(error),
             Failure::Null { .. } => rope_status::Null,
             Failure::Misaligned { .. } => rope_status::Misaligned,
             Failure::Length { .. } => rope_status::Length,
@@ -292,9 +308,9 @@ impl Failure {
             Failure::OutOfMemory { .. } => rope_status::OutOfMemory,
             #[cfg(feature = "std")]
             Failure::Internal => rope_status::Internal,
-            #[cfg(feature = "std")]
+            #[cfg(feature = "models")]
             Failure::Utf8 { .. } => rope_status::Utf8,
-            #[cfg(feature = "std")]
+            #[cfg(feature = "models")]
             Failure::ModelHead { .. } => rope_status::ModelHead,
             Failure::PositionRange { .. } => rope_status::PositionRange,
         }
@@ -318,10 +334,11 @@ pub(crate) fn status_of(call: impl FnOnce() -> Result<(), Failure>) -> rope_stat
 
 #[cold]
 fn refused(failure: Failure) -> rope_status {
+    let status = failure.status();
     #[cfg(feature = "std")]
     // A thread that is ending may have dropped its place for the failure.
     let _ = last::LAST.try_with(|last| last.set(Some(failure)));
-    failure.status()
+    status
 }
 
 #[cfg(feature = "std")]
@@ -362,10 +379,14 @@ mod last {
             };
             *end = 0;
             let mut writer = Cut { room, used: 0 };
-            if let Some(failure) = LAST.try_with(Cell::get).ok().flatten() {
-                // It fails where the text is cut: as much is written as fits.
-                let _ = write!(writer, "{failure}");
-            }
+            let _ = LAST.try_with(|last| {
+                let failure = last.take();
+                if let Some(failure) = &failure {
+                    // It fails where the text is cut: as much is written as fits.
+                    let _ = write!(writer, "{failure}");
+                }
+                last.set(failure);
+            });
             let Cut { room, used } = writer;
             if let Some(after) = room.get_mut(used) {
                 *after = 0;

@@ -457,7 +457,7 @@ impl Iterator for Assignments<'_> {
 }
 
 /// The `rotary_dim` of M-RoPE, whose sections have to cover it. One that no head has is refused by [`Axes::pairs`].
-pub(crate) fn covered(rotary_dim: usize, sections: &[usize]) -> Result<usize, Error> {
+fn covered(rotary_dim: usize, sections: &[usize]) -> Result<usize, Error> {
     let pairs = sections
         .iter()
         .fold(0_usize, |sum, &pairs| sum.saturating_add(pairs));

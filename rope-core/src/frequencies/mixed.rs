@@ -2,12 +2,8 @@
 //! own.
 
 mod generate;
-mod grid;
-mod initial;
 
 use core::fmt;
-
-pub use grid::GridIndexing;
 
 use super::axes::{MAX_AXES, MAX_ROTARY_DIM};
 use super::{Blocks, Frequency, Result, scaling};
@@ -38,18 +34,19 @@ pub enum MixedAngle {
 ///
 /// ```
 /// # #[cfg(feature = "alloc")] {
-/// use rope_core::{GridIndexing, MixedFrequencies, Positions};
+/// use rope_core::{MixedFrequencies, Positions};
 ///
-/// // RoPE-Mixed as it starts: 2 heads of 4 pairs, each head looking along a direction of its own
-/// let mut learned = [0.0_f32; 2 * 2 * 4];
-/// MixedFrequencies::initial_mixed(10.0, &[0.3_f32, 4.1], 4, &mut learned)?;
-/// let frequencies = MixedFrequencies::new(&learned, [2, 2, 4], 1.0)?;
+/// // a layer's parameters, `[axes, heads, pairs]`: two heads of 4 pairs
+/// let learned = [
+///     [[0.96_f32, 0.30, -0.30, -0.09], [-0.57, -0.18, 0.82, 0.26]],
+///     [[0.30, 0.09, 0.96, 0.30], [-0.82, -0.26, -0.57, -0.18]],
+/// ];
+/// let frequencies = MixedFrequencies::new(learned.as_flattened().as_flattened(), [2, 2, 4], 1.0)?;
 ///
-/// // an image of 3 x 5 patches: axis 0 is the column, axis 1 the row
-/// let mut grid = [0_i32; 2 * 15];
-/// let grid = GridIndexing::Xy.positions_in([3, 5], &mut grid)?;
-/// let values = frequencies.values(Positions::axis_major(&*grid))?;
-/// assert_eq!(values.len(), 15 * 2 * 8);   // [tokens, heads, cos of all pairs | sin of all pairs]
+/// // the patches of an image, 3 rows of 2: axis 0 is the column, axis 1 the row
+/// let grid = [0, 1, 0, 1, 0, 1, /* */ 0, 0, 1, 1, 2, 2];
+/// let values = frequencies.values(Positions::axis_major(&grid))?;
+/// assert_eq!(values.len(), 6 * 2 * 8);   // [tokens, heads, cos of all pairs | sin of all pairs]
 /// assert_eq!(values[..8], [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]);
 /// # }
 /// # Ok::<(), rope_core::Error>(())

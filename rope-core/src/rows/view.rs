@@ -129,7 +129,6 @@ impl<'a> View<'a> {
     };
 
     /// Rows that rotate no channel.
-    #[cfg(feature = "serde")]
     pub(crate) fn without_pairs(self) -> Self {
         View { pairs: 0, ..self }
     }

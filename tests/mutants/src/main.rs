@@ -1,5 +1,5 @@
-//! A random sample of mutants of rope-core: all are compiled into one copy of the tree, and an environment variable
-//! chooses one when a test runs. `tests/mutants.sh` says how to run it.
+//! A random sample of mutants of rope-core and rope-models: all are compiled into one copy of the tree, and an
+//! environment variable chooses one when a test runs. `tests/mutants.sh` says how to run it.
 
 mod find;
 
@@ -13,6 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// What is mutated.
+const SOURCES: [&str; 2] = ["rope-core/src/", "rope-core/models/src/"];
+
 /// Where a mutant stands in the copy, as rustc counts lines and columns: its call, and the lines from there on.
 #[derive(Clone, Default)]
 struct Place {
@@ -21,7 +24,7 @@ struct Place {
     column: usize,
 }
 
-/// The tree, its copy, the sources of rope-core without mutants, and the seed of the tests.
+/// The tree, its copy, the sources of both crates without mutants, and the seed of the tests.
 struct Copy {
     root: PathBuf,
     tree: PathBuf,
@@ -39,7 +42,7 @@ impl Copy {
         for name in String::from_utf8(listed.stdout).expect("names in UTF-8").split_terminator('\0') {
             // What was deleted is listed too.
             let Ok(bytes) = fs::read(copy.root.join(name)) else { continue };
-            if name.starts_with("rope-core/src/") && name.ends_with(".rs") {
+            if SOURCES.iter().any(|folder| name.starts_with(folder)) && name.ends_with(".rs") {
                 let source = String::from_utf8(bytes).expect("a source in UTF-8");
                 copy.sources.push((name.to_string(), source));
             } else {
@@ -77,7 +80,7 @@ impl Copy {
                 let lines = line..line + mutant.new.split('\n').count();
                 places[id] = Place { file: file.clone(), lines, column: column + 1 };
             }
-            if file == "rope-core/src/lib.rs" {
+            if SOURCES.iter().any(|folder| file.strip_prefix(folder) == Some("lib.rs")) {
                 new += include_str!("runtime.rs");
             }
             self.write(file, new.as_bytes());
@@ -119,7 +122,7 @@ fn choose(copy: &Copy, candidates: Vec<Mutant>, count: usize) -> Vec<Option<Muta
     }
     loop {
         let places = copy.mutate(&chosen);
-        let check = "check -p rope-core --features rope-core/serde,rope-core/rayon --message-format=short";
+        let check = "check -p rope-core -p rope-models --features rope-core/rayon --message-format=short";
         let (compiles, text) = copy.cargo(check);
         let messages = text.lines().filter_map(|message| {
             let [file, line, column, text] = message.splitn(4, ':').collect::<Vec<_>>()[..] else { return None };
@@ -162,7 +165,7 @@ struct Test {
 
 /// Runs every test by itself, without a mutant. Those that reach none are left out.
 fn tests(copy: &Copy) -> Vec<Test> {
-    let (success, text) = copy.cargo("test --no-run -p rope-tests -p rope-core --test suites --lib");
+    let (success, text) = copy.cargo("test --no-run -p rope-tests -p rope-core -p rope-models --test suites --lib");
     assert!(success, "{text}");
     let mut names: Vec<(PathBuf, String)> = Vec::new();
     for line in text.lines().filter(|line| line.contains("Executable")) {

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use rope_core::{Axes, Config, Error, Rotation, Tensor, TensorMut};
+use rope_core::{Axes, Tensor, TensorMut};
+use rope_models::{Config, Error, Rotation};
 
 use crate::Source;
 

@@ -1,9 +1,9 @@
 //! Parameters of any value.
 
-use rope_core::{
-    Angle, Axes, Error, Frequencies, FrequencyBlock, Gguf, GgufValue, LongRope, Pairing, Scaling,
-    Yarn,
-};
+use std::fmt::Display;
+
+use rope_core::{Angle, Axes, Frequencies, FrequencyBlock, LongRope, Pairing, Scaling, Yarn};
+use rope_models::{Gguf, GgufValue};
 
 use crate::Source;
 
@@ -37,17 +37,19 @@ pub fn frequencies(source: &mut Source<'_>) {
     });
 }
 
-fn check(
+fn check<E: Display>(
     source: &mut Source<'_>,
-    made: Result<Frequencies<'_>, Error>,
-    in_storage: impl Fn(&mut [FrequencyBlock]) -> Result<(), Error>,
+    made: Result<Frequencies<'_>, E>,
+    in_storage: impl Fn(&mut [FrequencyBlock]) -> Result<(), E>,
 ) {
-    let Ok(made) = made else {
+    let made = match made {
+        Ok(made) => made,
         // Refused for a reason that can be told.
-        let message = made.expect_err("refused").to_string();
-        assert!(!message.is_empty());
-        let _ = in_storage(&mut [FrequencyBlock::EMPTY; 4]);
-        return;
+        Err(error) => {
+            assert!(!error.to_string().is_empty());
+            let _ = in_storage(&mut [FrequencyBlock::EMPTY; 4]);
+            return;
+        }
     };
     let (factor, rotary_dim) = (made.attention_factor(), made.rotary_dim());
     assert!(

@@ -284,14 +284,14 @@ fn serde_json(config: &RotaryEncodingConfig) -> String {
     text
 }
 
-#[cfg(feature = "serde")]
+#[cfg(feature = "models")]
 #[test]
 fn a_models_file_says_what_rotates() {
     let (source, device) = (&mut Source::random("config.json"), Device::flex());
     let llama = r#"{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 2, "rope_theta": 500000.0,
         "max_position_embeddings": 131072, "rope_scaling": {"rope_type": "llama3", "factor": 8.0,
         "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}}"#;
-    let rotation = rope_core::Config::from_json(llama)
+    let rotation = rope_models::Config::from_json(llama)
         .and_then(|config| config.rotation())
         .expect("llama");
     let encoding = RotaryEncoding::from_rotation(&rotation, 16, &device).expect("a module");
@@ -303,7 +303,7 @@ fn a_models_file_says_what_rotates() {
     let deepseek = r#"{"model_type": "deepseek_v3", "hidden_size": 7168, "num_attention_heads": 128,
         "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "rope_theta": 10000,
         "max_position_embeddings": 4096, "rope_interleave": true}"#;
-    let rotation = rope_core::Config::from_json(deepseek)
+    let rotation = rope_models::Config::from_json(deepseek)
         .and_then(|config| config.rotation())
         .expect("deepseek");
     let refused = RotaryEncoding::from_rotation(&rotation, 16, &device).expect_err("two pairings");

@@ -193,7 +193,7 @@ fn from_layers() -> Result<()> {
         "num_key_value_heads": 2, "head_dim": 64, "num_hidden_layers": 6, "rope_theta": 1000000.0,
         "rope_local_base_freq": 10000.0, "sliding_window": 512, "sliding_window_pattern": 6}"#;
     assert!(Rotary::from_config(config).is_err());
-    let config = rope_core::Config::from_json(config).map_err(candle_core::Error::wrap)?;
+    let config = rope_models::Config::from_json(config).map_err(candle_core::Error::wrap)?;
     let layers = config.layers().map_err(candle_core::Error::wrap)?;
     let [local, global] = layers.rotations() else {
         panic!("two bases");

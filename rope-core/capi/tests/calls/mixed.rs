@@ -1,6 +1,7 @@
 //! Mixed frequencies, what they start from, and grids.
 
-use rope_core::{GridIndexing, MixedAngle, MixedFrequencies};
+use rope_core::{MixedAngle, MixedFrequencies};
+use rope_models::{GridIndexing, initial_axial, initial_mixed};
 
 use super::*;
 
@@ -174,9 +175,9 @@ fn starts_and_grids_are_those_of_rope_core() {
     let singles = directions.map(|direction| direction as f32);
     let len = 2 * 3 * 8;
     let [mut axial, mut mixed, mut of_singles] = [(); 3].map(|()| vec![0.0_f32; len]);
-    MixedFrequencies::initial_axial(100.0, 3, 8, &mut axial).expect("valid");
-    MixedFrequencies::initial_mixed(10.0, &directions, 8, &mut mixed).expect("valid");
-    MixedFrequencies::initial_mixed(10.0, &singles, 8, &mut of_singles).expect("valid");
+    initial_axial(100.0, 3, 8, &mut axial).expect("valid");
+    initial_mixed(10.0, &directions, 8, &mut mixed).expect("valid");
+    initial_mixed(10.0, &singles, 8, &mut of_singles).expect("valid");
     let [mut a, mut b, mut c] = [(); 3].map(|()| vec![0.0_f32; len]);
     let (doubles, singles) = (directions.as_ptr().cast(), singles.as_ptr().cast());
     let (f64, f32) = (rope_number::F64 as i32, rope_number::F32 as i32);

@@ -1,10 +1,9 @@
 //! The norm of a model's queries and keys, by its line of the table and its configuration.
 
-use super::json::{given, invalid};
-use super::reading::Reading;
-use crate::error::Name;
-use crate::frequencies::Result;
-use crate::{Error, Norm, NormFormula, NormReach, Place};
+use crate::error::{Error, Result, beginning};
+use crate::json::{given, invalid};
+use crate::reading::Reading;
+use rope_core::{Norm, NormFormula, NormReach, Place};
 use serde_json::Value;
 
 /// The norm of a model's queries and keys, without its weights: [`Config::norm`](crate::Config::norm) and
@@ -40,7 +39,7 @@ pub enum NormWeights {
 
 /// Which of the layers that have queries and keys norm them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum NormedLayers {
+pub(crate) enum NormedLayers {
     All,
     Rotating,
     Still,
@@ -48,7 +47,7 @@ pub(super) enum NormedLayers {
 
 impl NormedLayers {
     /// Whether a layer with attention is one of them.
-    pub(super) fn holds(self, rotates: bool) -> bool {
+    pub(crate) fn holds(self, rotates: bool) -> bool {
         match self {
             NormedLayers::All => true,
             NormedLayers::Rotating => rotates,
@@ -76,7 +75,7 @@ fn formula(name: &str) -> Option<(NormFormula, NormWeights, bool)> {
 
 /// The norm of queries and keys, and in which layers it is.
 #[inline(never)]
-pub(super) fn read(reading: &Reading<'_>) -> Result<Option<(ModelNorm, NormedLayers)>> {
+pub(crate) fn read(reading: &Reading<'_>) -> Result<Option<(ModelNorm, NormedLayers)>> {
     let model = reading.model;
     let normed = normed(reading)?;
     let Some((name, default)) = model.keyed("norm").filter(|_| normed) else {
@@ -123,7 +122,7 @@ fn normed(reading: &Reading<'_>) -> Result<bool> {
     for key in ["use_qk_norm", "qk_norm", "use_qk_layernorm", "qk_layernorm"] {
         let said = given(config, key).and_then(Value::as_bool);
         if said.is_some_and(|said| said != normed) {
-            let key = Name::new(key);
+            let key = beginning(key);
             return Err(Error::Unread { key });
         }
     }
@@ -149,7 +148,7 @@ fn eps(reading: &Reading<'_>, default: &str) -> Result<f32> {
     let unread = given(config, usual).filter(|_| !keys.is_empty() && !keys.contains(usual));
     match unread.is_some_and(|value| value.as_f64() != Some(eps)) {
         true => Err(Error::Unread {
-            key: Name::new(usual),
+            key: beginning(usual),
         }),
         false => Ok(eps as f32),
     }
@@ -177,8 +176,8 @@ fn over_row(reading: &Reading<'_>) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::types::lines;
     use super::*;
+    use crate::types::lines;
 
     #[test]
     fn every_norm_of_the_table_is_known_or_other() {

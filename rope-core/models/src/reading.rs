@@ -1,24 +1,21 @@
 //! One configuration read by one line of the table: for a type of layers (or one layer) its rotation, or none.
 
-use super::json::{Object, count, flag, given, length, number, numbers};
-use super::layers::{Rotation, kinds};
-use super::parameters::{FULL, Parameters, SLIDING, check_read, inside_or_beside, rope_type};
-use super::types::Model;
-use crate::error::Name;
-use crate::frequencies::Result;
-use crate::frequencies::scaling::positive;
-use crate::real::Real;
-use crate::{Direction, Error, Frequencies, LongRope, Pairing, Scaling, Yarn};
+use crate::error::{Error, Result, beginning, positive, quoted};
+use crate::json::{Object, count, flag, given, length, number, numbers};
+use crate::layers::{Rotation, count_of, kinds};
+use crate::parameters::{FULL, Parameters, SLIDING, check_read, inside_or_beside, rope_type};
+use crate::types::Model;
 use alloc::borrow::Cow;
-use alloc::string::ToString;
+use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use rope_core::{Axes, Direction, Frequencies, LongRope, Pairing, Scaling, Yarn};
 use serde_json::Value;
 
 /// A configuration, the line of its model type, and what the caller chose.
-pub(super) struct Reading<'c> {
-    pub(super) config: &'c Object,
-    pub(super) model: Model,
-    pub(super) parameters: Parameters,
+pub(crate) struct Reading<'c> {
+    pub(crate) config: &'c Object,
+    pub(crate) model: Model,
+    pub(crate) parameters: Parameters,
     length: Option<u64>,
 }
 
@@ -31,9 +28,9 @@ fn fails(model: Model) -> Error {
 
 /// What makes the rotation of one layer another than that of the next.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Difference<'k> {
+pub(crate) struct Difference<'k> {
     /// The type of the layer, where parameters or heads depend on it.
-    pub(super) kind: Option<Cow<'k, str>>,
+    pub(crate) kind: Option<Cow<'k, str>>,
     /// The base, where each layer has its own.
     base: Option<f64>,
     /// Whether the scaling is left out.
@@ -41,7 +38,7 @@ pub(super) struct Difference<'k> {
 }
 
 impl<'c> Reading<'c> {
-    pub(super) fn new(config: &'c Object, model: Model, length: Option<u64>) -> Result<Self> {
+    pub(crate) fn new(config: &'c Object, model: Model, length: Option<u64>) -> Result<Self> {
         let what = match model.pairing() {
             "none" => Some("it has no rotary embedding, so nothing rotates"),
             "part" => Some(
@@ -86,7 +83,7 @@ impl<'c> Reading<'c> {
 
     /// The rotation of the layers of that type, or of the layer with that index; `None` if they stand still.
     #[inline(never)]
-    pub(super) fn difference<'k>(
+    pub(crate) fn difference<'k>(
         &self,
         kind: Option<Cow<'k, str>>,
         layer: Option<(usize, usize)>,
@@ -131,11 +128,9 @@ impl<'c> Reading<'c> {
                     model: self.model.name(),
                     what: "its layers rotate differently, by their number; use Config::layers",
                 })?;
-                let own = *list.get(index).ok_or(Error::Count {
-                    name: "layer_rope_theta",
-                    given: list.len(),
-                    needed: index + 1,
-                })?;
+                let own = *list
+                    .get(index)
+                    .ok_or_else(|| count_of("layer_rope_theta", list.len(), index + 1))?;
                 if own == 0.0 {
                     return Ok(None);
                 }
@@ -146,7 +141,7 @@ impl<'c> Reading<'c> {
                         let rope = self.parameters.of(None)?.ok_or(Error::Missing { key })?;
                         if self.base(rope, None)? != own {
                             return Err(Error::Unread {
-                                key: Name::new(key),
+                                key: beginning(key),
                             });
                         }
                     }
@@ -206,17 +201,16 @@ impl<'c> Reading<'c> {
         };
         let list = numbers(self.config, "no_rope_layers")?.filter(|list| !list.is_empty());
         Ok(Some(move |index: usize| match &list {
-            Some(list) => list.get(index).copied().ok_or(Error::Count {
-                name: "no_rope_layers",
-                given: list.len(),
-                needed: index + 1,
-            }),
+            Some(list) => list
+                .get(index)
+                .copied()
+                .ok_or_else(|| count_of("no_rope_layers", list.len(), index + 1)),
             None => Ok(f64::from(!(index + 1).is_multiple_of(every))),
         }))
     }
 
     /// Whether the layer with that number rotates, for models that name the layers without rotation.
-    pub(super) fn rotates_by_number(&self, index: usize) -> Result<bool> {
+    pub(crate) fn rotates_by_number(&self, index: usize) -> Result<bool> {
         Ok(match self.rotating_layers()? {
             Some(list) => list(index)? != 0.0,
             None => true,
@@ -224,7 +218,7 @@ impl<'c> Reading<'c> {
     }
 
     /// Whether layers differ by more than their type, so that only a layer's number tells its rotation.
-    pub(super) fn by_number(&self) -> bool {
+    pub(crate) fn by_number(&self) -> bool {
         [
             "no-rope",
             "bases",
@@ -237,17 +231,17 @@ impl<'c> Reading<'c> {
     }
 
     /// The types of the layers, in their order; empty if the model has no types of layers.
-    pub(super) fn kinds(&self) -> Result<Vec<Cow<'c, str>>> {
+    pub(crate) fn kinds(&self) -> Result<Vec<Cow<'c, str>>> {
         kinds(self)
     }
 
     /// How many layers there are.
-    pub(super) fn layer_count(&self) -> Result<Option<usize>> {
+    pub(crate) fn layer_count(&self) -> Result<Option<usize>> {
         self.dimension("num_hidden_layers", "depth-key")
     }
 
     /// The same, or as many as the file has types for.
-    pub(super) fn layers(&self, kinds: &[Cow<'_, str>]) -> Result<usize> {
+    pub(crate) fn layers(&self, kinds: &[Cow<'_, str>]) -> Result<usize> {
         match self.layer_count()? {
             Some(layers) => Ok(layers),
             None if kinds.is_empty() => Err(Error::Missing {
@@ -267,7 +261,7 @@ impl<'c> Reading<'c> {
         match (usual, count(self.config, other)?) {
             (Some(usual), Some(own)) if usual != own => Err(Error::Ambiguous {
                 key,
-                choices: Name::new(other),
+                choices: beginning(other),
             }),
             (usual, own) => Ok(own.or(usual)),
         }
@@ -289,7 +283,7 @@ impl<'c> Reading<'c> {
         if width % heads != 0 {
             return Err(Error::Invalid {
                 key: "hidden_size",
-                value: Name::of(format_args!("{width}")),
+                value: quoted(format_args!("{width}")),
                 required: "a multiple of num_attention_heads where head_dim is not given",
             });
         }
@@ -316,7 +310,7 @@ impl<'c> Reading<'c> {
     }
 
     /// The channels of a head that the rotary part of the code goes by, and those that are left before the window.
-    pub(super) fn head_dim(&self, kind: Option<&str>) -> Result<usize> {
+    pub(crate) fn head_dim(&self, kind: Option<&str>) -> Result<usize> {
         if let Some((rotating, _)) = self.latent()? {
             return Ok(rotating);
         }
@@ -333,7 +327,7 @@ impl<'c> Reading<'c> {
             if self.config.contains_key("per_layer_config") {
                 return Err(Error::Invalid {
                     key: "per_layer_config",
-                    value: Name::EMPTY,
+                    value: String::new(),
                     required: "left out: what single layers change is not read",
                 });
             }
@@ -360,7 +354,7 @@ impl<'c> Reading<'c> {
         };
         match own {
             Some(own) if own != made => Err(Error::Unread {
-                key: Name::new("head_dim"),
+                key: "head_dim".into(),
             }),
             _ => Ok(made),
         }
@@ -427,7 +421,7 @@ impl<'c> Reading<'c> {
         if model.is("whole") && asked != head_dim {
             return Err(match partial {
                 Some(_) => Error::Unread {
-                    key: Name::new("partial_rotary_factor"),
+                    key: "partial_rotary_factor".into(),
                 },
                 None => fails(model),
             });
@@ -440,7 +434,7 @@ impl<'c> Reading<'c> {
         // A factor that the code does not obey has to say what it does.
         if made != asked && !scaled {
             return Err(Error::Unread {
-                key: Name::new("partial_rotary_factor"),
+                key: "partial_rotary_factor".into(),
             });
         }
         let fits = match (model.is("window"), model.is("own-window")) {
@@ -476,7 +470,7 @@ impl<'c> Reading<'c> {
     }
 
     /// The rotation of the layers that differ in this.
-    pub(super) fn rotation(&self, layer: &Difference<'_>) -> Result<Rotation> {
+    pub(crate) fn rotation(&self, layer: &Difference<'_>) -> Result<Rotation> {
         let (model, kind) = (self.model, layer.kind.as_deref());
         let rope = self.parameters.of(kind)?.ok_or(Error::Missing {
             key: "the parameters of a type of layers",
@@ -517,10 +511,10 @@ impl<'c> Reading<'c> {
             true => Scaling::Turns,
             false => self.scaling(scaling_name, rope, &mut lists)?,
         };
-        let axes = super::axes::Arrangement::new(model, rope, &mut rotary_dim)?;
+        let axes = crate::axes::Arrangement::new(model, rope, &mut rotary_dim)?;
         let mut frequencies = axes.frequencies(base, &scaling)?;
         if !model.is("softmax") {
-            frequencies = frequencies.without_softmax_factor();
+            frequencies = frequencies.with_softmax_factor(1.0)?;
         }
         let (input, output, direction) = self.pairing();
         let (whole, offset) = match self.latent()? {
@@ -541,7 +535,7 @@ impl<'c> Reading<'c> {
     }
 
     /// The pairing, if it and the frequencies are all there is to the rotation.
-    pub(super) fn plain_pairing(&self) -> Result<Option<(Pairing, Pairing)>> {
+    pub(crate) fn plain_pairing(&self) -> Result<Option<(Pairing, Pairing)>> {
         let (input, output, direction) = self.pairing();
         let plain = direction == Direction::Forward
             && !(self.model.is("end") || self.model.is("values") || self.values_too()?);
@@ -678,7 +672,7 @@ impl<'c> Reading<'c> {
         match (length(rope, key)?, beside) {
             (Some(inside), Some(beside)) if inside != beside => Err(Error::Invalid {
                 key,
-                value: Name::EMPTY,
+                value: String::new(),
                 required: "the same in the parameters and beside them",
             }),
             (Some(original), _) | (None, Some(original)) => Ok(original),
@@ -712,7 +706,8 @@ impl<'c> Reading<'c> {
                     let head_dim = self.head_dim(None).unwrap_or(rotary_dim);
                     let partial = self.partial(rope, head_dim)?;
                     number.is_some_and(|part| {
-                        part_of(head_dim, part) == Ok(rotary_dim) || partial == Some(part)
+                        part_of(head_dim, part).is_ok_and(|part| part == rotary_dim)
+                            || partial == Some(part)
                     })
                 }
                 "alibi" | "use_alibi" | "use_dynamic_ntk" => value.as_bool() == Some(false),
@@ -744,7 +739,7 @@ impl<'c> Reading<'c> {
             };
             if !agrees && !self.reads(key) {
                 return Err(Error::Unread {
-                    key: Name::new(key),
+                    key: beginning(key),
                 });
             }
         }
@@ -814,10 +809,10 @@ fn key_is_irrelevant(key: &str) -> bool {
 fn even(rotary_dim: usize, head_dim: usize) -> Result<usize> {
     match rotary_dim {
         2.. if rotary_dim.is_multiple_of(2) && rotary_dim <= head_dim => Ok(rotary_dim),
-        _ => Err(Error::RotaryDim {
+        _ => Err(Error::Rope(rope_core::Error::RotaryDim {
             rotary_dim,
             required: "even, above 0, and not above head_dim",
-        }),
+        })),
     }
 }
 
@@ -830,33 +825,32 @@ fn known_type(name: &str) -> Result<&str> {
     }
     Err(Error::Unknown {
         key: "rope_type",
-        value: Name::new(name),
+        value: beginning(name),
         known: TYPES,
     })
 }
 
 /// `int(dim * partial)`, the product rounded to a double as in the models' code.
 fn part_of(dim: usize, partial: f64) -> Result<usize> {
-    let product =
-        (positive("partial_rotary_factor", partial)? * Real::from_u64(dim as u64)).to_f64();
-    match Real::from_f64(product.min(f64::MAX)).to_fixed() {
-        Some((whole, _)) if whole <= 0xffff_ffff => Ok(whole as usize),
-        _ => Err(Error::Invalid {
+    let product = positive("partial_rotary_factor", partial)? * dim as f64;
+    match product < 4_294_967_296.0 {
+        true => Ok(product as usize),
+        false => Err(Error::Invalid {
             key: "partial_rotary_factor",
-            value: Name::of(format_args!("{partial:?}")),
+            value: quoted(format_args!("{partial:?}")),
             required: "at most 1",
         }),
     }
 }
 
 /// The frequencies over given axes, from the base and the scaling of a file whose model is not known.
-pub(super) fn over(
+pub(crate) fn over(
     config: &Object,
     layer_type: Option<&str>,
     length: Option<u64>,
-    axes: crate::Axes<'_>,
+    axes: Axes<'_>,
 ) -> Result<Frequencies<'static>> {
-    let model = super::types::UNKNOWN;
+    let model = crate::types::UNKNOWN;
     let parameters = Parameters::read(config, model)?;
     let reading = Reading {
         config,
@@ -877,5 +871,6 @@ pub(super) fn over(
     known_type(name)?;
     check_read(rope, name, model)?;
     let mut lists = (Vec::new(), Vec::new());
-    Frequencies::new(axes, base, &reading.scaling(name, rope, &mut lists)?)
+    let scaling = reading.scaling(name, rope, &mut lists)?;
+    Ok(Frequencies::new(axes, base, &scaling)?)
 }

@@ -7,24 +7,24 @@
 //! a key that says something, and that the model's code does not read, is refused by its name: either the file or the
 //! code is not what its author means.
 
-use super::json::Object;
-use super::layers::{Layers, Rotation, ambiguous, has_attention, no_such_type};
-use super::nearest::{distance, nearest};
-use super::norms::{self, ModelNorm, NormedLayers};
-use super::reading::Reading;
-use super::types::{Model, lines, model};
-use crate::error::{Choice, Name};
-use crate::frequencies::Result;
-use crate::{Axes, Error, Frequencies, Pairing};
+use crate::error::{Error, Result, beginning, listed};
+use crate::json::Object;
+use crate::layers::{Layers, Rotation, ambiguous, has_attention, no_such_type};
+use crate::nearest::{distance, nearest};
+use crate::norms::{self, ModelNorm, NormedLayers};
+use crate::reading::Reading;
+use crate::types::{Model, lines, model};
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
+use rope_core::{Axes, Frequencies, Pairing};
 use serde_json::{Map, Value};
 
-/// A model's `config.json`, and the choices that the file leaves open. Needs the feature `serde`.
+/// A model's `config.json`, and the choices that the file leaves open.
 ///
 /// ```
-/// use rope_core::{Config, Pairing};
+/// use rope_core::Pairing;
+/// use rope_models::Config;
 ///
 /// let config = Config::from_json(r#"{
 ///     "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 500000.0,
@@ -33,7 +33,7 @@ use serde_json::{Map, Value};
 /// }"#)?;
 /// assert_eq!(config.frequencies()?.rotary_dim(), 128);
 /// assert_eq!(config.pairing()?, (Pairing::Half, Pairing::Half));
-/// # Ok::<(), rope_core::Error>(())
+/// # Ok::<(), rope_models::Error>(())
 /// ```
 ///
 /// A loader goes over [`Config::layers`]; [`Config::rotation`] is for models whose layers are all alike, and refuses
@@ -124,7 +124,7 @@ impl Config {
     /// without it counts then.
     ///
     /// ```
-    /// use rope_core::Config;
+    /// use rope_models::Config;
     ///
     /// // Hugging Face's class of this model ignores the key, and rotates a quarter of the head.
     /// let config = Config::from_json(r#"{
@@ -132,7 +132,7 @@ impl Config {
     /// }"#)?;
     /// assert!(config.rotation().is_err());
     /// assert_eq!(config.without("rope_pct").rotation()?.window(), 0..20);
-    /// # Ok::<(), rope_core::Error>(())
+    /// # Ok::<(), rope_models::Error>(())
     /// ```
     #[must_use]
     pub fn without(mut self, key: &str) -> Self {
@@ -149,7 +149,8 @@ impl Config {
     /// # Errors
     ///
     /// Those of [`Config::rotation`] but for those of the layer type, which is not asked for; [`Error::Missing`] for
-    /// `num_hidden_layers`; [`Error::Count`] and [`Error::Invalid`] for lists with an entry for each layer.
+    /// `num_hidden_layers`; [`Error::Count`](rope_core::Error::Count) and [`Error::Invalid`] for lists with an entry
+    /// for each layer.
     pub fn layers(&self) -> Result<Layers> {
         Layers::read(&self.reading()?)
     }
@@ -165,7 +166,8 @@ impl Config {
     /// and no type was chosen, and where the file says two things; [`Error::NoSuch`] for a layer type or a part that
     /// the file does not have; [`Error::Unsupported`] where nothing rotates, where layers differ by more than their
     /// type, where the model's own code fails, and for rotations that these types do not describe (each with its
-    /// reason); [`Error::RotaryDim`], [`Error::Count`] and those of [`Frequencies::new`] for numbers that do not fit.
+    /// reason); [`Error::RotaryDim`](rope_core::Error::RotaryDim), [`Error::Count`](rope_core::Error::Count) and those
+    /// of [`Frequencies::new`] for numbers that do not fit.
     pub fn rotation(&self) -> Result<Rotation> {
         let reading = self.reading()?;
         let kinds = reading.kinds()?;
@@ -314,7 +316,7 @@ impl Config {
     /// `rope_type` that is not known here; [`Error::NoSuch`] for a layer type without parameters, and for a part that
     /// the file does not have; those of [`Frequencies::new`].
     pub fn frequencies_over<'x>(&self, axes: impl Into<Axes<'x>>) -> Result<Frequencies<'static>> {
-        super::reading::over(
+        crate::reading::over(
             self.config()?,
             self.layer_type.as_deref(),
             self.length,
@@ -346,7 +348,8 @@ impl Config {
     /// one layer.
     ///
     /// ```
-    /// use rope_core::{Config, NormFormula, NormReach, NormWeights, Place};
+    /// use rope_core::{NormFormula, NormReach, Place};
+    /// use rope_models::{Config, NormWeights};
     ///
     /// let config = Config::from_json(r#"{
     ///     "model_type": "qwen3", "hidden_size": 2560, "num_attention_heads": 32, "head_dim": 128,
@@ -361,7 +364,7 @@ impl Config {
     /// let weights = [1.0_f32; 128];
     /// let of_queries = found.norm.weight(&weights);
     /// # let _ = of_queries;
-    /// # Ok::<(), rope_core::Error>(())
+    /// # Ok::<(), rope_models::Error>(())
     /// ```
     ///
     /// A GGUF file has no key for it: llama.cpp norms where a layer has the tensors `attn_q_norm` and `attn_k_norm`,
@@ -370,7 +373,7 @@ impl Config {
     /// # Errors
     ///
     /// [`Error::Unknown`] or [`Error::Missing`] for `model_type`; [`Error::Unsupported`] for a model that does not
-    /// rotate, for a norm that [`NormFormula`](crate::NormFormula) does not say, and where layers differ;
+    /// rotate, for a norm that [`NormFormula`](rope_core::NormFormula) does not say, and where layers differ;
     /// [`Error::Invalid`] for the values of its keys; [`Error::Unread`] for a key that says something of it and that
     /// the model's code does not read; those of [`Config::rotation`] for the parameters of the rotation and for the
     /// layer type that was chosen, and those of [`Config::layers`] for Llama 4 and Llama 3.2 Vision, whose layers
@@ -430,8 +433,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// Those of [`Config::pairing`], and [`Error::Missing`], [`Error::Invalid`] and [`Error::Count`] for the keys that
-    /// they follow from.
+    /// Those of [`Config::pairing`], and [`Error::Missing`], [`Error::Invalid`] and
+    /// [`Error::Count`](rope_core::Error::Count) for the keys that they follow from.
     pub fn layer_types(&self) -> Result<Vec<String>> {
         let reading = self.reading()?;
         let mut kinds: Vec<String> = reading
@@ -493,9 +496,9 @@ impl Config {
             (own, root, _) => own.or(root),
         });
         let name = named.ok_or(Error::Missing { key: "model_type" })?;
-        let found = model(&name).ok_or(Error::Unknown {
+        let found = model(&name).ok_or_else(|| Error::Unknown {
             key: "model_type",
-            value: Name::new(&name),
+            value: beginning(&name),
             known: nearest(&name, lines().map(Model::name)),
         })?;
         // Composite models whose text model lies flat in the file.
@@ -521,7 +524,8 @@ fn no_such_part(part: &str, missing: &str, object: &Object) -> Error {
     parts.sort_by_key(|key| distance(key.as_bytes(), missing.as_bytes()));
     Error::NoSuch {
         key: "the part (Config::with_part)",
-        choice: Choice::new(part, parts.into_iter()),
+        given: beginning(part),
+        known: listed(parts.into_iter()),
     }
 }
 

@@ -1,25 +1,25 @@
 //! The layers of a model: of which type each is, and its rotation or none.
 
-use super::json::{Object, count, given, invalid, numbers};
-use super::nearest::distance;
-use super::norms::{self, ModelNorm, NormedLayers};
-use super::parameters::FULL;
-use super::reading::{Difference, Reading};
-use crate::error::{Choice, Name};
-use crate::frequencies::Result;
-use crate::{
-    Direction, Element, Error, Frequencies, Layout, Pairing, Rope, Rows, Tensor, TensorMut,
-};
+use crate::error::{Error, Result, beginning, listed as list_of};
+use crate::json::{Object, count, given, invalid, numbers};
+use crate::nearest::distance;
+use crate::norms::{self, ModelNorm, NormedLayers};
+use crate::parameters::FULL;
+use crate::reading::{Difference, Reading};
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
+use rope_core::{
+    Dimension, Direction, Element, Frequencies, Layout, Pairing, Rope, Rows, Tensor, TensorMut,
+};
 use serde_json::Value;
 
 /// How a model rotates its queries and keys in some of its layers: all that its code does.
 ///
 /// ```
-/// use rope_core::{Config, Tensor, TensorMut};
+/// use rope_core::{Tensor, TensorMut};
+/// use rope_models::Config;
 ///
 /// let config = Config::from_json(r#"{
 ///     "model_type": "deepseek_v3", "hidden_size": 7168, "num_attention_heads": 128, "qk_nope_head_dim": 128,
@@ -33,7 +33,7 @@ use serde_json::Value;
 /// rotation.rotate_into(&Tensor::new(&q, shape)?, &mut TensorMut::new(&mut rotated, shape)?, &rows)?;
 /// assert_eq!(rotated[..128], q[..128]);              // channels 128..192 of each head rotate
 /// assert_ne!(rotated[128..192], q[128..192]);
-/// # Ok::<(), rope_core::Error>(())
+/// # Ok::<(), rope_models::Error>(())
 /// ```
 ///
 /// A rotation is more than frequencies and a pairing only where [`Rotation::window`] does not begin with the first
@@ -41,14 +41,14 @@ use serde_json::Value;
 /// [`Rotation::turns_output_back`] says so.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rotation {
-    pub(super) frequencies: Frequencies<'static>,
-    pub(super) input: Pairing,
-    pub(super) output: Pairing,
-    pub(super) direction: Direction,
-    pub(super) head_dim: usize,
-    pub(super) offset: usize,
-    pub(super) values: bool,
-    pub(super) turned_back: bool,
+    pub(crate) frequencies: Frequencies<'static>,
+    pub(crate) input: Pairing,
+    pub(crate) output: Pairing,
+    pub(crate) direction: Direction,
+    pub(crate) head_dim: usize,
+    pub(crate) offset: usize,
+    pub(crate) values: bool,
+    pub(crate) turned_back: bool,
 }
 
 impl Rotation {
@@ -106,14 +106,14 @@ impl Rotation {
     ///
     /// # Errors
     ///
-    /// [`Error::ModelHead`] if the heads are neither; [`Error::RotaryDim`] if the rows rotate another number of
-    /// channels than the window has; [`Error::PairingChangesInPlace`] for models that change the pairing
+    /// [`Error::ModelHead`] if the heads are neither; [`Error::RotaryDim`](rope_core::Error::RotaryDim) if the rows
+    /// rotate another number of channels than the window has;
+    /// [`Error::PairingChangesInPlace`](rope_core::Error::PairingChangesInPlace) for models that change the pairing
     /// ([`Rotation::pairing`]), which [`Rotation::rotate_into`] does; those of [`Rope::rotate`]. The tensor is
     /// untouched then.
     pub fn rotate<E: Element>(&self, x: &mut TensorMut<'_, E>, rows: &Rows<'_>) -> Result<()> {
-        let window = self.windowed(x.layout(), rows)?;
-        self.rope()
-            .rotate_bytes(&mut x.bytes_mut().part(&window), E::IN_PLACE, rows)
+        let mut window = self.windowed(x, rows)?;
+        Ok(self.rope().rotate(&mut window, rows)?)
     }
 
     /// Rotates Q and K in place, with the same rows: [`Rotation::rotate`] twice, checked before either is touched.
@@ -127,15 +127,8 @@ impl Rotation {
         k: &mut TensorMut<'_, K>,
         rows: &Rows<'_>,
     ) -> Result<()> {
-        let (of_q, of_k) = (
-            self.windowed(q.layout(), rows)?,
-            self.windowed(k.layout(), rows)?,
-        );
-        self.rope().rotate_qk_bytes(
-            (&mut q.bytes_mut().part(&of_q), Q::IN_PLACE),
-            (&mut k.bytes_mut().part(&of_k), K::IN_PLACE),
-            rows,
-        )
+        let (mut q, mut k) = (self.windowed(q, rows)?, self.windowed(k, rows)?);
+        Ok(self.rope().rotate_qk(&mut q, &mut k, rows)?)
     }
 
     /// Rotates one tensor into another, whose element type may differ; the channels that do not rotate are copied, as
@@ -143,8 +136,9 @@ impl Rotation {
     ///
     /// # Errors
     ///
-    /// Those of [`Rotation::rotate`], but the pairing may change; [`Error::ShapeMismatch`] if the two have different
-    /// shapes. The target is untouched then.
+    /// Those of [`Rotation::rotate`], but the pairing may change;
+    /// [`Error::ShapeMismatch`](rope_core::Error::ShapeMismatch) if the two have different shapes. The target is
+    /// untouched then.
     pub fn rotate_into<I: Element, O: Element>(
         &self,
         x: &Tensor<'_, I>,
@@ -152,14 +146,18 @@ impl Rotation {
         rows: &Rows<'_>,
     ) -> Result<()> {
         let from = self.first_rotated(x.layout(), rows)?;
-        let (x, y) = ((x.bytes(), I::ACROSS), (y.bytes_mut(), O::ACROSS));
-        self.rope().rotate_window_into(x, y, rows, from)
+        Ok(self.rope().rotate_window_into(x, y, rows, from)?)
     }
 
     /// The channels of a tensor from the first that rotates on.
-    fn windowed(&self, layout: &Layout, rows: &Rows<'_>) -> Result<Layout> {
-        let from = self.first_rotated(layout, rows)?;
-        layout.channels(from..layout.shape().head_dim)
+    fn windowed<'x, E: Element>(
+        &self,
+        x: &'x mut TensorMut<'_, E>,
+        rows: &Rows<'_>,
+    ) -> Result<TensorMut<'x, E>> {
+        let from = self.first_rotated(x.layout(), rows)?;
+        let head_dim = x.shape().head_dim;
+        Ok(x.reborrow().narrow(Dimension::Channels, from..head_dim)?)
     }
 
     /// The first channel of a tensor's heads that rotates, if the heads are those of the model and the rows as wide as
@@ -178,10 +176,11 @@ impl Rotation {
             });
         };
         match rows.rotary_dim() {
-            rotary_dim if rotary_dim != window.len() => Err(Error::RotaryDim {
+            rotary_dim if rotary_dim != window.len() => Err(rope_core::Error::RotaryDim {
                 rotary_dim,
                 required: "that of the model's frequencies (Rotation::frequencies)",
-            }),
+            }
+            .into()),
             _ => Ok(from),
         }
     }
@@ -199,7 +198,7 @@ impl Rotation {
 /// The layers of a model, in their order.
 ///
 /// ```
-/// use rope_core::Config;
+/// use rope_models::Config;
 ///
 /// let config = Config::from_json(r#"{
 ///     "model_type": "cohere2", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 4,
@@ -211,7 +210,7 @@ impl Rotation {
 ///         None => assert_eq!((layer.index, layer.layer_type), (3, Some("full_attention"))),
 ///     }
 /// }
-/// # Ok::<(), rope_core::Error>(())
+/// # Ok::<(), rope_models::Error>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Layers {
@@ -232,7 +231,7 @@ pub struct Layer<'l> {
     pub layer_type: Option<&'l str>,
     /// Its rotation; `None` if its queries and keys are not rotated, or if it has none.
     pub rotation: Option<&'l Rotation>,
-    norm: Result<Option<ModelNorm>>,
+    norm: Result<Option<ModelNorm>, &'l Error>,
 }
 
 impl Layer<'_> {
@@ -240,7 +239,8 @@ impl Layer<'_> {
     /// and keys.
     ///
     /// ```
-    /// use rope_core::{Config, NormFormula};
+    /// use rope_core::NormFormula;
+    /// use rope_models::Config;
     ///
     /// let config = Config::from_json(r#"{
     ///     "model_type": "exaone4", "hidden_size": 5120, "num_attention_heads": 40, "head_dim": 128,
@@ -251,19 +251,19 @@ impl Layer<'_> {
     /// let last = layers.get(3).unwrap();
     /// assert_eq!(last.rotation, None);
     /// assert_eq!(last.norm()?.unwrap().norm.formula(), NormFormula::LLAMA);
-    /// # Ok::<(), rope_core::Error>(())
+    /// # Ok::<(), rope_models::Error>(())
     /// ```
     ///
     /// # Errors
     ///
     /// Those of [`Config::norm`](crate::Config::norm), but for those of the layer type and of layers that differ.
     pub fn norm(&self) -> Result<Option<ModelNorm>> {
-        self.norm
+        self.norm.map_err(Error::clone)
     }
 }
 
 impl Layers {
-    pub(super) fn read(reading: &Reading<'_>) -> Result<Self> {
+    pub(crate) fn read(reading: &Reading<'_>) -> Result<Self> {
         let kinds = reading.kinds()?;
         let layers = reading.layers(&kinds)?;
         let mut made = Self {
@@ -314,8 +314,8 @@ impl Layers {
         let layer_type = layer_type.as_deref();
         let norm = match layer_type {
             Some(kind) if !has_attention(kind) => Ok(None),
-            _ => self.norm.map(|norm| {
-                let (norm, layers) = norm?;
+            _ => self.norm.as_ref().map(|norm| {
+                let (norm, layers) = (*norm)?;
                 layers.holds(rotation.is_some()).then_some(norm)
             }),
         };
@@ -339,38 +339,43 @@ impl Layers {
 }
 
 /// Layers of these types have no queries and keys.
-pub(super) fn has_attention(kind: &str) -> bool {
+pub(crate) fn has_attention(kind: &str) -> bool {
     !["linear_attention", "conv", "moe", "mlp", "recurrent"].contains(&kind)
+}
+
+/// Of a list with an entry for each layer that has more or fewer.
+pub(crate) fn count_of(name: &'static str, given: usize, needed: usize) -> Error {
+    Error::Rope(rope_core::Error::Count {
+        name,
+        given,
+        needed,
+    })
 }
 
 /// The most layers that a file may ask for.
 const MOST: usize = 1 << 16;
 
 /// The types of the layers, from the file or by the rule of the class; empty if there is neither.
-pub(super) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<Cow<'c, str>>> {
+pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<Cow<'c, str>>> {
     let count = reading.layer_count()?;
     if count.is_some_and(|count| count > MOST) {
         return Err(Error::Invalid {
             key: "num_hidden_layers",
-            value: Name::EMPTY,
+            value: String::new(),
             required: "at most 65536",
         });
     }
     let config = reading.config;
     if let Some(kinds) = listed(config)? {
         if let Some(needed) = count.filter(|&count| count != kinds.len()) {
-            return Err(Error::Count {
-                name: "layer_types",
-                given: kinds.len(),
-                needed,
-            });
+            return Err(count_of("layer_types", kinds.len(), needed));
         }
         if reading.model.value("global-head").is_some()
             && kinds.last().is_none_or(|kind| kind != FULL)
         {
             return Err(Error::Invalid {
                 key: "layer_types",
-                value: Name::EMPTY,
+                value: String::new(),
                 required: "full_attention in the last layer, which this model's code makes it",
             });
         }
@@ -385,7 +390,7 @@ pub(super) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<Cow<'c, str>>> {
             128.0 => Ok(Cow::Borrowed("heavily_compressed_attention")),
             _ => Err(Error::Invalid {
                 key: "compress_ratios",
-                value: Name::EMPTY,
+                value: String::new(),
                 required: "a list of 0, 4 and 128",
             }),
         };
@@ -521,15 +526,15 @@ fn holds_at(
         key => count(reading.config, key)?,
     };
     let number = |text: &str| own.or(text.parse().ok()).filter(|&number| number > 0);
-    let missing = Error::Missing { key: "layer_types" };
+    let missing = || Error::Missing { key: "layer_types" };
     Ok(if condition == "last" {
         index + 1 == layers
     } else if let Some(every) = condition.strip_prefix("-/") {
-        (layers - 1 - index).is_multiple_of(number(every).ok_or(missing)?)
+        (layers - 1 - index).is_multiple_of(number(every).ok_or_else(missing)?)
     } else if let Some(every) = condition.strip_prefix('/') {
-        (index + 1).is_multiple_of(number(every).ok_or(missing)?)
+        (index + 1).is_multiple_of(number(every).ok_or_else(missing)?)
     } else if let Some(below) = condition.strip_prefix('<') {
-        index < number(below).ok_or(missing)?
+        index < number(below).ok_or_else(missing)?
     } else if let Some(exact) = condition.strip_prefix('=') {
         exact.parse().is_ok_and(|exact: usize| index == exact)
     } else if let Some(above) = condition.strip_prefix('>') {
@@ -538,37 +543,33 @@ fn holds_at(
         .strip_prefix('%')
         .and_then(|condition| condition.split_once('='))
     {
-        let period = number(period).ok_or(missing)?;
+        let period = number(period).ok_or_else(missing)?;
         remainder
             .parse()
             .is_ok_and(|remainder: usize| index % period == remainder)
     } else {
-        return Err(missing);
+        return Err(missing());
     })
 }
 
 /// The choices of a layer type, for a refusal.
 #[inline(never)]
-pub(super) fn ambiguous<'k>(kinds: impl Iterator<Item = &'k str>) -> Error {
-    use core::fmt::Write;
-    let mut choices = Name::new("");
-    for (index, kind) in each_once(kinds).into_iter().enumerate() {
-        let _ = write!(choices, "{}{kind}", if index == 0 { "" } else { ", " });
-    }
+pub(crate) fn ambiguous<'k>(kinds: impl Iterator<Item = &'k str>) -> Error {
     Error::Ambiguous {
         key: LAYER_TYPE,
-        choices,
+        choices: list_of(each_once(kinds).into_iter()),
     }
 }
 
 /// Of a type that no layer has: those that there are, the nearest first.
 #[cold]
-pub(super) fn no_such_type<'k>(chosen: &str, kinds: impl Iterator<Item = &'k str>) -> Error {
+pub(crate) fn no_such_type<'k>(chosen: &str, kinds: impl Iterator<Item = &'k str>) -> Error {
     let mut kinds = each_once(kinds);
     kinds.sort_by_key(|kind| distance(kind.as_bytes(), chosen.as_bytes()));
     Error::NoSuch {
         key: LAYER_TYPE,
-        choice: Choice::new(chosen, kinds.into_iter()),
+        given: beginning(chosen),
+        known: list_of(kinds.into_iter()),
     }
 }
 

@@ -2,25 +2,23 @@
 //! `convert_rope_params_to_dict` of classes that have their own): which object counts, what stands in it for which
 //! type of layers, and what is put into it from the keys beside it.
 
-use super::json::{Object, flag, given, invalid, number, object};
-use super::layers::{ambiguous, no_such_type};
-use super::types::Model;
-use crate::Error;
-use crate::error::Name;
-use crate::frequencies::Result;
+use crate::error::{Error, Result, beginning};
+use crate::json::{Object, flag, given, invalid, number, object};
+use crate::layers::{ambiguous, no_such_type};
+use crate::types::Model;
 use alloc::string::ToString;
 use serde_json::Value;
 
 /// The parameters of a file, either for all layers or by type of layer.
 #[derive(Clone, Debug)]
-pub(super) struct Parameters {
+pub(crate) struct Parameters {
     values: Object,
     /// The values are objects, one for each type of layer.
-    pub(super) by_layer: bool,
+    pub(crate) by_layer: bool,
 }
 
 impl Parameters {
-    pub(super) fn read(config: &Object, model: Model) -> Result<Self> {
+    pub(crate) fn read(config: &Object, model: Model) -> Result<Self> {
         let (new, old) = (
             object(config, "rope_parameters")?,
             object(config, "rope_scaling")?,
@@ -33,7 +31,7 @@ impl Parameters {
         {
             return Err(Error::Ambiguous {
                 key: "which of two different sets of parameters counts",
-                choices: Name::new("rope_parameters, rope_scaling"),
+                choices: "rope_parameters, rope_scaling".into(),
             });
         }
         if model.is("theta-only") {
@@ -43,7 +41,7 @@ impl Parameters {
                     None => "rope_scaling",
                 };
                 return Err(Error::Unread {
-                    key: Name::new(key),
+                    key: beginning(key),
                 });
             }
             return Ok(Self {
@@ -79,7 +77,7 @@ impl Parameters {
         if !self.by_layer {
             return match self.values.iter().find(|(_, value)| value.is_object()) {
                 Some((key, _)) => Err(Error::Unread {
-                    key: Name::new(key),
+                    key: beginning(key),
                 }),
                 None => Ok(()),
             };
@@ -95,7 +93,7 @@ impl Parameters {
             });
             if !said || objects().next().is_none() {
                 return Err(Error::Unread {
-                    key: Name::new(key),
+                    key: beginning(key),
                 });
             }
         }
@@ -107,7 +105,7 @@ impl Parameters {
                 .is_some_and(|own| *own != Value::Bool(outer))
             {
                 return Err(Error::Unread {
-                    key: Name::new("truncate"),
+                    key: "truncate".into(),
                 });
             }
         }
@@ -115,12 +113,12 @@ impl Parameters {
     }
 
     /// Whether the ends of YaRN's ramp are rounded.
-    pub(super) fn truncate(&self) -> Result<bool> {
+    pub(crate) fn truncate(&self) -> Result<bool> {
         Ok(flag(&self.values, "truncate")?.unwrap_or(true))
     }
 
     /// The types of layers that there are parameters for.
-    pub(super) fn kinds(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &str> {
         self.values
             .iter()
             .filter(|(_, value)| self.by_layer && (value.is_object() || value.is_null()))
@@ -131,7 +129,7 @@ impl Parameters {
 
     /// The parameters of that type of layers; `None` where they are null.
     #[inline(never)]
-    pub(super) fn of(&self, kind: Option<&str>) -> Result<Option<&Object>> {
+    pub(crate) fn of(&self, kind: Option<&str>) -> Result<Option<&Object>> {
         if !self.by_layer {
             return Ok(Some(&self.values));
         }
@@ -154,15 +152,15 @@ impl Parameters {
     }
 }
 
-pub(super) const FULL: &str = "full_attention";
-pub(super) const SLIDING: &str = "sliding_attention";
+pub(crate) const FULL: &str = "full_attention";
+pub(crate) const SLIDING: &str = "sliding_attention";
 
 /// The objects of full-attention and of sliding-window layers, made or completed from an older file's one scaling.
 #[inline(never)]
 fn older(values: &mut Object, old: Option<&Object>, model: Model) -> Result<()> {
     if old.is_some_and(|old| old.values().any(Value::is_object)) {
         return Err(Error::Unread {
-            key: Name::new("rope_scaling"),
+            key: "rope_scaling".into(),
         });
     }
     for kind in [FULL, SLIDING] {
@@ -242,7 +240,7 @@ fn compressed(config: &Object, mut values: Object) -> Result<Object> {
                 .and_then(Value::as_f64);
             if given(config, key).is_some() && own.is_some_and(|own| own != base) {
                 return Err(Error::Unread {
-                    key: Name::new(key),
+                    key: beginning(key),
                 });
             }
         }
@@ -263,7 +261,7 @@ fn compressed(config: &Object, mut values: Object) -> Result<Object> {
     }
     if given(&compress, "rope_theta").is_some_and(|own| own.as_f64() != Some(bases[1])) {
         return Err(Error::Unread {
-            key: Name::new("rope_theta"),
+            key: "rope_theta".into(),
         });
     }
     compress.insert("rope_theta".to_string(), bases[1].into());
@@ -277,7 +275,7 @@ fn compressed(config: &Object, mut values: Object) -> Result<Object> {
 
 /// `rope_type`, or `type` as it was called.
 #[inline(never)]
-pub(super) fn rope_type(rope: &Object) -> Result<&str> {
+pub(crate) fn rope_type(rope: &Object) -> Result<&str> {
     let text = |key: &'static str| {
         given(rope, key)
             .map(|value| value.as_str().ok_or_else(|| invalid(key, value, "a text")))
@@ -286,7 +284,7 @@ pub(super) fn rope_type(rope: &Object) -> Result<&str> {
     match (text("rope_type")?, text("type")?) {
         (Some(new), Some(old)) if new != old => Err(Error::Ambiguous {
             key: "the type of scaling",
-            choices: Name::new("rope_type, type"),
+            choices: "rope_type, type".into(),
         }),
         (new, old) => Ok(new.or(old).unwrap_or("default")),
     }
@@ -357,7 +355,7 @@ const IRRELEVANT: [&str; 8] = [
 
 /// Refuses parameters that the type of scaling does not read, unless they say what counts without them.
 #[inline(never)]
-pub(super) fn check_read(rope: &Object, kind: &str, model: Model) -> Result<()> {
+pub(crate) fn check_read(rope: &Object, kind: &str, model: Model) -> Result<()> {
     let read = READ
         .iter()
         .find(|(name, _)| *name == kind)
@@ -377,7 +375,7 @@ pub(super) fn check_read(rope: &Object, kind: &str, model: Model) -> Result<()> 
         if !(read.contains(&key) || IRRELEVANT.contains(&key) || sections || magnitudes || neutral)
         {
             return Err(Error::Unread {
-                key: Name::new(key),
+                key: beginning(key),
             });
         }
     }
@@ -386,7 +384,7 @@ pub(super) fn check_read(rope: &Object, kind: &str, model: Model) -> Result<()> 
 
 /// A number that may stand in the parameters or beside them. Where it stands in both, both have to say the same.
 #[inline(never)]
-pub(super) fn inside_or_beside(
+pub(crate) fn inside_or_beside(
     rope: &Object,
     inside: &'static str,
     config: &Object,
@@ -394,7 +392,7 @@ pub(super) fn inside_or_beside(
 ) -> Result<Option<f64>> {
     match (number(rope, inside)?, number(config, beside)?) {
         (Some(inside), Some(other)) if inside != other => Err(Error::Unread {
-            key: Name::new(beside),
+            key: beginning(beside),
         }),
         (inside, other) => Ok(inside.or(other)),
     }

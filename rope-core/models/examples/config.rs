@@ -4,9 +4,10 @@
 //! and which channels rotate. A first step rotates a prompt, a second one the next token: the rows of a step serve
 //! every layer with that rotation, and a token gets the same bits in whatever step it is rotated.
 //!
-//! `cargo run -p rope-core --features serde --example config`
+//! `cargo run -p rope-models --example config`
 
-use rope_core::{Config, Error, TensorMut};
+use rope_core::TensorMut;
+use rope_models::{Config, Error};
 
 const CONFIG: &str = r#"{
     "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,

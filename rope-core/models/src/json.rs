@@ -2,9 +2,7 @@
 //!
 //! Nothing in the reading of files is in a hurry, and errors are large: what stands in several places is not inlined.
 
-use crate::Error;
-use crate::error::Name;
-use crate::frequencies::Result;
+use crate::error::{Error, Result, quoted};
 use alloc::string::String;
 use alloc::vec::Vec;
 use serde_json::{Map, Value};
@@ -13,7 +11,7 @@ pub(crate) type Object = Map<String, Value>;
 
 /// Of a value that is not what it has to be.
 pub(crate) fn invalid(key: &'static str, value: &Value, required: &'static str) -> Error {
-    let value = Name::of(format_args!("{value}"));
+    let value = quoted(format_args!("{value}"));
     Error::Invalid {
         key,
         value,
@@ -64,7 +62,7 @@ pub(crate) fn count(object: &Object, key: &'static str) -> Result<Option<usize>>
         Some(value @ 1..=0xffff_ffff) => Ok(Some(value as usize)),
         Some(value) => Err(Error::Invalid {
             key,
-            value: Name::of(format_args!("{value}")),
+            value: quoted(format_args!("{value}")),
             required: "positive and below 2^32",
         }),
     }

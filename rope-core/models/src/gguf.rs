@@ -7,13 +7,13 @@
 //! answered, also where it passes over a key; what cannot be said here is refused. Reading the file is left to the
 //! caller: what is needed here are its keys and values, and for some models a tensor.
 
-use super::architecture::{Architecture, Local, RopeType, lines};
-use super::nearest::nearest;
-use crate::error::Name;
-use crate::frequencies::Result;
+use crate::architecture::{Architecture, Local, RopeType, lines};
+use crate::error::{Error, Result, beginning, positive, quoted};
+use crate::nearest::nearest;
+use alloc::string::String;
 use core::fmt;
 
-use crate::{Axes, Error, Frequencies, FrequencyBlock, Pairing, Scaling, Yarn};
+use rope_core::{Axes, Frequencies, FrequencyBlock, Pairing, Scaling, Yarn};
 
 /// A value of a GGUF file, of the kinds that the keys here have.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -50,7 +50,8 @@ impl fmt::Display for GgufValue<'_> {
 /// The keys and values of a GGUF file that concern its rotary embedding.
 ///
 /// ```
-/// use rope_core::{Gguf, GgufValue, Pairing};
+/// use rope_core::Pairing;
+/// use rope_models::{Gguf, GgufValue};
 ///
 /// // a Llama 3.1
 /// let keys = [
@@ -62,9 +63,8 @@ impl fmt::Display for GgufValue<'_> {
 /// let rope_freqs: Option<Vec<f32>> = Some([[1.0; 32], [8.0; 32]].concat());
 /// let gguf = Gguf::new(&keys)?.with_freq_factors(rope_freqs.as_deref());
 /// assert_eq!(gguf.pairing()?, Pairing::Interleaved);
-/// # #[cfg(feature = "alloc")]
 /// assert_eq!(gguf.frequencies()?.rotary_dim(), 128);
-/// # Ok::<(), rope_core::Error>(())
+/// # Ok::<(), rope_models::Error>(())
 /// ```
 ///
 /// The keys do not tell whether a file has a tensor of factors. An architecture that may have one (`freqs` in the
@@ -91,7 +91,7 @@ pub struct Gguf<'a> {
 /// The layers of a GGUF file, in their order. Those of multi-token prediction, behind the others, are not among them.
 ///
 /// ```
-/// use rope_core::{Gguf, GgufValue};
+/// use rope_models::{Gguf, GgufValue};
 ///
 /// // Three layers with a sliding window, and one without, which does not rotate.
 /// let keys = [
@@ -106,7 +106,7 @@ pub struct Gguf<'a> {
 ///         None => assert_eq!((layer.index, layer.layer_type), (3, Some("full_attention"))),
 ///     }
 /// }
-/// # Ok::<(), rope_core::Error>(())
+/// # Ok::<(), rope_models::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct GgufLayers<'a> {
@@ -203,9 +203,16 @@ impl<'a> GgufLayers<'a> {
 fn invalid(key: &'static str, value: GgufValue<'_>, required: &'static str) -> Error {
     Error::Invalid {
         key,
-        value: Name::of(format_args!("{value}")),
+        value: quoted(format_args!("{value}")),
         required,
     }
+}
+
+/// The same frequencies with a file's own factor on the attention factor.
+fn scaled(frequencies: Frequencies<'_>, own: f64) -> Result<Frequencies<'_>> {
+    let own = positive("rope.scaling.attn_factor", own)?;
+    let factor = frequencies.attention_factor() * own;
+    Ok(frequencies.with_attention_factor(factor)?)
 }
 
 impl<'a> Gguf<'a> {
@@ -312,11 +319,9 @@ impl<'a> Gguf<'a> {
     /// Those of [`Gguf::axes`]; [`Error::Missing`], [`Error::Invalid`] and [`Error::Unknown`] for the keys of the
     /// base and of the scaling, and for the tensor of factors; [`Error::FreqFactors`] if the file may have one and
     /// [`Gguf::with_freq_factors`] was not told; those of [`Frequencies::new`].
-    #[cfg(feature = "alloc")]
     pub fn frequencies(&self) -> Result<Frequencies<'static>> {
         let (axes, base, scaling, attention_factor) = self.formula()?;
-        Frequencies::new(axes, base, &scaling)?
-            .times_attention_factor("rope.scaling.attn_factor", attention_factor)
+        scaled(Frequencies::new(axes, base, &scaling)?, attention_factor)
     }
 
     /// [`Gguf::frequencies`] in the caller's storage, of which the first
@@ -324,11 +329,13 @@ impl<'a> Gguf<'a> {
     ///
     /// # Errors
     ///
-    /// Those of [`Gguf::frequencies`], and [`Error::Storage`] if the storage is too short.
+    /// Those of [`Gguf::frequencies`], and [`Error::Storage`](rope_core::Error::Storage) if the storage is too short.
     pub fn frequencies_in<'s>(&self, storage: &'s mut [FrequencyBlock]) -> Result<Frequencies<'s>> {
         let (axes, base, scaling, attention_factor) = self.formula()?;
-        Frequencies::new_in(storage, axes, base, &scaling)?
-            .times_attention_factor("rope.scaling.attn_factor", attention_factor)
+        scaled(
+            Frequencies::new_in(storage, axes, base, &scaling)?,
+            attention_factor,
+        )
     }
 
     /// What the frequencies are made of: axes, base, scaling, and the factor on the scaling's attention factor.
@@ -340,11 +347,12 @@ impl<'a> Gguf<'a> {
 
     /// The architecture's line of the table, unless it is refused.
     fn known(&self) -> Result<Architecture> {
-        let architecture = Architecture::named(self.architecture).ok_or(Error::Unknown {
-            key: "general.architecture",
-            value: Name::new(self.architecture),
-            known: nearest(self.architecture, lines().map(Architecture::name)),
-        })?;
+        let architecture =
+            Architecture::named(self.architecture).ok_or_else(|| Error::Unknown {
+                key: "general.architecture",
+                value: beginning(self.architecture),
+                known: nearest(self.architecture, lines().map(Architecture::name)),
+            })?;
         if let Some(what) = architecture.refusal() {
             return Err(Error::Unsupported {
                 model: architecture.name(),
@@ -356,7 +364,7 @@ impl<'a> Gguf<'a> {
         {
             return Err(Error::Invalid {
                 key,
-                value: Name::EMPTY,
+                value: String::new(),
                 required: "0, or not there: what it describes is not known here",
             });
         }
@@ -377,9 +385,9 @@ impl<'a> Gguf<'a> {
 
     fn sections(&self) -> Result<Option<[usize; 4]>> {
         let key = "rope.dimension_sections";
-        let invalid = Error::Invalid {
+        let invalid = || Error::Invalid {
             key,
-            value: Name::EMPTY,
+            value: String::new(),
             required: "four counts of pairs",
         };
         match self.find(key) {
@@ -387,11 +395,11 @@ impl<'a> Gguf<'a> {
             Some(GgufValue::Integers(&[a, b, c, d])) => {
                 let mut sections = [0; 4];
                 for (section, pairs) in sections.iter_mut().zip([a, b, c, d]) {
-                    *section = usize::try_from(pairs).map_err(|_| invalid)?;
+                    *section = usize::try_from(pairs).map_err(|_| invalid())?;
                 }
                 Ok(Some(sections))
             }
-            Some(_) => Err(invalid),
+            Some(_) => Err(invalid()),
         }
     }
 
@@ -407,7 +415,7 @@ impl<'a> Gguf<'a> {
             Some(count @ 1..) if all <= MOST => Ok(count),
             _ => Err(Error::Invalid {
                 key,
-                value: Name::EMPTY,
+                value: String::new(),
                 required,
             }),
         }
@@ -475,7 +483,7 @@ impl<'a> Gguf<'a> {
             (Some(_), "file") => {
                 return Err(Error::Invalid {
                     key,
-                    value: Name::EMPTY,
+                    value: String::new(),
                     required: "a list with an entry for each layer",
                 });
             }
@@ -558,7 +566,7 @@ impl<'a> Gguf<'a> {
             if found.is_some_and(|found| found != own) {
                 return Err(Error::Ambiguous {
                     key: "the layer (Gguf::layers)",
-                    choices: Name::new("full_attention, sliding_attention"),
+                    choices: "full_attention, sliding_attention".into(),
                 });
             }
             found = Some(own);
@@ -637,7 +645,7 @@ impl<'a> Gguf<'a> {
             Some(heads @ 1..) => Ok(width / heads as usize),
             Some(_) => Err(Error::Invalid {
                 key,
-                value: Name::EMPTY,
+                value: String::new(),
                 required: "positive in the first layer",
             }),
         }
@@ -661,7 +669,7 @@ impl<'a> Gguf<'a> {
             Some(GgufValue::Text(other)) => {
                 return Err(Error::Unknown {
                     key,
-                    value: Name::new(other),
+                    value: beginning(other),
                     known: "none, linear, yarn, longrope",
                 });
             }
@@ -671,7 +679,7 @@ impl<'a> Gguf<'a> {
         if kind == "yarn" && factor.is_some_and(|factor| factor.is_nan() || factor < 1.0) {
             return Err(Error::Invalid {
                 key: "rope.scaling.factor",
-                value: Name::EMPTY,
+                value: String::new(),
                 required: "1 or above with the type yarn",
             });
         }
@@ -703,14 +711,14 @@ impl<'a> Gguf<'a> {
             (_, _, _, Some(_)) => {
                 return Err(Error::Invalid {
                     key: "rope.scaling.alpha",
-                    value: Name::EMPTY,
+                    value: String::new(),
                     required: "alone, and for heads that rotate as a whole",
                 });
             }
             (_, Some(_), _, None) => {
                 return Err(Error::Invalid {
                     key: "rope.scaling.factor",
-                    value: Name::EMPTY,
+                    value: String::new(),
                     required: "1, or not there, beside a tensor of factors and with the types none and longrope",
                 });
             }
@@ -729,14 +737,14 @@ impl<'a> Gguf<'a> {
         if !reads && self.factors.flatten().is_some() {
             return Err(Error::Invalid {
                 key: "the tensor of factors (Gguf::with_freq_factors)",
-                value: Name::EMPTY,
+                value: String::new(),
                 required: "None: this architecture does not read one",
             });
         }
         if !reads && kind == "longrope" {
             return Err(Error::Invalid {
                 key: "rope.scaling.type",
-                value: Name::EMPTY,
+                value: String::new(),
                 required: "none, linear or yarn: this architecture does not read factors",
             });
         }
@@ -772,14 +780,14 @@ impl<'a> Gguf<'a> {
         if own != 1.0 {
             return Err(Error::Invalid {
                 key: "rope.scaling.attn_factor",
-                value: Name::EMPTY,
+                value: String::new(),
                 required: "1, or not there: this architecture scales its softmax by it too",
             });
         }
         match factor {
             Some(_) if refused || kind != "yarn" => Err(Error::Invalid {
                 key: "rope.scaling.factor",
-                value: Name::EMPTY,
+                value: String::new(),
                 required: "1, or not there: this architecture scales its softmax by it too",
             }),
             _ => Ok(()),
@@ -794,7 +802,7 @@ impl<'a> Gguf<'a> {
         if extrapolation.is_some_and(|factor| factor != meant) {
             return Err(Error::Invalid {
                 key,
-                value: Name::EMPTY,
+                value: String::new(),
                 required: "1 with the type yarn, 0 with others, or not there",
             });
         }
@@ -802,7 +810,7 @@ impl<'a> Gguf<'a> {
         if kind != "yarn" && self.number(key)?.is_some_and(|factor| factor != 1.0) {
             return Err(Error::Invalid {
                 key,
-                value: Name::EMPTY,
+                value: String::new(),
                 required: "1, or not there, without the type yarn",
             });
         }
@@ -839,7 +847,7 @@ impl<'a> Gguf<'a> {
                 Some(_) => {
                     return Err(Error::Invalid {
                         key,
-                        value: Name::EMPTY,
+                        value: String::new(),
                         required: "1, or not there",
                     });
                 }
@@ -855,7 +863,7 @@ impl<'a> Gguf<'a> {
             if deepseek && mscale != 1.0 {
                 return Err(Error::Invalid {
                     key,
-                    value: Name::EMPTY,
+                    value: String::new(),
                     required: "a tenth: this architecture scales its softmax otherwise",
                 });
             }
@@ -889,9 +897,9 @@ impl<'a> Gguf<'a> {
         entry
             .filter(|&value| value >= 0)
             .map(Some)
-            .ok_or(Error::Invalid {
+            .ok_or_else(|| Error::Invalid {
                 key,
-                value: Name::EMPTY,
+                value: String::new(),
                 required: "a count, or a list with an entry for each layer",
             })
     }
@@ -927,7 +935,7 @@ impl<'a> Gguf<'a> {
             Some(GgufValue::Integer(value @ 1..=0xffff_ffff)) => Ok(usize::try_from(value).ok()),
             Some(_) => Err(Error::Invalid {
                 key,
-                value: Name::EMPTY,
+                value: String::new(),
                 required: "a positive integer below 2^32",
             }),
         }

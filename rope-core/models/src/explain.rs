@@ -17,9 +17,7 @@
 
 use core::ops::Range;
 
-use crate::rope::fit;
-use crate::rows::RowSharing;
-use crate::{Direction, Element, Error, Pairing, Rope, Rows, Shape, Tensor};
+use rope_core::{Direction, Element, Error, Pairing, Rope, Rows, Shape, Tensor};
 
 /// How far what a rotation gives may be from what was seen, relative to the length of that.
 const TOLERANCE: f64 = 1.0 / 64.0;
@@ -58,7 +56,7 @@ impl Convention {
         self.direction
     }
 
-    /// The plan: for the channels of the window, [`Layout::channels`](crate::Layout::channels).
+    /// The plan: for the channels of the window, [`Layout::channels`](rope_core::Layout::channels).
     pub fn rope(&self) -> Rope {
         Rope::new(self.input)
             .output_pairing(self.output)
@@ -102,7 +100,8 @@ pub enum Explanation {
 /// rotations in plain code.
 ///
 /// ```
-/// use rope_core::{Direction, Explanation, Rows, Tensor, explain};
+/// use rope_core::{Direction, Rows, Tensor};
+/// use rope_models::{Explanation, explain};
 ///
 /// // One pair of channels of three, back by 0.5 radians.
 /// let (sin, cos) = 0.5_f32.sin_cos();
@@ -121,7 +120,7 @@ pub enum Explanation {
 ///
 /// [`Error::ShapeMismatch`] if the shapes differ, [`Error::RotaryDimExceedsHead`] if the rows rotate more channels than
 /// a head has, [`Error::RowCount`] unless there is one row per token or one per token of every sequence,
-/// [`Error::RowHeads`] and [`Error::RowSequences`] as [`Rope::rotate`](crate::Rope::rotate).
+/// [`Error::RowHeads`] and [`Error::RowSequences`] as [`Rope::rotate`](rope_core::Rope::rotate).
 pub fn explain<I, O>(
     before: &Tensor<'_, I>,
     after: &Tensor<'_, O>,
@@ -135,15 +134,22 @@ where
     if source != target {
         return Err(Error::ShapeMismatch { source, target });
     }
-    let sharing = fit(source, rows)?;
+    rows.check_shape(source)?;
     let seen = Seen {
         shape: source,
-        before: &|head, channel| before.head(head)[channel].into().into(),
-        after: &|head, channel| after.head(head)[channel].into().into(),
+        before: &|head, channel| value(before, head, channel),
+        after: &|head, channel| value(after, head, channel),
         rows,
-        sharing,
     };
     Ok(seen.explanation())
+}
+
+/// A channel of a head that is there.
+fn value<E: Element + Into<f32>>(x: &Tensor<'_, E>, head: Head, channel: usize) -> f64 {
+    let channels = x.head(head).unwrap_or_default();
+    channels
+        .get(channel)
+        .map_or(f64::NAN, |&value| value.into().into())
 }
 
 /// A sequence, a token and a head.
@@ -158,7 +164,6 @@ struct Seen<'a> {
     before: &'a dyn Fn(Head, usize) -> f64,
     after: &'a dyn Fn(Head, usize) -> f64,
     rows: &'a Rows<'a>,
-    sharing: RowSharing,
 }
 
 impl Seen<'_> {
@@ -256,10 +261,12 @@ impl Seen<'_> {
             heads,
             ..
         } = self.shape;
+        // One row for each token of all sequences, or of each.
+        let stride = if self.rows.len() == tokens { 0 } else { tokens };
         let mut sum = 0.0;
         for batch in 0..batch {
             for token in 0..tokens {
-                let row = batch * self.sharing.sequence_stride() + token;
+                let row = batch * stride + token;
                 for head in 0..heads {
                     if let Some(row) = self.rows.row_of(row, head) {
                         sum += of([batch, token, head], row);

@@ -6,10 +6,11 @@
 //! configuration says all of that: a `Rotation` rotates the right channels of whole heads. (A runtime that keeps
 //! interleaved pairs makes a `Rope` of its own, and then Q needs no copy. Scores are the same.)
 //!
-//! `cargo run -p rope-core --features serde --example deepseek_mla`
+//! `cargo run -p rope-models --example deepseek_mla`
 
 use half::bf16;
-use rope_core::{Config, Error, Layout, Pairing, Rope, Tensor, TensorMut};
+use rope_core::{Layout, Pairing, Rope, Tensor, TensorMut};
+use rope_models::{Config, Error};
 
 const CONFIG: &str = r#"{
     "model_type": "deepseek_v3", "hidden_size": 7168, "num_attention_heads": 16, "num_hidden_layers": 1,

@@ -5,9 +5,10 @@
 //! keeps to itself what it does: it takes the last 64 of 96 channels, reads neighbours and writes halves, as
 //! DeepSeek-V3 does.
 //!
-//! `cargo run -p rope-core --example explain`
+//! `cargo run -p rope-models --example explain`
 
-use rope_core::{Convention, Error, Explanation, Frequencies, Rows, Scaling, Tensor, explain};
+use rope_core::{Error, Frequencies, Rows, Scaling, Tensor};
+use rope_models::{Convention, Explanation, explain};
 
 const TOKENS: usize = 4;
 const HEADS: usize = 2;

@@ -1,6 +1,6 @@
 //! The positions of an image's patches.
 
-use crate::Error;
+use rope_core::Error;
 
 /// Which axis of a grid is the row, named as `torch.meshgrid` and timm's `grid_indexing` name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,12 +13,12 @@ pub enum GridIndexing {
 
 impl GridIndexing {
     /// The positions of `[rows, columns]` patches, all on axis 0 and then all on axis 1, for
-    /// [`Positions::axis_major`](crate::Positions::axis_major) or, of real numbers,
-    /// [`Positions::real_axis_major`](crate::Positions::real_axis_major). Patch `row * columns + column` is the token
-    /// of that number. The first `2 * rows * columns` elements of the storage are used and returned.
+    /// [`Positions::axis_major`](rope_core::Positions::axis_major) or, of real numbers,
+    /// [`Positions::real_axis_major`](rope_core::Positions::real_axis_major). Patch `row * columns + column` is the
+    /// token of that number. The first `2 * rows * columns` elements of the storage are used and returned.
     ///
     /// ```
-    /// use rope_core::GridIndexing;
+    /// use rope_models::GridIndexing;
     ///
     /// let mut storage = [0_i64; 12];
     /// let grid = GridIndexing::Xy.positions_in([2, 3], &mut storage)?;

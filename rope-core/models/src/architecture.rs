@@ -8,7 +8,7 @@ const TABLE: &str = include_str!("architectures.txt");
 
 /// How an architecture pairs the channels and deals out the axes: its `llama_model_rope_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RopeType {
+pub(crate) enum RopeType {
     Norm,
     Neox,
     Mrope,
@@ -17,7 +17,7 @@ pub(super) enum RopeType {
 
 /// The base and the scaling of layers with a sliding window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Local {
+pub(crate) enum Local {
     /// Those of the other layers.
     AsOthers,
     Own,
@@ -29,16 +29,16 @@ pub(super) enum Local {
 
 /// The line of one architecture.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Architecture {
+pub(crate) struct Architecture {
     line: &'static str,
 }
 
 impl Architecture {
-    pub(super) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         lines().find(|architecture| architecture.name() == name)
     }
 
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         self.columns().next().unwrap_or_default()
     }
 
@@ -51,19 +51,19 @@ impl Architecture {
     }
 
     /// Why it is refused, if it is.
-    pub(super) fn refusal(self) -> Option<&'static str> {
+    pub(crate) fn refusal(self) -> Option<&'static str> {
         let file = self.columns().nth(2)?;
         (self.type_name() == "refused")
             .then(|| self.line.split_once(file))?
             .map(|(_, reason)| reason.trim())
     }
 
-    pub(super) fn rotates(self) -> bool {
+    pub(crate) fn rotates(self) -> bool {
         !["none", "refused"].contains(&self.type_name())
     }
 
     /// `None` if it does not rotate. `sections` says whether the file has sections of the axes.
-    pub(super) fn rope_type(self, sections: bool) -> Option<RopeType> {
+    pub(crate) fn rope_type(self, sections: bool) -> Option<RopeType> {
         match (self.type_name(), sections) {
             ("norm", _) | ("norm|mrope", false) => Some(RopeType::Norm),
             ("neox", _) | ("neox|mrope", false) => Some(RopeType::Neox),
@@ -74,16 +74,16 @@ impl Architecture {
     }
 
     /// Whether its type depends on the sections of the axes that the file has.
-    pub(super) fn may_have_sections(self) -> bool {
+    pub(crate) fn may_have_sections(self) -> bool {
         self.type_name().contains('|')
     }
 
-    pub(super) fn is(self, word: &str) -> bool {
+    pub(crate) fn is(self, word: &str) -> bool {
         self.columns().skip(3).any(|other| other == word)
     }
 
     /// What stands behind `key=`, and whether `:first` follows it.
-    pub(super) fn value(self, key: &str) -> Option<(&'static str, bool)> {
+    pub(crate) fn value(self, key: &str) -> Option<(&'static str, bool)> {
         let values = self
             .columns()
             .skip(3)
@@ -98,7 +98,7 @@ impl Architecture {
         })
     }
 
-    pub(super) fn local(self) -> Local {
+    pub(crate) fn local(self) -> Local {
         match self.value("local") {
             Some(("own", _)) => Local::Own,
             Some(("unscaled", _)) => Local::Unscaled,
@@ -110,14 +110,14 @@ impl Architecture {
     }
 
     /// Whether all its layers rotate, and alike.
-    pub(super) fn all_layers_alike(self) -> bool {
+    pub(crate) fn all_layers_alike(self) -> bool {
         ["window", "rotates", "skips", "recurrent"]
             .iter()
             .all(|key| self.value(key).is_none())
     }
 }
 
-pub(super) fn lines() -> impl Iterator<Item = Architecture> {
+pub(crate) fn lines() -> impl Iterator<Item = Architecture> {
     TABLE
         .lines()
         .filter(|line| !line.is_empty() && !line.starts_with('#'))

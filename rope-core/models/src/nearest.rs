@@ -4,7 +4,7 @@
 const MOST: usize = 64;
 
 /// The nearest of some names by edit distance, unless more than a third of its bytes differ.
-pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> &'n str {
+pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> &'n str {
     let (mut found, mut least) = ("", usize::MAX);
     for known in known {
         let distance = distance(name.as_bytes(), known.as_bytes());
@@ -17,7 +17,7 @@ pub(super) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> &
 
 /// Levenshtein's.
 #[inline(never)]
-pub(super) fn distance(one: &[u8], other: &[u8]) -> usize {
+pub(crate) fn distance(one: &[u8], other: &[u8]) -> usize {
     let (one, other) = (&one[..one.len().min(MOST)], &other[..other.len().min(MOST)]);
     let mut row = [0_usize; MOST + 1];
     for (index, cell) in row.iter_mut().enumerate() {

@@ -1,0 +1,237 @@
+//! Every way a file can be refused: an error is one entry of the list below.
+
+use alloc::string::String;
+use core::fmt::{self, Write};
+
+pub(crate) type Result<T, E = Error> = core::result::Result<T, E>;
+
+/// Makes of one list the errors, their messages and their names: `Variant { fields } => what writes the message`, in
+/// which `$f` is the formatter and the fields have their names.
+macro_rules! errors {
+    ($f:ident =>
+        $(
+            $(#[doc = $doc:literal])+
+            $name:ident { $($(#[doc = $field_doc:literal])+ $field:ident: $type:ty,)+ } => $message:expr,
+        )+
+    ) => {
+        /// Why a file was not read, or a tensor not rotated. A refused call has written nothing.
+        #[derive(Clone, Debug, PartialEq)]
+        #[non_exhaustive]
+        pub enum Error {
+            /// What rope-core refuses: numbers of a file that no frequencies are made of, and tensors and rows that do
+            /// not fit each other.
+            Rope(rope_core::Error),
+            $(
+                $(#[doc = $doc])+
+                $name { $($(#[doc = $field_doc])+ $field: $type,)+ },
+            )+
+        }
+
+        impl Error {
+            /// The names of all errors but [`Error::Rope`]. A translation of errors into another language holds its
+            /// list to this one.
+            #[doc(hidden)]
+            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
+        }
+
+        impl fmt::Display for Error {
+            fn fmt(&self, $f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    Error::Rope(error) => error.fmt($f),
+                    $(Error::$name { $($field),+ } => $message,)+
+                }
+            }
+        }
+    };
+}
+
+errors! { f =>
+    /// [`Rotation::rotate`](crate::Rotation::rotate) and the like: the heads are not those of the model.
+    ModelHead {
+        /// Channels of a head of the tensor.
+        given: usize,
+        /// Channels of the model's heads.
+        head_dim: usize,
+        /// The first of them that rotates, and the one after the last.
+        window: (usize, usize),
+    } => {
+        let &(first, end) = window;
+        write!(
+            f,
+            "the tensor's heads have {given} channels; the model's have {head_dim}, of which {first}..{end} rotate: \
+             pass whole heads, or those {} channels alone",
+            end - first
+        )
+    },
+    /// [`Config::from_json`](crate::Config::from_json): the text is not JSON, or not an object.
+    Json {
+        /// The line of the first error, from 1; 0 when the text is JSON but no object.
+        line: usize,
+        /// Its column.
+        column: usize,
+        /// Whether the text ends there, before the object does.
+        ends_early: bool,
+    } => match (*line, *ends_early) {
+        (0, _) => f.write_str("the configuration is JSON, but not an object ({..})"),
+        (_, true) => write!(
+            f,
+            "the configuration ends early, at line {line}, column {column}: it is empty, or cut off"
+        ),
+        _ => write!(f, "the configuration is not JSON from line {line}, column {column}"),
+    },
+    /// A key that is needed and has no known default is not there.
+    Missing {
+        /// The key.
+        key: &'static str,
+    } => write!(f, "{key} is missing, and has no known default"),
+    /// A key has a value of another type or outside of its range.
+    Invalid {
+        /// The key.
+        key: &'static str,
+        /// The beginning of its value; empty where no value by itself is wrong.
+        value: String,
+        /// What it has to be.
+        required: &'static str,
+    } => match value.as_str() {
+        "" => write!(f, "{key} has to be {required}"),
+        value => write!(f, "{key} is {value}, but has to be {required}"),
+    },
+    /// A name that stands for no known variant. The value may be perfectly good; rotating by a guess would not be.
+    Unknown {
+        /// The key.
+        key: &'static str,
+        /// The beginning of its value.
+        value: String,
+        /// The values that are known, if they are few; of `model_type` and `general.architecture` the nearest one, if
+        /// one is near.
+        known: &'static str,
+    } => {
+        write!(f, "{key} is {value:?}, which is not known here")?;
+        let of_model = ["model_type", "general.architecture"].contains(key);
+        match (*known, of_model) {
+            ("", _) => {}
+            (nearest, true) => write!(f, "; the nearest that is known is {nearest:?}")?,
+            (known, false) => write!(f, "; there are: {known}")?,
+        }
+        match *key {
+            "model_type" => f.write_str(
+                "; Config::with_model_type reads the file by the rules of another type, Config::frequencies_over takes \
+                 its base and scaling alone",
+            ),
+            _ => Ok(()),
+        }
+    },
+    /// [`Config`](crate::Config): the file has nothing of the name that the caller chose.
+    NoSuch {
+        /// What was chosen.
+        key: &'static str,
+        /// The beginning of the name.
+        given: String,
+        /// The names that there are, separated by commas (the beginning of the list); empty if there are none.
+        known: String,
+    } => match known.as_str() {
+        "" => write!(f, "{key} is {given:?}, but the file has none to choose from; leave it out"),
+        known => write!(f, "{key} is {given:?}, which the file does not have; it has: {known}"),
+    },
+    /// [`Config`](crate::Config): a key that says something about the rotation, and that the code of the model does not
+    /// read, or does not obey: it would rotate otherwise than the file says.
+    /// [`Config::without`](crate::Config::without) leaves it out.
+    Unread {
+        /// The beginning of the key.
+        key: String,
+    } => write!(
+        f,
+        "{key} is in the file, and the model's code does not obey it (Config::without leaves it out)"
+    ),
+    /// The file holds several answers, and the caller did not say which one is wanted.
+    Ambiguous {
+        /// What to choose by.
+        key: &'static str,
+        /// The choices, separated by commas (the beginning of the list).
+        choices: String,
+    } => write!(f, "{key} has to be chosen from: {choices}"),
+    /// The model does something that is known, and is not a rotation of pairs by angles proportional to the position,
+    /// or not a norm that [`NormFormula`](rope_core::NormFormula) says.
+    Unsupported {
+        /// The model's type, or the architecture of a GGUF file.
+        model: &'static str,
+        /// What the model does.
+        what: &'static str,
+    } => write!(f, "{model}: {what}"),
+    /// [`Gguf`](crate::Gguf): files of this architecture may have a tensor of factors on their frequencies, and the
+    /// caller has not told whether this one has it.
+    FreqFactors {
+        /// The architecture.
+        architecture: &'static str,
+        /// The tensor's name.
+        tensor: &'static str,
+    } => write!(
+        f,
+        "a file of the architecture {architecture} may have the tensor {tensor}; pass its values to \
+         Gguf::with_freq_factors, or None if the file has none"
+    ),
+}
+
+impl core::error::Error for Error {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Error::Rope(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<rope_core::Error> for Error {
+    fn from(error: rope_core::Error) -> Self {
+        Error::Rope(error)
+    }
+}
+
+/// The most bytes of a file that an error quotes.
+const QUOTED: usize = 80;
+
+/// The beginning of what something is written as.
+pub(crate) fn quoted(value: fmt::Arguments<'_>) -> String {
+    struct Quotation(String);
+    impl Write for Quotation {
+        /// Takes what fits, and never fails: of an error the writer of a JSON value makes a panic.
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            let room = QUOTED.saturating_sub(self.0.len());
+            self.0.push_str(&text[..text.floor_char_boundary(room)]);
+            Ok(())
+        }
+    }
+    let mut quotation = Quotation(String::new());
+    let _ = quotation.write_fmt(value);
+    quotation.0
+}
+
+/// The beginning of a text, cut at a character's end.
+pub(crate) fn beginning(text: &str) -> String {
+    quoted(format_args!("{text}"))
+}
+
+/// The beginning of a list of names.
+pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
+    let mut list = String::new();
+    for (index, name) in names.enumerate() {
+        if list.len() > QUOTED {
+            break;
+        }
+        list.push_str(if index == 0 { "" } else { ", " });
+        list.push_str(name);
+    }
+    beginning(&list)
+}
+
+/// Of a parameter of a file that has to be positive.
+pub(crate) fn positive(name: &'static str, value: f64) -> Result<f64> {
+    match value.is_finite() && value > 0.0 {
+        true => Ok(value),
+        false => Err(Error::Rope(rope_core::Error::Parameter {
+            name,
+            value,
+            required: "positive and finite",
+        })),
+    }
+}

@@ -1,0 +1,45 @@
+//! A page per task, most of them with a whole program.
+//!
+//! | you have, or want | page |
+//! |---|---|
+//! | Llama, Qwen, Gemma, .. from a `config.json` or a GGUF file | [`from_config`] |
+//! | to know which models are read, and which are refused and why | [`models`] |
+//! | DeepSeek's MLA; a window of a head | [`deepseek_mla`] |
+//! | to find out what a program does, from its heads; gibberish after the first tokens | [`from_heads`] |
+//!
+//! The programs are the package's `examples`. In a clone of the repository:
+//!
+//! ```console
+//! $ cargo run -p rope-models --example config
+//! ```
+//!
+//! Everything after the file is in [rope-core's guide](rope_core::guide).
+
+/// A page, and the program that it ends with, which the tests run.
+macro_rules! page {
+    ($name:ident, $text:literal, $program:literal) => {
+        #[doc = include_str!($text)]
+        ///
+        /// # The program
+        ///
+        /// ```no_run
+        #[doc = include_str!($program)]
+        /// ```
+        pub mod $name {}
+    };
+}
+
+page!(from_config, "guide/config.md", "../examples/config.rs");
+page!(
+    deepseek_mla,
+    "guide/deepseek_mla.md",
+    "../examples/deepseek_mla.rs"
+);
+page!(from_heads, "guide/explain.md", "../examples/explain.rs");
+
+#[doc = include_str!("guide/models.md")]
+///
+/// ```text
+#[doc = include_str!("types.txt")]
+/// ```
+pub mod models {}

@@ -1,0 +1,134 @@
+//! What learned frequencies start from, as published.
+
+use alloc::vec::Vec;
+use rope_core::{Error, Frequencies, Positions, Scaling};
+
+type Result<T> = core::result::Result<T, Error>;
+
+/// The frequencies that RoPE-Mixed starts from (`init_random_2d_freqs` in rope-vit and timm), `[2, heads, pairs]`, for
+/// [`MixedFrequencies::new`](rope_core::MixedFrequencies::new).
+///
+/// Pair `k` of the first half of a head has the magnitude `theta^(-2k / pairs)` and looks along the head's direction,
+/// an angle in radians: `cos(direction)` of the magnitude on axis 0, `sin(direction)` on axis 1. The second half has
+/// the same magnitudes and looks a quarter turn further. Directions are the caller's random numbers, published as
+/// uniform in `[0, 2 pi)`, one for each head; for the blocks of a model one after the other, one for each head of each.
+///
+/// Each frequency is the f32 nearest to the product of the exact cos or sin and the magnitude, correctly rounded to
+/// f64. What rope-vit and timm compute differs from it by up to 2e-7. The first `2 * heads * pairs` numbers of
+/// `inverse` are used.
+///
+/// ```
+/// use rope_core::{MixedFrequencies, Positions};
+/// use rope_models::{GridIndexing, initial_mixed};
+///
+/// // 2 heads of 4 pairs, each head looking along a direction of its own
+/// let mut learned = [0.0_f32; 2 * 2 * 4];
+/// initial_mixed(10.0, &[0.3_f32, 4.1], 4, &mut learned)?;
+/// let frequencies = MixedFrequencies::new(&learned, [2, 2, 4], 1.0)?;
+///
+/// // an image of 3 x 5 patches: axis 0 is the column, axis 1 the row
+/// let mut grid = [0_i32; 2 * 15];
+/// let grid = GridIndexing::Xy.positions_in([3, 5], &mut grid)?;
+/// assert_eq!(frequencies.rows(Positions::axis_major(&*grid))?.len(), 15);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// [`Error::RotaryDim`] unless `pairs` is even, [`Error::Parameter`] for a `theta` that is not positive,
+/// [`Error::ListEntry`] for a direction beyond 2^20, [`Error::Storage`] if `inverse` is too short, and
+/// [`Error::TooFast`] for a `theta` so far below 1 that a magnitude is above 205887; `inverse` is untouched then.
+pub fn initial_mixed<T: Copy + Into<f64>>(
+    theta: f64,
+    directions: &[T],
+    pairs: usize,
+    inverse: &mut [f32],
+) -> Result<()> {
+    let heads = directions.len();
+    let magnitudes = magnitudes(theta, pairs)?;
+    let [x, y] = axes(heads, pairs, inverse)?;
+    let directions: Vec<f64> = directions
+        .iter()
+        .map(|&direction| direction.into())
+        .collect();
+    for (index, &direction) in directions.iter().enumerate() {
+        checked(index, direction)?;
+    }
+    let half = pairs / 2;
+    for (k, magnitude) in magnitudes.pairs().enumerate() {
+        // A row for each direction: its cos and sin times the magnitude, rounded once. All that could be refused has
+        // been checked.
+        let unit = Frequencies::from_inverse(2, &[1.0], magnitude.inverse())?;
+        let rows = unit.rows(Positions::real(&directions))?;
+        for head in 0..heads {
+            if let Some(([cos], [sin])) = rows.row(head) {
+                let at = head * pairs + k;
+                (x[at], x[at + half]) = (*cos, 0.0 - sin);
+                (y[at], y[at + half]) = (*sin, *cos);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The frequencies of rope-vit's and timm's axial start (`rotate=False`), `[2, heads, pairs]`: [`initial_mixed`] with
+/// the direction 0 for all heads, so that the first half of the pairs looks along axis 0 and the second along axis 1.
+/// (Theirs has the cosine of a rounded quarter turn, 4e-8, where this has zero.)
+///
+/// # Errors
+///
+/// Those of [`initial_mixed`].
+pub fn initial_axial(theta: f64, heads: usize, pairs: usize, inverse: &mut [f32]) -> Result<()> {
+    let magnitudes = magnitudes(theta, pairs)?;
+    let [x, y] = axes(heads, pairs, inverse)?;
+    let half = pairs / 2;
+    for (x, y) in x.chunks_exact_mut(pairs).zip(y.chunks_exact_mut(pairs)) {
+        for (k, magnitude) in magnitudes.pairs().enumerate() {
+            let magnitude = magnitude.inverse_f32();
+            (x[k], x[k + half]) = (magnitude, 0.0);
+            (y[k], y[k + half]) = (0.0, magnitude);
+        }
+    }
+    Ok(())
+}
+
+/// How fast the pairs of half a head rotate at first, whatever their direction.
+fn magnitudes(theta: f64, pairs: usize) -> Result<Frequencies<'static>> {
+    if !(theta.is_finite() && theta > 0.0) {
+        return Err(Error::Parameter {
+            name: "theta",
+            value: theta,
+            required: "positive and finite",
+        });
+    }
+    match pairs {
+        2..=32768 if pairs.is_multiple_of(2) => Frequencies::new(pairs, theta, &Scaling::Default),
+        _ => Err(Error::RotaryDim {
+            rotary_dim: pairs.saturating_mul(2),
+            required: "a multiple of 4 between 4 and 65536",
+        }),
+    }
+}
+
+/// The numbers of both axes.
+fn axes(heads: usize, pairs: usize, inverse: &mut [f32]) -> Result<[&mut [f32]; 2]> {
+    let (given, each) = (inverse.len(), heads.saturating_mul(pairs));
+    let needed = each.saturating_mul(2);
+    let inverse = inverse
+        .get_mut(..needed)
+        .ok_or(Error::Storage { given, needed })?;
+    Ok(inverse.split_at_mut(each).into())
+}
+
+/// A direction within which a quarter turn is known well enough.
+fn checked(index: usize, direction: f64) -> Result<()> {
+    match direction.abs() <= f64::from(1 << 20) {
+        true => Ok(()),
+        false => Err(Error::ListEntry {
+            name: "directions",
+            index,
+            value: direction,
+            required: "an angle in radians, 2^20 at most in magnitude",
+        }),
+    }
+}
