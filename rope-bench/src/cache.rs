@@ -147,7 +147,7 @@ impl Bench {
         let weights: Vec<E> = (0..HEAD_DIM)
             .map(|i| E::round(if i % 3 == 0 { -1.0 } else { 1.0 }))
             .collect();
-        let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(E::weights(&weights));
+        let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights);
         let chain = self.rope.norm(norm);
         let mut memory = Memory::new(self.len() * size_of::<E>());
         let bytes = memory.slice(Alignment::Line, self.len() * size_of::<E>());

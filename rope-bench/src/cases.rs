@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use anyhow::{Error, bail};
 use half::{bf16, f16};
-use rope_core::{Pairing, Weights};
+use rope_core::Pairing;
 
 use crate::workloads::Workload;
 
@@ -73,8 +73,6 @@ pub trait Float: rope_core::Element {
     fn round(x: f32) -> Self;
     /// Exactly.
     fn widen(self) -> f32;
-    /// As a norm takes them.
-    fn weights(values: &[Self]) -> Weights<'_>;
 }
 
 macro_rules! float {
@@ -86,9 +84,6 @@ macro_rules! float {
             }
             fn widen(self) -> f32 {
                 $widen(self)
-            }
-            fn weights(values: &[Self]) -> Weights<'_> {
-                values.into()
             }
         }
     )*};

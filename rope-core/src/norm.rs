@@ -4,8 +4,8 @@
 use half::{bf16, f16};
 
 use crate::Error;
-use crate::element::Compiled;
-use crate::kernel::elements::{Across, elements};
+use crate::element::{Compiled, Element};
+use crate::kernel::elements::{Across, ElementType, elements};
 
 /// A norm of queries or keys: a stage of a plan ([`Rope::norm`](crate::Rope::norm)).
 ///
@@ -187,27 +187,29 @@ macro_rules! weights {
             }
         }
 
-        $(
-            impl<'a> From<&'a [$E]> for Weights<'a> {
-                fn from(values: &'a [$E]) -> Self {
-                    Weights::$Type(values)
+        impl<'a, E: Element> From<&'a [E]> for Weights<'a> {
+            fn from(values: &'a [E]) -> Self {
+                match E::TYPE {
+                    $(ElementType::$Type => Weights::$Type(bytemuck::cast_slice(values)),)+
                 }
             }
-            impl<'a, const N: usize> From<&'a [$E; N]> for Weights<'a> {
-                fn from(values: &'a [$E; N]) -> Self {
-                    Weights::$Type(values)
-                }
-            }
-            #[cfg(feature = "alloc")]
-            impl<'a> From<&'a alloc::vec::Vec<$E>> for Weights<'a> {
-                fn from(values: &'a alloc::vec::Vec<$E>) -> Self {
-                    Weights::$Type(values)
-                }
-            }
-        )+
+        }
     };
 }
 elements!(weights);
+
+impl<'a, E: Element, const N: usize> From<&'a [E; N]> for Weights<'a> {
+    fn from(values: &'a [E; N]) -> Self {
+        Weights::from(&values[..])
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<'a, E: Element> From<&'a alloc::vec::Vec<E>> for Weights<'a> {
+    fn from(values: &'a alloc::vec::Vec<E>) -> Self {
+        Weights::from(&values[..])
+    }
+}
 
 impl Weights<'_> {
     pub(crate) fn len(self) -> usize {

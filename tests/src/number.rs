@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use half::{bf16, f16};
-use rope_core::{Element, Weights};
+use rope_core::Element;
 
 use crate::Source;
 
@@ -26,9 +26,6 @@ pub trait Number: Element + Debug {
 
     /// Rounded to nearest, ties to even.
     fn from_f32(x: f32) -> Self;
-
-    /// The weights of a norm.
-    fn weights(values: &[Self]) -> Weights<'_>;
 
     /// Whether it is not a number.
     fn is_nan(self) -> bool {
@@ -74,10 +71,6 @@ impl Number for f32 {
     fn from_f32(x: f32) -> Self {
         x
     }
-
-    fn weights(values: &[Self]) -> Weights<'_> {
-        Weights::F32(values)
-    }
 }
 
 impl Number for f16 {
@@ -108,10 +101,6 @@ impl Number for f16 {
     fn from_f32(x: f32) -> Self {
         f16::from_f32(x)
     }
-
-    fn weights(values: &[Self]) -> Weights<'_> {
-        Weights::F16(values)
-    }
 }
 
 impl Number for bf16 {
@@ -141,10 +130,6 @@ impl Number for bf16 {
 
     fn from_f32(x: f32) -> Self {
         bf16::from_f32(x)
-    }
-
-    fn weights(values: &[Self]) -> Weights<'_> {
-        Weights::Bf16(values)
     }
 }
 

@@ -79,8 +79,8 @@ fn with_lists<'a, E: Number>(
     weight: Option<&'a [E]>,
     bias: Option<&'a [E]>,
 ) -> Norm<'a> {
-    let norm = weight.map_or(norm, |weight| norm.weight(E::weights(weight)));
-    bias.map_or(norm, |bias| norm.bias(E::weights(bias)))
+    let norm = weight.map_or(norm, |weight| norm.weight(weight));
+    bias.map_or(norm, |bias| norm.bias(bias))
 }
 
 /// Q or K of a file, in one element.

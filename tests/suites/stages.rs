@@ -246,7 +246,7 @@ fn agree_in_norms<E: Number>(
         let norm = Norm::new(formula, 1e-6);
         for (weights, norm) in [
             ("no", norm.without_weight()),
-            ("own", norm.weight(E::weights(&own))),
+            ("own", norm.weight(&own)),
             ("f32", norm.weight(&wide)),
         ] {
             let run = |rope: Rope| {

@@ -110,7 +110,7 @@ impl<E: Float> Runner for Prepared<E> {
         let [q_norm, k_norm] = self
             .weights
             .each_ref()
-            .map(|weights| Norm::new(NormFormula::LLAMA, NORM_EPS).weight(E::weights(weights)));
+            .map(|weights| Norm::new(NormFormula::LLAMA, NORM_EPS).weight(weights));
         let (low, high) = x.split_at_mut(q.range.end);
         let mut q = TensorMut::new(low, q.layout)?;
         let mut k = TensorMut::new(high, k.layout)?;

@@ -3,7 +3,7 @@
 use rope_core::{
     CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, Error, HeadScales, Norm,
     NormFormula, NormReach, NormResult, NormSum, Place, Rope, Scale, ScaleLayout, ScalePlace,
-    Slots, Weights, WithStages,
+    Slots, WithStages,
 };
 
 use super::*;
@@ -143,10 +143,7 @@ struct Normed<'a> {
 }
 
 /// Norms of every formula, and of everything that a norm can be told.
-fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<Normed<'a>>
-where
-    Weights<'a>: From<&'a [E]>,
-{
+fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<Normed<'a>> {
     let new = |kind: rope_norm_formula, formula| {
         let mut c: rope_norm = zero();
         // SAFETY: a struct.
@@ -325,10 +322,7 @@ fn scales(factors: &[f32]) -> Vec<(rope_scale, Scale<'_>)> {
 /// Every verb of tensors, with every norm and every scale, straight and not.
 #[test]
 fn chains_of_tensors_are_those_of_rope_core() {
-    fn one<'a, E: Number, O: Number, W: Number>(weight: &'a [W], bias: &'a [W])
-    where
-        Weights<'a>: From<&'a [W]>,
-    {
+    fn one<E: Number, O: Number, W: Number>(weight: &[W], bias: &[W]) {
         let sums = factors(TOKENS);
         let sums: &'static [f32] = sums.leak();
         let factors = factors(TOKENS * HEADS);
