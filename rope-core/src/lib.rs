@@ -9,7 +9,7 @@
 //! ```
 //!
 //! their dot product depends on `m - n` alone, because rotations compose (Su et al., *RoFormer*, arXiv:2104.09864).
-//! This crate does that, and nothing else: exactly, at the speed of memory, on any machine. The [guide] has a page per
+//! This crate does that, and nothing else: exactly, with the same bits on any machine. The [guide] has a page per
 //! task with a whole program (packed QKV, KV caches, M-RoPE, training, threads, firmware), and the
 //! [words](guide::words) that are used here. What rotates in a model, its `config.json` or its GGUF file says, which
 //! the crate `rope-models` reads: this one knows no model.

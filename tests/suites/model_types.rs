@@ -111,26 +111,29 @@ fn every_case_is_equal_in_every_field_or_refused() {
     );
 }
 
-/// The README's table is made from the same data; `UPDATE=1` writes it.
+/// The guide's table is made from the same data; `UPDATE=1` writes it.
 #[test]
-fn the_readme_has_the_table() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
-    let readme = std::fs::read_to_string(path).expect("the README");
+fn the_guide_has_the_table() {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../rope-core/models/src/guide/models.md"
+    );
+    let page = std::fs::read_to_string(path).expect("the page");
     let (start, end) = ("<!-- models -->\n", "<!-- end of models -->");
-    let (before, rest) = readme.split_once(start).expect("the table's beginning");
+    let (before, rest) = page.split_once(start).expect("the table's beginning");
     let (found, after) = rest.split_once(end).expect("its end");
-    let made = readme_table();
+    let made = table_of_types();
     if std::env::var("UPDATE").is_ok() && found != made {
         std::fs::write(path, [before, start, &made, end, after].concat()).expect("written");
         return;
     }
     assert!(
         found == made,
-        "UPDATE=1 cargo test -p rope-tests model_types:: renews README.md"
+        "UPDATE=1 cargo test -p rope-tests model_types:: renews the page"
     );
 }
 
-fn readme_table() -> String {
+fn table_of_types() -> String {
     const TABLE: &str = include_str!("../../rope-core/models/src/types.txt");
     let mut kinds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut refused: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -148,8 +151,7 @@ fn readme_table() -> String {
     let mut text = format!(
         "`Config` knows the model types of transformers 5.23.0 by what their own code does, layer by layer: {known} that \
          rotate,\n{} that rotate in a way that it refuses by name, {} that do not rotate, and {} composites of parts.\n\
-         Another type is refused, and so is a key that the code does not obey. What each type does is in \
-         the guide\n(`rope_models::guide::models`).\n\n| pairs | model types |\n|---|---|\n",
+         Another type is refused, and so is a key that the code ignores.\n\n| pairs | model types |\n|---|---|\n",
         of("refused"),
         of("none"),
         of("part"),
