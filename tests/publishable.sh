@@ -19,12 +19,13 @@ publishable() {
     export CARGO_TARGET_DIR=${target:-$directory/target}
     local unpacked=$CARGO_TARGET_DIR/publishable/$crate
     tests/unpacked.sh "$directory" "$crate" "$unpacked" "$@"
-    (cd "$unpacked" && cargo check --quiet --locked --all-targets "$@")
+    (cd "$unpacked" && cargo "${how[@]}" --quiet --locked --all-targets "$@")
     echo "publishable: $crate"
 }
 
 core=(--config "patch.crates-io.rope-core.path='$root/rope-core'")
 models=(--config "patch.crates-io.rope-models.path='$root/rope-core/models'")
+how=(check)
 adapters=("$@")
 if [[ $# == 0 ]]; then
     publishable . rope-core
@@ -34,6 +35,7 @@ if [[ $# == 0 ]]; then
     done
 fi
 for adapter in "${adapters[@]}"; do
-    # With all features, as its script builds it: with others much of a framework would be looked at anew.
+    # With all features, and of burn a build, as its script has it: else much of a framework would be looked at anew.
+    if [[ $adapter == burn ]]; then how=(test --no-run); else how=(check); fi
     publishable "rope-core/$adapter" "rope-$adapter" --all-features "${core[@]}" "${models[@]}"
 done
