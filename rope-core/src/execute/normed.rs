@@ -4,10 +4,10 @@ use crate::Pairing;
 use crate::backend::Proof;
 use crate::cache::Heads;
 use crate::element::Compiled;
-use crate::kernel::elements::{Normed, NormedFn};
+use crate::kernel::elements::{ElementType, Normed, NormedFn};
 use crate::kernel::line::{Line, Source};
 use crate::kernel::norm::ROOTS;
-use crate::kernel::normed::{LineNorm, TOO_LONG};
+use crate::kernel::normed::{LineNorm, LineRoots, TOO_LONG};
 use crate::norm::Norm;
 use crate::pass::{Operand, OperandMut, Pass};
 use crate::walk::{Access, CHUNK, Prefetch, Walk};
@@ -15,6 +15,7 @@ use crate::walk::{Access, CHUNK, Prefetch, Walk};
 /// The kernels of a norm and the rotation after it, with what they need.
 pub(super) struct FusedNorm<'w> {
     proof: Proof,
+    element: ElementType,
     kernels: &'static Normed,
     kernel: NormedFn,
     eps: f32,
@@ -55,6 +56,7 @@ impl<'w> FusedNorm<'w> {
         }
         FusedNorm {
             proof: pass.proof,
+            element: pass.element.element,
             kernels,
             kernel: kernels.rotate.of(pairing),
             eps: norm.eps,
@@ -72,8 +74,14 @@ impl<'w> FusedNorm<'w> {
             step: line.step,
             ahead,
         };
-        let extents = [line.head_dim, line.heads];
-        (self.kernels.roots)(self.proof, &heads, extents, self.eps, roots);
+        self.proof.run(LineRoots {
+            element: self.element,
+            heads: &heads,
+            head_dim: line.head_dim,
+            len: line.heads,
+            eps: self.eps,
+            roots,
+        });
         let norm = LineNorm {
             roots,
             weights: self.weights,

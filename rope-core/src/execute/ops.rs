@@ -3,13 +3,12 @@
 
 use super::staged::{Channels, read_lines, with_tile};
 use crate::Shape;
-use crate::element::Compiled;
-use crate::kernel::elements::Across;
+use crate::kernel::elements::{Across, ElementType};
 use crate::kernel::line::{LineRows, Source, Starts};
 use crate::kernel::norm::{
     AddToSum, Channelwise, LANES, NormFactors, PerChannel, ROOTS, RootOf, Scaled, Sum, Term, mean,
 };
-use crate::kernel::normed::TOO_LONG;
+use crate::kernel::normed::{LineRoots, TOO_LONG};
 use crate::norm::{GivenSums, Norm, NormReach, NormSum, Place, Weights};
 use crate::pass::{Operands, Ops, Pass, Stages};
 use crate::rows::View;
@@ -157,8 +156,14 @@ impl Pass<'_> {
                 step: head_dim,
                 ahead: 0,
             };
-            let extents = [head_dim, span.count];
-            (f32::NORMED.roots)(self.proof, &heads, extents, norm.eps, &mut roots);
+            self.proof.run(LineRoots {
+                element: ElementType::F32,
+                heads: &heads,
+                head_dim,
+                len: span.count,
+                eps: norm.eps,
+                roots: &mut roots,
+            });
             for (factors, root) in factors.iter_mut().zip(roots) {
                 factors.root = root;
             }

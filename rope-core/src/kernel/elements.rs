@@ -36,8 +36,7 @@ use super::backward::BackwardLine;
 use super::convert::{FromF32, ToF32};
 use super::gradient::{AddTerms, GradientLine};
 use super::line::{Line, Other, RotateLine, Same, Source};
-use super::norm::ROOTS;
-use super::normed::{LineNorm, LineRoots, NormRest};
+use super::normed::{LineNorm, NormRest};
 use super::pairs::{self, PairLayout};
 use crate::Pairing::{self, Half, Interleaved};
 use crate::backend::Proof;
@@ -83,8 +82,6 @@ pub struct InPlace(pub(crate) PerPairing<InPlaceFn>);
 #[derive(Debug)]
 pub struct Normed {
     pub(crate) rotate: PerPairing<NormedFn>,
-    /// The reciprocal roots of the heads of a line, by their channels, their number, and eps.
-    pub(crate) roots: fn(Proof, &Source<'_>, [usize; 2], f32, &mut [f32; ROOTS]),
     /// Norms the channels from an even one on, which do not rotate.
     pub(crate) rest: fn(Proof, &mut Line<'_>, &LineNorm<'_>, usize),
 }
@@ -224,10 +221,6 @@ macro_rules! compiled {
                 rotate: PerPairing {
                     half: normed::<$E, pairs::Half>,
                     interleaved: normed::<$E, pairs::Interleaved>,
-                },
-                roots: |proof, heads, [head_dim, len], eps, roots| {
-                    let element = PhantomData::<$E>;
-                    proof.run(LineRoots { heads, head_dim, len, eps, roots, element });
                 },
                 rest: |proof, line, norm, from| {
                     let element = PhantomData::<$E>;

@@ -464,11 +464,7 @@ impl<R: Route, N: Prologue> Kernel for RotateLine<'_, '_, R, N> {
                 }
             }
             Starts::Each(starts) if !Self::nan_in_any(s, rows, starts) => {
-                from = if rows.factors.is_none() {
-                    Self::each::<S, true>(s, &mut heads, rows, starts, from, prologue)
-                } else {
-                    Self::each::<S, false>(s, &mut heads, rows, starts, from, prologue)
-                };
+                from = Self::each(s, &mut heads, rows, starts, from, prologue);
             }
             // The narrower instruction set takes the whole line, and it or the next checks every NaN.
             _ => {}
@@ -603,7 +599,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
 
     /// All whole groups, from a pair on, of all heads, each with its own row. Returns the next pair.
     #[inline(always)]
-    fn each<S: Simd, const FORWARD: bool>(
+    fn each<S: Simd>(
         s: S,
         heads: &mut Heads<'_, '_, R>,
         rows: &LineRows<'_>,
@@ -613,7 +609,6 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
     ) -> usize {
         let order = const { Self::lane_order::<S>(false) };
         let len = (rows.pairs - from) / Self::group::<S>();
-        let factors = if FORWARD { None } else { rows.factors };
         let pairs = len * Self::group::<S>();
         heads.check(rows.pairs, from, pairs);
         for (index, &start) in starts.iter().enumerate() {
@@ -622,13 +617,17 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
             let cos = &S::chunks(&cos[from..][..pairs]).as_chunks().0[..len];
             let sin = &S::chunks(&sin[from..][..pairs]).as_chunks().0[..len];
             let mut groups = heads.groups::<S>(s, &prologue, index, [rows.pairs, from, len]);
-            for i in 0..len {
-                groups.rotate(
-                    s,
-                    i,
-                    &Angles::load(s, cos[i], sin[i], factors, order),
-                    order,
-                );
+            // A loop for each, so that nothing is asked for each group; all else is one text for both.
+            if let Some(factors) = rows.factors {
+                for i in 0..len {
+                    let angles = &Angles::load(s, cos[i], sin[i], Some(factors), order);
+                    groups.rotate(s, i, angles, order);
+                }
+            } else {
+                for i in 0..len {
+                    let angles = &Angles::load(s, cos[i], sin[i], None, order);
+                    groups.rotate(s, i, angles, order);
+                }
             }
         }
         from + pairs

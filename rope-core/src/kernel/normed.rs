@@ -6,6 +6,9 @@
 
 use core::marker::PhantomData;
 
+use half::{bf16, f16};
+
+use super::elements::{ElementType, elements};
 use super::line::{Heads, Line, Same, Source, SourceHeads};
 use super::norm::{LANES, ROOTS, Term, add_rest, fold_lanes, roots};
 use super::pairs::{Interleaved, PairLayout, VectorPair};
@@ -171,39 +174,57 @@ impl<E: Convert> Kernel for NormRest<'_, '_, '_, E> {
     }
 }
 
-/// The reciprocal roots of the heads of a line, of elements `E`: sums of squares in the order of [`norm`](super::norm),
-/// of heads that are not [`TOO_LONG`], at most [`ROOTS`] of them.
-pub(crate) struct LineRoots<'a, E> {
+/// The reciprocal roots of the heads of a line: sums of squares in the order of [`norm`](super::norm), of heads that
+/// are not [`TOO_LONG`], at most [`ROOTS`] of them. One kernel for all elements, with one branch on them.
+pub(crate) struct LineRoots<'a> {
+    pub(crate) element: ElementType,
     pub(crate) heads: &'a Source<'a>,
     pub(crate) head_dim: usize,
     pub(crate) len: usize,
     pub(crate) eps: f32,
     pub(crate) roots: &'a mut [f32; ROOTS],
-    pub(crate) element: PhantomData<E>,
 }
 
-impl<E: Convert> Kernel for LineRoots<'_, E> {
+impl Kernel for LineRoots<'_> {
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
-        let LineRoots {
-            head_dim,
-            len,
-            eps,
-            roots: sums,
-            ..
-        } = self;
-        let heads = SourceHeads::<E>::of(self.heads);
+    fn run<S: Simd>(mut self, s: S) {
         // First the vectors of all heads, then the serial ends of their sums, then the roots: each waits for nothing.
         let mut eights = [[0.0_f32; 8]; ROOTS];
-        for (index, (eight, sum)) in eights.iter_mut().zip(&mut *sums).take(len).enumerate() {
-            if const { S::PREFETCHES_HEADS } && heads.ahead != 0 {
-                heads.prefetch(s, index, head_dim, false);
+        self.squares(s, &mut eights);
+        for (sum, eight) in self.roots.iter_mut().zip(&eights).take(self.len) {
+            *sum = eight.iter().fold(*sum, |sum, lane| sum + lane);
+        }
+        roots(s, self.roots, self.len, self.head_dim as f32, self.eps);
+    }
+}
+
+macro_rules! squares {
+    ($($Type:ident: $E:ident $kernels:tt;)+) => {
+        impl LineRoots<'_> {
+            #[inline(always)]
+            fn squares<S: Simd>(&mut self, s: S, eights: &mut [[f32; 8]; ROOTS]) {
+                match self.element {
+                    $(ElementType::$Type => self.squares_of::<$E, S>(s, eights),)+
+                }
             }
-            let head = heads.head(index, head_dim);
-            let blocks = head.as_chunks::<LANES>().0;
-            let mut lanes = Self::lanes(s, blocks);
+        }
+    };
+}
+elements!(squares);
+
+impl LineRoots<'_> {
+    /// The sums of squares of the heads: eight lanes of each, and of what fills no eight in the place of its root.
+    #[inline(always)]
+    fn squares_of<E: Convert, S: Simd>(&mut self, s: S, eights: &mut [[f32; 8]; ROOTS]) {
+        let heads = SourceHeads::<E>::of(self.heads);
+        let sums = eights.iter_mut().zip(&mut *self.roots).take(self.len);
+        for (index, (eight, sum)) in sums.enumerate() {
+            if const { S::PREFETCHES_HEADS } && heads.ahead != 0 {
+                heads.prefetch(s, index, self.head_dim, false);
+            }
+            let (blocks, rest) = heads.head(index, self.head_dim).as_chunks::<LANES>();
+            let mut lanes = block_squares::<E, S>(s, blocks);
             *sum = 0.0;
-            let rest = &head[blocks.len() * LANES..];
             if !rest.is_empty() {
                 let mut values = [0.0; LANES];
                 for (value, x) in values.iter_mut().zip(rest) {
@@ -213,43 +234,37 @@ impl<E: Convert> Kernel for LineRoots<'_, E> {
             }
             *eight = fold_lanes(s, &lanes);
         }
-        for (sum, eight) in sums.iter_mut().zip(&eights).take(len) {
-            *sum = eight.iter().fold(*sum, |sum, lane| sum + lane);
-        }
-        roots(s, sums, len, head_dim as f32, eps);
     }
 }
 
-impl<E: Convert> LineRoots<'_, E> {
-    /// The lanes of the sum, in registers.
-    #[inline(always)]
-    fn lanes<S: Simd>(s: S, blocks: &[[E::Bits; LANES]]) -> [f32; LANES] {
-        let mut lanes = [0.0; LANES];
-        if const { S::LANES == 1 } {
-            for block in blocks {
-                for (lane, x) in lanes.iter_mut().zip(block) {
-                    let x = E::to_f32(*x);
-                    *lane += x * x;
-                }
-            }
-            return lanes;
-        }
-        let doubles = const { LANES / (2 * S::LANES) };
-        let mut sums = [[s.splat(0.0); 2]; LANES / 2];
+/// The squares of whole blocks in 32 lanes, which stay in registers.
+#[inline(always)]
+fn block_squares<E: Convert, S: Simd>(s: S, blocks: &[[E::Bits; LANES]]) -> [f32; LANES] {
+    let mut lanes = [0.0; LANES];
+    if const { S::LANES == 1 } {
         for block in blocks {
-            let block = S::chunks(block).as_chunks::<2>().0;
-            for i in 0..doubles {
-                let [a, b] = E::read(s, block[i], false);
-                sums[i] = [
-                    s.add(sums[i][0], s.mul(a, a)),
-                    s.add(sums[i][1], s.mul(b, b)),
-                ];
+            for (lane, x) in lanes.iter_mut().zip(block) {
+                let x = E::to_f32(*x);
+                *lane += x * x;
             }
         }
-        let vectors = S::chunks_mut(&mut lanes).as_chunks_mut::<2>().0;
-        for (vectors, [a, b]) in vectors.iter_mut().zip(sums) {
-            *vectors = [s.store_f32(a), s.store_f32(b)];
-        }
-        lanes
+        return lanes;
     }
+    let doubles = const { LANES / (2 * S::LANES) };
+    let mut sums = [[s.splat(0.0); 2]; LANES / 2];
+    for block in blocks {
+        let block = S::chunks(block).as_chunks::<2>().0;
+        for i in 0..doubles {
+            let [a, b] = E::read(s, block[i], false);
+            sums[i] = [
+                s.add(sums[i][0], s.mul(a, a)),
+                s.add(sums[i][1], s.mul(b, b)),
+            ];
+        }
+    }
+    let vectors = S::chunks_mut(&mut lanes).as_chunks_mut::<2>().0;
+    for (vectors, [a, b]) in vectors.iter_mut().zip(sums) {
+        *vectors = [s.store_f32(a), s.store_f32(b)];
+    }
+    lanes
 }
