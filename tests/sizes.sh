@@ -5,7 +5,7 @@ source "$(dirname "$0")/platforms/common.sh"
 
 # What is measured, and how many bytes it may have. KB are 1000 bytes.
 bounds="
-rope-core-x86_64          1055000   machine code of every element, pairing and backend, frequencies, rows, norms, caches and gradients
+rope-core-x86_64           956000   machine code of every element, pairing and backend, frequencies, rows, norms, caches and gradients
 models-x86_64              246000   what reads config.json and the keys of GGUF, with its part of serde_json
 rope-core-aarch64          567000   the same for AArch64
 rope-core-thumbv7em        253000   the same for a Cortex-M4F, without an allocator
@@ -103,7 +103,23 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 END_OF_FILE
-for what in given made; do
+cat >"$program/coded.rs" <<'END_OF_FILE'
+use std::hint::black_box;
+
+use rope_core::{CacheLayout, CacheMut, Code, CodeScale, Error, Pairing, Rope, Rows, Tensor};
+
+fn main() -> Result<(), Error> {
+    let (x, row) = (vec![1.0_f32; 2 * 128], [[0.6_f32; 64], [0.8; 64]].concat());
+    let (rows, mut memory) = (Rows::new(&row, [1, 128])?, [0; 2 * 128]);
+    let (layout, scale) = (CacheLayout::nhd([1, 1, 2, 128])?, CodeScale::Divide(0.5.into()));
+    let mut cache = CacheMut::coded(&mut memory, layout, Code::E4m3, scale, &mut [])?;
+    let x = Tensor::new(black_box(&x), [1, 1, 2, 128])?;
+    Rope::new(Pairing::Half).rotate_into_cache(&x, &mut cache, &[0], &rows)?;
+    println!("{}", memory[0]);
+    Ok(())
+}
+END_OF_FILE
+for what in given made coded; do
     # What `cargo build --release` has for a program that depends on the library above.
     tests rustc --edition 2024 -O -C symbol-mangling-version=v0 --extern "rope_core=$core" \
         -L "dependency=$release/deps" -L "dependency=${installed%/*}/release/deps" \
@@ -116,6 +132,11 @@ fi
 theirs='rope_core::(frequencies|kernel::sincos)::'
 [[ $(functions "$program/made" | grep -cE "$theirs") -ge 10 ]] || fail "no frequencies in $program/made"
 if functions "$program/given" | grep -E "$theirs"; then fail "these are in a program that makes no frequencies"; fi
+# Who writes one code of 8 bits links no other.
+grep -qE 'quantise::.*quantise::E4m3' <(functions "$program/coded") || fail "no E4M3 in $program/coded"
+others='quantise::[A-Za-z]*(E5m2|Int8|Q8_0)'
+[[ $(functions "$core" | grep -cE "$others") -ge 30 ]] || fail "no other codes in the library"
+if functions "$program/coded" | grep -E "$others"; then fail "these are in a program that writes E4M3 only"; fi
 show "a program with frequencies" "$program/made"
 show "a program without" "$program/given"
 

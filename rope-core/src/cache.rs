@@ -97,6 +97,7 @@ impl<'a> Cache<'a> {
     /// # Errors
     ///
     /// Those of [`CacheMut::coded`].
+    #[inline(always)]
     pub fn coded(
         memory: &'a [u8],
         layout: CacheLayout,
@@ -104,7 +105,8 @@ impl<'a> Cache<'a> {
         scale: CodeScale<'a>,
         scales: &'a [f32],
     ) -> Result<Self, Error> {
-        let stored = Stored::coded(layout, code, scale, memory.len(), scales.len())?;
+        let kernels = code.kernels();
+        let stored = Stored::coded(layout, kernels, scale, memory.len(), scales.len())?;
         Ok(Cache {
             memory,
             scales,
@@ -234,6 +236,7 @@ impl<'a> CacheMut<'a> {
     /// there are fewer scales apart than the layout has; [`Error::CacheLayout`] if an inline scale lies upon codes or
     /// its head is not made of channels side by side; [`Error::Parameter`], [`Error::ListEntry`] and [`Error::Count`]
     /// for given scales that are not finite and above zero, or not one for each head.
+    #[inline(always)]
     pub fn coded(
         memory: &'a mut [u8],
         layout: CacheLayout,
@@ -241,7 +244,8 @@ impl<'a> CacheMut<'a> {
         scale: CodeScale<'a>,
         scales: &'a mut [f32],
     ) -> Result<Self, Error> {
-        let stored = Stored::coded(layout, code, scale, memory.len(), scales.len())?;
+        let kernels = code.kernels();
+        let stored = Stored::coded(layout, kernels, scale, memory.len(), scales.len())?;
         Ok(CacheMut {
             memory,
             scales,
@@ -450,7 +454,7 @@ impl<'a> Stored<'a> {
 
     fn coded(
         layout: CacheLayout,
-        code: Code,
+        kernels: &'static quantise::Code,
         scale: CodeScale<'a>,
         len: usize,
         scales: usize,
@@ -494,7 +498,7 @@ impl<'a> Stored<'a> {
         inside(end, len)?;
         Ok(Stored {
             layout,
-            format: Format::Codes(Codes::Scaled(code.kernels(), scale)),
+            format: Format::Codes(Codes::Scaled(kernels, scale)),
         })
     }
 

@@ -46,6 +46,9 @@ impl Code {
         }
     }
 
+    /// Inlined into the caller's crate through the constructors of caches: of a code that is known there, the program
+    /// links the kernels of no other.
+    #[inline(always)]
     pub(crate) fn kernels(self) -> &'static quantise::Code {
         match self {
             Code::E4m3 => &quantise::E4M3,
