@@ -16,4 +16,10 @@ build() {
 # What the features have by themselves, lints.sh looks at.
 build -p rope-core --no-default-features
 build -p rope-models
+# As install.sh builds it for firmware; c.sh reads its header.
+step "the C API for ${targets[0]}"
+tests cargo rustc -p rope-capi --no-default-features --crate-type staticlib --target "${targets[0]}" \
+    -Zbuild-std=core,alloc "${unoptimised[@]}"
+[[ -s $CARGO_TARGET_DIR/${targets[0]}/debug/librope.a ]] || fail "no static library"
+builds=$((builds + 1))
 echo "platform $name: $builds builds passed"
