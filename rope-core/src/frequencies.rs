@@ -35,7 +35,7 @@ use core::fmt;
 use crate::backend::Proof;
 use crate::kernel::sincos::block::{Entry, FrequencyBlock, Step};
 use crate::real::Real;
-use crate::{Backend, Dimension, Error};
+use crate::{Backend, Error};
 use axes::Assignment;
 use scaling::BaseFrequencies;
 
@@ -343,7 +343,7 @@ impl<'a> Frequencies<'a> {
         }
         if let Some(&(source, _)) = pairs.iter().find(|&&(source, _)| source >= self.pairs) {
             return Err(Error::Range {
-                dimension: Dimension::Channels,
+                dimension: crate::Dimension::Channels,
                 start: source.saturating_mul(2),
                 end: source.saturating_mul(2).saturating_add(2),
                 extent: self.rotary_dim(),
