@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::{Error, Name};
+use crate::{Name, UnknownName};
 // And the proofs, by the names of their backends.
 use crate::simd::*;
 
@@ -164,19 +164,19 @@ impl fmt::Display for Backend {
 }
 
 impl FromStr for Backend {
-    type Err = Error;
+    type Err = UnknownName;
 
     /// Reads [`Backend::name`].
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownName`] for any other text.
-    fn from_str(name: &str) -> Result<Self, Error> {
+    /// [`UnknownName`] for any other text.
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
         Backend::ALL
             .iter()
             .copied()
             .find(|backend| backend.name() == name)
-            .ok_or(Error::UnknownName {
+            .ok_or(UnknownName {
                 kind: "backend",
                 name: Name::new(name),
                 known: Backend::NAMES.trim_ascii_end(),

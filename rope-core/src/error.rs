@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{Backend, Dimension, Direction, Pairing, Shape, Strides};
+use crate::{Backend, Dimension, Direction, Pairing, Shape};
 
 /// Makes of one list the errors, their messages and their names: `Variant { fields } => what writes the message`, in
 /// which `$f` is the formatter and the fields have their names.
@@ -42,20 +42,25 @@ macro_rules! errors {
 }
 
 errors! { f =>
-    /// A [`Layout`](crate::Layout) constructor: the index of the last element, or a stride, does not fit `usize`.
+    /// A [`Layout`](crate::Layout) constructor, [`Rows::strided`](crate::Rows::strided): the number of elements, or a
+    /// stride that follows from the shape, does not fit `usize`.
     ShapeOverflow {
         /// The shape asked for.
         shape: Shape,
-        /// The strides, if they fit.
-        strides: Option<Strides>,
-    } => match strides {
-        Some(strides) => write!(
-            f,
-            "shape {shape} with strides {strides} has indices beyond usize::MAX ({})",
-            usize::MAX
-        ),
-        None => write!(f, "shape {shape} has strides beyond usize::MAX ({})", usize::MAX),
-    },
+    } => write!(f, "shape {shape} has indices or strides beyond usize::MAX ({})", usize::MAX),
+    /// [`Layout::strided`](crate::Layout::strided): the index of the last element does not fit `usize`.
+    StrideOverflow {
+        /// The dimension that reaches farthest.
+        dimension: Dimension,
+        /// Its extent.
+        extent: usize,
+        /// Its stride.
+        stride: usize,
+    } => write!(
+        f,
+        "stride {stride} of {dimension}, with the extent {extent}, leads to indices beyond usize::MAX ({})",
+        usize::MAX
+    ),
     /// [`Tensor::new`](crate::Tensor::new), [`TensorMut::new`](crate::TensorMut::new): the layout reaches past
     /// the slice.
     OutOfBounds {
@@ -69,11 +74,11 @@ errors! { f =>
     ShapeElements {
         /// The shape asked for.
         shape: Shape,
-        /// Its elements.
-        elements: usize,
         /// Elements the slice has.
         len: usize,
     } => {
+        // A shape that has no number of elements is refused before.
+        let elements = shape.elements().unwrap_or(usize::MAX);
         write!(f, "shape {shape} has {elements} elements, but the slice has {len}")?;
         // Of grouped queries: the number of heads that the slice has.
         let head = Shape { heads: 1, ..shape }.elements().unwrap_or(0);
@@ -337,11 +342,13 @@ errors! { f =>
     } => write!(f, "gradients of {gradients} heads for a tensor of {heads}; give one for all, or one for each"),
     /// Gradients of another shape than the rows, or than other gradients.
     GradientShape {
-        /// `[rows, heads, pairs]` of the gradients.
-        given: [usize; 3],
-        /// That of what they should be like.
-        needed: [usize; 3],
-    } => write!(f, "gradients of the shape {given:?} for {needed:?} (rows, heads, pairs)"),
+        /// What there are more or fewer of: rows, heads or pairs.
+        what: &'static str,
+        /// How many the gradients have.
+        given: usize,
+        /// How many they should have.
+        needed: usize,
+    } => write!(f, "the gradients are of {given} {what}, but {needed} are needed"),
     /// [`PairGradients::cos_sin`](crate::gradient::PairGradients::cos_sin): cos and sin are both zero, so the rotated
     /// tensor says nothing of them.
     RowOfZeros {
@@ -354,26 +361,35 @@ errors! { f =>
     } => write!(f, "cos and sin of row {row}, head {head}, pair {pair}, are both zero"),
     /// [`Rope::rotate_into`](crate::Rope::rotate_into): source and target have different shapes.
     ShapeMismatch {
-        /// Shape of the source.
-        source: Shape,
-        /// Shape of the target.
-        target: Shape,
-    } => write!(f, "the source has shape {source}, the target {target}"),
+        /// The first dimension in which they differ.
+        dimension: Dimension,
+        /// Its extent in the source.
+        source: usize,
+        /// Its extent in the target.
+        target: usize,
+    } => write!(
+        f,
+        "source and target must have one shape, but {dimension} is {source} in the source and {target} in the target"
+    ),
     /// [`Rope::rotate_qk`](crate::Rope::rotate_qk): Q and K have different numbers of sequences, tokens or channels.
     QueryKeyMismatch {
-        /// Shape of Q.
-        query: Shape,
-        /// Shape of K.
-        key: Shape,
-    } => write!(f, "Q of shape {query} and K of shape {key} differ in more than their heads"),
+        /// The first dimension in which they differ.
+        dimension: Dimension,
+        /// Its extent in Q.
+        query: usize,
+        /// Its extent in K.
+        key: usize,
+    } => write!(f, "Q and K may differ in their heads alone, but {dimension} is {query} in Q and {key} in K"),
     /// [`Rope::rotate_into_caches`](crate::Rope::rotate_into_caches): K and V have different numbers of sequences or
     /// tokens.
     KeyValueMismatch {
-        /// Shape of K.
-        key: Shape,
-        /// Shape of V.
-        value: Shape,
-    } => write!(f, "K of shape {key} and V of shape {value} differ in their sequences or tokens"),
+        /// The first dimension in which they differ.
+        dimension: Dimension,
+        /// Its extent in K.
+        key: usize,
+        /// Its extent in V.
+        value: usize,
+    } => write!(f, "K and V must have the same sequences and tokens, but {dimension} is {key} in K and {value} in V"),
     /// [`Rope::backend`](crate::Rope::backend): this CPU, or this build, lacks the instruction set.
     BackendUnavailable {
         /// The backend asked for.
@@ -397,8 +413,8 @@ errors! { f =>
     ListEntry {
         /// The list, by its public name.
         name: &'static str,
-        /// Where in the list.
-        index: usize,
+        /// Where in the list; `u32::MAX` beyond that.
+        index: u32,
         /// What was given.
         value: f64,
         /// What it has to be.
@@ -445,11 +461,11 @@ errors! { f =>
         /// The sections, in pairs; zeros after the last one.
         sections: [usize; 4],
         /// How many there are.
-        axes: usize,
+        axes: u8,
         /// Channels that rotate.
         rotary_dim: usize,
     } => {
-        let given = sections.get(..axes).unwrap_or_default();
+        let given = sections.get(..axes.into()).unwrap_or_default();
         let pairs = given.iter().fold(0_usize, |sum, &n| sum.saturating_add(n));
         write!(
             f,
@@ -606,22 +622,17 @@ errors! { f =>
     /// [`Norm::with_sum_of_squares`](crate::Norm::with_sum_of_squares) of a norm that is centred: it has a mean of its
     /// own to take off.
     CentredSums => f.write_str("a norm that is centred takes no given sums"),
-    /// [`FromStr`](core::str::FromStr) of [`Pairing`], [`Backend`] or [`Direction`]: no such name.
-    UnknownName {
-        /// What was being read.
-        kind: &'static str,
-        /// The beginning of the text.
-        name: Name,
-        /// The names that exist.
-        known: &'static str,
-    } => write!(f, "unknown {kind} {name:?}; there are: {known}"),
 }
 
 impl core::error::Error for Error {}
 
+/// Every fallible call returns one, so it is kept small: what it says of shapes is the dimension in which they differ.
+const _: () = assert!(size_of::<Error>() <= 48);
+
 impl Error {
     /// The error of a number, said of the number at an index of a list.
     pub(crate) fn in_list(self, index: usize) -> Self {
+        let index = list_index(index);
         match self {
             Error::Parameter {
                 name,
@@ -637,6 +648,32 @@ impl Error {
         }
     }
 }
+
+/// The index of [`Error::ListEntry`].
+pub(crate) fn list_index(index: usize) -> u32 {
+    u32::try_from(index).unwrap_or(u32::MAX)
+}
+
+/// [`FromStr`](core::str::FromStr) of [`Pairing`], [`Backend`] or [`Direction`]: nothing has that name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnknownName {
+    /// What was being read.
+    pub kind: &'static str,
+    /// The beginning of the text.
+    pub name: Name,
+    /// The names that exist.
+    pub known: &'static str,
+}
+
+impl fmt::Display for UnknownName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let UnknownName { kind, name, known } = self;
+        write!(f, "unknown {kind} {name:?}; there are: {known}")
+    }
+}
+
+impl core::error::Error for UnknownName {}
 
 /// A name that a caller gave, kept without an allocator: its first 80 bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]

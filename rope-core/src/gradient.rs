@@ -143,9 +143,7 @@ impl<'a> PairGradients<'a> {
 
     /// Whether the sums fit two tensors; and the rows from one sequence's first to the next one's.
     pub(crate) fn check(&self, [source, target]: [Shape; 2]) -> Result<usize, Error> {
-        if source != target {
-            return Err(Error::ShapeMismatch { source, target });
-        }
+        source.check_same(target)?;
         let shape = target;
         let sharing = check(shape, 2 * self.pairs, self.rows)?;
         if self.heads != 1 && self.heads != shape.heads {
@@ -162,8 +160,9 @@ impl<'a> PairGradients<'a> {
         let pairs = rows.rotary_dim() / 2;
         if self.pairs != pairs {
             return Err(Error::GradientShape {
-                given: self.shape(),
-                needed: [self.rows, self.heads, pairs],
+                what: "pairs",
+                given: self.pairs,
+                needed: pairs,
             });
         }
         Ok(())

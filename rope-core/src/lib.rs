@@ -128,7 +128,7 @@ pub use cache::{
     ScaleLayout, ScalePlace, Slots,
 };
 pub use element::Element;
-pub use error::{Error, Name};
+pub use error::{Error, Name, UnknownName};
 pub use frequencies::{
     Angle, Axes, Frequencies, Frequency, LongRope, MixedAngle, MixedFrequencies, RowSource,
     Scaling, Yarn,

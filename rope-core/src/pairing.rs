@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-use crate::{Error, Name};
+use crate::{Name, UnknownName};
 
 /// Which two channels of a head form the pair that is rotated by one angle.
 ///
@@ -71,18 +71,18 @@ impl fmt::Display for Pairing {
 }
 
 impl FromStr for Pairing {
-    type Err = Error;
+    type Err = UnknownName;
 
     /// Reads [`Pairing::name`].
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownName`] for any other text.
-    fn from_str(name: &str) -> Result<Self, Error> {
+    /// [`UnknownName`] for any other text.
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
         Pairing::ALL
             .into_iter()
             .find(|pairing| pairing.name() == name)
-            .ok_or(Error::UnknownName {
+            .ok_or(UnknownName {
                 kind: "pairing",
                 name: Name::new(name),
                 known: "interleaved, half",

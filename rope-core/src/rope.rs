@@ -16,7 +16,9 @@ use crate::pass::{Ends, Kernels, Operand, OperandMut, Pass, Rotation};
 use crate::rows::{RowSharing, View};
 use crate::tensor::{Bytes, BytesMut};
 use crate::walk::Walk;
-use crate::{Backend, Error, Name, Pairing, Rows, Shape, Tensor, TensorMut};
+use crate::{
+    Backend, Dimension, Error, Name, Pairing, Rows, Shape, Tensor, TensorMut, UnknownName,
+};
 
 pub use stages::{Linear, Plain, QueryKeyStages, Stages, WithScale, WithStages};
 
@@ -87,18 +89,18 @@ impl fmt::Display for Direction {
 }
 
 impl FromStr for Direction {
-    type Err = Error;
+    type Err = UnknownName;
 
     /// Reads [`Direction::name`].
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownName`] for any other text.
-    fn from_str(name: &str) -> Result<Self, Error> {
+    /// [`UnknownName`] for any other text.
+    fn from_str(name: &str) -> Result<Self, UnknownName> {
         Direction::ALL
             .into_iter()
             .find(|direction| direction.name() == name)
-            .ok_or(Error::UnknownName {
+            .ok_or(UnknownName {
                 kind: "direction",
                 name: Name::new(name),
                 known: "forward, inverse, transpose",
@@ -410,12 +412,7 @@ impl Rope {
     ) -> Result<(), Error> {
         let (source, target) = (*x.layout, *y.layout);
         let head_dim = source.shape().head_dim;
-        if source.shape() != target.shape() {
-            return Err(Error::ShapeMismatch {
-                source: source.shape(),
-                target: target.shape(),
-            });
-        }
+        source.shape().check_same(target.shape())?;
         let (windowed, placed) = (
             source.channels(from..head_dim)?,
             target.channels(from..head_dim)?,
@@ -485,7 +482,7 @@ impl Rope {
     #[inline]
     fn fit_qk(&self, query: Shape, key: Shape, rows: &Rows<'_>) -> Result<RowSharing, Error> {
         if (Shape { heads: 0, ..query }) != (Shape { heads: 0, ..key }) {
-            return Err(Error::QueryKeyMismatch { query, key });
+            return Err(query_key_mismatch(query, key));
         }
         rows.check_heads(key)?;
         self.fit_in_place(query, rows)
@@ -625,10 +622,22 @@ pub(crate) fn fit_across(
     target: Shape,
     rows: &Rows<'_>,
 ) -> Result<RowSharing, Error> {
-    if source != target {
-        return Err(Error::ShapeMismatch { source, target });
-    }
+    source.check_same(target)?;
     fit(source, rows)
+}
+
+#[cold]
+fn query_key_mismatch(query: Shape, key: Shape) -> Error {
+    let key = Shape {
+        heads: query.heads,
+        ..key
+    };
+    let (dimension, query, key) = query.difference(key).unwrap_or((Dimension::Heads, 0, 0));
+    Error::QueryKeyMismatch {
+        dimension,
+        query,
+        key,
+    }
 }
 
 /// Whether given rows fit a tensor, and whose they are.

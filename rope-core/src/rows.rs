@@ -185,10 +185,7 @@ impl<'a> Rows<'a> {
         layout.into_layout(sin.len())?;
         let layout = layout.into_layout(cos.len())?;
         let (shape, strides) = (layout.shape(), layout.strides());
-        let overflow = Error::ShapeOverflow {
-            shape,
-            strides: Some(strides),
-        };
+        let overflow = Error::ShapeOverflow { shape };
         let Shape {
             tokens,
             head_dim: pairs,

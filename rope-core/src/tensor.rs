@@ -35,6 +35,35 @@ impl Shape {
         self.batch == 0 || self.tokens == 0 || self.heads == 0 || self.head_dim == 0
     }
 
+    /// The first dimension in which two shapes differ, and its extents in this one and in the other.
+    pub fn difference(self, other: Shape) -> Option<(Dimension, usize, usize)> {
+        use Dimension::{Batch, Channels, Heads, Tokens};
+        [Batch, Tokens, Heads, Channels]
+            .map(|dimension| (dimension, self.extent(dimension), other.extent(dimension)))
+            .into_iter()
+            .find(|(_, own, other)| own != other)
+    }
+
+    /// Refuses a target of another shape than the source.
+    #[inline]
+    pub(crate) fn check_same(self, target: Shape) -> Result<(), Error> {
+        match self == target {
+            true => Ok(()),
+            false => Err(self.mismatch(target)),
+        }
+    }
+
+    #[cold]
+    fn mismatch(self, target: Shape) -> Error {
+        let (dimension, source, target) =
+            self.difference(target).unwrap_or((Dimension::Batch, 0, 0));
+        Error::ShapeMismatch {
+            dimension,
+            source,
+            target,
+        }
+    }
+
     fn extent(self, dimension: Dimension) -> usize {
         match dimension {
             Dimension::Batch => self.batch,
@@ -160,7 +189,7 @@ impl Layout {
     ///
     /// # Errors
     ///
-    /// [`Error::ShapeOverflow`] if an index would not fit `usize`.
+    /// [`Error::StrideOverflow`] if an index would not fit `usize`.
     pub fn strided(shape: impl Into<Shape>, strides: Strides) -> Result<Self, Error> {
         Layout::checked(shape.into(), strides)
     }
@@ -218,10 +247,7 @@ impl Layout {
         let mut stride = Some(shape.head_dim);
         for dimension in order.into_iter().rev() {
             let Some(fits) = stride else {
-                return Err(Error::ShapeOverflow {
-                    shape,
-                    strides: None,
-                });
+                return Err(Error::ShapeOverflow { shape });
             };
             match dimension {
                 Dimension::Batch => strides.batch = fits,
@@ -234,10 +260,7 @@ impl Layout {
         // The number of elements, also where there are none, is the end.
         match stride {
             Some(end) => Ok(Layout::from_checked(shape, strides, 0, end, true)),
-            None => Err(Error::ShapeOverflow {
-                shape,
-                strides: Some(strides),
-            }),
+            None => Err(Error::ShapeOverflow { shape }),
         }
     }
 
@@ -281,10 +304,7 @@ impl Layout {
                 layout.disjoint = layout.first_overlap().is_none();
                 Ok(layout)
             }
-            None => Err(Error::ShapeOverflow {
-                shape,
-                strides: Some(strides),
-            }),
+            None => Err(overflow(shape, strides)),
         }
     }
 
@@ -565,6 +585,28 @@ impl Layout {
     }
 }
 
+/// Of strides that lead beyond all indices: names the dimension that reaches farthest.
+#[cold]
+fn overflow(shape: Shape, strides: Strides) -> Error {
+    let mut farthest = (Dimension::Channels, shape.head_dim, 1);
+    for (dimension, extent, stride) in [
+        (Dimension::Heads, shape.heads, strides.head),
+        (Dimension::Tokens, shape.tokens, strides.token),
+        (Dimension::Batch, shape.batch, strides.batch),
+    ] {
+        let reach = |extent: usize, stride: usize| (extent as u128) * (stride as u128);
+        if reach(extent - 1, stride) > reach(farthest.1 - 1, farthest.2) {
+            farthest = (dimension, extent, stride);
+        }
+    }
+    let (dimension, extent, stride) = farthest;
+    Error::StrideOverflow {
+        dimension,
+        extent,
+        stride,
+    }
+}
+
 /// What [`Tensor::new`] and [`TensorMut::new`] take: a [`Layout`], which may cover a part of the slice; or a [`Shape`]
 /// or `[batch, tokens, heads, head_dim]`, which is the whole slice in the order of [`Layout::bshd`].
 #[diagnostic::on_unimplemented(
@@ -597,11 +639,7 @@ impl IntoLayout for Shape {
         let layout = Layout::bshd(self)?;
         // Without gaps the end is the number of elements.
         if layout.end != len {
-            return Err(Error::ShapeElements {
-                shape: self,
-                elements: layout.end,
-                len,
-            });
+            return Err(Error::ShapeElements { shape: self, len });
         }
         Ok(layout)
     }
@@ -721,7 +759,7 @@ impl<'a, E: Element> TensorMut<'a, E> {
     /// let mut q = vec![0.0_f32; 5 * 32 * 128];
     /// // 8 heads on the memory of 32
     /// let error = TensorMut::new(&mut q, [1, 5, 8, 128]).unwrap_err();
-    /// assert!(matches!(error, Error::ShapeElements { elements: 5120, len: 20480, .. }));
+    /// assert!(matches!(error, Error::ShapeElements { len: 20480, .. }));
     /// // the first 8 heads of each token, said as such
     /// TensorMut::new(&mut q, Layout::bshd([1, 5, 32, 128])?.heads(0..8)?)?;
     /// # Ok::<(), Error>(())

@@ -4,8 +4,8 @@ use crate::models::{config, config_file, of_formula};
 use crate::refused::untouched;
 use half::bf16;
 use rope_core::{
-    Axes, Direction, Frequencies, Layout, NormFormula, NormReach, Pairing, Place, Rope, Scaling,
-    Tensor, TensorMut,
+    Axes, Dimension, Direction, Frequencies, Layout, NormFormula, NormReach, Pairing, Place, Rope,
+    Scaling, Tensor, TensorMut,
 };
 use rope_models::{Config, Error, NormWeights, Rotation};
 use rope_tests::golden::Golden;
@@ -1156,8 +1156,9 @@ fn a_rotation_refuses_other_heads() {
         let from = Tensor::new(&x, [1, 1, 2, 192]).expect("valid");
         let mut tensor = TensorMut::new(data, [1, 1, 2, 64]).expect("valid");
         let error = rope_core::Error::ShapeMismatch {
-            source: [1, 1, 2, 192].into(),
-            target: [1, 1, 2, 64].into(),
+            dimension: Dimension::Channels,
+            source: 192,
+            target: 64,
         };
         let into = rotation.rotate_into(&from, &mut tensor, &rows);
         assert_eq!(into, Err(error.into()));

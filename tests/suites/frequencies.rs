@@ -938,7 +938,7 @@ fn axes_that_do_not_add_up_are_refused() {
             named[..sections.len()].copy_from_slice(sections);
             let error = Error::Sections {
                 sections: named,
-                axes: sections.len(),
+                axes: sections.len() as u8,
                 rotary_dim: 128,
             };
             let text = format!(

@@ -934,8 +934,9 @@ fn refused_calls_touch_nothing() {
     }
     let other = [2, 3, 2, 16];
     let error = Error::ShapeMismatch {
-        source: other.into(),
-        target: shape.into(),
+        dimension: Dimension::Heads,
+        source: 2,
+        target: shape[2],
     };
     refused(
         rope,
@@ -943,7 +944,7 @@ fn refused_calls_touch_nothing() {
         fits,
         &rows,
         error,
-        &["[2, 3, 2, 16]"],
+        &["heads is 2"],
     );
     for heads in [0, 2, 5] {
         let error = Error::GradientHeads {
@@ -981,17 +982,11 @@ fn refused_calls_touch_nothing() {
     refused(rope, &y, [3, 4, 5], &rows, error, &["10", "8"]);
     let narrow = Rows::new(&table[..18], [3, 6]).expect("three rows");
     let error = Error::GradientShape {
-        given: [6, 4, 4],
-        needed: [6, 4, 3],
+        what: "pairs",
+        given: 4,
+        needed: 3,
     };
-    refused(
-        rope,
-        &y,
-        [6, 4, 4],
-        &narrow,
-        error,
-        &["[6, 4, 4]", "[6, 4, 3]"],
-    );
+    refused(rope, &y, [6, 4, 4], &narrow, error, &["4 pairs", "3"]);
 
     // In place the pairing stays, and so it does where inputs and outputs are multiplied.
     let changes = rope.output_pairing(Pairing::Interleaved);
@@ -1093,16 +1088,14 @@ fn refused_reductions_touch_nothing() {
         let factors = PairGradients::new(&mut others, shape).expect("their shape");
         gradients.cos_sin(&factors, rows, &mut cos[..len], &mut sin)
     };
-    let shapes = |given, needed| Error::GradientShape { given, needed };
-    assert_eq!(
-        cos_sin([2, 4, 3], &rows, 24),
-        Err(shapes([2, 3, 4], [2, 4, 3]))
-    );
+    let shapes = |what, given, needed| Error::GradientShape {
+        what,
+        given,
+        needed,
+    };
+    assert_eq!(cos_sin([2, 4, 3], &rows, 24), Err(shapes("heads", 3, 4)));
     let one = Rows::new(&table[..8], [1, 8]).expect("a row");
-    assert_eq!(
-        cos_sin([2, 3, 4], &one, 24),
-        Err(shapes([2, 3, 4], [1, 3, 4]))
-    );
+    assert_eq!(cos_sin([2, 3, 4], &one, 24), Err(shapes("rows", 2, 1)));
     assert_eq!(cos_sin([2, 3, 4], &rows, 23), Err(storage(23, 24)));
     let mut table = table;
     [table[10], table[14]] = [0.0, -0.0];

@@ -3,9 +3,10 @@
 
 use half::bf16;
 use rope_core::{
-    Axes, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, Error,
-    Frequencies, HeadScales, Layout, Norm, NormFormula, NormReach, Pairing, Place, Positions, Rope,
-    Rows, Scale, ScaleLayout, ScalePlace, Scaling, Slots, Tensor, TensorMut, WithStages,
+    Axes, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, Dimension,
+    Error, Frequencies, HeadScales, Layout, Norm, NormFormula, NormReach, Pairing, Place,
+    Positions, Rope, Rows, Scale, ScaleLayout, ScalePlace, Scaling, Slots, Tensor, TensorMut,
+    WithStages,
 };
 
 use crate::refused::{NUMBERS, refused, untouched};
@@ -336,14 +337,15 @@ fn rows_and_shapes() {
         let chain = changes.norm(Norm::new(NormFormula::LLAMA4, 1e-6));
         refused(chain.rotate(&mut tensor, &rows), error, &words);
         let error = Error::ShapeMismatch {
-            source: SHAPE.into(),
-            target: [2, 3, 1, 8].into(),
+            dimension: Dimension::Heads,
+            source: 2,
+            target: 1,
         };
         let mut tensor = TensorMut::new(&mut data[..48], [2, 3, 1, 8]).expect("valid");
         refused(
             chain.rotate_into(&x, &mut tensor, &rows),
             error,
-            &["[2, 3, 1, 8]"],
+            &["heads is 2"],
         );
     });
 }
@@ -361,12 +363,13 @@ fn keys_and_values() {
             let shape = [1, 6, 2, 8];
             let v = Tensor::new(&x, shape).expect("valid");
             let error = Error::KeyValueMismatch {
-                key: SHAPE.into(),
-                value: shape.into(),
+                dimension: Dimension::Batch,
+                key: 2,
+                value: 1,
             };
             let refusal =
                 chain.rotate_into_caches((&k, &mut keys), (&v, &mut values), &SLOTS, &rows);
-            refused(refusal, error, &["[2, 3, 2, 8]", "[1, 6, 2, 8]"]);
+            refused(refusal, error, &["batch is 2", "1"]);
             // Values that do not fit are found before the keys are written.
             let v = Tensor::new(&x[..48], [2, 3, 1, 8]).expect("valid");
             let error = Error::CacheHeads {

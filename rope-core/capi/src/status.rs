@@ -214,7 +214,7 @@ statuses! {
     Internal = c"an internal error: please report it",
     Utf8 = c"text is not UTF-8",
     PositionRange = c"a range of positions ends beyond 2^63",
-    ShapeOverflow = c"the index of a tensor's last element does not fit size_t": ShapeOverflow,
+    ShapeOverflow = c"the index of a tensor's last element does not fit size_t": ShapeOverflow StrideOverflow,
     OutOfBounds = c"a layout reaches past the tensor's memory": OutOfBounds,
     Overlap = c"strides let elements of a tensor that is written overlap": Overlap,
     RotaryDim = c"rotary_dim is odd, zero or too large, or not what the scaling or the axes need": RotaryDim,
@@ -274,7 +274,7 @@ statuses! {
     RowOfZeros = c"cos and sin of a row are both zero": RowOfZeros,
     // No call of this API meets these.
     Refused = c"refused": ShapeElements Range PartsInterleave GatheredTwice RowRange
-        UnknownName => FreqFactors,
+        => FreqFactors,
 }
 
 /// What a status (`enum rope_status`) means, in one sentence. For a number that is no status, the sentence says so.

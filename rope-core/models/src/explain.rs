@@ -131,8 +131,12 @@ where
     O: Element + Into<f32>,
 {
     let (source, target) = (before.shape(), after.shape());
-    if source != target {
-        return Err(Error::ShapeMismatch { source, target });
+    if let Some((dimension, source, target)) = source.difference(target) {
+        return Err(Error::ShapeMismatch {
+            dimension,
+            source,
+            target,
+        });
     }
     rows.check_shape(source)?;
     let seen = Seen {

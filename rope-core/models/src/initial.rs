@@ -126,7 +126,7 @@ fn checked(index: usize, direction: f64) -> Result<()> {
         true => Ok(()),
         false => Err(Error::ListEntry {
             name: "directions",
-            index,
+            index: u32::try_from(index).unwrap_or(u32::MAX),
             value: direction,
             required: "an angle in radians, 2^20 at most in magnitude",
         }),

@@ -3,6 +3,7 @@
 use core::slice;
 
 use crate::Error;
+use crate::error::list_index;
 use crate::kernel::quantise;
 
 /// A code of 8 bits for a number.
@@ -144,7 +145,7 @@ impl HeadScales<'_> {
                 match scales.iter().position(|&scale| wrong(scale)) {
                     Some(index) => Err(Error::ListEntry {
                         name: "scales",
-                        index,
+                        index: list_index(index),
                         value: scales[index].into(),
                         required,
                     }),

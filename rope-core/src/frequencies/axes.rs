@@ -467,7 +467,7 @@ fn covered(rotary_dim: usize, sections: &[usize]) -> Result<usize, Error> {
         named[..sections.len()].copy_from_slice(sections);
         return Err(Error::Sections {
             sections: named,
-            axes: sections.len(),
+            axes: sections.len() as u8,
             rotary_dim,
         });
     }

@@ -114,12 +114,20 @@ impl PairGradients<'_> {
         sin: &mut [f64],
     ) -> Result<(), Error> {
         let shape @ [count, heads, pairs] = self.shape();
-        let fits = |needed: [usize; 3]| match shape == needed {
-            true => Ok(()),
-            false => Err(Error::GradientShape {
-                given: shape,
-                needed,
-            }),
+        let fits = |needed: [usize; 3]| {
+            for (what, (given, needed)) in ["rows", "heads", "pairs"]
+                .into_iter()
+                .zip(shape.into_iter().zip(needed))
+            {
+                if given != needed {
+                    return Err(Error::GradientShape {
+                        what,
+                        given,
+                        needed,
+                    });
+                }
+            }
+            Ok(())
         };
         fits(factors.shape())?;
         let heads_of_rows = if rows.heads() > 1 {

@@ -9,7 +9,7 @@ use crate::kernel::elements::Across;
 use crate::pass::{Kernels, Operand, OperandMut, Pass};
 use crate::rows::RowSharing;
 use crate::tensor::{Bytes, BytesMut};
-use crate::{Error, Rows, Shape, Tensor, TensorMut};
+use crate::{Dimension, Error, Rows, Shape, Tensor, TensorMut};
 
 impl<S: Stages> Rope<S> {
     /// Runs the plan from a tensor into the slots of a cache, one slot for each token of each sequence: keys as they
@@ -99,8 +99,14 @@ impl<S: Stages> Rope<S> {
     ) -> Result<(), Error> {
         let slots = slots.into();
         let (key, value) = (k.shape(), v.shape());
-        if (key.batch, key.tokens) != (value.batch, value.tokens) {
-            return Err(Error::KeyValueMismatch { key, value });
+        if let Some((dimension @ (Dimension::Batch | Dimension::Tokens), key, value)) =
+            key.difference(value)
+        {
+            return Err(Error::KeyValueMismatch {
+                dimension,
+                key,
+                value,
+            });
         }
         values.stored().check(value, &slots, values.len())?;
         check_head(value)?;
