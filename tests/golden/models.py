@@ -1,119 +1,1283 @@
-"""Holds the table of model types (rope-core/models/src/types.txt) to an installed transformers.
+"""Writes models/types.jsonl and types_frequencies.txt: what the models of an installed transformers rotate and norm, by
+running their code.
 
-    python3 tests/golden/models.py > cases.jsonl
-    ROPE_MODELS=cases.jsonl cargo test -p rope-tests model_types:: -- --nocapture
+    python3 tests/golden/models.py run FOLDER [TYPE ..]   writes both files into FOLDER, of all types or of these
+    python3 tests/golden/models.py without-row            names the types of transformers that have no row here
 
-For each type of text model in the table it builds the class's configuration in several variants, makes the class's own
-rotary module from it (no weights, no model), and writes what that computed: the inverse frequencies of each type of
-layers and the attention factor. Of these cases the suite compares these two only; models/cases.jsonl, which was made by
-running whole models, has the rest. A variant that transformers refuses is a case without a rotation. Types that are in
-transformers and not in the table are named on stderr.
+`run` never reads the crate's table of types, whose test the cases are. It goes over transformers' registry. For each type
+it makes configurations: one with the shape alone, and others with the keys that the type's own source mentions, every
+scaling, other lengths, heads and numbers of layers. It builds the type's model, small and with random weights, and runs
+it once. Wrappers around the functions that rotate call them on one-hot vectors with the cos and sin of that very call:
+from these maps come pairing, direction, window, axes, frequencies and factor of each layer. Norms of queries and keys are
+run on random data, and named by the formula whose bits they have. Types whose models need images or sound are named on
+stderr, as is everything that a map does not say; models/cases.jsonl has cases of most of these.
 
-Needs transformers and torch (CPU); CI does not run it. Written for transformers 5.23.0.
+Needs transformers, torch (CPU) and about 8 GB of memory; CI does not run it. Written for transformers 5.23.0.
 """
 
+import copy
+import dataclasses
+import gc
 import importlib
 import inspect
 import json
+import math
+import os
 import pathlib
+import re
 import struct
 import sys
+import warnings
 
-import transformers
+os.environ.setdefault("USE_HUB_KERNELS", "0")
+warnings.filterwarnings("ignore")
 
-TABLE = pathlib.Path(__file__).parents[2] / "rope-core/models/src/types.txt"
-SHAPE = {"hidden_size": 1024, "num_attention_heads": 8, "num_hidden_layers": 12, "max_position_embeddings": 8192,
-         "attn_layer_indices": [0]}
-VARIANTS = {
-    "bare": {},
-    "theta": {"rope_theta": 123456.0},
-    "partial": {"rope_theta": 123456.0, "partial_rotary_factor": 0.5},
-    "linear": {"rope_parameters": {"rope_type": "linear", "rope_theta": 500000.0, "factor": 3.0}},
-    "legacy-linear": {"rope_theta": 500000.0, "rope_scaling": {"type": "linear", "factor": 4.0}},
-    "yarn": {"rope_parameters": {"rope_type": "yarn", "rope_theta": 500000.0, "factor": 8.0,
-                                 "original_max_position_embeddings": 1024}},
-    "llama3": {"rope_parameters": {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0,
-                                   "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-                                   "original_max_position_embeddings": 1024}},
+import torch  # noqa: E402
+import transformers  # noqa: E402
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # noqa: E402
+
+transformers.logging.set_verbosity_error()
+torch.set_num_threads(1)
+torch.manual_seed(0)
+
+ROTATIONS = re.compile(r"\w*apply_\w*(rotary|rope|multimodal)\w*|rotate_(?!half)\w+|apply_rotary\w*")
+INPUTS = (
+    "q",
+    "k",
+    "v",
+    "query",
+    "key",
+    "value",
+    "x",
+    "xq",
+    "xk",
+    "tensor",
+    "query_states",
+    "key_states",
+    "query_layer",
+    "key_layer",
+    "value_layer",
+    "hidden_states",
+    "q_states",
+    "k_states",
+    "q_rot",
+    "k_rot",
+    "qk",
+)
+
+ROTATIONS = re.compile(r"\w*apply_\w*(rotary|rope|multimodal)\w*|rotate_(?!half)\w+|apply_rotary\w*")
+INPUTS = (
+    "q",
+    "k",
+    "v",
+    "query",
+    "key",
+    "value",
+    "x",
+    "xq",
+    "xk",
+    "tensor",
+    "query_states",
+    "key_states",
+    "query_layer",
+    "key_layer",
+    "value_layer",
+    "hidden_states",
+    "q_states",
+    "k_states",
+    "q_rot",
+    "k_rot",
+    "qk",
+)
+
+
+def modeling(configuration):
+    package = configuration.__module__.rpartition(".")[0]
+    name = configuration.__module__.rpartition(".")[2].replace("configuration_", "modeling_")
+    path = pathlib.Path(importlib.import_module(package).__file__).parent
+    names = [p.stem for p in sorted(path.glob("modeling_*.py"))]
+    names.sort(key=lambda n: n != name)
+    return [importlib.import_module(f"{package}.{n}") for n in names]
+
+
+def model_classes(configuration):
+    """The model classes made of that configuration, the barest first."""
+    found = []
+    for module in modeling(configuration):
+        for name, member in vars(module).items():
+            if (
+                inspect.isclass(member)
+                and issubclass(member, transformers.PreTrainedModel)
+                and member.__module__ == module.__name__
+            ):
+                if member.config_class is configuration and not name.endswith("PreTrainedModel"):
+                    found.append(member)
+    return sorted(
+        found,
+        key=lambda m: (
+            "For" in m.__name__,
+            not m.__name__.endswith(("Model", "Encoder", "Decoder", "Transformer")),
+            len(m.__name__),
+        ),
+    )
+
+
+TOKENS = 13
+POWERS = [0] + [2**k for k in range(TOKENS - 1)]
+
+
+def f32_hex(x):
+    return struct.pack(">f", x).hex()
+
+
+class Stop(Exception):
+    pass
+
+
+class Observer:
+    """Wraps the rotating functions, the attention and the norms of a modeling module, and keeps what they do."""
+
+    def __init__(self, modules, model_builder, layer_count):
+        self.rotations, self.norms, self.attends = [], [], []
+        self.layer, self.attention, self.undo, self.order = None, [], [], 0
+        self.modules, self.count, self.inside = modules, layer_count, False
+        self.outputs, self.seen = [], {}
+        for module in modules:
+            for name, member in list(vars(module).items()):
+                if inspect.isfunction(member) and member.__module__ == module.__name__:
+                    if ROTATIONS.fullmatch(name):
+                        self.patch(module, name, self.rotating(member, name))
+                    if name == "eager_attention_forward":
+                        self.patch(module, name, self.attending(member))
+                elif (
+                    inspect.isclass(member)
+                    and member.__module__ == module.__name__
+                    and issubclass(member, torch.nn.Module)
+                ):
+                    for method, function in list(vars(member).items()):
+                        static = isinstance(function, staticmethod)
+                        plain = function.__func__ if static else function
+                        if inspect.isfunction(plain) and (
+                            ROTATIONS.fullmatch(method)
+                            or (
+                                method == "forward"
+                                and "Rotary" in name
+                                and {"q", "k"} <= set(inspect.signature(plain).parameters)
+                            )
+                        ):
+                            wrapped = self.rotating(plain, f"{name}.{method}")
+                            self.patch(member, method, staticmethod(wrapped) if static else wrapped)
+        self.model = model_builder()
+        for path, part in self.model.named_modules():
+            if isinstance(part, torch.nn.ModuleList):
+                for index, layer in enumerate(part):
+                    if len(part) == layer_count:
+                        layer.register_forward_pre_hook(self.enter(path, index))
+                        layer.register_forward_hook(self.leave(path, index))
+            if re.search(r"Attention|Mixer|MLA$|Indexer", type(part).__name__):
+                part.register_forward_pre_hook(self.enter_attention(part))
+                part.register_forward_hook(self.leave_attention(part))
+                for name, child in part.named_children():
+                    if "norm" in (name + type(child).__name__).lower():
+                        child.register_forward_hook(self.normed(name, part))
+
+    def patch(self, owner, name, new):
+        self.undo.append((owner, name, vars(owner)[name]))
+        setattr(owner, name, new)
+
+    def close(self):
+        for owner, name, old in reversed(self.undo):
+            setattr(owner, name, old)
+
+    def enter(self, path, index):
+        def hook(*_):
+            self.stack = getattr(self, "stack", [])
+            self.stack.append(self.layer)
+            self.layer = (path, index)
+
+        return hook
+
+    def leave(self, path, index):
+        def hook(*_):
+            self.layer = self.stack.pop()
+
+        return hook
+
+    def enter_attention(self, part):
+        def hook(*_):
+            self.attention.append(part)
+
+        return hook
+
+    def leave_attention(self, part):
+        def hook(*_):
+            if part in self.attention:
+                self.attention.remove(part)
+
+        return hook
+
+    def normed(self, name, part):
+        def hook(module, args, output):
+            if self.inside:
+                return
+            self.order += 1
+            self.norms.append(
+                {
+                    "name": name,
+                    "module": module,
+                    "shape": tuple(args[0].shape),
+                    "layer": self.layer,
+                    "order": self.order,
+                    "attention": part,
+                    "output": output,
+                }
+            )
+
+        return hook
+
+    def attending(self, original):
+        def wrapped(module, query, key, value, *args, **kwargs):
+            scaling = kwargs.get("scaling", args[1] if len(args) > 1 else None)
+            self.attends.append(
+                {
+                    "layer": self.layer,
+                    "head_dim": query.shape[-1],
+                    "scaling": scaling,
+                    "query": query.detach(),
+                    "key": key.detach(),
+                    "module": module,
+                }
+            )
+            return original(module, query, key, value, *args, **kwargs)
+
+        return wrapped
+
+    def rotating(self, original, name):
+        signature = inspect.signature(original)
+
+        def wrapped(*args, **kwargs):
+            output = original(*args, **kwargs)
+            if self.inside:
+                return output
+            self.inside = True
+            try:
+                bound = signature.bind(*args, **kwargs)
+                self.order += 1
+                record = {
+                    "function": name,
+                    "layer": self.layer,
+                    "order": self.order,
+                    "attention": self.attention[-1] if self.attention else None,
+                }
+                given = [
+                    key
+                    for key, value in bound.arguments.items()
+                    if key in INPUTS
+                    and isinstance(value, torch.Tensor)
+                    and value.is_floating_point()
+                    and value.dim() >= 3
+                ]
+                outputs = output if isinstance(output, (tuple, list)) else (output,)
+                outputs = [one for one in outputs if isinstance(one, torch.Tensor)]
+                record["given"] = given
+                record["outputs"] = [one.detach() for one in outputs]
+                seen = (
+                    name,
+                    tuple(
+                        (
+                            (key, tuple(value.shape) if key in given else value.detach().numpy().tobytes())
+                            if isinstance(value, torch.Tensor)
+                            else repr(value)[:40]
+                        )
+                        for key, value in bound.arguments.items()
+                    ),
+                )
+                if seen not in self.seen:
+                    self.seen[seen] = [
+                        self.map_of(original, bound, key, at) for at, key in enumerate(given[: len(outputs)])
+                    ]
+                record["maps"] = self.seen[seen]
+                self.rotations.append(record)
+            finally:
+                self.inside = False
+            return output
+
+        wrapped.__name__ = getattr(original, "__name__", name)
+        return wrapped
+
+    def map_of(self, original, bound, key, at):
+        """The linear map of each token: [tokens, out, in], or None if heads differ."""
+        given = bound.arguments[key]
+        width = given.shape[-1]
+        columns = []
+        for channel in range(width):
+            one = torch.zeros_like(given)
+            one[..., channel] = 1
+            bound.arguments[key] = one
+            output = original(*bound.args, **bound.kwargs)
+            outputs = output if isinstance(output, (tuple, list)) else (output,)
+            outputs = [o for o in outputs if isinstance(o, torch.Tensor)]
+            columns.append(outputs[at].detach())
+        bound.arguments[key] = given
+        made = torch.stack(columns, -1)  # [.., out, in]
+        axes = [axis for axis in range(made.dim() - 2) if made.shape[axis] == self.tokens]
+        if not axes:
+            return None
+        made = made.movedim(axes[0], 0).reshape(self.tokens, -1, made.shape[-2], made.shape[-1])
+        if not (made == made[:, :1]).all():
+            return "heads differ"
+        return made[:, 0]
+
+
+def structure(M, positions):
+    """Pairs and factor of the maps of tokens, the first of which stands at position 0."""
+    T, out, width = M.shape
+    first = M[0]
+    moving = (M != first).any(1).any(0).nonzero().flatten().tolist()
+    factor = first[:, moving].abs().max().item() if moving else 1.0
+    places = first.abs().argmax(0).tolist()
+    at = dict(enumerate(places))
+    if sorted(places) != list(range(width)) or out != width:
+        return None
+    back = {i: j for j, i in at.items()}
+    touched = (M != 0).any(0)  # [out, in]
+    pairs = {}
+    for j in moving:
+        rows = [i for i in touched[:, j].nonzero().flatten().tolist() if i != at[j]]
+        if len(rows) != 1:
+            return None
+        pairs[j] = back[rows[0]]
+    if any(pairs.get(k) != j for j, k in pairs.items()):
+        return None
+    lows = sorted(j for j in pairs if j < pairs[j])
+    return {"factor": factor, "at": at, "pairs": [(j, pairs[j]) for j in lows], "moving": moving, "width": width}
+
+
+def angle_of(M, at, j, k, tokens, positions):
+    """The angle of one step, from tokens at these rising positions of one axis."""
+    estimate = None
+    for token, position in zip(tokens, positions):
+        if position == 0:
+            continue
+        angle = math.atan2(M[token, at[k], j].item(), M[token, at[j], j].item())
+        if estimate is None:
+            estimate = angle / position
+        else:
+            turns = round((estimate * position - angle) / (2 * math.pi))
+            estimate = (angle + 2 * math.pi * turns) / position
+    return estimate
+
+
+def buffers(model):
+    found = []
+    for path, part in model.named_modules():
+        for name, value in list(vars(part).items()) + list(part._buffers.items()):
+            if (
+                "freq" in name
+                and isinstance(value, torch.Tensor)
+                and not value.is_complex()
+                and value.numel() > 0
+                and value.is_floating_point()
+            ):
+                flat = value.detach().float().flatten()
+                if flat.numel() <= 4096:
+                    found.append(flat)
+    return found
+
+
+def factors(model):
+    found = []
+    for part in model.modules():
+        for name, value in vars(part).items():
+            if name.endswith("attention_scaling") and isinstance(value, (int, float)):
+                found.append(float(value))
+    return found
+
+
+def rotation_of(M, model, positions, axes=1):
+    """What a map does, in the words of a case, or a text that says why it cannot be said."""
+    if M is None or isinstance(M, str):
+        return M or "no token axis"
+    memo = model.__dict__.setdefault("memo_of_maps", {})
+    if id(M) not in memo:
+        memo[id(M)] = rotation_of_map(M, model, positions, axes)
+    return copy.deepcopy(memo[id(M)])
+
+
+def rotation_of_map(M, model, positions, axes):
+    """By the positions that were given, or by those of models that count for themselves."""
+    made = rotation_at(M, model, positions, axes)
+    if axes == 1 and isinstance(made, dict) and not made.pop("explained"):
+        counted = rotation_at(M, model, list(range(1, TOKENS)), axes)
+        if isinstance(counted, dict) and counted.pop("explained"):
+            return {**counted, "counted": True}
+    if isinstance(made, dict):
+        made.pop("explained", None)
+    return made
+
+
+def rotation_at(M, model, positions, axes):
+    shape = structure(M, positions)
+    if shape is None:
+        return "not pairs"
+    at, pairs = shape["at"], shape["pairs"]
+    if not pairs:
+        return "identity"
+    distances = {k - j for j, k in pairs}
+    base = min(j for j, _ in pairs)
+    if distances == {1} and len(pairs) > 1 or (len(pairs) == 1 and distances == {1}):
+        kind = "interleaved"
+    elif len(distances) == 1:
+        kind = "half"
+    else:
+        return f"pairs {pairs[:4]}"
+    known = buffers(model)
+    freqs, theirs = [], []
+    directions, axis_of = set(), []
+    runs = (
+        [(0, list(range(1, TOKENS)))]
+        if axes == 1
+        else [(a, list(range(1 + a * (TOKENS - 1), 1 + (a + 1) * (TOKENS - 1)))) for a in range(axes)]
+    )
+    for j, k in pairs:
+        found = None
+        for axis, tokens in runs:
+            if all(torch.equal(M[t, :, j], M[0, :, j]) for t in tokens):
+                continue
+            if found is not None:
+                return "a pair follows two axes"
+            found = axis
+            freqs.append(angle_of(M, at, j, k, tokens, POWERS[1:] if positions is None else positions))
+        axis_of.append(found)
+        directions.add(1 if freqs[-1] > 0 else -1)
+    if len(directions) != 1:
+        return "directions differ"
+    direction = directions.pop()
+    freqs = [f * direction for f in freqs]
+    near = lambda a, b: abs(a - b) <= 2e-5 * abs(b) + 1e-7
+    if kind == "half":
+        distance = distances.pop()
+        count, offset = distance, base
+        if any(j >= base + distance for j, _ in pairs):
+            return f"blocks {pairs[:4]}"
+        place = {j - base: n for n, (j, _) in enumerate(pairs)}
+        # Pairs that stand still at the beginning cannot be seen.
+        if base and shape["width"] >= 2 * distance and base + 2 * distance > shape["width"]:
+            count, offset = distance, 0
+            place = {j: n for n, (j, _) in enumerate(pairs)}
+    else:
+        if any((j - base) % 2 for j, _ in pairs):
+            return "odd pairs"
+        count, offset = (pairs[-1][1] - base + 1) // 2, base
+        place = {(j - base) // 2: n for n, (j, _) in enumerate(pairs)}
+    values, axis_list = [], []
+    chosen = None
+    for list_ in known:
+        if (
+            kind == "interleaved"
+            and list_.numel() > count
+            and (list_[count:] == 0).all()
+            and 2 * list_.numel() + offset <= shape["width"]
+        ):
+            if all(near(freqs[n], list_[p].item()) for p, n in place.items()):
+                count = list_.numel()
+        if (
+            list_.numel() == count
+            and all(near(freqs[n], list_[p].item()) for p, n in place.items())
+            and all(list_[p] == 0 for p in range(count) if p not in place)
+        ):
+            chosen = list_
+            break
+    union = sorted({x for list_ in known for x in list_.tolist()})
+    for p in range(count):
+        n = place.get(p)
+        if chosen is not None:
+            values.append(chosen[p].item())
+        elif n is None:
+            values.append(0.0)
+        else:
+            best = min(union, key=lambda x: abs(x - freqs[n]), default=None)
+            values.append(best if best is not None and near(freqs[n], best) else freqs[n])
+        axis_list.append(axis_of[n] if n is not None else None)
+    if kind == "half":
+        first, second = at[offset], at[offset + count]
+        out = "half" if second - first == count else "interleaved" if second - first == 1 else "other"
+    else:
+        first, second = at[offset], at[offset + 1]
+        out = "interleaved" if second - first == 1 else "half" if second - first == count else "other"
+    factor = min(factors(model) + [1.0], key=lambda x: abs(x - shape["factor"]))
+    if abs(factor - shape["factor"]) > 1e-6:
+        factor = shape["factor"]
+    made = {
+        "explained": chosen is not None,
+        "width": shape["width"],
+        "offset": offset,
+        "rotary_dim": 2 * count,
+        "pairing_in": kind,
+        "pairing_out": out,
+        "direction": direction,
+        "inv_freq": [f32_hex(v) for v in values],
+        "attention_factor_f64": factor,
+    }
+    if axes > 1:
+        made["axes"] = axis_list
+    return made
+
+
+# Norms.
+
+
+def norm_references(x, w, b, eps, heads):
+    F = torch.nn.functional
+    dtype, x32 = x.dtype, x.float()
+    r = torch.rsqrt(x32.pow(2).mean(-1, keepdim=True) + eps)
+    if w is None:
+        yield "LLAMA4", (x32 * r).to(dtype)
+        return
+    if w.dim() == 1:
+        yield "LLAMA", w * (x32 * r).to(dtype)
+        yield "OLMO2", (w * (x32 * r)).to(dtype)
+        yield "GEMMA", ((x32 * r) * (1.0 + w.float())).to(dtype)
+        power = torch.pow(x32.pow(2).mean(-1, keepdim=True) + eps, -0.5)
+        yield "GEMMA3N", ((x32 * power) * w.float()).to(dtype)
+        if b is not None:
+            yield "LAYER_NORM", F.layer_norm(x, (x.shape[-1],), w, b, eps)
+        else:
+            yield "LAYER_NORM without bias", F.layer_norm(x, (x.shape[-1],), w, None, eps)
+    else:
+        for axis in range(x.dim() - 1):
+            if x.shape[axis] == w.shape[0]:
+                shaped = w.reshape([w.shape[0] if a == axis else 1 for a in range(x.dim() - 1)] + [w.shape[1]])
+                mean = x32.mean(-1, keepdim=True)
+                c = x32 - mean
+                v = c.pow(2).mean(-1, keepdim=True)
+                yield "COHERE", (shaped.float() * (c * torch.rsqrt(v + eps))).to(dtype)
+                if b is not None:
+                    sb = b.reshape(shaped.shape)
+                    yield "CHAMELEON", F.layer_norm(x, (x.shape[-1],), None, None, eps) * shaped + sb
+                pieces = [F.layer_norm(x.select(axis, h), (x.shape[-1],), w[h], None, eps) for h in range(w.shape[0])]
+                yield "STABLE_LM", torch.stack(pieces, axis)
+
+
+def norm_of(event, head_dim):
+    module, shape = event["module"], event["shape"]
+    parameters = dict(module.named_parameters())
+    results = []
+    for dtype in (torch.float32, torch.bfloat16):
+        made = copy.deepcopy(module).to(dtype)
+        for hooks in (made._forward_hooks, made._forward_pre_hooks):
+            hooks.clear()
+        with torch.no_grad():
+            for p in made.parameters():
+                p.copy_(torch.rand_like(p.float()) + 0.25)
+            x = (torch.randn(shape) * 2e-3).to(dtype)
+            y = made(x)
+            own = list(made.parameters())
+            names = [n for n, _ in made.named_parameters()]
+            w = b = None
+            if any(n.startswith("norms.") for n in names):
+                w = torch.stack([p for n, p in zip(names, own) if n.endswith("weight")])
+            elif own:
+                w = own[names.index("weight")]
+                b = own[names.index("bias")] if "bias" in names else None
+            if w is not None and w.dim() == 2 and w.shape[0] == 1:
+                pass
+            eps_s = [
+                v
+                for n, v in list(vars(made).items()) + [(n, getattr(m, "eps", None)) for n, m in made.named_modules()]
+                if ("eps" in n or n.startswith("norms")) and isinstance(v, float)
+            ]
+            eps_s += [getattr(made, "eps", None)] if isinstance(getattr(made, "eps", None), float) else []
+            eps_s = list(dict.fromkeys(eps_s + [1e-5, 1e-6]))
+            hits = set()
+            for eps in eps_s:
+                for name, reference in norm_references(x, w, b, eps, None):
+                    if reference.shape == y.shape and torch.equal(reference, y):
+                        hits.add((name, eps))
+        results.append(hits)
+    both = results[0] & results[1]
+    names = {n for n, _ in both}
+    weights = "none" if not parameters else None
+    numel = sum(p.numel() for n, p in parameters.items() if n.endswith("weight"))
+    bias = any(n.endswith("bias") for n in parameters)
+    if not names or len({e for _, e in both}) != 1:
+        return {"formula": "other"}
+    # torch's pow by -0.5 is its rsqrt: what is said here is said of each.
+    formula, eps = (
+        "|".join(sorted(names)).replace("LAYER_NORM without bias", "STABLE_LM"),
+        sorted(e for _, e in both)[0],
+    )
+    reach = "head"
+    if shape[-1] != head_dim:
+        x = torch.randn(shape)
+        with torch.no_grad():
+            one = copy.deepcopy(module)
+            one._forward_hooks.clear()
+            one = one.float()
+            y0 = one(x)
+            x2 = x.clone()
+            x2[..., :head_dim] *= 3
+            y1 = one(x2)
+        reach = "head" if torch.equal(y0[..., head_dim:], y1[..., head_dim:]) else "row"
+    if weights is None:
+        weights = "shared" if numel <= head_dim else "per head"
+    return {"formula": formula, "eps": f32_hex(eps), "reach": reach, "weights": weights, "bias": bias}
+
+
+QUERIES = {"q_norm", "q_layernorm", "query_layernorm", "q_layer_norm", "q_b_norm", "qk_norm", "norm_q", "query_norm"}
+VALUES = {"v_norm"}
+
+# Configurations.
+
+WIDTH = ("hidden_size", "d_model", "n_embd", "embed_dim", "dim", "width")
+HEADS = (
+    "num_attention_heads",
+    "n_heads",
+    "n_head",
+    "num_heads",
+    "decoder_num_attention_heads",
+    "heads",
+    "encoder_attention_heads",
+)
+DEPTH = (
+    "num_hidden_layers",
+    "n_layers",
+    "n_layer",
+    "depth",
+    "num_layers",
+    "decoder_num_hidden_layers",
+    "layers",
+    "encoder_layers",
+)
+CONTEXT = ("max_position_embeddings", "max_seq_len", "n_positions", "model_max_length", "max_seq_length")
+
+
+def own_key(configuration, names):
+    fields = {f.name for f in dataclasses.fields(configuration)}
+    usual = names[0]
+    mapped = configuration.attribute_map.get(usual)
+    if mapped:
+        return mapped
+    return next((name for name in names if name in fields), None)
+
+
+def tiny(configuration, model_type, given):
+    """What makes the model small and says nothing of its rotation."""
+    made = {}
+    for field in dataclasses.fields(configuration):
+        name, value = field.name, field.default
+        if name in given or value is dataclasses.MISSING:
+            continue
+        if re.search(r"vocab_size|vocabulary_size", name) and isinstance(value, int):
+            made[name] = 64
+        elif re.search(r"^(pad|bos|eos|sep|mask|cls)_token_id$", name):
+            made[name] = 1
+        elif re.search(
+            r"intermediate_size|ffn_dim|ffn_hidden|n_inner|mlp_dim|intermediate_dim|feed_forward", name
+        ) and isinstance(value, int):
+            made[name] = 32
+        elif re.search(
+            r"^(num_experts|n_routed_experts|num_local_experts|moe_num_experts|n_experts|num_moe_experts)$", name
+        ) and isinstance(value, int):
+            made[name] = 4
+        elif (
+            re.search(r"experts_per_tok|^top_k|topk$|moe_topk|moe_k$|num_experts_per_token|moe_top_k", name)
+            and isinstance(value, int)
+            and "group" not in name
+            and "index" not in name
+        ):
+            made[name] = 2
+        elif re.search(r"^(n_group|topk_group)$", name) and isinstance(value, int):
+            made[name] = 1
+        elif re.search(r"lora_rank|q_lora_rank", name) and isinstance(value, int):
+            made[name] = 16
+        elif name in ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "swa_num_key_value_heads") and isinstance(
+            value, int
+        ):
+            made[name] = 4
+        elif "dropout" in name and isinstance(value, float):
+            made[name] = 0.0
+    return {**made, **OVERRIDES.get(model_type, {})}
+
+
+OVERRIDES = {
+    "bamba": {"mamba_n_heads": 8},
+    "nemotron3_5_transcribe_word_timestamp": {"blank_token_id": 3},
+    "nemotron3_5_transcribe_asr_audio": {},
+    "pocket_tts": {"flow_head_config": {"condition_dim": 96}},
+    "zaya": {"num_experts_per_tok": 1},
+    "chameleon": {"vocabulary_map": {"<image>": 3}},
+    "gemma3n_text": {"num_kv_shared_layers": 0, "hidden_size_per_layer_input": 16, "laurel_rank": 8},
+    "diffusion_gemma_text": {"num_experts": 4, "moe_intermediate_size": 32, "top_k_experts": 2},
+    "dbrx": {"ffn_config": {"ffn_hidden_size": 32, "moe_num_experts": 4, "moe_top_k": 2}},
+    "dots1": {
+        "n_routed_experts": 4,
+        "n_shared_experts": 1,
+        "num_experts_per_tok": 2,
+        "n_group": 1,
+        "topk_group": 1,
+        "first_k_dense_replace": 99,
+    },
+}
+ATTRIBUTES = {
+    "t5gemma2_text": {"dropout_rate": 0.0},
+    "t5gemma2_decoder": {"dropout_rate": 0.0},
+    "moonshine_streaming": {"num_key_value_heads": 4},
+}
+# What a type's files have to have.
+NEEDS = {
+    "zamba2": {"num_hidden_layers": 54},
+    "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv", "full_attention", "conv", "conv"]},
+    "dbrx": {"attn_config": {"rope_theta": 23456.0, "clip_qkv": 8.0}},
+    "ministral": {"head_dim": 32},
+    "bamba": {"attn_layer_indices": [1, 3]},
+}
+WIDE = {"helium": 512}
+AXES = {"neomme": 2}
+
+SCALINGS = {
+    "linear": {"rope_type": "linear", "rope_theta": 500000.0, "factor": 3.0},
+    "dynamic": {"rope_type": "dynamic", "rope_theta": 500000.0, "factor": 2.0},
+    "alpha": {"rope_type": "dynamic", "rope_theta": 500000.0, "factor": 1.0, "alpha": 1000.0},
+    "yarn": {"rope_type": "yarn", "rope_theta": 500000.0, "factor": 8.0, "original_max_position_embeddings": 1024},
+    "mscale": {
+        "rope_type": "yarn",
+        "rope_theta": 500000.0,
+        "factor": 8.0,
+        "original_max_position_embeddings": 1024,
+        "mscale": 0.7,
+        "mscale_all_dim": 0.9,
+    },
+    "llama3": {
+        "rope_type": "llama3",
+        "rope_theta": 500000.0,
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 1024,
+    },
+    "mrope-type": {"rope_type": "mrope", "rope_theta": 500000.0},
+    "axial": {"rope_type": "axial", "rope_theta": 500000.0},
+    "proportional": {"rope_type": "proportional", "rope_theta": 500000.0, "partial_rotary_factor": 0.5},
+}
+
+# Keys of files that some class reads, with a value that is nobody's default.
+KEYS = {
+    "rope_theta": 123456.0,
+    "rotary_emb_base": 23456.0,
+    "global_rope_theta": 23456.0,
+    "local_rope_theta": 3456.0,
+    "rope_local_base_freq": 3456.0,
+    "rotary_pct": 0.5,
+    "partial_rotary_factor": 0.5,
+    "rotary_dim": 8,
+    "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 24,
+    "kv_channels": 24,
+    "global_head_dim": 48,
+    "compress_rope_theta": 77777.0,
+    "swa_rope_theta": 7777.0,
+    "rope_interleave": False,
+    "rotary_value": True,
+    "alibi": True,
+    "use_mem_rope": True,
+    "position_embedding_type": "rope",
+    "no_rope_layer_interval": 3,
+    "layer_rope_theta": "layers",
+    "no_rope_layers": "flags",
+    "rope_scaling_layers": [1, 3],
+    "cross_attention_layers": [1, 2],
+    "attn_layer_indices": [1, 2],
+    "full_attn_idxs": [1, 4],
+    "sliding_window_pattern": 3,
+    "global_attn_every_n_layers": 3,
+    "full_attention_interval": 3,
+    "layer_group_size": 3,
+    "sliding_window": None,
+    "block_types": ["attention", "recurrent"],
+    "compress_ratios": "ratios",
+    "original_max_position_embeddings": 512,
+    "rms_norm_eps": 3e-4,
+    "layer_norm_eps": 3e-4,
+    "norm_eps": 3e-4,
+    "layer_norm_epsilon": 3e-4,
+    "use_qk_norm": None,
+    "qk_layernorm": None,
+    "qk_norm_type": "olmo",
+    "projection_dim": 512,
+    "head_dim": 24,
 }
 
 
-def configuration_class(folder, model_type):
-    """The configuration class of that type, and its name."""
-    module = importlib.import_module(f"transformers.models.{folder}.configuration_{folder}")
-    for name, member in vars(module).items():
-        if inspect.isclass(member) and getattr(member, "model_type", None) == model_type:
-            return member
-    return None
+def source_of(configuration):
+    """The configuration's own file, and what it inherits in other folders."""
+    text = ""
+    for member in configuration.__mro__:
+        if member.__module__.startswith("transformers.models."):
+            text += inspect.getsource(member)
+    for module in modeling(configuration):
+        text += inspect.getsource(module)
+    return text
 
 
-def rotary_class(folder, configuration):
-    """The rotary module that takes this configuration, or the only one that there is."""
-    module = importlib.import_module(f"transformers.models.{folder}.modeling_{folder}")
-    found = [m for n, m in vars(module).items() if inspect.isclass(m) and n.endswith("RotaryEmbedding")]
-    found = [m for m in found if m.__module__ == module.__name__]
-    for member in found:
-        parameters = list(inspect.signature(member.__init__).parameters.values())[1:]
-        annotation = parameters[0].annotation if parameters else None
-        if getattr(annotation, "__name__", annotation) == configuration.__name__:
-            return member
-    # Others are annotated with the whole model's configuration.
-    stem = configuration.__name__.removesuffix("Config").removesuffix("Text")
-    named = [m for m in found if m.__name__ == f"{stem}RotaryEmbedding"]
-    return named[0] if named else found[0] if len(found) == 1 else None
+def variants(model_type, configuration):
+    source = source_of(configuration)
+    fields = {f.name: f for f in dataclasses.fields(configuration)}
+    keys = [own_key(configuration, names) for names in (WIDTH, HEADS, DEPTH, CONTEXT)]
+    width, heads, depth, context = keys
+    wide = 512 if "mrope" in source or "recomposition" in source or "rotary_dim" in fields else 96
+    wide = WIDE.get(model_type, wide)
+    shape = {}
+    if width:
+        shape[width] = wide
+    if heads:
+        shape[heads] = 4
+    if depth:
+        shape[depth] = 7
+    if context:
+        shape[context] = 8192
+    shape.update(NEEDS.get(model_type, {}))
+    yield "bare", shape
+    yield "theta", {**shape, "rope_theta": 123456.0}
+    yield "parameters", {**shape, "rope_parameters": {"rope_type": "default", "rope_theta": 54321.0}}
+    yield "head", {**shape, "head_dim": 40 if wide == 96 else 160}
+    for name, parameters in SCALINGS.items():
+        yield name, {**shape, "rope_parameters": parameters}
+    yield "partial", {
+        **shape,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 54321.0, "partial_rotary_factor": 0.5},
+    }
+    yield "partial-beside", {**shape, "rope_theta": 123456.0, "partial_rotary_factor": 0.5}
+    if context:
+        yield "dynamic-context", {**shape, context: 1024, "rope_parameters": SCALINGS["dynamic"]}
+        factors = {"short_factor": "short", "long_factor": "long"}
+        for name, length in (("longrope-short", 8192), ("longrope-long", 1024)):
+            yield name, {
+                **shape,
+                "rope_parameters": {
+                    "rope_type": "longrope",
+                    "rope_theta": 500000.0,
+                    "factor": 4.0,
+                    **factors,
+                    "original_max_position_embeddings": length,
+                },
+            }
+    usual = {"hidden_size": wide, "num_attention_heads": 4, "num_hidden_layers": 7, "max_position_embeddings": 8192}
+    if usual != shape and set(usual) - set(shape):
+        yield "usual", {**usual, **NEEDS.get(model_type, {})}
+    if context and context != CONTEXT[0]:
+        for name, both in (
+            ("both", {CONTEXT[0]: 1024, context: 8192}),
+            ("both-turned", {context: 8192, CONTEXT[0]: 1024}),
+        ):
+            yield name, {**shape, **both, "rope_parameters": SCALINGS["dynamic"]}
+    if depth and "layer_types" not in shape:
+        yield "deep", {**shape, depth: 25}
+        yield "one", {**shape, depth: 1}
+    for key, value in KEYS.items():
+        if not re.search(rf"\b{key}\b", source) or key in ("rope_theta", "partial_rotary_factor", "head_dim"):
+            continue
+        if value == "layers":
+            value = [123.0, 0.0, 456.0, 0.0, 123.0, 789.0, 456.0]
+        elif value == "flags":
+            value = [1, 0, 1, 1, 0, 1, 1]
+        elif value == "ratios":
+            value = [0, 128, 4, 128, 4, 0, 4]
+        if value is None and key != "sliding_window":
+            for flag in (True, False):
+                yield f"{key}-{flag}".lower(), {**shape, key: flag}
+            continue
+        yield key, {**shape, key: value}
+    kinds = re.findall(r"\"(\w+_attention|hybrid|hybrid_sliding)\"", source)
+    if "layer_types" in source:
+        nested = {
+            kind: {"rope_type": "default", "rope_theta": 1000.0 * (n + 3)}
+            for n, kind in enumerate(sorted(set(kinds)))
+        }
+        if nested:
+            yield "by-layer", {**shape, "rope_parameters": nested}
 
 
-def bits(tensor):
-    return [struct.pack(">f", value).hex() for value in tensor.float().tolist()]
+def finished(given, head_dim):
+    """Lists of LongRoPE's factors, which have the length of the rotation."""
+    text = json.dumps(given)
+    if '"short"' not in text:
+        return given
+    n = head_dim // 2
+    made = json.loads(text)
+    made["rope_parameters"]["short_factor"] = [1.0 + i / 8 for i in range(n)]
+    made["rope_parameters"]["long_factor"] = [2.0 + i / 4 for i in range(n)]
+    return made
 
 
-def cases(model_type, configuration, rotary):
-    for variant, keys in VARIANTS.items():
-        # Heads of another size than the class's default break a few.
-        given = {"model_type": model_type, **SHAPE, **keys}
-        case = {"id": f"{model_type}/installed/{variant}", "model_type": model_type, "config": given,
-                "compare": "frequencies", "rotates": True}
+# Runs.
+
+
+def run(model_type, configuration, given, axes=1):
+    """The case of one configuration, by running the model that its class makes."""
+    config = configuration.from_dict({**json.loads(json.dumps(given)), **tiny(configuration, model_type, given)})
+    config._attn_implementation = "eager"
+    classes = model_classes(configuration)
+    if not classes:
+        from transformers.models.auto.modeling_auto import MODEL_MAPPING
+
+        classes = [MODEL_MAPPING[configuration]]
+    for key, value in ATTRIBUTES.get(model_type, {}).items():
+        setattr(config, key, value)
+    modules = modeling(configuration)
+    modules += [m for m in [sys.modules[classes[0].__module__]] if m not in modules]
+    depth = own_key(configuration, DEPTH)
+    count = getattr(config, depth) if depth else None
+    last = None
+    for chosen in CHOSEN.get(model_type, classes[:4]):
+
+        def build():
+            torch.manual_seed(0)
+            return chosen(copy.deepcopy(config)).eval()
+
+        observer = Observer.__new__(Observer)
         try:
-            made = configuration.from_dict(json.loads(json.dumps(given)))
-            module = rotary(made)
-            kinds = getattr(module, "layer_types", None) or [None]
-            for kind in kinds:
-                prefix = f"{kind}_" if kind else ""
-                factor = getattr(module, f"{prefix}attention_scaling")
-                own = {**case, "inv_freq_f32_hex": bits(getattr(module, f"{prefix}inv_freq")),
-                       "attention_factor_f64": float(factor)}
-                yield {**own, "layer_type": kind, "id": f"{case['id']}/{kind}"} if kind else own
-        except Exception as error:  # whatever the class raises is its refusal
-            yield {**case, "rotates": None, "hf_error": f"{type(error).__name__} {error}"[:200]}
+            observer.tokens = TOKENS if axes == 1 else 1 + axes * (TOKENS - 1)
+            observer.__init__(modules, build, count)
+            call(observer.model, config, observer.tokens, axes)
+            CHOSEN[model_type] = [chosen]
+            return config, observer
+        except Exception as error:
+            last = last or error
+        finally:
+            observer.close()
+    raise last
+
+
+CHOSEN = {}
+
+
+def call(model, config, tokens, axes):
+    names = inspect.signature(model.forward).parameters
+    if axes == 1:
+        position_ids = torch.tensor([POWERS])
+    else:
+        position_ids = torch.zeros(axes, 1, tokens, dtype=torch.long)
+        for axis in range(axes):
+            position_ids[axis, 0, 1 + axis * (TOKENS - 1) : 1 + (axis + 1) * (TOKENS - 1)] = torch.tensor(POWERS[1:])
+    arguments = {}
+    if "position_ids" in names:
+        arguments["position_ids"] = position_ids
+    if "use_cache" in names:
+        arguments["use_cache"] = False
+    main = "input_ids" if "input_ids" in names else "inputs_embeds" if "inputs_embeds" in names else None
+    width = getattr(config, "hidden_size", None)
+    with torch.no_grad():
+        if main == "input_ids":
+            arguments["input_ids"] = torch.arange(tokens)[None] % 40 + 2
+        elif main:
+            arguments[main] = torch.randn(1, tokens, width)
+        else:
+            raise Stop(f"inputs {list(names)}")
+        if "cross_attention_states" in names:
+            arguments["cross_attention_states"] = torch.randn(1, 5, width)
+        if "encoder_hidden_states" in names:
+            arguments["encoder_hidden_states"] = torch.randn(1, 5, width)
+        try:
+            model(**arguments)
+        except Exception:
+            if "inputs_embeds" not in names or main != "input_ids":
+                raise
+            del arguments["input_ids"]
+            model(**arguments, inputs_embeds=torch.randn(1, tokens, width))
+
+
+def case_of(model_type, variant, given, config, observer, axes):
+    case = {"id": f"{model_type}/{variant}", "model_type": model_type, "config": {"model_type": model_type, **given}}
+    model = observer.model
+    stacks = {}
+    for record in observer.rotations:
+        path, index = record["layer"] or (None, None)
+        stacks.setdefault(path, []).append(record)
+    layered = [path for path in stacks if path is not None]
+    if not observer.rotations:
+        return {**case, "rotates": False}
+    stack = layered[0] if layered else None
+    attends = {a["layer"]: a for a in observer.attends}
+    by_module = {(a["layer"], id(a["module"])): a for a in observer.attends}
+    rotations, of_layer, norms, counts = [], {}, {}, False
+    for record in stacks[stack]:
+        if "Indexer" in type(record["attention"]).__name__ or not record["maps"]:
+            continue
+        made = rotation_of(record["maps"][0], model, POWERS[1:], axes)
+        if isinstance(made, str):
+            if made in ("identity", "no token axis"):
+                continue
+            raise Stop(made)
+        if record["given"][:1] != record["given"][:1]:
+            raise Stop("?")
+        for other in record["maps"][1:2]:
+            again = rotation_of(other, model, POWERS[1:], axes)
+            if again != made:
+                raise Stop("queries and keys differ")
+        values = len(record["maps"]) > 2 and rotation_of(record["maps"][2], model, POWERS[1:], axes) == made
+        attention = by_module.get((record["layer"], id(record["attention"])), attends.get(record["layer"]))
+        width = made.pop("width")
+        counts = made.pop("counted", False)
+        head_dim = (
+            attention["head_dim"]
+            if attention
+            else next(
+                (
+                    getattr(record["attention"], n)
+                    for n in ("head_dim", "head_size", "attention_head_size")
+                    if hasattr(record["attention"], n)
+                ),
+                width,
+            )
+        )
+        if attention and head_dim > width:
+            out = record["outputs"][0]
+            query = attention["query"]
+            where = [
+                o
+                for o in range(head_dim - width + 1)
+                for r in (out, out.transpose(1, 2))
+                if r.shape[:-1] == query.shape[:-1] and torch.equal(query[..., o : o + width], r)
+            ]
+            if not where:
+                raise Stop("the rotated channels are not found in the query")
+            made["offset"] += where[0]
+        made["head_dim"] = head_dim
+        if values:
+            made["note"] = "Values are rotated too."
+        if attention and attention["scaling"] is not None:
+            made["attention_scale"] = float(attention["scaling"])
+        if made not in rotations:
+            rotations.append(made)
+        of_layer.setdefault(record["layer"], set()).add(rotations.index(made))
+        first = min(r["order"] for r in stacks[stack] if r["layer"] == record["layer"])
+        for event in observer.norms:
+            if (
+                event["layer"] == record["layer"]
+                and event["attention"] is record["attention"]
+                and event["name"] in QUERIES
+            ):
+                own = norm_of(event, head_dim)
+                own["place"] = "before" if event["order"] < first else "after"
+                own["values"] = any(e["name"] in VALUES and e["layer"] == record["layer"] for e in observer.norms)
+                norms[record["layer"]] = own
+    for layer, found in of_layer.items():
+        if len(found) > 1:
+            one, other = (dict(rotations[n]) for n in sorted(found)[:2])
+            if len(found) == 2 and one.pop("direction") == -other.pop("direction"):
+                one.pop("attention_scale", None), other.pop("attention_scale", None)
+                if one == other:
+                    forward = next(n for n in found if rotations[n]["direction"] == 1)
+                    rotations[forward][
+                        "note"
+                    ] = "The same layer also applies the opposite rotation (to the attention output)."
+                    of_layer[layer] = {forward}
+                    continue
+            raise Stop("a layer rotates in two ways")
+    case["rotates"] = True
+    if stack is None:
+        case["layers"] = None
+    else:
+        case["layers"] = []
+        for index in range(observer.count):
+            layer = (stack, index)
+            if layer in of_layer:
+                case["layers"].append(next(iter(of_layer[layer])))
+            elif observer.attends and layer not in attends:
+                case["layers"].append(-1)
+            else:
+                case["layers"].append(None)
+    # A layer of two attentions is two layers.
+    attentions = {}
+    for record in stacks[stack]:
+        attentions.setdefault(record["layer"], set()).add(id(record["attention"]))
+    times = {len(own) for own in attentions.values()}
+    if (
+        stack is not None
+        and times != {1}
+        and len(times) == 1
+        and getattr(config, "num_hidden_layers", None) == observer.count * max(times)
+    ):
+        case["layers"] = [entry for entry in case["layers"] for _ in range(max(times))]
+    for event in observer.norms:
+        if (
+            event["layer"]
+            and event["layer"][0] == stack
+            and event["layer"] not in norms
+            and event["name"] in QUERIES
+            and event["layer"] in attends
+        ):
+            own = norm_of(event, attends[event["layer"]]["head_dim"])
+            own["place"] = "before"
+            own["values"] = any(e["name"] in VALUES and e["layer"] == event["layer"] for e in observer.norms)
+            norms[event["layer"]] = own
+    case["rotations"] = rotations
+    case["counts"] = counts
+    kinds = getattr(config, "layer_types", None)
+    if kinds:
+        case["types"] = list(kinds)
+    case["norms"] = norms
+    attending = [l for l in (attends or of_layer) if l and l[0] == stack]
+    different = {json.dumps(norms.get(l), sort_keys=True) for l in (attending or of_layer)}
+    case["norm"] = json.loads(different.pop()) or {} if len(different) == 1 else "layers"
+    if case["norm"] == "layers":
+        case["norm"] = [norms.get((stack, i)) for i in range(observer.count)]
+    del case["norms"]
+    return case
+
+
+def cases_of(model_type, configuration):
+    axes = AXES.get(model_type, 3 if re.search(r"mrope_section", source_of(configuration)) else 1)
+    head, broken = 24, 0
+    for variant, given in variants(model_type, configuration):
+        if variant != "bare" and broken:
+            return
+        try:
+            config, observer = run(model_type, configuration, finished(given, head), axes)
+        except Stop as error:
+            yield None, f"{model_type}/{variant}: {error}"
+            broken |= variant == "bare"
+            continue
+        except Exception as error:
+            if variant == "bare":
+                yield None, f"{model_type}/{variant}: {type(error).__name__} {str(error)}"[:300]
+            yield {
+                "id": f"{model_type}/{variant}",
+                "model_type": model_type,
+                "config": {"model_type": model_type, **finished(given, head)},
+                "rotates": None,
+                "hf_error": f"{type(error).__name__} {str(error)}"[:120],
+            }, None
+            continue
+        try:
+            case = case_of(model_type, variant, finished(given, head), config, observer, axes)
+            if variant == "bare" and case["rotates"]:
+                head = case["rotations"][0]["rotary_dim"]
+            if re.search("dynamic|longrope", json.dumps(given)):
+                case["length"] = TOKENS if case.pop("counts", False) else POWERS[-1] + 1
+            case.pop("counts", None)
+            yield case, None
+        except Stop as error:
+            yield None, f"{model_type}/{variant}: {error}"
+
+
+def finish(cases):
+    """Lines of types.jsonl, each with the cases of one type, and the lists of frequencies."""
+    lists, places, out = [], {}, []
+    by = {}
+    for c in cases:
+        by.setdefault(c["model_type"], []).append(c)
+
+    def place(of, value):
+        if value not in of:
+            of.append(value)
+        return of.index(value)
+
+    for t, own in by.items():
+        bare = next((c for c in own if c["id"].endswith("/bare") and c["rotates"] and c["rotations"]), None)
+        differ = any(len(set(c.get("types") or [])) > 1 for c in own)
+        line = {"model_type": t, "config": own[0]["config"], "rotations": [], "norms": [], "cases": []}
+        for c in own:
+            case = {"id": c["id"].split("/", 1)[1]}
+            changed = {k: v for k, v in c["config"].items() if k not in line["config"] or line["config"][k] != v}
+            gone = [k for k in line["config"] if k not in c["config"]]
+            if changed:
+                case["config"] = changed
+            if gone:
+                case["without"] = gone
+            case["rotates"] = c["rotates"]
+            if c["rotates"] is None:
+                case["hf_error"] = c["hf_error"][:40]
+            if "length" in c:
+                case["length"] = c["length"]
+            if differ and c.get("types"):
+                case["types"] = c["types"]
+            numbers = []
+            for r in c.get("rotations", []):
+                r = dict(r)
+                text = "".join(r.pop("inv_freq"))
+                if text not in places:
+                    places[text] = len(lists)
+                    lists.append(text)
+                r["inv_freq"] = places[text]
+                scale = r.pop("attention_scale", None)
+                b = bare["rotations"][0] if bare else {}
+                if scale is not None and b.get("attention_scale"):
+                    # One of the class's own, whatever the head, or that of the head and a factor.
+                    factor = scale / b["attention_scale"] * math.sqrt(r["head_dim"] / b["head_dim"])
+                    if abs(scale / b["attention_scale"] - 1) > 1e-12 and abs(factor - 1) > 1e-12:
+                        r["softmax_factor"] = factor
+                if r.get("offset") == 0:
+                    del r["offset"]
+                if r["attention_factor_f64"] == 1:
+                    del r["attention_factor_f64"]
+                numbers.append(place(line["rotations"], r))
+            if c["rotates"]:
+                if c["layers"] is None:
+                    case["rotation"] = numbers[0]
+                else:
+                    digits = "0123456789abcdefghijklmnopqrstuvwxyz"
+                    case["layers"] = "".join(
+                        "." if l is None else "-" if l == -1 else digits[numbers[l]] for l in c["layers"]
+                    )
+                norm = c["norm"]
+                case["norm"] = (
+                    [place(line["norms"], n or {}) for n in norm]
+                    if isinstance(norm, list)
+                    else place(line["norms"], norm)
+                )
+            line["cases"].append(case)
+        out.append(line)
+    return out, lists
+
+
+# Its default configuration of proteins takes more memory than there is.
+SKIPPED = ("evolla",)
+
+
+def run_all(folder, wanted):
+    made = []
+    for model_type in wanted or sorted(CONFIG_MAPPING):
+        if model_type in SKIPPED:
+            continue
+        own = []
+        try:
+            configuration = CONFIG_MAPPING[model_type]
+            source = "".join(inspect.getsource(module) for module in modeling(configuration))
+            if modeling(configuration) and not re.search("rotary|rope|RoPE|rotate", source):
+                continue
+            for case, error in cases_of(model_type, configuration):
+                if error:
+                    print(error, file=sys.stderr, flush=True)
+                else:
+                    own.append(case)
+        except Exception as error:
+            print(f"{model_type}: {type(error).__name__} {error}", file=sys.stderr, flush=True)
+        if any(case["rotates"] is not None for case in own):
+            made += own
+        gc.collect()
+    lines, lists = finish(made)
+    folder = pathlib.Path(folder)
+    (folder / "types.jsonl").write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    (folder / "types_frequencies.txt").write_text("".join(line + "\n" for line in lists))
+
+
+def without_row():
+    table = next((pathlib.Path(__file__).parents[2] / "rope-core").rglob("src/types.txt"))
+    rows = {line.split()[0] for line in table.read_text().splitlines() if line and not line.startswith("#")}
+    for name in sorted(set(CONFIG_MAPPING) - rows):
+        print(name)
 
 
 def main():
-    transformers.logging.set_verbosity_error()
-    known = set()
-    for line in TABLE.read_text().splitlines():
-        words = line.split()
-        if not words or words[0] == "#":
-            continue
-        known.add(words[0])
-        axes = next((word for word in words if word.startswith("axes=")), "axes=text")
-        compared = axes in ("axes=text", "axes=rows-and-columns") or axes.startswith(("axes=mrope:", "axes=mrope-i"))
-        # DeepSeek-V4 labels its parameters otherwise than its layers.
-        if words[2] in ("none", "part", "refused") or not compared or "compress" in words:
-            continue
-        try:
-            configuration = configuration_class(words[1], words[0])
-            rotary = configuration and rotary_class(words[1], configuration)
-        except ImportError as error:
-            print(f"{words[0]}: {error}", file=sys.stderr)
-            continue
-        if not rotary:
-            print(f"{words[0]}: no rotary module found", file=sys.stderr)
-            continue
-        for case in cases(words[0], configuration, rotary):
-            print(json.dumps(case))
-    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
-    for name in sorted(set(CONFIG_MAPPING_NAMES) - known):
-        print(f"{name}: not in the table", file=sys.stderr)
+    match sys.argv[1:]:
+        case ["run", folder, *wanted]:
+            run_all(folder, wanted)
+        case ["without-row"]:
+            without_row()
+        case _:
+            sys.exit(__doc__)
 
 
 if __name__ == "__main__":

@@ -5,10 +5,12 @@
 //! and of each architecture `load_arch_hparams` and the graph in `src/models`. A case names the file where its rule
 //! stands.
 
-use rope_core::{Axes, FrequencyBlock, Pairing, Scaling, Yarn};
+use rope_core::{Axes, Frequencies, FrequencyBlock, Pairing, Scaling, Yarn};
 use rope_models::{Error, Gguf, GgufValue};
 
 use crate::models::of_formula;
+
+use serde_json::Value;
 
 use GgufValue::{Bool, Bools, Float, Integer, Integers, Text};
 
@@ -968,4 +970,189 @@ fn refused_architectures_say_why() {
             assert!(matches!(error, Some(Error::Unknown { .. })), "{error:?}");
         }
     });
+}
+
+/// Every architecture, as `tests/golden/gguf.py` reads llama.cpp: each layer, and what its rotation is made of.
+#[test]
+fn every_architecture_is_what_its_cases_say() {
+    let mut wrong = Vec::new();
+    let text = rope_tests::golden::read("models/gguf.jsonl");
+    let mut count = 0;
+    for line in text.lines() {
+        let of: Value = serde_json::from_str(line).expect("JSON");
+        let architecture = of["architecture"].as_str().expect("a name");
+        for case in of["cases"].as_array().expect("cases") {
+            count += 1;
+            // A row that no code can read may panic; the other cases are still read (tests/model_mutants.sh).
+            let compared = std::panic::catch_unwind(|| compare(architecture, case))
+                .unwrap_or_else(|_| Err("it panics".into()));
+            if let Err(why) = compared {
+                let id = case["id"].as_str().unwrap_or_default();
+                wrong.push(format!("wrong: {architecture} {architecture} {id}: {why}"));
+            }
+        }
+    }
+    println!("{count} cases");
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+/// One case of an architecture; what differs, if anything does.
+fn compare(architecture: &str, case: &Value) -> Result<(), String> {
+    let own = case["keys"].as_object().expect("keys");
+    let lists: Vec<(String, Vec<i32>)> = own
+        .iter()
+        .filter_map(|(key, value)| {
+            let list = value.as_array()?.iter();
+            let list = list.map(|entry| entry.as_i64().map_or(0, |entry| entry as i32));
+            Some((key.clone(), list.collect()))
+        })
+        .collect();
+    let keys: Vec<(&str, GgufValue<'_>)> = own
+        .iter()
+        .map(|(key, value)| {
+            let value = match value {
+                Value::Bool(value) => Bool(*value),
+                Value::String(text) => Text(text),
+                Value::Array(_) => Integers(&lists.iter().find(|(own, _)| own == key).unwrap().1),
+                number => match number.as_i64() {
+                    Some(value) => Integer(value),
+                    None => Float(number.as_f64().expect("a number")),
+                },
+            };
+            (key.as_str(), value)
+        })
+        .collect();
+    let factors: Option<Vec<f32>> = case["factors"].as_array().map(|list| {
+        let numbers = list.iter().filter_map(Value::as_f64);
+        numbers.map(|number| number as f32).collect()
+    });
+    file(architecture, &keys, |gguf| {
+        let gguf = gguf.with_freq_factors(factors.as_deref());
+        if case["refused"] == true {
+            return match (gguf.layers(), gguf.frequencies(), gguf.pairing()) {
+                (Err(_), Err(_), _) => Ok(()),
+                _ => Err("it is not refused".into()),
+            };
+        }
+        let expected = case["layers"].as_str().expect("letters");
+        let ours = letters(gguf).map_err(|error| error.to_string())?;
+        if ours != expected {
+            return Err(format!("layers {ours} for {expected}"));
+        }
+        if !expected.contains(['F', 'S']) {
+            return match gguf.frequencies() {
+                Err(Error::Unsupported { .. }) => Ok(()),
+                other => Err(format!(
+                    "no layer rotates, and the frequencies are {other:?}"
+                )),
+            };
+        }
+        let kind = case["type"].as_str().expect("a type");
+        let pairing = match kind {
+            "norm" => Pairing::Interleaved,
+            _ => Pairing::Half,
+        };
+        let mut answers = vec![(gguf, None)];
+        for layer in gguf.layers().map_err(|error| error.to_string())?.iter() {
+            answers.extend(layer.rotation.map(|rotation| {
+                (
+                    rotation,
+                    Some(layer.layer_type == Some("sliding_attention")),
+                )
+            }));
+        }
+        let alike = expected
+            .chars()
+            .all(|letter| letter == 'F' || letter == '-')
+            || !expected.contains(|letter| !['S', '-'].contains(&letter));
+        for (gguf, sliding) in answers {
+            if gguf.pairing() != Ok(pairing) {
+                return Err(format!("pairing {:?}", gguf.pairing()));
+            }
+            let numbers = match sliding {
+                Some(true) => &case["sliding"],
+                Some(false) => &case["full"],
+                // All layers at once have an answer if they are alike.
+                None if alike => match expected.contains('F') {
+                    true => &case["full"],
+                    false => &case["sliding"],
+                },
+                None => continue,
+            };
+            of_layer(gguf, numbers, kind, factors.as_deref())
+                .map_err(|why| format!("sliding {sliding:?}: {why}"))?;
+        }
+        Ok(())
+    })
+}
+
+/// Compares the frequencies of a layer with those that its numbers make; without numbers there are none.
+fn of_layer(
+    gguf: Gguf<'_>,
+    numbers: &Value,
+    kind: &str,
+    factors: Option<&[f32]>,
+) -> Result<(), String> {
+    let made = gguf.frequencies();
+    if numbers.is_null() {
+        return match made {
+            Err(_) => Ok(()),
+            Ok(_) => Err("there are frequencies".into()),
+        };
+    }
+    let dim = numbers["dim"].as_u64().expect("a count") as usize;
+    let number = |key: &str| numbers[key].as_f64();
+    let factor = number("factor").unwrap_or(1.0);
+    let alpha = number("alpha").unwrap_or(0.0);
+    let mut yarn = Yarn::new(factor, 4096);
+    if let Some(betas) = numbers["betas"].as_array() {
+        (yarn.beta_fast, yarn.beta_slow) = (betas[0].as_f64().unwrap(), betas[1].as_f64().unwrap());
+    }
+    let scaling = match numbers["scaling"].as_str() {
+        Some("linear") => Scaling::Linear { factor },
+        Some("yarn") => Scaling::Yarn(yarn),
+        Some("alpha") => Scaling::NtkAlpha { alpha },
+        Some("factors") => match factors {
+            Some(factors) if factors.len() == dim / 2 => Scaling::FreqFactors { factors },
+            // A tensor of another length than the pairs cannot be told here.
+            _ => return made.err().map(drop).ok_or("there are frequencies".into()),
+        },
+        _ => Scaling::Default,
+    };
+    let axes = match kind {
+        "mrope" => Axes::ggml_mrope(dim, [16, 24, 24, 0]),
+        "imrope" => Axes::ggml_imrope(dim, [16, 24, 24, 0]),
+        _ => Axes::from(dim),
+    };
+    let expected = of_formula(axes, number("base").expect("a base"), &scaling);
+    let (made, expected) = match (made, expected) {
+        (Ok(made), Ok(expected)) => (made, expected),
+        // Sections that do not cover the channels.
+        (Err(_), Err(_)) => return Ok(()),
+        (made, expected) => return Err(format!("{made:?} for {expected:?}")),
+    };
+    if !made.pairs().eq(expected.pairs()) {
+        let first = |frequencies: &Frequencies<'_>| {
+            let mut pairs = frequencies.pairs();
+            (pairs.len(), pairs.nth(1).map(|pair| pair.inverse()))
+        };
+        return Err(format!(
+            "pairs {:?} for {:?}",
+            first(&made),
+            first(&expected)
+        ));
+    }
+    let attention = expected.attention_factor() * number("attention_factor").unwrap_or(1.0);
+    match made.attention_factor() == attention {
+        true => Ok(()),
+        false => Err(format!(
+            "attention factor {} for {attention}",
+            made.attention_factor()
+        )),
+    }
 }

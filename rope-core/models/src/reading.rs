@@ -237,7 +237,25 @@ impl<'c> Reading<'c> {
 
     /// How many layers there are.
     pub(crate) fn layer_count(&self) -> Result<Option<usize>> {
-        self.dimension("num_hidden_layers", "depth-key")
+        let usual = self.dimension("num_hidden_layers", "depth-key")?;
+        let Some(key) = self
+            .model
+            .value("depth")
+            .and_then(|depth| depth.strip_prefix("2*"))
+        else {
+            return Ok(usual);
+        };
+        match (usual, count(self.config, key)?) {
+            (Some(usual), Some(pairs)) if usual != pairs.saturating_mul(2) => {
+                Err(Error::Ambiguous {
+                    key: "num_hidden_layers",
+                    choices: beginning(key),
+                })
+            }
+            (usual, pairs) => Ok(pairs
+                .map(|pairs| pairs.saturating_mul(2))
+                .or(usual.map(|usual| usual & !1))),
+        }
     }
 
     /// The same, or as many as the file has types for.
@@ -303,10 +321,21 @@ impl<'c> Reading<'c> {
                 None => default.parse().unwrap_or(0),
             })
         };
-        Ok(Some((
-            or("qk_rope_head_dim", rotating)?,
-            or("qk_nope_head_dim", rest)?,
-        )))
+        let key = "head_dim";
+        let renamed = match self.model.is("rope-head") {
+            true => count(self.config, key)?,
+            false => None,
+        };
+        let rotating = match (count(self.config, "qk_rope_head_dim")?, renamed) {
+            (Some(own), Some(renamed)) if own != renamed => {
+                return Err(Error::Unread {
+                    key: beginning(key),
+                });
+            }
+            (Some(dim), _) | (None, Some(dim)) => dim,
+            (None, None) => rotating.parse().unwrap_or(0),
+        };
+        Ok(Some((rotating, or("qk_nope_head_dim", rest)?)))
     }
 
     /// The channels of a head that the rotary part of the code goes by, and those that are left before the window.
@@ -643,12 +672,19 @@ impl<'c> Reading<'c> {
             Some(other) => length(self.config, other)?,
             None => None,
         };
-        match self.model.is("no-context") {
-            true => Err(Error::Unsupported {
+        if self.model.is("no-context") {
+            return Err(Error::Unsupported {
                 model: self.model.name(),
                 what: "this rope_type fails in the model's own code, which has no context",
+            });
+        }
+        match (usual, other) {
+            // Which of them counts depends on when the class reads them.
+            (Some(usual), Some(other)) if usual != other => Err(Error::Ambiguous {
+                key,
+                choices: beginning(self.model.value("context-key").unwrap_or_default()),
             }),
-            false => other.or(usual).ok_or(Error::Missing { key }),
+            (usual, other) => usual.or(other).ok_or(Error::Missing { key }),
         }
     }
 

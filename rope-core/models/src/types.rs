@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    const WORDS: [&str; 57] = [
+    const WORDS: [&str; 59] = [
         "alpha",
         "axes",
         "axial",
@@ -164,6 +164,7 @@ mod tests {
         "clvp",
         "compress",
         "context-key",
+        "depth",
         "depth-key",
         "end",
         "fills",
@@ -195,6 +196,7 @@ mod tests {
         "params",
         "partial",
         "phimoe",
+        "rope-head",
         "rotary-dim",
         "rotates",
         "scaled-layers",
