@@ -131,7 +131,7 @@ errors! { f =>
         rotary_dim: usize,
         /// What it has to be.
         required: &'static str,
-    } => write!(f, "rotary_dim is {rotary_dim}, but has to be {required}"),
+    } => write!(f, "rotary_dim is {rotary_dim}, but must be {required}"),
     /// [`Rope`](crate::Rope)'s rotations: the rows rotate more channels than a head has.
     RotaryDimExceedsHead {
         /// Channels that the rows rotate.
@@ -222,14 +222,17 @@ errors! { f =>
         rows: usize,
         /// Heads asked for.
         heads: usize,
-    } => write!(f, "{rows} rows are not those of {heads} heads for each of some tokens"),
+    } => match heads {
+        0 => write!(f, "heads is 0; {rows} rows per head are for at least one head"),
+        _ => write!(f, "the number of rows is {rows}, which is not a multiple of {heads} heads"),
+    },
     /// Rows of each head, for another number of heads: in a rotation those of the tensor.
     RowHeads {
         /// Heads that have a row each.
         rows: usize,
         /// Heads that they are to be for.
         heads: usize,
-    } => write!(f, "the rows are those of {rows} heads each, and not for {heads}"),
+    } => write!(f, "the rows are per head, for {rows} heads, but {heads} heads are required"),
     /// [`Rows::strided`](crate::Rows::strided): sequences that lie apart in memory are used as what they are not, by a
     /// rotation of other sequences, as a table, or by a range across them.
     RowSequences {
@@ -239,8 +242,8 @@ errors! { f =>
         tokens: usize,
     } => write!(
         f,
-        "the rows lie as {sequences} sequences of {tokens} tokens, and rotate those; a range inside one sequence is \
-         for any others"
+        "the rows are laid out for {sequences} sequences of {tokens} tokens, and rotate tensors of that shape; for \
+         others take the rows of one sequence by Rows::range"
     ),
     /// [`Direction::Inverse`]: a pair of given rows has another magnitude than the attention
     /// factor that it divides by. [`Rows::inverted`](crate::Rows::inverted) makes the rows that undo them.
@@ -259,8 +262,8 @@ errors! { f =>
         factor: f64,
     } => write!(
         f,
-        "pair {pair} of row {row} (head {head}) has the cos {cos} and the sin {sin}, and not the magnitude of the \
-         attention factor {factor}, which the inverse divides by; invert such rows pair by pair"
+        "pair {pair} of row {row} (head {head}) has cos {cos} and sin {sin}, whose magnitude is not the attention \
+         factor {factor} that Direction::Inverse divides by; use Rows::inverted"
     ),
     /// [`Rows::inverted`](crate::Rows::inverted): no f32 undo a pair.
     NoInverse {
@@ -276,7 +279,7 @@ errors! { f =>
         sin: f32,
     } => write!(
         f,
-        "pair {pair} of row {row} (head {head}) has cos {cos:?} and sin {sin:?}, which no f32 undo"
+        "pair {pair} of row {row} (head {head}) has cos {cos:?} and sin {sin:?}; no cos and sin in f32 undo it"
     ),
     /// [`Rows::gather`](crate::Rows::gather): an id that names no row of the table.
     PositionOutsideTable {
@@ -289,7 +292,7 @@ errors! { f =>
     } => write!(f, "position id {id} (at index {index}) is outside the table's 0..{rows}"),
     /// [`Rows::gather`](crate::Rows::gather) and [`Rows::with_heads`](crate::Rows::with_heads) of rows that are a
     /// gathering themselves.
-    GatheredTwice => f.write_str("the rows are gathered by id already"),
+    GatheredTwice => f.write_str("the rows are gathered by id already; gather them from the table, once"),
     /// [`Rows::range`](crate::Rows::range): the range is not inside the rows.
     RowRange {
         /// First row asked for.
@@ -303,7 +306,7 @@ errors! { f =>
     AttentionFactor {
         /// The value refused.
         factor: f64,
-    } => write!(f, "attention factor {factor} is not a finite number other than zero"),
+    } => write!(f, "the attention factor is {factor}; it must be finite and not zero"),
     /// [`Rope::rotate`](crate::Rope::rotate) and the other verbs that work in place, of a plan whose output pairing
     /// is another than its input pairing: use [`Rope::rotate_into`](crate::Rope::rotate_into).
     PairingChangesInPlace {
@@ -339,7 +342,7 @@ errors! { f =>
         gradients: usize,
         /// Heads of the tensor.
         heads: usize,
-    } => write!(f, "gradients of {gradients} heads for a tensor of {heads}; give one for all, or one for each"),
+    } => write!(f, "the gradients have {gradients} heads, the tensor has {heads}; give one for all heads, or one per head"),
     /// Gradients of another shape than the rows, or than other gradients.
     GradientShape {
         /// What there are more or fewer of: rows, heads or pairs.
@@ -348,7 +351,7 @@ errors! { f =>
         given: usize,
         /// How many they should have.
         needed: usize,
-    } => write!(f, "the gradients are of {given} {what}, but {needed} are needed"),
+    } => write!(f, "the gradients have {given} {what}, but {needed} are required"),
     /// [`PairGradients::cos_sin`](crate::gradient::PairGradients::cos_sin): cos and sin are both zero, so the rotated
     /// tensor says nothing of them.
     RowOfZeros {
@@ -358,7 +361,7 @@ errors! { f =>
         head: usize,
         /// The pair.
         pair: usize,
-    } => write!(f, "cos and sin of row {row}, head {head}, pair {pair}, are both zero"),
+    } => write!(f, "cos and sin of pair {pair} of row {row} (head {head}) are both zero; one must not be"),
     /// [`Rope::rotate_into`](crate::Rope::rotate_into): source and target have different shapes.
     ShapeMismatch {
         /// The first dimension in which they differ.
@@ -407,7 +410,7 @@ errors! { f =>
         value: f64,
         /// What it has to be.
         required: &'static str,
-    } => write!(f, "{name} is {value:?}, but has to be {required}"),
+    } => write!(f, "{name} is {value:?}, but must be {required}"),
     /// [`Frequencies::new`](crate::Frequencies::new), `new_in`, `from_inverse`, `from_inverse_in`: a number of a list
     /// makes no sense.
     ListEntry {
@@ -419,7 +422,7 @@ errors! { f =>
         value: f64,
         /// What it has to be.
         required: &'static str,
-    } => write!(f, "{name}[{index}] is {value:?}, but has to be {required}"),
+    } => write!(f, "{name}[{index}] is {value:?}, but must be {required}"),
     /// [`Frequencies::new`](crate::Frequencies::new): a list with one number for each pair (or sequence) has
     /// another length.
     Count {
@@ -447,14 +450,14 @@ errors! { f =>
         inverse: f64,
     } => write!(
         f,
-        "the inverse frequency {inverse:?} of pair {pair} is too large: a position would rotate the pair by 32768 \
-         turns or more; it has to be below 205887.4 in magnitude"
+        "the inverse frequency of pair {pair} is {inverse:?}; its magnitude must be below 205887.4, which is 32768 \
+         turns per position"
     ),
     /// [`Frequencies::new`](crate::Frequencies::new): the [`Axes`](crate::Axes) do not add up.
     Axes {
         /// What is wrong with them.
         required: &'static str,
-    } => write!(f, "the axes have to be {required}"),
+    } => write!(f, "the axes must be {required}"),
     /// M-RoPE, by [`Axes::mrope`](crate::Axes::mrope) and the like: the sections are not the pairs of the channels that
     /// rotate.
     Sections {
@@ -488,7 +491,7 @@ errors! { f =>
     NoInteger {
         /// The first coordinate.
         value: f64,
-    } => write!(f, "coordinate {value} is no integer position, which keys are moved between"),
+    } => write!(f, "the coordinate {value} is not an integer; a shift moves keys between integer positions"),
     /// [`Frequencies::rows`](crate::Frequencies::rows), `rows_in`, `Rope::rotate_at`: a coordinate that is infinite or
     /// not a number.
     Coordinate {
@@ -523,14 +526,14 @@ errors! { f =>
         limit: usize,
     } => write!(
         f,
-        "rotary_dim {rotary_dim} exceeds the {limit} that rows on the stack have room for"
+        "rotary_dim is {rotary_dim}; rows that are computed on the stack have at most {limit} channels"
     ),
     /// [`CacheLayout`](crate::CacheLayout)'s constructors, and those of caches: strides that make no cache, or not one
     /// for what it is to keep.
     CacheLayout {
         /// What it has to be.
         required: &'static str,
-    } => write!(f, "the layout of a cache has to be {required}"),
+    } => write!(f, "the layout of a cache must be {required}"),
     /// A tensor's heads are not those of the cache.
     CacheHeads {
         /// Heads of the tensor.
@@ -601,7 +604,7 @@ errors! { f =>
         head_dim: usize,
         /// The most there is room for.
         limit: usize,
-    } => write!(f, "head_dim {head_dim} exceeds the {limit} that heads on the stack have room for"),
+    } => write!(f, "head_dim is {head_dim}; a norm, a scale and a cache take heads of at most {limit} channels"),
     /// [`Norm`](crate::Norm): the formula has weights, and none were given.
     WeightMissing {
         /// How many are needed, if all heads share them.
@@ -619,9 +622,9 @@ errors! { f =>
         f,
         "the norm's formula has no weights, but {given} were given; leave them out, or use a formula that is `weighted`"
     ),
-    /// [`Norm::with_sum_of_squares`](crate::Norm::with_sum_of_squares) of a norm that is centred: it has a mean of its
+    /// [`Norm::with_sum_of_squares`](crate::Norm::with_sum_of_squares) of a norm that is centered: it has a mean of its
     /// own to take off.
-    CentredSums => f.write_str("a norm that is centred takes no given sums"),
+    CenteredSums => f.write_str("a centered norm needs the mean, and takes no sums of squares"),
 }
 
 impl core::error::Error for Error {}

@@ -14,7 +14,7 @@ use crate::kernel::elements::{Across, ElementType, elements};
 ///
 /// ```text
 /// root mean square   r = 1 / sqrt(mean(x^2) + eps)             y = x r w     or x r (1 + w), or x r
-/// centred            m = mean(x), v = mean((x - m)^2)          y = (x - m) r w + b, r = 1 / sqrt(v + eps)
+/// centered            m = mean(x), v = mean((x - m)^2)          y = (x - m) r w + b, r = 1 / sqrt(v + eps)
 /// ```
 ///
 /// every operation rounded to f32 by itself. A [`NormFormula`] says which it is, and which results are rounded to `T`
@@ -50,7 +50,7 @@ pub struct Norm<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NormFormula {
     /// Whether the mean is taken off first: a layer norm.
-    pub centred: bool,
+    pub centered: bool,
     /// Whether it multiplies by weights, which [`Norm::weight`] has to give then.
     pub weighted: bool,
     /// Whether the factor is `1 + w`, formed in f32.
@@ -79,7 +79,7 @@ impl NormFormula {
     /// `w T(x r)`, two roundings: `LlamaRMSNorm` and its copies (Llama, Qwen3, GLM-4.5, HunYuan, EXAONE 4, MiniMax-M2,
     /// LFM2, Apertus, OLMoE).
     pub const LLAMA: Self = Self {
-        centred: false,
+        centered: false,
         weighted: true,
         one_plus_weight: false,
         rounds_normed: true,
@@ -106,7 +106,7 @@ impl NormFormula {
     };
     /// `T(w ((x - m) r))`: Cohere, Command R.
     pub const COHERE: Self = Self {
-        centred: true,
+        centered: true,
         ..Self::OLMO2
     };
     /// A layer norm without bias for each head: StableLM. Within `7 * 2^-24` of the row's largest magnitude of
@@ -115,7 +115,7 @@ impl NormFormula {
     /// `T(T(T((x - m) r) w) + b)`, with weights and biases of each head, eps 1e-5: Chameleon. As near to it as
     /// [`STABLE_LM`](Self::STABLE_LM).
     pub const CHAMELEON: Self = Self {
-        centred: true,
+        centered: true,
         rounds_product: true,
         ..Self::LLAMA
     };
@@ -287,7 +287,7 @@ impl<'a> Norm<'a> {
     /// of each sequence (of heads that are normed by themselves one for each head of those), and `width`, the channels
     /// that were summed. `Rope::sum_of_squares` computes those of a part.
     ///
-    /// A norm that is centred takes none.
+    /// A norm that is centered takes none.
     #[must_use]
     pub const fn with_sum_of_squares(self, sums: &'a [f32], width: usize) -> Self {
         Norm {
@@ -350,8 +350,8 @@ impl<'a> Norm<'a> {
             }
         }
         if let Some(GivenSums { sums, width }) = self.given {
-            if self.formula.centred {
-                return Err(Error::CentredSums);
+            if self.formula.centered {
+                return Err(Error::CenteredSums);
             }
             if width == 0 {
                 return Err(Error::Parameter {

@@ -217,7 +217,7 @@ impl<'a> Pass<'a> {
         let rotation = self.rotation.as_ref()?;
         let head_dim = self.shape.head_dim;
         let shared = norm.weight.is_none_or(|weights| weights.len() == head_dim);
-        let plain = !norm.formula.centred && norm.bias.is_none() && norm.given.is_none();
+        let plain = !norm.formula.centered && norm.bias.is_none() && norm.given.is_none();
         let over_heads = norm.reach == NormReach::Head && norm.place == Place::BeforeRotation;
         let short = head_dim < crate::kernel::normed::TOO_LONG;
         let stays = rotation.input == rotation.output;

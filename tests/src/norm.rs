@@ -138,11 +138,11 @@ impl Norm {
         ];
         let mut formula = if source.once_in(2) {
             let mut flag = || source.once_in(2);
-            let [centred, one_plus_weight, rounds_normed, rounds_product] =
+            let [centered, one_plus_weight, rounds_normed, rounds_product] =
                 [flag(), flag(), flag(), flag()];
             let results = [NormResult::Kept, NormResult::Rounded, NormResult::Promoted];
             NormFormula {
-                centred,
+                centered,
                 weighted: true,
                 one_plus_weight,
                 rounds_normed,
@@ -160,7 +160,7 @@ impl Norm {
         let weight = (!source.once_in(4)).then(|| list(source));
         formula.weighted = weight.is_some();
         let bias = source.once_in(3).then(|| list(source));
-        let given = (!formula.centred && source.once_in(6)).then(|| {
+        let given = (!formula.centered && source.once_in(6)).then(|| {
             let len = match reach {
                 NormReach::Head => tokens * heads,
                 NormReach::Row => tokens,
@@ -236,7 +236,7 @@ impl Norm {
             };
             let root = 1.0 / (square + self.eps).sqrt();
             for (channel, x) in head.iter_mut().enumerate() {
-                let mut y = if formula.centred {
+                let mut y = if formula.centered {
                     (*x - mean) * root
                 } else {
                     *x * root
@@ -266,7 +266,7 @@ impl Norm {
 
     /// The mean (0 unless it is taken off) and the mean square.
     fn moments(&self, row: &[f32]) -> (f32, f32) {
-        if !self.formula.centred {
+        if !self.formula.centered {
             return (0.0, mean(self.sum, row, 0.0));
         }
         let center = match self.sum {

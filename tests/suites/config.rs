@@ -339,7 +339,7 @@ fn layer_types_are_chosen_by_name() {
     );
     assert_eq!(
         gemma.frequencies().unwrap_err().to_string(),
-        "layer_type (Config::with_layer_type) has to be chosen from: full_attention, sliding_attention"
+        "layer_type (Config::with_layer_type) must be chosen from: full_attention, sliding_attention"
     );
     let full = of_formula(256, 1e6, &Scaling::Linear { factor: 8.0 });
     let sliding = of_formula(256, 1e4, &Scaling::Default);
@@ -538,15 +538,15 @@ fn refusals_name_the_key() {
         ),
         (
             r#", "rope_theta": "big""#,
-            "rope_theta is \"big\", but has to be a number",
+            "rope_theta is \"big\", but must be a number",
         ),
         (
             r#", "rope_theta": -1"#,
-            "base is -1.0, but has to be positive and finite",
+            "base is -1.0, but must be positive and finite",
         ),
         (
             r#", "rope_theta": 1e4, "rope_scaling": []"#,
-            "rope_scaling is [], but has to be an object",
+            "rope_scaling is [], but must be an object",
         ),
         (
             r#", "rope_theta": 1e4, "rope_scaling": {"type": "fancy", "factor": 2}"#,
@@ -571,7 +571,7 @@ fn refusals_name_the_key() {
         ),
         (
             r#", "rope_theta": 1e4, "rope_scaling": {"rope_type": "yarn", "factor": 2, "truncate": 0}"#,
-            "truncate is 0, but has to be true or false",
+            "truncate is 0, but must be true or false",
         ),
         (
             r#", "rope_theta": 1e4, "rope_scaling": {"type": "mrope", "mrope_section": [8, 12, 12]}"#,
@@ -590,7 +590,7 @@ fn refusals_name_the_key() {
         (
             r#", "rope_theta": 1e4, "rope_scaling": {"type": "linear", "factor": 2},
                "rope_parameters": {"rope_type": "linear", "factor": 4}"#,
-            "which of two different sets of parameters counts has to be chosen from: rope_parameters, rope_scaling",
+            "which of two different sets of parameters counts must be chosen from: rope_parameters, rope_scaling",
         ),
         (
             r#", "model_type": "glm", "rope_theta": 1e4, "partial_rotary_factor": 1.5"#,
@@ -598,11 +598,11 @@ fn refusals_name_the_key() {
         ),
         (
             r#", "model_type": "glm", "rope_theta": 1e4, "partial_rotary_factor": 0.02"#,
-            "rotary_dim is 1, but has to be even, above 0, and not above head_dim",
+            "rotary_dim is 1, but must be even, above 0, and not above head_dim",
         ),
         (
             r#", "rope_theta": 1e4, "partial_rotary_factor": 1e300"#,
-            "partial_rotary_factor is 1e300, but has to be at most 1",
+            "partial_rotary_factor is 1e300, but must be at most 1",
         ),
     ] {
         assert_eq!(refusal(with(entries)), reason, "{entries}");
@@ -615,7 +615,7 @@ fn refusals_name_the_key() {
         refusal(read(
             r#"{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 0}"#
         )),
-        "num_attention_heads is 0, but has to be positive and below 2^32"
+        "num_attention_heads is 0, but must be positive and below 2^32"
     );
     // Nothing is guessed for an unknown type, unless the caller says what the table would have said.
     let new = with(r#", "model_type": "new", "rope_theta": 1e4"#);
@@ -663,12 +663,12 @@ fn every_kind_of_refusal() {
     );
     assert_eq!(
         error(with(r#", "rope_theta": true"#)).to_string(),
-        "rope_theta is true, but has to be a number"
+        "rope_theta is true, but must be a number"
     );
     let rest = read(r#"{"model_type": "llama", "hidden_size": 4097, "num_attention_heads": 32}"#);
     assert_eq!(
         rest.head_dim().unwrap_err().to_string(),
-        "hidden_size is 4097, but has to be a multiple of num_attention_heads where head_dim is not given"
+        "hidden_size is 4097, but must be a multiple of num_attention_heads where head_dim is not given"
     );
     let fancy = with(r#", "rope_theta": 1e4, "rope_scaling": {"rope_type": "fancy"}"#);
     assert_eq!(

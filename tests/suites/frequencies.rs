@@ -587,7 +587,7 @@ fn refused(made: Result<Frequencies<'_>, Error>, error: Error, text: &str) {
 #[test]
 fn numbers_of_a_list_are_refused_by_their_index() {
     let refused = |made: Result<Frequencies<'_>, Error>, name: &str, value: f64, required: &str| {
-        let text = format!("{name}[3] is {value:?}, but has to be {required}");
+        let text = format!("{name}[3] is {value:?}, but must be {required}");
         let error = made.expect_err("a refusal");
         assert_eq!(error.to_string(), text);
         let got = match error {
@@ -667,7 +667,7 @@ fn rotary_dim_is_refused() {
             rotary_dim: dim,
             required,
         };
-        let text = format!("rotary_dim is {dim}, but has to be {required}");
+        let text = format!("rotary_dim is {dim}, but must be {required}");
         refused(Frequencies::new(dim, 1e4, &Scaling::Default), error, &text);
     }
     let error = Error::RotaryDim {
@@ -677,7 +677,7 @@ fn rotary_dim_is_refused() {
     refused(
         Frequencies::new(2, 1e4, &Scaling::NtkAlpha { alpha: 2.0 }),
         error,
-        "rotary_dim is 2, but has to be above 2 for NTK scaling",
+        "rotary_dim is 2, but must be above 2 for NTK scaling",
     );
     let error = Error::RotaryDim {
         rotary_dim: 66,
@@ -686,7 +686,7 @@ fn rotary_dim_is_refused() {
     refused(
         Frequencies::new(Axes::pixtral(66), 1e4, &Scaling::Default),
         error,
-        "rotary_dim is 66, but has to be a multiple of 4 for two axes",
+        "rotary_dim is 66, but must be a multiple of 4 for two axes",
     );
 }
 
@@ -726,13 +726,13 @@ fn parameters_are_refused() {
             value,
             required,
         };
-        let text = format!("{name} is {value:?}, but has to be {required}");
+        let text = format!("{name} is {value:?}, but must be {required}");
         refused(Frequencies::new(64, base, &scaling), error, &text);
     }
     let nan = Frequencies::new(64, f64::NAN, &Scaling::Default).unwrap_err();
     assert_eq!(
         nan.to_string(),
-        "base is NaN, but has to be positive and finite"
+        "base is NaN, but must be positive and finite"
     );
     // Rows hold its multiples: it cannot be beyond an f32 either.
     for value in [0.0, -1.0, 1e39, f64::MAX] {
@@ -742,7 +742,7 @@ fn parameters_are_refused() {
             required: "positive and finite as an f32",
         };
         let text =
-            format!("attention_factor is {value:?}, but has to be positive and finite as an f32");
+            format!("attention_factor is {value:?}, but must be positive and finite as an f32");
         refused(
             Frequencies::from_inverse(4, &[1.0, 1.0], value),
             error,
@@ -830,7 +830,7 @@ fn arrangements_and_factors_are_refused() {
     let axes = Error::Axes {
         required: "1 to 4, and each pair on one of them",
     };
-    let text = "the axes have to be 1 to 4, and each pair on one of them";
+    let text = "the axes must be 1 to 4, and each pair on one of them";
     refused(set.arranged(5, &[(0, 0)]), axes, text);
     refused(set.arranged(0, &[(0, 0)]), axes, text);
     refused(set.arranged(2, &[(0, 1), (1, 2)]), axes, text);
@@ -847,15 +847,14 @@ fn arrangements_and_factors_are_refused() {
             rotary_dim,
             required: "even and between 2 and 65536",
         };
-        let text =
-            format!("rotary_dim is {rotary_dim}, but has to be even and between 2 and 65536");
+        let text = format!("rotary_dim is {rotary_dim}, but must be even and between 2 and 65536");
         refused(set.arranged(1, &vec![(0, 0); pairs]), error, &text);
     }
     for value in [0.0, -1.0, f64::INFINITY] {
         let softmax = set.clone().with_softmax_factor(value);
         let required = "positive and finite";
         let name = "softmax_factor";
-        let text = format!("{name} is {value:?}, but has to be {required}");
+        let text = format!("{name} is {value:?}, but must be {required}");
         let error = Error::Parameter {
             name,
             value,
@@ -885,8 +884,7 @@ fn pairs_that_turn_too_fast_are_refused() {
     refused(
         Frequencies::new(4, 1e-300, &Scaling::Default),
         error,
-        "the inverse frequency 1e150 of pair 1 is too large: a position would rotate the pair by 32768 turns or more; it \
-         has to be below 205887.4 in magnitude",
+        "the inverse frequency of pair 1 is 1e150; its magnitude must be below 205887.4, which is 32768 turns per position",
     );
     for inverse in [206_000.0, -206_000.0] {
         let made = Frequencies::from_inverse(2, &[inverse], 1.0);
@@ -912,7 +910,7 @@ fn axes_that_do_not_add_up_are_refused() {
         (Axes::given(&[0, 4]), "numbered 0 to 3"),
         (Axes::given(&[255, 0]), "numbered 0 to 3"),
     ] {
-        let text = format!("the axes have to be {required}");
+        let text = format!("the axes must be {required}");
         let made = Frequencies::new(axes, 1e4, &Scaling::Default);
         refused(made, Error::Axes { required }, &text);
     }

@@ -97,7 +97,7 @@ fn architectures_pair_as_in_llama_cpp() {
     let number = Gguf::new(&[(key, Integer(1))]).unwrap_err();
     assert_eq!(
         number.to_string(),
-        "general.architecture is 1, but has to be a text"
+        "general.architecture is 1, but must be a text"
     );
 }
 
@@ -124,7 +124,7 @@ fn sections_deal_out_the_axes() {
         let made = Gguf::new(&wrong).unwrap().frequencies();
         assert_eq!(
             made.unwrap_err().to_string(),
-            "rope.dimension_sections has to be four counts of pairs"
+            "rope.dimension_sections must be four counts of pairs"
         );
     }
 }
@@ -150,7 +150,7 @@ fn alpha_changes_the_base() {
     let plain = of_formula(128, 1e4, &Scaling::Default);
     assert_eq!(made("hunyuan-dense", &[dim]), plain);
     assert_eq!(made("hunyuan-moe", &[dim, alpha]), plain);
-    let refused = "rope.scaling.alpha has to be alone, and for heads that rotate as a whole";
+    let refused = "rope.scaling.alpha must be alone, and for heads that rotate as a whole";
     let made =
         |architecture, more: &[_]| made(architecture, more).map_err(|error| error.to_string());
     let refused = Err(refused.to_owned());
@@ -456,7 +456,7 @@ fn layers_that_cannot_be_told_are_refused() {
     let short = (pattern, Bools(&[true; 7]));
     assert_eq!(
         file("gemma4", &[short], letters).unwrap_err().to_string(),
-        "attention.sliding_window_pattern has to be a count, or a list with an entry for each layer"
+        "attention.sliding_window_pattern must be a count, or a list with an entry for each layer"
     );
     assert!(file("gemma4", &[(pattern, Integer(4))], letters).is_err());
     assert!(
@@ -493,8 +493,7 @@ fn questions_about_all_layers_need_layers_that_are_alike() {
     // gemma2.cpp: sliding layers have the base of the others, unless the file has one for them.
     assert_eq!(file("gemma2", &[], |gguf| gguf.frequencies()), plain(1e6));
     let own = ("rope.freq_base_swa", Float(1e4));
-    let choices =
-        "the layer (Gguf::layers) has to be chosen from: full_attention, sliding_attention";
+    let choices = "the layer (Gguf::layers) must be chosen from: full_attention, sliding_attention";
     for (architecture, own) in [
         ("gemma2", &[own][..]),
         ("gemma3", &[window]),

@@ -1107,7 +1107,7 @@ fn refused_reductions_touch_nothing() {
     let rows = Rows::new(&table, [6, 8]).expect("six rows").with_heads(3);
     let rows = rows.expect("two rows of each head");
     assert_eq!(cos_sin([2, 3, 4], &rows, 24), Err(zeros(1, 2)));
-    assert!(zeros(1, 2).to_string().contains("row 1, head 2, pair 2"));
+    assert!(zeros(1, 2).to_string().contains("pair 2 of row 1 (head 2)"));
     assert!(out == [7.0; 25] && cos == [7.0; 24] && sin == [7.0; 24]);
 }
 

@@ -30,7 +30,7 @@ fn of_calls_in_place() {
     let rope = Rope::new(Pairing::Half);
     let norm = Norm::new(NormFormula::LLAMA, 1e-6).without_weight();
     let biases = [0.5_f32; HEAD_DIM];
-    let centred = Norm::new(NormFormula::COHERE, 1e-6).without_weight();
+    let centered = Norm::new(NormFormula::COHERE, 1e-6).without_weight();
     for (chain, rotary_dim, name) in [
         (Rope::<WithStages<'_>>::from(rope), HEAD_DIM, "fused"),
         (Rope::<WithStages<'_>>::from(rope), 8, "fused"),
@@ -39,7 +39,7 @@ fn of_calls_in_place() {
         (rope.norm(norm.bias(&biases)), HEAD_DIM, "staged"),
         (rope.norm(norm.over(NormReach::Row)), HEAD_DIM, "staged"),
         (rope.norm(norm.at(Place::AfterRotation)), HEAD_DIM, "staged"),
-        (rope.norm(centred), HEAD_DIM, "staged"),
+        (rope.norm(centered), HEAD_DIM, "staged"),
         (rope.scale(Scale::constant(0.5)).into(), HEAD_DIM, "staged"),
         (
             rope.norm(norm).scale(Scale::constant(0.5)),

@@ -69,7 +69,7 @@ fn cases() -> Vec<(Error, String)> {
                 rotary_dim: 3,
                 required: "even and at least 2",
             },
-            "rotary_dim is 3, but has to be even and at least 2",
+            "rotary_dim is 3, but must be even and at least 2",
         ),
         (
             Error::RotaryDimExceedsHead {
@@ -135,18 +135,19 @@ fn cases() -> Vec<(Error, String)> {
         ),
         (
             Error::RowsPerHead { rows: 12, heads: 5 },
-            "12 rows are not those of 5 heads for each of some tokens",
+            "the number of rows is 12, which is not a multiple of 5 heads",
         ),
         (
             Error::RowHeads { rows: 3, heads: 2 },
-            "the rows are those of 3 heads each, and not for 2",
+            "the rows are per head, for 3 heads, but 2 heads are required",
         ),
         (
             Error::RowSequences {
                 sequences: 2,
                 tokens: 3,
             },
-            "the rows lie as 2 sequences of 3 tokens, and rotate those; a range inside one sequence is for any others",
+            "the rows are laid out for 2 sequences of 3 tokens, and rotate tensors of that shape; for others take the rows of \
+             one sequence by Rows::range",
         ),
         (
             Error::RowMagnitude {
@@ -157,8 +158,8 @@ fn cases() -> Vec<(Error, String)> {
                 sin: 0.25,
                 factor: 4.0,
             },
-            "pair 3 of row 1 (head 2) has the cos 0.5 and the sin 0.25, and not the magnitude of the attention factor \
-             4, which the inverse divides by; invert such rows pair by pair",
+            "pair 3 of row 1 (head 2) has cos 0.5 and sin 0.25, whose magnitude is not the attention factor 4 that \
+             Direction::Inverse divides by; use Rows::inverted",
         ),
         (
             Error::NoInverse {
@@ -168,7 +169,7 @@ fn cases() -> Vec<(Error, String)> {
                 cos: 0.0,
                 sin: -0.0,
             },
-            "pair 3 of row 1 (head 2) has cos 0.0 and sin -0.0, which no f32 undo",
+            "pair 3 of row 1 (head 2) has cos 0.0 and sin -0.0; no cos and sin in f32 undo it",
         ),
         (
             Error::PositionOutsideTable {
@@ -178,7 +179,10 @@ fn cases() -> Vec<(Error, String)> {
             },
             "position id -7 (at index 2) is outside the table's 0..5",
         ),
-        (Error::GatheredTwice, "the rows are gathered by id already"),
+        (
+            Error::GatheredTwice,
+            "the rows are gathered by id already; gather them from the table, once",
+        ),
         (
             Error::RowRange {
                 start: 2,
@@ -189,7 +193,7 @@ fn cases() -> Vec<(Error, String)> {
         ),
         (
             Error::AttentionFactor { factor: -0.0 },
-            "attention factor -0 is not a finite number other than zero",
+            "the attention factor is -0; it must be finite and not zero",
         ),
         (
             Error::PairingChangesInPlace {
@@ -218,7 +222,7 @@ fn cases() -> Vec<(Error, String)> {
                 gradients: 3,
                 heads: 4,
             },
-            "gradients of 3 heads for a tensor of 4; give one for all, or one for each",
+            "the gradients have 3 heads, the tensor has 4; give one for all heads, or one per head",
         ),
         (
             Error::GradientShape {
@@ -226,7 +230,7 @@ fn cases() -> Vec<(Error, String)> {
                 given: 5,
                 needed: 13,
             },
-            "the gradients are of 5 pairs, but 13 are needed",
+            "the gradients have 5 pairs, but 13 are required",
         ),
         (
             Error::RowOfZeros {
@@ -234,7 +238,7 @@ fn cases() -> Vec<(Error, String)> {
                 head: 2,
                 pair: 3,
             },
-            "cos and sin of row 1, head 2, pair 3, are both zero",
+            "cos and sin of pair 3 of row 1 (head 2) are both zero; one must not be",
         ),
         (
             Error::ShapeMismatch {
@@ -266,7 +270,7 @@ fn cases() -> Vec<(Error, String)> {
                 value: -2.0,
                 required: "finite and positive",
             },
-            "factor is -2.0, but has to be finite and positive",
+            "factor is -2.0, but must be finite and positive",
         ),
         (
             Error::ListEntry {
@@ -275,7 +279,7 @@ fn cases() -> Vec<(Error, String)> {
                 value: 0.5,
                 required: "finite and at least 1",
             },
-            "factors[3] is 0.5, but has to be finite and at least 1",
+            "factors[3] is 0.5, but must be finite and at least 1",
         ),
         (
             Error::Count {
@@ -297,14 +301,14 @@ fn cases() -> Vec<(Error, String)> {
                 pair: 3,
                 inverse: 3e5,
             },
-            "the inverse frequency 300000.0 of pair 3 is too large: a position would rotate the pair by 32768 turns or \
-             more; it has to be below 205887.4 in magnitude",
+            "the inverse frequency of pair 3 is 300000.0; its magnitude must be below 205887.4, which is 32768 turns \
+             per position",
         ),
         (
             Error::Axes {
                 required: "as many as 4",
             },
-            "the axes have to be as many as 4",
+            "the axes must be as many as 4",
         ),
         (
             Error::Sections {
@@ -321,7 +325,7 @@ fn cases() -> Vec<(Error, String)> {
         ),
         (
             Error::NoInteger { value: 0.5 },
-            "coordinate 0.5 is no integer position, which keys are moved between",
+            "the coordinate 0.5 is not an integer; a shift moves keys between integer positions",
         ),
         (
             Error::Coordinate {
@@ -342,13 +346,13 @@ fn cases() -> Vec<(Error, String)> {
                 rotary_dim: 1026,
                 limit: 1024,
             },
-            "rotary_dim 1026 exceeds the 1024 that rows on the stack have room for",
+            "rotary_dim is 1026; rows that are computed on the stack have at most 1024 channels",
         ),
         (
             Error::CacheLayout {
                 required: "of indices that fit usize",
             },
-            "the layout of a cache has to be of indices that fit usize",
+            "the layout of a cache must be of indices that fit usize",
         ),
         (
             Error::CacheHeads {
@@ -398,7 +402,7 @@ fn cases() -> Vec<(Error, String)> {
                 head_dim: 2049,
                 limit: 2048,
             },
-            "head_dim 2049 exceeds the 2048 that heads on the stack have room for",
+            "head_dim is 2049; a norm, a scale and a cache take heads of at most 2048 channels",
         ),
         (
             Error::WeightMissing { needed: 128 },
@@ -411,8 +415,8 @@ fn cases() -> Vec<(Error, String)> {
              `weighted`",
         ),
         (
-            Error::CentredSums,
-            "a norm that is centred takes no given sums",
+            Error::CenteredSums,
+            "a centered norm needs the mean, and takes no sums of squares",
         ),
     ];
     let mut cases: Vec<_> = words
@@ -502,7 +506,7 @@ fn cases_of_models() -> Vec<(ModelError, String)> {
         ),
         (
             of_llama(r#""head_dim": 64, "rope_theta": "1e4""#),
-            "rope_theta is \"1e4\", but has to be a number",
+            "rope_theta is \"1e4\", but must be a number",
         ),
         (
             Config::from_json(
@@ -511,7 +515,7 @@ fn cases_of_models() -> Vec<(ModelError, String)> {
             .expect("JSON")
             .layers()
             .expect_err("a refusal"),
-            "num_hidden_layers has to be at most 65536",
+            "num_hidden_layers must be at most 65536",
         ),
         (
             of_llama(r#""head_dim": 64, "rope_theta": 1e4, "rope_scaling": {"type": "none"}"#),
@@ -532,7 +536,7 @@ fn cases_of_models() -> Vec<(ModelError, String)> {
                 r#""head_dim": 64, "model_type": "mellum", "rope_parameters": {"full_attention": {"rope_theta": 1e4},
                 "sliding_attention": {"rope_theta": 1e5}}"#,
             ),
-            "layer_type (Config::with_layer_type) has to be chosen from: full_attention, sliding_attention",
+            "layer_type (Config::with_layer_type) must be chosen from: full_attention, sliding_attention",
         ),
         (
             ModelError::Unsupported {
@@ -570,7 +574,7 @@ fn cases_of_models() -> Vec<(ModelError, String)> {
         ),
         (
             of_llama(r#""head_dim": 63, "rope_theta": 1e4"#),
-            "rotary_dim is 63, but has to be even, above 0, and not above head_dim",
+            "rotary_dim is 63, but must be even, above 0, and not above head_dim",
         ),
     ];
     words

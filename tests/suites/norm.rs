@@ -31,7 +31,7 @@ fn formulas(id: &str) -> [NormFormula; 2] {
         other => panic!("formula {other}"),
     };
     let once = NormFormula {
-        centred: formula.centred,
+        centered: formula.centered,
         weighted: formula.weighted,
         one_plus_weight: formula.one_plus_weight,
         ..NormFormula::ONCE

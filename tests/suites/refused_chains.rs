@@ -187,11 +187,11 @@ fn given_sums() {
         let norm = norm.over(reach).with_sum_of_squares(&sums[..needed], 0);
         each_verb(ROPE().norm(norm), error, &["width", "0", "1"]);
     }
-    let centred = Norm::new(NormFormula::COHERE, 1e-6).without_weight();
+    let centered = Norm::new(NormFormula::COHERE, 1e-6).without_weight();
     each_verb(
-        ROPE().norm(centred.with_sum_of_squares(&sums[..12], 8)),
-        Error::CentredSums,
-        &["centred", "sums"],
+        ROPE().norm(centered.with_sum_of_squares(&sums[..12], 8)),
+        Error::CenteredSums,
+        &["centered", "sums"],
     );
     // Those that are asked for.
     untouched::<f32>(13, |sums| {
@@ -199,9 +199,9 @@ fn given_sums() {
         let x = Tensor::new(&x, SHAPE).expect("valid");
         let squares = |norm, sums: &mut [f32]| ROPE().sum_of_squares(norm, &x, sums);
         refused(
-            squares(centred, &mut sums[..12]),
-            Error::CentredSums,
-            &["centred"],
+            squares(centered, &mut sums[..12]),
+            Error::CenteredSums,
+            &["centered"],
         );
         for (reach, needed) in [(NormReach::Row, 6), (NormReach::Head, 12)] {
             for given in [0, needed - 1, needed + 1] {

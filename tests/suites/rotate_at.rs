@@ -211,7 +211,7 @@ fn rotate_at_refuses_and_writes_nothing() {
     let error = refused(half, &wide, (0..3).into(), 2050);
     let (rotary_dim, limit) = (2050, 2048);
     assert_eq!(error, Error::RotaryDimOnStack { rotary_dim, limit });
-    let text = "rotary_dim 2050 exceeds the 2048 that rows on the stack have room for";
+    let text = "rotary_dim is 2050; rows that are computed on the stack have at most 2048 channels";
     assert_eq!(error.to_string(), text);
 
     let error = refused(half, &vision, (0..4).into(), 64);

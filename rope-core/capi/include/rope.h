@@ -231,8 +231,8 @@ enum rope_status
   ROPE_STATUS_WEIGHT_MISSING = 76,
   // A norm whose formula has no weights was given some.
   ROPE_STATUS_WEIGHT_UNUSED = 72,
-  // A norm that is centred was given sums.
-  ROPE_STATUS_CENTRED_SUMS = 59,
+  // A norm that is centered was given sums.
+  ROPE_STATUS_CENTERED_SUMS = 59,
   // Keys were to be moved between positions that are coordinates.
   ROPE_STATUS_NO_INTEGER = 60,
   // A backward pass of a plan that does not rotate forward.
@@ -873,7 +873,7 @@ typedef struct rope_weights {
 // head by the reciprocal of its root mean square, and rounds nothing.
 typedef struct rope_norm {
   // Other than 0: the mean is taken off first, a layer norm.
-  int32_t centred;
+  int32_t centered;
   // Other than 0: it multiplies by `weight`, and is refused without. 0: it has none, and is refused with some.
   int32_t weighted;
   // Other than 0: the factor is 1 + w.
@@ -1306,7 +1306,7 @@ struct rope_axes rope_axes_text(size_t rotary_dim);
 // Runs a chain in place.
 //
 // Returns ROPE_STATUS_HEAD_DIM_ON_STACK for heads of more than 2048 channels; ROPE_STATUS_PARAMETER,
-// ROPE_STATUS_COUNT and ROPE_STATUS_CENTRED_SUMS for a norm or a scale that does not fit; and what rope_rotate
+// ROPE_STATUS_COUNT and ROPE_STATUS_CENTERED_SUMS for a norm or a scale that does not fit; and what rope_rotate
 // returns. The tensor is untouched then.
 //
 // # Threads
@@ -1357,7 +1357,7 @@ rope_status rope_chain_rotate_into(const struct rope_chain *chain,
 // and give them to the `sums` of a rope_norm.
 //
 // Returns ROPE_STATUS_NULL for a chain without a norm, ROPE_STATUS_STORAGE unless `len` is their number,
-// ROPE_STATUS_CENTRED_SUMS for a norm that is centred, ROPE_STATUS_HEAD_DIM_ON_STACK, and what rope_chain_rotate
+// ROPE_STATUS_CENTERED_SUMS for a norm that is centered, ROPE_STATUS_HEAD_DIM_ON_STACK, and what rope_chain_rotate
 // returns but for the rows. Nothing is written then.
 //
 // # Threads

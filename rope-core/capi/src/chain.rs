@@ -85,7 +85,7 @@ unsafe fn with_rows(rows: *const rope_rows, with: &mut WithRows<'_>) -> Result<(
 /// Runs a chain in place.
 ///
 /// Returns ROPE_STATUS_HEAD_DIM_ON_STACK for heads of more than 2048 channels; ROPE_STATUS_PARAMETER,
-/// ROPE_STATUS_COUNT and ROPE_STATUS_CENTRED_SUMS for a norm or a scale that does not fit; and what rope_rotate
+/// ROPE_STATUS_COUNT and ROPE_STATUS_CENTERED_SUMS for a norm or a scale that does not fit; and what rope_rotate
 /// returns. The tensor is untouched then.
 ///
 /// # Threads
@@ -191,7 +191,7 @@ pub unsafe extern "C" fn rope_chain_rotate_into(
 /// and give them to the `sums` of a rope_norm.
 ///
 /// Returns ROPE_STATUS_NULL for a chain without a norm, ROPE_STATUS_STORAGE unless `len` is their number,
-/// ROPE_STATUS_CENTRED_SUMS for a norm that is centred, ROPE_STATUS_HEAD_DIM_ON_STACK, and what rope_chain_rotate
+/// ROPE_STATUS_CENTERED_SUMS for a norm that is centered, ROPE_STATUS_HEAD_DIM_ON_STACK, and what rope_chain_rotate
 /// returns but for the rows. Nothing is written then.
 ///
 /// # Threads

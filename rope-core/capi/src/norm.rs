@@ -191,7 +191,7 @@ impl rope_weights {
 #[derive(Clone, Copy, Debug)]
 pub struct rope_norm {
     /// Other than 0: the mean is taken off first, a layer norm.
-    pub centred: i32,
+    pub centered: i32,
     /// Other than 0: it multiplies by `weight`, and is refused without. 0: it has none, and is refused with some.
     pub weighted: i32,
     /// Other than 0: the factor is 1 + w.
@@ -231,7 +231,7 @@ impl rope_norm {
     /// Each pointer is null or points to its list, which nobody writes during `'a`.
     pub(crate) unsafe fn norm<'a>(&self) -> Result<(Norm<'a>, [Region; 3]), Failure> {
         let formula = NormFormula {
-            centred: self.centred != 0,
+            centered: self.centered != 0,
             weighted: self.weighted != 0,
             one_plus_weight: self.one_plus_weight != 0,
             rounds_normed: self.rounds_normed != 0,
@@ -282,7 +282,7 @@ pub unsafe extern "C" fn rope_norm_init(norm: *mut rope_norm, formula: i32) -> r
     status_of(|| {
         let out = Out::new("norm", norm)?;
         let NormFormula {
-            centred,
+            centered,
             weighted,
             one_plus_weight,
             rounds_normed,
@@ -290,7 +290,7 @@ pub unsafe extern "C" fn rope_norm_init(norm: *mut rope_norm, formula: i32) -> r
             result,
         } = rope_norm_formula::from_c(formula)?.formula();
         let norm = rope_norm {
-            centred: centred.into(),
+            centered: centered.into(),
             weighted: weighted.into(),
             one_plus_weight: one_plus_weight.into(),
             rounds_normed: rounds_normed.into(),

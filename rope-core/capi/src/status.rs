@@ -137,8 +137,8 @@ pub enum rope_status {
     WeightMissing = 76,
     /// A norm whose formula has no weights was given some.
     WeightUnused = 72,
-    /// A norm that is centred was given sums.
-    CentredSums = 59,
+    /// A norm that is centered was given sums.
+    CenteredSums = 59,
     /// Keys were to be moved between positions that are coordinates.
     NoInteger = 60,
     /// A backward pass of a plan that does not rotate forward.
@@ -265,7 +265,7 @@ statuses! {
     HeadDimOnStack = c"a head is longer than what is kept on the stack": HeadDimOnStack,
     WeightMissing = c"the norm's formula has weights, and none were given": WeightMissing,
     WeightUnused = c"the norm's formula has no weights, and some were given": WeightUnused,
-    CentredSums = c"a norm that is centred takes no given sums": CentredSums,
+    CenteredSums = c"a norm that is centered takes no given sums": CenteredSums,
     NoInteger = c"keys are moved between integer positions, not coordinates": NoInteger,
     BackwardDirection = c"a backward pass is that of a plan that rotates forward": BackwardDirection,
     GradientPairing = c"gradients of cos and sin require a plan with one pairing": GradientPairing,

@@ -939,7 +939,7 @@ fn rows_of_each_head() {
     assert_eq!(call(&strided, [tokens, 2]).0, rope_status::RowHeads);
     assert_eq!(
         detail(),
-        "the rows are those of 3 heads each, and not for 2"
+        "the rows are per head, for 3 heads, but 2 heads are required"
     );
     let (mut q, mut k) = (
         values::<f32>(tokens * heads * 2 * pairs),

@@ -93,8 +93,8 @@ errors! { f =>
         /// What it has to be.
         required: &'static str,
     } => match value.as_str() {
-        "" => write!(f, "{key} has to be {required}"),
-        value => write!(f, "{key} is {value}, but has to be {required}"),
+        "" => write!(f, "{key} must be {required}"),
+        value => write!(f, "{key} is {value}, but must be {required}"),
     },
     /// A name that stands for no known variant. The value may be perfectly good; rotating by a guess would not be.
     Unknown {
@@ -149,7 +149,7 @@ errors! { f =>
         key: &'static str,
         /// The choices, separated by commas (the beginning of the list).
         choices: String,
-    } => write!(f, "{key} has to be chosen from: {choices}"),
+    } => write!(f, "{key} must be chosen from: {choices}"),
     /// The model does something that is known, and is not a rotation of pairs by angles proportional to the position,
     /// or not a norm that [`NormFormula`](rope_core::NormFormula) says.
     Unsupported {

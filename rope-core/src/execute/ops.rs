@@ -148,7 +148,7 @@ impl Pass<'_> {
                 };
                 self.root(norm, [0.0, sum / width as f32], factors);
             }
-        } else if !norm.formula.centred && norm.sum == NormSum::PyTorch && head_dim < TOO_LONG {
+        } else if !norm.formula.centered && norm.sum == NormSum::PyTorch && head_dim < TOO_LONG {
             let mut roots = [0.0; ROOTS];
             let heads = Source {
                 memory: bytemuck::cast_slice(tile),
@@ -268,7 +268,7 @@ impl Pass<'_> {
             let (sum, terms) = sum(term, center);
             mean(sum, terms, norm.sum)
         };
-        let means = if norm.formula.centred {
+        let means = if norm.formula.centered {
             let center = mean_of(Term::Value, 0.0);
             [center, mean_of(Term::Deviation, center)]
         } else {

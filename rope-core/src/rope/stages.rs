@@ -361,8 +361,8 @@ impl Rope {
     ///
     /// # Errors
     ///
-    /// [`Error::Storage`] unless `sums` has exactly as many; [`Error::HeadDimOnStack`], and [`Error::CentredSums`] of a
-    /// norm that is centred.
+    /// [`Error::Storage`] unless `sums` has exactly as many; [`Error::HeadDimOnStack`], and [`Error::CenteredSums`] for
+    /// a centered norm.
     pub fn sum_of_squares<E: Element>(
         &self,
         norm: Norm<'_>,
@@ -371,8 +371,8 @@ impl Rope {
     ) -> Result<(), Error> {
         let shape = x.shape();
         check_head(shape)?;
-        if norm.formula.centred {
-            return Err(Error::CentredSums);
+        if norm.formula.centered {
+            return Err(Error::CenteredSums);
         }
         let rows = shape.batch.saturating_mul(shape.tokens);
         let each = if norm.reach == NormReach::Row {

@@ -1043,7 +1043,8 @@ impl World {
         // SAFETY: a struct.
         let _ = unsafe { rope_norm_init(&mut norm, choice!(source, rope_norm_formula)) };
         if source.once_in(8) {
-            (norm.centred, norm.result) = (source.word() as i32, choice!(source, rope_norm_result));
+            (norm.centered, norm.result) =
+                (source.word() as i32, choice!(source, rope_norm_result));
         }
         norm.eps = if source.once_in(8) {
             number(source) as f32

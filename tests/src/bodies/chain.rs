@@ -242,7 +242,7 @@ fn squares<E: Number>(source: &mut Source<'_>) {
     let (shape, _) = shape(source);
     let [batch, tokens, heads, head_dim] = shape;
     let mut norm = crate::norm::Norm::any(source, batch * tokens, heads, head_dim);
-    norm.formula.centred = false;
+    norm.formula.centered = false;
     let place = Placed::any(source, shape);
     let x = values::<E>(source, place.len);
     let expected: Vec<f32> = (0..batch * tokens)

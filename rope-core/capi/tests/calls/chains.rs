@@ -107,7 +107,7 @@ fn every_formula_is_that_of_rope_core() {
             NormResult::Promoted => rope_norm_result::Promoted,
         };
         let got = (
-            norm.centred,
+            norm.centered,
             norm.weighted,
             norm.one_plus_weight,
             norm.rounds_normed,
@@ -115,7 +115,7 @@ fn every_formula_is_that_of_rope_core() {
             norm.result,
         );
         let expected = (
-            i32::from(formula.centred),
+            i32::from(formula.centered),
             i32::from(formula.weighted),
             i32::from(formula.one_plus_weight),
             i32::from(formula.rounds_normed),
@@ -261,14 +261,14 @@ fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<
         rust.weight(&weight[..0]),
     );
     push(
-        "centred sums",
+        "centered sums",
         rope_norm {
-            centred: 1,
+            centered: 1,
             ..given
         },
         Norm::new(
             NormFormula {
-                centred: true,
+                centered: true,
                 ..NormFormula::LLAMA
             },
             1e-5,
@@ -1250,8 +1250,8 @@ fn refusals_of_caches() {
     refused(S::Parameter, &|n| n.norm.eps = f32::NAN);
     refused(S::Count, &|n| n.norm.weight.count = 63);
     refused(S::Count, &|n| n.scale.count = 9);
-    refused(S::CentredSums, &|n| {
-        (n.norm.centred, n.norm.sums, n.norm.sums_count) = (1, n.scale.factors, TOKENS);
+    refused(S::CenteredSums, &|n| {
+        (n.norm.centered, n.norm.sums, n.norm.sums_count) = (1, n.scale.factors, TOKENS);
     });
     refused(S::KeyValueMismatch, &|n| n.v.layout.shape[1] = 4);
     refused(S::CacheHeads, &|n| n.v.layout.shape[2] = 2);
