@@ -283,7 +283,7 @@ def main():
                 lines = [
                     (
                         tried[name][1]
-                        if (name := line.split(None, 1)[:1] and line.split(None, 1)[0]) in tried
+                        if (name := "".join(line.split(None, 1)[:1])) in tried
                         and not line.startswith("#")
                         else line
                     )
