@@ -91,9 +91,36 @@ static double loss(const double *learned, double *gradient) {
     return total;
 }
 
-int main(void) {
-    /* One for each head: random numbers, in a model. */
+/* The positions of the patches, and what the frequencies start from: of each head in a direction of its own, which is a
+ * random number in a model. */
+static void start(float *planted) {
     static const double directions[HEADS] = {0.3, 4.1};
+#ifdef ROPE_MODELS
+    MUST(rope_grid_positions(ROPE_GRID_INDEXING_XY, SIDE, SIDE, patches, AXES * TOKENS, ROPE_NUMBER_I32, &positions));
+    MUST(rope_initial_mixed(10.0, directions, HEADS, ROPE_NUMBER_F64, PAIRS, planted, FREQUENCIES));
+#else
+    int i, head, pair;
+    for (i = 0; i < TOKENS; i++) {
+        patches[i] = i % SIDE;
+        patches[TOKENS + i] = i / SIDE;
+    }
+    memset(&positions, 0, sizeof positions);
+    positions.kind = ROPE_POSITIONS_KIND_AXIS_MAJOR;
+    positions.number = ROPE_NUMBER_I32;
+    positions.values = patches;
+    positions.count = AXES * TOKENS;
+    for (head = 0; head < HEADS; head++) {
+        for (pair = 0; pair < PAIRS; pair++) {
+            double magnitude = pow(10.0, -(double)(pair / 2) / (PAIRS / 2));
+            double angle = directions[head] + pair % 2 * 1.5707963;
+            planted[head * PAIRS + pair] = (float)(magnitude * cos(angle));
+            planted[(HEADS + head) * PAIRS + pair] = (float)(magnitude * sin(angle));
+        }
+    }
+#endif
+}
+
+int main(void) {
     float planted[FREQUENCIES];
     double learned[FREQUENCIES], gradient[FREQUENCIES], before, after, step = 1.0 / 1024.0;
     int i, round;
@@ -101,8 +128,7 @@ int main(void) {
     for (i = 0; i < LEN; i++) {
         x[i] = (float)(i * 7 % 17) / 8.0f - 0.9f;
     }
-    MUST(rope_grid_positions(ROPE_GRID_INDEXING_XY, SIDE, SIDE, patches, AXES * TOKENS, ROPE_NUMBER_I32, &positions));
-    MUST(rope_initial_mixed(10.0, directions, HEADS, ROPE_NUMBER_F64, PAIRS, planted, FREQUENCIES));
+    start(planted);
     for (i = 0; i < FREQUENCIES; i++) {
         learned[i] = (double)planted[i];
     }
