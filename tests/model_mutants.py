@@ -1,250 +1,232 @@
 """Changes every field of every row of the tables of models and demands that a case fails: see model_mutants.sh.
 
-Nothing is built for a mutant. The tables are text that the test program contains, so a copy of the program gets a
-changed table in its place. The cases of a type depend on the row of that type alone, so one run tries one mutant of
-each row at once, and the test says for which types a case fails. Rows of composites, and of types that do not rotate,
-have runs of their own: a case reads the row of a composite before that of its part.
+The tables are Rust, so a mutant is compiled: a copy of rope-models with other rows, and with it the three suites that
+read the cases. The cases of a type depend on the row of that type alone, so one build tries one mutant of each row at
+once, and the tests say for which types a case fails. The types without a row have a build of their own, which makes
+each of them a Llama: a case reads the row of a composite before that of its part.
 """
 
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
-import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import model_rows
 
 ROOT = pathlib.Path(__file__).parents[1]
-ROTATING = ("half", "interleaved", "interleaved>half", "negated")
+SOURCES = model_rows.SOURCES
 
-
-# The syntax of the tables: rows, and what a changed field looks like. All else works with any rows.
+# What stands in for a name, as something else that compiles.
+SWAPS = {
+    "full_attention": "sliding_attention",
+    "sliding_attention": "full_attention",
+    "linear_attention": "full_attention",
+    "indexed_attention": "linear_attention",
+    "compressed_sparse_attention": "heavily_compressed_attention",
+    "heavily_compressed_attention": "compressed_sparse_attention",
+    "conv": "full_attention",
+    "hybrid": "full_attention",
+    "hybrid_sliding": "hybrid",
+    "Last": "Every(5)",
+    "true": "false",
+    "false": "true",
+    "Formula::Llama": "Formula::Gemma",
+    "Formula::Other": "Formula::Llama",
+    "NormedLayers::Rotating": "NormedLayers::Still",
+    "NormedLayers::Still": "NormedLayers::Rotating",
+    "Scaled::Proportional": "Scaled::None",
+    "Latent::HeadDimRotates": "Latent::Usual",
+    "Latent::FactorOfBoth": "Latent::Usual",
+}
+PIECE = re.compile(r'"[^"]*"|\d[\d_]*(?:\.\d+)?(?:e-?\d+)?|\w+(?:::\w+)?')
 
 
 def changed_number(text):
     """Another number that could stand there."""
-    value = float(text)
+    value = float(text.replace("_", ""))
     other = value * 2 if abs(value) < 1 and value else value + (2 if value < 1000 else value)
     return repr(other) if re.search(r"[.e]", text) else str(int(other))
 
 
 def changed_pieces(value):
-    """The value with one number, or one name in it, changed at a time."""
-    for found in re.finditer(r"\d+(?:\.\d+)?(?:e-?\d+)?|[A-Za-z_][A-Za-z_0-9-]*", value):
+    """The expression with one number, or one name in it, changed at a time."""
+    for found in PIECE.finditer(value):
         piece = found[0]
-        swaps = {
-            "full": "sliding",
-            "sliding": "full",
-            "linear": "full",
-            "conv": "full",
-            "indexed": "linear",
-            "last": "/5",
-            "hybrid": "full",
-            "true": "false",
-            "false": "true",
-            "rotating": "still",
-            "still": "rotating",
-            "llama": "gemma",
-            "olmo2": "llama",
-            "gemma": "llama",
-            "gemma3n": "llama",
-            "llama4": "llama",
-            "cohere": "llama",
-            "stable-lm": "llama",
-            "layer-norm": "llama",
-            "chameleon": "llama",
-            "own": "plain",
-            "unscaled": "own",
-            "plain": "own",
-            "own-plain": "plain",
-            "width": "7",
-        }
-        if piece in ("e", "mrope", "mrope-interleaved", "mrope-alternating"):
-            other = "text"
-        elif piece in swaps:
-            other = swaps[piece]
+        if piece.startswith('"'):
+            other = piece[:-1] + 'x"'
         elif piece[0].isdigit():
             other = changed_number(piece)
+        elif piece.startswith("Key::"):
+            other = "Key::heads" if piece != "Key::heads" else "Key::layers"
+        elif piece in SWAPS:
+            other = SWAPS[piece]
+        elif piece.startswith("Formula::"):
+            other = "Formula::Llama"
         else:
-            other = piece + "x"
+            continue
         yield value[: found.start()] + other + value[found.end() :]
 
 
 class Types:
-    """types.txt: a type, its folder, its pairing, and words: flags, and fields `key=value`."""
-
-    file = "types.txt"
+    name, path, definitions = "types", model_rows.TYPES, SOURCES / "types/row.rs"
     test = "model_types::every_case_is_equal_in_every_field_or_refused_as_listed"
-    # A field that a row may have and this one has not: what it would do must be seen too.
-    ADDED = (
-        "width-key=n_embd heads-key=n_head depth-key=n_layer head=48 head=width/heads head=2*width/heads mla=32+32 "
-        "whole memory no-context partial=:0.5 obeys window own-window end rotary-dim=8 clvp values base=:777 base=777 "
-        "axes=vision axes=mrope:4,4,4 by-layer sliding=:777 scales-sliding null-stands-still compress alpha longrope "
-        "phimoe mrope-type original=512 axial unscaled theta-only turns softmax layers=full@/2,sliding rotates=sliding "
-        "rotates=sliding-or-all no-rope=2 bases=layer_rope_theta stills=layer_rope_theta still-layers=x:1 "
-        "if=model_type:other norm=llama:1e-3 norm-row norm-after norm-if=x:false norm-layers=still norm-values "
-        "interleave-key"
-    ).split()
+    base = "HALF"
+    # What else could stand in a field.
+    OTHERS = {
+        "pairs": ["Pairs::Half", "Pairs::NegatedHalf", "Pairs::Interleaved", "Pairs::InterleavedToHalf",
+                  "Pairs::InterleavedToHalfOrHalf"],
+        "width": ["Name::Usual", "Name::Or(Key::n_embd)"],
+        "heads": ["Name::Usual", "Name::Or(Key::n_head)"],
+        "depth": ["Name::Usual", "Name::Or(Key::n_layer)"],
+        "context": ["Name::Usual", "Name::Absent"],
+        "head": ["Head::Usual", "Head::Or(48)", "Head::Quotient", "Head::TwiceQuotient", "latent(32, 32)",
+                 "Head::Memory"],
+        "part": ["Part::Factor(Key::partial_rotary_factor, 1.0)", "Part::Inside(0.5)", "Part::Channels(8)",
+                 "Part::Clvp"],
+        "obeys": ["false", "true"],
+        "window": ["Window::Whole", "Window::Part", "Window::ExactPart", "Window::End"],
+        "values": ["Values::Plain", "Values::Rotated"],
+        "base": ["Base::Or(10_000.0)", "Base::Or(777.0)", "Base::InsideOr(777.0)"],
+        "parameters": ["Form::Flat", "Form::ByLayerType", "Form::Older(Base::InsideOr(777.0))", "Form::Compressed",
+                       "Form::ThetaOnly"],
+        "rope_types": ["RopeTypes::Usual", "RopeTypes::Default", "RopeTypes::Images", "RopeTypes::Mrope",
+                       "RopeTypes::Alpha", "RopeTypes::LongRope(512)", "RopeTypes::PhiMoe"],
+        "turns": ["false", "true"],
+        "softmax": ["false", "true"],
+        "axes": ["AxesOf::Text", "AxesOf::Vision", "AxesOf::Mrope([4, 4, 4])"],
+        "layers": ["LayerTypes::Unknown", "Rules(&[(full_attention, Every(2)), (sliding_attention, Always)])"],
+        "rotates": ["Rotates::All", "Rotates::Sliding", "Rotates::SlidingOrAll", "Rotates::ExceptEvery(2)",
+                    "Rotates::ByBase(Key::layer_rope_theta)", "Rotates::Nonzero(Key::layer_rope_theta)",
+                    "Rotates::Except(Key::cross_attention_layers, &[1])"],
+        "scaled_layers": ["None"],
+        "condition": ["Condition::Always", 'Condition::If(Key::qk_norm_type, "other")'],
+        "norm": ["None", "Some(norm(Formula::Llama, 1e-3))"],
+    }
+    # What else a norm could have.
+    NORM = ["reach: Reach::Row", "after: true", "switch: Some((Key::qk_norm_type, false))",
+            "layers: NormedLayers::Still", "values: true"]
 
-    def parts(self, line):
-        line, why, reason = line.partition(" why=")
-        words = line.split()
-        return words[:3], words[3:], why + reason
-
-    def name(self, line):
-        return line.split(None, 1)[0]
-
-    def kind(self, line):
-        return "rotating" if line.split()[2] in ROTATING else "other"
-
-    def also(self, line):
-        """Types whose rows a case of this row's type reads besides."""
-        return re.findall(r" flat=(\S+)", line)
-
-    def mutants(self, line):
-        (name, folder, pairing), words, why = self.parts(line)
-
-        def row(words, pairing=pairing):
-            return " ".join([name, folder, pairing, *words]) + why
-
-        others = {
-            "half": ("interleaved", "negated", "none"),
-            "interleaved": ("half", "interleaved>half"),
-            "interleaved>half": ("interleaved", "half"),
-            "negated": ("half",),
-            "none": ("half",),
-            "part": ("half",),
-            "refused": ("half",),
-        }[pairing]
-        for other in others:
-            yield f"{pairing} -> {other}", row(words, other)
-        for at, word in enumerate(words):
-            without = words[:at] + words[at + 1 :]
-            yield f"without {word}", row(without)
-            key, equals, value = word.partition("=")
-            seen = set()
-            for changed in changed_pieces(value) if equals else ():
-                if changed not in seen:
-                    seen.add(changed)
-                    yield f"{word} -> {key}={changed}", row(words[:at] + [f"{key}={changed}"] + words[at + 1 :])
-        if pairing in ROTATING:
-            keys = {word.partition("=")[0] for word in words}
-            for word in self.ADDED:
-                if word.partition("=")[0] not in keys:
-                    yield f"with {word}", row(words + [word])
+    def mutants(self, row, whole):
+        for field, value in whole.items():
+            seen = {value}
+            others = [*self.OTHERS.get(field, []), *changed_pieces(value)]
+            if field == "norm" and value != "None":
+                inner = value.removeprefix("Some(").removesuffix(")")
+                own = {piece.partition(":")[0] for piece in self.NORM if piece.partition(":")[0] + ":" in inner}
+                others += [f"Some(QkNorm {{ {piece}, ..{inner} }})" for piece in self.NORM
+                           if piece.partition(":")[0] not in own]
+                # Without each of its own particulars.
+                own = re.match(r"QkNorm \{ (.*), \.\.(.*) \}$", inner)
+                for piece in model_rows.split(own[1]) if own else ():
+                    rest = [other for other in model_rows.split(own[1]) if other != piece]
+                    others.append(f"Some(QkNorm {{ {', '.join(rest)}{', ' * bool(rest)}..{own[2]} }})")
+            if field == "layers" and value.startswith("Rules("):
+                rules = model_rows.split(value[len("Rules(&["):-2])
+                # The last rule is that of all others.
+                for at in range(len(rules) - 1):
+                    others.append(f"Rules(&[{', '.join(rules[:at] + rules[at + 1:])}])")
+            for other in others:
+                if other not in seen:
+                    seen.add(other)
+                    yield f"{field}: {value} -> {other}", row.changed(**{field: other})
 
 
 class Architectures:
-    """architectures.txt: an architecture, its rope type, a file, and words."""
-
-    file = "architectures.txt"
+    name, path, definitions = "architectures", model_rows.ARCHITECTURES, SOURCES / "architecture.rs"
     test = "gguf::every_architecture_is_what_its_cases_say"
-    ADDED = (
-        "window=4 window=file if=window local=own local=unscaled local=10000 local=plain own-dim halved "
-        "rotates=sliding rotates=listed rotates=switched skips=4 skips=4:first recurrent=kv recurrent=4 freqs "
-        "freqs=full freqs=needed yarn=betas yarn=grok yarn=mistral3 yarn=deepseek2 yarn=deepseek yarn=refused alpha "
-        "fixed"
-    ).split()
-    WINDOWED = ("local=", "own-dim", "if=")
+    base = "NORM"
+    OTHERS = {
+        "rope": ["Rope::Norm", "Rope::Neox", "Rope::Mrope", "Rope::Imrope", "Rope::NormOrMrope", "Rope::NeoxOrMrope",
+                 "Rope::None"],
+        "windows": ["Windows::None", "Windows::LastOf(4)", "Windows::FirstOf(4)", "Windows::File"],
+        "windows_if": ["WindowsIf::Always", "WindowsIf::Window", "WindowsIf::NotZero", "WindowsIf::Layers64"],
+        "local": ["Local::AsOthers", "Local::Own", "Local::Unscaled", "Local::TenThousand", "Local::Plain",
+                  "Local::OwnPlain"],
+        "own_dim": ["false", "true"],
+        "halved": ["false", "true"],
+        "rotates": ["Rotates::All", "Rotates::Sliding", "Rotates::SlidingOrLead", "Rotates::SlidingOrAll",
+                    "Rotates::Listed", "Rotates::Switched", "Rotates::Only7b"],
+        "skips": ["Skips::None", "Skips::LastOf(4)", "Skips::FirstOf(4)"],
+        "recurrent": ["Recurrent::None", "Recurrent::NoKeys", "Recurrent::ExceptEvery(4)"],
+        "factors": ["Factors::None", "Factors::All", "Factors::Full", "Factors::FullNeeded"],
+        "yarn": ["Yarns::Usual", "Yarns::Grok", "Yarns::Mistral3", "Yarns::Deepseek2", "Yarns::Deepseek",
+                 "Yarns::Refused"],
+        "alpha": ["false", "true"],
+        "fixed": ["false", "true"],
+        "refuses": ["None"],
+    }
+    # Fields that say something of layers with a window, and nothing without them.
+    WINDOWED = {"windows_if", "local", "own_dim", "halved"}
 
-    def name(self, line):
-        return line.split(None, 1)[0]
-
-    def kind(self, line):
-        return "rotating"
-
-    def also(self, line):
-        return []
-
-    def mutants(self, line):
-        words = line.split()
-        (name, kind, file), words = words[:3], words[3:]
-        if kind == "refused":
-            yield "refused -> norm", f"{name} norm {file}"
-            return
-
-        def row(words, kind=kind):
-            return " ".join([name, kind, file, *words])
-
-        for other in {
-            "norm": ("neox", "none", "norm|mrope"),
-            "neox": ("norm", "none", "neox|mrope"),
-            "mrope": ("neox", "imrope"),
-            "imrope": ("neox", "mrope"),
-            "none": ("norm",),
-            "norm|mrope": ("norm", "neox|mrope", "mrope"),
-            "neox|mrope": ("neox", "norm|mrope", "mrope"),
-        }[kind]:
-            yield f"{kind} -> {other}", row(words, other)
-        for at, word in enumerate(words):
-            yield f"without {word}", row(words[:at] + words[at + 1 :])
-            key, equals, value = word.partition("=")
-            if key in ("freqs", "yarn"):
+    def mutants(self, row, whole):
+        refused = whole["rope"].startswith("Rope::Refused")
+        for field, value in whole.items():
+            unused = (refused or whole["rope"] == "Rope::None") and field != "rope"
+            if unused or (field in self.WINDOWED and whole["windows"] == "Windows::None"):
                 continue
-            seen = set()
-            for changed in changed_pieces(value) if equals else ():
-                if changed not in seen:
-                    seen.add(changed)
-                    yield f"{word} -> {key}={changed}", row(words[:at] + [f"{key}={changed}"] + words[at + 1 :])
-        if kind != "none":
-            keys = {word.partition("=")[0] for word in words if not word.startswith(("freqs", "yarn"))}
-            for word in self.ADDED:
-                windowed = word.startswith(self.WINDOWED) and "window" not in keys
-                if word.partition("=")[0] not in keys and word not in words and not windowed:
-                    yield f"with {word}", row(words + [word])
-
-
-# The runs.
-
-
-def table_of(syntax):
-    # The tables move with the crate that reads them.
-    found = [path for path in (ROOT / "rope-core").rglob(syntax.file) if "target" not in path.parts]
-    assert len(found) == 1, found
-    return found[0].read_text()
+            # Why a row is refused is for readers.
+            pieces = [] if refused else changed_pieces(value)
+            seen = {value}
+            for other in [*self.OTHERS[field], *pieces]:
+                if other not in seen and not (refused and other != "Rope::Norm"):
+                    seen.add(other)
+                    yield f"{field}: {value} -> {other}", row.changed(**{field: other})
 
 
 class Program:
-    """A copy of the test program whose table is another."""
+    """The suites that read the cases, over a copy of rope-models."""
 
-    def __init__(self, path, table):
-        self.bytes = bytearray(pathlib.Path(path).read_bytes())
-        self.table = table.encode()
-        self.places = [found.start() for found in re.finditer(re.escape(self.table), self.bytes)]
-        assert self.places, "the program does not contain the table"
-        self.copy = os.path.join(tempfile.mkdtemp(prefix="rope-mutants-"), "suites")
-        pathlib.Path(self.copy).write_bytes(self.bytes)
-        os.chmod(self.copy, 0o755)
+    TESTS = ["gguf", "model_types", "models"]
 
-    def run(self, table, test):
-        """The types for which a case fails with this table in place of its own."""
-        # The comments at the top make room.
-        text = table.encode()
-        comments = re.match(rb"(?:#.*\n)*", text).end()
-        excess = max(len(text) - len(self.table), 0)
-        assert excess < comments - 2
-        text = b"#" + text[excess + 1 :] if excess else text
-        text += b"\n" * (len(self.table) - len(text))
-        with open(self.copy, "r+b") as file:
-            for place in self.places:
-                file.seek(place)
-                file.write(text)
-        done = subprocess.run(
-            [self.copy, "--exact", test],
-            capture_output=True,
-            text=True,
-            timeout=600,
-            cwd=ROOT / "tests",
-            env=dict(os.environ, RUST_BACKTRACE="0"),
+    def __init__(self):
+        self.folder = ROOT / "target/model_mutants"
+        models, suites = self.folder / "models", self.folder / "suites"
+        shutil.rmtree(models, ignore_errors=True)
+        shutil.rmtree(suites, ignore_errors=True)
+        shutil.copytree(SOURCES.parent, models)
+        suites.mkdir(parents=True)
+        (suites / "suites").symlink_to(ROOT / "tests/suites")
+        manifest = (models / "Cargo.toml").read_text().partition("[dev-dependencies]")[0]
+        manifest = re.sub(r"^(\w|-)+\.workspace = true\n", "", manifest, flags=re.M)
+        manifest = manifest.replace("[package]\n", '[package]\nversion = "0.0.0"\nedition = "2024"\nautoexamples = false\n')
+        manifest = re.sub(r"^(readme|include|documentation|keywords|categories) .*\n", "", manifest, flags=re.M)
+        core = f'rope-core = {{ path = "{ROOT}/rope-core" }}\n'
+        (models / "Cargo.toml").write_text(manifest.replace("[dependencies]\n", "[dependencies]\n" + core))
+        (suites / "Cargo.toml").write_text(
+            '[package]\nname = "suites"\nversion = "0.0.0"\nedition = "2024"\n[lib]\npath = "lib.rs"\n[dependencies]\n'
+            + core
+            + f'rope-models = {{ path = "{models}" }}\n'
+            + f'rope-tests = {{ path = "{ROOT}/tests", default-features = false }}\n'
+            + 'serde_json = { version = "1", default-features = false, features = ["alloc"] }\n'
+            + "[workspace]\n[profile.dev]\ndebug = false\n"
         )
+        shutil.copy(ROOT / "Cargo.lock", suites / "Cargo.lock")
+        modules = "".join(f'#[path = "{ROOT}/tests/suites/{test}.rs"]\nmod {test};\n' for test in self.TESTS)
+        (suites / "lib.rs").write_text("#![cfg(test)]\n#![allow(dead_code, unused)]\n" + modules)
+        self.models, self.suites = models, suites
+
+    def run(self, tables, test):
+        """The types for which a case fails with these tables: the one looked up first, and the one read."""
+        for syntax, text in tables:
+            path = self.models / "src" / syntax.path.relative_to(SOURCES)
+            if path.read_text() != text:
+                path.write_text(text)
+        command = ["cargo", "test", "--quiet", "--lib", "--", "--exact", test]
+        environment = dict(os.environ, RUST_BACKTRACE="0", RUSTFLAGS="--cap-lints allow",
+                           CARGO_TARGET_DIR=str(self.folder / "target"))
+        done = subprocess.run(command, capture_output=True, text=True, timeout=1800, cwd=self.suites, env=environment)
         if "1 passed" in done.stdout:
             return []
         failed = re.findall(r"^wrong: (\S+) (\S+) ", done.stdout, re.M)
-        assert failed and "1 failed" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
+        assert failed and "1 failed" in done.stdout, done.stdout[-2000:] + done.stderr[-6000:]
         return failed
 
 
 def listed():
-    """The mutants that change nothing a case could see: table, row, mutant -> reason."""
+    """The mutants that change nothing a case could see: table, rows, mutant -> reason."""
     found = {}
     for line in (ROOT / "tests/model_mutants.txt").read_text().splitlines():
         if line and not line.startswith("#"):
@@ -262,51 +244,59 @@ def is_listed(equivalents, table, name, mutant, used):
     return False
 
 
+def survivors_of(syntax, program, rows, left, around):
+    """The mutants of the rows that no case misses. One of each row is tried at a time."""
+    before, after = around
+    found, round_, rounds = [], 0, max(map(len, left.values()), default=0)
+    while left:
+        round_ += 1
+        tried = {name: mutants.pop() for name, mutants in left.items()}
+        texts = [(tried[name][1] if name in tried else row).text() for name, row in rows.items()]
+        failed = program.run([(syntax, before + "\n".join(texts) + after)], syntax.test)
+        seen = {row for _, row in failed}
+        now = [(name, mutant) for name, (mutant, _) in tried.items() if name not in seen]
+        print(f"{syntax.name}: round {round_} of {rounds}: {len(tried)} mutants, {len(now)} survive", flush=True)
+        found += now
+        left = {name: mutants for name, mutants in left.items() if mutants}
+    return found
+
+
 def main():
-    path, wanted = sys.argv[1], sys.argv[2:]
-    tables = [
-        syntax for syntax in (Types(), Architectures()) if not wanted or wanted[0] == syntax.file.removesuffix(".txt")
-    ]
+    wanted = sys.argv[1:]
+    tables = [syntax for syntax in (Types(), Architectures()) if not wanted or wanted[0] == syntax.name]
     equivalents, used, wrong = listed(), set(), 0
+    program = Program()
     for syntax in tables:
-        table = table_of(syntax)
-        program = Program(path, table)
-        rows = {syntax.name(line): line for line in table.splitlines() if line and not line.startswith("#")}
+        rows, *around = model_rows.read(syntax.path)
+        bases = model_rows.bases(syntax.definitions)
+        as_it_is = [(syntax, syntax.path.read_text())]
+        assert program.run(as_it_is, syntax.test) == [], "the test fails on the table as it is"
         chosen = [name for name in rows if not wanted[1:] or name.startswith(tuple(wanted[1:]))]
-        assert program.run(table, syntax.test) == [], "the test fails on the table as it is"
-        survivors, total = [], 0
-        for kind in ("rotating", "other"):
-            left = {name: list(syntax.mutants(rows[name])) for name in chosen if syntax.kind(rows[name]) == kind}
-            total += sum(map(len, left.values()))
-            while left:
-                tried = {name: mutants.pop() for name, mutants in left.items()}
-                lines = [
-                    (
-                        tried[name][1]
-                        if (name := "".join(line.split(None, 1)[:1])) in tried
-                        and not line.startswith("#")
-                        else line
-                    )
-                    for line in table.splitlines()
-                ]
-                failed = program.run("\n".join(lines) + "\n", syntax.test)
-                seen = set()
-                for root, row in failed:
-                    seen |= {row} | set(syntax.also(rows.get(row, ""))) if kind == "rotating" else {root}
-                survivors += [(name, mutant) for name, (mutant, _) in tried.items() if name not in seen]
-                left = {name: mutants for name, mutants in left.items() if mutants}
-        equal = [one for one in survivors if is_listed(equivalents, syntax.file, *one, used)]
+        left = {name: list(syntax.mutants(rows[name], model_rows.whole(rows[name], bases))) for name in chosen}
+        total = sum(map(len, left.values()))
+        survivors = survivors_of(syntax, program, rows, left, around)
+        if syntax.name == "types" and not wanted[1:]:
+            # Types without a row, each as a Llama.
+            others = sorted(model_rows.names() - set(rows))
+            total += len(others)
+            made = rows | {name: model_rows.Row(name, syntax.base, {}) for name in others}
+            text = around[0] + "\n".join(row.text() for row in made.values()) + around[1]
+            failed = program.run([(syntax, text)], syntax.test)
+            seen = {root for root, _ in failed}
+            survivors += [(name, "a row") for name in others if name not in seen]
+        program.run(as_it_is, syntax.test)
+        equal = [one for one in survivors if is_listed(equivalents, syntax.name, *one, used)]
         survivors = sorted(set(survivors) - set(equal))
         for name, mutant in survivors:
-            print(f"{syntax.file}: {name}: {mutant}: no case fails")
+            print(f"{syntax.name}: {name}: {mutant}: no case fails")
         print(
-            f"{syntax.file}: {total} mutants of {len(chosen)} rows; {total - len(equal) - len(survivors)} killed / "
+            f"{syntax.name}: {total} mutants of {len(chosen)} rows; {total - len(equal) - len(survivors)} killed / "
             f"{total}, {len(equal)} equivalent by the list, {len(survivors)} survive",
             flush=True,
         )
         wrong += len(survivors)
         for entry in equivalents:
-            if not wanted[1:] and entry[0] == syntax.file and entry not in used:
+            if not wanted[1:] and entry[0] == syntax.name and entry not in used:
                 print(f"model_mutants.txt: no survivor is {' | '.join(entry)}")
                 wrong += 1
     sys.exit(min(wrong, 1))

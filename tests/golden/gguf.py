@@ -9,7 +9,7 @@ makes one architecture rotate otherwise than another. A line is an architecture:
 cases. What a pattern cannot find is read by hand in READ, each entry with a piece of the line that says it, which must
 be there. Every file has 8 layers, 128 channels a head, base 1e6 and a context of 4096, unless a case's keys say otherwise.
 
-It never reads the crate's table, rope-core's architectures.txt, whose test these cases are.
+It never reads the crate's table, architectures.rs, whose test these cases are.
 """
 
 import json

@@ -1,28 +1,32 @@
-"""Holds the norms of queries and keys in the table of model types (rope-core/models/src/types.txt) to the sources of an
-installed transformers.
+"""Holds the norms of queries and keys in the table of model types (rope-core/models/src/types/rows.rs) to the sources of
+an installed transformers.
 
     python3 tests/golden/norms.py
 
 For each type that rotates it reads the attention classes of the type's folder, without running them: which norms their
 constructors make and from which keys, what those norms compute (the source of each class of norm is compared with the
 few that are known), under which condition, over how many channels, and whether they are called before or after the
-rotation. What it finds is written as the words of the table. It names each type whose line has others, and each layer
+rotation. What it finds is written as words, and so is the row. It names each type whose row has others, and each layer
 of an attention class that sounds like a norm and is not known here, and fails if there are any.
 
 Needs transformers, and no torch; CI does not run it. Written for transformers 5.23.0.
 """
 
 import ast
+import functools
 import importlib
 import inspect
 import pathlib
 import re
 import sys
 import transformers
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
-TABLE = pathlib.Path(__file__).parents[2] / "rope-core/models/src/types.txt"
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1]))
+import model_rows
+
 MODELS = pathlib.Path(transformers.__file__).parent / "models"
-WORDS = ("norm=", "norm-eps=", "norm-row", "norm-after", "norm-if=", "norm-layers=", "norm-values")
 
 # Layers of attention classes by their names: norms of queries, of keys, of both, and of values.
 QUERIES = {"q_norm", "q_layernorm", "query_layernorm", "q_layer_norm", "q_b_norm"}
@@ -74,15 +78,30 @@ def methods(node):
     return {part.name: part for part in node.body if isinstance(part, ast.FunctionDef)}
 
 
-def configuration_class(folder, model_type):
-    module = importlib.import_module(f"transformers.models.{folder}.configuration_{folder}")
-    members = [member for member in vars(module).values() if inspect.isclass(member)]
-    # Types of other projects that transformers reads by the classes of its own have the folder's.
-    for wanted in (model_type, folder):
-        for member in members:
-            if getattr(member, "model_type", None) == wanted:
-                return member
-    raise LookupError(f"{model_type} has no configuration in {folder}")
+@functools.cache
+def configurations():
+    """The configurations by their own types, parts of composites among them."""
+    found = dict(CONFIG_MAPPING.items())
+    for path in MODELS.glob("*/configuration_*.py"):
+        module = importlib.import_module(f"transformers.models.{path.parent.name}.{path.stem}")
+        for member in vars(module).values():
+            if inspect.isclass(member) and member.__module__ == module.__name__:
+                found.setdefault(getattr(member, "model_type", None), member)
+    return found
+
+
+def configuration_class(model_type):
+    configuration = configurations()[model_type]
+    folder = configuration.__module__.split(".")[2]
+    if (MODELS / folder / f"modeling_{folder}.py").exists():
+        return configuration, folder
+    # A type of another project, which is read by the class of one of transformers' own.
+    name = MODEL_MAPPING_NAMES[model_type]
+    for path in MODELS.glob("*/modeling_*.py"):
+        if re.search(rf"^class {name}\b", path.read_text(), re.M):
+            own = next(own for own, model in MODEL_MAPPING_NAMES.items() if model == name and own == path.parent.name)
+            return configurations()[own], path.parent.name
+    raise LookupError(f"{model_type} has no code")
 
 
 def attention_classes(classes, configuration):
@@ -221,27 +240,53 @@ def words_of(attention, classes, configuration, report):
     return tuple(words)
 
 
+NAMES = {"Llama": "llama", "Olmo2": "olmo2", "Gemma": "gemma", "Gemma3n": "gemma3n", "Llama4": "llama4",
+         "Cohere": "cohere", "StableLm": "stable-lm", "LayerNorm": "layer-norm", "Chameleon": "chameleon"}
+
+
+def words_of_row(norm):
+    """The words of a row's field `norm`."""
+    if norm == "None":
+        return ()
+    if "Formula::Other" in norm:
+        return ("norm=other",)
+    formula, eps = re.search(r"norm\(Formula::(\w+), ([\de.-]+)\)", norm).groups()
+    words = [f"norm={NAMES[formula]}:{float(eps):g}".replace("e-0", "e-")]
+    for pattern, word in [
+        (r"eps_keys: &\[(.*?)\]", lambda keys: "norm-eps=" + "|".join(re.findall(r"Key::(\w+)", keys))),
+        (r"(reach: Reach::Row)\b(?!If)", lambda _: "norm-row"),
+        (r"RowIf\((.*?)\]\)", lambda row: "norm-row=" + ":".join(re.findall(r"(?:Key::|\")(\w+)", row))),
+        (r"(after: true)", lambda _: "norm-after"),
+        (r"switch: Some\(\((.*?)\)\)", lambda pair: "norm-if=" + pair.removeprefix("Key::").replace(", ", ":")),
+        (r"layers: NormedLayers::(\w+)", lambda layers: "norm-layers=" + layers.lower()),
+        (r"(values: true)", lambda _: "norm-values"),
+    ]:
+        found = re.search(pattern, norm)
+        if found:
+            words.append(word(found[1]))
+    return tuple(words)
+
+
 def main():
     wrong = 0
-    for line in TABLE.read_text().splitlines():
-        line = line.partition(" why=")[0].split()
-        if not line or line[0] == "#" or line[2] in ("none", "part", "refused"):
-            continue
+    bases = model_rows.bases(model_rows.SOURCES / "types/row.rs")
+    for name, row in model_rows.read(model_rows.TYPES)[0].items():
         def report(what):
             nonlocal wrong
             wrong += 1
-            print(f"{line[0]}: {what}")
-        configuration = configuration_class(line[1], line[0])
-        tree = ast.parse((MODELS / line[1] / f"modeling_{line[1]}.py").read_text())
+            print(f"{name}: {what}")
+        row = model_rows.whole(row, bases)
+        configuration, folder = configuration_class(name)
+        tree = ast.parse((MODELS / folder / f"modeling_{folder}.py").read_text())
         classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
         attention = attention_classes(classes, configuration)
         if not any(map(rotates, attention)):
             report("no attention class that rotates was found")
         # Cross attention counts where it is one of the model's layers.
-        still = any(word.startswith("still-layers=") for word in line)
+        still = row["rotates"].startswith("Rotates::Except(")
         found = {node.name: words_of(node, classes, configuration, report)
                  for node in attention if still or rotates(node)}
-        in_table = tuple(word for word in line[3:] if word.startswith(WORDS))
+        in_table = words_of_row(row["norm"])
         kinds = {tuple(sorted(words)) for words in found.values() if words}
         if kinds != ({tuple(sorted(in_table))} if in_table else set()):
             report(f"{' '.join(in_table) or 'nothing'} in the table; in the classes {found}")

@@ -6,7 +6,7 @@ mod cache;
 #[cfg(feature = "capi")]
 mod calls;
 mod chain;
-mod config;
+pub mod config;
 mod frequencies;
 mod generated_rows;
 mod gradient;

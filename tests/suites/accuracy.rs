@@ -6,6 +6,7 @@ use half::{bf16, f16};
 use rope_core::{
     Axes, Backend, Direction, Frequencies, Pairing, Positions, Rope, Tensor, TensorMut,
 };
+use rope_tests::bodies::config::Questions;
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::{Number, Placed, bounds, exact};
 

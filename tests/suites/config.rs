@@ -8,6 +8,7 @@ use rope_core::{
     Scaling, Tensor, TensorMut,
 };
 use rope_models::{Config, Error, NormWeights, Rotation};
+use rope_tests::bodies::config::Questions;
 use rope_tests::golden::Golden;
 use rope_tests::number::values;
 use rope_tests::{Number, Source};
@@ -40,13 +41,12 @@ fn golden_configurations_give_the_golden_frequencies() {
         }
         let factor = file["attention_factor_exact_f64"].as_f64();
         assert_eq!(Some(frequencies.attention_factor()), factor, "{name}");
-        let dims = [
-            config.head_dim(),
-            config.rotary_dim(),
-            Ok(frequencies.rotary_dim()),
-        ];
-        let golden = ["head_dim", "rotary_dim", "rotary_dim"].map(|key| file[key].as_u64());
-        assert_eq!(dims.map(|dim| Some(dim.unwrap() as u64)), golden, "{name}");
+        // Of latent attention the data is about the rotating part of a head.
+        let rotation = config.rotation().unwrap();
+        let head_dim = rotation.head_dim() - rotation.window().start;
+        let dims = [head_dim, rotation.window().len()];
+        let golden = ["head_dim", "rotary_dim"].map(|key| file[key].as_u64());
+        assert_eq!(dims.map(|dim| Some(dim as u64)), golden, "{name}");
 
         let layout = file["layout"].as_str().unwrap();
         let pairing = match layout {
@@ -352,10 +352,6 @@ fn layer_types_are_chosen_by_name() {
         r#", "model_type": "beam", "rope_parameters": {"full_attention": null,
         "sliding_attention": {"rope_type": "linear", "factor": 2, "rope_theta": 1e4}, "rope_theta": 12345.0}"#,
     );
-    assert_eq!(
-        nested.layer_types().unwrap(),
-        ["full_attention", "sliding_attention"]
-    );
     assert!(matches!(nested.frequencies(), Err(Error::Ambiguous { .. })));
     // What stands beside the types of layers, where transformers itself writes it, is not read as flat.
     same(
@@ -390,7 +386,7 @@ fn layer_types_are_chosen_by_name() {
     let full = of_formula(512, 1e6, &proportional);
     assert_eq!(of(&gemma4, "full_attention"), full);
     let sliding = gemma4.with_layer_type("sliding_attention");
-    assert_eq!(sliding.rotary_dim(), Ok(256));
+    assert_eq!(sliding.rotation().unwrap().window(), 0..256);
 }
 
 #[test]
@@ -417,7 +413,6 @@ fn composite_models_are_read_in_parts() {
 fn what_a_rotation_is_more_than_frequencies_and_a_pairing() {
     let nanochat =
         read(r#"{"model_type": "nanochat", "hidden_size": 768, "num_attention_heads": 6}"#);
-    assert!(matches!(nanochat.pairing(), Err(Error::Unsupported { .. })));
     let rotation = nanochat.rotation().unwrap();
     assert_eq!(
         (rotation.direction(), rotation.window()),
@@ -430,7 +425,6 @@ fn what_a_rotation_is_more_than_frequencies_and_a_pairing() {
 
     let deepseek =
         read(r#"{"model_type": "deepseek_v4", "head_dim": 512, "num_hidden_layers": 4}"#);
-    assert!(matches!(deepseek.pairing(), Err(Error::Unsupported { .. })));
     let rotation = deepseek.rotation().unwrap();
     assert_eq!((rotation.head_dim(), rotation.window()), (512, 448..512));
     assert!(rotation.turns_output_back() && !rotation.rotates_values());
@@ -438,8 +432,6 @@ fn what_a_rotation_is_more_than_frequencies_and_a_pairing() {
     let latent = read(r#"{"model_type": "deepseek_v3", "rope_theta": 1e4}"#);
     let rotation = latent.rotation().unwrap();
     assert_eq!((rotation.head_dim(), rotation.window()), (192, 128..192));
-    assert_eq!((latent.head_dim(), latent.rotary_dim()), (Ok(64), Ok(64)));
-    assert_eq!(latent.pairing(), Ok(rotation.pairing()));
 }
 
 #[test]
@@ -667,7 +659,7 @@ fn every_kind_of_refusal() {
     );
     let rest = read(r#"{"model_type": "llama", "hidden_size": 4097, "num_attention_heads": 32}"#);
     assert_eq!(
-        rest.head_dim().unwrap_err().to_string(),
+        rest.rotation().unwrap_err().to_string(),
         "hidden_size is 4097, but must be a multiple of num_attention_heads where head_dim is not given"
     );
     let fancy = with(r#", "rope_theta": 1e4, "rope_scaling": {"rope_type": "fancy"}"#);
@@ -823,7 +815,7 @@ fn no_value_panics() {
                             assert!(!error.to_string().is_empty());
                         }
                     }
-                    let _ = (config.pairing(), config.layers(), config.head_dim());
+                    let _ = (config.norm(), config.layers());
                     let _ = config.norm();
                 }
             }
@@ -841,7 +833,7 @@ fn a_null_is_not_an_omission_of_head_dim() {
         let text = format!(
             r#"{{"model_type": "glm", "hidden_size": 4096, "num_attention_heads": 64 {head_dim}}}"#
         );
-        read(&text).head_dim()
+        read(&text).rotation().map(|rotation| rotation.head_dim())
     };
     assert_eq!(glm(""), Ok(128));
     assert_eq!(glm(r#", "head_dim": null"#), Ok(64));
@@ -871,9 +863,10 @@ fn a_partial_factor_that_is_no_number_is_refused() {
             );
             read(&text)
         };
-        let rotary_dim = model("null").rotary_dim().expect(model_type);
+        let rotary_dim = model("null").frequencies().expect(model_type).rotary_dim();
         let part = (rotary_dim as f64 / 64.0).to_string();
-        assert_eq!(model(&part).rotary_dim(), Ok(rotary_dim), "{model_type}");
+        let of_part = model(&part).frequencies().expect(model_type).rotary_dim();
+        assert_eq!(of_part, rotary_dim, "{model_type}");
         for value in ["\"abc\"", "true", "[0.5]", "0.125"] {
             unread(&model(value), key);
         }

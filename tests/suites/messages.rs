@@ -5,6 +5,7 @@ use std::fmt::{Debug, Display};
 
 use rope_core::{Backend, Dimension, Direction, Error, Pairing, Shape};
 use rope_models::{Config, Error as ModelError, Gguf, GgufValue};
+use rope_tests::bodies::config::Questions;
 
 /// Each error, in each form of its sentence.
 fn cases() -> Vec<(Error, String)> {

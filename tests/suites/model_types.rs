@@ -5,7 +5,7 @@
 //! `ROPE_MODELS_SHOW=1` prints each refusal.
 
 use rope_core::{Direction, NormFormula, NormReach, Pairing, Place};
-use rope_models::{Config, Error, ModelNorm, NormWeights, Rotation};
+use rope_models::{Config, Error, Layers, ModelNorm, NormWeights, Rotation};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -150,18 +150,26 @@ fn types_of(case: &Value) -> (String, String) {
     (root.into(), own.map_or(made, String::from))
 }
 
-/// The guide's table is made from the same data; `UPDATE=1` writes it.
+/// The guide's counts are made from the same data; `UPDATE=1` writes them.
 #[test]
-fn the_guide_has_the_table() {
+fn the_guide_has_the_counts() {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../rope-core/models/src/guide/models.md"
     );
     let page = std::fs::read_to_string(path).expect("the page");
-    let (start, end) = ("<!-- models -->\n", "<!-- end of models -->");
+    let (start, end) = ("<!-- cases -->\n", "<!-- end of cases -->");
     let (before, rest) = page.split_once(start).expect("the table's beginning");
     let (found, after) = rest.split_once(end).expect("its end");
-    let made = table_of_types();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for case in golden() {
+        *counts.entry(outcome(&case).name()).or_default() += 1;
+    }
+    let mut made =
+        "| cases of `tests/golden/models`, made by running that code | |\n|---|---|\n".to_string();
+    for (name, count) in counts {
+        made += &format!("| {name} | {count} |\n");
+    }
     if std::env::var("UPDATE").is_ok() && found != made {
         std::fs::write(path, [before, start, &made, end, after].concat()).expect("written");
         return;
@@ -170,76 +178,6 @@ fn the_guide_has_the_table() {
         found == made,
         "UPDATE=1 cargo test -p rope-tests model_types:: renews the page"
     );
-}
-
-fn table_of_types() -> String {
-    const TABLE: &str = include_str!("../../rope-core/models/src/types.txt");
-    let mut kinds: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    let mut refused: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        kinds.entry(words[2]).or_default().push(words[0]);
-        if let Some((_, why)) = line.split_once(" why=") {
-            refused.entry(why).or_default().push(words[0]);
-        }
-    }
-    let of = |kind: &str| kinds.get(kind).map_or(0, Vec::len);
-    let paired = ["half", "interleaved", "interleaved>half", "negated"];
-    let known: usize = paired.map(of).iter().sum();
-    let list = |names: &[&str]| format!("`{}`", names.join("` `"));
-    let mut text = format!(
-        "`Config` knows the model types of transformers 5.23.0 by what their own code does, layer by layer: {known} that \
-         rotate,\n{} that rotate in a way that it refuses by name, {} that do not rotate, and {} composites of parts.\n\
-         Another type is refused, and so is a key that the code ignores.\n\n| pairs | model types |\n|---|---|\n",
-        of("refused"),
-        of("none"),
-        of("part"),
-    );
-    for kind in paired {
-        let name = match kind {
-            "negated" => "half, by the negated angle",
-            "interleaved>half" => "interleaved in, half out",
-            kind => kind,
-        };
-        text += &format!("| {name} | {} |\n", list(&kinds[kind]));
-    }
-    text += "\n| norm of queries and keys (`NormFormula`) | model types |\n|---|---|\n";
-    let mut norms: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let Some(formula) = words.iter().find_map(|word| word.strip_prefix("norm=")) else {
-            continue;
-        };
-        let mut kind = match formula.split(':').next().unwrap_or_default() {
-            "other" => "none of these: refused".to_string(),
-            name => format!("`{}`", name.replace('-', "_").to_uppercase()),
-        };
-        for (word, said) in [
-            ("norm-row", ", over all heads"),
-            ("norm-after", ", after the rotation"),
-        ] {
-            if words.contains(&word) {
-                kind += said;
-            }
-        }
-        norms.entry(kind).or_default().push(words[0]);
-    }
-    for (kind, names) in norms {
-        text += &format!("| {kind} | {} |\n", list(&names));
-    }
-    text += "\n| cases of `tests/golden/models`, made by running that code | |\n|---|---|\n";
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for case in golden() {
-        *counts.entry(outcome(&case).name()).or_default() += 1;
-    }
-    for (name, count) in counts {
-        text += &format!("| {name} | {count} |\n");
-    }
-    text += "\n| refused | because |\n|---|---|\n";
-    for (why, names) in refused {
-        text += &format!("| {} | {why} |\n", list(&names));
-    }
-    text
 }
 
 fn text<'v>(case: &'v Value, key: &str) -> &'v str {
@@ -258,12 +196,14 @@ fn outcome(case: &Value) -> Outcome {
     match case["rotates"].as_bool() {
         Some(true) => rotates(case, &config),
         // The class has parts that rotate in their own ways, and nothing says which is meant.
-        Some(false) if case["composite"] == true => match config.rotation() {
-            Err(Error::Unsupported { .. }) if config.layers().is_err() => Outcome::RightlyRefused,
+        Some(false) if case["composite"] == true => match one_rotation(&config) {
+            Err(Error::Unsupported { .. }) if all_layers(&config).is_err() => {
+                Outcome::RightlyRefused
+            }
             _ => Outcome::Wrong("no part was chosen".into()),
         },
         Some(false) => stands_still(case, &config),
-        None => match (config.rotation(), config.layers()) {
+        None => match (one_rotation(&config), all_layers(&config)) {
             (Ok(_), _) if text(case, "hf_error").contains("unknown to transformers") => {
                 Outcome::Wrong("the type is not known".into())
             }
@@ -273,14 +213,22 @@ fn outcome(case: &Value) -> Outcome {
     }
 }
 
+fn one_rotation(config: &Config) -> Result<Rotation, Error> {
+    config.model()?.rotation().cloned()
+}
+
+fn all_layers(config: &Config) -> Result<Layers, Error> {
+    config.model()?.layers().cloned()
+}
+
 /// A case in which nothing rotates: every layer says so, or the refusal does.
 fn stands_still(case: &Value, config: &Config) -> Outcome {
     let chosen = case["layer_type"].as_str();
-    let refusal = match config.rotation() {
+    let refusal = match one_rotation(config) {
         Ok(_) => return Outcome::Wrong("it does not rotate".into()),
         Err(error) => error,
     };
-    match config.layers() {
+    match all_layers(config) {
         Ok(layers) => {
             let mut of_type = layers
                 .iter()
@@ -310,7 +258,7 @@ fn compared(case: &Value, config: &Config) -> Result<Result<(), String>, Error> 
         };
         chosen.is_some() || layers.iter().enumerate().all(alike)
     });
-    let single = config.rotation();
+    let single = one_rotation(config);
     if !alike && single.is_ok() {
         return Ok(Err(
             "layers differ, and there is one rotation for all".into()
@@ -326,7 +274,7 @@ fn compared(case: &Value, config: &Config) -> Result<Result<(), String>, Error> 
     };
     if layers.is_some() || found.is_empty() {
         // That layers differ says less than what is wrong with each.
-        let read = config.layers().map_err(|error| match error {
+        let read = all_layers(config).map_err(|error| match error {
             Error::Missing { .. } => refusal.unwrap_or(error),
             _ => error,
         })?;
@@ -355,13 +303,13 @@ fn compared(case: &Value, config: &Config) -> Result<Result<(), String>, Error> 
 fn by_layer(case: &Value, config: &Config) -> Result<Result<(), String>, Error> {
     let rotations = case["rotations"].as_array().expect("a list");
     let Some(layers) = case["layers"].as_array() else {
-        let rotation = config.rotation()?;
+        let rotation = one_rotation(config)?;
         return match difference(&rotations[0], &rotation) {
-            Ok(()) => norm(&case["norm"], config.norm()),
+            Ok(()) => norm(&case["norm"], config.model()?.norm()),
             wrong => Ok(wrong),
         };
     };
-    let read = config.layers()?;
+    let read = all_layers(config)?;
     if read.len() != layers.len() {
         return Ok(Err(format!("{} layers for {}", read.len(), layers.len())));
     }
@@ -395,7 +343,7 @@ fn by_layer(case: &Value, config: &Config) -> Result<Result<(), String>, Error> 
             return Ok(Err(format!("layer {index}: {why}")));
         }
     }
-    let one = config.norm();
+    let one = config.model()?.norm();
     let compared = match case["norm"].is_array() && one.is_ok() {
         true => Err("norms of layers differ, and there is one for all".to_string()),
         false if case["norm"].is_array() => Ok(()),
@@ -411,7 +359,7 @@ fn by_layer(case: &Value, config: &Config) -> Result<Result<(), String>, Error> 
             None => config.clone(),
         };
         let places: Vec<Option<u64>> = places.into_iter().collect();
-        match (config.rotation(), &places[..]) {
+        match (one_rotation(&config), &places[..]) {
             (Ok(ours), [Some(place)]) => {
                 if let Err(why) = difference(&rotations[*place as usize], &ours) {
                     return Ok(Err(format!("{kind:?}: {why}")));

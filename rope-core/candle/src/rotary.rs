@@ -58,10 +58,11 @@ impl Rotary {
     ///
     /// # Errors
     ///
-    /// Those of [`Config::from_json`] and [`Config::rotation`], in words.
+    /// Those of [`Config::from_json`] and [`rope_models::Model::rotation`], in words.
     pub fn from_config(json: &str) -> Result<Self> {
-        let config = Config::from_json(json).map_err(refused)?;
-        Ok(config.rotation().map_err(refused)?.into())
+        let model = Config::from_json(json).and_then(|config| config.model());
+        let model = model.map_err(refused)?;
+        Ok(model.rotation().map_err(refused)?.clone().into())
     }
 
     /// Takes tensors of this order.

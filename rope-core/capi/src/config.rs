@@ -2,6 +2,7 @@
 
 use core::ffi::{CStr, c_char};
 
+use rope_core::Direction;
 use rope_models::Config;
 
 use crate::failure::Failure;
@@ -125,7 +126,8 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
             }
             given = config.head_dim;
         }
-        let rotation = file.rotation()?;
+        let model = file.model()?;
+        let rotation = model.rotation()?;
         let (head_dim, window) = (rotation.head_dim(), rotation.window());
         // A plan rotates from the first channel on.
         let whole = window.start == 0 && (given == 0 || given == head_dim);
@@ -137,11 +139,20 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
                 window,
             });
         }
-        let made = rotation.into_frequencies();
+        let made = rotation.frequencies().clone();
         let planned = match plan {
             None => None,
             Some(place) => {
-                let (input, output) = file.pairing()?;
+                let more = rotation.direction() != Direction::Forward
+                    || rotation.rotates_values()
+                    || rotation.turns_output_back();
+                if more {
+                    return Err(Failure::Model(rope_models::Error::Unsupported {
+                        model: model.name(),
+                        what: "its rotation is more than frequencies and pairings, which is all that a plan says",
+                    }));
+                }
+                let (input, output) = rotation.pairing();
                 let plan = rope_plan {
                     pairing: rope_pairing::from(input) as i32,
                     output_pairing: rope_pairing::from(output) as i32,

@@ -22,8 +22,8 @@ const KV_HEADS: usize = 8;
 
 pub(crate) fn main() -> Result<(), Error> {
     // once per model
-    let config = Config::from_json(CONFIG)?;
-    let layers = config.layers()?;
+    let model = Config::from_json(CONFIG)?.model()?;
+    let layers = model.layers()?;
     // A Llama has one rotation for all layers; a model with sliding windows may have two, and rows of each.
     let [rotation] = layers.rotations() else {
         panic!("a Llama has one rotation");

@@ -30,7 +30,8 @@ const LATENT: usize = 512;
 
 pub(crate) fn main() -> Result<(), Error> {
     // once per model: mscale and mscale_all_dim are equal, so cos and sin are not scaled, but the softmax is
-    let rotation = Config::from_json(CONFIG)?.rotation()?;
+    let model = Config::from_json(CONFIG)?.model()?;
+    let rotation = model.rotation()?;
     assert_eq!(
         (rotation.head_dim(), rotation.window()),
         (NOPE + ROPE, NOPE..NOPE + ROPE)

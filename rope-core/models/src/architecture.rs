@@ -1,18 +1,109 @@
-//! The architectures of GGUF files, by llama.cpp's code: the table `architectures.txt`, one line an architecture.
+//! The architectures of GGUF files, by llama.cpp's code: the table `architectures.rs`, one row an architecture.
 //!
-//! The table is text so that it can be read, searched and compared with a newer llama.cpp as the one thing that it is;
-//! what its words mean is written at its top. An architecture that is not there is refused by name.
+//! A row starts from [`NORM`] or [`NEOX`], which rotate all layers alike, and names the fields in which its
+//! architecture differs. An architecture that is not there is refused by name.
 
-/// The table.
-const TABLE: &str = include_str!("architectures.txt");
+/// What llama.cpp computes for an architecture.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    /// How channels are paired and axes dealt out: its `llama_model_rope_type`.
+    pub(crate) rope: Rope,
+    /// Which layers have a sliding window.
+    pub(crate) windows: Windows,
+    /// In which files.
+    pub(crate) windows_if: WindowsIf,
+    /// The base and the scaling of those layers.
+    pub(crate) local: Local,
+    /// They rotate `rope.dimension_count_swa` channels (elsewhere layer 0 decides for all).
+    pub(crate) own_dim: bool,
+    /// The other layers rotate half of `rope.dimension_count`.
+    pub(crate) halved: bool,
+    /// Which layers rotate.
+    pub(crate) rotates: Rotates,
+    /// Which of these do not, by their number.
+    pub(crate) skips: Skips,
+    /// Which layers have no queries and keys.
+    pub(crate) recurrent: Recurrent,
+    /// In which layers a tensor of factors counts: `rope_freqs`, `rope_factors_long` or `rope_factors_short`.
+    pub(crate) factors: Factors,
+    /// What is particular about its YaRN.
+    pub(crate) yarn: Yarns,
+    /// `rope.scaling.alpha` changes the base.
+    pub(crate) alpha: bool,
+    /// The whole head, base 10000, no scaling.
+    pub(crate) fixed: bool,
+    /// What the file describes with this key above 0 was not read.
+    pub(crate) refuses: Option<&'static str>,
+}
 
-/// How an architecture pairs the channels and deals out the axes: its `llama_model_rope_type`.
+/// Llama: all layers alike, in interleaved pairs.
+pub(crate) const NORM: Row = Row {
+    rope: Rope::Norm,
+    windows: Windows::None,
+    windows_if: WindowsIf::Always,
+    local: Local::AsOthers,
+    own_dim: false,
+    halved: false,
+    rotates: Rotates::All,
+    skips: Skips::None,
+    recurrent: Recurrent::None,
+    factors: Factors::None,
+    yarn: Yarns::Usual,
+    alpha: false,
+    fixed: false,
+    refuses: None,
+};
+
+/// The same in halves.
+pub(crate) const NEOX: Row = Row {
+    rope: Rope::Neox,
+    ..NORM
+};
+
+/// How an architecture pairs the channels and deals out the axes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RopeType {
+pub(crate) enum Rope {
+    /// Interleaved pairs.
     Norm,
+    /// Halves.
     Neox,
+    /// Halves, four axes by sections.
     Mrope,
+    /// The same, interleaved sections.
     Imrope,
+    /// By `rope.dimension_sections`, if the file has two of them.
+    NormOrMrope,
+    /// The same.
+    NeoxOrMrope,
+    /// No layer rotates.
+    None,
+    /// It is not answered here, and why.
+    Refused(&'static str),
+}
+
+/// Which layers have a sliding window, where the file has no `attention.sliding_window_pattern`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Windows {
+    /// None, whatever the file says.
+    None,
+    /// All but the last of each so many.
+    LastOf(usize),
+    /// All but the first of each so many.
+    FirstOf(usize),
+    /// The file has to say it.
+    File,
+}
+
+/// In which files layers have a sliding window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WindowsIf {
+    Always,
+    /// With an `attention.sliding_window` above 0.
+    Window,
+    /// Without an `attention.sliding_window` of 0.
+    NotZero,
+    /// With 64 layers.
+    Layers64,
 }
 
 /// The base and the scaling of layers with a sliding window.
@@ -20,204 +111,115 @@ pub(crate) enum RopeType {
 pub(crate) enum Local {
     /// Those of the other layers.
     AsOthers,
+    /// The base `rope.freq_base_swa`, if there is one, and the scaling of the others.
     Own,
+    /// The same without the scaling.
     Unscaled,
+    /// The same without the scaling, and 10000 where there is no `rope.freq_base_swa`.
     TenThousand,
+    /// The base of the others, without scaling and attention factor.
     Plain,
+    /// `rope.freq_base_swa`, if there is one, without scaling and attention factor.
     OwnPlain,
 }
 
-/// The line of one architecture.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Architecture {
-    line: &'static str,
+/// Which layers rotate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rotates {
+    All,
+    /// Those with a sliding window.
+    Sliding,
+    /// Those with a sliding window, and the first `leading_dense_block_count`.
+    SlidingOrLead,
+    /// Those with a sliding window, and all where no layer has one.
+    SlidingOrAll,
+    /// Those that `attention.rope_pattern` lists, or all.
+    Listed,
+    /// All, unless `rope.scaling.finetuned` is false.
+    Switched,
+    /// All of a model of 32 layers, none of one of 40.
+    Only7b,
 }
 
-impl Architecture {
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        lines().find(|architecture| architecture.name() == name)
-    }
+/// Which layers do not rotate, by their number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Skips {
+    None,
+    /// The last of each so many; of Llama 4 without windows the last layer.
+    LastOf(usize),
+    /// The first of each so many, of files with windows.
+    FirstOf(usize),
+}
 
-    pub(crate) fn name(self) -> &'static str {
-        self.columns().next().unwrap_or_default()
-    }
+/// Which layers have no queries and keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Recurrent {
+    None,
+    /// Those with an `attention.head_count_kv` of 0.
+    NoKeys,
+    /// Those of `attention.recurrent_layers`, or all but each so many (`full_attention_interval`).
+    ExceptEvery(usize),
+}
 
-    fn columns(self) -> impl Iterator<Item = &'static str> {
-        self.line.split_ascii_whitespace()
-    }
+/// In which layers a tensor of factors counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Factors {
+    None,
+    All,
+    /// In those without a sliding window.
+    Full,
+    /// The same, and the file does not load without one.
+    FullNeeded,
+}
 
-    fn type_name(self) -> &'static str {
-        self.columns().nth(1).unwrap_or_default()
-    }
+/// What is particular about an architecture's YaRN.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Yarns {
+    Usual,
+    /// `yarn_beta_fast` and `yarn_beta_slow` count; the first is 8 where it is missing.
+    Grok,
+    /// They count, and `yarn_log_multiplier` as it is.
+    Mistral3,
+    /// `yarn_log_multiplier` counts ten times, on the scale of the softmax, and cancels the attention factor.
+    Deepseek2,
+    /// The same, but only if it counts 1.
+    Deepseek,
+    /// The scale of the softmax has a factor that cannot be said here.
+    Refused,
+}
 
-    /// Why it is refused, if it is.
-    pub(crate) fn refusal(self) -> Option<&'static str> {
-        let file = self.columns().nth(2)?;
-        (self.type_name() == "refused")
-            .then(|| self.line.split_once(file))?
-            .map(|(_, reason)| reason.trim())
-    }
-
-    pub(crate) fn rotates(self) -> bool {
-        !["none", "refused"].contains(&self.type_name())
-    }
-
-    /// `None` if it does not rotate. `sections` says whether the file has sections of the axes.
-    pub(crate) fn rope_type(self, sections: bool) -> Option<RopeType> {
-        match (self.type_name(), sections) {
-            ("norm", _) | ("norm|mrope", false) => Some(RopeType::Norm),
-            ("neox", _) | ("neox|mrope", false) => Some(RopeType::Neox),
-            ("mrope" | "norm|mrope" | "neox|mrope", _) => Some(RopeType::Mrope),
-            ("imrope", _) => Some(RopeType::Imrope),
-            _ => None,
-        }
-    }
-
-    /// Whether its type depends on the sections of the axes that the file has.
-    pub(crate) fn may_have_sections(self) -> bool {
-        self.type_name().contains('|')
-    }
-
-    pub(crate) fn is(self, word: &str) -> bool {
-        self.columns().skip(3).any(|other| other == word)
-    }
-
-    /// What stands behind `key=`, and whether `:first` follows it.
-    pub(crate) fn value(self, key: &str) -> Option<(&'static str, bool)> {
-        let values = self
-            .columns()
-            .skip(3)
-            .filter_map(|word| word.split_once('='));
-        let value = values
-            .filter(|(name, _)| *name == key)
-            .map(|(_, value)| value)
-            .next()?;
-        Some(match value.strip_suffix(":first") {
-            Some(value) => (value, true),
-            None => (value, false),
-        })
-    }
-
-    pub(crate) fn local(self) -> Local {
-        match self.value("local") {
-            Some(("own", _)) => Local::Own,
-            Some(("unscaled", _)) => Local::Unscaled,
-            Some(("10000", _)) => Local::TenThousand,
-            Some(("plain", _)) => Local::Plain,
-            Some(("own-plain", _)) => Local::OwnPlain,
-            _ => Local::AsOthers,
-        }
+impl Row {
+    pub(crate) fn rotates(&self) -> bool {
+        !matches!(self.rope, Rope::None | Rope::Refused(_))
     }
 
     /// Whether all its layers rotate, and alike.
-    pub(crate) fn all_layers_alike(self) -> bool {
-        ["window", "rotates", "skips", "recurrent"]
-            .iter()
-            .all(|key| self.value(key).is_none())
+    pub(crate) fn all_layers_alike(&self) -> bool {
+        self.windows == Windows::None
+            && self.rotates == Rotates::All
+            && self.skips == Skips::None
+            && self.recurrent == Recurrent::None
     }
-}
-
-pub(crate) fn lines() -> impl Iterator<Item = Architecture> {
-    TABLE
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .map(|line| Architecture { line })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::vec::Vec;
+    use crate::architectures::ROWS;
 
-    /// A word that is misspelled would do nothing.
     #[test]
-    fn every_word_of_the_table_is_explained_at_its_top() {
-        const TYPES: [&str; 8] = [
-            "norm",
-            "neox",
-            "mrope",
-            "imrope",
-            "norm|mrope",
-            "neox|mrope",
-            "none",
-            "refused",
-        ];
-        const WORDS: &[&str] = &[
-            "window=2",
-            "window=3:first",
-            "window=4",
-            "window=4:first",
-            "window=5",
-            "window=6",
-            "window=8",
-            "window=file",
-            "if=window",
-            "if=no-zero",
-            "if=64-layers",
-            "local=own",
-            "local=unscaled",
-            "local=10000",
-            "local=plain",
-            "local=own-plain",
-            "own-dim",
-            "halved",
-            "rotates=sliding",
-            "rotates=sliding-or-lead",
-            "rotates=sliding-or-all",
-            "rotates=listed",
-            "rotates=switched",
-            "rotates=7b",
-            "skips=4",
-            "skips=4:first",
-            "recurrent=kv",
-            "recurrent=4",
-            "recurrent=8",
-            "freqs",
-            "freqs=full",
-            "freqs=needed",
-            "yarn=betas",
-            "yarn=grok",
-            "yarn=mistral3",
-            "yarn=deepseek2",
-            "yarn=deepseek",
-            "yarn=refused",
-            "alpha",
-            "fixed",
-            "refuses=decision.block_count",
-        ];
-        let names: Vec<&str> = lines().map(Architecture::name).collect();
-        assert!(
-            names.is_sorted_by(|one, next| one < next),
-            "in their order, each once"
-        );
-        let mut used = Vec::new();
-        for architecture in lines() {
-            let (name, kind) = (architecture.name(), architecture.type_name());
-            assert!(TYPES.contains(&kind), "{name}: {kind}");
-            assert!(
-                architecture
-                    .columns()
-                    .nth(2)
-                    .is_some_and(|file| file.ends_with(".cpp")),
-                "{name}"
-            );
-            if kind == "refused" {
-                assert!(
-                    architecture
-                        .refusal()
-                        .is_some_and(|reason| reason.len() > 10),
-                    "{name}"
-                );
-                continue;
+    fn rows_are_in_order_and_hold_together() {
+        assert!(ROWS.is_sorted_by(|(one, _), (next, _)| one < next));
+        for (name, row) in ROWS {
+            let windowed = row.windows != Windows::None;
+            let depends = row.local != Local::AsOthers
+                || row.windows_if != WindowsIf::Always
+                || row.own_dim
+                || row.halved;
+            assert!(windowed || !depends, "{name}: without windows");
+            if let Rope::Refused(why) = row.rope {
+                assert!(why.len() > 10 && row.all_layers_alike(), "{name}");
             }
-            assert_eq!(architecture.refusal(), None, "{name}");
-            for word in architecture.columns().skip(3) {
-                assert!(WORDS.contains(&word), "{name}: {word}");
-                used.push(word);
-            }
-        }
-        for word in WORDS {
-            assert!(used.contains(word), "{word} is used");
         }
     }
 }

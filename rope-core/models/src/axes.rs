@@ -1,10 +1,9 @@
 //! How a model arranges its frequencies: which one of a set of base frequencies each pair takes, and which axis of the
 //! positions drives it. Read from the `recomposition_frequencies` of each class.
 
-use crate::error::{Error, Result, quoted};
-use crate::json::{Object, given};
-use crate::types::Model;
-use alloc::string::String;
+use crate::error::Result;
+use crate::json::{Object, given, invalid};
+use crate::types::AxesOf;
 use alloc::vec::Vec;
 use rope_core::{Axes, Frequencies, Scaling};
 use serde_json::Value;
@@ -23,11 +22,8 @@ pub(crate) enum Arrangement {
 
 impl Arrangement {
     /// The arrangement over that many channels. A model of video uses fewer, if they do not divide by three.
-    pub(crate) fn new(model: Model, rope: &Object, rotary_dim: &mut usize) -> Result<Self> {
+    pub(crate) fn new(axes: AxesOf, rope: &Object, rotary_dim: &mut usize) -> Result<Self> {
         let pairs = *rotary_dim / 2;
-        let word = model.value("axes").unwrap_or("text");
-        let (scheme, default) = word.split_once(':').unwrap_or((word, ""));
-        let sections = || sections(rope, default);
         let two = || match *rotary_dim % 4 {
             0 => Ok(pairs / 2),
             _ => Err(rope_core::Error::RotaryDim {
@@ -35,27 +31,31 @@ impl Arrangement {
                 required: "a multiple of 4 for two axes",
             }),
         };
-        let (set_dim, axes, pairs): (usize, usize, Vec<(usize, usize)>) = match scheme {
-            "mrope" => return Ok(Self::Known(Axes::mrope(*rotary_dim, sections()?))),
-            "mrope-alternating" => {
-                let sections = sections()?;
+        let (set_dim, axes, pairs): (usize, usize, Vec<(usize, usize)>) = match axes {
+            AxesOf::Text => return Ok(Self::Known(Axes::from(*rotary_dim))),
+            AxesOf::Mrope(default) => {
+                let sections = sections(rope, default)?;
+                return Ok(Self::Known(Axes::mrope(*rotary_dim, sections)));
+            }
+            AxesOf::MropeAlternating(default) => {
+                let sections = sections(rope, default)?;
                 return Ok(Self::Known(Axes::mrope_alternating(*rotary_dim, sections)));
             }
-            "pixtral" => {
+            AxesOf::Pixtral => {
                 two()?;
                 return Ok(Self::Known(Axes::pixtral(*rotary_dim)));
             }
-            "vision" => {
+            AxesOf::Vision => {
                 two()?;
                 return Ok(Self::Known(Axes::vision(*rotary_dim)));
             }
-            "three" => {
+            AxesOf::Three => {
                 let set = *rotary_dim / 3 / 2;
                 *rotary_dim = 6 * set;
                 return Ok(Self::Known(Axes::per_axis([set; 3])));
             }
-            "mrope-interleaved" => {
-                let sections = sections()?;
+            AxesOf::MropeInterleaved(default) => {
+                let sections = sections(rope, default)?;
                 let axis = |pair: usize| match pair % 3 {
                     axis if axis > 0 && pair / 3 < sections[axis] => axis,
                     _ => 0,
@@ -66,7 +66,7 @@ impl Arrangement {
                     (0..pairs).map(|pair| (pair, axis(pair))).collect(),
                 )
             }
-            "rows-and-columns" => {
+            AxesOf::RowsAndColumns => {
                 two()?;
                 (
                     *rotary_dim,
@@ -74,7 +74,7 @@ impl Arrangement {
                     (0..pairs).map(|pair| (pair, pair % 2)).collect(),
                 )
             }
-            "columns-first" => {
+            AxesOf::ColumnsFirst => {
                 let half = two()?;
                 let place = |pair| match pair < half {
                     true => (pair, 1),
@@ -82,12 +82,11 @@ impl Arrangement {
                 };
                 (*rotary_dim / 2, 2, (0..pairs).map(place).collect())
             }
-            "columns-and-rows" => {
+            AxesOf::ColumnsAndRows => {
                 two()?;
                 let place = |pair| (pair / 2, 1 - pair % 2);
                 (*rotary_dim / 2, 2, (0..pairs).map(place).collect())
             }
-            _ => return Ok(Self::Known(Axes::from(*rotary_dim))),
         };
         Ok(Self::Given {
             set_dim,
@@ -113,22 +112,14 @@ impl Arrangement {
 }
 
 /// The sections of M-RoPE, the file's or the class's.
-fn sections(rope: &Object, default: &str) -> Result<[usize; 3]> {
-    let own = given(rope, "mrope_section");
-    let list: Option<Vec<usize>> = match own {
-        None => default
-            .split(',')
-            .map(|section| section.parse().ok())
-            .collect(),
-        Some(value) => value.as_array().and_then(|list| {
-            let section = |value: &Value| usize::try_from(value.as_u64()?).ok();
-            list.iter().map(section).collect()
-        }),
+fn sections(rope: &Object, default: [u8; 3]) -> Result<[usize; 3]> {
+    let Some(own) = given(rope, "mrope_section") else {
+        return Ok(default.map(usize::from));
     };
+    let list: Option<Vec<usize>> = own.as_array().and_then(|list| {
+        let section = |value: &Value| usize::try_from(value.as_u64()?).ok();
+        list.iter().map(section).collect()
+    });
     list.and_then(|list| list.try_into().ok())
-        .ok_or_else(|| Error::Invalid {
-            key: "mrope_section",
-            value: own.map_or_else(String::new, |own| quoted(format_args!("{own}"))),
-            required: "three counts of pairs",
-        })
+        .ok_or_else(|| invalid("mrope_section", own, "three counts of pairs"))
 }

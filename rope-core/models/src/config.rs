@@ -1,43 +1,38 @@
-//! A Hugging Face `config.json` read into the rotation of each layer, or a refusal with the reason.
+//! A Hugging Face `config.json`: which part of it is meant, and the row of its model type.
 //!
 //! A configuration says less than it seems to. Its parameters live under `rope_parameters` or `rope_scaling`, flat or
 //! nested by layer type; what equals the default of the model's class is omitted; how channels are paired, which layers
 //! rotate at all and which keys are read is written nowhere but in the model's code. What is missing here is taken from
-//! a table of model types (`types.txt`), never from a guess: where the table has no answer, neither has the caller. And
-//! a key that says something, and that the model's code does not read, is refused by its name: either the file or the
-//! code is not what its author means.
+//! a table of model types (`types/rows.rs`), never from a guess: where the table has no answer, neither has the caller.
+//! And a key that says something, and that the model's code does not read, is refused by its name: either the file or
+//! the code is not what its author means.
 
 use crate::error::{Error, Result, beginning, listed};
 use crate::json::Object;
-use crate::layers::{Layers, Rotation, ambiguous, has_attention, no_such_type};
-use crate::nearest::{distance, nearest};
-use crate::norms::{self, ModelNorm, NormedLayers};
+use crate::model::Model;
+use crate::nearest::distance;
 use crate::reading::Reading;
-use crate::types::{Model, lines, model};
-use alloc::borrow::Cow;
+use crate::types::{Row, Type, model_type, nearest_type, row_of};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use rope_core::{Axes, Frequencies, Pairing};
+use rope_core::{Axes, Frequencies};
 use serde_json::{Map, Value};
 
 /// A model's `config.json`, and the choices that the file leaves open.
 ///
 /// ```
-/// use rope_core::Pairing;
 /// use rope_models::Config;
 ///
 /// let config = Config::from_json(r#"{
-///     "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "rope_theta": 500000.0,
-///     "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-///                      "original_max_position_embeddings": 8192}
+///     "model_type": "gemma3", "text_config": {"model_type": "gemma3_text", "hidden_size": 2560, "head_dim": 256,
+///     "num_hidden_layers": 34}
 /// }"#)?;
-/// assert_eq!(config.frequencies()?.rotary_dim(), 128);
-/// assert_eq!(config.pairing()?, (Pairing::Half, Pairing::Half));
+/// let sliding = config.with_layer_type("sliding_attention").model()?;
+/// assert_eq!(sliding.rotation()?.window(), 0..256);
 /// # Ok::<(), rope_models::Error>(())
 /// ```
 ///
-/// A loader goes over [`Config::layers`]; [`Config::rotation`] is for models whose layers are all alike, and refuses
-/// the others. Which model types are known, and what is known of them, is in the
+/// [`Config::model`] has the answers. Which model types are known, and what is known of them, is in the
 /// [guide](crate::guide::models).
 ///
 /// # When it refuses
@@ -130,8 +125,8 @@ impl Config {
     /// let config = Config::from_json(r#"{
     ///     "model_type": "stablelm", "hidden_size": 2560, "num_attention_heads": 32, "rope_pct": 0.5
     /// }"#)?;
-    /// assert!(config.rotation().is_err());
-    /// assert_eq!(config.without("rope_pct").rotation()?.window(), 0..20);
+    /// assert!(config.model()?.rotation().is_err());
+    /// assert_eq!(config.without("rope_pct").model()?.rotation()?.window(), 0..20);
     /// # Ok::<(), rope_models::Error>(())
     /// ```
     #[must_use]
@@ -144,165 +139,18 @@ impl Config {
         self
     }
 
-    /// The layers: of which type each is, and its rotation or none.
+    /// What the file says, by the code of its model type.
     ///
     /// # Errors
     ///
-    /// Those of [`Config::rotation`] but for those of the layer type, which is not asked for; [`Error::Missing`] for
-    /// `num_hidden_layers`; [`Error::Count`](rope_core::Error::Count) and [`Error::Invalid`] for lists with an entry
-    /// for each layer.
-    pub fn layers(&self) -> Result<Layers> {
-        Layers::read(&self.reading()?)
-    }
-
-    /// The rotation of the layers that have attention, or of those of the layer type that was chosen, if it is the same
-    /// for all of them.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unknown`] or [`Error::Missing`] for `model_type`, for keys that it follows from, and for a `rope_type`
-    /// that is not known here; [`Error::Unread`] for a key that says something and that the model's code does not obey
-    /// ([`Config::without`]); [`Error::Invalid`] for values of another type; [`Error::Ambiguous`] where layers differ
-    /// and no type was chosen, and where the file says two things; [`Error::NoSuch`] for a layer type or a part that
-    /// the file does not have; [`Error::Unsupported`] where nothing rotates, where layers differ by more than their
-    /// type, where the model's own code fails, and for rotations that these types do not describe (each with its
-    /// reason); [`Error::RotaryDim`](rope_core::Error::RotaryDim), [`Error::Count`](rope_core::Error::Count) and those
-    /// of [`Frequencies::new`] for numbers that do not fit.
-    pub fn rotation(&self) -> Result<Rotation> {
-        let reading = self.reading()?;
-        let kinds = reading.kinds()?;
-        let chosen = self.layer_type.as_deref();
-        let mut first = None;
-        let mut same = true;
-        if reading.by_number() {
-            let layers = reading.layers(&kinds)?;
-            for index in 0..layers {
-                let kind = kinds.get(index).cloned();
-                if chosen.is_some_and(|chosen| kind.as_deref() != Some(chosen)) {
-                    continue;
-                }
-                let found = reading.difference(kind, Some((index, layers)))?;
-                same &= *first.get_or_insert_with(|| found.clone()) == found;
-            }
-        } else {
-            let mut candidates = self.candidates(&reading, &kinds)?;
-            candidates.dedup();
-            for kind in candidates {
-                if chosen.is_none() && kind.as_deref().is_some_and(|kind| !has_attention(kind)) {
-                    continue;
-                }
-                let found = match &kind {
-                    Some(kind) if !has_attention(kind) => None,
-                    _ => reading.difference(kind, None)?,
-                };
-                same &= *first.get_or_insert_with(|| found.clone()) == found;
-            }
-        }
-        let difference = match first {
-            // Parameters by the type of layers may say the same for all of them.
-            Some(Some(_)) if !same && chosen.is_none() && !reading.by_number() => {
-                return Self::agreeing(&reading, &kinds);
-            }
-            Some(difference) if same => difference,
-            Some(_) if reading.by_number() => {
-                return Err(Error::Unsupported {
-                    model: reading.model.name(),
-                    what: "its layers rotate differently; use Config::layers",
-                });
-            }
-            Some(_) => {
-                return Err(ambiguous(
-                    kinds
-                        .iter()
-                        .map(|kind| &**kind)
-                        .chain(reading.parameters.kinds()),
-                ));
-            }
-            None if chosen.is_some() => {
-                let kinds = kinds.iter().map(|kind| &**kind);
-                return Err(no_such_type(chosen.unwrap_or_default(), kinds));
-            }
-            None => None,
-        };
-        match difference {
-            Some(difference) => reading.rotation(&difference),
-            None => Err(Error::Unsupported {
-                model: reading.model.name(),
-                what: "its layers of this type do not rotate",
-            }),
-        }
-    }
-
-    /// The types of layers that are asked for, or the model's.
-    #[inline(never)]
-    fn candidates<'k>(
-        &'k self,
-        reading: &'k Reading<'_>,
-        kinds: &[Cow<'k, str>],
-    ) -> Result<Vec<Option<Cow<'k, str>>>> {
-        let chosen = self.layer_type.as_deref();
-        let mut candidates: Vec<Option<Cow<'k, str>>> = match chosen {
-            Some(chosen) => alloc::vec![Some(Cow::Borrowed(chosen))],
-            None if !kinds.is_empty() => kinds.iter().cloned().map(Some).collect(),
-            None => {
-                let own = reading.parameters.kinds();
-                own.map(|kind| Some(Cow::Borrowed(kind))).collect()
-            }
-        };
-        if candidates.is_empty() {
-            if reading.model.value("rotates").is_some() || reading.parameters.by_layer {
-                return Err(Error::Missing {
-                    key: "num_hidden_layers",
-                });
-            }
-            candidates.push(None);
-        }
-        if let Some(chosen) = chosen {
-            let known = kinds.iter().any(|kind| kind == chosen)
-                || (kinds.is_empty() && reading.parameters.kinds().any(|kind| kind == chosen));
-            if !known {
-                let kinds = kinds.iter().map(|kind| &**kind);
-                return Err(no_such_type(
-                    chosen,
-                    kinds.chain(reading.parameters.kinds()),
-                ));
-            }
-        }
-        Ok(candidates)
-    }
-
-    /// The rotation of layers whose types have parameters of their own, if all say the same.
-    #[inline(never)]
-    fn agreeing(reading: &Reading<'_>, kinds: &[Cow<'_, str>]) -> Result<Rotation> {
-        let names: Vec<&str> = match kinds.is_empty() {
-            true => reading.parameters.kinds().collect(),
-            false => kinds.iter().map(|kind| &**kind).collect(),
-        };
-        let refusal = || ambiguous(names.iter().copied().chain(reading.parameters.kinds()));
-        let mut rotation: Option<Rotation> = None;
-        let mut seen: Vec<&str> = Vec::new();
-        for &name in names.iter().filter(|name| has_attention(name)) {
-            if seen.contains(&name) {
-                continue;
-            }
-            seen.push(name);
-            let difference = reading.difference(Some(Cow::Borrowed(name)), None)?;
-            let made = reading.rotation(&difference.ok_or_else(refusal)?)?;
-            if rotation.as_ref().is_some_and(|rotation| *rotation != made) {
-                return Err(refusal());
-            }
-            rotation = Some(made);
-        }
-        rotation.ok_or_else(refusal)
-    }
-
-    /// The frequencies of [`Config::rotation`], over the axes of the model.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Config::rotation`].
-    pub fn frequencies(&self) -> Result<Frequencies<'static>> {
-        Ok(self.rotation()?.into_frequencies())
+    /// [`Error::Unknown`] or [`Error::Missing`] for `model_type`; [`Error::Unsupported`] for a type that does not
+    /// rotate, and for one that is refused; [`Error::NoSuch`] for the part that [`Config::with_part`] names;
+    /// [`Error::Unread`], [`Error::Ambiguous`] and [`Error::Invalid`] for the parameters of the rotation. What else is
+    /// refused, the questions of the [`Model`] refuse.
+    pub fn model(&self) -> Result<Model> {
+        let (name, row) = self.row()?;
+        let reading = Reading::new(self.config()?, name, row, self.length)?;
+        Ok(Model::of_config(&reading, self.layer_type.as_deref()))
     }
 
     /// The frequencies over these axes by the base and the scaling of the file alone: the way out for a model that is
@@ -324,132 +172,6 @@ impl Config {
         )
     }
 
-    /// The pairing of what goes in and of what comes out: [`Rotation::pairing`] of all layers.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unknown`] or [`Error::Missing`] for `model_type`: the pairing is not written in the file, and a wrong
-    /// one still produces text. [`Error::Unsupported`] for a model that does not rotate, and for one whose rotation is
-    /// more than frequencies and a pairing, so that it has to be asked for by [`Config::rotation`] or
-    /// [`Config::layers`]. [`Error::NoSuch`] for the part that [`Config::with_part`] names.
-    pub fn pairing(&self) -> Result<(Pairing, Pairing)> {
-        let reading = self.reading()?;
-        match reading.plain_pairing()? {
-            Some(pairing) => Ok(pairing),
-            None => Err(Error::Unsupported {
-                model: reading.model.name(),
-                what: "its rotation is more than frequencies and a pairing; use Config::rotation",
-            }),
-        }
-    }
-
-    /// The norm of queries and keys in the layers that have attention, or in those of the layer type that was chosen,
-    /// if it is the same for all of them; `None` if they are not normed. [`Layer::norm`](crate::Layer::norm) says it of
-    /// one layer.
-    ///
-    /// ```
-    /// use rope_core::{NormFormula, NormReach, Place};
-    /// use rope_models::{Config, NormWeights};
-    ///
-    /// let config = Config::from_json(r#"{
-    ///     "model_type": "qwen3", "hidden_size": 2560, "num_attention_heads": 32, "head_dim": 128,
-    ///     "num_hidden_layers": 36, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0
-    /// }"#)?;
-    /// let found = config.norm()?.expect("Qwen3 norms each head");
-    /// assert_eq!((found.norm.formula(), found.norm.eps()), (NormFormula::LLAMA, 1e-6));
-    /// assert_eq!((found.norm.reach(), found.norm.place()), (NormReach::Head, Place::BeforeRotation));
-    ///
-    /// // One `self_attn.q_norm.weight` of the checkpoint for all heads of Q; K has its own.
-    /// assert_eq!(found.weights, NormWeights::Shared);
-    /// let weights = [1.0_f32; 128];
-    /// let of_queries = found.norm.weight(&weights);
-    /// # let _ = of_queries;
-    /// # Ok::<(), rope_models::Error>(())
-    /// ```
-    ///
-    /// A GGUF file has no key for it: llama.cpp norms where a layer has the tensors `attn_q_norm` and `attn_k_norm`,
-    /// and how is in its code. [`Gguf`](crate::Gguf) does not answer.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unknown`] or [`Error::Missing`] for `model_type`; [`Error::Unsupported`] for a model that does not
-    /// rotate, for a norm that [`NormFormula`](rope_core::NormFormula) does not say, and where layers differ;
-    /// [`Error::Invalid`] for the values of its keys; [`Error::Unread`] for a key that says something of it and that
-    /// the model's code does not read; those of [`Config::rotation`] for the parameters of the rotation and for the
-    /// layer type that was chosen, and those of [`Config::layers`] for Llama 4 and Llama 3.2 Vision, whose layers
-    /// differ.
-    pub fn norm(&self) -> Result<Option<ModelNorm>> {
-        let reading = self.reading()?;
-        let chosen = self.layer_type.as_deref();
-        if let Some(chosen) = chosen {
-            self.candidates(&reading, &reading.kinds()?)?;
-            if !has_attention(chosen) {
-                return Ok(None);
-            }
-        }
-        match norms::read(&reading)? {
-            None => Ok(None),
-            Some((norm, NormedLayers::All)) => Ok(Some(norm)),
-            Some(_) => {
-                let layers = Layers::read(&reading)?;
-                let mut norms = layers
-                    .iter()
-                    .filter(|layer| chosen.is_none() || layer.layer_type == chosen)
-                    .map(|layer| layer.norm());
-                let first = norms.next().unwrap_or(Ok(None));
-                match norms.all(|norm| norm == first) {
-                    true => first,
-                    false => Err(Error::Unsupported {
-                        model: reading.model.name(),
-                        what: "its layers have different norms; use Config::layers",
-                    }),
-                }
-            }
-        }
-    }
-
-    /// The channels of a head that the rotary part is taken from: the whole head, or for multi-head latent attention
-    /// the part of it that rotates (`qk_rope_head_dim`). [`Rotation::head_dim`] and [`Rotation::window`] speak of the
-    /// whole head.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Config::pairing`], [`Error::Missing`] and [`Error::Invalid`] for the keys it follows from.
-    pub fn head_dim(&self) -> Result<usize> {
-        self.reading()?.head_dim(self.layer_type.as_deref())
-    }
-
-    /// How many channels of [`Config::head_dim`] rotate.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Config::rotation`].
-    pub fn rotary_dim(&self) -> Result<usize> {
-        Ok(self.rotation()?.frequencies().rotary_dim())
-    }
-
-    /// The layer types of the model, each once: those of its layers, or those that the file has parameters for if it
-    /// does not say how many layers there are. None if the model has no types of layers.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Config::pairing`], and [`Error::Missing`], [`Error::Invalid`] and
-    /// [`Error::Count`](rope_core::Error::Count) for the keys that they follow from.
-    pub fn layer_types(&self) -> Result<Vec<String>> {
-        let reading = self.reading()?;
-        let mut kinds: Vec<String> = reading
-            .kinds()?
-            .iter()
-            .map(|kind| kind.to_string())
-            .collect();
-        if kinds.is_empty() {
-            kinds = reading.parameters.kinds().map(String::from).collect();
-        }
-        kinds.sort_unstable();
-        kinds.dedup();
-        Ok(kinds)
-    }
-
     /// The part of the file that describes the rotating model.
     #[inline(never)]
     fn config(&self) -> Result<&Object> {
@@ -469,14 +191,10 @@ impl Config {
         Ok(config)
     }
 
-    fn reading(&self) -> Result<Reading<'_>> {
-        Reading::new(self.config()?, self.model()?, self.length)
-    }
-
-    /// The line of the model's type. A part without a type of its own, or with that of the whole model, as older files
+    /// The row of the model's type. A part without a type of its own, or with that of the whole model, as older files
     /// have it, has the type that the whole model's class gives it.
     #[inline(never)]
-    fn model(&self) -> Result<Model> {
+    fn row(&self) -> Result<(&'static str, &'static Row)> {
         let text = |object: &Object| {
             object
                 .get("model_type")
@@ -496,16 +214,18 @@ impl Config {
             (own, root, _) => own.or(root),
         });
         let name = named.ok_or(Error::Missing { key: "model_type" })?;
-        let found = model(&name).ok_or_else(|| Error::Unknown {
+        let (mut name, mut found) = model_type(&name).ok_or_else(|| Error::Unknown {
             key: "model_type",
             value: beginning(&name),
-            known: nearest(&name, lines().map(Model::name)),
+            known: nearest_type(&name),
         })?;
         // Composite models whose text model lies flat in the file.
-        match found.value("flat").filter(|_| self.part.is_none()) {
-            Some(text) => model(text).ok_or(Error::Missing { key: "model_type" }),
-            None => Ok(found),
+        if let Type::Composite(Some(text)) = found
+            && self.part.is_none()
+        {
+            (name, found) = model_type(text).ok_or(Error::Missing { key: "model_type" })?;
         }
+        Ok((name, row_of(name, found)?))
     }
 }
 

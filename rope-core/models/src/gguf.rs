@@ -3,11 +3,14 @@
 //! The keys are llama.cpp's (`docs/gguf.md`, `src/llama-arch.cpp`), and so are their meanings, which differ by
 //! architecture: which layers have a sliding window and what is other there, which do not rotate, which keys and
 //! tensors count at all, and how channels are paired, which is not always how the original model does (converters
-//! permute Llama's weights to interleaved pairs). `architectures.txt` says it of each. What llama.cpp computes is
+//! permute Llama's weights to interleaved pairs). `architectures.rs` says it of each. What llama.cpp computes is
 //! answered, also where it passes over a key; what cannot be said here is refused. Reading the file is left to the
 //! caller: what is needed here are its keys and values, and for some models a tensor.
 
-use crate::architecture::{Architecture, Local, RopeType, lines};
+use crate::architecture::{
+    Factors, Local, Recurrent, Rope, Rotates, Row, Skips, Windows, WindowsIf, Yarns,
+};
+use crate::architectures::ROWS;
 use crate::error::{Error, Result, beginning, positive, quoted};
 use crate::nearest::nearest;
 use alloc::string::String;
@@ -76,7 +79,7 @@ impl fmt::Display for GgufValue<'_> {
 /// # The architectures
 ///
 /// ```text
-#[doc = include_str!("architectures.txt")]
+#[doc = include_str!("architectures.rs")]
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Gguf<'a> {
@@ -171,7 +174,7 @@ impl<'a> GgufLayers<'a> {
         }
         // `Gguf::layers` has seen that every layer has an answer.
         let attention = self.gguf.attention(self.architecture, index).ok()?;
-        let differ = !self.architecture.all_layers_alike();
+        let differ = !self.architecture.row.all_layers_alike();
         let layer_type = match attention {
             None => "linear_attention",
             Some(Attention {
@@ -197,6 +200,13 @@ impl<'a> GgufLayers<'a> {
     pub fn iter(&self) -> impl Iterator<Item = GgufLayer<'a>> {
         (0..self.count).filter_map(|index| self.get(index))
     }
+}
+
+/// An architecture and its row.
+#[derive(Clone, Copy, Debug)]
+struct Architecture {
+    name: &'static str,
+    row: &'static Row,
 }
 
 /// Of a value that is not what it has to be.
@@ -276,8 +286,8 @@ impl<'a> Gguf<'a> {
     /// does not rotate; [`Error::Invalid`] for `rope.dimension_sections`, where the pairing depends on it.
     pub fn pairing(&self) -> Result<Pairing> {
         Ok(match self.rope_type(self.known()?)? {
-            RopeType::Norm => Pairing::Interleaved,
-            RopeType::Neox | RopeType::Mrope | RopeType::Imrope => Pairing::Half,
+            Rope::Norm => Pairing::Interleaved,
+            _ => Pairing::Half,
         })
     }
 
@@ -302,9 +312,9 @@ impl<'a> Gguf<'a> {
     pub fn axes(&self) -> Result<Axes<'static>> {
         let (architecture, numbers) = self.numbers()?;
         let over_sections = match self.rope_type(architecture)? {
-            RopeType::Norm | RopeType::Neox => return Ok(Axes::from(numbers.rotary_dim)),
-            RopeType::Mrope => Axes::ggml_mrope,
-            RopeType::Imrope => Axes::ggml_imrope,
+            Rope::Mrope => Axes::ggml_mrope,
+            Rope::Imrope => Axes::ggml_imrope,
+            _ => return Ok(Axes::from(numbers.rotary_dim)),
         };
         let sections = self.sections()?.ok_or(Error::Missing {
             key: "rope.dimension_sections",
@@ -347,19 +357,16 @@ impl<'a> Gguf<'a> {
 
     /// The architecture's line of the table, unless it is refused.
     fn known(&self) -> Result<Architecture> {
-        let architecture =
-            Architecture::named(self.architecture).ok_or_else(|| Error::Unknown {
-                key: "general.architecture",
-                value: beginning(self.architecture),
-                known: nearest(self.architecture, lines().map(Architecture::name)),
-            })?;
-        if let Some(what) = architecture.refusal() {
-            return Err(Error::Unsupported {
-                model: architecture.name(),
-                what,
-            });
+        let found = ROWS.iter().find(|(name, _)| *name == self.architecture);
+        let (name, row) = found.ok_or_else(|| Error::Unknown {
+            key: "general.architecture",
+            value: beginning(self.architecture),
+            known: nearest(self.architecture, ROWS.iter().map(|(name, _)| *name)),
+        })?;
+        if let Rope::Refused(what) = row.rope {
+            return Err(Error::Unsupported { model: name, what });
         }
-        if let Some((key, _)) = architecture.value("refuses")
+        if let Some(key) = row.refuses
             && self.whole(key)?.is_some_and(|value| value != 0)
         {
             return Err(Error::Invalid {
@@ -368,19 +375,26 @@ impl<'a> Gguf<'a> {
                 required: "0, or not there: what it describes is not known here",
             });
         }
-        Ok(architecture)
+        Ok(Architecture { name, row })
     }
 
-    fn rope_type(&self, architecture: Architecture) -> Result<RopeType> {
+    /// The type of rope, without those that depend on the file.
+    fn rope_type(&self, architecture: Architecture) -> Result<Rope> {
         // Sections count if there are two.
-        let several = architecture.may_have_sections()
-            && self
-                .sections()?
-                .is_some_and(|[first, second, ..]| first > 0 && second > 0);
-        architecture.rope_type(several).ok_or(Error::Unsupported {
-            model: architecture.name(),
-            what: "no layer of this architecture rotates",
-        })
+        let by_sections = |without| {
+            let sections = self.sections()?;
+            let several = sections.is_some_and(|[first, second, ..]| first > 0 && second > 0);
+            Ok(if several { Rope::Mrope } else { without })
+        };
+        match architecture.row.rope {
+            Rope::NormOrMrope => by_sections(Rope::Norm),
+            Rope::NeoxOrMrope => by_sections(Rope::Neox),
+            Rope::None | Rope::Refused(_) => Err(Error::Unsupported {
+                model: architecture.name,
+                what: "no layer of this architecture rotates",
+            }),
+            rope => Ok(rope),
+        }
     }
 
     fn sections(&self) -> Result<Option<[usize; 4]>> {
@@ -428,27 +442,25 @@ impl<'a> Gguf<'a> {
         }
         let sliding = self.slides(architecture, index)?;
         let kind = if sliding { Kind::Sliding } else { Kind::Full };
-        let rotates = architecture.rotates()
+        let rotates = architecture.row.rotates()
             && self.rotates(architecture, index, sliding)?
             && !self.skipped(architecture, index)?;
         Ok(Some(Attention { kind, rotates }))
     }
 
     fn recurrent(&self, architecture: Architecture, index: usize) -> Result<bool> {
-        match architecture.value("recurrent") {
-            None => Ok(false),
-            Some(("kv", _)) => {
+        match architecture.row.recurrent {
+            Recurrent::None => Ok(false),
+            Recurrent::NoKeys => {
                 let key = match self.find("attention.head_count_kv") {
                     Some(_) => "attention.head_count_kv",
                     None => "attention.head_count",
                 };
                 Ok(self.at_layer(key, index)? == Some(0))
             }
-            Some((every, _)) => {
+            Recurrent::ExceptEvery(every) => {
                 let listed = self.at_layer("attention.recurrent_layers", index)?;
-                let key = "full_attention_interval";
-                let every = self.count(key)?.or(every.parse().ok());
-                let every = every.ok_or(Error::Missing { key })?;
+                let every = self.count("full_attention_interval")?.unwrap_or(every);
                 Ok(listed.map_or(!(index + 1).is_multiple_of(every), |listed| listed != 0))
             }
         }
@@ -457,100 +469,100 @@ impl<'a> Gguf<'a> {
     /// Whether some layers have a sliding window.
     fn windowed(&self, architecture: Architecture) -> Result<bool> {
         let window = || self.whole("attention.sliding_window");
-        Ok(match architecture.value("if") {
-            _ if architecture.value("window").is_none() => false,
-            Some(("window", _)) => window()?.is_some_and(|window| window > 0),
-            Some(("no-zero", _)) => window()? != Some(0),
-            Some(("64-layers", _)) => self.layer_count()? == 64,
-            _ => true,
+        Ok(match architecture.row.windows_if {
+            _ if architecture.row.windows == Windows::None => false,
+            WindowsIf::Always => true,
+            WindowsIf::Window => window()?.is_some_and(|window| window > 0),
+            WindowsIf::NotZero => window()? != Some(0),
+            WindowsIf::Layers64 => self.layer_count()? == 64,
         })
     }
 
     /// Whether the layer has a sliding window.
     fn slides(&self, architecture: Architecture, index: usize) -> Result<bool> {
-        let Some((default, full_first)) = architecture.value("window") else {
-            return Ok(false);
-        };
-        if !self.windowed(architecture)? {
+        let windows = architecture.row.windows;
+        if windows == Windows::None || !self.windowed(architecture)? {
             return Ok(false);
         }
         let key = "attention.sliding_window_pattern";
-        let every = match (self.find(key), default) {
-            (Some(GgufValue::Integers(_) | GgufValue::Bools(_)), _) => {
-                return Ok(self.at_layer(key, index)?.is_some_and(|slides| slides != 0));
-            }
-            (None, "file") => return Err(Error::Missing { key }),
-            (Some(_), "file") => {
-                return Err(Error::Invalid {
-                    key,
-                    value: String::new(),
-                    required: "a list with an entry for each layer",
+        let own = self.find(key);
+        if let Some(GgufValue::Integers(_) | GgufValue::Bools(_)) = own {
+            return Ok(self.at_layer(key, index)?.is_some_and(|slides| slides != 0));
+        }
+        let (default, full_first) = match windows {
+            Windows::LastOf(every) => (every, false),
+            Windows::FirstOf(every) => (every, true),
+            Windows::None | Windows::File => {
+                return Err(match own {
+                    None => Error::Missing { key },
+                    Some(_) => Error::Invalid {
+                        key,
+                        value: String::new(),
+                        required: "a list with an entry for each layer",
+                    },
                 });
             }
-            (own, default) => match (own, self.whole(key)?) {
-                (Some(_), Some(every)) => every,
-                _ => default.parse().map_err(|_| Error::Missing { key })?,
-            },
         };
+        let every = self.whole(key)?.unwrap_or(default);
         let full = if full_first { 0 } else { every.wrapping_sub(1) };
         Ok(every == 0 || index % every != full)
     }
 
     /// Whether layers of this number and kind rotate, but for those that are skipped.
     fn rotates(&self, architecture: Architecture, index: usize, sliding: bool) -> Result<bool> {
-        Ok(match architecture.value("rotates") {
-            Some(("sliding", _)) => sliding,
-            Some(("sliding-or-lead", _)) => {
+        Ok(match architecture.row.rotates {
+            Rotates::Sliding => sliding,
+            Rotates::SlidingOrLead => {
                 sliding || index < self.whole("leading_dense_block_count")?.unwrap_or(0)
             }
-            Some(("sliding-or-all", _)) => sliding || !self.windowed(architecture)?,
-            Some(("listed", _)) => self
+            Rotates::SlidingOrAll => sliding || !self.windowed(architecture)?,
+            Rotates::Listed => self
                 .at_layer("attention.rope_pattern", index)?
                 .is_none_or(|rotates| rotates != 0),
-            Some(("switched", _)) => self.flag("rope.scaling.finetuned")?.unwrap_or(true),
-            Some(("7b", _)) => match self.layer_count()? {
+            Rotates::Switched => self.flag("rope.scaling.finetuned")?.unwrap_or(true),
+            Rotates::Only7b => match self.layer_count()? {
                 32 => true,
                 40 => false,
                 _ => {
                     return Err(Error::Unsupported {
-                        model: architecture.name(),
+                        model: architecture.name,
                         what: "a Baichuan of neither 32 nor 40 layers, which llama.cpp does not run",
                     });
                 }
             },
-            _ => true,
+            Rotates::All => true,
         })
     }
 
     /// Whether the layer is one of those by whose number it does not rotate.
     fn skipped(&self, architecture: Architecture, index: usize) -> Result<bool> {
-        let Some((every, first)) = architecture.value("skips") else {
-            return Ok(false);
-        };
-        let every: usize = every.parse().unwrap_or(1);
-        Ok(match (first, architecture.value("if")) {
-            (true, _) => {
+        Ok(match architecture.row.skips {
+            Skips::None => false,
+            Skips::FirstOf(every) => {
                 let all = !self.windowed(architecture)? || self.layer_count()? == every;
                 !all && index.is_multiple_of(every)
             }
             // Without windows llama.cpp sets the period to the number of layers, "always use rope".
-            (false, Some(("no-zero", _))) if !self.windowed(architecture)? => {
+            Skips::LastOf(_)
+                if architecture.row.windows_if == WindowsIf::NotZero
+                    && !self.windowed(architecture)? =>
+            {
                 index + 1 == self.layer_count()?
             }
-            (false, _) => (index + 1).is_multiple_of(every),
+            Skips::LastOf(every) => (index + 1).is_multiple_of(every),
         })
     }
 
     /// The numbers of the layers that are meant.
     fn numbers(&self) -> Result<(Architecture, Numbers)> {
         let architecture = self.known()?;
-        if !architecture.rotates() {
+        if !architecture.row.rotates() {
             return Err(Error::Unsupported {
-                model: architecture.name(),
+                model: architecture.name,
                 what: "no layer of this architecture rotates",
             });
         }
-        if self.kind.is_some() || architecture.all_layers_alike() {
+        if self.kind.is_some() || architecture.row.all_layers_alike() {
             let kind = self.kind.unwrap_or(Kind::Full);
             return Ok((architecture, self.numbers_of(architecture, kind)?));
         }
@@ -572,14 +584,14 @@ impl<'a> Gguf<'a> {
             found = Some(own);
         }
         let numbers = found.flatten().ok_or(Error::Unsupported {
-            model: architecture.name(),
+            model: architecture.name,
             what: "no layer of this model rotates",
         })?;
         Ok((architecture, numbers))
     }
 
     fn numbers_of(&self, architecture: Architecture, kind: Kind) -> Result<Numbers> {
-        if architecture.is("fixed") {
+        if architecture.row.fixed {
             return Ok(Numbers {
                 rotary_dim: self.head_dim()?,
                 base: 10_000.0,
@@ -590,7 +602,7 @@ impl<'a> Gguf<'a> {
         }
         let sliding = kind == Kind::Sliding;
         let local = match sliding {
-            true => architecture.local(),
+            true => architecture.row.local,
             false => Local::AsOthers,
         };
         // llama.cpp's default is the same for every architecture.
@@ -605,9 +617,10 @@ impl<'a> Gguf<'a> {
             },
             scaled: matches!(local, Local::AsOthers | Local::Own),
             attention_factor: !matches!(local, Local::Plain | Local::OwnPlain),
-            factors: match architecture.is("freqs=full") {
-                true => !sliding,
-                false => architecture.is("freqs"),
+            factors: match architecture.row.factors {
+                Factors::None => false,
+                Factors::All => true,
+                Factors::Full | Factors::FullNeeded => !sliding,
             },
         })
     }
@@ -617,13 +630,13 @@ impl<'a> Gguf<'a> {
             Some(dim) => dim,
             None => self.head_dim()?,
         };
-        let others = if architecture.is("halved") {
+        let others = if architecture.row.halved {
             all / 2
         } else {
             all
         };
         let own = self.count("rope.dimension_count_swa")?;
-        let sliding = match (architecture.is("own-dim"), own) {
+        let sliding = match (architecture.row.own_dim, own) {
             (true, _) => sliding,
             (false, None) => false,
             (false, Some(_)) => self.slides(architecture, 0)?,
@@ -653,7 +666,7 @@ impl<'a> Gguf<'a> {
 
     /// The scaling, and the factor on its attention factor.
     fn scaling(&self, architecture: Architecture, numbers: Numbers) -> Result<(Scaling<'a>, f64)> {
-        if architecture.is("fixed") {
+        if architecture.row.fixed {
             return Ok((Scaling::Default, 1.0));
         }
         let factor = match self.number("rope.scaling.factor")? {
@@ -687,13 +700,13 @@ impl<'a> Gguf<'a> {
         let attention_factor = if numbers.attention_factor { own } else { 1.0 };
         let factors = self.factors(architecture, numbers, kind)?;
         self.refuse_softmax_scales(architecture, kind, factor, own)?;
-        if architecture.is("yarn=grok") {
+        if architecture.row.yarn == Yarns::Grok {
             self.refuse_grok(kind)?;
         }
         if !numbers.scaled {
             return Ok((Scaling::Default, attention_factor));
         }
-        let alpha = match architecture.is("alpha") {
+        let alpha = match architecture.row.alpha {
             true => self
                 .number("rope.scaling.alpha")?
                 .filter(|&alpha| alpha > 0.0),
@@ -733,7 +746,7 @@ impl<'a> Gguf<'a> {
         numbers: Numbers,
         kind: &str,
     ) -> Result<Option<&'a [f32]>> {
-        let reads = architecture.is("freqs") || architecture.is("freqs=full");
+        let reads = architecture.row.factors != Factors::None;
         if !reads && self.factors.flatten().is_some() {
             return Err(Error::Invalid {
                 key: "the tensor of factors (Gguf::with_freq_factors)",
@@ -752,11 +765,11 @@ impl<'a> Gguf<'a> {
             "longrope" => "rope_factors_long.weight or rope_factors_short.weight",
             _ => "rope_freqs.weight",
         };
-        let needed = kind == "longrope" || architecture.is("freqs=needed");
+        let needed = kind == "longrope" || architecture.row.factors == Factors::FullNeeded;
         match self.factors {
             _ if !numbers.factors => Ok(None),
             None => Err(Error::FreqFactors {
-                architecture: architecture.name(),
+                architecture: architecture.name,
                 tensor,
             }),
             Some(None) if needed => Err(Error::Missing { key: tensor }),
@@ -772,11 +785,11 @@ impl<'a> Gguf<'a> {
         factor: Option<f64>,
         own: f64,
     ) -> Result<()> {
-        let [deepseek2, deepseek, refused] =
-            ["yarn=deepseek2", "yarn=deepseek", "yarn=refused"].map(|word| architecture.is(word));
-        if !(deepseek2 || deepseek || refused) {
-            return Ok(());
-        }
+        let refused = match architecture.row.yarn {
+            Yarns::Deepseek2 | Yarns::Deepseek => false,
+            Yarns::Refused => true,
+            _ => return Ok(()),
+        };
         if own != 1.0 {
             return Err(Error::Invalid {
                 key: "rope.scaling.attn_factor",
@@ -826,10 +839,11 @@ impl<'a> Gguf<'a> {
                 .ok_or(Error::Missing { key })?,
         };
         let mut yarn = Yarn::new(factor, original_context as u64);
-        if architecture.is("yarn=grok") {
+        let own = architecture.row.yarn;
+        if own == Yarns::Grok {
             yarn.beta_fast = 8.0;
         }
-        if architecture.is("yarn=betas") {
+        if let Yarns::Grok | Yarns::Mistral3 = own {
             if let Some(fast) = self.number("rope.scaling.yarn_beta_fast")? {
                 yarn.beta_fast = fast;
             }
@@ -839,7 +853,7 @@ impl<'a> Gguf<'a> {
         }
         let key = "rope.scaling.yarn_log_multiplier";
         let multiplier = self.number(key)?.filter(|&multiplier| multiplier != 0.0);
-        if architecture.is("yarn=mistral3") {
+        if own == Yarns::Mistral3 {
             match multiplier {
                 None => {}
                 // The quotient of two equal magnitude scalings.
@@ -853,14 +867,12 @@ impl<'a> Gguf<'a> {
                 }
             }
         }
-        let [deepseek2, deepseek] =
-            ["yarn=deepseek2", "yarn=deepseek"].map(|word| architecture.is(word));
-        if deepseek2 || deepseek {
+        if let Yarns::Deepseek2 | Yarns::Deepseek = own {
             // A tenth of mscale_all_dim as an f32. Undone in f32 as by llama.cpp, where a tenth of one comes out as one
             // again.
             let tenth = multiplier.ok_or(Error::Missing { key })? as f32;
             let mscale = f64::from(tenth / 0.1);
-            if deepseek && mscale != 1.0 {
+            if own == Yarns::Deepseek && mscale != 1.0 {
                 return Err(Error::Invalid {
                     key,
                     value: String::new(),

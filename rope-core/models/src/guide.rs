@@ -40,6 +40,6 @@ page!(from_heads, "guide/explain.md", "../examples/explain.rs");
 #[doc = include_str!("guide/models.md")]
 ///
 /// ```text
-#[doc = include_str!("types.txt")]
+#[doc = include_str!("types/rows.rs")]
 /// ```
 pub mod models {}

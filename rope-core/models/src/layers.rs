@@ -4,8 +4,9 @@ use crate::error::{Error, Result, beginning, listed as list_of};
 use crate::json::{Object, count, given, invalid, numbers};
 use crate::nearest::distance;
 use crate::norms::{self, ModelNorm, NormedLayers};
-use crate::parameters::FULL;
+use crate::parameters::{FULL, SLIDING};
 use crate::reading::{Difference, Reading};
+use crate::types::{Form, Head, Key, LayerTypes, Rotates, When};
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -25,7 +26,8 @@ use serde_json::Value;
 ///     "model_type": "deepseek_v3", "hidden_size": 7168, "num_attention_heads": 128, "qk_nope_head_dim": 128,
 ///     "qk_rope_head_dim": 64, "max_position_embeddings": 4096, "rope_theta": 10000
 /// }"#)?;
-/// let rotation = config.rotation()?;
+/// let model = config.model()?;
+/// let rotation = model.rotation()?;
 /// let rows = rotation.frequencies().rows(7..10)?;
 /// let q = vec![1.0_f32; 3 * 128 * 192];
 /// let mut rotated = vec![0.0_f32; q.len()];
@@ -204,7 +206,7 @@ impl Rotation {
 ///     "model_type": "cohere2", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 4,
 ///     "rope_theta": 50000.0
 /// }"#)?;
-/// for layer in config.layers()?.iter() {
+/// for layer in config.model()?.layers()?.iter() {
 ///     match layer.rotation {
 ///         Some(rotation) => assert_eq!(rotation.frequencies().rotary_dim(), 128),
 ///         None => assert_eq!((layer.index, layer.layer_type), (3, Some("full_attention"))),
@@ -247,7 +249,8 @@ impl Layer<'_> {
     ///     "num_hidden_layers": 4, "sliding_window": 4096, "sliding_window_pattern": 4, "rms_norm_eps": 1e-05,
     ///     "rope_theta": 1000000.0
     /// }"#)?;
-    /// let layers = config.layers()?;
+    /// let model = config.model()?;
+    /// let layers = model.layers()?;
     /// let last = layers.get(3).unwrap();
     /// assert_eq!(last.rotation, None);
     /// assert_eq!(last.norm()?.unwrap().norm.formula(), NormFormula::LLAMA);
@@ -256,7 +259,7 @@ impl Layer<'_> {
     ///
     /// # Errors
     ///
-    /// Those of [`Config::norm`](crate::Config::norm), but for those of the layer type and of layers that differ.
+    /// Those of [`Model::norm`](crate::Model::norm), but for those of the layer type and of layers that differ.
     pub fn norm(&self) -> Result<Option<ModelNorm>> {
         self.norm.map_err(Error::clone)
     }
@@ -370,7 +373,7 @@ pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<Cow<'c, str>>> {
         if let Some(needed) = count.filter(|&count| count != kinds.len()) {
             return Err(count_of("layer_types", kinds.len(), needed));
         }
-        if reading.model.value("global-head").is_some()
+        if matches!(reading.row.head, Head::Global(..))
             && kinds.last().is_none_or(|kind| kind != FULL)
         {
             return Err(Error::Invalid {
@@ -381,8 +384,8 @@ pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<Cow<'c, str>>> {
         }
         return Ok(kinds);
     }
-    if let Some(ratios) =
-        numbers(config, "compress_ratios")?.filter(|_| reading.model.is("compress"))
+    if let Some(ratios) = numbers(config, "compress_ratios")?
+        .filter(|_| matches!(reading.row.parameters, Form::Compressed))
     {
         let kind = |ratio: &f64| match *ratio {
             0.0 => Ok(Cow::Borrowed("sliding_attention")),
@@ -397,11 +400,11 @@ pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<Cow<'c, str>>> {
         let ratios = ratios.iter().take(count.unwrap_or(MOST));
         return ratios.map(kind).collect();
     }
-    let (Some(rules), Some(count)) = (reading.model.value("layers"), count) else {
+    let Some(count) = count.filter(|_| !matches!(reading.row.layers, LayerTypes::Unknown)) else {
         return Ok(Vec::new());
     };
     (0..count)
-        .map(|index| by_rule(reading, rules, index, count))
+        .map(|index| by_rule(reading, index, count).map(Cow::Borrowed))
         .collect()
 }
 
@@ -430,125 +433,73 @@ fn listed(config: &Object) -> Result<Option<Vec<Cow<'_, str>>>> {
         .ok_or_else(|| invalid(key, value, "a list of texts"))
 }
 
-/// The type of one layer by the rules of its class, as `types.txt` explains them.
+/// The type of one layer by the rules of its class.
 #[inline(never)]
-fn by_rule<'c>(
-    reading: &Reading<'c>,
-    rules: &'static str,
-    index: usize,
-    layers: usize,
-) -> Result<Cow<'c, str>> {
+fn by_rule(reading: &Reading<'_>, index: usize, layers: usize) -> Result<&'static str> {
     let config = reading.config;
-    if rules == "chunked" {
-        let rotates = reading.rotates_by_number(index)?;
-        return Ok(Cow::Borrowed(if rotates {
-            "chunked_attention"
-        } else {
-            FULL
-        }));
-    }
-    if rules == "blocks" {
-        let texts = match given(config, "block_types").and_then(Value::as_array) {
-            Some(list) => list.iter().filter_map(Value::as_str).collect(),
-            None => alloc::vec!["recurrent", "recurrent", "attention"],
-        };
-        let text = texts.get(index % texts.len().max(1)).copied();
-        return Ok(Cow::Borrowed(match text {
-            Some("recurrent") => "linear_attention",
-            _ => "sliding_attention",
-        }));
-    }
-    if let Some(list) = rules.strip_prefix("in:") {
-        let mut parts = list.split(':');
-        let (key, other, without) = (
-            parts.next().unwrap_or_default(),
-            parts.next().unwrap_or_default(),
-            parts.next().unwrap_or_default(),
-        );
-        let full = match numbers(config, key)? {
-            Some(list) => list.contains(&(index as f64)),
-            None => without == "full",
-        };
-        return Ok(Cow::Borrowed(long_name(if full { "full" } else { other })));
-    }
-    for rule in rules.split(',') {
-        let (kind, conditions) = rule.split_once('@').unwrap_or((rule, ""));
-        let mut holds = conditions.is_empty();
-        for alternative in conditions.split('|').filter(|_| !conditions.is_empty()) {
-            let mut all = true;
-            for condition in alternative.split('&') {
-                all &= holds_at(reading, condition, index, layers)?;
-            }
-            holds |= all;
+    let missing = Error::Missing { key: "layer_types" };
+    let rules = match reading.row.layers {
+        LayerTypes::Unknown => return Err(missing),
+        LayerTypes::Chunked => {
+            return Ok(match reading.rotates_by_number(index)? {
+                true => "chunked_attention",
+                false => FULL,
+            });
         }
-        if holds {
-            return Ok(Cow::Borrowed(long_name(kind)));
+        LayerTypes::Blocks => {
+            let texts = match given(config, "block_types").and_then(Value::as_array) {
+                Some(list) => list.iter().filter_map(Value::as_str).collect(),
+                None => alloc::vec!["recurrent", "recurrent", "attention"],
+            };
+            return Ok(match texts.get(index % texts.len().max(1)).copied() {
+                Some("recurrent") => "linear_attention",
+                _ => SLIDING,
+            });
         }
-    }
-    Err(Error::Missing { key: "layer_types" })
-}
-
-fn long_name(kind: &'static str) -> &'static str {
-    match kind {
-        "full" => FULL,
-        "sliding" => "sliding_attention",
-        "linear" => "linear_attention",
-        "indexed" => "indexed_attention",
-        "compressed" => "compressed_sparse_attention",
-        "heavily" => "heavily_compressed_attention",
-        other => other,
-    }
-}
-
-/// Whether a condition of a rule holds: `/6` each sixth, `%4=1` the remainder, `<2`, `>0`, `=47`, `last`, `-/4` each
-/// fourth from the end; `:key` names the key that has another period.
-#[inline(never)]
-fn holds_at(
-    reading: &Reading<'_>,
-    condition: &'static str,
-    index: usize,
-    layers: usize,
-) -> Result<bool> {
-    let (condition, key) = condition.split_once(':').unwrap_or((condition, ""));
-    let without_window = reading
-        .config
-        .get("sliding_window")
-        .is_some_and(Value::is_null);
-    if key == "sliding_window_pattern"
-        && without_window
-        && reading.model.value("rotates") == Some("sliding-or-all")
-    {
-        // The code of these classes divides by zero.
-        return Err(Error::Missing { key: "layer_types" });
-    }
-    let own = match key {
-        "" => None,
-        key => count(reading.config, key)?,
+        LayerTypes::Listed(key, others, without) => {
+            return Ok(match numbers(config, key.name())? {
+                Some(list) if list.contains(&(index as f64)) => FULL,
+                Some(_) => others.name(),
+                None => without.name(),
+            });
+        }
+        LayerTypes::Rules(rules) => rules,
     };
-    let number = |text: &str| own.or(text.parse().ok()).filter(|&number| number > 0);
-    let missing = || Error::Missing { key: "layer_types" };
-    Ok(if condition == "last" {
-        index + 1 == layers
-    } else if let Some(every) = condition.strip_prefix("-/") {
-        (layers - 1 - index).is_multiple_of(number(every).ok_or_else(missing)?)
-    } else if let Some(every) = condition.strip_prefix('/') {
-        (index + 1).is_multiple_of(number(every).ok_or_else(missing)?)
-    } else if let Some(below) = condition.strip_prefix('<') {
-        index < number(below).ok_or_else(missing)?
-    } else if let Some(exact) = condition.strip_prefix('=') {
-        exact.parse().is_ok_and(|exact: usize| index == exact)
-    } else if let Some(above) = condition.strip_prefix('>') {
-        above.parse().is_ok_and(|above| index > above)
-    } else if let Some((period, remainder)) = condition
-        .strip_prefix('%')
-        .and_then(|condition| condition.split_once('='))
-    {
-        let period = number(period).ok_or_else(missing)?;
-        remainder
-            .parse()
-            .is_ok_and(|remainder: usize| index % period == remainder)
-    } else {
-        return Err(missing());
+    for (kind, when) in rules {
+        if holds_at(reading, *when, index, layers)? {
+            return Ok(kind.name());
+        }
+    }
+    Err(missing)
+}
+
+/// Whether a rule is for the layer with that index.
+#[inline(never)]
+fn holds_at(reading: &Reading<'_>, when: When, index: usize, layers: usize) -> Result<bool> {
+    let by = |key: Key, period: usize| -> Result<usize> {
+        let without_window = reading
+            .config
+            .get("sliding_window")
+            .is_some_and(Value::is_null);
+        if key == Key::sliding_window_pattern
+            && without_window
+            && reading.row.rotates == Rotates::SlidingOrAll
+        {
+            // The code of these classes divides by zero.
+            return Err(Error::Missing { key: "layer_types" });
+        }
+        Ok(count(reading.config, key.name())?.unwrap_or(period))
+    };
+    Ok(match when {
+        When::Always => true,
+        When::Every(period) => (index + 1).is_multiple_of(period),
+        When::EveryBy(key, period) => (index + 1).is_multiple_of(by(key, period)?),
+        When::EveryFromEnd(period) => (layers - 1 - index).is_multiple_of(period),
+        When::Modulo(period, rest) => index % period == rest,
+        When::ModuloBy(key, period, rest) => index % by(key, period)? == rest,
+        When::First(layers) => index < layers,
+        When::Last => index + 1 == layers,
+        When::In(list) => list.contains(&index),
     })
 }
 

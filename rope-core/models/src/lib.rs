@@ -1,21 +1,21 @@
 //! Which rotary position embedding a model has: the files that describe a model, read into what
 //! [`rope_core`] rotates with.
 //!
-//! A `config.json` leaves most of it to the code of the model's class, which `types.txt` tabulates. The keys of a GGUF
-//! file leave the pairing, the axes and what layers differ by to llama.cpp, which `architectures.txt` tabulates. Both
-//! end in what rope-core knows: [`Frequencies`](rope_core::Frequencies) and a [`Pairing`](rope_core::Pairing), for each
-//! layer.
+//! A `config.json` leaves most of it to the code of the model's class, which a table has by model type. The keys of a
+//! GGUF file leave the pairing, the axes and what layers differ by to llama.cpp, which another table has by
+//! architecture. Both end in what rope-core knows: [`Frequencies`](rope_core::Frequencies) and a
+//! [`Pairing`](rope_core::Pairing), for each layer.
 //!
 //! ```
 //! use rope_core::TensorMut;
 //! use rope_models::Config;
 //!
 //! // once per model
-//! let config = Config::from_json(r#"{
+//! let model = Config::from_json(r#"{
 //!     "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 2,
 //!     "rope_theta": 500000.0
-//! }"#)?;
-//! let layers = config.layers()?;
+//! }"#)?.model()?;
+//! let layers = model.layers()?;
 //! // once per forward step and rotation; a Llama has one for all layers
 //! let rows = layers.rotations()[0].frequencies().rows(1000..1005)?;
 //! // per layer
@@ -42,11 +42,12 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-// A configuration goes through six files: `config.rs` finds the part that is meant and its line in the table,
-// `parameters.rs` makes out the rope parameters as transformers does, `reading.rs` puts the two together, `axes.rs`
-// arranges the frequencies over the axes, `layers.rs` says which layers there are, and `norms.rs` how their queries and
-// keys are normed. `json.rs` has the values.
+// A configuration goes through these files: `config.rs` finds the part that is meant and the row of its type
+// (`types.rs`), `parameters.rs` makes out the rope parameters as transformers does, `reading.rs` puts the two together,
+// `axes.rs` arranges the frequencies over the axes, `layers.rs` says which layers there are, `norms.rs` how their
+// queries and keys are normed, and `model.rs` holds the answers. `json.rs` has the values.
 mod architecture;
+mod architectures;
 mod axes;
 mod config;
 mod error;
@@ -57,6 +58,7 @@ pub mod guide;
 mod initial;
 mod json;
 mod layers;
+mod model;
 mod nearest;
 mod norms;
 mod parameters;
@@ -75,12 +77,13 @@ pub use gguf::{Gguf, GgufLayer, GgufLayers, GgufValue};
 pub use grid::GridIndexing;
 pub use initial::{initial_axial, initial_mixed};
 pub use layers::{Layer, Layers, Rotation};
+pub use model::Model;
 pub use norms::{ModelNorm, NormWeights};
 
 /// Threads may share all of it. Auto traits are not in `public-api.txt`, and one is lost without a word.
 const _: () = {
     const fn shared<T: Send + Sync>() {}
-    shared::<(Config, Layers, Layer<'_>, Rotation, ModelNorm, Error)>();
+    shared::<(Config, Model, Layers, Layer<'_>, Rotation, ModelNorm, Error)>();
     shared::<(Gguf<'_>, GgufLayers<'_>, GgufLayer<'_>)>();
     shared::<(Convention, Explanation, GridIndexing)>();
 };

@@ -1,12 +1,13 @@
-//! The norm of a model's queries and keys, by its line of the table and its configuration.
+//! The norm of a model's queries and keys, by the row of its type and its configuration.
 
 use crate::error::{Error, Result, beginning};
-use crate::json::{given, invalid};
+use crate::json::{Object, given, invalid};
 use crate::reading::Reading;
+use crate::types::{Formula, QkNorm, Reach};
 use rope_core::{Norm, NormFormula, NormReach, Place};
 use serde_json::Value;
 
-/// The norm of a model's queries and keys, without its weights: [`Config::norm`](crate::Config::norm) and
+/// The norm of a model's queries and keys, without its weights: [`Model::norm`](crate::Model::norm) and
 /// [`Layer::norm`](crate::Layer::norm).
 ///
 /// Queries and keys have weights of their own, in the same shape. A norm of latents, which multi-head latent attention
@@ -56,68 +57,64 @@ impl NormedLayers {
     }
 }
 
-/// A formula by its name in the table, its weights, and whether it has biases.
-fn formula(name: &str) -> Option<(NormFormula, NormWeights, bool)> {
+/// A formula, its weights, and whether it has biases.
+fn formula(formula: Formula) -> Option<(NormFormula, NormWeights, bool)> {
     use NormWeights::{PerHead, Shared};
-    Some(match name {
-        "llama" => (NormFormula::LLAMA, Shared, false),
-        "olmo2" => (NormFormula::OLMO2, Shared, false),
-        "gemma" => (NormFormula::GEMMA, Shared, false),
-        "gemma3n" => (NormFormula::GEMMA3N, Shared, false),
-        "llama4" => (NormFormula::LLAMA4, NormWeights::None, false),
-        "cohere" => (NormFormula::COHERE, PerHead, false),
-        "stable-lm" => (NormFormula::STABLE_LM, PerHead, false),
-        "layer-norm" => (NormFormula::LAYER_NORM, Shared, true),
-        "chameleon" => (NormFormula::CHAMELEON, PerHead, true),
-        _ => return None,
+    Some(match formula {
+        Formula::Llama => (NormFormula::LLAMA, Shared, false),
+        Formula::Olmo2 => (NormFormula::OLMO2, Shared, false),
+        Formula::Gemma => (NormFormula::GEMMA, Shared, false),
+        Formula::Gemma3n => (NormFormula::GEMMA3N, Shared, false),
+        Formula::Llama4 => (NormFormula::LLAMA4, NormWeights::None, false),
+        Formula::Cohere => (NormFormula::COHERE, PerHead, false),
+        Formula::StableLm => (NormFormula::STABLE_LM, PerHead, false),
+        Formula::LayerNorm => (NormFormula::LAYER_NORM, Shared, true),
+        Formula::Chameleon => (NormFormula::CHAMELEON, PerHead, true),
+        Formula::Other => return None,
     })
 }
 
 /// The norm of queries and keys, and in which layers it is.
 #[inline(never)]
 pub(crate) fn read(reading: &Reading<'_>) -> Result<Option<(ModelNorm, NormedLayers)>> {
-    let model = reading.model;
     let normed = normed(reading)?;
-    let Some((name, default)) = model.keyed("norm").filter(|_| normed) else {
+    let Some(own) = reading.row.norm.filter(|_| normed) else {
         return Ok(None);
     };
-    let (formula, mut weights, bias) = formula(name).ok_or(Error::Unsupported {
-        model: model.name(),
+    let (formula, mut weights, bias) = formula(own.formula).ok_or(Error::Unsupported {
+        model: reading.name,
         what: "the norm of its queries and keys is not one that NormFormula says",
     })?;
-    let mut norm = Norm::new(formula, eps(reading, default)?);
-    if over_row(reading)? {
+    let mut norm = Norm::new(formula, eps(reading.config, &own)?);
+    if over_row(reading.config, own.reach)? {
         norm = norm.over(NormReach::Row);
         if weights == NormWeights::Shared {
             weights = NormWeights::PerHead;
         }
     }
-    if model.is("norm-after") {
+    if own.after {
         norm = norm.at(Place::AfterRotation);
     }
-    let layers = match model.value("norm-layers") {
-        Some("rotating") => NormedLayers::Rotating,
-        Some("still") => NormedLayers::Still,
-        _ => NormedLayers::All,
-    };
     let found = ModelNorm {
         norm,
         weights,
         bias,
-        values: model.is("norm-values"),
+        values: own.values,
     };
-    Ok(Some((found, layers)))
+    Ok(Some((found, own.layers)))
 }
 
 /// Whether there is a norm. A key that says otherwise, and that the model's code does not read, is refused.
 fn normed(reading: &Reading<'_>) -> Result<bool> {
-    let (model, config) = (reading.model, reading.config);
-    let own = model.keyed("norm-if");
-    let normed = match own.and_then(|(key, _)| Some((key, config.get(key)?))) {
-        Some((key, value)) => value
-            .as_bool()
-            .ok_or_else(|| invalid(key, value, "true or false"))?,
-        None => model.value("norm").is_some() && own.is_none_or(|(_, default)| default == "true"),
+    let (own, config) = (reading.row.norm, reading.config);
+    let normed = match own.and_then(|own| own.switch) {
+        None => own.is_some(),
+        Some((key, default)) => match config.get(key.name()) {
+            None => default,
+            Some(value) => value
+                .as_bool()
+                .ok_or_else(|| invalid(key.name(), value, "true or false"))?,
+        },
     };
     for key in ["use_qk_norm", "qk_norm", "use_qk_layernorm", "qk_layernorm"] {
         let said = given(config, key).and_then(Value::as_bool);
@@ -130,22 +127,19 @@ fn normed(reading: &Reading<'_>) -> Result<bool> {
 }
 
 /// What is added to the mean. A null is not an omission.
-fn eps(reading: &Reading<'_>, default: &str) -> Result<f32> {
+fn eps(config: &Object, own: &QkNorm) -> Result<f32> {
     let usual = "rms_norm_eps";
-    let config = reading.config;
-    let keys = reading.model.value("norm-eps").unwrap_or(usual);
-    let found = keys
-        .split('|')
-        .find_map(|key| Some((key, config.get(key)?)));
-    let eps = match found {
+    let keys = own.eps_keys.iter().map(|key| key.name());
+    let eps = match keys.clone().find_map(|key| Some((key, config.get(key)?))) {
         Some((key, value)) => value
             .as_f64()
             .filter(|&eps| eps >= 0.0 && (eps as f32).is_finite())
             .ok_or_else(|| invalid(key, value, "a number that is finite and not negative"))?,
-        None => default.parse().unwrap_or(0.0),
+        None => own.eps,
     };
     // Where eps is fixed, the usual key is that of other norms.
-    let unread = given(config, usual).filter(|_| !keys.is_empty() && !keys.contains(usual));
+    let fixed = own.eps_keys.is_empty() || keys.clone().any(|key| key == usual);
+    let unread = given(config, usual).filter(|_| !fixed);
     match unread.is_some_and(|value| value.as_f64() != Some(eps)) {
         true => Err(Error::Unread {
             key: beginning(usual),
@@ -155,58 +149,18 @@ fn eps(reading: &Reading<'_>, default: &str) -> Result<f32> {
 }
 
 /// Whether it is taken over all heads of a token.
-fn over_row(reading: &Reading<'_>) -> Result<bool> {
-    let model = reading.model;
-    let Some((key, choices)) = model
-        .value("norm-row")
-        .and_then(|word| word.split_once(':'))
-    else {
-        return Ok(model.is("norm-row"));
+fn over_row(config: &Object, reach: Reach) -> Result<bool> {
+    let (key, [row, default]) = match reach {
+        Reach::Head => return Ok(false),
+        Reach::Row => return Ok(true),
+        Reach::RowIf(key, choices) => (key.name(), *choices),
     };
-    let (row, default) = choices.split_once(':').unwrap_or((choices, ""));
-    let Some(value) = reading.config.get(key) else {
+    let Some(value) = config.get(key) else {
         return Ok(row == default);
     };
     match value.as_str() {
         Some(choice) if choice == row => Ok(true),
         Some(choice) if choice == default => Ok(false),
         _ => Err(invalid(key, value, "a choice that the model's code has")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::types::lines;
-
-    #[test]
-    fn every_norm_of_the_table_is_known_or_other() {
-        let mut known = 0;
-        for model in lines() {
-            let Some((name, default)) = model.keyed("norm") else {
-                assert!(
-                    ["norm-if", "norm-eps", "norm-row", "norm-layers"]
-                        .iter()
-                        .all(|key| model.value(key).is_none() && !model.is(key)),
-                    "{model:?}"
-                );
-                continue;
-            };
-            assert!(name == "other" || formula(name).is_some(), "{model:?}");
-            let eps = default.parse::<f32>();
-            assert_eq!(eps.is_ok_and(|eps| eps > 0.0), name != "other", "{model:?}");
-            let layers = model.value("norm-layers");
-            assert!(
-                layers.is_none_or(|layers| ["rotating", "still"].contains(&layers)),
-                "{model:?}"
-            );
-            let switch = model.keyed("norm-if");
-            assert!(
-                switch.is_none_or(|(_, default)| ["true", "false"].contains(&default)),
-                "{model:?}"
-            );
-            known += usize::from(name != "other");
-        }
-        assert!(known > 60, "{known}");
     }
 }

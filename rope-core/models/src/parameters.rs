@@ -5,7 +5,7 @@
 use crate::error::{Error, Result, beginning};
 use crate::json::{Object, flag, given, invalid, number, object};
 use crate::layers::{ambiguous, no_such_type};
-use crate::types::Model;
+use crate::types::*;
 use alloc::string::ToString;
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    pub(crate) fn read(config: &Object, model: Model) -> Result<Self> {
+    pub(crate) fn read(config: &Object, row: &Row) -> Result<Self> {
         let (new, old) = (
             object(config, "rope_parameters")?,
             object(config, "rope_scaling")?,
@@ -34,7 +34,7 @@ impl Parameters {
                 choices: "rope_parameters, rope_scaling".into(),
             });
         }
-        if model.is("theta-only") {
+        if matches!(row.parameters, Form::ThetaOnly) {
             if new.or(old).is_some() {
                 let key = match new {
                     Some(_) => "rope_parameters",
@@ -51,21 +51,27 @@ impl Parameters {
         }
         let mut values = match new {
             Some(new) => new.clone(),
-            None => class_parameters(model).unwrap_or_default(),
+            None => class_parameters(row.parameters),
         };
-        let by_layer = ["by-layer", "compress"].iter().any(|word| model.is(word))
-            || model.value("sliding").is_some();
-        if model.value("sliding").is_some() {
-            older(&mut values, old, model)?;
-        } else if let Some(old) = old {
-            values.clone_from(old);
+        match row.parameters {
+            Form::Older(_) | Form::OlderAllScaled(_) => older(&mut values, old, row.parameters)?,
+            _ => {
+                if let Some(old) = old {
+                    values.clone_from(old);
+                }
+            }
         }
-        if model.is("compress") {
-            values = compressed(config, values)?;
+        match row.parameters {
+            Form::Compressed => values = compressed(config, values)?,
+            Form::ByLayerTypeFilled(_) => {
+                complete(&mut values, row.parameters, config, new.or(old).is_some());
+            }
+            _ => {}
         }
-        if model.is("fills") {
-            complete(&mut values, model, config, new.or(old).is_some());
-        }
+        let by_layer = !matches!(
+            row.parameters,
+            Form::Flat | Form::FlatOr(_) | Form::ThetaOnly
+        );
         let parameters = Self { values, by_layer };
         parameters.check()?;
         Ok(parameters)
@@ -157,7 +163,7 @@ pub(crate) const SLIDING: &str = "sliding_attention";
 
 /// The objects of full-attention and of sliding-window layers, made or completed from an older file's one scaling.
 #[inline(never)]
-fn older(values: &mut Object, old: Option<&Object>, model: Model) -> Result<()> {
+fn older(values: &mut Object, old: Option<&Object>, form: Form) -> Result<()> {
     if old.is_some_and(|old| old.values().any(Value::is_object)) {
         return Err(Error::Unread {
             key: "rope_scaling".into(),
@@ -171,7 +177,7 @@ fn older(values: &mut Object, old: Option<&Object>, model: Model) -> Result<()> 
         }
         // What older files scale is the full-attention layers.
         if let (Some(old), Some(Value::Object(own))) = (old, values.get_mut(kind))
-            && (kind == FULL || model.is("scales-sliding"))
+            && (kind == FULL || matches!(form, Form::OlderAllScaled(_)))
         {
             own.extend(old.iter().map(|(key, value)| (key.clone(), value.clone())));
         }
@@ -181,10 +187,8 @@ fn older(values: &mut Object, old: Option<&Object>, model: Model) -> Result<()> 
 
 /// Completes what the file has by the parameters of the class, or takes these.
 #[inline(never)]
-fn complete(values: &mut Object, model: Model, config: &Object, found: bool) {
-    let Some(mut own) = class_parameters(model) else {
-        return;
-    };
+fn complete(values: &mut Object, form: Form, config: &Object, found: bool) {
+    let mut own = class_parameters(form);
     // A base beside the parameters counts before those of the class.
     if given(config, "rope_theta").is_some() {
         own.values_mut()
@@ -199,8 +203,64 @@ fn complete(values: &mut Object, model: Model, config: &Object, found: bool) {
 
 /// The parameters of a file that has none.
 #[inline(never)]
-fn class_parameters(model: Model) -> Option<Object> {
-    serde_json::from_str(model.value("params")?).ok()
+fn class_parameters(form: Form) -> Object {
+    match form {
+        Form::FlatOr(own) => of_class(own),
+        Form::ByLayerTypeOr(list) | Form::ByLayerTypeFilled(list) => list
+            .iter()
+            .map(|(kind, own)| {
+                let own = own.as_ref().map_or(Value::Null, |own| of_class(own).into());
+                (kind.name().to_string(), own)
+            })
+            .collect(),
+        _ => Object::new(),
+    }
+}
+
+/// The class's own parameters as they would stand in a file.
+#[inline(never)]
+fn of_class(own: &Defaults) -> Object {
+    let (theta, partial) = (own.theta, own.partial);
+    let (name, factor, original) = match own.scaling {
+        Scaled::None => ("default", None, None),
+        Scaled::Proportional => ("proportional", None, None),
+        Scaled::Llama3 {
+            factor, original, ..
+        } => ("llama3", Some(factor), Some(original)),
+        Scaled::Yarn {
+            factor, original, ..
+        } => ("yarn", Some(factor), Some(original)),
+    };
+    let mut found = Object::new();
+    let mut put = |key: &str, value: Option<f64>| {
+        if let Some(value) = value {
+            found.insert(key.to_string(), value.into());
+        }
+    };
+    put("rope_theta", theta);
+    put("partial_rotary_factor", partial);
+    put("factor", factor);
+    put("original_max_position_embeddings", original.map(f64::from));
+    match own.scaling {
+        Scaled::Llama3 { low, high, .. } => {
+            put("low_freq_factor", Some(low));
+            put("high_freq_factor", Some(high));
+        }
+        Scaled::Yarn {
+            truncate,
+            mscale,
+            attention_factor,
+            ..
+        } => {
+            put("mscale", mscale);
+            put("mscale_all_dim", mscale);
+            put("attention_factor", attention_factor);
+            found.insert("truncate".to_string(), truncate.into());
+        }
+        _ => {}
+    }
+    found.insert("rope_type".to_string(), name.into());
+    found
 }
 
 /// What the class has for a type of layers, where the file's parameters for it leave a key out.
@@ -355,16 +415,17 @@ const IRRELEVANT: [&str; 8] = [
 
 /// Refuses parameters that the type of scaling does not read, unless they say what counts without them.
 #[inline(never)]
-pub(crate) fn check_read(rope: &Object, kind: &str, model: Model) -> Result<()> {
+pub(crate) fn check_read(rope: &Object, kind: &str, row: &Row) -> Result<()> {
     let read = READ
         .iter()
         .find(|(name, _)| *name == kind)
         .map_or(&[][..], |(_, keys)| keys);
     for (key, value) in rope {
         let key = key.as_str();
-        let sections = model.value("axes").is_some_and(|axes| axes.contains(':'))
+        let sections = row.axes.has_sections()
             && ["mrope_section", "mrope_interleaved", "interleaved"].contains(&key);
-        let magnitudes = model.is("phimoe") && ["short_mscale", "long_mscale"].contains(&key);
+        let magnitudes =
+            row.rope_types == RopeTypes::PhiMoe && ["short_mscale", "long_mscale"].contains(&key);
         let neutral = value.is_null()
             || match key {
                 "factor" | "attention_factor" => value.as_f64() == Some(1.0),

@@ -1,29 +1,30 @@
-//! One configuration read by one line of the table: for a type of layers (or one layer) its rotation, or none.
+//! One configuration read by one row of the table: for a type of layers (or one layer) its rotation, or none.
 
 use crate::error::{Error, Result, beginning, positive, quoted};
 use crate::json::{Object, count, flag, given, length, number, numbers};
 use crate::layers::{Rotation, count_of, kinds};
 use crate::parameters::{FULL, Parameters, SLIDING, check_read, inside_or_beside, rope_type};
-use crate::types::Model;
+use crate::types::*;
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use rope_core::{Axes, Direction, Frequencies, LongRope, Pairing, Scaling, Yarn};
 use serde_json::Value;
 
-/// A configuration, the line of its model type, and what the caller chose.
+/// A configuration, the row of its model type, and what the caller chose.
 pub(crate) struct Reading<'c> {
     pub(crate) config: &'c Object,
-    pub(crate) model: Model,
+    /// The model type.
+    pub(crate) name: &'static str,
+    pub(crate) row: &'static Row,
     pub(crate) parameters: Parameters,
     length: Option<u64>,
 }
 
-fn fails(model: Model) -> Error {
-    Error::Unsupported {
-        model: model.name(),
-        what: "this partial rotation fails in the model's own code",
-    }
+/// The entry of a layer in a list with one for each.
+fn entry(key: Key, list: &[f64], index: usize) -> Result<f64> {
+    let own = list.get(index).copied();
+    own.ok_or_else(|| count_of(key.name(), list.len(), index + 1))
 }
 
 /// What makes the rotation of one layer another than that of the next.
@@ -38,47 +39,46 @@ pub(crate) struct Difference<'k> {
 }
 
 impl<'c> Reading<'c> {
-    pub(crate) fn new(config: &'c Object, model: Model, length: Option<u64>) -> Result<Self> {
-        let what = match model.pairing() {
-            "none" => Some("it has no rotary embedding, so nothing rotates"),
-            "part" => Some(
-                "it holds parts that rotate in their own ways; choose one with Config::with_part",
-            ),
-            "refused" => Some(model.why()),
-            _ => None,
-        };
-        if let Some(what) = what {
-            return Err(Error::Unsupported {
-                model: model.name(),
-                what,
-            });
-        }
-        let what =
-            "it rotates with another choice of its configuration only, and not with this one";
-        if let Some((key, wanted)) = model.keyed("if") {
-            let found = given(config, key).map(Value::to_string).unwrap_or_default();
-            if found.trim_matches('"') != wanted {
-                return Err(Error::Unsupported {
-                    model: model.name(),
-                    what,
-                });
+    pub(crate) fn new(
+        config: &'c Object,
+        name: &'static str,
+        row: &'static Row,
+        length: Option<u64>,
+    ) -> Result<Self> {
+        let rotates = match row.condition {
+            Condition::Always => true,
+            Condition::If(key, wanted) => {
+                let found = given(config, key.name()).map(Value::to_string);
+                found.unwrap_or_default().trim_matches('"') == wanted
             }
-        }
-        if let Some(key) = model.value("unless")
-            && flag(config, key)? == Some(true)
-        {
+            Condition::Unless(key) => flag(config, key.name())? != Some(true),
+        };
+        if !rotates {
             return Err(Error::Unsupported {
-                model: model.name(),
-                what,
+                model: name,
+                what: "it rotates with another choice of its configuration only, and not with this one",
             });
         }
-        let parameters = Parameters::read(config, model)?;
+        let parameters = Parameters::read(config, row)?;
         Ok(Self {
             config,
-            model,
+            name,
+            row,
             parameters,
             length,
         })
+    }
+
+    fn unsupported(&self, what: &'static str) -> Error {
+        Error::Unsupported {
+            model: self.name,
+            what,
+        }
+    }
+
+    /// Of a partial rotation that the class has no code for.
+    fn fails(&self) -> Error {
+        self.unsupported("this partial rotation fails in the model's own code")
     }
 
     /// The rotation of the layers of that type, or of the layer with that index; `None` if they stand still.
@@ -88,101 +88,85 @@ impl<'c> Reading<'c> {
         kind: Option<Cow<'k, str>>,
         layer: Option<(usize, usize)>,
     ) -> Result<Option<Difference<'k>>> {
-        let model = self.model;
         let name = kind.as_deref();
         let sliding = name == Some(SLIDING);
-        let still = match model.value("rotates") {
-            Some("sliding") => !sliding,
+        let still = match self.row.rotates {
+            Rotates::Sliding => !sliding,
             // Without a window all layers rotate.
-            Some("sliding-or-all") => {
-                !sliding
-                    && self
-                        .config
-                        .get("sliding_window")
-                        .is_none_or(|window| !window.is_null())
+            Rotates::SlidingOrAll => {
+                let window = self.config.get("sliding_window");
+                !sliding && window.is_none_or(|window| !window.is_null())
             }
             _ => false,
         };
-        if still || (self.parameters.by_layer && self.parameters.of(name)?.is_none()) {
-            let stands = still || model.is("null-stands-still");
-            return match stands {
-                true => Ok(None),
-                false => Err(Error::Missing {
+        if still {
+            return Ok(None);
+        }
+        if self.parameters.by_layer && self.parameters.of(name)?.is_none() {
+            return match self.row.rotates {
+                Rotates::Parametrized => Ok(None),
+                _ => Err(Error::Missing {
                     key: "the parameters of a type of layers",
                 }),
             };
         }
+        let by_number = || {
+            layer.ok_or_else(|| {
+                self.unsupported(
+                    "its layers rotate differently, by their number; use Model::layers",
+                )
+            })
+        };
         let (mut base, mut unscaled) = (None, false);
-        if let Some(list) = self.rotating_layers()? {
-            let (index, _) = layer.ok_or(Error::Unsupported {
-                model: self.model.name(),
-                what: "its layers rotate differently, by their number; use Config::layers",
-            })?;
-            if list(index)? == 0.0 {
-                return Ok(None);
-            }
-        }
-        if let Some(key) = model.value("bases").or(model.value("stills")) {
-            if let Some(list) = numbers(self.config, key)? {
-                let (index, _) = layer.ok_or(Error::Unsupported {
-                    model: self.model.name(),
-                    what: "its layers rotate differently, by their number; use Config::layers",
-                })?;
-                let own = *list
-                    .get(index)
-                    .ok_or_else(|| count_of("layer_rope_theta", list.len(), index + 1))?;
-                if own == 0.0 {
-                    return Ok(None);
-                }
-                match model.value("bases") {
-                    Some(_) => base = Some(own),
-                    // Others ask of the number only whether it is zero.
-                    None => {
-                        let rope = self.parameters.of(None)?.ok_or(Error::Missing { key })?;
-                        if self.base(rope, None)? != own {
-                            return Err(Error::Unread {
-                                key: beginning(key),
-                            });
-                        }
+        match self.row.rotates {
+            Rotates::ExceptEvery(_) if !self.rotates_by_number(by_number()?.0)? => return Ok(None),
+            Rotates::ByBase(key) => {
+                if let Some(list) = numbers(self.config, key.name())? {
+                    match entry(key, &list, by_number()?.0)? {
+                        0.0 => return Ok(None),
+                        own => base = Some(own),
                     }
                 }
-            } else if let (Some(_), Some((index, layers))) = (model.value("stills"), layer)
-                && (layers - 1 - index) % 4 == 0
-            {
-                return Ok(None);
-            } else if model.value("stills").is_some() && layer.is_none() {
-                return Err(Error::Unsupported {
-                    model: self.model.name(),
-                    what: "its layers rotate differently, by their number; use Config::layers",
-                });
             }
+            Rotates::Nonzero(key) => {
+                let (index, layers) = by_number()?;
+                let key_name = key.name();
+                if let Some(list) = numbers(self.config, key_name)? {
+                    let own = entry(key, &list, index)?;
+                    if own == 0.0 {
+                        return Ok(None);
+                    }
+                    // The code looks only whether the number is zero.
+                    let rope = self.parameters.of(None)?;
+                    let rope = rope.ok_or(Error::Missing { key: key_name })?;
+                    if self.base(rope, None)? != own {
+                        return Err(Error::Unread {
+                            key: beginning(key_name),
+                        });
+                    }
+                } else if (layers - 1 - index).is_multiple_of(4) {
+                    return Ok(None);
+                }
+            }
+            Rotates::Except(key, default) => {
+                let listed = numbers(self.config, key.name())?;
+                let (index, _) = by_number()?;
+                let still = match listed {
+                    Some(list) => list.contains(&(index as f64)),
+                    None => default.contains(&index),
+                };
+                if still {
+                    return Ok(None);
+                }
+            }
+            _ => {}
         }
-        if let Some(key) = model.value("scaled-layers")
-            && let Some(list) = numbers(self.config, key)?
+        if let Some(key) = self.row.scaled_layers
+            && let Some(list) = numbers(self.config, key.name())?
         {
-            let (index, _) = layer.ok_or(Error::Unsupported {
-                model: self.model.name(),
-                what: "its layers rotate differently, by their number; use Config::layers",
-            })?;
-            unscaled = !list.contains(&(index as f64));
+            unscaled = !list.contains(&(by_number()?.0 as f64));
         }
-        if let Some((key, default)) = model.keyed("still-layers") {
-            let list = match numbers(self.config, key)? {
-                Some(list) => list,
-                None => default
-                    .split(',')
-                    .filter_map(|index| index.parse().ok())
-                    .collect(),
-            };
-            let (index, _) = layer.ok_or(Error::Unsupported {
-                model: self.model.name(),
-                what: "its layers rotate differently, by their number; use Config::layers",
-            })?;
-            if list.contains(&(index as f64)) {
-                return Ok(None);
-            }
-        }
-        let matters = self.parameters.by_layer || model.value("global-head").is_some();
+        let matters = self.parameters.by_layer || matches!(self.row.head, Head::Global(..));
         Ok(Some(Difference {
             kind: kind.filter(|_| matters),
             base,
@@ -190,44 +174,30 @@ impl<'c> Reading<'c> {
         }))
     }
 
-    /// For models that name the layers without rotation: the number that says so, 0, of each layer.
-    fn rotating_layers(&self) -> Result<Option<impl Fn(usize) -> Result<f64>>> {
-        let Some(default) = self.model.value("no-rope") else {
-            return Ok(None);
-        };
-        let every = match count(self.config, "no_rope_layer_interval")? {
-            Some(every) => every,
-            None => default.parse().unwrap_or(1),
-        };
-        let list = numbers(self.config, "no_rope_layers")?.filter(|list| !list.is_empty());
-        Ok(Some(move |index: usize| match &list {
-            Some(list) => list
-                .get(index)
-                .copied()
-                .ok_or_else(|| count_of("no_rope_layers", list.len(), index + 1)),
-            None => Ok(f64::from(!(index + 1).is_multiple_of(every))),
-        }))
-    }
-
     /// Whether the layer with that number rotates, for models that name the layers without rotation.
     pub(crate) fn rotates_by_number(&self, index: usize) -> Result<bool> {
-        Ok(match self.rotating_layers()? {
-            Some(list) => list(index)? != 0.0,
-            None => true,
-        })
+        let Rotates::ExceptEvery(every) = self.row.rotates else {
+            return Ok(true);
+        };
+        let every = count(self.config, "no_rope_layer_interval")?.unwrap_or(every);
+        match numbers(self.config, "no_rope_layers")?.filter(|list| !list.is_empty()) {
+            Some(list) => match list.get(index) {
+                Some(rotates) => Ok(*rotates != 0.0),
+                None => Err(count_of("no_rope_layers", list.len(), index + 1)),
+            },
+            None => Ok(!(index + 1).is_multiple_of(every)),
+        }
     }
 
     /// Whether layers differ by more than their type, so that only a layer's number tells its rotation.
     pub(crate) fn by_number(&self) -> bool {
-        [
-            "no-rope",
-            "bases",
-            "stills",
-            "still-layers",
-            "scaled-layers",
-        ]
-        .iter()
-        .any(|word| self.model.value(word).is_some())
+        let by_type = [
+            Rotates::All,
+            Rotates::Sliding,
+            Rotates::SlidingOrAll,
+            Rotates::Parametrized,
+        ];
+        !by_type.contains(&self.row.rotates) || self.row.scaled_layers.is_some()
     }
 
     /// The types of the layers, in their order; empty if the model has no types of layers.
@@ -237,25 +207,7 @@ impl<'c> Reading<'c> {
 
     /// How many layers there are.
     pub(crate) fn layer_count(&self) -> Result<Option<usize>> {
-        let usual = self.dimension("num_hidden_layers", "depth-key")?;
-        let Some(key) = self
-            .model
-            .value("depth")
-            .and_then(|depth| depth.strip_prefix("2*"))
-        else {
-            return Ok(usual);
-        };
-        match (usual, count(self.config, key)?) {
-            (Some(usual), Some(pairs)) if usual != pairs.saturating_mul(2) => {
-                Err(Error::Ambiguous {
-                    key: "num_hidden_layers",
-                    choices: beginning(key),
-                })
-            }
-            (usual, pairs) => Ok(pairs
-                .map(|pairs| pairs.saturating_mul(2))
-                .or(usual.map(|usual| usual & !1))),
-        }
+        self.dimension("num_hidden_layers", self.row.depth)
     }
 
     /// The same, or as many as the file has types for.
@@ -271,36 +223,40 @@ impl<'c> Reading<'c> {
 
     /// A number of the model's shape, by its usual key or by the one that this class calls it.
     #[inline(never)]
-    fn dimension(&self, key: &'static str, other: &str) -> Result<Option<usize>> {
-        let usual = count(self.config, key)?;
-        let Some(other) = self.model.value(other) else {
-            return Ok(usual);
+    fn dimension(&self, usual: &'static str, name: Name) -> Result<Option<usize>> {
+        let (other, times) = match name {
+            Name::Usual => return count(self.config, usual),
+            Name::Only(key) => return count(self.config, key.name()),
+            Name::Absent => return Ok(None),
+            Name::Or(key) => (key, 1),
+            Name::Twice(key) => (key, 2),
         };
-        match (usual, count(self.config, other)?) {
-            (Some(usual), Some(own)) if usual != own => Err(Error::Ambiguous {
-                key,
-                choices: beginning(other),
+        let own = count(self.config, other.name())?.map(|own| own.saturating_mul(times));
+        match (count(self.config, usual)?, own) {
+            (Some(usual_one), Some(own)) if usual_one != own => Err(Error::Ambiguous {
+                key: usual,
+                choices: beginning(other.name()),
             }),
-            (usual, own) => Ok(own.or(usual)),
+            (usual, own) => Ok(own.or(usual.map(|usual| usual / times * times))),
         }
+    }
+
+    fn heads(&self) -> Result<usize> {
+        let key = "num_attention_heads";
+        self.dimension(key, self.row.heads)?
+            .ok_or(Error::Missing { key })
     }
 
     #[inline(never)]
     fn width_over_heads(&self) -> Result<usize> {
-        let width = match self.model.value("width") {
-            Some(key) => count(self.config, key)?,
-            None => self.dimension("hidden_size", "width-key")?,
-        };
-        let width = width.ok_or(Error::Missing { key: "hidden_size" })?;
-        let heads = self
-            .dimension("num_attention_heads", "heads-key")?
-            .ok_or(Error::Missing {
-                key: "num_attention_heads",
-            })?;
+        let key = "hidden_size";
+        let width = self.dimension(key, self.row.width)?;
+        let width = width.ok_or(Error::Missing { key })?;
+        let heads = self.heads()?;
         // The models' code divides and rounds down, or refuses; no published model has a rest.
         if width % heads != 0 {
             return Err(Error::Invalid {
-                key: "hidden_size",
+                key,
                 value: quoted(format_args!("{width}")),
                 required: "a multiple of num_attention_heads where head_dim is not given",
             });
@@ -311,31 +267,28 @@ impl<'c> Reading<'c> {
     /// The rotating and the other channels of multi-head latent attention.
     #[inline(never)]
     fn latent(&self) -> Result<Option<(usize, usize)>> {
-        let Some((rest, rotating)) = self.model.value("mla").and_then(|mla| mla.split_once('+'))
+        let Head::Latent {
+            still,
+            rotating,
+            quirk,
+        } = self.row.head
         else {
             return Ok(None);
         };
-        let or = |key, default: &str| {
-            Ok::<usize, Error>(match count(self.config, key)? {
-                Some(dim) => dim,
-                None => default.parse().unwrap_or(0),
-            })
-        };
         let key = "head_dim";
-        let renamed = match self.model.is("rope-head") {
-            true => count(self.config, key)?,
-            false => None,
+        let renamed = match quirk {
+            Latent::HeadDimRotates => count(self.config, key)?,
+            _ => None,
         };
-        let rotating = match (count(self.config, "qk_rope_head_dim")?, renamed) {
-            (Some(own), Some(renamed)) if own != renamed => {
-                return Err(Error::Unread {
-                    key: beginning(key),
-                });
-            }
-            (Some(dim), _) | (None, Some(dim)) => dim,
-            (None, None) => rotating.parse().unwrap_or(0),
-        };
-        Ok(Some((rotating, or("qk_nope_head_dim", rest)?)))
+        let own = count(self.config, "qk_rope_head_dim")?;
+        if renamed.is_some() && own.is_some() && own != renamed {
+            return Err(Error::Unread {
+                key: beginning(key),
+            });
+        }
+        let rotating = own.or(renamed).unwrap_or(rotating as usize);
+        let still = count(self.config, "qk_nope_head_dim")?.unwrap_or(still as usize);
+        Ok(Some((rotating, still)))
     }
 
     /// The channels of a head that the rotary part of the code goes by, and those that are left before the window.
@@ -343,44 +296,38 @@ impl<'c> Reading<'c> {
         if let Some((rotating, _)) = self.latent()? {
             return Ok(rotating);
         }
-        if self.model.is("memory") {
-            let number =
-                |key, default| Ok::<usize, Error>(count(self.config, key)?.unwrap_or(default));
-            let width = number("memory_attention_hidden_size", 256)?;
-            let rate = number("memory_attention_downsample_rate", 1)?;
-            let heads = number("memory_attention_num_attention_heads", 1)?;
-            return Ok(width / rate.saturating_mul(heads).max(1));
-        }
-        // Gemma 4's full-attention layers have heads of another size.
-        if let Some(default) = self.model.number("global-head") {
-            if self.config.contains_key("per_layer_config") {
+        let own = count(self.config, "head_dim");
+        let (own, default) = match self.row.head {
+            Head::Memory => return self.memory_head(),
+            Head::Quotient => return self.quotient(own?, 1),
+            Head::TwiceQuotient => return self.quotient(own?, 2),
+            // Gemma 4's full-attention layers have heads of another size.
+            Head::Global(..) if self.config.contains_key("per_layer_config") => {
                 return Err(Error::Invalid {
                     key: "per_layer_config",
                     value: String::new(),
                     required: "left out: what single layers change is not read",
                 });
             }
-            if kind == Some(FULL) {
-                return Ok(count(self.config, "global_head_dim")?.unwrap_or(default as usize));
+            Head::Global(_, default) if kind == Some(FULL) => {
+                let own = count(self.config, "global_head_dim")?;
+                return Ok(own.unwrap_or(default as usize));
             }
+            Head::Global(default, _) | Head::Or(default) => (own?, Some(default)),
+            Head::KeyOr(key, default) => (count(self.config, key.name())?, Some(default)),
+            Head::Usual | Head::Latent { .. } => (own?, None),
+        };
+        // A null is not an omission.
+        let omitted = !self.config.contains_key("head_dim");
+        match own.or(default.filter(|_| omitted).map(|dim| dim as usize)) {
+            Some(dim) => Ok(dim),
+            None => self.width_over_heads(),
         }
-        let own = match self.model.value("head-key") {
-            Some(key) => count(self.config, key)?,
-            None => count(self.config, "head_dim")?,
-        };
-        let made = match self.model.value("head") {
-            Some("width/heads") => self.width_over_heads()?,
-            Some("2*width/heads") => 2 * self.width_over_heads()?,
-            default => {
-                // A null is not an omission.
-                let omitted = !self.config.contains_key("head_dim");
-                let default = default.and_then(|dim| dim.parse().ok());
-                return match own.or(default.filter(|_| omitted)) {
-                    Some(dim) => Ok(dim),
-                    None => self.width_over_heads(),
-                };
-            }
-        };
+    }
+
+    /// The width over the heads, which a `head_dim` of the file does not change.
+    fn quotient(&self, own: Option<usize>, times: usize) -> Result<usize> {
+        let made = times * self.width_over_heads()?;
         match own {
             Some(own) if own != made => Err(Error::Unread {
                 key: "head_dim".into(),
@@ -389,73 +336,90 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// The part of the head that the file asks to rotate, whether or not the code obeys it.
+    fn number_or(&self, key: &'static str, default: usize) -> Result<usize> {
+        Ok(count(self.config, key)?.unwrap_or(default))
+    }
+
+    fn memory_head(&self) -> Result<usize> {
+        let width = self.number_or("memory_attention_hidden_size", 256)?;
+        let rate = self.number_or("memory_attention_downsample_rate", 1)?;
+        let heads = self.number_or("memory_attention_num_attention_heads", 1)?;
+        Ok(width / rate.saturating_mul(heads).max(1))
+    }
+
+    /// The part of the head that the file asks to rotate, whether or not the code obeys it; `None` if it says nothing.
     #[inline(never)]
     fn partial(&self, rope: &Object, head_dim: usize) -> Result<Option<f64>> {
-        let (key, default) = self
-            .model
-            .keyed("partial")
-            .unwrap_or(("partial_rotary_factor", ""));
         let inside = "partial_rotary_factor";
-        let partial = match key {
-            "" => number(rope, inside)?,
-            "rotary_dim" | "qk_rope_head_dim" => {
-                match (number(rope, inside)?, count(self.config, key)?) {
-                    (Some(inside), _) => Some(inside),
-                    (None, Some(dim)) => Some(dim as f64 / head_dim as f64),
-                    (None, None) => number(self.config, inside)?,
-                }
-            }
-            key => inside_or_beside(rope, inside, self.config, key)?,
+        let partial = match self.row.part {
+            Part::Factor(key, _) => inside_or_beside(rope, inside, self.config, key.name())?,
+            Part::Count(key, _) => match (number(rope, inside)?, count(self.config, key.name())?) {
+                (Some(inside), _) => Some(inside),
+                (None, Some(dim)) => Some(dim as f64 / head_dim as f64),
+                (None, None) => number(self.config, inside)?,
+            },
+            Part::Inside(_) => number(rope, inside)?,
+            Part::Channels(_) | Part::Clvp => inside_or_beside(rope, inside, self.config, inside)?,
         };
         // The class puts it into its own parameters, and not into those that `rope_scaling` replaces them by.
         let replaced = given(self.config, "rope_scaling")
             .and_then(Value::as_object)
             .is_some_and(|old| !old.is_empty());
-        let whole = match (self.model.is("whole") && !replaced, self.latent()?) {
+        let whole = match (self.both_parts() && !replaced, self.latent()?) {
             (true, Some((rotating, rest))) => Some(rotating as f64 / (rotating + rest) as f64),
             _ => None,
         };
-        Ok(partial.or(whole).or(default.parse().ok()))
+        Ok(partial.or(whole))
+    }
+
+    /// The part of the head in a file that does not say it.
+    fn usual_part(&self) -> f64 {
+        match self.row.part {
+            Part::Factor(_, part) | Part::Count(_, part) | Part::Inside(part) => part,
+            Part::Channels(_) | Part::Clvp => 1.0,
+        }
+    }
+
+    /// Whether the parameters of latent attention speak of both parts of its heads.
+    fn both_parts(&self) -> bool {
+        matches!(
+            self.row.head,
+            Head::Latent {
+                quirk: Latent::FactorOfBoth,
+                ..
+            }
+        )
     }
 
     /// How many channels of the head rotate.
     #[inline(never)]
     fn rotary_dim(&self, rope: &Object, scaled: bool, head_dim: usize) -> Result<usize> {
-        let model = self.model;
-        if model.is("clvp") {
-            let number =
-                |key, default| Ok::<usize, Error>(count(self.config, key)?.unwrap_or(default));
-            let heads =
-                self.dimension("num_attention_heads", "heads-key")?
-                    .ok_or(Error::Missing {
-                        key: "num_attention_heads",
-                    })?;
-            return even(
-                (number("projection_dim", 768)? / (2 * heads)).max(32),
-                head_dim,
-            );
-        }
-        if let Some(default) = model.value("rotary-dim") {
-            let dim = count(self.config, "rotary_dim")?.or(default.parse().ok());
-            return even(dim.unwrap_or(0), head_dim);
+        match self.row.part {
+            Part::Clvp => {
+                let width = self.number_or("projection_dim", 768)?;
+                return even((width / (2 * self.heads()?)).max(32), head_dim);
+            }
+            Part::Channels(default) => {
+                return even(self.number_or("rotary_dim", default)?, head_dim);
+            }
+            _ => {}
         }
         // Some count the other channels of latent attention among the head's, and undo it by the partial factor.
         let whole = match self.latent()? {
-            Some((rotating, rest)) if model.is("whole") => rotating + rest,
+            Some((rotating, rest)) if self.both_parts() => rotating + rest,
             _ => head_dim,
         };
         let partial = self.partial(rope, head_dim)?;
-        let asked = part_of(whole, partial.unwrap_or(1.0))?;
-        if model.is("whole") && asked != head_dim {
+        let asked = part_of(whole, partial.unwrap_or(self.usual_part()))?;
+        if self.both_parts() && asked != head_dim {
             return Err(match partial {
                 Some(_) => Error::Unread {
                     key: "partial_rotary_factor".into(),
                 },
-                None => fails(model),
+                None => self.fails(),
             });
         }
-        let made = match (rope_type(rope)?, scaled || model.is("obeys")) {
+        let made = match (rope_type(rope)?, scaled || self.row.obeys) {
             ("proportional", _) => whole,
             (_, true) => asked,
             (_, false) => whole,
@@ -466,13 +430,13 @@ impl<'c> Reading<'c> {
                 key: "partial_rotary_factor".into(),
             });
         }
-        let fits = match (model.is("window"), model.is("own-window")) {
-            (true, _) => made <= head_dim,
-            (_, true) => made == asked,
-            _ => made == head_dim,
+        let fits = match self.row.window {
+            Window::Part | Window::End => made <= head_dim,
+            Window::ExactPart => made == asked,
+            Window::Whole => made == head_dim,
         };
         if !fits {
-            return Err(fails(model));
+            return Err(self.fails());
         }
         even(made, head_dim)
     }
@@ -480,53 +444,51 @@ impl<'c> Reading<'c> {
     /// The base of that type of layers.
     #[inline(never)]
     fn base(&self, rope: &Object, kind: Option<&str>) -> Result<f64> {
-        let word = match kind {
-            Some(SLIDING) if self.model.value("sliding").is_some() => "sliding",
-            _ => "base",
+        let base = match self.row.parameters {
+            Form::Older(sliding) | Form::OlderAllScaled(sliding) if kind == Some(SLIDING) => {
+                sliding
+            }
+            _ => self.row.base,
         };
-        let (key, default) = match self.model.keyed(word) {
-            Some((default, "")) => ("rope_theta", default),
-            Some(found) => found,
-            None => ("rope_theta", "1e4"),
+        let inside = "rope_theta";
+        let (found, default) = match base {
+            Base::Or(base) => (inside_or_beside(rope, inside, self.config, inside)?, base),
+            Base::KeyOr(key, base) => (
+                inside_or_beside(rope, inside, self.config, key.name())?,
+                base,
+            ),
+            Base::InsideOr(base) => (number(rope, inside)?, base),
         };
-        let found = match key {
-            "" => number(rope, "rope_theta")?,
-            key => inside_or_beside(rope, "rope_theta", self.config, key)?,
-        };
-        found
-            .or(default.parse().ok())
-            .ok_or(Error::Missing { key: "rope_theta" })
+        Ok(found.unwrap_or(default))
     }
 
     /// The rotation of the layers that differ in this.
     pub(crate) fn rotation(&self, layer: &Difference<'_>) -> Result<Rotation> {
-        let (model, kind) = (self.model, layer.kind.as_deref());
+        let (row, kind) = (self.row, layer.kind.as_deref());
         let rope = self.parameters.of(kind)?.ok_or(Error::Missing {
             key: "the parameters of a type of layers",
         })?;
         let own_type = rope_type(rope)?;
-        let scaling_name = match own_type {
+        let scaling_name = match (own_type, row.rope_types) {
             _ if layer.unscaled => "default",
-            "axial" if model.is("axial") => "default",
-            "mrope" if model.is("mrope-type") => "default",
-            "su" | "yarn" if model.is("longrope") => "longrope",
-            "dynamic" if model.is("alpha") && number(rope, "alpha")?.is_some_and(|a| a != 0.0) => {
+            ("axial", RopeTypes::Images) | ("mrope", RopeTypes::Mrope) => "default",
+            ("su" | "yarn", RopeTypes::LongRope(_)) => "longrope",
+            ("dynamic", RopeTypes::Alpha) if number(rope, "alpha")?.is_some_and(|a| a != 0.0) => {
                 "alpha"
             }
-            other => known_type(other)?,
+            (other, _) => known_type(other)?,
         };
         let scaled = scaling_name != "default";
-        let refused = (scaled && (model.is("axial") || model.is("unscaled")))
-            || (model.is("longrope") && !["default", "longrope"].contains(&scaling_name))
-            || (model.is("phimoe") && !["default", "longrope"].contains(&scaling_name));
-        if refused {
-            return Err(Error::Unsupported {
-                model: self.model.name(),
-                what: "this rope_type fails in the model's own code",
-            });
+        let known = match row.rope_types {
+            RopeTypes::Images | RopeTypes::Default => !scaled,
+            RopeTypes::LongRope(_) | RopeTypes::PhiMoe => !scaled || scaling_name == "longrope",
+            RopeTypes::Usual | RopeTypes::Mrope | RopeTypes::Alpha => true,
+        };
+        if !known {
+            return Err(self.unsupported("this rope_type fails in the model's own code"));
         }
         if !layer.unscaled {
-            check_read(rope, scaling_name, model)?;
+            check_read(rope, scaling_name, row)?;
         }
         let head_dim = self.head_dim(kind)?;
         let mut rotary_dim = self.rotary_dim(rope, scaled, head_dim)?;
@@ -536,19 +498,19 @@ impl<'c> Reading<'c> {
         };
         self.check_beside(rope, base, rotary_dim)?;
         let mut lists = (Vec::new(), Vec::new());
-        let scaling = match model.is("turns") {
+        let scaling = match row.turns {
             true => Scaling::Turns,
             false => self.scaling(scaling_name, rope, &mut lists)?,
         };
-        let axes = crate::axes::Arrangement::new(model, rope, &mut rotary_dim)?;
+        let axes = crate::axes::Arrangement::new(row.axes, rope, &mut rotary_dim)?;
         let mut frequencies = axes.frequencies(base, &scaling)?;
-        if !model.is("softmax") {
+        if !row.softmax {
             frequencies = frequencies.with_softmax_factor(1.0)?;
         }
         let (input, output, direction) = self.pairing();
         let (whole, offset) = match self.latent()? {
             Some((rotating, rest)) => (rotating + rest, rest),
-            None if model.is("end") => (head_dim, head_dim - rotary_dim),
+            None if row.window == Window::End => (head_dim, head_dim - rotary_dim),
             None => (head_dim, 0),
         };
         Ok(Rotation {
@@ -558,38 +520,26 @@ impl<'c> Reading<'c> {
             direction,
             head_dim: whole,
             offset,
-            values: model.is("values") || self.values_too()?,
-            turned_back: model.is("end"),
-        })
-    }
-
-    /// The pairing, if it and the frequencies are all there is to the rotation.
-    pub(crate) fn plain_pairing(&self) -> Result<Option<(Pairing, Pairing)>> {
-        let (input, output, direction) = self.pairing();
-        let plain = direction == Direction::Forward
-            && !(self.model.is("end") || self.model.is("values") || self.values_too()?);
-        Ok(plain.then_some((input, output)))
-    }
-
-    fn values_too(&self) -> Result<bool> {
-        Ok(match self.model.value("values") {
-            Some(key) => flag(self.config, key)?.unwrap_or(false),
-            None => false,
+            values: match row.values {
+                Values::Plain => false,
+                Values::Rotated => true,
+                Values::If(key) => flag(self.config, key.name())?.unwrap_or(false),
+            },
+            turned_back: row.window == Window::End,
         })
     }
 
     fn pairing(&self) -> (Pairing, Pairing, Direction) {
         let forward = Direction::default();
-        match self.model.pairing() {
-            "interleaved" => (Pairing::Interleaved, Pairing::Interleaved, forward),
-            "interleaved>half"
-                if !(self.model.is("interleave-key")
-                    && self.config.get("rope_interleave") == Some(&Value::Bool(false))) =>
-            {
+        let halves = self.config.get("rope_interleave") == Some(&Value::Bool(false));
+        match self.row.pairs {
+            Pairs::Interleaved => (Pairing::Interleaved, Pairing::Interleaved, forward),
+            Pairs::NegatedHalf => (Pairing::Half, Pairing::Half, Direction::Transpose),
+            Pairs::Half => (Pairing::Half, Pairing::Half, forward),
+            Pairs::InterleavedToHalfOrHalf if halves => (Pairing::Half, Pairing::Half, forward),
+            Pairs::InterleavedToHalf | Pairs::InterleavedToHalfOrHalf => {
                 (Pairing::Interleaved, Pairing::Half, forward)
             }
-            "negated" => (Pairing::Half, Pairing::Half, Direction::Transpose),
-            _ => (Pairing::Half, Pairing::Half, forward),
         }
     }
 
@@ -635,7 +585,7 @@ impl<'c> Reading<'c> {
                 original_context: self.original(rope)?,
             },
             "proportional" => Scaling::Proportional {
-                partial_rotary_factor: self.partial(rope, 1)?.unwrap_or(1.0),
+                partial_rotary_factor: self.partial(rope, 1)?.unwrap_or(self.usual_part()),
                 factor: number(rope, "factor")?.unwrap_or(1.0),
             },
             _ => Scaling::Default,
@@ -646,7 +596,7 @@ impl<'c> Reading<'c> {
         let (original_context, length) = (self.original(rope)?, self.sequence()?);
         let mut attention_factor = number(rope, "attention_factor")?;
         let (short_factor, mut long_factor) = (&lists.0[..], &lists.1[..]);
-        if self.model.is("phimoe") {
+        if self.row.rope_types == RopeTypes::PhiMoe {
             // The class has a factor for each list, and takes the short list whatever the length.
             let key = match length > original_context {
                 true => "long_mscale",
@@ -667,24 +617,27 @@ impl<'c> Reading<'c> {
 
     fn context(&self) -> Result<u64> {
         let key = "max_position_embeddings";
+        let other = match self.row.context {
+            Name::Or(other) => Some(other),
+            Name::Absent => {
+                return Err(self.unsupported(
+                    "this rope_type fails in the model's own code, which has no context",
+                ));
+            }
+            _ => None,
+        };
         let usual = length(self.config, key)?;
-        let other = match self.model.value("context-key") {
-            Some(other) => length(self.config, other)?,
+        let own = match other {
+            Some(other) => length(self.config, other.name())?,
             None => None,
         };
-        if self.model.is("no-context") {
-            return Err(Error::Unsupported {
-                model: self.model.name(),
-                what: "this rope_type fails in the model's own code, which has no context",
-            });
-        }
-        match (usual, other) {
+        match (usual, own, other) {
             // Which of them counts depends on when the class reads them.
-            (Some(usual), Some(other)) if usual != other => Err(Error::Ambiguous {
+            (Some(usual), Some(own), Some(other)) if usual != own => Err(Error::Ambiguous {
                 key,
-                choices: beginning(self.model.value("context-key").unwrap_or_default()),
+                choices: beginning(other.name()),
             }),
-            (usual, other) => usual.or(other).ok_or(Error::Missing { key }),
+            _ => usual.or(own).ok_or(Error::Missing { key }),
         }
     }
 
@@ -697,10 +650,10 @@ impl<'c> Reading<'c> {
     /// The context of the original training; a key beside the parameters counts before the one inside.
     fn original(&self, rope: &Object) -> Result<u64> {
         let key = "original_max_position_embeddings";
-        let default = self
-            .model
-            .number("original")
-            .map(|original| original as u64);
+        let default = match self.row.rope_types {
+            RopeTypes::LongRope(original) => Some(original),
+            _ => None,
+        };
         let beside = match self.parameters.by_layer {
             true => None,
             false => length(self.config, key)?.or(default),
@@ -785,39 +738,46 @@ impl<'c> Reading<'c> {
     /// Whether the code of this model reads that key.
     #[inline(never)]
     fn reads(&self, key: &str) -> bool {
-        let model = self.model;
-        let words = [
-            "partial",
-            "base",
-            "sliding",
-            "bases",
-            "stills",
-            "still-layers",
-            "scaled-layers",
-            "if",
-            "unless",
-            "values",
-            "head-key",
-        ];
-        let named = words
-            .iter()
-            .any(|word| model.keyed(word).is_some_and(|(own, _)| own == key));
-        named
+        let row = self.row;
+        let mut named: [Option<Key>; 8] = [None; 8];
+        if let Part::Factor(key, _) | Part::Count(key, _) = row.part {
+            named[0] = Some(key);
+        }
+        if let Base::KeyOr(key, _) = row.base {
+            named[1] = Some(key);
+        }
+        if let Form::Older(Base::KeyOr(key, _)) | Form::OlderAllScaled(Base::KeyOr(key, _)) =
+            row.parameters
+        {
+            named[2] = Some(key);
+        }
+        if let Rotates::ByBase(key) | Rotates::Nonzero(key) | Rotates::Except(key, _) = row.rotates
+        {
+            named[3] = Some(key);
+        }
+        if let Condition::If(key, _) | Condition::Unless(key) = row.condition {
+            named[4] = Some(key);
+        }
+        if let Values::If(key) = row.values {
+            named[5] = Some(key);
+        }
+        if let Head::KeyOr(key, _) = row.head {
+            named[6] = Some(key);
+        }
+        named[7] = row.scaled_layers;
+        named.into_iter().flatten().any(|named| named.name() == key)
             || match key {
                 // Inside and beside have been compared.
-                "rope_theta" => {
-                    self.parameters.by_layer
-                        || model
-                            .keyed("base")
-                            .is_none_or(|(_, default)| default.is_empty())
+                "rope_theta" => self.parameters.by_layer || matches!(row.base, Base::Or(_)),
+                "rotary_dim" => matches!(row.part, Part::Channels(_)),
+                "rope_interleave" => row.pairs == Pairs::InterleavedToHalfOrHalf,
+                "no_rope_layers" | "no_rope_layer_interval" => {
+                    matches!(row.rotates, Rotates::ExceptEvery(_))
                 }
-                "rotary_dim" => model.value("rotary-dim").is_some(),
-                "rope_interleave" => model.is("interleave-key"),
-                "no_rope_layers" | "no_rope_layer_interval" => model.value("no-rope").is_some(),
-                "global_head_dim" => model.value("global-head").is_some(),
-                "compress_rope_theta" => model.is("compress"),
+                "global_head_dim" => matches!(row.head, Head::Global(..)),
+                "compress_rope_theta" => matches!(row.parameters, Form::Compressed),
                 // zamba2 has both, and computes its heads itself.
-                "kv_channels" => model.value("head") == Some("2*width/heads"),
+                "kv_channels" => row.head == Head::TwiceQuotient,
                 _ => false,
             }
     }
@@ -886,11 +846,12 @@ pub(crate) fn over(
     length: Option<u64>,
     axes: Axes<'_>,
 ) -> Result<Frequencies<'static>> {
-    let model = crate::types::UNKNOWN;
-    let parameters = Parameters::read(config, model)?;
+    let row = &HALF;
+    let parameters = Parameters::read(config, row)?;
     let reading = Reading {
         config,
-        model,
+        name: "unknown",
+        row,
         parameters,
         length,
     };
@@ -905,7 +866,7 @@ pub(crate) fn over(
         other => other,
     };
     known_type(name)?;
-    check_read(rope, name, model)?;
+    check_read(rope, name, row)?;
     let mut lists = (Vec::new(), Vec::new());
     let scaling = reading.scaling(name, rope, &mut lists)?;
     Ok(Frequencies::new(axes, base, &scaling)?)

@@ -1,218 +1,210 @@
-//! What a configuration file leaves to the model's code, by model type: the table `types.txt`, one line a type.
+//! What a configuration file leaves to the model's code, by model type.
 //!
-//! The table is text so that it can be read, searched, compared with another version of transformers
-//! (`tests/golden/models.py`) and shown (`README.md`, [`crate::guide::models`]) as the one thing that it is. A line is
-//! looked up and its words are asked for by name; what the words mean is written at the top of the table. A type that
-//! is not there is refused by name.
+//! The types that rotate are rows of a table (`types/rows.rs`), whose fields are the enums and numbers of
+//! `types/row.rs`; the others are names with a reason (`types/others.rs`). A type that is not there is refused by name.
 
-use core::fmt::Debug;
+use crate::error::{Error, Result};
+use crate::nearest::nearest;
 
-/// The table.
-const TABLE: &str = include_str!("types.txt");
+mod others;
+mod row;
+mod rows;
 
-/// The line of one model type.
-#[derive(Clone, Copy)]
-pub(crate) struct Model {
-    line: &'static str,
+pub(crate) use row::*;
+
+/// A model type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Type {
+    Rotating(&'static Row),
+    /// Its parts have types of their own; of the text model in it, where that may lie flat in the file.
+    Composite(Option<&'static str>),
+    Still,
+    /// It rotates in a way that is not answered here.
+    Refused(&'static str),
 }
 
-impl Debug for Model {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(self.line)
+/// The type of that name and the name as the table has it.
+pub(crate) fn model_type(name: &str) -> Option<(&'static str, Type)> {
+    let of = |names: &'static str| names.split_ascii_whitespace().find(|known| *known == name);
+    let pair = |pairs: &'static [(&'static str, &'static str)]| {
+        pairs.iter().find(|(known, _)| *known == name).copied()
+    };
+    if let Some((name, row)) = rows::ROWS.iter().find(|(known, _)| *known == name) {
+        return Some((name, Type::Rotating(row)));
     }
+    if let Some((name, why)) = pair(others::REFUSED) {
+        return Some((name, Type::Refused(why)));
+    }
+    if let Some(name) = of(others::COMPOSITES) {
+        let text = pair(others::FLAT).map(|(_, text)| text);
+        return Some((name, Type::Composite(text)));
+    }
+    Some((of(others::STILL)?, Type::Still))
 }
 
-/// A line for a model that is not known, of which nothing is asked but its parameters.
-pub(crate) const UNKNOWN: Model = Model {
-    line: "unknown - half",
-};
-
-/// The line of that type, if it is known.
-pub(crate) fn model(model_type: &str) -> Option<Model> {
-    lines().find(|model| model.name() == model_type)
+/// The known name that is nearest to one that is not, for a refusal.
+#[cold]
+pub(crate) fn nearest_type(name: &str) -> &'static str {
+    let rows = rows::ROWS.iter().map(|(name, _)| *name);
+    let refused = others::REFUSED.iter().map(|(name, _)| *name);
+    let others = [others::COMPOSITES, others::STILL];
+    let others = others.into_iter().flat_map(str::split_ascii_whitespace);
+    nearest(name, rows.chain(refused).chain(others))
 }
 
-/// The lines of the table.
-pub(crate) fn lines() -> impl Iterator<Item = Model> {
-    TABLE
-        .lines()
-        .filter(|line| !line.is_empty() && !line.starts_with('#'))
-        .map(|line| Model { line })
-}
-
-impl Model {
-    #[inline(never)]
-    fn word(self, index: usize) -> &'static str {
-        self.line
-            .split_ascii_whitespace()
-            .nth(index)
-            .unwrap_or_default()
-    }
-
-    /// The model type.
-    pub(crate) fn name(self) -> &'static str {
-        self.word(0)
-    }
-
-    /// How channels are paired, or `refused` or `part`.
-    pub(crate) fn pairing(self) -> &'static str {
-        self.word(2)
-    }
-
-    /// Whether the line has this word.
-    #[inline(never)]
-    pub(crate) fn is(self, word: &str) -> bool {
-        self.line
-            .split_ascii_whitespace()
-            .skip(3)
-            .any(|own| own == word)
-    }
-
-    /// Why the type is refused, which ends its line.
-    pub(crate) fn why(self) -> &'static str {
-        self.line.split_once(" why=").map_or("", |(_, why)| why)
-    }
-
-    /// What follows `key=` in the line.
-    #[inline(never)]
-    pub(crate) fn value(self, key: &str) -> Option<&'static str> {
-        self.line
-            .split_ascii_whitespace()
-            .skip(2)
-            .find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
-    }
-
-    /// The number that follows `key=`.
-    #[inline(never)]
-    pub(crate) fn number(self, key: &str) -> Option<f64> {
-        self.value(key)?.parse().ok()
-    }
-
-    /// What follows `key=`, in two parts around a colon: a key of the file, and what counts without it.
-    #[inline(never)]
-    pub(crate) fn keyed(self, key: &str) -> Option<(&'static str, &'static str)> {
-        let value = self.value(key)?;
-        Some(value.split_once(':').unwrap_or((value, "")))
-    }
+/// The row of that type, if it rotates; else the refusal.
+pub(crate) fn row_of(name: &'static str, found: Type) -> Result<&'static Row> {
+    let what = match found {
+        Type::Rotating(row) => return Ok(row),
+        Type::Still => "it has no rotary embedding, so nothing rotates",
+        Type::Composite(_) => {
+            "it holds parts that rotate in their own ways; choose one with Config::with_part"
+        }
+        Type::Refused(why) => why,
+    };
+    Err(Error::Unsupported { model: name, what })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
+    use crate::norms::NormedLayers;
+    use std::collections::BTreeMap;
+    use std::format;
+    use std::string::{String, ToString};
+    use std::vec::Vec;
+
+    fn names(list: &'static str) -> Vec<&'static str> {
+        list.split_ascii_whitespace().collect()
+    }
 
     #[test]
-    fn every_line_is_in_order_and_has_known_words_only() {
-        let names: Vec<&str> = lines().map(Model::name).collect();
-        assert!(names.len() > 400, "{}", names.len());
-        assert!(names.is_sorted(), "the table is in alphabetical order");
-        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
-        for model in lines() {
+    fn every_type_is_there_once_and_in_order() {
+        let lists = [
+            rows::ROWS.iter().map(|(name, _)| *name).collect(),
+            others::REFUSED.iter().map(|(name, _)| *name).collect(),
+            names(others::COMPOSITES),
+            names(others::STILL),
+        ];
+        for list in &lists {
+            assert!(list.is_sorted(), "in alphabetical order");
+        }
+        let mut all = lists.concat();
+        assert!(all.len() > 800, "{}", all.len());
+        all.sort_unstable();
+        assert!(all.windows(2).all(|pair| pair[0] != pair[1]));
+        for (composite, text) in others::FLAT {
+            let found = model_type(composite).map(|(_, found)| found);
             assert!(
-                [
-                    "half",
-                    "interleaved",
-                    "interleaved>half",
-                    "negated",
-                    "none",
-                    "part",
-                    "refused"
-                ]
-                .contains(&model.pairing()),
-                "{model:?}"
+                matches!(found, Some(Type::Composite(Some(_)))),
+                "{composite}"
             );
-            let (line, why) = model.line.split_once(" why=").unwrap_or((model.line, ""));
-            assert_eq!(why.is_empty(), model.pairing() != "refused", "{model:?}");
-            for word in line.split_ascii_whitespace().skip(3) {
-                let key = word.split_once('=').map_or(word, |(key, _)| key);
-                assert!(WORDS.contains(&key), "{word} in {model:?}");
-                let explained = TABLE.lines().any(|line| {
-                    line.strip_prefix("#   ")
-                        .is_some_and(|line| line.split([' ', '=', ',']).any(|word| word == key))
-                });
-                assert!(explained, "{key} is not explained");
-            }
+            assert!(model_type(text).is_some(), "{text}");
         }
     }
 
     #[test]
-    fn every_default_is_json() {
-        for text in lines().filter_map(|model| model.value("params")) {
-            assert!(
-                serde_json::from_str::<serde_json::Value>(text).is_ok(),
-                "{text}"
-            );
-        }
-        for model in lines() {
-            for key in ["base", "partial", "head", "original", "global-head"] {
-                if let Some((_, default)) =
-                    model.keyed(key).filter(|(_, default)| !default.is_empty())
-                {
-                    assert!(default.parse::<f64>().is_ok(), "{model:?}");
-                }
+    fn rows_hold_together() {
+        for (name, row) in rows::ROWS {
+            if let LayerTypes::Rules(rules) = row.layers {
+                let (_, last) = rules.last().expect("rules");
+                assert_eq!(*last, When::Always, "{name}: every layer has a type");
             }
+            let Some(norm) = row.norm else { continue };
+            assert_eq!(norm.eps > 0.0, norm.formula != Formula::Other, "{name}");
+            let differ = norm.layers != NormedLayers::All;
+            assert!(!differ || row.rotates != Rotates::All, "{name}");
         }
+        // The table is in every program that reads a file.
+        assert!(size_of::<Row>() <= 336, "{}", size_of::<Row>());
     }
 
-    const WORDS: [&str; 59] = [
-        "alpha",
-        "axes",
-        "axial",
-        "base",
-        "bases",
-        "by-layer",
-        "clvp",
-        "compress",
-        "context-key",
-        "depth",
-        "depth-key",
-        "end",
-        "fills",
-        "flat",
-        "global-head",
-        "head",
-        "head-key",
-        "heads-key",
-        "if",
-        "interleave-key",
-        "layers",
-        "longrope",
-        "memory",
-        "mla",
-        "mrope-type",
-        "no-context",
-        "no-rope",
-        "norm",
-        "norm-after",
-        "norm-eps",
-        "norm-if",
-        "norm-layers",
-        "norm-row",
-        "norm-values",
-        "null-stands-still",
-        "obeys",
-        "original",
-        "own-window",
-        "params",
-        "partial",
-        "phimoe",
-        "rope-head",
-        "rotary-dim",
-        "rotates",
-        "scaled-layers",
-        "scales-sliding",
-        "sliding",
-        "softmax",
-        "still-layers",
-        "stills",
-        "theta-only",
-        "turns",
-        "unless",
-        "unscaled",
-        "values",
-        "whole",
-        "width",
-        "width-key",
-        "window",
-    ];
+    /// The guide's lists are made from the table; `UPDATE=1` writes them.
+    #[test]
+    fn the_guide_has_the_types() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/guide/models.md");
+        let page = std::fs::read_to_string(path).expect("the page");
+        let (start, end) = ("<!-- models -->\n", "<!-- end of models -->");
+        let (before, rest) = page.split_once(start).expect("the lists' beginning");
+        let (found, after) = rest.split_once(end).expect("their end");
+        let made = lists();
+        if std::env::var("UPDATE").is_ok() && found != made {
+            std::fs::write(path, [before, start, &made, end, after].concat()).expect("written");
+            return;
+        }
+        assert!(
+            found == made,
+            "UPDATE=1 cargo test -p rope-models renews the page"
+        );
+    }
+
+    fn list(names: &[&str]) -> String {
+        format!("`{}`", names.join("` `"))
+    }
+
+    fn lists() -> String {
+        let mut text = format!(
+            "`Config` knows the model types of transformers 5.23.0 by what their own code does, layer by layer: {} \
+             that rotate,\n{} that rotate in a way that it refuses by name, {} that do not rotate, and {} composites \
+             of parts.\nAnother type is refused, and so is a key that the code ignores.\n\n\
+             | pairs | model types |\n|---|---|\n",
+            rows::ROWS.len(),
+            others::REFUSED.len(),
+            names(others::STILL).len(),
+            names(others::COMPOSITES).len(),
+        );
+        for (kinds, said) in [
+            (&[Pairs::Half][..], "half"),
+            (&[Pairs::Interleaved], "interleaved"),
+            (
+                &[Pairs::InterleavedToHalf, Pairs::InterleavedToHalfOrHalf],
+                "interleaved in, half out",
+            ),
+            (&[Pairs::NegatedHalf], "half, by the negated angle"),
+        ] {
+            let rows = rows::ROWS.iter();
+            let names: Vec<&str> = rows
+                .filter(|(_, row)| kinds.contains(&row.pairs))
+                .map(|(name, _)| *name)
+                .collect();
+            text += &format!("| {said} | {} |\n", list(&names));
+        }
+        text += "\n| norm of queries and keys (`NormFormula`) | model types |\n|---|---|\n";
+        let mut norms: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for (name, row) in rows::ROWS {
+            let Some(norm) = row.norm else { continue };
+            let mut said = match norm.formula {
+                Formula::Llama => "`LLAMA`",
+                Formula::Olmo2 => "`OLMO2`",
+                Formula::Gemma => "`GEMMA`",
+                Formula::Gemma3n => "`GEMMA3N`",
+                Formula::Llama4 => "`LLAMA4`",
+                Formula::Cohere => "`COHERE`",
+                Formula::StableLm => "`STABLE_LM`",
+                Formula::LayerNorm => "`LAYER_NORM`",
+                Formula::Chameleon => "`CHAMELEON`",
+                Formula::Other => "none of these: refused",
+            }
+            .to_string();
+            if norm.reach == Reach::Row {
+                said += ", over all heads";
+            }
+            if norm.after {
+                said += ", after the rotation";
+            }
+            norms.entry(said).or_default().push(name);
+        }
+        for (said, names) in norms {
+            text += &format!("| {said} | {} |\n", list(&names));
+        }
+        text += "\n| refused | because |\n|---|---|\n";
+        let mut refused: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (name, why) in others::REFUSED {
+            refused.entry(why).or_default().push(name);
+        }
+        for (why, names) in refused {
+            text += &format!("| {} | {why} |\n", list(&names));
+        }
+        text
+    }
 }

@@ -292,7 +292,7 @@ fn a_models_file_says_what_rotates() {
         "max_position_embeddings": 131072, "rope_scaling": {"rope_type": "llama3", "factor": 8.0,
         "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}}"#;
     let rotation = rope_models::Config::from_json(llama)
-        .and_then(|config| config.rotation())
+        .and_then(|config| config.model()?.rotation().cloned())
         .expect("llama");
     let encoding = RotaryEncoding::from_rotation(&rotation, 16, &device).expect("a module");
     let x = source.tensor([1, 2, 4, 32], DType::F32, &device);
@@ -304,7 +304,7 @@ fn a_models_file_says_what_rotates() {
         "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "rope_theta": 10000,
         "max_position_embeddings": 4096, "rope_interleave": true}"#;
     let rotation = rope_models::Config::from_json(deepseek)
-        .and_then(|config| config.rotation())
+        .and_then(|config| config.model()?.rotation().cloned())
         .expect("deepseek");
     let refused = RotaryEncoding::from_rotation(&rotation, 16, &device).expect_err("two pairings");
     assert_eq!(

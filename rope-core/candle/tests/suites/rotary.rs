@@ -194,7 +194,8 @@ fn from_layers() -> Result<()> {
         "rope_local_base_freq": 10000.0, "sliding_window": 512, "sliding_window_pattern": 6}"#;
     assert!(Rotary::from_config(config).is_err());
     let config = rope_models::Config::from_json(config).map_err(candle_core::Error::wrap)?;
-    let layers = config.layers().map_err(candle_core::Error::wrap)?;
+    let model = config.model().map_err(candle_core::Error::wrap)?;
+    let layers = model.layers().map_err(candle_core::Error::wrap)?;
     let [local, global] = layers.rotations() else {
         panic!("two bases");
     };

@@ -1,0 +1,278 @@
+//! What a file says of its model, whichever kind of file it was.
+
+use crate::error::{Error, Result};
+use crate::layers::{Layers, Rotation, ambiguous, has_attention, no_such_type};
+use crate::norms::{self, ModelNorm, NormedLayers};
+use crate::reading::Reading;
+use crate::types::Rotates;
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+
+/// How a model rotates and norms its queries and keys: what was read from its file, once.
+///
+/// ```
+/// use rope_core::Pairing;
+/// use rope_models::Config;
+///
+/// let model = Config::from_json(r#"{
+///     "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32,
+///     "rope_theta": 500000.0, "rope_scaling": {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
+///     "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
+/// }"#)?.model()?;
+/// let rotation = model.layers()?.get(31).unwrap().rotation.unwrap();
+/// assert_eq!(rotation.frequencies().rotary_dim(), 128);
+/// assert_eq!(rotation.pairing(), (Pairing::Half, Pairing::Half));
+/// # Ok::<(), rope_models::Error>(())
+/// ```
+///
+/// A loader goes over [`Model::layers`]; [`Model::rotation`] is for models whose layers are all alike, and refuses the
+/// others. An answer that a file does not have is refused when it is asked for, and the others are given.
+#[derive(Clone, Debug)]
+pub struct Model {
+    name: &'static str,
+    layers: Result<Layers>,
+    rotation: Result<Rotation>,
+    norm: Result<Option<ModelNorm>>,
+}
+
+impl Model {
+    pub(crate) fn of_config(reading: &Reading<'_>, layer_type: Option<&str>) -> Self {
+        let layers = Layers::read(reading);
+        let norm = norm(reading, layer_type, &layers);
+        let rotation = rotation(reading, layer_type);
+        Self {
+            name: reading.name,
+            layers,
+            rotation,
+            norm,
+        }
+    }
+
+    /// Its model type, or the architecture of a GGUF file.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The layers: of which type each is, and its rotation or none.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Model::rotation`] but for those of the layer type, which does not matter here; [`Error::Missing`] for
+    /// `num_hidden_layers`; [`Error::Count`](rope_core::Error::Count) and [`Error::Invalid`] for lists with an entry
+    /// for each layer.
+    pub fn layers(&self) -> Result<&Layers> {
+        self.layers.as_ref().map_err(Error::clone)
+    }
+
+    /// The rotation of the layers that have attention, or of those of the layer type that was chosen
+    /// ([`Config::with_layer_type`](crate::Config::with_layer_type)), if it is the same for all of them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Missing`] for keys that it follows from; [`Error::Unknown`] for a `rope_type` that is not known here;
+    /// [`Error::Unread`] for a key that says something and that the model's code does not obey
+    /// ([`Config::without`](crate::Config::without)); [`Error::Invalid`] for values of another type;
+    /// [`Error::Ambiguous`] where layers differ and no type was chosen, and where the file says two things;
+    /// [`Error::NoSuch`] for a layer type that the file does not have; [`Error::Unsupported`] where nothing rotates,
+    /// where layers differ by more than their type, and where the model's own code fails (each with its reason);
+    /// [`Error::RotaryDim`](rope_core::Error::RotaryDim), [`Error::Count`](rope_core::Error::Count) and those of
+    /// [`Frequencies::new`](rope_core::Frequencies::new) for numbers that do not fit.
+    pub fn rotation(&self) -> Result<&Rotation> {
+        self.rotation.as_ref().map_err(Error::clone)
+    }
+
+    /// The norm of queries and keys in the layers that have attention, or in those of the layer type that was chosen,
+    /// if it is the same for all of them; `None` if they are not normed. [`Layer::norm`](crate::Layer::norm) says it of
+    /// one layer.
+    ///
+    /// ```
+    /// use rope_core::{NormFormula, NormReach, Place};
+    /// use rope_models::{Config, NormWeights};
+    ///
+    /// let model = Config::from_json(r#"{
+    ///     "model_type": "qwen3", "hidden_size": 2560, "num_attention_heads": 32, "head_dim": 128,
+    ///     "num_hidden_layers": 36, "rms_norm_eps": 1e-06, "rope_theta": 1000000.0
+    /// }"#)?.model()?;
+    /// let found = model.norm()?.expect("Qwen3 norms each head");
+    /// assert_eq!((found.norm.formula(), found.norm.eps()), (NormFormula::LLAMA, 1e-6));
+    /// assert_eq!((found.norm.reach(), found.norm.place()), (NormReach::Head, Place::BeforeRotation));
+    ///
+    /// // One `self_attn.q_norm.weight` of the checkpoint for all heads of Q; K has its own.
+    /// assert_eq!(found.weights, NormWeights::Shared);
+    /// let weights = [1.0_f32; 128];
+    /// let of_queries = found.norm.weight(&weights);
+    /// # let _ = of_queries;
+    /// # Ok::<(), rope_models::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unsupported`] for a norm that [`NormFormula`](rope_core::NormFormula) does not say, and where layers
+    /// differ; [`Error::Invalid`] for the values of its keys; [`Error::Unread`] for a key that says something of it and
+    /// that the model's code does not read; those of [`Model::rotation`] for the layer type that was chosen, and those
+    /// of [`Model::layers`] for Llama 4 and Llama 3.2 Vision, whose layers differ.
+    pub fn norm(&self) -> Result<Option<ModelNorm>> {
+        self.norm.clone()
+    }
+}
+
+fn rotation(reading: &Reading<'_>, chosen: Option<&str>) -> Result<Rotation> {
+    let kinds = reading.kinds()?;
+    let mut first = None;
+    let mut same = true;
+    if reading.by_number() {
+        let layers = reading.layers(&kinds)?;
+        for index in 0..layers {
+            let kind = kinds.get(index).cloned();
+            if chosen.is_some_and(|chosen| kind.as_deref() != Some(chosen)) {
+                continue;
+            }
+            let found = reading.difference(kind, Some((index, layers)))?;
+            same &= *first.get_or_insert_with(|| found.clone()) == found;
+        }
+    } else {
+        let mut candidates = candidates(reading, chosen, &kinds)?;
+        candidates.dedup();
+        for kind in candidates {
+            if chosen.is_none() && kind.as_deref().is_some_and(|kind| !has_attention(kind)) {
+                continue;
+            }
+            let found = match &kind {
+                Some(kind) if !has_attention(kind) => None,
+                _ => reading.difference(kind, None)?,
+            };
+            same &= *first.get_or_insert_with(|| found.clone()) == found;
+        }
+    }
+    let difference = match first {
+        // Parameters by the type of layers may say the same for all of them.
+        Some(Some(_)) if !same && chosen.is_none() && !reading.by_number() => {
+            return agreeing(reading, &kinds);
+        }
+        Some(difference) if same => difference,
+        Some(_) if reading.by_number() => {
+            return Err(Error::Unsupported {
+                model: reading.name,
+                what: "its layers rotate differently; use Model::layers",
+            });
+        }
+        Some(_) => {
+            return Err(ambiguous(
+                kinds
+                    .iter()
+                    .map(|kind| &**kind)
+                    .chain(reading.parameters.kinds()),
+            ));
+        }
+        None if chosen.is_some() => {
+            let kinds = kinds.iter().map(|kind| &**kind);
+            return Err(no_such_type(chosen.unwrap_or_default(), kinds));
+        }
+        None => None,
+    };
+    match difference {
+        Some(difference) => reading.rotation(&difference),
+        None => Err(Error::Unsupported {
+            model: reading.name,
+            what: "its layers of this type do not rotate",
+        }),
+    }
+}
+
+/// The types of layers that are asked for, or the model's.
+#[inline(never)]
+fn candidates<'k>(
+    reading: &'k Reading<'_>,
+    chosen: Option<&'k str>,
+    kinds: &[Cow<'k, str>],
+) -> Result<Vec<Option<Cow<'k, str>>>> {
+    let mut candidates: Vec<Option<Cow<'k, str>>> = match chosen {
+        Some(chosen) => alloc::vec![Some(Cow::Borrowed(chosen))],
+        None if !kinds.is_empty() => kinds.iter().cloned().map(Some).collect(),
+        None => {
+            let own = reading.parameters.kinds();
+            own.map(|kind| Some(Cow::Borrowed(kind))).collect()
+        }
+    };
+    if candidates.is_empty() {
+        if matches!(
+            reading.row.rotates,
+            Rotates::Sliding | Rotates::SlidingOrAll
+        ) || reading.parameters.by_layer
+        {
+            return Err(Error::Missing {
+                key: "num_hidden_layers",
+            });
+        }
+        candidates.push(None);
+    }
+    if let Some(chosen) = chosen {
+        let known = kinds.iter().any(|kind| kind == chosen)
+            || (kinds.is_empty() && reading.parameters.kinds().any(|kind| kind == chosen));
+        if !known {
+            let kinds = kinds.iter().map(|kind| &**kind);
+            return Err(no_such_type(
+                chosen,
+                kinds.chain(reading.parameters.kinds()),
+            ));
+        }
+    }
+    Ok(candidates)
+}
+
+/// The rotation of layers whose types have parameters of their own, if all say the same.
+#[inline(never)]
+fn agreeing(reading: &Reading<'_>, kinds: &[Cow<'_, str>]) -> Result<Rotation> {
+    let names: Vec<&str> = match kinds.is_empty() {
+        true => reading.parameters.kinds().collect(),
+        false => kinds.iter().map(|kind| &**kind).collect(),
+    };
+    let refusal = || ambiguous(names.iter().copied().chain(reading.parameters.kinds()));
+    let mut rotation: Option<Rotation> = None;
+    let mut seen: Vec<&str> = Vec::new();
+    for &name in names.iter().filter(|name| has_attention(name)) {
+        if seen.contains(&name) {
+            continue;
+        }
+        seen.push(name);
+        let difference = reading.difference(Some(Cow::Borrowed(name)), None)?;
+        let made = reading.rotation(&difference.ok_or_else(refusal)?)?;
+        if rotation.as_ref().is_some_and(|rotation| *rotation != made) {
+            return Err(refusal());
+        }
+        rotation = Some(made);
+    }
+    rotation.ok_or_else(refusal)
+}
+
+fn norm(
+    reading: &Reading<'_>,
+    chosen: Option<&str>,
+    layers: &Result<Layers>,
+) -> Result<Option<ModelNorm>> {
+    if let Some(chosen) = chosen {
+        candidates(reading, Some(chosen), &reading.kinds()?)?;
+        if !has_attention(chosen) {
+            return Ok(None);
+        }
+    }
+    match norms::read(reading)? {
+        None => Ok(None),
+        Some((norm, NormedLayers::All)) => Ok(Some(norm)),
+        Some(_) => {
+            let layers = layers.as_ref().map_err(Error::clone)?;
+            let mut norms = layers
+                .iter()
+                .filter(|layer| chosen.is_none() || layer.layer_type == chosen)
+                .map(|layer| layer.norm());
+            let first = norms.next().unwrap_or(Ok(None));
+            match norms.all(|norm| norm == first) {
+                true => first,
+                false => Err(Error::Unsupported {
+                    model: reading.name,
+                    what: "its layers have different norms; use Model::layers",
+                }),
+            }
+        }
+    }
+}

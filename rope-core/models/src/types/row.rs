@@ -1,0 +1,528 @@
+//! The row of a model type: what the code of its class does, in enums and numbers.
+//!
+//! A row starts from [`HALF`] or another of the constants below, which is what Llama's code does but for the pairing,
+//! and names the fields in which its class differs.
+
+use crate::norms::NormedLayers;
+
+/// Makes an enum of names that stand in files, spelled as they stand there.
+macro_rules! names {
+    ($(#[$doc:meta])* $name:ident: $($variant:ident)+) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[expect(non_camel_case_types, reason = "the names are those of files")]
+        pub(crate) enum $name { $($variant),+ }
+
+        impl $name {
+            pub(crate) fn name(self) -> &'static str {
+                const NAMES: &[&str] = &[$(stringify!($variant)),+];
+                NAMES[self as usize]
+            }
+        }
+    };
+}
+
+names! {
+    /// The keys of files that rows name.
+    Key:
+    alibi attn_layer_indices cross_attention_layers decoder_num_attention_heads decoder_num_hidden_layers depth d_model
+    embed_dim full_attention_interval full_attn_idxs global_attn_every_n_layers global_rope_theta heads kv_channels
+    layer_group_size layer_norm_eps layer_rope_theta layers local_rope_theta max_seq_len model_max_length n_embd n_head
+    n_heads n_layer n_layers norm_eps num_heads num_layers partial_rotary_factor position_embedding_type
+    qk_layernorm qk_norm_type qk_rope_head_dim rms_norm_eps rope_local_base_freq rope_scaling_layers
+    rotary_dim rotary_emb_base rotary_pct rotary_value sliding_window_pattern use_mem_rope use_qk_norm width
+}
+
+names! {
+    /// The types of layers that rows name.
+    LayerType:
+    full_attention sliding_attention linear_attention indexed_attention compressed_sparse_attention
+    heavily_compressed_attention conv hybrid hybrid_sliding
+}
+
+/// What the class of a model type does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    /// How channels are paired.
+    pub(crate) pairs: Pairs,
+
+    /// The width of the model: `hidden_size`.
+    pub(crate) width: Name,
+    /// The heads of a layer: `num_attention_heads`.
+    pub(crate) heads: Name,
+    /// The layers: `num_hidden_layers`.
+    pub(crate) depth: Name,
+    /// The context, which some scalings depend on: `max_position_embeddings`.
+    pub(crate) context: Name,
+    /// The channels of a head.
+    pub(crate) head: Head,
+
+    /// How many channels of the head the file asks to rotate.
+    pub(crate) part: Part,
+    /// The class's own frequencies obey [`Row::part`], not only those of a scaling.
+    pub(crate) obeys: bool,
+    /// Which channels its code can rotate.
+    pub(crate) window: Window,
+    /// Whether values rotate too.
+    pub(crate) values: Values,
+
+    /// The base of the frequencies.
+    pub(crate) base: Base,
+    /// Where the parameters of the rotation are.
+    pub(crate) parameters: Form,
+    /// Which `rope_type`s the class knows, and what they mean.
+    pub(crate) rope_types: RopeTypes,
+    /// The frequencies count turns of coordinates in -1..1.
+    pub(crate) turns: bool,
+    /// YaRN's `mscale_all_dim` is squared onto the scale of the softmax.
+    pub(crate) softmax: bool,
+    /// How pairs take frequencies and axes.
+    pub(crate) axes: AxesOf,
+
+    /// The types of the layers of a file without `layer_types`.
+    pub(crate) layers: LayerTypes,
+    /// Which layers rotate.
+    pub(crate) rotates: Rotates,
+    /// The layers that the scaling is for, where the file lists them; all without the list.
+    pub(crate) scaled_layers: Option<Key>,
+    /// Which files rotate.
+    pub(crate) condition: Condition,
+
+    /// The norm of queries and keys; those of latents are not here.
+    pub(crate) norm: Option<QkNorm>,
+}
+
+/// Llama: all channels of every head of every layer rotate, in halves, by one base.
+pub(crate) const HALF: Row = Row {
+    pairs: Pairs::Half,
+    width: Name::Usual,
+    heads: Name::Usual,
+    depth: Name::Usual,
+    context: Name::Usual,
+    head: Head::Usual,
+    part: Part::Factor(Key::partial_rotary_factor, 1.0),
+    obeys: false,
+    window: Window::Whole,
+    values: Values::Plain,
+    base: Base::Or(10_000.0),
+    parameters: Form::Flat,
+    rope_types: RopeTypes::Usual,
+    turns: false,
+    softmax: false,
+    axes: AxesOf::Text,
+    layers: LayerTypes::Unknown,
+    rotates: Rotates::All,
+    scaled_layers: None,
+    condition: Condition::Always,
+    norm: None,
+};
+
+/// The same in interleaved pairs.
+pub(crate) const INTERLEAVED: Row = Row {
+    pairs: Pairs::Interleaved,
+    ..HALF
+};
+
+/// DeepSeek-V3: latent attention whose rotating channels, the last of a head, are interleaved and come out as halves.
+pub(crate) const DEEPSEEK: Row = Row {
+    pairs: Pairs::InterleavedToHalf,
+    head: latent(128, 64),
+    softmax: true,
+    ..HALF
+};
+
+/// GLM: the first channels of a head rotate, as many as `partial_rotary_factor` says.
+pub(crate) const PARTIAL: Row = Row {
+    obeys: true,
+    window: Window::Part,
+    ..HALF
+};
+
+/// A vision tower: a row and a column, in halves.
+pub(crate) const VISION: Row = Row {
+    axes: AxesOf::Vision,
+    context: Name::Absent,
+    rope_types: RopeTypes::Images,
+    ..HALF
+};
+
+/// Qwen2-VL's vision tower and those that took its code: the same by other keys.
+pub(crate) const QWEN_VISION: Row = Row {
+    heads: Name::Or(Key::num_heads),
+    depth: Name::Or(Key::depth),
+    ..VISION
+};
+
+/// How channels are paired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pairs {
+    Half,
+    /// In halves, by the negated angle.
+    NegatedHalf,
+    Interleaved,
+    /// Interleaved in, halves out.
+    InterleavedToHalf,
+    /// The same; halves in too if `rope_interleave` is false.
+    InterleavedToHalfOrHalf,
+}
+
+/// The key of a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Name {
+    /// The usual one.
+    Usual,
+    /// Another one that says the same; both may be there.
+    Or(Key),
+    /// This one, and never the usual.
+    Only(Key),
+    /// Twice what this one says: of layers that have two attentions each.
+    Twice(Key),
+    /// None: the class has no such number.
+    Absent,
+}
+
+/// The channels of a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Head {
+    /// `head_dim`, or the width over the heads.
+    Usual,
+    /// `head_dim`, or this many.
+    Or(u32),
+    /// This key, or this many.
+    KeyOr(Key, u32),
+    /// Always the width over the heads; a file whose `head_dim` differs is refused.
+    Quotient,
+    /// Always twice that.
+    TwiceQuotient,
+    /// `head_dim`, or this many; in full-attention layers `global_head_dim`, or that many.
+    Global(u32, u32),
+    /// Latent attention: `qk_nope_head_dim` and, after it, `qk_rope_head_dim`, which alone rotates.
+    Latent {
+        still: u32,
+        rotating: u32,
+        /// What else stands for them.
+        quirk: Latent,
+    },
+    /// That of the memory attention, `memory_attention_*`.
+    Memory,
+}
+
+/// What is particular about the keys of latent attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Latent {
+    Usual,
+    /// `head_dim` is another name of `qk_rope_head_dim`.
+    HeadDimRotates,
+    /// The parameters speak of both parts, and their partial factor singles out the rotating one.
+    FactorOfBoth,
+}
+
+pub(crate) const fn latent(still: u32, rotating: u32) -> Head {
+    Head::Latent {
+        still,
+        rotating,
+        quirk: Latent::Usual,
+    }
+}
+
+/// How many channels of the head the file asks to rotate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Part {
+    /// A part of the head: `partial_rotary_factor` of the parameters, or this key, or this number.
+    Factor(Key, f64),
+    /// `partial_rotary_factor` of the parameters, or this number of channels over those of the head, or this factor.
+    Count(Key, f64),
+    /// `partial_rotary_factor` of the parameters, or this number.
+    Inside(f64),
+    /// A number of channels: `rotary_dim`, or this one.
+    Channels(usize),
+    /// CLVP's: see `Model::rotary_dim`.
+    Clvp,
+}
+
+/// Which channels the code of a class can rotate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Window {
+    /// The whole head; the code fails with fewer.
+    Whole,
+    /// The first channels.
+    Part,
+    /// The first channels, and only as many as the factor says.
+    ExactPart,
+    /// The last channels, and the attention's output is rotated back.
+    End,
+}
+
+/// Whether values rotate as keys do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Values {
+    Plain,
+    Rotated,
+    /// If this key is true.
+    If(Key),
+}
+
+/// The base of the frequencies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Base {
+    /// `rope_theta` of the parameters or beside them, or this.
+    Or(f64),
+    /// `rope_theta` of the parameters, or this key, or this number.
+    KeyOr(Key, f64),
+    /// `rope_theta` of the parameters, or this.
+    InsideOr(f64),
+}
+
+/// Where the parameters of the rotation are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Form {
+    /// One object, or none.
+    Flat,
+    /// One object, or these parameters.
+    FlatOr(&'static Defaults),
+    /// An object for each type of layers.
+    ByLayerType,
+    /// An object for each type of layers, or these; `None` is a null.
+    ByLayerTypeOr(&'static [(LayerType, Option<Defaults>)]),
+    /// The same, and what the file's objects leave out is taken from these too.
+    ByLayerTypeFilled(&'static [(LayerType, Option<Defaults>)]),
+    /// The same, made from older files: what they scale is full-attention layers, and this is the base of the others.
+    Older(Base),
+    /// The same, but what they scale is all layers.
+    OlderAllScaled(Base),
+    /// DeepSeek-V4's two sets, main and compress.
+    Compressed,
+    /// The key `rope_theta` alone.
+    ThetaOnly,
+}
+
+/// The parameters of a file that has none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Defaults {
+    pub(crate) theta: Option<f64>,
+    pub(crate) partial: Option<f64>,
+    pub(crate) scaling: Scaled,
+}
+
+/// The scaling of a file that has none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scaled {
+    None,
+    Proportional,
+    Llama3 {
+        factor: f64,
+        low: f64,
+        high: f64,
+        original: u32,
+    },
+    Yarn {
+        factor: f64,
+        original: u32,
+        truncate: bool,
+        /// `mscale` and `mscale_all_dim`.
+        mscale: Option<f64>,
+        attention_factor: Option<f64>,
+    },
+}
+
+/// The base alone.
+pub(crate) const fn theta(theta: f64) -> Defaults {
+    Defaults {
+        theta: Some(theta),
+        partial: None,
+        scaling: Scaled::None,
+    }
+}
+
+/// The base, and the part of the head.
+pub(crate) const fn partial(base: f64, part: f64) -> Defaults {
+    Defaults {
+        partial: Some(part),
+        ..theta(base)
+    }
+}
+
+/// The base, and the part of the pairs that rotate at all.
+pub(crate) const fn proportional(base: f64, part: f64) -> Defaults {
+    Defaults {
+        scaling: Scaled::Proportional,
+        ..partial(base, part)
+    }
+}
+
+/// Which types of scaling a class knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RopeTypes {
+    /// Those of transformers.
+    Usual,
+    /// `default` alone.
+    Default,
+    /// Those of images: `default` and `axial` alone.
+    Images,
+    /// The usual ones; `mrope` means `default`.
+    Mrope,
+    /// The usual ones; `dynamic` with an alpha is NTK with that alpha.
+    Alpha,
+    /// `default` and `longrope` alone, which `su` and `yarn` mean too; the original context of a file that has none.
+    LongRope(u64),
+    /// `default` and `longrope` with `short_mscale` and `long_mscale`, by the short list whatever the length (a defect
+    /// of transformers by the looks of it: the long list is never used).
+    PhiMoe,
+}
+
+/// How pairs take frequencies and axes: see `axes.rs`. Numbers are the sections of a file without any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AxesOf {
+    /// One axis.
+    Text,
+    Mrope([u8; 3]),
+    MropeInterleaved([u8; 3]),
+    MropeAlternating([u8; 3]),
+    Vision,
+    Pixtral,
+    /// Each axis a third of the channels.
+    Three,
+    RowsAndColumns,
+    ColumnsFirst,
+    ColumnsAndRows,
+}
+
+impl AxesOf {
+    /// Whether the file may have sections.
+    pub(crate) fn has_sections(self) -> bool {
+        matches!(
+            self,
+            Self::Mrope(_) | Self::MropeInterleaved(_) | Self::MropeAlternating(_)
+        )
+    }
+}
+
+/// The types of the layers of a file without `layer_types`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LayerTypes {
+    /// There are none.
+    Unknown,
+    /// The first of these whose condition holds.
+    Rules(&'static [(LayerType, When)]),
+    /// Full attention in the layers that the key lists, the next type in the others; without the key the last one.
+    Listed(Key, LayerType, LayerType),
+    /// Llama 4's: chunked attention in the layers that rotate.
+    Chunked,
+    /// RecurrentGemma's `block_types`.
+    Blocks,
+}
+
+/// For which layers a rule is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    Always,
+    /// The last of each so many.
+    Every(usize),
+    /// The last of each so many as the key says, or this number.
+    EveryBy(Key, usize),
+    /// The same, counted from the end.
+    EveryFromEnd(usize),
+    /// Those whose index divided by the first leaves the second.
+    Modulo(usize, usize),
+    /// The same; the key counts before the first number.
+    ModuloBy(Key, usize, usize),
+    /// So many at the beginning.
+    First(usize),
+    /// The last layer.
+    Last,
+    /// These.
+    In(&'static [usize]),
+}
+
+/// Which layers rotate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rotates {
+    All,
+    /// Those with a sliding window.
+    Sliding,
+    /// Those with a sliding window, or all if `sliding_window` is null.
+    SlidingOrAll,
+    /// Those whose type has parameters that are not null.
+    Parametrized,
+    /// All but each Nth (`no_rope_layer_interval`), or by `no_rope_layers`.
+    ExceptEvery(usize),
+    /// All by the base that this key lists for each, but for those with 0.
+    ByBase(Key),
+    /// All but those for which this key lists 0; without it all but each fourth from the end.
+    Nonzero(Key),
+    /// All but those that this key lists, or these.
+    Except(Key, &'static [usize]),
+}
+
+/// Which files of a type rotate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    Always,
+    /// Those in which this key has this value.
+    If(Key, &'static str),
+    /// Those in which this key is not true.
+    Unless(Key),
+}
+
+/// The norm of queries and keys.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct QkNorm {
+    /// Its formula.
+    pub(crate) formula: Formula,
+    /// What is added to the mean in a file without any of the keys.
+    pub(crate) eps: f64,
+    /// The keys of eps, of which the first that the file has counts; none if it is fixed.
+    pub(crate) eps_keys: &'static [Key],
+    /// Over which channels it is.
+    pub(crate) reach: Reach,
+    /// It stands after the rotation.
+    pub(crate) after: bool,
+    /// It is there if this key is true, or if this is.
+    pub(crate) switch: Option<(Key, bool)>,
+    /// The layers that have it.
+    pub(crate) layers: NormedLayers,
+    /// Values are normed too, without weights.
+    pub(crate) values: bool,
+}
+
+/// A norm of each head, before the rotation, in all layers.
+pub(crate) const fn norm(formula: Formula, eps: f64) -> QkNorm {
+    QkNorm {
+        formula,
+        eps,
+        eps_keys: &[Key::rms_norm_eps],
+        reach: Reach::Head,
+        after: false,
+        switch: None,
+        layers: NormedLayers::All,
+        values: false,
+    }
+}
+
+/// The formulas of norms, by their names in [`NormFormula`](rope_core::NormFormula).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Formula {
+    Llama,
+    Olmo2,
+    Gemma,
+    Gemma3n,
+    /// Without weights.
+    Llama4,
+    Cohere,
+    StableLm,
+    LayerNorm,
+    Chameleon,
+    /// None of these.
+    Other,
+}
+
+/// Over which channels a norm is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Each head.
+    Head,
+    /// All heads of a token.
+    Row,
+    /// All heads if the key has the first value, each head if it has the second, which it has where it is missing.
+    RowIf(Key, &'static [&'static str; 2]),
+}

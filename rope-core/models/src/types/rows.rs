@@ -1,0 +1,904 @@
+//! The model types of transformers 5.23.0 that rotate, one row each, in alphabetical order: what their classes do, read
+//! from `configuration_*.py` and `modeling_*.py` of the type, and held to that code by running it.
+//!
+//! A row is `"model_type" = BASE { what differs from it };`. The fields, their values and the bases are explained in
+//! `row.rs`. A type of another project that transformers reads by a class of its own has that class's row.
+//!
+//! # Types that surprise
+//!
+//! `minimax` and `minimax_m3_vl_text` do not read `rotary_dim`, which `minimax_m2` obeys: whether the weights want it
+//! is not known. Indexers of sparse attention may pair otherwise than the attention; they are not here. `llama4`,
+//! `ministral3` and `mistral4` scale queries by position besides, `muse_glimmer_text` and `muse_spark_text` multiply
+//! them by a number after the norm, `timesfm2_5` by learned factors. `deepseek_v4` rounds r for queries, and `zaya`
+//! divides by a norm that is not below a bound. Llama 4's vision tower counts rows and columns from 1, and its axis 0
+//! is the column.
+
+use super::row::LayerType::*;
+use super::row::LayerTypes::Rules;
+use super::row::When::*;
+use super::row::*;
+use crate::norms::NormedLayers;
+
+/// The sliding-window and the full-attention layers of Gemma 4.
+const GEMMA4: &[(LayerType, Option<Defaults>)] = &[
+    (sliding_attention, Some(theta(10_000.0))),
+    (full_attention, Some(proportional(1_000_000.0, 0.25))),
+];
+
+/// The scaling of gpt-oss.
+const GPT_OSS: Defaults = Defaults {
+    theta: None,
+    partial: None,
+    scaling: Scaled::Yarn {
+        factor: 32.0,
+        original: 4096,
+        truncate: false,
+        mscale: None,
+        attention_factor: None,
+    },
+};
+
+macro_rules! rows {
+    ($($name:literal = $base:ident $({ $($field:ident: $value:expr),+ $(,)? })?;)+) => {
+        pub(crate) static ROWS: &[(&str, Row)] =
+            &[$(($name, Row { $($($field: $value,)+)? ..$base })),+];
+    };
+}
+
+rows! {
+    "afmoe" = HALF {
+        head: Head::Or(128),
+        layers: Rules(&[
+            (full_attention, EveryBy(Key::global_attn_every_n_layers, 4)),
+            (sliding_attention, Always),
+        ]),
+        rotates: Rotates::Sliding,
+        norm: Some(norm(Formula::Olmo2, 1e-5)),
+    };
+    "apertus" = HALF {
+        base: Base::Or(12_000_000.0),
+        parameters: Form::FlatOr(&Defaults {
+            theta: Some(12_000_000.0), partial: None,
+            scaling: Scaled::Llama3 { factor: 8.0, low: 1.0, high: 4.0, original: 8192 },
+        }),
+        norm: Some(norm(Formula::Llama, 1e-5)),
+    };
+    "arcee" = HALF;
+    "aria_text" = HALF;
+    "axk1" = DEEPSEEK { pairs: Pairs::InterleavedToHalfOrHalf };
+    "axk2" = DEEPSEEK { head: latent(64, 32), layers: Rules(&[(indexed_attention, Always)]) };
+    "bailing_hybrid" = DEEPSEEK {
+        context: Name::Or(Key::model_max_length),
+        base: Base::Or(6_000_000.0),
+        layers: Rules(&[(full_attention, EveryBy(Key::layer_group_size, 6)), (linear_attention, Always)]),
+    };
+    "bamba" = PARTIAL {
+        part: Part::Inside(0.5),
+        layers: LayerTypes::Listed(Key::attn_layer_indices, linear_attention, linear_attention),
+    };
+    "beam" = HALF {
+        head: Head::Or(128),
+        parameters: Form::ByLayerTypeOr(&[(sliding_attention, Some(theta(10_000.0))), (full_attention, None)]),
+        layers: Rules(&[(full_attention, Every(6)), (full_attention, Last), (sliding_attention, Always)]),
+        rotates: Rotates::Parametrized,
+        norm: Some(norm(Formula::Olmo2, 1e-6)),
+    };
+    "bitnet" = HALF { base: Base::Or(500_000.0) };
+    "blt_global_transformer" = INTERLEAVED { head: Head::Quotient, base: Base::Or(500_000.0) };
+    "blt_local_decoder" = INTERLEAVED { head: Head::Quotient, base: Base::Or(500_000.0) };
+    "blt_local_encoder" = INTERLEAVED { head: Head::Quotient, base: Base::Or(500_000.0) };
+    "blt_patcher" = INTERLEAVED { head: Head::Quotient };
+    "chameleon" = HALF {
+        head: Head::Quotient,
+        norm: Some(QkNorm { eps_keys: &[], ..norm(Formula::Chameleon, 1e-5) }),
+    };
+    "clvp_encoder" = HALF {
+        context: Name::Absent,
+        head: Head::Quotient,
+        part: Part::Clvp,
+        values: Values::Rotated,
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+    };
+    "codegen" = INTERLEAVED {
+        width: Name::Or(Key::n_embd),
+        heads: Name::Or(Key::n_head),
+        depth: Name::Or(Key::n_layer),
+        context: Name::Absent,
+        head: Head::Quotient,
+        part: Part::Channels(64),
+        window: Window::Part,
+        base: Base::InsideOr(10_000.0),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+    };
+    "cohere" = INTERLEAVED {
+        base: Base::Or(500_000.0),
+        norm: Some(QkNorm {
+            eps_keys: &[Key::layer_norm_eps],
+            switch: Some((Key::use_qk_norm, false)),
+            ..norm(Formula::Cohere, 1e-5)
+        }),
+    };
+    "cohere2" = INTERLEAVED {
+        layers: Rules(&[
+            (full_attention, EveryBy(Key::sliding_window_pattern, 4)),
+            (sliding_attention, Always),
+        ]),
+        rotates: Rotates::Sliding,
+    };
+    "cohere_compass_text" = HALF {
+        head: Head::Quotient,
+        parameters: Form::ByLayerType,
+        axes: AxesOf::MropeInterleaved([24, 20, 20]),
+        layers: Rules(&[(full_attention, Always)]),
+        rotates: Rotates::Parametrized,
+    };
+    "cohere_compass_vision" = QWEN_VISION;
+    "cosmos3_edge_text" = HALF {
+        head: Head::Or(128),
+        parameters: Form::FlatOr(&theta(100_000_000.0)),
+        rope_types: RopeTypes::Default,
+        axes: AxesOf::MropeInterleaved([24, 20, 20]),
+    };
+    "csm" = HALF { base: Base::Or(500_000.0) };
+    "csm_depth_decoder_model" = HALF { base: Base::Or(500_000.0) };
+    "cwm" = HALF {
+        head: Head::Or(128),
+        base: Base::Or(1_000_000.0),
+        parameters: Form::FlatOr(&Defaults {
+            theta: Some(1_000_000.0), partial: None,
+            scaling: Scaled::Llama3 { factor: 16.0, low: 1.0, high: 4.0, original: 8192 },
+        }),
+        layers: Rules(&[(full_attention, Modulo(4, 0)), (sliding_attention, Always)]),
+    };
+    "dbrx" = HALF {
+        width: Name::Or(Key::d_model),
+        heads: Name::Or(Key::n_heads),
+        depth: Name::Or(Key::n_layers),
+        context: Name::Or(Key::max_seq_len),
+        head: Head::Quotient,
+    };
+    "deepseek_ocr2_encoder" = HALF;
+    "deepseek_ocr2_text" = HALF { head: Head::Quotient };
+    "deepseek_v2" = DEEPSEEK { pairs: Pairs::Interleaved };
+    "deepseek_v3" = DEEPSEEK { pairs: Pairs::InterleavedToHalfOrHalf };
+    "deepseek_v32" = DEEPSEEK { layers: Rules(&[(indexed_attention, Always)]) };
+    "deepseek_v4" = INTERLEAVED {
+        head: Head::Or(512),
+        part: Part::Count(Key::qk_rope_head_dim, 0.125),
+        obeys: true,
+        window: Window::End,
+        base: Base::InsideOr(10_000.0),
+        parameters: Form::Compressed,
+        layers: Rules(&[
+            (heavily_compressed_attention, First(2)),
+            (heavily_compressed_attention, Modulo(2, 0)),
+            (compressed_sparse_attention, Always),
+        ]),
+        norm: Some(norm(Formula::Other, 0.0)),
+    };
+    "dia_decoder" = HALF { head: Head::Or(128) };
+    "dia_encoder" = HALF { head: Head::Or(128) };
+    "diffllama" = HALF;
+    "diffusion_gemma_text" = HALF {
+        head: Head::Global(256, 512),
+        obeys: true,
+        parameters: Form::ByLayerTypeOr(GEMMA4),
+        layers: Rules(&[(full_attention, Every(6)), (full_attention, Last), (sliding_attention, Always)]),
+        norm: Some(QkNorm { values: true, ..norm(Formula::Gemma3n, 1e-6) }),
+    };
+    "dinov3_vit" = VISION {
+        base: Base::Or(100.0),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        turns: true,
+    };
+    "doge" = HALF { norm: Some(norm(Formula::Llama, 1e-6)) };
+    "dots1" = HALF { norm: Some(norm(Formula::Llama, 1e-6)) };
+    "dots3_note_audio_encoder" = PARTIAL {
+        head: Head::Quotient,
+        part: Part::Factor(Key::partial_rotary_factor, 0.5),
+    };
+    "dots3_note_vision_encoder" = VISION {
+        width: Name::Or(Key::embed_dim),
+        heads: Name::Or(Key::num_heads),
+        norm: Some(norm(Formula::Llama, 1e-5)),
+    };
+    "edgetam_video" = VISION { pairs: Pairs::Interleaved, head: Head::Memory };
+    "embedding_gemma2_text" = HALF {
+        head: Head::Global(256, 512),
+        parameters: Form::ByLayerTypeOr(&[
+            (sliding_attention, Some(theta(10_000.0))),
+            (full_attention, Some(theta(1_000_000.0))),
+        ]),
+        layers: Rules(&[
+            (full_attention, EveryBy(Key::sliding_window_pattern, 6)),
+            (full_attention, Last),
+            (sliding_attention, Always),
+        ]),
+        norm: Some(QkNorm { values: true, ..norm(Formula::Gemma3n, 1e-6) }),
+    };
+    "emu3_text_model" = HALF { base: Base::Or(1_000_000.0) };
+    "eomt_dinov3" = VISION { base: Base::Or(100.0), rope_types: RopeTypes::Default, turns: true };
+    "ernie4_5" = INTERLEAVED { head: Head::Or(128), base: Base::Or(500_000.0) };
+    "ernie4_5_moe" = INTERLEAVED { base: Base::Or(500_000.0) };
+    "ernie4_5_vl_moe_text" = INTERLEAVED {
+        base: Base::Or(500_000.0),
+        rope_types: RopeTypes::Default,
+        axes: AxesOf::MropeAlternating([22, 22, 20]),
+    };
+    "ernie4_5_vl_moe_vision" = QWEN_VISION;
+    "esm" = HALF {
+        parameters: Form::ThetaOnly,
+        condition: Condition::If(Key::position_embedding_type, "rotary"),
+    };
+    "esmc" = HALF { norm: Some(QkNorm { eps_keys: &[], reach: Reach::Row, ..norm(Formula::StableLm, 1e-5) }) };
+    "eurobert" = HALF;
+    "evolla" = HALF { base: Base::Or(500_000.0) };
+    "exaone4" = HALF {
+        layers: Rules(&[
+            (full_attention, EveryBy(Key::sliding_window_pattern, 4)),
+            (sliding_attention, Always),
+        ]),
+        rotates: Rotates::SlidingOrAll,
+        norm: Some(norm(Formula::Llama, 1e-5)),
+    };
+    "exaone4_5_vision" = QWEN_VISION;
+    "exaone_moe" = HALF {
+        layers: Rules(&[
+            (full_attention, EveryBy(Key::sliding_window_pattern, 4)),
+            (sliding_attention, Always),
+        ]),
+        rotates: Rotates::SlidingOrAll,
+        norm: Some(norm(Formula::Llama, 1e-5)),
+    };
+    "falcon" = HALF { head: Head::Quotient, condition: Condition::Unless(Key::alibi) };
+    "falcon_h1" = HALF { layers: Rules(&[(hybrid, Always)]) };
+    "flex_olmo" = HALF {
+        base: Base::Or(500_000.0),
+        norm: Some(QkNorm { reach: Reach::Row, ..norm(Formula::Olmo2, 1e-6) }),
+    };
+    "flint" = HALF {
+        head: Head::Or(128),
+        layers: Rules(&[
+            (full_attention, First(2)),
+            (full_attention, Modulo(4, 1)),
+            (full_attention, Last),
+            (sliding_attention, Always),
+        ]),
+        rotates: Rotates::Sliding,
+        norm: Some(norm(Formula::Olmo2, 1e-6)),
+    };
+    "gemma" = HALF { head: Head::Or(256) };
+    "gemma2" = HALF {
+        head: Head::Or(256),
+        layers: Rules(&[(sliding_attention, Modulo(2, 0)), (full_attention, Always)]),
+    };
+    "gemma3_text" = HALF {
+        head: Head::Or(256),
+        base: Base::Or(1_000_000.0),
+        parameters: Form::Older(Base::KeyOr(Key::rope_local_base_freq, 10_000.0)),
+        layers: Rules(&[
+            (full_attention, EveryBy(Key::sliding_window_pattern, 6)),
+            (sliding_attention, Always),
+        ]),
+        norm: Some(norm(Formula::Gemma, 1e-6)),
+    };
+    "gemma3n_text" = HALF {
+        head: Head::Or(256),
+        base: Base::Or(1_000_000.0),
+        parameters: Form::Older(Base::KeyOr(Key::rope_local_base_freq, 10_000.0)),
+        layers: Rules(&[(full_attention, Every(5)), (sliding_attention, Always)]),
+        norm: Some(QkNorm { values: true, ..norm(Formula::Gemma3n, 1e-6) }),
+    };
+    "gemma4_text" = HALF {
+        head: Head::Global(256, 512),
+        parameters: Form::ByLayerTypeOr(GEMMA4),
+        layers: Rules(&[(full_attention, Every(6)), (full_attention, Last), (sliding_attention, Always)]),
+        norm: Some(QkNorm { values: true, ..norm(Formula::Gemma3n, 1e-6) }),
+    };
+    "gemma4_unified_text" = HALF {
+        head: Head::Global(256, 512),
+        parameters: Form::ByLayerTypeOr(GEMMA4),
+        layers: Rules(&[(full_attention, Every(6)), (full_attention, Last), (sliding_attention, Always)]),
+        norm: Some(QkNorm { values: true, ..norm(Formula::Gemma3n, 1e-6) }),
+    };
+    "glm" = PARTIAL {
+        pairs: Pairs::Interleaved,
+        head: Head::Or(128),
+        part: Part::Factor(Key::partial_rotary_factor, 0.5),
+    };
+    "glm4" = PARTIAL {
+        pairs: Pairs::Interleaved,
+        head: Head::Or(128),
+        part: Part::Factor(Key::partial_rotary_factor, 0.5),
+    };
+    "glm4_moe" = PARTIAL {
+        part: Part::Factor(Key::partial_rotary_factor, 0.5),
+        norm: Some(QkNorm { switch: Some((Key::use_qk_norm, false)), ..norm(Formula::Llama, 1e-5) }),
+    };
+    "glm4_moe_lite" = DEEPSEEK {
+        pairs: Pairs::InterleavedToHalfOrHalf,
+        head: Head::Latent { still: 192, rotating: 64, quirk: Latent::HeadDimRotates },
+        obeys: true,
+    };
+    "glm4v_moe_text" = PARTIAL {
+        part: Part::Factor(Key::partial_rotary_factor, 0.5),
+        axes: AxesOf::Mrope([8, 12, 12]),
+    };
+    "glm4v_moe_vision" = QWEN_VISION;
+    "glm4v_text" = PARTIAL { pairs: Pairs::Interleaved, axes: AxesOf::Mrope([8, 12, 12]) };
+    "glm4v_vision" = QWEN_VISION;
+    "glm5_next_vision" = QWEN_VISION { norm: Some(norm(Formula::Llama, 1e-5)) };
+    "glm_image_text" = PARTIAL { axes: AxesOf::Mrope([8, 12, 12]) };
+    "glm_moe_dsa" = DEEPSEEK { head: latent(192, 64), layers: Rules(&[(indexed_attention, Always)]) };
+    "glm_ocr_text" = PARTIAL { pairs: Pairs::Interleaved, axes: AxesOf::Mrope([8, 12, 12]) };
+    "glm_ocr_vision" = QWEN_VISION { norm: Some(norm(Formula::Llama, 1e-5)) };
+    "glmasr_encoder" = PARTIAL { part: Part::Factor(Key::partial_rotary_factor, 0.5) };
+    "gpt_neox" = PARTIAL {
+        head: Head::Quotient,
+        part: Part::Factor(Key::rotary_pct, 0.25),
+        base: Base::KeyOr(Key::rotary_emb_base, 10_000.0),
+    };
+    "gpt_neox_japanese" = PARTIAL {
+        head: Head::Quotient,
+        part: Part::Factor(Key::rotary_pct, 1.0),
+        window: Window::ExactPart,
+        base: Base::KeyOr(Key::rotary_emb_base, 10_000.0),
+    };
+    "gpt_oss" = HALF {
+        head: Head::Or(64),
+        base: Base::Or(150_000.0),
+        parameters: Form::FlatOr(&GPT_OSS),
+        layers: Rules(&[(sliding_attention, Modulo(2, 0)), (full_attention, Always)]),
+    };
+    "gptj" = INTERLEAVED {
+        width: Name::Or(Key::n_embd),
+        heads: Name::Or(Key::n_head),
+        depth: Name::Or(Key::n_layer),
+        context: Name::Absent,
+        head: Head::Quotient,
+        part: Part::Channels(64),
+        window: Window::Part,
+        base: Base::InsideOr(10_000.0),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+    };
+    "gradium_phonon_tts" = HALF;
+    "granite" = HALF;
+    "granite4_vision_text" = HALF;
+    "granite_docling_text" = HALF;
+    "granite_swa" = HALF {
+        layers: Rules(&[(full_attention, Modulo(4, 0)), (sliding_attention, Always)]),
+        rotates: Rotates::ByBase(Key::layer_rope_theta),
+    };
+    "granitemoe" = HALF;
+    "granitemoe_swa" = HALF {
+        layers: Rules(&[(full_attention, Modulo(4, 0)), (sliding_attention, Always)]),
+        rotates: Rotates::ByBase(Key::layer_rope_theta),
+    };
+    "granitemoehybrid" = HALF {
+        layers: Rules(&[(linear_attention, Always)]),
+        condition: Condition::If(Key::position_embedding_type, "rope"),
+    };
+    "granitemoeshared" = HALF;
+    "gte" = HALF { base: Base::Or(160_000.0) };
+    "helium" = INTERLEAVED { head: Head::Or(128), base: Base::Or(100_000.0) };
+    "higgs_audio_v2" = HALF {
+        head: Head::Or(128),
+        parameters: Form::FlatOr(&Defaults {
+            theta: Some(500_000.0), partial: None,
+            scaling: Scaled::Llama3 { factor: 32.0, low: 0.125, high: 0.5, original: 1024 },
+        }),
+    };
+    "hrm_text" = HALF { head: Head::Or(128) };
+    "hunyuan_v1_dense" = HALF {
+        rope_types: RopeTypes::Alpha,
+        norm: Some(QkNorm { after: true, ..norm(Formula::Llama, 1e-5) }),
+    };
+    "hunyuan_v1_moe" = HALF {
+        rope_types: RopeTypes::Alpha,
+        norm: Some(QkNorm { after: true, ..norm(Formula::Llama, 1e-5) }),
+    };
+    "hy_v3" = HALF {
+        head: Head::Or(128),
+        base: Base::Or(11_158_840.0),
+        norm: Some(norm(Formula::Llama, 1e-5)),
+    };
+    "hy_v4" = HALF { head: latent(192, 64), softmax: true, layers: Rules(&[(indexed_attention, Always)]) };
+    "hyperclovax" = HALF;
+    "idefics" = HALF { head: Head::Quotient };
+    "inkling2_vision" = VISION { pairs: Pairs::Interleaved, axes: AxesOf::ColumnsFirst };
+    "internlm3" = HALF { head: Head::Or(128) };
+    "iquestcoder" = HALF { head: Head::Or(128) };
+    "jais2" = HALF;
+    "jetmoe" = HALF { head: Head::KeyOr(Key::kv_channels, 128) };
+    "jina_embeddings_v3" = HALF { base: Base::Or(20_000.0) };
+    "kimi_k25_vision" = VISION { axes: AxesOf::ColumnsAndRows };
+    "kolibri1" = HALF {
+        head: Head::Or(128),
+        layers: Rules(&[(full_attention, Every(5)), (sliding_attention, Always)]),
+        rotates: Rotates::SlidingOrAll,
+        norm: Some(norm(Formula::Llama, 1e-6)),
+    };
+    "kyutai_speech_to_text" = HALF;
+    "laguna" = PARTIAL {
+        head: Head::Or(128),
+        parameters: Form::ByLayerTypeOr(&[
+            (full_attention, Some(partial(500_000.0, 0.5))),
+            (sliding_attention, Some(partial(10_000.0, 1.0))),
+        ]),
+        layers: Rules(&[(full_attention, Always)]),
+        norm: Some(norm(Formula::Llama, 1e-6)),
+    };
+    "lasr_encoder" = HALF;
+    "lfm2" = HALF {
+        base: Base::Or(1_000_000.0),
+        layers: LayerTypes::Listed(Key::full_attn_idxs, conv, full_attention),
+        norm: Some(QkNorm { eps_keys: &[Key::norm_eps], ..norm(Formula::Llama, 1e-5) }),
+    };
+    "lfm2_moe" = HALF {
+        base: Base::Or(1_000_000.0),
+        norm: Some(QkNorm { eps_keys: &[Key::norm_eps], ..norm(Formula::Llama, 1e-5) }),
+    };
+    "lfm3" = HALF {
+        head: Head::Or(128),
+        base: Base::Or(1_000_000.0),
+        parameters: Form::ByLayerTypeOr(&[
+            (sliding_attention, Some(theta(10_000.0))),
+            (full_attention, Some(proportional(1_000_000.0, 0.5))),
+        ]),
+        layers: Rules(&[
+            (full_attention, Modulo(4, 2)),
+            (conv, First(1)),
+            (sliding_attention, Modulo(4, 0)),
+            (conv, Always),
+        ]),
+        norm: Some(QkNorm { eps_keys: &[Key::norm_eps, Key::rms_norm_eps], ..norm(Formula::Llama, 1e-5) }),
+    };
+    "lfm3_vl_vision" = VISION {
+        base: Base::Or(1_000_000.0),
+        layers: Rules(&[(conv, First(2)), (conv, Modulo(2, 1)), (full_attention, Always)]),
+        norm: Some(QkNorm { eps_keys: &[Key::norm_eps], ..norm(Formula::Llama, 1e-5) }),
+    };
+    "llama" = HALF;
+    "llama4_text" = INTERLEAVED {
+        head: Head::Or(128),
+        base: Base::Or(500_000.0),
+        layers: LayerTypes::Chunked,
+        rotates: Rotates::ExceptEvery(4),
+        norm: Some(QkNorm {
+            after: true,
+            switch: Some((Key::use_qk_norm, true)),
+            layers: NormedLayers::Rotating,
+            ..norm(Formula::Llama4, 1e-5)
+        }),
+    };
+    "llama4_vision_model" = VISION { pairs: Pairs::Interleaved, rope_types: RopeTypes::Default };
+    "longcat_flash" = DEEPSEEK { depth: Name::Twice(Key::num_layers), base: Base::Or(10_000_000.0) };
+    "mellum" = HALF {
+        head: Head::Or(128),
+        obeys: true,
+        parameters: Form::ByLayerTypeOr(&[
+            (full_attention, Some(theta(500_000.0))),
+            (sliding_attention, Some(theta(10_000.0))),
+        ]),
+        layers: Rules(&[(full_attention, Always)]),
+        norm: Some(norm(Formula::Llama, 1e-6)),
+    };
+    "mimi" = HALF;
+    "mimi_decoder" = HALF;
+    "mimi_encoder" = HALF;
+    "mimo_v2_flash" = PARTIAL {
+        head: Head::Or(192),
+        parameters: Form::ByLayerTypeOr(&[
+            (full_attention, Some(partial(5_000_000.0, 0.334))),
+            (sliding_attention, Some(partial(10_000.0, 0.334))),
+        ]),
+        layers: Rules(&[(full_attention, First(1)), (full_attention, Every(6)), (sliding_attention, Always)]),
+    };
+    "minicpm3" = HALF { head: latent(64, 32), softmax: true };
+    "minimax" = HALF {
+        base: Base::Or(1_000_000.0),
+        layers: Rules(&[(full_attention, Modulo(2, 0)), (linear_attention, Always)]),
+    };
+    "minimax_m2" = PARTIAL {
+        head: Head::Or(128),
+        part: Part::Count(Key::rotary_dim, 1.0),
+        base: Base::Or(5_000_000.0),
+        norm: Some(QkNorm { reach: Reach::Row, ..norm(Formula::Llama, 1e-6) }),
+    };
+    "minimax_m3_vl_text" = PARTIAL {
+        head: Head::Or(128),
+        base: Base::Or(5_000_000.0),
+        layers: Rules(&[(full_attention, Always)]),
+        norm: Some(norm(Formula::Gemma, 1e-6)),
+    };
+    "minimax_m3_vl_vision" = VISION { window: Window::Part, axes: AxesOf::Three };
+    "ministral" = HALF;
+    "ministral3" = HALF {
+        head: Head::Or(128),
+        parameters: Form::FlatOr(&Defaults {
+            theta: Some(1_000_000.0), partial: None,
+            scaling: Scaled::Yarn {
+                factor: 16.0, original: 16384,
+                truncate: true, mscale: Some(1.0), attention_factor: None
+            },
+        }),
+    };
+    "mistral" = HALF;
+    "mistral4" = DEEPSEEK {
+        pairs: Pairs::InterleavedToHalfOrHalf,
+        head: Head::Latent { still: 64, rotating: 64, quirk: Latent::FactorOfBoth },
+        parameters: Form::FlatOr(&Defaults {
+            theta: Some(10_000.0), partial: None,
+            scaling: Scaled::Yarn {
+                factor: 128.0, original: 8192,
+                truncate: true, mscale: Some(1.0), attention_factor: None
+            },
+        }),
+    };
+    "mistral_large4_text" = DEEPSEEK {
+        head: latent(64, 64),
+        parameters: Form::FlatOr(&Defaults {
+            theta: Some(10_000.0), partial: None,
+            scaling: Scaled::Yarn {
+                factor: 2048.0, original: 512,
+                truncate: true, mscale: None, attention_factor: Some(1.0)
+            },
+        }),
+        layers: Rules(&[(indexed_attention, Always)]),
+        rotates: Rotates::ExceptEvery(4),
+    };
+    "mixtral" = HALF { base: Base::Or(1_000_000.0) };
+    "mlcd_vision_model" = VISION;
+    "mllama_text_model" = HALF {
+        head: Head::Quotient,
+        base: Base::Or(500_000.0),
+        rotates: Rotates::Except(Key::cross_attention_layers, &[3, 8, 13, 18, 23, 28, 33, 38]),
+        norm: Some(QkNorm { layers: NormedLayers::Still, ..norm(Formula::Llama, 1e-5) }),
+    };
+    "modernbert" = HALF {
+        head: Head::Quotient,
+        base: Base::KeyOr(Key::global_rope_theta, 160_000.0),
+        parameters: Form::OlderAllScaled(Base::KeyOr(Key::local_rope_theta, 10_000.0)),
+        layers: Rules(&[
+            (full_attention, ModuloBy(Key::global_attn_every_n_layers, 3, 0)),
+            (sliding_attention, Always),
+        ]),
+    };
+    "modernbert-decoder" = HALF {
+        head: Head::Quotient,
+        base: Base::KeyOr(Key::global_rope_theta, 160_000.0),
+        parameters: Form::OlderAllScaled(Base::KeyOr(Key::local_rope_theta, 10_000.0)),
+        layers: Rules(&[
+            (full_attention, ModuloBy(Key::global_attn_every_n_layers, 3, 0)),
+            (sliding_attention, Always),
+        ]),
+    };
+    "molmo2_text" = HALF {
+        head: Head::Or(128),
+        scaled_layers: Some(Key::rope_scaling_layers),
+        norm: Some(QkNorm {
+            eps_keys: &[Key::rms_norm_eps, Key::layer_norm_eps],
+            reach: Reach::RowIf(Key::qk_norm_type, &["olmo", "qwen3"]),
+            ..norm(Formula::Llama, 1e-6)
+        }),
+    };
+    "moonshine" = PARTIAL {
+        pairs: Pairs::Interleaved,
+        heads: Name::Or(Key::decoder_num_attention_heads),
+        depth: Name::Or(Key::decoder_num_hidden_layers),
+        part: Part::Factor(Key::partial_rotary_factor, 0.9),
+    };
+    "moonshine_streaming" = PARTIAL {
+        pairs: Pairs::Interleaved,
+        parameters: Form::FlatOr(&partial(10_000.0, 0.8)),
+    };
+    "moshi" = HALF;
+    "muse_glimmer_assistant" = HALF {
+        head: Head::Or(128),
+        base: Base::Or(500_000.0),
+        norm: Some(norm(Formula::Llama, 1e-5)),
+    };
+    "muse_glimmer_text" = HALF {
+        head: Head::Or(128),
+        layers: Rules(&[(full_attention, EveryFromEnd(4)), (sliding_attention, Always)]),
+        rotates: Rotates::Nonzero(Key::layer_rope_theta),
+        norm: Some(norm(Formula::Llama4, 1e-5)),
+    };
+    "muse_glimmer_vision" = HALF { rope_types: RopeTypes::Images, axes: AxesOf::Vision };
+    "muse_spark_text" = HALF {
+        head: Head::Or(64),
+        parameters: Form::FlatOr(&theta(500_000.0)),
+        layers: Rules(&[(full_attention, EveryFromEnd(4)), (sliding_attention, Always)]),
+        rotates: Rotates::Nonzero(Key::layer_rope_theta),
+        norm: Some(norm(Formula::Llama4, 1e-5)),
+    };
+    "muse_spark_vision" = HALF { rope_types: RopeTypes::Images, axes: AxesOf::Vision };
+    "nanochat" = HALF {
+        pairs: Pairs::NegatedHalf,
+        norm: Some(QkNorm { after: true, ..norm(Formula::Llama4, 1e-6) }),
+    };
+    "nemotron" = PARTIAL { part: Part::Factor(Key::partial_rotary_factor, 0.5) };
+    "nemotron3_5_transcribe_asr_audio" = PARTIAL {
+        parameters: Form::FlatOr(&partial(10_000.0, 0.5)),
+        norm: Some(QkNorm { eps_keys: &[], ..norm(Formula::LayerNorm, 1e-5) }),
+    };
+    "nemotron3_5_transcribe_word_timestamp" = PARTIAL {
+        parameters: Form::FlatOr(&partial(10_000.0, 0.5)),
+        norm: Some(QkNorm { eps_keys: &[], ..norm(Formula::LayerNorm, 1e-5) }),
+    };
+    "nemotron3_diarization_audio" = PARTIAL;
+    "neomme" = PARTIAL {
+        head: Head::Or(64),
+        parameters: Form::ByLayerTypeFilled(&[
+            (full_attention, Some(partial(1_000_000.0, 0.25))),
+            (sliding_attention, Some(partial(10_000.0, 1.0))),
+        ]),
+        axes: AxesOf::RowsAndColumns,
+        layers: Rules(&[(full_attention, Every(6)), (full_attention, Last), (sliding_attention, Always)]),
+        norm: Some(QkNorm { eps_keys: &[Key::norm_eps], ..norm(Formula::Llama4, 1e-6) }),
+    };
+    "nomic_bert" = HALF { base: Base::Or(1000.0) };
+    "olmo" = HALF;
+    "olmo2" = HALF { norm: Some(QkNorm { reach: Reach::Row, ..norm(Formula::Olmo2, 1e-5) }) };
+    "olmo3" = HALF {
+        base: Base::Or(500_000.0),
+        parameters: Form::Older(Base::InsideOr(500_000.0)),
+        layers: Rules(&[(full_attention, Every(4)), (sliding_attention, Always)]),
+        norm: Some(QkNorm { reach: Reach::Row, ..norm(Formula::Olmo2, 1e-5) }),
+    };
+    "olmo_hybrid" = HALF {
+        layers: Rules(&[(full_attention, Modulo(4, 3)), (linear_attention, Always)]),
+        norm: Some(QkNorm { reach: Reach::Row, ..norm(Formula::Olmo2, 1e-6) }),
+    };
+    "olmoe" = HALF { norm: Some(QkNorm { reach: Reach::Row, ..norm(Formula::Llama, 1e-5) }) };
+    "openai_privacy_filter" = INTERLEAVED {
+        head: Head::Or(64),
+        base: Base::Or(150_000.0),
+        parameters: Form::FlatOr(&GPT_OSS),
+    };
+    "paddleocr_vl_text" = HALF {
+        head: Head::Or(128),
+        base: Base::Or(500_000.0),
+        axes: AxesOf::Mrope([16, 24, 24]),
+    };
+    "paddleocr_vl_vision" = VISION;
+    "pe_audio_encoder" = INTERLEAVED {
+        head: Head::Or(128),
+        base: Base::Or(20_000.0),
+        norm: Some(norm(Formula::Llama, 1e-5)),
+    };
+    "pe_audio_video_encoder" = INTERLEAVED {
+        head: Head::Or(128),
+        base: Base::Or(20_000.0),
+        norm: Some(norm(Formula::Llama, 1e-5)),
+    };
+    "pe_video_encoder" = INTERLEAVED {
+        head: Head::Or(128),
+        base: Base::Or(20_000.0),
+        norm: Some(norm(Formula::Llama, 1e-5)),
+    };
+    "persimmon" = PARTIAL {
+        head: Head::Quotient,
+        part: Part::Factor(Key::partial_rotary_factor, 0.5),
+        window: Window::ExactPart,
+        norm: Some(QkNorm {
+            eps_keys: &[Key::layer_norm_eps],
+            switch: Some((Key::qk_layernorm, true)),
+            ..norm(Formula::LayerNorm, 1e-5)
+        }),
+    };
+    "phi" = PARTIAL {
+        part: Part::Factor(Key::partial_rotary_factor, 0.5),
+        window: Window::ExactPart,
+        norm: Some(QkNorm {
+            eps_keys: &[Key::layer_norm_eps],
+            switch: Some((Key::qk_layernorm, false)),
+            ..norm(Formula::LayerNorm, 1e-5)
+        }),
+    };
+    "phi3" = PARTIAL { rope_types: RopeTypes::LongRope(4096) };
+    "phi4_multimodal" = PARTIAL { rope_types: RopeTypes::LongRope(4096) };
+    "phimoe" = HALF { base: Base::Or(1_000_000.0), rope_types: RopeTypes::PhiMoe };
+    "pixtral" = VISION { head: Head::Quotient, axes: AxesOf::Pixtral };
+    "pocket_tts" = HALF;
+    "pocket_tts_audio_tokenizer" = HALF;
+    "pocket_tts_audio_tokenizer_decoder" = HALF;
+    "pocket_tts_audio_tokenizer_encoder" = HALF;
+    "qwen2" = HALF;
+    "qwen2_5_omni_talker" = HALF {
+        head: Head::Or(128),
+        base: Base::Or(1_000_000.0),
+        axes: AxesOf::Mrope([16, 24, 24]),
+    };
+    "qwen2_5_omni_text" = HALF { base: Base::Or(1_000_000.0), axes: AxesOf::Mrope([16, 24, 24]) };
+    "qwen2_5_omni_vision_encoder" = QWEN_VISION;
+    "qwen2_5_vl_text" = HALF {
+        base: Base::Or(1_000_000.0),
+        rope_types: RopeTypes::Mrope,
+        axes: AxesOf::Mrope([16, 24, 24]),
+    };
+    "qwen2_5_vl_vision" = QWEN_VISION;
+    "qwen2_moe" = HALF;
+    "qwen2_vl_text" = HALF {
+        base: Base::Or(1_000_000.0),
+        rope_types: RopeTypes::Mrope,
+        axes: AxesOf::Mrope([16, 24, 24]),
+    };
+    "qwen2_vl_vision" = QWEN_VISION { width: Name::Only(Key::embed_dim) };
+    "qwen3" = HALF { head: Head::Or(128), norm: Some(norm(Formula::Llama, 1e-6)) };
+    "qwen3_5_moe_text" = PARTIAL {
+        head: Head::Or(256),
+        part: Part::Factor(Key::partial_rotary_factor, 0.25),
+        axes: AxesOf::MropeInterleaved([11, 11, 10]),
+        layers: Rules(&[
+            (full_attention, EveryBy(Key::full_attention_interval, 4)),
+            (linear_attention, Always),
+        ]),
+        norm: Some(norm(Formula::Gemma, 1e-6)),
+    };
+    "qwen3_5_moe_vision" = QWEN_VISION;
+    "qwen3_5_text" = PARTIAL {
+        head: Head::Or(256),
+        part: Part::Factor(Key::partial_rotary_factor, 0.25),
+        axes: AxesOf::MropeInterleaved([11, 11, 10]),
+        layers: Rules(&[
+            (full_attention, EveryBy(Key::full_attention_interval, 4)),
+            (linear_attention, Always),
+        ]),
+        norm: Some(norm(Formula::Gemma, 1e-6)),
+    };
+    "qwen3_5_vision" = QWEN_VISION;
+    "qwen3_moe" = HALF { norm: Some(norm(Formula::Llama, 1e-6)) };
+    "qwen3_next" = PARTIAL {
+        head: Head::Or(256),
+        part: Part::Factor(Key::partial_rotary_factor, 0.25),
+        layers: Rules(&[
+            (full_attention, EveryBy(Key::full_attention_interval, 4)),
+            (linear_attention, Always),
+        ]),
+        norm: Some(norm(Formula::Gemma, 1e-6)),
+    };
+    "qwen3_omni_moe_talker_code_predictor" = HALF {
+        head: Head::Or(128),
+        norm: Some(norm(Formula::Llama, 1e-6)),
+    };
+    "qwen3_omni_moe_talker_text" = HALF {
+        axes: AxesOf::MropeInterleaved([24, 20, 20]),
+        norm: Some(norm(Formula::Llama, 1e-6)),
+    };
+    "qwen3_omni_moe_text" = HALF {
+        base: Base::Or(1_000_000.0),
+        axes: AxesOf::MropeInterleaved([24, 20, 20]),
+        norm: Some(norm(Formula::Llama, 1e-6)),
+    };
+    "qwen3_omni_moe_vision_encoder" = QWEN_VISION;
+    "qwen3_vl_moe_text" = HALF {
+        base: Base::Or(500_000.0),
+        axes: AxesOf::MropeInterleaved([24, 20, 20]),
+        norm: Some(norm(Formula::Llama, 1e-6)),
+    };
+    "qwen3_vl_moe_vision" = QWEN_VISION;
+    "qwen3_vl_text" = HALF {
+        head: Head::Or(128),
+        base: Base::Or(500_000.0),
+        axes: AxesOf::MropeInterleaved([24, 20, 20]),
+        norm: Some(norm(Formula::Llama, 1e-6)),
+    };
+    "qwen3_vl_vision" = QWEN_VISION;
+    "qwen4_exp_text" = PARTIAL {
+        head: Head::Or(256),
+        axes: AxesOf::MropeInterleaved([11, 11, 10]),
+        layers: Rules(&[
+            (indexed_attention, EveryBy(Key::full_attention_interval, 4)),
+            (linear_attention, Always),
+        ]),
+        norm: Some(norm(Formula::Gemma, 1e-6)),
+    };
+    "qwen4_exp_vision" = QWEN_VISION;
+    "recurrent_gemma" = PARTIAL {
+        context: Name::Absent,
+        head: Head::Quotient,
+        part: Part::Factor(Key::partial_rotary_factor, 0.5),
+        rope_types: RopeTypes::Default,
+        layers: LayerTypes::Blocks,
+    };
+    "roformer" = INTERLEAVED {
+        head: Head::Quotient,
+        values: Values::If(Key::rotary_value),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+    };
+    "sam2_video" = VISION { pairs: Pairs::Interleaved, head: Head::Memory };
+    "sam3_tracker_video" = VISION { pairs: Pairs::Interleaved, head: Head::Memory };
+    "sam3_vit_model" = VISION { pairs: Pairs::Interleaved };
+    "sapiens2" = VISION {
+        base: Base::Or(100.0),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        turns: true,
+        norm: Some(QkNorm { switch: Some((Key::use_qk_norm, true)), ..norm(Formula::Llama, 1e-6) }),
+    };
+    "seed_oss" = HALF { head: Head::Or(128) };
+    "smollm3" = HALF { base: Base::Or(2_000_000.0), rotates: Rotates::ExceptEvery(4) };
+    "solar_open" = HALF { head: Head::Or(128), obeys: true, base: Base::Or(1_000_000.0) };
+    "stablelm" = PARTIAL {
+        head: Head::Quotient,
+        part: Part::Factor(Key::partial_rotary_factor, 0.25),
+        window: Window::ExactPart,
+        norm: Some(QkNorm {
+            eps_keys: &[Key::layer_norm_eps],
+            switch: Some((Key::qk_layernorm, false)),
+            ..norm(Formula::StableLm, 1e-5)
+        }),
+    };
+    "starcoder2" = HALF;
+    "step3p5_vision" = HALF {
+        width: Name::Or(Key::width),
+        heads: Name::Or(Key::heads),
+        depth: Name::Or(Key::layers),
+        rope_types: RopeTypes::Images,
+        axes: AxesOf::ColumnsFirst,
+    };
+    "t5_gemma_module" = HALF {
+        head: Head::Or(256),
+        layers: Rules(&[(sliding_attention, Modulo(2, 0)), (full_attention, Always)]),
+    };
+    "t5gemma2_decoder" = HALF {
+        head: Head::Or(256),
+        base: Base::Or(1_000_000.0),
+        parameters: Form::Older(Base::KeyOr(Key::rope_local_base_freq, 10_000.0)),
+        layers: Rules(&[
+            (full_attention, EveryBy(Key::sliding_window_pattern, 6)),
+            (sliding_attention, Always),
+        ]),
+        norm: Some(norm(Formula::Gemma, 1e-6)),
+    };
+    "t5gemma2_text" = HALF {
+        head: Head::Or(256),
+        base: Base::Or(1_000_000.0),
+        parameters: Form::Older(Base::KeyOr(Key::rope_local_base_freq, 10_000.0)),
+        layers: Rules(&[
+            (full_attention, EveryBy(Key::sliding_window_pattern, 6)),
+            (sliding_attention, Always),
+        ]),
+        norm: Some(norm(Formula::Gemma, 1e-6)),
+    };
+    "timesfm2_5" = HALF {
+        head: Head::Or(80),
+        norm: Some(QkNorm { after: true, ..norm(Formula::Llama, 1e-6) }),
+    };
+    "ultrabert" = HALF {
+        parameters: Form::ByLayerTypeOr(&[
+            (sliding_attention, Some(theta(10_000.0))),
+            (full_attention, Some(theta(2_560_000.0))),
+        ]),
+        layers: Rules(&[(full_attention, Every(3)), (sliding_attention, Always)]),
+    };
+    "unlimited_ocr_text" = HALF { head: Head::Quotient };
+    "vaultgemma" = HALF {
+        head: Head::Or(256),
+        layers: Rules(&[(sliding_attention, Modulo(2, 0)), (full_attention, Always)]),
+    };
+    "video_llama_3_vision" = VISION;
+    "voxtral_realtime_encoder" = HALF { head: Head::Or(64) };
+    "voxtral_realtime_text" = HALF;
+    "youtu" = DEEPSEEK { pairs: Pairs::InterleavedToHalfOrHalf };
+    "zamba2" = HALF {
+        head: Head::TwiceQuotient,
+        layers: Rules(&[(hybrid, In(&[6, 12, 18, 24, 30, 36, 42, 47, 51])), (linear_attention, Always)]),
+        condition: Condition::If(Key::use_mem_rope, "true"),
+    };
+    "zaya" = PARTIAL {
+        head: Head::Or(128),
+        parameters: Form::ByLayerTypeOr(&[
+            (hybrid, Some(partial(5_000_000.0, 0.5))),
+            (hybrid_sliding, Some(partial(10_000.0, 0.5))),
+        ]),
+        layers: Rules(&[(hybrid, Always)]),
+        norm: Some(norm(Formula::Other, 0.0)),
+    };
+}
