@@ -1,0 +1,25 @@
+//! rope-core's rotations as custom operators of ONNX Runtime.
+//!
+//! The library exports `RegisterCustomOps`, which `SessionOptions.register_custom_ops_library` in Python, and
+//! `with_operator_library` of the crate `ort`, load and call. Sessions that were made with such options run
+//! `com.microsoft::RotaryEmbedding` and `ai.onnx::RotaryEmbedding` by this crate, with unchanged models.
+//!
+//! | file | one idea |
+//! |---|---|
+//! | `runtime` | ONNX Runtime's C API as safe calls: all that is `unsafe` |
+//! | `operators` | what is registered, and what an operator is |
+//! | `embedding` | the two built-in operators: attributes and inputs to heads and rows |
+//! | `attributes` | attributes that several operators have |
+//! | `tables` | tables of cos and sin, and position ids: the rows of a call |
+//! | `heads` | a tensor of rank 3 or 4 as batch, tokens, heads and channels |
+//! | `rotation` | rotates heads by rows, on ONNX Runtime's threads |
+
+mod attributes;
+mod embedding;
+mod heads;
+mod operators;
+#[cfg(feature = "probes")]
+mod probes;
+mod rotation;
+mod runtime;
+mod tables;

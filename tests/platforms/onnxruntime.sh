@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# rope-onnxruntime: lints, its wheel, and its operators in three versions of ONNX Runtime, against the oracle and the
+# built-in ones. ROPE_REQUIRE=onnxruntime makes it a failure that ONNX Runtime cannot be had.
+source "$(dirname "$0")/common.sh"
+
+adapter=$root/rope-core/onnxruntime
+unavailable() {
+    case ",${ROPE_REQUIRE:-}," in
+    *,onnxruntime,*) fail "ROPE_REQUIRE has onnxruntime: $*" ;;
+    *) cannot "$*" ;;
+    esac
+}
+
+step "ONNX Runtime"
+python=$(command -v python3) || unavailable "no python3"
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || unavailable "python 3.11 or newer"
+# install DIRECTORY PACKAGE ..: once.
+install() {
+    local directory=$temporary/python/$1
+    shift
+    if [[ -d $directory ]]; then return; fi
+    rm -rf "$directory.partial"
+    "$python" -m pip install -q --disable-pip-version-check --target "$directory.partial" "$@" >>"$log" 2>&1 ||
+        unavailable "pip install $* failed"
+    mv "$directory.partial" "$directory"
+}
+# numpy 1 is what the oldest was built with.
+versions=(1.17.3 1.22.1 1.32.0)
+too_old=1.16.3
+install onnx "numpy==1.26.4" onnx
+for version in "${versions[@]}" "$too_old"; do install "$version" --no-deps "onnxruntime==$version"; done
+
+cd "$adapter"
+step "formatting, lints"
+cargo fmt --check
+# The profile that is tested, whose dependencies are built once. Clippy checks, and shares none of it.
+cargo clippy -q --locked --all-features -- -D warnings
+
+step "the wheel"
+tests env ROPE_FEATURES= "$python" -c "import sys; sys.path.insert(0, '.'); import backend; backend.build_wheel('$temporary')"
+wheel=$(ls "$temporary"/rope_onnxruntime-*-py3-none-*.whl)
+size=$(stat -c %s "$wheel")
+if ((size > 1200000)); then fail "the wheel has $size bytes"; fi
+echo "$(basename "$wheel"): $size bytes"
+rm -rf "$temporary/installed"
+tests "$python" -m pip install -q --disable-pip-version-check --no-deps --target "$temporary/installed" "$wheel"
+
+# run VERSION SCRIPT ..: with the wheel as it was installed.
+run() {
+    local version=$1
+    shift
+    tests env PYTHONDONTWRITEBYTECODE=1 \
+        PYTHONPATH="$temporary/python/$version:$temporary/python/onnx:$temporary/installed:$adapter/tests" "$python" "$@"
+}
+step "too old a version"
+run "$too_old" "$adapter/tests/too_old.py"
+
+step "operators, by the operators that are built for the tests too"
+tests cargo build --release --locked --features probes
+cp "$CARGO_TARGET_DIR"/release/librope_onnxruntime.* "$temporary/installed/rope_onnxruntime/"
+for version in "${versions[@]}"; do
+    ROPE_SECONDS=$([[ $version == "${versions[-1]}" ]] && echo 30 || echo 5) run "$version" -m unittest test_embedding
+done
+# Skipped ones, of operators that a version does not have, are not counted.
+awk '/^Ran [0-9]+ tests?/ { ran += $2 } match($0, /skipped=[0-9]+/) { ran -= substr($0, RSTART + 8) }
+     END { printf "test result: ok. %d passed\n", ran }' "$log" >"$temporary/count"
+cat "$temporary/count" >>"$log"
+passed "in ${#versions[@]} versions"
