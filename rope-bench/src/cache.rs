@@ -160,7 +160,7 @@ impl Bench {
             bytemuck::try_cast_slice_mut(&mut apart).unwrap_or_default(),
             shape,
         )?;
-        chain.norm_and_scale(&mut y)?;
+        chain.run_stages(&mut y)?;
         self.rope.rotate(&mut y, &self.rows)?;
         ensure!(*bytes == *apart, "one call and two differ");
 
@@ -176,7 +176,7 @@ impl Bench {
         let team = &Team::new(1)?;
         let mut subjects: Vec<Subject<'_>> = vec![
             Box::new(|bytes, times| run(&|x| chain.rotate(x, &self.rows), bytes, times)),
-            Box::new(|bytes, times| run(&|x| chain.norm_and_scale(x), bytes, times)),
+            Box::new(|bytes, times| run(&|x| chain.run_stages(x), bytes, times)),
             Box::new(|bytes, times| run(&|x| self.rope.rotate(x, &self.rows), bytes, times)),
         ];
         for roof in Roof::available() {

@@ -47,7 +47,7 @@ pub(crate) fn main() -> Result<(), Error> {
         &rows,
     )?;
     let mut passes = TensorMut::new(&mut apart, [batch, 1, HEADS, HEAD_DIM])?;
-    queries.norm_and_scale(&mut passes)?;
+    queries.run_stages(&mut passes)?;
     rope.rotate(&mut passes, &rows)?;
     assert_eq!(q, apart);
     println!("{HEADS} heads of queries normed and rotated in one call: the bits of two");

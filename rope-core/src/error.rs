@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::cache::MOST_CHANNELS;
 use crate::{Backend, Dimension, Direction, Pairing, Shape};
 
 /// Makes of one list the errors, their messages and their names: `Variant { fields } => what writes the message`, in
@@ -605,6 +606,26 @@ errors! { f =>
         /// The most there is room for.
         limit: usize,
     } => write!(f, "head_dim is {head_dim}; a norm, a scale and a cache take heads of at most {limit} channels"),
+    /// [`Hadamard`](crate::Hadamard): a block that is no power of two, or too short or long.
+    HadamardBlock {
+        /// Channels of the block.
+        block: usize,
+    } => write!(
+        f,
+        "block is {block}; a Hadamard block must be a power of two from 2 to {MOST_CHANNELS}"
+    ),
+    /// [`Rope::hadamard`](crate::Rope::hadamard): the block does not divide a head.
+    HadamardHead {
+        /// Channels of the block.
+        block: usize,
+        /// Channels of a head.
+        head_dim: usize,
+    } => write!(
+        f,
+        "block is {block}; a Hadamard block must divide head_dim ({head_dim}), and the largest power of two that does \
+         is {}",
+        if head_dim == 0 { 0 } else { 1 << head_dim.trailing_zeros() }
+    ),
     /// [`Norm`](crate::Norm): the formula has weights, and none were given.
     WeightMissing {
         /// How many are needed, if all heads share them.

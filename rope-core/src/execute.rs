@@ -6,3 +6,4 @@ pub(crate) mod normed;
 pub(crate) mod ops;
 pub(crate) mod staged;
 pub(crate) mod tiled;
+pub(crate) mod transformed;

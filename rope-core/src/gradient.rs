@@ -29,13 +29,18 @@ pub use parameters::{to_base, to_logarithm, to_ratio};
 use core::fmt;
 
 use crate::backend::Proof;
-use crate::kernel::elements::{BackwardFn, InPlace};
+use crate::cache::MOST_CHANNELS;
+use crate::element::Compiled;
+use crate::execute::staged;
+use crate::kernel::elements::{Across, BackwardFn, InPlace};
 use crate::kernel::gradient::{GradientLine, Term};
-use crate::rope::check;
+use crate::kernel::line::Source;
+use crate::pass::Transform;
+use crate::rope::{check, check_head};
 use crate::rows::View;
 use crate::tensor::{Bytes, BytesMut, Layout};
-use crate::walk::{self, Access, Prefetch, Walk};
-use crate::{Element, Error, Linear, Plain, Rope, Rows, Shape, Tensor, TensorMut};
+use crate::walk::{self, Access, LineSpan, Prefetch, Walk};
+use crate::{Element, Error, Linear, Rope, Rows, Shape, Tensor, TensorMut};
 
 /// Gradients of pairs, `[rows, heads or 1, pairs]`: the sums of a backward pass, in `f64` of the caller's.
 ///
@@ -189,9 +194,9 @@ impl<S: Linear> Rope<S> {
     /// tensor before, `A R^T dy`; and `y1 dy2 - y2 dy1` is added to the gradient of the angle of each pair.
     ///
     /// `dy` becomes what [`Direction::Transpose`](crate::Direction::Transpose) makes of it, bit for bit. With a scale
-    /// the transposed stages run in reverse order, and round where they do in the forward pass. The angles'
-    /// gradients have the rounding of `y` and `dy` as they are stored, and no other but that of the sums
-    /// ([order](crate::gradient#order)).
+    /// or a Hadamard transform the transposed stages run in reverse order, and round where they do in the forward pass.
+    /// The angles' gradients have the rounding of `y` and `dy` as they are stored, and no other but that of the sums
+    /// ([order](crate::gradient#order)); with a transform they are those of `y` and `dy` transformed back, in f32.
     ///
     /// # Errors
     ///
@@ -226,7 +231,7 @@ impl<S: Linear> Rope<S> {
         angles.check([y.shape(), dy.shape()])?;
         angles.check_pairs(rows)?;
         back.rotate_into(dy, dx, rows)?;
-        self.with(Plain).angle_gradients(y, dy, angles)
+        S::angle_gradients(self, y, dy, angles)
     }
 }
 
@@ -385,6 +390,36 @@ impl Rope {
         self.add_terms(sum, Term::Cross, tensors, sin)
     }
 
+    /// The same of two tensors that are transformed back first, in f32.
+    #[inline(never)]
+    pub(crate) fn transformed_angle_gradients(
+        &self,
+        transform: Transform,
+        [y, dy]: [&Bytes<'_>; 2],
+        element: &'static Across,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let _ = self.back()?;
+        let shape = dy.layout.shape();
+        let sequence_rows = angles.check([y.layout.shape(), shape])?;
+        check_head(shape)?;
+        transform.hadamard.check(shape.head_dim)?;
+        if shape.is_empty() {
+            return Ok(());
+        }
+        Terms {
+            sum: f32::SUMMED.0.of(self.pairings().1),
+            proof: self.proof(),
+            term: Term::Cross,
+            tensors: [(y.bytes, y.layout), (dy.bytes, dy.layout)],
+            prefetch: Prefetch::NONE,
+            first_row: 0,
+            sequence_rows,
+        }
+        .add_transformed(transform, element, angles);
+        Ok(())
+    }
+
     #[inline(never)]
     fn add_terms(
         &self,
@@ -429,6 +464,63 @@ struct Terms<'a> {
 impl Terms<'_> {
     /// Adds them, for each row in the order of its sequences and heads.
     fn add(&self, gradients: &mut PairGradients<'_>) {
+        let [(x, x_layout), (g, g_layout)] = self.tensors;
+        Walk {
+            prefetch: self.prefetch,
+            ..Walk::between([x_layout, g_layout], 0, &View::NONE, None)
+        }
+        .run(|span| {
+            let line = &mut self.line(span, [span.source(x), span.written(g)], gradients);
+            (self.sum)(self.proof, line);
+        });
+    }
+
+    /// The same of heads that are transformed first, in two tiles of f32.
+    fn add_transformed(
+        &self,
+        transform: Transform,
+        element: &'static Across,
+        gradients: &mut PairGradients<'_>,
+    ) {
+        let [(x, x_layout), (g, g_layout)] = self.tensors;
+        let walk = Walk::between([x_layout, g_layout], 0, &View::NONE, None);
+        let head_dim = walk.shape.head_dim;
+        let walk = Walk {
+            most: (MOST_CHANNELS / head_dim).max(1),
+            ..walk
+        };
+        let len = walk.longest().saturating_mul(head_dim).min(MOST_CHANNELS);
+        staged::with_tile(2 * len, &mut |tiles| {
+            let (first, second) = tiles.split_at_mut(len);
+            walk.run(|span| {
+                let len = span.count * head_dim;
+                let [x, g] = [
+                    (span.source(x), &mut first[..len]),
+                    (span.written(g), &mut second[..len]),
+                ]
+                .map(|(heads, tile)| {
+                    staged::read_heads(self.proof, &heads, element, head_dim, tile);
+                    transform.run(self.proof, tile);
+                    Source {
+                        memory: bytemuck::cast_slice(tile),
+                        at: 0,
+                        step: head_dim,
+                        ahead: 0,
+                    }
+                });
+                (self.sum)(self.proof, &mut self.line(span, [x, g], gradients));
+            });
+        });
+    }
+
+    /// Heads of two tensors, and their sums.
+    #[inline(always)]
+    fn line<'l>(
+        &self,
+        span: &LineSpan<'_>,
+        [x, g]: [Source<'l>; 2],
+        gradients: &'l mut PairGradients<'_>,
+    ) -> GradientLine<'l> {
         let PairGradients {
             heads: own,
             pairs,
@@ -436,29 +528,21 @@ impl Terms<'_> {
             ..
         } = *gradients;
         let head_step = if own == 1 { 0 } else { pairs };
-        let [(x, x_layout), (g, g_layout)] = self.tensors;
-        Walk {
-            prefetch: self.prefetch,
-            ..Walk::between([x_layout, g_layout], 0, &View::NONE, None)
+        let [sequence, token, head] = span.first;
+        let row = self.first_row + sequence * self.sequence_rows + token;
+        GradientLine {
+            x,
+            g,
+            heads: span.count,
+            head_dim: span.head_dim,
+            pairs,
+            term: self.term,
+            sums: &mut sums[row * own * pairs + head * head_step..],
+            sums_step: if span.along_tokens {
+                own * pairs
+            } else {
+                head_step
+            },
         }
-        .run(|span| {
-            let [sequence, token, head] = span.first;
-            let row = self.first_row + sequence * self.sequence_rows + token;
-            let mut line = GradientLine {
-                x: span.source(x),
-                g: span.written(g),
-                heads: span.count,
-                head_dim: span.head_dim,
-                pairs,
-                term: self.term,
-                sums: &mut sums[row * own * pairs + head * head_step..],
-                sums_step: if span.along_tokens {
-                    own * pairs
-                } else {
-                    head_step
-                },
-            };
-            (self.sum)(self.proof, &mut line);
-        });
     }
 }

@@ -8,11 +8,12 @@
 //! | `normed` | two kernels per line, three where not all channels rotate | a norm of heads before their rotation, in place |
 //! | `copied-normed` | a copy, then `normed` | the same, from one place to another of the same element |
 //! | `tiled` | a tile of the source's element | a rotation, after such a norm or none, into a quantized format; after a norm also from f32 into another element |
+//! | `transformed` | a kernel per line of contiguous heads | a Hadamard transform alone, of f32 in place in a tensor |
 //! | `staged` | a tile of f32, stage by stage | everything |
 //!
 //! Elements of a cache are lines where the channels of a head lie side by side.
 
-use crate::execute::{lines, normed, staged, tiled};
+use crate::execute::{lines, normed, staged, tiled, transformed};
 use crate::pass::{Operand, OperandMut, Pass};
 
 /// One way to run a pass, in place or from one place to another. What it does not admit it does not touch.
@@ -37,7 +38,11 @@ macro_rules! implementations {
 // The fastest first; `staged` takes what they do not.
 implementations! {
     /// In a tensor.
-    IN_PLACE, InPlace: ["fused" lines::fused_in_place, "normed" normed::in_place];
+    IN_PLACE, InPlace: [
+        "fused" lines::fused_in_place,
+        "normed" normed::in_place,
+        "transformed" transformed::in_place,
+    ];
     /// In the slots of a cache.
     SHIFT, InPlace: ["fused" lines::fused_in_place];
     /// From a tensor or a cache into another.

@@ -94,6 +94,7 @@ mod execute;
 mod frequencies;
 pub mod gradient;
 pub mod guide;
+mod hadamard;
 mod implementations;
 mod kernel;
 mod norm;
@@ -133,11 +134,12 @@ pub use frequencies::{
     Angle, Axes, Frequencies, Frequency, LongRope, MixedAngle, MixedFrequencies, RowSource,
     Scaling, Yarn,
 };
+pub use hadamard::{Hadamard, HadamardFactor};
 pub use kernel::sincos::block::FrequencyBlock;
 pub use norm::{Norm, NormFormula, NormReach, NormResult, NormSum, Place, Weights};
 pub use pairing::Pairing;
 pub use positions::{Coordinates, Ids, IntoPositions, Positions};
-pub use rope::{Direction, Linear, Plain, QueryKeyStages, Rope, Stages, WithScale, WithStages};
+pub use rope::{Direction, Linear, LinearStages, Plain, QueryKeyStages, Rope, Stages, WithStages};
 pub use rows::Rows;
 pub use scale::Scale;
 pub use tensor::{Dimension, IntoLayout, Layout, Shape, Strides, Tensor, TensorMut};
@@ -151,10 +153,12 @@ const _: () = {
     shared::<(MixedFrequencies<'_>, MixedAngle)>();
     shared::<Scaling<'_>>();
     shared::<(
+        Rope<LinearStages<'_>>,
         Rope<WithStages<'_>>,
         Rope<QueryKeyStages<'_>>,
         Norm<'_>,
         Scale<'_>,
+        Hadamard,
         Cache<'_>,
         CacheMut<'_>,
         Slots<'_>,

@@ -4,6 +4,7 @@ use crate::backend::Proof;
 use crate::cache::{Cache, CacheMut, Format, Heads, HeadsMut, InSlots, Slots};
 use crate::element::Compiled;
 use crate::kernel::elements::{Across, InPlace, Normed, OutOfPlaceFn};
+use crate::kernel::hadamard;
 use crate::kernel::norm::NormFactors;
 use crate::kernel::rotation::RowFactors;
 use crate::norm::{Norm, NormReach, NormResult, NormSum, Place, Weights};
@@ -11,13 +12,15 @@ use crate::rows::View;
 use crate::scale::Scale;
 use crate::tensor::{Bytes, BytesMut};
 use crate::walk::{Access, Addresses, LineSpan, Located, Order, Prefetch, Walk};
-use crate::{Layout, Pairing, Shape};
+use crate::{Hadamard, Layout, Pairing, Shape};
 
 /// What is done to heads on their way.
 ///
 /// ```text
-/// read -> norm -> scale -> rotate -> norm -> scale -> write
+/// read -> transform -> norm -> scale -> rotate -> norm -> scale -> transform -> write
 /// ```
+///
+/// A [`Transform`] stands first where it is undone: in heads that come from a cache, and in gradients.
 ///
 /// Between two stages a value is f32, or was rounded to the element of what is read, as the plan says.
 pub(crate) struct Pass<'a> {
@@ -42,6 +45,7 @@ pub(crate) struct Pass<'a> {
 pub(crate) struct Stages<'a> {
     pub(crate) norm: Option<Norm<'a>>,
     pub(crate) scale: Option<Scale<'a>>,
+    pub(crate) transform: Option<Transform>,
     /// What runs them over a tile.
     pub(crate) ops: &'static Ops,
 }
@@ -54,6 +58,58 @@ pub(crate) struct Ops {
     pub(crate) run: RunStages,
     /// The factors of a norm over all heads of the token that a line begins.
     pub(crate) row_factors: RowFactorsOf,
+}
+
+/// A Hadamard transform of whole heads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transform {
+    pub(crate) hadamard: Hadamard,
+    /// What runs it over the blocks of heads: by reference, so that programs whose plans have none do not link it.
+    pub(crate) kernel: TransformFn,
+    /// Whether it is the first stage.
+    pub(crate) first: bool,
+    /// Whether it is the last stage.
+    pub(crate) last: bool,
+    /// Whether codes are made of what the last stage gives, which is then rounded as after any other.
+    pub(crate) coded: bool,
+}
+
+/// Transforms blocks that lie one after the other.
+pub(crate) type TransformFn = fn(Proof, Hadamard, &mut [f32]);
+
+impl PartialEq for Transform {
+    // There is one kernel.
+    fn eq(&self, other: &Self) -> bool {
+        let places = |it: &Self| (it.first, it.last, it.coded);
+        self.hadamard == other.hadamard && places(self) == places(other)
+    }
+}
+
+impl Transform {
+    /// At the end of a plan.
+    pub(crate) fn new(hadamard: Hadamard) -> Self {
+        Transform {
+            hadamard,
+            kernel: |proof, hadamard, heads| proof.run(hadamard::Transform::new(heads, hadamard)),
+            first: false,
+            last: true,
+            coded: false,
+        }
+    }
+
+    /// At the beginning instead, where it is undone.
+    pub(crate) fn undone(self) -> Self {
+        Transform {
+            first: true,
+            last: false,
+            ..self
+        }
+    }
+
+    /// Transforms whole heads, one after the other.
+    pub(crate) fn run(&self, proof: Proof, heads: &mut [f32]) {
+        (self.kernel)(proof, self.hadamard, heads);
+    }
 }
 
 type RunStages =
@@ -72,6 +128,10 @@ impl Stages<'_> {
     pub(crate) fn stand_at(&self, place: Place) -> bool {
         self.norm.is_some_and(|norm| norm.place == place)
             || self.scale.is_some_and(|scale| scale.place == place)
+            || self.transform.is_some_and(|transform| match place {
+                Place::BeforeRotation => transform.first,
+                Place::AfterRotation => transform.last,
+            })
     }
 }
 
@@ -139,6 +199,16 @@ impl<'a> Pass<'a> {
     /// The scale, if there is one.
     pub(crate) fn scale(&self) -> Option<Scale<'a>> {
         self.stages?.scale
+    }
+
+    /// The transform, if there is one.
+    pub(crate) fn transform(&self) -> Option<Transform> {
+        self.stages?.transform
+    }
+
+    /// Whether there is a stage beside a norm and the rotation.
+    pub(crate) fn has_linear(&self) -> bool {
+        self.scale().is_some() || self.transform().is_some()
     }
 
     /// Whether the pairing changes.
@@ -222,7 +292,7 @@ impl<'a> Pass<'a> {
         let short = head_dim < crate::kernel::normed::TOO_LONG;
         let stays = rotation.input == rotation.output;
         let fused = shared && plain && over_heads && short && stays;
-        (fused && norm.sum == NormSum::PyTorch && self.scale().is_none()).then_some((
+        (fused && norm.sum == NormSum::PyTorch && !self.has_linear()).then_some((
             norm,
             kernels,
             rotation.input,

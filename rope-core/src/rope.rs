@@ -20,7 +20,8 @@ use crate::{
     Backend, Dimension, Error, Name, Pairing, Rows, Shape, Tensor, TensorMut, UnknownName,
 };
 
-pub use stages::{Linear, Plain, QueryKeyStages, Stages, WithScale, WithStages};
+pub(crate) use stages::check_head;
+pub use stages::{Linear, LinearStages, Plain, QueryKeyStages, Stages, WithStages};
 
 /// Which way a pair is rotated. With `R` the rotation by the angles of the rows, and `A` their attention factor:
 ///
@@ -116,8 +117,8 @@ impl FromStr for Direction {
 /// | | is | has |
 /// |---|---|---|
 /// | `Rope` | the rotation alone | every verb but those of norms |
-/// | [`Rope<WithScale>`](WithScale) | with a [`scale`](Rope::scale) | the verbs of [`Stages`] and of [`Linear`] plans |
-/// | [`Rope<WithStages>`](WithStages) | with a [`norm`](Rope::norm), a scale, both | the verbs of [`Stages`] |
+/// | [`Rope<LinearStages>`](LinearStages) | with a [`scale`](Rope::scale), a [`hadamard`](Rope::hadamard) transform | the verbs of [`Stages`] and of [`Linear`] plans |
+/// | [`Rope<WithStages>`](WithStages) | with a [`norm`](Rope::norm), and any of these | the verbs of [`Stages`] |
 /// | [`Rope<QueryKeyStages>`](QueryKeyStages) | with a norm for Q and another for K | `rotate_qk` |
 ///
 /// ```

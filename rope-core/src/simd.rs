@@ -249,6 +249,10 @@ pub(crate) trait Simd: SimdF64 {
     /// `sums + (x1 g1 + x2 g2)`, rounded likewise.
     fn add_dot(self, sums: Self::Wide, x: [Self::Wide; 2], g: [Self::Wide; 2]) -> Self::Wide;
 
+    /// `a + b` and `a - b` of lanes `STRIDE` apart, a power of two below the lanes: the sum in the lane whose bit of
+    /// `STRIDE` is clear, the difference in the other.
+    fn butterfly<const STRIDE: usize>(self, x: Self::F32) -> Self::F32;
+
     /// Puts lanes in the order that `unzip` leaves: for cos and sin, once per row, so that the heads need no more.
     fn order(self, x: Self::F32) -> Self::F32;
     /// Undoes `order`: for pairs that are read alternating and written apart.
@@ -306,6 +310,20 @@ pub(crate) trait SimdF64: Copy {
         small: Self::F64,
         least: f64,
     ) -> bool;
+}
+
+/// 1 in the lanes whose bit of `stride` is clear, -1 in the others.
+#[cfg(any(target_arch = "x86", target_arch = "x86_64", target_arch = "aarch64"))]
+const fn signs<const LANES: usize>(stride: usize) -> [f32; LANES] {
+    let mut signs = [1.0; LANES];
+    let mut lane = 0;
+    while lane < LANES {
+        if lane & stride != 0 {
+            signs[lane] = -1.0;
+        }
+        lane += 1;
+    }
+    signs
 }
 
 /// The bits of a double below the last bit of an f32.

@@ -1,7 +1,9 @@
-//! What a chain gives, a token at a time, from its definition: norm, scale, rotation, and what is rounded between them.
+//! What a chain gives, a token at a time, from its definition: norm, scale, rotation, transform, and what is rounded
+//! between them.
 
 use rope_core::{Backend, Pairing, Place};
 
+use crate::hadamard::Hadamard;
 use crate::norm::{Kind, Norm};
 use crate::oracle::{directed, rotate};
 use crate::{Angles, Expected, Number, Rotation, Source, View};
@@ -63,6 +65,8 @@ pub struct Chain {
     pub norm: Option<Norm>,
     /// The scale.
     pub scale: Option<Scale>,
+    /// The Hadamard transform, at the end.
+    pub hadamard: Option<Hadamard>,
     /// Whether what the rotation gives is rounded before another stage, or a code.
     pub rounds: bool,
 }
@@ -75,6 +79,7 @@ impl Chain {
     pub const ALONE: Chain = Chain {
         norm: None,
         scale: None,
+        hadamard: None,
         rounds: true,
     };
 
@@ -83,6 +88,10 @@ impl Chain {
         Chain {
             norm: (!source.once_in(4)).then(|| Norm::any(source, tokens, heads, head_dim)),
             scale: source.once_in(3).then(|| Scale::any(source, tokens, heads)),
+            hadamard: match source.once_in(3) {
+                true => Hadamard::any(source, head_dim),
+                false => None,
+            },
             rounds: source.once_in(2),
         }
     }
@@ -100,6 +109,9 @@ impl Chain {
         }
         if let Some(scale) = scale {
             chain = chain.scale(scale);
+        }
+        if let Some(hadamard) = &self.hadamard {
+            chain = chain.hadamard(hadamard.given());
         }
         if self.rounds {
             chain
@@ -134,12 +146,38 @@ impl Chain {
             let behind = |place| place == Place::AfterRotation;
             let stages = self.norm.as_ref().is_some_and(|norm| behind(norm.place))
                 || self.scale.as_ref().is_some_and(|scale| behind(scale.place));
-            if self.rounds && (stages || coded) {
+            if self.rounds && (stages || self.hadamard.is_some() || coded) {
                 heads.iter_mut().flatten().for_each(|x| *x = kind.round(*x));
             }
         }
-        self.beside(Place::AfterRotation, kind, token, &mut heads);
+        let kind = self.beside(Place::AfterRotation, kind, token, &mut heads);
+        if let Some(hadamard) = self.hadamard {
+            for head in &mut heads {
+                hadamard.apply(head);
+                if self.rounds && coded {
+                    head.iter_mut().for_each(|x| *x = kind.round(*x));
+                }
+            }
+        }
         heads
+    }
+
+    /// Heads whose transform is undone before all other stages, and those stages: of what comes from a cache, and of
+    /// gradients.
+    pub fn undone(&self, kind: Kind, mut heads: Vec<Vec<f32>>) -> (Chain, Vec<Vec<f32>>) {
+        for head in &mut heads {
+            if let Some(hadamard) = self.hadamard {
+                hadamard.apply(head);
+                if self.rounds {
+                    head.iter_mut().for_each(|x| *x = kind.round(*x));
+                }
+            }
+        }
+        let rest = Chain {
+            hadamard: None,
+            ..self.clone()
+        };
+        (rest, heads)
     }
 
     /// The norm and the scale of a side of the rotation; says what the values are made of behind them.

@@ -41,6 +41,7 @@ pub mod golden;
 pub mod gradient;
 #[cfg(unix)]
 pub mod guard;
+pub mod hadamard;
 pub mod norm;
 pub mod number;
 pub mod oracle;

@@ -2,8 +2,8 @@
 //! slower one than it could would give the same bits, so nothing else would notice.
 
 use rope_core::{
-    CacheLayout, CacheMut, Code, CodeScale, HeadScales, Norm, NormFormula, NormReach, Pairing,
-    Place, Rope, Rows, Scale, Tensor, TensorMut, WithStages,
+    CacheLayout, CacheMut, Code, CodeScale, Hadamard, HeadScales, Norm, NormFormula, NormReach,
+    Pairing, Place, Rope, Rows, Scale, Tensor, TensorMut, WithStages,
 };
 use rope_tests::{Number, each_element_pair};
 
@@ -59,6 +59,34 @@ fn of_calls_in_place() {
             "{chain:?}, {rotary_dim}"
         );
     }
+}
+
+/// Without a rotation, by the element and by where heads lie.
+#[test]
+fn of_transforms() {
+    fn run<E: Number>(chain: Rope<WithStages<'_>>) -> &'static str {
+        let mut x = vec![E::from_f32(0.5); LEN];
+        let mut x = TensorMut::new(&mut x, SHAPE).expect("a valid tensor");
+        chain.run_stages_by(&mut x).expect("what fits")
+    }
+    let rope = Rope::new(Pairing::Half);
+    let hadamard = Hadamard::new(HEAD_DIM).expect("a power of two");
+    let norm = Norm::new(NormFormula::LLAMA, 1e-6).without_weight();
+    for (chain, name) in [
+        (rope.hadamard(hadamard).into(), "transformed"),
+        (rope.hadamard(hadamard).norm(norm), "staged"),
+        (
+            rope.hadamard(hadamard).scale(Scale::constant(0.5)).into(),
+            "staged",
+        ),
+        (rope.in_stages().hadamard(hadamard).into(), "staged"),
+        (rope.into(), "staged"),
+    ] {
+        assert_eq!(run::<f32>(chain), name, "{chain:?}");
+        assert_eq!(run::<half::bf16>(chain), "staged", "{chain:?}");
+    }
+    let chain = Rope::<WithStages<'_>>::from(rope.hadamard(hadamard));
+    assert_eq!(in_place(chain, HEAD_DIM), ["staged"; 2]);
 }
 
 /// Out of place: into a tensor, into slots, and out of slots.

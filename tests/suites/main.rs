@@ -19,6 +19,7 @@ mod golden;
 mod gradient;
 #[cfg(unix)]
 mod guard;
+mod hadamard;
 mod implementations;
 mod kinds;
 mod messages;

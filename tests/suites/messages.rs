@@ -416,6 +416,17 @@ fn cases() -> Vec<(Error, String)> {
              `weighted`",
         ),
         (
+            Error::HadamardBlock { block: 96 },
+            "block is 96; a Hadamard block must be a power of two from 2 to 2048",
+        ),
+        (
+            Error::HadamardHead {
+                block: 64,
+                head_dim: 80,
+            },
+            "block is 64; a Hadamard block must divide head_dim (80), and the largest power of two that does is 16",
+        ),
+        (
             Error::CenteredSums,
             "a centered norm needs the mean, and takes no sums of squares",
         ),

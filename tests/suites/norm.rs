@@ -5,7 +5,7 @@
 //!
 //! | calls | compared with | |
 //! |---|---|---|
-//! | `norm_and_scale` | `*_norm`; behind the rotation `*_out`, from `*_rope` | bits |
+//! | `run_stages` | `*_norm`; behind the rotation `*_out`, from `*_rope` | bits |
 //! | `rotate`, rounded as the model rounds its norm | `*_rope_once`, or `*_out` in f32 | bits |
 //! | `rotate`, rounded once in all | `*_fused_once` | bits |
 
@@ -120,7 +120,7 @@ impl<E: Number + Bits> Heads<'_, E> {
         if rotates {
             chain.rotate(&mut tensor, &self.rows())
         } else {
-            chain.norm_and_scale(&mut tensor)
+            chain.run_stages(&mut tensor)
         }
         .expect("a norm that fits");
         y
@@ -482,7 +482,7 @@ fn sums_have_the_order_of_pytorch() {
                     let mut y = x.clone();
                     let mut tensor = TensorMut::new(&mut y, shape).expect("a valid tensor");
                     rope.norm(norm)
-                        .norm_and_scale(&mut tensor)
+                        .run_stages(&mut tensor)
                         .expect("a norm that fits");
                     alike(&y, &normed, &format!("{doing}, heads of {head_dim}"));
                 }
@@ -491,7 +491,7 @@ fn sums_have_the_order_of_pytorch() {
                 let mut y = x.clone();
                 let mut tensor = TensorMut::new(&mut y, [1, 1, 1, width]).expect("a valid tensor");
                 rope.norm(Norm::new(NormFormula::LLAMA4, eps))
-                    .norm_and_scale(&mut tensor)
+                    .run_stages(&mut tensor)
                     .expect("a norm that fits");
                 alike(&y, &normed, &format!("{doing}, a head"));
             }
@@ -529,7 +529,7 @@ fn sums_in_f64_are_rounded_once() {
                 let mut y = x.clone();
                 let mut tensor = TensorMut::new(&mut y, [1, 1, 1, width]).expect("a valid tensor");
                 rope.norm(norm)
-                    .norm_and_scale(&mut tensor)
+                    .run_stages(&mut tensor)
                     .expect("a norm that fits");
                 alike(&y, &normed, &format!("{backend}, {reach:?} of {width}"));
             }

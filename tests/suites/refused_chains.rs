@@ -2,9 +2,10 @@
 //! was written, to a tensor, a cache or its scales.
 
 use half::bf16;
+use rope_core::gradient::PairGradients;
 use rope_core::{
     Axes, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, Dimension,
-    Error, Frequencies, HeadScales, Layout, Norm, NormFormula, NormReach, Pairing, Place,
+    Error, Frequencies, Hadamard, HeadScales, Layout, Norm, NormFormula, NormReach, Pairing, Place,
     Positions, Rope, Rows, Scale, ScaleLayout, ScalePlace, Scaling, Slots, Tensor, TensorMut,
     WithStages,
 };
@@ -35,7 +36,7 @@ fn each_verb<'a>(plan: impl Into<Rope<WithStages<'a>>>, error: Error, words: &[&
     untouched::<bf16>(LEN, |data| {
         let mut tensor = TensorMut::new(data, SHAPE).expect("valid");
         refused(chain.rotate(&mut tensor, &rows), error, words);
-        refused(chain.norm_and_scale(&mut tensor), error, words);
+        refused(chain.run_stages(&mut tensor), error, words);
         let other = vec![bf16::ONE; LEN];
         let from = Tensor::new(&other, SHAPE).expect("valid");
         refused(chain.rotate_into(&from, &mut tensor, &rows), error, words);
@@ -145,10 +146,10 @@ fn weights_of_norms() {
         let without = norm.without_weight();
         assert!(!without.formula().weighted);
         let chain = ROPE().norm(without);
-        assert_eq!(chain.norm_and_scale(&mut tensor), Ok(()));
+        assert_eq!(chain.run_stages(&mut tensor), Ok(()));
         // Also where some were given before.
         let chain = ROPE().norm(norm.weight(&one).without_weight());
-        assert_eq!(chain.norm_and_scale(&mut tensor), Ok(()));
+        assert_eq!(chain.run_stages(&mut tensor), Ok(()));
         let chain = ROPE().norm(norm.without_weight().weight(&one[..8]));
         each_verb(chain, unused(8), &["8"]);
     }
@@ -244,6 +245,54 @@ fn factors_of_scales() {
     }
 }
 
+/// A block that no head has, and one that does not divide the head.
+#[test]
+fn blocks_of_transforms() {
+    for block in [0, 1, 3, 96, 2049, 4096, usize::MAX, 1 << (usize::BITS - 1)] {
+        let refusal = Hadamard::new(block);
+        let error = Error::HadamardBlock { block };
+        assert_eq!(refusal, Err(error));
+        assert!(
+            error.to_string().contains(&block.to_string()) && error.to_string().contains("2048")
+        );
+        assert_eq!(Hadamard::indexer(block), Err(error));
+    }
+    let sixteen = Hadamard::new(16).expect("a power of two");
+    let error = Error::HadamardHead {
+        block: 16,
+        head_dim: 8,
+    };
+    let words = ["16", "8"];
+    each_verb(ROPE().hadamard(sixteen), error, &words);
+    let norm = Norm::new(NormFormula::LLAMA4, 1e-6);
+    each_verb(ROPE().norm(norm).hadamard(sixteen), error, &words);
+    let rope = ROPE().hadamard(sixteen);
+    untouched::<f32>(LEN, |data| {
+        let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
+        let rows = Rows::new(&NUMBERS[..48], [6, 8]).expect("six rows");
+        refused(rope.shift(&mut cache, &SLOTS, &rows), error, &words);
+    });
+    untouched::<f32>(LEN, |data| {
+        let y = [1.0_f32; LEN];
+        let y = Tensor::new(&y, SHAPE).expect("valid");
+        let mut sums = [0.5; 12];
+        let angles = &mut PairGradients::new(&mut sums, [3, 1, 4]).expect("sums of that shape");
+        let mut dy = TensorMut::new(data, SHAPE).expect("valid");
+        refused(rope.backward(&y, &mut dy, &rows(), angles), error, &words);
+        let refusal = rope.backward_into(&y, &y, &mut dy, &rows(), angles);
+        refused(refusal, error, &words);
+        assert_eq!(sums, [0.5; 12]);
+    });
+    // Q and K in one call.
+    untouched::<f32>(LEN, |data| {
+        let mut other = [1.0_f32; LEN];
+        let mut q = TensorMut::new(data, SHAPE).expect("valid");
+        let mut k = TensorMut::new(&mut other, SHAPE).expect("valid");
+        let rope = ROPE().query_and_key().hadamard(sixteen);
+        refused(rope.rotate_qk(&mut q, &mut k, &rows()), error, &words);
+    });
+}
+
 #[test]
 fn head_dim_on_stack() {
     let error = Error::HeadDimOnStack {
@@ -260,7 +309,7 @@ fn head_dim_on_stack() {
         let from = Tensor::new(&other, shape).expect("valid");
         let mut tensor = TensorMut::new(data, shape).expect("valid");
         refused(chain.rotate(&mut tensor, &rows), error, &words);
-        refused(chain.norm_and_scale(&mut tensor), error, &words);
+        refused(chain.run_stages(&mut tensor), error, &words);
         refused(chain.rotate_into(&from, &mut tensor, &rows), error, &words);
         let norm = Norm::new(NormFormula::LLAMA4, 1e-6);
         let squares = ROPE().sum_of_squares(norm, &from, &mut [0.0]);

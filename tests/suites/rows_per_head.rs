@@ -240,7 +240,7 @@ fn a_norm_before_the_rotation() {
                 };
                 rows.with(|rows| {
                     let apart = run(&|y| {
-                        norm(rope).norm_and_scale(y).expect("a norm that fits");
+                        norm(rope).run_stages(y).expect("a norm that fits");
                         rope.rotate(y, rows).expect("rows that fit");
                     });
                     for rope in [rope, rope.in_stages()] {

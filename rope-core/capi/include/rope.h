@@ -233,6 +233,10 @@ enum rope_status
   ROPE_STATUS_WEIGHT_UNUSED = 72,
   // A norm that is centered was given sums.
   ROPE_STATUS_CENTERED_SUMS = 59,
+  // A block of a Hadamard transform is no power of two from 2 to 2048.
+  ROPE_STATUS_HADAMARD_BLOCK = 78,
+  // The block of a Hadamard transform does not divide a head.
+  ROPE_STATUS_HADAMARD_HEAD = 79,
   // Keys were to be moved between positions that are coordinates.
   ROPE_STATUS_NO_INTEGER = 60,
   // A backward pass of a plan that does not rotate forward.
@@ -1331,7 +1335,7 @@ rope_status rope_chain_rotate(const struct rope_chain *chain,
 // # Safety
 //
 // As rope_rotate.
-rope_status rope_chain_norm_and_scale(const struct rope_chain *chain,
+rope_status rope_chain_run_stages(const struct rope_chain *chain,
                                       const struct rope_tensor_mut *x);
 
 // Runs a chain from one tensor into another, whose element and pairing may differ.

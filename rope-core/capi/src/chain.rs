@@ -128,7 +128,7 @@ pub unsafe extern "C" fn rope_chain_rotate(
 ///
 /// As rope_rotate.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn rope_chain_norm_and_scale(
+pub unsafe extern "C" fn rope_chain_run_stages(
     chain: *const rope_chain,
     x: *const rope_tensor_mut,
 ) -> rope_status {
@@ -138,7 +138,7 @@ pub unsafe extern "C" fn rope_chain_norm_and_scale(
             let (chain, used) = self::chain(chain)?;
             let x = read("x", x)?;
             with_element!(x.element, E => {
-                Ok(chain.norm_and_scale(&mut x.tensor::<E>("x", &[&used])?)?)
+                Ok(chain.run_stages(&mut x.tensor::<E>("x", &[&used])?)?)
             })
         }
     })

@@ -139,6 +139,10 @@ pub enum rope_status {
     WeightUnused = 72,
     /// A norm that is centered was given sums.
     CenteredSums = 59,
+    /// A block of a Hadamard transform is no power of two from 2 to 2048.
+    HadamardBlock = 78,
+    /// The block of a Hadamard transform does not divide a head.
+    HadamardHead = 79,
     /// Keys were to be moved between positions that are coordinates.
     NoInteger = 60,
     /// A backward pass of a plan that does not rotate forward.
@@ -266,6 +270,8 @@ statuses! {
     WeightMissing = c"the norm's formula has weights, and none were given": WeightMissing,
     WeightUnused = c"the norm's formula has no weights, and some were given": WeightUnused,
     CenteredSums = c"a norm that is centered takes no given sums": CenteredSums,
+    HadamardBlock = c"a block of a Hadamard transform is no power of two from 2 to 2048": HadamardBlock,
+    HadamardHead = c"the block of a Hadamard transform does not divide a head": HadamardHead,
     NoInteger = c"keys are moved between integer positions, not coordinates": NoInteger,
     BackwardDirection = c"a backward pass is that of a plan that rotates forward": BackwardDirection,
     GradientPairing = c"gradients of cos and sin require a plan with one pairing": GradientPairing,

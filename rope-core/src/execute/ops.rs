@@ -1,5 +1,5 @@
-//! The stages beside the rotation, as operations on a tile: a norm, a scale. And the sums that a norm takes over more
-//! than a head, or by a rule that is not fused.
+//! The stages beside the rotation, as operations on a tile: a norm, a scale, a transform. And the sums that a norm
+//! takes over more than a head, or by a rule that is not fused.
 
 use super::staged::{Channels, read_lines, with_tile};
 use crate::Shape;
@@ -10,7 +10,7 @@ use crate::kernel::norm::{
 };
 use crate::kernel::normed::{LineRoots, TOO_LONG};
 use crate::norm::{GivenSums, Norm, NormReach, NormSum, Place, Weights};
-use crate::pass::{Operands, Ops, Pass, Stages};
+use crate::pass::{Operands, Ops, Pass, Stages, Transform};
 use crate::rows::View;
 use crate::scale::Scale;
 use crate::tensor::Bytes;
@@ -22,19 +22,34 @@ pub(crate) static OPS: Ops = Ops { run, row_factors };
 /// Runs the stages of a place on the heads in a tile.
 fn run(
     pass: &Pass<'_>,
-    Stages { norm, scale, .. }: Stages<'_>,
+    Stages {
+        norm,
+        scale,
+        transform,
+        ..
+    }: Stages<'_>,
     place: Place,
     span: &LineSpan<'_>,
     row: Option<NormFactors>,
     tile: &mut [f32],
     side: &mut [f32],
 ) {
+    if place == Place::BeforeRotation {
+        pass.transform_first(tile, side);
+    }
     if let Some(norm) = norm.filter(|norm| norm.place == place) {
         pass.norm_heads(norm, span, row, tile, side);
     }
     if let Some(scale) = scale.filter(|scale| scale.place == place) {
         let element = pass.flowing(place);
         pass.scale_heads(scale, element, span, tile, side);
+    }
+    let last = |it: &Transform| it.last && place == Place::AfterRotation;
+    if let Some(transform) = transform.filter(last) {
+        transform.run(pass.proof, tile);
+        if transform.coded && pass.rounds {
+            pass.round(pass.flowing(place), tile, side);
+        }
     }
 }
 
@@ -55,6 +70,7 @@ fn row_factors(
     let read = |span: &LineSpan<'_>, values: &mut [f32], side: &mut [f32]| {
         let channels = Channels::run(0, values.len());
         operands.read(pass.proof, span, channels, values, side);
+        pass.transform_first(values, side);
     };
     pass.factors(norm, |term, center| {
         let sum = pass.sum(&read, norm, all, (term, center), tile, side);
@@ -66,6 +82,16 @@ fn row_factors(
 type ReadHeads<'r> = dyn Fn(&LineSpan<'_>, &mut [f32], &mut [f32]) + 'r;
 
 impl Pass<'_> {
+    /// Transforms the heads of a tile, if that is the first stage.
+    fn transform_first(&self, tile: &mut [f32], side: &mut [f32]) {
+        if let Some(transform) = self.transform().filter(|it| it.first) {
+            transform.run(self.proof, tile);
+            if self.rounds {
+                self.round(self.element, tile, side);
+            }
+        }
+    }
+
     /// Scales the heads of a tile.
     fn scale_heads(
         &self,

@@ -1,7 +1,7 @@
 //! The stages of a pass, one after the other, over a tile of f32 that stays in the first cache: what runs every pass.
 //!
 //! ```text
-//! read -> norm -> scale -> rotate -> norm -> scale -> write
+//! read -> transform -> norm -> scale -> rotate -> norm -> scale -> transform -> write
 //! ```
 //!
 //! A call has one tile, and beside it as much for what a stage needs: heads whose pairing changes, words to round to,
@@ -36,7 +36,7 @@ const _: () = assert!(HEADS == ROOTS);
 struct Tile<const LEN: usize>([f32; LEN]);
 
 /// Runs something with a tile of so many values, if not of more: to clear 8 KiB takes as long as to rotate ten heads.
-pub(super) fn with_tile(len: usize, run: &mut dyn FnMut(&mut [f32])) {
+pub(crate) fn with_tile(len: usize, run: &mut dyn FnMut(&mut [f32])) {
     #[inline(never)]
     fn cleared<const LEN: usize>(run: &mut dyn FnMut(&mut [f32])) {
         run(&mut Tile([0.0; LEN]).0);
@@ -276,6 +276,17 @@ impl Channels {
             1
         }
     }
+}
+
+/// Reads whole heads that are lines.
+pub(crate) fn read_heads(
+    proof: Proof,
+    heads: &Source<'_>,
+    element: &'static Across,
+    head_dim: usize,
+    values: &mut [f32],
+) {
+    read_lines(proof, heads, element, Channels::run(0, head_dim), values);
 }
 
 /// Reads channels of heads that are lines.

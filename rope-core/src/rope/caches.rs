@@ -84,6 +84,7 @@ impl<S: Stages> Rope<S> {
     }
 
     /// Writes keys and values of the same tokens into the same slots: keys through the plan, values converted alone.
+    /// (Values with a Hadamard transform of their own take [`Rope::copy_into_cache`].)
     /// Everything is checked before either cache is written.
     ///
     /// # Errors
@@ -115,8 +116,8 @@ impl<S: Stages> Rope<S> {
     }
 
     /// Runs the plan from a cache into a tensor, one slot for each token of each sequence: keys that were cached
-    /// before their rotation. The source is f32, so nothing between the stages is rounded. A token with a negative
-    /// slot is left out.
+    /// before their rotation. The source is f32, so nothing between the stages is rounded. A Hadamard transform is the
+    /// first stage here, and undoes that of what was cached. A token with a negative slot is left out.
     ///
     /// # Errors
     ///
@@ -175,7 +176,8 @@ impl<S: Linear> Rope<S> {
     /// anew. A row that is the identity (every cos 1, every sin 0) leaves the bits of its slot, so that tokens which do
     /// not move keep theirs. Where each head has a row of its own, those of all heads have to be.
     ///
-    /// A scale is not applied: cached keys have it, and it commutes with the rotation.
+    /// A scale is not applied: cached keys have it, and it commutes with the rotation. A Hadamard transform does not:
+    /// it is undone before the rotation, and done again after it.
     ///
     /// # Errors
     ///
@@ -187,11 +189,12 @@ impl<S: Linear> Rope<S> {
         slots: impl Into<Slots<'s>>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        self.with(Plain).shift_slots(cache, slots.into(), rows)
+        let plan = self.with(self.stages.shifted());
+        plan.shift_slots(cache, slots.into(), rows)
     }
 }
 
-impl Rope {
+impl Rope<Lowered<'_>> {
     #[inline(never)]
     fn shift_slots(
         &self,
@@ -205,7 +208,7 @@ impl Rope {
             heads: cache.layout().shape().heads,
             head_dim: cache.stored().head_dim(),
         };
-        let sharing = self.fit_in_place(shape, rows)?;
+        let sharing = self.with(Plain).fit_in_place(shape, rows)?;
         cache.stored().check(shape, &slots, cache.len())?;
         let kernels = Kernels {
             in_place: match cache.stored().format {
@@ -214,18 +217,15 @@ impl Rope {
             },
             normed: None,
         };
-        let plan = self.erased();
         let pass = Pass {
             skips_identity: true,
-            ..plan.pass(shape, (f32::ACROSS, kernels), Some((rows, sharing)))?
+            ..self.pass(shape, (f32::ACROSS, kernels), Some((rows, sharing)))?
         };
         let target = &mut OperandMut::Cache(cache, slots);
         implementations::in_place(SHIFT, &pass, target);
         Ok(())
     }
-}
 
-impl Rope<Lowered<'_>> {
     #[inline(never)]
     fn run_into_cache(
         &self,
@@ -237,7 +237,9 @@ impl Rope<Lowered<'_>> {
         let shape = x.layout.shape();
         let rows = fitting(shape, rows)?;
         cache.stored().check(shape, &slots, cache.len())?;
-        let pass = self.pass(shape, (element, kernels), rows)?;
+        let coded = matches!(cache.stored().format, Format::Codes(_));
+        let plan = self.with(self.stages.coded(coded));
+        let pass = plan.pass(shape, (element, kernels), rows)?;
         let source = Operand::Tensor(x, element);
         let target = &mut OperandMut::Cache(cache, slots);
         Ok(implementations::out_of_place(
@@ -259,7 +261,8 @@ impl Rope<Lowered<'_>> {
         let shape = y.layout.shape();
         let rows = fitting(shape, rows)?;
         cache.stored().check(shape, &slots, cache.len())?;
-        let pass = self.pass(shape, (f32::ACROSS, Kernels::default()), rows)?;
+        let plan = self.with(self.stages.undone());
+        let pass = plan.pass(shape, (f32::ACROSS, Kernels::default()), rows)?;
         let source = Operand::Cache(cache, &slots);
         let target = &mut OperandMut::Tensor(y, element);
         Ok(implementations::out_of_place(

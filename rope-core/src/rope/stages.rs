@@ -1,4 +1,4 @@
-//! The kinds of plans: a rotation alone, and with a norm or a scale beside it.
+//! The kinds of plans: a rotation alone, and with a norm, a scale or a transform beside it.
 
 use super::Rope;
 use crate::cache::MOST_CHANNELS;
@@ -8,28 +8,42 @@ use crate::gradient::PairGradients;
 use crate::implementations::{self, IN_PLACE, OUT_OF_PLACE};
 use crate::kernel::elements::{Across, Normed};
 use crate::norm::{Norm, NormReach, Place};
-use crate::pass::{self, Kernels, Operand, OperandMut, Pass, Rotation};
+use crate::pass::{self, Kernels, Operand, OperandMut, Pass, Rotation, Transform};
 use crate::rope::fit_across;
 use crate::rows::RowSharing;
 use crate::scale::Scale;
 use crate::tensor::{Bytes, BytesMut};
-use crate::{Error, Rows, Shape, Tensor, TensorMut};
+use crate::{Error, Hadamard, Rows, Shape, Tensor, TensorMut};
 
 /// A plan without stages: the rotation alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plain;
 
-/// A plan with a [`Scale`]. It is linear: it has [`Rope::shift`] and a backward pass.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct WithScale<'a>(Scale<'a>);
-
-/// A plan with a [`Norm`], a [`Scale`], or both: all that stands between a projection and the attention, in one call.
+/// A plan with a [`Scale`], a [`Hadamard`] transform, or both. It is linear: it has [`Rope::shift`] and a backward
+/// pass.
 ///
 /// ```text
-/// source -> norm -> scale -> rotation -> norm -> scale -> destination
+/// source -> scale -> rotation -> scale -> transform -> destination
 /// ```
 ///
-/// The norm and the scale each stand on one side of the rotation, or are absent. The source is a tensor or a
+/// What comes from a cache is transformed back first, and not at the end. A shift does both: it dequantizes,
+/// transforms, rotates, transforms and quantizes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LinearStages<'a> {
+    scale: Option<Scale<'a>>,
+    transform: Option<Transform>,
+    rounds: bool,
+}
+
+/// A plan with a [`Norm`], a [`Scale`], a [`Hadamard`] transform, or several: all that stands between a projection and
+/// the attention, in one call.
+///
+/// ```text
+/// source -> norm -> scale -> rotation -> norm -> scale -> transform -> destination
+/// ```
+///
+/// The norm and the scale each stand on one side of the rotation, or are absent; the transform is the last stage, and
+/// the first one of what comes from a cache, which it undoes. The source is a tensor or a
 /// [`Cache`](crate::Cache); the destination is the same tensor, another one, or a [`CacheMut`](crate::CacheMut) of any
 /// format. Between two stages a value is f32; the norm, the scale and the plan determine where it is rounded to the
 /// source's element, as a model does that runs one after the other. The bits are the same on every backend.
@@ -57,10 +71,11 @@ pub struct WithScale<'a>(Scale<'a>);
 ///
 /// | call | how it runs |
 /// |---|---|
-/// | no norm and no scale | as [`Rope::rotate`] and [`Rope::rotate_into`] of a plain plan |
+/// | no stages | as [`Rope::rotate`] and [`Rope::rotate_into`] of a plain plan |
 /// | a norm per head, then the rotation of all channels, in place | each head is read once, in one kernel |
 /// | the same into a tensor or slots of the same element | heads are copied, and normed where they are written |
 /// | a rotation, after such a norm or none, into a quantized format | over a tile of the element, then quantized |
+/// | a transform alone, of f32 in place | where the heads are |
 /// | everything else | one stage after the other, over a tile of f32 |
 ///
 /// Such a norm has fewer than 512 channels, weights that all heads share or none, and neither a mean nor a bias; it
@@ -69,8 +84,7 @@ pub struct WithScale<'a>(Scale<'a>);
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct WithStages<'a> {
     norm: Option<Norm<'a>>,
-    scale: Option<Scale<'a>>,
-    rounds: bool,
+    linear: LinearStages<'a>,
 }
 
 /// A plan for Q and K with stages of their own: Qwen3 and Gemma 3 norm each with other weights. It rotates both in one
@@ -101,11 +115,11 @@ pub struct QueryKeyStages<'a> {
     key: WithStages<'a>,
 }
 
-/// What a plan does beside its rotation: [`Plain`], [`WithScale`] or [`WithStages`]. Sealed.
+/// What a plan does beside its rotation: [`Plain`], [`LinearStages`] or [`WithStages`]. Sealed.
 pub trait Stages: Lower {}
 
 /// The [`Stages`] that are linear maps, which commute with a rotation of cached keys and have a transpose: [`Plain`]
-/// and [`WithScale`]. A norm is not one of them, so this does not compile:
+/// and [`LinearStages`]. A norm is not one of them, so this does not compile:
 ///
 /// ```compile_fail,E0599
 /// # use rope_core::{CacheMut, Error, Norm, NormFormula, Pairing, Rope, Rows};
@@ -119,10 +133,10 @@ pub trait Stages: Lower {}
 pub trait Linear: Stages + LowerLinear {}
 
 impl Stages for Plain {}
-impl Stages for WithScale<'_> {}
+impl Stages for LinearStages<'_> {}
 impl Stages for WithStages<'_> {}
 impl Linear for Plain {}
-impl Linear for WithScale<'_> {}
+impl Linear for LinearStages<'_> {}
 
 /// The stages of any plan, as passes have them: a plan without any names nothing that runs them.
 #[derive(Clone, Copy, Debug)]
@@ -132,10 +146,36 @@ pub struct Lowered<'a> {
 }
 
 impl Lowered<'_> {
+    /// With the transform first, which undoes it: heads come from a cache.
+    pub(super) fn undone(mut self) -> Self {
+        if let Some(transform) = self.transform_mut() {
+            *transform = transform.undone();
+        }
+        self
+    }
+
+    /// With codes made of the last stage, or not.
+    pub(super) fn coded(mut self, coded: bool) -> Self {
+        if let Some(transform) = self.transform_mut() {
+            transform.coded = coded;
+        }
+        self
+    }
+
+    fn transform_mut(&mut self) -> Option<&mut Transform> {
+        self.stages.as_mut()?.transform.as_mut()
+    }
+
     /// Whether they fit heads of this shape.
     fn check(&self, shape: Shape) -> Result<(), Error> {
         check_head(shape)?;
-        let Some(pass::Stages { norm, scale, .. }) = self.stages else {
+        let Some(pass::Stages {
+            norm,
+            scale,
+            transform,
+            ..
+        }) = self.stages
+        else {
             return Ok(());
         };
         let tokens = shape.batch.saturating_mul(shape.tokens);
@@ -144,6 +184,9 @@ impl Lowered<'_> {
         }
         if let Some(scale) = scale {
             scale.check(tokens, shape.heads)?;
+        }
+        if let Some(transform) = transform {
+            transform.hadamard.check(shape.head_dim)?;
         }
         Ok(())
     }
@@ -204,6 +247,23 @@ pub trait LowerLinear: Lower {
     /// The stages that take a gradient back: in reverse order.
     #[doc(hidden)]
     fn transposed(&self) -> Self;
+
+    /// The stages of a shift: what has to be undone of cached keys, and done again.
+    #[doc(hidden)]
+    fn shifted(&self) -> Lowered<'_> {
+        self.lowered()
+    }
+
+    /// The gradients of the angles alone.
+    #[doc(hidden)]
+    fn angle_gradients<E: Element>(
+        rope: &Rope<Self>,
+        y: &Tensor<'_, E>,
+        dy: &Tensor<'_, E>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        rope.with(Plain).angle_gradients(y, dy, angles)
+    }
 
     #[doc(hidden)]
     fn backward<E: Element>(
@@ -269,22 +329,37 @@ impl LowerLinear for Plain {
     }
 }
 
-impl Lower for WithScale<'_> {
+impl Lower for LinearStages<'_> {
     fn lowered(&self) -> Lowered<'_> {
-        Lowered {
-            stages: stages(None, Some(self.0)),
-            rounds: true,
-        }
+        self.lower()
     }
 }
 
-impl LowerLinear for WithScale<'_> {
+impl LowerLinear for LinearStages<'_> {
     fn transposed(&self) -> Self {
-        let place = match self.0.place {
+        let turned = |scale: Scale<'_>| match scale.place {
             Place::BeforeRotation => Place::AfterRotation,
             Place::AfterRotation => Place::BeforeRotation,
         };
-        WithScale(self.0.at(place))
+        LinearStages {
+            scale: self.scale.map(|scale| scale.at(turned(scale))),
+            transform: self.transform.map(Transform::undone),
+            ..*self
+        }
+    }
+
+    // Cached keys are scaled already, and that commutes with the rotation.
+    fn shifted(&self) -> Lowered<'_> {
+        let both = |transform| Transform {
+            first: true,
+            ..transform
+        };
+        LinearStages {
+            scale: None,
+            transform: self.transform.map(both),
+            ..*self
+        }
+        .lower()
     }
 
     fn backward<E: Element>(
@@ -301,18 +376,49 @@ impl LowerLinear for WithScale<'_> {
         angles.check_pairs(rows)?;
         let back = back.erased();
         let pass = back.pass(shape, in_place::<E, Self>(), Some((rows, sharing)))?;
-        // The angles' gradients are of the scaled tensors, whose factors cancel.
-        plain.angle_gradients(y, &dy.as_tensor(), angles)?;
+        Self::angle_gradients(rope, y, &dy.as_tensor(), angles)?;
         run_in_place(&pass, &mut dy.bytes_mut());
         Ok(())
+    }
+
+    // Of what stands between the rotation and the transform: the factors of a scale cancel.
+    fn angle_gradients<E: Element>(
+        rope: &Rope<Self>,
+        y: &Tensor<'_, E>,
+        dy: &Tensor<'_, E>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let plain = rope.with(Plain);
+        match rope.stages.transform {
+            None => plain.angle_gradients(y, dy, angles),
+            Some(transform) => {
+                let tensors = [&y.bytes(), &dy.bytes()];
+                plain.transformed_angle_gradients(transform, tensors, E::ACROSS, angles)
+            }
+        }
+    }
+}
+
+impl<'a> LinearStages<'a> {
+    const NONE: Self = LinearStages {
+        scale: None,
+        transform: None,
+        rounds: true,
+    };
+
+    fn lower(self) -> Lowered<'a> {
+        Lowered {
+            stages: stages(None, self),
+            rounds: self.rounds,
+        }
     }
 }
 
 impl Lower for WithStages<'_> {
     fn lowered(&self) -> Lowered<'_> {
         Lowered {
-            stages: stages(self.norm, self.scale),
-            rounds: self.rounds,
+            stages: stages(self.norm, self.linear),
+            rounds: self.linear.rounds,
         }
     }
 
@@ -324,8 +430,7 @@ impl Lower for WithStages<'_> {
 impl WithStages<'_> {
     const NONE: Self = WithStages {
         norm: None,
-        scale: None,
-        rounds: true,
+        linear: LinearStages::NONE,
     };
 }
 
@@ -335,12 +440,18 @@ impl From<Rope> for Rope<WithStages<'_>> {
     }
 }
 
-impl<'a> From<Rope<WithScale<'a>>> for Rope<WithStages<'a>> {
-    fn from(rope: Rope<WithScale<'a>>) -> Self {
+impl<'a> From<Rope<LinearStages<'a>>> for Rope<WithStages<'a>> {
+    fn from(rope: Rope<LinearStages<'a>>) -> Self {
         rope.with(WithStages {
-            scale: Some(rope.stages.0),
+            linear: rope.stages,
             ..WithStages::NONE
         })
+    }
+}
+
+impl From<Rope> for Rope<LinearStages<'_>> {
+    fn from(rope: Rope) -> Self {
+        rope.with(LinearStages::NONE)
     }
 }
 
@@ -351,8 +462,13 @@ impl Rope {
     }
 
     /// Adds a scale.
-    pub fn scale(self, scale: Scale<'_>) -> Rope<WithScale<'_>> {
-        self.with(WithScale(scale))
+    pub fn scale(self, scale: Scale<'_>) -> Rope<LinearStages<'_>> {
+        Rope::<LinearStages<'_>>::from(self).scale(scale)
+    }
+
+    /// Adds a Hadamard transform after the rotation.
+    pub fn hadamard<'a>(self, hadamard: Hadamard) -> Rope<LinearStages<'a>> {
+        Rope::<LinearStages<'_>>::from(self).hadamard(hadamard)
     }
 
     /// Computes the sums of squares that a norm needs of a tensor before its rotation, one per token of each sequence
@@ -390,7 +506,7 @@ impl Rope {
                 ..norm
             };
             let plan = self.with(Lowered {
-                stages: stages(Some(norm), None),
+                stages: stages(Some(norm), LinearStages::NONE),
                 rounds: true,
             });
             let pass = plan.checked_pass(shape, (E::ACROSS, Kernels::default()), None);
@@ -400,7 +516,7 @@ impl Rope {
     }
 
     /// A plan for Q and K, whose stages follow: [`query_norm`](Rope::query_norm), [`key_norm`](Rope::key_norm),
-    /// [`query_scale`](Rope::query_scale).
+    /// [`query_scale`](Rope::query_scale), [`hadamard`](Rope::hadamard).
     pub fn query_and_key<'a>(self) -> Rope<QueryKeyStages<'a>> {
         self.with(QueryKeyStages {
             query: WithStages::NONE,
@@ -409,10 +525,28 @@ impl Rope {
     }
 }
 
-impl<'a> Rope<WithScale<'a>> {
+impl<'a> Rope<LinearStages<'a>> {
     /// Adds a norm, which stands before the scale on its side of the rotation.
     pub fn norm(self, norm: Norm<'a>) -> Rope<WithStages<'a>> {
         Rope::<WithStages<'_>>::from(self).norm(norm)
+    }
+
+    /// Sets the scale.
+    pub fn scale(mut self, scale: Scale<'a>) -> Self {
+        self.stages.scale = Some(scale);
+        self
+    }
+
+    /// Sets the Hadamard transform, the last stage.
+    pub fn hadamard(mut self, hadamard: Hadamard) -> Self {
+        self.stages.transform = Some(Transform::new(hadamard));
+        self
+    }
+
+    /// Passes the f32 of the rotation to the stage after it, as [`Rope<WithStages>::without_rounding`] does.
+    pub fn without_rounding(mut self) -> Self {
+        self.stages.rounds = false;
+        self
     }
 }
 
@@ -431,7 +565,15 @@ impl<'a> Rope<QueryKeyStages<'a>> {
 
     /// Sets the scale of Q: the attention's `1 / sqrt(head_dim)`, Llama 4's temperature.
     pub fn query_scale(mut self, scale: Scale<'a>) -> Self {
-        self.stages.query.scale = Some(scale);
+        self.stages.query.linear.scale = Some(scale);
+        self
+    }
+
+    /// Sets the Hadamard transform of both, the last stage: scores are kept only if Q and K have the same.
+    pub fn hadamard(mut self, hadamard: Hadamard) -> Self {
+        let transform = Some(Transform::new(hadamard));
+        self.stages.query.linear.transform = transform;
+        self.stages.key.linear.transform = transform;
         self
     }
 
@@ -485,15 +627,21 @@ impl<'a> Rope<WithStages<'a>> {
 
     /// Sets the scale, which stands after the norm on its side of the rotation.
     pub fn scale(mut self, scale: Scale<'a>) -> Self {
-        self.stages.scale = Some(scale);
+        self.stages.linear.scale = Some(scale);
         self
     }
 
-    /// Passes the f32 of the rotation to the stage after it: a norm, a scale, a quantized format. Otherwise it is
-    /// rounded to the source's element first, which gives the bits of separate steps. (Destinations of f32, f16 and
-    /// bf16 are always rounded once, from the f32.)
+    /// Sets the Hadamard transform, the last stage.
+    pub fn hadamard(mut self, hadamard: Hadamard) -> Self {
+        self.stages.linear.transform = Some(Transform::new(hadamard));
+        self
+    }
+
+    /// Passes the f32 of the rotation, and of a Hadamard transform, to what follows: a norm, a scale, the transform, a
+    /// quantized format. Otherwise it is rounded to the source's element first, which gives the bits of separate steps.
+    /// (Destinations of f32, f16 and bf16 are always rounded once, from the f32.)
     pub fn without_rounding(mut self) -> Self {
-        self.stages.rounds = false;
+        self.stages.linear.rounds = false;
         self
     }
 
@@ -529,17 +677,32 @@ impl<'a> Rope<WithStages<'a>> {
         let y = (&mut y.bytes_mut(), O::ACROSS);
         self.erased().run_across(x, y, rows)
     }
+}
 
-    /// Runs the stages in place without the rotation: queries and keys of layers that norm and do not rotate.
+impl<S: Stages> Rope<S> {
+    /// Runs the stages in place without the rotation: queries and keys of layers that norm and do not rotate; heads of
+    /// an attention's output, whose Hadamard transform is undone so. A plain plan has none, and changes nothing.
     ///
     /// # Errors
     ///
     /// Those of [`Rope::rotate`] but for the rows'.
-    pub fn norm_and_scale<E: Element>(&self, x: &mut TensorMut<'_, E>) -> Result<(), Error> {
+    pub fn run_stages<E: Element>(&self, x: &mut TensorMut<'_, E>) -> Result<(), Error> {
+        self.run_stages_by(x).map(drop)
+    }
+
+    /// [`Rope::run_stages`], and the name of the implementation that ran it.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Rope::run_stages`].
+    #[doc(hidden)]
+    pub fn run_stages_by<E: Element>(
+        &self,
+        x: &mut TensorMut<'_, E>,
+    ) -> Result<&'static str, Error> {
         let kernels = (E::ACROSS, Kernels::default());
         self.erased()
             .run_in_place(&mut x.bytes_mut(), kernels, None)
-            .map(drop)
     }
 }
 
@@ -626,10 +789,14 @@ impl<S: Lower> Rope<S> {
 }
 
 /// The stages that there are, with what runs them.
-fn stages<'a>(norm: Option<Norm<'a>>, scale: Option<Scale<'a>>) -> Option<pass::Stages<'a>> {
-    (norm.is_some() || scale.is_some()).then_some(pass::Stages {
+fn stages<'a>(norm: Option<Norm<'a>>, linear: LinearStages<'a>) -> Option<pass::Stages<'a>> {
+    let LinearStages {
+        scale, transform, ..
+    } = linear;
+    (norm.is_some() || scale.is_some() || transform.is_some()).then_some(pass::Stages {
         norm,
         scale,
+        transform,
         ops: &ops::OPS,
     })
 }
@@ -648,7 +815,7 @@ fn run_in_place(pass: &Pass<'_>, x: &mut BytesMut<'_>) -> &'static str {
     implementations::in_place(IN_PLACE, pass, target)
 }
 
-pub(super) fn check_head(shape: Shape) -> Result<(), Error> {
+pub(crate) fn check_head(shape: Shape) -> Result<(), Error> {
     let (head_dim, limit) = (shape.head_dim, MOST_CHANNELS);
     if head_dim > limit {
         return Err(Error::HeadDimOnStack { head_dim, limit });

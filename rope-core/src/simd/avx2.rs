@@ -453,6 +453,19 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn butterfly<const STRIDE: usize>(self, x: __m256) -> __m256 {
+        // A product with 1 or -1 is exact: one rounding, and no instruction for the sign.
+        op!({
+            let other = match STRIDE {
+                1 => _mm256_permute_ps::<0b10_11_00_01>(x),
+                2 => _mm256_permute_ps::<0b01_00_11_10>(x),
+                _ => _mm256_permute2f128_ps::<1>(x, x),
+            };
+            _mm256_fmadd_ps(x, must_cast(const { super::signs::<8>(STRIDE) }), other)
+        })
+    }
+
+    #[inline(always)]
     fn unzip(self, [a, b]: [__m256; 2]) -> [__m256; 2] {
         // Within 128-bit halves: pairs 0 1 4 5 2 3 6 7.
         [

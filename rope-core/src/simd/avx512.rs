@@ -565,6 +565,20 @@ impl<const BF16: bool> Simd for Token<BF16> {
     }
 
     #[inline(always)]
+    fn butterfly<const STRIDE: usize>(self, x: __m512) -> __m512 {
+        // As in `avx2.rs`.
+        op!({
+            let other = match STRIDE {
+                1 => _mm512_permute_ps::<0b10_11_00_01>(x),
+                2 => _mm512_permute_ps::<0b01_00_11_10>(x),
+                4 => _mm512_shuffle_f32x4::<0b10_11_00_01>(x, x),
+                _ => _mm512_shuffle_f32x4::<0b01_00_11_10>(x, x),
+            };
+            _mm512_fmadd_ps(x, must_cast(const { super::signs::<16>(STRIDE) }), other)
+        })
+    }
+
+    #[inline(always)]
     fn unzip(self, [a, b]: [__m512; 2]) -> [__m512; 2] {
         // Within 128-bit quarters: pairs 0 1 8 9 2 3 10 11 4 5 12 13 6 7 14 15.
         [

@@ -262,6 +262,18 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    fn butterfly<const STRIDE: usize>(self, x: float32x4_t) -> float32x4_t {
+        // A product with 1 or -1 is exact: one rounding, and no instruction for the sign.
+        op!({
+            let other = match STRIDE {
+                1 => vrev64q_f32(x),
+                _ => vextq_f32::<2>(x, x),
+            };
+            vfmaq_f32(other, x, must_cast(const { super::signs::<4>(STRIDE) }))
+        })
+    }
+
+    #[inline(always)]
     fn unzip(self, [a, b]: [float32x4_t; 2]) -> [float32x4_t; 2] {
         op!([vuzp1q_f32(a, b), vuzp2q_f32(a, b)])
     }

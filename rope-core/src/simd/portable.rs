@@ -212,6 +212,16 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn butterfly<const STRIDE: usize>(self, x: f32x4) -> f32x4 {
+        let [a, b, c, d] = x.to_array();
+        if STRIDE == 1 {
+            f32x4::new([b, a, d, c]) + (x ^ f32x4::new([0.0, -0.0, 0.0, -0.0]))
+        } else {
+            f32x4::new([c, d, a, b]) + (x ^ f32x4::new([0.0, 0.0, -0.0, -0.0]))
+        }
+    }
+
+    #[inline(always)]
     fn unzip(self, [a, b]: [f32x4; 2]) -> [f32x4; 2] {
         // x0 y0 x1 y1, x2 y2 x3 y3 -> x0 x2 y0 y2, x1 x3 y1 y3 -> x0 x1 x2 x3, y0 y1 y2 y3
         let (even, odd) = (a.unpack_lo(b), a.unpack_hi(b));

@@ -151,6 +151,12 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
+    fn butterfly<const STRIDE: usize>(self, x: f32) -> f32 {
+        // One lane has no other.
+        x
+    }
+
+    #[inline(always)]
     fn unzip(self, ab: [f32; 2]) -> [f32; 2] {
         ab
     }

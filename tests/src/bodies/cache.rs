@@ -5,6 +5,7 @@ use rope_core::{Backend, Tensor, TensorMut};
 use super::chain::{refusal, rows, shape};
 use crate::cache::{Coded, Elements, Found, Kept, Located};
 use crate::chain::{Chain, heads_of, row_of, written};
+use crate::hadamard::Hadamard;
 use crate::norm::Kind;
 use crate::number::{paint, values};
 use crate::{
@@ -128,6 +129,10 @@ fn into<I: Number, K: Kept>(
         true => Chain::any(source, batch * tokens, heads, head_dim),
         false => Chain {
             rounds: source.once_in(2),
+            hadamard: match source.once_in(3) {
+                true => Hadamard::any(source, head_dim),
+                false => None,
+            },
             ..Chain::ALONE
         },
     };
@@ -254,6 +259,7 @@ fn from<O: Number, K: Kept>(
             let angles = &rows.angles;
             ((rotation, angles), row_of(angles, shape, at))
         });
+        let (chain, heads) = chain.undone(Kind::F32, heads);
         Some(chain.heads((Kind::F32, false), token, &heads, rotated))
     });
     for backend in Backend::available() {
@@ -296,6 +302,13 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
     let heads = cache.paged().shape.heads;
     let rows = Stored::for_shape(source, [1, tokens, heads, shape[3]], rotary_dim / 2);
     let refusal = refusal(rotation, Some(&rows), [1, tokens, heads, shape[3]]);
+    let chain = Chain {
+        hadamard: match source.once_in(3) {
+            true => Hadamard::any(source, shape[3]),
+            false => None,
+        },
+        ..Chain::ALONE
+    };
     let mut expected = cache.clone();
     for (token, found) in slots.places.iter().enumerate() {
         let angles = &rows.angles;
@@ -312,7 +325,8 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
         let Some(found) = *found else { continue };
         let heads = expected.read(found);
         let rotated = Some(((rotation, angles), token));
-        let heads = Chain::ALONE.heads((Kind::F32, K::CODED), token, &heads, rotated);
+        let (_, heads) = chain.undone(Kind::F32, heads);
+        let heads = chain.heads((Kind::F32, K::CODED), token, &heads, rotated);
         expected.write(found, &heads);
     }
     let scaled = source.once_in(4);
@@ -320,18 +334,24 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
         let mut got = cache.clone();
         let result = got.with_mut(|cache| {
             let plan = rotation.plan(backend);
-            rows.with(|rows| match scaled {
-                // Cached keys are scaled already.
-                true => {
-                    plan.scale(rope_core::Scale::constant(3.0))
-                        .shift(cache, slots.given(), rows)
+            // Cached keys are scaled already.
+            let scale = rope_core::Scale::constant(3.0);
+            let hadamard = chain.hadamard.map(|hadamard| hadamard.given());
+            rows.with(|rows| match (scaled, hadamard) {
+                (true, None) => plan.scale(scale).shift(cache, slots.given(), rows),
+                (false, None) => plan.shift(cache, slots.given(), rows),
+                (true, Some(hadamard)) => {
+                    let plan = plan.hadamard(hadamard).scale(scale);
+                    plan.shift(cache, slots.given(), rows)
                 }
-                false => plan.shift(cache, slots.given(), rows),
+                (false, Some(hadamard)) => {
+                    plan.hadamard(hadamard).shift(cache, slots.given(), rows)
+                }
             })
         });
         oracle::answered(result, refusal);
         let doing = format!(
-            "{backend}, a shift, {rotation:?}, {rotary_dim} of {shape:?}, {:?}, {slots:?}",
+            "{backend}, a shift, {rotation:?}, {chain:?}, {rotary_dim} of {shape:?}, {:?}, {slots:?}",
             cache.paged(),
         );
         expected.compare(&got, &doing);

@@ -663,7 +663,7 @@ impl World {
                     let rows = self.rows_for(source, x.layout.shape);
                     let (chain, x) = (given(source, &chain), given(source, &x));
                     if source.once_in(3) {
-                        rope_chain_norm_and_scale(chain, x)
+                        rope_chain_run_stages(chain, x)
                     } else {
                         rope_chain_rotate(chain, x, given(source, &rows))
                     }

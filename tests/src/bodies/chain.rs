@@ -1,4 +1,4 @@
-//! Norms, scales and rotations, in place and across.
+//! Norms, scales, rotations and transforms, in place and across.
 
 use rope_core::{Backend, Error, Tensor, TensorMut};
 
@@ -90,13 +90,22 @@ fn in_place<E: Number>(source: &mut Source<'_>) {
         let plan = chain.given(rotation, backend);
         let result = match &rows {
             Some(rows) => rows.with(|rows| plan.rotate(&mut tensor, rows)),
-            None => plan.norm_and_scale(&mut tensor),
+            None => plan.run_stages(&mut tensor),
         };
         oracle::answered(result, refusal);
         if let Some(norm) = &chain.norm {
             let (refused, error) = norm.weights_amiss(head_dim);
             let plan = plan.norm(refused);
-            assert_eq!(plan.norm_and_scale(&mut tensor), Err(error), "{norm:?}");
+            assert_eq!(plan.run_stages(&mut tensor), Err(error), "{norm:?}");
+        }
+        if head_dim % 2048 != 0 {
+            let refused = rope_core::Hadamard::new(2048).expect("a power of two");
+            let error = Error::HadamardHead {
+                block: 2048,
+                head_dim,
+            };
+            let plan = rotation.plan(backend).hadamard(refused);
+            assert_eq!(plan.run_stages(&mut tensor), Err(error));
         }
         let doing = format!(
             "{backend}, {} in place, {rotation:?}, {rotary_dim} of {shape:?}, {chain:?}, {:?}",
@@ -150,6 +159,8 @@ fn query_and_key<Q: Number, K: Number>(source: &mut Source<'_>) {
         false => Chain {
             scale: None,
             rounds: true,
+            // The same for both.
+            hadamard: query.hadamard,
             ..Chain::any(source, batch * tokens, key_heads, head_dim)
         },
     };
@@ -185,6 +196,9 @@ fn query_and_key<Q: Number, K: Number>(source: &mut Source<'_>) {
             }
             if let Some(norm) = key_stages.0 {
                 plan = plan.key_norm(norm);
+            }
+            if let Some(hadamard) = &query.hadamard {
+                plan = plan.hadamard(hadamard.given());
             }
             rows.with(|rows| plan.rotate_qk(&mut q, &mut k, rows))
         };

@@ -1,11 +1,12 @@
 //! Gradients of pairs.
 
 use rope_core::gradient::PairGradients;
-use rope_core::{Backend, Direction, Pairing, Place, Tensor, TensorMut};
+use rope_core::{Backend, Direction, LinearStages, Pairing, Place, Rope, Tensor, TensorMut};
 
 use super::rotate::shape_and_rows;
 use crate::chain::{Chain, Scale, heads_of, row_of, written};
 use crate::gradient::{Term, add};
+use crate::hadamard::Hadamard;
 use crate::norm::Kind;
 use crate::number::values;
 use crate::{Number, Placed, Rotation, Source, Stored, compare, element_functions, oracle};
@@ -85,7 +86,7 @@ fn any<E: Number>(source: &mut Source<'_>) {
         });
         compare(&written, &rotated, &to.view, &doing);
     }
-    scaled(
+    linear(
         source,
         &stored,
         [(&x, from), (&g, to)],
@@ -94,26 +95,60 @@ fn any<E: Number>(source: &mut Source<'_>) {
     );
 }
 
-/// The backward pass of a plan with a scale: the scale and the rotation back in reverse order, and the same sums.
-fn scaled<E: Number>(
+/// The backward pass of a plan with a scale, a transform, or both: the stages back in reverse order, and the same sums;
+/// with a transform those of both tensors transformed back.
+fn linear<E: Number>(
     source: &mut Source<'_>,
     stored: &Stored,
     [(y, from), (dy, to)]: [(&[E], Placed); 2],
     (pairing, before, shape_of_sums): (Pairing, &[f64], [usize; 3]),
     cross: &[f64],
 ) {
-    let shape @ [batch, tokens, heads, _] = from.view.shape;
-    let forward = Scale::any(source, batch * tokens, heads);
+    let shape @ [batch, tokens, heads, head_dim] = from.view.shape;
+    let hadamard = match source.once_in(2) {
+        true => Hadamard::any(source, head_dim),
+        false => None,
+    };
+    let scaled = hadamard.is_none() || source.once_in(2);
+    let forward = scaled.then(|| Scale::any(source, batch * tokens, heads));
     let chain = Chain {
-        scale: Some(Scale {
-            place: match forward.place {
+        scale: forward.clone().map(|scale| Scale {
+            place: match scale.place {
                 Place::BeforeRotation => Place::AfterRotation,
                 Place::AfterRotation => Place::BeforeRotation,
             },
-            ..forward.clone()
+            ..scale
         }),
+        hadamard,
+        rounds: source.once_in(2),
         ..Chain::ALONE
     };
+    let sums = hadamard.map(|hadamard| {
+        let transformed = |(data, place): (&[E], &Placed)| {
+            let mut data: Vec<f32> = data.iter().map(|x| x.to_f32()).collect();
+            for [batch, token, head] in place.view.heads() {
+                let at = |channel| place.view.index([batch, token, head, channel]);
+                let mut values: Vec<f32> = (0..head_dim).map(|channel| data[at(channel)]).collect();
+                hadamard.apply(&mut values);
+                for (channel, value) in values.into_iter().enumerate() {
+                    data[at(channel)] = value;
+                }
+            }
+            data
+        };
+        let (y, dy) = (transformed((y, &from)), transformed((dy, &to)));
+        let mut sums = before.to_vec();
+        add(
+            Term::Cross,
+            pairing,
+            (&y, &from.view),
+            (&dy, &to.view),
+            &mut sums,
+            shape_of_sums,
+        );
+        sums
+    });
+    let cross = sums.as_deref().unwrap_or(cross);
     let back = Rotation {
         direction: Direction::Transpose,
         ..Rotation::forward(pairing)
@@ -121,13 +156,21 @@ fn scaled<E: Number>(
     let expected = written(dy, &to.view, |at| {
         let rotated = ((back, &stored.angles), row_of(&stored.angles, shape, at));
         let heads = heads_of(dy, &to.view, at);
+        let (chain, heads) = chain.undone(Kind::of::<E>(), heads);
         let kind = (Kind::of::<E>(), false);
         Some(chain.heads(kind, at[0] * tokens + at[1], &heads, Some(rotated)))
     });
     for backend in Backend::available() {
-        let rope = Rotation::forward(pairing)
-            .plan(backend)
-            .scale(forward.given());
+        let mut rope = Rope::<LinearStages<'_>>::from(Rotation::forward(pairing).plan(backend));
+        if let Some(scale) = &forward {
+            rope = rope.scale(scale.given());
+        }
+        if let Some(hadamard) = &hadamard {
+            rope = rope.hadamard(hadamard.given());
+        }
+        if !chain.rounds {
+            rope = rope.without_rounding();
+        }
         let (mut sums, mut got) = (before.to_vec(), dy.to_vec());
         let y = Tensor::new(y, from.layout).expect("a valid tensor");
         let mut g = TensorMut::new(&mut got, to.layout).expect("a valid tensor");
@@ -135,7 +178,20 @@ fn scaled<E: Number>(
         stored
             .with(|rows| rope.backward(&y, &mut g, rows, angles))
             .expect("rows that fit");
-        let doing = format!("{backend}, {}, {pairing}, {shape:?}, {forward:?}", E::NAME);
+        let doing = format!(
+            "{backend}, {}, {pairing}, {shape:?}, {forward:?}, {hadamard:?}",
+            E::NAME
+        );
+        same(&sums, cross, &doing);
+        compare(&got, &expected, &to.view, &doing);
+        // Out of place, once more.
+        let (mut sums, mut got) = (before.to_vec(), dy.to_vec());
+        let read = Tensor::new(dy, to.layout).expect("a valid tensor");
+        let mut g = TensorMut::new(&mut got, to.layout).expect("a valid tensor");
+        let angles = &mut PairGradients::new(&mut sums, shape_of_sums).expect("sums of that shape");
+        stored
+            .with(|rows| rope.backward_into(&y, &read, &mut g, rows, angles))
+            .expect("rows that fit");
         same(&sums, cross, &doing);
         compare(&got, &expected, &to.view, &doing);
     }

@@ -472,7 +472,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
             }
             4 => {
                 let chain = staged(arena, source);
-                rope_chain_norm_and_scale(&chain, &arena.tensor_mut(source, element, shape))
+                rope_chain_run_stages(&chain, &arena.tensor_mut(source, element, shape))
             }
             5 => {
                 let chain = staged(arena, source);

@@ -355,11 +355,11 @@ fn chains_of_tensors_are_those_of_rope_core() {
 
                     let mut expected = x.clone();
                     let mut view = TensorMut::new(&mut expected, SHAPE).expect("valid");
-                    let outcome = chain.norm_and_scale(&mut view);
+                    let outcome = chain.run_stages(&mut view);
                     let mut got = x.clone();
                     let tensor_of = tensor(&mut got, SHAPE);
                     // SAFETY: what is passed is there.
-                    let status = unsafe { rope_chain_norm_and_scale(&c_chain, &tensor_of) };
+                    let status = unsafe { rope_chain_run_stages(&c_chain, &tensor_of) };
                     same(name, status, outcome);
                     assert_eq!(got, expected, "{name}");
 
@@ -1341,7 +1341,7 @@ fn refusals_of_chains() {
     let other_scale: rope_scale = zero();
     let mut sums = [7.0_f32];
     each!(rope_chain_rotate(&raw const chain, &raw const view, &raw const rows;));
-    each!(rope_chain_norm_and_scale(&raw const chain, &raw const view;));
+    each!(rope_chain_run_stages(&raw const chain, &raw const view;));
     each!(rope_chain_rotate_into(&raw const chain, &raw const from, &raw const out, &raw const rows;));
     each!(rope_chain_squares(&raw const chain, &raw const from, sums.as_mut_ptr(); 1));
     each!(rope_chain_rotate_into_cache(&raw const chain, &raw const from, &raw const cache, &raw const slots,
@@ -1385,7 +1385,7 @@ fn refusals_of_chains() {
         let bytes = 4 * HEAD_DIM;
         let words = format!("x is written and overlaps weight, in {bytes} bytes from byte 0 of x");
         assert_eq!(detail(), words + "; they must be disjoint");
-        assert_eq!(rope_chain_norm_and_scale(&own, &view), S::MemoryOverlap);
+        assert_eq!(rope_chain_run_stages(&own, &view), S::MemoryOverlap);
         let into = |chain, x, y, rows| rope_chain_rotate_into(chain, x, y, rows);
         assert_eq!(into(&own, &read_only(&out), &view, &rows), S::MemoryOverlap);
         assert_eq!(into(&chain, &from, &view, &rows), S::MemoryOverlap);

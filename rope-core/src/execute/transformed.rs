@@ -1,0 +1,30 @@
+//! A Hadamard transform of a tensor of f32, in place and no more: where the heads are.
+
+use crate::element::Compiled;
+use crate::pass::{OperandMut, Pass};
+use crate::rows::View;
+use crate::walk::Walk;
+
+/// In place in a tensor.
+pub(crate) fn in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -> bool {
+    let (OperandMut::Tensor(x, element), Some(transform)) = (target, pass.transform()) else {
+        return false;
+    };
+    let alone = pass.rotation.is_none() && pass.norm().is_none() && pass.scale().is_none();
+    if !alone || !element.is(f32::ACROSS) {
+        return false;
+    }
+    let head_dim = pass.shape.head_dim;
+    Walk::in_place(x.layout, x.size, &View::NONE, None).run(|span| {
+        let (at, step) = (span.at[1], span.steps[1]);
+        let values: &mut [f32] = bytemuck::cast_slice_mut(x.bytes);
+        if step == head_dim {
+            transform.run(pass.proof, &mut values[at..][..span.count * head_dim]);
+        } else {
+            for head in 0..span.count {
+                transform.run(pass.proof, &mut values[at + head * step..][..head_dim]);
+            }
+        }
+    });
+    true
+}
