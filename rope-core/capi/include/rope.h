@@ -18,8 +18,9 @@
 //     rope_layout_bshd(&q.layout, batch, tokens, heads, 128);
 //     rope_rotate(&plan, &q, &rows);
 //
-// A rope_chain is a plan with a norm and a scale beside the rotation. It writes a tensor, or the slots of a rope_cache:
-// rope_chain_rotate_into_caches writes the K and V of a step, and rope_shift moves keys that lie there.
+// A rope_chain is a plan with a norm, a scale and a Hadamard transform beside the rotation. It writes a tensor, or the
+// slots of a rope_cache: rope_chain_rotate_into_caches writes the K and V of a step, and rope_shift moves keys that lie
+// there.
 //
 // rope_backward is the gradient of rope_rotate, by the tensor and by the angles. rope_mixed_frequencies are those of
 // which every head has its own on every axis.
@@ -237,6 +238,8 @@ enum rope_status
   ROPE_STATUS_HADAMARD_BLOCK = 78,
   // The block of a Hadamard transform does not divide a head.
   ROPE_STATUS_HADAMARD_HEAD = 79,
+  // A shift or a backward pass of a chain with a norm.
+  ROPE_STATUS_NOT_LINEAR = 80,
   // Keys were to be moved between positions that are coordinates.
   ROPE_STATUS_NO_INTEGER = 60,
   // A backward pass of a plan that does not rotate forward.
@@ -648,6 +651,49 @@ typedef int32_t rope_scale_kind;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
+// Where a Hadamard transform multiplies by 1 / sqrt(block). For blocks that are a power of four both give the same
+// floats, overflow and subnormal numbers apart.
+enum rope_hadamard_factor
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // After the butterflies: DeepSeek, fast_hadamard_transform, SGLang, executorch, QuaRot.
+  ROPE_HADAMARD_FACTOR_LAST = 0,
+  // Before the butterflies: llama.cpp.
+  ROPE_HADAMARD_FACTOR_FIRST = 1,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum rope_hadamard_factor rope_hadamard_factor;
+#else
+typedef int32_t rope_hadamard_factor;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// The transforms of engines.
+enum rope_hadamard_preset
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // llama.cpp's of queries and of quantized keys: the largest block of 64, 128, 256 .. channels that divides the
+  // head, multiplied first; none where 64 does not divide the head.
+  ROPE_HADAMARD_PRESET_LLAMA_CPP_KEYS = 1,
+  // llama.cpp's of quantized values and of the attention's output: blocks of 64 channels, multiplied first; none
+  // where 64 does not divide the head.
+  ROPE_HADAMARD_PRESET_LLAMA_CPP_VALUES = 2,
+  // That of the indexers of DeepSeek-V3.2 and V4 and of GLM: the whole head is one block.
+  ROPE_HADAMARD_PRESET_INDEXER = 3,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum rope_hadamard_preset rope_hadamard_preset;
+#else
+typedef int32_t rope_hadamard_preset;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
 // What a cache keeps. All codes round to nearest.
 enum rope_cache_format
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
@@ -926,13 +972,23 @@ typedef struct rope_scale {
   int32_t unrounded;
 } rope_scale;
 
+// A Hadamard transform of blocks of channels, in float: strides ascend, each operation is rounded by itself. It is its
+// own inverse. Zeros: none.
+typedef struct rope_hadamard {
+  // Channels of a block, a power of two from 2 to 2048 that divides a head; 0: there is no transform.
+  size_t block;
+  // Where it multiplies (`enum rope_hadamard_factor`).
+  int32_t factor;
+} rope_hadamard;
+
 // A plan with more stages than the rotation, all that stands between a projection and the attention:
 //
-// read -> norm -> scale -> rotate -> norm -> scale -> write
+// read -> norm -> scale -> rotate -> norm -> scale -> transform -> write
 //
-// The norm and the scale stand on either side. Between the stages a value is a float; a norm, a scale and the chain
-// say where it is rounded to the element of what is read. A head has at most 2048 channels. The bits are the same on
-// every backend.
+// The norm and the scale stand on either side; the Hadamard transform is the last stage, and the first one of what is
+// read from a cache, which it undoes. Between the stages a value is a float; a norm, a scale and the chain say where
+// it is rounded to the element of what is read. A head has at most 2048 channels. The bits are the same on every
+// backend.
 typedef struct rope_chain {
   // The rotation.
   struct rope_plan plan;
@@ -940,9 +996,11 @@ typedef struct rope_chain {
   const struct rope_norm *norm;
   // The scale; NULL: none.
   const struct rope_scale *scale;
-  // Other than 0: what comes behind the rotation (a norm, a scale, a code of 8 bits) takes its float as it is.
-  // Otherwise that is rounded to the element of what is read first, which gives the bits of separate steps.
+  // Other than 0: what follows the rotation (a norm, a scale, a transform, a quantized format) takes its float as it
+  // is. Otherwise that is rounded to the element of what is read first, which gives the bits of separate steps.
   int32_t straight;
+  // The Hadamard transform; zeros: none.
+  struct rope_hadamard hadamard;
 } rope_chain;
 
 // Where the elements of a tensor lie. The caller fills it in, or rope_layout_bshd, _bhsd or _sbhd does.
@@ -1310,8 +1368,9 @@ struct rope_axes rope_axes_text(size_t rotary_dim);
 // Runs a chain in place.
 //
 // Returns ROPE_STATUS_HEAD_DIM_ON_STACK for heads of more than 2048 channels; ROPE_STATUS_PARAMETER,
-// ROPE_STATUS_COUNT and ROPE_STATUS_CENTERED_SUMS for a norm or a scale that does not fit; and what rope_rotate
-// returns. The tensor is untouched then.
+// ROPE_STATUS_COUNT and ROPE_STATUS_CENTERED_SUMS for a norm or a scale that does not fit; ROPE_STATUS_HADAMARD_BLOCK
+// and ROPE_STATUS_HADAMARD_HEAD for a transform that does not; and what rope_rotate returns. The tensor is untouched
+// then.
 //
 // # Threads
 //
@@ -1324,7 +1383,8 @@ rope_status rope_chain_rotate(const struct rope_chain *chain,
                               const struct rope_tensor_mut *x,
                               const struct rope_rows *rows);
 
-// Runs a chain in place without its rotation: queries and keys of layers that norm and do not rotate.
+// Runs a chain in place without its rotation: queries and keys of layers that norm and do not rotate; heads of an
+// attention's output, whose Hadamard transform is undone so.
 //
 // Returns what rope_chain_rotate returns, but for the rows.
 //
@@ -1336,7 +1396,7 @@ rope_status rope_chain_rotate(const struct rope_chain *chain,
 //
 // As rope_rotate.
 rope_status rope_chain_run_stages(const struct rope_chain *chain,
-                                      const struct rope_tensor_mut *x);
+                                  const struct rope_tensor_mut *x);
 
 // Runs a chain from one tensor into another, whose element and pairing may differ.
 //
@@ -1498,6 +1558,25 @@ rope_status rope_shift(const struct rope_plan *plan,
                        const struct rope_cache *cache,
                        const struct rope_slots *slots,
                        const struct rope_rows *rows);
+
+// As rope_shift, by a chain without a norm: keys that were cached with a Hadamard transform, which is undone before
+// the rotation and done again after it. A scale is not applied: cached keys have it, and it commutes with the
+// rotation.
+//
+// Returns ROPE_STATUS_NOT_LINEAR for a chain with a norm, and what rope_chain_rotate_into_cache returns. The cache is
+// untouched then.
+//
+// # Threads
+//
+// As rope_chain_rotate_into_cache.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_shift(const struct rope_chain *chain,
+                             const struct rope_cache *cache,
+                             const struct rope_slots *slots,
+                             const struct rope_rows *rows);
 
 #if defined(ROPE_MODELS)
 // Makes frequencies from the text of a model's config.json (`length` bytes; no NUL needed). rope_frequencies_free
@@ -1723,6 +1802,26 @@ rope_status rope_backward(const struct rope_plan *plan,
                           const struct rope_tensor_mut *dy,
                           const struct rope_rows *rows,
                           const struct rope_pair_gradients *angles);
+
+// The backward pass of rope_chain_rotate, by a chain without a norm: as rope_backward, with the transposed stages in
+// reverse order, which round where they do in the forward pass. With a Hadamard transform the gradients of the angles
+// are those of `y` and `dy` transformed back, in float.
+//
+// Returns ROPE_STATUS_NOT_LINEAR for a chain with a norm, and what rope_chain_rotate and rope_backward return. Nothing
+// is touched then.
+//
+// # Threads
+//
+// As rope_backward.
+//
+// # Safety
+//
+// As rope_backward.
+rope_status rope_chain_backward(const struct rope_chain *chain,
+                                const struct rope_tensor *y,
+                                const struct rope_tensor_mut *dy,
+                                const struct rope_rows *rows,
+                                const struct rope_pair_gradients *angles);
 
 // The backward pass of rope_rotate_into: as rope_backward, from `dy` into `dx`, which may have another element. `y`
 // and `dy` have one element and the plan's output pairing; `dx` has its input pairing. All three have one shape.
@@ -1954,6 +2053,22 @@ rope_status rope_gradients_to_base(double base,
                                    const double *gradients,
                                    size_t count,
                                    double *gradient);
+
+// Fills in the transform that an engine applies to heads of `head_dim` channels (`enum rope_hadamard_preset`).
+//
+// Returns ROPE_STATUS_HADAMARD_BLOCK if the block would be longer than 2048 channels, or the indexer's head is no
+// power of two; ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED. The struct is untouched then.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+//
+// # Safety
+//
+// `hadamard` is NULL or points to a rope_hadamard.
+rope_status rope_hadamard_init(struct rope_hadamard *hadamard,
+                               int32_t preset,
+                               size_t head_dim);
 
 #if defined(ROPE_MODELS)
 // Writes the frequencies that RoPE-Mixed starts from (init_random_2d_freqs in rope-vit and timm) to the first

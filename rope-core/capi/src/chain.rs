@@ -1,9 +1,10 @@
 //! The chain, and the verbs that take one.
 
-use rope_core::{Rope, Rows, WithStages};
+use rope_core::{LinearStages, Rope, Rows, WithStages};
 
 use crate::cache::{Names, rope_cache};
 use crate::failure::Failure;
+use crate::hadamard::rope_hadamard;
 use crate::memory::{Region, SpanMut, plain, read};
 use crate::norm::rope_norm;
 use crate::plan::rope_plan;
@@ -16,11 +17,12 @@ use crate::tensor::{rope_tensor, rope_tensor_mut};
 
 /// A plan with more stages than the rotation, all that stands between a projection and the attention:
 ///
-/// read -> norm -> scale -> rotate -> norm -> scale -> write
+/// read -> norm -> scale -> rotate -> norm -> scale -> transform -> write
 ///
-/// The norm and the scale stand on either side. Between the stages a value is a float; a norm, a scale and the chain
-/// say where it is rounded to the element of what is read. A head has at most 2048 channels. The bits are the same on
-/// every backend.
+/// The norm and the scale stand on either side; the Hadamard transform is the last stage, and the first one of what is
+/// read from a cache, which it undoes. Between the stages a value is a float; a norm, a scale and the chain say where
+/// it is rounded to the element of what is read. A head has at most 2048 channels. The bits are the same on every
+/// backend.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_chain {
@@ -30,11 +32,51 @@ pub struct rope_chain {
     pub norm: *const rope_norm,
     /// The scale; NULL: none.
     pub scale: *const rope_scale,
-    /// Other than 0: what comes behind the rotation (a norm, a scale, a code of 8 bits) takes its float as it is.
-    /// Otherwise that is rounded to the element of what is read first, which gives the bits of separate steps.
+    /// Other than 0: what follows the rotation (a norm, a scale, a transform, a quantized format) takes its float as it
+    /// is. Otherwise that is rounded to the element of what is read first, which gives the bits of separate steps.
     pub straight: i32,
+    /// The Hadamard transform; zeros: none.
+    pub hadamard: rope_hadamard,
 }
 plain!(rope_chain);
+
+impl rope_chain {
+    /// The chain but for its norm, and the bytes that are read for it.
+    ///
+    /// # Safety
+    ///
+    /// `scale` is null or points to what it says, which nobody writes during `'a`.
+    unsafe fn without_norm<'a>(&self) -> Result<(Rope<LinearStages<'a>>, Region), Failure> {
+        let mut chain = Rope::<LinearStages<'_>>::from(self.plan.rope()?);
+        let mut region = Region::bytes("factors", 0, 0);
+        if !self.scale.is_null() {
+            // SAFETY: the caller promises it.
+            let (scale, factors) = unsafe { read("scale", self.scale)?.scale() }?;
+            chain = chain.scale(scale);
+            region = factors;
+        }
+        if let Some(hadamard) = self.hadamard.hadamard()? {
+            chain = chain.hadamard(hadamard);
+        }
+        if self.straight != 0 {
+            chain = chain.without_rounding();
+        }
+        Ok((chain, region))
+    }
+
+    /// The chain, if it has no norm.
+    ///
+    /// # Safety
+    ///
+    /// As [`rope_chain::without_norm`].
+    pub(crate) unsafe fn linear<'a>(&self) -> Result<(Rope<LinearStages<'a>>, Region), Failure> {
+        if !self.norm.is_null() {
+            return Err(Failure::NotLinear);
+        }
+        // SAFETY: the caller promises it.
+        unsafe { self.without_norm() }
+    }
+}
 
 /// The chain behind a pointer, and the bytes that are read for it.
 ///
@@ -47,22 +89,16 @@ unsafe fn chain<'a>(
 ) -> Result<(Rope<WithStages<'a>>, [Region; 4]), Failure> {
     // SAFETY: the caller promises it.
     let given = unsafe { read("chain", chain) }?;
-    let mut chain = Rope::<WithStages<'_>>::from(given.plan.rope()?);
+    // SAFETY: the same.
+    let (linear, factors) = unsafe { given.without_norm() }?;
+    let mut chain = Rope::<WithStages<'_>>::from(linear);
     let mut regions = [Region::bytes("norm", 0, 0); 4];
+    regions[3] = factors;
     if !given.norm.is_null() {
         // SAFETY: the caller promises it.
         let (norm, [weight, bias, sums]) = unsafe { read("norm", given.norm)?.norm() }?;
         chain = chain.norm(norm);
         [regions[0], regions[1], regions[2]] = [weight, bias, sums];
-    }
-    if !given.scale.is_null() {
-        // SAFETY: the caller promises it.
-        let (scale, factors) = unsafe { read("scale", given.scale)?.scale() }?;
-        chain = chain.scale(scale);
-        regions[3] = factors;
-    }
-    if given.straight != 0 {
-        chain = chain.without_rounding();
     }
     Ok((chain, regions))
 }
@@ -85,8 +121,9 @@ unsafe fn with_rows(rows: *const rope_rows, with: &mut WithRows<'_>) -> Result<(
 /// Runs a chain in place.
 ///
 /// Returns ROPE_STATUS_HEAD_DIM_ON_STACK for heads of more than 2048 channels; ROPE_STATUS_PARAMETER,
-/// ROPE_STATUS_COUNT and ROPE_STATUS_CENTERED_SUMS for a norm or a scale that does not fit; and what rope_rotate
-/// returns. The tensor is untouched then.
+/// ROPE_STATUS_COUNT and ROPE_STATUS_CENTERED_SUMS for a norm or a scale that does not fit; ROPE_STATUS_HADAMARD_BLOCK
+/// and ROPE_STATUS_HADAMARD_HEAD for a transform that does not; and what rope_rotate returns. The tensor is untouched
+/// then.
 ///
 /// # Threads
 ///
@@ -116,7 +153,8 @@ pub unsafe extern "C" fn rope_chain_rotate(
     })
 }
 
-/// Runs a chain in place without its rotation: queries and keys of layers that norm and do not rotate.
+/// Runs a chain in place without its rotation: queries and keys of layers that norm and do not rotate; heads of an
+/// attention's output, whose Hadamard transform is undone so.
 ///
 /// Returns what rope_chain_rotate returns, but for the rows.
 ///
@@ -469,6 +507,42 @@ pub unsafe extern "C" fn rope_shift(
             with_rows(rows, &mut |rows, regions| {
                 let (mut cache, _) = cache.writable(Names::CACHE, &[&listed, &regions])?;
                 Ok(rope.shift(&mut cache, slots, rows)?)
+            })
+        }
+    })
+}
+
+/// As rope_shift, by a chain without a norm: keys that were cached with a Hadamard transform, which is undone before
+/// the rotation and done again after it. A scale is not applied: cached keys have it, and it commutes with the
+/// rotation.
+///
+/// Returns ROPE_STATUS_NOT_LINEAR for a chain with a norm, and what rope_chain_rotate_into_cache returns. The cache is
+/// untouched then.
+///
+/// # Threads
+///
+/// As rope_chain_rotate_into_cache.
+///
+/// # Safety
+///
+/// As rope_rotate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_chain_shift(
+    chain: *const rope_chain,
+    cache: *const rope_cache,
+    slots: *const rope_slots,
+    rows: *const rope_rows,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            let (chain, factors) = read("chain", chain)?.linear()?;
+            let cache = read("cache", cache)?;
+            let (slots, listed) = read("slots", slots)?.slots()?;
+            with_rows(rows, &mut |rows, regions| {
+                let read: [&[Region]; 3] = [&[factors], &listed, &regions];
+                let (mut cache, _) = cache.writable(Names::CACHE, &read)?;
+                Ok(chain.shift(&mut cache, slots, rows)?)
             })
         }
     })

@@ -63,6 +63,8 @@ pub(crate) enum Failure {
         first: i64,
         count: usize,
     },
+    /// A chain with a norm, where a linear one is needed.
+    NotLinear,
 }
 
 impl Failure {
@@ -152,6 +154,9 @@ impl fmt::Display for Failure {
                  rotate, and a plan rotates the first channels of a tensor: head_dim {} is required, and tensors of \
                  those channels alone",
                 end - first
+            ),
+            Failure::NotLinear => f.write_str(
+                "chain.norm is given; a shift and a backward pass require a chain without a norm",
             ),
             Failure::PositionRange { first, count } => {
                 write!(

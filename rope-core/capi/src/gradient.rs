@@ -3,6 +3,7 @@
 use rope_core::Rope;
 use rope_core::gradient::{PairGradients, to_base, to_logarithm, to_ratio};
 
+use crate::chain::rope_chain;
 use crate::failure::Failure;
 use crate::memory::{Out, Region, Span, SpanMut, plain, read};
 use crate::plan::rope_plan;
@@ -120,6 +121,50 @@ pub unsafe extern "C" fn rope_backward(
                     let y = y.tensor::<E>("y")?;
                     let mut dy = dy.tensor::<E>("dy", &[&regions, &[region, sums]])?;
                     Ok(rope.backward(&y, &mut dy, rows, &mut angles)?)
+                })
+            })
+        }
+    })
+}
+
+/// The backward pass of rope_chain_rotate, by a chain without a norm: as rope_backward, with the transposed stages in
+/// reverse order, which round where they do in the forward pass. With a Hadamard transform the gradients of the angles
+/// are those of `y` and `dy` transformed back, in float.
+///
+/// Returns ROPE_STATUS_NOT_LINEAR for a chain with a norm, and what rope_chain_rotate and rope_backward return. Nothing
+/// is touched then.
+///
+/// # Threads
+///
+/// As rope_backward.
+///
+/// # Safety
+///
+/// As rope_backward.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_chain_backward(
+    chain: *const rope_chain,
+    y: *const rope_tensor,
+    dy: *const rope_tensor_mut,
+    rows: *const rope_rows,
+    angles: *const rope_pair_gradients,
+) -> rope_status {
+    status_of(|| {
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            let (chain, factors) = read("chain", chain)?.linear()?;
+            let (y, dy) = (read("y", y)?, read("dy", dy)?);
+            let angles = read("angles", angles)?;
+            read("rows", rows)?.with(|rows, regions| {
+                same_element(y.element, dy.element)?;
+                let region = y.region("y")?;
+                let sums = angles.span("angles")?.region();
+                sums.apart_from(&regions)?;
+                let mut angles = angles.gradients("angles", &[region, factors])?;
+                with_element!(dy.element, E => {
+                    let y = y.tensor::<E>("y")?;
+                    let mut dy = dy.tensor::<E>("dy", &[&regions, &[region, sums, factors]])?;
+                    Ok(chain.backward(&y, &mut dy, rows, &mut angles)?)
                 })
             })
         }

@@ -37,6 +37,7 @@ mod config;
 mod failure;
 mod frequencies;
 mod gradient;
+mod hadamard;
 mod handle;
 #[cfg(feature = "models")]
 mod initial;
@@ -63,6 +64,7 @@ pub use chain::*;
 pub use config::*;
 pub use frequencies::*;
 pub use gradient::*;
+pub use hadamard::*;
 #[cfg(feature = "models")]
 pub use initial::*;
 pub use mixed::*;

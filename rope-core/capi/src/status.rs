@@ -143,6 +143,8 @@ pub enum rope_status {
     HadamardBlock = 78,
     /// The block of a Hadamard transform does not divide a head.
     HadamardHead = 79,
+    /// A shift or a backward pass of a chain with a norm.
+    NotLinear = 80,
     /// Keys were to be moved between positions that are coordinates.
     NoInteger = 60,
     /// A backward pass of a plan that does not rotate forward.
@@ -272,6 +274,7 @@ statuses! {
     CenteredSums = c"a norm that is centered takes no given sums": CenteredSums,
     HadamardBlock = c"a block of a Hadamard transform is no power of two from 2 to 2048": HadamardBlock,
     HadamardHead = c"the block of a Hadamard transform does not divide a head": HadamardHead,
+    NotLinear = c"a chain with a norm has neither a shift nor a backward pass",
     NoInteger = c"keys are moved between integer positions, not coordinates": NoInteger,
     BackwardDirection = c"a backward pass is that of a plan that rotates forward": BackwardDirection,
     GradientPairing = c"gradients of cos and sin require a plan with one pairing": GradientPairing,
@@ -319,6 +322,7 @@ impl Failure {
             #[cfg(feature = "models")]
             Failure::ModelHead { .. } => rope_status::ModelHead,
             Failure::PositionRange { .. } => rope_status::PositionRange,
+            Failure::NotLinear => rope_status::NotLinear,
         }
     }
 }

@@ -754,15 +754,19 @@ impl World {
                     let [batch, tokens, heads, head_dim] = self.near(source).layout.shape;
                     let shape = [1, batch.saturating_mul(tokens), heads, head_dim];
                     let cache = self.cache(source, shape, [1, 2]);
-                    let plan = self.right_plan(source);
-                    let plan = given(source, &plan);
+                    let stages = self.stages(source, shape);
+                    let chain = rope_chain {
+                        norm: null(),
+                        ..stages.chain(source)
+                    };
                     let (slots, rows) = (self.slots(source, shape), self.rows_for(source, shape));
-                    rope_shift(
-                        plan,
-                        given(source, &cache),
-                        given(source, &slots),
-                        given(source, &rows),
-                    )
+                    let (cache, slots) = (given(source, &cache), given(source, &slots));
+                    let rows = given(source, &rows);
+                    if source.once_in(2) {
+                        rope_chain_shift(given(source, &chain), cache, slots, rows)
+                    } else {
+                        rope_shift(given(source, &chain.plan), cache, slots, rows)
+                    }
                 }
                 Call::Backward => self.backward(source),
                 Call::Terms => self.terms(source),
@@ -1072,8 +1076,27 @@ impl World {
         }
         let (factors, count) = self.part::<f32>(source, 5);
         let kind = choice!(source, rope_scale_kind);
+        let block = match source.below(8) {
+            0 => 1 << source.below(12),
+            1 => extent(source),
+            // One that divides a head, mostly.
+            2..4 if head_dim > 0 => 1 << source.below(head_dim.trailing_zeros() as usize + 1),
+            _ => 0,
+        };
+        let mut hadamard = rope_hadamard {
+            block,
+            factor: few(source),
+        };
+        if source.once_in(8) {
+            let preset = choice!(source, rope_hadamard_preset);
+            // SAFETY: a struct.
+            let status =
+                unsafe { rope_hadamard_init(given_mut(source, &mut hadamard), preset, head_dim) };
+            assert_ne!(status, rope_status::Internal);
+        }
         Stages {
             norm,
+            hadamard,
             scale: rope_scale {
                 kind,
                 factor: number(source) as f32,
@@ -1362,6 +1385,16 @@ impl World {
             self.rows_for(source, shape),
             self.gradients(source, shape, 6),
         );
+        let stages = self.stages(source, shape);
+        let chain = rope_chain {
+            plan,
+            norm: if source.once_in(16) {
+                &stages.norm
+            } else {
+                null()
+            },
+            ..stages.chain(source)
+        };
         let (plan, y) = (given(source, &plan), read_only(&y, &y, source));
         let (y, rows) = (given(source, &y), given(source, &rows));
         let angles = given(source, &angles);
@@ -1369,6 +1402,8 @@ impl World {
         unsafe {
             if source.once_in(2) {
                 rope_backward(plan, y, given(source, &dy), rows, angles)
+            } else if source.once_in(2) {
+                rope_chain_backward(given(source, &chain), y, given(source, &dy), rows, angles)
             } else {
                 let dy = read_only(&dy, &dy, source);
                 let (dy, dx) = (given(source, &dy), given(source, &dx));
@@ -1735,6 +1770,7 @@ impl World {
 struct Stages {
     norm: rope_norm,
     scale: rope_scale,
+    hadamard: rope_hadamard,
     plan: rope_plan,
 }
 
@@ -1753,6 +1789,7 @@ impl Stages {
                 given(source, &self.scale)
             },
             straight: source.below(2) as i32,
+            hadamard: self.hadamard,
         }
     }
 }

@@ -412,22 +412,29 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
         norm: null(),
         scale: null(),
         straight: 0,
+        hadamard: zero(),
     };
     let mut scale: rope_scale = zero();
-    // A tensor, and what a chain reads.
-    let mut staged = |arena: &mut Arena, source: &mut Source<'_>| {
-        // SAFETY: a struct.
-        let status = unsafe { rope_norm_init(&mut norm, rope_norm_formula::Llama as i32) };
-        assert_eq!(status, rope_status::Ok);
-        norm.weight = arena.weights(source, dim);
-        (norm.eps, chain.norm) = (1e-6, &raw const norm);
+    // What a chain reads, with a norm or without.
+    let mut chained = |arena: &mut Arena, source: &mut Source<'_>, normed: bool| {
+        if normed {
+            // SAFETY: a struct.
+            let status = unsafe { rope_norm_init(&mut norm, rope_norm_formula::Llama as i32) };
+            assert_eq!(status, rope_status::Ok);
+            norm.weight = arena.weights(source, dim);
+            (norm.eps, chain.norm) = (1e-6, &raw const norm);
+        }
         if source.once_in(2) {
             (scale.kind, scale.count) = (rope_scale_kind::PerToken as i32, tokens);
             scale.factors = arena.read(source, tokens);
             chain.scale = &raw const scale;
         }
+        if source.once_in(2) {
+            chain.hadamard.block = dim;
+        }
         chain
     };
+    let linear = source.once_in(2);
     let listed = |arena: &mut Arena, source: &mut Source<'_>| rope_slots {
         kind: rope_slots_kind::Mapping as i32,
         slots: rope_ids {
@@ -465,17 +472,17 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                 rope_rotate_qk(&PLAN, &q, &k, &rows)
             }
             3 => {
-                let chain = staged(arena, source);
+                let chain = chained(arena, source, true);
                 let x = arena.tensor_mut(source, element, shape);
                 let rows = arena.rows(source, tokens, dim);
                 rope_chain_rotate(&chain, &x, &rows)
             }
             4 => {
-                let chain = staged(arena, source);
+                let chain = chained(arena, source, true);
                 rope_chain_run_stages(&chain, &arena.tensor_mut(source, element, shape))
             }
             5 => {
-                let chain = staged(arena, source);
+                let chain = chained(arena, source, true);
                 let (x, y) = (
                     arena.tensor(source, element, shape),
                     arena.tensor_mut(source, other, shape),
@@ -484,13 +491,13 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                 rope_chain_rotate_into(&chain, &x, &y, &rows)
             }
             6 => {
-                let chain = staged(arena, source);
+                let chain = chained(arena, source, true);
                 let x = arena.tensor(source, element, shape);
                 let sums = arena.written(source, tokens * heads);
                 rope_chain_squares(&chain, &x, sums, tokens * heads)
             }
             7 => {
-                let (chain, slots) = (staged(arena, source), listed(arena, source));
+                let (chain, slots) = (chained(arena, source, true), listed(arena, source));
                 let x = arena.tensor(source, element, shape);
                 let cache = arena.cache(source, cached, true);
                 if source.once_in(2) {
@@ -500,7 +507,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                 rope_chain_rotate_into_cache(&chain, &x, &cache, &slots, &rows)
             }
             8 => {
-                let (chain, slots) = (staged(arena, source), listed(arena, source));
+                let (chain, slots) = (chained(arena, source, true), listed(arena, source));
                 let (k, v) = (
                     arena.tensor(source, element, shape),
                     arena.tensor(source, other, shape),
@@ -513,7 +520,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                 rope_chain_rotate_into_caches(&chain, &k, &keys, &v, &values, &slots, &rows)
             }
             9 => {
-                let (chain, slots) = (staged(arena, source), listed(arena, source));
+                let (chain, slots) = (chained(arena, source, true), listed(arena, source));
                 let y = arena.tensor_mut(source, element, shape);
                 let cache = arena.cache(source, cached, false);
                 if source.once_in(2) {
@@ -524,7 +531,12 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
             }
             10 => {
                 let (cache, slots) = (arena.cache(source, cached, true), listed(arena, source));
-                rope_shift(&PLAN, &cache, &slots, &arena.rows(source, tokens, dim))
+                let rows = arena.rows(source, tokens, dim);
+                if linear {
+                    let chain = chained(arena, source, false);
+                    return rope_chain_shift(&chain, &cache, &slots, &rows);
+                }
+                rope_shift(&PLAN, &cache, &slots, &rows)
             }
             11 => {
                 let (y, dy) = (
@@ -535,6 +547,10 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                     arena.rows(source, tokens, dim),
                     arena.gradients(source, sums),
                 );
+                if linear {
+                    let chain = chained(arena, source, false);
+                    return rope_chain_backward(&chain, &y, &dy, &rows, &angles);
+                }
                 rope_backward(&PLAN, &y, &dy, &rows, &angles)
             }
             12 => {

@@ -1,9 +1,10 @@
 //! Chains, caches and shifts.
 
+use rope_core::gradient::PairGradients;
 use rope_core::{
-    CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, Error, HeadScales, Norm,
-    NormFormula, NormReach, NormResult, NormSum, Place, Rope, Scale, ScaleLayout, ScalePlace,
-    Slots, WithStages,
+    CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, Error, Hadamard,
+    HadamardFactor, HeadScales, LinearStages, Norm, NormFormula, NormReach, NormResult, NormSum,
+    Place, Rope, Scale, ScaleLayout, ScalePlace, Slots, WithStages,
 };
 
 use super::*;
@@ -47,6 +48,7 @@ fn chain_of(norm: *const rope_norm, scale: *const rope_scale) -> rope_chain {
         norm,
         scale,
         straight: 0,
+        hadamard: zero(),
     }
 }
 
@@ -415,6 +417,203 @@ fn chains_of_tensors_are_those_of_rope_core() {
     one::<f16, bf16, f32>(&weight, &bias);
     let (weight, bias) = (values::<f16>(HEAD_DIM), values::<f16>(HEAD_DIM));
     one::<f32, f32, f16>(&weight, &bias);
+}
+
+/// The transforms of engines, and which heads they are refused for.
+#[test]
+fn presets_are_those_of_rope_core() {
+    use rope_hadamard_preset as Preset;
+    for &preset in Preset::ALL {
+        for head_dim in [0, 32, 64, 80, 96, 128, 192, 576, 2048, 4096, usize::MAX] {
+            let expected = match preset {
+                Preset::LlamaCppKeys => Hadamard::llama_cpp_keys(head_dim),
+                Preset::LlamaCppValues => Ok(Hadamard::llama_cpp_values(head_dim)),
+                Preset::Indexer => Hadamard::indexer(head_dim).map(Some),
+            };
+            let mut c = rope_hadamard {
+                block: 7,
+                factor: 7,
+            };
+            // SAFETY: a struct.
+            let status = unsafe { rope_hadamard_init(&mut c, preset as i32, head_dim) };
+            let case = format!("{preset:?} {head_dim}");
+            same(&case, status, expected.map(drop));
+            let Ok(expected) = expected else {
+                assert_eq!((c.block, c.factor), (7, 7), "{case}");
+                continue;
+            };
+            let factor = match c.factor {
+                0 => HadamardFactor::Last,
+                _ => HadamardFactor::First,
+            };
+            assert_eq!(c.block, expected.map_or(0, |it| it.block()), "{case}");
+            let named =
+                (c.block > 0).then(|| Hadamard::new(c.block).expect("valid").factor(factor));
+            assert_eq!(named, expected, "{case}");
+        }
+    }
+    let mut c: rope_hadamard = zero();
+    for unknown in [0, -1, next(Preset::ALL, |preset| preset as i32)] {
+        // SAFETY: a struct.
+        let status = unsafe { rope_hadamard_init(&mut c, unknown, 128) };
+        assert_eq!((status, c.block), (rope_status::UnknownValue, 0));
+    }
+    unsafe fn keys(hadamard: *mut rope_hadamard) -> rope_status {
+        // SAFETY: the caller promises it.
+        unsafe { rope_hadamard_init(hadamard, Preset::LlamaCppKeys as i32, 128) }
+    }
+    each!(keys(&raw mut c;));
+}
+
+/// Every verb with a transform, rounded between the stages or not; and the transforms that are refused.
+#[test]
+fn transforms_are_those_of_rope_core() {
+    fn one<E: Number>() {
+        use rope_hadamard_factor as Factor;
+        let table = table();
+        let rows = Rows::new(&table, [TOKENS, 48]).expect("valid");
+        let c_rows = rope_rows_joined(table.as_ptr(), table.len(), 48);
+        let x = values::<E>(LEN);
+        let mut copy = x.clone();
+        let source = Tensor::new(&x, SHAPE).expect("valid");
+        let from = read_only(&tensor(&mut copy, SHAPE));
+        let [first, last] = [HadamardFactor::First, HadamardFactor::Last];
+        let factors = [(Factor::First, first), (Factor::Last, last)];
+        let layout = CacheLayout::nhd([BLOCKS, BLOCK_SIZE, HEADS, HEAD_DIM]).expect("valid");
+        let (c_layout, c_slots) = (layouts()[0].1, mapping());
+        let scale = rope_scale {
+            kind: rope_scale_kind::Constant as i32,
+            factor: 0.75,
+            ..zero()
+        };
+        for (block, straight) in [(64, 0), (64, 1), (32, 0), (2, 1), (128, 0), (3, 0), (1, 1)] {
+            for (c_factor, factor) in factors {
+                let c_chain = rope_chain {
+                    straight,
+                    hadamard: rope_hadamard {
+                        block,
+                        factor: c_factor as i32,
+                    },
+                    ..chain_of(null(), &scale)
+                };
+                let plan = Hadamard::new(block).map(|hadamard| {
+                    let linear = Rope::<LinearStages<'_>>::from(Rope::new(Pairing::Half));
+                    let linear = linear.scale(Scale::constant(0.75));
+                    let linear = linear.hadamard(hadamard.factor(factor));
+                    match straight {
+                        0 => linear,
+                        _ => linear.without_rounding(),
+                    }
+                });
+                let case = format!("{} {block} {straight} {factor:?}", size_of::<E>());
+                /// One verb on two equal tensors.
+                macro_rules! tensors {
+                    ($view:ident => $rust:expr, $c_view:ident => $c:expr) => {{
+                        let (mut a, mut b) = (x.clone(), x.clone());
+                        let mut $view = TensorMut::new(&mut a, SHAPE).expect("valid");
+                        let outcome = plan.and_then($rust);
+                        let $c_view = tensor(&mut b, SHAPE);
+                        // SAFETY: what is passed is there.
+                        let status = unsafe { $c };
+                        same(&case, status, outcome);
+                        assert_eq!(a, b, "{case}");
+                        assert_eq!(a != x, outcome.is_ok(), "{case}");
+                    }};
+                }
+                tensors!(view => |plan| plan.rotate(&mut view, &rows),
+                    view => rope_chain_rotate(&c_chain, &view, &c_rows));
+                tensors!(view => |plan| plan.run_stages(&mut view),
+                    view => rope_chain_run_stages(&c_chain, &view));
+                tensors!(view => |plan| plan.rotate_into(&source, &mut view, &rows),
+                    view => rope_chain_rotate_into(&c_chain, &from, &view, &c_rows));
+                let shape = [TOKENS, 1, 24];
+                let (mut sums, mut c_sums) = (vec![1.0; TOKENS * 24], vec![1.0; TOKENS * 24]);
+                tensors!(view => |plan| {
+                    let mut angles = PairGradients::new(&mut sums, shape)?;
+                    plan.backward(&source, &mut view, &rows, &mut angles)
+                }, view => {
+                    let angles = rope_pair_gradients {
+                        sums: c_sums.as_mut_ptr(),
+                        rows: TOKENS,
+                        heads: 1,
+                        pairs: 24,
+                    };
+                    rope_chain_backward(&c_chain, &from, &view, &c_rows, &angles)
+                });
+                assert_eq!(c_sums, sums, "{case}");
+                for format in [rope_cache_format::F32, rope_cache_format::E4m3] {
+                    let scale = CodeScale::Divide(HeadScales::Same(0.25));
+                    let c_scale = rope_code_scale {
+                        kind: rope_code_scale_kind::Divide as i32,
+                        same: 0.25,
+                        ..zero()
+                    };
+                    /// One verb on two equal caches.
+                    macro_rules! caches {
+                        ($cache:pat => $rust:expr, $c_cache:ident => $c:expr) => {{
+                            let (mut a, mut b) = (memory(), memory());
+                            let made = rust_cache(&mut a, format, layout, scale, &mut []);
+                            let $cache = made.expect("valid");
+                            let outcome = plan.and_then($rust);
+                            let $c_cache = c_cache(&mut b, format, c_layout, c_scale, &mut []);
+                            // SAFETY: what is passed is there.
+                            let status = unsafe { $c };
+                            same(&case, status, outcome);
+                            assert_eq!(a, b, "{case}");
+                        }};
+                    }
+                    caches!(mut cache => |plan| plan.rotate_into_cache(&source, &mut cache, &MAPPING[..], &rows),
+                        cache => rope_chain_rotate_into_cache(&c_chain, &from, &cache, &c_slots, &c_rows));
+                    caches!(mut cache => |plan| plan.copy_into_cache(&source, &mut cache, &MAPPING[..]),
+                        cache => rope_chain_copy_into_cache(&c_chain, &from, &cache, &c_slots));
+                    caches!(mut cache => |plan| plan.shift(&mut cache, &MAPPING[..], &rows),
+                        cache => rope_chain_shift(&c_chain, &cache, &c_slots, &c_rows));
+                    let (mut expected, mut got) = (x.clone(), x.clone());
+                    let mut view = TensorMut::new(&mut expected, SHAPE).expect("valid");
+                    let to = tensor(&mut got, SHAPE);
+                    caches!(cache => |plan| plan.copy_from_cache(&cache.as_cache(), &MAPPING[..], &mut view),
+                        cache => rope_chain_copy_from_cache(&c_chain, &cache, &c_slots, &to));
+                    // Codes of E4M3 may be NaN.
+                    let text = |values: &[E]| format!("{values:?}");
+                    assert_eq!(text(&got), text(&expected), "{case}");
+                }
+                // A norm is no part of what is taken back.
+                let norm: rope_norm = zero();
+                let normed = rope_chain {
+                    norm: &norm,
+                    ..c_chain
+                };
+                let (mut dy, mut sums) = (x.clone(), vec![1.0; TOKENS * 24]);
+                let angles = rope_pair_gradients {
+                    sums: sums.as_mut_ptr(),
+                    rows: TOKENS,
+                    heads: 1,
+                    pairs: 24,
+                };
+                let view = tensor(&mut dy, SHAPE);
+                // SAFETY: what is passed is there.
+                let status =
+                    unsafe { rope_chain_backward(&normed, &from, &view, &c_rows, &angles) };
+                assert_eq!(status, rope_status::NotLinear);
+                assert!(dy == x && sums == [1.0; TOKENS * 24]);
+                let unknown = rope_chain {
+                    hadamard: rope_hadamard {
+                        factor: next(Factor::ALL, |factor| factor as i32),
+                        ..c_chain.hadamard
+                    },
+                    ..c_chain
+                };
+                let view = tensor(&mut dy, SHAPE);
+                // SAFETY: what is passed is there.
+                let status = unsafe { rope_chain_rotate(&unknown, &view, &c_rows) };
+                assert_eq!(status, rope_status::UnknownValue);
+                assert!(dy == x);
+            }
+        }
+    }
+    one::<f32>();
+    one::<f16>();
+    one::<bf16>();
 }
 
 /// Where the elements of a cache lie, in both languages.
@@ -1353,6 +1552,8 @@ fn refusals_of_chains() {
         &raw const rows;));
     each!(rope_chain_copy_from_cache(&raw const chain, &raw const cache, &raw const slots, &raw const out;));
     each!(rope_shift(&raw const plan, &raw const cache, &raw const slots, &raw const rows;));
+    let linear = chain_of(null(), null());
+    each!(rope_chain_shift(&raw const linear, &raw const cache, &raw const slots, &raw const rows;));
 
     use rope_status as S;
     // SAFETY: pointers that are there, but for those that are misaligned.
@@ -1455,12 +1656,31 @@ fn refusals_of_chains() {
         let in_the_way = rope_rows_joined(cache.memory.cast(), HEAD_DIM, HEAD_DIM);
         let shifted = rope_shift(&plan, &cache, &slots, &in_the_way);
         assert_eq!(shifted, S::MemoryOverlap);
+        let shifted = rope_chain_shift(&linear, &cache, &slots, &in_the_way);
+        assert_eq!(shifted, S::MemoryOverlap);
+        let inside = rope_scale {
+            kind: rope_scale_kind::PerToken as i32,
+            factors: cache.memory.cast(),
+            count: 1,
+            ..zero()
+        };
+        let inside = chain_of(null(), &inside);
+        let shifted = rope_chain_shift(&inside, &cache, &slots, &rows);
+        assert_eq!(shifted, S::MemoryOverlap);
+        let shifted = rope_chain_shift(&chain, &cache, &slots, &rows);
+        assert_eq!(shifted, S::NotLinear);
+        assert_eq!(
+            detail(),
+            "chain.norm is given; a shift and a backward pass require a chain without a norm"
+        );
         let listed = rope_slots {
             kind: rope_slots_kind::Mapping as i32,
             slots: ids(&memory[..1], rope_number::I32),
             ..zero()
         };
         let shifted = rope_shift(&plan, &cache, &listed, &rows);
+        assert_eq!(shifted, S::MemoryOverlap);
+        let shifted = rope_chain_shift(&linear, &cache, &listed, &rows);
         assert_eq!(shifted, S::MemoryOverlap);
     }
     assert_eq!((x, sums), (before, [7.0]));

@@ -406,6 +406,11 @@ fn pointers() {
     let (positions, list) = (&raw const positions, list.as_ptr());
     let (out, other) = (out.as_mut_ptr(), other.as_mut_ptr());
     each!(rope_backward(c_plan, y, dx, rows, a;));
+    let mut c_chain: rope_chain = zero();
+    // SAFETY: a plan that is there.
+    c_chain.plan = unsafe { *c_plan };
+    let c_chain = &raw const c_chain;
+    each!(rope_chain_backward(c_chain, y, dx, rows, a;));
     each!(rope_backward_into(c_plan, y, y, dx, rows, a;));
     each!(rope_angle_gradients(c_plan, y, y, a;));
     each!(rope_angle_gradients_of_input(c_plan, y, y, a;));
