@@ -135,6 +135,32 @@ impl RotaryEncoding {
         )
     }
 
+    /// The module of each layer of a model, in their order; `None` for those that do not rotate. Layers that rotate
+    /// alike share their rows.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Model`] with those of [`rope_models::Model::layers`], and those of [`RotaryEncoding::from_rotation`].
+    #[cfg(feature = "models")]
+    pub fn of_layers(
+        model: &rope_models::Model,
+        max_sequence_length: usize,
+        device: &Device,
+    ) -> Result<alloc::vec::Vec<Option<Self>>, Error> {
+        let layers = model.layers()?;
+        let rotations = layers.rotations();
+        let made = rotations
+            .iter()
+            .map(|rotation| Self::from_rotation(rotation, max_sequence_length, device))
+            .collect::<Result<alloc::vec::Vec<_>, _>>()?;
+        let of_layer = |layer: rope_models::Layer<'_>| {
+            let rotation = layer.rotation?;
+            let same = |other: &rope_models::Rotation| core::ptr::eq(other, rotation);
+            made.get(rotations.iter().position(same)?).cloned()
+        };
+        Ok(layers.iter().map(of_layer).collect())
+    }
+
     /// Rotates a tensor `[.., tokens, d_model]`, whose first token is at the first position of the window.
     ///
     /// # Panics

@@ -11,6 +11,9 @@ use burn_core::tensor::{DType, Device};
 pub enum Error {
     /// What rope-core refused: parameters of frequencies, positions, or rows that rotate more channels than a head has.
     Rope(rope_core::Error),
+    /// What rope-models refused: a model's file without an answer for each layer.
+    #[cfg(feature = "models")]
+    Model(rope_models::Error),
     /// [`RotaryRows::new`](crate::RotaryRows::new): cos and sin differ in shape.
     CosSinShape {
         /// The shape of cos.
@@ -139,6 +142,8 @@ impl fmt::Display for Error {
                 write!(f, "scaled frequencies are {dtype:?}, but have to be F32")
             }
             #[cfg(feature = "models")]
+            #[cfg(feature = "models")]
+            Error::Model(error) => error.fmt(f),
             Error::Rotation { what } => write!(f, "the model's rotation {what}"),
         }
     }
@@ -148,8 +153,17 @@ impl core::error::Error for Error {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Error::Rope(error) => Some(error),
+            #[cfg(feature = "models")]
+            Error::Model(error) => Some(error),
             _ => None,
         }
+    }
+}
+
+#[cfg(feature = "models")]
+impl From<rope_models::Error> for Error {
+    fn from(error: rope_models::Error) -> Self {
+        Error::Model(error)
     }
 }
 

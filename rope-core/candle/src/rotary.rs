@@ -53,8 +53,8 @@ impl Rotary {
         }
     }
 
-    /// Of the text of a model's `config.json`, if all its layers rotate in one way. (If they do not, make a
-    /// [`rope_models::Config`] and take one `Rotary` of each rotation of its layers.)
+    /// Of the text of a model's `config.json`, if all its layers rotate in one way. (If they do not:
+    /// [`Rotary::of_layers`].)
     ///
     /// # Errors
     ///
@@ -63,6 +63,24 @@ impl Rotary {
         let model = Config::from_json(json).and_then(|config| config.model());
         let model = model.map_err(refused)?;
         Ok(model.rotation().map_err(refused)?.clone().into())
+    }
+
+    /// Of each layer of a model, in their order; `None` for those that do not rotate. Layers that rotate alike share
+    /// their frequencies, and may share rows: those of the first of them are those of all.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`rope_models::Model::layers`], in words.
+    pub fn of_layers(model: &rope_models::Model) -> Result<Vec<Option<Self>>> {
+        let layers = model.layers().map_err(refused)?;
+        let rotations = layers.rotations().iter();
+        let made: Vec<Rotary> = rotations.cloned().map(Rotary::from).collect();
+        let of_layer = |layer: rope_models::Layer<'_>| {
+            let rotation = layer.rotation?;
+            let same = |other: &rope_models::Rotation| core::ptr::eq(other, rotation);
+            made.get(layers.rotations().iter().position(same)?).cloned()
+        };
+        Ok(layers.iter().map(of_layer).collect())
     }
 
     /// Takes tensors of this order.

@@ -25,11 +25,11 @@
 // rope_backward is the gradient of rope_rotate, by the tensor and by the angles. rope_mixed_frequencies are those of
 // which every head has its own on every axis.
 //
-// The library allocates for three handles, rope_frequencies, rope_mixed_frequencies and rope_table. All else is plain
-// structs over the caller's memory. Firmware allocates nothing: rope_frequencies_init makes frequencies in its own
-// memory, and rope_rows_fill makes rows there; rope_rotate_at needs no rows. A library built without std has no calls
-// that allocate. Define ROPE_NO_STD, and this header does not declare them. One built without the feature `models` does
-// not know models: define ROPE_NO_MODELS.
+// The library allocates for handles: rope_frequencies, rope_mixed_frequencies, rope_table, rope_model. All else is
+// plain structs over the caller's memory. Firmware allocates nothing: rope_frequencies_init makes frequencies in its
+// own memory, and rope_rows_fill makes rows there; rope_rotate_at needs no rows. A library built without std has no
+// calls that allocate. Define ROPE_NO_STD, and this header does not declare them. One built without the feature
+// `models` does not know models: define ROPE_NO_MODELS.
 //
 // A call that can be refused returns a rope_status; ROPE_STATUS_OK is 0. It checks everything first, so that a refused
 // call has touched no tensor. It refuses null and misaligned pointers, lengths that no memory has, unknown values of
@@ -871,6 +871,12 @@ typedef struct rope_frequencies rope_frequencies;
 // makes it in the caller's memory.
 typedef struct rope_mixed_frequencies rope_mixed_frequencies;
 
+#if defined(ROPE_MODELS)
+// A model: the rotation of each of its layers, as its config.json and the code of its model type say it. A handle.
+// rope_model_from_config makes it; rope_model_free frees it.
+typedef struct rope_model rope_model;
+#endif
+
 #if defined(ROPE_STD)
 // Rows that own their memory, of a table of all positions or of one step. A handle.
 typedef struct rope_table rope_table;
@@ -1215,6 +1221,28 @@ typedef struct rope_config {
   // of longer heads (rope_layout.offset).
   size_t head_dim;
 } rope_config;
+#endif
+
+#if defined(ROPE_MODELS)
+// How a layer of a model rotates its queries and keys.
+typedef struct rope_model_layer {
+  // Whether it rotates them: 1 or 0. If it does not, every other member is zero.
+  int32_t rotates;
+  // The number of its rotation for rope_model_frequencies. Layers with the same number share rows.
+  size_t rotation;
+  // The channels of a query's head.
+  size_t head_dim;
+  // The first of them that rotates: 0, but for multi-head latent attention and DeepSeek-V4.
+  size_t first;
+  // How many rotate, from that one on.
+  size_t rotary_dim;
+  // The plan for tensors of these channels, which begin at `first` in the caller's (rope_layout.offset).
+  struct rope_plan plan;
+  // Whether values are rotated as keys are: 1 or 0.
+  int32_t rotates_values;
+  // Whether the output of the attention is rotated back in the same channels: 1 or 0.
+  int32_t unrotates_output;
+} rope_model_layer;
 #endif
 
 // The parameters of a scaling, by their public names. A call does not read the fields that the kind does not name:
@@ -1606,6 +1634,96 @@ rope_status rope_frequencies_from_config(const char *json,
                                          const struct rope_config *config,
                                          struct rope_frequencies **frequencies,
                                          struct rope_plan *plan);
+#endif
+
+#if defined(ROPE_MODELS)
+// Reads the text of a model's config.json (`length` bytes; no NUL needed) into the rotation of each layer.
+// rope_model_free frees the model.
+//
+// `config` says what the file leaves open; NULL says nothing. Its `layer_type` and `head_dim` do not matter here.
+//
+// Returns what rope_frequencies_from_config returns, but for ROPE_STATUS_MODEL_HEAD. The call cannot report a lack of
+// memory: the process ends if the system gives none for reading the text.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call.
+rope_status rope_model_from_config(const char *json,
+                                   size_t length,
+                                   const struct rope_config *config,
+                                   struct rope_model **model);
+#endif
+
+#if defined(ROPE_MODELS)
+// Frees a model. NULL is left alone.
+//
+// Returns ROPE_STATUS_HANDLE for memory that holds no model; ROPE_STATUS_MISALIGNED. The library cannot tell that a
+// handle was freed before.
+//
+// # Threads
+//
+// May be called from any thread; no other thread may use the model then or later.
+//
+// # Safety
+//
+// `model` is NULL or of this library, and is not used any more.
+rope_status rope_model_free(struct rope_model *model);
+#endif
+
+#if defined(ROPE_MODELS)
+// Writes how many layers a model has.
+//
+// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
+//
+// # Threads
+//
+// May be called from any thread; others may use the model meanwhile, but not free it.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call.
+rope_status rope_model_layers(const struct rope_model *model, size_t *layers);
+#endif
+
+#if defined(ROPE_MODELS)
+// Writes how the layer with that index, from 0, rotates.
+//
+// Returns ROPE_STATUS_COUNT if the model has fewer layers; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
+// ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
+//
+// # Threads
+//
+// May be called from any thread; others may use the model meanwhile, but not free it.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call.
+rope_status rope_model_describe_layer(const struct rope_model *model,
+                                      size_t index,
+                                      struct rope_model_layer *layer);
+#endif
+
+#if defined(ROPE_MODELS)
+// Makes the frequencies of a rotation (rope_model_layer.rotation). rope_frequencies_free frees them; they outlive the
+// model.
+//
+// Returns ROPE_STATUS_COUNT if the model has fewer rotations; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
+// ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP, ROPE_STATUS_OUT_OF_MEMORY.
+//
+// # Threads
+//
+// May be called from any thread; others may use the model meanwhile, but not free it.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call.
+rope_status rope_model_frequencies(const struct rope_model *model,
+                                   size_t rotation,
+                                   struct rope_frequencies **frequencies);
 #endif
 
 // Bytes that are enough for rope_frequencies_init with `rotary_dim` channels, wherever the memory begins. It is

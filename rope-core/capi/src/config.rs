@@ -1,15 +1,17 @@
-//! Frequencies from a model's configuration.
+//! Models, and frequencies, from a configuration.
 
 use core::ffi::{CStr, c_char};
 
-use rope_core::Direction;
-use rope_models::Config;
+use std::boxed::Box;
+
+use rope_core::{Direction, Error};
+use rope_models::{Config, Model, Rotation};
 
 use crate::failure::Failure;
 use crate::frequencies::rope_frequencies;
-use crate::handle::own;
+use crate::handle::{Head, free, handle, own};
 use crate::memory::{Out, Region, Span, plain, read};
-use crate::names::rope_pairing;
+use crate::names::{rope_direction, rope_pairing};
 use crate::plan::rope_plan;
 use crate::status::{rope_status, status_of};
 
@@ -48,6 +50,54 @@ unsafe fn text<'a>(name: &'static str, text: *const c_char) -> Result<Option<&'a
     // SAFETY: the caller promises it.
     let text = unsafe { CStr::from_ptr(text) };
     text.to_str().map(Some).map_err(|_| Failure::Utf8 { name })
+}
+
+/// The file with what the caller said of it, and the channels of a head that the caller has.
+///
+/// # Safety
+///
+/// A pointer that is not null points to what it says, which nobody writes during the call.
+unsafe fn file(
+    json: *const c_char,
+    length: usize,
+    config: *const rope_config,
+) -> Result<(Config, usize), Failure> {
+    let json = Span::new("json", json.cast::<u8>(), length)?;
+    // SAFETY: the caller promises it.
+    let json = unsafe { json.get() };
+    let json = core::str::from_utf8(json).map_err(|_| Failure::Utf8 { name: "json" })?;
+    let mut file = Config::from_json(json)?;
+    let mut given = 0;
+    if !config.is_null() {
+        // SAFETY: the caller promises the struct and the texts.
+        let (config, part, model_type, layer_type, without) = unsafe {
+            let config = read("config", config)?;
+            (
+                config,
+                text("part", config.part)?,
+                text("model_type", config.model_type)?,
+                text("layer_type", config.layer_type)?,
+                text("without", config.without)?,
+            )
+        };
+        if let Some(part) = part {
+            file = file.with_part(part);
+        }
+        if let Some(model_type) = model_type {
+            file = file.with_model_type(model_type);
+        }
+        if let Some(layer_type) = layer_type {
+            file = file.with_layer_type(layer_type);
+        }
+        for key in without.into_iter().flat_map(|keys| keys.split(',')) {
+            file = file.without(key.trim());
+        }
+        if config.length != 0 {
+            file = file.with_length(config.length);
+        }
+        given = config.head_dim;
+    }
+    Ok((file, given))
 }
 
 /// Makes frequencies from the text of a model's config.json (`length` bytes; no NUL needed). rope_frequencies_free
@@ -91,41 +141,8 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
                 Some(place)
             }
         };
-        let json = Span::new("json", json.cast::<u8>(), length)?;
         // SAFETY: the caller promises it.
-        let json = unsafe { json.get() };
-        let json = core::str::from_utf8(json).map_err(|_| Failure::Utf8 { name: "json" })?;
-        let mut file = Config::from_json(json)?;
-        let mut given = 0;
-        if !config.is_null() {
-            // SAFETY: the caller promises the struct and the texts.
-            let (config, part, model_type, layer_type, without) = unsafe {
-                let config = read("config", config)?;
-                (
-                    config,
-                    text("part", config.part)?,
-                    text("model_type", config.model_type)?,
-                    text("layer_type", config.layer_type)?,
-                    text("without", config.without)?,
-                )
-            };
-            if let Some(part) = part {
-                file = file.with_part(part);
-            }
-            if let Some(model_type) = model_type {
-                file = file.with_model_type(model_type);
-            }
-            if let Some(layer_type) = layer_type {
-                file = file.with_layer_type(layer_type);
-            }
-            for key in without.into_iter().flat_map(|keys| keys.split(',')) {
-                file = file.without(key.trim());
-            }
-            if config.length != 0 {
-                file = file.with_length(config.length);
-            }
-            given = config.head_dim;
-        }
+        let (file, given) = unsafe { file(json, length, config) }?;
         let model = file.model()?;
         let rotation = model.rotation()?;
         let (head_dim, window) = (rotation.head_dim(), rotation.window());
@@ -172,4 +189,239 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
         }
         Ok(())
     })
+}
+
+/// A model: the rotation of each of its layers, as its config.json and the code of its model type say it. A handle.
+/// rope_model_from_config makes it; rope_model_free frees it.
+#[repr(align(64))]
+#[derive(Debug)]
+pub struct rope_model {
+    head: Head,
+    frequencies: Box<Model>,
+}
+handle!(rope_model, Box<Model>, 0x726f_7065_5f6d_6f64, "model");
+
+/// How a layer of a model rotates its queries and keys.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_model_layer {
+    /// Whether it rotates them: 1 or 0. If it does not, every other member is zero.
+    pub rotates: i32,
+    /// The number of its rotation for rope_model_frequencies. Layers with the same number share rows.
+    pub rotation: usize,
+    /// The channels of a query's head.
+    pub head_dim: usize,
+    /// The first of them that rotates: 0, but for multi-head latent attention and DeepSeek-V4.
+    pub first: usize,
+    /// How many rotate, from that one on.
+    pub rotary_dim: usize,
+    /// The plan for tensors of these channels, which begin at `first` in the caller's (rope_layout.offset).
+    pub plan: rope_plan,
+    /// Whether values are rotated as keys are: 1 or 0.
+    pub rotates_values: i32,
+    /// Whether the output of the attention is rotated back in the same channels: 1 or 0.
+    pub unrotates_output: i32,
+}
+
+/// Reads the text of a model's config.json (`length` bytes; no NUL needed) into the rotation of each layer.
+/// rope_model_free frees the model.
+///
+/// `config` says what the file leaves open; NULL says nothing. Its `layer_type` and `head_dim` do not matter here.
+///
+/// Returns what rope_frequencies_from_config returns, but for ROPE_STATUS_MODEL_HEAD. The call cannot report a lack of
+/// memory: the process ends if the system gives none for reading the text.
+///
+/// # Threads
+///
+/// May be called from any thread at any time.
+///
+/// # Safety
+///
+/// Pointers are NULL or point to what they say, for the length of the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_model_from_config(
+    json: *const c_char,
+    length: usize,
+    config: *const rope_config,
+    model: *mut *mut rope_model,
+) -> rope_status {
+    status_of(|| {
+        let out = Out::new("model", model)?;
+        // SAFETY: the caller promises it.
+        let (file, _) = unsafe { file(json, length, config) }?;
+        let made = file.model()?;
+        made.layers()?;
+        let handle = own(Box::new(made))?;
+        // SAFETY: the caller's pointer.
+        unsafe { out.write(handle) };
+        Ok(())
+    })
+}
+
+/// Frees a model. NULL is left alone.
+///
+/// Returns ROPE_STATUS_HANDLE for memory that holds no model; ROPE_STATUS_MISALIGNED. The library cannot tell that a
+/// handle was freed before.
+///
+/// # Threads
+///
+/// May be called from any thread; no other thread may use the model then or later.
+///
+/// # Safety
+///
+/// `model` is NULL or of this library, and is not used any more.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_model_free(model: *mut rope_model) -> rope_status {
+    // SAFETY: the caller promises it.
+    status_of(|| unsafe { free(model) })
+}
+
+/// Writes how many layers a model has.
+///
+/// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
+///
+/// # Threads
+///
+/// May be called from any thread; others may use the model meanwhile, but not free it.
+///
+/// # Safety
+///
+/// Pointers are NULL or point to what they say, for the length of the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_model_layers(
+    model: *const rope_model,
+    layers: *mut usize,
+) -> rope_status {
+    status_of(|| {
+        let out = Out::new("layers", layers)?;
+        // SAFETY: the caller promises it.
+        let (model, region) = unsafe { crate::handle::value(model) }?;
+        Region::of("layers", layers).apart_from(&[region])?;
+        let count = model.layers()?.len();
+        // SAFETY: the caller's pointer.
+        unsafe { out.write(count) };
+        Ok(())
+    })
+}
+
+/// Writes how the layer with that index, from 0, rotates.
+///
+/// Returns ROPE_STATUS_COUNT if the model has fewer layers; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
+/// ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
+///
+/// # Threads
+///
+/// May be called from any thread; others may use the model meanwhile, but not free it.
+///
+/// # Safety
+///
+/// Pointers are NULL or point to what they say, for the length of the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_model_describe_layer(
+    model: *const rope_model,
+    index: usize,
+    layer: *mut rope_model_layer,
+) -> rope_status {
+    status_of(|| {
+        let out = Out::new("layer", layer)?;
+        // SAFETY: the caller promises it.
+        let (model, region) = unsafe { crate::handle::value(model) }?;
+        Region::of("layer", layer).apart_from(&[region])?;
+        let layers = model.layers()?;
+        let found = layers.get(index).ok_or(Error::Count {
+            name: "layers",
+            given: layers.len(),
+            needed: index.saturating_add(1),
+        })?;
+        let mut made = rope_model_layer::STILL;
+        if let Some(rotation) = found.rotation {
+            let same = |other: &Rotation| core::ptr::eq(other, rotation);
+            let (window, (input, output)) = (rotation.window(), rotation.pairing());
+            made = rope_model_layer {
+                rotates: 1,
+                rotation: layers.rotations().iter().position(same).unwrap_or_default(),
+                head_dim: rotation.head_dim(),
+                first: window.start,
+                rotary_dim: window.len(),
+                plan: rope_plan {
+                    pairing: rope_pairing::from(input) as i32,
+                    output_pairing: rope_pairing::from(output) as i32,
+                    direction: direction(rotation.direction()),
+                    backend: 0,
+                },
+                rotates_values: rotation.rotates_values().into(),
+                unrotates_output: rotation.turns_output_back().into(),
+            };
+        }
+        // SAFETY: the caller's pointer.
+        unsafe { out.write(made) };
+        Ok(())
+    })
+}
+
+/// Makes the frequencies of a rotation (rope_model_layer.rotation). rope_frequencies_free frees them; they outlive the
+/// model.
+///
+/// Returns ROPE_STATUS_COUNT if the model has fewer rotations; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
+/// ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP, ROPE_STATUS_OUT_OF_MEMORY.
+///
+/// # Threads
+///
+/// May be called from any thread; others may use the model meanwhile, but not free it.
+///
+/// # Safety
+///
+/// Pointers are NULL or point to what they say, for the length of the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_model_frequencies(
+    model: *const rope_model,
+    rotation: usize,
+    frequencies: *mut *mut rope_frequencies,
+) -> rope_status {
+    status_of(|| {
+        let out = Out::new("frequencies", frequencies)?;
+        // SAFETY: the caller promises it.
+        let (model, region) = unsafe { crate::handle::value(model) }?;
+        Region::of("frequencies", frequencies).apart_from(&[region])?;
+        let rotations = model.layers()?.rotations();
+        let found = rotations.get(rotation).ok_or(Error::Count {
+            name: "rotations",
+            given: rotations.len(),
+            needed: rotation.saturating_add(1),
+        })?;
+        let handle = own(found.frequencies().clone())?;
+        // SAFETY: the caller's pointer.
+        unsafe { out.write(handle) };
+        Ok(())
+    })
+}
+
+impl rope_model_layer {
+    const STILL: rope_model_layer = rope_model_layer {
+        rotates: 0,
+        rotation: 0,
+        head_dim: 0,
+        first: 0,
+        rotary_dim: 0,
+        plan: rope_plan {
+            pairing: 0,
+            output_pairing: 0,
+            direction: 0,
+            backend: 0,
+        },
+        rotates_values: 0,
+        unrotates_output: 0,
+    };
+}
+
+fn direction(direction: Direction) -> i32 {
+    let known = [
+        rope_direction::Forward,
+        rope_direction::Inverse,
+        rope_direction::Transpose,
+    ];
+    let found = known
+        .into_iter()
+        .find(|known| known.direction() == direction);
+    found.map_or(0, |found| found as i32)
 }

@@ -31,6 +31,8 @@ pub(crate) unsafe trait Handle: Sized {
     type Value;
     /// The number that tells this kind from other memory.
     const MAGIC: u64;
+    /// What calls name the argument.
+    const NAME: &'static str = "frequencies";
 
     fn new(head: Head, value: Self::Value) -> Self;
 
@@ -50,11 +52,12 @@ pub(crate) unsafe trait Handle: Sized {
 /// Implements [`Handle`] for a struct with the members `head` and `frequencies`. (The struct is written out because
 /// cbindgen reads it.)
 macro_rules! handle {
-    ($name:ident, $value:ty, $magic:literal) => {
+    ($name:ident, $value:ty, $magic:literal $(, $called:literal)?) => {
         // SAFETY: `head` is a member.
         unsafe impl $crate::handle::Handle for $name {
             type Value = $value;
             const MAGIC: u64 = $magic;
+            $(const NAME: &'static str = $called;)?
 
             fn new(head: $crate::handle::Head, frequencies: $value) -> Self {
                 $name { head, frequencies }
@@ -110,10 +113,7 @@ pub(crate) unsafe fn value<'a, H: Handle + 'a>(
     unsafe { check(handle) }?;
     // SAFETY: the caller promises it, and the magic number says that this library made the handle.
     let (value, head) = unsafe { ((*handle).value(), &*H::head(handle)) };
-    Ok((
-        value,
-        Region::bytes("frequencies", handle.addr(), head.bytes),
-    ))
+    Ok((value, Region::bytes(H::NAME, handle.addr(), head.bytes)))
 }
 
 /// `ROPE_STATUS_HANDLE` unless this library made the handle.
@@ -122,14 +122,14 @@ pub(crate) unsafe fn value<'a, H: Handle + 'a>(
 ///
 /// A pointer that is not null points to as many bytes as a handle has.
 unsafe fn check<H: Handle>(handle: *const H) -> Result<(), Failure> {
-    place("frequencies", handle)?;
+    place(H::NAME, handle)?;
     // SAFETY: neither null nor misaligned. Any bits are a number. The caller promises that memory is there.
     let magic = unsafe { (&raw const (*H::head(handle)).magic).read() };
     if magic == H::MAGIC {
         Ok(())
     } else {
         Err(Failure::Handle {
-            name: "frequencies",
+            name: H::NAME,
             required: "that a call of this library has made, of the kind that this call takes",
         })
     }

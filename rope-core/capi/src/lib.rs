@@ -3,7 +3,8 @@
 //! Programs in C and C++ read `include/rope.h`, which is generated from this crate, and link `librope.a` or
 //! `librope.so`. `README.md` shows how.
 //!
-//! - What allocates is a handle: [`rope_frequencies`], [`rope_mixed_frequencies`] and [`rope_table`].
+//! - What allocates is a handle: [`rope_frequencies`], [`rope_mixed_frequencies`], [`rope_table`] and
+//!   [`rope_model`].
 //! - Everything else is a plain struct over the caller's memory: [`rope_plan`], [`rope_tensor`], [`rope_rows`],
 //!   [`rope_positions`], [`rope_chain`], [`rope_cache`], [`rope_slots`], [`rope_pair_gradients`].
 //! - Firmware allocates nothing: it makes frequencies in memory of its own ([`rope_frequencies_init`]), and fills rows

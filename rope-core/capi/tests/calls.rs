@@ -1463,6 +1463,130 @@ fn configurations() {
     assert_eq!(status, rope_status::Null);
 }
 
+/// A model's layers, one after the other: the same as rope-models says, and every refusal.
+#[test]
+fn models_are_read_layer_by_layer() {
+    let json = br#"{"model_type": "gemma3_text", "hidden_size": 640, "num_attention_heads": 4, "head_dim": 256,
+        "num_hidden_layers": 7, "rope_scaling": {"rope_type": "linear", "factor": 8.0}}"#;
+    let made = |json: &[u8], config: *const rope_config| {
+        let mut model = null_mut();
+        // SAFETY: what is passed is there.
+        let status =
+            unsafe { rope_model_from_config(json.as_ptr().cast(), json.len(), config, &mut model) };
+        (status, model)
+    };
+    let (status, model) = made(json, null());
+    assert_eq!(status, rope_status::Ok, "{}", detail());
+    let mut count = 0;
+    // SAFETY: what is passed is there.
+    let status = unsafe { rope_model_layers(model, &mut count) };
+    assert_eq!(status, rope_status::Ok);
+    assert_eq!(count, 7);
+    let text = core::str::from_utf8(json).expect("a text");
+    let expected = rope_models::Config::from_json(text).and_then(|config| config.model());
+    let expected = expected.expect("a model");
+    let expected = expected.layers().expect("layers");
+    for layer in expected.iter() {
+        let rotation = layer.rotation.expect("all layers rotate");
+        let (mut own, mut frequencies): (rope_model_layer, _) = (zero(), null_mut());
+        // SAFETY: what is passed is there.
+        unsafe {
+            let status = rope_model_describe_layer(model, layer.index, &mut own);
+            assert_eq!(status, rope_status::Ok, "{}", detail());
+            let status = rope_model_frequencies(model, own.rotation, &mut frequencies);
+            assert_eq!(status, rope_status::Ok, "{}", detail());
+        }
+        assert_eq!(
+            (own.rotates, own.rotation),
+            (1, usize::from(layer.index == 5))
+        );
+        let window = own.first..own.first + own.rotary_dim;
+        assert_eq!(
+            (own.head_dim, window),
+            (rotation.head_dim(), rotation.window())
+        );
+        assert_eq!(own.plan.pairing, rope_pairing::Half as i32);
+        assert_eq!((own.rotates_values, own.unrotates_output), (0, 0));
+        let mut inverse = [0.0; 128];
+        // SAFETY: what is passed is there, and freed once.
+        unsafe {
+            let status = rope_frequencies_inverse(frequencies, inverse.as_mut_ptr(), 128);
+            assert_eq!(status, rope_status::Ok, "{}", detail());
+            assert_eq!(rope_frequencies_free(frequencies), rope_status::Ok);
+        }
+        let pairs = rotation.frequencies().pairs().map(|pair| pair.inverse());
+        assert!(pairs.eq(inverse), "layer {}", layer.index);
+    }
+    let (mut own, mut frequencies): (rope_model_layer, *mut rope_frequencies) =
+        (zero(), null_mut());
+    // SAFETY: what is passed is there, and freed once.
+    unsafe {
+        assert_eq!(
+            rope_model_describe_layer(model, 7, &mut own),
+            rope_status::Count
+        );
+        assert_eq!(own.head_dim, 0);
+        assert_eq!(
+            rope_model_frequencies(model, 2, &mut frequencies),
+            rope_status::Count
+        );
+        assert!(frequencies.is_null());
+        assert_eq!(rope_model_layers(model, null_mut()), rope_status::Null);
+        assert_eq!(rope_model_layers(null(), &mut count), rope_status::Null);
+        assert_eq!(detail(), "model is null");
+        let inside = model.cast::<usize>();
+        assert_eq!(rope_model_layers(model, inside), rope_status::MemoryOverlap);
+        assert_eq!(rope_frequencies_free(model.cast()), rope_status::Handle);
+        assert_eq!(rope_model_free(model), rope_status::Ok);
+        assert_eq!(rope_model_free(null_mut()), rope_status::Ok);
+    }
+
+    // The parts of a rotation that a plan does not say.
+    for (json, first, direction, back) in [
+        (&br#"{"model_type": "nanochat", "hidden_size": 768, "num_attention_heads": 6, "num_hidden_layers": 1}"#[..],
+         0, rope_direction::Transpose, 0),
+        (br#"{"model_type": "deepseek_v4", "head_dim": 512, "num_hidden_layers": 1}"#,
+         448, rope_direction::Forward, 1),
+    ] {
+        let (status, model) = made(json, null());
+        assert_eq!(status, rope_status::Ok, "{}", detail());
+        // SAFETY: what is passed is there, and freed once.
+        unsafe {
+            assert_eq!(rope_model_describe_layer(model, 0, &mut own), rope_status::Ok);
+            assert_eq!(rope_model_free(model), rope_status::Ok);
+        }
+        assert_eq!((own.first, own.unrotates_output), (first, back));
+        assert_eq!(own.plan.direction, direction as i32);
+    }
+    // A layer that stands still.
+    let still = br#"{"model_type": "cohere2", "hidden_size": 64, "num_attention_heads": 1, "num_hidden_layers": 4}"#;
+    let (status, model) = made(still, null());
+    assert_eq!(status, rope_status::Ok, "{}", detail());
+    // SAFETY: what is passed is there, and freed once.
+    unsafe {
+        assert_eq!(
+            rope_model_describe_layer(model, 3, &mut own),
+            rope_status::Ok
+        );
+        assert_eq!(rope_model_free(model), rope_status::Ok);
+    }
+    assert_eq!((own.rotates, own.head_dim, own.plan.pairing), (0, 0, 0));
+
+    assert_eq!(made(b"{", null()).0, rope_status::Json);
+    assert_eq!(made(b"{}", null()).0, rope_status::Missing);
+    assert_eq!(
+        made(br#"{"model_type": "llama", "head_dim": 64}"#, null()).0,
+        rope_status::Missing
+    );
+    assert_eq!(
+        made(br#"{"model_type": "bert"}"#, null()).0,
+        rope_status::Unsupported
+    );
+    // SAFETY: null.
+    let status = unsafe { rope_model_from_config(b"{}".as_ptr().cast(), 2, null(), null_mut()) };
+    assert_eq!(status, rope_status::Null);
+}
+
 /// Every thread has its own last refusal.
 #[test]
 fn details_are_of_a_thread() {

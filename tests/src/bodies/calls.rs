@@ -927,6 +927,24 @@ impl World {
             unsafe { rope_frequencies_from_config(text.as_ptr().cast(), len, config, out, plan) };
         self.owned
             .extend((status == rope_status::Ok).then_some(made));
+        let mut model = null_mut();
+        // SAFETY: as for all calls; the model is freed once.
+        unsafe {
+            if rope_model_from_config(text.as_ptr().cast(), len, config, &mut model)
+                == rope_status::Ok
+            {
+                let (mut count, mut frequencies) = (0, null_mut());
+                assert_eq!(rope_model_layers(model, &mut count), rope_status::Ok);
+                let mut layer = core::mem::zeroed();
+                let index = source.below(3);
+                let status = rope_model_describe_layer(model, index, &mut layer);
+                assert_eq!(status == rope_status::Ok, index < count);
+                if rope_model_frequencies(model, index, &mut frequencies) == rope_status::Ok {
+                    assert_eq!(rope_frequencies_free(frequencies), rope_status::Ok);
+                }
+                assert_eq!(rope_model_free(model), rope_status::Ok);
+            }
+        }
         status
     }
 }

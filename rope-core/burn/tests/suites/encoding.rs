@@ -298,7 +298,22 @@ fn a_models_file_says_what_rotates() {
     let x = source.tensor([1, 2, 4, 32], DType::F32, &device);
     let rows = rotation.frequencies().rows(3..7).expect("rows");
     let expected = rotated(&x, &rows, Pairing::Half, Direction::Forward);
-    assert_eq!(bits(&encoding.apply(x, 3)), expected);
+    assert_eq!(bits(&encoding.apply(x.clone(), 3)), expected);
+
+    let cohere = r#"{"model_type": "cohere2", "hidden_size": 64, "num_attention_heads": 2, "num_hidden_layers": 4}"#;
+    let model = rope_models::Config::from_json(cohere)
+        .and_then(|config| config.model())
+        .expect("cohere2");
+    let layers = RotaryEncoding::of_layers(&model, 16, &device).expect("modules");
+    let rotating: Vec<bool> = layers.iter().map(Option::is_some).collect();
+    assert_eq!(rotating, [true, true, true, false]);
+    let of_first = model.layers().expect("layers").rotations()[0].clone();
+    let expected = RotaryEncoding::from_rotation(&of_first, 16, &device).expect("a module");
+    let first = layers[0].as_ref().expect("a module");
+    assert_eq!(
+        bits(&first.apply(x.clone(), 3)),
+        bits(&expected.apply(x.clone(), 3))
+    );
 
     let deepseek = r#"{"model_type": "deepseek_v3", "hidden_size": 7168, "num_attention_heads": 128,
         "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "v_head_dim": 128, "rope_theta": 10000,

@@ -211,6 +211,15 @@ fn from_layers() -> Result<()> {
             bits(&of_base.rotate(&x, &of_base.rows(600..603)?)?)?
         );
     }
+    let of_layers = Rotary::of_layers(&model)?;
+    for (layer, rotary) in layers.iter().zip(&of_layers) {
+        let found = rotary.as_ref().map(Rotary::frequencies);
+        assert_eq!(
+            found,
+            layer.rotation.map(rope_models::Rotation::frequencies)
+        );
+    }
+    assert_eq!(of_layers.len(), 6);
     Ok(())
 }
 
