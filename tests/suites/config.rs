@@ -434,6 +434,30 @@ fn what_a_rotation_is_more_than_frequencies_and_a_pairing() {
     assert_eq!((rotation.head_dim(), rotation.window()), (192, 128..192));
 }
 
+/// Keys that say what the code does anyway.
+#[test]
+fn keys_that_agree_with_the_code_are_accepted() {
+    let of = |model_type: &str, key: &str| {
+        let keys = format!(r#""hidden_size": 512, "num_attention_heads": 8, {key}"#);
+        let text = format!(r#"{{"model_type": "{model_type}", "rotary_dim": null, {keys}}}"#);
+        read(&text).rotation().map(|rotation| rotation.pairing().0)
+    };
+    assert_eq!(
+        of("cohere", r#""rope_gptj": true"#),
+        Ok(Pairing::Interleaved)
+    );
+    assert_eq!(of("llama", r#""rope_gptj": false"#), Ok(Pairing::Half));
+    assert_eq!(of("gptj", r#""rotary": true"#), Ok(Pairing::Interleaved));
+    for (model_type, entry, key) in [
+        ("cohere", r#""rope_gptj": false"#, "rope_gptj"),
+        ("llama", r#""rope_gptj": true"#, "rope_gptj"),
+        ("gptj", r#""rotary": false"#, "rotary"),
+    ] {
+        let refused = Err(Error::Unread { key: key.into() });
+        assert_eq!(of(model_type, entry), refused, "{model_type}");
+    }
+}
+
 #[test]
 fn layers_are_looped_over() {
     let granite = read(

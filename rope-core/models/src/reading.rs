@@ -703,6 +703,9 @@ impl<'c> Reading<'c> {
                 "rope_interleave" => {
                     value.as_bool() == Some(self.pairing().0 == Pairing::Interleaved)
                 }
+                // GPT-J's pairing, in files of Cohere's, and that GPT-J rotates at all, in its own.
+                "rope_gptj" => value.as_bool() == Some(self.pairing().0 == Pairing::Interleaved),
+                "rotary" => value.as_bool() == Some(true),
                 "position_embedding_type" | "position_embeddings_type" => {
                     matches!(value.as_str(), Some("rope" | "rotary"))
                 }
