@@ -9,6 +9,7 @@
 //! | `runtime` | ONNX Runtime's C API as safe calls: all that is `unsafe` |
 //! | `operators` | what is registered, and what an operator is |
 //! | `embedding` | the two built-in operators: attributes and inputs to heads and rows |
+//! | `exact` | the operators of a domain of its own: exact angles of positions, a norm before the rotation |
 //! | `attributes` | attributes that several operators have |
 //! | `tables` | tables of cos and sin, and position ids: the rows of a call |
 //! | `heads` | a tensor of rank 3 or 4 as batch, tokens, heads and channels |
@@ -16,6 +17,7 @@
 
 mod attributes;
 mod embedding;
+mod exact;
 mod heads;
 mod operators;
 #[cfg(feature = "probes")]

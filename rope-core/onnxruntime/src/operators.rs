@@ -5,14 +5,15 @@ use std::marker::PhantomData;
 
 use half::{bf16, f16};
 
-use crate::embedding;
 use crate::runtime::{Call, Declaration, ElementType, Kernel, Result, invalid};
 use crate::tables::Rotated;
+use crate::{embedding, exact};
 
 /// The domains, by the names that models have for them, and their operators. ONNX's own is the empty name.
 pub(crate) const DOMAINS: &[(&CStr, &[Declaration])] = &[
     (c"com.microsoft", &[embedding::CONTRIBUTED]),
     (c"", &[embedding::STANDARD]),
+    (c"rope", &[exact::ROTATE, exact::NORM_ROTATE]),
     #[cfg(feature = "probes")]
     (c"rope.test", &[crate::probes::PANIC, crate::probes::PLACE]),
 ];

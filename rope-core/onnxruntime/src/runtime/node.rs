@@ -29,6 +29,27 @@ impl Node {
             .map(|there| there.then_some(value))
     }
 
+    /// An attribute that is one number.
+    pub(crate) fn number(&self, name: &CStr) -> Result<Option<f32>> {
+        let mut value = 0.0;
+        self.read(name, "a float", self.read_number(name, &mut value))
+            .map(|there| there.then_some(value))
+    }
+
+    /// An attribute that is a list of numbers.
+    pub(crate) fn numbers(&self, name: &CStr) -> Result<Option<Vec<f32>>> {
+        let mut values = Vec::new();
+        self.read(name, "floats", self.read_numbers(name, &mut values))
+            .map(|there| there.then_some(values))
+    }
+
+    /// An attribute that is a text.
+    pub(crate) fn text(&self, name: &CStr) -> Result<Option<String>> {
+        let mut value = String::new();
+        self.read(name, "a string", self.read_text(name, &mut value))
+            .map(|there| there.then_some(value))
+    }
+
     /// The name that the model gives the node, for messages.
     fn name(&self) -> String {
         let info = self.info.as_ptr();
