@@ -142,8 +142,8 @@ impl fmt::Display for Error {
                 write!(f, "scaled frequencies are {dtype:?}, but have to be F32")
             }
             #[cfg(feature = "models")]
-            #[cfg(feature = "models")]
             Error::Model(error) => error.fmt(f),
+            #[cfg(feature = "models")]
             Error::Rotation { what } => write!(f, "the model's rotation {what}"),
         }
     }
