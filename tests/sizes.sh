@@ -134,7 +134,7 @@ theirs='rope_core::(frequencies|kernel::sincos)::'
 if functions "$program/given" | grep -E "$theirs"; then fail "these are in a program that makes no frequencies"; fi
 # Who writes one code of 8 bits links no other.
 grep -qE 'quantise::.*quantise::E4m3' <(functions "$program/coded") || fail "no E4M3 in $program/coded"
-others='quantise::[A-Za-z]*(E5m2|Int8|Q8_0)'
+others='quantise::(ggml::|[A-Za-z]*(E5m2|Int8|Q8_0))'
 [[ $(functions "$core" | grep -cE "$others") -ge 30 ]] || fail "no other codes in the library"
 if functions "$program/coded" | grep -E "$others"; then fail "these are in a program that writes E4M3 only"; fi
 show "a program with frequencies" "$program/made"

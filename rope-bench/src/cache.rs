@@ -9,8 +9,8 @@ use std::hint::black_box;
 use anyhow::{Result, ensure};
 use half::bf16;
 use rope_core::{
-    Backend, CacheLayout, CacheMut, Code, CodeScale, Frequencies, Norm, NormFormula, Pairing, Rope,
-    Rows, ScaleLayout, ScalePlace, Scaling, Tensor, TensorMut, WithStages,
+    Backend, BlockFormat, CacheLayout, CacheMut, Code, CodeScale, Frequencies, Norm, NormFormula,
+    Pairing, Rope, Rows, ScaleLayout, ScalePlace, Scaling, Tensor, TensorMut, WithStages,
 };
 
 use crate::cases::{Alignment, Element, Float, with_float};
@@ -72,13 +72,18 @@ pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
 enum Kept {
     Given(Code),
     Made(Code),
-    Q8_0,
+    Blocks(&'static BlockFormat),
 }
 
-const KEPT: [(&str, Kept); 3] = [
+const KEPT: [(&str, Kept); 8] = [
     ("e4m3", Kept::Given(Code::E4m3)),
     ("int8, scale made", Kept::Made(Code::Int8Away)),
-    ("q8_0", Kept::Q8_0),
+    ("q8_0", Kept::Blocks(BlockFormat::Q8_0)),
+    ("q4_0", Kept::Blocks(BlockFormat::Q4_0)),
+    ("q4_1", Kept::Blocks(BlockFormat::Q4_1)),
+    ("q5_0", Kept::Blocks(BlockFormat::Q5_0)),
+    ("q5_1", Kept::Blocks(BlockFormat::Q5_1)),
+    ("iq4_nl", Kept::Blocks(BlockFormat::IQ4_NL)),
 ];
 
 /// A tensor of keys, and where its tokens go.
@@ -270,7 +275,7 @@ impl Bench {
                         scales,
                     )?
                 }
-                Kept::Q8_0 => CacheMut::q8_0(bytes, self.layout)?,
+                Kept::Blocks(format) => CacheMut::blocks(bytes, self.layout, format)?,
             };
             for _ in 0..times {
                 if rotates {

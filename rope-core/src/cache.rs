@@ -4,6 +4,7 @@ mod code;
 mod layout;
 mod slots;
 
+pub use crate::kernel::quantise::BlockFormat;
 pub use code::{Code, CodeScale, HeadScales, ScaleLayout, ScalePlace};
 pub use layout::{CacheLayout, CacheShape, CacheStrides};
 pub use slots::Slots;
@@ -13,7 +14,7 @@ use core::fmt;
 use crate::backend::Proof;
 use crate::element::Element;
 use crate::kernel::elements::{Across, InPlace};
-use crate::kernel::quantise::{self, BlockFormat, Encoding, Factors, Making};
+use crate::kernel::quantise::{self, Encoding, Factors, Making};
 use crate::kernel::values::Values;
 use crate::walk::Located;
 use crate::{Error, Shape};
@@ -114,13 +115,26 @@ impl<'a> Cache<'a> {
         })
     }
 
-    /// A cache of ggml's Q8_0.
+    /// A cache of ggml's Q8_0: [`Cache::blocks`] of [`BlockFormat::Q8_0`].
     ///
     /// # Errors
     ///
-    /// Those of [`CacheMut::q8_0`].
+    /// Those of [`CacheMut::blocks`].
     pub fn q8_0(memory: &'a [u8], layout: CacheLayout) -> Result<Self, Error> {
-        let stored = Stored::q8_0(layout, memory.len())?;
+        Cache::blocks(memory, layout, BlockFormat::Q8_0)
+    }
+
+    /// A cache of ggml's blocks. The layout is that of the values.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CacheMut::blocks`].
+    pub fn blocks(
+        memory: &'a [u8],
+        layout: CacheLayout,
+        format: &'static BlockFormat,
+    ) -> Result<Self, Error> {
+        let stored = Stored::blocks(layout, format, memory.len())?;
         Ok(Cache {
             memory,
             scales: &[],
@@ -253,16 +267,28 @@ impl<'a> CacheMut<'a> {
         })
     }
 
-    /// A cache of ggml's Q8_0 by its reference formula (`quantize_row_q8_0_ref`): 32 values are 34 bytes, an f16 scale
-    /// `d = largest |x| / 127` and 32 integers `x (1 / d)`, halves away from zero. (ggml's own SIMD paths round
-    /// otherwise, each in its way.) The layout is that of the values.
+    /// A cache of ggml's Q8_0: [`CacheMut::blocks`] of [`BlockFormat::Q8_0`].
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CacheMut::blocks`].
+    pub fn q8_0(memory: &'a mut [u8], layout: CacheLayout) -> Result<Self, Error> {
+        CacheMut::blocks(memory, layout, BlockFormat::Q8_0)
+    }
+
+    /// A cache of ggml's blocks: 32 channels side by side are a block of [`BlockFormat::bytes`]. The layout is that of
+    /// the values: what it says in elements is made bytes of whole blocks.
     ///
     /// # Errors
     ///
     /// [`Error::OutOfBounds`] if the layout reaches past the slice; [`Error::CacheLayout`] unless the channels of a
-    /// head lie side by side and all strides are multiples of 32.
-    pub fn q8_0(memory: &'a mut [u8], layout: CacheLayout) -> Result<Self, Error> {
-        let stored = Stored::q8_0(layout, memory.len())?;
+    /// head lie side by side and head_dim, all strides and the first channel are multiples of 32.
+    pub fn blocks(
+        memory: &'a mut [u8],
+        layout: CacheLayout,
+        format: &'static BlockFormat,
+    ) -> Result<Self, Error> {
+        let stored = Stored::blocks(layout, format, memory.len())?;
         Ok(CacheMut {
             memory,
             scales: &mut [],
@@ -502,11 +528,15 @@ impl<'a> Stored<'a> {
         })
     }
 
-    fn q8_0(layout: CacheLayout, len: usize) -> Result<Self, Error> {
-        let format = &quantise::Q8_0;
-        let layout = layout.in_blocks(format.values, format.bytes).ok_or(Error::CacheLayout {
-            required: "of heads with their channels side by side, and strides that are multiples of 32, for Q8_0",
-        })?;
+    fn blocks(
+        layout: CacheLayout,
+        format: &'static BlockFormat,
+        len: usize,
+    ) -> Result<Self, Error> {
+        let required = format.required;
+        let layout = layout
+            .in_blocks(format.values, format.bytes)
+            .ok_or(Error::CacheLayout { required })?;
         inside(layout.end(), len)?;
         Ok(Stored {
             layout,

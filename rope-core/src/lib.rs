@@ -125,8 +125,8 @@ pub use half;
 
 pub use backend::Backend;
 pub use cache::{
-    Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, HeadScales,
-    ScaleLayout, ScalePlace, Slots,
+    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale,
+    HeadScales, ScaleLayout, ScalePlace, Slots,
 };
 pub use element::Element;
 pub use error::{Error, Name, UnknownName};

@@ -191,6 +191,15 @@ pub(crate) trait Simd: SimdF64 {
     /// The larger of `a`, which is no NaN, and the magnitude of `x`; `a` where that is a NaN.
     fn max_magnitude(self, a: Self::F32, x: Self::F32) -> Self::F32;
 
+    /// The larger of `a`, which is no NaN, and `x`; `a` where that is a NaN. Of two zeros it is either.
+    fn max_number(self, a: Self::F32, x: Self::F32) -> Self::F32;
+
+    /// The smaller, likewise.
+    fn min_number(self, a: Self::F32, x: Self::F32) -> Self::F32;
+
+    /// Drops the fractions of numbers from 0 to 255. The lowest byte of what a NaN becomes is 0.
+    fn truncate(self, x: Self::F32) -> Self::Chunk<i32>;
+
     /// The largest lane; none is a NaN.
     fn max_lane(self, x: Self::F32) -> f32;
 

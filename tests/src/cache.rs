@@ -2,8 +2,8 @@
 //! documentation.
 
 use rope_core::{
-    Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, HeadScales, Ids,
-    ScaleLayout, ScalePlace, Slots,
+    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale,
+    HeadScales, Ids, ScaleLayout, ScalePlace, Slots,
 };
 
 use crate::number::{paint, values};
@@ -206,9 +206,9 @@ impl Paged {
         Paged::new(layout.expect("a small cache"), shape, strides, 0)
     }
 
-    /// The same in bytes of blocks of 34, which 32 values are kept in.
-    pub fn in_blocks(&self) -> Self {
-        let bytes = |values: usize| values / 32 * 34;
+    /// The same in bytes of blocks, which 32 values are kept in.
+    pub fn in_blocks(&self, format: &BlockFormat) -> Self {
+        let bytes = |values: usize| values / 32 * format.bytes();
         let mut paged = *self;
         paged.shape.head_dim = bytes(self.shape.head_dim);
         let strides = &mut paged.strides;
@@ -689,13 +689,22 @@ impl<E: Number> Kept for Elements<E> {
     }
 }
 
-/// A cache of codes of 8 bits, in plain memory.
+/// How numbers become codes.
+#[derive(Clone, Debug)]
+pub enum Encoding {
+    /// A code of 8 bits, and its scale.
+    Scaled(Code, Scaling),
+    /// Blocks of 32 with a scale each.
+    Blocks(&'static BlockFormat),
+}
+
+/// A cache of codes, in plain memory.
 #[derive(Clone, Debug)]
 pub struct Coded {
-    /// Where the codes lie; bytes of blocks, for Q8_0.
+    /// Where the codes lie; bytes of blocks, if it is made of them.
     pub paged: Paged,
-    /// Which code, and its scale; or Q8_0.
-    pub code: Option<(Code, Scaling)>,
+    /// Which codes.
+    pub encoding: Encoding,
     /// The memory.
     pub bytes: Vec<u8>,
     /// Whether a byte is a code that was computed, so that a NaN may be any NaN.
@@ -713,16 +722,11 @@ fn of(scales: &[f32], head: usize) -> f32 {
 
 impl Coded {
     /// A cache of these bytes and scales.
-    pub fn new(
-        paged: Paged,
-        code: Option<(Code, Scaling)>,
-        bytes: Vec<u8>,
-        scales: Vec<f32>,
-    ) -> Self {
+    pub fn new(paged: Paged, encoding: Encoding, bytes: Vec<u8>, scales: Vec<f32>) -> Self {
         Coded {
             computed: vec![false; bytes.len()],
             paged,
-            code,
+            encoding,
             bytes,
             scales,
         }
@@ -734,13 +738,14 @@ impl Coded {
         slot / size * place.block + slot % size * place.token + head * place.head
     }
 
-    /// Any, with codes in it if it is to be `read`. Heads of whole blocks of 32 channels may be Q8_0.
+    /// Any, with codes in it if it is to be `read`. Heads of whole blocks of 32 channels may be made of these.
     pub fn any(source: &mut Source<'_>, blocks: usize, [heads, head_dim]: [usize; 2]) -> Self {
         if head_dim.is_multiple_of(32) && source.once_in(3) {
-            let paged = Paged::any(source, blocks, [heads, head_dim], 32).in_blocks();
+            let format = source.one_of(&BlockFormat::ALL);
+            let paged = Paged::any(source, blocks, [heads, head_dim], 32).in_blocks(format);
             let len = paged.end() + source.below(40);
             let bytes = bytes(source, len);
-            return Coded::new(paged, None, bytes, Vec::new());
+            return Coded::new(paged, Encoding::Blocks(format), bytes, Vec::new());
         }
         let code = source.one_of(&Code::ALL);
         if source.once_in(4) {
@@ -750,7 +755,7 @@ impl Coded {
             let scaling = Scaling::Made(least, ScalePlace::Inline(behind));
             let len = paged.end() + behind + 4 - head_dim + source.below(40);
             let bytes = bytes(source, len);
-            return Coded::new(paged, Some((code, scaling)), bytes, Vec::new());
+            return Coded::new(paged, Encoding::Scaled(code, scaling), bytes, Vec::new());
         }
         let paged = Paged::any(source, blocks, [heads, head_dim], 1);
         let scaling = Scaling::any(source, &paged);
@@ -760,7 +765,7 @@ impl Coded {
         let scales = (0..scales + source.below(5))
             .map(|_| source.unit())
             .collect();
-        Coded::new(paged, Some((code, scaling)), bytes, scales)
+        Coded::new(paged, Encoding::Scaled(code, scaling), bytes, scales)
     }
 }
 
@@ -777,12 +782,14 @@ impl Kept for Coded {
 
     fn write(&mut self, found: Found, heads: &[Vec<f32>]) {
         for (head, values) in heads.iter().enumerate() {
-            let codes: Vec<u8> = match &self.code {
-                None => {
+            let codes: Vec<u8> = match &self.encoding {
+                Encoding::Blocks(format) => {
                     let blocks = values.as_chunks::<32>().0.iter();
-                    blocks.flat_map(quantise::encode_q8_0).collect()
+                    blocks
+                        .flat_map(|block| quantise::encode_block(format, block))
+                        .collect()
                 }
-                Some((code, scaling)) => {
+                Encoding::Scaled(code, scaling) => {
                     let factor = match scaling {
                         Scaling::Divide(scales) => Factor::Divide(of(scales, head)),
                         Scaling::Reciprocal(scales) => Factor::Multiply(1.0 / of(scales, head)),
@@ -799,7 +806,7 @@ impl Kept for Coded {
                 self.bytes[at] = byte;
                 self.computed[at] = true;
             }
-            if let Some((code, Scaling::Made(least, place))) = &self.code {
+            if let Encoding::Scaled(code, Scaling::Made(least, place)) = &self.encoding {
                 let scale = quantise::made(*code, *least, values);
                 match *place {
                     ScalePlace::Inline(behind) => {
@@ -825,9 +832,14 @@ impl Kept for Coded {
             let start = found.element + self.paged.channel(head, 0);
             let byte = |channel| self.bytes[found.element + self.paged.channel(head, channel)];
             let bytes: Vec<u8> = (0..head_dim).map(byte).collect();
-            let Some((code, scaling)) = &self.code else {
-                let blocks = bytes.as_chunks::<34>().0.iter();
-                return blocks.flat_map(quantise::decode_q8_0).collect();
+            let (code, scaling) = match &self.encoding {
+                Encoding::Scaled(code, scaling) => (code, scaling),
+                Encoding::Blocks(format) => {
+                    let blocks = bytes.chunks_exact(format.bytes());
+                    return blocks
+                        .flat_map(|block| quantise::decode_block(format, block))
+                        .collect();
+                }
             };
             let scale = match scaling {
                 Scaling::Divide(scales) | Scaling::Reciprocal(scales) => of(scales, head),
@@ -849,9 +861,9 @@ impl Kept for Coded {
 
     fn with<T>(&self, f: impl FnOnce(&Cache<'_>) -> T) -> T {
         let layout = self.paged.layout;
-        let cache = match &self.code {
-            None => Cache::q8_0(&self.bytes, layout),
-            Some((code, scaling)) => {
+        let cache = match &self.encoding {
+            Encoding::Blocks(format) => Cache::blocks(&self.bytes, layout, format),
+            Encoding::Scaled(code, scaling) => {
                 Cache::coded(&self.bytes, layout, *code, scaling.given(), &self.scales)
             }
         };
@@ -860,9 +872,9 @@ impl Kept for Coded {
 
     fn with_mut<T>(&mut self, f: impl FnOnce(&mut CacheMut<'_>) -> T) -> T {
         let layout = self.paged.layout;
-        let cache = match &self.code {
-            None => CacheMut::q8_0(&mut self.bytes, layout),
-            Some((code, scaling)) => {
+        let cache = match &self.encoding {
+            Encoding::Blocks(format) => CacheMut::blocks(&mut self.bytes, layout, format),
+            Encoding::Scaled(code, scaling) => {
                 let scale = scaling.given();
                 CacheMut::coded(&mut self.bytes, layout, *code, scale, &mut self.scales)
             }
@@ -873,7 +885,10 @@ impl Kept for Coded {
     fn compare(&self, got: &Self, doing: &str) {
         let (bytes, scales) = (&got.bytes, &got.scales);
         assert_eq!(bytes.len(), self.bytes.len(), "{doing}");
-        let code = self.code.as_ref().map(|(code, _)| *code);
+        let code = match self.encoding {
+            Encoding::Scaled(code, _) => Some(code),
+            Encoding::Blocks(_) => None,
+        };
         let right = |index: usize| {
             let (got, wanted) = (bytes[index], self.bytes[index]);
             let lax = code.is_some_and(|code| quantise::same(code, got, wanted));
@@ -882,7 +897,8 @@ impl Kept for Coded {
         if let Some(index) = (0..bytes.len()).find(|&index| !right(index)) {
             let wrong = (0..bytes.len()).filter(|&index| !right(index)).count();
             panic!(
-                "{doing}: {code:?} byte {index} of {} is {:#04x}, not {:#04x} (computed: {}); {wrong} wrong in all",
+                "{doing}: {:?} byte {index} of {} is {:#04x}, not {:#04x} (computed: {}); {wrong} wrong in all",
+                self.encoding,
                 bytes.len(),
                 bytes[index],
                 self.bytes[index],
@@ -898,9 +914,11 @@ impl Kept for Coded {
     }
 
     fn reach(&self) -> (bool, usize) {
-        let (behind, by_slot) = match &self.code {
-            Some((_, Scaling::Made(_, ScalePlace::Inline(behind)))) => (behind + 4, false),
-            Some((_, Scaling::Made(..))) => (0, true),
+        let (behind, by_slot) = match &self.encoding {
+            Encoding::Scaled(_, Scaling::Made(_, ScalePlace::Inline(behind))) => {
+                (behind + 4, false)
+            }
+            Encoding::Scaled(_, Scaling::Made(..)) => (0, true),
             _ => (0, false),
         };
         let head_dim = self.paged.shape.head_dim;

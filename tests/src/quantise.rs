@@ -1,7 +1,7 @@
-//! Codes of 8 bits, one number at a time, from their definitions: OCP FP8, integers, and ggml's Q8_0.
+//! Codes of 8 bits, one number at a time, from their definitions: OCP FP8, integers; and ggml's blocks.
 
 use half::f16;
-use rope_core::Code;
+use rope_core::{BlockFormat, Code};
 
 /// What a number is multiplied with, or divided by, before it is rounded to a code.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -153,6 +153,148 @@ pub fn encode_q8_0(values: &[f32; 32]) -> [u8; 34] {
 pub fn decode_q8_0(block: &[u8; 34]) -> [f32; 32] {
     let scale = f16::from_le_bytes([block[0], block[1]]).to_f32();
     std::array::from_fn(|index| f32::from(block[2 + index] as i8) * scale)
+}
+
+/// A block of one of ggml's formats.
+///
+/// # Panics
+///
+/// If the format is unknown.
+pub fn encode_block(format: &BlockFormat, values: &[f32; 32]) -> Vec<u8> {
+    match format.name() {
+        "q8_0" => encode_q8_0(values).to_vec(),
+        "q4_0" => encode_around_zero(values, 8),
+        "q5_0" => encode_around_zero(values, 16),
+        "q4_1" => encode_from_smallest(values, 15),
+        "q5_1" => encode_from_smallest(values, 31),
+        "iq4_nl" => encode_iq4_nl(values),
+        name => panic!("{name} is no format of the harness"),
+    }
+}
+
+/// The numbers of a block.
+///
+/// # Panics
+///
+/// If the format is unknown.
+pub fn decode_block(format: &BlockFormat, block: &[u8]) -> Vec<f32> {
+    let number = |at: usize| f16::from_le_bytes([block[at], block[at + 1]]).to_f32();
+    let d = number(0);
+    let values = |start: usize, fifth: bool, value: &dyn Fn(u8) -> f32| -> Vec<f32> {
+        let bytes = &block[start + if fifth { 4 } else { 0 }..];
+        let code = |channel: usize| {
+            let four = bytes[channel % 16] >> (channel / 16 * 4) & 15;
+            match fifth && block[start + channel / 8] >> (channel % 8) & 1 == 1 {
+                true => four + 16,
+                false => four,
+            }
+        };
+        (0..32).map(|channel| value(code(channel))).collect()
+    };
+    match format.name() {
+        "q8_0" => decode_q8_0(block.try_into().expect("a block")).to_vec(),
+        "q4_0" => values(2, false, &|code| (f32::from(code) - 8.0) * d),
+        "q5_0" => values(2, true, &|code| (f32::from(code) - 16.0) * d),
+        "q4_1" => values(4, false, &|code| f32::from(code) * d + number(2)),
+        "q5_1" => values(4, true, &|code| f32::from(code) * d + number(2)),
+        "iq4_nl" => values(2, false, &|code| d * f32::from(IQ4_NL[usize::from(code)])),
+        name => panic!("{name} is no format of the harness"),
+    }
+}
+
+/// The values of the codes of IQ4_NL.
+const IQ4_NL: [i8; 16] = [
+    -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
+];
+
+/// f16 numbers and codes as bytes: fifth bits, then halves of bytes.
+fn block(numbers: &[f32], codes: &[u8], fifth: bool) -> Vec<u8> {
+    let mut bytes: Vec<u8> = numbers
+        .iter()
+        .flat_map(|number| match number.is_nan() {
+            // x86's own NaN.
+            true => 0xfe00_u16.to_le_bytes(),
+            false => f16::from_f32(*number).to_le_bytes(),
+        })
+        .collect();
+    if fifth {
+        let mut bits = 0_u32;
+        for (channel, code) in codes.iter().enumerate() {
+            bits |= u32::from(code >> 4) << channel;
+        }
+        bytes.extend(bits.to_le_bytes());
+    }
+    bytes.extend((0..16).map(|byte| codes[byte] & 15 | (codes[byte + 16] & 15) << 4));
+    bytes
+}
+
+/// A number without its fraction; 0 where C does not define that.
+fn whole(x: f32) -> u8 {
+    if (0.0..256.0).contains(&x) {
+        x as u8
+    } else {
+        0
+    }
+}
+
+fn inverse(d: f32) -> f32 {
+    if d == 0.0 { 0.0 } else { 1.0 / d }
+}
+
+/// Those that are no NaN.
+fn numbers(values: &[f32; 32]) -> impl Iterator<Item = f32> {
+    values.iter().copied().filter(|x| !x.is_nan())
+}
+
+/// The first of the largest magnitude.
+fn first_largest(values: &[f32; 32]) -> f32 {
+    numbers(values).fold(0.0, |max, x| if x.abs() > max.abs() { x } else { max })
+}
+
+fn encode_around_zero(values: &[f32; 32], zero: u8) -> Vec<u8> {
+    let d = first_largest(values) / -f32::from(zero);
+    let code = |x: f32| whole(x * inverse(d) + (f32::from(zero) + 0.5)).min(2 * zero - 1);
+    block(&[d], &values.map(code), zero == 16)
+}
+
+fn encode_from_smallest(values: &[f32; 32], most: u8) -> Vec<u8> {
+    let min = numbers(values).fold(f32::MAX, |min, x| if x < min { x } else { min });
+    let max = numbers(values).fold(f32::MIN, |max, x| if x > max { x } else { max });
+    let d = (max - min) / f32::from(most);
+    let code = |x: f32| whole((x - min) * inverse(d) + 0.5).min(most);
+    block(&[d, min], &values.map(code), most == 31)
+}
+
+fn encode_iq4_nl(values: &[f32; 32]) -> Vec<u8> {
+    let largest = first_largest(values);
+    if largest.abs() < 1e-15 {
+        return vec![0; 18];
+    }
+    let id = 1.0 / (largest / -127.0);
+    let value = |code: u8| f32::from(IQ4_NL[usize::from(code)]);
+    let nearest = |x: f32| {
+        let a = x * id;
+        if a <= -127.0 {
+            return 0;
+        }
+        // The first value above, if there is one; a NaN is below none.
+        let Some(above) = (1..16).find(|&code| a < value(code)) else {
+            return 15;
+        };
+        match a - value(above - 1) < value(above) - a {
+            true => above - 1,
+            false => above,
+        }
+    };
+    let codes = values.map(nearest);
+    let (mut dot, mut square) = (0.0_f32, 0.0_f32);
+    for (&x, &code) in values.iter().zip(&codes) {
+        let w = x * x;
+        dot += (w * value(code)) * x;
+        square += (w * value(code)) * value(code);
+    }
+    let d = if square > 0.0 { dot / square } else { 0.0 };
+    block(&[d], &codes, false)
 }
 
 #[cfg(test)]

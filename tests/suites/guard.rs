@@ -2,8 +2,8 @@
 //! the process; `--test-threads 1` then shows in which test.
 
 use rope_core::{
-    Backend, Cache, CacheLayout, CacheMut, Code, CodeScale, Norm, NormFormula, NormReach, Pairing,
-    Rows, Scale, ScaleLayout, ScalePlace, Tensor, TensorMut,
+    Backend, BlockFormat, Cache, CacheLayout, CacheMut, Code, CodeScale, Norm, NormFormula,
+    NormReach, Pairing, Rows, Scale, ScaleLayout, ScalePlace, Tensor, TensorMut,
 };
 use rope_tests::guard::{Edge, Guarded};
 use rope_tests::number::{paint, values};
@@ -260,8 +260,11 @@ fn cache_of_codes(source: &mut Source<'_>, shape: [usize; 4], rows: &GuardedRows
             through(&mut CacheMut::coded(&mut memory, long, code, inline, &mut []).expect("fits"));
         }
         if head_dim.is_multiple_of(32) {
-            let mut memory = Guarded::new(&bytes(layout.end() / 32 * 34), edge);
-            through(&mut CacheMut::q8_0(&mut memory, layout).expect("whole blocks"));
+            for format in BlockFormat::ALL {
+                let len = layout.end() / 32 * format.bytes();
+                let mut memory = Guarded::new(&bytes(len), edge);
+                through(&mut CacheMut::blocks(&mut memory, layout, format).expect("whole blocks"));
+            }
         }
     }
 }

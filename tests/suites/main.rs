@@ -6,6 +6,7 @@ mod agree;
 mod backends;
 mod bodies;
 mod cache;
+mod codes4;
 #[cfg(feature = "models")]
 mod config;
 mod convert;

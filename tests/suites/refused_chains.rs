@@ -4,10 +4,10 @@
 use half::bf16;
 use rope_core::gradient::PairGradients;
 use rope_core::{
-    Axes, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, Dimension,
-    Error, Frequencies, Hadamard, HeadScales, Layout, Norm, NormFormula, NormReach, Pairing, Place,
-    Positions, Rope, Rows, Scale, ScaleLayout, ScalePlace, Scaling, Slots, Tensor, TensorMut,
-    WithStages,
+    Axes, BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale,
+    Dimension, Error, Frequencies, Hadamard, HeadScales, Layout, Norm, NormFormula, NormReach,
+    Pairing, Place, Positions, Rope, Rows, Scale, ScaleLayout, ScalePlace, Scaling, Slots, Tensor,
+    TensorMut, WithStages,
 };
 
 use crate::refused::{NUMBERS, refused, untouched};
@@ -1051,12 +1051,32 @@ fn scales_of_caches() {
 }
 
 #[test]
-fn blocks_of_q8_0() {
-    let required =
-        "of heads with their channels side by side, and strides that are multiples of 32, for Q8_0";
+fn blocks_of_ggml() {
+    macro_rules! of {
+        ($name:literal, $format:expr) => {
+            blocks_of(
+                concat!(
+                    "of heads with their channels side by side, and strides that are multiples of 32, for ",
+                    $name
+                ),
+                $name,
+                $format,
+            );
+        };
+    }
+    of!("Q8_0", BlockFormat::Q8_0);
+    of!("Q4_0", BlockFormat::Q4_0);
+    of!("Q4_1", BlockFormat::Q4_1);
+    of!("Q5_0", BlockFormat::Q5_0);
+    of!("Q5_1", BlockFormat::Q5_1);
+    of!("IQ4_NL", BlockFormat::IQ4_NL);
+}
+
+fn blocks_of(required: &'static str, name: &str, format: &'static BlockFormat) {
     let error = Error::CacheLayout { required };
-    let mut bytes = [0x5a_u8; 136];
-    let words = ["32", "Q8_0"];
+    let needed = 4 * format.bytes();
+    let mut bytes = vec![0x5a_u8; needed];
+    let words = ["32", name];
     let whole = CacheLayout::nhd([1, 2, 1, 64]).expect("a small cache");
     for layout in [
         CacheLayout::nhd([1, 1, 1, 48]),
@@ -1066,33 +1086,38 @@ fn blocks_of_q8_0() {
         whole.channels(0..63),
     ] {
         let layout = layout.expect("a small cache");
-        refused(Cache::q8_0(&bytes, layout), error, &words);
-        refused(CacheMut::q8_0(&mut bytes, layout), error, &words);
+        refused(Cache::blocks(&bytes, layout, format), error, &words);
+        refused(CacheMut::blocks(&mut bytes, layout, format), error, &words);
     }
-    let error_of = |len| Error::OutOfBounds { needed: 136, len };
+    let error_of = |len| Error::OutOfBounds { needed, len };
     refused(
-        Cache::q8_0(&bytes[..135], whole),
-        error_of(135),
-        &["136", "135"],
+        Cache::blocks(&bytes[..needed - 1], whole, format),
+        error_of(needed - 1),
+        &[&needed.to_string(), &(needed - 1).to_string()],
     );
     refused(
-        CacheMut::q8_0(&mut bytes[..135], whole),
-        error_of(135),
-        &["136", "135"],
+        CacheMut::blocks(&mut bytes[..needed - 1], whole, format),
+        error_of(needed - 1),
+        &[&needed.to_string(), &(needed - 1).to_string()],
     );
     assert!(
         whole
             .channels(32..64)
-            .is_ok_and(|part| Cache::q8_0(&bytes, part).is_ok())
+            .is_ok_and(|part| Cache::blocks(&bytes, part, format).is_ok())
     );
     // Values that fit usize, in bytes that do not; and an end that does not.
     let many = usize::MAX & !31;
     let huge = CacheLayout::nhd([1, 1, 1, many]).expect("one head");
     let far = huge.channels(usize::MAX / 2 + 1..many).expect("channels");
     for layout in [huge, far] {
-        refused(CacheMut::q8_0(&mut bytes, layout), error, &words);
+        // Blocks of fewer bytes than values always fit.
+        let blocks = layout.shape().head_dim / 32;
+        match blocks.checked_mul(format.bytes()) {
+            None => refused(CacheMut::blocks(&mut bytes, layout, format), error, &words),
+            Some(_) => assert!(CacheMut::blocks(&mut bytes, layout, format).is_err()),
+        }
     }
-    assert_eq!(bytes, [0x5a; 136]);
+    assert_eq!(bytes, vec![0x5a; needed]);
 }
 
 #[test]
@@ -1136,7 +1161,9 @@ fn empty_caches_are_fine() {
             assert!(CacheMut::coded(&mut [], layout, code, scale, &mut []).is_ok());
         }
         if head_dim != 1 {
-            assert!(CacheMut::q8_0(&mut [], layout).is_ok());
+            for format in BlockFormat::ALL {
+                assert!(CacheMut::blocks(&mut [], layout, format).is_ok());
+            }
         }
     }
     // A shift of no rows, and sums of no tokens.

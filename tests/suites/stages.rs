@@ -1,8 +1,8 @@
 //! A plan gives the same bits whether its stages are fused or run one after the other.
 
 use rope_core::{
-    Backend, CacheLayout, CacheMut, Code, CodeScale, HeadScales, Norm, NormFormula, Pairing, Rope,
-    Rows, ScaleLayout, ScalePlace, Tensor, TensorMut, WithStages,
+    Backend, BlockFormat, CacheLayout, CacheMut, Code, CodeScale, HeadScales, Norm, NormFormula,
+    Pairing, Rope, Rows, ScaleLayout, ScalePlace, Tensor, TensorMut, WithStages,
 };
 use rope_tests::number::{paint, values};
 use rope_tests::{Number, Placed, Source, each_element, each_element_pair};
@@ -107,12 +107,13 @@ fn agree_in_codes<E: Number>(
     for (layout, kept) in layouts.into_iter().flat_map(|layout| {
         let scaled = Code::ALL
             .into_iter()
-            .flat_map(|code| scales.map(|scale| Some((code, scale))));
-        scaled.chain([None]).map(move |kept| (layout, kept))
+            .flat_map(|code| scales.map(|scale| Ok((code, scale))));
+        let blocks = BlockFormat::ALL.into_iter().map(Err);
+        scaled.chain(blocks).map(move |kept| (layout, kept))
     }) {
         let inline = matches!(
             kept,
-            Some((
+            Ok((
                 _,
                 CodeScale::Made {
                     at: ScalePlace::Inline(_),
@@ -121,7 +122,7 @@ fn agree_in_codes<E: Number>(
             ))
         );
         if inline && layout != layouts[1]
-            || kept.is_none() && (!head_dim.is_multiple_of(32) || layout == layouts[2])
+            || kept.is_err() && (!head_dim.is_multiple_of(32) || layout == layouts[2])
         {
             continue;
         }
@@ -130,10 +131,10 @@ fn agree_in_codes<E: Number>(
                 let (mut bytes, mut made) =
                     (vec![0x5a; 2 * layout.end()], vec![0.5; tokens * heads]);
                 let mut cache = match kept {
-                    Some((code, scale)) => {
+                    Ok((code, scale)) => {
                         CacheMut::coded(&mut bytes, layout, code, scale, &mut made)
                     }
-                    None => CacheMut::q8_0(&mut bytes, layout),
+                    Err(format) => CacheMut::blocks(&mut bytes, layout, format),
                 }
                 .expect("a cache that fits");
                 let source = Tensor::new(&x, from.layout).expect("a valid tensor");
@@ -161,7 +162,7 @@ fn agree_in_codes<E: Number>(
                     if got == wanted {
                         continue;
                     }
-                    let float = kept.is_some_and(|(code, _)| !code.name().starts_with("int8"));
+                    let float = kept.is_ok_and(|(code, _)| !code.name().starts_with("int8"));
                     for (index, (got, wanted)) in got.iter().zip(&wanted).enumerate() {
                         // A NaN may be any NaN.
                         let nan = [got, wanted].map(|code| code & 0x7f == 0x7f) == [true; 2];

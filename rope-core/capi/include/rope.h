@@ -718,6 +718,16 @@ enum rope_cache_format
   ROPE_CACHE_FORMAT_INT8_AWAY = 8,
   // ggml's blocks of 32 values in 34 bytes, by its reference formula. The layout counts values.
   ROPE_CACHE_FORMAT_Q8_0 = 9,
+  // ggml's Q4_0: 32 values in 18 bytes, likewise.
+  ROPE_CACHE_FORMAT_Q4_0 = 10,
+  // ggml's Q4_1: 32 values in 20 bytes.
+  ROPE_CACHE_FORMAT_Q4_1 = 11,
+  // ggml's Q5_0: 32 values in 22 bytes.
+  ROPE_CACHE_FORMAT_Q5_0 = 12,
+  // ggml's Q5_1: 32 values in 24 bytes.
+  ROPE_CACHE_FORMAT_Q5_1 = 13,
+  // ggml's IQ4_NL: 32 values in 18 bytes.
+  ROPE_CACHE_FORMAT_IQ4_NL = 14,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L

@@ -3,8 +3,8 @@
 use core::ffi::c_void;
 
 use rope_core::{
-    Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, Element, Error,
-    HeadScales, ScaleLayout, ScalePlace,
+    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, Element,
+    Error, HeadScales, ScaleLayout, ScalePlace,
 };
 
 use crate::failure::Failure;
@@ -33,9 +33,19 @@ pub enum rope_cache_format {
     Int8Away = 8,
     /// ggml's blocks of 32 values in 34 bytes, by its reference formula. The layout counts values.
     Q8_0 = 9,
+    /// ggml's Q4_0: 32 values in 18 bytes, likewise.
+    Q4_0 = 10,
+    /// ggml's Q4_1: 32 values in 20 bytes.
+    Q4_1 = 11,
+    /// ggml's Q5_0: 32 values in 22 bytes.
+    Q5_0 = 12,
+    /// ggml's Q5_1: 32 values in 24 bytes.
+    Q5_1 = 13,
+    /// ggml's IQ4_NL: 32 values in 18 bytes.
+    Iq4Nl = 14,
 }
 lookup!(rope_cache_format, "format of a cache":
-    F32 F16 Bf16 E4m3 E5m2 E5m2Saturating Int8Even Int8Away Q8_0);
+    F32 F16 Bf16 E4m3 E5m2 E5m2Saturating Int8Even Int8Away Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Iq4Nl);
 
 /// The order of a cache in memory, outermost first: N the slots of a block (page), H the heads, D the channels of a
 /// head, x what is left of the dimension before it that was divided. A cache that is not paged has one block, or one
@@ -265,10 +275,19 @@ impl Names {
     pub(crate) const VALUES: Names = names!("values");
 }
 
+/// How codes are made, or of which element a cache is.
+enum Format<'a> {
+    F32,
+    F16,
+    Bf16,
+    Scaled(Code, CodeScale<'a>),
+    Blocks(&'static BlockFormat),
+}
+
 /// What a cache is, with nothing of its memory.
 struct Description<'a> {
     layout: CacheLayout,
-    code: Option<(Code, CodeScale<'a>)>,
+    format: Format<'a>,
     /// Given scales. Where there are any, none lie apart.
     given: Region,
     /// Scales that lie apart.
@@ -279,30 +298,30 @@ impl rope_cache {
     /// # Safety
     ///
     /// As [`rope_code_scale::scale`].
-    unsafe fn describe<'a>(
-        &self,
-        names: Names,
-        format: rope_cache_format,
-    ) -> Result<Description<'a>, Failure> {
-        let code = match format {
-            rope_cache_format::F32
-            | rope_cache_format::F16
-            | rope_cache_format::Bf16
-            | rope_cache_format::Q8_0 => None,
-            rope_cache_format::E4m3 => Some(Code::E4m3),
-            rope_cache_format::E5m2 => Some(Code::E5m2),
-            rope_cache_format::E5m2Saturating => Some(Code::E5m2Saturating),
-            rope_cache_format::Int8Even => Some(Code::Int8Even),
-            rope_cache_format::Int8Away => Some(Code::Int8Away),
-        };
+    unsafe fn describe<'a>(&self, names: Names) -> Result<Description<'a>, Failure> {
         let layout = self.layout.layout()?;
-        let Some(code) = code else {
-            return Ok(Description {
-                layout,
-                code: None,
-                given: NOTHING,
-                scales: 0,
-            });
+        let without_scale = |format| Description {
+            layout,
+            format,
+            given: NOTHING,
+            scales: 0,
+        };
+        let blocks = |format| Ok(without_scale(Format::Blocks(format)));
+        let code = match rope_cache_format::from_c(self.format)? {
+            rope_cache_format::F32 => return Ok(without_scale(Format::F32)),
+            rope_cache_format::F16 => return Ok(without_scale(Format::F16)),
+            rope_cache_format::Bf16 => return Ok(without_scale(Format::Bf16)),
+            rope_cache_format::E4m3 => Code::E4m3,
+            rope_cache_format::E5m2 => Code::E5m2,
+            rope_cache_format::E5m2Saturating => Code::E5m2Saturating,
+            rope_cache_format::Int8Even => Code::Int8Even,
+            rope_cache_format::Int8Away => Code::Int8Away,
+            rope_cache_format::Q8_0 => return blocks(BlockFormat::Q8_0),
+            rope_cache_format::Q4_0 => return blocks(BlockFormat::Q4_0),
+            rope_cache_format::Q4_1 => return blocks(BlockFormat::Q4_1),
+            rope_cache_format::Q5_0 => return blocks(BlockFormat::Q5_0),
+            rope_cache_format::Q5_1 => return blocks(BlockFormat::Q5_1),
+            rope_cache_format::Iq4Nl => return blocks(BlockFormat::IQ4_NL),
         };
         // SAFETY: the caller promises it.
         let (scale, given) = unsafe { self.scale.scale(names.each) }?;
@@ -315,7 +334,7 @@ impl rope_cache {
         );
         Ok(Description {
             layout,
-            code: Some((code, scale)),
+            format: Format::Scaled(code, scale),
             given,
             scales: if apart { self.scales_count } else { 0 },
         })
@@ -327,9 +346,8 @@ impl rope_cache {
     ///
     /// As [`rope_cache::readable`].
     pub(crate) unsafe fn given(&self, names: Names) -> Result<Region, Failure> {
-        let format = rope_cache_format::from_c(self.format)?;
         // SAFETY: the caller promises it.
-        Ok(unsafe { self.describe(names, format) }?.given)
+        Ok(unsafe { self.describe(names) }?.given)
     }
 
     /// The cache to read, and the bytes it is read from.
@@ -341,31 +359,29 @@ impl rope_cache {
         &self,
         names: Names,
     ) -> Result<(Cache<'a>, [Region; 3]), Failure> {
-        let format = rope_cache_format::from_c(self.format)?;
         // SAFETY: the caller promises it.
         let Description {
             layout,
-            code,
+            format,
             given,
             scales,
-        } = unsafe { self.describe(names, format) }?;
+        } = unsafe { self.describe(names) }?;
         let name = names.memory;
         let scales = Span::new(names.scales, self.scales.cast_const(), scales)?;
         // SAFETY: the caller promises it, here and below.
         let (cache, memory) = unsafe {
-            match (format, code) {
-                (rope_cache_format::F32, _) => self.elements::<f32>(name, layout),
-                (rope_cache_format::F16, _) => self.elements::<half::f16>(name, layout),
-                (rope_cache_format::Bf16, _) => self.elements::<half::bf16>(name, layout),
-                (_, code) => {
+            match format {
+                Format::F32 => self.elements::<f32>(name, layout),
+                Format::F16 => self.elements::<half::f16>(name, layout),
+                Format::Bf16 => self.elements::<half::bf16>(name, layout),
+                Format::Scaled(code, scale) => {
                     let span = Span::new(name, self.memory.cast_const().cast(), self.bytes)?;
-                    let cache = match code {
-                        Some((code, scale)) => {
-                            Cache::coded(span.get(), layout, code, scale, scales.get())
-                        }
-                        None => Cache::q8_0(span.get(), layout),
-                    };
-                    Ok((cache?, span.region()))
+                    let cache = Cache::coded(span.get(), layout, code, scale, scales.get())?;
+                    Ok((cache, span.region()))
+                }
+                Format::Blocks(format) => {
+                    let span = Span::new(name, self.memory.cast_const().cast(), self.bytes)?;
+                    Ok((Cache::blocks(span.get(), layout, format)?, span.region()))
                 }
             }
         }?;
@@ -400,14 +416,13 @@ impl rope_cache {
         names: Names,
         read: &[&[Region]],
     ) -> Result<(CacheMut<'a>, [Region; 3]), Failure> {
-        let format = rope_cache_format::from_c(self.format)?;
         // SAFETY: the caller promises it.
         let Description {
             layout,
-            code,
+            format,
             given,
             scales,
-        } = unsafe { self.describe(names, format) }?;
+        } = unsafe { self.describe(names) }?;
         let name = names.memory;
         let scales = SpanMut::new(names.scales, self.scales, scales)?;
         let place = scales.region();
@@ -420,28 +435,39 @@ impl rope_cache {
         let others = [given, place];
         // SAFETY: the caller promises it, here and below. The memory, the scales and all that is read lie apart.
         let (cache, memory) = unsafe {
-            match (format, code) {
-                (rope_cache_format::F32, _) => self.elements_mut::<f32>(name, layout, apart),
-                (rope_cache_format::F16, _) => self.elements_mut::<half::f16>(name, layout, apart),
-                (rope_cache_format::Bf16, _) => {
-                    self.elements_mut::<half::bf16>(name, layout, apart)
+            match format {
+                Format::F32 => self.elements_mut::<f32>(name, layout, apart),
+                Format::F16 => self.elements_mut::<half::f16>(name, layout, apart),
+                Format::Bf16 => self.elements_mut::<half::bf16>(name, layout, apart),
+                Format::Scaled(code, scale) => {
+                    let (memory, region) = self.codes_mut(name, &others, apart)?;
+                    let scales = scales.get(&[])?;
+                    let cache = CacheMut::coded(memory, layout, code, scale, scales)?;
+                    Ok((cache, region))
                 }
-                (_, code) => {
-                    let span = SpanMut::new(name, self.memory.cast(), self.bytes)?;
-                    let region = span.region();
-                    apart(region)?;
-                    let memory = span.get(&others)?;
-                    let cache = match code {
-                        Some((code, scale)) => {
-                            CacheMut::coded(memory, layout, code, scale, scales.get(&[])?)
-                        }
-                        None => CacheMut::q8_0(memory, layout),
-                    };
-                    Ok((cache?, region))
+                Format::Blocks(format) => {
+                    let (memory, region) = self.codes_mut(name, &others, apart)?;
+                    Ok((CacheMut::blocks(memory, layout, format)?, region))
                 }
             }
         }?;
         Ok((cache, [memory, place, given]))
+    }
+
+    /// # Safety
+    ///
+    /// As [`rope_cache::writable`].
+    unsafe fn codes_mut<'a>(
+        &self,
+        name: &'static str,
+        others: &[Region],
+        apart: impl Fn(Region) -> Result<(), Failure>,
+    ) -> Result<(&'a mut [u8], Region), Failure> {
+        let span = SpanMut::new(name, self.memory.cast(), self.bytes)?;
+        let region = span.region();
+        apart(region)?;
+        // SAFETY: the caller promises it.
+        Ok((unsafe { span.get(others) }?, region))
     }
 
     /// # Safety

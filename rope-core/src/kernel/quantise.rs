@@ -9,12 +9,17 @@
 //! | [`INT8_AWAY`], as vLLM | half is added in f32, the fraction dropped | saturates at -128 and 127 | 0 |
 //! | Q8_0 of ggml, by its reference | to nearest, ties away from zero | cannot be | 0 |
 //!
+//! Its formats of 4 and 5 bits are in [`ggml`].
+//!
 //! With AVX-512, 64 codes of E4M3 are 46 vector instructions: 11.5 cycles of a Zen 5, which issues four in each at
 //! best, and 16 are measured. The rotation of as many channels of bf16 takes 11.
 //!
 //! A value is multiplied or divided in f32, which rounds, and then rounded to the code. The one-lane definitions stand
 //! in `simd/convert.rs`.
 
+mod ggml;
+
+use core::fmt;
 use core::marker::PhantomData;
 use core::slice;
 
@@ -102,9 +107,19 @@ impl Code {
     }
 }
 
-/// A format of blocks, each of which has its scale: its kernels.
-#[derive(Debug)]
-pub(crate) struct BlockFormat {
+/// A format of blocks of 32 channels, each of which has its scale: how large a block is, and its kernels.
+///
+/// All are ggml's, by the reference formulas of its `ggml-quants.c` (`quantize_row_*_ref`), which its CPU backend and
+/// its CUDA kernels compute too; every f32 operation is rounded by itself. Low and high half of byte `j` of the codes
+/// are the channels `j` and `j + 16`.
+///
+/// What ggml leaves undefined has one answer here, with the same bits on every backend. NaNs are left out of the
+/// scale. A NaN gets code 0, which reads as a finite number; in IQ4_NL it makes the scale 0, as in ggml's code. A block
+/// with an infinity reads as NaN; only the infinities of Q4_0 and Q5_0 stay infinities, all with the sign of the first.
+pub struct BlockFormat {
+    name: &'static str,
+    /// What a layout must be.
+    pub(crate) required: &'static str,
     /// Values of a block.
     pub(crate) values: usize,
     /// Its bytes.
@@ -115,8 +130,72 @@ pub(crate) struct BlockFormat {
     pub(crate) decode: fn(Proof, &[u8], &mut [f32]),
 }
 
+impl BlockFormat {
+    /// 34 bytes: an f16 `d = largest |x| / 127`, and 32 integers of 8 bits `x (1 / d)`, halves away from zero. (ggml's
+    /// own SIMD paths round this one otherwise, each in its way.)
+    pub const Q8_0: &'static BlockFormat = &Q8_0;
+    /// 18 bytes: an f16 `d = m / -8`, where `m` is the first value of the largest magnitude, and 16 bytes of codes;
+    /// read as `(code - 8) d`.
+    pub const Q4_0: &'static BlockFormat = &ggml::Q4_0;
+    /// 20 bytes: an f16 `d = (max - min) / 15`, an f16 `min`, and 16 bytes of codes; read as `code d + min`.
+    pub const Q4_1: &'static BlockFormat = &ggml::Q4_1;
+    /// 22 bytes: an f16 `d = m / -16` as in Q4_0, 4 bytes of fifth bits, and 16 bytes of codes; read as `(code - 16)
+    /// d`.
+    pub const Q5_0: &'static BlockFormat = &ggml::Q5_0;
+    /// 24 bytes: an f16 `d = (max - min) / 31`, an f16 `min`, 4 bytes of fifth bits, and 16 bytes of codes; read as
+    /// `code d + min`.
+    pub const Q5_1: &'static BlockFormat = &ggml::Q5_1;
+    /// 18 bytes: an f16 `d`, and 16 bytes of codes, which are places in a table of 16 integers from -127 to 113; read
+    /// as `d table[code]`. `d` has the least squared error, weighted by the squares of the values.
+    pub const IQ4_NL: &'static BlockFormat = &ggml::IQ4_NL;
+
+    /// All formats.
+    pub const ALL: [&'static BlockFormat; 6] = [
+        BlockFormat::Q8_0,
+        BlockFormat::Q4_0,
+        BlockFormat::Q4_1,
+        BlockFormat::Q5_0,
+        BlockFormat::Q5_1,
+        BlockFormat::IQ4_NL,
+    ];
+
+    /// The name in lower case.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Values of a block.
+    pub const fn values(&self) -> usize {
+        self.values
+    }
+
+    /// Bytes of a block.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl fmt::Debug for BlockFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// What the layout of a cache must be for a format.
+macro_rules! required {
+    ($format:literal) => {
+        concat!(
+            "of heads with their channels side by side, and strides that are multiples of 32, for ",
+            $format
+        )
+    };
+}
+use required;
+
 /// ggml's: the distance of its codes, as IEEE binary16, and the codes.
 pub(crate) static Q8_0: BlockFormat = BlockFormat {
+    name: "q8_0",
+    required: required!("Q8_0"),
     values: Q8_0_VALUES,
     bytes: Q8_0_BYTES,
     encode: encode_q8_0,

@@ -51,6 +51,14 @@ macro_rules! values {
                 }
             }
 
+            /// The whole pairs of vectors.
+            #[inline(always)]
+            pub(crate) fn pairs<S: Simd>(self) -> VectorPairs<'a, S> {
+                match self {
+                    $(Values::$Type(values) => VectorPairs::$Type(S::chunks(values).as_chunks().0),)+
+                }
+            }
+
             /// All of them as f32; of two lengths the shorter counts.
             #[inline(always)]
             pub(crate) fn widen<S: Simd>(self, s: S, target: &mut [f32]) {
@@ -99,6 +107,22 @@ macro_rules! values {
                     })+
                 };
                 [a, b, c, d]
+            }
+        }
+
+        /// Pairs of vectors.
+        #[derive(Clone, Copy)]
+        pub(crate) enum VectorPairs<'a, S: Simd> {
+            $($Type(&'a [[S::Chunk<<$E as Convert>::Bits>; 2]]),)+
+        }
+
+        impl<S: Simd> VectorPairs<'_, S> {
+            /// A pair as f32, in the order of its elements.
+            #[inline(always)]
+            pub(crate) fn load(self, s: S, index: usize) -> [S::F32; 2] {
+                match self {
+                    $(VectorPairs::$Type(pairs) => <$E as Convert>::read(s, pairs[index], false),)+
+                }
             }
         }
     };

@@ -398,6 +398,23 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn max_number(self, a: __m256, x: __m256) -> __m256 {
+        // The second operand, where the two do not compare.
+        op!(_mm256_max_ps(x, a))
+    }
+
+    #[inline(always)]
+    fn min_number(self, a: __m256, x: __m256) -> __m256 {
+        op!(_mm256_min_ps(x, a))
+    }
+
+    #[inline(always)]
+    fn truncate(self, x: __m256) -> [i32; 8] {
+        // A NaN becomes the least integer.
+        must_cast(op!(_mm256_cvttps_epi32(x)))
+    }
+
+    #[inline(always)]
     fn max_lane(self, x: __m256) -> f32 {
         op!({
             let four = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));

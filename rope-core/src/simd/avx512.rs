@@ -508,6 +508,23 @@ impl<const BF16: bool> Simd for Token<BF16> {
     }
 
     #[inline(always)]
+    fn max_number(self, a: __m512, x: __m512) -> __m512 {
+        // The second operand, where the two do not compare.
+        op!(_mm512_max_ps(x, a))
+    }
+
+    #[inline(always)]
+    fn min_number(self, a: __m512, x: __m512) -> __m512 {
+        op!(_mm512_min_ps(x, a))
+    }
+
+    #[inline(always)]
+    fn truncate(self, x: __m512) -> [i32; 16] {
+        // A NaN becomes the least integer.
+        must_cast(op!(_mm512_cvttps_epi32(x)))
+    }
+
+    #[inline(always)]
     fn max_lane(self, x: __m512) -> f32 {
         op!(_mm512_reduce_max_ps(x))
     }

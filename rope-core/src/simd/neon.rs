@@ -207,6 +207,22 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    fn max_number(self, a: float32x4_t, x: float32x4_t) -> float32x4_t {
+        // Without NaNs first: `fmaxnm` leaves only quiet ones out.
+        op!(vmaxq_f32(a, vbslq_f32(vceqq_f32(x, x), x, a)))
+    }
+
+    #[inline(always)]
+    fn min_number(self, a: float32x4_t, x: float32x4_t) -> float32x4_t {
+        op!(vminq_f32(a, vbslq_f32(vceqq_f32(x, x), x, a)))
+    }
+
+    #[inline(always)]
+    fn truncate(self, x: float32x4_t) -> [i32; 4] {
+        must_cast(op!(vcvtq_s32_f32(x)))
+    }
+
+    #[inline(always)]
     fn max_lane(self, x: float32x4_t) -> f32 {
         op!(vmaxvq_f32(x))
     }

@@ -159,6 +159,24 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn max_number(self, a: f32x4, x: f32x4) -> f32x4 {
+        let (a, x) = (a.to_array(), x.to_array());
+        f32x4::new([0, 1, 2, 3].map(|i| scalar::max_number(a[i], x[i])))
+    }
+
+    #[inline(always)]
+    fn min_number(self, a: f32x4, x: f32x4) -> f32x4 {
+        let (a, x) = (a.to_array(), x.to_array());
+        f32x4::new([0, 1, 2, 3].map(|i| scalar::min_number(a[i], x[i])))
+    }
+
+    #[inline(always)]
+    fn truncate(self, x: f32x4) -> [i32; 4] {
+        // With SSE2 a NaN becomes the least integer, and 0 elsewhere.
+        x.fast_trunc_int().to_array()
+    }
+
+    #[inline(always)]
     fn max_lane(self, x: f32x4) -> f32 {
         let [a, b, c, d] = x.to_array();
         let (ab, cd) = (if a > b { a } else { b }, if c > d { c } else { d });

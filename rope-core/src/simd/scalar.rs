@@ -105,6 +105,21 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
+    fn max_number(self, a: f32, x: f32) -> f32 {
+        max_number(a, x)
+    }
+
+    #[inline(always)]
+    fn min_number(self, a: f32, x: f32) -> f32 {
+        min_number(a, x)
+    }
+
+    #[inline(always)]
+    fn truncate(self, x: f32) -> [i32; 1] {
+        [x as i32]
+    }
+
+    #[inline(always)]
     fn max_lane(self, x: f32) -> f32 {
         x
     }
@@ -299,6 +314,30 @@ pub(crate) fn max_magnitude(a: f32, x: f32) -> f32 {
         bits
     };
     f32::from_bits(number.max(a.to_bits()))
+}
+
+/// `x`, or `a` in place of a NaN. By integers, for the reason that `max_magnitude` has.
+#[inline(always)]
+fn number_or(x: f32, a: f32) -> f32 {
+    if x.to_bits() & 0x7fff_ffff > f32::INFINITY.to_bits() {
+        a
+    } else {
+        x
+    }
+}
+
+/// The larger of `a`, which is no NaN, and `x`, unless that is a NaN.
+#[inline(always)]
+pub(crate) fn max_number(a: f32, x: f32) -> f32 {
+    let x = number_or(x, a);
+    if x > a { x } else { a }
+}
+
+/// The smaller, likewise.
+#[inline(always)]
+pub(crate) fn min_number(a: f32, x: f32) -> f32 {
+    let x = number_or(x, a);
+    if x < a { x } else { a }
 }
 
 /// The square root, correctly rounded: core has none, and an integer's is exact.

@@ -2,7 +2,7 @@
 
 use rope_core::gradient::PairGradients;
 use rope_core::{
-    CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, Error, Hadamard,
+    BlockFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, Error, Hadamard,
     HadamardFactor, HeadScales, LinearStages, Norm, NormFormula, NormReach, NormResult, NormSum,
     Place, Rope, Scale, ScaleLayout, ScalePlace, Slots, WithStages,
 };
@@ -798,11 +798,17 @@ fn rust_cache<'a>(
     scales: &'a mut [f32],
 ) -> Result<CacheMut<'a>, Error> {
     use rope_cache_format as Format;
+    let blocks = |memory: &'a mut [u32], format| CacheMut::blocks(elements(memory), layout, format);
     let code = match format {
         Format::F32 => return CacheMut::new(elements::<f32>(memory), layout),
         Format::F16 => return CacheMut::new(elements::<f16>(memory), layout),
         Format::Bf16 => return CacheMut::new(elements::<bf16>(memory), layout),
         Format::Q8_0 => return CacheMut::q8_0(elements(memory), layout),
+        Format::Q4_0 => return blocks(memory, BlockFormat::Q4_0),
+        Format::Q4_1 => return blocks(memory, BlockFormat::Q4_1),
+        Format::Q5_0 => return blocks(memory, BlockFormat::Q5_0),
+        Format::Q5_1 => return blocks(memory, BlockFormat::Q5_1),
+        Format::Iq4Nl => return blocks(memory, BlockFormat::IQ4_NL),
         Format::E4m3 => Code::E4m3,
         Format::E5m2 => Code::E5m2,
         Format::E5m2Saturating => Code::E5m2Saturating,
@@ -924,8 +930,8 @@ fn caches_are_those_of_rope_core() {
     for &format in rope_cache_format::ALL {
         for (place, c_layout, layout) in layouts() {
             for (index, (c_scale, scale)) in code_scales(&each).into_iter().enumerate() {
-                let coded = format as i32 >= rope_cache_format::E4m3 as i32
-                    && format != rope_cache_format::Q8_0;
+                let coded = (rope_cache_format::E4m3 as i32..rope_cache_format::Q8_0 as i32)
+                    .contains(&(format as i32));
                 if !coded && index > 0 {
                     continue;
                 }

@@ -1,0 +1,443 @@
+//! ggml's blocks of 4 and 5 bits: their definitions, one block at a time in plain code, and the vectors that give the
+//! same bits.
+//!
+//! | format | the f16 before the codes | code, in f32, its fraction dropped | value |
+//! |---|---|---|---|
+//! | Q4_0, Q5_0 | d = m / -8, m / -16 | `x (1 / d) + 8.5`, 16.5, at most 15, 31 | `(code - 8) d`, 16 |
+//! | Q4_1, Q5_1 | d = (max - min) / 15, 31; min | `(x - min) (1 / d) + 0.5`, at most 15, 31 | `code d + min` |
+//! | IQ4_NL | d of the least squares | the place of the nearest to `x (-127 / m)` in a table | `d table[code]` |
+//!
+//! `m` is the first value of the largest magnitude. Codes are made by the d that is not rounded to f16. A definition
+//! runs on the scalar backend, and on the others for blocks whose bits depend on the order of their channels: where the
+//! largest magnitude has both signs, and where a zero is the smallest value.
+
+use core::marker::PhantomData;
+
+use super::{BlockFormat, required};
+use crate::kernel::values::Values;
+use crate::simd::convert::{f16_to_f32, f32_to_f16};
+use crate::simd::{Kernel, Simd};
+
+/// Values of a block.
+const VALUES: usize = 32;
+
+pub(super) static Q4_0: BlockFormat = format::<Linear<4, false>>("q4_0", required!("Q4_0"));
+pub(super) static Q4_1: BlockFormat = format::<Linear<4, true>>("q4_1", required!("Q4_1"));
+pub(super) static Q5_0: BlockFormat = format::<Linear<5, false>>("q5_0", required!("Q5_0"));
+pub(super) static Q5_1: BlockFormat = format::<Linear<5, true>>("q5_1", required!("Q5_1"));
+pub(super) static IQ4_NL: BlockFormat = format::<Nonlinear>("iq4_nl", required!("IQ4_NL"));
+
+const fn format<B: Blocks>(name: &'static str, required: &'static str) -> BlockFormat {
+    BlockFormat {
+        name,
+        required,
+        values: VALUES,
+        bytes: B::BYTES,
+        encode: |proof, source, target| {
+            debug_assert!(source.len().is_multiple_of(VALUES));
+            proof.run(Encode::<B> {
+                source,
+                target,
+                format: PhantomData,
+            });
+        },
+        decode: |proof, source, target| {
+            debug_assert!(source.len().is_multiple_of(B::BYTES));
+            proof.run(Decode::<B> {
+                source,
+                target,
+                format: PhantomData,
+            });
+        },
+    }
+}
+
+/// A format as its kernels see it. Blocks are slices of [`Blocks::BYTES`].
+trait Blocks {
+    /// Bytes of a block.
+    const BYTES: usize;
+
+    /// The definition.
+    fn define(x: &[f32; VALUES], block: &mut [u8]);
+
+    /// The same by vectors; `false` for a block of which only the definition knows the bits.
+    fn encode<S: Simd>(s: S, x: &[f32; VALUES], block: &mut [u8]) -> bool;
+
+    /// The values of a block.
+    fn decode(block: &[u8], values: &mut [f32; VALUES]);
+}
+
+struct Encode<'a, B> {
+    source: Values<'a>,
+    target: &'a mut [u8],
+    format: PhantomData<B>,
+}
+
+impl<B: Blocks> Kernel for Encode<'_, B> {
+    #[inline(always)]
+    fn run<S: Simd>(self, s: S) {
+        let blocks = self.target.chunks_exact_mut(B::BYTES);
+        let blocks = blocks.take(self.source.len() / VALUES).enumerate();
+        if const { S::LANES == 1 } {
+            for (index, block) in blocks {
+                let mut x = [0.0; VALUES];
+                let start = index * VALUES;
+                self.source.part(start..start + VALUES).widen(s, &mut x);
+                B::define(&x, block);
+            }
+            return;
+        }
+        let pairs = const { VALUES / 2 / S::LANES };
+        let source = self.source.pairs::<S>();
+        for (index, block) in blocks {
+            let mut x = [0.0; VALUES];
+            let chunks = S::chunks_mut(&mut x).as_chunks_mut::<2>().0;
+            for (pair, to) in chunks.iter_mut().enumerate() {
+                let [a, b] = source.load(s, index * pairs + pair);
+                *to = [s.store_f32(a), s.store_f32(b)];
+            }
+            if !B::encode(s, &x, block) {
+                defined::<B>(&x, block);
+            }
+        }
+    }
+}
+
+/// Out of the loop of a kernel.
+#[cold]
+#[inline(never)]
+fn defined<B: Blocks>(x: &[f32; VALUES], block: &mut [u8]) {
+    B::define(x, block);
+}
+
+struct Decode<'a, B> {
+    source: &'a [u8],
+    target: &'a mut [f32],
+    format: PhantomData<B>,
+}
+
+impl<B: Blocks> Kernel for Decode<'_, B> {
+    #[inline(always)]
+    fn run<S: Simd>(self, _: S) {
+        // The compiler vectorizes it.
+        let values = self.target.as_chunks_mut::<VALUES>().0;
+        for (block, values) in self.source.chunks_exact(B::BYTES).zip(values) {
+            B::decode(block, values);
+        }
+    }
+}
+
+/// Codes at equal distances: of `BITS`, around zero or above the smallest value of the block (`OFFSET`).
+struct Linear<const BITS: u32, const OFFSET: bool>;
+
+impl<const BITS: u32, const OFFSET: bool> Linear<BITS, OFFSET> {
+    /// The largest code.
+    const MOST: u8 = (1 << BITS) - 1;
+    /// The code of zero, of codes around it.
+    const ZERO: i8 = if OFFSET { 0 } else { 1 << (BITS - 1) };
+    /// Before the fraction is dropped.
+    const ADDED: f32 = Self::ZERO as f32 + 0.5;
+    /// Bytes of the numbers before the codes.
+    const NUMBERS: usize = if OFFSET { 4 } else { 2 };
+}
+
+impl<const BITS: u32, const OFFSET: bool> Blocks for Linear<BITS, OFFSET> {
+    const BYTES: usize = Self::NUMBERS + VALUES * BITS as usize / 8;
+
+    #[inline(always)]
+    fn define(x: &[f32; VALUES], block: &mut [u8]) {
+        let (d, min) = if OFFSET {
+            let [min, max] = bounds(x);
+            ((max - min) / f32::from(Self::MOST), min)
+        } else {
+            (first_largest(x) / -f32::from(Self::ZERO), 0.0)
+        };
+        let by = reciprocal(d);
+        block[..2].copy_from_slice(&f32_to_f16(d).to_le_bytes());
+        if OFFSET {
+            block[2..4].copy_from_slice(&f32_to_f16(min).to_le_bytes());
+        }
+        let code = |x: f32| {
+            let from_min = if OFFSET { x - min } else { x };
+            // `as` makes 0 of a NaN.
+            ((from_min * by + Self::ADDED) as u8).min(Self::MOST)
+        };
+        pack::<BITS>(x.map(code).map(i32::from), &mut block[Self::NUMBERS..]);
+    }
+
+    #[inline(always)]
+    fn encode<S: Simd>(s: S, x: &[f32; VALUES], block: &mut [u8]) -> bool {
+        let vectors = S::chunks(x);
+        let (d, min) = if OFFSET {
+            let [min, max] = lane_bounds(s, x, [f32::MAX, -f32::MAX]);
+            if min == 0.0 {
+                return false;
+            }
+            ((max - min) / f32::from(Self::MOST), min)
+        } else {
+            let Some(largest) = lane_largest(s, x) else {
+                return false;
+            };
+            (largest / -f32::from(Self::ZERO), 0.0)
+        };
+        let by = s.splat(reciprocal(d));
+        block[..2].copy_from_slice(&to_f16(s, d));
+        if OFFSET {
+            block[2..4].copy_from_slice(&to_f16(s, min));
+        }
+        let mut codes = [0; VALUES];
+        let chunks = S::chunks_mut(&mut codes);
+        for (codes, x) in chunks.iter_mut().zip(vectors) {
+            let x = s.load_f32(*x);
+            let from_min = if OFFSET { s.sub(x, s.splat(min)) } else { x };
+            *codes = s.truncate(s.add(s.mul(from_min, by), s.splat(Self::ADDED)));
+        }
+        for code in &mut codes {
+            *code = (*code).min(i32::from(Self::MOST));
+        }
+        pack::<BITS>(codes, &mut block[Self::NUMBERS..]);
+        true
+    }
+
+    #[inline(always)]
+    fn decode(block: &[u8], values: &mut [f32; VALUES]) {
+        let d = f16_at(block, 0);
+        let codes = unpack::<BITS>(&block[Self::NUMBERS..]);
+        if OFFSET {
+            let min = f16_at(block, 2);
+            for (x, code) in values.iter_mut().zip(codes) {
+                *x = f32::from(code) * d + min;
+            }
+        } else {
+            for (x, code) in values.iter_mut().zip(codes) {
+                *x = f32::from(code.cast_signed() - Self::ZERO) * d;
+            }
+        }
+    }
+}
+
+/// IQ4_NL.
+struct Nonlinear;
+
+impl Nonlinear {
+    /// The values of the codes, at a distance of 1.
+    const TABLE: [i8; 16] = [
+        -127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113,
+    ];
+
+    /// From where on the nearest is the next. Half way between two values both differences are exact in f32, so ggml's
+    /// comparison of the two is this one.
+    const LIMITS: [f32; 15] = {
+        let mut limits = [0.0; 15];
+        let mut code = 0;
+        while code < 15 {
+            limits[code] = (Self::TABLE[code] as f32 + Self::TABLE[code + 1] as f32) / 2.0;
+            code += 1;
+        }
+        limits
+    };
+
+    /// Blocks without a larger magnitude are zeros.
+    const LEAST: f32 = 1e-15;
+
+    /// A d that is a NaN, as x86 makes them: a NaN has no other sign anywhere.
+    const NAN: u16 = 0xfe00;
+
+    /// d and the codes of a block, by the first value of its largest magnitude.
+    #[inline(always)]
+    fn codes(x: &[f32; VALUES], largest: f32) -> (f32, [i32; VALUES]) {
+        let by = 1.0 / (largest / f32::from(Self::TABLE[0]));
+        let mut codes = [0; VALUES];
+        for (code, x) in codes.iter_mut().zip(x) {
+            let scaled = x * by;
+            for limit in Self::LIMITS {
+                // A NaN is beyond all limits.
+                *code += if scaled < limit { 0 } else { 1 };
+            }
+        }
+        let mut products = [[0.0; VALUES]; 2];
+        for (index, (x, code)) in x.iter().zip(codes).enumerate() {
+            let value = f32::from(Self::TABLE[code as usize & 15]);
+            let weighted = x * x * value;
+            (products[0][index], products[1][index]) = (weighted * x, weighted * value);
+        }
+        // In the order of the channels.
+        let (mut dot, mut square) = (0.0, 0.0);
+        for (a, b) in products[0].iter().zip(products[1]) {
+            dot += a;
+            square += b;
+        }
+        (if square > 0.0 { dot / square } else { 0.0 }, codes)
+    }
+
+    #[inline(always)]
+    fn block(x: &[f32; VALUES], largest: f32, block: &mut [u8]) {
+        if largest.abs() < Self::LEAST {
+            block.fill(0);
+            return;
+        }
+        let (d, codes) = Self::codes(x, largest);
+        let d = if d.is_nan() { Self::NAN } else { f32_to_f16(d) };
+        block[..2].copy_from_slice(&d.to_le_bytes());
+        pack::<4>(codes, &mut block[2..]);
+    }
+}
+
+impl Blocks for Nonlinear {
+    const BYTES: usize = 18;
+
+    #[inline(always)]
+    fn define(x: &[f32; VALUES], block: &mut [u8]) {
+        Self::block(x, first_largest(x), block);
+    }
+
+    #[inline(always)]
+    fn encode<S: Simd>(s: S, x: &[f32; VALUES], block: &mut [u8]) -> bool {
+        let Some(largest) = lane_largest(s, x) else {
+            return false;
+        };
+        Self::block(x, largest, block);
+        true
+    }
+
+    #[inline(always)]
+    fn decode(block: &[u8], values: &mut [f32; VALUES]) {
+        let d = f16_at(block, 0);
+        // Each product once.
+        let products = Self::TABLE.map(|value| f32::from(value) * d);
+        for (x, code) in values.iter_mut().zip(unpack::<4>(&block[2..])) {
+            *x = products[usize::from(code & 15)];
+        }
+    }
+}
+
+/// The first value of the largest magnitude, NaNs left out; 0 of none. By integers, as `scalar::max_magnitude`.
+#[inline(always)]
+fn first_largest(x: &[f32; VALUES]) -> f32 {
+    let (mut largest, mut value) = (0, 0.0);
+    for &x in x {
+        let magnitude = x.to_bits() & 0x7fff_ffff;
+        if magnitude > largest && magnitude <= f32::INFINITY.to_bits() {
+            (largest, value) = (magnitude, x);
+        }
+    }
+    value
+}
+
+/// The first of the smallest values and of the largest ones, NaNs left out, by integers.
+#[inline(always)]
+fn bounds(x: &[f32; VALUES]) -> [f32; 2] {
+    // Both zeros are 0.
+    let order = |x: f32| {
+        let magnitude = (x.to_bits() & 0x7fff_ffff).cast_signed();
+        if x.is_sign_negative() {
+            -magnitude
+        } else {
+            magnitude
+        }
+    };
+    let infinity = f32::INFINITY.to_bits().cast_signed();
+    let (mut min, mut max) = (f32::MAX, -f32::MAX);
+    for &x in x {
+        let place = order(x);
+        if place.abs() > infinity {
+            continue;
+        }
+        if place < order(min) {
+            min = x;
+        }
+        if place > order(max) {
+            max = x;
+        }
+    }
+    [min, max]
+}
+
+/// The smallest and the largest value, from two others on, NaNs left out. Of zeros either.
+#[inline(always)]
+fn lane_bounds<S: Simd>(s: S, x: &[f32; VALUES], [min, max]: [f32; 2]) -> [f32; 2] {
+    let (mut min, mut max) = (s.splat(min), s.splat(max));
+    for x in S::chunks(x) {
+        let x = s.load_f32(*x);
+        min = s.min_number(min, x);
+        max = s.max_number(max, x);
+    }
+    [-s.max_lane(s.sub(s.splat(-0.0), min)), s.max_lane(max)]
+}
+
+/// The value of the largest magnitude, or 0; none if that has both signs.
+#[inline(always)]
+fn lane_largest<S: Simd>(s: S, x: &[f32; VALUES]) -> Option<f32> {
+    let [min, max] = lane_bounds(s, x, [0.0; 2]);
+    if max > -min {
+        Some(max)
+    } else if max < -min {
+        Some(min)
+    } else {
+        (max == 0.0).then_some(0.0)
+    }
+}
+
+/// What channels are multiplied with. Where that is no finite number every product is infinite or a NaN, and the codes
+/// of both are 0 in ggml on x86: all become NaNs.
+#[inline(always)]
+fn reciprocal(d: f32) -> f32 {
+    let by = 1.0 / d;
+    if d == 0.0 {
+        0.0
+    } else if by.is_finite() {
+        by
+    } else {
+        f32::NAN
+    }
+}
+
+#[inline(always)]
+fn to_f16<S: Simd>(s: S, x: f32) -> [u8; 2] {
+    let words = s.store_f16([s.splat(x); 2]);
+    bytemuck::cast_slice::<_, u16>(&words)[0].to_le_bytes()
+}
+
+#[inline(always)]
+fn f16_at(block: &[u8], start: usize) -> f32 {
+    f16_to_f32(u16::from_le_bytes([block[start], block[start + 1]]))
+}
+
+/// Codes, of whose lowest bytes only `BITS` may be set, to their bytes: the fifth bits, if there are any, as one number
+/// before the halves of bytes.
+#[inline(always)]
+fn pack<const BITS: u32>(codes: [i32; VALUES], bytes: &mut [u8]) {
+    let (low, high) = codes.split_at(VALUES / 2);
+    let fifths = const { BITS as usize - 4 } * 4;
+    for ((byte, low), high) in bytes[fifths..].iter_mut().zip(low).zip(high) {
+        *byte = (low & 15 | high << 4) as u8;
+    }
+    if BITS == 5 {
+        let mut fifth = [0; 4];
+        for (to, codes) in fifth.iter_mut().zip(codes.as_chunks::<8>().0) {
+            // The lowest bits of eight bytes, as those of one.
+            let bits = u64::from_le_bytes(codes.map(|code| (code >> 4 & 1) as u8));
+            *to = (bits.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8;
+        }
+        bytes[..4].copy_from_slice(&fifth);
+    }
+}
+
+/// Undoes `pack`.
+#[inline(always)]
+fn unpack<const BITS: u32>(bytes: &[u8]) -> [u8; VALUES] {
+    let fifths = const { BITS as usize - 4 } * 4;
+    let mut codes = [0; VALUES];
+    let (low, high) = codes.split_at_mut(VALUES / 2);
+    for ((byte, low), high) in bytes[fifths..].iter().zip(low).zip(high) {
+        (*low, *high) = (byte & 15, byte >> 4);
+    }
+    if BITS == 5 {
+        for (codes, fifths) in codes.as_chunks_mut::<8>().0.iter_mut().zip(&bytes[..4]) {
+            for (bit, code) in codes.iter_mut().enumerate() {
+                *code |= (fifths >> bit & 1) << 4;
+            }
+        }
+    }
+    codes
+}
