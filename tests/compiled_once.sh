@@ -3,7 +3,7 @@
 # and across, and looks into its own objects, debug and release, for `rope_core::kernel` and `rope_core::simd`.
 #
 #   compiled_once.sh          the check
-#   compiled_once.sh speed    what such a crate's debug build costs with optimised kernels: times, so nothing fails
+#   compiled_once.sh speed    what such a crate's debug build costs with optimized kernels: times, so nothing fails
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 work=${CARGO_TARGET_DIR:-$root/target}/compiled_once
@@ -76,7 +76,7 @@ two! {
 pub fn rotate_by_all_rows(x: &mut TensorMut<'_, f32>) -> Done {
     let rope = Rope::new(Pairing::Half);
     let mut storage = [0.0; 1024];
-    let mut blocks = [FrequencyBlock::EMPTY; FrequencyBlock::count(128)];
+    let mut blocks = [FrequencyChunk::EMPTY; FrequencyChunk::count(128)];
     let yarn = Scaling::Yarn(Yarn::new(4.0, 4096));
 
     let frequencies = Frequencies::new(Axes::mrope_interleaved(128, [24, 20, 20]), 5e6, &yarn)?;
@@ -199,7 +199,7 @@ for profile in dev release; do
     [[ $own == "$functions" ]] || fail "$profile: $own of $functions functions in the crate that uses them"
 
     # The block of frequencies is data, which lies beside the kernel that reads it.
-    sed -E -i "s/rope_core(\[[0-9a-f]*\])?::kernel::sincos::block::FrequencyBlock/FrequencyBlock/g" "$work/dependent"
+    sed -E -i "s/rope_core(\[[0-9a-f]*\])?::kernel::sincos::chunk::FrequencyChunk/FrequencyChunk/g" "$work/dependent"
     if grep -E "$kernels" "$work/dependent" >"$work/found"; then
         cut -c1-240 "$work/found" | sed -n 1,30p
         fail "$profile: $(wc -l <"$work/found") symbols of kernels in the crate that depends on rope-core"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Whether all of a backend was inlined into its entry: an intrinsic, or an operation of an instruction set, that is a
-# function of its own in optimised code was compiled without the instruction set, and is a call per vector.
+# function of its own in optimized code was compiled without the instruction set, and is a call per vector.
 #
 # usage: tests/inlined.sh BINARY..        a release binary that rotates: `target/release/rope-bench`
 set -eu

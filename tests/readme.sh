@@ -18,7 +18,7 @@ edition = "2024"
 $1
 END
     # Nothing is measured: an optimized rope-core takes longer to build than these programs to run.
-    tests cargo run -q --manifest-path "$program/Cargo.toml" --bin "$2" "${unoptimised[@]}"
+    tests cargo run -q --manifest-path "$program/Cargo.toml" --bin "$2" "${unoptimized[@]}"
     echo "test result: ok. 1 passed: $2" >>"$log"
 }
 

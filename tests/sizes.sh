@@ -5,16 +5,16 @@ source "$(dirname "$0")/platforms/common.sh"
 
 # What is measured, and how many bytes it may have. KB are 1000 bytes.
 bounds="
-rope-core-x86_64          1070000   machine code of every element, pairing and backend, frequencies, rows, norms, caches and gradients
+rope-core-x86_64          1090000   machine code of every element, pairing and backend, frequencies, rows, norms, caches and gradients
 models-x86_64              246000   what reads config.json and the keys of GGUF, with its part of serde_json
-rope-core-aarch64          604000   the same for AArch64
-rope-core-thumbv7em        266000   the same for a Cortex-M4F, without an allocator
-librope.so                2290000   the shared library, stripped; 200 KB of it read models' files
+rope-core-aarch64          614000   the same for AArch64
+rope-core-thumbv7em        276000   the same for a Cortex-M4F, without an allocator
+librope.so                2312000   the shared library, stripped; 200 KB of it read models' files
 librope.a                17500000   the static one, stripped; nearly all of it is Rust's standard library
 frequencies-x86_64          92000   what frequencies and rows add to a program with given rows (wished for: 60000)
 scaling-x86_64              10000   the largest function of the frequencies
 playground.wasm             60000   what the report's page computes with
-firmware-speed              76000   flash of the test program for a Cortex-M4F
+firmware-speed              77500   flash of the test program for a Cortex-M4F
 firmware-size               54000   the same, built for size
 firmware-given               8200   flash of a program with given rows, f32 and one pairing, built for size
 "
@@ -106,13 +106,13 @@ END_OF_FILE
 cat >"$program/coded.rs" <<'END_OF_FILE'
 use std::hint::black_box;
 
-use rope_core::{CacheLayout, CacheMut, Code, CodeScale, Error, Pairing, Rope, Rows, Tensor};
+use rope_core::{CacheLayout, CacheMut, QuantFormat, QuantScale, Error, Pairing, Rope, Rows, Tensor};
 
 fn main() -> Result<(), Error> {
     let (x, row) = (vec![1.0_f32; 2 * 128], [[0.6_f32; 64], [0.8; 64]].concat());
     let (rows, mut memory) = (Rows::new(&row, [1, 128])?, [0; 2 * 128]);
-    let (layout, scale) = (CacheLayout::nhd([1, 1, 2, 128])?, CodeScale::Divide(0.5.into()));
-    let mut cache = CacheMut::coded(&mut memory, layout, Code::E4m3, scale, &mut [])?;
+    let (layout, scale) = (CacheLayout::nhd([1, 1, 2, 128])?, QuantScale::Divide(0.5.into()));
+    let mut cache = CacheMut::quantized(&mut memory, layout, QuantFormat::E4m3, scale, &mut [])?;
     let x = Tensor::new(black_box(&x), [1, 1, 2, 128])?;
     Rope::new(Pairing::Half).rotate_into_cache(&x, &mut cache, &[0], &rows)?;
     println!("{}", memory[0]);
@@ -133,8 +133,8 @@ theirs='rope_core::(frequencies|kernel::sincos)::'
 [[ $(functions "$program/made" | grep -cE "$theirs") -ge 10 ]] || fail "no frequencies in $program/made"
 if functions "$program/given" | grep -E "$theirs"; then fail "these are in a program that makes no frequencies"; fi
 # Who writes one code of 8 bits links no other.
-grep -qE 'quantise::.*quantise::E4m3' <(functions "$program/coded") || fail "no E4M3 in $program/coded"
-others='quantise::(ggml::|[A-Za-z]*(E5m2|Int8|Q8_0))'
+grep -qE 'quantize::.*quantize::E4m3' <(functions "$program/coded") || fail "no E4M3 in $program/coded"
+others='quantize::(ggml::|[A-Za-z]*(E5m2|Int8|Q8_0))'
 [[ $(functions "$core" | grep -cE "$others") -ge 30 ]] || fail "no other codes in the library"
 if functions "$program/coded" | grep -E "$others"; then fail "these are in a program that writes E4M3 only"; fi
 show "a program with frequencies" "$program/made"
@@ -157,7 +157,7 @@ export CARGO_TARGET_THUMBV7EM_NONE_EABIHF_LINKER=$linker
 cd tests/firmware
 firmware=$CARGO_TARGET_DIR/thumbv7em-none-eabihf/release
 for level in 3 s; do
-    step "firmware, optimised for $level"
+    step "firmware, optimized for $level"
     CARGO_PROFILE_RELEASE_OPT_LEVEL=$level \
         tests cargo build --locked --release --target thumbv7em-none-eabihf -Zbuild-std=core
     if [[ $level == 3 ]]; then
@@ -167,7 +167,7 @@ for level in 3 s; do
         is firmware-given "$(flash "$firmware/given")"
         show "the firmware with given rows" "$firmware/given"
     fi
-    show "the firmware, optimised for $level" "$firmware/rope-firmware"
+    show "the firmware, optimized for $level" "$firmware/rope-firmware"
 done
 
 step "all sizes"

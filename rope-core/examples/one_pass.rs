@@ -7,8 +7,8 @@
 
 use half::bf16;
 use rope_core::{
-    CacheLayout, CacheMut, Code, CodeScale, Error, Frequencies, Norm, NormFormula, Pairing, Rope,
-    Scaling, Slots, Tensor, TensorMut,
+    CacheLayout, CacheMut, Error, Frequencies, Norm, NormFormula, Pairing, QuantFormat, QuantScale,
+    Rope, Scaling, Slots, Tensor, TensorMut,
 };
 
 const HEADS: usize = 4;
@@ -53,14 +53,16 @@ pub(crate) fn main() -> Result<(), Error> {
     println!("{HEADS} heads of queries normed and rotated in one call: the bits of two");
 
     let layout = CacheLayout::nhd([PAGES, PAGE, KV_HEADS, HEAD_DIM])?;
-    let scale = CodeScale::Divide(0.02.into());
+    let scale = QuantScale::Divide(0.02.into());
     let (mut key_memory, mut value_memory) = (vec![0_u8; layout.end()], vec![0_u8; layout.end()]);
     let (k, v) = (
         numbers(batch * KV_HEADS * HEAD_DIM, 7),
         numbers(batch * KV_HEADS * HEAD_DIM, 11),
     );
-    let mut key_cache = CacheMut::coded(&mut key_memory, layout, Code::E4m3, scale, &mut [])?;
-    let mut value_cache = CacheMut::coded(&mut value_memory, layout, Code::E4m3, scale, &mut [])?;
+    let mut key_cache =
+        CacheMut::quantized(&mut key_memory, layout, QuantFormat::E4m3, scale, &mut [])?;
+    let mut value_cache =
+        CacheMut::quantized(&mut value_memory, layout, QuantFormat::E4m3, scale, &mut [])?;
     keys.rotate_into_caches(
         (&Tensor::new(&k, shape)?, &mut key_cache),
         (&Tensor::new(&v, shape)?, &mut value_cache),
@@ -71,7 +73,7 @@ pub(crate) fn main() -> Result<(), Error> {
     let mut apart = k.clone();
     keys.rotate(&mut TensorMut::new(&mut apart, shape)?, &rows)?;
     let mut memory = vec![0_u8; layout.end()];
-    let mut cache = CacheMut::coded(&mut memory, layout, Code::E4m3, scale, &mut [])?;
+    let mut cache = CacheMut::quantized(&mut memory, layout, QuantFormat::E4m3, scale, &mut [])?;
     rope.copy_into_cache(&Tensor::new(&apart, shape)?, &mut cache, &slots)?;
     assert_eq!(key_memory, memory);
     println!(
@@ -80,7 +82,8 @@ pub(crate) fn main() -> Result<(), Error> {
     );
 
     // The first sequence drops its oldest 256 tokens; the second keeps its own.
-    let mut key_cache = CacheMut::coded(&mut key_memory, layout, Code::E4m3, scale, &mut [])?;
+    let mut key_cache =
+        CacheMut::quantized(&mut key_memory, layout, QuantFormat::E4m3, scale, &mut [])?;
     rope.shift(&mut key_cache, &slots, &frequencies.shift(&[-256_i64, 0])?)?;
     let mut shifted = vec![0.0_f32; k.len()];
     let mut y = TensorMut::new(&mut shifted, shape)?;

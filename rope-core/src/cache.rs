@@ -1,20 +1,20 @@
 //! KV caches: a destination, and a source, whose tokens lie in slots.
 
-mod code;
 mod layout;
+mod quant;
 mod slots;
 
-pub use crate::kernel::quantise::BlockFormat;
-pub use code::{Code, CodeScale, HeadScales, ScaleLayout, ScalePlace};
+pub use crate::kernel::quantize::BlockFormat;
 pub use layout::{CacheLayout, CacheShape, CacheStrides};
+pub use quant::{HeadScales, QuantFormat, QuantScale, ScaleLayout, ScalePlace};
 pub use slots::Slots;
 
 use core::fmt;
 
 use crate::backend::Proof;
 use crate::element::Element;
-use crate::kernel::elements::{Across, InPlace};
-use crate::kernel::quantise::{self, Encoding, Factors, Making};
+use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
+use crate::kernel::quantize::{self, Encoding, ScaleFactors, ScaleRequest};
 use crate::kernel::values::Values;
 use crate::walk::Located;
 use crate::{Error, Shape};
@@ -45,28 +45,28 @@ pub(crate) struct Stored<'a> {
 /// What a cache is made of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Format<'a> {
-    Element(&'static Across, &'static InPlace),
+    Element(&'static OutOfPlaceKernels, &'static InPlaceKernels),
     Codes(Codes<'a>),
 }
 
 /// How codes are made: by kernels that the cache's constructor names, so that a program links those of its formats.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Codes<'a> {
-    Scaled(&'static quantise::Code, CodeScale<'a>),
+    Scaled(&'static quantize::QuantKernels, QuantScale<'a>),
     Blocks(&'static BlockFormat),
 }
 
 /// The heads of an operand, to read.
-pub(crate) enum Heads<'h> {
+pub(crate) enum CacheHeads<'h> {
     /// Elements whose channels lie side by side.
-    Lines(&'h [u8], &'static Across),
+    Lines(&'h [u8], &'static OutOfPlaceKernels),
     /// What a cache keeps otherwise.
     Kept(Kept<'h>),
 }
 
 /// The same, to write.
-pub(crate) enum HeadsMut<'h, 'm> {
-    Lines(&'h mut [u8], &'static Across),
+pub(crate) enum CacheHeadsMut<'h, 'm> {
+    Lines(&'h mut [u8], &'static OutOfPlaceKernels),
     Kept(&'h mut CacheMut<'m>),
 }
 
@@ -97,17 +97,17 @@ impl<'a> Cache<'a> {
     ///
     /// # Errors
     ///
-    /// Those of [`CacheMut::coded`].
+    /// Those of [`CacheMut::quantized`].
     #[inline(always)]
-    pub fn coded(
+    pub fn quantized(
         memory: &'a [u8],
         layout: CacheLayout,
-        code: Code,
-        scale: CodeScale<'a>,
+        code: QuantFormat,
+        scale: QuantScale<'a>,
         scales: &'a [f32],
     ) -> Result<Self, Error> {
         let kernels = code.kernels();
-        let stored = Stored::coded(layout, kernels, scale, memory.len(), scales.len())?;
+        let stored = Stored::quantized(layout, kernels, scale, memory.len(), scales.len())?;
         Ok(Cache {
             memory,
             scales,
@@ -162,7 +162,7 @@ impl<'a> Cache<'a> {
     }
 
     /// Its heads.
-    pub(crate) fn heads(&self) -> Heads<'_> {
+    pub(crate) fn heads(&self) -> CacheHeads<'_> {
         self.stored.heads(self.memory, self.scales)
     }
 
@@ -207,18 +207,18 @@ impl Kept<'_> {
     }
 
     /// What the codes of a head are multiplied with.
-    fn scale(&self, scale: CodeScale<'_>, at: Located, head: usize) -> f32 {
+    fn scale(&self, scale: QuantScale<'_>, at: Located, head: usize) -> f32 {
         match scale {
-            CodeScale::Divide(scales) | CodeScale::Reciprocal(scales) => scales.of(head),
-            CodeScale::Multiply(scales) => 1.0 / scales.of(head),
-            CodeScale::Made {
+            QuantScale::Divide(scales) | QuantScale::Reciprocal(scales) => scales.of(head),
+            QuantScale::Multiply(scales) => 1.0 / scales.of(head),
+            QuantScale::Made {
                 at: ScalePlace::Inline(behind),
                 ..
             } => {
                 let start = at.element + head * self.stored.layout.strides.head + behind;
                 bytemuck::pod_read_unaligned(&self.memory[start..][..4])
             }
-            CodeScale::Made {
+            QuantScale::Made {
                 at: ScalePlace::Apart(place),
                 ..
             } => self.scales[at.scale + head * place.head],
@@ -251,15 +251,15 @@ impl<'a> CacheMut<'a> {
     /// its head is not made of channels side by side; [`Error::Parameter`], [`Error::ListEntry`] and [`Error::Count`]
     /// for given scales that are not finite and above zero, or not one for each head.
     #[inline(always)]
-    pub fn coded(
+    pub fn quantized(
         memory: &'a mut [u8],
         layout: CacheLayout,
-        code: Code,
-        scale: CodeScale<'a>,
+        code: QuantFormat,
+        scale: QuantScale<'a>,
         scales: &'a mut [f32],
     ) -> Result<Self, Error> {
         let kernels = code.kernels();
-        let stored = Stored::coded(layout, kernels, scale, memory.len(), scales.len())?;
+        let stored = Stored::quantized(layout, kernels, scale, memory.len(), scales.len())?;
         Ok(CacheMut {
             memory,
             scales,
@@ -320,15 +320,15 @@ impl<'a> CacheMut<'a> {
     }
 
     /// Its heads, to read.
-    pub(crate) fn heads(&self) -> Heads<'_> {
+    pub(crate) fn heads(&self) -> CacheHeads<'_> {
         self.stored.heads(self.memory, self.scales)
     }
 
     /// Its heads.
-    pub(crate) fn heads_mut(&mut self) -> HeadsMut<'_, 'a> {
+    pub(crate) fn heads_mut(&mut self) -> CacheHeadsMut<'_, 'a> {
         match self.stored.lines() {
-            Some(element) => HeadsMut::Lines(self.memory, element),
-            None => HeadsMut::Kept(self),
+            Some(element) => CacheHeadsMut::Lines(self.memory, element),
+            None => CacheHeadsMut::Kept(self),
         }
     }
 
@@ -394,13 +394,17 @@ impl<'a> CacheMut<'a> {
             // Not cleared where nothing is made.
             let mut made;
             let factors = match scale {
-                CodeScale::Divide(scales) => Factors::Divide(scales.of_heads(head, count)),
-                CodeScale::Reciprocal(scales) => Factors::Reciprocal(scales.of_heads(head, count)),
-                CodeScale::Multiply(scales) => Factors::Multiply(scales.of_heads(head, count)),
-                CodeScale::Made { least, at: place } => {
+                QuantScale::Divide(scales) => ScaleFactors::Divide(scales.of_heads(head, count)),
+                QuantScale::Reciprocal(scales) => {
+                    ScaleFactors::Reciprocal(scales.of_heads(head, count))
+                }
+                QuantScale::Multiply(scales) => {
+                    ScaleFactors::Multiply(scales.of_heads(head, count))
+                }
+                QuantScale::Made { least, at: place } => {
                     made = [0.0; MOST_HEADS];
                     let scales = &mut made[..count];
-                    let making = &mut Making {
+                    let making = &mut ScaleRequest {
                         values,
                         largest: code.largest,
                         least: *least,
@@ -408,7 +412,7 @@ impl<'a> CacheMut<'a> {
                     };
                     (code.make_scales)(proof, making);
                     self.keep_scales(*place, at, head, &made[..count]);
-                    Factors::Reciprocal(&made[..count])
+                    ScaleFactors::Reciprocal(&made[..count])
                 }
             };
             self.put(at, [head, count], side, |codes| {
@@ -474,14 +478,14 @@ impl<'a> Stored<'a> {
         inside(layout.end(), len)?;
         Ok(Stored {
             layout,
-            format: Format::Element(E::ACROSS, E::IN_PLACE),
+            format: Format::Element(E::OUT_OF_PLACE, E::IN_PLACE),
         })
     }
 
-    fn coded(
+    fn quantized(
         layout: CacheLayout,
-        kernels: &'static quantise::Code,
-        scale: CodeScale<'a>,
+        kernels: &'static quantize::QuantKernels,
+        scale: QuantScale<'a>,
         len: usize,
         scales: usize,
     ) -> Result<Self, Error> {
@@ -493,7 +497,7 @@ impl<'a> Stored<'a> {
         } = layout.shape;
         scale.check(heads)?;
         let mut end = layout.end();
-        if let CodeScale::Made { at, .. } = scale
+        if let QuantScale::Made { at, .. } = scale
             && end > layout.offset
         {
             match at {
@@ -545,22 +549,22 @@ impl<'a> Stored<'a> {
     }
 
     /// The element of heads that are lines, if they are.
-    fn lines(&self) -> Option<&'static Across> {
+    fn lines(&self) -> Option<&'static OutOfPlaceKernels> {
         match self.format {
             Format::Element(element, _) if self.layout.contiguous() => Some(element),
             _ => None,
         }
     }
 
-    fn heads<'h>(&'h self, memory: &'h [u8], scales: &'h [f32]) -> Heads<'h> {
+    fn heads<'h>(&'h self, memory: &'h [u8], scales: &'h [f32]) -> CacheHeads<'h> {
         let kept = || Kept {
             memory,
             scales,
             stored: self,
         };
         self.lines().map_or_else(
-            || Heads::Kept(kept()),
-            |element| Heads::Lines(memory, element),
+            || CacheHeads::Kept(kept()),
+            |element| CacheHeads::Lines(memory, element),
         )
     }
 
@@ -587,7 +591,7 @@ impl<'a> Stored<'a> {
         match self.format {
             Format::Codes(Codes::Scaled(
                 _,
-                CodeScale::Made {
+                QuantScale::Made {
                     at: ScalePlace::Apart(scales),
                     ..
                 },
@@ -637,7 +641,7 @@ impl<'a> Stored<'a> {
         let layout = match self.format {
             Format::Codes(Codes::Scaled(
                 _,
-                CodeScale::Made {
+                QuantScale::Made {
                     at: ScalePlace::Inline(behind),
                     ..
                 },

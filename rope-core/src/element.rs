@@ -3,7 +3,10 @@
 use bytemuck::Pod;
 use half::{bf16, f16};
 
-use crate::kernel::elements::{Across, Backward, ElementType, InPlace, Normed, Summed};
+use crate::kernel::elements::{
+    BackwardKernels, ElementType, GradientKernels, InPlaceKernels, NormRotateKernels,
+    OutOfPlaceKernels,
+};
 use crate::simd::{Simd, convert};
 
 /// A type that tensors are made of: `f32`, [`half::f16`] or [`half::bf16`].
@@ -19,22 +22,22 @@ use crate::simd::{Simd, convert};
     label = "the elements of a tensor are `f32`, `half::f16` or `half::bf16`",
     note = "f64 is converted first: `x as f32`; the rotation is computed in f32 whatever the element is"
 )]
-pub trait Element: Compiled {}
+pub trait Element: ElementKernels {}
 
 /// An element as its users' crates see it: the kernels that this crate has compiled for it. Sealed.
-pub trait Compiled: Pod + Send + Sync {
+pub trait ElementKernels: Pod + Send + Sync {
     #[doc(hidden)]
     const TYPE: ElementType;
     #[doc(hidden)]
-    const IN_PLACE: &'static InPlace;
+    const IN_PLACE: &'static InPlaceKernels;
     #[doc(hidden)]
-    const ACROSS: &'static Across;
+    const OUT_OF_PLACE: &'static OutOfPlaceKernels;
     #[doc(hidden)]
-    const NORMED: &'static Normed;
+    const NORMED: &'static NormRotateKernels;
     #[doc(hidden)]
-    const SUMMED: &'static Summed;
+    const SUMMED: &'static GradientKernels;
     #[doc(hidden)]
-    const BACKWARD: &'static Backward;
+    const BACKWARD: &'static BackwardKernels;
 }
 
 /// Which products of two elements are f32 numbers, so that f32 multiplies them without rounding.

@@ -325,7 +325,8 @@ errors! { f =>
         /// The plan's direction.
         direction: Direction,
     } => write!(f, "a backward pass requires a plan with Direction::Forward, but its direction is {direction}"),
-    /// [`Rope::cos_sin_gradients`](crate::Rope::cos_sin_gradients): the plan's output pairing is another than its input
+    /// [`Rope::cos_sin_gradients`](crate::Rope::cos_sin_gradients),
+    /// [`Rope::channel_gradients`](crate::Rope::channel_gradients): the plan's output pairing is another than its input
     /// pairing.
     GradientPairing {
         /// The plan's input pairing.
@@ -334,7 +335,7 @@ errors! { f =>
         output: Pairing,
     } => write!(
         f,
-        "cos_sin_gradients requires a plan with one pairing, but its input pairing is {input} and its output_pairing \
+        "gradients of cos and sin require a plan with one pairing, but its input pairing is {input} and its output_pairing \
          {output}; use angle_gradients, factor_gradients and PairGradients::cos_sin"
     ),
     /// Gradients of so many heads, neither one for all nor those of the tensor.
@@ -606,6 +607,38 @@ errors! { f =>
         /// The most there is room for.
         limit: usize,
     } => write!(f, "head_dim is {head_dim}; a norm, a scale and a cache take heads of at most {limit} channels"),
+    /// [`Direction::Inverse`](crate::Direction::Inverse), [`Rope::shift`](crate::Rope::shift),
+    /// [`Rope::backward`](crate::Rope::backward) and other operations of rotations: the rows are full-width.
+    FullWidthRows {
+        /// The operation.
+        operation: &'static str,
+    } => write!(
+        f,
+        "{operation} requires rows with one angle per pair, but these are full-width: they have one per channel, which \
+         is no rotation; Direction::Transpose takes gradients back, and Rope::channel_gradients sums those of cos and \
+         sin"
+    ),
+    /// [`Shard::new`](crate::Shard::new): there is no such rank.
+    Rank {
+        /// The rank.
+        rank: usize,
+        /// How many ranks there are.
+        ranks: usize,
+    } => write!(f, "rank is {rank}; it must be below ranks ({ranks}), and ranks at most {}", u32::MAX),
+    /// [`Shard::tokens`](crate::Shard::tokens), [`Shard::packed`](crate::Shard::packed): tokens that cannot be dealt
+    /// out evenly.
+    ShardTokens {
+        /// The sequence; 0 where the whole is dealt out.
+        sequence: usize,
+        /// How many tokens it has.
+        tokens: usize,
+        /// What they must be a multiple of.
+        multiple: usize,
+    } => write!(
+        f,
+        "sequence {sequence} has {tokens} tokens, but a shard of this kind requires a multiple of {multiple}; pad it, or \
+         use ShardKind::UnevenZigzag or ShardKind::Striped"
+    ),
     /// [`Hadamard`](crate::Hadamard): a block that is no power of two, or too short or long.
     HadamardBlock {
         /// Channels of the block.

@@ -13,7 +13,7 @@
 //! they are kept; no published text model has any, while DINOv3's first period is exactly one.
 //!
 //! A [`Real`] has 128 bits, so a step is not always the nearest one: of 480 steps of published models 470 are, and 10
-//! are the next above. Of 32,647 steps of random bases up to 2^31 over up to 320 channels 1,455 were a neighbour of the
+//! are the next above. Of 32,647 steps of random bases up to 2^31 over up to 320 channels 1,455 were a neighbor of the
 //! nearest, and the worst was 0.83 units off. Rounding each correctly would take 256 bits throughout; a unit moves the
 //! angle of position 2^63 by 2^-65 turn. Where one position is more than a radian, as only coordinates have it, a step
 //! is off in proportion: by up to 6 units where it is four turns.
@@ -33,7 +33,7 @@ pub use source::RowSource;
 use core::fmt;
 
 use crate::backend::Proof;
-use crate::kernel::sincos::block::{Entry, FrequencyBlock, Step};
+use crate::kernel::sincos::chunk::{Entry, FrequencyChunk, Step};
 use crate::real::Real;
 use crate::{Backend, Error};
 use axes::Assignment;
@@ -143,10 +143,10 @@ pub enum Angle {
 /// `{:?}` says what they are in a line; `{:#?}` lists all pairs.
 #[derive(Clone, PartialEq)]
 pub struct Frequencies<'a> {
-    blocks: Blocks<'a>,
+    blocks: FrequencyChunks<'a>,
     pairs: usize,
     axes: usize,
-    /// [`FrequencyBlock::reach`].
+    /// [`FrequencyChunk::reach`].
     reach: f64,
     attention_factor: f64,
     softmax_factor: f64,
@@ -155,9 +155,9 @@ pub struct Frequencies<'a> {
 }
 
 #[cfg(feature = "alloc")]
-type Blocks<'a> = alloc::borrow::Cow<'a, [FrequencyBlock]>;
+type FrequencyChunks<'a> = alloc::borrow::Cow<'a, [FrequencyChunk]>;
 #[cfg(not(feature = "alloc"))]
-type Blocks<'a> = &'a [FrequencyBlock];
+type FrequencyChunks<'a> = &'a [FrequencyChunk];
 
 #[cfg(feature = "alloc")]
 impl Frequencies<'static> {
@@ -188,7 +188,7 @@ impl Frequencies<'static> {
     pub fn new<'x>(axes: impl Into<Axes<'x>>, base: f64, scaling: &Scaling<'_>) -> Result<Self> {
         let axes = axes.into();
         let mut storage =
-            alloc::vec![FrequencyBlock::EMPTY; FrequencyBlock::count(2 * axes.pairs()?)];
+            alloc::vec![FrequencyChunk::EMPTY; FrequencyChunk::count(2 * axes.pairs()?)];
         let made = make(&mut storage, axes, base, scaling)?;
         Ok(Self {
             blocks: storage.into(),
@@ -221,7 +221,7 @@ impl Frequencies<'static> {
     ) -> Result<Self> {
         let axes = axes.into();
         let mut storage =
-            alloc::vec![FrequencyBlock::EMPTY; FrequencyBlock::count(2 * axes.pairs()?)];
+            alloc::vec![FrequencyChunk::EMPTY; FrequencyChunk::count(2 * axes.pairs()?)];
         let made = take(&mut storage, axes, inverse, attention_factor)?;
         Ok(Self {
             blocks: storage.into(),
@@ -232,13 +232,13 @@ impl Frequencies<'static> {
 
 impl<'a> Frequencies<'a> {
     /// [`Frequencies::new`] in the caller's storage, of which the first
-    /// [`FrequencyBlock::count`] elements are used.
+    /// [`FrequencyChunk::count`] elements are used.
     ///
     /// # Errors
     ///
     /// Those of [`Frequencies::new`], and [`Error::Storage`] if the storage is too short.
     pub fn new_in<'x>(
-        storage: &'a mut [FrequencyBlock],
+        storage: &'a mut [FrequencyChunk],
         axes: impl Into<Axes<'x>>,
         base: f64,
         scaling: &Scaling<'_>,
@@ -247,19 +247,19 @@ impl<'a> Frequencies<'a> {
         let blocks = fitting(storage, axes.pairs()?)?;
         let made = make(blocks, axes, base, scaling)?;
         Ok(Self {
-            blocks: Blocks::from(&*blocks),
+            blocks: FrequencyChunks::from(&*blocks),
             ..made
         })
     }
 
     /// [`Frequencies::from_inverse`] in the caller's storage, of which the first
-    /// [`FrequencyBlock::count`] elements are used.
+    /// [`FrequencyChunk::count`] elements are used.
     ///
     /// # Errors
     ///
     /// Those of [`Frequencies::from_inverse`], and [`Error::Storage`] if the storage is too short.
     pub fn from_inverse_in<'x, T: Copy + Into<f64>>(
-        storage: &'a mut [FrequencyBlock],
+        storage: &'a mut [FrequencyChunk],
         axes: impl Into<Axes<'x>>,
         inverse: &[T],
         attention_factor: f64,
@@ -268,7 +268,7 @@ impl<'a> Frequencies<'a> {
         let blocks = fitting(storage, axes.pairs()?)?;
         let made = take(blocks, axes, inverse, attention_factor)?;
         Ok(Self {
-            blocks: Blocks::from(&*blocks),
+            blocks: FrequencyChunks::from(&*blocks),
             ..made
         })
     }
@@ -356,7 +356,7 @@ impl<'a> Frequencies<'a> {
                 required: "even and between 2 and 65536",
             });
         }
-        let mut blocks = alloc::vec![FrequencyBlock::EMPTY; FrequencyBlock::count(rotary_dim)];
+        let mut blocks = alloc::vec![FrequencyChunk::EMPTY; FrequencyChunk::count(rotary_dim)];
         for (pair, &(source, axis)) in pairs.iter().enumerate() {
             let entry = self.blocks[source / 8].get(source % 8);
             let axis = axis as u8;
@@ -365,7 +365,7 @@ impl<'a> Frequencies<'a> {
         Ok(Frequencies {
             attention_factor: self.attention_factor,
             softmax_factor: self.softmax_factor,
-            reach: FrequencyBlock::reach(&blocks),
+            reach: FrequencyChunk::reach(&blocks),
             pairs: pairs.len(),
             axes,
             angle: self.angle,
@@ -441,18 +441,18 @@ impl fmt::Debug for Frequencies<'_> {
 }
 
 /// The part of the storage that is used, emptied.
-fn fitting(storage: &mut [FrequencyBlock], pairs: usize) -> Result<&mut [FrequencyBlock]> {
-    let (given, needed) = (storage.len(), FrequencyBlock::count(2 * pairs));
+fn fitting(storage: &mut [FrequencyChunk], pairs: usize) -> Result<&mut [FrequencyChunk]> {
+    let (given, needed) = (storage.len(), FrequencyChunk::count(2 * pairs));
     let blocks = storage
         .get_mut(..needed)
         .ok_or(Error::Storage { given, needed })?;
-    blocks.fill(FrequencyBlock::EMPTY);
+    blocks.fill(FrequencyChunk::EMPTY);
     Ok(blocks)
 }
 
 /// Computes the frequencies of all pairs; what it returns has everything but the blocks.
 fn make(
-    blocks: &mut [FrequencyBlock],
+    blocks: &mut [FrequencyChunk],
     axes: Axes<'_>,
     base: f64,
     scaling: &Scaling<'_>,
@@ -475,7 +475,7 @@ fn make(
 
 /// Takes the frequencies of all pairs from their inverse; what it returns has everything but the blocks.
 fn take<T: Copy + Into<f64>>(
-    blocks: &mut [FrequencyBlock],
+    blocks: &mut [FrequencyChunk],
     axes: Axes<'_>,
     inverse: &[T],
     attention_factor: f64,
@@ -502,12 +502,12 @@ fn take<T: Copy + Into<f64>>(
 }
 
 impl Frequencies<'static> {
-    fn without_blocks(blocks: &[FrequencyBlock], pairs: usize, axes: usize) -> Self {
+    fn without_blocks(blocks: &[FrequencyChunk], pairs: usize, axes: usize) -> Self {
         Frequencies {
-            blocks: Blocks::default(),
+            blocks: FrequencyChunks::default(),
             pairs,
             axes,
-            reach: FrequencyBlock::reach(blocks),
+            reach: FrequencyChunk::reach(blocks),
             attention_factor: 1.0,
             softmax_factor: 1.0,
             angle: Angle::Exact,

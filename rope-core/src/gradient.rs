@@ -10,6 +10,8 @@
 //! d cos   = x1 dy1 + x2 dy2        d sin = x1 dy2 - x2 dy1
 //! ```
 //!
+//! Full-width rows have no angle, but as many cos and sin as channels ([`Rope::channel_gradients`]).
+//!
 //! The angle's gradient needs what attention keeps anyway, the rotated tensor, so the rotation may be in place. Most
 //! frameworks' fused kernels give `dx` alone, and take frequencies for constants without a word.
 //!
@@ -30,17 +32,17 @@ use core::fmt;
 
 use crate::backend::Proof;
 use crate::cache::MOST_CHANNELS;
-use crate::element::Compiled;
+use crate::element::ElementKernels;
 use crate::execute::staged;
-use crate::kernel::elements::{Across, BackwardFn, InPlace};
-use crate::kernel::gradient::{GradientLine, Term};
+use crate::kernel::elements::{BackwardFn, InPlaceKernels, OutOfPlaceKernels};
+use crate::kernel::gradient::{GradientLine, GradientTerm};
 use crate::kernel::line::Source;
 use crate::pass::Transform;
 use crate::rope::{check, check_head};
 use crate::rows::View;
 use crate::tensor::{Bytes, BytesMut, Layout};
 use crate::walk::{self, Access, LineSpan, Prefetch, Walk};
-use crate::{Element, Error, Linear, Rope, Rows, Shape, Tensor, TensorMut};
+use crate::{Element, Error, Linear, Pairing, Rope, Rows, Shape, Tensor, TensorMut};
 
 /// Gradients of pairs, `[rows, heads or 1, pairs]`: the sums of a backward pass, in `f64` of the caller's.
 ///
@@ -147,10 +149,48 @@ impl<'a> PairGradients<'a> {
     }
 
     /// Whether the sums fit two tensors; and the rows from one sequence's first to the next one's.
-    pub(crate) fn check(&self, [source, target]: [Shape; 2]) -> Result<usize, Error> {
+    pub(crate) fn check(&self, shapes: [Shape; 2]) -> Result<usize, Error> {
+        self.check_rotary_dim(shapes, 2 * self.pairs)
+    }
+
+    /// The same of sums of channels.
+    fn check_channels(&self, shapes: [Shape; 2]) -> Result<usize, Error> {
+        let rotary_dim = self.pairs;
+        if rotary_dim == 0 || !rotary_dim.is_multiple_of(2) {
+            return Err(Error::RotaryDim {
+                rotary_dim,
+                required: "even and at least 2",
+            });
+        }
+        self.check_rotary_dim(shapes, rotary_dim)
+    }
+
+    /// Whether other sums have the same shape.
+    fn check_same(&self, other: &Self) -> Result<(), Error> {
+        let names = ["rows", "heads", "channels"];
+        for (what, (given, needed)) in names
+            .into_iter()
+            .zip(other.shape().into_iter().zip(self.shape()))
+        {
+            if given != needed {
+                return Err(Error::GradientShape {
+                    what,
+                    given,
+                    needed,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn check_rotary_dim(
+        &self,
+        [source, target]: [Shape; 2],
+        rotary_dim: usize,
+    ) -> Result<usize, Error> {
         source.check_same(target)?;
         let shape = target;
-        let sharing = check(shape, 2 * self.pairs, self.rows)?;
+        let sharing = check(shape, rotary_dim, self.rows)?;
         if self.heads != 1 && self.heads != shape.heads {
             return Err(Error::GradientHeads {
                 gradients: self.heads,
@@ -162,6 +202,7 @@ impl<'a> PairGradients<'a> {
 
     /// Whether rows have as many pairs.
     pub(crate) fn check_pairs(&self, rows: &Rows<'_>) -> Result<(), Error> {
+        rows.check_rotates("a gradient of angles")?;
         let pairs = rows.rotary_dim() / 2;
         if self.pairs != pairs {
             return Err(Error::GradientShape {
@@ -258,7 +299,7 @@ impl Rope {
         &self,
         y: Bytes<'_>,
         mut dy: BytesMut<'_>,
-        (backward, sum, rotate): (BackwardFn, SumFn, &'static InPlace),
+        (backward, sum, rotate): (BackwardFn, SumFn, &'static InPlaceKernels),
         rows: &Rows<'_>,
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
@@ -297,7 +338,7 @@ impl Rope {
             Terms {
                 sum,
                 proof: self.proof(),
-                term: Term::Cross,
+                term: GradientTerm::Cross,
                 tensors: [(y.bytes, &y_layout), (dy.bytes, &layout)],
                 prefetch,
                 first_row: sequence * sequence_rows + token,
@@ -327,7 +368,7 @@ impl Rope {
     ) -> Result<(), Error> {
         let _ = self.back()?;
         let sum = E::SUMMED.0.of(self.pairings().1);
-        self.add_terms(sum, Term::Cross, [&y.bytes(), &dy.bytes()], angles)
+        self.add_terms(sum, GradientTerm::Cross, [&y.bytes(), &dy.bytes()], angles)
     }
 
     /// The same from the other side: adds `x1 dx2 - x2 dx1`, the same number but for rounding; `x` is the tensor before
@@ -344,7 +385,7 @@ impl Rope {
     ) -> Result<(), Error> {
         let _ = self.back()?;
         let sum = E::SUMMED.0.of(self.pairings().0);
-        self.add_terms(sum, Term::Cross, [&x.bytes(), &dx.bytes()], angles)
+        self.add_terms(sum, GradientTerm::Cross, [&x.bytes(), &dx.bytes()], angles)
     }
 
     /// Adds `y1 dy1 + y2 dy2` to the gradient of the logarithm of the factor of each pair: of what cos and sin of a row
@@ -361,7 +402,7 @@ impl Rope {
     ) -> Result<(), Error> {
         let _ = self.back()?;
         let sum = E::SUMMED.0.of(self.pairings().1);
-        self.add_terms(sum, Term::Dot, [&y.bytes(), &dy.bytes()], factors)
+        self.add_terms(sum, GradientTerm::Dot, [&y.bytes(), &dy.bytes()], factors)
     }
 
     /// Adds `x1 dy1 + x2 dy2` to the gradient of the cos of each row, and `x1 dy2 - x2 dy1` to that of its sin: rows
@@ -386,8 +427,89 @@ impl Rope {
         }
         sin.check([x.shape(), dy.shape()])?;
         let (sum, tensors) = (E::SUMMED.0.of(input), [&x.bytes(), &dy.bytes()]);
-        self.add_terms(sum, Term::Dot, tensors, cos)?;
-        self.add_terms(sum, Term::Cross, tensors, sin)
+        self.add_terms(sum, GradientTerm::Dot, tensors, cos)?;
+        self.add_terms(sum, GradientTerm::Cross, tensors, sin)
+    }
+
+    /// The gradients of full-width rows ([`Rows::full`]): for the channels `i` and `j` of a pair adds `xi dyi` to that
+    /// of `cos[i]`, `-xj dyi` to `sin[i]`, `xj dyj` to `cos[j]` and `xi dyj` to `sin[j]`. `x` is the tensor before the
+    /// rotation, `dy` the gradient by the one after it. The gradients are `[rows, heads or 1, rotary_dim]`, a place for
+    /// each channel where those of other rows have one for each pair. (`dx` is what
+    /// [`Direction::Transpose`](crate::Direction::Transpose) makes of `dy`.)
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BackwardDirection`] unless the plan rotates forward, [`Error::GradientPairing`] if its pairing changes,
+    /// [`Error::GradientShape`] unless `cos` and `sin` have one shape, [`Error::RotaryDim`] if they have no channels,
+    /// or not two for each pair; [`Error::HeadDimOnStack`] for heads of more than 2048 channels; and for these channels
+    /// those of [`Rope::angle_gradients`]. Nothing is added then.
+    pub fn channel_gradients<E: Element>(
+        &self,
+        x: &Tensor<'_, E>,
+        dy: &Tensor<'_, E>,
+        cos: &mut PairGradients<'_>,
+        sin: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        self.add_channels([&x.bytes(), &dy.bytes()], E::OUT_OF_PLACE, cos, sin)
+    }
+
+    #[inline(never)]
+    fn add_channels(
+        &self,
+        [x, g]: [&Bytes<'_>; 2],
+        element: &'static OutOfPlaceKernels,
+        cos: &mut PairGradients<'_>,
+        sin: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let _ = self.back()?;
+        let (input, output) = self.pairings();
+        if input != output {
+            return Err(Error::GradientPairing { input, output });
+        }
+        cos.check_same(sin)?;
+        let shape = g.layout.shape();
+        let sequence_rows = cos.check_channels([x.layout.shape(), shape])?;
+        check_head(shape)?;
+        if shape.is_empty() {
+            return Ok(());
+        }
+        let PairGradients {
+            heads: own,
+            pairs: channels,
+            ..
+        } = *cos;
+        let (proof, pairs) = (self.proof(), channels / 2);
+        let walk = Walk {
+            most: 1,
+            ..Walk::between([x.layout, g.layout], 0, &View::NONE, None)
+        };
+        let head_dim = shape.head_dim;
+        staged::with_tile(2 * head_dim, &mut |tiles| {
+            let (first, second) = tiles.split_at_mut(head_dim);
+            let second = &mut second[..head_dim];
+            walk.run(|span| {
+                staged::read_heads(proof, &span.source(x.bytes), element, head_dim, first);
+                staged::read_heads(proof, &span.written(g.bytes), element, head_dim, second);
+                let [sequence, token, head] = span.first;
+                let row = sequence * sequence_rows + token;
+                let at = (row * own + if own == 1 { 0 } else { head }) * channels;
+                let [cos, sin] =
+                    [&mut *cos.sums, &mut *sin.sums].map(|sums| &mut sums[at..][..channels]);
+                for pair in 0..pairs {
+                    let [i, j] = match input {
+                        Pairing::Half => [pair, pairs + pair],
+                        Pairing::Interleaved => [2 * pair, 2 * pair + 1],
+                    };
+                    let [xi, xj] = [i, j].map(|channel| f64::from(first[channel]));
+                    let [gi, gj] = [i, j].map(|channel| f64::from(second[channel]));
+                    cos[i] += xi * gi;
+                    sin[i] -= xj * gi;
+                    cos[j] += xj * gj;
+                    sin[j] += xi * gj;
+                }
+            });
+        });
+        Ok(())
     }
 
     /// The same of two tensors that are transformed back first, in f32.
@@ -396,7 +518,7 @@ impl Rope {
         &self,
         transform: Transform,
         [y, dy]: [&Bytes<'_>; 2],
-        element: &'static Across,
+        element: &'static OutOfPlaceKernels,
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
         let _ = self.back()?;
@@ -410,7 +532,7 @@ impl Rope {
         Terms {
             sum: f32::SUMMED.0.of(self.pairings().1),
             proof: self.proof(),
-            term: Term::Cross,
+            term: GradientTerm::Cross,
             tensors: [(y.bytes, y.layout), (dy.bytes, dy.layout)],
             prefetch: Prefetch::NONE,
             first_row: 0,
@@ -424,7 +546,7 @@ impl Rope {
     fn add_terms(
         &self,
         sum: SumFn,
-        term: Term,
+        term: GradientTerm,
         [x, g]: [&Bytes<'_>; 2],
         gradients: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
@@ -451,7 +573,7 @@ impl Rope {
 struct Terms<'a> {
     sum: SumFn,
     proof: Proof,
-    term: Term,
+    term: GradientTerm,
     /// The elements of both as bytes, and where they lie.
     tensors: [(&'a [u8], &'a Layout); 2],
     prefetch: Prefetch,
@@ -479,7 +601,7 @@ impl Terms<'_> {
     fn add_transformed(
         &self,
         transform: Transform,
-        element: &'static Across,
+        element: &'static OutOfPlaceKernels,
         gradients: &mut PairGradients<'_>,
     ) {
         let [(x, x_layout), (g, g_layout)] = self.tensors;

@@ -13,6 +13,7 @@
 //! | training: gradients, of frequencies too | [`training`] |
 //! | learned or mixed frequencies, rows of each head; which papers and models have them | [`learned`] |
 //! | several threads | [`threads`] |
+//! | several devices: context, sequence and tensor parallelism, disaggregated prefill | [`ranks`] |
 //! | firmware; no allocator, no std, no f64 in hardware | [`embedded`] |
 //! | C and C++; CMake; C and Rust in one program | [`from_c`] |
 //!
@@ -56,6 +57,9 @@ page!(training, "guide/training.md", "../examples/training.rs");
 pub mod learned {}
 
 page!(threads, "guide/threads.md", "../examples/threads.rs");
+
+#[doc = include_str!("guide/ranks.md")]
+pub mod ranks {}
 
 #[doc = include_str!("guide/pairing.md")]
 pub mod choosing_a_pairing {}

@@ -11,6 +11,8 @@
 //! | `transformed` | a kernel per line of contiguous heads | a Hadamard transform alone, of f32 in place in a tensor |
 //! | `staged` | a tile of f32, stage by stage | everything |
 //!
+//! Full-width rows run `staged`; a plain plan rotates f32 in place by them where it lies (`execute/full.rs`).
+//!
 //! Elements of a cache are lines where the channels of a head lie side by side.
 
 use crate::execute::{lines, normed, staged, tiled, transformed};

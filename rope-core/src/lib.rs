@@ -75,7 +75,7 @@
 //! - `rayon`: `Rope::rotate_parallel`. Needs std.
 //!
 //! No feature changes a speed or selects a backend; detection needs no std. In debug builds rotations are as slow as
-//! all unoptimised code, unless the profile optimises this crate: `[profile.dev.package.rope-core] opt-level = 3`.
+//! all unoptimized code, unless the profile optimizes this crate: `[profile.dev.package.rope-core] opt-level = 3`.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
@@ -107,6 +107,7 @@ mod real;
 mod rope;
 mod rows;
 mod scale;
+mod shard;
 #[allow(
     unsafe_code,
     reason = "enters instruction sets, and calls their intrinsics"
@@ -125,8 +126,8 @@ pub use half;
 
 pub use backend::Backend;
 pub use cache::{
-    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale,
-    HeadScales, ScaleLayout, ScalePlace, Slots,
+    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
+    QuantScale, ScaleLayout, ScalePlace, Slots,
 };
 pub use element::Element;
 pub use error::{Error, Name, UnknownName};
@@ -135,13 +136,14 @@ pub use frequencies::{
     Scaling, Yarn,
 };
 pub use hadamard::{Hadamard, HadamardFactor};
-pub use kernel::sincos::block::FrequencyBlock;
-pub use norm::{Norm, NormFormula, NormReach, NormResult, NormSum, Place, Weights};
+pub use kernel::sincos::chunk::FrequencyChunk;
+pub use norm::{Norm, NormFormula, NormReach, NormResult, NormSum, StageOrder, Weights};
 pub use pairing::Pairing;
 pub use positions::{Coordinates, Ids, IntoPositions, Positions};
 pub use rope::{Direction, Linear, LinearStages, Plain, QueryKeyStages, Rope, Stages, WithStages};
 pub use rows::Rows;
 pub use scale::Scale;
+pub use shard::{Shard, ShardKind, ShardTokens};
 pub use tensor::{Dimension, IntoLayout, Layout, Shape, Strides, Tensor, TensorMut};
 
 /// Threads may share all of it. Auto traits are not in `public-api.txt`, and one is lost without a word.
@@ -149,7 +151,7 @@ const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<(Rope, Rows<'_>, Layout, Ids<'_>, Positions<'_>)>();
     shared::<(Tensor<'_, f32>, TensorMut<'_, f32>, Error)>();
-    shared::<(Frequencies<'_>, Frequency, FrequencyBlock, Axes<'_>)>();
+    shared::<(Frequencies<'_>, Frequency, FrequencyChunk, Axes<'_>)>();
     shared::<(MixedFrequencies<'_>, MixedAngle)>();
     shared::<Scaling<'_>>();
     shared::<(

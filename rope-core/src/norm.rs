@@ -4,8 +4,8 @@
 use half::{bf16, f16};
 
 use crate::Error;
-use crate::element::{Compiled, Element};
-use crate::kernel::elements::{Across, ElementType, elements};
+use crate::element::{Element, ElementKernels};
+use crate::kernel::elements::{ElementType, OutOfPlaceKernels, elements};
 
 /// A norm of queries or keys: a stage of a plan ([`Rope::norm`](crate::Rope::norm)).
 ///
@@ -40,7 +40,7 @@ pub struct Norm<'a> {
     pub(crate) weight: Option<Weights<'a>>,
     pub(crate) bias: Option<Weights<'a>>,
     pub(crate) reach: NormReach,
-    pub(crate) place: Place,
+    pub(crate) order: StageOrder,
     pub(crate) sum: NormSum,
     pub(crate) given: Option<GivenSums<'a>>,
 }
@@ -86,7 +86,8 @@ impl NormFormula {
         rounds_product: false,
         result: NormResult::Promoted,
     };
-    /// `T(w (x r))`, one rounding: OLMo 2 and 3, gpt-oss.
+    /// `T(w (x r))`, one rounding: OLMo 2 and 3, gpt-oss, and Gemma 3n and 4, whose values are normed without weights
+    /// ([`Norm::without_weight`]).
     pub const OLMO2: Self = Self {
         rounds_normed: false,
         result: NormResult::Rounded,
@@ -97,31 +98,25 @@ impl NormFormula {
         one_plus_weight: true,
         ..Self::OLMO2
     };
-    /// `T(x r w)`: Gemma 3n and 4, whose values are normed without weights ([`Norm::without_weight`]).
-    pub const GEMMA3N: Self = Self::OLMO2;
     /// `T(x r)`, without a weight: Llama 4's `Llama4TextL2Norm` (a root mean square in spite of its name), nanochat.
     pub const LLAMA4: Self = Self {
         weighted: false,
         ..Self::OLMO2
     };
-    /// `T(w ((x - m) r))`: Cohere, Command R.
-    pub const COHERE: Self = Self {
+    /// `T(w ((x - m) r))`, or `T(w ((x - m) r) + b)` with biases: Cohere and Command R, whose bits these are; StableLM,
+    /// Phi and Persimmon, which call PyTorch's `nn.LayerNorm`. That sums by another algorithm (Welford's) and with
+    /// fused operations: within `7 * 2^-24` of the row's largest magnitude.
+    pub const LAYER_NORM: Self = Self {
         centered: true,
         ..Self::OLMO2
     };
-    /// A layer norm without bias for each head: StableLM. Within `7 * 2^-24` of the row's largest magnitude of
-    /// PyTorch's `nn.LayerNorm`, which sums by another algorithm (Welford's) and with fused operations.
-    pub const STABLE_LM: Self = Self::COHERE;
     /// `T(T(T((x - m) r) w) + b)`, with weights and biases of each head, eps 1e-5: Chameleon. As near to it as
-    /// [`STABLE_LM`](Self::STABLE_LM).
+    /// [`LAYER_NORM`](Self::LAYER_NORM).
     pub const CHAMELEON: Self = Self {
         centered: true,
         rounds_product: true,
         ..Self::LLAMA
     };
-    /// `nn.LayerNorm` with weight and bias, rounded once: Phi, Persimmon. As near to it as
-    /// [`STABLE_LM`](Self::STABLE_LM).
-    pub const LAYER_NORM: Self = Self::COHERE;
     /// `x r w` in f32, which the rotation takes as it is: one rounding in all, as the fused kernels of GPU libraries
     /// have it (vLLM's and TensorRT-LLM's `fused_qk_norm_rope`).
     pub const ONCE: Self = Self {
@@ -142,7 +137,7 @@ pub enum NormReach {
 
 /// Where a stage stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum StageOrder {
     /// Before the rotation.
     #[default]
     BeforeRotation,
@@ -180,9 +175,9 @@ macro_rules! weights {
 
         impl<'a> Weights<'a> {
             /// What they are, and their bytes.
-            pub(crate) fn bytes(self) -> (&'static Across, &'a [u8]) {
+            pub(crate) fn bytes(self) -> (&'static OutOfPlaceKernels, &'a [u8]) {
                 match self {
-                    $(Weights::$Type(values) => ($E::ACROSS, bytemuck::cast_slice(values)),)+
+                    $(Weights::$Type(values) => ($E::OUT_OF_PLACE, bytemuck::cast_slice(values)),)+
                 }
             }
         }
@@ -228,7 +223,7 @@ impl<'a> Norm<'a> {
             weight: None,
             bias: None,
             reach: NormReach::Head,
-            place: Place::BeforeRotation,
+            order: StageOrder::BeforeRotation,
             sum: NormSum::PyTorch,
             given: None,
         }
@@ -273,8 +268,8 @@ impl<'a> Norm<'a> {
 
     /// Stands before the rotation, or after it.
     #[must_use]
-    pub const fn at(self, place: Place) -> Self {
-        Norm { place, ..self }
+    pub const fn at(self, order: StageOrder) -> Self {
+        Norm { order, ..self }
     }
 
     /// Sums this way.
@@ -312,8 +307,8 @@ impl<'a> Norm<'a> {
     }
 
     /// Where it stands.
-    pub const fn place(&self) -> Place {
-        self.place
+    pub const fn order(&self) -> StageOrder {
+        self.order
     }
 
     /// Whether it fits a tensor of that many rows (tokens of all sequences), heads and channels.

@@ -86,7 +86,7 @@ impl Rope {
                 layout: &layout,
                 ..whole
             };
-            let elements = [I::ACROSS, O::ACROSS];
+            let elements = [I::OUT_OF_PLACE, O::OUT_OF_PLACE];
             self.run_across(source, &mut part.target(), elements, rows, factor);
         });
         Ok(())

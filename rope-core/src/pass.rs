@@ -1,13 +1,13 @@
 //! A pass: a call whose every argument has been checked, as its executor gets it. Nothing fails from here on.
 
 use crate::backend::Proof;
-use crate::cache::{Cache, CacheMut, Format, Heads, HeadsMut, InSlots, Slots};
-use crate::element::Compiled;
-use crate::kernel::elements::{Across, InPlace, Normed, OutOfPlaceFn};
+use crate::cache::{Cache, CacheHeads, CacheHeadsMut, CacheMut, Format, InSlots, Slots};
+use crate::element::ElementKernels;
+use crate::kernel::elements::{InPlaceKernels, NormRotateKernels, OutOfPlaceFn, OutOfPlaceKernels};
 use crate::kernel::hadamard;
 use crate::kernel::norm::NormFactors;
 use crate::kernel::rotation::RowFactors;
-use crate::norm::{Norm, NormReach, NormResult, NormSum, Place, Weights};
+use crate::norm::{Norm, NormReach, NormResult, NormSum, StageOrder, Weights};
 use crate::rows::View;
 use crate::scale::Scale;
 use crate::tensor::{Bytes, BytesMut};
@@ -26,11 +26,11 @@ use crate::{Hadamard, Layout, Pairing, Shape};
 pub(crate) struct Pass<'a> {
     pub(crate) proof: Proof,
     /// What is read, which intermediate results are rounded to.
-    pub(crate) element: &'static Across,
-    pub(crate) kernels: Kernels,
+    pub(crate) element: &'static OutOfPlaceKernels,
+    pub(crate) kernels: PassKernels,
     pub(crate) shape: Shape,
     /// The stages beside the rotation, if there are any.
-    pub(crate) stages: Option<Stages<'a>>,
+    pub(crate) stages: Option<PassStages<'a>>,
     pub(crate) rotation: Option<Rotation<'a>>,
     /// Whether what the rotation gives is rounded before a norm or a scale, or a code, is made of it.
     pub(crate) rounds: bool,
@@ -42,7 +42,7 @@ pub(crate) struct Pass<'a> {
 
 /// A norm, a scale or both, before the rotation or after it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Stages<'a> {
+pub(crate) struct PassStages<'a> {
     pub(crate) norm: Option<Norm<'a>>,
     pub(crate) scale: Option<Scale<'a>>,
     pub(crate) transform: Option<Transform>,
@@ -112,8 +112,15 @@ impl Transform {
     }
 }
 
-type RunStages =
-    fn(&Pass<'_>, Stages<'_>, Place, &LineSpan<'_>, Option<NormFactors>, &mut [f32], &mut [f32]);
+type RunStages = fn(
+    &Pass<'_>,
+    PassStages<'_>,
+    StageOrder,
+    &LineSpan<'_>,
+    Option<NormFactors>,
+    &mut [f32],
+    &mut [f32],
+);
 type RowFactorsOf = fn(
     &Pass<'_>,
     Norm<'_>,
@@ -123,31 +130,31 @@ type RowFactorsOf = fn(
     &mut [f32],
 ) -> NormFactors;
 
-impl Stages<'_> {
+impl PassStages<'_> {
     /// Whether one of them stands there.
-    pub(crate) fn stand_at(&self, place: Place) -> bool {
-        self.norm.is_some_and(|norm| norm.place == place)
-            || self.scale.is_some_and(|scale| scale.place == place)
+    pub(crate) fn stand_at(&self, place: StageOrder) -> bool {
+        self.norm.is_some_and(|norm| norm.order == place)
+            || self.scale.is_some_and(|scale| scale.order == place)
             || self.transform.is_some_and(|transform| match place {
-                Place::BeforeRotation => transform.first,
-                Place::AfterRotation => transform.last,
+                StageOrder::BeforeRotation => transform.first,
+                StageOrder::AfterRotation => transform.last,
             })
     }
 }
 
 /// The kernels of the element that is read, as far as a call can use them: a program links those that it names.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Kernels {
+pub(crate) struct PassKernels {
     /// Those that rotate in place.
-    pub(crate) in_place: Option<&'static InPlace>,
+    pub(crate) in_place: Option<&'static InPlaceKernels>,
     /// Those that norm and rotate in place.
-    pub(crate) normed: Option<&'static Normed>,
+    pub(crate) normed: Option<&'static NormRotateKernels>,
 }
 
-impl Kernels {
+impl PassKernels {
     /// Those of a norm, and none in place.
-    pub(crate) fn normed(normed: Option<&'static Normed>) -> Self {
-        Kernels {
+    pub(crate) fn normed(normed: Option<&'static NormRotateKernels>) -> Self {
+        PassKernels {
             in_place: None,
             normed,
         }
@@ -164,14 +171,14 @@ pub(crate) struct Rotation<'a> {
 
 /// The elements and the pairings of a rotation from one place to another.
 #[derive(Clone, Copy)]
-pub(crate) struct Ends {
-    pub(crate) source: &'static Across,
+pub(crate) struct IoFormats {
+    pub(crate) source: &'static OutOfPlaceKernels,
     pub(crate) input: Pairing,
-    pub(crate) target: &'static Across,
+    pub(crate) target: &'static OutOfPlaceKernels,
     pub(crate) output: Pairing,
 }
 
-impl Ends {
+impl IoFormats {
     /// The one kernel that does it all, if there is one.
     pub(crate) fn fused(self) -> Option<OutOfPlaceFn> {
         self.source.fused(self.input, self.target, self.output)
@@ -180,13 +187,13 @@ impl Ends {
 
 /// Where heads are read, if not where they are written.
 pub(crate) enum Operand<'s> {
-    Tensor(Bytes<'s>, &'static Across),
+    Tensor(Bytes<'s>, &'static OutOfPlaceKernels),
     Cache(&'s Cache<'s>, &'s Slots<'s>),
 }
 
 /// Where heads are written.
 pub(crate) enum OperandMut<'t, 'm> {
-    Tensor(&'t mut BytesMut<'m>, &'static Across),
+    Tensor(&'t mut BytesMut<'m>, &'static OutOfPlaceKernels),
     Cache(&'t mut CacheMut<'m>, Slots<'t>),
 }
 
@@ -234,9 +241,13 @@ impl<'a> Pass<'a> {
     }
 
     /// The rotation from one element to another.
-    pub(crate) fn ends(&self, source: &'static Across, target: &'static Across) -> Ends {
+    pub(crate) fn ends(
+        &self,
+        source: &'static OutOfPlaceKernels,
+        target: &'static OutOfPlaceKernels,
+    ) -> IoFormats {
         let [input, output] = self.pairings();
-        Ends {
+        IoFormats {
             source,
             input,
             target,
@@ -282,13 +293,13 @@ impl<'a> Pass<'a> {
 
     /// The norm and the rotation after it that kernels run on heads in place: of short heads, each by itself, with
     /// weights that they share.
-    pub(crate) fn fused_norm(&self) -> Option<(Norm<'a>, &'static Normed, Pairing)> {
+    pub(crate) fn fused_norm(&self) -> Option<(Norm<'a>, &'static NormRotateKernels, Pairing)> {
         let (norm, kernels) = (self.norm()?, self.kernels.normed?);
         let rotation = self.rotation.as_ref()?;
         let head_dim = self.shape.head_dim;
         let shared = norm.weight.is_none_or(|weights| weights.len() == head_dim);
         let plain = !norm.formula.centered && norm.bias.is_none() && norm.given.is_none();
-        let over_heads = norm.reach == NormReach::Head && norm.place == Place::BeforeRotation;
+        let over_heads = norm.reach == NormReach::Head && norm.order == StageOrder::BeforeRotation;
         let short = head_dim < crate::kernel::normed::TOO_LONG;
         let stays = rotation.input == rotation.output;
         let fused = shared && plain && over_heads && short && stays;
@@ -300,10 +311,11 @@ impl<'a> Pass<'a> {
     }
 
     /// What the values after the norm of a place are made of: the element, or f32 after one whose weights promote it.
-    pub(crate) fn flowing(&self, place: Place) -> &'static Across {
-        let passed = |norm: Norm<'_>| norm.place == Place::BeforeRotation || norm.place == place;
+    pub(crate) fn flowing(&self, place: StageOrder) -> &'static OutOfPlaceKernels {
+        let passed =
+            |norm: Norm<'_>| norm.order == StageOrder::BeforeRotation || norm.order == place;
         match self.norm() {
-            Some(norm) if passed(norm) && self.promotes(norm) => f32::ACROSS,
+            Some(norm) if passed(norm) && self.promotes(norm) => f32::OUT_OF_PLACE,
             _ => self.element,
         }
     }
@@ -334,10 +346,10 @@ impl<'a> Pass<'a> {
     }
 
     /// What the result of a norm is rounded to.
-    pub(crate) fn result(&self, norm: Norm<'_>) -> &'static Across {
+    pub(crate) fn result(&self, norm: Norm<'_>) -> &'static OutOfPlaceKernels {
         match norm.formula.result {
-            NormResult::Kept => f32::ACROSS,
-            NormResult::Promoted if self.promotes(norm) => f32::ACROSS,
+            NormResult::Kept => f32::OUT_OF_PLACE,
+            NormResult::Promoted if self.promotes(norm) => f32::OUT_OF_PLACE,
             NormResult::Promoted | NormResult::Rounded => self.element,
         }
     }
@@ -388,9 +400,9 @@ impl<'s> Operand<'s> {
     }
 
     /// Its heads.
-    pub(crate) fn heads(&self) -> Heads<'_> {
+    pub(crate) fn heads(&self) -> CacheHeads<'_> {
         match self {
-            Operand::Tensor(x, element) => Heads::Lines(x.bytes, element),
+            Operand::Tensor(x, element) => CacheHeads::Lines(x.bytes, element),
             Operand::Cache(cache, _) => cache.heads(),
         }
     }
@@ -406,17 +418,17 @@ impl<'t, 'm> OperandMut<'t, 'm> {
     }
 
     /// Its heads, to read.
-    pub(crate) fn heads(&self) -> Heads<'_> {
+    pub(crate) fn heads(&self) -> CacheHeads<'_> {
         match self {
-            OperandMut::Tensor(y, element) => Heads::Lines(y.bytes, element),
+            OperandMut::Tensor(y, element) => CacheHeads::Lines(y.bytes, element),
             OperandMut::Cache(cache, _) => cache.heads(),
         }
     }
 
     /// Its heads.
-    pub(crate) fn heads_mut(&mut self) -> HeadsMut<'_, 'm> {
+    pub(crate) fn heads_mut(&mut self) -> CacheHeadsMut<'_, 'm> {
         match self {
-            OperandMut::Tensor(y, element) => HeadsMut::Lines(y.bytes, element),
+            OperandMut::Tensor(y, element) => CacheHeadsMut::Lines(y.bytes, element),
             OperandMut::Cache(cache, _) => cache.heads_mut(),
         }
     }

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::ops::{Range, RangeInclusive};
 
 use crate::Error;
+use crate::shard::ShardTokens;
 
 /// The positions of some tokens, on one axis or on several.
 ///
@@ -64,6 +65,8 @@ enum PositionSource<'a> {
         offsets: Ids<'a>,
         starts: Option<Ids<'a>>,
     },
+    /// Those of a rank.
+    Shard(ShardTokens<'a>),
     /// Real numbers.
     Coordinates {
         coordinates: Coordinates<'a>,
@@ -157,7 +160,7 @@ macro_rules! from_lists {
 from_lists!(Ids: I32 i32, I64 i64, U32 u32, U64 u64, Usize usize);
 from_lists!(Coordinates: F32 f32, F64 f64);
 
-/// Real-valued coordinates, such as time stamps or the centres of image patches.
+/// Real-valued coordinates, such as time stamps or the centers of image patches.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Coordinates<'a> {
@@ -280,15 +283,12 @@ impl<'a> Positions<'a> {
         Positions::packed_sequences(offsets.into(), Some(starts.into()))
     }
 
+    pub(crate) fn of_shard(tokens: ShardTokens<'a>) -> Self {
+        Positions(PositionSource::Shard(tokens))
+    }
+
     fn packed_sequences(offsets: Ids<'a>, starts: Option<Ids<'a>>) -> Result<Self, Error> {
-        let mut before = 0;
-        for index in 0..offsets.len() {
-            let offset = offsets.at(index);
-            if offset < before || (index == 0 && offset != 0) || usize::try_from(offset).is_err() {
-                return Err(Error::Offsets { index, offset });
-            }
-            before = offset;
-        }
+        check_offsets(offsets)?;
         if let Some(starts) = starts {
             let (given, needed) = (starts.len(), offsets.len().saturating_sub(1));
             if given != needed {
@@ -344,6 +344,7 @@ impl<'a> Positions<'a> {
             PositionSource::Range { len, .. } => len,
             PositionSource::Ids(ids) => ids.len(),
             PositionSource::PerAxis { ids, order } => divided(ids.len(), order)?,
+            PositionSource::Shard(tokens) => tokens.len(),
             PositionSource::Packed { offsets, .. } if offsets.is_empty() => 0,
             PositionSource::Packed { offsets, .. } => offsets.at(offsets.len() - 1) as usize,
             PositionSource::Coordinates { coordinates, order } => {
@@ -396,9 +397,10 @@ impl ResolvedPositions<'_> {
         self.tokens
     }
 
-    /// The first position from a token on, if they follow one another on all axes.
-    pub(crate) fn consecutive(&self, token: usize) -> Option<i64> {
+    /// The first position of so many tokens from one on, if they follow one another on all axes.
+    pub(crate) fn consecutive(&self, token: usize, count: usize) -> Option<i64> {
         match self.source {
+            PositionSource::Shard(tokens) => tokens.consecutive(token, count),
             PositionSource::Range { first, .. } => Some(first.wrapping_add(token as i64)),
             PositionSource::Ids(_)
             | PositionSource::PerAxis { .. }
@@ -430,6 +432,7 @@ impl ResolvedPositions<'_> {
         AxisPosition::Integer(match self.source {
             PositionSource::Range { first, .. } => first.wrapping_add(token as i64),
             PositionSource::Ids(ids) => ids.at(token),
+            PositionSource::Shard(tokens) => tokens.position_at(token),
             PositionSource::PerAxis { ids, order } => ids.at(self.index(order, token, axis)),
             PositionSource::Packed { offsets, starts } => packed(offsets, starts, token),
             PositionSource::Coordinates { coordinates, order } => {
@@ -441,15 +444,34 @@ impl ResolvedPositions<'_> {
 
 /// The position of a token of packed sequences: its sequence is the last that starts at or before it.
 fn packed(offsets: Ids<'_>, starts: Option<Ids<'_>>, token: usize) -> i64 {
+    let sequence = sequence_of(offsets, token as i64);
+    let start = starts.map_or(0, |starts| starts.at(sequence));
+    start.wrapping_add(token as i64 - offsets.at(sequence))
+}
+
+/// Whether offsets of sequences start at 0 and never fall.
+pub(crate) fn check_offsets(offsets: Ids<'_>) -> Result<(), Error> {
+    let mut before = 0;
+    for index in 0..offsets.len() {
+        let offset = offsets.at(index);
+        if offset < before || (index == 0 && offset != 0) || usize::try_from(offset).is_err() {
+            return Err(Error::Offsets { index, offset });
+        }
+        before = offset;
+    }
+    Ok(())
+}
+
+/// The sequence of a token that is there: the last that starts at or before it.
+pub(crate) fn sequence_of(offsets: Ids<'_>, token: i64) -> usize {
     let (mut low, mut high) = (0, offsets.len() - 1);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        if offsets.at(middle) <= token as i64 {
+        if offsets.at(middle) <= token {
             low = middle
         } else {
             high = middle
         }
     }
-    let start = starts.map_or(0, |starts| starts.at(low));
-    start.wrapping_add(token as i64 - offsets.at(low))
+    low
 }

@@ -10,9 +10,9 @@ use core::str::FromStr;
 use crate::backend::Proof;
 use crate::element::Element;
 use crate::execute::{lines, staged};
-use crate::kernel::elements::{Across, InPlace};
+use crate::kernel::elements::{InPlaceKernels, OutOfPlaceKernels};
 use crate::kernel::rotation::RowFactors;
-use crate::pass::{Ends, Kernels, Operand, OperandMut, Pass, Rotation};
+use crate::pass::{IoFormats, Operand, OperandMut, Pass, PassKernels, Rotation};
 use crate::rows::{RowSharing, View};
 use crate::tensor::{Bytes, BytesMut};
 use crate::walk::Walk;
@@ -339,7 +339,7 @@ impl Rope {
     pub(crate) fn rotate_bytes(
         &self,
         x: &mut BytesMut<'_>,
-        element: &'static InPlace,
+        element: &'static InPlaceKernels,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
         let sharing = self.check_in_place(x.layout.shape(), rows)?;
@@ -350,8 +350,8 @@ impl Rope {
     #[inline(never)]
     pub(crate) fn rotate_qk_bytes<'t, 'b>(
         &self,
-        q: (&'t mut BytesMut<'b>, &'static InPlace),
-        k: (&'t mut BytesMut<'b>, &'static InPlace),
+        q: (&'t mut BytesMut<'b>, &'static InPlaceKernels),
+        k: (&'t mut BytesMut<'b>, &'static InPlaceKernels),
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
         let sharing = self.check_qk(q.0.layout.shape(), k.0.layout.shape(), rows)?;
@@ -362,8 +362,8 @@ impl Rope {
     #[inline(never)]
     pub(crate) fn rotate_bytes_into(
         &self,
-        (x, source_element): (Bytes<'_>, &'static Across),
-        (y, target_element): (&mut BytesMut<'_>, &'static Across),
+        (x, source_element): (Bytes<'_>, &'static OutOfPlaceKernels),
+        (y, target_element): (&mut BytesMut<'_>, &'static OutOfPlaceKernels),
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
         let view = rows.view(self.check_across(x.layout.shape(), y.layout.shape(), rows)?);
@@ -399,15 +399,18 @@ impl Rope {
         rows: &Rows<'_>,
         first: usize,
     ) -> Result<(), Error> {
-        let (x, y) = ((x.bytes(), I::ACROSS), (y.bytes_mut(), O::ACROSS));
+        let (x, y) = (
+            (x.bytes(), I::OUT_OF_PLACE),
+            (y.bytes_mut(), O::OUT_OF_PLACE),
+        );
         self.rotate_window_bytes_into(x, y, rows, first)
     }
 
     #[inline(never)]
     fn rotate_window_bytes_into(
         &self,
-        (x, source_element): (Bytes<'_>, &'static Across),
-        (mut y, target_element): (BytesMut<'_>, &'static Across),
+        (x, source_element): (Bytes<'_>, &'static OutOfPlaceKernels),
+        (mut y, target_element): (BytesMut<'_>, &'static OutOfPlaceKernels),
         rows: &Rows<'_>,
         from: usize,
     ) -> Result<(), Error> {
@@ -534,26 +537,27 @@ impl Rope {
         &self,
         x: Bytes<'_>,
         y: &mut BytesMut<'_>,
-        [source, target]: [&'static Across; 2],
+        [source, target]: [&'static OutOfPlaceKernels; 2],
         rows: View<'_>,
         attention_factor: f64,
     ) {
         let (input, output) = (self.input, self.output);
         let factors = self.direction.factors(attention_factor);
-        let ends = Ends {
+        let ends = IoFormats {
             source,
             input,
             target,
             output,
         };
-        if let Some(kernel) = ends.fused().filter(|_| !self.staged) {
+        let is_full = rows.full_width().is_some();
+        if let Some(kernel) = ends.fused().filter(|_| !self.staged && !is_full) {
             let walk = &Walk::between([x.layout, y.layout], y.size, &rows, factors.as_ref());
             return lines::rotate_lines(self.proof, ends, kernel, x.bytes, y.bytes, walk);
         }
         let pass = Pass {
             proof: self.proof,
             element: source,
-            kernels: Kernels::default(),
+            kernels: PassKernels::default(),
             shape: y.layout.shape(),
             stages: None,
             rotation: Some(Rotation {
@@ -575,7 +579,7 @@ impl Rope {
     #[inline(always)]
     fn run_with_rows<const N: usize>(
         &self,
-        tensors: [(&mut BytesMut<'_>, &'static InPlace); N],
+        tensors: [(&mut BytesMut<'_>, &'static InPlaceKernels); N],
         rows: &Rows<'_>,
         sharing: RowSharing,
     ) {
@@ -596,7 +600,7 @@ impl Rope {
     fn run_tokens(
         &self,
         x: &mut BytesMut<'_>,
-        element: &'static InPlace,
+        element: &'static InPlaceKernels,
         rows: &Rows<'_>,
         sharing: RowSharing,
     ) {
@@ -606,12 +610,21 @@ impl Rope {
     pub(crate) fn run_in_place(
         &self,
         x: &mut BytesMut<'_>,
-        element: &'static InPlace,
+        element: &'static InPlaceKernels,
         rows: &View<'_>,
         attention_factor: f64,
     ) {
         let (proof, kernel) = (self.proof, element.0.of(self.input));
         let factors = self.direction.factors(attention_factor);
+        if let Some(full) = rows.full_width() {
+            let rotation = Rotation {
+                rows: *rows,
+                factors,
+                input: self.input,
+                output: self.output,
+            };
+            return (full.in_place)(proof, self.staged, x, element.1, rotation);
+        }
         lines::rotate_in_place(proof, kernel, x, rows, factors.as_ref());
     }
 }

@@ -6,6 +6,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::ops::Range;
 
+use crate::cache::MOST_CHANNELS;
+use crate::execute::full::{FULL_WIDTH, FullWidth};
 use crate::tensor::IntoLayout;
 use crate::{Error, Ids, Shape};
 
@@ -33,8 +35,10 @@ pub(crate) use view::{RowSharing, View};
 /// ```
 #[derive(Clone)]
 pub struct Rows<'a> {
-    values: Values<'a>,
+    values: RowValues<'a>,
     pairs: usize,
+    /// What rotates by full-width rows, if these are: values of a row are then those of its channels.
+    full: Option<&'static FullWidth>,
     /// Values from a row to that of the next token.
     stride: usize,
     /// Heads that have a row each; 1 where all share one.
@@ -54,7 +58,7 @@ pub struct Rows<'a> {
 }
 
 #[derive(Clone)]
-enum Values<'a> {
+enum RowValues<'a> {
     /// `[cos | sin]` per row.
     Joined(&'a [f32]),
     #[cfg(feature = "alloc")]
@@ -106,14 +110,14 @@ impl<'a> Rows<'a> {
     #[inline]
     pub(crate) fn computed(values: &'a [f32], rotary_dim: usize) -> Self {
         let rows = values.len().checked_div(rotary_dim).unwrap_or(0);
-        Rows::all(Values::Joined(values), rotary_dim / 2, rotary_dim, rows)
+        Rows::all(RowValues::Joined(values), rotary_dim / 2, rotary_dim, rows)
     }
 
     /// As [`Rows::computed`], owning its memory.
     #[cfg(feature = "alloc")]
     pub(crate) fn computed_vec(values: Vec<f32>, rotary_dim: usize) -> Rows<'static> {
         let rows = values.len().checked_div(rotary_dim).unwrap_or(0);
-        Rows::all(Values::Owned(values), rotary_dim / 2, rotary_dim, rows)
+        Rows::all(RowValues::Owned(values), rotary_dim / 2, rotary_dim, rows)
     }
 
     /// cos and sin in slices of their own, as tensors of the shape `[rows, width]`: `width` is `rotary_dim / 2` where
@@ -155,7 +159,7 @@ impl<'a> Rows<'a> {
                 return Err(Error::HalvesDiffer { row, pair });
             }
         }
-        Ok(Rows::all(Values::Apart(cos, sin), pairs, width, rows))
+        Ok(Rows::all(RowValues::Apart(cos, sin), pairs, width, rows))
     }
 
     /// cos and sin as they lie in memory, of the shape `[batch, tokens, heads, rotary_dim / 2]` with any strides: a row
@@ -227,14 +231,84 @@ impl<'a> Rows<'a> {
             heads,
             head_stride,
             sequences: (batch > 1 && tokens > 1 && !behind).then_some(sequences),
-            ..Rows::all(Values::Apart(cos, sin), pairs, stride, rows)
+            ..Rows::all(RowValues::Apart(cos, sin), pairs, stride, rows)
         })
     }
 
-    fn all<'b>(values: Values<'b>, pairs: usize, stride: usize, rows: usize) -> Rows<'b> {
+    /// Full-width rows: a cos and a sin for each channel, as tensors of the shape `[rows, rotary_dim]`. For the
+    /// channels `i` and `j` of a pair
+    ///
+    /// ```text
+    /// x' = x cos[i] - y sin[i]        y' = y cos[j] + x sin[j]
+    /// ```
+    ///
+    /// with the roundings of any other rotation; where both have the same cos and sin, its very bits. HunYuan-VL and
+    /// V-JEPA 2 rotate so, and kernels that index cos and sin by channel. The channels are those of the tensor before
+    /// the rotation.
+    ///
+    /// In general that is no rotation: [`Direction::Transpose`](crate::Direction::Transpose) takes gradients back, but
+    /// [`Direction::Inverse`](crate::Direction::Inverse), shifts and gradients of angles are refused. f32 in place is
+    /// rotated where it lies; everything else runs over a tile of f32.
+    ///
+    /// ```
+    /// use rope_core::{Pairing, Rope, Rows, TensorMut};
+    /// // The second channel turns by another angle than the first.
+    /// let rows = Rows::full(&[0.0, 1.0], &[1.0, 0.0], [1, 2])?;
+    /// let mut x = [2.0_f32, 3.0];
+    /// Rope::new(Pairing::Half).rotate(&mut TensorMut::new(&mut x, [1, 1, 1, 2])?, &rows)?;
+    /// assert_eq!(x, [-3.0, 3.0]);
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RotaryDim`] if `rotary_dim` is zero or odd, [`Error::RotaryDimOnStack`] beyond 2048,
+    /// [`Error::CosSinLength`] if the slices differ in length, [`Error::RowsShape`] unless they have `rows *
+    /// rotary_dim` values.
+    pub fn full(
+        cos: &'a [f32],
+        sin: &'a [f32],
+        [rows, rotary_dim]: [usize; 2],
+    ) -> Result<Self, Error> {
+        let len = cos.len();
+        if len != sin.len() {
+            return Err(Error::CosSinLength {
+                cos: len,
+                sin: sin.len(),
+            });
+        }
+        check_shape(len, [rows, rotary_dim])?;
+        let apart = RowValues::Apart(cos, sin);
+        Rows::all(apart, rotary_dim, rotary_dim, rows).per_channel()
+    }
+
+    /// Takes the values of a row as those of its channels, not of its pairs: of rows of `n` pairs it makes full-width
+    /// rows ([`Rows::full`]) that rotate `n` channels. So [`Frequencies::arranged`](crate::Frequencies::arranged) gives
+    /// each channel a frequency and an axis, and [`Rows::strided`] reads full-width rows of any layout.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RotaryDim`] if there are not two of them for each pair, [`Error::RotaryDimOnStack`] for more than 2048
+    /// channels, [`Error::FullWidthRows`] if they are full-width already.
+    pub fn per_channel(self) -> Result<Self, Error> {
+        self.check_rotates("Rows::per_channel")?;
+        let (rotary_dim, limit) = (self.pairs, MOST_CHANNELS);
+        let pairs = pairs(rotary_dim)?;
+        if rotary_dim > limit {
+            return Err(Error::RotaryDimOnStack { rotary_dim, limit });
+        }
+        Ok(Rows {
+            pairs,
+            full: Some(&FULL_WIDTH),
+            ..self
+        })
+    }
+
+    fn all<'b>(values: RowValues<'b>, pairs: usize, stride: usize, rows: usize) -> Rows<'b> {
         Rows {
             values,
             pairs,
+            full: None,
             stride,
             heads: 1,
             head_stride: 0,
@@ -344,7 +418,7 @@ impl<'a> Rows<'a> {
         }
         let (cos, sin) = self.slices();
         Ok(Rows {
-            values: Values::Apart(cos, sin),
+            values: RowValues::Apart(cos, sin),
             len: ids.len(),
             ids: Some(ids),
             ..*self
@@ -390,7 +464,7 @@ impl<'a> Rows<'a> {
         // The end of all rows may lie beyond the last value.
         let [cos, sin] = [cos, sin].map(|values| values.get(begin..).unwrap_or_default());
         Ok(Rows {
-            values: Values::Apart(cos, sin),
+            values: RowValues::Apart(cos, sin),
             sequences,
             first_id,
             len,
@@ -421,6 +495,26 @@ impl<'a> Rows<'a> {
         self.heads
     }
 
+    /// cos values of a row, and sin values: one for each pair, or for each channel of full-width rows.
+    fn width(&self) -> usize {
+        view::width(self.pairs, self.full)
+    }
+
+    /// Whether the two channels of a pair have angles of their own ([`Rows::full`], [`Rows::per_channel`]).
+    #[inline]
+    pub fn is_full_width(&self) -> bool {
+        self.full.is_some()
+    }
+
+    /// Refuses full-width rows.
+    #[inline]
+    pub(crate) fn check_rotates(&self, operation: &'static str) -> Result<(), Error> {
+        if self.full.is_some() {
+            return Err(Error::FullWidthRows { operation });
+        }
+        Ok(())
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -438,7 +532,8 @@ impl<'a> Rows<'a> {
         self.attention_factor
     }
 
-    /// The cos and the sin of row `index`, if there is one; of the first head where each has its own.
+    /// The cos and the sin of row `index`, if there is one; of the first head where each has its own. A full-width row
+    /// has one of each for each channel.
     pub fn row(&self, index: usize) -> Option<(&[f32], &[f32])> {
         self.row_of(index, 0)
     }
@@ -479,9 +574,10 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::RowHeads`] of rows of each head, [`Error::Storage`] unless `out` has exactly `len * rotary_dim` values;
-    /// it is untouched then.
+    /// [`Error::FullWidthRows`] of full-width rows, [`Error::RowHeads`] of rows of each head, [`Error::Storage`] unless
+    /// `out` has exactly `len * rotary_dim` values; it is untouched then.
     pub fn sinusoidal(&self, out: &mut [f32]) -> Result<(), Error> {
+        self.check_rotates("Rows::sinusoidal")?;
         if self.heads > 1 {
             let (rows, heads) = (self.heads, 1);
             return Err(Error::RowHeads { rows, heads });
@@ -504,10 +600,10 @@ impl<'a> Rows<'a> {
     #[inline]
     fn slices(&self) -> (&[f32], &[f32]) {
         match &self.values {
-            Values::Joined(values) => (values, values.get(self.pairs..).unwrap_or(&[])),
+            RowValues::Joined(values) => (values, values.get(self.width()..).unwrap_or(&[])),
             #[cfg(feature = "alloc")]
-            Values::Owned(values) => (values, values.get(self.pairs..).unwrap_or(&[])),
-            Values::Apart(cos, sin) => (cos, sin),
+            RowValues::Owned(values) => (values, values.get(self.width()..).unwrap_or(&[])),
+            RowValues::Apart(cos, sin) => (cos, sin),
         }
     }
 }

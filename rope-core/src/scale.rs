@@ -1,6 +1,6 @@
 //! A factor on queries or keys, beside their rotation.
 
-use crate::{Error, Place};
+use crate::{Error, StageOrder};
 
 /// A factor on the heads of a tensor: a stage of a plan ([`Rope::scale`](crate::Rope::scale)).
 ///
@@ -9,7 +9,7 @@ use crate::{Error, Place};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale<'a> {
     pub(crate) factors: Factors<'a>,
-    pub(crate) place: Place,
+    pub(crate) order: StageOrder,
     pub(crate) rounds: bool,
 }
 
@@ -41,15 +41,15 @@ impl<'a> Scale<'a> {
     const fn new(factors: Factors<'a>) -> Self {
         Scale {
             factors,
-            place: Place::BeforeRotation,
+            order: StageOrder::BeforeRotation,
             rounds: true,
         }
     }
 
     /// Stands before the rotation, or after it.
     #[must_use]
-    pub const fn at(self, place: Place) -> Self {
-        Scale { place, ..self }
+    pub const fn at(self, order: StageOrder) -> Self {
+        Scale { order, ..self }
     }
 
     /// Whether the product is rounded to the element of the tensor that is read, which it is unless this says

@@ -62,13 +62,13 @@ pub(crate) trait Simd: SimdF64 {
 
     /// The largest elements, in bytes, whose alternating pairs are rotated faster as they lie than unzipped; 0 for
     /// none. It takes twice the registers for cos and sin.
-    const ALTERNATES: usize;
+    const INTERLEAVED_MAX_BYTES: usize;
 
     /// Whether words are widened in their own order for no more than even and odd ones, and narrowed for less.
     const WIDENS_IN_ORDER: bool = false;
 
     /// Whether `store_bf16_even_odd` takes a NaN for one that came from bf16 numbers, or from none.
-    const TRUSTS_NAN: bool = false;
+    const NARROWS_ARITHMETIC_NAN: bool = false;
 
     /// Whether codes come faster of even and odd elements, where those cost less to read: `interleave_codes` puts them
     /// in order.
@@ -141,7 +141,7 @@ pub(crate) trait Simd: SimdF64 {
     /// Undoes `load_bf16_even_odd` on both halves of a group, rounding as `store_bf16`.
     ///
     /// A NaN that arithmetic has made, or passed on from a bf16, has nothing in its lower half that rounding could
-    /// carry into the upper one: an instruction set with [`Simd::TRUSTS_NAN`] does not ask for it.
+    /// carry into the upper one: an instruction set with [`Simd::NARROWS_ARITHMETIC_NAN`] does not ask for it.
     fn store_bf16_even_odd(self, group: [[Self::F32; 2]; 2]) -> [[Self::Chunk<u16>; 2]; 2];
 
     /// f32 to floats of 8 bits, as `convert::f32_to_f8`.
@@ -238,7 +238,7 @@ pub(crate) trait Simd: SimdF64 {
     fn zip_wide(self, xy: [Self::Wide; 2]) -> [Self::Wide; 2];
     /// Puts doubles in the order that `unzip_wide` leaves.
     #[inline(always)]
-    fn order_wide(self, x: Self::Wide) -> Self::Wide {
+    fn to_deinterleaved_wide(self, x: Self::Wide) -> Self::Wide {
         x
     }
     /// Undoes `order_wide`.
@@ -263,15 +263,15 @@ pub(crate) trait Simd: SimdF64 {
     fn butterfly<const STRIDE: usize>(self, x: Self::F32) -> Self::F32;
 
     /// Puts lanes in the order that `unzip` leaves: for cos and sin, once per row, so that the heads need no more.
-    fn order(self, x: Self::F32) -> Self::F32;
-    /// Undoes `order`: for pairs that are read alternating and written apart.
-    fn unorder(self, x: Self::F32) -> Self::F32;
+    fn to_deinterleaved(self, x: Self::F32) -> Self::F32;
+    /// Undoes `to_deinterleaved`: for pairs that are read alternating and written apart.
+    fn undo_deinterleaved(self, x: Self::F32) -> Self::F32;
 }
 
-/// The operations on doubles of an instruction set, for the row generator, which works on blocks, eight pairs at a
-/// time; a backend takes an block in `8 / F64_LANES` parts.
+/// The operations on doubles of an instruction set, for the row generator, which works on chunks, eight pairs at a
+/// time; a backend takes a chunk in `8 / F64_LANES` parts.
 pub(crate) trait SimdF64: Copy {
-    /// SimdF64 in a vector: 8, 4, 2 or 1.
+    /// Doubles in a vector: 8, 4, 2 or 1.
     const F64_LANES: usize;
 
     /// A vector of [`SimdF64::F64_LANES`] lanes.

@@ -8,12 +8,14 @@ mod calls;
 mod chain;
 pub mod config;
 mod frequencies;
+mod full;
 mod generated_rows;
 mod gradient;
 #[cfg(feature = "capi")]
 mod memories;
 mod rotate;
 mod rows;
+mod shards;
 mod tensor;
 
 pub use cache::{cache, shift};
@@ -22,12 +24,14 @@ pub use calls::calls;
 pub use chain::chain;
 pub use config::{config, made_config};
 pub use frequencies::frequencies;
+pub use full::full_width;
 pub use generated_rows::{generated_rows, mixed_rows};
 pub use gradient::gradient;
 #[cfg(feature = "capi")]
 pub use memories::{Packed, memories, packed};
 pub use rotate::rotate;
 pub use rows::rows;
+pub use shards::shards;
 pub use tensor::tensor;
 
 use crate::Source;
@@ -39,7 +43,12 @@ pub mod targets {
 
     /// Rotations, by all backends.
     pub fn rotate(bytes: &[u8]) {
-        super::rotate(&mut Source::bytes(bytes));
+        let source = &mut Source::bytes(bytes);
+        if source.once_in(4) {
+            super::full_width(source);
+        } else {
+            super::rotate(source);
+        }
     }
 
     /// Norms, scales and rotations, by all backends.
@@ -77,7 +86,9 @@ pub mod targets {
     /// Rows of frequencies, mixed ones too, at positions.
     pub fn rows(bytes: &[u8]) {
         let source = &mut Source::bytes(bytes);
-        if source.once_in(3) {
+        if source.once_in(16) {
+            super::shards(source);
+        } else if source.once_in(3) {
             super::mixed_rows(source);
         } else {
             super::generated_rows(source);

@@ -2,12 +2,12 @@
 //! documentation.
 
 use rope_core::{
-    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale,
-    HeadScales, Ids, ScaleLayout, ScalePlace, Slots,
+    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, Ids,
+    QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
 };
 
 use crate::number::{paint, values};
-use crate::quantise::{self, Factor};
+use crate::quantize::{self, Factor};
 use crate::{Number, Source};
 
 /// Where the elements of a cache lie, in the harness's own words and arithmetic.
@@ -280,7 +280,7 @@ fn strided(source: &mut Source<'_>, shape: CacheShape, unit: usize) -> CacheStri
 }
 
 /// Where a token lies: its slot, or the index of its first element; or nowhere.
-pub type Place = Option<Found>;
+pub type StageOrder = Option<Found>;
 
 /// Where a token was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -295,7 +295,7 @@ pub struct Found {
 #[derive(Clone, Debug)]
 pub struct Located {
     /// Of each token of each sequence.
-    pub places: Vec<Place>,
+    pub places: Vec<StageOrder>,
     form: SlotForm,
 }
 
@@ -535,7 +535,7 @@ impl Scaling {
     }
 
     /// The same for the crate.
-    pub fn given(&self) -> CodeScale<'_> {
+    pub fn given(&self) -> QuantScale<'_> {
         fn heads(scales: &[f32]) -> HeadScales<'_> {
             match scales {
                 [scale] => HeadScales::Same(*scale),
@@ -543,10 +543,10 @@ impl Scaling {
             }
         }
         match self {
-            Scaling::Divide(scales) => CodeScale::Divide(heads(scales)),
-            Scaling::Reciprocal(scales) => CodeScale::Reciprocal(heads(scales)),
-            Scaling::Multiply(scales) => CodeScale::Multiply(heads(scales)),
-            &Scaling::Made(least, at) => CodeScale::Made { least, at },
+            Scaling::Divide(scales) => QuantScale::Divide(heads(scales)),
+            Scaling::Reciprocal(scales) => QuantScale::Reciprocal(heads(scales)),
+            Scaling::Multiply(scales) => QuantScale::Multiply(heads(scales)),
+            &Scaling::Made(least, at) => QuantScale::Made { least, at },
         }
     }
 
@@ -693,7 +693,7 @@ impl<E: Number> Kept for Elements<E> {
 #[derive(Clone, Debug)]
 pub enum Encoding {
     /// A code of 8 bits, and its scale.
-    Scaled(Code, Scaling),
+    Scaled(QuantFormat, Scaling),
     /// Blocks of 32 with a scale each.
     Blocks(&'static BlockFormat),
 }
@@ -747,7 +747,7 @@ impl Coded {
             let bytes = bytes(source, len);
             return Coded::new(paged, Encoding::Blocks(format), bytes, Vec::new());
         }
-        let code = source.one_of(&Code::ALL);
+        let code = source.one_of(&QuantFormat::ALL);
         if source.once_in(4) {
             // The scale behind the codes of its head, upon nothing.
             let (least, behind) = (1e-6, head_dim + source.below(4));
@@ -786,7 +786,7 @@ impl Kept for Coded {
                 Encoding::Blocks(format) => {
                     let blocks = values.as_chunks::<32>().0.iter();
                     blocks
-                        .flat_map(|block| quantise::encode_block(format, block))
+                        .flat_map(|block| quantize::encode_block(format, block))
                         .collect()
                 }
                 Encoding::Scaled(code, scaling) => {
@@ -795,10 +795,10 @@ impl Kept for Coded {
                         Scaling::Reciprocal(scales) => Factor::Multiply(1.0 / of(scales, head)),
                         Scaling::Multiply(scales) => Factor::Multiply(of(scales, head)),
                         Scaling::Made(least, _) => {
-                            Factor::Multiply(1.0 / quantise::made(*code, *least, values))
+                            Factor::Multiply(1.0 / quantize::made(*code, *least, values))
                         }
                     };
-                    quantise::encode_head(*code, factor, values)
+                    quantize::encode_head(*code, factor, values)
                 }
             };
             for (channel, &byte) in codes.iter().enumerate() {
@@ -807,7 +807,7 @@ impl Kept for Coded {
                 self.computed[at] = true;
             }
             if let Encoding::Scaled(code, Scaling::Made(least, place)) = &self.encoding {
-                let scale = quantise::made(*code, *least, values);
+                let scale = quantize::made(*code, *least, values);
                 match *place {
                     ScalePlace::Inline(behind) => {
                         let at = found.element + self.paged.channel(head, 0) + behind;
@@ -837,7 +837,7 @@ impl Kept for Coded {
                 Encoding::Blocks(format) => {
                     let blocks = bytes.chunks_exact(format.bytes());
                     return blocks
-                        .flat_map(|block| quantise::decode_block(format, block))
+                        .flat_map(|block| quantize::decode_block(format, block))
                         .collect();
                 }
             };
@@ -853,7 +853,7 @@ impl Kept for Coded {
                 }
                 Scaling::Made(..) => unreachable!("no other place"),
             };
-            let value = |&byte| quantise::decode(*code, byte) * scale;
+            let value = |&byte| quantize::decode(*code, byte) * scale;
             bytes.iter().map(value).collect()
         };
         (0..heads).map(head).collect()
@@ -864,7 +864,7 @@ impl Kept for Coded {
         let cache = match &self.encoding {
             Encoding::Blocks(format) => Cache::blocks(&self.bytes, layout, format),
             Encoding::Scaled(code, scaling) => {
-                Cache::coded(&self.bytes, layout, *code, scaling.given(), &self.scales)
+                Cache::quantized(&self.bytes, layout, *code, scaling.given(), &self.scales)
             }
         };
         f(&cache.expect("a cache that fits"))
@@ -876,7 +876,7 @@ impl Kept for Coded {
             Encoding::Blocks(format) => CacheMut::blocks(&mut self.bytes, layout, format),
             Encoding::Scaled(code, scaling) => {
                 let scale = scaling.given();
-                CacheMut::coded(&mut self.bytes, layout, *code, scale, &mut self.scales)
+                CacheMut::quantized(&mut self.bytes, layout, *code, scale, &mut self.scales)
             }
         };
         f(&mut cache.expect("a cache that fits"))
@@ -891,7 +891,7 @@ impl Kept for Coded {
         };
         let right = |index: usize| {
             let (got, wanted) = (bytes[index], self.bytes[index]);
-            let lax = code.is_some_and(|code| quantise::same(code, got, wanted));
+            let lax = code.is_some_and(|code| quantize::same(code, got, wanted));
             got == wanted || self.computed[index] && lax
         };
         if let Some(index) = (0..bytes.len()).find(|&index| !right(index)) {

@@ -1,7 +1,7 @@
 //! What a chain gives, a token at a time, from its definition: norm, scale, rotation, transform, and what is rounded
 //! between them.
 
-use rope_core::{Backend, Pairing, Place};
+use rope_core::{Backend, Pairing, StageOrder};
 
 use crate::hadamard::Hadamard;
 use crate::norm::{Kind, Norm};
@@ -14,7 +14,7 @@ pub struct Scale {
     /// What is multiplied with.
     pub factors: Factors,
     /// Where it stands.
-    pub place: Place,
+    pub order: StageOrder,
     /// Whether the product is rounded.
     pub rounds: bool,
 }
@@ -41,7 +41,7 @@ impl Scale {
                 1 => Factors::Tokens(factors(source, tokens)),
                 _ => Factors::Heads(factors(source, tokens * heads)),
             },
-            place: source.one_of(&[Place::BeforeRotation, Place::AfterRotation]),
+            order: source.one_of(&[StageOrder::BeforeRotation, StageOrder::AfterRotation]),
             rounds: source.once_in(2),
         }
     }
@@ -53,7 +53,7 @@ impl Scale {
             Factors::Tokens(factors) => rope_core::Scale::per_token(factors),
             Factors::Heads(factors) => rope_core::Scale::per_token_and_head(factors),
         }
-        .at(self.place)
+        .at(self.order)
         .rounds(self.rounds)
     }
 }
@@ -138,19 +138,19 @@ impl Chain {
         rotated: Option<(Rotated<'_>, usize)>,
     ) -> Vec<Vec<f32>> {
         let mut heads = heads.to_vec();
-        let kind = self.beside(Place::BeforeRotation, kind, token, &mut heads);
+        let kind = self.beside(StageOrder::BeforeRotation, kind, token, &mut heads);
         if let Some(((rotation, angles), row)) = rotated {
             for (index, head) in heads.iter_mut().enumerate() {
                 *head = rotated_head(rotation, angles, [row, index], head);
             }
-            let behind = |place| place == Place::AfterRotation;
-            let stages = self.norm.as_ref().is_some_and(|norm| behind(norm.place))
-                || self.scale.as_ref().is_some_and(|scale| behind(scale.place));
+            let behind = |place| place == StageOrder::AfterRotation;
+            let stages = self.norm.as_ref().is_some_and(|norm| behind(norm.order))
+                || self.scale.as_ref().is_some_and(|scale| behind(scale.order));
             if self.rounds && (stages || self.hadamard.is_some() || coded) {
                 heads.iter_mut().flatten().for_each(|x| *x = kind.round(*x));
             }
         }
-        let kind = self.beside(Place::AfterRotation, kind, token, &mut heads);
+        let kind = self.beside(StageOrder::AfterRotation, kind, token, &mut heads);
         if let Some(hadamard) = self.hadamard {
             for head in &mut heads {
                 hadamard.apply(head);
@@ -181,12 +181,12 @@ impl Chain {
     }
 
     /// The norm and the scale of a side of the rotation; says what the values are made of behind them.
-    fn beside(&self, place: Place, kind: Kind, token: usize, heads: &mut [Vec<f32>]) -> Kind {
+    fn beside(&self, place: StageOrder, kind: Kind, token: usize, heads: &mut [Vec<f32>]) -> Kind {
         let mut kind = kind;
-        if let Some(norm) = self.norm.as_ref().filter(|norm| norm.place == place) {
+        if let Some(norm) = self.norm.as_ref().filter(|norm| norm.order == place) {
             kind = norm.apply(kind, token, heads);
         }
-        if let Some(scale) = self.scale.as_ref().filter(|scale| scale.place == place) {
+        if let Some(scale) = self.scale.as_ref().filter(|scale| scale.order == place) {
             let count = heads.len();
             for (index, head) in heads.iter_mut().enumerate() {
                 let factor = match &scale.factors {

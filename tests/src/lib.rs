@@ -10,8 +10,9 @@
 //! - [`generator`]: tensors that lie in memory in any way
 //! - [`angles`]: rows, and the ways to store and to pick them
 //! - [`oracle`]: what must come out, from the definition
-//! - [`chain`], [`norm`], [`mod@cache`], [`quantise`]: the same of norms, scales, caches and codes of 8 bits
+//! - [`chain`], [`norm`], [`mod@cache`], [`quantize`]: the same of norms, scales, caches and codes of 8 bits
 //! - [`gradient`]: the same of a backward pass
+//! - [`full`]: the same of full-width rows
 //! - [`mod@compare`]: bits, and a message that says where
 //! - [`run`]: one case on all backends
 //! - [`bodies`]: a whole test from a source, for loops and for fuzz targets
@@ -36,6 +37,7 @@ pub mod chain;
 pub mod compare;
 pub mod correctly_rounded;
 pub mod exact;
+pub mod full;
 pub mod generator;
 pub mod golden;
 pub mod gradient;
@@ -45,7 +47,7 @@ pub mod hadamard;
 pub mod norm;
 pub mod number;
 pub mod oracle;
-pub mod quantise;
+pub mod quantize;
 pub mod run;
 pub mod seed;
 pub mod source;

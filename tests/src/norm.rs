@@ -1,7 +1,7 @@
 //! What a norm gives, from its formula, a row of heads at a time.
 
 use half::{bf16, f16};
-use rope_core::{NormFormula, NormReach, NormResult, NormSum, Place, Weights};
+use rope_core::{NormFormula, NormReach, NormResult, NormSum, StageOrder, Weights};
 
 use crate::number::values;
 use crate::{Number, Source};
@@ -114,7 +114,7 @@ pub struct Norm {
     /// What it is taken over.
     pub reach: NormReach,
     /// Where it stands.
-    pub place: Place,
+    pub order: StageOrder,
     /// How it sums.
     pub sum: NormSum,
     /// Sums that come from elsewhere, and their width.
@@ -124,16 +124,13 @@ pub struct Norm {
 impl Norm {
     /// Any norm of so many tokens and heads.
     pub fn any(source: &mut Source<'_>, tokens: usize, heads: usize, head_dim: usize) -> Self {
-        const NAMED: [NormFormula; 10] = [
+        const NAMED: [NormFormula; 7] = [
             NormFormula::LLAMA,
             NormFormula::OLMO2,
             NormFormula::GEMMA,
-            NormFormula::GEMMA3N,
             NormFormula::LLAMA4,
-            NormFormula::COHERE,
-            NormFormula::STABLE_LM,
-            NormFormula::CHAMELEON,
             NormFormula::LAYER_NORM,
+            NormFormula::CHAMELEON,
             NormFormula::ONCE,
         ];
         let mut formula = if source.once_in(2) {
@@ -174,7 +171,7 @@ impl Norm {
             weight,
             bias,
             reach,
-            place: source.one_of(&[Place::BeforeRotation, Place::AfterRotation]),
+            order: source.one_of(&[StageOrder::BeforeRotation, StageOrder::AfterRotation]),
             sum: source.one_of(&[NormSum::PyTorch, NormSum::PyTorch, NormSum::F64]),
             given,
         }
@@ -184,7 +181,7 @@ impl Norm {
     pub fn given(&self) -> rope_core::Norm<'_> {
         let mut norm = rope_core::Norm::new(self.formula, self.eps)
             .over(self.reach)
-            .at(self.place)
+            .at(self.order)
             .sum(self.sum);
         if let Some(weight) = &self.weight {
             norm = norm.weight(weight.given());

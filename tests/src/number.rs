@@ -49,7 +49,7 @@ impl Number for f32 {
         0x7f7f_ffff, 0xff7f_ffff, // greatest
         0x7f7f_7fff, 0x7f7f_8000, // either side of the overflow of bf16
         0x477f_efff, 0x477f_f000, // either side of the overflow of f16
-        0x3f80_8000, 0x3f81_8000, // ties of bf16, to the even neighbour below and above
+        0x3f80_8000, 0x3f81_8000, // ties of bf16, to the even neighbor below and above
         0x3f80_1000, 0x3f80_3000, // ties of f16
         0x0000_8000, 0x0001_8000, 0x0000_8001, // ties of subnormal bf16
         0x3300_0000, 0x3300_0001, 0x33c0_0000, // ties of subnormal f16

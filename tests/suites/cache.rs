@@ -3,11 +3,12 @@
 
 use half::bf16;
 use rope_core::{
-    Backend, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, Frequencies,
-    Pairing, Rope, Rows, ScaleLayout, ScalePlace, Scaling, Slots, Tensor, TensorMut, WithStages,
+    Backend, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Frequencies, Pairing,
+    QuantFormat, QuantScale, Rope, Rows, ScaleLayout, ScalePlace, Scaling, Slots, Tensor,
+    TensorMut, WithStages,
 };
 use rope_tests::golden::{self, Bits, Golden};
-use rope_tests::{Number, each_element, quantise};
+use rope_tests::{Number, each_element, quantize};
 
 use crate::models::{alike, bits};
 
@@ -27,14 +28,14 @@ fn coded<E: Number>(
     backend: Backend,
     x: &[E],
     head_dim: usize,
-    (code, scale): (Code, CodeScale<'_>),
+    (code, scale): (QuantFormat, QuantScale<'_>),
     scales: &mut [f32],
 ) -> Vec<u8> {
     let count = x.len() / head_dim;
     let mut bytes = vec![0x5a; x.len()];
     let layout = heads(count, head_dim);
     let mut cache =
-        CacheMut::coded(&mut bytes, layout, code, scale, scales).expect("a cache that fits");
+        CacheMut::quantized(&mut bytes, layout, code, scale, scales).expect("a cache that fits");
     let x = Tensor::new(x, [1, count, 1, head_dim]).expect("a valid tensor");
     rope(backend)
         .copy_into_cache(&x, &mut cache, 0..count)
@@ -47,12 +48,12 @@ fn decoded(
     backend: Backend,
     bytes: &[u8],
     head_dim: usize,
-    (code, scale): (Code, CodeScale<'_>),
+    (code, scale): (QuantFormat, QuantScale<'_>),
     scales: &[f32],
 ) -> Vec<f32> {
     let count = bytes.len() / head_dim;
     let layout = heads(count, head_dim);
-    let cache = Cache::coded(bytes, layout, code, scale, scales).expect("a cache that fits");
+    let cache = Cache::quantized(bytes, layout, code, scale, scales).expect("a cache that fits");
     let mut y = vec![0.5; bytes.len()];
     let mut tensor = TensorMut::new(&mut y, [1, count, 1, head_dim]).expect("a valid tensor");
     rope(backend)
@@ -62,19 +63,19 @@ fn decoded(
 }
 
 #[track_caller]
-fn same_codes(code: Code, got: &[u8], expected: &[u8], doing: &str) {
+fn same_codes(code: QuantFormat, got: &[u8], expected: &[u8], doing: &str) {
     assert_eq!(got.len(), expected.len(), "{doing}");
     for (index, (&got, &expected)) in got.iter().zip(expected).enumerate() {
         assert!(
-            quantise::same(code, got, expected),
+            quantize::same(code, got, expected),
             "{doing}: code {index} is {got:#04x}, not {expected:#04x}"
         );
     }
 }
 
 /// Once for all heads, by a scale that changes no number.
-fn plain(code: Code) -> (Code, CodeScale<'static>) {
-    (code, CodeScale::Divide(1.0.into()))
+fn plain(code: QuantFormat) -> (QuantFormat, QuantScale<'static>) {
+    (code, QuantScale::Divide(1.0.into()))
 }
 
 /// A code, the f32 that give it, and the f32 that it is.
@@ -85,7 +86,7 @@ struct Interval {
 }
 
 /// The lines of a table of codes.
-fn intervals(file: &str, code: Code) -> Vec<Interval> {
+fn intervals(file: &str, code: QuantFormat) -> Vec<Interval> {
     let mut found: Vec<Interval> = Vec::new();
     for line in golden::lines(file) {
         let hex = |word: &str| u32::from_str_radix(word, 16).expect("hexadecimal digits");
@@ -98,7 +99,7 @@ fn intervals(file: &str, code: Code) -> Vec<Interval> {
                 value: f32::from_bits(hex(&line[4])),
             }),
             // Where it saturates: the codes of the infinities have none any more.
-            "sat" if code == Code::E5m2Saturating => {
+            "sat" if code == QuantFormat::E5m2Saturating => {
                 for interval in &mut found {
                     if interval.bits == bits {
                         interval.range = range(&line);
@@ -115,13 +116,13 @@ fn intervals(file: &str, code: Code) -> Vec<Interval> {
     found
 }
 
-const FP8: [(&str, Code); 3] = [
-    ("cache/fp8_e4m3fn.txt", Code::E4m3),
-    ("cache/fp8_e5m2.txt", Code::E5m2),
-    ("cache/fp8_e5m2.txt", Code::E5m2Saturating),
+const FP8: [(&str, QuantFormat); 3] = [
+    ("cache/fp8_e4m3fn.txt", QuantFormat::E4m3),
+    ("cache/fp8_e5m2.txt", QuantFormat::E5m2),
+    ("cache/fp8_e5m2.txt", QuantFormat::E5m2Saturating),
 ];
 
-/// Both ends of the interval of every code, and their neighbours; and what each code is read as.
+/// Both ends of the interval of every code, and their neighbors; and what each code is read as.
 #[test]
 fn the_codes_of_fp8() {
     for (file, code) in FP8 {
@@ -148,7 +149,7 @@ fn the_codes_of_fp8() {
             // The definition of the harness, which the exhaustive test asks, is that of the table.
             for (x, bits) in x.iter().zip(&expected) {
                 assert!(
-                    quantise::same(code, quantise::encode(code, *x), *bits),
+                    quantize::same(code, quantize::encode(code, *x), *bits),
                     "{x:?}"
                 );
             }
@@ -179,7 +180,7 @@ const MIXED: u32 = 0x9e37_79b1;
 const IN_ORDER: u32 = 1;
 
 /// Some of the numbers of 32 bits, by the definition of one of them.
-fn some_numbers(code: Code, step: u32, chunks: impl Iterator<Item = u32>) {
+fn some_numbers(code: QuantFormat, step: u32, chunks: impl Iterator<Item = u32>) {
     const CHUNK: usize = 1 << 14;
     const HEAD_DIM: usize = 1 << 11;
     let backends: Vec<Backend> = Backend::available().collect();
@@ -190,12 +191,12 @@ fn some_numbers(code: Code, step: u32, chunks: impl Iterator<Item = u32>) {
         for (index, x) in x.iter_mut().enumerate() {
             *x = f32::from_bits(first.wrapping_add(index as u32).wrapping_mul(step));
         }
-        let ends = [x[0], x[CHUNK - 1]].map(|x| quantise::encode(code, x));
+        let ends = [x[0], x[CHUNK - 1]].map(|x| quantize::encode(code, x));
         if step == IN_ORDER && ends[0] == ends[1] {
             expected.fill(ends[0]);
         } else {
             for (x, expected) in x.iter().zip(&mut expected) {
-                *expected = quantise::encode(code, *x);
+                *expected = quantize::encode(code, *x);
             }
         }
         for &backend in &backends {
@@ -215,22 +216,22 @@ fn many_numbers_by_the_definition() {
     } else {
         (1 << 10) + 1
     };
-    for code in Code::ALL {
+    for code in QuantFormat::ALL {
         some_numbers(code, MIXED, (0..1 << 18).step_by(step));
     }
 }
 
 #[test]
-#[ignore = "minutes, even when optimised"]
+#[ignore = "minutes, even when optimized"]
 fn every_number_is_e4m3() {
-    some_numbers(Code::E4m3, IN_ORDER, 0..1 << 18);
+    some_numbers(QuantFormat::E4m3, IN_ORDER, 0..1 << 18);
 }
 
 #[test]
-#[ignore = "minutes, even when optimised"]
+#[ignore = "minutes, even when optimized"]
 fn every_number_is_e5m2() {
-    some_numbers(Code::E5m2, IN_ORDER, 0..1 << 18);
-    some_numbers(Code::E5m2Saturating, IN_ORDER, 0..1 << 18);
+    some_numbers(QuantFormat::E5m2, IN_ORDER, 0..1 << 18);
+    some_numbers(QuantFormat::E5m2Saturating, IN_ORDER, 0..1 << 18);
 }
 
 fn bytes(file: &Golden, key: &str) -> Vec<u8> {
@@ -249,10 +250,10 @@ fn given_scales<E: Number + Bits>() {
         let [scale, reciprocal] = file.bits::<f32>(&key("scale"))[..] else {
             panic!("two numbers");
         };
-        let divide = CodeScale::Divide(scale.into());
+        let divide = QuantScale::Divide(scale.into());
         let multiply = [
-            CodeScale::Reciprocal(scale.into()),
-            CodeScale::Multiply(reciprocal.into()),
+            QuantScale::Reciprocal(scale.into()),
+            QuantScale::Multiply(reciprocal.into()),
         ];
         for backend in Backend::available() {
             let check = |name: &str, code, scale| {
@@ -261,16 +262,16 @@ fn given_scales<E: Number + Bits>() {
                 same_codes(code, &got, &bytes(&file, &key(name)), &doing);
                 got
             };
-            check("e4m3fn_div", Code::E4m3, divide);
-            check("e5m2_div", Code::E5m2, divide);
+            check("e4m3fn_div", QuantFormat::E4m3, divide);
+            check("e5m2_div", QuantFormat::E5m2, divide);
             for scale in multiply {
-                check("e5m2_mul", Code::E5m2, scale);
-                check("e5m2_mul_sat", Code::E5m2Saturating, scale);
-                check("e4m3fn_mul", Code::E4m3, scale);
+                check("e5m2_mul", QuantFormat::E5m2, scale);
+                check("e5m2_mul_sat", QuantFormat::E5m2Saturating, scale);
+                check("e4m3fn_mul", QuantFormat::E4m3, scale);
             }
             let codes = bytes(&file, &key("e4m3fn_mul"));
             for scale in [divide, multiply[0]] {
-                let got = decoded(backend, &codes, head_dim, (Code::E4m3, scale), &[]);
+                let got = decoded(backend, &codes, head_dim, (QuantFormat::E4m3, scale), &[]);
                 let expected: Vec<f32> = file.bits(&key("e4m3fn_dequant"));
                 alike(&got, &expected, &format!("{backend}, {}", key("dequant")));
             }
@@ -292,12 +293,15 @@ fn rows_of_engines<E: Number + Bits>() {
     let x: Vec<E> = file.bits(&key("x"));
     let count = file.decimal("tokens") * file.decimal("heads");
     assert_eq!(x.len(), count * head_dim);
-    let made = CodeScale::Made {
+    let made = QuantScale::Made {
         least: 1e-6,
         at: ScalePlace::Apart(ScaleLayout::nh(1, 1)),
     };
     for backend in Backend::available() {
-        for (name, code) in [("vllm", Code::Int8Away), ("vllm_fp8", Code::E4m3)] {
+        for (name, code) in [
+            ("vllm", QuantFormat::Int8Away),
+            ("vllm_fp8", QuantFormat::E4m3),
+        ] {
             let doing = format!("{backend}, {name} of {e}");
             let mut scales = vec![f32::NAN; count];
             let got = coded(backend, &x, head_dim, (code, made), &mut scales);
@@ -313,11 +317,17 @@ fn rows_of_engines<E: Number + Bits>() {
         }
         for index in 0..2 {
             let scale = file.bits::<f32>(&format!("ort_scale_{e}_{index}"))[0];
-            let scale = CodeScale::Reciprocal(scale.into());
-            let got = coded(backend, &x, head_dim, (Code::Int8Even, scale), &mut []);
+            let scale = QuantScale::Reciprocal(scale.into());
+            let got = coded(
+                backend,
+                &x,
+                head_dim,
+                (QuantFormat::Int8Even, scale),
+                &mut [],
+            );
             let expected = bytes(&file, &format!("ort_even_{e}_{index}"));
             let doing = format!("{backend}, ONNX Runtime's, {e}");
-            same_codes(Code::Int8Even, &got, &expected, &doing);
+            same_codes(QuantFormat::Int8Even, &got, &expected, &doing);
         }
     }
 }
@@ -359,7 +369,7 @@ fn ggml_blocks<E: Number + Bits>() {
             .as_chunks::<34>()
             .0
             .iter()
-            .flat_map(quantise::decode_q8_0)
+            .flat_map(quantize::decode_q8_0)
             .collect();
         for backend in Backend::available() {
             let mut y = vec![0.5; x.len()];
@@ -398,7 +408,7 @@ fn orders_of_roundings<E: Number + Bits>() {
         let (cos, sin) = (file.bits::<f32>("cos_f32"), file.bits::<f32>("sin_f32"));
         let rows = Rows::from_cos_sin(&cos, &sin, [tokens, pairs], 2 * pairs).expect("rows");
         rows_of_base(&file, file.bits::<f64>("base")[0], &rows);
-        let scale = CodeScale::Divide(file.bits::<f32>("scale")[0].into());
+        let scale = QuantScale::Divide(file.bits::<f32>("scale")[0].into());
         let x: Vec<E> = file.bits(&format!("x_{e}"));
         let layout = CacheLayout::nhd([1, tokens, heads, head_dim]).expect("a small cache");
         for backend in Backend::available() {
@@ -424,26 +434,32 @@ fn orders_of_roundings<E: Number + Bits>() {
                 let doing = format!("{backend}, {name}, {order}, {e}");
                 let mut got = vec![0x5a; x.layout().end()];
                 let mut cache =
-                    CacheMut::coded(&mut got, layout, Code::E4m3, scale, &mut []).expect("fits");
+                    CacheMut::quantized(&mut got, layout, QuantFormat::E4m3, scale, &mut [])
+                        .expect("fits");
                 chain
                     .rotate_into_cache(&x, &mut cache, 0..tokens, &rows)
                     .expect("slots that are there");
-                same_codes(Code::E4m3, &got, &bytes(&file, &key("e4m3fn_div")), &doing);
+                same_codes(
+                    QuantFormat::E4m3,
+                    &got,
+                    &bytes(&file, &key("e4m3fn_div")),
+                    &doing,
+                );
 
-                let made = CodeScale::Made {
+                let made = QuantScale::Made {
                     least: 1e-6,
                     at: ScalePlace::Apart(ScaleLayout::nh(tokens, heads)),
                 };
                 let mut scales = vec![f32::NAN; tokens * heads];
                 let mut cache =
-                    CacheMut::coded(&mut got, layout, Code::Int8Away, made, &mut scales)
+                    CacheMut::quantized(&mut got, layout, QuantFormat::Int8Away, made, &mut scales)
                         .expect("fits");
                 chain
                     .rotate_into_cache(&x, &mut cache, 0..tokens, &rows)
                     .expect("slots that are there");
                 alike(&scales, &file.bits::<f32>(&key("int8_scale")), &doing);
                 same_codes(
-                    Code::Int8Away,
+                    QuantFormat::Int8Away,
                     &got,
                     &bytes(&file, &key("int8_codes")),
                     &doing,
@@ -620,8 +636,8 @@ fn rotated_codes_in_every_layout() {
         heads,
         head_dim,
     };
-    let divide = CodeScale::Divide(file.bits::<f32>("e4m3fn_scale")[0].into());
-    let made = |at| CodeScale::Made { least: 1e-6, at };
+    let divide = QuantScale::Divide(file.bits::<f32>("e4m3fn_scale")[0].into());
+    let made = |at| QuantScale::Made { least: 1e-6, at };
     let apart = made(ScalePlace::Apart(ScaleLayout::nh(block_size, heads)));
     let inline = made(ScalePlace::Inline(head_dim));
     let long = CacheLayout::nhd([blocks, block_size, heads, head_dim + 4])
@@ -639,11 +655,17 @@ fn rotated_codes_in_every_layout() {
             let expected = bytes(&file, &format!("e4m3fn_div_{name}"));
             let mut got = vec![0x5a; expected.len()];
             into(
-                &mut CacheMut::coded(&mut got, layout(name), Code::E4m3, divide, &mut [])
-                    .expect("a cache that fits"),
+                &mut CacheMut::quantized(
+                    &mut got,
+                    layout(name),
+                    QuantFormat::E4m3,
+                    divide,
+                    &mut [],
+                )
+                .expect("a cache that fits"),
             );
             same_codes(
-                Code::E4m3,
+                QuantFormat::E4m3,
                 &got,
                 &expected,
                 &format!("{backend}, E4M3 {name}"),
@@ -653,10 +675,15 @@ fn rotated_codes_in_every_layout() {
         let mut got = vec![0x5a; expected.len()];
         let mut scales = vec![f32::from_bits(0x5a5a_5a5a); blocks * block_size * heads];
         into(
-            &mut CacheMut::coded(&mut got, nhd, Code::Int8Away, apart, &mut scales)
+            &mut CacheMut::quantized(&mut got, nhd, QuantFormat::Int8Away, apart, &mut scales)
                 .expect("a cache that fits"),
         );
-        same_codes(Code::Int8Away, &got, &expected, &format!("{backend}, int8"));
+        same_codes(
+            QuantFormat::Int8Away,
+            &got,
+            &expected,
+            &format!("{backend}, int8"),
+        );
         let expected: Vec<f32> = file.bits("int8_nhd_scales");
         alike(&scales, &expected, &format!("{backend}, scales of int8"));
 
@@ -672,7 +699,7 @@ fn rotated_codes_in_every_layout() {
         }
         let mut got = vec![0x5a; expected.len()];
         into(
-            &mut CacheMut::coded(&mut got, long, Code::Int8Away, inline, &mut [])
+            &mut CacheMut::quantized(&mut got, long, QuantFormat::Int8Away, inline, &mut [])
                 .expect("a cache that fits"),
         );
         assert_eq!(got, expected, "{backend}, int8 with scales inline");
@@ -771,7 +798,7 @@ fn scales_lie_in_the_order_of_their_layout() {
     ];
     for (at, index) in index {
         let place = ScalePlace::Apart(at);
-        let made = CodeScale::Made {
+        let made = QuantScale::Made {
             least: 1e-6,
             at: place,
         };
@@ -782,8 +809,9 @@ fn scales_lie_in_the_order_of_their_layout() {
         }
         for backend in Backend::available() {
             let (mut codes, mut scales) = (vec![0x5a; x.len()], vec![f32::NAN; tokens * heads]);
-            let mut cache = CacheMut::coded(&mut codes, layout, Code::Int8Even, made, &mut scales)
-                .expect("a cache that fits");
+            let mut cache =
+                CacheMut::quantized(&mut codes, layout, QuantFormat::Int8Even, made, &mut scales)
+                    .expect("a cache that fits");
             let shape = [1, tokens, heads, HEAD_DIM];
             rope(backend)
                 .copy_into_cache(
@@ -793,7 +821,7 @@ fn scales_lie_in_the_order_of_their_layout() {
                 )
                 .expect("slots that are there");
             assert_eq!(scales, expected, "{backend}, {at:?}");
-            let cache = Cache::coded(&codes, layout, Code::Int8Even, made, &expected)
+            let cache = Cache::quantized(&codes, layout, QuantFormat::Int8Even, made, &expected)
                 .expect("a cache that fits");
             let mut back = vec![f32::NAN; x.len()];
             let mut tensor = TensorMut::new(&mut back, shape).expect("valid");

@@ -7,7 +7,7 @@ use rope_core::{
     Tensor, TensorMut, WithStages,
 };
 use rope_tests::golden::{Bits, Golden};
-use rope_tests::{Number, Source, each_element, quantise};
+use rope_tests::{Number, Source, each_element, quantize};
 
 use crate::models::{alike, bits};
 
@@ -89,12 +89,12 @@ fn of_ggml<E: Number + Bits>(file: &Golden) {
         let x: Vec<f32> = x.iter().map(|x| x.to_f32()).collect();
         let blocks = x.as_chunks::<32>().0.iter();
         let got: Vec<u8> = blocks
-            .flat_map(|block| quantise::encode_block(format, block))
+            .flat_map(|block| quantize::encode_block(format, block))
             .collect();
         same_blocks(&got, &expected, format, &format!("the harness, {name}"));
         let blocks = expected.chunks_exact(format.bytes());
         let got: Vec<f32> = blocks
-            .flat_map(|block| quantise::decode_block(format, block))
+            .flat_map(|block| quantize::decode_block(format, block))
             .collect();
         alike(&got, &values, &format!("the harness, {name}"));
     }
@@ -228,7 +228,7 @@ fn nans_and_infinities() {
                 let bytes = encoded(backend, x, 32, format);
                 assert_eq!(
                     bytes,
-                    quantise::encode_block(format, x),
+                    quantize::encode_block(format, x),
                     "{backend}, {name}"
                 );
                 decoded(backend, &bytes, 32, format)
@@ -286,8 +286,8 @@ fn any_block() {
             _ => source.unit() * size,
         });
         for format in formats() {
-            let expected = quantise::encode_block(format, &x);
-            let values = quantise::decode_block(format, &expected);
+            let expected = quantize::encode_block(format, &x);
+            let values = quantize::decode_block(format, &expected);
             for backend in Backend::available() {
                 let doing = format!("{backend}, {} of {x:?}", format.name());
                 same_blocks(&encoded(backend, &x, 32, format), &expected, format, &doing);

@@ -4,8 +4,8 @@ use crate::models::{config, config_file, of_formula};
 use crate::refused::untouched;
 use half::bf16;
 use rope_core::{
-    Axes, Dimension, Direction, Frequencies, Layout, NormFormula, NormReach, Pairing, Place, Rope,
-    Scaling, Tensor, TensorMut,
+    Axes, Dimension, Direction, Frequencies, Layout, NormFormula, NormReach, Pairing, Rope,
+    Scaling, StageOrder, Tensor, TensorMut,
 };
 use rope_models::{Config, Error, NormWeights, Rotation};
 use rope_tests::bodies::config::Questions;
@@ -156,20 +156,17 @@ fn named_models_have_the_norms_of_their_code() {
         if let Some(found) = found {
             let formula = match words[0] {
                 "llama" => NormFormula::LLAMA,
-                "olmo2" => NormFormula::OLMO2,
+                "olmo2" | "gemma3n" => NormFormula::OLMO2,
                 "gemma" => NormFormula::GEMMA,
-                "gemma3n" => NormFormula::GEMMA3N,
                 "llama4" => NormFormula::LLAMA4,
-                "cohere" => NormFormula::COHERE,
-                "layer-norm" => NormFormula::LAYER_NORM,
-                "stable-lm" => NormFormula::STABLE_LM,
+                "cohere" | "layer-norm" | "stable-lm" => NormFormula::LAYER_NORM,
                 "chameleon" => NormFormula::CHAMELEON,
                 other => panic!("{other}"),
             };
             assert_eq!(found.norm.formula(), formula, "{line}");
             assert_eq!(Ok(found.norm.eps()), words[1].parse(), "{line}");
             assert_eq!(found.norm.reach() == NormReach::Row, has("row"), "{line}");
-            let after = found.norm.place() == Place::AfterRotation;
+            let after = found.norm.order() == StageOrder::AfterRotation;
             assert_eq!(after, has("after"), "{line}");
             let weights = match (has("weightless"), has("per-head")) {
                 (true, _) => NormWeights::None,
@@ -219,9 +216,9 @@ fn layers_say_which_of_them_are_normed() {
         (
             chunked.norm.formula(),
             chunked.norm.eps(),
-            chunked.norm.place()
+            chunked.norm.order()
         ),
-        (NormFormula::LLAMA4, 1e-5, Place::AfterRotation)
+        (NormFormula::LLAMA4, 1e-5, StageOrder::AfterRotation)
     );
 
     let mllama = of_type("mllama_text_model", "");
@@ -427,7 +424,7 @@ fn what_a_rotation_is_more_than_frequencies_and_a_pairing() {
         read(r#"{"model_type": "deepseek_v4", "head_dim": 512, "num_hidden_layers": 4}"#);
     let rotation = deepseek.rotation().unwrap();
     assert_eq!((rotation.head_dim(), rotation.window()), (512, 448..512));
-    assert!(rotation.turns_output_back() && !rotation.rotates_values());
+    assert!(rotation.unrotates_output() && !rotation.rotates_values());
 
     let latent = read(r#"{"model_type": "deepseek_v3", "rope_theta": 1e4}"#);
     let rotation = latent.rotation().unwrap();
@@ -1142,7 +1139,7 @@ fn a_rotation_refuses_other_heads() {
     let dim = || {
         Error::from(rope_core::Error::RotaryDim {
             rotary_dim: 32,
-            required: "that of the model's frequencies (Rotation::frequencies)",
+            required: "that of the model's rows (Rotation::rows)",
         })
     };
     for (head_dim, rows, error) in [

@@ -202,13 +202,13 @@ fn many_values_of_32_bits() {
 }
 
 #[test]
-#[ignore = "takes minutes, and is for optimised code"]
+#[ignore = "takes minutes, and is for optimized code"]
 fn every_value_of_32_bits_to_f16() {
     down::<f16>(IN_ORDER, 0..1 << 20);
 }
 
 #[test]
-#[ignore = "takes minutes, and is for optimised code"]
+#[ignore = "takes minutes, and is for optimized code"]
 fn every_value_of_32_bits_to_bf16() {
     down::<bf16>(IN_ORDER, 0..1 << 20);
 }

@@ -3,7 +3,7 @@
 use crate::models::frequencies;
 use crate::rows::one_set_of_64_pairs;
 use rope_core::{
-    Axes, Dimension, Error, Frequencies, Frequency, FrequencyBlock, LongRope, Scaling, Yarn,
+    Axes, Dimension, Error, Frequencies, Frequency, FrequencyChunk, LongRope, Scaling, Yarn,
 };
 use rope_tests::bounds;
 use rope_tests::golden::{Golden, hex};
@@ -407,14 +407,14 @@ fn axes_are_dealt_out_as_published() {
 #[test]
 fn the_callers_storage_does_as_well() {
     let made = Frequencies::new(100, 1e4, &Scaling::Default).unwrap();
-    assert_eq!(FrequencyBlock::count(100), 7);
+    assert_eq!(FrequencyChunk::count(100), 7);
     // What it held before does not show.
-    let mut storage = [FrequencyBlock::EMPTY; 9];
+    let mut storage = [FrequencyChunk::EMPTY; 9];
     Frequencies::new_in(&mut storage, 144, 5e5, &Scaling::Default).unwrap();
     let borrowed = Frequencies::new_in(&mut storage, 100, 1e4, &Scaling::Default).unwrap();
     assert_eq!(borrowed, made);
     let given: Vec<f64> = made.pairs().map(|pair| pair.inverse()).collect();
-    let mut storage = [FrequencyBlock::default(); 7];
+    let mut storage = [FrequencyChunk::default(); 7];
     let borrowed = Frequencies::from_inverse_in(&mut storage, 100, &given, 1.0).unwrap();
     assert_eq!(
         borrowed,
@@ -562,7 +562,7 @@ fn no_axes_panic_or_hang() {
                     Axes::pixtral(a),
                     Axes::wan(a),
                 ] {
-                    let mut storage = [FrequencyBlock::EMPTY; 8];
+                    let mut storage = [FrequencyChunk::EMPTY; 8];
                     if let Ok(made) =
                         Frequencies::new_in(&mut storage, axes, 1e4, &Scaling::Default)
                     {
@@ -794,7 +794,7 @@ fn lists_of_another_length_are_refused() {
     let text = "inverse has 3 numbers, but 2 are needed";
     refused(Frequencies::from_inverse(4, &[1f32; 3], 1.0), error, text);
     // A list that fits wins over storage that does not.
-    let mut storage = [FrequencyBlock::EMPTY; 1];
+    let mut storage = [FrequencyChunk::EMPTY; 1];
     refused(
         Frequencies::from_inverse_in(&mut storage, 4, &[1f32; 3], 1.0),
         error,
@@ -809,7 +809,7 @@ fn short_storage_is_refused() {
         needed: 8,
     };
     let text = "the storage has 7 elements, but 8 are needed";
-    let mut storage = [FrequencyBlock::EMPTY; 7];
+    let mut storage = [FrequencyChunk::EMPTY; 7];
     refused(
         Frequencies::new_in(&mut storage, 128, 1e4, &Scaling::Default),
         error,
@@ -820,7 +820,7 @@ fn short_storage_is_refused() {
         error,
         text,
     );
-    assert_eq!(storage, [FrequencyBlock::EMPTY; 7]);
+    assert_eq!(storage, [FrequencyChunk::EMPTY; 7]);
 }
 
 /// What is taken of other frequencies, and the factors that replace theirs.

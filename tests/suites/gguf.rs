@@ -5,7 +5,7 @@
 //! and of each architecture `load_arch_hparams` and the graph in `src/models`. A case names the file where its rule
 //! stands.
 
-use rope_core::{Axes, Frequencies, FrequencyBlock, Pairing, Scaling, Yarn};
+use rope_core::{Axes, Frequencies, FrequencyChunk, Pairing, Scaling, Yarn};
 use rope_models::{Error, Gguf, GgufValue};
 
 use crate::models::of_formula;
@@ -70,7 +70,7 @@ fn scaling_follows_the_keys() {
         let gguf = Gguf::new(&keys).unwrap().with_freq_factors(None);
         let expected = of_formula(128, 1e4, scaling).unwrap();
         assert_eq!(gguf.frequencies().unwrap(), expected);
-        let mut storage = [FrequencyBlock::EMPTY; 8];
+        let mut storage = [FrequencyChunk::EMPTY; 8];
         assert_eq!(gguf.frequencies_in(&mut storage).unwrap(), expected);
         let short = gguf.frequencies_in(&mut storage[1..]);
         let error = rope_core::Error::Storage {
@@ -699,7 +699,7 @@ fn a_tensor_that_may_be_there_has_to_be_told() {
             keys.push((name, *value));
         }
         let gguf = Gguf::new(&keys).unwrap();
-        let mut storage = [FrequencyBlock::EMPTY; 16];
+        let mut storage = [FrequencyChunk::EMPTY; 16];
         let made = gguf.frequencies();
         let there = gguf.frequencies_in(&mut storage).map(drop);
         assert_eq!(there, made.as_ref().map(drop).map_err(Error::clone));

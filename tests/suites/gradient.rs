@@ -774,7 +774,7 @@ fn formulas_are_derivatives() {
             near(dcos[pair], cosines[pair], 16.0, "cos");
             near(dsin[pair], sines[pair], 16.0, "sin");
         }
-        // Parametrisations, of the frequencies of axis 0.
+        // Parametrizations, of the frequencies of axis 0.
         let first = &df[..pairs];
         let by_all = |change: &dyn Fn(usize, f64) -> f64| {
             let mut changed = frequencies.clone();

@@ -2,8 +2,8 @@
 //! the process; `--test-threads 1` then shows in which test.
 
 use rope_core::{
-    Backend, BlockFormat, Cache, CacheLayout, CacheMut, Code, CodeScale, Norm, NormFormula,
-    NormReach, Pairing, Rows, Scale, ScaleLayout, ScalePlace, Tensor, TensorMut,
+    Backend, BlockFormat, Cache, CacheLayout, CacheMut, Norm, NormFormula, NormReach, Pairing,
+    QuantFormat, QuantScale, Rows, Scale, ScaleLayout, ScalePlace, Tensor, TensorMut,
 };
 use rope_tests::guard::{Edge, Guarded};
 use rope_tests::number::{paint, values};
@@ -232,7 +232,7 @@ fn cache_of_codes(source: &mut Source<'_>, shape: [usize; 4], rows: &GuardedRows
     let x = Guarded::new(&values::<f32>(source, tokens * heads * head_dim), edge);
     let from = Tensor::new(&x, shape).expect("a valid tensor");
     let [given, _] = rows.rows();
-    let made = |at| CodeScale::Made { least: 1e-6, at };
+    let made = |at| QuantScale::Made { least: 1e-6, at };
     let apart = made(ScalePlace::Apart(ScaleLayout::nh(1, heads)));
     let inline = made(ScalePlace::Inline(head_dim));
     let mut scales = Guarded::new(&vec![0.5; tokens * heads], edge);
@@ -249,15 +249,20 @@ fn cache_of_codes(source: &mut Source<'_>, shape: [usize; 4], rows: &GuardedRows
                 .expect("slots that fit");
         };
         let bytes = |len| vec![0x5a_u8; len];
-        for code in Code::ALL {
-            let given = CodeScale::Divide(0.25.into());
+        for code in QuantFormat::ALL {
+            let given = QuantScale::Divide(0.25.into());
             let mut memory = Guarded::new(&bytes(layout.end()), edge);
-            through(&mut CacheMut::coded(&mut memory, layout, code, given, &mut []).expect("fits"));
             through(
-                &mut CacheMut::coded(&mut memory, layout, code, apart, &mut scales).expect("fits"),
+                &mut CacheMut::quantized(&mut memory, layout, code, given, &mut []).expect("fits"),
+            );
+            through(
+                &mut CacheMut::quantized(&mut memory, layout, code, apart, &mut scales)
+                    .expect("fits"),
             );
             let mut memory = Guarded::new(&bytes(long.end() + 4), edge);
-            through(&mut CacheMut::coded(&mut memory, long, code, inline, &mut []).expect("fits"));
+            through(
+                &mut CacheMut::quantized(&mut memory, long, code, inline, &mut []).expect("fits"),
+            );
         }
         if head_dim.is_multiple_of(32) {
             for format in BlockFormat::ALL {
@@ -298,7 +303,7 @@ fn chain_in_place<E: Number>(source: &mut Source<'_>, shape: [usize; 4], edge: E
     for backend in Backend::available() {
         for weights in [&weight, &each] {
             for reach in [NormReach::Head, NormReach::Row] {
-                for formula in [NormFormula::LLAMA, NormFormula::COHERE] {
+                for formula in [NormFormula::LLAMA, NormFormula::LAYER_NORM] {
                     let norm = Norm::new(formula, 1e-6).weight(&weights[..]).over(reach);
                     let chain = Rotation::forward(Pairing::Half).plan(backend).norm(norm);
                     for chain in [chain, chain.scale(Scale::per_token_and_head(&factors))] {

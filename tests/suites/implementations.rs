@@ -2,8 +2,8 @@
 //! slower one than it could would give the same bits, so nothing else would notice.
 
 use rope_core::{
-    CacheLayout, CacheMut, Code, CodeScale, Hadamard, HeadScales, Norm, NormFormula, NormReach,
-    Pairing, Place, Rope, Rows, Scale, Tensor, TensorMut, WithStages,
+    CacheLayout, CacheMut, Hadamard, HeadScales, Norm, NormFormula, NormReach, Pairing,
+    QuantFormat, QuantScale, Rope, Rows, Scale, StageOrder, Tensor, TensorMut, WithStages,
 };
 use rope_tests::{Number, each_element_pair};
 
@@ -30,7 +30,7 @@ fn of_calls_in_place() {
     let rope = Rope::new(Pairing::Half);
     let norm = Norm::new(NormFormula::LLAMA, 1e-6).without_weight();
     let biases = [0.5_f32; HEAD_DIM];
-    let centered = Norm::new(NormFormula::COHERE, 1e-6).without_weight();
+    let centered = Norm::new(NormFormula::LAYER_NORM, 1e-6).without_weight();
     for (chain, rotary_dim, name) in [
         (Rope::<WithStages<'_>>::from(rope), HEAD_DIM, "fused"),
         (Rope::<WithStages<'_>>::from(rope), 8, "fused"),
@@ -38,7 +38,11 @@ fn of_calls_in_place() {
         (rope.norm(norm), 8, "normed"),
         (rope.norm(norm.bias(&biases)), HEAD_DIM, "staged"),
         (rope.norm(norm.over(NormReach::Row)), HEAD_DIM, "staged"),
-        (rope.norm(norm.at(Place::AfterRotation)), HEAD_DIM, "staged"),
+        (
+            rope.norm(norm.at(StageOrder::AfterRotation)),
+            HEAD_DIM,
+            "staged",
+        ),
         (rope.norm(centered), HEAD_DIM, "staged"),
         (rope.scale(Scale::constant(0.5)).into(), HEAD_DIM, "staged"),
         (
@@ -164,10 +168,10 @@ fn of_calls_into_codes() {
     let angles = [0.5; 2 * HEAD_DIM];
     let rows = Rows::new(&angles, [2, HEAD_DIM]).expect("whole rows");
     let layout = CacheLayout::nhd([1, 2, 3, HEAD_DIM]).expect("a small cache");
-    let scale = CodeScale::Reciprocal(HeadScales::Same(0.5));
+    let scale = QuantScale::Reciprocal(HeadScales::Same(0.5));
     let mut codes = vec![0; LEN];
-    let mut cache =
-        CacheMut::coded(&mut codes, layout, Code::E4m3, scale, &mut []).expect("a valid cache");
+    let mut cache = CacheMut::quantized(&mut codes, layout, QuantFormat::E4m3, scale, &mut [])
+        .expect("a valid cache");
     let rope = Rope::new(Pairing::Half);
     let (own, wide) = ([half::bf16::from_f32(0.5); HEAD_DIM], [0.5_f32; HEAD_DIM]);
     let llama = Norm::new(NormFormula::LLAMA, 1e-6);

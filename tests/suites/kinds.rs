@@ -6,7 +6,7 @@
 //! and the tables of the READMEs.
 
 const AXES: &str = include_str!("../../rope-core/src/frequencies/axes.rs");
-const CODE: &str = include_str!("../../rope-core/src/cache/code.rs");
+const CODE: &str = include_str!("../../rope-core/src/cache/quant.rs");
 const CACHE_LAYOUT: &str = include_str!("../../rope-core/src/cache/layout.rs");
 const ELEMENTS: &str = include_str!("../../rope-core/src/kernel/elements.rs");
 const FREQUENCIES: &str = include_str!("../../rope-core/src/frequencies.rs");
@@ -111,18 +111,18 @@ fn every_kind_is_fuzzed() {
 
     let norm = include_str!("../src/norm.rs");
     all_in(norm, "NormFormula::", &formulas());
-    for kind in ["NormResult", "NormReach", "NormSum", "Place"] {
+    for kind in ["NormResult", "NormReach", "NormSum", "StageOrder"] {
         all_in(norm, &format!("{kind}::"), &variants(NORM, kind));
     }
     let cache = include_str!("../src/cache.rs");
-    all_in(cache, "CodeScale::", &variants(CODE, "CodeScale"));
+    all_in(cache, "QuantScale::", &variants(CODE, "QuantScale"));
     all_in(cache, "HeadScales::", &variants(CODE, "HeadScales"));
     all_in(cache, "ScalePlace::", &variants(CODE, "ScalePlace"));
     let layouts = constructors(CACHE_LAYOUT, "impl CacheLayout");
     all_in(cache, "CacheLayout::", &layouts);
     all_in(cache, "Slots::", &constructors(SLOTS, "impl<'a> Slots<"));
-    let quantise = include_str!("../src/quantise.rs");
-    all_in(quantise, "Code::", &variants(CODE, "Code"));
+    let quantize = include_str!("../src/quantize.rs");
+    all_in(quantize, "QuantFormat::", &variants(CODE, "QuantFormat"));
     let chain = include_str!("../src/chain.rs");
     all_in(chain, "Scale::", &constructors(SCALE, "impl<'a> Scale<"));
 }
@@ -182,12 +182,12 @@ fn every_kind_has_a_number() {
 
     let norm = include_str!("../../rope-core/capi/src/norm.rs");
     all_in(norm, "NormFormula::", &formulas());
-    for kind in ["NormResult", "NormReach", "NormSum", "Place"] {
+    for kind in ["NormResult", "NormReach", "NormSum", "StageOrder"] {
         all_in(norm, &format!("{kind}::"), &variants(NORM, kind));
     }
     let cache = include_str!("../../rope-core/capi/src/cache.rs");
-    all_in(cache, "Code::", &variants(CODE, "Code"));
-    all_in(cache, "CodeScale::", &variants(CODE, "CodeScale"));
+    all_in(cache, "QuantFormat::", &variants(CODE, "QuantFormat"));
+    all_in(cache, "QuantScale::", &variants(CODE, "QuantScale"));
     all_in(cache, "ScalePlace::", &variants(CODE, "ScalePlace"));
     let layouts = constructors(CACHE_LAYOUT, "impl CacheLayout");
     all_in(cache, "CacheLayout::", &layouts);

@@ -15,6 +15,7 @@ mod examples;
 #[cfg(feature = "models")]
 mod explain;
 mod frequencies;
+mod full;
 mod gguf;
 mod golden;
 mod gradient;
@@ -37,6 +38,7 @@ mod refused_chains;
 mod rotate_at;
 mod rows;
 mod rows_per_head;
+mod shards;
 mod shift;
 mod special_values;
 mod split;

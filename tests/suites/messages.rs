@@ -215,7 +215,7 @@ fn cases() -> Vec<(Error, String)> {
                 input: Pairing::Interleaved,
                 output: Pairing::Half,
             },
-            "cos_sin_gradients requires a plan with one pairing, but its input pairing is interleaved and its \
+            "gradients of cos and sin require a plan with one pairing, but its input pairing is interleaved and its \
              output_pairing half; use angle_gradients, factor_gradients and PairGradients::cos_sin",
         ),
         (
@@ -414,6 +414,27 @@ fn cases() -> Vec<(Error, String)> {
             Error::WeightUnused { given: 128 },
             "the norm's formula has no weights, but 128 were given; leave them out, or use a formula that is \
              `weighted`",
+        ),
+        (
+            Error::FullWidthRows {
+                operation: "Rope::shift",
+            },
+            "Rope::shift requires rows with one angle per pair, but these are full-width: they have one per channel, \
+             which is no rotation; Direction::Transpose takes gradients back, and Rope::channel_gradients sums those \
+             of cos and sin",
+        ),
+        (
+            Error::Rank { rank: 4, ranks: 3 },
+            "rank is 4; it must be below ranks (3), and ranks at most 4294967295",
+        ),
+        (
+            Error::ShardTokens {
+                sequence: 2,
+                tokens: 10,
+                multiple: 8,
+            },
+            "sequence 2 has 10 tokens, but a shard of this kind requires a multiple of 8; pad it, or use \
+             ShardKind::UnevenZigzag or ShardKind::Striped",
         ),
         (
             Error::HadamardBlock { block: 96 },

@@ -3,7 +3,7 @@
 
 use half::bf16;
 use rope_core::{
-    Axes, Backend, Error, Frequencies, FrequencyBlock, Layout, MixedAngle, MixedFrequencies,
+    Axes, Backend, Error, Frequencies, FrequencyChunk, Layout, MixedAngle, MixedFrequencies,
     Pairing, Positions, Rope, Rows, TensorMut,
 };
 use rope_models::{GridIndexing, initial_axial, initial_mixed};
@@ -684,7 +684,7 @@ fn heads_are_by_themselves() {
             }
         }
         let mut blocks =
-            vec![FrequencyBlock::EMPTY; MixedFrequencies::blocks([axes, heads, pairs])];
+            vec![FrequencyChunk::EMPTY; MixedFrequencies::blocks([axes, heads, pairs])];
         let kept = MixedFrequencies::new_in(&mut blocks, &inverse, [axes, heads, pairs], 1.0);
         assert_eq!(kept.expect("room").with_angle(angle), all);
     }
@@ -735,7 +735,7 @@ fn prefix_tokens_are_left_alone() {
 #[test]
 fn refusals() {
     let refused = |inverse: &[f64], shape, factor| {
-        let mut storage = [FrequencyBlock::EMPTY; 4];
+        let mut storage = [FrequencyChunk::EMPTY; 4];
         let error = MixedFrequencies::new(inverse, shape, factor).expect_err("refused");
         let in_storage = MixedFrequencies::new_in(&mut storage, inverse, shape, factor);
         // A NaN is not itself.
@@ -799,7 +799,7 @@ fn refusals() {
             }
         ));
     }
-    let mut few = [FrequencyBlock::EMPTY; 3];
+    let mut few = [FrequencyChunk::EMPTY; 3];
     let error = MixedFrequencies::new_in(&mut few, &[1.0_f32; 36], [2, 2, 9], 1.0);
     let expected = Error::Storage {
         given: 3,

@@ -4,7 +4,7 @@
 //! `ROPE_MODELS=cases.jsonl` reads further cases, which `tests/golden/models.py` makes of an installed transformers;
 //! `ROPE_MODELS_SHOW=1` prints each refusal.
 
-use rope_core::{Direction, NormFormula, NormReach, Pairing, Place};
+use rope_core::{Direction, NormFormula, NormReach, Pairing, StageOrder};
 use rope_models::{Config, Error, Layers, ModelNorm, NormWeights, Rotation};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -403,7 +403,7 @@ fn norm(
         "formula": theirs["formula"],
         "eps": format!("{:08x}", ours.norm.eps().to_bits()),
         "reach": match ours.norm.reach() { NormReach::Head => "head", _ => "row" },
-        "place": match ours.norm.place() { Place::BeforeRotation => "before", _ => "after" },
+        "place": match ours.norm.order() { StageOrder::BeforeRotation => "before", _ => "after" },
         "weights": match ours.weights {
             NormWeights::None => "none",
             NormWeights::Shared => "shared",
@@ -421,14 +421,15 @@ fn norm(
     })
 }
 
+/// The formulas of the recorded calls, each by the name that `models.py` gives it.
 const NORMS: [(NormFormula, &str); 9] = [
     (NormFormula::LLAMA, "LLAMA"),
     (NormFormula::OLMO2, "OLMO2"),
     (NormFormula::GEMMA, "GEMMA"),
-    (NormFormula::GEMMA3N, "GEMMA3N"),
+    (NormFormula::OLMO2, "GEMMA3N"),
     (NormFormula::LLAMA4, "LLAMA4"),
-    (NormFormula::COHERE, "COHERE"),
-    (NormFormula::STABLE_LM, "STABLE_LM"),
+    (NormFormula::LAYER_NORM, "COHERE"),
+    (NormFormula::LAYER_NORM, "STABLE_LM"),
     (NormFormula::LAYER_NORM, "LAYER_NORM"),
     (NormFormula::CHAMELEON, "CHAMELEON"),
 ];
@@ -487,8 +488,11 @@ fn difference(case: &Value, rotation: &Rotation) -> Result<(), String> {
         false => Err(format!("{name} {ours} for {theirs}")),
     };
     let pairing = |key: &str| text(case, key).to_string();
+    // The pairs of V-JEPA 2 are found by no name: each channel has a frequency of its own.
+    let full_width = rotation.is_full_width();
     let name = |pairing| match pairing {
         Pairing::Half => "half".to_string(),
+        Pairing::Interleaved if full_width => "other".to_string(),
         Pairing::Interleaved => "interleaved".to_string(),
     };
     let frequencies = rotation.frequencies();
@@ -526,7 +530,7 @@ fn difference(case: &Value, rotation: &Rotation) -> Result<(), String> {
     let back = text(case, "note").contains("also applies the opposite rotation");
     equal(
         "turned back",
-        rotation.turns_output_back().to_string(),
+        rotation.unrotates_output().to_string(),
         back.to_string(),
     )?;
     let values = text(case, "note").contains("Values are rotated too");
@@ -536,6 +540,12 @@ fn difference(case: &Value, rotation: &Rotation) -> Result<(), String> {
         values.to_string(),
     )?;
     let theirs = inverse(case);
+    if full_width {
+        return channels(case, &theirs, rotation);
+    }
+    if case["axes_second"].is_array() {
+        return Err("one angle for two channels".to_string());
+    }
     equal(
         "pairs",
         frequencies.pairs().len().to_string(),
@@ -583,6 +593,44 @@ fn difference(case: &Value, rotation: &Rotation) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// The frequencies and axes of the channels of full-width rows. A case has them by halves: in HunYuan-VL of the head,
+/// in V-JEPA 2 of each window, whose channels repeat `n` frequencies.
+fn channels(case: &Value, theirs: &[f64], rotation: &Rotation) -> Result<(), String> {
+    let axis = |list: &str, index: usize| case[list][index].as_u64();
+    let pairs = theirs.len();
+    let of_one_axis = (0..pairs).filter(|&pair| axis("axes", pair) == Some(0));
+    let (n, two) = match case["axes_second"].is_array() {
+        true => (pairs, "axes_second"),
+        false => (of_one_axis.count(), "axes"),
+    };
+    let ours: Vec<_> = rotation.frequencies().pairs().collect();
+    if ours.len() != 2 * pairs || n == 0 {
+        return Err(format!("{} channels for {pairs} pairs", ours.len()));
+    }
+    for (channel, ours) in ours.iter().enumerate() {
+        let place = channel / (2 * n) * n + channel % n;
+        let list = if channel % (2 * n) < n { "axes" } else { two };
+        if axis(list, place) != Some(ours.axis() as u64) {
+            return Err(format!("channel {channel}: axis {}", ours.axis()));
+        }
+        if (ours.inverse() - theirs[place]).abs() > 1e-6 * theirs[place] {
+            let (ours, theirs) = (ours.inverse(), theirs[place]);
+            return Err(format!("channel {channel}: {ours} for {theirs}"));
+        }
+    }
+    let factor = case["attention_factor_f64"].as_f64().unwrap_or(1.0);
+    let ours = rotation.frequencies().attention_factor();
+    if (ours - factor).abs() > 1e-12 * factor {
+        return Err(format!("attention factor {ours} for {factor}"));
+    }
+    let ours = rotation.frequencies().softmax_factor() / (rotation.head_dim() as f64).sqrt();
+    let scale = case["attention_scale"].as_f64().unwrap_or(ours);
+    match (ours - scale).abs() <= 1e-12 * scale {
+        true => Ok(()),
+        false => Err(format!("attention scale {ours} for {scale}")),
+    }
 }
 
 /// The inverse frequencies of a case.

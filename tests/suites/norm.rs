@@ -10,8 +10,8 @@
 //! | `rotate`, rounded once in all | `*_fused_once` | bits |
 
 use rope_core::{
-    Backend, Norm, NormFormula, NormReach, NormSum, Pairing, Place, Rope, Rows, Tensor, TensorMut,
-    WithStages,
+    Backend, Norm, NormFormula, NormReach, NormSum, Pairing, Rope, Rows, StageOrder, Tensor,
+    TensorMut, WithStages,
 };
 use rope_tests::golden::{self, Bits, Golden};
 use rope_tests::{Number, bounds, each_element, exact};
@@ -24,9 +24,9 @@ fn formulas(id: &str) -> [NormFormula; 2] {
         "R1" => NormFormula::LLAMA,
         "R2" => NormFormula::OLMO2,
         "R3" => NormFormula::GEMMA,
-        "R4" => NormFormula::GEMMA3N,
+        "R4" => NormFormula::OLMO2,
         "R5" => NormFormula::LLAMA4,
-        "L1" => NormFormula::COHERE,
+        "L1" => NormFormula::LAYER_NORM,
         "L4" => NormFormula::LAYER_NORM,
         other => panic!("formula {other}"),
     };
@@ -39,10 +39,10 @@ fn formulas(id: &str) -> [NormFormula; 2] {
     [formula, once]
 }
 
-fn place(name: &str) -> Place {
+fn place(name: &str) -> StageOrder {
     match name {
-        "before" => Place::BeforeRotation,
-        "after" => Place::AfterRotation,
+        "before" => StageOrder::BeforeRotation,
+        "after" => StageOrder::AfterRotation,
         other => panic!("place {other}"),
     }
 }
@@ -129,9 +129,9 @@ impl<E: Number + Bits> Heads<'_, E> {
     /// That the rotation in f32, rounded to 16 bits, is the exact rotation rounded once, but where the file says so.
     fn rotation_rounded_once(&self, tensor: &str) {
         let key = |name: &str| format!("{tensor}_{name}_{}", E::NAME);
-        let from = match self.norm.place() {
-            Place::BeforeRotation => key("norm"),
-            Place::AfterRotation => key("in"),
+        let from = match self.norm.order() {
+            StageOrder::BeforeRotation => key("norm"),
+            StageOrder::AfterRotation => key("in"),
         };
         let (x, once) = (
             self.file.bits::<E>(&from),
@@ -274,7 +274,7 @@ fn compared_on<E: Number + Bits>(
         there
     };
     let whole = heads.run(chain, x, true);
-    if norm.place() == Place::BeforeRotation {
+    if norm.order() == StageOrder::BeforeRotation {
         let normed = heads.run(chain, x, false);
         assert!(count(0, key("norm"), &normed));
         if E::NAME == "f32" {
@@ -397,7 +397,7 @@ fn special_rows<E: Number + Bits>() {
         };
         let n_freq: usize = value("n_freq").parse().expect("a number");
         assert_eq!(heads.cos.len(), tokens * n_freq, "{model}");
-        let before = norm.place() == Place::BeforeRotation;
+        let before = norm.order() == StageOrder::BeforeRotation;
         let (from, to) = match before {
             true => (heads.x.clone(), key("norm")),
             false => (file.bits(&key("rope")), key("out")),

@@ -51,6 +51,8 @@ fn each_error_has_a_test() {
         include_str!("gguf.rs"),
         include_str!("gradient.rs"),
         include_str!("rows.rs"),
+        include_str!("full.rs"),
+        include_str!("shards.rs"),
     );
     let words: Vec<&str> = suites
         .split(|c: char| !c.is_alphanumeric() && c != ':')

@@ -4,10 +4,10 @@
 use half::bf16;
 use rope_core::gradient::PairGradients;
 use rope_core::{
-    Axes, BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale,
-    Dimension, Error, Frequencies, Hadamard, HeadScales, Layout, Norm, NormFormula, NormReach,
-    Pairing, Place, Positions, Rope, Rows, Scale, ScaleLayout, ScalePlace, Scaling, Slots, Tensor,
-    TensorMut, WithStages,
+    Axes, BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Dimension, Error,
+    Frequencies, Hadamard, HeadScales, Layout, Norm, NormFormula, NormReach, Pairing, Positions,
+    QuantFormat, QuantScale, Rope, Rows, Scale, ScaleLayout, ScalePlace, Scaling, Slots,
+    StageOrder, Tensor, TensorMut, WithStages,
 };
 
 use crate::refused::{NUMBERS, refused, untouched};
@@ -107,7 +107,11 @@ fn parameters_of_norms() {
                     needed,
                 };
                 each_verb(ROPE().norm(norm), error, &[name, words[0], words[1]]);
-                each_verb(ROPE().norm(norm.at(Place::AfterRotation)), error, &words);
+                each_verb(
+                    ROPE().norm(norm.at(StageOrder::AfterRotation)),
+                    error,
+                    &words,
+                );
             }
         }
     }
@@ -124,9 +128,9 @@ fn weights_of_norms() {
         NormFormula::LLAMA,
         NormFormula::OLMO2,
         NormFormula::GEMMA,
-        NormFormula::GEMMA3N,
-        NormFormula::COHERE,
-        NormFormula::STABLE_LM,
+        NormFormula::OLMO2,
+        NormFormula::LAYER_NORM,
+        NormFormula::LAYER_NORM,
         NormFormula::CHAMELEON,
         NormFormula::LAYER_NORM,
         NormFormula::ONCE,
@@ -136,7 +140,7 @@ fn weights_of_norms() {
             norm,
             norm.bias(&one),
             norm.over(NormReach::Row),
-            norm.at(Place::AfterRotation),
+            norm.at(StageOrder::AfterRotation),
         ] {
             each_verb(ROPE().norm(norm), missing, &words);
         }
@@ -188,7 +192,7 @@ fn given_sums() {
         let norm = norm.over(reach).with_sum_of_squares(&sums[..needed], 0);
         each_verb(ROPE().norm(norm), error, &["width", "0", "1"]);
     }
-    let centered = Norm::new(NormFormula::COHERE, 1e-6).without_weight();
+    let centered = Norm::new(NormFormula::LAYER_NORM, 1e-6).without_weight();
     each_verb(
         ROPE().norm(centered.with_sum_of_squares(&sums[..12], 8)),
         Error::CenteredSums,
@@ -236,7 +240,7 @@ fn factors_of_scales() {
             given,
             needed: 12,
         };
-        let scale = Scale::per_token_and_head(&factors[..given]).at(Place::AfterRotation);
+        let scale = Scale::per_token_and_head(&factors[..given]).at(StageOrder::AfterRotation);
         each_verb(
             ROPE().scale(scale),
             error,
@@ -565,15 +569,15 @@ fn offsets_and_scales() {
     let long = CacheLayout::nhd([1, 1, 2, 12])
         .and_then(|layout| layout.channels(0..8))
         .expect("a small cache");
-    let made = |at| CodeScale::Made { least: 1e-6, at };
+    let made = |at| QuantScale::Made { least: 1e-6, at };
     let x = [1.0_f32; 16];
     let x = Tensor::new(&x, [1, 1, 2, 8]).expect("valid");
     let rows = Rows::new(&NUMBERS[..8], [1, 8]).expect("a row");
     let mut bytes = vec![0x5a_u8; 40];
     for offset in [17_i64, 20, 21, 24, 40] {
         let inline = made(ScalePlace::Inline(8));
-        let mut cache =
-            CacheMut::coded(&mut bytes, long, Code::E4m3, inline, &mut []).expect("fits");
+        let mut cache = CacheMut::quantized(&mut bytes, long, QuantFormat::E4m3, inline, &mut [])
+            .expect("fits");
         let error = Error::SlotOffset {
             index: 0,
             offset,
@@ -592,7 +596,8 @@ fn offsets_and_scales() {
         assert_eq!(bytes, [0x5a; 40]);
     }
     let inline = made(ScalePlace::Inline(8));
-    let mut cache = CacheMut::coded(&mut bytes, long, Code::E4m3, inline, &mut []).expect("fits");
+    let mut cache =
+        CacheMut::quantized(&mut bytes, long, QuantFormat::E4m3, inline, &mut []).expect("fits");
     let last = ROPE().rotate_into_cache(&x, &mut cache, Slots::offsets(&[16]), &rows);
     assert!(last.is_ok());
 
@@ -602,7 +607,8 @@ fn offsets_and_scales() {
         required: "addressed by slots, because its scales lie apart",
     };
     let nhd = CacheLayout::nhd([1, 1, 2, 8]).expect("a small cache");
-    let mut cache = CacheMut::coded(&mut bytes, nhd, Code::E4m3, apart, &mut scales).expect("fits");
+    let mut cache =
+        CacheMut::quantized(&mut bytes, nhd, QuantFormat::E4m3, apart, &mut scales).expect("fits");
     let slots = Slots::offsets(&[0]);
     refused(
         ROPE().rotate_into_cache(&x, &mut cache, slots, &rows),
@@ -911,21 +917,21 @@ fn memory_of_caches() {
         refused(CacheMut::new(data, layout()), error, &["96", "95"]);
     });
     let mut bytes = [0x5a_u8; 96];
-    let code = Code::E4m3;
-    let divide = CodeScale::Divide(HeadScales::Same(1.0));
+    let code = QuantFormat::E4m3;
+    let divide = QuantScale::Divide(HeadScales::Same(1.0));
     let error = Error::OutOfBounds {
         needed: 96,
         len: 95,
     };
-    let short = Cache::coded(&bytes[..95], layout(), code, divide, &[]);
+    let short = Cache::quantized(&bytes[..95], layout(), code, divide, &[]);
     refused(short, error, &["96", "95"]);
-    let short = CacheMut::coded(&mut bytes[..95], layout(), code, divide, &mut []);
+    let short = CacheMut::quantized(&mut bytes[..95], layout(), code, divide, &mut []);
     refused(short, error, &["96", "95"]);
     // With the scales of its heads behind their codes.
     let long = CacheLayout::nhd([2, 3, 2, 12])
         .and_then(|layout| layout.channels(0..8))
         .expect("a small cache");
-    let inline = |behind| CodeScale::Made {
+    let inline = |behind| QuantScale::Made {
         least: 1e-6,
         at: ScalePlace::Inline(behind),
     };
@@ -934,24 +940,24 @@ fn memory_of_caches() {
         needed: 144,
         len: 143,
     };
-    let short = CacheMut::coded(&mut bytes[..143], long, code, inline(8), &mut []);
+    let short = CacheMut::quantized(&mut bytes[..143], long, code, inline(8), &mut []);
     refused(short, error, &["144", "143"]);
-    assert!(CacheMut::coded(&mut bytes, long, code, inline(8), &mut []).is_ok());
+    assert!(CacheMut::quantized(&mut bytes, long, code, inline(8), &mut []).is_ok());
     // Upon codes of its head, or of the next one; behind all memory; of channels that lie apart.
     let required = "of heads with their channels side by side, and room for a scale behind them";
     let error = Error::CacheLayout { required };
     for behind in [0, 7, 9, usize::MAX - 4, usize::MAX] {
-        let cache = CacheMut::coded(&mut bytes, long, code, inline(behind), &mut []);
+        let cache = CacheMut::quantized(&mut bytes, long, code, inline(behind), &mut []);
         refused(cache, error, &["room for a scale"]);
     }
     let hdn = CacheLayout::hdn([1, 1, 8, 4]).expect("a small cache");
-    let cache = CacheMut::coded(&mut bytes, hdn, code, inline(8), &mut []);
+    let cache = CacheMut::quantized(&mut bytes, hdn, code, inline(8), &mut []);
     refused(cache, error, &["side by side"]);
     // An end that would not fit usize.
     let one = CacheLayout::nhd([1, 1, 1, 64])
         .and_then(|layout| layout.channels(60..64))
         .expect("a small cache");
-    let cache = CacheMut::coded(&mut bytes, one, code, inline(usize::MAX - 4), &mut []);
+    let cache = CacheMut::quantized(&mut bytes, one, code, inline(usize::MAX - 4), &mut []);
     refused(cache, error, &["room for a scale"]);
     assert_eq!(bytes, [0x5a; 144]);
 }
@@ -959,9 +965,9 @@ fn memory_of_caches() {
 #[test]
 fn scales_of_caches() {
     let mut bytes = [0x5a_u8; LEN];
-    let code = Code::Int8Even;
-    let mut coded = |scale: CodeScale<'_>, scales: &mut [f32]| {
-        CacheMut::coded(&mut bytes, layout(), code, scale, scales).map(|_| ())
+    let code = QuantFormat::Int8Even;
+    let mut coded = |scale: QuantScale<'_>, scales: &mut [f32]| {
+        CacheMut::quantized(&mut bytes, layout(), code, scale, scales).map(|_| ())
     };
     let required = "finite and above zero";
     for value in [0.0, -1.0, f32::INFINITY] {
@@ -978,9 +984,9 @@ fn scales_of_caches() {
         };
         let list = [1.0, value];
         for make in [
-            CodeScale::Divide,
-            CodeScale::Reciprocal,
-            CodeScale::Multiply,
+            QuantScale::Divide,
+            QuantScale::Reciprocal,
+            QuantScale::Multiply,
         ] {
             refused(
                 coded(make(value.into()), &mut []),
@@ -994,7 +1000,7 @@ fn scales_of_caches() {
             );
         }
     }
-    let nan = coded(CodeScale::Divide(f32::NAN.into()), &mut []).expect_err("a refusal");
+    let nan = coded(QuantScale::Divide(f32::NAN.into()), &mut []).expect_err("a refusal");
     assert!(nan.to_string().contains("scale is NaN"), "{nan}");
     for given in [0, 1, 3] {
         let error = Error::Count {
@@ -1003,7 +1009,7 @@ fn scales_of_caches() {
             needed: 2,
         };
         let list = [1.0; 3];
-        let scale = CodeScale::Multiply(HeadScales::Each(&list[..given]));
+        let scale = QuantScale::Multiply(HeadScales::Each(&list[..given]));
         refused(
             coded(scale, &mut []),
             error,
@@ -1018,13 +1024,13 @@ fn scales_of_caches() {
         };
         let at = ScalePlace::Inline(8);
         refused(
-            coded(CodeScale::Made { least, at }, &mut []),
+            coded(QuantScale::Made { least, at }, &mut []),
             error,
             &["least"],
         );
     }
     // Twelve, of two blocks of three slots of two heads.
-    let apart = |block, token, head| CodeScale::Made {
+    let apart = |block, token, head| QuantScale::Made {
         least: 1e-6,
         at: ScalePlace::Apart(ScaleLayout { block, token, head }),
     };
@@ -1150,15 +1156,15 @@ fn empty_caches_are_fine() {
             "{shape:?}"
         );
         assert!(into(&mut cache, Slots::offsets(&[-1])).is_ok());
-        for code in Code::ALL {
+        for code in QuantFormat::ALL {
             let at = ScalePlace::Apart(ScaleLayout::nh(block_size, heads));
-            let scale = CodeScale::Made { least: 0.0, at };
-            assert!(CacheMut::coded(&mut [], layout, code, scale, &mut []).is_ok());
-            let scale = CodeScale::Made {
+            let scale = QuantScale::Made { least: 0.0, at };
+            assert!(CacheMut::quantized(&mut [], layout, code, scale, &mut []).is_ok());
+            let scale = QuantScale::Made {
                 least: 0.0,
                 at: ScalePlace::Inline(head_dim),
             };
-            assert!(CacheMut::coded(&mut [], layout, code, scale, &mut []).is_ok());
+            assert!(CacheMut::quantized(&mut [], layout, code, scale, &mut []).is_ok());
         }
         if head_dim != 1 {
             for format in BlockFormat::ALL {

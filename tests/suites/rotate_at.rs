@@ -1,7 +1,7 @@
 //! Rows that are made on the stack, a block of tokens at a time: the bits of rows that were made before.
 
 use rope_core::{
-    Axes, Backend, Direction, Error, Frequencies, FrequencyBlock, MixedFrequencies, Pairing,
+    Axes, Backend, Direction, Error, Frequencies, FrequencyChunk, MixedFrequencies, Pairing,
     Positions, Rope, Rows, Scaling, TensorMut, Yarn,
 };
 use rope_tests::number::paint;
@@ -168,7 +168,7 @@ fn rotate_at_refuses_other_heads() {
 #[test]
 fn rotate_at_takes_rows_of_2048() {
     let source = &mut Source::random("rotate_at_takes_rows_of_2048");
-    let mut blocks = [FrequencyBlock::EMPTY; FrequencyBlock::count(2050)];
+    let mut blocks = [FrequencyChunk::EMPTY; FrequencyChunk::count(2050)];
     for dim in [2046, 2048] {
         let frequencies = Frequencies::new_in(&mut blocks, dim, 1e4, &Scaling::Default);
         let frequencies = frequencies.expect("frequencies");

@@ -2,7 +2,7 @@
 
 use crate::models::{bits, frequencies};
 use rope_core::{
-    Angle, Axes, Backend, Error, Frequencies, FrequencyBlock, Ids, Positions, Rows, Scaling,
+    Angle, Axes, Backend, Error, Frequencies, FrequencyChunk, Ids, Positions, Rows, Scaling,
 };
 use rope_tests::golden::{Golden, hex, lines};
 use rope_tests::{Source, bounds, exact};
@@ -110,7 +110,7 @@ fn rows_of_the_oracle_are_correctly_rounded() {
 }
 
 /// The golden values are what was computed, within 0.6 units in the last place of the angle's exact cos and sin, so
-/// that they may be the other neighbour of it; an attention factor above 1 can make two units of one.
+/// that they may be the other neighbor of it; an attention factor above 1 can make two units of one.
 #[test]
 fn rows_of_hugging_face_angles_are_within_an_ulp_or_two_with_a_factor() {
     let mut off = [0, 0, 0];
@@ -806,7 +806,7 @@ fn whole_turns_vanish_from_integer_positions_only() {
 
 #[test]
 fn the_callers_storage_does_as_well() {
-    let mut blocks = [FrequencyBlock::EMPTY; FrequencyBlock::count(128)];
+    let mut blocks = [FrequencyChunk::EMPTY; FrequencyChunk::count(128)];
     let borrowed = Frequencies::new_in(&mut blocks, 128, 5e5, &Scaling::Default);
     let borrowed = borrowed.expect("frequencies");
     let expected = bits(&plain().rows(3..10).expect("a range"));

@@ -579,7 +579,7 @@ fn rounded<E: Number>(values: &[f32]) -> Vec<f32> {
         .collect()
 }
 
-/// Tables of 16 bits, as runtimes keep them, are rotations; rows of xPos are none, a position from the centre.
+/// Tables of 16 bits, as runtimes keep them, are rotations; rows of xPos are none, a position from the center.
 #[test]
 fn the_inverse_takes_tables_that_were_rounded() {
     let frequencies = Frequencies::new(128, 1e4, &Scaling::Default).expect("good frequencies");

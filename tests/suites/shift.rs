@@ -5,8 +5,8 @@ use std::f64::consts::TAU;
 
 use half::{bf16, f16};
 use rope_core::{
-    Axes, Backend, CacheLayout, CacheMut, Code, CodeScale, Frequencies, Pairing, Positions, Rope,
-    Rows, ScaleLayout, ScalePlace, Scaling, TensorMut, Yarn,
+    Axes, Backend, CacheLayout, CacheMut, Frequencies, Pairing, Positions, QuantFormat, QuantScale,
+    Rope, Rows, ScaleLayout, ScalePlace, Scaling, TensorMut, Yarn,
 };
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::{Number, Source, bounds};
@@ -109,11 +109,12 @@ impl<'f> Keys<'f> {
 
     /// E4M3 with a given scale.
     fn e4m3(&self) {
-        let scale = CodeScale::Divide(self.file.bits::<f32>("scale_e4m3fn")[0].into());
+        let scale = QuantScale::Divide(self.file.bits::<f32>("scale_e4m3fn")[0].into());
         for backend in Backend::available() {
             let mut got = self.bytes("cached_e4m3fn");
-            let mut cache = CacheMut::coded(&mut got, self.layout, Code::E4m3, scale, &mut [])
-                .expect("a cache that fits");
+            let mut cache =
+                CacheMut::quantized(&mut got, self.layout, QuantFormat::E4m3, scale, &mut [])
+                    .expect("a cache that fits");
             self.rope(backend)
                 .shift(&mut cache, self.slots(), &self.rows)
                 .expect("a slot for each row");
@@ -125,16 +126,21 @@ impl<'f> Keys<'f> {
     /// Integers with a scale per token and head, which is made anew.
     fn int8(&self, rows: &Rows<'_>, moves: usize, key: &str) {
         let heads = self.file.decimal("heads");
-        let scale = CodeScale::Made {
+        let scale = QuantScale::Made {
             least: 1e-6,
             at: ScalePlace::Apart(ScaleLayout::nh(1, heads)),
         };
         for backend in Backend::available() {
             let mut got = self.bytes("cached_int8");
             let mut scales: Vec<f32> = self.file.bits("cached_scale_int8");
-            let mut cache =
-                CacheMut::coded(&mut got, self.layout, Code::Int8Away, scale, &mut scales)
-                    .expect("a cache that fits");
+            let mut cache = CacheMut::quantized(
+                &mut got,
+                self.layout,
+                QuantFormat::Int8Away,
+                scale,
+                &mut scales,
+            )
+            .expect("a cache that fits");
             for _ in 0..moves {
                 self.rope(backend)
                     .shift(&mut cache, self.slots(), rows)
@@ -365,7 +371,7 @@ fn a_delta_of_zero_keeps_the_bits() {
     let rows = frequencies.shift(&deltas).expect("deltas");
     let layout = CacheLayout::hdn([1, 2, 32, 4]).expect("a small cache");
     let place = |slot: usize, head: usize, channel: usize| (head * 32 + channel) * 4 + slot;
-    let made = CodeScale::Made {
+    let made = QuantScale::Made {
         least: 1e-6,
         at: ScalePlace::Apart(ScaleLayout::nh(4, 2)),
     };
@@ -379,11 +385,11 @@ fn a_delta_of_zero_keeps_the_bits() {
             let mut cache = CacheMut::new(&mut got, layout).expect("a cache that fits");
             rope.shift(&mut cache, 0..4, &rows)
                 .expect("a slot for each");
-            for code in Code::ALL {
+            for code in QuantFormat::ALL {
                 let bytes: Vec<u8> = (0..256).map(|_| source.word() as u8).collect();
                 let (mut codes, mut scales) = (bytes.clone(), [f32::NAN, 3.0, 0.5, 1e9].repeat(2));
                 let before = scales.clone();
-                let mut cache = CacheMut::coded(&mut codes, layout, code, made, &mut scales)
+                let mut cache = CacheMut::quantized(&mut codes, layout, code, made, &mut scales)
                     .expect("a cache that fits");
                 rope.shift(&mut cache, 0..4, &rows)
                     .expect("a slot for each");
@@ -483,9 +489,10 @@ fn half_a_turn_of_codes(
             }
             let rope = Rope::new(pairing).backend(backend).expect("available");
             let mut got = x.clone();
-            let scale = CodeScale::Divide(1.0.into());
-            let mut cache = CacheMut::coded(&mut got, layout, Code::Int8Even, scale, &mut [])
-                .expect("a cache that fits");
+            let scale = QuantScale::Divide(1.0.into());
+            let mut cache =
+                CacheMut::quantized(&mut got, layout, QuantFormat::Int8Even, scale, &mut [])
+                    .expect("a cache that fits");
             rope.shift(&mut cache, 0..4, rows)
                 .expect("a slot for each row");
             assert_eq!(got, expected, "{backend}, {pairing:?}, {doing}");

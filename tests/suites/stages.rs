@@ -1,8 +1,8 @@
 //! A plan gives the same bits whether its stages are fused or run one after the other.
 
 use rope_core::{
-    Backend, BlockFormat, CacheLayout, CacheMut, Code, CodeScale, HeadScales, Norm, NormFormula,
-    Pairing, Rope, Rows, ScaleLayout, ScalePlace, Tensor, TensorMut, WithStages,
+    Backend, BlockFormat, CacheLayout, CacheMut, HeadScales, Norm, NormFormula, Pairing,
+    QuantFormat, QuantScale, Rope, Rows, ScaleLayout, ScalePlace, Tensor, TensorMut, WithStages,
 };
 use rope_tests::number::{paint, values};
 use rope_tests::{Number, Placed, Source, each_element, each_element_pair};
@@ -86,14 +86,14 @@ fn agree_in_codes<E: Number>(
     let each: Vec<f32> = (0..heads).map(|_| 0.25 + source.unit().abs()).collect();
     let apart = ScalePlace::Apart(ScaleLayout::hn(1, heads));
     let scales = [
-        CodeScale::Multiply(HeadScales::Same(0.3)),
-        CodeScale::Divide(HeadScales::Each(&each)),
-        CodeScale::Reciprocal(HeadScales::Each(&each)),
-        CodeScale::Made {
+        QuantScale::Multiply(HeadScales::Same(0.3)),
+        QuantScale::Divide(HeadScales::Each(&each)),
+        QuantScale::Reciprocal(HeadScales::Each(&each)),
+        QuantScale::Made {
             least: 1e-6,
             at: apart,
         },
-        CodeScale::Made {
+        QuantScale::Made {
             least: 0.0,
             at: ScalePlace::Inline(head_dim),
         },
@@ -105,7 +105,7 @@ fn agree_in_codes<E: Number>(
     let turned = CacheLayout::hdn([tokens, heads, head_dim, 1]);
     let layouts = [beside, roomy, turned].map(|layout| layout.expect("a small cache"));
     for (layout, kept) in layouts.into_iter().flat_map(|layout| {
-        let scaled = Code::ALL
+        let scaled = QuantFormat::ALL
             .into_iter()
             .flat_map(|code| scales.map(|scale| Ok((code, scale))));
         let blocks = BlockFormat::ALL.into_iter().map(Err);
@@ -115,7 +115,7 @@ fn agree_in_codes<E: Number>(
             kept,
             Ok((
                 _,
-                CodeScale::Made {
+                QuantScale::Made {
                     at: ScalePlace::Inline(_),
                     ..
                 }
@@ -132,7 +132,7 @@ fn agree_in_codes<E: Number>(
                     (vec![0x5a; 2 * layout.end()], vec![0.5; tokens * heads]);
                 let mut cache = match kept {
                     Ok((code, scale)) => {
-                        CacheMut::coded(&mut bytes, layout, code, scale, &mut made)
+                        CacheMut::quantized(&mut bytes, layout, code, scale, &mut made)
                     }
                     Err(format) => CacheMut::blocks(&mut bytes, layout, format),
                 }
@@ -266,9 +266,10 @@ fn agree_in_norms<E: Number>(
                     .into_iter()
                     .zip(&mut codes)
                 {
-                    let scale = CodeScale::Reciprocal(HeadScales::Same(0.3));
-                    let mut cache = CacheMut::coded(codes, layout, Code::E4m3, scale, &mut [])
-                        .expect("a valid cache");
+                    let scale = QuantScale::Reciprocal(HeadScales::Same(0.3));
+                    let mut cache =
+                        CacheMut::quantized(codes, layout, QuantFormat::E4m3, scale, &mut [])
+                            .expect("a valid cache");
                     chain
                         .rotate_into_cache(&x, &mut cache, &slots, &rows)
                         .expect("what fits");

@@ -1,4 +1,4 @@
-//! No un-inlined intrinsic in optimised code: such a call costs more than the rotation.
+//! No un-inlined intrinsic in optimized code: such a call costs more than the rotation.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use rope_tests::{Source, bodies};
 
 /// Looks at this very binary, which holds the kernel of every backend, element and pairing.
 #[test]
-#[cfg_attr(debug_assertions, ignore = "looks at optimised code")]
+#[cfg_attr(debug_assertions, ignore = "looks at optimized code")]
 fn intrinsics_are_inlined() {
     // What is never called is not there.
     bodies::rotate(&mut Source::random("intrinsics_are_inlined"));

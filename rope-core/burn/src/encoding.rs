@@ -98,8 +98,8 @@ impl RotaryEncoding {
     /// # Errors
     ///
     /// [`Error::Rotation`] if the model changes the pairing, rotates channels that are not the first ones of a head,
-    /// rotates back, or rotates more than queries and keys; [`Error::Rope`] with [`rope_core::Error::RowsTooLong`] for
-    /// more positions than memory has.
+    /// rotates back, has full-width rows, or rotates more than queries and keys; [`Error::Rope`] with
+    /// [`rope_core::Error::RowsTooLong`] for more positions than memory has.
     #[cfg(feature = "models")]
     pub fn from_rotation(
         rotation: &rope_models::Rotation,
@@ -119,7 +119,11 @@ impl RotaryEncoding {
             ),
             (rotation.rotates_values(), "rotates values as well"),
             (
-                rotation.turns_output_back(),
+                rotation.is_full_width(),
+                "turns the two channels of a pair by different angles",
+            ),
+            (
+                rotation.unrotates_output(),
                 "turns the output of the attention back",
             ),
         ];

@@ -39,7 +39,7 @@ use crate::{Error, RotaryRows, flex, tensor_operations};
 ///
 /// # Errors
 ///
-/// [`Error::Dimensions`] if `x` has less than two, [`Error::TensorType`] for quantised elements, [`Error::RowsShape`]
+/// [`Error::Dimensions`] if `x` has less than two, [`Error::TensorType`] for quantized elements, [`Error::RowsShape`]
 /// if the rows are those of other sequences, heads or tokens, [`Error::Rope`]
 /// ([`rope_core::Error::RotaryDimExceedsHead`]) if they rotate more channels than a head has, [`Error::Device`] if
 /// they are on another device.

@@ -37,6 +37,8 @@ use crate::tensor::{Order, on_cpu, refused, unsupported, with_adjacent_channels}
 #[must_use]
 pub struct Rotary {
     frequencies: Arc<Frequencies<'static>>,
+    /// Whether they are those of channels, whose rows are full-width.
+    full_width: bool,
     rotation: Rotation,
 }
 
@@ -49,6 +51,7 @@ impl Rotary {
     pub fn new(frequencies: Frequencies<'static>, pairing: Pairing) -> Self {
         Rotary {
             frequencies: Arc::new(frequencies),
+            full_width: false,
             rotation: Rotation::new(pairing),
         }
     }
@@ -102,6 +105,10 @@ impl Rotary {
     /// Those of [`Frequencies::rows`], in words.
     pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows> {
         let rows = self.frequencies.rows(positions).map_err(refused)?;
+        let rows = match self.full_width {
+            true => rows.per_channel().map_err(refused)?,
+            false => rows,
+        };
         Ok(rows.into())
     }
 
@@ -221,6 +228,7 @@ impl From<rope_models::Rotation> for Rotary {
                 order: Order::default(),
                 model: Some(ModelHeads { head_dim, window }),
             },
+            full_width: rotation.is_full_width(),
             frequencies: Arc::new(rotation.into_frequencies()),
         }
     }
@@ -232,11 +240,14 @@ impl Rows {
     ///
     /// # Errors
     ///
-    /// In words, if each head has rows of its own.
+    /// In words, if each head has rows of its own, or if the rows are full-width.
     pub fn cos_sin(&self) -> Result<(Tensor, Tensor)> {
         let (tokens, pairs) = (self.0.len(), self.0.rotary_dim() / 2);
         if self.0.heads() > 1 {
             bail!("each of {} heads has rows of its own", self.0.heads());
+        }
+        if self.0.is_full_width() {
+            bail!("the rows have an angle for each channel, and no table of pairs");
         }
         let mut tables = [(); 2].map(|()| Vec::with_capacity(tokens * pairs));
         for (cos, sin) in (0..tokens).filter_map(|token| self.0.row(token)) {

@@ -92,7 +92,7 @@ static rope_cache paged(unsigned char *bytes, size_t size) {
     made.layout.extents[1] = PAGE;
     made.layout.extents[2] = KV_HEADS;
     made.layout.extents[3] = HEAD_DIM;
-    made.scale.kind = ROPE_CODE_SCALE_KIND_DIVIDE;
+    made.scale.kind = ROPE_QUANT_SCALE_KIND_DIVIDE;
     made.scale.same = 0.125f;
     return made;
 }

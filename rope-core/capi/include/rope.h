@@ -228,6 +228,12 @@ enum rope_status
   ROPE_STATUS_PAGE_POSITION = 57,
   // A head is longer than what is kept on the stack: more than 2048 channels.
   ROPE_STATUS_HEAD_DIM_ON_STACK = 58,
+  // Full-width rows, which are no rotation, were given to an operation of rotations.
+  ROPE_STATUS_FULL_WIDTH_ROWS = 81,
+  // There is no such rank.
+  ROPE_STATUS_RANK = 82,
+  // Tokens that a shard cannot deal out evenly.
+  ROPE_STATUS_SHARD_TOKENS = 83,
   // A norm whose formula has weights was given none.
   ROPE_STATUS_WEIGHT_MISSING = 76,
   // A norm whose formula has no weights was given some.
@@ -418,6 +424,18 @@ enum rope_positions_kind
   // Sequences packed behind one another: the values are offsets, and sequence s has the tokens `values[s]`
   // to `values[s + 1]` (FlashAttention's cu_seqlens). Integers only.
   ROPE_POSITIONS_KIND_PACKED = 5,
+  // The tokens of rank `rank` of `ranks` (context parallelism), and of the kinds below: `rank * n / ranks` to
+  // `(rank + 1) * n / ranks` of `n`, a multiple of `ranks` (Llama 3's all-gather). Without values it is one sequence
+  // of `count` tokens; with values these are the offsets of packed sequences, as for PACKED.
+  ROPE_POSITIONS_KIND_CONTIGUOUS_SHARD = 6,
+  // Chunk `rank` and then chunk `2 * ranks - 1 - rank` of `2 * ranks` (Megatron-LM, Transformer Engine). Packed
+  // sequences are dealt out one after the other, each of a multiple of `2 * ranks` tokens (cu_seqlens_padded).
+  ROPE_POSITIONS_KIND_ZIGZAG_SHARD = 7,
+  // The same of any number of tokens, the first chunks one longer; of packed sequences first the early chunks of
+  // all, then the late ones (sglang).
+  ROPE_POSITIONS_KIND_UNEVEN_ZIGZAG_SHARD = 8,
+  // `rank`, `rank + ranks`, .. (Striped Attention); of packed sequences the whole buffer.
+  ROPE_POSITIONS_KIND_STRIPED_SHARD = 9,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -525,24 +543,19 @@ enum rope_norm_formula
   // w T(x r): Hugging Face's LlamaRMSNorm and its copies; Llama, Qwen3, GLM-4.5, HunYuan, EXAONE 4, MiniMax-M2,
   // OLMoE.
   ROPE_NORM_FORMULA_LLAMA = 1,
-  // T(w (x r)): OLMo 2 and 3, gpt-oss.
+  // T(w (x r)): OLMo 2 and 3, gpt-oss, Gemma 3n and 4, whose values are normed without weights: with
+  // `weighted` at 0.
   ROPE_NORM_FORMULA_OLMO2 = 2,
   // T((x r) (1 + w)): Gemma 1 to 3, Qwen3-Next.
   ROPE_NORM_FORMULA_GEMMA = 3,
-  // T(x r w): Gemma 3n and 4. Their values are normed without weights: with `weighted` at 0.
-  ROPE_NORM_FORMULA_GEMMA3N = 4,
   // T(x r), without a weight: Llama 4, nanochat.
-  ROPE_NORM_FORMULA_LLAMA4 = 5,
-  // T(w ((x - m) r)): Cohere, Command R.
-  ROPE_NORM_FORMULA_COHERE = 6,
-  // A layer norm without bias for each head: StableLM.
-  ROPE_NORM_FORMULA_STABLE_LM = 7,
+  ROPE_NORM_FORMULA_LLAMA4 = 4,
+  // T(w ((x - m) r)), or T(w ((x - m) r) + b) with biases: Cohere, Command R, StableLM, Phi, Persimmon.
+  ROPE_NORM_FORMULA_LAYER_NORM = 5,
   // T(T(T((x - m) r) w) + b), weights and biases of each head: Chameleon.
-  ROPE_NORM_FORMULA_CHAMELEON = 8,
-  // A layer norm with weight and bias, rounded once: Phi, Persimmon.
-  ROPE_NORM_FORMULA_LAYER_NORM = 9,
+  ROPE_NORM_FORMULA_CHAMELEON = 6,
   // x r w, which the rotation takes as it is: fused kernels of GPU libraries.
-  ROPE_NORM_FORMULA_ONCE = 10,
+  ROPE_NORM_FORMULA_ONCE = 7,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
@@ -612,21 +625,21 @@ typedef int32_t rope_norm_sum;
 #endif // __cplusplus
 
 // Where a norm or a scale stands.
-enum rope_place
+enum rope_stage_order
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
   // Before the rotation.
-  ROPE_PLACE_BEFORE_ROTATION = 0,
+  ROPE_STAGE_ORDER_BEFORE_ROTATION = 0,
   // After it: the norms of HunYuan, Llama 4 and nanochat.
-  ROPE_PLACE_AFTER_ROTATION = 1,
+  ROPE_STAGE_ORDER_AFTER_ROTATION = 1,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
-typedef enum rope_place rope_place;
+typedef enum rope_stage_order rope_stage_order;
 #else
-typedef int32_t rope_place;
+typedef int32_t rope_stage_order;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
@@ -767,28 +780,28 @@ typedef int32_t rope_cache_layout_kind;
 #endif // __cplusplus
 
 // What numbers are scaled by before they are rounded to a code.
-enum rope_code_scale_kind
+enum rope_quant_scale_kind
 #if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
   : int32_t
 #endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
  {
   // x / s; read as code * s: vLLM on GPUs, LMDeploy.
-  ROPE_CODE_SCALE_KIND_DIVIDE = 1,
+  ROPE_QUANT_SCALE_KIND_DIVIDE = 1,
   // x (1 / s), the reciprocal rounded; read as code * s: vLLM on CPUs, ONNX Runtime.
-  ROPE_CODE_SCALE_KIND_RECIPROCAL = 2,
+  ROPE_QUANT_SCALE_KIND_RECIPROCAL = 2,
   // x s; read as code * (1 / s), the reciprocal rounded: FlashInfer, TensorRT-LLM.
-  ROPE_CODE_SCALE_KIND_MULTIPLY = 3,
+  ROPE_QUANT_SCALE_KIND_MULTIPLY = 3,
   // Made for each token and head, s = max(largest |x| / largest code, `least`) and x (1 / s), and kept in the cache
   // as a float, `behind` bytes behind the first code of its head.
-  ROPE_CODE_SCALE_KIND_MADE_INLINE = 4,
+  ROPE_QUANT_SCALE_KIND_MADE_INLINE = 4,
   // Made likewise, and kept in the cache's `scales`.
-  ROPE_CODE_SCALE_KIND_MADE_APART = 5,
+  ROPE_QUANT_SCALE_KIND_MADE_APART = 5,
 };
 #ifndef __cplusplus
 #if __STDC_VERSION__ >= 202311L
-typedef enum rope_code_scale_kind rope_code_scale_kind;
+typedef enum rope_quant_scale_kind rope_quant_scale_kind;
 #else
-typedef int32_t rope_code_scale_kind;
+typedef int32_t rope_quant_scale_kind;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
@@ -958,8 +971,8 @@ typedef struct rope_norm {
   struct rope_weights bias;
   // What it is taken over (`enum rope_norm_reach`).
   int32_t reach;
-  // On which side of the rotation it stands (`enum rope_place`).
-  int32_t place;
+  // On which side of the rotation it stands (`enum rope_stage_order`).
+  int32_t order;
   // How squares are summed (`enum rope_norm_sum`).
   int32_t sum;
   // Sums of squares that the caller has, where a row is split over ranks: one for each token of each sequence (of
@@ -982,8 +995,8 @@ typedef struct rope_scale {
   const float *factors;
   // How many factors. Not used by CONSTANT.
   size_t count;
-  // On which side of the rotation it stands (`enum rope_place`).
-  int32_t place;
+  // On which side of the rotation it stands (`enum rope_stage_order`).
+  int32_t order;
   // Other than 0: the product is not rounded to the element of the tensor that is read.
   int32_t unrounded;
 } rope_scale;
@@ -1014,7 +1027,7 @@ typedef struct rope_chain {
   const struct rope_scale *scale;
   // Other than 0: what follows the rotation (a norm, a scale, a transform, a quantized format) takes its float as it
   // is. Otherwise that is rounded to the element of what is read first, which gives the bits of separate steps.
-  int32_t straight;
+  int32_t without_rounding;
   // The Hadamard transform; zeros: none.
   struct rope_hadamard hadamard;
 } rope_chain;
@@ -1052,7 +1065,7 @@ typedef struct rope_tensor_mut {
 // The heads of a token share its row, unless each has a row of its own (`heads`, rope_rows_strided): then a row of
 // these is those of all heads of a token, wherever rows are counted, and they rotate tensors with so many heads only.
 //
-// Filled in by the caller, or by rope_rows_joined, rope_rows_apart, rope_rows_strided, rope_rows_fill,
+// Filled in by the caller, or by rope_rows_joined, rope_rows_apart, rope_rows_strided, rope_rows_full, rope_rows_fill,
 // rope_table_rows.
 typedef struct rope_rows {
   // The cos values. If `sin` is NULL, a row is `rotary_dim / 2` cos and then as many sin (vLLM's cache).
@@ -1083,6 +1096,9 @@ typedef struct rope_rows {
   // Where cos and sin lie, each of them, if not row behind row: the shape is sequences, tokens, heads and
   // `rotary_dim / 2`. An extent of 1, or a stride of 0, is that of what shares its rows. All zero: row behind row.
   struct rope_layout layout;
+  // Not 0: full-width rows (rope_rows_full). A row has a cos and a sin for each of its `rotary_dim` channels:
+  // `width` and the last extent of a layout are `rotary_dim`; joined, `2 * rotary_dim` values are a row.
+  int32_t per_channel;
 } rope_rows;
 
 // A tensor to read. Elements may coincide (a broadcast has a stride of zero).
@@ -1135,8 +1151,8 @@ typedef struct rope_cache_layout {
 } rope_cache_layout;
 
 // The scale of a cache of codes. Fields that a kind does not name are not read.
-typedef struct rope_code_scale {
-  // `enum rope_code_scale_kind`.
+typedef struct rope_quant_scale {
+  // `enum rope_quant_scale_kind`.
   int32_t kind;
   // DIVIDE, RECIPROCAL, MULTIPLY: s of all heads, where `each` is NULL.
   float same;
@@ -1151,7 +1167,7 @@ typedef struct rope_code_scale {
   // MADE_APART: floats from the scales of a block, of a slot and of a head to the next ones. {block_size * heads,
   // heads, 1} for `[blocks][block_size][heads]`.
   size_t strides[3];
-} rope_code_scale;
+} rope_quant_scale;
 
 // The keys, or the values, of a layer in a cache. Calls that only read it do not write its memory.
 typedef struct rope_cache {
@@ -1164,8 +1180,8 @@ typedef struct rope_cache {
   // Where it lies.
   struct rope_cache_layout layout;
   // Codes: what they are scaled by. Not used by others.
-  struct rope_code_scale scale;
-  // ROPE_CODE_SCALE_KIND_MADE_APART: the scales. Not used by others.
+  struct rope_quant_scale scale;
+  // ROPE_QUANT_SCALE_KIND_MADE_APART: the scales. Not used by others.
   float *scales;
   // How many scales there are.
   size_t scales_count;
@@ -1252,6 +1268,10 @@ typedef struct rope_model_layer {
   int32_t rotates_values;
   // Whether the output of the attention is rotated back in the same channels: 1 or 0.
   int32_t unrotates_output;
+  // Whether its rows are full-width (rope_rows_full): 1 or 0. Then the frequencies are those of the channels, and
+  // the rows that rope_rows_fill makes of them become full-width by `per_channel = 1` and `rotary_dim` of this
+  // layer.
+  int32_t full_width;
 } rope_model_layer;
 #endif
 
@@ -1349,16 +1369,20 @@ typedef struct rope_positions {
   // How they are listed (`enum rope_positions_kind`).
   int32_t kind;
   // The type of `values` and of `starts` (`enum rope_number`); floats are real-valued coordinates. Not used by
-  // RANGE.
+  // RANGE, nor by shards of one sequence.
   int32_t number;
-  // The numbers. Not used by RANGE.
+  // The numbers. Not used by RANGE; NULL for shards of one sequence.
   const void *values;
-  // How many values; for RANGE how many positions.
+  // How many values; for RANGE how many positions, for shards of one sequence how many tokens it has.
   size_t count;
   // RANGE: the first position. Not used by others.
   int64_t first;
   // PACKED: where each sequence starts counting, `count - 1` numbers; NULL: at 0. Not used by others.
   const void *starts;
+  // Shards: the rank, from 0. Not used by others.
+  size_t rank;
+  // Shards: how many ranks there are. Not used by others.
+  size_t ranks;
 } rope_positions;
 
 // Inverse frequencies of mixed axes, in radians a unit of the coordinate: `[axes][heads][pairs]`, the order of timm's,
@@ -2047,6 +2071,28 @@ rope_status rope_cos_sin_gradients(const struct rope_plan *plan,
                                    const struct rope_pair_gradients *cos,
                                    const struct rope_pair_gradients *sin);
 
+// The gradients of full-width rows (rope_rows_full): for the channels `i` and `j` of a pair adds `xi dyi` to that of
+// `cos[i]`, `-xj dyi` to `sin[i]`, `xj dyj` to `cos[j]` and `xi dyj` to `sin[j]`. `x` is the tensor before the
+// rotation, and `dy` the gradient by the one after it. `cos` and `sin` have a place for each channel: their `pairs` is
+// the rotary_dim of the rows.
+//
+// Returns ROPE_STATUS_GRADIENT_PAIRING if the plan's pairing changes, ROPE_STATUS_GRADIENT_SHAPE unless `cos` and
+// `sin` have one shape, ROPE_STATUS_ROTARY_DIM if their channels are none or odd, ROPE_STATUS_HEAD_DIM_ON_STACK, and
+// what rope_angle_gradients returns. Nothing is added then.
+//
+// # Threads
+//
+// As rope_angle_gradients.
+//
+// # Safety
+//
+// As rope_angle_gradients.
+rope_status rope_channel_gradients(const struct rope_plan *plan,
+                                   const struct rope_tensor *x,
+                                   const struct rope_tensor *dy,
+                                   const struct rope_pair_gradients *cos,
+                                   const struct rope_pair_gradients *sin);
+
 // Adds to `out` the gradient of the inverse frequencies, `[axes][heads][pairs]` with the heads of the gradients of
 // angles: of each the sum over rows of the position times the gradient, one row after the other, each product and
 // each sum rounded to a double. Where each pair follows one axis, its gradient is that of its axis. `out` has `len`
@@ -2501,6 +2547,36 @@ struct rope_positions rope_positions_per_token(const void *values,
                                                size_t count,
                                                int32_t number);
 
+// The tokens of rank `rank` of `ranks`, of one sequence of `tokens`: `kind` is one of the shards of
+// `enum rope_positions_kind`. Of packed sequences set `values`, `count` and `number` to their offsets.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+struct rope_positions rope_positions_shard(int32_t kind,
+                                           size_t tokens,
+                                           size_t rank,
+                                           size_t ranks);
+
+// Writes which tokens a rank has, in its order: their indices in the sequence, or in the packed buffer. `tokens` has
+// room for `len` of them; `count` becomes how many there are. With `len` 0 it only counts.
+//
+// Returns ROPE_STATUS_STORAGE if there is less room, ROPE_STATUS_UNKNOWN_VALUE for positions that are no shard,
+// ROPE_STATUS_RANK, ROPE_STATUS_SHARD_TOKENS, ROPE_STATUS_OFFSETS, ROPE_STATUS_NULL,
+// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+//
+// # Safety
+//
+// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+rope_status rope_shard_tokens(const struct rope_positions *positions,
+                              size_t *tokens,
+                              size_t len,
+                              size_t *count);
+
 // Rotates the first `rotary_dim` channels of every head of a tensor, in place. The other channels stay as they are.
 //
 // Each of the three operations of x cos - y sin and x sin + y cos is rounded to a float by itself, and the result
@@ -2625,6 +2701,20 @@ struct rope_rows rope_rows_strided(const float *cos,
                                    const float *sin,
                                    size_t len,
                                    struct rope_layout layout);
+
+// Full-width rows: cos and sin in arrays of their own, each of the shape `[rows, rotary_dim]`, a value for each
+// channel. For the channels `i` and `j` of a pair `x' = x cos[i] - y sin[i]` and `y' = y cos[j] + x sin[j]`:
+// HunYuan-VL and V-JEPA 2, and kernels that index cos and sin by channel. In general that is no rotation:
+// ROPE_DIRECTION_TRANSPOSE takes gradients back, and what needs an inverse, a shift or an angle is refused with
+// ROPE_STATUS_FULL_WIDTH_ROWS. This call reads no value; the calls that the rows are given to do.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+struct rope_rows rope_rows_full(const float *cos,
+                                const float *sin,
+                                size_t rows,
+                                size_t rotary_dim);
 
 // Makes the rows that undo others with ROPE_DIRECTION_FORWARD, pair by pair, whatever their magnitudes (xPos), in the
 // caller's storage, and describes them in `inverted`: `cos / (cos^2 + sin^2)` and `-sin / (cos^2 + sin^2)`. The

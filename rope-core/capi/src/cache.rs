@@ -3,8 +3,8 @@
 use core::ffi::c_void;
 
 use rope_core::{
-    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, Element,
-    Error, HeadScales, ScaleLayout, ScalePlace,
+    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Element, Error,
+    HeadScales, QuantFormat, QuantScale, ScaleLayout, ScalePlace,
 };
 
 use crate::failure::Failure;
@@ -160,7 +160,7 @@ impl rope_cache_layout {
 /// What numbers are scaled by before they are rounded to a code.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum rope_code_scale_kind {
+pub enum rope_quant_scale_kind {
     /// x / s; read as code * s: vLLM on GPUs, LMDeploy.
     Divide = 1,
     /// x (1 / s), the reciprocal rounded; read as code * s: vLLM on CPUs, ONNX Runtime.
@@ -173,13 +173,13 @@ pub enum rope_code_scale_kind {
     /// Made likewise, and kept in the cache's `scales`.
     MadeApart = 5,
 }
-lookup!(rope_code_scale_kind, "kind of scale for codes": Divide Reciprocal Multiply MadeInline MadeApart);
+lookup!(rope_quant_scale_kind, "kind of scale for codes": Divide Reciprocal Multiply MadeInline MadeApart);
 
 /// The scale of a cache of codes. Fields that a kind does not name are not read.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct rope_code_scale {
-    /// `enum rope_code_scale_kind`.
+pub struct rope_quant_scale {
+    /// `enum rope_quant_scale_kind`.
     pub kind: i32,
     /// DIVIDE, RECIPROCAL, MULTIPLY: s of all heads, where `each` is NULL.
     pub same: f32,
@@ -195,26 +195,26 @@ pub struct rope_code_scale {
     /// heads, 1} for `[blocks][block_size][heads]`.
     pub strides: [usize; 3],
 }
-plain!(rope_code_scale);
+plain!(rope_quant_scale);
 
-impl rope_code_scale {
+impl rope_quant_scale {
     /// # Safety
     ///
     /// `each` is null or points to the list, which nobody writes during `'a`.
-    unsafe fn scale<'a>(&self, name: &'static str) -> Result<(CodeScale<'a>, Region), Failure> {
-        let made = |at| CodeScale::Made {
+    unsafe fn scale<'a>(&self, name: &'static str) -> Result<(QuantScale<'a>, Region), Failure> {
+        let made = |at| QuantScale::Made {
             least: self.least,
             at,
         };
-        let given: fn(HeadScales<'a>) -> CodeScale<'a> =
-            match rope_code_scale_kind::from_c(self.kind)? {
-                rope_code_scale_kind::Divide => CodeScale::Divide,
-                rope_code_scale_kind::Reciprocal => CodeScale::Reciprocal,
-                rope_code_scale_kind::Multiply => CodeScale::Multiply,
-                rope_code_scale_kind::MadeInline => {
+        let given: fn(HeadScales<'a>) -> QuantScale<'a> =
+            match rope_quant_scale_kind::from_c(self.kind)? {
+                rope_quant_scale_kind::Divide => QuantScale::Divide,
+                rope_quant_scale_kind::Reciprocal => QuantScale::Reciprocal,
+                rope_quant_scale_kind::Multiply => QuantScale::Multiply,
+                rope_quant_scale_kind::MadeInline => {
                     return Ok((made(ScalePlace::Inline(self.behind)), NOTHING));
                 }
-                rope_code_scale_kind::MadeApart => {
+                rope_quant_scale_kind::MadeApart => {
                     let [block, token, head] = self.strides;
                     let place = ScaleLayout { block, token, head };
                     return Ok((made(ScalePlace::Apart(place)), NOTHING));
@@ -243,8 +243,8 @@ pub struct rope_cache {
     /// Where it lies.
     pub layout: rope_cache_layout,
     /// Codes: what they are scaled by. Not used by others.
-    pub scale: rope_code_scale,
-    /// ROPE_CODE_SCALE_KIND_MADE_APART: the scales. Not used by others.
+    pub scale: rope_quant_scale,
+    /// ROPE_QUANT_SCALE_KIND_MADE_APART: the scales. Not used by others.
     pub scales: *mut f32,
     /// How many scales there are.
     pub scales_count: usize,
@@ -280,7 +280,7 @@ enum Format<'a> {
     F32,
     F16,
     Bf16,
-    Scaled(Code, CodeScale<'a>),
+    Scaled(QuantFormat, QuantScale<'a>),
     Blocks(&'static BlockFormat),
 }
 
@@ -297,7 +297,7 @@ struct Description<'a> {
 impl rope_cache {
     /// # Safety
     ///
-    /// As [`rope_code_scale::scale`].
+    /// As [`rope_quant_scale::scale`].
     unsafe fn describe<'a>(&self, names: Names) -> Result<Description<'a>, Failure> {
         let layout = self.layout.layout()?;
         let without_scale = |format| Description {
@@ -311,11 +311,11 @@ impl rope_cache {
             rope_cache_format::F32 => return Ok(without_scale(Format::F32)),
             rope_cache_format::F16 => return Ok(without_scale(Format::F16)),
             rope_cache_format::Bf16 => return Ok(without_scale(Format::Bf16)),
-            rope_cache_format::E4m3 => Code::E4m3,
-            rope_cache_format::E5m2 => Code::E5m2,
-            rope_cache_format::E5m2Saturating => Code::E5m2Saturating,
-            rope_cache_format::Int8Even => Code::Int8Even,
-            rope_cache_format::Int8Away => Code::Int8Away,
+            rope_cache_format::E4m3 => QuantFormat::E4m3,
+            rope_cache_format::E5m2 => QuantFormat::E5m2,
+            rope_cache_format::E5m2Saturating => QuantFormat::E5m2Saturating,
+            rope_cache_format::Int8Even => QuantFormat::Int8Even,
+            rope_cache_format::Int8Away => QuantFormat::Int8Away,
             rope_cache_format::Q8_0 => return blocks(BlockFormat::Q8_0),
             rope_cache_format::Q4_0 => return blocks(BlockFormat::Q4_0),
             rope_cache_format::Q4_1 => return blocks(BlockFormat::Q4_1),
@@ -327,7 +327,7 @@ impl rope_cache {
         let (scale, given) = unsafe { self.scale.scale(names.each) }?;
         let apart = matches!(
             scale,
-            CodeScale::Made {
+            QuantScale::Made {
                 at: ScalePlace::Apart(_),
                 ..
             }
@@ -376,7 +376,7 @@ impl rope_cache {
                 Format::Bf16 => self.elements::<half::bf16>(name, layout),
                 Format::Scaled(code, scale) => {
                     let span = Span::new(name, self.memory.cast_const().cast(), self.bytes)?;
-                    let cache = Cache::coded(span.get(), layout, code, scale, scales.get())?;
+                    let cache = Cache::quantized(span.get(), layout, code, scale, scales.get())?;
                     Ok((cache, span.region()))
                 }
                 Format::Blocks(format) => {
@@ -442,7 +442,7 @@ impl rope_cache {
                 Format::Scaled(code, scale) => {
                     let (memory, region) = self.codes_mut(name, &others, apart)?;
                     let scales = scales.get(&[])?;
-                    let cache = CacheMut::coded(memory, layout, code, scale, scales)?;
+                    let cache = CacheMut::quantized(memory, layout, code, scale, scales)?;
                     Ok((cache, region))
                 }
                 Format::Blocks(format) => {

@@ -34,7 +34,7 @@ pub struct rope_chain {
     pub scale: *const rope_scale,
     /// Other than 0: what follows the rotation (a norm, a scale, a transform, a quantized format) takes its float as it
     /// is. Otherwise that is rounded to the element of what is read first, which gives the bits of separate steps.
-    pub straight: i32,
+    pub without_rounding: i32,
     /// The Hadamard transform; zeros: none.
     pub hadamard: rope_hadamard,
 }
@@ -58,7 +58,7 @@ impl rope_chain {
         if let Some(hadamard) = self.hadamard.hadamard()? {
             chain = chain.hadamard(hadamard);
         }
-        if self.straight != 0 {
+        if self.without_rounding != 0 {
             chain = chain.without_rounding();
         }
         Ok((chain, region))

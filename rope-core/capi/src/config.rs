@@ -162,7 +162,8 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
             Some(place) => {
                 let more = rotation.direction() != Direction::Forward
                     || rotation.rotates_values()
-                    || rotation.turns_output_back();
+                    || rotation.is_full_width()
+                    || rotation.unrotates_output();
                 if more {
                     return Err(Failure::Model(rope_models::Error::Unsupported {
                         model: model.name(),
@@ -221,6 +222,10 @@ pub struct rope_model_layer {
     pub rotates_values: i32,
     /// Whether the output of the attention is rotated back in the same channels: 1 or 0.
     pub unrotates_output: i32,
+    /// Whether its rows are full-width (rope_rows_full): 1 or 0. Then the frequencies are those of the channels, and
+    /// the rows that rope_rows_fill makes of them become full-width by `per_channel = 1` and `rotary_dim` of this
+    /// layer.
+    pub full_width: i32,
 }
 
 /// Reads the text of a model's config.json (`length` bytes; no NUL needed) into the rotation of each layer.
@@ -350,7 +355,8 @@ pub unsafe extern "C" fn rope_model_describe_layer(
                     backend: 0,
                 },
                 rotates_values: rotation.rotates_values().into(),
-                unrotates_output: rotation.turns_output_back().into(),
+                unrotates_output: rotation.unrotates_output().into(),
+                full_width: rotation.is_full_width().into(),
             };
         }
         // SAFETY: the caller's pointer.
@@ -411,6 +417,7 @@ impl rope_model_layer {
         },
         rotates_values: 0,
         unrotates_output: 0,
+        full_width: 0,
     };
 }
 

@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use rope_core::{Axes, Error, Frequencies, FrequencyBlock, Scaling};
+use rope_core::{Axes, Error, Frequencies, FrequencyChunk, Scaling};
 
 use crate::axes::rope_axes;
 use crate::failure::Failure;
@@ -22,10 +22,10 @@ pub const ROPE_FREQUENCIES_HEAD: usize = 192;
 pub const ROPE_ROTARY_DIM_MAX: usize = 65536;
 
 const _: () = {
-    assert!(size_of::<FrequencyBlock>() <= ROPE_FREQUENCIES_BLOCK);
+    assert!(size_of::<FrequencyChunk>() <= ROPE_FREQUENCIES_BLOCK);
     // A rotary_dim that is not refused overflows no sum of these, whatever the width of usize.
     assert!(
-        FrequencyBlock::count(ROPE_ROTARY_DIM_MAX)
+        FrequencyChunk::count(ROPE_ROTARY_DIM_MAX)
             <= u32::MAX as usize / ROPE_FREQUENCIES_BLOCK / 2
     );
 };
@@ -83,7 +83,7 @@ enum Recipe<'a> {
 impl crate::handle::Recipe for Recipe<'_> {
     type Handle = rope_frequencies;
 
-    fn make(&self, storage: &'static mut [FrequencyBlock]) -> Result<Frequencies<'static>, Error> {
+    fn make(&self, storage: &'static mut [FrequencyChunk]) -> Result<Frequencies<'static>, Error> {
         match *self {
             Recipe::Base(axes, base, ref scaling) => {
                 Frequencies::new_in(storage, axes, base, scaling)
@@ -161,7 +161,7 @@ pub extern "C" fn rope_frequencies_bytes(rotary_dim: usize) -> usize {
     if rotary_dim > ROPE_ROTARY_DIM_MAX {
         return 0;
     }
-    ROPE_FREQUENCIES_HEAD + ROPE_FREQUENCIES_BLOCK * FrequencyBlock::count(rotary_dim)
+    ROPE_FREQUENCIES_HEAD + ROPE_FREQUENCIES_BLOCK * FrequencyChunk::count(rotary_dim)
 }
 
 /// Makes frequencies in the caller's memory, for a base (rope_theta) and a scaling; NULL: none. Allocates nothing.

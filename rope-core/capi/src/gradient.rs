@@ -357,23 +357,69 @@ pub unsafe extern "C" fn rope_cos_sin_gradients(
     cos: *const rope_pair_gradients,
     sin: *const rope_pair_gradients,
 ) -> rope_status {
-    status_of(|| {
-        // SAFETY: the caller promises all of it.
-        unsafe {
-            let rope = read("plan", plan)?.rope()?;
-            let (x, dy) = (read("x", x)?, read("dy", dy)?);
-            let (cos, sin) = (read("cos", cos)?, read("sin", sin)?);
-            same_element(x.element, dy.element)?;
-            let (first, second) = (x.region("x")?, dy.region("dy")?);
-            let third = sin.span("sin")?.region();
-            let mut cos = cos.gradients("cos", &[first, second, third])?;
-            let mut sin = sin.gradients("sin", &[first, second])?;
-            with_element!(x.element, E => {
-                let (x, dy) = (x.tensor::<E>("x")?, dy.tensor::<E>("dy")?);
-                Ok(rope.cos_sin_gradients(&x, &dy, &mut cos, &mut sin)?)
-            })
-        }
-    })
+    // SAFETY: the caller promises it.
+    status_of(|| unsafe { add_cos_sin(false, plan, [x, dy], [cos, sin]) })
+}
+
+/// The gradients of full-width rows (rope_rows_full): for the channels `i` and `j` of a pair adds `xi dyi` to that of
+/// `cos[i]`, `-xj dyi` to `sin[i]`, `xj dyj` to `cos[j]` and `xi dyj` to `sin[j]`. `x` is the tensor before the
+/// rotation, and `dy` the gradient by the one after it. `cos` and `sin` have a place for each channel: their `pairs` is
+/// the rotary_dim of the rows.
+///
+/// Returns ROPE_STATUS_GRADIENT_PAIRING if the plan's pairing changes, ROPE_STATUS_GRADIENT_SHAPE unless `cos` and
+/// `sin` have one shape, ROPE_STATUS_ROTARY_DIM if their channels are none or odd, ROPE_STATUS_HEAD_DIM_ON_STACK, and
+/// what rope_angle_gradients returns. Nothing is added then.
+///
+/// # Threads
+///
+/// As rope_angle_gradients.
+///
+/// # Safety
+///
+/// As rope_angle_gradients.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_channel_gradients(
+    plan: *const rope_plan,
+    x: *const rope_tensor,
+    dy: *const rope_tensor,
+    cos: *const rope_pair_gradients,
+    sin: *const rope_pair_gradients,
+) -> rope_status {
+    // SAFETY: the caller promises it.
+    status_of(|| unsafe { add_cos_sin(true, plan, [x, dy], [cos, sin]) })
+}
+
+/// Adds the gradients of cos and sin, of pairs or of channels.
+///
+/// # Safety
+///
+/// Pointers, also those in structs, are null or point to what they say.
+unsafe fn add_cos_sin(
+    per_channel: bool,
+    plan: *const rope_plan,
+    [x, dy]: [*const rope_tensor; 2],
+    [cos, sin]: [*const rope_pair_gradients; 2],
+) -> Result<(), Failure> {
+    // SAFETY: the caller promises all of it.
+    unsafe {
+        let rope = read("plan", plan)?.rope()?;
+        let (x, dy) = (read("x", x)?, read("dy", dy)?);
+        let (cos, sin) = (read("cos", cos)?, read("sin", sin)?);
+        same_element(x.element, dy.element)?;
+        let (first, second) = (x.region("x")?, dy.region("dy")?);
+        let third = sin.span("sin")?.region();
+        let mut cos = cos.gradients("cos", &[first, second, third])?;
+        let mut sin = sin.gradients("sin", &[first, second])?;
+        with_element!(x.element, E => {
+            let (x, dy) = (x.tensor::<E>("x")?, dy.tensor::<E>("dy")?);
+            if per_channel {
+                rope.channel_gradients(&x, &dy, &mut cos, &mut sin)?;
+            } else {
+                rope.cos_sin_gradients(&x, &dy, &mut cos, &mut sin)?;
+            }
+            Ok(())
+        })
+    }
 }
 
 /// Adds to `out` the gradient of the inverse frequencies, `[axes][heads][pairs]` with the heads of the gradients of

@@ -2,13 +2,13 @@
 
 use core::ffi::c_void;
 
-use rope_core::{Error, FrequencyBlock};
+use rope_core::{Error, FrequencyChunk};
 
 use crate::failure::Failure;
 use crate::memory::{Out, Region, SpanMut, empty_blocks, place};
 
 /// The alignment of every handle.
-pub(crate) const ALIGNMENT: usize = align_of::<FrequencyBlock>();
+pub(crate) const ALIGNMENT: usize = align_of::<FrequencyChunk>();
 
 /// What every handle begins with, for the library.
 #[derive(Debug)]
@@ -161,7 +161,7 @@ pub(crate) trait Recipe {
 
     fn make(
         &self,
-        storage: &'static mut [FrequencyBlock],
+        storage: &'static mut [FrequencyChunk],
     ) -> Result<<Self::Handle as Handle>::Value, Error>;
 
     /// The blocks that are needed.
@@ -176,7 +176,7 @@ pub(crate) trait Recipe {
 
 /// Bytes of a handle and of the blocks behind it; more than memory holds, if there are so many.
 fn bytes<H>(blocks: usize) -> usize {
-    size_of::<H>().saturating_add(blocks.saturating_mul(size_of::<FrequencyBlock>()))
+    size_of::<H>().saturating_add(blocks.saturating_mul(size_of::<FrequencyChunk>()))
 }
 
 /// Makes a handle at the beginning of some memory, and the frequencies behind it.
@@ -192,7 +192,7 @@ unsafe fn make<R: Recipe>(
 ) -> Result<*mut R::Handle, Error> {
     let handle = memory.cast::<R::Handle>();
     // SAFETY: blocks have the alignment of the handle, whose size is a multiple of it; there is room for both.
-    let storage = unsafe { empty_blocks(handle.add(1).cast::<FrequencyBlock>(), blocks) };
+    let storage = unsafe { empty_blocks(handle.add(1).cast::<FrequencyChunk>(), blocks) };
     let value = recipe.make(storage)?;
     let head = Head {
         magic: R::Handle::MAGIC,

@@ -9,7 +9,7 @@ use crate::failure::Failure;
 use crate::memory::{Out, Plain, Region, SpanMut};
 use crate::mixed::Numbers;
 use crate::names::{lookup, rope_number};
-use crate::positions::{rope_positions, rope_positions_kind};
+use crate::positions::{rope_positions, rope_positions_kind, rope_positions_per_token};
 use crate::status::{rope_status, status_of};
 
 /// Which axis of a grid is the row, named as torch.meshgrid and timm's `grid_indexing` name it.
@@ -182,11 +182,7 @@ unsafe fn write_grid<T: Plain + From<u16> + 'static>(
         let written = indexing.positions_in(extents, values)?;
         out.write(rope_positions {
             kind: rope_positions_kind::AxisMajor as i32,
-            number,
-            values: storage,
-            count: written.len(),
-            first: 0,
-            starts: core::ptr::null(),
+            ..rope_positions_per_token(storage, written.len(), number)
         });
     }
     Ok(())

@@ -3,7 +3,7 @@
 use core::slice;
 
 use half::{bf16, f16};
-use rope_core::FrequencyBlock;
+use rope_core::FrequencyChunk;
 
 use crate::failure::Failure;
 
@@ -21,7 +21,7 @@ macro_rules! plain {
     )*};
 }
 pub(crate) use plain;
-plain!(u8, i32, i64, u32, u64, f32, f64, f16, bf16);
+plain!(u8, i32, i64, u32, u64, usize, f32, f64, f16, bf16);
 
 /// The addresses of some bytes, to be compared with those of others.
 #[derive(Clone, Copy, Debug)]
@@ -247,12 +247,12 @@ impl<T> Out<T> {
 ///
 /// `first` is aligned, and there are `count` blocks' worth of bytes that nobody else reads or writes during `'a`.
 pub(crate) unsafe fn empty_blocks<'a>(
-    first: *mut FrequencyBlock,
+    first: *mut FrequencyChunk,
     count: usize,
-) -> &'a mut [FrequencyBlock] {
+) -> &'a mut [FrequencyChunk] {
     for index in 0..count {
         // SAFETY: within the bytes that are promised.
-        unsafe { first.add(index).write(FrequencyBlock::EMPTY) };
+        unsafe { first.add(index).write(FrequencyChunk::EMPTY) };
     }
     // SAFETY: all of them have just been written.
     unsafe { slice::from_raw_parts_mut(first, count) }

@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use rope_core::{Error, FrequencyBlock, MixedAngle, MixedFrequencies};
+use rope_core::{Error, FrequencyChunk, MixedAngle, MixedFrequencies};
 
 use crate::failure::Failure;
 use crate::frequencies::{ROPE_FREQUENCIES_BLOCK, ROPE_FREQUENCIES_HEAD, ROPE_ROTARY_DIM_MAX};
@@ -140,7 +140,7 @@ impl handle::Recipe for Recipe<'_> {
 
     fn make(
         &self,
-        storage: &'static mut [FrequencyBlock],
+        storage: &'static mut [FrequencyChunk],
     ) -> Result<MixedFrequencies<'static>, Error> {
         let (shape, factor) = (self.shape, self.attention_factor);
         let made = match self.numbers {

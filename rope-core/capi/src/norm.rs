@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use rope_core::{Norm, NormFormula, NormReach, NormResult, NormSum, Place, Weights};
+use rope_core::{Norm, NormFormula, NormReach, NormResult, NormSum, StageOrder, Weights};
 
 use crate::failure::Failure;
 use crate::memory::{Out, Region, Span, plain};
@@ -18,27 +18,22 @@ pub enum rope_norm_formula {
     /// w T(x r): Hugging Face's LlamaRMSNorm and its copies; Llama, Qwen3, GLM-4.5, HunYuan, EXAONE 4, MiniMax-M2,
     /// OLMoE.
     Llama = 1,
-    /// T(w (x r)): OLMo 2 and 3, gpt-oss.
+    /// T(w (x r)): OLMo 2 and 3, gpt-oss, Gemma 3n and 4, whose values are normed without weights: with
+    /// `weighted` at 0.
     Olmo2 = 2,
     /// T((x r) (1 + w)): Gemma 1 to 3, Qwen3-Next.
     Gemma = 3,
-    /// T(x r w): Gemma 3n and 4. Their values are normed without weights: with `weighted` at 0.
-    Gemma3n = 4,
     /// T(x r), without a weight: Llama 4, nanochat.
-    Llama4 = 5,
-    /// T(w ((x - m) r)): Cohere, Command R.
-    Cohere = 6,
-    /// A layer norm without bias for each head: StableLM.
-    StableLm = 7,
+    Llama4 = 4,
+    /// T(w ((x - m) r)), or T(w ((x - m) r) + b) with biases: Cohere, Command R, StableLM, Phi, Persimmon.
+    LayerNorm = 5,
     /// T(T(T((x - m) r) w) + b), weights and biases of each head: Chameleon.
-    Chameleon = 8,
-    /// A layer norm with weight and bias, rounded once: Phi, Persimmon.
-    LayerNorm = 9,
+    Chameleon = 6,
     /// x r w, which the rotation takes as it is: fused kernels of GPU libraries.
-    Once = 10,
+    Once = 7,
 }
 lookup!(rope_norm_formula, "formula of a norm":
-    Llama Olmo2 Gemma Gemma3n Llama4 Cohere StableLm Chameleon LayerNorm Once);
+    Llama Olmo2 Gemma Llama4 LayerNorm Chameleon Once);
 
 impl rope_norm_formula {
     fn formula(self) -> NormFormula {
@@ -46,10 +41,7 @@ impl rope_norm_formula {
             rope_norm_formula::Llama => NormFormula::LLAMA,
             rope_norm_formula::Olmo2 => NormFormula::OLMO2,
             rope_norm_formula::Gemma => NormFormula::GEMMA,
-            rope_norm_formula::Gemma3n => NormFormula::GEMMA3N,
             rope_norm_formula::Llama4 => NormFormula::LLAMA4,
-            rope_norm_formula::Cohere => NormFormula::COHERE,
-            rope_norm_formula::StableLm => NormFormula::STABLE_LM,
             rope_norm_formula::Chameleon => NormFormula::CHAMELEON,
             rope_norm_formula::LayerNorm => NormFormula::LAYER_NORM,
             rope_norm_formula::Once => NormFormula::ONCE,
@@ -133,19 +125,19 @@ impl rope_norm_sum {
 /// Where a norm or a scale stands.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum rope_place {
+pub enum rope_stage_order {
     /// Before the rotation.
     BeforeRotation = 0,
     /// After it: the norms of HunYuan, Llama 4 and nanochat.
     AfterRotation = 1,
 }
-lookup!(rope_place, "place": BeforeRotation AfterRotation);
+lookup!(rope_stage_order, "order": BeforeRotation AfterRotation);
 
-impl rope_place {
-    pub(crate) fn place(self) -> Place {
+impl rope_stage_order {
+    pub(crate) fn order(self) -> StageOrder {
         match self {
-            rope_place::BeforeRotation => Place::BeforeRotation,
-            rope_place::AfterRotation => Place::AfterRotation,
+            rope_stage_order::BeforeRotation => StageOrder::BeforeRotation,
+            rope_stage_order::AfterRotation => StageOrder::AfterRotation,
         }
     }
 }
@@ -210,8 +202,8 @@ pub struct rope_norm {
     pub bias: rope_weights,
     /// What it is taken over (`enum rope_norm_reach`).
     pub reach: i32,
-    /// On which side of the rotation it stands (`enum rope_place`).
-    pub place: i32,
+    /// On which side of the rotation it stands (`enum rope_stage_order`).
+    pub order: i32,
     /// How squares are summed (`enum rope_norm_sum`).
     pub sum: i32,
     /// Sums of squares that the caller has, where a row is split over ranks: one for each token of each sequence (of
@@ -240,7 +232,7 @@ impl rope_norm {
         };
         let mut norm = Norm::new(formula, self.eps)
             .over(rope_norm_reach::from_c(self.reach)?.reach())
-            .at(rope_place::from_c(self.place)?.place())
+            .at(rope_stage_order::from_c(self.order)?.order())
             .sum(rope_norm_sum::from_c(self.sum)?.sum());
         // SAFETY: the caller promises it.
         let ((weight, first), (bias, second)) =
@@ -300,7 +292,7 @@ pub unsafe extern "C" fn rope_norm_init(norm: *mut rope_norm, formula: i32) -> r
             weight: NONE,
             bias: NONE,
             reach: 0,
-            place: 0,
+            order: 0,
             sum: 0,
             sums: core::ptr::null(),
             sums_count: 0,

@@ -2,11 +2,12 @@
 
 use core::ffi::c_void;
 
-use rope_core::{Coordinates, Ids, Positions};
+use rope_core::{Coordinates, Ids, Positions, Shard, ShardKind, ShardTokens};
 
 use crate::failure::Failure;
-use crate::memory::{Plain, Region, Span, plain};
+use crate::memory::{Out, Plain, Region, Span, SpanMut, plain, read};
 use crate::names::{INTEGERS, lookup, rope_number};
+use crate::status::{rope_status, status_of};
 
 /// How positions are listed.
 #[repr(i32)]
@@ -23,8 +24,37 @@ pub enum rope_positions_kind {
     /// Sequences packed behind one another: the values are offsets, and sequence s has the tokens `values[s]`
     /// to `values[s + 1]` (FlashAttention's cu_seqlens). Integers only.
     Packed = 5,
+    /// The tokens of rank `rank` of `ranks` (context parallelism), and of the kinds below: `rank * n / ranks` to
+    /// `(rank + 1) * n / ranks` of `n`, a multiple of `ranks` (Llama 3's all-gather). Without values it is one sequence
+    /// of `count` tokens; with values these are the offsets of packed sequences, as for PACKED.
+    ContiguousShard = 6,
+    /// Chunk `rank` and then chunk `2 * ranks - 1 - rank` of `2 * ranks` (Megatron-LM, Transformer Engine). Packed
+    /// sequences are dealt out one after the other, each of a multiple of `2 * ranks` tokens (cu_seqlens_padded).
+    ZigzagShard = 7,
+    /// The same of any number of tokens, the first chunks one longer; of packed sequences first the early chunks of
+    /// all, then the late ones (sglang).
+    UnevenZigzagShard = 8,
+    /// `rank`, `rank + ranks`, .. (Striped Attention); of packed sequences the whole buffer.
+    StripedShard = 9,
 }
-lookup!(rope_positions_kind, "kind of positions": Range PerToken AxisMajor TokenMajor Packed);
+lookup!(
+    rope_positions_kind,
+    "kind of positions": Range PerToken AxisMajor TokenMajor Packed ContiguousShard ZigzagShard UnevenZigzagShard
+        StripedShard
+);
+
+impl rope_positions_kind {
+    /// How tokens are dealt out, if they are.
+    fn shard(self) -> Option<ShardKind> {
+        match self {
+            Self::ContiguousShard => Some(ShardKind::Contiguous),
+            Self::ZigzagShard => Some(ShardKind::Zigzag),
+            Self::UnevenZigzagShard => Some(ShardKind::UnevenZigzag),
+            Self::StripedShard => Some(ShardKind::Striped),
+            _ => None,
+        }
+    }
+}
 
 /// The positions of some tokens: integers, negative ones too, or real coordinates.
 #[repr(C)]
@@ -33,16 +63,20 @@ pub struct rope_positions {
     /// How they are listed (`enum rope_positions_kind`).
     pub kind: i32,
     /// The type of `values` and of `starts` (`enum rope_number`); floats are real-valued coordinates. Not used by
-    /// RANGE.
+    /// RANGE, nor by shards of one sequence.
     pub number: i32,
-    /// The numbers. Not used by RANGE.
+    /// The numbers. Not used by RANGE; NULL for shards of one sequence.
     pub values: *const c_void,
-    /// How many values; for RANGE how many positions.
+    /// How many values; for RANGE how many positions, for shards of one sequence how many tokens it has.
     pub count: usize,
     /// RANGE: the first position. Not used by others.
     pub first: i64,
     /// PACKED: where each sequence starts counting, `count - 1` numbers; NULL: at 0. Not used by others.
     pub starts: *const c_void,
+    /// Shards: the rank, from 0. Not used by others.
+    pub rank: usize,
+    /// Shards: how many ranks there are. Not used by others.
+    pub ranks: usize,
 }
 plain!(rope_positions);
 
@@ -101,6 +135,11 @@ impl rope_positions {
                 .ok_or(Failure::PositionRange { first, count })?;
             return Ok((Positions::from(first..end), [none; 2]));
         }
+        if let Some(kind) = kind.shard() {
+            // SAFETY: the caller promises it.
+            let (tokens, region) = unsafe { self.shard(kind) }?;
+            return Ok((tokens.into(), [region, none]));
+        }
         let number = rope_number::from_c(self.number)?;
         // SAFETY: the caller promises all of it.
         unsafe {
@@ -132,6 +171,22 @@ impl rope_positions {
         }
     }
 
+    /// The tokens of a rank.
+    ///
+    /// # Safety
+    ///
+    /// As [`rope_positions::positions`].
+    unsafe fn shard<'a>(&self, kind: ShardKind) -> Result<(ShardTokens<'a>, Region), Failure> {
+        let shard = Shard::new(kind, self.rank, self.ranks)?;
+        if self.values.is_null() {
+            return Ok((shard.tokens(self.count)?, Region::bytes("values", 0, 0)));
+        }
+        let number = rope_number::from_c(self.number)?;
+        // SAFETY: the caller promises it.
+        let (offsets, region) = unsafe { ids("values", number, self.values, self.count) }?;
+        Ok((shard.packed(offsets)?, region))
+    }
+
     /// # Safety
     ///
     /// As [`rope_positions::positions`].
@@ -146,7 +201,7 @@ impl rope_positions {
             rope_positions_kind::PerToken => Positions::real,
             rope_positions_kind::AxisMajor => Positions::real_axis_major,
             rope_positions_kind::TokenMajor => Positions::real_token_major,
-            rope_positions_kind::Range | rope_positions_kind::Packed => {
+            _ => {
                 return Err(rope_number::from_c(self.number)?.refused(INTEGERS));
             }
         };
@@ -170,6 +225,8 @@ pub extern "C" fn rope_positions_range(first: i64, count: usize) -> rope_positio
         count,
         first,
         starts: core::ptr::null(),
+        rank: 0,
+        ranks: 0,
     }
 }
 
@@ -192,5 +249,79 @@ pub extern "C" fn rope_positions_per_token(
         count,
         first: 0,
         starts: core::ptr::null(),
+        rank: 0,
+        ranks: 0,
     }
+}
+
+/// The tokens of rank `rank` of `ranks`, of one sequence of `tokens`: `kind` is one of the shards of
+/// `enum rope_positions_kind`. Of packed sequences set `values`, `count` and `number` to their offsets.
+///
+/// # Threads
+///
+/// May be called from any thread at any time.
+#[unsafe(no_mangle)]
+pub extern "C" fn rope_positions_shard(
+    kind: i32,
+    tokens: usize,
+    rank: usize,
+    ranks: usize,
+) -> rope_positions {
+    rope_positions {
+        kind,
+        rank,
+        ranks,
+        ..rope_positions_range(0, tokens)
+    }
+}
+
+/// Writes which tokens a rank has, in its order: their indices in the sequence, or in the packed buffer. `tokens` has
+/// room for `len` of them; `count` becomes how many there are. With `len` 0 it only counts.
+///
+/// Returns ROPE_STATUS_STORAGE if there is less room, ROPE_STATUS_UNKNOWN_VALUE for positions that are no shard,
+/// ROPE_STATUS_RANK, ROPE_STATUS_SHARD_TOKENS, ROPE_STATUS_OFFSETS, ROPE_STATUS_NULL,
+/// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
+///
+/// # Threads
+///
+/// May be called from any thread at any time.
+///
+/// # Safety
+///
+/// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_shard_tokens(
+    positions: *const rope_positions,
+    tokens: *mut usize,
+    len: usize,
+    count: *mut usize,
+) -> rope_status {
+    status_of(|| {
+        let out = Out::new("count", count)?;
+        let place = Region::of("count", count);
+        let written = SpanMut::new("tokens", tokens, len)?;
+        written.region().apart_from(&[place])?;
+        // SAFETY: the caller promises all of it.
+        unsafe {
+            let positions = read("positions", positions)?;
+            let kind = rope_positions_kind::from_c(positions.kind)?;
+            let kind = kind.shard().ok_or(Failure::UnknownValue {
+                what: "positions.kind",
+                value: positions.kind,
+                required: "a shard",
+            })?;
+            let (shard, region) = positions.shard(kind)?;
+            place.apart_from(&[region])?;
+            let values = written.get(&[region])?;
+            let needed = shard.len();
+            if len > 0 && len < needed {
+                return Err(rope_core::Error::Storage { given: len, needed }.into());
+            }
+            for (value, token) in values.iter_mut().zip(shard.iter()) {
+                *value = token;
+            }
+            out.write(needed);
+        }
+        Ok(())
+    })
 }

@@ -21,7 +21,7 @@ use crate::tensor::rope_layout;
 /// The heads of a token share its row, unless each has a row of its own (`heads`, rope_rows_strided): then a row of
 /// these is those of all heads of a token, wherever rows are counted, and they rotate tensors with so many heads only.
 ///
-/// Filled in by the caller, or by rope_rows_joined, rope_rows_apart, rope_rows_strided, rope_rows_fill,
+/// Filled in by the caller, or by rope_rows_joined, rope_rows_apart, rope_rows_strided, rope_rows_full, rope_rows_fill,
 /// rope_table_rows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +54,9 @@ pub struct rope_rows {
     /// Where cos and sin lie, each of them, if not row behind row: the shape is sequences, tokens, heads and
     /// `rotary_dim / 2`. An extent of 1, or a stride of 0, is that of what shares its rows. All zero: row behind row.
     pub layout: rope_layout,
+    /// Not 0: full-width rows (rope_rows_full). A row has a cos and a sin for each of its `rotary_dim` channels:
+    /// `width` and the last extent of a layout are `rotary_dim`; joined, `2 * rotary_dim` values are a row.
+    pub per_channel: i32,
 }
 plain!(rope_rows);
 
@@ -74,6 +77,7 @@ impl rope_rows {
                 shape: [0; 4],
                 strides: [0; 3],
             },
+            per_channel: 0,
         }
     }
 
@@ -81,11 +85,17 @@ impl rope_rows {
     fn strided<'v>(&self, cos: &'v [f32], sin: &'v [f32]) -> Result<Rows<'v>, Error> {
         let rows = Rows::strided(cos, sin, self.layout.layout()?)?;
         let (width, rotary_dim) = (self.layout.shape[3], self.rotary_dim);
-        if rows.rotary_dim() == rotary_dim {
+        if Some(rows.rotary_dim()) == self.values() {
             Ok(rows)
         } else {
             Err(Error::RowWidth { width, rotary_dim })
         }
+    }
+
+    /// cos and sin values of a row, if there can be so many.
+    fn values(&self) -> Option<usize> {
+        let times = if self.per_channel == 0 { 1 } else { 2 };
+        self.rotary_dim.checked_mul(times)
     }
 
     /// Calls `with` with the rows, and with the bytes that they are read from.
@@ -101,11 +111,16 @@ impl rope_rows {
         let none = Region::bytes("sin", 0, 0);
         let cos = Span::new("cos", self.cos, self.len)?;
         let strided = self.layout.shape != [0; 4];
+        // Those of pairs, of which full-width rows have as many as channels.
+        let values_of_a_row = self.values().ok_or(Error::RotaryDim {
+            rotary_dim: self.rotary_dim,
+            required: "even and at most 2048 of full-width rows",
+        })?;
         let (table, sin_region) = if self.sin.is_null() && !strided {
             // SAFETY: the caller promises it.
             let values = unsafe { cos.get() };
-            let rows = self.len.checked_div(self.rotary_dim).unwrap_or(0);
-            (Rows::new(values, [rows, self.rotary_dim])?, none)
+            let rows = self.len.checked_div(values_of_a_row).unwrap_or(0);
+            (Rows::new(values, [rows, values_of_a_row])?, none)
         } else {
             let sin = Span::new("sin", self.sin, self.len)?;
             // SAFETY: the caller promises it.
@@ -114,7 +129,7 @@ impl rope_rows {
                 self.strided(cos, values)?
             } else {
                 let rows = self.len.checked_div(self.width).unwrap_or(0);
-                Rows::from_cos_sin(cos, values, [rows, self.width], self.rotary_dim)?
+                Rows::from_cos_sin(cos, values, [rows, self.width], values_of_a_row)?
             };
             (rows, sin.region())
         };
@@ -122,6 +137,10 @@ impl rope_rows {
             table
         } else {
             table.with_heads(self.heads.max(1))?
+        };
+        let table = match self.per_channel {
+            0 => table,
+            _ => table.per_channel()?,
         };
         let table = table.with_attention_factor(self.attention_factor)?;
         if self.ids.is_null() {
@@ -191,6 +210,28 @@ pub extern "C" fn rope_rows_strided(
         layout,
         // More than a number holds is refused by the calls that the rows are given to.
         ..rope_rows::joined(cos, len, layout.shape[3].saturating_mul(2))
+    }
+}
+
+/// Full-width rows: cos and sin in arrays of their own, each of the shape `[rows, rotary_dim]`, a value for each
+/// channel. For the channels `i` and `j` of a pair `x' = x cos[i] - y sin[i]` and `y' = y cos[j] + x sin[j]`:
+/// HunYuan-VL and V-JEPA 2, and kernels that index cos and sin by channel. In general that is no rotation:
+/// ROPE_DIRECTION_TRANSPOSE takes gradients back, and what needs an inverse, a shift or an angle is refused with
+/// ROPE_STATUS_FULL_WIDTH_ROWS. This call reads no value; the calls that the rows are given to do.
+///
+/// # Threads
+///
+/// May be called from any thread at any time.
+#[unsafe(no_mangle)]
+pub extern "C" fn rope_rows_full(
+    cos: *const f32,
+    sin: *const f32,
+    rows: usize,
+    rotary_dim: usize,
+) -> rope_rows {
+    rope_rows {
+        per_channel: 1,
+        ..rope_rows_apart(cos, sin, rows, rotary_dim, rotary_dim)
     }
 }
 

@@ -5,7 +5,7 @@ use rope_core::Scale;
 use crate::failure::Failure;
 use crate::memory::{Region, Span, plain};
 use crate::names::lookup;
-use crate::norm::rope_place;
+use crate::norm::rope_stage_order;
 
 /// What has a factor of its own.
 #[repr(i32)]
@@ -32,8 +32,8 @@ pub struct rope_scale {
     pub factors: *const f32,
     /// How many factors. Not used by CONSTANT.
     pub count: usize,
-    /// On which side of the rotation it stands (`enum rope_place`).
-    pub place: i32,
+    /// On which side of the rotation it stands (`enum rope_stage_order`).
+    pub order: i32,
     /// Other than 0: the product is not rounded to the element of the tensor that is read.
     pub unrounded: i32,
 }
@@ -58,7 +58,7 @@ impl rope_scale {
                 _ => Scale::per_token(factors),
             }
         };
-        let place = rope_place::from_c(self.place)?.place();
-        Ok((scale.at(place).rounds(self.unrounded == 0), region))
+        let order = rope_stage_order::from_c(self.order)?.order();
+        Ok((scale.at(order).rounds(self.unrounded == 0), region))
     }
 }

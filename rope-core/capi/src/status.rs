@@ -133,6 +133,12 @@ pub enum rope_status {
     PagePosition = 57,
     /// A head is longer than what is kept on the stack: more than 2048 channels.
     HeadDimOnStack = 58,
+    /// Full-width rows, which are no rotation, were given to an operation of rotations.
+    FullWidthRows = 81,
+    /// There is no such rank.
+    Rank = 82,
+    /// Tokens that a shard cannot deal out evenly.
+    ShardTokens = 83,
     /// A norm whose formula has weights was given none.
     WeightMissing = 76,
     /// A norm whose formula has no weights was given some.
@@ -269,6 +275,9 @@ statuses! {
     SlotOffset = c"from its offset a token would reach past the cache": SlotOffset,
     PagePosition = c"a position is beyond the pages of its sequence": PagePosition,
     HeadDimOnStack = c"a head is longer than what is kept on the stack": HeadDimOnStack,
+    FullWidthRows = c"full-width rows are no rotation": FullWidthRows,
+    Rank = c"there is no such rank": Rank,
+    ShardTokens = c"the tokens of a sequence cannot be dealt out evenly": ShardTokens,
     WeightMissing = c"the norm's formula has weights, and none were given": WeightMissing,
     WeightUnused = c"the norm's formula has no weights, and some were given": WeightUnused,
     CenteredSums = c"a norm that is centered takes no given sums": CenteredSums,

@@ -416,8 +416,7 @@ fn every_kind_of_axes_is_that_of_rope_core() {
             number: rope_number::I64 as i32,
             values: position.as_ptr().cast(),
             count: position.len(),
-            first: 0,
-            starts: null(),
+            ..rope_positions_range(0, 0)
         };
         let size = rope_frequencies_bytes(expected.rotary_dim());
         let (mut memory, mut values) = (vec![0_u8; size], vec![0.0_f32; expected.rotary_dim()]);
@@ -705,8 +704,7 @@ fn rows_are_those_of_rope_core() {
             number: number as i32,
             values,
             count,
-            first: 0,
-            starts: null(),
+            ..rope_positions_range(0, 0)
         }
     };
     use rope_number::{F32, F64, I32, I64, U32, U64};
@@ -856,6 +854,170 @@ fn rows_of_the_caller() {
 }
 
 /// A row for each head: behind one another, with strides, by ids; and what undoes them.
+/// The tokens of ranks, and rows of their positions, are rope-core's.
+#[test]
+fn shards() {
+    use rope_core::{Shard, ShardKind};
+    let kinds = [
+        (rope_positions_kind::ContiguousShard, ShardKind::Contiguous),
+        (rope_positions_kind::ZigzagShard, ShardKind::Zigzag),
+        (
+            rope_positions_kind::UnevenZigzagShard,
+            ShardKind::UnevenZigzag,
+        ),
+        (rope_positions_kind::StripedShard, ShardKind::Striped),
+    ];
+    let offsets = [0_i32, 12, 12, 36];
+    let frequencies = Frequencies::new(8, 10_000.0, &Scaling::Default).expect("valid");
+    let mut handle = null_mut();
+    let number = rope_number::I32 as i32;
+    // SAFETY: what is passed is there.
+    unsafe {
+        let axes = rope_axes {
+            kind: rope_axes_kind::Text as i32,
+            rotary_dim: 8,
+            ..zero()
+        };
+        let status = rope_frequencies_new(&axes, 10_000.0, null(), &mut handle);
+        assert_eq!(status, rope_status::Ok);
+    }
+    for (c_kind, kind) in kinds {
+        for rank in 0..3 {
+            let shard = Shard::new(kind, rank, 3).expect("a rank");
+            let one = rope_positions_shard(c_kind as i32, 36, rank, 3);
+            let packed = rope_positions {
+                values: offsets.as_ptr().cast(),
+                count: offsets.len(),
+                number,
+                ..one
+            };
+            for (given, expected) in [
+                (one, shard.tokens(36).expect("valid")),
+                (packed, shard.packed(&offsets).expect("valid")),
+            ] {
+                let wanted: Vec<usize> = expected.iter().collect();
+                let (mut got, mut count) = (vec![usize::MAX; wanted.len() + 1], 0);
+                let (tokens, len) = (got.as_mut_ptr(), got.len());
+                // SAFETY: what is passed is there.
+                let status = unsafe { rope_shard_tokens(&given, tokens, len, &mut count) };
+                assert_eq!((status, count), (rope_status::Ok, wanted.len()));
+                assert_eq!(got[..count], wanted);
+                assert_eq!(got[count], usize::MAX);
+                let of_core = frequencies.rows(expected).expect("valid");
+                let mut storage = vec![0.0_f32; 8 * count];
+                let mut rows = zero();
+                // SAFETY: what is passed is there.
+                let status = unsafe {
+                    let memory = storage.as_mut_ptr();
+                    rope_rows_fill(handle, &given, memory, storage.len(), &mut rows)
+                };
+                assert_eq!((status, rows.len), (rope_status::Ok, storage.len()));
+                for (row, values) in storage.chunks(8).enumerate() {
+                    let (cos, sin) = of_core.row(row).expect("a row");
+                    assert_eq!(values, [cos, sin].concat());
+                }
+            }
+        }
+    }
+    let (mut got, mut count) = ([7; 4], 7);
+    let zigzag = rope_positions_kind::ZigzagShard as i32;
+    let mut call = |positions: rope_positions, len| {
+        // SAFETY: what is passed is there.
+        unsafe { rope_shard_tokens(&positions, got.as_mut_ptr(), len, &mut count) }
+    };
+    let status = [
+        call(rope_positions_shard(zigzag, 12, 3, 3), 4),
+        call(rope_positions_shard(zigzag, 12, 0, 0), 4),
+        call(rope_positions_shard(zigzag, 13, 0, 3), 4),
+        call(rope_positions_shard(zigzag, 24, 0, 3), 4),
+        call(rope_positions_range(0, 4), 4),
+    ];
+    let expected = [
+        rope_status::Rank,
+        rope_status::Rank,
+        rope_status::ShardTokens,
+        rope_status::Storage,
+        rope_status::UnknownValue,
+    ];
+    assert_eq!(status, expected);
+    assert_eq!(
+        call(rope_positions_shard(zigzag, 24, 0, 3), 0),
+        rope_status::Ok
+    );
+    assert_eq!((got, count), ([7; 4], 8));
+    // SAFETY: of this library.
+    assert_eq!(unsafe { rope_frequencies_free(handle) }, rope_status::Ok);
+}
+
+/// Full-width rows rotate as rope-core's do, in slices of their own, joined and strided; what needs a rotation is
+/// refused.
+#[test]
+fn full_width_rows() {
+    let (tokens, head_dim, rotary_dim) = (SHAPE[0] * SHAPE[1], SHAPE[3], 48);
+    let cos = values::<f32>(tokens * rotary_dim);
+    let sin: Vec<f32> = cos.iter().rev().map(|x| x * 0.75).collect();
+    let lines = cos.chunks(rotary_dim).zip(sin.chunks(rotary_dim));
+    let joined: Vec<f32> = lines.flat_map(|(cos, sin)| [cos, sin].concat()).collect();
+    let of_core = Rows::full(&cos, &sin, [tokens, rotary_dim]).expect("valid");
+    let apart = rope_rows_full(cos.as_ptr(), sin.as_ptr(), tokens, rotary_dim);
+    let of_joined = rope_rows {
+        per_channel: 1,
+        ..rope_rows_joined(joined.as_ptr(), joined.len(), rotary_dim)
+    };
+    let layout = layout([1, tokens, 1, rotary_dim]);
+    let strided = rope_rows {
+        per_channel: 1,
+        rotary_dim,
+        ..rope_rows_strided(cos.as_ptr(), sin.as_ptr(), cos.len(), layout)
+    };
+    let mut plan = plan(rope_pairing::Half);
+    for (direction, of_plan) in [
+        (rope_direction::Forward, Direction::Forward),
+        (rope_direction::Transpose, Direction::Transpose),
+    ] {
+        plan.direction = direction as i32;
+        let mut expected = values::<bf16>(LEN);
+        let mut view = TensorMut::new(&mut expected, SHAPE).expect("valid");
+        let rope = Rope::new(Pairing::Half).direction(of_plan);
+        rope.rotate(&mut view, &of_core).expect("valid");
+        for rows in [&apart, &of_joined, &strided] {
+            let mut x = values::<bf16>(LEN);
+            let view = tensor(&mut x, SHAPE);
+            // SAFETY: what is passed is there.
+            let status = unsafe { rope_rotate(&plan, &view, rows) };
+            assert_eq!((status, x), (rope_status::Ok, expected.clone()));
+        }
+    }
+    let mut x = values::<f32>(LEN);
+    let view = tensor(&mut x, SHAPE);
+    plan.direction = rope_direction::Inverse as i32;
+    let mut storage = vec![0.0; joined.len()];
+    let (memory, len) = (storage.as_mut_ptr(), storage.len());
+    let mut inverted: rope_rows = zero();
+    let odd = rope_rows_full(cos.as_ptr(), sin.as_ptr(), 1, 3);
+    let huge = rope_rows_full(cos.as_ptr(), sin.as_ptr(), 0, usize::MAX);
+    let wide = rope_rows_full(cos.as_ptr(), sin.as_ptr(), 1, head_dim + 2);
+    // SAFETY: what is passed is there.
+    let got = unsafe {
+        [
+            rope_rotate(&plan, &view, &apart),
+            rope_rows_invert(&apart, memory, len, &mut inverted),
+            rope_rotate(&plan, &view, &odd),
+            rope_rotate(&plan, &view, &huge),
+            rope_rotate(&plan, &view, &wide),
+        ]
+    };
+    let expected = [
+        rope_status::FullWidthRows,
+        rope_status::FullWidthRows,
+        rope_status::RotaryDim,
+        rope_status::RotaryDim,
+        rope_status::RotaryDimExceedsHead,
+    ];
+    assert_eq!(got, expected);
+    assert_eq!(x, values::<f32>(LEN));
+}
+
 #[test]
 fn rows_of_each_head() {
     let (heads, tokens, pairs) = (3, 4, 2);

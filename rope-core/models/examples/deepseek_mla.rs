@@ -2,7 +2,7 @@
 //!
 //! A query head has 192 channels, of which the last 64 are rotated where they lie. The keys' 64 rotated channels come
 //! behind the 512 of the latent in one row of the projection, once for all heads, and go into a cache of their own. The
-//! weights pair neighbours; Hugging Face's code writes halves, and so does this program, for Q and K alike. The
+//! weights pair neighbors; Hugging Face's code writes halves, and so does this program, for Q and K alike. The
 //! configuration says all of that: a `Rotation` rotates the right channels of whole heads. (A runtime that keeps
 //! interleaved pairs makes a `Rope` of its own, and then Q needs no copy. Scores are the same.)
 //!

@@ -2,7 +2,7 @@
 //!
 //! Ported weights give gibberish when pairing, window or direction are another program's. Print the queries of one
 //! layer and a few tokens in that program, before and after its rotation, and ask. Here the program is a function that
-//! keeps to itself what it does: it takes the last 64 of 96 channels, reads neighbours and writes halves, as
+//! keeps to itself what it does: it takes the last 64 of 96 channels, reads neighbors and writes halves, as
 //! DeepSeek-V3 does.
 //!
 //! `cargo run -p rope-models --example explain`

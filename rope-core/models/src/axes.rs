@@ -1,18 +1,18 @@
 //! How a model arranges its frequencies: which one of a set of base frequencies each pair takes, and which axis of the
 //! positions drives it. Read from the `recomposition_frequencies` of each class.
 
-use crate::error::Result;
+use crate::error::{Error, Result, beginning};
 use crate::json::{Object, given, invalid};
 use crate::types::AxesOf;
 use alloc::vec::Vec;
 use rope_core::{Axes, Frequencies, Scaling};
 use serde_json::Value;
 
-/// How the pairs of a head lie over its axes.
+/// How the pairs of a head, or the channels of full-width rows, lie over its axes.
 pub(crate) enum Arrangement {
     /// As rope-core has it.
     Known(Axes<'static>),
-    /// One set of base frequencies, and for each pair its place in the set and its axis.
+    /// One set of base frequencies, and for each pair, or channel, its place in the set and its axis.
     Given {
         set_dim: usize,
         axes: usize,
@@ -82,6 +82,26 @@ impl Arrangement {
                 };
                 (*rotary_dim / 2, 2, (0..pairs).map(place).collect())
             }
+            AxesOf::ChannelSections => {
+                // `cat(f, f)` is cut into pieces of twice a section, one after the other.
+                let sections = channel_sections(rope, pairs)?;
+                let ends = sections.iter().scan(0, |end, section| {
+                    *end += 2 * section;
+                    Some(*end)
+                });
+                let ends: Vec<usize> = ends.collect();
+                let axis = |channel| ends.iter().filter(|&&end| end <= channel).count();
+                let place = |channel| (channel % pairs, axis(channel));
+                let channels = (0..2 * pairs).map(place).collect();
+                (*rotary_dim, sections.len(), channels)
+            }
+            AxesOf::ChannelWindows => {
+                let width = *rotary_dim / 3 / 2 * 2;
+                *rotary_dim = 3 * width;
+                let half = (width / 2).max(1);
+                let place = |channel| (channel % width % half, channel / width);
+                (width, 3, (0..3 * width).map(place).collect())
+            }
             AxesOf::ColumnsAndRows => {
                 two()?;
                 let place = |pair| (pair / 2, 1 - pair % 2);
@@ -109,6 +129,31 @@ impl Arrangement {
             } => Frequencies::new(*set_dim, base, scaling)?.arranged(*axes, pairs)?,
         })
     }
+}
+
+/// HunYuan-VL's sections, as many as axes, which cover the pairs.
+#[inline(never)]
+fn channel_sections(rope: &Object, pairs: usize) -> Result<Vec<usize>> {
+    let key = "mrope_section";
+    let older = given(rope, "xdrope_section");
+    let own = given(rope, key).or(older).ok_or(Error::Missing { key })?;
+    if older.is_some_and(|older| older != own) {
+        return Err(Error::Unread {
+            key: beginning("xdrope_section"),
+        });
+    }
+    let list: Option<Vec<usize>> = own.as_array().and_then(|list| {
+        let section = |value: &Value| usize::try_from(value.as_u64()?).ok();
+        list.iter().map(section).collect()
+    });
+    let covers = |list: &Vec<usize>| {
+        let sum = list
+            .iter()
+            .fold(0_usize, |sum, own| sum.saturating_add(*own));
+        sum == pairs
+    };
+    let list = list.filter(covers);
+    list.ok_or_else(|| invalid(key, own, "a count of pairs for each axis, all of a head"))
 }
 
 /// The sections of M-RoPE, the file's or the class's.

@@ -16,7 +16,7 @@ use crate::nearest::nearest;
 use alloc::string::String;
 use core::fmt;
 
-use rope_core::{Axes, Frequencies, FrequencyBlock, Pairing, Scaling, Yarn};
+use rope_core::{Axes, Frequencies, FrequencyChunk, Pairing, Scaling, Yarn};
 
 /// A value of a GGUF file, of the kinds that the keys here have.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -335,12 +335,12 @@ impl<'a> Gguf<'a> {
     }
 
     /// [`Gguf::frequencies`] in the caller's storage, of which the first
-    /// [`FrequencyBlock::count`] elements are used.
+    /// [`FrequencyChunk::count`] elements are used.
     ///
     /// # Errors
     ///
     /// Those of [`Gguf::frequencies`], and [`Error::Storage`](rope_core::Error::Storage) if the storage is too short.
-    pub fn frequencies_in<'s>(&self, storage: &'s mut [FrequencyBlock]) -> Result<Frequencies<'s>> {
+    pub fn frequencies_in<'s>(&self, storage: &'s mut [FrequencyChunk]) -> Result<Frequencies<'s>> {
         let (axes, base, scaling, attention_factor) = self.formula()?;
         scaled(
             Frequencies::new_in(storage, axes, base, &scaling)?,

@@ -5,14 +5,15 @@ use crate::json::{Object, count, given, invalid, numbers};
 use crate::nearest::distance;
 use crate::norms::{self, ModelNorm, NormedLayers};
 use crate::parameters::{FULL, SLIDING};
-use crate::reading::{Difference, Reading};
+use crate::reading::{LayerVariant, Reading};
 use crate::types::{Form, Head, Key, LayerTypes, Rotates, When};
 use alloc::borrow::Cow;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
 use rope_core::{
-    Dimension, Direction, Element, Frequencies, Layout, Pairing, Rope, Rows, Tensor, TensorMut,
+    Dimension, Direction, Element, Frequencies, IntoPositions, Layout, Pairing, Rope, Rows, Tensor,
+    TensorMut,
 };
 use serde_json::Value;
 
@@ -40,7 +41,7 @@ use serde_json::Value;
 ///
 /// A rotation is more than frequencies and a pairing only where [`Rotation::window`] does not begin with the first
 /// channel, or where one of [`Rotation::direction`], [`Rotation::rotates_values`] and
-/// [`Rotation::turns_output_back`] says so.
+/// [`Rotation::unrotates_output`] says so.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rotation {
     pub(crate) frequencies: Frequencies<'static>,
@@ -51,12 +52,34 @@ pub struct Rotation {
     pub(crate) offset: usize,
     pub(crate) values: bool,
     pub(crate) turned_back: bool,
+    pub(crate) full_width: bool,
 }
 
 impl Rotation {
-    /// The frequencies, over the axes of the model.
+    /// The frequencies, over the axes of the model: one for each pair, or one for each channel if the rows are
+    /// full-width ([`Rotation::is_full_width`]).
     pub fn frequencies(&self) -> &Frequencies<'static> {
         &self.frequencies
+    }
+
+    /// Whether the two channels of a pair have angles of their own: HunYuan-VL and V-JEPA 2. Then the frequencies are
+    /// those of the channels, and their rows are made [`Rows::per_channel`], as [`Rotation::rows`] does.
+    pub fn is_full_width(&self) -> bool {
+        self.full_width
+    }
+
+    /// The rows of some positions, which the model's heads rotate by: those of [`Rotation::frequencies`], full-width if
+    /// the model's are.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Frequencies::rows`].
+    pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>> {
+        let rows = self.frequencies.rows(positions)?;
+        match self.full_width {
+            true => Ok(rows.per_channel()?),
+            false => Ok(rows),
+        }
     }
 
     /// The frequencies alone.
@@ -86,7 +109,12 @@ impl Rotation {
     /// The channels of a head that rotate: from the first one for most models, the last ones for multi-head latent
     /// attention (where they are a tensor of their own before they are put there) and for DeepSeek-V4.
     pub fn window(&self) -> Range<usize> {
-        self.offset..self.offset + self.frequencies.rotary_dim()
+        let frequencies = self.frequencies.rotary_dim();
+        let rotary_dim = match self.full_width {
+            true => frequencies / 2,
+            false => frequencies,
+        };
+        self.offset..self.offset + rotary_dim
     }
 
     /// Whether the values are rotated as the keys are: RoFormer's option `rotary_value`, and CLVP.
@@ -96,7 +124,7 @@ impl Rotation {
 
     /// Whether the output of the attention is rotated back, in the window: DeepSeek-V4, whose values are its rotated
     /// keys.
-    pub fn turns_output_back(&self) -> bool {
+    pub fn unrotates_output(&self) -> bool {
         self.turned_back
     }
 
@@ -180,7 +208,7 @@ impl Rotation {
         match rows.rotary_dim() {
             rotary_dim if rotary_dim != window.len() => Err(rope_core::Error::RotaryDim {
                 rotary_dim,
-                required: "that of the model's frequencies (Rotation::frequencies)",
+                required: "that of the model's rows (Rotation::rows)",
             }
             .into()),
             _ => Ok(from),
@@ -274,7 +302,7 @@ impl Layers {
             rotations: Vec::new(),
             norm: norms::read(reading),
         };
-        let mut differences: Vec<Difference<'_>> = Vec::new();
+        let mut variants: Vec<LayerVariant<'_>> = Vec::new();
         for index in 0..layers {
             let kind = kinds.get(index);
             let difference = match kind {
@@ -284,13 +312,13 @@ impl Layers {
             let rotation = match difference {
                 None => None,
                 Some(difference) => {
-                    let known = differences.iter().position(|other| *other == difference);
+                    let known = variants.iter().position(|other| *other == difference);
                     Some(match known {
                         Some(known) => known,
                         None => {
                             made.rotations.push(reading.rotation(&difference)?);
-                            differences.push(difference);
-                            differences.len() - 1
+                            variants.push(difference);
+                            variants.len() - 1
                         }
                     })
                 }

@@ -86,7 +86,7 @@ impl Model {
     /// one layer.
     ///
     /// ```
-    /// use rope_core::{NormFormula, NormReach, Place};
+    /// use rope_core::{NormFormula, NormReach, StageOrder};
     /// use rope_models::{Config, NormWeights};
     ///
     /// let model = Config::from_json(r#"{
@@ -95,7 +95,7 @@ impl Model {
     /// }"#)?.model()?;
     /// let found = model.norm()?.expect("Qwen3 norms each head");
     /// assert_eq!((found.norm.formula(), found.norm.eps()), (NormFormula::LLAMA, 1e-6));
-    /// assert_eq!((found.norm.reach(), found.norm.place()), (NormReach::Head, Place::BeforeRotation));
+    /// assert_eq!((found.norm.reach(), found.norm.order()), (NormReach::Head, StageOrder::BeforeRotation));
     ///
     /// // One `self_attn.q_norm.weight` of the checkpoint for all heads of Q; K has its own.
     /// assert_eq!(found.weights, NormWeights::Shared);

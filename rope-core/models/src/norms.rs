@@ -4,7 +4,7 @@ use crate::error::{Error, Result, beginning};
 use crate::json::{Object, given, invalid};
 use crate::reading::Reading;
 use crate::types::{Formula, QkNorm, Reach};
-use rope_core::{Norm, NormFormula, NormReach, Place};
+use rope_core::{Norm, NormFormula, NormReach, StageOrder};
 use serde_json::Value;
 
 /// The norm of a model's queries and keys, without its weights: [`Model::norm`](crate::Model::norm) and
@@ -62,12 +62,10 @@ fn formula(formula: Formula) -> Option<(NormFormula, NormWeights, bool)> {
     use NormWeights::{PerHead, Shared};
     Some(match formula {
         Formula::Llama => (NormFormula::LLAMA, Shared, false),
-        Formula::Olmo2 => (NormFormula::OLMO2, Shared, false),
+        Formula::Olmo2 | Formula::Gemma3n => (NormFormula::OLMO2, Shared, false),
         Formula::Gemma => (NormFormula::GEMMA, Shared, false),
-        Formula::Gemma3n => (NormFormula::GEMMA3N, Shared, false),
         Formula::Llama4 => (NormFormula::LLAMA4, NormWeights::None, false),
-        Formula::Cohere => (NormFormula::COHERE, PerHead, false),
-        Formula::StableLm => (NormFormula::STABLE_LM, PerHead, false),
+        Formula::Cohere | Formula::StableLm => (NormFormula::LAYER_NORM, PerHead, false),
         Formula::LayerNorm => (NormFormula::LAYER_NORM, Shared, true),
         Formula::Chameleon => (NormFormula::CHAMELEON, PerHead, true),
         Formula::Other => return None,
@@ -93,7 +91,7 @@ pub(crate) fn read(reading: &Reading<'_>) -> Result<Option<(ModelNorm, NormedLay
         }
     }
     if own.after {
-        norm = norm.at(Place::AfterRotation);
+        norm = norm.at(StageOrder::AfterRotation);
     }
     let found = ModelNorm {
         norm,

@@ -424,6 +424,9 @@ pub(crate) fn check_read(rope: &Object, kind: &str, row: &Row) -> Result<()> {
         let key = key.as_str();
         let sections = row.axes.has_sections()
             && ["mrope_section", "mrope_interleaved", "interleaved"].contains(&key);
+        let sections = sections
+            || row.axes == AxesOf::ChannelSections
+                && ["mrope_section", "xdrope_section"].contains(&key);
         let magnitudes =
             row.rope_types == RopeTypes::PhiMoe && ["short_mscale", "long_mscale"].contains(&key);
         let neutral = value.is_null()

@@ -29,7 +29,7 @@ fn entry(key: Key, list: &[f64], index: usize) -> Result<f64> {
 
 /// What makes the rotation of one layer another than that of the next.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Difference<'k> {
+pub(crate) struct LayerVariant<'k> {
     /// The type of the layer, where parameters or heads depend on it.
     pub(crate) kind: Option<Cow<'k, str>>,
     /// The base, where each layer has its own.
@@ -87,7 +87,7 @@ impl<'c> Reading<'c> {
         &self,
         kind: Option<Cow<'k, str>>,
         layer: Option<(usize, usize)>,
-    ) -> Result<Option<Difference<'k>>> {
+    ) -> Result<Option<LayerVariant<'k>>> {
         let name = kind.as_deref();
         let sliding = name == Some(SLIDING);
         let still = match self.row.rotates {
@@ -167,7 +167,7 @@ impl<'c> Reading<'c> {
             unscaled = !list.contains(&(by_number()?.0 as f64));
         }
         let matters = self.parameters.by_layer || matches!(self.row.head, Head::Global(..));
-        Ok(Some(Difference {
+        Ok(Some(LayerVariant {
             kind: kind.filter(|_| matters),
             base,
             unscaled,
@@ -458,12 +458,18 @@ impl<'c> Reading<'c> {
                 base,
             ),
             Base::InsideOr(base) => (number(rope, inside)?, base),
+            Base::Fixed(base) => {
+                if number(rope, inside)?.is_some_and(|own| own != base) {
+                    return Err(Error::Unread { key: inside.into() });
+                }
+                (None, base)
+            }
         };
         Ok(found.unwrap_or(default))
     }
 
     /// The rotation of the layers that differ in this.
-    pub(crate) fn rotation(&self, layer: &Difference<'_>) -> Result<Rotation> {
+    pub(crate) fn rotation(&self, layer: &LayerVariant<'_>) -> Result<Rotation> {
         let (row, kind) = (self.row, layer.kind.as_deref());
         let rope = self.parameters.of(kind)?.ok_or(Error::Missing {
             key: "the parameters of a type of layers",
@@ -473,6 +479,10 @@ impl<'c> Reading<'c> {
             _ if layer.unscaled => "default",
             ("axial", RopeTypes::Images) | ("mrope", RopeTypes::Mrope) => "default",
             ("su" | "yarn", RopeTypes::LongRope(_)) => "longrope",
+            ("xdrope", _) if row.axes == AxesOf::ChannelSections => match number(rope, "alpha")? {
+                Some(alpha) if alpha != 0.0 => "alpha",
+                _ => "dynamic",
+            },
             ("dynamic", RopeTypes::Alpha) if number(rope, "alpha")?.is_some_and(|a| a != 0.0) => {
                 "alpha"
             }
@@ -526,6 +536,7 @@ impl<'c> Reading<'c> {
                 Values::If(key) => flag(self.config, key.name())?.unwrap_or(false),
             },
             turned_back: row.window == Window::End,
+            full_width: row.axes.is_full_width(),
         })
     }
 

@@ -175,13 +175,10 @@ mod tests {
             let Some(norm) = row.norm else { continue };
             let mut said = match norm.formula {
                 Formula::Llama => "`LLAMA`",
-                Formula::Olmo2 => "`OLMO2`",
+                Formula::Olmo2 | Formula::Gemma3n => "`OLMO2`",
                 Formula::Gemma => "`GEMMA`",
-                Formula::Gemma3n => "`GEMMA3N`",
                 Formula::Llama4 => "`LLAMA4`",
-                Formula::Cohere => "`COHERE`",
-                Formula::StableLm => "`STABLE_LM`",
-                Formula::LayerNorm => "`LAYER_NORM`",
+                Formula::Cohere | Formula::StableLm | Formula::LayerNorm => "`LAYER_NORM`",
                 Formula::Chameleon => "`CHAMELEON`",
                 Formula::Other => "none of these: refused",
             }

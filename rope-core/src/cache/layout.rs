@@ -1,6 +1,6 @@
 //! Where the channels of a head lie in a cache, by its slot.
 
-use super::code::ScaleLayout;
+use super::quant::ScaleLayout;
 use crate::Error;
 
 /// Where the elements of a KV cache lie: blocks (pages) of slots, each slot with the heads of one token.

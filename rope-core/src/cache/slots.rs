@@ -2,8 +2,8 @@
 
 use core::ops::Range;
 
-use super::code::ScaleLayout;
 use super::layout::CacheLayout;
+use super::quant::ScaleLayout;
 use crate::walk::{Addresses, Located};
 use crate::{Error, Ids, Shape};
 

@@ -1,11 +1,11 @@
 //! Rotations, and copies, line by line in memory.
 
 use crate::backend::Proof;
-use crate::cache::Heads;
+use crate::cache::CacheHeads;
 use crate::kernel::elements::{InPlaceFn, OutOfPlaceFn};
 use crate::kernel::line::{Line, LineRows, Source};
 use crate::kernel::rotation::RowFactors;
-use crate::pass::{Ends, Operand, OperandMut, Pass};
+use crate::pass::{IoFormats, Operand, OperandMut, Pass};
 use crate::rows::View;
 use crate::tensor::BytesMut;
 use crate::walk::{Access, Addresses, Prefetch, Walk};
@@ -16,7 +16,7 @@ pub(crate) fn fused(
     source: &Operand<'_>,
     target: &mut OperandMut<'_, '_>,
 ) -> bool {
-    pass.rotation.is_some() && run(pass, source, target, Ends::fused)
+    pass.rotation.is_some() && run(pass, source, target, IoFormats::fused)
 }
 
 /// Heads of one element that are copied, and no more.
@@ -25,7 +25,7 @@ pub(crate) fn copied(
     source: &Operand<'_>,
     target: &mut OperandMut<'_, '_>,
 ) -> bool {
-    let nothing = |ends: Ends| {
+    let nothing = |ends: IoFormats| {
         let kernel: OutOfPlaceFn = |_, _, _| {};
         ends.source.is(ends.target).then_some(kernel)
     };
@@ -37,9 +37,11 @@ fn run(
     pass: &Pass<'_>,
     source: &Operand<'_>,
     target: &mut OperandMut<'_, '_>,
-    kernel: fn(Ends) -> Option<OutOfPlaceFn>,
+    kernel: fn(IoFormats) -> Option<OutOfPlaceFn>,
 ) -> bool {
-    let (Heads::Lines(_, read), Heads::Lines(_, written)) = (source.heads(), target.heads()) else {
+    let (CacheHeads::Lines(_, read), CacheHeads::Lines(_, written)) =
+        (source.heads(), target.heads())
+    else {
         return false;
     };
     let ends = pass.ends(read, written);
@@ -59,7 +61,7 @@ fn run(
 #[inline(never)]
 pub(crate) fn rotate_lines<S: Addresses, T: Addresses>(
     proof: Proof,
-    ends: Ends,
+    ends: IoFormats,
     kernel: OutOfPlaceFn,
     from: &[u8],
     to: &mut [u8],
@@ -81,7 +83,12 @@ pub(crate) fn rotate_lines<S: Addresses, T: Addresses>(
 /// Copies the channels after the pairs: as bits where the element stays the same, not even a NaN changes; otherwise
 /// rounded from f32, which all kernels read that convert.
 #[inline(never)]
-pub(super) fn copy_unrotated(proof: Proof, ends: Ends, source: &Source<'_>, line: &mut Line<'_>) {
+pub(super) fn copy_unrotated(
+    proof: Proof,
+    ends: IoFormats,
+    source: &Source<'_>,
+    line: &mut Line<'_>,
+) {
     let first = 2 * line.rows.pairs;
     let len = line.head_dim - first;
     let [read, written] = [ends.source.size, ends.target.size];
@@ -100,7 +107,7 @@ pub(super) fn copy_unrotated(proof: Proof, ends: Ends, source: &Source<'_>, line
 
 /// A rotation alone, in place.
 pub(crate) fn fused_in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -> bool {
-    let (Some(kernels), Some(rotation), None, Heads::Lines(..)) = (
+    let (Some(kernels), Some(rotation), None, CacheHeads::Lines(..)) = (
         pass.kernels.in_place,
         &pass.rotation,
         pass.stages,

@@ -2,9 +2,9 @@
 
 use crate::Pairing;
 use crate::backend::Proof;
-use crate::cache::Heads;
-use crate::element::Compiled;
-use crate::kernel::elements::{ElementType, Normed, NormedFn};
+use crate::cache::CacheHeads;
+use crate::element::ElementKernels;
+use crate::kernel::elements::{ElementType, NormRotateFn, NormRotateKernels};
 use crate::kernel::line::{Line, Source};
 use crate::kernel::norm::ROOTS;
 use crate::kernel::normed::{LineNorm, LineRoots, TOO_LONG};
@@ -16,8 +16,8 @@ use crate::walk::{Access, CHUNK, Prefetch, Walk};
 pub(super) struct FusedNorm<'w> {
     proof: Proof,
     element: ElementType,
-    kernels: &'static Normed,
-    kernel: NormedFn,
+    kernels: &'static NormRotateKernels,
+    kernel: NormRotateFn,
     eps: f32,
     weights: &'w [f32],
     rounds_normed: bool,
@@ -41,7 +41,7 @@ impl<'w> FusedNorm<'w> {
     /// That of a pass which has one.
     pub(super) fn new(
         pass: &Pass<'_>,
-        (norm, kernels, pairing): (Norm<'_>, &'static Normed, Pairing),
+        (norm, kernels, pairing): (Norm<'_>, &'static NormRotateKernels, Pairing),
         weights: &'w mut NormWeights,
     ) -> Self {
         let weights = &mut weights.0[..pass.shape.head_dim];
@@ -62,7 +62,7 @@ impl<'w> FusedNorm<'w> {
             eps: norm.eps,
             weights,
             rounds_normed: norm.formula.rounds_normed,
-            rounds_product: !pass.result(norm).is(f32::ACROSS),
+            rounds_product: !pass.result(norm).is(f32::OUT_OF_PLACE),
         }
     }
 
@@ -123,7 +123,7 @@ pub(crate) fn copied(
     source: &Operand<'_>,
     target: &mut OperandMut<'_, '_>,
 ) -> bool {
-    let same = matches!(target.heads(), Heads::Lines(_, element) if element.is(pass.element));
+    let same = matches!(target.heads(), CacheHeads::Lines(_, element) if element.is(pass.element));
     let (Operand::Tensor(x, _), true, Some(norm)) = (source, same, pass.fused_norm()) else {
         return false;
     };

@@ -3,14 +3,14 @@
 
 use super::staged::{Channels, read_lines, with_tile};
 use crate::Shape;
-use crate::kernel::elements::{Across, ElementType};
+use crate::kernel::elements::{ElementType, OutOfPlaceKernels};
 use crate::kernel::line::{LineRows, Source, Starts};
 use crate::kernel::norm::{
     AddToSum, Channelwise, LANES, NormFactors, PerChannel, ROOTS, RootOf, Scaled, Sum, Term, mean,
 };
 use crate::kernel::normed::{LineRoots, TOO_LONG};
-use crate::norm::{GivenSums, Norm, NormReach, NormSum, Place, Weights};
-use crate::pass::{Operands, Ops, Pass, Stages, Transform};
+use crate::norm::{GivenSums, Norm, NormReach, NormSum, StageOrder, Weights};
+use crate::pass::{Operands, Ops, Pass, PassStages, Transform};
 use crate::rows::View;
 use crate::scale::Scale;
 use crate::tensor::Bytes;
@@ -22,29 +22,29 @@ pub(crate) static OPS: Ops = Ops { run, row_factors };
 /// Runs the stages of a place on the heads in a tile.
 fn run(
     pass: &Pass<'_>,
-    Stages {
+    PassStages {
         norm,
         scale,
         transform,
         ..
-    }: Stages<'_>,
-    place: Place,
+    }: PassStages<'_>,
+    place: StageOrder,
     span: &LineSpan<'_>,
     row: Option<NormFactors>,
     tile: &mut [f32],
     side: &mut [f32],
 ) {
-    if place == Place::BeforeRotation {
+    if place == StageOrder::BeforeRotation {
         pass.transform_first(tile, side);
     }
-    if let Some(norm) = norm.filter(|norm| norm.place == place) {
+    if let Some(norm) = norm.filter(|norm| norm.order == place) {
         pass.norm_heads(norm, span, row, tile, side);
     }
-    if let Some(scale) = scale.filter(|scale| scale.place == place) {
+    if let Some(scale) = scale.filter(|scale| scale.order == place) {
         let element = pass.flowing(place);
         pass.scale_heads(scale, element, span, tile, side);
     }
-    let last = |it: &Transform| it.last && place == Place::AfterRotation;
+    let last = |it: &Transform| it.last && place == StageOrder::AfterRotation;
     if let Some(transform) = transform.filter(last) {
         transform.run(pass.proof, tile);
         if transform.coded && pass.rounds {
@@ -96,7 +96,7 @@ impl Pass<'_> {
     fn scale_heads(
         &self,
         scale: Scale<'_>,
-        element: &'static Across,
+        element: &'static OutOfPlaceKernels,
         span: &LineSpan<'_>,
         tile: &mut [f32],
         side: &mut [f32],
@@ -247,7 +247,7 @@ impl Pass<'_> {
     /// The sums of squares that a norm takes of a tensor, of each head or of each row.
     pub(crate) fn squares(
         &self,
-        (x, element): (&Bytes<'_>, &'static Across),
+        (x, element): (&Bytes<'_>, &'static OutOfPlaceKernels),
         norm: Norm<'_>,
         sums: &mut [f32],
     ) {
@@ -364,8 +364,8 @@ impl Pass<'_> {
             };
             let mut values = &mut tile[..head_dim];
             read(span, values, side);
-            if norm.place == Place::AfterRotation {
-                let before = |scale: &Scale<'_>| scale.place == Place::BeforeRotation;
+            if norm.order == StageOrder::AfterRotation {
+                let before = |scale: &Scale<'_>| scale.order == StageOrder::BeforeRotation;
                 if let Some(scale) = self.scale().filter(before) {
                     self.scale_heads(scale, self.element, span, values, side);
                 }

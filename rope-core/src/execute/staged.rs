@@ -11,12 +11,12 @@
 use super::lines::copy_unrotated;
 use crate::Pairing;
 use crate::backend::Proof;
-use crate::cache::{Heads, HeadsMut, MOST_CHANNELS, MOST_HEADS};
-use crate::element::Compiled;
-use crate::kernel::elements::{Across, RotateF32};
+use crate::cache::{CacheHeads, CacheHeadsMut, MOST_CHANNELS, MOST_HEADS};
+use crate::element::ElementKernels;
+use crate::kernel::elements::{OutOfPlaceKernels, RotateF32};
 use crate::kernel::line::{LineRows, Source};
 use crate::kernel::norm::{NormFactors, ROOTS};
-use crate::norm::{NormReach, Place};
+use crate::norm::{NormReach, StageOrder};
 use crate::pass::{Operand, OperandMut, Operands, Pass};
 use crate::walk::{LineSpan, Order, Walk};
 
@@ -33,13 +33,13 @@ const _: () = assert!(HEADS == ROOTS);
 
 /// On cache lines of its own: a vector that crosses two costs twice as much.
 #[repr(align(64))]
-struct Tile<const LEN: usize>([f32; LEN]);
+struct F32Tile<const LEN: usize>([f32; LEN]);
 
 /// Runs something with a tile of so many values, if not of more: to clear 8 KiB takes as long as to rotate ten heads.
 pub(crate) fn with_tile(len: usize, run: &mut dyn FnMut(&mut [f32])) {
     #[inline(never)]
     fn cleared<const LEN: usize>(run: &mut dyn FnMut(&mut [f32])) {
-        run(&mut Tile([0.0; LEN]).0);
+        run(&mut F32Tile([0.0; LEN]).0);
     }
     if len <= SMALL_TILE {
         cleared::<SMALL_TILE>(run);
@@ -61,8 +61,10 @@ pub(crate) fn run(
         .norm()
         .filter(|norm| norm.reach == NormReach::Row && norm.given.is_none());
     let lines = match (source.map(Operand::heads), target.heads()) {
-        (None, Heads::Lines(_, element)) => Some([element; 2]),
-        (Some(Heads::Lines(_, source)), Heads::Lines(_, target)) => Some([source, target]),
+        (None, CacheHeads::Lines(_, element)) => Some([element; 2]),
+        (Some(CacheHeads::Lines(_, source)), CacheHeads::Lines(_, target)) => {
+            Some([source, target])
+        }
         _ => None,
     };
     // Channels that do not rotate stay bits where the element does.
@@ -86,7 +88,7 @@ pub(crate) fn run(
     };
     let operands = &mut Operands { source, target };
     let len = walk.longest().saturating_mul(width).min(TILE);
-    let rounds = pass.stages.is_some() && !pass.element.is(f32::ACROSS);
+    let rounds = pass.stages.is_some() && !pass.element.is(f32::OUT_OF_PLACE);
     let has_side = lines.is_none() || pass.moves() || rounds || pass.norm().is_some();
     let all = if has_side { 2 * len } else { len };
     with_tile(all, &mut |tile| {
@@ -172,16 +174,24 @@ impl Pass<'_> {
         let tile = &mut tile[..span.count * span.head_dim];
         operands.read(self.proof, span, read, tile, side);
         if let Some(stages) = self.stages {
-            (stages.ops.run)(self, stages, Place::BeforeRotation, span, row, tile, side);
+            (stages.ops.run)(
+                self,
+                stages,
+                StageOrder::BeforeRotation,
+                span,
+                row,
+                tile,
+                side,
+            );
         }
         let [tile, side] = self.rotate(span, tile, side);
-        let after = Place::AfterRotation;
+        let after = StageOrder::AfterRotation;
         if self.rotation.is_some()
             && self.rounds
             && (self.stages.is_some_and(|stages| stages.stand_at(after))
                 || operands.target.is_coded())
         {
-            self.round(self.flowing(Place::BeforeRotation), tile, side);
+            self.round(self.flowing(StageOrder::BeforeRotation), tile, side);
         }
         if let Some(stages) = self.stages {
             (stages.ops.run)(self, stages, after, span, row, tile, side);
@@ -191,8 +201,13 @@ impl Pass<'_> {
 
     /// Rounds values to an element, and takes them back; on the way they are words beside the tile.
     #[inline(never)]
-    pub(super) fn round(&self, element: &'static Across, values: &mut [f32], side: &mut [f32]) {
-        if element.is(f32::ACROSS) {
+    pub(super) fn round(
+        &self,
+        element: &'static OutOfPlaceKernels,
+        values: &mut [f32],
+        side: &mut [f32],
+    ) {
+        if element.is(f32::OUT_OF_PLACE) {
             return;
         }
         let bytes = &mut bytemuck::cast_slice_mut(side)[..values.len() * element.size];
@@ -211,6 +226,15 @@ impl Pass<'_> {
         let Some(rotation) = self.rotation.as_ref().filter(|_| span.rows.pairs > 0) else {
             return [tile, side];
         };
+        if let Some(full) = rotation.rows.full_width() {
+            let beside = (full.tile)(self.proof, rotation, span, tile, side);
+            let len = tile.len();
+            return if beside {
+                [&mut side[..len], tile]
+            } else {
+                [tile, side]
+            };
+        }
         match RotateF32::of(rotation.input, rotation.output) {
             RotateF32::InPlace(kernel) => {
                 let heads = bytemuck::cast_slice_mut(tile);
@@ -282,7 +306,7 @@ impl Channels {
 pub(crate) fn read_heads(
     proof: Proof,
     heads: &Source<'_>,
-    element: &'static Across,
+    element: &'static OutOfPlaceKernels,
     head_dim: usize,
     values: &mut [f32],
 ) {
@@ -293,7 +317,7 @@ pub(crate) fn read_heads(
 pub(super) fn read_lines(
     proof: Proof,
     heads: &Source<'_>,
-    element: &'static Across,
+    element: &'static OutOfPlaceKernels,
     channels: Channels,
     values: &mut [f32],
 ) {
@@ -333,7 +357,7 @@ impl Operands<'_, '_, '_> {
             None => (self.target.heads(), 1),
         };
         match heads {
-            Heads::Lines(memory, element) => {
+            CacheHeads::Lines(memory, element) => {
                 let heads = Source {
                     memory,
                     at: span.at[end],
@@ -342,7 +366,7 @@ impl Operands<'_, '_, '_> {
                 };
                 read_lines(proof, &heads, element, channels, values);
             }
-            Heads::Kept(kept) => {
+            CacheHeads::Kept(kept) => {
                 let (at, head) = (span.tokens[end], span.first[2]);
                 kept.read(proof, at, head, values, bytemuck::cast_slice_mut(side));
             }
@@ -359,7 +383,7 @@ impl Operands<'_, '_, '_> {
         side: &mut [f32],
     ) {
         match self.target.heads_mut() {
-            HeadsMut::Lines(memory, element) => {
+            CacheHeadsMut::Lines(memory, element) => {
                 let Channels { starts, len, width } = channels;
                 let step = span.steps[1];
                 let together = channels.together(step, values.len());
@@ -375,7 +399,7 @@ impl Operands<'_, '_, '_> {
                     }
                 }
             }
-            HeadsMut::Kept(cache) => {
+            CacheHeadsMut::Kept(cache) => {
                 let (at, head) = (span.tokens[1], span.first[2]);
                 cache.write(proof, at, head, values, bytemuck::cast_slice_mut(side));
             }

@@ -7,7 +7,7 @@
 use super::lines::copy_unrotated;
 use super::normed::{FusedNorm, NormWeights, copy_heads};
 use crate::cache::{Format, MOST_CHANNELS, MOST_HEADS};
-use crate::element::Compiled;
+use crate::element::ElementKernels;
 use crate::kernel::elements::OutOfPlaceFn;
 use crate::kernel::norm::ROOTS;
 use crate::kernel::values::Values;
@@ -19,7 +19,7 @@ const TILE: usize = 2 * MOST_CHANNELS;
 
 /// On cache lines of its own: a vector that crosses two costs twice as much.
 #[repr(align(64))]
-struct Tile([u8; TILE]);
+struct ByteTile([u8; TILE]);
 
 /// How heads come to where they are quantized.
 enum Way<'w> {
@@ -43,7 +43,7 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
     let head_dim = pass.shape.head_dim;
     let head_bytes = head_dim * element.size;
     let rounds = |norm| pass.rounds && !pass.promotes(norm);
-    let exact = element.is(f32::ACROSS) || pass.norm().map_or(pass.rounds, rounds);
+    let exact = element.is(f32::OUT_OF_PLACE) || pass.norm().map_or(pass.rounds, rounds);
     let (ends, fits) = (pass.ends(element, element), exact && head_bytes <= TILE);
     let mut weights;
     let way = match (&pass.rotation, pass.norm()) {
@@ -67,7 +67,7 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
         Way::Direct => 1,
         _ => (TILE / head_bytes.max(1)).min(MOST_HEADS),
     };
-    let mut tile = Tile([0; TILE]);
+    let mut tile = ByteTile([0; TILE]);
     let mut kept;
     let side: &mut [u8] = if cache.layout().contiguous() {
         &mut []

@@ -1,6 +1,6 @@
 //! A Hadamard transform of a tensor of f32, in place and no more: where the heads are.
 
-use crate::element::Compiled;
+use crate::element::ElementKernels;
 use crate::pass::{OperandMut, Pass};
 use crate::rows::View;
 use crate::walk::Walk;
@@ -11,7 +11,7 @@ pub(crate) fn in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -> bool
         return false;
     };
     let alone = pass.rotation.is_none() && pass.norm().is_none() && pass.scale().is_none();
-    if !alone || !element.is(f32::ACROSS) {
+    if !alone || !element.is(f32::OUT_OF_PLACE) {
         return false;
     }
     let head_dim = pass.shape.head_dim;

@@ -8,7 +8,7 @@
 //!
 //! Two layouts in use rotate the two members of a pair by different angles. That is no rotation: it keeps neither the
 //! length of a vector nor the dependence on relative positions, and needs cos and sin tables of full width.
-//! * V-JEPA 2 (Hugging Face `vjepa2`, `rotate_queries_or_keys`) pairs neighbours but tiles the frequencies
+//! * V-JEPA 2 (Hugging Face `vjepa2`, `rotate_queries_or_keys`) pairs neighbors but tiles the frequencies
 //!   `[f0..fn, f0..fn]`.
 //! * HunYuan-VL in Hugging Face 5.23 cuts the duplicated table by twice the sections, so that a pair may take its two
 //!   angles from two axes. vLLM's `xdrope.py` cuts the table of pairs instead: that is [`Axes::mrope`] with four

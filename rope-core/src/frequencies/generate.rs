@@ -71,7 +71,7 @@ impl Frequencies<'_> {
 
     /// Fills as many rows as fit, from a token on.
     pub(crate) fn fill(&self, positions: &ResolvedPositions<'_>, first: usize, rows: &mut [f32]) {
-        if let Some(first) = positions.consecutive(first)
+        if let Some(first) = positions.consecutive(first, rows.len() / self.rotary_dim().max(1))
             && self.angle == Angle::Exact
             && self.pairs.is_multiple_of(8)
             && rows.len() >= consecutive::LEAST * self.rotary_dim()

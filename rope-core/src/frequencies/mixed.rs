@@ -6,9 +6,9 @@ mod generate;
 use core::fmt;
 
 use super::axes::{MAX_AXES, MAX_ROTARY_DIM};
-use super::{Blocks, Frequency, Result, scaling};
+use super::{Frequency, FrequencyChunks, Result, scaling};
 use crate::backend::Proof;
-use crate::kernel::sincos::block::FrequencyBlock;
+use crate::kernel::sincos::chunk::FrequencyChunk;
 use crate::real::Real;
 use crate::{Backend, Error};
 
@@ -59,11 +59,11 @@ pub enum MixedAngle {
 #[derive(Clone, PartialEq)]
 pub struct MixedFrequencies<'a> {
     /// `[head][eight pairs][axis]`.
-    blocks: Blocks<'a>,
+    blocks: FrequencyChunks<'a>,
     axes: usize,
     heads: usize,
     pairs: usize,
-    /// [`FrequencyBlock::reach`].
+    /// [`FrequencyChunk::reach`].
     reach: f64,
     attention_factor: f64,
     angle: MixedAngle,
@@ -90,7 +90,7 @@ impl MixedFrequencies<'static> {
         attention_factor: f64,
     ) -> Result<Self> {
         check(inverse.len(), shape)?;
-        let mut blocks = alloc::vec![FrequencyBlock::EMPTY; Self::blocks(shape)];
+        let mut blocks = alloc::vec![FrequencyChunk::EMPTY; Self::blocks(shape)];
         let made = take(&mut blocks, inverse, shape, attention_factor)?;
         Ok(Self {
             blocks: blocks.into(),
@@ -103,7 +103,7 @@ impl<'a> MixedFrequencies<'a> {
     /// Blocks that frequencies of `[axes, heads, pairs]` need.
     pub const fn blocks([axes, heads, pairs]: [usize; 3]) -> usize {
         axes.saturating_mul(heads)
-            .saturating_mul(FrequencyBlock::count(pairs.saturating_mul(2)))
+            .saturating_mul(FrequencyChunk::count(pairs.saturating_mul(2)))
     }
 
     /// [`MixedFrequencies::new`] in the caller's storage, of which the first [`MixedFrequencies::blocks`] elements are
@@ -113,7 +113,7 @@ impl<'a> MixedFrequencies<'a> {
     ///
     /// Those of [`MixedFrequencies::new`], and [`Error::Storage`] if the storage is too short.
     pub fn new_in<T: Copy + Into<f64>>(
-        storage: &'a mut [FrequencyBlock],
+        storage: &'a mut [FrequencyChunk],
         inverse: &[T],
         shape: [usize; 3],
         attention_factor: f64,
@@ -123,10 +123,10 @@ impl<'a> MixedFrequencies<'a> {
         let blocks = storage
             .get_mut(..needed)
             .ok_or(Error::Storage { given, needed })?;
-        blocks.fill(FrequencyBlock::EMPTY);
+        blocks.fill(FrequencyChunk::EMPTY);
         let made = take(blocks, inverse, shape, attention_factor)?;
         Ok(Self {
-            blocks: Blocks::from(&*blocks),
+            blocks: FrequencyChunks::from(&*blocks),
             ..made
         })
     }
@@ -240,7 +240,7 @@ fn check(given: usize, [axes, heads, pairs]: [usize; 3]) -> Result<()> {
 
 /// Takes frequencies that [`check`] has let pass; what it returns has everything but the blocks.
 fn take<T: Copy + Into<f64>>(
-    blocks: &mut [FrequencyBlock],
+    blocks: &mut [FrequencyChunk],
     inverse: &[T],
     shape: [usize; 3],
     attention_factor: f64,
@@ -251,11 +251,11 @@ fn take<T: Copy + Into<f64>>(
     }
     let [axes, heads, pairs] = shape;
     Ok(MixedFrequencies {
-        blocks: Blocks::default(),
+        blocks: FrequencyChunks::default(),
         axes,
         heads,
         pairs,
-        reach: FrequencyBlock::reach(blocks),
+        reach: FrequencyChunk::reach(blocks),
         attention_factor,
         angle: MixedAngle::Exact,
         proof: Proof::best(),
@@ -264,7 +264,7 @@ fn take<T: Copy + Into<f64>>(
 
 /// Puts number `at` of the list where it belongs.
 #[inline(never)]
-fn set(blocks: &mut [FrequencyBlock], shape: [usize; 3], at: usize, inverse: f64) -> Result<()> {
+fn set(blocks: &mut [FrequencyChunk], shape: [usize; 3], at: usize, inverse: f64) -> Result<()> {
     let [_, heads, pairs] = shape;
     let (axis, head, pair) = (at / pairs / heads, at / pairs % heads, at % pairs);
     let inverse = scaling::finite("inverse", inverse).map_err(|error| error.in_list(at))?;

@@ -10,7 +10,7 @@
 use super::axes::{Assignment, Assignments};
 use super::{Frequency, Result};
 use crate::real::Real;
-use crate::{Error, FrequencyBlock};
+use crate::{Error, FrequencyChunk};
 
 /// How the frequencies `b^(-2i/d)` of a model are changed, by the public names of the parameters.
 ///
@@ -300,7 +300,7 @@ impl Scaling<'_> {
         &self,
         base: BaseFrequencies,
         assignments: &mut Assignments<'_>,
-        blocks: &mut [FrequencyBlock],
+        blocks: &mut [FrequencyChunk],
     ) -> Result<()> {
         let mut targets = Targets {
             assignments,
@@ -394,7 +394,7 @@ impl Scaling<'_> {
 struct Targets<'a, 'x> {
     assignments: &'a mut Assignments<'x>,
     pairs: usize,
-    blocks: &'a mut [FrequencyBlock],
+    blocks: &'a mut [FrequencyChunk],
 }
 
 impl Targets<'_, '_> {

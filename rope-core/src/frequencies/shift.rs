@@ -3,8 +3,8 @@
 #[cfg(feature = "alloc")]
 use alloc::vec;
 
-use super::{Angle, Blocks, Frequencies};
-use crate::kernel::sincos::block::Step;
+use super::{Angle, Frequencies, FrequencyChunks};
+use crate::kernel::sincos::chunk::Step;
 use crate::kernel::sincos::oracle::{Remainder, cos_sin};
 use crate::positions::{AxisPosition, ResolvedPositions};
 use crate::{Error, IntoPositions, Rows};
@@ -84,9 +84,9 @@ impl Frequencies<'_> {
 
     fn of_magnitude_one(&self) -> Frequencies<'_> {
         #[cfg(feature = "alloc")]
-        let blocks = Blocks::Borrowed(&self.blocks);
+        let blocks = FrequencyChunks::Borrowed(&self.blocks);
         #[cfg(not(feature = "alloc"))]
-        let blocks: Blocks<'_> = self.blocks;
+        let blocks: FrequencyChunks<'_> = self.blocks;
         Frequencies {
             blocks,
             attention_factor: 1.0,

@@ -102,8 +102,9 @@ impl PairGradients<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::GradientShape`] unless `factors` and the rows have the shape of these, [`Error::Storage`] unless `cos`
-    /// and `sin` have as many places, [`Error::RowOfZeros`] where cos and sin are both zero. Nothing is added then.
+    /// [`Error::FullWidthRows`] of full-width rows, [`Error::GradientShape`] unless `factors` and the rows have the
+    /// shape of these, [`Error::Storage`] unless `cos` and `sin` have as many places, [`Error::RowOfZeros`] where cos
+    /// and sin are both zero. Nothing is added then.
     ///
     /// [`Rope::cos_sin_gradients`]: crate::Rope::cos_sin_gradients
     pub fn cos_sin(
@@ -113,6 +114,7 @@ impl PairGradients<'_> {
         cos: &mut [f64],
         sin: &mut [f64],
     ) -> Result<(), Error> {
+        rows.check_rotates("PairGradients::cos_sin")?;
         let shape @ [count, heads, pairs] = self.shape();
         let fits = |needed: [usize; 3]| {
             for (what, (given, needed)) in ["rows", "heads", "pairs"]

@@ -17,7 +17,7 @@
 use core::marker::PhantomData;
 use core::ops::Range;
 
-use super::gradient::{AddTerms, GradientLine, Term};
+use super::gradient::{AddTerms, GradientLine, GradientTerm};
 use super::line::{Heads, Line, RotateLine, Same, Source, SourceHeads, Starts};
 use super::pairs::PairLayout;
 use super::rotation::{Angles, LaneOrder};
@@ -75,7 +75,7 @@ impl<E: Convert, P: PairLayout> Kernel for BackwardLine<'_, '_, E, P> {
                 heads: line.heads,
                 head_dim: line.head_dim,
                 pairs,
-                term: Term::Cross,
+                term: GradientTerm::Cross,
                 sums,
                 sums_step: 0,
             };

@@ -40,7 +40,7 @@ use super::normed::{LineNorm, NormRest};
 use super::pairs::{self, PairLayout};
 use crate::Pairing::{self, Half, Interleaved};
 use crate::backend::Proof;
-use crate::element::{Compiled, Convert, Element};
+use crate::element::{Convert, Element, ElementKernels};
 
 /// Rotates a line in place.
 pub(crate) type InPlaceFn = fn(Proof, &mut Line<'_>);
@@ -49,10 +49,10 @@ pub(crate) type InPlaceFn = fn(Proof, &mut Line<'_>);
 pub(crate) type OutOfPlaceFn = fn(Proof, &Source<'_>, &mut Line<'_>);
 
 /// Norms and rotates a line.
-pub(crate) type NormedFn = fn(Proof, &mut Line<'_>, &LineNorm<'_>);
+pub(crate) type NormRotateFn = fn(Proof, &mut Line<'_>, &LineNorm<'_>);
 
 /// Adds the terms of a line to the sums of its angles.
-pub(crate) type SummedFn = fn(Proof, &mut GradientLine<'_>);
+pub(crate) type GradientFn = fn(Proof, &mut GradientLine<'_>);
 
 /// Takes gradients of a line back, and adds the terms of its angles, which its heads share.
 pub(crate) type BackwardFn = fn(Proof, &Source<'_>, &mut [f64], &mut Line<'_>);
@@ -76,30 +76,30 @@ impl<F: Copy> PerPairing<F> {
 
 /// The kernels of an element that is rotated in place.
 #[derive(Debug)]
-pub struct InPlace(pub(crate) PerPairing<InPlaceFn>);
+pub struct InPlaceKernels(pub(crate) PerPairing<InPlaceFn>, pub(crate) ElementType);
 
 /// The kernels of an element that is normed and rotated in place.
 #[derive(Debug)]
-pub struct Normed {
-    pub(crate) rotate: PerPairing<NormedFn>,
+pub struct NormRotateKernels {
+    pub(crate) rotate: PerPairing<NormRotateFn>,
     /// Norms the channels from an even one on, which do not rotate.
     pub(crate) rest: fn(Proof, &mut Line<'_>, &LineNorm<'_>, usize),
 }
 
 /// The kernels of an element whose gradients are summed.
 #[derive(Debug)]
-pub struct Summed(pub(crate) PerPairing<SummedFn>);
+pub struct GradientKernels(pub(crate) PerPairing<GradientFn>);
 
 /// The kernels of an element whose gradients are taken back and summed at once.
 #[derive(Debug)]
-pub struct Backward(pub(crate) PerPairing<BackwardFn>);
+pub struct BackwardKernels(pub(crate) PerPairing<BackwardFn>);
 
 /// The kernels of an element that is read, or written, in a tensor of its own.
 #[derive(Debug)]
-pub struct Across {
+pub struct OutOfPlaceKernels {
     /// Bytes of an element.
     pub(crate) size: usize,
-    fused: &'static [Fused],
+    fused: &'static [FusedKernels],
     pub(crate) to_f32: fn(Proof, &[u8], &mut [f32]),
     pub(crate) from_f32: fn(Proof, &[f32], &mut [u8]),
     /// What a kernel of any element reads.
@@ -108,7 +108,7 @@ pub struct Across {
 
 /// A rotation into another tensor in one kernel, in the list of the element that is read.
 #[derive(Debug)]
-struct Fused {
+struct FusedKernels {
     input: Pairing,
     /// What it writes.
     element: ElementType,
@@ -116,12 +116,12 @@ struct Fused {
     kernel: OutOfPlaceFn,
 }
 
-impl Across {
+impl OutOfPlaceKernels {
     /// The kernel into another element, if there is one.
     pub(crate) fn fused(
         &self,
         input: Pairing,
-        element: &Across,
+        element: &OutOfPlaceKernels,
         output: Pairing,
     ) -> Option<OutOfPlaceFn> {
         let wanted = (input, element.element, output);
@@ -200,13 +200,13 @@ macro_rules! compiled {
 
         $(impl Element for $E {}
 
-        impl Compiled for $E {
+        impl ElementKernels for $E {
             const TYPE: ElementType = ElementType::$Type;
-            const IN_PLACE: &'static InPlace = kernels!(InPlace(PerPairing {
+            const IN_PLACE: &'static InPlaceKernels = kernels!(InPlaceKernels(PerPairing {
                 half: in_place::<$E, pairs::Half>,
                 interleaved: in_place::<$E, pairs::Interleaved>,
-            }));
-            const ACROSS: &'static Across = kernels!(Across {
+            }, ElementType::$Type));
+            const OUT_OF_PLACE: &'static OutOfPlaceKernels = kernels!(OutOfPlaceKernels {
                 size: size_of::<$E>(),
                 fused: &[
                     fused!($E Half => $E Half),
@@ -217,7 +217,7 @@ macro_rules! compiled {
                 from_f32: |proof, source, target| proof.run(FromF32::<$E>::new(source, target)),
                 element: ElementType::$Type,
             });
-            const NORMED: &'static Normed = kernels!(Normed {
+            const NORMED: &'static NormRotateKernels = kernels!(NormRotateKernels {
                 rotate: PerPairing {
                     half: normed::<$E, pairs::Half>,
                     interleaved: normed::<$E, pairs::Interleaved>,
@@ -227,11 +227,11 @@ macro_rules! compiled {
                     proof.run(NormRest { line, norm, from, element });
                 },
             });
-            const SUMMED: &'static Summed = kernels!(Summed(PerPairing {
+            const SUMMED: &'static GradientKernels = kernels!(GradientKernels(PerPairing {
                 half: |proof, line| proof.run(AddTerms::<$E, pairs::Half>::new(line)),
                 interleaved: |proof, line| proof.run(AddTerms::<$E, pairs::Interleaved>::new(line)),
             }));
-            const BACKWARD: &'static Backward = kernels!(Backward(PerPairing {
+            const BACKWARD: &'static BackwardKernels = kernels!(BackwardKernels(PerPairing {
                 half: |proof, y, sums, line| {
                     proof.run(BackwardLine::<$E, pairs::Half>::new(y, sums, line));
                 },
@@ -245,9 +245,9 @@ macro_rules! compiled {
 
 macro_rules! fused {
     ($I:ident $P:ident => $O:ident $Q:ident) => {
-        Fused {
+        FusedKernels {
             input: $P,
-            element: <$O as Compiled>::TYPE,
+            element: <$O as ElementKernels>::TYPE,
             output: $Q,
             kernel: out_of_place::<$I, pairs::$P, $O, pairs::$Q>,
         }

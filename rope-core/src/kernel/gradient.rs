@@ -23,7 +23,7 @@ pub(crate) struct GradientLine<'a> {
     pub(crate) heads: usize,
     pub(crate) head_dim: usize,
     pub(crate) pairs: usize,
-    pub(crate) term: Term,
+    pub(crate) term: GradientTerm,
     pub(crate) sums: &'a mut [f64],
     /// Sums from one head to the next: 0 where all add to the same.
     pub(crate) sums_step: usize,
@@ -31,7 +31,7 @@ pub(crate) struct GradientLine<'a> {
 
 /// What is added for a pair `(x1, x2)` of one tensor and `(g1, g2)` of the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Term {
+pub(crate) enum GradientTerm {
     /// `x1 g2 - x2 g1`: what the angle of the pair changes.
     Cross,
     /// `x1 g1 + x2 g2`: what its magnitude changes.
@@ -71,8 +71,8 @@ impl<E: Convert, P: PairLayout> Kernel for AddTerms<'_, '_, E, P> {
         let group = const { 2 * S::LANES };
         while line.pairs - from >= group {
             match line.term {
-                Term::Cross => Self::group::<S, false>(s, line, from),
-                Term::Dot => Self::group::<S, true>(s, line, from),
+                GradientTerm::Cross => Self::group::<S, false>(s, line, from),
+                GradientTerm::Dot => Self::group::<S, true>(s, line, from),
             }
             from += group;
         }
@@ -126,7 +126,10 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
     pub(super) fn load<S: Simd>(s: S, places: &[S::Chunk<f64>]) -> [S::Wide; 2] {
         let [first, second] = [s.load_wide(places[0]), s.load_wide(places[1])];
         if const { Self::UNZIPPED } {
-            return [s.order_wide(first), s.order_wide(second)];
+            return [
+                s.to_deinterleaved_wide(first),
+                s.to_deinterleaved_wide(second),
+            ];
         }
         if const { Self::EVEN_ODD } {
             let [even, odd] = s.unzip_wide([first, second]);
@@ -143,7 +146,10 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
             [first, second] = [s.unorder_wide(first), s.unorder_wide(second)];
         }
         if const { Self::EVEN_ODD } {
-            [first, second] = s.zip_wide([s.order_wide(first), s.order_wide(second)]);
+            [first, second] = s.zip_wide([
+                s.to_deinterleaved_wide(first),
+                s.to_deinterleaved_wide(second),
+            ]);
         }
         [places[0], places[1]] = [s.store_wide(first), s.store_wide(second)];
     }
@@ -251,8 +257,8 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
                 let (x1, x2) = (double(x[first]), double(x[second]));
                 let (g1, g2) = (double(g[first]), double(g[second]));
                 *sum = match line.term {
-                    Term::Cross => Scalar.add_cross(*sum, [x1, x2], [g1, g2]),
-                    Term::Dot => Scalar.add_dot(*sum, [x1, x2], [g1, g2]),
+                    GradientTerm::Cross => Scalar.add_cross(*sum, [x1, x2], [g1, g2]),
+                    GradientTerm::Dot => Scalar.add_dot(*sum, [x1, x2], [g1, g2]),
                 };
             }
         }

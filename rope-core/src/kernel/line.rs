@@ -498,7 +498,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
     /// Whether a row has a NaN that the instruction set would round wrongly.
     #[inline(always)]
     pub(super) fn nan_in<S: Simd>(s: S, [cos, sin]: [&[f32]; 2]) -> bool {
-        if const { !(Self::writes_even_odd::<S>() && S::TRUSTS_NAN) } {
+        if const { !(Self::writes_even_odd::<S>() && S::NARROWS_ARITHMETIC_NAN) } {
             return false;
         }
         let mut sum = s.splat(0.0);
@@ -512,7 +512,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
     #[inline(always)]
     fn nan_in_any<S: Simd>(s: S, rows: &LineRows<'_>, starts: &[usize]) -> bool {
         let mut found = false;
-        if const { Self::writes_even_odd::<S>() && S::TRUSTS_NAN } {
+        if const { Self::writes_even_odd::<S>() && S::NARROWS_ARITHMETIC_NAN } {
             for &start in starts {
                 found |= Self::nan_in(s, rows.row(start));
             }

@@ -151,7 +151,7 @@ impl PairLayout for Half {
     }
 
     /// Not inlined: in the loop over heads the compiler would ask of all heads together whether the members overlap,
-    /// which they do, and not vectorise.
+    /// which they do, and not vectorize.
     #[inline(never)]
     fn replace<T: Pod>(
         head: &mut [T],

@@ -58,7 +58,7 @@ impl LaneOrder {
             (false, false) => LaneOrder::Apart,
             (false, true) => LaneOrder::ApartEvenOdd,
             (true, true) => LaneOrder::EvenOdd,
-            (true, false) if bytes <= S::ALTERNATES && shared => LaneOrder::Doubled,
+            (true, false) if bytes <= S::INTERLEAVED_MAX_BYTES && shared => LaneOrder::Doubled,
             (true, false) => LaneOrder::Unzipped,
         }
     }
@@ -178,14 +178,14 @@ impl<S: Simd> Angles<S> {
 
 #[inline(always)]
 fn to_deinterleaved<S: Simd>(s: S, [a, b]: [S::F32; 2]) -> [S::F32; 2] {
-    [s.order(a), s.order(b)]
+    [s.to_deinterleaved(a), s.to_deinterleaved(b)]
 }
 
 /// The even and the odd lanes of two vectors, in their own order.
 #[inline(always)]
 pub(crate) fn even_odd<S: Simd>(s: S, ab: [S::F32; 2]) -> [S::F32; 2] {
     let [even, odd] = s.unzip(ab);
-    [s.unorder(even), s.unorder(odd)]
+    [s.undo_deinterleaved(even), s.undo_deinterleaved(odd)]
 }
 
 /// Takes first and second members that alternate apart: the pairing of a rotated group changes on the way.

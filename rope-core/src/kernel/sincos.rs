@@ -18,12 +18,12 @@
 //!
 //! What is rounded correctly has one value, so all backends give the same bits although some fuse and some do not.
 //!
-//! A block takes 37 vector operations with AVX-512 and 105 with AVX2. Making a [`FrequencyBlock`] takes 5 ns a pair,
+//! A block takes 37 vector operations with AVX-512 and 105 with AVX2. Making a [`FrequencyChunk`] takes 5 ns a pair,
 //! several times as long as a pair of a row, so frequencies keep blocks, not steps.
 //!
 //! # Error
 //!
-//! In units in the last place of the double, `ulp`; `|x * 4 step| <= 2^34` is what [`FrequencyBlock::reach`] sees to.
+//! In units in the last place of the double, `ulp`; `|x * 4 step| <= 2^34` is what [`FrequencyChunk::reach`] sees to.
 //!
 //! | source | sin | cos |
 //! |---|---|---|
@@ -37,15 +37,15 @@
 //! | doubted within ([`DOUBT`]) | 128 | 128 |
 //!
 //! A remainder below 2^-20 of a quarter turn is doubted unless `k = 0`, when nothing cancels and every error is
-//! relative. Results are normal f32 numbers by the limits in [`FrequencyBlock`], [`SinCosPolynomials`] and
+//! relative. Results are normal f32 numbers by the limits in [`FrequencyChunk`], [`SinCosPolynomials`] and
 //! [`AxisPosition`]; what breaks them becomes a NaN in the fast path, which is always doubted.
 
-pub(crate) mod block;
+pub(crate) mod chunk;
 pub(crate) mod consecutive;
 pub(crate) mod mixed;
 pub(crate) mod oracle;
 
-use self::block::{FrequencyBlock, power_of_two, quarters};
+use self::chunk::{FrequencyChunk, power_of_two, quarters};
 use self::oracle::{RADIAN, Remainder};
 use crate::backend::Proof;
 use crate::positions::AxisPosition;
@@ -203,7 +203,7 @@ impl RowAngle {
         self,
         s: S,
         x: S::F64,
-        block: &FrequencyBlock,
+        block: &FrequencyChunk,
         part: usize,
     ) -> [S::F64; 3] {
         match self {
@@ -222,7 +222,7 @@ impl RowAngle {
     }
 
     /// The same angle for the oracle.
-    fn remainder(self, at: AxisPosition, block: &FrequencyBlock, lane: usize) -> Remainder {
+    fn remainder(self, at: AxisPosition, block: &FrequencyChunk, lane: usize) -> Remainder {
         match self {
             RowAngle::Exact => Remainder::new(at, block.step[lane]),
             RowAngle::HuggingFace { .. } => {
@@ -236,8 +236,8 @@ impl RowAngle {
 /// Rows `[cos of all pairs | sin of all pairs]` to be filled, one per token.
 pub(crate) struct MakeRows<'a> {
     pub(crate) angle: RowAngle,
-    pub(crate) blocks: &'a [FrequencyBlock],
-    /// [`FrequencyBlock::reach`] of the blocks.
+    pub(crate) blocks: &'a [FrequencyChunk],
+    /// [`FrequencyChunk::reach`] of the blocks.
     pub(crate) reach: f64,
     /// Pairs in a row: all of the blocks but the unused places of the last.
     pub(crate) pairs: usize,
@@ -319,7 +319,7 @@ fn scale(rows: &mut [f32], factor: f32) {
 /// The rows of at most [`TOKENS`] tokens.
 struct TokenBlock<'a> {
     angle: RowAngle,
-    blocks: &'a [FrequencyBlock],
+    blocks: &'a [FrequencyChunk],
     pairs: usize,
     polynomials: &'a SinCosPolynomials,
     /// Where each token is, on each axis, for the fast path.
@@ -385,7 +385,7 @@ impl TokenBlock<'_> {
 fn make<S: SimdF64, const ONE_AXIS: bool>(
     s: S,
     angle: RowAngle,
-    block: &FrequencyBlock,
+    block: &FrequencyChunk,
     polynomials: &SinCosVectors<S>,
     x: &[f64; 4],
     cos: &mut [f32; 8],
@@ -412,7 +412,7 @@ fn make<S: SimdF64, const ONE_AXIS: bool>(
 #[inline(never)]
 fn make_again(
     angle: RowAngle,
-    blocks: &[FrequencyBlock],
+    blocks: &[FrequencyChunk],
     polynomials: &SinCosPolynomials,
     at: &dyn Fn(usize) -> AxisPosition,
     x: &[f64; 4],
@@ -433,7 +433,7 @@ fn make_again(
 #[inline(never)]
 fn again(
     angle: RowAngle,
-    block: &FrequencyBlock,
+    block: &FrequencyChunk,
     lane: usize,
     polynomials: &SinCosPolynomials,
     at: AxisPosition,

@@ -2,7 +2,7 @@
 
 use crate::element::Element;
 use crate::frequencies::source::{FillRows, RowKind};
-use crate::kernel::elements::InPlace;
+use crate::kernel::elements::InPlaceKernels;
 use crate::positions::ResolvedPositions;
 use crate::rows::RowSharing;
 use crate::tensor::BytesMut;
@@ -60,7 +60,7 @@ impl Rope {
     fn rotate_bytes_at(
         &self,
         x: BytesMut<'_>,
-        element: &'static InPlace,
+        element: &'static InPlaceKernels,
         frequencies: &(dyn FillRows + Sync),
         positions: Positions<'_>,
     ) -> Result<(), Error> {
@@ -98,7 +98,7 @@ impl Rope {
     pub(crate) fn run_at(
         &self,
         x: BytesMut<'_>,
-        element: &'static InPlace,
+        element: &'static InPlaceKernels,
         rows: &RowsToMake<'_>,
         origin: [usize; 3],
     ) {
@@ -124,7 +124,7 @@ impl Rope {
     fn run_blocks_at(
         &self,
         mut x: BytesMut<'_>,
-        element: &'static InPlace,
+        element: &'static InPlaceKernels,
         rows: &RowsToMake<'_>,
         [first_sequence, first_token, first_head]: [usize; 3],
         values: &mut [f32],

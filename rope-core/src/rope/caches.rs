@@ -3,10 +3,10 @@
 use super::stages::{Lowered, check_head};
 use super::{Linear, Plain, Rope, Stages, fit};
 use crate::cache::{Cache, CacheMut, Format, Slots};
-use crate::element::{Compiled, Element};
+use crate::element::{Element, ElementKernels};
 use crate::implementations::{self, OUT_OF_PLACE, SHIFT};
-use crate::kernel::elements::Across;
-use crate::pass::{Kernels, Operand, OperandMut, Pass};
+use crate::kernel::elements::OutOfPlaceKernels;
+use crate::pass::{Operand, OperandMut, Pass, PassKernels};
 use crate::rows::RowSharing;
 use crate::tensor::{Bytes, BytesMut};
 use crate::{Dimension, Error, Rows, Shape, Tensor, TensorMut};
@@ -47,7 +47,11 @@ impl<S: Stages> Rope<S> {
         slots: impl Into<Slots<'s>>,
         rows: &Rows<'_>,
     ) -> Result<&'static str, Error> {
-        let x = (x.bytes(), I::ACROSS, Kernels::normed(S::normed::<I>()));
+        let x = (
+            x.bytes(),
+            I::OUT_OF_PLACE,
+            PassKernels::normed(S::normed::<I>()),
+        );
         self.erased()
             .run_into_cache(x, cache, slots.into(), Some(rows))
     }
@@ -79,7 +83,7 @@ impl<S: Stages> Rope<S> {
         cache: &mut CacheMut<'_>,
         slots: impl Into<Slots<'s>>,
     ) -> Result<&'static str, Error> {
-        let x = (x.bytes(), I::ACROSS, Kernels::default());
+        let x = (x.bytes(), I::OUT_OF_PLACE, PassKernels::default());
         self.erased().run_into_cache(x, cache, slots.into(), None)
     }
 
@@ -145,7 +149,7 @@ impl<S: Stages> Rope<S> {
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
     ) -> Result<&'static str, Error> {
-        let y = (&mut y.bytes_mut(), O::ACROSS);
+        let y = (&mut y.bytes_mut(), O::OUT_OF_PLACE);
         self.erased()
             .run_from_cache(cache, slots.into(), y, Some(rows))
     }
@@ -161,7 +165,7 @@ impl<S: Stages> Rope<S> {
         slots: impl Into<Slots<'s>>,
         y: &mut TensorMut<'_, O>,
     ) -> Result<(), Error> {
-        let y = (&mut y.bytes_mut(), O::ACROSS);
+        let y = (&mut y.bytes_mut(), O::OUT_OF_PLACE);
         self.erased()
             .run_from_cache(cache, slots.into(), y, None)
             .map(drop)
@@ -181,8 +185,8 @@ impl<S: Linear> Rope<S> {
     ///
     /// # Errors
     ///
-    /// [`Error::SlotCount`] unless there is one slot for each row, and those of [`Rope::rotate_into_cache`]. The cache
-    /// is untouched then.
+    /// [`Error::FullWidthRows`] of full-width rows, [`Error::SlotCount`] unless there is one slot for each row, and
+    /// those of [`Rope::rotate_into_cache`]. The cache is untouched then.
     pub fn shift<'s>(
         &self,
         cache: &mut CacheMut<'_>,
@@ -209,8 +213,9 @@ impl Rope<Lowered<'_>> {
             head_dim: cache.stored().head_dim(),
         };
         let sharing = self.with(Plain).fit_in_place(shape, rows)?;
+        rows.check_rotates("Rope::shift")?;
         cache.stored().check(shape, &slots, cache.len())?;
-        let kernels = Kernels {
+        let kernels = PassKernels {
             in_place: match cache.stored().format {
                 Format::Element(_, in_place) => Some(in_place),
                 Format::Codes(_) => None,
@@ -219,7 +224,7 @@ impl Rope<Lowered<'_>> {
         };
         let pass = Pass {
             skips_identity: true,
-            ..self.pass(shape, (f32::ACROSS, kernels), Some((rows, sharing)))?
+            ..self.pass(shape, (f32::OUT_OF_PLACE, kernels), Some((rows, sharing)))?
         };
         let target = &mut OperandMut::Cache(cache, slots);
         implementations::in_place(SHIFT, &pass, target);
@@ -229,7 +234,7 @@ impl Rope<Lowered<'_>> {
     #[inline(never)]
     fn run_into_cache(
         &self,
-        (x, element, kernels): (Bytes<'_>, &'static Across, Kernels),
+        (x, element, kernels): (Bytes<'_>, &'static OutOfPlaceKernels, PassKernels),
         cache: &mut CacheMut<'_>,
         slots: Slots<'_>,
         rows: Option<&Rows<'_>>,
@@ -255,14 +260,14 @@ impl Rope<Lowered<'_>> {
         &self,
         cache: &Cache<'_>,
         slots: Slots<'_>,
-        (y, element): (&mut BytesMut<'_>, &'static Across),
+        (y, element): (&mut BytesMut<'_>, &'static OutOfPlaceKernels),
         rows: Option<&Rows<'_>>,
     ) -> Result<&'static str, Error> {
         let shape = y.layout.shape();
         let rows = fitting(shape, rows)?;
         cache.stored().check(shape, &slots, cache.len())?;
         let plan = self.with(self.stages.undone());
-        let pass = plan.pass(shape, (f32::ACROSS, Kernels::default()), rows)?;
+        let pass = plan.pass(shape, (f32::OUT_OF_PLACE, PassKernels::default()), rows)?;
         let source = Operand::Cache(cache, &slots);
         let target = &mut OperandMut::Tensor(y, element);
         Ok(implementations::out_of_place(

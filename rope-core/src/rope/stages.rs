@@ -6,9 +6,9 @@ use crate::element::Element;
 use crate::execute::ops;
 use crate::gradient::PairGradients;
 use crate::implementations::{self, IN_PLACE, OUT_OF_PLACE};
-use crate::kernel::elements::{Across, Normed};
-use crate::norm::{Norm, NormReach, Place};
-use crate::pass::{self, Kernels, Operand, OperandMut, Pass, Rotation, Transform};
+use crate::kernel::elements::{NormRotateKernels, OutOfPlaceKernels};
+use crate::norm::{Norm, NormReach, StageOrder};
+use crate::pass::{self, Operand, OperandMut, Pass, PassKernels, Rotation, Transform};
 use crate::rope::fit_across;
 use crate::rows::RowSharing;
 use crate::scale::Scale;
@@ -141,7 +141,7 @@ impl Linear for LinearStages<'_> {}
 /// The stages of any plan, as passes have them: a plan without any names nothing that runs them.
 #[derive(Clone, Copy, Debug)]
 pub struct Lowered<'a> {
-    stages: Option<pass::Stages<'a>>,
+    stages: Option<pass::PassStages<'a>>,
     rounds: bool,
 }
 
@@ -169,7 +169,7 @@ impl Lowered<'_> {
     /// Whether they fit heads of this shape.
     fn check(&self, shape: Shape) -> Result<(), Error> {
         check_head(shape)?;
-        let Some(pass::Stages {
+        let Some(pass::PassStages {
             norm,
             scale,
             transform,
@@ -199,7 +199,7 @@ pub trait Lower: Copy {
 
     /// The kernels of norms, in programs that have norms.
     #[doc(hidden)]
-    fn normed<E: Element>() -> Option<&'static Normed> {
+    fn normed<E: Element>() -> Option<&'static NormRotateKernels> {
         None
     }
 
@@ -236,8 +236,12 @@ pub trait Lower: Copy {
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let x = (x.bytes(), I::ACROSS, Kernels::normed(Self::normed::<I>()));
-        let y = (&mut y.bytes_mut(), O::ACROSS);
+        let x = (
+            x.bytes(),
+            I::OUT_OF_PLACE,
+            PassKernels::normed(Self::normed::<I>()),
+        );
+        let y = (&mut y.bytes_mut(), O::OUT_OF_PLACE);
         rope.erased().run_across(x, y, rows).map(drop)
     }
 }
@@ -308,8 +312,8 @@ impl Lower for Plain {
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let y = (&mut y.bytes_mut(), O::ACROSS);
-        rope.rotate_bytes_into((x.bytes(), I::ACROSS), y, rows)
+        let y = (&mut y.bytes_mut(), O::OUT_OF_PLACE);
+        rope.rotate_bytes_into((x.bytes(), I::OUT_OF_PLACE), y, rows)
     }
 }
 
@@ -337,9 +341,9 @@ impl Lower for LinearStages<'_> {
 
 impl LowerLinear for LinearStages<'_> {
     fn transposed(&self) -> Self {
-        let turned = |scale: Scale<'_>| match scale.place {
-            Place::BeforeRotation => Place::AfterRotation,
-            Place::AfterRotation => Place::BeforeRotation,
+        let turned = |scale: Scale<'_>| match scale.order {
+            StageOrder::BeforeRotation => StageOrder::AfterRotation,
+            StageOrder::AfterRotation => StageOrder::BeforeRotation,
         };
         LinearStages {
             scale: self.scale.map(|scale| scale.at(turned(scale))),
@@ -393,7 +397,7 @@ impl LowerLinear for LinearStages<'_> {
             None => plain.angle_gradients(y, dy, angles),
             Some(transform) => {
                 let tensors = [&y.bytes(), &dy.bytes()];
-                plain.transformed_angle_gradients(transform, tensors, E::ACROSS, angles)
+                plain.transformed_angle_gradients(transform, tensors, E::OUT_OF_PLACE, angles)
             }
         }
     }
@@ -422,7 +426,7 @@ impl Lower for WithStages<'_> {
         }
     }
 
-    fn normed<E: Element>() -> Option<&'static Normed> {
+    fn normed<E: Element>() -> Option<&'static NormRotateKernels> {
         Some(E::NORMED)
     }
 }
@@ -502,15 +506,15 @@ impl Rope {
         }
         if !shape.is_empty() {
             let norm = Norm {
-                place: Place::BeforeRotation,
+                order: StageOrder::BeforeRotation,
                 ..norm
             };
             let plan = self.with(Lowered {
                 stages: stages(Some(norm), LinearStages::NONE),
                 rounds: true,
             });
-            let pass = plan.checked_pass(shape, (E::ACROSS, Kernels::default()), None);
-            pass.squares((&x.bytes(), E::ACROSS), norm, sums);
+            let pass = plan.checked_pass(shape, (E::OUT_OF_PLACE, PassKernels::default()), None);
+            pass.squares((&x.bytes(), E::OUT_OF_PLACE), norm, sums);
         }
         Ok(())
     }
@@ -603,8 +607,8 @@ impl Rope<[Lowered<'_>; 2]> {
     #[inline(never)]
     fn run_qk(
         &self,
-        (q, query_kernels): (&mut BytesMut<'_>, (&'static Across, Kernels)),
-        (k, key_kernels): (&mut BytesMut<'_>, (&'static Across, Kernels)),
+        (q, query_kernels): (&mut BytesMut<'_>, (&'static OutOfPlaceKernels, PassKernels)),
+        (k, key_kernels): (&mut BytesMut<'_>, (&'static OutOfPlaceKernels, PassKernels)),
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
         let (query, key) = (q.layout.shape(), k.layout.shape());
@@ -673,8 +677,12 @@ impl<'a> Rope<WithStages<'a>> {
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
     ) -> Result<&'static str, Error> {
-        let x = (x.bytes(), I::ACROSS, Kernels::normed(Some(I::NORMED)));
-        let y = (&mut y.bytes_mut(), O::ACROSS);
+        let x = (
+            x.bytes(),
+            I::OUT_OF_PLACE,
+            PassKernels::normed(Some(I::NORMED)),
+        );
+        let y = (&mut y.bytes_mut(), O::OUT_OF_PLACE);
         self.erased().run_across(x, y, rows)
     }
 }
@@ -700,7 +708,7 @@ impl<S: Stages> Rope<S> {
         &self,
         x: &mut TensorMut<'_, E>,
     ) -> Result<&'static str, Error> {
-        let kernels = (E::ACROSS, Kernels::default());
+        let kernels = (E::OUT_OF_PLACE, PassKernels::default());
         self.erased()
             .run_in_place(&mut x.bytes_mut(), kernels, None)
     }
@@ -711,7 +719,7 @@ impl Rope<Lowered<'_>> {
     fn run_in_place(
         &self,
         x: &mut BytesMut<'_>,
-        kernels: (&'static Across, Kernels),
+        kernels: (&'static OutOfPlaceKernels, PassKernels),
         rows: Option<&Rows<'_>>,
     ) -> Result<&'static str, Error> {
         let shape = x.layout.shape();
@@ -725,8 +733,8 @@ impl Rope<Lowered<'_>> {
     #[inline(never)]
     fn run_across(
         &self,
-        (x, element, kernels): (Bytes<'_>, &'static Across, Kernels),
-        (y, target): (&mut BytesMut<'_>, &'static Across),
+        (x, element, kernels): (Bytes<'_>, &'static OutOfPlaceKernels, PassKernels),
+        (y, target): (&mut BytesMut<'_>, &'static OutOfPlaceKernels),
         rows: &Rows<'_>,
     ) -> Result<&'static str, Error> {
         let shape = x.layout.shape();
@@ -746,7 +754,7 @@ impl Rope<Lowered<'_>> {
     pub(super) fn pass<'s>(
         &'s self,
         shape: Shape,
-        kernels: (&'static Across, Kernels),
+        kernels: (&'static OutOfPlaceKernels, PassKernels),
         rows: Option<(&'s Rows<'_>, RowSharing)>,
     ) -> Result<Pass<'s>, Error> {
         self.stages.check(shape)?;
@@ -759,7 +767,7 @@ impl Rope<Lowered<'_>> {
     fn checked_pass<'s>(
         &'s self,
         shape: Shape,
-        (element, kernels): (&'static Across, Kernels),
+        (element, kernels): (&'static OutOfPlaceKernels, PassKernels),
         rows: Option<(&'s Rows<'_>, RowSharing)>,
     ) -> Pass<'s> {
         Pass {
@@ -776,7 +784,8 @@ impl Rope<Lowered<'_>> {
             }),
             rounds: self.stages.rounds,
             skips_identity: false,
-            staged: self.staged,
+            // No other kernel knows full-width rows.
+            staged: self.staged || rows.is_some_and(|(rows, _)| rows.is_full_width()),
         }
     }
 }
@@ -789,11 +798,11 @@ impl<S: Lower> Rope<S> {
 }
 
 /// The stages that there are, with what runs them.
-fn stages<'a>(norm: Option<Norm<'a>>, linear: LinearStages<'a>) -> Option<pass::Stages<'a>> {
+fn stages<'a>(norm: Option<Norm<'a>>, linear: LinearStages<'a>) -> Option<pass::PassStages<'a>> {
     let LinearStages {
         scale, transform, ..
     } = linear;
-    (norm.is_some() || scale.is_some() || transform.is_some()).then_some(pass::Stages {
+    (norm.is_some() || scale.is_some() || transform.is_some()).then_some(pass::PassStages {
         norm,
         scale,
         transform,
@@ -802,12 +811,12 @@ fn stages<'a>(norm: Option<Norm<'a>>, linear: LinearStages<'a>) -> Option<pass::
 }
 
 /// The kernels of a plan that works in place.
-fn in_place<E: Element, S: Lower>() -> (&'static Across, Kernels) {
-    let kernels = Kernels {
+fn in_place<E: Element, S: Lower>() -> (&'static OutOfPlaceKernels, PassKernels) {
+    let kernels = PassKernels {
         in_place: Some(E::IN_PLACE),
         normed: S::normed::<E>(),
     };
-    (E::ACROSS, kernels)
+    (E::OUT_OF_PLACE, kernels)
 }
 
 fn run_in_place(pass: &Pass<'_>, x: &mut BytesMut<'_>) -> &'static str {

@@ -5,7 +5,7 @@ use crate::Error;
 
 /// How far, relatively, the squared magnitude of a pair may be from the square of the attention factor: as far as cos
 /// and sin bring it that were rounded to f16, by 2^-11 each: `(1 + 2^-11)^2 - 1 = 2^-10 + 2^-22`, with some room for
-/// the f32 that were rounded. Rows of xPos are further off one position from the centre, by `5 * 2^-10` in their first
+/// the f32 that were rounded. Rows of xPos are further off one position from the center, by `5 * 2^-10` in their first
 /// pair.
 const TOLERANCE: f32 = 1.0 / 1024.0 + 1.0 / 1_048_576.0;
 
@@ -49,6 +49,7 @@ impl Rows<'_> {
     /// Demands that the attention factor is the magnitude of every pair, as one factor for all undoes no others.
     #[inline(never)]
     pub(crate) fn check_magnitudes(&self) -> Result<(), Error> {
+        self.check_rotates("Direction::Inverse")?;
         if self.uniform {
             return Ok(());
         }
@@ -101,13 +102,15 @@ impl Rows<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::Storage`] if the storage is too short, [`Error::RowsTooLong`] for more values than a slice can have,
-    /// [`Error::NoInverse`] if a pair has none in f32 (of 0 and 0, or of what is not finite),
-    /// [`Error::AttentionFactor`] if the attention factor has none. The storage is untouched then.
+    /// [`Error::FullWidthRows`] of full-width rows, [`Error::Storage`] if the storage is too short,
+    /// [`Error::RowsTooLong`] for more values than a slice can have, [`Error::NoInverse`] if a pair has none in f32 (of
+    /// 0 and 0, or of what is not finite), [`Error::AttentionFactor`] if the attention factor has none. The storage is
+    /// untouched then.
     ///
     /// [`Direction::Forward`]: crate::Direction::Forward
     /// [`Direction::Inverse`]: crate::Direction::Inverse
     pub fn inverted<'o>(&self, storage: &'o mut [f32]) -> Result<Rows<'o>, Error> {
+        self.check_rotates("Rows::inverted")?;
         let rotary_dim = self.rotary_dim();
         let rows = self.len().checked_mul(self.heads);
         let needed = rows.and_then(|rows| rows.checked_mul(rotary_dim));

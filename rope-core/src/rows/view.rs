@@ -1,6 +1,7 @@
 //! Rows as the kernel finds them: by sequence, token and head.
 
 use super::{Rows, Sequences};
+use crate::execute::full::FullWidth;
 use crate::kernel::line::{LineRows, Starts};
 use crate::kernel::rotation::RowFactors;
 use crate::{Error, Ids, Shape};
@@ -31,6 +32,8 @@ pub(crate) struct View<'a> {
     cos: &'a [f32],
     sin: &'a [f32],
     pairs: usize,
+    /// What rotates by full-width rows, if these are.
+    full: Option<&'static FullWidth>,
     ids: Option<Ids<'a>>,
     /// The first row: where it starts, in values; of what was gathered, its id's index.
     first: usize,
@@ -59,6 +62,7 @@ impl Rows<'_> {
             cos,
             sin,
             pairs: self.pairs,
+            full: self.full,
             ids: self.ids,
             first: self.first_id,
             sequence_stride,
@@ -76,7 +80,7 @@ impl Rows<'_> {
         shape: Shape,
         factors: Option<&'r RowFactors>,
     ) -> Option<LineRows<'r>> {
-        if (shape.batch, shape.tokens, self.heads) != (1, 1, 1) {
+        if (shape.batch, shape.tokens, self.heads) != (1, 1, 1) || self.full.is_some() {
             return None;
         }
         let (cos, sin) = self.slices();
@@ -120,6 +124,7 @@ impl<'a> View<'a> {
         cos: &[],
         sin: &[],
         pairs: 0,
+        full: None,
         ids: None,
         first: 0,
         sequence_stride: 0,
@@ -137,6 +142,12 @@ impl<'a> View<'a> {
     #[inline(always)]
     pub(crate) fn pairs(&self) -> usize {
         self.pairs
+    }
+
+    /// What rotates by these rows, if they are full-width: no other kernel may.
+    #[inline(always)]
+    pub(crate) fn full_width(&self) -> Option<&'static FullWidth> {
+        self.full
     }
 
     /// All cos and all sin, which rows start in.
@@ -189,7 +200,8 @@ impl<'a> View<'a> {
     /// cos and sin of a head of a token.
     pub(super) fn row(&self, batch: usize, token: usize, head: usize) -> (&'a [f32], &'a [f32]) {
         let at = self.start(batch, token) + head * self.head_stride;
-        (&self.cos[at..][..self.pairs], &self.sin[at..][..self.pairs])
+        let width = width(self.pairs, self.full);
+        (&self.cos[at..][..width], &self.sin[at..][..width])
     }
 
     /// The same rows, seen from a later sequence, token or head.
@@ -208,6 +220,12 @@ impl<'a> View<'a> {
             ..self
         }
     }
+}
+
+/// Values of a row in cos, and in sin.
+#[inline(always)]
+pub(super) fn width(pairs: usize, full: Option<&'static FullWidth>) -> usize {
+    if full.is_some() { 2 * pairs } else { pairs }
 }
 
 /// Where the row of a token starts. `first` is the first token's row, counted in values; of gathered rows, the index of

@@ -6,7 +6,7 @@
 //! | `mul` | `vmulps` | 2 | 2 |
 //! | `unzip` | 2 `vshufps` | 1 | 1/2 .. 1 |
 //! | `zip` | 2 `vunpck*ps` | 1 | 1/2 .. 1 |
-//! | `order`, `unorder` | `vpermpd` | 1 | 1 |
+//! | `to_deinterleaved`, `undo_deinterleaved` | `vpermpd` | 1 | 1 |
 //! | `load_f16`, `store_f16` | `vcvtph2ps`, `vcvtps2ph` | 1 | 1 |
 //! | `load_bf16_even_odd` | `vpslld`, `vpand` | 2 | 2 |
 //! | `store_bf16_even_odd`, a vector | shift, and, 2 add, half of (shift, `vpblendw`) | | |
@@ -192,10 +192,10 @@ impl Simd for Avx2 {
     const PREFETCHES: bool = true;
     // Of f32, unzipping takes twice the shuffles, and more time than the passes that it spares (Zen 3: 1.32 times C);
     // converting f16 and shuffling share a port.
-    const ALTERNATES: usize = 4;
+    const INTERLEAVED_MAX_BYTES: usize = 4;
     // Zen 3, in L1: 0.9 of the time.
     const WRITES_HALVES: bool = true;
-    const TRUSTS_NAN: bool = true;
+    const NARROWS_ARITHMETIC_NAN: bool = true;
     const INTERLEAVES_CODES: bool = true;
     type F32 = __m256;
     type Wide = [__m256d; 2];
@@ -497,14 +497,14 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn order(self, x: __m256) -> __m256 {
+    fn to_deinterleaved(self, x: __m256) -> __m256 {
         must_cast(op!(_mm256_permute4x64_pd::<0b11_01_10_00>(must_cast(x))))
     }
 
     #[inline(always)]
-    fn unorder(self, x: __m256) -> __m256 {
+    fn undo_deinterleaved(self, x: __m256) -> __m256 {
         // Swapping the middle quarters undoes itself.
-        self.order(x)
+        self.to_deinterleaved(x)
     }
 
     #[inline(always)]
@@ -534,7 +534,7 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn order_wide(self, [a, b]: [__m256d; 2]) -> [__m256d; 2] {
+    fn to_deinterleaved_wide(self, [a, b]: [__m256d; 2]) -> [__m256d; 2] {
         // Pairs 0 2 1 3.
         op!([
             _mm256_permute4x64_pd::<0b11_01_10_00>(a),
@@ -544,7 +544,7 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn unorder_wide(self, [a, b]: [__m256d; 2]) -> [__m256d; 2] {
-        self.order_wide([a, b])
+        self.to_deinterleaved_wide([a, b])
     }
 
     #[inline(always)]

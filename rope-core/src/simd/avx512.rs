@@ -7,7 +7,7 @@
 //! | `mul` | `vmulps` | 1 | 2 |
 //! | `unzip` | 2 `vshufps` | 1/2 | 1 |
 //! | `zip` | 2 `vunpck*ps` | 1/2 | 1 |
-//! | `order`, `unorder` | `vpermpd` | 1 | 1 |
+//! | `to_deinterleaved`, `undo_deinterleaved` | `vpermpd` | 1 | 1 |
 //! | `load_f16`, `store_f16` | `vcvtph2ps`, `vcvtps2ph` | 1/2 | 1 |
 //! | `load_bf16_even_odd` | `vpslld`, `vpandd` | 2 | 2 |
 //! | `store_bf16_even_odd`, a vector | `vptestmd`, 2 `vpaddd`, half a `vpshufb` | | |
@@ -284,9 +284,9 @@ impl<const BF16: bool> Simd for Token<BF16> {
     // 16 of the 32 registers.
     const DOUBLED_GROUPS: usize = 2;
     const PREFETCHES: bool = true;
-    const ALTERNATES: usize = 4;
+    const INTERLEAVED_MAX_BYTES: usize = 4;
     const WIDENS_IN_ORDER: bool = BF16;
-    const TRUSTS_NAN: bool = !BF16;
+    const NARROWS_ARITHMETIC_NAN: bool = !BF16;
     const INTERLEAVES_CODES: bool = true;
     // With loads of 64 bytes the CPU's own prefetcher falls behind; it does not with loads of 32 bytes.
     const PREFETCHES_HEADS: bool = true;
@@ -610,12 +610,12 @@ impl<const BF16: bool> Simd for Token<BF16> {
     }
 
     #[inline(always)]
-    fn order(self, x: __m512) -> __m512 {
+    fn to_deinterleaved(self, x: __m512) -> __m512 {
         must_cast(op!(_mm512_permutexvar_pd(must_cast(ORDER), must_cast(x))))
     }
 
     #[inline(always)]
-    fn unorder(self, x: __m512) -> __m512 {
+    fn undo_deinterleaved(self, x: __m512) -> __m512 {
         must_cast(op!(_mm512_permutexvar_pd(must_cast(UNORDER), must_cast(x))))
     }
 
@@ -646,7 +646,7 @@ impl<const BF16: bool> Simd for Token<BF16> {
     }
 
     #[inline(always)]
-    fn order_wide(self, [a, b]: [__m512d; 2]) -> [__m512d; 2] {
+    fn to_deinterleaved_wide(self, [a, b]: [__m512d; 2]) -> [__m512d; 2] {
         op!([
             _mm512_permutexvar_pd(must_cast(ORDER), a),
             _mm512_permutexvar_pd(must_cast(ORDER), b),

@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | `add`, `sub`, `mul` | `fadd`, `fsub`, `fmul` | 4 per cycle | 4 |
 //! | `unzip`, `zip` | `uzp1`, `uzp2`; `zip1`, `zip2` | 2 | 4 |
-//! | `order`, `unorder` | nothing: lanes keep their order | | |
+//! | `to_deinterleaved`, `undo_deinterleaved` | nothing: lanes keep their order | | |
 //! | `load_f16`, `store_f16` | `fcvtl`, `fcvtn` | 2 | 4 |
 //! | `load_bf16_even_odd` | `shl`, `and` | 2 | 4 |
 //! | `store_bf16_even_odd`, a vector | shift, and, 2 add, half a `sri` | | |
@@ -81,8 +81,8 @@ impl Simd for Neon {
     const LANES: usize = 4;
     // 16 of the 32 registers.
     const GROUPS: usize = 4;
-    const ALTERNATES: usize = 0;
-    const TRUSTS_NAN: bool = true;
+    const INTERLEAVED_MAX_BYTES: usize = 0;
+    const NARROWS_ARITHMETIC_NAN: bool = true;
     type F32 = float32x4_t;
     type Wide = [float64x2_t; 2];
     type Chunk<T: Pod> = [T; 4];
@@ -300,12 +300,12 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn order(self, x: float32x4_t) -> float32x4_t {
+    fn to_deinterleaved(self, x: float32x4_t) -> float32x4_t {
         x
     }
 
     #[inline(always)]
-    fn unorder(self, x: float32x4_t) -> float32x4_t {
+    fn undo_deinterleaved(self, x: float32x4_t) -> float32x4_t {
         x
     }
 

@@ -5,7 +5,7 @@
 //! |---|---|---|
 //! | `unzip` | `unpcklps`, `unpckhps`, twice | four `i8x16.shuffle` |
 //! | `zip` | `unpcklps`, `unpckhps` | two `i8x16.shuffle` |
-//! | `order`, `unorder` | nothing: lanes keep their order | |
+//! | `to_deinterleaved`, `undo_deinterleaved` | nothing: lanes keep their order | |
 //!
 //! `wide::mul_add` is not used: it fuses on some builds and not on others.
 
@@ -40,7 +40,7 @@ impl Simd for Portable {
     const GROUPS: usize = 2;
     // One kernel takes 0.75 to 0.95 of the time of two; few who train have no other instruction set.
     const BACKWARD: bool = false;
-    const ALTERNATES: usize = 0;
+    const INTERLEAVED_MAX_BYTES: usize = 0;
     type F32 = f32x4;
     type Wide = f64x4;
     type Chunk<T: Pod> = [T; 4];
@@ -252,12 +252,12 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn order(self, x: f32x4) -> f32x4 {
+    fn to_deinterleaved(self, x: f32x4) -> f32x4 {
         x
     }
 
     #[inline(always)]
-    fn unorder(self, x: f32x4) -> f32x4 {
+    fn undo_deinterleaved(self, x: f32x4) -> f32x4 {
         x
     }
 

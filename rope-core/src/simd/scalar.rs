@@ -17,10 +17,10 @@ impl Scalar {
 
 impl Simd for Scalar {
     const LANES: usize = 1;
-    // Only the plain loop, which the compiler vectorises for the target's own baseline.
+    // Only the plain loop, which the compiler vectorizes for the target's own baseline.
     const GROUPS: usize = 0;
     const BACKWARD: bool = false;
-    const ALTERNATES: usize = 0;
+    const INTERLEAVED_MAX_BYTES: usize = 0;
     type F32 = f32;
     type Wide = f64;
     type Chunk<T: Pod> = [T; 1];
@@ -182,12 +182,12 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
-    fn order(self, x: f32) -> f32 {
+    fn to_deinterleaved(self, x: f32) -> f32 {
         x
     }
 
     #[inline(always)]
-    fn unorder(self, x: f32) -> f32 {
+    fn undo_deinterleaved(self, x: f32) -> f32 {
         x
     }
 

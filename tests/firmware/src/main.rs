@@ -10,7 +10,7 @@ use core::panic::PanicInfo;
 use cortex_m_rt::entry;
 use cortex_m_semihosting::debug::{self, EXIT_FAILURE, EXIT_SUCCESS};
 use rope_core::{
-    Backend, Direction, Error, Frequencies, FrequencyBlock, Pairing, Rope, Rows, Scaling, TensorMut,
+    Backend, Direction, Error, Frequencies, FrequencyChunk, Pairing, Rope, Rows, Scaling, TensorMut,
 };
 
 mod golden {
@@ -42,8 +42,8 @@ const SCALING: Scaling<'_> = Scaling::Llama3 {
 #[entry]
 fn main() -> ! {
     // Static memory. The attribute makes `&mut` of it, once.
-    static mut BLOCKS: [FrequencyBlock; FrequencyBlock::count(HEAD_DIM)] =
-        [FrequencyBlock::EMPTY; FrequencyBlock::count(HEAD_DIM)];
+    static mut BLOCKS: [FrequencyChunk; FrequencyChunk::count(HEAD_DIM)] =
+        [FrequencyChunk::EMPTY; FrequencyChunk::count(HEAD_DIM)];
     static mut ROW: [f32; HEAD_DIM] = [0.0; HEAD_DIM];
     static mut QUERY: [f32; HEADS * HEAD_DIM] = [0.0; HEADS * HEAD_DIM];
 
@@ -79,7 +79,7 @@ impl From<Error> for Failure {
 }
 
 /// Compares with the golden values, and tells how many comparisons there were.
-fn test(blocks: &mut [FrequencyBlock], row: &mut [f32], x: &mut [f32]) -> Result<u32, Failure> {
+fn test(blocks: &mut [FrequencyChunk], row: &mut [f32], x: &mut [f32]) -> Result<u32, Failure> {
     let mut passed = 0;
     let mut check = |name: &str, fine: bool| {
         Line::new("test ")
@@ -142,7 +142,7 @@ fn set(x: &mut [f32]) {
 }
 
 /// Prints instructions and stack.
-fn costs(blocks: &mut [FrequencyBlock], row: &mut [f32], x: &mut [f32]) -> Result<(), Failure> {
+fn costs(blocks: &mut [FrequencyChunk], row: &mut [f32], x: &mut [f32]) -> Result<(), Failure> {
     let clock = Clock::new().ok_or(Failure)?;
     let cost = |name: &str, work: &mut dyn FnMut()| {
         let stack = stack::used(&mut *work);

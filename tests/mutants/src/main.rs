@@ -18,7 +18,7 @@ const SOURCES: [&str; 2] = ["rope-core/src/", "rope-core/models/src/"];
 
 /// Where a mutant stands in the copy, as rustc counts lines and columns: its call, and the lines from there on.
 #[derive(Clone, Default)]
-struct Place {
+struct StageOrder {
     file: String,
     lines: Range<usize>,
     column: usize,
@@ -62,8 +62,8 @@ impl Copy {
     }
 
     /// Writes the sources with these mutants, each by its index, and returns where they stand.
-    fn mutate(&self, mutants: &[Option<Mutant>]) -> Vec<Place> {
-        let mut places = vec![Place::default(); mutants.len()];
+    fn mutate(&self, mutants: &[Option<Mutant>]) -> Vec<StageOrder> {
+        let mut places = vec![StageOrder::default(); mutants.len()];
         for (file, source) in &self.sources {
             let numbered = mutants.iter().enumerate().filter_map(|(id, mutant)| Some((id, mutant.as_ref()?)));
             let mut own: Vec<(usize, &Mutant)> = numbered.filter(|(_, mutant)| mutant.file == *file).collect();
@@ -78,7 +78,7 @@ impl Copy {
                 let (line, column) =
                     (before.split('\n').count(), before.chars().rev().take_while(|c| *c != '\n').count());
                 let lines = line..line + mutant.new.split('\n').count();
-                places[id] = Place { file: file.clone(), lines, column: column + 1 };
+                places[id] = StageOrder { file: file.clone(), lines, column: column + 1 };
             }
             if SOURCES.iter().any(|folder| file.strip_prefix(folder) == Some("lib.rs")) {
                 new += include_str!("runtime.rs");

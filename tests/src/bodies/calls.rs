@@ -372,6 +372,10 @@ impl World {
                 count
             };
             let first = (source.wide() as i64) >> source.below(64);
+            if source.once_in(4) {
+                let kind = choice!(source, rope_positions_kind);
+                return rope_positions_shard(kind, count, source.below(4), source.within(1, 4));
+            }
             return rope_positions_range(first, count);
         }
         let (values, count) = self.some::<f64>(source);
@@ -390,6 +394,8 @@ impl World {
             } else {
                 null_mut()
             },
+            rank: source.below(5),
+            ranks: source.one_of(&[1, 2, 3, 4, 0, usize::MAX]),
         }
     }
 
@@ -433,7 +439,11 @@ impl World {
                     beyond if beyond > usize::MAX / 64 => beyond,
                     len => len.checked_div(width).unwrap_or(0),
                 };
-                rope_rows_apart(cos.cast(), sin.cast(), rows, width, rotary_dim)
+                if source.once_in(4) {
+                    rope_rows_full(cos.cast(), sin.cast(), rows, width)
+                } else {
+                    rope_rows_apart(cos.cast(), sin.cast(), rows, width, rotary_dim)
+                }
             }
             _ => {
                 let (values, len) = self.some::<f32>(source);
@@ -455,6 +465,11 @@ impl World {
         }
         if source.once_in(4) {
             rows.heads = extent(source);
+        }
+        if source.once_in(8) {
+            rows.per_channel = 1;
+            // Of what fits as pairs, half as many channels.
+            rows.rotary_dim /= if source.once_in(3) { 1 } else { 2 };
         }
         rows
     }
@@ -634,8 +649,15 @@ impl World {
                     let (frequencies, positions) =
                         (self.frequencies(source), self.positions(source));
                     let mut len = 0;
-                    let out = given_mut(source, &mut len);
-                    rope_rows_len(frequencies, given(source, &positions), out)
+                    if source.once_in(2) {
+                        let (tokens, room) = self.some::<usize>(source);
+                        let out = given_mut(source, &mut len);
+                        let positions = given(source, &positions);
+                        rope_shard_tokens(positions, tokens.cast(), room, out)
+                    } else {
+                        let out = given_mut(source, &mut len);
+                        rope_rows_len(frequencies, given(source, &positions), out)
+                    }
                 }
                 Call::Invert => {
                     let rows = self.some_rows(source);
@@ -1083,7 +1105,7 @@ impl World {
             3 => 2,
             other => other as i32 % 2,
         };
-        (norm.reach, norm.place, norm.sum) = (few(source), few(source), few(source));
+        (norm.reach, norm.order, norm.sum) = (few(source), few(source), few(source));
         if source.once_in(4) {
             let (sums, count) = self.part::<f32>(source, 5);
             (norm.sums, norm.sums_count, norm.sums_width) = (
@@ -1124,7 +1146,7 @@ impl World {
                     3 => at_most(count, counts[1]),
                     _ => count,
                 },
-                place: few(source),
+                order: few(source),
                 unrounded: few(source),
             },
             plan: self.right_plan(source),
@@ -1199,11 +1221,11 @@ impl World {
             bytes,
             format: choice!(source, rope_cache_format),
             layout,
-            scale: rope_code_scale {
+            scale: rope_quant_scale {
                 kind: if inline {
-                    rope_code_scale_kind::MadeInline as i32
+                    rope_quant_scale_kind::MadeInline as i32
                 } else {
-                    choice!(source, rope_code_scale_kind)
+                    choice!(source, rope_quant_scale_kind)
                 },
                 same: if source.once_in(4) {
                     number(source) as f32
@@ -1462,7 +1484,8 @@ impl World {
         let (first, second) = (given(source, &first), given(source, &second));
         // SAFETY: as for all calls.
         unsafe {
-            match source.below(4) {
+            match source.below(5) {
+                4 => rope_channel_gradients(plan, x, dy, first, second),
                 0 => rope_angle_gradients(plan, x, dy, first),
                 1 => rope_angle_gradients_of_input(plan, x, dy, first),
                 2 => rope_factor_gradients(plan, x, dy, first),
@@ -1806,7 +1829,7 @@ impl Stages {
             } else {
                 given(source, &self.scale)
             },
-            straight: source.below(2) as i32,
+            without_rounding: source.below(2) as i32,
             hadamard: self.hadamard,
         }
     }

@@ -56,7 +56,7 @@ pub(super) fn shape(source: &mut Source<'_>) -> ([usize; 4], usize) {
         0 => source.within(1, 150),
         _ => source.within(1, 5),
     };
-    // Work for a machine without optimisations: the definition is plain code.
+    // Work for a machine without optimizations: the definition is plain code.
     let heads = heads.min(1 + 8000 / (batch * tokens * head_dim));
     ([batch, tokens, heads, head_dim], rotary_dim)
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use rope_core::{Angle, Axes, Frequencies, FrequencyBlock, LongRope, Pairing, Scaling, Yarn};
+use rope_core::{Angle, Axes, Frequencies, FrequencyChunk, LongRope, Pairing, Scaling, Yarn};
 use rope_models::{Gguf, GgufValue};
 
 use crate::Source;
@@ -40,14 +40,14 @@ pub fn frequencies(source: &mut Source<'_>) {
 fn check<E: Display>(
     source: &mut Source<'_>,
     made: Result<Frequencies<'_>, E>,
-    in_storage: impl Fn(&mut [FrequencyBlock]) -> Result<(), E>,
+    in_storage: impl Fn(&mut [FrequencyChunk]) -> Result<(), E>,
 ) {
     let made = match made {
         Ok(made) => made,
         // Refused for a reason that can be told.
         Err(error) => {
             assert!(!error.to_string().is_empty());
-            let _ = in_storage(&mut [FrequencyBlock::EMPTY; 4]);
+            let _ = in_storage(&mut [FrequencyChunk::EMPTY; 4]);
             return;
         }
     };
@@ -70,8 +70,8 @@ fn check<E: Display>(
         );
     }
     let _ = in_storage(&mut vec![
-        FrequencyBlock::EMPTY;
-        FrequencyBlock::count(rotary_dim)
+        FrequencyChunk::EMPTY;
+        FrequencyChunk::count(rotary_dim)
     ]);
     if rotary_dim > 1024 {
         return;

@@ -1,7 +1,7 @@
 //! Gradients of pairs.
 
 use rope_core::gradient::PairGradients;
-use rope_core::{Backend, Direction, LinearStages, Pairing, Place, Rope, Tensor, TensorMut};
+use rope_core::{Backend, Direction, LinearStages, Pairing, Rope, StageOrder, Tensor, TensorMut};
 
 use super::rotate::shape_and_rows;
 use crate::chain::{Chain, Scale, heads_of, row_of, written};
@@ -113,9 +113,9 @@ fn linear<E: Number>(
     let forward = scaled.then(|| Scale::any(source, batch * tokens, heads));
     let chain = Chain {
         scale: forward.clone().map(|scale| Scale {
-            place: match scale.place {
-                Place::BeforeRotation => Place::AfterRotation,
-                Place::AfterRotation => Place::BeforeRotation,
+            order: match scale.order {
+                StageOrder::BeforeRotation => StageOrder::AfterRotation,
+                StageOrder::AfterRotation => StageOrder::BeforeRotation,
             },
             ..scale
         }),

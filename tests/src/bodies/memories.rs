@@ -349,12 +349,12 @@ impl Arena {
             return cache;
         }
         if source.once_in(2) {
-            cache.scale.kind = rope_code_scale_kind::MadeApart as i32;
+            cache.scale.kind = rope_quant_scale_kind::MadeApart as i32;
             (cache.scale.least, cache.scale.strides) = (1e-6, [slots * heads, heads, 1]);
             cache.scales_count = slots * heads;
             cache.scales = self.piece(source, cache.scales_count, written);
         } else {
-            cache.scale.kind = rope_code_scale_kind::Divide as i32;
+            cache.scale.kind = rope_quant_scale_kind::Divide as i32;
             cache.scale.each_count = heads;
             cache.scale.each = self.read(source, heads);
         }
@@ -411,7 +411,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
         plan: PLAN,
         norm: null(),
         scale: null(),
-        straight: 0,
+        without_rounding: 0,
         hadamard: zero(),
     };
     let mut scale: rope_scale = zero();
@@ -577,7 +577,8 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                     15 => rope_factor_gradients(&PLAN, &x, &dy, &first),
                     _ => {
                         let second = arena.gradients(source, sums);
-                        rope_cos_sin_gradients(&PLAN, &x, &dy, &first, &second)
+                        let call = source.one_of(&[rope_cos_sin_gradients, rope_channel_gradients]);
+                        call(&PLAN, &x, &dy, &first, &second)
                     }
                 }
             }

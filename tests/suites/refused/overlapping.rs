@@ -276,7 +276,7 @@ fn caches_and_scales() {
         (cache.bytes, cache.format) = (TOKENS * 2 * DIM, rope_cache_format::E4m3 as i32);
         cache.layout.kind = rope_cache_layout_kind::Nhd as i32;
         cache.layout.extents = [1, TOKENS, 2, DIM, 0];
-        cache.scale.kind = rope_code_scale_kind::MadeApart as i32;
+        cache.scale.kind = rope_quant_scale_kind::MadeApart as i32;
         (cache.scale.least, cache.scale.strides) = (1e-6, [0, 2, 1]);
         cache.scales = memory
             .as_mut_ptr()

@@ -98,8 +98,8 @@ fn tensors_that_do_not_fit_are_not_touched() {
 }
 
 #[test]
-fn quantised_tensors() {
-    let (source, device) = (&mut Source::random("quantised"), Device::flex());
+fn quantized_tensors() {
+    let (source, device) = (&mut Source::random("quantized"), Device::flex());
     let x = source.tensor([1, 1, 4, 8], DType::F32, &device);
     let scheme = QuantScheme::default();
     let range = compute_range(&scheme, &x, &Calibration::MinMax);

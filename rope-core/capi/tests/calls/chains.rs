@@ -2,9 +2,9 @@
 
 use rope_core::gradient::PairGradients;
 use rope_core::{
-    BlockFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, Code, CodeScale, Error, Hadamard,
-    HadamardFactor, HeadScales, LinearStages, Norm, NormFormula, NormReach, NormResult, NormSum,
-    Place, Rope, Scale, ScaleLayout, ScalePlace, Slots, WithStages,
+    BlockFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, Error, Hadamard, HadamardFactor,
+    HeadScales, LinearStages, Norm, NormFormula, NormReach, NormResult, NormSum, QuantFormat,
+    QuantScale, Rope, Scale, ScaleLayout, ScalePlace, Slots, StageOrder, WithStages,
 };
 
 use super::*;
@@ -47,7 +47,7 @@ fn chain_of(norm: *const rope_norm, scale: *const rope_scale) -> rope_chain {
         plan: plan(rope_pairing::Half),
         norm,
         scale,
-        straight: 0,
+        without_rounding: 0,
         hadamard: zero(),
     }
 }
@@ -91,10 +91,7 @@ fn every_formula_is_that_of_rope_core() {
             Kind::Llama => NormFormula::LLAMA,
             Kind::Olmo2 => NormFormula::OLMO2,
             Kind::Gemma => NormFormula::GEMMA,
-            Kind::Gemma3n => NormFormula::GEMMA3N,
             Kind::Llama4 => NormFormula::LLAMA4,
-            Kind::Cohere => NormFormula::COHERE,
-            Kind::StableLm => NormFormula::STABLE_LM,
             Kind::Chameleon => NormFormula::CHAMELEON,
             Kind::LayerNorm => NormFormula::LAYER_NORM,
             Kind::Once => NormFormula::ONCE,
@@ -125,7 +122,7 @@ fn every_formula_is_that_of_rope_core() {
             result as i32,
         );
         assert_eq!(got, expected, "{kind:?}");
-        assert_eq!((norm.eps, norm.reach, norm.place, norm.sum), (0.0, 0, 0, 0));
+        assert_eq!((norm.eps, norm.reach, norm.order, norm.sum), (0.0, 0, 0, 0));
         assert!(norm.weight.data.is_null() && norm.bias.data.is_null() && norm.sums.is_null());
     }
     let mut norm: rope_norm = zero();
@@ -159,7 +156,7 @@ fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<
     for (kind, formula) in [
         (rope_norm_formula::Llama, NormFormula::LLAMA),
         (rope_norm_formula::Gemma, NormFormula::GEMMA),
-        (rope_norm_formula::Cohere, NormFormula::COHERE),
+        (rope_norm_formula::LayerNorm, NormFormula::LAYER_NORM),
         (rope_norm_formula::Chameleon, NormFormula::CHAMELEON),
         (rope_norm_formula::Once, NormFormula::ONCE),
     ] {
@@ -196,11 +193,11 @@ fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<
         rope_norm { reach: row, ..c },
         rust.over(NormReach::Row),
     );
-    let place = rope_place::AfterRotation as i32;
+    let order = rope_stage_order::AfterRotation as i32;
     push(
-        "place",
-        rope_norm { place, ..c },
-        rust.at(Place::AfterRotation),
+        "order",
+        rope_norm { order, ..c },
+        rust.at(StageOrder::AfterRotation),
     );
     let sum = rope_norm_sum::F64 as i32;
     push("sum", rope_norm { sum, ..c }, rust.sum(NormSum::F64));
@@ -299,17 +296,17 @@ fn scales(factors: &[f32]) -> Vec<(rope_scale, Scale<'_>)> {
             factor: 0.375,
             factors: factors.as_ptr(),
             count,
-            place: 0,
+            order: 0,
             unrounded: 0,
         };
         all.push((c, scale));
-        let place = rope_place::AfterRotation as i32;
+        let order = rope_stage_order::AfterRotation as i32;
         let after = rope_scale {
-            place,
+            order,
             unrounded: 1,
             ..c
         };
-        all.push((after, scale.at(Place::AfterRotation).rounds(false)));
+        all.push((after, scale.at(StageOrder::AfterRotation).rounds(false)));
     }
     let few = rope_scale {
         kind: rope_scale_kind::PerToken as i32,
@@ -321,7 +318,7 @@ fn scales(factors: &[f32]) -> Vec<(rope_scale, Scale<'_>)> {
     all
 }
 
-/// Every verb of tensors, with every norm and every scale, straight and not.
+/// Every verb of tensors, with every norm and every scale, without_rounding and not.
 #[test]
 fn chains_of_tensors_are_those_of_rope_core() {
     fn one<E: Number, O: Number, W: Number>(weight: &[W], bias: &[W]) {
@@ -334,15 +331,15 @@ fn chains_of_tensors_are_those_of_rope_core() {
         let x = values::<E>(LEN);
         for Normed { name, c, rust } in norms(weight, bias, sums) {
             for (c_scale, scale) in scales(&factors) {
-                for straight in [0, 1] {
+                for without_rounding in [0, 1] {
                     let mut chain = Rope::<WithStages<'_>>::from(Rope::new(Pairing::Half))
                         .norm(rust)
                         .scale(scale);
-                    if straight == 1 {
+                    if without_rounding == 1 {
                         chain = chain.without_rounding();
                     }
                     let c_chain = rope_chain {
-                        straight,
+                        without_rounding,
                         ..chain_of(&c, &c_scale)
                     };
                     let mut expected = x.clone();
@@ -486,10 +483,12 @@ fn transforms_are_those_of_rope_core() {
             factor: 0.75,
             ..zero()
         };
-        for (block, straight) in [(64, 0), (64, 1), (32, 0), (2, 1), (128, 0), (3, 0), (1, 1)] {
+        for (block, without_rounding) in
+            [(64, 0), (64, 1), (32, 0), (2, 1), (128, 0), (3, 0), (1, 1)]
+        {
             for (c_factor, factor) in factors {
                 let c_chain = rope_chain {
-                    straight,
+                    without_rounding,
                     hadamard: rope_hadamard {
                         block,
                         factor: c_factor as i32,
@@ -500,12 +499,12 @@ fn transforms_are_those_of_rope_core() {
                     let linear = Rope::<LinearStages<'_>>::from(Rope::new(Pairing::Half));
                     let linear = linear.scale(Scale::constant(0.75));
                     let linear = linear.hadamard(hadamard.factor(factor));
-                    match straight {
+                    match without_rounding {
                         0 => linear,
                         _ => linear.without_rounding(),
                     }
                 });
-                let case = format!("{} {block} {straight} {factor:?}", size_of::<E>());
+                let case = format!("{} {block} {without_rounding} {factor:?}", size_of::<E>());
                 /// One verb on two equal tensors.
                 macro_rules! tensors {
                     ($view:ident => $rust:expr, $c_view:ident => $c:expr) => {{
@@ -542,9 +541,9 @@ fn transforms_are_those_of_rope_core() {
                 });
                 assert_eq!(c_sums, sums, "{case}");
                 for format in [rope_cache_format::F32, rope_cache_format::E4m3] {
-                    let scale = CodeScale::Divide(HeadScales::Same(0.25));
-                    let c_scale = rope_code_scale {
-                        kind: rope_code_scale_kind::Divide as i32,
+                    let scale = QuantScale::Divide(HeadScales::Same(0.25));
+                    let c_scale = rope_quant_scale {
+                        kind: rope_quant_scale_kind::Divide as i32,
                         same: 0.25,
                         ..zero()
                     };
@@ -708,11 +707,11 @@ fn layouts() -> Vec<(&'static str, rope_cache_layout, Result<CacheLayout, Error>
 }
 
 /// What scales codes, in both languages.
-fn code_scales(each: &[f32]) -> Vec<(rope_code_scale, CodeScale<'_>)> {
+fn code_scales(each: &[f32]) -> Vec<(rope_quant_scale, QuantScale<'_>)> {
     let mut all = Vec::new();
-    for &kind in rope_code_scale_kind::ALL {
-        use rope_code_scale_kind as Kind;
-        let c = rope_code_scale {
+    for &kind in rope_quant_scale_kind::ALL {
+        use rope_quant_scale_kind as Kind;
+        let c = rope_quant_scale {
             kind: kind as i32,
             same: 0.03125,
             each: null(),
@@ -722,12 +721,12 @@ fn code_scales(each: &[f32]) -> Vec<(rope_code_scale, CodeScale<'_>)> {
             strides: [BLOCK_SIZE * HEADS, 1, BLOCK_SIZE],
         };
         let given = match kind {
-            Kind::Divide => CodeScale::Divide,
-            Kind::Reciprocal => CodeScale::Reciprocal,
-            Kind::Multiply => CodeScale::Multiply,
+            Kind::Divide => QuantScale::Divide,
+            Kind::Reciprocal => QuantScale::Reciprocal,
+            Kind::Multiply => QuantScale::Multiply,
             Kind::MadeInline => {
                 let at = ScalePlace::Inline(HEAD_DIM);
-                all.push((c, CodeScale::Made { least: 1e-6, at }));
+                all.push((c, QuantScale::Made { least: 1e-6, at }));
                 continue;
             }
             Kind::MadeApart => {
@@ -736,14 +735,14 @@ fn code_scales(each: &[f32]) -> Vec<(rope_code_scale, CodeScale<'_>)> {
                     token: 1,
                     head: BLOCK_SIZE,
                 });
-                all.push((c, CodeScale::Made { least: 1e-6, at }));
-                let c = rope_code_scale {
+                all.push((c, QuantScale::Made { least: 1e-6, at }));
+                let c = rope_quant_scale {
                     least: f32::NAN,
                     ..c
                 };
                 all.push((
                     c,
-                    CodeScale::Made {
+                    QuantScale::Made {
                         least: f32::NAN,
                         at,
                     },
@@ -752,19 +751,19 @@ fn code_scales(each: &[f32]) -> Vec<(rope_code_scale, CodeScale<'_>)> {
             }
         };
         all.push((c, given(HeadScales::Same(0.03125))));
-        let every = rope_code_scale {
+        let every = rope_quant_scale {
             each: each.as_ptr(),
             each_count: HEADS,
             ..c
         };
         all.push((every, given(HeadScales::Each(&each[..HEADS]))));
         // Refused: not one for each head, and a scale that is none.
-        let few = rope_code_scale {
+        let few = rope_quant_scale {
             each_count: 1,
             ..every
         };
         all.push((few, given(HeadScales::Each(&each[..1]))));
-        let zero = rope_code_scale { same: 0.0, ..c };
+        let zero = rope_quant_scale { same: 0.0, ..c };
         all.push((zero, given(HeadScales::Same(0.0))));
     }
     all
@@ -794,7 +793,7 @@ fn rust_cache<'a>(
     memory: &'a mut [u32],
     format: rope_cache_format,
     layout: CacheLayout,
-    scale: CodeScale<'a>,
+    scale: QuantScale<'a>,
     scales: &'a mut [f32],
 ) -> Result<CacheMut<'a>, Error> {
     use rope_cache_format as Format;
@@ -809,20 +808,20 @@ fn rust_cache<'a>(
         Format::Q5_0 => return blocks(memory, BlockFormat::Q5_0),
         Format::Q5_1 => return blocks(memory, BlockFormat::Q5_1),
         Format::Iq4Nl => return blocks(memory, BlockFormat::IQ4_NL),
-        Format::E4m3 => Code::E4m3,
-        Format::E5m2 => Code::E5m2,
-        Format::E5m2Saturating => Code::E5m2Saturating,
-        Format::Int8Even => Code::Int8Even,
-        Format::Int8Away => Code::Int8Away,
+        Format::E4m3 => QuantFormat::E4m3,
+        Format::E5m2 => QuantFormat::E5m2,
+        Format::E5m2Saturating => QuantFormat::E5m2Saturating,
+        Format::Int8Even => QuantFormat::Int8Even,
+        Format::Int8Away => QuantFormat::Int8Away,
     };
-    CacheMut::coded(elements(memory), layout, code, scale, scales)
+    CacheMut::quantized(elements(memory), layout, code, scale, scales)
 }
 
 fn c_cache(
     memory: &mut [u32],
     format: rope_cache_format,
     layout: rope_cache_layout,
-    scale: rope_code_scale,
+    scale: rope_quant_scale,
     scales: &mut [f32],
 ) -> rope_cache {
     rope_cache {
@@ -858,12 +857,12 @@ fn a_quotient_is_no_product() {
     let mut all = Vec::new();
     for (kind, scale) in [
         (
-            rope_code_scale_kind::Divide,
-            CodeScale::Divide(HeadScales::Same(61.0)),
+            rope_quant_scale_kind::Divide,
+            QuantScale::Divide(HeadScales::Same(61.0)),
         ),
         (
-            rope_code_scale_kind::Reciprocal,
-            CodeScale::Reciprocal(HeadScales::Same(61.0)),
+            rope_quant_scale_kind::Reciprocal,
+            QuantScale::Reciprocal(HeadScales::Same(61.0)),
         ),
     ] {
         let format = rope_cache_format::Int8Even;
@@ -872,7 +871,7 @@ fn a_quotient_is_no_product() {
         Rope::new(Pairing::Half)
             .copy_into_cache(&source, &mut cache, 0..1)
             .expect("valid");
-        let c_scale = rope_code_scale {
+        let c_scale = rope_quant_scale {
             kind: kind as i32,
             same: 61.0,
             ..zero()
@@ -1297,8 +1296,8 @@ fn refusals_of_caches() {
     );
     let (mut keys, mut values) = (memory(), memory());
     let (mut key_scales, mut value_scales) = (vec![0.5; SCALES], vec![0.5; SCALES]);
-    let apart = rope_code_scale {
-        kind: rope_code_scale_kind::MadeApart as i32,
+    let apart = rope_quant_scale {
+        kind: rope_quant_scale_kind::MadeApart as i32,
         least: 1e-6,
         strides: [BLOCK_SIZE * HEADS, HEADS, 1],
         ..zero()
@@ -1381,7 +1380,7 @@ fn refusals_of_caches() {
             n.slots.offsets = lost(n.scale.factors.cast()).cast();
         });
         refused(expected, &|n| {
-            n.keys.scale.kind = rope_code_scale_kind::Divide as i32;
+            n.keys.scale.kind = rope_quant_scale_kind::Divide as i32;
             (n.keys.scale.each, n.keys.scale.each_count) =
                 (lost(n.scale.factors.cast()).cast(), HEADS);
         });
@@ -1398,9 +1397,9 @@ fn refusals_of_caches() {
     for number in [-1, 99] {
         refused(S::UnknownValue, &|n| n.norm.result = number);
         refused(S::UnknownValue, &|n| n.norm.reach = number);
-        refused(S::UnknownValue, &|n| n.norm.place = number);
+        refused(S::UnknownValue, &|n| n.norm.order = number);
         refused(S::UnknownValue, &|n| n.norm.sum = number);
-        refused(S::UnknownValue, &|n| n.scale.place = number);
+        refused(S::UnknownValue, &|n| n.scale.order = number);
     }
     for number in [0, -1, 99] {
         refused(S::UnknownValue, &|n| n.norm.weight.element = number);
@@ -1445,7 +1444,7 @@ fn refusals_of_caches() {
     refused(S::MemoryOverlap, &|n| n.rows.cos = n.values.memory.cast());
     for own in [true, false] {
         refused(S::MemoryOverlap, &|n| {
-            n.values.scale.kind = rope_code_scale_kind::Multiply as i32;
+            n.values.scale.kind = rope_quant_scale_kind::Multiply as i32;
             let memory = if own { n.values.memory } else { n.keys.memory };
             (n.values.scale.each, n.values.scale.each_count) = (memory.cast(), HEADS);
         });
@@ -1484,7 +1483,7 @@ fn refusals_of_caches() {
         (n.slots.kind, n.slots.count) = (rope_slots_kind::Offsets as i32, TOKENS);
         n.slots.offsets = far.as_ptr();
         for cache in [&mut n.keys, &mut n.values] {
-            (cache.scale.kind, cache.scale.same) = (rope_code_scale_kind::Divide as i32, 1.0);
+            (cache.scale.kind, cache.scale.same) = (rope_quant_scale_kind::Divide as i32, 1.0);
         }
     });
     refused(S::RowCount, &|n| n.rows.len -= 48);
@@ -1704,8 +1703,8 @@ fn offsets_and_ranges_at_the_ends() {
         channels: [0, 8],
         ..zero()
     };
-    let inline = rope_code_scale {
-        kind: rope_code_scale_kind::MadeInline as i32,
+    let inline = rope_quant_scale {
+        kind: rope_quant_scale_kind::MadeInline as i32,
         behind: 8,
         ..zero()
     };
@@ -1739,7 +1738,7 @@ fn offsets_and_ranges_at_the_ends() {
 
     // A chunk of any number of channels, which lie apart.
     let mut apart = cache;
-    apart.scale.kind = rope_code_scale_kind::Divide as i32;
+    apart.scale.kind = rope_quant_scale_kind::Divide as i32;
     apart.scale.same = 1.0;
     apart.layout = rope_cache_layout {
         kind: rope_cache_layout_kind::Strided as i32,
@@ -1768,7 +1767,7 @@ fn offsets_and_ranges_at_the_ends() {
 
     let endless = 1 << (usize::BITS - 8);
     let mut none = cache;
-    none.scale.kind = rope_code_scale_kind::Divide as i32;
+    none.scale.kind = rope_quant_scale_kind::Divide as i32;
     none.scale.same = 1.0;
     none.layout = rope_cache_layout {
         kind: rope_cache_layout_kind::Strided as i32,

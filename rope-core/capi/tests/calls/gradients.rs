@@ -149,6 +149,46 @@ fn the_gradients_are_those_of_rope_core() {
     one::<bf16, f16>();
 }
 
+/// The gradients of full-width rows are those of rope-core, and refused as there.
+#[test]
+fn the_gradients_of_channels() {
+    let shape = [TOKENS, HEADS, 2 * PAIRS];
+    let (x, dy) = (values::<bf16>(LEN), values::<bf16>(LEN).into_iter().rev());
+    let dy: Vec<bf16> = dy.collect();
+    let (mut cos, mut sin) = (begun(shape), begun(shape));
+    let rope = Rope::new(Pairing::Interleaved);
+    rope.channel_gradients(
+        &Tensor::new(&x, SHAPE).expect("valid"),
+        &Tensor::new(&dy, SHAPE).expect("valid"),
+        &mut PairGradients::new(&mut cos, shape).expect("valid"),
+        &mut PairGradients::new(&mut sin, shape).expect("valid"),
+    )
+    .expect("valid");
+    let (mut c_cos, mut c_sin) = (begun(shape), begun(shape));
+    let (first, second) = (sums(&mut c_cos, shape), sums(&mut c_sin, shape));
+    let c_plan = plan(rope_pairing::Interleaved);
+    let odd = rope_pair_gradients { pairs: 1, ..first };
+    let fewer = rope_pair_gradients { heads: 1, ..second };
+    let (x, dy) = (view(&x), view(&dy));
+    // SAFETY: what is passed is there.
+    let got = unsafe {
+        [
+            rope_channel_gradients(&c_plan, &x, &dy, &first, &second),
+            rope_channel_gradients(&c_plan, &x, &dy, &odd, &second),
+            rope_channel_gradients(&c_plan, &x, &dy, &first, &fewer),
+            rope_channel_gradients(&c_plan, &x, &dy, &first, &first),
+        ]
+    };
+    let expected = [
+        rope_status::Ok,
+        rope_status::GradientShape,
+        rope_status::GradientShape,
+        rope_status::MemoryOverlap,
+    ];
+    assert_eq!(got, expected);
+    assert_eq!((c_cos, c_sin), (cos, sin));
+}
+
 #[test]
 fn the_reductions_are_those_of_rope_core() {
     let (shape, axes) = ([4, HEADS, 8], 2);
@@ -416,6 +456,7 @@ fn pointers() {
     each!(rope_angle_gradients_of_input(c_plan, y, y, a;));
     each!(rope_factor_gradients(c_plan, y, y, a;));
     each!(rope_cos_sin_gradients(c_plan, y, y, a, b;));
+    each!(rope_channel_gradients(c_plan, y, y, a, b;));
     each!(rope_pair_gradients_total(a, out;));
     each!(rope_pair_gradients_cos_sin(a, b, rows, out, other; len));
     each!(rope_gradients_to_logarithm(list, out; row));

@@ -60,10 +60,6 @@ pub(crate) const REFUSED: &[(&str, &str)] = &[
         "gemma4_vision",
         "each half of a head is half-split by itself and has an axis of its own",
     ),
-    (
-        "hunyuan_vl_text",
-        "the two channels of a pair follow different axes",
-    ),
     ("lightglue", "learned frequencies of keypoints"),
     ("musicflamingo", "the position is a time"),
     ("neucodec", "the position is the head's index"),
@@ -73,10 +69,6 @@ pub(crate) const REFUSED: &[(&str, &str)] = &[
         "the hidden states are rotated, before queries and keys are made of them",
     ),
     ("step3p5", "parameters by the first layer of each type"),
-    (
-        "vjepa2",
-        "not a rotation: the two channels of a pair take different angles",
-    ),
     (
         "wav2vec2-bert",
         "the hidden states are rotated, before queries and keys are made of them",

@@ -271,6 +271,8 @@ pub(crate) enum Base {
     KeyOr(Key, f64),
     /// `rope_theta` of the parameters, or this.
     InsideOr(f64),
+    /// This, whatever the file says.
+    Fixed(f64),
 }
 
 /// Where the parameters of the rotation are.
@@ -385,6 +387,10 @@ pub(crate) enum AxesOf {
     RowsAndColumns,
     ColumnsFirst,
     ColumnsAndRows,
+    /// Full-width rows: each channel takes its axis from the file's sections (HunYuan-VL).
+    ChannelSections,
+    /// Full-width rows: three windows of channels, one an axis (V-JEPA 2).
+    ChannelWindows,
 }
 
 impl AxesOf {
@@ -394,6 +400,11 @@ impl AxesOf {
             self,
             Self::Mrope(_) | Self::MropeInterleaved(_) | Self::MropeAlternating(_)
         )
+    }
+
+    /// Whether the two channels of a pair have frequencies and axes of their own.
+    pub(crate) fn is_full_width(self) -> bool {
+        matches!(self, Self::ChannelSections | Self::ChannelWindows)
     }
 }
 

@@ -401,6 +401,11 @@ rows! {
         rope_types: RopeTypes::Alpha,
         norm: Some(QkNorm { after: true, ..norm(Formula::Llama, 1e-5) }),
     };
+    "hunyuan_vl_text" = HALF {
+        rope_types: RopeTypes::Alpha,
+        axes: AxesOf::ChannelSections,
+        norm: Some(QkNorm { after: true, ..norm(Formula::Llama, 1e-5) }),
+    };
     "hy_v3" = HALF {
         head: Head::Or(128),
         base: Base::Or(11_158_840.0),
@@ -884,6 +889,14 @@ rows! {
         layers: Rules(&[(sliding_attention, Modulo(2, 0)), (full_attention, Always)]),
     };
     "video_llama_3_vision" = VISION;
+    "vjepa2" = INTERLEAVED {
+        context: Name::Absent,
+        head: Head::Quotient,
+        base: Base::Fixed(10_000.0),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        axes: AxesOf::ChannelWindows,
+    };
     "voxtral_realtime_encoder" = HALF { head: Head::Or(64) };
     "voxtral_realtime_text" = HALF;
     "youtu" = DEEPSEEK { pairs: Pairs::InterleavedToHalfOrHalf };

@@ -24,7 +24,7 @@
 //!
 //! One lane in 2^15 or so is in doubt, but more where an angle is small: a slow block goes the usual way.
 
-use super::block::{FrequencyBlock, power_of_two};
+use super::chunk::{FrequencyChunk, power_of_two};
 use super::{AxisPosition, RowAngle, SinCosPolynomials, SinCosVectors, again, make};
 use crate::simd::{Kernel, Simd};
 
@@ -49,8 +49,8 @@ const LEAST_TURN: f64 = power_of_two(-24);
 #[derive(Debug)]
 pub(crate) struct MakeConsecutive<'a> {
     /// All places are used: the pairs of a row are a multiple of eight.
-    pub(crate) blocks: &'a [FrequencyBlock],
-    /// [`FrequencyBlock::reach`] of the blocks.
+    pub(crate) blocks: &'a [FrequencyChunk],
+    /// [`FrequencyChunk::reach`] of the blocks.
     pub(crate) reach: f64,
     pub(crate) polynomials: &'a SinCosPolynomials,
     pub(crate) first: i64,
@@ -124,7 +124,7 @@ impl Offsets {
     };
 
     #[inline(always)]
-    fn set<S: Simd>(&mut self, s: S, unit: &SinCosVectors<S>, blocks: &[FrequencyBlock]) {
+    fn set<S: Simd>(&mut self, s: S, unit: &SinCosVectors<S>, blocks: &[FrequencyChunk]) {
         for (fast, block) in self.fast.iter_mut().zip(blocks) {
             *fast = block.high.iter().all(|turn| turn.abs() >= LEAST_TURN);
         }
@@ -152,7 +152,7 @@ impl Offsets {
 /// A block of the rows of an anchor.
 #[derive(Clone, Copy)]
 struct Group<'a> {
-    block: &'a FrequencyBlock,
+    block: &'a FrequencyChunk,
     /// Its place among the cosines of a row, and among the sines.
     index: usize,
     /// Blocks of cosines in a row.

@@ -33,7 +33,7 @@
 //! With `p` up to 2^10 that doubts remainders below 2^-41; with 2^36 it doubts those below 2^-15. Results are normal
 //! f32 numbers, because a remainder below 2^-100 is doubted as well unless all products are zero.
 
-use super::block::{FrequencyBlock, power_of_two, quarters};
+use super::chunk::{FrequencyChunk, power_of_two, quarters};
 use super::oracle::{self, RADIAN, Remainder};
 use super::{DOUBT, ROUND, RowAngle, SinCosPolynomials, SinCosVectors, scale};
 use crate::backend::Proof;
@@ -70,7 +70,7 @@ impl MixedSum {
         s: S,
         polynomials: &SinCosVectors<S>,
         x: &[f64; 4],
-        blocks: &[FrequencyBlock],
+        blocks: &[FrequencyChunk],
         part: usize,
     ) -> (S::F64, S::F64, bool) {
         if let MixedSum::F32 { .. } = self {
@@ -105,7 +105,7 @@ impl MixedSum {
     }
 
     /// The same angle for the oracle.
-    fn remainder(self, at: &[AxisPosition], blocks: &[FrequencyBlock], lane: usize) -> Remainder {
+    fn remainder(self, at: &[AxisPosition], blocks: &[FrequencyChunk], lane: usize) -> Remainder {
         match self {
             MixedSum::Exact => {
                 let steps = blocks.iter().map(|block| block.step[lane]);
@@ -133,7 +133,7 @@ struct Reduced<F> {
 }
 
 #[inline(always)]
-fn reduce<S: SimdF64>(s: S, block: &FrequencyBlock, x: f64, part: usize) -> Reduced<S::F64> {
+fn reduce<S: SimdF64>(s: S, block: &FrequencyChunk, x: f64, part: usize) -> Reduced<S::F64> {
     let (x, high) = (s.splat_f64(x), s.load_f64(&block.high, part));
     let product = s.mul_f64(x, high);
     let lost = s.mul_sub(x, high, product);
@@ -148,7 +148,7 @@ fn reduce<S: SimdF64>(s: S, block: &FrequencyBlock, x: f64, part: usize) -> Redu
 
 /// The sum in radians and f32.
 #[inline(always)]
-fn radians<S: SimdF64>(s: S, x: &[f64; 4], blocks: &[FrequencyBlock], part: usize) -> S::F64 {
+fn radians<S: SimdF64>(s: S, x: &[f64; 4], blocks: &[FrequencyChunk], part: usize) -> S::F64 {
     let mut radians = s.splat_f64(0.0);
     for (block, &x) in blocks.iter().zip(x) {
         let product = s.mul_f64(s.splat_f64(x), s.load_f64(&block.inverse_f32, part));
@@ -177,8 +177,8 @@ fn exact_sum<S: SimdF64>(s: S, a: S::F64, b: S::F64) -> (S::F64, S::F64) {
 pub(crate) struct MakeMixedRows<'a> {
     pub(crate) sum: MixedSum,
     /// `[head][eight pairs][axis]`.
-    pub(crate) blocks: &'a [FrequencyBlock],
-    /// [`FrequencyBlock::reach`] of the blocks, or of more.
+    pub(crate) blocks: &'a [FrequencyChunk],
+    /// [`FrequencyChunk::reach`] of the blocks, or of more.
     pub(crate) reach: f64,
     pub(crate) axes: usize,
     pub(crate) heads: usize,
@@ -268,7 +268,7 @@ impl MakeMixedRows<'_> {
 /// At most [`ROWS`] rows.
 struct RowBlock<'a> {
     sum: MixedSum,
-    blocks: &'a [FrequencyBlock],
+    blocks: &'a [FrequencyChunk],
     axes: usize,
     heads: usize,
     /// The head of the first row.
@@ -353,7 +353,7 @@ impl RowBlock<'_> {
 fn make<S: SimdF64>(
     s: S,
     sum: MixedSum,
-    blocks: &[FrequencyBlock],
+    blocks: &[FrequencyChunk],
     polynomials: &SinCosVectors<S>,
     x: &[f64; 4],
     cos: &mut [f32; 8],
@@ -375,7 +375,7 @@ fn make<S: SimdF64>(
 #[inline(never)]
 fn make_again(
     sum: MixedSum,
-    blocks: &[FrequencyBlock],
+    blocks: &[FrequencyChunk],
     polynomials: &SinCosPolynomials,
     at: &[AxisPosition],
     x: &[f64; 4],
@@ -391,7 +391,7 @@ fn make_again(
 #[inline(never)]
 fn again(
     sum: MixedSum,
-    blocks: &[FrequencyBlock],
+    blocks: &[FrequencyChunk],
     lane: usize,
     polynomials: &SinCosPolynomials,
     at: &[AxisPosition],

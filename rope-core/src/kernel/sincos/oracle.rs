@@ -17,9 +17,9 @@
 //!   expects 2^-41 such values.
 //! - One kind of value is near a midpoint by construction. For a real coordinate very near to zero the sine of the
 //!   angle is the angle itself, and that can be a midpoint in radians: coordinate `2^-60`, frequency `1 + 2^-24`. The
-//!   oracle gives one of the two neighbours then, on every machine the same.
+//!   oracle gives one of the two neighbors then, on every machine the same.
 
-use super::block::Step;
+use super::chunk::Step;
 use crate::positions::AxisPosition;
 use crate::real::{Real, mul_high};
 
@@ -226,7 +226,7 @@ const ERROR: u128 = 1 << 8;
 /// With `a` the remainder in radians (at most pi/4) and `z = a^2`, both in units of 2^-128: the constant pi/4, its
 /// product and a real coordinate's remainder cost 3 units in `a`, hence 4 in `z`. A Horner step adds a truncated
 /// coefficient, a truncated product and `z`'s error times a value below a half: the sum stays below 10 units, and the
-/// products of the last step below 16. Normalising shifts by at most two bits, the factor costs two units more.
+/// products of the last step below 16. Normalizing shifts by at most two bits, the factor costs two units more.
 fn cos_sin_times(angle: Remainder, factor: Real) -> (Real, Real) {
     let (negative, mantissa, exponent) = angle.rest.parts();
     let (cos, sin) = if mantissa == 0 {

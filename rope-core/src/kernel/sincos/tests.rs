@@ -10,7 +10,7 @@ use std::hash::BuildHasher;
 use std::prelude::rust_2024::*;
 use std::{env, println, vec};
 
-use super::block::Step;
+use super::chunk::Step;
 use super::consecutive::{self, MakeConsecutive};
 use super::oracle::{RADIAN, Remainder, cos_sin, cos_sin_f64};
 use super::*;
@@ -48,8 +48,8 @@ pub(super) fn step(fraction: u128) -> Step {
 }
 
 /// The frequencies of eight pairs.
-fn block(pairs: &[(Step, u8)]) -> FrequencyBlock {
-    let mut block = FrequencyBlock::EMPTY;
+fn block(pairs: &[(Step, u8)]) -> FrequencyChunk {
+    let mut block = FrequencyChunk::EMPTY;
     for (lane, &(step, axis)) in pairs.iter().enumerate() {
         block.step[lane] = step;
         (block.high[lane], block.low[lane]) = quarters(step);
@@ -58,7 +58,7 @@ fn block(pairs: &[(Step, u8)]) -> FrequencyBlock {
     block
 }
 
-fn blocks(steps: &[Step]) -> Vec<FrequencyBlock> {
+fn blocks(steps: &[Step]) -> Vec<FrequencyChunk> {
     let pairs: Vec<(Step, u8)> = steps.iter().map(|&step| (step, 0)).collect();
     pairs.chunks(8).map(block).collect()
 }
@@ -70,7 +70,7 @@ fn rows<C: At>(backend: Proof, steps: &[Step], factor: f64, positions: &[C]) -> 
     MakeRows {
         angle: RowAngle::Exact,
         blocks: &blocks,
-        reach: FrequencyBlock::reach(&blocks),
+        reach: FrequencyChunk::reach(&blocks),
         pairs: steps.len(),
         polynomials: &SinCosPolynomials::new(factor),
         axes: 1,
@@ -93,7 +93,7 @@ fn consecutive_rows(
     let mut rows = vec![f32::NAN; 2 * steps.len() * tokens];
     backend.run(MakeConsecutive {
         blocks: &blocks,
-        reach: FrequencyBlock::reach(&blocks),
+        reach: FrequencyChunk::reach(&blocks),
         polynomials: &SinCosPolynomials::new(factor),
         first,
         rows: &mut rows,
@@ -125,10 +125,10 @@ fn hugging_face_angles() {
     ];
     for (base, factor) in [(1e4_f32, 1.0), (5e5, 1.138_629_4), (1e6, 0.7)] {
         let inverse: Vec<f32> = (0..64).map(|i| base.powf(-(i as f32) / 64.0)).collect();
-        let blocks: Vec<FrequencyBlock> = inverse
+        let blocks: Vec<FrequencyChunk> = inverse
             .chunks(8)
             .map(|f| {
-                let mut block = FrequencyBlock::EMPTY;
+                let mut block = FrequencyChunk::EMPTY;
                 for (to, &f) in block.inverse_f32.iter_mut().zip(f) {
                     *to = f.into();
                 }
@@ -140,7 +140,7 @@ fn hugging_face_angles() {
             MakeRows {
                 angle: RowAngle::HuggingFace { factor },
                 blocks: &blocks,
-                reach: FrequencyBlock::reach(&blocks),
+                reach: FrequencyChunk::reach(&blocks),
                 pairs: inverse.len(),
                 polynomials: &SinCosPolynomials::new(1.0),
                 axes: 1,
@@ -386,13 +386,13 @@ fn axes() {
         let pairs: Vec<(Step, u8)> = (0..21)
             .map(|i| (step((u128::MAX / 7) >> i), [0, 1, 2, 3, 1][i % 5]))
             .collect();
-        let blocks: Vec<FrequencyBlock> = pairs.chunks(8).map(block).collect();
+        let blocks: Vec<FrequencyChunk> = pairs.chunks(8).map(block).collect();
         let at = [3_i64, -70_000, 1 << 40, 12_345_678];
         let mut row = [0.0; 42];
         MakeRows {
             angle: RowAngle::Exact,
             blocks: &blocks,
-            reach: FrequencyBlock::reach(&blocks),
+            reach: FrequencyChunk::reach(&blocks),
             pairs: 21,
             polynomials: &SinCosPolynomials::new(1.0),
             axes: 4,
@@ -695,7 +695,7 @@ fn radians() {
 
 /// The steps of a model with 64 pairs.
 fn model_frequencies(base: f64) -> Vec<Step> {
-    let blocks = &mut [FrequencyBlock::EMPTY; 8];
+    let blocks = &mut [FrequencyChunk::EMPTY; 8];
     let frequencies = Frequencies::new_in(blocks, 128, base, &Scaling::Default).unwrap();
     frequencies.pairs().map(|pair| step(pair.step())).collect()
 }

@@ -5,7 +5,7 @@ extern crate std;
 use std::prelude::rust_2024::*;
 use std::{println, vec};
 
-use super::super::block::Step;
+use super::super::chunk::Step;
 use super::super::oracle::{cos_sin, cos_sin_f64};
 use super::super::tests::{Fused, ROUNDS, Random, backends, step};
 use super::*;
@@ -22,12 +22,12 @@ struct Case {
 }
 
 impl Case {
-    fn blocks(&self) -> Vec<FrequencyBlock> {
+    fn blocks(&self) -> Vec<FrequencyChunk> {
         let axes = self.at[0].len();
         let mut blocks = Vec::new();
         for pairs in self.steps.iter().flat_map(|head| head.chunks(8)) {
             for axis in 0..axes {
-                let mut block = FrequencyBlock::EMPTY;
+                let mut block = FrequencyChunk::EMPTY;
                 for (lane, steps) in pairs.iter().enumerate() {
                     block.step[lane] = steps[axis];
                     (block.high[lane], block.low[lane]) = quarters(steps[axis]);
@@ -45,7 +45,7 @@ impl Case {
         MakeMixedRows {
             sum: MixedSum::Exact,
             blocks: &blocks,
-            reach: FrequencyBlock::reach(&blocks),
+            reach: FrequencyChunk::reach(&blocks),
             axes: self.at[0].len(),
             heads,
             pairs,
@@ -252,9 +252,9 @@ fn cancelling(random: &mut Random) -> ([f64; 3], [Step; 3]) {
     (x, steps)
 }
 
-fn pair(steps: &[Step]) -> Vec<FrequencyBlock> {
+fn pair(steps: &[Step]) -> Vec<FrequencyChunk> {
     let blocks = steps.iter().map(|&step| {
-        let mut block = FrequencyBlock::EMPTY;
+        let mut block = FrequencyChunk::EMPTY;
         block.step[0] = step;
         (block.high[0], block.low[0]) = quarters(step);
         block
@@ -361,7 +361,7 @@ fn f32_angles() {
             .iter()
             .map(|x| (x * 100.0).round())
             .collect();
-        let mut blocks = vec![FrequencyBlock::EMPTY; heads * pairs.div_ceil(8) * axes];
+        let mut blocks = vec![FrequencyChunk::EMPTY; heads * pairs.div_ceil(8) * axes];
         for (index, &f) in inverse.iter().enumerate() {
             let (axis, pair, head) = (index % axes, index / axes % pairs, index / axes / pairs);
             blocks[(head * pairs.div_ceil(8) + pair / 8) * axes + axis].inverse_f32[pair % 8] =
@@ -372,7 +372,7 @@ fn f32_angles() {
             MakeMixedRows {
                 sum: MixedSum::F32 { factor },
                 blocks: &blocks,
-                reach: FrequencyBlock::reach(&blocks),
+                reach: FrequencyChunk::reach(&blocks),
                 axes,
                 heads,
                 pairs,

@@ -122,7 +122,7 @@ fn int8_away(x: f32) -> u8 {
 type Definition = Box<dyn Fn(f32) -> u8>;
 
 /// Each code with its definition.
-fn codes() -> [(&'static str, &'static Code, Definition); 5] {
+fn codes() -> [(&'static str, &'static QuantKernels, Definition); 5] {
     let [e4m3, e5m2, saturating] = [Float8::e4m3(), Float8::e5m2(), Float8::e5m2_saturating()];
     [
         ("e4m3", &E4M3, Box::new(move |x| e4m3.code(x))),
@@ -171,11 +171,16 @@ impl Random {
     }
 }
 
-fn encode(code: &Code, proof: Proof, values: &[f32], factors: Factors<'_>) -> Vec<u8> {
+fn encode(code: &QuantKernels, proof: Proof, values: &[f32], factors: ScaleFactors<'_>) -> Vec<u8> {
     encode_values(code, proof, Values::F32(values), factors)
 }
 
-fn encode_values(code: &Code, proof: Proof, values: Values<'_>, factors: Factors<'_>) -> Vec<u8> {
+fn encode_values(
+    code: &QuantKernels,
+    proof: Proof,
+    values: Values<'_>,
+    factors: ScaleFactors<'_>,
+) -> Vec<u8> {
     let mut codes = vec![0x5a; values.len()];
     (code.encode)(
         proof,
@@ -188,8 +193,14 @@ fn encode_values(code: &Code, proof: Proof, values: Values<'_>, factors: Factors
     codes
 }
 
-fn check(name: &str, code: &Code, define: &dyn Fn(f32) -> u8, proof: Proof, values: &[f32]) {
-    let found = encode(code, proof, values, Factors::Multiply(&[1.0]));
+fn check(
+    name: &str,
+    code: &QuantKernels,
+    define: &dyn Fn(f32) -> u8,
+    proof: Proof,
+    values: &[f32],
+) {
+    let found = encode(code, proof, values, ScaleFactors::Multiply(&[1.0]));
     for (x, found) in values.iter().zip(found) {
         let wanted = define(*x);
         let bits = x.to_bits();
@@ -241,7 +252,7 @@ fn every(stride: usize) {
                 values.iter().map(|x| define(*x)).collect()
             };
             for proof in proofs() {
-                if encode(code, proof, &values, Factors::Multiply(&[1.0])) != wanted {
+                if encode(code, proof, &values, ScaleFactors::Multiply(&[1.0])) != wanted {
                     check(name, code, define, proof, &values);
                     panic!("a definition of {name} that is not monotonic");
                 }
@@ -273,7 +284,7 @@ fn what_is_encoded_is_the_f32_product_or_quotient() {
                 let quotients: Vec<u8> = values.iter().map(|x| define(x / by)).collect();
                 for proof in proofs() {
                     // The sign of a NaN that arithmetic makes is not promised.
-                    let same = |factors: Factors<'_>, wanted: &[u8]| {
+                    let same = |factors: ScaleFactors<'_>, wanted: &[u8]| {
                         let found = encode(code, proof, &values, factors);
                         found.iter().zip(wanted).all(|(found, wanted)| {
                             let nan = found & 0x7f == 0x7f && wanted & 0x7f == 0x7f;
@@ -282,15 +293,15 @@ fn what_is_encoded_is_the_f32_product_or_quotient() {
                     };
                     let backend = proof.backend();
                     assert!(
-                        same(Factors::Multiply(&[by]), &products),
+                        same(ScaleFactors::Multiply(&[by]), &products),
                         "{name} * {by:e}, {len}, {backend}"
                     );
                     assert!(
-                        same(Factors::Divide(&[by]), &quotients),
+                        same(ScaleFactors::Divide(&[by]), &quotients),
                         "{name} / {by:e}, {len}, {backend}"
                     );
                     assert!(
-                        same(Factors::Reciprocal(&[by]), &inverses),
+                        same(ScaleFactors::Reciprocal(&[by]), &inverses),
                         "{name} * (1 / {by:e}), {len}, {backend}"
                     );
                 }
@@ -350,7 +361,7 @@ fn codes_without_room_are_not_written() {
         Proof::best(),
         &mut Encoding {
             values: Values::F32(&[1.0; 9]),
-            factors: Factors::Multiply(&[1.0]),
+            factors: ScaleFactors::Multiply(&[1.0]),
             codes: &mut bytes,
         },
     );
@@ -371,16 +382,16 @@ fn heads_have_factors_of_their_own() {
         for (name, code, _) in &codes() {
             for proof in proofs() {
                 for several in [
-                    Factors::Multiply(&factors),
-                    Factors::Divide(&factors),
-                    Factors::Reciprocal(&factors),
+                    ScaleFactors::Multiply(&factors),
+                    ScaleFactors::Divide(&factors),
+                    ScaleFactors::Reciprocal(&factors),
                 ] {
                     let one = |head: usize| {
                         let factor = &factors[head..=head];
                         let factor = match several {
-                            Factors::Multiply(_) => Factors::Multiply(factor),
-                            Factors::Divide(_) => Factors::Divide(factor),
-                            Factors::Reciprocal(_) => Factors::Reciprocal(factor),
+                            ScaleFactors::Multiply(_) => ScaleFactors::Multiply(factor),
+                            ScaleFactors::Divide(_) => ScaleFactors::Divide(factor),
+                            ScaleFactors::Reciprocal(_) => ScaleFactors::Reciprocal(factor),
                         };
                         encode(code, proof, &values[head * len..][..len], factor)
                     };
@@ -416,7 +427,7 @@ fn scales<const HEADS: usize>(
     let mut scales = [f32::NAN; HEADS];
     make_scales(
         proof,
-        &mut Making {
+        &mut ScaleRequest {
             values,
             largest,
             least,
@@ -451,7 +462,7 @@ fn codes_of_all_elements_of_16_bits_are_those_of_their_f32() {
         for (element, values, as_f32) in of_16_bits(&words) {
             for (name, code, _) in &codes() {
                 for proof in proofs() {
-                    let factors = Factors::Multiply(slice::from_ref(&factor));
+                    let factors = ScaleFactors::Multiply(slice::from_ref(&factor));
                     let wanted = encode(code, proof, &as_f32, factors);
                     let found = encode_values(code, proof, values, factors);
                     let backend = proof.backend();
@@ -486,9 +497,9 @@ fn elements_of_16_bits_are_read_at_any_length() {
             for proof in proofs() {
                 let backend = proof.backend();
                 for factors in [
-                    Factors::Multiply(&by),
-                    Factors::Divide(&by),
-                    Factors::Reciprocal(&by),
+                    ScaleFactors::Multiply(&by),
+                    ScaleFactors::Divide(&by),
+                    ScaleFactors::Reciprocal(&by),
                 ] {
                     for (name, code, _) in &codes() {
                         let wanted = encode(code, proof, &as_f32, factors);

@@ -1,7 +1,7 @@
 //! Codes of 8 bits, one number at a time, from their definitions: OCP FP8, integers; and ggml's blocks.
 
 use half::f16;
-use rope_core::{BlockFormat, Code};
+use rope_core::{BlockFormat, QuantFormat};
 
 /// What a number is multiplied with, or divided by, before it is rounded to a code.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,12 +26,12 @@ struct Float {
 
 const NAN: u8 = 0x7f;
 
-fn float(code: Code) -> Option<Float> {
+fn float(code: QuantFormat) -> Option<Float> {
     let [e4m3, e5m2] = [(3, -6, 0x7e), (2, -14, 0x7b)];
     let ((fraction, least, largest), beyond) = match code {
-        Code::E4m3 => (e4m3, 0x7e),
-        Code::E5m2 => (e5m2, 0x7c),
-        Code::E5m2Saturating => (e5m2, 0x7b),
+        QuantFormat::E4m3 => (e4m3, 0x7e),
+        QuantFormat::E5m2 => (e5m2, 0x7c),
+        QuantFormat::E5m2Saturating => (e5m2, 0x7b),
         _ => return None,
     };
     Some(Float {
@@ -43,7 +43,7 @@ fn float(code: Code) -> Option<Float> {
 }
 
 /// The largest magnitude that a code has, which a scale is made for.
-pub fn largest(code: Code) -> f32 {
+pub fn largest(code: QuantFormat) -> f32 {
     match float(code) {
         Some(format) => decode(code, format.largest),
         None => 127.0,
@@ -55,7 +55,7 @@ pub fn largest(code: Code) -> f32 {
 /// # Panics
 ///
 /// If the code is unknown.
-pub fn encode(code: Code, x: f32) -> u8 {
+pub fn encode(code: QuantFormat, x: f32) -> u8 {
     let integer = |rounded: f32| {
         if rounded.is_nan() {
             0
@@ -64,9 +64,9 @@ pub fn encode(code: Code, x: f32) -> u8 {
         }
     };
     match code {
-        Code::Int8Even => integer(x.round_ties_even()),
+        QuantFormat::Int8Even => integer(x.round_ties_even()),
         // The sum is rounded to f32, so that 0.49999997 becomes 1.
-        Code::Int8Away => integer((x + 0.5_f32.copysign(x)).trunc()),
+        QuantFormat::Int8Away => integer((x + 0.5_f32.copysign(x)).trunc()),
         _ => {
             let format = float(code).expect("a code of the harness");
             let sign = (x.to_bits() >> 24) as u8 & 0x80;
@@ -93,14 +93,14 @@ fn magnitude(format: &Float, x: f64) -> u8 {
 }
 
 /// The number of a code.
-pub fn decode(code: Code, bits: u8) -> f32 {
+pub fn decode(code: QuantFormat, bits: u8) -> f32 {
     let Some(format) = float(code) else {
         return f32::from(bits as i8);
     };
     let magnitude = bits & 0x7f;
     let exponent = i32::from(magnitude >> format.fraction);
     let fraction = f32::from(magnitude & ((1 << format.fraction) - 1));
-    let value = if code != Code::E4m3 && magnitude == 0x7c {
+    let value = if code != QuantFormat::E4m3 && magnitude == 0x7c {
         f32::INFINITY
     } else if magnitude > format.largest {
         f32::NAN
@@ -114,12 +114,12 @@ pub fn decode(code: Code, bits: u8) -> f32 {
 }
 
 /// Whether two codes are one number, or each a NaN: what the sign of a computed NaN is depends on the machine.
-pub fn same(code: Code, a: u8, b: u8) -> bool {
+pub fn same(code: QuantFormat, a: u8, b: u8) -> bool {
     a == b || float(code).is_some() && decode(code, a).is_nan() && decode(code, b).is_nan()
 }
 
 /// The codes of a head.
-pub fn encode_head(code: Code, factor: Factor, values: &[f32]) -> Vec<u8> {
+pub fn encode_head(code: QuantFormat, factor: Factor, values: &[f32]) -> Vec<u8> {
     let scaled = |x: &f32| match factor {
         Factor::Divide(scale) => x / scale,
         Factor::Multiply(scale) => x * scale,
@@ -128,7 +128,7 @@ pub fn encode_head(code: Code, factor: Factor, values: &[f32]) -> Vec<u8> {
 }
 
 /// The scale that is made for a head: its largest magnitude gets the largest code. NaNs are left out.
-pub fn made(code: Code, least: f32, values: &[f32]) -> f32 {
+pub fn made(code: QuantFormat, least: f32, values: &[f32]) -> f32 {
     let magnitudes = values.iter().map(|x| x.abs()).filter(|x| !x.is_nan());
     (magnitudes.fold(0.0, f32::max) / largest(code)).max(least)
 }
@@ -303,10 +303,10 @@ mod tests {
 
     #[test]
     fn every_number_of_a_format_is_its_own_code() {
-        for code in Code::ALL {
+        for code in QuantFormat::ALL {
             for bits in 0..=u8::MAX {
                 let value = decode(code, bits);
-                if code == Code::E5m2Saturating && value.is_infinite() {
+                if code == QuantFormat::E5m2Saturating && value.is_infinite() {
                     assert_eq!(encode(code, value), bits - 1);
                 } else {
                     assert!(

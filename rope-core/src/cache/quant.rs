@@ -4,14 +4,14 @@ use core::slice;
 
 use crate::Error;
 use crate::error::list_index;
-use crate::kernel::quantise;
+use crate::kernel::quantize;
 
 /// A code of 8 bits for a number.
 ///
 /// All round to nearest. NaN has a code in the two floating-point formats, and is 0 as an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Code {
+pub enum QuantFormat {
     /// FP8 E4M3FN (OCP): up to 448, ties to even. What is beyond, infinities too, becomes the largest; NaN becomes
     /// 0x7f. PyTorch's since 2.12, vLLM's, CUDA's.
     E4m3,
@@ -26,37 +26,37 @@ pub enum Code {
     Int8Away,
 }
 
-impl Code {
+impl QuantFormat {
     /// All codes.
-    pub const ALL: [Code; 5] = [
-        Code::E4m3,
-        Code::E5m2,
-        Code::E5m2Saturating,
-        Code::Int8Even,
-        Code::Int8Away,
+    pub const ALL: [QuantFormat; 5] = [
+        QuantFormat::E4m3,
+        QuantFormat::E5m2,
+        QuantFormat::E5m2Saturating,
+        QuantFormat::Int8Even,
+        QuantFormat::Int8Away,
     ];
 
     /// The name in lower case.
     pub const fn name(self) -> &'static str {
         match self {
-            Code::E4m3 => "e4m3",
-            Code::E5m2 => "e5m2",
-            Code::E5m2Saturating => "e5m2-saturating",
-            Code::Int8Even => "int8-even",
-            Code::Int8Away => "int8-away",
+            QuantFormat::E4m3 => "e4m3",
+            QuantFormat::E5m2 => "e5m2",
+            QuantFormat::E5m2Saturating => "e5m2-saturating",
+            QuantFormat::Int8Even => "int8-even",
+            QuantFormat::Int8Away => "int8-away",
         }
     }
 
     /// Inlined into the caller's crate through the constructors of caches: of a code that is known there, the program
     /// links the kernels of no other.
     #[inline(always)]
-    pub(crate) fn kernels(self) -> &'static quantise::Code {
+    pub(crate) fn kernels(self) -> &'static quantize::QuantKernels {
         match self {
-            Code::E4m3 => &quantise::E4M3,
-            Code::E5m2 => &quantise::E5M2,
-            Code::E5m2Saturating => &quantise::E5M2_SATURATING,
-            Code::Int8Even => &quantise::INT8_EVEN,
-            Code::Int8Away => &quantise::INT8_AWAY,
+            QuantFormat::E4m3 => &quantize::E4M3,
+            QuantFormat::E5m2 => &quantize::E5M2,
+            QuantFormat::E5m2Saturating => &quantize::E5M2_SATURATING,
+            QuantFormat::Int8Even => &quantize::INT8_EVEN,
+            QuantFormat::Int8Away => &quantize::INT8_AWAY,
         }
     }
 }
@@ -67,7 +67,7 @@ impl Code {
 /// each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum CodeScale<'a> {
+pub enum QuantScale<'a> {
     /// `x / s`; read as `code * s`: vLLM on GPUs, LMDeploy.
     Divide(HeadScales<'a>),
     /// `x (1 / s)`, the reciprocal rounded; read as `code * s`: vLLM on CPUs, ONNX Runtime.
@@ -156,30 +156,30 @@ impl HeadScales<'_> {
     }
 }
 
-impl CodeScale<'_> {
+impl QuantScale<'_> {
     /// Whether all heads have the same.
     pub(crate) fn is_same(self) -> bool {
         matches!(
             self,
-            CodeScale::Divide(HeadScales::Same(_))
-                | CodeScale::Reciprocal(HeadScales::Same(_))
-                | CodeScale::Multiply(HeadScales::Same(_))
+            QuantScale::Divide(HeadScales::Same(_))
+                | QuantScale::Reciprocal(HeadScales::Same(_))
+                | QuantScale::Multiply(HeadScales::Same(_))
         )
     }
 
     pub(crate) fn check(self, heads: usize) -> Result<(), Error> {
         match self {
-            CodeScale::Divide(scales)
-            | CodeScale::Reciprocal(scales)
-            | CodeScale::Multiply(scales) => scales.check(heads),
-            CodeScale::Made { least, .. } if !(least >= 0.0 && least.is_finite()) => {
+            QuantScale::Divide(scales)
+            | QuantScale::Reciprocal(scales)
+            | QuantScale::Multiply(scales) => scales.check(heads),
+            QuantScale::Made { least, .. } if !(least >= 0.0 && least.is_finite()) => {
                 Err(Error::Parameter {
                     name: "least",
                     value: least.into(),
                     required: "finite and not negative",
                 })
             }
-            CodeScale::Made { .. } => Ok(()),
+            QuantScale::Made { .. } => Ok(()),
         }
     }
 }

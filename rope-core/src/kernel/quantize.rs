@@ -37,25 +37,26 @@ use crate::simd::{Kernel, Simd};
 #[derive(Debug)]
 pub(crate) struct Encoding<'a> {
     pub(crate) values: Values<'a>,
-    pub(crate) factors: Factors<'a>,
+    pub(crate) factors: ScaleFactors<'a>,
     pub(crate) codes: &'a mut [u8],
 }
 
 /// What values are multiplied with, or divided by, in one f32 operation, before they are rounded to codes: one number
 /// for all heads, or one for each.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Factors<'a> {
+pub(crate) enum ScaleFactors<'a> {
     Multiply(&'a [f32]),
     Divide(&'a [f32]),
     /// Multiplied with the reciprocals, which are rounded.
     Reciprocal(&'a [f32]),
 }
 
-impl Factors<'_> {
+impl ScaleFactors<'_> {
     #[inline(always)]
     fn len(self) -> usize {
-        let (Factors::Multiply(numbers) | Factors::Divide(numbers) | Factors::Reciprocal(numbers)) =
-            self;
+        let (ScaleFactors::Multiply(numbers)
+        | ScaleFactors::Divide(numbers)
+        | ScaleFactors::Reciprocal(numbers)) = self;
         numbers.len()
     }
 
@@ -63,30 +64,30 @@ impl Factors<'_> {
     #[inline(always)]
     fn of(self, head: usize) -> (f32, bool) {
         match self {
-            Factors::Multiply(numbers) => (numbers[head], false),
-            Factors::Divide(numbers) => (numbers[head], true),
-            Factors::Reciprocal(numbers) => (1.0 / numbers[head], false),
+            ScaleFactors::Multiply(numbers) => (numbers[head], false),
+            ScaleFactors::Divide(numbers) => (numbers[head], true),
+            ScaleFactors::Reciprocal(numbers) => (1.0 / numbers[head], false),
         }
     }
 }
 
 /// A code of 8 bits: its kernels.
 #[derive(Debug)]
-pub(crate) struct Code {
+pub(crate) struct QuantKernels {
     /// The largest magnitude that it has on both sides of zero.
     pub(crate) largest: f32,
     /// Values, by their factors, to codes. A reference, because what is copied in larger pieces than it was written in
     /// waits for all stores in flight.
     pub(crate) encode: fn(Proof, &mut Encoding<'_>),
     /// Scales for heads of equal length.
-    pub(crate) make_scales: fn(Proof, &mut Making<'_>),
+    pub(crate) make_scales: fn(Proof, &mut ScaleRequest<'_>),
     /// Codes to as many values times a scale, one f32 product each.
     pub(crate) decode: fn(Proof, &[u8], f32, &mut [f32]),
 }
 
-impl Code {
+impl QuantKernels {
     const fn new<C: Convert8>() -> Self {
-        Code {
+        QuantKernels {
             largest: C::LARGEST,
             encode: |proof, encoding| {
                 proof.run(Encode {
@@ -203,15 +204,15 @@ pub(crate) static Q8_0: BlockFormat = BlockFormat {
 };
 
 /// The float of 8 bits with 3 behind the point and no infinities.
-pub(crate) static E4M3: Code = Code::new::<E4m3>();
+pub(crate) static E4M3: QuantKernels = QuantKernels::new::<E4m3>();
 /// The float of 8 bits with 2 behind the point.
-pub(crate) static E5M2: Code = Code::new::<E5m2<0x7c>>();
+pub(crate) static E5M2: QuantKernels = QuantKernels::new::<E5m2<0x7c>>();
 /// The same, of which infinities are not made.
-pub(crate) static E5M2_SATURATING: Code = Code::new::<E5m2<0x7b>>();
+pub(crate) static E5M2_SATURATING: QuantKernels = QuantKernels::new::<E5m2<0x7b>>();
 /// Integers, ties to even.
-pub(crate) static INT8_EVEN: Code = Code::new::<Int8Even>();
+pub(crate) static INT8_EVEN: QuantKernels = QuantKernels::new::<Int8Even>();
 /// Integers, rounded by adding a half.
-pub(crate) static INT8_AWAY: Code = Code::new::<Int8Away>();
+pub(crate) static INT8_AWAY: QuantKernels = QuantKernels::new::<Int8Away>();
 
 /// A code as a kernel sees it.
 trait Convert8 {
@@ -397,13 +398,13 @@ impl<C: Convert8> Encode<'_, '_, C> {
 ///
 /// All of them first, and in a kernel of their own: codes that wait for the scale of their head, which takes as long as
 /// they do, would be all that the CPU looks ahead.
-pub(crate) fn make_scales(proof: Proof, making: &mut Making<'_>) {
+pub(crate) fn make_scales(proof: Proof, making: &mut ScaleRequest<'_>) {
     proof.run(MakeScales(making));
 }
 
 /// What scales are made of, and where they go.
 #[derive(Debug)]
-pub(crate) struct Making<'a> {
+pub(crate) struct ScaleRequest<'a> {
     pub(crate) values: Values<'a>,
     /// The largest magnitude of the code.
     pub(crate) largest: f32,
@@ -411,12 +412,12 @@ pub(crate) struct Making<'a> {
     pub(crate) scales: &'a mut [f32],
 }
 
-struct MakeScales<'m, 'a>(&'m mut Making<'a>);
+struct MakeScales<'m, 'a>(&'m mut ScaleRequest<'a>);
 
 impl Kernel for MakeScales<'_, '_> {
     #[inline(always)]
     fn run<S: Simd>(self, s: S) {
-        let Making {
+        let ScaleRequest {
             values,
             largest,
             least,
@@ -441,7 +442,7 @@ struct Decode<'a, C> {
 impl<C: Convert8> Kernel for Decode<'_, C> {
     #[inline(always)]
     fn run<S: Simd>(self, _: S) {
-        // The compiler vectorises it.
+        // The compiler vectorizes it.
         let target = &mut self.target[..self.source.len()];
         for (x, y) in self.source.iter().zip(target) {
             *y = C::to_f32(*x) * self.scale;

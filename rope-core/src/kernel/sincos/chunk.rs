@@ -51,7 +51,7 @@ pub(crate) struct Entry {
 }
 
 /// The frequencies of eight pairs: an element of the storage that [`Frequencies::new_in`] takes, of which
-/// [`FrequencyBlock::count`] are needed.
+/// [`FrequencyChunk::count`] are needed.
 ///
 /// What the row generator wants of a step is derived when the block is made, because it takes several times as long as
 /// to make a row of it (5 ns a pair).
@@ -59,7 +59,7 @@ pub(crate) struct Entry {
 /// [`Frequencies::new_in`]: crate::Frequencies::new_in
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-pub struct FrequencyBlock {
+pub struct FrequencyChunk {
     /// The 53 highest bits of four steps: quarter turns per unit of the coordinate.
     pub(crate) high: [f64; 8],
     /// The next 53 bits.
@@ -74,23 +74,23 @@ pub struct FrequencyBlock {
     inverse: [f64; 8],
 }
 
-impl Default for FrequencyBlock {
+impl Default for FrequencyChunk {
     fn default() -> Self {
-        FrequencyBlock::EMPTY
+        FrequencyChunk::EMPTY
     }
 }
 
 /// `high` and `low` follow from the step, and may be NaN.
-impl PartialEq for FrequencyBlock {
+impl PartialEq for FrequencyChunk {
     fn eq(&self, other: &Self) -> bool {
         let frequencies = |block: &Self| (block.step, block.axis, block.inverse, block.inverse_f32);
         frequencies(self) == frequencies(other)
     }
 }
 
-impl FrequencyBlock {
+impl FrequencyChunk {
     /// Eight pairs that stand still.
-    pub const EMPTY: FrequencyBlock = FrequencyBlock {
+    pub const EMPTY: FrequencyChunk = FrequencyChunk {
         high: [0.0; 8],
         low: [0.0; 8],
         inverse_f32: [0.0; 8],

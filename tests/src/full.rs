@@ -1,0 +1,178 @@
+//! Full-width rows, by the definition: a cos and a sin for each channel of a pair.
+
+use rope_core::{Direction, Layout, Pairing, Rows, Strides};
+
+use crate::number::values;
+use crate::{Expected, Number, Rotation, Source, View};
+
+/// Rows with `rotary_dim` cos and as many sin each.
+#[derive(Clone, Debug)]
+pub struct FullRows {
+    /// Each cos, row by row; those of the heads of a row one after the other.
+    pub cos: Vec<f32>,
+    /// Each sin.
+    pub sin: Vec<f32>,
+    /// How many.
+    pub rows: usize,
+    /// How many heads have their own; 1 where they share one.
+    pub heads: usize,
+    /// The channels that they rotate.
+    pub rotary_dim: usize,
+}
+
+impl FullRows {
+    /// Any values.
+    pub fn any(source: &mut Source<'_>, [rows, heads]: [usize; 2], rotary_dim: usize) -> Self {
+        let len = rows * heads * rotary_dim;
+        let [cos, sin] = [(); 2].map(|()| values(source, len));
+        FullRows {
+            cos,
+            sin,
+            rows,
+            heads,
+            rotary_dim,
+        }
+    }
+
+    /// Calls `f` with them: in slices of their own, or as rows of `[cos | sin]` that a layout leads to; and perhaps
+    /// found by ids.
+    ///
+    /// # Panics
+    ///
+    /// If they are refused.
+    pub fn with<T>(&self, [joined, gathered]: [bool; 2], f: impl FnOnce(&Rows<'_>) -> T) -> T {
+        let &FullRows {
+            rows,
+            heads,
+            rotary_dim: width,
+            ..
+        } = self;
+        let lines = self.cos.chunks(width).zip(self.sin.chunks(width));
+        let memory: Vec<f32> = lines.flat_map(|(cos, sin)| [cos, sin].concat()).collect();
+        let made = if joined && rows > 0 {
+            let shape = [1, rows, heads, width];
+            let strides = Strides {
+                batch: 0,
+                token: 2 * width * heads,
+                head: 2 * width,
+            };
+            let layout = Layout::strided(shape, strides);
+            let values = Rows::strided(&memory, &memory[width..], layout.expect("a small layout"));
+            values.and_then(Rows::per_channel).expect("valid rows")
+        } else {
+            let rows = Rows::full(&self.cos, &self.sin, [rows * heads, width]);
+            rows.and_then(|rows| rows.with_heads(heads))
+                .expect("valid rows")
+        };
+        let ids: Vec<u32> = (0..rows as u32).collect();
+        if gathered {
+            f(&made.gather(&ids[..]).expect("ids of the table"))
+        } else {
+            f(&made)
+        }
+    }
+
+    /// The cos and the sin of a channel.
+    pub fn get(&self, row: usize, head: usize, channel: usize) -> [f32; 2] {
+        let head = if self.heads == 1 { 0 } else { head };
+        let at = (row * self.heads + head) * self.rotary_dim + channel;
+        [self.cos[at], self.sin[at]]
+    }
+
+    /// The row of a token.
+    fn row(&self, [batch, tokens, _, _]: [usize; 4], sequence: usize, token: usize) -> usize {
+        if self.rows == tokens {
+            token
+        } else {
+            assert_eq!(self.rows, batch * tokens);
+            sequence * tokens + token
+        }
+    }
+}
+
+/// The channels of a pair.
+fn members(pairing: Pairing, pairs: usize, pair: usize) -> [usize; 2] {
+    match pairing {
+        Pairing::Interleaved => [2 * pair, 2 * pair + 1],
+        Pairing::Half => [pair, pair + pairs],
+    }
+}
+
+/// What `y` must hold when `x` has been rotated into it, forward or by the transpose.
+pub fn rotated<I: Number, O: Number>(
+    rotation: Rotation,
+    rows: &FullRows,
+    (x, from): (&[I], &View),
+    (y, to): (&[O], &View),
+) -> Expected<O> {
+    let mut expected = Expected {
+        values: y.to_vec(),
+        computed: vec![false; y.len()],
+    };
+    let (head_dim, pairs) = (from.shape[3], rows.rotary_dim / 2);
+    // The channels of a row are those of the tensor before the rotation.
+    let of_rows = match rotation.direction {
+        Direction::Forward => rotation.input,
+        _ => rotation.output,
+    };
+    for [sequence, token, head] in from.heads() {
+        let at = |view: &View| view.index([sequence, token, head, 0]);
+        let x = &x[at(from)..][..head_dim];
+        let values = &mut expected.values[at(to)..][..head_dim];
+        let computed = &mut expected.computed[at(to)..][..head_dim];
+        let row = rows.row(from.shape, sequence, token);
+        for pair in 0..pairs {
+            let [i, j] = members(of_rows, pairs, pair);
+            let [[ci, si], [cj, sj]] = [i, j].map(|channel| rows.get(row, head, channel));
+            let [a, b] = members(rotation.input, pairs, pair).map(|channel| x[channel].to_f32());
+            let rotated = match rotation.direction {
+                Direction::Forward => [a * ci - b * si, b * cj + a * sj],
+                _ => [a * ci + b * sj, b * cj - a * si],
+            };
+            for (channel, value) in members(rotation.output, pairs, pair)
+                .into_iter()
+                .zip(rotated)
+            {
+                values[channel] = O::from_f32(value);
+                computed[channel] = true;
+            }
+        }
+        for channel in rows.rotary_dim..head_dim {
+            let same_type = I::NAME == O::NAME;
+            computed[channel] = !same_type;
+            values[channel] = if same_type {
+                O::from_bits(x[channel].bits())
+            } else {
+                O::from_f32(x[channel].to_f32())
+            };
+        }
+    }
+    expected
+}
+
+/// Adds the gradients of cos and of sin, `[rows, heads or 1, rotary_dim]`, term by term.
+pub fn add_gradients<E: Number>(
+    pairing: Pairing,
+    rows: &FullRows,
+    (x, from): (&[E], &View),
+    (dy, to): (&[E], &View),
+    [cos, sin]: [&mut [f64]; 2],
+) {
+    let pairs = rows.rotary_dim / 2;
+    for [sequence, token, head] in from.heads() {
+        let row = rows.row(from.shape, sequence, token);
+        let head_of_row = if rows.heads == 1 { 0 } else { head };
+        let at = (row * rows.heads + head_of_row) * rows.rotary_dim;
+        let read = |values: &[E], view: &View, channel| {
+            f64::from(values[view.index([sequence, token, head, channel])].to_f32())
+        };
+        for pair in 0..pairs {
+            let [i, j] = members(pairing, pairs, pair);
+            // dy_i = .. x_i cos[i] - x_j sin[i], dy_j = .. x_j cos[j] + x_i sin[j]
+            cos[at + i] += read(x, from, i) * read(dy, to, i);
+            sin[at + i] += -(read(x, from, j) * read(dy, to, i));
+            cos[at + j] += read(x, from, j) * read(dy, to, j);
+            sin[at + j] += read(x, from, i) * read(dy, to, j);
+        }
+    }
+}
