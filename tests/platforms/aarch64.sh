@@ -4,7 +4,7 @@ source "$(dirname "$0")/common.sh"
 
 aarch64_toolchain
 debian_toolchain
-optimised rope-tests
+optimized rope-tests
 on() {
     step "$1"
     CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=$(aarch64_on "$1")

@@ -153,8 +153,8 @@ playground() {
 # Where candle and burn are built, for their adapters and for the bench: half of it is the same.
 frameworks=$root/target/platforms/frameworks
 
-# rope-core for what runs none of it, or little: to optimise it takes longer than what it does.
-unoptimised=(--config profile.dev.package.rope-core.opt-level=0)
+# rope-core for what runs none of it, or little: to optimize it takes longer than what it does.
+unoptimized=(--config profile.dev.package.rope-core.opt-level=0)
 
 # Where the READMEs' lines are tried: a directory apart from the checkout, which is `rope` there.
 outside() {
@@ -208,11 +208,11 @@ fail() {
     exit 1
 }
 
-# optimised PACKAGE ..: what a suite spends its time in where it is slow, beside rope-core itself, with every check of a
+# optimized PACKAGE ..: what a suite spends its time in where it is slow, beside rope-core itself, with every check of a
 # debug build. In an emulator that is the suite, and the reader of JSON; where std is built too, `core`, which searches
 # in strings, and the `fma` that WebAssembly does not have. (s390x: 525 s of CPU without, 336 with; wasm32: 620 and
-# 240.) All else takes longer to optimise than to run: what is generic is compiled where it is used.
-optimised() {
+# 240.) All else takes longer to optimize than to run: what is generic is compiled where it is used.
+optimized() {
     local package
     for package; do suite_options+=(--config "profile.dev.package.$package.opt-level=2"); done
 }

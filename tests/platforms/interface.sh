@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # What users depend on: the public items of rope-core and rope-models, kept in the public-api.txt of each (UPDATE=1
-# renews them), and the licences of what they link, by the list in deny.toml.
+# renews them), and the licenses of what they link, by the list in deny.toml.
 #
-# The lines of Python below do for licences what cargo-deny does, because a build of cargo-deny takes many times as long
+# The lines of Python below do for licenses what cargo-deny does, because a build of cargo-deny takes many times as long
 # as all of this script, on every machine that is used once. Where it is installed, `cargo deny check` reads the same
 # file, and looks for advisories too, whose database is not among the packages.
 source "$(dirname "$0")/common.sh"
@@ -14,7 +14,7 @@ toolchain=1.95
 [[ $(rustc --version) == "rustc $toolchain."* ]] || cannot "the public items are listed with Rust $toolchain; this is $(rustc --version)"
 if [[ $(cargo public-api --version 2>/dev/null) != "cargo-public-api $version" ]]; then
     echo "installing cargo-public-api $version"
-    # Optimised it would take three times as long to build, and be used once.
+    # Optimized it would take three times as long to build, and be used once.
     cargo install --quiet --debug --locked "cargo-public-api@$version" >>"$log" 2>&1 || cannot "cargo install cargo-public-api@$version failed"
 fi
 
@@ -38,20 +38,20 @@ done
 step "documentation, as docs.rs builds it"
 RUSTDOCFLAGS="--cfg docsrs -D warnings" cargo doc -q -p rope-core -p rope-models --all-features --no-deps
 
-step "licences"
-cargo tree -p rope-core -p rope-models -p rope-capi --all-features -e normal --prefix none --format '{p}|{l}' | grep -F '|' | sort -u >"$temporary/licences"
+step "licenses"
+cargo tree -p rope-core -p rope-models -p rope-capi --all-features -e normal --prefix none --format '{p}|{l}' | grep -F '|' | sort -u >"$temporary/licenses"
 command -v python3 >/dev/null || packages python3
-python3 - "$temporary/licences" <<'END'
+python3 - "$temporary/licenses" <<'END'
 import re, sys, tomllib
 
 allowed = set(tomllib.load(open("deny.toml", "rb"))["licenses"]["allow"])
 wrong = []
 for line in open(sys.argv[1]):
-    package, licence = line.strip().removesuffix(" (*)").split("|")
-    alternatives = re.split(r" OR |/", licence.replace("(", "").replace(")", ""))
+    package, license = line.strip().removesuffix(" (*)").split("|")
+    alternatives = re.split(r" OR |/", license.replace("(", "").replace(")", ""))
     if not any(all(part.strip() in allowed for part in one.split(" AND ")) for one in alternatives):
-        wrong.append(f"{package}: {licence!r} is not in deny.toml")
+        wrong.append(f"{package}: {license!r} is not in deny.toml")
 print("\n".join(wrong))
 sys.exit(bool(wrong))
 END
-echo "platform $name: $items public items and $(wc -l <"$temporary/licences") licences as they should be"
+echo "platform $name: $items public items and $(wc -l <"$temporary/licenses") licenses as they should be"

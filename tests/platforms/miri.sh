@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Miri, where it can be had: undefined behaviour of the scalar and portable backends, and of AVX2 with f32.
+# Miri, where it can be had: undefined behavior of the scalar and portable backends, and of AVX2 with f32.
 source "$(dirname "$0")/common.sh"
 
 cargo +nightly miri --version >/dev/null 2>&1 || cannot "cargo +nightly miri: it is a component of a nightly toolchain"

@@ -9,7 +9,7 @@ targets=(thumbv7em-none-eabihf riscv64gc-unknown-none-elf x86_64-unknown-none)
 builds=0
 build() {
     step "${targets[*]}: $*"
-    tests cargo build --lib "${targets[@]/#/--target=}" -Zbuild-std=core,alloc "${unoptimised[@]}" "$@"
+    tests cargo build --lib "${targets[@]/#/--target=}" -Zbuild-std=core,alloc "${unoptimized[@]}" "$@"
     builds=$((builds + ${#targets[@]}))
 }
 
@@ -19,7 +19,7 @@ build -p rope-models
 # As install.sh builds it for firmware; c.sh reads its header.
 step "the C API for ${targets[0]}"
 tests cargo rustc -p rope-capi --no-default-features --crate-type staticlib --target "${targets[0]}" \
-    -Zbuild-std=core,alloc "${unoptimised[@]}"
+    -Zbuild-std=core,alloc "${unoptimized[@]}"
 [[ -s $CARGO_TARGET_DIR/${targets[0]}/debug/librope.a ]] || fail "no static library"
 builds=$((builds + 1))
 echo "platform $name: $builds builds passed"

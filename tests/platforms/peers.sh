@@ -2,7 +2,7 @@
 # Other libraries' RoPE, built into rope-bench: builds all of them, and checks each against the oracle.
 source "$(dirname "$0")/common.sh"
 
-# Nothing is measured here, and optimised all of it takes twice as long to build.
+# Nothing is measured here, and optimized all of it takes twice as long to build.
 export CARGO_PROFILE_DEV_DEBUG=0 CARGO_TARGET_DIR=$frameworks
 packages clang cmake g++ python3-pip
 if [[ -z ${ORT_DYLIB_PATH:-} ]]; then
@@ -15,10 +15,10 @@ if [[ -z ${ORT_DYLIB_PATH:-} ]]; then
     ORT_DYLIB_PATH=$(ls "$library"/onnxruntime/capi/libonnxruntime.so.*)
     export ORT_DYLIB_PATH
 fi
-# What is measured nowhere need not be optimised, and what is never called need not be compiled.
+# What is measured nowhere need not be optimized, and what is never called need not be compiled.
 export CMAKE_CXX_COMPILER_LAUNCHER=$here/only_ggml.sh LLAMA_LIB_PROFILE=Debug
 features=peer-candle,peer-burn,peer-ggml,peer-ort
-bench() { cargo run -q -p rope-bench --features $features "${unoptimised[@]}" -- "$@"; }
+bench() { cargo run -q -p rope-bench --features $features "${unoptimized[@]}" -- "$@"; }
 
 step "a run"
 # One token, positions of their own, a part of a head, threads. The bench stops at a result that is wrong.
@@ -48,9 +48,28 @@ for name, element in sorted(missing):
 sys.exit(bool(failed or missing))
 EOF
 
+step "numpy, as a runner"
+if [[ ! -d $temporary/numpy ]]; then
+    python3 -m pip install -q --disable-pip-version-check --target "$temporary/numpy.partial" numpy \
+        || cannot "pip install numpy failed"
+    mv "$temporary/numpy.partial" "$temporary/numpy"
+fi
+# One tensor and two, both orders, both pairings, a part of a head, positions of each sequence.
+PYTHONPATH=$temporary/numpy bench --runner rope-bench/runners/numpy --formulation numpy --passes 1 \
+    --workload W2,W3,W4,W4d128r32 --json "$result"
+python3 - "$result" <<'PYTHON'
+import json, sys
+
+cases = json.load(open(sys.argv[1]))["cases"]
+wrong = [case for case in cases if not case["measurements"][0]["version"].startswith("numpy ")]
+# Four workloads, two pairings, two elements.
+if len(cases) != 16 or wrong:
+    sys.exit(f"platform peers: FAILED: numpy ran in {len(cases)} cases, {len(wrong)} of them without its version")
+PYTHON
+
 step "without the library"
 if ORT_DYLIB_PATH=$temporary/nowhere bench --formulation ort --shape 1,1,1,4 2>"$log"; then
     fail "a run without ONNX Runtime succeeded"
 fi
 grep -q "pip install .*onnxruntime" "$log"
-echo "platform $name: 8 formulations of 4 libraries built in, all right"
+echo "platform $name: 8 formulations of 4 libraries built in and NumPy beside them, all right"

@@ -5,7 +5,7 @@ source "$(dirname "$0")/common.sh"
 
 wasm_in_node
 debian_toolchain
-optimised rope-tests core compiler_builtins
+optimized rope-tests core compiler_builtins
 export ROPE_EXPECT=portable,scalar
 
 step "$ROPE_EXPECT"

@@ -1,0 +1,14 @@
+//! rope-core's kernels as PyTorch operators, `torch.ops.rope_kernels`, through libtorch's stable C interface: one
+//! library, without C++ and without Python's ABI, for every torch from 2.10 on.
+//!
+//! A call goes from an entry point in [`operators`] through [`shim::run`] to the file that has the
+//! operator's name; [`shim`] is the only one with `unsafe` code.
+
+mod eager;
+mod operators;
+mod parallel;
+mod plan;
+mod rotate;
+mod shim;
+mod tables;
+mod tensor;

@@ -1,0 +1,91 @@
+//! How an operator rotates, as one integer: cheaper to pass than words, and the same for all operators.
+
+use rope_core::{Direction, Pairing, Rope};
+
+use crate::shim::{Failure, Result};
+
+/// Which pairs rotate, which way, and how tensors and tables are laid out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) input: Pairing,
+    pub(crate) output: Pairing,
+    pub(crate) direction: Direction,
+    /// `[batch, tokens, heads, head_dim]`, and not `[batch, heads, tokens, head_dim]`.
+    pub(crate) tokens_major: bool,
+    pub(crate) width: Width,
+    /// Whether 16-bit results are rounded after every operation, as eager PyTorch rounds them.
+    pub(crate) eager: bool,
+}
+
+/// How often a row of cos or sin has each value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Width {
+    /// Once: `rotary_dim / 2` values.
+    Once,
+    /// Twice, as `cat((freqs, freqs), -1)`.
+    Halves,
+    /// Twice, as `repeat_interleave(2, -1)`.
+    Pairs,
+}
+
+const INPUT: i64 = 1;
+const OUTPUT: i64 = 2;
+const TRANSPOSE: i64 = 4;
+const INVERSE: i64 = 8;
+const TOKENS_MAJOR: i64 = 16;
+const HALVES: i64 = 32;
+const PAIRS: i64 = 64;
+const EAGER: i64 = 128;
+
+impl Plan {
+    pub(crate) fn new(bits: i64) -> Result<Self> {
+        let has = |bit| bits & bit != 0;
+        let refused = || {
+            Failure::new(format!(
+                "plan is {bits}; it must be a result of rope_kernels.plan"
+            ))
+        };
+        if !(0..2 * EAGER).contains(&bits) {
+            return Err(refused());
+        }
+        let pairing = |bit| match has(bit) {
+            true => Pairing::Interleaved,
+            false => Pairing::Half,
+        };
+        Ok(Plan {
+            input: pairing(INPUT),
+            output: pairing(OUTPUT),
+            direction: match (has(TRANSPOSE), has(INVERSE)) {
+                (false, false) => Direction::Forward,
+                (true, false) => Direction::Transpose,
+                (false, true) => Direction::Inverse,
+                (true, true) => return Err(refused()),
+            },
+            tokens_major: has(TOKENS_MAJOR),
+            width: match (has(HALVES), has(PAIRS)) {
+                (false, false) => Width::Once,
+                (true, false) => Width::Halves,
+                (false, true) => Width::Pairs,
+                (true, true) => return Err(refused()),
+            },
+            eager: has(EAGER),
+        })
+    }
+
+    pub(crate) fn rope(&self) -> Rope {
+        Rope::new(self.input)
+            .output_pairing(self.output)
+            .direction(self.direction)
+    }
+
+    /// Numbers that tensors have for each dimension, as `[batch, tokens, heads, channels]`.
+    pub(crate) fn sorted(
+        [batch, second, third, channels]: [usize; 4],
+        tokens_major: bool,
+    ) -> [usize; 4] {
+        match tokens_major {
+            true => [batch, second, third, channels],
+            false => [batch, third, second, channels],
+        }
+    }
+}

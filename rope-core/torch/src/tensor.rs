@@ -1,0 +1,118 @@
+//! Tensors of heads: their layout as rope-core has it, copies, and new ones.
+
+use rope_core::{Layout, Strides};
+
+use crate::plan::Plan;
+use crate::shim::{Dtype, Failure, Result, Tensor};
+
+/// Numbers for each dimension as `[batch, tokens, heads, channels]`; three dimensions have no batch.
+fn four(x: &Tensor, numbers: &[usize], batch: usize, plan: &Plan) -> Result<[usize; 4]> {
+    match *numbers {
+        [second, third, channels] => Ok(Plan::sorted(
+            [batch, second, third, channels],
+            plan.tokens_major,
+        )),
+        [batch, second, third, channels] => Ok(Plan::sorted(
+            [batch, second, third, channels],
+            plan.tokens_major,
+        )),
+        _ => Err(Failure::new(format!(
+            "{} is {:?}; it must be [batch, {order}, head_dim] or [{order}, head_dim]",
+            x.name(),
+            x.sizes(),
+            order = if plan.tokens_major {
+                "tokens, heads"
+            } else {
+                "heads, tokens"
+            },
+        ))),
+    }
+}
+
+/// `[batch, tokens, heads, head_dim]`.
+pub(crate) fn extents(x: &Tensor, plan: &Plan) -> Result<[usize; 4]> {
+    four(x, x.sizes(), 1, plan)
+}
+
+/// Whether the channels of a head are contiguous, as the kernels need them.
+fn has_adjacent_channels(x: &Tensor) -> bool {
+    let last = (x.sizes().last(), x.strides().last());
+    matches!(last, (Some(0 | 1), _) | (_, Some(1)))
+}
+
+/// Where the elements lie.
+pub(crate) fn layout(x: &Tensor, plan: &Plan) -> Result<Layout> {
+    let [batch, token, head, channel] = four(x, x.strides(), 0, plan)?;
+    if !has_adjacent_channels(x) {
+        return Err(Failure::new(format!(
+            "{} has a stride of {channel} between the channels of a head; it must be 1: call contiguous()",
+            x.name()
+        )));
+    }
+    Ok(Layout::strided(
+        extents(x, plan)?,
+        Strides { batch, token, head },
+    )?)
+}
+
+/// The tensor, or a copy of it whose channels are contiguous.
+pub(crate) fn with_adjacent_channels(x: Tensor) -> Result<Tensor> {
+    if has_adjacent_channels(&x) || !(3..=4).contains(&x.sizes().len()) {
+        return Ok(x);
+    }
+    let mut copy = like(x.name(), &x)?;
+    copy.copy_from(&x)?;
+    Ok(copy)
+}
+
+/// An uninitialized tensor of the same shape, without gaps. Of the two dimensions before the last, which are heads and
+/// tokens, that with the longer stride has the longer one here too: attention reads the result in the order in which
+/// the projection wrote `x`.
+pub(crate) fn like(name: &'static str, x: &Tensor) -> Result<Tensor> {
+    let sizes = x.sizes();
+    let mut order: Vec<usize> = (0..sizes.len()).collect();
+    if let [.., second, third, _] = *x.strides()
+        && second < third
+    {
+        let last = order.len() - 1;
+        order.swap(last - 2, last - 1);
+    }
+    let (mut strides, mut next) = (vec![0; sizes.len()], 1_usize);
+    for dimension in order.into_iter().rev() {
+        strides[dimension] = next;
+        next = next
+            .checked_mul(sizes[dimension].max(1))
+            .ok_or_else(|| Failure::new(format!("{} is too large", x.name())))?;
+    }
+    Tensor::uninitialized(name, sizes, &strides, x.dtype())
+}
+
+pub(crate) fn unsupported(x: &Tensor) -> Failure {
+    let dtype: Dtype = x.dtype();
+    Failure::new(format!(
+        "{} is {dtype:?}; operators rotate float32, bfloat16 and float16",
+        x.name()
+    ))
+}
+
+/// `$body` with `$E` as the type of the elements of a tensor, of those that rope-core rotates.
+macro_rules! with_elements {
+    ($x:expr, $E:ident => $body:expr) => {
+        match $x.dtype() {
+            $crate::shim::Dtype::Float32 => {
+                type $E = f32;
+                $body
+            }
+            $crate::shim::Dtype::Bfloat16 => {
+                type $E = rope_core::half::bf16;
+                $body
+            }
+            $crate::shim::Dtype::Float16 => {
+                type $E = rope_core::half::f16;
+                $body
+            }
+            _ => Err($crate::tensor::unsupported(&$x)),
+        }
+    };
+}
+pub(crate) use with_elements;

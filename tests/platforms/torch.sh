@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# rope-torch: lints, its wheel, which is built without torch, and its operators in PyTorch, against golden data and
+# eager PyTorch. ROPE_TORCH names other versions than the newest. ROPE_REQUIRE=torch makes it a failure that PyTorch
+# cannot be had.
+source "$(dirname "$0")/common.sh"
+
+adapter=$root/rope-core/torch
+read -ra versions <<<"${ROPE_TORCH:-2.15.0}"
+unavailable() {
+    case ",${ROPE_REQUIRE:-}," in
+    *,torch,*) fail "ROPE_REQUIRE has torch: $*" ;;
+    *) cannot "$*" ;;
+    esac
+}
+
+step "the tools"
+[[ $(uname -sm) == "Linux x86_64" ]] || unavailable "Linux on x86-64"
+packages gcc binutils
+python=$(command -v python3) || unavailable "no python3"
+"$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' || unavailable "python 3.10 or newer"
+
+cd "$adapter"
+step "formatting, lints"
+cargo fmt --check
+cargo clippy -q --locked -- -D warnings
+
+step "the wheel"
+tests "$python" wheel.py "$temporary/wheel"
+wheel=$(ls "$temporary"/wheel/rope_kernels-*-py3-none-*.whl)
+size=$(stat -c %s "$wheel")
+if ((size > 1000000)); then fail "the wheel has $size bytes"; fi
+echo "$(basename "$wheel"): $size bytes"
+
+for version in "${versions[@]}"; do
+    step "PyTorch $version"
+    torch=$temporary/torch-$version
+    if [[ ! -d $torch ]]; then
+        rm -rf "$torch.partial"
+        "$python" -m pip install -q --disable-pip-version-check --no-deps --target "$torch.partial" "torch==$version" \
+            filelock fsspec jinja2 markupsafe mpmath networkx "numpy<3" setuptools sympy typing-extensions >>"$log" 2>&1 ||
+            unavailable "pip install torch==$version failed"
+        mv "$torch.partial" "$torch"
+    fi
+    bash "$here/torch_stubs.sh" "$torch/torch" "$temporary/stubs-$version"
+    rm -rf "$temporary/installed"
+    tests "$python" -m pip install -q --disable-pip-version-check --no-deps --target "$temporary/installed" "$wheel"
+    tests env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$torch:$temporary/installed" \
+        LD_LIBRARY_PATH="$temporary/stubs-$version" "$python" tests/run.py
+done
+passed "in PyTorch ${versions[*]}"
