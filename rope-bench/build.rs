@@ -5,8 +5,10 @@ use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
-    for path in ["../.git/HEAD", "../.git/logs/HEAD"] {
-        if Path::new(path).exists() {
+    // Not always below `.git`: in a work tree of its own that is a file.
+    for name in ["HEAD", "logs/HEAD"] {
+        let path = first_line("git", &["rev-parse", "--git-path", name]);
+        if let Some(path) = path.filter(|path| Path::new(path).exists()) {
             println!("cargo::rerun-if-changed={path}");
         }
     }
@@ -23,7 +25,7 @@ fn main() {
     intrinsics();
 }
 
-/// Optimised in every profile, as what one measures against has to be; each product and sum rounded by itself.
+/// Optimized in every profile, as what one measures against has to be; each product and sum rounded by itself.
 #[cfg(feature = "intrinsics")]
 fn intrinsics() {
     const SOURCE: &str = "src/formulations/intrinsics.c";

@@ -9,8 +9,9 @@ use std::hint::black_box;
 use anyhow::{Result, ensure};
 use half::bf16;
 use rope_core::{
-    Backend, BlockFormat, CacheLayout, CacheMut, Code, CodeScale, Frequencies, Norm, NormFormula,
-    Pairing, Rope, Rows, ScaleLayout, ScalePlace, Scaling, Tensor, TensorMut, WithStages,
+    Backend, BlockFormat, CacheLayout, CacheMut, Frequencies, Norm, NormFormula, Pairing,
+    QuantFormat, QuantScale, Rope, Rows, ScaleLayout, ScalePlace, Scaling, Tensor, TensorMut,
+    WithStages,
 };
 
 use crate::cases::{Alignment, Element, Float, with_float};
@@ -70,14 +71,14 @@ pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
 /// How a cache of codes keeps its scales.
 #[derive(Clone, Copy, Debug)]
 enum Kept {
-    Given(Code),
-    Made(Code),
+    Given(QuantFormat),
+    Made(QuantFormat),
     Blocks(&'static BlockFormat),
 }
 
 const KEPT: [(&str, Kept); 8] = [
-    ("e4m3", Kept::Given(Code::E4m3)),
-    ("int8, scale made", Kept::Made(Code::Int8Away)),
+    ("e4m3", Kept::Given(QuantFormat::E4m3)),
+    ("int8, scale made", Kept::Made(QuantFormat::Int8Away)),
     ("q8_0", Kept::Blocks(BlockFormat::Q8_0)),
     ("q4_0", Kept::Blocks(BlockFormat::Q4_0)),
     ("q4_1", Kept::Blocks(BlockFormat::Q4_1)),
@@ -258,20 +259,20 @@ impl Bench {
                    times: usize| {
             let source = Tensor::new(x, self.shape())?;
             let mut cache = match kept {
-                Kept::Given(code) => CacheMut::coded(
+                Kept::Given(code) => CacheMut::quantized(
                     bytes,
                     self.layout,
                     code,
-                    CodeScale::Multiply(0.5.into()),
+                    QuantScale::Multiply(0.5.into()),
                     &mut [],
                 )?,
                 Kept::Made(code) => {
                     let at = ScalePlace::Apart(ScaleLayout::nh(BLOCK, self.heads));
-                    CacheMut::coded(
+                    CacheMut::quantized(
                         bytes,
                         self.layout,
                         code,
-                        CodeScale::Made { least: 1e-6, at },
+                        QuantScale::Made { least: 1e-6, at },
                         scales,
                     )?
                 }
@@ -369,8 +370,9 @@ impl Bench {
         let (mut memory, mut keys) = (Memory::new(len), Self::keys_of(len));
         let mut subjects: Vec<Subject<'_>> = vec![
             Box::new(|bytes, times| {
-                let scale = CodeScale::Multiply(0.5.into());
-                let mut cache = CacheMut::coded(bytes, self.layout, Code::E4m3, scale, &mut [])?;
+                let scale = QuantScale::Multiply(0.5.into());
+                let mut cache =
+                    CacheMut::quantized(bytes, self.layout, QuantFormat::E4m3, scale, &mut [])?;
                 for _ in 0..times {
                     self.rope
                         .shift(black_box(&mut cache), &self.slots, &self.rows)?;

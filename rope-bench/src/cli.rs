@@ -518,7 +518,7 @@ fn measure(options: &Measure) -> Result<()> {
         output,
     } = options;
     // Whatever can be wrong with the request is said before the first minute is spent.
-    let all = formulations::all();
+    let all = selection.all()?;
     let backends = selection::backends(&selection.backend)?;
     let plan = selection.plan(&all)?;
     output.check()?;

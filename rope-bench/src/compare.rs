@@ -366,6 +366,7 @@ mod tests {
                     flops: 3.0,
                     error: 0.0,
                     instructions: None,
+                    version: None,
                 }],
             });
         }

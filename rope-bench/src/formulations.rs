@@ -1,7 +1,7 @@
 //! The formulations of the literature. Each is one file below, and one line in [`all`].
 //!
 //! They are written as they were published: with the passes, the temporaries and the tables that their sources have,
-//! and with angles computed as their sources compute them. Two liberties are taken, both in their favour: temporaries
+//! and with angles computed as their sources compute them. Two liberties are taken, both in their favor: temporaries
 //! are allocated once rather than in every call, and tables hold the rows that a workload asks for.
 
 pub mod complex;
@@ -21,7 +21,9 @@ use anyhow::Result;
 use rope_core::Pairing;
 
 use crate::cases::{Case, Element};
+use crate::measuring::Effort;
 use crate::oracle::{self, Angle, Arithmetic};
+use crate::runners::Answer;
 use crate::workloads::Workload;
 
 /// A way to compute the rotation.
@@ -110,7 +112,7 @@ pub struct Cost {
 
 impl Cost {
     /// So many f32 moved, and operations done, for each element that rotates.
-    fn per_element(case: &Case, moved: f64, flops: f64) -> Cost {
+    pub(crate) fn per_element(case: &Case, moved: f64, flops: f64) -> Cost {
         let elements = case.workload.rotated() as f64;
         Cost {
             bytes: moved * elements * case.element.size() as f64,
@@ -128,6 +130,12 @@ pub trait Runner {
 
     /// Rotates the tensors, in `bytes` unless it loaded them, `times` times over.
     fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()>;
+
+    /// For a program of its own, instead of [`run`](Runner::run): it rotates what was loaded, the result comes into
+    /// `bytes`, and what it measured is returned.
+    fn outside(&mut self, _bytes: &mut [u8], _effort: Effort) -> Result<Option<Answer>> {
+        Ok(None)
+    }
 
     /// Brings the result of the last run into `bytes`, if it is elsewhere.
     fn store(&self, _bytes: &mut [u8]) -> Result<()> {

@@ -33,6 +33,7 @@ pub mod results;
 pub mod roof;
 pub mod rows;
 pub mod run;
+pub mod runners;
 pub mod selection;
 pub mod stages;
 pub mod threads;

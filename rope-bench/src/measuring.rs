@@ -1,7 +1,7 @@
 //! How long things take, on a machine that does other things too.
 //!
 //! Each round runs a batch of every subject of a case, in an order that changes from round to round. So a slow moment
-//! of the machine falls on no subject in particular, and no subject always finds what the same neighbour left in the
+//! of the machine falls on no subject in particular, and no subject always finds what the same neighbor left in the
 //! caches. The minimum is what the code can do; median and spread say how far the machine let it.
 //!
 //! A machine that others share is slow for seconds at a time, and a case is measured in one. So cases are measured in

@@ -139,6 +139,9 @@ pub struct Measurement {
     /// Instructions of a call, where they were counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<f64>,
+    /// The library that a [runner](crate::runners) measured, and its version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
 }
 
 impl CaseResult {

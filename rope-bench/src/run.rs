@@ -106,8 +106,10 @@ impl Bench {
         } = self;
         let bytes = memory.slice(case.alignment, case.bytes());
         let values = &values[..case.workload.elements()];
-        let mut runners: Vec<Box<dyn Runner>> = Vec::new();
-        let rotations = first.then(|| oracle::rotations(&case.workload));
+        let mut runners: Vec<(&dyn Formulation, Box<dyn Runner>)> = Vec::new();
+        let rotations = oracle::rotations(&case.workload);
+        // Of each formulation that measured itself, in a program of its own.
+        let mut outside = Vec::new();
         memory::fill(bytes, case.element, values);
         for &formulation in chosen {
             let name = || format!("{} in {case}", formulation.name());
@@ -115,20 +117,40 @@ impl Bench {
             let mut runner = formulation.prepare(case).with_context(name)?;
             let preparation = begin.elapsed().as_nanos() as f64;
             runner.load(bytes).with_context(name)?;
-            if let Some(rotations) = &rotations {
-                runner.run(bytes, 1).with_context(name)?;
-                runner.store(bytes).with_context(name)?;
-                let error = oracle::error(case, rotations, values, bytes).with_context(name)?;
+            let answer = runner.outside(bytes, effort).with_context(name)?;
+            // Another process may err another time.
+            if first || answer.is_some() {
+                if answer.is_none() {
+                    runner.run(bytes, 1).with_context(name)?;
+                    runner.store(bytes).with_context(name)?;
+                }
+                let error = oracle::error(case, &rotations, values, bytes).with_context(name)?;
                 let limit = formulation.about().limit(case);
                 ensure!(
                     error <= limit,
                     "{}: the result is wrong by {error:.1e}, more than {limit:.1e}",
                     name()
                 );
-                measured.formulations.push(Checked { preparation, error });
+                if first {
+                    measured.formulations.push(match &answer {
+                        Some(answer) => Checked {
+                            preparation: answer.preparation,
+                            error,
+                            version: Some(answer.version.clone()),
+                        },
+                        None => Checked {
+                            preparation,
+                            error,
+                            version: None,
+                        },
+                    });
+                }
                 memory::fill(bytes, case.element, values);
             }
-            runners.push(runner);
+            if answer.is_none() {
+                runners.push((formulation, runner));
+            }
+            outside.push(answer.map(|answer| answer.samples));
         }
         drop(rotations);
         let rotated = case.rotated_bytes();
@@ -155,7 +177,7 @@ impl Bench {
             roof::copy(&bytes[..rotated], copy, &teams[0], times);
             Ok(())
         }));
-        for (runner, formulation) in runners.iter_mut().zip(chosen) {
+        for (formulation, runner) in &mut runners {
             let slow_down = slow_down.as_ref();
             let factor = slow_down.and_then(|slow_down| slow_down.factor(&formulation.name()));
             subjects.push(match factor {
@@ -165,7 +187,13 @@ impl Bench {
                 None => Box::new(|bytes, times| runner.run(bytes, times)),
             });
         }
-        let samples = sample(&mut subjects, bytes, effort)?;
+        let mut samples = sample(&mut subjects, bytes, effort)?;
+        let mut inside = samples.split_off(names.len() + 1).into_iter();
+        samples.extend(
+            outside
+                .into_iter()
+                .filter_map(|own| own.or_else(|| inside.next())),
+        );
         measured.roofs = names;
         measured.passes.push(samples);
         Ok(())
@@ -229,6 +257,7 @@ impl Measured {
                 flops: cost.flops,
                 error: checked.error,
                 instructions: None,
+                version: checked.version.clone(),
                 time,
             });
         }
@@ -240,6 +269,7 @@ impl Measured {
 struct Checked {
     preparation: f64,
     error: f64,
+    version: Option<String>,
 }
 
 /// What a call costs before it rotates anything: the time of one pair, in a tensor that is ready and in one that is

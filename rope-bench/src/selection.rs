@@ -1,6 +1,7 @@
 //! What to measure: the filters of the command line, as cases and formulations.
 
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use anyhow::{Error, Result, bail, ensure};
@@ -10,6 +11,7 @@ use rope_core::{Backend, Pairing};
 use crate::cases::{Alignment, Case, Element};
 use crate::formulations::{self, Formulation, fused, normed};
 use crate::models::Model;
+use crate::runners;
 use crate::workloads::Workload;
 
 /// Filters. What is not filtered is measured.
@@ -39,6 +41,9 @@ pub struct Selection {
     /// The workloads of this model instead, in its own pairing: llama-3.1-8b, qwen3-0.6b, deepseek-v3, ..
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub model: Vec<String>,
+    /// Also the formulations of the program in this directory: runners/PROTOCOL.md
+    #[arg(long, value_name = "DIRECTORY")]
+    pub runner: Vec<PathBuf>,
     /// Threads that share each rotation
     #[arg(long, value_name = "N")]
     pub threads: Option<usize>,
@@ -116,6 +121,7 @@ impl Selection {
             workload,
             shape,
             model,
+            runner,
             threads,
         } = self;
         !(formulation.is_empty()
@@ -124,7 +130,25 @@ impl Selection {
             && workload.is_empty()
             && shape.is_empty()
             && model.is_empty()
+            && runner.is_empty()
             && threads.is_none())
+    }
+
+    /// All formulations that are built in, and those of the runners.
+    pub fn all(&self) -> Result<Vec<Box<dyn Formulation>>> {
+        let mut all = formulations::all();
+        for directory in &self.runner {
+            for formulation in runners::read(directory)? {
+                let name = formulation.name();
+                ensure!(
+                    all.iter().all(|known| known.name() != name),
+                    "{}: there is a formulation {name} already",
+                    directory.display()
+                );
+                all.push(formulation);
+            }
+        }
+        Ok(all)
     }
 
     /// The cases, and the formulations that can compute each. Cases of one table follow one another.

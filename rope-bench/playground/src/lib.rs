@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use rope_core::{Error, Frequencies, FrequencyBlock, Pairing, Rope, Scaling, TensorMut};
+use rope_core::{Error, Frequencies, FrequencyChunk, Pairing, Rope, Scaling, TensorMut};
 
 /// The most channels of a head.
 const MOST: usize = 256;
@@ -25,7 +25,7 @@ fn with<T>(
     base: f64,
     ask: impl FnOnce(&Frequencies<'_>) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    let mut storage = [FrequencyBlock::EMPTY; FrequencyBlock::count(MOST)];
+    let mut storage = [FrequencyChunk::EMPTY; FrequencyChunk::count(MOST)];
     let frequencies =
         Frequencies::new_in(&mut storage, rotary_dim as usize, base, &Scaling::Default)?;
     ask(&frequencies)

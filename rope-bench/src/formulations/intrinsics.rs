@@ -1,7 +1,7 @@
 //! rope-core's arithmetic in C: a loop of intrinsics, by hand, for each instruction set, element and pairing. How far
 //! rope-core is from them is what one text for all kernels costs.
 //!
-//! The feature `intrinsics` builds `intrinsics.c` with the machine's C compiler, gcc or clang, optimised in every
+//! The feature `intrinsics` builds `intrinsics.c` with the machine's C compiler, gcc or clang, optimized in every
 //! profile. `intrinsics/avx512bf16`, `intrinsics/avx512` and `intrinsics/avx2` use what rope-core's backends of these
 //! names use (the first one VBMI besides, which every such CPU has), `intrinsics/neon` that of 64-bit ARM; each is
 //! offered where the CPU has it. Rows are made beforehand, by rope-core. The results are rope-core's to the bit, which

@@ -131,7 +131,7 @@ fn times(group: &[CaseResult]) -> Markup {
         details {
             summary { "Roofline and numbers, " (group[0].group) }
             p.soft {
-                "The line is the roof: what the machine can do with every byte that it moves. Marks have the colours \
+                "The line is the roof: what the machine can do with every byte that it moves. Marks have the colors \
                  of the bars; rings are the kernel in C, and rows that are made in the call. Bytes are those that a \
                  formulation moves, temporaries included. The pale line below a mark leads to slower rounds."
             }

@@ -54,7 +54,7 @@ impl<'a> Kind<'a> {
         }
     }
 
-    /// The classes of the style: one for the kind, one for the colour.
+    /// The classes of the style: one for the kind, one for the color.
     pub fn class(self) -> String {
         match self {
             Kind::Own { backend } => format!("own {backend}"),

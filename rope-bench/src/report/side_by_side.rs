@@ -96,7 +96,7 @@ fn table(runs: &[&Titled], compared: &[Compared<'_>]) -> Markup {
     }
 }
 
-/// Rounds that lie apart stand out, and not by their colour alone.
+/// Rounds that lie apart stand out, and not by their color alone.
 fn cell(ratio: Option<(f64, bool)>) -> Markup {
     html! {
         @match ratio {

@@ -1,4 +1,4 @@
-//! Plots, drawn as SVG: light or dark as the reader's system is, legible without colours, and with the numbers in them.
+//! Plots, drawn as SVG: light or dark as the reader's system is, legible without colors, and with the numbers in them.
 //!
 //! Every plot is a card of one width, which is what a phone has. Larger screens put cards side by side instead of
 //! stretching them, so type has the same size everywhere.

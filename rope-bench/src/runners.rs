@@ -1,0 +1,377 @@
+//! Formulations in programs of their own: `runners/PROTOCOL.md` says what they are told and what they answer.
+//!
+//! A program is measured by itself, in a process of its own, in the passes of a run: the roof of the same pass is
+//! measured before or after it, not between its calls. Its values are looked at before its times are.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use std::{env, fs, process, thread};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use rope_core::Pairing;
+use serde::{Deserialize, Serialize};
+
+use crate::cases::{Alignment, Case, Element};
+use crate::formulations::{About, Cost, Formulation, Runner};
+use crate::measuring::{Effort, Samples};
+use crate::oracle::{Angle, Arithmetic};
+use crate::workloads::Order;
+
+/// The version of the protocol.
+const PROTOCOL: u32 = 1;
+
+/// Bytes of an answer, at most.
+const LONGEST: u64 = 16 << 20;
+
+/// What a runner's directory says of it: `runner.json`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Description {
+    command: Vec<String>,
+    #[serde(default = "two_minutes")]
+    timeout: u64,
+    formulations: Vec<Described>,
+}
+
+fn two_minutes() -> u64 {
+    120
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Described {
+    name: String,
+    summary: String,
+    source: String,
+    pairings: Vec<String>,
+    elements: Vec<String>,
+    layouts: Vec<String>,
+    partial: bool,
+    own_positions: bool,
+    angle: String,
+    arithmetic: String,
+}
+
+/// A formulation of a program.
+#[derive(Clone, Debug)]
+struct Outside {
+    name: String,
+    about: About,
+    orders: Vec<Order>,
+    own_positions: bool,
+    program: Program,
+}
+
+#[derive(Clone, Debug)]
+struct Program {
+    command: Vec<String>,
+    directory: PathBuf,
+    timeout: Duration,
+}
+
+/// The formulations of the runner in a directory.
+///
+/// # Errors
+///
+/// There is no `runner.json`, or it does not say what the protocol asks for.
+pub fn read(directory: &Path) -> Result<Vec<Box<dyn Formulation>>> {
+    let path = directory.join("runner.json");
+    let wrong = || format!("the runner {}", path.display());
+    let text = fs::read_to_string(&path).with_context(wrong)?;
+    let description: Description = serde_json::from_str(&text).with_context(wrong)?;
+    let program = Program {
+        command: description.command,
+        directory: directory.canonicalize().with_context(wrong)?,
+        timeout: Duration::from_secs(description.timeout),
+    };
+    ensure!(!program.command.is_empty(), "{}: command is empty", wrong());
+    let described = description.formulations.into_iter();
+    described
+        .map(|described| {
+            Ok(Box::new(Outside::new(described, program.clone())?) as Box<dyn Formulation>)
+        })
+        .collect::<Result<_>>()
+        .with_context(wrong)
+}
+
+impl Outside {
+    fn new(described: Described, program: Program) -> Result<Self> {
+        let pairings: Vec<Pairing> = parsed(&described.pairings, str::parse)?;
+        let elements: Vec<Element> = parsed(&described.elements, str::parse)?;
+        let orders = parsed(&described.layouts, |name| match name {
+            "bshd" => Ok(Order::TokensMajor),
+            "bhsd" => Ok(Order::HeadsMajor),
+            _ => Err("a layout is bshd or bhsd"),
+        })?;
+        let angle = match &*described.angle {
+            "exact" => Angle::Exact,
+            "f32" => Angle::F32,
+            "f32-iterated" => Angle::F32Iterated,
+            other => bail!("angle {other:?}: exact, f32 or f32-iterated"),
+        };
+        let arithmetic = match &*described.arithmetic {
+            "f32" => Arithmetic::F32,
+            "element" => Arithmetic::Element,
+            other => bail!("arithmetic {other:?}: f32 or element"),
+        };
+        Ok(Outside {
+            name: described.name,
+            orders,
+            own_positions: described.own_positions,
+            program,
+            // Read once in a process, and as long-lived as what is built in.
+            about: About {
+                summary: described.summary.leak(),
+                source: described.source.leak(),
+                pairings: pairings.leak(),
+                elements: elements.leak(),
+                partial: described.partial,
+                threads: false,
+                angle,
+                arithmetic,
+                counting: "as the bench counts",
+            },
+        })
+    }
+}
+
+fn parsed<T, E: std::fmt::Display>(
+    names: &[String],
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<Vec<T>> {
+    names
+        .iter()
+        .map(|name| parse(name).map_err(|error| anyhow!("{name:?}: {error}")))
+        .collect()
+}
+
+impl Formulation for Outside {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn about(&self) -> About {
+        self.about.clone()
+    }
+
+    fn supports(&self, case: &Case) -> Result<(), String> {
+        if case.alignment != Alignment::Line {
+            return Err("a program has memory of its own".into());
+        }
+        if case.workload.tokens > 1 && !self.orders.contains(&case.workload.order) {
+            return Err("written for the other order of heads and tokens".into());
+        }
+        if case.workload.starts.len() > 1 && !self.own_positions {
+            return Err("all its sequences start at the same position".into());
+        }
+        self.about.admits(case)
+    }
+
+    fn cost(&self, case: &Case) -> Cost {
+        Cost::per_element(case, 2.0, 3.0)
+    }
+
+    fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>> {
+        Ok(Box::new(Prepared {
+            formulation: self.name.clone(),
+            program: self.program.clone(),
+            case: case.clone(),
+            files: Files::new()?,
+        }))
+    }
+}
+
+/// What a program answers.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Answer {
+    /// The library and its version.
+    pub version: String,
+    /// Nanoseconds of a call in each round.
+    pub samples: Samples,
+    /// Nanoseconds that tables took to make.
+    #[serde(default)]
+    pub preparation: f64,
+}
+
+/// What it is told.
+#[derive(Serialize)]
+struct Request<'a> {
+    protocol: u32,
+    formulation: &'a str,
+    element: &'a str,
+    pairing: &'a str,
+    layout: &'a str,
+    batch: usize,
+    tokens: usize,
+    heads: Vec<usize>,
+    head_dim: usize,
+    rotary_dim: usize,
+    base: f64,
+    positions: Vec<&'a [u32]>,
+    threads: usize,
+    rounds: usize,
+    batch_ns: u128,
+    duration_ns: u128,
+    input: &'a Path,
+    output: &'a Path,
+}
+
+struct Prepared {
+    formulation: String,
+    program: Program,
+    case: Case,
+    files: Files,
+}
+
+impl Runner for Prepared {
+    fn load(&mut self, bytes: &[u8]) -> Result<()> {
+        fs::write(self.files.path("input"), bytes).context("cannot write a runner's input")
+    }
+
+    fn run(&mut self, _: &mut [u8], _: usize) -> Result<()> {
+        bail!("a program of its own measures itself")
+    }
+
+    fn outside(&mut self, bytes: &mut [u8], effort: Effort) -> Result<Option<Answer>> {
+        let [input, output, log] = ["input", "output", "log"].map(|name| self.files.path(name));
+        let workload = &self.case.workload;
+        let positions = workload.positions();
+        let mut heads = vec![workload.heads, workload.kv_heads];
+        heads.retain(|&heads| heads > 0);
+        let request = Request {
+            protocol: PROTOCOL,
+            formulation: &self.formulation,
+            element: self.case.element.name(),
+            pairing: self.case.pairing.name(),
+            layout: match workload.order {
+                Order::TokensMajor => "bshd",
+                Order::HeadsMajor => "bhsd",
+            },
+            batch: workload.batch,
+            tokens: workload.tokens,
+            heads,
+            head_dim: workload.head_dim,
+            rotary_dim: workload.rotary_dim,
+            base: workload.base,
+            positions: positions.chunks(workload.tokens).collect(),
+            threads: self.case.threads,
+            rounds: effort.rounds,
+            batch_ns: effort.batch.as_nanos(),
+            duration_ns: effort.share.as_nanos(),
+            input: &input,
+            output: &output,
+        };
+        // What an earlier pass left is no answer to this one.
+        let _ = fs::remove_file(&output);
+        let line = self.program.ask(&serde_json::to_string(&request)?, &log)?;
+        let answer: Answer = serde_json::from_str(&line)
+            .with_context(|| format!("its answer is not the protocol's: {:.200?}", line.trim()))?;
+        ensure!(!answer.version.is_empty(), "its answer names no version");
+        ensure!(
+            answer.samples.len() >= effort.rounds,
+            "{} samples: {} were asked for",
+            answer.samples.len(),
+            effort.rounds
+        );
+        let mut times = answer.samples.iter();
+        ensure!(
+            times.all(|time| time.is_finite() && *time > 0.0) && answer.preparation >= 0.0,
+            "a time that is not positive"
+        );
+        let values = fs::read(&output).context("it wrote no values")?;
+        ensure!(
+            values.len() == bytes.len(),
+            "{} bytes of values: {} were asked for",
+            values.len(),
+            bytes.len()
+        );
+        bytes.copy_from_slice(&values);
+        Ok(Some(answer))
+    }
+}
+
+impl Program {
+    /// The first line of what the program says to a line. It has ended when this returns.
+    fn ask(&self, request: &str, log: &Path) -> Result<String> {
+        let mut child = Command::new(&self.command[0])
+            .args(&self.command[1..])
+            .current_dir(&self.directory)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(fs::File::create(log)?)
+            .spawn()
+            .with_context(|| format!("cannot start {:?}", self.command[0]))?;
+        let (mut stdin, stdout) = (child.stdin.take(), child.stdout.take());
+        let (sender, receiver) = mpsc::channel();
+        let request = format!("{request}\n");
+        // Detached: should the program's own children keep a pipe open, nobody waits for them.
+        thread::spawn(move || {
+            if let Some(stdin) = &mut stdin {
+                // A program that does not listen is recognized by what it answers.
+                let _ = stdin.write_all(request.as_bytes());
+            }
+            drop(stdin);
+            let mut line = Vec::new();
+            let read = stdout
+                .map(|stdout| BufReader::new(stdout.take(LONGEST)).read_until(b'\n', &mut line));
+            let _ = sender.send(read.transpose().map(|_| line));
+        });
+        let deadline = Instant::now() + self.timeout;
+        let line = receiver.recv_timeout(self.timeout);
+        let status = loop {
+            match child.try_wait()? {
+                Some(status) => break Some(status),
+                None if line.is_err() || Instant::now() >= deadline => {
+                    child.kill()?;
+                    child.wait()?;
+                    break None;
+                }
+                None => thread::sleep(Duration::from_millis(1)),
+            }
+        };
+        let said = || {
+            let text = fs::read(log).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text);
+            let last = text.trim().lines().next_back();
+            last.map_or(String::new(), |last| format!(": {last}"))
+        };
+        let Some(status) = status else {
+            bail!(
+                "it had not ended after {} s{}",
+                self.timeout.as_secs(),
+                said()
+            );
+        };
+        ensure!(status.success(), "it ended with {status}{}", said());
+        let line = line.context("its answer was lost")??;
+        ensure!(!line.is_empty(), "it ended without an answer{}", said());
+        String::from_utf8(line).context("its answer is no text")
+    }
+}
+
+/// A directory of a runner's files, which goes with it.
+struct Files(PathBuf);
+
+impl Files {
+    fn new() -> Result<Self> {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = env::temp_dir().join(format!("rope-bench-{}-{count}", process::id()));
+        fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(Files(path))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

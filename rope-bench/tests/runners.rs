@@ -1,0 +1,199 @@
+//! Programs that rotate rightly or wrongly, as runners: shell scripts.
+#![cfg(unix)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Copies its input to its output: right at position 0, and nowhere else.
+const COPY: &str = r#"
+line=$(cat)
+field() { printf '%s' "$line" | sed "s/.*\"$1\":\"\([^\"]*\)\".*/\1/"; }
+cp "$(field input)" "$(field output)"
+"#;
+const ANSWER: &str =
+    r#"echo '{"version": "copy 7", "preparation": 5, "samples": [30, 20, 40, 20, 30, 20]}'"#;
+
+fn runner(name: &str, script: &str) -> PathBuf {
+    let directory = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .join("runners")
+        .join(name);
+    let _ = fs::remove_dir_all(&directory);
+    fs::create_dir_all(&directory).unwrap();
+    fs::write(directory.join("run.sh"), script).unwrap();
+    let description = serde_json::json!({
+        "command": ["sh", "run.sh"],
+        "timeout": if name == "hangs" { 1 } else { 60 },
+        "formulations": [{
+            "name": format!("outside/{name}"), "summary": "a copy", "source": "a test",
+            "pairings": ["half"], "elements": ["f32"], "layouts": ["bshd"], "partial": false,
+            "own_positions": false, "angle": "f32", "arithmetic": "f32",
+        }],
+    });
+    fs::write(directory.join("runner.json"), description.to_string()).unwrap();
+    directory
+}
+
+fn run(directory: &Path, shape: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_rope-bench"))
+        .args([
+            "--formulation",
+            "outside",
+            "--shape",
+            shape,
+            "--json",
+            "-",
+            "--runner",
+        ])
+        .arg(directory)
+        .output()
+        .unwrap()
+}
+
+#[test]
+fn a_right_runner_is_measured() {
+    let run = run(&runner("right", &format!("{COPY}{ANSWER}")), "1,1,3,4");
+    let errors = String::from_utf8_lossy(&run.stderr);
+    assert!(run.status.success(), "{errors}");
+    let run: serde_json::Value = serde_json::from_slice(&run.stdout).unwrap();
+    let cases = run["cases"].as_array().unwrap();
+    assert_eq!(cases.len(), 1);
+    let measured = &cases[0]["measurements"][0];
+    assert_eq!(measured["formulation"], "outside/right");
+    assert_eq!(measured["version"], "copy 7");
+    assert_eq!(measured["preparation"], 5.0);
+    assert_eq!(measured["error"], 0.0);
+    // The program's own samples, of every pass, and not the time of starting it.
+    assert_eq!(measured["time"]["minimum"], 20.0);
+    assert_eq!(measured["time"]["rounds"], 36);
+    assert_eq!(measured["time"]["passes"].as_array().unwrap().len(), 6);
+    let roof = cases[0]["roofs"].as_array().unwrap().iter();
+    let roof = roof.map(|roof| roof["time"]["minimum"].as_f64().unwrap());
+    let times_roof = measured["times_roof"].as_f64().unwrap();
+    assert_eq!(times_roof, 20.0 / roof.fold(f64::INFINITY, f64::min));
+}
+
+#[test]
+fn wrong_runners_are_refused_by_name() {
+    let silent = r#"echo '{"version": "1", "samples": []}'"#;
+    let negative = r#"echo '{"version": "1", "samples": [-1]}'"#;
+    let nameless = r#"echo '{"version": "", "samples": [1]}'"#;
+    let short = r#"printf 'four' >"$(field output)""#;
+    for (name, script, shape, why) in [
+        // Two tokens: the second is at position 1.
+        (
+            "wrong",
+            format!("{COPY}{ANSWER}"),
+            "1,2,3,4",
+            "the result is wrong by",
+        ),
+        (
+            "garbage",
+            format!("{COPY}echo hello"),
+            "1,1,3,4",
+            "not the protocol's: \"hello\"",
+        ),
+        (
+            "quiet",
+            COPY.into(),
+            "1,1,3,4",
+            "it ended without an answer",
+        ),
+        (
+            "exits",
+            "cat >/dev/null; echo no library >&2; exit 3".into(),
+            "1,1,3,4",
+            "exit status: 3: no library",
+        ),
+        (
+            "fails-late",
+            format!("{COPY}{ANSWER}; exit 4"),
+            "1,1,3,4",
+            "exit status: 4",
+        ),
+        ("deaf", "exit 5".into(), "1,1,3,4", "exit status: 5"),
+        (
+            "hangs",
+            format!("{COPY}exec sleep 600"),
+            "1,1,3,4",
+            "it had not ended after 1 s",
+        ),
+        (
+            "few-samples",
+            format!("{COPY}{silent}"),
+            "1,1,3,4",
+            "0 samples: 1 were asked for",
+        ),
+        (
+            "negative",
+            format!("{COPY}{negative}"),
+            "1,1,3,4",
+            "a time that is not positive",
+        ),
+        (
+            "nameless",
+            format!("{COPY}{nameless}"),
+            "1,1,3,4",
+            "names no version",
+        ),
+        (
+            "few-values",
+            format!("{COPY}{short}\n{ANSWER}"),
+            "1,1,3,4",
+            "4 bytes of values: 48 were asked for",
+        ),
+        (
+            "no-values",
+            format!("cat >/dev/null; {ANSWER}"),
+            "1,1,3,4",
+            "it wrote no values",
+        ),
+    ] {
+        let run = run(&runner(name, &script), shape);
+        let errors = String::from_utf8_lossy(&run.stderr);
+        assert!(
+            !run.status.success() && run.stdout.is_empty(),
+            "{name}: {errors}"
+        );
+        assert!(
+            errors.contains(&format!("outside/{name}")),
+            "{name}: {errors}"
+        );
+        assert!(errors.contains(why), "{name}: {errors}");
+    }
+}
+
+#[test]
+fn descriptions_are_checked() {
+    for (key, value, why) in [
+        ("pairings", serde_json::json!(["both"]), "both"),
+        (
+            "layouts",
+            serde_json::json!(["sbhd"]),
+            "a layout is bshd or bhsd",
+        ),
+        (
+            "angle",
+            serde_json::json!("f16"),
+            "exact, f32 or f32-iterated",
+        ),
+        ("arithmetic", serde_json::json!("f64"), "f32 or element"),
+        ("treads", serde_json::json!(1), "unknown field"),
+    ] {
+        let directory = runner(&format!("described-{key}"), "");
+        let path = directory.join("runner.json");
+        let mut described: serde_json::Value =
+            serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        described["formulations"][0][key] = value;
+        fs::write(&path, described.to_string()).unwrap();
+        let run = run(&directory, "1,1,1,4");
+        let errors = String::from_utf8_lossy(&run.stderr);
+        assert!(
+            !run.status.success() && errors.contains(why),
+            "{key}: {errors}"
+        );
+        assert!(errors.contains("runner.json"), "{key}: {errors}");
+    }
+    let nowhere = run(Path::new("/nowhere"), "1,1,1,4");
+    assert!(String::from_utf8_lossy(&nowhere.stderr).contains("/nowhere/runner.json"));
+}
