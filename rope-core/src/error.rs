@@ -607,7 +607,7 @@ errors! { f =>
         /// The most there is room for.
         limit: usize,
     } => write!(f, "head_dim is {head_dim}; a norm, a scale and a cache take heads of at most {limit} channels"),
-    /// [`Direction::Inverse`](crate::Direction::Inverse), [`Rope::shift`](crate::Rope::shift),
+    /// [`Direction::Inverse`], [`Rope::shift`](crate::Rope::shift),
     /// [`Rope::backward`](crate::Rope::backward) and other operations of rotations: the rows are full-width.
     FullWidthRows {
         /// The operation.
