@@ -6,7 +6,8 @@ import time
 import unittest
 
 import numpy as np
-import onnxruntime
+import onnx
+from onnx import TensorProto, helper
 
 from common import BF16, SEED, VERSION, Case, feed, model, rotated, run, session
 
@@ -141,6 +142,21 @@ class Embedding(Case):
         made = session(model("RotaryEmbedding", node.domain, node.inputs, node.attributes))
         self.assertEqual(made.get_outputs()[0].shape, list(node.x.shape))
 
+    def test_shapes_that_the_model_does_not_tell(self):
+        """Nothing is inferred from them: neither a rank nor a dimension."""
+        node = Node(self.rng, "contributed", np.float32, 4, False, 0, "each")
+        made = onnx.ModelProto.FromString(model("RotaryEmbedding", node.domain, node.inputs, node.attributes))
+        [rotation] = made.graph.node
+        rotation.input[0], rotation.output[0] = "of any rank", "rotated"
+        made.graph.node.insert(0, helper.make_node("Reshape", ["x", "shape"], ["of any rank"]))
+        made.graph.node.append(helper.make_node("Transpose", ["rotated"], ["y"], perm=[0, 2, 1, 3]))
+        made.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.FLOAT, [node.x.size]))
+        made.graph.input.append(helper.make_tensor_value_info("shape", TensorProto.INT64, ["rank"]))
+        made.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
+        feeds = feed(node.inputs) | {"x": node.x.ravel(), "shape": np.array(node.x.shape)}
+        [y] = session(made.SerializeToString()).run(None, feeds)
+        self.assert_bits(y, np.ascontiguousarray(node.y.transpose(0, 2, 1, 3)))
+
 
 class Refusals(Case):
     def node(self, schema="contributed", rank=3, ids="each", partial=0):
@@ -229,8 +245,6 @@ class Probes(Case):
             self.assert_bits(y, x)
 
     def test_in_place_where_the_graph_allows_it(self):
-        from onnx import TensorProto, helper
-
         x = np.arange(16, dtype=np.float32).reshape(4, 4)
         reversed_x = x.ravel()[::-1].reshape(4, 4)
         value = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, x.shape)

@@ -200,12 +200,15 @@ table! {
     }
     infer_shape(entry, context: *mut OrtShapeInferContext) -> OrtStatusPtr {
         status(entry.api, || {
-            let mut shape = null_mut();
-            // Where the model does not tell the shape, nothing is inferred.
-            match checked!(entry.api, ShapeInferContext_GetInputTypeShape(context, 0, &mut shape)) {
-                Ok(()) => checked!(entry.api, ShapeInferContext_SetOutputTypeShape(context, 0, shape)),
-                Err(_) => Ok(()),
+            let (mut shape, mut rank) = (null_mut(), 0);
+            checked!(entry.api, ShapeInferContext_GetInputTypeShape(context, 0, &mut shape))?;
+            checked!(entry.api, GetDimensionsCount(shape, &mut rank))?;
+            // A shape that the model does not tell has no dimensions here either. Nothing is inferred from it: what
+            // rotates has at least three.
+            if rank == 0 {
+                return Ok(());
             }
+            checked!(entry.api, ShapeInferContext_SetOutputTypeShape(context, 0, shape))
         })
     }
 }
