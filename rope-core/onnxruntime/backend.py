@@ -35,6 +35,7 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
         f"Metadata-Version: 2.1\nName: rope-onnxruntime\nVersion: {version}\n"
         "Summary: Rotary position embedding (RoPE) for ONNX Runtime: its operators by rope-core's kernels\n"
         "License: MIT OR Apache-2.0\nRequires-Python: >=3.9\nRequires-Dist: onnxruntime>=1.17\n"
+        "Provides-Extra: rewrite\nRequires-Dist: onnx; extra == \"rewrite\"\n"
         "Description-Content-Type: text/markdown\n\n"
     ).encode() + (here / "README.md").read_bytes()
     files[f"{info}/WHEEL"] = (

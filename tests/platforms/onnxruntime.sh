@@ -59,7 +59,7 @@ step "operators, by the operators that are built for the tests too"
 tests cargo build --release --locked --features probes
 cp "$CARGO_TARGET_DIR"/release/librope_onnxruntime.* "$temporary/installed/rope_onnxruntime/"
 for version in "${versions[@]}"; do
-    ROPE_SECONDS=$([[ $version == "${versions[-1]}" ]] && echo 30 || echo 5) run "$version" -m unittest test_embedding test_exact
+    ROPE_SECONDS=$([[ $version == "${versions[-1]}" ]] && echo 30 || echo 5) run "$version" -m unittest test_embedding test_exact test_rewrite
 done
 # Skipped ones, of operators that a version does not have, are not counted.
 awk '/^Ran [0-9]+ tests?/ { ran += $2 } match($0, /skipped=[0-9]+/) { ran -= substr($0, RSTART + 8) }
