@@ -91,8 +91,9 @@ errors! { f =>
         }
         Ok(())
     },
-    /// [`TensorMut::new`](crate::TensorMut::new): a step along `dimension` lands inside the elements of the
-    /// dimensions below it, so that two indices could name one element.
+    /// [`TensorMut::new`](crate::TensorMut::new), [`Rope::sum_of_squares`](crate::Rope::sum_of_squares) of rows: a step
+    /// along `dimension` lands inside the elements of the dimensions below it, so that two indices could name one
+    /// element.
     Overlap {
         /// The dimension whose stride is too short.
         dimension: Dimension,
@@ -102,7 +103,7 @@ errors! { f =>
         needed: usize,
     } => write!(
         f,
-        "stride {stride} of {dimension} lets elements of a mutable tensor overlap; it must be at least {needed}"
+        "stride {stride} of {dimension} lets elements overlap that must be distinct; it must be at least {needed}"
     ),
     /// [`Layout::narrow`](crate::Layout::narrow) and `split_at` of the tensors: the range is not inside the dimension.
     Range {

@@ -525,6 +525,19 @@ impl Layout {
         }
     }
 
+    /// Whether the heads of each token have elements of their own. Then they are no more than the slice has.
+    pub(crate) fn check_heads_disjoint(&self) -> Result<(), Error> {
+        let (stride, needed) = (self.strides.head, self.shape.head_dim);
+        if self.shape.heads > 1 && stride < needed {
+            return Err(Error::Overlap {
+                dimension: Dimension::Heads,
+                stride,
+                needed,
+            });
+        }
+        Ok(())
+    }
+
     #[cold]
     fn overlap(&self) -> Result<(), Error> {
         match self.first_overlap() {

@@ -47,7 +47,7 @@ fn cases() -> Vec<(Error, String)> {
                 stride: 15,
                 needed: 16,
             },
-            "stride 15 of tokens lets elements of a mutable tensor overlap; it must be at least 16",
+            "stride 15 of tokens lets elements overlap that must be distinct; it must be at least 16",
         ),
         (
             Error::Range {

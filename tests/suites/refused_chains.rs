@@ -7,7 +7,7 @@ use rope_core::{
     Axes, BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Dimension, Error,
     Frequencies, Hadamard, HeadScales, Layout, Norm, NormFormula, NormReach, Pairing, Positions,
     QuantFormat, QuantScale, Rope, Rows, Scale, ScaleLayout, ScalePlace, Scaling, Slots,
-    StageOrder, Tensor, TensorMut, WithStages,
+    StageOrder, Strides, Tensor, TensorMut, WithStages,
 };
 
 use crate::refused::{NUMBERS, refused, untouched};
@@ -214,6 +214,27 @@ fn given_sums() {
                 let words = [&*given.to_string(), &*needed.to_string()];
                 refused(squares(norm.over(reach), &mut sums[..given]), error, &words);
             }
+        }
+        // A row of heads that share elements has no end: these would be 2^65 terms.
+        for (heads, stride) in [(usize::MAX / 2, 0), (2, 3)] {
+            let strides = Strides {
+                batch: 4,
+                token: 4,
+                head: stride,
+            };
+            let layout = Layout::strided([1, 1, heads, 4], strides).expect("it can be read");
+            let error = Error::Overlap {
+                dimension: Dimension::Heads,
+                stride,
+                needed: 4,
+            };
+            let x = [1.0_f32; LEN];
+            let x = Tensor::new(&x, layout).expect("valid");
+            refused(
+                ROPE().sum_of_squares(norm.over(NormReach::Row), &x, &mut sums[..1]),
+                error,
+                &["heads", &stride.to_string(), "4"],
+            );
         }
     });
 }

@@ -228,7 +228,7 @@ statuses! {
     PositionRange = c"a range of positions ends beyond 2^63",
     ShapeOverflow = c"the index of a tensor's last element does not fit size_t": ShapeOverflow StrideOverflow,
     OutOfBounds = c"a layout reaches past the tensor's memory": OutOfBounds,
-    Overlap = c"strides let elements of a tensor that is written overlap": Overlap,
+    Overlap = c"strides let elements overlap that must be distinct": Overlap,
     RotaryDim = c"rotary_dim is odd, zero or too large, or not what the scaling or the axes need": RotaryDim,
     RotaryDimExceedsHead = c"the rows rotate more channels than a head has": RotaryDimExceedsHead,
     RowsLength = c"the values are not a whole number of rows": CosSinLength RowsShape,

@@ -481,8 +481,9 @@ impl Rope {
     ///
     /// # Errors
     ///
-    /// [`Error::Storage`] unless `sums` has exactly as many; [`Error::HeadDimOnStack`], and [`Error::CenteredSums`] for
-    /// a centered norm.
+    /// [`Error::Storage`] unless `sums` has exactly as many; [`Error::HeadDimOnStack`], [`Error::CenteredSums`] for a
+    /// centered norm, and [`Error::Overlap`] if a norm over rows is given heads that share elements: a row has each of
+    /// its elements once.
     pub fn sum_of_squares<E: Element>(
         &self,
         norm: Norm<'_>,
@@ -496,6 +497,7 @@ impl Rope {
         }
         let rows = shape.batch.saturating_mul(shape.tokens);
         let each = if norm.reach == NormReach::Row {
+            x.layout().check_heads_disjoint()?;
             1
         } else {
             shape.heads
