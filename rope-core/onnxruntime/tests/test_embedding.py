@@ -7,7 +7,7 @@ import unittest
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from common import BF16, SEED, VERSION, Case, feed, model, rotated, run, session
 
@@ -145,17 +145,24 @@ class Embedding(Case):
     def test_shapes_that_the_model_does_not_tell(self):
         """Nothing is inferred from them: neither a rank nor a dimension."""
         node = Node(self.rng, "contributed", np.float32, 4, False, 0, "each")
-        made = onnx.ModelProto.FromString(model("RotaryEmbedding", node.domain, node.inputs, node.attributes))
-        [rotation] = made.graph.node
-        rotation.input[0], rotation.output[0] = "of any rank", "rotated"
-        made.graph.node.insert(0, helper.make_node("Reshape", ["x", "shape"], ["of any rank"]))
-        made.graph.node.append(helper.make_node("Transpose", ["rotated"], ["y"], perm=[0, 2, 1, 3]))
-        made.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.FLOAT, [node.x.size]))
-        made.graph.input.append(helper.make_tensor_value_info("shape", TensorProto.INT64, ["rank"]))
-        made.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
-        feeds = feed(node.inputs) | {"x": node.x.ravel(), "shape": np.array(node.x.shape)}
-        [y] = session(made.SerializeToString()).run(None, feeds)
-        self.assert_bits(y, np.ascontiguousarray(node.y.transpose(0, 2, 1, 3)))
+        shape = np.array([2, 3, -1, 16])
+        for is_input in (True, False):
+            made = onnx.ModelProto.FromString(model("RotaryEmbedding", node.domain, node.inputs, node.attributes))
+            [rotation] = made.graph.node
+            rotation.input[0], rotation.output[0] = "of unknown shape", "rotated"
+            made.graph.node.insert(0, helper.make_node("Reshape", ["x", "shape"], ["of unknown shape"]))
+            made.graph.node.append(helper.make_node("Transpose", ["rotated"], ["transposed"], perm=[0, 2, 1, 3]))
+            made.graph.node.append(helper.make_node("Concat", ["transposed", "transposed"], ["y"], axis=1))
+            made.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.FLOAT, ["size"]))
+            made.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
+            feeds = feed(node.inputs) | {"x": node.x.ravel()}
+            if is_input:
+                made.graph.input.append(helper.make_tensor_value_info("shape", TensorProto.INT64, ["rank"]))
+                feeds["shape"] = shape
+            else:
+                made.graph.initializer.append(numpy_helper.from_array(shape, "shape"))
+            [y] = session(made.SerializeToString()).run(None, feeds)
+            self.assert_bits(y, np.concatenate([node.y.transpose(0, 2, 1, 3)] * 2, 1))
 
 
 class Refusals(Case):

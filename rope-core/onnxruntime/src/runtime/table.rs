@@ -6,6 +6,7 @@ use std::ptr::{NonNull, null, null_mut};
 use ort_sys::{
     ONNXTensorElementDataType, OrtApi, OrtCustomOp, OrtCustomOpInputOutputCharacteristic,
     OrtKernelContext, OrtKernelInfo, OrtMemType, OrtShapeInferContext, OrtStatusPtr,
+    OrtTensorTypeAndShapeInfo,
 };
 
 use super::failure::{guarded, status};
@@ -200,17 +201,29 @@ table! {
     }
     infer_shape(entry, context: *mut OrtShapeInferContext) -> OrtStatusPtr {
         status(entry.api, || {
-            let (mut shape, mut rank) = (null_mut(), 0);
+            let mut shape = null_mut();
             checked!(entry.api, ShapeInferContext_GetInputTypeShape(context, 0, &mut shape))?;
-            checked!(entry.api, GetDimensionsCount(shape, &mut rank))?;
-            // A shape that the model does not tell has no dimensions here either. Nothing is inferred from it: what
-            // rotates has at least three.
-            if rank == 0 {
+            if !is_known(entry.api, shape)? {
                 return Ok(());
             }
             checked!(entry.api, ShapeInferContext_SetOutputTypeShape(context, 0, shape))
         })
     }
+}
+
+/// Whether a shape can be passed on: nothing else tells an output of unknown rank from a scalar, and an unknown dimension
+/// from one of -1.
+fn is_known(api: Api, shape: *const OrtTensorTypeAndShapeInfo) -> Result<bool> {
+    let mut rank = 0;
+    checked!(api, GetDimensionsCount(shape, &mut rank))?;
+    let (mut extents, mut names) = (vec![0; rank], vec![null(); rank]);
+    checked!(api, GetDimensions(shape, extents.as_mut_ptr(), rank))?;
+    checked!(api, GetSymbolicDimensions(shape, names.as_mut_ptr(), rank))?;
+    let known = extents.iter().zip(names).all(|(extent, name)| {
+        // SAFETY: the runtime's texts, which live as long as the shape.
+        *extent >= 0 || !name.is_null() && unsafe { *name } != 0
+    });
+    Ok(known && rank > 0)
 }
 
 unsafe extern "system" fn provider(_: *const OrtCustomOp) -> *const c_char {
