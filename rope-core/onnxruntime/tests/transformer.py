@@ -39,9 +39,11 @@ class Llama:
         if rotation == "inside":
             inputs += [value("lengths", TensorProto.INT32, ["batch"]), value("total", TensorProto.INT32, [])]
         else:
-            inputs += [value("ids", TensorProto.INT64, ["batch", "tokens"]), value("mask", element, ["tokens", "total"])]
+            inputs += [value("ids", TensorProto.INT64, ["batch", "tokens"])]
+            inputs += [value("mask", element, ["tokens", "total"])]
         cache = ["batch", KV_HEADS, "past", HEAD_SIZE]
-        inputs += [value(f"past.{layer}.{name}", element, cache) for layer in range(LAYERS) for name in ("key", "value")]
+        inputs += [value(f"past.{layer}.{name}", element, cache)
+                   for layer in range(LAYERS) for name in ("key", "value")]
         present = ["batch", KV_HEADS, "total", HEAD_SIZE]
         outputs = [value("logits", element, ["batch", "tokens", VOCABULARY])]
         outputs += [value(f"present.{layer}.{name}", element, present)

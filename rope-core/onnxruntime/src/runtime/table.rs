@@ -211,8 +211,8 @@ table! {
     }
 }
 
-/// Whether a shape can be passed on: nothing else tells an output of unknown rank from a scalar, and an unknown dimension
-/// from one of -1.
+/// Whether a shape can be passed on. One of unknown rank would become that of a scalar, and an unknown dimension one
+/// of -1.
 fn is_known(api: Api, shape: *const OrtTensorTypeAndShapeInfo) -> Result<bool> {
     let mut rank = 0;
     checked!(api, GetDimensionsCount(shape, &mut rank))?;
