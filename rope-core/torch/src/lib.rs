@@ -5,6 +5,7 @@
 //! operator's name; [`shim`] is the only one with `unsafe` code.
 
 mod eager;
+mod gradients;
 mod operators;
 mod parallel;
 mod plan;

@@ -1,7 +1,7 @@
 //! The operators: their schemas, and how a kernel takes its arguments off the stack.
 
-use crate::rotate;
 use crate::shim::{Entry, RawTensor, Tensor, register, run};
+use crate::{gradients, rotate};
 
 /// A type of arguments. Taking one cannot fail, so that all are owned before anything does.
 trait Argument {
@@ -76,6 +76,8 @@ const OPERATORS: &[(&str, Entry)] = operators! {
         => rotate::rotate_qk [RawTensor, RawTensor, RawTensor, RawTensor, i64, f64];
     "rotate_qk_(Tensor(a!) q, Tensor(b!) k, Tensor cos, Tensor sin, int plan=0, float attention_factor=1.0) -> ()"
         => rotate::rotate_qk_in_place [RawTensor, RawTensor, RawTensor, RawTensor, i64, f64];
+    "table_gradients(Tensor x, Tensor dy, Tensor cos, int plan=0) -> (Tensor, Tensor)"
+        => gradients::table_gradients [RawTensor, RawTensor, RawTensor, i64];
 };
 
 /// Registers the operators; Python calls it once. Returns 0, or 1 if libtorch refused, which has printed the reason.

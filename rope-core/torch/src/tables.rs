@@ -74,14 +74,14 @@ impl<'a> Tables<'a> {
 
 /// Where the values of a table lie, each of them once.
 #[derive(PartialEq)]
-struct Place {
+pub(crate) struct Place {
     /// Batch, tokens, heads, pairs.
-    extents: [usize; 4],
+    pub(crate) extents: [usize; 4],
     strides: [usize; 4],
 }
 
 impl Place {
-    fn new(table: &Tensor, plan: &Plan) -> Result<Self> {
+    pub(crate) fn new(table: &Tensor, plan: &Plan) -> Result<Self> {
         let four = |numbers: &[usize], one: usize| match *numbers {
             [tokens, width] => Some([one, tokens, one, width]),
             [batch, tokens, width] => Some([batch, tokens, one, width]),
@@ -152,21 +152,23 @@ impl Place {
         }
     }
 
-    fn gathered<E: Copy + Into<f32>>(&self, values: &[E]) -> Vec<f32> {
-        if self.is_empty() {
-            return Vec::new();
-        }
-        let [batch, tokens, heads, pairs] = self.extents;
+    /// Of each value, in the order of the extents.
+    pub(crate) fn indices(&self) -> impl Iterator<Item = usize> + use<> {
+        // Without a value no time goes into the other extents, which may be any.
+        let [batch, tokens, heads, pairs] = match self.is_empty() {
+            true => [0; 4],
+            false => self.extents,
+        };
         let [of_batch, of_token, of_head, of_pair] = self.strides;
-        let mut gathered = Vec::with_capacity(batch * tokens * heads * pairs);
-        for sequence in 0..batch {
-            for token in 0..tokens {
-                for head in 0..heads {
-                    let row = sequence * of_batch + token * of_token + head * of_head;
-                    gathered.extend((0..pairs).map(|pair| values[row + pair * of_pair].into()));
-                }
-            }
-        }
-        gathered
+        let rows = (0..batch).flat_map(move |sequence| {
+            (0..tokens).flat_map(move |token| {
+                (0..heads).map(move |head| sequence * of_batch + token * of_token + head * of_head)
+            })
+        });
+        rows.flat_map(move |row| (0..pairs).map(move |pair| row + pair * of_pair))
+    }
+
+    fn gathered<E: Copy + Into<f32>>(&self, values: &[E]) -> Vec<f32> {
+        self.indices().map(|index| values[index].into()).collect()
     }
 }

@@ -1,0 +1,168 @@
+"""Gradients of rotations. A rotation is linear in the tensor, and linear in its rows:
+
+    y = R(cos, sin) x        dx = R(cos, sin)^T dy        dcos, dsin = sums over x and dy, linear in both again
+
+so two functions are enough for gradients of any order. They are used only where a gradient is needed: a Function costs
+as much as ten operators.
+"""
+
+import torch
+from torch.autograd import Function
+from torch.nn.functional import pad
+
+from ._library import ops
+from ._plan import EAGER, HALVES, INPUT, INVERSE, OUTPUT, PAIRS, TRANSPOSE, transposed
+
+
+def needed(*tensors):
+    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+
+
+def once(cos, sin, bits):
+    """Tables that have each value once, and the plan for them. A value's gradient goes to the first of its two places,
+    the only one that is read."""
+    if bits & HALVES:
+        return cos[..., : cos.shape[-1] // 2], sin[..., : sin.shape[-1] // 2], bits & ~HALVES
+    if bits & PAIRS:
+        return cos[..., ::2], sin[..., ::2], bits & ~PAIRS
+    return cos, sin, bits
+
+
+def rotated(x, cos, sin, bits, factor):
+    if not needed(x, cos, sin):
+        return ops.rotate(x, cos, sin, bits, factor)
+    if cos.requires_grad or sin.requires_grad:
+        cos, sin, bits = _checked_once(cos, sin, bits)
+    return _Rotate.apply(x, cos, sin, bits, factor)
+
+
+def rotated_qk(q, k, cos, sin, bits, factor):
+    if not needed(q, k, cos, sin):
+        return ops.rotate_qk(q, k, cos, sin, bits, factor)
+    if cos.requires_grad or sin.requires_grad:
+        cos, sin, bits = _checked_once(cos, sin, bits)
+    return _RotateQK.apply(q, k, cos, sin, bits, factor)
+
+
+def _checked_once(cos, sin, bits):
+    for name, table in (("cos", cos), ("sin", sin)):
+        if bits & (HALVES | PAIRS) and table.shape[-1] % 2:
+            raise RuntimeError(f"{name} has rows of {table.shape[-1]} values; they must be even: each value twice")
+    return once(cos, sin, bits)
+
+
+def _back(dy, cos, sin, bits, factor):
+    """The gradient by the tensor that was rotated."""
+    dx = rotated(dy, cos, sin, transposed(bits), factor)
+    return dx / factor**2 if bits & INVERSE and factor != 1.0 else dx
+
+
+def _of_tables(x, dy, cos, bits, factor):
+    """The gradients by cos and sin."""
+    scale = factor**-2 if bits & INVERSE and factor != 1.0 else 1.0
+    if bool(bits & INPUT) != bool(bits & OUTPUT):
+        # The sums need one pairing: that of the input.
+        dy, bits = _with_pairing(dy, 2 * cos.shape[-1], bits & INPUT), bits ^ OUTPUT
+    if bits & (TRANSPOSE | INVERSE):
+        x, dy = dy, x
+    bits &= ~(TRANSPOSE | INVERSE | EAGER)
+    if needed(x, dy):
+        dcos, dsin = _TableGradients.apply(x, dy, cos, bits)
+    else:
+        dcos, dsin = ops.table_gradients(x, dy, cos, bits)
+    return (dcos, dsin) if scale == 1.0 else (dcos * scale, dsin * scale)
+
+
+def _with_pairing(y, rotary_dim, interleaved):
+    pairs, rest = y[..., :rotary_dim], y[..., rotary_dim:]
+    if interleaved:
+        pairs = torch.stack(pairs.chunk(2, -1), -1).flatten(-2)
+    else:
+        pairs = torch.cat((pairs[..., ::2], pairs[..., 1::2]), -1)
+    return torch.cat((pairs, rest), -1)
+
+
+class _Rotate(Function):
+    @staticmethod
+    def forward(ctx, x, cos, sin, bits, factor):
+        _, of_cos, of_sin = ctx.needs_input_grad[:3]
+        ctx.save_for_backward(cos, sin, x if of_cos or of_sin else None)
+        ctx.how = bits, factor
+        return ops.rotate(x, cos, sin, bits, factor)
+
+    @staticmethod
+    def backward(ctx, dy):
+        cos, sin, x = ctx.saved_tensors
+        dx = _back(dy, cos, sin, *ctx.how) if ctx.needs_input_grad[0] else None
+        tables = (None, None) if x is None else _of_tables(x, dy, cos, *ctx.how)
+        return dx, *tables, None, None
+
+
+class _RotateQK(Function):
+    @staticmethod
+    def forward(ctx, q, k, cos, sin, bits, factor):
+        ctx.set_materialize_grads(False)
+        _, _, of_cos, of_sin = ctx.needs_input_grad[:4]
+        ctx.save_for_backward(cos, sin, *((q, k) if of_cos or of_sin else (None, None)))
+        ctx.how = bits, factor
+        return ops.rotate_qk(q, k, cos, sin, bits, factor)
+
+    @staticmethod
+    def backward(ctx, dq, dk):
+        cos, sin, *before = ctx.saved_tensors
+        of_q, of_k = ctx.needs_input_grad[:2]
+        back = [None, None]
+        bits, factor = ctx.how
+        if of_q and of_k and dq is not None and dk is not None and not bits & INVERSE:
+            back = rotated_qk(dq, dk, cos, sin, transposed(bits), factor)
+        else:
+            for index, (needs, dy) in enumerate(((of_q, dq), (of_k, dk))):
+                if needs and dy is not None:
+                    back[index] = _back(dy, cos, sin, bits, factor)
+        tables = [None, None]
+        for x, dy in zip(before, (dq, dk)):
+            if x is not None and dy is not None:
+                added = _of_tables(x, dy, cos, bits, factor)
+                tables = [new if sum is None else sum + new for sum, new in zip(tables, added)]
+        return *back, *tables, None, None
+
+
+class RotateInPlace(Function):
+    @staticmethod
+    def forward(ctx, x, cos, sin, bits, factor):
+        ctx.mark_dirty(x)
+        ctx.save_for_backward(cos, sin)
+        ctx.how = bits, factor
+        ops.rotate_(x, cos, sin, bits, factor)
+        return x
+
+    @staticmethod
+    def backward(ctx, dy):
+        cos, sin = ctx.saved_tensors
+        return _back(dy, cos, sin, *ctx.how), None, None, None, None
+
+
+class _TableGradients(Function):
+    @staticmethod
+    def forward(ctx, x, dy, cos, bits):
+        ctx.save_for_backward(x, dy)
+        ctx.bits = bits
+        return ops.table_gradients(x, dy, cos, bits)
+
+    @staticmethod
+    def backward(ctx, of_cos, of_sin):
+        x, dy = ctx.saved_tensors
+        of_x, of_dy = ctx.needs_input_grad[:2]
+        rotary_dim = 2 * of_cos.shape[-1]
+
+        def turned(tensor, bits):
+            # Channels that do not rotate are in no sum.
+            y = rotated(tensor, of_cos, of_sin, bits, 1.0)
+            return pad(y[..., :rotary_dim], (0, tensor.shape[-1] - rotary_dim))
+
+        return (
+            turned(dy, transposed(ctx.bits)) if of_x else None,
+            turned(x, ctx.bits) if of_dy else None,
+            None,
+            None,
+        )

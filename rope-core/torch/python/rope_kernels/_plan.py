@@ -1,0 +1,43 @@
+"""How an operator rotates, as one integer; its bits are those of `src/plan.rs`."""
+
+INPUT, OUTPUT, TRANSPOSE, INVERSE, TOKENS_MAJOR, HALVES, PAIRS, EAGER = (1 << bit for bit in range(8))
+
+_PAIRINGS = {"half": 0, "interleaved": INPUT}
+_DIRECTIONS = {"forward": 0, "transpose": TRANSPOSE, "inverse": INVERSE}
+_LAYOUTS = {"bhsd": 0, "bshd": TOKENS_MAJOR}
+_REPEATS = {"none": 0, "halves": HALVES, "pairs": PAIRS}
+_ROUNDINGS = {"once": 0, "eager": EAGER}
+
+
+def _bits(name, words, word):
+    if word not in words:
+        raise ValueError(f"{name} is {word!r}; it must be one of {', '.join(words)}")
+    return words[word]
+
+
+def plan(pairing="half", direction="forward", layout="bhsd", repeat="none", rounding="once", output_pairing=None):
+    """The integer that the operators take for how they rotate.
+
+    pairing: "half" pairs channels (i, i + rotary_dim / 2), "interleaved" (2i, 2i + 1); output_pairing: another one for
+    the result, out of place. direction: "forward"; "inverse", which undoes it; "transpose", its gradient.
+    layout: "bhsd" is [batch, heads, tokens, head_dim], "bshd" [batch, tokens, heads, head_dim]; both also without batch.
+    repeat: a row of cos has each value once ("none"), twice as cat((freqs, freqs), -1) ("halves"), or twice as
+    repeat_interleave(2, -1) ("pairs"). rounding: 16-bit results are rounded "once", or after each operation as "eager"
+    PyTorch does.
+    """
+    output = _bits("output_pairing", _PAIRINGS, pairing if output_pairing is None else output_pairing)
+    return (
+        _bits("pairing", _PAIRINGS, pairing)
+        | output << 1
+        | _bits("direction", _DIRECTIONS, direction)
+        | _bits("layout", _LAYOUTS, layout)
+        | _bits("repeat", _REPEATS, repeat)
+        | _bits("rounding", _ROUNDINGS, rounding)
+    )
+
+
+def transposed(bits):
+    """The plan of the gradient of a rotation: the other way round, from its output pairing to its input pairing."""
+    turned = bits & (TRANSPOSE | INVERSE)
+    swapped = bits & ~(INPUT | OUTPUT | TRANSPOSE | INVERSE)
+    return swapped | (bits & INPUT) << 1 | (bits & OUTPUT) >> 1 | (0 if turned else TRANSPOSE)

@@ -1,0 +1,54 @@
+"""Rotations by rows of cos and sin, with gradients."""
+
+import torch
+
+from . import _gradients
+from ._library import ops
+from ._plan import plan
+
+
+def rotate(x, cos, sin, *, attention_factor=1.0, **how):
+    """A new tensor: x rotated by rows of cos and sin. `how` is what `plan` takes. Gradients of x, cos and sin, of any
+    order; of a table with repeated values they are added to the first of two."""
+    return _gradients.rotated(x, cos, sin, plan(**how), attention_factor)
+
+
+def rotate_qk(q, k, cos, sin, *, attention_factor=1.0, **how):
+    """`rotate` of queries and keys, by the same rows."""
+    return _gradients.rotated_qk(q, k, cos, sin, plan(**how), attention_factor)
+
+
+def rotate_(x, cos, sin, *, attention_factor=1.0, **how):
+    """Rotates x in place, and returns it. Gradients of x only: those of cos and sin need what was overwritten."""
+    bits = plan(**how)
+    if not _gradients.needed(x, cos, sin):
+        ops.rotate_(x, cos, sin, bits, attention_factor)
+        return _written(x)
+    _refuse_table_gradients(cos, sin, "rotate")
+    if torch.compiler.is_compiling():
+        return x.copy_(_gradients.rotated(x, cos, sin, bits, attention_factor))
+    return _gradients.RotateInPlace.apply(x, cos, sin, bits, attention_factor)
+
+
+def rotate_qk_(q, k, cos, sin, *, attention_factor=1.0, **how):
+    """`rotate_` of queries and keys, checked before either is touched; returns both."""
+    bits = plan(**how)
+    if not _gradients.needed(q, k, cos, sin):
+        ops.rotate_qk_(q, k, cos, sin, bits, attention_factor)
+        return _written(q), _written(k)
+    _refuse_table_gradients(cos, sin, "rotate_qk")
+    return tuple(rotate_(x, cos, sin, attention_factor=attention_factor, **how) for x in (q, k))
+
+
+def _written(x):
+    # The operators are no kernels of autograd, which would count; without it a backward pass that saved x would not
+    # notice that it has changed.
+    if not torch.compiler.is_compiling() and not x.is_inference():
+        torch.autograd.graph.increment_version(x)
+    return x
+
+
+def _refuse_table_gradients(cos, sin, instead):
+    for name, table in (("cos", cos), ("sin", sin)):
+        if table.requires_grad:
+            raise RuntimeError(f"{name} requires a gradient, which needs the tensor before the rotation; use {instead}")

@@ -1,0 +1,87 @@
+"""torch.compile without a graph break, in inference and in training; torch.export; PyTorch's own checks of operators."""
+
+import itertools
+import unittest
+
+import torch
+
+import rope_kernels
+from support import SEED, same
+
+
+def tensors(layout="bhsd", dtype=torch.float32):
+    torch.manual_seed(SEED)
+    q, k, angle = torch.randn(2, 5, 4, 16), torch.randn(2, 5, 2, 16), torch.randn(5, 8)
+    if layout == "bhsd":
+        q, k = q.transpose(1, 2), k.transpose(1, 2)
+    return q.to(dtype), k.to(dtype), angle.cos().to(dtype), angle.sin().to(dtype)
+
+
+class Operators(unittest.TestCase):
+    def test_opcheck(self):
+        # The checks of autograd registrations are about operators that have some; ours are called without gradients.
+        ops = torch.ops.rope_kernels
+        for layout, dtype, packed in itertools.product(("bhsd", "bshd"), (torch.float32, torch.bfloat16), (0, 1)):
+            q, k, cos, sin = tensors(layout, dtype)
+            if packed:
+                q, k = q.contiguous(), k.flip(0)
+            how = rope_kernels.plan(layout=layout)
+            for op, args in (
+                (ops.rotate, (q, cos, sin, how)),
+                (ops.rotate_, (q.clone(), cos, sin, how)),
+                (ops.rotate_qk, (q, k, cos, sin, how)),
+                (ops.rotate_qk_, (q.clone(), k.clone(), cos, sin, how)),
+                (ops.table_gradients, (q, q.flip(0), cos, how)),
+            ):
+                torch.library.opcheck(op, args)
+
+
+class Compiled(unittest.TestCase):
+    """By the backend that needs no C++ compiler; it lowers and functionalizes as the default one does."""
+
+    def compiled(self, function, **how):
+        torch._dynamo.reset()
+        return torch.compile(function, fullgraph=True, backend="aot_eager", **how)
+
+    def test_inference(self):
+        q, k, cos, sin = tensors()
+        together = self.compiled(lambda q, k, cos, sin: rope_kernels.rotate_qk(2 * q, k, cos, sin))
+        for ours, wanted in zip(together(q, k, cos, sin), rope_kernels.rotate_qk(2 * q, k, cos, sin)):
+            same(self, ours, wanted)
+        in_place = self.compiled(lambda q, cos, sin: rope_kernels.rotate_(q + 1, cos, sin) * 2)
+        same(self, in_place(q, cos, sin), rope_kernels.rotate(q + 1, cos, sin) * 2)
+        argument = q.clone()
+        self.compiled(lambda q, cos, sin: rope_kernels.rotate_(q, cos, sin))(argument, cos, sin)
+        same(self, argument, rope_kernels.rotate(q, cos, sin))
+
+    def test_lengths_that_change(self):
+        rotate = self.compiled(lambda q, cos, sin: rope_kernels.rotate(q, cos, sin, layout="bshd"), dynamic=True)
+        for tokens in (3, 7, 12):
+            q, angle = torch.randn(2, tokens, 4, 16), torch.randn(tokens, 8)
+            same(self, rotate(q, angle.cos(), angle.sin()),
+                 rope_kernels.rotate(q, angle.cos(), angle.sin(), layout="bshd"))
+
+    def test_training(self):
+        def loss(q, k, cos, sin):
+            q, k = rope_kernels.rotate_qk(q, k, cos, sin)
+            return ((q[:, :2] * k).sum(-1) * torch.arange(5)).sum() + rope_kernels.rotate_(q * 2, cos.detach(), sin.detach()).sum()
+
+        results = []
+        for function in (loss, self.compiled(loss)):
+            given = [x.detach().clone().requires_grad_() for x in tensors()]
+            value = function(*given)
+            value.backward()
+            results.append([value.detach(), *(x.grad for x in given)])
+        for ours, wanted in zip(*results):
+            same(self, ours, wanted)
+
+    def test_export(self):
+        class Module(torch.nn.Module):
+            def forward(self, q, k, cos, sin):
+                return rope_kernels.rotate_qk(q, k, cos, sin)
+
+        given = tensors()
+        program = torch.export.export(Module(), given)
+        self.assertIn("rope_kernels.rotate_qk", str(program.graph))
+        for ours, wanted in zip(program.module()(*given), rope_kernels.rotate_qk(*given)):
+            same(self, ours, wanted)

@@ -1,0 +1,212 @@
+"""Rotations by rows: bits against rope-core's golden data and against eager PyTorch; refusals; fuzzed calls."""
+
+import random
+import unittest
+
+import torch
+
+import rope_kernels
+from support import BITS, DTYPES, GOLDEN, SEED, bits, eager, read, same, values
+
+
+class Golden(unittest.TestCase):
+    def test_the_bits_of_hugging_face(self):
+        layouts = {"half": ("half", "half"), "interleaved": ("interleaved", "interleaved"),
+                   "interleaved_in_half_out": ("interleaved", "half"), "half_mrope": ("half", "half"),
+                   "half_imrope": ("half", "half")}
+        count = 0
+        for path in sorted(GOLDEN.glob("*.txt")):
+            data = read(path.stem)
+            if data["layout"][0] not in layouts or data["rotary_offset"] != ["0"]:
+                continue
+            pairing, output = layouts[data["layout"][0]]
+            tokens, head_dim, pairs = (int(data[key][0]) for key in ("tokens", "head_dim", "n_freq"))
+            for name, dtype in DTYPES.items():
+                if f"q_in_{name}" not in data:
+                    continue
+                cos, sin = (values(data[f"{key}_hf_{name}"], dtype, (tokens, pairs)) for key in ("cos", "sin"))
+                for key, heads in (("q", int(data["q_heads"][0])), ("k", int(data["k_heads"][0]))):
+                    shape = (1, tokens, heads, head_dim)
+                    given, wanted = (values(data[f"{key}_{end}_{name}"], dtype, shape) for end in ("in", "hf"))
+                    how = dict(pairing=pairing, output_pairing=output, layout="bshd", rounding="eager")
+                    same(self, rope_kernels.rotate(given, cos, sin, **how), wanted, f"{path.stem} {key} {name}")
+                    count += 1
+        self.assertGreater(count, 50)
+
+
+class Eager(unittest.TestCase):
+    def test_any_strides_types_and_tables(self):
+        choose = random.Random(SEED)
+        torch.manual_seed(SEED)
+        for _ in range(400):
+            batch, heads, tokens = choose.choice([1, 2, 3]), choose.choice([1, 2, 5]), choose.choice([1, 2, 7, 33])
+            head_dim = choose.choice([4, 16, 64, 96, 128])
+            rotary = choose.choice([head_dim, head_dim // 2])
+            dtype = choose.choice(list(DTYPES.values()))
+            pairing, layout = choose.choice(["half", "interleaved"]), choose.choice(["bhsd", "bshd"])
+            base = torch.randn(batch, tokens, heads + 1, head_dim + 3).to(dtype)
+            x = base[:, :, 1:, :head_dim]
+            angle = torch.randn(choose.choice([1, batch]), tokens, rotary // 2)
+            # 16-bit tables of an f32 tensor would be promoted by both.
+            table = choose.choice([dtype, dtype, torch.float32])
+            cos, sin = angle.cos().to(table), angle.sin().to(table)
+            repeat = choose.choice(["none", "halves", "pairs"])
+            twice = {"none": lambda t: t, "halves": lambda t: torch.cat((t, t), -1),
+                     "pairs": lambda t: t.repeat_interleave(2, -1)}
+            full = twice["halves" if pairing == "half" else "pairs"]
+            if layout == "bhsd":
+                x = x.transpose(1, 2)
+            unsqueezed = 1 if layout == "bhsd" else 2
+            rounding = "eager" if table is dtype else "once"
+            args = (x, full(cos).unsqueeze(unsqueezed), full(sin).unsqueeze(unsqueezed), pairing)
+            if rounding == "eager":
+                expected = eager(*args)
+            else:
+                expected = eager(x.float(), *args[1:]).to(dtype)
+                # The channels that pass are not rounded, and a NaN is not among them.
+            how = dict(pairing=pairing, layout=layout, repeat=repeat, rounding=rounding)
+            what = f"{list(x.shape)} {dtype} {table} {how}"
+            rows = [twice[repeat](cos), twice[repeat](sin)]
+            if choose.random() < 0.3:
+                rows = [torch.stack((row, row), -1)[..., 0] for row in rows]
+            with torch.no_grad():
+                same(self, rope_kernels.rotate(x, *rows, **how), expected, what)
+                q, k = rope_kernels.rotate_qk(x, x.flip(1) if layout == "bshd" else x, *rows, **how)
+                same(self, q, expected, what)
+                around = base.clone()
+                target = around[:, :, 1:, :head_dim]
+                target = target.transpose(1, 2) if layout == "bhsd" else target
+                rope_kernels.rotate_(target, *rows, **how)
+                same(self, target, expected, what)
+                target.copy_(x)
+                same(self, around, base, f"{what}: written beside the tensor")
+
+    def test_packed_queries_and_keys(self):
+        torch.manual_seed(SEED)
+        packed = torch.randn(2, 5, 6, 8)
+        angle = torch.randn(5, 4)
+        cos, sin = angle.cos(), angle.sin()
+        expected = eager(packed, *(torch.cat((t, t), -1)[None, :, None] for t in (cos, sin)), "half")
+        expected[:, :, 5:] = packed[:, :, 5:]
+        rope_kernels.rotate_qk_(packed[:, :, :4], packed[:, :, 4:5], cos, sin, layout="bshd")
+        same(self, packed, expected)
+
+    def test_inverse_undoes_and_transpose_is_the_gradient(self):
+        torch.manual_seed(SEED)
+        x, angle = torch.randn(1, 3, 9, 16, requires_grad=True), torch.randn(9, 8)
+        cos, sin = 1.25 * angle.cos(), 1.25 * angle.sin()
+        dy = torch.randn(1, 3, 9, 16)
+        eager(x, torch.cat((cos, cos), -1), torch.cat((sin, sin), -1), "half").backward(dy)
+        same(self, rope_kernels.rotate(dy, cos, sin, direction="transpose"), x.grad)
+        with torch.no_grad():
+            y = rope_kernels.rotate(x, cos, sin)
+            back = rope_kernels.rotate(y, cos, sin, direction="inverse", attention_factor=1.25)
+        self.assertLess((back - x).abs().max().item(), 2e-6)
+
+    def test_threads_change_no_bit(self):
+        torch.manual_seed(SEED)
+        x, angle = torch.randn(2, 1024, 8, 64), torch.randn(2, 1024, 32)
+        before = torch.get_num_threads()
+        try:
+            for layout, x in (("bshd", x), ("bhsd", x.transpose(1, 2).contiguous())):
+                results = []
+                for threads in (1, 2, 3):
+                    torch.set_num_threads(threads)
+                    results.append(rope_kernels.rotate(x, angle.cos(), angle.sin(), layout=layout))
+                    results.append(rope_kernels.rotate_(x.clone(), angle.cos(), angle.sin(), layout=layout))
+                for result in results[1:]:
+                    same(self, result, results[0], layout)
+        finally:
+            torch.set_num_threads(before)
+
+
+class Refused(unittest.TestCase):
+    def refuses(self, message, call, *args, error=RuntimeError, **how):
+        before = [arg.clone() for arg in args]
+        with self.assertRaisesRegex(error, message):
+            call(*args, **how)
+        for arg, old in zip(args, before):
+            self.assertTrue(torch.equal(arg, old), "touched")
+
+    def test_what_does_not_fit(self):
+        x, cos, sin = torch.ones(1, 2, 5, 8), torch.ones(5, 4), torch.zeros(5, 4)
+        for call in (rope_kernels.rotate, rope_kernels.rotate_):
+            self.refuses("number of rows is 4; .* must be 5", call, x, cos[:4], sin[:4])
+            self.refuses("rotary_dim 10 exceeds head_dim 8", call, x, torch.ones(5, 5), torch.zeros(5, 5))
+            self.refuses("cos is .* but sin is", call, x, cos, sin[:4])
+            self.refuses("must be \\[batch", call, x[0, 0], cos, sin)
+            self.refuses("dimensions", call, x[None, None], cos, sin)
+            self.refuses("Float64", call, x.double(), cos, sin)
+            self.refuses("operators rotate float32", call, x.long(), cos, sin)
+            self.refuses("operators rotate float32", call, x.bool(), cos, sin)
+            self.refuses("each value twice", call, x, torch.rand(5, 8), torch.rand(5, 8), repeat="halves")
+            self.refuses("each value twice", call, x, torch.rand(5, 8), torch.rand(5, 8), repeat="pairs")
+            self.refuses("even", call, x, torch.ones(5, 7), torch.ones(5, 7), repeat="halves")
+            self.refuses("magnitude|attention", call, x, 2 * cos, sin, direction="inverse")
+            self.refuses("pairing is", call, x, cos, sin, pairing="other", error=ValueError)
+        self.refuses("plan is", torch.ops.rope_kernels.rotate, x, cos, sin, plan=12)
+        self.refuses("one type", rope_kernels.rotate_, x.bfloat16(), cos, sin, rounding="eager")
+        self.refuses("pairing", rope_kernels.rotate_, x, cos, sin, output_pairing="interleaved")
+        self.refuses("stride", rope_kernels.rotate_, torch.ones(1, 2, 5, 16)[..., ::2], cos, sin)
+        self.refuses("overlap", rope_kernels.rotate_, torch.ones(1, 1, 5, 8).expand(1, 2, 5, 8), cos, sin)
+        self.refuses("number of rows is 5; .* must be 4", rope_kernels.rotate_qk_, x, torch.ones(1, 1, 4, 8), cos, sin)
+
+    def test_other_devices_and_storages(self):
+        x, cos, sin = torch.ones(1, 2, 5, 8), torch.ones(5, 4), torch.zeros(5, 4)
+        for bad in ([x, cos, sin.to_sparse()], [x.to_sparse(), cos, sin]):
+            with self.assertRaises((RuntimeError, NotImplementedError)):
+                torch.ops.rope_kernels.rotate(*bad)
+        # Without data only the shape is known.
+        y = torch.ops.rope_kernels.rotate(*(tensor.to("meta") for tensor in (x, cos, sin)))
+        self.assertEqual((y.device.type, y.shape), ("meta", x.shape))
+        resized = torch.ones(1, 2, 5, 8)
+        resized.untyped_storage().resize_(16)
+        with self.assertRaisesRegex(RuntimeError, "storage"):
+            rope_kernels.rotate_(resized, cos, sin)
+
+    def test_types_that_are_not_rotated(self):
+        # An output of an unknown type was once a tensor of garbage, which crashed in one run of two.
+        cos, sin = torch.ones(5, 4), torch.zeros(5, 4)
+        for dtype in (torch.bool, torch.complex64, torch.int16, torch.float64, torch.int64):
+            for x in (torch.ones(1, 2, 5, 8), torch.ones(1, 2, 5, 16)[..., ::2], torch.ones(0, 2, 5, 8)):
+                for _ in range(200):
+                    with self.assertRaisesRegex(RuntimeError, "operators rotate float32"):
+                        torch.ops.rope_kernels.rotate(x.to(dtype), cos, sin)
+
+    def test_tables_that_overlap_with_the_tensor(self):
+        whole = torch.rand(1, 1, 5, 8)
+        cos, sin = whole[0, 0, :, :4], whole[0, 0, :, 4:]
+        expected = rope_kernels.rotate(whole, cos.clone(), sin.clone())
+        same(self, rope_kernels.rotate_(whole, cos, sin), expected)
+
+    def test_nothing_crashes(self):
+        choose = random.Random(SEED)
+
+        def tensor():
+            rank = choose.choice([0, 1, 2, 2, 3, 3, 4, 4, 4, 5, 6])
+            sizes = [choose.choice([0, 1, 2, 3, 4, 8]) for _ in range(rank)]
+            strides = [choose.choice([0, 1, 1, 2, 4, 8, 16, 32]) for _ in range(rank)]
+            dtype = choose.choice([torch.float32] * 3 + [torch.bfloat16, torch.float16, torch.float64, torch.int64,
+                                                        torch.bool, torch.complex64])
+            storage = torch.ones(4096).to(dtype)
+            return storage.as_strided(sizes, strides, choose.choice([0, 1, 7]))
+
+        ran = 0
+        for _ in range(6000):
+            shared = choose.random() < 0.2
+            tensors = [tensor() for _ in range(4)]
+            if shared:
+                tensors[1] = tensors[0]
+            arguments = (choose.randrange(-2, 300), choose.choice([1.0, 0.0, -2.0, float("nan"), float("inf")]))
+            ops = torch.ops.rope_kernels
+            name, count = choose.choice([("rotate", 3), ("rotate_", 3), ("rotate_qk", 4), ("rotate_qk_", 4)])
+            if choose.random() < 0.5:
+                tokens, pairs = choose.choice([0, 1, 3]), choose.choice([0, 1, 4])
+                tensors[count - 2] = tensors[count - 1] = torch.ones(tokens, pairs)
+                tensors[0] = torch.ones(2, choose.choice([1, 3]), choose.choice([0, 1, 3]), 8)
+            try:
+                getattr(ops, name)(*tensors[:count], *arguments)
+                ran += 1
+            except RuntimeError as error:
+                self.assertNotIn("panicked", str(error), f"seed {SEED}")
+        self.assertGreater(ran, 20, f"seed {SEED}")
