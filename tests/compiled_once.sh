@@ -19,6 +19,7 @@ fail() {
 cat >"$work/src/lib.rs" <<'END_OF_FILE'
 //! All that leads to a kernel. No function is generic, so each is compiled here, with what it instantiates.
 use half::{bf16, f16};
+use rope_core::axes::Axes;
 use rope_core::*;
 
 type Done = Result<(), Error>;

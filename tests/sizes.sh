@@ -106,7 +106,8 @@ END_OF_FILE
 cat >"$program/coded.rs" <<'END_OF_FILE'
 use std::hint::black_box;
 
-use rope_core::{CacheLayout, CacheMut, QuantFormat, QuantScale, Error, Pairing, Rope, Rows, Tensor};
+use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
+use rope_core::{Error, Pairing, Rope, Rows, Tensor};
 
 fn main() -> Result<(), Error> {
     let (x, row) = (vec![1.0_f32; 2 * 128], [[0.6_f32; 64], [0.8; 64]].concat());

@@ -8,11 +8,12 @@ use std::hint::black_box;
 
 use anyhow::{Result, ensure};
 use half::bf16;
-use rope_core::{
-    Backend, BlockFormat, CacheLayout, CacheMut, Frequencies, Norm, NormFormula, Pairing,
-    QuantFormat, QuantScale, Rope, Rows, ScaleLayout, ScalePlace, Scaling, Tensor, TensorMut,
-    WithStages,
+use rope_core::cache::{
+    BlockFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace,
 };
+use rope_core::norm::{Norm, NormFormula};
+use rope_core::stages::WithStages;
+use rope_core::{Backend, Frequencies, Pairing, Rope, Rows, Scaling, Tensor, TensorMut};
 
 use crate::cases::{Alignment, Element, Float, with_float};
 use crate::measuring::{Effort, Subject, measure};

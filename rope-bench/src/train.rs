@@ -29,8 +29,9 @@
 //! of `f64`, one after the other.
 
 use anyhow::{Result, ensure};
+use rope_core::axes::MixedFrequencies;
 use rope_core::gradient::PairGradients;
-use rope_core::{Backend, MixedFrequencies, Pairing, Positions, Rope, Rows, Tensor, TensorMut};
+use rope_core::{Backend, Pairing, Positions, Rope, Rows, Tensor, TensorMut};
 use rope_models::{GridIndexing, initial_mixed};
 
 use crate::results::{Training, TrainingPoint};

@@ -6,10 +6,9 @@
 //! `cargo run -p rope-core --example one_pass`
 
 use half::bf16;
-use rope_core::{
-    CacheLayout, CacheMut, Error, Frequencies, Norm, NormFormula, Pairing, QuantFormat, QuantScale,
-    Rope, Scaling, Slots, Tensor, TensorMut,
-};
+use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale, Slots};
+use rope_core::norm::{Norm, NormFormula};
+use rope_core::{Error, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
 
 const HEADS: usize = 4;
 const KV_HEADS: usize = 2;

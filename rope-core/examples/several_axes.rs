@@ -5,7 +5,8 @@
 //!
 //! `cargo run -p rope-core --example several_axes`
 
-use rope_core::{Axes, Error, Frequencies, Pairing, Positions, Rope, Scaling, TensorMut};
+use rope_core::axes::Axes;
+use rope_core::{Error, Frequencies, Pairing, Positions, Rope, Scaling, TensorMut};
 
 const HEADS: usize = 12;
 const HEAD_DIM: usize = 128;

@@ -1,4 +1,30 @@
-//! KV caches: a destination, and a source, whose tokens lie in slots.
+//! KV caches as the destination or the source of a call: tokens lie in slots, and heads may be quantized.
+//!
+//! A [`CacheLayout`] says where the channels of a slot lie, [`Slots`] which slot a token has, and a [`CacheMut`] of the
+//! caller's memory what a head is stored as: an element type, an 8-bit format with scales, or blocks of ggml.
+//!
+//! ```
+//! use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
+//! use rope_core::{Pairing, Rope, Rows, Tensor};
+//!
+//! // 4 pages of 16 slots, 2 heads of 64 channels in FP8 (E4M3), one scale for all.
+//! let layout = CacheLayout::nhd([4, 16, 2, 64])?;
+//! let scale = QuantScale::Divide(0.5.into());
+//! let mut memory = [0_u8; 4 * 16 * 2 * 64];
+//! let mut keys =
+//!     CacheMut::quantized(&mut memory, layout, QuantFormat::E4m3, scale, &mut [])?;
+//!
+//! // Rotates the keys of three tokens, and writes them into slots 17, 18 and 40.
+//! let rows = [0.0_f32; 3 * 64]; // the cos and sin of three tokens
+//! let k = [1.0_f32; 3 * 2 * 64];
+//! Rope::new(Pairing::Half).rotate_into_cache(
+//!     &Tensor::new(&k, [1, 3, 2, 64])?,
+//!     &mut keys,
+//!     &[17_i64, 18, 40],
+//!     &Rows::new(&rows, [3, 64])?,
+//! )?;
+//! # Ok::<(), rope_core::Error>(())
+//! ```
 
 mod layout;
 mod quant;

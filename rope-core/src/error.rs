@@ -456,13 +456,13 @@ errors! { f =>
         "the inverse frequency of pair {pair} is {inverse:?}; its magnitude must be below 205887.4, which is 32768 \
          turns per position"
     ),
-    /// [`Frequencies::new`](crate::Frequencies::new): the [`Axes`](crate::Axes) do not add up.
+    /// [`Frequencies::new`](crate::Frequencies::new): the [`Axes`](crate::axes::Axes) do not add up.
     Axes {
         /// What is wrong with them.
         required: &'static str,
     } => write!(f, "the axes must be {required}"),
-    /// M-RoPE, by [`Axes::mrope`](crate::Axes::mrope) and the like: the sections are not the pairs of the channels that
-    /// rotate.
+    /// M-RoPE, by [`Axes::mrope`](crate::axes::Axes::mrope) and the like: the sections are not the pairs of the
+    /// channels that rotate.
     Sections {
         /// The sections, in pairs; zeros after the last one.
         sections: [usize; 4],
@@ -531,8 +531,8 @@ errors! { f =>
         f,
         "rotary_dim is {rotary_dim}; rows that are computed on the stack have at most {limit} channels"
     ),
-    /// [`CacheLayout`](crate::CacheLayout)'s constructors, and those of caches: strides that make no cache, or not one
-    /// for what it is to keep.
+    /// [`CacheLayout`](crate::cache::CacheLayout)'s constructors, and those of caches: strides that make no cache, or
+    /// not one for what it is to keep.
     CacheLayout {
         /// What it has to be.
         required: &'static str,
@@ -574,7 +574,7 @@ errors! { f =>
         /// Slots of the cache.
         slots: usize,
     } => write!(f, "slot {slot} (of token {index}) is outside the cache's 0..{slots}"),
-    /// [`Slots::offsets`](crate::Slots::offsets): a token would reach past the cache.
+    /// [`Slots::offsets`](crate::cache::Slots::offsets): a token would reach past the cache.
     SlotOffset {
         /// Index of the token.
         index: usize,
@@ -588,8 +588,8 @@ errors! { f =>
         f,
         "offset {offset} (of token {index}) and the {extent} elements of its heads reach past the cache's {len}"
     ),
-    /// [`Slots::pages`](crate::Slots::pages), `table` and `sequences`: a position that the sequence has no page for, or
-    /// a sequence that is not there.
+    /// [`Slots::pages`](crate::cache::Slots::pages), `table` and `sequences`: a position that the sequence has no page
+    /// for, or a sequence that is not there.
     PagePosition {
         /// Index of the token.
         index: usize,
@@ -601,7 +601,7 @@ errors! { f =>
         f,
         "position {position} (of token {index}) is beyond the pages of sequence {sequence}"
     ),
-    /// [`WithStages`](crate::WithStages) and caches: a head is longer than what is kept on the stack.
+    /// [`WithStages`](crate::stages::WithStages) and caches: a head is longer than what is kept on the stack.
     HeadDimOnStack {
         /// Channels of a head.
         head_dim: usize,
@@ -619,15 +619,15 @@ errors! { f =>
          is no rotation; Direction::Transpose takes gradients back, and Rope::channel_gradients sums those of cos and \
          sin"
     ),
-    /// [`Shard::new`](crate::Shard::new): there is no such rank.
+    /// [`Shard::new`](crate::shard::Shard::new): there is no such rank.
     Rank {
         /// The rank.
         rank: usize,
         /// How many ranks there are.
         ranks: usize,
     } => write!(f, "rank is {rank}; it must be below ranks ({ranks}), and ranks at most {}", u32::MAX),
-    /// [`Shard::tokens`](crate::Shard::tokens), [`Shard::packed`](crate::Shard::packed): tokens that cannot be dealt
-    /// out evenly.
+    /// [`Shard::tokens`](crate::shard::Shard::tokens), [`Shard::packed`](crate::shard::Shard::packed): tokens that
+    /// cannot be dealt out evenly.
     ShardTokens {
         /// The sequence; 0 where the whole is dealt out.
         sequence: usize,
@@ -640,7 +640,7 @@ errors! { f =>
         "sequence {sequence} has {tokens} tokens, but a shard of this kind requires a multiple of {multiple}; pad it, or \
          use ShardKind::UnevenZigzag or ShardKind::Striped"
     ),
-    /// [`Hadamard`](crate::Hadamard): a block that is no power of two, or too short or long.
+    /// [`Hadamard`](crate::stages::Hadamard): a block that is no power of two, or too short or long.
     HadamardBlock {
         /// Channels of the block.
         block: usize,
@@ -660,7 +660,7 @@ errors! { f =>
          is {}",
         if head_dim == 0 { 0 } else { 1 << head_dim.trailing_zeros() }
     ),
-    /// [`Norm`](crate::Norm): the formula has weights, and none were given.
+    /// [`Norm`](crate::norm::Norm): the formula has weights, and none were given.
     WeightMissing {
         /// How many are needed, if all heads share them.
         needed: usize,
@@ -669,7 +669,7 @@ errors! { f =>
         "the norm's formula has weights, but none were given; give {needed} (or {needed} per head) to Norm::weight, or \
          call Norm::without_weight"
     ),
-    /// [`Norm`](crate::Norm): weights for a formula that has none.
+    /// [`Norm`](crate::norm::Norm): weights for a formula that has none.
     WeightUnused {
         /// How many were given.
         given: usize,
@@ -677,8 +677,8 @@ errors! { f =>
         f,
         "the norm's formula has no weights, but {given} were given; leave them out, or use a formula that is `weighted`"
     ),
-    /// [`Norm::with_sum_of_squares`](crate::Norm::with_sum_of_squares) of a norm that is centered: it has a mean of its
-    /// own to take off.
+    /// [`Norm::with_sum_of_squares`](crate::norm::Norm::with_sum_of_squares) of a norm that is centered: it has a mean
+    /// of its own to take off.
     CenteredSums => f.write_str("a centered norm needs the mean, and takes no sums of squares"),
 }
 

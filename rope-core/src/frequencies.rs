@@ -166,7 +166,8 @@ impl Frequencies<'static> {
     /// pairs the same frequency, and less than 1 makes later pairs the faster ones.
     ///
     /// ```
-    /// use rope_core::{Axes, Frequencies, Scaling, Yarn};
+    /// use rope_core::axes::Axes;
+    /// use rope_core::{Frequencies, Scaling, Yarn};
     ///
     /// let llama = Frequencies::new(128, 500_000.0, &Scaling::Llama3 {
     ///     factor: 8.0, low_freq_factor: 1.0, high_freq_factor: 4.0, original_context: 8192,

@@ -40,9 +40,10 @@ use crate::kernel::line::Source;
 use crate::pass::Transform;
 use crate::rope::{check, check_head};
 use crate::rows::View;
+use crate::stages::Linear;
 use crate::tensor::{Bytes, BytesMut, Layout};
 use crate::walk::{self, Access, LineSpan, Prefetch, Walk};
-use crate::{Element, Error, Linear, Pairing, Rope, Rows, Shape, Tensor, TensorMut};
+use crate::{Element, Error, Pairing, Rope, Rows, Shape, Tensor, TensorMut};
 
 /// Gradients of pairs, `[rows, heads or 1, pairs]`: the sums of a backward pass, in `f64` of the caller's.
 ///

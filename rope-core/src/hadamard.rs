@@ -19,7 +19,8 @@ use crate::cache::MOST_CHANNELS;
 /// undone by transforming the attention's output ([`Rope::run_stages`](crate::Rope::run_stages)).
 ///
 /// ```
-/// use rope_core::{Hadamard, Pairing, Rope, TensorMut};
+/// use rope_core::stages::Hadamard;
+/// use rope_core::{Pairing, Rope, TensorMut};
 ///
 /// let rope = Rope::new(Pairing::Half).hadamard(Hadamard::new(4)?);
 /// let mut head = [1.0_f32, 2.0, 3.0, 4.0];

@@ -86,8 +86,9 @@ extern crate alloc;
 #[cfg(any(test, feature = "rayon"))]
 extern crate std;
 
+pub mod axes;
 mod backend;
-mod cache;
+pub mod cache;
 mod element;
 mod error;
 mod execute;
@@ -97,7 +98,7 @@ pub mod guide;
 mod hadamard;
 mod implementations;
 mod kernel;
-mod norm;
+pub mod norm;
 mod pairing;
 #[cfg(feature = "rayon")]
 mod parallel;
@@ -107,12 +108,13 @@ mod real;
 mod rope;
 mod rows;
 mod scale;
-mod shard;
+pub mod shard;
 #[allow(
     unsafe_code,
     reason = "enters instruction sets, and calls their intrinsics"
 )]
 mod simd;
+pub mod stages;
 mod tensor;
 mod walk;
 
@@ -125,29 +127,23 @@ struct Readme;
 pub use half;
 
 pub use backend::Backend;
-pub use cache::{
-    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
-    QuantScale, ScaleLayout, ScalePlace, Slots,
-};
 pub use element::Element;
 pub use error::{Error, Name, UnknownName};
-pub use frequencies::{
-    Angle, Axes, Frequencies, Frequency, LongRope, MixedAngle, MixedFrequencies, RowSource,
-    Scaling, Yarn,
-};
-pub use hadamard::{Hadamard, HadamardFactor};
+pub use frequencies::{Angle, Frequencies, Frequency, LongRope, Scaling, Yarn};
 pub use kernel::sincos::chunk::FrequencyChunk;
-pub use norm::{Norm, NormFormula, NormReach, NormResult, NormSum, StageOrder, Weights};
 pub use pairing::Pairing;
 pub use positions::{Coordinates, Ids, IntoPositions, Positions};
-pub use rope::{Direction, Linear, LinearStages, Plain, QueryKeyStages, Rope, Stages, WithStages};
+pub use rope::{Direction, Rope};
 pub use rows::Rows;
-pub use scale::Scale;
-pub use shard::{Shard, ShardKind, ShardTokens};
 pub use tensor::{Dimension, IntoLayout, Layout, Shape, Strides, Tensor, TensorMut};
 
 /// Threads may share all of it. Auto traits are not in `public-api.txt`, and one is lost without a word.
 const _: () = {
+    use axes::{Axes, MixedAngle, MixedFrequencies};
+    use cache::{Cache, CacheMut, Slots};
+    use norm::Norm;
+    use stages::{Hadamard, LinearStages, QueryKeyStages, Scale, WithStages};
+
     const fn shared<T: Send + Sync>() {}
     shared::<(Rope, Rows<'_>, Layout, Ids<'_>, Positions<'_>)>();
     shared::<(Tensor<'_, f32>, TensorMut<'_, f32>, Error)>();

@@ -1,11 +1,30 @@
-//! The norm that many models have beside the rotation of Q and K: what is summed, what it is multiplied with, and
-//! where its results are rounded to the element.
+//! The norms that many models apply to Q and K beside the rotation: RMS norms and layer norms.
+//!
+//! A [`Norm`] is a [stage](crate::stages) of a plan. Its [`NormFormula`] says what is summed, which weights multiply
+//! the result, and where results are rounded to the element type: models differ in all three.
+//!
+//! ```
+//! use rope_core::norm::{Norm, NormFormula};
+//! use rope_core::{Pairing, Rope, Rows, TensorMut};
+//!
+//! // Qwen3 normalizes each head of Q, then rotates it. Both happen in one call.
+//! let q_norm_weight = [1.0_f32; 128];
+//! let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&q_norm_weight);
+//! let rope = Rope::new(Pairing::Half).norm(norm);
+//!
+//! let rows = [0.0_f32; 3 * 128]; // the cos and sin of three tokens
+//! let mut q = [1.0_f32; 3 * 2 * 128];
+//! let mut q = TensorMut::new(&mut q, [1, 3, 2, 128])?;
+//! rope.rotate(&mut q, &Rows::new(&rows, [3, 128])?)?;
+//! # Ok::<(), rope_core::Error>(())
+//! ```
 
 use half::{bf16, f16};
 
 use crate::Error;
 use crate::element::{Element, ElementKernels};
 use crate::kernel::elements::{ElementType, OutOfPlaceKernels, elements};
+use crate::stages::StageOrder;
 
 /// A norm of queries or keys: a stage of a plan ([`Rope::norm`](crate::Rope::norm)).
 ///
@@ -23,7 +42,7 @@ use crate::kernel::elements::{ElementType, OutOfPlaceKernels, elements};
 /// The mean is a sum in one fixed order on every backend ([`NormSum`]), divided once.
 ///
 /// ```
-/// use rope_core::{Norm, NormFormula};
+/// use rope_core::norm::{Norm, NormFormula};
 ///
 /// let weights = [1.0_f32; 128];
 /// let qwen3 = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights);
@@ -133,16 +152,6 @@ pub enum NormReach {
     Head,
     /// All heads of a token together, `heads * head_dim` channels: OLMo 2, OLMoE, MiniMax-M2.
     Row,
-}
-
-/// Where a stage stands.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum StageOrder {
-    /// Before the rotation.
-    #[default]
-    BeforeRotation,
-    /// After it: the norms of HunYuan, Llama 4 and nanochat.
-    AfterRotation,
 }
 
 /// How the squares of a norm are summed: in one fixed order, so that the bits are the same on every backend.

@@ -6,9 +6,10 @@
 
 use alloc::vec::Vec;
 
+use crate::axes::RowSource;
 use crate::element::Element;
 use crate::tensor::{Bytes, BytesMut, Layout};
-use crate::{Dimension, Error, IntoPositions, Rope, RowSource, Rows, Tensor, TensorMut};
+use crate::{Dimension, Error, IntoPositions, Rope, Rows, Tensor, TensorMut};
 
 /// Bytes below which a part is not worth the waking of a thread, for a caller that is one of the pool: it takes back
 /// what no other has begun.

@@ -7,12 +7,14 @@ use crate::kernel::elements::{InPlaceKernels, NormRotateKernels, OutOfPlaceFn, O
 use crate::kernel::hadamard;
 use crate::kernel::norm::NormFactors;
 use crate::kernel::rotation::RowFactors;
-use crate::norm::{Norm, NormReach, NormResult, NormSum, StageOrder, Weights};
+use crate::norm::{Norm, NormReach, NormResult, NormSum, Weights};
 use crate::rows::View;
 use crate::scale::Scale;
+use crate::stages::Hadamard;
+use crate::stages::StageOrder;
 use crate::tensor::{Bytes, BytesMut};
 use crate::walk::{Access, Addresses, LineSpan, Located, Order, Prefetch, Walk};
-use crate::{Hadamard, Layout, Pairing, Shape};
+use crate::{Layout, Pairing, Shape};
 
 /// What is done to heads on their way.
 ///

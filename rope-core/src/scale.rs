@@ -1,6 +1,7 @@
 //! A factor on queries or keys, beside their rotation.
 
-use crate::{Error, StageOrder};
+use crate::Error;
+use crate::stages::StageOrder;
 
 /// A factor on the heads of a tensor: a stage of a plan ([`Rope::scale`](crate::Rope::scale)).
 ///

@@ -1,4 +1,21 @@
-//! Which tokens a rank holds, where the tokens of sequences are dealt out to several (context parallelism).
+//! Which tokens each rank holds under context parallelism, and their positions.
+//!
+//! ```
+//! use rope_core::shard::{Shard, ShardKind};
+//! use rope_core::{Frequencies, FrequencyChunk, Pairing, Rope, Scaling, TensorMut};
+//!
+//! // Rank 1 of 2 holds chunks 1 and 2 of the four chunks of a sequence of 16 tokens.
+//! let tokens = Shard::new(ShardKind::Zigzag, 1, 2)?.tokens(16)?;
+//! assert!(tokens.iter().eq(4..12));
+//!
+//! // Its queries are rotated by the positions of those tokens.
+//! let mut memory = [FrequencyChunk::EMPTY; 4];
+//! let frequencies = Frequencies::new_in(&mut memory, 64, 10_000.0, &Scaling::Default)?;
+//! let mut q = [1.0_f32; 8 * 2 * 64];
+//! let mut q = TensorMut::new(&mut q, [1, tokens.len(), 2, 64])?;
+//! Rope::new(Pairing::Half).rotate_at(&mut q, &frequencies, tokens)?;
+//! # Ok::<(), rope_core::Error>(())
+//! ```
 
 use crate::{Error, Ids, Positions};
 
@@ -27,7 +44,8 @@ pub enum ShardKind {
 /// One rank's part of sequences: its tokens and their positions, which need no list.
 ///
 /// ```
-/// use rope_core::{Frequencies, Scaling, Shard, ShardKind};
+/// use rope_core::shard::{Shard, ShardKind};
+/// use rope_core::{Frequencies, Scaling};
 ///
 /// let shard = Shard::new(ShardKind::Zigzag, 0, 2)?;             // rank 0 of 2
 /// let tokens = shard.tokens(16)?;

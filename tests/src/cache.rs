@@ -1,9 +1,10 @@
 //! Caches: where a channel of a slot lies, which slot a token has, and what is kept there, from the formulas of the
 //! documentation.
 
-use rope_core::{
-    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, Ids,
-    QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
+use rope_core::Ids;
+use rope_core::cache::{
+    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
+    QuantScale, ScaleLayout, ScalePlace, Slots,
 };
 
 use crate::number::{paint, values};

@@ -1,7 +1,8 @@
 //! What a chain gives, a token at a time, from its definition: norm, scale, rotation, transform, and what is rounded
 //! between them.
 
-use rope_core::{Backend, Pairing, StageOrder};
+use rope_core::stages::StageOrder;
+use rope_core::{Backend, Pairing};
 
 use crate::hadamard::Hadamard;
 use crate::norm::{Kind, Norm};
@@ -47,11 +48,11 @@ impl Scale {
     }
 
     /// The same for the crate.
-    pub fn given(&self) -> rope_core::Scale<'_> {
+    pub fn given(&self) -> rope_core::stages::Scale<'_> {
         match &self.factors {
-            Factors::Constant(factor) => rope_core::Scale::constant(*factor),
-            Factors::Tokens(factors) => rope_core::Scale::per_token(factors),
-            Factors::Heads(factors) => rope_core::Scale::per_token_and_head(factors),
+            Factors::Constant(factor) => rope_core::stages::Scale::constant(*factor),
+            Factors::Tokens(factors) => rope_core::stages::Scale::per_token(factors),
+            Factors::Heads(factors) => rope_core::stages::Scale::per_token_and_head(factors),
         }
         .at(self.order)
         .rounds(self.rounds)
@@ -101,8 +102,9 @@ impl Chain {
         &self,
         rotation: Rotation,
         backend: Backend,
-    ) -> rope_core::Rope<rope_core::WithStages<'_>> {
-        let mut chain = rope_core::Rope::<rope_core::WithStages<'_>>::from(rotation.plan(backend));
+    ) -> rope_core::Rope<rope_core::stages::WithStages<'_>> {
+        let mut chain =
+            rope_core::Rope::<rope_core::stages::WithStages<'_>>::from(rotation.plan(backend));
         let (norm, scale) = self.stages();
         if let Some(norm) = norm {
             chain = chain.norm(norm);
@@ -121,7 +123,12 @@ impl Chain {
     }
 
     /// The norm and the scale for the crate.
-    pub fn stages(&self) -> (Option<rope_core::Norm<'_>>, Option<rope_core::Scale<'_>>) {
+    pub fn stages(
+        &self,
+    ) -> (
+        Option<rope_core::norm::Norm<'_>>,
+        Option<rope_core::stages::Scale<'_>>,
+    ) {
         (
             self.norm.as_ref().map(Norm::given),
             self.scale.as_ref().map(Scale::given),

@@ -1,6 +1,6 @@
 //! A Hadamard transform, from its definition: butterflies of ascending strides, each operation rounded to f32.
 
-use rope_core::HadamardFactor;
+use rope_core::stages::HadamardFactor;
 
 use crate::Source;
 
@@ -28,12 +28,12 @@ impl Hadamard {
     }
 
     /// The same for the crate.
-    pub fn given(&self) -> rope_core::Hadamard {
+    pub fn given(&self) -> rope_core::stages::Hadamard {
         let factor = match self.first {
             true => HadamardFactor::First,
             false => HadamardFactor::Last,
         };
-        let hadamard = rope_core::Hadamard::new(self.block).expect("a power of two");
+        let hadamard = rope_core::stages::Hadamard::new(self.block).expect("a power of two");
         hadamard.factor(factor)
     }
 

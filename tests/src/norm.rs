@@ -1,7 +1,8 @@
 //! What a norm gives, from its formula, a row of heads at a time.
 
 use half::{bf16, f16};
-use rope_core::{NormFormula, NormReach, NormResult, NormSum, StageOrder, Weights};
+use rope_core::norm::{NormFormula, NormReach, NormResult, NormSum, Weights};
+use rope_core::stages::StageOrder;
 
 use crate::number::values;
 use crate::{Number, Source};
@@ -178,8 +179,8 @@ impl Norm {
     }
 
     /// The same for the crate.
-    pub fn given(&self) -> rope_core::Norm<'_> {
-        let mut norm = rope_core::Norm::new(self.formula, self.eps)
+    pub fn given(&self) -> rope_core::norm::Norm<'_> {
+        let mut norm = rope_core::norm::Norm::new(self.formula, self.eps)
             .over(self.reach)
             .at(self.order)
             .sum(self.sum);
@@ -196,8 +197,8 @@ impl Norm {
     }
 
     /// The same with weights where the formula has none, or without where it has some; and the refusal.
-    pub fn weights_amiss(&self, head_dim: usize) -> (rope_core::Norm<'_>, rope_core::Error) {
-        let mut norm = rope_core::Norm::new(self.formula, self.eps).over(self.reach);
+    pub fn weights_amiss(&self, head_dim: usize) -> (rope_core::norm::Norm<'_>, rope_core::Error) {
+        let mut norm = rope_core::norm::Norm::new(self.formula, self.eps).over(self.reach);
         let error = match self.formula.weighted {
             true => rope_core::Error::WeightMissing { needed: head_dim },
             false => {

@@ -1,7 +1,7 @@
 //! Codes of 8 bits, one number at a time, from their definitions: OCP FP8, integers; and ggml's blocks.
 
 use half::f16;
-use rope_core::{BlockFormat, QuantFormat};
+use rope_core::cache::{BlockFormat, QuantFormat};
 
 /// What a number is multiplied with, or divided by, before it is rounded to a code.
 #[derive(Clone, Copy, Debug, PartialEq)]

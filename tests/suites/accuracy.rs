@@ -3,9 +3,8 @@
 //! `u` is half a unit in the last place of 1, `|v|` the length of a pair; [`bounds`] has the numbers.
 
 use half::{bf16, f16};
-use rope_core::{
-    Axes, Backend, Direction, Frequencies, Pairing, Positions, Rope, Tensor, TensorMut,
-};
+use rope_core::axes::Axes;
+use rope_core::{Backend, Direction, Frequencies, Pairing, Positions, Rope, Tensor, TensorMut};
 use rope_tests::bodies::config::Questions;
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::{Number, Placed, bounds, exact};

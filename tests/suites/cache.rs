@@ -2,11 +2,12 @@
 //! of roundings that a caller names, and every layout with its slots. All of it is bits.
 
 use half::bf16;
-use rope_core::{
-    Backend, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Frequencies, Pairing,
-    QuantFormat, QuantScale, Rope, Rows, ScaleLayout, ScalePlace, Scaling, Slots, Tensor,
-    TensorMut, WithStages,
+use rope_core::cache::{
+    Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, QuantFormat, QuantScale, ScaleLayout,
+    ScalePlace, Slots,
 };
+use rope_core::stages::WithStages;
+use rope_core::{Backend, Frequencies, Pairing, Rope, Rows, Scaling, Tensor, TensorMut};
 use rope_tests::golden::{self, Bits, Golden};
 use rope_tests::{Number, each_element, quantize};
 

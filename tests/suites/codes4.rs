@@ -2,10 +2,9 @@
 //! orders of roundings, and what it leaves undefined.
 
 use half::bf16;
-use rope_core::{
-    Backend, BlockFormat, Cache, CacheLayout, CacheMut, Frequencies, Pairing, Rope, Rows, Scaling,
-    Tensor, TensorMut, WithStages,
-};
+use rope_core::cache::{BlockFormat, Cache, CacheLayout, CacheMut};
+use rope_core::stages::WithStages;
+use rope_core::{Backend, Frequencies, Pairing, Rope, Rows, Scaling, Tensor, TensorMut};
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::{Number, Source, each_element, quantize};
 

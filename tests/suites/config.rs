@@ -3,9 +3,11 @@
 use crate::models::{config, config_file, of_formula};
 use crate::refused::untouched;
 use half::bf16;
+use rope_core::axes::Axes;
+use rope_core::norm::{NormFormula, NormReach};
+use rope_core::stages::StageOrder;
 use rope_core::{
-    Axes, Dimension, Direction, Frequencies, Layout, NormFormula, NormReach, Pairing, Rope,
-    Scaling, StageOrder, Tensor, TensorMut,
+    Dimension, Direction, Frequencies, Layout, Pairing, Rope, Scaling, Tensor, TensorMut,
 };
 use rope_models::{Config, Error, NormWeights, Rotation};
 use rope_tests::bodies::config::Questions;

@@ -2,8 +2,9 @@
 
 use crate::models::frequencies;
 use crate::rows::one_set_of_64_pairs;
+use rope_core::axes::Axes;
 use rope_core::{
-    Axes, Dimension, Error, Frequencies, Frequency, FrequencyChunk, LongRope, Scaling, Yarn,
+    Dimension, Error, Frequencies, Frequency, FrequencyChunk, LongRope, Scaling, Yarn,
 };
 use rope_tests::bounds;
 use rope_tests::golden::{Golden, hex};

@@ -2,10 +2,12 @@
 //! caches around them.
 
 use half::bf16;
+use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
 use rope_core::gradient::PairGradients;
+use rope_core::norm::{Norm, NormFormula};
 use rope_core::{
-    Backend, CacheLayout, CacheMut, Direction, Error, Frequencies, Norm, NormFormula, Pairing,
-    Positions, QuantFormat, QuantScale, Rope, Rows, Scaling, Tensor, TensorMut,
+    Backend, Direction, Error, Frequencies, Pairing, Positions, Rope, Rows, Scaling, Tensor,
+    TensorMut,
 };
 use rope_models::Config;
 use rope_tests::golden::{Bits, Golden};
@@ -341,7 +343,7 @@ fn refusals() {
     let of_y = Tensor::new(&y, shape).expect("valid");
     let result = plan.backward(&of_y, &mut tensor, &rows, &mut angles);
     assert_eq!(result, Err(refused("a gradient of angles")));
-    let scaled = plan.scale(rope_core::Scale::constant(2.0));
+    let scaled = plan.scale(rope_core::stages::Scale::constant(2.0));
     let result = scaled.backward(&of_y, &mut tensor, &rows, &mut angles);
     assert_eq!(result, Err(refused("a gradient of angles")));
     let mut storage = vec![0.0; 2 * tokens * head_dim];

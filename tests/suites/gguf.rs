@@ -5,7 +5,8 @@
 //! and of each architecture `load_arch_hparams` and the graph in `src/models`. A case names the file where its rule
 //! stands.
 
-use rope_core::{Axes, Frequencies, FrequencyChunk, Pairing, Scaling, Yarn};
+use rope_core::axes::Axes;
+use rope_core::{Frequencies, FrequencyChunk, Pairing, Scaling, Yarn};
 use rope_models::{Error, Gguf, GgufValue};
 
 use crate::models::of_formula;

@@ -11,10 +11,10 @@
 //! | the call that does both | the definition of each | bits |
 
 use half::{bf16, f16};
+use rope_core::axes::MixedFrequencies;
 use rope_core::gradient::{PairGradients, to_base, to_logarithm, to_ratio};
 use rope_core::{
-    Backend, Dimension, Direction, Error, MixedFrequencies, Pairing, Positions, Rope, Rows, Tensor,
-    TensorMut,
+    Backend, Dimension, Direction, Error, Pairing, Positions, Rope, Rows, Tensor, TensorMut,
 };
 use rope_tests::golden::{Bits, Golden, splitmix};
 use rope_tests::gradient::{Term, add};

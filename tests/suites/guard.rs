@@ -1,10 +1,12 @@
 //! No read and no write beyond the buffers: they touch an unreadable page, on one side and on the other. A fault ends
 //! the process; `--test-threads 1` then shows in which test.
 
-use rope_core::{
-    Backend, BlockFormat, Cache, CacheLayout, CacheMut, Norm, NormFormula, NormReach, Pairing,
-    QuantFormat, QuantScale, Rows, Scale, ScaleLayout, ScalePlace, Tensor, TensorMut,
+use rope_core::cache::{
+    BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace,
 };
+use rope_core::norm::{Norm, NormFormula, NormReach};
+use rope_core::stages::Scale;
+use rope_core::{Backend, Pairing, Rows, Tensor, TensorMut};
 use rope_tests::guard::{Edge, Guarded};
 use rope_tests::number::{paint, values};
 use rope_tests::{

@@ -2,10 +2,9 @@
 //! All of it is bits, but for the exact sums.
 
 use half::{bf16, f16};
-use rope_core::{
-    Backend, CacheLayout, CacheMut, Hadamard, HadamardFactor, Layout, LinearStages, Rope, Rows,
-    Tensor, TensorMut,
-};
+use rope_core::cache::{CacheLayout, CacheMut};
+use rope_core::stages::{Hadamard, HadamardFactor, LinearStages};
+use rope_core::{Backend, Layout, Rope, Rows, Tensor, TensorMut};
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::{Number, Source, each_element};
 

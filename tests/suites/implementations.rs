@@ -1,10 +1,10 @@
 //! Which implementation runs what: the table of `rope_core`'s `implementations.rs`, call by call. A call that took a
 //! slower one than it could would give the same bits, so nothing else would notice.
 
-use rope_core::{
-    CacheLayout, CacheMut, Hadamard, HeadScales, Norm, NormFormula, NormReach, Pairing,
-    QuantFormat, QuantScale, Rope, Rows, Scale, StageOrder, Tensor, TensorMut, WithStages,
-};
+use rope_core::cache::{CacheLayout, CacheMut, HeadScales, QuantFormat, QuantScale};
+use rope_core::norm::{Norm, NormFormula, NormReach};
+use rope_core::stages::{Hadamard, Scale, StageOrder, WithStages};
+use rope_core::{Pairing, Rope, Rows, Tensor, TensorMut};
 use rope_tests::{Number, each_element_pair};
 
 const HEAD_DIM: usize = 64;
@@ -149,7 +149,7 @@ fn between<I: Number, O: Number>() {
             let ran = rope.copy_into_cache_by(&x, &mut cache, 0..2);
             assert_eq!(ran, Ok(copy), "{doing}, copied");
             let kept = vec![I::from_f32(0.0); LEN];
-            let cache = rope_core::Cache::new(&kept, layout).expect("a valid cache");
+            let cache = rope_core::cache::Cache::new(&kept, layout).expect("a valid cache");
             let mut y = vec![O::from_f32(0.0); LEN];
             let mut tensor = TensorMut::new(&mut y, SHAPE).expect("a valid tensor");
             let ran = rope.rotate_from_cache_by(&cache, 0..2, &mut tensor, &rows);

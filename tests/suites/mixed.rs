@@ -2,9 +2,9 @@
 //! own; and what makes them those of ordinary frequencies.
 
 use half::bf16;
+use rope_core::axes::{Axes, MixedAngle, MixedFrequencies};
 use rope_core::{
-    Axes, Backend, Error, Frequencies, FrequencyChunk, Layout, MixedAngle, MixedFrequencies,
-    Pairing, Positions, Rope, Rows, TensorMut,
+    Backend, Error, Frequencies, FrequencyChunk, Layout, Pairing, Positions, Rope, Rows, TensorMut,
 };
 use rope_models::{GridIndexing, initial_axial, initial_mixed};
 use rope_tests::correctly_rounded::{Coordinate, cos_sin_of_sum};

@@ -4,7 +4,9 @@
 //! `ROPE_MODELS=cases.jsonl` reads further cases, which `tests/golden/models.py` makes of an installed transformers;
 //! `ROPE_MODELS_SHOW=1` prints each refusal.
 
-use rope_core::{Direction, NormFormula, NormReach, Pairing, StageOrder};
+use rope_core::norm::{NormFormula, NormReach};
+use rope_core::stages::StageOrder;
+use rope_core::{Direction, Pairing};
 use rope_models::{Config, Error, Layers, ModelNorm, NormWeights, Rotation};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};

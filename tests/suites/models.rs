@@ -1,6 +1,7 @@
 //! The models of the golden tables: their configurations, and their frequencies from parameters that are written here.
 
-use rope_core::{Axes, Frequencies, Layout, LongRope, Pairing, Rows, Scaling, Yarn};
+use rope_core::axes::Axes;
+use rope_core::{Frequencies, Layout, LongRope, Pairing, Rows, Scaling, Yarn};
 use rope_models::Config;
 use rope_tests::golden::{self, Golden};
 use rope_tests::{Number, Placed, Source, View};

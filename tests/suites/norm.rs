@@ -9,10 +9,9 @@
 //! | `rotate`, rounded as the model rounds its norm | `*_rope_once`, or `*_out` in f32 | bits |
 //! | `rotate`, rounded once in all | `*_fused_once` | bits |
 
-use rope_core::{
-    Backend, Norm, NormFormula, NormReach, NormSum, Pairing, Rope, Rows, StageOrder, Tensor,
-    TensorMut, WithStages,
-};
+use rope_core::norm::{Norm, NormFormula, NormReach, NormSum};
+use rope_core::stages::{StageOrder, WithStages};
+use rope_core::{Backend, Pairing, Rope, Rows, Tensor, TensorMut};
 use rope_tests::golden::{self, Bits, Golden};
 use rope_tests::{Number, bounds, each_element, exact};
 

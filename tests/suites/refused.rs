@@ -983,15 +983,15 @@ fn row_heads() {
                 error(2),
                 &words,
             );
-            let chain = rope_core::Rope::<rope_core::WithStages<'_>>::from(rope);
+            let chain = rope_core::Rope::<rope_core::stages::WithStages<'_>>::from(rope);
             refused(chain.rotate(&mut x, &of_three()), error(2), &words);
             let seen = rope_models::explain(&from, &from, &of_three());
             refused(seen, error(2), &words);
         });
     });
     let mut slots = [1.0_f32; 32];
-    let layout = rope_core::CacheLayout::nhd([1, 4, 2, 4]).expect("a small cache");
-    let mut cache = rope_core::CacheMut::new(&mut slots, layout).expect("a cache");
+    let layout = rope_core::cache::CacheLayout::nhd([1, 4, 2, 4]).expect("a small cache");
+    let mut cache = rope_core::cache::CacheMut::new(&mut slots, layout).expect("a cache");
     let from = [1.0_f32; 32];
     let from = Tensor::new(&from, [1, 4, 2, 4]).expect("valid");
     let ids = [0_i64, 1, 2, 3];
@@ -1001,7 +1001,7 @@ fn row_heads() {
     refused(written, error(2), &words);
     let mut y = [0.0_f32; 32];
     let mut y = TensorMut::new(&mut y, [1, 4, 2, 4]).expect("valid");
-    let read = rope_core::Rope::<rope_core::WithStages<'_>>::from(rope);
+    let read = rope_core::Rope::<rope_core::stages::WithStages<'_>>::from(rope);
     refused(
         read.rotate_from_cache(&cache.as_cache(), &ids, &mut y, &of_three()),
         error(2),
@@ -1083,10 +1083,10 @@ fn row_magnitude() {
     let words = ["3", "4", "1"];
     let from = [1.0_f32; 4];
     let from = Tensor::new(&from, [1, 1, 2, 2]).expect("valid");
-    let chain = rope_core::Rope::<rope_core::WithStages<'_>>::from(rope);
+    let chain = rope_core::Rope::<rope_core::stages::WithStages<'_>>::from(rope);
     let mut slots = [1.0_f32; 4];
-    let layout = rope_core::CacheLayout::nhd([1, 1, 2, 2]).expect("a small cache");
-    let mut cache = rope_core::CacheMut::new(&mut slots, layout).expect("a cache");
+    let layout = rope_core::cache::CacheLayout::nhd([1, 1, 2, 2]).expect("a small cache");
+    let mut cache = rope_core::cache::CacheMut::new(&mut slots, layout).expect("a cache");
     untouched::<f32>(4, |x| {
         untouched::<f32>(4, |y| {
             let mut x = TensorMut::new(x, [1, 1, 2, 2]).expect("valid");

@@ -2,12 +2,17 @@
 //! was written, to a tensor, a cache or its scales.
 
 use half::bf16;
+use rope_core::axes::Axes;
+use rope_core::cache::{
+    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
+    QuantScale, ScaleLayout, ScalePlace, Slots,
+};
 use rope_core::gradient::PairGradients;
+use rope_core::norm::{Norm, NormFormula, NormReach};
+use rope_core::stages::{Hadamard, Scale, StageOrder, WithStages};
 use rope_core::{
-    Axes, BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Dimension, Error,
-    Frequencies, Hadamard, HeadScales, Layout, Norm, NormFormula, NormReach, Pairing, Positions,
-    QuantFormat, QuantScale, Rope, Rows, Scale, ScaleLayout, ScalePlace, Scaling, Slots,
-    StageOrder, Strides, Tensor, TensorMut, WithStages,
+    Dimension, Error, Frequencies, Layout, Pairing, Positions, Rope, Rows, Scaling, Strides,
+    Tensor, TensorMut,
 };
 
 use crate::refused::{NUMBERS, refused, untouched};

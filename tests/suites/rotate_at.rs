@@ -1,8 +1,9 @@
 //! Rows that are made on the stack, a block of tokens at a time: the bits of rows that were made before.
 
+use rope_core::axes::{Axes, MixedFrequencies};
 use rope_core::{
-    Axes, Backend, Direction, Error, Frequencies, FrequencyChunk, MixedFrequencies, Pairing,
-    Positions, Rope, Rows, Scaling, TensorMut, Yarn,
+    Backend, Direction, Error, Frequencies, FrequencyChunk, Pairing, Positions, Rope, Rows,
+    Scaling, TensorMut, Yarn,
 };
 use rope_tests::number::paint;
 use rope_tests::{Number, Placed, Source, each_element};

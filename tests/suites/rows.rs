@@ -1,8 +1,9 @@
 //! Rows: correctly rounded wherever there is golden data, and the same bits however they are asked for.
 
 use crate::models::{bits, frequencies};
+use rope_core::axes::Axes;
 use rope_core::{
-    Angle, Axes, Backend, Error, Frequencies, FrequencyChunk, Ids, Positions, Rows, Scaling,
+    Angle, Backend, Error, Frequencies, FrequencyChunk, Ids, Positions, Rows, Scaling,
 };
 use rope_tests::golden::{Golden, hex, lines};
 use rope_tests::{Source, bounds, exact};

@@ -4,9 +4,10 @@
 
 use half::{bf16, f16};
 use rope_core::gradient::PairGradients;
+use rope_core::norm::{Norm, NormFormula};
 use rope_core::{
-    Backend, Direction, Error, Frequencies, Layout, Norm, NormFormula, Pairing, Rope, Rows,
-    Scaling, Strides, Tensor, TensorMut,
+    Backend, Direction, Error, Frequencies, Layout, Pairing, Rope, Rows, Scaling, Strides, Tensor,
+    TensorMut,
 };
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::number::{paint, values};

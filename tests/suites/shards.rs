@@ -1,8 +1,7 @@
 //! Tokens dealt out to ranks: what the frameworks' own functions gave, the definitions, and whole rotations in parts.
 
-use rope_core::{
-    Frequencies, Pairing, Positions, Rope, Scaling, Shard, ShardKind, ShardTokens, TensorMut,
-};
+use rope_core::shard::{Shard, ShardKind, ShardTokens};
+use rope_core::{Frequencies, Pairing, Positions, Rope, Scaling, TensorMut};
 use rope_tests::golden::lines;
 use rope_tests::{Source, bodies};
 

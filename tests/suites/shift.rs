@@ -4,10 +4,9 @@
 use std::f64::consts::TAU;
 
 use half::{bf16, f16};
-use rope_core::{
-    Axes, Backend, CacheLayout, CacheMut, Frequencies, Pairing, Positions, QuantFormat, QuantScale,
-    Rope, Rows, ScaleLayout, ScalePlace, Scaling, TensorMut, Yarn,
-};
+use rope_core::axes::Axes;
+use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace};
+use rope_core::{Backend, Frequencies, Pairing, Positions, Rope, Rows, Scaling, TensorMut, Yarn};
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::{Number, Source, bounds};
 

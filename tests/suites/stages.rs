@@ -1,9 +1,12 @@
 //! A plan gives the same bits whether its stages are fused or run one after the other.
 
-use rope_core::{
-    Backend, BlockFormat, CacheLayout, CacheMut, HeadScales, Norm, NormFormula, Pairing,
-    QuantFormat, QuantScale, Rope, Rows, ScaleLayout, ScalePlace, Tensor, TensorMut, WithStages,
+use rope_core::cache::{
+    BlockFormat, CacheLayout, CacheMut, HeadScales, QuantFormat, QuantScale, ScaleLayout,
+    ScalePlace,
 };
+use rope_core::norm::{Norm, NormFormula};
+use rope_core::stages::WithStages;
+use rope_core::{Backend, Pairing, Rope, Rows, Tensor, TensorMut};
 use rope_tests::number::{paint, values};
 use rope_tests::{Number, Placed, Source, each_element, each_element_pair};
 

@@ -5,7 +5,8 @@ use std::hint::black_box;
 use std::marker::PhantomData;
 
 use anyhow::{Result, ensure};
-use rope_core::{Backend, Frequencies, Norm, NormFormula, Pairing, Rope, Rows, Scaling, TensorMut};
+use rope_core::norm::{Norm, NormFormula};
+use rope_core::{Backend, Frequencies, Pairing, Rope, Rows, Scaling, TensorMut};
 
 use super::{About, Cost, Formulation, Runner};
 use crate::cases::{Case, Element, Float, with_float};

@@ -1,6 +1,7 @@
 //! Which axis of the positions drives which pair.
 
-use rope_core::{Axes, Error};
+use rope_core::Error;
+use rope_core::axes::Axes;
 
 use crate::failure::Failure;
 use crate::memory::{Region, Span, plain};

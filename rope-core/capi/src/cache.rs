@@ -2,10 +2,11 @@
 
 use core::ffi::c_void;
 
-use rope_core::{
-    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, Element, Error,
-    HeadScales, QuantFormat, QuantScale, ScaleLayout, ScalePlace,
+use rope_core::cache::{
+    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
+    QuantScale, ScaleLayout, ScalePlace,
 };
+use rope_core::{Element, Error};
 
 use crate::failure::Failure;
 use crate::memory::{Plain, Region, Span, SpanMut, plain};

@@ -1,6 +1,7 @@
 //! The chain, and the verbs that take one.
 
-use rope_core::{LinearStages, Rope, Rows, WithStages};
+use rope_core::stages::{LinearStages, WithStages};
+use rope_core::{Rope, Rows};
 
 use crate::cache::{Names, rope_cache};
 use crate::failure::Failure;

@@ -2,7 +2,8 @@
 
 use core::ffi::c_void;
 
-use rope_core::{Axes, Error, Frequencies, FrequencyChunk, Scaling};
+use rope_core::axes::Axes;
+use rope_core::{Error, Frequencies, FrequencyChunk, Scaling};
 
 use crate::axes::rope_axes;
 use crate::failure::Failure;

@@ -1,6 +1,6 @@
 //! The Hadamard transform of heads that follows a rotation.
 
-use rope_core::{Hadamard, HadamardFactor};
+use rope_core::stages::{Hadamard, HadamardFactor};
 
 use crate::failure::Failure;
 use crate::memory::{Out, plain};

@@ -2,7 +2,8 @@
 
 use core::ffi::c_void;
 
-use rope_core::{Error, FrequencyChunk, MixedAngle, MixedFrequencies};
+use rope_core::axes::{MixedAngle, MixedFrequencies};
+use rope_core::{Error, FrequencyChunk};
 
 use crate::failure::Failure;
 use crate::frequencies::{ROPE_FREQUENCIES_BLOCK, ROPE_FREQUENCIES_HEAD, ROPE_ROTARY_DIM_MAX};

@@ -2,7 +2,8 @@
 
 use core::ffi::c_void;
 
-use rope_core::{Norm, NormFormula, NormReach, NormResult, NormSum, StageOrder, Weights};
+use rope_core::norm::{Norm, NormFormula, NormReach, NormResult, NormSum, Weights};
+use rope_core::stages::StageOrder;
 
 use crate::failure::Failure;
 use crate::memory::{Out, Region, Span, plain};

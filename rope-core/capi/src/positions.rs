@@ -2,7 +2,8 @@
 
 use core::ffi::c_void;
 
-use rope_core::{Coordinates, Ids, Positions, Shard, ShardKind, ShardTokens};
+use rope_core::shard::{Shard, ShardKind, ShardTokens};
+use rope_core::{Coordinates, Ids, Positions};
 
 use crate::failure::Failure;
 use crate::memory::{Out, Plain, Region, Span, SpanMut, plain, read};

@@ -1,6 +1,7 @@
 //! The verbs.
 
-use rope_core::{Rope, RowSource, Rows, Shape, Tensor, TensorMut};
+use rope_core::axes::RowSource;
+use rope_core::{Rope, Rows, Shape, Tensor, TensorMut};
 
 use crate::failure::Failure;
 use crate::frequencies::{frequencies, rope_frequencies};

@@ -2,7 +2,8 @@
 
 use core::ffi::c_void;
 
-use rope_core::{Error, Frequencies, MixedFrequencies, Positions, Rows};
+use rope_core::axes::MixedFrequencies;
+use rope_core::{Error, Frequencies, Positions, Rows};
 
 use crate::failure::Failure;
 use crate::frequencies::{frequencies, rope_frequencies};

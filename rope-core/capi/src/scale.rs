@@ -1,6 +1,6 @@
 //! The factor that stands beside a rotation.
 
-use rope_core::Scale;
+use rope_core::stages::Scale;
 
 use crate::failure::Failure;
 use crate::memory::{Region, Span, plain};

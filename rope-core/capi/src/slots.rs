@@ -2,7 +2,8 @@
 
 use core::ffi::c_void;
 
-use rope_core::{Ids, Slots};
+use rope_core::Ids;
+use rope_core::cache::Slots;
 
 use crate::failure::Failure;
 use crate::memory::{Region, Span, plain};

@@ -6,9 +6,10 @@ use std::ptr::{null, null_mut};
 
 use half::{bf16, f16};
 use rope::*;
+use rope_core::axes::Axes;
 use rope_core::{
-    Axes, Backend, Direction, Element, Frequencies, Layout, LongRope, Pairing, Positions, Rope,
-    Rows, Scaling, Tensor, TensorMut, Yarn,
+    Backend, Direction, Element, Frequencies, Layout, LongRope, Pairing, Positions, Rope, Rows,
+    Scaling, Tensor, TensorMut, Yarn,
 };
 
 const SHAPE: [usize; 4] = [2, 5, 3, 64];
@@ -857,7 +858,7 @@ fn rows_of_the_caller() {
 /// The tokens of ranks, and rows of their positions, are rope-core's.
 #[test]
 fn shards() {
-    use rope_core::{Shard, ShardKind};
+    use rope_core::shard::{Shard, ShardKind};
     let kinds = [
         (rope_positions_kind::ContiguousShard, ShardKind::Contiguous),
         (rope_positions_kind::ZigzagShard, ShardKind::Zigzag),

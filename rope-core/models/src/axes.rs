@@ -5,7 +5,8 @@ use crate::error::{Error, Result, beginning};
 use crate::json::{Object, given, invalid};
 use crate::types::AxesOf;
 use alloc::vec::Vec;
-use rope_core::{Axes, Frequencies, Scaling};
+use rope_core::axes::Axes;
+use rope_core::{Frequencies, Scaling};
 use serde_json::Value;
 
 /// How the pairs of a head, or the channels of full-width rows, lie over its axes.

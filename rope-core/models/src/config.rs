@@ -15,7 +15,8 @@ use crate::reading::Reading;
 use crate::types::{Row, Type, model_type, nearest_type, row_of};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use rope_core::{Axes, Frequencies};
+use rope_core::Frequencies;
+use rope_core::axes::Axes;
 use serde_json::{Map, Value};
 
 /// A model's `config.json`, and the choices that the file leaves open.

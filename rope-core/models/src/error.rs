@@ -151,7 +151,7 @@ errors! { f =>
         choices: String,
     } => write!(f, "{key} must be chosen from: {choices}"),
     /// The model does something that is known, and is not a rotation of pairs by angles proportional to the position,
-    /// or not a norm that [`NormFormula`](rope_core::NormFormula) says.
+    /// or not a norm that [`NormFormula`](rope_core::norm::NormFormula) says.
     Unsupported {
         /// The model's type, or the architecture of a GGUF file.
         model: &'static str,

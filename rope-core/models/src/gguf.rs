@@ -16,7 +16,8 @@ use crate::nearest::nearest;
 use alloc::string::String;
 use core::fmt;
 
-use rope_core::{Axes, Frequencies, FrequencyChunk, Pairing, Scaling, Yarn};
+use rope_core::axes::Axes;
+use rope_core::{Frequencies, FrequencyChunk, Pairing, Scaling, Yarn};
 
 /// A value of a GGUF file, of the kinds that the keys here have.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use rope_core::{Error, Frequencies, Positions, Scaling};
 type Result<T> = core::result::Result<T, Error>;
 
 /// The frequencies that RoPE-Mixed starts from (`init_random_2d_freqs` in rope-vit and timm), `[2, heads, pairs]`, for
-/// [`MixedFrequencies::new`](rope_core::MixedFrequencies::new).
+/// [`MixedFrequencies::new`](rope_core::axes::MixedFrequencies::new).
 ///
 /// Pair `k` of the first half of a head has the magnitude `theta^(-2k / pairs)` and looks along the head's direction,
 /// an angle in radians: `cos(direction)` of the magnitude on axis 0, `sin(direction)` on axis 1. The second half has
@@ -18,7 +18,8 @@ type Result<T> = core::result::Result<T, Error>;
 /// `inverse` are used.
 ///
 /// ```
-/// use rope_core::{MixedFrequencies, Positions};
+/// use rope_core::axes::MixedFrequencies;
+/// use rope_core::Positions;
 /// use rope_models::{GridIndexing, initial_mixed};
 ///
 /// // 2 heads of 4 pairs, each head looking along a direction of its own

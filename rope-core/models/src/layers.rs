@@ -269,7 +269,7 @@ impl Layer<'_> {
     /// and keys.
     ///
     /// ```
-    /// use rope_core::NormFormula;
+    /// use rope_core::norm::NormFormula;
     /// use rope_models::Config;
     ///
     /// let config = Config::from_json(r#"{

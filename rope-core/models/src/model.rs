@@ -86,7 +86,8 @@ impl Model {
     /// one layer.
     ///
     /// ```
-    /// use rope_core::{NormFormula, NormReach, StageOrder};
+    /// use rope_core::norm::{NormFormula, NormReach};
+    /// use rope_core::stages::StageOrder;
     /// use rope_models::{Config, NormWeights};
     ///
     /// let model = Config::from_json(r#"{
@@ -107,10 +108,10 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] for a norm that [`NormFormula`](rope_core::NormFormula) does not say, and where layers
-    /// differ; [`Error::Invalid`] for the values of its keys; [`Error::Unread`] for a key that says something of it and
-    /// that the model's code does not read; those of [`Model::rotation`] for the layer type that was chosen, and those
-    /// of [`Model::layers`] for Llama 4 and Llama 3.2 Vision, whose layers differ.
+    /// [`Error::Unsupported`] for a norm that [`NormFormula`](rope_core::norm::NormFormula) does not say, and where
+    /// layers differ; [`Error::Invalid`] for the values of its keys; [`Error::Unread`] for a key that says something of
+    /// it and that the model's code does not read; those of [`Model::rotation`] for the layer type that was chosen, and
+    /// those of [`Model::layers`] for Llama 4 and Llama 3.2 Vision, whose layers differ.
     pub fn norm(&self) -> Result<Option<ModelNorm>> {
         self.norm.clone()
     }

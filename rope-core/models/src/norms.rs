@@ -4,7 +4,8 @@ use crate::error::{Error, Result, beginning};
 use crate::json::{Object, given, invalid};
 use crate::reading::Reading;
 use crate::types::{Formula, QkNorm, Reach};
-use rope_core::{Norm, NormFormula, NormReach, StageOrder};
+use rope_core::norm::{Norm, NormFormula, NormReach};
+use rope_core::stages::StageOrder;
 use serde_json::Value;
 
 /// The norm of a model's queries and keys, without its weights: [`Model::norm`](crate::Model::norm) and

@@ -8,7 +8,8 @@ use crate::types::*;
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
-use rope_core::{Axes, Direction, Frequencies, LongRope, Pairing, Scaling, Yarn};
+use rope_core::axes::Axes;
+use rope_core::{Direction, Frequencies, LongRope, Pairing, Scaling, Yarn};
 use serde_json::Value;
 
 /// A configuration, the row of its model type, and what the caller chose.

@@ -1,6 +1,7 @@
 //! `rope::Rotate` and `rope::NormRotate`: rotations by positions at exact angles, and the norm of the heads before it.
 
-use rope_core::{Frequencies, Norm, NormFormula, Rope, Scaling, Shape};
+use rope_core::norm::{Norm, NormFormula};
+use rope_core::{Frequencies, Rope, Scaling, Shape};
 
 use crate::attributes::{count, pairing};
 use crate::heads::{Heads, Split};

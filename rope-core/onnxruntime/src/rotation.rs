@@ -3,7 +3,8 @@
 use std::sync::Mutex;
 use std::thread::available_parallelism;
 
-use rope_core::{Element, Rope, Rows, Shape, Stages, Tensor, TensorMut};
+use rope_core::stages::Stages;
+use rope_core::{Element, Rope, Rows, Shape, Tensor, TensorMut};
 
 use crate::heads::{Heads, Order};
 use crate::runtime::{Buffers, Result, Threads, invalid};

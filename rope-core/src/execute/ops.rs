@@ -9,10 +9,11 @@ use crate::kernel::norm::{
     AddToSum, Channelwise, LANES, NormFactors, PerChannel, ROOTS, RootOf, Scaled, Sum, Term, mean,
 };
 use crate::kernel::normed::{LineRoots, TOO_LONG};
-use crate::norm::{GivenSums, Norm, NormReach, NormSum, StageOrder, Weights};
+use crate::norm::{GivenSums, Norm, NormReach, NormSum, Weights};
 use crate::pass::{Operands, Ops, Pass, PassStages, Transform};
 use crate::rows::View;
 use crate::scale::Scale;
+use crate::stages::StageOrder;
 use crate::tensor::Bytes;
 use crate::walk::{LineSpan, Order, Prefetch, Walk};
 

@@ -16,8 +16,9 @@ use crate::element::ElementKernels;
 use crate::kernel::elements::{OutOfPlaceKernels, RotateF32};
 use crate::kernel::line::{LineRows, Source};
 use crate::kernel::norm::{NormFactors, ROOTS};
-use crate::norm::{NormReach, StageOrder};
+use crate::norm::NormReach;
 use crate::pass::{Operand, OperandMut, Operands, Pass};
+use crate::stages::StageOrder;
 use crate::walk::{LineSpan, Order, Walk};
 
 /// Values of the heads in a tile: the longest head, and so many of 128 channels that a call for each stage costs

@@ -104,7 +104,8 @@ impl<'a> Axes<'a> {
     /// it.
     ///
     /// ```
-    /// use rope_core::{Axes, Error, Frequencies, Scaling};
+    /// use rope_core::axes::Axes;
+    /// use rope_core::{Error, Frequencies, Scaling};
     ///
     /// assert!(Frequencies::new(Axes::mrope(128, [16, 24, 24]), 1e6, &Scaling::Default).is_ok());
     /// // 60 pairs, where 128 channels are 64

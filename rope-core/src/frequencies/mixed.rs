@@ -34,7 +34,8 @@ pub enum MixedAngle {
 ///
 /// ```
 /// # #[cfg(feature = "alloc")] {
-/// use rope_core::{MixedFrequencies, Positions};
+/// use rope_core::axes::MixedFrequencies;
+/// use rope_core::Positions;
 ///
 /// // a layer's parameters, `[axes, heads, pairs]`: two heads of 4 pairs
 /// let learned = [

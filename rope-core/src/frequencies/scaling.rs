@@ -123,7 +123,7 @@ pub enum Scaling<'a> {
     },
 
     /// The base counts turns instead of radians: `2 pi b^(-2i/d)`, that is a period of `b^(2i/d)`. DINOv3's image
-    /// coordinates in [-1, 1] (base 100, [`Axes::vision`](crate::Axes::vision); facebookresearch/dinov3
+    /// coordinates in [-1, 1] (base 100, [`Axes::vision`](crate::axes::Axes::vision); facebookresearch/dinov3
     /// `rope_position_encoding.py`).
     Turns,
 

@@ -4,8 +4,8 @@
 //! so eight vectors go through all strides that they hold in registers, and the longer strides are passes over memory,
 //! two strides at a time. (AVX2, 128 channels: two halves of eight registers take 0.6 of the time of 16, which spill.)
 
-use crate::Hadamard;
 use crate::simd::{Kernel, Simd};
+use crate::stages::Hadamard;
 
 /// Vectors that are in registers.
 const GROUP: usize = 8;

@@ -1,5 +1,6 @@
 //! Rotations that make their rows on the way: a block of tokens at a time, on the stack.
 
+use crate::axes::RowSource;
 use crate::element::Element;
 use crate::frequencies::source::{FillRows, RowKind};
 use crate::kernel::elements::InPlaceKernels;
@@ -7,7 +8,7 @@ use crate::positions::ResolvedPositions;
 use crate::rows::RowSharing;
 use crate::tensor::BytesMut;
 use crate::walk::parts;
-use crate::{Error, IntoPositions, Positions, Rope, RowSource, Rows, Shape, TensorMut};
+use crate::{Error, IntoPositions, Positions, Rope, Rows, Shape, TensorMut};
 
 /// Values of the rows that [`Rope::rotate_at`] keeps at a time.
 const STACK: usize = 2048;
@@ -31,7 +32,7 @@ impl Rope {
     /// Rotates as [`Rope::rotate`] does, making the rows itself, a block of tokens at a time, on the stack (8 KiB; 17
     /// for heads of at most 64 channels): no table and no allocator. There are as many positions as rows would have to
     /// be: one per token, or one per token of every sequence. Frequencies of each head
-    /// ([`MixedFrequencies`](crate::MixedFrequencies)) make rows of each head.
+    /// ([`MixedFrequencies`](crate::axes::MixedFrequencies)) make rows of each head.
     ///
     /// The bits are those of rows that were made before, and [`Rope::rotate`]. With 32 heads it takes little longer
     /// than with ready rows; with few, ready rows that several layers share are faster. Rows of each head take longer

@@ -7,13 +7,15 @@ use crate::execute::ops;
 use crate::gradient::PairGradients;
 use crate::implementations::{self, IN_PLACE, OUT_OF_PLACE};
 use crate::kernel::elements::{NormRotateKernels, OutOfPlaceKernels};
-use crate::norm::{Norm, NormReach, StageOrder};
+use crate::norm::{Norm, NormReach};
 use crate::pass::{self, Operand, OperandMut, Pass, PassKernels, Rotation, Transform};
 use crate::rope::fit_across;
 use crate::rows::RowSharing;
 use crate::scale::Scale;
+use crate::stages::Hadamard;
+use crate::stages::StageOrder;
 use crate::tensor::{Bytes, BytesMut};
-use crate::{Error, Hadamard, Rows, Shape, Tensor, TensorMut};
+use crate::{Error, Rows, Shape, Tensor, TensorMut};
 
 /// A plan without stages: the rotation alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,13 +46,15 @@ pub struct LinearStages<'a> {
 ///
 /// The norm and the scale each stand on one side of the rotation, or are absent; the transform is the last stage, and
 /// the first one of what comes from a cache, which it undoes. The source is a tensor or a
-/// [`Cache`](crate::Cache); the destination is the same tensor, another one, or a [`CacheMut`](crate::CacheMut) of any
-/// format. Between two stages a value is f32; the norm, the scale and the plan determine where it is rounded to the
-/// source's element, as a model does that runs one after the other. The bits are the same on every backend.
+/// [`Cache`](crate::cache::Cache); the destination is the same tensor, another one, or a
+/// [`CacheMut`](crate::cache::CacheMut) of any format. Between two stages a value is f32; the norm, the scale and the
+/// plan determine where it is rounded to the source's element, as a model does that runs one after the other. The bits
+/// are the same on every backend.
 ///
 /// ```
 /// # #[cfg(feature = "alloc")] {
-/// use rope_core::{Frequencies, Norm, NormFormula, Pairing, Rope, Scaling, TensorMut};
+/// use rope_core::norm::{Norm, NormFormula};
+/// use rope_core::{Frequencies, Pairing, Rope, Scaling, TensorMut};
 ///
 /// // Qwen3's queries: each head normed, then rotated
 /// let (tokens, heads) = (3, 4);
@@ -92,7 +96,8 @@ pub struct WithStages<'a> {
 ///
 /// ```
 /// # #[cfg(feature = "alloc")] {
-/// use rope_core::{Frequencies, Norm, NormFormula, Pairing, Rope, Scaling, TensorMut};
+/// use rope_core::norm::{Norm, NormFormula};
+/// use rope_core::{Frequencies, Pairing, Rope, Scaling, TensorMut};
 ///
 /// let norm = Norm::new(NormFormula::LLAMA, 1e-6);
 /// let (query_weights, key_weights) = ([1.0_f32; 128], [0.5_f32; 128]);
@@ -122,7 +127,9 @@ pub trait Stages: Lower {}
 /// and [`LinearStages`]. A norm is not one of them, so this does not compile:
 ///
 /// ```compile_fail,E0599
-/// # use rope_core::{CacheMut, Error, Norm, NormFormula, Pairing, Rope, Rows};
+/// # use rope_core::cache::CacheMut;
+/// # use rope_core::norm::{Norm, NormFormula};
+/// # use rope_core::{Error, Pairing, Rope, Rows};
 /// fn shift(cache: &mut CacheMut<'_>, rows: &Rows<'_>) -> Result<(), Error> {
 ///     let rope = Rope::new(Pairing::Half).norm(Norm::new(NormFormula::LLAMA4, 1e-6));
 ///     rope.shift(cache, &[0_i64], rows)

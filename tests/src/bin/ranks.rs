@@ -8,9 +8,8 @@
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-use rope_core::{
-    Error, Frequencies, Pairing, Positions, Rope, Scaling, Shard, ShardKind, TensorMut,
-};
+use rope_core::shard::{Shard, ShardKind};
+use rope_core::{Error, Frequencies, Pairing, Positions, Rope, Scaling, TensorMut};
 
 type Any = Box<dyn std::error::Error>;
 

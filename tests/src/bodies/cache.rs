@@ -335,7 +335,7 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
         let result = got.with_mut(|cache| {
             let plan = rotation.plan(backend);
             // Cached keys are scaled already.
-            let scale = rope_core::Scale::constant(3.0);
+            let scale = rope_core::stages::Scale::constant(3.0);
             let hadamard = chain.hadamard.map(|hadamard| hadamard.given());
             rows.with(|rows| match (scaled, hadamard) {
                 (true, None) => plan.scale(scale).shift(cache, slots.given(), rows),

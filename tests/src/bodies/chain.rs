@@ -99,7 +99,7 @@ fn in_place<E: Number>(source: &mut Source<'_>) {
             assert_eq!(plan.run_stages(&mut tensor), Err(error), "{norm:?}");
         }
         if head_dim % 2048 != 0 {
-            let refused = rope_core::Hadamard::new(2048).expect("a power of two");
+            let refused = rope_core::stages::Hadamard::new(2048).expect("a power of two");
             let error = Error::HadamardHead {
                 block: 2048,
                 head_dim,
@@ -263,12 +263,12 @@ fn squares<E: Number>(source: &mut Source<'_>) {
         .flat_map(|token| {
             let heads = heads_of(&x, &place.view, [token / tokens, token % tokens]);
             let rows = match norm.reach {
-                rope_core::NormReach::Row => vec![heads.concat()],
-                rope_core::NormReach::Head => heads,
+                rope_core::norm::NormReach::Row => vec![heads.concat()],
+                rope_core::norm::NormReach::Head => heads,
             };
             let sum = |row: Vec<f32>| match norm.sum {
-                rope_core::NormSum::PyTorch => sum_of_squares(row.into_iter()),
-                rope_core::NormSum::F64 => {
+                rope_core::norm::NormSum::PyTorch => sum_of_squares(row.into_iter()),
+                rope_core::norm::NormSum::F64 => {
                     wide_sum(row.iter().map(|&x| f64::from(x) * f64::from(x))) as f32
                 }
             };

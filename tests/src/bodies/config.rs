@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use rope_core::{Axes, Frequencies, Pairing, Tensor, TensorMut};
+use rope_core::axes::Axes;
+use rope_core::{Frequencies, Pairing, Tensor, TensorMut};
 use rope_models::{Config, Error, Layers, ModelNorm, Rotation};
 
 use crate::Source;

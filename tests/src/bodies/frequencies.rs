@@ -2,7 +2,8 @@
 
 use std::fmt::Display;
 
-use rope_core::{Angle, Axes, Frequencies, FrequencyChunk, LongRope, Pairing, Scaling, Yarn};
+use rope_core::axes::Axes;
+use rope_core::{Angle, Frequencies, FrequencyChunk, LongRope, Pairing, Scaling, Yarn};
 use rope_models::{Gguf, GgufValue};
 
 use crate::Source;

@@ -1,8 +1,8 @@
 //! Rows of any frequencies at any positions.
 
+use rope_core::axes::{Axes, MixedAngle, MixedFrequencies, RowSource};
 use rope_core::{
-    Angle, Axes, Backend, Error, Frequencies, MixedAngle, MixedFrequencies, Pairing, Positions,
-    Rope, RowSource, Rows, Scaling, TensorMut,
+    Angle, Backend, Error, Frequencies, Pairing, Positions, Rope, Rows, Scaling, TensorMut,
 };
 
 use crate::Source;

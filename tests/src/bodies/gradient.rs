@@ -1,7 +1,8 @@
 //! Gradients of pairs.
 
 use rope_core::gradient::PairGradients;
-use rope_core::{Backend, Direction, LinearStages, Pairing, Rope, StageOrder, Tensor, TensorMut};
+use rope_core::stages::{LinearStages, StageOrder};
+use rope_core::{Backend, Direction, Pairing, Rope, Tensor, TensorMut};
 
 use super::rotate::shape_and_rows;
 use crate::chain::{Chain, Scale, heads_of, row_of, written};

@@ -1,6 +1,7 @@
 //! Tokens dealt out to ranks.
 
-use rope_core::{Error, Ids, Positions, Shard, ShardKind};
+use rope_core::shard::{Shard, ShardKind};
+use rope_core::{Error, Ids, Positions};
 
 use crate::Source;
 
@@ -52,7 +53,7 @@ pub fn shards(source: &mut Source<'_>) {
 }
 
 fn compare(
-    got: Result<rope_core::ShardTokens<'_>, Error>,
+    got: Result<rope_core::shard::ShardTokens<'_>, Error>,
     expected: Result<&Vec<Vec<(usize, usize)>>, &Error>,
     rank: usize,
 ) {

@@ -5,7 +5,8 @@ use burn::module::Module;
 use burn::nn::RotaryEncodingConfig as BurnConfig;
 use burn::tensor::{DType, Device, Tensor};
 use rope_burn::{RotaryEncoding, RotaryEncodingConfig, rotate};
-use rope_core::{Axes, Direction, Frequencies, LongRope, Pairing, Positions, Scaling, Yarn};
+use rope_core::axes::Axes;
+use rope_core::{Direction, Frequencies, LongRope, Pairing, Positions, Scaling, Yarn};
 
 use crate::support::{Source, bits, other, rotated, values};
 

@@ -1,11 +1,13 @@
 //! Chains, caches and shifts.
 
-use rope_core::gradient::PairGradients;
-use rope_core::{
-    BlockFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, Error, Hadamard, HadamardFactor,
-    HeadScales, LinearStages, Norm, NormFormula, NormReach, NormResult, NormSum, QuantFormat,
-    QuantScale, Rope, Scale, ScaleLayout, ScalePlace, Slots, StageOrder, WithStages,
+use rope_core::cache::{
+    BlockFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
+    QuantScale, ScaleLayout, ScalePlace, Slots,
 };
+use rope_core::gradient::PairGradients;
+use rope_core::norm::{Norm, NormFormula, NormReach, NormResult, NormSum};
+use rope_core::stages::{Hadamard, HadamardFactor, LinearStages, Scale, StageOrder, WithStages};
+use rope_core::{Error, Rope};
 
 use super::*;
 

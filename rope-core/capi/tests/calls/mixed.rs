@@ -1,6 +1,6 @@
 //! Mixed frequencies, what they start from, and grids.
 
-use rope_core::{MixedAngle, MixedFrequencies};
+use rope_core::axes::{MixedAngle, MixedFrequencies};
 use rope_models::{GridIndexing, initial_axial, initial_mixed};
 
 use super::*;

@@ -510,7 +510,7 @@ pub(crate) const fn norm(formula: Formula, eps: f64) -> QkNorm {
     }
 }
 
-/// The formulas of norms, by their names in [`NormFormula`](rope_core::NormFormula).
+/// The formulas of norms, by their names in [`NormFormula`](rope_core::norm::NormFormula).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Formula {
     Llama,

@@ -1,0 +1,42 @@
+//! What a plan does beside the rotation: norms, scales and Hadamard transforms of the same heads, in the same call.
+//!
+//! [`Rope::norm`](crate::Rope::norm), [`Rope::scale`](crate::Rope::scale) and [`Rope::hadamard`](crate::Rope::hadamard)
+//! add a stage. A stage stands before the rotation or after it ([`StageOrder`]); the transform is always the last one.
+//!
+//! ```
+//! use rope_core::norm::{Norm, NormFormula};
+//! use rope_core::stages::{Scale, StageOrder};
+//! use rope_core::{Pairing, Rope, Rows, TensorMut};
+//!
+//! let (tokens, heads) = (3, 2);
+//! let weights = [1.0_f32; 64];
+//! let temperatures = [1.0_f32, 0.5, 0.25];
+//! // Normalizes each head, rotates it, and multiplies it by the factor of its token.
+//! let queries = Rope::new(Pairing::Half)
+//!     .norm(Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights))
+//!     .scale(Scale::per_token(&temperatures).at(StageOrder::AfterRotation));
+//!
+//! let rows = [0.0_f32; 3 * 64]; // the cos and sin of three tokens
+//! let mut q = [1.0_f32; 3 * 2 * 64];
+//! let mut q = TensorMut::new(&mut q, [1, tokens, heads, 64])?;
+//! queries.rotate(&mut q, &Rows::new(&rows, [tokens, 64])?)?;
+//! # Ok::<(), rope_core::Error>(())
+//! ```
+//!
+//! The type of a plan is the kind of its stages: `Rope<Plain>` rotates; `Rope<LinearStages>` scales or transforms as
+//! well, and still has gradients and shifts of cached keys; `Rope<WithStages>` has a norm, and neither of them.
+//! `Rope<QueryKeyStages>` holds the stages of both Q and K.
+
+pub use crate::hadamard::{Hadamard, HadamardFactor};
+pub use crate::rope::{Linear, LinearStages, Plain, QueryKeyStages, Stages, WithStages};
+pub use crate::scale::Scale;
+
+/// Whether a stage runs before the rotation or after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum StageOrder {
+    /// Before the rotation.
+    #[default]
+    BeforeRotation,
+    /// After it: the norms of HunYuan, Llama 4 and nanochat.
+    AfterRotation,
+}
