@@ -22,22 +22,28 @@ fn main() {
     let flags = std::env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     set("ROPE_BENCH_FLAGS", Some(flags.replace('\u{1f}', " ")));
     #[cfg(feature = "intrinsics")]
-    intrinsics();
+    let c = intrinsics();
+    #[cfg(not(feature = "intrinsics"))]
+    let c = None;
+    set("ROPE_BENCH_CC", c);
 }
 
-/// Optimized in every profile, as what one measures against has to be; each product and sum rounded by itself.
+/// Optimized in every profile, as what one measures against has to be; each product and sum rounded by itself. Returns
+/// the compiler and its version.
 #[cfg(feature = "intrinsics")]
-fn intrinsics() {
+fn intrinsics() -> Option<String> {
     const SOURCE: &str = "src/formulations/intrinsics.c";
     println!("cargo::rerun-if-changed={SOURCE}");
     let machine = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     if !matches!(machine.as_str(), "x86_64" | "aarch64") {
-        return;
+        return None;
     }
     let mut build = cc::Build::new();
     build.file(SOURCE).opt_level(3).extra_warnings(true);
     build.flag("-std=c11").flag("-ffp-contract=off");
     build.compile("rope_bench_intrinsics");
+    let compiler = build.get_compiler();
+    first_line(compiler.path().to_str()?, &["--version"])
 }
 
 fn first_line(program: &str, arguments: &[&str]) -> Option<String> {

@@ -1,7 +1,7 @@
 //! The command line.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -17,6 +17,8 @@ use crate::instructions;
 use crate::machine::Machine;
 use crate::measuring::{Effort, SlowDown};
 use crate::progress::Progress;
+use crate::rank;
+use crate::record::{self, Usage};
 use crate::report::titles::Titled;
 use crate::report::{files, html, svg, table};
 use crate::results::{CaseResult, Run};
@@ -25,7 +27,7 @@ use crate::run::{self, Bench};
 use crate::selection::{self, Planned, Selection};
 use crate::stages;
 use crate::verification::verify;
-use crate::{backward, cache, call, train};
+use crate::{backward, cache, call};
 
 /// Verifies rope-core on real data, and measures it and the formulations of the literature against the machine's limit.
 ///
@@ -57,6 +59,36 @@ enum Command {
         /// A directory for the plots as files of their own
         #[arg(long, value_name = "DIRECTORY")]
         svg: Option<PathBuf>,
+    },
+    /// Measures this machine and keeps the run below rope-bench/records: as without a command, with more time
+    ///
+    /// With --features intrinsics, C is measured beside it. A ratio whose passes do not agree is left out and listed.
+    Record {
+        #[command(flatten)]
+        selection: Selection,
+        #[command(flatten)]
+        patience: Patience,
+        /// Where records are kept
+        #[arg(long, value_name = "DIRECTORY", default_value = "rope-bench/records")]
+        records: PathBuf,
+        /// Says that this CPU is emulated, and by what: the record has no times
+        #[arg(long, value_name = "NAME")]
+        emulated_by: Option<String>,
+    },
+    /// Engines by the geometric mean of their times over the roof, of each element and class of workloads
+    Rank {
+        /// Runs, or folders of them; of each machine the newest counts
+        #[arg(default_value = "rope-bench/records")]
+        runs: Vec<PathBuf>,
+    },
+    /// Writes what the records say into README.md, rope-bench/README.md and rope-bench/records/speed.svg
+    Splice {
+        /// The repository
+        #[arg(long, value_name = "DIRECTORY", default_value = ".")]
+        root: PathBuf,
+        /// Writes nothing, and fails if something would be written
+        #[arg(long)]
+        check: bool,
     },
     /// Puts two runs side by side: two machines, or two commits
     Compare {
@@ -138,20 +170,6 @@ enum Command {
         full: bool,
         #[command(flatten)]
         patience: Patience,
-        #[command(flatten)]
-        output: Output,
-    },
-    /// Finds planted frequencies of mixed axes and of each head again, by gradient descent on attention scores
-    Train {
-        /// This backend of rope-core; the fastest if none is named
-        #[arg(long, value_name = "NAME")]
-        backend: Option<Backend>,
-        /// Of the random numbers: the same run on every backend and machine
-        #[arg(long, value_name = "N", default_value_t = 7)]
-        seed: u64,
-        /// Steps of the descent
-        #[arg(long, value_name = "N", default_value_t = train::STEPS)]
-        steps: usize,
         #[command(flatten)]
         output: Output,
     },
@@ -304,7 +322,11 @@ impl Output {
         Ok(())
     }
 
-    fn write(&self, run: &Run) -> Result<()> {
+    fn write(&self, mut run: Run) -> Result<()> {
+        if run.machine.emulator.is_some() {
+            record::forget_times(&mut run);
+        }
+        let run = &run;
         if let Some(path) = &self.json {
             files::write_or_print(path, &files::json(run)?)?;
         }
@@ -325,7 +347,30 @@ impl Output {
 pub fn run() -> Result<ExitCode> {
     let cli = Cli::parse();
     match cli.command {
-        None => measure(&cli.measure)?,
+        None => {
+            let run = measure(&cli.measure, cli.measure.selection.full)?;
+            cli.measure.output.write(run)?;
+        }
+        Some(Command::Record {
+            selection,
+            patience,
+            records,
+            emulated_by,
+        }) => {
+            let output = Output {
+                json: None,
+                svg: None,
+                emulated_by,
+            };
+            keep(
+                &Measure {
+                    selection,
+                    patience,
+                    output,
+                },
+                &records,
+            )?;
+        }
         Some(Command::Report { runs, output, svg }) => {
             let runs = Titled::all(files::read_all(&runs)?);
             files::write_or_print(&output, html::page(&runs).as_bytes())?;
@@ -340,6 +385,10 @@ pub fn run() -> Result<ExitCode> {
                 }
             }
         }
+        Some(Command::Rank { runs }) => {
+            print(&rank::rank(&rank::newest(files::read_all(&runs)?))?);
+        }
+        Some(Command::Splice { root, check }) => rank::splice(&root, check)?,
         Some(Command::Compare {
             before,
             after,
@@ -362,7 +411,7 @@ pub fn run() -> Result<ExitCode> {
             output.check()?;
             let mut run = output.run_here();
             measure_accuracy(&mut run, &models, positions, &output)?;
-            output.write(&run)?;
+            output.write(run)?;
         }
         Some(Command::Rows {
             backend,
@@ -374,7 +423,7 @@ pub fn run() -> Result<ExitCode> {
             output.check()?;
             let mut run = output.run_here();
             measure_rows(&mut run, &backends, most, effort(full), &output)?;
-            output.write(&run)?;
+            output.write(run)?;
         }
         Some(Command::Stages { backend, full }) => {
             let backend = backend.unwrap_or_else(Backend::best);
@@ -408,7 +457,7 @@ pub fn run() -> Result<ExitCode> {
             patience.cases(&mut run, &plan, full, |_| {})?;
             run.calls = call::costs(&run.cases, |measured| Some(measured.time.minimum));
             output.say(&table::calls(&run.cases, &run.calls));
-            output.write(&run)?;
+            output.write(run)?;
         }
         Some(Command::Backward { backend, full }) => {
             let backend = backend.unwrap_or_else(Backend::best);
@@ -416,24 +465,6 @@ pub fn run() -> Result<ExitCode> {
                 backend,
                 &backward::passes(backend, effort(full))?,
             ));
-        }
-        Some(Command::Train {
-            backend,
-            seed,
-            steps,
-            output,
-        }) => {
-            output.check()?;
-            let mut run = output.run_here();
-            let backend = backend.unwrap_or_else(Backend::best);
-            let training = train::train(backend, seed, steps, |training, point| {
-                if let Some(line) = table::training_point(training, point) {
-                    output.say(&line);
-                }
-            })?;
-            output.say(&table::training(&training));
-            run.training = Some(training);
-            output.write(&run)?;
         }
         Some(Command::Instructions {
             run: path,
@@ -469,7 +500,7 @@ pub fn run() -> Result<ExitCode> {
             }
             output.say(&table::cycles(&predicted));
             run.cycles = Some(predicted);
-            output.write(&run)?;
+            output.write(run)?;
         }
         Some(Command::Repeat { selection, times }) => instructions::repeat(&selection, times)?,
         Some(Command::List) => print(&selection::list()),
@@ -511,7 +542,22 @@ fn measure_rows(
     Ok(())
 }
 
-fn measure(options: &Measure) -> Result<()> {
+/// Measures, and writes what can be claimed of it.
+fn keep(options: &Measure, records: &Path) -> Result<()> {
+    let mut run = measure(options, true)?;
+    if record::has_changes() {
+        run.machine.revision += " with changes";
+    }
+    if run.machine.emulator.is_some() {
+        record::forget_times(&mut run);
+    }
+    record::refuse(&mut run);
+    let path = record::write(&run, records)?;
+    print(&table::record(&run, &path));
+    Ok(())
+}
+
+fn measure(options: &Measure, full: bool) -> Result<Run> {
     let Measure {
         selection,
         patience,
@@ -531,7 +577,8 @@ fn measure(options: &Measure) -> Result<()> {
         bail!("wrong bits; nothing was measured");
     }
 
-    let effort = effort(selection.full);
+    let effort = effort(full);
+    let usage = Usage::now();
     run.dispatch = run::dispatch(&backends, effort)?;
     output.say(&table::dispatch(&run.dispatch));
 
@@ -540,7 +587,7 @@ fn measure(options: &Measure) -> Result<()> {
          memcpy copies them elsewhere; error: the largest distance from the exact rotation, in lengths of the pair;\n\
          prepared in: what tables, temporaries and plans took to make, at most, outside of the time of a call",
     );
-    patience.cases(&mut run, &plan, selection.full, |results| {
+    patience.cases(&mut run, &plan, full, |results| {
         output.say(&table::cases(results));
     })?;
     if !selection.is_partial() {
@@ -549,12 +596,15 @@ fn measure(options: &Measure) -> Result<()> {
             .iter()
             .map(|name| Model::named(name))
             .collect::<Result<_>>()?;
+        run.load = usage.and_then(Usage::until_now);
         measure_accuracy(&mut run, &models, POSITIONS, output)?;
+    } else {
+        run.load = usage.and_then(Usage::until_now);
     }
-    output.write(&run)
+    Ok(run)
 }
 
-fn write_plots(directory: &std::path::Path, prefix: &str, run: &Run) -> Result<()> {
+fn write_plots(directory: &Path, prefix: &str, run: &Run) -> Result<()> {
     create_directory(directory)?;
     for (name, plot) in svg::plots(run) {
         files::write(
@@ -565,7 +615,7 @@ fn write_plots(directory: &std::path::Path, prefix: &str, run: &Run) -> Result<(
     Ok(())
 }
 
-fn create_directory(directory: &std::path::Path) -> Result<()> {
+fn create_directory(directory: &Path) -> Result<()> {
     std::fs::create_dir_all(directory)
         .with_context(|| format!("cannot make the directory {}", directory.display()))
 }

@@ -252,8 +252,8 @@ pub fn table([(a_name, a), (b_name, b)]: [(&str, &Run); 2], difference: f64) -> 
                     verdict.text().into(),
                     time(a.time.minimum),
                     time(b.time.minimum),
-                    digits(a.times_roof),
-                    digits(b.times_roof),
+                    digits(a.times_roof()),
+                    digits(b.times_roof()),
                 ]);
             }
         }
@@ -359,10 +359,8 @@ mod tests {
                     formulation: "fused/avx2".into(),
                     preparation: 0.0,
                     time: time(100.0 * factor),
-                    times_roof: 1.0,
-                    elements_per_ns: 1.0,
+                    ratios: Vec::new(),
                     bytes: 8.0,
-                    gigabytes_per_s: 1.0,
                     flops: 3.0,
                     error: 0.0,
                     instructions: None,

@@ -7,7 +7,7 @@
 //! how wrong cos and sin are, [rows] how long they take to make, [stages] what a fused chain gains, [cache] what one
 //! pass does that norms, rotates and writes into a cache, [backward] what the gradient of angles costs, and [call] the
 //! fixed cost of a call and the cost of a head; [instructions] are counted where a CPU is emulated, and [cycles]
-//! predicted where there is none. [train] finds planted frequencies by gradient descent.
+//! predicted where there is none.
 #![deny(unsafe_code)]
 
 pub mod accuracy;
@@ -27,6 +27,8 @@ pub mod memory;
 pub mod models;
 pub mod oracle;
 pub mod progress;
+pub mod rank;
+pub mod record;
 pub mod report;
 pub mod results;
 #[allow(unsafe_code, reason = "enters instruction sets")]
@@ -37,6 +39,5 @@ pub mod runners;
 pub mod selection;
 pub mod stages;
 pub mod threads;
-pub mod train;
 pub mod verification;
 pub mod workloads;

@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 pub struct Machine {
     /// What the CPU calls itself.
     pub cpu: String,
+    /// Its microarchitecture, `Zen 4`, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub microarchitecture: Option<String>,
     /// `x86_64`, `aarch64`, `wasm32`.
     pub architecture: String,
     /// `linux`, `macos`, `windows`.
@@ -20,6 +23,9 @@ pub struct Machine {
     pub caches: Vec<String>,
     /// The compiler.
     pub compiler: String,
+    /// The C compiler of the C loops, where they were built.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub c_compiler: String,
     /// The target it compiled for.
     pub target: String,
     /// Flags beyond the profile.
@@ -42,12 +48,14 @@ impl Machine {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Machine {
             cpu: cpu(),
+            microarchitecture: microarchitecture().map(Into::into),
             architecture: std::env::consts::ARCH.into(),
             system: std::env::consts::OS.into(),
             cores,
             features: features(),
             caches: caches(),
             compiler: env!("ROPE_BENCH_RUSTC").into(),
+            c_compiler: env!("ROPE_BENCH_CC").into(),
             target: env!("ROPE_BENCH_TARGET").into(),
             flags: env!("ROPE_BENCH_FLAGS").into(),
             revision: env!("ROPE_BENCH_REVISION").into(),
@@ -58,6 +66,48 @@ impl Machine {
             emulator,
         }
     }
+
+    /// What people call it: its microarchitecture, or what the CPU calls itself.
+    pub fn name(&self) -> &str {
+        self.microarchitecture.as_deref().unwrap_or(&self.cpu)
+    }
+
+    /// The folder of its records: the name in lower case with dashes, and `emulated` if it is.
+    pub fn folder(&self) -> String {
+        let name = self.name().to_lowercase();
+        let mut words: Vec<&str> = name.split(|c: char| !c.is_alphanumeric()).collect();
+        if self.emulator.is_some() {
+            words.push(&self.architecture);
+            words.push("emulated");
+        }
+        words.retain(|word| !word.is_empty());
+        words.join("-")
+    }
+}
+
+/// By family and model, as AMD's and Intel's manuals list them.
+#[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+fn microarchitecture() -> Option<&'static str> {
+    let cpuid = raw_cpuid::CpuId::new();
+    let info = cpuid.get_feature_info()?;
+    let vendor = cpuid.get_vendor_info()?;
+    match (vendor.as_str(), info.family_id(), info.model_id()) {
+        ("AuthenticAMD", 0x17, 0x30..) => Some("Zen 2"),
+        ("AuthenticAMD", 0x19, 0x10..=0x1f | 0x60..=0x7f | 0xa0..=0xaf) => Some("Zen 4"),
+        ("AuthenticAMD", 0x19, _) => Some("Zen 3"),
+        ("AuthenticAMD", 0x1a, 0x00..=0x7f) => Some("Zen 5"),
+        ("GenuineIntel", 6, 0x55) => Some("Skylake-X"),
+        ("GenuineIntel", 6, 0x6a | 0x6c) => Some("Ice Lake"),
+        ("GenuineIntel", 6, 0x8f) => Some("Sapphire Rapids"),
+        ("GenuineIntel", 6, 0xcf) => Some("Emerald Rapids"),
+        ("GenuineIntel", 6, 0xad | 0xae) => Some("Granite Rapids"),
+        _ => None,
+    }
+}
+
+#[cfg(not(any(target_arch = "x86", target_arch = "x86_64")))]
+fn microarchitecture() -> Option<&'static str> {
+    None
 }
 
 #[cfg(any(target_os = "linux", target_os = "windows", target_os = "macos"))]

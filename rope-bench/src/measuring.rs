@@ -13,7 +13,7 @@ use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Error, Result, bail};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// Something to measure: does its work on the bytes, as many times as told.
 pub type Subject<'a> = Box<dyn FnMut(&mut [u8], usize) -> Result<()> + 'a>;
@@ -73,32 +73,98 @@ impl Effort {
 pub type Samples = Vec<f64>;
 
 /// Nanoseconds of one call.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Time {
     /// The fastest round.
+    #[serde(serialize_with = "rounded")]
     pub minimum: f64,
     /// The middle round.
+    #[serde(serialize_with = "rounded")]
     pub median: f64,
     /// The distance between the first and the third quartile, in medians.
+    #[serde(serialize_with = "rounded")]
     pub spread: f64,
-    /// Rounds.
+    /// Rounds; 0 where times mean nothing.
     pub rounds: usize,
     /// The fastest round of each pass; none where there was one pass.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        serialize_with = "all_rounded"
+    )]
     pub passes: Vec<f64>,
 }
 
+/// The time of something over that of something else, measured in the same passes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Ratio {
+    /// Whose time it is divided by: `roof`, or a formulation.
+    pub over: String,
+    /// The middle one of the passes' ratios, each of the fastest rounds of one pass.
+    #[serde(serialize_with = "rounded")]
+    pub value: f64,
+    /// The distance between the first and the third quartile of the passes' ratios, in values.
+    #[serde(serialize_with = "rounded")]
+    pub spread: f64,
+}
+
+impl Ratio {
+    /// Of the fastest rounds of the same passes.
+    pub fn of(over: &str, times: &[f64], others: &[f64]) -> Self {
+        let mut ratios: Vec<f64> = times
+            .iter()
+            .zip(others)
+            .map(|(time, other)| time / other)
+            .collect();
+        ratios.sort_by(f64::total_cmp);
+        let at = |quarters| quartile(&ratios, quarters);
+        Ratio {
+            over: over.into(),
+            value: at(2),
+            spread: (at(3) - at(1)) / at(2),
+        }
+    }
+}
+
+/// The first, second or third quartile of numbers in order.
+fn quartile(sorted: &[f64], quarters: usize) -> f64 {
+    let at = (sorted.len().max(1) - 1) * quarters / 4;
+    sorted.get(at).copied().unwrap_or(f64::NAN)
+}
+
+/// Five digits are more than any of these numbers has.
+fn five_digits(value: f64) -> f64 {
+    format!("{value:.4e}").parse().unwrap_or(value)
+}
+
+pub(crate) fn rounded<S: Serializer>(value: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(five_digits(*value))
+}
+
+fn all_rounded<S: Serializer>(values: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(values.iter().map(|&value| five_digits(value)))
+}
+
 impl Time {
+    /// Whether nothing was measured.
+    pub fn is_none(&self) -> bool {
+        self.rounds == 0
+    }
+
+    /// The fastest round of each pass.
+    pub fn of_passes(&self) -> &[f64] {
+        if self.passes.is_empty() {
+            std::slice::from_ref(&self.minimum)
+        } else {
+            &self.passes
+        }
+    }
+
     /// Of the rounds of all passes.
     pub fn of(passes: &[Samples]) -> Self {
         let mut samples = passes.concat();
         samples.sort_by(f64::total_cmp);
-        let at = |quarters: usize| {
-            samples
-                .get((samples.len().max(1) - 1) * quarters / 4)
-                .copied()
-                .unwrap_or(f64::NAN)
-        };
+        let at = |quarters| quartile(&samples, quarters);
         Time {
             minimum: at(0),
             median: at(2),

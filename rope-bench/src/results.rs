@@ -3,19 +3,27 @@
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
-use crate::measuring::Time;
+use crate::measuring::{Ratio, Time, rounded};
 use crate::verification::Verified;
 
 /// The mark of our JSON, and its version: another one wherever a key changes its name or its meaning.
-pub const FORMAT: &str = "rope-bench 2";
+pub const FORMAT: &str = "rope-bench 3";
 
 /// A run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
     /// [`FORMAT`].
     pub format: String,
+    /// The day it was made, `2026-01-31`, in UTC.
+    pub date: String,
     /// The machine and the build that measured.
     pub machine: Machine,
+    /// What else the machine did meanwhile; nothing where the system does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<Load>,
+    /// Of a record: how far its passes agree, and what was left out because they did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<Record>,
     /// Whether rope-core gave the right bits on the data of real models.
     pub verification: Vec<Verified>,
     /// Formulations that were made slower, and how much.
@@ -37,9 +45,6 @@ pub struct Run {
     /// What a call costs, and what a head of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<CallCost>,
-    /// Frequencies that gradient descent found again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub training: Option<Training>,
 }
 
 impl Run {
@@ -47,7 +52,10 @@ impl Run {
     pub fn new(machine: Machine) -> Self {
         Run {
             format: FORMAT.into(),
+            date: today(),
             machine,
+            load: None,
+            record: None,
             verification: Vec::new(),
             slow_down: None,
             dispatch: Vec::new(),
@@ -56,9 +64,51 @@ impl Run {
             rows: None,
             cycles: None,
             calls: Vec::new(),
-            training: None,
         }
     }
+}
+
+/// What else a machine did while it measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Load {
+    /// Cores that other programs used, in the mean.
+    #[serde(serialize_with = "rounded")]
+    pub others: f64,
+    /// Cores that a hypervisor gave to other machines, in the mean.
+    #[serde(serialize_with = "rounded")]
+    pub stolen: f64,
+}
+
+impl Load {
+    /// Whether others had enough of the machine for times to be theirs too: 3 % of a core.
+    pub fn is_shared(&self) -> bool {
+        self.others + self.stolen > 0.03
+    }
+}
+
+/// What makes a run a record.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Record {
+    /// Every ratio is claimed to be right within this share: its spread over the passes is smaller.
+    pub claim: f64,
+    /// Ratios that were left out because their spread was not.
+    pub refused: Vec<Refused>,
+}
+
+/// A ratio that a record has not.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Refused {
+    /// The workload.
+    pub workload: String,
+    /// The group of its case.
+    pub group: String,
+    /// The formulation.
+    pub formulation: String,
+    /// Over what.
+    pub over: String,
+    /// The spread that is too large.
+    #[serde(serialize_with = "rounded")]
+    pub spread: f64,
 }
 
 /// Time to rotate a single pair: the cost of a call.
@@ -120,21 +170,20 @@ pub struct Measurement {
     /// Its name.
     pub formulation: String,
     /// Nanoseconds that tables, temporaries and plans took to make, once and cold.
-    #[serde(default)]
+    #[serde(default, serialize_with = "rounded")]
     pub preparation: f64,
-    /// Nanoseconds.
+    /// Nanoseconds; none where times mean nothing.
+    #[serde(default, skip_serializing_if = "Time::is_none")]
     pub time: Time,
-    /// Time of the roof: 1 is perfect.
-    pub times_roof: f64,
-    /// Elements rotated in a nanosecond.
-    pub elements_per_ns: f64,
+    /// Its time over the roof's; of rope-core's own also over those of C and of libraries.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ratios: Vec<Ratio>,
     /// Bytes moved, temporaries included.
     pub bytes: f64,
-    /// Gigabytes moved in a second.
-    pub gigabytes_per_s: f64,
     /// Floating-point operations.
     pub flops: f64,
     /// The largest distance from the exact rotation, in lengths of the pair.
+    #[serde(serialize_with = "rounded")]
     pub error: f64,
     /// Instructions of a call, where they were counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -144,7 +193,24 @@ pub struct Measurement {
     pub version: Option<String>,
 }
 
+impl Measurement {
+    /// Time over the roof's: 1 is perfect.
+    pub fn times_roof(&self) -> f64 {
+        self.ratios.first().map_or(f64::NAN, |ratio| ratio.value)
+    }
+
+    /// Gigabytes moved in a second.
+    pub fn gigabytes_per_s(&self) -> f64 {
+        self.bytes / self.time.minimum
+    }
+}
+
 impl CaseResult {
+    /// Elements that a formulation rotates in a nanosecond.
+    pub fn elements_per_ns(&self, measurement: &Measurement) -> f64 {
+        self.elements as f64 / measurement.time.minimum
+    }
+
     /// Nanoseconds of the fastest scaling loop.
     pub fn roof(&self) -> f64 {
         self.roofs
@@ -157,15 +223,6 @@ impl CaseResult {
     pub fn instructions_per_element(&self, measurement: &Measurement) -> Option<f64> {
         let counted = measurement.instructions?;
         Some(counted / self.elements as f64)
-    }
-
-    /// Its spread.
-    pub fn roof_spread(&self) -> f64 {
-        let fastest = self
-            .roofs
-            .iter()
-            .min_by(|a, b| a.time.minimum.total_cmp(&b.time.minimum));
-        fastest.map_or(0.0, |roof| roof.time.spread)
     }
 }
 
@@ -342,38 +399,49 @@ pub struct CyclesHere {
     pub ns_per_cycle: f64,
 }
 
-/// Frequencies that were planted, and the way of others to them: see [`train`](crate::train).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Training {
-    /// Of the random numbers.
-    pub seed: u64,
-    /// `[axes, heads, pairs]`, in radians a patch: of all frequencies here.
-    pub shape: [usize; 3],
-    /// What the magnitudes of both starts are made of.
-    pub theta: f64,
-    /// Steps.
-    pub steps: usize,
-    /// The first step with larger images.
-    pub grown: usize,
-    /// What was to be found.
-    pub planted: Vec<f64>,
-    /// From the start to the end.
-    pub points: Vec<TrainingPoint>,
-    /// The largest error of a run that succeeds.
-    pub bound: f64,
+/// The day in UTC, by the proleptic Gregorian calendar.
+fn today() -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    date(now.map_or(0, |now| now.as_secs() / 86_400))
 }
 
-/// How far a training was.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct TrainingPoint {
-    /// Steps that were made.
-    pub step: usize,
-    /// Patches on a side of the images that the next one sees.
-    pub side: u16,
-    /// The mean of the squared differences of scores.
-    pub loss: f64,
-    /// The largest distance of a pair's frequencies from those planted, over the length of these.
-    pub error: f64,
-    /// The frequencies.
-    pub frequencies: Vec<f64>,
+/// So many days after the first of 1970.
+fn date(mut days: u64) -> String {
+    let is_leap =
+        |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
+    let mut year = 1970;
+    while days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let february = 28 + u64::from(is_leap(year));
+    let mut month = 1;
+    for of_month in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if days < of_month {
+            break;
+        }
+        days -= of_month;
+        month += 1;
+    }
+    format!("{year}-{month:02}-{:02}", days + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn days_have_dates() {
+        let dates = [0, 58, 59, 789, 11_016, 20_483, 20_818].map(super::date);
+        assert_eq!(
+            dates,
+            [
+                "1970-01-01",
+                "1970-02-28",
+                "1970-03-01",
+                "1972-02-29",
+                "2000-02-29",
+                "2026-01-30",
+                "2026-12-31"
+            ]
+        );
+    }
 }

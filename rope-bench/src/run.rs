@@ -8,12 +8,16 @@ use rope_core::{Backend, Pairing, Rope, Rows, TensorMut};
 
 use crate::cases::{Alignment, Case, Element};
 use crate::formulations::{Formulation, Runner};
-use crate::measuring::{Effort, Samples, SlowDown, Subject, Time, measure, sample, slowed};
+use crate::measuring::{Effort, Ratio, Samples, SlowDown, Subject, Time, measure, sample, slowed};
 use crate::memory::{self, Memory};
 use crate::oracle;
+use crate::report::kind::Kind;
 use crate::results::{CaseResult, Dispatch, Measurement, RoofResult};
 use crate::roof::{self, Roof};
 use crate::threads::Team;
+
+/// What ratios call the roof.
+pub const ROOF: &str = "roof";
 
 /// Runs cases, one at a time, in one buffer.
 #[derive(Debug)]
@@ -243,17 +247,20 @@ impl Measured {
             copy: Some(time(copy)),
             measurements: Vec::new(),
         };
-        let roof = result.roof();
+        let mut roof = vec![f64::INFINITY; self.passes.len()];
+        for of_loop in &result.roofs {
+            for (fastest, time) in roof.iter_mut().zip(of_loop.time.of_passes()) {
+                *fastest = fastest.min(*time);
+            }
+        }
         for (index, (formulation, checked)) in chosen.iter().zip(&self.formulations).enumerate() {
             let time = time(copy + 1 + index);
             let cost = formulation.cost(case);
             result.measurements.push(Measurement {
                 formulation: formulation.name(),
                 preparation: checked.preparation,
-                times_roof: time.minimum / roof,
-                elements_per_ns: case.workload.rotated() as f64 / time.minimum,
+                ratios: vec![Ratio::of(ROOF, time.of_passes(), &roof)],
                 bytes: cost.bytes,
-                gigabytes_per_s: cost.bytes / time.minimum,
                 flops: cost.flops,
                 error: checked.error,
                 instructions: None,
@@ -261,7 +268,27 @@ impl Measured {
                 time,
             });
         }
+        add_ratios(&mut result.measurements);
         result
+    }
+}
+
+/// rope-core over the C loop of the same instruction set, and over libraries.
+fn add_ratios(measurements: &mut [Measurement]) {
+    for index in 0..measurements.len() {
+        let Kind::Own { backend } = Kind::of(&measurements[index].formulation) else {
+            continue;
+        };
+        let times = measurements[index].time.of_passes();
+        let ratios: Vec<Ratio> = measurements
+            .iter()
+            .filter(|other| match Kind::of(&other.formulation) {
+                Kind::Intrinsics { backend: like } => like == backend,
+                kind => kind == Kind::Library,
+            })
+            .map(|other| Ratio::of(&other.formulation, times, other.time.of_passes()))
+            .collect();
+        measurements[index].ratios.extend(ratios);
     }
 }
 

@@ -1,10 +1,8 @@
 //! The command line: what is wrong with a request is said, with a non-zero exit and no file left behind.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
-
-use rope_bench::report::files;
 
 fn rope_bench(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_rope-bench"))
@@ -42,7 +40,6 @@ fn unknown_names() {
     refused(&["accuracy", "--positions", "1"], "at least 2");
     refused(&["rows", "--backend", "sse9"], "unknown backend");
     refused(&["rows", "--most", "0"], "at least 1");
-    refused(&["train", "--steps", "3"], "at least 4");
     refused(&["call", "--element", "f64"], "f32, bf16, f16");
     refused(&["--slow-down", "fused=0.5"], "NAME=FACTOR");
     refused(&["--passes", "0"], "not in 1");
@@ -84,7 +81,7 @@ fn foreign_files() {
         "rope-bench 9",
     );
     refused(
-        &["report", &file("torn", r#"{"format": "rope-bench 2"}"#)],
+        &["report", &file("torn", r#"{"format": "rope-bench 3"}"#)],
         "is damaged",
     );
 }
@@ -261,47 +258,6 @@ fn the_cost_of_a_call() {
     // A head takes a positive time on any machine; times themselves mean nothing here.
     assert!(calls[0]["slope"].as_f64() > Some(0.0), "{calls:?}");
     assert_eq!(calls[0]["formulation"], "fused/scalar");
-}
-
-#[test]
-fn a_training_and_its_page() {
-    let directory = directory("training");
-    let path = |name: &str| directory.join(name).to_str().unwrap().to_owned();
-    let [json, again, page, none] = ["a.json", "b.json", "page.html", "none.json"].map(path);
-    let scalar: &[&str] = &["--backend", "scalar"];
-    for (json, backend) in [(&json, &[][..]), (&again, scalar)] {
-        let run = rope_bench(&[&["train", "--json", json], backend].concat());
-        assert!(
-            run.status.success(),
-            "{}",
-            String::from_utf8_lossy(&run.stderr)
-        );
-        let printed = String::from_utf8_lossy(&run.stdout);
-        assert!(printed.contains("  240    8 x 8 ") && printed.contains("planted"));
-    }
-    // The same on every backend.
-    assert_eq!(fs::read(&json).unwrap(), fs::read(&again).unwrap());
-
-    let read = files::read(Path::new(&json)).unwrap().training.unwrap();
-    let losses: Vec<f64> = read.points.iter().map(|point| point.loss).collect();
-    assert_eq!(losses.len(), 121);
-    assert!(losses[0] > 0.1 && losses[120] < 1e-9, "{losses:?}");
-    // Every pair of the last point is near what was planted, by another sum than the run's own.
-    let found = &read.points[120].frequencies;
-    assert_eq!((found.len(), read.planted.len()), (64, 64));
-    for (found, planted) in found.iter().zip(&read.planted) {
-        assert!((found - planted).abs() <= 1e-4, "{found} {planted}");
-    }
-
-    assert!(rope_bench(&["report", &json, "-o", &page]).status.success());
-    let text = fs::read_to_string(&page).unwrap();
-    assert!(text.contains("Training: planted frequencies found again"));
-    // Four heads of eight pairs.
-    assert_eq!(text.matches("class=\"planted\"").count(), 32);
-
-    // Too short a run has not found them, and says so.
-    refused(&["train", "--steps", "40", "--json", &none], "not found");
-    assert!(!fs::exists(&none).unwrap());
 }
 
 #[cfg(target_os = "linux")]

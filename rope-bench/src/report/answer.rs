@@ -52,7 +52,7 @@ impl<'a> Entry<'a> {
         let range = self.range();
         Bar {
             name: format!("{} {name}", run.letter).trim().to_owned(),
-            value: format!("{} roofs, {}", digits(m.times_roof), time(m.time.minimum)),
+            value: format!("{} roofs, {}", digits(m.times_roof()), time(m.time.minimum)),
             class: kind.class(),
             low: range.low,
             high: range.high,
@@ -101,7 +101,7 @@ fn disturbed(runs: &[Titled]) -> Markup {
     /// What the clock and the alignment of a loop may do.
     const TOLERANCE: f64 = 0.95;
     let cases: Vec<String> = timed(runs)
-        .filter(|(_, case)| case.measurements.iter().any(|m| m.times_roof < TOLERANCE))
+        .filter(|(_, case)| case.measurements.iter().any(|m| m.times_roof() < TOLERANCE))
         .map(|(run, case)| {
             format!("{} {} {}", run.letter, case.workload, case.group)
                 .trim()
@@ -160,7 +160,7 @@ fn headline(entries: &[Entry<'_>]) -> Markup {
         @if !own.is_empty() {
             div.headline {
                 "rope-core: "
-                @for entry in own { (entry.run.letter) " " b { (digits(entry.measurement.times_roof)) } " " }
+                @for entry in own { (entry.run.letter) " " b { (digits(entry.measurement.times_roof())) } " " }
                 "times the limit"
             }
         }
@@ -206,7 +206,7 @@ fn entries<'a>(runs: &'a [Titled], workload: &str, element: &str) -> Vec<Entry<'
                 other.run.letter == run.letter && other.contender() == entry.contender()
             });
             match found {
-                Some(other) if other.measurement.times_roof <= measurement.times_roof => {}
+                Some(other) if other.measurement.times_roof() <= measurement.times_roof() => {}
                 Some(other) => *other = entry,
                 None => best.push(entry),
             }
@@ -216,7 +216,7 @@ fn entries<'a>(runs: &'a [Titled], workload: &str, element: &str) -> Vec<Entry<'
         let same = best
             .iter()
             .filter(|other| other.contender() == entry.contender());
-        same.map(|other| other.measurement.times_roof)
+        same.map(|other| other.measurement.times_roof())
             .fold(f64::INFINITY, f64::min)
     };
     let mut sorted = best.clone();

@@ -90,7 +90,7 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Run)>> {
 }
 
 /// The `.json` files below a folder.
-fn recorded(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+pub(crate) fn recorded(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     let fail = || format!("cannot read {}", folder.display());
     for entry in fs::read_dir(folder).with_context(fail)? {
         let path = entry.with_context(fail)?.path();

@@ -11,7 +11,7 @@ use crate::report::side_by_side::side_by_side;
 use crate::report::svg;
 use crate::report::table::{self, count, digits, time};
 use crate::report::titles::Titled;
-use crate::results::{Accuracy, CaseResult, CyclesResult, RowsResult, Run, Training};
+use crate::results::{Accuracy, CaseResult, CyclesResult, RowsResult, Run};
 use crate::rows::LIBM;
 
 const STYLE: &str = include_str!("style.css");
@@ -72,7 +72,6 @@ fn one(titled: &Titled) -> Markup {
         }
         @if let Some(rows) = run.rows.as_ref().filter(|_| !is_emulated) { (makers(rows)) }
         (errors(&run.accuracy))
-        @if let Some(training) = &run.training { (trained(training)) }
         @if let Some(cycles) = &run.cycles { (predictions(cycles)) }
     }
 }
@@ -178,12 +177,12 @@ fn numbers(group: &[CaseResult]) -> Markup {
         rows.extend(case.measurements.iter().map(|m| {
             vec![
                 format!("{} {}", case.workload, m.formulation),
-                digits(m.elements_per_ns),
-                digits(m.gigabytes_per_s),
+                digits(case.elements_per_ns(m)),
+                digits(m.gigabytes_per_s()),
                 time(m.time.minimum),
                 time(m.time.median),
                 format!("{:.1} %", 100.0 * m.time.spread),
-                digits(m.times_roof),
+                digits(m.times_roof()),
                 format!("{:.1e}", m.error),
                 time(m.preparation),
             ]
@@ -317,41 +316,4 @@ fn levels(accuracy: &Accuracy) -> Vec<Vec<String>> {
             .collect()
     }));
     rows
-}
-
-/// Frequencies that gradient descent found again.
-fn trained(training: &Training) -> Markup {
-    let [_, heads, pairs] = training.shape;
-    html! {
-        h3 { "Training: planted frequencies found again" }
-        p {
-            "Two attentions see the same random queries and keys of an image's patches. One rotates them by frequencies \
-             that were planted, on two axes and of each head. The other begins with frequencies of its own, and gradient \
-             descent moves them until both have the same scores. Both starts are those of RoPE-Mixed, theta \
-             " (training.theta) ", in random directions."
-        }
-        p.soft {
-            (count(heads, "head")) " of " (count(pairs, "pair")) ", " (training.steps) " steps of Adam, seed \
-             " (training.seed) ". Images are small at first: large ones tell frequencies more finely, but lead astray \
-             those that begin far away. Where images grow, the loss rises, as the same error of a frequency moves \
-             patches farther."
-        }
-        div.cards {
-            figure { figcaption { b { "Loss and error" } } (svg::training::descent(training)) }
-            @for head in 0..heads {
-                figure {
-                    figcaption {
-                        b { "Head " (head) } " "
-                        span.soft { "frequencies from their start, a ring, to those that were planted, a cross" }
-                    }
-                    (svg::training::paths(training, head))
-                }
-            }
-        }
-        details {
-            summary { "Numbers of the training" }
-            p.soft { "Frequencies on axis 0 and on axis 1, in radians a patch." }
-            (rectangle(&table::training_pairs(training)))
-        }
-    }
 }

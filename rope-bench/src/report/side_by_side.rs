@@ -21,7 +21,7 @@ impl Compared<'_> {
         let (before, after) = ((*self.found.first()?)?, (*self.found.get(run)?)?);
         let apart = !Range::between_runs(before.0, before.1)
             .overlaps(Range::between_runs(after.0, after.1));
-        Some((after.1.times_roof / before.1.times_roof, apart))
+        Some((after.1.times_roof() / before.1.times_roof(), apart))
     }
 }
 
@@ -87,7 +87,7 @@ fn table(runs: &[&Titled], compared: &[Compared<'_>]) -> Markup {
             @for one in compared { tr {
                 td { (one.case.workload) " " (one.formulation) }
                 @for (index, found) in one.found.iter().enumerate() {
-                    td { @if let Some((_, m)) = found { (digits(m.times_roof)) " \
+                    td { @if let Some((_, m)) = found { (digits(m.times_roof())) " \
                      " span.soft { (time(m.time.minimum)) } } }
                     @if index > 0 { (cell(one.ratio(index))) }
                 }

@@ -9,7 +9,6 @@ pub mod makers;
 pub mod plane;
 pub mod ratios;
 pub mod roofline;
-pub mod training;
 
 use maud::{Markup, PreEscaped, html};
 
@@ -80,13 +79,6 @@ pub fn plots(run: &Run) -> Vec<(String, Markup)> {
             plots.push((format!("rows-{tokens}"), makers::makers(rows, tokens)));
         }
     }
-    if let Some(training) = &run.training {
-        plots.push(("training".into(), training::descent(training)));
-        for head in 0..training.shape[1] {
-            let paths = training::paths(training, head);
-            plots.push((format!("training-head-{head}"), paths));
-        }
-    }
     plots
 }
 
@@ -137,7 +129,7 @@ pub fn bars(case: &CaseResult) -> Markup {
         let range = Range::of(&m.time, case.roof());
         bars.push(Bar {
             name: m.formulation.clone(),
-            value: format!("{} roofs, {}", digits(m.times_roof), time(m.time.minimum)),
+            value: format!("{} roofs, {}", digits(m.times_roof()), time(m.time.minimum)),
             class: Kind::of(&m.formulation).class(),
             low: range.low,
             high: range.high,
@@ -145,9 +137,9 @@ pub fn bars(case: &CaseResult) -> Markup {
             about: format!(
                 "{}: {} times the roof, {}, {} elements/ns; median {}, spread {:.1} %, error {:.0e}",
                 m.formulation,
-                digits(m.times_roof),
+                digits(m.times_roof()),
                 time(m.time.minimum),
-                digits(m.elements_per_ns),
+                digits(case.elements_per_ns(m)),
                 time(m.time.median),
                 100.0 * m.time.spread,
                 m.error

@@ -1,6 +1,7 @@
 //! Tables for a terminal.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use rope_core::Backend;
@@ -10,7 +11,7 @@ use crate::call;
 use crate::machine::Machine;
 use crate::results::{
     Accuracy, CallCost, CaseResult, CyclesResult, Dispatch, KernelCycles, Made, Measurement,
-    RowsResult, Run, Training, TrainingPoint, formulations,
+    Record, RowsResult, Run, formulations,
 };
 use crate::rows::LIBM;
 use crate::stages::Chain;
@@ -111,6 +112,51 @@ pub fn verification(lines: &[Verified]) -> String {
     format!("{values} values compared: {verdict}\n")
 }
 
+/// Where a record is, what it refused, and whose the machine was.
+pub fn record(run: &Run, path: &Path) -> String {
+    let measured = run.cases.iter().flat_map(|case| &case.measurements);
+    let kept: usize = measured.map(|measurement| measurement.ratios.len()).sum();
+    let mut text = format!("{}: {kept} ratios", path.display());
+    if let Some(Record { claim, refused }) = &run.record {
+        let _ = writeln!(
+            text,
+            " within {:.0} %, {} refused:",
+            100.0 * claim,
+            refused.len()
+        );
+        for line in refused {
+            let _ = writeln!(
+                text,
+                "  {} {}: {} / {} spreads over {:.0} %",
+                line.workload,
+                line.group,
+                line.formulation,
+                line.over,
+                100.0 * line.spread
+            );
+        }
+    }
+    text + &load(run) + "\n"
+}
+
+/// Whose the machine was meanwhile.
+pub fn load(run: &Run) -> String {
+    match &run.load {
+        None => "What else the machine did is not known.".into(),
+        Some(load) => format!(
+            "{}: other programs had {} of {}, other machines {}.",
+            if load.is_shared() {
+                "A shared machine"
+            } else {
+                "A quiet machine"
+            },
+            digits(load.others),
+            count(run.machine.cores, "core"),
+            digits(load.stolen)
+        ),
+    }
+}
+
 /// What a call costs.
 pub fn dispatch(lines: &[Dispatch]) -> String {
     let cost = |line: &Dispatch| {
@@ -172,7 +218,11 @@ fn block(cases: &[CaseResult]) -> String {
                 .iter()
                 .find(|measurement| measurement.formulation == name);
             found.map_or_else(String::new, |m| {
-                cell(m.elements_per_ns, m.time.minimum, Some(m.times_roof))
+                cell(
+                    case.elements_per_ns(m),
+                    m.time.minimum,
+                    Some(m.times_roof()),
+                )
             })
         };
         rows.push(
@@ -682,70 +732,6 @@ pub fn rows(result: &RowsResult) -> String {
         );
     }
     text
-}
-
-/// A line of a training as it goes, for every twelfth point and the last; before the first what its columns are.
-pub fn training_point(training: &Training, point: &TrainingPoint) -> Option<String> {
-    let before = training.points.len();
-    if !before.is_multiple_of(12) && point.step < training.steps {
-        return None;
-    }
-    let mut line = String::new();
-    if before == 0 {
-        let _ = writeln!(
-            line,
-            "Frequencies that were planted in an attention are sought from its scores, by gradient descent. The seed is \
-             {}.\nLoss: the mean square of what scores are off by. Error: the largest distance of a pair from its \
-             planted frequencies,\nover their length. Right of it: the frequencies of pair 0 of each head.\n\n{:>5} \
-             {:>8} {:>8} {:>8}",
-            training.seed, "step", "patches", "loss", "error"
-        );
-    }
-    let patches = format!("{0} x {0}", point.side);
-    let _ = write!(
-        line,
-        "{:>5} {patches:>8} {:>8.1e} {:>8.1e}",
-        point.step, point.loss, point.error
-    );
-    for head in 0..training.shape[1] {
-        if let Some([x, y]) = training.pair(&point.frequencies, head, 0) {
-            let _ = write!(line, "   {x:>7.4} {y:>7.4}");
-        }
-    }
-    Some(line)
-}
-
-/// Of each pair where it began, what was planted, and what was found.
-pub fn training_pairs(training: &Training) -> Vec<Vec<String>> {
-    let [_, heads, pairs] = training.shape;
-    let heading = ["head, pair", "start", "planted", "found", "distance"];
-    let mut lines = vec![heading.map(String::from).to_vec()];
-    let ends = [training.points.first(), training.points.last()];
-    let [start, found] = ends.map(|point| point.map_or(&[][..], |point| &point.frequencies));
-    for (head, pair) in (0..heads).flat_map(|head| (0..pairs).map(move |pair| (head, pair))) {
-        let all = [start, &training.planted, found].map(|all| training.pair(all, head, pair));
-        let [Some(start), Some(planted), Some(found)] = all else {
-            continue;
-        };
-        let both = |[x, y]: [f64; 2]| format!("{x:>10.7} {y:>10.7}");
-        let distance = (found[0] - planted[0]).hypot(found[1] - planted[1]);
-        lines.push(vec![
-            format!("{head}, {pair}"),
-            both(start),
-            both(planted),
-            both(found),
-            format!("{distance:.1e}"),
-        ]);
-    }
-    lines
-}
-
-/// How a training ended.
-pub fn training(training: &Training) -> String {
-    format!(
-        "\nFrequencies on axis 0 and axis 1, in radians a patch\n{}",
-        align(&training_pairs(training))
-    )
 }
 
 /// Elements in a nanosecond, time, and time in roofs.

@@ -1,0 +1,420 @@
+//! The engines of records against each other: [`rank`], and the tables and the picture that [`splice`] puts into texts.
+//!
+//! An engine is rope-core with the backend that it chooses, its kernels in C, a formulation of the literature, or a
+//! library. In a workload it counts in the pairing that suits it best: not all have both.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use maud::{Markup, PreEscaped, html};
+
+use crate::cases::Element;
+use crate::report::files;
+use crate::report::kind::{Kind, family};
+use crate::report::svg::bars::{Bar, draw};
+use crate::report::svg::{self, WIDTH, roofs};
+use crate::report::table::{self, digits};
+use crate::results::{CaseResult, Run};
+
+/// The classes of workloads: what a user waits for.
+const CLASSES: [(&str, &[&str]); 3] = [
+    ("prompts", &["W1", "W2"]),
+    ("tokens", &["W3", "W4"]),
+    ("chunks", &["W5"]),
+];
+
+/// The workloads of the README, and what its columns call them.
+const COLUMNS: [(&str, &str); 4] = [
+    ("W1", "prompt"),
+    ("W2", "heads-major"),
+    ("W3", "one token"),
+    ("W4", "64 sequences"),
+];
+
+const OURS: &str = "rope-core";
+
+/// Beside every rank.
+const CAUTION: &str = "\
+Times over the roof, 1.0 is the machine's limit; each number is the geometric mean over the newest record of each machine
+and the workloads of a class. A mean hides where an engine is slow, a roof is lower in a cache than in memory, and an
+engine marked * lacks some of the lines, so that it is compared by fewer. Read the tables of the machine you have.";
+
+/// The newest run of each machine that has times, by the machines' names.
+pub fn newest(runs: Vec<(PathBuf, Run)>) -> Vec<Run> {
+    let mut newest: BTreeMap<String, Run> = BTreeMap::new();
+    for (_, run) in runs {
+        let machine = run.machine.folder();
+        let known = newest.get(&machine).map(|known| known.date.as_str());
+        if run.machine.emulator.is_none() && known.is_none_or(|date| *date <= *run.date) {
+            newest.insert(machine, run);
+        }
+    }
+    newest.into_values().collect()
+}
+
+/// Which engine a formulation is; nothing for a backend that the machine would not choose.
+fn engine(run: &Run, formulation: &str) -> Option<String> {
+    let best = run.machine.backends.first()?;
+    match Kind::of(formulation) {
+        Kind::Own { backend } => (backend == best).then(|| OURS.into()),
+        Kind::OnTheFly { backend } => {
+            (backend == best).then(|| format!("{OURS}, rows in the call"))
+        }
+        Kind::Intrinsics { backend } => (backend == best).then(|| "the same kernel in C".into()),
+        Kind::Literature => Some(formulation.into()),
+        Kind::Library => Some(family(formulation).into()),
+    }
+}
+
+/// What an engine takes in a workload, in roofs.
+#[derive(Clone, Debug)]
+struct Taken {
+    engine: String,
+    /// In the pairing that suits it best.
+    low: f64,
+    /// In the other one, if it has that.
+    high: f64,
+}
+
+/// The engines of a workload on one thread.
+fn taken(run: &Run, element: Element, workload: &str) -> Vec<Taken> {
+    let mut all: Vec<Taken> = Vec::new();
+    let is_asked = |case: &&CaseResult| {
+        case.element == element.name()
+            && case.workload == workload
+            && case.aligned
+            && case.threads == 1
+    };
+    for case in run.cases.iter().filter(is_asked) {
+        let mut here: BTreeMap<String, f64> = BTreeMap::new();
+        for measurement in &case.measurements {
+            if let Some(engine) = engine(run, &measurement.formulation) {
+                let best = here.entry(engine).or_insert(f64::INFINITY);
+                *best = best.min(measurement.times_roof());
+            }
+        }
+        for (engine, roofs) in here {
+            match all.iter_mut().find(|known| known.engine == engine) {
+                Some(known) => {
+                    known.low = known.low.min(roofs);
+                    known.high = known.high.max(roofs);
+                }
+                None => all.push(Taken {
+                    engine,
+                    low: roofs,
+                    high: roofs,
+                }),
+            }
+        }
+    }
+    all
+}
+
+/// The geometric mean of an engine's lines in a class, and how many there are; nothing if there is none.
+fn mean(runs: &[Run], element: Element, workloads: &[&str], engine: &str) -> Option<(f64, usize)> {
+    let lines = runs.iter().flat_map(|run| {
+        let taken = workloads
+            .iter()
+            .flat_map(|workload| taken(run, element, workload));
+        taken.filter(|taken| taken.engine == engine)
+    });
+    let logarithms: Vec<f64> = lines.map(|taken| taken.low.ln()).collect();
+    let count = logarithms.len();
+    (count > 0).then(|| ((logarithms.iter().sum::<f64>() / count as f64).exp(), count))
+}
+
+/// All engines of all runs, the fastest first: by their f32 lines, whichever they have.
+fn engines(runs: &[Run]) -> Vec<String> {
+    let mut engines: Vec<(f64, String)> = Vec::new();
+    let standard: Vec<&str> = CLASSES
+        .iter()
+        .flat_map(|(_, workloads)| *workloads)
+        .copied()
+        .collect();
+    for run in runs {
+        for name in standard
+            .iter()
+            .flat_map(|workload| taken(run, Element::F32, workload))
+        {
+            if !engines.iter().any(|(_, known)| *known == name.engine) {
+                let mean = mean(runs, Element::F32, &standard, &name.engine);
+                engines.push((mean.map_or(f64::INFINITY, |(mean, _)| mean), name.engine));
+            }
+        }
+    }
+    engines.sort_by(|a, b| a.0.total_cmp(&b.0));
+    engines.into_iter().map(|(_, engine)| engine).collect()
+}
+
+/// A table of Markdown, and its caution.
+///
+/// # Errors
+///
+/// None of the runs has times of a standard workload.
+pub fn rank(runs: &[Run]) -> Result<String> {
+    let engines = engines(runs);
+    ensure!(!engines.is_empty(), "no run has times of W1 to W5 in f32");
+    let mut columns = Vec::new();
+    for element in Element::ALL {
+        for (class, workloads) in CLASSES {
+            let means: Vec<_> = engines
+                .iter()
+                .map(|engine| mean(runs, element, workloads, engine))
+                .collect();
+            let most = means.iter().flatten().map(|(_, lines)| *lines).max();
+            let cells = means.iter().map(|mean| match mean {
+                Some((mean, lines)) if Some(*lines) == most => digits(*mean),
+                Some((mean, _)) => format!("{}*", digits(*mean)),
+                None => "-".into(),
+            });
+            columns.push((format!("{element} {class}"), cells.collect::<Vec<_>>()));
+        }
+    }
+    let heading = columns.iter().map(|(name, _)| name.as_str());
+    let rows = engines.iter().enumerate().map(|(index, engine)| {
+        let cells = columns.iter().map(|(_, cells)| cells[index].clone());
+        (engine.clone(), cells.collect())
+    });
+    let machines: Vec<_> = runs
+        .iter()
+        .map(|run| format!("- {}", machine(run)))
+        .collect();
+    Ok(format!(
+        "{}\n{CAUTION}\n\n{}\n",
+        markdown(heading, rows),
+        machines.join("\n")
+    ))
+}
+
+/// A table whose first column is bold where it is ours.
+fn markdown<'a>(
+    heading: impl Iterator<Item = &'a str>,
+    rows: impl Iterator<Item = (String, Vec<String>)>,
+) -> String {
+    let heading: Vec<_> = heading.collect();
+    let mut text = format!(
+        "| | {} |\n|{}\n",
+        heading.join(" | "),
+        "---|".repeat(heading.len() + 1)
+    );
+    for (name, cells) in rows {
+        let name = if name.starts_with(OURS) {
+            format!("**{name}**")
+        } else {
+            name
+        };
+        let _ = writeln!(text, "| {name} | {} |", cells.join(" | "));
+    }
+    text
+}
+
+/// What was measured, when, and whose the machine was, on a line or two.
+fn machine(run: &Run) -> String {
+    format!(
+        "{} ({}), {}, commit {}.\n  {}",
+        run.machine.name(),
+        run.machine.caches.join(", "),
+        run.date,
+        run.machine.revision,
+        table::load(run)
+    )
+}
+
+/// A cell of the README: the pairings of an engine in a workload.
+fn cell(run: &Run, element: Element, workload: &str, engine: &str) -> String {
+    let found = taken(run, element, workload)
+        .into_iter()
+        .find(|taken| taken.engine == engine);
+    let two = |value: f64| {
+        if value < 9.95 {
+            format!("{value:.1}")
+        } else {
+            format!("{value:.0}")
+        }
+    };
+    match found {
+        Some(Taken { low, high, .. }) if two(low) == two(high) => two(low),
+        Some(Taken { low, high, .. }) => format!("{} - {}", two(low), two(high)),
+        None if is_refused(run, element, workload, engine) => "noise".into(),
+        None => "-".into(),
+    }
+}
+
+fn is_refused(run: &Run, element: Element, workload: &str, of: &str) -> bool {
+    let refused = run.record.iter().flat_map(|record| &record.refused);
+    refused.into_iter().any(|line| {
+        line.workload == workload
+            && line.group.split(' ').next() == Some(element.name())
+            && engine(run, &line.formulation).as_deref() == Some(of)
+    })
+}
+
+/// The README's speed: rope-core on every machine, then the engines on the machine of the newest record.
+fn speed(runs: &[Run]) -> String {
+    let Some(last) = runs.iter().max_by(|a, b| a.date.cmp(&b.date)) else {
+        return "No machine has a record yet.\n".into();
+    };
+    let columns = || COLUMNS.iter().map(|(_, name)| *name);
+    let cells = |run: &Run, element, engine: &str| {
+        COLUMNS
+            .iter()
+            .map(|(workload, _)| cell(run, element, workload, engine))
+            .collect()
+    };
+    let ours = runs.iter().flat_map(|run| {
+        let best = run.machine.backends.first().map_or("", String::as_str);
+        Element::ALL.map(|element| {
+            (
+                format!("{}, {element}, `{best}`", run.machine.name()),
+                cells(run, element, OURS),
+            )
+        })
+    });
+    let others = engines(std::slice::from_ref(last));
+    let others = others.into_iter().map(|engine| {
+        let cells = cells(last, Element::F32, &engine);
+        (engine, cells)
+    });
+    let machines: Vec<_> = runs
+        .iter()
+        .map(|run| format!("- {}", machine(run)))
+        .collect();
+    format!(
+        "{}\nf32 on {}:\n\n{}\n![Time over the machine's limit of each engine](rope-bench/records/speed.svg)\n\n{}\n",
+        markdown(columns(), ours),
+        last.machine.name(),
+        markdown(columns(), others),
+        machines.join("\n")
+    )
+}
+
+/// The picture of the README: a card for each of its columns.
+fn picture(run: &Run) -> String {
+    const GAP: f64 = 20.0;
+    const CAPTION: f64 = 22.0;
+    let engines = engines(std::slice::from_ref(run));
+    let cards: Vec<Markup> = COLUMNS
+        .iter()
+        .map(|(workload, name)| {
+            let taken = taken(run, Element::F32, workload);
+            let found = engines
+                .iter()
+                .filter_map(|engine| taken.iter().find(|taken| taken.engine == *engine));
+            let bars: Vec<Bar> = found.map(|taken| bar(run, taken)).collect();
+            draw(name, &roofs(&bars), &bars)
+        })
+        .collect();
+    let height = |card: &Markup| {
+        let view = card
+            .0
+            .split("viewBox=\"0 0 350 ")
+            .nth(1)
+            .and_then(|rest| rest.split('"').next());
+        view.and_then(|height| height.parse().ok()).unwrap_or(0.0)
+    };
+    let tallest = cards.iter().map(height).fold(0.0, f64::max);
+    let (wide, tall) = (WIDTH + GAP, tallest + CAPTION + GAP);
+    let all = html! {
+        svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (2.0 * wide + GAP) " " (2.0 * tall + GAP) } role="img" {
+            title { "f32 on " (run.machine.name()) ": time over the machine's limit" }
+            @for (index, (card, (_, name))) in cards.iter().zip(COLUMNS).enumerate() {
+                g transform={ "translate(" (GAP + wide * (index % 2) as f64) " " (GAP + tall * (index / 2) as f64) ")" } {
+                    text.first x="0" y="12" { (name) }
+                    g transform={ "translate(0 " (CAPTION) ")" } { (sized(card, height(card))) }
+                }
+            }
+        }
+    };
+    svg::standalone(&all) + "\n"
+}
+
+/// A card inside a drawing has to say how large it is.
+fn sized(card: &Markup, height: f64) -> Markup {
+    PreEscaped(card.0.replacen(
+        "<svg ",
+        &format!("<svg width=\"{WIDTH}\" height=\"{height}\" "),
+        1,
+    ))
+}
+
+fn bar(run: &Run, taken: &Taken) -> Bar {
+    let best = run.machine.backends.first().map_or("", String::as_str);
+    let class = match &*taken.engine {
+        ours if ours.starts_with(OURS) => format!("own {best}"),
+        "the same kernel in C" => format!("intrinsics {best}"),
+        other => Kind::of(other).class(),
+    };
+    Bar {
+        name: taken.engine.clone(),
+        value: digits(taken.low),
+        class,
+        low: taken.low,
+        high: taken.high,
+        is_first: taken.engine.starts_with(OURS),
+        about: format!(
+            "{}: {} roofs, {} in the other pairing",
+            taken.engine,
+            digits(taken.low),
+            digits(taken.high)
+        ),
+    }
+}
+
+/// Puts what records say into the texts and the picture below `root`, or says which of them differ.
+///
+/// # Errors
+///
+/// A text has no place for it, a file cannot be read or written, or `check` is true and one differs.
+pub fn splice(root: &Path, check: bool) -> Result<()> {
+    let records = root.join("rope-bench/records");
+    let mut found = Vec::new();
+    files::recorded(&records, &mut found)?;
+    let runs = if found.is_empty() {
+        Vec::new()
+    } else {
+        newest(files::read_all(std::slice::from_ref(&records))?)
+    };
+    let rank = rank(&runs).unwrap_or_else(|_| "No machine has a record yet.\n".into());
+    let mut made = vec![
+        spliced(&root.join("README.md"), "speed", &speed(&runs))?,
+        spliced(&root.join("rope-bench/README.md"), "rank", &rank)?,
+    ];
+    if let Some(last) = runs.iter().max_by(|a, b| a.date.cmp(&b.date)) {
+        made.push((records.join("speed.svg"), picture(last)));
+    }
+    for (path, text) in made {
+        if fs::read_to_string(&path).ok().as_ref() == Some(&text) {
+            continue;
+        }
+        if check {
+            bail!(
+                "{} is not what the records say: `rope-bench splice` writes it",
+                path.display()
+            );
+        }
+        files::write(&path, text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// A file, and its text with another one between the comments `NAME` and `end of NAME`.
+fn spliced(path: &Path, name: &str, text: &str) -> Result<(PathBuf, String)> {
+    let old =
+        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let marks = [
+        format!("<!-- {name}: `rope-bench splice` writes it from rope-bench/records -->\n"),
+        format!("<!-- end of {name} -->"),
+    ];
+    let parts = old
+        .split_once(&*marks[0])
+        .and_then(|(before, rest)| Some((before, rest.split_once(&*marks[1])?.1)));
+    let (before, after) =
+        parts.with_context(|| format!("{} has no place for {name}", path.display()))?;
+    Ok((
+        path.into(),
+        format!("{before}{}\n{text}\n{}{after}", marks[0], marks[1]),
+    ))
+}

@@ -1,0 +1,157 @@
+//! Records: runs that are kept, as data, below `rope-bench/records`.
+//!
+//! A record claims every ratio to within [`CLAIM`]. A machine that others share is no reason not to record: how much of
+//! it they had is in the record. What is refused, line by line, is a ratio whose passes do not agree that far.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use crate::measuring::Time;
+use crate::report::files;
+use crate::results::{CaseResult, Load, Record, Refused, Run};
+
+/// The share that ratios are claimed to be right within. Two digits of a table claim about as much.
+pub const CLAIM: f64 = 0.1;
+
+/// What the machine had done at some moment.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    at: Instant,
+    busy: f64,
+    stolen: f64,
+    own: f64,
+}
+
+/// Ticks of the clock in a second, in the files below: the same on every Linux that Rust runs on.
+const TICKS: f64 = 100.0;
+
+impl Usage {
+    /// Now; nothing where the system does not say.
+    pub fn now() -> Option<Self> {
+        let all = fs::read_to_string("/proc/stat").ok()?;
+        let own = fs::read_to_string("/proc/self/stat").ok()?;
+        let cpu: Vec<f64> = numbers(all.lines().next()?.strip_prefix("cpu ")?);
+        // The name of the program, in parentheses, may hold spaces. What its children took counts once they have ended.
+        let own: Vec<f64> = numbers(own.rsplit_once(')')?.1.get(2..)?);
+        let [user, nice, system, _, _, interrupts, soft, stolen] = *cpu.get(..8)? else {
+            return None;
+        };
+        Some(Usage {
+            at: Instant::now(),
+            busy: (user + nice + system + interrupts + soft) / TICKS,
+            stolen: stolen / TICKS,
+            own: own.get(10..14)?.iter().sum::<f64>() / TICKS,
+        })
+    }
+
+    /// What others had of the machine since then.
+    pub fn until_now(self) -> Option<Load> {
+        let now = Usage::now()?;
+        let seconds = (now.at - self.at).as_secs_f64();
+        let others = (now.busy - self.busy) - (now.own - self.own);
+        Some(Load {
+            others: (others / seconds).max(0.0),
+            stolen: (now.stolen - self.stolen) / seconds,
+        })
+    }
+}
+
+fn numbers(text: &str) -> Vec<f64> {
+    let words = text.split_whitespace();
+    words.map(|word| word.parse().unwrap_or(0.0)).collect()
+}
+
+/// Makes a run a record: leaves out what it cannot claim, and lists it.
+pub fn refuse(run: &mut Run) {
+    let mut refused = Vec::new();
+    let mut is_kept = |workload: &str, group: &str, formulation: &str, over: &str, spread: f64| {
+        let kept = spread <= CLAIM;
+        if !kept {
+            refused.push(Refused {
+                workload: workload.into(),
+                group: group.into(),
+                formulation: formulation.into(),
+                over: over.into(),
+                spread,
+            });
+        }
+        kept
+    };
+    for CaseResult {
+        workload,
+        group,
+        measurements,
+        ..
+    } in &mut run.cases
+    {
+        for measurement in &mut *measurements {
+            let name = &measurement.formulation;
+            let keep = |ratio: &_| {
+                let crate::measuring::Ratio { over, spread, .. } = ratio;
+                is_kept(workload, group, name, over, *spread)
+            };
+            measurement.ratios.retain(keep);
+        }
+        let over_roof = |ratio: &crate::measuring::Ratio| ratio.over == crate::run::ROOF;
+        measurements.retain(|m| m.time.is_none() || m.ratios.first().is_some_and(over_roof));
+    }
+    if let Some(rows) = &mut run.rows {
+        rows.made
+            .retain(|made| is_kept("rows", "", &made.maker, "", made.time.spread));
+        rows.rotated.retain(|one| {
+            let spread = one.rotate.spread.max(one.rotate_at.spread);
+            is_kept("rotate_at", "", &one.backend, "rotate", spread)
+        });
+    }
+    run.dispatch
+        .retain(|line| is_kept("a call", "", &line.backend, "", line.time.spread));
+    run.record = Some(Record {
+        claim: CLAIM,
+        refused,
+    });
+}
+
+/// Leaves out what an emulated CPU cannot say: instructions, predictions and verification stay.
+pub fn forget_times(run: &mut Run) {
+    run.dispatch.clear();
+    run.rows = None;
+    run.load = None;
+    for case in &mut run.cases {
+        case.roofs.clear();
+        case.copy = None;
+        for measurement in &mut case.measurements {
+            measurement.time = Time::default();
+            measurement.ratios.clear();
+            measurement.preparation = 0.0;
+        }
+    }
+}
+
+/// Writes a record where those of its machine are, and returns its path.
+///
+/// # Errors
+///
+/// The file cannot be written.
+pub fn write(run: &Run, records: &Path) -> Result<PathBuf> {
+    let folder = records.join(run.machine.folder());
+    fs::create_dir_all(&folder)
+        .with_context(|| format!("cannot make the directory {}", folder.display()))?;
+    let path = folder.join(&run.date).with_extension("json");
+    // Nobody reads it line by line, and it stays in the repository for good.
+    let mut text = serde_json::to_vec(run)?;
+    text.push(b'\n');
+    files::write(&path, &text)?;
+    Ok(path)
+}
+
+/// Whether the working tree differs from its commit.
+pub fn has_changes() -> bool {
+    let status = Command::new("git")
+        .args(["status", "--porcelain", "--untracked-files=no"])
+        .output();
+    status.is_ok_and(|output| !output.stdout.is_empty())
+}
