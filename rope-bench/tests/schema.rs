@@ -18,7 +18,7 @@ fn check(value: &Value, schema: &Value, root: &Value, at: &str) -> Result<(), St
             "$schema" | "$defs" | "title" | "description" => {}
             "$ref" => {
                 let name = said.as_str().and_then(|name| name.strip_prefix('#'));
-                let target = root.pointer(name.unwrap()).expect(name.unwrap());
+                let target = root.pointer(name.unwrap()).expect("a definition");
                 check(value, target, root, at)?;
             }
             "const" if value != said => return fail(format!("not {said}")),

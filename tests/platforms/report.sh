@@ -17,7 +17,6 @@ optimized_bench
 tests "$bench" "${small[@]}" --json "$work/here.json"
 tests "$bench" rows --most 4096 --json "$work/rows.json"
 tests "$bench" accuracy --positions 256 --json "$work/accuracy.json"
-tests "$bench" train --json "$work/train.json"
 
 step "aarch64, emulated: instructions instead of times"
 build --target $aarch64 --features intrinsics
@@ -28,7 +27,6 @@ tests "${emulator[@]}" "$program" "${small[@]}" --formulation fused,intrinsics,c
 # To a file QEMU writes its log line by line, to its standard error in parts of lines.
 trace=("${emulator[@]}" -D /dev/stderr -d in_asm,exec,nochain)
 "$bench" instructions "$work/aarch64.json" --program "$program" -- "${trace[@]}"
-tests "${emulator[@]}" "$program" train --json "$work/train-aarch64.json"
 
 step "wasm32, in Node"
 RUSTC_BOOTSTRAP=1 CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS="$wasm_link -C target-feature=+simd128" \
@@ -36,14 +34,6 @@ RUSTC_BOOTSTRAP=1 CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS="$wasm_link -C target-fea
 read -ra node <<<"$CARGO_TARGET_WASM32_WASIP1_RUNNER"
 program=$CARGO_TARGET_DIR/wasm32-wasip1/release/rope-bench.wasm
 tests "${node[@]}" "$program" "${small[@]}" --json "$work/wasm32.json"
-tests "${node[@]}" "$program" train --json "$work/train-wasm32.json"
-# Every number of the three, to the last bit.
-node -e '
-const training = (path) => JSON.stringify(JSON.parse(require("fs").readFileSync(path)).training);
-const [here, ...others] = process.argv.slice(1).map(training);
-process.exit(here && others.every((other) => other === here) ? 0 : 1);
-' "$work"/train{,-aarch64,-wasm32}.json || fail "a training differs between architectures"
-
 step "the playground"
 kept=$root/rope-bench/src/report/playground.wasm
 playground
@@ -52,7 +42,7 @@ if [[ -n ${UPDATE:-} ]]; then cp "$playground" "$kept"; fi
 node "$here/playground.mjs" "$playground" "$kept"
 
 step "the report in Chromium"
-"$bench" report "$work"/{here,rows,accuracy,train,aarch64,wasm32}.json --output "$work/report.html"
+"$bench" report "$work"/{here,rows,accuracy,aarch64,wasm32}.json --output "$work/report.html"
 # load PAGE: its document and what the console said.
 load() {
     timeout 120 chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run \
@@ -71,8 +61,7 @@ if [[ -s $work/console ]]; then
     fail "the console is not silent"
 fi
 grep -q 'data-state="drawn"' "$work/document" || fail "the playground was not drawn"
-for part in 'Instructions for each element that rotates' wasm32-wasip1 'Error against position' 'Making cos and sin' \
-    'planted frequencies found again'; do
+for part in 'Instructions for each element that rotates' wasm32-wasip1 'Error against position' 'Making cos and sin'; do
     grep -q "$part" "$work/document" || fail "the page has no '$part'"
 done
 # Every drawing of the file, and those of the playground's planes.

@@ -22,6 +22,7 @@ macro_rules! examples {
 examples! {
     given_rows: "../../rope-core/examples/given_rows.rs";
     kv_cache: "../../rope-core/examples/kv_cache.rs";
+    learn_frequencies: "../../rope-core/examples/learn_frequencies.rs";
     one_pass: "../../rope-core/examples/one_pass.rs";
     packed_qkv: "../../rope-core/examples/packed_qkv.rs";
     several_axes: "../../rope-core/examples/several_axes.rs";
