@@ -15,7 +15,7 @@ for binary; do
     # `enter` and what is in it is where a backend begins; `cpu` and XGETBV only ask what there is; the scalar root is
     # integer work.
     found=$(printf '%s\n' "$symbols" |
-        grep -E 'core_arch|9rope_core4simd|as[^.]*rope_core[^.]*simd[^.]*Simd' |
+        grep -E 'core_arch|9rope_core4simd|as[^.]*rope_core[^.]*simd[^.]*(Simd|InstructionSet)' |
         grep -vE '5enter|6detect|4simd3cpu|xgetbv|6scalar4sqrt' || true)
     if [ -n "$found" ]; then
         echo "$binary: not inlined:" >&2

@@ -7,7 +7,7 @@ use crate::kernel::elements::{
     BackwardKernels, ElementType, GradientKernels, InPlaceKernels, NormRotateKernels,
     OutOfPlaceKernels,
 };
-use crate::simd::{Simd, convert};
+use crate::simd::{Simd, SimdSums, convert};
 
 /// A type that tensors are made of: `f32`, [`half::f16`] or [`half::bf16`].
 ///
@@ -88,7 +88,7 @@ pub(crate) trait Convert {
 
     /// Two vectors of elements as doubles.
     #[inline(always)]
-    fn read_wide<S: Simd>(s: S, x: [S::Chunk<Self::Bits>; 2]) -> [S::Wide; 2] {
+    fn read_wide<S: SimdSums>(s: S, x: [S::Chunk<Self::Bits>; 2]) -> [S::Wide; 2] {
         let [a, b] = Self::read(s, x, false);
         [s.widen(a), s.widen(b)]
     }
@@ -147,7 +147,7 @@ impl Convert for f32 {
     }
 
     #[inline(always)]
-    fn read_wide<S: Simd>(s: S, [a, b]: [S::Chunk<f32>; 2]) -> [S::Wide; 2] {
+    fn read_wide<S: SimdSums>(s: S, [a, b]: [S::Chunk<f32>; 2]) -> [S::Wide; 2] {
         [s.load_f32_wide(a), s.load_f32_wide(b)]
     }
 

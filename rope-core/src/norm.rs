@@ -19,8 +19,6 @@
 //! # Ok::<(), rope_core::Error>(())
 //! ```
 
-use half::{bf16, f16};
-
 use crate::Error;
 use crate::element::{Element, ElementKernels};
 use crate::kernel::elements::{ElementType, OutOfPlaceKernels, elements};
@@ -174,7 +172,7 @@ pub(crate) struct GivenSums<'a> {
 }
 
 macro_rules! weights {
-    ($($Type:ident: $E:ident $kernels:tt;)+) => {
+    ($($Type:ident: $E:ty [$($fused:tt)*];)+) => {
         /// The weights, or the biases, of a norm: `[head_dim]`, which all heads share, or `[heads, head_dim]`.
         #[derive(Clone, Copy, Debug, PartialEq)]
         #[non_exhaustive]
@@ -186,7 +184,7 @@ macro_rules! weights {
             /// What they are, and their bytes.
             pub(crate) fn bytes(self) -> (&'static OutOfPlaceKernels, &'a [u8]) {
                 match self {
-                    $(Weights::$Type(values) => ($E::OUT_OF_PLACE, bytemuck::cast_slice(values)),)+
+                    $(Weights::$Type(values) => (<$E>::OUT_OF_PLACE, bytemuck::cast_slice(values)),)+
                 }
             }
         }

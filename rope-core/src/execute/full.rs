@@ -4,8 +4,7 @@
 use super::staged;
 use crate::Pairing;
 use crate::backend::Proof;
-use crate::element::ElementKernels;
-use crate::kernel::elements::{ElementType, OutOfPlaceKernels};
+use crate::kernel::elements::ElementType;
 use crate::kernel::full::FullLine;
 use crate::kernel::line::Line;
 use crate::pass::{OperandMut, Pass, PassKernels, Rotation};
@@ -36,11 +35,7 @@ fn in_place(
             .run(|span| rotate(proof, pairing, &mut span.line(x.bytes)));
         return;
     }
-    let element: &'static OutOfPlaceKernels = match element {
-        ElementType::F32 => f32::OUT_OF_PLACE,
-        ElementType::F16 => half::f16::OUT_OF_PLACE,
-        ElementType::Bf16 => half::bf16::OUT_OF_PLACE,
-    };
+    let element = element.out_of_place();
     let pass = Pass {
         proof,
         element,

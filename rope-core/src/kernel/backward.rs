@@ -22,7 +22,7 @@ use super::line::{Heads, Line, RotateLine, Same, Source, SourceHeads, Starts};
 use super::pairs::PairLayout;
 use super::rotation::{Angles, LaneOrder};
 use crate::element::Convert;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{InstructionSet, Kernel, SimdSums};
 
 /// Rotates a line of gradients in place, and adds `y1 dy2 - y2 dy1` to the sums of its pairs, which all heads share.
 pub(crate) struct BackwardLine<'l, 'a, E, P> {
@@ -49,7 +49,7 @@ impl<E: Convert, P: PairLayout> Kernel for BackwardLine<'_, '_, E, P> {
     const BF16: bool = E::BF16;
 
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: InstructionSet>(self, s: S) {
         let BackwardLine { y, line, sums, .. } = self;
         let pairs = line.rows.pairs;
         let from = match line.rows.starts {
@@ -92,7 +92,7 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
 
     /// All whole groups of all heads. Returns the next pair.
     #[inline(always)]
-    fn passes<S: Simd>(
+    fn passes<S: SimdSums>(
         s: S,
         y: &Source<'_>,
         line: &mut Line<'_>,
@@ -119,7 +119,7 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
 
     /// A group of some heads.
     #[inline(always)]
-    fn pass<S: Simd>(
+    fn pass<S: SimdSums>(
         s: S,
         y: &Source<'_>,
         line: &mut Line<'_>,

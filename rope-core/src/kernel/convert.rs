@@ -5,7 +5,7 @@ use core::marker::PhantomData;
 use bytemuck::{cast_slice, cast_slice_mut};
 
 use crate::element::Convert;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{InstructionSet, Kernel};
 
 /// Elements to f32.
 pub(crate) struct ToF32<'a, E> {
@@ -27,7 +27,7 @@ impl<'a, E> ToF32<'a, E> {
 
 impl<E: Convert> Kernel for ToF32<'_, E> {
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: InstructionSet>(self, s: S) {
         let source = cast_slice(self.source);
         let from = S::chunks(source).as_chunks::<2>().0;
         let to = S::chunks_mut(self.target).as_chunks_mut::<2>().0;
@@ -70,7 +70,7 @@ impl<E: Convert> Kernel for FromF32<'_, E> {
     const BF16: bool = E::BF16;
 
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: InstructionSet>(self, s: S) {
         let target = cast_slice_mut(self.target);
         let from = S::chunks(self.source).as_chunks::<2>().0.as_chunks().0;
         let to = S::chunks_mut(target)

@@ -11,26 +11,24 @@
 //! The kernels are compiled in this crate, once. A user's crate names the statics of its elements, and what it does not
 //! name the linker leaves out.
 
-/// Calls a macro with all elements: the variant of an enumeration, the type, and into what else than itself it is
-/// rotated by one kernel.
+/// Calls a macro with all elements: the variant of an enumeration, the type, by a path that is one everywhere, and into
+/// what else than itself it is rotated by one kernel.
 macro_rules! elements {
     ($read:ident) => {
         $read! {
             F32: f32 [
-                Half => f32 Interleaved, Interleaved => f32 Half,
-                Half => f16 Half, Interleaved => f16 Interleaved,
-                Half => bf16 Half, Interleaved => bf16 Interleaved,
+                Half => f32 as Interleaved, Interleaved => f32 as Half,
+                Half => half::f16 as Half, Interleaved => half::f16 as Interleaved,
+                Half => half::bf16 as Half, Interleaved => half::bf16 as Interleaved,
             ];
-            F16: f16 [];
-            Bf16: bf16 [Interleaved => bf16 Half];
+            F16: half::f16 [];
+            Bf16: half::bf16 [Interleaved => half::bf16 as Half];
         }
     };
 }
 pub(crate) use elements;
 
 use core::marker::PhantomData;
-
-use half::{bf16, f16};
 
 use super::backward::BackwardLine;
 use super::convert::{FromF32, ToF32};
@@ -191,11 +189,20 @@ macro_rules! kernels {
 }
 
 macro_rules! compiled {
-    ($($Type:ident: $E:ident [$($P:ident => $O:ident $Q:ident),* $(,)?];)+) => {
+    ($($Type:ident: $E:ty [$($P:ident => $O:ty as $Q:ident),* $(,)?];)+) => {
         /// An element where it is known when a program runs.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum ElementType {
             $($Type,)+
+        }
+
+        impl ElementType {
+            /// Its kernels out of place; those of every element are linked with it.
+            pub(crate) fn out_of_place(self) -> &'static OutOfPlaceKernels {
+                match self {
+                    $(ElementType::$Type => <$E>::OUT_OF_PLACE,)+
+                }
+            }
         }
 
         $(impl Element for $E {}
@@ -209,9 +216,9 @@ macro_rules! compiled {
             const OUT_OF_PLACE: &'static OutOfPlaceKernels = kernels!(OutOfPlaceKernels {
                 size: size_of::<$E>(),
                 fused: &[
-                    fused!($E Half => $E Half),
-                    fused!($E Interleaved => $E Interleaved),
-                    $(fused!($E $P => $O $Q),)*
+                    fused!($E as Half => $E as Half),
+                    fused!($E as Interleaved => $E as Interleaved),
+                    $(fused!($E as $P => $O as $Q),)*
                 ],
                 to_f32: |proof, source, target| proof.run(ToF32::<$E>::new(source, target)),
                 from_f32: |proof, source, target| proof.run(FromF32::<$E>::new(source, target)),
@@ -244,7 +251,7 @@ macro_rules! compiled {
 }
 
 macro_rules! fused {
-    ($I:ident $P:ident => $O:ident $Q:ident) => {
+    ($I:ty as $P:ident => $O:ty as $Q:ident) => {
         FusedKernels {
             input: $P,
             element: <$O as ElementKernels>::TYPE,

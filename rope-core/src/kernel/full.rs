@@ -12,7 +12,7 @@ use bytemuck::cast_slice_mut;
 
 use super::line::{Line, Starts};
 use crate::Pairing;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{InstructionSet, Kernel, Simd};
 
 /// Heads of f32, and their full-width rows.
 pub(crate) struct FullLine<'l, 'm> {
@@ -35,7 +35,7 @@ impl<'l, 'm> FullLine<'l, 'm> {
 
 impl Kernel for FullLine<'_, '_> {
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: InstructionSet>(self, s: S) {
         let FullLine {
             line,
             pairing,

@@ -12,7 +12,7 @@ use super::line::{Source, SourceHeads};
 use super::pairs::{PairLayout, VectorPair};
 use super::rotation::deinterleave;
 use crate::element::{Convert, Products};
-use crate::simd::{Kernel, Scalar, Simd};
+use crate::simd::{InstructionSet, Kernel, Scalar, SimdSums};
 
 /// Heads of two tensors, and the sums of their pairs. Every index in it has been checked.
 pub(crate) struct GradientLine<'a> {
@@ -63,7 +63,7 @@ impl<'l, 'a, E, P> AddTerms<'l, 'a, E, P> {
 
 impl<E: Convert, P: PairLayout> Kernel for AddTerms<'_, '_, E, P> {
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: InstructionSet>(self, s: S) {
         let AddTerms { line, mut from, .. } = self;
         if const { S::LANES == 1 } {
             return Self::plain(line, from);
@@ -85,7 +85,7 @@ impl<E: Convert, P: PairLayout> Kernel for AddTerms<'_, '_, E, P> {
 impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
     /// A group of all heads, whose sums stay in registers where the heads share them.
     #[inline(always)]
-    fn group<S: Simd, const DOT: bool>(s: S, line: &mut GradientLine<'_>, from: usize) {
+    fn group<S: SimdSums, const DOT: bool>(s: S, line: &mut GradientLine<'_>, from: usize) {
         let GradientLine {
             ref x,
             ref g,
@@ -123,7 +123,7 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
 
     /// The sums of a group, in the order of lanes that its terms have.
     #[inline(always)]
-    pub(super) fn load<S: Simd>(s: S, places: &[S::Chunk<f64>]) -> [S::Wide; 2] {
+    pub(super) fn load<S: SimdSums>(s: S, places: &[S::Chunk<f64>]) -> [S::Wide; 2] {
         let [first, second] = [s.load_wide(places[0]), s.load_wide(places[1])];
         if const { Self::UNZIPPED } {
             return [
@@ -133,17 +133,23 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
         }
         if const { Self::EVEN_ODD } {
             let [even, odd] = s.unzip_wide([first, second]);
-            return [s.unorder_wide(even), s.unorder_wide(odd)];
+            return [
+                s.undo_deinterleaved_wide(even),
+                s.undo_deinterleaved_wide(odd),
+            ];
         }
         [first, second]
     }
 
     /// Undoes `load`.
     #[inline(always)]
-    pub(super) fn store<S: Simd>(s: S, sums: [S::Wide; 2], places: &mut [S::Chunk<f64>]) {
+    pub(super) fn store<S: SimdSums>(s: S, sums: [S::Wide; 2], places: &mut [S::Chunk<f64>]) {
         let [mut first, mut second] = sums;
         if const { Self::UNZIPPED } {
-            [first, second] = [s.unorder_wide(first), s.unorder_wide(second)];
+            [first, second] = [
+                s.undo_deinterleaved_wide(first),
+                s.undo_deinterleaved_wide(second),
+            ];
         }
         if const { Self::EVEN_ODD } {
             [first, second] = s.zip_wide([
@@ -157,7 +163,7 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
     /// Adds the terms of a group of a head, by the shortest way there is for the element. `a` and `b` are the members
     /// of `x` of the first half of the group, `c` and `d` those of the second; `e` to `h` are those of `g`.
     #[inline(always)]
-    pub(super) fn add<S: Simd, const DOT: bool>(
+    pub(super) fn add<S: SimdSums, const DOT: bool>(
         s: S,
         [first, second]: [S::Wide; 2],
         x: [VectorPair<S, E::Bits>; 2],
@@ -193,7 +199,7 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
     }
 
     #[inline(always)]
-    fn add_wide<S: Simd, const DOT: bool>(
+    fn add_wide<S: SimdSums, const DOT: bool>(
         s: S,
         sums: S::Wide,
         x: [S::Wide; 2],
@@ -219,7 +225,7 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
 
     /// The first and the second members of the first half of a group, and those of the second, as doubles.
     #[inline(always)]
-    fn read_wide<S: Simd>(s: S, [x, y]: [VectorPair<S, E::Bits>; 2]) -> [[S::Wide; 2]; 2] {
+    fn read_wide<S: SimdSums>(s: S, [x, y]: [VectorPair<S, E::Bits>; 2]) -> [[S::Wide; 2]; 2] {
         let ([a, b], [c, d]) = (E::read_wide(s, x), E::read_wide(s, y));
         if const { P::ALTERNATING } {
             [s.unzip_wide([a, b]), s.unzip_wide([c, d])]
@@ -230,7 +236,7 @@ impl<E: Convert, P: PairLayout> AddTerms<'_, '_, E, P> {
 
     /// The first members of a group, and the second ones.
     #[inline(always)]
-    fn read<S: Simd>(s: S, [a, b]: [VectorPair<S, E::Bits>; 2]) -> [[S::F32; 2]; 2] {
+    fn read<S: SimdSums>(s: S, [a, b]: [VectorPair<S, E::Bits>; 2]) -> [[S::F32; 2]; 2] {
         if const { P::ALTERNATING && E::EVEN_ODD } {
             let ([a, b], [c, d]) = (E::read(s, a, true), E::read(s, b, true));
             return [[a, c], [b, d]];

@@ -4,7 +4,7 @@
 //! so eight vectors go through all strides that they hold in registers, and the longer strides are passes over memory,
 //! two strides at a time. (AVX2, 128 channels: two halves of eight registers take 0.6 of the time of 16, which spill.)
 
-use crate::simd::{Kernel, Simd};
+use crate::simd::{InstructionSet, Kernel, Simd};
 use crate::stages::Hadamard;
 
 /// Vectors that are in registers.
@@ -25,7 +25,7 @@ impl<'a> Transform<'a> {
 
 impl Kernel for Transform<'_> {
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: InstructionSet>(self, s: S) {
         let Transform { heads, hadamard } = self;
         let block = hadamard.block();
         if const { S::LANES == 1 } {

@@ -30,7 +30,7 @@ use super::pairs::{PairLayout, VectorPair};
 use super::rotation::{Angles, LaneOrder, RowFactors, deinterleave, interleave, rotate};
 use crate::element::Convert;
 use crate::rows::View;
-use crate::simd::{Kernel, Scalar, Simd};
+use crate::simd::{InstructionSet, Kernel, Scalar, Simd};
 
 /// Heads at equal distances, and their rows. Every index in it has been checked against the tensor.
 pub(crate) struct Line<'a> {
@@ -430,7 +430,7 @@ impl<R: Route, N: Prologue> Kernel for RotateLine<'_, '_, R, N> {
     const BF16: bool = R::O::BF16;
 
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: InstructionSet>(self, s: S) {
         let RotateLine {
             source,
             line,

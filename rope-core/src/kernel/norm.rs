@@ -18,7 +18,7 @@
 //! computed before the first is used.
 
 use crate::norm::NormSum;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{InstructionSet, Kernel, Simd};
 
 /// What is summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Sum {
 
     /// Adds whole blocks, the next ones.
     #[inline(always)]
-    fn add<S: Simd>(&mut self, s: S, term: Term, values: &[f32], mean: f32) {
+    fn add<S: InstructionSet>(&mut self, s: S, term: Term, values: &[f32], mean: f32) {
         if self.order == NormSum::F64 {
             self.lanes = wide_sum(term, self.lanes, values, mean);
             return;
@@ -115,7 +115,7 @@ impl Sum {
 
     /// The sum, with the terms that are left, fewer than a block.
     #[inline(always)]
-    fn finish<S: Simd>(self, s: S, term: Term, rest: &[f32], mean: f32) -> f64 {
+    fn finish<S: InstructionSet>(self, s: S, term: Term, rest: &[f32], mean: f32) -> f64 {
         if self.order == NormSum::F64 {
             let lanes = wide_sum(term, self.lanes, rest, mean);
             return lanes.iter().fold(0.0, |sum, lane| sum + lane);
@@ -139,7 +139,7 @@ fn add_lanes(sum: &mut [f32; LANES], other: &[f32; LANES]) {
 
 /// Blocks added to 32 lanes, which stay in registers. The term is to be a constant.
 #[inline(always)]
-fn add_blocks<S: Simd>(
+fn add_blocks<S: InstructionSet>(
     s: S,
     term: Term,
     lanes: [f32; LANES],
@@ -176,7 +176,13 @@ fn add_blocks<S: Simd>(
 
 /// The end of the sum: 32 lanes, and the terms behind the blocks.
 #[inline(always)]
-fn fold<S: Simd>(s: S, term: Term, mut lanes: [f32; LANES], rest: &[f32], mean: f32) -> f32 {
+fn fold<S: InstructionSet>(
+    s: S,
+    term: Term,
+    mut lanes: [f32; LANES],
+    rest: &[f32],
+    mean: f32,
+) -> f32 {
     let tail = add_rest(term, &mut lanes, rest, mean);
     fold_lanes(s, &lanes)
         .iter()
@@ -199,7 +205,7 @@ pub(crate) fn add_rest(term: Term, lanes: &mut [f32; LANES], rest: &[f32], mean:
 /// 32 lanes to eight. In the vectors of the instruction set, or of the next narrower one: the compiler takes this apart
 /// into 24 additions of one lane.
 #[inline(always)]
-pub(crate) fn fold_lanes<S: Simd>(s: S, lanes: &[f32; LANES]) -> [f32; 8] {
+pub(crate) fn fold_lanes<S: InstructionSet>(s: S, lanes: &[f32; LANES]) -> [f32; 8] {
     if const { S::LANES > 8 } {
         return fold_lanes(s.narrower(), lanes);
     }
@@ -307,7 +313,7 @@ pub(crate) struct AddToSum<'a> {
 
 impl Kernel for AddToSum<'_> {
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: InstructionSet>(self, s: S) {
         let AddToSum {
             sum,
             values,
@@ -334,7 +340,7 @@ pub(crate) struct RootOf<'a> {
 
 impl Kernel for RootOf<'_> {
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: InstructionSet>(self, s: S) {
         *self.factors = NormFactors::of(s, self.mean, self.square, self.eps);
     }
 }
@@ -378,7 +384,7 @@ impl<'a> PerChannel<'a> {
 
 impl Kernel for Scaled<'_> {
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
+    fn run<S: InstructionSet>(self, _: S) {
         let Scaled {
             heads,
             head_dim,

@@ -6,14 +6,12 @@
 
 use core::marker::PhantomData;
 
-use half::{bf16, f16};
-
 use super::elements::{ElementType, elements};
 use super::line::{Heads, Line, Same, Source, SourceHeads};
 use super::norm::{LANES, ROOTS, Term, add_rest, fold_lanes, roots};
 use super::pairs::{Interleaved, PairLayout, VectorPair};
 use crate::element::Convert;
-use crate::simd::{Kernel, Simd};
+use crate::simd::{InstructionSet, Kernel, Simd};
 
 /// Channels of a head from which on a sum is a cascade, and a norm is not fused.
 pub(crate) const TOO_LONG: usize = 512;
@@ -135,7 +133,7 @@ impl<E: Convert> Kernel for NormRest<'_, '_, '_, E> {
     const BF16: bool = E::BF16;
 
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: InstructionSet>(self, s: S) {
         let NormRest {
             line,
             norm,
@@ -187,7 +185,7 @@ pub(crate) struct LineRoots<'a> {
 
 impl Kernel for LineRoots<'_> {
     #[inline(always)]
-    fn run<S: Simd>(mut self, s: S) {
+    fn run<S: InstructionSet>(mut self, s: S) {
         // First the vectors of all heads, then the serial ends of their sums, then the roots: each waits for nothing.
         let mut eights = [[0.0_f32; 8]; ROOTS];
         self.squares(s, &mut eights);
@@ -199,10 +197,10 @@ impl Kernel for LineRoots<'_> {
 }
 
 macro_rules! squares {
-    ($($Type:ident: $E:ident $kernels:tt;)+) => {
+    ($($Type:ident: $E:ty [$($fused:tt)*];)+) => {
         impl LineRoots<'_> {
             #[inline(always)]
-            fn squares<S: Simd>(&mut self, s: S, eights: &mut [[f32; 8]; ROOTS]) {
+            fn squares<S: InstructionSet>(&mut self, s: S, eights: &mut [[f32; 8]; ROOTS]) {
                 match self.element {
                     $(ElementType::$Type => self.squares_of::<$E, S>(s, eights),)+
                 }
@@ -215,7 +213,7 @@ elements!(squares);
 impl LineRoots<'_> {
     /// The sums of squares of the heads: eight lanes of each, and of what fills no eight in the place of its root.
     #[inline(always)]
-    fn squares_of<E: Convert, S: Simd>(&mut self, s: S, eights: &mut [[f32; 8]; ROOTS]) {
+    fn squares_of<E: Convert, S: InstructionSet>(&mut self, s: S, eights: &mut [[f32; 8]; ROOTS]) {
         let heads = SourceHeads::<E>::of(self.heads);
         let sums = eights.iter_mut().zip(&mut *self.roots).take(self.len);
         for (index, (eight, sum)) in sums.enumerate() {

@@ -31,7 +31,7 @@ use crate::simd::convert::{
     E4M3_LEAST, E5M2_LEAST, f8_to_f32, f16_to_f32, f32_to_f8, f32_to_f16, f32_to_i8_away,
     f32_to_i8_even, i8_to_f32,
 };
-use crate::simd::{Kernel, Simd};
+use crate::simd::{InstructionSet, Kernel, SimdQuant};
 
 /// Some heads of equal length, and where their codes go, as many.
 #[derive(Debug)]
@@ -220,7 +220,7 @@ trait Convert8 {
     const LARGEST: f32;
 
     /// Four vectors of values to codes.
-    fn write<S: Simd>(s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4];
+    fn write<S: SimdQuant>(s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4];
     /// A value rounded to its code.
     fn from_f32(x: f32) -> u8;
     /// The value of a code, exactly.
@@ -233,7 +233,7 @@ impl Convert8 for E4m3 {
     const LARGEST: f32 = 448.0;
 
     #[inline(always)]
-    fn write<S: Simd>(s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
+    fn write<S: SimdQuant>(s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
         s.store_f8::<3, E4M3_LEAST, 0x7e>(x)
     }
 
@@ -255,7 +255,7 @@ impl<const MOST: u32> Convert8 for E5m2<MOST> {
     const LARGEST: f32 = 57344.0;
 
     #[inline(always)]
-    fn write<S: Simd>(s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
+    fn write<S: SimdQuant>(s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
         s.store_f8::<2, E5M2_LEAST, MOST>(x)
     }
 
@@ -276,7 +276,7 @@ impl Convert8 for Int8Even {
     const LARGEST: f32 = 127.0;
 
     #[inline(always)]
-    fn write<S: Simd>(s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
+    fn write<S: SimdQuant>(s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
         s.store_i8_even(x)
     }
 
@@ -297,7 +297,7 @@ impl Convert8 for Int8Away {
     const LARGEST: f32 = 127.0;
 
     #[inline(always)]
-    fn write<S: Simd>(s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
+    fn write<S: SimdQuant>(s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
         s.store_i8_away(x, 0.5)
     }
 
@@ -320,7 +320,7 @@ struct Encode<'e, 'a, C> {
 
 impl<C: Convert8> Kernel for Encode<'_, '_, C> {
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: InstructionSet>(self, s: S) {
         let Encoding {
             values,
             factors,
@@ -339,7 +339,13 @@ impl<C: Convert8> Kernel for Encode<'_, '_, C> {
 
 impl<C: Convert8> Encode<'_, '_, C> {
     #[inline(always)]
-    fn head<S: Simd>(s: S, source: Values<'_>, by: f32, divides: bool, target: &mut [u8]) {
+    fn head<S: InstructionSet>(
+        s: S,
+        source: Values<'_>,
+        by: f32,
+        divides: bool,
+        target: &mut [u8],
+    ) {
         let len = source.len();
         if const { S::LANES == 1 } {
             return Self::plain(s, source, by, divides, target);
@@ -364,7 +370,7 @@ impl<C: Convert8> Encode<'_, '_, C> {
     }
 
     #[inline(always)]
-    fn block<S: Simd>(
+    fn block<S: SimdQuant>(
         s: S,
         [a, b, c, d]: [S::F32; 4],
         by: S::F32,
@@ -380,7 +386,13 @@ impl<C: Convert8> Encode<'_, '_, C> {
 
     /// The definition, one lane at a time.
     #[inline(always)]
-    fn plain<S: Simd>(s: S, source: Values<'_>, by: f32, divides: bool, target: &mut [u8]) {
+    fn plain<S: InstructionSet>(
+        s: S,
+        source: Values<'_>,
+        by: f32,
+        divides: bool,
+        target: &mut [u8],
+    ) {
         let mut values = [0.0; MOST_OF_BLOCK];
         for (index, codes) in target.chunks_mut(MOST_OF_BLOCK).enumerate() {
             let start = index * MOST_OF_BLOCK;
@@ -416,7 +428,7 @@ struct MakeScales<'m, 'a>(&'m mut ScaleRequest<'a>);
 
 impl Kernel for MakeScales<'_, '_> {
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: InstructionSet>(self, s: S) {
         let ScaleRequest {
             values,
             largest,
@@ -441,7 +453,7 @@ struct Decode<'a, C> {
 
 impl<C: Convert8> Kernel for Decode<'_, C> {
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
+    fn run<S: InstructionSet>(self, _: S) {
         // The compiler vectorizes it.
         let target = &mut self.target[..self.source.len()];
         for (x, y) in self.source.iter().zip(target) {
@@ -474,7 +486,7 @@ struct EncodeQ8_0<'a> {
 
 impl Kernel for EncodeQ8_0<'_> {
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: InstructionSet>(self, s: S) {
         // Four vectors are two blocks of 16 lanes, one of 8, half a one of 4.
         let together = const { (4 * S::LANES).div_ceil(Q8_0_VALUES) };
         let vectors = const { Q8_0_VALUES / S::LANES };
@@ -502,7 +514,12 @@ impl Kernel for EncodeQ8_0<'_> {
 impl EncodeQ8_0<'_> {
     /// As many blocks as four vectors are, or one, of the values from four vectors on.
     #[inline(always)]
-    fn group<S: Simd>(s: S, values: Blocks<'_, S>, first: usize, blocks: &mut [[u8; Q8_0_BYTES]]) {
+    fn group<S: SimdQuant>(
+        s: S,
+        values: Blocks<'_, S>,
+        first: usize,
+        blocks: &mut [[u8; Q8_0_BYTES]],
+    ) {
         /// Before a half: a tie still becomes the next integer, because the sum is rounded to even, and no less does.
         const HALF: f32 = 0.5_f32.next_down();
         let fours = const { Q8_0_VALUES.div_ceil(4 * S::LANES) };
@@ -552,7 +569,7 @@ struct DecodeQ8_0<'a> {
 
 impl Kernel for DecodeQ8_0<'_> {
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: InstructionSet>(self, s: S) {
         let from = self.source.as_chunks::<Q8_0_BYTES>().0;
         let to = self.target.as_chunks_mut::<Q8_0_VALUES>().0;
         for (block, values) in from.iter().zip(to) {

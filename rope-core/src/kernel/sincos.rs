@@ -49,7 +49,7 @@ use self::chunk::{FrequencyChunk, power_of_two, quarters};
 use self::oracle::{RADIAN, Remainder};
 use crate::backend::Proof;
 use crate::positions::AxisPosition;
-use crate::simd::{Kernel, Scalar, Simd, SimdF64};
+use crate::simd::{InstructionSet, Kernel, Scalar, SimdF64};
 
 /// Values this near to a midpoint of f32 numbers, in units in the last place of a double, go to the oracle: one in
 /// 2^21.
@@ -335,21 +335,21 @@ struct Usual<'a>(TokenBlock<'a>);
 
 impl Kernel for TokenBlock<'_> {
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: InstructionSet>(self, s: S) {
         self.make::<S, false>(s);
     }
 }
 
 impl Kernel for Usual<'_> {
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: InstructionSet>(self, s: S) {
         self.0.make::<S, true>(s);
     }
 }
 
 impl TokenBlock<'_> {
     #[inline(always)]
-    fn make<S: Simd, const USUAL: bool>(self, s: S) {
+    fn make<S: SimdF64, const USUAL: bool>(self, s: S) {
         let TokenBlock {
             angle,
             blocks,

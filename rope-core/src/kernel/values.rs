@@ -4,15 +4,14 @@
 use core::ops::Range;
 
 use bytemuck::cast_slice;
-use half::{bf16, f16};
 
 use super::convert::ToF32;
 use super::elements::{ElementType, elements};
 use crate::element::Convert;
-use crate::simd::Simd;
+use crate::simd::{InstructionSet, Simd, SimdQuant};
 
 macro_rules! values {
-    ($($Type:ident: $E:ident $kernels:tt;)+) => {
+    ($($Type:ident: $E:ty [$($fused:tt)*];)+) => {
         /// Elements side by side, as they are.
         #[derive(Clone, Copy, Debug)]
         pub(crate) enum Values<'a> {
@@ -45,7 +44,7 @@ macro_rules! values {
 
             /// The whole blocks of four vectors.
             #[inline(always)]
-            pub(crate) fn blocks<S: Simd>(self) -> Blocks<'a, S> {
+            pub(crate) fn blocks<S: SimdQuant>(self) -> Blocks<'a, S> {
                 match self {
                     $(Values::$Type(values) => Blocks::$Type(S::chunks(values).as_chunks().0),)+
                 }
@@ -61,7 +60,7 @@ macro_rules! values {
 
             /// All of them as f32; of two lengths the shorter counts.
             #[inline(always)]
-            pub(crate) fn widen<S: Simd>(self, s: S, target: &mut [f32]) {
+            pub(crate) fn widen<S: InstructionSet>(self, s: S, target: &mut [f32]) {
                 let len = self.len().min(target.len());
                 let target = &mut target[..len];
                 match self.part(0..len) {
@@ -72,11 +71,11 @@ macro_rules! values {
 
         /// Blocks of four vectors.
         #[derive(Clone, Copy)]
-        pub(crate) enum Blocks<'a, S: Simd> {
+        pub(crate) enum Blocks<'a, S: SimdQuant> {
             $($Type(&'a [[S::Chunk<<$E as Convert>::Bits>; 4]]),)+
         }
 
-        impl<S: Simd> Blocks<'_, S> {
+        impl<S: SimdQuant> Blocks<'_, S> {
             #[inline(always)]
             pub(crate) fn len(self) -> usize {
                 match self {
@@ -132,7 +131,7 @@ elements!(values);
 impl Values<'_> {
     /// The largest magnitude, NaNs left out; 0 of none.
     #[inline(always)]
-    pub(crate) fn largest_magnitude<S: Simd>(self, s: S) -> f32 {
+    pub(crate) fn largest_magnitude<S: InstructionSet>(self, s: S) -> f32 {
         let blocks = self.blocks::<S>();
         // Four at a time: each waits for its own.
         let mut lanes = [s.splat(0.0); 4];
@@ -149,7 +148,7 @@ impl Values<'_> {
 
     /// Values that fill no block as one, with zeros behind them.
     #[inline(always)]
-    pub(crate) fn padded<S: Simd>(self, s: S) -> [S::F32; 4] {
+    pub(crate) fn padded<S: InstructionSet>(self, s: S) -> [S::F32; 4] {
         let mut values = [0.0; MOST_OF_BLOCK];
         self.widen(s, &mut values);
         Values::F32(&values).blocks::<S>().load(s, 0)
@@ -160,7 +159,7 @@ impl Values<'_> {
 pub(crate) const MOST_OF_BLOCK: usize = 64;
 
 #[inline(always)]
-fn max_magnitudes<S: Simd>(
+fn max_magnitudes<S: SimdQuant>(
     s: S,
     [a, b, c, d]: [S::F32; 4],
     [x, y, z, w]: [S::F32; 4],
@@ -173,7 +172,7 @@ fn max_magnitudes<S: Simd>(
     ]
 }
 
-impl<S: Simd> Blocks<'_, S> {
+impl<S: SimdQuant> Blocks<'_, S> {
     /// Values of a block.
     pub(crate) const LEN: usize = 4 * S::LANES;
 }

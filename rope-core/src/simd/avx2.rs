@@ -20,8 +20,9 @@ use core::hint::cold_path;
 
 use bytemuck::{Pod, must_cast};
 
+use super::double::{BELOW_F32, MIDPOINT, SIGN};
 use super::portable::Portable;
-use super::{BELOW_F32, Kernel, MIDPOINT, SIGN, Simd, SimdF64, cpu};
+use super::{InstructionSet, Kernel, Simd, SimdF64, SimdQuant, SimdSums, cpu};
 
 /// Exists only where the CPU has AVX2, FMA and F16C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -185,21 +186,7 @@ impl Avx2 {
 /// Eight bytes and eight more, by turns.
 pub(super) const INTERLEAVED: [u8; 16] = [0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15];
 
-impl Simd for Avx2 {
-    const LANES: usize = 8;
-    // 8 of the 16 registers.
-    const GROUPS: usize = 2;
-    const PREFETCHES: bool = true;
-    // Of f32, unzipping takes twice the shuffles, and more time than the passes that it spares (Zen 3: 1.32 times C);
-    // converting f16 and shuffling share a port.
-    const INTERLEAVED_MAX_BYTES: usize = 4;
-    // Zen 3, in L1: 0.9 of the time.
-    const WRITES_HALVES: bool = true;
-    const NARROWS_ARITHMETIC_NAN: bool = true;
-    const INTERLEAVES_CODES: bool = true;
-    type F32 = __m256;
-    type Wide = [__m256d; 2];
-    type Chunk<T: Pod> = [T; 8];
+impl InstructionSet for Avx2 {
     type Narrower = Portable;
 
     #[inline(never)]
@@ -216,6 +203,21 @@ impl Simd for Avx2 {
     fn narrower(self) -> Portable {
         Portable
     }
+}
+
+impl Simd for Avx2 {
+    const LANES: usize = 8;
+    // 8 of the 16 registers.
+    const GROUPS: usize = 2;
+    const PREFETCHES: bool = true;
+    // Of f32, unzipping takes twice the shuffles, and more time than the passes that it spares (Zen 3: 1.32 times C);
+    // converting f16 and shuffling share a port.
+    const INTERLEAVED_MAX_BYTES: usize = 4;
+    // Zen 3, in L1: 0.9 of the time.
+    const WRITES_HALVES: bool = true;
+    const NARROWS_ARITHMETIC_NAN: bool = true;
+    type F32 = __m256;
+    type Chunk<T: Pod> = [T; 8];
 
     #[inline(always)]
     fn chunks<T: Pod>(x: &[T]) -> &[[T; 8]] {
@@ -323,6 +325,83 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn any_nan(self, x: __m256) -> bool {
+        op!(_mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x))) != 0
+    }
+
+    #[inline(always)]
+    fn add(self, a: __m256, b: __m256) -> __m256 {
+        op!(_mm256_add_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn sub(self, a: __m256, b: __m256) -> __m256 {
+        op!(_mm256_sub_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn mul(self, a: __m256, b: __m256) -> __m256 {
+        op!(_mm256_mul_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn sqrt(self, x: __m256) -> __m256 {
+        op!(_mm256_sqrt_ps(x))
+    }
+
+    #[inline(always)]
+    fn div(self, a: __m256, b: __m256) -> __m256 {
+        op!(_mm256_div_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn swap(self, x: __m256) -> __m256 {
+        op!(_mm256_permute_ps::<0b10_11_00_01>(x))
+    }
+
+    #[inline(always)]
+    fn butterfly<const STRIDE: usize>(self, x: __m256) -> __m256 {
+        // A product with 1 or -1 is exact: one rounding, and no instruction for the sign.
+        op!({
+            let other = match STRIDE {
+                1 => _mm256_permute_ps::<0b10_11_00_01>(x),
+                2 => _mm256_permute_ps::<0b01_00_11_10>(x),
+                _ => _mm256_permute2f128_ps::<1>(x, x),
+            };
+            _mm256_fmadd_ps(x, must_cast(const { super::signs::<8>(STRIDE) }), other)
+        })
+    }
+
+    #[inline(always)]
+    fn unzip(self, [a, b]: [__m256; 2]) -> [__m256; 2] {
+        // Within 128-bit halves: pairs 0 1 4 5 2 3 6 7.
+        [
+            op!(_mm256_shuffle_ps::<0b10_00_10_00>(a, b)),
+            op!(_mm256_shuffle_ps::<0b11_01_11_01>(a, b)),
+        ]
+    }
+
+    #[inline(always)]
+    fn zip(self, [x, y]: [__m256; 2]) -> [__m256; 2] {
+        op!([_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y)])
+    }
+
+    #[inline(always)]
+    fn to_deinterleaved(self, x: __m256) -> __m256 {
+        must_cast(op!(_mm256_permute4x64_pd::<0b11_01_10_00>(must_cast(x))))
+    }
+
+    #[inline(always)]
+    fn undo_deinterleaved(self, x: __m256) -> __m256 {
+        // Swapping the middle quarters undoes itself.
+        self.to_deinterleaved(x)
+    }
+}
+
+impl SimdQuant for Avx2 {
+    const INTERLEAVES_CODES: bool = true;
+
+    #[inline(always)]
     fn store_f8<const MANTISSA: u32, const LEAST: u32, const MOST: u32>(
         self,
         [a, b, c, d]: [__m256; 4],
@@ -422,11 +501,10 @@ impl Simd for Avx2 {
             _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)))
         })
     }
+}
 
-    #[inline(always)]
-    fn any_nan(self, x: __m256) -> bool {
-        op!(_mm256_movemask_ps(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x))) != 0
-    }
+impl SimdSums for Avx2 {
+    type Wide = [__m256d; 2];
 
     #[inline(always)]
     fn any_not_normal(self, [a, b, c, d]: [__m256; 4]) -> bool {
@@ -437,74 +515,6 @@ impl Simd for Avx2 {
             let infinity = _mm256_set1_epi32(0xfe00_0000_u32 as i32);
             _mm256_movemask_epi8(_mm256_cmpeq_epi32(_mm256_max_epu32(most, infinity), most)) != 0
         })
-    }
-
-    #[inline(always)]
-    fn add(self, a: __m256, b: __m256) -> __m256 {
-        op!(_mm256_add_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn sub(self, a: __m256, b: __m256) -> __m256 {
-        op!(_mm256_sub_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn mul(self, a: __m256, b: __m256) -> __m256 {
-        op!(_mm256_mul_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn sqrt(self, x: __m256) -> __m256 {
-        op!(_mm256_sqrt_ps(x))
-    }
-
-    #[inline(always)]
-    fn div(self, a: __m256, b: __m256) -> __m256 {
-        op!(_mm256_div_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn swap(self, x: __m256) -> __m256 {
-        op!(_mm256_permute_ps::<0b10_11_00_01>(x))
-    }
-
-    #[inline(always)]
-    fn butterfly<const STRIDE: usize>(self, x: __m256) -> __m256 {
-        // A product with 1 or -1 is exact: one rounding, and no instruction for the sign.
-        op!({
-            let other = match STRIDE {
-                1 => _mm256_permute_ps::<0b10_11_00_01>(x),
-                2 => _mm256_permute_ps::<0b01_00_11_10>(x),
-                _ => _mm256_permute2f128_ps::<1>(x, x),
-            };
-            _mm256_fmadd_ps(x, must_cast(const { super::signs::<8>(STRIDE) }), other)
-        })
-    }
-
-    #[inline(always)]
-    fn unzip(self, [a, b]: [__m256; 2]) -> [__m256; 2] {
-        // Within 128-bit halves: pairs 0 1 4 5 2 3 6 7.
-        [
-            op!(_mm256_shuffle_ps::<0b10_00_10_00>(a, b)),
-            op!(_mm256_shuffle_ps::<0b11_01_11_01>(a, b)),
-        ]
-    }
-
-    #[inline(always)]
-    fn zip(self, [x, y]: [__m256; 2]) -> [__m256; 2] {
-        op!([_mm256_unpacklo_ps(x, y), _mm256_unpackhi_ps(x, y)])
-    }
-
-    #[inline(always)]
-    fn to_deinterleaved(self, x: __m256) -> __m256 {
-        must_cast(op!(_mm256_permute4x64_pd::<0b11_01_10_00>(must_cast(x))))
-    }
-
-    #[inline(always)]
-    fn undo_deinterleaved(self, x: __m256) -> __m256 {
-        // Swapping the middle quarters undoes itself.
-        self.to_deinterleaved(x)
     }
 
     #[inline(always)]
@@ -543,7 +553,7 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
-    fn unorder_wide(self, [a, b]: [__m256d; 2]) -> [__m256d; 2] {
+    fn undo_deinterleaved_wide(self, [a, b]: [__m256d; 2]) -> [__m256d; 2] {
         self.to_deinterleaved_wide([a, b])
     }
 

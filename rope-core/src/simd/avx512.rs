@@ -29,7 +29,8 @@ use bytemuck::{Pod, cast_slice_mut, must_cast};
 use half::bf16;
 
 use super::avx2::{Avx2, INTERLEAVED};
-use super::{BELOW_F32, Kernel, MIDPOINT, SIGN, Simd, SimdF64, cpu};
+use super::double::{BELOW_F32, MIDPOINT, SIGN};
+use super::{InstructionSet, Kernel, Simd, SimdF64, SimdQuant, SimdSums, cpu};
 use crate::kernel::convert::FromF32;
 
 /// Exists only where the CPU has AVX-512 F, BW, DQ, VL and VBMI2, and AVX512-BF16 with VBMI if `BF16`; and what the
@@ -276,23 +277,7 @@ const UPPER_WORDS: [u16; 32] = {
 const ORDER: [u64; 8] = [0, 4, 1, 5, 2, 6, 3, 7];
 const UNORDER: [u64; 8] = [0, 2, 4, 6, 1, 3, 5, 7];
 
-impl<const BF16: bool> Simd for Token<BF16> {
-    const LANES: usize = 16;
-    // All of a head of 128. What is larger takes more passes: 8 instructions more of some 80 a head, and a tenth less
-    // code of all rotations.
-    const GROUPS: usize = 2;
-    // 16 of the 32 registers.
-    const DOUBLED_GROUPS: usize = 2;
-    const PREFETCHES: bool = true;
-    const INTERLEAVED_MAX_BYTES: usize = 4;
-    const WIDENS_IN_ORDER: bool = BF16;
-    const NARROWS_ARITHMETIC_NAN: bool = !BF16;
-    const INTERLEAVES_CODES: bool = true;
-    // With loads of 64 bytes the CPU's own prefetcher falls behind; it does not with loads of 32 bytes.
-    const PREFETCHES_HEADS: bool = true;
-    type F32 = __m512;
-    type Wide = [__m512d; 2];
-    type Chunk<T: Pod> = [T; 16];
+impl<const BF16: bool> InstructionSet for Token<BF16> {
     type Narrower = Avx2;
 
     #[inline(never)]
@@ -320,6 +305,23 @@ impl<const BF16: bool> Simd for Token<BF16> {
     fn narrower(self) -> Avx2 {
         self.0
     }
+}
+
+impl<const BF16: bool> Simd for Token<BF16> {
+    const LANES: usize = 16;
+    // All of a head of 128. What is larger takes more passes: 8 instructions more of some 80 a head, and a tenth less
+    // code of all rotations.
+    const GROUPS: usize = 2;
+    // 16 of the 32 registers.
+    const DOUBLED_GROUPS: usize = 2;
+    const PREFETCHES: bool = true;
+    const INTERLEAVED_MAX_BYTES: usize = 4;
+    const WIDENS_IN_ORDER: bool = BF16;
+    const NARROWS_ARITHMETIC_NAN: bool = !BF16;
+    // With loads of 64 bytes the CPU's own prefetcher falls behind; it does not with loads of 32 bytes.
+    const PREFETCHES_HEADS: bool = true;
+    type F32 = __m512;
+    type Chunk<T: Pod> = [T; 16];
 
     #[inline(always)]
     fn chunks<T: Pod>(x: &[T]) -> &[[T; 16]] {
@@ -433,6 +435,83 @@ impl<const BF16: bool> Simd for Token<BF16> {
     }
 
     #[inline(always)]
+    fn any_nan(self, x: __m512) -> bool {
+        op!(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x)) != 0
+    }
+
+    #[inline(always)]
+    fn add(self, a: __m512, b: __m512) -> __m512 {
+        op!(_mm512_add_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn sub(self, a: __m512, b: __m512) -> __m512 {
+        op!(_mm512_sub_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn mul(self, a: __m512, b: __m512) -> __m512 {
+        op!(_mm512_mul_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn sqrt(self, x: __m512) -> __m512 {
+        op!(_mm512_sqrt_ps(x))
+    }
+
+    #[inline(always)]
+    fn div(self, a: __m512, b: __m512) -> __m512 {
+        op!(_mm512_div_ps(a, b))
+    }
+
+    #[inline(always)]
+    fn swap(self, x: __m512) -> __m512 {
+        op!(_mm512_permute_ps::<0b10_11_00_01>(x))
+    }
+
+    #[inline(always)]
+    fn butterfly<const STRIDE: usize>(self, x: __m512) -> __m512 {
+        // As in `avx2.rs`.
+        op!({
+            let other = match STRIDE {
+                1 => _mm512_permute_ps::<0b10_11_00_01>(x),
+                2 => _mm512_permute_ps::<0b01_00_11_10>(x),
+                4 => _mm512_shuffle_f32x4::<0b10_11_00_01>(x, x),
+                _ => _mm512_shuffle_f32x4::<0b01_00_11_10>(x, x),
+            };
+            _mm512_fmadd_ps(x, must_cast(const { super::signs::<16>(STRIDE) }), other)
+        })
+    }
+
+    #[inline(always)]
+    fn unzip(self, [a, b]: [__m512; 2]) -> [__m512; 2] {
+        // Within 128-bit quarters: pairs 0 1 8 9 2 3 10 11 4 5 12 13 6 7 14 15.
+        [
+            op!(_mm512_shuffle_ps::<0b10_00_10_00>(a, b)),
+            op!(_mm512_shuffle_ps::<0b11_01_11_01>(a, b)),
+        ]
+    }
+
+    #[inline(always)]
+    fn zip(self, [x, y]: [__m512; 2]) -> [__m512; 2] {
+        op!([_mm512_unpacklo_ps(x, y), _mm512_unpackhi_ps(x, y)])
+    }
+
+    #[inline(always)]
+    fn to_deinterleaved(self, x: __m512) -> __m512 {
+        must_cast(op!(_mm512_permutexvar_pd(must_cast(ORDER), must_cast(x))))
+    }
+
+    #[inline(always)]
+    fn undo_deinterleaved(self, x: __m512) -> __m512 {
+        must_cast(op!(_mm512_permutexvar_pd(must_cast(UNORDER), must_cast(x))))
+    }
+}
+
+impl<const BF16: bool> SimdQuant for Token<BF16> {
+    const INTERLEAVES_CODES: bool = true;
+
+    #[inline(always)]
     fn store_f8<const MANTISSA: u32, const LEAST: u32, const MOST: u32>(
         self,
         [a, b, c, d]: [__m512; 4],
@@ -528,11 +607,10 @@ impl<const BF16: bool> Simd for Token<BF16> {
     fn max_lane(self, x: __m512) -> f32 {
         op!(_mm512_reduce_max_ps(x))
     }
+}
 
-    #[inline(always)]
-    fn any_nan(self, x: __m512) -> bool {
-        op!(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(x, x)) != 0
-    }
+impl<const BF16: bool> SimdSums for Token<BF16> {
+    type Wide = [__m512d; 2];
 
     #[inline(always)]
     fn any_not_normal(self, [a, b, c, d]: [__m512; 4]) -> bool {
@@ -549,74 +627,6 @@ impl<const BF16: bool> Simd for Token<BF16> {
             ];
             (a | b | c | d) != 0
         })
-    }
-
-    #[inline(always)]
-    fn add(self, a: __m512, b: __m512) -> __m512 {
-        op!(_mm512_add_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn sub(self, a: __m512, b: __m512) -> __m512 {
-        op!(_mm512_sub_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn mul(self, a: __m512, b: __m512) -> __m512 {
-        op!(_mm512_mul_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn sqrt(self, x: __m512) -> __m512 {
-        op!(_mm512_sqrt_ps(x))
-    }
-
-    #[inline(always)]
-    fn div(self, a: __m512, b: __m512) -> __m512 {
-        op!(_mm512_div_ps(a, b))
-    }
-
-    #[inline(always)]
-    fn swap(self, x: __m512) -> __m512 {
-        op!(_mm512_permute_ps::<0b10_11_00_01>(x))
-    }
-
-    #[inline(always)]
-    fn butterfly<const STRIDE: usize>(self, x: __m512) -> __m512 {
-        // As in `avx2.rs`.
-        op!({
-            let other = match STRIDE {
-                1 => _mm512_permute_ps::<0b10_11_00_01>(x),
-                2 => _mm512_permute_ps::<0b01_00_11_10>(x),
-                4 => _mm512_shuffle_f32x4::<0b10_11_00_01>(x, x),
-                _ => _mm512_shuffle_f32x4::<0b01_00_11_10>(x, x),
-            };
-            _mm512_fmadd_ps(x, must_cast(const { super::signs::<16>(STRIDE) }), other)
-        })
-    }
-
-    #[inline(always)]
-    fn unzip(self, [a, b]: [__m512; 2]) -> [__m512; 2] {
-        // Within 128-bit quarters: pairs 0 1 8 9 2 3 10 11 4 5 12 13 6 7 14 15.
-        [
-            op!(_mm512_shuffle_ps::<0b10_00_10_00>(a, b)),
-            op!(_mm512_shuffle_ps::<0b11_01_11_01>(a, b)),
-        ]
-    }
-
-    #[inline(always)]
-    fn zip(self, [x, y]: [__m512; 2]) -> [__m512; 2] {
-        op!([_mm512_unpacklo_ps(x, y), _mm512_unpackhi_ps(x, y)])
-    }
-
-    #[inline(always)]
-    fn to_deinterleaved(self, x: __m512) -> __m512 {
-        must_cast(op!(_mm512_permutexvar_pd(must_cast(ORDER), must_cast(x))))
-    }
-
-    #[inline(always)]
-    fn undo_deinterleaved(self, x: __m512) -> __m512 {
-        must_cast(op!(_mm512_permutexvar_pd(must_cast(UNORDER), must_cast(x))))
     }
 
     #[inline(always)]
@@ -654,7 +664,7 @@ impl<const BF16: bool> Simd for Token<BF16> {
     }
 
     #[inline(always)]
-    fn unorder_wide(self, [a, b]: [__m512d; 2]) -> [__m512d; 2] {
+    fn undo_deinterleaved_wide(self, [a, b]: [__m512d; 2]) -> [__m512d; 2] {
         op!([
             _mm512_permutexvar_pd(must_cast(UNORDER), a),
             _mm512_permutexvar_pd(must_cast(UNORDER), b),

@@ -15,8 +15,9 @@ use core::hint::cold_path;
 
 use bytemuck::{Pod, must_cast};
 
+use super::double::{BELOW_F32, MIDPOINT, SIGN};
 use super::scalar::Scalar;
-use super::{BELOW_F32, Kernel, MIDPOINT, SIGN, Simd, SimdF64};
+use super::{InstructionSet, Kernel, Simd, SimdF64, SimdQuant, SimdSums};
 
 /// Exists only where the build's target has NEON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,15 +78,7 @@ impl Neon {
     }
 }
 
-impl Simd for Neon {
-    const LANES: usize = 4;
-    // 16 of the 32 registers.
-    const GROUPS: usize = 4;
-    const INTERLEAVED_MAX_BYTES: usize = 0;
-    const NARROWS_ARITHMETIC_NAN: bool = true;
-    type F32 = float32x4_t;
-    type Wide = [float64x2_t; 2];
-    type Chunk<T: Pod> = [T; 4];
+impl InstructionSet for Neon {
     type Narrower = Scalar;
 
     #[inline(never)]
@@ -102,6 +95,16 @@ impl Simd for Neon {
     fn narrower(self) -> Scalar {
         Scalar
     }
+}
+
+impl Simd for Neon {
+    const LANES: usize = 4;
+    // 16 of the 32 registers.
+    const GROUPS: usize = 4;
+    const INTERLEAVED_MAX_BYTES: usize = 0;
+    const NARROWS_ARITHMETIC_NAN: bool = true;
+    type F32 = float32x4_t;
+    type Chunk<T: Pod> = [T; 4];
 
     #[inline(always)]
     fn chunks<T: Pod>(x: &[T]) -> &[[T; 4]] {
@@ -197,54 +200,8 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
-    fn max_magnitude(self, a: float32x4_t, x: float32x4_t) -> float32x4_t {
-        // By integers: of floats the compiler makes `fmaxnm`, which takes the number only where the NaN is a quiet one.
-        op!({
-            let bits = vreinterpretq_u32_f32(vabsq_f32(x));
-            let number = vandq_u32(bits, vcleq_u32(bits, vdupq_n_u32(f32::INFINITY.to_bits())));
-            vreinterpretq_f32_u32(vmaxq_u32(number, vreinterpretq_u32_f32(a)))
-        })
-    }
-
-    #[inline(always)]
-    fn max_number(self, a: float32x4_t, x: float32x4_t) -> float32x4_t {
-        // Without NaNs first: `fmaxnm` leaves only quiet ones out.
-        op!(vmaxq_f32(a, vbslq_f32(vceqq_f32(x, x), x, a)))
-    }
-
-    #[inline(always)]
-    fn min_number(self, a: float32x4_t, x: float32x4_t) -> float32x4_t {
-        op!(vminq_f32(a, vbslq_f32(vceqq_f32(x, x), x, a)))
-    }
-
-    #[inline(always)]
-    fn truncate(self, x: float32x4_t) -> [i32; 4] {
-        must_cast(op!(vcvtq_s32_f32(x)))
-    }
-
-    #[inline(always)]
-    fn max_lane(self, x: float32x4_t) -> f32 {
-        op!(vmaxvq_f32(x))
-    }
-
-    #[inline(always)]
     fn any_nan(self, x: float32x4_t) -> bool {
         op!(vminvq_u32(vceqq_f32(x, x))) == 0
-    }
-
-    #[inline(always)]
-    fn any_not_normal(self, [a, b, c, d]: [float32x4_t; 4]) -> bool {
-        op!({
-            // Of the magnitudes; an integer compares a NaN as what is beyond infinity.
-            let (a, b) = (vabsq_f32(a), vabsq_f32(b));
-            let (c, d) = (vabsq_f32(c), vabsq_f32(d));
-            let (a, b) = (vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b));
-            let (c, d) = (vreinterpretq_u32_f32(c), vreinterpretq_u32_f32(d));
-            let most = vmaxq_u32(vmaxq_u32(a, b), vmaxq_u32(c, d));
-            let least = vminq_u32(vminq_u32(a, b), vminq_u32(c, d));
-            vmaxvq_u32(most) >= f32::INFINITY.to_bits()
-                || vminvq_u32(least) < f32::MIN_POSITIVE.to_bits()
-        })
     }
 
     #[inline(always)]
@@ -307,6 +264,58 @@ impl Simd for Neon {
     #[inline(always)]
     fn undo_deinterleaved(self, x: float32x4_t) -> float32x4_t {
         x
+    }
+}
+
+impl SimdQuant for Neon {
+    #[inline(always)]
+    fn max_magnitude(self, a: float32x4_t, x: float32x4_t) -> float32x4_t {
+        // By integers: of floats the compiler makes `fmaxnm`, which takes the number only where the NaN is a quiet one.
+        op!({
+            let bits = vreinterpretq_u32_f32(vabsq_f32(x));
+            let number = vandq_u32(bits, vcleq_u32(bits, vdupq_n_u32(f32::INFINITY.to_bits())));
+            vreinterpretq_f32_u32(vmaxq_u32(number, vreinterpretq_u32_f32(a)))
+        })
+    }
+
+    #[inline(always)]
+    fn max_number(self, a: float32x4_t, x: float32x4_t) -> float32x4_t {
+        // Without NaNs first: `fmaxnm` leaves only quiet ones out.
+        op!(vmaxq_f32(a, vbslq_f32(vceqq_f32(x, x), x, a)))
+    }
+
+    #[inline(always)]
+    fn min_number(self, a: float32x4_t, x: float32x4_t) -> float32x4_t {
+        op!(vminq_f32(a, vbslq_f32(vceqq_f32(x, x), x, a)))
+    }
+
+    #[inline(always)]
+    fn truncate(self, x: float32x4_t) -> [i32; 4] {
+        must_cast(op!(vcvtq_s32_f32(x)))
+    }
+
+    #[inline(always)]
+    fn max_lane(self, x: float32x4_t) -> f32 {
+        op!(vmaxvq_f32(x))
+    }
+}
+
+impl SimdSums for Neon {
+    type Wide = [float64x2_t; 2];
+
+    #[inline(always)]
+    fn any_not_normal(self, [a, b, c, d]: [float32x4_t; 4]) -> bool {
+        op!({
+            // Of the magnitudes; an integer compares a NaN as what is beyond infinity.
+            let (a, b) = (vabsq_f32(a), vabsq_f32(b));
+            let (c, d) = (vabsq_f32(c), vabsq_f32(d));
+            let (a, b) = (vreinterpretq_u32_f32(a), vreinterpretq_u32_f32(b));
+            let (c, d) = (vreinterpretq_u32_f32(c), vreinterpretq_u32_f32(d));
+            let most = vmaxq_u32(vmaxq_u32(a, b), vmaxq_u32(c, d));
+            let least = vminq_u32(vminq_u32(a, b), vminq_u32(c, d));
+            vmaxvq_u32(most) >= f32::INFINITY.to_bits()
+                || vminvq_u32(least) < f32::MIN_POSITIVE.to_bits()
+        })
     }
 
     #[inline(always)]

@@ -14,8 +14,9 @@ use core::hint::cold_path;
 use bytemuck::{Pod, must_cast};
 use wide::{f32x4, f64x4, i16x8, i32x4, i32x8, u16x8, u32x4};
 
+use super::double::{BELOW_F32, MIDPOINT, SIGN};
 use super::scalar::Scalar;
-use super::{BELOW_F32, Kernel, MIDPOINT, SIGN, Simd, SimdF64, scalar};
+use super::{InstructionSet, Kernel, Simd, SimdF64, SimdQuant, SimdSums, scalar};
 
 /// Whether the build's target has any of the vectors that `wide` knows. Where it has none, four lanes are four numbers
 /// in turn, and their kernels eight times as large as the plain loops of [`Scalar`], which run instead.
@@ -35,15 +36,7 @@ impl Portable {
     }
 }
 
-impl Simd for Portable {
-    const LANES: usize = 4;
-    const GROUPS: usize = 2;
-    // One kernel takes 0.75 to 0.95 of the time of two; few who train have no other instruction set.
-    const BACKWARD: bool = false;
-    const INTERLEAVED_MAX_BYTES: usize = 0;
-    type F32 = f32x4;
-    type Wide = f64x4;
-    type Chunk<T: Pod> = [T; 4];
+impl InstructionSet for Portable {
     type Narrower = Scalar;
 
     #[inline(never)]
@@ -59,6 +52,14 @@ impl Simd for Portable {
     fn narrower(self) -> Scalar {
         Scalar
     }
+}
+
+impl Simd for Portable {
+    const LANES: usize = 4;
+    const GROUPS: usize = 2;
+    const INTERLEAVED_MAX_BYTES: usize = 0;
+    type F32 = f32x4;
+    type Chunk<T: Pod> = [T; 4];
 
     #[inline(always)]
     fn chunks<T: Pod>(x: &[T]) -> &[[T; 4]] {
@@ -152,49 +153,8 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
-    fn max_magnitude(self, a: f32x4, x: f32x4) -> f32x4 {
-        // Lanes are numbers in turn, which the compiler makes vectors of.
-        let (a, x) = (a.to_array(), x.to_array());
-        f32x4::new([0, 1, 2, 3].map(|i| scalar::max_magnitude(a[i], x[i])))
-    }
-
-    #[inline(always)]
-    fn max_number(self, a: f32x4, x: f32x4) -> f32x4 {
-        let (a, x) = (a.to_array(), x.to_array());
-        f32x4::new([0, 1, 2, 3].map(|i| scalar::max_number(a[i], x[i])))
-    }
-
-    #[inline(always)]
-    fn min_number(self, a: f32x4, x: f32x4) -> f32x4 {
-        let (a, x) = (a.to_array(), x.to_array());
-        f32x4::new([0, 1, 2, 3].map(|i| scalar::min_number(a[i], x[i])))
-    }
-
-    #[inline(always)]
-    fn truncate(self, x: f32x4) -> [i32; 4] {
-        // With SSE2 a NaN becomes the least integer, and 0 elsewhere.
-        x.fast_trunc_int().to_array()
-    }
-
-    #[inline(always)]
-    fn max_lane(self, x: f32x4) -> f32 {
-        let [a, b, c, d] = x.to_array();
-        let (ab, cd) = (if a > b { a } else { b }, if c > d { c } else { d });
-        if ab > cd { ab } else { cd }
-    }
-
-    #[inline(always)]
     fn any_nan(self, x: f32x4) -> bool {
         x.is_nan().any()
-    }
-
-    #[inline(always)]
-    fn any_not_normal(self, x: [f32x4; 4]) -> bool {
-        let mut found = false;
-        for x in x {
-            found |= x.to_array().map(|x| !x.is_normal()).contains(&true);
-        }
-        found
     }
 
     #[inline(always)]
@@ -259,6 +219,55 @@ impl Simd for Portable {
     #[inline(always)]
     fn undo_deinterleaved(self, x: f32x4) -> f32x4 {
         x
+    }
+}
+
+impl SimdQuant for Portable {
+    #[inline(always)]
+    fn max_magnitude(self, a: f32x4, x: f32x4) -> f32x4 {
+        // Lanes are numbers in turn, which the compiler makes vectors of.
+        let (a, x) = (a.to_array(), x.to_array());
+        f32x4::new([0, 1, 2, 3].map(|i| scalar::max_magnitude(a[i], x[i])))
+    }
+
+    #[inline(always)]
+    fn max_number(self, a: f32x4, x: f32x4) -> f32x4 {
+        let (a, x) = (a.to_array(), x.to_array());
+        f32x4::new([0, 1, 2, 3].map(|i| scalar::max_number(a[i], x[i])))
+    }
+
+    #[inline(always)]
+    fn min_number(self, a: f32x4, x: f32x4) -> f32x4 {
+        let (a, x) = (a.to_array(), x.to_array());
+        f32x4::new([0, 1, 2, 3].map(|i| scalar::min_number(a[i], x[i])))
+    }
+
+    #[inline(always)]
+    fn truncate(self, x: f32x4) -> [i32; 4] {
+        // With SSE2 a NaN becomes the least integer, and 0 elsewhere.
+        x.fast_trunc_int().to_array()
+    }
+
+    #[inline(always)]
+    fn max_lane(self, x: f32x4) -> f32 {
+        let [a, b, c, d] = x.to_array();
+        let (ab, cd) = (if a > b { a } else { b }, if c > d { c } else { d });
+        if ab > cd { ab } else { cd }
+    }
+}
+
+impl SimdSums for Portable {
+    // One kernel takes 0.75 to 0.95 of the time of two; few who train have no other instruction set.
+    const BACKWARD: bool = false;
+    type Wide = f64x4;
+
+    #[inline(always)]
+    fn any_not_normal(self, x: [f32x4; 4]) -> bool {
+        let mut found = false;
+        for x in x {
+            found |= x.to_array().map(|x| !x.is_normal()).contains(&true);
+        }
+        found
     }
 
     #[inline(always)]

@@ -3,7 +3,8 @@
 use bytemuck::Pod;
 
 use super::convert::{bf16_to_f32, f16_to_f32, f32_to_bf16, f32_to_f16};
-use super::{BELOW_F32, Kernel, MIDPOINT, SIGN, Simd, SimdF64};
+use super::double::{BELOW_F32, MIDPOINT, SIGN};
+use super::{InstructionSet, Kernel, Simd, SimdF64, SimdQuant, SimdSums};
 
 /// Needs nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,15 +16,7 @@ impl Scalar {
     }
 }
 
-impl Simd for Scalar {
-    const LANES: usize = 1;
-    // Only the plain loop, which the compiler vectorizes for the target's own baseline.
-    const GROUPS: usize = 0;
-    const BACKWARD: bool = false;
-    const INTERLEAVED_MAX_BYTES: usize = 0;
-    type F32 = f32;
-    type Wide = f64;
-    type Chunk<T: Pod> = [T; 1];
+impl InstructionSet for Scalar {
     type Narrower = Scalar;
 
     #[inline(never)]
@@ -35,6 +28,15 @@ impl Simd for Scalar {
     fn narrower(self) -> Scalar {
         self
     }
+}
+
+impl Simd for Scalar {
+    const LANES: usize = 1;
+    // Only the plain loop, which the compiler vectorizes for the target's own baseline.
+    const GROUPS: usize = 0;
+    const INTERLEAVED_MAX_BYTES: usize = 0;
+    type F32 = f32;
+    type Chunk<T: Pod> = [T; 1];
 
     #[inline(always)]
     fn chunks<T: Pod>(x: &[T]) -> &[[T; 1]] {
@@ -100,38 +102,8 @@ impl Simd for Scalar {
     }
 
     #[inline(always)]
-    fn max_magnitude(self, a: f32, x: f32) -> f32 {
-        max_magnitude(a, x)
-    }
-
-    #[inline(always)]
-    fn max_number(self, a: f32, x: f32) -> f32 {
-        max_number(a, x)
-    }
-
-    #[inline(always)]
-    fn min_number(self, a: f32, x: f32) -> f32 {
-        min_number(a, x)
-    }
-
-    #[inline(always)]
-    fn truncate(self, x: f32) -> [i32; 1] {
-        [x as i32]
-    }
-
-    #[inline(always)]
-    fn max_lane(self, x: f32) -> f32 {
-        x
-    }
-
-    #[inline(always)]
     fn any_nan(self, x: f32) -> bool {
         x.is_nan()
-    }
-
-    #[inline(always)]
-    fn any_not_normal(self, x: [f32; 4]) -> bool {
-        x.map(f32::is_normal) != [true; 4]
     }
 
     #[inline(always)]
@@ -189,6 +161,43 @@ impl Simd for Scalar {
     #[inline(always)]
     fn undo_deinterleaved(self, x: f32) -> f32 {
         x
+    }
+}
+
+impl SimdQuant for Scalar {
+    #[inline(always)]
+    fn max_magnitude(self, a: f32, x: f32) -> f32 {
+        max_magnitude(a, x)
+    }
+
+    #[inline(always)]
+    fn max_number(self, a: f32, x: f32) -> f32 {
+        max_number(a, x)
+    }
+
+    #[inline(always)]
+    fn min_number(self, a: f32, x: f32) -> f32 {
+        min_number(a, x)
+    }
+
+    #[inline(always)]
+    fn truncate(self, x: f32) -> [i32; 1] {
+        [x as i32]
+    }
+
+    #[inline(always)]
+    fn max_lane(self, x: f32) -> f32 {
+        x
+    }
+}
+
+impl SimdSums for Scalar {
+    const BACKWARD: bool = false;
+    type Wide = f64;
+
+    #[inline(always)]
+    fn any_not_normal(self, x: [f32; 4]) -> bool {
+        x.map(f32::is_normal) != [true; 4]
     }
 
     #[inline(always)]

@@ -16,7 +16,7 @@ use core::marker::PhantomData;
 use super::{BlockFormat, required};
 use crate::kernel::values::Values;
 use crate::simd::convert::{f16_to_f32, f32_to_f16};
-use crate::simd::{Kernel, Simd};
+use crate::simd::{InstructionSet, Kernel, SimdQuant};
 
 /// Values of a block.
 const VALUES: usize = 32;
@@ -61,7 +61,7 @@ trait Blocks {
     fn define(x: &[f32; VALUES], block: &mut [u8]);
 
     /// The same by vectors; `false` for a block of which only the definition knows the bits.
-    fn encode<S: Simd>(s: S, x: &[f32; VALUES], block: &mut [u8]) -> bool;
+    fn encode<S: SimdQuant>(s: S, x: &[f32; VALUES], block: &mut [u8]) -> bool;
 
     /// The values of a block.
     fn decode(block: &[u8], values: &mut [f32; VALUES]);
@@ -75,7 +75,7 @@ struct Encode<'a, B> {
 
 impl<B: Blocks> Kernel for Encode<'_, B> {
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: InstructionSet>(self, s: S) {
         let blocks = self.target.chunks_exact_mut(B::BYTES);
         let blocks = blocks.take(self.source.len() / VALUES).enumerate();
         if const { S::LANES == 1 } {
@@ -118,7 +118,7 @@ struct Decode<'a, B> {
 
 impl<B: Blocks> Kernel for Decode<'_, B> {
     #[inline(always)]
-    fn run<S: Simd>(self, _: S) {
+    fn run<S: InstructionSet>(self, _: S) {
         // The compiler vectorizes it.
         let values = self.target.as_chunks_mut::<VALUES>().0;
         for (block, values) in self.source.chunks_exact(B::BYTES).zip(values) {
@@ -166,7 +166,7 @@ impl<const BITS: u32, const OFFSET: bool> Blocks for Linear<BITS, OFFSET> {
     }
 
     #[inline(always)]
-    fn encode<S: Simd>(s: S, x: &[f32; VALUES], block: &mut [u8]) -> bool {
+    fn encode<S: SimdQuant>(s: S, x: &[f32; VALUES], block: &mut [u8]) -> bool {
         let vectors = S::chunks(x);
         let (d, min) = if OFFSET {
             let [min, max] = lane_bounds(s, x, [f32::MAX, -f32::MAX]);
@@ -292,7 +292,7 @@ impl Blocks for Nonlinear {
     }
 
     #[inline(always)]
-    fn encode<S: Simd>(s: S, x: &[f32; VALUES], block: &mut [u8]) -> bool {
+    fn encode<S: SimdQuant>(s: S, x: &[f32; VALUES], block: &mut [u8]) -> bool {
         let Some(largest) = lane_largest(s, x) else {
             return false;
         };
@@ -355,7 +355,7 @@ fn bounds(x: &[f32; VALUES]) -> [f32; 2] {
 
 /// The smallest and the largest value, from two others on, NaNs left out. Of zeros either.
 #[inline(always)]
-fn lane_bounds<S: Simd>(s: S, x: &[f32; VALUES], [min, max]: [f32; 2]) -> [f32; 2] {
+fn lane_bounds<S: SimdQuant>(s: S, x: &[f32; VALUES], [min, max]: [f32; 2]) -> [f32; 2] {
     let (mut min, mut max) = (s.splat(min), s.splat(max));
     for x in S::chunks(x) {
         let x = s.load_f32(*x);
@@ -367,7 +367,7 @@ fn lane_bounds<S: Simd>(s: S, x: &[f32; VALUES], [min, max]: [f32; 2]) -> [f32; 
 
 /// The value of the largest magnitude, or 0; none if that has both signs.
 #[inline(always)]
-fn lane_largest<S: Simd>(s: S, x: &[f32; VALUES]) -> Option<f32> {
+fn lane_largest<S: SimdQuant>(s: S, x: &[f32; VALUES]) -> Option<f32> {
     let [min, max] = lane_bounds(s, x, [0.0; 2]);
     if max > -min {
         Some(max)
@@ -393,7 +393,7 @@ fn reciprocal(d: f32) -> f32 {
 }
 
 #[inline(always)]
-fn to_f16<S: Simd>(s: S, x: f32) -> [u8; 2] {
+fn to_f16<S: SimdQuant>(s: S, x: f32) -> [u8; 2] {
     let words = s.store_f16([s.splat(x); 2]);
     bytemuck::cast_slice::<_, u16>(&words)[0].to_le_bytes()
 }

@@ -26,7 +26,7 @@
 
 use super::chunk::{FrequencyChunk, power_of_two};
 use super::{AxisPosition, RowAngle, SinCosPolynomials, SinCosVectors, again, make};
-use crate::simd::{Kernel, Simd};
+use crate::simd::{InstructionSet, Kernel, SimdF64};
 
 /// The least rows for which this is worth it: 16 take 1.07 times as long as the usual way (AVX-512), 32 take 0.83
 /// times.
@@ -59,7 +59,7 @@ pub(crate) struct MakeConsecutive<'a> {
 
 impl Kernel for MakeConsecutive<'_> {
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: InstructionSet>(self, s: S) {
         let Self {
             blocks,
             reach,
@@ -124,7 +124,7 @@ impl Offsets {
     };
 
     #[inline(always)]
-    fn set<S: Simd>(&mut self, s: S, unit: &SinCosVectors<S>, blocks: &[FrequencyChunk]) {
+    fn set<S: SimdF64>(&mut self, s: S, unit: &SinCosVectors<S>, blocks: &[FrequencyChunk]) {
         for (fast, block) in self.fast.iter_mut().zip(blocks) {
             *fast = block.high.iter().all(|turn| turn.abs() >= LEAST_TURN);
         }
@@ -171,7 +171,7 @@ impl Group<'_> {
     }
 
     #[inline(always)]
-    fn by_addition<S: Simd>(
+    fn by_addition<S: SimdF64>(
         self,
         s: S,
         vectors: &SinCosVectors<S>,
@@ -213,7 +213,7 @@ impl Group<'_> {
 
     /// As [`MakeRows`](super::MakeRows) does it.
     #[inline(always)]
-    fn one_by_one<S: Simd>(self, s: S, vectors: &SinCosVectors<S>, rows: &mut [[f32; 8]]) {
+    fn one_by_one<S: SimdF64>(self, s: S, vectors: &SinCosVectors<S>, rows: &mut [[f32; 8]]) {
         let mut doubt = false;
         for (b, row) in rows.chunks_exact_mut(2 * self.width).enumerate() {
             let at = AxisPosition::Integer(self.first.wrapping_add(b as i64));

@@ -38,7 +38,7 @@ use super::oracle::{self, RADIAN, Remainder};
 use super::{DOUBT, ROUND, RowAngle, SinCosPolynomials, SinCosVectors, scale};
 use crate::backend::Proof;
 use crate::positions::AxisPosition;
-use crate::simd::{Kernel, Scalar, Simd, SimdF64};
+use crate::simd::{InstructionSet, Kernel, Scalar, SimdF64};
 
 /// Of the sum of the squares of all products: the least square of a remainder.
 const LEAST_RELATIVE: f64 = power_of_two(-100);
@@ -288,21 +288,21 @@ struct OneAxis<'a>(RowBlock<'a>);
 
 impl Kernel for RowBlock<'_> {
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: InstructionSet>(self, s: S) {
         self.make::<S, false>(s);
     }
 }
 
 impl Kernel for OneAxis<'_> {
     #[inline(always)]
-    fn run<S: Simd>(self, s: S) {
+    fn run<S: InstructionSet>(self, s: S) {
         self.0.make::<S, true>(s);
     }
 }
 
 impl RowBlock<'_> {
     #[inline(always)]
-    fn make<S: Simd, const ONE_AXIS: bool>(self, s: S) {
+    fn make<S: SimdF64, const ONE_AXIS: bool>(self, s: S) {
         let RowBlock {
             sum,
             blocks,

@@ -1,0 +1,72 @@
+//! What codes of a cache are made with.
+
+use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
+
+use super::Simd;
+use super::convert::{f32_to_f8, f32_to_i8_away, f32_to_i8_even};
+
+/// The operations of quantization: codes of 8 bits, and what scales are made of.
+pub(crate) trait SimdQuant: Simd {
+    /// Whether codes come faster of even and odd elements, where those cost less to read: `interleave_codes` puts them
+    /// in order.
+    const INTERLEAVES_CODES: bool = false;
+
+    /// f32 to floats of 8 bits, as `convert::f32_to_f8`.
+    #[inline(always)]
+    fn store_f8<const MANTISSA: u32, const LEAST: u32, const MOST: u32>(
+        self,
+        x: [Self::F32; 4],
+    ) -> [Self::Chunk<u8>; 4] {
+        self.store_by(x, f32_to_f8::<MANTISSA, LEAST, MOST>)
+    }
+
+    /// f32 to integers of 8 bits, as `convert::f32_to_i8_even`.
+    #[inline(always)]
+    fn store_i8_even(self, x: [Self::F32; 4]) -> [Self::Chunk<u8>; 4] {
+        self.store_by(x, f32_to_i8_even)
+    }
+
+    /// f32 to integers of 8 bits, as `convert::f32_to_i8_away`.
+    #[inline(always)]
+    fn store_i8_away(self, x: [Self::F32; 4], half: f32) -> [Self::Chunk<u8>; 4] {
+        self.store_by(x, |x| f32_to_i8_away(x, half))
+    }
+
+    /// The codes of even and of odd elements, and those of more of both, as the codes of elements in their order; with
+    /// [`SimdQuant::INTERLEAVES_CODES`] only.
+    #[inline(always)]
+    fn interleave_codes(self, codes: [Self::Chunk<u8>; 4]) -> [Self::Chunk<u8>; 4] {
+        codes
+    }
+
+    /// Four vectors to bytes by the definition of one lane.
+    #[inline(always)]
+    fn store_by(self, [a, b, c, d]: [Self::F32; 4], f: impl Fn(f32) -> u8) -> [Self::Chunk<u8>; 4] {
+        let x = [
+            self.store_f32(a),
+            self.store_f32(b),
+            self.store_f32(c),
+            self.store_f32(d),
+        ];
+        let mut codes = [Self::Chunk::<u8>::zeroed(); 4];
+        for (code, x) in cast_slice_mut(&mut codes).iter_mut().zip(cast_slice(&x)) {
+            *code = f(*x);
+        }
+        codes
+    }
+
+    /// The larger of `a`, which is no NaN, and the magnitude of `x`; `a` where that is a NaN.
+    fn max_magnitude(self, a: Self::F32, x: Self::F32) -> Self::F32;
+
+    /// The larger of `a`, which is no NaN, and `x`; `a` where that is a NaN. Of two zeros it is either.
+    fn max_number(self, a: Self::F32, x: Self::F32) -> Self::F32;
+
+    /// The smaller, likewise.
+    fn min_number(self, a: Self::F32, x: Self::F32) -> Self::F32;
+
+    /// Drops the fractions of numbers from 0 to 255. The lowest byte of what a NaN becomes is 0.
+    fn truncate(self, x: Self::F32) -> Self::Chunk<i32>;
+
+    /// The largest lane; none is a NaN.
+    fn max_lane(self, x: Self::F32) -> f32;
+}
