@@ -3,17 +3,15 @@
 use crate::backend::Proof;
 use crate::cache::{Cache, CacheHeads, CacheHeadsMut, CacheMut, Format, InSlots, Slots};
 use crate::element::ElementKernels;
+use crate::execute::stages::{PassStages, Transform};
 use crate::kernel::elements::{InPlaceKernels, NormRotateKernels, OutOfPlaceFn, OutOfPlaceKernels};
-use crate::kernel::hadamard;
-use crate::kernel::norm::NormFactors;
 use crate::kernel::rotation::RowFactors;
 use crate::norm::{Norm, NormReach, NormResult, NormSum, Weights};
 use crate::rows::View;
 use crate::scale::Scale;
-use crate::stages::Hadamard;
 use crate::stages::StageOrder;
 use crate::tensor::{Bytes, BytesMut};
-use crate::walk::{Access, Addresses, LineSpan, Located, Order, Prefetch, Walk};
+use crate::walk::{Access, Addresses, Located, Order, Prefetch, Walk};
 use crate::{Layout, Pairing, Shape};
 
 /// What is done to heads on their way.
@@ -40,108 +38,6 @@ pub(crate) struct Pass<'a> {
     pub(crate) skips_identity: bool,
     /// Whether what is fused runs stage by stage all the same.
     pub(crate) staged: bool,
-}
-
-/// A norm, a scale or both, before the rotation or after it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PassStages<'a> {
-    pub(crate) norm: Option<Norm<'a>>,
-    pub(crate) scale: Option<Scale<'a>>,
-    pub(crate) transform: Option<Transform>,
-    /// What runs them over a tile.
-    pub(crate) ops: &'static Ops,
-}
-
-/// Norms and scales as operations on a tile: by reference, so that programs whose plans have neither link neither.
-#[derive(Debug)]
-pub(crate) struct Ops {
-    /// Runs the stages of a place on the heads of a line, which lie in a tile, with room beside it; by the factors of a
-    /// norm over the row, if there is one.
-    pub(crate) run: RunStages,
-    /// The factors of a norm over all heads of the token that a line begins.
-    pub(crate) row_factors: RowFactorsOf,
-}
-
-/// A Hadamard transform of whole heads.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Transform {
-    pub(crate) hadamard: Hadamard,
-    /// What runs it over the blocks of heads: by reference, so that programs whose plans have none do not link it.
-    pub(crate) kernel: TransformFn,
-    /// Whether it is the first stage.
-    pub(crate) first: bool,
-    /// Whether it is the last stage.
-    pub(crate) last: bool,
-    /// Whether codes are made of what the last stage gives, which is then rounded as after any other.
-    pub(crate) coded: bool,
-}
-
-/// Transforms blocks that lie one after the other.
-pub(crate) type TransformFn = fn(Proof, Hadamard, &mut [f32]);
-
-impl PartialEq for Transform {
-    // There is one kernel.
-    fn eq(&self, other: &Self) -> bool {
-        let places = |it: &Self| (it.first, it.last, it.coded);
-        self.hadamard == other.hadamard && places(self) == places(other)
-    }
-}
-
-impl Transform {
-    /// At the end of a plan.
-    pub(crate) fn new(hadamard: Hadamard) -> Self {
-        Transform {
-            hadamard,
-            kernel: |proof, hadamard, heads| proof.run(hadamard::Transform::new(heads, hadamard)),
-            first: false,
-            last: true,
-            coded: false,
-        }
-    }
-
-    /// At the beginning instead, where it is undone.
-    pub(crate) fn undone(self) -> Self {
-        Transform {
-            first: true,
-            last: false,
-            ..self
-        }
-    }
-
-    /// Transforms whole heads, one after the other.
-    pub(crate) fn run(&self, proof: Proof, heads: &mut [f32]) {
-        (self.kernel)(proof, self.hadamard, heads);
-    }
-}
-
-type RunStages = fn(
-    &Pass<'_>,
-    PassStages<'_>,
-    StageOrder,
-    &LineSpan<'_>,
-    Option<NormFactors>,
-    &mut [f32],
-    &mut [f32],
-);
-type RowFactorsOf = fn(
-    &Pass<'_>,
-    Norm<'_>,
-    &Operands<'_, '_, '_>,
-    &LineSpan<'_>,
-    &mut [f32],
-    &mut [f32],
-) -> NormFactors;
-
-impl PassStages<'_> {
-    /// Whether one of them stands there.
-    pub(crate) fn stand_at(&self, place: StageOrder) -> bool {
-        self.norm.is_some_and(|norm| norm.order == place)
-            || self.scale.is_some_and(|scale| scale.order == place)
-            || self.transform.is_some_and(|transform| match place {
-                StageOrder::BeforeRotation => transform.first,
-                StageOrder::AfterRotation => transform.last,
-            })
-    }
 }
 
 /// The kernels of the element that is read, as far as a call can use them: a program links those that it names.
@@ -213,11 +109,6 @@ impl<'a> Pass<'a> {
     /// The transform, if there is one.
     pub(crate) fn transform(&self) -> Option<Transform> {
         self.stages?.transform
-    }
-
-    /// Whether there is a stage beside a norm and the rotation.
-    pub(crate) fn has_linear(&self) -> bool {
-        self.scale().is_some() || self.transform().is_some()
     }
 
     /// Whether the pairing changes.
@@ -305,11 +196,8 @@ impl<'a> Pass<'a> {
         let short = head_dim < crate::kernel::normed::TOO_LONG;
         let stays = rotation.input == rotation.output;
         let fused = shared && plain && over_heads && short && stays;
-        (fused && norm.sum == NormSum::PyTorch && !self.has_linear()).then_some((
-            norm,
-            kernels,
-            rotation.input,
-        ))
+        let alone = self.stages.is_some_and(|stages| !stages.has_linear());
+        (fused && norm.sum == NormSum::PyTorch && alone).then_some((norm, kernels, rotation.input))
     }
 
     /// What the values after the norm of a place are made of: the element, or f32 after one whose weights promote it.

@@ -1,5 +1,5 @@
-//! The stages beside the rotation, as operations on a tile: a norm, a scale, a transform. And the sums that a norm
-//! takes over more than a head, or by a rule that is not fused.
+//! Norms, scales and transforms as operations on a tile, and the sums that a norm takes over more than a head, or by a
+//! rule that is not fused.
 
 use super::staged::{Channels, read_lines, with_tile};
 use crate::Shape;
@@ -10,52 +10,15 @@ use crate::kernel::norm::{
 };
 use crate::kernel::normed::{LineRoots, TOO_LONG};
 use crate::norm::{GivenSums, Norm, NormReach, NormSum, Weights};
-use crate::pass::{Operands, Ops, Pass, PassStages, Transform};
+use crate::pass::{Operands, Pass};
 use crate::rows::View;
 use crate::scale::Scale;
 use crate::stages::StageOrder;
 use crate::tensor::Bytes;
 use crate::walk::{LineSpan, Order, Prefetch, Walk};
 
-/// What runs norms and scales.
-pub(crate) static OPS: Ops = Ops { run, row_factors };
-
-/// Runs the stages of a place on the heads in a tile.
-fn run(
-    pass: &Pass<'_>,
-    PassStages {
-        norm,
-        scale,
-        transform,
-        ..
-    }: PassStages<'_>,
-    place: StageOrder,
-    span: &LineSpan<'_>,
-    row: Option<NormFactors>,
-    tile: &mut [f32],
-    side: &mut [f32],
-) {
-    if place == StageOrder::BeforeRotation {
-        pass.transform_first(tile, side);
-    }
-    if let Some(norm) = norm.filter(|norm| norm.order == place) {
-        pass.norm_heads(norm, span, row, tile, side);
-    }
-    if let Some(scale) = scale.filter(|scale| scale.order == place) {
-        let element = pass.flowing(place);
-        pass.scale_heads(scale, element, span, tile, side);
-    }
-    let last = |it: &Transform| it.last && place == StageOrder::AfterRotation;
-    if let Some(transform) = transform.filter(last) {
-        transform.run(pass.proof, tile);
-        if transform.coded && pass.rounds {
-            pass.round(pass.flowing(place), tile, side);
-        }
-    }
-}
-
 /// The factors of a norm over all heads of a token, the first of which a line begins with.
-fn row_factors(
+pub(super) fn row_factors(
     pass: &Pass<'_>,
     norm: Norm<'_>,
     operands: &Operands<'_, '_, '_>,
@@ -84,7 +47,7 @@ type ReadHeads<'r> = dyn Fn(&LineSpan<'_>, &mut [f32], &mut [f32]) + 'r;
 
 impl Pass<'_> {
     /// Transforms the heads of a tile, if that is the first stage.
-    fn transform_first(&self, tile: &mut [f32], side: &mut [f32]) {
+    pub(super) fn transform_first(&self, tile: &mut [f32], side: &mut [f32]) {
         if let Some(transform) = self.transform().filter(|it| it.first) {
             transform.run(self.proof, tile);
             if self.rounds {
@@ -94,7 +57,7 @@ impl Pass<'_> {
     }
 
     /// Scales the heads of a tile.
-    fn scale_heads(
+    pub(super) fn scale_heads(
         &self,
         scale: Scale<'_>,
         element: &'static OutOfPlaceKernels,
@@ -114,7 +77,7 @@ impl Pass<'_> {
     }
 
     /// Norms the heads of a tile.
-    fn norm_heads(
+    pub(super) fn norm_heads(
         &self,
         norm: Norm<'_>,
         span: &LineSpan<'_>,

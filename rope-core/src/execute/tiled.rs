@@ -47,7 +47,7 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
     let (ends, fits) = (pass.ends(element, element), exact && head_bytes <= TILE);
     let mut weights;
     let way = match (&pass.rotation, pass.norm()) {
-        _ if pass.has_linear() => return false,
+        _ if pass.stages.is_some_and(|stages| stages.has_linear()) => return false,
         (None, None) => Way::Direct,
         (Some(_), None) if fits => match ends.fused() {
             Some(kernel) => Way::Rotated(kernel),

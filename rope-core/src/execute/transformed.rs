@@ -7,11 +7,11 @@ use crate::walk::Walk;
 
 /// In place in a tensor.
 pub(crate) fn in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -> bool {
-    let (OperandMut::Tensor(x, element), Some(transform)) = (target, pass.transform()) else {
+    let transform = pass.stages.and_then(|stages| stages.only_transform());
+    let (OperandMut::Tensor(x, element), Some(transform)) = (target, transform) else {
         return false;
     };
-    let alone = pass.rotation.is_none() && pass.norm().is_none() && pass.scale().is_none();
-    if !alone || !element.is(f32::OUT_OF_PLACE) {
+    if pass.rotation.is_some() || !element.is(f32::OUT_OF_PLACE) {
         return false;
     }
     let head_dim = pass.shape.head_dim;

@@ -3,17 +3,16 @@
 use super::Rope;
 use crate::cache::MOST_CHANNELS;
 use crate::element::Element;
-use crate::execute::ops;
+use crate::execute::stages::{PassStages, Transform};
 use crate::gradient::PairGradients;
 use crate::implementations::{self, IN_PLACE, OUT_OF_PLACE};
 use crate::kernel::elements::{NormRotateKernels, OutOfPlaceKernels};
 use crate::norm::{Norm, NormReach};
-use crate::pass::{self, Operand, OperandMut, Pass, PassKernels, Rotation, Transform};
+use crate::pass::{Operand, OperandMut, Pass, PassKernels, Rotation};
 use crate::rope::fit_across;
 use crate::rows::RowSharing;
 use crate::scale::Scale;
-use crate::stages::Hadamard;
-use crate::stages::StageOrder;
+use crate::stages::{Hadamard, StageOrder};
 use crate::tensor::{Bytes, BytesMut};
 use crate::{Error, Rows, Shape, Tensor, TensorMut};
 
@@ -148,7 +147,7 @@ impl Linear for LinearStages<'_> {}
 /// The stages of any plan, as passes have them: a plan without any names nothing that runs them.
 #[derive(Clone, Copy, Debug)]
 pub struct Lowered<'a> {
-    stages: Option<pass::PassStages<'a>>,
+    stages: Option<PassStages<'a>>,
     rounds: bool,
 }
 
@@ -176,7 +175,7 @@ impl Lowered<'_> {
     /// Whether they fit heads of this shape.
     fn check(&self, shape: Shape) -> Result<(), Error> {
         check_head(shape)?;
-        let Some(pass::PassStages {
+        let Some(PassStages {
             norm,
             scale,
             transform,
@@ -419,7 +418,7 @@ impl<'a> LinearStages<'a> {
 
     fn lower(self) -> Lowered<'a> {
         Lowered {
-            stages: stages(None, self),
+            stages: PassStages::of(None, self.scale, self.transform),
             rounds: self.rounds,
         }
     }
@@ -428,7 +427,7 @@ impl<'a> LinearStages<'a> {
 impl Lower for WithStages<'_> {
     fn lowered(&self) -> Lowered<'_> {
         Lowered {
-            stages: stages(self.norm, self.linear),
+            stages: PassStages::of(self.norm, self.linear.scale, self.linear.transform),
             rounds: self.linear.rounds,
         }
     }
@@ -519,7 +518,7 @@ impl Rope {
                 ..norm
             };
             let plan = self.with(Lowered {
-                stages: stages(Some(norm), LinearStages::NONE),
+                stages: PassStages::of(Some(norm), None, None),
                 rounds: true,
             });
             let pass = plan.checked_pass(shape, (E::OUT_OF_PLACE, PassKernels::default()), None);
@@ -807,18 +806,6 @@ impl<S: Lower> Rope<S> {
 }
 
 /// The stages that there are, with what runs them.
-fn stages<'a>(norm: Option<Norm<'a>>, linear: LinearStages<'a>) -> Option<pass::PassStages<'a>> {
-    let LinearStages {
-        scale, transform, ..
-    } = linear;
-    (norm.is_some() || scale.is_some() || transform.is_some()).then_some(pass::PassStages {
-        norm,
-        scale,
-        transform,
-        ops: &ops::OPS,
-    })
-}
-
 /// The kernels of a plan that works in place.
 fn in_place<E: Element, S: Lower>() -> (&'static OutOfPlaceKernels, PassKernels) {
     let kernels = PassKernels {
