@@ -671,11 +671,11 @@ impl<'a> Stored<'a> {
                     at: ScalePlace::Inline(behind),
                     ..
                 },
-            )) => self.layout.widened(behind.saturating_add(4)),
-            _ => Ok(self.layout),
+            )) => self.layout.widened(behind.saturating_add(4))?,
+            _ => self.layout,
         };
         let by_slot = self.scales().is_some();
-        slots.check(shape, &layout.unwrap_or(self.layout), len, by_slot)
+        slots.check(shape, &layout, len, by_slot)
     }
 }
 

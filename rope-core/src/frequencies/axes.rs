@@ -501,7 +501,10 @@ fn least_served(counts: [usize; 3], placed: [usize; 3], last: Option<usize>) -> 
         .filter(open)
         .filter(|&axis| Some(axis) != last)
         .reduce(least);
-    other.or((0..3).find(open)).unwrap_or(0)
+    let Some(axis) = other.or((0..3).find(open)) else {
+        unreachable!("a pair is left, so an axis has one")
+    };
+    axis
 }
 
 const fn widen<const N: usize>(sections: [usize; N]) -> [usize; MAX_AXES] {

@@ -369,8 +369,9 @@ impl TokenBlock<'_> {
             for ((block, cos), sin) in blocks.iter().zip(cos).zip(sin) {
                 doubt |= make::<S, USUAL>(s, angle, block, &vectors, x, cos, sin);
             }
-            if !USUAL && let (rest @ 1.., Some(block)) = (cos_rest.len(), blocks.get(pairs / 8)) {
-                let (mut cos, mut sin) = ([0.0; 8], [0.0; 8]);
+            let rest = cos_rest.len();
+            if !USUAL && rest > 0 {
+                let (block, mut cos, mut sin) = (&blocks[pairs / 8], [0.0; 8], [0.0; 8]);
                 doubt |= make::<S, USUAL>(s, angle, block, &vectors, x, &mut cos, &mut sin);
                 cos_rest.copy_from_slice(&cos[..rest]);
                 sin_rest.copy_from_slice(&sin[..rest]);
