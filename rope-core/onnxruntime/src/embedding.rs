@@ -155,8 +155,8 @@ impl Embedding {
         })
     }
 
-    /// The position ids of an input, if there is one.
-    fn ids<'a>(&self, ids: Option<Input<'a>>, heads: &Heads) -> Result<Ids<'a>> {
+    /// The position ids of an input, if there is one; of a table of so many rows.
+    fn ids<'a>(&self, ids: Option<Input<'a>>, heads: &Heads, rows: usize) -> Result<Ids<'a>> {
         let Some(ids) = ids else {
             return Ok(Ids::All);
         };
@@ -167,7 +167,7 @@ impl Embedding {
                 Ok(Ids::From(start, tokens))
             }
             (&[of_batch, of_tokens], _) if [of_batch, of_tokens] == [batch, tokens] => {
-                Ok(Ids::Each(values))
+                Ok(Ids::each(values, tokens, rows))
             }
             (dims, _) => {
                 let or_one = match self.schema {
@@ -199,7 +199,7 @@ impl Operator for Embedding {
         let columns = cos.dims().last().copied().unwrap_or(0);
         let heads = self.heads(output.dims(), columns)?;
         let tables = self.tables::<E>([cos, sin], &heads, ids.is_some())?;
-        let ids = self.ids(ids, &heads)?;
+        let ids = self.ids(ids, &heads, tables.rows)?;
         tables.with_rows(ids, |rows| {
             rows.check_shape(heads.shape)?;
             rotate(&self.rope, &heads, rows, output.buffers::<E>()?, threads)

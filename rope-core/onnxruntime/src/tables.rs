@@ -51,6 +51,25 @@ pub(crate) enum Ids<'a> {
     Each(&'a [i64]),
 }
 
+impl<'a> Ids<'a> {
+    /// One id for each token of each sequence. Those that follow one another in each sequence, as they nearly always do,
+    /// are rows of the table as it is: nothing is gathered.
+    pub(crate) fn each(ids: &'a [i64], tokens: usize, rows: usize) -> Self {
+        let Some(&start) = ids.first() else {
+            return Ids::Each(ids);
+        };
+        let fit = usize::try_from(start)
+            .ok()
+            .and_then(|start| start.checked_add(tokens))
+            .is_some_and(|end| end <= rows);
+        let follow = |sequence: &[i64]| (start..).zip(sequence).all(|(next, id)| next == *id);
+        match fit && ids.chunks(tokens).all(follow) {
+            true => Ids::From(start, tokens),
+            false => Ids::Each(ids),
+        }
+    }
+}
+
 /// Tables of the shape `[rows, pairs]`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tables<'a, E> {
@@ -59,6 +78,10 @@ pub(crate) struct Tables<'a, E> {
     pub(crate) rows: usize,
     pub(crate) pairs: usize,
 }
+
+/// The f32 of a table's rows that are on the stack, which are those of a few tokens: memory of the heap would cost as
+/// much as the rotation of one.
+const ON_STACK: usize = 256;
 
 impl<E: Rotated> Tables<'_, E> {
     /// Runs with the rows of the tokens as f32. Tables of 16 bits may be of a million positions: only the rows that are
@@ -87,7 +110,14 @@ impl<E: Rotated> Tables<'_, E> {
             Ids::Each(ids) => ids.len(),
             Ids::All | Ids::From(..) => count,
         };
-        let mut widened = vec![0.0; 2 * count * pairs];
+        let (mut on_stack, mut on_heap) = ([0.0; ON_STACK], Vec::new());
+        let widened = match 2 * count * pairs {
+            size @ ..=ON_STACK => &mut on_stack[..size],
+            size => {
+                on_heap.resize(size, 0.0);
+                &mut on_heap[..]
+            }
+        };
         let (cos_f32, sin_f32) = widened.split_at_mut(count * pairs);
         if let Ids::Each(ids) = ids {
             let into = cos_f32

@@ -130,6 +130,40 @@ class Embedding(Case):
         print(f"{count} random nodes, ROPE_SEED={SEED}")
         self.assertGreater(count, 20)
 
+    def test_inputs_that_are_initializers(self):
+        """Looked up once for a session, except where a run may replace them: those are inputs of the model as well."""
+        for combination in combinations():
+            node = Node(self.rng, *combination)
+            if node.kind == BF16:
+                continue
+            for replaceable in (False, True):
+                made = onnx.ModelProto.FromString(model("RotaryEmbedding", node.domain, node.inputs, node.attributes))
+                given = {name: array for name, array in feed(node.inputs).items() if name != "x"}
+                zeros = {name: np.zeros_like(array) for name, array in given.items()}
+                for name, array in (zeros if replaceable else given).items():
+                    made.graph.initializer.append(numpy_helper.from_array(array, name))
+                if not replaceable:
+                    del made.graph.input[1:]
+                ready = session(made.SerializeToString())
+                for _ in range(2):
+                    [y] = ready.run(None, {"x": node.x} | (given if replaceable else {}))
+                    self.assert_bits(y, node.y, f"{combination}, {replaceable}")
+
+    def test_ids_that_follow_one_another(self):
+        """Rows of the table as it is: as many as there are, not one more, and only where each sequence has them."""
+        schemas = ["contributed"] + ["standard"] * HAS_STANDARD
+        for schema, kind, rank, start in itertools.product(schemas, (np.float32, np.float16), (3, 4), (0, 7, 35)):
+            node = Node(self.rng, schema, kind, rank, False, 0, "each")
+            follow = start + np.arange(5)
+            for ids in ([follow, follow], [follow, follow[::-1]], [follow, np.maximum(follow - 1, 0)]):
+                node.inputs["position_ids"] = ids = np.array(ids)
+                cos, sin = (node.inputs[name][ids] for name in ("cos", "sin"))
+                x = node.x.reshape(2, 5, 3, 16) if rank == 3 else node.x.transpose(0, 2, 1, 3)
+                self.assert_bits(node.run(), node.laid_out(rotated(x, cos, sin, False), rank), str(ids))
+        node.inputs["position_ids"] = np.array([np.arange(36, 41)] * 2)
+        with self.assertRaisesRegex(Exception, "INVALID_ARGUMENT.*40"):
+            node.run()
+
     def test_later_opsets(self):
         if not HAS_STANDARD:
             self.skipTest("this version has no such operator")

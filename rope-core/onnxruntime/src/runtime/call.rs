@@ -24,6 +24,20 @@ pub(crate) struct Call<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Inputs<'a> {
     context: Context<'a>,
+    constants: &'a [Option<Constant>],
+}
+
+/// An input that is the same in every run, as tables are: looked up once, because each function of the runtime costs.
+#[derive(Debug)]
+pub(super) struct Constant(Input<'static>);
+
+impl Constant {
+    /// # Safety
+    ///
+    /// `value` is an initializer of the session, and is not used after it.
+    pub(super) unsafe fn new(api: Api, value: *const OrtValue) -> Result<Self> {
+        api.tensor(value).map(Constant)
+    }
 }
 
 /// The first input, and the output of the same shape. There is one for a call, so its memory is borrowed once.
@@ -49,11 +63,15 @@ struct Context<'a> {
 // SAFETY: the runtime's worker threads get it for one call only, `KernelContext_ParallelFor`'s own.
 unsafe impl Sync for Context<'_> {}
 
-impl Call<'_> {
+impl<'a> Call<'a> {
     /// # Safety
     ///
     /// `context` is that of a run, which lasts as long as `'a`, and no other call is made of it.
-    pub(super) unsafe fn new(api: Api, context: NonNull<OrtKernelContext>) -> Result<Self> {
+    pub(super) unsafe fn new(
+        api: Api,
+        context: NonNull<OrtKernelContext>,
+        constants: &'a [Option<Constant>],
+    ) -> Result<Self> {
         let context = Context {
             api,
             context,
@@ -63,7 +81,7 @@ impl Call<'_> {
             .input(0)?
             .ok_or_else(|| invalid("input 0 is missing"))?;
         Ok(Call {
-            inputs: Inputs { context },
+            inputs: Inputs { context, constants },
             output: Output { context, x },
             threads: Threads { context },
         })
@@ -73,8 +91,9 @@ impl Call<'_> {
 impl<'a> Inputs<'a> {
     /// Input `index`, if it is there. The first is part of the [`Output`].
     pub(crate) fn get(&self, index: usize) -> Result<Option<Input<'a>>> {
-        match index {
-            0 => Ok(None),
+        match (index, self.constants.get(index)) {
+            (0, _) => Ok(None),
+            (_, Some(Some(Constant(input)))) => Ok(Some(*input)),
             _ => self.context.input(index),
         }
     }
@@ -214,6 +233,29 @@ impl<'a> Context<'a> {
         if value.is_null() {
             return Ok(None);
         }
+        self.api.tensor(value).map(Some)
+    }
+
+    /// Where the output lies, which gets the shape of an input.
+    fn output(&self, x: &Input<'_>) -> Result<NonNull<c_void>> {
+        let dims = x.extents.map(|extent| extent as i64);
+        let (mut value, mut data) = (null_mut(), null_mut());
+        checked!(
+            self.api,
+            KernelContext_GetOutput(self.context.as_ptr(), 0, dims.as_ptr(), x.rank, &mut value)
+        )?;
+        checked!(self.api, GetTensorMutableData(value, &mut data))?;
+        match NonNull::new(data) {
+            Some(data) => Ok(data),
+            None if x.elements == 0 => Ok(NonNull::dangling()),
+            None => Err(invalid("the output has no memory")),
+        }
+    }
+}
+
+impl Api {
+    /// Where a tensor lies, for as long as it does, and its shape.
+    fn tensor<'a>(self, value: *const OrtValue) -> Result<Input<'a>> {
         let mut kind = ONNXTensorElementDataType::ONNX_TENSOR_ELEMENT_DATA_TYPE_UNDEFINED;
         let mut extents = [0; Input::MOST_DIMENSIONS];
         let rank = self.shape(value, &mut kind, &mut extents)?;
@@ -223,25 +265,25 @@ impl<'a> Context<'a> {
             elements = elements.and_then(|elements| elements.checked_mul(extent));
         }
         let mut data = null_mut();
-        checked!(self.api, GetTensorMutableData(value.cast_mut(), &mut data))?;
-        Ok(Some(Input {
+        checked!(self, GetTensorMutableData(value.cast_mut(), &mut data))?;
+        Ok(Input {
             data,
             kind,
             rank,
             extents,
             elements: elements.ok_or_else(|| invalid("a tensor is larger than memory"))?,
             call: PhantomData,
-        }))
+        })
     }
 
     /// Fills in the type and the extents of a tensor, and returns its rank.
     fn shape(
-        &self,
+        self,
         value: *const OrtValue,
         kind: &mut ONNXTensorElementDataType,
         extents: &mut [i64; Input::MOST_DIMENSIONS],
     ) -> Result<usize> {
-        let api = self.api;
+        let api = self;
         let mut rank = 0;
         // Three calls and an allocation less, of which each costs a part of a microsecond.
         if api.version >= 24 {
@@ -266,22 +308,6 @@ impl<'a> Context<'a> {
         // SAFETY: the function is one of the oldest version, and `info` is released once.
         unsafe { ((*api.functions.as_ptr()).ReleaseTensorTypeAndShapeInfo)(info) };
         done.map(|()| rank)
-    }
-
-    /// Where the output lies, which gets the shape of an input.
-    fn output(&self, x: &Input<'_>) -> Result<NonNull<c_void>> {
-        let dims = x.extents.map(|extent| extent as i64);
-        let (mut value, mut data) = (null_mut(), null_mut());
-        checked!(
-            self.api,
-            KernelContext_GetOutput(self.context.as_ptr(), 0, dims.as_ptr(), x.rank, &mut value)
-        )?;
-        checked!(self.api, GetTensorMutableData(value, &mut data))?;
-        match NonNull::new(data) {
-            Some(data) => Ok(data),
-            None if x.elements == 0 => Ok(NonNull::dangling()),
-            None => Err(invalid("the output has no memory")),
-        }
     }
 }
 

@@ -1,10 +1,11 @@
 //! The attributes of a node, when its session is made.
 
 use std::ffi::{CStr, c_char};
-use std::ptr::{NonNull, null_mut};
+use std::ptr::{NonNull, null, null_mut};
 
 use ort_sys::OrtKernelInfo;
 
+use super::call::Constant;
 use super::{Api, Failure, Result, checked, invalid};
 
 /// A node of a graph.
@@ -48,6 +49,25 @@ impl Node {
         let mut value = String::new();
         self.read(name, "a string", self.read_text(name, &mut value))
             .map(|there| there.then_some(value))
+    }
+
+    /// Input `index`, if it is an initializer that no run can replace. The kernel is not used longer than it.
+    pub(super) fn constant(&self, index: usize) -> Result<Option<Constant>> {
+        let (mut is_constant, mut value) = (0, null());
+        checked!(
+            self.api,
+            KernelInfoGetConstantInput_tensor(
+                self.info.as_ptr(),
+                index,
+                &mut is_constant,
+                &mut value
+            )
+        )?;
+        if is_constant == 0 || value.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: the runtime keeps the initializers of a session as long as its kernels.
+        unsafe { Constant::new(self.api, value) }.map(Some)
     }
 
     /// The name that the model gives the node, for messages.

@@ -9,6 +9,7 @@ use ort_sys::{
     OrtTensorTypeAndShapeInfo,
 };
 
+use super::call::Constant;
 use super::failure::{guarded, status};
 use super::{Api, Call, Node, Result, checked, invalid};
 
@@ -94,6 +95,7 @@ pub(super) struct Entry {
 struct Running {
     api: Api,
     kernel: Box<dyn Kernel>,
+    constants: Vec<Option<Constant>>,
 }
 
 impl Entry {
@@ -193,7 +195,9 @@ table! {
             let declaration = entry.declaration;
             let made = (declaration.create)(&node, entry.element)
                 .map_err(|failure| node.refused(declaration.name, failure))?;
-            let running = Running { api: entry.api, kernel: made };
+            let inputs = 0..declaration.inputs.len();
+            let constants = inputs.map(|index| node.constant(index)).collect::<Result<_>>()?;
+            let running = Running { api: entry.api, kernel: made, constants };
             // SAFETY: the runtime passes a place for the kernel.
             unsafe { *kernel = Box::into_raw(Box::new(running)).cast() };
             Ok(())
@@ -279,7 +283,7 @@ unsafe extern "system" fn compute(
     status(running.api, || {
         let context = NonNull::new(context).ok_or_else(|| invalid("the run is null"))?;
         // SAFETY: the runtime passes the context of this run, once.
-        let call = unsafe { Call::new(running.api, context)? };
+        let call = unsafe { Call::new(running.api, context, &running.constants)? };
         running.kernel.compute(call)
     })
 }
