@@ -78,7 +78,8 @@ def main():
             options.tokens, operators, TYPES.items(), (False, True), (3, 4)):
         more = 4 if tokens > 64 else 200
         case = (operator, kind, interleaved, rank, tokens)
-        chains = [[Chain(nodes, library, options.threads, *case) for nodes in (1, 1 + more)] for library in (False, True)]
+        chains = [[Chain(nodes, library, options.threads, *case) for nodes in (1, 1 + more)]
+                  for library in (False, True)]
         deadline = time.monotonic() + options.seconds
         while time.monotonic() < deadline:
             for one, many in chains:
