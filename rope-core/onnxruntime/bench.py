@@ -3,8 +3,8 @@
     pip install onnx onnxruntime rope_onnxruntime-*.whl
     taskset -c 1 python rope-core/onnxruntime/bench.py [--tokens 2048 1] [--threads 1] [--seconds 2]
 
-Each line is the minimum of many runs, of the two libraries in turn. The time of one node is that of a chain of them less
-that of a chain of one, divided by the difference: without Python, and without the copy that the model's input needs.
+Each line is the minimum of many runs, of the two libraries in turn. The time of one node is that of a chain of them
+less that of a chain of one, divided by the difference: without Python, and without the copy that the model's input needs.
 """
 
 import argparse

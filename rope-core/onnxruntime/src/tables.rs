@@ -52,8 +52,8 @@ pub(crate) enum Ids<'a> {
 }
 
 impl<'a> Ids<'a> {
-    /// One id for each token of each sequence. Those that follow one another in each sequence, as they nearly always do,
-    /// are rows of the table as it is: nothing is gathered.
+    /// One id for each token of each sequence. Those that follow one another in each sequence, as they nearly always
+    /// do, are rows of the table as it is: nothing is gathered.
     pub(crate) fn each(ids: &'a [i64], tokens: usize, rows: usize) -> Self {
         let Some(&start) = ids.first() else {
             return Ids::Each(ids);
