@@ -14,6 +14,7 @@
 //! | learned or mixed frequencies, rows of each head; which papers and models have them | [`learned`] |
 //! | several threads | [`threads`] |
 //! | several devices: context, sequence and tensor parallelism, disaggregated prefill | [`ranks`] |
+//! | a model in ONNX Runtime | [`onnx_runtime`] |
 //! | firmware; no allocator, no std, no f64 in hardware | [`embedded`] |
 //! | C and C++; CMake; C and Rust in one program | [`from_c`] |
 //!
@@ -69,6 +70,9 @@ pub mod porting_weights {}
 
 #[doc = include_str!("guide/embedded.md")]
 pub mod embedded {}
+
+#[doc = include_str!("guide/onnxruntime.md")]
+pub mod onnx_runtime {}
 
 #[doc = include_str!("guide/c.md")]
 ///
