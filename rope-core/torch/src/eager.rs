@@ -36,7 +36,7 @@ pub(crate) fn applies(x: &Tensor, plan: &Plan) -> bool {
 }
 
 /// What a call with these roundings refuses.
-pub(crate) fn check(x: &Tensor, plan: &Plan, tables: [&Tensor; 2]) -> Result<()> {
+pub(crate) fn check(x: &Tensor, plan: &Plan, tables: &[&Tensor]) -> Result<()> {
     if plan.direction == Direction::Inverse {
         return Err(Failure::new(
             "rounding=\"eager\" is that of a model's rotation and of its gradient; direction must not be \"inverse\"",

@@ -4,8 +4,11 @@
 //! A call goes from an entry point in [`operators`] through [`shim::run`] to the file that has the
 //! operator's name; [`shim`] is the only one with `unsafe` code.
 
+mod caches;
+mod config;
 mod eager;
 mod gradients;
+mod norms;
 mod operators;
 mod parallel;
 mod plan;

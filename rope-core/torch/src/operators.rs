@@ -1,7 +1,8 @@
 //! The operators: their schemas, and how a kernel takes its arguments off the stack.
 
 use crate::shim::{Entry, RawTensor, Tensor, register, run};
-use crate::{gradients, rotate};
+use crate::tables::RawRows;
+use crate::{caches, config, gradients, norms, rotate};
 
 /// A type of arguments. Taking one cannot fail, so that all are owned before anything does.
 trait Argument {
@@ -49,15 +50,16 @@ impl<const N: usize> Results for [Tensor; N] {
     }
 }
 
-/// `schema => function [types of its arguments]`.
+/// `schema => (arguments: types) body;`
 macro_rules! operators {
-    ($($schema:literal => $function:path [$($argument:ty),*];)*) => {
+    ($($schema:literal => |$($name:ident: $argument:ty),*| $body:expr;)*) => {
         &[$(($schema, {
             extern "C-unwind" fn entry(stack: *mut u64, inputs: u64, outputs: u64) {
                 run(stack, inputs, outputs, |given, results| {
                     let mut given = given.iter().copied();
                     let mut next = || given.next().unwrap_or_default();
-                    $function($(<$argument as Argument>::take(next())),*)?.put(results);
+                    let ($($name,)*) = ($(<$argument as Argument>::take(next()),)*);
+                    $body?.put(results);
                     Ok(())
                 });
             }
@@ -66,18 +68,77 @@ macro_rules! operators {
     };
 }
 
-/// `plan` is a [`Plan`](crate::plan::Plan) as a number; `rope_kernels.plan` makes it of words.
+type T = RawTensor;
+
+fn rows(cos: T, sin: T) -> RawRows {
+    RawRows {
+        cos,
+        sin,
+        ids: None,
+    }
+}
+
+fn rows_at(cos: T, sin: T, ids: T) -> RawRows {
+    RawRows {
+        cos,
+        sin,
+        ids: Some(ids),
+    }
+}
+
+/// `plan` is a [`Plan`](crate::plan::Plan) as a number; `rope_kernels.plan` makes it of words. Arguments have the order
+/// of their schema.
 const OPERATORS: &[(&str, Entry)] = operators! {
     "rotate(Tensor x, Tensor cos, Tensor sin, int plan=0, float attention_factor=1.0) -> Tensor"
-        => rotate::rotate [RawTensor, RawTensor, RawTensor, i64, f64];
+        => |x: T, cos: T, sin: T, plan: i64, factor: f64| rotate::rotate(x, rows(cos, sin), plan, factor);
     "rotate_(Tensor(a!) x, Tensor cos, Tensor sin, int plan=0, float attention_factor=1.0) -> ()"
-        => rotate::rotate_in_place [RawTensor, RawTensor, RawTensor, i64, f64];
+        => |x: T, cos: T, sin: T, plan: i64, factor: f64| rotate::rotate_in_place(x, rows(cos, sin), plan, factor);
     "rotate_qk(Tensor q, Tensor k, Tensor cos, Tensor sin, int plan=0, float attention_factor=1.0) -> (Tensor, Tensor)"
-        => rotate::rotate_qk [RawTensor, RawTensor, RawTensor, RawTensor, i64, f64];
+        => |q: T, k: T, cos: T, sin: T, plan: i64, factor: f64|
+            rotate::rotate_qk(q, k, rows(cos, sin), plan, factor);
     "rotate_qk_(Tensor(a!) q, Tensor(b!) k, Tensor cos, Tensor sin, int plan=0, float attention_factor=1.0) -> ()"
-        => rotate::rotate_qk_in_place [RawTensor, RawTensor, RawTensor, RawTensor, i64, f64];
+        => |q: T, k: T, cos: T, sin: T, plan: i64, factor: f64|
+            rotate::rotate_qk_in_place(q, k, rows(cos, sin), plan, factor);
+    "rotate_at(Tensor x, Tensor cos, Tensor sin, Tensor ids, int plan=0, float attention_factor=1.0) -> Tensor"
+        => |x: T, cos: T, sin: T, ids: T, plan: i64, factor: f64|
+            rotate::rotate(x, rows_at(cos, sin, ids), plan, factor);
+    "rotate_at_(Tensor(a!) x, Tensor cos, Tensor sin, Tensor ids, int plan=0, float attention_factor=1.0) -> ()"
+        => |x: T, cos: T, sin: T, ids: T, plan: i64, factor: f64|
+            rotate::rotate_in_place(x, rows_at(cos, sin, ids), plan, factor);
+    "rotate_qk_at(Tensor q, Tensor k, Tensor cos, Tensor sin, Tensor ids, int plan=0, float attention_factor=1.0) \
+        -> (Tensor, Tensor)"
+        => |q: T, k: T, cos: T, sin: T, ids: T, plan: i64, factor: f64|
+            rotate::rotate_qk(q, k, rows_at(cos, sin, ids), plan, factor);
+    "rotate_qk_at_(Tensor(a!) q, Tensor(b!) k, Tensor cos, Tensor sin, Tensor ids, int plan=0, \
+        float attention_factor=1.0) -> ()"
+        => |q: T, k: T, cos: T, sin: T, ids: T, plan: i64, factor: f64|
+            rotate::rotate_qk_in_place(q, k, rows_at(cos, sin, ids), plan, factor);
     "table_gradients(Tensor x, Tensor dy, Tensor cos, int plan=0) -> (Tensor, Tensor)"
-        => gradients::table_gradients [RawTensor, RawTensor, RawTensor, i64];
+        => |x: T, dy: T, cos: T, plan: i64| gradients::table_gradients(x, dy, cos, plan);
+    "config_rotation(Tensor config) -> Tensor"
+        => |config: T| config::config_rotation(config);
+    "config_rows(Tensor config, Tensor positions, int pairs, int plan=0) -> (Tensor, Tensor)"
+        => |config: T, positions: T, pairs: i64, plan: i64| config::config_rows(config, positions, pairs, plan);
+    "rotate_by_config(Tensor x, Tensor config, Tensor positions, int plan=0) -> Tensor"
+        => |x: T, config: T, positions: T, plan: i64| config::rotate_by_config(x, config, positions, plan);
+    "rotate_by_config_(Tensor(a!) x, Tensor config, Tensor positions, int plan=0) -> ()"
+        => |x: T, config: T, positions: T, plan: i64| config::rotate_by_config_in_place(x, config, positions, plan);
+    "norm_rotate_qk_(Tensor(a!) q, Tensor(b!) k, Tensor q_weight, Tensor k_weight, Tensor cos, Tensor sin, float eps, \
+        int formula=0, int plan=0) -> ()"
+        => |q: T, k: T, q_weight: T, k_weight: T, cos: T, sin: T, eps: f64, formula: i64, plan: i64| {
+            let norm = norms::RawNorm { formula, eps };
+            norms::norm_rotate_qk_in_place([q, k], [q_weight, k_weight], rows(cos, sin), norm, plan)
+        };
+    "rotate_into_caches(Tensor k, Tensor v, Tensor cos, Tensor sin, Tensor(a!) key_cache, Tensor(b!) value_cache, \
+        Tensor slots, Tensor weight, float eps, int formula=-1, int format=0, float key_scale=1.0, \
+        float value_scale=1.0, int plan=0) -> ()"
+        => |k: T, v: T, cos: T, sin: T, key_cache: T, value_cache: T, slots: T, weight: T, eps: f64, formula: i64,
+            format: i64, key_scale: f64, value_scale: f64, plan: i64| {
+            let norm = norms::RawNorm { formula, eps };
+            let format = caches::RawFormat { format, scales: [key_scale, value_scale] };
+            let caches = [key_cache, value_cache];
+            caches::rotate_into_caches([k, v], rows(cos, sin), caches, slots, (weight, norm), format, plan)
+        };
 };
 
 /// Registers the operators; Python calls it once. Returns 0, or 1 if libtorch refused, which has printed the reason.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use rope_core::{Dimension, Element, Rope, Rows, Tensor, TensorMut};
+use rope_core::{Dimension, Element, QueryKeyStages, Rope, Rows, Tensor, TensorMut};
 
 use crate::shim::{Result, parallel, threads};
 
@@ -22,22 +22,23 @@ pub(crate) fn rotate<E: Element>(rope: &Rope, x: TensorMut<'_, E>, rows: &Rows<'
     })
 }
 
-/// Rotates a tensor into another of the same shape.
+/// Rotates the channels of a tensor from the first on into another of the same shape.
 pub(crate) fn rotate_into<E: Element>(
     rope: &Rope,
     x: Tensor<'_, E>,
     y: TensorMut<'_, E>,
     rows: &Rows<'_>,
+    first: usize,
 ) -> Result<()> {
     let Some((dimension, parts)) = cut(&y, rows) else {
         let mut y = y;
-        return Ok(rope.rotate_into(&x, &mut y, rows)?);
+        return Ok(rope.rotate_window_into(&x, &mut y, rows, first)?);
     };
     let parts = split(y, dimension, &parts)?;
     parallel(parts, |(mut part, range)| {
         let rows = rows_of(rows, &part, dimension, range.clone())?;
         let x = x.narrow(dimension, range)?;
-        Ok(rope.rotate_into(&x, &mut part, &rows)?)
+        Ok(rope.rotate_window_into(&x, &mut part, &rows, first)?)
     })
 }
 
@@ -69,8 +70,37 @@ fn cut<E: Element>(
     if !rows_divide || count < 2 {
         return None;
     }
-    let ranges = (0..count).map(|part| extent * part / count..extent * (part + 1) / count);
-    Some((dimension, ranges.collect()))
+    Some((dimension, ranges(extent, count).collect()))
+}
+
+/// Rotates Q and K in place by a plan with stages of its own for each. Tokens go to threads, which all heads of a token
+/// may be needed for; what a part refuses, the first part refuses.
+pub(crate) fn rotate_qk<E: Element>(
+    rope: &Rope<QueryKeyStages<'_>>,
+    q: TensorMut<'_, E>,
+    k: TensorMut<'_, E>,
+    rows: &Rows<'_>,
+) -> Result<()> {
+    let (mut q, mut k) = (q, k);
+    let tokens = q.shape().tokens;
+    let bytes = q
+        .shape()
+        .elements()
+        .and_then(|elements| elements.checked_mul(size_of::<E>()));
+    let count = (bytes.unwrap_or(0) / LEAST_PART).min(threads()).min(tokens);
+    if count < 2 || k.shape().tokens != tokens || rows.len() != tokens {
+        return Ok(rope.rotate_qk(&mut q, &mut k, rows)?);
+    }
+    let ranges: Vec<_> = ranges(tokens, count).collect();
+    let parts = split(q, Dimension::Tokens, &ranges)?;
+    let parts = parts.into_iter().zip(split(k, Dimension::Tokens, &ranges)?);
+    parallel(parts.collect(), |((mut q, range), (mut k, _))| {
+        Ok(rope.rotate_qk(&mut q, &mut k, &rows.range(range)?)?)
+    })
+}
+
+fn ranges(extent: usize, count: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..count).map(move |part| extent * part / count..extent * (part + 1) / count)
 }
 
 type Part<'a, E> = (TensorMut<'a, E>, Range<usize>);

@@ -1,6 +1,7 @@
 //! How an operator rotates, as one integer: cheaper to pass than words, and the same for all operators.
 
 use rope_core::{Direction, Pairing, Rope};
+use rope_models::Rotation;
 
 use crate::shim::{Failure, Result};
 
@@ -70,6 +71,46 @@ impl Plan {
             },
             eager: has(EAGER),
         })
+    }
+
+    /// A rotation of a model, as this plan says where the rest is the model's: its layout, and whether it is
+    /// transposed, which makes a rotation its gradient.
+    pub(crate) fn of_model(bits: i64, rotation: &Rotation) -> Result<Self> {
+        let plan = Plan::new(bits)?;
+        if bits & !(TRANSPOSE | TOKENS_MAJOR) != 0 {
+            return Err(Failure::new(format!(
+                "plan is {bits}; a model's rotation takes layout, and \"transpose\" as direction: the rest is the model's"
+            )));
+        }
+        let ((input, output), forward) = (
+            rotation.pairing(),
+            rotation.direction() == Direction::Forward,
+        );
+        let turned = plan.direction == Direction::Transpose;
+        let (input, output) = if turned {
+            (output, input)
+        } else {
+            (input, output)
+        };
+        let direction = match forward == turned {
+            true => Direction::Transpose,
+            false => Direction::Forward,
+        };
+        Ok(Plan {
+            input,
+            output,
+            direction,
+            ..plan
+        })
+    }
+
+    /// A model's pairing and direction, as the integer that other operators take.
+    pub(crate) fn bits_of_model(rotation: &Rotation) -> i64 {
+        let flag = |set: bool, bit: i64| if set { bit } else { 0 };
+        let (input, output) = rotation.pairing();
+        flag(input == Pairing::Interleaved, INPUT)
+            | flag(output == Pairing::Interleaved, OUTPUT)
+            | flag(rotation.direction() == Direction::Transpose, TRANSPOSE)
     }
 
     pub(crate) fn rope(&self) -> Rope {

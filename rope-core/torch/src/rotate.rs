@@ -1,121 +1,115 @@
-//! Rotations by rows of cos and sin.
+//! Rotations by rows of cos and sin: those of each token, or rows of a table by position ids.
 
-use rope_core::{Error, Rows, TensorMut};
+use rope_core::{Dimension, Error, Rows, TensorMut};
 
 use crate::plan::Plan;
 use crate::shim::{RawTensor, Result, Tensor};
-use crate::tables::Tables;
+use crate::tables::{RawRows, with_rows};
 use crate::tensor::{extents, layout, like, with_adjacent_channels, with_elements};
 use crate::{eager, parallel};
 
-/// `rope_kernels::rotate`
-pub(crate) fn rotate(
-    x: RawTensor,
-    cos: RawTensor,
-    sin: RawTensor,
-    plan: i64,
-    attention_factor: f64,
-) -> Result<Tensor> {
+/// `rope_kernels::rotate` and `rotate_at`
+pub(crate) fn rotate(x: RawTensor, rows: RawRows, plan: i64, factor: f64) -> Result<Tensor> {
     let plan = Plan::new(plan)?;
     let x = with_adjacent_channels(x.named("x")?)?;
-    let (cos, sin) = (cos.named("cos")?, sin.named("sin")?);
-    let tables = Tables::new(&cos, &sin, &plan, attention_factor, &[])?;
-    rotated("y", &x, &plan, [&cos, &sin], &tables.rows()?)
+    with_rows(rows, &plan, factor, &[], |tables, rows| {
+        rotated("y", &x, &plan, tables, rows, 0)
+    })
 }
 
-/// `rope_kernels::rotate_`
-pub(crate) fn rotate_in_place(
-    x: RawTensor,
-    cos: RawTensor,
-    sin: RawTensor,
-    plan: i64,
-    attention_factor: f64,
-) -> Result<()> {
+/// `rope_kernels::rotate_` and `rotate_at_`
+pub(crate) fn rotate_in_place(x: RawTensor, rows: RawRows, plan: i64, factor: f64) -> Result<()> {
     let plan = Plan::new(plan)?;
     let mut x = x.named_mut("x")?;
-    let (cos, sin) = (cos.named("cos")?, sin.named("sin")?);
-    let tables = Tables::new(&cos, &sin, &plan, attention_factor, &[&x])?;
-    rotate_where_it_lies(&mut x, &plan, [&cos, &sin], &tables.rows()?)
+    with_rows(rows, &plan, factor, &[x.memory()], |tables, rows| {
+        rotate_where_it_lies(&mut x, &plan, tables, rows, 0)
+    })
 }
 
-/// `rope_kernels::rotate_qk`
+/// `rope_kernels::rotate_qk` and `rotate_qk_at`
 pub(crate) fn rotate_qk(
     q: RawTensor,
     k: RawTensor,
-    cos: RawTensor,
-    sin: RawTensor,
+    rows: RawRows,
     plan: i64,
-    attention_factor: f64,
+    factor: f64,
 ) -> Result<[Tensor; 2]> {
     let plan = Plan::new(plan)?;
     let q = with_adjacent_channels(q.named("q")?)?;
     let k = with_adjacent_channels(k.named("k")?)?;
-    let (cos, sin) = (cos.named("cos")?, sin.named("sin")?);
-    let tables = Tables::new(&cos, &sin, &plan, attention_factor, &[])?;
-    let rows = tables.rows()?;
-    Ok([
-        rotated("q", &q, &plan, [&cos, &sin], &rows)?,
-        rotated("k", &k, &plan, [&cos, &sin], &rows)?,
-    ])
+    with_rows(rows, &plan, factor, &[], |tables, rows| {
+        Ok([
+            rotated("q", &q, &plan, tables, rows, 0)?,
+            rotated("k", &k, &plan, tables, rows, 0)?,
+        ])
+    })
 }
 
-/// `rope_kernels::rotate_qk_`
+/// `rope_kernels::rotate_qk_` and `rotate_qk_at_`
 pub(crate) fn rotate_qk_in_place(
     q: RawTensor,
     k: RawTensor,
-    cos: RawTensor,
-    sin: RawTensor,
+    rows: RawRows,
     plan: i64,
-    attention_factor: f64,
+    factor: f64,
 ) -> Result<()> {
     let plan = Plan::new(plan)?;
     let (mut q, mut k) = (q.named_mut("q")?, k.named_mut("k")?);
-    let (cos, sin) = (cos.named("cos")?, sin.named("sin")?);
-    let tables = Tables::new(&cos, &sin, &plan, attention_factor, &[&q, &k])?;
-    let rows = tables.rows()?;
-    // Views of one packed projection interleave in memory, so they are rotated one after the other; all that can be
-    // refused of the second is refused before the first is touched.
-    check_in_place(&mut k, &plan, [&cos, &sin], &rows)?;
-    rotate_where_it_lies(&mut q, &plan, [&cos, &sin], &rows)?;
-    rotate_where_it_lies(&mut k, &plan, [&cos, &sin], &rows)
+    let written = [q.memory(), k.memory()];
+    with_rows(rows, &plan, factor, &written, |tables, rows| {
+        // Views of one packed projection interleave in memory, so they are rotated one after the other; all that can be
+        // refused of the second is refused before the first is touched.
+        check_in_place(&mut k, &plan, tables, rows, 0)?;
+        rotate_where_it_lies(&mut q, &plan, tables, rows, 0)?;
+        rotate_where_it_lies(&mut k, &plan, tables, rows, 0)
+    })
 }
 
-/// A new tensor: `x` rotated.
-fn rotated(
+/// A new tensor: `x` with its channels from `first` on rotated. Tables are those that the rows were read from.
+pub(crate) fn rotated(
     name: &'static str,
     x: &Tensor,
     plan: &Plan,
-    tables: [&Tensor; 2],
+    tables: &[&Tensor],
     rows: &Rows<'_>,
+    first: usize,
 ) -> Result<Tensor> {
-    rows.check_shape(extents(x, plan)?)?;
+    check_shape(x, plan, rows, first)?;
     let source = layout(x, plan)?;
     let mut y = like(name, x)?;
     let target = layout(&y, plan)?;
-    let [cos, sin] = tables;
+    let mut read = vec![x];
+    read.extend(tables);
     with_elements!(x, E => {
         let from = x.elements::<E>()?;
-        let into = y.elements_mut::<E>(&[x, cos, sin])?;
+        let into = y.elements_mut::<E>(&read)?;
         if eager::applies(x, plan) {
             eager::check(x, plan, tables)?;
             eager::copy(from, source, into, target, rows);
             eager::rotate(into, target, plan, rows)
         } else {
             let x = rope_core::Tensor::new(from, source)?;
-            parallel::rotate_into(&plan.rope(), x, TensorMut::new(into, target)?, rows)
+            parallel::rotate_into(&plan.rope(), x, TensorMut::new(into, target)?, rows, first)
         }
     })?;
     Ok(y)
 }
 
+fn check_shape(x: &Tensor, plan: &Plan, rows: &Rows<'_>, first: usize) -> Result<()> {
+    let mut extents = extents(x, plan)?;
+    extents[3] = extents[3].saturating_sub(first);
+    Ok(rows.check_shape(extents)?)
+}
+
 /// What [`rotate_where_it_lies`] may refuse.
-fn check_in_place(
+pub(crate) fn check_in_place(
     x: &mut Tensor,
     plan: &Plan,
-    tables: [&Tensor; 2],
+    tables: &[&Tensor],
     rows: &Rows<'_>,
+    first: usize,
 ) -> Result<()> {
-    rows.check_shape(extents(x, plan)?)?;
+    check_shape(x, plan, rows, first)?;
     let target = layout(x, plan)?;
     let (input, output) = (plan.input, plan.output);
     if input != output {
@@ -130,21 +124,23 @@ fn check_in_place(
     })
 }
 
-fn rotate_where_it_lies(
+/// Rotates the channels from `first` on in place. Tables that overlap with the tensor were copied.
+pub(crate) fn rotate_where_it_lies(
     x: &mut Tensor,
     plan: &Plan,
-    tables: [&Tensor; 2],
+    tables: &[&Tensor],
     rows: &Rows<'_>,
+    first: usize,
 ) -> Result<()> {
-    check_in_place(x, plan, tables, rows)?;
+    check_in_place(x, plan, tables, rows, first)?;
     let (target, eager) = (layout(x, plan)?, eager::applies(x, plan));
     with_elements!(x, E => {
-        // Tables that overlap with it were copied.
         let values = x.elements_mut::<E>(&[])?;
         if eager {
-            eager::rotate(values, target, plan, rows)
-        } else {
-            parallel::rotate(&plan.rope(), TensorMut::new(values, target)?, rows)
+            return eager::rotate(values, target, plan, rows);
         }
+        let head_dim = target.shape().head_dim;
+        let x = TensorMut::new(values, target)?.narrow(Dimension::Channels, first..head_dim)?;
+        parallel::rotate(&plan.rope(), x, rows)
     })
 }

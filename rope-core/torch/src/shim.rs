@@ -406,13 +406,15 @@ impl Tensor {
         &self.strides[..self.rank]
     }
 
+    /// The addresses from the first element to the last, with those between.
+    pub(crate) fn memory(&self) -> std::ops::Range<usize> {
+        let begin = self.data.addr();
+        begin..begin + self.end * self.size
+    }
+
     /// Whether the memory between the first and the last elements of both is in part the same.
     pub(crate) fn overlaps(&self, other: &Tensor) -> bool {
-        let range = |tensor: &Tensor| -> std::ops::Range<usize> {
-            let begin = tensor.data.addr();
-            begin..begin + tensor.end * tensor.size
-        };
-        let (own, other) = (range(self), range(other));
+        let (own, other) = (self.memory(), other.memory());
         own.start < other.end && other.start < own.end
     }
 

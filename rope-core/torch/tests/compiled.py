@@ -1,6 +1,7 @@
 """torch.compile without a graph break, in inference and in training; torch.export; PyTorch's own checks of operators."""
 
 import itertools
+import pathlib
 import unittest
 
 import torch
@@ -34,6 +35,34 @@ class Operators(unittest.TestCase):
                 (ops.table_gradients, (q, q.flip(0), cos, how)),
             ):
                 torch.library.opcheck(op, args)
+
+    def test_opcheck_of_the_others(self):
+        ops = torch.ops.rope_kernels
+        q, k, cos, sin = tensors()
+        ids, weight, rows = torch.tensor([4, 0, 1, 1, 3]), torch.rand(16), torch.arange(10)
+        rotation = rope_kernels.Rotation({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4})
+        caches = [torch.zeros(3, 5, 2, 16) for _ in range(2)]
+        for op, args in (
+            (ops.rotate_at, (q, cos, sin, ids)),
+            (ops.rotate_at_, (q.clone(), cos, sin, ids)),
+            (ops.rotate_qk_at, (q, k, cos, sin, ids)),
+            (ops.rotate_qk_at_, (q.clone(), k.clone(), cos, sin, ids)),
+            (ops.config_rotation, (rotation.config,)),
+            (ops.config_rows, (rotation.config, ids, 8, rope_kernels.plan(repeat="halves"))),
+            (ops.config_rows, (rotation.config, ids[None], 8)),
+            (ops.rotate_by_config, (q, rotation.config, ids)),
+            (ops.rotate_by_config_, (q.clone(), rotation.config, ids)),
+            (ops.norm_rotate_qk_, (q.clone(), k.clone(), weight, weight, cos, sin, 1e-6)),
+            (ops.rotate_into_caches, (k, k.flip(0), cos, sin, *caches, rows, weight, 1e-6)),
+        ):
+            torch.library.opcheck(op, args)
+
+    def test_every_operator_is_checked(self):
+        schemas = [schema.name.split("::")[1] for schema in torch._C._jit_get_all_schemas()
+                   if schema.name.startswith("rope_kernels::")]
+        text = pathlib.Path(__file__).read_text()
+        for name in schemas:
+            self.assertIn(f"(ops.{name}, ", text)
 
 
 class Compiled(unittest.TestCase):
@@ -74,6 +103,20 @@ class Compiled(unittest.TestCase):
             results.append([value.detach(), *(x.grad for x in given)])
         for ours, wanted in zip(*results):
             same(self, ours, wanted)
+
+    def test_rotations_of_a_model(self):
+        rotation = rope_kernels.Rotation({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4})
+
+        def rotate(x, positions):
+            cos, sin = rotation.rows(positions, "halves")
+            return rotation.rotate(x, positions).sum() + rope_kernels.rotate(2 * x, cos, sin, repeat="halves").sum()
+
+        gradients = []
+        for function in (rotate, self.compiled(rotate)):
+            x = tensors()[0].clone().requires_grad_()
+            function(x, torch.arange(7, 12)).backward()
+            gradients.append(x.grad)
+        same(self, *gradients)
 
     def test_export(self):
         class Module(torch.nn.Module):

@@ -3,25 +3,15 @@
 import itertools
 import random
 import unittest
-import warnings
 
 import torch
-from torch.autograd import gradcheck, gradgradcheck
 
 import rope_kernels
-from support import SEED, eager, same
+from support import SEED, eager, has_its_derivatives, same
 
 
 def twice(table, pairing):
     return torch.cat((table, table), -1) if pairing == "half" else table.repeat_interleave(2, -1)
-
-
-def has_its_derivatives(function, arguments):
-    # Functions that are linear in each argument: a step of 1/4 is as good as a small one, and far from rounding.
-    how = dict(eps=0.25, atol=2e-3, rtol=2e-3)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Input #. requires gradient and is not a double")
-        return gradcheck(function, arguments, **how) and gradgradcheck(function, arguments, **how)
 
 
 class Gradients(unittest.TestCase):

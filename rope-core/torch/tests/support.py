@@ -3,8 +3,10 @@
 import os
 import pathlib
 import random
+import warnings
 
 import torch
+from torch.autograd import gradcheck, gradgradcheck
 
 SEED = int(os.environ.get("ROPE_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 31)
 GOLDEN = pathlib.Path(__file__).resolve().parents[3] / "tests" / "golden" / "apply"
@@ -42,3 +44,11 @@ def values(words, dtype, shape):
     size = 32 if dtype is torch.float32 else 16
     signed = [number - (1 << size) if number >> (size - 1) else number for number in (int(w, 16) for w in words)]
     return torch.tensor(signed, dtype=BITS[dtype]).view(dtype).reshape(shape)
+
+
+def has_its_derivatives(function, arguments):
+    # Functions that are linear in each argument: a step of 1/4 is as good as a small one, and far from rounding.
+    how = dict(eps=0.25, atol=2e-3, rtol=2e-3)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Input #. requires gradient and is not a double")
+        return gradcheck(function, arguments, **how) and gradgradcheck(function, arguments, **how)

@@ -3,6 +3,7 @@
 import torch
 
 from . import _library  # noqa: F401  An operator must exist before its fake.
+from ._plan import HALVES, PAIRS
 
 
 def _contiguous(x):
@@ -43,3 +44,56 @@ def _(q, k, cos, sin, plan=0, attention_factor=1.0):
 @_fake("table_gradients")
 def _(x, dy, cos, plan=0):
     return _contiguous(cos), _contiguous(cos)
+
+
+@_fake("rotate_at")
+def _(x, cos, sin, ids, plan=0, attention_factor=1.0):
+    return _like(x)
+
+
+@_fake("rotate_qk_at")
+def _(q, k, cos, sin, ids, plan=0, attention_factor=1.0):
+    return _like(q), _like(k)
+
+
+@_fake("rotate_at_")
+def _(x, cos, sin, ids, plan=0, attention_factor=1.0):
+    return None
+
+
+@_fake("rotate_qk_at_")
+def _(q, k, cos, sin, ids, plan=0, attention_factor=1.0):
+    return None
+
+
+@_fake("config_rotation")
+def _(config):
+    return config.new_empty(7, dtype=torch.int64)
+
+
+@_fake("config_rows")
+def _(config, positions, pairs, plan=0):
+    width = 2 * pairs if plan & (HALVES | PAIRS) else pairs
+    extents = positions.shape[1:] if positions.dim() == 3 else positions.shape
+    return tuple(positions.new_empty((*extents, width), dtype=torch.float32) for _ in range(2))
+
+
+@_fake("rotate_by_config")
+def _(x, config, positions, plan=0):
+    return _like(x)
+
+
+@_fake("rotate_by_config_")
+def _(x, config, positions, plan=0):
+    return None
+
+
+@_fake("norm_rotate_qk_")
+def _(q, k, q_weight, k_weight, cos, sin, eps, formula=0, plan=0):
+    return None
+
+
+@_fake("rotate_into_caches")
+def _(k, v, cos, sin, key_cache, value_cache, slots, weight, eps, formula=-1, format=0, key_scale=1.0,
+      value_scale=1.0, plan=0):  # fmt: skip
+    return None

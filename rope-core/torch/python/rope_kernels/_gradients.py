@@ -28,20 +28,36 @@ def once(cos, sin, bits):
     return cos, sin, bits
 
 
-def rotated(x, cos, sin, bits, factor):
-    if not needed(x, cos, sin):
+def _rotate(x, cos, sin, ids, bits, factor):
+    if ids is None:
         return ops.rotate(x, cos, sin, bits, factor)
-    if cos.requires_grad or sin.requires_grad:
-        cos, sin, bits = _checked_once(cos, sin, bits)
-    return _Rotate.apply(x, cos, sin, bits, factor)
+    return ops.rotate_at(x, cos, sin, ids, bits, factor)
 
 
-def rotated_qk(q, k, cos, sin, bits, factor):
-    if not needed(q, k, cos, sin):
+def _rotate_qk(q, k, cos, sin, ids, bits, factor):
+    if ids is None:
         return ops.rotate_qk(q, k, cos, sin, bits, factor)
-    if cos.requires_grad or sin.requires_grad:
-        cos, sin, bits = _checked_once(cos, sin, bits)
-    return _RotateQK.apply(q, k, cos, sin, bits, factor)
+    return ops.rotate_qk_at(q, k, cos, sin, ids, bits, factor)
+
+
+def rotated(x, cos, sin, ids, bits, factor):
+    if not needed(x, cos, sin):
+        return _rotate(x, cos, sin, ids, bits, factor)
+    return _Rotate.apply(x, *_rows(cos, sin, ids, bits), factor)
+
+
+def rotated_qk(q, k, cos, sin, ids, bits, factor):
+    if not needed(q, k, cos, sin):
+        return _rotate_qk(q, k, cos, sin, ids, bits, factor)
+    return _RotateQK.apply(q, k, *_rows(cos, sin, ids, bits), factor)
+
+
+def _rows(cos, sin, ids, bits):
+    """cos, sin, ids, plan: for gradients of tables the rows themselves, each value once."""
+    if not (cos.requires_grad or sin.requires_grad):
+        return cos, sin, ids, bits
+    cos, sin, bits = _checked_once(cos, sin, bits)
+    return (cos, sin, None, bits) if ids is None else (cos[ids], sin[ids], None, bits)
 
 
 def _checked_once(cos, sin, bits):
@@ -51,9 +67,9 @@ def _checked_once(cos, sin, bits):
     return once(cos, sin, bits)
 
 
-def _back(dy, cos, sin, bits, factor):
+def _back(dy, cos, sin, ids, bits, factor):
     """The gradient by the tensor that was rotated."""
-    dx = rotated(dy, cos, sin, transposed(bits), factor)
+    dx = rotated(dy, cos, sin, ids, transposed(bits), factor)
     return dx / factor**2 if bits & INVERSE and factor != 1.0 else dx
 
 
@@ -84,62 +100,65 @@ def _with_pairing(y, rotary_dim, interleaved):
 
 class _Rotate(Function):
     @staticmethod
-    def forward(ctx, x, cos, sin, bits, factor):
+    def forward(ctx, x, cos, sin, ids, bits, factor):
         _, of_cos, of_sin = ctx.needs_input_grad[:3]
-        ctx.save_for_backward(cos, sin, x if of_cos or of_sin else None)
+        ctx.save_for_backward(cos, sin, ids, x if of_cos or of_sin else None)
         ctx.how = bits, factor
-        return ops.rotate(x, cos, sin, bits, factor)
+        return _rotate(x, cos, sin, ids, bits, factor)
 
     @staticmethod
     def backward(ctx, dy):
-        cos, sin, x = ctx.saved_tensors
-        dx = _back(dy, cos, sin, *ctx.how) if ctx.needs_input_grad[0] else None
+        cos, sin, ids, x = ctx.saved_tensors
+        dx = _back(dy, cos, sin, ids, *ctx.how) if ctx.needs_input_grad[0] else None
         tables = (None, None) if x is None else _of_tables(x, dy, cos, *ctx.how)
-        return dx, *tables, None, None
+        return dx, *tables, None, None, None
 
 
 class _RotateQK(Function):
     @staticmethod
-    def forward(ctx, q, k, cos, sin, bits, factor):
+    def forward(ctx, q, k, cos, sin, ids, bits, factor):
         ctx.set_materialize_grads(False)
         _, _, of_cos, of_sin = ctx.needs_input_grad[:4]
-        ctx.save_for_backward(cos, sin, *((q, k) if of_cos or of_sin else (None, None)))
+        ctx.save_for_backward(cos, sin, ids, *((q, k) if of_cos or of_sin else (None, None)))
         ctx.how = bits, factor
-        return ops.rotate_qk(q, k, cos, sin, bits, factor)
+        return _rotate_qk(q, k, cos, sin, ids, bits, factor)
 
     @staticmethod
     def backward(ctx, dq, dk):
-        cos, sin, *before = ctx.saved_tensors
+        cos, sin, ids, *before = ctx.saved_tensors
         of_q, of_k = ctx.needs_input_grad[:2]
         back = [None, None]
         bits, factor = ctx.how
         if of_q and of_k and dq is not None and dk is not None and not bits & INVERSE:
-            back = rotated_qk(dq, dk, cos, sin, transposed(bits), factor)
+            back = rotated_qk(dq, dk, cos, sin, ids, transposed(bits), factor)
         else:
             for index, (needs, dy) in enumerate(((of_q, dq), (of_k, dk))):
                 if needs and dy is not None:
-                    back[index] = _back(dy, cos, sin, bits, factor)
+                    back[index] = _back(dy, cos, sin, ids, bits, factor)
         tables = [None, None]
         for x, dy in zip(before, (dq, dk)):
             if x is not None and dy is not None:
                 added = _of_tables(x, dy, cos, bits, factor)
-                tables = [new if sum is None else sum + new for sum, new in zip(tables, added)]
-        return *back, *tables, None, None
+                tables = [new if total is None else total + new for total, new in zip(tables, added)]
+        return *back, *tables, None, None, None
 
 
 class RotateInPlace(Function):
     @staticmethod
-    def forward(ctx, x, cos, sin, bits, factor):
+    def forward(ctx, x, cos, sin, ids, bits, factor):
         ctx.mark_dirty(x)
-        ctx.save_for_backward(cos, sin)
+        ctx.save_for_backward(cos, sin, ids)
         ctx.how = bits, factor
-        ops.rotate_(x, cos, sin, bits, factor)
+        if ids is None:
+            ops.rotate_(x, cos, sin, bits, factor)
+        else:
+            ops.rotate_at_(x, cos, sin, ids, bits, factor)
         return x
 
     @staticmethod
     def backward(ctx, dy):
-        cos, sin = ctx.saved_tensors
-        return _back(dy, cos, sin, *ctx.how), None, None, None, None
+        cos, sin, ids = ctx.saved_tensors
+        return _back(dy, cos, sin, ids, *ctx.how), None, None, None, None, None
 
 
 class _TableGradients(Function):
@@ -157,7 +176,7 @@ class _TableGradients(Function):
 
         def turned(tensor, bits):
             # Channels that do not rotate are in no sum.
-            y = rotated(tensor, of_cos, of_sin, bits, 1.0)
+            y = rotated(tensor, of_cos, of_sin, None, bits, 1.0)
             return pad(y[..., :rotary_dim], (0, tensor.shape[-1] - rotary_dim))
 
         return (
@@ -166,3 +185,19 @@ class _TableGradients(Function):
             None,
             None,
         )
+
+
+class RotateByConfig(Function):
+    @staticmethod
+    def forward(ctx, x, config, positions, bits):
+        ctx.save_for_backward(config, positions)
+        ctx.bits = bits
+        return ops.rotate_by_config(x, config, positions, bits)
+
+    @staticmethod
+    def backward(ctx, dy):
+        config, positions = ctx.saved_tensors
+        bits = ctx.bits ^ TRANSPOSE
+        if needed(dy):
+            return RotateByConfig.apply(dy, config, positions, bits), None, None, None
+        return ops.rotate_by_config(dy, config, positions, bits), None, None, None

@@ -9,7 +9,7 @@ _REPEATS = {"none": 0, "halves": HALVES, "pairs": PAIRS}
 _ROUNDINGS = {"once": 0, "eager": EAGER}
 
 
-def _bits(name, words, word):
+def choice(name, words, word):
     if word not in words:
         raise ValueError(f"{name} is {word!r}; it must be one of {', '.join(words)}")
     return words[word]
@@ -25,14 +25,14 @@ def plan(pairing="half", direction="forward", layout="bhsd", repeat="none", roun
     repeat_interleave(2, -1) ("pairs"). rounding: 16-bit results are rounded "once", or after each operation as "eager"
     PyTorch does.
     """
-    output = _bits("output_pairing", _PAIRINGS, pairing if output_pairing is None else output_pairing)
+    output = choice("output_pairing", _PAIRINGS, pairing if output_pairing is None else output_pairing)
     return (
-        _bits("pairing", _PAIRINGS, pairing)
+        choice("pairing", _PAIRINGS, pairing)
         | output << 1
-        | _bits("direction", _DIRECTIONS, direction)
-        | _bits("layout", _LAYOUTS, layout)
-        | _bits("repeat", _REPEATS, repeat)
-        | _bits("rounding", _ROUNDINGS, rounding)
+        | choice("direction", _DIRECTIONS, direction)
+        | choice("layout", _LAYOUTS, layout)
+        | choice("repeat", _REPEATS, repeat)
+        | choice("rounding", _ROUNDINGS, rounding)
     )
 
 

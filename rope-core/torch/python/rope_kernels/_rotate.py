@@ -7,40 +7,47 @@ from ._library import ops
 from ._plan import plan
 
 
-def rotate(x, cos, sin, *, attention_factor=1.0, **how):
-    """A new tensor: x rotated by rows of cos and sin. `how` is what `plan` takes. Gradients of x, cos and sin, of any
-    order; of a table with repeated values they are added to the first of two."""
-    return _gradients.rotated(x, cos, sin, plan(**how), attention_factor)
+def rotate(x, cos, sin, *, ids=None, attention_factor=1.0, **how):
+    """A new tensor: x rotated by rows of cos and sin, or by those rows of a table that ids name, one for each token
+    (`[tokens]` or `[batch, tokens]`). `how` is what `plan` takes. Gradients of x, cos and sin, of any order; of a table
+    with repeated values they are added to the first of two."""
+    return _gradients.rotated(x, cos, sin, ids, plan(**how), attention_factor)
 
 
-def rotate_qk(q, k, cos, sin, *, attention_factor=1.0, **how):
+def rotate_qk(q, k, cos, sin, *, ids=None, attention_factor=1.0, **how):
     """`rotate` of queries and keys, by the same rows."""
-    return _gradients.rotated_qk(q, k, cos, sin, plan(**how), attention_factor)
+    return _gradients.rotated_qk(q, k, cos, sin, ids, plan(**how), attention_factor)
 
 
-def rotate_(x, cos, sin, *, attention_factor=1.0, **how):
+def rotate_(x, cos, sin, *, ids=None, attention_factor=1.0, **how):
     """Rotates x in place, and returns it. Gradients of x only: those of cos and sin need what was overwritten."""
     bits = plan(**how)
-    if not _gradients.needed(x, cos, sin):
+    if _gradients.needed(x, cos, sin):
+        _refuse_table_gradients(cos, sin, "rotate")
+        if torch.compiler.is_compiling():
+            return x.copy_(_gradients.rotated(x, cos, sin, ids, bits, attention_factor))
+        return _gradients.RotateInPlace.apply(x, cos, sin, ids, bits, attention_factor)
+    if ids is None:
         ops.rotate_(x, cos, sin, bits, attention_factor)
-        return _written(x)
-    _refuse_table_gradients(cos, sin, "rotate")
-    if torch.compiler.is_compiling():
-        return x.copy_(_gradients.rotated(x, cos, sin, bits, attention_factor))
-    return _gradients.RotateInPlace.apply(x, cos, sin, bits, attention_factor)
+    else:
+        ops.rotate_at_(x, cos, sin, ids, bits, attention_factor)
+    return written(x)
 
 
-def rotate_qk_(q, k, cos, sin, *, attention_factor=1.0, **how):
+def rotate_qk_(q, k, cos, sin, *, ids=None, attention_factor=1.0, **how):
     """`rotate_` of queries and keys, checked before either is touched; returns both."""
     bits = plan(**how)
-    if not _gradients.needed(q, k, cos, sin):
+    if _gradients.needed(q, k, cos, sin):
+        _refuse_table_gradients(cos, sin, "rotate_qk")
+        return tuple(rotate_(x, cos, sin, ids=ids, attention_factor=attention_factor, **how) for x in (q, k))
+    if ids is None:
         ops.rotate_qk_(q, k, cos, sin, bits, attention_factor)
-        return _written(q), _written(k)
-    _refuse_table_gradients(cos, sin, "rotate_qk")
-    return tuple(rotate_(x, cos, sin, attention_factor=attention_factor, **how) for x in (q, k))
+    else:
+        ops.rotate_qk_at_(q, k, cos, sin, ids, bits, attention_factor)
+    return written(q), written(k)
 
 
-def _written(x):
+def written(x):
     # The operators are no kernels of autograd, which would count; without it a backward pass that saved x would not
     # notice that it has changed.
     if not torch.compiler.is_compiling() and not x.is_inference():

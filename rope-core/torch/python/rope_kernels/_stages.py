@@ -1,0 +1,63 @@
+"""Norms before a rotation, and writes into caches after it, in one pass. They have no gradients."""
+
+import torch
+
+from . import _gradients
+from ._library import ops
+from ._plan import choice, plan
+from ._rotate import written
+
+_FORMULAS = {
+    name: index
+    for index, name in enumerate(("llama", "olmo2", "gemma", "llama4", "chameleon", "layer_norm", "once"))
+}
+_REACHES = {"head": 0, "row": 16}
+_ORDERS = {"before": 0, "after": 32}
+_FORMATS = {"elements": 0, "e4m3": 1, "int8": 2, "q8_0": 3, "q4_0": 4}
+_CACHE_LAYOUTS = {"nhd": 0, "hnd": 16}
+
+
+def _norm(formula, over, order):
+    return choice("formula", _FORMULAS, formula) | choice("over", _REACHES, over) | choice("order", _ORDERS, order)
+
+
+def _refuse_gradients(*tensors):
+    if _gradients.needed(*tensors):
+        raise RuntimeError("norms and caches have no gradients here; call them within torch.no_grad()")
+
+
+def norm_rotate_qk_(
+    q, k, q_weight, k_weight, cos, sin, *, eps=1e-6, formula="llama", over="head", order="before", **how
+):
+    """Norms the heads of Q and of K, each with its weights (`[head_dim]` or `[heads, head_dim]`; None: without), and
+    rotates them, in place; returns both.
+
+    formula: whose bits it gives, of the models' norms: "llama" (Qwen3 and most others), "olmo2", "gemma", "llama4",
+    "chameleon", "layer_norm", or "once", which rounds only the result. over: a "head", or all heads of a token ("row").
+    order: "before" the rotation or "after" it.
+    """
+    _refuse_gradients(q, k, *(weight for weight in (q_weight, k_weight) if weight is not None))
+    weights = [q.new_empty(0) if weight is None else weight for weight in (q_weight, k_weight)]
+    ops.norm_rotate_qk_(q, k, *weights, cos, sin, eps, _norm(formula, over, order), plan(**how))
+    return written(q), written(k)
+
+
+def rotate_into_caches(
+    k, v, cos, sin, key_cache, value_cache, slots, *, weight=None, eps=1e-6, formula=None, over="head", order="before",
+    format="elements", key_scale=1.0, value_scale=1.0, cache_layout="nhd", **how
+):
+    """Rotates the keys, after a norm if there is a formula, and writes them and the values into a paged cache.
+
+    slots: one for each token, `block * block_size + place`; a negative one is skipped. format: "elements" of the
+    caches' type; "e4m3" and "int8", bytes of `x / scale`; "q8_0" and "q4_0", ggml's blocks of 32 channels in uint8.
+    cache_layout: "nhd" is [blocks, block_size, heads, head_dim], "hnd" [blocks, heads, block_size, head_dim]; the last
+    dimension of blocks counts bytes.
+    """
+    _refuse_gradients(k, v, cos, sin)
+    number = -1 if formula is None else _norm(formula, over, order)
+    code = choice("format", _FORMATS, format) | choice("cache_layout", _CACHE_LAYOUTS, cache_layout)
+    ops.rotate_into_caches(
+        k, v, cos, sin, key_cache, value_cache, slots, torch.empty(0) if weight is None else weight, eps, number, code,
+        key_scale, value_scale, plan(**how)
+    )  # fmt: skip
+    return written(key_cache), written(value_cache)

@@ -1,0 +1,212 @@
+//! Rotations of a model by positions, at exact angles, from the text of its `config.json`.
+//!
+//! The text is an argument of each call, as a tensor of bytes: a graph that was exported has it, and another process
+//! can run it. What was read of it is kept.
+
+use std::sync::{Arc, Mutex};
+
+use rope_core::{Positions, Rows};
+use rope_models::{Config, Error, Rotation};
+
+use crate::plan::{Plan, Width};
+use crate::rotate::{rotate_where_it_lies, rotated};
+use crate::shim::{Dtype, Failure, RawTensor, Result, Tensor};
+use crate::tables::integers;
+use crate::tensor::{extents, with_adjacent_channels};
+
+/// Rotations that were read, the last one used at the end.
+static KNOWN: Mutex<Vec<(Vec<u8>, Arc<Rotation>)>> = Mutex::new(Vec::new());
+
+/// As many as the kinds of layers of several models.
+const MOST_KNOWN: usize = 32;
+
+/// The rotation of a text with choices after it, ended by zeros: `json 0 layer_type 0 part 0 model_type 0 length`.
+fn rotation(config: RawTensor) -> Result<Arc<Rotation>> {
+    let config = config.named("config")?;
+    let bytes = match (config.dtype(), config.sizes(), config.strides()) {
+        (Dtype::Uint8, [_], [1]) => config.elements::<u8>()?,
+        _ => {
+            return Err(Failure::new(
+                "config must be the tensor of a rope_kernels.Rotation",
+            ));
+        }
+    };
+    let known = || KNOWN.lock().map_err(|_| Failure::new("a thread panicked"));
+    {
+        let mut known = known()?;
+        if let Some(index) = known.iter().position(|(text, _)| text == bytes) {
+            let used = known.remove(index);
+            let rotation = used.1.clone();
+            known.push(used);
+            return Ok(rotation);
+        }
+    }
+    let read = Arc::new(read(std::str::from_utf8(bytes)?)?);
+    let mut known = known()?;
+    if known.len() == MOST_KNOWN {
+        known.remove(0);
+    }
+    known.push((bytes.to_vec(), read.clone()));
+    Ok(read)
+}
+
+fn read(text: &str) -> Result<Rotation> {
+    let mut fields = text.split('\0');
+    let mut next = || fields.next().filter(|field| !field.is_empty());
+    let mut config = Config::from_json(next().unwrap_or_default())?;
+    if let Some(layer_type) = next() {
+        config = config.with_layer_type(layer_type);
+    }
+    if let Some(part) = next() {
+        config = config.with_part(part);
+    }
+    if let Some(model_type) = next() {
+        config = config.with_model_type(model_type);
+    }
+    if let Some(length) = next() {
+        config = config.with_length(length.parse()?);
+    }
+    Ok(config.model()?.rotation()?.clone())
+}
+
+/// The rows of positions `[tokens]` or `[batch, tokens]`, for several axes also `[axes, batch, tokens]`; and the extents
+/// without axes.
+fn rows(rotation: &Rotation, positions: RawTensor) -> Result<(Rows<'static>, Vec<usize>)> {
+    let positions = positions.named("positions")?;
+    let ids = integers(&positions)?;
+    let axes = rotation.frequencies().axes();
+    Ok(match positions.sizes() {
+        [first, rest @ ..] if axes > 1 && *first == axes && rest.len() == 2 => (
+            rotation.rows(Positions::axis_major(&ids[..]))?,
+            rest.to_vec(),
+        ),
+        extents if extents.len() <= 2 => (rotation.rows(&ids[..])?, extents.to_vec()),
+        extents => {
+            return Err(Failure::new(format!(
+                "positions is {extents:?}; it must be [tokens] or [batch, tokens], or [{axes}, batch, tokens] for a \
+                 model whose positions have {axes} axes"
+            )));
+        }
+    })
+}
+
+/// `rope_kernels::config_rotation`: numbers of a model's rotation: a plan, head_dim, the first and the last channel that
+/// rotates and one more, axes, whether the rows are full-width, and the bits of the attention factor.
+pub(crate) fn config_rotation(config: RawTensor) -> Result<Tensor> {
+    let rotation = rotation(config)?;
+    let window = rotation.window();
+    let numbers = [
+        Plan::bits_of_model(&rotation),
+        i64::try_from(rotation.head_dim())?,
+        i64::try_from(window.start)?,
+        i64::try_from(window.end)?,
+        i64::try_from(rotation.frequencies().axes())?,
+        i64::from(rotation.is_full_width()),
+        rotation
+            .frequencies()
+            .attention_factor()
+            .to_bits()
+            .cast_signed(),
+    ];
+    let mut result = Tensor::uninitialized("numbers", &[numbers.len()], &[1], Dtype::Int64)?;
+    result.elements_mut::<i64>(&[])?.copy_from_slice(&numbers);
+    Ok(result)
+}
+
+/// `rope_kernels::config_rows`: cos and sin of positions, `[.., pairs]`, or with each value twice as the plan says;
+/// rounded once to f32. The number of pairs is an argument for traces, which know no configuration.
+pub(crate) fn config_rows(
+    config: RawTensor,
+    positions: RawTensor,
+    pairs: i64,
+    plan: i64,
+) -> Result<[Tensor; 2]> {
+    let (plan, rotation) = (Plan::new(plan)?, rotation(config)?);
+    if rotation.is_full_width() {
+        return Err(Failure::new(
+            "the channels of a pair have angles of their own in this model; rotate by positions, not by rows",
+        ));
+    }
+    let (rows, mut extents) = rows(&rotation, positions)?;
+    if usize::try_from(pairs)? != rows.rotary_dim() / 2 {
+        return Err(Failure::new(format!(
+            "pairs is {pairs}; the model rotates {}",
+            rows.rotary_dim() / 2
+        )));
+    }
+    let pairs = rows.rotary_dim() / 2;
+    let each = if plan.width == Width::Once { 1 } else { 2 };
+    extents.push(each * pairs);
+    let mut strides = vec![1; extents.len()];
+    for dimension in (1..strides.len()).rev() {
+        strides[dimension - 1] = strides[dimension] * extents[dimension].max(1);
+    }
+    let mut tables = [
+        Tensor::uninitialized("cos", &extents, &strides, Dtype::Float32)?,
+        Tensor::uninitialized("sin", &extents, &strides, Dtype::Float32)?,
+    ];
+    for (index, table) in tables.iter_mut().enumerate() {
+        let values = table.elements_mut::<f32>(&[])?;
+        for (row, target) in values.chunks_exact_mut((each * pairs).max(1)).enumerate() {
+            let (cos, sin) = rows
+                .row(row)
+                .ok_or_else(|| Failure::new("a row is missing"))?;
+            let row = [cos, sin][index];
+            for (channel, value) in target.iter_mut().enumerate() {
+                let pair = match plan.width {
+                    Width::Pairs => channel / 2,
+                    _ => channel % pairs,
+                };
+                *value = row[pair];
+            }
+        }
+    }
+    Ok(tables)
+}
+
+/// The first channel of a tensor's heads that rotates: heads of the model, or the channels that rotate alone.
+fn first_channel(x: &Tensor, plan: &Plan, rotation: &Rotation) -> Result<usize> {
+    let ([.., given], window) = (extents(x, plan)?, rotation.window());
+    if given == rotation.head_dim() {
+        Ok(window.start)
+    } else if given == window.len() {
+        Ok(0)
+    } else {
+        Err(Error::ModelHead {
+            given,
+            head_dim: rotation.head_dim(),
+            window: (window.start, window.end),
+        }
+        .into())
+    }
+}
+
+/// `rope_kernels::rotate_by_config`
+pub(crate) fn rotate_by_config(
+    x: RawTensor,
+    config: RawTensor,
+    positions: RawTensor,
+    plan: i64,
+) -> Result<Tensor> {
+    let rotation = rotation(config)?;
+    let plan = Plan::of_model(plan, &rotation)?;
+    let x = with_adjacent_channels(x.named("x")?)?;
+    let first = first_channel(&x, &plan, &rotation)?;
+    let (rows, _) = rows(&rotation, positions)?;
+    rotated("y", &x, &plan, &[], &rows, first)
+}
+
+/// `rope_kernels::rotate_by_config_`
+pub(crate) fn rotate_by_config_in_place(
+    x: RawTensor,
+    config: RawTensor,
+    positions: RawTensor,
+    plan: i64,
+) -> Result<()> {
+    let rotation = rotation(config)?;
+    let plan = Plan::of_model(plan, &rotation)?;
+    let mut x = x.named_mut("x")?;
+    let first = first_channel(&x, &plan, &rotation)?;
+    let (rows, _) = rows(&rotation, positions)?;
+    rotate_where_it_lies(&mut x, &plan, &[], &rows, first)
+}
