@@ -1,9 +1,10 @@
 //! Keys, normed and rotated, and values, written into the slots of a paged cache in one call.
 
-use rope_core::{
-    BlockFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, QuantFormat, QuantScale, Rope,
-    Rows, Stages,
+use rope_core::cache::{
+    BlockFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, QuantFormat, QuantScale,
 };
+use rope_core::stages::Stages;
+use rope_core::{Rope, Rows};
 
 use crate::norms::RawNorm;
 use crate::plan::Plan;

@@ -1,6 +1,8 @@
 //! A norm of each head of Q and K, and their rotation, in one pass.
 
-use rope_core::{Error, Norm, NormFormula, NormReach, StageOrder, TensorMut, Weights};
+use rope_core::norm::{Norm, NormFormula, NormReach, Weights};
+use rope_core::stages::StageOrder;
+use rope_core::{Error, TensorMut};
 
 use crate::parallel;
 use crate::plan::Plan;

@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use rope_core::{Dimension, Element, QueryKeyStages, Rope, Rows, Tensor, TensorMut};
+use rope_core::stages::QueryKeyStages;
+use rope_core::{Dimension, Element, Rope, Rows, Tensor, TensorMut};
 
 use crate::shim::{Result, parallel, threads};
 
