@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # rope-torch: lints, its wheel, which is built without torch, and its operators in PyTorch, against golden data and
-# eager PyTorch. ROPE_TORCH names other versions than the newest. ROPE_REQUIRE=torch makes it a failure that PyTorch
-# cannot be had.
+# eager PyTorch, and small models of transformers with and without it. ROPE_TORCH names other versions than the newest.
+# ROPE_REQUIRE=torch makes it a failure that PyTorch cannot be had.
 source "$(dirname "$0")/common.sh"
 
 adapter=$root/rope-core/torch
@@ -31,6 +31,15 @@ size=$(stat -c %s "$wheel")
 if ((size > 1000000)); then fail "the wheel has $size bytes"; fi
 echo "$(basename "$wheel"): $size bytes"
 
+step "transformers 5.23.0"
+transformers=$temporary/transformers-5.23.0
+if [[ ! -d $transformers ]]; then
+    rm -rf "$transformers.partial"
+    "$python" -m pip install -q --disable-pip-version-check --target "$transformers.partial" transformers==5.23.0 \
+        >>"$log" 2>&1 || unavailable "pip install transformers==5.23.0 failed"
+    mv "$transformers.partial" "$transformers"
+fi
+
 for version in "${versions[@]}"; do
     step "PyTorch $version"
     torch=$temporary/torch-$version
@@ -44,7 +53,7 @@ for version in "${versions[@]}"; do
     bash "$here/torch_stubs.sh" "$torch/torch" "$temporary/stubs-$version"
     rm -rf "$temporary/installed"
     tests "$python" -m pip install -q --disable-pip-version-check --no-deps --target "$temporary/installed" "$wheel"
-    tests env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$torch:$temporary/installed" \
+    tests env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$torch:$temporary/installed:$transformers" \
         LD_LIBRARY_PATH="$temporary/stubs-$version" "$python" tests/run.py
 done
 passed "in PyTorch ${versions[*]}"

@@ -1,0 +1,244 @@
+"""Random small models of transformers: the same bits with rope_kernels, in prefill, decode and every gradient."""
+
+import unittest
+import unittest.mock
+
+import torch
+import transformers
+from transformers import AutoConfig, AutoModelForCausalLM
+
+import rope_kernels
+import rope_kernels.transformers
+from support import SEED
+
+SMALL = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+             vocab_size=128, max_position_embeddings=256, pad_token_id=0, bos_token_id=1, eos_token_id=2)
+GPT = dict(n_embd=64, n_layer=2, n_head=4, n_positions=128, vocab_size=128, rotary_dim=8, bos_token_id=1, eos_token_id=2)
+LAYERED = dict(SMALL, head_dim=16, sliding_window=8, num_hidden_layers=4,
+               layer_types=["sliding_attention", "full_attention"] * 2)
+# By their function's formula: halves; halves of a part; pairs; pairs of a part; pairs in and halves out.
+FAMILIES = {
+    "llama": SMALL, "qwen2": SMALL, "qwen3": dict(SMALL, head_dim=16), "gemma3_text": LAYERED, "falcon": dict(
+        hidden_size=64, num_hidden_layers=2, num_attention_heads=4, vocab_size=128, alibi=False,
+        new_decoder_architecture=True, num_kv_heads=2, bos_token_id=1, eos_token_id=2),
+    "olmo2": SMALL, "mistral": SMALL, "gemma2": dict(SMALL, head_dim=16), "granite": SMALL,
+    "gpt_oss": dict(SMALL, head_dim=16, num_local_experts=4),
+    "phi3": dict(SMALL, partial_rotary_factor=0.5), "gpt_neox": SMALL, "stablelm": SMALL, "nemotron": SMALL,
+    "persimmon": SMALL,
+    "cohere": SMALL, "cohere2": dict(LAYERED, head_dim=None),
+    "gptj": GPT, "codegen": dict(GPT, n_ctx=128),
+    "glm4": dict(SMALL, head_dim=16),
+    "deepseek_v3": dict(SMALL, num_key_value_heads=4, q_lora_rank=32, kv_lora_rank=16, qk_rope_head_dim=8,
+                        qk_nope_head_dim=16, v_head_dim=16, n_routed_experts=4, num_experts_per_tok=2, n_group=2,
+                        topk_group=1, moe_intermediate_size=32, first_k_dense_replace=1, n_shared_experts=1),
+}
+WITHOUT_ROTARY_MODULE = ("gptj", "codegen")
+
+
+def small(name):
+    torch.manual_seed(SEED)
+    config = AutoConfig.for_model(name, **{key: value for key, value in FAMILIES[name].items() if value is not None})
+    return AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+
+
+def qwen3_vl():
+    torch.manual_seed(SEED)
+    text = dict(SMALL, head_dim=16, rope_parameters={
+        "rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3], "mrope_interleaved": True})
+    vision = dict(depth=2, hidden_size=32, intermediate_size=48, num_heads=2, out_hidden_size=64, patch_size=4,
+                  spatial_merge_size=2, temporal_patch_size=1, deepstack_visual_indexes=[0], num_position_embeddings=16)
+    config = transformers.Qwen3VLConfig(text_config=text, vision_config=vision, image_token_id=100, video_token_id=101,
+                                        vision_start_token_id=102, vision_end_token_id=103)
+    model = transformers.Qwen3VLForConditionalGeneration._from_config(config, attn_implementation="eager").eval()
+    images = dict(pixel_values=torch.randn(16, 3 * 4 * 4), image_grid_thw=torch.tensor([[1, 4, 4]]))
+    ids = torch.tensor([[5, 102, 100, 100, 100, 100, 103, 9, 11]])
+    return model, dict(input_ids=ids, mm_token_type_ids=(ids == 100).long(), **images)
+
+
+def outcome(model, inputs):
+    """Logits of a prefill and of three steps with a cache, and the gradients of all parameters."""
+    with torch.no_grad():
+        prefill = model(**inputs, use_cache=True)
+        results, cache = [prefill.logits], prefill.past_key_values
+        for _ in range(3):
+            step = model(input_ids=results[-1][:, -1:].argmax(-1), past_key_values=cache, use_cache=True)
+            results.append(step.logits)
+            cache = step.past_key_values
+    model.zero_grad()
+    model(**inputs).logits.float().square().mean().backward()
+    return results + [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+
+
+class Counted:
+    """Counts calls of our operators, and of the functions that they replace."""
+
+    def __init__(self, model):
+        self.ours = self.theirs = 0
+        self.patched = []
+        gradients = rope_kernels._gradients
+        for name in ("rotated", "rotated_qk"):
+            self.patched.append((gradients, name, getattr(gradients, name)))
+            setattr(gradients, name, self.counting(getattr(gradients, name)))
+
+    def counting(self, function):
+        def counted(*args):
+            self.ours += 1
+            return function(*args)
+
+        return counted
+
+    def close(self):
+        for owner, name, function in self.patched:
+            setattr(owner, name, function)
+
+
+class Families(unittest.TestCase):
+    def equal(self, model, inputs, name, **how):
+        wanted = outcome(model, inputs)
+        counted = Counted(model)
+        try:
+            rope_kernels.transformers.enable(model, **how)
+            ours = outcome(model, inputs)
+        finally:
+            rope_kernels.transformers.disable(model)
+            counted.close()
+        layers = getattr(model.config, "num_hidden_layers", 2)
+        # NoPE layers do not rotate; each of five passes rotates the others.
+        self.assertGreaterEqual(counted.ours, 5 * ((layers + 1) // 2), name)
+        self.assertEqual(len(ours), len(wanted))
+        for index, (x, y) in enumerate(zip(ours, wanted)):
+            self.assertTrue(torch.equal(x, y), f"{name}: result {index} of {len(ours)}, seed {SEED}")
+        calls = counted.ours
+        outcome(model, inputs)
+        self.assertEqual(counted.ours, calls, f"{name} is still enabled")
+
+    def test_f32_bits(self):
+        self.assertGreaterEqual(len(FAMILIES), 12)
+        for name in FAMILIES:
+            with self.subTest(name):
+                inputs = dict(input_ids=torch.randint(3, 100, (2, 12), generator=torch.Generator().manual_seed(SEED)))
+                self.equal(small(name), inputs, name)
+
+    def test_f32_bits_of_images(self):
+        model, inputs = qwen3_vl()
+        self.equal(model, inputs, "qwen3_vl")
+
+    def test_bf16_as_eager(self):
+        for name in ("llama", "olmo2", "cohere", "gptj", "phi3", "deepseek_v3"):
+            with self.subTest(name), torch.no_grad():
+                model, ids = small(name).bfloat16(), torch.randint(3, 100, (2, 12))
+                wanted = model(ids).logits
+                rope_kernels.transformers.enable(model, rounding="eager")
+                ours = model(ids).logits
+                rope_kernels.transformers.disable(model)
+                self.assertTrue(torch.equal(ours, wanted))
+
+    def test_exact_rows(self):
+        # At position 100,000 f32 angles are 2e-3 off; with exact ones only the rest of the model is left to differ.
+        for name in FAMILIES:
+            with self.subTest(name):
+                model = small(name)
+                if name in WITHOUT_ROTARY_MODULE:
+                    with self.assertRaisesRegex(RuntimeError, "no rotary module"):
+                        rope_kernels.transformers.enable(model, exact=True)
+                    continue
+                ids = torch.randint(3, 100, (1, 12), generator=torch.Generator().manual_seed(SEED))
+                far = torch.arange(100_000, 100_012)[None]
+                with torch.no_grad():
+                    near = model(ids).logits
+                    rope_kernels.transformers.enable(model, exact=True)
+                    # A relative position is what attention sees: the logits do not change but for rounding.
+                    ours = model(ids, position_ids=far).logits
+                    self.assertLess((model(ids).logits - near).abs().max().item(), 2e-5)
+                    rope_kernels.transformers.disable(model)
+                    theirs = model(ids, position_ids=far).logits
+                apart, before = ((logits - near).abs().max().item() for logits in (ours, theirs))
+                self.assertLess(apart, 2e-5 if before < 1e-3 else before / 20, name)
+
+    def test_exact_rows_against_f64(self):
+        # Llama in f64, with f64 cos and sin of the same f32 inverse frequencies.
+        model = small("llama")
+        ids, far = torch.randint(3, 100, (1, 12)), torch.arange(100_000, 100_012)[None]
+        exact = small("llama").double()
+        inverse = 10000.0 ** (-torch.arange(0, 16, 2, dtype=torch.float64) / 16)
+
+        def forward(x, position_ids):
+            angles = position_ids[..., None].double() * inverse
+            angles = torch.cat((angles, angles), -1)
+            return angles.cos(), angles.sin()
+
+        exact.model.rotary_emb.forward = forward
+        with torch.no_grad():
+            wanted = exact(ids, position_ids=far).logits
+            theirs = (model(ids, position_ids=far).logits - wanted).abs().max().item()
+            rope_kernels.transformers.enable(model, exact=True)
+            ours = (model(ids, position_ids=far).logits - wanted).abs().max().item()
+            rope_kernels.transformers.disable(model)
+        print(f"distance from f64 at position 100,000: {ours:.1e} exact, {theirs:.1e} before", end=" ... ")
+        self.assertLess(ours, 1e-6)
+        self.assertGreater(theirs, 3 * ours)
+
+    def test_several_models_of_a_module(self):
+        import transformers.models.llama.modeling_llama as llama
+
+        original, (first, second) = llama.apply_rotary_pos_emb, (small("llama"), small("llama"))
+        for model in (first, second, first):
+            rope_kernels.transformers.enable(model)
+        self.assertIs(llama.apply_rotary_pos_emb.replaces, original)
+        rope_kernels.transformers.disable(first)
+        self.assertIsNot(llama.apply_rotary_pos_emb, original)
+        rope_kernels.transformers.disable(second)
+        rope_kernels.transformers.disable(second)
+        self.assertIs(llama.apply_rotary_pos_emb, original)
+
+    def test_other_tensors_go_to_the_original(self):
+        model, ids = small("llama").double(), torch.randint(3, 100, (1, 12))
+        with torch.no_grad():
+            wanted = model(ids).logits
+            rope_kernels.transformers.enable(model)
+            ours = model(ids).logits
+            rope_kernels.transformers.disable(model)
+        self.assertTrue(torch.equal(ours, wanted))
+
+    def test_compiled(self):
+        model, ids = small("llama"), torch.randint(3, 100, (1, 12))
+        with torch.no_grad():
+            for exact in (False, True):
+                torch._dynamo.reset()
+                rope_kernels.transformers.enable(model, exact=exact)
+                wanted = model(ids, use_cache=False).logits
+                ours = torch.compile(model, backend="aot_eager", fullgraph=True)(ids, use_cache=False).logits
+                rope_kernels.transformers.disable(model)
+                self.assertTrue(torch.equal(ours, wanted))
+
+    def test_refused(self):
+        cases = [
+            ("llama4_text", dict(SMALL, num_local_experts=2, head_dim=16, intermediate_size_mlp=32), "Llama4"),
+            ("gpt2", dict(n_embd=64, n_layer=1, n_head=4, vocab_size=128, n_positions=64, bos_token_id=1,
+                          eos_token_id=2), "GPT2"),
+        ]
+        for name, how, message in cases:
+            model = AutoModelForCausalLM.from_config(AutoConfig.for_model(name, **how))
+            with self.assertRaisesRegex(RuntimeError, message):
+                rope_kernels.transformers.enable(model)
+        model = small("llama")
+        with self.assertRaisesRegex(ValueError, "rounding is"):
+            rope_kernels.transformers.enable(model, rounding="other")
+        with unittest.mock.patch.object(type(model.config), "model_type", "no_such_type"):
+            with self.assertRaisesRegex(RuntimeError, "no_such_type"):
+                rope_kernels.transformers.enable(model)
+        # A function that does something else keeps what it does.
+        import transformers.models.llama.modeling_llama as llama
+
+        original, model = llama.apply_rotary_pos_emb, small("llama")
+        try:
+            llama.apply_rotary_pos_emb = lambda q, k, cos, sin, unsqueeze_dim=1: original(k, q, cos, sin, unsqueeze_dim)
+            with self.assertRaisesRegex(RuntimeError, "no formula that is known"):
+                rope_kernels.transformers.enable(model)
+        finally:
+            llama.apply_rotary_pos_emb = original
+        dynamic = small("llama")
+        dynamic.config.rope_parameters = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
+        with self.assertRaisesRegex(RuntimeError, "dynamic"):
+            rope_kernels.transformers.enable(dynamic, exact=True)
+        self.assertIs(llama.apply_rotary_pos_emb, original)
