@@ -69,8 +69,8 @@ fn read(text: &str) -> Result<Rotation> {
     Ok(config.model()?.rotation()?.clone())
 }
 
-/// The rows of positions `[tokens]` or `[batch, tokens]`, for several axes also `[axes, batch, tokens]`; and the extents
-/// without axes.
+/// The rows of positions `[tokens]` or `[batch, tokens]`, for several axes also `[axes, batch, tokens]`; and the
+/// extents without axes.
 fn rows(rotation: &Rotation, positions: RawTensor) -> Result<(Rows<'static>, Vec<usize>)> {
     let positions = positions.named("positions")?;
     let ids = integers(&positions)?;
@@ -90,8 +90,8 @@ fn rows(rotation: &Rotation, positions: RawTensor) -> Result<(Rows<'static>, Vec
     })
 }
 
-/// `rope_kernels::config_rotation`: numbers of a model's rotation: a plan, head_dim, the first and the last channel that
-/// rotates and one more, axes, whether the rows are full-width, and the bits of the attention factor.
+/// `rope_kernels::config_rotation`: numbers of a model's rotation: a plan, head_dim, the range of channels that rotate,
+/// axes, whether the rows are full-width, and the bits of the attention factor.
 pub(crate) fn config_rotation(config: RawTensor) -> Result<Tensor> {
     let rotation = rotation(config)?;
     let window = rotation.window();
