@@ -106,6 +106,7 @@ class _Rewriter:
         query, key, value = (inputs[name] for name in ("query", "key", "value"))
         if not key:
             query, key, value = self.unpacked(made, query, *heads)
+        # Layers of the same sequences rotate the same tokens; of others the operator would refuse the ids.
         what = tuple(inputs[name] for name in ("seqlens_k", "total_sequence_length", "position_ids"))
         if what not in positions:
             positions[what] = self.positions(made, query, *what)
