@@ -7,6 +7,7 @@
 use std::hint::black_box;
 
 use anyhow::{Result, ensure};
+use rope_core::internals::in_stages;
 use rope_core::{Backend, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
 
 use crate::cases::{Alignment, Element, Float, with_float};
@@ -75,7 +76,7 @@ impl Plan {
         let mut memory = Memory::new(len * size_of::<O>());
         let bytes = memory.slice(Alignment::Line, len * size_of::<O>());
         let mut subjects: Vec<Subject<'_>> = Vec::new();
-        for rope in [self.rope, self.rope.in_stages()] {
+        for rope in [self.rope, in_stages(self.rope)] {
             let (source, rows) = (&source, &rows);
             subjects.push(Box::new(move |bytes, times| {
                 let source = Tensor::new(source, shape)?;

@@ -25,9 +25,8 @@ macro_rules! errors {
         }
 
         impl Error {
-            /// The names of all errors. A translation of errors into another language holds its list to this one.
-            #[doc(hidden)]
-            pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
+            /// The names of all errors, for [`internals::ERRORS`](crate::internals::ERRORS).
+            pub(crate) const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
         }
 
         impl fmt::Display for Error {
@@ -687,7 +686,103 @@ impl core::error::Error for Error {}
 /// Every fallible call returns one, so it is kept small: what it says of shapes is the dimension in which they differ.
 const _: () = assert!(size_of::<Error>() <= 48);
 
+/// What a caller can do about an [`Error`].
+///
+/// ```
+/// use rope_core::{ErrorKind, Tensor};
+///
+/// // 3 heads of 64 channels do not fit a slice of 128 elements.
+/// let error = Tensor::new(&[0.0_f32; 128], [1, 1, 3, 64]).unwrap_err();
+/// assert_eq!(error.kind(), ErrorKind::Shape);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Shapes, strides or lengths do not agree with each other. The program passes operands that do not belong
+    /// together; the same call fails every time.
+    Shape,
+    /// A parameter has a value that is not allowed, usually one that was read from a file. Reject the model.
+    Value,
+    /// A position, a slot or a page does not exist in the table or the cache. Reject the request, or make more room.
+    Index,
+    /// The plan or the rows do not support this operation. The message names the call that does, where there is one.
+    Operation,
+    /// A buffer is too short, or a size exceeds a fixed limit. Pass more memory, or use a call without the limit.
+    Capacity,
+    /// This CPU or this build lacks the instruction set. Use another one of
+    /// [`Backend::available`](crate::Backend::available).
+    Backend,
+}
+
 impl Error {
+    /// What a caller can do about this error.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Error::ShapeElements { .. }
+            | Error::OutOfBounds { .. }
+            | Error::Overlap { .. }
+            | Error::Range { .. }
+            | Error::RotaryDimExceedsHead { .. }
+            | Error::RowsShape { .. }
+            | Error::CosSinLength { .. }
+            | Error::RowWidth { .. }
+            | Error::RowCount { .. }
+            | Error::RowsPerHead { .. }
+            | Error::RowHeads { .. }
+            | Error::RowSequences { .. }
+            | Error::RowRange { .. }
+            | Error::GradientHeads { .. }
+            | Error::GradientShape { .. }
+            | Error::ShapeMismatch { .. }
+            | Error::QueryKeyMismatch { .. }
+            | Error::KeyValueMismatch { .. }
+            | Error::Count { .. }
+            | Error::PositionsPerAxis { .. }
+            | Error::CacheLayout { .. }
+            | Error::CacheHeads { .. }
+            | Error::SlotCount { .. }
+            | Error::HadamardHead { .. } => ErrorKind::Shape,
+            Error::RotaryDim { .. }
+            | Error::HalvesEqual { .. }
+            | Error::HalvesDiffer { .. }
+            | Error::NoInverse { .. }
+            | Error::AttentionFactor { .. }
+            | Error::RowOfZeros { .. }
+            | Error::Parameter { .. }
+            | Error::ListEntry { .. }
+            | Error::TooFast { .. }
+            | Error::Axes { .. }
+            | Error::Sections { .. }
+            | Error::NoInteger { .. }
+            | Error::Coordinate { .. }
+            | Error::Offsets { .. }
+            | Error::Rank { .. }
+            | Error::ShardTokens { .. }
+            | Error::HadamardBlock { .. } => ErrorKind::Value,
+            Error::PositionOutsideTable { .. }
+            | Error::Slot { .. }
+            | Error::SlotOffset { .. }
+            | Error::PagePosition { .. } => ErrorKind::Index,
+            Error::PartsInterleave { .. }
+            | Error::RowMagnitude { .. }
+            | Error::GatheredTwice
+            | Error::PairingChangesInPlace { .. }
+            | Error::BackwardDirection { .. }
+            | Error::GradientPairing { .. }
+            | Error::FullWidthRows { .. }
+            | Error::WeightMissing { .. }
+            | Error::WeightUnused { .. }
+            | Error::CenteredSums => ErrorKind::Operation,
+            Error::ShapeOverflow { .. }
+            | Error::StrideOverflow { .. }
+            | Error::Storage { .. }
+            | Error::RowsTooLong { .. }
+            | Error::RotaryDimOnStack { .. }
+            | Error::HeadDimOnStack { .. } => ErrorKind::Capacity,
+            Error::BackendUnavailable { .. } => ErrorKind::Backend,
+        }
+    }
+
     /// The error of a number, said of the number at an index of a list.
     pub(crate) fn in_list(self, index: usize) -> Self {
         let index = list_index(index);

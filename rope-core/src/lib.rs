@@ -97,6 +97,8 @@ pub mod gradient;
 pub mod guide;
 mod hadamard;
 mod implementations;
+#[doc(hidden)]
+pub mod internals;
 mod kernel;
 pub mod norm;
 mod pairing;
@@ -128,7 +130,7 @@ pub use half;
 
 pub use backend::Backend;
 pub use element::Element;
-pub use error::{Error, Name, UnknownName};
+pub use error::{Error, ErrorKind, Name, UnknownName};
 pub use frequencies::{Angle, Frequencies, Frequency, LongRope, Scaling, Yarn};
 pub use kernel::sincos::chunk::FrequencyChunk;
 pub use pairing::Pairing;

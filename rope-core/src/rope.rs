@@ -195,8 +195,7 @@ impl<S: Copy> Rope<S> {
 
     /// Runs the stages of a plan one after the other, over a tile, also where they are fused: the same bits, more
     /// slowly. It shows what fusing gains, and that both agree.
-    #[doc(hidden)]
-    pub fn in_stages(self) -> Self {
+    pub(crate) fn in_stages(self) -> Self {
         Rope {
             staged: true,
             ..self
@@ -478,8 +477,12 @@ impl Rope {
     /// # Errors
     ///
     /// Those of [`Rope::rotate_qk`] but [`Error::RowMagnitude`].
-    #[doc(hidden)]
-    pub fn check_qk_shapes(&self, query: Shape, key: Shape, rows: &Rows<'_>) -> Result<(), Error> {
+    pub(crate) fn check_qk_shapes(
+        &self,
+        query: Shape,
+        key: Shape,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
         self.fit_qk(query, key, rows).map(drop)
     }
 

@@ -3,6 +3,7 @@
 
 use half::{bf16, f16};
 use rope_core::cache::{CacheLayout, CacheMut};
+use rope_core::internals::in_stages;
 use rope_core::stages::{Hadamard, HadamardFactor, LinearStages};
 use rope_core::{Backend, Layout, Rope, Rows, Tensor, TensorMut};
 use rope_tests::golden::{Bits, Golden};
@@ -37,7 +38,7 @@ fn transformed<E: Number>(
     plan.run_stages(&mut tensor).expect("a block that fits");
     let mut staged = x.to_vec();
     let mut tensor = TensorMut::new(&mut staged, [1, heads, 1, head_dim]).expect("a valid tensor");
-    let in_stages = plan.in_stages();
+    let in_stages = in_stages(plan);
     in_stages
         .run_stages(&mut tensor)
         .expect("a block that fits");

@@ -2,6 +2,10 @@
 //! slower one than it could would give the same bits, so nothing else would notice.
 
 use rope_core::cache::{CacheLayout, CacheMut, HeadScales, QuantFormat, QuantScale};
+use rope_core::internals::{
+    copy_into_cache_by, in_stages, rotate_by, rotate_from_cache_by, rotate_into_by,
+    rotate_into_cache_by, run_stages_by,
+};
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{Hadamard, Scale, StageOrder, WithStages};
 use rope_core::{Pairing, Rope, Rows, Tensor, TensorMut};
@@ -17,7 +21,7 @@ fn in_place(chain: Rope<WithStages<'_>>, rotary_dim: usize) -> [&'static str; 2]
         let (mut x, angles) = (vec![E::from_f32(0.5); LEN], [0.5; 2 * HEAD_DIM]);
         let rows = Rows::new(&angles[..2 * rotary_dim], [2, rotary_dim]).expect("whole rows");
         let mut x = TensorMut::new(&mut x, SHAPE).expect("a valid tensor");
-        chain.rotate_by(&mut x, &rows).expect("what fits")
+        rotate_by(&chain, &mut x, &rows).expect("what fits")
     }
     [
         run::<f32>(chain, rotary_dim),
@@ -50,9 +54,9 @@ fn of_calls_in_place() {
             HEAD_DIM,
             "staged",
         ),
-        (rope.in_stages().norm(norm), HEAD_DIM, "staged"),
+        (in_stages(rope).norm(norm), HEAD_DIM, "staged"),
         (
-            Rope::<WithStages<'_>>::from(rope.in_stages()),
+            Rope::<WithStages<'_>>::from(in_stages(rope)),
             HEAD_DIM,
             "staged",
         ),
@@ -71,7 +75,7 @@ fn of_transforms() {
     fn run<E: Number>(chain: Rope<WithStages<'_>>) -> &'static str {
         let mut x = vec![E::from_f32(0.5); LEN];
         let mut x = TensorMut::new(&mut x, SHAPE).expect("a valid tensor");
-        chain.run_stages_by(&mut x).expect("what fits")
+        run_stages_by(&chain, &mut x).expect("what fits")
     }
     let rope = Rope::new(Pairing::Half);
     let hadamard = Hadamard::new(HEAD_DIM).expect("a power of two");
@@ -83,7 +87,7 @@ fn of_transforms() {
             rope.hadamard(hadamard).scale(Scale::constant(0.5)).into(),
             "staged",
         ),
-        (rope.in_stages().hadamard(hadamard).into(), "staged"),
+        (in_stages(rope).hadamard(hadamard).into(), "staged"),
         (rope.into(), "staged"),
     ] {
         assert_eq!(run::<f32>(chain), name, "{chain:?}");
@@ -124,15 +128,15 @@ fn between<I: Number, O: Number>() {
         for (chain, name) in [
             (Rope::<WithStages<'_>>::from(rope), rotation),
             (normed, norm),
-            (Rope::<WithStages<'_>>::from(rope.in_stages()), "staged"),
+            (Rope::<WithStages<'_>>::from(in_stages(rope)), "staged"),
         ] {
             let mut y = vec![O::from_f32(0.0); LEN];
             let mut tensor = TensorMut::new(&mut y, SHAPE).expect("a valid tensor");
-            let ran = chain.rotate_into_by(&x, &mut tensor, &rows);
+            let ran = rotate_into_by(&chain, &x, &mut tensor, &rows);
             assert_eq!(ran, Ok(name), "{doing}, {chain:?}");
             for (layout, name) in [(side_by_side, name), (apart, "staged")] {
                 let mut cache = CacheMut::new(&mut y, layout).expect("a valid cache");
-                let ran = chain.rotate_into_cache_by(&x, &mut cache, 0..2, &rows);
+                let ran = rotate_into_cache_by(&chain, &x, &mut cache, 0..2, &rows);
                 assert_eq!(ran, Ok(name), "{doing} slots, {chain:?}");
             }
         }
@@ -146,13 +150,13 @@ fn between<I: Number, O: Number>() {
         ] {
             let mut kept = vec![O::from_f32(0.0); LEN];
             let mut cache = CacheMut::new(&mut kept, layout).expect("a valid cache");
-            let ran = rope.copy_into_cache_by(&x, &mut cache, 0..2);
+            let ran = copy_into_cache_by(&rope, &x, &mut cache, 0..2);
             assert_eq!(ran, Ok(copy), "{doing}, copied");
             let kept = vec![I::from_f32(0.0); LEN];
             let cache = rope_core::cache::Cache::new(&kept, layout).expect("a valid cache");
             let mut y = vec![O::from_f32(0.0); LEN];
             let mut tensor = TensorMut::new(&mut y, SHAPE).expect("a valid tensor");
-            let ran = rope.rotate_from_cache_by(&cache, 0..2, &mut tensor, &rows);
+            let ran = rotate_from_cache_by(&rope, &cache, 0..2, &mut tensor, &rows);
             assert_eq!(ran, Ok(rotation), "{doing}, from slots");
         }
     }
@@ -199,20 +203,20 @@ fn of_calls_into_codes() {
             "staged",
         ),
         (
-            Rope::<WithStages<'_>>::from(rope.in_stages()),
+            Rope::<WithStages<'_>>::from(in_stages(rope)),
             "staged",
             "staged",
         ),
     ] {
-        let ran = chain.rotate_into_cache_by(&narrow, &mut cache, 0..2, &rows);
+        let ran = rotate_into_cache_by(&chain, &narrow, &mut cache, 0..2, &rows);
         assert_eq!(ran, Ok(of_bf16), "bf16, {chain:?}");
-        let ran = chain.rotate_into_cache_by(&f32s, &mut cache, 0..2, &rows);
+        let ran = rotate_into_cache_by(&chain, &f32s, &mut cache, 0..2, &rows);
         assert_eq!(ran, Ok(of_f32), "f32, {chain:?}");
     }
-    let ran = rope.copy_into_cache_by(&narrow, &mut cache, 0..2);
+    let ran = copy_into_cache_by(&rope, &narrow, &mut cache, 0..2);
     assert_eq!(ran, Ok("tiled"));
     let mut y = vec![0.0_f32; LEN];
     let mut y = TensorMut::new(&mut y, SHAPE).expect("a valid tensor");
-    let ran = rope.rotate_from_cache_by(&cache.as_cache(), 0..2, &mut y, &rows);
+    let ran = rotate_from_cache_by(&rope, &cache.as_cache(), 0..2, &mut y, &rows);
     assert_eq!(ran, Ok("staged"));
 }

@@ -3,7 +3,8 @@
 
 use std::fmt::{Debug, Display};
 
-use rope_core::{Backend, Dimension, Direction, Error, Pairing, Shape};
+use rope_core::internals::ERRORS;
+use rope_core::{Backend, Dimension, Direction, Error, ErrorKind, Pairing, Shape};
 use rope_models::{Config, Error as ModelError, Gguf, GgufValue};
 use rope_tests::bodies::config::Questions;
 
@@ -644,6 +645,44 @@ fn each_error_has_its_sentence() {
         unknown.to_string(),
         "unknown direction \"sse\"; there are: forward, inverse, transpose"
     );
-    have_their_sentences(&cases(), Error::NAMES);
+    have_their_sentences(&cases(), ERRORS);
     have_their_sentences(&cases_of_models(), ModelError::NAMES);
+}
+
+/// An error of each kind, and no kind that a caller would not meet.
+#[test]
+fn each_error_has_a_kind() {
+    let errors = [
+        (Error::CosSinLength { cos: 1, sin: 2 }, ErrorKind::Shape),
+        (Error::AttentionFactor { factor: 0.0 }, ErrorKind::Value),
+        (
+            Error::PositionOutsideTable {
+                index: 0,
+                id: 9,
+                rows: 9,
+            },
+            ErrorKind::Index,
+        ),
+        (Error::GatheredTwice, ErrorKind::Operation),
+        (
+            Error::HeadDimOnStack {
+                head_dim: 4096,
+                limit: 2048,
+            },
+            ErrorKind::Capacity,
+        ),
+        (
+            Error::BackendUnavailable {
+                backend: Backend::Scalar,
+            },
+            ErrorKind::Backend,
+        ),
+    ];
+    for (error, kind) in errors {
+        assert_eq!(error.kind(), kind, "{error}");
+    }
+    let kinds = errors.map(|(_, kind)| kind);
+    for (error, sentence) in cases() {
+        assert!(kinds.contains(&error.kind()), "{sentence}");
+    }
 }

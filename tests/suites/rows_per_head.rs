@@ -4,6 +4,7 @@
 
 use half::{bf16, f16};
 use rope_core::gradient::PairGradients;
+use rope_core::internals::in_stages;
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{
     Backend, Direction, Error, Frequencies, Layout, Pairing, Rope, Rows, Scaling, Strides, Tensor,
@@ -244,7 +245,7 @@ fn a_norm_before_the_rotation() {
                         norm(rope).run_stages(y).expect("a norm that fits");
                         rope.rotate(y, rows).expect("rows that fit");
                     });
-                    for rope in [rope, rope.in_stages()] {
+                    for rope in [rope, in_stages(rope)] {
                         let one = run(&|y| norm(rope).rotate(y, rows).expect("rows that fit"));
                         alike(&one, &apart, &format!("{backend}, {heads} heads"));
                     }

@@ -4,6 +4,7 @@ use rope_core::cache::{
     BlockFormat, CacheLayout, CacheMut, HeadScales, QuantFormat, QuantScale, ScaleLayout,
     ScalePlace,
 };
+use rope_core::internals::in_stages;
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::stages::WithStages;
 use rope_core::{Backend, Pairing, Rope, Rows, Tensor, TensorMut};
@@ -38,8 +39,7 @@ fn agree<I: Number, O: Number>(source: &mut Source<'_>, shape: [usize; 4], rotar
                 got
             };
             let doing = format!("{backend}, {input} to {output}, {rotary_dim} of {shape:?}");
-            for (index, (got, wanted)) in run(fused.in_stages()).iter().zip(run(fused)).enumerate()
-            {
+            for (index, (got, wanted)) in run(in_stages(fused)).iter().zip(run(fused)).enumerate() {
                 // A NaN may be any NaN.
                 let same = got.bits() == wanted.bits() || got.is_nan() && wanted.is_nan();
                 assert!(
@@ -157,7 +157,7 @@ fn agree_in_codes<E: Number>(
                     .expect("an available backend");
                 for rotates in [true, false] {
                     let (got, scales) = run(rope, rotates);
-                    let (wanted, wanted_scales) = run(rope.in_stages(), rotates);
+                    let (wanted, wanted_scales) = run(in_stages(rope), rotates);
                     let doing = format!(
                         "{backend}, {pairing}, {rotates}, {rotary_dim} of {shape:?}, {kept:?}, {layout:?}"
                     );
@@ -282,7 +282,7 @@ fn agree_in_norms<E: Number>(
             let rope = Rope::new(pairing)
                 .backend(backend)
                 .expect("an available backend");
-            let (got, wanted) = (run(rope), run(rope.in_stages()));
+            let (got, wanted) = (run(rope), run(in_stages(rope)));
             let doing = format!(
                 "{backend}, {pairing}, {formula:?}, {weights} weights, {rotary_dim} of {shape:?}"
             );

@@ -1,6 +1,7 @@
 //! The verbs.
 
 use rope_core::axes::RowSource;
+use rope_core::internals::check_query_and_key;
 use rope_core::{Rope, Rows, Shape, Tensor, TensorMut};
 
 use crate::failure::Failure;
@@ -185,7 +186,7 @@ pub unsafe extern "C" fn rope_rotate_qk(
                 let (query, query_region) = checked("q", &q, &regions)?;
                 let (key, key_region) = checked("k", &k, &regions)?;
                 apart((&q, query_region), (&k, key_region))?;
-                rope.check_qk_shapes(query, key, rows)?;
+                check_query_and_key(&rope, query, key, rows)?;
                 // What is left asks the rows alone: K is refused after Q has passed only if Q is empty.
                 in_place(&rope, "q", &q, rows, &regions)?;
                 in_place(&rope, "k", &k, rows, &regions)

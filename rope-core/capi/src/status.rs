@@ -203,7 +203,7 @@ macro_rules! statuses {
 
         // The list names every error. (Of one that it names twice, the compiler says that an arm is unreachable.)
         const _: () = assert!(
-            [$($($(stringify!($error)),+,)?)+].len() == Error::NAMES.len(),
+            [$($($(stringify!($error)),+,)?)+].len() == rope_core::internals::ERRORS.len(),
             "an error of rope-core has no status: give it one in the list below"
         );
         #[cfg(feature = "models")]

@@ -9,7 +9,7 @@ use crate::memory::{Out, Plain, Region, Span, SpanMut, plain};
 use crate::rotate::with_element;
 use crate::status::{rope_status, status_of};
 
-/// Where the elements of a tensor lie. The caller fills it in, or rope_layout_bshd, _bhsd or _sbhd does.
+/// Where the elements of a tensor lie. The caller fills it in, or rope_layout_bshd, _bhsd, _sbhd or _thd does.
 ///
 /// A part of a tensor (K of a packed row of Q, K and V; the rotated window of a longer head) has the strides of the
 /// whole and a smaller shape. Its `data` points to the first element of the part.
@@ -241,4 +241,29 @@ pub unsafe extern "C" fn rope_layout_sbhd(
 ) -> rope_status {
     // SAFETY: the caller promises it.
     unsafe { write(layout, || Layout::sbhd([tokens, batch, heads, head_dim])) }
+}
+
+/// `[tokens][heads][head_dim]` without gaps, the extents in this order: packed sequences of different lengths, as
+/// FlashAttention's varlen functions and Transformer Engine's THD take them. The tensor has one sequence, and each of its
+/// tokens a row of its own; rope_positions_packed makes the positions.
+///
+/// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
+/// ROPE_STATUS_MISALIGNED.
+///
+/// # Threads
+///
+/// May be called from any thread at any time.
+///
+/// # Safety
+///
+/// `layout` is NULL or points to a rope_layout.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_layout_thd(
+    layout: *mut rope_layout,
+    tokens: usize,
+    heads: usize,
+    head_dim: usize,
+) -> rope_status {
+    // SAFETY: the caller promises it.
+    unsafe { write(layout, || Layout::thd([tokens, heads, head_dim])) }
 }

@@ -612,6 +612,15 @@ fn layouts_are_those_of_rope_core() {
         assert_eq!(status, rope_status::ShapeOverflow);
         assert_eq!(layout.shape, shape);
     }
+    let mut layout: rope_layout = zero();
+    // SAFETY: a struct.
+    let thd = |layout: &mut rope_layout, tokens| unsafe { rope_layout_thd(layout, tokens, 3, 64) };
+    assert_eq!(thd(&mut layout, 5), rope_status::Ok);
+    assert_eq!(layout.shape, [1, 5, 3, 64]);
+    let strides = Layout::thd([5, 3, 64]).expect("valid").strides();
+    assert_eq!(layout.strides, [strides.batch, strides.token, strides.head]);
+    assert_eq!(thd(&mut layout, usize::MAX), rope_status::ShapeOverflow);
+    assert_eq!(layout.shape, [1, 5, 3, 64], "a refused call writes nothing");
 }
 
 /// A static text of the library's.
@@ -1268,6 +1277,7 @@ fn null_and_misaligned_pointers() {
     each!(rope_frequencies_inverse(made.0.cast_const(), doubles.as_mut_ptr(); 32));
     each!(rope_scaling_init(&raw mut scaling; 0));
     each!(rope_layout_bshd(&raw mut out_layout; 1, 1, 1, 1));
+    each!(rope_layout_thd(&raw mut out_layout; 1, 1, 1));
     each!(rope_table_new_shift(made.0.cast_const(), &raw const positions, &raw mut out_table;));
     each!(rope_table_new_shift_from(made.0.cast_const(), made.0.cast_const(), &raw const positions, &raw const positions,
         &raw mut out_table;));

@@ -39,8 +39,7 @@ impl<S: Stages> Rope<S> {
     /// # Errors
     ///
     /// Those of [`Rope::rotate_into_cache`].
-    #[doc(hidden)]
-    pub fn rotate_into_cache_by<'s, I: Element>(
+    pub(crate) fn rotate_into_cache_by<'s, I: Element>(
         &self,
         x: &Tensor<'_, I>,
         cache: &mut CacheMut<'_>,
@@ -76,8 +75,7 @@ impl<S: Stages> Rope<S> {
     /// # Errors
     ///
     /// Those of [`Rope::copy_into_cache`].
-    #[doc(hidden)]
-    pub fn copy_into_cache_by<'s, I: Element>(
+    pub(crate) fn copy_into_cache_by<'s, I: Element>(
         &self,
         x: &Tensor<'_, I>,
         cache: &mut CacheMut<'_>,
@@ -141,8 +139,7 @@ impl<S: Stages> Rope<S> {
     /// # Errors
     ///
     /// Those of [`Rope::rotate_from_cache`].
-    #[doc(hidden)]
-    pub fn rotate_from_cache_by<'s, O: Element>(
+    pub(crate) fn rotate_from_cache_by<'s, O: Element>(
         &self,
         cache: &Cache<'_>,
         slots: impl Into<Slots<'s>>,

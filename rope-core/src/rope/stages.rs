@@ -662,8 +662,7 @@ impl<'a> Rope<WithStages<'a>> {
     /// # Errors
     ///
     /// Those of [`Rope::rotate`].
-    #[doc(hidden)]
-    pub fn rotate_by<E: Element>(
+    pub(crate) fn rotate_by<E: Element>(
         &self,
         x: &mut TensorMut<'_, E>,
         rows: &Rows<'_>,
@@ -678,8 +677,7 @@ impl<'a> Rope<WithStages<'a>> {
     /// # Errors
     ///
     /// Those of [`Rope::rotate_into`].
-    #[doc(hidden)]
-    pub fn rotate_into_by<I: Element, O: Element>(
+    pub(crate) fn rotate_into_by<I: Element, O: Element>(
         &self,
         x: &Tensor<'_, I>,
         y: &mut TensorMut<'_, O>,
@@ -711,8 +709,7 @@ impl<S: Stages> Rope<S> {
     /// # Errors
     ///
     /// Those of [`Rope::run_stages`].
-    #[doc(hidden)]
-    pub fn run_stages_by<E: Element>(
+    pub(crate) fn run_stages_by<E: Element>(
         &self,
         x: &mut TensorMut<'_, E>,
     ) -> Result<&'static str, Error> {

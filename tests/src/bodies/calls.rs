@@ -183,11 +183,24 @@ const CALLS: &[Call] = &[
 
 type MakeLayout = unsafe extern "C" fn(*mut rope_layout, usize, usize, usize, usize) -> rope_status;
 
+/// rope_layout_thd, whose sequences are in its tokens.
+unsafe extern "C" fn packed(
+    layout: *mut rope_layout,
+    batch: usize,
+    tokens: usize,
+    heads: usize,
+    head_dim: usize,
+) -> rope_status {
+    // SAFETY: the pointer is as the caller has it.
+    unsafe { rope_layout_thd(layout, batch.wrapping_mul(tokens), heads, head_dim) }
+}
+
 /// All calls that fill in a layout, and none.
 const LAYOUTS: &[Option<MakeLayout>] = &[
     Some(rope_layout_bshd),
     Some(rope_layout_bhsd),
     Some(rope_layout_sbhd),
+    Some(packed),
     None,
 ];
 

@@ -1,6 +1,7 @@
 //! Full-width rows.
 
 use rope_core::gradient::PairGradients;
+use rope_core::internals::in_stages;
 use rope_core::{Backend, Direction, Error, Tensor, TensorMut};
 
 use crate::full::{FullRows, add_gradients, rotated};
@@ -61,7 +62,7 @@ fn in_place<E: Number>(
     rows.with(stored, |given| {
         for backend in Backend::available() {
             let plan = rotation.plan(backend);
-            for (plan, how) in [(plan, ""), (plan.in_stages(), ", stage by stage")] {
+            for (plan, how) in [(plan, ""), (in_stages(plan), ", stage by stage")] {
                 let mut got = x.clone();
                 let mut tensor = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
                 oracle::answered(plan.rotate(&mut tensor, given), refusal);

@@ -1,0 +1,120 @@
+//! What crates of this repository read and no other may: it changes without notice.
+//!
+//! | function | reader |
+//! |---|---|
+//! | [`in_stages`] | the suites, which compare fused calls with it; `rope-bench stages`, which measures the gain |
+//! | `.._by` | the suite `implementations`, which asserts which implementation ran |
+//! | [`check_query_and_key`] | the C API, which cannot borrow Q and K of one packed row at once |
+//! | [`ERRORS`] | the C API and the suites `messages` and `refused`, whose lists name every error |
+
+use crate::cache::{Cache, CacheMut, Slots};
+use crate::rope::{Rope, Stages, WithStages};
+use crate::{Element, Error, Rows, Shape, Tensor, TensorMut};
+
+/// The names of all errors.
+pub const ERRORS: &[&str] = Error::NAMES;
+
+type Implementation = Result<&'static str, Error>;
+
+/// The same plan, whose stages run one after the other over a tile even where a fused kernel exists: the same bits,
+/// more slowly.
+pub fn in_stages<S: Copy>(rope: Rope<S>) -> Rope<S> {
+    rope.in_stages()
+}
+
+/// Whether Q and K of these shapes fit each other and the rows.
+///
+/// # Errors
+///
+/// Those of [`Rope::rotate_qk`] but [`Error::RowMagnitude`].
+pub fn check_query_and_key(
+    rope: &Rope,
+    query: Shape,
+    key: Shape,
+    rows: &Rows<'_>,
+) -> Result<(), Error> {
+    rope.check_qk_shapes(query, key, rows)
+}
+
+/// [`Rope::rotate`], and the name of the implementation that ran it.
+///
+/// # Errors
+///
+/// Those of [`Rope::rotate`].
+pub fn rotate_by<E: Element>(
+    rope: &Rope<WithStages<'_>>,
+    x: &mut TensorMut<'_, E>,
+    rows: &Rows<'_>,
+) -> Implementation {
+    rope.rotate_by(x, rows)
+}
+
+/// [`Rope::rotate_into`], and the name of the implementation that ran it.
+///
+/// # Errors
+///
+/// Those of [`Rope::rotate_into`].
+pub fn rotate_into_by<I: Element, O: Element>(
+    rope: &Rope<WithStages<'_>>,
+    x: &Tensor<'_, I>,
+    y: &mut TensorMut<'_, O>,
+    rows: &Rows<'_>,
+) -> Implementation {
+    rope.rotate_into_by(x, y, rows)
+}
+
+/// [`Rope::run_stages`], and the name of the implementation that ran it.
+///
+/// # Errors
+///
+/// Those of [`Rope::run_stages`].
+pub fn run_stages_by<S: Stages, E: Element>(
+    rope: &Rope<S>,
+    x: &mut TensorMut<'_, E>,
+) -> Implementation {
+    rope.run_stages_by(x)
+}
+
+/// [`Rope::rotate_into_cache`], and the name of the implementation that ran it.
+///
+/// # Errors
+///
+/// Those of [`Rope::rotate_into_cache`].
+pub fn rotate_into_cache_by<'s, S: Stages, I: Element>(
+    rope: &Rope<S>,
+    x: &Tensor<'_, I>,
+    cache: &mut CacheMut<'_>,
+    slots: impl Into<Slots<'s>>,
+    rows: &Rows<'_>,
+) -> Implementation {
+    rope.rotate_into_cache_by(x, cache, slots, rows)
+}
+
+/// [`Rope::copy_into_cache`], and the name of the implementation that ran it.
+///
+/// # Errors
+///
+/// Those of [`Rope::copy_into_cache`].
+pub fn copy_into_cache_by<'s, S: Stages, I: Element>(
+    rope: &Rope<S>,
+    x: &Tensor<'_, I>,
+    cache: &mut CacheMut<'_>,
+    slots: impl Into<Slots<'s>>,
+) -> Implementation {
+    rope.copy_into_cache_by(x, cache, slots)
+}
+
+/// [`Rope::rotate_from_cache`], and the name of the implementation that ran it.
+///
+/// # Errors
+///
+/// Those of [`Rope::rotate_from_cache`].
+pub fn rotate_from_cache_by<'s, S: Stages, O: Element>(
+    rope: &Rope<S>,
+    cache: &Cache<'_>,
+    slots: impl Into<Slots<'s>>,
+    y: &mut TensorMut<'_, O>,
+    rows: &Rows<'_>,
+) -> Implementation {
+    rope.rotate_from_cache_by(cache, slots, y, rows)
+}

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# macOS on ARM: the crates compile for it. Nothing runs, as there is no Mac here and no linker for one;
+# .github/workflows/platforms.yml has the runner.
+source "$(dirname "$0")/common.sh"
+
+target=aarch64-apple-darwin
+rustup target add $target >>"$log" 2>&1 || cannot "rustup target add $target failed"
+builds=0
+check() {
+    step "$target: $*"
+    cargo check --quiet --target $target "$@"
+    builds=$((builds + 1))
+}
+check -p rope-core --no-default-features
+check -p rope-core --all-features
+check -p rope-models
+echo "platform $name: $builds builds passed"
