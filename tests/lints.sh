@@ -8,6 +8,7 @@ for manifest in fuzz rope-bench/playground tests/firmware tests/mutants; do
     cargo fmt --manifest-path $manifest/Cargo.toml --check
 done
 tests/width.sh
+tests/prose.sh
 # A reader that ends early fails its writer, now and then, and `pipefail` the script: `sed -n 1p` and `grep -q .. <(..)`
 # do not.
 if git grep -nE '\| *(head|grep -[a-zA-Z]*q)' -- '*.sh' .ci/run; then exit 1; fi

@@ -456,7 +456,7 @@ mod tests {
         assert_eq!(Kernel::all(x86).len(), all + 2);
     }
 
-    /// A backend that no list names would not be asked about, without a word.
+    /// A backend that no list names would silently be left out.
     #[test]
     fn every_backend_has_an_architecture_and_a_cpu() {
         for backend in rope_core::Backend::ALL {

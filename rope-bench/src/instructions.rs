@@ -16,7 +16,7 @@ use crate::memory::{self, Memory};
 use crate::results::{CaseResult, Run};
 use crate::selection::Selection;
 
-/// The command that [`repeat`] is behind.
+/// The command that runs [`repeat`].
 pub const REPEAT: &str = "repeat";
 
 /// Runs the formulation of that name in the one case that a selection leaves, `times` times.

@@ -3,7 +3,7 @@
 //! A [`Workload`](workloads::Workload) is tensors and positions. With an element and a pairing it is a
 //! [`Case`](cases::Case). A [`Formulation`](formulations::Formulation) computes a case; the [oracle] says whether it
 //! was right; [measuring] says how long it took, in the same rounds as the [roof], which is what the machine can do at
-//! all. [`results`] is what a run leaves behind, and [`report`] and [`compare`] read it. Beside that, [accuracy] says
+//! all. [`results`] is the result of a run, and [`report`] and [`compare`] read it. Beside that, [accuracy] says
 //! how wrong cos and sin are, [rows] how long they take to make, [stages] what a fused chain gains, [cache] what one
 //! pass does that norms, rotates and writes into a cache, [backward] what the gradient of angles costs, and [call] the
 //! fixed cost of a call and the cost of a head; [instructions] are counted where a CPU is emulated, and [cycles]

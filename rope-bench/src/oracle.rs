@@ -92,7 +92,7 @@ pub fn error(case: &Case, rotations: &[(f64, f64)], input: &[f32], output: &[u8]
             passed &= (workload.rotary_dim..workload.head_dim)
                 .all(|channel| output[channel].widen() == E::round(input[channel]).widen());
         });
-        ensure!(passed, "channels behind rotary_dim were changed");
+        ensure!(passed, "channels after rotary_dim were changed");
         Ok(worst)
     }
     with_float!(case.element, E => error::<E>(case, rotations, input, output))

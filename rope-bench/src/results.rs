@@ -1,4 +1,4 @@
-//! What a run leaves behind.
+//! The result of a run.
 
 use serde::{Deserialize, Serialize};
 

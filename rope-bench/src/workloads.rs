@@ -27,7 +27,7 @@ pub struct Workload {
     pub tokens: usize,
     /// Heads of Q.
     pub heads: usize,
-    /// Heads of K, behind Q and rotated in the same call. 0: Q only.
+    /// Heads of K, after Q and rotated in the same call. 0: Q only.
     pub kv_heads: usize,
     /// Channels of a head.
     pub head_dim: usize,

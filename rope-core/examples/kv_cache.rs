@@ -1,7 +1,7 @@
 //! Writes rotated keys into a cache of bf16, from keys of f32, beside queries that are rotated in place.
 //!
 //! The cache is heads-major and has room for more tokens than there are. Each step rotates its keys out of place into
-//! the slots behind those that are full: one rounding to bf16, no temporary, and no other slot is written.
+//! the slots after the full ones: one rounding to bf16, no temporary, and no other slot is written.
 //!
 //! `cargo run -p rope-core --example kv_cache`
 

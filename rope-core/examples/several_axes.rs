@@ -16,7 +16,7 @@ fn positions(text: i64, [rows, columns]: [i64; 2]) -> Vec<[i64; 3]> {
     let before = (0..text).map(|at| [at; 3]);
     let image =
         (0..rows).flat_map(|row| (0..columns).map(move |column| [text, text + row, text + column]));
-    // Text goes on behind the largest position of the image.
+    // Text goes on after the largest position of the image.
     let next = text + rows.max(columns);
     let after = (next..next + text).map(|at| [at; 3]);
     before.chain(image).chain(after).collect()

@@ -104,7 +104,7 @@ macro_rules! backends {
 // What is not compiled in on a target has no proof there. The conditions are those of the files in `simd.rs`.
 backends! {
     #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))] {
-        /// x86 with all that [`Avx512`](Backend::Avx512) wants, and AVX512-BF16 and VBMI for bf16: 16 lanes.
+        /// x86 with all that [`Avx512`](Backend::Avx512) requires, and AVX512-BF16 and VBMI for bf16: 16 lanes.
         Avx512Bf16 = "avx512bf16",
         /// x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.
         Avx512 = "avx512",

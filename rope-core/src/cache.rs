@@ -528,7 +528,7 @@ impl<'a> Stored<'a> {
         {
             match at {
                 ScalePlace::Inline(behind) => {
-                    let required = "of heads with their channels side by side, and room for a scale behind them";
+                    let required = "of heads with their channels side by side, and room for a scale after them";
                     let width = behind
                         .checked_add(4)
                         .filter(|_| behind >= head_dim && layout.contiguous());

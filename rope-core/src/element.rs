@@ -52,7 +52,7 @@ pub(crate) enum Products {
 }
 
 /// An element as a kernel sees it: its bits, and their one-lane definition. An instruction set that has something
-/// better than the definition says so in `read` and `write`.
+/// better than the definition overrides `read` and `write`.
 pub(crate) trait Convert {
     /// The type its bits are kept in.
     type Bits: Pod;

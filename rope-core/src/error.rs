@@ -216,8 +216,8 @@ errors! { f =>
             false => write!(f, " (one per token, for all sequences) or {all} (one per token of each sequence)"),
         }
     },
-    /// [`Rows::with_heads`](crate::Rows::with_heads), [`Rows::strided`](crate::Rows::strided): the rows are not those
-    /// of so many heads for each of some tokens.
+    /// [`Rows::with_heads`](crate::Rows::with_heads), [`Rows::strided`](crate::Rows::strided): the number of rows
+    /// is not a multiple of the number of heads.
     RowsPerHead {
         /// Rows given.
         rows: usize,
@@ -338,7 +338,7 @@ errors! { f =>
         "gradients of cos and sin require a plan with one pairing, but its input pairing is {input} and its output_pairing \
          {output}; use angle_gradients, factor_gradients and PairGradients::cos_sin"
     ),
-    /// Gradients of so many heads, neither one for all nor those of the tensor.
+    /// The number of heads of the gradients is neither 1 nor that of the tensor.
     GradientHeads {
         /// Heads of the gradients.
         gradients: usize,
@@ -536,7 +536,7 @@ errors! { f =>
         /// What it has to be.
         required: &'static str,
     } => write!(f, "the layout of a cache must be {required}"),
-    /// A tensor's heads are not those of the cache.
+    /// The tensor and the cache have different heads.
     CacheHeads {
         /// Heads of the tensor.
         heads: usize,
@@ -626,9 +626,9 @@ errors! { f =>
         ranks: usize,
     } => write!(f, "rank is {rank}; it must be below ranks ({ranks}), and ranks at most {}", u32::MAX),
     /// [`Shard::tokens`](crate::shard::Shard::tokens), [`Shard::packed`](crate::shard::Shard::packed): tokens that
-    /// cannot be dealt out evenly.
+    /// cannot be divided evenly.
     ShardTokens {
-        /// The sequence; 0 where the whole is dealt out.
+        /// The sequence; 0 where the whole is divided.
         sequence: usize,
         /// How many tokens it has.
         tokens: usize,

@@ -13,14 +13,14 @@
 //! Full-width rows have no angle, but as many cos and sin as channels ([`Rope::channel_gradients`]).
 //!
 //! The angle's gradient needs what attention keeps anyway, the rotated tensor, so the rotation may be in place. Most
-//! frameworks' fused kernels give `dx` alone, and take frequencies for constants without a word.
+//! frameworks' fused kernels give `dx` alone, and silently treat frequencies as constants.
 //!
 //! # Order
 //!
 //! A sum begins with what its place holds. To it are added, one after the other, the terms of all that shares the
 //! row: sequence by sequence where they share it, and in each head by head where heads do; then those of the next call
 //! (Q first, then K). A term is one difference of two exact products, rounded once. So a sum has the same bits on every
-//! backend and in every layout, and no matter how the tokens are dealt out to threads. To deal out heads that share a
+//! backend and in every layout, and however the tokens are divided among threads. To divide heads that share a
 //! row, or sequences that do, would change the order: a [`PairGradients`] can be split by rows only.
 
 mod parameters;
@@ -124,7 +124,7 @@ impl<'a> PairGradients<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::RowRange`] if there are not so many rows.
+    /// [`Error::RowRange`] if `row` is beyond the rows.
     pub fn split_at(self, row: usize) -> Result<(PairGradients<'a>, PairGradients<'a>), Error> {
         let PairGradients {
             sums,
@@ -407,7 +407,7 @@ impl Rope {
     }
 
     /// Adds `x1 dy1 + x2 dy2` to the gradient of the cos of each row, and `x1 dy2 - x2 dy1` to that of its sin: rows
-    /// that were given are parameters so. `x` is the tensor before the rotation, `dy` the gradient by the one behind
+    /// that were given are parameters so. `x` is the tensor before the rotation, `dy` the gradient by the one after
     /// it. (Without `x`: [`PairGradients::cos_sin`].)
     ///
     /// # Errors

@@ -48,7 +48,7 @@ pub enum HadamardFactor {
 }
 
 impl Hadamard {
-    /// Transforms blocks of so many channels, and multiplies last.
+    /// Transforms blocks of `block` channels, and multiplies by `1 / sqrt(block)` last.
     ///
     /// # Errors
     ///

@@ -49,7 +49,7 @@
 //! ```
 //!
 //! Without an allocator the same calls take the caller's storage ([`Frequencies::new_in`], [`Frequencies::rows_in`]),
-//! and [`Rope::rotate_at`] makes the rows on the stack, a block of tokens at a time.
+//! and [`Rope::rotate_at`] makes the rows on the stack, a chunk of tokens at a time.
 //!
 //! # Exact
 //!
@@ -139,7 +139,7 @@ pub use rope::{Direction, Rope};
 pub use rows::Rows;
 pub use tensor::{Dimension, IntoLayout, Layout, Shape, Strides, Tensor, TensorMut};
 
-/// Threads may share all of it. Auto traits are not in `public-api.txt`, and one is lost without a word.
+/// Threads may share all of it. Auto traits are not in `public-api.txt`, so a lost one would go unnoticed.
 const _: () = {
     use axes::{Axes, MixedAngle, MixedFrequencies};
     use cache::{Cache, CacheMut, Slots};

@@ -261,7 +261,7 @@ impl<'a> Positions<'a> {
         })
     }
 
-    /// Sequences packed behind one another, each counted from 0: sequence `s` has the tokens `offsets[s]..offsets[s +
+    /// Sequences packed one after another, each counted from 0: sequence `s` has the tokens `offsets[s]..offsets[s +
     /// 1]` (FlashAttention's `cu_seqlens`).
     ///
     /// # Errors

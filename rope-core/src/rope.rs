@@ -38,16 +38,16 @@ pub enum Direction {
     /// Rotates by the angles of the rows, and scales by their attention factor.
     #[default]
     Forward,
-    /// Undoes [`Forward`](Direction::Forward): rotates back, and divides by the attention factor. What a context shift
-    /// of cached keys wants, and unrotating an attention output.
+    /// Undoes [`Forward`](Direction::Forward): rotates back, and divides by the attention factor. For a context shift
+    /// of cached keys, and to undo the rotation of an attention output.
     ///
     /// cos and sin are multiplied by `1/A^2` as f32, one rounding, before use. So `cos^2 + sin^2` has to be `A^2`.
     /// Given rows are looked through at every call, and refused ([`Error::RowMagnitude`]) if a pair is not as near to
     /// it as tables of 16 bits are: relatively within 2^-7 + 2^-15 where both are bf16, and 2^-10 + 2^-20 where they
     /// are not. Rows that [`Frequencies`](crate::Frequencies) made need no look.
     Inverse,
-    /// The transpose of [`Forward`](Direction::Forward): rotates back, and multiplies by the attention factor. What
-    /// back-propagation wants.
+    /// The transpose of [`Forward`](Direction::Forward): rotates back, and multiplies by the attention factor. For
+    /// backpropagation.
     Transpose,
 }
 
@@ -150,7 +150,7 @@ pub struct Rope<S = Plain> {
 impl Rope {
     /// A plan that rotates forward, with the fastest backend of this CPU.
     ///
-    /// The first plan of a process asks the CPU (some microseconds); later ones remember.
+    /// The first plan of a process detects the CPU, which takes microseconds; later plans reuse the answer.
     pub fn new(pairing: Pairing) -> Self {
         Rope {
             input: pairing,
@@ -316,7 +316,7 @@ impl<S: Stages> Rope<S> {
 
     /// Rotates one tensor into another, whose element type and pairing may differ: a write into a KV cache.
     ///
-    /// The channels behind `rows.rotary_dim()` are copied; as bits, if the element stays the same.
+    /// The channels after `rows.rotary_dim()` are copied; as bits, if the element stays the same.
     ///
     /// # Errors
     ///

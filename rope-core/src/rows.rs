@@ -19,11 +19,11 @@ pub(crate) use view::{RowSharing, View};
 /// The cos and sin of each token, `rotary_dim / 2` of each, as f32 and already multiplied by the attention factor.
 ///
 /// A rotation takes as many rows as a sequence has tokens (all sequences share them), or as many as there are
-/// tokens in the batch (`batch * tokens`, the rows of one sequence behind those of another).
+/// tokens in the batch (`batch * tokens`, the sequence by sequence).
 ///
 /// The heads of a token share its row, unless each has a row of its own ([`Rows::with_heads`], [`Rows::strided`]): then
 /// a row of these is those of all heads of a token, wherever rows are counted, and a rotation takes them for tensors
-/// with so many heads only.
+/// with that number of heads only.
 ///
 /// ```
 /// use rope_core::Rows;
@@ -66,7 +66,7 @@ enum RowValues<'a> {
     Apart(&'a [f32], &'a [f32]),
 }
 
-/// Rows of several sequences of several tokens each, where a sequence does not begin a row behind the one before.
+/// Rows of several sequences of several tokens each, where a sequence does not begin one row after the previous one.
 #[derive(Clone, Copy)]
 struct Sequences {
     count: usize,
@@ -163,9 +163,9 @@ impl<'a> Rows<'a> {
     }
 
     /// cos and sin as they lie in memory, of the shape `[batch, tokens, heads, rotary_dim / 2]` with any strides: a row
-    /// for each head of each token of each sequence. An extent of 1, or a stride of 0, is that of what shares its rows:
-    /// then there is one head, or one sequence. A shape is the whole of each slice; a [`Layout`](crate::Layout) may
-    /// cover a part.
+    /// for each head of each token of each sequence. Dimensions that share their rows have an extent of 1 or a stride
+    /// of 0: then there is one head, or one sequence. A shape is the whole of each slice; a [`Layout`](crate::Layout)
+    /// may cover a part.
     ///
     /// ```
     /// use rope_core::{Layout, Rows};
@@ -215,7 +215,7 @@ impl<'a> Rows<'a> {
         let rows = batch.checked_mul(tokens).ok_or(overflow)?;
         // Where there are no rows, the first would begin anywhere.
         let [cos, sin] = [cos, sin].map(|values| values.get(layout.offset()..).unwrap_or_default());
-        // A single token of each sequence, or sequences behind one another, are rows at equal distances.
+        // A single token of each sequence, or sequences one after another, are rows at equal distances.
         let stride = if tokens == 1 {
             strides.batch
         } else {
@@ -336,7 +336,7 @@ impl<'a> Rows<'a> {
     /// # Errors
     ///
     /// [`Error::RowsPerHead`] if `heads` is zero, or the rows are not a whole number of tokens; of rows that are no
-    /// longer one behind the other, [`Error::GatheredTwice`] if they were gathered by id, [`Error::RowSequences`] and
+    /// longer one after the other, [`Error::GatheredTwice`] if they were gathered by id, [`Error::RowSequences`] and
     /// [`Error::RowHeads`] if they lie as sequences or are those of heads already.
     pub fn with_heads(self, heads: usize) -> Result<Self, Error> {
         if self.ids.is_some() {
@@ -472,7 +472,7 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Demands that each row lies as far behind the one before.
+    /// Demands that each row lies at the same distance from the previous one.
     fn at_equal_distances(&self) -> Result<(), Error> {
         match self.sequences {
             Some(Sequences { count, tokens, .. }) => Err(Error::RowSequences {

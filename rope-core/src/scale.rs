@@ -5,8 +5,8 @@ use crate::stages::StageOrder;
 
 /// A factor on the heads of a tensor: a stage of a plan ([`Rope::scale`](crate::Rope::scale)).
 ///
-/// Mistral 4's per token behind the rotation, a temperature for each token and head, the query's `1 / sqrt(head_dim)`.
-/// On its side of the rotation it comes behind a norm.
+/// Mistral 4's per token after the rotation, a temperature for each token and head, the query's `1 / sqrt(head_dim)`.
+/// On its side of the rotation it follows the norm.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale<'a> {
     pub(crate) factors: Factors<'a>,

@@ -19,7 +19,7 @@
 
 use crate::{Error, Ids, Positions};
 
-/// How the tokens of a sequence are dealt out to ranks. With `R` ranks and `n` tokens, rank `r` holds
+/// How the tokens of a sequence are divided among ranks. With `R` ranks and `n` tokens, rank `r` holds
 ///
 /// | | tokens | who |
 /// |---|---|---|
@@ -37,7 +37,7 @@ pub enum ShardKind {
     Zigzag,
     /// The same of any number of tokens.
     UnevenZigzag,
-    /// Each so many tokens one.
+    /// Every `R`-th token.
     Striped,
 }
 
@@ -72,7 +72,7 @@ pub struct ShardTokens<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum Sequences<'a> {
-    /// One, of so many tokens.
+    /// One, with its number of tokens.
     One(u64),
     /// Sequence `s` has the tokens `offsets[s]..offsets[s + 1]`.
     Packed(Ids<'a>),

@@ -166,7 +166,7 @@ impl fmt::Display for Dimension {
 /// // K of a packed row of 32 Q, 8 K and 8 V heads:
 /// let k = Layout::bshd([1, 16, 48, 128])?.heads(32..40)?;
 /// assert_eq!(k.offset(), 32 * 128);
-/// // the rotated 64 channels behind the 128 others of DeepSeek's heads:
+/// // the rotated 64 channels after the 128 others of DeepSeek's heads:
 /// let q = Layout::bshd([1, 16, 128, 192])?.channels(128..192)?;
 /// assert_eq!(q.shape().head_dim, 64);
 /// # Ok::<(), rope_core::Error>(())
@@ -226,7 +226,7 @@ impl Layout {
         Layout::dense(shape, [Tokens, Batch, Heads])
     }
 
-    /// `[tokens, heads, head_dim]`, in memory as well, without gaps: sequences packed behind one another, each token
+    /// `[tokens, heads, head_dim]`, in memory as well, without gaps: sequences packed one after another, each token
     /// with its own row.
     ///
     /// # Errors

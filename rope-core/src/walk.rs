@@ -23,7 +23,7 @@ use crate::tensor::Layout;
 /// 1.03, without 1.04 to 1.14; 64 and 256 tokens with it 1.2; whole heads 1.33 to 1.44.)
 pub(crate) const CHUNK: usize = 16;
 
-/// Visits a tensor in parts of at most so many sequences, tokens and heads, and of one at least: each by the ranges of
+/// Visits a tensor in parts of at most `most` sequences, tokens and heads, and of one at least: each by the ranges of
 /// its indices, the heads of a chunk of tokens one after the other.
 pub(crate) fn parts(shape: Shape, most: [usize; 3], mut visit: impl FnMut([Range<usize>; 3])) {
     let ranges = |extent: usize, most: usize| {

@@ -30,7 +30,7 @@ impl Angles {
         Angles::of_heads(source, [rows, 1], pairs)
     }
 
-    /// The same of so many heads.
+    /// The same for a number of heads.
     pub fn of_heads(source: &mut Source<'_>, [rows, heads]: [usize; 2], pairs: usize) -> Self {
         let kind = source.below(8);
         let attention_factor = match kind {
@@ -237,7 +237,7 @@ impl Stored {
         Stored::of_heads(source, [rows, 1], pairs, form)
     }
 
-    /// The same of so many heads.
+    /// The same for a number of heads.
     pub fn of_heads(
         source: &mut Source<'_>,
         [rows, heads]: [usize; 2],

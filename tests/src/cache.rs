@@ -59,7 +59,7 @@ impl Paged {
         self.shape.blocks * self.shape.block_size
     }
 
-    /// Elements from the first of a slot to behind its last.
+    /// Elements from the first of a slot to after its last.
     pub fn extent(&self) -> usize {
         let CacheShape {
             heads, head_dim, ..
@@ -69,7 +69,7 @@ impl Paged {
         last.map_or(0, |last| last + 1)
     }
 
-    /// Elements from the first of the memory to behind the last of all slots.
+    /// Elements from the first of the memory to after the last of all slots.
     pub fn end(&self) -> usize {
         let last = (0..self.slots()).map(|slot| self.slot(slot)).max();
         last.map_or(self.offset, |last| last + self.extent())
@@ -750,7 +750,7 @@ impl Coded {
         }
         let code = source.one_of(&QuantFormat::ALL);
         if source.once_in(4) {
-            // The scale behind the codes of its head, upon nothing.
+            // The scale after the codes of its head, upon nothing.
             let (least, behind) = (1e-6, head_dim + source.below(4));
             let paged = Paged::inline(source, blocks, [heads, head_dim], behind + 4);
             let scaling = Scaling::Made(least, ScalePlace::Inline(behind));

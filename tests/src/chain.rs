@@ -187,7 +187,7 @@ impl Chain {
         (rest, heads)
     }
 
-    /// The norm and the scale of a side of the rotation; says what the values are made of behind them.
+    /// The norm and the scale of a side of the rotation; says what the values are made of after them.
     fn beside(&self, place: StageOrder, kind: Kind, token: usize, heads: &mut [Vec<f32>]) -> Kind {
         let mut kind = kind;
         if let Some(norm) = self.norm.as_ref().filter(|norm| norm.order == place) {

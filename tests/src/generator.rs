@@ -110,7 +110,7 @@ impl Placed {
         }
     }
 
-    /// One of the layouts that have a name, perhaps with something behind it.
+    /// One of the layouts that have a name, perhaps with something after it.
     pub fn dense(source: &mut Source<'_>, shape: [usize; 4]) -> Self {
         let margin = source.below(9);
         let [batch, tokens, heads, head_dim] = shape;

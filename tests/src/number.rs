@@ -42,7 +42,7 @@ impl Number for f32 {
         0x3f80_0000, 0xbf80_0000, // ones
         0x7f80_0000, 0xff80_0000, // infinities
         0x7fc0_0000, 0xffc1_2345, // quiet NaNs
-        0x7f80_0001, 0xff80_0001, // signalling NaNs whose payload 16 bits do not hold
+        0x7f80_0001, 0xff80_0001, // signaling NaNs whose payload 16 bits do not hold
         0x7fff_ffff, 0xffff_ffff, // NaNs that a rounding carry would turn into zeros
         0x0000_0001, 0x807f_ffff, // least and greatest subnormal
         0x0080_0000, 0x8080_0000, // least normal

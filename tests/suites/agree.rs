@@ -209,7 +209,7 @@ fn special_values_in_every_lane() {
     each_element_pair!(every_lane_into(source, 131, 2));
 }
 
-/// Rows with a NaN in any place: with all its bits set, which rounding would carry into a zero, or signalling.
+/// Rows with a NaN in any place: with all its bits set, which rounding would carry into a zero, or signaling.
 fn nan_in_any_row<E: Number>(source: &mut Source<'_>, pairs: usize, place: &Placed) {
     let tokens = place.view.shape[1];
     let mut angles = Angles::any(source, tokens, pairs);

@@ -1,6 +1,6 @@
 //! Conversions of every value there is, against the crate `half`: from 16 bits always, from 32 bits on demand.
 //!
-//! A conversion is seen in the channels behind `rotary_dim`, which pass; and in pairs that a cos of 1 and a sin of 0 do
+//! A conversion is seen in the channels after `rotary_dim`, which pass; and in pairs that a cos of 1 and a sin of 0 do
 //! not rotate: `(v, 0)` gives `v` in its first member, and `(-0, v)` gives `v` in its second, whatever `v` is.
 
 use bytemuck::cast_slice;

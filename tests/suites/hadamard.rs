@@ -155,7 +155,7 @@ fn special_values() {
     }
 }
 
-/// After a rotation: rounded behind it (A), or not (B), and as ggml does it.
+/// After a rotation: rounded after it (A), or not (B), and as ggml does it.
 #[test]
 fn after_rotations() {
     fn one<E: Number + Bits>(file: &Golden) {

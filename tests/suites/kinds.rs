@@ -254,7 +254,7 @@ fn every_element_is_tested() {
     assert_eq!(listed, pairs, "element_pair_functions!");
 }
 
-/// A backend that no script expects could stop running without a word.
+/// A backend that no script expects could silently stop running.
 #[test]
 fn every_backend_is_expected_somewhere() {
     let here = include_str!("../backends_here.sh");

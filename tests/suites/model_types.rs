@@ -223,7 +223,7 @@ fn all_layers(config: &Config) -> Result<Layers, Error> {
     config.model()?.layers().cloned()
 }
 
-/// A case in which nothing rotates: every layer says so, or the refusal does.
+/// A case in which nothing rotates: every layer is without a rotation, or the refusal names that.
 fn stands_still(case: &Value, config: &Config) -> Outcome {
     let chosen = case["layer_type"].as_str();
     let refusal = match one_rotation(config) {

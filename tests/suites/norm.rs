@@ -5,7 +5,7 @@
 //!
 //! | calls | compared with | |
 //! |---|---|---|
-//! | `run_stages` | `*_norm`; behind the rotation `*_out`, from `*_rope` | bits |
+//! | `run_stages` | `*_norm`; after the rotation `*_out`, from `*_rope` | bits |
 //! | `rotate`, rounded as the model rounds its norm | `*_rope_once`, or `*_out` in f32 | bits |
 //! | `rotate`, rounded once in all | `*_fused_once` | bits |
 
@@ -125,7 +125,8 @@ impl<E: Number + Bits> Heads<'_, E> {
         y
     }
 
-    /// That the rotation in f32, rounded to 16 bits, is the exact rotation rounded once, but where the file says so.
+    /// That the rotation in f32, rounded to 16 bits, is the exact rotation rounded once, except where the file lists an
+    /// exception.
     fn rotation_rounded_once(&self, tensor: &str) {
         let key = |name: &str| format!("{tensor}_{name}_{}", E::NAME);
         let from = match self.norm.order() {

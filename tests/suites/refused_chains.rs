@@ -589,7 +589,7 @@ fn slot_offsets() {
     }
 }
 
-/// An offset leaves room for the scale behind the codes, and scales that lie apart are found by slot.
+/// An offset leaves room for the scale after the codes, and scales that lie apart are found by slot.
 #[test]
 fn offsets_and_scales() {
     let long = CacheLayout::nhd([1, 1, 2, 12])
@@ -970,7 +970,7 @@ fn memory_of_caches() {
     refused(short, error, &["144", "143"]);
     assert!(CacheMut::quantized(&mut bytes, long, code, inline(8), &mut []).is_ok());
     // Upon codes of its head, or of the next one; behind all memory; of channels that lie apart.
-    let required = "of heads with their channels side by side, and room for a scale behind them";
+    let required = "of heads with their channels side by side, and room for a scale after them";
     let error = Error::CacheLayout { required };
     for behind in [0, 7, 9, usize::MAX - 4, usize::MAX] {
         let cache = CacheMut::quantized(&mut bytes, long, code, inline(behind), &mut []);

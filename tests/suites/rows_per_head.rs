@@ -409,7 +409,7 @@ fn rows_at_equal_distances_are_a_table() {
         // A token of each sequence.
         (3, 1, [10, 7], Some(10)),
         (3, 1, [10, 10], Some(10)),
-        // Sequences one behind the other.
+        // Sequences one after the other.
         (3, 4, [32, 8], Some(8)),
         // Apart, and one over the other.
         (3, 4, [33, 8], None),
@@ -482,7 +482,7 @@ fn inverted_rows_undo_xpos() {
     let shape = [1, tokens, heads, 70];
     let place = Placed::bshd(shape);
     for (sign, of_heads) in [(1.0, false), (-1.0, false), (1.0, true)] {
-        // Of each head: two tables behind one another, of which a head has every second row.
+        // Of each head: two tables one after another, of which a head has every second row.
         let values = match of_heads {
             false => xpos(tokens, rotary_dim, sign),
             true => xpos(heads * tokens, rotary_dim, sign),

@@ -101,7 +101,7 @@ fn agree_in_codes<E: Number>(
             at: ScalePlace::Inline(head_dim),
         },
     ];
-    // Heads side by side, with room behind each, and with their channels apart.
+    // Heads side by side, with room after each, and with their channels apart.
     let beside = CacheLayout::nhd([tokens, 1, heads, head_dim]);
     let roomy = CacheLayout::nhd([tokens, 1, heads, head_dim + 32])
         .and_then(|layout| layout.channels(0..head_dim));

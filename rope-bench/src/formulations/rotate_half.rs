@@ -2,7 +2,8 @@
 //!
 //! GPT-NeoX, and Hugging Face's code for nearly every model since. Each step is a pass over the whole tensor with a
 //! temporary of its own: the half-rotated copy, the two products, and their sum. cos and sin are kept twice,
-//! `cat(freqs, freqs)`, in a table of all positions; a step behind a KV cache reads it from the cache's length on.
+//! `cat(freqs, freqs)`, in a table of all positions; a step that follows a KV cache reads it from the cache's length
+//! on.
 
 use std::hint::black_box;
 

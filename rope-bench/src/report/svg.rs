@@ -82,7 +82,7 @@ pub fn plots(run: &Run) -> Vec<(String, Markup)> {
     plots
 }
 
-/// Cases of one group behind one another.
+/// Cases of one group one after another.
 pub fn groups(cases: &[CaseResult]) -> impl Iterator<Item = &[CaseResult]> {
     cases.chunk_by(|a, b| a.group == b.group)
 }

@@ -601,7 +601,7 @@ pub fn makers(rows: &RowsResult) -> (Vec<usize>, Vec<&str>) {
     (tokens, makers)
 }
 
-/// What a maker took for so many rows.
+/// The time that a maker took for a number of rows.
 pub fn made<'a>(rows: &'a RowsResult, maker: &str, tokens: usize) -> Option<&'a Made> {
     rows.made
         .iter()

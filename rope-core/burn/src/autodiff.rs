@@ -1,5 +1,5 @@
-//! The backward pass: the gradient of x is the gradient behind, rotated back, so nothing of x is kept for it. Those of
-//! cos and sin need x, which is kept where they are asked for.
+//! The backward pass: the gradient of x is the gradient of the result, rotated back, so nothing of x is kept for it.
+//! Those of cos and sin need x, which is kept where they are asked for.
 
 use burn_core::backend::autodiff::Autodiff;
 use burn_core::backend::autodiff::checkpoint::base::Checkpointer;

@@ -77,7 +77,7 @@ impl RotaryEncodingConfig {
         RotaryEncodingConfig { pairing, ..self }
     }
 
-    /// With so many channels that rotate.
+    /// Rotates this number of channels.
     #[must_use]
     pub fn with_rotary_dim(self, rotary_dim: Option<usize>) -> Self {
         RotaryEncodingConfig { rotary_dim, ..self }

@@ -201,7 +201,7 @@ impl RotaryEncoding {
     }
 
     /// Rotates a tensor `[.., tokens, d_model]` at these positions, which the window does not move: those of a
-    /// sequence, for all sequences alike, or those of all sequences, one behind the other.
+    /// sequence, for all sequences alike, or those of all sequences, one after the other.
     ///
     /// Layers that share positions share their rows: [`RotaryEncoding::rows_at`], [`rotate`].
     ///

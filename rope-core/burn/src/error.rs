@@ -27,7 +27,8 @@ pub enum Error {
         /// The type refused.
         dtype: DType,
     },
-    /// [`RotaryRows::from_rows`](crate::RotaryRows::from_rows): the rows are not those of so many sequences.
+    /// [`RotaryRows::from_rows`](crate::RotaryRows::from_rows): the number of rows is not a multiple of the number of
+    /// sequences.
     Sequences {
         /// Rows.
         rows: usize,
@@ -104,7 +105,7 @@ impl fmt::Display for Error {
             }
             Error::RowsType { dtype } => write!(f, "cos and sin are {dtype:?}, but have to be F32"),
             Error::Sequences { rows, sequences } => {
-                write!(f, "{rows} rows are not those of {sequences} sequences")
+                write!(f, "{rows} rows is not a multiple of {sequences} sequences")
             }
             Error::Dimensions { dimensions } => write!(
                 f,

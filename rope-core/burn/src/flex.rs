@@ -71,7 +71,7 @@ fn rotate_elements<E: Element + BurnElement>(
 }
 
 /// The gradients of cos and sin, of the shape `[sequences, heads, tokens, pairs]` that these have: sums over all that
-/// shares them, of `x`, the tensor before the rotation, and of `dy`, the gradient by the one behind it.
+/// shares them, of `x`, the tensor before the rotation, and of `dy`, the gradient by the one after it.
 ///
 /// # Panics
 ///

@@ -82,7 +82,7 @@ impl RotaryRows {
         Ok(RotaryRows { cos, sin })
     }
 
-    /// The rows of these positions, exact: of all sequences alike (`sequences` is 1), or those of one sequence behind
+    /// The rows of these positions, exact: of all sequences alike (`sequences` is 1), or those of one sequence after
     /// those of another.
     ///
     /// Positions are a range, a list of integers, or what else [`rope_core::Positions`] takes; frequencies are

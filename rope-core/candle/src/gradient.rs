@@ -7,7 +7,7 @@ use crate::rotation::Rotation;
 use crate::tensor::{from_offset, refused, unsupported};
 
 /// The gradients of a loss by cos and by sin, of those that are tracked, with their shapes and types. `xs` is the
-/// tensor before the rotation, `gradient` that of the loss by the tensor behind it.
+/// tensor before the rotation, `gradient` that of the loss by the tensor after it.
 pub(crate) fn of_tables(
     rotation: &Rotation,
     tensors: [&Tensor; 2],
@@ -35,7 +35,7 @@ pub(crate) fn of_tables(
         }
         let mut dims = table.dims().to_vec();
         let along = dims.len() - 2;
-        // Rows behind those of the tokens were not used.
+        // Rows after those of the tokens were not used.
         let unused = std::mem::replace(&mut dims[along], tokens) - tokens;
         Tensor::from_vec(sums, dims, &Device::Cpu)?
             .pad_with_zeros(along, 0, unused)?

@@ -98,7 +98,7 @@ impl Rotary {
     }
 
     /// The rows of some tokens: of a range of positions or one id for each token, which all sequences share; or of all
-    /// sequences, one behind the other, with as many tokens as the batch has. Angles are exact.
+    /// sequences, one after the other, with as many tokens as the batch has. Angles are exact.
     ///
     /// # Errors
     ///

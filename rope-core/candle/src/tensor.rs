@@ -35,7 +35,7 @@ impl Order {
         let [batch, token, head, channel] = Order::sorted(strides, self);
         if channel != 1 && extents[3] > 1 {
             bail!(
-                "the channels of a head must lie one behind the other, and their stride is {channel}"
+                "the channels of a head must lie one after the other, and their stride is {channel}"
             );
         }
         let strides = Strides { batch, token, head };

@@ -175,7 +175,7 @@ int main(void) {
     /* Nothing was read for tokens without a slot. */
     EXPECT(read[4 * KV_HEADS * HEAD_DIM] == 0.0f && read[TOKENS * KV_HEADS * HEAD_DIM - 1] == 0.0f);
 
-    /* later: two tokens behind the first have been dropped, and the keys move back */
+    /* later: two tokens after the first have been dropped, and the keys move back */
     memcpy(before, keys, sizeof keys);
     MUST(rope_rows_fill_shift(frequencies, &moved, moves, sizeof moves / sizeof *moves, &rows));
     MUST(rope_shift(&plan, &key_cache, &slots, &rows));

@@ -37,7 +37,7 @@
 // and that structs are filled in. No call unwinds, none keeps a pointer to a struct that it was given, and none has to
 // be called first to set the library up.
 //
-// Memory that is shared: what a call writes must be apart from all else that it reads or writes, from the first byte to
+// Memory that is shared: what a call writes must be apart from everything else that it reads or writes, from the first byte to
 // the last. A tensor ends with the last element that its layout reaches, a cache with its `bytes`, a list with its
 // length; what is empty overlaps nothing. The rest is refused with ROPE_STATUS_MEMORY_OVERLAP, also a source and a
 // target between one another in a packed row.
@@ -145,7 +145,7 @@ enum rope_status
   ROPE_STATUS_ROW_WIDTH = 26,
   // Neither one row per token nor one per token of every sequence.
   ROPE_STATUS_ROW_COUNT = 27,
-  // Rows are not those of so many heads for each of some tokens.
+  // The number of rows is not a multiple of the number of heads.
   ROPE_STATUS_ROWS_PER_HEAD = 65,
   // Rows of each head are those of another number of heads.
   ROPE_STATUS_ROW_HEADS = 66,
@@ -216,7 +216,7 @@ enum rope_status
   ROPE_STATUS_UNREAD = 51,
   // The strides of a cache make none, or not one for what it is to keep.
   ROPE_STATUS_CACHE_LAYOUT = 52,
-  // A tensor's heads are not those of the cache.
+  // The tensor and the cache have different heads.
   ROPE_STATUS_CACHE_HEADS = 53,
   // Not one slot for each token of each sequence.
   ROPE_STATUS_SLOT_COUNT = 54,
@@ -421,7 +421,7 @@ enum rope_positions_kind
   ROPE_POSITIONS_KIND_AXIS_MAJOR = 3,
   // All numbers of token 0, then all of token 1.
   ROPE_POSITIONS_KIND_TOKEN_MAJOR = 4,
-  // Sequences packed behind one another: the values are offsets, and sequence s has the tokens `values[s]`
+  // Sequences packed one after another: the values are offsets, and sequence s has the tokens `values[s]`
   // to `values[s + 1]` (FlashAttention's cu_seqlens). Integers only.
   ROPE_POSITIONS_KIND_PACKED = 5,
   // The tokens of rank `rank` of `ranks` (context parallelism), and of the kinds below: `rank * n / ranks` to
@@ -429,7 +429,7 @@ enum rope_positions_kind
   // of `count` tokens; with values these are the offsets of packed sequences, as for PACKED.
   ROPE_POSITIONS_KIND_CONTIGUOUS_SHARD = 6,
   // Chunk `rank` and then chunk `2 * ranks - 1 - rank` of `2 * ranks` (Megatron-LM, Transformer Engine). Packed
-  // sequences are dealt out one after the other, each of a multiple of `2 * ranks` tokens (cu_seqlens_padded).
+  // sequences are divided one by one, each of a multiple of `2 * ranks` tokens (cu_seqlens_padded).
   ROPE_POSITIONS_KIND_ZIGZAG_SHARD = 7,
   // The same of any number of tokens, the first chunks one longer; of packed sequences first the early chunks of
   // all, then the late ones (sglang).
@@ -792,7 +792,7 @@ enum rope_quant_scale_kind
   // x s; read as code * (1 / s), the reciprocal rounded: FlashInfer, TensorRT-LLM.
   ROPE_QUANT_SCALE_KIND_MULTIPLY = 3,
   // Made for each token and head, s = max(largest |x| / largest code, `least`) and x (1 / s), and kept in the cache
-  // as a float, `behind` bytes behind the first code of its head.
+  // as a float, `behind` bytes after the first code of its head.
   ROPE_QUANT_SCALE_KIND_MADE_INLINE = 4,
   // Made likewise, and kept in the cache's `scales`.
   ROPE_QUANT_SCALE_KIND_MADE_APART = 5,
@@ -985,7 +985,7 @@ typedef struct rope_norm {
   size_t sums_width;
 } rope_norm;
 
-// A factor on queries or keys. On its side of the rotation it comes behind a norm.
+// A factor on queries or keys. On its side of the rotation it follows the norm.
 typedef struct rope_scale {
   // What has a factor of its own (`enum rope_scale_kind`).
   int32_t kind;
@@ -1032,7 +1032,7 @@ typedef struct rope_chain {
   struct rope_hadamard hadamard;
 } rope_chain;
 
-// Where the elements of a tensor lie. The caller fills it in, or rope_layout_bshd, _bhsd or _sbhd does.
+// Where the elements of a tensor lie. The caller fills it in, or rope_layout_bshd, _bhsd, _sbhd or _thd does.
 //
 // A part of a tensor (K of a packed row of Q, K and V; the rotated window of a longer head) has the strides of the
 // whole and a smaller shape. Its `data` points to the first element of the part.
@@ -1063,14 +1063,15 @@ typedef struct rope_tensor_mut {
 // ids. Every call checks that each id names a row of the table.
 //
 // The heads of a token share its row, unless each has a row of its own (`heads`, rope_rows_strided): then a row of
-// these is those of all heads of a token, wherever rows are counted, and they rotate tensors with so many heads only.
+// these is those of all heads of a token, wherever rows are counted, and they rotate only tensors with that number of
+// heads.
 //
 // Filled in by the caller, or by rope_rows_joined, rope_rows_apart, rope_rows_strided, rope_rows_full, rope_rows_fill,
 // rope_table_rows.
 typedef struct rope_rows {
   // The cos values. If `sin` is NULL, a row is `rotary_dim / 2` cos and then as many sin (vLLM's cache).
   const float *cos;
-  // The sin values; NULL: they lie behind the cos of their row.
+  // The sin values; NULL: they lie after the cos of their row.
   const float *sin;
   // How many values `cos` points to, and `sin` as well: a whole number of rows.
   size_t len;
@@ -1090,11 +1091,12 @@ typedef struct rope_rows {
   // The type of the ids (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64). Not used without
   // ids.
   int32_t ids_number;
-  // Heads that have a row each: each so many rows that follow one another are those of the heads of one token. 0
+  // Heads that have a row each: groups of this number of consecutive rows belong to the heads of one token. 0
   // and 1: heads share their row. Not used with a layout.
   size_t heads;
-  // Where cos and sin lie, each of them, if not row behind row: the shape is sequences, tokens, heads and
-  // `rotary_dim / 2`. An extent of 1, or a stride of 0, is that of what shares its rows. All zero: row behind row.
+  // Where cos and sin lie, each of them, if not row after row: the shape is sequences, tokens, heads and
+  // `rotary_dim / 2`. Dimensions that share their rows have an extent of 1 or a stride of 0. All zero: row after
+  // row.
   struct rope_layout layout;
   // Not 0: full-width rows (rope_rows_full). A row has a cos and a sin for each of its `rotary_dim` channels:
   // `width` and the last extent of a layout are `rotary_dim`; joined, `2 * rotary_dim` values are a row.
@@ -1145,8 +1147,8 @@ typedef struct rope_cache_layout {
   size_t extents[5];
   // STRIDED: the strides. Not used by others.
   struct rope_cache_strides strides;
-  // The first channel of each head that the cache uses, and the one behind its last: where keys and values, or
-  // codes and a scale, lie behind one another in a head. {0, 0}: all.
+  // The first channel of each head that the cache uses, and the one after its last: where keys and values, or
+  // codes and a scale, lie one after another in a head. {0, 0}: all.
   size_t channels[2];
 } rope_cache_layout;
 
@@ -1162,7 +1164,7 @@ typedef struct rope_quant_scale {
   size_t each_count;
   // MADE_INLINE, MADE_APART: the least scale; vLLM's is 1e-6.
   float least;
-  // MADE_INLINE: bytes from the first code of a head to its scale; head_dim for one right behind the codes.
+  // MADE_INLINE: bytes from the first code of a head to its scale; head_dim for one directly after the codes.
   size_t behind;
   // MADE_APART: floats from the scales of a block, of a slot and of a head to the next ones. {block_size * heads,
   // heads, 1} for `[blocks][block_size][heads]`.
@@ -1197,7 +1199,7 @@ typedef struct rope_ids {
   int32_t number;
 } rope_ids;
 
-// The slot of each token, those of one sequence behind those of another. Fields that a kind does not name are not
+// The slot of each token, sequence by sequence. Fields that a kind does not name are not
 // read.
 //
 // A token with a negative slot, position, block or offset is skipped: nothing is written for it, and nothing read. Of
@@ -1944,7 +1946,7 @@ rope_status rope_frequencies_free(struct rope_frequencies *frequencies);
 // # Threads
 //
 // May be called from any thread. No other thread may use the memory of `dy` or of the sums meanwhile; others may read
-// `y` and the rows. The bits do not depend on how tokens are dealt out to threads.
+// `y` and the rows. The bits do not depend on how tokens are divided among threads.
 //
 // # Safety
 //
@@ -2053,7 +2055,7 @@ rope_status rope_factor_gradients(const struct rope_plan *plan,
                                   const struct rope_pair_gradients *factors);
 
 // Adds `x1 dy1 + x2 dy2` to the gradient of the cos of each row, and `x1 dy2 - x2 dy1` to that of its sin: rows that
-// were given are parameters so. `x` is the tensor before the rotation, and `dy` the gradient by the one behind it.
+// were given are parameters so. `x` is the tensor before the rotation, and `dy` the gradient by the one after it.
 //
 // Returns ROPE_STATUS_GRADIENT_PAIRING if the plan's pairing changes, and what rope_angle_gradients returns.
 // Nothing is added then.
@@ -2505,7 +2507,7 @@ int32_t rope_backend_available(int32_t backend);
 //
 // # Threads
 //
-// May be called from any thread at any time. The first call of a process asks the CPU, which takes microseconds.
+// May be called from any thread at any time. The first call of a process detects the CPU, which takes microseconds.
 rope_backend rope_backend_best(void);
 
 // The name of a backend in lower case; NULL for a number that names no backend. The text is static; do not free it.
@@ -2624,7 +2626,7 @@ rope_status rope_rotate_qk(const struct rope_plan *plan,
                            const struct rope_rows *rows);
 
 // Rotates one tensor into another, whose element and pairing may differ: a write into a KV cache. Copies the
-// channels behind `rotary_dim`.
+// channels after `rotary_dim`.
 //
 // The two must not share memory, from the first element to the last of each, not even in one packed row.
 //
@@ -2938,8 +2940,8 @@ rope_status rope_table_free(struct rope_table *table);
 rope_status rope_scaling_init(struct rope_scaling *scaling,
                               int32_t kind);
 
-// What a status (`enum rope_status`) means, in one sentence. For a number that is no status, the sentence says so.
-// The text is static; do not free it.
+// What a status (`enum rope_status`) means, in one sentence. For any other number it is a sentence about unknown
+// statuses. The text is static; do not free it.
 //
 // # Threads
 //
@@ -3018,6 +3020,25 @@ rope_status rope_layout_sbhd(struct rope_layout *layout,
                              size_t batch,
                              size_t heads,
                              size_t head_dim);
+
+// `[tokens][heads][head_dim]` without gaps, the extents in this order: packed sequences of different lengths, as
+// FlashAttention's varlen functions and Transformer Engine's THD take them. The tensor has one sequence, and each of
+// its tokens a row of its own; rope_positions_packed makes the positions.
+//
+// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
+// ROPE_STATUS_MISALIGNED.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+//
+// # Safety
+//
+// `layout` is NULL or points to a rope_layout.
+rope_status rope_layout_thd(struct rope_layout *layout,
+                            size_t tokens,
+                            size_t heads,
+                            size_t head_dim);
 
 // The version of the library: major * 1000000 + minor * 1000 + patch.
 //

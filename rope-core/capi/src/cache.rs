@@ -106,8 +106,8 @@ pub struct rope_cache_layout {
     pub extents: [usize; 5],
     /// STRIDED: the strides. Not used by others.
     pub strides: rope_cache_strides,
-    /// The first channel of each head that the cache uses, and the one behind its last: where keys and values, or
-    /// codes and a scale, lie behind one another in a head. {0, 0}: all.
+    /// The first channel of each head that the cache uses, and the one after its last: where keys and values, or
+    /// codes and a scale, lie one after another in a head. {0, 0}: all.
     pub channels: [usize; 2],
 }
 plain!(rope_cache_layout);
@@ -169,7 +169,7 @@ pub enum rope_quant_scale_kind {
     /// x s; read as code * (1 / s), the reciprocal rounded: FlashInfer, TensorRT-LLM.
     Multiply = 3,
     /// Made for each token and head, s = max(largest |x| / largest code, `least`) and x (1 / s), and kept in the cache
-    /// as a float, `behind` bytes behind the first code of its head.
+    /// as a float, `behind` bytes after the first code of its head.
     MadeInline = 4,
     /// Made likewise, and kept in the cache's `scales`.
     MadeApart = 5,
@@ -190,7 +190,7 @@ pub struct rope_quant_scale {
     pub each_count: usize,
     /// MADE_INLINE, MADE_APART: the least scale; vLLM's is 1e-6.
     pub least: f32,
-    /// MADE_INLINE: bytes from the first code of a head to its scale; head_dim for one right behind the codes.
+    /// MADE_INLINE: bytes from the first code of a head to its scale; head_dim for one directly after the codes.
     pub behind: usize,
     /// MADE_APART: floats from the scales of a block, of a slot and of a head to the next ones. {block_size * heads,
     /// heads, 1} for `[blocks][block_size][heads]`.

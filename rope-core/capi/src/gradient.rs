@@ -92,7 +92,7 @@ fn same_element(tensor: i32, gradient: i32) -> Result<(), Failure> {
 /// # Threads
 ///
 /// May be called from any thread. No other thread may use the memory of `dy` or of the sums meanwhile; others may read
-/// `y` and the rows. The bits do not depend on how tokens are dealt out to threads.
+/// `y` and the rows. The bits do not depend on how tokens are divided among threads.
 ///
 /// # Safety
 ///
@@ -337,7 +337,7 @@ pub unsafe extern "C" fn rope_factor_gradients(
 }
 
 /// Adds `x1 dy1 + x2 dy2` to the gradient of the cos of each row, and `x1 dy2 - x2 dy1` to that of its sin: rows that
-/// were given are parameters so. `x` is the tensor before the rotation, and `dy` the gradient by the one behind it.
+/// were given are parameters so. `x` is the tensor before the rotation, and `dy` the gradient by the one after it.
 ///
 /// Returns ROPE_STATUS_GRADIENT_PAIRING if the plan's pairing changes, and what rope_angle_gradients returns.
 /// Nothing is added then.

@@ -1,4 +1,4 @@
-//! Handles of frequencies: on the heap, or in the caller's memory, with the blocks of frequencies behind them.
+//! Handles of frequencies: on the heap, or in the caller's memory, with the blocks of frequencies after them.
 
 use core::ffi::c_void;
 
@@ -14,7 +14,7 @@ pub(crate) const ALIGNMENT: usize = align_of::<FrequencyChunk>();
 #[derive(Debug)]
 pub(crate) struct Head {
     magic: u64,
-    /// Bytes of the handle and of the blocks behind it.
+    /// Bytes of the handle and of the blocks after it.
     bytes: usize,
     /// Whether the handle is on the heap.
     #[cfg(feature = "std")]
@@ -174,12 +174,12 @@ pub(crate) trait Recipe {
     }
 }
 
-/// Bytes of a handle and of the blocks behind it; more than memory holds, if there are so many.
+/// Bytes of a handle and of the blocks after it; more than memory holds, if there are so many.
 fn bytes<H>(blocks: usize) -> usize {
     size_of::<H>().saturating_add(blocks.saturating_mul(size_of::<FrequencyChunk>()))
 }
 
-/// Makes a handle at the beginning of some memory, and the frequencies behind it.
+/// Makes a handle at the beginning of some memory, and the frequencies after it.
 ///
 /// # Safety
 ///
@@ -247,7 +247,7 @@ mod heap {
     use super::{ALIGNMENT, Handle, Head, Recipe, bytes, check, make};
     use crate::failure::Failure;
 
-    /// Memory for a handle and blocks behind it.
+    /// Memory for a handle and blocks after it.
     fn layout<H>(blocks: usize) -> Result<Layout, Failure> {
         let bytes = bytes::<H>(blocks);
         Layout::from_size_align(bytes, ALIGNMENT).map_err(|_| Failure::OutOfMemory { bytes })

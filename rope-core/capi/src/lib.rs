@@ -8,7 +8,7 @@
 //! - Everything else is a plain struct over the caller's memory: [`rope_plan`], [`rope_tensor`], [`rope_rows`],
 //!   [`rope_positions`], [`rope_chain`], [`rope_cache`], [`rope_slots`], [`rope_pair_gradients`].
 //! - Firmware allocates nothing: it makes frequencies in memory of its own ([`rope_frequencies_init`]), and fills rows
-//!   where it wants them ([`rope_rows_fill`]).
+//!   where it needs them ([`rope_rows_fill`]).
 //! - The verbs, [`rope_rotate`], [`rope_rotate_qk`], [`rope_rotate_into`] and [`rope_rotate_at`], are the same for
 //!   both. So are those of a chain and a cache, [`rope_chain_rotate`], [`rope_chain_rotate_into_cache`], [`rope_shift`]
 //!   and their like.

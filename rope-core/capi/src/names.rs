@@ -217,7 +217,7 @@ macro_rules! backends {
 
 backends! { Scalar Portable Neon Avx2 Avx512 Avx512Bf16 }
 
-/// A name with a NUL behind it, which makes it one byte longer.
+/// A name with a NUL after it, which makes it one byte longer.
 const fn with_nul<const N: usize>(name: &str) -> [u8; N] {
     let mut bytes = [0; N];
     bytes
@@ -251,7 +251,7 @@ pub extern "C" fn rope_backend_available(backend: i32) -> i32 {
 ///
 /// # Threads
 ///
-/// May be called from any thread at any time. The first call of a process asks the CPU, which takes microseconds.
+/// May be called from any thread at any time. The first call of a process detects the CPU, which takes microseconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn rope_backend_best() -> rope_backend {
     let best = Some(Backend::best());

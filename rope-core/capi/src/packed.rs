@@ -86,7 +86,7 @@ impl Nest {
         Nest { dimensions, bytes }
     }
 
-    /// One index of the longest dimension, and how far the last begins behind the first; if that is not of this
+    /// One index of the longest dimension, and how far the last begins after the first; if that is not of this
     /// stride, all of it.
     #[inline]
     fn inside(self, stride: isize) -> (Nest, isize) {

@@ -22,7 +22,7 @@ pub enum rope_positions_kind {
     AxisMajor = 3,
     /// All numbers of token 0, then all of token 1.
     TokenMajor = 4,
-    /// Sequences packed behind one another: the values are offsets, and sequence s has the tokens `values[s]`
+    /// Sequences packed one after another: the values are offsets, and sequence s has the tokens `values[s]`
     /// to `values[s + 1]` (FlashAttention's cu_seqlens). Integers only.
     Packed = 5,
     /// The tokens of rank `rank` of `ranks` (context parallelism), and of the kinds below: `rank * n / ranks` to
@@ -30,7 +30,7 @@ pub enum rope_positions_kind {
     /// of `count` tokens; with values these are the offsets of packed sequences, as for PACKED.
     ContiguousShard = 6,
     /// Chunk `rank` and then chunk `2 * ranks - 1 - rank` of `2 * ranks` (Megatron-LM, Transformer Engine). Packed
-    /// sequences are dealt out one after the other, each of a multiple of `2 * ranks` tokens (cu_seqlens_padded).
+    /// sequences are divided one by one, each of a multiple of `2 * ranks` tokens (cu_seqlens_padded).
     ZigzagShard = 7,
     /// The same of any number of tokens, the first chunks one longer; of packed sequences first the early chunks of
     /// all, then the late ones (sglang).
@@ -45,7 +45,7 @@ lookup!(
 );
 
 impl rope_positions_kind {
-    /// How tokens are dealt out, if they are.
+    /// How tokens are divided among ranks, if they are.
     fn shard(self) -> Option<ShardKind> {
         match self {
             Self::ContiguousShard => Some(ShardKind::Contiguous),

@@ -145,7 +145,7 @@ fn between(
     let required = match nest.sharing(other, query.ahead(key)) {
         Sharing::Apart => return Ok(()),
         Sharing::Shared => {
-            "they must share no element: in a packed row K begins behind the heads of Q"
+            "they must share no element: in a packed row K begins after the heads of Q"
         }
         Sharing::Unknown => {
             "between one another they need equal strides in bytes, or a call of rope_rotate each"
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn rope_rotate_qk(
 const IN_PLACE: &str = "they must be disjoint; rope_rotate rotates in place";
 
 /// Rotates one tensor into another, whose element and pairing may differ: a write into a KV cache. Copies the
-/// channels behind `rotary_dim`.
+/// channels after `rotary_dim`.
 ///
 /// The two must not share memory, from the first element to the last of each, not even in one packed row.
 ///

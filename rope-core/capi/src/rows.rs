@@ -20,7 +20,8 @@ use crate::tensor::rope_layout;
 /// ids. Every call checks that each id names a row of the table.
 ///
 /// The heads of a token share its row, unless each has a row of its own (`heads`, rope_rows_strided): then a row of
-/// these is those of all heads of a token, wherever rows are counted, and they rotate tensors with so many heads only.
+/// these is those of all heads of a token, wherever rows are counted, and they rotate only tensors with that number of
+/// heads.
 ///
 /// Filled in by the caller, or by rope_rows_joined, rope_rows_apart, rope_rows_strided, rope_rows_full, rope_rows_fill,
 /// rope_table_rows.
@@ -29,7 +30,7 @@ use crate::tensor::rope_layout;
 pub struct rope_rows {
     /// The cos values. If `sin` is NULL, a row is `rotary_dim / 2` cos and then as many sin (vLLM's cache).
     pub cos: *const f32,
-    /// The sin values; NULL: they lie behind the cos of their row.
+    /// The sin values; NULL: they lie after the cos of their row.
     pub sin: *const f32,
     /// How many values `cos` points to, and `sin` as well: a whole number of rows.
     pub len: usize,
@@ -49,11 +50,12 @@ pub struct rope_rows {
     /// The type of the ids (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64). Not used without
     /// ids.
     pub ids_number: i32,
-    /// Heads that have a row each: each so many rows that follow one another are those of the heads of one token. 0
+    /// Heads that have a row each: groups of this number of consecutive rows belong to the heads of one token. 0
     /// and 1: heads share their row. Not used with a layout.
     pub heads: usize,
-    /// Where cos and sin lie, each of them, if not row behind row: the shape is sequences, tokens, heads and
-    /// `rotary_dim / 2`. An extent of 1, or a stride of 0, is that of what shares its rows. All zero: row behind row.
+    /// Where cos and sin lie, each of them, if not row after row: the shape is sequences, tokens, heads and
+    /// `rotary_dim / 2`. Dimensions that share their rows have an extent of 1 or a stride of 0. All zero: row after
+    /// row.
     pub layout: rope_layout,
     /// Not 0: full-width rows (rope_rows_full). A row has a cos and a sin for each of its `rotary_dim` channels:
     /// `width` and the last extent of a layout are `rotary_dim`; joined, `2 * rotary_dim` values are a row.

@@ -20,7 +20,7 @@ pub enum rope_scale_kind {
 }
 lookup!(rope_scale_kind, "kind of scale": Constant PerToken PerTokenAndHead);
 
-/// A factor on queries or keys. On its side of the rotation it comes behind a norm.
+/// A factor on queries or keys. On its side of the rotation it follows the norm.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_scale {

@@ -56,7 +56,7 @@ impl rope_ids {
     }
 }
 
-/// The slot of each token, those of one sequence behind those of another. Fields that a kind does not name are not
+/// The slot of each token, sequence by sequence. Fields that a kind does not name are not
 /// read.
 ///
 /// A token with a negative slot, position, block or offset is skipped: nothing is written for it, and nothing read. Of

@@ -50,7 +50,7 @@ pub enum rope_status {
     RowWidth = 26,
     /// Neither one row per token nor one per token of every sequence.
     RowCount = 27,
-    /// Rows are not those of so many heads for each of some tokens.
+    /// The number of rows is not a multiple of the number of heads.
     RowsPerHead = 65,
     /// Rows of each head are those of another number of heads.
     RowHeads = 66,
@@ -121,7 +121,7 @@ pub enum rope_status {
     Unread = 51,
     /// The strides of a cache make none, or not one for what it is to keep.
     CacheLayout = 52,
-    /// A tensor's heads are not those of the cache.
+    /// The tensor and the cache have different heads.
     CacheHeads = 53,
     /// Not one slot for each token of each sequence.
     SlotCount = 54,
@@ -234,7 +234,7 @@ statuses! {
     RowsLength = c"the values are not a whole number of rows": CosSinLength RowsShape,
     RowWidth = c"a row of cos has neither a value for each pair nor each of them twice": RowWidth,
     RowCount = c"neither one row per token nor one per token of every sequence": RowCount,
-    RowsPerHead = c"the rows are not those of so many heads for each of some tokens": RowsPerHead,
+    RowsPerHead = c"the number of rows is not a multiple of the number of heads": RowsPerHead,
     RowHeads = c"rows of each head are those of another number of heads": RowHeads,
     RowSequences = c"strided rows are those of other sequences, or no table": RowSequences,
     RowMagnitude = c"a pair of the rows has another magnitude than the attention factor": RowMagnitude,
@@ -269,7 +269,7 @@ statuses! {
     HalvesEqual = c"a row of cos and sin has the same values in both of its halves": HalvesEqual,
     Unread = c"a key of a configuration is not obeyed by the model's code" => Unread,
     CacheLayout = c"the strides of a cache make none, or not one for what it is to keep": CacheLayout,
-    CacheHeads = c"the tensor's heads are not those of the cache": CacheHeads,
+    CacheHeads = c"the heads of the tensor and of the cache differ in number or channels": CacheHeads,
     SlotCount = c"not one slot for each token of each sequence": SlotCount,
     Slot = c"a slot is outside the cache": Slot,
     SlotOffset = c"from its offset a token would reach past the cache": SlotOffset,
@@ -277,7 +277,7 @@ statuses! {
     HeadDimOnStack = c"a head is longer than what is kept on the stack": HeadDimOnStack,
     FullWidthRows = c"full-width rows are no rotation": FullWidthRows,
     Rank = c"there is no such rank": Rank,
-    ShardTokens = c"the tokens of a sequence cannot be dealt out evenly": ShardTokens,
+    ShardTokens = c"the tokens of a sequence cannot be divided evenly among the ranks": ShardTokens,
     WeightMissing = c"the norm's formula has weights, and none were given": WeightMissing,
     WeightUnused = c"the norm's formula has no weights, and some were given": WeightUnused,
     CenteredSums = c"a norm that is centered takes no given sums": CenteredSums,
@@ -295,8 +295,8 @@ statuses! {
         => FreqFactors,
 }
 
-/// What a status (`enum rope_status`) means, in one sentence. For a number that is no status, the sentence says so.
-/// The text is static; do not free it.
+/// What a status (`enum rope_status`) means, in one sentence. For any other number it is a sentence about unknown
+/// statuses. The text is static; do not free it.
 ///
 /// # Threads
 ///

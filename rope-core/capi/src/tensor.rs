@@ -244,8 +244,8 @@ pub unsafe extern "C" fn rope_layout_sbhd(
 }
 
 /// `[tokens][heads][head_dim]` without gaps, the extents in this order: packed sequences of different lengths, as
-/// FlashAttention's varlen functions and Transformer Engine's THD take them. The tensor has one sequence, and each of its
-/// tokens a row of its own; rope_positions_packed makes the positions.
+/// FlashAttention's varlen functions and Transformer Engine's THD take them. The tensor has one sequence, and each of
+/// its tokens a row of its own; rope_positions_packed makes the positions.
 ///
 /// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 /// ROPE_STATUS_MISALIGNED.

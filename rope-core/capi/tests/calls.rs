@@ -74,7 +74,7 @@ fn plan(pairing: rope_pairing) -> rope_plan {
     }
 }
 
-/// The number behind the last of an enumeration: it names nothing, however long the list grows.
+/// The number after the last of an enumeration: it names nothing, however long the list grows.
 fn next<T: Copy>(all: &[T], number: impl Fn(T) -> i32) -> i32 {
     all.iter().copied().map(number).max().expect("a value") + 1
 }
@@ -863,7 +863,7 @@ fn rows_of_the_caller() {
     assert_eq!(x, expected);
 }
 
-/// A row for each head: behind one another, with strides, by ids; and what undoes them.
+/// A row for each head: one after another, with strides, by ids; and what undoes them.
 /// The tokens of ranks, and rows of their positions, are rope-core's.
 #[test]
 fn shards() {

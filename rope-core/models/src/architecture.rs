@@ -184,7 +184,7 @@ pub(crate) enum Yarns {
     Deepseek2,
     /// The same, but only if it counts 1.
     Deepseek,
-    /// The scale of the softmax has a factor that cannot be said here.
+    /// The scale of the softmax has a factor that no variant expresses.
     Refused,
 }
 

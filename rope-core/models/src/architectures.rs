@@ -39,7 +39,7 @@ rows! {
     "bloom" = NORM { rope: Rope::None };
     "chameleon" = NORM;
     "chatglm" = NORM;
-    "clef" = NORM { rope: Rope::Refused("layers of its own behind those of qwen35, which were not read") };
+    "clef" = NORM { rope: Rope::Refused("layers of its own after those of qwen35, which were not read") };
     "clip" = NORM { rope: Rope::Refused("a vision tower, which tools/mtmd reads with keys of its own") };
     "codeshell" = NEOX;
     "cogvlm" = NEOX { fixed: true };

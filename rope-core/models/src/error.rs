@@ -46,7 +46,8 @@ macro_rules! errors {
 }
 
 errors! { f =>
-    /// [`Rotation::rotate`](crate::Rotation::rotate) and the like: the heads are not those of the model.
+    /// [`Rotation::rotate`](crate::Rotation::rotate) and the like: the heads have neither the model's channels nor its
+    /// rotating ones.
     ModelHead {
         /// Channels of a head of the tensor.
         given: usize,

@@ -1,4 +1,4 @@
-//! Which rotation made `after` of `before`: what to ask when ported weights give gibberish.
+//! Which rotation made `after` of `before`: what to ask when ported weights produce gibberish.
 //!
 //! Pairing, window and direction are conventions of the code that a model was trained with, and nothing in a tensor
 //! names them. But a few tokens of queries before and after their rotation, taken from a program that runs the model,

@@ -4,7 +4,7 @@
 //! architecture: which layers have a sliding window and what is other there, which do not rotate, which keys and
 //! tensors count at all, and how channels are paired, which is not always how the original model does (converters
 //! permute Llama's weights to interleaved pairs). `architectures.rs` says it of each. What llama.cpp computes is
-//! answered, also where it passes over a key; what cannot be said here is refused. Reading the file is left to the
+//! answered, also where it passes over a key; what has no equivalent here is refused. Reading the file is left to the
 //! caller: what is needed here are its keys and values, and for some models a tensor.
 
 use crate::architecture::{
@@ -92,7 +92,7 @@ pub struct Gguf<'a> {
     kind: Option<Kind>,
 }
 
-/// The layers of a GGUF file, in their order. Those of multi-token prediction, behind the others, are not among them.
+/// The layers of a GGUF file, in their order. Those of multi-token prediction, after the others, are not among them.
 ///
 /// ```
 /// use rope_models::{Gguf, GgufValue};

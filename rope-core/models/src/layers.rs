@@ -41,7 +41,7 @@ use serde_json::Value;
 ///
 /// A rotation is more than frequencies and a pairing only where [`Rotation::window`] does not begin with the first
 /// channel, or where one of [`Rotation::direction`], [`Rotation::rotates_values`] and
-/// [`Rotation::unrotates_output`] says so.
+/// [`Rotation::unrotates_output`] is `true` for those.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rotation {
     pub(crate) frequencies: Frequencies<'static>,

@@ -80,7 +80,7 @@ pub use layers::{Layer, Layers, Rotation};
 pub use model::Model;
 pub use norms::{ModelNorm, NormWeights};
 
-/// Threads may share all of it. Auto traits are not in `public-api.txt`, and one is lost without a word.
+/// Threads may share all of it. Auto traits are not in `public-api.txt`, so a lost one would go unnoticed.
 const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<(Config, Model, Layers, Layer<'_>, Rotation, ModelNorm, Error)>();

@@ -204,7 +204,7 @@ impl CacheLayout {
         )
     }
 
-    /// Channels `start..end` of each head: where keys and values lie behind one another, or a scale behind the codes.
+    /// Channels `start..end` of each head: where keys and values lie one after another, or a scale after the codes.
     ///
     /// # Errors
     ///
@@ -236,7 +236,7 @@ impl CacheLayout {
         self.strides
     }
 
-    /// Elements that a cache must have at least: the index behind the last of all slots.
+    /// Elements that a cache must have at least: the index after the last of all slots.
     pub fn end(&self) -> usize {
         if self.shape.is_empty() {
             return self.offset;
@@ -255,7 +255,7 @@ impl CacheLayout {
         self.strides.channel == 1 && self.strides.chunk >= self.shape.head_dim
     }
 
-    /// Elements from the first of a slot to behind its last.
+    /// Elements from the first of a slot to after its last.
     pub(crate) fn head_extent(&self) -> usize {
         let CacheShape {
             heads, head_dim, ..

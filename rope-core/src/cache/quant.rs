@@ -188,7 +188,7 @@ impl QuantScale<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ScalePlace {
-    /// In the cache, as an f32 that many bytes behind the first code of its head: `head_dim` for one right behind the
+    /// In the cache, as an f32 that many bytes after the first code of its head: `head_dim` for one directly after the
     /// codes.
     Inline(usize),
     /// In a slice of their own, given beside the cache.

@@ -7,7 +7,7 @@ use super::quant::ScaleLayout;
 use crate::walk::{Addresses, Located};
 use crate::{Error, Ids, Shape};
 
-/// The slot of each token, those of one sequence behind those of another. A negative one is skipped: nothing is written
+/// The slot of each token, sequence by sequence. A negative one is skipped: nothing is written
 /// for its token, and nothing read.
 ///
 /// A list of integers by reference has slots (`block * block_size + place`, a runtime's slot mapping); a range has

@@ -55,7 +55,7 @@ pub enum MixedAngle {
 ///
 /// # Prefix tokens
 ///
-/// A class token and registers have no place in the image, and no rotation. Rotate what is behind them alone:
+/// A class token and registers have no place in the image, and no rotation. Rotate only the tokens after them:
 /// [`Layout::tokens`](crate::Layout::tokens) of `prefix..tokens`.
 #[derive(Clone, PartialEq)]
 pub struct MixedFrequencies<'a> {

@@ -1,4 +1,4 @@
-//! What makes rows: frequencies of either kind, as those see them who rotate on the way.
+//! The source of rows: frequencies of either kind, as seen by `rotate_at`.
 
 use core::ops::Range;
 

@@ -72,7 +72,7 @@ pub(crate) struct LineRows<'a> {
     pub(crate) pairs: usize,
     pub(crate) starts: Starts<'a>,
     /// `None` where cos and sin are taken as they are. A reference, because two f32 that a walk writes and a kernel
-    /// reads as eight bytes stall behind all stores in flight.
+    /// reads as eight bytes wait for all stores in flight.
     pub(crate) factors: Option<&'a RowFactors>,
 }
 

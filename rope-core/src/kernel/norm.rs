@@ -174,7 +174,7 @@ fn add_blocks<S: InstructionSet>(
     lanes
 }
 
-/// The end of the sum: 32 lanes, and the terms behind the blocks.
+/// The end of the sum: 32 lanes, and the terms after the blocks.
 #[inline(always)]
 fn fold<S: InstructionSet>(
     s: S,

@@ -1,4 +1,4 @@
-//! A norm fused with the rotation behind it: a head is read from memory once, and both products are done in registers
+//! A norm fused with the rotation after it: a head is read from memory once, and both products are done in registers
 //! on the way to the rotation.
 //!
 //! The sums of all heads of a line come first ([`LineRoots`]), side by side, because each ends in some hundred cycles

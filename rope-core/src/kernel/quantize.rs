@@ -203,9 +203,9 @@ pub(crate) static Q8_0: BlockFormat = BlockFormat {
     decode: decode_q8_0,
 };
 
-/// The float of 8 bits with 3 behind the point and no infinities.
+/// The float of 8 bits with 3 mantissa bits and no infinities.
 pub(crate) static E4M3: QuantKernels = QuantKernels::new::<E4m3>();
-/// The float of 8 bits with 2 behind the point.
+/// The float of 8 bits with 2 mantissa bits.
 pub(crate) static E5M2: QuantKernels = QuantKernels::new::<E5m2<0x7c>>();
 /// The same, of which infinities are not made.
 pub(crate) static E5M2_SATURATING: QuantKernels = QuantKernels::new::<E5m2<0x7b>>();
@@ -499,7 +499,7 @@ impl Kernel for EncodeQ8_0<'_> {
         }
         let rest = groups.into_remainder();
         if !rest.is_empty() {
-            // With zeros behind it, which become a block that nobody wants.
+            // With zeros after it, which become a block that nobody wants.
             let (mut padded, mut both) = ([0.0; 2 * Q8_0_VALUES], [[0; Q8_0_BYTES]; 2]);
             let done = (len - rest.len()) * Q8_0_VALUES;
             self.source

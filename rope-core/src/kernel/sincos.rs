@@ -106,7 +106,7 @@ impl SinCosPolynomials {
         if self.usual { of_frequencies } else { -1.0 }
     }
 
-    /// The coefficients in vectors, which is where a loop wants to have them.
+    /// The coefficients in vectors, which is where a loop needs them.
     #[inline(always)]
     fn splat<S: SimdF64>(&self, s: S) -> SinCosVectors<S> {
         let [c0, c1, c2, c3, c4, c5, c6] = self.cos;

@@ -146,7 +146,7 @@ impl Values<'_> {
         s.max_lane(s.max_magnitude(s.max_magnitude(a, b), s.max_magnitude(c, d)))
     }
 
-    /// Values that fill no block as one, with zeros behind them.
+    /// Values that fill no block as one, with zeros after them.
     #[inline(always)]
     pub(crate) fn padded<S: InstructionSet>(self, s: S) -> [S::F32; 4] {
         let mut values = [0.0; MOST_OF_BLOCK];

@@ -11,7 +11,7 @@ use crate::{Error, Ids, Shape};
 pub(crate) enum RowSharing {
     /// One row for each token: all sequences share them.
     AllSequences,
-    /// One row for each of the tokens of each sequence, those of one sequence behind those of another.
+    /// One row for each of the tokens of each sequence, sequence by sequence.
     EachSequence { tokens: usize },
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct View<'a> {
     ids: Option<Ids<'a>>,
     /// The first row: where it starts, in values; of what was gathered, its id's index.
     first: usize,
-    /// From one sequence to the next, in values, or in ids: found once, because the walk asks for every line.
+    /// From one sequence to the next, in values, or in ids: found once, because the walk needs it for every line.
     sequence_stride: usize,
     /// Values from the row of one token to that of the next.
     stride: usize,

@@ -56,12 +56,12 @@ pub(crate) fn f32_to_bf16(x: f32) -> u16 {
     }) >> 16) as u16
 }
 
-/// The least normal number of E4M3FN (3 bits behind the point), as bits of f32.
+/// The least normal number of E4M3FN (3 mantissa bits), as bits of f32.
 pub(crate) const E4M3_LEAST: u32 = (1.0_f32 / 64.0).to_bits();
 /// That of E5M2 (2 bits).
 pub(crate) const E5M2_LEAST: u32 = (1.0_f32 / 16384.0).to_bits();
 
-/// f32 to a float of 8 bits with `MANTISSA` bits behind the point, to nearest, ties to even. `LEAST` is its least
+/// f32 to a float of 8 bits with `MANTISSA` bits of mantissa, to nearest, ties to even. `LEAST` is its least
 /// normal number, as bits of f32. What is beyond the code `MOST` becomes that code, and a NaN the one with all bits
 /// set.
 ///

@@ -313,7 +313,7 @@ impl SimdF64 for Scalar {
 }
 
 /// The larger of `a`, which is no NaN, and the magnitude of `x`, unless that is a NaN. By integers: of floats the
-/// compiler makes AArch64's `fmaxnm`, which makes a NaN of a signalling one.
+/// compiler makes AArch64's `fmaxnm`, which makes a NaN of a signaling one.
 #[inline(always)]
 pub(crate) fn max_magnitude(a: f32, x: f32) -> f32 {
     let bits = x.to_bits() & 0x7fff_ffff;

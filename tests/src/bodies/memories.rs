@@ -47,7 +47,7 @@ fn heads(x: &rope_tensor_mut) -> impl Iterator<Item = std::ops::Range<usize>> {
 /// How often [`packed`] came to each end.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Packed {
-    /// Q and K lie behind one another.
+    /// Q and K lie one after another.
     pub apart: usize,
     /// They lie between one another, and were rotated.
     pub between: usize,
@@ -76,7 +76,7 @@ pub fn packed(source: &mut Source<'_>) -> Packed {
     };
     let sizes = elements.map(|element| SIZES[element as usize]);
 
-    // A packed row of the heads of both, and maybe of V, with or without room behind each extent.
+    // A packed row of the heads of both, and maybe of V, with or without room after each extent.
     let row = counts[0] + counts[1] + source.below(3);
     let mut order = [(0, batch), (1, tokens), (2, row.max(1))];
     order.swap(0, source.below(3));

@@ -133,7 +133,7 @@ fn qk_rotated(q: Part, k: Part) {
 #[test]
 fn q_and_k_that_share_heads() {
     const SHARED: &str =
-        "they must share no element: in a packed row K begins behind the heads of Q";
+        "they must share no element: in a packed row K begins after the heads of Q";
     // Q is K.
     let words = "q is written and overlaps k, in 240 bytes from byte 0 of q";
     qk_refused(part(0, 3), part(0, 3), &format!("{words}; {SHARED}"));
@@ -173,7 +173,7 @@ fn q_and_k_between_one_another() {
     qk_rotated(part(0, 6), part(LEN, 6));
     qk_rotated(part(0, 3), part(3 * DIM, 2));
     qk_rotated(part(2 * DIM, 4), part(0, 2));
-    // Heads-major: the heads of each lie behind one another.
+    // Heads-major: the heads of each lie one after another.
     let heads_major = [LEN, DIM, TOKENS * DIM];
     qk_rotated(
         part(0, 4).strides(heads_major),
@@ -184,7 +184,7 @@ fn q_and_k_between_one_another() {
     qk_rotated(part(0, 2).strides(strides), part(DIM, 2).strides(strides));
     let strides = [LEN, 2 * DIM, 2 * TOKENS * DIM];
     qk_rotated(part(0, 3).strides(strides), part(DIM, 3).strides(strides));
-    // One head of K in the gap behind each head of Q's first, whatever the stride of its heads.
+    // One head of K in the gap after each head of Q's first, whatever the stride of its heads.
     let strides = [0, ROW * DIM, usize::MAX];
     qk_rotated(
         part(0, 2).strides([LEN, ROW * DIM, 3 * DIM]),

@@ -84,7 +84,7 @@ impl Formulation for Ggml {
     }
 }
 
-/// Whether the tokens of all sequences lie behind one another, as in a batch of llama.cpp.
+/// Whether the tokens of all sequences lie one after another, as in a batch of llama.cpp.
 fn is_flat(workload: &Workload) -> bool {
     workload.order == Order::TokensMajor || workload.tokens == 1
 }

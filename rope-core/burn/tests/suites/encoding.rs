@@ -25,7 +25,7 @@ fn apply_shift_and_reset_say_which_positions() {
     };
     let mut encoding = module(RotaryEncodingConfig::new(10, 16));
     assert_eq!(bits(&encoding.forward(x.clone())), at(0..5));
-    // Inside the window, over its end, and behind it.
+    // Inside the window, over its end, and after it.
     for start in [0, 3, 5, 6, 9, 10, 1000] {
         assert_eq!(
             bits(&encoding.apply(x.clone(), start)),

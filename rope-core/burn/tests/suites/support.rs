@@ -85,7 +85,7 @@ impl Source {
     }
 }
 
-/// rope-core's rows, of so many sequences.
+/// rope-core's rows, of `sequences` sequences.
 pub(crate) struct OwnRows {
     pub(crate) rows: Rows<'static>,
     pub(crate) sequences: usize,

@@ -16,7 +16,7 @@ const MODELS: [(&str, Kind); 3] = [
 const CASES: [&str; 5] = ["at_0", "at_100", "at_5000", "at_100000", "jumps"];
 const VOCABULARY: usize = 128;
 
-/// Matrix products that a logit went through, one behind another: of each layer projections, scores, values, output,
+/// Matrix products that a logit went through, one after another: of each layer projections, scores, values, output,
 /// and two of the MLP; and the last.
 const PRODUCTS: f64 = 2.0 * 6.0 + 1.0;
 /// Logits are below that.

@@ -680,7 +680,7 @@ fn layouts() -> Vec<(&'static str, rope_cache_layout, Result<CacheLayout, Error>
         c.kind = kind as i32;
         all.push(("whole", c, rust));
         if kind == Kind::Nhd {
-            // Keys behind 32 other channels, with room for a scale behind them.
+            // Keys behind 32 other channels, with room for a scale after them.
             let mut part = c;
             (part.extents[3], part.channels) = (128, [32, 32 + HEAD_DIM]);
             let whole = CacheLayout::nhd([BLOCKS, BLOCK_SIZE, HEADS, 128]);
@@ -1695,7 +1695,7 @@ fn refusals_of_chains() {
     drop(made);
 }
 
-/// Slots that are given by their offsets: the last of a cache whose scales lie behind the codes, and those of a cache
+/// Slots that are given by their offsets: the last of a cache whose scales lie after the codes, and those of a cache
 /// without heads. And more slots than can be looked at one by one.
 #[test]
 fn offsets_and_ranges_at_the_ends() {

@@ -19,7 +19,7 @@ struct Float8 {
 }
 
 impl Float8 {
-    /// With `mantissa` bits behind the point, exponents from `1 - bias` on, and so many codes that are numbers.
+    /// With `mantissa` bits of mantissa, exponents from `1 - bias` on, and so many codes that are numbers.
     fn new(mantissa: i32, bias: i32, numbers: u8) -> Self {
         let number = |code: u8| {
             let (exponent, fraction) = (
@@ -367,7 +367,7 @@ fn codes_without_room_are_not_written() {
     );
 }
 
-/// `f32::max` may take a signalling NaN for the larger.
+/// `f32::max` may take a signaling NaN for the larger.
 fn largest(values: &[f32]) -> f32 {
     let numbers = values.iter().filter(|x| !x.is_nan());
     numbers.fold(0.0, |largest, x| largest.max(x.abs()))
@@ -413,7 +413,7 @@ fn heads_have_factors_of_their_own() {
     }
 }
 
-/// Of so many heads.
+/// With a number of heads.
 fn magnitudes<const HEADS: usize>(proof: Proof, heads: &[f32]) -> [f32; HEADS] {
     scales(proof, Values::F32(heads), 1.0, 0.0)
 }

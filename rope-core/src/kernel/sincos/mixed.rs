@@ -5,7 +5,7 @@
 //! 1. *Reduce.* Of each axis the product `x * high` is taken as the sum of two doubles, rounded and what the rounding
 //!    lost, both exact. The whole quarter turns of the first are subtracted exactly. The sum of what is left is kept as
 //!    two doubles too (Knuth), and whole quarter turns are subtracted from it once more. So nothing is rounded before
-//!    the large parts have cancelled, and an angle that is small because two axes cancel is as good as any other.
+//!    the large parts have canceled, and an angle that is small because two axes cancel is as good as any other.
 //! 2. *Evaluate, round, doubt*: as [`sincos`](super), with the same polynomials.
 //!
 //! An axis that adds nothing, because its coordinate or its step is zero, changes no bit of the sum and makes nothing
