@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The phrases that made these texts hard going stay out of what users see: READMEs, guides, doc comments, messages, the C
-# header. A line is a phrase to avoid, as an extended regular expression, and what to write instead. Spelling is American.
+# The phrases that made these texts hard to read stay out of what users see: READMEs, guides, doc comments, messages and
+# the C header. A line is a phrase to avoid, as a regular expression, and what to write instead. Spelling is American.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

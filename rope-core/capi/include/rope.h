@@ -37,9 +37,9 @@
 // and that structs are filled in. No call unwinds, none keeps a pointer to a struct that it was given, and none has to
 // be called first to set the library up.
 //
-// Memory that is shared: what a call writes must be apart from everything else that it reads or writes, from the first byte to
-// the last. A tensor ends with the last element that its layout reaches, a cache with its `bytes`, a list with its
-// length; what is empty overlaps nothing. The rest is refused with ROPE_STATUS_MEMORY_OVERLAP, also a source and a
+// Memory that is shared: what a call writes must be apart from everything else that it reads or writes, from the first
+// byte to the last. A tensor ends with the last element that its layout reaches, a cache with its `bytes`, a list with
+// its length; what is empty overlaps nothing. The rest is refused with ROPE_STATUS_MEMORY_OVERLAP, also a source and a
 // target between one another in a packed row.
 //
 // rope_rotate_qk alone takes two tensors that lie between one another: Q and K of a packed row, in whatever order its

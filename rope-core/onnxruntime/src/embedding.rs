@@ -155,7 +155,7 @@ impl Embedding {
         })
     }
 
-    /// The position ids of an input, if there is one; of a table of so many rows.
+    /// The position ids of an input, if there is one; of a table of `rows` rows.
     fn ids<'a>(&self, ids: Option<Input<'a>>, heads: &Heads, rows: usize) -> Result<Ids<'a>> {
         let Some(ids) = ids else {
             return Ok(Ids::All);
