@@ -19,10 +19,8 @@
 //! is off in proportion: by up to 6 units where it is four turns.
 
 pub(crate) mod axes;
-mod generate;
 mod mixed;
 pub(crate) mod scaling;
-mod shift;
 pub(crate) mod source;
 
 pub use axes::Axes;
@@ -516,3 +514,7 @@ impl Frequencies<'static> {
         }
     }
 }
+
+// After the type: rustdoc shows methods in this order, and its page begins with `new`.
+mod generate;
+mod shift;

@@ -86,13 +86,17 @@ extern crate alloc;
 #[cfg(any(test, feature = "rayon"))]
 extern crate std;
 
+// Before the modules that add methods to them: rustdoc shows methods in this order.
+mod frequencies;
+mod rope;
+mod rows;
+
 pub mod axes;
 mod backend;
 pub mod cache;
 mod element;
 mod error;
 mod execute;
-mod frequencies;
 pub mod gradient;
 pub mod guide;
 mod hadamard;
@@ -107,8 +111,6 @@ mod parallel;
 mod pass;
 mod positions;
 mod real;
-mod rope;
-mod rows;
 mod scale;
 pub mod shard;
 #[allow(

@@ -1,9 +1,5 @@
 //! The plan: which pairs, which direction, on which instruction set. Checks everything, then dispatches once.
 
-mod at;
-mod caches;
-mod stages;
-
 use core::fmt;
 use core::str::FromStr;
 
@@ -692,3 +688,8 @@ pub(crate) fn check(shape: Shape, rotary_dim: usize, rows: usize) -> Result<RowS
         })
     }
 }
+
+// After the type: rustdoc shows methods in this order, and a plan's page begins with `new` and `rotate`.
+mod at;
+mod caches;
+mod stages;

@@ -11,7 +11,6 @@ use crate::execute::full::{FULL_WIDTH, FullWidth};
 use crate::tensor::IntoLayout;
 use crate::{Error, Ids, Shape};
 
-mod inverse;
 mod view;
 
 pub(crate) use view::{RowSharing, View};
@@ -661,3 +660,6 @@ fn check_joined(values: &[f32], [rows, width]: [usize; 2]) -> Result<(), Error> 
     let row = rows - 1;
     Err(Error::HalvesEqual { row, width })
 }
+
+// After the type: rustdoc shows methods in this order, and its page begins with `new`.
+mod inverse;
