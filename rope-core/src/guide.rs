@@ -54,9 +54,11 @@ page!(
     "../examples/given_rows.rs"
 );
 page!(training, "guide/training.md", "../examples/training.rs");
-#[doc = include_str!("guide/learned.md")]
-pub mod learned {}
-
+page!(
+    learned,
+    "guide/learned.md",
+    "../examples/learn_frequencies.rs"
+);
 page!(threads, "guide/threads.md", "../examples/threads.rs");
 
 #[doc = include_str!("guide/ranks.md")]

@@ -51,7 +51,7 @@ impl RawFormat {
         })
     }
 
-    /// The cache in a tensor's memory, for heads of so many channels.
+    /// The cache in a tensor's memory, for heads of `head_dim` channels.
     fn cache<'a>(
         self,
         cache: &'a mut Tensor,
@@ -183,7 +183,7 @@ pub(crate) fn rotate_into_caches(
     RawNorm::check_apart(&weight, &[&key_cache, &value_cache])?;
     if key_cache.overlaps(&value_cache) {
         return Err(Failure::new(
-            "key_cache and value_cache overlap in memory; keep them in tensors of their own, or one behind the other",
+            "key_cache and value_cache overlap in memory; keep them in tensors of their own, or one after the other",
         ));
     }
     let written = [key_cache.memory(), value_cache.memory()];
