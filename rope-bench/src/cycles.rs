@@ -10,17 +10,11 @@
 //! data that is stored, and the next iteration with it. Loops with such stores, some of the scalar ones, take fewer
 //! cycles than it says.
 //!
-//! Nothing is guessed: a loop that is not found, or that could be one of two, is said not to be found. A loop is the
-//! right one if it reads exactly the bytes that it writes (the scalar one also reads cos and sin), addresses being
-//! followed through registers, and if they are a part of a head.
+//! A loop that is not found is said not to be found.
 
-pub mod arm;
-pub mod assembly;
 pub mod loops;
 pub mod mca;
 pub mod measured;
-pub mod values;
-pub mod x86;
 
 use std::fmt::Write as _;
 use std::fs;
@@ -31,9 +25,7 @@ use rope_core::Pairing;
 
 use crate::cases::Element;
 use crate::results::{CyclesResult, KernelCycles, ModelledCpu};
-use assembly::{Function, Instruction};
-use loops::{Hot, Wanted, hot};
-use values::{Access, Flow, State};
+use loops::{Function, Hot, Wanted, hot};
 
 /// Channels of a head.
 pub const HEAD_DIM: usize = 128;
@@ -50,13 +42,6 @@ pub enum Architecture {
 }
 
 impl Architecture {
-    /// All of them.
-    pub const ALL: [Architecture; 3] = [
-        Architecture::X86_64,
-        Architecture::Aarch64,
-        Architecture::Thumbv7em,
-    ];
-
     /// As in the name of a target.
     pub const fn name(self) -> &'static str {
         match self {
@@ -83,35 +68,6 @@ impl Architecture {
             Architecture::Thumbv7em => "thumbv7em-none-eabihf",
         }
     }
-
-    /// What llvm-mca has to be told before the first instruction.
-    fn preamble(self) -> &'static str {
-        match self {
-            Architecture::X86_64 => ".intel_syntax noprefix\n",
-            Architecture::Aarch64 | Architecture::Thumbv7em => "",
-        }
-    }
-
-    fn flow(self, instruction: &Instruction) -> Flow {
-        match self {
-            Architecture::X86_64 => x86::flow(instruction),
-            Architecture::Aarch64 | Architecture::Thumbv7em => arm::flow(instruction),
-        }
-    }
-
-    fn execute(self, instruction: &Instruction, state: &mut State) -> Vec<Access> {
-        match self {
-            Architecture::X86_64 => x86::execute(instruction, state),
-            Architecture::Aarch64 | Architecture::Thumbv7em => arm::execute(instruction, state),
-        }
-    }
-
-    fn frame<'i>(self, instructions: impl Iterator<Item = &'i Instruction>) -> Vec<String> {
-        match self {
-            Architecture::X86_64 => x86::frame(instructions),
-            Architecture::Aarch64 | Architecture::Thumbv7em => arm::frame(instructions),
-        }
-    }
 }
 
 /// A CPU that is asked about.
@@ -129,8 +85,9 @@ pub struct Cpu {
     units: &'static str,
 }
 
+const NO_VECTORS: &[&str] = &["portable", "scalar"];
 const NEON: &[&str] = &["neon", "portable", "scalar"];
-const AVX512_BF16: &[&str] = &["avx512bf16", "avx512", "avx2", "portable", "scalar"];
+const WIDE: &[&str] = &["avx512bf16", "avx512", "avx2", "portable", "scalar"];
 /// Skylake-X has no VBMI2, which the backend `avx512` wants.
 const AVX2: &[&str] = &["avx2", "portable", "scalar"];
 
@@ -153,15 +110,9 @@ pub const CPUS: [Cpu; 11] = {
         }
     }
     [
-        cpu(
-            "Sapphire Rapids",
-            "sapphirerapids",
-            X86_64,
-            AVX512_BF16,
-            "SPR",
-        ),
-        cpu("Zen 5", "znver5", X86_64, AVX512_BF16, "Zn5"),
-        cpu("Zen 4", "znver4", X86_64, AVX512_BF16, "Zn4"),
+        cpu("Sapphire Rapids", "sapphirerapids", X86_64, WIDE, "SPR"),
+        cpu("Zen 5", "znver5", X86_64, WIDE, "Zn5"),
+        cpu("Zen 4", "znver4", X86_64, WIDE, "Zn4"),
         cpu("Zen 3", "znver3", X86_64, AVX2, "Zn3"),
         cpu("Skylake-X", "skylake-avx512", X86_64, AVX2, "SKX"),
         cpu("Neoverse V2", "neoverse-v2", Aarch64, NEON, "V2"),
@@ -169,13 +120,7 @@ pub const CPUS: [Cpu; 11] = {
         cpu("Apple M1", "apple-m1", Aarch64, NEON, "M1"),
         cpu("Cortex-A76", "cortex-a76", Aarch64, NEON, "A76"),
         cpu("Cortex-A53", "cortex-a53", Aarch64, NEON, "A53"),
-        cpu(
-            "Cortex-M4",
-            "cortex-m4",
-            Thumbv7em,
-            &["portable", "scalar"],
-            "M4",
-        ),
+        cpu("Cortex-M4", "cortex-m4", Thumbv7em, NO_VECTORS, "M4"),
     ]
 };
 
@@ -245,18 +190,15 @@ impl Kernel {
     fn hot(&self, functions: &[Function]) -> Result<Hot, String> {
         let scalar = self.backend == "scalar";
         let wanted = Wanted {
-            size: self.element.size() as i64,
-            head: HEAD_DIM as i64,
+            size: self.element.size(),
+            head: HEAD_DIM,
             rows: scalar,
         };
-        let mut reason = "no such function".to_owned();
-        for function in functions.iter().filter(|function| self.is(&function.name)) {
-            match hot(function, self.architecture, wanted) {
-                Ok(hot) => return Ok(hot),
-                Err(why) => reason = why,
-            }
-        }
-        Err(reason)
+        let functions = functions.iter().filter(|function| self.is(&function.name));
+        let found = functions.map(|function| hot(function, wanted));
+        found
+            .reduce(Result::or)
+            .unwrap_or_else(|| Err("no such function".into()))
     }
 }
 
@@ -279,7 +221,7 @@ pub fn predict(files: &Files, program: &str, listing: Option<&Path>) -> Result<C
     for (architecture, path) in files {
         let text =
             fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let functions = assembly::functions(&text);
+        let functions = loops::functions(&text);
         let kernels = Kernel::all(*architecture);
         let found: Vec<_> = kernels
             .iter()
@@ -303,11 +245,11 @@ pub fn predict(files: &Files, program: &str, listing: Option<&Path>) -> Result<C
             };
             match found {
                 Ok(hot) => {
-                    line.elements = hot.elements as usize;
-                    line.instructions = hot.way.instructions.len();
-                    line.spills = hot.traffic.spills;
-                    line.slots = hot.traffic.slots;
-                    line.constants = hot.traffic.constants;
+                    line.elements = hot.elements;
+                    line.instructions = hot.instructions.len();
+                    line.spills = hot.spills;
+                    line.slots = hot.slots;
+                    line.constants = hot.constants;
                     let _ = writeln!(
                         listed,
                         "# {} {} {} {}: {} elements\n{}\n",
@@ -316,7 +258,7 @@ pub fn predict(files: &Files, program: &str, listing: Option<&Path>) -> Result<C
                         line.element,
                         line.pairing,
                         line.elements,
-                        code(hot)
+                        hot.instructions.join("\n")
                     );
                 }
                 Err(problem) => line.problem = Some(problem.clone()),
@@ -329,7 +271,10 @@ pub fn predict(files: &Files, program: &str, listing: Option<&Path>) -> Result<C
                 .filter(|(_, (kernel, _))| cpu.backends.contains(&kernel.backend))
                 .filter_map(|(index, (_, found))| Some((index, found.as_ref().ok()?)))
                 .collect();
-            let code: Vec<_> = ours.iter().map(|(_, hot)| code(hot)).collect();
+            let code: Vec<_> = ours
+                .iter()
+                .map(|(_, hot)| hot.instructions.join("\n"))
+                .collect();
             let played = if code.is_empty() {
                 None
             } else {
@@ -369,17 +314,6 @@ pub fn predict(files: &Files, program: &str, listing: Option<&Path>) -> Result<C
         crate::report::files::write_or_print(listing, listed.as_bytes())?;
     }
     Ok(result)
-}
-
-/// The instructions of an iteration, a line each.
-fn code(hot: &Hot) -> String {
-    let lines: Vec<_> = hot
-        .way
-        .instructions
-        .iter()
-        .map(|i| i.text.as_str())
-        .collect();
-    lines.join("\n")
 }
 
 #[cfg(test)]
@@ -463,7 +397,7 @@ mod tests {
             let name = backend.name();
             let listed = |list: &[&str]| list.contains(&name);
             assert!(
-                Architecture::ALL.iter().any(|a| listed(a.backends())),
+                CPUS.iter().any(|cpu| listed(cpu.architecture.backends())),
                 "{name}"
             );
             assert!(CPUS.iter().any(|cpu| listed(cpu.backends)), "{name}");

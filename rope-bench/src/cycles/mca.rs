@@ -71,7 +71,10 @@ pub fn play(
     cpu: &str,
     loops: &[String],
 ) -> Result<Option<Played>> {
-    let mut text = architecture.preamble().to_owned();
+    let mut text = String::new();
+    if architecture == Architecture::X86_64 {
+        text += ".intel_syntax noprefix\n";
+    }
     for (index, code) in loops.iter().enumerate() {
         // Older versions know no other sign of a comment.
         text += &format!("# LLVM-MCA-BEGIN {index}\n{code}\n# LLVM-MCA-END {index}\n");
