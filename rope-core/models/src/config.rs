@@ -10,7 +10,7 @@
 use crate::error::{Error, Result, beginning, listed};
 use crate::json::Object;
 use crate::model::Model;
-use crate::nearest::distance;
+use crate::nearest::sort_nearest;
 use crate::reading::Reading;
 use crate::types::{Row, Type, model_type, nearest_type, row_of};
 use alloc::string::{String, ToString};
@@ -242,7 +242,7 @@ fn no_such_part(part: &str, missing: &str, object: &Object) -> Error {
         .filter(is_part)
         .map(|(key, _)| &**key)
         .collect();
-    parts.sort_by_key(|key| distance(key.as_bytes(), missing.as_bytes()));
+    sort_nearest(&mut parts, missing);
     Error::NoSuch {
         key: "the part (Config::with_part)",
         given: beginning(part),

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result, beginning, listed as list_of};
 use crate::json::{Object, count, given, invalid, numbers};
-use crate::nearest::distance;
+use crate::nearest::sort_nearest;
 use crate::norms::{self, ModelNorm, NormedLayers};
 use crate::parameters::{FULL, SLIDING};
 use crate::reading::{LayerVariant, Reading};
@@ -544,7 +544,7 @@ pub(crate) fn ambiguous<'k>(kinds: impl Iterator<Item = &'k str>) -> Error {
 #[cold]
 pub(crate) fn no_such_type<'k>(chosen: &str, kinds: impl Iterator<Item = &'k str>) -> Error {
     let mut kinds = each_once(kinds);
-    kinds.sort_by_key(|kind| distance(kind.as_bytes(), chosen.as_bytes()));
+    sort_nearest(&mut kinds, chosen);
     Error::NoSuch {
         key: LAYER_TYPE,
         given: beginning(chosen),

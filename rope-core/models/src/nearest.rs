@@ -35,6 +35,13 @@ pub(crate) fn distance(one: &[u8], other: &[u8]) -> usize {
     row[other.len()]
 }
 
+/// Sorts names by their distance from one that is not among them, and by the alphabet.
+#[cold]
+#[inline(never)]
+pub(crate) fn sort_nearest(names: &mut [&str], missing: &str) {
+    names.sort_unstable_by_key(|name| (distance(name.as_bytes(), missing.as_bytes()), *name));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
