@@ -488,7 +488,7 @@ impl Rope {
         staged::with_tile(2 * head_dim, &mut |tiles| {
             let (first, second) = tiles.split_at_mut(head_dim);
             let second = &mut second[..head_dim];
-            walk.run(|span| {
+            walk.run_dyn(&mut |span| {
                 staged::read_heads(proof, &span.source(x.bytes), element, head_dim, first);
                 staged::read_heads(proof, &span.written(g.bytes), element, head_dim, second);
                 let [sequence, token, head] = span.first;
@@ -615,7 +615,7 @@ impl Terms<'_> {
         let len = walk.longest().saturating_mul(head_dim).min(MOST_CHANNELS);
         staged::with_tile(2 * len, &mut |tiles| {
             let (first, second) = tiles.split_at_mut(len);
-            walk.run(|span| {
+            walk.run_dyn(&mut |span| {
                 let len = span.count * head_dim;
                 let [x, g] = [
                     (span.source(x), &mut first[..len]),

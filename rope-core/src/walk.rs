@@ -367,7 +367,7 @@ impl<'a> Walk<'a, &'a Layout, &'a Layout> {
 impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
     /// Visits all lines.
     #[inline(always)]
-    pub(crate) fn run(&self, line: impl FnMut(&LineSpan<'_>)) {
+    pub(crate) fn run(&self, mut line: impl FnMut(&LineSpan<'_>)) {
         // Of its other extents, which may be huge, an empty tensor has no elements to walk.
         if self.shape.is_empty() {
             return;
@@ -376,8 +376,15 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
             Order::TokensMajor { batch_inside } if self.rows.head_stride().is_none() => {
                 self.tokens(batch_inside, line);
             }
-            _ => self.each(line),
+            _ => self.each(&mut line),
         }
+    }
+
+    /// The same, compiled once for each kind of places: for executors that do so much with a line that a call more does
+    /// not count.
+    #[inline(never)]
+    pub(crate) fn run_dyn(&self, line: &mut dyn FnMut(&LineSpan<'_>)) {
+        self.run(line);
     }
 
     /// Heads of its longest line.
@@ -450,10 +457,10 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
         }
     }
 
-    /// Each head with its own row: a line is a head of some tokens, or some heads of a token. Takes a copy, so that the
-    /// walk above stays in registers.
+    /// Each head with its own row: a line is a head of some tokens, or some heads of a token, so much that a call more
+    /// does not count. Takes a copy, so that the walk above stays in registers.
     #[inline(never)]
-    fn each(self, mut line: impl FnMut(&LineSpan<'_>)) {
+    fn each(self, line: &mut dyn FnMut(&LineSpan<'_>)) {
         let Shape {
             batch,
             tokens,

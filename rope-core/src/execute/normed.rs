@@ -136,7 +136,7 @@ pub(crate) fn copied(
         ..pass.walk(Some(source), target)
     };
     let memory = target.memory_mut();
-    walk.run(|span| {
+    walk.run_dyn(&mut |span| {
         let line = &mut span.line(memory);
         copy_heads(&span.source(x.bytes), line, x.size);
         norm.run(line, 0, &mut roots);

@@ -238,7 +238,7 @@ impl Pass<'_> {
             prefetch: Prefetch::NONE,
         };
         with_tile(head_dim, &mut |tile| {
-            walk.run(|span| {
+            walk.run_dyn(&mut |span| {
                 let [batch, token, head] = span.first;
                 let row = batch * tokens + token;
                 let index = if whole { row } else { row * heads + head };

@@ -95,7 +95,7 @@ pub(crate) fn run(
     with_tile(all, &mut |tile| {
         let (tile, side) = tile.split_at_mut(if has_side { tile.len() / 2 } else { tile.len() });
         let mut row = None;
-        walk.run(|span| {
+        walk.run_dyn(&mut |span| {
             let [batch, token, head] = span.first;
             if pass.skips_identity && walk.rows.is_identity(batch, token) {
                 return;

@@ -81,7 +81,7 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
         prefetch: Prefetch::of(Access::Tile, pass.shape, element.size),
         ..walk
     }
-    .run(|span| {
+    .run_dyn(&mut |span| {
         let source = &span.source(x.bytes);
         let line = &mut span.line_in_tile(&mut tile.0);
         let bytes = match &way {
