@@ -15,6 +15,7 @@
 //! | several threads | [`threads`] |
 //! | several devices: context, sequence and tensor parallelism, disaggregated prefill | [`ranks`] |
 //! | a model in ONNX Runtime | [`onnx_runtime`] |
+//! | a model in PyTorch, transformers or vLLM | [`pytorch`] |
 //! | firmware; no allocator, no std, no f64 in hardware | [`embedded`] |
 //! | C and C++; CMake; C and Rust in one program | [`from_c`] |
 //!
@@ -75,6 +76,9 @@ pub mod embedded {}
 
 #[doc = include_str!("guide/onnxruntime.md")]
 pub mod onnx_runtime {}
+
+#[doc = include_str!("guide/torch.md")]
+pub mod pytorch {}
 
 #[doc = include_str!("guide/c.md")]
 ///

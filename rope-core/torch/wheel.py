@@ -43,6 +43,7 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
     files[f"{information}/WHEEL"] = (
         f"Wheel-Version: 1.0\nGenerator: rope-torch\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
     )
+    files[f"{information}/entry_points.txt"] = b"[vllm.general_plugins]\nrope_kernels = rope_kernels.vllm:register\n"
     record = f"{information}/RECORD"
     lines = []
     for name, data in files.items():
