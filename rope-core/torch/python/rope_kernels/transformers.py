@@ -1,6 +1,6 @@
 """transformers' models rotate by rope_kernels: `enable(model)`, and back by `disable(model)`.
 
-A modelling module of transformers has functions that rotate, of a few formulas. `enable` calls each with numbers, and
+A modeling module of transformers has functions that rotate, of a few formulas. `enable` calls each with numbers, and
 replaces it if its results are, bit for bit, those of a formula that is known here. What cannot be rotated by the
 kernels in a call (another device, float64) still goes to the function that was replaced.
 """
@@ -47,7 +47,7 @@ _rotaries = weakref.WeakKeyDictionary()
 
 
 def enable(model, *, rounding="once", exact=False):
-    """Rotates queries and keys of the model by rope_kernels, and returns it. Other models of the same modelling module
+    """Rotates queries and keys of the model by rope_kernels, and returns it. Other models of the same modeling module
     in this process are rotated so too.
 
     rounding: 16-bit tensors are rounded "once", or as "eager" transformers does, for its bits. exact: cos and sin come
@@ -110,7 +110,7 @@ def _names(configs):
 
 
 def _modules(model):
-    """The modelling modules of the model's parts, with their configurations."""
+    """The modeling modules of the model's parts, with their configurations."""
     modules = {}
     for part in model.modules():
         config = getattr(part, "config", None)
