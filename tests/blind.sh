@@ -16,7 +16,8 @@ found = [m["executable"] for m in map(json.loads, sys.stdin) if m.get("executabl
 assert len(found) == 1, found
 print(found[0])'
 }
-programs=("suites=$(program -p rope-tests --test suites)")
+# Of the whole workspace, as it is built.
+programs=("suites=$(program --workspace --test suites)")
 wants() {
     local prefix
     if [[ $# == 1 ]]; then return 0; fi

@@ -6,7 +6,7 @@ use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
 use rope_core::gradient::PairGradients;
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{
-    Backend, Direction, Error, Frequencies, Pairing, Positions, Rope, Rows, Scaling, Tensor,
+    Angle, Backend, Direction, Error, Frequencies, Pairing, Positions, Rope, Rows, Scaling, Tensor,
     TensorMut,
 };
 use rope_models::Config;
@@ -136,6 +136,28 @@ fn made(file: &Golden, frequencies: &Frequencies<'_>, axes: usize) {
     }
 }
 
+/// Rows by a model's own frequencies and angles in f32, within one unit in the last place of the model's rows.
+fn made_in_f32(file: &Golden, given: &str, axes: usize, channels: &[(usize, usize)]) {
+    let given: Vec<f32> = file.bits(given);
+    let rows = Frequencies::from_inverse(2 * given.len(), &given, 1.0)
+        .map(|set| set.with_angle(Angle::HuggingFaceF32))
+        .and_then(|set| set.arranged(axes, channels))
+        .and_then(|set| set.rows(Positions::token_major(&ids(file, axes))));
+    let rows = rows.and_then(Rows::per_channel).expect("frequencies");
+    let [cos, sin]: [Vec<f32>; 2] = ["cos_f32", "sin_f32"].map(|key| file.bits(key));
+    let width = rows.rotary_dim();
+    for token in 0..file.decimal("tokens") {
+        let (ours_cos, ours_sin) = rows.row(token).expect("a row");
+        let theirs = [&cos, &sin].map(|all| &all[token * width..][..width]);
+        for (ours, theirs) in [ours_cos, ours_sin].into_iter().zip(theirs) {
+            for (ours, theirs) in ours.iter().zip(theirs) {
+                let ulps = ours.to_bits().abs_diff(theirs.to_bits());
+                assert!(ulps <= 1, "{}, {token}: {ours}, not {theirs}", file.name);
+            }
+        }
+    }
+}
+
 #[test]
 fn hunyuan_vl() {
     let file = Golden::file("full/hunyuan_vl_d32_4axes.txt");
@@ -153,6 +175,7 @@ fn hunyuan_vl() {
     assert_eq!(channels.len(), head_dim);
     let set = Frequencies::new(head_dim, base, &Scaling::Default).expect("a base");
     made(&file, &set.arranged(4, &channels).expect("four axes"), 4);
+    made_in_f32(&file, "inv_freq_hf_f32", 4, &channels);
 }
 
 #[test]
@@ -168,6 +191,7 @@ fn vjepa2() {
         .map(|channel| (channel % width % n, channel / width))
         .collect();
     made(&file, &set.arranged(3, &channels).expect("three axes"), 3);
+    made_in_f32(&file, "omega_f32", 3, &channels);
 }
 
 /// Both models by their configurations: the rows and what whole heads become.
@@ -176,6 +200,8 @@ fn by_configuration() {
     let hunyuan = r#"{"model_type": "hunyuan_vl_text", "hidden_size": 64, "num_attention_heads": 2, "head_dim": 32,
         "num_hidden_layers": 1, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0,
         "mrope_section": [4, 4, 4, 4]}}"#;
+    let section = Golden::file("full/hunyuan_vl_d32_4axes.txt").decimals::<usize>("mrope_section");
+    assert_eq!(section, [4; 4]);
     let vjepa2 = r#"{"model_type": "vjepa2", "hidden_size": 128, "num_attention_heads": 2, "num_hidden_layers": 1}"#;
     let of = |json: &str| {
         let model = Config::from_json(json).and_then(|config| config.model());

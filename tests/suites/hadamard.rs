@@ -5,7 +5,7 @@ use half::{bf16, f16};
 use rope_core::cache::{CacheLayout, CacheMut};
 use rope_core::internals::in_stages;
 use rope_core::stages::{Hadamard, HadamardFactor, LinearStages};
-use rope_core::{Backend, Layout, Rope, Rows, Tensor, TensorMut};
+use rope_core::{Backend, Frequencies, Layout, Rope, Rows, Scaling, Tensor, TensorMut};
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::{Number, Source, each_element};
 
@@ -195,9 +195,29 @@ fn after_rotations() {
     for file in Golden::all("hadamard") {
         if file.name.starts_with("rotate_") {
             each_element!(one(&file));
+            inputs(&file);
             scores(&file);
         }
     }
+}
+
+/// What a file is made from: its rows are those of its base and positions, its factor that of its block.
+fn inputs(file: &Golden) {
+    let (base, positions): (Vec<f64>, Vec<i64>) = (file.bits("base"), file.decimals("positions"));
+    let rotary_dim = 2 * file.decimal("n_freq");
+    let rows = Frequencies::new(rotary_dim, base[0], &Scaling::Default)
+        .and_then(|set| set.rows(&positions))
+        .expect("a base");
+    for (token, row) in file
+        .bits::<f32>("cos_f32")
+        .chunks(rotary_dim / 2)
+        .zip(file.bits::<f32>("sin_f32").chunks(rotary_dim / 2))
+        .enumerate()
+    {
+        assert_eq!(rows.row(token), Some(row), "{}, {token}", file.name);
+    }
+    let block = file.decimal("block") as f64;
+    assert_eq!(file.bits::<f32>("c"), [(1.0 / block.sqrt()) as f32]);
 }
 
 /// The scores of queries and keys that are both transformed are those of the exact rotation, within what is rounded.
