@@ -381,3 +381,102 @@ impl core::ops::Div for Real {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn real(value: f64) -> Real {
+        Real::from_f64(value)
+    }
+
+    /// The largest value: what outgrows the exponent stays there.
+    fn largest() -> Real {
+        real(2.0).pow(real(1e30))
+    }
+
+    #[test]
+    fn overflow_saturates() {
+        let largest = largest();
+        assert_eq!(largest.parts(), (false, u128::MAX, EXPONENT_LIMIT));
+        assert_eq!(
+            (largest.to_f64(), largest.to_f32()),
+            (f64::INFINITY, f32::INFINITY)
+        );
+        assert_eq!((-largest).to_f64(), f64::NEG_INFINITY);
+        assert!(real(f64::MAX) < largest && -largest < real(f64::MIN));
+        for same in [
+            largest * largest,
+            -largest * -largest,
+            largest + largest,
+            largest + Real::ONE,
+            Real::ONE / Real::ZERO,
+            largest.floor(),
+            // The fixed form of the exponent holds 2^61, and not 2^62.
+            real(2.0_f64.powi(61)).exp2(),
+            real(2.0_f64.powi(62)).exp2(),
+        ] {
+            assert_eq!(same, largest);
+        }
+        assert_eq!(-Real::ONE / Real::ZERO, -largest);
+        assert_eq!(largest - largest, Real::ZERO);
+    }
+
+    #[test]
+    fn underflow_is_zero() {
+        for zero in [
+            Real::ONE / largest(),
+            Real::ONE / largest() / largest(),
+            real(2.0).pow(real(-1e30)),
+            real(-2.0_f64.powi(61)).exp2(),
+            real(-2.0_f64.powi(62)).exp2(),
+        ] {
+            assert!(zero.is_zero() && zero == Real::ZERO, "{zero:?}");
+        }
+        for value in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, -0.0] {
+            assert_eq!(real(value), Real::ZERO, "{value}");
+        }
+        assert_eq!((-Real::ZERO).to_f64().to_bits(), 0);
+    }
+
+    #[test]
+    fn fixed_point() {
+        let power = |exponent: i64| Real::new(false, 1, exponent);
+        assert_eq!(power(61).to_fixed(), Some((1 << 61, 0)));
+        assert_eq!(power(62).to_fixed(), None);
+        assert_eq!((-power(62)).to_fixed(), None);
+        assert_eq!(power(0).to_fixed(), Some((1, 0)));
+        assert_eq!(power(-1).to_fixed(), Some((0, 1 << 127)));
+        assert_eq!((-power(-1)).to_fixed(), Some((-1, 1 << 127)));
+        assert_eq!(power(-128).to_fixed(), Some((0, 1)));
+        // Half a unit is rounded up, less than that down.
+        assert_eq!(power(-129).to_fixed(), Some((0, 1)));
+        assert_eq!(power(-130).to_fixed(), Some((0, 0)));
+        assert_eq!((-power(0)).to_fixed(), Some((-1, 0)));
+    }
+
+    #[test]
+    fn floats() {
+        // Every exponent, with the shortest significands and those at a tie of f32.
+        for exponent in 0..0x7ff_u64 {
+            for fraction in [
+                0,
+                1,
+                (1 << 52) - 1,
+                1 << 28,
+                3 << 28,
+                (1 << 28) + 1,
+                1 << 51,
+            ] {
+                for sign in [0, 1 << 63] {
+                    let value = f64::from_bits(sign | exponent << 52 | fraction);
+                    let expected = if value == 0.0 { 0.0 } else { value };
+                    let made = real(value);
+                    assert_eq!(made.to_f64().to_bits(), expected.to_bits(), "{value:e}");
+                    let (made, expected) = (made.to_f32(), expected as f32);
+                    assert_eq!(made.to_bits(), expected.to_bits(), "{value:e}");
+                }
+            }
+        }
+    }
+}

@@ -23,37 +23,35 @@ pub(crate) enum Arrangement {
 
 impl Arrangement {
     /// The arrangement over that many channels. A model of video uses fewer, if they do not divide by three.
-    pub(crate) fn new(axes: AxesOf, rope: &Object, rotary_dim: &mut usize) -> Result<Self> {
-        let pairs = *rotary_dim / 2;
-        let two = || match *rotary_dim % 4 {
+    pub(crate) fn new(axes: AxesOf, rope: &Object, rotary_dim: usize) -> Result<Self> {
+        let pairs = rotary_dim / 2;
+        let two = || match rotary_dim % 4 {
             0 => Ok(pairs / 2),
             _ => Err(rope_core::Error::RotaryDim {
-                rotary_dim: *rotary_dim,
+                rotary_dim,
                 required: "a multiple of 4 for two axes",
             }),
         };
         let (set_dim, axes, pairs): (usize, usize, Vec<(usize, usize)>) = match axes {
-            AxesOf::Text => return Ok(Self::Known(Axes::from(*rotary_dim))),
+            AxesOf::Text => return Ok(Self::Known(Axes::from(rotary_dim))),
             AxesOf::Mrope(default) => {
                 let sections = sections(rope, default)?;
-                return Ok(Self::Known(Axes::mrope(*rotary_dim, sections)));
+                return Ok(Self::Known(Axes::mrope(rotary_dim, sections)));
             }
             AxesOf::MropeAlternating(default) => {
                 let sections = sections(rope, default)?;
-                return Ok(Self::Known(Axes::mrope_alternating(*rotary_dim, sections)));
+                return Ok(Self::Known(Axes::mrope_alternating(rotary_dim, sections)));
             }
             AxesOf::Pixtral => {
                 two()?;
-                return Ok(Self::Known(Axes::pixtral(*rotary_dim)));
+                return Ok(Self::Known(Axes::pixtral(rotary_dim)));
             }
             AxesOf::Vision => {
                 two()?;
-                return Ok(Self::Known(Axes::vision(*rotary_dim)));
+                return Ok(Self::Known(Axes::vision(rotary_dim)));
             }
             AxesOf::Three => {
-                let set = *rotary_dim / 3 / 2;
-                *rotary_dim = 6 * set;
-                return Ok(Self::Known(Axes::per_axis([set; 3])));
+                return Ok(Self::Known(Axes::per_axis([pairs / 3; 3])));
             }
             AxesOf::MropeInterleaved(default) => {
                 let sections = sections(rope, default)?;
@@ -62,7 +60,7 @@ impl Arrangement {
                     _ => 0,
                 };
                 (
-                    *rotary_dim,
+                    rotary_dim,
                     3,
                     (0..pairs).map(|pair| (pair, axis(pair))).collect(),
                 )
@@ -70,7 +68,7 @@ impl Arrangement {
             AxesOf::RowsAndColumns => {
                 two()?;
                 (
-                    *rotary_dim,
+                    rotary_dim,
                     2,
                     (0..pairs).map(|pair| (pair, pair % 2)).collect(),
                 )
@@ -81,7 +79,7 @@ impl Arrangement {
                     true => (pair, 1),
                     false => (pair - half, 0),
                 };
-                (*rotary_dim / 2, 2, (0..pairs).map(place).collect())
+                (rotary_dim / 2, 2, (0..pairs).map(place).collect())
             }
             AxesOf::ChannelSections => {
                 // `cat(f, f)` is cut into pieces of twice a section, one after the other.
@@ -94,11 +92,10 @@ impl Arrangement {
                 let axis = |channel| ends.iter().filter(|&&end| end <= channel).count();
                 let place = |channel| (channel % pairs, axis(channel));
                 let channels = (0..2 * pairs).map(place).collect();
-                (*rotary_dim, sections.len(), channels)
+                (rotary_dim, sections.len(), channels)
             }
             AxesOf::ChannelWindows => {
-                let width = *rotary_dim / 3 / 2 * 2;
-                *rotary_dim = 3 * width;
+                let width = rotary_dim / 3 / 2 * 2;
                 let half = (width / 2).max(1);
                 let place = |channel| (channel % width % half, channel / width);
                 (width, 3, (0..3 * width).map(place).collect())
@@ -106,7 +103,7 @@ impl Arrangement {
             AxesOf::ColumnsAndRows => {
                 two()?;
                 let place = |pair| (pair / 2, 1 - pair % 2);
-                (*rotary_dim / 2, 2, (0..pairs).map(place).collect())
+                (rotary_dim / 2, 2, (0..pairs).map(place).collect())
             }
         };
         Ok(Self::Given {

@@ -502,7 +502,7 @@ impl<'c> Reading<'c> {
             check_read(rope, scaling_name, row)?;
         }
         let head_dim = self.head_dim(kind)?;
-        let mut rotary_dim = self.rotary_dim(rope, scaled, head_dim)?;
+        let rotary_dim = self.rotary_dim(rope, scaled, head_dim)?;
         let base = match layer.base {
             Some(base) => base,
             None => self.base(rope, kind)?,
@@ -513,7 +513,7 @@ impl<'c> Reading<'c> {
             true => Scaling::Turns,
             false => self.scaling(scaling_name, rope, &mut lists)?,
         };
-        let axes = crate::axes::Arrangement::new(row.axes, rope, &mut rotary_dim)?;
+        let axes = crate::axes::Arrangement::new(row.axes, rope, rotary_dim)?;
         let mut frequencies = axes.frequencies(base, &scaling)?;
         if !row.softmax {
             frequencies = frequencies.with_softmax_factor(1.0)?;

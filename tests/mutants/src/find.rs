@@ -11,6 +11,8 @@ pub const CHOSEN: char = '\u{1}';
 #[derive(Clone, Debug)]
 pub struct Mutant {
     pub file: String,
+    /// The function that it is in, as `Type::name`, or `name`.
+    pub function: String,
     pub line: usize,
     /// The line without its indentation.
     pub text: String,
@@ -23,8 +25,7 @@ pub struct Mutant {
 /// All mutants of a file.
 pub fn mutants(file: &str, source: &str) -> Vec<Mutant> {
     let parsed = syn::parse_file(source).expect("a file that compiles");
-    let found = Vec::new();
-    let mut finder = Finder { file, source, found };
+    let mut finder = Finder { file, source, owner: String::new(), function: String::new(), found: Vec::new() };
     finder.visit_file(&parsed);
     finder.found
 }
@@ -32,6 +33,9 @@ pub fn mutants(file: &str, source: &str) -> Vec<Mutant> {
 struct Finder<'s> {
     file: &'s str,
     source: &'s str,
+    /// The type or trait whose functions these are, as `Type::`, and the function.
+    owner: String,
+    function: String,
     found: Vec<Mutant>,
 }
 
@@ -83,7 +87,8 @@ impl<'s> Finder<'s> {
             0 => change,
             n => format!("{change} ({})", n + 1),
         };
-        self.found.push(Mutant { file, line, text, change, at, new });
+        let function = self.function.clone();
+        self.found.push(Mutant { file, function, line, text, change, at, new });
     }
 
     /// An expression that becomes another one.
@@ -114,6 +119,7 @@ impl<'s> Finder<'s> {
         if signature.constness.is_some() {
             return;
         }
+        let outer = std::mem::replace(&mut self.function, format!("{}{}", self.owner, signature.ident));
         let output = match &signature.output {
             ReturnType::Default => "()".to_string(),
             ReturnType::Type(_, output) => self.text(output).replace(' ', ""),
@@ -127,6 +133,15 @@ impl<'s> Finder<'s> {
             }
         }
         self.visit_block(block);
+        self.function = outer;
+    }
+
+    /// What is in an implementation or a trait, by its name without parameters.
+    fn owned(&mut self, name: &str, visit: impl FnOnce(&mut Self)) {
+        let name = name.split('<').next().unwrap_or_default();
+        let outer = std::mem::replace(&mut self.owner, format!("{name}::"));
+        visit(self);
+        self.owner = outer;
     }
 }
 
@@ -187,7 +202,17 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_item_fn(&mut self, item: &'ast syn::ItemFn) {
+        let owner = std::mem::take(&mut self.owner);
         self.function(&item.sig, &item.block);
+        self.owner = owner;
+    }
+
+    fn visit_item_impl(&mut self, item: &'ast syn::ItemImpl) {
+        self.owned(self.text(&item.self_ty), |finder| visit::visit_item_impl(finder, item));
+    }
+
+    fn visit_item_trait(&mut self, item: &'ast syn::ItemTrait) {
+        self.owned(&item.ident.to_string(), |finder| visit::visit_item_trait(finder, item));
     }
 
     fn visit_impl_item_fn(&mut self, item: &'ast syn::ImplItemFn) {

@@ -316,3 +316,81 @@ pub(crate) fn cos_sin_f64(angle: Remainder, factor: f64) -> (f64, f64) {
     let (cos, sin) = cos_sin_times(angle, Real::from_f64(factor));
     (cos.to_f64(), sin.to_f64())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOME: [U256; 4] = [
+        U256 { high: 1, low: 0 },
+        U256 {
+            high: 1 << 127 | 1,
+            low: 1 << 127 | 1,
+        },
+        U256 {
+            high: 0x0123_4567_89ab_cdef_0f1e_2d3c_4b5a_6978,
+            low: 0xfedc_ba98_7654_3210_8796_a5b4_c3d2_e1f0,
+        },
+        U256 {
+            high: u128::MAX,
+            low: u128::MAX,
+        },
+    ];
+
+    fn words(x: U256) -> (u128, u128) {
+        (x.high, x.low)
+    }
+
+    /// By any number of bits: what as many shifts by one give.
+    #[test]
+    fn shifts() {
+        for x in SOME {
+            let (mut up, mut down) = (x, x);
+            for by in 0..300 {
+                assert_eq!(words(x.shl(by)), words(up), "{x:?} << {by}");
+                assert_eq!(words(x.shr(by)), words(down), "{x:?} >> {by}");
+                up = U256 {
+                    high: up.high << 1 | up.low >> 127,
+                    low: up.low << 1,
+                };
+                down = U256 {
+                    high: down.high >> 1,
+                    low: down.low >> 1 | down.high << 127,
+                };
+            }
+        }
+    }
+
+    #[test]
+    fn leading_zeros() {
+        let top = U256 {
+            high: 1 << 127,
+            low: 0,
+        };
+        for by in 0..256 {
+            assert_eq!(top.shr(by).leading_zeros(), by);
+        }
+        assert_eq!(U256::ZERO.leading_zeros(), 256);
+    }
+
+    /// Quarter turns and the rest are the angle again, and the rest is an eighth of a turn at most.
+    #[test]
+    fn quarters_and_rest() {
+        for x in SOME {
+            for by in 0..256 {
+                let turns = x.shl(by);
+                let (quarters, (minus, rest)) = turns.quarter_turns();
+                assert!(quarters < 4 && rest.high <= 1 << 125, "{turns:?}");
+                let whole = U256 {
+                    high: u128::from(quarters) << 126,
+                    low: 0,
+                };
+                let again = match minus {
+                    true => whole.sub(rest),
+                    false => whole.sub(U256::ZERO.sub(rest)),
+                };
+                assert_eq!(words(again), words(turns), "{turns:?}");
+            }
+        }
+    }
+}

@@ -558,6 +558,33 @@ fn consecutive_positions() {
     }
 }
 
+/// An angle beside others that are zero is as exact as by itself, however small: nothing of it is cut off.
+#[test]
+fn sums_of_one_angle() {
+    let zero = [
+        (0_i64.at(), step(u128::MAX / 3)),
+        (5_i64.at(), Step::default()),
+    ];
+    let bits = |angle| {
+        let (cos, sin) = cos_sin_f64(angle, 1.0);
+        (cos.to_bits(), sin.to_bits())
+    };
+    for coordinate in [2_f64.powi(-300), -(2_f64.powi(-300)), 1e-70, 0.75] {
+        let one = (coordinate.at(), step(u128::MAX / 7));
+        let alone = bits(Remainder::new(one.0, one.1));
+        for angles in [
+            [one, zero[0], zero[1]],
+            [zero[0], one, zero[1]],
+            [zero[1], zero[0], one],
+        ] {
+            let sum = Remainder::sum(angles.into_iter());
+            assert_eq!(bits(sum), alone, "{coordinate:e}");
+        }
+    }
+    let nothing = bits(Remainder::sum(zero.into_iter()));
+    assert_eq!(nothing, (1_f64.to_bits(), 0));
+}
+
 /// The error of sums of angles, in 2^-53, against the bound of 134 of the module.
 #[test]
 fn error_of_sums() {
