@@ -8,7 +8,6 @@ bounds="
 rope-core-x86_64          1030000   machine code of every element, pairing and backend, frequencies, rows, norms, caches and gradients
 models-x86_64              172000   what reads config.json and the keys of GGUF, with its part of serde_json
 rope-core-aarch64          602000   the same for AArch64
-rope-core-thumbv7em        276000   the same for a Cortex-M4F, without an allocator
 librope.so                2205000   the shared library, stripped; 100 KB of it read models' files
 librope.a                17500000   the static one, stripped; nearly all of it is Rust's standard library
 frequencies-x86_64          92000   what frequencies and rows add to a program with given rows (wished for: 60000)
@@ -142,12 +141,10 @@ show "a program with frequencies" "$program/made"
 show "a program without" "$program/given"
 
 debian_toolchain
-for architecture in aarch64 thumbv7em; do
-    step "rope-core for $architecture"
-    released $architecture
-    is rope-core-$architecture "$(code "$core")"
-    show "rope-core for $architecture" "$core"
-done
+step "rope-core for aarch64"
+released aarch64
+is rope-core-aarch64 "$(code "$core")"
+show "rope-core for aarch64" "$core"
 
 step "the playground"
 playground

@@ -104,25 +104,20 @@ aarch64_on() {
     echo "qemu-aarch64 -cpu $1 -L /usr/aarch64-linux-gnu -E LD_LIBRARY_PATH=/usr/aarch64-linux-gnu/lib"
 }
 
-# released ARCHITECTURE: rope-core as it is released. $core is the library, whose machine code sizes.sh measures,
+# released here | aarch64: rope-core as it is released. $core is the library, whose machine code sizes.sh measures,
 # $assembly what cycles.sh reads: one file, as the profile makes one unit. `here` is the one in the libraries that
 # install.sh puts below $installed; the others are built by Debian's toolchain.
 installed=$root/target/platforms/released/prefix
 released() {
-    local target options=() flags=(--emit asm -C symbol-mangling-version=v0) directory=$CARGO_TARGET_DIR
-    case $1 in
-    here)
+    local target=${aarch64:-} flags=(--emit asm -C symbol-mangling-version=v0) directory=$CARGO_TARGET_DIR
+    if [[ $1 == here ]]; then
         target=$(rustc -vV | sed -n 's/^host: //p') directory=${installed%/*}
         if [[ $target == x86_64-* ]]; then flags+=(-C llvm-args=--x86-asm-syntax=intel); fi
         CARGO_TARGET_DIR=$directory CARGO_BUILD_TARGET=$target RUSTFLAGS="${flags[*]}" \
             tests rope-core/capi/install.sh "$installed"
-        ;;
-    aarch64) target=$aarch64 options=(--features alloc) ;;
-    thumbv7em) target=thumbv7em-none-eabihf options=(-Zbuild-std=core) ;;
-    esac
-    if [[ $1 != here ]]; then
+    else
         CARGO_PROFILE_RELEASE_DEBUG=0 tests cargo rustc --release -p rope-core --lib --no-default-features \
-            --target "$target" "${options[@]}" -- "${flags[@]}"
+            --features alloc --target "$target" -- "${flags[@]}"
     fi
     # Other builds leave libraries beside it, but no assembly.
     assembly=$(ls -t "$directory/$target"/release/deps/rope_core-*.s | sed -n 1p)

@@ -5,7 +5,7 @@ source "$(dirname "$0")/common.sh"
 
 debian_toolchain
 
-targets=(thumbv7em-none-eabihf riscv64gc-unknown-none-elf x86_64-unknown-none)
+targets=(thumbv7em-none-eabihf x86_64-unknown-none)
 builds=0
 build() {
     step "${targets[*]}: $*"

@@ -37,7 +37,7 @@ fn shifts() {
 
 #[test]
 fn gradients() {
-    random("gradients", 1_500, bodies::gradient);
+    random("gradients", 500, bodies::gradient);
 }
 
 #[test]

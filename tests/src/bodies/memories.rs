@@ -305,6 +305,16 @@ impl Arena {
         rope_rows_apart(cos, sin, tokens, pairs, rotary_dim)
     }
 
+    /// The same, or rows of channels.
+    fn any_rows(&mut self, source: &mut Source<'_>, tokens: usize, rotary_dim: usize) -> rope_rows {
+        if !source.once_in(4) {
+            return self.rows(source, tokens, rotary_dim);
+        }
+        let len = tokens * rotary_dim;
+        let (cos, sin) = (self.read(source, len), self.read(source, len));
+        rope_rows_full(cos, sin, tokens, rotary_dim)
+    }
+
     fn weights(&mut self, source: &mut Source<'_>, count: usize) -> rope_weights {
         let element = element(source);
         let data = self.read::<u8>(source, count * SIZES[element as usize]);
@@ -396,7 +406,7 @@ pub fn memories(source: &mut Source<'_>) {
     }
 }
 
-const CALLS: usize = 27;
+const CALLS: usize = 29;
 
 /// # Safety
 ///
@@ -422,6 +432,13 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
             let status = unsafe { rope_norm_init(&mut norm, rope_norm_formula::Llama as i32) };
             assert_eq!(status, rope_status::Ok);
             norm.weight = arena.weights(source, dim);
+            if source.once_in(2) {
+                norm.bias = arena.weights(source, dim);
+            }
+            if source.once_in(2) {
+                (norm.sums_count, norm.sums_width) = (tokens * heads, dim);
+                norm.sums = arena.read(source, norm.sums_count);
+            }
             (norm.eps, chain.norm) = (1e-6, &raw const norm);
         }
         if source.once_in(2) {
@@ -451,7 +468,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
             0 => {
                 let (x, rows) = (
                     arena.tensor_mut(source, element, shape),
-                    arena.rows(source, tokens, dim),
+                    arena.any_rows(source, tokens, dim),
                 );
                 rope_rotate(&PLAN, &x, &rows)
             }
@@ -460,7 +477,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                     arena.tensor(source, element, shape),
                     arena.tensor_mut(source, other, shape),
                 );
-                let rows = arena.rows(source, tokens, dim);
+                let rows = arena.any_rows(source, tokens, dim);
                 rope_rotate_into(&PLAN, &x, &y, &rows)
             }
             2 => {
@@ -468,13 +485,13 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                     arena.tensor_mut(source, element, shape),
                     arena.tensor_mut(source, other, shape),
                 );
-                let rows = arena.rows(source, tokens, dim);
+                let rows = arena.any_rows(source, tokens, dim);
                 rope_rotate_qk(&PLAN, &q, &k, &rows)
             }
             3 => {
                 let chain = chained(arena, source, true);
                 let x = arena.tensor_mut(source, element, shape);
-                let rows = arena.rows(source, tokens, dim);
+                let rows = arena.any_rows(source, tokens, dim);
                 rope_chain_rotate(&chain, &x, &rows)
             }
             4 => {
@@ -487,7 +504,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                     arena.tensor(source, element, shape),
                     arena.tensor_mut(source, other, shape),
                 );
-                let rows = arena.rows(source, tokens, dim);
+                let rows = arena.any_rows(source, tokens, dim);
                 rope_chain_rotate_into(&chain, &x, &y, &rows)
             }
             6 => {
@@ -503,7 +520,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                 if source.once_in(2) {
                     return rope_chain_copy_into_cache(&chain, &x, &cache, &slots);
                 }
-                let rows = arena.rows(source, tokens, dim);
+                let rows = arena.any_rows(source, tokens, dim);
                 rope_chain_rotate_into_cache(&chain, &x, &cache, &slots, &rows)
             }
             8 => {
@@ -516,7 +533,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                     arena.cache(source, cached, true),
                     arena.cache(source, cached, true),
                 );
-                let rows = arena.rows(source, tokens, dim);
+                let rows = arena.any_rows(source, tokens, dim);
                 rope_chain_rotate_into_caches(&chain, &k, &keys, &v, &values, &slots, &rows)
             }
             9 => {
@@ -526,7 +543,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                 if source.once_in(2) {
                     return rope_chain_copy_from_cache(&chain, &cache, &slots, &y);
                 }
-                let rows = arena.rows(source, tokens, dim);
+                let rows = arena.any_rows(source, tokens, dim);
                 rope_chain_rotate_from_cache(&chain, &cache, &slots, &y, &rows)
             }
             10 => {
@@ -653,11 +670,31 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                 let inverse = arena.written(source, len);
                 rope_initial_mixed(10.0, directions, heads, number, 4, inverse, len)
             }
-            _ => {
+            26 => {
                 let (number, len) = (rope_number::I32 as i32, 2 * tokens * heads);
                 let storage = arena.written::<i32>(source, len).cast();
                 let positions = arena.written(source, 1);
                 rope_grid_positions(1, tokens, heads, storage, len, number, positions)
+            }
+            27 => {
+                let mut frequencies = null_mut();
+                let axes = rope_axes_text(dim);
+                let status = rope_frequencies_new(&axes, 1e4, null(), &mut frequencies);
+                assert_eq!(status, rope_status::Ok);
+                let values = arena.read::<i32>(source, tokens).cast();
+                let number = rope_number::I32 as i32;
+                let positions = rope_positions_per_token(values, tokens, number);
+                let x = arena.tensor_mut(source, element, shape);
+                let status = rope_rotate_at(&PLAN, &x, frequencies, &positions);
+                assert_eq!(rope_frequencies_free(frequencies), rope_status::Ok);
+                status
+            }
+            _ => {
+                let kind = rope_positions_kind::StripedShard as i32;
+                let positions = rope_positions_shard(kind, tokens, 0, heads);
+                let len = tokens.div_ceil(heads);
+                let list = arena.written(source, len);
+                rope_shard_tokens(&positions, list, len, arena.written(source, 1))
             }
         }
     }

@@ -350,6 +350,26 @@ fn results() {
         );
         assert_eq!(rope_frequencies_free(frequencies), rope_status::Ok);
 
+        // The tokens of a rank, and how many there are, by the offsets of packed sequences.
+        let mut memory = [0_usize, 3, 8, 0];
+        let (first, kind) = (memory.as_mut_ptr(), rope_positions_kind::StripedShard);
+        let shard = rope_positions {
+            values: first.cast(),
+            count: 3,
+            number: rope_number::U64 as i32,
+            ..rope_positions_shard(kind as i32, 0, 1, 2)
+        };
+        for (tokens, count, words) in [
+            (2, 3, "tokens is written and overlaps values, in 8 bytes"),
+            (3, 1, "count is written and overlaps values, in 8 bytes"),
+            (3, 3, "tokens is written and overlaps count, in 8 bytes"),
+        ] {
+            let status = rope_shard_tokens(&shard, first.add(tokens), 1, first.add(count));
+            assert_eq!(status, rope_status::MemoryOverlap);
+            assert!(detail().starts_with(words), "{}", detail());
+            assert_eq!(memory, [0, 3, 8, 0]);
+        }
+
         let json = r#"{"model_type": "llama", "head_dim": 64, "rope_theta": 10000.0}"#;
         let mut plan = PLAN;
         let out = (&raw mut plan).cast();
