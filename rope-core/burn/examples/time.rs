@@ -85,7 +85,7 @@ fn main() -> Result<(), rope_burn::Error> {
             false => random([batch, heads, tokens, head_dim]),
         };
         let burn = burn::nn::RotaryEncodingConfig::new(4096, head_dim).init(&device);
-        let ours = rope_burn::RotaryEncodingConfig::new(4096, head_dim).init(&device)?;
+        let ours = rope_burn::RotaryEncodingConfig::new(4096, head_dim).init(&device);
         let x = tensor();
         let (theirs, own) = (burn.apply(x.clone(), 1000), ours.apply(x, 1000));
         let distance = (theirs - own).abs().max().into_scalar::<f32>();

@@ -94,7 +94,7 @@ fn main() -> Result<(), rope_burn::Error> {
     let batches: Vec<_> = (0..STEPS).map(batch).collect();
 
     let mut burn = burn::nn::RotaryEncodingConfig::new(TOKENS, HEAD_DIM).init(&device);
-    let mut ours = rope_burn::RotaryEncodingConfig::new(TOKENS, HEAD_DIM).init(&device)?;
+    let mut ours = rope_burn::RotaryEncodingConfig::new(TOKENS, HEAD_DIM).init(&device);
     let burn_near = train(&model, &batches, |x| burn.forward(x));
     let ours_near = train(&model, &batches, |x| ours.forward(x));
     burn.shift(FAR);

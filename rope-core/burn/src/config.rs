@@ -9,6 +9,7 @@ use burn::serde::{Deserialize, Serialize};
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use rope_core::{Frequencies, Pairing, Scaling};
 
+use crate::encoding::or_panic;
 use crate::{Error, RotaryEncoding};
 
 /// What a [`RotaryEncoding`] is made of. The names are those of burn-nn; a file that its configuration was saved to is
@@ -20,11 +21,11 @@ use crate::{Error, RotaryEncoding};
 /// use rope_core::{Pairing, Scaling, Yarn};
 ///
 /// let device = Device::flex();
-/// let as_in_burn = RotaryEncodingConfig::new(512, 64).init(&device)?;
+/// let as_in_burn = RotaryEncodingConfig::new(512, 64).init(&device);
 /// let phi = RotaryEncodingConfig::new(2048, 80)
 ///     .with_pairing(Pairing::Half)
 ///     .with_rotary_dim(Some(32))
-///     .init(&device)?;
+///     .try_init(&device)?;
 /// let qwen = RotaryEncodingConfig::new(4096, 128)
 ///     .with_theta(1e6)
 ///     .with_pairing(Pairing::Half)
@@ -83,12 +84,21 @@ impl RotaryEncodingConfig {
         RotaryEncodingConfig { rotary_dim, ..self }
     }
 
-    /// The module, without scaling.
+    /// The module, without scaling, as burn's own configurations make theirs.
+    ///
+    /// # Panics
+    ///
+    /// With the message of the error that [`RotaryEncodingConfig::try_init`] returns.
+    pub fn init(&self, device: &Device) -> RotaryEncoding {
+        or_panic(self.try_init(device))
+    }
+
+    /// [`RotaryEncodingConfig::init`], which does not panic.
     ///
     /// # Errors
     ///
     /// Those of [`RotaryEncodingConfig::init_with_scaling`].
-    pub fn init(&self, device: &Device) -> Result<RotaryEncoding, Error> {
+    pub fn try_init(&self, device: &Device) -> Result<RotaryEncoding, Error> {
         self.init_with_scaling(&Scaling::Default, device)
     }
 

@@ -1,10 +1,12 @@
 //! The module: burn-nn's `RotaryEncoding` with rope-core's frequencies, pairings, partial rotary and positions.
 
+use alloc::vec::Vec;
+
 use burn_core as burn;
 
 use burn::module::{Content, DisplaySettings, Module, ModuleDisplay};
-use burn::tensor::{Device, Tensor};
-use rope_core::{Frequencies, IntoPositions, Pairing};
+use burn::tensor::{Device, Int, Tensor};
+use rope_core::{Frequencies, IntoPositions, Pairing, Positions};
 
 use crate::{Error, RotaryRows, rotate};
 
@@ -23,7 +25,7 @@ use crate::{Error, RotaryRows, rotate};
 /// use rope_burn::RotaryEncodingConfig;
 ///
 /// let device = Device::flex();
-/// let encoding = RotaryEncodingConfig::new(512, 64).init(&device)?;
+/// let encoding = RotaryEncodingConfig::new(512, 64).init(&device);
 /// let x = Tensor::<4>::random([2, 8, 16, 64], Distribution::Default, &device);
 /// let prompt = encoding.forward(x.clone());
 /// let later = encoding.apply(x.clone(), 100);
@@ -150,13 +152,13 @@ impl RotaryEncoding {
         model: &rope_models::Model,
         max_sequence_length: usize,
         device: &Device,
-    ) -> Result<alloc::vec::Vec<Option<Self>>, Error> {
+    ) -> Result<Vec<Option<Self>>, Error> {
         let layers = model.layers()?;
         let rotations = layers.rotations();
         let made = rotations
             .iter()
             .map(|rotation| Self::from_rotation(rotation, max_sequence_length, device))
-            .collect::<Result<alloc::vec::Vec<_>, _>>()?;
+            .collect::<Result<Vec<_>, _>>()?;
         let of_layer = |layer: rope_models::Layer<'_>| {
             let rotation = layer.rotation?;
             let same = |other: &rope_models::Rotation| core::ptr::eq(other, rotation);
@@ -181,7 +183,7 @@ impl RotaryEncoding {
     ///
     /// With the words of [`RotaryEncoding::try_apply`].
     pub fn apply<const D: usize>(&self, x: Tensor<D>, start: usize) -> Tensor<D> {
-        in_words(self.try_apply(x, start))
+        or_panic(self.try_apply(x, start))
     }
 
     /// [`RotaryEncoding::apply`], which does not panic.
@@ -203,7 +205,7 @@ impl RotaryEncoding {
     /// Rotates a tensor `[.., tokens, d_model]` at these positions, which the window does not move: those of a
     /// sequence, for all sequences alike, or those of all sequences, one after the other.
     ///
-    /// Layers that share positions share their rows: [`RotaryEncoding::rows_at`], [`rotate`].
+    /// Layers that share positions share their rows: [`RotaryEncoding::rows`], [`rotate`].
     ///
     /// # Errors
     ///
@@ -226,12 +228,39 @@ impl RotaryEncoding {
     /// # Errors
     ///
     /// Those of [`RotaryRows::at`].
-    pub fn rows_at<'p>(
+    pub fn rows<'p>(
         &self,
         positions: impl IntoPositions<'p>,
         sequences: usize,
     ) -> Result<RotaryRows, Error> {
         RotaryRows::at(&self.frequencies, positions, sequences, &self.cos.device())
+    }
+
+    /// As [`RotaryEncoding::rows`], for positions in a tensor: `[tokens]` for all sequences alike, or `[batch,
+    /// tokens]`; with frequencies on several axes (M-RoPE) `[axes, tokens]` or `[axes, batch, tokens]`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::PositionsShape`] for another shape, and those of [`RotaryRows::at`].
+    pub fn rows_at<const D: usize>(&self, positions: Tensor<D, Int>) -> Result<RotaryRows, Error> {
+        let (dims, axes) = (positions.dims(), self.frequencies.axes());
+        let of_tokens = match dims.split_first() {
+            Some((first, rest)) if axes > 1 && *first == axes => rest,
+            _ if axes > 1 => &[],
+            _ => &dims[..],
+        };
+        let sequences = match of_tokens {
+            [_] => 1,
+            [batch, _] => *batch,
+            _ => {
+                return Err(Error::PositionsShape {
+                    dims: dims.to_vec(),
+                    axes,
+                });
+            }
+        };
+        let ids: Vec<i64> = positions.into_data().iter::<i64>().collect();
+        self.rows(Positions::axis_major(&ids), sequences)
     }
 
     /// Moves the window, so that it begins at position `start`. (In burn-nn it moves forward only.)
@@ -242,7 +271,7 @@ impl RotaryEncoding {
     pub fn shift(&mut self, start: usize) {
         let len = self.max_sequence_length();
         let rows = match start.checked_add(len) {
-            Some(end) => self.rows_at(start..end, 1),
+            Some(end) => self.rows(start..end, 1),
             None => Err(Error::Position {
                 window: start,
                 start: len,
@@ -251,7 +280,7 @@ impl RotaryEncoding {
         RotaryRows {
             cos: self.cos,
             sin: self.sin,
-        } = in_words(rows);
+        } = or_panic(rows);
         self.window = start;
     }
 
@@ -302,11 +331,11 @@ impl RotaryEncoding {
         let beyond = Error::Position { window, start };
         let first = window.checked_add(start).ok_or(beyond.clone())?;
         let end = first.checked_add(tokens).ok_or(beyond)?;
-        self.rows_at(first..end, 1)
+        self.rows(first..end, 1)
     }
 }
 
-/// What burn-nn's signature leaves no room for.
-fn in_words<T>(result: Result<T, Error>) -> T {
+/// burn-nn's signatures have no room for an error.
+pub(crate) fn or_panic<T>(result: Result<T, Error>) -> T {
     result.unwrap_or_else(|error| panic!("RotaryEncoding: {error}"))
 }

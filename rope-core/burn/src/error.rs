@@ -1,6 +1,7 @@
 //! Every way a call of this crate can be refused.
 
 use alloc::boxed::Box;
+use alloc::vec::Vec;
 use core::fmt;
 
 use burn_core::tensor::{DType, Device};
@@ -34,6 +35,14 @@ pub enum Error {
         rows: usize,
         /// Sequences that they should be of.
         sequences: usize,
+    },
+    /// [`RotaryEncoding::rows_at`](crate::RotaryEncoding::rows_at): positions of another shape than `[tokens]` or
+    /// `[batch, tokens]`, after the axes if there are several.
+    PositionsShape {
+        /// The shape of the positions.
+        dims: Vec<usize>,
+        /// The axes of the frequencies.
+        axes: usize,
     },
     /// [`rotate`](crate::rotate): the tensor has less than two dimensions.
     Dimensions {
@@ -107,6 +116,16 @@ impl fmt::Display for Error {
             Error::Sequences { rows, sequences } => {
                 write!(f, "{rows} rows is not a multiple of {sequences} sequences")
             }
+            Error::PositionsShape { dims, axes: 1 } => {
+                write!(
+                    f,
+                    "positions are {dims:?}; they must be [tokens] or [batch, tokens]"
+                )
+            }
+            Error::PositionsShape { dims, axes } => write!(
+                f,
+                "positions are {dims:?}; on {axes} axes they must be [{axes}, tokens] or [{axes}, batch, tokens]"
+            ),
             Error::Dimensions { dimensions } => write!(
                 f,
                 "a tensor of {dimensions} dimensions has no tokens; it needs at least 2: [.., tokens, head_dim]"

@@ -6,11 +6,10 @@
 //! use rope_burn::RotaryEncodingConfig;                     // was: use burn::nn::RotaryEncodingConfig;
 //!
 //! let device = Device::flex();
-//! let encoding = RotaryEncodingConfig::new(512, 64).init(&device)?;
+//! let encoding = RotaryEncodingConfig::new(512, 64).init(&device);
 //! let q = Tensor::<4>::random([1, 8, 16, 64], Distribution::Default, &device);
 //! let q = encoding.forward(q);
 //! # let _ = q;
-//! # Ok::<(), rope_burn::Error>(())
 //! ```
 //!
 //! - [`RotaryEncoding`]: the module. Its angles are exact at any position; burn-nn's, in `f32`, are wrong by some 4e-3
@@ -21,8 +20,9 @@
 //! # What is refused
 //!
 //! Everything is checked before anything is touched. What burn-nn has not returns a `Result` with an [`Error`] that
-//! names the value and its limit. `forward`, `apply` and `shift` have burn-nn's signatures, so they panic, as burn's
-//! tensor code does, with the words of that error; [`RotaryEncoding::try_apply`] does not.
+//! names the value and its limit. `init`, `forward`, `apply` and `shift` have burn-nn's signatures, so they panic, as
+//! burn's tensor code does, with the message of that error; [`RotaryEncodingConfig::try_init`] and
+//! [`RotaryEncoding::try_apply`] do not.
 //!
 //! # Backends
 //!
@@ -51,6 +51,12 @@ mod flex;
 mod operation;
 mod rows;
 mod tensor_operations;
+
+/// The crate whose pairings, scalings, frequencies and positions this one takes, in the version that it takes.
+pub use rope_core;
+/// The crate that reads models' files.
+#[cfg(feature = "models")]
+pub use rope_models;
 
 pub use config::RotaryEncodingConfig;
 pub use encoding::RotaryEncoding;

@@ -3,7 +3,7 @@
 use burn::config::Config;
 use burn::module::Module;
 use burn::nn::RotaryEncodingConfig as BurnConfig;
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use rope_burn::{RotaryEncoding, RotaryEncodingConfig, rotate};
 use rope_core::axes::Axes;
 use rope_core::{Direction, Frequencies, LongRope, Pairing, Positions, Scaling, Yarn};
@@ -11,7 +11,7 @@ use rope_core::{Direction, Frequencies, LongRope, Pairing, Positions, Scaling, Y
 use crate::support::{Source, bits, other, rotated, values};
 
 fn module(config: RotaryEncodingConfig) -> RotaryEncoding {
-    config.init(&Device::flex()).expect("a module")
+    config.init(&Device::flex())
 }
 
 #[test]
@@ -91,11 +91,15 @@ fn sequences_have_positions_of_their_own() {
     let y = encoding
         .apply_at(x.clone(), &positions)
         .expect("a position for each");
-    let rows = encoding.rows_at(&positions, 3).expect("rows");
-    assert_eq!(
-        bits(&rotate(x.clone(), &rows, Pairing::Half).expect("rows")),
-        bits(&y)
-    );
+    let ids: Vec<i64> = positions.iter().map(|&position| position as i64).collect();
+    let ids = Tensor::<2, Int>::from_data(TensorData::new(ids, [3, 4]), &device);
+    for rows in [encoding.rows(&positions, 3), encoding.rows_at(ids)] {
+        let rows = rows.expect("a position for each");
+        assert_eq!(
+            bits(&rotate(x.clone(), &rows, Pairing::Half).expect("rows")),
+            bits(&y)
+        );
+    }
     for (sequence, start) in starts.into_iter().enumerate() {
         let alone = encoding.apply(x.clone().narrow(0, sequence, 1), start);
         assert_eq!(bits(&y.clone().narrow(0, sequence, 1)), bits(&alone));

@@ -3,8 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn::tensor::quantization::{Calibration, QuantScheme, compute_q_params, compute_range};
-use burn::tensor::{DType, Device, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor};
 use rope_burn::{Error, RotaryEncodingConfig, RotaryRows, rotate};
+use rope_core::axes::Axes;
 use rope_core::{Frequencies, Layout, Pairing, Scaling, Strides};
 
 use crate::support::{Source, bits, other};
@@ -113,19 +114,19 @@ fn quantized_tensors() {
 fn modules_that_cannot_be() {
     let device = Device::flex();
     let config = |d_model| RotaryEncodingConfig::new(8, d_model);
-    refused(config(7).init(&device), &["rotary_dim is 7"]);
-    refused(config(0).init(&device), &["rotary_dim is 0"]);
-    refused(config(8).with_theta(0.0).init(&device), &["base", "0"]);
+    refused(config(7).try_init(&device), &["rotary_dim is 7"]);
+    refused(config(0).try_init(&device), &["rotary_dim is 0"]);
+    refused(config(8).with_theta(0.0).try_init(&device), &["base", "0"]);
     refused(
-        config(8).with_theta(f64::NAN).init(&device),
+        config(8).with_theta(f64::NAN).try_init(&device),
         &["base", "NaN"],
     );
     refused(
-        config(8).with_rotary_dim(Some(10)).init(&device),
+        config(8).with_rotary_dim(Some(10)).try_init(&device),
         &["10", "8"],
     );
     refused(
-        RotaryEncodingConfig::new(usize::MAX, 8).init(&device),
+        RotaryEncodingConfig::new(usize::MAX, 8).try_init(&device),
         &[&usize::MAX.to_string()],
     );
     let frequencies = Frequencies::new(6, 10_000.0, &Scaling::Default).expect("frequencies");
@@ -156,11 +157,40 @@ fn panics<T>(call: impl FnOnce() -> T) -> String {
 }
 
 #[test]
+fn positions_of_another_shape() {
+    let device = Device::flex();
+    let ids = |dims| Tensor::<4, Int>::zeros(dims, &device);
+    let one = RotaryEncodingConfig::new(8, 8).init(&device);
+    refused(
+        one.rows_at(ids([1, 1, 2, 3])),
+        &["[1, 1, 2, 3]", "[batch, tokens]"],
+    );
+    let axes = Axes::mrope(8, [2, 1, 1]);
+    let frequencies = Frequencies::new(axes, 10_000.0, &Scaling::Default).expect("three axes");
+    let three = RotaryEncodingConfig::new(8, 8).init_with_frequencies(frequencies, &device);
+    let three = three.expect("a module");
+    refused(
+        three.rows_at(ids([3, 1, 2, 3])),
+        &["[3, 1, 2, 3]", "3 axes"],
+    );
+    let two = Tensor::<2, Int>::zeros([2, 5], &device);
+    refused(three.rows_at(two), &["[2, 5]", "[3, batch, tokens]"]);
+    let rows = three
+        .rows_at(Tensor::<3, Int>::zeros([3, 2, 5], &device))
+        .expect("two sequences");
+    assert_eq!(rows.dims(), [2, 1, 5, 4]);
+}
+
+#[test]
 fn burns_signatures_panic_with_the_same_words() {
     let device = Device::flex();
-    let mut encoding = RotaryEncodingConfig::new(8, 8)
-        .init(&device)
-        .expect("a module");
+    let mut encoding = RotaryEncodingConfig::new(8, 8).init(&device);
+    let config = RotaryEncodingConfig::new(8, 7);
+    let error = refused(config.try_init(&device), &["rotary_dim is 7"]);
+    assert_eq!(
+        panics(|| config.init(&device)),
+        format!("RotaryEncoding: {error}")
+    );
     let x = Tensor::<4>::zeros([1, 2, 4, 6], &device);
     let error = refused(encoding.try_apply(x.clone(), 0), &["6", "8"]);
     assert_eq!(
