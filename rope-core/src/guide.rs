@@ -12,31 +12,33 @@
 //! | cos and sin already, from PyTorch, ONNX or vLLM | [`given_rows`] |
 //! | training: gradients, of frequencies too | [`training`] |
 //! | learned or mixed frequencies, rows of each head; which papers and models have them | [`learned`] |
-//! | several threads | [`threads`] |
+//! | several threads; continuous batching | [`threads`] |
 //! | several devices: context, sequence and tensor parallelism, disaggregated prefill | [`ranks`] |
 //! | a model in ONNX Runtime | [`onnx_runtime`] |
 //! | a model in PyTorch, transformers or vLLM | [`pytorch`] |
 //! | firmware; no allocator, no std, no f64 in hardware | [`embedded`] |
 //! | C and C++; CMake; C and Rust in one program | [`from_c`] |
 //!
-//! The programs are the package's `examples`: each is some sixty lines, prints what it does, and asserts what it
-//! claims. In a clone of the repository:
+//! The programs are the package's `examples`: each prints what it does, and asserts what it claims. In a clone of the
+//! repository:
 //!
 //! ```console
 //! $ cargo run -p rope-core --example kv_cache
 //! ```
 
-/// A page, and the program that it ends with, which the tests run.
+/// A page, and the programs that it ends with, which the tests run.
 macro_rules! page {
-    ($name:ident, $text:literal, $program:literal) => {
+    ($name:ident, $text:literal, $($program:literal),+) => {
         #[doc = include_str!($text)]
-        ///
-        /// # The program
-        ///
-        #[cfg_attr(feature = "alloc", doc = "```no_run")]
-        #[cfg_attr(not(feature = "alloc"), doc = "```text")]
-        #[doc = include_str!($program)]
-        /// ```
+        $(
+            ///
+            /// # Program
+            ///
+            #[cfg_attr(feature = "alloc", doc = "```no_run")]
+            #[cfg_attr(not(feature = "alloc"), doc = "```text")]
+            #[doc = include_str!($program)]
+            /// ```
+        )+
         pub mod $name {}
     };
 }
@@ -60,7 +62,13 @@ page!(
     "guide/learned.md",
     "../examples/learn_frequencies.rs"
 );
-page!(threads, "guide/threads.md", "../examples/threads.rs");
+page!(
+    threads,
+    "guide/threads.md",
+    "../examples/threads.rs",
+    "../examples/continuous_batching.rs"
+);
+page!(embedded, "guide/embedded.md", "../examples/no_std_layer.rs");
 
 #[doc = include_str!("guide/ranks.md")]
 pub mod ranks {}
@@ -71,9 +79,6 @@ pub mod choosing_a_pairing {}
 #[doc = include_str!("guide/weights.md")]
 pub mod porting_weights {}
 
-#[doc = include_str!("guide/embedded.md")]
-pub mod embedded {}
-
 #[doc = include_str!("guide/onnxruntime.md")]
 pub mod onnx_runtime {}
 
@@ -82,7 +87,7 @@ pub mod pytorch {}
 
 #[doc = include_str!("guide/c.md")]
 ///
-/// # The program
+/// # Program
 ///
 /// ```c
 #[doc = include_str!("guide/layer.c")]

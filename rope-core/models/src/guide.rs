@@ -3,6 +3,7 @@
 //! | you have, or want | page |
 //! |---|---|
 //! | Llama, Qwen, Gemma, .. from a `config.json` or a GGUF file | [`from_config`] |
+//! | a layer of an engine: Llama with a KV cache, Qwen2.5-VL with an image, Gemma 3 into FP8 pages | [`in_an_engine`] |
 //! | to know which models are read, and which are refused and why | [`models`] |
 //! | DeepSeek's MLA; a window of a head | [`deepseek_mla`] |
 //! | to find out what a program does, from its heads; gibberish after the first tokens | [`from_heads`] |
@@ -15,21 +16,30 @@
 //!
 //! Everything after the file is in [rope-core's guide](rope_core::guide).
 
-/// A page, and the program that it ends with, which the tests run.
+/// A page, and the programs that it ends with, which the tests run.
 macro_rules! page {
-    ($name:ident, $text:literal, $program:literal) => {
+    ($name:ident, $text:literal, $($program:literal),+) => {
         #[doc = include_str!($text)]
-        ///
-        /// # The program
-        ///
-        /// ```no_run
-        #[doc = include_str!($program)]
-        /// ```
+        $(
+            ///
+            /// # Program
+            ///
+            /// ```no_run
+            #[doc = include_str!($program)]
+            /// ```
+        )+
         pub mod $name {}
     };
 }
 
 page!(from_config, "guide/config.md", "../examples/config.rs");
+page!(
+    in_an_engine,
+    "guide/engine.md",
+    "../examples/llama.rs",
+    "../examples/qwen2_5_vl.rs",
+    "../examples/gemma3_fp8.rs"
+);
 page!(
     deepseek_mla,
     "guide/deepseek_mla.md",
