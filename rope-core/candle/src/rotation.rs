@@ -102,7 +102,7 @@ impl Rotation {
     ) -> Result<CpuStorage> {
         let mut source = self.order.layout(layout)?;
         let mut target = self.order.layout(&Layout::contiguous(layout.shape()))?;
-        let mut rotated = vec![E::zero(); layout.shape().elem_count()];
+        let mut rotated = bytemuck::zeroed_vec::<E>(layout.shape().elem_count());
         if let Some(window) = self.window(source.shape().head_dim)? {
             // The channels around it, too.
             let mut copy = E::to_cpu_storage_owned(rotated);
