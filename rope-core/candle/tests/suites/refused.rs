@@ -2,7 +2,8 @@
 
 use crate::random::{Random, bits};
 use candle_core::{DType, Device, Result, Tensor, Var};
-use rope_candle::rope_core::{Axes, Frequencies, Pairing, Scaling};
+use rope_candle::rope_core::axes::Axes;
+use rope_candle::rope_core::{Frequencies, Pairing, Scaling};
 use rope_candle::{Rotary, learned_tables, rope, rope_thd};
 
 #[track_caller]

@@ -2,7 +2,8 @@
 
 use crate::random::{Random, bits};
 use candle_core::{D, DType, Device, IndexOp, Result, Tensor};
-use rope_candle::rope_core::{self, Axes, Frequencies, MixedFrequencies, Pairing, Scaling};
+use rope_candle::rope_core::axes::{Axes, MixedFrequencies};
+use rope_candle::rope_core::{self, Frequencies, Pairing, Scaling};
 use rope_candle::{Order, Rotary, rope, rope_i};
 
 const FLOATS: [DType; 3] = [DType::F32, DType::BF16, DType::F16];
