@@ -35,6 +35,11 @@ cargo rustc --release -p rope-capi "${build[@]}" -- --print "native-static-libs=
 private=$(sed -E 's/(^| )-lgcc_s( |$)/ /; s/^ //' "$needs")
 # A host's core has unwinding tables, and they name what only std has. Nothing unwinds.
 if [[ -n $defines ]]; then private+=" -Wl,--defsym=rust_eh_personality=0"; fi
+# Without this a program gets the whole static library, a megabyte that nothing calls.
+case ${CARGO_BUILD_TARGET:-$(uname -s)} in
+*darwin* | Darwin) private+=" -Wl,-dead_strip" ;;
+*) private+=" -Wl,--gc-sections" ;;
+esac
 version=$(cargo pkgid -p rope-capi | sed 's/.*[#@]//')
 
 to=${DESTDIR:-}$prefix

@@ -86,7 +86,7 @@ extern crate alloc;
 #[cfg(any(test, feature = "rayon"))]
 extern crate std;
 
-// Before the modules that add methods to them: rustdoc shows methods in this order.
+// Before the modules that add methods to their types: rustdoc shows the methods of a type by module.
 mod frequencies;
 mod rope;
 mod rows;

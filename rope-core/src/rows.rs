@@ -11,6 +11,7 @@ use crate::execute::full::{FULL_WIDTH, FullWidth};
 use crate::tensor::IntoLayout;
 use crate::{Error, Ids, Shape};
 
+mod inverse;
 mod view;
 
 pub(crate) use view::{RowSharing, View};
@@ -567,6 +568,26 @@ impl<'a> Rows<'a> {
         crate::rope::fit(shape.into(), self).map(drop)
     }
 
+    /// The rows that undo these with [`Direction::Forward`], pair by pair, whatever their magnitudes: `cos / (cos^2 +
+    /// sin^2)` and `-sin / (cos^2 + sin^2)` in f64, rounded once. They are made in the caller's storage, of which the
+    /// first `len * heads * rotary_dim` values are used.
+    ///
+    /// [`Direction::Inverse`] needs no such rows: it undoes those whose pairs all have the attention factor as their
+    /// magnitude. Rows of xPos are others, as each pair grows or decays at a rate of its own.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::FullWidthRows`] of full-width rows, [`Error::Storage`] if the storage is too short,
+    /// [`Error::RowsTooLong`] for more values than a slice can have, [`Error::NoInverse`] if a pair has none in f32 (of
+    /// 0 and 0, or of what is not finite), [`Error::AttentionFactor`] if the attention factor has none. The storage is
+    /// untouched then.
+    ///
+    /// [`Direction::Forward`]: crate::Direction::Forward
+    /// [`Direction::Inverse`]: crate::Direction::Inverse
+    pub fn inverted<'o>(&self, storage: &'o mut [f32]) -> Result<Rows<'o>, Error> {
+        self.invert(storage)
+    }
+
     /// The additive sinusoidal encoding of the original Transformer from the same angles: for each row `PE(2i) = sin`,
     /// `PE(2i + 1) = cos`, `rotary_dim` values. With `Frequencies::new(d_model, 10_000.0, ..)` these are the values of
     /// Vaswani et al., *Attention Is All You Need*, arXiv:1706.03762, section 3.5, correctly rounded.
@@ -660,6 +681,3 @@ fn check_joined(values: &[f32], [rows, width]: [usize; 2]) -> Result<(), Error> 
     let row = rows - 1;
     Err(Error::HalvesEqual { row, width })
 }
-
-// After the type: rustdoc shows methods in this order, and its page begins with `new`.
-mod inverse;

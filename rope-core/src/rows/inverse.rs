@@ -93,23 +93,8 @@ impl Rows<'_> {
         })
     }
 
-    /// The rows that undo these with [`Direction::Forward`], pair by pair, whatever their magnitudes: `cos / (cos^2 +
-    /// sin^2)` and `-sin / (cos^2 + sin^2)` in f64, rounded once. They are made in the caller's storage, of which the
-    /// first `len * heads * rotary_dim` values are used.
-    ///
-    /// [`Direction::Inverse`] needs no such rows: it undoes those whose pairs all have the attention factor as their
-    /// magnitude. Rows of xPos are others, as each pair grows or decays at a rate of its own.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::FullWidthRows`] of full-width rows, [`Error::Storage`] if the storage is too short,
-    /// [`Error::RowsTooLong`] for more values than a slice can have, [`Error::NoInverse`] if a pair has none in f32 (of
-    /// 0 and 0, or of what is not finite), [`Error::AttentionFactor`] if the attention factor has none. The storage is
-    /// untouched then.
-    ///
-    /// [`Direction::Forward`]: crate::Direction::Forward
-    /// [`Direction::Inverse`]: crate::Direction::Inverse
-    pub fn inverted<'o>(&self, storage: &'o mut [f32]) -> Result<Rows<'o>, Error> {
+    /// [`Rows::inverted`].
+    pub(super) fn invert<'o>(&self, storage: &'o mut [f32]) -> Result<Rows<'o>, Error> {
         self.check_rotates("Rows::inverted")?;
         let rotary_dim = self.rotary_dim();
         let rows = self.len().checked_mul(self.heads);
