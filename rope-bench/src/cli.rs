@@ -374,6 +374,9 @@ pub fn run() -> Result<ExitCode> {
         Some(Command::Report { runs, output, svg }) => {
             let runs = Titled::all(files::read_all(&runs)?);
             files::write_or_print(&output, html::page(&runs).as_bytes())?;
+            if output.as_os_str() != "-" {
+                eprintln!("wrote {}", output.display());
+            }
             if let Some(directory) = svg {
                 for Titled { letter, run, .. } in &runs {
                     let prefix = if letter.is_empty() {

@@ -261,6 +261,8 @@ pub struct Layer<'l> {
     pub layer_type: Option<&'l str>,
     /// Its rotation; `None` if its queries and keys are not rotated, or if it has none.
     pub rotation: Option<&'l Rotation>,
+    /// The index of its rotation in [`Layers::rotations`], and so of its rows among those that were made of each.
+    pub rotation_index: Option<usize>,
     norm: Result<Option<ModelNorm>, &'l Error>,
 }
 
@@ -354,6 +356,7 @@ impl Layers {
             index,
             layer_type,
             rotation: rotation.and_then(|rotation| self.rotations.get(rotation)),
+            rotation_index: *rotation,
             norm,
         })
     }
