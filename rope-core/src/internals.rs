@@ -14,7 +14,7 @@ use crate::{Element, Error, Rows, Shape, Tensor, TensorMut};
 /// The names of all errors.
 pub const ERRORS: &[&str] = Error::NAMES;
 
-type Implementation = Result<&'static str, Error>;
+type ImplementationName = Result<&'static str, Error>;
 
 /// The same plan, whose stages run one after the other over a tile even where a fused kernel exists: the same bits,
 /// more slowly.
@@ -45,7 +45,7 @@ pub fn rotate_by<E: Element>(
     rope: &Rope<WithStages<'_>>,
     x: &mut TensorMut<'_, E>,
     rows: &Rows<'_>,
-) -> Implementation {
+) -> ImplementationName {
     rope.rotate_by(x, rows)
 }
 
@@ -59,7 +59,7 @@ pub fn rotate_into_by<I: Element, O: Element>(
     x: &Tensor<'_, I>,
     y: &mut TensorMut<'_, O>,
     rows: &Rows<'_>,
-) -> Implementation {
+) -> ImplementationName {
     rope.rotate_into_by(x, y, rows)
 }
 
@@ -71,7 +71,7 @@ pub fn rotate_into_by<I: Element, O: Element>(
 pub fn run_stages_by<S: Stages, E: Element>(
     rope: &Rope<S>,
     x: &mut TensorMut<'_, E>,
-) -> Implementation {
+) -> ImplementationName {
     rope.run_stages_by(x)
 }
 
@@ -86,7 +86,7 @@ pub fn rotate_into_cache_by<'s, S: Stages, I: Element>(
     cache: &mut CacheMut<'_>,
     slots: impl Into<Slots<'s>>,
     rows: &Rows<'_>,
-) -> Implementation {
+) -> ImplementationName {
     rope.rotate_into_cache_by(x, cache, slots, rows)
 }
 
@@ -100,7 +100,7 @@ pub fn copy_into_cache_by<'s, S: Stages, I: Element>(
     x: &Tensor<'_, I>,
     cache: &mut CacheMut<'_>,
     slots: impl Into<Slots<'s>>,
-) -> Implementation {
+) -> ImplementationName {
     rope.copy_into_cache_by(x, cache, slots)
 }
 
@@ -115,6 +115,6 @@ pub fn rotate_from_cache_by<'s, S: Stages, O: Element>(
     slots: impl Into<Slots<'s>>,
     y: &mut TensorMut<'_, O>,
     rows: &Rows<'_>,
-) -> Implementation {
+) -> ImplementationName {
     rope.rotate_from_cache_by(cache, slots, y, rows)
 }

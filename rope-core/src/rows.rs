@@ -46,7 +46,7 @@ pub struct Rows<'a> {
     /// Values from the row of a head to that of the next.
     head_stride: usize,
     /// Where not all rows are at equal distances.
-    sequences: Option<Sequences>,
+    sequences: Option<SequenceStride>,
     ids: Option<Ids<'a>>,
     /// The first of the ids in use; rows are used from their first value on.
     first_id: usize,
@@ -68,7 +68,7 @@ enum RowValues<'a> {
 
 /// Rows of several sequences of several tokens each, where a sequence does not begin one row after the previous one.
 #[derive(Clone, Copy)]
-struct Sequences {
+struct SequenceStride {
     count: usize,
     tokens: usize,
     /// Values from one to the next.
@@ -222,7 +222,7 @@ impl<'a> Rows<'a> {
             strides.token
         };
         let behind = strides.token.checked_mul(tokens) == Some(strides.batch);
-        let sequences = Sequences {
+        let sequences = SequenceStride {
             count: batch,
             tokens,
             stride: strides.batch,
@@ -456,7 +456,7 @@ impl<'a> Rows<'a> {
                         return self.at_equal_distances().map(|()| self.clone());
                     }
                     let count = len / tokens;
-                    sequences = Some(Sequences { count, ..all });
+                    sequences = Some(SequenceStride { count, ..all });
                 }
                 sequence * all.stride + token * self.stride
             }
@@ -475,7 +475,7 @@ impl<'a> Rows<'a> {
     /// Demands that each row lies at the same distance from the previous one.
     fn at_equal_distances(&self) -> Result<(), Error> {
         match self.sequences {
-            Some(Sequences { count, tokens, .. }) => Err(Error::RowSequences {
+            Some(SequenceStride { count, tokens, .. }) => Err(Error::RowSequences {
                 sequences: count,
                 tokens,
             }),
@@ -547,7 +547,7 @@ impl<'a> Rows<'a> {
     /// The same where it is there.
     pub(crate) fn at(&self, index: usize, head: usize) -> (&[f32], &[f32]) {
         let (sharing, batch, token) = match self.sequences {
-            Some(Sequences { tokens, .. }) => {
+            Some(SequenceStride { tokens, .. }) => {
                 let sharing = RowSharing::EachSequence { tokens };
                 (sharing, index / tokens, index % tokens)
             }

@@ -66,12 +66,12 @@ pub struct Shard {
 #[derive(Clone, Copy, Debug)]
 pub struct ShardTokens<'a> {
     shard: Shard,
-    sequences: Sequences<'a>,
+    sequences: ShardSequences<'a>,
     len: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Sequences<'a> {
+enum ShardSequences<'a> {
     /// One, with its number of tokens.
     One(u64),
     /// Sequence `s` has the tokens `offsets[s]..offsets[s + 1]`.
@@ -105,7 +105,7 @@ impl Shard {
         let tokens = tokens as u64;
         Ok(ShardTokens {
             shard: self,
-            sequences: Sequences::One(tokens),
+            sequences: ShardSequences::One(tokens),
             len: self.len_of(tokens) as usize,
         })
     }
@@ -142,7 +142,7 @@ impl Shard {
         }
         Ok(ShardTokens {
             shard: self,
-            sequences: Sequences::Packed(offsets),
+            sequences: ShardSequences::Packed(offsets),
             len: len as usize,
         })
     }
@@ -241,7 +241,7 @@ impl<'a> ShardTokens<'a> {
     /// The first position of so many from one on, if they follow one another.
     pub(crate) fn consecutive(&self, index: usize, count: usize) -> Option<i64> {
         let last = index.checked_add(count)?.checked_sub(1)?;
-        let one = matches!(self.sequences, Sequences::One(_)) && last < self.len;
+        let one = matches!(self.sequences, ShardSequences::One(_)) && last < self.len;
         // Of one sequence positions ascend.
         let first = one.then(|| self.position_at(index))?;
         (self.position_at(last) - first == count as i64 - 1).then_some(first)
@@ -251,11 +251,11 @@ impl<'a> ShardTokens<'a> {
     fn at(&self, index: usize) -> (u64, u64) {
         let (shard, index) = (self.shard, index as u64);
         let offsets = match self.sequences {
-            Sequences::One(tokens) => {
+            ShardSequences::One(tokens) => {
                 let token = shard.token_of(tokens, index);
                 return (token, token);
             }
-            Sequences::Packed(offsets) => offsets,
+            ShardSequences::Packed(offsets) => offsets,
         };
         match shard.kind {
             ShardKind::Contiguous | ShardKind::Striped => {

@@ -478,6 +478,8 @@ fn layers_are_looped_over() {
         .collect();
     let of = |base| of_formula(64, base, &Scaling::Default).ok();
     assert_eq!(bases, [of(1e4), None, of(5e6), of(1e4)]);
+    let indices: Vec<Option<usize>> = layers.iter().map(|layer| layer.rotation_index).collect();
+    assert_eq!(indices, [Some(0), None, Some(1), Some(0)]);
     let types: Vec<Option<&str>> = layers.iter().map(|layer| layer.layer_type).collect();
     let (full, sliding) = (Some("full_attention"), Some("sliding_attention"));
     assert_eq!(types, [full, sliding, sliding, sliding]);

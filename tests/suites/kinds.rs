@@ -313,3 +313,52 @@ fn every_page_and_every_program_is_found() {
         );
     }
 }
+
+/// Two types with one name are mistaken for each other, whatever their modules. Associated types and the two sides of a
+/// `cfg` are one type each.
+#[test]
+fn no_two_types_of_a_crate_share_a_name() {
+    for sources in ["../rope-core/src", "../rope-core/capi/src"] {
+        let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(sources);
+        let mut files = vec![];
+        rust_files(&sources, &mut files);
+        assert!(files.len() > 10, "{}", sources.display());
+        let mut seen: Vec<(String, String)> = vec![];
+        for file in files {
+            let text = std::fs::read_to_string(&file).expect("a source");
+            let file = file.display().to_string();
+            for name in text.lines().filter_map(type_name) {
+                match seen.iter().find(|(known, _)| known == name) {
+                    Some((_, first)) if *first != file => {
+                        panic!("{name} is a type of {first} and of {file}")
+                    }
+                    Some(_) => {}
+                    None => seen.push((name.into(), file.clone())),
+                }
+            }
+        }
+    }
+}
+
+fn rust_files(folder: &std::path::Path, files: &mut Vec<std::path::PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder of sources") {
+        let path = entry.expect("a file").path();
+        if path.is_dir() {
+            rust_files(&path, files);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// The type that a line defines, if it stands at the margin.
+fn type_name(line: &str) -> Option<&str> {
+    let line = match line.strip_prefix("pub") {
+        Some(rest) => rest.split_once(' ')?.1,
+        None => line,
+    };
+    ["struct ", "enum ", "trait ", "union ", "type "]
+        .iter()
+        .find_map(|keyword| line.strip_prefix(keyword))
+        .map(word)
+}

@@ -75,24 +75,24 @@ pub(crate) unsafe fn frequencies<'a>(
 }
 
 /// What frequencies are made of.
-enum Recipe<'a> {
+enum FrequencyRecipe<'a> {
     Base(Axes<'a>, f64, Scaling<'a>),
     Singles(Axes<'a>, &'a [f32], f64),
     Doubles(Axes<'a>, &'a [f64], f64),
 }
 
-impl crate::handle::Recipe for Recipe<'_> {
+impl crate::handle::Recipe for FrequencyRecipe<'_> {
     type Handle = rope_frequencies;
 
     fn make(&self, storage: &'static mut [FrequencyChunk]) -> Result<Frequencies<'static>, Error> {
         match *self {
-            Recipe::Base(axes, base, ref scaling) => {
+            FrequencyRecipe::Base(axes, base, ref scaling) => {
                 Frequencies::new_in(storage, axes, base, scaling)
             }
-            Recipe::Singles(axes, inverse, factor) => {
+            FrequencyRecipe::Singles(axes, inverse, factor) => {
                 Frequencies::from_inverse_in(storage, axes, inverse, factor)
             }
-            Recipe::Doubles(axes, inverse, factor) => {
+            FrequencyRecipe::Doubles(axes, inverse, factor) => {
                 Frequencies::from_inverse_in(storage, axes, inverse, factor)
             }
         }
@@ -108,7 +108,7 @@ unsafe fn base_recipe<'a>(
     axes: *const rope_axes,
     base: f64,
     scaling: *const rope_scaling,
-) -> Result<(Recipe<'a>, [Region; 3]), Failure> {
+) -> Result<(FrequencyRecipe<'a>, [Region; 3]), Failure> {
     // SAFETY: the caller promises all of it.
     unsafe {
         let (axes, given) = read("axes", axes)?.axes()?;
@@ -117,7 +117,10 @@ unsafe fn base_recipe<'a>(
             false => read("scaling", scaling)?,
         };
         let (scaling, [first, second]) = scaling.scaling()?;
-        Ok((Recipe::Base(axes, base, scaling), [given, first, second]))
+        Ok((
+            FrequencyRecipe::Base(axes, base, scaling),
+            [given, first, second],
+        ))
     }
 }
 
@@ -130,7 +133,7 @@ unsafe fn inverse_recipe<'a>(
     count: usize,
     number: i32,
     attention_factor: f64,
-) -> Result<(Recipe<'a>, [Region; 3]), Failure> {
+) -> Result<(FrequencyRecipe<'a>, [Region; 3]), Failure> {
     let none = Region::bytes("list", 0, 0);
     // SAFETY: the caller promises all of it.
     unsafe {
@@ -138,12 +141,12 @@ unsafe fn inverse_recipe<'a>(
         match rope_number::from_c(number)? {
             rope_number::F32 => {
                 let span = Span::<f32>::new("inverse", inverse.cast(), count)?;
-                let recipe = Recipe::Singles(axes, span.get(), attention_factor);
+                let recipe = FrequencyRecipe::Singles(axes, span.get(), attention_factor);
                 Ok((recipe, [given, span.region(), none]))
             }
             rope_number::F64 => {
                 let span = Span::<f64>::new("inverse", inverse.cast(), count)?;
-                let recipe = Recipe::Doubles(axes, span.get(), attention_factor);
+                let recipe = FrequencyRecipe::Doubles(axes, span.get(), attention_factor);
                 Ok((recipe, [given, span.region(), none]))
             }
             other => Err(other.refused(FLOATS)),

@@ -93,7 +93,7 @@ pub struct rope_mixed_frequencies_info {
 }
 
 /// What mixed frequencies are made of.
-struct Recipe<'a> {
+struct MixedRecipe<'a> {
     numbers: Numbers<'a>,
     shape: [usize; 3],
     attention_factor: f64,
@@ -136,7 +136,7 @@ impl<'a> Numbers<'a> {
     }
 }
 
-impl handle::Recipe for Recipe<'_> {
+impl handle::Recipe for MixedRecipe<'_> {
     type Handle = rope_mixed_frequencies;
 
     fn make(
@@ -161,13 +161,13 @@ unsafe fn recipe<'a>(
     inverse: *const rope_mixed_inverse,
     attention_factor: f64,
     angle: i32,
-) -> Result<(Recipe<'a>, Region), Failure> {
+) -> Result<(MixedRecipe<'a>, Region), Failure> {
     // SAFETY: the caller promises it.
     unsafe {
         let inverse = read("inverse", inverse)?;
         let (numbers, region) =
             Numbers::new("values", inverse.values, inverse.count, inverse.number)?;
-        let recipe = Recipe {
+        let recipe = MixedRecipe {
             numbers,
             shape: [inverse.axes, inverse.heads.max(1), inverse.pairs],
             attention_factor,
@@ -197,14 +197,14 @@ unsafe fn mixed<'a>(
 unsafe fn rows_recipe<'a>(
     frequencies: *const rope_mixed_frequencies,
     positions: *const rope_positions,
-) -> Result<(rows::Recipe<'a>, [Region; 6]), Failure> {
+) -> Result<(rows::RowRecipe<'a>, [Region; 6]), Failure> {
     // SAFETY: the caller promises it.
     unsafe {
         let (frequencies, region) = mixed(frequencies)?;
         let (positions, [first, second]) = read("positions", positions)?.positions()?;
         let none = Region::bytes("positions", 0, 0);
         let regions = [region, first, second, none, none, none];
-        Ok((rows::Recipe::AtMixed(frequencies, positions), regions))
+        Ok((rows::RowRecipe::AtMixed(frequencies, positions), regions))
     }
 }
 

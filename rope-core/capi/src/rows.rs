@@ -307,7 +307,7 @@ pub unsafe extern "C" fn rope_rows_len(
     // SAFETY: the caller promises it.
     status_of(|| unsafe {
         write_len(
-            recipe(frequencies, "positions", positions, Recipe::At)?,
+            recipe(frequencies, "positions", positions, RowRecipe::At)?,
             len,
         )
     })
@@ -319,7 +319,7 @@ pub unsafe extern "C" fn rope_rows_len(
 ///
 /// `len` is null or points to a number that may be written.
 pub(crate) unsafe fn write_len(
-    (recipe, regions): (Recipe<'_>, [Region; 6]),
+    (recipe, regions): (RowRecipe<'_>, [Region; 6]),
     len: *mut usize,
 ) -> Result<(), Failure> {
     let out = Out::new("len", len)?;
@@ -333,7 +333,7 @@ pub(crate) unsafe fn write_len(
 
 /// What rows are made of.
 #[derive(Clone, Copy)]
-pub(crate) enum Recipe<'a> {
+pub(crate) enum RowRecipe<'a> {
     /// The positions of tokens.
     At(&'a Frequencies<'static>, Positions<'a>),
     /// The same on mixed axes.
@@ -349,13 +349,15 @@ pub(crate) enum Recipe<'a> {
     },
 }
 
-impl Recipe<'_> {
+impl RowRecipe<'_> {
     fn make<'s>(self, storage: &'s mut [f32]) -> Result<Rows<'s>, Error> {
         match self {
-            Recipe::At(frequencies, positions) => frequencies.rows_in(positions, storage),
-            Recipe::AtMixed(frequencies, positions) => frequencies.rows_in(positions, storage),
-            Recipe::Shift(frequencies, deltas) => frequencies.shift_in(deltas, storage),
-            Recipe::ShiftFrom { new, old, from, to } => new.shift_from_in(old, from, to, storage),
+            RowRecipe::At(frequencies, positions) => frequencies.rows_in(positions, storage),
+            RowRecipe::AtMixed(frequencies, positions) => frequencies.rows_in(positions, storage),
+            RowRecipe::Shift(frequencies, deltas) => frequencies.shift_in(deltas, storage),
+            RowRecipe::ShiftFrom { new, old, from, to } => {
+                new.shift_from_in(old, from, to, storage)
+            }
         }
     }
 
@@ -378,8 +380,8 @@ unsafe fn recipe<'a>(
     frequencies: *const rope_frequencies,
     name: &'static str,
     positions: *const rope_positions,
-    of: fn(&'a Frequencies<'static>, Positions<'a>) -> Recipe<'a>,
-) -> Result<(Recipe<'a>, [Region; 6]), Failure> {
+    of: fn(&'a Frequencies<'static>, Positions<'a>) -> RowRecipe<'a>,
+) -> Result<(RowRecipe<'a>, [Region; 6]), Failure> {
     // SAFETY: the caller promises it.
     unsafe {
         let (frequencies, region) = self::frequencies(frequencies)?;
@@ -400,14 +402,14 @@ unsafe fn recipe_from<'a>(
     old: *const rope_frequencies,
     from: *const rope_positions,
     to: *const rope_positions,
-) -> Result<(Recipe<'a>, [Region; 6]), Failure> {
+) -> Result<(RowRecipe<'a>, [Region; 6]), Failure> {
     // SAFETY: the caller promises it.
     unsafe {
         let (new, region) = self::frequencies(frequencies)?;
         let (old, other) = self::frequencies(old)?;
         let (from, [first, second]) = read("from", from)?.positions()?;
         let (to, [third, fourth]) = read("to", to)?.positions()?;
-        let recipe = Recipe::ShiftFrom { new, old, from, to };
+        let recipe = RowRecipe::ShiftFrom { new, old, from, to };
         Ok((recipe, [region, other, first, second, third, fourth]))
     }
 }
@@ -419,7 +421,7 @@ unsafe fn recipe_from<'a>(
 /// `storage` is null or points to `len` floats, and `rows` is null or points to a rope_rows; nobody else uses them
 /// meanwhile. Nothing of the recipe is written but through the regions that are listed.
 pub(crate) unsafe fn fill(
-    (recipe, regions): (Recipe<'_>, [Region; 6]),
+    (recipe, regions): (RowRecipe<'_>, [Region; 6]),
     storage: *mut f32,
     len: usize,
     rows: *mut rope_rows,
@@ -468,7 +470,7 @@ pub unsafe extern "C" fn rope_rows_fill(
     status_of(|| {
         // SAFETY: the caller promises it.
         unsafe {
-            let recipe = recipe(frequencies, "positions", positions, Recipe::At)?;
+            let recipe = recipe(frequencies, "positions", positions, RowRecipe::At)?;
             fill(recipe, storage, len, rows)
         }
     })
@@ -498,7 +500,7 @@ pub unsafe extern "C" fn rope_rows_fill_shift(
     status_of(|| {
         // SAFETY: the caller promises it.
         unsafe {
-            let recipe = recipe(frequencies, "deltas", deltas, Recipe::Shift)?;
+            let recipe = recipe(frequencies, "deltas", deltas, RowRecipe::Shift)?;
             fill(recipe, storage, len, rows)
         }
     })
@@ -574,7 +576,7 @@ mod heap {
     use std::boxed::Box;
     use std::vec::Vec;
 
-    use super::{Recipe, recipe, recipe_from, rope_rows};
+    use super::{RowRecipe, recipe, recipe_from, rope_rows};
     use crate::failure::Failure;
     use crate::frequencies::rope_frequencies;
     use crate::memory::{Out, Region, place};
@@ -638,7 +640,7 @@ mod heap {
         // SAFETY: the caller promises it.
         status_of(|| unsafe {
             write_table(
-                recipe(frequencies, "positions", positions, Recipe::At)?,
+                recipe(frequencies, "positions", positions, RowRecipe::At)?,
                 table,
             )
         })
@@ -650,7 +652,7 @@ mod heap {
     ///
     /// `table` is null or points to a pointer that may be written.
     pub(crate) unsafe fn write_table(
-        (recipe, regions): (Recipe<'_>, [Region; 6]),
+        (recipe, regions): (RowRecipe<'_>, [Region; 6]),
         table: *mut *mut rope_table,
     ) -> Result<(), Failure> {
         let out = Out::new("table", table)?;
@@ -662,7 +664,7 @@ mod heap {
     }
 
     /// A table of rows.
-    fn table_of(recipe: Recipe<'_>) -> Result<*mut rope_table, Failure> {
+    fn table_of(recipe: RowRecipe<'_>) -> Result<*mut rope_table, Failure> {
         let needed = recipe.needed()?;
         let mut values = Vec::new();
         values
@@ -702,7 +704,10 @@ mod heap {
     ) -> rope_status {
         // SAFETY: the caller promises it.
         status_of(|| unsafe {
-            write_table(recipe(frequencies, "deltas", deltas, Recipe::Shift)?, table)
+            write_table(
+                recipe(frequencies, "deltas", deltas, RowRecipe::Shift)?,
+                table,
+            )
         })
     }
 

@@ -60,7 +60,9 @@ impl Transform {
     pub(crate) fn new(hadamard: Hadamard) -> Self {
         Transform {
             hadamard,
-            kernel: |proof, hadamard, heads| proof.run(hadamard::Transform::new(heads, hadamard)),
+            kernel: |proof, hadamard, heads| {
+                proof.run(hadamard::HadamardKernel::new(heads, hadamard))
+            },
             first: false,
             last: true,
             coded: false,

@@ -18,15 +18,15 @@ impl<T: Sealed> RowSource for T {}
 /// As the crates of users see it.
 pub trait Sealed {
     #[doc(hidden)]
-    fn source(&self) -> Source<'_>;
+    fn source(&self) -> FrequencySource<'_>;
 }
 
 /// A pointer to the functions of one kind: a program that names one kind links no other.
-pub struct Source<'a>(pub(crate) &'a (dyn FillRows + Sync));
+pub struct FrequencySource<'a>(pub(crate) &'a (dyn FillRows + Sync));
 
-impl core::fmt::Debug for Source<'_> {
+impl core::fmt::Debug for FrequencySource<'_> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("Source")
+        f.write_str("FrequencySource")
     }
 }
 
@@ -54,8 +54,8 @@ pub(crate) trait FillRows {
 }
 
 impl Sealed for Frequencies<'_> {
-    fn source(&self) -> Source<'_> {
-        Source(self)
+    fn source(&self) -> FrequencySource<'_> {
+        FrequencySource(self)
     }
 }
 
@@ -80,8 +80,8 @@ impl FillRows for Frequencies<'_> {
 }
 
 impl Sealed for MixedFrequencies<'_> {
-    fn source(&self) -> Source<'_> {
-        Source(self)
+    fn source(&self) -> FrequencySource<'_> {
+        FrequencySource(self)
     }
 }
 

@@ -11,22 +11,22 @@ use crate::stages::Hadamard;
 const GROUP: usize = 8;
 
 /// Transforms all blocks of some heads, whose channels are a multiple of a block.
-pub(crate) struct Transform<'a> {
+pub(crate) struct HadamardKernel<'a> {
     heads: &'a mut [f32],
     hadamard: Hadamard,
 }
 
-impl<'a> Transform<'a> {
+impl<'a> HadamardKernel<'a> {
     #[inline(always)]
     pub(crate) fn new(heads: &'a mut [f32], hadamard: Hadamard) -> Self {
-        Transform { heads, hadamard }
+        HadamardKernel { heads, hadamard }
     }
 }
 
-impl Kernel for Transform<'_> {
+impl Kernel for HadamardKernel<'_> {
     #[inline(always)]
     fn run<S: InstructionSet>(self, s: S) {
-        let Transform { heads, hadamard } = self;
+        let HadamardKernel { heads, hadamard } = self;
         let block = hadamard.block();
         if const { S::LANES == 1 } {
             return plain(heads, hadamard);
@@ -46,7 +46,7 @@ impl Kernel for Transform<'_> {
             }
         }
         if !rest.is_empty() {
-            s.narrower().enter(Transform::new(rest, hadamard));
+            s.narrower().enter(HadamardKernel::new(rest, hadamard));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Rows as the kernel finds them: by sequence, token and head.
 
-use super::{Rows, Sequences};
+use super::{Rows, SequenceStride};
 use crate::execute::full::FullWidth;
 use crate::kernel::line::{LineRows, Starts};
 use crate::kernel::rotation::RowFactors;
@@ -108,7 +108,7 @@ impl Rows<'_> {
     pub(crate) fn check_places(&self, shape: Shape, sharing: RowSharing) -> Result<(), Error> {
         self.check_heads(shape)?;
         match (self.sequences, sharing) {
-            (Some(Sequences { tokens, .. }), RowSharing::EachSequence { tokens: of })
+            (Some(SequenceStride { tokens, .. }), RowSharing::EachSequence { tokens: of })
                 if tokens == of =>
             {
                 Ok(())

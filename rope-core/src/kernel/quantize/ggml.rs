@@ -22,13 +22,13 @@ use crate::simd::{InstructionSet, Kernel, SimdQuant};
 /// Values of a block.
 const VALUES: usize = 32;
 
-pub(super) static Q4_0: BlockFormat = format::<Linear<4, false>>("q4_0", required!("Q4_0"));
-pub(super) static Q4_1: BlockFormat = format::<Linear<4, true>>("q4_1", required!("Q4_1"));
-pub(super) static Q5_0: BlockFormat = format::<Linear<5, false>>("q5_0", required!("Q5_0"));
-pub(super) static Q5_1: BlockFormat = format::<Linear<5, true>>("q5_1", required!("Q5_1"));
+pub(super) static Q4_0: BlockFormat = format::<LinearCodes<4, false>>("q4_0", required!("Q4_0"));
+pub(super) static Q4_1: BlockFormat = format::<LinearCodes<4, true>>("q4_1", required!("Q4_1"));
+pub(super) static Q5_0: BlockFormat = format::<LinearCodes<5, false>>("q5_0", required!("Q5_0"));
+pub(super) static Q5_1: BlockFormat = format::<LinearCodes<5, true>>("q5_1", required!("Q5_1"));
 pub(super) static IQ4_NL: BlockFormat = format::<Nonlinear>("iq4_nl", required!("IQ4_NL"));
 
-const fn format<B: Blocks>(name: &'static str, required: &'static str) -> BlockFormat {
+const fn format<B: BlockCodes>(name: &'static str, required: &'static str) -> BlockFormat {
     BlockFormat {
         name,
         required,
@@ -36,7 +36,7 @@ const fn format<B: Blocks>(name: &'static str, required: &'static str) -> BlockF
         bytes: B::BYTES,
         encode: |proof, source, target| {
             debug_assert!(source.len().is_multiple_of(VALUES));
-            proof.run(Encode::<B> {
+            proof.run(EncodeBlocks::<B> {
                 source,
                 target,
                 format: PhantomData,
@@ -44,7 +44,7 @@ const fn format<B: Blocks>(name: &'static str, required: &'static str) -> BlockF
         },
         decode: |proof, source, target| {
             debug_assert!(source.len().is_multiple_of(B::BYTES));
-            proof.run(Decode::<B> {
+            proof.run(DecodeBlocks::<B> {
                 source,
                 target,
                 format: PhantomData,
@@ -53,8 +53,8 @@ const fn format<B: Blocks>(name: &'static str, required: &'static str) -> BlockF
     }
 }
 
-/// A format as its kernels see it. Blocks are slices of [`Blocks::BYTES`].
-trait Blocks {
+/// A format as its kernels see it. Blocks are slices of [`BlockCodes::BYTES`].
+trait BlockCodes {
     /// Bytes of a block.
     const BYTES: usize;
 
@@ -68,13 +68,13 @@ trait Blocks {
     fn decode(block: &[u8], values: &mut [f32; VALUES]);
 }
 
-struct Encode<'a, B> {
+struct EncodeBlocks<'a, B> {
     source: Values<'a>,
     target: &'a mut [u8],
     format: PhantomData<B>,
 }
 
-impl<B: Blocks> Kernel for Encode<'_, B> {
+impl<B: BlockCodes> Kernel for EncodeBlocks<'_, B> {
     #[inline(always)]
     fn run<S: InstructionSet>(self, s: S) {
         let blocks = self.target.chunks_exact_mut(B::BYTES);
@@ -107,17 +107,17 @@ impl<B: Blocks> Kernel for Encode<'_, B> {
 /// Out of the loop of a kernel.
 #[cold]
 #[inline(never)]
-fn defined<B: Blocks>(x: &[f32; VALUES], block: &mut [u8]) {
+fn defined<B: BlockCodes>(x: &[f32; VALUES], block: &mut [u8]) {
     B::define(x, block);
 }
 
-struct Decode<'a, B> {
+struct DecodeBlocks<'a, B> {
     source: &'a [u8],
     target: &'a mut [f32],
     format: PhantomData<B>,
 }
 
-impl<B: Blocks> Kernel for Decode<'_, B> {
+impl<B: BlockCodes> Kernel for DecodeBlocks<'_, B> {
     #[inline(always)]
     fn run<S: InstructionSet>(self, _: S) {
         // The compiler vectorizes it.
@@ -132,9 +132,9 @@ impl<B: Blocks> Kernel for Decode<'_, B> {
 }
 
 /// Codes at equal distances: of `BITS`, around zero or above the smallest value of the block (`OFFSET`).
-struct Linear<const BITS: u32, const OFFSET: bool>;
+struct LinearCodes<const BITS: u32, const OFFSET: bool>;
 
-impl<const BITS: u32, const OFFSET: bool> Linear<BITS, OFFSET> {
+impl<const BITS: u32, const OFFSET: bool> LinearCodes<BITS, OFFSET> {
     /// The largest code.
     const MOST: u8 = (1 << BITS) - 1;
     /// The code of zero, of codes around it.
@@ -145,7 +145,7 @@ impl<const BITS: u32, const OFFSET: bool> Linear<BITS, OFFSET> {
     const NUMBERS: usize = if OFFSET { 4 } else { 2 };
 }
 
-impl<const BITS: u32, const OFFSET: bool> Blocks for Linear<BITS, OFFSET> {
+impl<const BITS: u32, const OFFSET: bool> BlockCodes for LinearCodes<BITS, OFFSET> {
     const BYTES: usize = Self::NUMBERS + VALUES * BITS as usize / 8;
 
     #[inline(always)]
@@ -287,7 +287,7 @@ impl Nonlinear {
     }
 }
 
-impl Blocks for Nonlinear {
+impl BlockCodes for Nonlinear {
     const BYTES: usize = 18;
 
     #[inline(always)]

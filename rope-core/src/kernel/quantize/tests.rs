@@ -138,9 +138,9 @@ fn codes() -> [(&'static str, &'static QuantKernels, Definition); 5] {
 }
 
 /// Random bits, by splitmix64.
-struct Random(u64);
+struct SplitMix(u64);
 
-impl Random {
+impl SplitMix {
     fn bits(&mut self) -> u32 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -274,7 +274,7 @@ fn integers_of_all_numbers_are_the_nearest() {
 
 #[test]
 fn what_is_encoded_is_the_f32_product_or_quotient() {
-    let mut random = Random(1);
+    let mut random = SplitMix(1);
     for len in 0..200 {
         let values = random.values(len);
         for by in [1.0, 0.3, -2.5, 1e-30, 1e30, 1e-44, 0.0, f32::INFINITY] {
@@ -375,7 +375,7 @@ fn largest(values: &[f32]) -> f32 {
 
 #[test]
 fn heads_have_factors_of_their_own() {
-    let mut random = Random(4);
+    let mut random = SplitMix(4);
     for len in 0..150 {
         let values = random.values(3 * len);
         let factors = [0.5, -3.0, 1e-3];
@@ -477,7 +477,7 @@ fn codes_of_all_elements_of_16_bits_are_those_of_their_f32() {
 
 #[test]
 fn elements_of_16_bits_are_read_at_any_length() {
-    let mut random = Random(5);
+    let mut random = SplitMix(5);
     let special = [
         0, 0x8000, 1, 0x8001, 0x7f80, 0xff80, 0x7f81, 0xffc0, 0x7c00, 0xfc00, 0x7c01, 0xfe00,
     ];
@@ -534,7 +534,7 @@ fn elements_of_16_bits_are_read_at_any_length() {
 
 #[test]
 fn the_largest_magnitude_leaves_nans_out() {
-    let mut random = Random(2);
+    let mut random = SplitMix(2);
     for len in 0..300 {
         let values = random.values(len);
         let wanted = largest(&values);
@@ -572,7 +572,7 @@ fn q8_0(values: &[f32]) -> Vec<u8> {
 
 #[test]
 fn q8_0_is_the_reference_of_ggml() {
-    let mut random = Random(3);
+    let mut random = SplitMix(3);
     for round in 0..300 {
         let mut values = random.values(round % 9 * Q8_0_VALUES);
         if round % 4 == 0 {

@@ -11,7 +11,7 @@ use super::super::tests::{Fused, ROUNDS, Random, backends, step};
 use super::*;
 
 /// What an axis adds: a coordinate and a step.
-type Term = (AxisPosition, Step);
+type AxisTerm = (AxisPosition, Step);
 
 /// Frequencies of several heads, `steps[head][pair][axis]`.
 struct Case {
@@ -88,7 +88,7 @@ impl Case {
     }
 }
 
-fn oracle_bits(terms: &[Term], factor: f64) -> (u32, u32) {
+fn oracle_bits(terms: &[AxisTerm], factor: f64) -> (u32, u32) {
     let (cos, sin) = cos_sin(Remainder::sum(terms.iter().copied()), factor);
     (cos.to_bits(), sin.to_bits())
 }
@@ -144,7 +144,7 @@ fn sums_of_integers() {
         });
         let whole = Remainder::new(AxisPosition::Integer(1), step(phase));
         let (cos, sin) = cos_sin(whole, 1.0);
-        let terms: Vec<Term> = terms
+        let terms: Vec<AxisTerm> = terms
             .into_iter()
             .map(|(at, step)| (AxisPosition::Integer(at), step))
             .collect();
@@ -163,7 +163,7 @@ fn sums_of_reals() {
     let mut random = Random::new();
     for _ in 0..10_000 {
         let mut units = 0_i128;
-        let terms: Vec<Term> = (0..1 + random.next() % 4)
+        let terms: Vec<AxisTerm> = (0..1 + random.next() % 4)
             .map(|_| {
                 let k = random.next() as i32 >> (random.next() % 32);
                 let (whole, fraction) = ((random.next() >> 54) as u32, random.next());
