@@ -67,9 +67,29 @@ if len(cases) != 16 or wrong:
     sys.exit(f"platform peers: FAILED: numpy ran in {len(cases)} cases, {len(wrong)} of them without its version")
 PYTHON
 
+step "ONNX Runtime, as a runner"
+if [[ ! -d $temporary/onnx ]]; then
+    python3 -m pip install -q --disable-pip-version-check --target "$temporary/onnx.partial" onnx \
+        || cannot "pip install onnx failed"
+    mv "$temporary/onnx.partial" "$temporary/onnx"
+fi
+packages_of_onnx=$temporary/onnx:$(dirname "$(dirname "$(dirname "$ORT_DYLIB_PATH")")")
+# rope-onnxruntime's own kernel is compared by the job onnxruntime.
+PYTHONPATH=$packages_of_onnx bench --runner rope-bench/runners/onnxruntime --formulation onnxruntime/own --passes 1 \
+    --workload W2,W3,W4 --json "$result"
+python3 - "$result" <<'PYTHON'
+import json, sys
+
+cases = json.load(open(sys.argv[1]))["cases"]
+wrong = [case for case in cases if not case["measurements"][0]["version"].startswith("onnxruntime ")]
+# Three workloads, two pairings, two elements.
+if len(cases) != 12 or wrong:
+    sys.exit(f"platform peers: FAILED: ONNX Runtime ran in {len(cases)} cases, {len(wrong)} without its version")
+PYTHON
+
 step "without the library"
 if ORT_DYLIB_PATH=$temporary/nowhere bench --formulation ort --shape 1,1,1,4 2>"$log"; then
     fail "a run without ONNX Runtime succeeded"
 fi
 grep -q "pip install .*onnxruntime" "$log"
-echo "platform $name: 8 formulations of 4 libraries built in and NumPy beside them, all right"
+echo "platform $name: 8 formulations of 4 libraries built in, NumPy and ONNX Runtime beside them, all right"

@@ -1,0 +1,60 @@
+"""RoPE in PyTorch: as transformers writes it, eager and compiled, and by rope-torch."""
+
+import sys
+
+import numpy as np
+import torch
+
+sys.path.append("..")
+import protocol
+
+DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
+
+
+def rotate_half(x):
+    a, b = x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]
+    return torch.cat((-b, a), dim=-1)
+
+
+def apply_rotary_pos_emb(tensors, cos, sin):
+    """transformers' function of that name, of any number of tensors."""
+    return [x * cos + rotate_half(x) * sin for x in tensors]
+
+
+def prepare(request, arrays):
+    torch.set_num_threads(request["threads"])
+    dtype = DTYPES[request["element"]]
+    tensors = [torch.from_numpy(array) for array in arrays]
+    if dtype == torch.bfloat16:
+        tensors = [x.view(dtype) for x in tensors]
+    angles = torch.from_numpy(protocol.angles(request))
+    formulation = request["formulation"]
+    if formulation == "pytorch/rope":
+        import rope_kernels
+
+        cos, sin = angles.cos(), angles.sin()
+        how = {"pairing": request["pairing"], "layout": request["layout"]}
+        if len(tensors) == 2:
+            call = lambda: rope_kernels.rotate_qk(*tensors, cos, sin, **how)
+        else:
+            call = lambda: [rope_kernels.rotate(tensors[0], cos, sin, **how)]
+    else:
+        doubled = torch.cat((angles, angles), dim=-1).unsqueeze(2 if request["layout"] == "bshd" else 1)
+        cos, sin = doubled.cos().to(dtype), doubled.sin().to(dtype)
+        rotate = apply_rotary_pos_emb
+        if formulation == "pytorch/compile":
+            rotate = torch.compile(rotate, fullgraph=True, dynamic=False)
+            rotate(tensors, cos, sin)
+        call = lambda: rotate(tensors, cos, sin)
+
+    def to_arrays(results):
+        results = [result.contiguous() for result in results]
+        if dtype == torch.bfloat16:
+            results = [result.view(torch.uint16) for result in results]
+        return [result.numpy() for result in results]
+
+    return call, to_arrays
+
+
+with torch.inference_mode():
+    protocol.main(f"torch {torch.__version__}", prepare)
