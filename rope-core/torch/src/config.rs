@@ -11,7 +11,7 @@ use rope_models::{Config, Error, Rotation};
 use crate::plan::{Plan, Width};
 use crate::rotate::{rotate_where_it_lies, rotated};
 use crate::shim::{Dtype, Failure, RawTensor, Result, Tensor};
-use crate::tables::integers;
+use crate::tables::{check_room, integers};
 use crate::tensor::{extents, with_adjacent_channels};
 
 /// Rotations that were read, the last one used at the end.
@@ -75,6 +75,8 @@ fn rows(rotation: &Rotation, positions: RawTensor) -> Result<(Rows<'static>, Vec
     let positions = positions.named("positions")?;
     let ids = integers(&positions)?;
     let axes = rotation.frequencies().axes();
+    let width = rotation.frequencies().rotary_dim();
+    check_room::<f32>(ids.len().checked_mul(2 * width), "positions")?;
     Ok(match positions.sizes() {
         [first, rest @ ..] if axes > 1 && *first == axes && rest.len() == 2 => (
             rotation.rows(Positions::axis_major(&ids[..]))?,

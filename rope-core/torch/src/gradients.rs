@@ -6,7 +6,7 @@ use rope_core::gradient::PairGradients;
 use crate::eager::Number;
 use crate::plan::{Plan, Width};
 use crate::shim::{Failure, RawTensor, Result, Tensor};
-use crate::tables::Place;
+use crate::tables::{Place, check_room, product};
 use crate::tensor::{extents, layout, with_adjacent_channels, with_elements};
 
 /// `rope_kernels::table_gradients`: of `y = rotate(x, cos, sin)`, from `x` and the gradient by `y`. A place of the
@@ -45,10 +45,9 @@ pub(crate) fn table_gradients(
         )));
     }
     let shape = [batch * tokens, heads, pairs];
-    let places = shape
-        .into_iter()
-        .try_fold(1_usize, usize::checked_mul)
-        .ok_or_else(|| Failure::new("cos is too large"))?;
+    let places = product(&[batch, tokens, heads, pairs]);
+    check_room::<f64>(places.and_then(|places| places.checked_mul(2)), "cos")?;
+    let places = places.unwrap_or(0);
     let (mut of_cos, mut of_sin) = (vec![0.0; places], vec![0.0; places]);
     with_elements!(x, E => {
         let x = rope_core::Tensor::new(x.elements::<E>()?, layout(&x, &plan)?)?;

@@ -39,37 +39,45 @@ pub(crate) fn with_rows<T>(
     }
 }
 
+/// Fails where so many values of a type have no room: an expanded tensor may have any number of elements, and an
+/// allocation that fails would end the process.
+pub(crate) fn check_room<E>(values: Option<usize>, name: &str) -> Result<()> {
+    let room = values.is_some_and(|values| Vec::<E>::new().try_reserve_exact(values).is_ok());
+    match room {
+        true => Ok(()),
+        false => Err(Failure::new(format!(
+            "{name} has more elements than memory has room for"
+        ))),
+    }
+}
+
+/// The product of extents.
+pub(crate) fn product(extents: &[usize]) -> Option<usize> {
+    extents
+        .iter()
+        .try_fold(1_usize, |product, extent| product.checked_mul(*extent))
+}
+
 /// The values of a tensor of integers, in its order.
 pub(crate) fn integers(ids: &Tensor) -> Result<Vec<i64>> {
-    fn ordered<E: Copy>(ids: &Tensor, values: &[E]) -> Vec<E> {
-        let mut indices = vec![0];
-        for (extent, stride) in ids.sizes().iter().zip(ids.strides()) {
-            if *extent == 0 {
-                return Vec::new();
+    fn ordered<E: Copy + Into<i64>>(ids: &Tensor, values: &[E], count: usize) -> Vec<i64> {
+        let dimensions = || ids.sizes().iter().zip(ids.strides()).rev();
+        let element = |mut index: usize| {
+            let mut place = 0;
+            for (extent, stride) in dimensions() {
+                place += index % extent * stride;
+                index /= extent;
             }
-            let along = |start: usize| (0..*extent).map(move |index| start + index * stride);
-            indices = indices.into_iter().flat_map(along).collect();
-        }
-        indices.into_iter().map(|index| values[index]).collect()
+            values[place].into()
+        };
+        (0..count).map(element).collect()
     }
-    // Expanded tensors may have any number of elements; no token has more than one id for each of a few axes.
-    let elements = ids
-        .sizes()
-        .iter()
-        .try_fold(1_usize, |product, extent| product.checked_mul(*extent));
-    if elements.is_none_or(|elements| elements > 1 << 32) {
-        return Err(Failure::new(format!(
-            "{} is {:?}, which is too large",
-            ids.name(),
-            ids.sizes()
-        )));
-    }
+    let count = product(ids.sizes());
+    check_room::<i64>(count, ids.name())?;
+    let count = count.unwrap_or(0);
     match ids.dtype() {
-        Dtype::Int64 => Ok(ordered(ids, ids.elements::<i64>()?)),
-        Dtype::Int32 => Ok(ordered(ids, ids.elements::<i32>()?)
-            .into_iter()
-            .map(i64::from)
-            .collect()),
+        Dtype::Int64 => Ok(ordered(ids, ids.elements::<i64>()?, count)),
+        Dtype::Int32 => Ok(ordered(ids, ids.elements::<i32>()?, count)),
         other => Err(Failure::new(format!(
             "{} is {other:?}; it must be int64 or int32",
             ids.name()
@@ -138,6 +146,12 @@ impl<'a> Tables<'a> {
                 gathered: false,
             });
         }
+        let [batch, tokens, heads, pairs] = of_cos.extents;
+        let copied = match ids {
+            None => product(&[batch, tokens, heads, pairs]),
+            Some(ids) => product(&[ids.len(), pairs]),
+        };
+        check_room::<f32>(copied.and_then(|copied| copied.checked_mul(2)), "cos")?;
         let copy = |table: &Tensor, place: &Place| {
             with_elements!(table, E => {
                 let values = table.elements::<E>()?;

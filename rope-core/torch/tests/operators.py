@@ -308,6 +308,28 @@ class Caches(unittest.TestCase):
 
 
 class Fuzzed(unittest.TestCase):
+    def test_more_elements_than_memory(self):
+        # Expanded tensors: one element, and any number of places that hold it.
+        ops, many = torch.ops.rope_kernels, 1 << 44
+        x, table = torch.ones(1, 1, 1, 8), torch.ones(1, 4)
+        wide = x.expand(1, 1, many, 8)
+        ids, halves = torch.zeros(1, dtype=torch.int64), table.bfloat16().expand(many, 4)
+        rotation = rope_kernels.Rotation(LLAMA).config
+        for call in (
+            lambda: ops.rotate(x, halves, halves),
+            lambda: ops.rotate(wide, halves, halves),
+            lambda: ops.rotate(wide, table.expand(many, 4), table.expand(many, 4)),
+            lambda: ops.rotate_at(x, table, table, ids.expand(many)),
+            lambda: ops.table_gradients(wide, wide, table.expand(many, 4)),
+            lambda: ops.config_rows(rotation, ids.expand(many), 16),
+            lambda: ops.rotate_by_config(torch.ones(1, 1, 1, 32).expand(1, 1, many, 32), rotation, ids.expand(many)),
+        ):
+            with self.assertRaises(RuntimeError) as raised:
+                call()
+            self.assertNotIn("panicked", str(raised.exception))
+        # Of such a table a few rows are not too many.
+        same(self, rope_kernels.rotate(x, halves, halves, ids=ids), rope_kernels.rotate(x, table, table))
+
     def test_nothing_crashes(self):
         choose = random.Random(SEED)
         config = rope_kernels.Rotation(LLAMA).config
