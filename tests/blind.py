@@ -35,8 +35,9 @@ COLUMNS = {"phases_u128.txt": "", "hard_midpoints.txt": "", "hard_near_zero.txt"
               for name in ("2h_d32_real_coords", "2h_d64_7x9_ij", "3h_d48_7x9_xy", "vit_small_14x14_xy")}}
 
 
-# What of a case of a model is no answer, beside its configuration.
-INPUTS = ("part", "layer_type", "length", "note", "hf_error")
+# What of a case of a model is no answer, beside its configuration; a GGUF architecture reads some of the keys.
+INPUTS = ("part", "layer_type", "length", "note", "hf_error", "cases.#.factors.#")
+GGUF_KEYS = "cases.#.keys."
 
 
 def class_of(key):
@@ -131,7 +132,8 @@ def classes_of(file, text):
         for name, of_class in paths.items():
             # What one case ignores may matter to another: inputs flip in all cases at once, answers in one.
             def flip(high, attempt, of_class=of_class, name=name):
-                some = of_class if name in INPUTS else [pick(of_class, file, name, attempt)]
+                every = name in INPUTS or name.startswith(GGUF_KEYS)
+                some = of_class if every else [pick(of_class, file, name, attempt)]
                 changed = list(lines)
                 of_line = {}
                 for index, path in some:
