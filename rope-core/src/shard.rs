@@ -51,7 +51,7 @@ pub enum ShardKind {
 /// let tokens = shard.tokens(16)?;
 /// assert!(tokens.iter().eq([0, 1, 2, 3, 12, 13, 14, 15]));
 /// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
-/// let rows = frequencies.rows(tokens)?;                         // or Rope::rotate_at(&mut x, &frequencies, tokens)
+/// let rows = frequencies.rows(tokens)?;         // or Rope::rotate_at(&mut x, &frequencies, tokens)
 /// assert_eq!(rows.len(), 8);
 /// # Ok::<(), rope_core::Error>(())
 /// ```

@@ -20,7 +20,8 @@ impl Frequencies<'static> {
     ///     factor: 8.0, low_freq_factor: 1.0, high_freq_factor: 4.0, original_context: 8192,
     /// })?;
     /// assert_eq!(llama.rotary_dim(), 128);
-    /// let qwen3_vl = Frequencies::new(Axes::mrope_interleaved(128, [24, 20, 20]), 5e6, &Scaling::Default)?;
+    /// let axes = Axes::mrope_interleaved(128, [24, 20, 20]);
+    /// let qwen3_vl = Frequencies::new(axes, 5e6, &Scaling::Default)?;
     /// assert_eq!((qwen3_vl.rotary_dim(), qwen3_vl.axes()), (128, 3));
     /// let gpt_oss = Scaling::Yarn(Yarn { truncate: false, ..Yarn::new(32.0, 4096) });
     /// assert_eq!(Frequencies::new(64, 150_000.0, &gpt_oss)?.attention_factor(), 1.3465735902799727);
