@@ -11,6 +11,7 @@ rope-core-aarch64          602000   the same for AArch64
 librope.so                2205000   the shared library, stripped; 100 KB of it read models' files
 librope.a                17500000   the static one, stripped; nearly all of it is Rust's standard library
 frequencies-x86_64          92000   what frequencies and rows add to a program with given rows (wished for: 60000)
+config-x86_64              460000   what reading a config.json adds to a program that rotates by any plan (wished for: 160000)
 scaling-x86_64              10000   the largest function of the frequencies
 playground.wasm             60000   what the report's page computes with
 firmware-speed              77500   flash of the test program for a Cortex-M4F
@@ -119,14 +120,58 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 END_OF_FILE
-for what in given made coded; do
+# Every plan that a file may ask for, so that the other one adds none.
+cat >"$program/text.rs" <<'END_OF_FILE'
+use std::hint::black_box;
+
+use rope_core::{Dimension, Direction, Frequencies, Pairing, Rope, Scaling, TensorMut};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let text = std::fs::read_to_string(black_box("config.json"))?;
+    let mut x = vec![1.0_f32; 4 * 128];
+    let frequencies = Frequencies::new(text.len() & !1, 500_000.0, &Scaling::Default)?;
+    let mut rows = frequencies.rows(black_box(1000)..1001)?;
+    if black_box(false) {
+        rows = rows.per_channel()?;
+    }
+    let rope = Rope::new(black_box(Pairing::Half)).output_pairing(black_box(Pairing::Half));
+    let x = TensorMut::new(black_box(&mut x), [1, 1, 4, 128])?;
+    let mut window = x.narrow(Dimension::Channels, black_box(0)..128)?;
+    rope.direction(black_box(Direction::Forward)).rotate(&mut window, &rows)?;
+    println!("{:?}", window.shape());
+    Ok(())
+}
+END_OF_FILE
+cat >"$program/config.rs" <<'END_OF_FILE'
+use std::hint::black_box;
+
+use rope_core::TensorMut;
+use rope_models::Config;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let text = std::fs::read_to_string(black_box("config.json"))?;
+    let mut x = vec![1.0_f32; 4 * 128];
+    let model = Config::from_json(&text)?.model()?;
+    for layer in model.layers()?.iter() {
+        let Some(rotation) = layer.rotation else { continue };
+        let rows = rotation.rows(black_box(1000)..1001)?;
+        rotation.rotate(&mut TensorMut::new(black_box(&mut x), [1, 1, 4, 128])?, &rows)?;
+    }
+    println!("{}", x[0]);
+    Ok(())
+}
+END_OF_FILE
+models=$(ls -t "${core%/*}"/librope_models-*.rlib | sed -n 1p)
+for what in given made coded text config; do
     # What `cargo build --release` has for a program that depends on the library above.
     tests rustc --edition 2024 -O -C symbol-mangling-version=v0 --extern "rope_core=$core" \
+        --extern "rope_models=$models" \
         -L "dependency=$release/deps" -L "dependency=${installed%/*}/release/deps" \
         "$program/$what.rs" -o "$program/$what"
 done
 if [[ $(uname -m) == x86_64 ]]; then
     is frequencies-x86_64 $(($(linked "$program/made") - $(linked "$program/given")))
+    is config-x86_64 $(($(linked "$program/config") - $(linked "$program/text")))
 fi
 # Who makes no frequencies links none of their code; `made` shows that it would be seen.
 theirs='rope_core::(frequencies|kernel::sincos)::'
@@ -139,6 +184,7 @@ others='quantize::(ggml::|[A-Za-z]*(E5m2|Int8|Q8_0))'
 if functions "$program/coded" | grep -E "$others"; then fail "these are in a program that writes E4M3 only"; fi
 show "a program with frequencies" "$program/made"
 show "a program without" "$program/given"
+show "a program that reads a config.json" "$program/config"
 
 debian_toolchain
 step "rope-core for aarch64"
