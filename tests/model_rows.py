@@ -82,5 +82,5 @@ def names():
     found = set(read(TYPES)[0])
     for listed in re.findall(r'const \w+: &str = "\\\n(.*?)";', others, re.S):
         found |= set(listed.split())
-    refused = re.search(r"const REFUSED.*?&\[(.*?)\n\];", others, re.S)[1]
-    return found | set(re.findall(r'^\s*\(?\s*"([^"\s]+)",', refused, re.M))
+    refused = re.search(r"const REFUSED.*?refused! \{\n(.*?)\n\};", others, re.S)[1]
+    return found | set(re.findall(r'^\s*"([^"\s]+)":', refused, re.M))

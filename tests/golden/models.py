@@ -2,6 +2,7 @@
 running their code.
 
     python3 tests/golden/models.py run FOLDER [TYPE ..]   writes both files into FOLDER, of all types or of these
+    python3 tests/golden/models.py published [NAME ..]    renews golden/published/cases.jsonl, of all files there or these
     python3 tests/golden/models.py without-row            names the types of transformers that have no row here
 
 `run` never reads the crate's table of types, whose test the cases are. It goes over transformers' registry. For each type
@@ -12,7 +13,7 @@ from these maps come pairing, direction, window, axes, frequencies and factor of
 run on random data, and named by the formula whose bits they have. Types whose models need images or sound are named on
 stderr, as is everything that a map does not say; models/cases.jsonl has cases of most of these.
 
-Needs transformers, torch (CPU) and about 8 GB of memory; CI does not run it. Written for transformers 5.23.0.
+Needs transformers, torch (CPU) and about 8 GB of memory; CI does not run it. Written for transformers 5.24.0.
 """
 
 import copy
@@ -42,31 +43,6 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING  # noqa: 
 transformers.logging.set_verbosity_error()
 torch.set_num_threads(1)
 torch.manual_seed(0)
-
-ROTATIONS = re.compile(r"\w*apply_\w*(rotary|rope|multimodal)\w*|rotate_(?!half)\w+|apply_rotary\w*")
-INPUTS = (
-    "q",
-    "k",
-    "v",
-    "query",
-    "key",
-    "value",
-    "x",
-    "xq",
-    "xk",
-    "tensor",
-    "query_states",
-    "key_states",
-    "query_layer",
-    "key_layer",
-    "value_layer",
-    "hidden_states",
-    "q_states",
-    "k_states",
-    "q_rot",
-    "k_rot",
-    "qk",
-)
 
 ROTATIONS = re.compile(r"\w*apply_\w*(rotary|rope|multimodal)\w*|rotate_(?!half)\w+|apply_rotary\w*")
 INPUTS = (
@@ -1266,6 +1242,95 @@ def run_all(folder, wanted):
     (folder / "types_frequencies.txt").write_text("".join(line + "\n" for line in lists))
 
 
+# Published files.
+
+# Types whose class is another's, by the `auto_map` of their files: Kimi-K2's code is DeepSeek-V3's, under its names.
+CLASSES = {"kimi_k2": "deepseek_v3"}
+SHAPE = {"per_layer_config", "quantization_config", "auto_map", "compression_config"}
+
+
+def published_class(config):
+    """The part of a file that is its text model, and that part's type."""
+    part, root = config, config["model_type"]
+    if isinstance(config.get("text_config"), dict):
+        part = config["text_config"]
+    own = part.get("model_type", root)
+    if own not in CONFIG_MAPPING and own not in CLASSES or own == root and part is not config:
+        own = root + "_text"
+    return part, own
+
+
+def smaller(configuration, model_type, given):
+    """The file's keys, but with four heads and what makes the model small. Heads keep their channels."""
+    made = {key: value for key, value in given.items() if key not in SHAPE}
+    config = configuration.from_dict(copy.deepcopy(made))
+    width, heads = own_key(configuration, WIDTH), own_key(configuration, HEADS)
+    channels = given.get("head_dim") or getattr(config, width) // getattr(config, heads)
+    if "per_layer_config" in given:
+        made["per_layer_config"] = given["per_layer_config"]
+    made.update({width: 4 * channels, heads: 4, **tiny(configuration, model_type, {})})
+    few = r"(key_value|kv|attention)_heads$|^(n_routed|num|num_local)_experts$"
+    made.update({key: 4 for key in made if re.search(few, key) and made[key]})
+    made.update({key: 2 for key in made if re.search(r"^top_k_experts$|experts_per_tok$", key) and made[key]})
+    made.update({key: 32 for key in made if re.search(r"intermediate_size$", key) and made[key]})
+    for key in [*made]:
+        # Other names of what is small, and what would refuse it.
+        other = configuration.attribute_map.get(key)
+        if other in made or re.search(r"expert|_token_id|index_n_heads|num_hash", key) and isinstance(made[key], list):
+            del made[key]
+        elif re.search(r"(linear|index|o)_.*(heads|groups)$", key) and isinstance(made[key], int):
+            made[key] = min(made[key], 4)
+    return made
+
+
+def published_case(path):
+    """What the class of a published file rotates, as a line of published/cases.jsonl."""
+    part, own = published_class(json.loads(path.read_text()))
+    configuration = CONFIG_MAPPING[CLASSES.get(own, own)]
+    source = source_of(configuration)
+    axes = AXES.get(own, 3 if re.search(r"mrope_section", source) else 1)
+    line = {"file": path.name, "class": configuration.__name__}
+    if not re.search("rotary|rope|RoPE|rotate", "".join(inspect.getsource(module) for module in modeling(configuration))):
+        return {**line, "rotates": False}
+    config, observer = run(own, configuration, smaller(configuration, own, part), axes)
+    case = case_of(path.stem, "published", {}, config, observer, axes)
+    line["rotates"] = case["rotates"]
+    if case["rotates"]:
+        for rotation in case["rotations"]:
+            rotation["inv_freq_f32_hex"] = "".join(rotation.pop("inv_freq"))
+            scale = rotation.pop("attention_scale", None)
+            # Others have a scale of their own, which no factor of frequencies is.
+            if scale is not None and "mscale_all_dim" in source:
+                rotation["attention_scale"] = scale
+                factor = scale * math.sqrt(rotation["head_dim"])
+                if abs(factor - 1) > 1e-12:
+                    rotation["softmax_factor"] = factor
+        if isinstance(case["norm"], list):
+            case["norm"] = [norm or {} for norm in case["norm"]]
+        if len(set(case.get("types") or [])) < 2:
+            case.pop("types", None)
+        line |= {key: case[key] for key in ("rotations", "layers", "types", "norm") if case.get(key) is not None}
+    return line
+
+
+def published(wanted):
+    folder = pathlib.Path(__file__).parent / "published"
+    cases = folder / "cases.jsonl"
+    known = [json.loads(line) for line in cases.read_text().splitlines()] if cases.exists() and wanted else []
+    found = {case["file"]: case for case in known}
+    for path in sorted(folder.glob("*.json")):
+        if wanted and path.stem not in wanted:
+            continue
+        try:
+            found[path.name] = published_case(path)
+            print(f"{path.stem}: {found[path.name]['class']}", flush=True)
+        except Exception as error:
+            print(f"{path.stem}: {type(error).__name__} {error}"[:400], file=sys.stderr, flush=True)
+        gc.collect()
+        lines = (json.dumps(found[name], separators=(",", ":")) + "\n" for name in sorted(found))
+        cases.write_text("".join(lines))
+
+
 def without_row():
     # A file has the type of the class, which a few names of the registry are not.
     types = {getattr(configuration, "model_type", name) or name for name, configuration in CONFIG_MAPPING.items()}
@@ -1281,6 +1346,8 @@ def main():
     match sys.argv[1:]:
         case ["run", folder, *wanted]:
             run_all(folder, wanted)
+        case ["published", *wanted]:
+            published(wanted)
         case ["without-row"]:
             without_row()
         case _:

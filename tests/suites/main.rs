@@ -24,15 +24,21 @@ mod guard;
 mod hadamard;
 mod implementations;
 mod kinds;
+#[cfg(feature = "models")]
+mod layer_rules;
 mod messages;
 mod mixed;
 #[cfg(feature = "models")]
 mod model_types;
 mod models;
 mod norm;
+#[cfg(feature = "models")]
+mod own_code;
 #[cfg(not(target_family = "wasm"))]
 mod parallel;
 mod properties;
+#[cfg(feature = "models")]
+mod published;
 mod refused;
 mod refused_chains;
 mod rotate_at;

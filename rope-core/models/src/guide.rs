@@ -5,6 +5,7 @@
 //! | Llama, Qwen, Gemma, .. from a `config.json` or a GGUF file | [`from_config`] |
 //! | a layer of an engine: Llama with a KV cache, Qwen2.5-VL with an image, Gemma 3 into FP8 pages | [`in_an_engine`] |
 //! | to know which models are read, and which are refused and why | [`models`] |
+//! | to rotate what is refused by name: Gemma 4's vision tower, audio encoders, LightGlue | [`refused`] |
 //! | DeepSeek's MLA; a window of a head | [`deepseek_mla`] |
 //! | to find out what a program does, from its heads; gibberish after the first tokens | [`from_heads`] |
 //!
@@ -46,6 +47,9 @@ page!(
     "../examples/deepseek_mla.rs"
 );
 page!(from_heads, "guide/explain.md", "../examples/explain.rs");
+
+#[doc = include_str!("guide/refused.md")]
+pub mod refused {}
 
 #[doc = include_str!("guide/models.md")]
 ///

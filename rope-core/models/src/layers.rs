@@ -1,10 +1,10 @@
 //! The layers of a model: of which type each is, and its rotation or none.
 
 use crate::error::{Error, Result, beginning, listed as list_of};
-use crate::json::{Object, count, given, invalid, numbers};
+use crate::json::{Object, count, flag, given, invalid, length, numbers};
 use crate::nearest::sort_nearest;
 use crate::norms::{self, ModelNorm, NormedLayers};
-use crate::parameters::{FULL, SLIDING};
+use crate::parameters::{FULL, INDEXED, SLIDING};
 use crate::reading::{LayerVariant, Reading};
 use crate::types::{Form, Head, Key, LayerTypes, Rotates, When};
 use alloc::borrow::Cow;
@@ -296,6 +296,19 @@ impl Layer<'_> {
 }
 
 impl Layers {
+    /// Of what another reader found: the type of each layer and the place of its rotation.
+    pub(crate) fn of_parts(
+        layers: Vec<(Option<String>, Option<usize>)>,
+        rotations: Vec<Rotation>,
+        norm: Result<Option<(ModelNorm, NormedLayers)>>,
+    ) -> Self {
+        Self {
+            layers,
+            rotations,
+            norm,
+        }
+    }
+
     pub(crate) fn read(reading: &Reading<'_>) -> Result<Self> {
         let kinds = reading.kinds()?;
         let layers = reading.layers(&kinds)?;
@@ -304,7 +317,7 @@ impl Layers {
             rotations: Vec::new(),
             norm: norms::read(reading),
         };
-        let mut variants: Vec<LayerVariant<'_>> = Vec::new();
+        let mut variants: Vec<LayerVariant<'_, '_>> = Vec::new();
         for index in 0..layers {
             let kind = kinds.get(index);
             let difference = match kind {
@@ -400,7 +413,26 @@ pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<Cow<'c, str>>> {
         });
     }
     let config = reading.config;
-    if let Some(kinds) = listed(config)? {
+    if let Some(mut kinds) = listed(config)? {
+        match reading.row.layers {
+            LayerTypes::SparseOrWindow => {
+                if let Some(full) = full_attention(config)? {
+                    for kind in kinds.iter_mut().filter(|kind| *kind != SLIDING) {
+                        if [FULL, INDEXED].contains(&&**kind) {
+                            *kind = Cow::Borrowed(full);
+                        }
+                    }
+                }
+            }
+            // The layers that predict further tokens are listed after the others.
+            LayerTypes::Rules(_) if matches!(reading.row.parameters, Form::FirstLayers) => {
+                let further = count_or_none(config, "num_nextn_predict_layers")?;
+                if count.is_some_and(|count| kinds.len() == count + further) {
+                    kinds.truncate(count.unwrap_or_default());
+                }
+            }
+            _ => {}
+        }
         if let Some(needed) = count.filter(|&count| count != kinds.len()) {
             return Err(count_of("layer_types", kinds.len(), needed));
         }
@@ -437,6 +469,32 @@ pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<Cow<'c, str>>> {
     (0..count)
         .map(|index| by_rule(reading, index, count).map(Cow::Borrowed))
         .collect()
+}
+
+/// A number of layers that may be 0.
+pub(crate) fn count_or_none(config: &Object, key: &'static str) -> Result<usize> {
+    match length(config, key)? {
+        None => Ok(0),
+        Some(count) if count <= MOST as u64 => Ok(count as usize),
+        Some(_) => Err(Error::Invalid {
+            key,
+            value: String::new(),
+            required: "at most 65536",
+        }),
+    }
+}
+
+/// Every how manieth of Cohere's dense first layers has full attention.
+pub(crate) const PREFIX_PATTERN: &str = "prefix_dense_sliding_window_pattern";
+
+/// What dots3.note calls full attention: an indexed one, unless `use_dsa` says otherwise. Files that have keys by layer
+/// are of today, and mean what they say.
+fn full_attention(config: &Object) -> Result<Option<&'static str>> {
+    Ok(match flag(config, "use_dsa")? {
+        Some(true) => Some(INDEXED),
+        Some(false) => Some(FULL),
+        None => (!config.contains_key("per_layer_config")).then_some(INDEXED),
+    })
 }
 
 /// The types that the file lists, by their names of today.
@@ -487,11 +545,47 @@ fn by_rule(reading: &Reading<'_>, index: usize, layers: usize) -> Result<&'stati
                 _ => SLIDING,
             });
         }
+        LayerTypes::DensePrefix => {
+            let dense = count_or_none(config, "first_k_dense_replace")?;
+            let (place, key, pattern) = match index < dense {
+                true => (index, PREFIX_PATTERN, 1),
+                false => (index - dense, "sliding_window_pattern", 4),
+            };
+            let pattern = count(config, key)?.unwrap_or(pattern);
+            return Ok(match (place + 1).is_multiple_of(pattern) {
+                true => FULL,
+                false => SLIDING,
+            });
+        }
+        LayerTypes::SparseOrWindow => {
+            let full = full_attention(config)?.unwrap_or(INDEXED);
+            let windows = flag(config, "use_sliding_window")? != Some(false);
+            return Ok(match windows && index >= 2 && index % 4 != 1 {
+                true => SLIDING,
+                false => full,
+            });
+        }
         LayerTypes::Listed(key, others, without) => {
             return Ok(match numbers(config, key.name())? {
                 Some(list) if list.contains(&(index as f64)) => FULL,
                 Some(_) => others.name(),
                 None => without.name(),
+            });
+        }
+        LayerTypes::Flags(key, flagged, others) => {
+            let key = key.name();
+            let list = numbers(config, key)?.ok_or(Error::Missing { key })?;
+            return Ok(match list.get(index) {
+                Some(1.0) => flagged.name(),
+                Some(0.0) => others.name(),
+                Some(_) => {
+                    return Err(Error::Invalid {
+                        key,
+                        value: String::new(),
+                        required: "a list of 0 and 1",
+                    });
+                }
+                None => return Err(count_of(key, list.len(), layers)),
             });
         }
         LayerTypes::Rules(rules) => rules,

@@ -48,6 +48,21 @@ impl Model {
         }
     }
 
+    /// Of what another reader found; `norm` is why it says nothing of norms.
+    pub(crate) fn of_parts(
+        name: &'static str,
+        layers: Result<Layers>,
+        rotation: Result<Rotation>,
+        norm: Error,
+    ) -> Self {
+        Self {
+            name,
+            layers,
+            rotation,
+            norm: Err(norm),
+        }
+    }
+
     /// Its model type, or the architecture of a GGUF file.
     pub fn name(&self) -> &'static str {
         self.name
@@ -198,7 +213,7 @@ fn candidates<'k>(
     if candidates.is_empty() {
         if matches!(
             reading.row.rotates,
-            Rotates::Sliding | Rotates::SlidingOrAll
+            Rotates::Sliding | Rotates::SlidingOrAll | Rotates::SlidingOrDense
         ) || reading.parameters.by_layer
         {
             return Err(Error::Missing {

@@ -4,9 +4,10 @@
 
 use crate::error::{Error, Result, beginning};
 use crate::json::{Object, flag, given, invalid, number, object};
-use crate::layers::{ambiguous, no_such_type};
+use crate::layers::{ambiguous, count_of, no_such_type};
 use crate::types::*;
 use alloc::string::ToString;
+use alloc::vec::Vec;
 use serde_json::Value;
 
 /// The parameters of a file, either for all layers or by type of layer.
@@ -55,6 +56,18 @@ impl Parameters {
         };
         match row.parameters {
             Form::Older(_) | Form::OlderAllScaled(_) => older(&mut values, old, row.parameters)?,
+            Form::FirstLayers => values = of_first_layers(config, new, old)?,
+            Form::OfWindows(_) => {
+                if old.is_some() {
+                    return Err(Error::Unread {
+                        key: "rope_scaling".into(),
+                    });
+                }
+                for kind in [FULL, INDEXED, SLIDING] {
+                    let own = values.entry(kind);
+                    own.or_insert_with(|| Object::new().into());
+                }
+            }
             _ => {
                 if let Some(old) = old {
                     values.clone_from(old);
@@ -160,6 +173,62 @@ impl Parameters {
 
 pub(crate) const FULL: &str = "full_attention";
 pub(crate) const SLIDING: &str = "sliding_attention";
+pub(crate) const INDEXED: &str = "indexed_attention";
+
+/// Step 3.5's: the file's objects by type of layers, or what its lists have for the first layer of each type.
+#[inline(never)]
+fn of_first_layers(config: &Object, new: Option<&Object>, old: Option<&Object>) -> Result<Object> {
+    let refused = |key: &str| Error::Unread {
+        key: beginning(key),
+    };
+    let kinds = match given(config, "layer_types") {
+        Some(list) => list.as_array().map_or(&[][..], Vec::as_slice),
+        None => &[Value::Null][..],
+    };
+    let kinds = kinds.iter().map(|kind| kind.as_str().unwrap_or(FULL));
+    if let Some(new) = new.filter(|new| !new.is_empty()) {
+        let all = kinds
+            .clone()
+            .all(|kind| new.get(kind).is_some_and(Value::is_object));
+        return match all {
+            true => Ok(new.clone()),
+            false => Err(refused("rope_parameters")),
+        };
+    }
+    let of_layer = |key: &'static str, index: usize| match given(config, key) {
+        Some(Value::Array(list)) => match list.get(index) {
+            Some(value) if value.is_number() => Ok(Some(value.clone())),
+            Some(value) => Err(invalid(key, value, "numbers, one a layer")),
+            None => Err(count_of(key, list.len(), index + 1)),
+        },
+        Some(value) if value.is_number() && key == "rope_theta" => Ok(Some(value.clone())),
+        Some(value) => Err(invalid(key, value, "a list with a number for each layer")),
+        None => Ok(None),
+    };
+    let mut made = Object::new();
+    for (index, kind) in kinds.enumerate() {
+        if made.contains_key(kind) {
+            continue;
+        }
+        let mut own = Object::new();
+        for (inside, key) in [
+            ("rope_theta", "rope_theta"),
+            ("partial_rotary_factor", "partial_rotary_factors"),
+        ] {
+            if let Some(value) = of_layer(key, index)? {
+                own.insert(inside.to_string(), value);
+            }
+        }
+        if let Some(old) = old.filter(|_| kind == FULL) {
+            own.extend(old.iter().map(|(key, value)| (key.clone(), value.clone())));
+        }
+        made.insert(kind.to_string(), own.into());
+    }
+    match old.is_some() && !made.contains_key(FULL) {
+        true => Err(refused("rope_scaling")),
+        false => Ok(made),
+    }
+}
 
 /// The objects of full-attention and of sliding-window layers, made or completed from an older file's one scaling.
 #[inline(never)]

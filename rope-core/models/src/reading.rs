@@ -1,8 +1,8 @@
 //! One configuration read by one row of the table: for a type of layers (or one layer) its rotation, or none.
 
 use crate::error::{Error, Result, beginning, positive, quoted};
-use crate::json::{Object, count, flag, given, length, number, numbers};
-use crate::layers::{Rotation, count_of, kinds};
+use crate::json::{Object, count, flag, given, invalid, length, number, numbers, object};
+use crate::layers::{PREFIX_PATTERN, Rotation, count_of, count_or_none, kinds};
 use crate::parameters::{FULL, Parameters, SLIDING, check_read, inside_or_beside, rope_type};
 use crate::types::*;
 use alloc::borrow::Cow;
@@ -22,6 +22,9 @@ pub(crate) struct Reading<'c> {
     length: Option<u64>,
 }
 
+/// What single layers change, by their numbers.
+const PER_LAYER: &str = "per_layer_config";
+
 /// The entry of a layer in a list with one for each.
 fn entry(key: Key, list: &[f64], index: usize) -> Result<f64> {
     let own = list.get(index).copied();
@@ -30,9 +33,11 @@ fn entry(key: Key, list: &[f64], index: usize) -> Result<f64> {
 
 /// What makes the rotation of one layer another than that of the next.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct LayerVariant<'k> {
+pub(crate) struct LayerVariant<'k, 'c> {
     /// The type of the layer, where parameters or heads depend on it.
     pub(crate) kind: Option<Cow<'k, str>>,
+    /// The keys that `per_layer_config` has for the layer, where heads depend on it.
+    own: Option<&'c Object>,
     /// The base, where each layer has its own.
     base: Option<f64>,
     /// Whether the scaling is left out.
@@ -61,13 +66,15 @@ impl<'c> Reading<'c> {
             });
         }
         let parameters = Parameters::read(config, row)?;
-        Ok(Self {
+        let reading = Self {
             config,
             name,
             row,
             parameters,
             length,
-        })
+        };
+        reading.check_numbers()?;
+        Ok(reading)
     }
 
     fn unsupported(&self, what: &'static str) -> Error {
@@ -88,7 +95,7 @@ impl<'c> Reading<'c> {
         &self,
         kind: Option<Cow<'k, str>>,
         layer: Option<(usize, usize)>,
-    ) -> Result<Option<LayerVariant<'k>>> {
+    ) -> Result<Option<LayerVariant<'k, 'c>>> {
         let name = kind.as_deref();
         let sliding = name == Some(SLIDING);
         let still = match self.row.rotates {
@@ -97,6 +104,11 @@ impl<'c> Reading<'c> {
             Rotates::SlidingOrAll => {
                 let window = self.config.get("sliding_window");
                 !sliding && window.is_none_or(|window| !window.is_null())
+            }
+            Rotates::SlidingOrDense => {
+                let window = self.config.get("sliding_window");
+                let sliding = sliding && window.is_none_or(|window| !window.is_null());
+                !sliding && !self.is_dense_and_forced(layer)?
             }
             _ => false,
         };
@@ -168,11 +180,33 @@ impl<'c> Reading<'c> {
             unscaled = !list.contains(&(by_number()?.0 as f64));
         }
         let matters = self.parameters.by_layer || matches!(self.row.head, Head::Global(..));
+        let own = match self.config_by_layer()? {
+            Some(all) => self.own_keys(all, by_number()?.0)?,
+            None => None,
+        };
         Ok(Some(LayerVariant {
             kind: kind.filter(|_| matters),
+            own,
             base,
             unscaled,
         }))
+    }
+
+    /// Whether a layer of Cohere's is dense, and all dense ones rotate.
+    fn is_dense_and_forced(&self, layer: Option<(usize, usize)>) -> Result<bool> {
+        let forced = count(self.config, PREFIX_PATTERN)?.unwrap_or(1) == 1;
+        let Some((index, layers)) = layer.filter(|_| forced) else {
+            return Ok(false);
+        };
+        let key = "mlp_layer_types";
+        match given(self.config, key) {
+            None => Ok(index < count_or_none(self.config, "first_k_dense_replace")?),
+            Some(list) => match list.as_array() {
+                Some(list) if list.len() == layers => Ok(list[index] == "dense"),
+                Some(list) => Err(count_of(key, list.len(), layers)),
+                None => Err(invalid(key, list, "a list of texts")),
+            },
+        }
     }
 
     /// Whether the layer with that number rotates, for models that name the layers without rotation.
@@ -198,7 +232,58 @@ impl<'c> Reading<'c> {
             Rotates::SlidingOrAll,
             Rotates::Parametrized,
         ];
-        !by_type.contains(&self.row.rotates) || self.row.scaled_layers.is_some()
+        !by_type.contains(&self.row.rotates)
+            || self.row.scaled_layers.is_some()
+            || matches!(self.config_by_layer(), Ok(Some(_)))
+    }
+
+    /// What single layers change, where their heads may depend on it: `save_pretrained` writes the layers that differ.
+    fn config_by_layer(&self) -> Result<Option<&'c Object>> {
+        match self.row.head {
+            Head::Global(..)
+            | Head::Latent {
+                quirk: Latent::OfWindows,
+                ..
+            } => object(self.config, PER_LAYER),
+            _ => Ok(None),
+        }
+    }
+
+    /// Refuses what stands there under anything but a layer's number.
+    fn check_numbers(&self) -> Result<()> {
+        let number = |name: &str| name.parse::<usize>().map(|number| number.to_string());
+        let all = self.config_by_layer()?.into_iter().flatten();
+        match all
+            .map(|(name, _)| name)
+            .find(|name| number(name).as_ref() != Ok(*name))
+        {
+            Some(name) => Err(Error::Invalid {
+                key: PER_LAYER,
+                value: beginning(name),
+                required: "an object for each layer, by its number",
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// The keys that stand there for one layer.
+    fn own_keys(&self, all: &'c Object, index: usize) -> Result<Option<&'c Object>> {
+        let Some(own) = all.get(&index.to_string()) else {
+            return Ok(None);
+        };
+        let own = own
+            .as_object()
+            .ok_or_else(|| invalid(PER_LAYER, own, "an object for each layer"))?;
+        let sounds = |key: &str| {
+            let parts = ["rope", "rotary", "theta"];
+            parts.iter().any(|part| key.contains(part)) && key != "qk_rope_head_dim"
+        };
+        match own.keys().find(|key| sounds(key)) {
+            Some(key) => Err(Error::Unread {
+                key: beginning(key),
+            }),
+            None => Ok(Some(own)),
+        }
     }
 
     /// The types of the layers, in their order; empty if the model has no types of layers.
@@ -267,7 +352,7 @@ impl<'c> Reading<'c> {
 
     /// The rotating and the other channels of multi-head latent attention.
     #[inline(never)]
-    fn latent(&self) -> Result<Option<(usize, usize)>> {
+    fn latent(&self, kind: Option<&str>, layer: Option<&Object>) -> Result<Option<(usize, usize)>> {
         let Head::Latent {
             still,
             rotating,
@@ -281,20 +366,31 @@ impl<'c> Reading<'c> {
             Latent::HeadDimRotates => count(self.config, key)?,
             _ => None,
         };
-        let own = count(self.config, "qk_rope_head_dim")?;
+        let by_layer = self.config.contains_key(PER_LAYER);
+        if quirk == Latent::OfWindows && kind == Some(SLIDING) && !by_layer {
+            let still = self.number_or("swa_qk_nope_head_dim", 192)?;
+            let whole = self.number_or("swa_head_dim", 256)?;
+            let rest = whole.saturating_sub(still);
+            return Ok(Some((self.number_or("swa_qk_rope_head_dim", rest)?, still)));
+        }
+        let of_layer = |key| match layer.filter(|layer| layer.contains_key(key)) {
+            Some(layer) => count(layer, key),
+            None => count(self.config, key),
+        };
+        let own = of_layer("qk_rope_head_dim")?;
         if renamed.is_some() && own.is_some() && own != renamed {
             return Err(Error::Unread {
                 key: beginning(key),
             });
         }
         let rotating = own.or(renamed).unwrap_or(rotating as usize);
-        let still = count(self.config, "qk_nope_head_dim")?.unwrap_or(still as usize);
+        let still = of_layer("qk_nope_head_dim")?.unwrap_or(still as usize);
         Ok(Some((rotating, still)))
     }
 
     /// The channels of a head that the rotary part of the code goes by, and those that are left before the window.
-    pub(crate) fn head_dim(&self, kind: Option<&str>) -> Result<usize> {
-        if let Some((rotating, _)) = self.latent()? {
+    pub(crate) fn head_dim(&self, kind: Option<&str>, layer: Option<&Object>) -> Result<usize> {
+        if let Some((rotating, _)) = self.latent(kind, layer)? {
             return Ok(rotating);
         }
         let own = count(self.config, "head_dim");
@@ -302,13 +398,13 @@ impl<'c> Reading<'c> {
             Head::Memory => return self.memory_head(),
             Head::Quotient => return self.quotient(own?, 1),
             Head::TwiceQuotient => return self.quotient(own?, 2),
-            // Gemma 4's full-attention layers have heads of another size.
-            Head::Global(..) if self.config.contains_key("per_layer_config") => {
-                return Err(Error::Invalid {
-                    key: "per_layer_config",
-                    value: String::new(),
-                    required: "left out: what single layers change is not read",
-                });
+            // Gemma 4's full-attention layers have heads of another size, which is a key of the file, or of the layer.
+            Head::Global(default, _) if self.config_by_layer()?.is_some() => {
+                let of_layer = layer.map(|own| count(own, "head_dim")).transpose()?;
+                (
+                    of_layer.flatten().map_or(own, |own| Ok(Some(own)))?,
+                    Some(default),
+                )
             }
             Head::Global(_, default) if kind == Some(FULL) => {
                 let own = count(self.config, "global_head_dim")?;
@@ -366,7 +462,7 @@ impl<'c> Reading<'c> {
         let replaced = given(self.config, "rope_scaling")
             .and_then(Value::as_object)
             .is_some_and(|old| !old.is_empty());
-        let whole = match (self.both_parts() && !replaced, self.latent()?) {
+        let whole = match (self.both_parts() && !replaced, self.latent(None, None)?) {
             (true, Some((rotating, rest))) => Some(rotating as f64 / (rotating + rest) as f64),
             _ => None,
         };
@@ -392,6 +488,17 @@ impl<'c> Reading<'c> {
         )
     }
 
+    /// Whether layers with a window have latent attention of another shape.
+    fn of_windows(&self) -> bool {
+        matches!(
+            self.row.head,
+            Head::Latent {
+                quirk: Latent::OfWindows,
+                ..
+            }
+        )
+    }
+
     /// How many channels of the head rotate.
     #[inline(never)]
     fn rotary_dim(&self, rope: &Object, scaled: bool, head_dim: usize) -> Result<usize> {
@@ -403,10 +510,12 @@ impl<'c> Reading<'c> {
             Part::Channels(default) => {
                 return even(self.number_or("rotary_dim", default)?, head_dim);
             }
+            // The class puts the part that its keys make into the parameters, whatever stands there.
+            _ if self.of_windows() => return even(head_dim, head_dim),
             _ => {}
         }
         // Some count the other channels of latent attention among the head's, and undo it by the partial factor.
-        let whole = match self.latent()? {
+        let whole = match self.latent(None, None)? {
             Some((rotating, rest)) if self.both_parts() => rotating + rest,
             _ => head_dim,
         };
@@ -446,7 +555,9 @@ impl<'c> Reading<'c> {
     #[inline(never)]
     fn base(&self, rope: &Object, kind: Option<&str>) -> Result<f64> {
         let base = match self.row.parameters {
-            Form::Older(sliding) | Form::OlderAllScaled(sliding) if kind == Some(SLIDING) => {
+            Form::Older(sliding) | Form::OlderAllScaled(sliding) | Form::OfWindows(sliding)
+                if kind == Some(SLIDING) =>
+            {
                 sliding
             }
             _ => self.row.base,
@@ -459,6 +570,10 @@ impl<'c> Reading<'c> {
                 base,
             ),
             Base::InsideOr(base) => (number(rope, inside)?, base),
+            Base::Times(key, base) => {
+                let factor = number(self.config, key.name())?.unwrap_or(1.0);
+                (None, base * positive(key.name(), factor)?)
+            }
             Base::Fixed(base) => {
                 if number(rope, inside)?.is_some_and(|own| own != base) {
                     return Err(Error::Unread { key: inside.into() });
@@ -470,7 +585,7 @@ impl<'c> Reading<'c> {
     }
 
     /// The rotation of the layers that differ in this.
-    pub(crate) fn rotation(&self, layer: &LayerVariant<'_>) -> Result<Rotation> {
+    pub(crate) fn rotation(&self, layer: &LayerVariant<'_, '_>) -> Result<Rotation> {
         let (row, kind) = (self.row, layer.kind.as_deref());
         let rope = self.parameters.of(kind)?.ok_or(Error::Missing {
             key: "the parameters of a type of layers",
@@ -480,6 +595,7 @@ impl<'c> Reading<'c> {
             _ if layer.unscaled => "default",
             ("axial", RopeTypes::Images) | ("mrope", RopeTypes::Mrope) => "default",
             ("su" | "yarn", RopeTypes::LongRope(_)) => "longrope",
+            ("deepseek_yarn", RopeTypes::DeepseekYarn) => "yarn",
             ("xdrope", _) if row.axes == AxesOf::ChannelSections => match number(rope, "alpha")? {
                 Some(alpha) if alpha != 0.0 => "alpha",
                 _ => "dynamic",
@@ -487,13 +603,22 @@ impl<'c> Reading<'c> {
             ("dynamic", RopeTypes::Alpha) if number(rope, "alpha")?.is_some_and(|a| a != 0.0) => {
                 "alpha"
             }
+            (_, RopeTypes::GrowingAlpha) => match flag(self.config, "use_dynamic_ntk")? {
+                Some(false) => "default",
+                _ => "growing alpha",
+            },
             (other, _) => known_type(other)?,
         };
         let scaled = scaling_name != "default";
         let known = match row.rope_types {
             RopeTypes::Images | RopeTypes::Default => !scaled,
             RopeTypes::LongRope(_) | RopeTypes::PhiMoe => !scaled || scaling_name == "longrope",
-            RopeTypes::Usual | RopeTypes::Mrope | RopeTypes::Alpha => true,
+            RopeTypes::Older => ["default", "linear", "dynamic"].contains(&scaling_name),
+            RopeTypes::Usual
+            | RopeTypes::Mrope
+            | RopeTypes::Alpha
+            | RopeTypes::DeepseekYarn
+            | RopeTypes::GrowingAlpha => true,
         };
         if !known {
             return Err(self.unsupported("this rope_type fails in the model's own code"));
@@ -501,7 +626,7 @@ impl<'c> Reading<'c> {
         if !layer.unscaled {
             check_read(rope, scaling_name, row)?;
         }
-        let head_dim = self.head_dim(kind)?;
+        let head_dim = self.head_dim(kind, layer.own)?;
         let rotary_dim = self.rotary_dim(rope, scaled, head_dim)?;
         let base = match layer.base {
             Some(base) => base,
@@ -519,7 +644,7 @@ impl<'c> Reading<'c> {
             frequencies = frequencies.with_softmax_factor(1.0)?;
         }
         let (input, output, direction) = self.pairing();
-        let (whole, offset) = match self.latent()? {
+        let (whole, offset) = match self.latent(kind, layer.own)? {
             Some((rotating, rest)) => (rotating + rest, rest),
             None if row.window == Window::End => (head_dim, head_dim - rotary_dim),
             None => (head_dim, 0),
@@ -570,6 +695,12 @@ impl<'c> Reading<'c> {
             },
             "alpha" => Scaling::NtkAlpha {
                 alpha: required("alpha")?,
+            },
+            "growing alpha" => Scaling::NtkAlpha {
+                alpha: {
+                    let context = positive("seq_length", self.context()? as f64)?;
+                    growing_alpha(self.sequence()? as f64, context)
+                },
             },
             "dynamic" => Scaling::DynamicNtk {
                 factor: required("factor")?,
@@ -631,6 +762,10 @@ impl<'c> Reading<'c> {
         let key = "max_position_embeddings";
         let other = match self.row.context {
             Name::Or(other) => Some(other),
+            Name::Only(key) => {
+                let key = key.name();
+                return length(self.config, key)?.ok_or(Error::Missing { key });
+            }
             Name::Absent => {
                 return Err(self.unsupported(
                     "this rope_type fails in the model's own code, which has no context",
@@ -698,13 +833,16 @@ impl<'c> Reading<'c> {
                 "rope_theta" | "rotary_emb_base" | "rotary_embedding_base" | "rope_base" => {
                     number == Some(base)
                 }
-                "rotary_dim" | "qk_rope_head_dim" => number == Some(rotary_dim as f64),
-                "rope_pct"
+                "attn_rotary_emb" | "rotary_dim" | "qk_rope_head_dim" => {
+                    number == Some(rotary_dim as f64)
+                }
+                "rotary_emb_fraction"
+                | "rope_pct"
                 | "rope_percent"
                 | "rotary_pct"
                 | "rotary_percent"
                 | "partial_rotary_factor" => {
-                    let head_dim = self.head_dim(None).unwrap_or(rotary_dim);
+                    let head_dim = self.head_dim(None, None).unwrap_or(rotary_dim);
                     let partial = self.partial(rope, head_dim)?;
                     number.is_some_and(|part| {
                         part_of(head_dim, part).is_ok_and(|part| part == rotary_dim)
@@ -716,11 +854,16 @@ impl<'c> Reading<'c> {
                     value.as_bool() == Some(self.pairing().0 == Pairing::Interleaved)
                 }
                 // GPT-J's pairing, in files of Cohere's, and that GPT-J rotates at all, in its own.
-                "rope_gptj" => value.as_bool() == Some(self.pairing().0 == Pairing::Interleaved),
-                "rotary" => value.as_bool() == Some(true),
-                "position_embedding_type" | "position_embeddings_type" => {
-                    matches!(value.as_str(), Some("rope" | "rotary"))
+                "rope_gptj" | "rotary_emb_interleaved" => {
+                    value.as_bool() == Some(self.pairing().0 == Pairing::Interleaved)
                 }
+                "rotary" => value.as_bool() == Some(true),
+                "position_encoding_2d" => value.as_bool() == Some(false),
+                "position_embedding_type" | "position_embeddings_type" => match value.as_str() {
+                    Some("rope" | "rotary") => true,
+                    Some("rope_gptj") => self.pairing().0 == Pairing::Interleaved,
+                    _ => false,
+                },
                 "rope_local_base_freq"
                 | "local_rope_theta"
                 | "global_rope_theta"
@@ -738,6 +881,7 @@ impl<'c> Reading<'c> {
                 | "mrope_section"
                 | "xdrope_section" => false,
                 "rope_ratio" => number == Some(1.0),
+                "use_rope_layers" => value.as_array().is_some_and(Vec::is_empty),
                 "original_rope" => true,
                 _ => key_is_irrelevant(key),
             };
@@ -754,15 +898,16 @@ impl<'c> Reading<'c> {
     #[inline(never)]
     fn reads(&self, key: &str) -> bool {
         let row = self.row;
-        let mut named: [Option<Key>; 8] = [None; 8];
+        let mut named: [Option<Key>; 9] = [None; 9];
         if let Part::Factor(key, _) | Part::Count(key, _) = row.part {
             named[0] = Some(key);
         }
-        if let Base::KeyOr(key, _) = row.base {
+        if let Base::KeyOr(key, _) | Base::Times(key, _) = row.base {
             named[1] = Some(key);
         }
-        if let Form::Older(Base::KeyOr(key, _)) | Form::OlderAllScaled(Base::KeyOr(key, _)) =
-            row.parameters
+        if let Form::Older(Base::KeyOr(key, _))
+        | Form::OlderAllScaled(Base::KeyOr(key, _))
+        | Form::OfWindows(Base::KeyOr(key, _)) = row.parameters
         {
             named[2] = Some(key);
         }
@@ -780,17 +925,21 @@ impl<'c> Reading<'c> {
             named[6] = Some(key);
         }
         named[7] = row.scaled_layers;
+        named[8] = row.ignores;
         named.into_iter().flatten().any(|named| named.name() == key)
             || match key {
                 // Inside and beside have been compared.
                 "rope_theta" => self.parameters.by_layer || matches!(row.base, Base::Or(_)),
                 "rotary_dim" => matches!(row.part, Part::Channels(_)),
+                "use_dynamic_ntk" => row.rope_types == RopeTypes::GrowingAlpha,
                 "rope_interleave" => row.pairs == Pairs::InterleavedToHalfOrHalf,
                 "no_rope_layers" | "no_rope_layer_interval" => {
                     matches!(row.rotates, Rotates::ExceptEvery(_))
                 }
                 "global_head_dim" => matches!(row.head, Head::Global(..)),
                 "compress_rope_theta" => matches!(row.parameters, Form::Compressed),
+                "partial_rotary_factors" => matches!(row.parameters, Form::FirstLayers),
+                "qk_rope_head_dim" | "swa_qk_rope_head_dim" => self.of_windows(),
                 // zamba2 has both, and computes its heads itself.
                 "kv_channels" => row.head == Head::TwiceQuotient,
                 _ => false,
@@ -815,6 +964,15 @@ fn key_is_irrelevant(key: &str) -> bool {
         "memory_attention_rope_dropout",
     ];
     !sounds || known.contains(&key)
+}
+
+/// The first Qwen's alpha: 1 within the context, and one less than a power of two from there on.
+fn growing_alpha(length: f64, context: f64) -> f64 {
+    let mut power = 1.0;
+    while power * context < length {
+        power *= 2.0;
+    }
+    2.0 * power - 1.0
 }
 
 fn even(rotary_dim: usize, head_dim: usize) -> Result<usize> {

@@ -144,9 +144,10 @@ mod tests {
 
     fn lists() -> String {
         let mut text = format!(
-            "`Config` knows the model types of transformers 5.23.0 by what their own code does, layer by layer: {} \
-             that rotate,\n{} that rotate in a way that it refuses by name, {} that do not rotate, and {} composites \
-             of parts.\nAnother type is refused, and so is a key that the code ignores.\n\n\
+            "`Config` knows the model types of transformers 5.24.0, and five whose files bring their own code \
+             (`chatglm`,\n`internlm2`, `kimi_k2`, `minimax_text_01`, `qwen`), by what that code does, layer by layer:\n\
+             {} that rotate, {} that rotate in a way that it refuses by name, {} that do not rotate, and {} \
+             composites of\nparts. Another type is refused, and so is a key that the code ignores.\n\n\
              | pairs | model types |\n|---|---|\n",
             rows::ROWS.len(),
             others::REFUSED.len(),

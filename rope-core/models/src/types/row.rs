@@ -25,12 +25,13 @@ macro_rules! names {
 names! {
     /// The keys of files that rows name.
     Key:
-    alibi attn_layer_indices cross_attention_layers decoder_num_attention_heads decoder_num_hidden_layers depth d_model
+    alibi attn_layer_indices attn_type_list cross_attention_layers decoder_num_attention_heads decoder_num_hidden_layers depth d_model
     embed_dim full_attention_interval full_attn_idxs global_attn_every_n_layers global_rope_theta heads kv_channels
     layer_group_size layer_norm_eps layer_rope_theta layers local_rope_theta max_seq_len model_max_length n_embd n_head
     n_heads n_layer n_layers norm_eps num_heads num_layers partial_rotary_factor position_embedding_type
-    qk_layernorm qk_norm_type qk_rope_head_dim rms_norm_eps rope_local_base_freq rope_scaling_layers
-    rotary_dim rotary_emb_base rotary_pct rotary_value sliding_window_pattern use_mem_rope use_qk_norm width
+    qk_layernorm qk_norm_type qk_rope_head_dim rms_norm_eps rope_local_base_freq rope_ratio rope_scaling_layers
+    rotary_dim rotary_emb_base rotary_pct rotary_value seq_length sliding_window_pattern swa_rope_theta use_mem_rope
+    use_qk_norm width
 }
 
 names! {
@@ -88,6 +89,9 @@ pub(crate) struct Row {
     /// Which files rotate.
     pub(crate) condition: Condition,
 
+    /// A key of published files that its code never reads, whatever it says.
+    pub(crate) ignores: Option<Key>,
+
     /// The norm of queries and keys; those of latents are not here.
     pub(crate) norm: Option<QkNorm>,
 }
@@ -114,6 +118,7 @@ pub(crate) const HALF: Row = Row {
     rotates: Rotates::All,
     scaled_layers: None,
     condition: Condition::Always,
+    ignores: None,
     norm: None,
 };
 
@@ -215,6 +220,9 @@ pub(crate) enum Latent {
     HeadDimRotates,
     /// The parameters speak of both parts, and their partial factor singles out the rotating one.
     FactorOfBoth,
+    /// Layers with a window have keys of their own: `swa_qk_nope_head_dim`, or 192, and `swa_qk_rope_head_dim`, or the
+    /// rest of `swa_head_dim`, or of 256.
+    OfWindows,
 }
 
 pub(crate) const fn latent(still: u32, rotating: u32) -> Head {
@@ -271,6 +279,8 @@ pub(crate) enum Base {
     KeyOr(Key, f64),
     /// `rope_theta` of the parameters, or this.
     InsideOr(f64),
+    /// This, times the key's number.
+    Times(Key, f64),
     /// This, whatever the file says.
     Fixed(f64),
 }
@@ -292,6 +302,11 @@ pub(crate) enum Form {
     Older(Base),
     /// The same, but what they scale is all layers.
     OlderAllScaled(Base),
+    /// One set for layers with a window, whose base is this, and one for each other type.
+    OfWindows(Base),
+    /// An object for each type of layers, or what the file's lists say of the first layer of each type; an older file
+    /// scales full-attention layers.
+    FirstLayers,
     /// DeepSeek-V4's two sets, main and compress.
     Compressed,
     /// The key `rope_theta` alone.
@@ -367,6 +382,12 @@ pub(crate) enum RopeTypes {
     Alpha,
     /// `default` and `longrope` alone, which `su` and `yarn` mean too; the original context of a file that has none.
     LongRope(u64),
+    /// The usual ones; `deepseek_yarn` means `yarn`.
+    DeepseekYarn,
+    /// `default`, `linear` and `dynamic` alone.
+    Older,
+    /// `default`; unless `use_dynamic_ntk` is false, NTK by an alpha that grows with the length.
+    GrowingAlpha,
     /// `default` and `longrope` with `short_mscale` and `long_mscale`, by the short list whatever the length (a defect
     /// of transformers by the looks of it: the long list is never used).
     PhiMoe,
@@ -417,10 +438,16 @@ pub(crate) enum LayerTypes {
     Rules(&'static [(LayerType, When)]),
     /// Full attention in the layers that the key lists, the next type in the others; without the key the last one.
     Listed(Key, LayerType, LayerType),
+    /// The first type in the layers for which the key lists 1, the other in those with 0.
+    Flags(Key, LayerType, LayerType),
     /// Llama 4's: chunked attention in the layers that rotate.
     Chunked,
     /// RecurrentGemma's `block_types`.
     Blocks,
+    /// By a pattern in the first `first_k_dense_replace` layers, and by one that begins anew in the others.
+    DensePrefix,
+    /// Sliding windows in three of four layers from the third on; full attention is an indexed one without `use_dsa`.
+    SparseOrWindow,
 }
 
 /// For which layers a rule is.
@@ -453,6 +480,8 @@ pub(crate) enum Rotates {
     Sliding,
     /// Those with a sliding window, or all if `sliding_window` is null.
     SlidingOrAll,
+    /// Those with a sliding window, and dense ones if all dense layers of the prefix have full attention.
+    SlidingOrDense,
     /// Those whose type has parameters that are not null.
     Parametrized,
     /// All but each Nth (`no_rope_layer_interval`), or by `no_rope_layers`.

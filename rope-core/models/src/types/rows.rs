@@ -1,8 +1,10 @@
-//! The model types of transformers 5.23.0 that rotate, one row each, in alphabetical order: what their classes do, read
+//! The model types of transformers 5.24.0 that rotate, one row each, in alphabetical order: what their classes do, read
 //! from `configuration_*.py` and `modeling_*.py` of the type, and held to that code by running it.
 //!
 //! A row is `"model_type" = BASE { what differs from it };`. The fields, their values and the bases are explained in
 //! `row.rs`. A type of another project that transformers reads by a class of its own has that class's row.
+//! Five types are not transformers': their files name code that lies beside them (`auto_map`), which their rows are of.
+//! They are `chatglm` (ChatGLM 2 and 3, GLM-4), `internlm2`, `kimi_k2`, `minimax_text_01` and `qwen` (the first Qwen).
 //!
 //! # Types that surprise
 //!
@@ -63,6 +65,14 @@ rows! {
         }),
         norm: Some(norm(Formula::Llama, 1e-5)),
     };
+    "apertus1p5_text" = HALF {
+        base: Base::Or(12_000_000.0),
+        parameters: Form::FlatOr(&Defaults {
+            theta: Some(12_000_000.0), partial: None,
+            scaling: Scaled::Llama3 { factor: 8.0, low: 1.0, high: 4.0, original: 8192 },
+        }),
+        norm: Some(norm(Formula::Llama, 1e-5)),
+    };
     "arcee" = HALF;
     "aria_text" = HALF;
     "axk1" = DEEPSEEK { pairs: Pairs::InterleavedToHalfOrHalf };
@@ -91,6 +101,17 @@ rows! {
     "chameleon" = HALF {
         head: Head::Quotient,
         norm: Some(QkNorm { eps_keys: &[], ..norm(Formula::Chameleon, 1e-5) }),
+    };
+    "chatglm" = INTERLEAVED {
+        depth: Name::Or(Key::num_layers),
+        context: Name::Absent,
+        head: Head::KeyOr(Key::kv_channels, 128),
+        part: Part::Inside(0.5),
+        obeys: true,
+        window: Window::Part,
+        base: Base::Times(Key::rope_ratio, 10_000.0),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
     };
     "clvp_encoder" = HALF {
         context: Name::Absent,
@@ -126,6 +147,11 @@ rows! {
             (sliding_attention, Always),
         ]),
         rotates: Rotates::Sliding,
+    };
+    "cohere2_moe" = INTERLEAVED {
+        head: Head::Or(128),
+        layers: LayerTypes::DensePrefix,
+        rotates: Rotates::SlidingOrDense,
     };
     "cohere_compass_text" = HALF {
         head: Head::Quotient,
@@ -200,6 +226,14 @@ rows! {
         head: Head::Quotient,
         part: Part::Factor(Key::partial_rotary_factor, 0.5),
     };
+    "dots3_note_text" = DEEPSEEK {
+        head: Head::Latent { still: 128, rotating: 64, quirk: Latent::OfWindows },
+        base: Base::Or(80_000_000.0),
+        parameters: Form::OfWindows(Base::KeyOr(Key::swa_rope_theta, 50_000.0)),
+        softmax: false,
+        layers: LayerTypes::SparseOrWindow,
+        norm: Some(norm(Formula::Other, 0.0)),
+    };
     "dots3_note_vision_encoder" = VISION {
         width: Name::Or(Key::embed_dim),
         heads: Name::Or(Key::num_heads),
@@ -236,6 +270,7 @@ rows! {
     "esmc" = HALF { norm: Some(QkNorm { eps_keys: &[], reach: Reach::Row, ..norm(Formula::StableLm, 1e-5) }) };
     "eurobert" = HALF;
     "evolla" = HALF { base: Base::Or(500_000.0) };
+    "exaone" = HALF { depth: Name::Or(Key::num_layers), base: Base::Or(500_000.0) };
     "exaone4" = HALF {
         layers: Rules(&[
             (full_attention, EveryBy(Key::sliding_window_pattern, 4)),
@@ -412,14 +447,22 @@ rows! {
         norm: Some(norm(Formula::Llama, 1e-5)),
     };
     "hy_v4" = HALF { head: latent(192, 64), softmax: true, layers: Rules(&[(indexed_attention, Always)]) };
+    "hy_v4_vl_text" = DEEPSEEK {
+        pairs: Pairs::Interleaved,
+        head: latent(192, 64),
+        axes: AxesOf::MropeInterleaved([12, 10, 10]),
+        layers: Rules(&[(indexed_attention, Always)]),
+    };
     "hyperclovax" = HALF;
     "idefics" = HALF { head: Head::Quotient };
     "inkling2_vision" = VISION { pairs: Pairs::Interleaved, axes: AxesOf::ColumnsFirst };
+    "internlm2" = HALF { head: Head::Quotient, rope_types: RopeTypes::Older };
     "internlm3" = HALF { head: Head::Or(128) };
     "iquestcoder" = HALF { head: Head::Or(128) };
     "jais2" = HALF;
     "jetmoe" = HALF { head: Head::KeyOr(Key::kv_channels, 128) };
     "jina_embeddings_v3" = HALF { base: Base::Or(20_000.0) };
+    "kimi_k2" = DEEPSEEK;
     "kimi_k25_vision" = VISION { axes: AxesOf::ColumnsAndRows };
     "kolibri1" = HALF {
         head: Head::Or(128),
@@ -436,6 +479,17 @@ rows! {
         ]),
         layers: Rules(&[(full_attention, Always)]),
         norm: Some(norm(Formula::Llama, 1e-6)),
+    };
+    "lara_mini" = HALF {
+        head: Head::Or(128),
+        layers: Rules(&[
+            (linear_attention, Modulo(5, 0)),
+            (linear_attention, Modulo(5, 2)),
+            (full_attention, Modulo(5, 3)),
+            (sliding_attention, Always),
+        ]),
+        rotates: Rotates::Sliding,
+        norm: Some(norm(Formula::Olmo2, 1e-6)),
     };
     "lasr_encoder" = HALF;
     "lfm2" = HALF {
@@ -521,6 +575,12 @@ rows! {
         norm: Some(norm(Formula::Gemma, 1e-6)),
     };
     "minimax_m3_vl_vision" = VISION { window: Window::Part, axes: AxesOf::Three };
+    "minimax_text_01" = PARTIAL {
+        part: Part::Count(Key::rotary_dim, 1.0),
+        base: Base::Or(1_000_000.0),
+        rope_types: RopeTypes::Default,
+        layers: LayerTypes::Flags(Key::attn_type_list, full_attention, linear_attention),
+    };
     "ministral" = HALF;
     "ministral3" = HALF {
         head: Head::Or(128),
@@ -572,6 +632,7 @@ rows! {
             (full_attention, ModuloBy(Key::global_attn_every_n_layers, 3, 0)),
             (sliding_attention, Always),
         ]),
+        ignores: Some(Key::position_embedding_type),
     };
     "modernbert-decoder" = HALF {
         head: Head::Quotient,
@@ -581,6 +642,7 @@ rows! {
             (full_attention, ModuloBy(Key::global_attn_every_n_layers, 3, 0)),
             (sliding_attention, Always),
         ]),
+        ignores: Some(Key::position_embedding_type),
     };
     "molmo2_text" = HALF {
         head: Head::Or(128),
@@ -646,7 +708,12 @@ rows! {
         layers: Rules(&[(full_attention, Every(6)), (full_attention, Last), (sliding_attention, Always)]),
         norm: Some(QkNorm { eps_keys: &[Key::norm_eps], ..norm(Formula::Llama4, 1e-6) }),
     };
-    "nomic_bert" = HALF { base: Base::Or(1000.0) };
+    "nomic_bert" = HALF {
+        width: Name::Or(Key::n_embd),
+        heads: Name::Or(Key::n_head),
+        depth: Name::Or(Key::n_layer),
+        base: Base::Or(1000.0),
+    };
     "olmo" = HALF;
     "olmo2" = HALF { norm: Some(QkNorm { reach: Reach::Row, ..norm(Formula::Olmo2, 1e-5) }) };
     "olmo3" = HALF {
@@ -713,6 +780,17 @@ rows! {
     "pocket_tts_audio_tokenizer" = HALF;
     "pocket_tts_audio_tokenizer_decoder" = HALF;
     "pocket_tts_audio_tokenizer_encoder" = HALF;
+    "qwen" = PARTIAL {
+        width: Name::Or(Key::n_embd),
+        heads: Name::Or(Key::n_head),
+        depth: Name::Or(Key::n_layer),
+        context: Name::Only(Key::seq_length),
+        head: Head::KeyOr(Key::kv_channels, 128),
+        part: Part::Factor(Key::rotary_pct, 1.0),
+        base: Base::KeyOr(Key::rotary_emb_base, 10_000.0),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::GrowingAlpha,
+    };
     "qwen2" = HALF;
     "qwen2_5_omni_talker" = HALF {
         head: Head::Or(128),
@@ -827,6 +905,12 @@ rows! {
         turns: true,
         norm: Some(QkNorm { switch: Some((Key::use_qk_norm, true)), ..norm(Formula::Llama, 1e-6) }),
     };
+    "sarvam_mla" = DEEPSEEK { pairs: Pairs::InterleavedToHalfOrHalf, rope_types: RopeTypes::DeepseekYarn };
+    "sarvam_moe" = PARTIAL {
+        head: Head::Or(64),
+        base: Base::Or(8_000_000.0),
+        norm: Some(QkNorm { switch: Some((Key::use_qk_norm, true)), ..norm(Formula::Llama, 1e-6) }),
+    };
     "seed_oss" = HALF { head: Head::Or(128) };
     "smollm3" = HALF { base: Base::Or(2_000_000.0), rotates: Rotates::ExceptEvery(4) };
     "solar_open" = HALF { head: Head::Or(128), obeys: true, base: Base::Or(1_000_000.0) };
@@ -841,6 +925,14 @@ rows! {
         }),
     };
     "starcoder2" = HALF;
+    "step3p5" = PARTIAL {
+        head: Head::Or(128),
+        part: Part::Inside(1.0),
+        base: Base::InsideOr(10_000.0),
+        parameters: Form::FirstLayers,
+        layers: Rules(&[(full_attention, Always)]),
+        norm: Some(norm(Formula::Gemma, 1e-5)),
+    };
     "step3p5_vision" = HALF {
         width: Name::Or(Key::width),
         heads: Name::Or(Key::heads),

@@ -1,0 +1,168 @@
+//! Types whose layers differ by rules that no other type has: `golden/types`, made by running their classes.
+
+use rope_core::{Pairing, Rows, TensorMut};
+use rope_models::{Config, Layers};
+use rope_tests::golden::{self, Golden};
+
+/// The layers of a model of that type with these keys.
+fn layers(model_type: &str, keys: &str) -> Layers {
+    let entries = keys.trim().strip_prefix('{').expect("an object");
+    let text = format!(r#"{{"model_type": "{model_type}", {entries}"#);
+    let config = Config::from_json(&text).expect("JSON");
+    let model = config.model().expect("a model");
+    model.layers().expect("layers").clone()
+}
+
+/// Compares inverse frequencies with those of a class, which are f32 from f32 arithmetic.
+#[track_caller]
+fn near(rotation: &rope_models::Rotation, theirs: &[f32]) {
+    let pairs = rotation.frequencies().pairs();
+    assert_eq!(pairs.len(), theirs.len());
+    for (pair, theirs) in pairs.zip(theirs) {
+        let theirs = f64::from(*theirs);
+        let ours = pair.inverse();
+        assert!((ours - theirs).abs() <= 1e-6 * theirs, "{ours} {theirs}");
+    }
+}
+
+#[test]
+fn cohere2_moe_rotates_windows_and_dense_layers() {
+    let file = golden::read("types/cohere2_moe.txt");
+    let cases = file.lines().filter_map(|line| line.strip_prefix("case "));
+    let cases: Vec<_> = cases.collect();
+    assert_eq!(cases.len(), 4);
+    for case in cases {
+        let (keys, rotates) = case.split_once(" -> rotates ").expect("a case");
+        let layers = layers("cohere2_moe", keys);
+        let ours: String = layers
+            .iter()
+            .map(|layer| char::from(b'0' + u8::from(layer.rotation.is_some())))
+            .collect();
+        assert_eq!(ours, rotates, "{keys}");
+    }
+    let none = layers(
+        "cohere2_moe",
+        r#"{"num_hidden_layers": 5, "sliding_window": null}"#,
+    );
+    assert!(none.rotations().is_empty());
+}
+
+#[test]
+fn cohere2_moe_rotates_as_its_class() {
+    let file = Golden::file("types/cohere2_moe.txt");
+    let [head_dim, heads, tokens] = ["head_dim", "heads", "tokens"].map(|key| file.decimal(key));
+    let keys =
+        format!(r#"{{"num_hidden_layers": 1, "head_dim": {head_dim}, "rope_theta": 50000.0}}"#);
+    let made = layers("cohere2_moe", &keys);
+    let rotation = made.get(0).expect("a layer").rotation.expect("a rotation");
+    assert_eq!(
+        rotation.pairing(),
+        (Pairing::Interleaved, Pairing::Interleaved)
+    );
+    let values = |key| file.bits::<f32>(key);
+    let (cos, sin) = (values("cos_f32"), values("sin_f32"));
+    let rows = Rows::from_cos_sin(&cos, &sin, [tokens, head_dim / 2], head_dim).expect("rows");
+    let mut q = values("q_in_f32");
+    let shape = [1, tokens, heads, head_dim];
+    let mut tensor = TensorMut::new(&mut q, shape).expect("a tensor");
+    rotation.rotate(&mut tensor, &rows).expect("rotated");
+    let bits = |list: &[f32]| -> Vec<u32> { list.iter().map(|value| value.to_bits()).collect() };
+    assert_eq!(bits(&q), bits(&values("q_out_f32")));
+}
+
+#[test]
+fn step3p5_has_the_parameters_of_the_first_layer_of_each_type() {
+    let file = Golden::file("types/step3p5.txt");
+    for case in ["case0", "case1", "case2"] {
+        // Heads of 64 channels, which the keys of a case leave out.
+        let keys = file.text(case).replacen('{', r#"{"head_dim": 64, "#, 1);
+        let layers = layers("step3p5", &keys);
+        for kind in ["full_attention", "sliding_attention"] {
+            let key = format!("{case}_{kind}_inv_freq_f32");
+            if file.find(&key).is_none() {
+                assert!(layers.iter().all(|layer| layer.layer_type != Some(kind)));
+                continue;
+            }
+            let of_kind = layers.iter().filter(|layer| layer.layer_type == Some(kind));
+            for layer in of_kind {
+                let rotation = layer.rotation.expect("it rotates");
+                near(rotation, &file.bits(&key));
+                assert_eq!(rotation.pairing(), (Pairing::Half, Pairing::Half));
+                assert_eq!((rotation.head_dim(), rotation.window().start), (64, 0));
+            }
+        }
+    }
+}
+
+#[test]
+fn dots3_note_has_two_shapes_of_latent_attention() {
+    let file = Golden::file("types/dots3_note_text.txt");
+    for case in ["case0", "case1"] {
+        let layers = layers("dots3_note_text", file.text(case));
+        let types: Vec<&str> = layers.iter().filter_map(|layer| layer.layer_type).collect();
+        assert_eq!(types.join(" "), file.text(&format!("{case}_layer_types")));
+        for layer in layers.iter() {
+            let kind = layer.layer_type.expect("a type");
+            let shape: Vec<&str> = file.text(&format!("{case}_{kind}")).split(' ').collect();
+            let number = |name: &str| -> usize {
+                let at = shape.iter().position(|word| *word == name).expect("a key");
+                shape[at + 1].parse().expect("a number")
+            };
+            let (rest, rotary_dim) = (number("qk_nope_head_dim"), number("qk_rope_head_dim"));
+            let rotation = layer.rotation.expect("it rotates");
+            assert_eq!(rotation.window(), rest..rest + rotary_dim, "{case} {kind}");
+            assert_eq!(rotation.head_dim(), rest + rotary_dim);
+            assert_eq!(rotation.pairing(), (Pairing::Interleaved, Pairing::Half));
+            near(rotation, &file.bits(&format!("{case}_{kind}_inv_freq_f32")));
+            assert!(
+                layer.norm().is_err(),
+                "the rotating channels of keys are normed"
+            );
+        }
+    }
+}
+
+/// What `save_pretrained` writes of single layers says what the keys of older files say.
+#[test]
+fn keys_of_single_layers_are_those_of_their_type() {
+    let types = r#""layer_types": ["sliding_attention", "sliding_attention", "full_attention"]"#;
+    let same = |model_type: &str, older: &str, saved: &str| {
+        let [older, saved] = [older, saved].map(|keys| {
+            let keys = format!(r#"{{"num_hidden_layers": 3, {types}, {keys}}}"#);
+            layers(model_type, &keys)
+        });
+        let rotations = |layers: &Layers| -> Vec<_> {
+            let one = |layer: rope_models::Layer<'_>| layer.rotation.cloned();
+            layers.iter().map(one).collect()
+        };
+        assert_eq!(rotations(&older), rotations(&saved), "{model_type}");
+    };
+    same(
+        "gemma4_text",
+        r#""head_dim": 32, "global_head_dim": 64"#,
+        r#""head_dim": 32, "per_layer_config": {"2": {"head_dim": 64, "num_key_value_heads": 2}}"#,
+    );
+    same(
+        "gemma4_text",
+        r#""head_dim": 32, "global_head_dim": 32"#,
+        r#""head_dim": 32, "per_layer_config": {}"#,
+    );
+    let own = r#"{"num_attention_heads": 64, "qk_nope_head_dim": 192}"#;
+    same(
+        "dots3_note_text",
+        r#""use_dsa": false"#,
+        &format!(r#""per_layer_config": {{"0": {own}, "1": {own}}}"#),
+    );
+    for wrong in [
+        r#"{"full_attention": {}}"#,
+        r#"{"0": 64}"#,
+        r#"{"0": {"rope_theta": 5.0}}"#,
+    ] {
+        let text = format!(
+            r#"{{"model_type": "gemma4_text", "num_hidden_layers": 3, {types}, "per_layer_config": {wrong}}}"#
+        );
+        let model = Config::from_json(&text).expect("JSON").model();
+        let answers = model.is_ok_and(|model| model.layers().is_ok() || model.rotation().is_ok());
+        assert!(!answers, "{wrong}");
+    }
+}

@@ -1,0 +1,221 @@
+//! Model types that are not transformers': their files name code that lies beside them, of which their rows are. And
+//! keys that say in words what that code, or transformers', does anyway.
+
+use rope_core::axes::Axes;
+use rope_core::{Frequencies, Pairing, Scaling};
+use rope_models::{Config, Error, Model, Rotation};
+
+fn model(text: &str) -> Model {
+    Config::from_json(text)
+        .expect("JSON")
+        .model()
+        .expect("a model")
+}
+
+#[track_caller]
+fn rotation(text: &str) -> Rotation {
+    model(text).rotation().expect("a rotation").clone()
+}
+
+fn frequencies(rotary_dim: usize, base: f64, scaling: &Scaling<'_>) -> Frequencies<'static> {
+    Frequencies::new(Axes::from(rotary_dim), base, scaling).expect("frequencies")
+}
+
+#[track_caller]
+fn is(rotation: &Rotation, pairing: Pairing, window: usize, head_dim: usize, base: f64) {
+    assert_eq!(rotation.pairing(), (pairing, pairing));
+    assert_eq!(rotation.window(), 0..window);
+    assert_eq!(rotation.head_dim(), head_dim);
+    assert_eq!(
+        *rotation.frequencies(),
+        frequencies(window, base, &Scaling::Default)
+    );
+}
+
+/// ChatGLM 2 and 3, and GLM-4 before transformers had it: half of a head, interleaved, by a base that a ratio raises.
+#[test]
+fn chatglm() {
+    let with = |keys: &str| {
+        format!(
+            r#"{{"model_type": "chatglm", "hidden_size": 4096, "kv_channels": 128, "num_attention_heads": 32,
+            "num_layers": 28, "original_rope": true, "padded_vocab_size": 65024, "seq_length": 8192 {keys}}}"#
+        )
+    };
+    is(
+        &rotation(&with("")),
+        Pairing::Interleaved,
+        64,
+        128,
+        10_000.0,
+    );
+    let ratio = rotation(&with(r#", "rope_ratio": 500"#));
+    is(&ratio, Pairing::Interleaved, 64, 128, 5_000_000.0);
+    assert_eq!(model(&with("")).layers().expect("layers").len(), 28);
+    // The first ChatGLM has this type too, and two positions for each token.
+    let first = model(&with(r#", "position_encoding_2d": true"#));
+    let key = "position_encoding_2d".to_string();
+    assert_eq!(first.rotation().cloned(), Err(Error::Unread { key }));
+    assert!(model(&with(r#", "rope_ratio": 0"#)).rotation().is_err());
+}
+
+#[test]
+fn internlm2() {
+    let with = |keys: &str| {
+        format!(
+            r#"{{"model_type": "internlm2", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32,
+            "max_position_embeddings": 32768, "rope_theta": 1000000 {keys}}}"#
+        )
+    };
+    is(&rotation(&with("")), Pairing::Half, 128, 128, 1e6);
+    let dynamic = with(r#", "rope_scaling": {"type": "dynamic", "factor": 2.0}"#);
+    let config = Config::from_json(&dynamic)
+        .expect("JSON")
+        .with_length(50_000);
+    let scaling = Scaling::DynamicNtk {
+        factor: 2.0,
+        max_position_embeddings: 32_768,
+        length: 50_000,
+    };
+    let found = config.model().expect("a model").rotation().cloned();
+    assert_eq!(
+        *found.expect("a rotation").frequencies(),
+        frequencies(128, 1e6, &scaling)
+    );
+    let yarn = with(r#", "rope_scaling": {"type": "yarn", "factor": 2.0}"#);
+    assert!(model(&yarn).rotation().is_err(), "its code has no YaRN");
+}
+
+#[test]
+fn kimi_k2_is_deepseek_v3() {
+    let with = |model_type: &str| {
+        rotation(&format!(
+            r#"{{"model_type": "{model_type}", "num_hidden_layers": 61, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64,
+            "max_position_embeddings": 131072, "rope_theta": 50000.0, "rope_scaling": {{"type": "yarn", "factor": 32.0,
+            "beta_fast": 1.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+            "original_max_position_embeddings": 4096}}}}"#
+        ))
+    };
+    assert_eq!(with("kimi_k2"), with("deepseek_v3"));
+}
+
+/// MiniMax-Text-01: the layers of softmax attention rotate a part of the head, those of linear attention nothing.
+#[test]
+fn minimax_text_01() {
+    let with = |list: &str| {
+        model(&format!(
+            r#"{{"model_type": "minimax_text_01", "hidden_size": 6144, "num_attention_heads": 64, "head_dim": 128,
+            "num_hidden_layers": 4, "rotary_dim": 64, "rope_theta": 10000000, "attn_type_list": {list}}}"#
+        ))
+    };
+    let made = with("[0, 0, 0, 1]");
+    let layers = made.layers().expect("layers");
+    let rotating: Vec<bool> = layers
+        .iter()
+        .map(|layer| layer.rotation.is_some())
+        .collect();
+    assert_eq!(rotating, [false, false, false, true]);
+    is(made.rotation().expect("one"), Pairing::Half, 64, 128, 1e7);
+    for wrong in ["[0, 0, 0, 2]", "[0, 1]", "null"] {
+        assert!(with(wrong).layers().is_err(), "{wrong}");
+    }
+}
+
+/// The first Qwen: its base grows with the length.
+#[test]
+fn qwen() {
+    let with = |keys: &str, length: u64| {
+        let text = format!(
+            r#"{{"model_type": "qwen", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32,
+            "kv_channels": 128, "max_position_embeddings": 32768, "rotary_emb_base": 10000, "rotary_pct": 1.0,
+            "seq_length": 8192, "use_logn_attn": true {keys}}}"#
+        );
+        let config = Config::from_json(&text).expect("JSON").with_length(length);
+        config
+            .model()
+            .expect("a model")
+            .rotation()
+            .cloned()
+            .expect("a rotation")
+    };
+    for (length, alpha) in [
+        (1, 1.0),
+        (8192, 1.0),
+        (8193, 3.0),
+        (16_384, 3.0),
+        (16_385, 7.0),
+    ] {
+        let found = with(r#", "use_dynamic_ntk": true"#, length);
+        assert_eq!(found, with("", length), "it is the default");
+        let expected = frequencies(128, 1e4, &Scaling::NtkAlpha { alpha });
+        assert_eq!(*found.frequencies(), expected, "{length}");
+    }
+    let plain = with(r#", "use_dynamic_ntk": false"#, 100_000);
+    is(&plain, Pairing::Half, 128, 128, 10_000.0);
+}
+
+/// Keys of published files: each says what the code does, or is one that it never reads.
+#[test]
+fn keys_that_say_what_the_code_does() {
+    let bamba = r#"{"model_type": "bamba", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32,
+        "attn_layer_indices": [9, 18, 27], "attn_rotary_emb": 64, "rope_theta": 10000.0}"#;
+    is(&rotation(bamba), Pairing::Half, 64, 128, 10_000.0);
+    assert!(
+        model(&bamba.replace("emb\": 64", "emb\": 32"))
+            .rotation()
+            .is_err()
+    );
+
+    let modernbert = r#"{"model_type": "modernbert", "hidden_size": 768, "num_attention_heads": 12,
+        "num_hidden_layers": 22, "global_attn_every_n_layers": 3, "global_rope_theta": 160000.0,
+        "local_rope_theta": 10000.0, "position_embedding_type": "absolute"}"#;
+    let layers = model(modernbert).layers().expect("layers").clone();
+    is(
+        layers.get(0).unwrap().rotation.unwrap(),
+        Pairing::Half,
+        64,
+        64,
+        160_000.0,
+    );
+    is(
+        layers.get(1).unwrap().rotation.unwrap(),
+        Pairing::Half,
+        64,
+        64,
+        10_000.0,
+    );
+
+    let nomic = r#"{"model_type": "nomic_bert", "n_embd": 768, "n_head": 12, "n_layer": 12, "n_positions": 8192,
+        "max_trained_positions": 2048, "rotary_emb_base": 1000, "rotary_emb_fraction": 1.0,
+        "rotary_emb_interleaved": false, "rotary_emb_scale_base": null, "rotary_scaling_factor": null}"#;
+    is(&rotation(nomic), Pairing::Half, 64, 64, 1000.0);
+    for (one, other) in [
+        ("base\": 1000", "base\": 10000"),
+        ("1.0", "0.5"),
+        ("false", "true"),
+    ] {
+        assert!(
+            model(&nomic.replace(one, other)).rotation().is_err(),
+            "{other}"
+        );
+    }
+
+    let command_r7b = r#"{"model_type": "cohere2", "hidden_size": 4096, "num_attention_heads": 32, "head_dim": 128,
+        "num_hidden_layers": 32, "position_embedding_type": "rope_gptj", "rope_theta": 50000, "rotary_pct": 1.0,
+        "sliding_window": 4096, "sliding_window_pattern": 4}"#;
+    let layers = model(command_r7b).layers().expect("layers").clone();
+    is(
+        layers.get(0).unwrap().rotation.unwrap(),
+        Pairing::Interleaved,
+        128,
+        128,
+        50_000.0,
+    );
+    assert_eq!(layers.get(3).unwrap().rotation, None);
+    let llama =
+        r#"{"model_type": "llama", "head_dim": 64, "position_embedding_type": "rope_gptj"}"#;
+    assert!(model(llama).rotation().is_err(), "its pairs are no GPT-J's");
+
+    let gptj = r#"{"model_type": "gptj", "n_embd": 4096, "n_head": 16, "n_layer": 28, "n_positions": 2048,
+        "rotary": true, "rotary_dim": 64, "scale_attn_weights": true}"#;
+    is(&rotation(gptj), Pairing::Interleaved, 64, 256, 10_000.0);
+}
