@@ -7,7 +7,7 @@
 
 use rope_core::axes::Axes;
 use rope_core::{Frequencies, FrequencyChunk, Pairing, Scaling, Yarn};
-use rope_models::{Error, Gguf, GgufValue};
+use rope_models::{Error, Gguf, GgufValue, Rotation};
 
 use crate::models::of_formula;
 
@@ -1001,6 +1001,84 @@ fn every_architecture_is_what_its_cases_say() {
     );
 }
 
+/// The file's `Model` has the answers of its layers.
+fn model_agrees(gguf: Gguf<'_>) -> Result<(), String> {
+    let model = gguf.model().map_err(|error| error.to_string())?;
+    let one = |rotation: Gguf<'_>| rotation.frequencies().ok().zip(rotation.pairing().ok());
+    let same = |ours: &Rotation, theirs: (Frequencies<'static>, Pairing)| {
+        *ours.frequencies() == theirs.0 && ours.pairing() == (theirs.1, theirs.1)
+    };
+    if let (Ok(ours), Some(theirs)) = (model.rotation(), one(gguf))
+        && !same(ours, theirs)
+    {
+        return Err("the model's rotation differs".into());
+    }
+    let Ok(layers) = model.layers() else {
+        return Ok(());
+    };
+    let theirs: Vec<_> = gguf
+        .layers()
+        .map_err(|error| error.to_string())?
+        .iter()
+        .collect();
+    for (ours, theirs) in layers.iter().zip(&theirs) {
+        let agree = match (ours.rotation, theirs.rotation.and_then(one)) {
+            (None, None) => true,
+            (Some(ours), Some(theirs)) => same(ours, theirs),
+            _ => false,
+        };
+        if !agree
+            || ours.layer_type != theirs.layer_type
+            || ours.norm().is_ok_and(|norm| norm.is_some())
+        {
+            return Err(format!("the model's layer {} differs", ours.index));
+        }
+    }
+    match layers.len() == theirs.len() {
+        true => Ok(()),
+        false => Err("the model has other layers".into()),
+    }
+}
+
+/// Heads of a model: their channels, and which of them rotate.
+#[test]
+fn a_model_has_the_window_of_its_heads() {
+    let of = |architecture: &str, own: &[(&str, GgufValue<'_>)]| {
+        file(architecture, own, |gguf| {
+            let model = gguf.with_freq_factors(None).model()?;
+            model
+                .rotation()
+                .map(|rotation| (rotation.window(), rotation.head_dim()))
+        })
+    };
+    let key = |name, value| (name, Integer(value));
+    let partial = [
+        key("attention.key_length", 128),
+        key("rope.dimension_count", 64),
+    ];
+    assert_eq!(of("gptneox", &partial), Ok((0..64, 128)));
+    // DeepSeek-V3 as a file of today has it: keys of 576 channels that the cache holds, of 192 that the heads have.
+    let latent = [
+        key("attention.key_length", 576),
+        key("attention.key_length_mla", 192),
+        key("attention.kv_lora_rank", 512),
+        key("rope.dimension_count", 64),
+    ];
+    assert_eq!(of("deepseek2", &latent), Ok((128..192, 192)));
+    let narrow = [
+        key("attention.key_length", 32),
+        key("rope.dimension_count", 64),
+    ];
+    let refused = of("gptneox", &narrow);
+    assert!(matches!(
+        refused,
+        Err(Error::Invalid {
+            key: "attention.key_length",
+            ..
+        })
+    ));
+}
+
 /// One case of an architecture; what differs, if anything does.
 fn compare(architecture: &str, case: &Value) -> Result<(), String> {
     let own = case["keys"].as_object().expect("keys");
@@ -1039,6 +1117,7 @@ fn compare(architecture: &str, case: &Value) -> Result<(), String> {
                 _ => Err("it is not refused".into()),
             };
         }
+        model_agrees(gguf)?;
         let expected = case["layers"].as_str().expect("letters");
         let ours = letters(gguf).map_err(|error| error.to_string())?;
         if ours != expected {

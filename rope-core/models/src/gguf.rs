@@ -12,12 +12,15 @@ use crate::architecture::{
 };
 use crate::architectures::ROWS;
 use crate::error::{Error, Result, beginning, positive, quoted};
+use crate::layers::{Layers, Rotation};
+use crate::model::Model;
 use crate::nearest::nearest;
 use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use rope_core::axes::Axes;
-use rope_core::{Frequencies, FrequencyChunk, Pairing, Scaling, Yarn};
+use rope_core::{Direction, Frequencies, FrequencyChunk, Pairing, Scaling, Yarn};
 
 /// A value of a GGUF file, of the kinds that the keys here have.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -276,6 +279,110 @@ impl<'a> Gguf<'a> {
             gguf: *self,
             architecture,
             count,
+        })
+    }
+
+    /// What the file says, read once: the same answers as those of a `config.json`, layer by layer, in a value that
+    /// needs the file no longer. What takes a [`Model`], as the adapters do, takes one of a GGUF file.
+    ///
+    /// ```
+    /// use rope_core::Pairing;
+    /// use rope_models::{Gguf, GgufValue};
+    ///
+    /// let keys = [
+    ///     ("general.architecture", GgufValue::Text("qwen3")),
+    ///     ("qwen3.block_count", GgufValue::Integer(36)),
+    ///     ("qwen3.attention.key_length", GgufValue::Integer(128)),
+    ///     ("qwen3.rope.freq_base", GgufValue::Float(1_000_000.0)),
+    /// ];
+    /// let model = Gguf::new(&keys)?.model()?;
+    /// let rotation = model.layers()?.get(35).unwrap().rotation.unwrap();
+    /// assert_eq!(rotation.pairing(), (Pairing::Half, Pairing::Half));
+    /// assert_eq!((rotation.window(), rotation.head_dim()), (0..128, 128));
+    /// # Ok::<(), rope_models::Error>(())
+    /// ```
+    ///
+    /// Its pairing is that of the file's tensors, which converters may have permuted. The keys say nothing of norms:
+    /// [`Model::norm`] is [`Error::Unsupported`].
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unknown`] for an architecture that is not known here, [`Error::Unsupported`] for one that is refused.
+    /// The answers have errors of their own: those of [`Gguf::layers`], of [`Gguf::frequencies`], and
+    /// [`Error::Missing`] for the keys of a head's channels.
+    pub fn model(&self) -> Result<Model> {
+        let name = self.known()?.name;
+        let norm = Error::Unsupported {
+            model: name,
+            what: "the keys of a GGUF file say nothing of norms",
+        };
+        let layers = self.read_layers(norm.clone());
+        Ok(Model::of_parts(name, layers, self.read_rotation(), norm))
+    }
+
+    /// The layers with their rotations, of which there are at most two.
+    fn read_layers(&self, norm: Error) -> Result<Layers> {
+        let mut made: Vec<(Kind, Rotation)> = Vec::new();
+        let mut all = Vec::new();
+        for layer in self.layers()?.iter() {
+            let kind = layer.rotation.and_then(|own| own.kind);
+            let place = match (kind, made.iter().position(|(own, _)| Some(*own) == kind)) {
+                (None, _) => None,
+                (Some(_), Some(place)) => Some(place),
+                (Some(kind), None) => {
+                    made.push((kind, self.of_kind(kind).read_rotation()?));
+                    Some(made.len() - 1)
+                }
+            };
+            all.push((layer.layer_type.map(String::from), place));
+        }
+        let rotations = made.into_iter().map(|(_, rotation)| rotation).collect();
+        Ok(Layers::of_parts(all, rotations, Err(norm)))
+    }
+
+    fn of_kind(&self, kind: Kind) -> Self {
+        Self {
+            kind: Some(kind),
+            ..*self
+        }
+    }
+
+    /// The rotation of the layers that are meant.
+    fn read_rotation(&self) -> Result<Rotation> {
+        let (frequencies, pairing) = (self.frequencies()?, self.pairing()?);
+        let rotary_dim = frequencies.rotary_dim();
+        let latent = self.count("attention.kv_lora_rank")?.is_some();
+        let key = "attention.key_length";
+        let own = match (self.kind, latent) {
+            (Some(Kind::Sliding), _) => self.count("attention.key_length_swa")?,
+            (_, true) => self.count("attention.key_length_mla")?,
+            _ => None,
+        };
+        let head_dim = match own {
+            Some(head_dim) => head_dim,
+            None => self.head_dim().map_err(|error| match error {
+                Error::Missing { .. } => Error::Missing { key },
+                other => other,
+            })?,
+        };
+        let Some(rest) = head_dim.checked_sub(rotary_dim) else {
+            return Err(Error::Invalid {
+                key,
+                value: quoted(format_args!("{head_dim}")),
+                required: "the channels that rotate, or more",
+            });
+        };
+        Ok(Rotation {
+            frequencies,
+            input: pairing,
+            output: pairing,
+            direction: Direction::Forward,
+            head_dim,
+            // Of latent attention the last channels rotate.
+            offset: if latent { rest } else { 0 },
+            values: false,
+            turned_back: false,
+            full_width: false,
         })
     }
 

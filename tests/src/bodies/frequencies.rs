@@ -450,6 +450,15 @@ fn gguf(source: &mut Source<'_>) {
         assert!(Pairing::ALL.contains(&pairing));
     }
     let (_, _) = (gguf.rotary_dim().is_ok(), gguf.axes().is_ok());
+    if let Ok(model) = gguf.model() {
+        let windows = model.layers().map(|layers| {
+            let of_layers = layers.iter().filter_map(|layer| layer.rotation);
+            of_layers
+                .map(|rotation| rotation.window().len())
+                .sum::<usize>()
+        });
+        let _ = (windows, model.rotation().is_ok(), model.norm().is_err());
+    }
     check(source, gguf.frequencies(), |storage| {
         gguf.frequencies_in(storage).map(drop)
     });
