@@ -38,9 +38,10 @@ const OURS: &str = "rope-core";
 
 /// Beside every rank.
 const CAUTION: &str = "\
-Times over the roof, 1.0 is the machine's limit; each number is the geometric mean over the newest record of each machine
-and the workloads of a class. A mean hides where an engine is slow, a roof is lower in a cache than in memory, and an
-engine marked * lacks some of the lines, so that it is compared by fewer. Read the tables of the machine you have.";
+Times over the roof, 1.0 is the machine's limit; each number is the geometric mean over the newest record of each
+machine and the workloads of a class. A mean hides where an engine is slow, a roof is lower in a cache than in memory,
+and an engine marked * lacks some of the lines, so that it is compared by fewer. Read the tables of the machine you
+have.";
 
 /// The newest run of each machine that has times, by the machines' names.
 pub fn newest(runs: Vec<(PathBuf, Run)>) -> Vec<Run> {
