@@ -28,8 +28,8 @@ use bytemuck::cast_slice;
 use super::values::{Blocks, MOST_OF_BLOCK, Values};
 use crate::backend::Proof;
 use crate::simd::convert::{
-    E4M3_LEAST, E5M2_LEAST, f8_to_f32, f16_to_f32, f32_to_f8, f32_to_f16, f32_to_i8_away,
-    f32_to_i8_even, i8_to_f32,
+    E4M3_LEAST, E5M2_LEAST, f8_to_f32, f16_to_f32, f32_to_f8, f32_to_i8_away, f32_to_i8_even,
+    i8_to_f32,
 };
 use crate::simd::{InstructionSet, Kernel, SimdQuant};
 
@@ -484,37 +484,40 @@ struct EncodeQ8_0<'a> {
     target: &'a mut [u8],
 }
 
+/// Blocks of which all scales are made before their codes. Codes that wait for the scale of their block, which takes as
+/// long as they do, would be all that the CPU looks ahead; and of several the divisions are of vectors.
+const RUN: usize = 32;
+
 impl Kernel for EncodeQ8_0<'_> {
     #[inline(always)]
     fn run<S: InstructionSet>(self, s: S) {
         // Four vectors are two blocks of 16 lanes, one of 8, half a one of 4.
         let together = const { (4 * S::LANES).div_ceil(Q8_0_VALUES) };
-        let vectors = const { Q8_0_VALUES / S::LANES };
+        let fours = const { Q8_0_VALUES.div_ceil(4 * S::LANES) };
         let values = self.source.blocks::<S>();
         let blocks = self.target.as_chunks_mut::<Q8_0_BYTES>().0;
         let len = blocks.len().min(self.source.len() / Q8_0_VALUES);
-        let mut groups = blocks[..len].chunks_exact_mut(together);
-        for (group, blocks) in groups.by_ref().enumerate() {
-            Self::group(s, values, group * together * vectors / 4, blocks);
+        let (whole, rest) = blocks[..len].split_at_mut(len / together * together);
+        for (run, blocks) in whole.chunks_mut(RUN).enumerate() {
+            Self::run_of(s, values, run * RUN / together * fours, blocks);
         }
-        let rest = groups.into_remainder();
         if !rest.is_empty() {
-            // With zeros after it, which become a block that nobody wants.
+            // With zeros after it, which become a block that is discarded.
             let (mut padded, mut both) = ([0.0; 2 * Q8_0_VALUES], [[0; Q8_0_BYTES]; 2]);
             let done = (len - rest.len()) * Q8_0_VALUES;
             self.source
                 .part(done..len * Q8_0_VALUES)
                 .widen(s, &mut padded);
-            Self::group(s, Values::F32(&padded).blocks::<S>(), 0, &mut both);
+            Self::run_of(s, Values::F32(&padded).blocks::<S>(), 0, &mut both);
             rest.copy_from_slice(&both[..rest.len()]);
         }
     }
 }
 
 impl EncodeQ8_0<'_> {
-    /// As many blocks as four vectors are, or one, of the values from four vectors on.
+    /// At most [`RUN`] blocks, of the values from four vectors on.
     #[inline(always)]
-    fn group<S: SimdQuant>(
+    fn run_of<S: SimdQuant>(
         s: S,
         values: Blocks<'_, S>,
         first: usize,
@@ -522,44 +525,76 @@ impl EncodeQ8_0<'_> {
     ) {
         /// Before a half: a tie still becomes the next integer, because the sum is rounded to even, and no less does.
         const HALF: f32 = 0.5_f32.next_down();
+        let together = const { (4 * S::LANES).div_ceil(Q8_0_VALUES) };
         let fours = const { Q8_0_VALUES.div_ceil(4 * S::LANES) };
         let block = |vector: usize| vector * S::LANES / Q8_0_VALUES;
-        let mut largest = [s.splat(0.0); 2];
-        for four in 0..fours {
-            for (vector, x) in values.load(s, first + four).into_iter().enumerate() {
-                let lanes = &mut largest[block(4 * four + vector)];
-                *lanes = s.max_magnitude(*lanes, x);
+        let (mut distances, mut factors) = ([0.0; RUN], [0.0; RUN]);
+        let groups = distances[..blocks.len()].chunks_exact_mut(together);
+        for (group, distances) in groups.enumerate() {
+            let mut largest = [s.splat(0.0); 2];
+            for four in 0..fours {
+                let x = values.load(s, first + group * fours + four);
+                for (vector, x) in x.into_iter().enumerate() {
+                    let lanes = &mut largest[block(4 * four + vector)];
+                    *lanes = s.max_magnitude(*lanes, x);
+                }
+            }
+            for (distance, lanes) in distances.iter_mut().zip(largest) {
+                *distance = s.max_lane(lanes);
             }
         }
-        let mut factors = [0.0; 2];
-        for ((factor, lanes), block) in factors.iter_mut().zip(largest).zip(&mut *blocks) {
-            let d = s.max_lane(lanes) / 127.0;
-            *factor = if d == 0.0 { 0.0 } else { 1.0 / d };
-            [block[0], block[1]] = f32_to_f16(d).to_le_bytes();
+        for (distance, factor) in distances.iter_mut().zip(&mut factors) {
+            *distance /= 127.0;
+            *factor = if *distance == 0.0 {
+                0.0
+            } else {
+                1.0 / *distance
+            };
         }
-        for four in 0..fours {
-            let [a, b, c, d] = values.load(s, first + four);
-            let by = |vector: usize| s.splat(factors[block(4 * four + vector)]);
-            let mut codes = s.store_i8_away(
-                [
-                    s.mul(a, by(0)),
-                    s.mul(b, by(1)),
-                    s.mul(c, by(2)),
-                    s.mul(d, by(3)),
-                ],
-                HALF,
-            );
-            if values.even_odd() {
-                codes = s.interleave_codes(codes);
+        let halves = halves(s, &distances);
+        for (group, blocks) in blocks.chunks_exact_mut(together).enumerate() {
+            let at = group * together;
+            for (block, half) in blocks.iter_mut().zip(&halves[at..]) {
+                [block[0], block[1]] = half.to_le_bytes();
             }
-            for (vector, codes) in codes.iter().enumerate() {
-                let vector = 4 * four + vector;
-                let start = 2 + vector * S::LANES % Q8_0_VALUES;
-                blocks[block(vector)][start..][..S::LANES]
-                    .copy_from_slice(cast_slice(slice::from_ref(codes)));
+            for four in 0..fours {
+                let [a, b, c, d] = values.load(s, first + group * fours + four);
+                let by = |vector: usize| s.splat(factors[at + block(4 * four + vector)]);
+                let mut codes = s.store_i8_away(
+                    [
+                        s.mul(a, by(0)),
+                        s.mul(b, by(1)),
+                        s.mul(c, by(2)),
+                        s.mul(d, by(3)),
+                    ],
+                    HALF,
+                );
+                if values.even_odd() {
+                    codes = s.interleave_codes(codes);
+                }
+                for (vector, codes) in codes.iter().enumerate() {
+                    let vector = 4 * four + vector;
+                    let start = 2 + vector * S::LANES % Q8_0_VALUES;
+                    blocks[block(vector)][start..][..S::LANES]
+                        .copy_from_slice(cast_slice(slice::from_ref(codes)));
+                }
             }
         }
     }
+}
+
+/// Numbers of some blocks as IEEE binary16.
+#[inline(always)]
+fn halves<S: SimdQuant>(s: S, numbers: &[f32; RUN]) -> [u16; RUN] {
+    // Two vectors at a time, and these are at least two.
+    const { assert!(RUN.is_multiple_of(2 * S::LANES)) };
+    let mut halves = [0; RUN];
+    let from = S::chunks(numbers).as_chunks::<2>().0;
+    let to = S::chunks_mut(&mut halves).as_chunks_mut::<2>().0;
+    for ([a, b], to) in from.iter().zip(to) {
+        *to = s.store_f16([s.load_f32(*a), s.load_f32(*b)]);
+    }
+    halves
 }
 
 struct DecodeQ8_0<'a> {

@@ -14,8 +14,8 @@
 use core::hint::black_box;
 use core::marker::PhantomData;
 
-use super::{BlockFormat, required};
-use crate::kernel::values::Values;
+use super::{BlockFormat, RUN, required};
+use crate::kernel::values::{Values, VectorPairs};
 use crate::simd::convert::{f16_to_f32, f32_to_f16};
 use crate::simd::{InstructionSet, Kernel, SimdQuant};
 
@@ -58,14 +58,35 @@ trait BlockCodes {
     /// Bytes of a block.
     const BYTES: usize;
 
+    /// From where on the smallest and the largest value of a block are searched.
+    const BOUNDS: [f32; 2];
+
     /// The definition.
     fn define(x: &[f32; VALUES], block: &mut [u8]);
 
-    /// The same by vectors; `false` for a block of which only the definition knows the bits.
-    fn encode<S: SimdQuant>(s: S, x: &[f32; VALUES], block: &mut [u8]) -> bool;
+    /// What the codes are made by, of the smallest and the largest value: d, or the value of the largest magnitude.
+    fn distance(bounds: [f32; 2]) -> f32;
+
+    /// The same by vectors, from a pair of them on; `false` for a block of which only the definition knows the bits.
+    fn encode<S: SimdQuant>(
+        s: S,
+        source: (VectorPairs<'_, S>, usize),
+        scale: BlockScale,
+        block: &mut [u8],
+    ) -> bool;
 
     /// The values of a block.
     fn decode(block: &[u8], values: &mut [f32; VALUES]);
+}
+
+/// What is known of a block before its codes are made.
+#[derive(Clone, Copy)]
+struct BlockScale {
+    /// The smallest and the largest value.
+    bounds: [f32; 2],
+    /// [`BlockCodes::distance`], and what channels are multiplied with by it.
+    distance: f32,
+    by: f32,
 }
 
 struct EncodeBlocks<'a, B> {
@@ -77,10 +98,9 @@ struct EncodeBlocks<'a, B> {
 impl<B: BlockCodes> Kernel for EncodeBlocks<'_, B> {
     #[inline(always)]
     fn run<S: InstructionSet>(self, s: S) {
-        let blocks = self.target.chunks_exact_mut(B::BYTES);
-        let blocks = blocks.take(self.source.len() / VALUES).enumerate();
+        let len = self.source.len() / VALUES * B::BYTES;
         if const { S::LANES == 1 } {
-            for (index, block) in blocks {
+            for (index, block) in self.target[..len].chunks_exact_mut(B::BYTES).enumerate() {
                 let mut x = [0.0; VALUES];
                 let start = index * VALUES;
                 self.source.part(start..start + VALUES).widen(s, &mut x);
@@ -88,20 +108,62 @@ impl<B: BlockCodes> Kernel for EncodeBlocks<'_, B> {
             }
             return;
         }
-        let pairs = const { VALUES / 2 / S::LANES };
         let source = self.source.pairs::<S>();
-        for (index, block) in blocks {
-            let mut x = [0.0; VALUES];
-            let chunks = S::chunks_mut(&mut x).as_chunks_mut::<2>().0;
-            for (pair, to) in chunks.iter_mut().enumerate() {
-                let [a, b] = source.load(s, index * pairs + pair);
-                *to = [s.store_f32(a), s.store_f32(b)];
-            }
-            if !B::encode(s, &x, block) {
-                defined::<B>(&x, block);
-            }
+        for (run, blocks) in self.target[..len].chunks_mut(RUN * B::BYTES).enumerate() {
+            encode_run::<S, B>(s, source, run * RUN, blocks);
         }
     }
+}
+
+/// At most [`RUN`] blocks, of the values of the first and those after it.
+#[inline(always)]
+fn encode_run<S: SimdQuant, B: BlockCodes>(
+    s: S,
+    source: VectorPairs<'_, S>,
+    first: usize,
+    blocks: &mut [u8],
+) {
+    let pairs = const { VALUES / 2 / S::LANES };
+    let count = blocks.len() / B::BYTES;
+    let (mut smallest, mut largest) = ([0.0; RUN], [0.0; RUN]);
+    for index in 0..count.min(RUN) {
+        let [mut min, mut max] = B::BOUNDS.map(|bound| s.splat(bound));
+        for pair in 0..pairs {
+            let [a, b] = source.load(s, (first + index) * pairs + pair);
+            min = s.min_number(s.min_number(min, a), b);
+            max = s.max_number(s.max_number(max, a), b);
+        }
+        smallest[index] = -s.max_lane(s.sub(s.splat(-0.0), min));
+        largest[index] = s.max_lane(max);
+    }
+    let (mut distances, mut factors) = ([0.0; RUN], [0.0; RUN]);
+    for index in 0..RUN {
+        let distance = B::distance([smallest[index], largest[index]]);
+        (distances[index], factors[index]) = (distance, reciprocal(distance));
+    }
+    for (index, block) in blocks.chunks_exact_mut(B::BYTES).enumerate() {
+        let scale = BlockScale {
+            bounds: [smallest[index], largest[index]],
+            distance: distances[index],
+            by: factors[index],
+        };
+        let at = (first + index) * pairs;
+        if !B::encode(s, (source, at), scale, block) {
+            defined::<B>(&values_at(s, source, at), block);
+        }
+    }
+}
+
+/// The values of a block, from a pair of vectors on.
+#[inline(always)]
+fn values_at<S: SimdQuant>(s: S, source: VectorPairs<'_, S>, at: usize) -> [f32; VALUES] {
+    let mut x = [0.0; VALUES];
+    let chunks = S::chunks_mut(&mut x).as_chunks_mut::<2>().0;
+    for (pair, to) in chunks.iter_mut().enumerate() {
+        let [a, b] = source.load(s, at + pair);
+        *to = [s.store_f32(a), s.store_f32(b)];
+    }
+    x
 }
 
 /// Out of the loop of a kernel.
@@ -147,6 +209,11 @@ impl<const BITS: u32, const OFFSET: bool> LinearCodes<BITS, OFFSET> {
 
 impl<const BITS: u32, const OFFSET: bool> BlockCodes for LinearCodes<BITS, OFFSET> {
     const BYTES: usize = Self::NUMBERS + VALUES * BITS as usize / 8;
+    const BOUNDS: [f32; 2] = if OFFSET {
+        [f32::MAX, -f32::MAX]
+    } else {
+        [0.0; 2]
+    };
 
     #[inline(always)]
     fn define(x: &[f32; VALUES], block: &mut [u8]) {
@@ -170,31 +237,43 @@ impl<const BITS: u32, const OFFSET: bool> BlockCodes for LinearCodes<BITS, OFFSE
     }
 
     #[inline(always)]
-    fn encode<S: SimdQuant>(s: S, x: &[f32; VALUES], block: &mut [u8]) -> bool {
-        let vectors = S::chunks(x);
-        let (d, min) = if OFFSET {
-            let [min, max] = lane_bounds(s, x, [f32::MAX, -f32::MAX]);
-            if min == 0.0 {
-                return false;
-            }
-            ((max - min) / f32::from(Self::MOST), min)
+    fn distance([min, max]: [f32; 2]) -> f32 {
+        if OFFSET {
+            (max - min) / f32::from(Self::MOST)
         } else {
-            let Some(largest) = lane_largest(s, x) else {
-                return false;
-            };
-            (largest / -f32::from(Self::ZERO), 0.0)
+            largest([min, max]) / -f32::from(Self::ZERO)
+        }
+    }
+
+    #[inline(always)]
+    fn encode<S: SimdQuant>(
+        s: S,
+        (source, at): (VectorPairs<'_, S>, usize),
+        scale: BlockScale,
+        block: &mut [u8],
+    ) -> bool {
+        let [min, max] = scale.bounds;
+        let depends_on_order = if OFFSET {
+            min == 0.0
+        } else {
+            has_both_signs([min, max])
         };
-        let by = s.splat(reciprocal(d));
-        block[..2].copy_from_slice(&to_f16(s, d));
+        if depends_on_order {
+            return false;
+        }
+        let by = s.splat(scale.by);
+        block[..2].copy_from_slice(&to_f16(s, scale.distance));
         if OFFSET {
             block[2..4].copy_from_slice(&to_f16(s, min));
         }
         let mut codes = [0; VALUES];
-        let chunks = S::chunks_mut(&mut codes);
-        for (codes, x) in chunks.iter_mut().zip(vectors) {
-            let x = s.load_f32(*x);
-            let from_min = if OFFSET { s.sub(x, s.splat(min)) } else { x };
-            *codes = s.truncate(s.add(s.mul(from_min, by), s.splat(Self::ADDED)));
+        let chunks = S::chunks_mut(&mut codes).as_chunks_mut::<2>().0;
+        for (pair, codes) in chunks.iter_mut().enumerate() {
+            let pair = source.load(s, at + pair);
+            for (codes, x) in codes.iter_mut().zip(pair) {
+                let from_min = if OFFSET { s.sub(x, s.splat(min)) } else { x };
+                *codes = s.truncate(s.add(s.mul(from_min, by), s.splat(Self::ADDED)));
+            }
         }
         for code in &mut codes {
             *code = (*code).min(i32::from(Self::MOST));
@@ -289,6 +368,7 @@ impl Nonlinear {
 
 impl BlockCodes for Nonlinear {
     const BYTES: usize = 18;
+    const BOUNDS: [f32; 2] = [0.0; 2];
 
     #[inline(always)]
     fn define(x: &[f32; VALUES], block: &mut [u8]) {
@@ -296,11 +376,21 @@ impl BlockCodes for Nonlinear {
     }
 
     #[inline(always)]
-    fn encode<S: SimdQuant>(s: S, x: &[f32; VALUES], block: &mut [u8]) -> bool {
-        let Some(largest) = lane_largest(s, x) else {
+    fn distance(bounds: [f32; 2]) -> f32 {
+        largest(bounds)
+    }
+
+    #[inline(always)]
+    fn encode<S: SimdQuant>(
+        s: S,
+        (source, at): (VectorPairs<'_, S>, usize),
+        scale: BlockScale,
+        block: &mut [u8],
+    ) -> bool {
+        if has_both_signs(scale.bounds) {
             return false;
-        };
-        Self::block(x, largest, block);
+        }
+        Self::block(&values_at(s, source, at), scale.distance, block);
         true
     }
 
@@ -357,29 +447,18 @@ fn bounds(x: &[f32; VALUES]) -> [f32; 2] {
     [min, max]
 }
 
-/// The smallest and the largest value, from two others on, NaNs left out. Of zeros either.
+/// The value of the largest magnitude, of a smallest value of at most 0 and a largest one of at least 0; 0 if that has
+/// both signs.
 #[inline(always)]
-fn lane_bounds<S: SimdQuant>(s: S, x: &[f32; VALUES], [min, max]: [f32; 2]) -> [f32; 2] {
-    let (mut min, mut max) = (s.splat(min), s.splat(max));
-    for x in S::chunks(x) {
-        let x = s.load_f32(*x);
-        min = s.min_number(min, x);
-        max = s.max_number(max, x);
-    }
-    [-s.max_lane(s.sub(s.splat(-0.0), min)), s.max_lane(max)]
+fn largest([min, max]: [f32; 2]) -> f32 {
+    let low = if max < -min { min } else { 0.0 };
+    if max > -min { max } else { low }
 }
 
-/// The value of the largest magnitude, or 0; none if that has both signs.
+/// Whether the largest magnitude has both signs: the first of them counts.
 #[inline(always)]
-fn lane_largest<S: SimdQuant>(s: S, x: &[f32; VALUES]) -> Option<f32> {
-    let [min, max] = lane_bounds(s, x, [0.0; 2]);
-    if max > -min {
-        Some(max)
-    } else if max < -min {
-        Some(min)
-    } else {
-        (max == 0.0).then_some(0.0)
-    }
+fn has_both_signs([min, max]: [f32; 2]) -> bool {
+    max == -min && max != 0.0
 }
 
 /// What channels are multiplied with. Where that is no finite number every product is infinite or a NaN, and the codes
@@ -417,13 +496,11 @@ fn pack<const BITS: u32>(codes: [i32; VALUES], bytes: &mut [u8]) {
         *byte = (low & 15 | high << 4) as u8;
     }
     if BITS == 5 {
-        let mut fifth = [0; 4];
-        for (to, codes) in fifth.iter_mut().zip(codes.as_chunks::<8>().0) {
-            // The lowest bits of eight bytes, as those of one.
-            let bits = u64::from_le_bytes(codes.map(|code| (code >> 4 & 1) as u8));
-            *to = (bits.wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8;
+        let mut fifth = 0;
+        for (channel, code) in codes.iter().enumerate() {
+            fifth |= (code >> 4 & 1) << channel;
         }
-        bytes[..4].copy_from_slice(&fifth);
+        bytes[..4].copy_from_slice(&fifth.to_le_bytes());
     }
 }
 
