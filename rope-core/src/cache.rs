@@ -336,6 +336,15 @@ impl<'a> CacheMut<'a> {
         }
     }
 
+    /// The same cache for a shorter time.
+    pub fn reborrow(&mut self) -> CacheMut<'_> {
+        CacheMut {
+            memory: self.memory,
+            scales: self.scales,
+            stored: self.stored,
+        }
+    }
+
     pub(crate) fn stored(&self) -> &Stored<'a> {
         &self.stored
     }

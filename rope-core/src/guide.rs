@@ -8,6 +8,7 @@
 //! | a packed QKV projection | [`packed_qkv`] |
 //! | a KV cache, paged or not, of 16 or 8 bits; offsets, context shift | [`kv_cache`] |
 //! | norm, rotation, conversion and the write into a cache in one call | [`one_pass`] |
+//! | several outputs of one read; Dual Chunk Attention (Qwen2.5-1M) | [`dual_chunk`] |
 //! | M-RoPE (Qwen-VL), images, video; several axes | [`several_axes`] |
 //! | cos and sin already, from PyTorch, ONNX or vLLM | [`given_rows`] |
 //! | training: gradients, of frequencies too | [`training`] |
@@ -50,6 +51,11 @@ page!(
 );
 page!(kv_cache, "guide/kv_cache.md", "../examples/kv_cache.rs");
 page!(one_pass, "guide/one_pass.md", "../examples/one_pass.rs");
+page!(
+    dual_chunk,
+    "guide/dual_chunk.md",
+    "../examples/dual_chunk.rs"
+);
 page!(several_axes, "guide/axes.md", "../examples/several_axes.rs");
 page!(
     given_rows,

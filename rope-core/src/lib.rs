@@ -94,6 +94,7 @@ mod rows;
 pub mod axes;
 mod backend;
 pub mod cache;
+pub mod dual_chunk;
 mod element;
 mod error;
 mod execute;
@@ -137,7 +138,7 @@ pub use frequencies::{Angle, Frequencies, Frequency, LongRope, Scaling, Yarn};
 pub use kernel::sincos::chunk::FrequencyChunk;
 pub use pairing::Pairing;
 pub use positions::{Coordinates, Ids, IntoPositions, Positions};
-pub use rope::{Direction, Rope};
+pub use rope::{Direction, Output, Rope};
 pub use rows::Rows;
 pub use tensor::{Dimension, IntoLayout, Layout, Shape, Strides, Tensor, TensorMut};
 

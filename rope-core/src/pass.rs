@@ -1,5 +1,7 @@
 //! A pass: a call whose every argument has been checked, as its executor gets it. Nothing fails from here on.
 
+use core::ops::Range;
+
 use crate::backend::Proof;
 use crate::cache::{Cache, CacheHeads, CacheHeadsMut, CacheMut, Format, InSlots, Slots};
 use crate::element::ElementKernels;
@@ -29,6 +31,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) element: &'static OutOfPlaceKernels,
     pub(crate) kernels: PassKernels,
     pub(crate) shape: Shape,
+    /// The sequences and the tokens that run: all of them ([`Shape::whole`]), or a part.
+    pub(crate) part: [Range<usize>; 2],
     /// The stages beside the rotation, if there are any.
     pub(crate) stages: Option<PassStages<'a>>,
     pub(crate) rotation: Option<Rotation<'a>>,
@@ -164,8 +168,14 @@ impl<'a> Pass<'a> {
             }
             _ => Order::BY_TOKEN,
         };
+        let [batch, tokens] = &self.part;
         Walk {
-            shape: self.shape,
+            shape: Shape {
+                batch: batch.end,
+                tokens: tokens.end,
+                ..self.shape
+            },
+            first: [batch.start, tokens.start],
             order,
             source,
             target,

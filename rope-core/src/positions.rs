@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::ops::{Range, RangeInclusive};
 
 use crate::Error;
+use crate::dual_chunk::{DualChunk, DualChunkQuery};
 use crate::shard::ShardTokens;
 
 /// The positions of some tokens, on one axis or on several.
@@ -53,12 +54,26 @@ where
 /// What the caller gave.
 #[derive(Clone, Copy, Debug)]
 enum PositionSource<'a> {
-    /// From the first on, one after the other.
-    Range { first: i64, len: usize },
-    /// One per token, the same on all axes.
-    Ids(Ids<'a>),
+    /// An integer per token, the same on all axes.
+    Tokens(TokenPositions<'a>),
+    /// The same as Dual Chunk Attention numbers it.
+    DualChunk(DualChunk, DualChunkQuery, TokenPositions<'a>),
     /// One per axis and token.
     PerAxis { ids: Ids<'a>, order: AxisOrder },
+    /// Real numbers.
+    Coordinates {
+        coordinates: Coordinates<'a>,
+        order: AxisOrder,
+    },
+}
+
+/// An integer per token.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TokenPositions<'a> {
+    /// From the first on, one after the other.
+    Range { first: i64, len: usize },
+    /// A list.
+    Ids(Ids<'a>),
     /// One after the other, from 0 or from a start, in each sequence; sequence `s` has the tokens
     /// `offsets[s]..offsets[s + 1]`.
     Packed {
@@ -67,11 +82,38 @@ enum PositionSource<'a> {
     },
     /// Those of a rank.
     Shard(ShardTokens<'a>),
-    /// Real numbers.
-    Coordinates {
-        coordinates: Coordinates<'a>,
-        order: AxisOrder,
-    },
+}
+
+impl TokenPositions<'_> {
+    /// How many.
+    fn len(&self) -> usize {
+        match self {
+            TokenPositions::Range { len, .. } => *len,
+            TokenPositions::Ids(ids) => ids.len(),
+            TokenPositions::Shard(tokens) => tokens.len(),
+            TokenPositions::Packed { offsets, .. } if offsets.is_empty() => 0,
+            TokenPositions::Packed { offsets, .. } => offsets.at(offsets.len() - 1) as usize,
+        }
+    }
+
+    /// That of a token that is there.
+    fn at(&self, token: usize) -> i64 {
+        match self {
+            TokenPositions::Range { first, .. } => first.wrapping_add(token as i64),
+            TokenPositions::Ids(ids) => ids.at(token),
+            TokenPositions::Shard(tokens) => tokens.position_at(token),
+            TokenPositions::Packed { offsets, starts } => packed(*offsets, *starts, token),
+        }
+    }
+
+    /// The first of `count` from `token` on, if they follow one another.
+    pub(crate) fn consecutive(&self, token: usize, count: usize) -> Option<i64> {
+        match self {
+            TokenPositions::Shard(tokens) => tokens.consecutive(token, count),
+            TokenPositions::Range { first, .. } => Some(first.wrapping_add(token as i64)),
+            TokenPositions::Ids(_) | TokenPositions::Packed { .. } => None,
+        }
+    }
 }
 
 /// How a list has several axes.
@@ -218,20 +260,20 @@ macro_rules! positions_from_ids {
         /// One id per token.
         impl<'a> From<&'a [$int]> for Positions<'a> {
             fn from(ids: &'a [$int]) -> Self {
-                Positions(PositionSource::Ids(ids.into()))
+                Positions(PositionSource::Tokens(TokenPositions::Ids(ids.into())))
             }
         }
         /// One id per token.
         impl<'a, const N: usize> From<&'a [$int; N]> for Positions<'a> {
             fn from(ids: &'a [$int; N]) -> Self {
-                Positions(PositionSource::Ids(ids.into()))
+                Positions(PositionSource::Tokens(TokenPositions::Ids(ids.into())))
             }
         }
         /// One id per token.
         #[cfg(feature = "alloc")]
         impl<'a> From<&'a Vec<$int>> for Positions<'a> {
             fn from(ids: &'a Vec<$int>) -> Self {
-                Positions(PositionSource::Ids(ids.into()))
+                Positions(PositionSource::Tokens(TokenPositions::Ids(ids.into())))
             }
         }
     )*};
@@ -242,7 +284,7 @@ impl<'a> Positions<'a> {
     /// More positions than a machine can count are as many as it can: no tensor has so many tokens either.
     fn consecutive(first: i64, len: u64) -> Self {
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        Positions(PositionSource::Range { first, len })
+        Positions(PositionSource::Tokens(TokenPositions::Range { first, len }))
     }
 
     /// Ids on several axes: all tokens' on axis 0, then all on axis 1 (Hugging Face's `[3, batch * tokens]`, ggml's).
@@ -284,7 +326,19 @@ impl<'a> Positions<'a> {
     }
 
     pub(crate) fn of_shard(tokens: ShardTokens<'a>) -> Self {
-        Positions(PositionSource::Shard(tokens))
+        Positions(PositionSource::Tokens(TokenPositions::Shard(tokens)))
+    }
+
+    /// As Dual Chunk Attention numbers them.
+    pub(crate) fn in_chunks(self, chunks: DualChunk, query: DualChunkQuery) -> Result<Self, Error> {
+        match self.0 {
+            PositionSource::Tokens(tokens) => {
+                Ok(Positions(PositionSource::DualChunk(chunks, query, tokens)))
+            }
+            _ => Err(Error::Axes {
+                required: "one, with an integer per token, for Dual Chunk Attention",
+            }),
+        }
     }
 
     fn packed_sequences(offsets: Ids<'a>, starts: Option<Ids<'a>>) -> Result<Self, Error> {
@@ -299,7 +353,8 @@ impl<'a> Positions<'a> {
                 });
             }
         }
-        Ok(Positions(PositionSource::Packed { offsets, starts }))
+        let packed = TokenPositions::Packed { offsets, starts };
+        Ok(Positions(PositionSource::Tokens(packed)))
     }
 
     /// Real-valued coordinates, one per token.
@@ -341,12 +396,10 @@ impl<'a> Positions<'a> {
             }
         };
         let tokens = match self.0 {
-            PositionSource::Range { len, .. } => len,
-            PositionSource::Ids(ids) => ids.len(),
+            PositionSource::Tokens(tokens) | PositionSource::DualChunk(_, _, tokens) => {
+                tokens.len()
+            }
             PositionSource::PerAxis { ids, order } => divided(ids.len(), order)?,
-            PositionSource::Shard(tokens) => tokens.len(),
-            PositionSource::Packed { offsets, .. } if offsets.is_empty() => 0,
-            PositionSource::Packed { offsets, .. } => offsets.at(offsets.len() - 1) as usize,
             PositionSource::Coordinates { coordinates, order } => {
                 for index in 0..coordinates.len() {
                     let value = coordinates.get(index);
@@ -400,12 +453,11 @@ impl ResolvedPositions<'_> {
     /// The first position of so many tokens from one on, if they follow one another on all axes.
     pub(crate) fn consecutive(&self, token: usize, count: usize) -> Option<i64> {
         match self.source {
-            PositionSource::Shard(tokens) => tokens.consecutive(token, count),
-            PositionSource::Range { first, .. } => Some(first.wrapping_add(token as i64)),
-            PositionSource::Ids(_)
-            | PositionSource::PerAxis { .. }
-            | PositionSource::Packed { .. }
-            | PositionSource::Coordinates { .. } => None,
+            PositionSource::Tokens(tokens) => tokens.consecutive(token, count),
+            PositionSource::DualChunk(chunks, query, tokens) => {
+                chunks.consecutive(query, &tokens, token, count)
+            }
+            PositionSource::PerAxis { .. } | PositionSource::Coordinates { .. } => None,
         }
     }
 
@@ -430,11 +482,9 @@ impl ResolvedPositions<'_> {
     /// Where a token is on an axis.
     pub(crate) fn at(&self, token: usize, axis: usize) -> AxisPosition {
         AxisPosition::Integer(match self.source {
-            PositionSource::Range { first, .. } => first.wrapping_add(token as i64),
-            PositionSource::Ids(ids) => ids.at(token),
-            PositionSource::Shard(tokens) => tokens.position_at(token),
+            PositionSource::Tokens(tokens) => tokens.at(token),
+            PositionSource::DualChunk(chunks, query, tokens) => chunks.id(query, tokens.at(token)),
             PositionSource::PerAxis { ids, order } => ids.at(self.index(order, token, axis)),
-            PositionSource::Packed { offsets, starts } => packed(offsets, starts, token),
             PositionSource::Coordinates { coordinates, order } => {
                 return AxisPosition::Coordinate(coordinates.get(self.index(order, token, axis)));
             }

@@ -5,6 +5,7 @@ mod plan;
 
 mod at;
 mod caches;
+mod outputs;
 mod stages;
 
 use core::fmt;
@@ -21,6 +22,7 @@ use crate::tensor::{Bytes, BytesMut};
 use crate::walk::Walk;
 use crate::{Dimension, Error, Name, Pairing, Rows, Shape, Tensor, TensorMut, UnknownName};
 
+pub use outputs::Output;
 pub(crate) use stages::check_head;
 pub use stages::{Linear, LinearStages, Plain, QueryKeyStages, Stages, WithStages};
 
@@ -372,11 +374,13 @@ impl Rope {
             let walk = &Walk::between([x.layout, y.layout], y.size, &rows, factors.as_ref());
             return lines::rotate_lines(self.proof, ends, kernel, x.bytes, y.bytes, walk);
         }
+        let shape = y.layout.shape();
         let pass = Pass {
             proof: self.proof,
             element: source,
             kernels: PassKernels::default(),
-            shape: y.layout.shape(),
+            shape,
+            part: shape.whole(),
             stages: None,
             rotation: Some(Rotation {
                 rows,

@@ -472,6 +472,45 @@ impl<'a> Rows<'a> {
         })
     }
 
+    /// Row `index` for `tokens` tokens, which share it: Dual Chunk Attention
+    /// ([`DualChunk`](crate::dual_chunk::DualChunk)) has one position for all queries beside keys of earlier chunks.
+    /// Nothing is copied.
+    ///
+    /// ```
+    /// use rope_core::Rows;
+    /// let table = [1.0, 0.0, /* */ 0.8, 0.6];   // two rows
+    /// let table = Rows::new(&table, [2, 2])?;
+    /// let rows = table.repeated(1, 1000)?;
+    /// assert_eq!((rows.len(), rows.row(999)), (1000, Some((&[0.8][..], &[0.6][..]))));
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RowRange`] if there is no such row.
+    pub fn repeated(&self, index: usize, tokens: usize) -> Result<Rows<'_>, Error> {
+        let rows = self.len();
+        if index >= rows {
+            return Err(Error::RowRange {
+                start: index,
+                end: index.saturating_add(1),
+                rows,
+            });
+        }
+        let (sharing, batch, token) = self.place(index);
+        let begin = self.view(sharing).start(batch, token);
+        let (cos, sin) = self.slices();
+        Ok(Rows {
+            values: RowValues::Apart(&cos[begin..], &sin[begin..]),
+            stride: 0,
+            sequences: None,
+            ids: None,
+            first_id: 0,
+            len: tokens,
+            ..*self
+        })
+    }
+
     /// Demands that each row lies at the same distance from the previous one.
     fn at_equal_distances(&self) -> Result<(), Error> {
         match self.sequences {
@@ -546,14 +585,19 @@ impl<'a> Rows<'a> {
 
     /// The same where it is there.
     pub(crate) fn at(&self, index: usize, head: usize) -> (&[f32], &[f32]) {
-        let (sharing, batch, token) = match self.sequences {
+        let (sharing, batch, token) = self.place(index);
+        self.view(sharing).row(batch, token, head)
+    }
+
+    /// The sequence and the token of a row that is there, and whose the rows are to be found so.
+    fn place(&self, index: usize) -> (RowSharing, usize, usize) {
+        match self.sequences {
             Some(SequenceStride { tokens, .. }) => {
                 let sharing = RowSharing::EachSequence { tokens };
                 (sharing, index / tokens, index % tokens)
             }
             None => (RowSharing::AllSequences, 0, index),
-        };
-        self.view(sharing).row(batch, token, head)
+        }
     }
 
     /// Whether these rows are for tensors of that shape: the checks of [`Rope::rotate`](crate::Rope::rotate) that do

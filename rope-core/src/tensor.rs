@@ -35,6 +35,11 @@ impl Shape {
         self.batch == 0 || self.tokens == 0 || self.heads == 0 || self.head_dim == 0
     }
 
+    /// All sequences and all tokens.
+    pub(crate) fn whole(self) -> [Range<usize>; 2] {
+        [0..self.batch, 0..self.tokens]
+    }
+
     /// The first dimension in which two shapes differ, and its extents in this one and in the other.
     pub fn difference(self, other: Shape) -> Option<(Dimension, usize, usize)> {
         use Dimension::{Batch, Channels, Heads, Tokens};

@@ -222,7 +222,10 @@ impl Order {
 /// A walk over all heads of a pass, whose every index has been checked.
 #[derive(Clone, Copy)]
 pub(crate) struct Walk<'a, S, T> {
+    /// Its sequences and tokens are those before which the walk ends.
     pub(crate) shape: Shape,
+    /// The first sequence and the first token that it visits.
+    pub(crate) first: [usize; 2],
     pub(crate) order: Order,
     /// Where heads are read, if not where they are written; or beside it.
     pub(crate) source: S,
@@ -330,6 +333,7 @@ impl<'a> Walk<'a, (), &'a Layout> {
         let shape = layout.shape();
         Walk {
             shape,
+            first: [0; 2],
             order: Order::of(None, layout),
             source: (),
             target: layout,
@@ -353,6 +357,7 @@ impl<'a> Walk<'a, &'a Layout, &'a Layout> {
         let shape = target.shape();
         Walk {
             shape,
+            first: [0; 2],
             order: Order::of(Some(source), target),
             source,
             target,
@@ -415,6 +420,8 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
             heads,
             head_dim,
         } = self.shape;
+        let [first_batch, first_token] = self.first;
+        let (batch, tokens) = (first_batch..batch, first_token..tokens);
         let (outer, inner) = if batch_inside {
             (tokens, batch)
         } else {
@@ -424,8 +431,8 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
         let ahead = steps.map(|step| step.wrapping_mul(self.prefetch.heads));
         // Written once: of a line only its start.
         let mut rows = LineRows::of(self.rows, Starts::Shared(0), self.factors);
-        for i in 0..outer {
-            for j in 0..inner {
+        for i in outer {
+            for j in inner.clone() {
                 let (batch, token) = if batch_inside { (j, i) } else { (i, j) };
                 let (Some(read), Some(written)) = (
                     self.source.token(batch, token),
@@ -479,8 +486,9 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
         };
         let most = CHUNK.min(self.most);
         let mut starts = [0; CHUNK];
-        for batch in 0..batch {
-            let (mut token, mut head) = (0, 0);
+        let [first_batch, first_token] = self.first;
+        for batch in first_batch..batch {
+            let (mut token, mut head) = (first_token, 0);
             while token < tokens {
                 let count = most.min(if along_tokens {
                     tokens - token

@@ -7,12 +7,14 @@ mod cache;
 mod calls;
 mod chain;
 pub mod config;
+mod dual_chunk;
 mod frequencies;
 mod full;
 mod generated_rows;
 mod gradient;
 #[cfg(feature = "capi")]
 mod memories;
+mod outputs;
 mod rotate;
 mod rows;
 mod shards;
@@ -23,12 +25,14 @@ pub use cache::{cache, shift};
 pub use calls::calls;
 pub use chain::chain;
 pub use config::{config, made_config};
+pub use dual_chunk::dual_chunk;
 pub use frequencies::frequencies;
 pub use full::full_width;
 pub use generated_rows::{generated_rows, mixed_rows};
 pub use gradient::gradient;
 #[cfg(feature = "capi")]
 pub use memories::{Packed, memories, packed};
+pub use outputs::outputs;
 pub use rotate::rotate;
 pub use rows::rows;
 pub use shards::shards;
@@ -51,9 +55,14 @@ pub mod targets {
         }
     }
 
-    /// Norms, scales and rotations, by all backends.
+    /// Norms, scales and rotations, into several targets too, by all backends.
     pub fn chain(bytes: &[u8]) {
-        super::chain(&mut Source::bytes(bytes));
+        let source = &mut Source::bytes(bytes);
+        if source.once_in(6) {
+            super::outputs(source);
+        } else {
+            super::chain(source);
+        }
     }
 
     /// Tensors into caches, and caches into tensors.
@@ -88,6 +97,8 @@ pub mod targets {
         let source = &mut Source::bytes(bytes);
         if source.once_in(16) {
             super::shards(source);
+        } else if source.once_in(16) {
+            super::dual_chunk(source);
         } else if source.once_in(3) {
             super::mixed_rows(source);
         } else {

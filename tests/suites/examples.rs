@@ -33,6 +33,7 @@ macro_rules! examples {
 examples! {
     #[cfg(not(target_family = "wasm"))]
     continuous_batching: "../../rope-core/examples/continuous_batching.rs";
+    dual_chunk: "../../rope-core/examples/dual_chunk.rs";
     given_rows: "../../rope-core/examples/given_rows.rs";
     kv_cache: "../../rope-core/examples/kv_cache.rs";
     learn_frequencies: "../../rope-core/examples/learn_frequencies.rs";

@@ -8,6 +8,7 @@
 const AXES: &str = include_str!("../../rope-core/src/frequencies/axes.rs");
 const CODE: &str = include_str!("../../rope-core/src/cache/quant.rs");
 const CACHE_LAYOUT: &str = include_str!("../../rope-core/src/cache/layout.rs");
+const DUAL_CHUNK: &str = include_str!("../../rope-core/src/dual_chunk.rs");
 const ELEMENTS: &str = include_str!("../../rope-core/src/kernel/elements.rs");
 const FREQUENCIES: &str = include_str!("../../rope-core/src/frequencies.rs");
 const GGUF: &str = include_str!("../../rope-core/models/src/gguf.rs");
@@ -15,6 +16,7 @@ const GRID: &str = include_str!("../../rope-core/models/src/grid.rs");
 const MIXED: &str = include_str!("../../rope-core/src/frequencies/mixed.rs");
 const NORM: &str = include_str!("../../rope-core/src/norm.rs");
 const POSITIONS: &str = include_str!("../../rope-core/src/positions.rs");
+const OUTPUTS: &str = include_str!("../../rope-core/src/rope/outputs.rs");
 const ROPE: &str = include_str!("../../rope-core/src/rope.rs");
 const SCALE: &str = include_str!("../../rope-core/src/scale.rs");
 const SCALING: &str = include_str!("../../rope-core/src/frequencies/scaling.rs");
@@ -125,6 +127,9 @@ fn every_kind_is_fuzzed() {
     all_in(cache, "Slots::", &constructors(SLOTS, "impl<'a> Slots<"));
     let quantize = include_str!("../src/quantize.rs");
     all_in(quantize, "QuantFormat::", &variants(CODE, "QuantFormat"));
+    let outputs = include_str!("../src/bodies/outputs.rs");
+    let targets = constructors(OUTPUTS, "impl<'a> Output<");
+    all_in(outputs, "Output::", &targets);
     let chain = include_str!("../src/chain.rs");
     all_in(chain, "Scale::", &constructors(SCALE, "impl<'a> Scale<"));
 }
@@ -167,6 +172,13 @@ fn every_kind_has_a_number() {
     let mut lists = variants(POSITIONS, "Ids");
     lists.retain(|list| *list != "Usize");
     all_in(positions, "Ids::", &lists);
+    let queries = variants(DUAL_CHUNK, "DualChunkQuery");
+    all_in(positions, "DualChunkQuery::", &queries);
+    let outputs = include_str!("../../rope-core/capi/src/outputs.rs");
+    // A tensor is one group of heads.
+    let mut targets = constructors(OUTPUTS, "impl<'a> Output<");
+    targets.retain(|target| *target != "tensor");
+    all_in(outputs, "Output::", &targets);
     let names = include_str!("../../rope-core/capi/src/names.rs");
     all_in(names, "Angle::", &variants(FREQUENCIES, "Angle"));
     all_in(names, "Direction::", &variants(ROPE, "Direction"));

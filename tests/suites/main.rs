@@ -32,6 +32,7 @@ mod mixed;
 mod model_types;
 mod models;
 mod norm;
+mod outputs;
 #[cfg(feature = "models")]
 mod own_code;
 #[cfg(not(target_family = "wasm"))]

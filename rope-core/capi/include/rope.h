@@ -19,15 +19,16 @@
 //     rope_rotate(&plan, &q, &rows);
 //
 // A rope_chain is a plan with a norm, a scale and a Hadamard transform beside the rotation. It writes a tensor, or the
-// slots of a rope_cache: rope_chain_rotate_into_caches writes the K and V of a step, and rope_shift moves keys that lie
-// there.
+// slots of a rope_cache: rope_chain_rotate_into_caches writes the K and V of a step, rope_chain_rotate_into_each writes
+// several targets with one read, and rope_shift moves keys that lie there.
 //
 // rope_backward is the gradient of rope_rotate, by the tensor and by the angles. rope_mixed_frequencies are those of
 // which every head has its own on every axis.
 //
-// The library allocates for handles: rope_frequencies, rope_mixed_frequencies, rope_table, rope_model. All else is
-// plain structs over the caller's memory. Firmware allocates nothing: rope_frequencies_init makes frequencies in its
-// own memory, and rope_rows_fill makes rows there; rope_rotate_at needs no rows. A library built without std has no
+// The library allocates for handles: rope_frequencies, rope_mixed_frequencies, rope_table, rope_model; and while
+// rope_chain_rotate_into_each runs. All else is plain structs over the caller's memory. Firmware allocates nothing:
+// rope_frequencies_init makes frequencies in its own memory, and rope_rows_fill makes rows there; rope_rotate_at needs
+// no rows. A library built without std has no
 // calls that allocate. Define ROPE_NO_STD, and this header does not declare them. One built without the feature
 // `models` does not know models: define ROPE_NO_MODELS.
 //
@@ -442,6 +443,32 @@ enum rope_positions_kind
 typedef enum rope_positions_kind rope_positions_kind;
 #else
 typedef int32_t rope_positions_kind;
+#endif // __STDC_VERSION__ >= 202311L
+#endif // __cplusplus
+
+// Which position id Dual Chunk Attention gives a token (Qwen2.5-1M). With `L = chunk_size - local_size`, at position
+// `p`:
+enum rope_dual_chunk_query
+#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+  : int32_t
+#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
+ {
+  // `p mod L`: of queries beside keys of their own chunk, and of keys.
+  ROPE_DUAL_CHUNK_QUERY_INTRA = 1,
+  // `min(p mod L + L, chunk_size)`: of queries beside keys of the chunk before.
+  ROPE_DUAL_CHUNK_QUERY_SUCC = 2,
+  // `min(2 L - 1, chunk_size)`: of queries beside keys of earlier chunks, all the same.
+  ROPE_DUAL_CHUNK_QUERY_INTER = 3,
+  // `p mod L + L`: of the estimate for the chunk before.
+  ROPE_DUAL_CHUNK_QUERY_SUCC_CRITICAL = 4,
+  // `p mod L + chunk_size`: of the estimate for earlier chunks.
+  ROPE_DUAL_CHUNK_QUERY_INTER_CRITICAL = 5,
+};
+#ifndef __cplusplus
+#if __STDC_VERSION__ >= 202311L
+typedef enum rope_dual_chunk_query rope_dual_chunk_query;
+#else
+typedef int32_t rope_dual_chunk_query;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
 
@@ -1366,6 +1393,16 @@ typedef struct rope_pair_gradients {
   size_t pairs;
 } rope_pair_gradients;
 
+// The position ids of Dual Chunk Attention, of integer positions. All zero: the positions themselves.
+typedef struct rope_dual_chunk {
+  // Which of them (`enum rope_dual_chunk_query`); 0: none.
+  int32_t query;
+  // Tokens of a chunk.
+  size_t chunk_size;
+  // Tokens at the end of a chunk that the next one has too.
+  size_t local_size;
+} rope_dual_chunk;
+
 // The positions of some tokens: integers, negative ones too, or real coordinates.
 typedef struct rope_positions {
   // How they are listed (`enum rope_positions_kind`).
@@ -1385,6 +1422,8 @@ typedef struct rope_positions {
   size_t rank;
   // Shards: how many ranks there are. Not used by others.
   size_t ranks;
+  // The ids that Dual Chunk Attention makes of the positions. All zero: none.
+  struct rope_dual_chunk dual_chunk;
 } rope_positions;
 
 // Inverse frequencies of mixed axes, in radians a unit of the coordinate: `[axes][heads][pairs]`, the order of timm's,
@@ -1417,6 +1456,24 @@ typedef struct rope_mixed_frequencies_info {
   // Which angle rows are made of (`enum rope_mixed_angle`).
   int32_t angle;
 } rope_mixed_frequencies_info;
+
+#if defined(ROPE_STD)
+// One target of rope_chain_rotate_into_each, and its rows.
+typedef struct rope_output {
+  // The tensor that is written; NULL: a cache.
+  const struct rope_tensor_mut *y;
+  // The cache that is written. Not used with a tensor.
+  const struct rope_cache *cache;
+  // The slots in the cache. Not used with a tensor.
+  const struct rope_slots *slots;
+  // The rows: as many structs as there are groups.
+  const struct rope_rows *rows;
+  // Groups of heads in a token of `y`, one after the other, each with all heads of the source and rows of its own:
+  // vLLM's and sglang's `[tokens][5][heads][head_dim]` is a tensor of `5 * heads` heads in 5 groups. 0 and 1: one.
+  // Not used with a cache.
+  size_t groups;
+} rope_output;
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -2531,6 +2588,29 @@ const char *rope_backend_name(int32_t backend);
 // `norm` is NULL or points to a rope_norm.
 rope_status rope_norm_init(struct rope_norm *norm,
                            int32_t formula);
+
+#if defined(ROPE_STD)
+// Runs a chain from one tensor into several targets, tensors and caches, each by rows of its own: a call of
+// rope_chain_rotate_into or rope_chain_rotate_into_cache for each of the `count` outputs, which together read the
+// source once. All of them are checked before any is written.
+//
+// The targets must not share memory with one another, nor with what is read, from the first byte to the last of each.
+// Tensors that lie between one another are groups of heads of one.
+//
+// Returns what rope_chain_rotate_into and rope_chain_rotate_into_cache return. No target is written then.
+//
+// # Threads
+//
+// As rope_chain_rotate_into_cache.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_rotate_into_each(const struct rope_chain *chain,
+                                        const struct rope_tensor *x,
+                                        const struct rope_output *outputs,
+                                        size_t count);
+#endif
 
 // `count` positions from `first` on.
 //

@@ -85,7 +85,7 @@ impl rope_chain {
 ///
 /// Each pointer is null or points to what it says, which nobody writes during `'a`.
 #[inline(never)]
-unsafe fn chain<'a>(
+pub(crate) unsafe fn chain<'a>(
     chain: *const rope_chain,
 ) -> Result<(Rope<WithStages<'a>>, [Region; 4]), Failure> {
     // SAFETY: the caller promises it.

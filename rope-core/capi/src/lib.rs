@@ -46,6 +46,8 @@ mod memory;
 mod mixed;
 mod names;
 mod norm;
+#[cfg(feature = "std")]
+mod outputs;
 mod packed;
 mod plan;
 mod positions;
@@ -71,6 +73,8 @@ pub use initial::*;
 pub use mixed::*;
 pub use names::*;
 pub use norm::*;
+#[cfg(feature = "std")]
+pub use outputs::*;
 pub use plan::*;
 pub use positions::*;
 pub use rotate::*;

@@ -2,6 +2,7 @@
 
 use core::ffi::c_void;
 
+use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
 use rope_core::shard::{Shard, ShardKind, ShardTokens};
 use rope_core::{Coordinates, Ids, Positions};
 
@@ -57,6 +58,64 @@ impl rope_positions_kind {
     }
 }
 
+/// Which position id Dual Chunk Attention gives a token (Qwen2.5-1M). With `L = chunk_size - local_size`, at position
+/// `p`:
+#[repr(i32)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum rope_dual_chunk_query {
+    /// `p mod L`: of queries beside keys of their own chunk, and of keys.
+    Intra = 1,
+    /// `min(p mod L + L, chunk_size)`: of queries beside keys of the chunk before.
+    Succ = 2,
+    /// `min(2 L - 1, chunk_size)`: of queries beside keys of earlier chunks, all the same.
+    Inter = 3,
+    /// `p mod L + L`: of the estimate for the chunk before.
+    SuccCritical = 4,
+    /// `p mod L + chunk_size`: of the estimate for earlier chunks.
+    InterCritical = 5,
+}
+lookup!(
+    rope_dual_chunk_query,
+    "position of dual chunk attention": Intra Succ Inter SuccCritical InterCritical
+);
+
+/// The position ids of Dual Chunk Attention, of integer positions. All zero: the positions themselves.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct rope_dual_chunk {
+    /// Which of them (`enum rope_dual_chunk_query`); 0: none.
+    pub query: i32,
+    /// Tokens of a chunk.
+    pub chunk_size: usize,
+    /// Tokens at the end of a chunk that the next one has too.
+    pub local_size: usize,
+}
+plain!(rope_dual_chunk);
+
+impl rope_dual_chunk {
+    const NONE: Self = rope_dual_chunk {
+        query: 0,
+        chunk_size: 0,
+        local_size: 0,
+    };
+
+    /// Positions as it numbers them.
+    fn of<'a>(&self, positions: Positions<'a>) -> Result<Positions<'a>, Failure> {
+        if self.query == 0 {
+            return Ok(positions);
+        }
+        let query = match rope_dual_chunk_query::from_c(self.query)? {
+            rope_dual_chunk_query::Intra => DualChunkQuery::Intra,
+            rope_dual_chunk_query::Succ => DualChunkQuery::Succ,
+            rope_dual_chunk_query::Inter => DualChunkQuery::Inter,
+            rope_dual_chunk_query::SuccCritical => DualChunkQuery::SuccCritical,
+            rope_dual_chunk_query::InterCritical => DualChunkQuery::InterCritical,
+        };
+        let chunks = DualChunk::new(self.chunk_size, self.local_size)?;
+        Ok(chunks.positions(query, positions)?)
+    }
+}
+
 /// The positions of some tokens: integers, negative ones too, or real coordinates.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +137,8 @@ pub struct rope_positions {
     pub rank: usize,
     /// Shards: how many ranks there are. Not used by others.
     pub ranks: usize,
+    /// The ids that Dual Chunk Attention makes of the positions. All zero: none.
+    pub dual_chunk: rope_dual_chunk,
 }
 plain!(rope_positions);
 
@@ -126,6 +187,17 @@ impl rope_positions {
     ///
     /// Each pointer is null or points to its list, which nobody writes during `'a`.
     pub(crate) unsafe fn positions<'a>(&self) -> Result<(Positions<'a>, [Region; 2]), Failure> {
+        // SAFETY: the caller promises it.
+        let (positions, regions) = unsafe { self.listed() }?;
+        Ok((self.dual_chunk.of(positions)?, regions))
+    }
+
+    /// The positions as they are listed.
+    ///
+    /// # Safety
+    ///
+    /// As [`rope_positions::positions`].
+    unsafe fn listed<'a>(&self) -> Result<(Positions<'a>, [Region; 2]), Failure> {
         let kind = rope_positions_kind::from_c(self.kind)?;
         let none = Region::bytes("starts", 0, 0);
         if kind == rope_positions_kind::Range {
@@ -228,6 +300,7 @@ pub extern "C" fn rope_positions_range(first: i64, count: usize) -> rope_positio
         starts: core::ptr::null(),
         rank: 0,
         ranks: 0,
+        dual_chunk: rope_dual_chunk::NONE,
     }
 }
 
@@ -252,6 +325,7 @@ pub extern "C" fn rope_positions_per_token(
         starts: core::ptr::null(),
         rank: 0,
         ranks: 0,
+        dual_chunk: rope_dual_chunk::NONE,
     }
 }
 

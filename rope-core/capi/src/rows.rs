@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 
 use rope_core::axes::MixedFrequencies;
-use rope_core::{Error, Frequencies, Positions, Rows};
+use rope_core::{Error, Frequencies, Ids, Positions, Rows};
 
 use crate::failure::Failure;
 use crate::frequencies::{frequencies, rope_frequencies};
@@ -111,6 +111,23 @@ impl rope_rows {
         &self,
         with: impl FnOnce(&Rows<'_>, [Region; 3]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
+        // SAFETY: the caller promises it.
+        let (table, ids, regions) = unsafe { self.table() }?;
+        match ids {
+            None => with(&table, regions),
+            Some(ids) => with(&table.gather(ids)?, regions),
+        }
+    }
+
+    /// The table, the ids of its rows if there are any, and the bytes that both are read from.
+    ///
+    /// # Safety
+    ///
+    /// Each pointer is null or points to what it says, which nobody writes during `'a`.
+    #[inline]
+    pub(crate) unsafe fn table<'a>(
+        &self,
+    ) -> Result<(Rows<'a>, Option<Ids<'a>>, [Region; 3]), Failure> {
         let none = Region::bytes("sin", 0, 0);
         let cos = Span::new("cos", self.cos, self.len)?;
         let strided = self.layout.shape != [0; 4];
@@ -147,12 +164,12 @@ impl rope_rows {
         };
         let table = table.with_attention_factor(self.attention_factor)?;
         if self.ids.is_null() {
-            return with(&table, [cos.region(), sin_region, none]);
+            return Ok((table, None, [cos.region(), sin_region, none]));
         }
         let number = rope_number::from_c(self.ids_number)?;
         // SAFETY: the caller promises it.
         let (ids, ids_region) = unsafe { ids("ids", number, self.ids, self.ids_count) }?;
-        with(&table.gather(ids)?, [cos.region(), sin_region, ids_region])
+        Ok((table, Some(ids), [cos.region(), sin_region, ids_region]))
     }
 }
 

@@ -110,6 +110,12 @@ impl rope_tensor {
 }
 
 impl rope_tensor_mut {
+    /// The bytes that the layout reaches.
+    #[cfg(feature = "std")]
+    pub(crate) fn region(&self, name: &'static str) -> Result<Region, Failure> {
+        with_element!(self.element, E => { Ok(self.span::<E>(name)?.0.region()) })
+    }
+
     /// As [`rope_tensor::span`].
     #[inline]
     pub(crate) fn span<E: Plain>(

@@ -929,6 +929,68 @@ fn shards() {
             }
         }
     }
+    // Dual Chunk Attention's ids of any of them, and of a list.
+    let chunks = rope_core::dual_chunk::DualChunk::new(16, 4).expect("sizes");
+    let queries = rope_dual_chunk_query::ALL.iter();
+    for (c_query, query) in queries.zip(rope_core::dual_chunk::DualChunkQuery::ALL) {
+        let dual_chunk = rope_dual_chunk {
+            query: *c_query as i32,
+            chunk_size: 16,
+            local_size: 4,
+        };
+        let list = [5_i32, -1, 90, 12];
+        let listed = rope_positions_per_token(list.as_ptr().cast(), list.len(), number);
+        for (positions, of_core) in [
+            (rope_positions_range(-3, 40), Positions::from(-3..37)),
+            (listed, Positions::from(&list)),
+        ] {
+            let given = rope_positions {
+                dual_chunk,
+                ..positions
+            };
+            let ids = chunks.positions(query, of_core).expect("one axis");
+            let expected = frequencies.rows(ids).expect("valid");
+            let mut storage = vec![0.0_f32; 8 * expected.len()];
+            let mut rows = zero();
+            // SAFETY: what is passed is there.
+            let status = unsafe {
+                let memory = storage.as_mut_ptr();
+                rope_rows_fill(handle, &given, memory, storage.len(), &mut rows)
+            };
+            assert_eq!(status, rope_status::Ok);
+            for (row, values) in storage.chunks(8).enumerate() {
+                let (cos, sin) = expected.row(row).expect("a row");
+                assert_eq!(values, [cos, sin].concat());
+            }
+            for (spoilt, expected) in [
+                (
+                    rope_dual_chunk {
+                        query: 6,
+                        ..dual_chunk
+                    },
+                    rope_status::UnknownValue,
+                ),
+                (
+                    rope_dual_chunk {
+                        local_size: 16,
+                        ..dual_chunk
+                    },
+                    rope_status::Parameter,
+                ),
+            ] {
+                let given = rope_positions {
+                    dual_chunk: spoilt,
+                    ..positions
+                };
+                // SAFETY: what is passed is there.
+                let status = unsafe {
+                    let memory = storage.as_mut_ptr();
+                    rope_rows_fill(handle, &given, memory, storage.len(), &mut rows)
+                };
+                assert_eq!(status, expected);
+            }
+        }
+    }
     let (mut got, mut count) = ([7; 4], 7);
     let zigzag = rope_positions_kind::ZigzagShard as i32;
     let mut call = |positions: rope_positions, len| {

@@ -36,11 +36,13 @@ fn in_place(
         return;
     }
     let element = element.out_of_place();
+    let shape = x.layout.shape();
     let pass = Pass {
         proof,
         element,
         kernels: PassKernels::default(),
-        shape: x.layout.shape(),
+        shape,
+        part: shape.whole(),
         stages: None,
         rotation: Some(rotation),
         rounds: false,

@@ -229,6 +229,7 @@ impl Pass<'_> {
         };
         let walk = Walk {
             shape: self.shape,
+            first: [0; 2],
             order: Order::BY_TOKEN,
             source: x.layout,
             target: (),

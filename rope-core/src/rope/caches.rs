@@ -1,6 +1,6 @@
 //! The verbs of a plan that read or write caches.
 
-use super::stages::{Lowered, check_head};
+use super::stages::{Lowered, PassSource, check_head};
 use super::{Linear, Plain, Rope, Stages, fit};
 use crate::cache::{Cache, CacheMut, Format, Slots};
 use crate::element::{Element, ElementKernels};
@@ -8,7 +8,7 @@ use crate::implementations::{self, OUT_OF_PLACE, SHIFT};
 use crate::kernel::elements::OutOfPlaceKernels;
 use crate::pass::{Operand, OperandMut, Pass, PassKernels};
 use crate::rows::RowSharing;
-use crate::tensor::{Bytes, BytesMut};
+use crate::tensor::BytesMut;
 use crate::{Dimension, Error, Rows, Shape, Tensor, TensorMut};
 
 impl<S: Stages> Rope<S> {
@@ -46,11 +46,7 @@ impl<S: Stages> Rope<S> {
         slots: impl Into<Slots<'s>>,
         rows: &Rows<'_>,
     ) -> Result<&'static str, Error> {
-        let x = (
-            x.bytes(),
-            I::OUT_OF_PLACE,
-            PassKernels::normed(S::normed::<I>()),
-        );
+        let x = PassSource::of::<I, S>(x);
         self.erased()
             .run_into_cache(x, cache, slots.into(), Some(rows))
     }
@@ -81,7 +77,7 @@ impl<S: Stages> Rope<S> {
         cache: &mut CacheMut<'_>,
         slots: impl Into<Slots<'s>>,
     ) -> Result<&'static str, Error> {
-        let x = (x.bytes(), I::OUT_OF_PLACE, PassKernels::default());
+        let x = PassSource::of::<I, Plain>(x);
         self.erased().run_into_cache(x, cache, slots.into(), None)
     }
 
@@ -231,25 +227,15 @@ impl Rope<Lowered<'_>> {
     #[inline(never)]
     fn run_into_cache(
         &self,
-        (x, element, kernels): (Bytes<'_>, &'static OutOfPlaceKernels, PassKernels),
+        x: PassSource<'_>,
         cache: &mut CacheMut<'_>,
         slots: Slots<'_>,
         rows: Option<&Rows<'_>>,
     ) -> Result<&'static str, Error> {
-        let shape = x.layout.shape();
+        let shape = x.tensor.layout.shape();
         let rows = fitting(shape, rows)?;
         cache.stored().check(shape, &slots, cache.len())?;
-        let coded = matches!(cache.stored().format, Format::Codes(_));
-        let plan = self.with(self.stages.coded(coded));
-        let pass = plan.pass(shape, (element, kernels), rows)?;
-        let source = Operand::Tensor(x, element);
-        let target = &mut OperandMut::Cache(cache, slots);
-        Ok(implementations::out_of_place(
-            OUT_OF_PLACE,
-            &pass,
-            &source,
-            target,
-        ))
+        self.run_into(x, &mut OperandMut::Cache(cache, slots), rows)
     }
 
     #[inline(never)]

@@ -198,6 +198,25 @@ impl Lowered<'_> {
     }
 }
 
+/// The tensor that a pass reads, with its kernels.
+#[derive(Clone, Copy)]
+pub(super) struct PassSource<'x> {
+    pub(super) tensor: Bytes<'x>,
+    pub(super) element: &'static OutOfPlaceKernels,
+    pub(super) kernels: PassKernels,
+}
+
+impl<'x> PassSource<'x> {
+    /// That of a plan of a kind.
+    pub(super) fn of<E: Element, S: Lower>(x: &'x Tensor<'_, E>) -> Self {
+        PassSource {
+            tensor: x.bytes(),
+            element: E::OUT_OF_PLACE,
+            kernels: PassKernels::normed(S::normed::<E>()),
+        }
+    }
+}
+
 /// How a plan of a kind is lowered.
 pub trait Lower: Copy {
     #[doc(hidden)]
@@ -242,13 +261,10 @@ pub trait Lower: Copy {
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let x = (
-            x.bytes(),
-            I::OUT_OF_PLACE,
-            PassKernels::normed(Self::normed::<I>()),
-        );
         let y = (&mut y.bytes_mut(), O::OUT_OF_PLACE);
-        rope.erased().run_across(x, y, rows).map(drop)
+        rope.erased()
+            .run_across(PassSource::of::<I, Self>(x), y, rows)
+            .map(drop)
     }
 }
 
@@ -683,12 +699,8 @@ impl<'a> Rope<WithStages<'a>> {
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
     ) -> Result<&'static str, Error> {
-        let x = (
-            x.bytes(),
-            I::OUT_OF_PLACE,
-            PassKernels::normed(Some(I::NORMED)),
-        );
         let y = (&mut y.bytes_mut(), O::OUT_OF_PLACE);
+        let x = PassSource::of::<I, WithStages<'_>>(x);
         self.erased().run_across(x, y, rows)
     }
 }
@@ -738,15 +750,27 @@ impl Rope<Lowered<'_>> {
     #[inline(never)]
     fn run_across(
         &self,
-        (x, element, kernels): (Bytes<'_>, &'static OutOfPlaceKernels, PassKernels),
+        x: PassSource<'_>,
         (y, target): (&mut BytesMut<'_>, &'static OutOfPlaceKernels),
         rows: &Rows<'_>,
     ) -> Result<&'static str, Error> {
-        let shape = x.layout.shape();
+        let shape = x.tensor.layout.shape();
         let sharing = fit_across(shape, y.layout.shape(), rows)?;
-        let pass = self.pass(shape, (element, kernels), Some((rows, sharing)))?;
-        let source = Operand::Tensor(x, element);
         let target = &mut OperandMut::Tensor(y, target);
+        self.run_into(x, target, Some((rows, sharing)))
+    }
+
+    /// Runs the plan from a tensor into a target that fits it, if the stages do.
+    pub(super) fn run_into(
+        &self,
+        x: PassSource<'_>,
+        target: &mut OperandMut<'_, '_>,
+        rows: Option<(&Rows<'_>, RowSharing)>,
+    ) -> Result<&'static str, Error> {
+        let shape = x.tensor.layout.shape();
+        let plan = self.with(self.stages.coded(target.is_coded()));
+        let pass = plan.pass(shape, (x.element, x.kernels), rows)?;
+        let source = Operand::Tensor(x.tensor, x.element);
         Ok(implementations::out_of_place(
             OUT_OF_PLACE,
             &pass,
@@ -762,14 +786,20 @@ impl Rope<Lowered<'_>> {
         kernels: (&'static OutOfPlaceKernels, PassKernels),
         rows: Option<(&'s Rows<'_>, RowSharing)>,
     ) -> Result<Pass<'s>, Error> {
-        self.stages.check(shape)?;
-        if let Some((rows, _)) = rows {
-            self.with(Plain).check_direction(shape, rows)?;
-        }
+        self.check_stages(shape, rows.map(|(rows, _)| rows))?;
         Ok(self.checked_pass(shape, kernels, rows))
     }
 
-    fn checked_pass<'s>(
+    /// Whether norm and scale fit the heads, and the direction the rows.
+    pub(super) fn check_stages(&self, shape: Shape, rows: Option<&Rows<'_>>) -> Result<(), Error> {
+        self.stages.check(shape)?;
+        match rows {
+            Some(rows) => self.with(Plain).check_direction(shape, rows),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn checked_pass<'s>(
         &'s self,
         shape: Shape,
         (element, kernels): (&'static OutOfPlaceKernels, PassKernels),
@@ -780,6 +810,7 @@ impl Rope<Lowered<'_>> {
             element,
             kernels,
             shape,
+            part: shape.whole(),
             stages: self.stages.stages,
             rotation: rows.map(|(rows, sharing)| Rotation {
                 rows: rows.view(sharing),

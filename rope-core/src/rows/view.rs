@@ -16,6 +16,14 @@ pub(crate) enum RowSharing {
 }
 
 impl RowSharing {
+    /// That of as many rows as fit a tensor.
+    pub(crate) fn of(rows: usize, shape: Shape) -> Self {
+        match shape.tokens {
+            tokens if rows == tokens => RowSharing::AllSequences,
+            tokens => RowSharing::EachSequence { tokens },
+        }
+    }
+
     /// Rows from one sequence to the next.
     #[inline]
     pub(crate) fn sequence_stride(self) -> usize {

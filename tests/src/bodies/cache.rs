@@ -44,13 +44,17 @@ pub fn shift(source: &mut Source<'_>) {
     }
 }
 
-fn elements<E: Number>(source: &mut Source<'_>, shape: [usize; 4], read: bool) -> Elements<E> {
+pub(super) fn elements<E: Number>(
+    source: &mut Source<'_>,
+    shape: [usize; 4],
+    read: bool,
+) -> Elements<E> {
     let [batch, _, heads, head_dim] = shape;
     let blocks = source.within(1, 2 + batch);
     Elements::any(source, blocks, [heads, head_dim], read)
 }
 
-fn codes(source: &mut Source<'_>, shape: [usize; 4]) -> Coded {
+pub(super) fn codes(source: &mut Source<'_>, shape: [usize; 4]) -> Coded {
     let [batch, _, heads, head_dim] = shape;
     let blocks = source.within(1, 2 + batch);
     Coded::any(source, blocks, [heads, head_dim])
@@ -86,13 +90,13 @@ fn shift_elements<E: Number>(source: &mut Source<'_>) {
     shifted(source, shape, rotary_dim, cache);
 }
 
-fn located<K: Kept>(source: &mut Source<'_>, cache: &K, shape: [usize; 4]) -> Located {
+pub(super) fn located<K: Kept>(source: &mut Source<'_>, cache: &K, shape: [usize; 4]) -> Located {
     let [batch, tokens, ..] = shape;
     Located::any(source, cache.paged(), [batch, tokens], cache.reach())
 }
 
 /// What a cache must hold when the heads of a tensor went through a chain into its slots.
-fn filled<I: Number, K: Kept>(
+pub(super) fn filled<I: Number, K: Kept>(
     before: &K,
     slots: &Located,
     chain: &Chain,

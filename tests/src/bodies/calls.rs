@@ -120,6 +120,7 @@ enum Call {
     Squares,
     IntoCache,
     IntoCaches,
+    IntoEach,
     FromCache,
     Shift,
     Backward,
@@ -166,6 +167,7 @@ const CALLS: &[Call] = &[
     Call::IntoCache,
     Call::IntoCache,
     Call::IntoCaches,
+    Call::IntoEach,
     Call::FromCache,
     Call::Shift,
     Call::Backward,
@@ -389,7 +391,10 @@ impl World {
                 let kind = choice!(source, rope_positions_kind);
                 return rope_positions_shard(kind, count, source.below(4), source.within(1, 4));
             }
-            return rope_positions_range(first, count);
+            return rope_positions {
+                dual_chunk: self.dual_chunk(source),
+                ..rope_positions_range(first, count)
+            };
         }
         let (values, count) = self.some::<f64>(source);
         let (starts, room) = self.some::<f64>(source);
@@ -409,6 +414,16 @@ impl World {
             },
             rank: source.below(5),
             ranks: source.one_of(&[1, 2, 3, 4, 0, usize::MAX]),
+            dual_chunk: self.dual_chunk(source),
+        }
+    }
+
+    fn dual_chunk(&mut self, source: &mut Source<'_>) -> rope_dual_chunk {
+        let kind = choice!(source, rope_dual_chunk_query);
+        rope_dual_chunk {
+            query: if source.once_in(4) { kind } else { 0 },
+            chunk_size: source.one_of(&[1, 8, 4096, 0, u32::MAX as usize, usize::MAX]),
+            local_size: source.one_of(&[0, 1, 3, usize::MAX]),
         }
     }
 
@@ -769,6 +784,37 @@ impl World {
                         given(source, &slots),
                         given(source, &rows),
                     )
+                }
+                Call::IntoEach => {
+                    let x = self.near(source);
+                    let stages = self.stages(source, x.layout.shape);
+                    let chain = stages.chain(source);
+                    let (mut y, groups) = (self.near(source), source.below(4));
+                    if !source.once_in(4) {
+                        y.layout.shape = x.layout.shape;
+                        let heads = &mut y.layout.shape[2];
+                        *heads = heads.saturating_mul(groups.max(1));
+                    }
+                    let cache = self.cache(source, x.layout.shape, [1, 2]);
+                    let slots = self.slots(source, x.layout.shape);
+                    let rows = [(); 3].map(|()| self.rows_for(source, x.layout.shape));
+                    let x = read_only(&x, &x, source);
+                    let output = |source: &mut Source<'_>| rope_output {
+                        y: if source.once_in(2) {
+                            null()
+                        } else {
+                            given(source, &y)
+                        },
+                        cache: given(source, &cache),
+                        slots: given(source, &slots),
+                        rows: spoilt(source, rows.as_ptr().cast_mut()),
+                        groups,
+                    };
+                    let outputs = [output(source), output(source)];
+                    let (chain, x) = (given(source, &chain), given(source, &x));
+                    let count = source.below(3);
+                    let outputs = spoilt(source, outputs.as_ptr().cast_mut());
+                    rope_chain_rotate_into_each(chain, x, outputs, count)
                 }
                 Call::FromCache => {
                     let y = self.near(source);

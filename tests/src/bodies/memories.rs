@@ -523,6 +523,29 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                 let rows = arena.any_rows(source, tokens, dim);
                 rope_chain_rotate_into_cache(&chain, &x, &cache, &slots, &rows)
             }
+            8 if source.once_in(2) => {
+                let (chain, slots) = (chained(arena, source, true), listed(arena, source));
+                let x = arena.tensor(source, element, shape);
+                let y = arena.tensor_mut(source, other, shape);
+                let (first, second) = (
+                    arena.cache(source, cached, true),
+                    arena.cache(source, cached, true),
+                );
+                let rows = [(); 3].map(|()| arena.rows(source, tokens, dim));
+                let output = |y, cache, rows| rope_output {
+                    y,
+                    cache,
+                    slots: &slots,
+                    rows,
+                    groups: 0,
+                };
+                let outputs = [
+                    output(null(), &first, &rows[0]),
+                    output(&y, null(), &rows[1]),
+                    output(null(), &second, &rows[2]),
+                ];
+                rope_chain_rotate_into_each(&chain, &x, outputs.as_ptr(), outputs.len())
+            }
             8 => {
                 let (chain, slots) = (chained(arena, source, true), listed(arena, source));
                 let (k, v) = (

@@ -7,7 +7,7 @@ use rope_core::cache::{
 use rope_core::gradient::PairGradients;
 use rope_core::norm::{Norm, NormFormula, NormReach, NormResult, NormSum};
 use rope_core::stages::{Hadamard, HadamardFactor, LinearStages, Scale, StageOrder, WithStages};
-use rope_core::{Error, Rope};
+use rope_core::{Error, Output, Rope};
 
 use super::*;
 
@@ -995,6 +995,110 @@ fn caches_are_those_of_rope_core() {
     assert!(written > 200, "{written}");
 }
 
+/// Several targets of one read, and what is refused of them.
+#[test]
+fn outputs_are_those_of_rope_core() {
+    let table = table();
+    let rows = Rows::new(&table, [TOKENS, 48]).expect("valid");
+    let c_rows = rope_rows_joined(table.as_ptr(), table.len(), 48);
+    let ids: [u32; TOKENS] = core::array::from_fn(|token| (token * 3 % TOKENS) as u32);
+    let other = rows.gather(&ids).expect("ids of the table");
+    let c_other = rope_rows {
+        ids: ids.as_ptr().cast(),
+        ids_count: TOKENS,
+        ids_number: rope_number::U32 as i32,
+        ..c_rows
+    };
+    let layout = CacheLayout::nhd([BLOCKS, BLOCK_SIZE, HEADS, HEAD_DIM]).expect("valid");
+    let x = values::<bf16>(LEN);
+    let source = Tensor::new(&x, SHAPE).expect("valid");
+    let mut copy = x.clone();
+    let from = read_only(&tensor(&mut copy, SHAPE));
+    let (c_chain, c_slots) = (chain_of(null(), null()), mapping());
+    let mut wide = SHAPE;
+    wide[2] *= 2;
+
+    let (mut y, mut z) = (vec![0.0_f32; 2 * LEN], vec![f16::ZERO; layout.end()]);
+    let (mut c_y, mut c_z) = (y.clone(), z.clone());
+    let groups = [rows.clone(), other.clone()];
+    Rope::new(Pairing::Half)
+        .rotate_into_each(
+            &source,
+            &mut [
+                Output::head_groups(&mut TensorMut::new(&mut y, wide).expect("valid"), &groups),
+                Output::cache(
+                    &mut CacheMut::new(&mut z, layout).expect("valid"),
+                    &MAPPING[..],
+                    &other,
+                ),
+            ],
+        )
+        .expect("targets that fit");
+    let c_groups = [c_rows, c_other];
+    let to = tensor(&mut c_y, wide);
+    let cache = rope_cache {
+        memory: c_z.as_mut_ptr().cast(),
+        bytes: size_of_val(&c_z[..]),
+        format: rope_cache_format::F16 as i32,
+        layout: layouts()[0].1,
+        ..zero()
+    };
+    let outputs = [
+        rope_output {
+            y: &to,
+            cache: null(),
+            slots: null(),
+            rows: c_groups.as_ptr(),
+            groups: 2,
+        },
+        rope_output {
+            y: null(),
+            cache: &cache,
+            slots: &c_slots,
+            rows: &c_other,
+            groups: 0,
+        },
+    ];
+    let call = |outputs: &[rope_output]| {
+        // SAFETY: what is passed is there.
+        unsafe { rope_chain_rotate_into_each(&c_chain, &from, outputs.as_ptr(), outputs.len()) }
+    };
+    assert_eq!(call(&outputs), rope_status::Ok, "{}", detail());
+    assert!(c_y == y && c_z == z);
+
+    let [first, second] = outputs;
+    let one_group = rope_output { groups: 1, ..first };
+    let nowhere = rope_output {
+        cache: null(),
+        ..second
+    };
+    let without_rows = rope_output {
+        rows: null(),
+        ..first
+    };
+    let upon_source = rope_tensor_mut {
+        data: from.data.cast_mut(),
+        element: rope_element::Bf16 as i32,
+        ..tensor(&mut c_y[..LEN], SHAPE)
+    };
+    let in_place = rope_output {
+        y: &upon_source,
+        ..one_group
+    };
+    use rope_status as S;
+    for (outputs, status) in [
+        (&[second, one_group][..], S::ShapeMismatch),
+        (&[second, nowhere], S::Null),
+        (&[second, without_rows], S::Null),
+        (&[second, second], S::MemoryOverlap),
+        (&[second, in_place], S::MemoryOverlap),
+        (&[], S::Ok),
+    ] {
+        assert_eq!(call(outputs), status, "{}", detail());
+        assert!(c_y == y && c_z == z && copy == x);
+    }
+}
+
 /// Slots of every kind, and what is refused of each.
 #[test]
 fn slots_are_those_of_rope_core() {
@@ -1559,6 +1663,15 @@ fn refusals_of_chains() {
         &raw const rows;));
     each!(rope_chain_copy_from_cache(&raw const chain, &raw const cache, &raw const slots, &raw const out;));
     each!(rope_shift(&raw const plan, &raw const cache, &raw const slots, &raw const rows;));
+    let each_rows = &raw const rows;
+    let output = rope_output {
+        y: &raw const out,
+        cache: null(),
+        slots: null(),
+        rows: each_rows,
+        groups: 0,
+    };
+    each!(rope_chain_rotate_into_each(&raw const chain, &raw const from, &raw const output; 1));
     let linear = chain_of(null(), null());
     each!(rope_chain_shift(&raw const linear, &raw const cache, &raw const slots, &raw const rows;));
 

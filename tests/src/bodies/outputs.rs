@@ -1,0 +1,225 @@
+//! Several outputs of one read.
+
+use rope_core::{Backend, Error, Output, Rows, Tensor, TensorMut};
+
+use super::cache::{codes, elements, filled, located};
+use super::chain::{refusal, rows, shape};
+use crate::cache::{Coded, Elements, Kept, Located};
+use crate::chain::{Chain, heads_of, row_of, written};
+use crate::norm::Kind;
+use crate::number::{paint, values};
+use crate::{
+    Expected, Number, Placed, Rotation, Source, Stored, compare, element_pair_functions, oracle,
+};
+
+/// Any tensor through any chain into any targets, tensors and caches: the bits of the definition in each on every
+/// backend, and nothing else written.
+///
+/// # Panics
+///
+/// If a bit is wrong.
+pub fn outputs(source: &mut Source<'_>) {
+    source.one_of(element_pair_functions!(into_each: fn(&mut Source<'_>)))(source);
+}
+
+/// A tensor that is written, with rows for each of its groups of heads.
+struct InTensor<O> {
+    place: Placed,
+    before: Vec<O>,
+    rows: Vec<Stored>,
+}
+
+/// A cache that is written.
+struct InCache<K> {
+    before: K,
+    slots: Located,
+    rows: Stored,
+}
+
+impl<O: Number> InTensor<O> {
+    fn any(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usize, groups: usize) -> Self {
+        let mut whole = shape;
+        whole[2] *= groups;
+        let place = Placed::any(source, whole);
+        InTensor {
+            before: paint(source, place.len),
+            rows: (0..groups)
+                .map(|_| rows(source, shape, rotary_dim))
+                .collect(),
+            place,
+        }
+    }
+
+    /// What it must hold then.
+    fn expected<I: Number>(
+        &self,
+        chain: &Chain,
+        rotation: Rotation,
+        (x, from): (&[I], &Placed),
+        refused: bool,
+    ) -> Expected<O> {
+        let shape @ [_, tokens, ..] = from.view.shape;
+        written(&self.before, &self.place.view, |at| {
+            if refused {
+                return None;
+            }
+            let heads = heads_of(x, &from.view, at);
+            let group = |rows: &Stored| {
+                let angles = &rows.angles;
+                let rotated = Some(((rotation, angles), row_of(angles, shape, at)));
+                chain.heads(
+                    (Kind::of::<I>(), false),
+                    at[0] * tokens + at[1],
+                    &heads,
+                    rotated,
+                )
+            };
+            Some(self.rows.iter().flat_map(group).collect())
+        })
+    }
+}
+
+impl<K: Kept> InCache<K> {
+    fn any(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usize, before: K) -> Self {
+        InCache {
+            slots: located(source, &before, shape),
+            rows: rows(source, shape, rotary_dim),
+            before,
+        }
+    }
+
+    fn expected<I: Number>(
+        &self,
+        chain: &Chain,
+        rotation: Rotation,
+        x: (&[I], &Placed),
+        refused: bool,
+    ) -> K {
+        match refused {
+            true => self.before.clone(),
+            false => filled(
+                &self.before,
+                &self.slots,
+                chain,
+                x,
+                Some((rotation, &self.rows)),
+            ),
+        }
+    }
+}
+
+fn into_each<I: Number, O: Number>(source: &mut Source<'_>) {
+    let (mut shape, rotary_dim) = shape(source);
+    shape[3] = shape[3].max(2);
+    let rotary_dim = rotary_dim.max(2);
+    let [batch, tokens, heads, head_dim] = shape;
+    let chain = Chain::any(source, batch * tokens, heads, head_dim);
+    let rotation = source.one_of(&Rotation::all().collect::<Vec<_>>());
+    let from = Placed::any(source, shape);
+    let x = values::<I>(source, from.len);
+
+    let groups = source.within(1, 3);
+    let first = InTensor::<O>::any(source, shape, rotary_dim, groups);
+    let second = InTensor::<I>::any(source, shape, rotary_dim, 1);
+    let kept: Elements<O> = elements(source, shape, false);
+    let kept = InCache::any(source, shape, rotary_dim, kept);
+    let coded: Coded = codes(source, shape);
+    let coded = InCache::any(source, shape, rotary_dim, coded);
+    // Which of them, in which order.
+    let mut order = vec![0, 1, 2, 3];
+    for end in (1..4).rev() {
+        order.swap(end, source.below(end + 1));
+    }
+    order.truncate(source.below(5));
+
+    let refused_by = |rows: &Stored| refusal(rotation, Some(rows), shape);
+    // The last target has other heads: then no other is written either.
+    let misfit = source.once_in(8);
+    let error = order.iter().find_map(|target| match target {
+        0 => first.rows.iter().find_map(refused_by),
+        1 => refused_by(&second.rows[0]),
+        2 => refused_by(&kept.rows),
+        _ => refused_by(&coded.rows),
+    });
+    let error = error.or_else(|| misfit.then(|| mismatch(heads)));
+    let (from_x, refused) = ((&x[..], &from), error.is_some());
+    let skipped = |target: usize| refused || !order.contains(&target);
+    let expected = (
+        first.expected(&chain, rotation, from_x, skipped(0)),
+        second.expected(&chain, rotation, from_x, skipped(1)),
+        kept.expected(&chain, rotation, from_x, skipped(2)),
+        coded.expected(&chain, rotation, from_x, skipped(3)),
+    );
+    for backend in Backend::available() {
+        let (mut y, mut z) = (first.before.clone(), second.before.clone());
+        let (mut in_kept, mut in_coded) = (kept.before.clone(), coded.before.clone());
+        let mut other = vec![O::from_f32(0.0); (heads + 1) * batch * tokens * head_dim];
+        let tensor = Tensor::new(&x, from.layout).expect("a valid tensor");
+        let plan = chain.given(rotation, backend);
+        let (mut to_y, mut to_z, mut to_other) = (
+            TensorMut::new(&mut y, first.place.layout).expect("a valid tensor"),
+            TensorMut::new(&mut z, second.place.layout).expect("a valid tensor"),
+            TensorMut::new(&mut other, [batch, tokens, heads + 1, head_dim]).expect("valid"),
+        );
+        let result = with_all(&first.rows, &mut Vec::new(), &mut |rows| {
+            second.rows[0].with(|second| {
+                in_kept.with_mut(|keys| {
+                    kept.rows.with(|key_rows| {
+                        in_coded.with_mut(|codes| {
+                            coded.rows.with(|code_rows| {
+                                let mut all = [
+                                    Some(Output::head_groups(&mut to_y, rows)),
+                                    Some(Output::tensor(&mut to_z, second)),
+                                    Some(Output::cache(keys, kept.slots.given(), key_rows)),
+                                    Some(Output::cache(codes, coded.slots.given(), code_rows)),
+                                ];
+                                let mut given: Vec<Output<'_>> =
+                                    order.iter().filter_map(|&at| all[at].take()).collect();
+                                if misfit {
+                                    given.push(Output::tensor(&mut to_other, second));
+                                }
+                                plan.rotate_into_each(&tensor, &mut given)
+                            })
+                        })
+                    })
+                })
+            })
+        });
+        oracle::answered(result, error);
+        let doing = format!(
+            "{backend}, {} into {} and others, {order:?}, {rotation:?}, {rotary_dim} of {shape:?}, {chain:?}",
+            I::NAME,
+            O::NAME,
+        );
+        compare(&y, &expected.0, &first.place.view, &doing);
+        compare(&z, &expected.1, &second.place.view, &doing);
+        expected.2.compare(&in_kept, &doing);
+        expected.3.compare(&in_coded, &doing);
+        assert!(other.iter().all(|x| x.to_f32() == 0.0), "{doing}");
+    }
+}
+
+/// What a target of one more head is refused for.
+fn mismatch(heads: usize) -> Error {
+    Error::ShapeMismatch {
+        dimension: rope_core::Dimension::Heads,
+        source: heads,
+        target: heads + 1,
+    }
+}
+
+/// Calls with the rows of all.
+fn with_all<T>(
+    stored: &[Stored],
+    made: &mut Vec<Rows<'_>>,
+    with: &mut dyn FnMut(&[Rows<'_>]) -> T,
+) -> T {
+    match stored.split_first() {
+        None => with(made),
+        Some((first, rest)) => first.with(|rows| {
+            let mut made: Vec<Rows<'_>> = made.iter().map(Rows::clone).collect();
+            made.push(rows.clone());
+            with_all(rest, &mut made, with)
+        }),
+    }
+}
