@@ -32,14 +32,19 @@ fn main() {
 /// the compiler and its version.
 #[cfg(feature = "intrinsics")]
 fn intrinsics() -> Option<String> {
-    const SOURCE: &str = "src/formulations/intrinsics.c";
-    println!("cargo::rerun-if-changed={SOURCE}");
+    const SOURCES: [&str; 2] = [
+        "src/formulations/intrinsics.c",
+        "src/formulations/hadamard.c",
+    ];
+    for source in SOURCES {
+        println!("cargo::rerun-if-changed={source}");
+    }
     let machine = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     if !matches!(machine.as_str(), "x86_64" | "aarch64") {
         return None;
     }
     let mut build = cc::Build::new();
-    build.file(SOURCE).opt_level(3).extra_warnings(true);
+    build.files(SOURCES).opt_level(3).extra_warnings(true);
     build.flag("-std=c11").flag("-ffp-contract=off");
     build.compile("rope_bench_intrinsics");
     let compiler = build.get_compiler();

@@ -1,8 +1,12 @@
-//! What one pass gains over several: norm and rotation in one call, a rotation into the slots of a cache, codes of 8
-//! bits, and a shift of what lies there, each beside the calls that it stands for.
+//! What one pass gains over several: norm and rotation in one call, a rotation into the slots of a cache, codes of 4
+//! to 8 bits, a shift of what lies there, and several outputs of one read, each beside the calls that it stands for.
 //!
 //! The several passes are rope-core's own, so that the ratio is what the passes cost, and nothing else. Both are first
 //! compared bit for bit.
+
+mod outputs;
+#[cfg(feature = "intrinsics")]
+mod transform;
 
 use std::hint::black_box;
 
@@ -66,6 +70,11 @@ pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
         }
         passes.push(bench.shift_codes()?);
     }
+    for [tokens, heads] in [[64, 32], [2048, 32]] {
+        passes.extend(Bench::new(rope, [tokens, heads], effort)?.outputs()?);
+    }
+    #[cfg(feature = "intrinsics")]
+    passes.extend(Bench::new(rope, [1, 32], effort)?.transform()?);
     Ok(passes)
 }
 
@@ -246,8 +255,9 @@ impl Bench {
         values(len).into_iter().map(bf16::from_f32).collect()
     }
 
-    /// bf16 into a paged cache of codes: beside one of bf16, and beside a rotation in place and a conversion.
-    fn coded(&self, name: &str, kept: Kept) -> Result<[Pass; 2]> {
+    /// bf16 into a paged cache of codes: beside one of bf16, beside one of E4M3, and beside a rotation in place and a
+    /// conversion.
+    fn coded(&self, name: &str, kept: Kept) -> Result<[Pass; 3]> {
         let x = self.keys();
         let source = Tensor::new(&x, self.shape())?;
         let chain = Rope::<WithStages<'_>>::from(self.rope);
@@ -322,12 +332,27 @@ impl Bench {
                 Ok(())
             }),
             Box::new(|bytes, times| run(chain, &rotated, false, bytes, &mut more, times)),
+            Box::new(|bytes, times| {
+                let scale = QuantScale::Multiply(0.5.into());
+                let mut cache =
+                    CacheMut::quantized(bytes, self.layout, QuantFormat::E4m3, scale, &mut [])?;
+                for _ in 0..times {
+                    chain.rotate_into_cache(
+                        black_box(&source),
+                        &mut cache,
+                        &self.slots,
+                        &self.rows,
+                    )?;
+                }
+                Ok(())
+            }),
         ];
         let times = self.measure(&mut subjects, bytes)?;
         let name = format!("bf16 into a paged cache of {name}");
-        let [one, bf16, conversion] = [times[0], times[1], times[2]];
+        let [one, bf16, conversion, e4m3] = [times[0], times[1], times[2], times[3]];
         Ok([
             self.pass(name.clone(), "one of bf16", &[one, bf16], None),
+            self.pass(name.clone(), "one of e4m3", &[one, e4m3], None),
             self.pass(name, "bf16, then codes", &[one, bf16, conversion], None),
         ])
     }

@@ -50,6 +50,27 @@ unsafe extern "C" {
     fn rope_bench_avx2(tensor: &Tensor, element: c_uint, pairing: c_uint);
     #[cfg(target_arch = "aarch64")]
     fn rope_bench_neon(tensor: &Tensor, element: c_uint, pairing: c_uint);
+    #[cfg(target_arch = "x86_64")]
+    fn rope_bench_hadamard_avx2(x: *mut f32, heads: usize);
+    #[cfg(target_arch = "aarch64")]
+    fn rope_bench_hadamard_neon(x: *mut f32, heads: usize);
+}
+
+/// Channels of the heads of [`hadamard`].
+pub const HADAMARD: usize = 128;
+
+/// The Hadamard transform of `hadamard.c`, of heads of [`HADAMARD`] channels side by side, if this CPU has one.
+pub fn hadamard() -> Option<fn(&mut [f32])> {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        // SAFETY: the CPU has what it is compiled for, and the heads lie in the slice.
+        return Some(|x| unsafe { rope_bench_hadamard_avx2(x.as_mut_ptr(), x.len() / HADAMARD) });
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: every 64-bit ARM has NEON, and the heads lie in the slice.
+    return Some(|x| unsafe { rope_bench_hadamard_neon(x.as_mut_ptr(), x.len() / HADAMARD) });
+    #[cfg(not(target_arch = "aarch64"))]
+    None
 }
 
 /// The most pairs of which the C file has room for a row.
