@@ -70,7 +70,7 @@ pub(crate) fn main() -> Result<(), Error> {
         "{TOKENS} tokens of {HEADS} heads at five positions each in one call: the bits of five"
     );
 
-    // Keys have the first of the positions: into a cache, and into a tensor for this step's attention.
+    // Keys have the first of the positions: into a cache, and into a tensor for this step.
     let k = numbers(TOKENS * KV_HEADS * HEAD_DIM, 7);
     let keys = Tensor::new(&k, [1, TOKENS, KV_HEADS, HEAD_DIM])?;
     let pages = CacheLayout::nhd([4, PAGE, KV_HEADS, HEAD_DIM])?;
@@ -98,7 +98,7 @@ pub(crate) fn main() -> Result<(), Error> {
         slots.len()
     );
 
-    // The first token of the new chunk and the last of the old one are neighbors: by `Succ` their ids say so.
+    // The first token of the new chunk and the last of the old one are neighbors, by `Succ` too.
     let (query, key) = (first as i64 + 20, first as i64 + 19);
     let distance = chunks.id(succ, query) - chunks.id(intra, key);
     assert_eq!(distance, 1);
