@@ -48,6 +48,7 @@ examples! {
     deepseek_mla: "../../rope-core/models/examples/deepseek_mla.rs";
     explain: "../../rope-core/models/examples/explain.rs";
     gemma3_fp8: "../../rope-core/models/examples/gemma3_fp8.rs";
+    gguf: "../../rope-core/models/examples/gguf.rs";
     llama: "../../rope-core/models/examples/llama.rs";
     qwen2_5_vl: "../../rope-core/models/examples/qwen2_5_vl.rs";
 }
@@ -107,6 +108,19 @@ fn llama_decodes_golden_tokens() {
     }
     assert_eq!(q, expected_q);
     assert_eq!(cache.keys, expected_k);
+}
+
+#[test]
+fn gguf_rotates_golden_tokens() {
+    let file = Golden::file("apply/llama2_7b.txt");
+    let model = gguf::model(&gguf::llama_keys(10_000.0), None).expect("a file");
+    let rotation = model.rotation().expect("a Llama has one");
+    let permuted = |x: Vec<f32>| gguf::permuted(&x, 128);
+    let [[mut q, expected_q], [mut k, expected_k]] =
+        ["q", "k"].map(|tensor| rotated(&file, tensor).map(permuted));
+    let positions: Vec<i64> = file.decimals("positions_axis0");
+    gguf::rotate(rotation, &positions, &mut q, &mut k).expect("a step");
+    assert_eq!((q, k), (expected_q, expected_k));
 }
 
 #[test]

@@ -33,7 +33,12 @@ macro_rules! page {
     };
 }
 
-page!(from_config, "guide/config.md", "../examples/config.rs");
+page!(
+    from_config,
+    "guide/config.md",
+    "../examples/config.rs",
+    "../examples/gguf.rs"
+);
 page!(
     in_an_engine,
     "guide/engine.md",
