@@ -1,6 +1,6 @@
 //! Cycles that the inner loops should take on CPUs that are not here, as llvm-mca predicts them.
 //!
-//! [`predict`] reads the [assembly] of rope-core, finds for each kernel that rotates in place the loop that a head of
+//! [`predict`] reads the assembly of rope-core, finds for each kernel that rotates in place the loop that a head of
 //! 128 channels runs through ([`loops`]), and has llvm-mca play it on models of CPUs ([`mca`]). It is a prediction:
 //! llvm-mca takes every load for a hit in the first cache, every branch for one that was foreseen, and knows a CPU as
 //! well as LLVM's scheduler does. So [`measured`] measures the same kernels where they run here, in the first cache, to
