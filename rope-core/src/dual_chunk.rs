@@ -1,6 +1,5 @@
 //! The position ids of Dual Chunk Attention: see [`DualChunk`].
 
-use crate::positions::TokenPositions;
 use crate::{Error, IntoPositions, Positions};
 
 /// Dual Chunk Attention (Qwen2.5-1M; arXiv:2402.17463): a query is rotated to five positions, by how far the chunk of
@@ -111,23 +110,35 @@ impl DualChunk {
         query: DualChunkQuery,
         positions: impl IntoPositions<'p>,
     ) -> Result<Positions<'p>, Error> {
-        positions.into_positions().in_chunks(self, query)
+        positions.into_positions().in_chunks(ChunkIds {
+            chunks: self,
+            query,
+            id: DualChunk::id,
+        })
+    }
+}
+
+/// How positions become ids. The function is a pointer, so that programs without such ids do not link it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChunkIds {
+    chunks: DualChunk,
+    query: DualChunkQuery,
+    id: fn(DualChunk, DualChunkQuery, i64) -> i64,
+}
+
+impl ChunkIds {
+    /// The id of the token at a position.
+    pub(crate) fn of(self, position: i64) -> i64 {
+        (self.id)(self.chunks, self.query, position)
     }
 
-    /// The first id of `count` tokens from `token` on, if the ids follow one another.
-    pub(crate) fn consecutive(
-        self,
-        query: DualChunkQuery,
-        positions: &TokenPositions<'_>,
-        token: usize,
-        count: usize,
-    ) -> Option<i64> {
-        let first = positions.consecutive(token, count)?;
+    /// The id of the first of `count` consecutive positions, if their ids follow one another.
+    pub(crate) fn consecutive(self, first: i64, count: usize) -> Option<i64> {
         let last = first
             .checked_add(i64::try_from(count).ok()?)?
             .checked_sub(1)?;
         // From a token to the next an id rises by at most one: these rise by one each, or the last is too low.
-        let ids = [first, last].map(|position| self.id(query, position));
+        let ids = [first, last].map(|position| self.of(position));
         (ids[1] - ids[0] == last - first).then_some(ids[0])
     }
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::ops::{Range, RangeInclusive};
 
 use crate::Error;
-use crate::dual_chunk::{DualChunk, DualChunkQuery};
+use crate::dual_chunk::ChunkIds;
 use crate::shard::ShardTokens;
 
 /// The positions of some tokens, on one axis or on several.
@@ -54,10 +54,8 @@ where
 /// What the caller gave.
 #[derive(Clone, Copy, Debug)]
 enum PositionSource<'a> {
-    /// An integer per token, the same on all axes.
-    Tokens(TokenPositions<'a>),
-    /// The same as Dual Chunk Attention numbers it.
-    DualChunk(DualChunk, DualChunkQuery, TokenPositions<'a>),
+    /// An integer per token, the same on all axes; and what it becomes, if the tokens are numbered by chunks.
+    Tokens(TokenPositions<'a>, Option<ChunkIds>),
     /// One per axis and token.
     PerAxis { ids: Ids<'a>, order: AxisOrder },
     /// Real numbers.
@@ -69,7 +67,7 @@ enum PositionSource<'a> {
 
 /// An integer per token.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum TokenPositions<'a> {
+enum TokenPositions<'a> {
     /// From the first on, one after the other.
     Range { first: i64, len: usize },
     /// A list.
@@ -107,7 +105,7 @@ impl TokenPositions<'_> {
     }
 
     /// The first of `count` from `token` on, if they follow one another.
-    pub(crate) fn consecutive(&self, token: usize, count: usize) -> Option<i64> {
+    fn consecutive(&self, token: usize, count: usize) -> Option<i64> {
         match self {
             TokenPositions::Shard(tokens) => tokens.consecutive(token, count),
             TokenPositions::Range { first, .. } => Some(first.wrapping_add(token as i64)),
@@ -260,20 +258,20 @@ macro_rules! positions_from_ids {
         /// One id per token.
         impl<'a> From<&'a [$int]> for Positions<'a> {
             fn from(ids: &'a [$int]) -> Self {
-                Positions(PositionSource::Tokens(TokenPositions::Ids(ids.into())))
+                Positions(PositionSource::Tokens(TokenPositions::Ids(ids.into()), None))
             }
         }
         /// One id per token.
         impl<'a, const N: usize> From<&'a [$int; N]> for Positions<'a> {
             fn from(ids: &'a [$int; N]) -> Self {
-                Positions(PositionSource::Tokens(TokenPositions::Ids(ids.into())))
+                Positions(PositionSource::Tokens(TokenPositions::Ids(ids.into()), None))
             }
         }
         /// One id per token.
         #[cfg(feature = "alloc")]
         impl<'a> From<&'a Vec<$int>> for Positions<'a> {
             fn from(ids: &'a Vec<$int>) -> Self {
-                Positions(PositionSource::Tokens(TokenPositions::Ids(ids.into())))
+                Positions(PositionSource::Tokens(TokenPositions::Ids(ids.into()), None))
             }
         }
     )*};
@@ -284,7 +282,10 @@ impl<'a> Positions<'a> {
     /// More positions than a machine can count are as many as it can: no tensor has so many tokens either.
     fn consecutive(first: i64, len: u64) -> Self {
         let len = usize::try_from(len).unwrap_or(usize::MAX);
-        Positions(PositionSource::Tokens(TokenPositions::Range { first, len }))
+        Positions(PositionSource::Tokens(
+            TokenPositions::Range { first, len },
+            None,
+        ))
     }
 
     /// Ids on several axes: all tokens' on axis 0, then all on axis 1 (Hugging Face's `[3, batch * tokens]`, ggml's).
@@ -326,14 +327,14 @@ impl<'a> Positions<'a> {
     }
 
     pub(crate) fn of_shard(tokens: ShardTokens<'a>) -> Self {
-        Positions(PositionSource::Tokens(TokenPositions::Shard(tokens)))
+        Positions(PositionSource::Tokens(TokenPositions::Shard(tokens), None))
     }
 
     /// As Dual Chunk Attention numbers them.
-    pub(crate) fn in_chunks(self, chunks: DualChunk, query: DualChunkQuery) -> Result<Self, Error> {
+    pub(crate) fn in_chunks(self, ids: ChunkIds) -> Result<Self, Error> {
         match self.0 {
-            PositionSource::Tokens(tokens) => {
-                Ok(Positions(PositionSource::DualChunk(chunks, query, tokens)))
+            PositionSource::Tokens(tokens, None) => {
+                Ok(Positions(PositionSource::Tokens(tokens, Some(ids))))
             }
             _ => Err(Error::Axes {
                 required: "one, with an integer per token, for Dual Chunk Attention",
@@ -354,7 +355,7 @@ impl<'a> Positions<'a> {
             }
         }
         let packed = TokenPositions::Packed { offsets, starts };
-        Ok(Positions(PositionSource::Tokens(packed)))
+        Ok(Positions(PositionSource::Tokens(packed, None)))
     }
 
     /// Real-valued coordinates, one per token.
@@ -396,9 +397,7 @@ impl<'a> Positions<'a> {
             }
         };
         let tokens = match self.0 {
-            PositionSource::Tokens(tokens) | PositionSource::DualChunk(_, _, tokens) => {
-                tokens.len()
-            }
+            PositionSource::Tokens(tokens, _) => tokens.len(),
             PositionSource::PerAxis { ids, order } => divided(ids.len(), order)?,
             PositionSource::Coordinates { coordinates, order } => {
                 for index in 0..coordinates.len() {
@@ -453,9 +452,9 @@ impl ResolvedPositions<'_> {
     /// The first position of so many tokens from one on, if they follow one another on all axes.
     pub(crate) fn consecutive(&self, token: usize, count: usize) -> Option<i64> {
         match self.source {
-            PositionSource::Tokens(tokens) => tokens.consecutive(token, count),
-            PositionSource::DualChunk(chunks, query, tokens) => {
-                chunks.consecutive(query, &tokens, token, count)
+            PositionSource::Tokens(tokens, ids) => {
+                let first = tokens.consecutive(token, count)?;
+                ids.map_or(Some(first), |ids| ids.consecutive(first, count))
             }
             PositionSource::PerAxis { .. } | PositionSource::Coordinates { .. } => None,
         }
@@ -482,8 +481,10 @@ impl ResolvedPositions<'_> {
     /// Where a token is on an axis.
     pub(crate) fn at(&self, token: usize, axis: usize) -> AxisPosition {
         AxisPosition::Integer(match self.source {
-            PositionSource::Tokens(tokens) => tokens.at(token),
-            PositionSource::DualChunk(chunks, query, tokens) => chunks.id(query, tokens.at(token)),
+            PositionSource::Tokens(tokens, ids) => {
+                let position = tokens.at(token);
+                ids.map_or(position, |ids| ids.of(position))
+            }
             PositionSource::PerAxis { ids, order } => ids.at(self.index(order, token, axis)),
             PositionSource::Coordinates { coordinates, order } => {
                 return AxisPosition::Coordinate(coordinates.get(self.index(order, token, axis)));
