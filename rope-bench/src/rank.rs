@@ -253,42 +253,39 @@ fn is_refused(run: &Run, element: Element, workload: &str, of: &str) -> bool {
     })
 }
 
-/// The README's speed: rope-core on every machine, then the engines on the machine of the newest record.
+/// The engines that the README compares with, in f32 on the machine of the newest record; `rank` has all.
+const COMPARED: [&str; 4] = [
+    "the same kernel in C",
+    "complex/in-place",
+    "rotate-half",
+    "matrix/dense",
+];
+
+/// The README's speed: rope-core on every machine, then other engines on the machine of the newest record.
 fn speed(runs: &[Run]) -> String {
     let Some(last) = runs.iter().max_by(|a, b| a.date.cmp(&b.date)) else {
         return "No machine has a record yet.\n".into();
     };
-    let columns = || COLUMNS.iter().map(|(_, name)| *name);
     let cells = |run: &Run, element, engine: &str| {
-        COLUMNS
-            .iter()
-            .map(|(workload, _)| cell(run, element, workload, engine))
-            .collect()
+        let cell = |(workload, _): &(&str, &str)| cell(run, element, workload, engine);
+        COLUMNS.iter().map(cell).collect()
     };
+    let name = |run: &Run, element| format!("{}, {element}", run.machine.name());
     let ours = runs.iter().flat_map(|run| {
-        let best = run.machine.backends.first().map_or("", String::as_str);
         Element::ALL.map(|element| {
-            (
-                format!("{}, {element}, `{best}`", run.machine.name()),
-                cells(run, element, OURS),
-            )
+            let name = format!("{OURS}: {}", name(run, element));
+            (name, cells(run, element, OURS))
         })
     });
-    let others = engines(std::slice::from_ref(last));
-    let others = others.into_iter().map(|engine| {
-        let cells = cells(last, Element::F32, &engine);
-        (engine, cells)
+    let others = COMPARED.into_iter().map(|engine| {
+        let name = format!("{engine}: {}", name(last, Element::F32));
+        (name, cells(last, Element::F32, engine))
     });
-    let machines: Vec<_> = runs
-        .iter()
-        .map(|run| format!("- {}", machine(run)))
-        .collect();
+    let machines = runs.iter().map(|run| format!("- {}\n", machine(run)));
     format!(
-        "{}\nf32 on {}:\n\n{}\n![Time over the machine's limit of each engine](rope-bench/records/speed.svg)\n\n{}\n",
-        markdown(columns(), ours),
-        last.machine.name(),
-        markdown(columns(), others),
-        machines.join("\n")
+        "{}\n![Time over the machine's limit of each engine](rope-bench/records/speed.svg)\n\n{}",
+        markdown(COLUMNS.iter().map(|(_, name)| *name), ours.chain(others)),
+        machines.collect::<String>()
     )
 }
 
