@@ -16,7 +16,7 @@ use rope_core::cache::{
     BlockFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace,
 };
 use rope_core::norm::{Norm, NormFormula};
-use rope_core::stages::WithStages;
+use rope_core::stages::{Stages, WithStages};
 use rope_core::{Backend, Frequencies, Pairing, Rope, Rows, Scaling, Tensor, TensorMut};
 
 use crate::cases::{Alignment, Element, Float, with_float};
@@ -217,15 +217,7 @@ impl Bench {
             Box::new(|bytes, times| {
                 let mut cache =
                     CacheMut::new::<bf16>(bytemuck::cast_slice_mut(bytes), self.layout)?;
-                for _ in 0..times {
-                    self.rope.rotate_into_cache(
-                        black_box(&source),
-                        &mut cache,
-                        &self.slots,
-                        &self.rows,
-                    )?;
-                }
-                Ok(())
+                self.write(self.rope, &source, &mut cache, times)
             }),
             Box::new(|bytes, times| {
                 let bytes = &mut bytes[..2 * self.len()];
@@ -245,6 +237,20 @@ impl Bench {
             &times,
             None,
         ))
+    }
+
+    /// Rotates keys into a cache, some times.
+    fn write<S: Stages>(
+        &self,
+        rope: Rope<S>,
+        keys: &Tensor<'_, bf16>,
+        cache: &mut CacheMut<'_>,
+        times: usize,
+    ) -> Result<()> {
+        for _ in 0..times {
+            rope.rotate_into_cache(black_box(keys), cache, &self.slots, &self.rows)?;
+        }
+        Ok(())
     }
 
     fn keys(&self) -> Vec<bf16> {
@@ -321,30 +327,14 @@ impl Bench {
             Box::new(|bytes, times| {
                 let mut cache =
                     CacheMut::new::<bf16>(bytemuck::cast_slice_mut(bytes), self.layout)?;
-                for _ in 0..times {
-                    chain.rotate_into_cache(
-                        black_box(&source),
-                        &mut cache,
-                        &self.slots,
-                        &self.rows,
-                    )?;
-                }
-                Ok(())
+                self.write(chain, &source, &mut cache, times)
             }),
             Box::new(|bytes, times| run(chain, &rotated, false, bytes, &mut more, times)),
             Box::new(|bytes, times| {
                 let scale = QuantScale::Multiply(0.5.into());
                 let mut cache =
                     CacheMut::quantized(bytes, self.layout, QuantFormat::E4m3, scale, &mut [])?;
-                for _ in 0..times {
-                    chain.rotate_into_cache(
-                        black_box(&source),
-                        &mut cache,
-                        &self.slots,
-                        &self.rows,
-                    )?;
-                }
-                Ok(())
+                self.write(chain, &source, &mut cache, times)
             }),
         ];
         let times = self.measure(&mut subjects, bytes)?;

@@ -618,7 +618,7 @@ errors! { f =>
          is no rotation; Direction::Transpose takes gradients back, and Rope::channel_gradients sums those of cos and \
          sin"
     ),
-    /// [`Shard::new`](crate::shard::Shard::new): there is no such rank.
+    /// [`Shard::new`](crate::shard::Shard::new): the rank is not below the number of ranks.
     Rank {
         /// The rank.
         rank: usize,

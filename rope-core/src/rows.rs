@@ -487,7 +487,7 @@ impl<'a> Rows<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::RowRange`] if there is no such row.
+    /// [`Error::RowRange`] if `index` is not below [`Rows::len`].
     pub fn repeated(&self, index: usize, tokens: usize) -> Result<Rows<'_>, Error> {
         let rows = self.len();
         if index >= rows {
@@ -616,8 +616,8 @@ impl<'a> Rows<'a> {
     /// sin^2)` and `-sin / (cos^2 + sin^2)` in f64, rounded once. They are made in the caller's storage, of which the
     /// first `len * heads * rotary_dim` values are used.
     ///
-    /// [`Direction::Inverse`] needs no such rows: it undoes those whose pairs all have the attention factor as their
-    /// magnitude. Rows of xPos are others, as each pair grows or decays at a rate of its own.
+    /// Where every pair has the attention factor as its magnitude, [`Direction::Inverse`] undoes the rows themselves.
+    /// The pairs of xPos have other magnitudes, as each grows or decays at a rate of its own.
     ///
     /// # Errors
     ///

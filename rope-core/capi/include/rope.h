@@ -2594,7 +2594,7 @@ rope_status rope_norm_init(struct rope_norm *norm,
 // rope_chain_rotate_into or rope_chain_rotate_into_cache for each of the `count` outputs, which together read the
 // source once. All of them are checked before any is written.
 //
-// The targets must not share memory with one another, nor with what is read, from the first byte to the last of each.
+// Targets must not overlap each other, the source or the rows, from the first byte to the last of each.
 // Tensors that lie between one another are groups of heads of one.
 //
 // Returns what rope_chain_rotate_into and rope_chain_rotate_into_cache return. No target is written then.

@@ -65,7 +65,7 @@ enum WritableTarget<'a> {
 /// rope_chain_rotate_into or rope_chain_rotate_into_cache for each of the `count` outputs, which together read the
 /// source once. All of them are checked before any is written.
 ///
-/// The targets must not share memory with one another, nor with what is read, from the first byte to the last of each.
+/// Targets must not overlap each other, the source or the rows, from the first byte to the last of each.
 /// Tensors that lie between one another are groups of heads of one.
 ///
 /// Returns what rope_chain_rotate_into and rope_chain_rotate_into_cache return. No target is written then.
@@ -91,7 +91,7 @@ pub unsafe extern "C" fn rope_chain_rotate_into_each(
             let x = read("x", x)?;
             let outputs = Span::new("outputs", outputs, count)?.get().to_vec();
 
-            // All that is read, before a slice of what is written exists.
+            // Regions of everything that is read: no slice of a target exists before they are checked.
             let mut taken = Vec::from(used);
             taken.push(x.region("x")?);
             let (mut tables, mut groups) = (Vec::new(), Vec::new());

@@ -61,6 +61,13 @@ pub(super) fn shape(source: &mut Source<'_>) -> ([usize; 4], usize) {
     ([batch, tokens, heads, head_dim], rotary_dim)
 }
 
+/// A shape whose heads have a pair that rotates, and how many channels do.
+pub(super) fn rotating_shape(source: &mut Source<'_>) -> ([usize; 4], usize) {
+    let (mut shape, rotary_dim) = shape(source);
+    shape[3] = shape[3].max(2);
+    (shape, rotary_dim.max(2))
+}
+
 pub(super) fn rows(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usize) -> Stored {
     Stored::for_shape(source, shape, rotary_dim / 2)
 }
@@ -141,10 +148,9 @@ fn expected_in_place<E: Number>(
 
 /// Q and K in one call: each with stages of its own, or both with the same.
 fn query_and_key<Q: Number, K: Number>(source: &mut Source<'_>) {
-    let (mut shape, rotary_dim) = shape(source);
-    shape[3] = shape[3].max(2);
+    let (shape, rotary_dim) = rotating_shape(source);
     let [batch, tokens, heads, head_dim] = shape;
-    let rows = rows(source, shape, rotary_dim.max(2));
+    let rows = rows(source, shape, rotary_dim);
     // Rows of each head have to be those of both.
     let key_heads = match rows.angles.heads {
         1 => source.within(1, 3),
@@ -214,9 +220,7 @@ fn query_and_key<Q: Number, K: Number>(source: &mut Source<'_>) {
 }
 
 fn across<I: Number, O: Number>(source: &mut Source<'_>) {
-    let (mut shape, rotary_dim) = shape(source);
-    shape[3] = shape[3].max(2);
-    let rotary_dim = rotary_dim.max(2);
+    let (shape, rotary_dim) = rotating_shape(source);
     let [batch, tokens, heads, head_dim] = shape;
     let chain = Chain::any(source, batch * tokens, heads, head_dim);
     let rotation = source.one_of(&Rotation::all().collect::<Vec<_>>());

@@ -408,6 +408,31 @@ pub fn memories(source: &mut Source<'_>) {
 
 const CALLS: usize = 29;
 
+/// Frequencies of text, which the caller frees, and a position for each token.
+///
+/// # Safety
+///
+/// None besides that of the calls.
+unsafe fn text(
+    arena: &mut Arena,
+    source: &mut Source<'_>,
+    tokens: usize,
+    dim: usize,
+) -> (*mut rope_frequencies, rope_positions) {
+    let mut frequencies = null_mut();
+    let values = arena.read::<i32>(source, tokens).cast();
+    let number = rope_number::I32 as i32;
+    // SAFETY: locals, and memory of the arena.
+    unsafe {
+        let status = rope_frequencies_new(&rope_axes_text(dim), 1e4, null(), &mut frequencies);
+        assert_eq!(status, rope_status::Ok);
+        (
+            frequencies,
+            rope_positions_per_token(values, tokens, number),
+        )
+    }
+}
+
 /// # Safety
 ///
 /// None besides that of the calls.
@@ -674,13 +699,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                 rope_rows_invert(&rows, values, tokens * dim, inverted)
             }
             24 => {
-                let mut frequencies = null_mut();
-                let axes = rope_axes_text(dim);
-                let status = rope_frequencies_new(&axes, 1e4, null(), &mut frequencies);
-                assert_eq!(status, rope_status::Ok);
-                let values = arena.read::<i32>(source, tokens).cast();
-                let number = rope_number::I32 as i32;
-                let positions = rope_positions_per_token(values, tokens, number);
+                let (frequencies, positions) = text(arena, source, tokens, dim);
                 let storage = arena.written(source, tokens * dim);
                 let rows = arena.written(source, 1);
                 let status = rope_rows_fill(frequencies, &positions, storage, tokens * dim, rows);
@@ -700,13 +719,7 @@ unsafe fn call_with(arena: &mut Arena, source: &mut Source<'_>, call: usize) -> 
                 rope_grid_positions(1, tokens, heads, storage, len, number, positions)
             }
             27 => {
-                let mut frequencies = null_mut();
-                let axes = rope_axes_text(dim);
-                let status = rope_frequencies_new(&axes, 1e4, null(), &mut frequencies);
-                assert_eq!(status, rope_status::Ok);
-                let values = arena.read::<i32>(source, tokens).cast();
-                let number = rope_number::I32 as i32;
-                let positions = rope_positions_per_token(values, tokens, number);
+                let (frequencies, positions) = text(arena, source, tokens, dim);
                 let x = arena.tensor_mut(source, element, shape);
                 let status = rope_rotate_at(&PLAN, &x, frequencies, &positions);
                 assert_eq!(rope_frequencies_free(frequencies), rope_status::Ok);

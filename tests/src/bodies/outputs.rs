@@ -3,7 +3,7 @@
 use rope_core::{Backend, Error, Output, Rows, Tensor, TensorMut};
 
 use super::cache::{codes, elements, filled, located};
-use super::chain::{refusal, rows, shape};
+use super::chain::{refusal, rotating_shape, rows};
 use crate::cache::{Coded, Elements, Kept, Located};
 use crate::chain::{Chain, heads_of, row_of, written};
 use crate::norm::Kind;
@@ -109,9 +109,7 @@ impl<K: Kept> InCache<K> {
 }
 
 fn into_each<I: Number, O: Number>(source: &mut Source<'_>) {
-    let (mut shape, rotary_dim) = shape(source);
-    shape[3] = shape[3].max(2);
-    let rotary_dim = rotary_dim.max(2);
+    let (shape, rotary_dim) = rotating_shape(source);
     let [batch, tokens, heads, head_dim] = shape;
     let chain = Chain::any(source, batch * tokens, heads, head_dim);
     let rotation = source.one_of(&Rotation::all().collect::<Vec<_>>());
