@@ -6,7 +6,8 @@ use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::shard::{Shard, ShardKind};
 use rope_core::stages::{Scale, WithStages};
 use rope_core::{
-    Error, Frequencies, Layout, Output, Pairing, Positions, Rope, Rows, Scaling, Tensor, TensorMut,
+    Error, Frequencies, Layout, Output, Pairing, Positions, Rope, Rows, Scaling, Strides, Tensor,
+    TensorMut,
 };
 use rope_tests::golden::{Bits, Golden, lines};
 use rope_tests::{Number, Source, bodies, each_element};
@@ -190,6 +191,24 @@ fn refusals() {
 }
 
 /// Rows that all tokens share are those of a list that repeats its id.
+/// A source whose elements coincide may have any number of sequences: with nothing to write there is nothing to do.
+#[test]
+fn nothing_is_written_at_once() {
+    let strides = Strides {
+        batch: 0,
+        token: 0,
+        head: 0,
+    };
+    let (x, batch) = ([1.0_f32, 2.0], usize::MAX / 4);
+    let layout = |heads| Layout::strided([batch, 1, heads, 2], strides).expect("it can be read");
+    let x = Tensor::new(&x, layout(1)).expect("valid");
+    let rope = Rope::new(Pairing::Half);
+    assert_eq!(rope.rotate_into_each(&x, &mut []), Ok(()));
+    let mut y = TensorMut::<f32>::new(&mut [], layout(0)).expect("empty");
+    let groups = Output::head_groups(&mut y, &[]);
+    assert_eq!(rope.rotate_into_each(&x, &mut [groups]), Ok(()));
+}
+
 #[test]
 fn repeated_rows() {
     let frequencies = Frequencies::new(16, 100.0, &Scaling::Default).expect("a base");
