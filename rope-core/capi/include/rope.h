@@ -28,9 +28,8 @@
 // The library allocates for handles: rope_frequencies, rope_mixed_frequencies, rope_table, rope_model; and while
 // rope_chain_rotate_into_each runs. All else is plain structs over the caller's memory. Firmware allocates nothing:
 // rope_frequencies_init makes frequencies in its own memory, and rope_rows_fill makes rows there; rope_rotate_at needs
-// no rows. A library built without std has no
-// calls that allocate. Define ROPE_NO_STD, and this header does not declare them. One built without the feature
-// `models` does not know models: define ROPE_NO_MODELS.
+// no rows. A library built without std has no calls that allocate: define ROPE_NO_STD, and this header does not declare
+// them. One built without the feature `models` does not know models: define ROPE_NO_MODELS.
 //
 // A call that can be refused returns a rope_status; ROPE_STATUS_OK is 0. It checks everything first, so that a refused
 // call has touched no tensor. It refuses null and misaligned pointers, lengths that no memory has, unknown values of
@@ -41,13 +40,11 @@
 // Memory that is shared: what a call writes must be apart from everything else that it reads or writes, from the first
 // byte to the last. A tensor ends with the last element that its layout reaches, a cache with its `bytes`, a list with
 // its length; what is empty overlaps nothing. The rest is refused with ROPE_STATUS_MEMORY_OVERLAP, also a source and a
-// target between one another in a packed row.
+// target between one another in a packed row. Q and K of a packed row may lie between one another: rope_rotate_qk.
 //
-// rope_rotate_qk alone takes two tensors that lie between one another: Q and K of a packed row, in whatever order its
-// dimensions are. They must share no byte, and their strides must show it. These always do where Q and K have one
-// element type, and equal strides along each dimension of which both have more than one index. Other strides do if one
-// tensor lies in a gap of the other: of the longest stride, what does not repeat with it must be no longer than it, and
-// so on within each step. What is apart and refused because nothing shows it takes two calls of rope_rotate.
+// Sections, by task: Rotate tensors; Rows, the cos and sin of each token; Positions; Frequencies; Models, from
+// config.json; A norm, a factor and a Hadamard transform in the same pass; KV caches; Gradients; Learned and mixed
+// frequencies; Instruction sets; Statuses and messages; Versions.
 //
 // The comment of a call lists the statuses that it returns. Every call may also return ROPE_STATUS_INTERNAL: a bug of
 // the library, caught.
@@ -64,289 +61,52 @@
 #endif
 #endif
 
-#define ROPE_TEXT_OF_(x) #x
-#define ROPE_TEXT_OF(x) ROPE_TEXT_OF_(x)
-
-// The version of the header, as text.
-#define ROPE_VERSION_STRING \
-    ROPE_TEXT_OF(ROPE_VERSION_MAJOR) "." ROPE_TEXT_OF(ROPE_VERSION_MINOR) "." ROPE_TEXT_OF(ROPE_VERSION_PATCH)
-
-// Bytes that are enough for rope_frequencies_init with rotary_dim channels: a constant, for static memory.
-#define ROPE_FREQUENCIES_BYTES(rotary_dim) \
-    (ROPE_FREQUENCIES_HEAD + ROPE_FREQUENCIES_BLOCK * ((size_t)(rotary_dim) / 16 + ((size_t)(rotary_dim) % 16 != 0)))
-
-// The same for rope_mixed_frequencies_init.
-#define ROPE_MIXED_FREQUENCIES_BYTES(axes, heads, pairs) \
-    (ROPE_FREQUENCIES_HEAD + ROPE_FREQUENCIES_BLOCK * (size_t)(axes) * (size_t)(heads) * \
-     ((size_t)(pairs) / 8 + ((size_t)(pairs) % 8 != 0)))
-
-// Floats that rope_rows_fill needs for the rows of some tokens: a constant, for static memory.
-#define ROPE_ROWS_LEN(tokens, rotary_dim) ((size_t)(tokens) * (size_t)(rotary_dim))
-
-
-// Bytes of a block of eight pairs in ROPE_FREQUENCIES_BYTES.
-#define ROPE_FREQUENCIES_BLOCK 576
-
-// Bytes besides the blocks in ROPE_FREQUENCIES_BYTES.
-#define ROPE_FREQUENCIES_HEAD 192
-
-// The largest rotary_dim.
-#define ROPE_ROTARY_DIM_MAX 65536
-
-// The major version of the header. It counts incompatible changes.
-#define ROPE_VERSION_MAJOR 0
-
-// The minor version of the header. It counts additions; before 1.0 it counts incompatible changes as well.
-#define ROPE_VERSION_MINOR 1
-
-// The patch version of the header. It counts repairs.
-#define ROPE_VERSION_PATCH 0
-
-// What a call returns. A call that is refused has touched no tensor.
-enum rope_status
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // Done.
-  ROPE_STATUS_OK = 0,
-  // A pointer is NULL where memory is needed.
-  ROPE_STATUS_NULL = 1,
-  // A pointer is not a multiple of the alignment of what it points to.
-  ROPE_STATUS_MISALIGNED = 2,
-  // A length is more than an address space can hold, or runs past its end.
-  ROPE_STATUS_LENGTH = 3,
-  // An integer names no value of its enumeration, or a value that has no meaning here.
-  ROPE_STATUS_UNKNOWN_VALUE = 4,
-  // Memory that a call writes overlaps other memory that it reads or writes.
-  ROPE_STATUS_MEMORY_OVERLAP = 5,
-  // A pointer is to no handle of this library, or to one of another kind than the call takes.
-  ROPE_STATUS_HANDLE = 6,
-  // The system gave no memory.
-  ROPE_STATUS_OUT_OF_MEMORY = 7,
-  // A bug of the library, caught. The tensor that the call was writing may be half written.
-  ROPE_STATUS_INTERNAL = 8,
-  // Text is not UTF-8.
-  ROPE_STATUS_UTF8 = 9,
-  // A range of positions ends beyond 2^63.
-  ROPE_STATUS_POSITION_RANGE = 10,
-  // The index of the last element of a tensor does not fit size_t.
-  ROPE_STATUS_SHAPE_OVERFLOW = 20,
-  // A layout reaches past the tensor's memory.
-  ROPE_STATUS_OUT_OF_BOUNDS = 21,
-  // Two indices of a tensor that is written could name one element.
-  ROPE_STATUS_OVERLAP = 22,
-  // rotary_dim is odd, zero or too large, or the scaling or the axes need another.
-  ROPE_STATUS_ROTARY_DIM = 23,
-  // The rows rotate more channels than a head has.
-  ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD = 24,
-  // Values are not a whole number of rows.
-  ROPE_STATUS_ROWS_LENGTH = 25,
-  // A row of cos has neither a value for each pair nor each of them twice.
-  ROPE_STATUS_ROW_WIDTH = 26,
-  // Neither one row per token nor one per token of every sequence.
-  ROPE_STATUS_ROW_COUNT = 27,
-  // The number of rows is not a multiple of the number of heads.
-  ROPE_STATUS_ROWS_PER_HEAD = 65,
-  // Rows of each head are those of another number of heads.
-  ROPE_STATUS_ROW_HEADS = 66,
-  // Strided rows are those of other sequences, or they lie as sequences that are no table.
-  ROPE_STATUS_ROW_SEQUENCES = 67,
-  // ROPE_DIRECTION_INVERSE: a pair of the rows has another magnitude than the attention factor.
-  ROPE_STATUS_ROW_MAGNITUDE = 68,
-  // No floats undo a pair of the rows.
-  ROPE_STATUS_NO_INVERSE = 69,
-  // An id names no row of the table.
-  ROPE_STATUS_POSITION_OUTSIDE_TABLE = 28,
-  // An attention factor is zero, infinite or not a number.
-  ROPE_STATUS_ATTENTION_FACTOR = 29,
-  // A plan that changes the pairing was to work in place.
-  ROPE_STATUS_PAIRING_CHANGES_IN_PLACE = 30,
-  // Source and target have different shapes.
-  ROPE_STATUS_SHAPE_MISMATCH = 31,
-  // Q and K differ in more than their heads.
-  ROPE_STATUS_QUERY_KEY_MISMATCH = 32,
-  // K and V differ in their sequences or tokens.
-  ROPE_STATUS_KEY_VALUE_MISMATCH = 74,
-  // This CPU, or this build, lacks the instruction set.
-  ROPE_STATUS_BACKEND_UNAVAILABLE = 33,
-  // A base, factor or other number makes no sense.
-  ROPE_STATUS_PARAMETER = 34,
-  // A list with one number for each pair has another length.
-  ROPE_STATUS_COUNT = 35,
-  // Storage is too short.
-  ROPE_STATUS_STORAGE = 36,
-  // One position would rotate a pair by 32768 turns or more.
-  ROPE_STATUS_TOO_FAST = 37,
-  // The axes do not add up.
-  ROPE_STATUS_AXES = 38,
-  // Sections of M-RoPE do not sum to the pairs of rotary_dim.
-  ROPE_STATUS_SECTIONS = 70,
-  // A list of positions does not divide by the number of axes.
-  ROPE_STATUS_POSITIONS_PER_AXIS = 39,
-  // A coordinate is infinite or not a number.
-  ROPE_STATUS_COORDINATE = 40,
-  // Offsets of packed sequences do not start at 0, or fall.
-  ROPE_STATUS_OFFSETS = 41,
-  // More values of rows than size_t counts.
-  ROPE_STATUS_ROWS_TOO_LONG = 42,
-  // A row is longer than what rope_rotate_at keeps on the stack: more than 2048 values.
-  ROPE_STATUS_ROTARY_DIM_ON_STACK = 43,
-  // A configuration is not JSON, or not an object.
-  ROPE_STATUS_JSON = 44,
-  // A key of a configuration is missing, and has no known default.
-  ROPE_STATUS_MISSING = 45,
-  // A key of a configuration has a value of another type or outside of its range.
-  ROPE_STATUS_INVALID = 46,
-  // A name in a configuration stands for no known variant.
-  ROPE_STATUS_UNKNOWN = 47,
-  // A configuration has no part, or no type of layers, of the name that was chosen.
-  ROPE_STATUS_NO_SUCH = 75,
-  // The heads are not those that a plan of this model rotates: it rotates other channels than the first.
-  ROPE_STATUS_MODEL_HEAD = 77,
-  // A configuration holds several answers, and none was chosen.
-  ROPE_STATUS_AMBIGUOUS = 48,
-  // A model does something that is no rotation of pairs.
-  ROPE_STATUS_UNSUPPORTED = 49,
-  // A row of cos or sin that should keep each value twice, in two halves that are the same, does not.
-  ROPE_STATUS_HALVES_DIFFER = 50,
-  // The last row of joined cos and sin has the same values in both halves: it is `cat(freqs, freqs)` of cos or of
-  // sin alone, which rope_rows_apart takes.
-  ROPE_STATUS_HALVES_EQUAL = 71,
-  // A configuration has a key about the rotation that the model's code does not obey.
-  ROPE_STATUS_UNREAD = 51,
-  // The strides of a cache make none, or not one for what it is to keep.
-  ROPE_STATUS_CACHE_LAYOUT = 52,
-  // The tensor and the cache have different heads.
-  ROPE_STATUS_CACHE_HEADS = 53,
-  // Not one slot for each token of each sequence.
-  ROPE_STATUS_SLOT_COUNT = 54,
-  // A slot that the cache does not have.
-  ROPE_STATUS_SLOT = 55,
-  // From its offset a token would reach past the cache.
-  ROPE_STATUS_SLOT_OFFSET = 56,
-  // A position that its sequence has no page for, or a sequence that is not there.
-  ROPE_STATUS_PAGE_POSITION = 57,
-  // A head is longer than what is kept on the stack: more than 2048 channels.
-  ROPE_STATUS_HEAD_DIM_ON_STACK = 58,
-  // Full-width rows, which are no rotation, were given to an operation of rotations.
-  ROPE_STATUS_FULL_WIDTH_ROWS = 81,
-  // There is no such rank.
-  ROPE_STATUS_RANK = 82,
-  // Tokens that a shard cannot deal out evenly.
-  ROPE_STATUS_SHARD_TOKENS = 83,
-  // A norm whose formula has weights was given none.
-  ROPE_STATUS_WEIGHT_MISSING = 76,
-  // A norm whose formula has no weights was given some.
-  ROPE_STATUS_WEIGHT_UNUSED = 72,
-  // A norm that is centered was given sums.
-  ROPE_STATUS_CENTERED_SUMS = 59,
-  // A block of a Hadamard transform is no power of two from 2 to 2048.
-  ROPE_STATUS_HADAMARD_BLOCK = 78,
-  // The block of a Hadamard transform does not divide a head.
-  ROPE_STATUS_HADAMARD_HEAD = 79,
-  // A shift or a backward pass of a chain with a norm.
-  ROPE_STATUS_NOT_LINEAR = 80,
-  // Keys were to be moved between positions that are coordinates.
-  ROPE_STATUS_NO_INTEGER = 60,
-  // A backward pass of a plan that does not rotate forward.
-  ROPE_STATUS_BACKWARD_DIRECTION = 61,
-  // A plan that changes the pairing has no gradients of cos and sin.
-  ROPE_STATUS_GRADIENT_PAIRING = 73,
-  // Gradients have neither one head nor those of the tensor.
-  ROPE_STATUS_GRADIENT_HEADS = 62,
-  // Gradients have another shape than the rows, or than other gradients.
-  ROPE_STATUS_GRADIENT_SHAPE = 63,
-  // cos and sin of a row are both zero.
-  ROPE_STATUS_ROW_OF_ZEROS = 64,
-  // Refused by rope-core for a reason that this header has no name for.
-  ROPE_STATUS_REFUSED = 99,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_status rope_status;
+// An enumeration has 32 bits. Where the language cannot say so, in C before C23, its type is int32_t.
+#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
+#define ROPE_INT32_ENUM : int32_t
+#define ROPE_ENUM_TYPE(name) typedef enum name name
+enum rope_status ROPE_INT32_ENUM;
 #else
-typedef int32_t rope_status;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
+#define ROPE_INT32_ENUM
+#define ROPE_ENUM_TYPE(name) typedef int32_t name
+#endif
 
-// An instruction set that the kernels are compiled for. All give the same bits; they differ in speed.
-enum rope_backend
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // The fastest that this CPU can run.
-  ROPE_BACKEND_BEST = 0,
-  // Any target, without vectors.
-  ROPE_BACKEND_SCALAR = 1,
-  // Any target: 4 lanes of what the build's target has.
-  ROPE_BACKEND_PORTABLE = 2,
-  // 64-bit ARM: 4 lanes.
-  ROPE_BACKEND_NEON = 3,
-  // x86 with AVX2, FMA and F16C: 8 lanes.
-  ROPE_BACKEND_AVX2 = 4,
-  // x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.
-  ROPE_BACKEND_AVX512 = 5,
-  // x86 with all that AVX512 needs, and AVX512-BF16 and VBMI for bf16: 16 lanes.
-  ROPE_BACKEND_AVX512_BF16 = 6,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_backend rope_backend;
-#else
-typedef int32_t rope_backend;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
+#ifdef __cplusplus
+extern "C" {
+#endif
 
-// Which two channels of a head rotate together. Nothing in a tensor tells which pairing its model was trained with.
-enum rope_pairing
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // Channels 2i and 2i + 1: GPT-J, Llama as Meta published it, GLM, Cohere; ggml's NORMAL, ONNX's interleaved =
-  // 1.
+// What a call returns: ROPE_STATUS_OK, or why it was refused ("Statuses" below).
+ROPE_ENUM_TYPE(rope_status);
+
+// ---- Rotate tensors ----
+
+// Which two channels of a head form the pair that is rotated by one angle. Nothing in a tensor tells which pairing its
+// model was trained with.
+enum rope_pairing ROPE_INT32_ENUM {
+  // Channels 2i and 2i + 1: GPT-J, Llama as Meta published it, GLM, Cohere; ggml's NORMAL, ONNX's
+  // `interleaved = 1`.
   ROPE_PAIRING_INTERLEAVED = 1,
   // Channels i and i + rotary_dim / 2: GPT-NeoX, the rotate_half models of Hugging Face (Llama, Mistral, Qwen,
-  // Gemma, Phi); ggml's NEOX, ONNX's interleaved = 0.
+  // Gemma, Phi); ggml's NEOX, ONNX's `interleaved = 0`.
   ROPE_PAIRING_HALF = 2,
 };
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_pairing rope_pairing;
-#else
-typedef int32_t rope_pairing;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
+ROPE_ENUM_TYPE(rope_pairing);
 
-// Which way pairs rotate. R is the rotation by the angles of the rows, and A is their attention factor.
-enum rope_direction
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // x <- A R x
+// Which way a pair is rotated. R is the rotation by the angles of the rows, and A is their attention factor.
+enum rope_direction ROPE_INT32_ENUM {
+  // x <- A R x: rotates by the angles of the rows, and scales by their attention factor.
   ROPE_DIRECTION_FORWARD = 0,
-  // x <- 1/A R^T x, which undoes FORWARD; for a shift of cached keys, for example.
+  // x <- 1/A R^T x, which undoes FORWARD: rotates back, and divides by the attention factor. For a context shift of
+  // cached keys.
   ROPE_DIRECTION_INVERSE = 1,
-  // x <- A R^T x, the gradient of FORWARD. The same as INVERSE where A is 1.
+  // x <- A R^T x, the transpose of FORWARD: rotates back, and multiplies by the attention factor. For
+  // backpropagation. The same as INVERSE where A is 1.
   ROPE_DIRECTION_TRANSPOSE = 2,
 };
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_direction rope_direction;
-#else
-typedef int32_t rope_direction;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
+ROPE_ENUM_TYPE(rope_direction);
 
 // The type of a tensor's elements. The arithmetic is f32, and its result is rounded to the element once.
-enum rope_element
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
+enum rope_element ROPE_INT32_ENUM {
   // IEEE single precision.
   ROPE_ELEMENT_F32 = 1,
   // IEEE half precision, 16 bits.
@@ -354,597 +114,7 @@ enum rope_element
   // bfloat16, 16 bits.
   ROPE_ELEMENT_BF16 = 3,
 };
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_element rope_element;
-#else
-typedef int32_t rope_element;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-// The type of position ids, coordinates and inverse frequencies.
-enum rope_number
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // int32_t
-  ROPE_NUMBER_I32 = 1,
-  // int64_t
-  ROPE_NUMBER_I64 = 2,
-  // uint32_t
-  ROPE_NUMBER_U32 = 3,
-  // float
-  ROPE_NUMBER_F32 = 4,
-  // double
-  ROPE_NUMBER_F64 = 5,
-  // uint64_t
-  ROPE_NUMBER_U64 = 6,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_number rope_number;
-#else
-typedef int32_t rope_number;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-// Which angle a position has.
-enum rope_angle
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // The exact product of position and frequency.
-  ROPE_ANGLE_EXACT = 0,
-  // The angle that Hugging Face's models compute: the product of position and inverse frequency, all in f32.
-  ROPE_ANGLE_HUGGING_FACE_F32 = 1,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_angle rope_angle;
-#else
-typedef int32_t rope_angle;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-// How positions are listed.
-enum rope_positions_kind
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // `count` consecutive positions from `first` on, the same on all axes.
-  ROPE_POSITIONS_KIND_RANGE = 1,
-  // One number per token, the same on all axes.
-  ROPE_POSITIONS_KIND_PER_TOKEN = 2,
-  // All tokens' numbers on axis 0, then all on axis 1 (Hugging Face's [3, batch * tokens], ggml's).
-  ROPE_POSITIONS_KIND_AXIS_MAJOR = 3,
-  // All numbers of token 0, then all of token 1.
-  ROPE_POSITIONS_KIND_TOKEN_MAJOR = 4,
-  // Sequences packed one after another: the values are offsets, and sequence s has the tokens `values[s]`
-  // to `values[s + 1]` (FlashAttention's cu_seqlens). Integers only.
-  ROPE_POSITIONS_KIND_PACKED = 5,
-  // The tokens of rank `rank` of `ranks` (context parallelism), and of the kinds below: `rank * n / ranks` to
-  // `(rank + 1) * n / ranks` of `n`, a multiple of `ranks` (Llama 3's all-gather). Without values it is one sequence
-  // of `count` tokens; with values these are the offsets of packed sequences, as for PACKED.
-  ROPE_POSITIONS_KIND_CONTIGUOUS_SHARD = 6,
-  // Chunk `rank` and then chunk `2 * ranks - 1 - rank` of `2 * ranks` (Megatron-LM, Transformer Engine). Packed
-  // sequences are divided one by one, each of a multiple of `2 * ranks` tokens (cu_seqlens_padded).
-  ROPE_POSITIONS_KIND_ZIGZAG_SHARD = 7,
-  // The same of any number of tokens, the first chunks one longer; of packed sequences first the early chunks of
-  // all, then the late ones (sglang).
-  ROPE_POSITIONS_KIND_UNEVEN_ZIGZAG_SHARD = 8,
-  // `rank`, `rank + ranks`, .. (Striped Attention); of packed sequences the whole buffer.
-  ROPE_POSITIONS_KIND_STRIPED_SHARD = 9,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_positions_kind rope_positions_kind;
-#else
-typedef int32_t rope_positions_kind;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-// Which position id Dual Chunk Attention gives a token (Qwen2.5-1M). With `L = chunk_size - local_size`, at position
-// `p`:
-enum rope_dual_chunk_query
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // `p mod L`: of queries beside keys of their own chunk, and of keys.
-  ROPE_DUAL_CHUNK_QUERY_INTRA = 1,
-  // `min(p mod L + L, chunk_size)`: of queries beside keys of the chunk before.
-  ROPE_DUAL_CHUNK_QUERY_SUCC = 2,
-  // `min(2 L - 1, chunk_size)`: of queries beside keys of earlier chunks, all the same.
-  ROPE_DUAL_CHUNK_QUERY_INTER = 3,
-  // `p mod L + L`: of the estimate for the chunk before.
-  ROPE_DUAL_CHUNK_QUERY_SUCC_CRITICAL = 4,
-  // `p mod L + chunk_size`: of the estimate for earlier chunks.
-  ROPE_DUAL_CHUNK_QUERY_INTER_CRITICAL = 5,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_dual_chunk_query rope_dual_chunk_query;
-#else
-typedef int32_t rope_dual_chunk_query;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-// Which axis of the positions drives which pair, and which frequency a pair takes.
-enum rope_axes_kind
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // Text: one axis over `rotary_dim` channels.
-  ROPE_AXES_KIND_TEXT = 1,
-  // M-RoPE in chunks over `rotary_dim`: `sections` (`count` of them) pairs of axis 0, of axis 1, ..; Qwen2-VL has
-  // {16, 24, 24} of 128 channels. The sections of this kind and of the next three sum to the pairs of `rotary_dim`.
-  ROPE_AXES_KIND_MROPE = 2,
-  // Interleaved M-RoPE, `rotary_dim` and three `sections`: THWTHW..TT; Qwen3-VL has {24, 20, 20}.
-  ROPE_AXES_KIND_MROPE_INTERLEAVED = 3,
-  // Height and width alternating, `rotary_dim` and `sections` {height, width, time}; ERNIE-4.5-VL has {22, 22, 20}.
-  ROPE_AXES_KIND_MROPE_ALTERNATING = 4,
-  // Spread evenly, `rotary_dim` and three `sections`: openPangu.
-  ROPE_AXES_KIND_MROPE_SPREAD = 5,
-  // ggml's MROPE: `rotary_dim` and four `sections`.
-  ROPE_AXES_KIND_GGML_MROPE = 6,
-  // ggml's IMROPE: `rotary_dim` and four `sections`.
-  ROPE_AXES_KIND_GGML_IMROPE = 7,
-  // Base frequencies for each axis by itself: `sections` (`count` of them) pairs of each.
-  ROPE_AXES_KIND_PER_AXIS = 8,
-  // Images: two axes. Each has half of the pairs of `rotary_dim`, and base frequencies of its own. Qwen's vision
-  // towers, DINOv3.
-  ROPE_AXES_KIND_VISION = 9,
-  // Pixtral's images: one set of base frequencies, the even ones for the height, the odd ones for the width, over
-  // `rotary_dim`.
-  ROPE_AXES_KIND_PIXTRAL = 10,
-  // WAN's video over `rotary_dim` (the head_dim): time, height and width, each with base frequencies of its own.
-  ROPE_AXES_KIND_WAN = 11,
-  // One set of base frequencies, and the axis of every pair in `given` (`count` of them, 0 to 3).
-  ROPE_AXES_KIND_GIVEN = 12,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_axes_kind rope_axes_kind;
-#else
-typedef int32_t rope_axes_kind;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-// How a model changes the frequencies base^(-2i/d). Each kind names the fields of rope_scaling that it reads.
-enum rope_scaling_kind
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // Not at all.
-  ROPE_SCALING_KIND_DEFAULT = 0,
-  // Position interpolation: `factor`.
-  ROPE_SCALING_KIND_LINEAR = 1,
-  // Hugging Face's dynamic: `factor`, `max_position_embeddings`, `length`.
-  ROPE_SCALING_KIND_DYNAMIC_NTK = 2,
-  // HunYuan's: `alpha`.
-  ROPE_SCALING_KIND_NTK_ALPHA = 3,
-  // kexue.fm/9706: `factor`.
-  ROPE_SCALING_KIND_NTK_FIXED = 4,
-  // kexue.fm/9706 with a mixed base: `factor`, `mixed_b`.
-  ROPE_SCALING_KIND_NTK_MIXED = 5,
-  // NTK by parts: `factor`, `original_context`, `ntk_factor`, `extrapolation_factor`.
-  ROPE_SCALING_KIND_NTK_BY_PARTS = 6,
-  // YaRN: `factor`, `original_context`, `beta_fast`, `beta_slow`, `untruncated`, `attention_factor`, `mscale`,
-  // `mscale_all_dim`.
-  ROPE_SCALING_KIND_YARN = 7,
-  // LongRoPE: `short_factor`, `long_factor`, `count`, `original_context`, `length`, `factor`, `attention_factor`.
-  ROPE_SCALING_KIND_LONG_ROPE = 8,
-  // Llama 3.1: `factor`, `low_freq_factor`, `high_freq_factor`, `original_context`.
-  ROPE_SCALING_KIND_LLAMA3 = 9,
-  // Gemma 4's full-attention layers: `partial_rotary_factor`, `factor`.
-  ROPE_SCALING_KIND_PROPORTIONAL = 10,
-  // ggml's rope_freqs: `freq_factors`, `count`.
-  ROPE_SCALING_KIND_FREQ_FACTORS = 11,
-  // A learned correction: `alphas`, `count`.
-  ROPE_SCALING_KIND_LEARNED = 12,
-  // Turns instead of radians: DINOv3.
-  ROPE_SCALING_KIND_TURNS = 13,
-  // Periods in geometric steps: `min_period`, `max_period`.
-  ROPE_SCALING_KIND_PERIODS = 14,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_scaling_kind rope_scaling_kind;
-#else
-typedef int32_t rope_scaling_kind;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-// The formulas that models have, each named after the code whose bits it gives. T is the element of the tensor that
-// is read, r the reciprocal of the root mean square, m the mean, w the weights and b the biases.
-enum rope_norm_formula
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // w T(x r): Hugging Face's LlamaRMSNorm and its copies; Llama, Qwen3, GLM-4.5, HunYuan, EXAONE 4, MiniMax-M2,
-  // OLMoE.
-  ROPE_NORM_FORMULA_LLAMA = 1,
-  // T(w (x r)): OLMo 2 and 3, gpt-oss, Gemma 3n and 4, whose values are normed without weights: with
-  // `weighted` at 0.
-  ROPE_NORM_FORMULA_OLMO2 = 2,
-  // T((x r) (1 + w)): Gemma 1 to 3, Qwen3-Next.
-  ROPE_NORM_FORMULA_GEMMA = 3,
-  // T(x r), without a weight: Llama 4, nanochat.
-  ROPE_NORM_FORMULA_LLAMA4 = 4,
-  // T(w ((x - m) r)), or T(w ((x - m) r) + b) with biases: Cohere, Command R, StableLM, Phi, Persimmon.
-  ROPE_NORM_FORMULA_LAYER_NORM = 5,
-  // T(T(T((x - m) r) w) + b), weights and biases of each head: Chameleon.
-  ROPE_NORM_FORMULA_CHAMELEON = 6,
-  // x r w, which the rotation takes as it is: fused kernels of GPU libraries.
-  ROPE_NORM_FORMULA_ONCE = 7,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_norm_formula rope_norm_formula;
-#else
-typedef int32_t rope_norm_formula;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-// How the result of a norm is rounded.
-enum rope_norm_result
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // Not at all: what comes next takes the float.
-  ROPE_NORM_RESULT_KEPT = 0,
-  // To the element of the tensor that is read.
-  ROPE_NORM_RESULT_ROUNDED = 1,
-  // To the wider type of that element and the weights', as PyTorch promotes a product.
-  ROPE_NORM_RESULT_PROMOTED = 2,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_norm_result rope_norm_result;
-#else
-typedef int32_t rope_norm_result;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-// What a norm is taken over.
-enum rope_norm_reach
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // Each head by itself.
-  ROPE_NORM_REACH_HEAD = 0,
-  // All heads of a token together: OLMo 2, OLMoE, MiniMax-M2.
-  ROPE_NORM_REACH_ROW = 1,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_norm_reach rope_norm_reach;
-#else
-typedef int32_t rope_norm_reach;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-// How the squares of a norm are summed. Either order is the same on every backend.
-enum rope_norm_sum
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // In float, in the order of PyTorch's mean on x86: the bits of the eager model.
-  ROPE_NORM_SUM_PYTORCH = 0,
-  // In double, and the mean rounded to float once.
-  ROPE_NORM_SUM_F64 = 1,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_norm_sum rope_norm_sum;
-#else
-typedef int32_t rope_norm_sum;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-// Where a norm or a scale stands.
-enum rope_stage_order
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // Before the rotation.
-  ROPE_STAGE_ORDER_BEFORE_ROTATION = 0,
-  // After it: the norms of HunYuan, Llama 4 and nanochat.
-  ROPE_STAGE_ORDER_AFTER_ROTATION = 1,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_stage_order rope_stage_order;
-#else
-typedef int32_t rope_stage_order;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-// What has a factor of its own.
-enum rope_scale_kind
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // Nothing: all have `factor`.
-  ROPE_SCALE_KIND_CONSTANT = 1,
-  // Each token of each sequence: `factors` is `[batch][tokens]`. Mistral 4's, Llama 4's temperature.
-  ROPE_SCALE_KIND_PER_TOKEN = 2,
-  // Each head of those: `factors` is `[batch][tokens][heads]`.
-  ROPE_SCALE_KIND_PER_TOKEN_AND_HEAD = 3,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_scale_kind rope_scale_kind;
-#else
-typedef int32_t rope_scale_kind;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-// Where a Hadamard transform multiplies by 1 / sqrt(block). For blocks that are a power of four both give the same
-// floats, overflow and subnormal numbers apart.
-enum rope_hadamard_factor
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // After the butterflies: DeepSeek, fast_hadamard_transform, SGLang, executorch, QuaRot.
-  ROPE_HADAMARD_FACTOR_LAST = 0,
-  // Before the butterflies: llama.cpp.
-  ROPE_HADAMARD_FACTOR_FIRST = 1,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_hadamard_factor rope_hadamard_factor;
-#else
-typedef int32_t rope_hadamard_factor;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-// The transforms of engines.
-enum rope_hadamard_preset
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // llama.cpp's of queries and of quantized keys: the largest block of 64, 128, 256 .. channels that divides the
-  // head, multiplied first; none where 64 does not divide the head.
-  ROPE_HADAMARD_PRESET_LLAMA_CPP_KEYS = 1,
-  // llama.cpp's of quantized values and of the attention's output: blocks of 64 channels, multiplied first; none
-  // where 64 does not divide the head.
-  ROPE_HADAMARD_PRESET_LLAMA_CPP_VALUES = 2,
-  // That of the indexers of DeepSeek-V3.2 and V4 and of GLM: the whole head is one block.
-  ROPE_HADAMARD_PRESET_INDEXER = 3,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_hadamard_preset rope_hadamard_preset;
-#else
-typedef int32_t rope_hadamard_preset;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-// What a cache keeps. All codes round to nearest.
-enum rope_cache_format
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // IEEE single precision.
-  ROPE_CACHE_FORMAT_F32 = 1,
-  // IEEE half precision.
-  ROPE_CACHE_FORMAT_F16 = 2,
-  // bfloat16.
-  ROPE_CACHE_FORMAT_BF16 = 3,
-  // Codes of FP8 E4M3FN up to 448; what is beyond becomes the largest.
-  ROPE_CACHE_FORMAT_E4M3 = 4,
-  // Codes of FP8 E5M2 as PyTorch converts; what is beyond becomes an infinity.
-  ROPE_CACHE_FORMAT_E5M2 = 5,
-  // Codes of FP8 E5M2 up to 57344; what is beyond becomes the largest. vLLM's.
-  ROPE_CACHE_FORMAT_E5M2_SATURATING = 6,
-  // Integers of 8 bits, ties to even: ONNX Runtime's.
-  ROPE_CACHE_FORMAT_INT8_EVEN = 7,
-  // Integers of 8 bits, ties away from zero: vLLM's Triton kernel.
-  ROPE_CACHE_FORMAT_INT8_AWAY = 8,
-  // ggml's blocks of 32 values in 34 bytes, by its reference formula. The layout counts values.
-  ROPE_CACHE_FORMAT_Q8_0 = 9,
-  // ggml's Q4_0: 32 values in 18 bytes, likewise.
-  ROPE_CACHE_FORMAT_Q4_0 = 10,
-  // ggml's Q4_1: 32 values in 20 bytes.
-  ROPE_CACHE_FORMAT_Q4_1 = 11,
-  // ggml's Q5_0: 32 values in 22 bytes.
-  ROPE_CACHE_FORMAT_Q5_0 = 12,
-  // ggml's Q5_1: 32 values in 24 bytes.
-  ROPE_CACHE_FORMAT_Q5_1 = 13,
-  // ggml's IQ4_NL: 32 values in 18 bytes.
-  ROPE_CACHE_FORMAT_IQ4_NL = 14,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_cache_format rope_cache_format;
-#else
-typedef int32_t rope_cache_format;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-// The order of a cache in memory, outermost first: N the slots of a block (page), H the heads, D the channels of a
-// head, x what is left of the dimension before it that was divided. A cache that is not paged has one block, or one
-// for each sequence.
-enum rope_cache_layout_kind
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // `extents` {blocks, N, H, D}: FlashInfer, vLLM, SGLang (N = 1), llama.cpp's rows, TensorRT.
-  ROPE_CACHE_LAYOUT_KIND_NHD = 1,
-  // `extents` {blocks, H, N, D}: FlashInfer, TensorRT-LLM, OpenVINO; ONNX Runtime and candle (block = sequence).
-  ROPE_CACHE_LAYOUT_KIND_HND = 2,
-  // `extents` {blocks, H, D, N}: vLLM's keys on CPUs, llama.cpp's transposed values.
-  ROPE_CACHE_LAYOUT_KIND_HDN = 3,
-  // `extents` {blocks, H, D / x, N, x}: vLLM's older keys, mistral.rs.
-  ROPE_CACHE_LAYOUT_KIND_HDNX = 4,
-  // `extents` {blocks, H, N / x, D, x}: interleaved values of vLLM and AITER.
-  ROPE_CACHE_LAYOUT_KIND_HNDX = 5,
-  // `extents` {blocks, N, H, D} in any order in memory: `strides`.
-  ROPE_CACHE_LAYOUT_KIND_STRIDED = 6,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_cache_layout_kind rope_cache_layout_kind;
-#else
-typedef int32_t rope_cache_layout_kind;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-// What numbers are scaled by before they are rounded to a code.
-enum rope_quant_scale_kind
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // x / s; read as code * s: vLLM on GPUs, LMDeploy.
-  ROPE_QUANT_SCALE_KIND_DIVIDE = 1,
-  // x (1 / s), the reciprocal rounded; read as code * s: vLLM on CPUs, ONNX Runtime.
-  ROPE_QUANT_SCALE_KIND_RECIPROCAL = 2,
-  // x s; read as code * (1 / s), the reciprocal rounded: FlashInfer, TensorRT-LLM.
-  ROPE_QUANT_SCALE_KIND_MULTIPLY = 3,
-  // Made for each token and head, s = max(largest |x| / largest code, `least`) and x (1 / s), and kept in the cache
-  // as a float, `behind` bytes after the first code of its head.
-  ROPE_QUANT_SCALE_KIND_MADE_INLINE = 4,
-  // Made likewise, and kept in the cache's `scales`.
-  ROPE_QUANT_SCALE_KIND_MADE_APART = 5,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_quant_scale_kind rope_quant_scale_kind;
-#else
-typedef int32_t rope_quant_scale_kind;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-// How slots are named.
-enum rope_slots_kind
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // `slots` has the slot of each token, block * block_size + place: a runtime's slot mapping.
-  ROPE_SLOTS_KIND_MAPPING = 1,
-  // `count` slots from `first` on.
-  ROPE_SLOTS_KIND_RANGE = 2,
-  // By the pages of each sequence (FlashInfer's CSR): token i is of sequence `sequences[i]` at `positions[i]`; the
-  // pages of sequence s are `pages[starts[s]]` to `pages[starts[s + 1] - 1]`.
-  ROPE_SLOTS_KIND_PAGES = 3,
-  // By a table: `pages` is `[batch][width]`, a line of blocks for each sequence of the tensor, and `positions` has
-  // the position of each token.
-  ROPE_SLOTS_KIND_TABLE = 4,
-  // One block for each sequence of the tensor, and `positions` has the position of each token in it: ONNX Runtime.
-  ROPE_SLOTS_KIND_SEQUENCES = 5,
-  // `offsets` has the index of each token's first element, in elements of the cache: for a cache that
-  // rope_cache_layout cannot say.
-  ROPE_SLOTS_KIND_OFFSETS = 6,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_slots_kind rope_slots_kind;
-#else
-typedef int32_t rope_slots_kind;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-// Which angle a token's coordinates have on mixed axes.
-enum rope_mixed_angle
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-  // The exact sum of the products of coordinate and frequency.
-  ROPE_MIXED_ANGLE_EXACT = 0,
-  // What timm and rope-vit compute: coordinates and inverse frequencies as floats, each product rounded to a float,
-  // and each sum, axis 0 first.
-  ROPE_MIXED_ANGLE_SUMMED_F32 = 1,
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_mixed_angle rope_mixed_angle;
-#else
-typedef int32_t rope_mixed_angle;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-
-#if defined(ROPE_MODELS)
-// Which axis of a grid is the row, named as torch.meshgrid and timm's `grid_indexing` name it.
-enum rope_grid_indexing
-#if defined(__cplusplus) || __STDC_VERSION__ >= 202311L
-  : int32_t
-#endif // defined(__cplusplus) || __STDC_VERSION__ >= 202311L
- {
-#if defined(ROPE_MODELS)
-  // Axis 0 is the column, axis 1 the row: the models of RoPE-ViT.
-  ROPE_GRID_INDEXING_XY = 1,
-#endif
-#if defined(ROPE_MODELS)
-  // Axis 0 is the row, axis 1 the column.
-  ROPE_GRID_INDEXING_IJ = 2,
-#endif
-};
-#ifndef __cplusplus
-#if __STDC_VERSION__ >= 202311L
-typedef enum rope_grid_indexing rope_grid_indexing;
-#else
-typedef int32_t rope_grid_indexing;
-#endif // __STDC_VERSION__ >= 202311L
-#endif // __cplusplus
-#endif
-
-// The frequencies of all pairs of a head, and the factor on cos and sin. A handle, made once for a model.
-//
-// rope_frequencies_new, _new_inverse and _from_config make it on the heap; rope_frequencies_free frees it.
-// rope_frequencies_init and _init_inverse make it in the caller's memory.
-typedef struct rope_frequencies rope_frequencies;
-
-// Frequencies of which every pair has one on each axis, so that its angle is the sum of coordinate times frequency
-// over the axes, and each head has its own: RoPE-Mixed in timm and rope-vit, Mochi. A handle, made once, or once a
-// step where they are learned.
-//
-// rope_mixed_frequencies_new makes it on the heap; rope_mixed_frequencies_free frees it. rope_mixed_frequencies_init
-// makes it in the caller's memory.
-typedef struct rope_mixed_frequencies rope_mixed_frequencies;
-
-#if defined(ROPE_MODELS)
-// A model: the rotation of each of its layers, as its config.json and the code of its model type say it. A handle.
-// rope_model_from_config makes it; rope_model_free frees it.
-typedef struct rope_model rope_model;
-#endif
-
-#if defined(ROPE_STD)
-// Rows that own their memory, of a table of all positions or of one step. A handle.
-typedef struct rope_table rope_table;
-#endif
-
-// The axes. Fields that a kind does not name are not read.
-typedef struct rope_axes {
-  // `enum rope_axes_kind`.
-  int32_t kind;
-  // Channels of a head that rotate; not read of PER_AXIS and GIVEN, whose lists name every pair.
-  size_t rotary_dim;
-  // Pairs of each section.
-  size_t sections[4];
-  // MROPE, PER_AXIS: how many sections, 1 to 4. GIVEN: how many pairs.
-  size_t count;
-  // GIVEN: the axis of every pair.
-  const uint8_t *given;
-} rope_axes;
+ROPE_ENUM_TYPE(rope_element);
 
 // A plan: pairing, direction, backend. It is a plain value, which every call looks up anew; that takes nanoseconds.
 //
@@ -961,103 +131,6 @@ typedef struct rope_plan {
   // The instruction set (`enum rope_backend`).
   int32_t backend;
 } rope_plan;
-
-// The weights, or the biases, of a norm: `[head_dim]`, which all heads share, or `[heads][head_dim]`. Zeros: none.
-typedef struct rope_weights {
-  // The first of them, aligned as its type is.
-  const void *data;
-  // How many.
-  size_t count;
-  // Their type (`enum rope_element`).
-  int32_t element;
-} rope_weights;
-
-// A norm of queries or keys: what is summed, what it is multiplied with, and where results are rounded. Every
-// operation is rounded to a float by itself.
-//
-// rope_norm_init fills in a formula; `eps` and what else the model has is then set. A struct of zeros multiplies a
-// head by the reciprocal of its root mean square, and rounds nothing.
-typedef struct rope_norm {
-  // Other than 0: the mean is taken off first, a layer norm.
-  int32_t centered;
-  // Other than 0: it multiplies by `weight`, and is refused without. 0: it has none, and is refused with some.
-  int32_t weighted;
-  // Other than 0: the factor is 1 + w.
-  int32_t one_plus_weight;
-  // Other than 0: what was normed is rounded to the element before the weight.
-  int32_t rounds_normed;
-  // Other than 0: the product with the weight is rounded to the element before a bias is added.
-  int32_t rounds_product;
-  // How the result is rounded (`enum rope_norm_result`).
-  int32_t result;
-  // What is added to the mean.
-  float eps;
-  // What it is multiplied with; zeros where `weighted` is 0.
-  struct rope_weights weight;
-  // What is added then; zeros: nothing.
-  struct rope_weights bias;
-  // What it is taken over (`enum rope_norm_reach`).
-  int32_t reach;
-  // On which side of the rotation it stands (`enum rope_stage_order`).
-  int32_t order;
-  // How squares are summed (`enum rope_norm_sum`).
-  int32_t sum;
-  // Sums of squares that the caller has, where a row is split over ranks: one for each token of each sequence (of
-  // heads that are normed by themselves one for each head of those). rope_chain_squares makes those of a part.
-  // NULL: they are made.
-  const float *sums;
-  // How many sums. Not 0 where they are given.
-  size_t sums_count;
-  // Channels that each of them was summed over. Not used without sums.
-  size_t sums_width;
-} rope_norm;
-
-// A factor on queries or keys. On its side of the rotation it follows the norm.
-typedef struct rope_scale {
-  // What has a factor of its own (`enum rope_scale_kind`).
-  int32_t kind;
-  // CONSTANT: the factor. Not used by others.
-  float factor;
-  // The factors. Not used by CONSTANT.
-  const float *factors;
-  // How many factors. Not used by CONSTANT.
-  size_t count;
-  // On which side of the rotation it stands (`enum rope_stage_order`).
-  int32_t order;
-  // Other than 0: the product is not rounded to the element of the tensor that is read.
-  int32_t unrounded;
-} rope_scale;
-
-// A Hadamard transform of blocks of channels, in float: strides ascend, each operation is rounded by itself. It is its
-// own inverse. Zeros: none.
-typedef struct rope_hadamard {
-  // Channels of a block, a power of two from 2 to 2048 that divides a head; 0: there is no transform.
-  size_t block;
-  // Where it multiplies (`enum rope_hadamard_factor`).
-  int32_t factor;
-} rope_hadamard;
-
-// A plan with more stages than the rotation, all that stands between a projection and the attention:
-//
-// read -> norm -> scale -> rotate -> norm -> scale -> transform -> write
-//
-// The norm and the scale stand on either side; the Hadamard transform is the last stage, and the first one of what is
-// read from a cache, which it undoes. Between the stages a value is a float; a norm, a scale and the chain say where
-// it is rounded to the element of what is read. A head has at most 2048 channels. The bits are the same on every
-// backend.
-typedef struct rope_chain {
-  // The rotation.
-  struct rope_plan plan;
-  // The norm; NULL: none.
-  const struct rope_norm *norm;
-  // The scale; NULL: none.
-  const struct rope_scale *scale;
-  // Other than 0: what follows the rotation (a norm, a scale, a transform, a quantized format) takes its float as it
-  // is. Otherwise that is rounded to the element of what is read first, which gives the bits of separate steps.
-  int32_t without_rounding;
-  // The Hadamard transform; zeros: none.
-  struct rope_hadamard hadamard;
-} rope_chain;
 
 // Where the elements of a tensor lie. The caller fills it in, or rope_layout_bshd, _bhsd, _sbhd or _thd does.
 //
@@ -1082,6 +155,196 @@ typedef struct rope_tensor_mut {
   // Where the elements lie.
   struct rope_layout layout;
 } rope_tensor_mut;
+
+// A tensor to read. Elements may coincide (a broadcast has a stride of zero).
+typedef struct rope_tensor {
+  // The first element, aligned as its type is.
+  const void *data;
+  // How many elements may be read from there on.
+  size_t len;
+  // The type of the elements (`enum rope_element`).
+  int32_t element;
+  // Where the elements lie.
+  struct rope_layout layout;
+} rope_tensor;
+
+struct rope_rows;
+
+// Rotates the first `rotary_dim` channels of every head of a tensor, in place. The other channels stay as they are.
+//
+// Each of the three operations of x cos - y sin and x sin + y cos is rounded to a float by itself, and the result
+// is rounded to the element once: the same bits on every machine.
+//
+// Returns ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD, ROPE_STATUS_ROW_COUNT, ROPE_STATUS_ROW_HEADS,
+// ROPE_STATUS_ROW_SEQUENCES, ROPE_STATUS_ROW_MAGNITUDE, ROPE_STATUS_PAIRING_CHANGES_IN_PLACE;
+// ROPE_STATUS_BACKEND_UNAVAILABLE; ROPE_STATUS_SHAPE_OVERFLOW, ROPE_STATUS_OUT_OF_BOUNDS, ROPE_STATUS_OVERLAP;
+// ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_ROWS_LENGTH, ROPE_STATUS_ROW_WIDTH, ROPE_STATUS_HALVES_DIFFER,
+// ROPE_STATUS_HALVES_EQUAL, ROPE_STATUS_ROWS_PER_HEAD, ROPE_STATUS_ATTENTION_FACTOR,
+// ROPE_STATUS_POSITION_OUTSIDE_TABLE; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
+// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_MEMORY_OVERLAP. The tensor is untouched then.
+//
+// # Threads
+//
+// May be called from any thread. No other thread may use the tensor's memory meanwhile, from its first element to
+// its last; others may read the rows. To spread one rotation over threads, give each thread its own tokens, or its
+// own heads of a heads-major tensor. The bits do not depend on the split.
+//
+// # Safety
+//
+// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+rope_status rope_rotate(const struct rope_plan *plan,
+                        const struct rope_tensor_mut *x,
+                        const struct rope_rows *rows);
+
+// Rotates Q and K in place with the same rows. Both are checked before either is touched.
+//
+// They may lie between one another in memory, as in a packed row of Q, K and V, in whatever order its dimensions are.
+// They must share no byte, and their strides must show it. These always do where Q and K have one element type, and
+// equal strides along each dimension of which both have more than one index. Other strides do if one tensor lies in a
+// gap of the other: of the longest stride, what does not repeat with it must be no longer than it, and so on within
+// each stride. What is apart and refused because nothing shows it takes two calls of rope_rotate.
+//
+// Returns ROPE_STATUS_QUERY_KEY_MISMATCH unless the two differ in their heads (and elements) only,
+// ROPE_STATUS_MEMORY_OVERLAP if they share an element, and what rope_rotate returns.
+//
+// # Threads
+//
+// As rope_rotate.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_rotate_qk(const struct rope_plan *plan,
+                           const struct rope_tensor_mut *q,
+                           const struct rope_tensor_mut *k,
+                           const struct rope_rows *rows);
+
+// Rotates one tensor into another, whose element and pairing may differ: a write into a KV cache. Copies the
+// channels after `rotary_dim`.
+//
+// The two must not share memory, from the first element to the last of each, not even in one packed row.
+//
+// Returns ROPE_STATUS_SHAPE_MISMATCH, and what rope_rotate returns. The target is untouched then.
+//
+// # Threads
+//
+// May be called from any thread. No other thread may use the target's memory meanwhile, from its first element to
+// its last; others may read the source and the rows.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_rotate_into(const struct rope_plan *plan,
+                             const struct rope_tensor *x,
+                             const struct rope_tensor_mut *y,
+                             const struct rope_rows *rows);
+
+struct rope_frequencies;
+struct rope_positions;
+
+// Rotates a tensor in place as rope_rotate does, and makes the rows of the positions itself, on the stack (8 KiB).
+// There are no rows to keep, and nothing is allocated. It takes as many positions as rope_rotate takes rows. The
+// bits are the same.
+//
+// Returns ROPE_STATUS_ROTARY_DIM_ON_STACK beyond 2048 rotated channels, and what rope_rotate and rope_rows_len
+// return. The tensor is untouched then.
+//
+// # Threads
+//
+// May be called from any thread. No other thread may use the tensor's memory meanwhile, from its first element to
+// its last; others may use the frequencies, but not change or free them.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_rotate_at(const struct rope_plan *plan,
+                           const struct rope_tensor_mut *x,
+                           const struct rope_frequencies *frequencies,
+                           const struct rope_positions *positions);
+
+// `[batch][tokens][heads][head_dim]` without gaps, the extents in this order: PyTorch before the transpose, vLLM,
+// FlashAttention. With `batch` 1 also packed sequences, `[tokens][heads][head_dim]`.
+//
+// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
+// ROPE_STATUS_MISALIGNED.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+//
+// # Safety
+//
+// `layout` is NULL or points to a rope_layout.
+rope_status rope_layout_bshd(struct rope_layout *layout,
+                             size_t batch,
+                             size_t tokens,
+                             size_t heads,
+                             size_t head_dim);
+
+// `[batch][heads][tokens][head_dim]` without gaps, the extents in this order: PyTorch's attention, ONNX, KV caches.
+//
+// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
+// ROPE_STATUS_MISALIGNED.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+//
+// # Safety
+//
+// `layout` is NULL or points to a rope_layout.
+rope_status rope_layout_bhsd(struct rope_layout *layout,
+                             size_t batch,
+                             size_t heads,
+                             size_t tokens,
+                             size_t head_dim);
+
+// `[tokens][batch][heads][head_dim]` without gaps, the extents in this order: Megatron.
+//
+// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
+// ROPE_STATUS_MISALIGNED.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+//
+// # Safety
+//
+// `layout` is NULL or points to a rope_layout.
+rope_status rope_layout_sbhd(struct rope_layout *layout,
+                             size_t tokens,
+                             size_t batch,
+                             size_t heads,
+                             size_t head_dim);
+
+// `[tokens][heads][head_dim]` without gaps, the extents in this order: packed sequences of different lengths, as
+// FlashAttention's varlen functions and Transformer Engine's THD take them. The tensor has one sequence, and each of
+// its tokens a row of its own; rope_positions_packed makes the positions.
+//
+// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
+// ROPE_STATUS_MISALIGNED.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+//
+// # Safety
+//
+// `layout` is NULL or points to a rope_layout.
+rope_status rope_layout_thd(struct rope_layout *layout,
+                            size_t tokens,
+                            size_t heads,
+                            size_t head_dim);
+
+// ---- Rows, the cos and sin of each token ----
+
+// Floats that rope_rows_fill needs for the rows of some tokens: a constant, for static memory.
+#define ROPE_ROWS_LEN(tokens, rotary_dim) ((size_t)(tokens) * (size_t)(rotary_dim))
+
+#if defined(ROPE_STD)
+// Rows that own their memory, of a table of all positions or of one step. A handle.
+typedef struct rope_table rope_table;
+#endif
 
 // The cos and sin of each token, `rotary_dim / 2` of each, already multiplied by the attention factor.
 //
@@ -1130,179 +393,521 @@ typedef struct rope_rows {
   int32_t per_channel;
 } rope_rows;
 
-// A tensor to read. Elements may coincide (a broadcast has a stride of zero).
-typedef struct rope_tensor {
-  // The first element, aligned as its type is.
-  const void *data;
-  // How many elements may be read from there on.
-  size_t len;
-  // The type of the elements (`enum rope_element`).
-  int32_t element;
-  // Where the elements lie.
-  struct rope_layout layout;
-} rope_tensor;
-
-// The strides of a cache, in its elements (bytes where it keeps codes). Channel d of head h in slot s, which is place
-// p = s % block_size, lies at
+// `len / rotary_dim` rows of `rotary_dim / 2` cos and then as many sin (vLLM's cache). This call reads no value;
+// the calls that the rows are given to do. They look at the last row: if it has the same values in both halves, it is
+// PyTorch's `cat((freqs, freqs), -1).cos()` without its sin, which goes to rope_rows_apart, and is refused with
+// ROPE_STATUS_HALVES_EQUAL. (Rows of one pair, and a last row whose values have one magnitude and are not all 1, as
+// zeros that are padding, are accepted.)
 //
-// (s / block_size) block + (p / group) group_stride + (p % group) token + h head + (d / chunk) chunk_stride + (d %
-// chunk) channel
-typedef struct rope_cache_strides {
-  // From a block to the next.
-  size_t block;
-  // Slots of a group; all of a block where there are no groups.
-  size_t group;
-  // From a group of slots to the next.
-  size_t group_stride;
-  // From a slot of a group to the next.
-  size_t token;
-  // From a head to the next.
-  size_t head;
-  // Channels of a chunk; all of a head where they lie side by side.
-  size_t chunk;
-  // From a chunk of channels to the next.
-  size_t chunk_stride;
-  // From a channel of a chunk to the next.
-  size_t channel;
-} rope_cache_strides;
+// # Threads
+//
+// May be called from any thread at any time.
+struct rope_rows rope_rows_joined(const float *values,
+                                  size_t len,
+                                  size_t rotary_dim);
 
-// Where the elements of a cache lie. The caller fills it in.
-typedef struct rope_cache_layout {
-  // The order in memory (`enum rope_cache_layout_kind`).
+// Rows with cos and sin in arrays of their own, each of the shape `[rows, width]`. `width` is `rotary_dim / 2` where
+// each value is kept once (ONNX), and `rotary_dim` where it is kept twice, the second half of a row like the first
+// (PyTorch's `cat((freqs, freqs), -1)`). This call reads no value; the calls that the rows are given to do.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+struct rope_rows rope_rows_apart(const float *cos,
+                                 const float *sin,
+                                 size_t rows,
+                                 size_t width,
+                                 size_t rotary_dim);
+
+// Rows with cos and sin in arrays of their own, of `len` values each, in which they lie as the layout says: its shape
+// is sequences, tokens, heads and `rotary_dim / 2`, with any strides. An extent of 1, or a stride of 0, is that of
+// what shares its rows: rope_layout_bhsd of `[1, heads, tokens, pairs]` is how timm keeps them. This call reads no
+// value; the calls that the rows are given to do.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+struct rope_rows rope_rows_strided(const float *cos,
+                                   const float *sin,
+                                   size_t len,
+                                   struct rope_layout layout);
+
+// Full-width rows: cos and sin in arrays of their own, each of the shape `[rows, rotary_dim]`, a value for each
+// channel. For the channels `i` and `j` of a pair `x' = x cos[i] - y sin[i]` and `y' = y cos[j] + x sin[j]`:
+// HunYuan-VL and V-JEPA 2, and kernels that index cos and sin by channel. In general that is no rotation:
+// ROPE_DIRECTION_TRANSPOSE takes gradients back, and what needs an inverse, a shift or an angle is refused with
+// ROPE_STATUS_FULL_WIDTH_ROWS. This call reads no value; the calls that the rows are given to do.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+struct rope_rows rope_rows_full(const float *cos,
+                                const float *sin,
+                                size_t rows,
+                                size_t rotary_dim);
+
+// Makes the rows that undo others with ROPE_DIRECTION_FORWARD, pair by pair, whatever their magnitudes (xPos), in the
+// caller's storage, and describes them in `inverted`: `cos / (cos^2 + sin^2)` and `-sin / (cos^2 + sin^2)`. The
+// storage has `len` floats, of which the call uses the number of rows times heads (those that have a row each) times
+// rotary_dim.
+//
+// Returns ROPE_STATUS_STORAGE if the storage is too short, ROPE_STATUS_ROWS_TOO_LONG, ROPE_STATUS_NO_INVERSE for a
+// pair of zeros or of what is not finite, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
+// ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows. The storage is untouched then.
+//
+// # Threads
+//
+// May be called from any thread; others may read the rows meanwhile.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the inverted
+// rows are used.
+rope_status rope_rows_invert(const struct rope_rows *rows,
+                             float *storage,
+                             size_t len,
+                             struct rope_rows *inverted);
+
+// Writes to `len` how many values (floats) the rows of some positions have: the number of tokens times rotary_dim.
+//
+// Returns ROPE_STATUS_POSITIONS_PER_AXIS, ROPE_STATUS_COORDINATE, ROPE_STATUS_OFFSETS, ROPE_STATUS_COUNT,
+// ROPE_STATUS_POSITION_RANGE, ROPE_STATUS_ROWS_TOO_LONG, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL,
+// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
+//
+// # Threads
+//
+// May be called from any thread; others may use the frequencies meanwhile, but not change or free them.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call.
+rope_status rope_rows_len(const struct rope_frequencies *frequencies,
+                          const struct rope_positions *positions,
+                          size_t *len);
+
+// Makes the rows of some positions in the caller's storage, and describes them in `rows`. The storage has `len`
+// floats; the call uses the first rope_rows_len of them, and allocates nothing. cos and sin are the floats nearest
+// to the exact values.
+//
+// Returns ROPE_STATUS_STORAGE if the storage is too short, and what rope_rows_len returns.
+//
+// # Threads
+//
+// May be called from any thread; others may use the frequencies meanwhile, but not change or free them.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the rows are
+// used.
+rope_status rope_rows_fill(const struct rope_frequencies *frequencies,
+                           const struct rope_positions *positions,
+                           float *storage,
+                           size_t len,
+                           struct rope_rows *rows);
+
+// Makes the rows that move keys by `deltas`, for rope_shift, in the caller's storage: those of the deltas as
+// positions, with a magnitude of 1, because the keys have the attention factor already. On several axes a token has a
+// delta for each. ROPE_ROWS_LEN(tokens, rotary_dim) floats are needed.
+//
+// Returns what rope_rows_fill returns.
+//
+// # Threads
+//
+// As rope_rows_fill.
+//
+// # Safety
+//
+// As rope_rows_fill.
+rope_status rope_rows_fill_shift(const struct rope_frequencies *frequencies,
+                                 const struct rope_positions *deltas,
+                                 float *storage,
+                                 size_t len,
+                                 struct rope_rows *rows);
+
+// Makes the rows that take keys from other frequencies and positions to these, for rope_shift, in the caller's
+// storage: after dynamic NTK, YaRN or LongRoPE have changed with the length of a sequence. `old` are the frequencies
+// that the keys were rotated with, `from` their positions then, `to` those they get. ROPE_ROWS_LEN(tokens, rotary_dim)
+// floats are needed.
+//
+// An angle is the exact difference of the two; cos and sin are multiplied by the new attention factor over the old.
+//
+// Returns ROPE_STATUS_ROTARY_DIM if the old frequencies have another number of pairs, ROPE_STATUS_COUNT if `from` and
+// `to` are not as many, ROPE_STATUS_NO_INTEGER for coordinates, and what rope_rows_fill returns.
+//
+// # Threads
+//
+// As rope_rows_fill.
+//
+// # Safety
+//
+// As rope_rows_fill.
+rope_status rope_rows_fill_shift_from(const struct rope_frequencies *frequencies,
+                                      const struct rope_frequencies *old,
+                                      const struct rope_positions *from,
+                                      const struct rope_positions *to,
+                                      float *storage,
+                                      size_t len,
+                                      struct rope_rows *rows);
+
+// Writes the additive sinusoidal encoding of the original Transformer from the same angles. Each row has
+// `rotary_dim` values: sin at the even channels, cos at the odd ones.
+//
+// Returns ROPE_STATUS_ROW_HEADS for rows of each head, ROPE_STATUS_STORAGE unless `len` is the number of rows times
+// rotary_dim, ROPE_STATUS_NULL,
+// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows.
+//
+// # Threads
+//
+// May be called from any thread; others may read the rows meanwhile.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call.
+rope_status rope_sinusoidal(const struct rope_rows *rows,
+                            float *values,
+                            size_t len);
+
+#if defined(ROPE_STD)
+// Makes the rows of some positions, on the heap. rope_table_free frees them.
+//
+// Returns ROPE_STATUS_OUT_OF_MEMORY, and what rope_rows_len returns.
+//
+// # Threads
+//
+// May be called from any thread; others may use the frequencies meanwhile, but not change or free them.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call.
+rope_status rope_table_new(const struct rope_frequencies *frequencies,
+                           const struct rope_positions *positions,
+                           struct rope_table **table);
+#endif
+
+#if defined(ROPE_STD)
+// Makes the rows of rope_rows_fill_shift on the heap. rope_table_free frees them.
+//
+// Returns ROPE_STATUS_OUT_OF_MEMORY, and what rope_rows_len returns.
+//
+// # Threads
+//
+// As rope_table_new.
+//
+// # Safety
+//
+// As rope_table_new.
+rope_status rope_table_new_shift(const struct rope_frequencies *frequencies,
+                                 const struct rope_positions *deltas,
+                                 struct rope_table **table);
+#endif
+
+#if defined(ROPE_STD)
+// Makes the rows of rope_rows_fill_shift_from on the heap. rope_table_free frees them.
+//
+// Returns ROPE_STATUS_OUT_OF_MEMORY, and what rope_rows_fill_shift_from returns.
+//
+// # Threads
+//
+// As rope_table_new.
+//
+// # Safety
+//
+// As rope_table_new.
+rope_status rope_table_new_shift_from(const struct rope_frequencies *frequencies,
+                                      const struct rope_frequencies *old,
+                                      const struct rope_positions *from,
+                                      const struct rope_positions *to,
+                                      struct rope_table **table);
+#endif
+
+#if defined(ROPE_STD)
+// Describes the rows of a table in `rows`. They lie in the table, and are gone when it is freed. To pick some
+// of them set `ids`.
+//
+// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
+//
+// # Threads
+//
+// May be called from any thread; others may use the table meanwhile, but not free it.
+//
+// # Safety
+//
+// `table` is NULL or of this library; `rows` is NULL or points to a rope_rows.
+rope_status rope_table_rows(const struct rope_table *table,
+                            struct rope_rows *rows);
+#endif
+
+#if defined(ROPE_STD)
+// Frees a table. NULL is left alone.
+//
+// Returns ROPE_STATUS_HANDLE for memory that holds no table, ROPE_STATUS_MISALIGNED. The library cannot tell
+// that a table was freed before.
+//
+// # Threads
+//
+// May be called from any thread; no other thread may use the table then or later.
+//
+// # Safety
+//
+// `table` is NULL or of this library, and neither it nor its rows are used any more.
+rope_status rope_table_free(struct rope_table *table);
+#endif
+
+// ---- Positions ----
+
+// The type of position ids, coordinates and inverse frequencies.
+enum rope_number ROPE_INT32_ENUM {
+  // int32_t
+  ROPE_NUMBER_I32 = 1,
+  // int64_t
+  ROPE_NUMBER_I64 = 2,
+  // uint32_t
+  ROPE_NUMBER_U32 = 3,
+  // float
+  ROPE_NUMBER_F32 = 4,
+  // double
+  ROPE_NUMBER_F64 = 5,
+  // uint64_t
+  ROPE_NUMBER_U64 = 6,
+};
+ROPE_ENUM_TYPE(rope_number);
+
+// How positions are listed.
+enum rope_positions_kind ROPE_INT32_ENUM {
+  // `count` consecutive positions from `first` on, the same on all axes.
+  ROPE_POSITIONS_KIND_RANGE = 1,
+  // One number per token, the same on all axes.
+  ROPE_POSITIONS_KIND_PER_TOKEN = 2,
+  // All tokens' numbers on axis 0, then all on axis 1 (Hugging Face's [3, batch * tokens], ggml's).
+  ROPE_POSITIONS_KIND_AXIS_MAJOR = 3,
+  // All numbers of token 0, then all of token 1.
+  ROPE_POSITIONS_KIND_TOKEN_MAJOR = 4,
+  // Sequences packed one after another: the values are offsets, and sequence s has the tokens `values[s]`
+  // to `values[s + 1]` (FlashAttention's cu_seqlens). Integers only.
+  ROPE_POSITIONS_KIND_PACKED = 5,
+  // The tokens of rank `rank` of `ranks` (context parallelism), and of the kinds below: `rank * n / ranks` to
+  // `(rank + 1) * n / ranks` of `n`, a multiple of `ranks` (Llama 3's all-gather). Without values it is one sequence
+  // of `count` tokens; with values these are the offsets of packed sequences, as for PACKED.
+  ROPE_POSITIONS_KIND_CONTIGUOUS_SHARD = 6,
+  // Chunk `rank` and then chunk `2 * ranks - 1 - rank` of `2 * ranks` (Megatron-LM, Transformer Engine). Packed
+  // sequences are divided one by one, each of a multiple of `2 * ranks` tokens (cu_seqlens_padded).
+  ROPE_POSITIONS_KIND_ZIGZAG_SHARD = 7,
+  // The same of any number of tokens, the first chunks one longer; of packed sequences first the early chunks of
+  // all, then the late ones (sglang).
+  ROPE_POSITIONS_KIND_UNEVEN_ZIGZAG_SHARD = 8,
+  // `rank`, `rank + ranks`, .. (Striped Attention); of packed sequences the whole buffer.
+  ROPE_POSITIONS_KIND_STRIPED_SHARD = 9,
+};
+ROPE_ENUM_TYPE(rope_positions_kind);
+
+// Which position id Dual Chunk Attention gives a token (Qwen2.5-1M). With `L = chunk_size - local_size`, at position
+// `p`:
+enum rope_dual_chunk_query ROPE_INT32_ENUM {
+  // `p mod L`: of queries beside keys of their own chunk, and of keys.
+  ROPE_DUAL_CHUNK_QUERY_INTRA = 1,
+  // `min(p mod L + L, chunk_size)`: of queries beside keys of the chunk before.
+  ROPE_DUAL_CHUNK_QUERY_SUCC = 2,
+  // `min(2 L - 1, chunk_size)`: of queries beside keys of earlier chunks, all the same.
+  ROPE_DUAL_CHUNK_QUERY_INTER = 3,
+  // `p mod L + L`: of the estimate for the chunk before.
+  ROPE_DUAL_CHUNK_QUERY_SUCC_CRITICAL = 4,
+  // `p mod L + chunk_size`: of the estimate for earlier chunks.
+  ROPE_DUAL_CHUNK_QUERY_INTER_CRITICAL = 5,
+};
+ROPE_ENUM_TYPE(rope_dual_chunk_query);
+
+// The position ids of Dual Chunk Attention, of integer positions. All zero: the positions themselves.
+typedef struct rope_dual_chunk {
+  // Which of them (`enum rope_dual_chunk_query`); 0: none.
+  int32_t query;
+  // Tokens of a chunk.
+  size_t chunk_size;
+  // Tokens at the end of a chunk that the next one has too.
+  size_t local_size;
+} rope_dual_chunk;
+
+// The positions of some tokens: integers, negative ones too, or real coordinates.
+typedef struct rope_positions {
+  // How they are listed (`enum rope_positions_kind`).
   int32_t kind;
-  // The extents, as the kind names them.
-  size_t extents[5];
-  // STRIDED: the strides. Not used by others.
-  struct rope_cache_strides strides;
-  // The first channel of each head that the cache uses, and the one after its last: where keys and values, or
-  // codes and a scale, lie one after another in a head. {0, 0}: all.
-  size_t channels[2];
-} rope_cache_layout;
-
-// The scale of a cache of codes. Fields that a kind does not name are not read.
-typedef struct rope_quant_scale {
-  // `enum rope_quant_scale_kind`.
-  int32_t kind;
-  // DIVIDE, RECIPROCAL, MULTIPLY: s of all heads, where `each` is NULL.
-  float same;
-  // DIVIDE, RECIPROCAL, MULTIPLY: s of each head; NULL: all have `same`.
-  const float *each;
-  // How many numbers `each` has: one for each head of the cache. 0 where it is NULL.
-  size_t each_count;
-  // MADE_INLINE, MADE_APART: the least scale; vLLM's is 1e-6.
-  float least;
-  // MADE_INLINE: bytes from the first code of a head to its scale; head_dim for one directly after the codes.
-  size_t behind;
-  // MADE_APART: floats from the scales of a block, of a slot and of a head to the next ones. {block_size * heads,
-  // heads, 1} for `[blocks][block_size][heads]`.
-  size_t strides[3];
-} rope_quant_scale;
-
-// The keys, or the values, of a layer in a cache. Calls that only read it do not write its memory.
-typedef struct rope_cache {
-  // The first byte, aligned as an element is.
-  void *memory;
-  // How many bytes may be read and written from there on.
-  size_t bytes;
-  // What it keeps (`enum rope_cache_format`).
-  int32_t format;
-  // Where it lies.
-  struct rope_cache_layout layout;
-  // Codes: what they are scaled by. Not used by others.
-  struct rope_quant_scale scale;
-  // ROPE_QUANT_SCALE_KIND_MADE_APART: the scales. Not used by others.
-  float *scales;
-  // How many scales there are.
-  size_t scales_count;
-} rope_cache;
-
-// A list of integers.
-typedef struct rope_ids {
-  // The integers.
-  const void *values;
-  // How many.
-  size_t count;
-  // Their type (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64).
+  // The type of `values` and of `starts` (`enum rope_number`); floats are real-valued coordinates. Not used by
+  // RANGE, nor by shards of one sequence.
   int32_t number;
-} rope_ids;
-
-// The slot of each token, sequence by sequence. Fields that a kind does not name are not
-// read.
-//
-// A token with a negative slot, position, block or offset is skipped: nothing is written for it, and nothing read. Of
-// two tokens with one slot the later one stays.
-typedef struct rope_slots {
-  // How they are named (`enum rope_slots_kind`).
-  int32_t kind;
-  // MAPPING: the slot of each token.
-  struct rope_ids slots;
-  // PAGES, TABLE, SEQUENCES: the position of each token in its sequence.
-  struct rope_ids positions;
-  // PAGES: the pages of all sequences. TABLE: the table.
-  struct rope_ids pages;
-  // PAGES: where the pages of each sequence start, and where those of the last end.
-  struct rope_ids starts;
-  // PAGES: the sequence of each token.
-  struct rope_ids sequences;
-  // TABLE: blocks of a sequence's line.
-  size_t width;
-  // RANGE: the first slot.
-  size_t first;
-  // RANGE: how many slots. OFFSETS: how many offsets.
+  // The numbers. Not used by RANGE; NULL for shards of one sequence.
+  const void *values;
+  // How many values; for RANGE how many positions, for shards of one sequence how many tokens it has.
   size_t count;
-  // OFFSETS: the offset of each token.
-  const int64_t *offsets;
-} rope_slots;
+  // RANGE: the first position. Not used by others.
+  int64_t first;
+  // PACKED: where each sequence starts counting, `count - 1` numbers; NULL: at 0. Not used by others.
+  const void *starts;
+  // Shards: the rank, from 0. Not used by others.
+  size_t rank;
+  // Shards: how many ranks there are. Not used by others.
+  size_t ranks;
+  // The ids that Dual Chunk Attention makes of the positions. All zero: none.
+  struct rope_dual_chunk dual_chunk;
+} rope_positions;
 
-#if defined(ROPE_MODELS)
-// What a config.json leaves open. A member at zero leaves it open too.
-typedef struct rope_config {
-  // The part of a composite model that is meant ("vision_config"); NULL: the text's. All texts of this struct end
-  // with a NUL.
-  const char *part;
-  // The model type, in place of the file's; NULL: the file's.
-  const char *model_type;
-  // The layer type that is meant ("full_attention", "sliding_attention"), where they differ; NULL: not said.
-  const char *layer_type;
-  // Keys of the file, separated by commas, that are not meant: the model's code counts as if they were not there;
-  // NULL: none.
-  const char *without;
-  // The length of the sequence, the largest position plus one, on which dynamic NTK and LongRoPE depend; 0: not
-  // said.
-  uint64_t length;
-  // The channels of a head in the tensors that are rotated; 0: all of the model's. Multi-head latent attention
-  // rotates the last channels of a head (128..192 of DeepSeek-V3), and a plan rotates the first: such a model is
-  // refused unless this is the number of channels that rotate (64), which then are tensors of their own, or parts
-  // of longer heads (rope_layout.offset).
-  size_t head_dim;
-} rope_config;
-#endif
+// `count` positions from `first` on.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+struct rope_positions rope_positions_range(int64_t first, size_t count);
 
-#if defined(ROPE_MODELS)
-// How a layer of a model rotates its queries and keys.
-typedef struct rope_model_layer {
-  // Whether it rotates them: 1 or 0. If it does not, every other member is zero.
-  int32_t rotates;
-  // The number of its rotation for rope_model_frequencies. Layers with the same number share rows.
-  size_t rotation;
-  // The channels of a query's head.
-  size_t head_dim;
-  // The first of them that rotates: 0, but for multi-head latent attention and DeepSeek-V4.
-  size_t first;
-  // How many rotate, from that one on.
+// One number per token: `count` of type `number` (`enum rope_number`). This call reads none of them; the calls that
+// the positions are given to do.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+struct rope_positions rope_positions_per_token(const void *values,
+                                               size_t count,
+                                               int32_t number);
+
+// The tokens of rank `rank` of `ranks`, of one sequence of `tokens`: `kind` is one of the shards of
+// `enum rope_positions_kind`. Of packed sequences set `values`, `count` and `number` to their offsets.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+struct rope_positions rope_positions_shard(int32_t kind,
+                                           size_t tokens,
+                                           size_t rank,
+                                           size_t ranks);
+
+// Writes which tokens a rank has, in its order: their indices in the sequence, or in the packed buffer. `tokens` has
+// room for `len` of them; `count` becomes how many there are. With `len` 0 it only counts.
+//
+// Returns ROPE_STATUS_STORAGE if there is less room, ROPE_STATUS_UNKNOWN_VALUE for positions that are no shard,
+// ROPE_STATUS_RANK, ROPE_STATUS_SHARD_TOKENS, ROPE_STATUS_OFFSETS, ROPE_STATUS_NULL,
+// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+//
+// # Safety
+//
+// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+rope_status rope_shard_tokens(const struct rope_positions *positions,
+                              size_t *tokens,
+                              size_t len,
+                              size_t *count);
+
+// ---- Frequencies ----
+
+// Bytes that are enough for rope_frequencies_init with rotary_dim channels: a constant, for static memory.
+#define ROPE_FREQUENCIES_BYTES(rotary_dim) \
+    (ROPE_FREQUENCIES_HEAD + ROPE_FREQUENCIES_BLOCK * ((size_t)(rotary_dim) / 16 + ((size_t)(rotary_dim) % 16 != 0)))
+
+// Bytes of a block of eight pairs in ROPE_FREQUENCIES_BYTES.
+#define ROPE_FREQUENCIES_BLOCK 576
+
+// Bytes besides the blocks in ROPE_FREQUENCIES_BYTES.
+#define ROPE_FREQUENCIES_HEAD 192
+
+// The largest rotary_dim.
+#define ROPE_ROTARY_DIM_MAX 65536
+
+// Which angle a position has.
+enum rope_angle ROPE_INT32_ENUM {
+  // The exact product of position and frequency.
+  ROPE_ANGLE_EXACT = 0,
+  // What Hugging Face's models compute: position and inverse frequency as floats, their product rounded to a float,
+  // and that taken as the angle.
+  ROPE_ANGLE_HUGGING_FACE_F32 = 1,
+};
+ROPE_ENUM_TYPE(rope_angle);
+
+// Which axis of the positions drives which pair, and which frequency a pair takes.
+enum rope_axes_kind ROPE_INT32_ENUM {
+  // One axis over `rotary_dim` channels: text.
+  ROPE_AXES_KIND_TEXT = 1,
+  // M-RoPE in chunks over `rotary_dim`: `sections` (`count` of them) pairs of axis 0, of axis 1, ..; Qwen2-VL has
+  // {16, 24, 24} of 128 channels. The sections of this kind and of the next three sum to the pairs of `rotary_dim`.
+  ROPE_AXES_KIND_MROPE = 2,
+  // Interleaved M-RoPE, `rotary_dim` and three `sections`: THWTHW..TT; Qwen3-VL has {24, 20, 20}.
+  ROPE_AXES_KIND_MROPE_INTERLEAVED = 3,
+  // Height and width alternating, `rotary_dim` and `sections` {height, width, time}; ERNIE-4.5-VL has {22, 22, 20}.
+  ROPE_AXES_KIND_MROPE_ALTERNATING = 4,
+  // Spread evenly, `rotary_dim` and three `sections`: openPangu.
+  ROPE_AXES_KIND_MROPE_SPREAD = 5,
+  // ggml's MROPE: `rotary_dim` and four `sections`.
+  ROPE_AXES_KIND_GGML_MROPE = 6,
+  // ggml's IMROPE: `rotary_dim` and four `sections`.
+  ROPE_AXES_KIND_GGML_IMROPE = 7,
+  // Base frequencies for each axis by itself: `sections` (`count` of them) pairs of each.
+  ROPE_AXES_KIND_PER_AXIS = 8,
+  // Images: two axes. Each has half of the pairs of `rotary_dim`, and base frequencies of its own. Qwen's vision
+  // towers, DINOv3.
+  ROPE_AXES_KIND_VISION = 9,
+  // Pixtral's images: one set of base frequencies, the even ones for the height, the odd ones for the width, over
+  // `rotary_dim`.
+  ROPE_AXES_KIND_PIXTRAL = 10,
+  // WAN's video over `rotary_dim` (the head_dim): time, height and width, each with base frequencies of its own.
+  ROPE_AXES_KIND_WAN = 11,
+  // One set of base frequencies, and the axis of every pair in `given` (`count` of them, 0 to 3).
+  ROPE_AXES_KIND_GIVEN = 12,
+};
+ROPE_ENUM_TYPE(rope_axes_kind);
+
+// How a model changes the frequencies base^(-2i/d). Each kind names the fields of rope_scaling that it reads.
+enum rope_scaling_kind ROPE_INT32_ENUM {
+  // Not at all.
+  ROPE_SCALING_KIND_DEFAULT = 0,
+  // Position interpolation: `factor`.
+  ROPE_SCALING_KIND_LINEAR = 1,
+  // Hugging Face's dynamic: `factor`, `max_position_embeddings`, `length`.
+  ROPE_SCALING_KIND_DYNAMIC_NTK = 2,
+  // HunYuan's: `alpha`.
+  ROPE_SCALING_KIND_NTK_ALPHA = 3,
+  // kexue.fm/9706: `factor`.
+  ROPE_SCALING_KIND_NTK_FIXED = 4,
+  // kexue.fm/9706 with a mixed base: `factor`, `mixed_b`.
+  ROPE_SCALING_KIND_NTK_MIXED = 5,
+  // NTK by parts: `factor`, `original_context`, `ntk_factor`, `extrapolation_factor`.
+  ROPE_SCALING_KIND_NTK_BY_PARTS = 6,
+  // YaRN: `factor`, `original_context`, `beta_fast`, `beta_slow`, `untruncated`, `attention_factor`, `mscale`,
+  // `mscale_all_dim`.
+  ROPE_SCALING_KIND_YARN = 7,
+  // LongRoPE: `short_factor`, `long_factor`, `count`, `original_context`, `length`, `factor`, `attention_factor`.
+  ROPE_SCALING_KIND_LONG_ROPE = 8,
+  // Llama 3.1: `factor`, `low_freq_factor`, `high_freq_factor`, `original_context`.
+  ROPE_SCALING_KIND_LLAMA3 = 9,
+  // Gemma 4's full-attention layers: `partial_rotary_factor`, `factor`.
+  ROPE_SCALING_KIND_PROPORTIONAL = 10,
+  // ggml's rope_freqs: `freq_factors`, `count`.
+  ROPE_SCALING_KIND_FREQ_FACTORS = 11,
+  // A learned correction: `alphas`, `count`.
+  ROPE_SCALING_KIND_LEARNED = 12,
+  // Turns instead of radians: DINOv3.
+  ROPE_SCALING_KIND_TURNS = 13,
+  // Periods in geometric steps: `min_period`, `max_period`.
+  ROPE_SCALING_KIND_PERIODS = 14,
+};
+ROPE_ENUM_TYPE(rope_scaling_kind);
+
+// The frequencies of all pairs of a head, and the factor on cos and sin. A handle, made once for a model.
+//
+// rope_frequencies_new, _new_inverse and _from_config make it on the heap; rope_frequencies_free frees it.
+// rope_frequencies_init and _init_inverse make it in the caller's memory.
+typedef struct rope_frequencies rope_frequencies;
+
+// The axes. Fields that a kind does not name are not read.
+typedef struct rope_axes {
+  // `enum rope_axes_kind`.
+  int32_t kind;
+  // Channels of a head that rotate; not read of PER_AXIS and GIVEN, whose lists name every pair.
   size_t rotary_dim;
-  // The plan for tensors of these channels, which begin at `first` in the caller's (rope_layout.offset).
-  struct rope_plan plan;
-  // Whether values are rotated as keys are: 1 or 0.
-  int32_t rotates_values;
-  // Whether the output of the attention is rotated back in the same channels: 1 or 0.
-  int32_t unrotates_output;
-  // Whether its rows are full-width (rope_rows_full): 1 or 0. Then the frequencies are those of the channels, and
-  // the rows that rope_rows_fill makes of them become full-width by `per_channel = 1` and `rotary_dim` of this
-  // layer.
-  int32_t full_width;
-} rope_model_layer;
-#endif
+  // Pairs of each section.
+  size_t sections[4];
+  // MROPE, PER_AXIS: how many sections, 1 to 4. GIVEN: how many pairs.
+  size_t count;
+  // GIVEN: the axis of every pair.
+  const uint8_t *given;
+} rope_axes;
 
 // The parameters of a scaling, by their public names. A call does not read the fields that the kind does not name:
 // a struct of zeros will do, with the fields that count filled in. rope_scaling_init fills in the published values
@@ -1372,452 +977,6 @@ typedef struct rope_frequencies_info {
   // applies it; the rotation does not.
   double softmax_factor;
 } rope_frequencies_info;
-
-// Gradients of pairs, `[rows][heads][pairs]`: the sums of a backward pass, in doubles of the caller's.
-//
-// There is a row for each token, which all sequences share, or one for each token of each sequence. Calls add to what
-// is there: begin with zeros, or with what other layers have added.
-//
-// The order of a sum is fixed: sequence by sequence where they share a row, in each head by head where heads do, then
-// the next call (Q first, then K). So the bits are the same on every backend and in every layout, and threads may have
-// tokens of their own, each with the rows of its tokens. To deal out heads or sequences that share a row would change
-// the order.
-typedef struct rope_pair_gradients {
-  // The first of the sums; there are `rows * heads * pairs`.
-  double *sums;
-  // Tokens, or sequences times tokens.
-  size_t rows;
-  // Heads that have sums of their own, all those of the tensor. 0 and 1: heads share theirs.
-  size_t heads;
-  // Pairs of a head that rotate: half of the rotary_dim of the rows.
-  size_t pairs;
-} rope_pair_gradients;
-
-// The position ids of Dual Chunk Attention, of integer positions. All zero: the positions themselves.
-typedef struct rope_dual_chunk {
-  // Which of them (`enum rope_dual_chunk_query`); 0: none.
-  int32_t query;
-  // Tokens of a chunk.
-  size_t chunk_size;
-  // Tokens at the end of a chunk that the next one has too.
-  size_t local_size;
-} rope_dual_chunk;
-
-// The positions of some tokens: integers, negative ones too, or real coordinates.
-typedef struct rope_positions {
-  // How they are listed (`enum rope_positions_kind`).
-  int32_t kind;
-  // The type of `values` and of `starts` (`enum rope_number`); floats are real-valued coordinates. Not used by
-  // RANGE, nor by shards of one sequence.
-  int32_t number;
-  // The numbers. Not used by RANGE; NULL for shards of one sequence.
-  const void *values;
-  // How many values; for RANGE how many positions, for shards of one sequence how many tokens it has.
-  size_t count;
-  // RANGE: the first position. Not used by others.
-  int64_t first;
-  // PACKED: where each sequence starts counting, `count - 1` numbers; NULL: at 0. Not used by others.
-  const void *starts;
-  // Shards: the rank, from 0. Not used by others.
-  size_t rank;
-  // Shards: how many ranks there are. Not used by others.
-  size_t ranks;
-  // The ids that Dual Chunk Attention makes of the positions. All zero: none.
-  struct rope_dual_chunk dual_chunk;
-} rope_positions;
-
-// Inverse frequencies of mixed axes, in radians a unit of the coordinate: `[axes][heads][pairs]`, the order of timm's,
-// rope-vit's and Mochi's parameters. Negative ones rotate the other way, zeros stand still.
-typedef struct rope_mixed_inverse {
-  // The numbers, aligned as their type is.
-  const void *values;
-  // How many: `axes * heads * pairs`.
-  size_t count;
-  // Their type: ROPE_NUMBER_F32 or ROPE_NUMBER_F64.
-  int32_t number;
-  // Numbers that make up a position, 1 to 4.
-  size_t axes;
-  // Heads that have frequencies of their own, all those of the tensor. 0 and 1: heads share theirs.
-  size_t heads;
-  // Pairs of a head that rotate, half of rotary_dim.
-  size_t pairs;
-} rope_mixed_inverse;
-
-// What rope_mixed_frequencies_describe tells of frequencies.
-typedef struct rope_mixed_frequencies_info {
-  // How many numbers a position has.
-  size_t axes;
-  // Heads that have frequencies of their own; 1: heads share theirs.
-  size_t heads;
-  // Channels of a head that rotate: two for each pair.
-  size_t rotary_dim;
-  // What cos and sin are multiplied by.
-  double attention_factor;
-  // Which angle rows are made of (`enum rope_mixed_angle`).
-  int32_t angle;
-} rope_mixed_frequencies_info;
-
-#if defined(ROPE_STD)
-// One target of rope_chain_rotate_into_each, and its rows.
-typedef struct rope_output {
-  // The tensor that is written; NULL: a cache.
-  const struct rope_tensor_mut *y;
-  // The cache that is written. Not used with a tensor.
-  const struct rope_cache *cache;
-  // The slots in the cache. Not used with a tensor.
-  const struct rope_slots *slots;
-  // The rows: as many structs as there are groups.
-  const struct rope_rows *rows;
-  // Groups of heads in a token of `y`, one after the other, each with all heads of the source and rows of its own:
-  // vLLM's and sglang's `[tokens][5][heads][head_dim]` is a tensor of `5 * heads` heads in 5 groups. 0 and 1: one.
-  // Not used with a cache.
-  size_t groups;
-} rope_output;
-#endif
-
-#ifdef __cplusplus
-extern "C" {
-#endif // __cplusplus
-
-// One axis over `rotary_dim` channels: text.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-struct rope_axes rope_axes_text(size_t rotary_dim);
-
-// Runs a chain in place.
-//
-// Returns ROPE_STATUS_HEAD_DIM_ON_STACK for heads of more than 2048 channels; ROPE_STATUS_PARAMETER,
-// ROPE_STATUS_COUNT and ROPE_STATUS_CENTERED_SUMS for a norm or a scale that does not fit; ROPE_STATUS_HADAMARD_BLOCK
-// and ROPE_STATUS_HADAMARD_HEAD for a transform that does not; and what rope_rotate returns. The tensor is untouched
-// then.
-//
-// # Threads
-//
-// As rope_rotate.
-//
-// # Safety
-//
-// As rope_rotate.
-rope_status rope_chain_rotate(const struct rope_chain *chain,
-                              const struct rope_tensor_mut *x,
-                              const struct rope_rows *rows);
-
-// Runs a chain in place without its rotation: queries and keys of layers that norm and do not rotate; heads of an
-// attention's output, whose Hadamard transform is undone so.
-//
-// Returns what rope_chain_rotate returns, but for the rows.
-//
-// # Threads
-//
-// As rope_rotate.
-//
-// # Safety
-//
-// As rope_rotate.
-rope_status rope_chain_run_stages(const struct rope_chain *chain,
-                                  const struct rope_tensor_mut *x);
-
-// Runs a chain from one tensor into another, whose element and pairing may differ.
-//
-// The two must not share memory, from the first element to the last of each.
-//
-// Returns what rope_rotate_into and rope_chain_rotate return. The target is untouched then.
-//
-// # Threads
-//
-// As rope_rotate_into.
-//
-// # Safety
-//
-// As rope_rotate.
-rope_status rope_chain_rotate_into(const struct rope_chain *chain,
-                                   const struct rope_tensor *x,
-                                   const struct rope_tensor_mut *y,
-                                   const struct rope_rows *rows);
-
-// Writes the sums of squares that the norm of a chain takes of a tensor: one for each token of each sequence where it
-// is over the row, one for each head of those where it is over heads. Ranks that have some heads each add theirs up,
-// and give them to the `sums` of a rope_norm.
-//
-// Returns ROPE_STATUS_NULL for a chain without a norm, ROPE_STATUS_STORAGE unless `len` is their number,
-// ROPE_STATUS_CENTERED_SUMS for a norm that is centered, ROPE_STATUS_HEAD_DIM_ON_STACK, and what rope_chain_rotate
-// returns but for the rows. Nothing is written then.
-//
-// # Threads
-//
-// May be called from any thread. No other thread may use the sums meanwhile; others may read the tensor.
-//
-// # Safety
-//
-// As rope_rotate.
-rope_status rope_chain_squares(const struct rope_chain *chain,
-                               const struct rope_tensor *x,
-                               float *sums,
-                               size_t len);
-
-// Runs a chain from a tensor into the slots of a cache, one slot for each token of each sequence: keys as they are
-// projected, into a cache that may be paged and of another element or code.
-//
-// A token with a negative slot is left out. Of two tokens with one slot the later one stays. The memory of the cache,
-// all of it, must be apart from what is read.
-//
-// Returns ROPE_STATUS_CACHE_HEADS if the cache has other heads; ROPE_STATUS_SLOT_COUNT unless there is one slot for
-// each token of each sequence; ROPE_STATUS_SLOT, ROPE_STATUS_SLOT_OFFSET and ROPE_STATUS_PAGE_POSITION for one that
-// the cache, or its sequence, does not have; ROPE_STATUS_CACHE_LAYOUT and ROPE_STATUS_OUT_OF_BOUNDS for a layout that
-// makes no cache, or not one of this memory; ROPE_STATUS_STORAGE for too few scales; ROPE_STATUS_COUNT and
-// ROPE_STATUS_PARAMETER for scales that are given; and what rope_chain_rotate returns. The cache is untouched then.
-//
-// # Threads
-//
-// May be called from any thread. No other thread may use the cache's memory and scales meanwhile; others may read the
-// source, the slots and the rows.
-//
-// # Safety
-//
-// As rope_rotate.
-rope_status rope_chain_rotate_into_cache(const struct rope_chain *chain,
-                                         const struct rope_tensor *x,
-                                         const struct rope_cache *cache,
-                                         const struct rope_slots *slots,
-                                         const struct rope_rows *rows);
-
-// As rope_chain_rotate_into_cache without the rotation: values, which are converted and written (and normed, in some
-// models).
-//
-// Returns what rope_chain_rotate_into_cache returns, but for the rows.
-//
-// # Threads
-//
-// As rope_chain_rotate_into_cache.
-//
-// # Safety
-//
-// As rope_rotate.
-rope_status rope_chain_copy_into_cache(const struct rope_chain *chain,
-                                       const struct rope_tensor *x,
-                                       const struct rope_cache *cache,
-                                       const struct rope_slots *slots);
-
-// Writes keys and values of the same tokens into the same slots: keys through the chain, values converted alone. All
-// is checked before either cache is written.
-//
-// The two caches must not share memory, from the first byte to the last of each. Caches that lie between one another
-// take rope_chain_rotate_into_cache and rope_chain_copy_into_cache.
-//
-// Returns ROPE_STATUS_KEY_VALUE_MISMATCH if the tokens of the two tensors are not as many, and what
-// rope_chain_rotate_into_cache returns for either.
-//
-// # Threads
-//
-// As rope_chain_rotate_into_cache.
-//
-// # Safety
-//
-// As rope_rotate.
-rope_status rope_chain_rotate_into_caches(const struct rope_chain *chain,
-                                          const struct rope_tensor *k,
-                                          const struct rope_cache *keys,
-                                          const struct rope_tensor *v,
-                                          const struct rope_cache *values,
-                                          const struct rope_slots *slots,
-                                          const struct rope_rows *rows);
-
-// Runs a chain from a cache into a tensor, one slot for each token of each sequence: keys that were cached before
-// their rotation. What is read is a float, so that nothing between the stages is rounded. A token with a negative slot
-// is left out.
-//
-// Returns what rope_chain_rotate_into_cache returns. The tensor is untouched then.
-//
-// # Threads
-//
-// May be called from any thread. No other thread may use the tensor's memory meanwhile, from its first element to its
-// last; others may read the cache, the slots and the rows.
-//
-// # Safety
-//
-// As rope_rotate.
-rope_status rope_chain_rotate_from_cache(const struct rope_chain *chain,
-                                         const struct rope_cache *cache,
-                                         const struct rope_slots *slots,
-                                         const struct rope_tensor_mut *y,
-                                         const struct rope_rows *rows);
-
-// As rope_chain_rotate_from_cache without the rotation: heads of a cache as float, half precision or bfloat16.
-//
-// Returns what rope_chain_rotate_into_cache returns, but for the rows. The tensor is untouched then.
-//
-// # Threads
-//
-// As rope_chain_rotate_from_cache.
-//
-// # Safety
-//
-// As rope_rotate.
-rope_status rope_chain_copy_from_cache(const struct rope_chain *chain,
-                                       const struct rope_cache *cache,
-                                       const struct rope_slots *slots,
-                                       const struct rope_tensor_mut *y);
-
-// Rotates keys that lie in a cache, in place, one row for each slot: a context shift by the rows of
-// rope_rows_fill_shift.
-//
-// A head is read as float, rotated, and rounded once to what the cache keeps; scales that are made are made anew. A
-// row that rotates by nothing leaves the bits of its slot.
-//
-// Returns what rope_chain_rotate_into_cache returns. The cache is untouched then.
-//
-// # Threads
-//
-// As rope_chain_rotate_into_cache.
-//
-// # Safety
-//
-// As rope_rotate.
-rope_status rope_shift(const struct rope_plan *plan,
-                       const struct rope_cache *cache,
-                       const struct rope_slots *slots,
-                       const struct rope_rows *rows);
-
-// As rope_shift, by a chain without a norm: keys that were cached with a Hadamard transform, which is undone before
-// the rotation and done again after it. A scale is not applied: cached keys have it, and it commutes with the
-// rotation.
-//
-// Returns ROPE_STATUS_NOT_LINEAR for a chain with a norm, and what rope_chain_rotate_into_cache returns. The cache is
-// untouched then.
-//
-// # Threads
-//
-// As rope_chain_rotate_into_cache.
-//
-// # Safety
-//
-// As rope_rotate.
-rope_status rope_chain_shift(const struct rope_chain *chain,
-                             const struct rope_cache *cache,
-                             const struct rope_slots *slots,
-                             const struct rope_rows *rows);
-
-#if defined(ROPE_MODELS)
-// Makes frequencies from the text of a model's config.json (`length` bytes; no NUL needed). rope_frequencies_free
-// frees them.
-//
-// `config` says what the file leaves open; NULL says nothing. If `plan` is not NULL, the call sets its pairings to
-// the model's and everything else in it to zero. If the file does not tell the pairing, or if the model does more than
-// a plan says, the call is refused, because a model with a wrong rotation still produces text. Layers that do not all
-// rotate alike have to be chosen by their type; the call is refused for those that do not rotate.
-//
-// Returns ROPE_STATUS_JSON, ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_AMBIGUOUS,
-// ROPE_STATUS_NO_SUCH, ROPE_STATUS_UNSUPPORTED, ROPE_STATUS_UNREAD (rope_error_detail tells the key),
-// ROPE_STATUS_MODEL_HEAD if `head_dim` is neither all channels of a head nor those that rotate, or 0 for a model that
-// rotates others than the first; ROPE_STATUS_UTF8, ROPE_STATUS_MEMORY_OVERLAP if `plan` lies over `frequencies`, and
-// what rope_frequencies_new returns. The call cannot report a lack of memory: the process ends if the system
-// gives none for reading the text.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
-rope_status rope_frequencies_from_config(const char *json,
-                                         size_t length,
-                                         const struct rope_config *config,
-                                         struct rope_frequencies **frequencies,
-                                         struct rope_plan *plan);
-#endif
-
-#if defined(ROPE_MODELS)
-// Reads the text of a model's config.json (`length` bytes; no NUL needed) into the rotation of each layer.
-// rope_model_free frees the model.
-//
-// `config` says what the file leaves open; NULL says nothing. Its `layer_type` and `head_dim` do not matter here.
-//
-// Returns what rope_frequencies_from_config returns, but for ROPE_STATUS_MODEL_HEAD. The call cannot report a lack of
-// memory: the process ends if the system gives none for reading the text.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
-rope_status rope_model_from_config(const char *json,
-                                   size_t length,
-                                   const struct rope_config *config,
-                                   struct rope_model **model);
-#endif
-
-#if defined(ROPE_MODELS)
-// Frees a model. NULL is left alone.
-//
-// Returns ROPE_STATUS_HANDLE for memory that holds no model; ROPE_STATUS_MISALIGNED. The library cannot tell that a
-// handle was freed before.
-//
-// # Threads
-//
-// May be called from any thread; no other thread may use the model then or later.
-//
-// # Safety
-//
-// `model` is NULL or of this library, and is not used any more.
-rope_status rope_model_free(struct rope_model *model);
-#endif
-
-#if defined(ROPE_MODELS)
-// Writes how many layers a model has.
-//
-// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
-//
-// # Threads
-//
-// May be called from any thread; others may use the model meanwhile, but not free it.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
-rope_status rope_model_layers(const struct rope_model *model, size_t *layers);
-#endif
-
-#if defined(ROPE_MODELS)
-// Writes how the layer with that index, from 0, rotates.
-//
-// Returns ROPE_STATUS_COUNT if the model has fewer layers; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
-// ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
-//
-// # Threads
-//
-// May be called from any thread; others may use the model meanwhile, but not free it.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
-rope_status rope_model_describe_layer(const struct rope_model *model,
-                                      size_t index,
-                                      struct rope_model_layer *layer);
-#endif
-
-#if defined(ROPE_MODELS)
-// Makes the frequencies of a rotation (rope_model_layer.rotation). rope_frequencies_free frees them; they outlive the
-// model.
-//
-// Returns ROPE_STATUS_COUNT if the model has fewer rotations; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
-// ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP, ROPE_STATUS_OUT_OF_MEMORY.
-//
-// # Threads
-//
-// May be called from any thread; others may use the model meanwhile, but not free it.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
-rope_status rope_model_frequencies(const struct rope_model *model,
-                                   size_t rotation,
-                                   struct rope_frequencies **frequencies);
-#endif
 
 // Bytes that are enough for rope_frequencies_init with `rotary_dim` channels, wherever the memory begins. It is
 // what the macro ROPE_FREQUENCIES_BYTES gives, but 0 beyond ROPE_ROTARY_DIM_MAX.
@@ -1991,6 +1150,908 @@ rope_status rope_frequencies_new_inverse(const struct rope_axes *axes,
 // `frequencies` is NULL or of this library, and is not used any more.
 rope_status rope_frequencies_free(struct rope_frequencies *frequencies);
 #endif
+
+// One axis over `rotary_dim` channels: text.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+struct rope_axes rope_axes_text(size_t rotary_dim);
+
+// Fills in a scaling: its kind (`enum rope_scaling_kind`), the published value of each field that has one, and
+// zeros.
+//
+// Returns ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+//
+// # Safety
+//
+// `scaling` is NULL or points to a rope_scaling.
+rope_status rope_scaling_init(struct rope_scaling *scaling,
+                              int32_t kind);
+
+// ---- Models, from config.json ----
+
+#if defined(ROPE_MODELS)
+// A model: the rotation of each of its layers, as its config.json and the code of its model type say it. A handle.
+// rope_model_from_config makes it; rope_model_free frees it.
+typedef struct rope_model rope_model;
+#endif
+
+#if defined(ROPE_MODELS)
+// What a config.json leaves open. A member at zero leaves it open too.
+typedef struct rope_config {
+  // The part of a composite model that is meant ("vision_config"); NULL: the text's. All texts of this struct end
+  // with a NUL.
+  const char *part;
+  // The model type, in place of the file's; NULL: the file's.
+  const char *model_type;
+  // The layer type that is meant ("full_attention", "sliding_attention"), where they differ; NULL: not said.
+  const char *layer_type;
+  // Keys of the file, separated by commas, that are not meant: the model's code counts as if they were not there;
+  // NULL: none.
+  const char *without;
+  // The length of the sequence, the largest position plus one, on which dynamic NTK and LongRoPE depend; 0: not
+  // said.
+  uint64_t length;
+  // The channels of a head in the tensors that are rotated; 0: all of the model's. Multi-head latent attention
+  // rotates the last channels of a head (128..192 of DeepSeek-V3), and a plan rotates the first: such a model is
+  // refused unless this is the number of channels that rotate (64), which then are tensors of their own, or parts
+  // of longer heads (rope_layout.offset).
+  size_t head_dim;
+} rope_config;
+#endif
+
+#if defined(ROPE_MODELS)
+// How a layer of a model rotates its queries and keys.
+typedef struct rope_model_layer {
+  // Whether it rotates them: 1 or 0. If it does not, every other member is zero.
+  int32_t rotates;
+  // The number of its rotation for rope_model_frequencies. Layers with the same number share rows.
+  size_t rotation;
+  // The channels of a query's head.
+  size_t head_dim;
+  // The first of them that rotates: 0, but for multi-head latent attention and DeepSeek-V4.
+  size_t first;
+  // How many rotate, from that one on.
+  size_t rotary_dim;
+  // The plan for tensors of these channels, which begin at `first` in the caller's (rope_layout.offset).
+  struct rope_plan plan;
+  // Whether values are rotated as keys are: 1 or 0.
+  int32_t rotates_values;
+  // Whether the output of the attention is rotated back in the same channels: 1 or 0.
+  int32_t unrotates_output;
+  // Whether its rows are full-width (rope_rows_full): 1 or 0. Then the frequencies are those of the channels, and
+  // the rows that rope_rows_fill makes of them become full-width by `per_channel = 1` and `rotary_dim` of this
+  // layer.
+  int32_t full_width;
+} rope_model_layer;
+#endif
+
+#if defined(ROPE_MODELS)
+// Makes frequencies from the text of a model's config.json (`length` bytes; no NUL needed). rope_frequencies_free
+// frees them.
+//
+// `config` says what the file leaves open; NULL says nothing. If `plan` is not NULL, the call sets its pairings to
+// the model's and everything else in it to zero. If the file does not tell the pairing, or if the model does more than
+// a plan says, the call is refused, because a model with a wrong rotation still produces text. Layers that do not all
+// rotate alike have to be chosen by their type; the call is refused for those that do not rotate.
+//
+// Returns ROPE_STATUS_JSON, ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_AMBIGUOUS,
+// ROPE_STATUS_NO_SUCH, ROPE_STATUS_UNSUPPORTED, ROPE_STATUS_UNREAD (rope_error_detail tells the key),
+// ROPE_STATUS_MODEL_HEAD if `head_dim` is neither all channels of a head nor those that rotate, or 0 for a model that
+// rotates others than the first; ROPE_STATUS_UTF8, ROPE_STATUS_MEMORY_OVERLAP if `plan` lies over `frequencies`, and
+// what rope_frequencies_new returns. The call cannot report a lack of memory: the process ends if the system
+// gives none for reading the text.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call.
+rope_status rope_frequencies_from_config(const char *json,
+                                         size_t length,
+                                         const struct rope_config *config,
+                                         struct rope_frequencies **frequencies,
+                                         struct rope_plan *plan);
+#endif
+
+#if defined(ROPE_MODELS)
+// Reads the text of a model's config.json (`length` bytes; no NUL needed) into the rotation of each layer.
+// rope_model_free frees the model.
+//
+// `config` says what the file leaves open; NULL says nothing. Its `layer_type` and `head_dim` do not matter here.
+//
+// Returns what rope_frequencies_from_config returns, but for ROPE_STATUS_MODEL_HEAD. The call cannot report a lack of
+// memory: the process ends if the system gives none for reading the text.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call.
+rope_status rope_model_from_config(const char *json,
+                                   size_t length,
+                                   const struct rope_config *config,
+                                   struct rope_model **model);
+#endif
+
+#if defined(ROPE_MODELS)
+// Frees a model. NULL is left alone.
+//
+// Returns ROPE_STATUS_HANDLE for memory that holds no model; ROPE_STATUS_MISALIGNED. The library cannot tell that a
+// handle was freed before.
+//
+// # Threads
+//
+// May be called from any thread; no other thread may use the model then or later.
+//
+// # Safety
+//
+// `model` is NULL or of this library, and is not used any more.
+rope_status rope_model_free(struct rope_model *model);
+#endif
+
+#if defined(ROPE_MODELS)
+// Writes how many layers a model has.
+//
+// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
+//
+// # Threads
+//
+// May be called from any thread; others may use the model meanwhile, but not free it.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call.
+rope_status rope_model_layers(const struct rope_model *model, size_t *layers);
+#endif
+
+#if defined(ROPE_MODELS)
+// Writes how the layer with that index, from 0, rotates.
+//
+// Returns ROPE_STATUS_COUNT if the model has fewer layers; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
+// ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
+//
+// # Threads
+//
+// May be called from any thread; others may use the model meanwhile, but not free it.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call.
+rope_status rope_model_describe_layer(const struct rope_model *model,
+                                      size_t index,
+                                      struct rope_model_layer *layer);
+#endif
+
+#if defined(ROPE_MODELS)
+// Makes the frequencies of a rotation (rope_model_layer.rotation). rope_frequencies_free frees them; they outlive the
+// model.
+//
+// Returns ROPE_STATUS_COUNT if the model has fewer rotations; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
+// ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP, ROPE_STATUS_OUT_OF_MEMORY.
+//
+// # Threads
+//
+// May be called from any thread; others may use the model meanwhile, but not free it.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call.
+rope_status rope_model_frequencies(const struct rope_model *model,
+                                   size_t rotation,
+                                   struct rope_frequencies **frequencies);
+#endif
+
+// ---- A norm, a factor and a Hadamard transform in the same pass ----
+
+// The formulas that models have, each named after the code whose bits it gives. T is the element of the tensor that
+// is read, r the reciprocal of the root mean square, m the mean, w the weights and b the biases.
+enum rope_norm_formula ROPE_INT32_ENUM {
+  // w T(x r): Hugging Face's LlamaRMSNorm and its copies; Llama, Qwen3, GLM-4.5, HunYuan, EXAONE 4, MiniMax-M2,
+  // OLMoE.
+  ROPE_NORM_FORMULA_LLAMA = 1,
+  // T(w (x r)): OLMo 2 and 3, gpt-oss, Gemma 3n and 4, whose values are normed without weights: with
+  // `weighted` at 0.
+  ROPE_NORM_FORMULA_OLMO2 = 2,
+  // T((x r) (1 + w)): Gemma 1 to 3, Qwen3-Next.
+  ROPE_NORM_FORMULA_GEMMA = 3,
+  // T(x r), without a weight: Llama 4, nanochat.
+  ROPE_NORM_FORMULA_LLAMA4 = 4,
+  // T(w ((x - m) r)), or T(w ((x - m) r) + b) with biases: Cohere, Command R, StableLM, Phi, Persimmon.
+  ROPE_NORM_FORMULA_LAYER_NORM = 5,
+  // T(T(T((x - m) r) w) + b), weights and biases of each head: Chameleon.
+  ROPE_NORM_FORMULA_CHAMELEON = 6,
+  // x r w, which the rotation takes as it is: fused kernels of GPU libraries.
+  ROPE_NORM_FORMULA_ONCE = 7,
+};
+ROPE_ENUM_TYPE(rope_norm_formula);
+
+// How the result of a norm is rounded.
+enum rope_norm_result ROPE_INT32_ENUM {
+  // Not at all: what comes next takes the float.
+  ROPE_NORM_RESULT_KEPT = 0,
+  // To the element of the tensor that is read.
+  ROPE_NORM_RESULT_ROUNDED = 1,
+  // To the wider type of that element and the weights', as PyTorch promotes a product.
+  ROPE_NORM_RESULT_PROMOTED = 2,
+};
+ROPE_ENUM_TYPE(rope_norm_result);
+
+// What a norm is taken over.
+enum rope_norm_reach ROPE_INT32_ENUM {
+  // Each head by itself.
+  ROPE_NORM_REACH_HEAD = 0,
+  // All heads of a token together: OLMo 2, OLMoE, MiniMax-M2.
+  ROPE_NORM_REACH_ROW = 1,
+};
+ROPE_ENUM_TYPE(rope_norm_reach);
+
+// How the squares of a norm are summed. Either order is the same on every backend.
+enum rope_norm_sum ROPE_INT32_ENUM {
+  // In float, in the order of PyTorch's `mean` on x86: the bits of the eager model.
+  ROPE_NORM_SUM_PYTORCH = 0,
+  // In double, in eight lanes, and the mean rounded to float once: nearer to the true mean.
+  ROPE_NORM_SUM_F64 = 1,
+};
+ROPE_ENUM_TYPE(rope_norm_sum);
+
+// Whether a stage runs before the rotation or after it.
+enum rope_stage_order ROPE_INT32_ENUM {
+  // Before the rotation.
+  ROPE_STAGE_ORDER_BEFORE_ROTATION = 0,
+  // After it: the norms of HunYuan, Llama 4 and nanochat.
+  ROPE_STAGE_ORDER_AFTER_ROTATION = 1,
+};
+ROPE_ENUM_TYPE(rope_stage_order);
+
+// What a factor belongs to: the tensor, a token or a head.
+enum rope_scale_kind ROPE_INT32_ENUM {
+  // The tensor: the same `factor` everywhere.
+  ROPE_SCALE_KIND_CONSTANT = 1,
+  // A token of a sequence: `factors` is `[batch][tokens]`. Mistral 4's, Llama 4's temperature.
+  ROPE_SCALE_KIND_PER_TOKEN = 2,
+  // A head of a token: `factors` is `[batch][tokens][heads]`.
+  ROPE_SCALE_KIND_PER_TOKEN_AND_HEAD = 3,
+};
+ROPE_ENUM_TYPE(rope_scale_kind);
+
+// Where a Hadamard transform multiplies by 1 / sqrt(block). For blocks that are a power of four both give the same
+// floats, overflow and subnormal numbers apart.
+enum rope_hadamard_factor ROPE_INT32_ENUM {
+  // After the butterflies: DeepSeek, fast_hadamard_transform, SGLang, executorch, QuaRot.
+  ROPE_HADAMARD_FACTOR_LAST = 0,
+  // Before the butterflies: llama.cpp.
+  ROPE_HADAMARD_FACTOR_FIRST = 1,
+};
+ROPE_ENUM_TYPE(rope_hadamard_factor);
+
+// The transforms of engines.
+enum rope_hadamard_preset ROPE_INT32_ENUM {
+  // llama.cpp's of queries and of quantized keys: the largest block of 64, 128, 256 .. channels that divides the
+  // head, multiplied first; none where 64 does not divide the head.
+  ROPE_HADAMARD_PRESET_LLAMA_CPP_KEYS = 1,
+  // llama.cpp's of quantized values and of the attention's output: blocks of 64 channels, multiplied first; none
+  // where 64 does not divide the head.
+  ROPE_HADAMARD_PRESET_LLAMA_CPP_VALUES = 2,
+  // The indexers of DeepSeek-V3.2 and V4 and of GLM: the whole head is one block.
+  ROPE_HADAMARD_PRESET_INDEXER = 3,
+};
+ROPE_ENUM_TYPE(rope_hadamard_preset);
+
+// The weights, or the biases, of a norm: `[head_dim]`, which all heads share, or `[heads][head_dim]`. Zeros: none.
+typedef struct rope_weights {
+  // The first of them, aligned as its type is.
+  const void *data;
+  // How many.
+  size_t count;
+  // Their type (`enum rope_element`).
+  int32_t element;
+} rope_weights;
+
+// A norm of queries or keys: what is summed, what it is multiplied with, and where results are rounded. Every
+// operation is rounded to a float by itself.
+//
+// rope_norm_init fills in a formula; `eps` and what else the model has is then set. A struct of zeros multiplies a
+// head by the reciprocal of its root mean square, and rounds nothing.
+typedef struct rope_norm {
+  // Other than 0: the mean is taken off first, a layer norm.
+  int32_t centered;
+  // Other than 0: it multiplies by `weight`, and is refused without. 0: it has none, and is refused with some.
+  int32_t weighted;
+  // Other than 0: the factor is 1 + w.
+  int32_t one_plus_weight;
+  // Other than 0: what was normed is rounded to the element before the weight.
+  int32_t rounds_normed;
+  // Other than 0: the product with the weight is rounded to the element before a bias is added.
+  int32_t rounds_product;
+  // How the result is rounded (`enum rope_norm_result`).
+  int32_t result;
+  // What is added to the mean.
+  float eps;
+  // What it is multiplied with; zeros where `weighted` is 0.
+  struct rope_weights weight;
+  // What is added then; zeros: nothing.
+  struct rope_weights bias;
+  // What it is taken over (`enum rope_norm_reach`).
+  int32_t reach;
+  // On which side of the rotation it stands (`enum rope_stage_order`).
+  int32_t order;
+  // How squares are summed (`enum rope_norm_sum`).
+  int32_t sum;
+  // Sums of squares that the caller has, where a row is split over ranks: one for each token of each sequence (of
+  // heads that are normed by themselves one for each head of those). rope_chain_squares makes those of a part.
+  // NULL: they are made.
+  const float *sums;
+  // How many sums. Not 0 where they are given.
+  size_t sums_count;
+  // Channels that each of them was summed over. Not used without sums.
+  size_t sums_width;
+} rope_norm;
+
+// A factor on queries or keys. On its side of the rotation it follows the norm.
+typedef struct rope_scale {
+  // What has a factor of its own (`enum rope_scale_kind`).
+  int32_t kind;
+  // CONSTANT: the factor. Not used by others.
+  float factor;
+  // The factors. Not used by CONSTANT.
+  const float *factors;
+  // How many factors. Not used by CONSTANT.
+  size_t count;
+  // On which side of the rotation it stands (`enum rope_stage_order`).
+  int32_t order;
+  // Other than 0: the product is not rounded to the element of the tensor that is read.
+  int32_t unrounded;
+} rope_scale;
+
+// A Hadamard transform of blocks of channels, in float: strides ascend, each operation is rounded by itself. It is its
+// own inverse. Zeros: none.
+typedef struct rope_hadamard {
+  // Channels of a block, a power of two from 2 to 2048 that divides a head; 0: there is no transform.
+  size_t block;
+  // Where it multiplies (`enum rope_hadamard_factor`).
+  int32_t factor;
+} rope_hadamard;
+
+// A plan with more stages than the rotation, all that stands between a projection and the attention:
+//
+// read -> norm -> scale -> rotate -> norm -> scale -> transform -> write
+//
+// The norm and the scale stand on either side; the Hadamard transform is the last stage, and the first one of what is
+// read from a cache, which it undoes. Between the stages a value is a float; a norm, a scale and the chain say where
+// it is rounded to the element of what is read. A head has at most 2048 channels. The bits are the same on every
+// backend.
+typedef struct rope_chain {
+  // The rotation.
+  struct rope_plan plan;
+  // The norm; NULL: none.
+  const struct rope_norm *norm;
+  // The scale; NULL: none.
+  const struct rope_scale *scale;
+  // Other than 0: what follows the rotation (a norm, a scale, a transform, a quantized format) takes its float as it
+  // is. Otherwise that is rounded to the element of what is read first, which gives the bits of separate steps.
+  int32_t without_rounding;
+  // The Hadamard transform; zeros: none.
+  struct rope_hadamard hadamard;
+} rope_chain;
+
+// Runs a chain in place.
+//
+// Returns ROPE_STATUS_HEAD_DIM_ON_STACK for heads of more than 2048 channels; ROPE_STATUS_PARAMETER,
+// ROPE_STATUS_COUNT and ROPE_STATUS_CENTERED_SUMS for a norm or a scale that does not fit; ROPE_STATUS_HADAMARD_BLOCK
+// and ROPE_STATUS_HADAMARD_HEAD for a transform that does not; and what rope_rotate returns. The tensor is untouched
+// then.
+//
+// # Threads
+//
+// As rope_rotate.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_rotate(const struct rope_chain *chain,
+                              const struct rope_tensor_mut *x,
+                              const struct rope_rows *rows);
+
+// Runs a chain in place without its rotation: queries and keys of layers that norm and do not rotate; heads of an
+// attention's output, whose Hadamard transform is undone so.
+//
+// Returns what rope_chain_rotate returns, but for the rows.
+//
+// # Threads
+//
+// As rope_rotate.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_run_stages(const struct rope_chain *chain,
+                                  const struct rope_tensor_mut *x);
+
+// Runs a chain from one tensor into another, whose element and pairing may differ.
+//
+// The two must not share memory, from the first element to the last of each.
+//
+// Returns what rope_rotate_into and rope_chain_rotate return. The target is untouched then.
+//
+// # Threads
+//
+// As rope_rotate_into.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_rotate_into(const struct rope_chain *chain,
+                                   const struct rope_tensor *x,
+                                   const struct rope_tensor_mut *y,
+                                   const struct rope_rows *rows);
+
+// Writes the sums of squares that the norm of a chain takes of a tensor: one for each token of each sequence where it
+// is over the row, one for each head of those where it is over heads. Ranks that have some heads each add theirs up,
+// and give them to the `sums` of a rope_norm.
+//
+// Returns ROPE_STATUS_NULL for a chain without a norm, ROPE_STATUS_STORAGE unless `len` is their number,
+// ROPE_STATUS_CENTERED_SUMS for a norm that is centered, ROPE_STATUS_HEAD_DIM_ON_STACK, and what rope_chain_rotate
+// returns but for the rows. Nothing is written then.
+//
+// # Threads
+//
+// May be called from any thread. No other thread may use the sums meanwhile; others may read the tensor.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_squares(const struct rope_chain *chain,
+                               const struct rope_tensor *x,
+                               float *sums,
+                               size_t len);
+
+// Fills in a norm of each head, before the rotation, by a formula (`enum rope_norm_formula`), with an eps of 0. Unless
+// the formula has no weights, they are to be set.
+//
+// Returns ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+//
+// # Safety
+//
+// `norm` is NULL or points to a rope_norm.
+rope_status rope_norm_init(struct rope_norm *norm,
+                           int32_t formula);
+
+// Fills in the transform that an engine applies to heads of `head_dim` channels (`enum rope_hadamard_preset`).
+//
+// Returns ROPE_STATUS_HADAMARD_BLOCK if the block would be longer than 2048 channels, or the indexer's head is no
+// power of two; ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED. The struct is untouched then.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+//
+// # Safety
+//
+// `hadamard` is NULL or points to a rope_hadamard.
+rope_status rope_hadamard_init(struct rope_hadamard *hadamard,
+                               int32_t preset,
+                               size_t head_dim);
+
+// ---- KV caches ----
+
+// What a cache keeps. All codes round to nearest.
+enum rope_cache_format ROPE_INT32_ENUM {
+  // IEEE single precision.
+  ROPE_CACHE_FORMAT_F32 = 1,
+  // IEEE half precision.
+  ROPE_CACHE_FORMAT_F16 = 2,
+  // bfloat16.
+  ROPE_CACHE_FORMAT_BF16 = 3,
+  // Codes of FP8 E4M3FN up to 448; what is beyond becomes the largest.
+  ROPE_CACHE_FORMAT_E4M3 = 4,
+  // Codes of FP8 E5M2 as PyTorch converts; what is beyond becomes an infinity.
+  ROPE_CACHE_FORMAT_E5M2 = 5,
+  // Codes of FP8 E5M2 up to 57344; what is beyond becomes the largest. vLLM's.
+  ROPE_CACHE_FORMAT_E5M2_SATURATING = 6,
+  // Integers of 8 bits, ties to even: ONNX Runtime's.
+  ROPE_CACHE_FORMAT_INT8_EVEN = 7,
+  // Integers of 8 bits, ties away from zero: vLLM's Triton kernel.
+  ROPE_CACHE_FORMAT_INT8_AWAY = 8,
+  // ggml's blocks of 32 values in 34 bytes, by its reference formula. The layout counts values.
+  ROPE_CACHE_FORMAT_Q8_0 = 9,
+  // ggml's Q4_0: 32 values in 18 bytes, likewise.
+  ROPE_CACHE_FORMAT_Q4_0 = 10,
+  // ggml's Q4_1: 32 values in 20 bytes.
+  ROPE_CACHE_FORMAT_Q4_1 = 11,
+  // ggml's Q5_0: 32 values in 22 bytes.
+  ROPE_CACHE_FORMAT_Q5_0 = 12,
+  // ggml's Q5_1: 32 values in 24 bytes.
+  ROPE_CACHE_FORMAT_Q5_1 = 13,
+  // ggml's IQ4_NL: 32 values in 18 bytes.
+  ROPE_CACHE_FORMAT_IQ4_NL = 14,
+};
+ROPE_ENUM_TYPE(rope_cache_format);
+
+// The order of a cache in memory, outermost first: N the slots of a block (page), H the heads, D the channels of a
+// head, x what is left of the dimension before it that was divided. A cache that is not paged has one block, or one
+// for each sequence.
+enum rope_cache_layout_kind ROPE_INT32_ENUM {
+  // `extents` {blocks, N, H, D}: FlashInfer, vLLM, SGLang (N = 1), llama.cpp's rows, TensorRT.
+  ROPE_CACHE_LAYOUT_KIND_NHD = 1,
+  // `extents` {blocks, H, N, D}: FlashInfer, TensorRT-LLM, OpenVINO; ONNX Runtime and candle (block = sequence).
+  ROPE_CACHE_LAYOUT_KIND_HND = 2,
+  // `extents` {blocks, H, D, N}: vLLM's keys on CPUs, llama.cpp's transposed values.
+  ROPE_CACHE_LAYOUT_KIND_HDN = 3,
+  // `extents` {blocks, H, D / x, N, x}: vLLM's older keys, mistral.rs.
+  ROPE_CACHE_LAYOUT_KIND_HDNX = 4,
+  // `extents` {blocks, H, N / x, D, x}: interleaved values of vLLM and AITER.
+  ROPE_CACHE_LAYOUT_KIND_HNDX = 5,
+  // `extents` {blocks, N, H, D} in any order in memory: `strides`.
+  ROPE_CACHE_LAYOUT_KIND_STRIDED = 6,
+};
+ROPE_ENUM_TYPE(rope_cache_layout_kind);
+
+// What numbers are scaled by before they are rounded to a code.
+enum rope_quant_scale_kind ROPE_INT32_ENUM {
+  // x / s; read as code * s: vLLM on GPUs, LMDeploy.
+  ROPE_QUANT_SCALE_KIND_DIVIDE = 1,
+  // x (1 / s), the reciprocal rounded; read as code * s: vLLM on CPUs, ONNX Runtime.
+  ROPE_QUANT_SCALE_KIND_RECIPROCAL = 2,
+  // x s; read as code * (1 / s), the reciprocal rounded: FlashInfer, TensorRT-LLM.
+  ROPE_QUANT_SCALE_KIND_MULTIPLY = 3,
+  // Made for each token and head, s = max(largest |x| / largest code, `least`) and x (1 / s), and kept in the cache
+  // as a float, `behind` bytes after the first code of its head.
+  ROPE_QUANT_SCALE_KIND_MADE_INLINE = 4,
+  // Made likewise, and kept in the cache's `scales`.
+  ROPE_QUANT_SCALE_KIND_MADE_APART = 5,
+};
+ROPE_ENUM_TYPE(rope_quant_scale_kind);
+
+// How the slots of a cache are listed.
+enum rope_slots_kind ROPE_INT32_ENUM {
+  // `slots` has the slot of each token, block * block_size + place: a runtime's slot mapping.
+  ROPE_SLOTS_KIND_MAPPING = 1,
+  // `count` slots from `first` on.
+  ROPE_SLOTS_KIND_RANGE = 2,
+  // By the pages of each sequence (FlashInfer's CSR): token i is of sequence `sequences[i]` at `positions[i]`; the
+  // pages of sequence s are `pages[starts[s]]` to `pages[starts[s + 1] - 1]`.
+  ROPE_SLOTS_KIND_PAGES = 3,
+  // By a block table: `pages` is `[batch][width]`, the blocks of each sequence of the tensor, and `positions` has
+  // the position of each token.
+  ROPE_SLOTS_KIND_TABLE = 4,
+  // One block for each sequence of the tensor, and `positions` has the position of each token in it: ONNX Runtime.
+  ROPE_SLOTS_KIND_SEQUENCES = 5,
+  // `offsets` has the index of each token's first element, in elements of the cache: for a cache that
+  // rope_cache_layout cannot describe.
+  ROPE_SLOTS_KIND_OFFSETS = 6,
+};
+ROPE_ENUM_TYPE(rope_slots_kind);
+
+// The strides of a cache, in its elements (bytes where it keeps codes). Channel d of head h in slot s, which is place
+// p = s % block_size, lies at
+//
+// (s / block_size) block + (p / group) group_stride + (p % group) token + h head + (d / chunk) chunk_stride + (d %
+// chunk) channel
+typedef struct rope_cache_strides {
+  // From a block to the next.
+  size_t block;
+  // Slots of a group; all of a block where there are no groups.
+  size_t group;
+  // From a group of slots to the next.
+  size_t group_stride;
+  // From a slot of a group to the next.
+  size_t token;
+  // From a head to the next.
+  size_t head;
+  // Channels of a chunk; all of a head where they lie side by side.
+  size_t chunk;
+  // From a chunk of channels to the next.
+  size_t chunk_stride;
+  // From a channel of a chunk to the next.
+  size_t channel;
+} rope_cache_strides;
+
+// Where the elements of a cache lie. The caller fills it in.
+typedef struct rope_cache_layout {
+  // The order in memory (`enum rope_cache_layout_kind`).
+  int32_t kind;
+  // The extents, as the kind names them.
+  size_t extents[5];
+  // STRIDED: the strides. Not used by others.
+  struct rope_cache_strides strides;
+  // The first channel of each head that the cache uses, and the one after its last: where keys and values, or
+  // codes and a scale, lie one after another in a head. {0, 0}: all.
+  size_t channels[2];
+} rope_cache_layout;
+
+// The scale of a cache of codes. Fields that a kind does not name are not read.
+typedef struct rope_quant_scale {
+  // `enum rope_quant_scale_kind`.
+  int32_t kind;
+  // DIVIDE, RECIPROCAL, MULTIPLY: s of all heads, where `each` is NULL.
+  float same;
+  // DIVIDE, RECIPROCAL, MULTIPLY: s of each head; NULL: all have `same`.
+  const float *each;
+  // How many numbers `each` has: one for each head of the cache. 0 where it is NULL.
+  size_t each_count;
+  // MADE_INLINE, MADE_APART: the least scale; vLLM's is 1e-6.
+  float least;
+  // MADE_INLINE: bytes from the first code of a head to its scale; head_dim for one directly after the codes.
+  size_t behind;
+  // MADE_APART: floats from the scales of a block, of a slot and of a head to the next ones. {block_size * heads,
+  // heads, 1} for `[blocks][block_size][heads]`.
+  size_t strides[3];
+} rope_quant_scale;
+
+// The keys, or the values, of a layer in a cache. Calls that only read it do not write its memory.
+typedef struct rope_cache {
+  // The first byte, aligned as an element is.
+  void *memory;
+  // How many bytes may be read and written from there on.
+  size_t bytes;
+  // What it keeps (`enum rope_cache_format`).
+  int32_t format;
+  // Where it lies.
+  struct rope_cache_layout layout;
+  // Codes: what they are scaled by. Not used by others.
+  struct rope_quant_scale scale;
+  // ROPE_QUANT_SCALE_KIND_MADE_APART: the scales. Not used by others.
+  float *scales;
+  // How many scales there are.
+  size_t scales_count;
+} rope_cache;
+
+// A list of integers.
+typedef struct rope_ids {
+  // The integers.
+  const void *values;
+  // How many.
+  size_t count;
+  // Their type (ROPE_NUMBER_I32, ROPE_NUMBER_I64, ROPE_NUMBER_U32 or ROPE_NUMBER_U64).
+  int32_t number;
+} rope_ids;
+
+// The slot of each token, sequence by sequence. Fields that a kind does not name are not
+// read.
+//
+// A token with a negative slot, position, block or offset is skipped: nothing is written for it, and nothing read. Of
+// two tokens with one slot the later one stays.
+typedef struct rope_slots {
+  // How they are named (`enum rope_slots_kind`).
+  int32_t kind;
+  // MAPPING: the slot of each token.
+  struct rope_ids slots;
+  // PAGES, TABLE, SEQUENCES: the position of each token in its sequence.
+  struct rope_ids positions;
+  // PAGES: the pages of all sequences. TABLE: the table.
+  struct rope_ids pages;
+  // PAGES: where the pages of each sequence start, and where those of the last end.
+  struct rope_ids starts;
+  // PAGES: the sequence of each token.
+  struct rope_ids sequences;
+  // TABLE: blocks of a sequence's line.
+  size_t width;
+  // RANGE: the first slot.
+  size_t first;
+  // RANGE: how many slots. OFFSETS: how many offsets.
+  size_t count;
+  // OFFSETS: the offset of each token.
+  const int64_t *offsets;
+} rope_slots;
+
+#if defined(ROPE_STD)
+// One target of rope_chain_rotate_into_each, and its rows.
+typedef struct rope_output {
+  // The tensor that is written; NULL: a cache.
+  const struct rope_tensor_mut *y;
+  // The cache that is written. Not used with a tensor.
+  const struct rope_cache *cache;
+  // The slots in the cache. Not used with a tensor.
+  const struct rope_slots *slots;
+  // The rows: as many structs as there are groups.
+  const struct rope_rows *rows;
+  // Groups of heads in a token of `y`, one after the other, each with all heads of the source and rows of its own:
+  // vLLM's and sglang's `[tokens][5][heads][head_dim]` is a tensor of `5 * heads` heads in 5 groups. 0 and 1: one.
+  // Not used with a cache.
+  size_t groups;
+} rope_output;
+#endif
+
+#if defined(ROPE_STD)
+// Runs a chain from one tensor into several targets, tensors and caches, each by rows of its own: a call of
+// rope_chain_rotate_into or rope_chain_rotate_into_cache for each of the `count` outputs, which together read the
+// source once. All of them are checked before any is written.
+//
+// Targets must not overlap each other, the source or the rows, from the first byte to the last of each.
+// Tensors that lie between one another are groups of heads of one.
+//
+// Returns what rope_chain_rotate_into and rope_chain_rotate_into_cache return. No target is written then.
+//
+// # Threads
+//
+// As rope_chain_rotate_into_cache.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_rotate_into_each(const struct rope_chain *chain,
+                                        const struct rope_tensor *x,
+                                        const struct rope_output *outputs,
+                                        size_t count);
+#endif
+
+// Runs a chain from a tensor into the slots of a cache, one slot for each token of each sequence: keys as they are
+// projected, into a cache that may be paged and of another element or code.
+//
+// A token with a negative slot is left out. Of two tokens with one slot the later one stays. The memory of the cache,
+// all of it, must be apart from what is read.
+//
+// Returns ROPE_STATUS_CACHE_HEADS if the cache has other heads; ROPE_STATUS_SLOT_COUNT unless there is one slot for
+// each token of each sequence; ROPE_STATUS_SLOT, ROPE_STATUS_SLOT_OFFSET and ROPE_STATUS_PAGE_POSITION for one that
+// the cache, or its sequence, does not have; ROPE_STATUS_CACHE_LAYOUT and ROPE_STATUS_OUT_OF_BOUNDS for a layout that
+// makes no cache, or not one of this memory; ROPE_STATUS_STORAGE for too few scales; ROPE_STATUS_COUNT and
+// ROPE_STATUS_PARAMETER for scales that are given; and what rope_chain_rotate returns. The cache is untouched then.
+//
+// # Threads
+//
+// May be called from any thread. No other thread may use the cache's memory and scales meanwhile; others may read the
+// source, the slots and the rows.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_rotate_into_cache(const struct rope_chain *chain,
+                                         const struct rope_tensor *x,
+                                         const struct rope_cache *cache,
+                                         const struct rope_slots *slots,
+                                         const struct rope_rows *rows);
+
+// As rope_chain_rotate_into_cache without the rotation: values, which are converted and written (and normed, in some
+// models).
+//
+// Returns what rope_chain_rotate_into_cache returns, but for the rows.
+//
+// # Threads
+//
+// As rope_chain_rotate_into_cache.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_copy_into_cache(const struct rope_chain *chain,
+                                       const struct rope_tensor *x,
+                                       const struct rope_cache *cache,
+                                       const struct rope_slots *slots);
+
+// Writes keys and values of the same tokens into the same slots: keys through the chain, values converted alone. All
+// is checked before either cache is written.
+//
+// The two caches must not share memory, from the first byte to the last of each. Caches that lie between one another
+// take rope_chain_rotate_into_cache and rope_chain_copy_into_cache.
+//
+// Returns ROPE_STATUS_KEY_VALUE_MISMATCH if the tokens of the two tensors are not as many, and what
+// rope_chain_rotate_into_cache returns for either.
+//
+// # Threads
+//
+// As rope_chain_rotate_into_cache.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_rotate_into_caches(const struct rope_chain *chain,
+                                          const struct rope_tensor *k,
+                                          const struct rope_cache *keys,
+                                          const struct rope_tensor *v,
+                                          const struct rope_cache *values,
+                                          const struct rope_slots *slots,
+                                          const struct rope_rows *rows);
+
+// Runs a chain from a cache into a tensor, one slot for each token of each sequence: keys that were cached before
+// their rotation. What is read is a float, so that nothing between the stages is rounded. A token with a negative slot
+// is left out.
+//
+// Returns what rope_chain_rotate_into_cache returns. The tensor is untouched then.
+//
+// # Threads
+//
+// May be called from any thread. No other thread may use the tensor's memory meanwhile, from its first element to its
+// last; others may read the cache, the slots and the rows.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_rotate_from_cache(const struct rope_chain *chain,
+                                         const struct rope_cache *cache,
+                                         const struct rope_slots *slots,
+                                         const struct rope_tensor_mut *y,
+                                         const struct rope_rows *rows);
+
+// As rope_chain_rotate_from_cache without the rotation: heads of a cache as float, half precision or bfloat16.
+//
+// Returns what rope_chain_rotate_into_cache returns, but for the rows. The tensor is untouched then.
+//
+// # Threads
+//
+// As rope_chain_rotate_from_cache.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_copy_from_cache(const struct rope_chain *chain,
+                                       const struct rope_cache *cache,
+                                       const struct rope_slots *slots,
+                                       const struct rope_tensor_mut *y);
+
+// Rotates keys that lie in a cache, in place, one row for each slot: a context shift by the rows of
+// rope_rows_fill_shift.
+//
+// A head is read as float, rotated, and rounded once to what the cache keeps; scales that are made are made anew. A
+// row that rotates by nothing leaves the bits of its slot.
+//
+// Returns what rope_chain_rotate_into_cache returns. The cache is untouched then.
+//
+// # Threads
+//
+// As rope_chain_rotate_into_cache.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_shift(const struct rope_plan *plan,
+                       const struct rope_cache *cache,
+                       const struct rope_slots *slots,
+                       const struct rope_rows *rows);
+
+// As rope_shift, by a chain without a norm: keys that were cached with a Hadamard transform, which is undone before
+// the rotation and done again after it. A scale is not applied: cached keys have it, and it commutes with the
+// rotation.
+//
+// Returns ROPE_STATUS_NOT_LINEAR for a chain with a norm, and what rope_chain_rotate_into_cache returns. The cache is
+// untouched then.
+//
+// # Threads
+//
+// As rope_chain_rotate_into_cache.
+//
+// # Safety
+//
+// As rope_rotate.
+rope_status rope_chain_shift(const struct rope_chain *chain,
+                             const struct rope_cache *cache,
+                             const struct rope_slots *slots,
+                             const struct rope_rows *rows);
+
+// ---- Gradients ----
+
+// Gradients of pairs, `[rows][heads][pairs]`: the sums of a backward pass, in doubles of the caller's.
+//
+// There is a row for each token, which all sequences share, or one for each token of each sequence. Calls add to what
+// is there: begin with zeros, or with what other layers have added.
+//
+// The order of a sum is fixed: sequence by sequence where they share a row, in each head by head where heads do, then
+// the next call (Q first, then K). So the bits are the same on every backend and in every layout, and threads may have
+// tokens of their own, each with the rows of its tokens. To deal out heads or sequences that share a row would change
+// the order.
+typedef struct rope_pair_gradients {
+  // The first of the sums; there are `rows * heads * pairs`.
+  double *sums;
+  // Tokens, or sequences times tokens.
+  size_t rows;
+  // Heads that have sums of their own, all those of the tensor. 0 and 1: heads share theirs.
+  size_t heads;
+  // Pairs of a head that rotate: half of the rotary_dim of the rows.
+  size_t pairs;
+} rope_pair_gradients;
 
 // The backward pass of rope_rotate: `dy`, the gradient by the rotated tensor `y`, becomes the gradient by the tensor
 // before, and `y1 dy2 - y2 dy1` is added to the gradient of the angle of each pair. `dy` becomes what
@@ -2287,98 +2348,72 @@ rope_status rope_gradients_to_base(double base,
                                    size_t count,
                                    double *gradient);
 
-// Fills in the transform that an engine applies to heads of `head_dim` channels (`enum rope_hadamard_preset`).
-//
-// Returns ROPE_STATUS_HADAMARD_BLOCK if the block would be longer than 2048 channels, or the indexer's head is no
-// power of two; ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED. The struct is untouched then.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// `hadamard` is NULL or points to a rope_hadamard.
-rope_status rope_hadamard_init(struct rope_hadamard *hadamard,
-                               int32_t preset,
-                               size_t head_dim);
+// ---- Learned and mixed frequencies ----
+
+// The same for rope_mixed_frequencies_init.
+#define ROPE_MIXED_FREQUENCIES_BYTES(axes, heads, pairs) \
+    (ROPE_FREQUENCIES_HEAD + ROPE_FREQUENCIES_BLOCK * (size_t)(axes) * (size_t)(heads) * \
+     ((size_t)(pairs) / 8 + ((size_t)(pairs) % 8 != 0)))
+
+// Which angle a token's coordinates have on mixed axes.
+enum rope_mixed_angle ROPE_INT32_ENUM {
+  // The exact sum of the products of coordinate and frequency.
+  ROPE_MIXED_ANGLE_EXACT = 0,
+  // What timm and rope-vit compute: coordinates and inverse frequencies as floats, each product rounded to a float,
+  // and each sum, axis 0 first.
+  ROPE_MIXED_ANGLE_SUMMED_F32 = 1,
+};
+ROPE_ENUM_TYPE(rope_mixed_angle);
 
 #if defined(ROPE_MODELS)
-// Writes the frequencies that RoPE-Mixed starts from (init_random_2d_freqs in rope-vit and timm) to the first
-// `2 * heads * pairs` floats of `inverse`, which has `len`: `[2][heads][pairs]`.
-//
-// Pair k of the first half of a head has the magnitude theta^(-2k / pairs) and looks along the head's direction, an
-// angle in radians; the second half has the same magnitudes and looks a quarter turn further. The directions, one for
-// each head, are the caller's random numbers of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), published as
-// uniform in [0, 2 pi).
-//
-// Returns ROPE_STATUS_ROTARY_DIM unless `pairs` is even and at most half of ROPE_ROTARY_DIM_MAX, ROPE_STATUS_PARAMETER
-// for a theta that is not positive and for a direction beyond 2^20, ROPE_STATUS_STORAGE if `len` is too small,
-// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
-// `inverse` is untouched then. The call allocates, and cannot report a lack of memory: the process ends.
-//
-// # Threads
-//
-// May be called from any thread. No other thread may use `inverse` meanwhile.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
-rope_status rope_initial_mixed(double theta,
-                               const void *directions,
-                               size_t heads,
-                               int32_t number,
-                               size_t pairs,
-                               float *inverse,
-                               size_t len);
+// Which axis of a grid is the row, named as torch.meshgrid and timm's `grid_indexing` name it.
+enum rope_grid_indexing ROPE_INT32_ENUM {
+  // Axis 0 is the column, axis 1 the row: the models of RoPE-ViT.
+  ROPE_GRID_INDEXING_XY = 1,
+  // Axis 0 is the row, axis 1 the column.
+  ROPE_GRID_INDEXING_IJ = 2,
+};
+ROPE_ENUM_TYPE(rope_grid_indexing);
 #endif
 
-#if defined(ROPE_MODELS)
-// Writes the frequencies of rope-vit's and timm's axial start (rotate=False), as rope_initial_mixed does with the
-// direction 0 for all heads: the first half of the pairs looks along axis 0 and the second along axis 1.
+// Frequencies of which every pair has one on each axis, so that its angle is the sum of coordinate times frequency
+// over the axes, and each head has its own: RoPE-Mixed in timm and rope-vit, Mochi. A handle, made once, or once a
+// step where they are learned.
 //
-// Returns what rope_initial_mixed returns.
-//
-// # Threads
-//
-// As rope_initial_mixed.
-//
-// # Safety
-//
-// As rope_initial_mixed.
-rope_status rope_initial_axial(double theta,
-                               size_t heads,
-                               size_t pairs,
-                               float *inverse,
-                               size_t len);
-#endif
+// rope_mixed_frequencies_new makes it on the heap; rope_mixed_frequencies_free frees it. rope_mixed_frequencies_init
+// makes it in the caller's memory.
+typedef struct rope_mixed_frequencies rope_mixed_frequencies;
 
-#if defined(ROPE_MODELS)
-// Writes the positions of an image's `rows` times `columns` patches to the first `2 * rows * columns` numbers of the
-// storage, which has `len` of type `number` (`enum rope_number`), and describes them in `positions`: all on axis 0,
-// then all on axis 1 (`indexing`, `enum rope_grid_indexing`). Patch `row * columns + column` is the token of that
-// number.
-//
-// Returns ROPE_STATUS_PARAMETER for more than 65535 rows or columns, ROPE_STATUS_STORAGE if `len` is too small,
-// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
-// The storage is untouched then.
-//
-// # Threads
-//
-// May be called from any thread. No other thread may use the storage meanwhile.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the positions
-// are used.
-rope_status rope_grid_positions(int32_t indexing,
-                                size_t rows,
-                                size_t columns,
-                                void *storage,
-                                size_t len,
-                                int32_t number,
-                                struct rope_positions *positions);
-#endif
+// Inverse frequencies of mixed axes, in radians a unit of the coordinate: `[axes][heads][pairs]`, the order of timm's,
+// rope-vit's and Mochi's parameters. Negative ones rotate the other way, zeros stand still.
+typedef struct rope_mixed_inverse {
+  // The numbers, aligned as their type is.
+  const void *values;
+  // How many: `axes * heads * pairs`.
+  size_t count;
+  // Their type: ROPE_NUMBER_F32 or ROPE_NUMBER_F64.
+  int32_t number;
+  // Numbers that make up a position, 1 to 4.
+  size_t axes;
+  // Heads that have frequencies of their own, all those of the tensor. 0 and 1: heads share theirs.
+  size_t heads;
+  // Pairs of a head that rotate, half of rotary_dim.
+  size_t pairs;
+} rope_mixed_inverse;
+
+// What rope_mixed_frequencies_describe tells of frequencies.
+typedef struct rope_mixed_frequencies_info {
+  // How many numbers a position has.
+  size_t axes;
+  // Heads that have frequencies of their own; 1: heads share theirs.
+  size_t heads;
+  // Channels of a head that rotate: two for each pair.
+  size_t rotary_dim;
+  // What cos and sin are multiplied by.
+  double attention_factor;
+  // Which angle rows are made of (`enum rope_mixed_angle`).
+  int32_t angle;
+} rope_mixed_frequencies_info;
 
 // Bytes that are enough for rope_mixed_frequencies_init, wherever the memory begins. It is what the macro
 // ROPE_MIXED_FREQUENCIES_BYTES gives, but 0 for more pairs than half of ROPE_ROTARY_DIM_MAX, and where there are more
@@ -2552,6 +2587,104 @@ rope_status rope_table_new_mixed(const struct rope_mixed_frequencies *frequencie
                                  struct rope_table **table);
 #endif
 
+#if defined(ROPE_MODELS)
+// Writes the frequencies that RoPE-Mixed starts from (init_random_2d_freqs in rope-vit and timm) to the first
+// `2 * heads * pairs` floats of `inverse`, which has `len`: `[2][heads][pairs]`.
+//
+// Pair k of the first half of a head has the magnitude theta^(-2k / pairs) and looks along the head's direction, an
+// angle in radians; the second half has the same magnitudes and looks a quarter turn further. The directions, one for
+// each head, are the caller's random numbers of type `number` (ROPE_NUMBER_F32 or ROPE_NUMBER_F64), published as
+// uniform in [0, 2 pi).
+//
+// Returns ROPE_STATUS_ROTARY_DIM unless `pairs` is even and at most half of ROPE_ROTARY_DIM_MAX, ROPE_STATUS_PARAMETER
+// for a theta that is not positive and for a direction beyond 2^20, ROPE_STATUS_STORAGE if `len` is too small,
+// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
+// `inverse` is untouched then. The call allocates, and cannot report a lack of memory: the process ends.
+//
+// # Threads
+//
+// May be called from any thread. No other thread may use `inverse` meanwhile.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call.
+rope_status rope_initial_mixed(double theta,
+                               const void *directions,
+                               size_t heads,
+                               int32_t number,
+                               size_t pairs,
+                               float *inverse,
+                               size_t len);
+#endif
+
+#if defined(ROPE_MODELS)
+// Writes the frequencies of rope-vit's and timm's axial start (rotate=False), as rope_initial_mixed does with the
+// direction 0 for all heads: the first half of the pairs looks along axis 0 and the second along axis 1.
+//
+// Returns what rope_initial_mixed returns.
+//
+// # Threads
+//
+// As rope_initial_mixed.
+//
+// # Safety
+//
+// As rope_initial_mixed.
+rope_status rope_initial_axial(double theta,
+                               size_t heads,
+                               size_t pairs,
+                               float *inverse,
+                               size_t len);
+#endif
+
+#if defined(ROPE_MODELS)
+// Writes the positions of an image's `rows` times `columns` patches to the first `2 * rows * columns` numbers of the
+// storage, which has `len` of type `number` (`enum rope_number`), and describes them in `positions`: all on axis 0,
+// then all on axis 1 (`indexing`, `enum rope_grid_indexing`). Patch `row * columns + column` is the token of that
+// number.
+//
+// Returns ROPE_STATUS_PARAMETER for more than 65535 rows or columns, ROPE_STATUS_STORAGE if `len` is too small,
+// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
+// The storage is untouched then.
+//
+// # Threads
+//
+// May be called from any thread. No other thread may use the storage meanwhile.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the positions
+// are used.
+rope_status rope_grid_positions(int32_t indexing,
+                                size_t rows,
+                                size_t columns,
+                                void *storage,
+                                size_t len,
+                                int32_t number,
+                                struct rope_positions *positions);
+#endif
+
+// ---- Instruction sets ----
+
+// An instruction set that the kernels are compiled for. All give the same bits; they differ in speed.
+enum rope_backend ROPE_INT32_ENUM {
+  // The fastest that this CPU can run.
+  ROPE_BACKEND_BEST = 0,
+  // Any target, without vectors.
+  ROPE_BACKEND_SCALAR = 1,
+  // Any target: 4 lanes of what the build's target has.
+  ROPE_BACKEND_PORTABLE = 2,
+  // 64-bit ARM: 4 lanes.
+  ROPE_BACKEND_NEON = 3,
+  // x86 with AVX2, FMA and F16C: 8 lanes.
+  ROPE_BACKEND_AVX2 = 4,
+  // x86 with AVX-512 F, BW, DQ, VL and VBMI2: 16 lanes.
+  ROPE_BACKEND_AVX512 = 5,
+  // x86 with all that AVX512 needs, and AVX512-BF16 and VBMI for bf16: 16 lanes.
+  ROPE_BACKEND_AVX512_BF16 = 6,
+};
+ROPE_ENUM_TYPE(rope_backend);
+
 // 1 if this CPU, and this build of the library, can run a backend (`enum rope_backend`), otherwise 0. A number that
 // names no backend gives 0.
 //
@@ -2574,451 +2707,164 @@ rope_backend rope_backend_best(void);
 // May be called from any thread at any time.
 const char *rope_backend_name(int32_t backend);
 
-// Fills in a norm of each head, before the rotation, by a formula (`enum rope_norm_formula`), with an eps of 0. Unless
-// the formula has no weights, they are to be set.
-//
-// Returns ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// `norm` is NULL or points to a rope_norm.
-rope_status rope_norm_init(struct rope_norm *norm,
-                           int32_t formula);
+// ---- Statuses and messages ----
 
-#if defined(ROPE_STD)
-// Runs a chain from one tensor into several targets, tensors and caches, each by rows of its own: a call of
-// rope_chain_rotate_into or rope_chain_rotate_into_cache for each of the `count` outputs, which together read the
-// source once. All of them are checked before any is written.
-//
-// Targets must not overlap each other, the source or the rows, from the first byte to the last of each.
-// Tensors that lie between one another are groups of heads of one.
-//
-// Returns what rope_chain_rotate_into and rope_chain_rotate_into_cache return. No target is written then.
-//
-// # Threads
-//
-// As rope_chain_rotate_into_cache.
-//
-// # Safety
-//
-// As rope_rotate.
-rope_status rope_chain_rotate_into_each(const struct rope_chain *chain,
-                                        const struct rope_tensor *x,
-                                        const struct rope_output *outputs,
-                                        size_t count);
-#endif
-
-// `count` positions from `first` on.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-struct rope_positions rope_positions_range(int64_t first, size_t count);
-
-// One number per token: `count` of type `number` (`enum rope_number`). This call reads none of them; the calls that
-// the positions are given to do.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-struct rope_positions rope_positions_per_token(const void *values,
-                                               size_t count,
-                                               int32_t number);
-
-// The tokens of rank `rank` of `ranks`, of one sequence of `tokens`: `kind` is one of the shards of
-// `enum rope_positions_kind`. Of packed sequences set `values`, `count` and `number` to their offsets.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-struct rope_positions rope_positions_shard(int32_t kind,
-                                           size_t tokens,
-                                           size_t rank,
-                                           size_t ranks);
-
-// Writes which tokens a rank has, in its order: their indices in the sequence, or in the packed buffer. `tokens` has
-// room for `len` of them; `count` becomes how many there are. With `len` 0 it only counts.
-//
-// Returns ROPE_STATUS_STORAGE if there is less room, ROPE_STATUS_UNKNOWN_VALUE for positions that are no shard,
-// ROPE_STATUS_RANK, ROPE_STATUS_SHARD_TOKENS, ROPE_STATUS_OFFSETS, ROPE_STATUS_NULL,
-// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
-rope_status rope_shard_tokens(const struct rope_positions *positions,
-                              size_t *tokens,
-                              size_t len,
-                              size_t *count);
-
-// Rotates the first `rotary_dim` channels of every head of a tensor, in place. The other channels stay as they are.
-//
-// Each of the three operations of x cos - y sin and x sin + y cos is rounded to a float by itself, and the result
-// is rounded to the element once: the same bits on every machine.
-//
-// Returns ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD, ROPE_STATUS_ROW_COUNT, ROPE_STATUS_ROW_HEADS,
-// ROPE_STATUS_ROW_SEQUENCES, ROPE_STATUS_ROW_MAGNITUDE, ROPE_STATUS_PAIRING_CHANGES_IN_PLACE;
-// ROPE_STATUS_BACKEND_UNAVAILABLE; ROPE_STATUS_SHAPE_OVERFLOW, ROPE_STATUS_OUT_OF_BOUNDS, ROPE_STATUS_OVERLAP;
-// ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_ROWS_LENGTH, ROPE_STATUS_ROW_WIDTH, ROPE_STATUS_HALVES_DIFFER,
-// ROPE_STATUS_HALVES_EQUAL, ROPE_STATUS_ROWS_PER_HEAD, ROPE_STATUS_ATTENTION_FACTOR,
-// ROPE_STATUS_POSITION_OUTSIDE_TABLE; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
-// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_MEMORY_OVERLAP. The tensor is untouched then.
-//
-// # Threads
-//
-// May be called from any thread. No other thread may use the tensor's memory meanwhile, from its first element to
-// its last; others may read the rows. To spread one rotation over threads, give each thread its own tokens, or its
-// own heads of a heads-major tensor. The bits do not depend on the split.
-//
-// # Safety
-//
-// Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
-rope_status rope_rotate(const struct rope_plan *plan,
-                        const struct rope_tensor_mut *x,
-                        const struct rope_rows *rows);
-
-// Rotates Q and K in place with the same rows. Both are checked before either is touched.
-//
-// They may lie between one another in memory, as in a packed row of Q, K and V, but must share no element ("Memory
-// that is shared" above).
-//
-// Returns ROPE_STATUS_QUERY_KEY_MISMATCH unless the two differ in their heads (and elements) only,
-// ROPE_STATUS_MEMORY_OVERLAP if they share an element, and what rope_rotate returns.
-//
-// # Threads
-//
-// As rope_rotate.
-//
-// # Safety
-//
-// As rope_rotate.
-rope_status rope_rotate_qk(const struct rope_plan *plan,
-                           const struct rope_tensor_mut *q,
-                           const struct rope_tensor_mut *k,
-                           const struct rope_rows *rows);
-
-// Rotates one tensor into another, whose element and pairing may differ: a write into a KV cache. Copies the
-// channels after `rotary_dim`.
-//
-// The two must not share memory, from the first element to the last of each, not even in one packed row.
-//
-// Returns ROPE_STATUS_SHAPE_MISMATCH, and what rope_rotate returns. The target is untouched then.
-//
-// # Threads
-//
-// May be called from any thread. No other thread may use the target's memory meanwhile, from its first element to
-// its last; others may read the source and the rows.
-//
-// # Safety
-//
-// As rope_rotate.
-rope_status rope_rotate_into(const struct rope_plan *plan,
-                             const struct rope_tensor *x,
-                             const struct rope_tensor_mut *y,
-                             const struct rope_rows *rows);
-
-// Rotates a tensor in place as rope_rotate does, and makes the rows of the positions itself, on the stack (8 KiB).
-// There are no rows to keep, and nothing is allocated. It takes as many positions as rope_rotate takes rows. The
-// bits are the same.
-//
-// Returns ROPE_STATUS_ROTARY_DIM_ON_STACK beyond 2048 rotated channels, and what rope_rotate and rope_rows_len
-// return. The tensor is untouched then.
-//
-// # Threads
-//
-// May be called from any thread. No other thread may use the tensor's memory meanwhile, from its first element to
-// its last; others may use the frequencies, but not change or free them.
-//
-// # Safety
-//
-// As rope_rotate.
-rope_status rope_rotate_at(const struct rope_plan *plan,
-                           const struct rope_tensor_mut *x,
-                           const struct rope_frequencies *frequencies,
-                           const struct rope_positions *positions);
-
-// `len / rotary_dim` rows of `rotary_dim / 2` cos and then as many sin (vLLM's cache). This call reads no value;
-// the calls that the rows are given to do. They look at the last row: if it has the same values in both halves, it is
-// PyTorch's `cat((freqs, freqs), -1).cos()` without its sin, which goes to rope_rows_apart, and is refused with
-// ROPE_STATUS_HALVES_EQUAL. (Rows of one pair, and a last row whose values have one magnitude and are not all 1, as
-// zeros that are padding, are accepted.)
-//
-// # Threads
-//
-// May be called from any thread at any time.
-struct rope_rows rope_rows_joined(const float *values,
-                                  size_t len,
-                                  size_t rotary_dim);
-
-// Rows with cos and sin in arrays of their own, each of the shape `[rows, width]`. `width` is `rotary_dim / 2` where
-// each value is kept once (ONNX), and `rotary_dim` where it is kept twice, the second half of a row like the first
-// (PyTorch's `cat((freqs, freqs), -1)`). This call reads no value; the calls that the rows are given to do.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-struct rope_rows rope_rows_apart(const float *cos,
-                                 const float *sin,
-                                 size_t rows,
-                                 size_t width,
-                                 size_t rotary_dim);
-
-// Rows with cos and sin in arrays of their own, of `len` values each, in which they lie as the layout says: its shape
-// is sequences, tokens, heads and `rotary_dim / 2`, with any strides. An extent of 1, or a stride of 0, is that of
-// what shares its rows: rope_layout_bhsd of `[1, heads, tokens, pairs]` is how timm keeps them. This call reads no
-// value; the calls that the rows are given to do.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-struct rope_rows rope_rows_strided(const float *cos,
-                                   const float *sin,
-                                   size_t len,
-                                   struct rope_layout layout);
-
-// Full-width rows: cos and sin in arrays of their own, each of the shape `[rows, rotary_dim]`, a value for each
-// channel. For the channels `i` and `j` of a pair `x' = x cos[i] - y sin[i]` and `y' = y cos[j] + x sin[j]`:
-// HunYuan-VL and V-JEPA 2, and kernels that index cos and sin by channel. In general that is no rotation:
-// ROPE_DIRECTION_TRANSPOSE takes gradients back, and what needs an inverse, a shift or an angle is refused with
-// ROPE_STATUS_FULL_WIDTH_ROWS. This call reads no value; the calls that the rows are given to do.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-struct rope_rows rope_rows_full(const float *cos,
-                                const float *sin,
-                                size_t rows,
-                                size_t rotary_dim);
-
-// Makes the rows that undo others with ROPE_DIRECTION_FORWARD, pair by pair, whatever their magnitudes (xPos), in the
-// caller's storage, and describes them in `inverted`: `cos / (cos^2 + sin^2)` and `-sin / (cos^2 + sin^2)`. The
-// storage has `len` floats, of which the call uses the number of rows times heads (those that have a row each) times
-// rotary_dim.
-//
-// Returns ROPE_STATUS_STORAGE if the storage is too short, ROPE_STATUS_ROWS_TOO_LONG, ROPE_STATUS_NO_INVERSE for a
-// pair of zeros or of what is not finite, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
-// ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows. The storage is untouched then.
-//
-// # Threads
-//
-// May be called from any thread; others may read the rows meanwhile.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the inverted
-// rows are used.
-rope_status rope_rows_invert(const struct rope_rows *rows,
-                             float *storage,
-                             size_t len,
-                             struct rope_rows *inverted);
-
-// Writes to `len` how many values (floats) the rows of some positions have: the number of tokens times rotary_dim.
-//
-// Returns ROPE_STATUS_POSITIONS_PER_AXIS, ROPE_STATUS_COORDINATE, ROPE_STATUS_OFFSETS, ROPE_STATUS_COUNT,
-// ROPE_STATUS_POSITION_RANGE, ROPE_STATUS_ROWS_TOO_LONG, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL,
-// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
-//
-// # Threads
-//
-// May be called from any thread; others may use the frequencies meanwhile, but not change or free them.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
-rope_status rope_rows_len(const struct rope_frequencies *frequencies,
-                          const struct rope_positions *positions,
-                          size_t *len);
-
-// Makes the rows of some positions in the caller's storage, and describes them in `rows`. The storage has `len`
-// floats; the call uses the first rope_rows_len of them, and allocates nothing. cos and sin are the floats nearest
-// to the exact values.
-//
-// Returns ROPE_STATUS_STORAGE if the storage is too short, and what rope_rows_len returns.
-//
-// # Threads
-//
-// May be called from any thread; others may use the frequencies meanwhile, but not change or free them.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the rows are
-// used.
-rope_status rope_rows_fill(const struct rope_frequencies *frequencies,
-                           const struct rope_positions *positions,
-                           float *storage,
-                           size_t len,
-                           struct rope_rows *rows);
-
-// Makes the rows that move keys by `deltas`, for rope_shift, in the caller's storage: those of the deltas as
-// positions, with a magnitude of 1, because the keys have the attention factor already. On several axes a token has a
-// delta for each. ROPE_ROWS_LEN(tokens, rotary_dim) floats are needed.
-//
-// Returns what rope_rows_fill returns.
-//
-// # Threads
-//
-// As rope_rows_fill.
-//
-// # Safety
-//
-// As rope_rows_fill.
-rope_status rope_rows_fill_shift(const struct rope_frequencies *frequencies,
-                                 const struct rope_positions *deltas,
-                                 float *storage,
-                                 size_t len,
-                                 struct rope_rows *rows);
-
-// Makes the rows that take keys from other frequencies and positions to these, for rope_shift, in the caller's
-// storage: after dynamic NTK, YaRN or LongRoPE have changed with the length of a sequence. `old` are the frequencies
-// that the keys were rotated with, `from` their positions then, `to` those they get. ROPE_ROWS_LEN(tokens, rotary_dim)
-// floats are needed.
-//
-// An angle is the exact difference of the two; cos and sin are multiplied by the new attention factor over the old.
-//
-// Returns ROPE_STATUS_ROTARY_DIM if the old frequencies have another number of pairs, ROPE_STATUS_COUNT if `from` and
-// `to` are not as many, ROPE_STATUS_NO_INTEGER for coordinates, and what rope_rows_fill returns.
-//
-// # Threads
-//
-// As rope_rows_fill.
-//
-// # Safety
-//
-// As rope_rows_fill.
-rope_status rope_rows_fill_shift_from(const struct rope_frequencies *frequencies,
-                                      const struct rope_frequencies *old,
-                                      const struct rope_positions *from,
-                                      const struct rope_positions *to,
-                                      float *storage,
-                                      size_t len,
-                                      struct rope_rows *rows);
-
-// Writes the additive sinusoidal encoding of the original Transformer from the same angles. Each row has
-// `rotary_dim` values: sin at the even channels, cos at the odd ones.
-//
-// Returns ROPE_STATUS_ROW_HEADS for rows of each head, ROPE_STATUS_STORAGE unless `len` is the number of rows times
-// rotary_dim, ROPE_STATUS_NULL,
-// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows.
-//
-// # Threads
-//
-// May be called from any thread; others may read the rows meanwhile.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
-rope_status rope_sinusoidal(const struct rope_rows *rows,
-                            float *values,
-                            size_t len);
-
-#if defined(ROPE_STD)
-// Makes the rows of some positions, on the heap. rope_table_free frees them.
-//
-// Returns ROPE_STATUS_OUT_OF_MEMORY, and what rope_rows_len returns.
-//
-// # Threads
-//
-// May be called from any thread; others may use the frequencies meanwhile, but not change or free them.
-//
-// # Safety
-//
-// Pointers are NULL or point to what they say, for the length of the call.
-rope_status rope_table_new(const struct rope_frequencies *frequencies,
-                           const struct rope_positions *positions,
-                           struct rope_table **table);
-#endif
-
-#if defined(ROPE_STD)
-// Makes the rows of rope_rows_fill_shift on the heap. rope_table_free frees them.
-//
-// Returns ROPE_STATUS_OUT_OF_MEMORY, and what rope_rows_len returns.
-//
-// # Threads
-//
-// As rope_table_new.
-//
-// # Safety
-//
-// As rope_table_new.
-rope_status rope_table_new_shift(const struct rope_frequencies *frequencies,
-                                 const struct rope_positions *deltas,
-                                 struct rope_table **table);
-#endif
-
-#if defined(ROPE_STD)
-// Makes the rows of rope_rows_fill_shift_from on the heap. rope_table_free frees them.
-//
-// Returns ROPE_STATUS_OUT_OF_MEMORY, and what rope_rows_fill_shift_from returns.
-//
-// # Threads
-//
-// As rope_table_new.
-//
-// # Safety
-//
-// As rope_table_new.
-rope_status rope_table_new_shift_from(const struct rope_frequencies *frequencies,
-                                      const struct rope_frequencies *old,
-                                      const struct rope_positions *from,
-                                      const struct rope_positions *to,
-                                      struct rope_table **table);
-#endif
-
-#if defined(ROPE_STD)
-// Describes the rows of a table in `rows`. They lie in the table, and are gone when it is freed. To pick some
-// of them set `ids`.
-//
-// Returns ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
-//
-// # Threads
-//
-// May be called from any thread; others may use the table meanwhile, but not free it.
-//
-// # Safety
-//
-// `table` is NULL or of this library; `rows` is NULL or points to a rope_rows.
-rope_status rope_table_rows(const struct rope_table *table,
-                            struct rope_rows *rows);
-#endif
-
-#if defined(ROPE_STD)
-// Frees a table. NULL is left alone.
-//
-// Returns ROPE_STATUS_HANDLE for memory that holds no table, ROPE_STATUS_MISALIGNED. The library cannot tell
-// that a table was freed before.
-//
-// # Threads
-//
-// May be called from any thread; no other thread may use the table then or later.
-//
-// # Safety
-//
-// `table` is NULL or of this library, and neither it nor its rows are used any more.
-rope_status rope_table_free(struct rope_table *table);
-#endif
-
-// Fills in a scaling: its kind (`enum rope_scaling_kind`), the published value of each field that has one, and
-// zeros.
-//
-// Returns ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// `scaling` is NULL or points to a rope_scaling.
-rope_status rope_scaling_init(struct rope_scaling *scaling,
-                              int32_t kind);
+// What a call returns. A call that is refused has touched no tensor.
+enum rope_status ROPE_INT32_ENUM {
+  // Done.
+  ROPE_STATUS_OK = 0,
+  // A pointer is NULL where memory is needed.
+  ROPE_STATUS_NULL = 1,
+  // A pointer is not a multiple of the alignment of what it points to.
+  ROPE_STATUS_MISALIGNED = 2,
+  // A length is more than an address space can hold, or runs past its end.
+  ROPE_STATUS_LENGTH = 3,
+  // An integer names no value of its enumeration, or a value that has no meaning here.
+  ROPE_STATUS_UNKNOWN_VALUE = 4,
+  // Memory that a call writes overlaps other memory that it reads or writes.
+  ROPE_STATUS_MEMORY_OVERLAP = 5,
+  // A pointer is to no handle of this library, or to one of another kind than the call takes.
+  ROPE_STATUS_HANDLE = 6,
+  // The system gave no memory.
+  ROPE_STATUS_OUT_OF_MEMORY = 7,
+  // A bug of the library, caught. The tensor that the call was writing may be half written.
+  ROPE_STATUS_INTERNAL = 8,
+  // Text is not UTF-8.
+  ROPE_STATUS_UTF8 = 9,
+  // A range of positions ends beyond 2^63.
+  ROPE_STATUS_POSITION_RANGE = 10,
+  // The index of the last element of a tensor does not fit size_t.
+  ROPE_STATUS_SHAPE_OVERFLOW = 20,
+  // A layout reaches past the tensor's memory.
+  ROPE_STATUS_OUT_OF_BOUNDS = 21,
+  // Two indices of a tensor that is written could name one element.
+  ROPE_STATUS_OVERLAP = 22,
+  // rotary_dim is odd, zero or too large, or the scaling or the axes need another.
+  ROPE_STATUS_ROTARY_DIM = 23,
+  // The rows rotate more channels than a head has.
+  ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD = 24,
+  // Values are not a whole number of rows.
+  ROPE_STATUS_ROWS_LENGTH = 25,
+  // A row of cos has neither a value for each pair nor each of them twice.
+  ROPE_STATUS_ROW_WIDTH = 26,
+  // Neither one row per token nor one per token of every sequence.
+  ROPE_STATUS_ROW_COUNT = 27,
+  // The number of rows is not a multiple of the number of heads.
+  ROPE_STATUS_ROWS_PER_HEAD = 65,
+  // Rows of each head are those of another number of heads.
+  ROPE_STATUS_ROW_HEADS = 66,
+  // Strided rows are those of other sequences, or they lie as sequences that are no table.
+  ROPE_STATUS_ROW_SEQUENCES = 67,
+  // ROPE_DIRECTION_INVERSE: a pair of the rows has another magnitude than the attention factor.
+  ROPE_STATUS_ROW_MAGNITUDE = 68,
+  // No floats undo a pair of the rows.
+  ROPE_STATUS_NO_INVERSE = 69,
+  // An id names no row of the table.
+  ROPE_STATUS_POSITION_OUTSIDE_TABLE = 28,
+  // An attention factor is zero, infinite or not a number.
+  ROPE_STATUS_ATTENTION_FACTOR = 29,
+  // A plan that changes the pairing was to work in place.
+  ROPE_STATUS_PAIRING_CHANGES_IN_PLACE = 30,
+  // Source and target have different shapes.
+  ROPE_STATUS_SHAPE_MISMATCH = 31,
+  // Q and K differ in more than their heads.
+  ROPE_STATUS_QUERY_KEY_MISMATCH = 32,
+  // K and V differ in their sequences or tokens.
+  ROPE_STATUS_KEY_VALUE_MISMATCH = 74,
+  // This CPU, or this build, lacks the instruction set.
+  ROPE_STATUS_BACKEND_UNAVAILABLE = 33,
+  // A base, factor or other number makes no sense.
+  ROPE_STATUS_PARAMETER = 34,
+  // A list with one number for each pair has another length.
+  ROPE_STATUS_COUNT = 35,
+  // Storage is too short.
+  ROPE_STATUS_STORAGE = 36,
+  // One position would rotate a pair by 32768 turns or more.
+  ROPE_STATUS_TOO_FAST = 37,
+  // The axes do not add up.
+  ROPE_STATUS_AXES = 38,
+  // Sections of M-RoPE do not sum to the pairs of rotary_dim.
+  ROPE_STATUS_SECTIONS = 70,
+  // A list of positions does not divide by the number of axes.
+  ROPE_STATUS_POSITIONS_PER_AXIS = 39,
+  // A coordinate is infinite or not a number.
+  ROPE_STATUS_COORDINATE = 40,
+  // Offsets of packed sequences do not start at 0, or fall.
+  ROPE_STATUS_OFFSETS = 41,
+  // More values of rows than size_t counts.
+  ROPE_STATUS_ROWS_TOO_LONG = 42,
+  // A row is longer than what rope_rotate_at keeps on the stack: more than 2048 values.
+  ROPE_STATUS_ROTARY_DIM_ON_STACK = 43,
+  // A configuration is not JSON, or not an object.
+  ROPE_STATUS_JSON = 44,
+  // A key of a configuration is missing, and has no known default.
+  ROPE_STATUS_MISSING = 45,
+  // A key of a configuration has a value of another type or outside of its range.
+  ROPE_STATUS_INVALID = 46,
+  // A name in a configuration stands for no known variant.
+  ROPE_STATUS_UNKNOWN = 47,
+  // A configuration has no part, or no type of layers, of the name that was chosen.
+  ROPE_STATUS_NO_SUCH = 75,
+  // The heads are not those that a plan of this model rotates: it rotates other channels than the first.
+  ROPE_STATUS_MODEL_HEAD = 77,
+  // A configuration holds several answers, and none was chosen.
+  ROPE_STATUS_AMBIGUOUS = 48,
+  // A model does something that is no rotation of pairs.
+  ROPE_STATUS_UNSUPPORTED = 49,
+  // A row of cos or sin that should keep each value twice, in two halves that are the same, does not.
+  ROPE_STATUS_HALVES_DIFFER = 50,
+  // The last row of joined cos and sin has the same values in both halves: it is `cat(freqs, freqs)` of cos or of
+  // sin alone, which rope_rows_apart takes.
+  ROPE_STATUS_HALVES_EQUAL = 71,
+  // A configuration has a key about the rotation that the model's code does not obey.
+  ROPE_STATUS_UNREAD = 51,
+  // The strides of a cache make none, or not one for what it is to keep.
+  ROPE_STATUS_CACHE_LAYOUT = 52,
+  // The tensor and the cache have different heads.
+  ROPE_STATUS_CACHE_HEADS = 53,
+  // Not one slot for each token of each sequence.
+  ROPE_STATUS_SLOT_COUNT = 54,
+  // A slot that the cache does not have.
+  ROPE_STATUS_SLOT = 55,
+  // From its offset a token would reach past the cache.
+  ROPE_STATUS_SLOT_OFFSET = 56,
+  // A position that its sequence has no page for, or a sequence that is not there.
+  ROPE_STATUS_PAGE_POSITION = 57,
+  // A head is longer than what is kept on the stack: more than 2048 channels.
+  ROPE_STATUS_HEAD_DIM_ON_STACK = 58,
+  // Full-width rows, which are no rotation, were given to an operation of rotations.
+  ROPE_STATUS_FULL_WIDTH_ROWS = 81,
+  // There is no such rank.
+  ROPE_STATUS_RANK = 82,
+  // Tokens that a shard cannot deal out evenly.
+  ROPE_STATUS_SHARD_TOKENS = 83,
+  // A norm whose formula has weights was given none.
+  ROPE_STATUS_WEIGHT_MISSING = 76,
+  // A norm whose formula has no weights was given some.
+  ROPE_STATUS_WEIGHT_UNUSED = 72,
+  // A norm that is centered was given sums.
+  ROPE_STATUS_CENTERED_SUMS = 59,
+  // A block of a Hadamard transform is no power of two from 2 to 2048.
+  ROPE_STATUS_HADAMARD_BLOCK = 78,
+  // The block of a Hadamard transform does not divide a head.
+  ROPE_STATUS_HADAMARD_HEAD = 79,
+  // A shift or a backward pass of a chain with a norm.
+  ROPE_STATUS_NOT_LINEAR = 80,
+  // Keys were to be moved between positions that are coordinates.
+  ROPE_STATUS_NO_INTEGER = 60,
+  // A backward pass of a plan that does not rotate forward.
+  ROPE_STATUS_BACKWARD_DIRECTION = 61,
+  // A plan that changes the pairing has no gradients of cos and sin.
+  ROPE_STATUS_GRADIENT_PAIRING = 73,
+  // Gradients have neither one head nor those of the tensor.
+  ROPE_STATUS_GRADIENT_HEADS = 62,
+  // Gradients have another shape than the rows, or than other gradients.
+  ROPE_STATUS_GRADIENT_SHAPE = 63,
+  // cos and sin of a row are both zero.
+  ROPE_STATUS_ROW_OF_ZEROS = 64,
+  // Refused by rope-core for a reason that this header has no name for.
+  ROPE_STATUS_REFUSED = 99,
+};
 
 // What a status (`enum rope_status`) means, in one sentence. For any other number it is a sentence about unknown
 // statuses. The text is static; do not free it.
@@ -3046,79 +2892,22 @@ rope_status rope_error_detail(char *buffer,
                               size_t size);
 #endif
 
-// `[batch][tokens][heads][head_dim]` without gaps, the extents in this order: PyTorch before the transpose, vLLM,
-// FlashAttention. With `batch` 1 also packed sequences, `[tokens][heads][head_dim]`.
-//
-// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
-// ROPE_STATUS_MISALIGNED.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// `layout` is NULL or points to a rope_layout.
-rope_status rope_layout_bshd(struct rope_layout *layout,
-                             size_t batch,
-                             size_t tokens,
-                             size_t heads,
-                             size_t head_dim);
+// ---- Versions ----
 
-// `[batch][heads][tokens][head_dim]` without gaps, the extents in this order: PyTorch's attention, ONNX, KV caches.
-//
-// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
-// ROPE_STATUS_MISALIGNED.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// `layout` is NULL or points to a rope_layout.
-rope_status rope_layout_bhsd(struct rope_layout *layout,
-                             size_t batch,
-                             size_t heads,
-                             size_t tokens,
-                             size_t head_dim);
+// The version of the header, as text.
+#define ROPE_TEXT_OF_(x) #x
+#define ROPE_TEXT_OF(x) ROPE_TEXT_OF_(x)
+#define ROPE_VERSION_STRING \
+    ROPE_TEXT_OF(ROPE_VERSION_MAJOR) "." ROPE_TEXT_OF(ROPE_VERSION_MINOR) "." ROPE_TEXT_OF(ROPE_VERSION_PATCH)
 
-// `[tokens][batch][heads][head_dim]` without gaps, the extents in this order: Megatron.
-//
-// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
-// ROPE_STATUS_MISALIGNED.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// `layout` is NULL or points to a rope_layout.
-rope_status rope_layout_sbhd(struct rope_layout *layout,
-                             size_t tokens,
-                             size_t batch,
-                             size_t heads,
-                             size_t head_dim);
+// The major version of the header. It counts incompatible changes.
+#define ROPE_VERSION_MAJOR 0
 
-// `[tokens][heads][head_dim]` without gaps, the extents in this order: packed sequences of different lengths, as
-// FlashAttention's varlen functions and Transformer Engine's THD take them. The tensor has one sequence, and each of
-// its tokens a row of its own; rope_positions_packed makes the positions.
-//
-// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
-// ROPE_STATUS_MISALIGNED.
-//
-// # Threads
-//
-// May be called from any thread at any time.
-//
-// # Safety
-//
-// `layout` is NULL or points to a rope_layout.
-rope_status rope_layout_thd(struct rope_layout *layout,
-                            size_t tokens,
-                            size_t heads,
-                            size_t head_dim);
+// The minor version of the header. It counts additions; before 1.0 it counts incompatible changes as well.
+#define ROPE_VERSION_MINOR 1
+
+// The patch version of the header. It counts repairs.
+#define ROPE_VERSION_PATCH 0
 
 // The version of the library: major * 1000000 + minor * 1000 + patch.
 //
@@ -3138,7 +2927,7 @@ uint32_t rope_version(void);
 const char *rope_version_string(void);
 
 #ifdef __cplusplus
-}  // extern "C"
-#endif  // __cplusplus
+} // extern "C"
+#endif
 
-#endif  /* ROPE_H */
+#endif // ROPE_H

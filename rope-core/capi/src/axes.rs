@@ -11,7 +11,7 @@ use crate::names::lookup;
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_axes_kind {
-    /// Text: one axis over `rotary_dim` channels.
+    /// One axis over `rotary_dim` channels: text.
     Text = 1,
     /// M-RoPE in chunks over `rotary_dim`: `sections` (`count` of them) pairs of axis 0, of axis 1, ..; Qwen2-VL has
     /// {16, 24, 24} of 128 channels. The sections of this kind and of the next three sum to the pairs of `rotary_dim`.

@@ -29,7 +29,7 @@ pub enum rope_hadamard_preset {
     /// llama.cpp's of quantized values and of the attention's output: blocks of 64 channels, multiplied first; none
     /// where 64 does not divide the head.
     LlamaCppValues = 2,
-    /// That of the indexers of DeepSeek-V3.2 and V4 and of GLM: the whole head is one block.
+    /// The indexers of DeepSeek-V3.2 and V4 and of GLM: the whole head is one block.
     Indexer = 3,
 }
 lookup!(rope_hadamard_preset, "preset of a Hadamard transform": LlamaCppKeys LlamaCppValues Indexer);

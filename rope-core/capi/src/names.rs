@@ -34,15 +34,16 @@ macro_rules! lookup {
 }
 pub(crate) use lookup;
 
-/// Which two channels of a head rotate together. Nothing in a tensor tells which pairing its model was trained with.
+/// Which two channels of a head form the pair that is rotated by one angle. Nothing in a tensor tells which pairing its
+/// model was trained with.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_pairing {
-    /// Channels 2i and 2i + 1: GPT-J, Llama as Meta published it, GLM, Cohere; ggml's NORMAL, ONNX's interleaved =
-    /// 1.
+    /// Channels 2i and 2i + 1: GPT-J, Llama as Meta published it, GLM, Cohere; ggml's NORMAL, ONNX's
+    /// `interleaved = 1`.
     Interleaved = 1,
     /// Channels i and i + rotary_dim / 2: GPT-NeoX, the rotate_half models of Hugging Face (Llama, Mistral, Qwen,
-    /// Gemma, Phi); ggml's NEOX, ONNX's interleaved = 0.
+    /// Gemma, Phi); ggml's NEOX, ONNX's `interleaved = 0`.
     Half = 2,
 }
 lookup!(rope_pairing, "pairing": Interleaved Half);
@@ -66,15 +67,17 @@ impl From<Pairing> for rope_pairing {
     }
 }
 
-/// Which way pairs rotate. R is the rotation by the angles of the rows, and A is their attention factor.
+/// Which way a pair is rotated. R is the rotation by the angles of the rows, and A is their attention factor.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_direction {
-    /// x <- A R x
+    /// x <- A R x: rotates by the angles of the rows, and scales by their attention factor.
     Forward = 0,
-    /// x <- 1/A R^T x, which undoes FORWARD; for a shift of cached keys, for example.
+    /// x <- 1/A R^T x, which undoes FORWARD: rotates back, and divides by the attention factor. For a context shift of
+    /// cached keys.
     Inverse = 1,
-    /// x <- A R^T x, the gradient of FORWARD. The same as INVERSE where A is 1.
+    /// x <- A R^T x, the transpose of FORWARD: rotates back, and multiplies by the attention factor. For
+    /// backpropagation. The same as INVERSE where A is 1.
     Transpose = 2,
 }
 lookup!(rope_direction, "direction": Forward Inverse Transpose);
@@ -144,7 +147,8 @@ pub(crate) const FLOATS: &str = "ROPE_NUMBER_F32 or ROPE_NUMBER_F64";
 pub enum rope_angle {
     /// The exact product of position and frequency.
     Exact = 0,
-    /// The angle that Hugging Face's models compute: the product of position and inverse frequency, all in f32.
+    /// What Hugging Face's models compute: position and inverse frequency as floats, their product rounded to a float,
+    /// and that taken as the angle.
     HuggingFaceF32 = 1,
 }
 lookup!(rope_angle, "angle": Exact HuggingFaceF32);

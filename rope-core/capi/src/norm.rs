@@ -107,9 +107,9 @@ impl rope_norm_reach {
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_norm_sum {
-    /// In float, in the order of PyTorch's mean on x86: the bits of the eager model.
+    /// In float, in the order of PyTorch's `mean` on x86: the bits of the eager model.
     Pytorch = 0,
-    /// In double, and the mean rounded to float once.
+    /// In double, in eight lanes, and the mean rounded to float once: nearer to the true mean.
     F64 = 1,
 }
 lookup!(rope_norm_sum, "order of a sum": Pytorch F64);
@@ -123,7 +123,7 @@ impl rope_norm_sum {
     }
 }
 
-/// Where a norm or a scale stands.
+/// Whether a stage runs before the rotation or after it.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_stage_order {

@@ -156,8 +156,11 @@ fn between(
 
 /// Rotates Q and K in place with the same rows. Both are checked before either is touched.
 ///
-/// They may lie between one another in memory, as in a packed row of Q, K and V, but must share no element ("Memory
-/// that is shared" above).
+/// They may lie between one another in memory, as in a packed row of Q, K and V, in whatever order its dimensions are.
+/// They must share no byte, and their strides must show it. These always do where Q and K have one element type, and
+/// equal strides along each dimension of which both have more than one index. Other strides do if one tensor lies in a
+/// gap of the other: of the longest stride, what does not repeat with it must be no longer than it, and so on within
+/// each stride. What is apart and refused because nothing shows it takes two calls of rope_rotate.
 ///
 /// Returns ROPE_STATUS_QUERY_KEY_MISMATCH unless the two differ in their heads (and elements) only,
 /// ROPE_STATUS_MEMORY_OVERLAP if they share an element, and what rope_rotate returns.

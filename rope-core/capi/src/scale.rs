@@ -7,15 +7,15 @@ use crate::memory::{Region, Span, plain};
 use crate::names::lookup;
 use crate::norm::rope_stage_order;
 
-/// What has a factor of its own.
+/// What a factor belongs to: the tensor, a token or a head.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_scale_kind {
-    /// Nothing: all have `factor`.
+    /// The tensor: the same `factor` everywhere.
     Constant = 1,
-    /// Each token of each sequence: `factors` is `[batch][tokens]`. Mistral 4's, Llama 4's temperature.
+    /// A token of a sequence: `factors` is `[batch][tokens]`. Mistral 4's, Llama 4's temperature.
     PerToken = 2,
-    /// Each head of those: `factors` is `[batch][tokens][heads]`.
+    /// A head of a token: `factors` is `[batch][tokens][heads]`.
     PerTokenAndHead = 3,
 }
 lookup!(rope_scale_kind, "kind of scale": Constant PerToken PerTokenAndHead);

@@ -10,7 +10,7 @@ use crate::memory::{Region, Span, plain};
 use crate::names::{lookup, rope_number};
 use crate::positions::ids;
 
-/// How slots are named.
+/// How the slots of a cache are listed.
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_slots_kind {
@@ -21,13 +21,13 @@ pub enum rope_slots_kind {
     /// By the pages of each sequence (FlashInfer's CSR): token i is of sequence `sequences[i]` at `positions[i]`; the
     /// pages of sequence s are `pages[starts[s]]` to `pages[starts[s + 1] - 1]`.
     Pages = 3,
-    /// By a table: `pages` is `[batch][width]`, a line of blocks for each sequence of the tensor, and `positions` has
+    /// By a block table: `pages` is `[batch][width]`, the blocks of each sequence of the tensor, and `positions` has
     /// the position of each token.
     Table = 4,
     /// One block for each sequence of the tensor, and `positions` has the position of each token in it: ONNX Runtime.
     Sequences = 5,
     /// `offsets` has the index of each token's first element, in elements of the cache: for a cache that
-    /// rope_cache_layout cannot say.
+    /// rope_cache_layout cannot describe.
     Offsets = 6,
 }
 lookup!(rope_slots_kind, "kind of slots": Mapping Range Pages Table Sequences Offsets);
