@@ -491,7 +491,7 @@ fn cases_of_models() -> Vec<(ModelError, String)> {
     let of_gguf = |architecture: &str| {
         let keys = [("general.architecture", GgufValue::Text(architecture))];
         let gguf = Gguf::new(&keys).expect("an architecture");
-        gguf.pairing().expect_err("a refusal")
+        gguf.model().expect_err("a refusal")
     };
     let of_part = |part: &str, text: &str| {
         let config = Config::from_json(text).expect("JSON").with_part(part);

@@ -20,7 +20,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use rope_core::axes::Axes;
-use rope_core::{Direction, Frequencies, FrequencyChunk, Pairing, Scaling, Yarn};
+use rope_core::{Direction, Frequencies, Pairing, Scaling, Yarn};
 
 /// A value of a GGUF file, of the kinds that the keys here have.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -63,14 +63,17 @@ impl fmt::Display for GgufValue<'_> {
 /// // a Llama 3.1
 /// let keys = [
 ///     ("general.architecture", GgufValue::Text("llama")),
-///     ("llama.rope.dimension_count", GgufValue::Integer(128)),
+///     ("llama.block_count", GgufValue::Integer(32)),
+///     ("llama.attention.key_length", GgufValue::Integer(128)),
 ///     ("llama.rope.freq_base", GgufValue::Float(500_000.0)),
 /// ];
 /// // its tensor `rope_freqs.weight`, which has the scaling; no key names it
 /// let rope_freqs: Option<Vec<f32>> = Some([[1.0; 32], [8.0; 32]].concat());
 /// let gguf = Gguf::new(&keys)?.with_freq_factors(rope_freqs.as_deref());
-/// assert_eq!(gguf.pairing()?, Pairing::Interleaved);
-/// assert_eq!(gguf.frequencies()?.rotary_dim(), 128);
+/// let model = gguf.model()?;
+/// let rotation = model.rotation()?;
+/// assert_eq!(rotation.pairing(), (Pairing::Interleaved, Pairing::Interleaved));
+/// assert_eq!(rotation.window(), 0..128);
 /// # Ok::<(), rope_models::Error>(())
 /// ```
 ///
@@ -78,7 +81,7 @@ impl fmt::Display for GgufValue<'_> {
 /// table) has no frequencies until [`Gguf::with_freq_factors`] was told: without it Llama 3.1 and later would rotate as
 /// Llama 3.0 does, and still produce text.
 ///
-/// Its questions are about all layers, and refuse where these differ; [`Gguf::layers`] has an answer for each.
+/// [`Gguf::model`] has the answers.
 ///
 /// # The architectures
 ///
@@ -93,46 +96,6 @@ pub struct Gguf<'a> {
     factors: Option<Option<&'a [f32]>>,
     /// The layers that are meant; all of them if it is none.
     kind: Option<Kind>,
-}
-
-/// The layers of a GGUF file, in their order. Those of multi-token prediction, after the others, are not among them.
-///
-/// ```
-/// use rope_models::{Gguf, GgufValue};
-///
-/// // Three layers with a sliding window, and one without, which does not rotate.
-/// let keys = [
-///     ("general.architecture", GgufValue::Text("cohere2")),
-///     ("cohere2.block_count", GgufValue::Integer(4)),
-///     ("cohere2.rope.dimension_count", GgufValue::Integer(128)),
-///     ("cohere2.rope.freq_base", GgufValue::Float(50_000.0)),
-/// ];
-/// for layer in Gguf::new(&keys)?.layers()?.iter() {
-///     match layer.rotation {
-///         Some(rotation) => assert_eq!(rotation.rotary_dim()?, 128),
-///         None => assert_eq!((layer.index, layer.layer_type), (3, Some("full_attention"))),
-///     }
-/// }
-/// # Ok::<(), rope_models::Error>(())
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct GgufLayers<'a> {
-    gguf: Gguf<'a>,
-    architecture: Architecture,
-    count: usize,
-}
-
-/// One layer of a GGUF file.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct GgufLayer<'a> {
-    /// Its number, from 0.
-    pub index: usize,
-    /// `full_attention`, `sliding_attention` or `linear_attention`, where the architecture has layers of several types.
-    pub layer_type: Option<&'static str>,
-    /// The file, asked about this layer; `None` if its queries and keys are not rotated, or if it has none. Layers of
-    /// the same type have the same answers.
-    pub rotation: Option<Gguf<'a>>,
 }
 
 /// What layers with attention differ by.
@@ -160,52 +123,6 @@ struct Numbers {
     factors: bool,
 }
 
-impl<'a> GgufLayers<'a> {
-    /// How many layers there are.
-    pub fn len(&self) -> usize {
-        self.count
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
-    }
-
-    /// The layer with that number.
-    pub fn get(&self, index: usize) -> Option<GgufLayer<'a>> {
-        if index >= self.count {
-            return None;
-        }
-        // `Gguf::layers` has seen that every layer has an answer.
-        let attention = self.gguf.attention(self.architecture, index).ok()?;
-        let differ = !self.architecture.row.all_layers_alike();
-        let layer_type = match attention {
-            None => "linear_attention",
-            Some(Attention {
-                kind: Kind::Full, ..
-            }) => "full_attention",
-            Some(Attention {
-                kind: Kind::Sliding,
-                ..
-            }) => "sliding_attention",
-        };
-        let rotating = attention.filter(|attention| attention.rotates);
-        Some(GgufLayer {
-            index,
-            layer_type: differ.then_some(layer_type),
-            rotation: rotating.map(|Attention { kind, .. }| Gguf {
-                kind: Some(kind),
-                ..self.gguf
-            }),
-        })
-    }
-
-    /// One layer after the other.
-    pub fn iter(&self) -> impl Iterator<Item = GgufLayer<'a>> {
-        (0..self.count).filter_map(|index| self.get(index))
-    }
-}
-
 /// An architecture and its row.
 #[derive(Clone, Copy, Debug)]
 struct Architecture {
@@ -220,13 +137,6 @@ fn invalid(key: &'static str, value: GgufValue<'_>, required: &'static str) -> E
         value: quoted(format_args!("{value}")),
         required,
     }
-}
-
-/// The same frequencies with a file's own factor on the attention factor.
-fn scaled(frequencies: Frequencies<'_>, own: f64) -> Result<Frequencies<'_>> {
-    let own = positive("rope.scaling.attn_factor", own)?;
-    let factor = frequencies.attention_factor() * own;
-    Ok(frequencies.with_attention_factor(factor)?)
 }
 
 impl<'a> Gguf<'a> {
@@ -263,25 +173,6 @@ impl<'a> Gguf<'a> {
         }
     }
 
-    /// The layers: of which type each is, and its rotation or none.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unknown`] for an architecture that is not known here, [`Error::Unsupported`] for one that is refused;
-    /// [`Error::Missing`] and [`Error::Invalid`] for `block_count` and the keys that layers differ by.
-    pub fn layers(&self) -> Result<GgufLayers<'a>> {
-        let architecture = self.known()?;
-        let count = self.layer_count()?;
-        for index in 0..count {
-            self.attention(architecture, index)?;
-        }
-        Ok(GgufLayers {
-            gguf: *self,
-            architecture,
-            count,
-        })
-    }
-
     /// What the file says, read once: the same answers as those of a `config.json`, layer by layer, in a value that
     /// needs the file no longer. What takes a [`Model`], as the adapters do, takes one of a GGUF file.
     ///
@@ -308,35 +199,54 @@ impl<'a> Gguf<'a> {
     /// # Errors
     ///
     /// [`Error::Unknown`] for an architecture that is not known here, [`Error::Unsupported`] for one that is refused.
-    /// The answers have errors of their own: those of [`Gguf::layers`], of [`Gguf::frequencies`], and
-    /// [`Error::Missing`] for the keys of a head's channels.
+    ///
+    /// [`Model::layers`] and [`Model::rotation`] have errors of their own: [`Error::Missing`], [`Error::Invalid`] and
+    /// [`Error::Unknown`] for the keys that they follow from (`block_count`, those of a head's channels, of the base,
+    /// of the scaling and of the sections), and for the tensor of factors; [`Error::FreqFactors`] if the file may have
+    /// one and [`Gguf::with_freq_factors`] was not told; [`Error::Unsupported`] where no layer rotates;
+    /// [`Error::Ambiguous`] for the rotation of layers that differ; those of [`Frequencies::new`].
     pub fn model(&self) -> Result<Model> {
-        let name = self.known()?.name;
+        let architecture = self.known()?;
         let norm = Error::Unsupported {
-            model: name,
+            model: architecture.name,
             what: "the keys of a GGUF file say nothing of norms",
         };
-        let layers = self.read_layers(norm.clone());
-        Ok(Model::of_parts(name, layers, self.read_rotation(), norm))
+        let layers = self.read_layers(architecture, norm.clone());
+        Ok(Model::of_parts(
+            architecture.name,
+            layers,
+            self.read_rotation(),
+            norm,
+        ))
     }
 
-    /// The layers with their rotations, of which there are at most two.
-    fn read_layers(&self, norm: Error) -> Result<Layers> {
-        let mut made: Vec<(Kind, Rotation)> = Vec::new();
-        let mut all = Vec::new();
-        for layer in self.layers()?.iter() {
-            let kind = layer.rotation.and_then(|own| own.kind);
-            let place = match (kind, made.iter().position(|(own, _)| Some(*own) == kind)) {
-                (None, _) => None,
-                (Some(_), Some(place)) => Some(place),
-                (Some(kind), None) => {
-                    made.push((kind, self.of_kind(kind).read_rotation()?));
-                    Some(made.len() - 1)
-                }
+    /// The layers with their rotations, of which there are at most two. Those of multi-token prediction, after the
+    /// others, are not among them.
+    fn read_layers(&self, architecture: Architecture, norm: Error) -> Result<Layers> {
+        let differ = !architecture.row.all_layers_alike();
+        let mut kinds: Vec<Kind> = Vec::new();
+        let (mut rotations, mut all) = (Vec::new(), Vec::new());
+        for index in 0..self.layer_count()? {
+            let attention = self.attention(architecture, index)?;
+            let layer_type = match attention.map(|attention| attention.kind) {
+                None => "linear_attention",
+                Some(Kind::Full) => "full_attention",
+                Some(Kind::Sliding) => "sliding_attention",
             };
-            all.push((layer.layer_type.map(String::from), place));
+            let rotating = attention.filter(|attention| attention.rotates);
+            let place = match rotating.map(|attention| attention.kind) {
+                None => None,
+                Some(kind) => match kinds.iter().position(|own| *own == kind) {
+                    Some(place) => Some(place),
+                    None => {
+                        rotations.push(self.of_kind(kind).read_rotation()?);
+                        kinds.push(kind);
+                        Some(rotations.len() - 1)
+                    }
+                },
+            };
+            all.push((differ.then(|| layer_type.into()), place));
         }
-        let rotations = made.into_iter().map(|(_, rotation)| rotation).collect();
         Ok(Layers::of_parts(all, rotations, Err(norm)))
     }
 
@@ -349,7 +259,9 @@ impl<'a> Gguf<'a> {
 
     /// The rotation of the layers that are meant.
     fn read_rotation(&self) -> Result<Rotation> {
-        let (frequencies, pairing) = (self.frequencies()?, self.pairing()?);
+        let (architecture, numbers) = self.numbers()?;
+        let frequencies = self.frequencies(architecture, numbers)?;
+        let pairing = self.pairing(architecture)?;
         let rotary_dim = frequencies.rotary_dim();
         let latent = self.count("attention.kv_lora_rank")?.is_some();
         let key = "attention.key_length";
@@ -387,80 +299,38 @@ impl<'a> Gguf<'a> {
     }
 
     /// The pairing that the file's tensors are in.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unknown`] for an architecture that is not known here, [`Error::Unsupported`] for one that is refused or
-    /// does not rotate; [`Error::Invalid`] for `rope.dimension_sections`, where the pairing depends on it.
-    pub fn pairing(&self) -> Result<Pairing> {
-        Ok(match self.rope_type(self.known()?)? {
+    fn pairing(&self, architecture: Architecture) -> Result<Pairing> {
+        Ok(match self.rope_type(architecture)? {
             Rope::Norm => Pairing::Interleaved,
             _ => Pairing::Half,
         })
     }
 
-    /// How many channels rotate. For multi-head latent attention these are the last ones of a head, for all others the
-    /// first.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Gguf::layers`], but for models whose layers are alike; [`Error::Unsupported`] for models that do not
-    /// rotate; [`Error::Ambiguous`] where layers differ; [`Error::Missing`] and [`Error::Invalid`] for the keys that
-    /// the number follows from.
-    pub fn rotary_dim(&self) -> Result<usize> {
-        Ok(self.numbers()?.1.rotary_dim)
-    }
-
     /// The axes: four for the multimodal architectures, else one.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Gguf::pairing`] and [`Gguf::rotary_dim`]; [`Error::Missing`] and [`Error::Invalid`] for
-    /// `rope.dimension_sections`.
-    pub fn axes(&self) -> Result<Axes<'static>> {
-        let (architecture, numbers) = self.numbers()?;
+    fn axes(&self, architecture: Architecture, rotary_dim: usize) -> Result<Axes<'static>> {
         let over_sections = match self.rope_type(architecture)? {
             Rope::Mrope => Axes::ggml_mrope,
             Rope::Imrope => Axes::ggml_imrope,
-            _ => return Ok(Axes::from(numbers.rotary_dim)),
+            _ => return Ok(Axes::from(rotary_dim)),
         };
         let sections = self.sections()?.ok_or(Error::Missing {
             key: "rope.dimension_sections",
         })?;
-        Ok(over_sections(numbers.rotary_dim, sections))
+        Ok(over_sections(rotary_dim, sections))
     }
 
     /// The frequencies, as llama.cpp computes them from the file alone.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Gguf::axes`]; [`Error::Missing`], [`Error::Invalid`] and [`Error::Unknown`] for the keys of the
-    /// base and of the scaling, and for the tensor of factors; [`Error::FreqFactors`] if the file may have one and
-    /// [`Gguf::with_freq_factors`] was not told; those of [`Frequencies::new`].
-    pub fn frequencies(&self) -> Result<Frequencies<'static>> {
-        let (axes, base, scaling, attention_factor) = self.formula()?;
-        scaled(Frequencies::new(axes, base, &scaling)?, attention_factor)
-    }
-
-    /// [`Gguf::frequencies`] in the caller's storage, of which the first
-    /// [`FrequencyChunk::count`] elements are used.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Gguf::frequencies`], and [`Error::Storage`](rope_core::Error::Storage) if the storage is too short.
-    pub fn frequencies_in<'s>(&self, storage: &'s mut [FrequencyChunk]) -> Result<Frequencies<'s>> {
-        let (axes, base, scaling, attention_factor) = self.formula()?;
-        scaled(
-            Frequencies::new_in(storage, axes, base, &scaling)?,
-            attention_factor,
-        )
-    }
-
-    /// What the frequencies are made of: axes, base, scaling, and the factor on the scaling's attention factor.
-    fn formula(&self) -> Result<(Axes<'static>, f64, Scaling<'a>, f64)> {
-        let (architecture, numbers) = self.numbers()?;
-        let (scaling, attention_factor) = self.scaling(architecture, numbers)?;
-        Ok((self.axes()?, numbers.base, scaling, attention_factor))
+    fn frequencies(
+        &self,
+        architecture: Architecture,
+        numbers: Numbers,
+    ) -> Result<Frequencies<'static>> {
+        let (scaling, own) = self.scaling(architecture, numbers)?;
+        let axes = self.axes(architecture, numbers.rotary_dim)?;
+        let frequencies = Frequencies::new(axes, numbers.base, &scaling)?;
+        let own = positive("rope.scaling.attn_factor", own)?;
+        let factor = frequencies.attention_factor() * own;
+        Ok(frequencies.with_attention_factor(factor)?)
     }
 
     /// The architecture's line of the table, unless it is refused.
@@ -685,7 +555,7 @@ impl<'a> Gguf<'a> {
             };
             if found.is_some_and(|found| found != own) {
                 return Err(Error::Ambiguous {
-                    key: "the layer (Gguf::layers)",
+                    key: "the layer (Model::layers)",
                     choices: "full_attention, sliding_attention".into(),
                 });
             }

@@ -73,7 +73,7 @@ struct Readme;
 pub use config::Config;
 pub use error::Error;
 pub use explain::{Convention, Explanation, explain};
-pub use gguf::{Gguf, GgufLayer, GgufLayers, GgufValue};
+pub use gguf::{Gguf, GgufValue};
 pub use grid::GridIndexing;
 pub use initial::{initial_axial, initial_mixed};
 pub use layers::{Layer, Layers, Rotation};
@@ -84,6 +84,5 @@ pub use norms::{ModelNorm, NormWeights};
 const _: () = {
     const fn shared<T: Send + Sync>() {}
     shared::<(Config, Model, Layers, Layer<'_>, Rotation, ModelNorm, Error)>();
-    shared::<(Gguf<'_>, GgufLayers<'_>, GgufLayer<'_>)>();
-    shared::<(Convention, Explanation, GridIndexing)>();
+    shared::<(Gguf<'_>, Convention, Explanation, GridIndexing)>();
 };
