@@ -13,9 +13,7 @@ tests/prose.sh
 # do not.
 if git grep -nE '\| *(head\b|grep -[a-zA-Z]*q)' -- '*.sh' .ci/run; then exit 1; fi
 
-# rope-bench's features but one, which only adds to it, are other libraries; peers.sh builds them.
-cargo clippy --workspace --exclude rope-bench --all-targets --all-features -- -D warnings
-cargo clippy -p rope-bench --all-targets --features intrinsics -- -D warnings
+cargo clippy --workspace --all-targets --all-features -- -D warnings
 # The unit tests are the same with each feature; the platforms run them with fewer.
 for features in "" alloc rayon; do
     cargo clippy -p rope-core --lib --tests --no-default-features --features "$features" -- -D warnings

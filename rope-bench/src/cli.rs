@@ -35,7 +35,6 @@ use crate::{backward, cache, call};
 /// for, does what `rows` and `accuracy` do.
 #[derive(Debug, Parser)]
 #[command(name = "rope-bench", version, args_conflicts_with_subcommands = true)]
-#[cfg_attr(feature = "peer-ort", command(after_help = crate::formulations::peers::ort::LIBRARY))]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,

@@ -12,7 +12,6 @@ pub mod fused;
 pub mod intrinsics;
 pub mod matrix;
 pub mod normed;
-pub mod peers;
 pub mod rotate_half;
 
 use std::fmt;
@@ -149,7 +148,7 @@ impl fmt::Debug for dyn Runner {
     }
 }
 
-/// All formulations, in the order of the tables; then the peers that were built in.
+/// All formulations, in the order of the tables.
 pub fn all() -> Vec<Box<dyn Formulation>> {
     let mut all: Vec<Box<dyn Formulation>> = fused::every_backend().collect();
     #[cfg(feature = "intrinsics")]
@@ -162,7 +161,6 @@ pub fn all() -> Vec<Box<dyn Formulation>> {
     all.push(Box::new(matrix::Sign));
     all.push(Box::new(matrix::Dense));
     all.extend(normed::every_backend());
-    all.extend(peers::all());
     all
 }
 

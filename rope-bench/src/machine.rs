@@ -128,17 +128,6 @@ mod cores {
             .copied();
         core.is_some_and(core_affinity::set_for_current)
     }
-
-    #[cfg(any(feature = "peer-ggml", feature = "peer-ort"))]
-    pub(super) fn last(threads: usize) -> Vec<usize> {
-        list()
-            .iter()
-            .rev()
-            .cycle()
-            .take(threads)
-            .map(|core| core.id)
-            .collect()
-    }
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "windows", target_os = "macos")))]
@@ -146,17 +135,6 @@ mod cores {
     pub(super) fn pin(_: usize) -> bool {
         false
     }
-
-    #[cfg(any(feature = "peer-ggml", feature = "peer-ort"))]
-    pub(super) fn last(_: usize) -> Vec<usize> {
-        Vec::new()
-    }
-}
-
-/// The numbers of the cores that [`pin_to`] gives to so many threads, for threads that others start.
-#[cfg(any(feature = "peer-ggml", feature = "peer-ort"))]
-pub(crate) fn last_cores(threads: usize) -> Vec<usize> {
-    cores::last(threads)
 }
 
 /// Binds this thread to a core, counted from the last: the first has the system's interrupts.

@@ -197,6 +197,17 @@ tests() {
     rm "$part"
 }
 
+# measured N OPTION ..: N measurements in the bench with those options, which stops at a value that is wrong. They are
+# those of a debug build, and only run the runners.
+measured() {
+    local wanted=$1 count
+    shift
+    tests "${built[@]}" build --manifest-path "$root/Cargo.toml" --workspace --bin rope-bench --example config
+    tests "$root/target/debug/rope-bench" --passes 1 --json "$temporary/measured.json" "$@"
+    count=$(grep -c '"formulation":' "$temporary/measured.json")
+    [[ $count == "$wanted" ]] || fail "$count measurements instead of $wanted: $*"
+}
+
 # What a script ends with when something is not as it should be.
 fail() {
     echo "platform $name: FAILED: $*"

@@ -56,4 +56,9 @@ for version in "${versions[@]}"; do
     tests env PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$torch:$temporary/installed:$transformers" \
         LD_LIBRARY_PATH="$temporary/stubs-$version" "$python" tests/run.py
 done
+
+step "as a runner of the bench"
+# Two pairings, two cases, three elements; `rotate_half` is of one pairing.
+PYTHONPATH="$torch:$temporary/installed" LD_LIBRARY_PATH="$temporary/stubs-$version" \
+    measured 18 --runner ../../rope-bench/runners/pytorch --formulation pytorch/eager,pytorch/rope --workload W3,W4
 passed "in PyTorch ${versions[*]}"

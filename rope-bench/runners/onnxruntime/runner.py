@@ -1,4 +1,4 @@
-"""RoPE in ONNX Runtime: com.microsoft::RotaryEmbedding by its own kernel, and by rope-onnxruntime."""
+"""RoPE in ONNX Runtime: com.microsoft::RotaryEmbedding by its own kernel, and by rope-onnxruntime; ONNX's operator."""
 
 import sys
 
@@ -23,22 +23,27 @@ def model(request, tensors):
     rows = angles.reshape(-1, pairs)
     constants = {"cos": np.cos(rows).astype(dtype), "sin": np.sin(rows).astype(dtype), "ids": ids}
     attributes = {"interleaved": int(request["pairing"] == "interleaved")}
+    if request["rotary_dim"] < request["head_dim"]:
+        attributes["rotary_embedding_dim"] = request["rotary_dim"]
+    is_onnx = request["formulation"] == "onnxruntime/onnx"
     inputs, outputs, nodes = [], [], []
     for index, (tensor, heads) in enumerate(zip(tensors, request["heads"])):
         names = [f"x{index}", f"y{index}"]
-        more = {"num_heads": heads} if tensor.ndim == 3 else {}
+        # Where only a part of a head rotates, the contributed operator needs their number in each layout.
+        more = {"num_heads": heads} if tensor.ndim == 3 or "rotary_embedding_dim" in attributes else {}
+        operands = ["cos", "sin", "ids"] if is_onnx else ["ids", "cos", "sin"]
+        domain = "" if is_onnx else "com.microsoft"
         nodes.append(
             helper.make_node(
-                "RotaryEmbedding", [names[0], "ids", "cos", "sin"], [names[1]],
-                domain="com.microsoft", **attributes, **more,
+                "RotaryEmbedding", [names[0], *operands], [names[1]], domain=domain, **attributes, **more
             )
         )
         inputs.append(helper.make_tensor_value_info(names[0], element, tensor.shape))
         outputs.append(helper.make_tensor_value_info(names[1], element, tensor.shape))
     initializers = [numpy_helper.from_array(value, name) for name, value in constants.items()]
     graph = helper.make_graph(nodes, "rotation", inputs, outputs, initializers)
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    opsets = [helper.make_opsetid("", 23), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=11).SerializeToString()
 
 
 def prepare(request, arrays):

@@ -1,0 +1,213 @@
+//! ggml's CPU operator, `ggml_rope_ext_inplace`, from the llama.cpp sources in the crate `llama-cpp-sys-2`.
+//!
+//! A graph with one operator for Q and one for K is built once; what is timed is `ggml_graph_compute`, which makes cos
+//! and sin of each token again in every operator. ggml has no kernel of its own for it: what the C++ compiler may use
+//! decides. `CFLAGS=-march=native CXXFLAGS=-march=native` lets it use all of this CPU, as llama.cpp's own build does.
+
+use std::ffi::c_void;
+use std::ptr::{self, NonNull};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use llama_cpp_sys_2 as c;
+use protocol::{Part, Request, Rotation};
+
+/// `GGML_ROPE_TYPE_NORMAL` and `GGML_ROPE_TYPE_NEOX`, which are macros in ggml.h.
+const NORMAL: i32 = 0;
+const NEOX: i32 = 2;
+
+struct Graph {
+    graph: NonNull<c::ggml_cgraph>,
+    plan: c::ggml_cplan,
+    // What the others point into.
+    data: Vec<Vec<u8>>,
+    _pool: Pool,
+    _context: Context,
+    _positions: Vec<i32>,
+    _work: Vec<u64>,
+}
+
+fn prepare(request: &Request, parts: Vec<Part>) -> Result<Graph> {
+    let mode = match request.formulation.as_str() {
+        "ggml/normal" => NORMAL,
+        "ggml/neox" => NEOX,
+        other => bail!("no formulation {other}"),
+    };
+    let (kind, size) = match request.element.as_str() {
+        "f32" => (c::GGML_TYPE_F32, 4),
+        "f16" => (c::GGML_TYPE_F16, 2),
+        other => bail!("ggml's operator rotates no {other}"),
+    };
+    let &Request {
+        batch,
+        tokens,
+        head_dim,
+        rotary_dim,
+        ..
+    } = request;
+    // Where the tokens of all sequences lie one after another they are one sequence, as in a batch of llama.cpp.
+    let is_flat = request.layout == "bshd" || tokens == 1;
+    let (tokens, batch) = if is_flat {
+        (tokens * batch, 1)
+    } else {
+        (tokens, batch)
+    };
+    let mut positions: Vec<i32> = request
+        .positions
+        .iter()
+        .flatten()
+        .map(|&position| i32::try_from(position))
+        .collect::<Result<_, _>>()?;
+    if is_flat && request.positions.len() == 1 {
+        positions = positions.repeat(request.batch);
+    }
+    // ggml ends the process where an assertion of its own fails.
+    ensure!(
+        positions.len() == tokens,
+        "ggml's sequences share their positions where heads are major"
+    );
+    ensure!(
+        rotary_dim % 2 == 0 && rotary_dim <= head_dim,
+        "{rotary_dim} channels of {head_dim} cannot rotate"
+    );
+    let context = Context::new(1 + 2 * parts.len())?;
+    let ids = context.tensor(c::GGML_TYPE_I32, [positions.len(), 1, 1, 1])?;
+    // SAFETY: the tensor was just made. Its data is read by `call` only, while the graph keeps the positions.
+    unsafe { (*ids.as_ptr()).data = positions.as_mut_ptr().cast() };
+    // SAFETY: the context has room for one graph.
+    let graph = NonNull::new(unsafe { c::ggml_new_graph(context.0.as_ptr()) });
+    let graph = graph.context("ggml has no room for a graph")?;
+    let mut data = Vec::new();
+    for part in parts {
+        let heads = part.heads;
+        let x = context.tensor(kind, [head_dim, heads, tokens, batch])?;
+        let (head, token) = match is_flat {
+            true => (head_dim, heads * head_dim),
+            false => (tokens * head_dim, head_dim),
+        };
+        let mut bytes = part.bytes;
+        let start: *mut c_void = bytes.as_mut_ptr().cast();
+        // SAFETY: the tensor was just made, and nobody else holds it. With these strides its extents are the part's.
+        unsafe {
+            (*x.as_ptr()).nb =
+                [1, head, token, heads * tokens * head_dim].map(|stride| stride * size);
+            (*x.as_ptr()).data = start;
+        }
+        // SAFETY: all tensors are of this context, and what ggml asserts was checked above.
+        let result = NonNull::new(unsafe {
+            c::ggml_rope_ext_inplace(
+                context.0.as_ptr(),
+                x.as_ptr(),
+                ids.as_ptr(),
+                ptr::null_mut(),
+                i32::try_from(rotary_dim)?,
+                mode,
+                // Of the YaRN parameters the first factor, 0, says that the others do not matter.
+                0,
+                request.base as f32,
+                1.0,
+                0.0,
+                1.0,
+                32.0,
+                1.0,
+            )
+        });
+        let result = result.context("ggml has no room for an operator")?;
+        // SAFETY: graph and operator are of this context; a view of a tensor that is no longer than it.
+        unsafe {
+            (*result.as_ptr()).data = start;
+            c::ggml_build_forward_expand(graph.as_ptr(), result.as_ptr());
+        }
+        data.push(bytes);
+    }
+    let threads = i32::try_from(request.threads)?;
+    let pool = Pool::new(threads)?;
+    // SAFETY: the graph is complete, and the pool has as many threads.
+    let mut plan = unsafe { c::ggml_graph_plan(graph.as_ptr(), threads, pool.0.as_ptr()) };
+    let mut work = vec![0; plan.work_size.div_ceil(8)];
+    plan.work_data = work.as_mut_ptr().cast();
+    Ok(Graph {
+        graph,
+        plan,
+        data,
+        _pool: pool,
+        _context: context,
+        _positions: positions,
+        _work: work,
+    })
+}
+
+impl Rotation for Graph {
+    fn call(&mut self) -> Result<()> {
+        // SAFETY: the graph is as it was planned, with tensors inside of `data` and with the plan's own work space.
+        let status = unsafe { c::ggml_graph_compute(self.graph.as_ptr(), &mut self.plan) };
+        ensure!(
+            status == c::GGML_STATUS_SUCCESS,
+            "ggml returns status {status}"
+        );
+        Ok(())
+    }
+
+    fn values(&self) -> Result<Vec<u8>> {
+        Ok(self.data.concat())
+    }
+}
+
+/// Where tensors and graph live; not their data.
+struct Context(NonNull<c::ggml_context>);
+
+impl Context {
+    fn new(tensors: usize) -> Result<Self> {
+        // SAFETY: these only add sizes up.
+        let (tensor, graph) = unsafe { (c::ggml_tensor_overhead(), c::ggml_graph_overhead()) };
+        let parameters = c::ggml_init_params {
+            mem_size: tensors * tensor + graph,
+            mem_buffer: ptr::null_mut(),
+            no_alloc: true,
+        };
+        // SAFETY: with no buffer given it allocates its own.
+        let context = NonNull::new(unsafe { c::ggml_init(parameters) });
+        Ok(Context(context.context("ggml cannot make a context")?))
+    }
+
+    /// A tensor without data: extents from the innermost outwards.
+    fn tensor(&self, kind: c::ggml_type, extents: [usize; 4]) -> Result<NonNull<c::ggml_tensor>> {
+        let [Ok(a), Ok(b), Ok(c), Ok(d)] = extents.map(i64::try_from) else {
+            bail!("an extent is too large for ggml");
+        };
+        // SAFETY: the context was made with room for all tensors that are asked for.
+        let tensor = unsafe { c::ggml_new_tensor_4d(self.0.as_ptr(), kind, a, b, c, d) };
+        NonNull::new(tensor).context("ggml has no room for a tensor")
+    }
+}
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        // SAFETY: it was made by `ggml_init`, and is freed once.
+        unsafe { c::ggml_free(self.0.as_ptr()) };
+    }
+}
+
+/// Threads that wait for graphs.
+struct Pool(NonNull<c::ggml_threadpool>);
+
+impl Pool {
+    fn new(threads: i32) -> Result<Self> {
+        // SAFETY: a struct of defaults, from which a pool is made.
+        let pool = unsafe {
+            let mut parameters = c::ggml_threadpool_params_default(threads);
+            NonNull::new(c::ggml_threadpool_new(&mut parameters))
+        };
+        Ok(Pool(pool.context("ggml cannot start its threads")?))
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // SAFETY: it was made by `ggml_threadpool_new`, computes nothing now, and is freed once.
+        unsafe { c::ggml_threadpool_free(self.0.as_ptr()) };
+    }
+}
+
+fn main() -> Result<()> {
+    protocol::answer("llama-cpp-sys-2", include_str!("../Cargo.lock"), prepare)
+}

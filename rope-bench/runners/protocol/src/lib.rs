@@ -1,0 +1,154 @@
+//! What runners in Rust have in common: they read the request, time their calls and answer. `../PROTOCOL.md` has the
+//! rules.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, Result, ensure};
+use serde::Deserialize;
+
+/// The line in.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Request {
+    protocol: u32,
+    /// Which of the runner's formulations.
+    pub formulation: String,
+    /// `f32`, `bf16` or `f16`.
+    pub element: String,
+    /// `bshd` or `bhsd`.
+    pub layout: String,
+    /// Sequences.
+    pub batch: usize,
+    /// Tokens of each sequence.
+    pub tokens: usize,
+    /// Heads of Q, and of K if there is one.
+    pub heads: Vec<usize>,
+    /// Channels of a head.
+    pub head_dim: usize,
+    /// Channels of a head that rotate.
+    pub rotary_dim: usize,
+    /// Base of the frequencies.
+    pub base: f64,
+    /// Positions of the tokens of each sequence, or of all sequences.
+    pub positions: Vec<Vec<u32>>,
+    /// Threads that may work.
+    pub threads: usize,
+    rounds: usize,
+    batch_ns: u64,
+    duration_ns: u64,
+    input: PathBuf,
+    output: PathBuf,
+}
+
+/// Q or K.
+#[derive(Clone, Debug)]
+pub struct Part {
+    /// Its heads.
+    pub heads: usize,
+    /// Its extents in the order of memory.
+    pub shape: [usize; 4],
+    /// Its elements, in the machine's byte order.
+    pub bytes: Vec<u8>,
+}
+
+/// A rotation that is ready to run.
+pub trait Rotation {
+    /// One call, as users make it, of Q and K.
+    ///
+    /// # Errors
+    ///
+    /// The library's.
+    fn call(&mut self) -> Result<()>;
+
+    /// What the last call rotated, Q before K, as the input was laid out.
+    ///
+    /// # Errors
+    ///
+    /// The library's.
+    fn values(&self) -> Result<Vec<u8>>;
+}
+
+impl Request {
+    fn parts(&self) -> Result<Vec<Part>> {
+        let size = if self.element == "f32" { 4 } else { 2 };
+        let input = fs::read(&self.input).with_context(|| self.input.display().to_string())?;
+        let mut rest = &input[..];
+        let parts = self.heads.iter().map(|&heads| {
+            let (outer, inner) = match self.layout.as_str() {
+                "bshd" => (self.tokens, heads),
+                _ => (heads, self.tokens),
+            };
+            let shape = [self.batch, outer, inner, self.head_dim];
+            let len = shape.iter().product::<usize>() * size;
+            let (bytes, after) = rest.split_at_checked(len).context("the input is short")?;
+            rest = after;
+            Ok(Part {
+                heads,
+                shape,
+                bytes: bytes.to_vec(),
+            })
+        });
+        parts.collect()
+    }
+}
+
+/// Reads the request from the standard input, and answers. `package` is the library's name in `lock`, a Cargo.lock,
+/// which knows its version. `prepare` makes what a model makes once.
+///
+/// # Errors
+///
+/// The request is no request of this protocol, or `prepare` or the rotation fails.
+pub fn answer<R: Rotation>(
+    package: &str,
+    lock: &str,
+    prepare: impl FnOnce(&Request, Vec<Part>) -> Result<R>,
+) -> Result<()> {
+    let request: Request = serde_json::from_str(&io::read_to_string(io::stdin())?)?;
+    ensure!(
+        request.protocol == 1,
+        "protocol {}: this runner speaks 1",
+        request.protocol
+    );
+    let parts = request.parts()?;
+    let begin = Instant::now();
+    let mut rotation = prepare(&request, parts)?;
+    let preparation = begin.elapsed().as_nanos() as f64;
+    rotation.call()?;
+    fs::write(&request.output, rotation.values()?)?;
+    let samples = measure(&request, || rotation.call())?;
+    let version = version(package, lock).context("no version in the lock file")?;
+    let line = serde_json::json!({
+        "version": format!("{package} {version}"), "preparation": preparation, "samples": samples,
+    });
+    println!("{line}");
+    Ok(())
+}
+
+fn version<'a>(package: &str, lock: &'a str) -> Option<&'a str> {
+    let (_, entry) = lock.split_once(&format!("name = \"{package}\"\nversion = \""))?;
+    Some(entry.split_once('"')?.0)
+}
+
+/// Nanoseconds of a call in each batch.
+fn measure(request: &Request, mut call: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
+    let mut batch = |calls: u32| {
+        let begin = Instant::now();
+        for _ in 0..calls {
+            call()?;
+        }
+        anyhow::Ok(begin.elapsed().as_nanos() as u64)
+    };
+    let mut calls = 1;
+    while batch(calls)? < request.batch_ns {
+        calls *= 2;
+    }
+    let (mut samples, begin) = (Vec::new(), Instant::now());
+    while samples.len() < request.rounds
+        || (begin.elapsed().as_nanos() as u64) < request.duration_ns
+    {
+        samples.push(batch(calls)? as f64 / f64::from(calls));
+    }
+    Ok(samples)
+}
