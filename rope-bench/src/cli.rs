@@ -14,8 +14,9 @@ use crate::compare;
 use crate::cycles::{self, Architecture};
 use crate::formulations;
 use crate::instructions;
-use crate::machine::Machine;
+use crate::machine::{self, Machine};
 use crate::measuring::{Effort, SlowDown};
+use crate::passes::{self, Passes};
 use crate::progress::Progress;
 use crate::rank;
 use crate::record::{self, Usage};
@@ -242,6 +243,9 @@ struct Patience {
     /// Makes a formulation or a family slower, to see whether `compare` finds it: fused=1.05
     #[arg(long, value_name = "NAME=FACTOR", hide = true)]
     slow_down: Option<SlowDown>,
+    /// Runs this pass only, and says what it measured to the process that started it
+    #[arg(long, value_name = "N", hide = true)]
+    pass: Option<usize>,
 }
 
 impl Patience {
@@ -256,22 +260,51 @@ impl Patience {
         &self,
         run: &mut Run,
         plan: &[Planned<'_>],
+        processes: Option<&Passes>,
         full: bool,
         show: impl Fn(&[CaseResult]),
     ) -> Result<()> {
         let effort = self.effort(full);
         let bar = Progress::new((plan.len() * effort.passes) as u64);
-        let bench = Bench::new(plan.iter().map(|(case, _)| case), effort);
         run.slow_down = self.slow_down.as_ref().map(ToString::to_string);
-        run.cases = bench.slow_down(self.slow_down.clone()).run(
-            plan,
-            |case| {
-                bar.say(case);
+        let mut passes = Vec::new();
+        for number in 1..=effort.passes {
+            let mut measured = Vec::new();
+            let mut done = |case| {
+                measured.push(case);
                 bar.advance(1);
-            },
-            |results| bar.aside(|| show(results)),
-        )?;
+            };
+            match processes.filter(|_| run.machine.emulator.is_none()) {
+                Some(processes) => processes.run(number, done)?,
+                None => self.bench(plan, full).pass(plan, number == 1, |case| {
+                    done(case);
+                    Ok(())
+                })?,
+            }
+            passes.push(measured);
+        }
+        drop(bar);
+        run.cases = run::results(plan, &passes);
+        for group in run.cases.chunk_by(|a, b| a.group == b.group) {
+            show(group);
+        }
         Ok(())
+    }
+
+    fn bench(&self, plan: &[Planned<'_>], full: bool) -> Bench {
+        Bench::new(plan, self.effort(full), self.slow_down.clone())
+    }
+
+    /// Where this process is a pass of a run, this is all it does. Otherwise it may start such processes, before it is
+    /// bound to a core.
+    fn processes(&self, plan: &[Planned<'_>], full: bool) -> Result<Option<Passes>> {
+        let Some(number) = self.pass else {
+            return Ok((!cfg!(target_family = "wasm")).then(Passes::prepare));
+        };
+        machine::pin_to(0);
+        self.bench(plan, full)
+            .pass(plan, number == 1, |case| passes::say(&case))?;
+        std::process::exit(0)
     }
 }
 
@@ -453,10 +486,11 @@ pub fn run() -> Result<ExitCode> {
             let backends = selection::backends(&backend)?;
             let plan = call::plan(&all, &backends, &element, &pairing);
             output.check()?;
+            let processes = patience.processes(&plan, full)?;
             let mut run = output.run_here();
             run.dispatch = run::dispatch(&backends, effort(full))?;
             output.say(&table::dispatch(&run.dispatch));
-            patience.cases(&mut run, &plan, full, |_| {})?;
+            patience.cases(&mut run, &plan, processes.as_ref(), full, |_| {})?;
             run.calls = call::costs(&run.cases, |measured| Some(measured.time.minimum));
             output.say(&table::calls(&run.cases, &run.calls));
             output.write(run)?;
@@ -570,6 +604,7 @@ fn measure(options: &Measure, full: bool) -> Result<Run> {
     let backends = selection::backends(&selection.backend)?;
     let plan = selection.plan(&all)?;
     output.check()?;
+    let processes = patience.processes(&plan, full)?;
     let mut run = output.run_here();
 
     output.say("Q and K of real models on every backend, compared with the reference bit for bit:");
@@ -589,7 +624,7 @@ fn measure(options: &Measure, full: bool) -> Result<Run> {
          memcpy copies them elsewhere; error: the largest distance from the exact rotation, in lengths of the pair;\n\
          prepared in: what tables, temporaries and plans took to make, at most, outside of the time of a call",
     );
-    patience.cases(&mut run, &plan, full, |results| {
+    patience.cases(&mut run, &plan, processes.as_ref(), full, |results| {
         output.say(&table::cases(results));
     })?;
     if !selection.is_partial() {

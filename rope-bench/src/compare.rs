@@ -1,11 +1,12 @@
 //! Two runs side by side: ratios first, how much of them is noise, and where the noise hides what was asked for.
 //!
-//! Two runs of one program differ, because a machine that others share is another machine a minute later. How far, the
-//! runs say themselves. The passes of a run lie apart in time: where the fastest ones agree, a time is what the code
-//! takes. And the roof's loops are the same code in any two runs: what they differ by, in this case and in all, the
-//! machine differs by. memcpy is none of these controls: between two buffers it takes 1.1 to 1.6 times as long in one
-//! process as in another, by where they lie. Nor are times divided by the roof's: where a tensor just fits a cache, the
-//! roof differs by a tenth between runs in which the rotations agree to 0.2 %.
+//! Two runs of one program differ, because a machine that others share is another machine a minute later, and because
+//! two processes differ. How far, the runs say themselves. The passes of a run lie apart in time, and each is a
+//! [process of its own](crate::passes): where the fastest ones agree, a time is what the code takes. And the roof's
+//! loops are the same code in any two runs: what they differ by, in this case and in all, the machine differs by.
+//! memcpy is none of these controls: between two buffers it takes 1.1 to 1.6 times as long in one process as in
+//! another, by where they lie. Nor are times divided by the roof's: where a tensor just fits a cache, the roof differs
+//! by a tenth between runs in which the rotations agree to 0.2 %.
 //!
 //! A ratio is then within its noise of the truth. It is a difference if 1 is not; the code takes the same time if
 //! nothing as large as the difference that was asked for is; everything else cannot be told.
@@ -371,6 +372,16 @@ mod tests {
         run
     }
 
+    /// How many lines are faster, slower, the same, and cannot be told.
+    fn verdicts(a: &Run, b: &Run) -> [usize; 4] {
+        let lines = lines(a, b);
+        let verdicts = lines.iter().filter_map(|line| line.measured);
+        verdicts.fold([0; 4], |mut counts, (.., ratio)| {
+            counts[ratio.verdict(DIFFERENCE) as usize] += 1;
+            counts
+        })
+    }
+
     #[test]
     fn what_is_found_of_a_slowdown() {
         let mut random = random();
@@ -379,12 +390,7 @@ mod tests {
                 run(&mut random, 1.0, noise),
                 run(&mut random, factor, noise),
             );
-            let lines = lines(&a, &b);
-            let verdicts = lines.iter().filter_map(|line| line.measured);
-            verdicts.fold([0; 4], |mut counts, (.., ratio)| {
-                counts[ratio.verdict(0.05) as usize] += 1;
-                counts
-            })
+            verdicts(&a, &b)
         };
         // Nothing there: nothing found, and it is known.
         let [faster, slower, same, unknown] = counts(1.0, 0.02);
@@ -411,6 +417,32 @@ mod tests {
         // Less than was asked for, and more than nothing: never the same for sure and never lost.
         let [faster, _, same, _] = counts(1.05, 0.2);
         assert!(faster + same <= 3, "{faster} faster, {same} same");
+    }
+
+    /// A loop that takes a tenth longer in every other process.
+    #[test]
+    fn what_differs_between_processes_is_noise() {
+        let mut random = random();
+        let mut run = |factor: f64| {
+            let mut run = run(&mut random, factor, 0.001);
+            for measured in run.cases.iter_mut().flat_map(|case| &mut case.measurements) {
+                let passes = measured.time.passes.iter();
+                let passes = passes.map(|time| match random.next().unwrap() < 0.5 {
+                    true => vec![1.1 * time],
+                    false => vec![*time],
+                });
+                measured.time = Time::of(&passes.collect::<Vec<_>>());
+            }
+            run
+        };
+        let (a, b, slower) = (run(1.0), run(1.0), run(1.05));
+        let [faster, slower_too, ..] = verdicts(&a, &b);
+        assert!(
+            faster + slower_too <= 5,
+            "{faster} faster, {slower_too} slower"
+        );
+        let [faster, _, same, _] = verdicts(&a, &slower);
+        assert!(faster + same <= 5, "{faster} faster, {same} the same");
     }
 
     #[test]

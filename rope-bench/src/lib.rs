@@ -26,6 +26,7 @@ pub mod measuring;
 pub mod memory;
 pub mod models;
 pub mod oracle;
+pub mod passes;
 pub mod progress;
 pub mod rank;
 pub mod record;

@@ -5,7 +5,8 @@
 //! caches. The minimum is what the code can do; median and spread say how far the machine let it.
 //!
 //! A machine that others share is slow for seconds at a time, and a case is measured in one. So cases are measured in
-//! passes, each of them over all cases: how far the passes lie apart says what a number is worth.
+//! passes, each of them over all cases, and in a process of its own: how far they lie apart says what a number is
+//! worth.
 
 use std::fmt;
 use std::hint::black_box;

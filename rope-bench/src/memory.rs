@@ -18,12 +18,6 @@ impl Memory {
         }
     }
 
-    /// As much room on other pages of the machine.
-    pub fn elsewhere(&self) -> Self {
-        // Not in place of the old ones, which the system might give again.
-        Memory::new(self.bytes.len() - 2 * LINE)
-    }
-
     /// `len` bytes, aligned as said.
     pub fn slice(&mut self, alignment: Alignment, len: usize) -> &mut [u8] {
         let start = self.bytes.as_ptr().align_offset(LINE)

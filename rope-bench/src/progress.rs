@@ -1,7 +1,5 @@
 //! How far a run is, and how long it will still take: a bar on the terminal, if there is one.
 
-use std::fmt::Display;
-
 cfg_if::cfg_if! {
     if #[cfg(target_family = "wasm")] {
         /// No terminal that could show it.
@@ -14,13 +12,7 @@ cfg_if::cfg_if! {
                 Progress
             }
             /// Nothing.
-            pub fn say(&self, _: &impl Display) {}
-            /// Nothing.
             pub fn advance(&self, _: u64) {}
-            /// Just does it.
-            pub fn aside(&self, print: impl FnOnce()) {
-                print();
-            }
         }
     } else {
         use indicatif::{ProgressBar, ProgressStyle};
@@ -33,23 +25,15 @@ cfg_if::cfg_if! {
             /// So much to do.
             pub fn new(len: u64) -> Self {
                 let bar = ProgressBar::new(len);
-                let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {eta} left  {msg}");
+                let style = ProgressStyle::with_template("{bar:30} {percent:>3} %  {eta} left");
                 Progress(match style {
                     Ok(style) => bar.with_style(style),
                     Err(_) => bar,
                 })
             }
-            /// What is done now.
-            pub fn say(&self, doing: &impl Display) {
-                self.0.set_message(doing.to_string());
-            }
             /// So much is done.
             pub fn advance(&self, done: u64) {
                 self.0.inc(done);
-            }
-            /// Prints something without the bar in its way.
-            pub fn aside(&self, print: impl FnOnce()) {
-                self.0.suspend(print);
             }
         }
 

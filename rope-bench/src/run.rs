@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 use rope_core::{Backend, Pairing, Rope, Rows, TensorMut};
+use serde::{Deserialize, Serialize};
 
 use crate::cases::{Alignment, Case, Element};
 use crate::formulations::{Formulation, Runner};
@@ -14,6 +15,7 @@ use crate::oracle;
 use crate::report::kind::Kind;
 use crate::results::{CaseResult, Dispatch, Measurement, RoofResult};
 use crate::roof::{self, Roof};
+use crate::selection::Planned;
 use crate::threads::Team;
 
 /// What ratios call the roof.
@@ -30,76 +32,56 @@ pub struct Bench {
     slow_down: Option<SlowDown>,
 }
 
+/// What one pass says of a case.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CasePass {
+    roofs: Vec<String>,
+    /// In the first pass.
+    formulations: Vec<Checked>,
+    /// The rounds of the roofs, of the copy, of the formulations.
+    samples: Vec<Samples>,
+}
+
+/// What the oracle says of a formulation in a case, and how long it took to prepare.
+#[derive(Debug, Serialize, Deserialize)]
+struct Checked {
+    preparation: f64,
+    error: f64,
+    version: Option<String>,
+}
+
 impl Bench {
-    /// A buffer that is large enough for all of these cases.
-    pub fn new<'a>(cases: impl IntoIterator<Item = &'a Case>, effort: Effort) -> Self {
-        let sizes = cases
-            .into_iter()
-            .map(|case| (case.bytes(), case.workload.elements()));
-        let (bytes, elements) = sizes.fold((0, 0), |most, size| {
-            (most.0.max(size.0), most.1.max(size.1))
-        });
+    /// A buffer that is large enough for all cases of a plan. Of the effort a pass has its part; formulations may be
+    /// made slower.
+    pub fn new(plan: &[Planned<'_>], effort: Effort, slow_down: Option<SlowDown>) -> Self {
+        let most = |of: fn(&Case) -> usize| plan.iter().map(|(case, _)| of(case)).max();
+        let bytes = most(Case::bytes).unwrap_or(0);
         Bench {
             memory: Memory::new(bytes),
             copy: Memory::new(bytes),
-            values: memory::values(elements),
+            values: memory::values(most(|case| case.workload.elements()).unwrap_or(0)),
             roofs: Roof::available(),
-            effort,
-            slow_down: None,
+            effort: effort.of_a_pass(),
+            slow_down,
         }
     }
 
-    /// With formulations that are made slower.
-    #[must_use]
-    pub fn slow_down(self, slow_down: Option<SlowDown>) -> Self {
-        Bench { slow_down, ..self }
-    }
-
-    /// Checks each formulation of each case against the oracle, then measures those of a case against each other and
-    /// the roof, case after case, in several passes over all of them. The results of a group of cases come with the
-    /// last.
-    pub fn run(
+    /// Measures the formulations of each case against each other and the roof, case after case. In the first pass each
+    /// is checked against the oracle.
+    pub fn pass(
         &mut self,
-        plan: &[(Case, Vec<&dyn Formulation>)],
-        mut measuring: impl FnMut(&Case),
-        mut finished: impl FnMut(&[CaseResult]),
-    ) -> Result<Vec<CaseResult>> {
-        let effort = self.effort.of_a_pass();
-        let mut measured: Vec<Measured> = plan.iter().map(|_| Measured::default()).collect();
-        let mut results = Vec::new();
-        for pass in 1..=self.effort.passes {
-            // Where the pages of a buffer lie decides how well a heads-major tensor fits the second cache: the same
-            // walk takes up to 1.6 times as long in one process as in another. Each pass has pages of its own, so that
-            // a run knows it.
-            self.memory = self.memory.elsewhere();
-            self.copy = self.copy.elsewhere();
-            let mut rest = measured.iter_mut();
-            for group in plan.chunk_by(|(a, _), (b, _)| a.group() == b.group()) {
-                let first = results.len();
-                for ((case, chosen), measured) in group.iter().zip(&mut rest) {
-                    measuring(case);
-                    self.pass(case, chosen, effort, pass == 1, measured)?;
-                    if pass == self.effort.passes {
-                        results.push(measured.result(case, chosen));
-                    }
-                }
-                if pass == self.effort.passes {
-                    finished(&results[first..]);
-                }
-            }
-        }
-        Ok(results)
-    }
-
-    /// Measures a case once. The formulations are prepared for each pass, and checked in the first.
-    fn pass(
-        &mut self,
-        case: &Case,
-        chosen: &[&dyn Formulation],
-        effort: Effort,
+        plan: &[Planned<'_>],
         first: bool,
-        measured: &mut Measured,
+        mut done: impl FnMut(CasePass) -> Result<()>,
     ) -> Result<()> {
+        plan.iter()
+            .try_for_each(|(case, chosen)| done(self.case(case, chosen, first)?))
+    }
+
+    /// Measures a case once. The formulations are prepared for each pass.
+    fn case(&mut self, case: &Case, chosen: &[&dyn Formulation], first: bool) -> Result<CasePass> {
+        let effort = self.effort;
+        let mut checked = Vec::new();
         let Bench {
             memory,
             copy,
@@ -111,7 +93,7 @@ impl Bench {
         let bytes = memory.slice(case.alignment, case.bytes());
         let values = &values[..case.workload.elements()];
         let mut runners: Vec<(&dyn Formulation, Box<dyn Runner>)> = Vec::new();
-        let rotations = oracle::rotations(&case.workload);
+        let mut rotations = None;
         // Of each formulation that measured itself, in a program of its own.
         let mut outside = Vec::new();
         memory::fill(bytes, case.element, values);
@@ -128,7 +110,8 @@ impl Bench {
                     runner.run(bytes, 1).with_context(name)?;
                     runner.store(bytes).with_context(name)?;
                 }
-                let error = oracle::error(case, &rotations, values, bytes).with_context(name)?;
+                let rotations = rotations.get_or_insert_with(|| oracle::rotations(&case.workload));
+                let error = oracle::error(case, rotations, values, bytes).with_context(name)?;
                 let limit = formulation.about().limit(case);
                 ensure!(
                     error <= limit,
@@ -136,17 +119,12 @@ impl Bench {
                     name()
                 );
                 if first {
-                    measured.formulations.push(match &answer {
-                        Some(answer) => Checked {
-                            preparation: answer.preparation,
-                            error,
-                            version: Some(answer.version.clone()),
-                        },
-                        None => Checked {
-                            preparation,
-                            error,
-                            version: None,
-                        },
+                    let version = answer.as_ref().map(|answer| answer.version.clone());
+                    let preparation = answer.as_ref().map_or(preparation, |a| a.preparation);
+                    checked.push(Checked {
+                        preparation,
+                        error,
+                        version,
                     });
                 }
                 memory::fill(bytes, case.element, values);
@@ -156,7 +134,6 @@ impl Bench {
             }
             outside.push(answer.map(|answer| answer.samples));
         }
-        drop(rotations);
         let rotated = case.rotated_bytes();
         let teams = match case.threads {
             1 => vec![Team::new(1)?],
@@ -198,79 +175,73 @@ impl Bench {
                 .into_iter()
                 .filter_map(|own| own.or_else(|| inside.next())),
         );
-        measured.roofs = names;
-        measured.passes.push(samples);
-        Ok(())
+        Ok(CasePass {
+            roofs: names,
+            formulations: checked,
+            samples,
+        })
     }
 }
 
-/// What was measured of a case so far.
-#[derive(Default)]
-struct Measured {
-    roofs: Vec<String>,
-    formulations: Vec<Checked>,
-    /// Of each pass: the rounds of the roofs, of the copy, of the formulations.
-    passes: Vec<Vec<Samples>>,
+/// What the passes over a plan say of its cases together, of which each pass has the same.
+pub fn results(plan: &[Planned<'_>], passes: &[Vec<CasePass>]) -> Vec<CaseResult> {
+    let result = |(index, (case, chosen)): (usize, &Planned<'_>)| {
+        let passes: Vec<&CasePass> = passes.iter().filter_map(|pass| pass.get(index)).collect();
+        result(case, chosen, &passes)
+    };
+    plan.iter().enumerate().map(result).collect()
 }
 
-impl Measured {
-    fn result(&self, case: &Case, chosen: &[&dyn Formulation]) -> CaseResult {
-        let time = |subject: usize| {
-            let passes: Vec<Samples> = self
-                .passes
-                .iter()
-                .map(|pass| pass[subject].clone())
-                .collect();
-            Time::of(&passes)
-        };
-        let roofs = self
-            .roofs
-            .iter()
-            .enumerate()
-            .map(|(index, name)| RoofResult {
-                name: name.clone(),
-                time: time(index),
-            });
-        let copy = self.roofs.len();
-        let mut result = CaseResult {
-            group: case.group(),
-            workload: case.workload.name.clone(),
-            about: case.workload.about.clone(),
-            shape: case.workload.shape(),
-            element: case.element.name().into(),
-            pairing: case.pairing.name().into(),
-            aligned: case.alignment == Alignment::Line,
-            threads: case.threads,
-            elements: case.workload.rotated(),
-            bytes: case.rotated_bytes(),
-            roofs: roofs.collect(),
-            copy: Some(time(copy)),
-            measurements: Vec::new(),
-        };
-        let mut roof = vec![f64::INFINITY; self.passes.len()];
-        for of_loop in &result.roofs {
-            for (fastest, time) in roof.iter_mut().zip(of_loop.time.of_passes()) {
-                *fastest = fastest.min(*time);
-            }
+fn result(case: &Case, chosen: &[&dyn Formulation], passes: &[&CasePass]) -> CaseResult {
+    let names = passes.first().map_or(&[][..], |first| &first.roofs);
+    let checked = passes.first().map_or(&[][..], |first| &first.formulations);
+    let time = |subject: usize| {
+        let passes = passes.iter().map(|pass| pass.samples[subject].clone());
+        Time::of(&passes.collect::<Vec<_>>())
+    };
+    let roofs = names.iter().enumerate().map(|(index, name)| RoofResult {
+        name: name.clone(),
+        time: time(index),
+    });
+    let copy = names.len();
+    let mut result = CaseResult {
+        group: case.group(),
+        workload: case.workload.name.clone(),
+        about: case.workload.about.clone(),
+        shape: case.workload.shape(),
+        element: case.element.name().into(),
+        pairing: case.pairing.name().into(),
+        aligned: case.alignment == Alignment::Line,
+        threads: case.threads,
+        elements: case.workload.rotated(),
+        bytes: case.rotated_bytes(),
+        roofs: roofs.collect(),
+        copy: Some(time(copy)),
+        measurements: Vec::new(),
+    };
+    let mut roof = vec![f64::INFINITY; passes.len()];
+    for of_loop in &result.roofs {
+        for (fastest, time) in roof.iter_mut().zip(of_loop.time.of_passes()) {
+            *fastest = fastest.min(*time);
         }
-        for (index, (formulation, checked)) in chosen.iter().zip(&self.formulations).enumerate() {
-            let time = time(copy + 1 + index);
-            let cost = formulation.cost(case);
-            result.measurements.push(Measurement {
-                formulation: formulation.name(),
-                preparation: checked.preparation,
-                ratios: vec![Ratio::of(ROOF, time.of_passes(), &roof)],
-                bytes: cost.bytes,
-                flops: cost.flops,
-                error: checked.error,
-                instructions: None,
-                version: checked.version.clone(),
-                time,
-            });
-        }
-        add_ratios(&mut result.measurements);
-        result
     }
+    for (index, (formulation, checked)) in chosen.iter().zip(checked).enumerate() {
+        let time = time(copy + 1 + index);
+        let cost = formulation.cost(case);
+        result.measurements.push(Measurement {
+            formulation: formulation.name(),
+            preparation: checked.preparation,
+            ratios: vec![Ratio::of(ROOF, time.of_passes(), &roof)],
+            bytes: cost.bytes,
+            flops: cost.flops,
+            error: checked.error,
+            instructions: None,
+            version: checked.version.clone(),
+            time,
+        });
+    }
+    add_ratios(&mut result.measurements);
+    result
 }
 
 /// rope-core over the C loop of the same instruction set, and over libraries.
@@ -290,13 +261,6 @@ fn add_ratios(measurements: &mut [Measurement]) {
             .collect();
         measurements[index].ratios.extend(ratios);
     }
-}
-
-/// What the oracle says of a formulation in a case, and how long it took to prepare.
-struct Checked {
-    preparation: f64,
-    error: f64,
-    version: Option<String>,
 }
 
 /// What a call costs before it rotates anything: the time of one pair, in a tensor that is ready and in one that is
