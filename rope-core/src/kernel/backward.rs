@@ -143,10 +143,10 @@ impl<E: Convert, P: PairLayout> BackwardLine<'_, '_, E, P> {
         for index in some {
             if prefetches {
                 y.prefetch(s, index, head_dim, false);
-                heads.prefetch(s, index, false);
+                heads.prefetch(s, heads.at(index), false);
             }
             let y = P::groups::<S, _>(y.head(index, head_dim), pairs, from, 1);
-            let mut dy = heads.groups::<S>(s, &(), index, [pairs, from, 1]);
+            let mut dy = heads.groups::<S>(s, &(), heads.at(index), [pairs, from, 1]);
             let group = P::get(P::reread(&dy.target), 0);
             added = AddTerms::<E, P>::add::<S, false>(s, added, P::get(y, 0), group);
             dy.rotate(s, 0, &angles, order);

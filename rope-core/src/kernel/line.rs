@@ -128,9 +128,13 @@ pub(crate) trait Route {
 
     fn heads<'h>(source: Self::Source<'h>) -> Self::Heads<'h>;
 
+    /// Elements from one head to the next.
+    fn step(heads: Self::Heads<'_>) -> usize;
+
+    /// Of the head that begins there.
     fn groups<'c, S: Simd>(
         heads: Self::Heads<'c>,
-        index: usize,
+        start: usize,
         head_dim: usize,
         groups: [usize; 3],
     ) -> Self::Groups<'c, S>;
@@ -150,8 +154,8 @@ pub(crate) trait Route {
         half: usize,
     ) -> VectorPair<S, Bits<Self::I>>;
 
-    /// Prefetches what the source says for one of its heads, which may lie before the line if `back` is set.
-    fn prefetch<S: Simd>(s: S, heads: Self::Heads<'_>, index: usize, head_dim: usize, back: bool);
+    /// Prefetches what the source says for the head that begins there, which may lie before the line if `back` is set.
+    fn prefetch<S: Simd>(s: S, heads: Self::Heads<'_>, start: usize, head_dim: usize, back: bool);
 
     /// Rotates a head, from a pair on, by the definition.
     fn plain(
@@ -196,6 +200,11 @@ impl<E: Convert, P: PairLayout> Route for Same<E, P> {
     where
         'h: 'h,
     {
+    }
+
+    #[inline(always)]
+    fn step((): ()) -> usize {
+        0
     }
 
     #[inline(always)]
@@ -282,16 +291,21 @@ impl<I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Route for Other<I, P,
     }
 
     #[inline(always)]
+    fn step(heads: SourceHeads<'_, I>) -> usize {
+        heads.step
+    }
+
+    #[inline(always)]
     fn groups<'c, S: Simd>(
         heads: SourceHeads<'c, I>,
-        index: usize,
+        start: usize,
         head_dim: usize,
         [pairs, from, groups]: [usize; 3],
     ) -> Self::Groups<'c, S>
     where
         'c: 'c,
     {
-        P::groups::<S, _>(heads.head(index, head_dim), pairs, from, groups)
+        P::groups::<S, _>(&heads.elements[start..][..head_dim], pairs, from, groups)
     }
 
     #[inline(always)]
@@ -317,12 +331,12 @@ impl<I: Convert, P: PairLayout, O: Convert, Q: PairLayout> Route for Other<I, P,
     fn prefetch<S: Simd>(
         s: S,
         heads: SourceHeads<'_, I>,
-        index: usize,
+        start: usize,
         head_dim: usize,
         back: bool,
     ) {
         if heads.ahead != 0 {
-            heads.prefetch(s, index, head_dim, back);
+            heads.prefetch_from(s, start, head_dim, back);
         }
     }
 
@@ -390,8 +404,14 @@ impl<'h, E: Convert> SourceHeads<'h, E> {
     /// Prefetches the head that lies `ahead` of one. The step of a single head may be any number.
     #[inline(always)]
     pub(super) fn prefetch<S: Simd>(self, s: S, index: usize, head_dim: usize, back: bool) {
+        self.prefetch_from(s, index.wrapping_mul(self.step), head_dim, back);
+    }
+
+    /// The same of the head that begins there.
+    #[inline(always)]
+    fn prefetch_from<S: Simd>(self, s: S, start: usize, head_dim: usize, back: bool) {
         let before = if back { self.before } else { &[] };
-        let start = index.wrapping_mul(self.step).wrapping_add(self.ahead);
+        let start = start.wrapping_add(self.ahead);
         prefetch(s, [before, self.elements], start, head_dim);
     }
 }
@@ -577,11 +597,13 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         }
         heads.check(pairs, from, len);
         let prefetches = const { S::PREFETCHES_HEADS } && from == 0;
-        for index in 0..heads.len {
+        let mut head = Head::FIRST;
+        for _ in 0..heads.len {
             if prefetches {
-                heads.prefetch(s, index, false);
+                heads.prefetch(s, head, false);
             }
-            let mut groups = heads.groups::<S>(s, &prologue, index, [pairs, from, G]);
+            let next = heads.next(head);
+            let mut groups = heads.groups::<S>(s, &prologue, head, [pairs, from, G]);
             // By hand: a loop that may call something (what is rare, in 16 bits) the compiler does not unroll, and
             // keeps cos and sin in memory for it.
             const { assert!(G == 1 || G == 2 || G == 4) };
@@ -593,6 +615,7 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
                 groups.rotate(s, 2, &angles[2], order);
                 groups.rotate(s, 3, &angles[3], order);
             }
+            head = next;
         }
         from + len
     }
@@ -611,12 +634,14 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         let len = (rows.pairs - from) / Self::group::<S>();
         let pairs = len * Self::group::<S>();
         heads.check(rows.pairs, from, pairs);
-        for (index, &start) in starts.iter().enumerate() {
-            heads.prefetch(s, index, true);
+        let mut head = Head::FIRST;
+        for &start in starts {
+            heads.prefetch(s, head, true);
             let [cos, sin] = rows.row(start);
             let cos = &S::chunks(&cos[from..][..pairs]).as_chunks().0[..len];
             let sin = &S::chunks(&sin[from..][..pairs]).as_chunks().0[..len];
-            let mut groups = heads.groups::<S>(s, &prologue, index, [rows.pairs, from, len]);
+            let next = heads.next(head);
+            let mut groups = heads.groups::<S>(s, &prologue, head, [rows.pairs, from, len]);
             // A loop for each, so that nothing is asked for each group; all else is one text for both.
             if let Some(factors) = rows.factors {
                 for i in 0..len {
@@ -629,9 +654,27 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
                     groups.rotate(s, i, angles, order);
                 }
             }
+            head = next;
         }
         from + pairs
     }
+}
+
+/// A head of a line: which one, and where it begins. Starts are added up from head to head: multiplied, the number they
+/// are multiplied with is read from the stack, and waits there for the stores of the heads before (39 ns, not 35, of 8
+/// heads of f32 on Zen 4).
+#[derive(Clone, Copy)]
+pub(super) struct Head {
+    index: usize,
+    /// In the source, where there is one, and in the destination.
+    starts: [usize; 2],
+}
+
+impl Head {
+    const FIRST: Self = Head {
+        index: 0,
+        starts: [0; 2],
+    };
 }
 
 /// The heads of a line, as the elements they are.
@@ -671,16 +714,40 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
         );
     }
 
-    /// Prefetches what the line and its source say for one of the heads, which may lie before the line if `back` is
-    /// set. The step of a single head may be any number.
+    /// One of the heads.
     #[inline(always)]
-    pub(super) fn prefetch<S: Simd>(&self, s: S, index: usize, back: bool) {
+    pub(super) fn at(&self, index: usize) -> Head {
+        let steps = [R::step(self.source), self.step];
+        Head {
+            index,
+            starts: steps.map(|step| index.wrapping_mul(step)),
+        }
+    }
+
+    /// The head after one. The step of a single head may be any number.
+    #[inline(always)]
+    fn next(&self, head: Head) -> Head {
+        let [source, target] = head.starts;
+        Head {
+            index: head.index + 1,
+            starts: [
+                source.wrapping_add(R::step(self.source)),
+                target.wrapping_add(self.step),
+            ],
+        }
+    }
+
+    /// Prefetches what the line and its source say for one of the heads, which may lie before the line if `back` is
+    /// set.
+    #[inline(always)]
+    pub(super) fn prefetch<S: Simd>(&self, s: S, head: Head, back: bool) {
         if const { !S::PREFETCHES } {
             return;
         }
-        R::prefetch(s, self.source, index, self.head_dim, back);
+        let [source, target] = head.starts;
+        R::prefetch(s, self.source, source, self.head_dim, back);
         if self.ahead != 0 {
-            let start = index.wrapping_mul(self.step).wrapping_add(self.ahead);
+            let start = target.wrapping_add(self.ahead);
             let before = if back { self.before } else { &[] };
             prefetch(s, [before, self.elements], start, self.head_dim);
         }
@@ -700,16 +767,18 @@ impl<'s, 'h, R: Route> Heads<'s, 'h, R> {
         &'c mut self,
         s: S,
         prologue: &'c impl Prologue,
-        index: usize,
+        head: Head,
         [pairs, from, groups]: [usize; 3],
     ) -> HeadGroups<'s, 'c, S, R> {
+        let [source, target] = head.starts;
+        let elements = &mut self.elements[target..][..self.head_dim];
         HeadGroups {
             norm: match prologue.norm() {
-                Some(norm) => Some(norm.head(s, index, [pairs, from, groups])),
+                Some(norm) => Some(norm.head(s, head.index, [pairs, from, groups])),
                 None => None,
             },
-            source: R::groups::<S>(self.source, index, self.head_dim, [pairs, from, groups]),
-            target: R::Q::groups_mut::<S, _>(self.head(index), pairs, from, groups),
+            source: R::groups::<S>(self.source, source, self.head_dim, [pairs, from, groups]),
+            target: R::Q::groups_mut::<S, _>(elements, pairs, from, groups),
         }
     }
 }

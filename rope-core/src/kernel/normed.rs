@@ -155,7 +155,7 @@ impl<E: Convert> Kernel for NormRest<'_, '_, '_, E> {
         let (pair, pairs) = (from / 2, groups * const { 2 * S::LANES });
         heads.check(0, pair, pairs);
         for index in 0..count {
-            let mut head = heads.groups::<S>(s, &norm, index, [0, pair, groups]);
+            let mut head = heads.groups::<S>(s, &norm, heads.at(index), [0, pair, groups]);
             for i in 0..groups {
                 head.norm(s, i);
             }

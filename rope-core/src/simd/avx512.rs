@@ -346,6 +346,7 @@ impl<const BF16: bool> Simd for Token<BF16> {
     const INTERLEAVED_MAX_BYTES: usize = 4;
     const WIDENS_IN_ORDER: bool = BF16;
     const NARROWS_ARITHMETIC_NAN: bool = !BF16;
+    const WRITES_HALVES: bool = true;
     // With loads of 64 bytes the CPU's own prefetcher falls behind; it does not with loads of 32 bytes.
     const PREFETCHES_HEADS: bool = true;
     type F32 = __m512;
