@@ -17,7 +17,7 @@ use methods::{METHODS, MakeRow, Method};
 
 /// A model whose exact frequencies are on record.
 #[derive(Clone, Copy, Debug)]
-pub struct Model {
+pub struct RecordedModel {
     /// How the command line calls it, as [`models`](crate::models) does.
     pub name: &'static str,
     /// `rope_theta`.
@@ -50,15 +50,15 @@ macro_rules! table {
 }
 
 /// The models there are.
-pub const MODELS: &[Model] = &[
-    Model {
+pub const MODELS: &[RecordedModel] = &[
+    RecordedModel {
         name: "llama-2-7b",
         base: 1e4,
         rotary_dim: 128,
         scaled: None,
         table: table!("llama2_7b"),
     },
-    Model {
+    RecordedModel {
         name: "llama-3.1-8b",
         base: 5e5,
         rotary_dim: 128,
@@ -70,14 +70,14 @@ pub const MODELS: &[Model] = &[
         }),
         table: table!("llama3_1_8b"),
     },
-    Model {
+    RecordedModel {
         name: "qwen3-8b",
         base: 1e6,
         rotary_dim: 128,
         scaled: None,
         table: table!("qwen3_8b"),
     },
-    Model {
+    RecordedModel {
         name: "gpt-neox-20b",
         base: 1e4,
         rotary_dim: 24,
@@ -89,13 +89,13 @@ pub const MODELS: &[Model] = &[
 /// The models that are shown if the command line names none.
 pub const USUAL: [&str; 2] = ["llama-2-7b", "llama-3.1-8b"];
 
-impl Model {
+impl RecordedModel {
     /// The model of that name.
-    pub fn named(name: &str) -> Result<&'static Model> {
+    pub fn named(name: &str) -> Result<&'static RecordedModel> {
         let Some(model) = MODELS.iter().find(|model| model.name == name) else {
             bail!(
                 "no exact frequencies of a model {name:?} on record; there are those of {}",
-                Model::known()
+                RecordedModel::known()
             );
         };
         Ok(model)
@@ -108,7 +108,7 @@ impl Model {
 
     /// What the command line's help says of the names.
     pub(crate) fn help() -> String {
-        format!("Only these models: {}", Model::known())
+        format!("Only these models: {}", RecordedModel::known())
     }
 
     /// Pairs that rotate.
@@ -181,7 +181,7 @@ pub fn positions(level: u32, most: u32) -> Vec<u32> {
 }
 
 /// The errors of all methods at all levels. So many threads share the work.
-pub fn accuracy(model: &Model, most: u32, threads: usize) -> Result<Accuracy> {
+pub fn accuracy(model: &RecordedModel, most: u32, threads: usize) -> Result<Accuracy> {
     ensure!(most >= 2, "{most} positions for each level: at least 2");
     let steps = model.steps()?;
     let makers: Vec<(&Method, MakeRow)> = METHODS

@@ -27,19 +27,19 @@ pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
             for pairing in Pairing::ALL {
                 let rope = Rope::new(pairing).backend(backend)?;
                 let layout = Layout::bshd([1, tokens, heads, HEAD_DIM])?;
-                let bench = Bench::new(rope, pairing, layout, effort)?;
+                let bench = BackwardBench::new(rope, pairing, layout, effort)?;
                 passes.extend(with_float!(element, E => bench.measure::<E>()?));
             }
         }
     }
     let rope = Rope::new(Pairing::Half).backend(backend)?;
     let heads_major = Layout::bhsd([1, 8, 4096, HEAD_DIM])?;
-    passes.extend(Bench::new(rope, Pairing::Half, heads_major, effort)?.measure::<f32>()?);
+    passes.extend(BackwardBench::new(rope, Pairing::Half, heads_major, effort)?.measure::<f32>()?);
     Ok(passes)
 }
 
 /// A rotated tensor, and where its tokens are.
-struct Bench {
+struct BackwardBench {
     rope: Rope,
     pairing: Pairing,
     layout: Layout,
@@ -47,11 +47,11 @@ struct Bench {
     rows: Rows<'static>,
 }
 
-impl Bench {
+impl BackwardBench {
     fn new(rope: Rope, pairing: Pairing, layout: Layout, effort: Effort) -> Result<Self> {
         let frequencies = Frequencies::new(HEAD_DIM, 500_000.0, &Scaling::Default)?;
         let rows = frequencies.rows(4096..4096 + layout.shape().tokens as u32)?;
-        Ok(Bench {
+        Ok(BackwardBench {
             rope,
             pairing,
             layout,

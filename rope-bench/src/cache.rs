@@ -55,12 +55,12 @@ pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
     // W3, W4 and W1 of the workloads.
     for [tokens, heads] in [[1, 40], [64, 32], [2048, 32]] {
         for element in [Element::F32, Element::Bf16] {
-            let bench = Bench::new(rope, [tokens, heads], effort)?;
+            let bench = CacheBench::new(rope, [tokens, heads], effort)?;
             passes.push(with_float!(element, E => bench.norm::<E>()?));
         }
     }
     for [tokens, heads] in [[1, 8], [64, 8], [2048, 8]] {
-        let bench = Bench::new(rope, [tokens, heads], effort)?;
+        let bench = CacheBench::new(rope, [tokens, heads], effort)?;
         passes.push(bench.paged()?);
         for (name, kept) in KEPT {
             passes.extend(bench.coded(name, kept)?);
@@ -71,10 +71,10 @@ pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
         passes.push(bench.shift_codes()?);
     }
     for [tokens, heads] in [[64, 32], [2048, 32]] {
-        passes.extend(Bench::new(rope, [tokens, heads], effort)?.outputs()?);
+        passes.extend(CacheBench::new(rope, [tokens, heads], effort)?.outputs()?);
     }
     #[cfg(feature = "intrinsics")]
-    passes.extend(Bench::new(rope, [1, 32], effort)?.transform()?);
+    passes.extend(CacheBench::new(rope, [1, 32], effort)?.transform()?);
     Ok(passes)
 }
 
@@ -98,7 +98,7 @@ const KEPT: [(&str, Kept); 8] = [
 ];
 
 /// A tensor of keys, and where its tokens go.
-struct Bench {
+struct CacheBench {
     rope: Rope,
     tokens: usize,
     heads: usize,
@@ -108,7 +108,7 @@ struct Bench {
     layout: CacheLayout,
 }
 
-impl Bench {
+impl CacheBench {
     fn new(rope: Rope, [tokens, heads]: [usize; 2], effort: Effort) -> Result<Self> {
         let frequencies = Frequencies::new(HEAD_DIM, 500_000.0, &Scaling::Default)?;
         let rows = frequencies.rows(4096..4096 + tokens as u32)?;
@@ -119,7 +119,7 @@ impl Bench {
             .map(|token| (block(token) * BLOCK + token % BLOCK) as i64)
             .collect();
         let layout = CacheLayout::nhd([blocks.next_power_of_two(), BLOCK, heads, HEAD_DIM])?;
-        Ok(Bench {
+        Ok(CacheBench {
             rope,
             tokens,
             heads,

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Parser, Subcommand};
 use rope_core::{Backend, Pairing};
 
-use crate::accuracy::{self, Model, USUAL};
+use crate::accuracy::{self, RecordedModel, USUAL};
 use crate::cases::Element;
 use crate::compare;
 use crate::cycles::{self, Architecture};
@@ -103,7 +103,7 @@ enum Command {
     /// How wrong cos and sin are, against the position: rope-core's, and those that models are run with
     Accuracy {
         /// Only these models.
-        #[arg(long, value_name = "NAME", value_delimiter = ',', default_values = USUAL, help = Model::help())]
+        #[arg(long, value_name = "NAME", value_delimiter = ',', default_values = USUAL, help = RecordedModel::help())]
         model: Vec<String>,
         /// Positions that are tried for each level
         #[arg(long, value_name = "N", default_value_t = POSITIONS)]
@@ -441,7 +441,7 @@ pub fn run() -> Result<ExitCode> {
         }) => {
             let models: Vec<_> = model
                 .iter()
-                .map(|name| Model::named(name))
+                .map(|name| RecordedModel::named(name))
                 .collect::<Result<_>>()?;
             output.check()?;
             let mut run = output.run_here();
@@ -550,7 +550,7 @@ fn effort(full: bool) -> Effort {
 
 fn measure_accuracy(
     run: &mut Run,
-    models: &[&Model],
+    models: &[&RecordedModel],
     positions: u32,
     output: &Output,
 ) -> Result<()> {
@@ -631,7 +631,7 @@ fn measure(options: &Measure, full: bool) -> Result<Run> {
         measure_rows(&mut run, &backends, rows::TABLE, effort, output)?;
         let models: Vec<_> = USUAL
             .iter()
-            .map(|name| Model::named(name))
+            .map(|name| RecordedModel::named(name))
             .collect::<Result<_>>()?;
         run.load = usage.and_then(Usage::until_now);
         measure_accuracy(&mut run, &models, POSITIONS, output)?;

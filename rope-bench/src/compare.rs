@@ -37,7 +37,7 @@ const OF_ALL: f64 = 1.5;
 
 /// What two measurements say about each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ratio {
+pub struct Comparison {
     /// The logarithm of B / A: below 0, B is faster.
     log: f64,
     /// How far that may be from the truth.
@@ -70,12 +70,12 @@ impl Verdict {
     }
 }
 
-impl Ratio {
+impl Comparison {
     /// Of two times, with the noise of their case.
     fn of(a: &Time, b: &Time, case: (f64, &'static str)) -> Self {
         let own = OF_PASSES * unsettled(a).max(unsettled(b));
         let (noise, from) = largest([(LEAST, ""), (own, "its passes"), case]);
-        Ratio {
+        Comparison {
             log: (b.minimum / a.minimum).ln(),
             noise,
             from,
@@ -84,7 +84,7 @@ impl Ratio {
 
     /// Whether A and B differ, by more than nothing or by less than `difference`, a share.
     pub fn verdict(&self, difference: f64) -> Verdict {
-        let Ratio { log, noise, .. } = *self;
+        let Comparison { log, noise, .. } = *self;
         if log.abs() > noise {
             if log < 0.0 {
                 Verdict::Faster
@@ -154,7 +154,7 @@ fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
 struct Line<'a> {
     old: &'a CaseResult,
     new: &'a CaseResult,
-    measured: Option<(&'a Measurement, &'a Measurement, Ratio)>,
+    measured: Option<(&'a Measurement, &'a Measurement, Comparison)>,
 }
 
 /// The lines that two runs have in common, behind the roof of each case.
@@ -177,7 +177,7 @@ fn lines<'a>(a: &'a Run, b: &'a Run) -> Vec<Line<'a>> {
         lines.extend(old.measurements.iter().filter_map(|a| {
             let mut others = new.measurements.iter();
             let b = others.find(|b| b.formulation == a.formulation)?;
-            let ratio = Ratio::of(&a.time, &b.time, case);
+            let ratio = Comparison::of(&a.time, &b.time, case);
             Some(Line {
                 old,
                 new,
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn a_ratio_is_within_its_noise() {
-        let verdict = |a, b, case| Ratio::of(&time(a), &time(b), (case, "")).verdict(0.05);
+        let verdict = |a, b, case| Comparison::of(&time(a), &time(b), (case, "")).verdict(0.05);
         let quiet = [100.0, 100.4, 100.2, 109.0];
         let slower = quiet.map(|pass| 1.1 * pass);
         assert_eq!(verdict(quiet, slower, 0.0), Verdict::Slower);

@@ -204,10 +204,14 @@ impl Kernel {
 
 /// The assembly of rope-core for a target: what `cargo rustc --release -p rope-core --lib -- --emit asm -C debuginfo=0
 /// -C symbol-mangling-version=v0` wrote, for x86-64 with `-C llvm-args=--x86-asm-syntax=intel`.
-pub type Files = Vec<(Architecture, PathBuf)>;
+pub type ArchitectureFiles = Vec<(Architecture, PathBuf)>;
 
 /// Reads assembly, finds the loops, and has `program` play them. `listing` gets the loops as they are played.
-pub fn predict(files: &Files, program: &str, listing: Option<&Path>) -> Result<CyclesResult> {
+pub fn predict(
+    files: &ArchitectureFiles,
+    program: &str,
+    listing: Option<&Path>,
+) -> Result<CyclesResult> {
     ensure!(!files.is_empty(), "no assembly to look at");
     let (tool, host) = mca::version(program)?;
     let mut result = CyclesResult {

@@ -111,7 +111,7 @@ fn executed(counter: &[String], program: &str, arguments: &[String], times: usiz
     let Ok(said) = reader.join() else {
         bail!("what {first} said could not be read");
     };
-    let Said { executed, others } = said?;
+    let InstructionCounts { executed, others } = said?;
     ensure!(status.success(), "{first}: {status}\n{}", others.join("\n"));
     ensure!(
         executed > 0,
@@ -123,7 +123,7 @@ fn executed(counter: &[String], program: &str, arguments: &[String], times: usiz
 
 /// What a counter says.
 #[derive(Debug, Default)]
-struct Said {
+struct InstructionCounts {
     /// The number of instructions.
     executed: u64,
     /// The first lines about anything else.
@@ -132,8 +132,8 @@ struct Said {
 
 /// Reads valgrind's sum; or QEMU's log, which has the instructions of a block when it is translated, a line each, and
 /// its address whenever it is executed.
-fn read(mut lines: impl BufRead) -> Result<Said> {
-    let mut said = Said::default();
+fn read(mut lines: impl BufRead) -> Result<InstructionCounts> {
+    let mut said = InstructionCounts::default();
     // The instructions of each block, by the address of its first.
     let mut lengths: HashMap<u64, u64> = HashMap::new();
     // The block whose instructions are being said, and how many of them were.
@@ -214,7 +214,7 @@ IN: main
     #[test]
     fn a_sum_and_complaints() {
         let log = format!("{TRANSLATED}no such formulation\n==7== Collected : 1234\n");
-        let Said { executed, others } = read(log.as_bytes()).unwrap();
+        let InstructionCounts { executed, others } = read(log.as_bytes()).unwrap();
         assert_eq!(
             (executed, others.join("\n").as_str()),
             (1234, "no such formulation")

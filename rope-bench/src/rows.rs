@@ -48,7 +48,7 @@ pub fn rows(backends: &[Backend], most: usize, effort: Effort) -> Result<RowsRes
     let plain = Frequencies::new(HEAD_DIM, BASE, &Scaling::Default)?;
     let frequencies: Vec<_> = backends
         .iter()
-        .map(|&backend| Ok((backend, plain.clone().with_backend(backend)?)))
+        .map(|&backend| Ok((backend, plain.clone().backend(backend)?)))
         .collect::<Result<_>>()?;
     let within = |numbers: &[usize]| -> Vec<usize> {
         let numbers = numbers.iter().copied();

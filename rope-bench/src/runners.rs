@@ -175,11 +175,11 @@ impl Formulation for Outside {
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>> {
-        Ok(Box::new(Prepared {
+        Ok(Box::new(PreparedRunner {
             formulation: self.name.clone(),
             program: self.program.clone(),
             case: case.clone(),
-            files: Files::new()?,
+            files: TemporaryFiles::new()?,
         }))
     }
 }
@@ -219,14 +219,14 @@ struct Request<'a> {
     output: &'a Path,
 }
 
-struct Prepared {
+struct PreparedRunner {
     formulation: String,
     program: Program,
     case: Case,
-    files: Files,
+    files: TemporaryFiles,
 }
 
-impl Runner for Prepared {
+impl Runner for PreparedRunner {
     fn load(&mut self, bytes: &[u8]) -> Result<()> {
         fs::write(self.files.path("input"), bytes).context("cannot write a runner's input")
     }
@@ -353,16 +353,16 @@ impl Program {
 }
 
 /// A directory of a runner's files, which goes with it.
-struct Files(PathBuf);
+struct TemporaryFiles(PathBuf);
 
-impl Files {
+impl TemporaryFiles {
     fn new() -> Result<Self> {
         use std::sync::atomic::{AtomicUsize, Ordering};
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = env::temp_dir().join(format!("rope-bench-{}-{count}", process::id()));
         fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        Ok(Files(path))
+        Ok(TemporaryFiles(path))
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -370,7 +370,7 @@ impl Files {
     }
 }
 
-impl Drop for Files {
+impl Drop for TemporaryFiles {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
     }

@@ -1,9 +1,9 @@
 //! What accuracy is judged by, against the tables of the models: 400-bit values, and what PyTorch gave.
 
-use rope_bench::accuracy::{MODELS, Model, exact, levels, methods, positions};
+use rope_bench::accuracy::{MODELS, RecordedModel, exact, levels, methods, positions};
 
 /// (position, values of all pairs) of the lines with this key.
-fn lines(model: &Model, key: &str) -> Vec<(u32, Vec<f32>)> {
+fn lines(model: &RecordedModel, key: &str) -> Vec<(u32, Vec<f32>)> {
     let lines = model.table.lines().filter_map(|line| {
         let (position, values) = line.strip_prefix(key)?.strip_prefix(' ')?.split_once(' ')?;
         let bits = values

@@ -13,6 +13,16 @@ macro_rules! backends {
         ///
         /// All give the same bits; they differ in speed. Every name exists on every machine, and naming one proves
         /// nothing: [`Backend::is_available`] tells whether this CPU can run it.
+        ///
+        /// ```
+        /// use rope_core::{Backend, Pairing, Rope};
+        ///
+        /// assert!(Backend::best().is_available());
+        /// let rope = Rope::new(Pairing::Half).backend(Backend::Portable)?;
+        /// let named: Backend = "portable".parse().expect("a name of a backend");
+        /// assert_eq!(named, Backend::Portable);
+        /// # Ok::<(), rope_core::Error>(())
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Backend {

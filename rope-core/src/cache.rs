@@ -1,6 +1,6 @@
 //! KV caches as the destination or the source of a call: tokens lie in slots, and heads may be quantized.
 //!
-//! A [`CacheLayout`] says where the channels of a slot lie, [`Slots`] which slot a token has, and a [`CacheMut`] of the
+//! A [`CacheLayout`] is where the channels of a slot lie, [`Slots`] which slot a token has, and a [`CacheMut`] of the
 //! caller's memory what a head is stored as: an element type, an 8-bit format with scales, or blocks of ggml.
 //!
 //! ```
@@ -47,6 +47,19 @@ use crate::{Error, Shape};
 pub(crate) use slots::InSlots;
 
 /// The keys, or the values, of a layer in a cache, to read.
+///
+/// ```
+/// use rope_core::cache::{Cache, CacheLayout};
+/// use rope_core::{Pairing, Rope, Rows, TensorMut};
+///
+/// // Keys that were cached before their rotation.
+/// let memory = [1.0_f32; 16 * 2 * 64];
+/// let keys = Cache::new(&memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
+/// let (mut y, rows) = ([0.0_f32; 3 * 2 * 64], [0.0_f32; 3 * 64]);
+/// let mut y = TensorMut::new(&mut y, [1, 3, 2, 64])?;
+/// Rope::new(Pairing::Half).rotate_from_cache(&keys, 4..7, &mut y, &Rows::new(&rows, [3, 64])?)?;
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Cache<'a> {
     memory: &'a [u8],
@@ -55,6 +68,18 @@ pub struct Cache<'a> {
 }
 
 /// The keys, or the values, of a layer in a cache, to write.
+///
+/// ```
+/// use rope_core::cache::{CacheLayout, CacheMut};
+/// use rope_core::{Frequencies, Pairing, Rope, Scaling};
+///
+/// // A context shift: the keys in the slots 4 to 6 move three positions back.
+/// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
+/// let mut memory = [1.0_f32; 16 * 2 * 64];
+/// let mut keys = CacheMut::new(&mut memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
+/// Rope::new(Pairing::Half).shift(&mut keys, 4..7, &frequencies.shift(&[-3; 3])?)?;
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 pub struct CacheMut<'a> {
     memory: &'a mut [u8],
     scales: &'a mut [f32],
@@ -150,7 +175,7 @@ impl<'a> Cache<'a> {
         Cache::blocks(memory, layout, BlockFormat::Q8_0)
     }
 
-    /// A cache of ggml's blocks. The layout is that of the values.
+    /// A cache of ggml's blocks. The layout counts values.
     ///
     /// # Errors
     ///
@@ -302,8 +327,8 @@ impl<'a> CacheMut<'a> {
         CacheMut::blocks(memory, layout, BlockFormat::Q8_0)
     }
 
-    /// A cache of ggml's blocks: 32 channels side by side are a block of [`BlockFormat::bytes`]. The layout is that of
-    /// the values: what it says in elements is made bytes of whole blocks.
+    /// A cache of ggml's blocks: 32 channels side by side are a block of [`BlockFormat::bytes`]. The layout counts
+    /// values; the cache makes bytes of whole blocks of it.
     ///
     /// # Errors
     ///

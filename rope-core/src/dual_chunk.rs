@@ -35,6 +35,15 @@ pub struct DualChunk {
 }
 
 /// Which of the five positions of a query.
+///
+/// ```
+/// use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
+///
+/// let chunks = DualChunk::new(256, 32)?; // chunk_size, local_size
+/// assert_eq!(chunks.id(DualChunkQuery::Intra, 300), 300 % 224);
+/// assert_eq!(chunks.id(DualChunkQuery::Inter, 300), 256);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DualChunkQuery {
     /// Beside keys of its own chunk; keys have this one too.

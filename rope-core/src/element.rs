@@ -17,6 +17,18 @@ use crate::simd::{Simd, SimdSums, convert};
 /// Special values: infinities, subnormals and the sign of zero are kept by both conversions (nothing is flushed), and
 /// what rounds beyond the largest finite value becomes an infinity. A NaN stays a NaN; which one is not promised,
 /// because instruction sets differ in the payload they pass on.
+///
+/// ```
+/// use rope_core::{Element, Error, Pairing, Rope, Rows, TensorMut, half::bf16};
+///
+/// fn rotate<E: Element>(x: &mut [E], rows: &Rows<'_>) -> Result<(), Error> {
+///     Rope::new(Pairing::Half).rotate(&mut TensorMut::new(x, [1, 1, 2, 64])?, rows)
+/// }
+///
+/// let rows = [0.0_f32; 64];
+/// rotate(&mut [bf16::ONE; 2 * 64], &Rows::new(&rows, [1, 64])?)?;
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "tensors are not made of `{Self}`",
     label = "the elements of a tensor are `f32`, `half::f16` or `half::bf16`",

@@ -15,6 +15,16 @@ macro_rules! errors {
         )+
     ) => {
         /// Why a call was refused. A refused call has written nothing.
+        ///
+        /// ```
+        /// use rope_core::{Error, Tensor};
+        ///
+        /// // A message names the value, what is required, and where it helps the way out.
+        /// let error = Tensor::new(&[0.0_f32; 128], [1, 1, 3, 64]).unwrap_err();
+        /// assert!(matches!(error, Error::ShapeElements { len: 128, .. }));
+        /// let message = "shape [1, 1, 3, 64] has 192 elements, but the slice has 128 (heads would be 2)";
+        /// assert_eq!(error.to_string(), message);
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq)]
         #[non_exhaustive]
         pub enum Error {
@@ -144,9 +154,9 @@ errors! { f =>
     RowsShape {
         /// Length of the slice: of each, where cos and sin have one each.
         len: usize,
-        /// Rows, as the shape says.
+        /// Rows of the shape.
         rows: usize,
-        /// Values of a row, as the shape says.
+        /// Values of a row of the shape.
         width: usize,
     } => {
         let values = rows.saturating_mul(width);
@@ -227,7 +237,7 @@ errors! { f =>
         0 => write!(f, "heads is 0; {rows} rows per head are for at least one head"),
         _ => write!(f, "the number of rows is {rows}, which is not a multiple of {heads} heads"),
     },
-    /// Rows of each head, for another number of heads: in a rotation those of the tensor.
+    /// Rows per head, for another number of heads than the tensor has.
     RowHeads {
         /// Heads that have a row each.
         rows: usize,
@@ -338,7 +348,7 @@ errors! { f =>
         "gradients of cos and sin require a plan with one pairing, but its input pairing is {input} and its output_pairing \
          {output}; use angle_gradients, factor_gradients and PairGradients::cos_sin"
     ),
-    /// The number of heads of the gradients is neither 1 nor that of the tensor.
+    /// The number of heads of the gradients is neither 1 nor the tensor's.
     GradientHeads {
         /// Heads of the gradients.
         gradients: usize,
@@ -808,6 +818,11 @@ pub(crate) fn list_index(index: usize) -> u32 {
 }
 
 /// [`FromStr`](core::str::FromStr) of [`Pairing`], [`Backend`] or [`Direction`]: nothing has that name.
+///
+/// ```
+/// let error = "diagonal".parse::<rope_core::Pairing>().expect_err("no pairing");
+/// assert_eq!(error.kind, "pairing");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct UnknownName {
@@ -829,6 +844,11 @@ impl fmt::Display for UnknownName {
 impl core::error::Error for UnknownName {}
 
 /// A name that a caller gave, kept without an allocator: its first 80 bytes.
+///
+/// ```
+/// let error = "diagonal".parse::<rope_core::Pairing>().expect_err("no pairing");
+/// assert_eq!(error.name.as_str(), "diagonal");
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Name {
     bytes: [u8; 80],

@@ -45,6 +45,15 @@ use scaling::BaseFrequencies;
 pub(crate) type Result<T, E = Error> = core::result::Result<T, E>;
 
 /// How far one position rotates one pair, and which axis of the positions does.
+///
+/// ```
+/// use rope_core::{Frequencies, Scaling};
+///
+/// let frequencies = Frequencies::new(128, 10_000.0, &Scaling::Default)?;
+/// let inverse: Vec<f64> = frequencies.pairs().map(|pair| pair.inverse()).collect();
+/// assert_eq!((inverse.len(), inverse[0]), (64, 1.0));
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Frequency {
     fraction: u128,
@@ -125,6 +134,16 @@ impl Frequency {
 }
 
 /// Which angle a position has.
+///
+/// ```
+/// use rope_core::{Angle, Frequencies, Scaling};
+///
+/// // The bits that a model saw in training, with an angle that is wrong by 6e-2 at a million.
+/// let frequencies = Frequencies::new(128, 500_000.0, &Scaling::Default)?;
+/// assert_eq!(frequencies.angle(), Angle::Exact);
+/// let trained = frequencies.with_angle(Angle::HuggingFaceF32);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Angle {
@@ -143,7 +162,17 @@ pub enum Angle {
 /// Made once for a model (or a layer type, where they differ). With an allocator [`Frequencies::new`] owns its pairs;
 /// without, [`Frequencies::new_in`] keeps them in storage of the caller's.
 ///
-/// `{:?}` says what they are in a line; `{:#?}` lists all pairs.
+/// `{:?}` describes them in a line; `{:#?}` lists all pairs.
+///
+/// ```
+/// use rope_core::{Frequencies, Scaling};
+///
+/// let frequencies = Frequencies::new(128, 10_000.0, &Scaling::Linear { factor: 4.0 })?;
+/// // The cos and sin of the tokens 1000 to 1004.
+/// let rows = frequencies.rows(1000..1005)?;
+/// assert_eq!(rows.len(), 5);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, PartialEq)]
 pub struct Frequencies<'a> {
     blocks: FrequencyChunks<'a>,

@@ -238,7 +238,7 @@ impl<S: Linear> Rope<S> {
     /// `dy` becomes what [`Direction::Transpose`](crate::Direction::Transpose) makes of it, bit for bit. With a scale
     /// or a Hadamard transform the transposed stages run in reverse order, and round where they do in the forward pass.
     /// The angles' gradients have the rounding of `y` and `dy` as they are stored, and no other but that of the sums
-    /// ([order](crate::gradient#order)); with a transform they are those of `y` and `dy` transformed back, in f32.
+    /// ([order](crate::gradient#order)); with a transform they belong to `y` and `dy` transformed back, in f32.
     ///
     /// # Errors
     ///

@@ -38,6 +38,14 @@ pub struct Hadamard {
 
 /// Where a [`Hadamard`] transform multiplies by `1 / sqrt(n)`. Where `n` is a power of four the results are the same,
 /// overflow and subnormal numbers apart; for other blocks they differ in the last bits.
+///
+/// ```
+/// use rope_core::stages::{Hadamard, HadamardFactor};
+///
+/// // llama.cpp's transform of queries and keys of 128 channels.
+/// let transform = Hadamard::new(128)?.factor(HadamardFactor::First);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum HadamardFactor {
     /// After the butterflies: DeepSeek, `fast_hadamard_transform`, SGLang, executorch, QuaRot.

@@ -1,6 +1,6 @@
 //! The norms that many models apply to Q and K beside the rotation: RMS norms and layer norms.
 //!
-//! A [`Norm`] is a [stage](crate::stages) of a plan. Its [`NormFormula`] says what is summed, which weights multiply
+//! A [`Norm`] is a [stage](crate::stages) of a plan. Its [`NormFormula`] is what is summed, which weights multiply
 //! the result, and where results are rounded to the element type: models differ in all three.
 //!
 //! ```
@@ -34,7 +34,7 @@ use crate::stages::StageOrder;
 /// centered            m = mean(x), v = mean((x - m)^2)          y = (x - m) r w + b, r = 1 / sqrt(v + eps)
 /// ```
 ///
-/// every operation rounded to f32 by itself. A [`NormFormula`] says which it is, and which results are rounded to `T`
+/// every operation rounded to f32 by itself. A [`NormFormula`] selects one, and which results are rounded to `T`
 /// on the way: models differ in it, and it shows in a quarter of the bits of bf16.
 ///
 /// The mean is a sum in one fixed order on every backend ([`NormSum`]), divided once.
@@ -64,6 +64,15 @@ pub struct Norm<'a> {
 
 /// Which sums a norm takes, and which of its results are rounded to the element of the tensor that is read. The
 /// constants have the names of the code whose bits they give.
+///
+/// ```
+/// use rope_core::norm::{Norm, NormFormula};
+///
+/// let weights = [1.0_f32; 128];
+/// let qwen3 = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights);
+/// let gemma = Norm::new(NormFormula::GEMMA, 1e-6).weight(&weights); // 1 + w
+/// assert_eq!(gemma.formula(), NormFormula::GEMMA);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NormFormula {
     /// Whether the mean is taken off first: a layer norm.
@@ -81,6 +90,14 @@ pub struct NormFormula {
 }
 
 /// How the result of a norm is rounded.
+///
+/// ```
+/// use rope_core::norm::{NormFormula, NormResult};
+///
+/// // Fused GPU kernels pass the f32 to the rotation; eager models round before it.
+/// assert_eq!(NormFormula::ONCE.result, NormResult::Kept);
+/// assert_eq!(NormFormula::GEMMA.result, NormResult::Rounded);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum NormResult {
     /// Not at all: what comes next takes the f32.
@@ -143,6 +160,15 @@ impl NormFormula {
 }
 
 /// What a norm is taken over.
+///
+/// ```
+/// use rope_core::norm::{Norm, NormFormula, NormReach};
+///
+/// // OLMo 2: over all heads of a token, with a weight for each channel of each head.
+/// let weights = [1.0_f32; 32 * 128];
+/// let norm = Norm::new(NormFormula::OLMO2, 1e-6).weight(&weights).with_reach(NormReach::Row);
+/// assert_eq!(norm.reach(), NormReach::Row);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum NormReach {
     /// Each head by itself.
@@ -153,6 +179,13 @@ pub enum NormReach {
 }
 
 /// How the squares of a norm are summed: in one fixed order, so that the bits are the same on every backend.
+///
+/// ```
+/// use rope_core::norm::{Norm, NormFormula, NormSum};
+///
+/// let weights = [1.0_f32; 128];
+/// let exact = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights).sum(NormSum::F64);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum NormSum {
     /// In f32, in the order of PyTorch's `mean` on x86 (`aten/native/cpu/SumKernel.cpp`, eight lanes): the bits of the
@@ -174,6 +207,15 @@ pub(crate) struct GivenSums<'a> {
 macro_rules! weights {
     ($($Type:ident: $E:ty [$($fused:tt)*];)+) => {
         /// The weights, or the biases, of a norm: `[head_dim]`, which all heads share, or `[heads, head_dim]`.
+        ///
+        /// ```
+        /// use rope_core::half::bf16;
+        /// use rope_core::norm::{Norm, NormFormula};
+        ///
+        /// let (floats, halves) = ([1.0_f32; 128], [bf16::ONE; 128]);
+        /// let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&floats);
+        /// let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&halves);
+        /// ```
         #[derive(Clone, Copy, Debug, PartialEq)]
         #[non_exhaustive]
         pub enum Weights<'a> {
@@ -269,25 +311,25 @@ impl<'a> Norm<'a> {
 
     /// Is taken over a head, or over all heads of a token.
     #[must_use]
-    pub const fn over(self, reach: NormReach) -> Self {
+    pub const fn with_reach(self, reach: NormReach) -> Self {
         Norm { reach, ..self }
     }
 
-    /// Stands before the rotation, or after it.
+    /// Runs before the rotation, or after it.
     #[must_use]
-    pub const fn at(self, order: StageOrder) -> Self {
+    pub const fn with_order(self, order: StageOrder) -> Self {
         Norm { order, ..self }
     }
 
-    /// Sums this way.
+    /// How it sums the squares.
     #[must_use]
     pub const fn sum(self, sum: NormSum) -> Self {
         Norm { sum, ..self }
     }
 
-    /// Takes the sums of the squares from the caller, who has them where a row is split over ranks: one for each token
+    /// Takes the sums of the squares from the caller, where a row is split over ranks: one for each token
     /// of each sequence (of heads that are normed by themselves one for each head of those), and `width`, the channels
-    /// that were summed. `Rope::sum_of_squares` computes those of a part.
+    /// that were summed. `Rope::sum_of_squares` computes the sums of a part.
     ///
     /// A norm that is centered takes none.
     #[must_use]

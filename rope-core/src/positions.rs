@@ -30,6 +30,18 @@ use crate::shard::ShardTokens;
 pub struct Positions<'a>(PositionSource<'a>);
 
 /// What takes positions: [`Positions`], or an integer, a range or a list that makes them.
+///
+/// ```
+/// use rope_core::{Error, Frequencies, IntoPositions, Rows, Scaling};
+///
+/// fn rows<'p>(positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
+///     Frequencies::new(64, 10_000.0, &Scaling::Default)?.rows(positions)
+/// }
+///
+/// let (range, list, token) = (rows(7..9)?, rows(&[7_u32, 8])?, rows(7_i64)?);
+/// assert_eq!((range.len(), list.len(), token.len()), (2, 2, 1));
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "positions cannot be made of `{Self}`",
     label = "neither `Positions`, nor an integer, a range or a list by reference (`&[..]`, `&Vec`) of integers",
@@ -126,6 +138,18 @@ enum AxisOrder {
 }
 
 /// Position ids in one of the integer types that runtimes keep them in.
+///
+/// ```
+/// use rope_core::{Frequencies, Ids, Positions, Scaling};
+///
+/// // One id per token on each of three axes: `[3, tokens]`, as Hugging Face keeps `position_ids`.
+/// let ids = [0_i64, 1, 1, 0, 1, 1, 0, 1, 2];
+/// let axes = rope_core::axes::Axes::mrope(128, [16, 24, 24]);
+/// let frequencies = Frequencies::new(axes, 1_000_000.0, &Scaling::Default)?;
+/// let rows = frequencies.rows(Positions::axis_major(Ids::I64(&ids)))?;
+/// assert_eq!(rows.len(), 3);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Ids<'a> {
@@ -201,6 +225,15 @@ from_lists!(Ids: I32 i32, I64 i64, U32 u32, U64 u64, Usize usize);
 from_lists!(Coordinates: F32 f32, F64 f64);
 
 /// Real-valued coordinates, such as time stamps or the centers of image patches.
+///
+/// ```
+/// use rope_core::{Coordinates, Frequencies, Positions, Scaling};
+///
+/// let times = [0.0_f64, 0.04, 0.08];
+/// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
+/// let rows = frequencies.rows(Positions::real(Coordinates::F64(&times)))?;
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Coordinates<'a> {

@@ -34,7 +34,7 @@ pub use stages::{Linear, LinearStages, Plain, QueryKeyStages, Stages, WithStages
 /// Inverse    x <- 1/A R^T x    undoes Forward
 /// ```
 ///
-/// Where `A` is 1, and it is unless the rows say otherwise, the last two are the same. Where pairs have magnitudes of
+/// Where `A` is 1, the default of rows, the last two are the same. Where pairs have magnitudes of
 /// their own, as in xPos, `Transpose` holds, `Inverse` is refused, and [`Rows::inverted`] undoes `Forward`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Direction {

@@ -321,7 +321,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// Takes the rows as those of heads: each `heads` of them that follow one another are those of the heads of one
+    /// Takes the rows as rows per head: `heads` of them that follow one another belong to the heads of one
     /// token, `[tokens, heads, rotary_dim]`. From then on a token's count as one row.
     ///
     /// ```
@@ -425,7 +425,7 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// Rows `range`: those of a few tokens, or of one sequence.
+    /// The rows `range`: a few tokens, or one sequence.
     ///
     /// # Errors
     ///
@@ -565,7 +565,7 @@ impl<'a> Rows<'a> {
         2 * self.pairs
     }
 
-    /// The factor that cos and sin are scaled by; 1 unless it was said otherwise.
+    /// The factor that cos and sin are scaled by; 1 by default.
     #[inline]
     pub fn attention_factor(&self) -> f64 {
         self.attention_factor

@@ -7,6 +7,16 @@ use crate::stages::StageOrder;
 ///
 /// Mistral 4's per token after the rotation, a temperature for each token and head, the query's `1 / sqrt(head_dim)`.
 /// On its side of the rotation it follows the norm.
+///
+/// ```
+/// use rope_core::stages::{Scale, StageOrder};
+/// use rope_core::{Pairing, Rope};
+///
+/// let query = Rope::new(Pairing::Half).scale(Scale::constant(0.125)); // 1 / sqrt(64)
+/// let temperatures = [1.0_f32, 1.0, 1.1];
+/// let mistral4 = Rope::new(Pairing::Half)
+///     .scale(Scale::per_token(&temperatures).with_order(StageOrder::AfterRotation));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale<'a> {
     pub(crate) factors: Factors<'a>,
@@ -47,17 +57,25 @@ impl<'a> Scale<'a> {
         }
     }
 
-    /// Stands before the rotation, or after it.
+    /// Runs before the rotation, or after it.
     #[must_use]
-    pub const fn at(self, order: StageOrder) -> Self {
+    pub const fn with_order(self, order: StageOrder) -> Self {
         Scale { order, ..self }
     }
 
-    /// Whether the product is rounded to the element of the tensor that is read, which it is unless this says
-    /// otherwise.
+    /// Passes the f32 of the product to the next stage: without this it is rounded to the element of the tensor that
+    /// is read.
     #[must_use]
-    pub const fn rounds(self, rounds: bool) -> Self {
-        Scale { rounds, ..self }
+    pub const fn without_rounding(self) -> Self {
+        Scale {
+            rounds: false,
+            ..self
+        }
+    }
+
+    /// Whether it runs before the rotation or after it.
+    pub const fn order(&self) -> StageOrder {
+        self.order
     }
 
     pub(crate) fn check(&self, rows: usize, heads: usize) -> Result<(), Error> {

@@ -21,7 +21,7 @@ use crate::{Error, Ids, Positions};
 
 /// How the tokens of a sequence are divided among ranks. With `R` ranks and `n` tokens, rank `r` holds
 ///
-/// | | tokens | who |
+/// | | tokens | used by |
 /// |---|---|---|
 /// | `Contiguous` | `r n/R .. (r + 1) n/R`; `R` divides `n` | Llama 3's all-gather, ring-flash-attn's `llama3` |
 /// | `Zigzag` | chunk `r`, then chunk `2R - 1 - r` of `2R`; `2R` divides `n` | Megatron-LM, Transformer Engine, ring-flash-attn |
@@ -29,6 +29,15 @@ use crate::{Error, Ids, Positions};
 /// | `Striped` | `r, r + R, r + 2R, ..` | Striped Attention, ring-flash-attn's `stripe`, sglang's `interleave` |
 ///
 /// Zigzag and stripes give each rank as much work under a causal mask.
+///
+/// ```
+/// use rope_core::shard::{Shard, ShardKind};
+///
+/// // 8 tokens on 2 ranks: rank 0 has the first and the last chunk of four.
+/// let tokens = Shard::new(ShardKind::Zigzag, 0, 2)?.tokens(8)?;
+/// assert!(tokens.iter().eq([0, 1, 6, 7]));
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ShardKind {
     /// One piece.
@@ -63,6 +72,17 @@ pub struct Shard {
 }
 
 /// The tokens of one rank, in its order. They are [`Positions`] wherever those are taken.
+///
+/// ```
+/// use rope_core::shard::{Shard, ShardKind};
+/// use rope_core::{Frequencies, Scaling};
+///
+/// let tokens = Shard::new(ShardKind::Striped, 1, 4)?.tokens(16)?;
+/// assert!(tokens.iter().eq([1, 5, 9, 13]));
+/// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
+/// let rows = frequencies.rows(tokens)?; // of this rank
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct ShardTokens<'a> {
     shard: Shard,
@@ -217,7 +237,7 @@ impl<'a> ShardTokens<'a> {
     }
 
     /// The token that is the rank's `index`-th: its index in the sequence, or in the packed buffer (the padded one, for
-    /// `Zigzag`). It says which tokens to send to the rank, and puts what it sends back where it belongs.
+    /// `Zigzag`). It is the index of each token to send to the rank, and of the place of each that comes back.
     pub fn token(&self, index: usize) -> Option<usize> {
         (index < self.len).then(|| self.at(index).0 as usize)
     }

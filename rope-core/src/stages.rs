@@ -14,7 +14,7 @@
 //! // Normalizes each head, rotates it, and multiplies it by the factor of its token.
 //! let queries = Rope::new(Pairing::Half)
 //!     .norm(Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights))
-//!     .scale(Scale::per_token(&temperatures).at(StageOrder::AfterRotation));
+//!     .scale(Scale::per_token(&temperatures).with_order(StageOrder::AfterRotation));
 //!
 //! let rows = [0.0_f32; 3 * 64]; // the cos and sin of three tokens
 //! let mut q = [1.0_f32; 3 * 2 * 64];
@@ -32,6 +32,14 @@ pub use crate::rope::{Linear, LinearStages, Plain, QueryKeyStages, Stages, WithS
 pub use crate::scale::Scale;
 
 /// Whether a stage runs before the rotation or after it.
+///
+/// ```
+/// use rope_core::norm::{Norm, NormFormula};
+/// use rope_core::stages::StageOrder;
+///
+/// let norm = Norm::new(NormFormula::LLAMA4, 1e-6).with_order(StageOrder::AfterRotation);
+/// assert_eq!(norm.order(), StageOrder::AfterRotation);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum StageOrder {
     /// Before the rotation.

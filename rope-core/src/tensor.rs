@@ -6,6 +6,14 @@ use core::ops::Range;
 use crate::{Element, Error};
 
 /// The extents of a tensor, always in this order whatever the order in memory.
+///
+/// ```
+/// use rope_core::Shape;
+///
+/// let shape = Shape::from([1, 5, 32, 128]);
+/// assert_eq!((shape.tokens, shape.heads), (5, 32));
+/// assert_eq!(shape.elements(), Some(20_480));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Sequences.
@@ -112,6 +120,15 @@ impl fmt::Display for Shape {
 }
 
 /// Elements from one index of a dimension to the next. The channels of a head are contiguous.
+///
+/// ```
+/// use rope_core::Layout;
+///
+/// // `[batch, heads, tokens, head_dim]` in memory.
+/// let strides = Layout::bhsd([1, 32, 5, 128])?.strides();
+/// assert_eq!((strides.head, strides.token), (5 * 128, 128));
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Strides {
     /// From a sequence to the next.
@@ -129,6 +146,17 @@ impl fmt::Display for Strides {
 }
 
 /// A dimension of a tensor.
+///
+/// ```
+/// use rope_core::{Dimension, Tensor};
+///
+/// // K of a packed row: heads 8 to 9 of 8 heads of Q, 2 of K and 2 of V.
+/// let packed = [0.0_f32; 3 * 12 * 64];
+/// let packed = Tensor::new(&packed, [1, 3, 12, 64])?;
+/// let k = packed.narrow(Dimension::Heads, 8..10)?;
+/// assert_eq!(k.shape().heads, 2);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dimension {
     /// Sequences.
@@ -155,7 +183,7 @@ impl fmt::Display for Dimension {
 /// Where the elements of a tensor lie in a slice: shape, strides, and the index of the first.
 ///
 /// A constructor takes the extents in the order of its name, which is the order in memory (and in PyTorch's
-/// `tensor.shape`). [`Layout::shape`] says them in one order for all.
+/// `tensor.shape`). [`Layout::shape`] has them in one order for all.
 ///
 /// ```text
 /// bshd  [batch, tokens, heads, head_dim]   tokens-major: PyTorch before the transpose, vLLM, FlashAttention
@@ -627,6 +655,17 @@ fn overflow(shape: Shape, strides: Strides) -> Error {
 
 /// What [`Tensor::new`] and [`TensorMut::new`] take: a [`Layout`], which may cover a part of the slice; or a [`Shape`]
 /// or `[batch, tokens, heads, head_dim]`, which is the whole slice in the order of [`Layout::bshd`].
+///
+/// ```
+/// use rope_core::{Layout, Shape, Tensor};
+///
+/// let memory = [0.0_f32; 5 * 8 * 64];
+/// let shape = Shape::from([1, 5, 8, 64]);
+/// Tensor::new(&memory, [1, 5, 8, 64])?;
+/// Tensor::new(&memory, shape)?;
+/// Tensor::new(&memory, Layout::bshd([1, 4, 8, 64])?)?; // four of the five tokens
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` does not say where the elements of a tensor lie",
     label = "neither a `Layout`, nor a `Shape`, nor `[batch, tokens, heads, head_dim]`",
@@ -671,6 +710,15 @@ impl IntoLayout for [usize; 4] {
 }
 
 /// A tensor to read.
+///
+/// ```
+/// use rope_core::Tensor;
+///
+/// let memory = [0.0_f32; 5 * 8 * 64];
+/// let x = Tensor::new(&memory, [1, 5, 8, 64])?;
+/// assert_eq!(x.head([0, 4, 7]).map(<[f32]>::len), Some(64));
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Tensor<'a, E> {
     data: &'a [E],
@@ -763,6 +811,18 @@ impl<E> fmt::Debug for Tensor<'_, E> {
 }
 
 /// A tensor to rotate, or to write a rotation to. Every index has an element of its own.
+///
+/// ```
+/// use rope_core::{Layout, TensorMut};
+///
+/// let mut memory = [0.0_f32; 5 * 8 * 64];
+/// // Tokens before heads, in this order ..
+/// let x = TensorMut::new(&mut memory, [1, 5, 8, 64])?;
+/// // .. and heads before tokens.
+/// let x = TensorMut::new(&mut memory, Layout::bhsd([1, 8, 5, 64])?)?;
+/// assert_eq!(x.shape().tokens, 5);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 pub struct TensorMut<'a, E> {
     data: &'a mut [E],
     layout: Layout,
@@ -778,7 +838,7 @@ impl<'a, E: Element> TensorMut<'a, E> {
     /// // 8 heads on the memory of 32
     /// let error = TensorMut::new(&mut q, [1, 5, 8, 128]).unwrap_err();
     /// assert!(matches!(error, Error::ShapeElements { len: 20480, .. }));
-    /// // the first 8 heads of each token, said as such
+    /// // the first 8 heads of each token
     /// TensorMut::new(&mut q, Layout::bshd([1, 5, 32, 128])?.heads(0..8)?)?;
     /// # Ok::<(), Error>(())
     /// ```

@@ -5,7 +5,7 @@ use rope_core::stages::StageOrder;
 use rope_core::{Backend, Pairing};
 
 use crate::hadamard::Hadamard;
-use crate::norm::{Kind, Norm};
+use crate::norm::{ElementKind, Norm};
 use crate::oracle::{directed, rotate};
 use crate::{Angles, Expected, Number, Rotation, Source, View};
 
@@ -49,13 +49,17 @@ impl Scale {
 
     /// The same for the crate.
     pub fn given(&self) -> rope_core::stages::Scale<'_> {
-        match &self.factors {
+        let scale = match &self.factors {
             Factors::Constant(factor) => rope_core::stages::Scale::constant(*factor),
             Factors::Tokens(factors) => rope_core::stages::Scale::per_token(factors),
             Factors::Heads(factors) => rope_core::stages::Scale::per_token_and_head(factors),
         }
-        .at(self.order)
-        .rounds(self.rounds)
+        .with_order(self.order);
+        if self.rounds {
+            scale
+        } else {
+            scale.without_rounding()
+        }
     }
 }
 
@@ -139,7 +143,7 @@ impl Chain {
     /// `row` is that of the angles, and `coded` says whether they will be codes.
     pub fn heads(
         &self,
-        (kind, coded): (Kind, bool),
+        (kind, coded): (ElementKind, bool),
         token: usize,
         heads: &[Vec<f32>],
         rotated: Option<(Rotated<'_>, usize)>,
@@ -171,7 +175,7 @@ impl Chain {
 
     /// Heads whose transform is undone before all other stages, and those stages: of what comes from a cache, and of
     /// gradients.
-    pub fn undone(&self, kind: Kind, mut heads: Vec<Vec<f32>>) -> (Chain, Vec<Vec<f32>>) {
+    pub fn undone(&self, kind: ElementKind, mut heads: Vec<Vec<f32>>) -> (Chain, Vec<Vec<f32>>) {
         for head in &mut heads {
             if let Some(hadamard) = self.hadamard {
                 hadamard.apply(head);
@@ -188,7 +192,13 @@ impl Chain {
     }
 
     /// The norm and the scale of a side of the rotation; says what the values are made of after them.
-    fn beside(&self, place: StageOrder, kind: Kind, token: usize, heads: &mut [Vec<f32>]) -> Kind {
+    fn beside(
+        &self,
+        place: StageOrder,
+        kind: ElementKind,
+        token: usize,
+        heads: &mut [Vec<f32>],
+    ) -> ElementKind {
         let mut kind = kind;
         if let Some(norm) = self.norm.as_ref().filter(|norm| norm.order == place) {
             kind = norm.apply(kind, token, heads);

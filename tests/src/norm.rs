@@ -9,7 +9,7 @@ use crate::{Number, Source};
 
 /// An element type, where it is chosen at run time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ElementKind {
     /// Which rounds nothing.
     F32,
     /// IEEE binary16.
@@ -18,17 +18,17 @@ pub enum Kind {
     Bf16,
 }
 
-impl Kind {
+impl ElementKind {
     /// That of a type.
     ///
     /// # Panics
     ///
     /// If it is unknown.
-    pub fn of<E: Number>() -> Kind {
+    pub fn of<E: Number>() -> ElementKind {
         match E::NAME {
-            "f32" => Kind::F32,
-            "f16" => Kind::F16,
-            "bf16" => Kind::Bf16,
+            "f32" => ElementKind::F32,
+            "f16" => ElementKind::F16,
+            "bf16" => ElementKind::Bf16,
             other => panic!("no kind for {other}"),
         }
     }
@@ -36,9 +36,9 @@ impl Kind {
     /// Rounds to it, and takes it back.
     pub fn round(self, x: f32) -> f32 {
         match self {
-            Kind::F32 => x,
-            Kind::F16 => f16::from_f32(x).to_f32(),
-            Kind::Bf16 => bf16::from_f32(x).to_f32(),
+            ElementKind::F32 => x,
+            ElementKind::F16 => f16::from_f32(x).to_f32(),
+            ElementKind::Bf16 => bf16::from_f32(x).to_f32(),
         }
     }
 }
@@ -64,11 +64,11 @@ impl List {
         }
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> ElementKind {
         match self {
-            List::F32(_) => Kind::F32,
-            List::F16(_) => Kind::F16,
-            List::Bf16(_) => Kind::Bf16,
+            List::F32(_) => ElementKind::F32,
+            List::F16(_) => ElementKind::F16,
+            List::Bf16(_) => ElementKind::Bf16,
         }
     }
 
@@ -181,8 +181,8 @@ impl Norm {
     /// The same for the crate.
     pub fn given(&self) -> rope_core::norm::Norm<'_> {
         let mut norm = rope_core::norm::Norm::new(self.formula, self.eps)
-            .over(self.reach)
-            .at(self.order)
+            .with_reach(self.reach)
+            .with_order(self.order)
             .sum(self.sum);
         if let Some(weight) = &self.weight {
             norm = norm.weight(weight.given());
@@ -198,7 +198,7 @@ impl Norm {
 
     /// The same with weights where the formula has none, or without where it has some; and the refusal.
     pub fn weights_amiss(&self, head_dim: usize) -> (rope_core::norm::Norm<'_>, rope_core::Error) {
-        let mut norm = rope_core::norm::Norm::new(self.formula, self.eps).over(self.reach);
+        let mut norm = rope_core::norm::Norm::new(self.formula, self.eps).with_reach(self.reach);
         let error = match self.formula.weighted {
             true => rope_core::Error::WeightMissing { needed: head_dim },
             false => {
@@ -210,14 +210,14 @@ impl Norm {
     }
 
     /// Norms the heads of a token, which is the so-many-th of all sequences, and says what the results are.
-    pub fn apply(&self, kind: Kind, token: usize, heads: &mut [Vec<f32>]) -> Kind {
+    pub fn apply(&self, kind: ElementKind, token: usize, heads: &mut [Vec<f32>]) -> ElementKind {
         let formula = self.formula;
         let other = |list: &Option<List>| list.as_ref().is_some_and(|list| list.kind() != kind);
         let promotes =
             formula.result == NormResult::Promoted && (other(&self.weight) || other(&self.bias));
         let result = match formula.result {
-            NormResult::Kept => Kind::F32,
-            NormResult::Promoted if promotes => Kind::F32,
+            NormResult::Kept => ElementKind::F32,
+            NormResult::Promoted if promotes => ElementKind::F32,
             NormResult::Promoted | NormResult::Rounded => kind,
         };
         let row = self.moments(&heads.concat());
@@ -259,7 +259,7 @@ impl Norm {
                 *x = result.round(y);
             }
         }
-        if promotes { Kind::F32 } else { kind }
+        if promotes { ElementKind::F32 } else { kind }
     }
 
     /// The mean (0 unless it is taken off) and the mean square.

@@ -7,10 +7,10 @@ use crate::seed;
 
 /// A source of choices.
 #[derive(Debug)]
-pub struct Source<'a>(Kind<'a>);
+pub struct Source<'a>(SourceKind<'a>);
 
 #[derive(Debug)]
-enum Kind<'a> {
+enum SourceKind<'a> {
     Random(Box<Xoshiro256PlusPlus>),
     Bytes(&'a [u8]),
 }
@@ -24,23 +24,23 @@ impl Source<'static> {
         let name = test.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
         });
-        Source(Kind::Random(Box::new(Xoshiro256PlusPlus::seed_from_u64(
-            seed ^ name,
-        ))))
+        Source(SourceKind::Random(Box::new(
+            Xoshiro256PlusPlus::seed_from_u64(seed ^ name),
+        )))
     }
 }
 
 impl<'a> Source<'a> {
     /// The choices that a fuzzer makes. When its bytes are used up, every choice is the first one.
     pub fn bytes(bytes: &'a [u8]) -> Self {
-        Source(Kind::Bytes(bytes))
+        Source(SourceKind::Bytes(bytes))
     }
 
     /// 32 bits.
     pub fn word(&mut self) -> u32 {
         match &mut self.0 {
-            Kind::Random(generator) => generator.random(),
-            Kind::Bytes(bytes) => u32::from_le_bytes(take(bytes)),
+            SourceKind::Random(generator) => generator.random(),
+            SourceKind::Bytes(bytes) => u32::from_le_bytes(take(bytes)),
         }
     }
 
@@ -55,9 +55,9 @@ impl<'a> Source<'a> {
             return 0;
         }
         match &mut self.0 {
-            Kind::Random(generator) => generator.random_range(0..n),
-            Kind::Bytes(bytes) if n <= 256 => usize::from(take::<1>(bytes)[0]) % n,
-            Kind::Bytes(bytes) => u32::from_le_bytes(take(bytes)) as usize % n,
+            SourceKind::Random(generator) => generator.random_range(0..n),
+            SourceKind::Bytes(bytes) if n <= 256 => usize::from(take::<1>(bytes)[0]) % n,
+            SourceKind::Bytes(bytes) => u32::from_le_bytes(take(bytes)) as usize % n,
         }
     }
 

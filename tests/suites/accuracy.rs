@@ -28,10 +28,7 @@ fn rotated<E: Number>(
     let ids = ids(file, frequencies.axes());
     let mut first: Option<Vec<E>> = None;
     for backend in Backend::available() {
-        let frequencies = frequencies
-            .clone()
-            .with_backend(backend)
-            .expect("a backend");
+        let frequencies = frequencies.clone().backend(backend).expect("a backend");
         let rows = frequencies.rows(Positions::axis_major(&ids)).expect("ids");
         let rope = Rope::new(input)
             .output_pairing(output)

@@ -306,7 +306,9 @@ fn chain_in_place<E: Number>(source: &mut Source<'_>, shape: [usize; 4], edge: E
         for weights in [&weight, &each] {
             for reach in [NormReach::Head, NormReach::Row] {
                 for formula in [NormFormula::LLAMA, NormFormula::LAYER_NORM] {
-                    let norm = Norm::new(formula, 1e-6).weight(&weights[..]).over(reach);
+                    let norm = Norm::new(formula, 1e-6)
+                        .weight(&weights[..])
+                        .with_reach(reach);
                     let chain = Rotation::forward(Pairing::Half).plan(backend).norm(norm);
                     for chain in [chain, chain.scale(Scale::per_token_and_head(&factors))] {
                         let mut got = Guarded::new(&x, edge);

@@ -41,9 +41,13 @@ fn of_calls_in_place() {
         (rope.norm(norm), HEAD_DIM, "normed"),
         (rope.norm(norm), 8, "normed"),
         (rope.norm(norm.bias(&biases)), HEAD_DIM, "staged"),
-        (rope.norm(norm.over(NormReach::Row)), HEAD_DIM, "staged"),
         (
-            rope.norm(norm.at(StageOrder::AfterRotation)),
+            rope.norm(norm.with_reach(NormReach::Row)),
+            HEAD_DIM,
+            "staged",
+        ),
+        (
+            rope.norm(norm.with_order(StageOrder::AfterRotation)),
             HEAD_DIM,
             "staged",
         ),
@@ -198,7 +202,7 @@ fn of_calls_into_codes() {
         (rope.norm(llama.weight(&wide)), "staged", "tiled"),
         (rope.norm(weightless).without_rounding(), "staged", "tiled"),
         (
-            rope.norm(weightless.over(NormReach::Row)),
+            rope.norm(weightless.with_reach(NormReach::Row)),
             "staged",
             "staged",
         ),

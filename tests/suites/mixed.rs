@@ -18,7 +18,7 @@ fn everywhere(
     frequencies: &MixedFrequencies<'static>,
 ) -> impl Iterator<Item = (Backend, MixedFrequencies<'static>)> {
     Backend::available().map(|backend| {
-        let made = frequencies.clone().with_backend(backend);
+        let made = frequencies.clone().backend(backend);
         (backend, made.expect("an available backend"))
     })
 }
@@ -201,7 +201,7 @@ fn timm_rows_of_its_f32_angles() {
             let mut blocks = [Vec::new(), Vec::new()];
             for block in 0..timm.depth {
                 let frequencies = timm.frequencies(block).with_angle(MixedAngle::SummedF32);
-                let frequencies = frequencies.with_backend(backend).expect("available");
+                let frequencies = frequencies.backend(backend).expect("available");
                 let values = frequencies
                     .values(Positions::real_axis_major(&at))
                     .expect("coordinates");

@@ -219,8 +219,8 @@ fn heads_of_models<E: Number + Bits>() {
             assert_eq!(file.bits::<f64>("eps_f64")[0] as f32, eps);
             let [norm, once] = [formula, once].map(|formula| {
                 let norm = Norm::new(formula, eps)
-                    .over(reach(file.text("reach")))
-                    .at(at);
+                    .with_reach(reach(file.text("reach")))
+                    .with_order(at);
                 with_lists(norm, weight.as_deref(), bias.as_deref())
             });
             let heads = Heads::<E> {
@@ -336,8 +336,8 @@ fn promoted<E: Number + Bits>() {
         let heads = file.decimal(&format!("{tensor}_heads"));
         let shape = [1, tokens, heads, file.decimal("head_dim")];
         let norm = Norm::new(formulas(file.text("formula"))[0], eps)
-            .over(reach(file.text("reach")))
-            .at(place(file.text("place")))
+            .with_reach(reach(file.text("reach")))
+            .with_order(place(file.text("place")))
             .weight(&weight);
         for backend in Backend::available() {
             let rope = Rope::new(pairing(file.text("layout"))).backend(backend);
@@ -380,7 +380,8 @@ fn special_rows<E: Number + Bits>() {
         let list = |name: &str| file.find(&key(name)).map(|_| file.bits::<E>(&key(name)));
         let (weight, bias) = (list("weight"), list("bias"));
         let [norm, once] = [formula, once].map(|formula| {
-            let norm = Norm::new(formula, golden::hex(value("eps_f32"))).at(place(value("place")));
+            let norm =
+                Norm::new(formula, golden::hex(value("eps_f32"))).with_order(place(value("place")));
             with_lists(norm, weight.as_deref(), bias.as_deref())
         });
         let heads = Heads {
@@ -466,7 +467,7 @@ fn sums_have_the_order_of_pytorch() {
                 width.is_multiple_of(length) && length <= 2048 && width / length <= 4096
             }) {
                 let shape = [1, 1, width / head_dim, head_dim];
-                let norm = Norm::new(NormFormula::LLAMA4, eps).over(NormReach::Row);
+                let norm = Norm::new(NormFormula::LLAMA4, eps).with_reach(NormReach::Row);
                 let mut sum = [f32::NAN];
                 let tensor = Tensor::new(&x, shape).expect("a valid tensor");
                 rope.sum_of_squares(norm, &tensor, &mut sum)
@@ -525,7 +526,7 @@ fn sums_in_f64_are_rounded_once() {
             for reach in [NormReach::Head, NormReach::Row] {
                 let norm = Norm::new(NormFormula::LLAMA4, eps)
                     .sum(NormSum::F64)
-                    .over(reach);
+                    .with_reach(reach);
                 let mut y = x.clone();
                 let mut tensor = TensorMut::new(&mut y, [1, 1, 1, width]).expect("a valid tensor");
                 rope.norm(norm)

@@ -101,7 +101,7 @@ fn parameters_of_norms() {
         for (reach, needed) in [(NormReach::Head, 8), (NormReach::Row, 16)] {
             let words = [&*len.to_string(), &*needed.to_string()];
             for name in ["weight", "bias"] {
-                let norm = norm.over(reach);
+                let norm = norm.with_reach(reach);
                 let norm = match name {
                     "weight" => norm.weight(&one[..len]),
                     _ => norm.without_weight().bias(&one[..len]),
@@ -113,7 +113,7 @@ fn parameters_of_norms() {
                 };
                 each_verb(ROPE().norm(norm), error, &[name, words[0], words[1]]);
                 each_verb(
-                    ROPE().norm(norm.at(StageOrder::AfterRotation)),
+                    ROPE().norm(norm.with_order(StageOrder::AfterRotation)),
                     error,
                     &words,
                 );
@@ -144,8 +144,8 @@ fn weights_of_norms() {
         for norm in [
             norm,
             norm.bias(&one),
-            norm.over(NormReach::Row),
-            norm.at(StageOrder::AfterRotation),
+            norm.with_reach(NormReach::Row),
+            norm.with_order(StageOrder::AfterRotation),
         ] {
             each_verb(ROPE().norm(norm), missing, &words);
         }
@@ -185,7 +185,9 @@ fn given_sums() {
                 given,
                 needed,
             };
-            let norm = norm.over(reach).with_sum_of_squares(&sums[..given], 16);
+            let norm = norm
+                .with_reach(reach)
+                .with_sum_of_squares(&sums[..given], 16);
             let words = ["sums", &given.to_string(), &needed.to_string()];
             each_verb(ROPE().norm(norm), error, &words);
         }
@@ -194,7 +196,9 @@ fn given_sums() {
             value: 0.0,
             required: "at least 1",
         };
-        let norm = norm.over(reach).with_sum_of_squares(&sums[..needed], 0);
+        let norm = norm
+            .with_reach(reach)
+            .with_sum_of_squares(&sums[..needed], 0);
         each_verb(ROPE().norm(norm), error, &["width", "0", "1"]);
     }
     let centered = Norm::new(NormFormula::LAYER_NORM, 1e-6).without_weight();
@@ -217,7 +221,11 @@ fn given_sums() {
             for given in [0, needed - 1, needed + 1] {
                 let error = Error::Storage { given, needed };
                 let words = [&*given.to_string(), &*needed.to_string()];
-                refused(squares(norm.over(reach), &mut sums[..given]), error, &words);
+                refused(
+                    squares(norm.with_reach(reach), &mut sums[..given]),
+                    error,
+                    &words,
+                );
             }
         }
         // A row of heads that share elements has no end: these would be 2^65 terms.
@@ -236,7 +244,7 @@ fn given_sums() {
             let x = [1.0_f32; LEN];
             let x = Tensor::new(&x, layout).expect("valid");
             refused(
-                ROPE().sum_of_squares(norm.over(NormReach::Row), &x, &mut sums[..1]),
+                ROPE().sum_of_squares(norm.with_reach(NormReach::Row), &x, &mut sums[..1]),
                 error,
                 &["heads", &stride.to_string(), "4"],
             );
@@ -266,7 +274,8 @@ fn factors_of_scales() {
             given,
             needed: 12,
         };
-        let scale = Scale::per_token_and_head(&factors[..given]).at(StageOrder::AfterRotation);
+        let scale =
+            Scale::per_token_and_head(&factors[..given]).with_order(StageOrder::AfterRotation);
         each_verb(
             ROPE().scale(scale),
             error,

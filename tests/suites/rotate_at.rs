@@ -28,7 +28,7 @@ fn both_ways<E: Number>(
     for &backend in &backends {
         let rope = rope.backend(backend).expect("a backend");
         let other = source.one_of(&backends);
-        let frequencies = frequencies.clone().with_backend(other).expect("a backend");
+        let frequencies = frequencies.clone().backend(other).expect("a backend");
         let mut got = x.clone();
         let mut tensor = TensorMut::new(&mut got, place.layout).expect("a tensor");
         rope.rotate_at(&mut tensor, &frequencies, positions)

@@ -14,7 +14,7 @@ fn everywhere(
     frequencies: &Frequencies<'static>,
 ) -> impl Iterator<Item = (Backend, Frequencies<'static>)> {
     Backend::available().map(|backend| {
-        let made = frequencies.clone().with_backend(backend);
+        let made = frequencies.clone().backend(backend);
         (backend, made.expect("an available backend"))
     })
 }
@@ -365,7 +365,7 @@ fn same_bits_on_every_backend() {
             Positions::from(&integers),
             Positions::real_token_major(&reals[..]),
         ] {
-            let scalar = frequencies.clone().with_backend(Backend::Scalar);
+            let scalar = frequencies.clone().backend(Backend::Scalar);
             let rows = scalar.and_then(|frequencies| frequencies.rows(positions));
             let expected = bits(&rows.expect("rows"));
             for (backend, frequencies) in everywhere(&frequencies) {
@@ -868,7 +868,7 @@ fn sinusoidal_encoding() {
 #[test]
 fn unavailable_backends_are_refused() {
     for &backend in Backend::ALL {
-        let made = plain().with_backend(backend);
+        let made = plain().backend(backend);
         if backend.is_available() {
             made.expect("an available backend");
         } else {

@@ -7,7 +7,7 @@ use anyhow::Result;
 use half::bf16;
 use rope_core::Frequencies;
 
-use super::{Llama3, Model};
+use super::{Llama3, RecordedModel};
 
 /// Makes (cos, sin) of every pair at a position.
 pub type MakeRow = Box<dyn Fn(u32, &mut [(f32, f32)]) + Send + Sync>;
@@ -22,7 +22,7 @@ pub struct Method {
     /// Who does it.
     pub source: &'static str,
     /// Makes ready whatever is made once for a model.
-    pub prepare: fn(&Model) -> Result<MakeRow>,
+    pub prepare: fn(&RecordedModel) -> Result<MakeRow>,
 }
 
 /// All of them, ours first.
@@ -60,7 +60,7 @@ pub const METHODS: &[Method] = &[
 ];
 
 /// What this is all about.
-fn rope_core_rows(model: &Model) -> Result<MakeRow> {
+fn rope_core_rows(model: &RecordedModel) -> Result<MakeRow> {
     let frequencies = Frequencies::new(model.rotary_dim, model.base, &model.scaling())?;
     Ok(Box::new(move |position, row| {
         let mut storage = [f32::NAN; 256];
@@ -78,7 +78,7 @@ fn rope_core_rows(model: &Model) -> Result<MakeRow> {
 }
 
 /// `freqs = inv_freq @ position_ids.float()`, then `freqs.cos()` and `freqs.sin()`.
-fn f32_angle(model: &Model) -> Result<MakeRow> {
+fn f32_angle(model: &RecordedModel) -> Result<MakeRow> {
     let inverse = model.inverse_of_torch()?;
     Ok(Box::new(move |position, row| {
         let position = position as f32;
@@ -91,7 +91,7 @@ fn f32_angle(model: &Model) -> Result<MakeRow> {
 
 /// `theta_scale = powf(freq_base, -2.0f / n_dims)`; each angle is the one before times that, divided by the pair's
 /// `freq_factors` where the model has them.
-fn iterated_multiply(model: &Model) -> Result<MakeRow> {
+fn iterated_multiply(model: &RecordedModel) -> Result<MakeRow> {
     let theta_scale = (model.base as f32).powf(-2.0 / model.rotary_dim as f32);
     let factors = freq_factors(model);
     Ok(Box::new(move |position, row| {
@@ -105,7 +105,7 @@ fn iterated_multiply(model: &Model) -> Result<MakeRow> {
 }
 
 /// As llama.cpp's convert_hf_to_gguf.py computes them, in f32, for the tensor `rope_freqs.weight`; 1 without scaling.
-fn freq_factors(model: &Model) -> Vec<f32> {
+fn freq_factors(model: &RecordedModel) -> Vec<f32> {
     let dim = model.rotary_dim as f32;
     let factor = |pair: usize| {
         let Some(scaled) = model.scaled else {
@@ -132,7 +132,7 @@ fn freq_factors(model: &Model) -> Vec<f32> {
 }
 
 /// `Tensor::arange(..).to_dtype(bf16)` times `inv_freq.to_dtype(bf16)`, then `.cos()` and `.sin()` of the bf16.
-fn bf16_angle(model: &Model) -> Result<MakeRow> {
+fn bf16_angle(model: &RecordedModel) -> Result<MakeRow> {
     let round = |x: f32| bf16::from_f32(x).to_f32();
     let inverse: Vec<f32> = model.inverse_of_torch()?.into_iter().map(round).collect();
     Ok(Box::new(move |position, row| {
@@ -145,7 +145,7 @@ fn bf16_angle(model: &Model) -> Result<MakeRow> {
 }
 
 /// Everything in f64 but the result.
-fn f64_angle(model: &Model) -> Result<MakeRow> {
+fn f64_angle(model: &RecordedModel) -> Result<MakeRow> {
     let dim = model.rotary_dim as f64;
     let frequency = |pair: usize| {
         let frequency = model.base.powf(-((2 * pair) as f64) / dim);

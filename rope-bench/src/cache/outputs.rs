@@ -6,14 +6,14 @@ use anyhow::{Result, ensure};
 use half::bf16;
 use rope_core::{Frequencies, Layout, Output, Rows, Scaling, Tensor, TensorMut};
 
-use super::{Bench, HEAD_DIM, Pass};
+use super::{CacheBench, HEAD_DIM, Pass};
 use crate::cases::Alignment;
 use crate::measuring::Subject;
 use crate::memory::Memory;
 
 const OUTPUTS: usize = 5;
 
-impl Bench {
+impl CacheBench {
     /// bf16 into five tensors, and into five groups of heads side by side, in one call and in five.
     pub(super) fn outputs(&self) -> Result<[Pass; 2]> {
         Ok([self.outputs_in(false)?, self.outputs_in(true)?])

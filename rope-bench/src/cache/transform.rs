@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use rope_core::TensorMut;
 use rope_core::stages::Hadamard;
 
-use super::{Bench, HEAD_DIM, Pass};
+use super::{CacheBench, HEAD_DIM, Pass};
 use crate::cases::{Alignment, Element};
 use crate::formulations::intrinsics;
 use crate::measuring::Subject;
@@ -14,7 +14,7 @@ use crate::memory::{Memory, fill, values};
 
 const _: () = assert!(HEAD_DIM == intrinsics::HADAMARD);
 
-impl Bench {
+impl CacheBench {
     /// f32 heads in the first cache, where this CPU has a loop in C.
     pub(super) fn transform(&self) -> Result<Option<Pass>> {
         let Some(in_c) = intrinsics::hadamard() else {

@@ -15,7 +15,7 @@ const ITERATIONS: usize = 1000;
 /// The parts of what llvm-mca says that are read.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-struct Said {
+struct McaOutput {
     code_regions: Vec<Region>,
     target_info: Target,
 }
@@ -107,7 +107,7 @@ pub fn play(
         output.status.success(),
         "{program} -mcpu={cpu}: {complaint}"
     );
-    let said: Said = serde_json::from_slice(&output.stdout)
+    let said: McaOutput = serde_json::from_slice(&output.stdout)
         .with_context(|| format!("what {program} said is not understood"))?;
     ensure!(
         said.code_regions.len() == loops.len()

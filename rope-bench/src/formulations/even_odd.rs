@@ -47,7 +47,7 @@ impl Formulation for EvenOdd {
     fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>> {
         let workload = case.workload.clone();
         let (cos, sin) = cos_sin_f32(&workload).unzip();
-        Ok(Box::new(Prepared {
+        Ok(Box::new(PreparedEvenOdd {
             cos,
             sin,
             output: vec![0.0; workload.elements()],
@@ -56,14 +56,14 @@ impl Formulation for EvenOdd {
     }
 }
 
-struct Prepared {
+struct PreparedEvenOdd {
     cos: Vec<f32>,
     sin: Vec<f32>,
     output: Vec<f32>,
     workload: Workload,
 }
 
-impl Runner for Prepared {
+impl Runner for PreparedEvenOdd {
     fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()> {
         let dim = self.workload.head_dim;
         let pairs = dim / 2;

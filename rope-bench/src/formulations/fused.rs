@@ -97,14 +97,14 @@ impl Fused {
         let rope = Rope::new(case.pairing).backend(self.backend)?;
         let workload = &case.workload;
         let frequencies = Frequencies::new(workload.rotary_dim, workload.base, &Scaling::Default)?;
-        let frequencies = frequencies.with_backend(self.backend)?;
+        let frequencies = frequencies.backend(self.backend)?;
         let positions = workload.positions();
         let rows = frequencies.rows(&positions)?;
         let parts = workload.parts()?;
         Ok(match self.source {
             Source::Given => {
                 let team = Team::new(case.threads)?;
-                Box::new(Prepared::<E> {
+                Box::new(PreparedFused::<E> {
                     rope,
                     parts,
                     rows,
@@ -127,7 +127,7 @@ impl Fused {
     }
 }
 
-struct Prepared<E> {
+struct PreparedFused<E> {
     rope: Rope,
     parts: Vec<Part>,
     rows: Rows<'static>,
@@ -135,10 +135,10 @@ struct Prepared<E> {
     element: PhantomData<E>,
 }
 
-impl<E: Float> Runner for Prepared<E> {
+impl<E: Float> Runner for PreparedFused<E> {
     fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()> {
         let x: &mut [E] = bytemuck::cast_slice_mut(bytes);
-        let Prepared {
+        let PreparedFused {
             rope,
             parts,
             rows,

@@ -169,7 +169,7 @@ impl Formulation for Intrinsics {
             rows.len() == sequences * workload.tokens && workload.rotary_dim <= workload.head_dim,
             "not a row of a head for each token"
         );
-        Ok(Box::new(Prepared {
+        Ok(Box::new(PreparedIntrinsics {
             rotate: self.rotate,
             element: case.element,
             pairing: match case.pairing {
@@ -185,7 +185,7 @@ impl Formulation for Intrinsics {
     }
 }
 
-struct Prepared {
+struct PreparedIntrinsics {
     rotate: Rotate,
     element: Element,
     pairing: c_uint,
@@ -196,7 +196,7 @@ struct Prepared {
     batch_rows: usize,
 }
 
-impl Runner for Prepared {
+impl Runner for PreparedIntrinsics {
     fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()> {
         let size = self.element.size();
         ensure!(bytes.len() == self.bytes, "a buffer of another case");

@@ -81,7 +81,7 @@ impl Normed {
         let frequencies = Frequencies::new(workload.rotary_dim, workload.base, &Scaling::Default)?;
         let parts = workload.parts()?;
         ensure!(parts.len() == 2, "Q and K");
-        Ok(Box::new(Prepared::<E> {
+        Ok(Box::new(PreparedNormed::<E> {
             rope: Rope::new(case.pairing).backend(self.backend)?,
             two_calls: self.two_calls,
             parts,
@@ -95,7 +95,7 @@ impl Normed {
     }
 }
 
-struct Prepared<E> {
+struct PreparedNormed<E> {
     rope: Rope,
     two_calls: bool,
     parts: Vec<Part>,
@@ -104,7 +104,7 @@ struct Prepared<E> {
     element: PhantomData<E>,
 }
 
-impl<E: Float> Runner for Prepared<E> {
+impl<E: Float> Runner for PreparedNormed<E> {
     fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()> {
         let x: &mut [E] = bytemuck::cast_slice_mut(bytes);
         let [q, k] = &*self.parts else { return Ok(()) };

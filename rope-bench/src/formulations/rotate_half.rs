@@ -55,7 +55,7 @@ impl Formulation for RotateHalf {
                 .collect()
         };
         let empty = || vec![0.0; workload.elements()];
-        Ok(Box::new(Prepared {
+        Ok(Box::new(PreparedRotateHalf {
             cos: twice(f32::cos),
             sin: twice(f32::sin),
             positions,
@@ -68,7 +68,7 @@ impl Formulation for RotateHalf {
     }
 }
 
-struct Prepared {
+struct PreparedRotateHalf {
     cos: Vec<f32>,
     sin: Vec<f32>,
     positions: Vec<u32>,
@@ -79,9 +79,9 @@ struct Prepared {
     workload: Workload,
 }
 
-impl Runner for Prepared {
+impl Runner for PreparedRotateHalf {
     fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()> {
-        let Prepared {
+        let PreparedRotateHalf {
             cos,
             sin,
             positions,

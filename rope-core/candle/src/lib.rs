@@ -1,4 +1,4 @@
-//! Rotary position embedding (RoPE) for candle: the kernels of [`rope_core`] behind candle's tensors.
+//! Rotary position embedding (RoPE) for candle: the kernels of [`rope_core`] on candle's tensors.
 //!
 //! - [`rope`], [`rope_i`] and [`rope_thd`] have the signatures of `candle_nn::rotary_emb`: a model changes one `use`
 //!   line. They take any strides, f32 tables for bf16 and f16, and give gradients, of x as of cos and sin.

@@ -356,7 +356,7 @@ pub unsafe extern "C" fn rope_frequencies_set_backend(
         // SAFETY: the caller promises it.
         unsafe {
             change(frequencies, |made: Frequencies<'static>| {
-                made.with_backend(backend)
+                made.backend(backend)
             })
         }
     })

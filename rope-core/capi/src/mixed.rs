@@ -321,7 +321,7 @@ pub unsafe extern "C" fn rope_mixed_frequencies_set_backend(
     status_of(|| {
         let named = rope_backend::from_c(backend)?.backend();
         let backend = named.unwrap_or_else(rope_core::Backend::best);
-        let with = |made: MixedFrequencies<'static>| made.with_backend(backend);
+        let with = |made: MixedFrequencies<'static>| made.backend(backend);
         // SAFETY: the caller promises it.
         unsafe { change(frequencies, with) }
     })

@@ -232,8 +232,8 @@ impl rope_norm {
             result: rope_norm_result::from_c(self.result)?.result(),
         };
         let mut norm = Norm::new(formula, self.eps)
-            .over(rope_norm_reach::from_c(self.reach)?.reach())
-            .at(rope_stage_order::from_c(self.order)?.order())
+            .with_reach(rope_norm_reach::from_c(self.reach)?.reach())
+            .with_order(rope_stage_order::from_c(self.order)?.order())
             .sum(rope_norm_sum::from_c(self.sum)?.sum());
         // SAFETY: the caller promises it.
         let ((weight, first), (bias, second)) =

@@ -46,7 +46,7 @@ impl rope_scale {
     pub(crate) unsafe fn scale<'a>(&self) -> Result<(Scale<'a>, Region), Failure> {
         let kind = rope_scale_kind::from_c(self.kind)?;
         let mut region = Region::bytes("factors", 0, 0);
-        let scale = if kind == rope_scale_kind::Constant {
+        let mut scale = if kind == rope_scale_kind::Constant {
             Scale::constant(self.factor)
         } else {
             let span = Span::new("factors", self.factors, self.count)?;
@@ -58,7 +58,10 @@ impl rope_scale {
                 _ => Scale::per_token(factors),
             }
         };
-        let order = rope_stage_order::from_c(self.order)?.order();
-        Ok((scale.at(order).rounds(self.unrounded == 0), region))
+        scale = scale.with_order(rope_stage_order::from_c(self.order)?.order());
+        if self.unrounded != 0 {
+            scale = scale.without_rounding();
+        }
+        Ok((scale, region))
     }
 }

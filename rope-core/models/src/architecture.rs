@@ -5,7 +5,7 @@
 
 /// What llama.cpp computes for an architecture.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Row {
+pub(crate) struct ArchitectureRow {
     /// How channels are paired and axes dealt out: its `llama_model_rope_type`.
     pub(crate) rope: Rope,
     /// Which layers have a sliding window.
@@ -19,7 +19,7 @@ pub(crate) struct Row {
     /// The other layers rotate half of `rope.dimension_count`.
     pub(crate) halved: bool,
     /// Which layers rotate.
-    pub(crate) rotates: Rotates,
+    pub(crate) rotates: RotatedLayers,
     /// Which of these do not, by their number.
     pub(crate) skips: Skips,
     /// Which layers have no queries and keys.
@@ -37,14 +37,14 @@ pub(crate) struct Row {
 }
 
 /// Llama: all layers alike, in interleaved pairs.
-pub(crate) const NORM: Row = Row {
+pub(crate) const NORM: ArchitectureRow = ArchitectureRow {
     rope: Rope::Norm,
     windows: Windows::None,
     windows_if: WindowsIf::Always,
     local: Local::AsOthers,
     own_dim: false,
     halved: false,
-    rotates: Rotates::All,
+    rotates: RotatedLayers::All,
     skips: Skips::None,
     recurrent: Recurrent::None,
     factors: Factors::None,
@@ -55,7 +55,7 @@ pub(crate) const NORM: Row = Row {
 };
 
 /// The same in halves.
-pub(crate) const NEOX: Row = Row {
+pub(crate) const NEOX: ArchitectureRow = ArchitectureRow {
     rope: Rope::Neox,
     ..NORM
 };
@@ -125,7 +125,7 @@ pub(crate) enum Local {
 
 /// Which layers rotate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rotates {
+pub(crate) enum RotatedLayers {
     All,
     /// Those with a sliding window.
     Sliding,
@@ -188,7 +188,7 @@ pub(crate) enum Yarns {
     Refused,
 }
 
-impl Row {
+impl ArchitectureRow {
     pub(crate) fn rotates(&self) -> bool {
         !matches!(self.rope, Rope::None | Rope::Refused(_))
     }
@@ -196,7 +196,7 @@ impl Row {
     /// Whether all its layers rotate, and alike.
     pub(crate) fn all_layers_alike(&self) -> bool {
         self.windows == Windows::None
-            && self.rotates == Rotates::All
+            && self.rotates == RotatedLayers::All
             && self.skips == Skips::None
             && self.recurrent == Recurrent::None
     }

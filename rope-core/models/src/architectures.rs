@@ -14,8 +14,14 @@ use crate::architecture::*;
 
 macro_rules! rows {
     ($($name:literal = $base:ident $({ $($field:ident: $value:expr),+ $(,)? })?;)+) => {
-        pub(crate) static ROWS: &[(&str, Row)] =
-            &[$(($name, Row { $($($field: $value,)+)? ..$base })),+];
+        pub(crate) static ROWS: &[(&str, ArchitectureRow)] =
+            &[$(($name, ArchitectureRow { $($($field: $value,)+)? ..$base })),+];
+
+        /// Their names, for the documentation.
+        macro_rules! architecture_names {
+            () => { concat!($("`", $name, "` "),+) };
+        }
+        pub(crate) use architecture_names;
     };
 }
 
@@ -30,7 +36,7 @@ rows! {
     "arcee" = NORM { factors: Factors::All };
     "arctic" = NORM;
     "arwkv7" = NORM { rope: Rope::None };
-    "baichuan" = NORM { rotates: Rotates::Only7b };
+    "baichuan" = NORM { rotates: RotatedLayers::Only7b };
     "bailingmoe" = NORM;
     "bailingmoe2" = NEOX;
     "bailingmoe3" = NORM { rope: Rope::NormOrMrope, recurrent: Recurrent::NoKeys };
@@ -43,8 +49,8 @@ rows! {
     "clip" = NORM { rope: Rope::Refused("a vision tower, which tools/mtmd reads with keys of its own") };
     "codeshell" = NEOX;
     "cogvlm" = NEOX { fixed: true };
-    "cohere2" = NORM { windows: Windows::LastOf(4), rotates: Rotates::Sliding };
-    "cohere2moe" = NORM { windows: Windows::FirstOf(4), rotates: Rotates::SlidingOrLead };
+    "cohere2" = NORM { windows: Windows::LastOf(4), rotates: RotatedLayers::Sliding };
+    "cohere2moe" = NORM { windows: Windows::FirstOf(4), rotates: RotatedLayers::SlidingOrLead };
     "command-r" = NORM;
     "dbrx" = NEOX;
     "deci" = NORM { recurrent: Recurrent::NoKeys, factors: Factors::All };
@@ -62,11 +68,11 @@ rows! {
     "ernie4_5-moe" = NORM;
     "eurobert" = NEOX;
     "exaone" = NEOX { factors: Factors::All };
-    "exaone-moe" = NEOX { windows: Windows::LastOf(4), rotates: Rotates::Sliding, factors: Factors::All };
+    "exaone-moe" = NEOX { windows: Windows::LastOf(4), rotates: RotatedLayers::Sliding, factors: Factors::All };
     "exaone4" = NEOX {
         windows: Windows::LastOf(4),
         windows_if: WindowsIf::Layers64,
-        rotates: Rotates::SlidingOrAll,
+        rotates: RotatedLayers::SlidingOrAll,
         factors: Factors::All,
     };
     "falcon" = NEOX;
@@ -91,9 +97,9 @@ rows! {
     "gpt2" = NORM { rope: Rope::None };
     "gptj" = NORM { rope: Rope::None };
     "gptneox" = NEOX;
-    "granite" = NORM { rotates: Rotates::Switched, factors: Factors::All };
-    "granite_swa" = NORM { windows: Windows::File, rotates: Rotates::Listed, factors: Factors::All };
-    "granitehybrid" = NORM { rotates: Rotates::Switched, recurrent: Recurrent::NoKeys, factors: Factors::All };
+    "granite" = NORM { rotates: RotatedLayers::Switched, factors: Factors::All };
+    "granite_swa" = NORM { windows: Windows::File, rotates: RotatedLayers::Listed, factors: Factors::All };
+    "granitehybrid" = NORM { rotates: RotatedLayers::Switched, recurrent: Recurrent::NoKeys, factors: Factors::All };
     "granitemoe" = NORM { factors: Factors::All };
     "graniteswitch" = NORM { rope: Rope::Refused("a layer that chooses adapters, which was not read") };
     "grok" = NEOX { yarn: Yarns::Grok };
@@ -134,7 +140,7 @@ rows! {
     "maincoder" = NORM;
     "mamba" = NORM { rope: Rope::None };
     "mamba2" = NORM { rope: Rope::None };
-    "maple" = NEOX { windows: Windows::File, local: Local::Own, own_dim: true, rotates: Rotates::Sliding };
+    "maple" = NEOX { windows: Windows::File, local: Local::Own, own_dim: true, rotates: RotatedLayers::Sliding };
     "mellum" = NEOX { windows: Windows::LastOf(4), windows_if: WindowsIf::Window, local: Local::Plain };
     "mimo2" = NEOX { windows: Windows::File, local: Local::TenThousand };
     "minicpm" = NORM { factors: Factors::All };
@@ -151,7 +157,7 @@ rows! {
         refuses: Some("decision.block_count"),
     };
     "mpt" = NORM { rope: Rope::None };
-    "muse-glimmer" = NORM { windows: Windows::LastOf(4), local: Local::Unscaled, rotates: Rotates::Sliding };
+    "muse-glimmer" = NORM { windows: Windows::LastOf(4), local: Local::Unscaled, rotates: RotatedLayers::Sliding };
     "nanbeige" = NORM { rope: Rope::Refused("its layers run several times") };
     "nemotron" = NEOX;
     "nemotron_h" = NORM { rope: Rope::None };

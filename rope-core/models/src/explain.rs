@@ -149,7 +149,7 @@ where
 }
 
 /// A channel of a head that is there.
-fn value<E: Element + Into<f32>>(x: &Tensor<'_, E>, head: Head, channel: usize) -> f64 {
+fn value<E: Element + Into<f32>>(x: &Tensor<'_, E>, head: HeadIndex, channel: usize) -> f64 {
     let channels = x.head(head).unwrap_or_default();
     channels
         .get(channel)
@@ -157,16 +157,16 @@ fn value<E: Element + Into<f32>>(x: &Tensor<'_, E>, head: Head, channel: usize) 
 }
 
 /// A sequence, a token and a head.
-type Head = [usize; 3];
+type HeadIndex = [usize; 3];
 
 /// cos and sin of a token.
-type Row<'r> = (&'r [f32], &'r [f32]);
+type CosSin<'r> = (&'r [f32], &'r [f32]);
 
 /// What was seen, whatever its elements.
 struct Seen<'a> {
     shape: Shape,
-    before: &'a dyn Fn(Head, usize) -> f64,
-    after: &'a dyn Fn(Head, usize) -> f64,
+    before: &'a dyn Fn(HeadIndex, usize) -> f64,
+    after: &'a dyn Fn(HeadIndex, usize) -> f64,
     rows: &'a Rows<'a>,
 }
 
@@ -258,7 +258,7 @@ impl Seen<'_> {
     }
 
     /// The sum over all heads of a number, which may depend on cos and sin.
-    fn sum(&self, of: &dyn Fn(Head, Row<'_>) -> f64) -> f64 {
+    fn sum(&self, of: &dyn Fn(HeadIndex, CosSin<'_>) -> f64) -> f64 {
         let Shape {
             batch,
             tokens,

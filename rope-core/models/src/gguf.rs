@@ -8,7 +8,8 @@
 //! caller: what is needed here are its keys and values, and for some models a tensor.
 
 use crate::architecture::{
-    Factors, Local, Recurrent, Rope, Rotates, Row, Skips, Windows, WindowsIf, Yarns,
+    ArchitectureRow, Factors, Local, Recurrent, Rope, RotatedLayers, Skips, Windows, WindowsIf,
+    Yarns,
 };
 use crate::architectures::ROWS;
 use crate::error::{Error, Result, beginning, positive, quoted};
@@ -85,9 +86,9 @@ impl fmt::Display for GgufValue<'_> {
 ///
 /// # The architectures
 ///
-/// ```text
-#[doc = include_str!("architectures.rs")]
-/// ```
+/// Those that llama.cpp has. One that it rotates in a way that has no plan here is refused with the reason.
+///
+#[doc = crate::architectures::architecture_names!()]
 #[derive(Clone, Copy, Debug)]
 pub struct Gguf<'a> {
     pairs: &'a [(&'a str, GgufValue<'a>)],
@@ -127,7 +128,7 @@ struct Numbers {
 #[derive(Clone, Copy, Debug)]
 struct Architecture {
     name: &'static str,
-    row: &'static Row,
+    row: &'static ArchitectureRow,
 }
 
 /// Of a value that is not what it has to be.
@@ -489,16 +490,16 @@ impl<'a> Gguf<'a> {
     /// Whether layers of this number and kind rotate, but for those that are skipped.
     fn rotates(&self, architecture: Architecture, index: usize, sliding: bool) -> Result<bool> {
         Ok(match architecture.row.rotates {
-            Rotates::Sliding => sliding,
-            Rotates::SlidingOrLead => {
+            RotatedLayers::Sliding => sliding,
+            RotatedLayers::SlidingOrLead => {
                 sliding || index < self.whole("leading_dense_block_count")?.unwrap_or(0)
             }
-            Rotates::SlidingOrAll => sliding || !self.windowed(architecture)?,
-            Rotates::Listed => self
+            RotatedLayers::SlidingOrAll => sliding || !self.windowed(architecture)?,
+            RotatedLayers::Listed => self
                 .at_layer("attention.rope_pattern", index)?
                 .is_none_or(|rotates| rotates != 0),
-            Rotates::Switched => self.flag("rope.scaling.finetuned")?.unwrap_or(true),
-            Rotates::Only7b => match self.layer_count()? {
+            RotatedLayers::Switched => self.flag("rope.scaling.finetuned")?.unwrap_or(true),
+            RotatedLayers::Only7b => match self.layer_count()? {
                 32 => true,
                 40 => false,
                 _ => {
@@ -508,7 +509,7 @@ impl<'a> Gguf<'a> {
                     });
                 }
             },
-            Rotates::All => true,
+            RotatedLayers::All => true,
         })
     }
 

@@ -57,8 +57,4 @@ page!(from_heads, "guide/explain.md", "../examples/explain.rs");
 pub mod refused {}
 
 #[doc = include_str!("guide/models.md")]
-///
-/// ```text
-#[doc = include_str!("types/rows.rs")]
-/// ```
 pub mod models {}

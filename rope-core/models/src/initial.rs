@@ -3,8 +3,6 @@
 use alloc::vec::Vec;
 use rope_core::{Error, Frequencies, Positions, Scaling};
 
-type Result<T> = core::result::Result<T, Error>;
-
 /// The frequencies that RoPE-Mixed starts from (`init_random_2d_freqs` in rope-vit and timm), `[2, heads, pairs]`, for
 /// [`MixedFrequencies::new`](rope_core::axes::MixedFrequencies::new).
 ///
@@ -44,7 +42,7 @@ pub fn initial_mixed<T: Copy + Into<f64>>(
     directions: &[T],
     pairs: usize,
     inverse: &mut [f32],
-) -> Result<()> {
+) -> Result<(), Error> {
     let heads = directions.len();
     let magnitudes = magnitudes(theta, pairs)?;
     let [x, y] = axes(heads, pairs, inverse)?;
@@ -79,7 +77,12 @@ pub fn initial_mixed<T: Copy + Into<f64>>(
 /// # Errors
 ///
 /// Those of [`initial_mixed`].
-pub fn initial_axial(theta: f64, heads: usize, pairs: usize, inverse: &mut [f32]) -> Result<()> {
+pub fn initial_axial(
+    theta: f64,
+    heads: usize,
+    pairs: usize,
+    inverse: &mut [f32],
+) -> Result<(), Error> {
     let magnitudes = magnitudes(theta, pairs)?;
     let [x, y] = axes(heads, pairs, inverse)?;
     let half = pairs / 2;
@@ -94,7 +97,7 @@ pub fn initial_axial(theta: f64, heads: usize, pairs: usize, inverse: &mut [f32]
 }
 
 /// How fast the pairs of half a head rotate at first, whatever their direction.
-fn magnitudes(theta: f64, pairs: usize) -> Result<Frequencies<'static>> {
+fn magnitudes(theta: f64, pairs: usize) -> Result<Frequencies<'static>, Error> {
     if !(theta.is_finite() && theta > 0.0) {
         return Err(Error::Parameter {
             name: "theta",
@@ -112,7 +115,7 @@ fn magnitudes(theta: f64, pairs: usize) -> Result<Frequencies<'static>> {
 }
 
 /// The numbers of both axes.
-fn axes(heads: usize, pairs: usize, inverse: &mut [f32]) -> Result<[&mut [f32]; 2]> {
+fn axes(heads: usize, pairs: usize, inverse: &mut [f32]) -> Result<[&mut [f32]; 2], Error> {
     let (given, each) = (inverse.len(), heads.saturating_mul(pairs));
     let needed = each.saturating_mul(2);
     let inverse = inverse
@@ -122,7 +125,7 @@ fn axes(heads: usize, pairs: usize, inverse: &mut [f32]) -> Result<[&mut [f32]; 
 }
 
 /// A direction within which a quarter turn is known well enough.
-fn checked(index: usize, direction: f64) -> Result<()> {
+fn checked(index: usize, direction: f64) -> Result<(), Error> {
     match direction.abs() <= f64::from(1 << 20) {
         true => Ok(()),
         false => Err(Error::ListEntry {

@@ -86,13 +86,13 @@ pub(crate) fn read(reading: &Reading<'_>) -> Result<Option<(ModelNorm, NormedLay
     })?;
     let mut norm = Norm::new(formula, eps(reading.config, &own)?);
     if over_row(reading.config, own.reach)? {
-        norm = norm.over(NormReach::Row);
+        norm = norm.with_reach(NormReach::Row);
         if weights == NormWeights::Shared {
             weights = NormWeights::PerHead;
         }
     }
     if own.after {
-        norm = norm.at(StageOrder::AfterRotation);
+        norm = norm.with_order(StageOrder::AfterRotation);
     }
     let found = ModelNorm {
         norm,

@@ -25,6 +25,16 @@ use crate::Error;
 /// ```
 ///
 /// Strides count elements of the cache: bytes where it keeps codes of 8 bits.
+///
+/// ```
+/// use rope_core::cache::CacheLayout;
+///
+/// // 4 pages of 16 slots, 2 heads of 64 channels: FlashInfer's, and vLLM's older keys.
+/// let nhd = CacheLayout::nhd([4, 16, 2, 64])?;
+/// let hdnx = CacheLayout::hdnx([4, 2, 8, 16, 8])?;
+/// assert_eq!(nhd.shape(), hdnx.shape());
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CacheLayout {
     pub(crate) shape: CacheShape,
@@ -33,6 +43,14 @@ pub struct CacheLayout {
 }
 
 /// The extents of a cache.
+///
+/// ```
+/// use rope_core::cache::CacheLayout;
+///
+/// let shape = CacheLayout::nhd([4, 16, 2, 64])?.shape();
+/// assert_eq!((shape.blocks, shape.block_size, shape.heads, shape.head_dim), (4, 16, 2, 64));
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CacheShape {
     /// Blocks, or pages.
@@ -56,7 +74,17 @@ impl CacheShape {
     }
 }
 
-/// The strides of a cache, in elements; [`CacheLayout`] says what is multiplied with each.
+/// The strides of a cache, in elements; [`CacheLayout`] has the formula.
+///
+/// ```
+/// use rope_core::cache::CacheLayout;
+///
+/// let nhd = CacheLayout::nhd([4, 16, 2, 64])?;
+/// assert_eq!((nhd.strides().token, nhd.strides().head), (2 * 64, 64));
+/// // The same from the strides of a runtime's tensor.
+/// assert_eq!(CacheLayout::strided(nhd.shape(), nhd.strides())?, nhd);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CacheStrides {
     /// From a block to the next.

@@ -9,6 +9,15 @@ use crate::kernel::quantize;
 /// A code of 8 bits for a number.
 ///
 /// All round to nearest. NaN has a code in the two floating-point formats, and is 0 as an integer.
+///
+/// ```
+/// use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
+///
+/// let mut memory = [0_u8; 16 * 2 * 64];
+/// let (layout, scale) = (CacheLayout::nhd([1, 16, 2, 64])?, QuantScale::Divide(0.5.into()));
+/// let keys = CacheMut::quantized(&mut memory, layout, QuantFormat::E4m3, scale, &mut [])?;
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum QuantFormat {
@@ -65,6 +74,16 @@ impl QuantFormat {
 ///
 /// A quotient, a product with the reciprocal and a product with a given multiplier differ in the last bit; engines do
 /// each.
+///
+/// ```
+/// use rope_core::cache::{QuantScale, ScaleLayout, ScalePlace};
+///
+/// // `k_scale` of a checkpoint, as vLLM applies it, ..
+/// let given = QuantScale::Divide(0.0625.into());
+/// // .. or a scale for each token and head, in a slice of their own: 16 slots in a block, 2 heads.
+/// let at = ScalePlace::Apart(ScaleLayout::nh(16, 2));
+/// let made = QuantScale::Made { at, least: 1e-6 };
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum QuantScale<'a> {
@@ -86,6 +105,13 @@ pub enum QuantScale<'a> {
 }
 
 /// A given scale: one for all heads, or one for each.
+///
+/// ```
+/// use rope_core::cache::{HeadScales, QuantScale};
+///
+/// let per_tensor = QuantScale::Divide(0.5.into());
+/// let per_head = QuantScale::Divide(HeadScales::Each(&[0.5, 0.25]));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum HeadScales<'a> {
@@ -185,6 +211,13 @@ impl QuantScale<'_> {
 }
 
 /// Where the scales are kept that are made for each token and head.
+///
+/// ```
+/// use rope_core::cache::{QuantScale, ScalePlace};
+///
+/// // A float that follows the 64 codes of its head, in the memory of the cache.
+/// let made = QuantScale::Made { at: ScalePlace::Inline(64), least: 1e-6 };
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ScalePlace {
@@ -197,6 +230,14 @@ pub enum ScalePlace {
 
 /// Where the scales of a cache lie in their slice: scale of head `h` in slot `s` is element `(s / block_size) block +
 /// (s mod block_size) token + h head`.
+///
+/// ```
+/// use rope_core::cache::ScaleLayout;
+///
+/// // `[blocks, N, H]`: 16 slots in a block, 2 heads.
+/// let layout = ScaleLayout { block: 32, token: 2, head: 1 };
+/// assert_eq!(layout, ScaleLayout::nh(16, 2));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ScaleLayout {
     /// From a block to the next.

@@ -12,6 +12,16 @@ use crate::{Error, Ids, Shape};
 ///
 /// A list of integers by reference has slots (`block * block_size + place`, a runtime's slot mapping); a range has
 /// slots that follow one another. Two tokens may have one slot: the later one is what stays.
+///
+/// ```
+/// use rope_core::cache::Slots;
+///
+/// let mapping = Slots::from(&[17_i64, 18, -1]); // the third token is skipped
+/// let consecutive = Slots::from(100..103);
+/// // Sequence 0 has the pages 7 and 2, sequence 1 has page 5; three tokens, of which the first two
+/// // are at the positions 30 and 31 of sequence 0, and the third is at position 4 of sequence 1.
+/// let paged = Slots::pages(&[7, 2, 5], &[0, 2, 3], &[0, 0, 1], &[30, 31, 4]);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Slots<'a>(SlotSource<'a>);
 
@@ -123,7 +133,7 @@ impl<'a> Slots<'a> {
         Slots(SlotSource::Sequences(positions.into()))
     }
 
-    /// The index of each token's first element, for a cache that [`CacheLayout`] cannot say.
+    /// The index of each token's first element, for a cache that [`CacheLayout`] cannot describe.
     pub fn offsets(offsets: &'a [i64]) -> Self {
         Slots(SlotSource::Offsets(offsets))
     }

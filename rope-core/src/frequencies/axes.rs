@@ -33,6 +33,19 @@ pub(crate) const MAX_ROTARY_DIM: usize = 65536;
 /// head passes the size of that part (GLM-4V: 64 of 128 channels, `[8, 12, 12]`).
 ///
 /// Axes are numbered in the order in which the positions list them: time, height, width for the decoders.
+///
+/// ```
+/// use rope_core::axes::Axes;
+/// use rope_core::{Frequencies, Positions, Scaling};
+///
+/// // Qwen2-VL: 16 pairs follow the time, 24 the height, 24 the width.
+/// let axes = Axes::mrope(128, [16, 24, 24]);
+/// let frequencies = Frequencies::new(axes, 1_000_000.0, &Scaling::Default)?;
+/// // Two patches of an image, `[3, tokens]`: the same time and row, neighboring columns.
+/// let rows = frequencies.rows(Positions::axis_major(&[0, 0, 5, 5, 8, 9]))?;
+/// assert_eq!(rows.len(), 2);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axes<'a>(Scheme<'a>);
 
@@ -178,8 +191,8 @@ impl<'a> Axes<'a> {
     }
 
     /// Base frequencies for each axis by itself: the first `pairs[0]` pairs follow axis 0 with the frequencies of a
-    /// head of `2 * pairs[0]` channels, the next `pairs[1]` axis 1 with those of `2 * pairs[1]`, and so on. Up to four
-    /// axes.
+    /// head of `2 * pairs[0]` channels, the next `pairs[1]` axis 1 with the frequencies of `2 * pairs[1]`, and so on.
+    /// Up to four axes.
     pub const fn per_axis<const N: usize>(pairs: [usize; N]) -> Self {
         const { assert!(N >= 1 && N <= MAX_AXES, "one to four axes") };
         let sections = widen(pairs);

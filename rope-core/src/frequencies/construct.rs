@@ -133,7 +133,7 @@ impl<'a> Frequencies<'a> {
     /// # Errors
     ///
     /// [`Error::BackendUnavailable`] if this CPU, or this build, cannot run it.
-    pub fn with_backend(self, backend: Backend) -> Result<Self> {
+    pub fn backend(self, backend: Backend) -> Result<Self> {
         let proof = backend
             .prove()
             .ok_or(Error::BackendUnavailable { backend })?;
@@ -153,7 +153,7 @@ impl<'a> Frequencies<'a> {
     }
 
     /// The same frequencies with another softmax factor, which is reported and nothing else
-    /// ([`Frequencies::softmax_factor`]): 1.0 for a model whose attention has none, whatever its scaling says.
+    /// ([`Frequencies::softmax_factor`]): 1.0 for a model whose attention has none, whatever its scaling.
     ///
     /// # Errors
     ///

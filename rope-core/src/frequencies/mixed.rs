@@ -13,6 +13,17 @@ use crate::real::Real;
 use crate::{Backend, Error};
 
 /// Which angle a token's coordinates have on mixed axes.
+///
+/// ```
+/// use rope_core::axes::{MixedAngle, MixedFrequencies};
+///
+/// // Two axes, one head, two pairs.
+/// let learned = [1.0_f32, 0.1, 0.5, 0.05];
+/// let frequencies = MixedFrequencies::new(&learned, [2, 1, 2], 1.0)?;
+/// assert_eq!(frequencies.angle(), MixedAngle::Exact);
+/// let trained = frequencies.with_angle(MixedAngle::SummedF32); // timm's bits
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MixedAngle {
@@ -143,7 +154,7 @@ impl<'a> MixedFrequencies<'a> {
     /// # Errors
     ///
     /// [`Error::BackendUnavailable`] if this CPU, or this build, cannot run it.
-    pub fn with_backend(self, backend: Backend) -> Result<Self> {
+    pub fn backend(self, backend: Backend) -> Result<Self> {
         let proof = backend
             .prove()
             .ok_or(Error::BackendUnavailable { backend })?;

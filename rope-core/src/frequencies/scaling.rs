@@ -16,6 +16,17 @@ use crate::{Error, FrequencyChunk};
 ///
 /// Numbers have to be finite, factors and lengths positive; anything else is refused by
 /// [`Frequencies::new`](crate::Frequencies::new) with the parameter's name.
+///
+/// ```
+/// use rope_core::{Frequencies, Scaling, Yarn};
+///
+/// let plain = Frequencies::new(128, 10_000.0, &Scaling::Default)?;
+/// let linear = Frequencies::new(128, 10_000.0, &Scaling::Linear { factor: 8.0 })?;
+/// let yarn = Frequencies::new(128, 10_000.0, &Scaling::Yarn(Yarn::new(8.0, 4096)))?;
+/// // `factor` is the key `rope_scaling.factor` of a `config.json`; it must be positive.
+/// assert!(Frequencies::new(128, 10_000.0, &Scaling::Linear { factor: 0.0 }).is_err());
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Scaling<'a> {
@@ -99,7 +110,7 @@ pub enum Scaling<'a> {
 
     /// Gemma 4's full-attention layers: the first `floor(partial d / 2)` pairs rotate with the frequencies of the whole
     /// head, `w_i / s`; the others stand still. Hugging Face `proportional`. Not the same as rotating a part of the
-    /// head: pairs and frequencies are those of all `d` channels.
+    /// head: pairs and frequencies belong to all `d` channels.
     Proportional {
         /// The part of the head that rotates, up to 1.
         partial_rotary_factor: f64,
@@ -143,6 +154,15 @@ pub enum Scaling<'a> {
 ///
 /// llama.cpp's own formula is reached through `attention_factor`; so is TeleChat 3's, whose magnitude scaling has the
 /// coefficient 0.07 in place of 0.1 (vLLM `telechat3_scaling_rope.py`).
+///
+/// ```
+/// use rope_core::{Frequencies, Scaling, Yarn};
+///
+/// let yarn = Yarn { truncate: false, ..Yarn::new(32.0, 4096) }; // gpt-oss
+/// let frequencies = Frequencies::new(64, 150_000.0, &Scaling::Yarn(yarn))?;
+/// assert_eq!(frequencies.attention_factor(), 0.1 * 32_f64.ln() + 1.0);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Yarn {
     /// `s`. Where a configuration has none, the context over the original context.
@@ -182,6 +202,23 @@ impl Yarn {
 }
 
 /// The parameters of LongRoPE: Ding et al., arXiv:2402.13753; Hugging Face `longrope`, formerly `su`.
+///
+/// ```
+/// use rope_core::{Frequencies, LongRope, Scaling};
+///
+/// let (short, long) = ([1.0; 48], [1.5; 48]);
+/// let scaling = Scaling::LongRope(LongRope {
+///     short_factor: &short,
+///     long_factor: &long,
+///     original_context: 4096,
+///     length: 100_000,
+///     factor: 32.0,
+///     attention_factor: None,
+/// });
+/// let frequencies = Frequencies::new(96, 10_000.0, &scaling)?;
+/// assert!(frequencies.attention_factor() > 1.19);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LongRope<'a> {
     /// The divisors within the original context, one for each pair.

@@ -10,9 +10,9 @@ use crate::positions::{AxisPosition, ResolvedPositions};
 use crate::{Error, IntoPositions, Rows};
 
 impl Frequencies<'_> {
-    /// The rows that move keys by `deltas`, for [`Rope::shift`](crate::Rope::shift): those of the deltas as positions,
-    /// with a magnitude of 1, because the keys have the attention factor already. On several axes a token has a delta
-    /// for each.
+    /// The rows that move keys by `deltas`, for [`Rope::shift`](crate::Rope::shift): the rows of the deltas as
+    /// positions, with a magnitude of 1, because the keys have the attention factor already. On several axes a token
+    /// has a delta for each.
     ///
     /// # Errors
     ///
@@ -39,7 +39,7 @@ impl Frequencies<'_> {
     /// changed with the length of a sequence. `old` are the frequencies that the keys were rotated with, `from` their
     /// positions then, `to` those they get.
     ///
-    /// An angle is the exact difference `to * new - from * old`, in turns; cos and sin are those of the difference
+    /// An angle is the exact difference `to * new - from * old`, in turns; cos and sin are taken of the difference
     /// times the new attention factor over the old, correctly rounded. Each pair takes 0.2 microseconds.
     ///
     /// # Errors

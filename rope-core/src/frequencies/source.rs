@@ -7,6 +7,15 @@ use crate::Frequencies;
 use crate::positions::ResolvedPositions;
 
 /// Frequencies that rows are made of: [`Frequencies`] or [`MixedFrequencies`]. Sealed.
+///
+/// ```
+/// use rope_core::axes::RowSource;
+/// use rope_core::{Error, Pairing, Rope, TensorMut};
+///
+/// fn rotate<F: RowSource>(x: &mut [f32], frequencies: &F) -> Result<(), Error> {
+///     Rope::new(Pairing::Half).rotate_at(&mut TensorMut::new(x, [1, 1, 2, 64])?, frequencies, 7)
+/// }
+/// ```
 #[diagnostic::on_unimplemented(
     message = "no rows are made of `{Self}`",
     label = "neither `Frequencies` nor `MixedFrequencies`"

@@ -8,8 +8,8 @@ impl PairGradients<'_> {
     /// `sum over rows of position[row, axis] * dphi[row, head, pair]`, one row after the other, each product and each
     /// sum rounded to `f64`.
     ///
-    /// Where each pair follows one axis, its gradient is that of its axis. A pair whose frequency is zero has one, as
-    /// all others. A position beyond 2^53 counts as the nearest `f64`.
+    /// Where each pair follows one axis, its gradient is the gradient of its axis. A pair whose frequency is zero has
+    /// one, as all others. A position beyond 2^53 counts as the nearest `f64`.
     ///
     /// # Errors
     ///
@@ -90,8 +90,8 @@ impl PairGradients<'_> {
         self.sums().iter().fold(0.0, |sum, gradient| sum + gradient)
     }
 
-    /// From the gradients of angles (these) and of the logarithms of factors, those of the cos and sin of each row, in
-    /// the same shape: with `m = cos^2 + sin^2`
+    /// From the gradients of angles (these) and of the logarithms of factors, computes the gradients of the cos and sin
+    /// of each row, in the same shape: with `m = cos^2 + sin^2`
     ///
     /// ```text
     /// d cos = (cos dlnA - sin dphi) / m        d sin = (sin dlnA + cos dphi) / m

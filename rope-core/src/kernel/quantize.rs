@@ -117,6 +117,16 @@ impl QuantKernels {
 /// What ggml leaves undefined has one answer here, with the same bits on every backend. NaNs are left out of the
 /// scale. A NaN gets code 0, which reads as a finite number; in IQ4_NL it makes the scale 0, as in ggml's code. A block
 /// with an infinity reads as NaN; only the infinities of Q4_0 and Q5_0 stay infinities, all with the sign of the first.
+///
+/// ```
+/// use rope_core::cache::{BlockFormat, CacheLayout, CacheMut};
+///
+/// let q4_0 = BlockFormat::Q4_0;
+/// assert_eq!((q4_0.values(), q4_0.bytes()), (32, 18));
+/// let mut memory = [0_u8; 16 * 2 * 64 / 32 * 18];
+/// let keys = CacheMut::blocks(&mut memory, CacheLayout::nhd([1, 16, 2, 64])?, q4_0)?;
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 pub struct BlockFormat {
     name: &'static str,
     /// What a layout must be.

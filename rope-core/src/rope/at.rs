@@ -34,7 +34,7 @@ impl Rope {
     /// be: one per token, or one per token of every sequence. Frequencies of each head
     /// ([`MixedFrequencies`](crate::axes::MixedFrequencies)) make rows of each head.
     ///
-    /// The bits are those of rows that were made before, and [`Rope::rotate`]. With 32 heads it takes little longer
+    /// The bits equal those of [`Rope::rotate`] by rows that were made before. With 32 heads it takes little longer
     /// than with ready rows; with few, ready rows that several layers share are faster. Rows of each head take longer
     /// to make than the rotation: where frequencies stay the same, keep them.
     ///

@@ -115,7 +115,7 @@ impl<S: Stages> Rope<S> {
 
     /// Runs the plan from a cache into a tensor, one slot for each token of each sequence: keys that were cached
     /// before their rotation. The source is f32, so nothing between the stages is rounded. A Hadamard transform is the
-    /// first stage here, and undoes that of what was cached. A token with a negative slot is left out.
+    /// first stage here, and undoes the transform of the cached heads. A token with a negative slot is left out.
     ///
     /// # Errors
     ///

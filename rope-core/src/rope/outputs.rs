@@ -19,6 +19,22 @@ use crate::{Dimension, Error, Rows, Shape, Tensor, TensorMut};
 const PART: usize = 128 << 10;
 
 /// One target of [`Rope::rotate_into_each`], and its rows.
+///
+/// ```
+/// use rope_core::cache::{CacheLayout, CacheMut};
+/// use rope_core::{Output, Pairing, Rope, Rows, Tensor, TensorMut};
+///
+/// let (k, values) = ([1.0_f32; 3 * 2 * 64], [0.0_f32; 3 * 64]);
+/// let rows = Rows::new(&values, [3, 64])?; // the cos and sin of three tokens
+/// let (mut y, mut memory) = ([0.0_f32; 3 * 2 * 64], [0.0_f32; 16 * 2 * 64]);
+/// let mut y = TensorMut::new(&mut y, [1, 3, 2, 64])?;
+/// let mut cache = CacheMut::new(&mut memory, CacheLayout::nhd([1, 16, 2, 64])?)?;
+///
+/// // The keys are read once: for this step's attention, and for the cache's slots 4, 5 and 6.
+/// let outputs = &mut [Output::tensor(&mut y, &rows), Output::cache(&mut cache, 4..7, &rows)];
+/// Rope::new(Pairing::Half).rotate_into_each(&Tensor::new(&k, [1, 3, 2, 64])?, outputs)?;
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 pub struct Output<'a> {
     target: OutputTarget<'a>,
     /// For each of its groups of heads.

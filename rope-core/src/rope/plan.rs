@@ -47,8 +47,8 @@ impl<S: Stages> Rope<S> {
 
     /// Rotates Q and K, in place, with the same rows: [`Rope::rotate`] twice, checked before either is touched.
     ///
-    /// Rows of each head have to be those of either; where Q has more heads than K, each is rotated by itself, with its
-    /// own rows.
+    /// Rows per head have to have the heads of either; where Q has more heads than K, each is rotated by itself, with
+    /// its own rows.
     ///
     /// They are two slices. Where they lie in one, as a packed QKV projection writes them, [`Rope::rotate`] takes both
     /// at once, as one tensor of their heads ([the guide](crate::guide::packed_qkv)).

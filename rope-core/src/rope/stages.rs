@@ -17,6 +17,16 @@ use crate::tensor::{Bytes, BytesMut};
 use crate::{Error, Rows, Shape, Tensor, TensorMut};
 
 /// A plan without stages: the rotation alone.
+///
+/// ```
+/// use rope_core::stages::Plain;
+/// use rope_core::{Pairing, Rope};
+///
+/// struct Layer {
+///     rope: Rope<Plain>, // `Rope` alone is the same
+/// }
+/// let layer = Layer { rope: Rope::new(Pairing::Half) };
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plain;
 
@@ -120,6 +130,16 @@ pub struct QueryKeyStages<'a> {
 }
 
 /// What a plan does beside its rotation: [`Plain`], [`LinearStages`] or [`WithStages`]. Sealed.
+///
+/// ```
+/// use rope_core::stages::Stages;
+/// use rope_core::{Error, Rope, Rows, TensorMut};
+///
+/// // Rotates with whatever stages a layer has.
+/// fn keys<S: Stages>(rope: &Rope<S>, k: &mut [f32], rows: &Rows<'_>) -> Result<(), Error> {
+///     rope.rotate(&mut TensorMut::new(k, [1, 1, 2, 64])?, rows)
+/// }
+/// ```
 pub trait Stages: Lower {}
 
 /// The [`Stages`] that are linear maps, which commute with a rotation of cached keys and have a transpose: [`Plain`]
@@ -368,7 +388,7 @@ impl LowerLinear for LinearStages<'_> {
             StageOrder::AfterRotation => StageOrder::BeforeRotation,
         };
         LinearStages {
-            scale: self.scale.map(|scale| scale.at(turned(scale))),
+            scale: self.scale.map(|scale| scale.with_order(turned(scale))),
             transform: self.transform.map(Transform::undone),
             ..*self
         }

@@ -47,11 +47,11 @@ impl RawNorm {
             )));
         }
         let norm = Norm::new(*formula, self.eps as f32)
-            .over(match self.formula & OVER_ROW {
+            .with_reach(match self.formula & OVER_ROW {
                 0 => NormReach::Head,
                 _ => NormReach::Row,
             })
-            .at(match self.formula & AFTER {
+            .with_order(match self.formula & AFTER {
                 0 => StageOrder::BeforeRotation,
                 _ => StageOrder::AfterRotation,
             });

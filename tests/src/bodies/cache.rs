@@ -6,7 +6,7 @@ use super::chain::{refusal, rows, shape};
 use crate::cache::{Coded, Elements, Found, Kept, Located};
 use crate::chain::{Chain, heads_of, row_of, written};
 use crate::hadamard::Hadamard;
-use crate::norm::Kind;
+use crate::norm::ElementKind;
 use crate::number::{paint, values};
 use crate::{
     Number, Placed, Rotation, Source, Stored, compare, element_functions, element_pair_functions,
@@ -116,7 +116,7 @@ pub(super) fn filled<I: Number, K: Kept>(
             let angles = &rows.angles;
             ((rotation, angles), row_of(angles, shape, at))
         });
-        let kind = (Kind::of::<I>(), K::CODED);
+        let kind = (ElementKind::of::<I>(), K::CODED);
         cache.write(found, &chain.heads(kind, token, &heads, rotated));
     }
     cache
@@ -263,8 +263,8 @@ fn from<O: Number, K: Kept>(
             let angles = &rows.angles;
             ((rotation, angles), row_of(angles, shape, at))
         });
-        let (chain, heads) = chain.undone(Kind::F32, heads);
-        Some(chain.heads((Kind::F32, false), token, &heads, rotated))
+        let (chain, heads) = chain.undone(ElementKind::F32, heads);
+        Some(chain.heads((ElementKind::F32, false), token, &heads, rotated))
     });
     for backend in Backend::available() {
         let mut got = y.clone();
@@ -329,8 +329,8 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
         let Some(found) = *found else { continue };
         let heads = expected.read(found);
         let rotated = Some(((rotation, angles), token));
-        let (_, heads) = chain.undone(Kind::F32, heads);
-        let heads = chain.heads((Kind::F32, K::CODED), token, &heads, rotated);
+        let (_, heads) = chain.undone(ElementKind::F32, heads);
+        let heads = chain.heads((ElementKind::F32, K::CODED), token, &heads, rotated);
         expected.write(found, &heads);
     }
     let scaled = source.once_in(4);

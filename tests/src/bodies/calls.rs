@@ -183,7 +183,7 @@ const CALLS: &[Call] = &[
     Call::InitialOrGrid,
 ];
 
-type MakeLayout = unsafe extern "C" fn(*mut rope_layout, usize, usize, usize, usize) -> rope_status;
+type LayoutCall = unsafe extern "C" fn(*mut rope_layout, usize, usize, usize, usize) -> rope_status;
 
 /// rope_layout_thd, whose sequences are in its tokens.
 unsafe extern "C" fn packed(
@@ -198,7 +198,7 @@ unsafe extern "C" fn packed(
 }
 
 /// All calls that fill in a layout, and none.
-const LAYOUTS: &[Option<MakeLayout>] = &[
+const LAYOUTS: &[Option<LayoutCall>] = &[
     Some(rope_layout_bshd),
     Some(rope_layout_bhsd),
     Some(rope_layout_sbhd),

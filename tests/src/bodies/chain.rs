@@ -3,7 +3,7 @@
 use rope_core::{Backend, Error, Tensor, TensorMut};
 
 use crate::chain::{Chain, heads_of, row_of, written};
-use crate::norm::{Kind, sum_of_squares, wide_sum};
+use crate::norm::{ElementKind, sum_of_squares, wide_sum};
 use crate::number::{paint, values};
 use crate::{
     Expected, Number, Placed, Rotation, Source, Stored, View, compare, element_functions,
@@ -142,7 +142,7 @@ fn expected_in_place<E: Number>(
         });
         let token = at[0] * tokens + at[1];
         let heads = heads_of(x, view, at);
-        Some(chain.heads((Kind::of::<E>(), false), token, &heads, rotated))
+        Some(chain.heads((ElementKind::of::<E>(), false), token, &heads, rotated))
     })
 }
 
@@ -236,7 +236,7 @@ fn across<I: Number, O: Number>(source: &mut Source<'_>) {
         let token = at[0] * tokens + at[1];
         let heads = heads_of(&x, &from.view, at);
         let rotated = Some(((rotation, &rows.angles), row));
-        Some(chain.heads((Kind::of::<I>(), false), token, &heads, rotated))
+        Some(chain.heads((ElementKind::of::<I>(), false), token, &heads, rotated))
     });
     for backend in Backend::available() {
         let mut got = y.clone();

@@ -53,7 +53,7 @@ pub fn generated_rows(source: &mut Source<'_>) {
     ]);
     let frequencies = frequencies.with_angle(angle);
     let tokens = source.within(1, 6);
-    let placed = Placed::any(source, tokens, axes);
+    let placed = ListedPositions::any(source, tokens, axes);
     let positions = placed.positions();
     let rows = frequencies
         .rows(positions)
@@ -66,7 +66,7 @@ pub fn generated_rows(source: &mut Source<'_>) {
     for backend in Backend::available() {
         let frequencies = frequencies
             .clone()
-            .with_backend(backend)
+            .backend(backend)
             .expect("it is available");
         let mut storage = vec![f32::NAN; 2 * pairs * placed.at.len() + 3];
         let other = frequencies.rows_in(positions, &mut storage).expect("room");
@@ -130,14 +130,14 @@ pub fn mixed_rows(source: &mut Source<'_>) {
     let angle = source.one_of(&[MixedAngle::Exact, MixedAngle::Exact, MixedAngle::SummedF32]);
     let frequencies = frequencies.with_angle(angle);
     let tokens = source.within(1, 4);
-    let placed = Placed::any(source, tokens, axes);
+    let placed = ListedPositions::any(source, tokens, axes);
     let (positions, tokens) = (placed.positions(), placed.at.len());
     let values = frequencies
         .values(positions)
         .expect("positions that fit the axes");
     assert_eq!(values.len(), tokens * heads * 2 * pairs);
     for backend in Backend::available() {
-        let frequencies = frequencies.clone().with_backend(backend);
+        let frequencies = frequencies.clone().backend(backend);
         let frequencies = frequencies.expect("it is available");
         let mut storage = vec![f32::NAN; values.len() + 3];
         let other = frequencies
@@ -233,7 +233,7 @@ fn inverse(source: &mut Source<'_>) -> f64 {
 
 /// Positions as they are listed, and what they should mean.
 #[derive(Debug)]
-struct Placed {
+struct ListedPositions {
     /// `[token][axis]`.
     at: Vec<[Coordinate; 4]>,
     listed: Listed,
@@ -261,37 +261,37 @@ enum Order {
     TokenMajor,
 }
 
-type MakePlaced = fn(&mut Source<'_>, tokens: usize, axes: usize, Order) -> Placed;
+type MakePlaced = fn(&mut Source<'_>, tokens: usize, axes: usize, Order) -> ListedPositions;
 
 /// All kinds of lists; f64 twice, as the widest.
 const LISTS: &[MakePlaced] = &[
-    |source, tokens, _, _| Placed::range(source, tokens),
-    |source, tokens, _, _| Placed::inclusive(source, tokens),
-    |source, tokens, _, _| Placed::one(source, tokens),
+    |source, tokens, _, _| ListedPositions::range(source, tokens),
+    |source, tokens, _, _| ListedPositions::inclusive(source, tokens),
+    |source, tokens, _, _| ListedPositions::one(source, tokens),
     |source, tokens, axes, order| {
         let number = |s: &mut Source<'_>| integer(s) as i32;
         let coordinate = |at: i32| Coordinate::Integer(at.into());
-        Placed::listed(source, tokens, axes, order, number, coordinate, Listed::I32)
+        ListedPositions::listed(source, tokens, axes, order, number, coordinate, Listed::I32)
     },
     |source, tokens, axes, order| {
         let (number, coordinate) = (integer, Coordinate::Integer);
-        Placed::listed(source, tokens, axes, order, number, coordinate, Listed::I64)
+        ListedPositions::listed(source, tokens, axes, order, number, coordinate, Listed::I64)
     },
     |source, tokens, axes, order| {
         let number = |s: &mut Source<'_>| integer(s) as u32;
         let coordinate = |at: u32| Coordinate::Integer(at.into());
-        Placed::listed(source, tokens, axes, order, number, coordinate, Listed::U32)
+        ListedPositions::listed(source, tokens, axes, order, number, coordinate, Listed::U32)
     },
     |source, tokens, axes, order| {
         let number = |s: &mut Source<'_>| integer(s) as u64;
         // Beyond i64 they wrap.
         let coordinate = |at: u64| Coordinate::Integer(at as i64);
-        Placed::listed(source, tokens, axes, order, number, coordinate, Listed::U64)
+        ListedPositions::listed(source, tokens, axes, order, number, coordinate, Listed::U64)
     },
     |source, tokens, axes, order| {
         let number = |s: &mut Source<'_>| integer(s) as usize;
         let coordinate = |at: usize| Coordinate::Integer(at as i64);
-        Placed::listed(
+        ListedPositions::listed(
             source,
             tokens,
             axes,
@@ -304,14 +304,14 @@ const LISTS: &[MakePlaced] = &[
     |source, tokens, axes, order| {
         let number = |s: &mut Source<'_>| real(s) as f32;
         let coordinate = |at: f32| Coordinate::Real(at.into());
-        Placed::listed(source, tokens, axes, order, number, coordinate, Listed::F32)
+        ListedPositions::listed(source, tokens, axes, order, number, coordinate, Listed::F32)
     },
-    Placed::doubles,
-    Placed::doubles,
-    |source, _, _, _| Placed::packed(source),
+    ListedPositions::doubles,
+    ListedPositions::doubles,
+    |source, _, _, _| ListedPositions::packed(source),
 ];
 
-impl Placed {
+impl ListedPositions {
     fn any(source: &mut Source<'_>, tokens: usize, axes: usize) -> Self {
         let order = source.one_of(&[Order::PerToken, Order::AxisMajor, Order::TokenMajor]);
         source.one_of(LISTS)(source, tokens, axes, order)
@@ -320,39 +320,39 @@ impl Placed {
     fn range(source: &mut Source<'_>, tokens: usize) -> Self {
         let first = integer(source).clamp(i64::MIN, i64::MAX - 8);
         let at = (first..first + tokens as i64).map(|at| [Coordinate::Integer(at); 4]);
-        Placed {
+        ListedPositions {
             at: at.collect(),
             listed: Listed::Range(first, first + tokens as i64),
         }
     }
 
     fn inclusive(source: &mut Source<'_>, tokens: usize) -> Self {
-        let Placed { at, listed } = Placed::range(source, tokens);
+        let ListedPositions { at, listed } = ListedPositions::range(source, tokens);
         match listed {
             // Of none the last is before the first.
-            Listed::Range(first, end) if end > i64::MIN => Placed {
+            Listed::Range(first, end) if end > i64::MIN => ListedPositions {
                 at,
                 listed: Listed::Inclusive(first, end - 1),
             },
-            listed => Placed { at, listed },
+            listed => ListedPositions { at, listed },
         }
     }
 
     /// One token where there is to be one, and otherwise a range.
     fn one(source: &mut Source<'_>, tokens: usize) -> Self {
-        let Placed { at, listed } = Placed::range(source, tokens);
+        let ListedPositions { at, listed } = ListedPositions::range(source, tokens);
         match listed {
-            Listed::Range(first, _) if tokens == 1 => Placed {
+            Listed::Range(first, _) if tokens == 1 => ListedPositions {
                 at,
                 listed: Listed::One(first),
             },
-            listed => Placed { at, listed },
+            listed => ListedPositions { at, listed },
         }
     }
 
     fn doubles(source: &mut Source<'_>, tokens: usize, axes: usize, order: Order) -> Self {
         let (number, coordinate) = (real, Coordinate::Real);
-        Placed::listed(source, tokens, axes, order, number, coordinate, Listed::F64)
+        ListedPositions::listed(source, tokens, axes, order, number, coordinate, Listed::F64)
     }
 
     fn listed<T: Copy + Default>(
@@ -386,7 +386,7 @@ impl Placed {
                 })
             })
             .collect();
-        Placed {
+        ListedPositions {
             at,
             listed: list(order, values),
         }
@@ -402,7 +402,7 @@ impl Placed {
             let first = if counted { i64::from(start) } else { 0 };
             at.extend((first..first + i64::from(len)).map(|at| [Coordinate::Integer(at); 4]));
         }
-        Placed {
+        ListedPositions {
             at,
             listed: Listed::Packed(offsets, counted.then_some(starts)),
         }

@@ -8,7 +8,7 @@ use super::rotate::shape_and_rows;
 use crate::chain::{Chain, Scale, heads_of, row_of, written};
 use crate::gradient::{Term, add};
 use crate::hadamard::Hadamard;
-use crate::norm::Kind;
+use crate::norm::ElementKind;
 use crate::number::values;
 use crate::{Number, Placed, Rotation, Source, Stored, compare, element_functions, oracle};
 
@@ -157,8 +157,8 @@ fn linear<E: Number>(
     let expected = written(dy, &to.view, |at| {
         let rotated = ((back, &stored.angles), row_of(&stored.angles, shape, at));
         let heads = heads_of(dy, &to.view, at);
-        let (chain, heads) = chain.undone(Kind::of::<E>(), heads);
-        let kind = (Kind::of::<E>(), false);
+        let (chain, heads) = chain.undone(ElementKind::of::<E>(), heads);
+        let kind = (ElementKind::of::<E>(), false);
         Some(chain.heads(kind, at[0] * tokens + at[1], &heads, Some(rotated)))
     });
     for backend in Backend::available() {

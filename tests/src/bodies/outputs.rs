@@ -6,7 +6,7 @@ use super::cache::{codes, elements, filled, located};
 use super::chain::{refusal, rotating_shape, rows};
 use crate::cache::{Coded, Elements, Kept, Located};
 use crate::chain::{Chain, heads_of, row_of, written};
-use crate::norm::Kind;
+use crate::norm::ElementKind;
 use crate::number::{paint, values};
 use crate::{
     Expected, Number, Placed, Rotation, Source, Stored, compare, element_pair_functions, oracle,
@@ -68,7 +68,7 @@ impl<O: Number> InTensor<O> {
                 let angles = &rows.angles;
                 let rotated = Some(((rotation, angles), row_of(angles, shape, at)));
                 chain.heads(
-                    (Kind::of::<I>(), false),
+                    (ElementKind::of::<I>(), false),
                     at[0] * tokens + at[1],
                     &heads,
                     rotated,

@@ -193,13 +193,13 @@ fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<
     push(
         "row",
         rope_norm { reach: row, ..c },
-        rust.over(NormReach::Row),
+        rust.with_reach(NormReach::Row),
     );
     let order = rope_stage_order::AfterRotation as i32;
     push(
         "order",
         rope_norm { order, ..c },
-        rust.at(StageOrder::AfterRotation),
+        rust.with_order(StageOrder::AfterRotation),
     );
     let sum = rope_norm_sum::F64 as i32;
     push("sum", rope_norm { sum, ..c }, rust.sum(NormSum::F64));
@@ -213,7 +213,8 @@ fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<
     push(
         "sums",
         given,
-        rust.over(NormReach::Row).with_sum_of_squares(sums, 400),
+        rust.with_reach(NormReach::Row)
+            .with_sum_of_squares(sums, 400),
     );
     // And what is refused.
     push(
@@ -228,7 +229,7 @@ fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<
     push(
         "width",
         width,
-        rust.over(NormReach::Row).with_sum_of_squares(sums, 0),
+        rust.with_reach(NormReach::Row).with_sum_of_squares(sums, 0),
     );
     push(
         "count of sums",
@@ -275,7 +276,7 @@ fn norms<'a, E: Number>(weight: &'a [E], bias: &'a [E], sums: &'a [f32]) -> Vec<
             1e-5,
         )
         .weight(weight)
-        .over(NormReach::Row)
+        .with_reach(NormReach::Row)
         .with_sum_of_squares(sums, 400),
     );
     all
@@ -308,7 +309,8 @@ fn scales(factors: &[f32]) -> Vec<(rope_scale, Scale<'_>)> {
             unrounded: 1,
             ..c
         };
-        all.push((after, scale.at(StageOrder::AfterRotation).rounds(false)));
+        let scale = scale.with_order(StageOrder::AfterRotation);
+        all.push((after, scale.without_rounding()));
     }
     let few = rope_scale {
         kind: rope_scale_kind::PerToken as i32,

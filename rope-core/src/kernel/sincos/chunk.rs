@@ -57,6 +57,15 @@ pub(crate) struct Entry {
 /// to make a row of it (5 ns a pair).
 ///
 /// [`Frequencies::new_in`]: crate::Frequencies::new_in
+///
+/// ```
+/// use rope_core::{Frequencies, FrequencyChunk, Scaling};
+///
+/// const STORAGE: FrequencyChunk = FrequencyChunk::EMPTY;
+/// let mut storage = [STORAGE; FrequencyChunk::count(128)];
+/// let frequencies = Frequencies::new_in(&mut storage, 128, 10_000.0, &Scaling::Default)?;
+/// # Ok::<(), rope_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub struct FrequencyChunk {
