@@ -6,7 +6,6 @@ pub mod html;
 pub mod kind;
 pub mod playground;
 pub mod range;
-pub mod side_by_side;
 pub mod svg;
 pub mod table;
 pub mod titles;

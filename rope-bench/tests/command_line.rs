@@ -104,7 +104,9 @@ fn a_run_and_its_reports() {
             .success()
     );
     let text = fs::read_to_string(&page).unwrap();
-    assert!(text.contains("Side by side") && text.contains("<svg") && text.ends_with("</html>\n"));
+    assert!(
+        text.contains("times the roof") && text.contains("<svg") && text.ends_with("</html>\n")
+    );
     // One file twice: the letters tell the runs apart.
     assert!(text.contains("limit: A run, B run</title>"));
     assert!(

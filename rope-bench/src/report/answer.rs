@@ -76,15 +76,18 @@ pub fn answer(runs: &[Titled]) -> Markup {
     };
     let threads = timed(runs).map(|(_, case)| case.threads).max().unwrap_or(1);
     html! {
-        p { "How many times the machine's limit a rotation takes: shorter is faster." }
-        (disturbed(runs))
-        (picture(runs, first))
         p {
-            "The limit, " b { "the roof" } ", is what this machine takes to multiply the same bytes in place by a \
-             constant: every byte read once and written once. A bar is solid up to the fastest round, and pale up to \
-             about the third quartile of the rounds: where the pale parts of two bars overlap, noise may have \
-             decided which of them is shorter."
+            "How many times the machine's limit a rotation takes: less is faster. The limit, " b { "the roof" } ", \
+             is what a machine takes to multiply the same bytes in place by a constant: every byte read once and \
+             written once."
         }
+        (disturbed(runs))
+        (matrix(runs, &elements))
+        p {
+            "A bar is solid up to the fastest round, and pale up to about the third quartile of the rounds: where \
+             the pale parts of two bars overlap, noise may have decided which of them is shorter."
+        }
+        (picture(runs, first))
         p.soft {
             (first) " elements on " (count(threads, "thread")) ", each formulation in the pairing that suits it \
              better, each library at its best. rope-core is the backend that it chooses by itself; the others are \
@@ -94,6 +97,82 @@ pub fn answer(runs: &[Titled]) -> Markup {
             details { summary { "The same in " (element) } (picture(runs, element)) }
         }
     }
+}
+
+/// An engine on a machine, and its time over the roof in each column.
+struct Row<'a> {
+    run: &'a Titled,
+    contender: &'a str,
+    cells: Vec<Option<f64>>,
+}
+
+impl Row<'_> {
+    /// Of the columns that it has.
+    fn geometric_mean(&self) -> f64 {
+        let logs: Vec<f64> = self.cells.iter().flatten().map(|x| x.ln()).collect();
+        (logs.iter().sum::<f64>() / logs.len() as f64).exp()
+    }
+}
+
+/// Every engine on every machine, by element and workload: the darker, the farther from the limit.
+fn matrix(runs: &[Titled], elements: &[&str]) -> Markup {
+    let workloads = distinct(timed(runs).map(|(_, case)| case.workload.as_str()));
+    let columns: Vec<(&str, &str)> = elements
+        .iter()
+        .flat_map(|&element| workloads.iter().map(move |&workload| (element, workload)))
+        .collect();
+    let mut rows: Vec<Row<'_>> = Vec::new();
+    for (column, (element, workload)) in columns.iter().enumerate() {
+        for entry in entries(runs, workload, element) {
+            let (run, contender) = (entry.run, entry.contender());
+            let known = rows
+                .iter()
+                .position(|row| row.contender == contender && row.run.letter == run.letter);
+            let row = known.unwrap_or_else(|| {
+                let cells = vec![None; columns.len()];
+                rows.push(Row {
+                    run,
+                    contender,
+                    cells,
+                });
+                rows.len() - 1
+            });
+            rows[row].cells[column] = Some(entry.measurement.times_roof());
+        }
+    }
+    rows.sort_by(|a, b| a.geometric_mean().total_cmp(&b.geometric_mean()));
+    html! {
+        p.soft { @for workload in &workloads {
+            @if let Some((_, case)) = timed(runs).find(|(_, case)| case.workload == *workload) {
+                b { (workload) } ": " (case.about) ". "
+            }
+        } }
+        @if runs.len() > 1 { dl { @for run in runs {
+            dt { b { (run.letter) } }
+            dd { (run.run.machine.name()) ", " (run.run.date) ", " (run.run.machine.revision) }
+        } } }
+        div.wide { table.matrix {
+            tr { th {} @for element in elements { th.element colspan=(workloads.len()) { (element) } } }
+            tr { th { "times the roof" } @for (_, workload) in &columns { th { (workload) } } }
+            @for row in &rows { tr {
+                td { (row.run.letter) " " (match row.contender {
+                    "fused" => "rope-core",
+                    "intrinsics" => "the same kernel in C",
+                    other => other,
+                }) }
+                @for cell in &row.cells { @match cell {
+                    Some(times) => td style=(shade(*times)) { (digits(*times)) },
+                    None => td {},
+                } }
+            } }
+        } }
+    }
+}
+
+/// A share of the color: nothing at the limit, all of it at a hundred times the limit.
+fn shade(times: f64) -> String {
+    let share = (times.ln() / 100.0_f64.ln()).clamp(0.0, 1.0);
+    format!("--share:{:.0}%", 60.0 * share)
 }
 
 /// Nothing can be faster than the roof. Where something seems to be, something else ran while the roof was measured.

@@ -7,7 +7,6 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use crate::report::answer::answer;
 use crate::report::kind::legend;
 use crate::report::playground;
-use crate::report::side_by_side::side_by_side;
 use crate::report::svg;
 use crate::report::table::{self, count, digits, time};
 use crate::report::titles::Titled;
@@ -30,8 +29,8 @@ pub fn page(runs: &[Titled]) -> String {
             body {
                 h1 { (title(runs)) }
                 (answer(runs))
-                (side_by_side(runs))
-                @for run in runs { (one(run)) }
+                (errors(runs))
+                @for run in runs { (one(run, runs.len() == 1)) }
                 (playground::section())
             }
         }
@@ -56,22 +55,29 @@ fn title(runs: &[Titled]) -> String {
     }
 }
 
-fn one(titled: &Titled) -> Markup {
+/// A heading that a link can name: where a run is one of several, with its letter.
+fn heading(id: &str, says: &Markup) -> Markup {
+    let id = id.to_lowercase().replace([' ', ',', '/'], "-");
+    html! { span id=(id) { (says) " " a.permalink href={ "#" (id) } { "#" } } }
+}
+
+/// The sections of a run. Of one that is alone every case is drawn, too.
+fn one(titled: &Titled, is_alone: bool) -> Markup {
     let run = &titled.run;
+    let id = |part: &str| format!("{} {part}", titled.letter).trim().to_owned();
     let is_emulated = run.machine.emulator.is_some();
     html! {
-        h2 { (titled.short()) ": " (run.machine.cpu) }
+        h2 { (heading(&id("machine"), &html! { (titled.short()) ": " (run.machine.cpu) })) }
         @if let Some(emulator) = &run.machine.emulator {
             p.warn { "Emulated by " (emulator) ": its times mean nothing and are not shown." }
         }
         (facts(run))
         @for group in svg::groups(&run.cases) {
-            h3 { (group[0].group) }
+            h3 { (heading(&id(&group[0].group), &html! { (group[0].group) })) }
             // Where times mean nothing they are not shown.
-            @if is_emulated { (instructions(group)) } @else { (times(group)) }
+            @if is_emulated { (instructions(group)) } @else if is_alone { (times(group)) } @else { (numbers(group)) }
         }
         @if let Some(rows) = run.rows.as_ref().filter(|_| !is_emulated) { (makers(rows)) }
-        (errors(&run.accuracy))
         @if let Some(cycles) = &run.cycles { (predictions(cycles)) }
     }
 }
@@ -118,7 +124,7 @@ fn facts(run: &Run) -> Markup {
     }
 }
 
-/// The cases of a group: bars, rooflines, numbers.
+/// The cases of a group: bars, numbers.
 fn times(group: &[CaseResult]) -> Markup {
     let names = group.iter().flat_map(|case| &case.measurements);
     html! {
@@ -127,18 +133,7 @@ fn times(group: &[CaseResult]) -> Markup {
         div.cards { @for case in group {
             figure { (caption(case)) (svg::bars(case)) }
         } }
-        details {
-            summary { "Roofline and numbers, " (group[0].group) }
-            p.soft {
-                "The line is the roof: what the machine can do with every byte that it moves. Marks have the colors \
-                 of the bars; rings are the kernel in C, and rows that are made in the call. Bytes are those that a \
-                 formulation moves, temporaries included. The pale line below a mark leads to slower rounds."
-            }
-            div.cards { @for case in group {
-                figure { (caption(case)) (svg::roofline::roofline(case)) }
-            } }
-            (numbers(group))
-        }
+        details { summary { "Numbers, " (group[0].group) } (numbers(group)) }
     }
 }
 
@@ -272,13 +267,15 @@ fn makers(rows: &RowsResult) -> Markup {
     }
 }
 
-/// How wrong cos and sin are.
-fn errors(models: &[Accuracy]) -> Markup {
+/// How wrong cos and sin are, by the first run that says it: the same on every machine.
+fn errors(runs: &[Titled]) -> Markup {
+    let mut models = runs.iter().map(|run| run.run.accuracy.as_slice());
+    let models: &[Accuracy] = models.find(|of| !of.is_empty()).unwrap_or_default();
     let Some(first) = models.first() else {
         return html! {};
     };
     html! {
-        h3 { "Error against position" }
+        h2 { (heading("accuracy", &html! { "Error against position" })) }
         p {
             "The largest error of any cos or sin among up to " (first.positions) " positions of each level. The \
              reference is off by less than " (format!("{:.0e}", first.reference_error)) "."

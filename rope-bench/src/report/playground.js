@@ -140,7 +140,8 @@
     function draw() {
         const state = read();
         for (const name of ["m", "n", "shift"]) {
-            form.elements[`${name}-value`].value = state[name].toLocaleString("en");
+            const number = form.elements[`${name}-value`];
+            if (number !== document.activeElement) number.value = state[name];
         }
         drawPlanes(state);
         drawScores(state);
@@ -151,7 +152,13 @@
         cancelAnimationFrame(pending);
         pending = requestAnimationFrame(draw);
     };
-    form.addEventListener("input", drawSoon);
+    form.addEventListener("input", ({ target }) => {
+        // A number field moves its slider, which keeps it within its limits.
+        const slider = form.elements[target.name.replace(/-value$/, "")];
+        if (slider !== target && target.value !== "") slider.value = target.value;
+        drawSoon();
+    });
+    form.addEventListener("change", drawSoon);
     form.addEventListener("submit", (event) => event.preventDefault());
     addEventListener("resize", drawSoon);
     draw();

@@ -1,7 +1,7 @@
 //! How long something took, in roofs: a range, so that what only noise tells apart does not look apart.
 
 use crate::measuring::Time;
-use crate::results::{CaseResult, Measurement};
+use crate::results::CaseResult;
 
 /// From the fastest round to about the third quartile.
 #[derive(Clone, Copy, Debug)]
@@ -19,16 +19,6 @@ impl Range {
         Range {
             low: time.minimum / unit,
             high: (time.median * (1.0 + time.spread / 2.0)).max(time.minimum) / unit,
-        }
-    }
-
-    /// Of a measurement, to compare it with another run: the roof was another one there, so its noise counts too.
-    pub fn between_runs(case: &CaseResult, measurement: &Measurement) -> Self {
-        let roof = roof(case);
-        let time = Range::of(&measurement.time, 1.0);
-        Range {
-            low: time.low / roof.high,
-            high: time.high / roof.low,
         }
     }
 

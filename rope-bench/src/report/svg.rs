@@ -7,8 +7,6 @@ pub mod bars;
 pub mod errors;
 pub mod makers;
 pub mod plane;
-pub mod ratios;
-pub mod roofline;
 
 use maud::{Markup, PreEscaped, html};
 
@@ -59,13 +57,9 @@ pub fn plots(run: &Run) -> Vec<(String, Markup)> {
         text.replace([' ', ',', '/', '[', ']'], "-")
             .replace("--", "-")
     };
-    let cases = run.cases.iter().flat_map(|case| {
+    let cases = run.cases.iter().map(|case| {
         let name = format!("{}-{}", case.workload, case.group);
-        let roofline = file_name(&format!("roofline-{name}"));
-        [
-            (file_name(&name), bars(case)),
-            (roofline, roofline::roofline(case)),
-        ]
+        (file_name(&name), bars(case))
     });
     let mut plots: Vec<_> = cases.collect();
     for accuracy in &run.accuracy {
