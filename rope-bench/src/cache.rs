@@ -5,6 +5,7 @@
 //! compared bit for bit.
 
 mod outputs;
+mod quantizers;
 #[cfg(feature = "intrinsics")]
 mod transform;
 
@@ -23,6 +24,7 @@ use crate::cases::{Alignment, Element, Float, with_float};
 use crate::measuring::{Effort, Subject, measure};
 use crate::memory::{Memory, fill, values};
 use crate::roof::Roof;
+use crate::runners::Quantizer;
 use crate::threads::Team;
 
 /// One call, and the calls that it stands for.
@@ -75,6 +77,20 @@ pub fn passes(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
     }
     #[cfg(feature = "intrinsics")]
     passes.extend(CacheBench::new(rope, [1, 32], effort)?.transform()?);
+    Ok(passes)
+}
+
+/// Measures the quantizers of runners beside ours.
+pub fn quantizers(backend: Backend, effort: Effort, quantizers: &[Quantizer]) -> Result<Vec<Pass>> {
+    ensure!(!quantizers.is_empty(), "the runner has no quantizer");
+    let rope = Rope::new(Pairing::Half).backend(backend)?;
+    let mut passes = Vec::new();
+    for [tokens, heads] in [[1, 8], [64, 8], [2048, 8]] {
+        let bench = CacheBench::new(rope, [tokens, heads], effort)?;
+        for quantizer in quantizers {
+            passes.extend(bench.beside(quantizer)?);
+        }
+    }
     Ok(passes)
 }
 

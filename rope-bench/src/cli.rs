@@ -25,6 +25,7 @@ use crate::report::{files, html, svg, table};
 use crate::results::{CaseResult, Run};
 use crate::rows;
 use crate::run::{self, Bench};
+use crate::runners;
 use crate::selection::{self, Planned, Selection};
 use crate::stages;
 use crate::verification::verify;
@@ -139,6 +140,9 @@ enum Command {
         /// This backend of rope-core; the fastest if none is named
         #[arg(long, value_name = "NAME")]
         backend: Option<Backend>,
+        /// Instead, rows of f32 into blocks beside the quantizers of the program in this directory
+        #[arg(long, value_name = "DIRECTORY")]
+        runner: Vec<PathBuf>,
         /// More time for each number
         #[arg(long)]
         full: bool,
@@ -467,12 +471,22 @@ pub fn run() -> Result<ExitCode> {
                 &stages::stages(backend, effort(full))?,
             ));
         }
-        Some(Command::Cache { backend, full }) => {
+        Some(Command::Cache {
+            backend,
+            runner,
+            full,
+        }) => {
             let backend = backend.unwrap_or_else(Backend::best);
-            print(&table::passes(
-                backend,
-                &cache::passes(backend, effort(full))?,
-            ));
+            let mut quantizers = Vec::new();
+            for directory in &runner {
+                quantizers.extend(runners::quantizers(directory)?);
+            }
+            let passes = if runner.is_empty() {
+                cache::passes(backend, effort(full))?
+            } else {
+                cache::quantizers(backend, effort(full), &quantizers)?
+            };
+            print(&table::passes(backend, &passes));
         }
         Some(Command::Call {
             backend,

@@ -34,6 +34,19 @@ struct Description {
     #[serde(default = "two_minutes")]
     timeout: u64,
     formulations: Vec<Described>,
+    #[serde(default)]
+    quantizers: Vec<DescribedQuantizer>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DescribedQuantizer {
+    name: String,
+    #[allow(dead_code, reason = "read by people")]
+    summary: String,
+    #[allow(dead_code, reason = "read by people")]
+    source: String,
+    formats: Vec<String>,
 }
 
 fn two_minutes() -> u64 {
@@ -78,23 +91,82 @@ struct Program {
 ///
 /// There is no `runner.json`, or it does not say what the protocol asks for.
 pub fn read(directory: &Path) -> Result<Vec<Box<dyn Formulation>>> {
-    let path = directory.join("runner.json");
-    let wrong = || format!("the runner {}", path.display());
-    let text = fs::read_to_string(&path).with_context(wrong)?;
-    let description: Description = serde_json::from_str(&text).with_context(wrong)?;
+    let (program, description) = described(directory)?;
+    let formulations = description.formulations.into_iter().map(|described| {
+        Ok(Box::new(Outside::new(described, program.clone())?) as Box<dyn Formulation>)
+    });
+    let formulations: Result<_> = formulations.collect();
+    formulations.with_context(|| wrong(directory))
+}
+
+fn wrong(directory: &Path) -> String {
+    format!("the runner {}", directory.join("runner.json").display())
+}
+
+fn described(directory: &Path) -> Result<(Program, Description)> {
+    let wrong = || wrong(directory);
+    let text = fs::read_to_string(directory.join("runner.json")).with_context(wrong)?;
+    let mut description: Description = serde_json::from_str(&text).with_context(wrong)?;
     let program = Program {
-        command: description.command,
+        command: std::mem::take(&mut description.command),
         directory: directory.canonicalize().with_context(wrong)?,
         timeout: Duration::from_secs(description.timeout),
     };
     ensure!(!program.command.is_empty(), "{}: command is empty", wrong());
-    let described = description.formulations.into_iter();
-    described
-        .map(|described| {
-            Ok(Box::new(Outside::new(described, program.clone())?) as Box<dyn Formulation>)
-        })
-        .collect::<Result<_>>()
-        .with_context(wrong)
+    Ok((program, description))
+}
+
+/// A program that quantizes rows of f32 to the blocks of a cache.
+#[derive(Debug)]
+pub struct Quantizer {
+    /// Its name.
+    pub name: String,
+    /// The formats that it has, by the names of [`BlockFormat`](rope_core::cache::BlockFormat).
+    pub formats: Vec<String>,
+    program: Program,
+}
+
+/// The quantizers of the runner in a directory.
+///
+/// # Errors
+///
+/// There is no `runner.json`, or it does not say what the protocol asks for.
+pub fn quantizers(directory: &Path) -> Result<Vec<Quantizer>> {
+    let (program, description) = described(directory)?;
+    let quantizers = description.quantizers.into_iter();
+    let quantizers = quantizers.map(|described| Quantizer {
+        name: described.name,
+        formats: described.formats,
+        program: program.clone(),
+    });
+    Ok(quantizers.collect())
+}
+
+impl Quantizer {
+    /// Quantizes rows of so many elements, to `blocks`; the nanoseconds of the fastest of some calls.
+    ///
+    /// # Errors
+    ///
+    /// The program's answer is not as the protocol says.
+    pub fn quantize(
+        &self,
+        format: &str,
+        rows: &[f32],
+        row: usize,
+        blocks: &mut [u8],
+        effort: Effort,
+    ) -> Result<f64> {
+        let files = TemporaryFiles::new()?;
+        fs::write(files.path("input"), bytemuck::cast_slice(rows))?;
+        let request = QuantizationRequest {
+            quantizer: &self.name,
+            format,
+            rows: rows.len() / row,
+            row,
+        };
+        let answer = self.program.answer(request, &files, blocks, effort)?;
+        Ok(answer.samples.into_iter().fold(f64::INFINITY, f64::min))
+    }
 }
 
 impl Outside {
@@ -198,8 +270,27 @@ pub struct Answer {
 
 /// What it is told.
 #[derive(Serialize)]
-struct Request<'a> {
+struct Line<'a, R> {
     protocol: u32,
+    rounds: usize,
+    batch_ns: u128,
+    duration_ns: u128,
+    input: &'a Path,
+    output: &'a Path,
+    #[serde(flatten)]
+    request: R,
+}
+
+#[derive(Serialize)]
+struct QuantizationRequest<'a> {
+    quantizer: &'a str,
+    format: &'a str,
+    rows: usize,
+    row: usize,
+}
+
+#[derive(Serialize)]
+struct Request<'a> {
     formulation: &'a str,
     element: &'a str,
     pairing: &'a str,
@@ -212,11 +303,6 @@ struct Request<'a> {
     base: f64,
     positions: Vec<&'a [u32]>,
     threads: usize,
-    rounds: usize,
-    batch_ns: u128,
-    duration_ns: u128,
-    input: &'a Path,
-    output: &'a Path,
 }
 
 struct PreparedRunner {
@@ -236,13 +322,11 @@ impl Runner for PreparedRunner {
     }
 
     fn outside(&mut self, bytes: &mut [u8], effort: Effort) -> Result<Option<Answer>> {
-        let [input, output, log] = ["input", "output", "log"].map(|name| self.files.path(name));
         let workload = &self.case.workload;
         let positions = workload.positions();
         let mut heads = vec![workload.heads, workload.kv_heads];
         heads.retain(|&heads| heads > 0);
         let request = Request {
-            protocol: PROTOCOL,
             formulation: &self.formulation,
             element: self.case.element.name(),
             pairing: self.case.pairing.name(),
@@ -258,15 +342,34 @@ impl Runner for PreparedRunner {
             base: workload.base,
             positions: positions.chunks(workload.tokens).collect(),
             threads: self.case.threads,
+        };
+        let answer = self.program.answer(request, &self.files, bytes, effort)?;
+        Ok(Some(answer))
+    }
+}
+
+impl Program {
+    /// Asks, checks the answer, and reads the values into `bytes`.
+    fn answer(
+        &self,
+        request: impl Serialize,
+        files: &TemporaryFiles,
+        bytes: &mut [u8],
+        effort: Effort,
+    ) -> Result<Answer> {
+        let [input, output, log] = ["input", "output", "log"].map(|name| files.path(name));
+        let line = Line {
+            protocol: PROTOCOL,
             rounds: effort.rounds,
             batch_ns: effort.batch.as_nanos(),
             duration_ns: effort.share.as_nanos(),
             input: &input,
             output: &output,
+            request,
         };
         // What an earlier pass left is no answer to this one.
         let _ = fs::remove_file(&output);
-        let line = self.program.ask(&serde_json::to_string(&request)?, &log)?;
+        let line = self.ask(&serde_json::to_string(&line)?, &log)?;
         let answer: Answer = serde_json::from_str(&line)
             .with_context(|| format!("its answer is not the protocol's: {:.200?}", line.trim()))?;
         ensure!(!answer.version.is_empty(), "its answer names no version");
@@ -289,11 +392,9 @@ impl Runner for PreparedRunner {
             bytes.len()
         );
         bytes.copy_from_slice(&values);
-        Ok(Some(answer))
+        Ok(answer)
     }
-}
 
-impl Program {
     /// The first line of what the program says to a line. It has ended when this returns.
     fn ask(&self, request: &str, log: &Path) -> Result<String> {
         let mut child = Command::new(&self.command[0])

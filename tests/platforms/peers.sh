@@ -65,4 +65,10 @@ for name, element in sorted(missing):
     print(f"platform peers: FAILED: {name} did not run in {element}")
 sys.exit(bool(failed or missing))
 PYTHON
-echo "platform $name: 9 formulations of 5 runners, all right"
+
+step "quantization"
+# Blocks of other bytes stop it. Three sizes of each format.
+tests "$root/target/debug/rope-bench" cache --runner "$temporary/ggml"
+count=$(grep -c 'ggml/quantize' "$log")
+[[ $count == 18 ]] || fail "$count measurements of ggml's quantizers instead of 18"
+echo "platform $name: 9 formulations of 5 runners and 6 formats of blocks, all right"

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use anyhow::{Context, Result};
 use burn::nn::{RotaryEncoding, RotaryEncodingConfig};
 use burn::tensor::{Device, Tensor, TensorData};
-use protocol::{Part, Request, Rotation};
+use protocol::{Part, Prepared, Request};
 
 struct Burn {
     encoding: RotaryEncoding,
@@ -50,7 +50,7 @@ fn prepare(request: &Request, parts: Vec<Part>) -> Result<Burn> {
     })
 }
 
-impl Rotation for Burn {
+impl Prepared for Burn {
     fn call(&mut self) -> Result<()> {
         // Freed first, so that the next ones can take their place.
         self.outputs.clear();

@@ -8,7 +8,7 @@ use std::hint::black_box;
 use anyhow::{Result, bail};
 use candle_core::{DType, Device, Tensor};
 use candle_nn::rotary_emb;
-use protocol::{Part, Request, Rotation};
+use protocol::{Part, Prepared, Request};
 
 type Function = fn(&Tensor, &Tensor, &Tensor) -> candle_core::Result<Tensor>;
 
@@ -70,7 +70,7 @@ fn prepare(request: &Request, parts: Vec<Part>) -> Result<Candle> {
     })
 }
 
-impl Rotation for Candle {
+impl Prepared for Candle {
     fn call(&mut self) -> Result<()> {
         // Freed first, so that the next ones can take their place.
         self.outputs.clear();

@@ -9,7 +9,7 @@ use std::ptr::{self, NonNull};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use llama_cpp_sys_2 as c;
-use protocol::{Part, Request, Rotation};
+use protocol::{Part, Prepared, Quantization, Request};
 
 /// `GGML_ROPE_TYPE_NORMAL` and `GGML_ROPE_TYPE_NEOX`, which are macros in ggml.h.
 const NORMAL: i32 = 0;
@@ -136,7 +136,7 @@ fn prepare(request: &Request, parts: Vec<Part>) -> Result<Graph> {
     })
 }
 
-impl Rotation for Graph {
+impl Prepared for Graph {
     fn call(&mut self) -> Result<()> {
         // SAFETY: the graph is as it was planned, with tensors inside of `data` and with the plan's own work space.
         let status = unsafe { c::ggml_graph_compute(self.graph.as_ptr(), &mut self.plan) };
@@ -149,6 +149,75 @@ impl Rotation for Graph {
 
     fn values(&self) -> Result<Vec<u8>> {
         Ok(self.data.concat())
+    }
+}
+
+/// Rows, and the function that ggml's CPU backend writes rows of a quantized cache with.
+struct Quantizer {
+    from_float: unsafe extern "C" fn(*const f32, *mut c_void, i64),
+    rows: Vec<f32>,
+    row: usize,
+    blocks: Vec<u8>,
+}
+
+fn quantize(request: &Quantization, bytes: Vec<u8>) -> Result<Box<dyn Prepared>> {
+    ensure!(
+        request.quantizer == "ggml/quantize",
+        "no quantizer {}",
+        request.quantizer
+    );
+    let kind = match request.format.as_str() {
+        "q8_0" => c::GGML_TYPE_Q8_0,
+        "q4_0" => c::GGML_TYPE_Q4_0,
+        "q4_1" => c::GGML_TYPE_Q4_1,
+        "q5_0" => c::GGML_TYPE_Q5_0,
+        "q5_1" => c::GGML_TYPE_Q5_1,
+        "iq4_nl" => c::GGML_TYPE_IQ4_NL,
+        other => bail!("no format {other}"),
+    };
+    let rows: Vec<f32> = bytes
+        .as_chunks()
+        .0
+        .iter()
+        .map(|&x| f32::from_ne_bytes(x))
+        .collect();
+    let row = i64::try_from(request.row)?;
+    // SAFETY: these read tables of constants, which `ggml_cpu_init` fills in.
+    let (from_float, block, size) = unsafe {
+        c::ggml_cpu_init();
+        let traits = c::ggml_get_type_traits_cpu(kind);
+        (
+            (*traits).from_float,
+            c::ggml_blck_size(kind),
+            c::ggml_row_size(kind, row),
+        )
+    };
+    ensure!(
+        row > 0 && row % block == 0 && rows.len() == request.rows * request.row,
+        "rows of {row}: blocks have {block} elements"
+    );
+    Ok(Box::new(Quantizer {
+        from_float: from_float.context("ggml does not quantize to this format")?,
+        rows,
+        row: request.row,
+        blocks: vec![0; request.rows * size],
+    }))
+}
+
+impl Prepared for Quantizer {
+    fn call(&mut self) -> Result<()> {
+        let rows = self.rows.chunks_exact(self.row);
+        let size = self.blocks.len() / rows.len();
+        let blocks = self.blocks.chunks_exact_mut(size);
+        for (row, blocks) in rows.zip(blocks) {
+            // SAFETY: a row of whole blocks, and as many bytes as ggml says that they have.
+            unsafe { (self.from_float)(row.as_ptr(), blocks.as_mut_ptr().cast(), self.row as i64) };
+        }
+        Ok(())
+    }
+
+    fn values(&self) -> Result<Vec<u8>> {
+        Ok(self.blocks.clone())
     }
 }
 
@@ -209,5 +278,10 @@ impl Drop for Pool {
 }
 
 fn main() -> Result<()> {
-    protocol::answer("llama-cpp-sys-2", include_str!("../Cargo.lock"), prepare)
+    protocol::answer_both(
+        "llama-cpp-sys-2",
+        include_str!("../Cargo.lock"),
+        prepare,
+        quantize,
+    )
 }

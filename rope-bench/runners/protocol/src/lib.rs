@@ -6,13 +6,45 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
-/// The line in.
+/// The line in: what a call is, and how it is measured.
+#[derive(Deserialize)]
+struct Line {
+    protocol: u32,
+    rounds: usize,
+    batch_ns: u64,
+    duration_ns: u64,
+    input: PathBuf,
+    output: PathBuf,
+    #[serde(flatten)]
+    request: Either,
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Either {
+    Rotate(Request),
+    Quantize(Quantization),
+}
+
+/// Rows to be quantized.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Quantization {
+    /// Which of the runner's quantizers.
+    pub quantizer: String,
+    /// The format of the blocks.
+    pub format: String,
+    /// Rows.
+    pub rows: usize,
+    /// Elements of each.
+    pub row: usize,
+}
+
+/// A rotation.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Request {
-    protocol: u32,
     /// Which of the runner's formulations.
     pub formulation: String,
     /// `f32`, `bf16` or `f16`.
@@ -35,11 +67,6 @@ pub struct Request {
     pub positions: Vec<Vec<u32>>,
     /// Threads that may work.
     pub threads: usize,
-    rounds: usize,
-    batch_ns: u64,
-    duration_ns: u64,
-    input: PathBuf,
-    output: PathBuf,
 }
 
 /// Q or K.
@@ -53,8 +80,8 @@ pub struct Part {
     pub bytes: Vec<u8>,
 }
 
-/// A rotation that is ready to run.
-pub trait Rotation {
+/// What is ready to run.
+pub trait Prepared {
     /// One call, as users make it, of Q and K.
     ///
     /// # Errors
@@ -62,7 +89,7 @@ pub trait Rotation {
     /// The library's.
     fn call(&mut self) -> Result<()>;
 
-    /// What the last call rotated, Q before K, as the input was laid out.
+    /// What the last call made: Q before K, as the input was laid out, or the blocks of all rows.
     ///
     /// # Errors
     ///
@@ -71,10 +98,9 @@ pub trait Rotation {
 }
 
 impl Request {
-    fn parts(&self) -> Result<Vec<Part>> {
+    fn parts(&self, input: &[u8]) -> Result<Vec<Part>> {
         let size = if self.element == "f32" { 4 } else { 2 };
-        let input = fs::read(&self.input).with_context(|| self.input.display().to_string())?;
-        let mut rest = &input[..];
+        let mut rest = input;
         let parts = self.heads.iter().map(|&heads| {
             let (outer, inner) = match self.layout.as_str() {
                 "bshd" => (self.tokens, heads),
@@ -95,29 +121,48 @@ impl Request {
 }
 
 /// Reads the request from the standard input, and answers. `package` is the library's name in `lock`, a Cargo.lock,
-/// which knows its version. `prepare` makes what a model makes once.
+/// which knows its version. `rotate` makes what a model makes once.
 ///
 /// # Errors
 ///
-/// The request is no request of this protocol, or `prepare` or the rotation fails.
-pub fn answer<R: Rotation>(
+/// The request is no rotation of this protocol, or `rotate` or what it prepared fails.
+pub fn answer<R: Prepared + 'static>(
     package: &str,
     lock: &str,
-    prepare: impl FnOnce(&Request, Vec<Part>) -> Result<R>,
+    rotate: fn(&Request, Vec<Part>) -> Result<R>,
 ) -> Result<()> {
-    let request: Request = serde_json::from_str(&io::read_to_string(io::stdin())?)?;
+    answer_both(package, lock, rotate, |_, _| {
+        bail!("this runner quantizes nothing")
+    })
+}
+
+/// The same for a library that quantizes rows, too, which it gets as the bytes of f32.
+///
+/// # Errors
+///
+/// As of [`answer`].
+pub fn answer_both<R: Prepared + 'static>(
+    package: &str,
+    lock: &str,
+    rotate: fn(&Request, Vec<Part>) -> Result<R>,
+    quantize: fn(&Quantization, Vec<u8>) -> Result<Box<dyn Prepared>>,
+) -> Result<()> {
+    let line: Line = serde_json::from_str(&io::read_to_string(io::stdin())?)?;
     ensure!(
-        request.protocol == 1,
+        line.protocol == 1,
         "protocol {}: this runner speaks 1",
-        request.protocol
+        line.protocol
     );
-    let parts = request.parts()?;
+    let input = fs::read(&line.input).with_context(|| line.input.display().to_string())?;
     let begin = Instant::now();
-    let mut rotation = prepare(&request, parts)?;
+    let mut prepared: Box<dyn Prepared> = match &line.request {
+        Either::Rotate(request) => Box::new(rotate(request, request.parts(&input)?)?),
+        Either::Quantize(rows) => quantize(rows, input)?,
+    };
     let preparation = begin.elapsed().as_nanos() as f64;
-    rotation.call()?;
-    fs::write(&request.output, rotation.values()?)?;
-    let samples = measure(&request, || rotation.call())?;
+    prepared.call()?;
+    fs::write(&line.output, prepared.values()?)?;
+    let samples = measure(&line, || prepared.call())?;
     let version = version(package, lock).context("no version in the lock file")?;
     let line = serde_json::json!({
         "version": format!("{package} {version}"), "preparation": preparation, "samples": samples,
@@ -132,7 +177,7 @@ fn version<'a>(package: &str, lock: &'a str) -> Option<&'a str> {
 }
 
 /// Nanoseconds of a call in each batch.
-fn measure(request: &Request, mut call: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
+fn measure(line: &Line, mut call: impl FnMut() -> Result<()>) -> Result<Vec<f64>> {
     let mut batch = |calls: u32| {
         let begin = Instant::now();
         for _ in 0..calls {
@@ -141,13 +186,11 @@ fn measure(request: &Request, mut call: impl FnMut() -> Result<()>) -> Result<Ve
         anyhow::Ok(begin.elapsed().as_nanos() as u64)
     };
     let mut calls = 1;
-    while batch(calls)? < request.batch_ns {
+    while batch(calls)? < line.batch_ns {
         calls *= 2;
     }
     let (mut samples, begin) = (Vec::new(), Instant::now());
-    while samples.len() < request.rounds
-        || (begin.elapsed().as_nanos() as u64) < request.duration_ns
-    {
+    while samples.len() < line.rounds || (begin.elapsed().as_nanos() as u64) < line.duration_ns {
         samples.push(batch(calls)? as f64 / f64::from(calls));
     }
     Ok(samples)
