@@ -18,6 +18,8 @@ without a word	silently
 (loop|chain|kernel|row|norm|rotation|store|walk|stage|backend|it) (wants?|asks)\b	needs, requires
 nobody (wants|asks)\b	is unused, is discarded
 \bof before\b	older
+\b(does|do) not obey\b	ignores
+\bcannot say\b	cannot express, cannot describe
 \b(Who|who) (makes|links|rotates|asks)\b	programs that, callers that
 all else that\b	everything else that
 (colour|behaviour|neighbour|centre|licence)s?\b	color, behavior, neighbor, center, license

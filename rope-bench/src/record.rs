@@ -115,7 +115,7 @@ pub fn refuse(run: &mut Run) {
     });
 }
 
-/// Leaves out what an emulated CPU cannot say: instructions, predictions and verification stay.
+/// Leaves out what an emulated CPU does not have: instructions, predictions and verification stay.
 pub fn forget_times(run: &mut Run) {
     run.dispatch.clear();
     run.rows = None;

@@ -498,12 +498,12 @@ errors! { f =>
         /// Axes of the frequencies.
         axes: usize,
     } => write!(f, "{given} positions do not divide among {axes} axes"),
-    /// [`Frequencies::shift_from`](crate::Frequencies::shift_from): a position that is a coordinate, and not an
-    /// integer.
+    /// [`Frequencies::shift_from`](crate::Frequencies::shift_from), slots that are found by positions: a position that
+    /// is a coordinate, and not an integer.
     NoInteger {
         /// The first coordinate.
         value: f64,
-    } => write!(f, "the coordinate {value} is not an integer; a shift moves keys between integer positions"),
+    } => write!(f, "the coordinate {value} is not an integer; shifts and slots need integer positions"),
     /// [`Frequencies::rows`](crate::Frequencies::rows), `rows_in`, `Rope::rotate_at`: a coordinate that is infinite or
     /// not a number.
     Coordinate {

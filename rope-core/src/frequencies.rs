@@ -83,7 +83,7 @@ impl Frequency {
         })
     }
 
-    /// As a block keeps it.
+    /// As a chunk keeps it.
     fn entry(self) -> Entry {
         Entry {
             step: Step::new(self.whole, self.fraction),
@@ -175,7 +175,7 @@ pub enum Angle {
 /// ```
 #[derive(Clone, PartialEq)]
 pub struct Frequencies<'a> {
-    blocks: FrequencyChunks<'a>,
+    chunks: FrequencyChunks<'a>,
     pairs: usize,
     axes: usize,
     /// [`FrequencyChunk::reach`].
@@ -227,16 +227,16 @@ impl fmt::Debug for Frequencies<'_> {
 /// The part of the storage that is used, emptied.
 fn fitting(storage: &mut [FrequencyChunk], pairs: usize) -> Result<&mut [FrequencyChunk]> {
     let (given, needed) = (storage.len(), FrequencyChunk::count(2 * pairs));
-    let blocks = storage
+    let chunks = storage
         .get_mut(..needed)
         .ok_or(Error::Storage { given, needed })?;
-    blocks.fill(FrequencyChunk::EMPTY);
-    Ok(blocks)
+    chunks.fill(FrequencyChunk::EMPTY);
+    Ok(chunks)
 }
 
-/// Computes the frequencies of all pairs; what it returns has everything but the blocks.
+/// Computes the frequencies of all pairs; what it returns has everything but the chunks.
 fn make(
-    blocks: &mut [FrequencyChunk],
+    chunks: &mut [FrequencyChunk],
     axes: Axes<'_>,
     base: f64,
     scaling: &Scaling<'_>,
@@ -246,20 +246,20 @@ fn make(
     let mut assignments = axes.assignments(pairs);
     for set in axes.pairs_of_sets(pairs) {
         if set > 0 {
-            scaling.write(BaseFrequencies::new(set, base), &mut assignments, blocks)?;
+            scaling.write(BaseFrequencies::new(set, base), &mut assignments, chunks)?;
         }
     }
     let factors = scaling.factors()?;
     Ok(Frequencies {
         attention_factor: factors.attention,
         softmax_factor: factors.softmax,
-        ..Frequencies::without_blocks(blocks, pairs, axes.count())
+        ..Frequencies::without_chunks(chunks, pairs, axes.count())
     })
 }
 
-/// Takes the frequencies of all pairs from their inverse; what it returns has everything but the blocks.
+/// Takes the frequencies of all pairs from their inverse; what it returns has everything but the chunks.
 fn take<T: Copy + Into<f64>>(
-    blocks: &mut [FrequencyChunk],
+    chunks: &mut [FrequencyChunk],
     axes: Axes<'_>,
     inverse: &[T],
     attention_factor: f64,
@@ -277,21 +277,21 @@ fn take<T: Copy + Into<f64>>(
         let inverse =
             scaling::finite("inverse", inverse.into()).map_err(|error| error.in_list(index))?;
         let frequency = Frequency::new(pair, inverse * Real::INVERSE_TWO_PI, inverse, axis)?;
-        blocks[pair / 8].set(pair % 8, frequency.entry());
+        chunks[pair / 8].set(pair % 8, frequency.entry());
     }
     Ok(Frequencies {
         attention_factor: scaling::attention_factor(attention_factor)?,
-        ..Frequencies::without_blocks(blocks, pairs, axes.count())
+        ..Frequencies::without_chunks(chunks, pairs, axes.count())
     })
 }
 
 impl Frequencies<'static> {
-    fn without_blocks(blocks: &[FrequencyChunk], pairs: usize, axes: usize) -> Self {
+    fn without_chunks(chunks: &[FrequencyChunk], pairs: usize, axes: usize) -> Self {
         Frequencies {
-            blocks: FrequencyChunks::default(),
+            chunks: FrequencyChunks::default(),
             pairs,
             axes,
-            reach: FrequencyChunk::reach(blocks),
+            reach: FrequencyChunk::reach(chunks),
             attention_factor: 1.0,
             softmax_factor: 1.0,
             angle: Angle::Exact,

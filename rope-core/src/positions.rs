@@ -311,6 +311,13 @@ macro_rules! positions_from_ids {
 }
 positions_from_ids!(i32, i64, u32, u64, usize);
 
+/// One id per token.
+impl<'a> From<Ids<'a>> for Positions<'a> {
+    fn from(ids: Ids<'a>) -> Self {
+        Positions(PositionSource::Tokens(TokenPositions::Ids(ids), None))
+    }
+}
+
 impl<'a> Positions<'a> {
     /// More positions than a machine can count are as many as it can: no tensor has so many tokens either.
     fn consecutive(first: i64, len: u64) -> Self {
@@ -413,6 +420,42 @@ impl<'a> Positions<'a> {
             coordinates: coordinates.into(),
             order: AxisOrder::TokenMajor,
         })
+    }
+
+    /// How many they are on one axis.
+    pub(crate) fn len(&self) -> usize {
+        match self.0 {
+            PositionSource::Tokens(tokens, _) => tokens.len(),
+            PositionSource::PerAxis { ids, .. } => ids.len(),
+            PositionSource::Coordinates { coordinates, .. } => coordinates.len(),
+        }
+    }
+
+    /// Whether there is a number in memory for each token.
+    pub(crate) fn is_list(&self) -> bool {
+        !matches!(
+            self.0,
+            PositionSource::Tokens(
+                TokenPositions::Range { .. }
+                    | TokenPositions::Packed { .. }
+                    | TokenPositions::Shard(_),
+                _
+            )
+        )
+    }
+
+    /// The position of a token that is there, on one axis: [`Error::NoInteger`] for a coordinate.
+    pub(crate) fn integer(&self, token: usize) -> Result<i64, Error> {
+        match self.0 {
+            PositionSource::Tokens(tokens, ids) => {
+                let position = tokens.at(token);
+                Ok(ids.map_or(position, |ids| ids.of(position)))
+            }
+            PositionSource::PerAxis { ids, .. } => Ok(ids.at(token)),
+            PositionSource::Coordinates { coordinates, .. } => Err(Error::NoInteger {
+                value: coordinates.get(token),
+            }),
+        }
     }
 
     /// Checks the positions against the axes they are for, and gives them an index.

@@ -531,19 +531,19 @@ fn refusals_name_the_key() {
     for (entries, reason) in [
         (
             r#", "model_type": "minimax", "rotary_dim": 32"#,
-            "rotary_dim is in the file, and the model's code does not obey it (Config::without leaves it out)",
+            "rotary_dim is in the file, and this model's code ignores it (Config::without leaves it out)",
         ),
         (
             r#", "partial_rotary_factor": 0.5"#,
-            "partial_rotary_factor is in the file, and the model's code does not obey it (Config::without leaves it out)",
+            "partial_rotary_factor is in the file, and this model's code ignores it (Config::without leaves it out)",
         ),
         (
             r#", "rope_none_such": 1"#,
-            "rope_none_such is in the file, and the model's code does not obey it (Config::without leaves it out)",
+            "rope_none_such is in the file, and this model's code ignores it (Config::without leaves it out)",
         ),
         (
             r#", "rope_theta": 1e4, "rope_scaling": {"type": "linear", "factor": 2, "none_such": 1}"#,
-            "none_such is in the file, and the model's code does not obey it (Config::without leaves it out)",
+            "none_such is in the file, and this model's code ignores it (Config::without leaves it out)",
         ),
         (
             r#", "model_type": "falcon", "hidden_size": 64, "num_attention_heads": 1, "alibi": true"#,
@@ -572,7 +572,7 @@ fn refusals_name_the_key() {
         ),
         (
             r#", "rope_theta": 1e4, "rope_scaling": {"factor": 2}"#,
-            "factor is in the file, and the model's code does not obey it (Config::without leaves it out)",
+            "factor is in the file, and this model's code ignores it (Config::without leaves it out)",
         ),
         (
             r#", "rope_theta": 1e4, "rope_scaling": {"type": "linear"}"#,

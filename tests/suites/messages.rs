@@ -327,7 +327,7 @@ fn cases() -> Vec<(Error, String)> {
         ),
         (
             Error::NoInteger { value: 0.5 },
-            "the coordinate 0.5 is not an integer; a shift moves keys between integer positions",
+            "the coordinate 0.5 is not an integer; shifts and slots need integer positions",
         ),
         (
             Error::Coordinate {
@@ -563,7 +563,7 @@ fn cases_of_models() -> Vec<(ModelError, String)> {
         ),
         (
             of_llama(r#""head_dim": 64, "rope_parameters": {"a": {"rope_theta": 1e4}}"#),
-            "a is in the file, and the model's code does not obey it (Config::without leaves it out)",
+            "a is in the file, and this model's code ignores it (Config::without leaves it out)",
         ),
         (
             of_llama(

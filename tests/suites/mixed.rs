@@ -684,7 +684,7 @@ fn heads_are_by_themselves() {
             }
         }
         let mut blocks =
-            vec![FrequencyChunk::EMPTY; MixedFrequencies::blocks([axes, heads, pairs])];
+            vec![FrequencyChunk::EMPTY; MixedFrequencies::chunks([axes, heads, pairs])];
         let kept = MixedFrequencies::new_in(&mut blocks, &inverse, [axes, heads, pairs], 1.0);
         assert_eq!(kept.expect("room").with_angle(angle), all);
     }
@@ -806,7 +806,7 @@ fn refusals() {
         needed: 8,
     };
     assert_eq!(error.expect_err("refused"), expected);
-    assert_eq!(MixedFrequencies::blocks([4, usize::MAX, 9]), usize::MAX);
+    assert_eq!(MixedFrequencies::chunks([4, usize::MAX, 9]), usize::MAX);
 
     let two = mixed(&[0.5_f32; 8], [2, 2, 2]);
     let error = two.values(Positions::axis_major(&[1_i64, 2, 3]));

@@ -18,7 +18,7 @@ pub(crate) enum Outcome {
     Right,
     /// Nothing rotates there, or transformers fails: no answer.
     RightlyRefused,
-    /// The file has keys that the code does not obey; equal in every field without them.
+    /// The file has keys that the code ignores; equal in every field without them.
     Contradicts(Vec<String>),
     /// It rotates, and is refused with this reason.
     Refused(String),
@@ -34,7 +34,7 @@ impl Outcome {
             Outcome::Right => "equal in every field",
             Outcome::RightlyRefused => "refused, as nothing rotates or transformers fails",
             Outcome::Contradicts(_) => {
-                "refused for a key that the code does not obey, and equal without it"
+                "refused for a key that the code ignores, and equal without it"
             }
             Outcome::Refused(_) => "refused though they rotate",
             Outcome::Lenient => "answered though transformers fails",

@@ -1301,3 +1301,59 @@ fn shifts() {
         refused(ROPE().shift(&mut cache, 0..2, &rows), error, &["2", "3"]);
     });
 }
+
+/// Slots that are found by positions take a range, as rows do, and positions that are no list; coordinates they refuse.
+#[test]
+fn positions_of_slots() {
+    const CELLS: usize = 2 * 5 * 2 * 8;
+    let layout = CacheLayout::hnd([2, 2, 5, 8]).expect("a small cache");
+    let x: [f32; LEN] = core::array::from_fn(|index| index as f32);
+    let x = Tensor::new(&x, SHAPE).expect("valid");
+    let written = |slots: Slots<'_>| {
+        let mut memory = [0.0_f32; CELLS];
+        let mut cache = CacheMut::new(&mut memory, layout).expect("a cache that fits");
+        let copied = Rope::<WithStages<'_>>::from(ROPE()).copy_into_cache(&x, &mut cache, slots);
+        copied.map(|()| memory)
+    };
+    let each = [1_i64, 2, 3, 1, 2, 3];
+    let expected = written(Slots::sequences(&each));
+    assert!(expected.is_ok());
+    assert_eq!(written(Slots::sequences(1..4)), expected);
+    assert_eq!(written(Slots::sequences(&each[..3])), expected);
+    // Blocks 0 and 1, of which each sequence has one.
+    let table = [0_u32, 1];
+    assert_eq!(written(Slots::table(&table, 1, 1..4)), expected);
+    assert_eq!(written(Slots::table(&table, 1, &each)), expected);
+    let (pages, starts, sequences) = ([0_u32, 1], [0_u32, 1, 2], [0_u32, 0, 0, 1, 1, 1]);
+    let packed = Positions::packed(&[0_u32, 3, 6]).expect("two sequences");
+    let from_zero = written(Slots::sequences(0..3));
+    assert_eq!(
+        written(Slots::pages(&pages, &starts, &sequences, packed)),
+        from_zero
+    );
+
+    let beyond = Error::PagePosition {
+        index: 2,
+        position: 5,
+        sequence: 0,
+    };
+    assert_eq!(written(Slots::sequences(3..6)), Err(beyond));
+    let coordinates = Positions::real(&[0.5_f32; 6]);
+    let refusal = Err(Error::NoInteger { value: 0.5 });
+    assert_eq!(written(Slots::sequences(coordinates)), refusal);
+    assert_eq!(written(Slots::table(&table, 1, coordinates)), refusal);
+    assert_eq!(
+        written(Slots::pages(&pages, &starts, &sequences, coordinates)),
+        refusal
+    );
+
+    // As many tokens without elements as there are numbers: nothing goes over them.
+    let tokens = usize::MAX;
+    let none = Tensor::<f32>::new(&[], [1, tokens, 0, 8]).expect("no elements");
+    let mut memory = [0.0_f32; 0];
+    let no_heads = CacheLayout::hnd([1, 0, 5, 8]).expect("no heads");
+    let mut cache = CacheMut::new(&mut memory, no_heads).expect("a cache that fits");
+    let negative = Slots::sequences(i64::MIN..i64::MAX);
+    let chain = Rope::<WithStages<'_>>::from(ROPE());
+    assert_eq!(chain.copy_into_cache(&none, &mut cache, negative), Ok(()));
+}

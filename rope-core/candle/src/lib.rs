@@ -2,7 +2,7 @@
 //!
 //! - [`rope`], [`rope_i`] and [`rope_thd`] have the signatures of `candle_nn::rotary_emb`: a model changes one `use`
 //!   line. They take any strides, f32 tables for bf16 and f16, and give gradients, of x as of cos and sin.
-//! - [`Rotary`] has what candle's functions cannot say: frequencies of a `config.json`, exact angles, positions of each
+//! - [`Rotary`] has what candle's functions lack: frequencies of a `config.json`, exact angles, positions of each
 //!   sequence and on several axes, a part of a head, Q and K in one call, in place.
 //! - [`learned_tables`] makes cos and sin of frequencies that are trained.
 //!

@@ -61,7 +61,7 @@ impl Rotary {
     ///
     /// # Errors
     ///
-    /// Those of [`Config::from_json`] and [`rope_models::Model::rotation`], in words.
+    /// As [`Config::from_json`] and [`rope_models::Model::rotation`].
     pub fn from_config(json: &str) -> Result<Self> {
         let model = Config::from_json(json).and_then(|config| config.model());
         let model = model.map_err(refused)?;
@@ -73,7 +73,7 @@ impl Rotary {
     ///
     /// # Errors
     ///
-    /// Those of [`rope_models::Model::layers`], in words.
+    /// As [`rope_models::Model::layers`].
     pub fn of_layers(model: &rope_models::Model) -> Result<Vec<Option<Self>>> {
         let layers = model.layers().map_err(refused)?;
         let rotations = layers.rotations().iter();
@@ -102,7 +102,7 @@ impl Rotary {
     ///
     /// # Errors
     ///
-    /// Those of [`Frequencies::rows`], in words.
+    /// As [`Frequencies::rows`].
     pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows> {
         let rows = self.frequencies.rows(positions).map_err(refused)?;
         let rows = match self.full_width {

@@ -61,7 +61,7 @@
 #endif
 #endif
 
-// An enumeration has 32 bits. Where the language cannot say so, in C before C23, its type is int32_t.
+// An enumeration has 32 bits. In C before C23, which has no such types, it is int32_t.
 #if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
 #define ROPE_INT32_ENUM : int32_t
 #define ROPE_ENUM_TYPE(name) typedef enum name name
@@ -800,12 +800,12 @@ rope_status rope_shard_tokens(const struct rope_positions *positions,
 
 // Bytes that are enough for rope_frequencies_init with rotary_dim channels: a constant, for static memory.
 #define ROPE_FREQUENCIES_BYTES(rotary_dim) \
-    (ROPE_FREQUENCIES_HEAD + ROPE_FREQUENCIES_BLOCK * ((size_t)(rotary_dim) / 16 + ((size_t)(rotary_dim) % 16 != 0)))
+    (ROPE_FREQUENCIES_HEAD + ROPE_FREQUENCIES_CHUNK * ((size_t)(rotary_dim) / 16 + ((size_t)(rotary_dim) % 16 != 0)))
 
-// Bytes of a block of eight pairs in ROPE_FREQUENCIES_BYTES.
-#define ROPE_FREQUENCIES_BLOCK 576
+// Bytes of a chunk of eight pairs in ROPE_FREQUENCIES_BYTES.
+#define ROPE_FREQUENCIES_CHUNK 576
 
-// Bytes besides the blocks in ROPE_FREQUENCIES_BYTES.
+// Bytes besides the chunks in ROPE_FREQUENCIES_BYTES.
 #define ROPE_FREQUENCIES_HEAD 192
 
 // The largest rotary_dim.
@@ -884,7 +884,7 @@ enum rope_scaling_kind ROPE_INT32_ENUM {
   ROPE_SCALING_KIND_LEARNED = 12,
   // Turns instead of radians: DINOv3.
   ROPE_SCALING_KIND_TURNS = 13,
-  // Periods in geometric steps: `min_period`, `max_period`.
+  // Periods in geometric progression: `min_period`, `max_period`.
   ROPE_SCALING_KIND_PERIODS = 14,
 };
 ROPE_ENUM_TYPE(rope_scaling_kind);
@@ -1538,7 +1538,7 @@ typedef struct rope_chain {
   // The scale; NULL: none.
   const struct rope_scale *scale;
   // Other than 0: what follows the rotation (a norm, a scale, a transform, a quantized format) takes its float as it
-  // is. Otherwise that is rounded to the element of what is read first, which gives the bits of separate steps.
+  // is. Otherwise that is rounded to the element of what is read first, which gives the bits of separate passes.
   int32_t without_rounding;
   // The Hadamard transform; zeros: none.
   struct rope_hadamard hadamard;
@@ -2352,7 +2352,7 @@ rope_status rope_gradients_to_base(double base,
 
 // The same for rope_mixed_frequencies_init.
 #define ROPE_MIXED_FREQUENCIES_BYTES(axes, heads, pairs) \
-    (ROPE_FREQUENCIES_HEAD + ROPE_FREQUENCIES_BLOCK * (size_t)(axes) * (size_t)(heads) * \
+    (ROPE_FREQUENCIES_HEAD + ROPE_FREQUENCIES_CHUNK * (size_t)(axes) * (size_t)(heads) * \
      ((size_t)(pairs) / 8 + ((size_t)(pairs) % 8 != 0)))
 
 // Which angle a token's coordinates have on mixed axes.
@@ -2816,7 +2816,7 @@ enum rope_status ROPE_INT32_ENUM {
   // The last row of joined cos and sin has the same values in both halves: it is `cat(freqs, freqs)` of cos or of
   // sin alone, which rope_rows_apart takes.
   ROPE_STATUS_HALVES_EQUAL = 71,
-  // A configuration has a key about the rotation that the model's code does not obey.
+  // A configuration has a key about the rotation that the model's code ignores.
   ROPE_STATUS_UNREAD = 51,
   // The strides of a cache make none, or not one for what it is to keep.
   ROPE_STATUS_CACHE_LAYOUT = 52,

@@ -34,7 +34,7 @@ pub struct rope_chain {
     /// The scale; NULL: none.
     pub scale: *const rope_scale,
     /// Other than 0: what follows the rotation (a norm, a scale, a transform, a quantized format) takes its float as it
-    /// is. Otherwise that is rounded to the element of what is read first, which gives the bits of separate steps.
+    /// is. Otherwise that is rounded to the element of what is read first, which gives the bits of separate passes.
     pub without_rounding: i32,
     /// The Hadamard transform; zeros: none.
     pub hadamard: rope_hadamard,

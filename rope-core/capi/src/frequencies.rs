@@ -13,21 +13,21 @@ use crate::names::{FLOATS, rope_angle, rope_backend, rope_number};
 use crate::scaling::rope_scaling;
 use crate::status::{rope_status, status_of};
 
-/// Bytes of a block of eight pairs in ROPE_FREQUENCIES_BYTES.
-pub const ROPE_FREQUENCIES_BLOCK: usize = 576;
+/// Bytes of a chunk of eight pairs in ROPE_FREQUENCIES_BYTES.
+pub const ROPE_FREQUENCIES_CHUNK: usize = 576;
 
-/// Bytes besides the blocks in ROPE_FREQUENCIES_BYTES.
+/// Bytes besides the chunks in ROPE_FREQUENCIES_BYTES.
 pub const ROPE_FREQUENCIES_HEAD: usize = 192;
 
 /// The largest rotary_dim.
 pub const ROPE_ROTARY_DIM_MAX: usize = 65536;
 
 const _: () = {
-    assert!(size_of::<FrequencyChunk>() <= ROPE_FREQUENCIES_BLOCK);
+    assert!(size_of::<FrequencyChunk>() <= ROPE_FREQUENCIES_CHUNK);
     // A rotary_dim that is not refused overflows no sum of these, whatever the width of usize.
     assert!(
         FrequencyChunk::count(ROPE_ROTARY_DIM_MAX)
-            <= u32::MAX as usize / ROPE_FREQUENCIES_BLOCK / 2
+            <= u32::MAX as usize / ROPE_FREQUENCIES_CHUNK / 2
     );
 };
 
@@ -165,7 +165,7 @@ pub extern "C" fn rope_frequencies_bytes(rotary_dim: usize) -> usize {
     if rotary_dim > ROPE_ROTARY_DIM_MAX {
         return 0;
     }
-    ROPE_FREQUENCIES_HEAD + ROPE_FREQUENCIES_BLOCK * FrequencyChunk::count(rotary_dim)
+    ROPE_FREQUENCIES_HEAD + ROPE_FREQUENCIES_CHUNK * FrequencyChunk::count(rotary_dim)
 }
 
 /// Makes frequencies in the caller's memory, for a base (rope_theta) and a scaling; NULL: none. Allocates nothing.

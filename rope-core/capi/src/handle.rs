@@ -1,11 +1,11 @@
-//! Handles of frequencies: on the heap, or in the caller's memory, with the blocks of frequencies after them.
+//! Handles of frequencies: on the heap, or in the caller's memory, with the chunks of frequencies after them.
 
 use core::ffi::c_void;
 
 use rope_core::{Error, FrequencyChunk};
 
 use crate::failure::Failure;
-use crate::memory::{Out, Region, SpanMut, empty_blocks, place};
+use crate::memory::{Out, Region, SpanMut, empty_chunks, place};
 
 /// The alignment of every handle.
 pub(crate) const ALIGNMENT: usize = align_of::<FrequencyChunk>();
@@ -14,7 +14,7 @@ pub(crate) const ALIGNMENT: usize = align_of::<FrequencyChunk>();
 #[derive(Debug)]
 pub(crate) struct Head {
     magic: u64,
-    /// Bytes of the handle and of the blocks after it.
+    /// Bytes of the handle and of the chunks after it.
     bytes: usize,
     /// Whether the handle is on the heap.
     #[cfg(feature = "std")]
@@ -164,8 +164,8 @@ pub(crate) trait Recipe {
         storage: &'static mut [FrequencyChunk],
     ) -> Result<<Self::Handle as Handle>::Value, Error>;
 
-    /// The blocks that are needed.
-    fn blocks(&self) -> Result<usize, Error> {
+    /// The chunks that are needed.
+    fn chunks(&self) -> Result<usize, Error> {
         match self.make(&mut []) {
             Ok(_) => Ok(0),
             Err(Error::Storage { needed, .. }) => Ok(needed),
@@ -174,29 +174,29 @@ pub(crate) trait Recipe {
     }
 }
 
-/// Bytes of a handle and of the blocks after it; more than memory holds, if there are so many.
-fn bytes<H>(blocks: usize) -> usize {
-    size_of::<H>().saturating_add(blocks.saturating_mul(size_of::<FrequencyChunk>()))
+/// Bytes of a handle and of the chunks after it; more than memory holds, if there are so many.
+fn bytes<H>(chunks: usize) -> usize {
+    size_of::<H>().saturating_add(chunks.saturating_mul(size_of::<FrequencyChunk>()))
 }
 
 /// Makes a handle at the beginning of some memory, and the frequencies after it.
 ///
 /// # Safety
 ///
-/// The address of the memory is a multiple of [`ALIGNMENT`]. The memory has room for a handle and `blocks` blocks.
+/// The address of the memory is a multiple of [`ALIGNMENT`]. The memory has room for a handle and `chunks` chunks.
 /// Nobody else uses it as long as the handle is in use, and nothing of the recipe lies in it.
 unsafe fn make<R: Recipe>(
     recipe: &R,
     memory: *mut u8,
-    blocks: usize,
+    chunks: usize,
 ) -> Result<*mut R::Handle, Error> {
     let handle = memory.cast::<R::Handle>();
-    // SAFETY: blocks have the alignment of the handle, whose size is a multiple of it; there is room for both.
-    let storage = unsafe { empty_blocks(handle.add(1).cast::<FrequencyChunk>(), blocks) };
+    // SAFETY: chunks have the alignment of the handle, whose size is a multiple of it; there is room for both.
+    let storage = unsafe { empty_chunks(handle.add(1).cast::<FrequencyChunk>(), chunks) };
     let value = recipe.make(storage)?;
     let head = Head {
         magic: R::Handle::MAGIC,
-        bytes: bytes::<R::Handle>(blocks),
+        bytes: bytes::<R::Handle>(chunks),
         #[cfg(feature = "std")]
         owned: false,
     };
@@ -222,17 +222,17 @@ pub(crate) unsafe fn init<R: Recipe>(
     memory
         .region()
         .apart_from(&[Region::of("frequencies", out)])?;
-    let blocks = recipe.blocks()?;
+    let chunks = recipe.chunks()?;
     // SAFETY: the caller promises that it is there. Nothing that is read lies in it, as the lines above have checked.
     let memory = unsafe { memory.get(&[]) }?;
     let padding = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
-    let needed = bytes::<R::Handle>(blocks).saturating_add(padding);
+    let needed = bytes::<R::Handle>(chunks).saturating_add(padding);
     let room = memory.get_mut(padding..needed).ok_or(Error::Storage {
         given: size,
         needed,
     })?;
     // SAFETY: aligned, long enough, and the caller's to give away.
-    let handle = unsafe { make(&recipe, room.as_mut_ptr(), blocks) }?;
+    let handle = unsafe { make(&recipe, room.as_mut_ptr(), chunks) }?;
     // SAFETY: the caller's pointer.
     unsafe { place.write(handle) };
     Ok(())
@@ -247,14 +247,14 @@ mod heap {
     use super::{ALIGNMENT, Handle, Head, Recipe, bytes, check, make};
     use crate::failure::Failure;
 
-    /// Memory for a handle and blocks after it.
-    fn layout<H>(blocks: usize) -> Result<Layout, Failure> {
-        let bytes = bytes::<H>(blocks);
+    /// Memory for a handle and chunks after it.
+    fn layout<H>(chunks: usize) -> Result<Layout, Failure> {
+        let bytes = bytes::<H>(chunks);
         Layout::from_size_align(bytes, ALIGNMENT).map_err(|_| Failure::OutOfMemory { bytes })
     }
 
-    fn allocate<H>(blocks: usize) -> Result<*mut u8, Failure> {
-        let layout = layout::<H>(blocks)?;
+    fn allocate<H>(chunks: usize) -> Result<*mut u8, Failure> {
+        let layout = layout::<H>(chunks)?;
         // SAFETY: a handle has a size.
         let memory = unsafe { alloc(layout) };
         match memory.is_null() {
@@ -267,11 +267,11 @@ mod heap {
 
     /// Makes frequencies on the heap.
     pub(crate) fn new<R: Recipe>(recipe: &R) -> Result<*mut R::Handle, Failure> {
-        let blocks = recipe.blocks()?;
-        let memory = allocate::<R::Handle>(blocks)?;
+        let chunks = recipe.chunks()?;
+        let memory = allocate::<R::Handle>(chunks)?;
         // SAFETY: aligned, long enough, and nobody else's.
-        let handle = unsafe { make(recipe, memory, blocks) }.map_err(|error| {
-            if let Ok(layout) = layout::<R::Handle>(blocks) {
+        let handle = unsafe { make(recipe, memory, chunks) }.map_err(|error| {
+            if let Ok(layout) = layout::<R::Handle>(chunks) {
                 // SAFETY: it came from `alloc` with this layout, and nothing points into it.
                 unsafe { dealloc(memory, layout) };
             }
@@ -282,7 +282,7 @@ mod heap {
         Ok(handle)
     }
 
-    /// A handle for frequencies that own their blocks.
+    /// A handle for frequencies that own their chunks.
     pub(crate) fn own<H: Handle>(value: H::Value) -> Result<*mut H, Failure> {
         let handle = allocate::<H>(0)?.cast::<H>();
         let head = Head {

@@ -241,12 +241,12 @@ impl<T> Out<T> {
     }
 }
 
-/// Makes empty blocks in memory that may hold anything.
+/// Makes empty chunks in memory that may hold anything.
 ///
 /// # Safety
 ///
-/// `first` is aligned, and there are `count` blocks' worth of bytes that nobody else reads or writes during `'a`.
-pub(crate) unsafe fn empty_blocks<'a>(
+/// `first` is aligned, and there are `count` chunks' worth of bytes that nobody else reads or writes during `'a`.
+pub(crate) unsafe fn empty_chunks<'a>(
     first: *mut FrequencyChunk,
     count: usize,
 ) -> &'a mut [FrequencyChunk] {

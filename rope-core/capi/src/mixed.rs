@@ -6,7 +6,7 @@ use rope_core::axes::{MixedAngle, MixedFrequencies};
 use rope_core::{Error, FrequencyChunk};
 
 use crate::failure::Failure;
-use crate::frequencies::{ROPE_FREQUENCIES_BLOCK, ROPE_FREQUENCIES_HEAD, ROPE_ROTARY_DIM_MAX};
+use crate::frequencies::{ROPE_FREQUENCIES_CHUNK, ROPE_FREQUENCIES_HEAD, ROPE_ROTARY_DIM_MAX};
 use crate::handle::{self, Head, change, handle, init};
 use crate::memory::{Out, Region, Span, plain, read};
 use crate::names::{FLOATS, lookup, rope_backend, rope_number};
@@ -220,8 +220,8 @@ pub extern "C" fn rope_mixed_frequencies_bytes(axes: usize, heads: usize, pairs:
     if pairs > ROPE_ROTARY_DIM_MAX / 2 {
         return 0;
     }
-    let blocks = MixedFrequencies::blocks([axes, heads, pairs]);
-    let bytes = blocks.checked_mul(ROPE_FREQUENCIES_BLOCK);
+    let chunks = MixedFrequencies::chunks([axes, heads, pairs]);
+    let bytes = chunks.checked_mul(ROPE_FREQUENCIES_CHUNK);
     let bytes = bytes.and_then(|bytes| bytes.checked_add(ROPE_FREQUENCIES_HEAD));
     bytes.unwrap_or(0)
 }

@@ -40,7 +40,7 @@ pub enum rope_scaling_kind {
     Learned = 12,
     /// Turns instead of radians: DINOv3.
     Turns = 13,
-    /// Periods in geometric steps: `min_period`, `max_period`.
+    /// Periods in geometric progression: `min_period`, `max_period`.
     Periods = 14,
 }
 lookup!(rope_scaling_kind, "scaling":

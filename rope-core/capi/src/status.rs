@@ -117,7 +117,7 @@ pub enum rope_status {
     /// The last row of joined cos and sin has the same values in both halves: it is `cat(freqs, freqs)` of cos or of
     /// sin alone, which rope_rows_apart takes.
     HalvesEqual = 71,
-    /// A configuration has a key about the rotation that the model's code does not obey.
+    /// A configuration has a key about the rotation that the model's code ignores.
     Unread = 51,
     /// The strides of a cache make none, or not one for what it is to keep.
     CacheLayout = 52,

@@ -134,15 +134,15 @@ errors! { f =>
         "" => write!(f, "{key} is {given:?}, but the file has none to choose from; leave it out"),
         known => write!(f, "{key} is {given:?}, which the file does not have; it has: {known}"),
     },
-    /// [`Config`](crate::Config): a key that says something about the rotation, and that the code of the model does not
-    /// read, or does not obey: it would rotate otherwise than the file says.
+    /// [`Config`](crate::Config): a key about the rotation that the code of the model does not read, or ignores: it
+    /// would rotate otherwise than the file states.
     /// [`Config::without`](crate::Config::without) leaves it out.
     Unread {
         /// The beginning of the key.
         key: String,
     } => write!(
         f,
-        "{key} is in the file, and the model's code does not obey it (Config::without leaves it out)"
+        "{key} is in the file, and this model's code ignores it (Config::without leaves it out)"
     ),
     /// The file holds several answers, and the caller did not say which one is wanted.
     Ambiguous {

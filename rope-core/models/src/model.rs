@@ -85,7 +85,7 @@ impl Model {
     /// # Errors
     ///
     /// [`Error::Missing`] for keys that it follows from; [`Error::Unknown`] for a `rope_type` that is not known here;
-    /// [`Error::Unread`] for a key that says something and that the model's code does not obey
+    /// [`Error::Unread`] for a key with a meaning that the model's code ignores
     /// ([`Config::without`](crate::Config::without)); [`Error::Invalid`] for values of another type;
     /// [`Error::Ambiguous`] where layers differ and no type was chosen, and where the file says two things;
     /// [`Error::NoSuch`] for a layer type that the file does not have; [`Error::Unsupported`] where nothing rotates,
@@ -123,10 +123,10 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Error::Unsupported`] for a norm that [`NormFormula`](rope_core::norm::NormFormula) does not say, and where
-    /// layers differ; [`Error::Invalid`] for the values of its keys; [`Error::Unread`] for a key that says something of
-    /// it and that the model's code does not read; those of [`Model::rotation`] for the layer type that was chosen, and
-    /// those of [`Model::layers`] for Llama 4 and Llama 3.2 Vision, whose layers differ.
+    /// [`Error::Unsupported`] for a norm that [`NormFormula`](rope_core::norm::NormFormula) has no constant for, and
+    /// where layers differ; [`Error::Invalid`] for the values of its keys; [`Error::Unread`] for a key that says
+    /// something of it and that the model's code does not read; those of [`Model::rotation`] for the layer type that
+    /// was chosen, and those of [`Model::layers`] for Llama 4 and Llama 3.2 Vision, whose layers differ.
     pub fn norm(&self) -> Result<Option<ModelNorm>> {
         self.norm.clone()
     }

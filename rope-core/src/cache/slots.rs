@@ -5,7 +5,7 @@ use core::ops::Range;
 use super::layout::CacheLayout;
 use super::quant::ScaleLayout;
 use crate::walk::{Addresses, Located};
-use crate::{Error, Ids, Shape};
+use crate::{Error, Ids, IntoPositions, Positions, Shape};
 
 /// The slot of each token, sequence by sequence. A negative one is skipped: nothing is written
 /// for its token, and nothing read.
@@ -18,6 +18,7 @@ use crate::{Error, Ids, Shape};
 ///
 /// let mapping = Slots::from(&[17_i64, 18, -1]); // the third token is skipped
 /// let consecutive = Slots::from(100..103);
+/// let sequences = Slots::sequences(100..103); // each in its own block
 /// // Sequence 0 has the pages 7 and 2, sequence 1 has page 5; three tokens, of which the first two
 /// // are at the positions 30 and 31 of sequence 0, and the third is at position 4 of sequence 1.
 /// let paged = Slots::pages(&[7, 2, 5], &[0, 2, 3], &[0, 0, 1], &[30, 31, 4]);
@@ -36,14 +37,14 @@ enum SlotSource<'a> {
         pages: Ids<'a>,
         starts: Ids<'a>,
         sequences: Ids<'a>,
-        positions: Ids<'a>,
+        positions: Positions<'a>,
     },
     Table {
         table: Ids<'a>,
         width: usize,
-        positions: Ids<'a>,
+        positions: Positions<'a>,
     },
-    Sequences(Ids<'a>),
+    Sequences(Positions<'a>),
     Offsets(&'a [i64]),
 }
 
@@ -107,30 +108,37 @@ impl<'a> Slots<'a> {
         pages: impl Into<Ids<'a>>,
         starts: impl Into<Ids<'a>>,
         sequences: impl Into<Ids<'a>>,
-        positions: impl Into<Ids<'a>>,
+        positions: impl IntoPositions<'a>,
     ) -> Self {
         Slots(SlotSource::Pages {
             pages: pages.into(),
             starts: starts.into(),
             sequences: sequences.into(),
-            positions: positions.into(),
+            positions: positions.into_positions(),
         })
     }
 
-    /// By a table `[batch, width]` of blocks, a line for each sequence of the tensor, and the position of each token. A
+    /// By a table `[batch, width]` of blocks, a line for each sequence of the tensor, and the positions of the tokens,
+    /// as [`Frequencies::rows`](crate::Frequencies::rows) takes them: of a sequence, which all share, or of each. A
     /// negative position, or block, is skipped.
-    pub fn table(table: impl Into<Ids<'a>>, width: usize, positions: impl Into<Ids<'a>>) -> Self {
+    pub fn table(
+        table: impl Into<Ids<'a>>,
+        width: usize,
+        positions: impl IntoPositions<'a>,
+    ) -> Self {
         Slots(SlotSource::Table {
             table: table.into(),
             width,
-            positions: positions.into(),
+            positions: positions.into_positions(),
         })
     }
 
-    /// One block for each sequence of the tensor, and the position of each token in it: ONNX Runtime's and candle's
-    /// caches. A negative position is skipped.
-    pub fn sequences(positions: impl Into<Ids<'a>>) -> Self {
-        Slots(SlotSource::Sequences(positions.into()))
+    /// One block for each sequence of the tensor, and the positions of the tokens in it, as
+    /// [`Frequencies::rows`](crate::Frequencies::rows) takes them: `start..start + tokens`, which all sequences share,
+    /// or a list with one of each token of each sequence. ONNX Runtime's and candle's caches. A negative position is
+    /// skipped.
+    pub fn sequences(positions: impl IntoPositions<'a>) -> Self {
+        Slots(SlotSource::Sequences(positions.into_positions()))
     }
 
     /// The index of each token's first element, for a cache that [`CacheLayout`] cannot describe.
@@ -138,13 +146,24 @@ impl<'a> Slots<'a> {
         Slots(SlotSource::Offsets(offsets))
     }
 
+    /// Whether there is memory for each token.
+    fn is_listed(&self) -> bool {
+        match self.0 {
+            SlotSource::Table { positions, .. } | SlotSource::Sequences(positions) => {
+                positions.is_list()
+            }
+            // A range has been checked already; pages list the sequence of each token.
+            _ => true,
+        }
+    }
+
     fn len(&self) -> usize {
         match self.0 {
-            SlotSource::Mapping(ids) | SlotSource::Sequences(ids) => ids.len(),
+            SlotSource::Mapping(ids) => ids.len(),
             SlotSource::Range { len, .. } => len,
-            SlotSource::Pages { positions, .. } | SlotSource::Table { positions, .. } => {
-                positions.len()
-            }
+            SlotSource::Pages { positions, .. }
+            | SlotSource::Table { positions, .. }
+            | SlotSource::Sequences(positions) => positions.len(),
             SlotSource::Offsets(offsets) => offsets.len(),
         }
     }
@@ -161,7 +180,8 @@ impl<'a> Slots<'a> {
     ) -> Result<(), Error> {
         let Shape { batch, tokens, .. } = shape;
         let (given, needed) = (self.len(), batch.saturating_mul(tokens));
-        if given != needed {
+        let shared = matches!(self.0, SlotSource::Table { .. } | SlotSource::Sequences(_));
+        if given != needed && !(shared && given == tokens) {
             return Err(Error::SlotCount {
                 slots: given,
                 tokens,
@@ -202,8 +222,12 @@ impl<'a> Slots<'a> {
             }
             return Ok(());
         }
+        // Without elements, tokens may be any number, and so may positions that are no list.
+        if shape.elements() == Some(0) && !self.is_listed() {
+            return Ok(());
+        }
         let slots = i64::try_from(cache.shape.slots()).unwrap_or(i64::MAX);
-        for index in 0..given {
+        for index in 0..needed {
             // What a list says needs no more than a look, unless it is wrong.
             let listed = match self.0 {
                 SlotSource::Mapping(ids) => ids.at(index) < slots,
@@ -236,7 +260,7 @@ impl<'a> Slots<'a> {
                 sequences,
                 positions,
             } => {
-                let (sequence, position) = (sequences.at(index), positions.at(index));
+                let (sequence, position) = (sequences.at(index), positions.integer(index)?);
                 if position < 0 {
                     return Ok(None);
                 }
@@ -262,11 +286,11 @@ impl<'a> Slots<'a> {
                 width,
                 positions,
             } => {
-                let position = positions.at(index);
+                let sequence = index / tokens;
+                let position = position_in(positions, sequence, index, tokens)?;
                 if position < 0 {
                     return Ok(None);
                 }
-                let sequence = index / tokens;
                 let beyond = Error::PagePosition {
                     index,
                     position,
@@ -283,7 +307,8 @@ impl<'a> Slots<'a> {
                 )
             }
             SlotSource::Sequences(positions) => {
-                let (position, sequence) = (positions.at(index), index / tokens);
+                let sequence = index / tokens;
+                let position = position_in(positions, sequence, index, tokens)?;
                 if position >= size as i64 {
                     return Err(Error::PagePosition {
                         index,
@@ -324,6 +349,19 @@ impl<'a> Slots<'a> {
             None => Err(Error::Slot { index, slot, slots }),
         }
     }
+}
+
+/// The position of token `index` of all sequences, which may have the same positions.
+fn position_in(
+    positions: Positions<'_>,
+    sequence: usize,
+    index: usize,
+    tokens: usize,
+) -> Result<i64, Error> {
+    positions.integer(match positions.len() == tokens {
+        true => index - sequence * tokens,
+        false => index,
+    })
 }
 
 /// The slot of a position in a block, or none for a negative block. What is beyond `i64` is beyond every cache.

@@ -40,7 +40,7 @@ impl Frequencies<'static> {
             alloc::vec![FrequencyChunk::EMPTY; FrequencyChunk::count(2 * axes.pairs()?)];
         let made = make(&mut storage, axes, base, scaling)?;
         Ok(Self {
-            blocks: storage.into(),
+            chunks: storage.into(),
             ..made
         })
     }
@@ -73,7 +73,7 @@ impl Frequencies<'static> {
             alloc::vec![FrequencyChunk::EMPTY; FrequencyChunk::count(2 * axes.pairs()?)];
         let made = take(&mut storage, axes, inverse, attention_factor)?;
         Ok(Self {
-            blocks: storage.into(),
+            chunks: storage.into(),
             ..made
         })
     }
@@ -93,10 +93,10 @@ impl<'a> Frequencies<'a> {
         scaling: &Scaling<'_>,
     ) -> Result<Self> {
         let axes = axes.into();
-        let blocks = fitting(storage, axes.pairs()?)?;
-        let made = make(blocks, axes, base, scaling)?;
+        let chunks = fitting(storage, axes.pairs()?)?;
+        let made = make(chunks, axes, base, scaling)?;
         Ok(Self {
-            blocks: FrequencyChunks::from(&*blocks),
+            chunks: FrequencyChunks::from(&*chunks),
             ..made
         })
     }
@@ -114,10 +114,10 @@ impl<'a> Frequencies<'a> {
         attention_factor: f64,
     ) -> Result<Self> {
         let axes = axes.into();
-        let blocks = fitting(storage, axes.pairs()?)?;
-        let made = take(blocks, axes, inverse, attention_factor)?;
+        let chunks = fitting(storage, axes.pairs()?)?;
+        let made = take(chunks, axes, inverse, attention_factor)?;
         Ok(Self {
-            blocks: FrequencyChunks::from(&*blocks),
+            chunks: FrequencyChunks::from(&*chunks),
             ..made
         })
     }
@@ -208,21 +208,21 @@ impl<'a> Frequencies<'a> {
                 required: "even and between 2 and 65536",
             });
         }
-        let mut blocks = alloc::vec![FrequencyChunk::EMPTY; FrequencyChunk::count(rotary_dim)];
+        let mut chunks = alloc::vec![FrequencyChunk::EMPTY; FrequencyChunk::count(rotary_dim)];
         for (pair, &(source, axis)) in pairs.iter().enumerate() {
-            let entry = self.blocks[source / 8].get(source % 8);
+            let entry = self.chunks[source / 8].get(source % 8);
             let axis = axis as u8;
-            blocks[pair / 8].set(pair % 8, Entry { axis, ..entry });
+            chunks[pair / 8].set(pair % 8, Entry { axis, ..entry });
         }
         Ok(Frequencies {
             attention_factor: self.attention_factor,
             softmax_factor: self.softmax_factor,
-            reach: FrequencyChunk::reach(&blocks),
+            reach: FrequencyChunk::reach(&chunks),
             pairs: pairs.len(),
             axes,
             angle: self.angle,
             proof: self.proof,
-            blocks: blocks.into(),
+            chunks: chunks.into(),
         })
     }
 
@@ -233,7 +233,7 @@ impl<'a> Frequencies<'a> {
 
     /// One frequency for each pair, in the order of the pairs.
     pub fn pairs(&self) -> impl ExactSizeIterator<Item = Frequency> + '_ {
-        (0..self.pairs).map(|pair| Frequency::from_entry(self.blocks[pair / 8].get(pair % 8)))
+        (0..self.pairs).map(|pair| Frequency::from_entry(self.chunks[pair / 8].get(pair % 8)))
     }
 
     /// How many channels of a head rotate: two for each pair.

@@ -77,7 +77,7 @@ impl Frequencies<'_> {
             && rows.len() >= consecutive::LEAST * self.rotary_dim()
         {
             return self.proof.run(MakeConsecutive {
-                blocks: self.blocks.iter().as_slice(),
+                chunks: self.chunks.iter().as_slice(),
                 reach: self.reach,
                 polynomials: &SinCosPolynomials::new(self.attention_factor),
                 first,
@@ -100,7 +100,7 @@ impl Frequencies<'_> {
         };
         MakeRows {
             angle,
-            blocks: self.blocks.iter().as_slice(),
+            chunks: self.chunks.iter().as_slice(),
             reach: self.reach,
             pairs: self.pairs,
             polynomials: &SinCosPolynomials::new(factor),

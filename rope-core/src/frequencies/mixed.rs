@@ -71,7 +71,7 @@ pub enum MixedAngle {
 #[derive(Clone, PartialEq)]
 pub struct MixedFrequencies<'a> {
     /// `[head][eight pairs][axis]`.
-    blocks: FrequencyChunks<'a>,
+    chunks: FrequencyChunks<'a>,
     axes: usize,
     heads: usize,
     pairs: usize,
@@ -85,7 +85,7 @@ pub struct MixedFrequencies<'a> {
 #[cfg(feature = "alloc")]
 impl MixedFrequencies<'static> {
     /// The frequencies of `[axes, heads, pairs]` from their inverse (radians a unit of the coordinate), in that order,
-    /// which is that of timm's, rope-vit's and Mochi's parameters (of one block of timm's `[axes, depth, heads,
+    /// which is that of timm's, rope-vit's and Mochi's parameters (of one layer of timm's `[axes, depth, heads,
     /// pairs]`). They are `f32`, `f64` or whatever else converts to `f64`, and exact from there on. Negative ones
     /// rotate the other way, zeros stand still. One head is all heads'. cos and sin are multiplied by
     /// `attention_factor`; 1.0 where there is none.
@@ -102,10 +102,10 @@ impl MixedFrequencies<'static> {
         attention_factor: f64,
     ) -> Result<Self> {
         check(inverse.len(), shape)?;
-        let mut blocks = alloc::vec![FrequencyChunk::EMPTY; Self::blocks(shape)];
-        let made = take(&mut blocks, inverse, shape, attention_factor)?;
+        let mut chunks = alloc::vec![FrequencyChunk::EMPTY; Self::chunks(shape)];
+        let made = take(&mut chunks, inverse, shape, attention_factor)?;
         Ok(Self {
-            blocks: blocks.into(),
+            chunks: chunks.into(),
             ..made
         })
     }
@@ -113,12 +113,12 @@ impl MixedFrequencies<'static> {
 
 impl<'a> MixedFrequencies<'a> {
     /// Blocks that frequencies of `[axes, heads, pairs]` need.
-    pub const fn blocks([axes, heads, pairs]: [usize; 3]) -> usize {
+    pub const fn chunks([axes, heads, pairs]: [usize; 3]) -> usize {
         axes.saturating_mul(heads)
             .saturating_mul(FrequencyChunk::count(pairs.saturating_mul(2)))
     }
 
-    /// [`MixedFrequencies::new`] in the caller's storage, of which the first [`MixedFrequencies::blocks`] elements are
+    /// [`MixedFrequencies::new`] in the caller's storage, of which the first [`MixedFrequencies::chunks`] elements are
     /// used.
     ///
     /// # Errors
@@ -131,14 +131,14 @@ impl<'a> MixedFrequencies<'a> {
         attention_factor: f64,
     ) -> Result<Self> {
         check(inverse.len(), shape)?;
-        let (given, needed) = (storage.len(), Self::blocks(shape));
-        let blocks = storage
+        let (given, needed) = (storage.len(), Self::chunks(shape));
+        let chunks = storage
             .get_mut(..needed)
             .ok_or(Error::Storage { given, needed })?;
-        blocks.fill(FrequencyChunk::EMPTY);
-        let made = take(blocks, inverse, shape, attention_factor)?;
+        chunks.fill(FrequencyChunk::EMPTY);
+        let made = take(chunks, inverse, shape, attention_factor)?;
         Ok(Self {
-            blocks: FrequencyChunks::from(&*blocks),
+            chunks: FrequencyChunks::from(&*chunks),
             ..made
         })
     }
@@ -191,8 +191,8 @@ impl<'a> MixedFrequencies<'a> {
         if axis >= self.axes || head >= self.heads || pair >= self.pairs {
             return None;
         }
-        let block = &self.blocks[index(self.shape(), axis, head, pair)];
-        Some(Frequency::from_entry(block.get(pair % 8)))
+        let chunk = &self.chunks[index(self.shape(), axis, head, pair)];
+        Some(Frequency::from_entry(chunk.get(pair % 8)))
     }
 
     fn shape(&self) -> [usize; 3] {
@@ -213,7 +213,7 @@ impl fmt::Debug for MixedFrequencies<'_> {
     }
 }
 
-/// The block of a pair on an axis. What is multiplied is within the blocks.
+/// The chunk of a pair on an axis. What is multiplied is within the chunks.
 fn index([axes, _, pairs]: [usize; 3], axis: usize, head: usize, pair: usize) -> usize {
     (head * pairs.div_ceil(8) + pair / 8) * axes + axis
 }
@@ -250,24 +250,24 @@ fn check(given: usize, [axes, heads, pairs]: [usize; 3]) -> Result<()> {
     Ok(())
 }
 
-/// Takes frequencies that [`check`] has let pass; what it returns has everything but the blocks.
+/// Takes frequencies that [`check`] has let pass; what it returns has everything but the chunks.
 fn take<T: Copy + Into<f64>>(
-    blocks: &mut [FrequencyChunk],
+    chunks: &mut [FrequencyChunk],
     inverse: &[T],
     shape: [usize; 3],
     attention_factor: f64,
 ) -> Result<MixedFrequencies<'static>> {
     let attention_factor = scaling::attention_factor(attention_factor)?;
     for (at, &inverse) in inverse.iter().enumerate() {
-        set(blocks, shape, at, inverse.into())?;
+        set(chunks, shape, at, inverse.into())?;
     }
     let [axes, heads, pairs] = shape;
     Ok(MixedFrequencies {
-        blocks: FrequencyChunks::default(),
+        chunks: FrequencyChunks::default(),
         axes,
         heads,
         pairs,
-        reach: FrequencyChunk::reach(blocks),
+        reach: FrequencyChunk::reach(chunks),
         attention_factor,
         angle: MixedAngle::Exact,
         proof: Proof::best(),
@@ -276,11 +276,11 @@ fn take<T: Copy + Into<f64>>(
 
 /// Puts number `at` of the list where it belongs.
 #[inline(never)]
-fn set(blocks: &mut [FrequencyChunk], shape: [usize; 3], at: usize, inverse: f64) -> Result<()> {
+fn set(chunks: &mut [FrequencyChunk], shape: [usize; 3], at: usize, inverse: f64) -> Result<()> {
     let [_, heads, pairs] = shape;
     let (axis, head, pair) = (at / pairs / heads, at / pairs % heads, at % pairs);
     let inverse = scaling::finite("inverse", inverse).map_err(|error| error.in_list(at))?;
     let frequency = Frequency::new(pair, inverse * Real::INVERSE_TWO_PI, inverse, axis as u8)?;
-    blocks[index(shape, axis, head, pair)].set(pair % 8, frequency.entry());
+    chunks[index(shape, axis, head, pair)].set(pair % 8, frequency.entry());
     Ok(())
 }

@@ -138,8 +138,8 @@ pub enum Scaling<'a> {
     /// `rope_position_encoding.py`).
     Turns,
 
-    /// Periods in geometric steps from `min_period` to `max_period`, both included, in place of the base (which is not
-    /// used): `2 pi / (min (max/min)^(i/(d/2-1)))`. DINOv3's other parameters. Needs `d > 2`.
+    /// Periods in geometric progression from `min_period` to `max_period`, both included, in place of the base (which
+    /// is not used): `2 pi / (min (max/min)^(i/(d/2-1)))`. DINOv3's other parameters. Needs `d > 2`.
     Periods {
         /// The period of the first pair.
         min_period: f64,
@@ -337,12 +337,12 @@ impl Scaling<'_> {
         &self,
         base: BaseFrequencies,
         assignments: &mut Assignments<'_>,
-        blocks: &mut [FrequencyChunk],
+        chunks: &mut [FrequencyChunk],
     ) -> Result<()> {
         let mut targets = Targets {
             assignments,
             pairs: base.pairs(),
-            blocks,
+            chunks,
         };
         match *self {
             Self::Default => targets.write(&base.turns()),
@@ -431,7 +431,7 @@ impl Scaling<'_> {
 struct Targets<'a, 'x> {
     assignments: &'a mut Assignments<'x>,
     pairs: usize,
-    blocks: &'a mut [FrequencyChunk],
+    chunks: &'a mut [FrequencyChunk],
 }
 
 impl Targets<'_, '_> {
@@ -442,7 +442,7 @@ impl Targets<'_, '_> {
         for Assignment { pair, axis, index } in self.assignments.take(self.pairs) {
             let turns = rule(index);
             let frequency = Frequency::new(pair, turns, turns * Real::TWO_PI, axis)?;
-            self.blocks[pair / 8].set(pair % 8, frequency.entry());
+            self.chunks[pair / 8].set(pair % 8, frequency.entry());
         }
         Ok(())
     }

@@ -84,11 +84,11 @@ impl Frequencies<'_> {
 
     fn of_magnitude_one(&self) -> Frequencies<'_> {
         #[cfg(feature = "alloc")]
-        let blocks = FrequencyChunks::Borrowed(&self.blocks);
+        let chunks = FrequencyChunks::Borrowed(&self.chunks);
         #[cfg(not(feature = "alloc"))]
-        let blocks: FrequencyChunks<'_> = self.blocks;
+        let chunks: FrequencyChunks<'_> = self.chunks;
         Frequencies {
-            blocks,
+            chunks,
             attention_factor: 1.0,
             angle: Angle::Exact,
             ..*self
@@ -149,7 +149,7 @@ impl Moves<'_> {
             let (cos, sin) = row.split_at_mut(pairs);
             for (pair, (cos, sin)) in cos.iter_mut().zip(sin).enumerate() {
                 let turns = |frequencies: &Frequencies<'_>, positions: &ResolvedPositions<'_>| {
-                    let entry = frequencies.blocks[pair / 8].get(pair % 8);
+                    let entry = frequencies.chunks[pair / 8].get(pair % 8);
                     let (_, fraction) = entry.step.whole_and_fraction();
                     match positions.at(token, entry.axis.into()) {
                         // Whole turns vanish, of the product as of the step.

@@ -18,8 +18,8 @@
 //!
 //! What is rounded correctly has one value, so all backends give the same bits although some fuse and some do not.
 //!
-//! A block takes 37 vector operations with AVX-512 and 105 with AVX2. Making a [`FrequencyChunk`] takes 5 ns a pair,
-//! several times as long as a pair of a row, so frequencies keep blocks, not steps.
+//! A chunk takes 37 vector operations with AVX-512 and 105 with AVX2. Making a [`FrequencyChunk`] takes 5 ns a pair,
+//! several times as long as a pair of a row, so frequencies keep chunks, not steps.
 //!
 //! # Error
 //!
@@ -203,30 +203,30 @@ impl RowAngle {
         self,
         s: S,
         x: S::F64,
-        block: &FrequencyChunk,
+        chunk: &FrequencyChunk,
         part: usize,
     ) -> [S::F64; 3] {
         match self {
             RowAngle::Exact => [
                 x,
-                s.load_f64(&block.high, part),
-                s.load_f64(&block.low, part),
+                s.load_f64(&chunk.high, part),
+                s.load_f64(&chunk.low, part),
             ],
             RowAngle::HuggingFace { .. } => {
                 let (high, low) = const { quarters(RADIAN) };
                 // 24 bits times 24 bits are exact in a double.
-                let radians = s.round_to_f32(s.mul_f64(x, s.load_f64(&block.inverse_f32, part)));
+                let radians = s.round_to_f32(s.mul_f64(x, s.load_f64(&chunk.inverse_f32, part)));
                 [radians, s.splat_f64(high), s.splat_f64(low)]
             }
         }
     }
 
     /// The same angle for the oracle.
-    fn remainder(self, at: AxisPosition, block: &FrequencyChunk, lane: usize) -> Remainder {
+    fn remainder(self, at: AxisPosition, chunk: &FrequencyChunk, lane: usize) -> Remainder {
         match self {
-            RowAngle::Exact => Remainder::new(at, block.step[lane]),
+            RowAngle::Exact => Remainder::new(at, chunk.step[lane]),
             RowAngle::HuggingFace { .. } => {
-                let radians = (at.value() * block.inverse_f32[lane]) as f32;
+                let radians = (at.value() * chunk.inverse_f32[lane]) as f32;
                 Remainder::new(AxisPosition::Coordinate(radians.into()), RADIAN)
             }
         }
@@ -236,10 +236,10 @@ impl RowAngle {
 /// Rows `[cos of all pairs | sin of all pairs]` to be filled, one per token.
 pub(crate) struct MakeRows<'a> {
     pub(crate) angle: RowAngle,
-    pub(crate) blocks: &'a [FrequencyChunk],
-    /// [`FrequencyChunk::reach`] of the blocks.
+    pub(crate) chunks: &'a [FrequencyChunk],
+    /// [`FrequencyChunk::reach`] of the chunks.
     pub(crate) reach: f64,
-    /// Pairs in a row: all of the blocks but the unused places of the last.
+    /// Pairs in a row: all of the chunks but the unused places of the last.
     pub(crate) pairs: usize,
     pub(crate) polynomials: &'a SinCosPolynomials,
     pub(crate) axes: usize,
@@ -256,7 +256,7 @@ impl MakeRows<'_> {
     pub(crate) fn run(self, proof: Proof) {
         let Self {
             angle,
-            blocks,
+            chunks,
             pairs,
             polynomials,
             ..
@@ -278,7 +278,7 @@ impl MakeRows<'_> {
             let mut doubted = 0;
             let work = TokenBlock {
                 angle,
-                blocks,
+                chunks,
                 pairs,
                 polynomials,
                 x: &x[..tokens],
@@ -294,7 +294,7 @@ impl MakeRows<'_> {
                 if doubted >> token & 1 == 1 {
                     make_again(
                         angle,
-                        blocks,
+                        chunks,
                         polynomials,
                         &|axis| at(token, axis),
                         &x[token],
@@ -319,7 +319,7 @@ fn scale(rows: &mut [f32], factor: f32) {
 /// The rows of at most [`TOKENS`] tokens.
 struct TokenBlock<'a> {
     angle: RowAngle,
-    blocks: &'a [FrequencyChunk],
+    chunks: &'a [FrequencyChunk],
     pairs: usize,
     polynomials: &'a SinCosPolynomials,
     /// Where each token is, on each axis, for the fast path.
@@ -329,7 +329,7 @@ struct TokenBlock<'a> {
     doubted: &'a mut u32,
 }
 
-/// The same with exact angles, one axis and whole blocks, which is usual and worth a kernel that asks nothing: another
+/// The same with exact angles, one axis and whole chunks, which is usual and worth a kernel that asks nothing: another
 /// axis makes 1.2 to 1.3 times of its time with AVX-512 and AVX2.
 struct Usual<'a>(TokenBlock<'a>);
 
@@ -352,7 +352,7 @@ impl TokenBlock<'_> {
     fn make<S: SimdF64, const USUAL: bool>(self, s: S) {
         let TokenBlock {
             angle,
-            blocks,
+            chunks,
             pairs,
             polynomials,
             x,
@@ -366,13 +366,13 @@ impl TokenBlock<'_> {
             let (cos, sin) = row.split_at_mut(pairs);
             let (cos, cos_rest) = cos.as_chunks_mut();
             let (sin, sin_rest) = sin.as_chunks_mut();
-            for ((block, cos), sin) in blocks.iter().zip(cos).zip(sin) {
-                doubt |= make::<S, USUAL>(s, angle, block, &vectors, x, cos, sin);
+            for ((chunk, cos), sin) in chunks.iter().zip(cos).zip(sin) {
+                doubt |= make::<S, USUAL>(s, angle, chunk, &vectors, x, cos, sin);
             }
             let rest = cos_rest.len();
             if !USUAL && rest > 0 {
-                let (block, mut cos, mut sin) = (&blocks[pairs / 8], [0.0; 8], [0.0; 8]);
-                doubt |= make::<S, USUAL>(s, angle, block, &vectors, x, &mut cos, &mut sin);
+                let (chunk, mut cos, mut sin) = (&chunks[pairs / 8], [0.0; 8], [0.0; 8]);
+                doubt |= make::<S, USUAL>(s, angle, chunk, &vectors, x, &mut cos, &mut sin);
                 cos_rest.copy_from_slice(&cos[..rest]);
                 sin_rest.copy_from_slice(&sin[..rest]);
             }
@@ -381,12 +381,12 @@ impl TokenBlock<'_> {
     }
 }
 
-/// cos and sin of a block of pairs, and whether any of them is in doubt.
+/// cos and sin of a chunk of pairs, and whether any of them is in doubt.
 #[inline(always)]
 fn make<S: SimdF64, const ONE_AXIS: bool>(
     s: S,
     angle: RowAngle,
-    block: &FrequencyChunk,
+    chunk: &FrequencyChunk,
     polynomials: &SinCosVectors<S>,
     x: &[f64; 4],
     cos: &mut [f32; 8],
@@ -397,9 +397,9 @@ fn make<S: SimdF64, const ONE_AXIS: bool>(
         let x = if ONE_AXIS {
             s.splat_f64(x[0])
         } else {
-            s.pick(x, &block.axis, part)
+            s.pick(x, &chunk.axis, part)
         };
-        let [x, high, low] = angle.quarters(s, x, block, part);
+        let [x, high, low] = angle.quarters(s, x, chunk, part);
         let (c, n, unsure) = polynomials.at(s, x, high, low);
         s.store_as_f32(c, cos, part);
         s.store_as_f32(n, sin, part);
@@ -413,7 +413,7 @@ fn make<S: SimdF64, const ONE_AXIS: bool>(
 #[inline(never)]
 fn make_again(
     angle: RowAngle,
-    blocks: &[FrequencyChunk],
+    chunks: &[FrequencyChunk],
     polynomials: &SinCosPolynomials,
     at: &dyn Fn(usize) -> AxisPosition,
     x: &[f64; 4],
@@ -421,9 +421,9 @@ fn make_again(
 ) {
     let (cos, sin) = row.split_at_mut(row.len() / 2);
     for (pair, (cos, sin)) in cos.iter_mut().zip(sin).enumerate() {
-        let (block, lane) = (&blocks[pair / 8], pair % 8);
-        let axis = (block.axis[lane][0] as usize / 2).min(3);
-        (*cos, *sin) = again(angle, block, lane, polynomials, at(axis), x[axis]);
+        let (chunk, lane) = (&chunks[pair / 8], pair % 8);
+        let axis = (chunk.axis[lane][0] as usize / 2).min(3);
+        (*cos, *sin) = again(angle, chunk, lane, polynomials, at(axis), x[axis]);
     }
 }
 
@@ -434,16 +434,16 @@ fn make_again(
 #[inline(never)]
 fn again(
     angle: RowAngle,
-    block: &FrequencyChunk,
+    chunk: &FrequencyChunk,
     lane: usize,
     polynomials: &SinCosPolynomials,
     at: AxisPosition,
     x: f64,
 ) -> (f32, f32) {
-    let [x, high, low] = angle.quarters(Scalar, x, block, lane);
+    let [x, high, low] = angle.quarters(Scalar, x, chunk, lane);
     let (c, s, doubt) = polynomials.splat(Scalar).at(Scalar, x, high, low);
     if doubt {
-        oracle::cos_sin(angle.remainder(at, block, lane), polynomials.factor)
+        oracle::cos_sin(angle.remainder(at, chunk, lane), polynomials.factor)
     } else {
         (c as f32, s as f32)
     }

@@ -24,7 +24,7 @@ fn integer_type(source: &mut Source<'_>) -> i32 {
         other => other,
     }
 }
-const PLACE: usize = ROPE_FREQUENCIES_HEAD + 5 * ROPE_FREQUENCIES_BLOCK;
+const PLACE: usize = ROPE_FREQUENCIES_HEAD + 5 * ROPE_FREQUENCIES_CHUNK;
 
 /// Memory that calls may name, and the handles that are there.
 struct World {

@@ -1,4 +1,4 @@
-//! `Rotary`: what candle's functions cannot say, against what they can.
+//! `Rotary`: what candle's functions lack, against what they have.
 
 use crate::random::{Random, bits};
 use candle_core::{D, DType, Device, IndexOp, Result, Tensor};

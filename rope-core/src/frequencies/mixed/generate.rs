@@ -125,10 +125,10 @@ impl MixedFrequencies<'_> {
                 &|token, axis| AxisPosition::Coordinate((at(token, axis).value() as f32).into()),
             ),
         };
-        let blocks = |head| index(self.shape(), 0, head, 0);
+        let chunks = |head| index(self.shape(), 0, head, 0);
         MakeMixedRows {
             sum,
-            blocks: &self.blocks[blocks(heads.start)..blocks(heads.end)],
+            chunks: &self.chunks[chunks(heads.start)..chunks(heads.end)],
             reach: self.reach,
             axes: self.axes,
             heads: heads.len(),

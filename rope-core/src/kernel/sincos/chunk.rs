@@ -40,7 +40,7 @@ impl Step {
     }
 }
 
-/// What a block keeps of a frequency.
+/// What a chunk keeps of a frequency.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) step: Step,
@@ -53,7 +53,7 @@ pub(crate) struct Entry {
 /// The frequencies of eight pairs: an element of the storage that [`Frequencies::new_in`] takes, of which
 /// [`FrequencyChunk::count`] are needed.
 ///
-/// What the row generator wants of a step is derived when the block is made, because it takes several times as long as
+/// What the row generator wants of a step is derived when the chunk is made, because it takes several times as long as
 /// to make a row of it (5 ns a pair).
 ///
 /// [`Frequencies::new_in`]: crate::Frequencies::new_in
@@ -92,7 +92,7 @@ impl Default for FrequencyChunk {
 /// `high` and `low` follow from the step, and may be NaN.
 impl PartialEq for FrequencyChunk {
     fn eq(&self, other: &Self) -> bool {
-        let frequencies = |block: &Self| (block.step, block.axis, block.inverse, block.inverse_f32);
+        let frequencies = |chunk: &Self| (chunk.step, chunk.axis, chunk.inverse, chunk.inverse_f32);
         frequencies(self) == frequencies(other)
     }
 }
@@ -137,10 +137,10 @@ impl FrequencyChunk {
 
     /// The largest coordinate with which the generator's fast path stays within 2^32 turns (or 2^32 radians, which is
     /// less).
-    pub(crate) fn reach(blocks: &[Self]) -> f64 {
-        let most = blocks
+    pub(crate) fn reach(chunks: &[Self]) -> f64 {
+        let most = chunks
             .iter()
-            .flat_map(|block| block.high)
+            .flat_map(|chunk| chunk.high)
             .fold(4.0, |most, high| f64::max(most, high.abs()));
         (1_u64 << 34) as f64 / most
     }

@@ -5,7 +5,7 @@
 //! `cos(a + b) = cos a cos b - sin a sin b`, `sin(a + b) = sin a cos b + cos a sin b`:
 //!
 //! four operations where [`sincos`](super) takes 37. An anchor serves [`SPAN`] rows; the offsets `0..`[`SPAN`] of a
-//! block serve all anchors. What can round to two f32 numbers within [`ERROR`] is made again by the usual way, so the
+//! chunk serve all anchors. What can round to two f32 numbers within [`ERROR`] is made again by the usual way, so the
 //! rows are those of [`MakeRows`](super::MakeRows), bit for bit.
 //!
 //! # Error
@@ -22,7 +22,7 @@
 //! | sum | 134 |
 //! | doubted within ([`ERROR`]) | 160 |
 //!
-//! One lane in 2^15 or so is in doubt, but more where an angle is small: a slow block goes the usual way.
+//! One lane in 2^15 or so is in doubt, but more where an angle is small: a slow chunk goes the usual way.
 
 use super::chunk::{FrequencyChunk, power_of_two};
 use super::{AxisPosition, RowAngle, SinCosPolynomials, SinCosVectors, again, make};
@@ -36,12 +36,12 @@ pub(crate) const LEAST: usize = 32;
 const SPAN: usize = 8;
 /// Blocks whose offsets are kept at a time: 8 KiB of stack.
 const KEPT: usize = 8;
-/// Rows that are finished before the next: 256 KiB with 64 pairs, which stay in a second-level cache while blocks pass
+/// Rows that are finished before the next: 256 KiB with 64 pairs, which stay in a second-level cache while chunks pass
 /// that are not kept together.
 const BLOCK: usize = 512;
 /// Of a value with factor 1.
 pub(super) const ERROR: f64 = 160.0 * power_of_two(-53);
-/// The least by which all of a block must rotate from one position to the next, in quarter turns. With less than 2^-24
+/// The least by which all of a chunk must rotate from one position to the next, in quarter turns. With less than 2^-24
 /// it has sines below 2^-14 for a thousand positions, of which one in a hundred is in doubt.
 const LEAST_TURN: f64 = power_of_two(-24);
 
@@ -49,8 +49,8 @@ const LEAST_TURN: f64 = power_of_two(-24);
 #[derive(Debug)]
 pub(crate) struct MakeConsecutive<'a> {
     /// All places are used: the pairs of a row are a multiple of eight.
-    pub(crate) blocks: &'a [FrequencyChunk],
-    /// [`FrequencyChunk::reach`] of the blocks.
+    pub(crate) chunks: &'a [FrequencyChunk],
+    /// [`FrequencyChunk::reach`] of the chunks.
     pub(crate) reach: f64,
     pub(crate) polynomials: &'a SinCosPolynomials,
     pub(crate) first: i64,
@@ -61,31 +61,31 @@ impl Kernel for MakeConsecutive<'_> {
     #[inline(always)]
     fn run<S: InstructionSet>(self, s: S) {
         let Self {
-            blocks,
+            chunks,
             reach,
             polynomials,
             first,
             rows,
         } = self;
-        if blocks.is_empty() {
+        if chunks.is_empty() {
             return;
         }
         let reach = polynomials.reach(reach);
         let (unit, vectors) = (SinCosPolynomials::new(1.0).splat(s), polynomials.splat(s));
-        let width = blocks.len();
+        let width = chunks.len();
         let (values, _) = rows.as_chunks_mut::<8>();
         let mut offsets = Offsets::NONE;
         let mut at = first;
         for tokens in values.chunks_mut(2 * width * BLOCK) {
-            for (kept, blocks) in blocks.chunks(KEPT).enumerate() {
-                offsets.set(s, &unit, blocks);
+            for (kept, chunks) in chunks.chunks(KEPT).enumerate() {
+                offsets.set(s, &unit, chunks);
                 let mut at = at;
                 for rows in tokens.chunks_mut(2 * width * SPAN) {
-                    for (index, (block, (cos_sin, fast))) in
-                        blocks.iter().zip(offsets.of_blocks()).enumerate()
+                    for (index, (chunk, (cos_sin, fast))) in
+                        chunks.iter().zip(offsets.of_chunks()).enumerate()
                     {
                         let group = Group {
-                            block,
+                            chunk,
                             index: kept * KEPT + index,
                             width,
                             polynomials,
@@ -106,15 +106,15 @@ impl Kernel for MakeConsecutive<'_> {
     }
 }
 
-/// cos and sin of the offsets of blocks. On cache lines of their own, because what straddles two is read twice.
+/// cos and sin of the offsets of chunks. On cache lines of their own, because what straddles two is read twice.
 #[repr(align(64))]
 struct Offsets {
     cos_sin: [[CosSin; SPAN]; KEPT],
-    /// Whether all pairs of a block rotate by [`LEAST_TURN`] or more.
+    /// Whether all pairs of a chunk rotate by [`LEAST_TURN`] or more.
     fast: [bool; KEPT],
 }
 
-/// Of the pairs of a block.
+/// Of the pairs of a chunk.
 type CosSin = [[f64; 8]; 2];
 
 impl Offsets {
@@ -124,18 +124,18 @@ impl Offsets {
     };
 
     #[inline(always)]
-    fn set<S: SimdF64>(&mut self, s: S, unit: &SinCosVectors<S>, blocks: &[FrequencyChunk]) {
-        for (fast, block) in self.fast.iter_mut().zip(blocks) {
-            *fast = block.high.iter().all(|turn| turn.abs() >= LEAST_TURN);
+    fn set<S: SimdF64>(&mut self, s: S, unit: &SinCosVectors<S>, chunks: &[FrequencyChunk]) {
+        for (fast, chunk) in self.fast.iter_mut().zip(chunks) {
+            *fast = chunk.high.iter().all(|turn| turn.abs() >= LEAST_TURN);
         }
-        // One loop over blocks and offsets: one over the offsets of a block is written out eight times, 2 KB.
+        // One loop over chunks and offsets: one over the offsets of a chunk is written out eight times, 2 KB.
         for (index, [cos, sin]) in self.cos_sin.as_flattened_mut().iter_mut().enumerate() {
-            let Some(block) = blocks.get(index / SPAN) else {
+            let Some(chunk) = chunks.get(index / SPAN) else {
                 break;
             };
             let x = s.splat_f64((index % SPAN) as f64);
             for part in 0..8 / S::F64_LANES {
-                let (high, low) = (s.load_f64(&block.high, part), s.load_f64(&block.low, part));
+                let (high, low) = (s.load_f64(&chunk.high, part), s.load_f64(&chunk.low, part));
                 let (c, n, _) = unit.at(s, x, high, low);
                 s.store_f64(c, cos, part);
                 s.store_f64(n, sin, part);
@@ -144,15 +144,15 @@ impl Offsets {
     }
 
     #[inline(always)]
-    fn of_blocks(&self) -> impl Iterator<Item = (&[CosSin; SPAN], &bool)> {
+    fn of_chunks(&self) -> impl Iterator<Item = (&[CosSin; SPAN], &bool)> {
         self.cos_sin.iter().zip(&self.fast)
     }
 }
 
-/// A block of the rows of an anchor.
+/// A chunk of the rows of an anchor.
 #[derive(Clone, Copy)]
 struct Group<'a> {
-    block: &'a FrequencyChunk,
+    chunk: &'a FrequencyChunk,
     /// Its place among the cosines of a row, and among the sines.
     index: usize,
     /// Blocks of cosines in a row.
@@ -183,8 +183,8 @@ impl Group<'_> {
         let x = s.splat_f64(AxisPosition::Integer(self.first).within(self.reach));
         let mut doubt = 0;
         for part in 0..8 / S::F64_LANES {
-            let high = s.load_f64(&self.block.high, part);
-            let low = s.load_f64(&self.block.low, part);
+            let high = s.load_f64(&self.chunk.high, part);
+            let low = s.load_f64(&self.chunk.low, part);
             let (cos_a, sin_a, _) = vectors.at(s, x, high, low);
             let minus_sin_a = s.sub_f64(s.splat_f64(0.0), sin_a);
             let mut rows = &mut *rows;
@@ -219,7 +219,7 @@ impl Group<'_> {
             let at = AxisPosition::Integer(self.first.wrapping_add(b as i64));
             let [cos, sin] = self.places(row);
             let x = [at.within(self.reach), 0.0, 0.0, 0.0];
-            doubt |= make::<S, true>(s, RowAngle::Exact, self.block, vectors, &x, cos, sin);
+            doubt |= make::<S, true>(s, RowAngle::Exact, self.chunk, vectors, &x, cos, sin);
         }
         if doubt {
             self.again(u32::MAX, rows);
@@ -236,7 +236,7 @@ impl Group<'_> {
             let x = at.within(self.reach);
             for lane in (0..8).filter(|lane| doubt >> lane & 1 != 0) {
                 (cos[lane], sin[lane]) =
-                    again(RowAngle::Exact, self.block, lane, self.polynomials, at, x);
+                    again(RowAngle::Exact, self.chunk, lane, self.polynomials, at, x);
             }
         }
     }

@@ -11,7 +11,7 @@
 //! An axis that adds nothing, because its coordinate or its step is zero, changes no bit of the sum and makes nothing
 //! doubtful: grids have a row and a column of zeros, and frequencies of fixed axes have more zeros than others.
 //!
-//! A block of two axes takes 62 operations where that of a single one takes 37.
+//! A chunk of two axes takes 62 operations where that of a single one takes 37.
 //!
 //! # Error
 //!
@@ -45,7 +45,7 @@ const LEAST_RELATIVE: f64 = power_of_two(-100);
 /// The least square of a remainder whose products are not all zero.
 const LEAST_SQUARE: f64 = power_of_two(-200);
 
-/// What a token's coordinates and a pair's steps make the angle of. The blocks are those of eight pairs, one for each
+/// What a token's coordinates and a pair's steps make the angle of. The chunks are those of eight pairs, one for each
 /// axis.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum MixedSum {
@@ -70,20 +70,20 @@ impl MixedSum {
         s: S,
         polynomials: &SinCosVectors<S>,
         x: &[f64; 4],
-        blocks: &[FrequencyChunk],
+        chunks: &[FrequencyChunk],
         part: usize,
     ) -> (S::F64, S::F64, bool) {
         if let MixedSum::F32 { .. } = self {
-            let radians = radians(s, x, blocks, part);
+            let radians = radians(s, x, chunks, part);
             let (high, low) = const { quarters(RADIAN) };
             return polynomials.at(s, radians, s.splat_f64(high), s.splat_f64(low));
         }
-        let first = reduce(s, &blocks[0], x[0], part);
+        let first = reduce(s, &chunks[0], x[0], part);
         // What is left of all axes is `sum + low`.
         let (mut sum, mut low, mut whole) = (first.rest, first.below, first.whole);
         let mut squares = s.mul_f64(first.product, first.product);
-        for (block, &x) in blocks.iter().zip(x).skip(1) {
-            let next = reduce(s, block, x, part);
+        for (chunk, &x) in chunks.iter().zip(x).skip(1) {
+            let next = reduce(s, chunk, x, part);
             let lost;
             (sum, lost) = exact_sum(s, sum, next.rest);
             low = add(s, low, add(s, lost, next.below));
@@ -105,10 +105,10 @@ impl MixedSum {
     }
 
     /// The same angle for the oracle.
-    fn remainder(self, at: &[AxisPosition], blocks: &[FrequencyChunk], lane: usize) -> Remainder {
+    fn remainder(self, at: &[AxisPosition], chunks: &[FrequencyChunk], lane: usize) -> Remainder {
         match self {
             MixedSum::Exact => {
-                let steps = blocks.iter().map(|block| block.step[lane]);
+                let steps = chunks.iter().map(|chunk| chunk.step[lane]);
                 Remainder::sum(at.iter().copied().zip(steps))
             }
             MixedSum::F32 { .. } => {
@@ -116,7 +116,7 @@ impl MixedSum {
                 for (x, at) in x.iter_mut().zip(at) {
                     *x = at.value();
                 }
-                let radians = radians(Scalar, &x, blocks, lane);
+                let radians = radians(Scalar, &x, chunks, lane);
                 Remainder::new(AxisPosition::Coordinate(radians), RADIAN)
             }
         }
@@ -133,8 +133,8 @@ struct Reduced<F> {
 }
 
 #[inline(always)]
-fn reduce<S: SimdF64>(s: S, block: &FrequencyChunk, x: f64, part: usize) -> Reduced<S::F64> {
-    let (x, high) = (s.splat_f64(x), s.load_f64(&block.high, part));
+fn reduce<S: SimdF64>(s: S, chunk: &FrequencyChunk, x: f64, part: usize) -> Reduced<S::F64> {
+    let (x, high) = (s.splat_f64(x), s.load_f64(&chunk.high, part));
     let product = s.mul_f64(x, high);
     let lost = s.mul_sub(x, high, product);
     let whole = s.sub_f64(add(s, product, s.splat_f64(ROUND)), s.splat_f64(ROUND));
@@ -142,16 +142,16 @@ fn reduce<S: SimdF64>(s: S, block: &FrequencyChunk, x: f64, part: usize) -> Redu
         product,
         whole,
         rest: s.sub_f64(product, whole),
-        below: s.mul_add(x, s.load_f64(&block.low, part), lost),
+        below: s.mul_add(x, s.load_f64(&chunk.low, part), lost),
     }
 }
 
 /// The sum in radians and f32.
 #[inline(always)]
-fn radians<S: SimdF64>(s: S, x: &[f64; 4], blocks: &[FrequencyChunk], part: usize) -> S::F64 {
+fn radians<S: SimdF64>(s: S, x: &[f64; 4], chunks: &[FrequencyChunk], part: usize) -> S::F64 {
     let mut radians = s.splat_f64(0.0);
-    for (block, &x) in blocks.iter().zip(x) {
-        let product = s.mul_f64(s.splat_f64(x), s.load_f64(&block.inverse_f32, part));
+    for (chunk, &x) in chunks.iter().zip(x) {
+        let product = s.mul_f64(s.splat_f64(x), s.load_f64(&chunk.inverse_f32, part));
         radians = s.round_to_f32(add(s, radians, s.round_to_f32(product)));
     }
     radians
@@ -177,12 +177,12 @@ fn exact_sum<S: SimdF64>(s: S, a: S::F64, b: S::F64) -> (S::F64, S::F64) {
 pub(crate) struct MakeMixedRows<'a> {
     pub(crate) sum: MixedSum,
     /// `[head][eight pairs][axis]`.
-    pub(crate) blocks: &'a [FrequencyChunk],
-    /// [`FrequencyChunk::reach`] of the blocks, or of more.
+    pub(crate) chunks: &'a [FrequencyChunk],
+    /// [`FrequencyChunk::reach`] of the chunks, or of more.
     pub(crate) reach: f64,
     pub(crate) axes: usize,
     pub(crate) heads: usize,
-    /// Pairs of a head: all of its blocks but the unused places of the last.
+    /// Pairs of a head: all of its chunks but the unused places of the last.
     pub(crate) pairs: usize,
     pub(crate) polynomials: &'a SinCosPolynomials,
     /// Where a token is on an axis.
@@ -198,7 +198,7 @@ impl MakeMixedRows<'_> {
     pub(crate) fn run(self, proof: Proof) {
         let Self {
             sum,
-            blocks,
+            chunks,
             axes,
             heads,
             pairs,
@@ -209,7 +209,7 @@ impl MakeMixedRows<'_> {
             return;
         }
         let reach = polynomials.reach(self.reach);
-        let of_head = |head| &blocks[head * axes * pairs.div_ceil(8)..];
+        let of_head = |head| &chunks[head * axes * pairs.div_ceil(8)..];
         let (mut token, mut head) = (0, 0);
         for rows in self.rows.chunks_mut(ROWS * 2 * pairs) {
             let (first_token, first_head) = (token, head);
@@ -231,7 +231,7 @@ impl MakeMixedRows<'_> {
             let mut doubted = 0;
             let work = RowBlock {
                 sum,
-                blocks,
+                chunks,
                 axes,
                 heads,
                 first_head,
@@ -254,8 +254,8 @@ impl MakeMixedRows<'_> {
                     for (axis, at) in at[..axes].iter_mut().enumerate() {
                         *at = (self.positions)(token, axis);
                     }
-                    let (at, blocks) = (&at[..axes], of_head(row_of_all % heads));
-                    make_again(sum, blocks, polynomials, at, &x[index], row);
+                    let (at, chunks) = (&at[..axes], of_head(row_of_all % heads));
+                    make_again(sum, chunks, polynomials, at, &x[index], row);
                 }
             }
             if let MixedSum::F32 { factor } = sum {
@@ -268,7 +268,7 @@ impl MakeMixedRows<'_> {
 /// At most [`ROWS`] rows.
 struct RowBlock<'a> {
     sum: MixedSum,
-    blocks: &'a [FrequencyChunk],
+    chunks: &'a [FrequencyChunk],
     axes: usize,
     heads: usize,
     /// The head of the first row.
@@ -305,7 +305,7 @@ impl RowBlock<'_> {
     fn make<S: SimdF64, const ONE_AXIS: bool>(self, s: S) {
         let RowBlock {
             sum,
-            blocks,
+            chunks,
             axes,
             heads,
             first_head,
@@ -319,17 +319,17 @@ impl RowBlock<'_> {
         let of_head = axes * pairs.div_ceil(8);
         let mut head = first_head;
         for (index, (row, x)) in rows.chunks_exact_mut(2 * pairs).zip(x).enumerate() {
-            let blocks = blocks[head * of_head..][..of_head].chunks_exact(axes);
+            let chunks = chunks[head * of_head..][..of_head].chunks_exact(axes);
             let mut doubt = false;
             let (cos, sin) = row.split_at_mut(pairs);
             // The last eight may be fewer: one text for both, because it is long.
-            for ((cos, sin), blocks) in cos.chunks_mut(8).zip(sin.chunks_mut(8)).zip(blocks) {
+            for ((cos, sin), chunks) in cos.chunks_mut(8).zip(sin.chunks_mut(8)).zip(chunks) {
                 let (mut c, mut n) = ([0.0; 8], [0.0; 8]);
                 doubt |= if ONE_AXIS {
-                    let (exact, block) = (RowAngle::Exact, &blocks[0]);
-                    super::make::<S, true>(s, exact, block, &vectors, x, &mut c, &mut n)
+                    let (exact, chunk) = (RowAngle::Exact, &chunks[0]);
+                    super::make::<S, true>(s, exact, chunk, &vectors, x, &mut c, &mut n)
                 } else {
-                    make(s, sum, blocks, &vectors, x, &mut c, &mut n)
+                    make(s, sum, chunks, &vectors, x, &mut c, &mut n)
                 };
                 match (cos.as_mut_array(), sin.as_mut_array()) {
                     (Some(cos), Some(sin)) => (*cos, *sin) = (c, n),
@@ -353,7 +353,7 @@ impl RowBlock<'_> {
 fn make<S: SimdF64>(
     s: S,
     sum: MixedSum,
-    blocks: &[FrequencyChunk],
+    chunks: &[FrequencyChunk],
     polynomials: &SinCosVectors<S>,
     x: &[f64; 4],
     cos: &mut [f32; 8],
@@ -361,7 +361,7 @@ fn make<S: SimdF64>(
 ) -> bool {
     let mut doubt = false;
     for part in 0..8 / S::F64_LANES {
-        let (c, n, unsure) = sum.cos_sin(s, polynomials, x, blocks, part);
+        let (c, n, unsure) = sum.cos_sin(s, polynomials, x, chunks, part);
         s.store_as_f32(c, cos, part);
         s.store_as_f32(n, sin, part);
         doubt |= unsure;
@@ -375,7 +375,7 @@ fn make<S: SimdF64>(
 #[inline(never)]
 fn make_again(
     sum: MixedSum,
-    blocks: &[FrequencyChunk],
+    chunks: &[FrequencyChunk],
     polynomials: &SinCosPolynomials,
     at: &[AxisPosition],
     x: &[f64; 4],
@@ -383,24 +383,24 @@ fn make_again(
 ) {
     let (cos, sin) = row.split_at_mut(row.len() / 2);
     for (pair, (cos, sin)) in cos.iter_mut().zip(sin).enumerate() {
-        let (blocks, lane) = (&blocks[pair / 8 * at.len()..][..at.len()], pair % 8);
-        (*cos, *sin) = again(sum, blocks, lane, polynomials, at, x);
+        let (chunks, lane) = (&chunks[pair / 8 * at.len()..][..at.len()], pair % 8);
+        (*cos, *sin) = again(sum, chunks, lane, polynomials, at, x);
     }
 }
 
 #[inline(never)]
 fn again(
     sum: MixedSum,
-    blocks: &[FrequencyChunk],
+    chunks: &[FrequencyChunk],
     lane: usize,
     polynomials: &SinCosPolynomials,
     at: &[AxisPosition],
     x: &[f64; 4],
 ) -> (f32, f32) {
     let vectors = polynomials.splat(Scalar);
-    let (c, s, doubt) = sum.cos_sin(Scalar, &vectors, x, blocks, lane);
+    let (c, s, doubt) = sum.cos_sin(Scalar, &vectors, x, chunks, lane);
     if doubt {
-        oracle::cos_sin(sum.remainder(at, blocks, lane), polynomials.factor)
+        oracle::cos_sin(sum.remainder(at, chunks, lane), polynomials.factor)
     } else {
         (c as f32, s as f32)
     }

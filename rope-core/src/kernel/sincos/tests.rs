@@ -48,29 +48,29 @@ pub(super) fn step(fraction: u128) -> Step {
 }
 
 /// The frequencies of eight pairs.
-fn block(pairs: &[(Step, u8)]) -> FrequencyChunk {
-    let mut block = FrequencyChunk::EMPTY;
+fn chunk(pairs: &[(Step, u8)]) -> FrequencyChunk {
+    let mut chunk = FrequencyChunk::EMPTY;
     for (lane, &(step, axis)) in pairs.iter().enumerate() {
-        block.step[lane] = step;
-        (block.high[lane], block.low[lane]) = quarters(step);
-        block.axis[lane] = [2 * u32::from(axis), 2 * u32::from(axis) + 1];
+        chunk.step[lane] = step;
+        (chunk.high[lane], chunk.low[lane]) = quarters(step);
+        chunk.axis[lane] = [2 * u32::from(axis), 2 * u32::from(axis) + 1];
     }
-    block
+    chunk
 }
 
-fn blocks(steps: &[Step]) -> Vec<FrequencyChunk> {
+fn chunks(steps: &[Step]) -> Vec<FrequencyChunk> {
     let pairs: Vec<(Step, u8)> = steps.iter().map(|&step| (step, 0)).collect();
-    pairs.chunks(8).map(block).collect()
+    pairs.chunks(8).map(chunk).collect()
 }
 
 /// The rows of some positions, one after the other.
 fn rows<C: At>(backend: Proof, steps: &[Step], factor: f64, positions: &[C]) -> Vec<f32> {
-    let blocks = blocks(steps);
+    let chunks = chunks(steps);
     let mut rows = vec![f32::NAN; 2 * steps.len() * positions.len()];
     MakeRows {
         angle: RowAngle::Exact,
-        blocks: &blocks,
-        reach: FrequencyChunk::reach(&blocks),
+        chunks: &chunks,
+        reach: FrequencyChunk::reach(&chunks),
         pairs: steps.len(),
         polynomials: &SinCosPolynomials::new(factor),
         axes: 1,
@@ -89,11 +89,11 @@ fn consecutive_rows(
     first: i64,
     tokens: usize,
 ) -> Vec<f32> {
-    let blocks = blocks(steps);
+    let chunks = chunks(steps);
     let mut rows = vec![f32::NAN; 2 * steps.len() * tokens];
     backend.run(MakeConsecutive {
-        blocks: &blocks,
-        reach: FrequencyChunk::reach(&blocks),
+        chunks: &chunks,
+        reach: FrequencyChunk::reach(&chunks),
         polynomials: &SinCosPolynomials::new(factor),
         first,
         rows: &mut rows,
@@ -125,22 +125,22 @@ fn hugging_face_angles() {
     ];
     for (base, factor) in [(1e4_f32, 1.0), (5e5, 1.138_629_4), (1e6, 0.7)] {
         let inverse: Vec<f32> = (0..64).map(|i| base.powf(-(i as f32) / 64.0)).collect();
-        let blocks: Vec<FrequencyChunk> = inverse
+        let chunks: Vec<FrequencyChunk> = inverse
             .chunks(8)
             .map(|f| {
-                let mut block = FrequencyChunk::EMPTY;
-                for (to, &f) in block.inverse_f32.iter_mut().zip(f) {
+                let mut chunk = FrequencyChunk::EMPTY;
+                for (to, &f) in chunk.inverse_f32.iter_mut().zip(f) {
                     *to = f.into();
                 }
-                block
+                chunk
             })
             .collect();
         for backend in backends() {
             let mut made = vec![0.0; 2 * inverse.len() * positions.len()];
             MakeRows {
                 angle: RowAngle::HuggingFace { factor },
-                blocks: &blocks,
-                reach: FrequencyChunk::reach(&blocks),
+                chunks: &chunks,
+                reach: FrequencyChunk::reach(&chunks),
                 pairs: inverse.len(),
                 polynomials: &SinCosPolynomials::new(1.0),
                 axes: 1,
@@ -386,13 +386,13 @@ fn axes() {
         let pairs: Vec<(Step, u8)> = (0..21)
             .map(|i| (step((u128::MAX / 7) >> i), [0, 1, 2, 3, 1][i % 5]))
             .collect();
-        let blocks: Vec<FrequencyChunk> = pairs.chunks(8).map(block).collect();
+        let chunks: Vec<FrequencyChunk> = pairs.chunks(8).map(chunk).collect();
         let at = [3_i64, -70_000, 1 << 40, 12_345_678];
         let mut row = [0.0; 42];
         MakeRows {
             angle: RowAngle::Exact,
-            blocks: &blocks,
-            reach: FrequencyChunk::reach(&blocks),
+            chunks: &chunks,
+            reach: FrequencyChunk::reach(&chunks),
             pairs: 21,
             polynomials: &SinCosPolynomials::new(1.0),
             axes: 4,
@@ -428,11 +428,11 @@ impl SimdF64 for Fused {
         assert!(once.to_bits() == unfused.to_bits() || once.is_nan() && unfused.is_nan());
         once
     }
-    fn load_f64(self, block: &[f64; 8], part: usize) -> f64 {
-        Scalar.load_f64(block, part)
+    fn load_f64(self, chunk: &[f64; 8], part: usize) -> f64 {
+        Scalar.load_f64(chunk, part)
     }
-    fn store_f64(self, v: f64, block: &mut [f64; 8], part: usize) {
-        Scalar.store_f64(v, block, part);
+    fn store_f64(self, v: f64, chunk: &mut [f64; 8], part: usize) {
+        Scalar.store_f64(v, chunk, part);
     }
     fn splat_f64(self, x: f64) -> f64 {
         x
@@ -440,8 +440,8 @@ impl SimdF64 for Fused {
     fn pick(self, of: &[f64; 4], halves: &[[u32; 2]; 8], part: usize) -> f64 {
         Scalar.pick(of, halves, part)
     }
-    fn store_as_f32(self, v: f64, block: &mut [f32; 8], part: usize) {
-        Scalar.store_as_f32(v, block, part);
+    fn store_as_f32(self, v: f64, chunk: &mut [f32; 8], part: usize) {
+        Scalar.store_as_f32(v, chunk, part);
     }
     fn differ_as_f32(self, a: f64, b: f64) -> u32 {
         Scalar.differ_as_f32(a, b)
@@ -625,18 +625,18 @@ fn exhaustive() {
         ("5e5", base_frequencies(5e5, 64)),
         ("1e6", model_frequencies(1e6)),
     ] {
-        let blocks = blocks(&steps);
+        let chunks = chunks(&steps);
         let polynomials = SinCosPolynomials::new(1.0);
         let (mut wrong, mut doubted, mut misrounded, mut missed) = (0, 0, 0, 0);
         const BLOCK: i64 = 4096;
-        for block in 0..(1 << 20) / BLOCK {
-            let positions: Vec<i64> = (block * BLOCK..(block + 1) * BLOCK).collect();
+        for chunk in 0..(1 << 20) / BLOCK {
+            let positions: Vec<i64> = (chunk * BLOCK..(chunk + 1) * BLOCK).collect();
             let mut expected = vec![0_f32; 128 * positions.len()];
             for (row, &p) in expected.chunks_exact_mut(128).zip(&positions) {
                 for (i, &step) in steps.iter().enumerate() {
                     let (cos, sin) = cos_sin(Remainder::new(p.at(), step), 1.0);
                     (row[i], row[64 + i]) = (cos, sin);
-                    let (o, lane) = (&blocks[i / 8], i % 8);
+                    let (o, lane) = (&chunks[i / 8], i % 8);
                     let (c, s, doubt) =
                         polynomials
                             .splat(Scalar)
@@ -648,7 +648,7 @@ fn exhaustive() {
                 }
             }
             for backend in backends() {
-                let first = block * BLOCK;
+                let first = chunk * BLOCK;
                 for made in [
                     rows(backend, &steps, 1.0, &positions),
                     consecutive_rows(backend, &steps, 1.0, first, positions.len()),
@@ -722,8 +722,8 @@ fn radians() {
 
 /// The steps of a model with 64 pairs.
 fn model_frequencies(base: f64) -> Vec<Step> {
-    let blocks = &mut [FrequencyChunk::EMPTY; 8];
-    let frequencies = Frequencies::new_in(blocks, 128, base, &Scaling::Default).unwrap();
+    let chunks = &mut [FrequencyChunk::EMPTY; 8];
+    let frequencies = Frequencies::new_in(chunks, 128, base, &Scaling::Default).unwrap();
     frequencies.pairs().map(|pair| step(pair.step())).collect()
 }
 

@@ -22,30 +22,30 @@ struct Case {
 }
 
 impl Case {
-    fn blocks(&self) -> Vec<FrequencyChunk> {
+    fn chunks(&self) -> Vec<FrequencyChunk> {
         let axes = self.at[0].len();
-        let mut blocks = Vec::new();
+        let mut chunks = Vec::new();
         for pairs in self.steps.iter().flat_map(|head| head.chunks(8)) {
             for axis in 0..axes {
-                let mut block = FrequencyChunk::EMPTY;
+                let mut chunk = FrequencyChunk::EMPTY;
                 for (lane, steps) in pairs.iter().enumerate() {
-                    block.step[lane] = steps[axis];
-                    (block.high[lane], block.low[lane]) = quarters(steps[axis]);
+                    chunk.step[lane] = steps[axis];
+                    (chunk.high[lane], chunk.low[lane]) = quarters(steps[axis]);
                 }
-                blocks.push(block);
+                chunks.push(chunk);
             }
         }
-        blocks
+        chunks
     }
 
     fn rows(&self, backend: Proof) -> Vec<f32> {
-        let blocks = self.blocks();
+        let chunks = self.chunks();
         let (heads, pairs) = (self.steps.len(), self.steps[0].len());
         let mut rows = vec![f32::NAN; self.at.len() * heads * 2 * pairs];
         MakeMixedRows {
             sum: MixedSum::Exact,
-            blocks: &blocks,
-            reach: FrequencyChunk::reach(&blocks),
+            chunks: &chunks,
+            reach: FrequencyChunk::reach(&chunks),
             axes: self.at[0].len(),
             heads,
             pairs,
@@ -253,13 +253,13 @@ fn cancelling(random: &mut Random) -> ([f64; 3], [Step; 3]) {
 }
 
 fn pair(steps: &[Step]) -> Vec<FrequencyChunk> {
-    let blocks = steps.iter().map(|&step| {
-        let mut block = FrequencyChunk::EMPTY;
-        block.step[0] = step;
-        (block.high[0], block.low[0]) = quarters(step);
-        block
+    let chunks = steps.iter().map(|&step| {
+        let mut chunk = FrequencyChunk::EMPTY;
+        chunk.step[0] = step;
+        (chunk.high[0], chunk.low[0]) = quarters(step);
+        chunk
     });
-    blocks.collect()
+    chunks.collect()
 }
 
 /// Angles that are small because axes cancel.
@@ -287,15 +287,15 @@ fn error() {
         let mut worst = [0_f64; 2];
         for _ in 0..ROUNDS {
             let (x, steps) = cancelling(&mut random);
-            let blocks = pair(&steps);
+            let chunks = pair(&steps);
             let [a, b, c] = x;
             let (cos, sin, doubt) =
-                MixedSum::Exact.cos_sin(s, &vectors, &[a, b, c, 0.0], &blocks, 0);
+                MixedSum::Exact.cos_sin(s, &vectors, &[a, b, c, 0.0], &chunks, 0);
             if doubt {
                 continue;
             }
             let at = x.map(AxisPosition::Coordinate);
-            let exact = cos_sin_f64(MixedSum::Exact.remainder(&at, &blocks, 0), 1.0);
+            let exact = cos_sin_f64(MixedSum::Exact.remainder(&at, &chunks, 0), 1.0);
             for (made, exact) in [(cos, exact.0), (sin, exact.1)] {
                 let ulps = made.to_bits().abs_diff(exact.to_bits()) as f64;
                 // The sine's polynomial gives what is below half a square root of two.
@@ -332,10 +332,10 @@ fn few_are_doubted() {
             1 => steps = [Step::default(); 2],
             _ => {}
         }
-        let blocks = pair(&steps);
+        let chunks = pair(&steps);
         for (x, y) in (0..20).flat_map(|x| (0..20).map(move |y| (x, y))) {
             let x = [f64::from(x), f64::from(y), 0.0, 0.0];
-            doubted += u32::from(MixedSum::Exact.cos_sin(Scalar, &vectors, &x, &blocks, 0).2);
+            doubted += u32::from(MixedSum::Exact.cos_sin(Scalar, &vectors, &x, &chunks, 0).2);
             pairs += 1;
         }
     }
@@ -361,18 +361,18 @@ fn f32_angles() {
             .iter()
             .map(|x| (x * 100.0).round())
             .collect();
-        let mut blocks = vec![FrequencyChunk::EMPTY; heads * pairs.div_ceil(8) * axes];
+        let mut chunks = vec![FrequencyChunk::EMPTY; heads * pairs.div_ceil(8) * axes];
         for (index, &f) in inverse.iter().enumerate() {
             let (axis, pair, head) = (index % axes, index / axes % pairs, index / axes / pairs);
-            blocks[(head * pairs.div_ceil(8) + pair / 8) * axes + axis].inverse_f32[pair % 8] =
+            chunks[(head * pairs.div_ceil(8) + pair / 8) * axes + axis].inverse_f32[pair % 8] =
                 f.into();
         }
         for backend in backends() {
             let mut rows = vec![f32::NAN; 40 * heads * 2 * pairs];
             MakeMixedRows {
                 sum: MixedSum::F32 { factor },
-                blocks: &blocks,
-                reach: FrequencyChunk::reach(&blocks),
+                chunks: &chunks,
+                reach: FrequencyChunk::reach(&chunks),
                 axes,
                 heads,
                 pairs,
