@@ -316,7 +316,7 @@ impl Rope {
         let (view, factors) = (rows.view(sharing), back.factors(rows.attention_factor()));
         let walk = Walk {
             prefetch: Prefetch::of(Access::Backward, shape, dy.size),
-            ..Walk::between([y.layout, dy.layout], dy.size, &view, factors.as_ref())
+            ..Walk::between([y.layout, dy.layout], &view, factors.as_ref())
         };
         if walk.shares_rows() && angles.heads == 1 && !self.is_staged() {
             let (proof, pairs) = (self.proof(), angles.pairs);
@@ -482,7 +482,7 @@ impl Rope {
         let (proof, pairs) = (self.proof(), channels / 2);
         let walk = Walk {
             most: 1,
-            ..Walk::between([x.layout, g.layout], 0, &View::NONE, None)
+            ..Walk::between([x.layout, g.layout], &View::NONE, None)
         };
         let head_dim = shape.head_dim;
         staged::with_tile(2 * head_dim, &mut |tiles| {
@@ -590,7 +590,7 @@ impl Terms<'_> {
         let [(x, x_layout), (g, g_layout)] = self.tensors;
         Walk {
             prefetch: self.prefetch,
-            ..Walk::between([x_layout, g_layout], 0, &View::NONE, None)
+            ..Walk::between([x_layout, g_layout], &View::NONE, None)
         }
         .run(|span| {
             let line = &mut self.line(span, [span.source(x), span.written(g)], gradients);
@@ -606,7 +606,7 @@ impl Terms<'_> {
         gradients: &mut PairGradients<'_>,
     ) {
         let [(x, x_layout), (g, g_layout)] = self.tensors;
-        let walk = Walk::between([x_layout, g_layout], 0, &View::NONE, None);
+        let walk = Walk::between([x_layout, g_layout], &View::NONE, None);
         let head_dim = walk.shape.head_dim;
         let walk = Walk {
             most: (MOST_CHANNELS / head_dim).max(1),

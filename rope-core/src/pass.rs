@@ -13,7 +13,7 @@ use crate::rows::View;
 use crate::scale::Scale;
 use crate::stages::StageOrder;
 use crate::tensor::{Bytes, BytesMut};
-use crate::walk::{Access, Addresses, Located, Order, Prefetch, Walk};
+use crate::walk::{Addresses, Located, Order, Prefetch, Walk};
 use crate::{Layout, Pairing, Shape};
 
 /// What is done to heads on their way.
@@ -183,14 +183,7 @@ impl<'a> Pass<'a> {
             factors: self.rotation.as_ref().and_then(|it| it.factors.as_ref()),
             most: usize::MAX,
             prefetch: Prefetch::NONE,
-        }
-    }
-
-    /// How far ahead heads are prefetched on their way to memory: not among slots.
-    pub(crate) fn prefetch(&self, access: Access, target: &OperandMut<'_, '_>) -> Prefetch {
-        match target {
-            OperandMut::Tensor(y, _) => Prefetch::of(access, self.shape, y.size),
-            OperandMut::Cache(..) => Prefetch::NONE,
+            by_head: false,
         }
     }
 

@@ -371,7 +371,7 @@ impl Rope {
         };
         let is_full = rows.full_width().is_some();
         if let Some(kernel) = ends.fused().filter(|_| !self.staged && !is_full) {
-            let walk = &Walk::between([x.layout, y.layout], y.size, &rows, factors.as_ref());
+            let walk = &Walk::between([x.layout, y.layout], &rows, factors.as_ref());
             return lines::rotate_lines(self.proof, ends, kernel, x.bytes, y.bytes, walk);
         }
         let shape = y.layout.shape();

@@ -9,6 +9,9 @@
 //! - *heads-major*: a line is one head of [`CHUNK`] tokens, each with its own row. All heads of a chunk come one after
 //!   the other, so that its rows stay in the first cache; and because that breaks the streams which the CPU's own
 //!   prefetcher follows, the same tokens of the next head are prefetched while these are rotated.
+//!
+//! A rotation into another tensor prefetches nothing, and takes head after head of a large one
+//! ([`Walk::into_another`]).
 
 use core::ops::Range;
 
@@ -115,7 +118,7 @@ impl Addresses for &Layout {
 /// What a kernel does with heads, as far as it matters to prefetching.
 #[derive(Clone, Copy)]
 pub(crate) enum Access {
-    /// Rotates them.
+    /// Rotates them in place.
     Rotate,
     /// Sums their squares, before they are normed and rotated.
     Squares,
@@ -236,6 +239,8 @@ pub(crate) struct Walk<'a, S, T> {
     /// Heads of a line at most; heads-major, and of heads with rows of their own, no more than [`CHUNK`].
     pub(crate) most: usize,
     pub(crate) prefetch: Prefetch,
+    /// Whether, heads-major, all tokens of a head come before the next head: then nothing is prefetched.
+    pub(crate) by_head: bool,
 }
 
 /// Heads at equal distances: where a line of them lies.
@@ -341,16 +346,16 @@ impl<'a> Walk<'a, (), &'a Layout> {
             factors,
             most: usize::MAX,
             prefetch: Prefetch::of(Access::Rotate, shape, size),
+            by_head: false,
         }
     }
 }
 
 impl<'a> Walk<'a, &'a Layout, &'a Layout> {
-    /// Over two tensors, of elements of `size` bytes in the one that is written.
+    /// Over two tensors.
     #[inline(always)]
     pub(crate) fn between(
         [source, target]: [&'a Layout; 2],
-        size: usize,
         rows: &'a View<'a>,
         factors: Option<&'a RowFactors>,
     ) -> Self {
@@ -364,12 +369,35 @@ impl<'a> Walk<'a, &'a Layout, &'a Layout> {
             rows,
             factors,
             most: usize::MAX,
-            prefetch: Prefetch::of(Access::Rotate, shape, size),
+            prefetch: Prefetch::NONE,
+            by_head: false,
         }
     }
 }
 
 impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
+    /// The same in the order of a rotation into another tensor: of a large one head after head, where in place chunks
+    /// of tokens come. Nothing is prefetched, neither what is read nor what is written. On Zen 4, `[1, 2048, 32, 128]`
+    /// of f32 and bf16, tokens-major, prefetching takes 1.28 and 1.09 times as long; heads-major, chunks that are
+    /// prefetched take 2.3 and 1.5 times as long as head after head. Where the second cache holds both tensors, chunks
+    /// are the fastest in f32, because the rows of whole heads fill the first cache (1.16).
+    #[inline(always)]
+    pub(crate) fn into_another(self) -> Self {
+        let Shape {
+            batch,
+            tokens,
+            heads,
+            head_dim,
+        } = self.shape;
+        let elements = [tokens, heads, head_dim]
+            .into_iter()
+            .fold(batch, usize::wrapping_mul);
+        Walk {
+            by_head: elements > 1 << 20,
+            ..self
+        }
+    }
+
     /// Visits all lines.
     #[inline(always)]
     pub(crate) fn run(&self, mut line: impl FnMut(&LineSpan<'_>)) {
@@ -489,7 +517,7 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
         let [first_batch, first_token] = self.first;
         for batch in first_batch..batch {
             let (mut token, mut head) = (first_token, 0);
-            while token < tokens {
+            while token < tokens && head < heads {
                 let count = most.min(if along_tokens {
                     tokens - token
                 } else {
@@ -499,17 +527,24 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
                 for (index, start) in line_starts.iter_mut().enumerate() {
                     if !along_tokens {
                         *start = self.rows.head_start([batch, token, head + index]);
-                    } else if head == 0 {
-                        *start = self.rows.start(batch, token + index);
+                    } else if self.by_head || head == 0 {
+                        *start = self.rows.head_start([batch, token + index, head]);
                     } else {
                         // Of ids the table is not read again for every head.
                         *start = self.rows.next_head(*start);
                     }
                 }
                 let (outside, inside) = if along_tokens { (count, 1) } else { (1, count) };
-                let next = match head + inside < heads {
-                    true => [token, head + inside],
-                    false => [token + outside, 0],
+                let next = if self.by_head && along_tokens {
+                    match token + outside < tokens {
+                        true => [token + outside, head],
+                        false => [first_token, head + 1],
+                    }
+                } else {
+                    match head + inside < heads {
+                        true => [token, head + inside],
+                        false => [token + outside, 0],
+                    }
                 };
                 let mut ahead = [0; 2];
                 if along_tokens && self.prefetch.next_line && next[0] < tokens {

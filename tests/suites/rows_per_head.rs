@@ -65,6 +65,33 @@ fn turns(source: &mut Source<'_>, [rows, heads]: [usize; 2], pairs: usize) -> An
     }
 }
 
+/// Into another tensor head after head, as large heads-major tensors are walked, in place chunk after chunk of tokens:
+/// rows that heads share, and rows of their own.
+#[test]
+fn a_large_tensor_head_after_head() {
+    let source = &mut Source::random("a_large_tensor_head_after_head");
+    let (shape, sequences) = ([2, 515, 8, 128], [1, 2]);
+    let place = Placed::bhsd(shape);
+    let x: Vec<bf16> = paint(source, place.len);
+    for (sequences, heads) in sequences.into_iter().zip([8, 1]) {
+        let angles = Stored::plain(turns(source, [515 * sequences, heads], 64));
+        for rotation in Rotation::in_place() {
+            for backend in Backend::available() {
+                let rope = rotation.plan(backend);
+                angles.with(|rows| {
+                    let expected = rotate(rope, &x, place.layout, rows);
+                    let from = Tensor::new(&x, place.layout).expect("a valid tensor");
+                    let mut got = vec![bf16::ZERO; place.len];
+                    let mut to = TensorMut::new(&mut got, place.layout).expect("a valid tensor");
+                    rope.rotate_into(&from, &mut to, rows)
+                        .expect("rows that fit");
+                    alike(&got, &expected, &format!("{rope:?}, {heads} rows a token"));
+                });
+            }
+        }
+    }
+}
+
 fn repeated<E: Number>(source: &mut Source<'_>, heads: usize, sequences: usize) {
     let (pairs, shape) = (9, [2, 3, heads, 20]);
     let shared = turns(source, [3 * sequences, 1], pairs);

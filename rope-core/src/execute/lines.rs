@@ -48,10 +48,7 @@ fn run(
     let Some(kernel) = kernel(ends).filter(|_| pass.stages.is_none()) else {
         return false;
     };
-    let walk = &Walk {
-        prefetch: pass.prefetch(Access::Rotate, target),
-        ..pass.walk(Some(source), target)
-    };
+    let walk = &pass.walk(Some(source), target);
     let (from, to) = (source.memory(), target.memory_mut());
     rotate_lines(pass.proof, ends, kernel, from, to, walk);
     true
@@ -67,6 +64,7 @@ pub(crate) fn rotate_lines<S: Addresses, T: Addresses>(
     to: &mut [u8],
     walk: &Walk<'_, S, T>,
 ) {
+    let walk = walk.into_another();
     let rotated = 2 * walk.rows.pairs();
     let (rotates, leaves) = (rotated > 0, rotated < walk.shape.head_dim);
     walk.run(|span| {

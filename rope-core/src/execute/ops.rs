@@ -237,6 +237,7 @@ impl Pass<'_> {
             factors: None,
             most: if whole { usize::MAX } else { 1 },
             prefetch: Prefetch::NONE,
+            by_head: false,
         };
         with_tile(head_dim, &mut |tile| {
             walk.run_dyn(&mut |span| {
