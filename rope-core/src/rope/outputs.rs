@@ -14,9 +14,10 @@ use crate::tensor::BytesMut;
 use crate::walk::{CHUNK, parts};
 use crate::{Dimension, Error, Rows, Shape, Tensor, TensorMut};
 
-/// Bytes of the source that go into every target before the next do: what the second cache holds beside one target.
-/// [`CHUNK`] tokens at least, which lines of heads-major tensors have.
-const PART: usize = 128 << 10;
+/// Bytes of the source that go into every target before the next do: what the second cache holds beside a stream that
+/// is written. ([`CHUNK`] tokens at least, which lines of heads-major tensors have.) Into five bf16 tensors of
+/// `[1, 2048, 32, 128]` a fourth of it takes 1.1 times as long on Zen 4, and less yet more.
+const PART: usize = 512 << 10;
 
 /// One target of [`Rope::rotate_into_each`], and its rows.
 ///
