@@ -141,8 +141,20 @@ const OPERATORS: &[(&str, Entry)] = operators! {
         };
 };
 
+/// What a call costs without a rotation.
+#[cfg(feature = "probes")]
+const PROBES: &[(&str, Entry)] = operators! {
+    "nothing(Tensor(a!) x, Tensor cos, Tensor sin, int plan=0, float attention_factor=1.0) -> ()"
+        => |x: T, cos: T, sin: T, plan: i64, factor: f64| {
+            let _ = (x, cos, sin, plan, factor);
+            crate::shim::Result::<()>::Ok(())
+        };
+};
+#[cfg(not(feature = "probes"))]
+const PROBES: &[(&str, Entry)] = &[];
+
 /// Registers the operators; Python calls it once. Returns 0, or 1 if libtorch refused, which has printed the reason.
 #[unsafe(no_mangle)]
 extern "C" fn rope_kernels_register() -> i32 {
-    i32::from(register(c"rope_kernels", OPERATORS).is_err())
+    i32::from(register(c"rope_kernels", &[OPERATORS, PROBES].concat()).is_err())
 }

@@ -14,8 +14,17 @@ from ._library import ops
 from ._plan import EAGER, HALVES, INPUT, INVERSE, OUTPUT, PAIRS, TRANSPOSE, transposed
 
 
+# By their overload: to find the only one of each costs a twentieth of a call.
+_ROTATE, _ROTATE_AT = ops.rotate.default, ops.rotate_at.default
+_ROTATE_QK, _ROTATE_QK_AT = ops.rotate_qk.default, ops.rotate_qk_at.default
+
+
 def needed(*tensors):
-    return torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    if torch.is_grad_enabled():
+        for tensor in tensors:
+            if tensor.requires_grad:
+                return True
+    return False
 
 
 def once(cos, sin, bits):
@@ -30,14 +39,14 @@ def once(cos, sin, bits):
 
 def _rotate(x, cos, sin, ids, bits, factor):
     if ids is None:
-        return ops.rotate(x, cos, sin, bits, factor)
-    return ops.rotate_at(x, cos, sin, ids, bits, factor)
+        return _ROTATE(x, cos, sin, bits, factor)
+    return _ROTATE_AT(x, cos, sin, ids, bits, factor)
 
 
 def _rotate_qk(q, k, cos, sin, ids, bits, factor):
     if ids is None:
-        return ops.rotate_qk(q, k, cos, sin, bits, factor)
-    return ops.rotate_qk_at(q, k, cos, sin, ids, bits, factor)
+        return _ROTATE_QK(q, k, cos, sin, bits, factor)
+    return _ROTATE_QK_AT(q, k, cos, sin, ids, bits, factor)
 
 
 def rotated(x, cos, sin, ids, bits, factor):

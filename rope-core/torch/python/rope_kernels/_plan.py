@@ -1,5 +1,7 @@
 """How an operator rotates, as one integer; its bits are those of `src/plan.rs`."""
 
+import itertools
+
 INPUT, OUTPUT, TRANSPOSE, INVERSE, TOKENS_MAJOR, HALVES, PAIRS, EAGER = (1 << bit for bit in range(8))
 
 _PAIRINGS = {"half": 0, "interleaved": INPUT}
@@ -15,6 +17,25 @@ def choice(name, words, word):
     return words[word]
 
 
+def _made(pairing, direction, layout, repeat, rounding, output_pairing):
+    output = choice("output_pairing", _PAIRINGS, pairing if output_pairing is None else output_pairing)
+    return (
+        choice("pairing", _PAIRINGS, pairing)
+        | output << 1
+        | choice("direction", _DIRECTIONS, direction)
+        | choice("layout", _LAYOUTS, layout)
+        | choice("repeat", _REPEATS, repeat)
+        | choice("rounding", _ROUNDINGS, rounding)
+    )
+
+
+# To check six words takes as long as a small rotation.
+_PLANS = {
+    words: _made(*words)
+    for words in itertools.product(_PAIRINGS, _DIRECTIONS, _LAYOUTS, _REPEATS, _ROUNDINGS, (*_PAIRINGS, None))
+}
+
+
 def plan(pairing="half", direction="forward", layout="bhsd", repeat="none", rounding="once", output_pairing=None):
     """The integer that the operators take for how they rotate.
 
@@ -25,15 +46,9 @@ def plan(pairing="half", direction="forward", layout="bhsd", repeat="none", roun
     repeat_interleave(2, -1) ("pairs"). rounding: 16-bit results are rounded "once", or after each operation as "eager"
     PyTorch does.
     """
-    output = choice("output_pairing", _PAIRINGS, pairing if output_pairing is None else output_pairing)
-    return (
-        choice("pairing", _PAIRINGS, pairing)
-        | output << 1
-        | choice("direction", _DIRECTIONS, direction)
-        | choice("layout", _LAYOUTS, layout)
-        | choice("repeat", _REPEATS, repeat)
-        | choice("rounding", _ROUNDINGS, rounding)
-    )
+    words = pairing, direction, layout, repeat, rounding, output_pairing
+    bits = _PLANS.get(words)
+    return _made(*words) if bits is None else bits
 
 
 def transposed(bits):
