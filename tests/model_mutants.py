@@ -136,7 +136,7 @@ class Types:
 
 class Architectures:
     name, path, definitions = "architectures", model_rows.ARCHITECTURES, SOURCES / "architecture.rs"
-    test = "gguf::every_architecture_is_what_its_cases_say"
+    test = "gguf::every_architecture_matches_its_cases"
     base = "NORM"
     OTHERS = {
         "rope": ["Rope::Norm", "Rope::Neox", "Rope::Mrope", "Rope::Imrope", "Rope::NormOrMrope", "Rope::NeoxOrMrope",

@@ -109,7 +109,7 @@ fn executed(counter: &[String], program: &str, arguments: &[String], times: usiz
     let reader = thread::spawn(move || read(BufReader::new(said)));
     let status = child.wait()?;
     let Ok(said) = reader.join() else {
-        bail!("what {first} said could not be read");
+        bail!("the output of {first} could not be read");
     };
     let InstructionCounts { executed, others } = said?;
     ensure!(status.success(), "{first}: {status}\n{}", others.join("\n"));

@@ -61,7 +61,7 @@ impl Passes {
         let mut child = self.started.recv()?.context("cannot start a pass")?;
         let said = child.stdout.take().context("its standard output is ours")?;
         for line in BufReader::new(said).lines() {
-            done(serde_json::from_str(&line?).context("a pass does not say what it measured")?);
+            done(serde_json::from_str(&line?).context("a pass printed no measurements")?);
         }
         let mut error = String::new();
         if let Some(mut stderr) = child.stderr.take() {

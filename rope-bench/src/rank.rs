@@ -389,7 +389,7 @@ pub fn splice(root: &Path, check: bool) -> Result<()> {
         }
         if check {
             bail!(
-                "{} is not what the records say: `rope-bench splice` writes it",
+                "{} does not match the records: `rope-bench splice` writes it",
                 path.display()
             );
         }

@@ -11,7 +11,7 @@
 //! their dot product depends on `m - n` alone, because rotations compose (Su et al., *RoFormer*, arXiv:2104.09864).
 //! This crate does that, and nothing else: exactly, with the same bits on any machine. The [guide] has a page per
 //! task with a whole program (packed QKV, KV caches, M-RoPE, training, threads, firmware), and the
-//! [words](guide::words) that are used here. What rotates in a model, is in its `config.json` or its GGUF file, which
+//! [words](guide::words) that are used here. What rotates in a model is in its `config.json` or its GGUF file, which
 //! the crate `rope-models` reads: this one knows no model.
 //!
 //! # Three nouns, one verb

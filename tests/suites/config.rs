@@ -187,7 +187,7 @@ fn named_models_have_the_norms_of_their_code() {
 }
 
 #[test]
-fn layers_say_which_of_them_are_normed() {
+fn layers_list_which_are_normed() {
     let normed = |config: &Config| -> Vec<bool> {
         let layers = config.layers().unwrap();
         layers
@@ -239,7 +239,7 @@ fn layers_say_which_of_them_are_normed() {
 }
 
 #[test]
-fn a_norm_that_is_not_said_is_refused_and_its_rotation_is_not() {
+fn a_norm_without_a_formula_is_refused_and_its_rotation_is_not() {
     let zaya = r#""layer_types": ["hybrid", "hybrid", "hybrid", "hybrid_sliding"]"#;
     for (name, keys) in [("deepseek_v4", ""), ("zaya", zaya)] {
         let config = of_type(name, keys);

@@ -455,7 +455,7 @@ fn each_layer_is_what_llama_cpp_makes_it() {
 }
 
 #[test]
-fn layers_that_cannot_be_told_are_refused() {
+fn ambiguous_layers_are_refused() {
     let missing = |key| Err(Error::Missing { key });
     let pattern = "attention.sliding_window_pattern";
     assert_eq!(file("gemma4", &[], letters_of), missing(pattern));
@@ -676,7 +676,7 @@ fn a_tensor_of_factors_may_count_in_some_layers() {
 
 /// Whether a file has the tensor no key tells: a Llama 3.1 without it would rotate as a Llama 3.0.
 #[test]
-fn a_tensor_that_may_be_there_has_to_be_told() {
+fn an_optional_tensor_must_be_declared() {
     let factors = [2.0_f32; 64];
     let sliding = ("attention.sliding_window_pattern", Bools(&[true; 8]));
     // A method of `Gguf` that forgets what was told would do nothing here.
@@ -740,7 +740,7 @@ fn a_tensor_that_may_be_there_has_to_be_told() {
 }
 
 #[test]
-fn yarn_is_that_of_the_architecture() {
+fn yarn_matches_the_architecture() {
     let yarn = |architecture: &str, own: &[(&str, GgufValue<'_>)]| {
         let mut keys = vec![
             ("rope.scaling.type", Text("yarn")),
@@ -823,7 +823,7 @@ fn yarn_is_that_of_the_architecture() {
 /// grok.cpp loads factors that llama-context.cpp leaves to the type of the scaling elsewhere: with yarn it computes the
 /// attention factor anew, without it both factors would change what the type says.
 #[test]
-fn groks_own_factors_are_those_of_the_type_or_refused() {
+fn groks_own_factors_match_the_type_or_are_refused() {
     let grok = |kind, own: &[(&str, GgufValue<'_>)]| {
         let mut keys = vec![
             ("rope.scaling.type", Text(kind)),
@@ -928,7 +928,7 @@ fn sections_choose_the_type_of_some_architectures() {
 }
 
 #[test]
-fn refused_architectures_say_why() {
+fn refused_architectures_give_a_reason() {
     for architecture in ["deepseek4", "eagle3", "gemma4-assistant", "hrm_text"] {
         file(architecture, &[], |gguf| {
             let error = gguf.model().err();
@@ -946,7 +946,7 @@ fn refused_architectures_say_why() {
 
 /// Every architecture, as `tests/golden/gguf.py` reads llama.cpp: each layer, and what its rotation is made of.
 #[test]
-fn every_architecture_is_what_its_cases_say() {
+fn every_architecture_matches_its_cases() {
     let mut wrong = Vec::new();
     let text = rope_tests::golden::read("models/gguf.jsonl");
     let mut count = 0;

@@ -102,7 +102,7 @@ fn rotate<E: Number>(
 }
 
 #[test]
-fn f32_output_is_that_of_hugging_face_bit_for_bit() {
+fn f32_output_matches_hugging_face_bit_for_bit() {
     let mut compared = 0;
     for file in Golden::all("apply") {
         let rotation = rotation(&file);

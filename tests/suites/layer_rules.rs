@@ -124,7 +124,7 @@ fn dots3_note_has_two_shapes_of_latent_attention() {
 
 /// What `save_pretrained` writes of single layers says what the keys of older files say.
 #[test]
-fn keys_of_single_layers_are_those_of_their_type() {
+fn keys_of_single_layers_match_their_type() {
     let types = r#""layer_types": ["sliding_attention", "sliding_attention", "full_attention"]"#;
     let same = |model_type: &str, older: &str, saved: &str| {
         let [older, saved] = [older, saved].map(|keys| {

@@ -692,8 +692,8 @@ fn heads_are_by_themselves() {
 
 /// Of frequencies as given: exact, and by axis, head and pair.
 #[test]
-fn frequencies_are_those_given() {
-    let source = &mut Source::random("frequencies_are_those_given");
+fn frequencies_match_those_given() {
+    let source = &mut Source::random("frequencies_match_those_given");
     let [axes, heads, pairs] = [3, 4, 11];
     let inverse = inverse(source, axes * heads * pairs);
     let made = mixed(&inverse, [axes, heads, pairs]);

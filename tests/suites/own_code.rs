@@ -155,7 +155,7 @@ fn qwen() {
 
 /// Keys of published files: each says what the code does, or is one that it never reads.
 #[test]
-fn keys_that_say_what_the_code_does() {
+fn keys_that_state_what_the_code_does() {
     let bamba = r#"{"model_type": "bamba", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32,
         "attn_layer_indices": [9, 18, 27], "attn_rotary_emb": 64, "rope_theta": 10000.0}"#;
     is(&rotation(bamba), Pairing::Half, 64, 128, 10_000.0);

@@ -351,7 +351,7 @@ fn ltx2() {
 
 /// What names a row, names that of each head; and tables, ranges and gathered rows are those of tokens.
 #[test]
-fn rows_are_those_of_tokens() {
+fn rows_match_tokens() {
     let values: Vec<f32> = (0..4 * 3 * 2).map(|i| i as f32).collect();
     let rows = Rows::new(&values, [12, 2])
         .and_then(|rows| rows.with_heads(3))

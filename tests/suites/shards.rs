@@ -92,10 +92,10 @@ fn ids_of_the_frameworks() {
 /// The rows of shards are those of the whole, also where a part of them follows one another; and so is what
 /// `rotate_at` makes on the way.
 #[test]
-fn rows_of_shards_are_those_of_the_whole() {
+fn rows_of_shards_match_the_whole() {
     let (tokens, heads, head_dim) = (96, 2, 64);
     let frequencies = Frequencies::new(head_dim, 10_000.0, &Scaling::Default).expect("a base");
-    let mut source = Source::random("shards::rows_of_shards_are_those_of_the_whole");
+    let mut source = Source::random("shards::rows_of_shards_match_the_whole");
     let row = heads * head_dim;
     let x: Vec<f32> = (0..tokens * row).map(|_| source.unit()).collect();
     let rope = Rope::new(Pairing::Half);

@@ -108,7 +108,7 @@ pub fn play(
         "{program} -mcpu={cpu}: {complaint}"
     );
     let said: McaOutput = serde_json::from_slice(&output.stdout)
-        .with_context(|| format!("what {program} said is not understood"))?;
+        .with_context(|| format!("the output of {program} is not understood"))?;
     ensure!(
         said.code_regions.len() == loops.len()
             && said

@@ -141,7 +141,7 @@ fn detail() -> String {
 
 /// Every verb, element, pairing and direction against rope-core.
 #[test]
-fn the_bits_are_those_of_rope_core() {
+fn the_bits_match_rope_core() {
     fn one<E: Number, O: Number>() {
         let frequencies = Frequencies::new(48, 10_000.0, &Scaling::Default).expect("valid");
         let ids = [9_i64, -1, 70_000, 4, 4];
@@ -234,7 +234,7 @@ fn the_bits_are_those_of_rope_core() {
 /// Each kind reads the fields that it names and no others: every field has a value of its own. The match is over all
 /// kinds, so that a new one does not compile until it stands here.
 #[test]
-fn every_scaling_is_that_of_rope_core() {
+fn every_scaling_matches_rope_core() {
     let list = |first: f64| -> Vec<f64> { (0..32).map(|i| first + f64::from(i)).collect() };
     let (short, long) = (list(1.0), list(40.0));
     let alphas: Vec<f64> = (0..32).map(|i| f64::from(i) / -8.0).collect();
@@ -357,7 +357,7 @@ fn every_scaling_is_that_of_rope_core() {
 /// value of its own, and a token another position on each axis, so that a pair on another axis has another angle. The
 /// match is over all kinds, so that a new one does not compile until it stands here.
 #[test]
-fn every_kind_of_axes_is_that_of_rope_core() {
+fn every_kind_of_axes_matches_rope_core() {
     let given = [3, 0, 1, 2_u8];
     let position = [3_i64, 1000, 70_000, -11];
     for (&kind, count) in rope_axes_kind::ALL
@@ -450,7 +450,7 @@ fn every_kind_of_axes_is_that_of_rope_core() {
 
 /// Frequencies in the caller's memory, on the heap, and in rope-core.
 #[test]
-fn frequencies_are_those_of_rope_core() {
+fn frequencies_match_rope_core() {
     let factors = [1.5_f32; 32];
     let (short, long) = ([1.0_f64; 32], [2.0_f64; 32]);
     let mut yarn: rope_scaling = zero();
@@ -539,7 +539,7 @@ fn frequencies_are_those_of_rope_core() {
 
 /// Inverse frequencies of both types, in the caller's memory and on the heap.
 #[test]
-fn inverse_frequencies_are_those_of_rope_core() {
+fn inverse_frequencies_match_rope_core() {
     let doubles: [f64; 4] = [1.0, 0.3, 0.1, 1e-3];
     let singles = doubles.map(|inverse| inverse as f32);
     let axes = rope_axes_text(8);
@@ -588,7 +588,7 @@ fn inverse_frequencies_are_those_of_rope_core() {
 
 /// The three orders of the axes in memory.
 #[test]
-fn layouts_are_those_of_rope_core() {
+fn layouts_match_rope_core() {
     let shape = [2, 5, 3, 64];
     let [batch, tokens, heads, head_dim] = shape;
     type Call = unsafe extern "C" fn(*mut rope_layout, usize, usize, usize, usize) -> rope_status;
@@ -632,7 +632,7 @@ fn text(text: *const c_char) -> &'static str {
 }
 
 #[test]
-fn versions_are_those_of_the_package() {
+fn versions_match_the_package() {
     let version = env!("CARGO_PKG_VERSION");
     let numbers = [ROPE_VERSION_MAJOR, ROPE_VERSION_MINOR, ROPE_VERSION_PATCH];
     assert_eq!(numbers.map(|n| n.to_string()).join("."), version);
@@ -643,7 +643,7 @@ fn versions_are_those_of_the_package() {
 
 /// Every backend has a number: 1 and what follows. 0 stands for the best.
 #[test]
-fn backends_are_those_of_rope_core() {
+fn backends_match_rope_core() {
     let numbers = 1..=Backend::ALL.len() as i32;
     let mut named: Vec<_> = numbers
         .map(|number| {
@@ -691,7 +691,7 @@ fn messages() {
 
 /// Positions of all kinds, in the caller's memory and in a table.
 #[test]
-fn rows_are_those_of_rope_core() {
+fn rows_match_rope_core() {
     let frequencies =
         Frequencies::new(Axes::mrope(12, [2, 3, 1]), 100.0, &Scaling::Default).expect("valid");
     let mut axes: rope_axes = zero();

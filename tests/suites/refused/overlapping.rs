@@ -158,7 +158,7 @@ fn q_and_k_that_share_heads() {
 }
 
 #[test]
-fn q_and_k_whose_strides_tell_nothing() {
+fn q_and_k_with_ambiguous_strides() {
     const UNKNOWN: &str =
         "between one another they need equal strides in bytes, or a call of rope_rotate each";
     // K has every seventh head of a row of six: no head of the first two of Q's.

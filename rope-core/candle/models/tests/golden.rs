@@ -184,7 +184,7 @@ fn bf16_is_as_near_as_its_rounding() -> Result<()> {
 
 /// The formula of the weights.
 #[test]
-fn weights_are_those_of_the_formula() -> Result<()> {
+fn weights_match_the_formula() -> Result<()> {
     use candle_nn::var_builder::SimpleBackend;
     for (name, _) in MODELS {
         let golden = Golden::read(name);

@@ -171,7 +171,7 @@ fn reach_through_views() -> Result<()> {
 }
 
 #[test]
-fn of_rotary_are_those_of_its_tables() -> Result<()> {
+fn gradients_of_rotary_match_its_tables() -> Result<()> {
     let mut random = Random::new("rotary");
     let frequencies =
         Frequencies::new(16, 10_000.0, &Scaling::Default).map_err(candle_core::Error::wrap)?;

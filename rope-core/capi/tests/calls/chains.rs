@@ -86,7 +86,7 @@ fn same(case: &str, got: rope_status, expected: Result<(), Error>) {
 
 /// Each formula by its name. The match is over all, so that a new one does not compile until it stands here.
 #[test]
-fn every_formula_is_that_of_rope_core() {
+fn every_formula_matches_rope_core() {
     for &kind in rope_norm_formula::ALL {
         use rope_norm_formula as Kind;
         let formula = match kind {
@@ -324,7 +324,7 @@ fn scales(factors: &[f32]) -> Vec<(rope_scale, Scale<'_>)> {
 
 /// Every verb of tensors, with every norm and every scale, without_rounding and not.
 #[test]
-fn chains_of_tensors_are_those_of_rope_core() {
+fn chains_of_tensors_match_rope_core() {
     fn one<E: Number, O: Number, W: Number>(weight: &[W], bias: &[W]) {
         let sums = factors(TOKENS);
         let sums: &'static [f32] = sums.leak();
@@ -422,7 +422,7 @@ fn chains_of_tensors_are_those_of_rope_core() {
 
 /// The transforms of engines, and which heads they are refused for.
 #[test]
-fn presets_are_those_of_rope_core() {
+fn presets_match_rope_core() {
     use rope_hadamard_preset as Preset;
     for &preset in Preset::ALL {
         for head_dim in [0, 32, 64, 80, 96, 128, 192, 576, 2048, 4096, usize::MAX] {
@@ -468,7 +468,7 @@ fn presets_are_those_of_rope_core() {
 
 /// Every verb with a transform, rounded between the stages or not; and the transforms that are refused.
 #[test]
-fn transforms_are_those_of_rope_core() {
+fn transforms_match_rope_core() {
     fn one<E: Number>() {
         use rope_hadamard_factor as Factor;
         let table = table();
@@ -903,7 +903,7 @@ fn mapping() -> rope_slots {
 /// Every verb of caches, with every format, layout and scale of codes; what rope-core refuses is refused with its
 /// words.
 #[test]
-fn caches_are_those_of_rope_core() {
+fn caches_match_rope_core() {
     let table = table();
     let rows = Rows::new(&table, [TOKENS, 48]).expect("valid");
     let c_rows = rope_rows_joined(table.as_ptr(), table.len(), 48);
@@ -999,7 +999,7 @@ fn caches_are_those_of_rope_core() {
 
 /// Several targets of one read, and what is refused of them.
 #[test]
-fn outputs_are_those_of_rope_core() {
+fn outputs_match_rope_core() {
     let table = table();
     let rows = Rows::new(&table, [TOKENS, 48]).expect("valid");
     let c_rows = rope_rows_joined(table.as_ptr(), table.len(), 48);
@@ -1103,7 +1103,7 @@ fn outputs_are_those_of_rope_core() {
 
 /// Slots of every kind, and what is refused of each.
 #[test]
-fn slots_are_those_of_rope_core() {
+fn slots_match_rope_core() {
     let layout = CacheLayout::nhd([BLOCKS, BLOCK_SIZE, HEADS, HEAD_DIM]).expect("valid");
     let x = values::<f32>(LEN);
     let source = Tensor::new(&x, SHAPE).expect("valid");
@@ -1257,7 +1257,7 @@ fn slots_are_those_of_rope_core() {
 
 /// Rows that move keys, in the caller's memory and in a table.
 #[test]
-fn shifts_are_those_of_rope_core() {
+fn shifts_match_rope_core() {
     let new = |base, scaling: &Scaling<'_>| Frequencies::new(64, base, scaling).expect("valid");
     let yarn = Scaling::Yarn(Yarn::new(4.0, 4096));
     let (old, stretched) = (new(10_000.0, &Scaling::Default), new(10_000.0, &yarn));

@@ -35,7 +35,7 @@ fn sums(values: &mut [f64], [rows, heads, pairs]: [usize; 3]) -> rope_pair_gradi
 
 /// Every call, element and pairing against rope-core; sums of each head and of all, rows of sequences and shared ones.
 #[test]
-fn the_gradients_are_those_of_rope_core() {
+fn the_gradients_match_rope_core() {
     fn one<E: Number, O: Number>() {
         let frequencies = Frequencies::new(2 * PAIRS, 10_000.0, &Scaling::Default).expect("valid");
         let y = values::<E>(LEN);
@@ -190,7 +190,7 @@ fn the_gradients_of_channels() {
 }
 
 #[test]
-fn the_reductions_are_those_of_rope_core() {
+fn the_reductions_match_rope_core() {
     let (shape, axes) = ([4, HEADS, 8], 2);
     let row = HEADS * 8;
     let (mut angles, mut factors) = (begun(shape), begun(shape));

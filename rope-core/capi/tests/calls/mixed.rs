@@ -41,7 +41,7 @@ fn inverse<T>(values: &[T], number: rope_number, heads: usize) -> rope_mixed_inv
 /// Handles on the heap and in the caller's memory, from floats and doubles, of each head and of all, with either angle:
 /// their rows in storage and in a table, and the rotation that makes them itself.
 #[test]
-fn mixed_frequencies_are_those_of_rope_core() {
+fn mixed_frequencies_match_rope_core() {
     for (heads, c_heads) in [(1, 0), (1, 1), (HEADS, HEADS)] {
         for &angle in rope_mixed_angle::ALL {
             for singles in [false, true] {
@@ -170,7 +170,7 @@ fn the_same(
 }
 
 #[test]
-fn starts_and_grids_are_those_of_rope_core() {
+fn starts_and_grids_match_rope_core() {
     let directions = [0.3_f64, 4.1, 2.0];
     let singles = directions.map(|direction| direction as f32);
     let len = 2 * 3 * 8;

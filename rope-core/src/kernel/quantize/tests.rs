@@ -453,7 +453,7 @@ fn of_16_bits(words: &[u16]) -> [(&'static str, Values<'_>, Vec<f32>); 2] {
 
 /// Each word of 16 bits in each lane, by what is done to an f32.
 #[test]
-fn codes_of_all_elements_of_16_bits_are_those_of_their_f32() {
+fn codes_of_all_elements_of_16_bits_match_their_f32() {
     let mut words: Vec<u16> = (0..=u16::MAX).collect();
     for lane in 0..64 {
         // Each lane of the largest block sees all words in turn; the smaller ones see them sooner.
