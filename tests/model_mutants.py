@@ -1,11 +1,12 @@
 """Changes every field of every row of the tables of models and demands that a case fails: see model_mutants.sh.
 
-The tables are Rust, so a mutant is compiled: a copy of rope-models with other rows, and with it the three suites that
-read the cases. The cases of a type depend on the row of that type alone, so one build tries one mutant of each row at
-once, and the tests say for which types a case fails. The types without a row have a build of their own, which makes
-each of them a Llama: a case reads the row of a composite before that of its part.
+The tables are Rust, so mutants are compiled: a copy of rope-models that has all of them beside its rows, and with it the
+three suites that read the cases. The cases of a type depend on the row of that type alone, so one run of the tests tries
+one mutant of each row, the round that ROPE_ROUND names, and says for which types a case fails. The types without a row
+have a round of their own, in which each of them is a Llama: a case reads the row of a composite before that of its part.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -38,6 +39,7 @@ SWAPS = {
     "NormedLayers::Rotating": "NormedLayers::Still",
     "NormedLayers::Still": "NormedLayers::Rotating",
     "Scaled::Proportional": "Scaled::None",
+    "Eps::Fixed": "Eps::Key(Key::rms_norm_eps)",
     "Latent::HeadDimRotates": "Latent::Usual",
     "Latent::FactorOfBoth": "Latent::Usual",
 }
@@ -59,6 +61,8 @@ def changed_pieces(value):
             other = piece[:-1] + 'x"'
         elif piece[0].isdigit():
             other = changed_number(piece)
+        elif piece.startswith("Word::"):
+            other = "Word::rope" if piece != "Word::rope" else "Word::olmo"
         elif piece.startswith("Key::"):
             other = "Key::heads" if piece != "Key::heads" else "Key::layers"
         elif piece in SWAPS:
@@ -89,8 +93,8 @@ class Types:
         "obeys": ["false", "true"],
         "window": ["Window::Whole", "Window::Part", "Window::ExactPart", "Window::End"],
         "values": ["Values::Plain", "Values::Rotated"],
-        "base": ["Base::Or(10_000.0)", "Base::Or(777.0)", "Base::InsideOr(777.0)"],
-        "parameters": ["Form::Flat", "Form::ByLayerType", "Form::Older(Base::InsideOr(777.0))", "Form::Compressed",
+        "base": ["Base::Or(10_000)", "Base::Or(777)", "Base::InsideOr(777)"],
+        "parameters": ["Form::Flat", "Form::ByLayerType", "Form::Older(Base::InsideOr(777))", "Form::Compressed",
                        "Form::ThetaOnly"],
         "rope_types": ["RopeTypes::Usual", "RopeTypes::Default", "RopeTypes::Images", "RopeTypes::Mrope",
                        "RopeTypes::Alpha", "RopeTypes::LongRope(512)", "RopeTypes::PhiMoe"],
@@ -100,9 +104,10 @@ class Types:
         "layers": ["LayerTypes::Unknown", "Rules(&[(full_attention, Every(2)), (sliding_attention, Always)])"],
         "rotates": ["Rotates::All", "Rotates::Sliding", "Rotates::SlidingOrAll", "Rotates::ExceptEvery(2)",
                     "Rotates::ByBase(Key::layer_rope_theta)", "Rotates::Nonzero(Key::layer_rope_theta)",
-                    "Rotates::Except(Key::cross_attention_layers, &[1])"],
+                    "Rotates::Except(Key::cross_attention_layers, Run { first: 1, step: 5, count: 1 })"],
         "scaled_layers": ["None"],
-        "condition": ["Condition::Always", 'Condition::If(Key::qk_norm_type, "other")'],
+        "condition": ["Condition::Always", "Condition::If(Key::qk_norm_type, Word::olmo)"],
+        "ignores": ["None"],
         "norm": ["None", "Some(norm(Formula::Llama, 1e-3))"],
     }
     # What else a norm could have.
@@ -201,23 +206,59 @@ class Program:
             + f'rope-models = {{ path = "{models}" }}\n'
             + f'rope-tests = {{ path = "{ROOT}/tests", default-features = false }}\n'
             + 'serde_json = { version = "1", default-features = false, features = ["alloc"] }\n'
-            + "[workspace]\n[profile.dev]\ndebug = false\n"
+            + "[workspace]\n[profile.dev]\ndebug = false\nopt-level = 1\n"
         )
         shutil.copy(ROOT / "Cargo.lock", suites / "Cargo.lock")
         modules = "".join(f'#[path = "{ROOT}/tests/suites/{test}.rs"]\nmod {test};\n' for test in self.TESTS)
         (suites / "lib.rs").write_text("#![cfg(test)]\n#![allow(dead_code, unused)]\n" + modules)
         self.models, self.suites = models, suites
 
-    def run(self, tables, test):
-        """The types for which a case fails with these tables: the one looked up first, and the one read."""
-        for syntax, text in tables:
-            path = self.models / "src" / syntax.path.relative_to(SOURCES)
-            if path.read_text() != text:
-                path.write_text(text)
-        command = ["cargo", "test", "--quiet", "--lib", "--", "--exact", test]
-        environment = dict(os.environ, RUST_BACKTRACE="0", RUSTFLAGS="--cap-lints allow",
-                           CARGO_TARGET_DIR=str(self.folder / "target"))
-        done = subprocess.run(command, capture_output=True, text=True, timeout=1800, cwd=self.suites, env=environment)
+    # Where a table is looked up, and what is put before that.
+    LOOKUPS = {
+        "types": ("types.rs", "    if let Some((name, row)) = rows::all()",
+                  "    if let Some((own, row)) = rows::mutant(name) {\n"
+                  "        return Some((*own, Type::Rotating(row)));\n    }\n"),
+        "architectures": ("gguf.rs", "        let (name, row) = found.ok_or_else",
+                          "        let found = crate::architectures::mutant(self.architecture).or(found);\n"),
+    }
+    MUTANT = """
+extern crate std;
+
+/// The mutant of that name in this run's round.
+pub(crate) fn mutant(name: &str) -> Option<&'static (&'static str, Row)> {
+    static ROUND: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
+    let round = ROUND.get_or_init(|| std::env::var("ROPE_ROUND").map_or(u32::MAX, |round| round.parse().unwrap()));
+    let place = MUTANTS.binary_search_by(|(own, row)| (*own, row.0).cmp(&(*round, name))).ok()?;
+    Some(&MUTANTS[place].1)
+}
+"""
+
+    def build(self, syntax, rounds):
+        """The suites with these mutants, which are the rows of each round by their names."""
+        mutants = [
+            f'    ({number}, ("{name}", {row.expression()})),\n'
+            for number, rows in enumerate(rounds)
+            for name, row in sorted(rows.items())
+        ]
+        path = self.models / "src" / syntax.path.relative_to(SOURCES)
+        made = f"\nstatic MUTANTS: &[(u32, (&str, Row))] = &[\n{''.join(mutants)}];\n"
+        path.write_text(syntax.path.read_text() + made + self.MUTANT)
+        file, place, lookup = self.LOOKUPS[syntax.name]
+        text = (SOURCES / file).read_text()
+        assert text.count(place) == 1, place
+        (self.models / "src" / file).write_text(text.replace(place, lookup + place))
+        command = ["cargo", "test", "--no-run", "--lib", "--message-format", "json"]
+        environment = dict(os.environ, RUSTFLAGS="--cap-lints allow", CARGO_TARGET_DIR=str(self.folder / "target"))
+        done = subprocess.run(command, capture_output=True, text=True, cwd=self.suites, env=environment)
+        assert done.returncode == 0, done.stderr[-6000:]
+        found = [json.loads(line).get("executable") for line in done.stdout.splitlines()]
+        self.tests = [path for path in found if path][-1]
+
+    def run(self, test, number):
+        """The types for which a case fails in that round: the one looked up first, and the one read."""
+        environment = dict(os.environ, RUST_BACKTRACE="0", ROPE_ROUND=str(number))
+        command = [self.tests, "--quiet", "--exact", test]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment, cwd=ROOT / "tests")
         if "1 passed" in done.stdout:
             return []
         failed = re.findall(r"^wrong: (\S+) (\S+) ", done.stdout, re.M)
@@ -244,20 +285,23 @@ def is_listed(equivalents, table, name, mutant, used):
     return False
 
 
-def survivors_of(syntax, program, rows, left, around):
-    """The mutants of the rows that no case misses. One of each row is tried at a time."""
-    before, after = around
-    found, round_, rounds = [], 0, max(map(len, left.values()), default=0)
-    while left:
-        round_ += 1
-        tried = {name: mutants.pop() for name, mutants in left.items()}
-        texts = [(tried[name][1] if name in tried else row).text() for name, row in rows.items()]
-        failed = program.run([(syntax, before + "\n".join(texts) + after)], syntax.test)
-        seen = {row for _, row in failed}
+def survivors_of(syntax, program, left, further):
+    """The mutants of the rows that no case misses, and of the further rows. A round tries one of each row."""
+    rounds = [{name: mutants[number] for name, mutants in left.items() if number < len(mutants)}
+              for number in range(max(map(len, left.values()), default=0))]
+    program.build(syntax, [{name: row for name, (_, row) in tried.items()} for tried in rounds] + [further])
+    assert program.run(syntax.test, len(rounds) + 1) == [], "the test fails on the table as it is"
+    found, flat = [], model_rows.flat()
+    for number, tried in enumerate(rounds):
+        failed = program.run(syntax.test, number)
+        # A composite whose text model lies flat in the file has the row of that.
+        seen = {flat.get(row, row) for _, row in failed}
         now = [(name, mutant) for name, (mutant, _) in tried.items() if name not in seen]
-        print(f"{syntax.name}: round {round_} of {rounds}: {len(tried)} mutants, {len(now)} survive", flush=True)
+        print(f"{syntax.name}: round {number + 1} of {len(rounds)}: {len(tried)} mutants, {len(now)} survive", flush=True)
         found += now
-        left = {name: mutants for name, mutants in left.items() if mutants}
+    if further:
+        seen = {root for root, _ in program.run(syntax.test, len(rounds))}
+        found += [(name, "a row") for name in further if name not in seen]
     return found
 
 
@@ -265,26 +309,18 @@ def main():
     wanted = sys.argv[1:]
     tables = [syntax for syntax in (Types(), Architectures()) if not wanted or wanted[0] == syntax.name]
     equivalents, used, wrong = listed(), set(), 0
-    program = Program()
     for syntax in tables:
-        rows, *around = model_rows.read(syntax.path)
+        program = Program()
+        rows, *_ = model_rows.read(syntax.path)
         bases = model_rows.bases(syntax.definitions)
-        as_it_is = [(syntax, syntax.path.read_text())]
-        assert program.run(as_it_is, syntax.test) == [], "the test fails on the table as it is"
         chosen = [name for name in rows if not wanted[1:] or name.startswith(tuple(wanted[1:]))]
         left = {name: list(syntax.mutants(rows[name], model_rows.whole(rows[name], bases))) for name in chosen}
-        total = sum(map(len, left.values()))
-        survivors = survivors_of(syntax, program, rows, left, around)
-        if syntax.name == "types" and not wanted[1:]:
-            # Types without a row, each as a Llama.
-            others = sorted(model_rows.names() - set(rows))
-            total += len(others)
-            made = rows | {name: model_rows.Row(name, syntax.base, {}) for name in others}
-            text = around[0] + "\n".join(row.text() for row in made.values()) + around[1]
-            failed = program.run([(syntax, text)], syntax.test)
-            seen = {root for root, _ in failed}
-            survivors += [(name, "a row") for name in others if name not in seen]
-        program.run(as_it_is, syntax.test)
+        # Types without a row, each as a Llama.
+        others = syntax.name == "types" and not wanted[1:]
+        further = sorted(model_rows.names() - set(rows)) if others else []
+        further = {name: model_rows.Row(name, syntax.base, {}) for name in further}
+        total = sum(map(len, left.values())) + len(further)
+        survivors = survivors_of(syntax, program, left, further)
         equal = [one for one in survivors if is_listed(equivalents, syntax.name, *one, used)]
         survivors = sorted(set(survivors) - set(equal))
         for name, mutant in survivors:

@@ -33,9 +33,10 @@ class Row:
     def __init__(self, name, base, fields):
         self.name, self.base, self.fields = name, base, fields
 
-    def text(self):
-        fields = ", ".join(f"{field}: {value}" for field, value in self.fields.items())
-        return f'"{self.name}" = {self.base} {{ {fields} }};' if fields else f'"{self.name}" = {self.base};'
+    def expression(self):
+        """The row as a value in Rust."""
+        fields = "".join(f"{field}: {value}, " for field, value in self.fields.items())
+        return f"Row {{ {fields}..{self.base} }}"
 
     def changed(self, **fields):
         """The row with other fields."""
@@ -74,6 +75,12 @@ def bases(path):
 def whole(row, all_bases):
     """All fields of a row, those of its base too."""
     return all_bases[row.base] | row.fields
+
+
+def flat():
+    """The composites whose text model may lie flat in the file, and its type."""
+    listed = re.search(r"const FLAT.*?&\[\n(.*?)\n\];", (SOURCES / "types/others.rs").read_text(), re.S)[1]
+    return dict(re.findall(r'\("([^"]+)", "([^"]+)"\)', listed))
 
 
 def names():

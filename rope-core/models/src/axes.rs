@@ -2,12 +2,11 @@
 //! positions drives it. Read from the `recomposition_frequencies` of each class.
 
 use crate::error::{Error, Result, beginning};
-use crate::json::{Object, given, invalid};
+use crate::json::{Object, Value, given, invalid};
 use crate::types::AxesOf;
 use alloc::vec::Vec;
 use rope_core::axes::Axes;
 use rope_core::{Frequencies, Scaling};
-use serde_json::Value;
 
 /// How the pairs of a head, or the channels of full-width rows, lie over its axes.
 pub(crate) enum Arrangement {

@@ -8,7 +8,7 @@
 //! the code is not what its author means.
 
 use crate::error::{Error, Result, beginning, listed};
-use crate::json::Object;
+use crate::json::{self, Object, Value};
 use crate::model::Model;
 use crate::nearest::sort_nearest;
 use crate::reading::Reading;
@@ -17,7 +17,6 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use rope_core::Frequencies;
 use rope_core::axes::Axes;
-use serde_json::{Map, Value};
 
 /// A model's `config.json`, and the choices that the file leaves open.
 ///
@@ -58,23 +57,18 @@ impl Config {
     ///
     /// [`Error::Json`] if it is not a JSON object.
     pub fn from_json(text: &str) -> Result<Self> {
-        match serde_json::from_str(text) {
-            Ok(Value::Object(root)) => Ok(Self {
+        match json::parse(text)? {
+            Value::Object(root) => Ok(Self {
                 root,
                 part: None,
                 model_type: None,
                 layer_type: None,
                 length: None,
             }),
-            Ok(_) => Err(Error::Json {
+            _ => Err(Error::Json {
                 line: 0,
                 column: 0,
                 ends_early: false,
-            }),
-            Err(error) => Err(Error::Json {
-                line: error.line().max(1),
-                column: error.column(),
-                ends_early: error.is_eof(),
             }),
         }
     }
@@ -132,7 +126,7 @@ impl Config {
     /// ```
     #[must_use]
     pub fn without(mut self, key: &str) -> Self {
-        let mut objects: Vec<&mut Map<String, Value>> = alloc::vec![&mut self.root];
+        let mut objects: Vec<&mut Object> = alloc::vec![&mut self.root];
         while let Some(object) = objects.pop() {
             object.remove(key);
             objects.extend(object.values_mut().filter_map(Value::as_object_mut));
@@ -233,15 +227,11 @@ impl Config {
 /// Of a part that an object does not have: the parts that it has are its objects with a type, or named as parts are.
 #[cold]
 fn no_such_part(part: &str, missing: &str, object: &Object) -> Error {
-    let is_part = |(key, value): &(&String, &Value)| match value {
+    let is_part = |(key, value): &(&str, &Value)| match value {
         Value::Object(value) => key.ends_with("_config") || value.contains_key("model_type"),
         _ => false,
     };
-    let mut parts: Vec<&str> = object
-        .iter()
-        .filter(is_part)
-        .map(|(key, _)| &**key)
-        .collect();
+    let mut parts: Vec<&str> = object.iter().filter(is_part).map(|(key, _)| key).collect();
     sort_nearest(&mut parts, missing);
     Error::NoSuch {
         key: "the part (Config::with_part)",

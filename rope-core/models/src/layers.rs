@@ -1,7 +1,7 @@
 //! The layers of a model: of which type each is, and its rotation or none.
 
 use crate::error::{Error, Result, beginning, listed as list_of};
-use crate::json::{Object, count, flag, given, invalid, length, numbers};
+use crate::json::{Object, Value, count, flag, given, invalid, length, numbers};
 use crate::nearest::sort_nearest;
 use crate::norms::{self, ModelNorm, NormedLayers};
 use crate::parameters::{FULL, INDEXED, SLIDING};
@@ -15,7 +15,6 @@ use rope_core::{
     Dimension, Direction, Element, Frequencies, IntoPositions, Layout, Pairing, Rope, Rows, Tensor,
     TensorMut,
 };
-use serde_json::Value;
 
 /// How a model rotates its queries and keys in some of its layers: all that its code does.
 ///
@@ -601,7 +600,7 @@ fn by_rule(reading: &Reading<'_>, index: usize, layers: usize) -> Result<&'stati
 /// Whether a rule is for the layer with that index.
 #[inline(never)]
 fn holds_at(reading: &Reading<'_>, when: When, index: usize, layers: usize) -> Result<bool> {
-    let by = |key: Key, period: usize| -> Result<usize> {
+    let by = |key: Key, period: u8| -> Result<usize> {
         let without_window = reading
             .config
             .get("sliding_window")
@@ -613,18 +612,18 @@ fn holds_at(reading: &Reading<'_>, when: When, index: usize, layers: usize) -> R
             // The code of these classes divides by zero.
             return Err(Error::Missing { key: "layer_types" });
         }
-        Ok(count(reading.config, key.name())?.unwrap_or(period))
+        Ok(count(reading.config, key.name())?.unwrap_or(period.into()))
     };
     Ok(match when {
         When::Always => true,
-        When::Every(period) => (index + 1).is_multiple_of(period),
+        When::Every(period) => (index + 1).is_multiple_of(period.into()),
         When::EveryBy(key, period) => (index + 1).is_multiple_of(by(key, period)?),
-        When::EveryFromEnd(period) => (layers - 1 - index).is_multiple_of(period),
-        When::Modulo(period, rest) => index % period == rest,
-        When::ModuloBy(key, period, rest) => index % by(key, period)? == rest,
-        When::First(layers) => index < layers,
+        When::EveryFromEnd(period) => (layers - 1 - index).is_multiple_of(period.into()),
+        When::Modulo(period, rest) => index % usize::from(period) == usize::from(rest),
+        When::ModuloBy(key, period, rest) => index % by(key, period)? == usize::from(rest),
+        When::First(layers) => index < usize::from(layers),
         When::Last => index + 1 == layers,
-        When::In(list) => list.contains(&index),
+        When::In(list) => list.iter().any(|&own| usize::from(own) == index),
     })
 }
 
@@ -654,10 +653,9 @@ const LAYER_TYPE: &str = "layer_type (Config::with_layer_type)";
 fn each_once<'k>(kinds: impl Iterator<Item = &'k str>) -> Vec<&'k str> {
     let mut seen: Vec<&str> = Vec::new();
     for kind in kinds {
-        if !seen.contains(&kind) {
-            seen.push(kind);
+        if let Err(place) = seen.binary_search(&kind) {
+            seen.insert(place, kind);
         }
     }
-    seen.sort_unstable();
     seen
 }

@@ -1,12 +1,11 @@
 //! The norm of a model's queries and keys, by the row of its type and its configuration.
 
 use crate::error::{Error, Result, beginning};
-use crate::json::{Object, given, invalid};
+use crate::json::{Object, Value, given, invalid};
 use crate::reading::Reading;
-use crate::types::{Formula, QkNorm, Reach};
+use crate::types::{Eps, Formula, QkNorm, Reach, Word};
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::StageOrder;
-use serde_json::Value;
 
 /// The norm of a model's queries and keys, without its weights: [`Model::norm`](crate::Model::norm) and
 /// [`Layer::norm`](crate::Layer::norm).
@@ -128,18 +127,24 @@ fn normed(reading: &Reading<'_>) -> Result<bool> {
 /// What is added to the mean. A null is not an omission.
 fn eps(config: &Object, own: &QkNorm) -> Result<f32> {
     let usual = "rms_norm_eps";
-    let keys = own.eps_keys.iter().map(|key| key.name());
-    let eps = match keys.clone().find_map(|key| Some((key, config.get(key)?))) {
+    let keys = match own.eps_key {
+        Eps::Fixed => [None, None],
+        Eps::Key(key) => [Some(key.name()), None],
+        Eps::KeyOr(key, other) => [Some(key.name()), Some(other.name())],
+    };
+    let mut found = keys.iter().flatten();
+    let eps = match found.find_map(|&key| Some((key, config.get(key)?))) {
         Some((key, value)) => value
             .as_f64()
             .filter(|&eps| eps >= 0.0 && (eps as f32).is_finite())
             .ok_or_else(|| invalid(key, value, "a number that is finite and not negative"))?,
-        None => own.eps,
+        None => own.eps.into(),
     };
     // Where eps is fixed, the usual key is that of other norms.
-    let fixed = own.eps_keys.is_empty() || keys.clone().any(|key| key == usual);
-    let unread = given(config, usual).filter(|_| !fixed);
-    match unread.is_some_and(|value| value.as_f64() != Some(eps)) {
+    let free = own.eps_key == Eps::Fixed || keys.contains(&Some(usual));
+    let unread = given(config, usual).filter(|_| !free);
+    let said = |value: &Value| value.as_f64().map(|other| other as f32);
+    match unread.is_some_and(|value| said(value) != Some(eps as f32)) {
         true => Err(Error::Unread {
             key: beginning(usual),
         }),
@@ -152,7 +157,7 @@ fn over_row(config: &Object, reach: Reach) -> Result<bool> {
     let (key, [row, default]) = match reach {
         Reach::Head => return Ok(false),
         Reach::Row => return Ok(true),
-        Reach::RowIf(key, choices) => (key.name(), *choices),
+        Reach::RowIf(key, choices) => (key.name(), choices.map(Word::name)),
     };
     let Some(value) = config.get(key) else {
         return Ok(row == default);

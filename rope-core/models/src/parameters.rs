@@ -3,12 +3,9 @@
 //! type of layers, and what is put into it from the keys beside it.
 
 use crate::error::{Error, Result, beginning};
-use crate::json::{Object, flag, given, invalid, number, object};
+use crate::json::{Object, Value, flag, given, invalid, number, object};
 use crate::layers::{ambiguous, count_of, no_such_type};
 use crate::types::*;
-use alloc::string::ToString;
-use alloc::vec::Vec;
-use serde_json::Value;
 
 /// The parameters of a file, either for all layers or by type of layer.
 #[derive(Clone, Debug)]
@@ -64,8 +61,7 @@ impl Parameters {
                     });
                 }
                 for kind in [FULL, INDEXED, SLIDING] {
-                    let own = values.entry(kind);
-                    own.or_insert_with(|| Object::new().into());
+                    values.insert_missing(kind, Value::Object(Object::new()));
                 }
             }
             _ => {
@@ -102,7 +98,7 @@ impl Parameters {
             };
         }
         let objects = || self.values.values().filter_map(Value::as_object);
-        for (key, value) in &self.values {
+        for (key, value) in self.values.iter() {
             if value.is_object() || value.is_null() || key == "truncate" {
                 continue;
             }
@@ -141,9 +137,9 @@ impl Parameters {
         self.values
             .iter()
             .filter(|(_, value)| self.by_layer && (value.is_object() || value.is_null()))
+            .map(|(key, _)| key)
             // These two are no types of layers.
-            .filter(|(key, _)| !["main", "compress"].contains(&key.as_str()))
-            .map(|(key, _)| key.as_str())
+            .filter(|key| !["main", "compress"].contains(key))
     }
 
     /// The parameters of that type of layers; `None` where they are null.
@@ -182,7 +178,7 @@ fn of_first_layers(config: &Object, new: Option<&Object>, old: Option<&Object>) 
         key: beginning(key),
     };
     let kinds = match given(config, "layer_types") {
-        Some(list) => list.as_array().map_or(&[][..], Vec::as_slice),
+        Some(list) => list.as_array().unwrap_or_default(),
         None => &[Value::Null][..],
     };
     let kinds = kinds.iter().map(|kind| kind.as_str().unwrap_or(FULL));
@@ -197,11 +193,11 @@ fn of_first_layers(config: &Object, new: Option<&Object>, old: Option<&Object>) 
     }
     let of_layer = |key: &'static str, index: usize| match given(config, key) {
         Some(Value::Array(list)) => match list.get(index) {
-            Some(value) if value.is_number() => Ok(Some(value.clone())),
+            Some(value @ Value::Number(_)) => Ok(Some(value.clone())),
             Some(value) => Err(invalid(key, value, "numbers, one a layer")),
             None => Err(count_of(key, list.len(), index + 1)),
         },
-        Some(value) if value.is_number() && key == "rope_theta" => Ok(Some(value.clone())),
+        Some(value @ Value::Number(_)) if key == "rope_theta" => Ok(Some(value.clone())),
         Some(value) => Err(invalid(key, value, "a list with a number for each layer")),
         None => Ok(None),
     };
@@ -216,13 +212,13 @@ fn of_first_layers(config: &Object, new: Option<&Object>, old: Option<&Object>) 
             ("partial_rotary_factor", "partial_rotary_factors"),
         ] {
             if let Some(value) = of_layer(key, index)? {
-                own.insert(inside.to_string(), value);
+                own.insert(inside, value);
             }
         }
         if let Some(old) = old.filter(|_| kind == FULL) {
-            own.extend(old.iter().map(|(key, value)| (key.clone(), value.clone())));
+            own.insert_all(old);
         }
-        made.insert(kind.to_string(), own.into());
+        made.insert(kind, Value::Object(own));
     }
     match old.is_some() && !made.contains_key(FULL) {
         true => Err(refused("rope_scaling")),
@@ -241,14 +237,14 @@ fn older(values: &mut Object, old: Option<&Object>, form: Form) -> Result<()> {
     for kind in [FULL, SLIDING] {
         if given(values, kind).is_none() {
             let mut own = Object::new();
-            own.insert("rope_type".to_string(), "default".into());
-            values.insert(kind.to_string(), Value::Object(own));
+            own.insert("rope_type", Value::Text("default".into()));
+            values.insert(kind, Value::Object(own));
         }
         // What older files scale is the full-attention layers.
         if let (Some(old), Some(Value::Object(own))) = (old, values.get_mut(kind))
             && (kind == FULL || matches!(form, Form::OlderAllScaled(_)))
         {
-            own.extend(old.iter().map(|(key, value)| (key.clone(), value.clone())));
+            own.insert_all(old);
         }
     }
     Ok(())
@@ -262,7 +258,7 @@ fn complete(values: &mut Object, form: Form, config: &Object, found: bool) {
     if given(config, "rope_theta").is_some() {
         own.values_mut()
             .filter_map(Value::as_object_mut)
-            .for_each(|own| drop(own.remove("rope_theta")));
+            .for_each(|own| own.remove("rope_theta"));
     }
     match found {
         true => fill(values, &own),
@@ -273,17 +269,18 @@ fn complete(values: &mut Object, form: Form, config: &Object, found: bool) {
 /// The parameters of a file that has none.
 #[inline(never)]
 fn class_parameters(form: Form) -> Object {
+    let mut made = Object::new();
     match form {
-        Form::FlatOr(own) => of_class(own),
-        Form::ByLayerTypeOr(list) | Form::ByLayerTypeFilled(list) => list
-            .iter()
-            .map(|(kind, own)| {
-                let own = own.as_ref().map_or(Value::Null, |own| of_class(own).into());
-                (kind.name().to_string(), own)
-            })
-            .collect(),
-        _ => Object::new(),
+        Form::FlatOr(own) => return of_class(own),
+        Form::ByLayerTypeOr(list) | Form::ByLayerTypeFilled(list) => {
+            for (kind, own) in list {
+                let own = own.as_ref().map(|own| Value::Object(of_class(own)));
+                made.insert(kind.name(), own.unwrap_or(Value::Null));
+            }
+        }
+        _ => {}
     }
+    made
 }
 
 /// The class's own parameters as they would stand in a file.
@@ -303,7 +300,7 @@ fn of_class(own: &Defaults) -> Object {
     let mut found = Object::new();
     let mut put = |key: &str, value: Option<f64>| {
         if let Some(value) = value {
-            found.insert(key.to_string(), value.into());
+            found.insert(key, Value::Number(value));
         }
     };
     put("rope_theta", theta);
@@ -324,23 +321,23 @@ fn of_class(own: &Defaults) -> Object {
             put("mscale", mscale);
             put("mscale_all_dim", mscale);
             put("attention_factor", attention_factor);
-            found.insert("truncate".to_string(), truncate.into());
+            found.insert("truncate", Value::Bool(truncate));
         }
         _ => {}
     }
-    found.insert("rope_type".to_string(), name.into());
+    found.insert("rope_type", Value::Text(name.into()));
     found
 }
 
 /// What the class has for a type of layers, where the file's parameters for it leave a key out.
 #[inline(never)]
 fn fill(values: &mut Object, own: &Object) {
-    for (kind, defaults) in own {
+    for (kind, defaults) in own.iter() {
         if let (Some(Value::Object(found)), Some(defaults)) =
             (values.get_mut(kind), defaults.as_object())
         {
-            for (key, value) in defaults {
-                found.entry(key).or_insert_with(|| value.clone());
+            for (key, value) in defaults.iter() {
+                found.insert_missing(key, value.clone());
             }
         }
     }
@@ -365,40 +362,36 @@ fn compressed(config: &Object, mut values: Object) -> Result<Object> {
         {
             let own = values
                 .get(name)
-                .and_then(|own| own.get("rope_theta"))
-                .and_then(Value::as_f64);
+                .and_then(|own| own.as_object()?.get("rope_theta")?.as_f64());
             if given(config, key).is_some() && own.is_some_and(|own| own != base) {
                 return Err(Error::Unread {
                     key: beginning(key),
                 });
             }
         }
-        values.retain(|key, _| ["main", "compress"].contains(&key.as_str()));
+        values.keep(&["main", "compress"]);
         for (name, base) in ["main", "compress"].into_iter().zip(bases) {
             if let Some(Value::Object(own)) = values.get_mut(name) {
-                own.entry("rope_theta").or_insert_with(|| base.into());
+                own.insert_missing("rope_theta", Value::Number(base));
             }
         }
         return Ok(values);
     }
     let mut compress = values;
-    let kind = rope_type(&compress)?.to_string();
-    if kind == "yarn" {
-        compress
-            .entry("attention_factor")
-            .or_insert_with(|| 1.0.into());
+    if rope_type(&compress)? == "yarn" {
+        compress.insert_missing("attention_factor", Value::Number(1.0));
     }
     if given(&compress, "rope_theta").is_some_and(|own| own.as_f64() != Some(bases[1])) {
         return Err(Error::Unread {
             key: "rope_theta".into(),
         });
     }
-    compress.insert("rope_theta".to_string(), bases[1].into());
+    compress.insert("rope_theta", Value::Number(bases[1]));
     let mut main = Object::new();
-    main.insert("rope_theta".to_string(), bases[0].into());
+    main.insert("rope_theta", Value::Number(bases[0]));
     let mut made = Object::new();
-    made.insert("main".to_string(), Value::Object(main));
-    made.insert("compress".to_string(), Value::Object(compress));
+    made.insert("main", Value::Object(main));
+    made.insert("compress", Value::Object(compress));
     Ok(made)
 }
 
@@ -489,8 +482,7 @@ pub(crate) fn check_read(rope: &Object, kind: &str, row: &Row) -> Result<()> {
         .iter()
         .find(|(name, _)| *name == kind)
         .map_or(&[][..], |(_, keys)| keys);
-    for (key, value) in rope {
-        let key = key.as_str();
+    for (key, value) in rope.iter() {
         let sections = row.axes.has_sections()
             && ["mrope_section", "mrope_interleaved", "interleaved"].contains(&key);
         let sections = sections

@@ -1,7 +1,7 @@
 //! One configuration read by one row of the table: for a type of layers (or one layer) its rotation, or none.
 
 use crate::error::{Error, Result, beginning, positive, quoted};
-use crate::json::{Object, count, flag, given, invalid, length, number, numbers, object};
+use crate::json::{Object, Value, count, flag, given, invalid, length, number, numbers, object};
 use crate::layers::{PREFIX_PATTERN, Rotation, count_of, count_or_none, kinds};
 use crate::parameters::{FULL, Parameters, SLIDING, check_read, inside_or_beside, rope_type};
 use crate::types::*;
@@ -10,7 +10,6 @@ use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use rope_core::axes::Axes;
 use rope_core::{Direction, Frequencies, LongRope, Pairing, Scaling, Yarn};
-use serde_json::Value;
 
 /// A configuration, the row of its model type, and what the caller chose.
 pub(crate) struct Reading<'c> {
@@ -54,9 +53,10 @@ impl<'c> Reading<'c> {
         let rotates = match row.condition {
             Condition::Always => true,
             Condition::If(key, wanted) => {
-                let found = given(config, key.name()).map(Value::to_string);
-                found.unwrap_or_default().trim_matches('"') == wanted
+                let found = given(config, key.name()).and_then(Value::as_str);
+                found == Some(wanted.name())
             }
+            Condition::IfTrue(key) => flag(config, key.name())? == Some(true),
             Condition::Unless(key) => flag(config, key.name())? != Some(true),
         };
         if !rotates {
@@ -166,7 +166,7 @@ impl<'c> Reading<'c> {
                 let (index, _) = by_number()?;
                 let still = match listed {
                     Some(list) => list.contains(&(index as f64)),
-                    None => default.contains(&index),
+                    None => default.contains(index),
                 };
                 if still {
                     return Ok(None);
@@ -202,7 +202,7 @@ impl<'c> Reading<'c> {
         match given(self.config, key) {
             None => Ok(index < count_or_none(self.config, "first_k_dense_replace")?),
             Some(list) => match list.as_array() {
-                Some(list) if list.len() == layers => Ok(list[index] == "dense"),
+                Some(list) if list.len() == layers => Ok(list[index].as_str() == Some("dense")),
                 Some(list) => Err(count_of(key, list.len(), layers)),
                 None => Err(invalid(key, list, "a list of texts")),
             },
@@ -214,7 +214,7 @@ impl<'c> Reading<'c> {
         let Rotates::ExceptEvery(every) = self.row.rotates else {
             return Ok(true);
         };
-        let every = count(self.config, "no_rope_layer_interval")?.unwrap_or(every);
+        let every = count(self.config, "no_rope_layer_interval")?.unwrap_or(every.into());
         match numbers(self.config, "no_rope_layers")?.filter(|list| !list.is_empty()) {
             Some(list) => match list.get(index) {
                 Some(rotates) => Ok(*rotates != 0.0),
@@ -252,10 +252,10 @@ impl<'c> Reading<'c> {
     /// Refuses what stands there under anything but a layer's number.
     fn check_numbers(&self) -> Result<()> {
         let number = |name: &str| name.parse::<usize>().map(|number| number.to_string());
-        let all = self.config_by_layer()?.into_iter().flatten();
+        let all = self.config_by_layer()?.into_iter().flat_map(Object::iter);
         match all
             .map(|(name, _)| name)
-            .find(|name| number(name).as_ref() != Ok(*name))
+            .find(|name| number(name).as_deref() != Ok(*name))
         {
             Some(name) => Err(Error::Invalid {
                 key: PER_LAYER,
@@ -278,8 +278,8 @@ impl<'c> Reading<'c> {
             let parts = ["rope", "rotary", "theta"];
             parts.iter().any(|part| key.contains(part)) && key != "qk_rope_head_dim"
         };
-        match own.keys().find(|key| sounds(key)) {
-            Some(key) => Err(Error::Unread {
+        match own.iter().find(|(key, _)| sounds(key)) {
+            Some((key, _)) => Err(Error::Unread {
                 key: beginning(key),
             }),
             None => Ok(Some(own)),
@@ -383,8 +383,8 @@ impl<'c> Reading<'c> {
                 key: beginning(key),
             });
         }
-        let rotating = own.or(renamed).unwrap_or(rotating as usize);
-        let still = of_layer("qk_nope_head_dim")?.unwrap_or(still as usize);
+        let rotating = own.or(renamed).unwrap_or(rotating.into());
+        let still = of_layer("qk_nope_head_dim")?.unwrap_or(still.into());
         Ok(Some((rotating, still)))
     }
 
@@ -408,7 +408,7 @@ impl<'c> Reading<'c> {
             }
             Head::Global(_, default) if kind == Some(FULL) => {
                 let own = count(self.config, "global_head_dim")?;
-                return Ok(own.unwrap_or(default as usize));
+                return Ok(own.unwrap_or(default.into()));
             }
             Head::Global(default, _) | Head::Or(default) => (own?, Some(default)),
             Head::KeyOr(key, default) => (count(self.config, key.name())?, Some(default)),
@@ -416,7 +416,7 @@ impl<'c> Reading<'c> {
         };
         // A null is not an omission.
         let omitted = !self.config.contains_key("head_dim");
-        match own.or(default.filter(|_| omitted).map(|dim| dim as usize)) {
+        match own.or(default.filter(|_| omitted).map(usize::from)) {
             Some(dim) => Ok(dim),
             None => self.width_over_heads(),
         }
@@ -508,7 +508,7 @@ impl<'c> Reading<'c> {
                 return even((width / (2 * self.heads()?)).max(32), head_dim);
             }
             Part::Channels(default) => {
-                return even(self.number_or("rotary_dim", default)?, head_dim);
+                return even(self.number_or("rotary_dim", default.into())?, head_dim);
             }
             // The class puts the part that its keys make into the parameters, whatever stands there.
             _ if self.of_windows() => return even(head_dim, head_dim),
@@ -572,16 +572,17 @@ impl<'c> Reading<'c> {
             Base::InsideOr(base) => (number(rope, inside)?, base),
             Base::Times(key, base) => {
                 let factor = number(self.config, key.name())?.unwrap_or(1.0);
-                (None, base * positive(key.name(), factor)?)
+                let factor = positive(key.name(), factor)?;
+                (Some(f64::from(base) * factor), base)
             }
             Base::Fixed(base) => {
-                if number(rope, inside)?.is_some_and(|own| own != base) {
+                if number(rope, inside)?.is_some_and(|own| own != f64::from(base)) {
                     return Err(Error::Unread { key: inside.into() });
                 }
                 (None, base)
             }
         };
-        Ok(found.unwrap_or(default))
+        Ok(found.unwrap_or(default.into()))
     }
 
     /// The rotation of the layers that differ in this.
@@ -798,7 +799,7 @@ impl<'c> Reading<'c> {
     fn original(&self, rope: &Object) -> Result<u64> {
         let key = "original_max_position_embeddings";
         let default = match self.row.rope_types {
-            RopeTypes::LongRope(original) => Some(original),
+            RopeTypes::LongRope(original) => Some(original.into()),
             _ => None,
         };
         let beside = match self.parameters.by_layer {
@@ -827,7 +828,6 @@ impl<'c> Reading<'c> {
     /// counts without them.
     fn check_beside(&self, rope: &Object, base: f64, rotary_dim: usize) -> Result<()> {
         for (key, value) in self.config.iter().filter(|(_, value)| !value.is_null()) {
-            let key = key.as_str();
             let number = value.as_f64();
             let agrees = match key {
                 "rope_theta" | "rotary_emb_base" | "rotary_embedding_base" | "rope_base" => {
@@ -881,7 +881,7 @@ impl<'c> Reading<'c> {
                 | "mrope_section"
                 | "xdrope_section" => false,
                 "rope_ratio" => number == Some(1.0),
-                "use_rope_layers" => value.as_array().is_some_and(Vec::is_empty),
+                "use_rope_layers" => value.as_array().is_some_and(<[Value]>::is_empty),
                 "original_rope" => true,
                 _ => key_is_irrelevant(key),
             };
@@ -915,7 +915,9 @@ impl<'c> Reading<'c> {
         {
             named[3] = Some(key);
         }
-        if let Condition::If(key, _) | Condition::Unless(key) = row.condition {
+        if let Condition::If(key, _) | Condition::IfTrue(key) | Condition::Unless(key) =
+            row.condition
+        {
             named[4] = Some(key);
         }
         if let Values::If(key) = row.values {

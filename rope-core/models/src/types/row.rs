@@ -41,6 +41,12 @@ names! {
     heavily_compressed_attention conv hybrid hybrid_sliding
 }
 
+names! {
+    /// Values of files that rows name.
+    Word:
+    olmo qwen3 rope rotary
+}
+
 /// What the class of a model type does.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row {
@@ -108,7 +114,7 @@ pub(crate) const HALF: Row = Row {
     obeys: false,
     window: Window::Whole,
     values: Values::Plain,
-    base: Base::Or(10_000.0),
+    base: Base::Or(10_000),
     parameters: Form::Flat,
     rope_types: RopeTypes::Usual,
     turns: false,
@@ -192,19 +198,19 @@ pub(crate) enum Head {
     /// `head_dim`, or the width over the heads.
     Usual,
     /// `head_dim`, or this many.
-    Or(u32),
+    Or(u16),
     /// This key, or this many.
-    KeyOr(Key, u32),
+    KeyOr(Key, u16),
     /// Always the width over the heads; a file whose `head_dim` differs is refused.
     Quotient,
     /// Always twice that.
     TwiceQuotient,
     /// `head_dim`, or this many; in full-attention layers `global_head_dim`, or that many.
-    Global(u32, u32),
+    Global(u16, u16),
     /// Latent attention: `qk_nope_head_dim` and, after it, `qk_rope_head_dim`, which alone rotates.
     Latent {
-        still: u32,
-        rotating: u32,
+        still: u16,
+        rotating: u16,
         /// What else stands for them.
         quirk: Latent,
     },
@@ -225,7 +231,7 @@ pub(crate) enum Latent {
     OfWindows,
 }
 
-pub(crate) const fn latent(still: u32, rotating: u32) -> Head {
+pub(crate) const fn latent(still: u16, rotating: u16) -> Head {
     Head::Latent {
         still,
         rotating,
@@ -243,7 +249,7 @@ pub(crate) enum Part {
     /// `partial_rotary_factor` of the parameters, or this number.
     Inside(f64),
     /// A number of channels: `rotary_dim`, or this one.
-    Channels(usize),
+    Channels(u16),
     /// CLVP's: see `Model::rotary_dim`.
     Clvp,
 }
@@ -274,15 +280,15 @@ pub(crate) enum Values {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Base {
     /// `rope_theta` of the parameters or beside them, or this.
-    Or(f64),
+    Or(u32),
     /// `rope_theta` of the parameters, or this key, or this number.
-    KeyOr(Key, f64),
+    KeyOr(Key, u32),
     /// `rope_theta` of the parameters, or this.
-    InsideOr(f64),
+    InsideOr(u32),
     /// This, times the key's number.
-    Times(Key, f64),
+    Times(Key, u32),
     /// This, whatever the file says.
-    Fixed(f64),
+    Fixed(u32),
 }
 
 /// Where the parameters of the rotation are.
@@ -295,9 +301,9 @@ pub(crate) enum Form {
     /// An object for each type of layers.
     ByLayerType,
     /// An object for each type of layers, or these; `None` is a null.
-    ByLayerTypeOr(&'static [(LayerType, Option<Defaults>)]),
+    ByLayerTypeOr(&'static ByType),
     /// The same, and what the file's objects leave out is taken from these too.
-    ByLayerTypeFilled(&'static [(LayerType, Option<Defaults>)]),
+    ByLayerTypeFilled(&'static ByType),
     /// The same, made from older files: what they scale is full-attention layers, and this is the base of the others.
     Older(Base),
     /// The same, but what they scale is all layers.
@@ -312,6 +318,9 @@ pub(crate) enum Form {
     /// The key `rope_theta` alone.
     ThetaOnly,
 }
+
+/// The parameters of two types of layers.
+pub(crate) type ByType = [(LayerType, Option<Defaults>); 2];
 
 /// The parameters of a file that has none.
 #[derive(Clone, Copy, Debug)]
@@ -381,7 +390,7 @@ pub(crate) enum RopeTypes {
     /// The usual ones; `dynamic` with an alpha is NTK with that alpha.
     Alpha,
     /// `default` and `longrope` alone, which `su` and `yarn` mean too; the original context of a file that has none.
-    LongRope(u64),
+    LongRope(u16),
     /// The usual ones; `deepseek_yarn` means `yarn`.
     DeepseekYarn,
     /// `default`, `linear` and `dynamic` alone.
@@ -455,21 +464,21 @@ pub(crate) enum LayerTypes {
 pub(crate) enum When {
     Always,
     /// The last of each so many.
-    Every(usize),
+    Every(u8),
     /// The last of each so many as the key says, or this number.
-    EveryBy(Key, usize),
+    EveryBy(Key, u8),
     /// The same, counted from the end.
-    EveryFromEnd(usize),
+    EveryFromEnd(u8),
     /// Those whose index divided by the first leaves the second.
-    Modulo(usize, usize),
+    Modulo(u8, u8),
     /// The same; the key counts before the first number.
-    ModuloBy(Key, usize, usize),
+    ModuloBy(Key, u8, u8),
     /// So many at the beginning.
-    First(usize),
+    First(u8),
     /// The last layer.
     Last,
     /// These.
-    In(&'static [usize]),
+    In(&'static [u8; 9]),
 }
 
 /// Which layers rotate.
@@ -485,13 +494,28 @@ pub(crate) enum Rotates {
     /// Those whose type has parameters that are not null.
     Parametrized,
     /// All but each Nth (`no_rope_layer_interval`), or by `no_rope_layers`.
-    ExceptEvery(usize),
+    ExceptEvery(u8),
     /// All by the base that this key lists for each, but for those with 0.
     ByBase(Key),
     /// All but those for which this key lists 0; without it all but each fourth from the end.
     Nonzero(Key),
     /// All but those that this key lists, or these.
-    Except(Key, &'static [usize]),
+    Except(Key, Run),
+}
+
+/// Some layers: the first, and every so many from it on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) first: u8,
+    pub(crate) step: u8,
+    pub(crate) count: u8,
+}
+
+impl Run {
+    pub(crate) fn contains(self, index: usize) -> bool {
+        let [first, step, count] = [self.first, self.step, self.count].map(usize::from);
+        index >= first && (index - first).is_multiple_of(step) && (index - first) / step < count
+    }
 }
 
 /// Which files of a type rotate.
@@ -499,7 +523,9 @@ pub(crate) enum Rotates {
 pub(crate) enum Condition {
     Always,
     /// Those in which this key has this value.
-    If(Key, &'static str),
+    If(Key, Word),
+    /// Those in which this key is true.
+    IfTrue(Key),
     /// Those in which this key is not true.
     Unless(Key),
 }
@@ -510,9 +536,9 @@ pub(crate) struct QkNorm {
     /// Its formula.
     pub(crate) formula: Formula,
     /// What is added to the mean in a file without any of the keys.
-    pub(crate) eps: f64,
-    /// The keys of eps, of which the first that the file has counts; none if it is fixed.
-    pub(crate) eps_keys: &'static [Key],
+    pub(crate) eps: f32,
+    /// Where it stands in a file.
+    pub(crate) eps_key: Eps,
     /// Over which channels it is.
     pub(crate) reach: Reach,
     /// It stands after the rotation.
@@ -526,11 +552,11 @@ pub(crate) struct QkNorm {
 }
 
 /// A norm of each head, before the rotation, in all layers.
-pub(crate) const fn norm(formula: Formula, eps: f64) -> QkNorm {
+pub(crate) const fn norm(formula: Formula, eps: f32) -> QkNorm {
     QkNorm {
         formula,
         eps,
-        eps_keys: &[Key::rms_norm_eps],
+        eps_key: Eps::Key(Key::rms_norm_eps),
         reach: Reach::Head,
         after: false,
         switch: None,
@@ -556,6 +582,16 @@ pub(crate) enum Formula {
     Other,
 }
 
+/// Where a file has what a norm adds to the mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Eps {
+    /// Nowhere: it is fixed.
+    Fixed,
+    Key(Key),
+    /// Under the first of these that the file has.
+    KeyOr(Key, Key),
+}
+
 /// Over which channels a norm is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
@@ -564,5 +600,5 @@ pub(crate) enum Reach {
     /// All heads of a token.
     Row,
     /// All heads if the key has the first value, each head if it has the second, which it has where it is missing.
-    RowIf(Key, &'static [&'static str; 2]),
+    RowIf(Key, [Word; 2]),
 }

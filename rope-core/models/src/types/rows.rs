@@ -22,7 +22,7 @@ use super::row::*;
 use crate::norms::NormedLayers;
 
 /// The sliding-window and the full-attention layers of Gemma 4.
-const GEMMA4: &[(LayerType, Option<Defaults>)] = &[
+const GEMMA4: ByType = [
     (sliding_attention, Some(theta(10_000.0))),
     (full_attention, Some(proportional(1_000_000.0, 0.25))),
 ];
@@ -42,9 +42,14 @@ const GPT_OSS: Defaults = Defaults {
 
 macro_rules! rows {
     ($($name:literal = $base:ident $({ $($field:ident: $value:expr),+ $(,)? })?;)+) => {
-        pub(crate) static ROWS: &[(&str, Row)] =
-            &[$(($name, Row { $($($field: $value,)+)? ..$base })),+];
+        const NAMES: &str = concat!($($name, " "),+);
+        static ROWS: &[Row] = &[$(Row { $($($field: $value,)+)? ..$base }),+];
     };
+}
+
+/// The model types and their rows.
+pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static Row)> {
+    NAMES.split_ascii_whitespace().zip(ROWS)
 }
 
 rows! {
@@ -58,7 +63,7 @@ rows! {
         norm: Some(norm(Formula::Olmo2, 1e-5)),
     };
     "apertus" = HALF {
-        base: Base::Or(12_000_000.0),
+        base: Base::Or(12_000_000),
         parameters: Form::FlatOr(&Defaults {
             theta: Some(12_000_000.0), partial: None,
             scaling: Scaled::Llama3 { factor: 8.0, low: 1.0, high: 4.0, original: 8192 },
@@ -66,7 +71,7 @@ rows! {
         norm: Some(norm(Formula::Llama, 1e-5)),
     };
     "apertus1p5_text" = HALF {
-        base: Base::Or(12_000_000.0),
+        base: Base::Or(12_000_000),
         parameters: Form::FlatOr(&Defaults {
             theta: Some(12_000_000.0), partial: None,
             scaling: Scaled::Llama3 { factor: 8.0, low: 1.0, high: 4.0, original: 8192 },
@@ -79,7 +84,7 @@ rows! {
     "axk2" = DEEPSEEK { head: latent(64, 32), layers: Rules(&[(indexed_attention, Always)]) };
     "bailing_hybrid" = DEEPSEEK {
         context: Name::Or(Key::model_max_length),
-        base: Base::Or(6_000_000.0),
+        base: Base::Or(6_000_000),
         layers: Rules(&[(full_attention, EveryBy(Key::layer_group_size, 6)), (linear_attention, Always)]),
     };
     "bamba" = PARTIAL {
@@ -93,14 +98,14 @@ rows! {
         rotates: Rotates::Parametrized,
         norm: Some(norm(Formula::Olmo2, 1e-6)),
     };
-    "bitnet" = HALF { base: Base::Or(500_000.0) };
-    "blt_global_transformer" = INTERLEAVED { head: Head::Quotient, base: Base::Or(500_000.0) };
-    "blt_local_decoder" = INTERLEAVED { head: Head::Quotient, base: Base::Or(500_000.0) };
-    "blt_local_encoder" = INTERLEAVED { head: Head::Quotient, base: Base::Or(500_000.0) };
+    "bitnet" = HALF { base: Base::Or(500_000) };
+    "blt_global_transformer" = INTERLEAVED { head: Head::Quotient, base: Base::Or(500_000) };
+    "blt_local_decoder" = INTERLEAVED { head: Head::Quotient, base: Base::Or(500_000) };
+    "blt_local_encoder" = INTERLEAVED { head: Head::Quotient, base: Base::Or(500_000) };
     "blt_patcher" = INTERLEAVED { head: Head::Quotient };
     "chameleon" = HALF {
         head: Head::Quotient,
-        norm: Some(QkNorm { eps_keys: &[], ..norm(Formula::Chameleon, 1e-5) }),
+        norm: Some(QkNorm { eps_key: Eps::Fixed, ..norm(Formula::Chameleon, 1e-5) }),
     };
     "chatglm" = INTERLEAVED {
         depth: Name::Or(Key::num_layers),
@@ -109,7 +114,7 @@ rows! {
         part: Part::Inside(0.5),
         obeys: true,
         window: Window::Part,
-        base: Base::Times(Key::rope_ratio, 10_000.0),
+        base: Base::Times(Key::rope_ratio, 10_000),
         parameters: Form::ThetaOnly,
         rope_types: RopeTypes::Default,
     };
@@ -129,14 +134,14 @@ rows! {
         head: Head::Quotient,
         part: Part::Channels(64),
         window: Window::Part,
-        base: Base::InsideOr(10_000.0),
+        base: Base::InsideOr(10_000),
         parameters: Form::ThetaOnly,
         rope_types: RopeTypes::Default,
     };
     "cohere" = INTERLEAVED {
-        base: Base::Or(500_000.0),
+        base: Base::Or(500_000),
         norm: Some(QkNorm {
-            eps_keys: &[Key::layer_norm_eps],
+            eps_key: Eps::Key(Key::layer_norm_eps),
             switch: Some((Key::use_qk_norm, false)),
             ..norm(Formula::Cohere, 1e-5)
         }),
@@ -167,11 +172,11 @@ rows! {
         rope_types: RopeTypes::Default,
         axes: AxesOf::MropeInterleaved([24, 20, 20]),
     };
-    "csm" = HALF { base: Base::Or(500_000.0) };
-    "csm_depth_decoder_model" = HALF { base: Base::Or(500_000.0) };
+    "csm" = HALF { base: Base::Or(500_000) };
+    "csm_depth_decoder_model" = HALF { base: Base::Or(500_000) };
     "cwm" = HALF {
         head: Head::Or(128),
-        base: Base::Or(1_000_000.0),
+        base: Base::Or(1_000_000),
         parameters: Form::FlatOr(&Defaults {
             theta: Some(1_000_000.0), partial: None,
             scaling: Scaled::Llama3 { factor: 16.0, low: 1.0, high: 4.0, original: 8192 },
@@ -195,7 +200,7 @@ rows! {
         part: Part::Count(Key::qk_rope_head_dim, 0.125),
         obeys: true,
         window: Window::End,
-        base: Base::InsideOr(10_000.0),
+        base: Base::InsideOr(10_000),
         parameters: Form::Compressed,
         layers: Rules(&[
             (heavily_compressed_attention, First(2)),
@@ -210,12 +215,12 @@ rows! {
     "diffusion_gemma_text" = HALF {
         head: Head::Global(256, 512),
         obeys: true,
-        parameters: Form::ByLayerTypeOr(GEMMA4),
+        parameters: Form::ByLayerTypeOr(&GEMMA4),
         layers: Rules(&[(full_attention, Every(6)), (full_attention, Last), (sliding_attention, Always)]),
         norm: Some(QkNorm { values: true, ..norm(Formula::Gemma3n, 1e-6) }),
     };
     "dinov3_vit" = VISION {
-        base: Base::Or(100.0),
+        base: Base::Or(100),
         parameters: Form::ThetaOnly,
         rope_types: RopeTypes::Default,
         turns: true,
@@ -228,8 +233,8 @@ rows! {
     };
     "dots3_note_text" = DEEPSEEK {
         head: Head::Latent { still: 128, rotating: 64, quirk: Latent::OfWindows },
-        base: Base::Or(80_000_000.0),
-        parameters: Form::OfWindows(Base::KeyOr(Key::swa_rope_theta, 50_000.0)),
+        base: Base::Or(80_000_000),
+        parameters: Form::OfWindows(Base::KeyOr(Key::swa_rope_theta, 50_000)),
         softmax: false,
         layers: LayerTypes::SparseOrWindow,
         norm: Some(norm(Formula::Other, 0.0)),
@@ -253,24 +258,24 @@ rows! {
         ]),
         norm: Some(QkNorm { values: true, ..norm(Formula::Gemma3n, 1e-6) }),
     };
-    "emu3_text_model" = HALF { base: Base::Or(1_000_000.0) };
-    "eomt_dinov3" = VISION { base: Base::Or(100.0), rope_types: RopeTypes::Default, turns: true };
-    "ernie4_5" = INTERLEAVED { head: Head::Or(128), base: Base::Or(500_000.0) };
-    "ernie4_5_moe" = INTERLEAVED { base: Base::Or(500_000.0) };
+    "emu3_text_model" = HALF { base: Base::Or(1_000_000) };
+    "eomt_dinov3" = VISION { base: Base::Or(100), rope_types: RopeTypes::Default, turns: true };
+    "ernie4_5" = INTERLEAVED { head: Head::Or(128), base: Base::Or(500_000) };
+    "ernie4_5_moe" = INTERLEAVED { base: Base::Or(500_000) };
     "ernie4_5_vl_moe_text" = INTERLEAVED {
-        base: Base::Or(500_000.0),
+        base: Base::Or(500_000),
         rope_types: RopeTypes::Default,
         axes: AxesOf::MropeAlternating([22, 22, 20]),
     };
     "ernie4_5_vl_moe_vision" = QWEN_VISION;
     "esm" = HALF {
         parameters: Form::ThetaOnly,
-        condition: Condition::If(Key::position_embedding_type, "rotary"),
+        condition: Condition::If(Key::position_embedding_type, Word::rotary),
     };
-    "esmc" = HALF { norm: Some(QkNorm { eps_keys: &[], reach: Reach::Row, ..norm(Formula::StableLm, 1e-5) }) };
+    "esmc" = HALF { norm: Some(QkNorm { eps_key: Eps::Fixed, reach: Reach::Row, ..norm(Formula::StableLm, 1e-5) }) };
     "eurobert" = HALF;
-    "evolla" = HALF { base: Base::Or(500_000.0) };
-    "exaone" = HALF { depth: Name::Or(Key::num_layers), base: Base::Or(500_000.0) };
+    "evolla" = HALF { base: Base::Or(500_000) };
+    "exaone" = HALF { depth: Name::Or(Key::num_layers), base: Base::Or(500_000) };
     "exaone4" = HALF {
         layers: Rules(&[
             (full_attention, EveryBy(Key::sliding_window_pattern, 4)),
@@ -291,7 +296,7 @@ rows! {
     "falcon" = HALF { head: Head::Quotient, condition: Condition::Unless(Key::alibi) };
     "falcon_h1" = HALF { layers: Rules(&[(hybrid, Always)]) };
     "flex_olmo" = HALF {
-        base: Base::Or(500_000.0),
+        base: Base::Or(500_000),
         norm: Some(QkNorm { reach: Reach::Row, ..norm(Formula::Olmo2, 1e-6) }),
     };
     "flint" = HALF {
@@ -312,8 +317,8 @@ rows! {
     };
     "gemma3_text" = HALF {
         head: Head::Or(256),
-        base: Base::Or(1_000_000.0),
-        parameters: Form::Older(Base::KeyOr(Key::rope_local_base_freq, 10_000.0)),
+        base: Base::Or(1_000_000),
+        parameters: Form::Older(Base::KeyOr(Key::rope_local_base_freq, 10_000)),
         layers: Rules(&[
             (full_attention, EveryBy(Key::sliding_window_pattern, 6)),
             (sliding_attention, Always),
@@ -322,20 +327,20 @@ rows! {
     };
     "gemma3n_text" = HALF {
         head: Head::Or(256),
-        base: Base::Or(1_000_000.0),
-        parameters: Form::Older(Base::KeyOr(Key::rope_local_base_freq, 10_000.0)),
+        base: Base::Or(1_000_000),
+        parameters: Form::Older(Base::KeyOr(Key::rope_local_base_freq, 10_000)),
         layers: Rules(&[(full_attention, Every(5)), (sliding_attention, Always)]),
         norm: Some(QkNorm { values: true, ..norm(Formula::Gemma3n, 1e-6) }),
     };
     "gemma4_text" = HALF {
         head: Head::Global(256, 512),
-        parameters: Form::ByLayerTypeOr(GEMMA4),
+        parameters: Form::ByLayerTypeOr(&GEMMA4),
         layers: Rules(&[(full_attention, Every(6)), (full_attention, Last), (sliding_attention, Always)]),
         norm: Some(QkNorm { values: true, ..norm(Formula::Gemma3n, 1e-6) }),
     };
     "gemma4_unified_text" = HALF {
         head: Head::Global(256, 512),
-        parameters: Form::ByLayerTypeOr(GEMMA4),
+        parameters: Form::ByLayerTypeOr(&GEMMA4),
         layers: Rules(&[(full_attention, Every(6)), (full_attention, Last), (sliding_attention, Always)]),
         norm: Some(QkNorm { values: true, ..norm(Formula::Gemma3n, 1e-6) }),
     };
@@ -374,17 +379,17 @@ rows! {
     "gpt_neox" = PARTIAL {
         head: Head::Quotient,
         part: Part::Factor(Key::rotary_pct, 0.25),
-        base: Base::KeyOr(Key::rotary_emb_base, 10_000.0),
+        base: Base::KeyOr(Key::rotary_emb_base, 10_000),
     };
     "gpt_neox_japanese" = PARTIAL {
         head: Head::Quotient,
         part: Part::Factor(Key::rotary_pct, 1.0),
         window: Window::ExactPart,
-        base: Base::KeyOr(Key::rotary_emb_base, 10_000.0),
+        base: Base::KeyOr(Key::rotary_emb_base, 10_000),
     };
     "gpt_oss" = HALF {
         head: Head::Or(64),
-        base: Base::Or(150_000.0),
+        base: Base::Or(150_000),
         parameters: Form::FlatOr(&GPT_OSS),
         layers: Rules(&[(sliding_attention, Modulo(2, 0)), (full_attention, Always)]),
     };
@@ -396,7 +401,7 @@ rows! {
         head: Head::Quotient,
         part: Part::Channels(64),
         window: Window::Part,
-        base: Base::InsideOr(10_000.0),
+        base: Base::InsideOr(10_000),
         parameters: Form::ThetaOnly,
         rope_types: RopeTypes::Default,
     };
@@ -415,11 +420,11 @@ rows! {
     };
     "granitemoehybrid" = HALF {
         layers: Rules(&[(linear_attention, Always)]),
-        condition: Condition::If(Key::position_embedding_type, "rope"),
+        condition: Condition::If(Key::position_embedding_type, Word::rope),
     };
     "granitemoeshared" = HALF;
-    "gte" = HALF { base: Base::Or(160_000.0) };
-    "helium" = INTERLEAVED { head: Head::Or(128), base: Base::Or(100_000.0) };
+    "gte" = HALF { base: Base::Or(160_000) };
+    "helium" = INTERLEAVED { head: Head::Or(128), base: Base::Or(100_000) };
     "higgs_audio_v2" = HALF {
         head: Head::Or(128),
         parameters: Form::FlatOr(&Defaults {
@@ -443,7 +448,7 @@ rows! {
     };
     "hy_v3" = HALF {
         head: Head::Or(128),
-        base: Base::Or(11_158_840.0),
+        base: Base::Or(11_158_840),
         norm: Some(norm(Formula::Llama, 1e-5)),
     };
     "hy_v4" = HALF { head: latent(192, 64), softmax: true, layers: Rules(&[(indexed_attention, Always)]) };
@@ -461,7 +466,7 @@ rows! {
     "iquestcoder" = HALF { head: Head::Or(128) };
     "jais2" = HALF;
     "jetmoe" = HALF { head: Head::KeyOr(Key::kv_channels, 128) };
-    "jina_embeddings_v3" = HALF { base: Base::Or(20_000.0) };
+    "jina_embeddings_v3" = HALF { base: Base::Or(20_000) };
     "kimi_k2" = DEEPSEEK;
     "kimi_k25_vision" = VISION { axes: AxesOf::ColumnsAndRows };
     "kolibri1" = HALF {
@@ -493,17 +498,17 @@ rows! {
     };
     "lasr_encoder" = HALF;
     "lfm2" = HALF {
-        base: Base::Or(1_000_000.0),
+        base: Base::Or(1_000_000),
         layers: LayerTypes::Listed(Key::full_attn_idxs, conv, full_attention),
-        norm: Some(QkNorm { eps_keys: &[Key::norm_eps], ..norm(Formula::Llama, 1e-5) }),
+        norm: Some(QkNorm { eps_key: Eps::Key(Key::norm_eps), ..norm(Formula::Llama, 1e-5) }),
     };
     "lfm2_moe" = HALF {
-        base: Base::Or(1_000_000.0),
-        norm: Some(QkNorm { eps_keys: &[Key::norm_eps], ..norm(Formula::Llama, 1e-5) }),
+        base: Base::Or(1_000_000),
+        norm: Some(QkNorm { eps_key: Eps::Key(Key::norm_eps), ..norm(Formula::Llama, 1e-5) }),
     };
     "lfm3" = HALF {
         head: Head::Or(128),
-        base: Base::Or(1_000_000.0),
+        base: Base::Or(1_000_000),
         parameters: Form::ByLayerTypeOr(&[
             (sliding_attention, Some(theta(10_000.0))),
             (full_attention, Some(proportional(1_000_000.0, 0.5))),
@@ -514,17 +519,17 @@ rows! {
             (sliding_attention, Modulo(4, 0)),
             (conv, Always),
         ]),
-        norm: Some(QkNorm { eps_keys: &[Key::norm_eps, Key::rms_norm_eps], ..norm(Formula::Llama, 1e-5) }),
+        norm: Some(QkNorm { eps_key: Eps::KeyOr(Key::norm_eps, Key::rms_norm_eps), ..norm(Formula::Llama, 1e-5) }),
     };
     "lfm3_vl_vision" = VISION {
-        base: Base::Or(1_000_000.0),
+        base: Base::Or(1_000_000),
         layers: Rules(&[(conv, First(2)), (conv, Modulo(2, 1)), (full_attention, Always)]),
-        norm: Some(QkNorm { eps_keys: &[Key::norm_eps], ..norm(Formula::Llama, 1e-5) }),
+        norm: Some(QkNorm { eps_key: Eps::Key(Key::norm_eps), ..norm(Formula::Llama, 1e-5) }),
     };
     "llama" = HALF;
     "llama4_text" = INTERLEAVED {
         head: Head::Or(128),
-        base: Base::Or(500_000.0),
+        base: Base::Or(500_000),
         layers: LayerTypes::Chunked,
         rotates: Rotates::ExceptEvery(4),
         norm: Some(QkNorm {
@@ -535,7 +540,7 @@ rows! {
         }),
     };
     "llama4_vision_model" = VISION { pairs: Pairs::Interleaved, rope_types: RopeTypes::Default };
-    "longcat_flash" = DEEPSEEK { depth: Name::Twice(Key::num_layers), base: Base::Or(10_000_000.0) };
+    "longcat_flash" = DEEPSEEK { depth: Name::Twice(Key::num_layers), base: Base::Or(10_000_000) };
     "mellum" = HALF {
         head: Head::Or(128),
         obeys: true,
@@ -559,25 +564,25 @@ rows! {
     };
     "minicpm3" = HALF { head: latent(64, 32), softmax: true };
     "minimax" = HALF {
-        base: Base::Or(1_000_000.0),
+        base: Base::Or(1_000_000),
         layers: Rules(&[(full_attention, Modulo(2, 0)), (linear_attention, Always)]),
     };
     "minimax_m2" = PARTIAL {
         head: Head::Or(128),
         part: Part::Count(Key::rotary_dim, 1.0),
-        base: Base::Or(5_000_000.0),
+        base: Base::Or(5_000_000),
         norm: Some(QkNorm { reach: Reach::Row, ..norm(Formula::Llama, 1e-6) }),
     };
     "minimax_m3_vl_text" = PARTIAL {
         head: Head::Or(128),
-        base: Base::Or(5_000_000.0),
+        base: Base::Or(5_000_000),
         layers: Rules(&[(full_attention, Always)]),
         norm: Some(norm(Formula::Gemma, 1e-6)),
     };
     "minimax_m3_vl_vision" = VISION { window: Window::Part, axes: AxesOf::Three };
     "minimax_text_01" = PARTIAL {
         part: Part::Count(Key::rotary_dim, 1.0),
-        base: Base::Or(1_000_000.0),
+        base: Base::Or(1_000_000),
         rope_types: RopeTypes::Default,
         layers: LayerTypes::Flags(Key::attn_type_list, full_attention, linear_attention),
     };
@@ -616,18 +621,18 @@ rows! {
         layers: Rules(&[(indexed_attention, Always)]),
         rotates: Rotates::ExceptEvery(4),
     };
-    "mixtral" = HALF { base: Base::Or(1_000_000.0) };
+    "mixtral" = HALF { base: Base::Or(1_000_000) };
     "mlcd_vision_model" = VISION;
     "mllama_text_model" = HALF {
         head: Head::Quotient,
-        base: Base::Or(500_000.0),
-        rotates: Rotates::Except(Key::cross_attention_layers, &[3, 8, 13, 18, 23, 28, 33, 38]),
+        base: Base::Or(500_000),
+        rotates: Rotates::Except(Key::cross_attention_layers, Run { first: 3, step: 5, count: 8 }),
         norm: Some(QkNorm { layers: NormedLayers::Still, ..norm(Formula::Llama, 1e-5) }),
     };
     "modernbert" = HALF {
         head: Head::Quotient,
-        base: Base::KeyOr(Key::global_rope_theta, 160_000.0),
-        parameters: Form::OlderAllScaled(Base::KeyOr(Key::local_rope_theta, 10_000.0)),
+        base: Base::KeyOr(Key::global_rope_theta, 160_000),
+        parameters: Form::OlderAllScaled(Base::KeyOr(Key::local_rope_theta, 10_000)),
         layers: Rules(&[
             (full_attention, ModuloBy(Key::global_attn_every_n_layers, 3, 0)),
             (sliding_attention, Always),
@@ -636,8 +641,8 @@ rows! {
     };
     "modernbert-decoder" = HALF {
         head: Head::Quotient,
-        base: Base::KeyOr(Key::global_rope_theta, 160_000.0),
-        parameters: Form::OlderAllScaled(Base::KeyOr(Key::local_rope_theta, 10_000.0)),
+        base: Base::KeyOr(Key::global_rope_theta, 160_000),
+        parameters: Form::OlderAllScaled(Base::KeyOr(Key::local_rope_theta, 10_000)),
         layers: Rules(&[
             (full_attention, ModuloBy(Key::global_attn_every_n_layers, 3, 0)),
             (sliding_attention, Always),
@@ -648,8 +653,8 @@ rows! {
         head: Head::Or(128),
         scaled_layers: Some(Key::rope_scaling_layers),
         norm: Some(QkNorm {
-            eps_keys: &[Key::rms_norm_eps, Key::layer_norm_eps],
-            reach: Reach::RowIf(Key::qk_norm_type, &["olmo", "qwen3"]),
+            eps_key: Eps::KeyOr(Key::rms_norm_eps, Key::layer_norm_eps),
+            reach: Reach::RowIf(Key::qk_norm_type, [Word::olmo, Word::qwen3]),
             ..norm(Formula::Llama, 1e-6)
         }),
     };
@@ -666,7 +671,7 @@ rows! {
     "moshi" = HALF;
     "muse_glimmer_assistant" = HALF {
         head: Head::Or(128),
-        base: Base::Or(500_000.0),
+        base: Base::Or(500_000),
         norm: Some(norm(Formula::Llama, 1e-5)),
     };
     "muse_glimmer_text" = HALF {
@@ -691,11 +696,11 @@ rows! {
     "nemotron" = PARTIAL { part: Part::Factor(Key::partial_rotary_factor, 0.5) };
     "nemotron3_5_transcribe_asr_audio" = PARTIAL {
         parameters: Form::FlatOr(&partial(10_000.0, 0.5)),
-        norm: Some(QkNorm { eps_keys: &[], ..norm(Formula::LayerNorm, 1e-5) }),
+        norm: Some(QkNorm { eps_key: Eps::Fixed, ..norm(Formula::LayerNorm, 1e-5) }),
     };
     "nemotron3_5_transcribe_word_timestamp" = PARTIAL {
         parameters: Form::FlatOr(&partial(10_000.0, 0.5)),
-        norm: Some(QkNorm { eps_keys: &[], ..norm(Formula::LayerNorm, 1e-5) }),
+        norm: Some(QkNorm { eps_key: Eps::Fixed, ..norm(Formula::LayerNorm, 1e-5) }),
     };
     "nemotron3_diarization_audio" = PARTIAL;
     "neomme" = PARTIAL {
@@ -706,19 +711,19 @@ rows! {
         ]),
         axes: AxesOf::RowsAndColumns,
         layers: Rules(&[(full_attention, Every(6)), (full_attention, Last), (sliding_attention, Always)]),
-        norm: Some(QkNorm { eps_keys: &[Key::norm_eps], ..norm(Formula::Llama4, 1e-6) }),
+        norm: Some(QkNorm { eps_key: Eps::Key(Key::norm_eps), ..norm(Formula::Llama4, 1e-6) }),
     };
     "nomic_bert" = HALF {
         width: Name::Or(Key::n_embd),
         heads: Name::Or(Key::n_head),
         depth: Name::Or(Key::n_layer),
-        base: Base::Or(1000.0),
+        base: Base::Or(1000),
     };
     "olmo" = HALF;
     "olmo2" = HALF { norm: Some(QkNorm { reach: Reach::Row, ..norm(Formula::Olmo2, 1e-5) }) };
     "olmo3" = HALF {
-        base: Base::Or(500_000.0),
-        parameters: Form::Older(Base::InsideOr(500_000.0)),
+        base: Base::Or(500_000),
+        parameters: Form::Older(Base::InsideOr(500_000)),
         layers: Rules(&[(full_attention, Every(4)), (sliding_attention, Always)]),
         norm: Some(QkNorm { reach: Reach::Row, ..norm(Formula::Olmo2, 1e-5) }),
     };
@@ -729,28 +734,28 @@ rows! {
     "olmoe" = HALF { norm: Some(QkNorm { reach: Reach::Row, ..norm(Formula::Llama, 1e-5) }) };
     "openai_privacy_filter" = INTERLEAVED {
         head: Head::Or(64),
-        base: Base::Or(150_000.0),
+        base: Base::Or(150_000),
         parameters: Form::FlatOr(&GPT_OSS),
     };
     "paddleocr_vl_text" = HALF {
         head: Head::Or(128),
-        base: Base::Or(500_000.0),
+        base: Base::Or(500_000),
         axes: AxesOf::Mrope([16, 24, 24]),
     };
     "paddleocr_vl_vision" = VISION;
     "pe_audio_encoder" = INTERLEAVED {
         head: Head::Or(128),
-        base: Base::Or(20_000.0),
+        base: Base::Or(20_000),
         norm: Some(norm(Formula::Llama, 1e-5)),
     };
     "pe_audio_video_encoder" = INTERLEAVED {
         head: Head::Or(128),
-        base: Base::Or(20_000.0),
+        base: Base::Or(20_000),
         norm: Some(norm(Formula::Llama, 1e-5)),
     };
     "pe_video_encoder" = INTERLEAVED {
         head: Head::Or(128),
-        base: Base::Or(20_000.0),
+        base: Base::Or(20_000),
         norm: Some(norm(Formula::Llama, 1e-5)),
     };
     "persimmon" = PARTIAL {
@@ -758,7 +763,7 @@ rows! {
         part: Part::Factor(Key::partial_rotary_factor, 0.5),
         window: Window::ExactPart,
         norm: Some(QkNorm {
-            eps_keys: &[Key::layer_norm_eps],
+            eps_key: Eps::Key(Key::layer_norm_eps),
             switch: Some((Key::qk_layernorm, true)),
             ..norm(Formula::LayerNorm, 1e-5)
         }),
@@ -767,14 +772,14 @@ rows! {
         part: Part::Factor(Key::partial_rotary_factor, 0.5),
         window: Window::ExactPart,
         norm: Some(QkNorm {
-            eps_keys: &[Key::layer_norm_eps],
+            eps_key: Eps::Key(Key::layer_norm_eps),
             switch: Some((Key::qk_layernorm, false)),
             ..norm(Formula::LayerNorm, 1e-5)
         }),
     };
     "phi3" = PARTIAL { rope_types: RopeTypes::LongRope(4096) };
     "phi4_multimodal" = PARTIAL { rope_types: RopeTypes::LongRope(4096) };
-    "phimoe" = HALF { base: Base::Or(1_000_000.0), rope_types: RopeTypes::PhiMoe };
+    "phimoe" = HALF { base: Base::Or(1_000_000), rope_types: RopeTypes::PhiMoe };
     "pixtral" = VISION { head: Head::Quotient, axes: AxesOf::Pixtral };
     "pocket_tts" = HALF;
     "pocket_tts_audio_tokenizer" = HALF;
@@ -787,27 +792,27 @@ rows! {
         context: Name::Only(Key::seq_length),
         head: Head::KeyOr(Key::kv_channels, 128),
         part: Part::Factor(Key::rotary_pct, 1.0),
-        base: Base::KeyOr(Key::rotary_emb_base, 10_000.0),
+        base: Base::KeyOr(Key::rotary_emb_base, 10_000),
         parameters: Form::ThetaOnly,
         rope_types: RopeTypes::GrowingAlpha,
     };
     "qwen2" = HALF;
     "qwen2_5_omni_talker" = HALF {
         head: Head::Or(128),
-        base: Base::Or(1_000_000.0),
+        base: Base::Or(1_000_000),
         axes: AxesOf::Mrope([16, 24, 24]),
     };
-    "qwen2_5_omni_text" = HALF { base: Base::Or(1_000_000.0), axes: AxesOf::Mrope([16, 24, 24]) };
+    "qwen2_5_omni_text" = HALF { base: Base::Or(1_000_000), axes: AxesOf::Mrope([16, 24, 24]) };
     "qwen2_5_omni_vision_encoder" = QWEN_VISION;
     "qwen2_5_vl_text" = HALF {
-        base: Base::Or(1_000_000.0),
+        base: Base::Or(1_000_000),
         rope_types: RopeTypes::Mrope,
         axes: AxesOf::Mrope([16, 24, 24]),
     };
     "qwen2_5_vl_vision" = QWEN_VISION;
     "qwen2_moe" = HALF;
     "qwen2_vl_text" = HALF {
-        base: Base::Or(1_000_000.0),
+        base: Base::Or(1_000_000),
         rope_types: RopeTypes::Mrope,
         axes: AxesOf::Mrope([16, 24, 24]),
     };
@@ -854,20 +859,20 @@ rows! {
         norm: Some(norm(Formula::Llama, 1e-6)),
     };
     "qwen3_omni_moe_text" = HALF {
-        base: Base::Or(1_000_000.0),
+        base: Base::Or(1_000_000),
         axes: AxesOf::MropeInterleaved([24, 20, 20]),
         norm: Some(norm(Formula::Llama, 1e-6)),
     };
     "qwen3_omni_moe_vision_encoder" = QWEN_VISION;
     "qwen3_vl_moe_text" = HALF {
-        base: Base::Or(500_000.0),
+        base: Base::Or(500_000),
         axes: AxesOf::MropeInterleaved([24, 20, 20]),
         norm: Some(norm(Formula::Llama, 1e-6)),
     };
     "qwen3_vl_moe_vision" = QWEN_VISION;
     "qwen3_vl_text" = HALF {
         head: Head::Or(128),
-        base: Base::Or(500_000.0),
+        base: Base::Or(500_000),
         axes: AxesOf::MropeInterleaved([24, 20, 20]),
         norm: Some(norm(Formula::Llama, 1e-6)),
     };
@@ -899,7 +904,7 @@ rows! {
     "sam3_tracker_video" = VISION { pairs: Pairs::Interleaved, head: Head::Memory };
     "sam3_vit_model" = VISION { pairs: Pairs::Interleaved };
     "sapiens2" = VISION {
-        base: Base::Or(100.0),
+        base: Base::Or(100),
         parameters: Form::ThetaOnly,
         rope_types: RopeTypes::Default,
         turns: true,
@@ -908,18 +913,18 @@ rows! {
     "sarvam_mla" = DEEPSEEK { pairs: Pairs::InterleavedToHalfOrHalf, rope_types: RopeTypes::DeepseekYarn };
     "sarvam_moe" = PARTIAL {
         head: Head::Or(64),
-        base: Base::Or(8_000_000.0),
+        base: Base::Or(8_000_000),
         norm: Some(QkNorm { switch: Some((Key::use_qk_norm, true)), ..norm(Formula::Llama, 1e-6) }),
     };
     "seed_oss" = HALF { head: Head::Or(128) };
-    "smollm3" = HALF { base: Base::Or(2_000_000.0), rotates: Rotates::ExceptEvery(4) };
-    "solar_open" = HALF { head: Head::Or(128), obeys: true, base: Base::Or(1_000_000.0) };
+    "smollm3" = HALF { base: Base::Or(2_000_000), rotates: Rotates::ExceptEvery(4) };
+    "solar_open" = HALF { head: Head::Or(128), obeys: true, base: Base::Or(1_000_000) };
     "stablelm" = PARTIAL {
         head: Head::Quotient,
         part: Part::Factor(Key::partial_rotary_factor, 0.25),
         window: Window::ExactPart,
         norm: Some(QkNorm {
-            eps_keys: &[Key::layer_norm_eps],
+            eps_key: Eps::Key(Key::layer_norm_eps),
             switch: Some((Key::qk_layernorm, false)),
             ..norm(Formula::StableLm, 1e-5)
         }),
@@ -928,7 +933,7 @@ rows! {
     "step3p5" = PARTIAL {
         head: Head::Or(128),
         part: Part::Inside(1.0),
-        base: Base::InsideOr(10_000.0),
+        base: Base::InsideOr(10_000),
         parameters: Form::FirstLayers,
         layers: Rules(&[(full_attention, Always)]),
         norm: Some(norm(Formula::Gemma, 1e-5)),
@@ -946,8 +951,8 @@ rows! {
     };
     "t5gemma2_decoder" = HALF {
         head: Head::Or(256),
-        base: Base::Or(1_000_000.0),
-        parameters: Form::Older(Base::KeyOr(Key::rope_local_base_freq, 10_000.0)),
+        base: Base::Or(1_000_000),
+        parameters: Form::Older(Base::KeyOr(Key::rope_local_base_freq, 10_000)),
         layers: Rules(&[
             (full_attention, EveryBy(Key::sliding_window_pattern, 6)),
             (sliding_attention, Always),
@@ -956,8 +961,8 @@ rows! {
     };
     "t5gemma2_text" = HALF {
         head: Head::Or(256),
-        base: Base::Or(1_000_000.0),
-        parameters: Form::Older(Base::KeyOr(Key::rope_local_base_freq, 10_000.0)),
+        base: Base::Or(1_000_000),
+        parameters: Form::Older(Base::KeyOr(Key::rope_local_base_freq, 10_000)),
         layers: Rules(&[
             (full_attention, EveryBy(Key::sliding_window_pattern, 6)),
             (sliding_attention, Always),
@@ -984,7 +989,7 @@ rows! {
     "vjepa2" = INTERLEAVED {
         context: Name::Absent,
         head: Head::Quotient,
-        base: Base::Fixed(10_000.0),
+        base: Base::Fixed(10_000),
         parameters: Form::ThetaOnly,
         rope_types: RopeTypes::Default,
         axes: AxesOf::ChannelWindows,
@@ -995,7 +1000,7 @@ rows! {
     "zamba2" = HALF {
         head: Head::TwiceQuotient,
         layers: Rules(&[(hybrid, In(&[6, 12, 18, 24, 30, 36, 42, 47, 51])), (linear_attention, Always)]),
-        condition: Condition::If(Key::use_mem_rope, "true"),
+        condition: Condition::IfTrue(Key::use_mem_rope),
     };
     "zaya" = PARTIAL {
         head: Head::Or(128),
