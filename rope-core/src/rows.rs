@@ -472,6 +472,37 @@ impl<'a> Rows<'a> {
         })
     }
 
+    /// The rows of a range of the pairs, for channels of a head that are paired by themselves: Gemma 4's vision tower
+    /// rotates each half of a head as a head of its own, by one half of the pairs. Nothing is copied.
+    ///
+    /// ```
+    /// use rope_core::Rows;
+    /// let rows = Rows::new(&[1.0, 0.8, 0.0, 0.6], [1, 4])?;
+    /// assert_eq!(rows.pairs(1..2)?.row(0), Some((&[0.8][..], &[0.6][..])));
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::RotaryDim`] if the range is empty, or beyond the pairs of the rows; [`Error::FullWidthRows`] for
+    /// full-width rows.
+    pub fn pairs(&self, range: Range<usize>) -> Result<Rows<'_>, Error> {
+        self.check_rotates("Rows::pairs")?;
+        if range.is_empty() || range.end > self.pairs {
+            return Err(Error::RotaryDim {
+                rotary_dim: 2 * range.len(),
+                required: "twice the pairs of a range within the rows (Rows::pairs)",
+            });
+        }
+        let (cos, sin) = self.slices();
+        let [cos, sin] = [cos, sin].map(|values| values.get(range.start..).unwrap_or_default());
+        Ok(Rows {
+            values: RowValues::Apart(cos, sin),
+            pairs: range.len(),
+            ..*self
+        })
+    }
+
     /// Row `index` for `tokens` tokens, which share it: Dual Chunk Attention
     /// ([`DualChunk`](crate::dual_chunk::DualChunk)) has one position for all queries beside keys of earlier chunks.
     /// Nothing is copied.

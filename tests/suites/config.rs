@@ -720,8 +720,11 @@ fn every_kind_of_refusal() {
         panic!();
     };
     assert_eq!(key.as_str(), "a");
-    let gemma4 = read(r#"{"model_type": "gemma4_vision", "head_dim": 64}"#);
-    assert!(matches!(gemma4.rotation(), Err(Error::Unsupported { .. })));
+    let neucodec = read(r#"{"model_type": "neucodec", "head_dim": 64}"#);
+    assert!(matches!(
+        neucodec.rotation(),
+        Err(Error::Unsupported { .. })
+    ));
 
     // A long name is cut at the end of a character.
     let long = "é".repeat(70);

@@ -1,6 +1,6 @@
 //! Types whose layers differ by rules that no other type has: `golden/types`, made by running their classes.
 
-use rope_core::{Pairing, Rows, TensorMut};
+use rope_core::{Pairing, Positions, Rows, Tensor, TensorMut};
 use rope_models::{Config, Layers};
 use rope_tests::golden::{self, Golden};
 
@@ -164,5 +164,81 @@ fn keys_of_single_layers_match_their_type() {
         let model = Config::from_json(&text).expect("JSON").model();
         let answers = model.is_ok_and(|model| model.layers().is_ok() || model.rotation().is_ok());
         assert!(!answers, "{wrong}");
+    }
+}
+
+/// Each half of a head is paired by itself, and has an axis of its own.
+#[test]
+fn gemma4_vision_rotates_as_its_class() {
+    let file = Golden::file("types/gemma4_vision.txt");
+    let [head_dim, heads, tokens] = ["head_dim", "heads", "tokens"].map(|key| file.decimal(key));
+    let made = layers(
+        "gemma4_vision",
+        &format!(r#"{{"num_hidden_layers": 1, "head_dim": {head_dim}}}"#),
+    );
+    let rotation = made.get(0).expect("a layer").rotation.expect("a rotation");
+    assert_eq!(rotation.pairing(), (Pairing::Half, Pairing::Half));
+    let values = |key| file.bits::<f32>(key);
+    let bits = |list: &[f32]| -> Vec<u32> { list.iter().map(|value| value.to_bits()).collect() };
+    // The class's own rows: those of one axis have both halves of a half, of which the second is the first again.
+    let axes = [
+        "cos_axis0_f32",
+        "cos_axis1_f32",
+        "sin_axis0_f32",
+        "sin_axis1_f32",
+    ]
+    .map(values);
+    let of_axis = head_dim / 4;
+    let width = axes[0].len() / tokens;
+    let joined: Vec<f32> = (0..tokens)
+        .flat_map(|token| {
+            axes.iter()
+                .flat_map(move |axis| &axis[token * width..][..of_axis])
+        })
+        .copied()
+        .collect();
+    let rows = Rows::new(&joined, [tokens, head_dim]).expect("rows");
+    let shape = [1, tokens, heads, head_dim];
+    let (q, expected) = (values("q_in_f32"), bits(&values("q_out_f32")));
+    let mut rotated = q.clone();
+    let mut tensor = TensorMut::new(&mut rotated, shape).expect("a tensor");
+    rotation.rotate(&mut tensor, &rows).expect("rotated");
+    assert_eq!(bits(&rotated), expected);
+    let (mut queries, mut keys) = (q.clone(), q.clone());
+    let [mut left, mut right] =
+        [&mut queries, &mut keys].map(|list| TensorMut::new(list, shape).expect("a tensor"));
+    rotation
+        .rotate_qk(&mut left, &mut right, &rows)
+        .expect("rotated");
+    assert_eq!(
+        (bits(&queries), bits(&keys)),
+        (expected.clone(), expected.clone())
+    );
+    let mut into = vec![0.0_f32; q.len()];
+    let source = Tensor::new(&q, shape).expect("a tensor");
+    let mut target = TensorMut::new(&mut into, shape).expect("a tensor");
+    rotation
+        .rotate_into(&source, &mut target, &rows)
+        .expect("rotated");
+    assert_eq!(bits(&into), expected);
+    // Its own rows, of the frequencies that the file has, have the class's to the last bits of its f32 angles.
+    let positions = ["positions_axis0", "positions_axis1"].map(|key| file.decimals::<i64>(key));
+    let positions = positions.concat();
+    let made = rotation
+        .rows(Positions::axis_major(&positions[..]))
+        .expect("rows");
+    for token in 0..tokens {
+        let (ours, theirs) = (
+            made.row(token).expect("a row"),
+            rows.row(token).expect("a row"),
+        );
+        for (ours, theirs) in ours
+            .0
+            .iter()
+            .chain(ours.1)
+            .zip(theirs.0.iter().chain(theirs.1))
+        {
+            assert!((ours - theirs).abs() < 1e-5, "{ours} {theirs}");
+        }
     }
 }

@@ -498,7 +498,10 @@ fn difference(case: &Value, rotation: &Rotation) -> Result<(), String> {
     let pairing = |key: &str| text(case, key).to_string();
     // The pairs of V-JEPA 2 are found by no name: each channel has a frequency of its own.
     let full_width = rotation.is_full_width();
+    // Nor do those of heads whose parts are paired by themselves have one of rope-core's.
+    let parts = rotation.windows().count();
     let name = |pairing| match pairing {
+        Pairing::Half if parts > 1 => "blocks-half".to_string(),
         Pairing::Half => "half".to_string(),
         Pairing::Interleaved if full_width => "other".to_string(),
         Pairing::Interleaved => "interleaved".to_string(),
@@ -550,6 +553,18 @@ fn difference(case: &Value, rotation: &Rotation) -> Result<(), String> {
     let theirs = inverse(case);
     if full_width {
         return channels(case, &theirs, rotation);
+    }
+    if parts > 1 {
+        for (channels, pairs) in rotation.windows() {
+            let half = channels.len() / 2;
+            for (place, pair) in pairs.enumerate() {
+                let ours =
+                    serde_json::json!([channels.start + place, channels.start + place + half]);
+                if case["pairs_in"][pair] != ours || case["pairs_out"][pair] != ours {
+                    return Err(format!("pair {pair}: channels {ours}"));
+                }
+            }
+        }
     }
     if case["axes_second"].is_array() {
         return Err("one angle for two channels".to_string());

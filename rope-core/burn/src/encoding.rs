@@ -100,7 +100,8 @@ impl RotaryEncoding {
     /// # Errors
     ///
     /// [`Error::Rotation`] if the model changes the pairing, rotates channels that are not the first ones of a head,
-    /// rotates back, has full-width rows, or rotates more than queries and keys; [`Error::Rope`] with
+    /// rotates back, has full-width rows, pairs parts of a head by themselves, or rotates more than queries and keys;
+    /// [`Error::Rope`] with
     /// [`rope_core::Error::RowsTooLong`] for more positions than memory has.
     #[cfg(feature = "models")]
     pub fn from_rotation(
@@ -123,6 +124,10 @@ impl RotaryEncoding {
             (
                 rotation.is_full_width(),
                 "turns the two channels of a pair by different angles",
+            ),
+            (
+                rotation.windows().count() > 1,
+                "pairs parts of a head by themselves",
             ),
             (
                 rotation.unrotates_output(),

@@ -219,14 +219,18 @@ impl From<rope_models::Rotation> for Rotary {
     /// Of what a configuration says of a layer.
     fn from(rotation: rope_models::Rotation) -> Self {
         let (input, output) = rotation.pairing();
-        let (head_dim, window) = (rotation.head_dim(), rotation.window());
+        let model = ModelHeads {
+            head_dim: rotation.head_dim(),
+            window: rotation.window(),
+            parts: rotation.windows().collect(),
+        };
         Rotary {
             rotation: Rotation {
                 input,
                 output,
                 direction: rotation.direction(),
                 order: Order::default(),
-                model: Some(ModelHeads { head_dim, window }),
+                model: Some(model),
             },
             full_width: rotation.is_full_width(),
             frequencies: Arc::new(rotation.into_frequencies()),

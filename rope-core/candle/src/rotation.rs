@@ -26,6 +26,8 @@ pub(crate) struct ModelHeads {
     pub(crate) head_dim: usize,
     /// Those that rotate.
     pub(crate) window: Range<usize>,
+    /// The parts of them that are paired by themselves, and the pairs of the rows for each.
+    pub(crate) parts: Vec<(Range<usize>, Range<usize>)>,
 }
 
 impl Rotation {
@@ -62,23 +64,37 @@ impl Rotation {
             .direction(self.direction)
     }
 
-    /// The channels that rotate of heads with `given` channels, where they are not the first ones: those of the model's
-    /// whole heads. The rotating channels alone are another tensor of a model.
-    fn window(&self, given: usize) -> Result<Option<Range<usize>>> {
-        let Some(ModelHeads { head_dim, window }) = &self.model else {
-            return Ok(None);
+    /// The channels of heads with `given` channels that one call each rotates, and the pairs of the rows for each, none
+    /// for all: of the model's whole heads, or of the rotating channels alone, which are another tensor of a model.
+    fn parts(&self, given: usize) -> Result<Vec<(Range<usize>, Option<Range<usize>>)>> {
+        let Some(ModelHeads {
+            head_dim,
+            window,
+            parts,
+        }) = &self.model
+        else {
+            return Ok(vec![(0..given, None)]);
         };
-        if given == *head_dim {
-            return Ok((window.start != 0).then(|| window.clone()));
+        let from = if given == *head_dim {
+            window.start
+        } else if given == window.len() {
+            0
+        } else {
+            return Err(refused(rope_models::Error::ModelHead {
+                given,
+                head_dim: *head_dim,
+                window: (window.start, window.end),
+            }));
+        };
+        if parts.len() == 1 {
+            let end = if from == 0 { given } else { from + window.len() };
+            return Ok(vec![(from..end, None)]);
         }
-        if given == window.len() {
-            return Ok(None);
-        }
-        Err(refused(rope_models::Error::ModelHead {
-            given,
-            head_dim: *head_dim,
-            window: (window.start, window.end),
-        }))
+        let moved = |(channels, pairs): &(Range<usize>, Range<usize>)| {
+            let start = channels.start - window.start + from;
+            (start..start + channels.len(), Some(pairs.clone()))
+        };
+        Ok(parts.iter().map(moved).collect())
     }
 
     /// The rotated tensor, contiguous.
@@ -100,25 +116,30 @@ impl Rotation {
         layout: &Layout,
         rows: &Rows<'_>,
     ) -> Result<CpuStorage> {
-        let mut source = self.order.layout(layout)?;
-        let mut target = self.order.layout(&Layout::contiguous(layout.shape()))?;
+        let source = self.order.layout(layout)?;
+        let target = self.order.layout(&Layout::contiguous(layout.shape()))?;
         let mut rotated = bytemuck::zeroed_vec::<E>(layout.shape().elem_count());
-        if let Some(window) = self.window(source.shape().head_dim)? {
-            // The channels around it, too.
+        let (parts, given) = (self.parts(source.shape().head_dim)?, source.shape().head_dim);
+        if parts.iter().any(|(channels, _)| *channels != (0..given)) {
+            // The channels around them, too.
             let mut copy = E::to_cpu_storage_owned(rotated);
             storage.copy_strided_src(&mut copy, 0, layout)?;
             rotated = E::cpu_storage_data(copy)?;
-            source = source.channels(window.clone()).map_err(refused)?;
-            target = target.channels(window).map_err(refused)?;
         }
-        let source = Tensor::new(from_offset(x, layout), source).map_err(refused)?;
-        let mut target = TensorMut::new(&mut rotated, target).map_err(refused)?;
-        let plan = self.plan();
-        #[cfg(feature = "rayon")]
-        let done = plan.rotate_into_parallel(&source, &mut target, rows);
-        #[cfg(not(feature = "rayon"))]
-        let done = plan.rotate_into(&source, &mut target, rows);
-        done.map_err(refused)?;
+        for (channels, pairs) in parts {
+            let source = source.channels(channels.clone()).map_err(refused)?;
+            let target = target.channels(channels).map_err(refused)?;
+            let source = Tensor::new(from_offset(x, layout), source).map_err(refused)?;
+            let mut target = TensorMut::new(&mut rotated, target).map_err(refused)?;
+            let own = pairs.map(|pairs| rows.pairs(pairs)).transpose();
+            let own = own.map_err(refused)?;
+            let (plan, rows) = (self.plan(), own.as_ref().unwrap_or(rows));
+            #[cfg(feature = "rayon")]
+            let done = plan.rotate_into_parallel(&source, &mut target, rows);
+            #[cfg(not(feature = "rayon"))]
+            let done = plan.rotate_into(&source, &mut target, rows);
+            done.map_err(refused)?;
+        }
         Ok(E::to_cpu_storage_owned(rotated))
     }
 
@@ -128,18 +149,21 @@ impl Rotation {
         layout: &Layout,
         rows: &Rows<'_>,
     ) -> Result<()> {
-        let mut place = self.order.layout(layout)?;
-        if let Some(window) = self.window(place.shape().head_dim)? {
-            place = place.channels(window).map_err(refused)?;
-        }
+        let place = self.order.layout(layout)?;
         let x = x.get_mut(layout.start_offset()..).unwrap_or_default();
-        let mut x = TensorMut::new(x, place).map_err(refused)?;
-        let plan = self.plan();
-        #[cfg(feature = "rayon")]
-        let done = plan.rotate_parallel(&mut x, rows);
-        #[cfg(not(feature = "rayon"))]
-        let done = plan.rotate(&mut x, rows);
-        done.map_err(refused)
+        for (channels, pairs) in self.parts(place.shape().head_dim)? {
+            let place = place.channels(channels).map_err(refused)?;
+            let mut x = TensorMut::new(x, place).map_err(refused)?;
+            let own = pairs.map(|pairs| rows.pairs(pairs)).transpose();
+            let own = own.map_err(refused)?;
+            let (plan, rows) = (self.plan(), own.as_ref().unwrap_or(rows));
+            #[cfg(feature = "rayon")]
+            let done = plan.rotate_parallel(&mut x, rows);
+            #[cfg(not(feature = "rayon"))]
+            let done = plan.rotate(&mut x, rows);
+            done.map_err(refused)?;
+        }
+        Ok(())
     }
 }
 

@@ -1218,6 +1218,10 @@ typedef struct rope_model_layer {
   size_t first;
   // How many rotate, from that one on.
   size_t rotary_dim;
+  // Parts of these channels that are paired by themselves: 1, or 2 for Gemma 4's vision tower. Each is a tensor of
+  // its own for a call, of `rotary_dim / windows` channels. Its rows are those of rope_rows_strided, half as many
+  // values a row, with the strides of the whole rows; the cos and sin of part `n` begin `n` times as many later.
+  size_t windows;
   // The plan for tensors of these channels, which begin at `first` in the caller's (rope_layout.offset).
   struct rope_plan plan;
   // Whether values are rotated as keys are: 1 or 0.

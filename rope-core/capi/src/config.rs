@@ -163,6 +163,7 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
                 let more = rotation.direction() != Direction::Forward
                     || rotation.rotates_values()
                     || rotation.is_full_width()
+                    || rotation.windows().count() > 1
                     || rotation.unrotates_output();
                 if more {
                     return Err(Failure::Model(rope_models::Error::Unsupported {
@@ -216,6 +217,10 @@ pub struct rope_model_layer {
     pub first: usize,
     /// How many rotate, from that one on.
     pub rotary_dim: usize,
+    /// Parts of these channels that are paired by themselves: 1, or 2 for Gemma 4's vision tower. Each is a tensor of
+    /// its own for a call, of `rotary_dim / windows` channels. Its rows are those of rope_rows_strided, half as many
+    /// values a row, with the strides of the whole rows; the cos and sin of part `n` begin `n` times as many later.
+    pub windows: usize,
     /// The plan for tensors of these channels, which begin at `first` in the caller's (rope_layout.offset).
     pub plan: rope_plan,
     /// Whether values are rotated as keys are: 1 or 0.
@@ -348,6 +353,7 @@ pub unsafe extern "C" fn rope_model_describe_layer(
                 head_dim: rotation.head_dim(),
                 first: window.start,
                 rotary_dim: window.len(),
+                windows: rotation.windows().count(),
                 plan: rope_plan {
                     pairing: rope_pairing::from(input) as i32,
                     output_pairing: rope_pairing::from(output) as i32,
@@ -409,6 +415,7 @@ impl rope_model_layer {
         head_dim: 0,
         first: 0,
         rotary_dim: 0,
+        windows: 0,
         plan: rope_plan {
             pairing: 0,
             output_pairing: 0,

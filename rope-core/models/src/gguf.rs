@@ -295,6 +295,7 @@ impl<'a> Gguf<'a> {
             offset: if latent { rest } else { 0 },
             values: false,
             turned_back: false,
+            windows: 1,
             full_width: false,
         })
     }

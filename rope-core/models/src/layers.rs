@@ -39,8 +39,8 @@ use rope_core::{
 /// ```
 ///
 /// A rotation is more than frequencies and a pairing only where [`Rotation::window`] does not begin with the first
-/// channel, or where one of [`Rotation::direction`], [`Rotation::rotates_values`] and
-/// [`Rotation::unrotates_output`] is `true` for those.
+/// channel or has several parts ([`Rotation::windows`]), or where one of [`Rotation::direction`],
+/// [`Rotation::rotates_values`] and [`Rotation::unrotates_output`] is `true` for those.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rotation {
     pub(crate) frequencies: Frequencies<'static>,
@@ -51,6 +51,8 @@ pub struct Rotation {
     pub(crate) offset: usize,
     pub(crate) values: bool,
     pub(crate) turned_back: bool,
+    /// Parts of the window that are paired by themselves.
+    pub(crate) windows: usize,
     pub(crate) full_width: bool,
 }
 
@@ -116,6 +118,36 @@ impl Rotation {
         self.offset..self.offset + rotary_dim
     }
 
+    /// The parts of [`Rotation::window`] that are paired by themselves, and of each the pairs of the rows that rotate
+    /// it ([`Rows::pairs`]): all of both for most models; for Gemma 4's vision tower the two halves of a head, of which
+    /// each follows an axis of its own.
+    ///
+    /// ```
+    /// use rope_models::Config;
+    ///
+    /// let config = Config::from_json(r#"{"model_type": "gemma4_vision", "head_dim": 72}"#)?;
+    /// let model = config.model()?;
+    /// let windows: Vec<_> = model.rotation()?.windows().collect();
+    /// assert_eq!(windows, [(0..36, 0..18), (36..72, 18..36)]);
+    /// # Ok::<(), rope_models::Error>(())
+    /// ```
+    pub fn windows(&self) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + use<> {
+        self.windows_from(self.offset)
+    }
+
+    /// The same where the first channel that rotates is another one of the tensor's.
+    fn windows_from(
+        &self,
+        start: usize,
+    ) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + use<> {
+        let width = self.window().len() / self.windows;
+        (0..self.windows).map(move |window| {
+            let first = window * width;
+            let channels = start + first..start + first + width;
+            (channels, first / 2..(first + width) / 2)
+        })
+    }
+
     /// Whether the values are rotated as the keys are: RoFormer's option `rotary_value`, and CLVP.
     pub fn rotates_values(&self) -> bool {
         self.values
@@ -141,8 +173,16 @@ impl Rotation {
     /// ([`Rotation::pairing`]), which [`Rotation::rotate_into`] does; those of [`Rope::rotate`]. The tensor is
     /// untouched then.
     pub fn rotate<E: Element>(&self, x: &mut TensorMut<'_, E>, rows: &Rows<'_>) -> Result<()> {
-        let mut window = self.windowed(x, rows)?;
-        Ok(self.rope().rotate(&mut window, rows)?)
+        let (from, rope) = (self.first_rotated(x.layout(), rows)?, self.rope());
+        if self.windows == 1 {
+            return Ok(rope.rotate(&mut from_channel(x, from)?, rows)?);
+        }
+        // What refuses one of the windows refuses the first.
+        for (channels, pairs) in self.windows_from(from) {
+            let mut window = x.reborrow().narrow(Dimension::Channels, channels)?;
+            rope.rotate(&mut window, &rows.pairs(pairs)?)?;
+        }
+        Ok(())
     }
 
     /// Rotates Q and K in place, with the same rows: [`Rotation::rotate`] twice, checked before either is touched.
@@ -156,8 +196,20 @@ impl Rotation {
         k: &mut TensorMut<'_, K>,
         rows: &Rows<'_>,
     ) -> Result<()> {
-        let (mut q, mut k) = (self.windowed(q, rows)?, self.windowed(k, rows)?);
-        Ok(self.rope().rotate_qk(&mut q, &mut k, rows)?)
+        let [from, key_from] = [q.layout(), k.layout()].map(|of| self.first_rotated(of, rows));
+        let (from, key_from, rope) = (from?, key_from?, self.rope());
+        if self.windows == 1 {
+            let (mut q, mut k) = (from_channel(q, from)?, from_channel(k, key_from)?);
+            return Ok(rope.rotate_qk(&mut q, &mut k, rows)?);
+        }
+        for ((of_query, pairs), (of_key, _)) in
+            self.windows_from(from).zip(self.windows_from(key_from))
+        {
+            let mut q = q.reborrow().narrow(Dimension::Channels, of_query)?;
+            let mut k = k.reborrow().narrow(Dimension::Channels, of_key)?;
+            rope.rotate_qk(&mut q, &mut k, &rows.pairs(pairs)?)?;
+        }
+        Ok(())
     }
 
     /// Rotates one tensor into another, whose element type may differ; the channels that do not rotate are copied, as
@@ -174,19 +226,22 @@ impl Rotation {
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
     ) -> Result<()> {
-        let from = self.first_rotated(x.layout(), rows)?;
-        Ok(self.rope().rotate_window_into(x, y, rows, from)?)
-    }
-
-    /// The channels of a tensor from the first that rotates on.
-    fn windowed<'x, E: Element>(
-        &self,
-        x: &'x mut TensorMut<'_, E>,
-        rows: &Rows<'_>,
-    ) -> Result<TensorMut<'x, E>> {
-        let from = self.first_rotated(x.layout(), rows)?;
-        let head_dim = x.shape().head_dim;
-        Ok(x.reborrow().narrow(Dimension::Channels, from..head_dim)?)
+        let (from, rope) = (self.first_rotated(x.layout(), rows)?, self.rope());
+        if self.windows == 1 {
+            return Ok(rope.rotate_window_into(x, y, rows, from)?);
+        }
+        for (channels, pairs) in self.windows_from(from) {
+            let rows = rows.pairs(pairs)?;
+            if channels.start == from {
+                // It copies the others, too.
+                rope.rotate_window_into(x, y, &rows, from)?;
+                continue;
+            }
+            let x = x.narrow(Dimension::Channels, channels.clone())?;
+            let mut y = y.reborrow().narrow(Dimension::Channels, channels)?;
+            rope.rotate_into(&x, &mut y, &rows)?;
+        }
+        Ok(())
     }
 
     /// The first channel of a tensor's heads that rotates, if the heads are those of the model and the rows as wide as
@@ -215,13 +270,22 @@ impl Rotation {
     }
 
     /// The plan: the pairing and the direction, with the best backend of this machine. It rotates the first channels of
-    /// what it is given: where [`Rotation::window`] begins with another, [`Rotation::rotate`] is the call for whole
-    /// heads.
+    /// what it is given: where [`Rotation::window`] begins with another, or has several parts, [`Rotation::rotate`] is
+    /// the call for whole heads.
     pub fn rope(&self) -> Rope {
         Rope::new(self.input)
             .output_pairing(self.output)
             .direction(self.direction)
     }
+}
+
+/// The channels of a tensor's heads from that one on.
+fn from_channel<'x, E: Element>(
+    x: &'x mut TensorMut<'_, E>,
+    from: usize,
+) -> Result<TensorMut<'x, E>> {
+    let head_dim = x.shape().head_dim;
+    Ok(x.reborrow().narrow(Dimension::Channels, from..head_dim)?)
 }
 
 /// The layers of a model, in their order.

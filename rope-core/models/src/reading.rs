@@ -543,7 +543,7 @@ impl<'c> Reading<'c> {
         let fits = match self.row.window {
             Window::Part | Window::End => made <= head_dim,
             Window::ExactPart => made == asked,
-            Window::Whole => made == head_dim,
+            Window::Whole | Window::Halves => made == head_dim,
         };
         if !fits {
             return Err(self.fails());
@@ -663,6 +663,10 @@ impl<'c> Reading<'c> {
                 Values::If(key) => flag(self.config, key.name())?.unwrap_or(false),
             },
             turned_back: row.window == Window::End,
+            windows: match row.window {
+                Window::Halves => 2,
+                _ => 1,
+            },
             full_width: row.axes.is_full_width(),
         })
     }

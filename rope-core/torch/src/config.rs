@@ -66,7 +66,13 @@ fn read(text: &str) -> Result<Rotation> {
     if let Some(length) = next() {
         config = config.with_length(length.parse()?);
     }
-    Ok(config.model()?.rotation()?.clone())
+    let rotation = config.model()?.rotation()?.clone();
+    if rotation.windows().count() > 1 {
+        return Err(Failure::new(
+            "this model pairs parts of a head by themselves, which these operators do not; rotate each by cos and sin",
+        ));
+    }
+    Ok(rotation)
 }
 
 /// The rows of positions `[tokens]` or `[batch, tokens]`, for several axes also `[axes, batch, tokens]`; and the

@@ -51,7 +51,6 @@ pub(crate) const REFUSED: &[(&str, &str)] = refused! {
     "dory": "its files list attention and MLPs as layers of their own",
     "efficientloftr": "the whole hidden vector rotates, across its heads",
     "esmfold2_atom_encoder": "four axes with frequencies of two bases",
-    "gemma4_vision": "each half of a head is half-split by itself and has an axis of its own",
     "lightglue": "learned frequencies of keypoints",
     "musicflamingo": "the position is a time",
     "neucodec": "the position is the head's index",

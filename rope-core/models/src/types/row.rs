@@ -265,6 +265,8 @@ pub(crate) enum Window {
     ExactPart,
     /// The last channels, and the attention's output is rotated back.
     End,
+    /// Both halves of the head, each of which is paired by itself.
+    Halves,
 }
 
 /// Whether values rotate as keys do.

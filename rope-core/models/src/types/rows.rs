@@ -344,6 +344,12 @@ rows! {
         layers: Rules(&[(full_attention, Every(6)), (full_attention, Last), (sliding_attention, Always)]),
         norm: Some(QkNorm { values: true, ..norm(Formula::Gemma3n, 1e-6) }),
     };
+    "gemma4_vision" = VISION {
+        head: Head::Or(64),
+        window: Window::Halves,
+        base: Base::Or(100),
+        norm: Some(QkNorm { values: true, ..norm(Formula::Gemma3n, 1e-6) }),
+    };
     "glm" = PARTIAL {
         pairs: Pairs::Interleaved,
         head: Head::Or(128),
