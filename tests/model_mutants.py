@@ -75,7 +75,7 @@ def changed_pieces(value):
 
 
 class Types:
-    name, path, definitions = "types", model_rows.TYPES, SOURCES / "types/row.rs"
+    name, path, definitions, row = "types", model_rows.TYPES, SOURCES / "types/row.rs", "Row"
     test = "model_types::every_case_is_equal_in_every_field_or_refused_as_listed"
     base = "HALF"
     # What else could stand in a field.
@@ -104,7 +104,7 @@ class Types:
         "layers": ["LayerTypes::Unknown", "Rules(&[(full_attention, Every(2)), (sliding_attention, Always)])"],
         "rotates": ["Rotates::All", "Rotates::Sliding", "Rotates::SlidingOrAll", "Rotates::ExceptEvery(2)",
                     "Rotates::ByBase(Key::layer_rope_theta)", "Rotates::Nonzero(Key::layer_rope_theta)",
-                    "Rotates::Except(Key::cross_attention_layers, Run { first: 1, step: 5, count: 1 })"],
+                    "Rotates::Except(Key::cross_attention_layers, LayerRun { first: 1, step: 5, count: 1 })"],
         "scaled_layers": ["None"],
         "condition": ["Condition::Always", "Condition::If(Key::qk_norm_type, Word::olmo)"],
         "ignores": ["None"],
@@ -141,6 +141,7 @@ class Types:
 
 class Architectures:
     name, path, definitions = "architectures", model_rows.ARCHITECTURES, SOURCES / "architecture.rs"
+    row = "ArchitectureRow"
     test = "gguf::every_architecture_matches_its_cases"
     base = "NORM"
     OTHERS = {
@@ -152,8 +153,8 @@ class Architectures:
                   "Local::OwnPlain"],
         "own_dim": ["false", "true"],
         "halved": ["false", "true"],
-        "rotates": ["Rotates::All", "Rotates::Sliding", "Rotates::SlidingOrLead", "Rotates::SlidingOrAll",
-                    "Rotates::Listed", "Rotates::Switched", "Rotates::Only7b"],
+        "rotates": ["RotatedLayers::All", "RotatedLayers::Sliding", "RotatedLayers::SlidingOrLead", "RotatedLayers::SlidingOrAll",
+                    "RotatedLayers::Listed", "RotatedLayers::Switched", "RotatedLayers::Only7b"],
         "skips": ["Skips::None", "Skips::LastOf(4)", "Skips::FirstOf(4)"],
         "recurrent": ["Recurrent::None", "Recurrent::NoKeys", "Recurrent::ExceptEvery(4)"],
         "factors": ["Factors::None", "Factors::All", "Factors::Full", "Factors::FullNeeded"],
@@ -225,7 +226,7 @@ class Program:
 extern crate std;
 
 /// The mutant of that name in this run's round.
-pub(crate) fn mutant(name: &str) -> Option<&'static (&'static str, Row)> {
+pub(crate) fn mutant(name: &str) -> Option<&'static (&'static str, NAMED)> {
     static ROUND: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
     let round = ROUND.get_or_init(|| std::env::var("ROPE_ROUND").map_or(u32::MAX, |round| round.parse().unwrap()));
     let place = MUTANTS.binary_search_by(|(own, row)| (*own, row.0).cmp(&(*round, name))).ok()?;
@@ -236,13 +237,13 @@ pub(crate) fn mutant(name: &str) -> Option<&'static (&'static str, Row)> {
     def build(self, syntax, rounds):
         """The suites with these mutants, which are the rows of each round by their names."""
         mutants = [
-            f'    ({number}, ("{name}", {row.expression()})),\n'
+            f'    ({number}, ("{name}", {row.expression(syntax.row)})),\n'
             for number, rows in enumerate(rounds)
             for name, row in sorted(rows.items())
         ]
         path = self.models / "src" / syntax.path.relative_to(SOURCES)
-        made = f"\nstatic MUTANTS: &[(u32, (&str, Row))] = &[\n{''.join(mutants)}];\n"
-        path.write_text(syntax.path.read_text() + made + self.MUTANT)
+        made = f"\nstatic MUTANTS: &[(u32, (&str, {syntax.row}))] = &[\n{''.join(mutants)}];\n"
+        path.write_text(syntax.path.read_text() + made + self.MUTANT.replace("NAMED", syntax.row))
         file, place, lookup = self.LOOKUPS[syntax.name]
         text = (SOURCES / file).read_text()
         assert text.count(place) == 1, place

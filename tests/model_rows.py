@@ -33,10 +33,10 @@ class Row:
     def __init__(self, name, base, fields):
         self.name, self.base, self.fields = name, base, fields
 
-    def expression(self):
-        """The row as a value in Rust."""
+    def expression(self, struct):
+        """The row as a value in Rust, of that struct."""
         fields = "".join(f"{field}: {value}, " for field, value in self.fields.items())
-        return f"Row {{ {fields}..{self.base} }}"
+        return f"{struct} {{ {fields}..{self.base} }}"
 
     def changed(self, **fields):
         """The row with other fields."""
@@ -60,7 +60,7 @@ def read(path):
 def bases(path):
     """The fields of the constants that rows start from, by their names."""
     found = {}
-    for name, body in re.findall(r"pub\(crate\) const ([A-Z_]+): Row = Row \{\n(.*?)\n\};", path.read_text(), re.S):
+    for name, body in re.findall(r"pub\(crate\) const ([A-Z_]+): \w*Row = \w*Row \{\n(.*?)\n\};", path.read_text(), re.S):
         fields = {}
         for field in split(re.sub(r"//[^\n]*", "", body)):
             if field.startswith(".."):

@@ -7,8 +7,7 @@
 
 use rope_core::axes::Axes;
 use rope_core::{Frequencies, Pairing, Scaling, Yarn};
-use rope_models::{Error, Gguf, GgufValue, Layer, Layers};
-use rope_tests::bodies::config::Questions;
+use rope_models::{Error, Gguf, GgufValue, Layer, Layers, Rotation};
 
 use crate::models::of_formula;
 
@@ -17,6 +16,28 @@ use serde_json::Value;
 use GgufValue::{Bool, Bools, Float, Integer, Integers, Text};
 
 type Keys<'a> = Vec<(&'a str, GgufValue<'a>)>;
+
+/// What a test wants to know of a file.
+trait Answers {
+    fn rotation(&self) -> Result<Rotation, Error>;
+    fn layers(&self) -> Result<Layers, Error>;
+    fn frequencies(&self) -> Result<Frequencies<'static>, Error> {
+        Ok(self.rotation()?.into_frequencies())
+    }
+    fn pairing(&self) -> Result<(Pairing, Pairing), Error> {
+        Ok(self.rotation()?.pairing())
+    }
+}
+
+impl Answers for Gguf<'_> {
+    fn rotation(&self) -> Result<Rotation, Error> {
+        self.model()?.rotation().cloned()
+    }
+
+    fn layers(&self) -> Result<Layers, Error> {
+        self.model()?.layers().cloned()
+    }
+}
 
 /// Keys of an architecture, without its name.
 type Own<'a> = &'a [(&'a str, GgufValue<'a>)];

@@ -271,7 +271,10 @@ impl Parser<'_> {
             }
             b'[' => {
                 let mut list = Vec::new();
-                self.list(b']', |parser| Some(list.push(parser.value()?)))?;
+                self.list(b']', |parser| {
+                    list.push(parser.value()?);
+                    Some(())
+                })?;
                 Some(Value::Array(list))
             }
             b'"' => self.string().map(Value::Text),

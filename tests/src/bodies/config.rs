@@ -4,27 +4,19 @@ use std::fmt::Write;
 
 use rope_core::axes::Axes;
 use rope_core::{Frequencies, Pairing, Tensor, TensorMut};
-use rope_models::{Config, Error, Gguf, Layers, Model, ModelNorm, Rotation};
+use rope_models::{Config, Error, Layers, ModelNorm, Rotation};
 
 use crate::Source;
 
 /// What a test wants to know of a file whose model it needs for nothing else.
 #[expect(clippy::missing_errors_doc, reason = "those of the model")]
 pub trait Questions {
-    /// What the file says.
-    fn read(&self) -> Result<Model, Error>;
     /// The rotation of all layers.
-    fn rotation(&self) -> Result<Rotation, Error> {
-        self.read()?.rotation().cloned()
-    }
+    fn rotation(&self) -> Result<Rotation, Error>;
     /// The layers.
-    fn layers(&self) -> Result<Layers, Error> {
-        self.read()?.layers().cloned()
-    }
+    fn layers(&self) -> Result<Layers, Error>;
     /// The norm of all layers.
-    fn norm(&self) -> Result<Option<ModelNorm>, Error> {
-        self.read()?.norm()
-    }
+    fn norm(&self) -> Result<Option<ModelNorm>, Error>;
     /// The frequencies of the rotation.
     fn frequencies(&self) -> Result<Frequencies<'static>, Error> {
         Ok(self.rotation()?.into_frequencies())
@@ -36,14 +28,16 @@ pub trait Questions {
 }
 
 impl Questions for Config {
-    fn read(&self) -> Result<Model, Error> {
-        self.model()
+    fn rotation(&self) -> Result<Rotation, Error> {
+        self.model()?.rotation().cloned()
     }
-}
 
-impl Questions for Gguf<'_> {
-    fn read(&self) -> Result<Model, Error> {
-        self.model()
+    fn layers(&self) -> Result<Layers, Error> {
+        self.model()?.layers().cloned()
+    }
+
+    fn norm(&self) -> Result<Option<ModelNorm>, Error> {
+        self.model()?.norm()
     }
 }
 

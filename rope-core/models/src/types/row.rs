@@ -502,18 +502,18 @@ pub(crate) enum Rotates {
     /// All but those for which this key lists 0; without it all but each fourth from the end.
     Nonzero(Key),
     /// All but those that this key lists, or these.
-    Except(Key, Run),
+    Except(Key, LayerRun),
 }
 
 /// Some layers: the first, and every so many from it on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
+pub(crate) struct LayerRun {
     pub(crate) first: u8,
     pub(crate) step: u8,
     pub(crate) count: u8,
 }
 
-impl Run {
+impl LayerRun {
     pub(crate) fn contains(self, index: usize) -> bool {
         let [first, step, count] = [self.first, self.step, self.count].map(usize::from);
         index >= first && (index - first).is_multiple_of(step) && (index - first) / step < count

@@ -632,7 +632,7 @@ rows! {
     "mllama_text_model" = HALF {
         head: Head::Quotient,
         base: Base::Or(500_000),
-        rotates: Rotates::Except(Key::cross_attention_layers, Run { first: 3, step: 5, count: 8 }),
+        rotates: Rotates::Except(Key::cross_attention_layers, LayerRun { first: 3, step: 5, count: 8 }),
         norm: Some(QkNorm { layers: NormedLayers::Still, ..norm(Formula::Llama, 1e-5) }),
     };
     "modernbert" = HALF {
