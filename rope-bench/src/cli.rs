@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::{Args, Parser, Subcommand};
 use rope_core::{Backend, Pairing};
 
@@ -21,7 +21,7 @@ use crate::progress::Progress;
 use crate::rank;
 use crate::record::{self, Usage};
 use crate::report::titles::Titled;
-use crate::report::{files, html, svg, table};
+use crate::report::{files, html, table};
 use crate::results::{CaseResult, Run};
 use crate::rows;
 use crate::run::{self, Bench};
@@ -57,9 +57,6 @@ enum Command {
         /// The page
         #[arg(short, long, value_name = "FILE", default_value = "report.html")]
         output: PathBuf,
-        /// A directory for the plots as files of their own
-        #[arg(long, value_name = "DIRECTORY")]
-        svg: Option<PathBuf>,
     },
     /// Measures this machine and keeps the run below rope-bench/records: as without a command, with more time
     ///
@@ -318,9 +315,6 @@ struct Output {
     /// Write the results as JSON; - is the standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// A directory for plots
-    #[arg(long, value_name = "DIRECTORY")]
-    svg: Option<PathBuf>,
     /// Says that this CPU is emulated, and by what: reports then do not take times for times
     #[arg(long, value_name = "NAME")]
     emulated_by: Option<String>,
@@ -339,7 +333,7 @@ impl Output {
         if self.is_json_printed() {
             // A table on the standard output would spoil JSON there.
             let _ = io::stderr().lock().write_all(text.as_bytes());
-        } else if self.json.is_none() && self.svg.is_none() {
+        } else if self.json.is_none() {
             print(&text);
         } else {
             // Even if nobody reads the table to its end, the file is wanted.
@@ -352,9 +346,6 @@ impl Output {
         if let Some(path) = self.json.as_deref().filter(|_| !self.is_json_printed()) {
             files::check_writable(path)?;
         }
-        if let Some(directory) = &self.svg {
-            create_directory(directory)?;
-        }
         Ok(())
     }
 
@@ -365,9 +356,6 @@ impl Output {
         let run = &run;
         if let Some(path) = &self.json {
             files::write_or_print(path, &files::json(run)?)?;
-        }
-        if let Some(directory) = &self.svg {
-            write_plots(directory, "", run)?;
         }
         Ok(())
     }
@@ -395,7 +383,6 @@ pub fn run() -> Result<ExitCode> {
         }) => {
             let output = Output {
                 json: None,
-                svg: None,
                 emulated_by,
             };
             keep(
@@ -407,21 +394,11 @@ pub fn run() -> Result<ExitCode> {
                 &records,
             )?;
         }
-        Some(Command::Report { runs, output, svg }) => {
+        Some(Command::Report { runs, output }) => {
             let runs = Titled::all(files::read_all(&runs)?);
             files::write_or_print(&output, html::page(&runs).as_bytes())?;
             if output.as_os_str() != "-" {
                 eprintln!("wrote {}", output.display());
-            }
-            if let Some(directory) = svg {
-                for Titled { letter, run, .. } in &runs {
-                    let prefix = if letter.is_empty() {
-                        String::new()
-                    } else {
-                        format!("{letter}-")
-                    };
-                    write_plots(&directory, &prefix, run)?;
-                }
             }
         }
         Some(Command::Rank { runs }) => {
@@ -653,22 +630,6 @@ fn measure(options: &Measure, full: bool) -> Result<Run> {
         run.load = usage.and_then(Usage::until_now);
     }
     Ok(run)
-}
-
-fn write_plots(directory: &Path, prefix: &str, run: &Run) -> Result<()> {
-    create_directory(directory)?;
-    for (name, plot) in svg::plots(run) {
-        files::write(
-            &directory.join(format!("{prefix}{name}.svg")),
-            svg::standalone(&plot).as_bytes(),
-        )?;
-    }
-    Ok(())
-}
-
-fn create_directory(directory: &Path) -> Result<()> {
-    std::fs::create_dir_all(directory)
-        .with_context(|| format!("cannot make the directory {}", directory.display()))
 }
 
 fn print(text: &str) {

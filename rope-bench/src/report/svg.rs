@@ -13,8 +13,8 @@ use maud::{Markup, PreEscaped, html};
 use self::bars::{Bar, Ruler};
 use crate::report::kind::Kind;
 use crate::report::range::{self, Range};
-use crate::report::table::{self, digits, time};
-use crate::results::{CaseResult, Run};
+use crate::report::table::{digits, time};
+use crate::results::CaseResult;
 
 /// What the plots and the page share.
 pub const STYLE: &str = include_str!("svg/style.css");
@@ -49,31 +49,6 @@ pub fn standalone(plot: &Markup) -> String {
         Some(end) => format!("{}{style}{}", &plot.0[..=end], &plot.0[end + 1..]),
         None => String::new(),
     }
-}
-
-/// All plots of a run: name and drawing.
-pub fn plots(run: &Run) -> Vec<(String, Markup)> {
-    let file_name = |text: &str| {
-        text.replace([' ', ',', '/', '[', ']'], "-")
-            .replace("--", "-")
-    };
-    let cases = run.cases.iter().map(|case| {
-        let name = format!("{}-{}", case.workload, case.group);
-        (file_name(&name), bars(case))
-    });
-    let mut plots: Vec<_> = cases.collect();
-    for accuracy in &run.accuracy {
-        plots.push((
-            file_name(&format!("accuracy-{}", accuracy.model)),
-            errors::errors(accuracy),
-        ));
-    }
-    if let Some(rows) = &run.rows {
-        for tokens in table::makers(rows).0 {
-            plots.push((format!("rows-{tokens}"), makers::makers(rows, tokens)));
-        }
-    }
-    plots
 }
 
 /// Cases of one group one after another.
