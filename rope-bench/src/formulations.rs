@@ -10,6 +10,7 @@ pub mod fused;
 #[cfg(feature = "intrinsics")]
 #[allow(unsafe_code, reason = "calls C")]
 pub mod intrinsics;
+pub mod literature;
 pub mod matrix;
 pub mod normed;
 pub mod rotate_half;
@@ -153,13 +154,13 @@ pub fn all() -> Vec<Box<dyn Formulation>> {
     let mut all: Vec<Box<dyn Formulation>> = fused::every_backend().collect();
     #[cfg(feature = "intrinsics")]
     all.extend(intrinsics::all());
-    all.push(Box::new(complex::Complex));
-    all.push(Box::new(complex::ComplexInPlace));
-    all.push(Box::new(even_odd::EvenOdd));
-    all.push(Box::new(rotate_half::RotateHalf));
-    all.push(Box::new(matrix::Blocks));
-    all.push(Box::new(matrix::Sign));
-    all.push(Box::new(matrix::Dense));
+    all.push(Box::new(complex::COMPLEX));
+    all.push(Box::new(complex::IN_PLACE));
+    all.push(Box::new(even_odd::EVEN_ODD));
+    all.push(Box::new(rotate_half::ROTATE_HALF));
+    all.push(Box::new(matrix::BLOCKS));
+    all.push(Box::new(matrix::SIGN));
+    all.push(Box::new(matrix::DENSE));
     all.extend(normed::every_backend());
     all
 }

@@ -9,77 +9,50 @@ use anyhow::Result;
 use num_complex::Complex32;
 use rope_core::Pairing;
 
-use super::{About, Cost, Formulation, Runner, angles_f32};
-use crate::cases::{Case, Element};
-use crate::oracle::{Angle, Arithmetic};
+use super::literature::{Literature, out_of_place};
+use super::{Runner, angles_f32};
 use crate::workloads::Workload;
 
-const ABOUT: About = About {
+/// With a result of its own, as published.
+pub const COMPLEX: Literature = Literature {
+    name: "complex",
     summary: "pairs viewed as complex numbers, times polar(1, angle)",
     source: "meta-llama/llama, model.py: precompute_freqs_cis, apply_rotary_emb",
-    pairings: &[Pairing::Interleaved],
-    elements: &[Element::F32],
-    partial: false,
-    threads: false,
-    angle: Angle::F32,
-    arithmetic: Arithmetic::F32,
     counting: "positions and pairs from 0",
+    pairing: &[Pairing::Interleaved],
+    cost: |_| (2.0, 3.0),
+    table: |_| 0,
+    prepare: |case| {
+        let (workload, table) = (case.workload.clone(), table(&case.workload));
+        let pairs = workload.head_dim / 2;
+        out_of_place(case, move |x, output| {
+            let x: &[Complex32] = bytemuck::cast_slice(x);
+            let output: &mut [Complex32] = bytemuck::cast_slice_mut(output);
+            workload.each_head(|head| {
+                let at = head.at / 2;
+                let row = &table[head.row * pairs..][..pairs];
+                let output = output[at..][..pairs].iter_mut();
+                for ((y, x), rotation) in output.zip(&x[at..][..pairs]).zip(row) {
+                    *y = x * rotation;
+                }
+            });
+            Ok(())
+        })
+    },
 };
 
-/// With a result of its own, as published.
-#[derive(Clone, Copy, Debug)]
-pub struct Complex;
-
 /// Where it is, as `x *= freqs_cis` would.
-#[derive(Clone, Copy, Debug)]
-pub struct ComplexInPlace;
-
-impl Formulation for Complex {
-    fn name(&self) -> String {
-        "complex".into()
-    }
-
-    fn about(&self) -> About {
-        ABOUT
-    }
-
-    fn cost(&self, case: &Case) -> Cost {
-        Cost::per_element(case, 2.0, 3.0)
-    }
-
-    fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>> {
-        let output = vec![Complex32::ZERO; case.workload.elements() / 2];
-        Ok(Box::new(OutOfPlace {
-            table: table(&case.workload),
-            output,
-            workload: case.workload.clone(),
-        }))
-    }
-}
-
-impl Formulation for ComplexInPlace {
-    fn name(&self) -> String {
-        "complex/in-place".into()
-    }
-
-    fn about(&self) -> About {
-        About {
-            summary: "pairs viewed as complex numbers, multiplied in place",
-            ..ABOUT
-        }
-    }
-
-    fn cost(&self, case: &Case) -> Cost {
-        Cost::per_element(case, 2.0, 3.0)
-    }
-
-    fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>> {
+pub const IN_PLACE: Literature = Literature {
+    name: "complex/in-place",
+    summary: "pairs viewed as complex numbers, multiplied in place",
+    prepare: |case| {
         Ok(Box::new(InPlace {
             table: table(&case.workload),
             workload: case.workload.clone(),
         }))
-    }
-}
+    },
+    ..COMPLEX
+};
 
 /// `freqs_cis`.
 fn table(workload: &Workload) -> Vec<Complex32> {
@@ -88,44 +61,10 @@ fn table(workload: &Workload) -> Vec<Complex32> {
         .collect()
 }
 
-struct OutOfPlace {
-    table: Vec<Complex32>,
-    output: Vec<Complex32>,
-    workload: Workload,
-}
-
-impl Runner for OutOfPlace {
-    fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()> {
-        let pairs = self.workload.head_dim / 2;
-        let x: &[Complex32] = bytemuck::cast_slice(bytes);
-        for _ in 0..times {
-            let output = black_box(&mut self.output);
-            self.workload.each_head(|head| {
-                let at = head.at / 2;
-                let row = &self.table[head.row * pairs..][..pairs];
-                for ((y, x), rotation) in output[at..][..pairs]
-                    .iter_mut()
-                    .zip(&x[at..][..pairs])
-                    .zip(row)
-                {
-                    *y = x * rotation;
-                }
-            });
-        }
-        Ok(())
-    }
-
-    fn store(&self, bytes: &mut [u8]) -> Result<()> {
-        bytes.copy_from_slice(bytemuck::cast_slice(&self.output));
-        Ok(())
-    }
-}
-
 struct InPlace {
     table: Vec<Complex32>,
     workload: Workload,
 }
-
 impl Runner for InPlace {
     fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()> {
         let pairs = self.workload.head_dim / 2;

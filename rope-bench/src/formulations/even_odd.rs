@@ -7,73 +7,30 @@
 //!
 //! torchtune and RoFormer's own code are of this form (they stack the two results, which is the strided write).
 
-use std::hint::black_box;
-
-use anyhow::Result;
 use rope_core::Pairing;
 
-use super::{About, Cost, Formulation, Runner, cos_sin_f32};
-use crate::cases::{Case, Element};
-use crate::oracle::{Angle, Arithmetic};
-use crate::workloads::Workload;
+use super::cos_sin_f32;
+use super::literature::{Literature, out_of_place};
 
 /// One pass for the even channels and one for the odd, head by head.
-#[derive(Clone, Copy, Debug)]
-pub struct EvenOdd;
-
-impl Formulation for EvenOdd {
-    fn name(&self) -> String {
-        "even-odd".into()
-    }
-
-    fn about(&self) -> About {
-        About {
-            summary: "elementwise, over even and odd channels with a stride of two",
-            source: "ZhuiyiTechnology/roformer; meta-pytorch/torchtune, position_embeddings.py",
-            pairings: &[Pairing::Interleaved],
-            elements: &[Element::F32],
-            partial: false,
-            threads: false,
-            angle: Angle::F32,
-            arithmetic: Arithmetic::F32,
-            counting: "positions and pairs from 0 in the code; the paper (arXiv:2104.09864) counts both from 1",
-        }
-    }
-
-    fn cost(&self, case: &Case) -> Cost {
-        Cost::per_element(case, 2.0, 3.0)
-    }
-
-    fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>> {
+pub const EVEN_ODD: Literature = Literature {
+    name: "even-odd",
+    summary: "elementwise, over even and odd channels with a stride of two",
+    source: "ZhuiyiTechnology/roformer; meta-pytorch/torchtune, position_embeddings.py",
+    counting: "positions and pairs from 0 in the code; the paper (arXiv:2104.09864) counts both from 1",
+    pairing: &[Pairing::Interleaved],
+    cost: |_| (2.0, 3.0),
+    table: |_| 0,
+    prepare: |case| {
         let workload = case.workload.clone();
-        let (cos, sin) = cos_sin_f32(&workload).unzip();
-        Ok(Box::new(PreparedEvenOdd {
-            cos,
-            sin,
-            output: vec![0.0; workload.elements()],
-            workload,
-        }))
-    }
-}
-
-struct PreparedEvenOdd {
-    cos: Vec<f32>,
-    sin: Vec<f32>,
-    output: Vec<f32>,
-    workload: Workload,
-}
-
-impl Runner for PreparedEvenOdd {
-    fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()> {
-        let dim = self.workload.head_dim;
+        let (cos, sin): (Vec<f32>, Vec<f32>) = cos_sin_f32(&workload).unzip();
+        let dim = workload.head_dim;
         let pairs = dim / 2;
-        let x: &[f32] = bytemuck::cast_slice(bytes);
-        for _ in 0..times {
-            let output = black_box(&mut self.output);
-            self.workload.each_head(|head| {
+        out_of_place(case, move |x, output| {
+            workload.each_head(|head| {
                 let (cos, sin) = (
-                    &self.cos[head.row * pairs..][..pairs],
-                    &self.sin[head.row * pairs..][..pairs],
+                    &cos[head.row * pairs..][..pairs],
+                    &sin[head.row * pairs..][..pairs],
                 );
                 let (x, y) = (&x[head.at..][..dim], &mut output[head.at..][..dim]);
                 let even = || x.iter().step_by(2);
@@ -91,12 +48,7 @@ impl Runner for PreparedEvenOdd {
                     *y = x0 * s + x1 * c;
                 }
             });
-        }
-        Ok(())
-    }
-
-    fn store(&self, bytes: &mut [u8]) -> Result<()> {
-        bytes.copy_from_slice(bytemuck::cast_slice(&self.output));
-        Ok(())
-    }
-}
+            Ok(())
+        })
+    },
+};

@@ -1,0 +1,108 @@
+//! What the formulations of the literature have in common: f32 on one thread, angles in f32, and, but for one, a result
+//! of its own.
+
+use std::hint::black_box;
+
+use anyhow::Result;
+use rope_core::Pairing;
+
+use super::{About, Cost, Formulation, Runner};
+use crate::cases::{Case, Element};
+use crate::oracle::{Angle, Arithmetic};
+use crate::workloads::Workload;
+
+/// Tables beyond this are not worth the wait.
+const LARGEST_TABLE: usize = 1 << 30;
+
+/// A formulation of the literature.
+#[derive(Clone, Copy, Debug)]
+pub struct Literature {
+    /// Its name.
+    pub name: &'static str,
+    /// In a sentence.
+    pub summary: &'static str,
+    /// Where it was published, or who uses it.
+    pub source: &'static str,
+    /// How the source counts positions and pairs.
+    pub counting: &'static str,
+    /// The pairing it is written for.
+    pub pairing: &'static [Pairing],
+    /// f32 moved, and operations done, for each element that rotates.
+    pub cost: fn(&Workload) -> (f64, f64),
+    /// Bytes of a table that does not stay in a cache.
+    pub table: fn(&Workload) -> usize,
+    /// Makes tables and temporaries.
+    pub prepare: fn(&Case) -> Result<Box<dyn Runner>>,
+}
+
+impl Formulation for Literature {
+    fn name(&self) -> String {
+        self.name.into()
+    }
+
+    fn about(&self) -> About {
+        About {
+            summary: self.summary,
+            source: self.source,
+            pairings: self.pairing,
+            elements: &[Element::F32],
+            partial: false,
+            threads: false,
+            angle: Angle::F32,
+            arithmetic: Arithmetic::F32,
+            counting: self.counting,
+        }
+    }
+
+    fn supports(&self, case: &Case) -> Result<(), String> {
+        self.about().admits(case)?;
+        match (self.table)(&case.workload) {
+            bytes if bytes > LARGEST_TABLE => {
+                Err(format!("its table would take {} MiB", bytes >> 20))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn cost(&self, case: &Case) -> Cost {
+        let (moved, flops) = (self.cost)(&case.workload);
+        let Cost { bytes, flops } = Cost::per_element(case, moved, flops);
+        Cost {
+            bytes: bytes + (self.table)(&case.workload) as f64,
+            flops,
+        }
+    }
+
+    fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>> {
+        (self.prepare)(case)
+    }
+}
+
+/// A rotation from one tensor into another.
+struct OutOfPlace<F> {
+    output: Vec<f32>,
+    rotate: F,
+}
+
+/// A runner of a rotation that reads its first argument and writes its second.
+pub(super) fn out_of_place<F>(case: &Case, rotate: F) -> Result<Box<dyn Runner>>
+where
+    F: FnMut(&[f32], &mut [f32]) -> Result<()> + 'static,
+{
+    let output = vec![0.0; case.workload.elements()];
+    Ok(Box::new(OutOfPlace { output, rotate }))
+}
+
+impl<F: FnMut(&[f32], &mut [f32]) -> Result<()>> Runner for OutOfPlace<F> {
+    fn run(&mut self, bytes: &mut [u8], times: usize) -> Result<()> {
+        for _ in 0..times {
+            (self.rotate)(bytemuck::cast_slice(bytes), black_box(&mut self.output))?;
+        }
+        Ok(())
+    }
+
+    fn store(&self, bytes: &mut [u8]) -> Result<()> {
+        bytes.copy_from_slice(bytemuck::cast_slice(&self.output));
+        Ok(())
+    }
+}
