@@ -11,7 +11,7 @@
 //!   prefetcher follows, the same tokens of the next head are prefetched while these are rotated.
 //!
 //! A rotation into another tensor prefetches nothing, and takes head after head of a large one
-//! ([`Walk::into_another`]).
+//! ([`Walk::into_another`]); so does one of f32 in place, heads-major.
 
 use core::ops::Range;
 
@@ -327,7 +327,9 @@ impl LineSpan<'_> {
 }
 
 impl<'a> Walk<'a, (), &'a Layout> {
-    /// Over a tensor that is rotated in place, of elements of `size` bytes.
+    /// Over a tensor that is rotated in place, of elements of `size` bytes. Large heads-major tensors of f32 go head
+    /// after head: on Zen 4 `[1, 32, 2048, 128]` takes 0.53 of the time of chunks that are prefetched, and with pages
+    /// of 4 KiB 0.68. Of 16 bits chunks are faster (1.1).
     #[inline(always)]
     pub(crate) fn in_place(
         layout: &'a Layout,
@@ -346,7 +348,7 @@ impl<'a> Walk<'a, (), &'a Layout> {
             factors,
             most: usize::MAX,
             prefetch: Prefetch::of(Access::Rotate, shape, size),
-            by_head: false,
+            by_head: size == 4 && is_large(shape),
         }
     }
 }
@@ -375,6 +377,15 @@ impl<'a> Walk<'a, &'a Layout, &'a Layout> {
     }
 }
 
+/// More than a million elements. Of a tensor whose elements coincide the number may be wrong, which costs time only.
+#[inline(always)]
+fn is_large(shape: Shape) -> bool {
+    let elements = [shape.tokens, shape.heads, shape.head_dim]
+        .into_iter()
+        .fold(shape.batch, usize::wrapping_mul);
+    elements > 1 << 20
+}
+
 impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
     /// The same in the order of a rotation into another tensor: of a large one head after head, where in place chunks
     /// of tokens come. Nothing is prefetched, neither what is read nor what is written. On Zen 4, `[1, 2048, 32, 128]`
@@ -383,17 +394,8 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
     /// are the fastest in f32, because the rows of whole heads fill the first cache (1.16).
     #[inline(always)]
     pub(crate) fn into_another(self) -> Self {
-        let Shape {
-            batch,
-            tokens,
-            heads,
-            head_dim,
-        } = self.shape;
-        let elements = [tokens, heads, head_dim]
-            .into_iter()
-            .fold(batch, usize::wrapping_mul);
         Walk {
-            by_head: elements > 1 << 20,
+            by_head: is_large(self.shape),
             ..self
         }
     }
@@ -547,7 +549,7 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
                     }
                 };
                 let mut ahead = [0; 2];
-                if along_tokens && self.prefetch.next_line && next[0] < tokens {
+                if along_tokens && !self.by_head && self.prefetch.next_line && next[0] < tokens {
                     for (ahead, (token_step, head_step)) in
                         ahead.iter_mut().zip(token_steps.iter().zip(head_steps))
                     {

@@ -7,8 +7,8 @@ use rope_core::gradient::PairGradients;
 use rope_core::internals::in_stages;
 use rope_core::norm::{Norm, NormFormula};
 use rope_core::{
-    Backend, Direction, Error, Frequencies, Layout, Pairing, Rope, Rows, Scaling, Strides, Tensor,
-    TensorMut,
+    Backend, Dimension, Direction, Error, Frequencies, Layout, Pairing, Rope, Rows, Scaling,
+    Strides, Tensor, TensorMut,
 };
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::number::{paint, values};
@@ -65,14 +65,15 @@ fn turns(source: &mut Source<'_>, [rows, heads]: [usize; 2], pairs: usize) -> An
     }
 }
 
-/// Into another tensor head after head, as large heads-major tensors are walked, in place chunk after chunk of tokens:
-/// rows that heads share, and rows of their own.
+/// Large heads-major tensors go head after head into another tensor, and of f32 in place; of 16 bits in place, and of a
+/// sequence, which is no large tensor, chunk after chunk of tokens. Rows that heads share, and rows of their own.
 #[test]
 fn a_large_tensor_head_after_head() {
     let source = &mut Source::random("a_large_tensor_head_after_head");
     let (shape, sequences) = ([2, 515, 8, 128], [1, 2]);
     let place = Placed::bhsd(shape);
     let x: Vec<bf16> = paint(source, place.len);
+    let wide: Vec<f32> = paint(source, place.len);
     for (sequences, heads) in sequences.into_iter().zip([8, 1]) {
         let angles = Stored::plain(turns(source, [515 * sequences, heads], 64));
         for rotation in Rotation::in_place() {
@@ -86,6 +87,20 @@ fn a_large_tensor_head_after_head() {
                     rope.rotate_into(&from, &mut to, rows)
                         .expect("rows that fit");
                     alike(&got, &expected, &format!("{rope:?}, {heads} rows a token"));
+
+                    let mut expected = wide.clone();
+                    let all = TensorMut::new(&mut expected, place.layout).expect("a valid tensor");
+                    let (first, second) = all.split_at(Dimension::Batch, 1).expect("two sequences");
+                    for (mut part, start) in [(first, 0), (second, 515 * (sequences - 1))] {
+                        let rows = rows.range(start..start + 515).expect("a sequence's rows");
+                        rope.rotate(&mut part, &rows).expect("rows that fit");
+                    }
+                    let got = rotate(rope, &wide, place.layout, rows);
+                    alike(
+                        &got,
+                        &expected,
+                        &format!("{rope:?}, f32, {heads} rows a token"),
+                    );
                 });
             }
         }
