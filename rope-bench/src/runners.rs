@@ -270,7 +270,7 @@ pub struct Answer {
 
 /// What it is told.
 #[derive(Serialize)]
-struct Line<'a, R> {
+struct RunnerLine<'a, R> {
     protocol: u32,
     rounds: usize,
     batch_ns: u128,
@@ -358,7 +358,7 @@ impl Program {
         effort: Effort,
     ) -> Result<Answer> {
         let [input, output, log] = ["input", "output", "log"].map(|name| files.path(name));
-        let line = Line {
+        let line = RunnerLine {
             protocol: PROTOCOL,
             rounds: effort.rounds,
             batch_ns: effort.batch.as_nanos(),
