@@ -10,6 +10,8 @@ step "formatting, lints, documentation"
 cargo fmt --check
 # The library by itself: what it depends on has the features that it asks for, and none of those that the tests do.
 cargo clippy --locked --lib -- -D warnings
+# Without a backend of its own choice.
+cargo clippy --locked --lib --no-default-features -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --locked --no-deps --all-features --document-private-items --lib
 
 # Clippy is the compiler of rope-burn here. To lint the tests apart is to check all of burn once more, for two minutes.

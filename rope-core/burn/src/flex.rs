@@ -1,5 +1,8 @@
 //! rope-core on the tensors of Flex: the same memory, seen as what rope-core rotates.
 
+mod autodiff;
+pub(crate) mod operation;
+
 use alloc::vec;
 use alloc::vec::Vec;
 

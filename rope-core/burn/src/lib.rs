@@ -32,6 +32,7 @@
 //!
 //! # Features
 //!
+//! - `flex`, a default: the kernels on Flex. Without it no backend is named, and burn's tensor operations rotate.
 //! - `models`: `rope_models::Config` reads a model's `config.json`, and `RotaryEncoding::from_rotation` takes it.
 //! - `rayon`: tensors of some megabytes are rotated on rayon's threads. The bits are the same.
 #![no_std]
@@ -43,10 +44,10 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod autodiff;
 mod config;
 mod encoding;
 mod error;
+#[cfg(feature = "flex")]
 mod flex;
 mod operation;
 mod rows;

@@ -1,14 +1,15 @@
 //! The operation: what is asked of it is checked here, once; then rope-core rotates what lies on Flex, and burn's
 //! tensor operations what lies elsewhere.
 
+#[cfg(feature = "flex")]
+use core::ops::ControlFlow;
+
 use burn_core as burn;
 
-use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, Dispatch, DispatchTensorKind, Flex, backend_extension};
 use burn::tensor::{DType, Tensor};
-use rope_core::{Pairing, Rope};
+use rope_core::Pairing;
 
-use crate::{Error, RotaryRows, flex, tensor_operations};
+use crate::{Error, RotaryRows, tensor_operations};
 
 /// Rotates `x`, of shape `[.., tokens, head_dim]`, by rows: the first `rows.rotary_dim()` channels of every head. The
 /// others pass through.
@@ -53,24 +54,14 @@ pub fn rotate<const D: usize>(
     pairing: Pairing,
 ) -> Result<Tensor<D>, Error> {
     let shape = check(&x, rows)?;
-    let (dims, dtype) = (x.dims(), x.dtype());
-    let RotaryRows { cos, sin } = rows.clone();
-    let x = x.into_dispatch();
-    if !(is_on_flex(&x.kind) && flex::rotates(dtype)) {
-        let x = Tensor::<D>::from_dispatch(x).reshape(shape);
-        return Ok(tensor_operations::rotate(x, cos, sin, pairing).reshape(dims));
-    }
-    // What has no more dimensions than rope-core keeps its own: to reshape what is strided is to copy it.
-    let x = match D {
-        ..=4 => x,
-        _ => Tensor::<D>::from_dispatch(x).reshape(shape).into_dispatch(),
+    #[cfg(feature = "flex")]
+    let x = match crate::flex::operation::rotate(x, shape, rows, pairing) {
+        ControlFlow::Break(rotated) => return Ok(rotated),
+        ControlFlow::Continue(elsewhere) => elsewhere,
     };
-    let (cos, sin) = (cos.into_dispatch(), sin.into_dispatch());
-    let y = Dispatch::rotary(x, cos, sin, Rope::new(pairing));
-    Ok(match D {
-        ..=4 => Tensor::from_dispatch(y),
-        _ => Tensor::<4>::from_dispatch(y).reshape(dims),
-    })
+    let dims = x.dims();
+    let RotaryRows { cos, sin } = rows.clone();
+    Ok(tensor_operations::rotate(x.reshape(shape), cos, sin, pairing).reshape(dims))
 }
 
 /// The shape `[batch, heads, tokens, head_dim]` of a tensor that fits the rows.
@@ -119,35 +110,4 @@ fn check<const D: usize>(x: &Tensor<D>, rows: &RotaryRows) -> Result<[usize; 4],
         }
     }
     Ok(shape)
-}
-
-/// Whether a tensor lies on Flex, with or without autodiff.
-fn is_on_flex(kind: &DispatchTensorKind) -> bool {
-    match kind {
-        DispatchTensorKind::Autodiff(inner) => is_on_flex(inner),
-        kind => matches!(kind, DispatchTensorKind::Flex(_)),
-    }
-}
-
-/// What Flex and its autodiff do.
-#[backend_extension(Flex, Autodiff)]
-pub(crate) trait RotaryOperation: Backend {
-    /// `x` of two to four dimensions, rotated by cos and sin that fit it.
-    fn rotary(
-        x: FloatTensor<Self>,
-        cos: FloatTensor<Self>,
-        sin: FloatTensor<Self>,
-        rope: Rope,
-    ) -> FloatTensor<Self>;
-}
-
-impl RotaryOperation for Flex {
-    fn rotary(
-        x: FloatTensor<Self>,
-        cos: FloatTensor<Self>,
-        sin: FloatTensor<Self>,
-        rope: Rope,
-    ) -> FloatTensor<Self> {
-        flex::rotate(x, &cos, &sin, rope)
-    }
 }

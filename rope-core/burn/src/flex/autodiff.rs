@@ -12,7 +12,7 @@ use burn_core::backend::{Flex, TensorMetadata};
 use rope_core::{Direction, Rope};
 
 use crate::flex;
-use crate::operation::RotaryOperation;
+use crate::flex::operation::RotaryOperation;
 
 impl<C: CheckpointStrategy> RotaryOperation for Autodiff<Flex, C> {
     fn rotary(
