@@ -496,6 +496,12 @@ fn layers_are_looped_over() {
             key: "num_hidden_layers"
         }
     );
+    // Types of layers count them.
+    let typed = read(
+        r#"{"model_type": "gemma3_text", "head_dim": 64,
+        "layer_types": ["full_attention", "sliding_attention", "full_attention"]}"#,
+    );
+    assert_eq!(typed.layers().unwrap().len(), 3);
     let many = read(r#"{"model_type": "llama", "head_dim": 64, "num_hidden_layers": 100000}"#);
     assert!(matches!(many.layers(), Err(Error::Invalid { .. })));
     let short = read(

@@ -721,6 +721,25 @@ fn parameters_are_refused() {
             1.0,
             "not below low_freq_factor",
         ),
+        (
+            1e4,
+            Scaling::Llama3 {
+                factor: 8.0,
+                low_freq_factor: 1.0,
+                high_freq_factor: 4.0,
+                original_context: 0,
+            },
+            "original_context",
+            0.0,
+            "positive (and above 1 for a logarithm)",
+        ),
+        (
+            1e4,
+            Scaling::Yarn(Yarn::new(4.0, 0)),
+            "original_context",
+            0.0,
+            "positive (and above 1 for a logarithm)",
+        ),
     ] {
         let error = Error::Parameter {
             name,

@@ -407,3 +407,47 @@ fn refusals() {
     let result = Rows::full(&cos, &sin, [tokens, head_dim - 2]).map(drop);
     assert!(matches!(result, Err(Error::RowsShape { .. })), "{result:?}");
 }
+
+/// Gradients of channels are refused before anything is added.
+#[test]
+fn refused_gradients() {
+    let x = [1.0_f32; 24];
+    let x = Tensor::new(&x, [1, 3, 1, 8]).expect("valid");
+    let check = |plan: Rope, shapes: [[usize; 3]; 2], expected: Error| {
+        let mut sums = shapes.map(|shape| vec![0.5; shape.iter().product()]);
+        let [cos, sin] = &mut sums;
+        let mut cos = PairGradients::new(cos, shapes[0]).expect("as many");
+        let mut sin = PairGradients::new(sin, shapes[1]).expect("as many");
+        let result = plan.channel_gradients(&x, &x, &mut cos, &mut sin);
+        assert_eq!(result, Err(expected));
+        assert!(sums.concat().iter().all(|&sum| sum == 0.5), "{expected}");
+    };
+    let plan = Rope::new(Pairing::Half);
+    for rotary_dim in [0, 1, 7] {
+        let error = Error::RotaryDim {
+            rotary_dim,
+            required: "even and at least 2",
+        };
+        check(plan, [[3, 1, rotary_dim]; 2], error);
+    }
+    let error = Error::RotaryDimExceedsHead {
+        rotary_dim: 10,
+        head_dim: 8,
+    };
+    check(plan, [[3, 1, 10]; 2], error);
+    let error = Error::GradientShape {
+        what: "channels",
+        given: 6,
+        needed: 8,
+    };
+    check(plan, [[3, 1, 8], [3, 1, 6]], error);
+    let error = Error::GradientPairing {
+        input: Pairing::Half,
+        output: Pairing::Interleaved,
+    };
+    let changes = plan.output_pairing(Pairing::Interleaved);
+    check(changes, [[3, 1, 8]; 2], error);
+    let direction = Direction::Inverse;
+    let error = Error::BackwardDirection { direction };
+    check(plan.direction(direction), [[3, 1, 8]; 2], error);
+}

@@ -1019,6 +1019,26 @@ fn a_model_has_the_window_of_its_heads() {
         key("rope.dimension_count", 64),
     ];
     assert_eq!(of("deepseek2", &latent), Ok((128..192, 192)));
+    // Heads of layers that slide may be shorter.
+    let shorter = [
+        key("block_count", 2),
+        key("attention.key_length", 128),
+        key("attention.key_length_swa", 96),
+        key("rope.dimension_count", 64),
+        key("rope.dimension_count_swa", 32),
+        key("attention.sliding_window", 1024),
+        ("attention.sliding_window_pattern", Integers(&[1, 0])),
+    ];
+    let heads = file("spark2_5", &shorter, |gguf| {
+        let model = gguf.with_freq_factors(None).model()?;
+        let layers = model.layers()?;
+        let head = |layer: rope_models::Layer<'_>| {
+            let rotation = layer.rotation.expect("a layer that rotates");
+            (rotation.window(), rotation.head_dim())
+        };
+        Ok::<_, Error>(layers.iter().map(head).collect::<Vec<_>>())
+    });
+    assert_eq!(heads, Ok(vec![(0..32, 96), (0..64, 128)]));
     let narrow = [
         key("attention.key_length", 32),
         key("rope.dimension_count", 64),

@@ -1008,6 +1008,24 @@ fn refused_calls_touch_nothing() {
     assert!(sums.concat() == [0.0; 24] && written == values);
 }
 
+/// Tensors without a sequence or without a head add nothing.
+#[test]
+fn nothing_is_added_of_empty_tensors() {
+    let rope = Rope::new(Pairing::Half);
+    for shape in [[0, 3, 4, 8], [2, 3, 0, 8]] {
+        let x = Tensor::new(&[0.0_f32; 0], shape).expect("an empty tensor");
+        let (mut sums, mut others) = ([0.5; 12], [0.5; 12]);
+        let mut sums_of = PairGradients::new(&mut sums, [3, 1, 4]).expect("their shape");
+        let mut others_of = PairGradients::new(&mut others, [3, 1, 4]).expect("their shape");
+        assert_eq!(rope.angle_gradients(&x, &x, &mut sums_of), Ok(()));
+        assert_eq!(rope.angle_gradients_of_input(&x, &x, &mut sums_of), Ok(()));
+        assert_eq!(rope.factor_gradients(&x, &x, &mut sums_of), Ok(()));
+        let added = rope.cos_sin_gradients(&x, &x, &mut sums_of, &mut others_of);
+        assert_eq!(added, Ok(()));
+        assert_eq!([sums, others], [[0.5; 12]; 2], "{shape:?}");
+    }
+}
+
 #[test]
 fn refused_reductions_touch_nothing() {
     let storage = |given, needed| Error::Storage { given, needed };
@@ -1079,6 +1097,10 @@ fn refused_reductions_touch_nothing() {
         gradients.positions(&inverse, 2, &mut out[..5]),
         Err(storage(5, 4))
     );
+
+    // As many positions as no memory has are not as few as their product has in 64 bits.
+    let many = PairGradients::new(&mut [], [1 << (usize::BITS - 2), 1, 0]).expect("no sums");
+    assert_eq!(many.positions(&[], 4, &mut []), Err(storage(0, usize::MAX)));
 
     let mut others = [1.0; 24];
     let table: [f32; 16] = core::array::from_fn(|i| 0.5 + i as f32);

@@ -711,10 +711,11 @@ fn page_positions() {
         each_cache_verb(slots, error, &[&index.to_string()]);
     }
     // A page that the cache does not have is a slot that it does not have.
-    for number in [2, i64::MAX] {
+    for (number, position) in [(2, 0), (2, 1), (i64::MAX, 0), (i64::MAX, 1)] {
         let pages = [number];
-        let slots = Slots::pages(&pages, &[0_i64, 1], &[0_i32; 6], &[0_i64; 6]);
-        let slot = number.saturating_mul(3);
+        let positions = [position; 6];
+        let slots = Slots::pages(&pages, &[0_i64, 1], &[0_i32; 6], &positions);
+        let slot = number.saturating_mul(3).saturating_add(position);
         let error = Error::Slot {
             index: 0,
             slot,
