@@ -9,6 +9,6 @@ export CARGO_PROFILE_DEV_OPT_LEVEL=1
 expect "$("$root/tests/backends_here.sh")"
 step "$ROPE_EXPECT"
 # A target is named so that build scripts are not instrumented.
-suite x86_64-unknown-linux-gnu
+suite x86_64-unknown-linux-gnu --features rope-tests/every
 ran
 passed

@@ -72,7 +72,8 @@ for case in "gcc c99 rotate.c" "gcc c11 rotate.c" "g++ c++17 rotate.cpp" "gcc c9
     compile std static
     if shared "$program"; then exit 1; fi
     run "$program"
-    run "${valgrind[@]}" "$program"
+    # What valgrind looks into is the library, which is the same for every compiler: each source once.
+    if [[ $compiler == g* && $standard != c11 ]]; then run "${valgrind[@]}" "$program"; fi
 
     compile std all-static
     grep -q 'no dynamic section' <(readelf -d "$program")

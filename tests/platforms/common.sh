@@ -245,6 +245,10 @@ suite() {
     ran_suites "$@"
 }
 
+# The suites of kernels and of sizes that overflow.
+of_kernels=(--features rope-tests/sizes -- backends:: agree:: convert:: special_values:: golden:: rows:: rotate_at::
+    rows_per_head:: split:: norm:: cache:: shift:: gradient:: stages:: refused:: refused_chains:: corpus::)
+
 # ran_suites FILTER ..: fails if a suite that a filter names ran no test: another name would be a silent skip.
 ran_suites() {
     local filter

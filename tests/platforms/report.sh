@@ -6,11 +6,8 @@ source "$(dirname "$0")/common.sh"
 wasm_in_node
 aarch64_toolchain
 packages chromium
-work=$CARGO_TARGET_DIR
+work=$temporary
 small=(--workload W5 --element f32)
-# For other machines, by Debian's toolchain: a release, which is what the page speaks of, without what debuggers read.
-# Where std is prebuilt without RUSTC_BOOTSTRAP, with which rustc makes other code of some kernels.
-build() { RUSTC=$debian_rustc tests cargo build --release --config profile.release.debug=0 -p rope-bench "$@"; }
 
 step "here"
 optimized_bench
@@ -18,10 +15,18 @@ tests "$bench" "${small[@]}" --json "$work/here.json"
 tests "$bench" rows --most 4096 --json "$work/rows.json"
 tests "$bench" accuracy --positions 256 --json "$work/accuracy.json"
 
+# For other machines debug builds, for which aarch64.sh has built dependencies and rope-core, and wasm32.sh std: what is
+# looked at here is that the bench runs there, counts and is shown, not how fast it is.
+debian_toolchain
+optimized core compiler_builtins rope-tests
+build() {
+    tests cargo build --config profile.dev.package.rope-bench.opt-level=1 "${suite_options[@]}" -p rope-bench "$@"
+}
+
 step "aarch64, emulated: instructions instead of times"
 build --target $aarch64 --features intrinsics
 read -ra emulator <<<"$(aarch64_on max,sve=off)"
-program=$CARGO_TARGET_DIR/$aarch64/release/rope-bench
+program=$CARGO_TARGET_DIR/$aarch64/debug/rope-bench
 tests "${emulator[@]}" "$program" "${small[@]}" --formulation fused,intrinsics,complex,even-odd,rotate-half \
     --json "$work/aarch64.json" --emulated-by "$(qemu-aarch64 --version | sed -n 1p)"
 # To a file QEMU writes its log line by line, to its standard error in parts of lines.
@@ -29,10 +34,10 @@ trace=("${emulator[@]}" -D /dev/stderr -d in_asm,exec,nochain)
 "$bench" instructions "$work/aarch64.json" --program "$program" -- "${trace[@]}"
 
 step "wasm32, in Node"
-RUSTC_BOOTSTRAP=1 CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS="$wasm_link -C target-feature=+simd128" \
-    build --target wasm32-wasip1 "${std[@]}"
+export CARGO_TARGET_WASM32_WASIP1_RUSTFLAGS="$wasm_link -C target-feature=+simd128"
+build --target wasm32-wasip1 "${std[@]}"
 read -ra node <<<"$CARGO_TARGET_WASM32_WASIP1_RUNNER"
-program=$CARGO_TARGET_DIR/wasm32-wasip1/release/rope-bench.wasm
+program=$CARGO_TARGET_DIR/wasm32-wasip1/debug/rope-bench.wasm
 tests "${node[@]}" "$program" "${small[@]}" --json "$work/wasm32.json"
 step "the playground"
 kept=$root/rope-bench/src/report/playground.wasm

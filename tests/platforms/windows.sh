@@ -19,7 +19,6 @@ optimized core compiler_builtins
 
 expect "$("$root/tests/backends_here.sh")"
 step "$ROPE_EXPECT"
-suite $target "${std[@]}" -- backends:: agree:: convert:: special_values:: golden:: rows:: rotate_at:: \
-    rows_per_head:: split:: norm:: cache:: shift:: gradient:: stages:: refused:: refused_chains:: corpus::
+suite $target "${std[@]}" "${of_kernels[@]}"
 ran
 passed

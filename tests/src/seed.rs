@@ -1,4 +1,4 @@
-//! The one number that a run depends on.
+//! What a run's random choices depend on: a seed, and how many are made.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -20,4 +20,22 @@ pub fn seed() -> u64 {
             .unwrap_or_else(|_| panic!("{VARIABLE}={text} is not a number")),
         Err(_) => RandomState::new().hash_one(0),
     })
+}
+
+/// How often a body makes random choices: `times`, or as many fewer as `ROPE_FEWER` says. An emulator takes 25 times as
+/// long, and its choices are the first of those that this machine makes with the same seed.
+///
+/// # Panics
+///
+/// If the variable is set to something that is not a positive number.
+pub fn times(times: usize) -> usize {
+    static FEWER: OnceLock<usize> = OnceLock::new();
+    let fewer = FEWER.get_or_init(|| match std::env::var("ROPE_FEWER") {
+        Ok(text) => match text.parse() {
+            Ok(fewer @ 1..) => fewer,
+            _ => panic!("ROPE_FEWER={text} is not a positive number"),
+        },
+        Err(_) => 1,
+    });
+    times.div_ceil(*fewer)
 }

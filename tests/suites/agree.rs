@@ -5,7 +5,7 @@ use rope_core::{Backend, Direction, Layout, Pairing, Rope, Rows, Strides, Tensor
 use rope_tests::number::{paint, special, values};
 use rope_tests::{
     Angles, Form, Number, Placed, Rotation, Source, Stored, bodies, compare, each_element,
-    each_element_pair, oracle, run,
+    each_element_pair, oracle, run, seed,
 };
 
 /// The shape, from tensors without gaps to tensors anywhere.
@@ -311,7 +311,7 @@ fn strides_that_are_never_taken() {
 #[test]
 fn anything() {
     let source = &mut Source::random("anything");
-    for _ in 0..3000 {
+    for _ in 0..seed::times(3000) {
         bodies::rotate(source);
     }
 }

@@ -1,10 +1,10 @@
 //! What fuzzers do, with random choices and with few bytes.
 
-use rope_tests::{Source, bodies};
+use rope_tests::{Source, bodies, seed};
 
 fn random(test: &str, times: usize, body: impl Fn(&mut Source<'_>)) {
     let source = &mut Source::random(test);
-    for _ in 0..times {
+    for _ in 0..seed::times(times) {
         body(source);
     }
 }

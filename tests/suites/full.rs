@@ -11,12 +11,12 @@ use rope_core::{
 };
 use rope_models::Config;
 use rope_tests::golden::{Bits, Golden};
-use rope_tests::{Number, Source, bodies, each_element};
+use rope_tests::{Number, Source, bodies, each_element, seed};
 
 #[test]
 fn any_rows() {
     let mut source = Source::random("full::any_rows");
-    for _ in 0..1500 {
+    for _ in 0..seed::times(1500) {
         bodies::full_width(&mut source);
     }
 }

@@ -1,54 +1,87 @@
 //! The suites, one property each; `tests/README.md` says which owns what. One binary: it is linked once for each
 //! platform that runs it, and its tests share the threads. `cargo test -p rope-tests NAME::` runs one suite.
 
+#![cfg_attr(
+    not(feature = "every"),
+    allow(
+        dead_code,
+        reason = "suites share functions with those that are left out"
+    )
+)]
+
+#[cfg(feature = "every")]
 mod accuracy;
 mod agree;
 mod backends;
+#[cfg(feature = "every")]
 mod bodies;
 mod cache;
+#[cfg(feature = "every")]
 mod codes4;
 #[cfg(feature = "models")]
 mod config;
 mod convert;
+#[cfg(feature = "sizes")]
 mod corpus;
+#[cfg(feature = "every")]
 mod examples;
 #[cfg(feature = "models")]
 mod explain;
+#[cfg(feature = "every")]
 mod frequencies;
+#[cfg(feature = "every")]
 mod full;
 mod gguf;
 mod golden;
+#[cfg(feature = "sizes")]
 mod gradient;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "every"))]
 mod guard;
+#[cfg(feature = "every")]
 mod hadamard;
+#[cfg(feature = "every")]
 mod implementations;
+#[cfg(feature = "every")]
 mod kinds;
 #[cfg(feature = "models")]
 mod layer_rules;
+#[cfg(feature = "every")]
 mod messages;
+#[cfg(feature = "every")]
 mod mixed;
 #[cfg(feature = "models")]
 mod model_types;
 mod models;
 mod norm;
+#[cfg(feature = "every")]
 mod outputs;
 #[cfg(feature = "models")]
 mod own_code;
-#[cfg(not(target_family = "wasm"))]
+#[cfg(all(not(target_family = "wasm"), feature = "every"))]
 mod parallel;
 mod properties;
 #[cfg(feature = "models")]
 mod published;
+#[cfg(feature = "sizes")]
 mod refused;
+#[cfg(feature = "sizes")]
 mod refused_chains;
+#[cfg(feature = "sizes")]
 mod rotate_at;
 mod rows;
+#[cfg(feature = "sizes")]
 mod rows_per_head;
+#[cfg(feature = "every")]
 mod shards;
 mod shift;
 mod special_values;
+#[cfg(feature = "sizes")]
 mod split;
+#[cfg(feature = "sizes")]
 mod stages;
-#[cfg(all(unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[cfg(all(
+    unix,
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    feature = "every"
+))]
 mod symbols;

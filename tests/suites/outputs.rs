@@ -10,12 +10,12 @@ use rope_core::{
     TensorMut,
 };
 use rope_tests::golden::{Bits, Golden, lines};
-use rope_tests::{Number, Source, bodies, each_element};
+use rope_tests::{Number, Source, bodies, each_element, seed};
 
 #[test]
 fn any_targets() {
     let mut source = Source::random("outputs::any_targets");
-    for _ in 0..600 {
+    for _ in 0..seed::times(600) {
         bodies::outputs(&mut source);
     }
 }
