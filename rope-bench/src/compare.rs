@@ -27,7 +27,10 @@ const LEAST: f64 = 0.02;
 
 /// How many times what the fastest passes of a measurement differ by, and those of the other measurements of its case.
 /// With this and the two below, up to 2 % of the lines of runs of one program are called different on a busy machine.
-const OF_PASSES: f64 = 1.5;
+const OF_PASSES: f64 = 2.0;
+
+/// So many passes of the faster run that take as long as the fastest of the slower one may be chance.
+const MAY_OVERLAP: usize = 1;
 
 /// How many times what the roof's loops of a case differ by, in the mean.
 const OF_CASE: f64 = 2.0;
@@ -74,12 +77,23 @@ impl Comparison {
     /// Of two times, with the noise of their case.
     fn of(a: &Time, b: &Time, case: (f64, &'static str)) -> Self {
         let own = OF_PASSES * unsettled(a).max(unsettled(b));
-        let (noise, from) = largest([(LEAST, ""), (own, "its passes"), case]);
-        Comparison {
-            log: (b.minimum / a.minimum).ln(),
-            noise,
-            from,
-        }
+        let log = (b.minimum / a.minimum).ln();
+        let (fast, slow) = if log < 0.0 { (b, a) } else { (a, b) };
+        let passes = fast.of_passes().iter();
+        let overlapping = passes.filter(|pass| **pass >= slow.minimum).count();
+        // Passes that agree may be of one moment of the machine.
+        let overlap = if overlapping > MAY_OVERLAP {
+            log.abs()
+        } else {
+            0.0
+        };
+        let (noise, from) = largest([
+            (LEAST, ""),
+            (own, "its passes"),
+            (overlap, "their overlap"),
+            case,
+        ]);
+        Comparison { log, noise, from }
     }
 
     /// Whether A and B differ, by more than nothing or by less than `difference`, a share.
