@@ -77,6 +77,12 @@ def whole(row, all_bases):
     return all_bases[row.base] | row.fields
 
 
+def keys():
+    """The keys of files that rows name."""
+    source = (SOURCES / "types/row.rs").read_text()
+    return re.search(r"    Key:\n(.*?)\n\}", source, re.S)[1].split()
+
+
 def flat():
     """The composites whose text model may lie flat in the file, and its type."""
     listed = re.search(r"const FLAT.*?&\[\n(.*?)\n\];", (SOURCES / "types/others.rs").read_text(), re.S)[1]

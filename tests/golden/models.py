@@ -3,6 +3,7 @@ running their code.
 
     python3 tests/golden/models.py run FOLDER [TYPE ..]   writes both files into FOLDER, of all types or of these
     python3 tests/golden/models.py published [NAME ..]    renews golden/published/cases.jsonl, of all files there or these
+    python3 tests/golden/models.py keys                   renews models/keys.txt: the keys that a type's own source names
     python3 tests/golden/models.py without-row            names the types of transformers that have no row here
 
 `run` never reads the crate's table of types, whose test the cases are. It goes over transformers' registry. For each type
@@ -1342,12 +1343,31 @@ def without_row():
     sys.exit(bool(missing))
 
 
+def keys():
+    """Of each type with a row the keys, of those that rows name, that the source of its classes names: what the source
+    does not name its classes do not read."""
+    all_keys, lines = model_rows.keys(), []
+    # What all classes share names keys, too.
+    shared = pathlib.Path(inspect.getfile(importlib.import_module("transformers.modeling_rope_utils")))
+    for model_type in sorted(model_rows.read(model_rows.TYPES)[0]):
+        if model_type not in CONFIG_MAPPING:
+            continue
+        folder = pathlib.Path(inspect.getfile(CONFIG_MAPPING[model_type])).parent
+        files = [path for kind in ("configuration", "modeling") for path in sorted(folder.glob(f"{kind}_*.py"))]
+        words = set(re.findall(r"\w+", "".join(path.read_text() for path in [shared, *files])))
+        lines.append(" ".join([model_type, *(key for key in all_keys if key in words)]))
+    text = f"# transformers {transformers.__version__}\n" + "\n".join(lines) + "\n"
+    (pathlib.Path(__file__).parent / "models/keys.txt").write_text(text)
+
+
 def main():
     match sys.argv[1:]:
         case ["run", folder, *wanted]:
             run_all(folder, wanted)
         case ["published", *wanted]:
             published(wanted)
+        case ["keys"]:
+            keys()
         case ["without-row"]:
             without_row()
         case _:

@@ -152,6 +152,131 @@ pub(crate) fn types_of(case: &Value) -> (String, String) {
     (root.into(), own.map_or(made, String::from))
 }
 
+/// A class does not read the keys that its source does not name: in a file they change nothing, or are refused by their
+/// name. `models/keys.txt` has of each type the keys that its source names, of all that rows name.
+#[test]
+fn keys_that_a_class_does_not_name_change_nothing() {
+    let text_of_keys = rope_tests::golden::read("models/keys.txt");
+    let lists: BTreeMap<&str, BTreeSet<&str>> = text_of_keys
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_once(' ').or(Some((line, ""))))
+        .map(|(name, keys)| (name, keys.split(' ').collect()))
+        .collect();
+    let all: BTreeSet<&str> = lists.values().flatten().copied().collect();
+    let mut plain: BTreeMap<String, (Value, String)> = BTreeMap::new();
+    for case in golden() {
+        let (root, row) = types_of(&case);
+        if !plain.contains_key(&row) && outcome(&case) == Outcome::Right {
+            plain.insert(row, (case, root));
+        }
+    }
+    let (mut wrong, mut tried) = (Vec::new(), 0);
+    for (row, (case, root)) in &plain {
+        let Some(named) = lists.get(row.as_str()) else {
+            continue;
+        };
+        let expected = answers(&case["config"], case);
+        for key in all.difference(named).filter(|key| !key.is_empty()) {
+            let mut config = case["config"].clone();
+            let part = case["part"].as_str().unwrap_or("text_config");
+            let mut place = &mut config;
+            for part in part.split('.') {
+                if place[part].is_object() {
+                    place = &mut place[part];
+                }
+            }
+            // Nomic's published files have the keys of the code that they bring.
+            let own_code = row == "nomic_bert" && ["n_embd", "n_head", "n_layer"].contains(key);
+            if own_code || !place[*key].is_null() {
+                continue;
+            }
+            place[*key] = foreign(key);
+            tried += 1;
+            let found = std::panic::catch_unwind(|| answers(&config, case));
+            let same = found.is_ok_and(|found| {
+                let unread =
+                    |error: &Error| matches!(error, Error::Unread { key: own } if own == key);
+                found.len() == expected.len()
+                    && found
+                        .iter()
+                        .zip(&expected)
+                        .all(|(ours, theirs)| ours == theirs || ours.as_ref().is_err_and(unread))
+                    || found
+                        .iter()
+                        .any(|answer| answer.as_ref().is_err_and(unread))
+            });
+            if !same {
+                wrong.push(format!(
+                    "wrong: {root} {row} the key {key} changes the answer"
+                ));
+            }
+        }
+    }
+    println!("{tried} keys of {} types", plain.len());
+    assert!(tried > 5000, "{tried}");
+    assert!(
+        wrong.is_empty(),
+        "{} wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
+}
+
+/// A value that another class would do something with.
+fn foreign(key: &str) -> Value {
+    match key {
+        "alibi" | "qk_layernorm" | "rotary_value" | "use_mem_rope" | "use_qk_norm" => true.into(),
+        "position_embedding_type" | "qk_norm_type" => "olmo".into(),
+        "attn_layer_indices"
+        | "attn_type_list"
+        | "cross_attention_layers"
+        | "full_attn_idxs"
+        | "layer_rope_theta"
+        | "rope_scaling_layers" => vec![0].into(),
+        _ => 7.into(),
+    }
+}
+
+/// A rotation, a norm, or a layer: its type, the place of its rotation and its norm.
+type Answer = (
+    Option<Rotation>,
+    Option<String>,
+    Option<usize>,
+    Option<ModelNorm>,
+);
+
+/// Everything that a configuration is read as: the rotation and the norm of all layers, then of each.
+fn answers(config: &Value, case: &Value) -> Vec<Result<Answer, Error>> {
+    let mut config = Config::from_json(&config.to_string()).expect("JSON");
+    if let Some(part) = case["part"].as_str() {
+        config = config.with_part(part);
+    }
+    let model = match config
+        .with_length(case["length"].as_u64().unwrap_or(1))
+        .model()
+    {
+        Ok(model) => model,
+        Err(error) => return vec![Err(error)],
+    };
+    let rotation = |rotation: &Rotation| (Some(rotation.clone()), None, None, None);
+    let mut found = vec![
+        model.rotation().map(rotation),
+        model.norm().map(|norm| (None, None, None, norm)),
+    ];
+    match model.layers() {
+        Err(error) => found.push(Err(error)),
+        Ok(layers) => {
+            found.extend(layers.rotations().iter().map(rotation).map(Ok));
+            found.extend(layers.iter().map(|layer| {
+                let layer_type = layer.layer_type.map(String::from);
+                Ok((None, layer_type, layer.rotation_index, layer.norm()?))
+            }));
+        }
+    }
+    found
+}
+
 /// The guide's counts are made from the same data; `UPDATE=1` writes them.
 #[test]
 fn the_guide_has_the_counts() {
