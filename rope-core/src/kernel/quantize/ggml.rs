@@ -502,8 +502,8 @@ fn pack<const BITS: u32>(codes: [i32; VALUES], bytes: &mut [u8]) {
     }
 }
 
-/// The fifth bits of eight codes, that of the first lowest. Shifts of all lanes, which the compiler makes of a loop over
-/// channels, take Q5_0 twice the time.
+/// The fifth bits of eight codes, that of the first lowest. Shifts of all lanes, which the compiler makes of a loop
+/// over channels, take Q5_0 twice the time.
 #[inline(always)]
 fn fifth_bits(codes: [u8; 8]) -> u8 {
     // Moves bit 8 i to 56 + i; what the other products make lies elsewhere, each in a bit of its own.
