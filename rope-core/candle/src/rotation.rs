@@ -87,7 +87,11 @@ impl Rotation {
             }));
         };
         if parts.len() == 1 {
-            let end = if from == 0 { given } else { from + window.len() };
+            let end = if from == 0 {
+                given
+            } else {
+                from + window.len()
+            };
             return Ok(vec![(from..end, None)]);
         }
         let moved = |(channels, pairs): &(Range<usize>, Range<usize>)| {
@@ -119,7 +123,10 @@ impl Rotation {
         let source = self.order.layout(layout)?;
         let target = self.order.layout(&Layout::contiguous(layout.shape()))?;
         let mut rotated = bytemuck::zeroed_vec::<E>(layout.shape().elem_count());
-        let (parts, given) = (self.parts(source.shape().head_dim)?, source.shape().head_dim);
+        let (parts, given) = (
+            self.parts(source.shape().head_dim)?,
+            source.shape().head_dim,
+        );
         if parts.iter().any(|(channels, _)| *channels != (0..given)) {
             // The channels around them, too.
             let mut copy = E::to_cpu_storage_owned(rotated);
