@@ -172,20 +172,24 @@ fn keys_that_a_class_does_not_name_change_nothing() {
         }
     }
     let (mut wrong, mut tried) = (Vec::new(), 0);
-    for (row, (case, root)) in &plain {
+    // With a null for the head's channels they are the width over the heads.
+    let both = [false, true].into_iter();
+    let tries = plain.iter().flat_map(|(row, (case, root))| {
+        let tries = both.clone().map(|null| (null, case["config"].clone()));
+        tries.map(move |(null, config)| (row, case, root, null, config))
+    });
+    for (row, case, root, null, mut own) in tries {
         let Some(named) = lists.get(row.as_str()) else {
             continue;
         };
-        let expected = answers(&case["config"], case);
-        for key in all.difference(named).filter(|key| !key.is_empty()) {
-            let mut config = case["config"].clone();
-            let part = case["part"].as_str().unwrap_or("text_config");
-            let mut place = &mut config;
-            for part in part.split('.') {
-                if place[part].is_object() {
-                    place = &mut place[part];
-                }
-            }
+        if null {
+            part_of(&mut own, case)["head_dim"] = Value::Null;
+        }
+        let expected = answers(&own, case);
+        let other = |key: &&&str| !["", "layer_types"].contains(*key);
+        for key in all.difference(named).filter(other) {
+            let mut config = own.clone();
+            let place = part_of(&mut config, case);
             // Nomic's published files have the keys of the code that they bring.
             let own_code = row == "nomic_bert" && ["n_embd", "n_head", "n_layer"].contains(key);
             if own_code || !place[*key].is_null() {
@@ -234,8 +238,95 @@ fn foreign(key: &str) -> Value {
         | "full_attn_idxs"
         | "layer_rope_theta"
         | "rope_scaling_layers" => vec![0].into(),
-        _ => 7.into(),
+        _ => 6.into(),
     }
+}
+
+/// The object of the part that a case is of.
+fn part_of<'v>(config: &'v mut Value, case: &Value) -> &'v mut Value {
+    let part = case["part"].as_str().unwrap_or("text_config");
+    let mut place = config;
+    for part in part.split('.') {
+        if place[part].is_object() {
+            place = &mut place[part];
+        }
+    }
+    place
+}
+
+/// A class has no types of layers if its source does not name them.
+#[test]
+fn layers_have_no_types_where_a_class_names_none() {
+    let keys = rope_tests::golden::read("models/keys.txt");
+    let named: BTreeSet<&str> = keys
+        .lines()
+        .filter(|line| line.starts_with('#') || line.split(' ').any(|key| key == "layer_types"))
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    let lists: BTreeSet<&str> = keys.lines().filter_map(|l| l.split(' ').next()).collect();
+    let (mut wrong, mut tried) = (BTreeSet::new(), 0);
+    for case in golden() {
+        let (root, row) = types_of(&case);
+        if named.contains(row.as_str()) || !lists.contains(row.as_str()) {
+            continue;
+        }
+        let found = answers(&case["config"], &case);
+        let types = found.iter().flatten().filter_map(|answer| answer.1.clone());
+        tried += 1;
+        if let Some(kind) = types.into_iter().next() {
+            wrong.insert(format!("wrong: {root} {row} its layers are of type {kind}"));
+        }
+    }
+    assert!(tried > 1000, "{tried}");
+    let wrong: Vec<String> = wrong.into_iter().collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Types with parts that rotate by keys of their own too: the class itself has a rotation, or its text model may lie
+/// flat in the file.
+const ROTATE_WITH_PARTS: [&str; 8] = [
+    "edgetam_video",
+    "hunyuan_vl",
+    "moonshine_streaming",
+    "paddleocr_vl",
+    "pe_audio_video_encoder",
+    "qwen2_vl",
+    "sam3_tracker_video",
+    "unlimited_ocr",
+];
+
+/// A type rotates by its own keys only where its class does: not where the class has parts, and not where its source
+/// has no rotation. `models/without_rotation.txt` has their names.
+#[test]
+fn types_whose_class_does_not_rotate_are_not_answered() {
+    let rotating: BTreeSet<String> = golden()
+        .iter()
+        .filter(|case| case["rotates"] == true && case["part"].is_null())
+        .filter(|case| !case["config"]["text_config"].is_object())
+        .map(|case| text(&case["config"], "model_type").to_string())
+        .collect();
+    let names = rope_tests::golden::read("models/without_rotation.txt");
+    let names = names.lines().filter(|line| !line.starts_with('#'));
+    let (mut wrong, mut tried) = (Vec::new(), 0);
+    for name in names.filter(|name| !rotating.contains(*name)) {
+        let config = serde_json::json!({
+            "model_type": name, "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2,
+            "max_position_embeddings": 128,
+        });
+        let config = Config::from_json(&config.to_string()).expect("JSON");
+        let refused = matches!(one_rotation(&config), Err(Error::Unsupported { .. }));
+        let still = all_layers(&config).map_or(true, |layers| {
+            layers.iter().all(|layer| layer.rotation.is_none())
+        });
+        tried += 1;
+        if (refused && still) == ROTATE_WITH_PARTS.contains(&name) {
+            wrong.push(format!(
+                "wrong: {name} {name} rotates where its class does not, or not"
+            ));
+        }
+    }
+    assert!(tried > 400, "{tried}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// A rotation, a norm, or a layer: its type, the place of its rotation and its norm.
@@ -405,6 +496,16 @@ fn compared(case: &Value, config: &Config) -> Result<Result<(), String>, Error> 
         }
         Err(error) => Some(error),
     };
+    // Where all layers are alike, one answer for all is one too.
+    if let (Some(layers), Some(error)) = (&layers, &refusal)
+        && chosen.is_none()
+        && layers.iter().all(|rotates| *rotates)
+        && all_layers(config).is_ok_and(|read| {
+            read.rotations().len() == 1 && read.iter().all(|layer| layer.rotation.is_some())
+        })
+    {
+        return Err(error.clone());
+    }
     if layers.is_some() || found.is_empty() {
         // That layers differ says less than what is wrong with each.
         let read = all_layers(config).map_err(|error| match error {
