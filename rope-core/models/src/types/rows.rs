@@ -155,6 +155,7 @@ rows! {
     };
     "cohere2_moe" = INTERLEAVED {
         head: Head::Or(128),
+        part: Part::Inside(1.0),
         layers: LayerTypes::DensePrefix,
         rotates: Rotates::SlidingOrDense,
     };
