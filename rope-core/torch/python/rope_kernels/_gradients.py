@@ -7,11 +7,12 @@ as much as ten operators.
 """
 
 import torch
+from torch import distributed
 from torch.autograd import Function
 from torch.nn.functional import pad
 
 from ._library import ops
-from ._plan import EAGER, HALVES, INPUT, INVERSE, OUTPUT, PAIRS, TRANSPOSE, transposed
+from ._plan import EAGER, HALVES, INPUT, INVERSE, OUTPUT, PAIRS, TOKENS_MAJOR, TRANSPOSE, transposed
 
 
 # By their overload: to find the only one of each costs a twentieth of a call.
@@ -49,22 +50,27 @@ def _rotate_qk(q, k, cos, sin, ids, bits, factor):
     return _ROTATE_QK_AT(q, k, cos, sin, ids, bits, factor)
 
 
-def rotated(x, cos, sin, ids, bits, factor):
+def rotated(x, cos, sin, ids, bits, factor, group=None):
     if not needed(x, cos, sin):
         return _rotate(x, cos, sin, ids, bits, factor)
-    return _Rotate.apply(x, *_rows(cos, sin, ids, bits), factor)
+    cos, sin, ids, bits = _rows(cos, sin, ids, bits, group)
+    return _Rotate.apply(x, cos, sin, ids, (bits, factor, group))
 
 
-def rotated_qk(q, k, cos, sin, ids, bits, factor):
+def rotated_qk(q, k, cos, sin, ids, bits, factor, group=None):
     if not needed(q, k, cos, sin):
         return _rotate_qk(q, k, cos, sin, ids, bits, factor)
-    return _RotateQK.apply(q, k, *_rows(cos, sin, ids, bits), factor)
+    cos, sin, ids, bits = _rows(cos, sin, ids, bits, group)
+    return _RotateQK.apply(q, k, cos, sin, ids, (bits, factor, group))
 
 
-def _rows(cos, sin, ids, bits):
+def _rows(cos, sin, ids, bits, group):
     """cos, sin, ids, plan: for gradients of tables the rows themselves, each value once."""
     if not (cos.requires_grad or sin.requires_grad):
         return cos, sin, ids, bits
+    heads = cos.shape[_heads(bits)] if cos.dim() == 4 else 1
+    if group is not None and heads != 1:
+        raise RuntimeError(f"cos has rows for each of {heads} heads; those of a group have one row: leave group out")
     cos, sin, bits = _checked_once(cos, sin, bits)
     return (cos, sin, None, bits) if ids is None else (cos[ids], sin[ids], None, bits)
 
@@ -76,14 +82,21 @@ def _checked_once(cos, sin, bits):
     return once(cos, sin, bits)
 
 
+def _heads(bits):
+    """The dimension of heads."""
+    return -2 if bits & TOKENS_MAJOR else -3
+
+
 def _back(dy, cos, sin, ids, bits, factor):
     """The gradient by the tensor that was rotated."""
     dx = rotated(dy, cos, sin, ids, transposed(bits), factor)
     return dx / factor**2 if bits & INVERSE and factor != 1.0 else dx
 
 
-def _of_tables(x, dy, cos, bits, factor):
+def _of_tables(x, dy, cos, bits, factor, group):
     """The gradients by cos and sin."""
+    if group is not None:
+        x, dy = _of_all_heads(x, dy, cos, bits, group)
     scale = factor**-2 if bits & INVERSE and factor != 1.0 else 1.0
     if bool(bits & INPUT) != bool(bits & OUTPUT):
         # The sums need one pairing: that of the input.
@@ -98,6 +111,18 @@ def _of_tables(x, dy, cos, bits, factor):
     return (dcos, dsin) if scale == 1.0 else (dcos * scale, dsin * scale)
 
 
+def _of_all_heads(x, dy, cos, bits, group):
+    """Channels that rotate, of the heads of all ranks: a sum of one rank's heads has been rounded where the sum over
+    all goes on; of all heads it is the sum of a single process. Its terms, in f64, would be no less to gather."""
+    if torch.is_grad_enabled():
+        raise RuntimeError("gradients with a group have no gradients: leave out create_graph, or group")
+    rotary_dim = 2 * cos.shape[-1]
+    ours = torch.stack((x[..., :rotary_dim], dy[..., :rotary_dim]))
+    parts = [torch.empty_like(ours) for _ in range(distributed.get_world_size(group))]
+    distributed.all_gather(parts, ours, group=group)
+    return torch.cat(parts, _heads(bits))
+
+
 def _with_pairing(y, rotary_dim, interleaved):
     pairs, rest = y[..., :rotary_dim], y[..., rotary_dim:]
     if interleaved:
@@ -109,35 +134,36 @@ def _with_pairing(y, rotary_dim, interleaved):
 
 class _Rotate(Function):
     @staticmethod
-    def forward(ctx, x, cos, sin, ids, bits, factor):
+    def forward(ctx, x, cos, sin, ids, how):
         _, of_cos, of_sin = ctx.needs_input_grad[:3]
         ctx.save_for_backward(cos, sin, ids, x if of_cos or of_sin else None)
-        ctx.how = bits, factor
-        return _rotate(x, cos, sin, ids, bits, factor)
+        ctx.how = how
+        return _rotate(x, cos, sin, ids, how[0], how[1])
 
     @staticmethod
     def backward(ctx, dy):
         cos, sin, ids, x = ctx.saved_tensors
-        dx = _back(dy, cos, sin, ids, *ctx.how) if ctx.needs_input_grad[0] else None
-        tables = (None, None) if x is None else _of_tables(x, dy, cos, *ctx.how)
-        return dx, *tables, None, None, None
+        bits, factor, group = ctx.how
+        dx = _back(dy, cos, sin, ids, bits, factor) if ctx.needs_input_grad[0] else None
+        tables = (None, None) if x is None else _of_tables(x, dy, cos, bits, factor, group)
+        return dx, *tables, None, None
 
 
 class _RotateQK(Function):
     @staticmethod
-    def forward(ctx, q, k, cos, sin, ids, bits, factor):
+    def forward(ctx, q, k, cos, sin, ids, how):
         ctx.set_materialize_grads(False)
         _, _, of_cos, of_sin = ctx.needs_input_grad[:4]
         ctx.save_for_backward(cos, sin, ids, *((q, k) if of_cos or of_sin else (None, None)))
-        ctx.how = bits, factor
-        return _rotate_qk(q, k, cos, sin, ids, bits, factor)
+        ctx.how = how
+        return _rotate_qk(q, k, cos, sin, ids, how[0], how[1])
 
     @staticmethod
     def backward(ctx, dq, dk):
         cos, sin, ids, *before = ctx.saved_tensors
         of_q, of_k = ctx.needs_input_grad[:2]
         back = [None, None]
-        bits, factor = ctx.how
+        bits, factor, group = ctx.how
         if of_q and of_k and dq is not None and dk is not None and not bits & INVERSE:
             back = rotated_qk(dq, dk, cos, sin, ids, transposed(bits), factor)
         else:
@@ -147,9 +173,9 @@ class _RotateQK(Function):
         tables = [None, None]
         for x, dy in zip(before, (dq, dk)):
             if x is not None and dy is not None:
-                added = _of_tables(x, dy, cos, bits, factor)
+                added = _of_tables(x, dy, cos, bits, factor, group)
                 tables = [new if total is None else total + new for total, new in zip(tables, added)]
-        return *back, *tables, None, None, None
+        return *back, *tables, None, None
 
 
 class RotateInPlace(Function):

@@ -7,16 +7,20 @@ from ._library import ops
 from ._plan import plan
 
 
-def rotate(x, cos, sin, *, ids=None, attention_factor=1.0, **how):
+def rotate(x, cos, sin, *, ids=None, attention_factor=1.0, group=None, **how):
     """A new tensor: x rotated by rows of cos and sin, or by those rows of a table that ids name, one for each token
     (`[tokens]` or `[batch, tokens]`). `how` is what `plan` takes. Gradients of x, cos and sin, of any order; of a table
-    with repeated values they are added to the first of two."""
-    return _gradients.rotated(x, cos, sin, ids, plan(**how), attention_factor)
+    with repeated values they are added to the first of two.
+
+    group: a group of torch.distributed whose ranks have the heads of one rotation among them, in their order and each
+    as many. Gradients of cos and sin, which all these heads share, are then sums over all of them, on every rank and
+    with the bits of a single process; the backward pass gathers x and its gradient for them, and is of first order."""
+    return _gradients.rotated(x, cos, sin, ids, plan(**how), attention_factor, group)
 
 
-def rotate_qk(q, k, cos, sin, *, ids=None, attention_factor=1.0, **how):
+def rotate_qk(q, k, cos, sin, *, ids=None, attention_factor=1.0, group=None, **how):
     """`rotate` of queries and keys, by the same rows."""
-    return _gradients.rotated_qk(q, k, cos, sin, ids, plan(**how), attention_factor)
+    return _gradients.rotated_qk(q, k, cos, sin, ids, plan(**how), attention_factor, group)
 
 
 def rotate_(x, cos, sin, *, ids=None, attention_factor=1.0, **how):
