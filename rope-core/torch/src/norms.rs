@@ -8,7 +8,7 @@ use crate::parallel;
 use crate::plan::Plan;
 use crate::shim::{Failure, RawTensor, Result, Tensor};
 use crate::tables::{RawRows, with_rows};
-use crate::tensor::{extents, layout, like, with_elements};
+use crate::tensor::{check_apart, extents, layout, like, with_elements};
 
 /// By their numbers in `rope_kernels.norm`.
 const FORMULAS: [NormFormula; 7] = [
@@ -131,6 +131,7 @@ pub(crate) fn norm_rotate_qk_in_place(
         // Views of one packed projection interleave in memory: K is rotated in a copy.
         let mut copy = None;
         if q.overlaps(&k) {
+            check_apart((&q, q_layout), (&k, k_layout))?;
             let mut apart = like("k", &k)?;
             apart.copy_from(&k)?;
             copy = Some((layout(&apart, &plan)?, apart));

@@ -5,7 +5,7 @@ use rope_core::{Dimension, Error, Rows, TensorMut};
 use crate::plan::Plan;
 use crate::shim::{RawTensor, Result, Tensor};
 use crate::tables::{RawRows, with_rows};
-use crate::tensor::{extents, layout, like, with_adjacent_channels, with_elements};
+use crate::tensor::{check_apart, extents, layout, like, with_adjacent_channels, with_elements};
 use crate::{eager, parallel};
 
 /// `rope_kernels::rotate` and `rotate_at`
@@ -58,8 +58,11 @@ pub(crate) fn rotate_qk_in_place(
     let written = [q.memory(), k.memory()];
     with_rows(rows, &plan, factor, &written, |tables, rows| {
         // Views of one packed projection interleave in memory, so they are rotated one after the other; all that can be
-        // refused of the second is refused before the first is touched.
-        check_in_place(&mut k, &plan, tables, rows, 0)?;
+        // refused of either is refused before the first is touched.
+        for x in [&mut q, &mut k] {
+            check_in_place(x, &plan, tables, rows, 0)?;
+        }
+        check_apart((&q, layout(&q, &plan)?), (&k, layout(&k, &plan)?))?;
         rotate_where_it_lies(&mut q, &plan, tables, rows, 0)?;
         rotate_where_it_lies(&mut k, &plan, tables, rows, 0)
     })

@@ -406,6 +406,11 @@ impl Tensor {
         &self.strides[..self.rank]
     }
 
+    /// Bytes of an element.
+    pub(crate) fn element_size(&self) -> usize {
+        self.size
+    }
+
     /// The addresses from the first element to the last, with those between.
     pub(crate) fn memory(&self) -> std::ops::Range<usize> {
         let begin = self.data.addr();

@@ -87,6 +87,49 @@ pub(crate) fn like(name: &'static str, x: &Tensor) -> Result<Tensor> {
     Tensor::uninitialized(name, sizes, &strides, x.dtype())
 }
 
+/// Refuses Q and K that are known to have elements in common. Views of one projection have equal strides from token to
+/// token and from sequence to sequence; if they share anything, a head of the first token of one lies on the other.
+pub(crate) fn check_apart(q: (&Tensor, Layout), k: (&Tensor, Layout)) -> Result<()> {
+    match q.0.overlaps(k.0) && (begins_on(q, k) || begins_on(k, q)) {
+        false => Ok(()),
+        true => Err(Failure::new(
+            "q and k have elements in common, which would be rotated twice",
+        )),
+    }
+}
+
+/// Whether a head of the first token of a tensor shares a byte with another tensor, whose heads are as long.
+fn begins_on((x, x_layout): (&Tensor, Layout), (y, y_layout): (&Tensor, Layout)) -> bool {
+    let (shape, strides) = (y_layout.shape(), y_layout.strides());
+    // The stride of one index may be any number.
+    let mut dimensions = [
+        (shape.batch, strides.batch),
+        (shape.tokens, strides.token),
+        (shape.heads, strides.head),
+    ]
+    .map(|(extent, stride)| (extent, stride.saturating_mul(y.element_size())));
+    dimensions.sort_by_key(|&(_, stride)| std::cmp::Reverse(stride));
+    let begin = y.memory().start;
+    let covers = |address: usize| {
+        address.checked_sub(begin).is_some_and(|mut rest| {
+            for (extent, stride) in dimensions {
+                let index = rest.checked_div(stride).unwrap_or(0);
+                rest -= index.min(extent - 1) * stride;
+            }
+            rest < shape.head_dim * y.element_size()
+        })
+    };
+    let (own, empty) = (
+        x_layout.shape(),
+        x.memory().is_empty() || y.memory().is_empty(),
+    );
+    let first = |head| x.memory().start + head * x_layout.strides().head * x.element_size();
+    !empty
+        && (0..own.heads)
+            .map(first)
+            .any(|at| covers(at) || covers(at + own.head_dim * x.element_size() - 1))
+}
+
 pub(crate) fn unsupported(x: &Tensor) -> Failure {
     let dtype: Dtype = x.dtype();
     Failure::new(format!(

@@ -217,6 +217,8 @@ class Norms(unittest.TestCase):
             ("pairing", RuntimeError, (q, k, w, w, t, t), dict(output_pairing="interleaved")),
             ("once", RuntimeError, (q, k, w, w, t, t), dict(rounding="eager")),
             ("overlap", RuntimeError, (q, k, q[0, 0, 0], w, t, t), {}),
+            ("in common", RuntimeError, (q, q, w, w, t, t), {}),
+            ("in common", RuntimeError, (q, q[:, 1:], w, w, t, t), {}),
             ("no gradients", RuntimeError, (q, k, w.clone().requires_grad_(), w, t, t), {}),
         ):
             before = [x.clone() for x in args[:2]]

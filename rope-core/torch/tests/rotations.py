@@ -151,6 +151,27 @@ class Refused(unittest.TestCase):
         self.refuses("overlap", rope_kernels.rotate_, torch.ones(1, 1, 5, 8).expand(1, 2, 5, 8), cos, sin)
         self.refuses("number of rows is 5; .* must be 4", rope_kernels.rotate_qk_, x, torch.ones(1, 1, 4, 8), cos, sin)
 
+    def test_q_and_k_with_elements_in_common(self):
+        cos, sin = torch.rand(2, 5, 4).cos(), torch.rand(2, 5, 4).sin()
+        for layout, token_dim in (("bshd", 1), ("bhsd", 2)):
+            packed = torch.rand(2, 5, 6, 8)
+            heads = lambda first, end: packed[:, :, first:end].transpose(1, token_dim)
+            for q, k in ((0, 6), (0, 6)), ((0, 4), (3, 5)), ((1, 3), (0, 6)), ((0, 1), (0, 6)), ((2, 5), (1, 3)):
+                self.refuses("in common", rope_kernels.rotate_qk_, heads(*q), heads(*k), cos, sin, layout=layout)
+            # The last head of K is the first of Q in the next token; the heads begin amid one another.
+            late = packed.view(-1).as_strided((2, 4, 4, 8), (240, 48, 8, 1), 24).transpose(1, token_dim)
+            amid = packed.view(-1).as_strided((2, 4, 2, 8), (240, 48, 8, 1), 20).transpose(1, token_dim)
+            q = packed[:, :4, :3].transpose(1, token_dim)
+            for k in (late, amid):
+                self.refuses("in common", rope_kernels.rotate_qk_, q, k, cos[:, :4], sin[:, :4], layout=layout)
+            before = packed.clone()
+            q, k = heads(0, 4), heads(4, 6)
+            expected = [rope_kernels.rotate(x, cos, sin, layout=layout) for x in (q, k)]
+            rope_kernels.rotate_qk_(q, k, cos, sin, layout=layout)
+            for x, rotated in zip((q, k), expected):
+                same(self, x, rotated)
+            self.assertFalse(torch.equal(packed, before))
+
     def test_other_devices_and_storages(self):
         x, cos, sin = torch.ones(1, 2, 5, 8), torch.ones(5, 4), torch.zeros(5, 4)
         for bad in ([x, cos, sin.to_sparse()], [x.to_sparse(), cos, sin]):
@@ -192,7 +213,7 @@ class Refused(unittest.TestCase):
             return storage.as_strided(sizes, strides, choose.choice([0, 1, 7]))
 
         ran = 0
-        for _ in range(6000):
+        for _ in range(12_000):
             shared = choose.random() < 0.2
             tensors = [tensor() for _ in range(4)]
             if shared:

@@ -39,7 +39,10 @@ def rotate_(x, cos, sin, *, ids=None, attention_factor=1.0, **how):
 
 
 def rotate_qk_(q, k, cos, sin, *, ids=None, attention_factor=1.0, **how):
-    """`rotate_` of queries and keys, checked before either is touched; returns both."""
+    """`rotate_` of queries and keys, checked before either is touched; returns both.
+
+    Views of one packed projection are fine; Q and K that are known to share heads are refused.
+    """
     bits = plan(**how)
     if _gradients.needed(q, k, cos, sin):
         _refuse_table_gradients(cos, sin, "rotate_qk")
