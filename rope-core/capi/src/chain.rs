@@ -140,7 +140,8 @@ pub unsafe extern "C" fn rope_chain_rotate(
     rows: *const rope_rows,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises all of it. `x` becomes a slice only apart from what the chain and the rows are
+        // read from (see `memory`).
         unsafe {
             let (chain, used) = self::chain(chain)?;
             let x = read("x", x)?;
@@ -172,7 +173,8 @@ pub unsafe extern "C" fn rope_chain_run_stages(
     x: *const rope_tensor_mut,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises all of it. `x` becomes a slice only apart from what the chain is read from (see
+        // `memory`).
         unsafe {
             let (chain, used) = self::chain(chain)?;
             let x = read("x", x)?;
@@ -206,7 +208,8 @@ pub unsafe extern "C" fn rope_chain_rotate_into(
     rows: *const rope_rows,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises all of it. `y` becomes a slice only apart from `x` and from what the chain and
+        // the rows are read from (see `memory`).
         unsafe {
             let (chain, used) = self::chain(chain)?;
             let (x, y) = (read("x", x)?, read("y", y)?);
@@ -248,7 +251,8 @@ pub unsafe extern "C" fn rope_chain_squares(
     len: usize,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises all of it. The sums become a slice only apart from `x` and from what the chain is
+        // read from (see `memory`).
         unsafe {
             let (_, used) = self::chain(chain)?;
             let given = read("chain", chain)?;
@@ -294,7 +298,8 @@ pub unsafe extern "C" fn rope_chain_rotate_into_cache(
     rows: *const rope_rows,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises all of it. The cache and its scales become slices only apart from one another,
+        // from `x`, from the slots and from what the chain and the rows are read from (see `memory`).
         unsafe {
             let (chain, used) = self::chain(chain)?;
             let (x, cache) = (read("x", x)?, read("cache", cache)?);
@@ -332,7 +337,8 @@ pub unsafe extern "C" fn rope_chain_copy_into_cache(
     slots: *const rope_slots,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises all of it. The cache and its scales become slices only apart from one another,
+        // from `x`, from the slots and from what the chain is read from (see `memory`).
         unsafe {
             let (chain, used) = self::chain(chain)?;
             let (x, cache) = (read("x", x)?, read("cache", cache)?);
@@ -428,7 +434,8 @@ pub unsafe extern "C" fn rope_chain_rotate_from_cache(
     rows: *const rope_rows,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises all of it. `y` becomes a slice only apart from the cache, its scales, the slots
+        // and what the chain and the rows are read from (see `memory`).
         unsafe {
             let (chain, used) = self::chain(chain)?;
             let (cache, y) = (read("cache", cache)?, read("y", y)?);
@@ -463,7 +470,8 @@ pub unsafe extern "C" fn rope_chain_copy_from_cache(
     y: *const rope_tensor_mut,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises all of it. `y` becomes a slice only apart from the cache, its scales, the slots
+        // and what the chain is read from (see `memory`).
         unsafe {
             let (chain, used) = self::chain(chain)?;
             let (cache, y) = (read("cache", cache)?, read("y", y)?);
@@ -500,7 +508,8 @@ pub unsafe extern "C" fn rope_shift(
     rows: *const rope_rows,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises all of it. The cache and its scales become slices only apart from one another,
+        // from the slots and from the rows (see `memory`).
         unsafe {
             let rope = read("plan", plan)?.rope()?;
             let cache = read("cache", cache)?;
@@ -535,7 +544,8 @@ pub unsafe extern "C" fn rope_chain_shift(
     rows: *const rope_rows,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises all of it. The cache and its scales become slices only apart from one another,
+        // from the slots and from what the chain and the rows are read from (see `memory`).
         unsafe {
             let (chain, factors) = read("chain", chain)?.linear()?;
             let cache = read("cache", cache)?;

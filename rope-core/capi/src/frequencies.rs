@@ -297,7 +297,7 @@ pub unsafe extern "C" fn rope_frequencies_inverse(
         if given < needed {
             return Err(Error::Storage { given, needed }.into());
         }
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises it. The numbers become a slice only apart from the frequencies (see `memory`).
         let inverse = unsafe { inverse.cut(needed).get(&[region]) }?;
         for (to, pair) in inverse.iter_mut().zip(frequencies.pairs()) {
             *to = pair.inverse();

@@ -106,7 +106,8 @@ pub unsafe extern "C" fn rope_backward(
     angles: *const rope_pair_gradients,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises all of it. The sums become a slice only apart from `y` and the rows, `dy` only
+        // apart from these and from the sums (see `memory`).
         unsafe {
             let rope = read("plan", plan)?.rope()?;
             let (y, dy) = (read("y", y)?, read("dy", dy)?);
@@ -150,7 +151,8 @@ pub unsafe extern "C" fn rope_chain_backward(
     angles: *const rope_pair_gradients,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises all of it. The sums become a slice only apart from `y`, the rows and the chain's
+        // factors, `dy` only apart from these and from the sums (see `memory`).
         unsafe {
             let (chain, factors) = read("chain", chain)?.linear()?;
             let (y, dy) = (read("y", y)?, read("dy", dy)?);
@@ -196,7 +198,8 @@ pub unsafe extern "C" fn rope_backward_into(
     angles: *const rope_pair_gradients,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises all of it. The sums become a slice only apart from `y`, `dy` and the rows, `dx`
+        // only apart from these and from the sums (see `memory`).
         unsafe {
             let rope = read("plan", plan)?.rope()?;
             let (y, dy, dx) = (read("y", y)?, read("dy", dy)?, read("dx", dx)?);
@@ -242,7 +245,7 @@ unsafe fn add(
     (gradient, dx): (&'static str, *const rope_tensor),
     sums: *const rope_pair_gradients,
 ) -> Result<(), Failure> {
-    // SAFETY: the caller promises all of it.
+    // SAFETY: the caller promises all of it. The sums become a slice only apart from both tensors (see `memory`).
     unsafe {
         let rope: Rope = read("plan", plan)?.rope()?;
         let (x, dx) = (read(name, x)?, read(gradient, dx)?);
@@ -400,7 +403,8 @@ unsafe fn add_cos_sin(
     [x, dy]: [*const rope_tensor; 2],
     [cos, sin]: [*const rope_pair_gradients; 2],
 ) -> Result<(), Failure> {
-    // SAFETY: the caller promises all of it.
+    // SAFETY: the caller promises all of it. The sums become slices only apart from both tensors, and those of cos only
+    // apart from those of sin (see `memory`).
     unsafe {
         let rope = read("plan", plan)?.rope()?;
         let (x, dy) = (read("x", x)?, read("dy", dy)?);
@@ -449,7 +453,8 @@ pub unsafe extern "C" fn rope_pair_gradients_frequencies(
 ) -> rope_status {
     status_of(|| {
         let out = SpanMut::new("out", out, len)?;
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises all of it. `out` becomes a slice only apart from the sums and the positions, and
+        // the sums only apart from the positions (see `memory`).
         unsafe {
             let angles = read("angles", angles)?;
             let (positions, regions) = read("positions", positions)?.positions()?;
@@ -489,7 +494,8 @@ pub unsafe extern "C" fn rope_pair_gradients_positions(
     status_of(|| {
         let out = SpanMut::new("out", out, len)?;
         let inverse = Span::new("inverse", inverse, count)?;
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises all of it. `out` becomes a slice only apart from the sums and the frequencies,
+        // and the sums only apart from the frequencies (see `memory`).
         unsafe {
             let angles = read("angles", angles)?;
             let sums = angles.span("angles")?.region();
@@ -519,7 +525,7 @@ pub unsafe extern "C" fn rope_pair_gradients_total(
 ) -> rope_status {
     status_of(|| {
         let out = Out::new("total", total)?;
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises all of it. The sums become a slice only apart from `total` (see `memory`).
         unsafe {
             let gradients = read("gradients", gradients)?;
             let place = Region::of("total", total);
@@ -561,7 +567,8 @@ pub unsafe extern "C" fn rope_pair_gradients_cos_sin(
             SpanMut::new("cos", cos, len)?,
             SpanMut::new("sin", sin, len)?,
         );
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises all of it. Each of the four arrays becomes a slice only apart from the rows and
+        // from the other three (see `memory`).
         unsafe {
             let (angles, factors) = (read("angles", angles)?, read("factors", factors)?);
             read("rows", rows)?.with(|rows, regions| {
@@ -595,7 +602,7 @@ unsafe fn lists<'a>(
 ) -> Result<(&'a [f64], &'a mut [f64]), Failure> {
     let frequencies = Span::new("frequencies", frequencies, count)?;
     let gradients = SpanMut::new("gradients", gradients, count)?;
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises it. The gradients become a slice only apart from the frequencies (see `memory`).
     unsafe { Ok((frequencies.get(), gradients.get(&[frequencies.region()])?)) }
 }
 
@@ -677,7 +684,7 @@ pub unsafe extern "C" fn rope_gradients_to_base(
         let gradients = Span::new("gradients", gradients, count)?;
         let read = [frequencies.region(), gradients.region()];
         Region::of("gradient", gradient).apart_from(&read)?;
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises it. `gradient` is apart from both lists.
         unsafe { out.write(to_base(base, frequencies.get(), gradients.get())) };
         Ok(())
     })

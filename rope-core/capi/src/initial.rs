@@ -64,7 +64,7 @@ pub unsafe extern "C" fn rope_initial_mixed(
 ) -> rope_status {
     status_of(|| {
         let inverse = SpanMut::new("inverse", inverse, len)?;
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises it. `inverse` becomes a slice only apart from the directions (see `memory`).
         let (directions, inverse) = unsafe {
             let (directions, region) = Numbers::new("directions", directions, heads, number)?;
             (directions, inverse.get(&[region])?)
@@ -176,7 +176,7 @@ unsafe fn write_grid<T: Plain + From<u16> + 'static>(
 ) -> Result<(), Failure> {
     let out = Out::new("positions", positions)?;
     let values = SpanMut::<T>::new("storage", storage.cast(), len)?;
-    // SAFETY: the caller promises it.
+    // SAFETY: the caller promises it. The storage becomes a slice only apart from `positions` (see `memory`).
     unsafe {
         let values = values.get(&[Region::of("positions", positions)])?;
         let written = indexing.positions_in(extents, values)?;

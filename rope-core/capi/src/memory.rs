@@ -1,4 +1,15 @@
 //! Pointers, and all that can be checked of them.
+//!
+//! # No two slices of overlapping memory
+//!
+//! C lets the memories of a call overlap; two Rust slices of which one is mutable must not. Each call holds to one
+//! order: it copies the caller's structs ([`read`]), then takes the [`Region`] of everything that it reads or writes,
+//! and makes a mutable slice ([`SpanMut::get`]) only once that is apart from the regions of all the others
+//! ([`Region::apart_from`]). Of several that are written, each is apart from those before it. What overlaps is refused
+//! with `ROPE_STATUS_MEMORY_OVERLAP`, and nothing is written. Slices that are read may share memory with one another.
+//!
+//! Regions reach from the first byte to the last. Only `rope_rotate_qk` takes tensors that lie between one another, and
+//! it has the slice of one at a time.
 
 use core::slice;
 

@@ -52,6 +52,13 @@ impl rope_output {
     }
 }
 
+/// A target as the caller describes it.
+#[allow(clippy::large_enum_variant, reason = "a call has a few of them")]
+enum GivenTarget<'a> {
+    Tensor(rope_tensor_mut),
+    Cache(rope_cache, Slots<'a>),
+}
+
 /// A target as rope-core takes it.
 #[allow(clippy::large_enum_variant, reason = "a call has a few of them")]
 enum WritableTarget<'a> {
@@ -85,16 +92,17 @@ pub unsafe extern "C" fn rope_chain_rotate_into_each(
     count: usize,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it. Structs are copied before anything is written.
+        // SAFETY: the caller promises all of it. A target becomes a slice only apart from all that is read and from the
+        // targets before it (see `memory`).
         unsafe {
             let (chain, used) = self::chain(chain)?;
             let x = read("x", x)?;
             let outputs = Span::new("outputs", outputs, count)?.get().to_vec();
 
-            // Regions of everything that is read: no slice of a target exists before they are checked.
+            // All structs, and the regions of all that is read.
             let mut taken = Vec::from(used);
             taken.push(x.region("x")?);
-            let (mut tables, mut groups) = (Vec::new(), Vec::new());
+            let (mut tables, mut groups, mut described) = (Vec::new(), Vec::new(), Vec::new());
             for output in &outputs {
                 let given = output.groups()?;
                 groups.push(given.len());
@@ -103,10 +111,15 @@ pub unsafe extern "C" fn rope_chain_rotate_into_each(
                     tables.push((table, ids));
                     taken.extend(regions);
                 }
-                if output.y.is_null() {
-                    taken.push(read("cache", output.cache)?.given(Names::CACHE)?);
-                    taken.extend(read("slots", output.slots)?.slots()?.1);
-                }
+                described.push(if output.y.is_null() {
+                    let cache = read("cache", output.cache)?;
+                    let (slots, listed) = read("slots", output.slots)?.slots()?;
+                    taken.push(cache.given(Names::CACHE)?);
+                    taken.extend(listed);
+                    GivenTarget::Cache(cache, slots)
+                } else {
+                    GivenTarget::Tensor(read("y", output.y)?)
+                });
             }
             let mut rows = Vec::new();
             for (table, ids) in &tables {
@@ -117,22 +130,24 @@ pub unsafe extern "C" fn rope_chain_rotate_into_each(
             }
 
             let mut targets = Vec::new();
-            for output in &outputs {
-                if output.y.is_null() {
-                    let (slots, _) = read("slots", output.slots)?.slots()?;
-                    let cache = read("cache", output.cache)?;
-                    let (cache, regions) = cache.writable(Names::CACHE, &[&taken])?;
-                    targets.push(WritableTarget::Cache(cache, slots));
-                    taken.extend(regions);
-                } else {
-                    let (y, read): (_, &[&[Region]]) = (read("y", output.y)?, &[&taken]);
-                    targets.push(match rope_element::from_c(y.element)? {
-                        rope_element::F32 => WritableTarget::F32(y.tensor("y", read)?),
-                        rope_element::F16 => WritableTarget::F16(y.tensor("y", read)?),
-                        rope_element::Bf16 => WritableTarget::Bf16(y.tensor("y", read)?),
-                    });
-                    taken.push(y.region("y")?);
-                }
+            for target in described {
+                targets.push(match target {
+                    GivenTarget::Cache(cache, slots) => {
+                        let (cache, regions) = cache.writable(Names::CACHE, &[&taken])?;
+                        taken.extend(regions);
+                        WritableTarget::Cache(cache, slots)
+                    }
+                    GivenTarget::Tensor(y) => {
+                        let read: &[&[Region]] = &[&taken];
+                        let target = match rope_element::from_c(y.element)? {
+                            rope_element::F32 => WritableTarget::F32(y.tensor("y", read)?),
+                            rope_element::F16 => WritableTarget::F16(y.tensor("y", read)?),
+                            rope_element::Bf16 => WritableTarget::Bf16(y.tensor("y", read)?),
+                        };
+                        taken.push(y.region("y")?);
+                        target
+                    }
+                });
             }
             let mut left: &[Rows<'_>] = &rows;
             let mut outputs = Vec::new();

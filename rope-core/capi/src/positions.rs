@@ -376,7 +376,8 @@ pub unsafe extern "C" fn rope_shard_tokens(
         let place = Region::of("count", count);
         let written = SpanMut::new("tokens", tokens, len)?;
         written.region().apart_from(&[place])?;
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises all of it. `tokens` becomes a slice only apart from `count` and from what the
+        // shard is read from (see `memory`).
         unsafe {
             let positions = read("positions", positions)?;
             let kind = rope_positions_kind::from_c(positions.kind)?;

@@ -64,7 +64,7 @@ pub unsafe extern "C" fn rope_rotate(
     rows: *const rope_rows,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises all of it. `x` becomes a slice only apart from the rows (see `memory`).
         unsafe {
             let rope = read("plan", plan)?.rope()?;
             let x = read("x", x)?;
@@ -283,7 +283,8 @@ pub(crate) unsafe fn at(
     (frequencies, region): (&impl RowSource, Region),
     positions: *const rope_positions,
 ) -> Result<(), Failure> {
-    // SAFETY: the caller promises all of it.
+    // SAFETY: the caller promises all of it. `x` becomes a slice only apart from the frequencies and the positions (see
+    // `memory`).
     unsafe {
         let rope = read("plan", plan)?.rope()?;
         let x = read("x", x)?;

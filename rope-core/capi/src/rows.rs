@@ -578,7 +578,7 @@ pub unsafe extern "C" fn rope_sinusoidal(
 ) -> rope_status {
     status_of(|| {
         let values = SpanMut::new("values", values, len)?;
-        // SAFETY: the caller promises it.
+        // SAFETY: the caller promises it. The values become a slice only apart from the rows (see `memory`).
         unsafe {
             read("rows", rows)?.with(|rows, regions| {
                 rows.sinusoidal(values.get(&regions)?)?;
