@@ -488,19 +488,24 @@ fn cases_of_models() -> Vec<(ModelError, String)> {
         let config = Config::from_json(&format!(r#"{{"model_type": "llama", {keys}}}"#));
         config.expect("JSON").frequencies().expect_err("a refusal")
     };
-    let of_gguf = |architecture: &str| {
-        let keys = [("general.architecture", GgufValue::Text(architecture))];
+    let of_gguf = |architecture: &str, own: &[(&str, GgufValue<'_>)]| {
+        let mut keys = vec![("general.architecture", GgufValue::Text(architecture))];
+        keys.extend(own);
         let gguf = Gguf::new(&keys).expect("an architecture");
-        gguf.model().expect_err("a refusal")
+        let model = gguf.with_freq_factors(None).model();
+        let rotation = model.and_then(|model| model.rotation().cloned());
+        rotation.expect_err("a refusal")
     };
     let of_part = |part: &str, text: &str| {
         let config = Config::from_json(text).expect("JSON").with_part(part);
         config.frequencies().expect_err("a refusal")
     };
-    let of_layer_type = |layer_type: &str| {
-        let text = r#"{"model_type": "mellum", "head_dim": 64, "rope_parameters": {
-            "full_attention": {"rope_theta": 1e4}, "sliding_attention": {"rope_theta": 1e5}}}"#;
-        let config = Config::from_json(text).expect("JSON");
+    let of_layer_type = |model_type: &str, full: &str, layer_type: &str| {
+        let text = format!(
+            r#"{{"model_type": "{model_type}", "head_dim": 64, "rope_parameters": {{
+            "full_attention": {full}, "sliding_attention": {{"rope_theta": 1e5}}}}}}"#
+        );
+        let config = Config::from_json(&text).expect("JSON");
         let config = config.with_layer_type(layer_type);
         config.frequencies().expect_err("a refusal")
     };
@@ -586,7 +591,7 @@ fn cases_of_models() -> Vec<(ModelError, String)> {
              base and scaling alone",
         ),
         (
-            of_gguf("qwen9"),
+            of_gguf("qwen9", &[]),
             "general.architecture is \"qwen9\", which is not known here; the nearest that is known is \"qwen\"",
         ),
         (
@@ -602,9 +607,32 @@ fn cases_of_models() -> Vec<(ModelError, String)> {
             "the part (Config::with_part) is \"vision_config\", but the file has none to choose from; leave it out",
         ),
         (
-            of_layer_type("slidingattention"),
+            of_layer_type("mellum", r#"{"rope_theta": 1e4}"#, "slidingattention"),
             "layer_type (Config::with_layer_type) is \"slidingattention\", which the file does not have; it has: \
              sliding_attention, full_attention",
+        ),
+        (
+            of_layer_type("beam", "null", "full_attention"),
+            "beam: its layers of this type do not rotate; leave their queries and keys as they are",
+        ),
+        (
+            of_llama(r#""head_dim": 64, "model_type": "gpt2""#),
+            "gpt2: it has no rotary embedding, so nothing rotates",
+        ),
+        (
+            of_gguf("mamba", &[]),
+            "mamba: no layer of this architecture rotates",
+        ),
+        (
+            of_gguf(
+                "llama",
+                &[
+                    ("llama.block_count", GgufValue::Integer(32)),
+                    ("llama.attention.key_length", GgufValue::Integer(128)),
+                    ("llama.rope.freq_base", GgufValue::Text("5e5")),
+                ],
+            ),
+            "rope.freq_base is \"5e5\", but must be a number",
         ),
         (
             of_llama(r#""head_dim": 63, "rope_theta": 1e4"#),

@@ -190,7 +190,7 @@ fn rotation(reading: &Reading<'_>, chosen: Option<&str>) -> Result<Rotation> {
         Some(difference) => reading.rotation(&difference),
         None => Err(Error::Unsupported {
             model: reading.name,
-            what: "its layers of this type do not rotate",
+            what: "its layers of this type do not rotate; leave their queries and keys as they are",
         }),
     }
 }
