@@ -35,9 +35,10 @@ COLUMNS = {"phases_u128.txt": "", "hard_midpoints.txt": "", "hard_near_zero.txt"
               for name in ("2h_d32_real_coords", "2h_d64_7x9_ij", "3h_d48_7x9_xy", "vit_small_14x14_xy")}}
 
 
-# What of a case of a model is no answer, beside its configuration; a GGUF architecture reads some of the keys.
+# What of a case of a model is no answer, beside its configuration; a type and a GGUF architecture read some of its
+# keys.
 INPUTS = ("part", "layer_type", "length", "note", "hf_error", "cases.#.factors.#")
-GGUF_KEYS = "cases.#.keys."
+INPUT_KEYS = ("cases.#.keys.", "cases.#.config.")
 
 
 def class_of(key):
@@ -132,7 +133,7 @@ def classes_of(file, text):
         for name, of_class in paths.items():
             # What one case ignores may matter to another: inputs flip in all cases at once, answers in one.
             def flip(high, attempt, of_class=of_class, name=name):
-                every = name in INPUTS or name.startswith(GGUF_KEYS)
+                every = name in INPUTS or name.startswith(INPUT_KEYS)
                 some = of_class if every else [pick(of_class, file, name, attempt)]
                 changed = list(lines)
                 of_line = {}

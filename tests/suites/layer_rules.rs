@@ -1,8 +1,10 @@
 //! Types whose layers differ by rules that no other type has: `golden/types`, made by running their classes.
 
+use half::bf16;
 use rope_core::{Pairing, Positions, Rows, Tensor, TensorMut};
 use rope_models::{Config, Layers};
-use rope_tests::golden::{self, Golden};
+use rope_tests::Number;
+use rope_tests::golden::{self, Bits, Golden};
 
 /// The layers of a model of that type with these keys.
 fn layers(model_type: &str, keys: &str) -> Layers {
@@ -47,27 +49,51 @@ fn cohere2_moe_rotates_windows_and_dense_layers() {
     assert!(none.rotations().is_empty());
 }
 
+/// A tensor becomes the class's by the class's rows, bit for bit.
+fn rotates<E: Number + Bits>(
+    file: &Golden,
+    rotation: &rope_models::Rotation,
+    shape: [usize; 4],
+    within: f32,
+) {
+    let values = |key| -> Vec<E> { file.bits(&format!("{key}_{}", E::NAME)) };
+    let wide = |key| -> Vec<f32> { values(key).into_iter().map(E::to_f32).collect() };
+    let (cos, sin) = (wide("cos"), wide("sin"));
+    let [_, tokens, _, head_dim] = shape;
+    let rows = Rows::from_cos_sin(&cos, &sin, [tokens, head_dim / 2], head_dim).expect("rows");
+    let mut q = values("q_in");
+    let mut tensor = TensorMut::new(&mut q, shape).expect("a tensor");
+    rotation.rotate(&mut tensor, &rows).expect("rotated");
+    let bits = |list: Vec<E>| -> Vec<u32> { list.into_iter().map(E::bits).collect() };
+    assert_eq!(bits(q), bits(values("q_out")));
+    // Its own rows have the class's but for the rounding of its f32 angles and of its elements.
+    let positions: Vec<i64> = file.decimals("positions");
+    let made = rotation.rows(&positions[..]).expect("rows");
+    for token in 0..tokens {
+        let [ours, theirs] = [&made, &rows].map(|rows| rows.row(token).expect("a row"));
+        let (ours, theirs) = ([ours.0, ours.1].concat(), [theirs.0, theirs.1].concat());
+        for (ours, theirs) in ours.iter().zip(&theirs) {
+            assert!((ours - theirs).abs() < within, "{ours} {theirs}");
+        }
+    }
+}
+
 #[test]
 fn cohere2_moe_rotates_as_its_class() {
     let file = Golden::file("types/cohere2_moe.txt");
     let [head_dim, heads, tokens] = ["head_dim", "heads", "tokens"].map(|key| file.decimal(key));
+    let base: f64 = file.bits("base")[0];
     let keys =
-        format!(r#"{{"num_hidden_layers": 1, "head_dim": {head_dim}, "rope_theta": 50000.0}}"#);
+        format!(r#"{{"num_hidden_layers": 1, "head_dim": {head_dim}, "rope_theta": {base:?}}}"#);
     let made = layers("cohere2_moe", &keys);
     let rotation = made.get(0).expect("a layer").rotation.expect("a rotation");
     assert_eq!(
         rotation.pairing(),
         (Pairing::Interleaved, Pairing::Interleaved)
     );
-    let values = |key| file.bits::<f32>(key);
-    let (cos, sin) = (values("cos_f32"), values("sin_f32"));
-    let rows = Rows::from_cos_sin(&cos, &sin, [tokens, head_dim / 2], head_dim).expect("rows");
-    let mut q = values("q_in_f32");
     let shape = [1, tokens, heads, head_dim];
-    let mut tensor = TensorMut::new(&mut q, shape).expect("a tensor");
-    rotation.rotate(&mut tensor, &rows).expect("rotated");
-    let bits = |list: &[f32]| -> Vec<u32> { list.iter().map(|value| value.to_bits()).collect() };
-    assert_eq!(bits(&q), bits(&values("q_out_f32")));
+    rotates::<f32>(&file, rotation, shape, 1e-3);
+    rotates::<bf16>(&file, rotation, shape, 4e-3);
 }
 
 #[test]
@@ -87,6 +113,8 @@ fn step3p5_has_the_parameters_of_the_first_layer_of_each_type() {
             for layer in of_kind {
                 let rotation = layer.rotation.expect("it rotates");
                 near(rotation, &file.bits(&key));
+                let factor: Vec<f64> = file.bits(&format!("{case}_{kind}_attention_scaling_f64"));
+                assert_eq!([rotation.frequencies().attention_factor()], factor[..]);
                 assert_eq!(rotation.pairing(), (Pairing::Half, Pairing::Half));
                 assert_eq!((rotation.head_dim(), rotation.window().start), (64, 0));
             }
@@ -172,10 +200,10 @@ fn keys_of_single_layers_match_their_type() {
 fn gemma4_vision_rotates_as_its_class() {
     let file = Golden::file("types/gemma4_vision.txt");
     let [head_dim, heads, tokens] = ["head_dim", "heads", "tokens"].map(|key| file.decimal(key));
-    let made = layers(
-        "gemma4_vision",
-        &format!(r#"{{"num_hidden_layers": 1, "head_dim": {head_dim}}}"#),
-    );
+    let base: f64 = file.bits("base")[0];
+    let keys =
+        format!(r#"{{"num_hidden_layers": 1, "head_dim": {head_dim}, "rope_theta": {base:?}}}"#);
+    let made = layers("gemma4_vision", &keys);
     let rotation = made.get(0).expect("a layer").rotation.expect("a rotation");
     assert_eq!(rotation.pairing(), (Pairing::Half, Pairing::Half));
     let values = |key| file.bits::<f32>(key);
