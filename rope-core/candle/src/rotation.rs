@@ -19,6 +19,9 @@ pub(crate) struct Rotation {
     pub(crate) model: Option<ModelHeads>,
 }
 
+/// Channels of a head that are paired by themselves, and the pairs of the rows for them, none for all.
+type Part = (Range<usize>, Option<Range<usize>>);
+
 /// The heads of a model.
 #[derive(Clone, Debug)]
 pub(crate) struct ModelHeads {
@@ -64,9 +67,9 @@ impl Rotation {
             .direction(self.direction)
     }
 
-    /// The channels of heads with `given` channels that one call each rotates, and the pairs of the rows for each, none
-    /// for all: of the model's whole heads, or of the rotating channels alone, which are another tensor of a model.
-    fn parts(&self, given: usize) -> Result<Vec<(Range<usize>, Option<Range<usize>>)>> {
+    /// What one call each rotates of heads with `given` channels: of the model's whole heads, or of the rotating channels
+    /// alone, which are another tensor of a model.
+    fn parts(&self, given: usize) -> Result<Vec<Part>> {
         let Some(ModelHeads {
             head_dim,
             window,
