@@ -67,8 +67,8 @@ impl Rotation {
             .direction(self.direction)
     }
 
-    /// What one call each rotates of heads with `given` channels: of the model's whole heads, or of the rotating channels
-    /// alone, which are another tensor of a model.
+    /// What one call each rotates of heads with `given` channels: of the model's whole heads, or of the rotating
+    /// channels alone, which are another tensor of a model.
     fn parts(&self, given: usize) -> Result<Vec<Part>> {
         let Some(ModelHeads {
             head_dim,
