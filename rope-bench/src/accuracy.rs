@@ -24,23 +24,10 @@ pub struct RecordedModel {
     pub base: f64,
     /// Channels that rotate.
     pub rotary_dim: usize,
-    /// Whether its frequencies are scaled as Llama 3.1 does.
-    pub scaled: Option<Llama3>,
+    /// How its frequencies are scaled: not at all, or as Llama 3.1's.
+    pub scaling: Scaling<'static>,
     /// The golden table.
     pub table: &'static str,
-}
-
-/// Llama 3's scaling, by its numbers.
-#[derive(Clone, Copy, Debug)]
-pub struct Llama3 {
-    /// What long waves are divided by.
-    pub factor: f64,
-    /// Waves longer than the context divided by this are long.
-    pub low_freq_factor: f64,
-    /// Waves shorter than the context divided by this are short.
-    pub high_freq_factor: f64,
-    /// `original_max_position_embeddings`.
-    pub original_context: u64,
 }
 
 macro_rules! table {
@@ -55,33 +42,33 @@ pub const MODELS: &[RecordedModel] = &[
         name: "llama-2-7b",
         base: 1e4,
         rotary_dim: 128,
-        scaled: None,
+        scaling: Scaling::Default,
         table: table!("llama2_7b"),
     },
     RecordedModel {
         name: "llama-3.1-8b",
         base: 5e5,
         rotary_dim: 128,
-        scaled: Some(Llama3 {
+        scaling: Scaling::Llama3 {
             factor: 8.0,
             low_freq_factor: 1.0,
             high_freq_factor: 4.0,
             original_context: 8192,
-        }),
+        },
         table: table!("llama3_1_8b"),
     },
     RecordedModel {
         name: "qwen3-8b",
         base: 1e6,
         rotary_dim: 128,
-        scaled: None,
+        scaling: Scaling::Default,
         table: table!("qwen3_8b"),
     },
     RecordedModel {
         name: "gpt-neox-20b",
         base: 1e4,
         rotary_dim: 24,
-        scaled: None,
+        scaling: Scaling::Default,
         table: table!("gpt_neox_20b"),
     },
 ];
@@ -128,29 +115,10 @@ impl RecordedModel {
         File(self.table).f32("inv_freq_hf_f32", self.pairs())
     }
 
-    /// The scaling as rope-core takes it.
-    pub fn scaling(&self) -> Scaling<'static> {
-        match self.scaled {
-            None => Scaling::Default,
-            Some(Llama3 {
-                factor,
-                low_freq_factor,
-                high_freq_factor,
-                original_context,
-            }) => Scaling::Llama3 {
-                factor,
-                low_freq_factor,
-                high_freq_factor,
-                original_context,
-            },
-        }
-    }
-
     fn about(&self) -> String {
-        let scaled = if self.scaled.is_some() {
-            ", scaled as Llama 3.1"
-        } else {
-            ""
+        let scaled = match self.scaling {
+            Scaling::Default => "",
+            _ => ", scaled as Llama 3.1",
         };
         format!(
             "base {}, {} channels{scaled}",

@@ -166,6 +166,18 @@ impl CacheBench {
         }
     }
 
+    /// Measures one call beside another on the same bytes.
+    fn pair(
+        &self,
+        name: String,
+        beside: &'static str,
+        subjects: &mut [Subject<'_>; 2],
+        bytes: &mut [u8],
+    ) -> Result<Pass> {
+        let times = self.measure(subjects, bytes)?;
+        Ok(self.pass(name, beside, &times, None))
+    }
+
     /// Runs subjects in turns; the shortest times.
     fn measure(&self, subjects: &mut [Subject<'_>], bytes: &mut [u8]) -> Result<Vec<f64>> {
         let times = measure(subjects, bytes, self.effort)?;
@@ -229,7 +241,7 @@ impl CacheBench {
         let source = Tensor::new(&x, self.shape())?;
         let len = 2 * self.layout.end();
         let mut memory = Memory::new(len);
-        let mut subjects: Vec<Subject<'_>> = vec![
+        let mut subjects: [Subject<'_>; 2] = [
             Box::new(|bytes, times| {
                 let mut cache =
                     CacheMut::new::<bf16>(bytemuck::cast_slice_mut(bytes), self.layout)?;
@@ -246,13 +258,11 @@ impl CacheBench {
                 Ok(())
             }),
         ];
-        let times = self.measure(&mut subjects, memory.slice(Alignment::Line, len))?;
-        Ok(self.pass(
-            "bf16 into a paged cache".into(),
-            "rotate_into",
-            &times,
-            None,
-        ))
+        let (name, bytes) = (
+            "bf16 into a paged cache",
+            memory.slice(Alignment::Line, len),
+        );
+        self.pair(name.into(), "rotate_into", &mut subjects, bytes)
     }
 
     /// Rotates keys into a cache, some times.
@@ -267,6 +277,12 @@ impl CacheBench {
             rope.rotate_into_cache(black_box(keys), cache, &self.slots, &self.rows)?;
         }
         Ok(())
+    }
+
+    /// A cache of E4M3 whose scale is given.
+    fn e4m3<'a>(&self, bytes: &'a mut [u8]) -> Result<CacheMut<'a>, rope_core::Error> {
+        let scale = QuantScale::Multiply(0.5.into());
+        CacheMut::quantized(bytes, self.layout, QuantFormat::E4m3, scale, &mut [])
     }
 
     fn keys(&self) -> Vec<bf16> {
@@ -346,12 +362,7 @@ impl CacheBench {
                 self.write(chain, &source, &mut cache, times)
             }),
             Box::new(|bytes, times| run(chain, &rotated, false, bytes, &mut more, times)),
-            Box::new(|bytes, times| {
-                let scale = QuantScale::Multiply(0.5.into());
-                let mut cache =
-                    CacheMut::quantized(bytes, self.layout, QuantFormat::E4m3, scale, &mut [])?;
-                self.write(chain, &source, &mut cache, times)
-            }),
+            Box::new(|bytes, times| self.write(chain, &source, &mut self.e4m3(bytes)?, times)),
         ];
         let times = self.measure(&mut subjects, bytes)?;
         let name = format!("bf16 into a paged cache of {name}");
@@ -369,14 +380,10 @@ impl CacheBench {
         let mut memory = Memory::new(len);
         let bytes = memory.slice(Alignment::Line, len);
         fill(bytes, E::ELEMENT, &values(self.layout.end()));
-        let mut subjects: Vec<Subject<'_>> = vec![
+        let mut subjects: [Subject<'_>; 2] = [
             Box::new(|bytes, times| {
                 let mut cache = CacheMut::new::<E>(bytemuck::cast_slice_mut(bytes), self.layout)?;
-                for _ in 0..times {
-                    self.rope
-                        .shift(black_box(&mut cache), &self.slots, &self.rows)?;
-                }
-                Ok(())
+                self.shift_keys(&mut cache, times)
             }),
             Box::new(|bytes, times| {
                 let bytes = &mut bytes[..self.len() * size_of::<E>()];
@@ -387,45 +394,32 @@ impl CacheBench {
                 Ok(())
             }),
         ];
-        let times = self.measure(&mut subjects, bytes)?;
-        Ok(self.pass(
-            format!("shift in a cache of {}", E::ELEMENT),
-            "rotate",
-            &times,
-            None,
-        ))
+        let name = format!("shift in a cache of {}", E::ELEMENT);
+        self.pair(name, "rotate", &mut subjects, bytes)
+    }
+
+    /// Turns the keys of a cache, some times.
+    fn shift_keys(&self, cache: &mut CacheMut<'_>, times: usize) -> Result<()> {
+        for _ in 0..times {
+            self.rope.shift(black_box(cache), &self.slots, &self.rows)?;
+        }
+        Ok(())
     }
 
     /// The same of E4M3, beside bf16.
     fn shift_codes(&self) -> Result<Pass> {
         let len = self.layout.end();
         let (mut memory, mut keys) = (Memory::new(len), Self::keys_of(len));
-        let mut subjects: Vec<Subject<'_>> = vec![
-            Box::new(|bytes, times| {
-                let scale = QuantScale::Multiply(0.5.into());
-                let mut cache =
-                    CacheMut::quantized(bytes, self.layout, QuantFormat::E4m3, scale, &mut [])?;
-                for _ in 0..times {
-                    self.rope
-                        .shift(black_box(&mut cache), &self.slots, &self.rows)?;
-                }
-                Ok(())
-            }),
+        let mut subjects: [Subject<'_>; 2] = [
+            Box::new(|bytes, times| self.shift_keys(&mut self.e4m3(bytes)?, times)),
             Box::new(|_, times| {
-                let mut cache = CacheMut::new(&mut keys, self.layout)?;
-                for _ in 0..times {
-                    self.rope
-                        .shift(black_box(&mut cache), &self.slots, &self.rows)?;
-                }
-                Ok(())
+                self.shift_keys(&mut CacheMut::new(&mut keys, self.layout)?, times)
             }),
         ];
-        let times = self.measure(&mut subjects, memory.slice(Alignment::Line, len))?;
-        Ok(self.pass(
-            "shift in a cache of e4m3".into(),
-            "one of bf16",
-            &times,
-            None,
-        ))
+        let (name, bytes) = (
+            "shift in a cache of e4m3",
+            memory.slice(Alignment::Line, len),
+        );
+        self.pair(name.into(), "one of bf16", &mut subjects, bytes)
     }
 }

@@ -74,11 +74,7 @@ pub fn costs(cases: &[CaseResult], of: fn(&Measurement) -> Option<f64>) -> Vec<C
     let mut costs: Vec<CallCost> = Vec::new();
     for group in cases.chunk_by(|a, b| a.group == b.group) {
         for name in formulations(group) {
-            let point = |case: &CaseResult| {
-                let mut measured = case.measurements.iter();
-                let measured = measured.find(|measured| measured.formulation == name)?;
-                Some((heads(case)? as f64, of(measured)?))
-            };
+            let point = |case: &CaseResult| Some((heads(case)? as f64, of(case.measured(name)?)?));
             let points: Vec<_> = group.iter().filter_map(point).collect();
             if let Some((intercept, slope)) = line(&points) {
                 let off = |&(x, y): &(f64, f64)| (y - (intercept + slope * x)).abs() / y;

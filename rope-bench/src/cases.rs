@@ -6,11 +6,13 @@ use std::str::FromStr;
 use anyhow::{Error, bail};
 use half::{bf16, f16};
 use rope_core::Pairing;
+use serde::{Deserialize, Serialize};
 
 use crate::workloads::Workload;
 
 /// What the tensors are made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Element {
     /// IEEE binary32.
     F32,

@@ -9,6 +9,7 @@ use clap::{Args, Parser, Subcommand};
 use rope_core::{Backend, Pairing};
 
 use crate::accuracy::{self, RecordedModel, USUAL};
+use crate::cache::{self, Pass};
 use crate::cases::Element;
 use crate::compare;
 use crate::cycles::{self, Architecture};
@@ -29,7 +30,7 @@ use crate::runners;
 use crate::selection::{self, Planned, Selection};
 use crate::stages;
 use crate::verification::verify;
-use crate::{backward, cache, call};
+use crate::{backward, call};
 
 /// Verifies rope-core on real data, and measures it and the formulations of the literature against the machine's limit.
 ///
@@ -123,36 +124,18 @@ enum Command {
         #[command(flatten)]
         output: Output,
     },
-    /// What a fused chain of stages gains over its stages one after the other
-    Stages {
-        /// This backend of rope-core; the fastest if none is named
-        #[arg(long, value_name = "NAME")]
-        backend: Option<Backend>,
-        /// More time for each number
-        #[arg(long)]
-        full: bool,
-    },
+    /// What a fused chain of stages gains over its stages one after the other; nothing where the ratio is 1
+    Stages(Gain),
     /// What one pass gains over several: norm, rotation, conversion and a write into a paged cache; shifts there
     Cache {
-        /// This backend of rope-core; the fastest if none is named
-        #[arg(long, value_name = "NAME")]
-        backend: Option<Backend>,
         /// Instead, rows of f32 into blocks beside the quantizers of the program in this directory
         #[arg(long, value_name = "DIRECTORY")]
         runner: Vec<PathBuf>,
-        /// More time for each number
-        #[arg(long)]
-        full: bool,
+        #[command(flatten)]
+        gain: Gain,
     },
     /// What the gradient of the angles costs in a backward pass, beside the transpose alone
-    Backward {
-        /// This backend of rope-core; the fastest if none is named
-        #[arg(long, value_name = "NAME")]
-        backend: Option<Backend>,
-        /// More time for each number
-        #[arg(long)]
-        full: bool,
-    },
+    Backward(Gain),
     /// What a call costs, and what a head: the time of one token of 1 to 40 heads as a line, beside plain C
     ///
     /// C needs --features intrinsics.
@@ -223,6 +206,26 @@ enum Command {
     },
     /// Says what each formulation computes, and where it is from
     List,
+}
+
+/// Measures what one call gains over several, on one backend.
+#[derive(Debug, Args)]
+struct Gain {
+    /// This backend of rope-core; the fastest if none is named
+    #[arg(long, value_name = "NAME")]
+    backend: Option<Backend>,
+    /// More time for each number
+    #[arg(long)]
+    full: bool,
+}
+
+impl Gain {
+    fn measure(&self, passes: impl FnOnce(Backend, Effort) -> Result<Vec<Pass>>) -> Result<()> {
+        let backend = self.backend.unwrap_or_else(Backend::best);
+        let passes = passes(backend, effort(self.full))?;
+        print(&table::passes(backend, &passes));
+        Ok(())
+    }
 }
 
 #[derive(Debug, Args)]
@@ -441,29 +444,17 @@ pub fn run() -> Result<ExitCode> {
             measure_rows(&mut run, &backends, most, effort(full), &output)?;
             output.write(run)?;
         }
-        Some(Command::Stages { backend, full }) => {
-            let backend = backend.unwrap_or_else(Backend::best);
-            print(&table::stages(
-                backend,
-                &stages::stages(backend, effort(full))?,
-            ));
+        Some(Command::Stages(gain)) => gain.measure(stages::stages)?,
+        Some(Command::Backward(gain)) => gain.measure(backward::passes)?,
+        Some(Command::Cache { runner, gain }) if runner.is_empty() => {
+            gain.measure(cache::passes)?
         }
-        Some(Command::Cache {
-            backend,
-            runner,
-            full,
-        }) => {
-            let backend = backend.unwrap_or_else(Backend::best);
+        Some(Command::Cache { runner, gain }) => {
             let mut quantizers = Vec::new();
             for directory in &runner {
                 quantizers.extend(runners::quantizers(directory)?);
             }
-            let passes = if runner.is_empty() {
-                cache::passes(backend, effort(full))?
-            } else {
-                cache::quantizers(backend, effort(full), &quantizers)?
-            };
-            print(&table::passes(backend, &passes));
+            gain.measure(|backend, effort| cache::quantizers(backend, effort, &quantizers))?;
         }
         Some(Command::Call {
             backend,
@@ -485,13 +476,6 @@ pub fn run() -> Result<ExitCode> {
             run.calls = call::costs(&run.cases, |measured| Some(measured.time.minimum));
             output.say(&table::calls(&run.cases, &run.calls));
             output.write(run)?;
-        }
-        Some(Command::Backward { backend, full }) => {
-            let backend = backend.unwrap_or_else(Backend::best);
-            print(&table::passes(
-                backend,
-                &backward::passes(backend, effort(full))?,
-            ));
         }
         Some(Command::Instructions {
             run: path,

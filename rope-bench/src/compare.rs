@@ -189,8 +189,7 @@ fn lines<'a>(a: &'a Run, b: &'a Run) -> Vec<Line<'a>> {
         });
         let case = of_case(old, new, of_all);
         lines.extend(old.measurements.iter().filter_map(|a| {
-            let mut others = new.measurements.iter();
-            let b = others.find(|b| b.formulation == a.formulation)?;
+            let b = new.measured(&a.formulation)?;
             let ratio = Comparison::of(&a.time, &b.time, case);
             Some(Line {
                 old,

@@ -127,8 +127,6 @@ pub const CPUS: [Cpu; 11] = {
 /// A kernel: what runs through a head.
 #[derive(Clone, Copy, Debug)]
 pub struct Kernel {
-    /// Of what target.
-    pub architecture: Architecture,
     /// By which backend.
     pub backend: &'static str,
     /// Of what.
@@ -146,7 +144,6 @@ impl Kernel {
                 for &backend in architecture.backends() {
                     if backend != "avx512bf16" || element == Element::Bf16 {
                         kernels.push(Kernel {
-                            architecture,
                             backend,
                             element,
                             pairing,

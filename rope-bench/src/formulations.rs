@@ -44,8 +44,11 @@ pub trait Formulation: Send + Sync {
         true
     }
 
-    /// What a case costs, by the formulation's own arithmetic.
-    fn cost(&self, case: &Case) -> Cost;
+    /// What a case costs, by the formulation's own arithmetic. The default is one pass in place, with four products and
+    /// two sums for a pair.
+    fn cost(&self, case: &Case) -> Cost {
+        Cost::per_element(case, 2.0, 3.0)
+    }
 
     /// Makes tables and temporaries, everything that a model makes once.
     fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>>;
@@ -75,6 +78,21 @@ pub struct About {
 }
 
 impl About {
+    /// rope-core's arithmetic, all elements and pairings.
+    pub(crate) const fn ours(source: &'static str, summary: &'static str) -> Self {
+        About {
+            summary,
+            source,
+            pairings: &Pairing::ALL,
+            elements: &Element::ALL,
+            partial: true,
+            threads: false,
+            angle: Angle::Exact,
+            arithmetic: Arithmetic::F32,
+            counting: "positions and pairs from 0",
+        }
+    }
+
     /// Whether it is written for such a case.
     pub fn admits(&self, case: &Case) -> Result<(), String> {
         if case.workload.norms {

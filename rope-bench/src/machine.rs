@@ -3,6 +3,8 @@
 use rope_core::Backend;
 use serde::{Deserialize, Serialize};
 
+use crate::report::table::count;
+
 /// The machine and the build.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
@@ -65,6 +67,32 @@ impl Machine {
             pinned: cores::pin(0),
             emulator,
         }
+    }
+
+    /// What a report opens with: a word, and what is said of it.
+    pub fn facts(&self) -> Vec<(&'static str, String)> {
+        let cores = count(self.cores, "core");
+        let compiler = format!("{}, {} {}", self.compiler, self.target, self.flags);
+        let mut facts = vec![
+            (
+                "CPU",
+                format!(
+                    "{}, {cores}, {} {}",
+                    self.cpu, self.architecture, self.system
+                ),
+            ),
+            ("caches", self.caches.join(", ")),
+            ("features", self.features.join(" ")),
+            ("compiler", compiler.trim_end().to_owned()),
+            ("revision", self.revision.clone()),
+            ("backends", self.backends.join(" ")),
+            (
+                "pinned",
+                if self.pinned { "to one core" } else { "no" }.to_owned(),
+            ),
+        ];
+        facts.retain(|(_, value)| !value.is_empty());
+        facts
     }
 
     /// What people call it: its microarchitecture, or what the CPU calls itself.

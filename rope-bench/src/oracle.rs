@@ -4,6 +4,7 @@
 //! than 2^-37, a thousandth of what f32 can tell. (The tests of rope-core have a better oracle, and larger positions.)
 
 use anyhow::{Result, ensure};
+use serde::Deserialize;
 
 use crate::cases::{Case, Element, Float, with_float};
 use crate::workloads::Workload;
@@ -140,7 +141,8 @@ pub fn limit(case: &Case, angle: Angle, arithmetic: Arithmetic) -> f64 {
 }
 
 /// How a formulation computes with cos and sin.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Arithmetic {
     /// In f32; the result is rounded to the element once.
     F32,
@@ -149,12 +151,14 @@ pub enum Arithmetic {
 }
 
 /// How a formulation computes its angles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Angle {
     /// Exactly, or in f64.
     Exact,
     /// As the product of an f32 frequency and an f32 position: what PyTorch models do.
     F32,
     /// The angle of a pair is the f32 product of the angle of the pair before and a ratio: what ggml does.
+    #[serde(rename = "f32-iterated")]
     F32Iterated,
 }

@@ -206,6 +206,12 @@ impl Measurement {
 }
 
 impl CaseResult {
+    /// What was measured of a formulation.
+    pub fn measured(&self, formulation: &str) -> Option<&Measurement> {
+        let mut measured = self.measurements.iter();
+        measured.find(|measured| measured.formulation == formulation)
+    }
+
     /// Elements that a formulation rotates in a nanosecond.
     pub fn elements_per_ns(&self, measurement: &Measurement) -> f64 {
         self.elements as f64 / measurement.time.minimum

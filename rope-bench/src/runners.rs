@@ -10,12 +10,13 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use std::{env, fs, process, thread};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use rope_core::Pairing;
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::cases::{Alignment, Case, Element};
-use crate::formulations::{About, Cost, Formulation, Runner};
+use crate::formulations::{About, Formulation, Runner};
 use crate::measuring::{Effort, Samples};
 use crate::oracle::{Angle, Arithmetic};
 use crate::workloads::Order;
@@ -59,13 +60,14 @@ struct Described {
     name: String,
     summary: String,
     source: String,
-    pairings: Vec<String>,
-    elements: Vec<String>,
-    layouts: Vec<String>,
+    #[serde(deserialize_with = "pairings")]
+    pairings: Vec<Pairing>,
+    elements: Vec<Element>,
+    layouts: Vec<Order>,
     partial: bool,
     own_positions: bool,
-    angle: String,
-    arithmetic: String,
+    angle: Angle,
+    arithmetic: Arithmetic,
 }
 
 /// A formulation of a program.
@@ -93,19 +95,15 @@ struct Program {
 pub fn read(directory: &Path) -> Result<Vec<Box<dyn Formulation>>> {
     let (program, description) = described(directory)?;
     let formulations = description.formulations.into_iter().map(|described| {
-        Ok(Box::new(Outside::new(described, program.clone())?) as Box<dyn Formulation>)
+        Box::new(Outside::new(described, program.clone())) as Box<dyn Formulation>
     });
-    let formulations: Result<_> = formulations.collect();
-    formulations.with_context(|| wrong(directory))
-}
-
-fn wrong(directory: &Path) -> String {
-    format!("the runner {}", directory.join("runner.json").display())
+    Ok(formulations.collect())
 }
 
 fn described(directory: &Path) -> Result<(Program, Description)> {
-    let wrong = || wrong(directory);
-    let text = fs::read_to_string(directory.join("runner.json")).with_context(wrong)?;
+    let path = directory.join("runner.json");
+    let wrong = || format!("the runner {}", path.display());
+    let text = fs::read_to_string(&path).with_context(wrong)?;
     let mut description: Description = serde_json::from_str(&text).with_context(wrong)?;
     let program = Program {
         command: std::mem::take(&mut description.command),
@@ -170,54 +168,32 @@ impl Quantizer {
 }
 
 impl Outside {
-    fn new(described: Described, program: Program) -> Result<Self> {
-        let pairings: Vec<Pairing> = parsed(&described.pairings, str::parse)?;
-        let elements: Vec<Element> = parsed(&described.elements, str::parse)?;
-        let orders = parsed(&described.layouts, |name| match name {
-            "bshd" => Ok(Order::TokensMajor),
-            "bhsd" => Ok(Order::HeadsMajor),
-            _ => Err("a layout is bshd or bhsd"),
-        })?;
-        let angle = match &*described.angle {
-            "exact" => Angle::Exact,
-            "f32" => Angle::F32,
-            "f32-iterated" => Angle::F32Iterated,
-            other => bail!("angle {other:?}: exact, f32 or f32-iterated"),
-        };
-        let arithmetic = match &*described.arithmetic {
-            "f32" => Arithmetic::F32,
-            "element" => Arithmetic::Element,
-            other => bail!("arithmetic {other:?}: f32 or element"),
-        };
-        Ok(Outside {
+    fn new(described: Described, program: Program) -> Self {
+        Outside {
             name: described.name,
-            orders,
+            orders: described.layouts,
             own_positions: described.own_positions,
             program,
             // Read once in a process, and as long-lived as what is built in.
             about: About {
                 summary: described.summary.leak(),
                 source: described.source.leak(),
-                pairings: pairings.leak(),
-                elements: elements.leak(),
+                pairings: described.pairings.leak(),
+                elements: described.elements.leak(),
                 partial: described.partial,
                 threads: false,
-                angle,
-                arithmetic,
+                angle: described.angle,
+                arithmetic: described.arithmetic,
                 counting: "as the bench counts",
             },
-        })
+        }
     }
 }
 
-fn parsed<T, E: std::fmt::Display>(
-    names: &[String],
-    parse: impl Fn(&str) -> Result<T, E>,
-) -> Result<Vec<T>> {
-    names
-        .iter()
-        .map(|name| parse(name).map_err(|error| anyhow!("{name:?}: {error}")))
-        .collect()
+fn pairings<'de, D: Deserializer<'de>>(names: D) -> Result<Vec<Pairing>, D::Error> {
+    let names = Vec::<String>::deserialize(names)?;
+    let pairings = names.iter().map(|name| name.parse());
+    pairings.collect::<Result<_, _>>().map_err(D::Error::custom)
 }
 
 impl Formulation for Outside {
@@ -240,10 +216,6 @@ impl Formulation for Outside {
             return Err("all its sequences start at the same position".into());
         }
         self.about.admits(case)
-    }
-
-    fn cost(&self, case: &Case) -> Cost {
-        Cost::per_element(case, 2.0, 3.0)
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>> {
@@ -292,9 +264,9 @@ struct QuantizationRequest<'a> {
 #[derive(Serialize)]
 struct Request<'a> {
     formulation: &'a str,
-    element: &'a str,
+    element: Element,
     pairing: &'a str,
-    layout: &'a str,
+    layout: Order,
     batch: usize,
     tokens: usize,
     heads: Vec<usize>,
@@ -328,12 +300,9 @@ impl Runner for PreparedRunner {
         heads.retain(|&heads| heads > 0);
         let request = Request {
             formulation: &self.formulation,
-            element: self.case.element.name(),
+            element: self.case.element,
             pairing: self.case.pairing.name(),
-            layout: match workload.order {
-                Order::TokensMajor => "bshd",
-                Order::HeadsMajor => "bhsd",
-            },
+            layout: workload.order,
             batch: workload.batch,
             tokens: workload.tokens,
             heads,

@@ -88,6 +88,11 @@ impl fmt::Display for FreeShape {
     }
 }
 
+/// What a filter names, or everything if it names nothing.
+fn or_all<'a, T>(named: &'a [T], all: &'a [T]) -> &'a [T] {
+    if named.is_empty() { all } else { named }
+}
+
 /// A case and what is measured in it.
 pub type Planned<'a> = (Case, Vec<&'a dyn Formulation>);
 
@@ -165,7 +170,7 @@ impl Selection {
         let mut planned: Vec<Planned<'a>> = Vec::new();
         let mut add =
             |workloads: &[Workload], alignment: Alignment, threads: usize, pairings: &[Pairing]| {
-                for element in self.elements() {
+                for &element in or_all(&self.element, &Element::ALL) {
                     for &pairing in pairings {
                         for workload in workloads.iter().cloned() {
                             let case = Case {
@@ -185,34 +190,28 @@ impl Selection {
                     }
                 }
             };
-        if !self.model.is_empty() {
-            for name in &self.model {
-                let model = Model::named(name)?;
-                let pairings = if self.pairing.is_empty() {
-                    &[model.pairing][..]
-                } else {
-                    &self.pairing
-                };
-                add(&model.workloads(), Alignment::Line, threads, pairings);
-            }
+        for name in &self.model {
+            let model = Model::named(name)?;
+            let pairings = or_all(&self.pairing, std::slice::from_ref(&model.pairing));
+            add(&model.workloads(), Alignment::Line, threads, pairings);
         }
-        let pairings = self.pairings();
+        let pairings = or_all(&self.pairing, &Pairing::ALL);
         if !self.shape.is_empty() {
             let shapes: Vec<_> = self
                 .shape
                 .iter()
                 .map(|shape| Workload::free(shape.0))
                 .collect::<Result<_>>()?;
-            add(&shapes, Alignment::Line, threads, &pairings);
+            add(&shapes, Alignment::Line, threads, pairings);
         }
         if self.model.is_empty() && self.shape.is_empty() {
             let workloads = self.workloads()?;
-            add(&workloads, Alignment::Line, threads, &pairings);
+            add(&workloads, Alignment::Line, threads, pairings);
             if self.full {
-                add(&workloads, Alignment::Allocator, threads, &pairings);
+                add(&workloads, Alignment::Allocator, threads, pairings);
                 let cores = std::thread::available_parallelism().map_or(1, usize::from);
                 for threads in 2..=if self.threads.is_some() { 1 } else { cores } {
-                    add(&workloads, Alignment::Line, threads, &pairings);
+                    add(&workloads, Alignment::Line, threads, pairings);
                 }
             }
         }
@@ -222,22 +221,6 @@ impl Selection {
             "nothing to measure: no formulation that is left can compute a case that is left"
         );
         Ok(planned)
-    }
-
-    fn elements(&self) -> Vec<Element> {
-        if self.element.is_empty() {
-            Element::ALL.to_vec()
-        } else {
-            self.element.clone()
-        }
-    }
-
-    fn pairings(&self) -> Vec<Pairing> {
-        if self.pairing.is_empty() {
-            Pairing::ALL.to_vec()
-        } else {
-            self.pairing.clone()
-        }
     }
 
     fn workloads(&self) -> Result<Vec<Workload>> {

@@ -10,22 +10,10 @@ use anyhow::{Result, ensure};
 use rope_core::internals::in_stages;
 use rope_core::{Backend, Frequencies, Pairing, Rope, Scaling, Tensor, TensorMut};
 
+use crate::cache::Pass;
 use crate::cases::{Alignment, Element, Float, with_float};
 use crate::measuring::{Effort, Subject, measure};
 use crate::memory::Memory;
-
-/// A chain, and how long it takes on a number of tokens.
-#[derive(Clone, Debug)]
-pub struct Chain {
-    /// Element and pairing read, element and pairing written.
-    pub name: String,
-    /// Tokens of 32 heads of 128 channels.
-    pub tokens: usize,
-    /// Nanoseconds of a call as the plan runs it.
-    pub planned: f64,
-    /// Nanoseconds of a call in stages.
-    pub staged: f64,
-}
 
 const HEADS: usize = 32;
 const HEAD_DIM: usize = 128;
@@ -34,8 +22,8 @@ const HEAD_DIM: usize = 128;
 const TOKENS: [usize; 3] = [1, 16, 2048];
 
 /// Measures every chain.
-pub fn stages(backend: Backend, effort: Effort) -> Result<Vec<Chain>> {
-    let mut chains = Vec::new();
+pub fn stages(backend: Backend, effort: Effort) -> Result<Vec<Pass>> {
+    let mut passes = Vec::new();
     for tokens in TOKENS {
         for input in Pairing::ALL {
             for output in Pairing::ALL {
@@ -47,7 +35,7 @@ pub fn stages(backend: Backend, effort: Effort) -> Result<Vec<Chain>> {
                 };
                 for from in Element::ALL {
                     for to in Element::ALL {
-                        chains.push(
+                        passes.push(
                             with_float!(from, I => with_float!(to, O => plan.measure::<I, O>()?)),
                         );
                     }
@@ -55,7 +43,7 @@ pub fn stages(backend: Backend, effort: Effort) -> Result<Vec<Chain>> {
             }
         }
     }
-    Ok(chains)
+    Ok(passes)
 }
 
 /// A rotation of some tokens from one tensor into another.
@@ -67,7 +55,7 @@ struct Plan {
 }
 
 impl Plan {
-    fn measure<I: Float, O: Float>(&self) -> Result<Chain> {
+    fn measure<I: Float, O: Float>(&self) -> Result<Pass> {
         let shape = [1, self.tokens, HEADS, HEAD_DIM];
         let len = self.tokens * HEADS * HEAD_DIM;
         let frequencies = Frequencies::new(HEAD_DIM, 500_000.0, &Scaling::Default)?;
@@ -89,11 +77,14 @@ impl Plan {
         }
         let times = measure(&mut subjects, bytes, self.effort)?;
         ensure!(times.len() == 2, "two subjects have two times");
-        Ok(Chain {
+        Ok(Pass {
             name: format!("{} to {}, {}", I::ELEMENT, O::ELEMENT, self.pairings),
             tokens: self.tokens,
-            planned: times[0].minimum,
-            staged: times[1].minimum,
+            heads: HEADS,
+            beside: "in stages over a tile",
+            one: times[0].minimum,
+            other: times[1].minimum,
+            roof: None,
         })
     }
 }

@@ -4,13 +4,16 @@ use std::ops::Range;
 
 use anyhow::{Result, ensure};
 use rope_core::Layout;
+use serde::{Deserialize, Serialize};
 
 /// Which dimension lies outside in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Order {
     /// `[batch][tokens][heads][head_dim]`.
+    #[serde(rename = "bshd")]
     TokensMajor,
     /// `[batch][heads][tokens][head_dim]`.
+    #[serde(rename = "bhsd")]
     HeadsMajor,
 }
 

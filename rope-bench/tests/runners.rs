@@ -176,14 +176,18 @@ fn descriptions_are_checked() {
         (
             "layouts",
             serde_json::json!(["sbhd"]),
-            "a layout is bshd or bhsd",
+            "expected `bshd` or `bhsd`",
         ),
         (
             "angle",
             serde_json::json!("f16"),
-            "exact, f32 or f32-iterated",
+            "expected one of `exact`, `f32`, `f32-iterated`",
         ),
-        ("arithmetic", serde_json::json!("f64"), "f32 or element"),
+        (
+            "arithmetic",
+            serde_json::json!("f64"),
+            "expected `f32` or `element`",
+        ),
         ("treads", serde_json::json!(1), "unknown field"),
     ] {
         let directory = runner(&format!("described-{key}"), "");

@@ -5,9 +5,9 @@
 
 use anyhow::Result;
 use half::bf16;
-use rope_core::Frequencies;
+use rope_core::{Frequencies, Scaling};
 
-use super::{Llama3, RecordedModel};
+use super::RecordedModel;
 
 /// Makes (cos, sin) of every pair at a position.
 pub type MakeRow = Box<dyn Fn(u32, &mut [(f32, f32)]) + Send + Sync>;
@@ -61,7 +61,7 @@ pub const METHODS: &[Method] = &[
 
 /// What this is all about.
 fn rope_core_rows(model: &RecordedModel) -> Result<MakeRow> {
-    let frequencies = Frequencies::new(model.rotary_dim, model.base, &model.scaling())?;
+    let frequencies = Frequencies::new(model.rotary_dim, model.base, &model.scaling)?;
     Ok(Box::new(move |position, row| {
         let mut storage = [f32::NAN; 256];
         let rows = frequencies.rows_in(&[position], &mut storage);
@@ -104,21 +104,34 @@ fn iterated_multiply(model: &RecordedModel) -> Result<MakeRow> {
     }))
 }
 
+/// The factor, the low and the high frequency's factor, and the original context of a model that has Llama 3's scaling.
+fn llama3(model: &RecordedModel) -> Option<[f64; 4]> {
+    match model.scaling {
+        Scaling::Llama3 {
+            factor,
+            low_freq_factor,
+            high_freq_factor,
+            original_context,
+        } => Some([
+            factor,
+            low_freq_factor,
+            high_freq_factor,
+            original_context as f64,
+        ]),
+        _ => None,
+    }
+}
+
 /// As llama.cpp's convert_hf_to_gguf.py computes them, in f32, for the tensor `rope_freqs.weight`; 1 without scaling.
 fn freq_factors(model: &RecordedModel) -> Vec<f32> {
     let dim = model.rotary_dim as f32;
     let factor = |pair: usize| {
-        let Some(scaled) = model.scaled else {
+        let Some([factor, low, high, context]) = llama3(model) else {
             return 1.0;
         };
+        let [factor, low, high, context] = [factor, low, high, context].map(|x| x as f32);
         let frequency = 1.0 / (model.base as f32).powf((2 * pair) as f32 / dim);
         let wavelength = std::f32::consts::TAU / frequency;
-        let (factor, low, high) = (
-            scaled.factor as f32,
-            scaled.low_freq_factor as f32,
-            scaled.high_freq_factor as f32,
-        );
-        let context = scaled.original_context as f32;
         if wavelength < context / high {
             1.0
         } else if wavelength > context / low {
@@ -149,9 +162,7 @@ fn f64_angle(model: &RecordedModel) -> Result<MakeRow> {
     let dim = model.rotary_dim as f64;
     let frequency = |pair: usize| {
         let frequency = model.base.powf(-((2 * pair) as f64) / dim);
-        model
-            .scaled
-            .map_or(frequency, |scaled| scale(&scaled, frequency))
+        llama3(model).map_or(frequency, |scaled| scale(scaled, frequency))
     };
     let frequencies: Vec<f64> = (0..model.pairs()).map(frequency).collect();
     Ok(Box::new(move |position, row| {
@@ -164,16 +175,14 @@ fn f64_angle(model: &RecordedModel) -> Result<MakeRow> {
 }
 
 /// Hugging Face's `_compute_llama3_parameters`, in f64.
-fn scale(scaled: &Llama3, frequency: f64) -> f64 {
+fn scale([factor, low, high, context]: [f64; 4], frequency: f64) -> f64 {
     let wavelength = std::f64::consts::TAU / frequency;
-    let context = scaled.original_context as f64;
-    if wavelength < context / scaled.high_freq_factor {
+    if wavelength < context / high {
         frequency
-    } else if wavelength > context / scaled.low_freq_factor {
-        frequency / scaled.factor
+    } else if wavelength > context / low {
+        frequency / factor
     } else {
-        let smooth = (context / wavelength - scaled.low_freq_factor)
-            / (scaled.high_freq_factor - scaled.low_freq_factor);
-        (1.0 - smooth) * frequency / scaled.factor + smooth * frequency
+        let smooth = (context / wavelength - low) / (high - low);
+        (1.0 - smooth) * frequency / factor + smooth * frequency
     }
 }

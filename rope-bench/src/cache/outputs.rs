@@ -68,7 +68,7 @@ impl CacheBench {
             "one call and five differ"
         );
 
-        let mut subjects: Vec<Subject<'_>> = vec![
+        let mut subjects: [Subject<'_>; 2] = [
             Box::new(|bytes, times| {
                 (0..times).try_for_each(|_| together(bytemuck::cast_slice_mut(bytes)))?;
                 Ok(())
@@ -78,11 +78,10 @@ impl CacheBench {
                 Ok(())
             }),
         ];
-        let times = self.measure(&mut subjects, bytes)?;
         let name = match side_by_side {
             true => "bf16 into five groups of heads, one read",
             false => "bf16 into five tensors, one read",
         };
-        Ok(self.pass(name.into(), "five of rotate_into", &times, None))
+        self.pair(name.into(), "five of rotate_into", &mut subjects, bytes)
     }
 }

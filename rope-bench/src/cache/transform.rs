@@ -36,7 +36,7 @@ impl CacheBench {
             *bytes == *bytemuck::cast_slice::<f32, u8>(&other),
             "rope-core's transform and that in C differ"
         );
-        let mut subjects: Vec<Subject<'_>> = vec![
+        let mut subjects: [Subject<'_>; 2] = [
             Box::new(|bytes, times| {
                 (0..times).try_for_each(|_| ours(bytes))?;
                 Ok(())
@@ -48,8 +48,8 @@ impl CacheBench {
                 Ok(())
             }),
         ];
-        let times = self.measure(&mut subjects, bytes)?;
-        let name = "Hadamard transform of f32";
-        Ok(Some(self.pass(name.into(), "C intrinsics", &times, None)))
+        let name = "Hadamard transform of f32".into();
+        self.pair(name, "C intrinsics", &mut subjects, bytes)
+            .map(Some)
     }
 }

@@ -4,11 +4,10 @@ use std::hint::black_box;
 use std::marker::PhantomData;
 
 use anyhow::Result;
-use rope_core::{Backend, Frequencies, Pairing, Rope, Rows, Scaling, TensorMut};
+use rope_core::{Backend, Frequencies, Rope, Rows, Scaling, TensorMut};
 
-use super::{About, Cost, Formulation, Runner};
-use crate::cases::{Case, Element, Float, with_float};
-use crate::oracle::{Angle, Arithmetic};
+use super::{About, Formulation, Runner};
+use crate::cases::{Case, Float, with_float};
 use crate::threads::Team;
 use crate::workloads::Part;
 
@@ -52,23 +51,17 @@ impl Formulation for Fused {
     }
 
     fn about(&self) -> About {
+        let summary = match self.source {
+            Source::Given => {
+                "one pass in place, cos and sin shared by the heads of a token, rows made beforehand"
+            }
+            Source::OnTheFly => {
+                "one pass in place, the rows made in every call, correctly rounded: no table"
+            }
+        };
         About {
-            summary: match self.source {
-                Source::Given => {
-                    "one pass in place, cos and sin shared by the heads of a token, rows made beforehand"
-                }
-                Source::OnTheFly => {
-                    "one pass in place, the rows made in every call, correctly rounded: no table"
-                }
-            },
-            source: "rope-core",
-            pairings: &Pairing::ALL,
-            elements: &Element::ALL,
-            partial: true,
             threads: true,
-            angle: Angle::Exact,
-            arithmetic: Arithmetic::F32,
-            counting: "positions and pairs from 0",
+            ..About::ours("rope-core", summary)
         }
     }
 
@@ -81,10 +74,6 @@ impl Formulation for Fused {
 
     fn is_usual(&self) -> bool {
         self.source == Source::Given || self.backend == Backend::best()
-    }
-
-    fn cost(&self, case: &Case) -> Cost {
-        Cost::per_element(case, 2.0, 3.0)
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>> {

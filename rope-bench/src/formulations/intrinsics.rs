@@ -18,9 +18,8 @@ use std::ffi::{c_uint, c_void};
 use anyhow::{Context, Result, ensure};
 use rope_core::{Frequencies, Pairing, Scaling};
 
-use super::{About, Cost, Formulation, Runner};
+use super::{About, Formulation, Runner};
 use crate::cases::{Case, Element};
-use crate::oracle::{Angle, Arithmetic};
 use crate::workloads::Part;
 
 /// `struct tensor` of the C file.
@@ -129,17 +128,10 @@ impl Formulation for Intrinsics {
     }
 
     fn about(&self) -> About {
-        About {
-            summary: "one pass in place by loops of C intrinsics, rows made beforehand",
-            source: "rope-bench: formulations/intrinsics.c",
-            pairings: &Pairing::ALL,
-            elements: &Element::ALL,
-            partial: true,
-            threads: false,
-            angle: Angle::Exact,
-            arithmetic: Arithmetic::F32,
-            counting: "positions and pairs from 0",
-        }
+        About::ours(
+            "rope-bench: formulations/intrinsics.c",
+            "one pass in place by loops of C intrinsics, rows made beforehand",
+        )
     }
 
     fn supports(&self, case: &Case) -> Result<(), String> {
@@ -147,10 +139,6 @@ impl Formulation for Intrinsics {
             return Err(format!("no room for rows of more than {MOST_PAIRS} pairs"));
         }
         self.about().admits(case)
-    }
-
-    fn cost(&self, case: &Case) -> Cost {
-        Cost::per_element(case, 2.0, 3.0)
     }
 
     fn prepare(&self, case: &Case) -> Result<Box<dyn Runner>> {

@@ -6,11 +6,11 @@ use std::marker::PhantomData;
 
 use anyhow::{Result, ensure};
 use rope_core::norm::{Norm, NormFormula};
-use rope_core::{Backend, Frequencies, Pairing, Rope, Rows, Scaling, TensorMut};
+use rope_core::{Backend, Frequencies, Rope, Rows, Scaling, TensorMut};
 
 use super::{About, Cost, Formulation, Runner};
-use crate::cases::{Case, Element, Float, with_float};
-use crate::oracle::{Angle, Arithmetic, NORM_EPS};
+use crate::cases::{Case, Float, with_float};
+use crate::oracle::NORM_EPS;
 use crate::workloads::Part;
 
 /// rope-core on one backend.
@@ -40,19 +40,13 @@ impl Formulation for Normed {
     }
 
     fn about(&self) -> About {
+        let summary = match self.two_calls {
+            false => "norm and rotation in one pass in place, Q and K in one call",
+            true => "norm and rotation in one pass in place, a call for Q and a call for K",
+        };
         About {
-            summary: match self.two_calls {
-                false => "norm and rotation in one pass in place, Q and K in one call",
-                true => "norm and rotation in one pass in place, a call for Q and a call for K",
-            },
-            source: "rope-core",
-            pairings: &Pairing::ALL,
-            elements: &Element::ALL,
             partial: false,
-            threads: false,
-            angle: Angle::Exact,
-            arithmetic: Arithmetic::F32,
-            counting: "positions and pairs from 0",
+            ..About::ours("rope-core", summary)
         }
     }
 

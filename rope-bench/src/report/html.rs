@@ -84,7 +84,6 @@ fn one(titled: &Titled, is_alone: bool) -> Markup {
 
 /// Where the numbers come from.
 fn facts(run: &Run) -> Markup {
-    let machine = &run.machine;
     let values: usize = run.verification.iter().map(|line| line.values).sum();
     let wrong: usize = run.verification.iter().map(|line| line.wrong).sum();
     let models: BTreeSet<_> = run.verification.iter().map(|line| &line.model).collect();
@@ -95,29 +94,13 @@ fn facts(run: &Run) -> Markup {
     };
     let dispatch = run.dispatch.iter();
     let dispatch = dispatch.map(|line| format!("{} {}", line.backend, time(line.time.minimum)));
-    let facts = [
-        (
-            "architecture",
-            format!(
-                "{} {}, {}",
-                machine.architecture,
-                machine.system,
-                count(machine.cores, "core")
-            ),
-        ),
-        ("features", machine.features.join(" ")),
-        ("caches", machine.caches.join(", ")),
-        (
-            "compiler",
-            format!("{}, {} {}", machine.compiler, machine.target, machine.flags),
-        ),
-        ("revision", machine.revision.clone()),
-        ("backends", machine.backends.join(" ")),
+    let mut facts = run.machine.facts();
+    facts.extend([
         ("verified", verified),
         ("a call", dispatch.collect::<Vec<_>>().join(", ")),
-    ];
+    ]);
     html! {
-        dl { @for (key, value) in facts.iter().filter(|(_, value)| !value.trim().is_empty()) {
+        dl { @for (key, value) in facts.iter().filter(|(_, value)| !value.is_empty()) {
             dt { (key) }
             dd { (value) }
         } }
@@ -290,27 +273,7 @@ fn errors(runs: &[Titled]) -> Markup {
             dl { @for method in &first.methods { dt { (method.name) } dd { (method.about) "; " (method.source) } } }
         }
         @for accuracy in models {
-            details { summary { "Numbers, " (accuracy.model) } (rectangle(&levels(accuracy))) }
+            details { summary { "Numbers, " (accuracy.model) } (rectangle(&table::errors(accuracy, |_| true))) }
         }
     }
-}
-
-/// The errors of every level.
-fn levels(accuracy: &Accuracy) -> Vec<Vec<String>> {
-    let heading = accuracy.methods.iter().map(|method| method.name.clone());
-    let mut rows = vec![
-        std::iter::once("positions up to".to_owned())
-            .chain(heading)
-            .collect(),
-    ];
-    rows.extend(accuracy.levels.iter().enumerate().map(|(index, level)| {
-        let errors = accuracy
-            .methods
-            .iter()
-            .filter_map(|method| method.errors.get(index));
-        std::iter::once(level.to_string())
-            .chain(errors.map(|error| format!("{error:.1e}")))
-            .collect()
-    }));
-    rows
 }

@@ -14,53 +14,16 @@ use crate::results::{
     Record, RowsResult, Run, formulations,
 };
 use crate::rows::LIBM;
-use crate::stages::Chain;
 use crate::verification::Verified;
 
 /// The head of a report: where the numbers come from.
 pub fn machine(machine: &Machine) -> String {
-    let Machine {
-        cpu,
-        architecture,
-        system,
-        cores,
-        features,
-        caches,
-        compiler,
-        target,
-        flags,
-        revision,
-        backends,
-        ..
-    } = machine;
     let mut text = String::new();
-    let mut line = |key: &str, value: String| {
-        if !value.is_empty() {
-            let _ = writeln!(text, "{key:<10}{value}");
-        }
-    };
-    let cores = if *cores == 1 {
-        "1 core".to_owned()
-    } else {
-        format!("{cores} cores")
-    };
-    line("CPU", format!("{cpu}, {cores}, {architecture} {system}"));
-    line("caches", caches.join(", "));
-    line("features", features.join(" "));
-    line(
-        "compiler",
-        format!("{compiler}, {target} {flags}")
-            .trim_end()
-            .to_owned(),
-    );
-    line("revision", revision.clone());
-    line("backends", backends.join(" "));
-    line(
-        "pinned",
-        if machine.pinned { "to one core" } else { "no" }.to_owned(),
-    );
+    for (key, value) in machine.facts() {
+        let _ = writeln!(text, "{key:<10}{value}");
+    }
     if let Some(emulator) = &machine.emulator {
-        line("emulated", format!("by {emulator}: times mean nothing"));
+        let _ = writeln!(text, "{:<10}by {emulator}: times mean nothing", "emulated");
     }
     text
 }
@@ -181,70 +144,36 @@ fn block(cases: &[CaseResult]) -> String {
     let Some(first) = cases.first() else {
         return String::new();
     };
-    let names = formulations(cases);
-    let mut rows: Vec<Vec<String>> = Vec::new();
     let head = |case: &CaseResult| format!("{} {}", case.workload, case.shape);
-    rows.push(
-        std::iter::once(first.group.clone())
-            .chain(cases.iter().map(head))
-            .collect(),
-    );
-    let roof = |case: &CaseResult| cell(case.elements as f64 / case.roof(), case.roof(), None);
-    rows.push(
-        std::iter::once("roof".into())
-            .chain(cases.iter().map(roof))
-            .collect(),
-    );
+    let roof = |case: &CaseResult| cell(case, case.roof(), None);
     let copy = |case: &CaseResult| {
-        case.copy.as_ref().map_or_else(String::new, |copy| {
-            let times_roof = copy.minimum / case.roof();
-            cell(
-                case.elements as f64 / copy.minimum,
-                copy.minimum,
-                Some(times_roof),
-            )
+        let copy = case.copy.as_ref().map(|copy| copy.minimum);
+        copy.map_or_else(String::new, |copy| {
+            cell(case, copy, Some(copy / case.roof()))
         })
     };
-    rows.push(
-        std::iter::once("memcpy".into())
-            .chain(cases.iter().map(copy))
-            .collect(),
-    );
-    let mut worst = vec![[String::new(), String::new()]; 3];
-    for name in names {
-        let find = |case: &CaseResult| {
-            let found = case
-                .measurements
-                .iter()
-                .find(|measurement| measurement.formulation == name);
-            found.map_or_else(String::new, |m| {
-                cell(
-                    case.elements_per_ns(m),
-                    m.time.minimum,
-                    Some(m.times_roof()),
-                )
+    let mut rows = vec![
+        row(&first.group, cases.iter().map(head)),
+        row("roof", cases.iter().map(roof)),
+        row("memcpy", cases.iter().map(copy)),
+    ];
+    rows[0].extend(["error".into(), "prepared in".into()]);
+    for name in formulations(cases) {
+        let measured = cases.iter().map(|case| (case, case.measured(name)));
+        let cells = measured.clone().map(|(case, measured)| {
+            measured.map_or_else(String::new, |m| {
+                cell(case, m.time.minimum, Some(m.times_roof()))
             })
-        };
-        rows.push(
-            std::iter::once(name.to_owned())
-                .chain(cases.iter().map(find))
-                .collect(),
-        );
+        });
         let most = |of: fn(&Measurement) -> f64| {
-            let found = cases.iter().flat_map(|case| &case.measurements);
-            found
-                .filter(|m| m.formulation == name)
-                .map(of)
-                .fold(0.0, f64::max)
+            let measured = measured.clone().filter_map(|(_, measured)| measured);
+            measured.map(of).fold(0.0, f64::max)
         };
-        worst.push([
+        let worst = [
             format!("{:.0e}", most(|m| m.error)),
             time(most(|m| m.preparation)),
-        ]);
-    }
-    worst[0] = ["error".into(), "prepared in".into()];
-    for (row, worst) in rows.iter_mut().zip(worst) {
-        row.extend(worst);
+        ];
+        rows.push(row(name, cells.chain(worst)));
     }
     align(&rows)
 }
@@ -278,16 +207,13 @@ fn by_heads(group: &[CaseResult]) -> Vec<Vec<String>> {
             .iter()
             .filter_map(|case| Some((case, call::heads(case)?)))
     };
-    let mut rows = vec![vec!["ns of a call, by its heads".to_owned()]];
-    rows[0].extend(cases().map(|(_, heads)| heads.to_string()));
+    let heads = cases().map(|(_, heads)| heads.to_string());
+    let mut rows = vec![row("ns of a call, by its heads", heads)];
     for name in formulations(cases().map(|(case, _)| case)) {
-        let of = |case: &CaseResult| {
-            let mut measured = case.measurements.iter();
-            let measured = measured.find(|measured| measured.formulation == name);
-            measured.map_or_else(String::new, |of| digits(of.time.minimum))
-        };
-        let times = cases().map(|(case, _)| of(case));
-        rows.push(std::iter::once(name.to_owned()).chain(times).collect());
+        let measured = cases().map(|(case, _)| case.measured(name));
+        let digits = |of: &Measurement| digits(of.time.minimum);
+        let times = measured.map(|measured| measured.map_or_else(String::new, digits));
+        rows.push(row(name, times));
     }
     rows
 }
@@ -297,22 +223,16 @@ fn calls_of(group: &[CaseResult], costs: &[CallCost]) -> Vec<Vec<String>> {
     const ALONE: [&str; 5] = ["P2", "P128", "W3", "W5", "W3n"];
     let time_of = |workload: &str, formulation: &str| {
         let case = group.iter().find(|case| case.workload == workload)?;
-        let mut of = case.measurements.iter();
-        Some(of.find(|of| of.formulation == formulation)?.time.minimum)
+        Some(case.measured(formulation)?.time.minimum)
     };
-    let mut heading = vec![group[0].group.clone()];
-    heading.extend(["a call", "/ C", "a head", "/ C", "off by"].map(String::from));
-    heading.extend(
-        ALONE
-            .iter()
-            .flat_map(|&name| [name.to_owned(), "/ C".into()]),
-    );
-    heading.pop();
-    let mut rows = vec![heading];
+    let alone = ALONE.iter().flat_map(|&name| [name, "/ C"]);
+    let heading = ["a call", "/ C", "a head", "/ C", "off by"].into_iter();
+    let heading = heading.chain(alone).map(String::from);
+    let mut rows = vec![row(&group[0].group, heading)];
+    rows[0].pop();
     for name in formulations(group) {
         let c = call::like(name);
-        let mut row = vec![name.to_owned()];
-        row.extend(cost_cells(costs, &group[0].group, name, time));
+        let mut row = row(name, cost_cells(costs, &group[0].group, name, time));
         for workload in ALONE {
             let c = c.as_deref().and_then(|c| time_of(workload, c));
             row.extend(beside(time_of(workload, name), c, time));
@@ -374,23 +294,15 @@ pub fn predicted(cycles: &CyclesResult, kernels: &[KernelCycles]) -> Vec<Vec<Str
     }
     let mut rows = vec![head];
     for kernel in kernels {
-        let KernelCycles {
-            backend,
-            element,
-            pairing,
-            elements,
-            instructions,
-            spills,
-            slots,
-            ..
-        } = kernel;
-        let mut row = vec![format!("{backend} {element} {pairing}")];
-        if kernel.problem.is_some() {
-            row.extend(["not found".into(), String::new()]);
-        } else {
-            row.push(format!("{elements} in {instructions}"));
-            row.push(format!("{spills}, {slots}"));
-        }
+        let found = match kernel.problem {
+            Some(_) => ["not found".into(), String::new()],
+            None => [
+                format!("{} in {}", kernel.elements, kernel.instructions),
+                format!("{}, {}", kernel.spills, kernel.slots),
+            ],
+        };
+        let name = format!("{} {} {}", kernel.backend, kernel.element, kernel.pairing);
+        let mut row = row(name, found);
         let number = |value: Option<f64>| value.map_or_else(String::new, per_element);
         row.extend(
             columns
@@ -464,9 +376,10 @@ pub fn instructions(run: &Run) -> String {
         let mut rows = vec![heading.map(String::from).to_vec()];
         rows.extend(costs.iter().map(|cost| {
             let name = format!("{} {}", cost.group, cost.formulation);
-            let mut row = vec![name];
-            row.extend(cost_cells(&costs, &cost.group, &cost.formulation, digits));
-            row
+            row(
+                name,
+                cost_cells(&costs, &cost.group, &cost.formulation, digits),
+            )
         }));
         text += &align(&rows);
     }
@@ -508,59 +421,42 @@ fn beside(ours: Option<f64>, c: Option<f64>, unit: fn(f64) -> String) -> [String
 
 /// The rows of such a table: its heading, then the formulations.
 pub fn counted(group: &[CaseResult]) -> Vec<Vec<String>> {
-    let heading = group.iter().take(1).map(|case| case.group.clone());
-    let workloads = group.iter().map(|case| case.workload.clone());
-    let mut rows: Vec<Vec<String>> = vec![heading.chain(workloads).collect()];
-    for measurement in group.iter().flat_map(|case| &case.measurements) {
-        let name = &measurement.formulation;
-        if measurement.instructions.is_none() || rows.iter().any(|row| row[0] == *name) {
-            continue;
+    let heading = group.first().map_or("", |case| &*case.group);
+    let mut rows = vec![row(heading, group.iter().map(|case| case.workload.clone()))];
+    for name in formulations(group) {
+        let counted = |case: &CaseResult| case.instructions_per_element(case.measured(name)?);
+        if group.iter().any(|case| counted(case).is_some()) {
+            let cells = group.iter().map(counted);
+            rows.push(row(
+                name,
+                cells.map(|cell| cell.map_or_else(String::new, digits)),
+            ));
         }
-        let cell = |case: &CaseResult| {
-            let found = case.measurements.iter().find(|m| m.formulation == *name);
-            let counted = found.and_then(|m| case.instructions_per_element(m));
-            counted.map_or_else(String::new, digits)
-        };
-        rows.push(
-            std::iter::once(name.clone())
-                .chain(group.iter().map(cell))
-                .collect(),
-        );
     }
     rows
 }
 
-/// The levels that a table shows, of those that were tried: indices.
-pub fn shown_levels(accuracy: &Accuracy) -> impl Iterator<Item = usize> {
-    const POWERS: [u32; 15] = [0, 4, 8, 10, 12, 14, 15, 16, 17, 18, 20, 23, 24, 27, 31];
-    let is_shown = |level: &u32| POWERS.iter().any(|&power| *level == 1 << power);
-    accuracy
-        .levels
-        .iter()
-        .enumerate()
-        .filter(move |(_, level)| is_shown(level))
-        .map(|(index, _)| index)
+/// The errors of all methods at every level, or at those that `is_shown`.
+pub fn errors(accuracy: &Accuracy, is_shown: impl Fn(u32) -> bool) -> Vec<Vec<String>> {
+    let methods = &accuracy.methods;
+    let names = methods.iter().map(|method| method.name.clone());
+    let mut rows = vec![row("positions up to", names)];
+    for (index, &level) in accuracy.levels.iter().enumerate() {
+        if is_shown(level) {
+            let errors = methods.iter().filter_map(|method| method.errors.get(index));
+            rows.push(row(
+                level.to_string(),
+                errors.map(|error| format!("{error:.1e}")),
+            ));
+        }
+    }
+    rows
 }
 
 /// How wrong cos and sin of a model are.
 pub fn accuracy(accuracy: &Accuracy) -> String {
-    let methods = &accuracy.methods;
-    let heading = std::iter::once("positions up to".to_owned())
-        .chain(methods.iter().map(|method| method.name.clone()));
-    let mut rows: Vec<Vec<String>> = vec![heading.collect()];
-    for index in shown_levels(accuracy) {
-        let error = |errors: &[f64]| {
-            errors
-                .get(index)
-                .map_or_else(String::new, |error| format!("{error:.1e}"))
-        };
-        let level = std::iter::once(accuracy.levels[index].to_string());
-        rows.push(
-            level
-                .chain(methods.iter().map(|method| error(&method.errors)))
-                .collect(),
-        );
-    }
+    const POWERS: [u32; 15] = [0, 4, 8, 10, 12, 14, 15, 16, 17, 18, 20, 23, 24, 27, 31];
+    let rows = errors(accuracy, |level| POWERS.contains(&level.ilog2()));
     format!(
         "The largest error of any cos or sin: {}, {}\n{}",
         accuracy.model,
@@ -613,29 +509,6 @@ pub fn count(number: usize, of: &str) -> String {
     format!("{number} {of}{}", if number == 1 { "" } else { "s" })
 }
 
-/// Chains as planned, in stages, and what the stages cost.
-pub fn stages(backend: Backend, chains: &[Chain]) -> String {
-    let mut lines: Vec<Vec<String>> = vec![
-        ["", "tokens", "planned", "in stages", "ratio"]
-            .map(String::from)
-            .to_vec(),
-    ];
-    for chain in chains {
-        lines.push(vec![
-            chain.name.clone(),
-            chain.tokens.to_string(),
-            time(chain.planned),
-            time(chain.staged),
-            digits(chain.staged / chain.planned),
-        ]);
-    }
-    format!(
-        "Tokens of 32 heads of 128 channels from one tensor into another on {backend}: as the plan runs it, and in stages\n\
-         over a tile. Where both are the same, the chain is not fused.\n{}",
-        align(&lines)
-    )
-}
-
 /// Passes, what they are measured beside, and the ratio.
 pub fn passes(backend: Backend, passes: &[Pass]) -> String {
     let heading = [
@@ -671,9 +544,8 @@ pub fn passes(backend: Backend, passes: &[Pass]) -> String {
 /// How long cos and sin take to make.
 pub fn rows(result: &RowsResult) -> String {
     let (tokens, makers) = makers(result);
-    let heading = std::iter::once("ns per cos and sin".to_owned())
-        .chain(tokens.iter().map(|&tokens| count(tokens, "row")));
-    let mut lines: Vec<Vec<String>> = vec![heading.collect()];
+    let heading = tokens.iter().map(|&tokens| count(tokens, "row"));
+    let mut lines = vec![row("ns per cos and sin", heading)];
     for maker in makers {
         let cell = |&tokens: &usize| {
             let Some(made) = made(result, maker, tokens) else {
@@ -691,11 +563,7 @@ pub fn rows(result: &RowsResult) -> String {
                 time(made.time.minimum)
             )
         };
-        lines.push(
-            std::iter::once(maker.to_owned())
-                .chain(tokens.iter().map(cell))
-                .collect(),
-        );
+        lines.push(row(maker, tokens.iter().map(cell)));
     }
     let mut text = format!(
         "Rows of {} pairs; x: how many times faster than the platform's sinf and cosf of f32 angles ({LIBM})\n{}",
@@ -734,14 +602,16 @@ pub fn rows(result: &RowsResult) -> String {
     text
 }
 
+/// A row of a table: what it is about, and its cells.
+pub fn row(name: impl Into<String>, cells: impl IntoIterator<Item = String>) -> Vec<String> {
+    std::iter::once(name.into()).chain(cells).collect()
+}
+
 /// Elements in a nanosecond, time, and time in roofs.
-fn cell(elements_per_ns: f64, nanoseconds: f64, times_roof: Option<f64>) -> String {
+fn cell(case: &CaseResult, nanoseconds: f64, times_roof: Option<f64>) -> String {
     let times_roof = times_roof.map_or_else(String::new, digits);
-    format!(
-        "{} {:>7} {times_roof:>5}",
-        digits(elements_per_ns),
-        time(nanoseconds)
-    )
+    let speed = digits(case.elements as f64 / nanoseconds);
+    format!("{speed} {:>7} {times_roof:>5}", time(nanoseconds))
 }
 
 /// Nanoseconds in the unit that suits them.

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::plane::{Axis, Plane};
+use super::plane::Plane;
 use super::{COLOURS, WIDTH, card};
 use crate::results::Accuracy;
 
@@ -12,8 +12,8 @@ pub fn errors(accuracy: &Accuracy) -> Markup {
     const QUOTED: u32 = 1 << 17;
     const LINE: f64 = 19.0;
     let plane = Plane {
-        x: Axis::Logarithmic(1.0, f64::from(1_u32 << 31)),
-        y: Axis::Logarithmic(5e-9, 4.0),
+        x: (1.0, f64::from(1_u32 << 31)),
+        y: (5e-9, 4.0),
         left: 38.0,
         right: WIDTH - 2.0,
         top: 22.0,
@@ -27,20 +27,14 @@ pub fn errors(accuracy: &Accuracy) -> Markup {
         (25, "32 M"),
         (31, "2 G"),
     ];
-    let x = x.map(|(power, label)| (f64::from(1_u32 << power), label.to_owned()));
-    let y: Vec<_> = (-8..=0)
-        .step_by(2)
-        .map(|decade| {
-            (
-                10.0_f64.powi(decade),
-                if decade == 0 {
-                    "1".into()
-                } else {
-                    format!("1e{decade}")
-                },
-            )
-        })
-        .collect();
+    let x = x.map(|(power, label)| (f64::from(1_u32 << power), label));
+    let y = [
+        (1e-8, "1e-8"),
+        (1e-6, "1e-6"),
+        (1e-4, "1e-4"),
+        (1e-2, "1e-2"),
+        (1.0, "1"),
+    ];
     let legend = plane.bottom + 56.0;
     let quoted = accuracy.levels.iter().position(|&level| level == QUOTED);
     let title = format!(

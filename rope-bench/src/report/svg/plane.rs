@@ -1,36 +1,21 @@
-//! Two axes, each logarithmic or linear, and their grid.
+//! Two logarithmic axes, and their grid.
 
 use maud::{Markup, html};
 
 use super::{WIDTH, round};
 
-/// The values at both ends of an axis.
-#[derive(Clone, Copy, Debug)]
-pub enum Axis {
-    /// Equal distances are equal ratios.
-    Logarithmic(f64, f64),
-    /// Equal distances are equal differences.
-    Linear(f64, f64),
-}
-
-impl Axis {
-    /// How far along the axis a value lies, from 0 to 1; values beyond it lie on its ends.
-    fn part(self, value: f64) -> f64 {
-        let part = match self {
-            Axis::Logarithmic(low, high) => (value / low).ln() / (high / low).ln(),
-            Axis::Linear(low, high) => (value - low) / (high - low),
-        };
-        part.clamp(0.0, 1.0)
-    }
+/// How far along an axis, whose ends are given, a value lies, from 0 to 1; values beyond it lie on its ends.
+fn part((low, high): (f64, f64), value: f64) -> f64 {
+    ((value / low).ln() / (high / low).ln()).clamp(0.0, 1.0)
 }
 
 /// The part of a card between two axes, in its units.
 #[derive(Clone, Copy, Debug)]
 pub struct Plane {
-    /// From the left to the right edge.
-    pub x: Axis,
-    /// From the lower to the upper edge.
-    pub y: Axis,
+    /// The values at the left and the right edge.
+    pub x: (f64, f64),
+    /// The values at the lower and the upper edge.
+    pub y: (f64, f64),
     /// The left edge.
     pub left: f64,
     /// The right edge.
@@ -44,16 +29,16 @@ pub struct Plane {
 impl Plane {
     /// Where a value of the axis below lies.
     pub fn x(&self, value: f64) -> f64 {
-        round(self.left + self.x.part(value) * (self.right - self.left))
+        round(self.left + part(self.x, value) * (self.right - self.left))
     }
 
     /// Where a value of the axis to the left lies.
     pub fn y(&self, value: f64) -> f64 {
-        round(self.bottom - self.y.part(value) * (self.bottom - self.top))
+        round(self.bottom - part(self.y, value) * (self.bottom - self.top))
     }
 
     /// Lines, their numbers, and the names of both axes.
-    pub fn grid(&self, x: &[(f64, String)], y: &[(f64, String)], names: [&str; 2]) -> Markup {
+    pub fn grid(&self, x: &[(f64, &str)], y: &[(f64, &str)], names: [&str; 2]) -> Markup {
         let Plane {
             left,
             right,
@@ -75,40 +60,5 @@ impl Plane {
             text.soft.end x=(right) y=(bottom + 33.0) { (names[0]) }
             text.soft x="0" y="11" { (names[1]) }
         }
-    }
-}
-
-/// Numbers between two values: 1, 2 and 5 of each power of ten, or the powers alone where that would be too many.
-pub fn ticks((low, high): (f64, f64), most: usize) -> Vec<(f64, String)> {
-    let (from, to) = (low.log10().floor() as i32, high.log10().ceil() as i32);
-    let of = |steps: &[f64]| -> Vec<f64> {
-        (from..=to)
-            .flat_map(|power| steps.iter().map(move |step| step * 10.0_f64.powi(power)))
-            .filter(|value| (low..=high).contains(value))
-            .collect()
-    };
-    let fine = of(&[1.0, 2.0, 5.0]);
-    let chosen = if fine.len() <= most { fine } else { of(&[1.0]) };
-    chosen
-        .into_iter()
-        // A product with a power of ten may be off by a bit; its three digits are not.
-        .map(|value| {
-            (
-                value,
-                format!("{value:.2e}").parse().unwrap_or(value).to_string(),
-            )
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ticks_are_round_and_inside() {
-        let labels = |ends, most| ticks(ends, most).into_iter().map(|(_, label)| label);
-        assert!(labels((0.09, 0.6), 9).eq(["0.1", "0.2", "0.5"]));
-        assert!(labels((0.09, 1500.0), 9).eq(["0.1", "1", "10", "100", "1000"]));
     }
 }
