@@ -13,7 +13,7 @@ use crate::rows::View;
 use crate::scale::Scale;
 use crate::stages::StageOrder;
 use crate::tensor::{Bytes, BytesMut};
-use crate::walk::{Addresses, Located, Order, Prefetch, Walk};
+use crate::walk::{Addresses, Located, Order, Prefetch, Steps, Walk};
 use crate::{Layout, Pairing, Shape};
 
 /// What is done to heads on their way.
@@ -267,10 +267,10 @@ impl Addresses for Places<'_> {
         }
     }
 
-    fn head_step(&self) -> usize {
+    fn steps(&self) -> Steps {
         match self {
-            Places::Strided(layout) => layout.head_step(),
-            Places::Slots(slots) => slots.head_step(),
+            Places::Strided(layout) => layout.steps(),
+            Places::Slots(slots) => slots.steps(),
         }
     }
 }

@@ -10,8 +10,9 @@
 //!   the other, so that its rows stay in the first cache; and because that breaks the streams which the CPU's own
 //!   prefetcher follows, the same tokens of the next head are prefetched while these are rotated.
 //!
-//! A rotation into another tensor prefetches nothing, and takes head after head of a large one
-//! ([`Walk::into_another`]); so does one of f32 in place, heads-major.
+//! Where other elements lie between tokens, as those of K and V between the queries of a packed tensor, the same head
+//! of the next token is prefetched. Else a rotation into another tensor prefetches nothing, and it takes head after
+//! head of a large one ([`Walk::into_another`]); so does one of f32 in place, heads-major.
 
 use core::ops::Range;
 
@@ -48,8 +49,8 @@ pub(crate) trait Addresses: Copy {
     /// memory is copied in larger pieces than it was written in, which waits for all stores of the line before.)
     fn token(&self, batch: usize, token: usize) -> Option<Located>;
 
-    /// Elements from a head to the next one of its token.
-    fn head_step(&self) -> usize;
+    /// From a head to those that follow.
+    fn steps(&self) -> Steps;
 }
 
 /// Where a token lies.
@@ -79,10 +80,10 @@ impl<A: Addresses> Addresses for Option<A> {
     }
 
     #[inline(always)]
-    fn head_step(&self) -> usize {
+    fn steps(&self) -> Steps {
         match self {
-            Some(addresses) => addresses.head_step(),
-            None => ().head_step(),
+            Some(addresses) => addresses.steps(),
+            None => ().steps(),
         }
     }
 }
@@ -95,8 +96,8 @@ impl Addresses for () {
     }
 
     #[inline(always)]
-    fn head_step(&self) -> usize {
-        0
+    fn steps(&self) -> Steps {
+        Steps::to_head(0)
     }
 }
 
@@ -110,8 +111,40 @@ impl Addresses for &Layout {
     }
 
     #[inline(always)]
-    fn head_step(&self) -> usize {
-        self.strides().head
+    fn steps(&self) -> Steps {
+        let strides = self.strides();
+        let heads = self.shape().heads.wrapping_mul(strides.head);
+        let gap = heads < strides.token && strides.token <= strides.batch;
+        Steps {
+            head: strides.head,
+            over_gap: if gap { strides.token } else { 0 },
+        }
+    }
+}
+
+/// Elements from a head to those that follow.
+#[derive(Clone, Copy)]
+pub(crate) struct Steps {
+    /// To the next one of its token.
+    head: usize,
+    /// To the same one of the next token, where other elements lie between tokens; 0 where none do, and where tokens
+    /// lie anywhere.
+    over_gap: usize,
+}
+
+impl Steps {
+    pub(crate) fn to_head(head: usize) -> Self {
+        Steps { head, over_gap: 0 }
+    }
+
+    /// To the one that is prefetched with it.
+    #[inline(always)]
+    pub(crate) fn ahead(self, prefetch: Prefetch) -> usize {
+        if prefetch.over_gaps && self.over_gap > 0 {
+            self.over_gap
+        } else {
+            self.head.wrapping_mul(prefetch.heads)
+        }
     }
 }
 
@@ -128,6 +161,8 @@ pub(crate) enum Access {
     Gradients,
     /// Rotates them into a tile.
     Tile,
+    /// Rotates them into another tensor.
+    Another,
 }
 
 /// How far ahead heads are prefetched. An instruction set that gains nothing from it leaves it out.
@@ -135,6 +170,8 @@ pub(crate) enum Access {
 pub(crate) struct Prefetch {
     /// By how many heads, where a line is the heads of a token; 0 for none.
     pub(crate) heads: usize,
+    /// Whether by a token instead, where other elements lie between tokens.
+    pub(crate) over_gaps: bool,
     /// Whether the next line is prefetched where a line is a head of some tokens.
     pub(crate) next_line: bool,
 }
@@ -142,6 +179,7 @@ pub(crate) struct Prefetch {
 impl Prefetch {
     pub(crate) const NONE: Self = Prefetch {
         heads: 0,
+        over_gaps: false,
         next_line: false,
     };
 
@@ -159,14 +197,15 @@ impl Prefetch {
             .into_iter()
             .fold(batch, usize::wrapping_mul);
         let when = |large: bool, heads: usize| if large { heads } else { 0 };
+        // f32 beyond the first cache; 16 bits, which take longer to rotate, beyond the second.
+        let beyond = if size == 4 { 48 << 10 } else { 2 << 20 };
         let heads = match access {
-            // f32 beyond the first cache; 16 bits, which take longer to rotate, beyond the second. On Sapphire Rapids
-            // W1 of f32 takes 1.11 times the roof without, 0.97 with; 4 to 8 heads ahead alike, 12 less. On Zen 5 W1 of
-            // half and interleaved pairs takes 1.27 and 1.40 with 4, 1.17 and 1.25 with 8, 1.09 and 1.18 with 10, 1.03
-            // and 1.10 with 14.
-            Access::Rotate => when(bytes > if size == 4 { 48 << 10 } else { 2 << 20 }, 10),
+            // On Sapphire Rapids W1 of f32 takes 1.11 times the roof without, 0.97 with; 4 to 8 heads ahead alike, 12
+            // less. On Zen 5 W1 of half and interleaved pairs takes 1.27 and 1.40 with 4, 1.17 and 1.25 with 8, 1.09
+            // and 1.18 with 10, 1.03 and 1.10 with 14.
+            Access::Rotate => when(bytes > beyond, 10),
             // Of 16 bits a line takes so long that the CPU's own prefetcher keeps up.
-            Access::Tile => when(size == 4 && bytes > 48 << 10, 10),
+            Access::Tile => when(size == 4 && bytes > beyond, 10),
             Access::Squares => 10,
             // What, with as many bytes of the rotated tensor, a core's own caches do not hold. 2 KiB at a time, if
             // heads have 128 channels, and what is prefetched, take 0.65 to 0.85 of the time of passes over all heads
@@ -175,13 +214,28 @@ impl Prefetch {
             // Both tensors, beyond a core's own caches. (W1 of f32 takes 0.55 of the time so; in cache it would take
             // 1.1 to 1.3 times as long.)
             Access::Gradients => when(bytes > 1 << 20, 8),
+            Access::Another => 0,
+        };
+        // Where Q and K lie packed with others, the CPU's own prefetcher begins anew at every token, and what lies some
+        // heads ahead is not of this tensor. Of 2048 tokens with 32 and with 8 of 48 heads, on Zen 4, over 10 heads or
+        // nothing: in place f32 takes 0.8 to 0.87 of the time and 16 bits 0.6 to 0.83, with a norm 0.6 to 0.85; into a
+        // tensor and into codes 16 bits take 0.7 to 0.95. (Into a tensor f32 would take 1.05.)
+        let over_gaps = match access {
+            Access::Rotate | Access::Tile | Access::Squares => bytes > beyond,
+            Access::Another => size < 4 && bytes > beyond,
+            Access::Backward | Access::Gradients => false,
         };
         let next_line = match access {
             Access::Gradients => bytes > 1 << 20,
+            Access::Another => false,
             // What the caches close to the core do not hold.
             _ => bytes >= 1 << 20,
         };
-        Prefetch { heads, next_line }
+        Prefetch {
+            heads,
+            over_gaps,
+            next_line,
+        }
     }
 }
 
@@ -387,14 +441,15 @@ fn is_large(shape: Shape) -> bool {
 }
 
 impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
-    /// The same in the order of a rotation into another tensor: of a large one head after head, where in place chunks
-    /// of tokens come. Nothing is prefetched, neither what is read nor what is written. On Zen 4, `[1, 2048, 32, 128]`
+    /// The same in the order of a rotation into another tensor, of elements of `size` bytes: of a large one head after
+    /// head, where in place chunks of tokens come. Nothing is prefetched but over gaps. On Zen 4, `[1, 2048, 32, 128]`
     /// of f32 and bf16, tokens-major, prefetching takes 1.28 and 1.09 times as long; heads-major, chunks that are
     /// prefetched take 2.3 and 1.5 times as long as head after head. Where the second cache holds both tensors, chunks
     /// are the fastest in f32, because the rows of whole heads fill the first cache (1.16).
     #[inline(always)]
-    pub(crate) fn into_another(self) -> Self {
+    pub(crate) fn into_another(self, size: usize) -> Self {
         Walk {
+            prefetch: Prefetch::of(Access::Another, self.shape, size),
             by_head: is_large(self.shape),
             ..self
         }
@@ -437,8 +492,8 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
     }
 
     #[inline(always)]
-    fn head_steps(&self) -> [usize; 2] {
-        [self.source.head_step(), self.target.head_step()]
+    fn steps(&self) -> [Steps; 2] {
+        [self.source.steps(), self.target.steps()]
     }
 
     /// Lines of the heads of a token, with the row that they share.
@@ -457,8 +512,8 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
         } else {
             (batch, tokens)
         };
-        let steps = self.head_steps();
-        let ahead = steps.map(|step| step.wrapping_mul(self.prefetch.heads));
+        let ahead = self.steps().map(|steps| steps.ahead(self.prefetch));
+        let steps = self.steps().map(|steps| steps.head);
         // Written once: of a line only its start.
         let mut rows = LineRows::of(self.rows, Starts::Shared(0), self.factors);
         for i in outer {
@@ -504,7 +559,7 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
             heads,
             head_dim,
         } = self.shape;
-        let head_steps = self.head_steps();
+        let head_steps = self.steps().map(|steps| steps.head);
         let (along_tokens, token_steps) = match self.order {
             Order::TokensMajor { .. } => (false, [0; 2]),
             Order::HeadsMajor { token_steps } => (true, token_steps),

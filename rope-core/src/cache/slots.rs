@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use super::layout::CacheLayout;
 use super::quant::ScaleLayout;
-use crate::walk::{Addresses, Located};
+use crate::walk::{Addresses, Located, Steps};
 use crate::{Error, Ids, IntoPositions, Positions, Shape};
 
 /// The slot of each token, sequence by sequence. A negative one is skipped: nothing is written
@@ -96,8 +96,8 @@ impl Addresses for InSlots<'_> {
     }
 
     #[inline(always)]
-    fn head_step(&self) -> usize {
-        self.layout.strides.head
+    fn steps(&self) -> Steps {
+        Steps::to_head(self.layout.strides.head)
     }
 }
 

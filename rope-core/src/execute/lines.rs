@@ -64,7 +64,7 @@ pub(crate) fn rotate_lines<S: Addresses, T: Addresses>(
     to: &mut [u8],
     walk: &Walk<'_, S, T>,
 ) {
-    let walk = walk.into_another();
+    let walk = walk.into_another(ends.source.size);
     let rotated = 2 * walk.rows.pairs();
     let (rotates, leaves) = (rotated > 0, rotated < walk.shape.head_dim);
     walk.run(|span| {

@@ -10,7 +10,7 @@ use crate::kernel::norm::ROOTS;
 use crate::kernel::normed::{LineNorm, LineRoots, TOO_LONG};
 use crate::norm::Norm;
 use crate::pass::{Operand, OperandMut, Pass};
-use crate::walk::{Access, CHUNK, Prefetch, Walk};
+use crate::walk::{Access, Addresses, CHUNK, Prefetch, Walk};
 
 /// The kernels of a norm and the rotation after it, with what they need.
 pub(super) struct FusedNorm<'w> {
@@ -103,7 +103,8 @@ pub(crate) fn in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -> bool
     };
     let mut weights = NormWeights::ones();
     let norm = FusedNorm::new(pass, norm, &mut weights);
-    let squares = Prefetch::of(Access::Squares, pass.shape, x.size).heads;
+    let squares = Prefetch::of(Access::Squares, pass.shape, x.size);
+    let to_head = x.layout.steps().ahead(squares);
     let mut roots = [0.0; ROOTS];
     let factors = pass.rotation.as_ref().and_then(|it| it.factors.as_ref());
     Walk {
@@ -111,7 +112,11 @@ pub(crate) fn in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -> bool
         ..Walk::in_place(x.layout, x.size, pass.rows(), factors)
     }
     .run(|span| {
-        let ahead = span.steps[1].wrapping_mul(squares);
+        let ahead = if span.along_tokens {
+            span.steps[1].wrapping_mul(squares.heads)
+        } else {
+            to_head
+        };
         norm.run(&mut span.line(x.bytes), ahead, &mut roots);
     });
     true
