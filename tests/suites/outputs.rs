@@ -127,6 +127,38 @@ fn parts_are_the_whole() {
     }
 }
 
+/// Groups in a memory that no cache holds, which each token goes into before the next does: what a call for each writes.
+#[test]
+fn groups_of_a_large_tensor() {
+    let mut source = Source::random("outputs::groups_of_a_large_tensor");
+    let [batch, tokens, heads, groups, head_dim] = [2, 3, 2, 3, 32];
+    let frequencies = Frequencies::new(24, 10_000.0, &Scaling::Default).expect("a base");
+    let count = batch * tokens;
+    let x: Vec<f32> = (0..count * heads * head_dim)
+        .map(|_| source.unit())
+        .collect();
+    let x = Tensor::new(&x, [batch, tokens, heads, head_dim]).expect("valid");
+    let rows: Vec<_> = [0..count, 7..7 + count, 99..99 + count]
+        .map(|positions| frequencies.rows(positions).expect("positions"))
+        .into();
+    // The tensor begins the memory; the rest, which is not touched, has no pages.
+    let layout = Layout::bshd([batch, tokens, groups * heads, head_dim]).expect("valid");
+    let (mut y, mut each) = (vec![0.0_f32; 16 << 20], vec![0.0_f32; layout.end()]);
+    for pairing in Pairing::ALL {
+        let rope = Rope::new(pairing);
+        let mut target = TensorMut::new(&mut y, layout).expect("valid");
+        rope.rotate_into_each(&x, &mut [Output::head_groups(&mut target, &rows)])
+            .expect("targets that fit");
+        for (group, rows) in rows.iter().enumerate() {
+            let own = layout.heads(group * heads..(group + 1) * heads);
+            let mut target = TensorMut::new(&mut each, own.expect("heads")).expect("valid");
+            rope.rotate_into(&x, &mut target, rows).expect("it fits");
+        }
+        assert!(y[..each.len()] == each, "{pairing:?}");
+        assert!(y[each.len()..].iter().take(1 << 12).all(|&y| y == 0.0));
+    }
+}
+
 #[test]
 fn refusals() {
     let rope = Rope::new(Pairing::Half);

@@ -8,7 +8,7 @@ use crate::cache::{CacheMut, Slots};
 use crate::element::Element;
 use crate::implementations::{self, OUT_OF_PLACE};
 use crate::kernel::elements::OutOfPlaceKernels;
-use crate::pass::{Operand, OperandMut, Pass};
+use crate::pass::{Operand, OperandMut};
 use crate::rows::RowSharing;
 use crate::tensor::BytesMut;
 use crate::walk::{CHUNK, parts};
@@ -84,6 +84,18 @@ impl<'a> Output<'a> {
         }
     }
 
+    /// Whether each token goes into all groups before the next token does: groups of heads side by side are written as
+    /// one stream so, where one group has gaps. That pays where caches hold neither. Five of 32 heads of bf16 take 0.7
+    /// to 0.75 of the time on Zen 4 if there are 2048 tokens, as long if there are 1024, and 1.2 if there are 512.
+    fn token_by_token(&self) -> bool {
+        match &self.target {
+            OutputTarget::Tensor(y, _) if self.rows.len() > 1 => {
+                y.layout.is_tokens_major() && y.bytes.len() > 48 << 20
+            }
+            _ => false,
+        }
+    }
+
     /// Visits the target of each group of `heads` heads, with its rows.
     fn targets(
         &mut self,
@@ -121,7 +133,8 @@ impl<S: Stages> Rope<S> {
     /// are checked before any is written.
     ///
     /// The targets take turns: some tokens of the source go into each of them while the caches hold them, then the next
-    /// tokens. The stages of the plan run for each target.
+    /// tokens. Of groups of heads in a large tensor, a single token goes into each. The stages of the plan run for each
+    /// target.
     ///
     /// ```
     /// use rope_core::{Output, Pairing, Rope, Rows, Tensor, TensorMut};
@@ -178,15 +191,19 @@ impl Rope<Lowered<'_>> {
             [most / shape.tokens, most, shape.heads],
             |[batch, tokens, _]| {
                 for output in &mut *outputs {
-                    output.targets(shape.heads, |rows, target| {
-                        let plan = self.with(self.stages.coded(target.is_coded()));
-                        let rows = Some((rows, RowSharing::of(rows.len(), shape)));
-                        let pass = &Pass {
-                            part: [batch.clone(), tokens.clone()],
-                            ..plan.checked_pass(shape, (x.element, x.kernels), rows)
-                        };
-                        implementations::out_of_place(OUT_OF_PLACE, pass, source, target);
-                    });
+                    let turn = match output.token_by_token() {
+                        true => 1,
+                        false => tokens.len(),
+                    };
+                    for token in tokens.clone().step_by(turn) {
+                        output.targets(shape.heads, |rows, target| {
+                            let plan = self.with(self.stages.coded(target.is_coded()));
+                            let rows = Some((rows, RowSharing::of(rows.len(), shape)));
+                            let mut pass = plan.checked_pass(shape, (x.element, x.kernels), rows);
+                            pass.part = [batch.clone(), token..token + turn];
+                            implementations::out_of_place(OUT_OF_PLACE, &pass, source, target);
+                        });
+                    }
                 }
             },
         );
