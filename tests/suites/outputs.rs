@@ -127,7 +127,8 @@ fn parts_are_the_whole() {
     }
 }
 
-/// Groups in a memory that no cache holds, which each token goes into before the next does: what a call for each writes.
+/// Groups in a memory that no cache holds, which each token goes into before the next does: what a call for each
+/// writes.
 #[test]
 fn groups_of_a_large_tensor() {
     let mut source = Source::random("outputs::groups_of_a_large_tensor");
