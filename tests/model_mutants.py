@@ -117,35 +117,8 @@ class Types:
     NORM = ["reach: Reach::Row", "after: true", "switch: Some((Key::qk_norm_type, false))",
             "layers: NormedLayers::Still", "values: true"]
 
-    @staticmethod
-    def unread(whole):
-        """The fields of a row that nothing reads, by what others of its fields say."""
-        found = set()
-        channels = whole["part"].startswith("Part::Channels") or whole["part"] == "Part::Clvp"
-        # `rope_theta` stands alone: there are no parameters, so no type of scaling.
-        alone = whole["parameters"] == "Form::ThetaOnly" and whole["rope_types"] != "RopeTypes::GrowingAlpha"
-        unscaled = alone or whole["rope_types"] in ("RopeTypes::Default", "RopeTypes::Images")
-        if alone:
-            found.add("rope_types")
-        # The context is what scalings stretch.
-        if unscaled:
-            found.add("context")
-        # `mscale_all_dim` is YaRN's.
-        if unscaled or re.match(r"RopeTypes::(LongRope|PhiMoe|Older)", whole["rope_types"]):
-            found.add("softmax")
-        # The channels of a head are a quotient only where nothing else says them.
-        if re.match(r"latent|Head::(Latent|Memory)", whole["head"]) and whole["part"] != "Part::Clvp":
-            found |= {"width", "heads"}
-        # A number of channels is obeyed as it is.
-        if channels:
-            found.add("obeys")
-        return found
-
     def mutants(self, row, whole):
-        unread = self.unread(whole)
         for field, value in whole.items():
-            if field in unread:
-                continue
             seen = {value}
             others = [*self.OTHERS.get(field, []), *changed_pieces(value)]
             if field == "norm" and value != "None":
@@ -194,14 +167,11 @@ class Architectures:
         "fixed": ["false", "true"],
         "refuses": ["None"],
     }
-    # Fields that say something of layers with a window, and nothing without them.
-    WINDOWED = {"windows_if", "local", "own_dim", "halved"}
-
     def mutants(self, row, whole):
         refused = whole["rope"].startswith("Rope::Refused")
         for field, value in whole.items():
-            unused = (refused or whole["rope"] == "Rope::None") and field != "rope"
-            if unused or (field in self.WINDOWED and whole["windows"] == "Windows::None"):
+            # What is refused by its name has nothing else, and neither has what does not rotate.
+            if (refused or whole["rope"] == "Rope::None") and field != "rope":
                 continue
             # Why a row is refused is for readers.
             pieces = [] if refused else changed_pieces(value)
@@ -297,23 +267,31 @@ pub(crate) fn mutant(name: &str) -> Option<&'static (&'static str, NAMED)> {
         return failed
 
 
+class Equivalent:
+    """A line of model_mutants.txt: mutants that change nothing a case could see."""
+
+    def __init__(self, line):
+        self.line = line
+        self.table, rows, self.mutant, _ = (part.strip() for part in line.split(" | "))
+        self.used = False
+        self.names = None if "=" in rows or rows == "*" else rows.split()
+        conditions = (condition.split("=", 1) for condition in rows.split(" & ") if "=" in condition)
+        self.conditions = [(field.strip(), pattern.strip()) for field, pattern in conditions]
+
+    def holds(self, table, name, whole, mutant):
+        found = (
+            table == self.table
+            and (self.names is None or name in self.names)
+            and all(re.fullmatch(pattern, whole[field]) for field, pattern in self.conditions)
+            and re.fullmatch(self.mutant, mutant)
+        )
+        self.used |= bool(found)
+        return found
+
+
 def listed():
-    """The mutants that change nothing a case could see: table, rows, mutant -> reason."""
-    found = {}
-    for line in (ROOT / "tests/model_mutants.txt").read_text().splitlines():
-        if line and not line.startswith("#"):
-            table, rows, mutant, reason = (part.strip() for part in line.split(" | "))
-            found[(table, rows, mutant)] = reason
-    return found
-
-
-def is_listed(equivalents, table, name, mutant, used):
-    for entry in equivalents:
-        of_table, rows, pattern = entry
-        if table == of_table and (rows == "*" or name in rows.split()) and re.fullmatch(pattern, mutant):
-            used.add(entry)
-            return True
-    return False
+    lines = (ROOT / "tests/model_mutants.txt").read_text().splitlines()
+    return [Equivalent(line) for line in lines if line and not line.startswith("#")]
 
 
 def survivors_of(syntax, program, left, further):
@@ -322,10 +300,10 @@ def survivors_of(syntax, program, left, further):
               for number in range(max(map(len, left.values()), default=0))]
     program.build(syntax, [{name: row for name, (_, row) in tried.items()} for tried in rounds] + [further])
     assert program.run(syntax.tests, len(rounds) + 1) == [], "the test fails on the table as it is"
-    found, flat = [], model_rows.flat()
+    # A composite whose text model lies flat in the file has the row of that.
+    found, flat = [], model_rows.flat() if syntax.name == "types" else {}
     for number, tried in enumerate(rounds):
         failed = program.run(syntax.tests, number)
-        # A composite whose text model lies flat in the file has the row of that.
         seen = {flat.get(row, row) for _, row in failed}
         now = [(name, mutant) for name, (mutant, _) in tried.items() if name not in seen]
         print(f"{syntax.name}: round {number + 1} of {len(rounds)}: {len(tried)} mutants, {len(now)} survive", flush=True)
@@ -339,7 +317,7 @@ def survivors_of(syntax, program, left, further):
 def main():
     wanted = sys.argv[1:]
     tables = [syntax for syntax in (Types(), Architectures()) if not wanted or wanted[0] == syntax.name]
-    equivalents, used, wrong = listed(), set(), 0
+    equivalents, wrong = listed(), 0
     for syntax in tables:
         program = Program()
         rows, *_ = model_rows.read(syntax.path)
@@ -351,9 +329,15 @@ def main():
         further = sorted(model_rows.names() - set(rows)) if others else []
         further = {name: model_rows.Row(name, syntax.base, {}) for name in further}
         total = sum(map(len, left.values())) + len(further)
-        survivors = survivors_of(syntax, program, left, further)
-        equal = [one for one in survivors if is_listed(equivalents, syntax.name, *one, used)]
-        survivors = sorted(set(survivors) - set(equal))
+        survivors = set(survivors_of(syntax, program, left, further))
+        wholes = {name: model_rows.whole(rows[name], bases) for name in left}
+        made = [(name, mutant) for name, mutants in left.items() for mutant, _ in mutants]
+        equal = {one for one in made if any([e.holds(syntax.name, one[0], wholes[one[0]], one[1]) for e in equivalents])}
+        for name, mutant in sorted(equal - survivors):
+            print(f"{syntax.name}: {name}: {mutant}: listed as equivalent, and a case fails")
+            wrong += 1
+        equal &= survivors
+        survivors = sorted(survivors - equal)
         for name, mutant in survivors:
             print(f"{syntax.name}: {name}: {mutant}: no case fails")
         print(
@@ -363,8 +347,8 @@ def main():
         )
         wrong += len(survivors)
         for entry in equivalents:
-            if not wanted[1:] and entry[0] == syntax.name and entry not in used:
-                print(f"model_mutants.txt: no survivor is {' | '.join(entry)}")
+            if not wanted[1:] and entry.table == syntax.name and not entry.used:
+                print(f"model_mutants.txt: no mutant is {entry.line}")
                 wrong += 1
     sys.exit(min(wrong, 1))
 

@@ -7,7 +7,8 @@ compiled or run: this program reads `src/llama-arch.cpp` (names), `src/llama-mod
 its rope type) and the class's `load_arch_hparams`, `load_arch_tensors` and graph in `src/models`, and finds there what
 makes one architecture rotate otherwise than another. A line is an architecture: `source` has the lines that decided its
 cases. What a pattern cannot find is read by hand in READ, each entry with a piece of the line that says it, which must
-be there. Every file has 8 layers, 128 channels a head, base 1e6 and a context of 4096, unless a case's keys say otherwise.
+be there. Every file has 8 layers, 128 channels a head, base 1e6 and a context of 4096, unless a case's keys say
+otherwise. A case with `factors` has a tensor of so many, from 1 on in steps of an eighth.
 
 It never reads the crate's table, architectures.rs, whose test these cases are.
 """
@@ -15,6 +16,7 @@ It never reads the crate's table, architectures.rs, whose test these cases are.
 import json
 import pathlib
 import re
+import struct
 import sys
 
 SOURCE = pathlib.Path(sys.argv[1]) / "src"
@@ -81,6 +83,11 @@ UNREAD = {
     "qwen3tts",
     "qwen4exp",
 }
+
+
+def single(number):
+    """As an f32."""
+    return struct.unpack("f", struct.pack("f", number))[0]
 
 
 def find(lines, pattern, start=0, end=None):
@@ -258,6 +265,7 @@ class Architecture:
         self.betas = bool(self.within(h, r"YARN_BETA_FAST"))
         self.alpha = bool(self.within(h, r"rope_scaling_alpha > 0"))
         self.log = bool(self.within(h, r"YARN_LOG_MUL"))
+        self.decisions = bool(self.within(h, r"LLM_KV_DECISION_BLOCK_COUNT"))
         if self.name in FIXED:
             self.cite_piece(FIXED[self.name])
 
@@ -334,10 +342,20 @@ class Architecture:
             scaled, attention = self.scaled, self.attention
         made = {"dim": dim, "base": base}
         factor, kind = keys.get("rope.scaling.factor", 1.0), keys.get("rope.scaling.type", "linear")
-        if self.log and self.name != "mistral3" and factor != 1.0:
-            return None
-        if self.name == "glm-dsa" and factor != 1.0:
-            return None
+        multiplier = keys.get("rope.scaling.yarn_log_multiplier")
+        if (self.log and self.name != "mistral3" or self.name == "glm-dsa") and factor != 1.0:
+            # kq_scale has the square of what the logarithm's multiplier makes, and llama_context's constructor cancels
+            # the attention factor where both magnitudes are the same.
+            if kind != "yarn" or multiplier is None or self.name == "glm-dsa":
+                return None
+            tenths = single(single(multiplier) / single(0.1))
+            if self.enum != "LLM_ARCH_DEEPSEEK2" and tenths != 1.0:
+                return None
+            made["mscale"] = tenths
+        if self.name == "mistral3" and multiplier is not None and kind == "yarn":
+            if multiplier != 1.0:
+                return None
+            made["yarn_attention_factor"] = 1.0
         if scaled and factor != 1.0:
             made["scaling"] = kind
             made["factor"] = factor
@@ -355,7 +373,11 @@ class Architecture:
             made["attention_factor"] = keys["rope.scaling.attn_factor"]
         tensor = self.factors and keys.get("factors")
         if tensor and not (sliding and self.factors.startswith("full")) and scaled:
+            if factor != 1.0:
+                return None  # both at once, which no case here says
             made["scaling"] = "factors"
+            # The tensor has those of the widest layers, and ggml_rope_ext takes as many as it needs.
+            made["first"] = self.halved
         return made
 
     def sections(self, keys):
@@ -375,7 +397,7 @@ class Architecture:
         count = keys["block_count"]
         made = {"id": variant, "keys": {key: value for key, value in own.items() if key != "factors"}}
         if "factors" in keys:
-            made["factors"] = keys["factors"]
+            made["factors"] = len(keys["factors"])
         if self.name in UNREAD:
             return {**made, "refused": True}
         if self.rotation == "none":
@@ -385,6 +407,8 @@ class Architecture:
         if self.rotation == "7b" and count not in (32, 40):
             return {**made, "refused": True}
         made["layers"] = "".join(self.layer(keys, index, count) for index in range(count))
+        if self.decisions and keys.get("decision.block_count", 0) > 0:
+            return {**made, "refused": True}
         made["type"] = "neox" if self.name == "deepseek2-ocr" else self.sections(keys)
         if made["type"] in ("mrope", "imrope") and "rope.dimension_sections" not in keys:
             return {**made, "numbers": None}
@@ -405,9 +429,13 @@ class Architecture:
         self.read()
         listed = {"attention.sliding_window_pattern": [1, 0, 0, 1, 1, 0, 1, 1]}
         always = listed if self.rotation != "none" and self.listed else {}
+        tensor = {"factors": [1.0 + n / 8 for n in range(64)]}
+        if self.rotation != "none" and self.factors == "full, needed":
+            always = {**always, **tensor}
         if self.rotation == "7b":
             always = {"block_count": 32}
-        if any(kind.endswith("mrope") for kind in self.kinds[:1]) and len(self.kinds) == 1:
+        axes = any(kind.endswith("mrope") for kind in self.kinds[:1]) and len(self.kinds) == 1
+        if axes:
             always = {"rope.dimension_sections": [16, 24, 24, 0]}
         linear = {"rope.scaling.type": "linear", "rope.scaling.factor": 8.0, "rope.scaling.attn_factor": 1.5}
         yarn = {"rope.scaling.type": "yarn", "rope.scaling.factor": 16.0}
@@ -423,7 +451,12 @@ class Architecture:
             "yarn's keys", {**always, **yarn, "rope.scaling.yarn_beta_fast": 20.0, "rope.scaling.yarn_beta_slow": 2.0}
         )
         yield self.case("alpha", {**always, "rope.scaling.alpha": 1000.0})
-        yield self.case("factors", {**always, "factors": [1.0 + n / 8 for n in range(64)]})
+        for name, multiplier in (("a log multiplier", 1.0), ("one tenth", 0.1)):
+            yield self.case(name, {**always, **yarn, "rope.scaling.yarn_log_multiplier": multiplier})
+        # Grok alone reads it.
+        if self.name != "grok":
+            yield self.case("extrapolation", {**always, "rope.scaling.yarn_ext_factor": 0.5})
+        yield self.case("factors", {**always, **tensor})
         yield self.case("finetuned", {**always, "rope.scaling.finetuned": False})
         yield self.case(
             "rope pattern",
@@ -452,7 +485,22 @@ class Architecture:
             },
         )
         yield self.case("window of 0", {**always, "attention.sliding_window": 0})
-        if not always:
+        # Layer 0, whose channels count for all layers of most graphs, has no window.
+        second = {"attention.sliding_window_pattern": [0, 1, 0, 1, 1, 0, 1, 1]}
+        if self.window or self.listed:
+            own = {"rope.freq_base_swa": 2e4, "rope.dimension_count_swa": 64, "leading_dense_block_count": 2}
+            yield self.case("pattern from the second", {**always, **window, **linear, **second, **own})
+            own = {"rope.freq_base_swa": 2e4, "rope.dimension_count_swa": 64}
+            yield self.case("channels of windows", {**always, **window, **own})
+        if self.factors == "full, needed":
+            yield self.case("no tensor", listed)
+        if self.decisions:
+            yield self.case("decisions", {"decision.block_count": 2})
+        if not axes:
+            yield self.case("sections", {**always, "rope.dimension_sections": [16, 24, 24, 0]})
+        if axes:
+            yield self.case("no sections", {})
+        elif not always:
             yield self.case(
                 "pattern",
                 {
@@ -466,13 +514,17 @@ class Architecture:
             yield self.case("period", {**window, "attention.sliding_window_pattern": 3})
             yield self.case("64 layers", {**window, "block_count": 64})
             yield self.case("4 layers", {**window, "block_count": 4})
-            yield self.case("sections", {"rope.dimension_sections": [16, 24, 24, 0]})
+            if self.condition == "64":
+                second = {key: 8 * pattern for key, pattern in second.items()}
+                own["rope.dimension_count_swa"] = 64
+                yield self.case("64 layers' own", {**window, **second, **linear, **own, "block_count": 64})
+                yield self.case("64 layers with factors", {**window, **tensor, "block_count": 64})
             yield self.case("one section", {"rope.dimension_sections": [64, 0, 0, 0]})
         elif self.rotation == "7b":
             yield self.case("13b", {"block_count": 40})
             yield self.case("neither", {})
         elif self.listed:
-            yield self.case("not listed", {})
+            yield self.case("not listed", tensor if self.factors == "full, needed" else {})
 
 
 def main():

@@ -1079,10 +1079,9 @@ fn compare(architecture: &str, case: &Value) -> Result<(), String> {
             (key.as_str(), value)
         })
         .collect();
-    let factors: Option<Vec<f32>> = case["factors"].as_array().map(|list| {
-        let numbers = list.iter().filter_map(Value::as_f64);
-        numbers.map(|number| number as f32).collect()
-    });
+    let factors: Option<Vec<f32>> = case["factors"]
+        .as_u64()
+        .map(|count| (0..count).map(|n| 1.0 + n as f32 / 8.0).collect());
     file(architecture, &keys, |gguf| {
         let gguf = gguf.with_freq_factors(factors.as_deref());
         if case["refused"] == true {
@@ -1157,10 +1156,12 @@ fn same(made: &Frequencies<'_>, expected: &Frequencies<'_>) -> Result<(), String
         };
         return Err(format!("pairs {:?} for {:?}", first(made), first(expected)));
     }
-    let (ours, theirs) = (made.attention_factor(), expected.attention_factor());
-    match ours == theirs {
-        true => Ok(()),
-        false => Err(format!("attention factor {ours} for {theirs}")),
+    let factors = |of: &Frequencies<'_>| (of.attention_factor(), of.softmax_factor());
+    match (factors(made), factors(expected)) {
+        (ours, theirs) if ours == theirs => Ok(()),
+        (ours, theirs) => Err(format!(
+            "attention and softmax factor {ours:?} for {theirs:?}"
+        )),
     }
 }
 
@@ -1178,12 +1179,20 @@ fn of_numbers(
     if let Some(betas) = numbers["betas"].as_array() {
         (yarn.beta_fast, yarn.beta_slow) = (betas[0].as_f64().unwrap(), betas[1].as_f64().unwrap());
     }
+    yarn.attention_factor = number("yarn_attention_factor");
+    if let Some(mscale) = number("mscale") {
+        (yarn.mscale, yarn.mscale_all_dim) = (mscale, mscale);
+    }
     let scaling = match numbers["scaling"].as_str() {
         Some("linear") => Scaling::Linear { factor },
         Some("yarn") => Scaling::Yarn(yarn),
         Some("alpha") => Scaling::NtkAlpha { alpha },
         Some("factors") => match factors {
             Some(factors) if factors.len() == dim / 2 => Scaling::FreqFactors { factors },
+            Some(factors) if numbers["first"] == true && factors.len() > dim / 2 => {
+                let factors = &factors[..dim / 2];
+                Scaling::FreqFactors { factors }
+            }
             // A tensor of another length than the pairs is refused.
             _ => return None,
         },

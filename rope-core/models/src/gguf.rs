@@ -753,6 +753,10 @@ impl<'a> Gguf<'a> {
                 tensor,
             }),
             Some(None) if needed => Err(Error::Missing { key: tensor }),
+            // The tensor is as long as the widest layers need, and others take its first entries.
+            Some(Some(all)) if architecture.row.halved => {
+                Ok(Some(all.get(..numbers.rotary_dim / 2).unwrap_or(all)))
+            }
             Some(factors) => Ok(factors),
         }
     }
