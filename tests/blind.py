@@ -28,7 +28,8 @@ SEED = int(os.environ.get("ROPE_SEED", "1"))
 # What reads nothing of a file by its keys says what it reads here.
 UNLOGGED = {"phases_u128.txt": "core", "logits/": "candle"}
 # Lines whose words are columns, by the file and the first word; "" is any.
-COLUMNS = {"phases_u128.txt": "", "hard_midpoints.txt": "", "hard_near_zero.txt": "", "norm/sum_order.txt": r"\d+",
+COLUMNS = {"phases_u128.txt": "", "hard_midpoints.txt": "", "hard_near_zero.txt": "", "models/keys.txt": "",
+           "models/without_rotation.txt": "", "norm/sum_order.txt": r"\d+",
            "cache/fp8_e4m3fn.txt": "", "cache/fp8_e5m2.txt": "", "norm/special_d40.txt": "case",
            "cache/scatter16.txt": "case", "mixed/ropevit_init.txt": "case",
            **{f"mixed/timm_{name}.txt": "angles_fnv1a64"

@@ -1,7 +1,8 @@
 //! Keys, normed and rotated, and values, written into the slots of a paged cache in one call.
 
 use rope_core::cache::{
-    BlockFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, QuantFormat, QuantScale,
+    BlockFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
+    QuantScale, ScaleLayout, ScalePlace,
 };
 use rope_core::stages::Stages;
 use rope_core::{Rope, Rows};
@@ -22,42 +23,105 @@ enum Format {
 }
 
 /// By their numbers in `rope_kernels.rotate_into_caches`.
-const FORMATS: [Format; 5] = [
+const FORMATS: [Format; 6] = [
     Format::Elements,
     Format::Codes(QuantFormat::E4m3),
     Format::Codes(QuantFormat::Int8Even),
     Format::Blocks(BlockFormat::Q8_0),
     Format::Blocks(BlockFormat::Q4_0),
+    Format::Codes(QuantFormat::Int8Away),
 ];
 /// `[blocks, heads, block_size, head_dim]`, and not `[blocks, block_size, heads, head_dim]`.
 const HEADS_MAJOR: i64 = 16;
 
-/// The number of a format, and the scales of K and V.
+/// The least scale that is made: vLLM's, whose scales per token and head these are.
+const LEAST_SCALE: f32 = 1e-6;
+
+/// The number of a format.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RawFormat {
-    pub(crate) format: i64,
-    pub(crate) scales: [f64; 2],
+pub(crate) struct RawFormat(pub(crate) i64);
+
+/// What codes are scaled by.
+#[derive(Debug)]
+enum Scales {
+    /// Given for all heads.
+    Same(f32),
+    /// Given for each head.
+    Each(Vec<f32>),
+    /// Made for each token and head, and kept in a tensor, which lies so.
+    Made(ScaleLayout),
 }
 
 impl RawFormat {
     fn format(self) -> Result<Format> {
-        let index = usize::try_from(self.format & !HEADS_MAJOR).ok();
+        let index = usize::try_from(self.0 & !HEADS_MAJOR).ok();
         let format = index.and_then(|index| FORMATS.get(index)).copied();
         format.ok_or_else(|| {
             Failure::new(format!(
                 "format is {}; it must be one of rope_kernels.rotate_into_caches",
-                self.format
+                self.0
             ))
         })
+    }
+
+    /// Numbers that a cache has for each dimension, as `[blocks, slots of a block, heads]`.
+    fn sorted(self, [blocks, second, third]: [usize; 3]) -> [usize; 3] {
+        match self.0 & HEADS_MAJOR {
+            0 => [blocks, second, third],
+            _ => [blocks, third, second],
+        }
+    }
+
+    /// What a tensor says of the scales of a cache.
+    fn scales(self, scale: &Tensor, cache: &Tensor) -> Result<Scales> {
+        let (name, sizes, values) = (scale.name(), scale.sizes(), scale.elements::<f32>()?);
+        let given = (sizes.is_empty(), values.first().copied().unwrap_or(1.0));
+        if !matches!(self.format()?, Format::Codes(_)) {
+            return match given {
+                (true, 1.0) => Ok(Scales::Same(1.0)),
+                _ => Err(Failure::new(format!(
+                    "{name} is given, but only formats of codes have scales, not format {}",
+                    self.0
+                ))),
+            };
+        }
+        // The cache itself is refused where it is made.
+        let extents = cache.sizes().get(..3).unwrap_or_default();
+        let heads = extents
+            .try_into()
+            .map_or(0, |extents| self.sorted(extents)[2]);
+        match (sizes, scale.strides()) {
+            ([], _) => Ok(Scales::Same(given.1)),
+            (&[count], &[stride]) if count == heads => Ok(Scales::Each(
+                (0..count).map(|head| values[head * stride]).collect(),
+            )),
+            (&[a, b, c], &[of_a, of_b, of_c]) if sizes == extents => {
+                let [blocks, block_size, heads] = self.sorted([a, b, c]);
+                let strides @ [block, token, head] = self.sorted([of_a, of_b, of_c]);
+                let shape = CacheShape {
+                    blocks,
+                    block_size,
+                    heads,
+                    head_dim: 1,
+                };
+                // No two scales may have one place.
+                strided(shape, strides)?;
+                Ok(Scales::Made(ScaleLayout { block, token, head }))
+            }
+            _ => Err(Failure::new(format!(
+                "{name} is {sizes:?}; it must be a number, one for each head, or {extents:?} for those that are made for \
+                 each token and head"
+            ))),
+        }
     }
 
     /// The cache in a tensor's memory, for heads of `head_dim` channels.
     fn cache<'a>(
         self,
         cache: &'a mut Tensor,
+        (scale, scales): (&'a mut Tensor, &'a Scales),
         read: &[&Tensor],
         head_dim: usize,
-        scale: f64,
     ) -> Result<CacheMut<'a>> {
         let format = self.format()?;
         let (&[blocks, second, third, width], &[block, of_second, of_third, channel]) =
@@ -69,10 +133,8 @@ impl RawFormat {
                 cache.sizes()
             )));
         };
-        let (block_size, heads, token, head) = match self.format & HEADS_MAJOR {
-            0 => (second, third, of_second, of_third),
-            _ => (third, second, of_third, of_second),
-        };
+        let [blocks, block_size, heads] = self.sorted([blocks, second, third]);
+        let mut strides = self.sorted([block, of_second, of_third]);
         // Of blocks the tensor has bytes, and a layout values.
         let (values, bytes) = match format {
             Format::Blocks(format) => (format.values(), format.bytes()),
@@ -87,7 +149,6 @@ impl RawFormat {
                 cache.sizes(),
             )));
         }
-        let mut strides = [block, token, head];
         for stride in &mut strides {
             if !stride.is_multiple_of(bytes) {
                 return Err(Failure::new(format!(
@@ -99,25 +160,13 @@ impl RawFormat {
                 Failure::new(format!("{} has strides beyond memory", cache.name()))
             })?;
         }
-        let [block, token, head] = strides;
-        let layout = CacheLayout::strided(
-            CacheShape {
-                blocks,
-                block_size,
-                heads,
-                head_dim,
-            },
-            CacheStrides {
-                block,
-                group: block_size.max(1),
-                group_stride: 0,
-                token,
-                head,
-                chunk: head_dim.max(1),
-                chunk_stride: 0,
-                channel: 1,
-            },
-        )?;
+        let shape = CacheShape {
+            blocks,
+            block_size,
+            heads,
+            head_dim,
+        };
+        let layout = strided(shape, strides)?;
         let plain = |cache: &Tensor| match cache.dtype() {
             Dtype::Uint8 | Dtype::Int8 | Dtype::Float8E4m3 => Ok(()),
             other => Err(Failure::new(format!(
@@ -127,23 +176,28 @@ impl RawFormat {
         };
         match format {
             Format::Elements => with_elements!(cache, C => {
-                Ok(CacheMut::new(cache.elements_mut::<C>(read)?, layout)?)
+                Ok(CacheMut::new(cache.elements_mut::<C>(read.iter().copied())?, layout)?)
             }),
             Format::Codes(code) => {
                 plain(cache)?;
-                let scale = QuantScale::Divide((scale as f32).into());
-                Ok(CacheMut::quantized(
-                    cache.elements_mut::<u8>(read)?,
-                    layout,
-                    code,
-                    scale,
-                    &mut [],
-                )?)
+                let (scale, kept) = match scales {
+                    Scales::Same(same) => (QuantScale::Divide((*same).into()), &mut [][..]),
+                    Scales::Each(each) => (QuantScale::Divide(HeadScales::Each(each)), &mut [][..]),
+                    Scales::Made(layout) => {
+                        let made = QuantScale::Made {
+                            least: LEAST_SCALE,
+                            at: ScalePlace::Apart(*layout),
+                        };
+                        (made, scale.elements_mut::<f32>(read.iter().copied())?)
+                    }
+                };
+                let codes = cache.elements_mut::<u8>(read.iter().copied())?;
+                Ok(CacheMut::quantized(codes, layout, code, scale, kept)?)
             }
             Format::Blocks(format) => {
                 plain(cache)?;
                 Ok(CacheMut::blocks(
-                    cache.elements_mut::<u8>(read)?,
+                    cache.elements_mut::<u8>(read.iter().copied())?,
                     layout,
                     format,
                 )?)
@@ -152,11 +206,26 @@ impl RawFormat {
     }
 }
 
+/// A cache whose channels are contiguous, with the strides of its blocks, slots and heads.
+fn strided(shape: CacheShape, [block, token, head]: [usize; 3]) -> Result<CacheLayout> {
+    let strides = CacheStrides {
+        block,
+        group: shape.block_size.max(1),
+        group_stride: 0,
+        token,
+        head,
+        chunk: shape.head_dim.max(1),
+        chunk_stride: 0,
+        channel: 1,
+    };
+    Ok(CacheLayout::strided(shape, strides)?)
+}
+
 /// `rope_kernels::rotate_into_caches`
 pub(crate) fn rotate_into_caches(
     [k, v]: [RawTensor; 2],
     rows: RawRows,
-    [key_cache, value_cache]: [RawTensor; 2],
+    [key_cache, value_cache, key_scale, value_scale]: [RawTensor; 4],
     slots: RawTensor,
     (weight, norm): (RawTensor, RawNorm),
     format: RawFormat,
@@ -165,6 +234,8 @@ pub(crate) fn rotate_into_caches(
     let plan = Plan::new(plan)?;
     let mut key_cache = key_cache.named_mut("key_cache")?;
     let mut value_cache = value_cache.named_mut("value_cache")?;
+    let mut key_scale = key_scale.named_mut("key_scale")?;
+    let mut value_scale = value_scale.named_mut("value_scale")?;
     let k = with_adjacent_channels(k.named("k")?)?;
     let v = with_adjacent_channels(v.named("v")?)?;
     let (slots, weight) = (integers(&slots.named("slots")?)?, weight.named("weight")?);
@@ -180,18 +251,33 @@ pub(crate) fn rotate_into_caches(
             "rounding is \"eager\"; into a cache it must be \"once\"",
         ));
     }
-    RawNorm::check_apart(&weight, &[&key_cache, &value_cache])?;
-    if key_cache.overlaps(&value_cache) {
-        return Err(Failure::new(
-            "key_cache and value_cache overlap in memory; keep them in tensors of their own, or one after the other",
-        ));
+    let scales = [
+        format.scales(&key_scale, &key_cache)?,
+        format.scales(&value_scale, &value_cache)?,
+    ];
+    let mut written = vec![&key_cache, &value_cache];
+    for (tensor, scales) in [&key_scale, &value_scale].into_iter().zip(&scales) {
+        if matches!(scales, Scales::Made(_)) {
+            written.push(tensor);
+        }
     }
-    let written = [key_cache.memory(), value_cache.memory()];
+    RawNorm::check_apart(&weight, &written)?;
+    for (index, one) in written.iter().enumerate() {
+        if let Some(other) = written[..index].iter().find(|other| one.overlaps(other)) {
+            return Err(Failure::new(format!(
+                "{} and {} overlap in memory; keep them in tensors of their own, or one after the other",
+                other.name(),
+                one.name()
+            )));
+        }
+    }
+    let written: Vec<_> = written.iter().map(|tensor| tensor.memory()).collect();
     with_rows(rows, &plan, 1.0, &written, |_, rows| {
         let (k_shape, v_shape) = (extents(&k, &plan)?, extents(&v, &plan)?);
-        let [key_scale, value_scale] = format.scales;
-        let mut keys = format.cache(&mut key_cache, &[&k, &v], k_shape[3], key_scale)?;
-        let mut values = format.cache(&mut value_cache, &[&k, &v], v_shape[3], value_scale)?;
+        let [of_keys, of_values] = &scales;
+        let (of_keys, of_values) = ((&mut key_scale, of_keys), (&mut value_scale, of_values));
+        let mut keys = format.cache(&mut key_cache, of_keys, &[&k, &v], k_shape[3])?;
+        let mut values = format.cache(&mut value_cache, of_values, &[&k, &v], v_shape[3])?;
         let mut caches = [&mut keys, &mut values];
         let tensors = [&k, &v];
         match norm.formula {

@@ -9,7 +9,7 @@ use rope_core::{Positions, Rows};
 use rope_models::{Config, Error, Rotation};
 
 use crate::plan::{Plan, Width};
-use crate::rotate::{rotate_where_it_lies, rotated};
+use crate::rotate::{check_in_place, rotate_where_it_lies, rotated};
 use crate::shim::{Dtype, Failure, RawTensor, Result, Tensor};
 use crate::tables::{check_room, integers};
 use crate::tensor::{extents, with_adjacent_channels};
@@ -117,7 +117,7 @@ pub(crate) fn config_rotation(config: RawTensor) -> Result<Tensor> {
             .cast_signed(),
     ];
     let mut result = Tensor::uninitialized("numbers", &[numbers.len()], &[1], Dtype::Int64)?;
-    result.elements_mut::<i64>(&[])?.copy_from_slice(&numbers);
+    result.elements_mut::<i64>([])?.copy_from_slice(&numbers);
     Ok(result)
 }
 
@@ -154,7 +154,7 @@ pub(crate) fn config_rows(
         Tensor::uninitialized("sin", &extents, &strides, Dtype::Float32)?,
     ];
     for (index, table) in tables.iter_mut().enumerate() {
-        let values = table.elements_mut::<f32>(&[])?;
+        let values = table.elements_mut::<f32>([])?;
         for (row, target) in values.chunks_exact_mut((each * pairs).max(1)).enumerate() {
             let (cos, sin) = rows
                 .row(row)
@@ -216,5 +216,6 @@ pub(crate) fn rotate_by_config_in_place(
     let mut x = x.named_mut("x")?;
     let first = first_channel(&x, &plan, &rotation)?;
     let (rows, _) = rows(&rotation, positions)?;
-    rotate_where_it_lies(&mut x, &plan, &[], &rows, first)
+    check_in_place(&mut x, &plan, &[], &rows, first)?;
+    rotate_where_it_lies(&mut x, &plan, &rows, first)
 }

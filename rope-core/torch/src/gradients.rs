@@ -72,7 +72,7 @@ fn placed(name: &'static str, table: &Tensor, plan: &Plan, sums: &[f64]) -> Resu
     let mut gradient = Tensor::uninitialized(name, table.sizes(), &strides, table.dtype())?;
     let place = Place::new(&gradient, plan)?;
     with_elements!(gradient, E => {
-        let values = gradient.elements_mut::<E>(&[])?;
+        let values = gradient.elements_mut::<E>([])?;
         for (index, sum) in place.indices().zip(sums) {
             values[index] = E::rounded(*sum as f32);
         }

@@ -138,13 +138,13 @@ pub(crate) fn norm_rotate_qk_in_place(
         }
         with_elements!(q, E => {
             // Whether the tensor that is given has heads that overlap with one another.
-            TensorMut::new(k.elements_mut::<E>(&[])?, k_layout)?;
+            TensorMut::new(k.elements_mut::<E>([])?, k_layout)?;
             let (k_layout, k) = match &mut copy {
                 Some((layout, copy)) => (*layout, copy),
                 None => (k_layout, &mut k),
             };
-            let q = TensorMut::new(q.elements_mut::<E>(&[])?, q_layout)?;
-            let k = TensorMut::new(k.elements_mut::<E>(&[])?, k_layout)?;
+            let q = TensorMut::new(q.elements_mut::<E>([])?, q_layout)?;
+            let k = TensorMut::new(k.elements_mut::<E>([])?, k_layout)?;
             parallel::rotate_qk(&rope, q, k, rows)
         })?;
         match copy {

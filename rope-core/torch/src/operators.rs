@@ -98,7 +98,7 @@ const OPERATORS: &[(&str, Entry)] = operators! {
             rotate::rotate_qk(q, k, rows(cos, sin), plan, factor);
     "rotate_qk_(Tensor(a!) q, Tensor(b!) k, Tensor cos, Tensor sin, int plan=0, float attention_factor=1.0) -> ()"
         => |q: T, k: T, cos: T, sin: T, plan: i64, factor: f64|
-            rotate::rotate_qk_in_place(q, k, rows(cos, sin), plan, factor);
+            rotate::rotate_qk_in_place([q, k], rows(cos, sin), plan, factor, false);
     "rotate_at(Tensor x, Tensor cos, Tensor sin, Tensor ids, int plan=0, float attention_factor=1.0) -> Tensor"
         => |x: T, cos: T, sin: T, ids: T, plan: i64, factor: f64|
             rotate::rotate(x, rows_at(cos, sin, ids), plan, factor);
@@ -112,7 +112,13 @@ const OPERATORS: &[(&str, Entry)] = operators! {
     "rotate_qk_at_(Tensor(a!) q, Tensor(b!) k, Tensor cos, Tensor sin, Tensor ids, int plan=0, \
         float attention_factor=1.0) -> ()"
         => |q: T, k: T, cos: T, sin: T, ids: T, plan: i64, factor: f64|
-            rotate::rotate_qk_in_place(q, k, rows_at(cos, sin, ids), plan, factor);
+            rotate::rotate_qk_in_place([q, k], rows_at(cos, sin, ids), plan, factor, false);
+    "check_qk(Tensor q, Tensor k, Tensor cos, Tensor sin, int plan=0, float attention_factor=1.0) -> ()"
+        => |q: T, k: T, cos: T, sin: T, plan: i64, factor: f64|
+            rotate::rotate_qk_in_place([q, k], rows(cos, sin), plan, factor, true);
+    "check_qk_at(Tensor q, Tensor k, Tensor cos, Tensor sin, Tensor ids, int plan=0, float attention_factor=1.0) -> ()"
+        => |q: T, k: T, cos: T, sin: T, ids: T, plan: i64, factor: f64|
+            rotate::rotate_qk_in_place([q, k], rows_at(cos, sin, ids), plan, factor, true);
     "table_gradients(Tensor x, Tensor dy, Tensor cos, int plan=0) -> (Tensor, Tensor)"
         => |x: T, dy: T, cos: T, plan: i64| gradients::table_gradients(x, dy, cos, plan);
     "config_rotation(Tensor config) -> Tensor"
@@ -130,13 +136,12 @@ const OPERATORS: &[(&str, Entry)] = operators! {
             norms::norm_rotate_qk_in_place([q, k], [q_weight, k_weight], rows(cos, sin), norm, plan)
         };
     "rotate_into_caches(Tensor k, Tensor v, Tensor cos, Tensor sin, Tensor(a!) key_cache, Tensor(b!) value_cache, \
-        Tensor slots, Tensor weight, float eps, int formula=-1, int format=0, float key_scale=1.0, \
-        float value_scale=1.0, int plan=0) -> ()"
-        => |k: T, v: T, cos: T, sin: T, key_cache: T, value_cache: T, slots: T, weight: T, eps: f64, formula: i64,
-            format: i64, key_scale: f64, value_scale: f64, plan: i64| {
+        Tensor(c!) key_scale, Tensor(d!) value_scale, Tensor slots, Tensor weight, float eps, int formula=-1, \
+        int format=0, int plan=0) -> ()"
+        => |k: T, v: T, cos: T, sin: T, key_cache: T, value_cache: T, key_scale: T, value_scale: T, slots: T, weight: T,
+            eps: f64, formula: i64, format: i64, plan: i64| {
             let norm = norms::RawNorm { formula, eps };
-            let format = caches::RawFormat { format, scales: [key_scale, value_scale] };
-            let caches = [key_cache, value_cache];
+            let (format, caches) = (caches::RawFormat(format), [key_cache, value_cache, key_scale, value_scale]);
             caches::rotate_into_caches([k, v], rows(cos, sin), caches, slots, (weight, norm), format, plan)
         };
 };

@@ -22,7 +22,8 @@ pub(crate) fn rotate_in_place(x: RawTensor, rows: RawRows, plan: i64, factor: f6
     let plan = Plan::new(plan)?;
     let mut x = x.named_mut("x")?;
     with_rows(rows, &plan, factor, &[x.memory()], |tables, rows| {
-        rotate_where_it_lies(&mut x, &plan, tables, rows, 0)
+        check_in_place(&mut x, &plan, tables, rows, 0)?;
+        rotate_where_it_lies(&mut x, &plan, rows, 0)
     })
 }
 
@@ -45,13 +46,13 @@ pub(crate) fn rotate_qk(
     })
 }
 
-/// `rope_kernels::rotate_qk_` and `rotate_qk_at_`
+/// `rope_kernels::rotate_qk_` and `rotate_qk_at_`; `check_qk` and `check_qk_at` only refuse what these do.
 pub(crate) fn rotate_qk_in_place(
-    q: RawTensor,
-    k: RawTensor,
+    [q, k]: [RawTensor; 2],
     rows: RawRows,
     plan: i64,
     factor: f64,
+    only_check: bool,
 ) -> Result<()> {
     let plan = Plan::new(plan)?;
     let (mut q, mut k) = (q.named_mut("q")?, k.named_mut("k")?);
@@ -63,8 +64,11 @@ pub(crate) fn rotate_qk_in_place(
             check_in_place(x, &plan, tables, rows, 0)?;
         }
         check_apart((&q, layout(&q, &plan)?), (&k, layout(&k, &plan)?))?;
-        rotate_where_it_lies(&mut q, &plan, tables, rows, 0)?;
-        rotate_where_it_lies(&mut k, &plan, tables, rows, 0)
+        if only_check {
+            return Ok(());
+        }
+        rotate_where_it_lies(&mut q, &plan, rows, 0)?;
+        rotate_where_it_lies(&mut k, &plan, rows, 0)
     })
 }
 
@@ -81,11 +85,9 @@ pub(crate) fn rotated(
     let source = layout(x, plan)?;
     let mut y = like(name, x)?;
     let target = layout(&y, plan)?;
-    let mut read = vec![x];
-    read.extend(tables);
     with_elements!(x, E => {
         let from = x.elements::<E>()?;
-        let into = y.elements_mut::<E>(&read)?;
+        let into = y.elements_mut::<E>([x].iter().chain(tables).copied())?;
         if eager::applies(x, plan) {
             eager::check(x, plan, tables)?;
             eager::copy(from, source, into, target, rows);
@@ -122,23 +124,22 @@ pub(crate) fn check_in_place(
         eager::check(x, plan, tables)?;
     }
     with_elements!(x, E => {
-        TensorMut::new(x.elements_mut::<E>(&[])?, target)?;
+        TensorMut::new(x.elements_mut::<E>([])?, target)?;
         Ok(())
     })
 }
 
-/// Rotates the channels from `first` on in place. Tables that overlap with the tensor were copied.
+/// Rotates the channels from `first` on in place, after [`check_in_place`]. Tables that overlap with the tensor were
+/// copied.
 pub(crate) fn rotate_where_it_lies(
     x: &mut Tensor,
     plan: &Plan,
-    tables: &[&Tensor],
     rows: &Rows<'_>,
     first: usize,
 ) -> Result<()> {
-    check_in_place(x, plan, tables, rows, first)?;
     let (target, eager) = (layout(x, plan)?, eager::applies(x, plan));
     with_elements!(x, E => {
-        let values = x.elements_mut::<E>(&[])?;
+        let values = x.elements_mut::<E>([])?;
         if eager {
             return eager::rotate(values, target, plan, rows);
         }

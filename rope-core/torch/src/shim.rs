@@ -447,9 +447,12 @@ impl Tensor {
     }
 
     /// The same to be written, while slices of all of `read` may exist.
-    pub(crate) fn elements_mut<E: Plain>(&mut self, read: &[&Tensor]) -> Result<&mut [E]> {
+    pub(crate) fn elements_mut<'t, E: Plain>(
+        &mut self,
+        read: impl IntoIterator<Item = &'t Tensor>,
+    ) -> Result<&mut [E]> {
         self.check::<E>()?;
-        if let Some(other) = read.iter().find(|other| self.overlaps(other)) {
+        if let Some(other) = read.into_iter().find(|other| self.overlaps(other)) {
             return Err(Failure::new(format!(
                 "{} and {} overlap in memory; clone one of them",
                 self.name,

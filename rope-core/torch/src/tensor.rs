@@ -70,21 +70,22 @@ pub(crate) fn with_adjacent_channels(x: Tensor) -> Result<Tensor> {
 /// the projection wrote `x`.
 pub(crate) fn like(name: &'static str, x: &Tensor) -> Result<Tensor> {
     let sizes = x.sizes();
-    let mut order: Vec<usize> = (0..sizes.len()).collect();
+    let mut order = [0, 1, 2, 3, 4];
+    let order = &mut order[..sizes.len()];
     if let [.., second, third, _] = *x.strides()
         && second < third
     {
         let last = order.len() - 1;
         order.swap(last - 2, last - 1);
     }
-    let (mut strides, mut next) = (vec![0; sizes.len()], 1_usize);
-    for dimension in order.into_iter().rev() {
+    let (mut strides, mut next) = ([0; Tensor::MAX_RANK], 1_usize);
+    for &mut dimension in order.iter_mut().rev() {
         strides[dimension] = next;
         next = next
             .checked_mul(sizes[dimension].max(1))
             .ok_or_else(|| Failure::new(format!("{} is too large", x.name())))?;
     }
-    Tensor::uninitialized(name, sizes, &strides, x.dtype())
+    Tensor::uninitialized(name, sizes, &strides[..sizes.len()], x.dtype())
 }
 
 /// Refuses Q and K that are known to have elements in common. Views of one projection have equal strides from token to

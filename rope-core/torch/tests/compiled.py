@@ -32,6 +32,7 @@ class Operators(unittest.TestCase):
                 (ops.rotate_, (q.clone(), cos, sin, how)),
                 (ops.rotate_qk, (q, k, cos, sin, how)),
                 (ops.rotate_qk_, (q.clone(), k.clone(), cos, sin, how)),
+                (ops.check_qk, (q.clone(), k.clone(), cos, sin, how)),
                 (ops.table_gradients, (q, q.flip(0), cos, how)),
             ):
                 torch.library.opcheck(op, args)
@@ -42,18 +43,22 @@ class Operators(unittest.TestCase):
         ids, weight, rows = torch.tensor([4, 0, 1, 1, 3]), torch.rand(16), torch.arange(10)
         rotation = rope_kernels.Rotation({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4})
         caches = [torch.zeros(3, 5, 2, 16) for _ in range(2)]
+        ones = [torch.tensor(1.0) for _ in range(2)]
+        codes, scales = [c.to(torch.int8) for c in caches], [torch.zeros(3, 5, 2) for _ in range(2)]
         for op, args in (
             (ops.rotate_at, (q, cos, sin, ids)),
             (ops.rotate_at_, (q.clone(), cos, sin, ids)),
             (ops.rotate_qk_at, (q, k, cos, sin, ids)),
             (ops.rotate_qk_at_, (q.clone(), k.clone(), cos, sin, ids)),
+            (ops.check_qk_at, (q.clone(), k.clone(), cos, sin, ids)),
             (ops.config_rotation, (rotation.config,)),
             (ops.config_rows, (rotation.config, ids, 8, rope_kernels.plan(repeat="halves"))),
             (ops.config_rows, (rotation.config, ids[None], 8)),
             (ops.rotate_by_config, (q, rotation.config, ids)),
             (ops.rotate_by_config_, (q.clone(), rotation.config, ids)),
             (ops.norm_rotate_qk_, (q.clone(), k.clone(), weight, weight, cos, sin, 1e-6)),
-            (ops.rotate_into_caches, (k, k.flip(0), cos, sin, *caches, rows, weight, 1e-6)),
+            (ops.rotate_into_caches, (k, k.flip(0), cos, sin, *caches, *ones, rows, weight, 1e-6)),
+            (ops.rotate_into_caches, (k, k.flip(0), cos, sin, *codes, *scales, rows, weight, 1e-6, 0, 2)),
         ):
             torch.library.opcheck(op, args)
 

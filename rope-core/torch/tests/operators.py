@@ -6,7 +6,7 @@ import unittest
 import torch
 
 import rope_kernels
-from support import SEED, has_its_derivatives, same
+from support import DTYPES, SEED, has_its_derivatives, read, same, values
 
 LLAMA = {"model_type": "llama", "hidden_size": 128, "num_attention_heads": 4, "rope_theta": 500000.0,
          "max_position_embeddings": 131072,
@@ -283,6 +283,80 @@ class Caches(unittest.TestCase):
                         written = cache.contiguous().view(torch.uint8).count_nonzero().item()
                         self.assertEqual(written, kept.count_nonzero().item(), "written beside the slots")
 
+    def test_scales(self):
+        codes = {
+            "e4m3": (torch.float8_e4m3fn, 448, lambda x: x.clamp(-448, 448).to(torch.float8_e4m3fn)),
+            "int8": (torch.int8, 127, lambda x: x.round().clamp(-128, 127).to(torch.int8)),
+        }
+        for name, (dtype, largest, code) in codes.items():
+            for layout in ("nhd", "hnd"):
+                k, v, cos, sin, slots = self.given()
+                k[0, 0, 1], v[0, 1, 0] = 0, 1e-7  # Their scales are the least.
+                shape = [5, 4, 2, 64] if layout == "nhd" else [5, 2, 4, 64]
+                how = dict(format=name, cache_layout=layout, layout="bshd")
+                rotated = rope_kernels.rotate(k, cos, sin, layout="bshd")
+                for each in (True, False):
+                    caches = [torch.zeros(shape).to(dtype) for _ in range(2)]
+                    if each:
+                        scales = [torch.tensor([0.5, 0.3]), torch.tensor([0.7, 9.0, 0.02])[::2]]
+                    else:
+                        scales = torch.full((2, *shape[:3], 2), -1.0)[..., 0].unbind()
+                    rope_kernels.rotate_into_caches(
+                        k, v, cos, sin, *caches, slots, key_scale=scales[0], value_scale=scales[1], **how)
+                    for cache, scale, x in zip(caches, scales, (rotated, v)):
+                        x = x[0][slots >= 0]
+                        if each:
+                            wanted = code(x / scale[:, None])
+                        else:
+                            wanted_scales = (x.abs().amax(-1) / largest).clamp(min=1e-6)
+                            wanted = code(x * (1 / wanted_scales)[..., None])
+                            same(self, self.lines(scale[..., None], slots, layout)[..., 0], wanted_scales, name)
+                            written = (scale != -1).sum().item()
+                            self.assertEqual(written, wanted_scales.numel(), "written beside the slots")
+                        kept = self.lines(cache, slots, layout)
+                        kept, wanted = (t.contiguous().view(torch.uint8) for t in (kept, wanted))
+                        self.assertTrue(torch.equal(kept, wanted), f"{name} {layout}, seed {SEED}")
+
+    def test_scales_are_those_of_vllm(self):
+        file = read("cache/int8_rows")
+        tokens, heads, width = (int(file[name][0]) for name in ("tokens", "heads", "head_dim"))
+        cos, sin, slots = torch.ones(tokens, width // 2), torch.zeros(tokens, width // 2), torch.arange(tokens)
+        for words, dtype in DTYPES.items():
+            x = values(file[f"x_{words}"], dtype, (1, tokens, heads, width))
+            for name, format in (("vllm", "int8_away"), ("vllm_fp8", "e4m3")):
+                caches = [torch.zeros(1, tokens, heads, width, dtype=torch.uint8) for _ in range(2)]
+                scales = [torch.zeros(1, tokens, heads) for _ in range(2)]
+                rope_kernels.rotate_into_caches(
+                    x, x, cos, sin, *caches, slots, key_scale=scales[0], value_scale=scales[1], format=format,
+                    layout="bshd")
+                wanted = torch.tensor([int(code, 16) for code in file[f"{name}_codes_{words}"]], dtype=torch.uint8)
+                for cache, scale in zip(caches, scales):
+                    self.assertTrue(torch.equal(cache.flatten(), wanted), f"{name} {words}")
+                    same(self, scale.flatten(), values(file[f"{name}_scale_{words}"], torch.float32, -1))
+
+    def test_scales_refused(self):
+        k, v, cos, sin, slots = self.given()
+        caches = [torch.zeros(5, 4, 2, 64, dtype=torch.int8) for _ in range(2)]
+        scales = [torch.zeros(5, 4, 2) for _ in range(2)]
+        args = dict(k=k, v=v, cos=cos, sin=sin, key_cache=caches[0], value_cache=caches[1], slots=slots, layout="bshd",
+                    format="int8", key_scale=scales[0], value_scale=scales[1])
+        for message, change in (
+            ("overlap", dict(value_scale=scales[0])),
+            ("overlap", dict(key_scale=k.view(-1)[:40].view(5, 4, 2))),
+            ("overlap", dict(key_scale=caches[1].view(torch.float32).view(-1)[:40].view(5, 4, 2))),
+            ("layout|element", dict(key_scale=torch.zeros(5, 4, 1).expand(5, 4, 2))),
+            ("for each token and head", dict(key_scale=torch.zeros(5, 2, 4))),
+            ("for each token and head", dict(key_scale=torch.ones(3))),
+            ("for each token and head", dict(key_scale=torch.ones(1).expand(1 << 44))),
+            ("Float32", dict(key_scale=torch.zeros(5, 4, 2, dtype=torch.float64))),
+            ("scale", dict(key_scale=torch.tensor([0.5, -1.0]))),
+            ("have scales", dict(format="elements")),
+            ("have scales", dict(format="q8_0", key_scale=0.5)),
+        ):
+            with self.assertRaisesRegex(RuntimeError, message):
+                rope_kernels.rotate_into_caches(**{**args, **change})
+            self.assertEqual(sum(t.count_nonzero().item() for t in (*caches, *scales)), 0)
+
     def test_refused(self):
         k, v, cos, sin, slots = self.given()
         keys, values = torch.zeros(5, 4, 2, 64), torch.zeros(5, 4, 2, 64)
@@ -345,11 +419,8 @@ class Fuzzed(unittest.TestCase):
             storage = torch.ones(8192).to(choose.choice(dtypes))
             return storage.as_strided(sizes, strides, choose.choice([0, 1, 7]))
 
-        def near(name):
-            """An argument that often fits."""
-            if choose.random() < 0.15:
-                return tensor()
-            tokens = choose.choice([3, 3, 3, 0, 4])
+        def near(name, tokens):
+            """An argument that fits others of as many tokens."""
             return {
                 "config": lambda: config,
                 "positions": lambda: torch.arange(tokens), "ids": lambda: torch.arange(tokens),
@@ -357,28 +428,33 @@ class Fuzzed(unittest.TestCase):
                 "cos": lambda: torch.rand(tokens, 16), "sin": lambda: torch.rand(tokens, 16),
                 "weight": lambda: torch.ones(32), "q_weight": lambda: torch.ones(32), "k_weight": lambda: torch.ones(32),
                 "key_cache": lambda: torch.zeros(2, 4, 2, 32), "value_cache": lambda: torch.zeros(2, 4, 2, 32),
+                "key_scale": lambda: torch.tensor(1.0), "value_scale": lambda: torch.tensor(1.0),
             }.get(name, lambda: torch.ones(1, 2, tokens, 32))()
 
         names = [name for name in dir(torch.ops.rope_kernels) if not name.startswith("_")]
         schemas = {schema.name.split("::")[1]: schema for schema in torch._C._jit_get_all_schemas()
                    if schema.name.startswith("rope_kernels::")}
         self.assertGreaterEqual(len(schemas), 15, names)
-        ran = {name: 0 for name in schemas}
+        fuzzed, fit = {name: 0 for name in schemas}, {name: 0 for name in schemas}
         for _ in range(6000):
             name, schema = choose.choice(sorted(schemas.items()))
-            args = []
+            # A quarter of the calls has nothing that does not fit, and runs.
+            other, tokens, args = choose.choice([0, 0.05, 0.15, 0.3]), choose.choice([3, 3, 4, 0]), []
             for argument in schema.arguments:
+                fits = choose.random() >= other
                 if argument.type.kind() == "TensorType":
-                    args.append(near(argument.name))
+                    args.append(near(argument.name, tokens if fits else choose.choice([0, 3, 4])) if fits
+                                or choose.random() < 0.3 else tensor())
                 elif argument.type.kind() == "FloatType":
-                    args.append(choose.choice([1.0, 1.0, 1e-6, 0.0, -2.0, float("nan"), float("inf")]))
-                elif choose.random() < 0.7:
-                    args.append({"pairs": 16, "formula": 0, "format": 0}.get(argument.name, 0))
+                    args.append(1.0 if fits else choose.choice([1e-6, 0.0, -2.0, float("nan"), float("inf")]))
+                elif fits:
+                    args.append({"pairs": 16}.get(argument.name, 0))
                 else:
                     args.append(choose.choice([-(1 << 63), -2, -1, 1, 2, 3, 16, 17, 48, 64, 255, (1 << 63) - 1]))
             try:
                 getattr(torch.ops.rope_kernels, name)(*args)
-                ran[name] += 1
+                (fuzzed if other else fit)[name] += 1
             except RuntimeError as error:
                 self.assertNotIn("panicked", str(error), f"seed {SEED}: {name}")
-        self.assertTrue(all(ran.values()), f"seed {SEED}: {ran}")
+                self.assertTrue(other, f"seed {SEED}: {name} of {tokens} tokens: {error}")
+        self.assertTrue(all(fit.values()) and all(fuzzed.values()), f"seed {SEED}: {fit} {fuzzed}")

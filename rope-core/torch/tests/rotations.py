@@ -15,8 +15,8 @@ class Golden(unittest.TestCase):
                    "interleaved_in_half_out": ("interleaved", "half"), "half_mrope": ("half", "half"),
                    "half_imrope": ("half", "half")}
         count = 0
-        for path in sorted(GOLDEN.glob("*.txt")):
-            data = read(path.stem)
+        for path in sorted((GOLDEN / "apply").glob("*.txt")):
+            data = read(f"apply/{path.stem}")
             if data["layout"][0] not in layouts or data["rotary_offset"] != ["0"]:
                 continue
             pairing, output = layouts[data["layout"][0]]
@@ -158,6 +158,14 @@ class Refused(unittest.TestCase):
             heads = lambda first, end: packed[:, :, first:end].transpose(1, token_dim)
             for q, k in ((0, 6), (0, 6)), ((0, 4), (3, 5)), ((1, 3), (0, 6)), ((0, 1), (0, 6)), ((2, 5), (1, 3)):
                 self.refuses("in common", rope_kernels.rotate_qk_, heads(*q), heads(*k), cos, sin, layout=layout)
+                # With gradients Q and K rotate one after the other, and are refused as without.
+                leaf = packed.clone().requires_grad_()
+                both = [(leaf * 1)[:, :, first:end].transpose(1, token_dim) for first, end in (q, k)]
+                rope_kernels.rotate_qk_(*both, cos, sin, layout=layout)  # Of memory of its own each.
+                y = leaf * 1
+                both = [y[:, :, first:end].transpose(1, token_dim) for first, end in (q, k)]
+                self.refuses("in common", rope_kernels.rotate_qk_, *both, cos, sin, layout=layout)
+                same(self, y.detach(), leaf.detach())
             # The last head of K is the first of Q in the next token; the heads begin amid one another.
             late = packed.view(-1).as_strided((2, 4, 4, 8), (240, 48, 8, 1), 24).transpose(1, token_dim)
             amid = packed.view(-1).as_strided((2, 4, 2, 8), (240, 48, 8, 1), 20).transpose(1, token_dim)
@@ -171,6 +179,27 @@ class Refused(unittest.TestCase):
             for x, rotated in zip((q, k), expected):
                 same(self, x, rotated)
             self.assertFalse(torch.equal(packed, before))
+            gradients = []
+            for rotate in (rope_kernels.rotate_qk_, rope_kernels.rotate_qk):
+                leaf = before.clone().requires_grad_()
+                y = leaf * 1
+                both = [y[:, :, first:end].transpose(1, token_dim) for first, end in ((0, 4), (4, 6))]
+                both = rotate(*both, cos, sin, layout=layout)
+                for x, rotated in zip(both, expected):
+                    same(self, x.detach(), rotated)
+                sum((x * torch.arange(x.numel()).view(x.shape)).sum() for x in both).backward()
+                gradients.append(leaf.grad)
+            same(self, *gradients)
+            for needs in (False, True):
+                x = (before[:, :, :1].clone().requires_grad_(needs) * 1).expand(2, 5, 2, 8).transpose(1, token_dim)
+                y = before[:, :, :4].transpose(1, token_dim).contiguous()
+                self.refuses("overlap|more than one element", rope_kernels.rotate_qk_, x, y, cos, sin, layout=layout)
+                self.refuses("overlap|more than one element", rope_kernels.rotate_qk_, y, x, cos, sin, layout=layout)
+                few = before[:, :4, 4:].transpose(1, token_dim).clone().requires_grad_(needs) * 1
+                self.refuses("rows is 10", rope_kernels.rotate_qk_, y, few, cos, sin, layout=layout)
+                table, ids = torch.rand(9, 4), torch.arange(5)
+                self.refuses("overlap|more than one element", rope_kernels.rotate_qk_, y, x, table, table, ids=ids,
+                             layout=layout)
 
     def test_other_devices_and_storages(self):
         x, cos, sin = torch.ones(1, 2, 5, 8), torch.ones(5, 4), torch.zeros(5, 4)

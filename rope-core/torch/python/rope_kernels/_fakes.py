@@ -41,6 +41,16 @@ def _(q, k, cos, sin, plan=0, attention_factor=1.0):
     return None
 
 
+@_fake("check_qk")
+def _(q, k, cos, sin, plan=0, attention_factor=1.0):
+    return None
+
+
+@_fake("check_qk_at")
+def _(q, k, cos, sin, ids, plan=0, attention_factor=1.0):
+    return None
+
+
 @_fake("table_gradients")
 def _(x, dy, cos, plan=0):
     return _contiguous(cos), _contiguous(cos)
@@ -94,6 +104,6 @@ def _(q, k, q_weight, k_weight, cos, sin, eps, formula=0, plan=0):
 
 
 @_fake("rotate_into_caches")
-def _(k, v, cos, sin, key_cache, value_cache, slots, weight, eps, formula=-1, format=0, key_scale=1.0,
-      value_scale=1.0, plan=0):  # fmt: skip
+def _(k, v, cos, sin, key_cache, value_cache, key_scale, value_scale, slots, weight, eps, formula=-1, format=0,
+      plan=0):  # fmt: skip
     return None

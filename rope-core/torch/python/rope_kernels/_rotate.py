@@ -46,6 +46,14 @@ def rotate_qk_(q, k, cos, sin, *, ids=None, attention_factor=1.0, **how):
     bits = plan(**how)
     if _gradients.needed(q, k, cos, sin):
         _refuse_table_gradients(cos, sin, "rotate_qk")
+        # Each rotates by a function of its own, as autograd has none for two views of one tensor. A trace has no memory
+        # that they could share.
+        if not torch.compiler.is_compiling():
+            with torch.no_grad():
+                if ids is None:
+                    ops.check_qk(q, k, cos, sin, bits, attention_factor)
+                else:
+                    ops.check_qk_at(q, k, cos, sin, ids, bits, attention_factor)
         return tuple(rotate_(x, cos, sin, ids=ids, attention_factor=attention_factor, **how) for x in (q, k))
     if ids is None:
         ops.rotate_qk_(q, k, cos, sin, bits, attention_factor)

@@ -13,7 +13,7 @@ _FORMULAS = {
 }
 _REACHES = {"head": 0, "row": 16}
 _ORDERS = {"before": 0, "after": 32}
-_FORMATS = {"elements": 0, "e4m3": 1, "int8": 2, "q8_0": 3, "q4_0": 4}
+_FORMATS = {"elements": 0, "e4m3": 1, "int8": 2, "q8_0": 3, "q4_0": 4, "int8_away": 5}
 _CACHE_LAYOUTS = {"nhd": 0, "hnd": 16}
 
 
@@ -49,15 +49,23 @@ def rotate_into_caches(
     """Rotates the keys, after a norm if there is a formula, and writes them and the values into a paged cache.
 
     slots: one for each token, `block * block_size + place`; a negative one is skipped. format: "elements" of the
-    caches' type; "e4m3" and "int8", bytes of `x / scale`; "q8_0" and "q4_0", ggml's blocks of 32 channels in uint8.
+    caches' type; "e4m3", "int8" and "int8_away", which rounds halves away from zero as vLLM does, bytes of `x / scale`;
+    "q8_0" and "q4_0", ggml's blocks of 32 channels in uint8.
+    key_scale, value_scale: a number, or a float32 tensor: `[heads]`, or of the caches' first three dimensions. In that
+    the scale of each token and head that is written is kept, as vLLM makes it: its largest magnitude / (448 or 127), at
+    least 1e-6.
     cache_layout: "nhd" is [blocks, block_size, heads, head_dim], "hnd" [blocks, heads, block_size, head_dim]; the last
     dimension of blocks counts bytes.
     """
     _refuse_gradients(k, v, cos, sin)
     number = -1 if formula is None else _norm(formula, over, order)
     code = choice("format", _FORMATS, format) | choice("cache_layout", _CACHE_LAYOUTS, cache_layout)
+    scales = [
+        scale if isinstance(scale, torch.Tensor) else torch.tensor(scale, dtype=torch.float32)
+        for scale in (key_scale, value_scale)
+    ]
     ops.rotate_into_caches(
-        k, v, cos, sin, key_cache, value_cache, slots, torch.empty(0) if weight is None else weight, eps, number, code,
-        key_scale, value_scale, plan(**how)
+        k, v, cos, sin, key_cache, value_cache, *scales, slots, torch.empty(0) if weight is None else weight, eps,
+        number, code, plan(**how)
     )  # fmt: skip
     return written(key_cache), written(value_cache)
