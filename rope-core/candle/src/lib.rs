@@ -3,7 +3,8 @@
 //! - [`rope`], [`rope_i`] and [`rope_thd`] have the signatures of `candle_nn::rotary_emb`: a model changes one `use`
 //!   line. They take any strides, f32 tables for bf16 and f16, and give gradients, of x as of cos and sin.
 //! - [`Rotary`] has what candle's functions lack: frequencies of a `config.json`, exact angles, positions of each
-//!   sequence and on several axes, a part of a head, Q and K in one call, in place.
+//!   sequence and on several axes, a part of a head, Q and K in one call, in place; a norm in the same pass, and keys
+//!   and values into the slots of a KV cache, quantized or not.
 //! - [`learned_tables`] makes cos and sin of frequencies that are trained.
 //!
 //! ```
@@ -44,15 +45,18 @@
 //! `tensor.rs` reads a candle tensor as a rope-core one, `rotation.rs` is a plan that rotates it, into a new tensor or
 //! in place. What it rotates by are rows: of tables (`tables.rs`), or of frequencies (`rotary.rs`, `positions.rs`).
 //! `functions.rs` is the operation by tables with its gradients (`gradient.rs`), `rotary.rs` that by rows, `learned.rs`
-//! makes tables that have gradients themselves, `double.rs` is f64.
+//! makes tables that have gradients themselves, `double.rs` is f64. `norm.rs` is a norm whose weights are a tensor,
+//! `cache.rs` writes into two tensors that are a cache.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![deny(unsafe_code)]
 #![deny(clippy::missing_errors_doc)]
 
+mod cache;
 mod double;
 mod functions;
 mod gradient;
 mod learned;
+mod norm;
 mod positions;
 mod rotary;
 mod rotation;
@@ -69,6 +73,7 @@ pub use rope_core;
 /// The crate that reads models' files.
 pub use rope_models;
 
+pub use cache::CacheFormat;
 pub use functions::{rope, rope_i, rope_thd};
 pub use learned::learned_tables;
 pub use rotary::{Rotary, Rows};

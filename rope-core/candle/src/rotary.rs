@@ -6,12 +6,16 @@ use candle_core::layout::LayoutRelation;
 use candle_core::{
     CpuStorage, CustomOp1, DType, Device, Error, Layout, Result, Shape, Tensor, bail,
 };
+use rope_core::cache::Slots;
+use rope_core::norm::Norm;
 use rope_core::{Frequencies, IntoPositions, Pairing};
 use rope_models::Config;
 
+use crate::cache::{self, CacheFormat};
+use crate::norm::TensorNorm;
 use crate::positions::Positions;
 use crate::rotation::{InPlace, ModelHeads, Rotation};
-use crate::tensor::{Order, on_cpu, refused, unsupported, with_adjacent_channels};
+use crate::tensor::{Order, on_cpu, refused, share_storage, unsupported, with_adjacent_channels};
 
 /// The rotary embedding of a model, or of those of its layers that share one.
 ///
@@ -92,6 +96,36 @@ impl Rotary {
         self
     }
 
+    /// Norms each tensor before or after its rotation, in the same pass: [`Norm`] has the formula, eps, reach and
+    /// order, and `weight`, `[head_dim]` or `[heads, head_dim]` in f32, bf16 or f16, is copied. Q and K have weights of
+    /// their own, so a layer has a `Rotary` for each; clones share their frequencies, and rows are those of any.
+    ///
+    /// ```
+    /// use candle_core::{DType, Device, Tensor};
+    /// use rope_candle::Rotary;
+    /// use rope_candle::rope_core::norm::{Norm, NormFormula};
+    /// use rope_candle::rope_core::{Frequencies, Pairing, Scaling};
+    ///
+    /// let rotary = Rotary::new(Frequencies::new(64, 1e6, &Scaling::Default)?, Pairing::Half);
+    /// let weight = Tensor::ones(64, DType::BF16, &Device::Cpu)?;
+    /// // Qwen3's `q_norm`, and its rotation
+    /// let of_q = rotary.clone().norm(Norm::new(NormFormula::LLAMA, 1e-6), Some(&weight))?;
+    /// let q = Tensor::ones((1, 8, 3, 64), DType::BF16, &Device::Cpu)?;
+    /// let q = of_q.rotate(&q, &rotary.rows(0..3)?)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A norm has no gradient here: [`Rotary::rotate`] refuses a tracked tensor then.
+    ///
+    /// # Errors
+    ///
+    /// In words, if the weight has another type, is tracked, or does not lie on the CPU. Whether there are as many
+    /// weights as channels is known with the first tensor, as [`rope_core::Rope::rotate`] says.
+    pub fn norm(mut self, norm: Norm<'static>, weight: Option<&Tensor>) -> Result<Self> {
+        self.rotation.norm = Some(TensorNorm::new(norm, weight)?);
+        Ok(self)
+    }
+
     /// The frequencies.
     pub fn frequencies(&self) -> &Frequencies<'static> {
         &self.frequencies
@@ -128,9 +162,15 @@ impl Rotary {
     /// # Errors
     ///
     /// In words: those of [`rope_core::Rope::rotate_into`]; if `x` has not four dimensions or another type, or does not
-    /// lie on the CPU.
+    /// lie on the CPU; after [`Rotary::norm`], if `x` is tracked, or its first channels are not those that rotate.
     pub fn rotate(&self, x: &Tensor, rows: &Rows) -> Result<Tensor> {
         on_cpu("x", x)?;
+        if self.rotation.norm.is_some() && x.track_op() {
+            bail!(
+                "x is tracked, and a norm has no gradient here: norm x with candle's operations before a Rotary \
+                 without a norm, or detach it"
+            );
+        }
         let (rotation, rows) = (self.rotation.clone(), rows.clone());
         with_adjacent_channels(x)?.apply_op1(ByRows { rotation, rows })
     }
@@ -139,8 +179,9 @@ impl Rotary {
     ///
     /// # Errors
     ///
-    /// Those of [`Rotary::rotate`].
+    /// Those of [`Rotary::rotate`]; in words after [`Rotary::norm`], which is that of one of them.
     pub fn rotate_qk(&self, q: &Tensor, k: &Tensor, rows: &Rows) -> Result<(Tensor, Tensor)> {
+        self.check_without_norm()?;
         Ok((self.rotate(q, rows)?, self.rotate(k, rows)?))
     }
 
@@ -164,8 +205,9 @@ impl Rotary {
     /// # Errors
     ///
     /// Those of [`Rotary::rotate_in_place`]; if the two differ in more than their heads; if they are known to have
-    /// elements in common.
+    /// elements in common; after [`Rotary::norm`], which is that of one of them.
     pub fn rotate_qk_in_place(&self, q: &Tensor, k: &Tensor, rows: &Rows) -> Result<()> {
+        self.check_without_norm()?;
         let (query, key) = (self.check_in_place("q", q)?, self.check_in_place("k", k)?);
         let without_heads = |[batch, tokens, _, head_dim]: [usize; 4]| [batch, tokens, head_dim];
         if without_heads(query) != without_heads(key) {
@@ -184,6 +226,69 @@ impl Rotary {
         }
         self.rotate_in_place(q, rows)?;
         self.rotate_in_place(k, rows)
+    }
+
+    /// Rotates `k`, after a norm if there is [one](Rotary::norm), and writes it and `v` into the slots of a KV cache:
+    /// two tensors, written where they lie. Views of them see it, and nothing is recorded for a backward pass.
+    ///
+    /// `k` and `v` are `[batch, heads, tokens, head_dim]`, and each cache `[blocks, heads, block_size, head_dim]`; or
+    /// with the middle two the other way, as [`Rotary::order`] says. (`transpose(1, 2)` is a view of a cache that has
+    /// another order than the tensors.) Strides are any but those of the channels.
+    ///
+    /// `slots` has one for each token of each sequence, `block * block_size + place`, and a negative one is left out:
+    /// a slice or `Vec` of integers (of a tensor, what `to_vec1` gives), a range, or page tables
+    /// ([`Slots::table`], [`Slots::sequences`], where a block is a sequence).
+    ///
+    /// ```
+    /// use candle_core::{DType, Device, Tensor};
+    /// use rope_candle::rope_core::cache::QuantFormat;
+    /// use rope_candle::rope_core::{Frequencies, Pairing, Scaling};
+    /// use rope_candle::{CacheFormat, Rotary};
+    ///
+    /// let rotary = Rotary::new(Frequencies::new(64, 1e6, &Scaling::Default)?, Pairing::Half);
+    /// // 4 blocks of 16 slots in FP8
+    /// let [keys, values] = [(); 2].map(|()| Tensor::zeros((4, 2, 16, 64), DType::U8, &Device::Cpu));
+    /// let (keys, values) = (keys?, values?);
+    /// let format = CacheFormat::Quantized(QuantFormat::E4m3, [0.5, 0.25]);
+    /// let k = Tensor::ones((1, 2, 3, 64), DType::BF16, &Device::Cpu)?;
+    /// let slots = Tensor::new(&[17_i64, 18, 40], &Device::Cpu)?;
+    /// let rows = rotary.rows(100..103)?;
+    /// let slots = slots.to_vec1::<i64>()?;
+    /// rotary.rotate_into_caches((&k, &keys), (&k, &values), format, &slots, &rows)?;
+    /// assert_eq!(values.get(1)?.get(0)?.get(1)?.get(0)?.to_scalar::<u8>()?, 0x48); // 4.0
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// In words: those of [`rope_core::Rope::rotate_into_caches`]; if a tensor is tracked (detach it), has not four
+    /// dimensions, or does not lie on the CPU; if a cache does not have the type of its format, or shares its storage
+    /// with another tensor of the call; if the first channels are not those that rotate. Both caches are untouched
+    /// then.
+    pub fn rotate_into_caches<'s>(
+        &self,
+        (k, keys): (&Tensor, &Tensor),
+        (v, values): (&Tensor, &Tensor),
+        format: CacheFormat,
+        slots: impl Into<Slots<'s>>,
+        rows: &Rows,
+    ) -> Result<()> {
+        let (tensors, caches) = ([k, v], [keys, values]);
+        cache::write(
+            &self.rotation,
+            tensors,
+            caches,
+            format,
+            slots.into(),
+            &rows.0,
+        )
+    }
+
+    fn check_without_norm(&self) -> Result<()> {
+        if self.rotation.norm.is_some() {
+            bail!("the norm is that of one tensor; rotate Q and K each with a Rotary of its norm");
+        }
+        Ok(())
     }
 
     /// What does not depend on the rows; `[batch, tokens, heads, head_dim]`.
@@ -206,11 +311,9 @@ impl Rotary {
 /// Whether two tensors are known to have elements in common; candle cannot tell of all windows that lie between one
 /// another.
 fn coincide(x: &Tensor, y: &Tensor) -> bool {
-    let ((x, x_layout), (y, y_layout)) = (x.storage_and_layout(), y.storage_and_layout());
-    let relation = x_layout.relation(y_layout);
-    std::ptr::eq(&*x, &*y)
+    share_storage(x, y)
         && matches!(
-            relation,
+            x.layout().relation(y.layout()),
             LayoutRelation::Identical | LayoutRelation::Overlapping
         )
 }
@@ -231,6 +334,7 @@ impl From<rope_models::Rotation> for Rotary {
                 direction: rotation.direction(),
                 order: Order::default(),
                 model: Some(model),
+                norm: None,
             },
             full_width: rotation.is_full_width(),
             frequencies: Arc::new(rotation.into_frequencies()),

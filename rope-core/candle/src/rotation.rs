@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use candle_core::backend::BackendStorage;
-use candle_core::{CpuStorage, InplaceOp1, Layout, Result, Shape, WithDType};
+use candle_core::{CpuStorage, InplaceOp1, Layout, Result, Shape, WithDType, bail};
 use rope_core::{Direction, Element, Pairing, Rope, Rows, Tensor, TensorMut};
 
+use crate::norm::TensorNorm;
 use crate::tensor::{Order, from_offset, refused, with_elements};
 
 /// What rotates, and how.
@@ -17,6 +18,8 @@ pub(crate) struct Rotation {
     pub(crate) order: Order,
     /// The heads of a model, where a configuration says what they are.
     pub(crate) model: Option<ModelHeads>,
+    /// What heads are normed by in the same call.
+    pub(crate) norm: Option<TensorNorm>,
 }
 
 /// Channels of a head that are paired by themselves, and the pairs of the rows for them, none for all.
@@ -42,6 +45,7 @@ impl Rotation {
             direction: Direction::Forward,
             order: Order::default(),
             model: None,
+            norm: None,
         }
     }
 
@@ -104,6 +108,19 @@ impl Rotation {
         Ok(parts.iter().map(moved).collect())
     }
 
+    /// Whether heads with `given` channels are one part from their first channel on, as norms and caches take them.
+    pub(crate) fn check_whole(&self, what: &str, given: usize) -> Result<()> {
+        let parts = self.parts(given)?;
+        if !matches!(&parts[..], [(channels, _)] if *channels == (0..given)) {
+            let rotating: Vec<_> = parts.into_iter().map(|(channels, _)| channels).collect();
+            bail!(
+                "channels {rotating:?} of {given} rotate; {what} takes heads whose first channels do, \
+                 so rotate these alone first"
+            );
+        }
+        Ok(())
+    }
+
     /// The rotated tensor, contiguous.
     pub(crate) fn rotated(
         &self,
@@ -126,6 +143,15 @@ impl Rotation {
         let source = self.order.layout(layout)?;
         let target = self.order.layout(&Layout::contiguous(layout.shape()))?;
         let mut rotated = bytemuck::zeroed_vec::<E>(layout.shape().elem_count());
+        if let Some(norm) = &self.norm {
+            self.check_whole("a norm", source.shape().head_dim)?;
+            let source = Tensor::new(from_offset(x, layout), source).map_err(refused)?;
+            let mut target = TensorMut::new(&mut rotated, target).map_err(refused)?;
+            let plan = self.plan().norm(norm.as_core()?);
+            plan.rotate_into(&source, &mut target, rows)
+                .map_err(refused)?;
+            return Ok(E::to_cpu_storage_owned(rotated));
+        }
         let (parts, given) = (
             self.parts(source.shape().head_dim)?,
             source.shape().head_dim,
@@ -161,6 +187,12 @@ impl Rotation {
     ) -> Result<()> {
         let place = self.order.layout(layout)?;
         let x = x.get_mut(layout.start_offset()..).unwrap_or_default();
+        if let Some(norm) = &self.norm {
+            self.check_whole("a norm", place.shape().head_dim)?;
+            let plan = self.plan().norm(norm.as_core()?);
+            let mut x = TensorMut::new(x, place).map_err(refused)?;
+            return plan.rotate(&mut x, rows).map_err(refused);
+        }
         for (channels, pairs) in self.parts(place.shape().head_dim)? {
             let place = place.channels(channels).map_err(refused)?;
             let mut x = TensorMut::new(x, place).map_err(refused)?;

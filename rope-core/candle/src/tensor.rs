@@ -30,16 +30,19 @@ impl Order {
 
     /// Where the elements lie, from the layout's offset on.
     pub(crate) fn layout(self, layout: &Layout) -> Result<rope_core::Layout> {
-        let extents = self.extents(layout)?;
+        rope_core::Layout::strided(self.extents(layout)?, self.strides(layout)?).map_err(refused)
+    }
+
+    /// The strides of a tensor whose heads have adjacent channels.
+    pub(crate) fn strides(self, layout: &Layout) -> Result<Strides> {
         let strides: [usize; 4] = layout.stride().try_into().map_err(Error::debug)?;
         let [batch, token, head, channel] = Order::sorted(strides, self);
-        if channel != 1 && extents[3] > 1 {
+        if channel != 1 && self.extents(layout)?[3] > 1 {
             bail!(
                 "the channels of a head must lie one after the other, and their stride is {channel}"
             );
         }
-        let strides = Strides { batch, token, head };
-        rope_core::Layout::strided(extents, strides).map_err(refused)
+        Ok(Strides { batch, token, head })
     }
 }
 
@@ -54,6 +57,11 @@ pub(crate) fn with_adjacent_channels(x: &Tensor) -> Result<Tensor> {
 /// The elements from the layout's offset on.
 pub(crate) fn from_offset<'a, E>(elements: &'a [E], layout: &Layout) -> &'a [E] {
     elements.get(layout.start_offset()..).unwrap_or_default()
+}
+
+/// Whether two tensors are views of one storage.
+pub(crate) fn share_storage(x: &Tensor, y: &Tensor) -> bool {
+    std::ptr::eq(&*x.storage_and_layout().0, &*y.storage_and_layout().0)
 }
 
 /// Whether a tensor lies where rope-core can read it.

@@ -1,5 +1,6 @@
 //! The suites of rope-candle.
 
+mod caches;
 mod functions;
 mod gradients;
 mod random;

@@ -3,8 +3,10 @@
 use crate::random::{Random, bits};
 use candle_core::{DType, Device, Result, Tensor, Var};
 use rope_candle::rope_core::axes::Axes;
+use rope_candle::rope_core::cache::{BlockFormat, QuantFormat};
+use rope_candle::rope_core::norm::{Norm, NormFormula};
 use rope_candle::rope_core::{Frequencies, Pairing, Scaling};
-use rope_candle::{Rotary, learned_tables, rope, rope_thd};
+use rope_candle::{CacheFormat, Rotary, learned_tables, rope, rope_thd};
 
 #[track_caller]
 fn says<T>(result: Result<T>, words: &[&str]) {
@@ -189,4 +191,136 @@ fn in_place() -> Result<()> {
     );
     assert_eq!(bits(&q)?, before);
     Ok(())
+}
+
+#[test]
+fn norms_that_do_not_fit() -> Result<()> {
+    let mut random = Random::new("refused norms");
+    let norm = Norm::new(NormFormula::LLAMA, 1e-6);
+    let weight = |count, dtype| zeros(&[count], dtype);
+    let of = |weight: &Tensor| rotary().norm(norm, Some(weight));
+    says(of(&weight(8, DType::F64)), &["weight is f64", "bf16"]);
+    says(
+        of(Var::from_tensor(&weight(8, DType::F32))?.as_tensor()),
+        &["weight is tracked", "detach"],
+    );
+    let rows = rotary().rows(0..5)?;
+    let x = random.tensor((1, 4, 5, 8), DType::F32)?;
+    let before = bits(&x)?;
+    let of_nine = of(&weight(9, DType::F32))?;
+    says(of_nine.rotate(&x, &rows), &["9", "8"]);
+    says(of_nine.rotate_in_place(&x, &rows), &["9", "8"]);
+    says(rotary().norm(norm, None)?.rotate(&x, &rows), &["weight"]);
+    let of_eight = of(&weight(8, DType::F32))?;
+    says(
+        of_eight.rotate(Var::from_tensor(&x)?.as_tensor(), &rows),
+        &["x is tracked", "no gradient", "detach"],
+    );
+    says(of_eight.rotate_qk(&x, &x, &rows), &["norm", "one tensor"]);
+    says(
+        of_eight.rotate_qk_in_place(&x, &x.copy()?, &rows),
+        &["norm", "one tensor"],
+    );
+    assert_eq!(bits(&x)?, before);
+    // DeepSeek's heads rotate in their last channels.
+    let deepseek = Rotary::from_config(
+        r#"{"model_type": "deepseek_v3", "hidden_size": 512, "num_attention_heads": 4, "num_key_value_heads": 4,
+            "num_hidden_layers": 2, "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "rope_theta": 10000.0,
+            "rope_interleave": true}"#,
+    )?;
+    let rows = deepseek.rows(0..5)?;
+    let normed = deepseek
+        .clone()
+        .norm(norm, Some(&weight(192, DType::F32)))?;
+    let whole = zeros(&[1, 4, 5, 192], DType::F32);
+    let words = ["128..192", "of 192", "a norm takes"];
+    says(normed.rotate(&whole, &rows), &words);
+    says(normed.rotate_in_place(&whole, &rows), &words);
+    says(
+        deepseek.rotate_into_caches(
+            (&whole, &zeros(&[1, 4, 8, 192], DType::F32)),
+            (&whole, &zeros(&[1, 4, 8, 192], DType::F32)),
+            CacheFormat::Elements,
+            0..5,
+            &rows,
+        ),
+        &["128..192", "a cache takes"],
+    );
+    Ok(())
+}
+
+/// Whatever is refused has written neither keys nor values.
+#[test]
+fn caches() -> Result<()> {
+    let mut random = Random::new("refused caches");
+    let rotary = rotary();
+    let rows = rotary.rows(0..5)?;
+    let k = random.tensor((1, 2, 5, 8), DType::F32)?;
+    let cache = |shape: [usize; 4], dtype| zeros(&shape, dtype);
+    let keys = cache([3, 2, 4, 8], DType::F32);
+    let elements = CacheFormat::Elements;
+    let write = |v: &Tensor, values: &Tensor, format| {
+        rotary.rotate_into_caches((&k, &keys), (v, values), format, 0..5, &rows)
+    };
+    let values = keys.copy()?;
+    // The values do not fit, which is found before the keys are written.
+    says(
+        write(&k, &cache([3, 2, 4, 6], DType::F32), elements),
+        &["6", "8"],
+    );
+    says(
+        write(&k, &cache([1, 2, 4, 8], DType::F32), elements),
+        &["4"],
+    );
+    says(
+        write(&zeros(&[1, 2, 4, 8], DType::F32), &values, elements),
+        &["4", "5"],
+    );
+    says(
+        write(&k, &cache([3, 2, 4, 8], DType::U8), elements),
+        &["u8"],
+    );
+    says(
+        write(&k, &zeros(&[3, 4, 8], DType::F32), elements),
+        &["rank"],
+    );
+    let strided = cache([3, 2, 8, 4], DType::F32).transpose(2, 3)?;
+    says(write(&k, &strided, elements), &["stride is 4"]);
+    let same = cache([1, 2, 4, 8], DType::F32).broadcast_as((3, 2, 4, 8))?;
+    says(write(&k, &same, elements), &["repeated elements"]);
+    says(write(&k, &keys, elements), &["values and keys", "copy"]);
+    says(
+        write(&values.narrow(0, 0, 1)?, &values, elements),
+        &["v and values share"],
+    );
+    let tracked = Var::from_tensor(&values)?;
+    says(
+        write(&k, tracked.as_tensor(), elements),
+        &["values is tracked", "detach"],
+    );
+    let tracked = Var::from_tensor(&k)?;
+    says(
+        write(tracked.as_tensor(), &values, elements),
+        &["v is tracked", "detach"],
+    );
+    let fp8 = CacheFormat::Quantized(QuantFormat::E4m3, [1.0, 1.0]);
+    says(write(&k, &values, fp8), &["keys must be u8"]);
+    assert_eq!((bits(&keys)?, bits(&values)?), (vec![0; 192], vec![0; 192]));
+
+    let keys = cache([3, 2, 4, 8], DType::U8);
+    let write = |values: &Tensor, format, slots: &[i64]| {
+        rotary.rotate_into_caches((&k, &keys), (&k, values), format, slots, &rows)
+    };
+    let slots = [0, 1, 2, 3, 4];
+    let values = keys.copy()?;
+    let scaled = |scale| CacheFormat::Quantized(QuantFormat::E4m3, [1.0, scale]);
+    says(write(&values, scaled(0.0), &slots), &["scale", "0"]);
+    says(write(&values, scaled(1.0), &[0, 1, 2, 3, 12]), &["12"]);
+    says(write(&values, scaled(1.0), &slots[1..]), &["4", "5"]);
+    says(
+        write(&values, CacheFormat::Blocks(BlockFormat::Q8_0), &slots),
+        &["keys", "blocks of 34 bytes", "8"],
+    );
+    assert_eq!((bits(&keys)?, bits(&values)?), (vec![0; 192], vec![0; 192]));
+    write(&values, scaled(1.0), &slots)
 }

@@ -1,0 +1,166 @@
+//! Keys, rotated, and values into two tensors that are a KV cache.
+
+use std::cell::RefCell;
+
+use candle_core::{CpuStorage, InplaceOp1, Layout, Result, Storage, Tensor, bail};
+use rope_core::cache::{
+    BlockFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, QuantFormat, QuantScale, Slots,
+};
+use rope_core::stages::WithStages;
+use rope_core::{Rope, Rows, Strides};
+
+use crate::rotation::Rotation;
+use crate::tensor::{
+    Order, from_offset, on_cpu, refused, share_storage, with_adjacent_channels, with_elements,
+};
+
+/// What the tensors of a KV cache keep.
+///
+/// ```
+/// use rope_candle::CacheFormat;
+/// use rope_candle::rope_core::cache::{BlockFormat, QuantFormat};
+///
+/// let pages_of_bf16 = CacheFormat::Elements;
+/// let fp8 = CacheFormat::Quantized(QuantFormat::E4m3, [0.5, 0.25]);
+/// let ggml = CacheFormat::Blocks(BlockFormat::Q8_0);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub enum CacheFormat {
+    /// Elements of the cache's type, f32, bf16 or f16, whatever that of K and V is.
+    #[default]
+    Elements,
+    /// Codes of 8 bits in tensors of u8, of `x / scale`; the scales are those of the keys and of the values.
+    Quantized(QuantFormat, [f32; 2]),
+    /// ggml's blocks of 32 channels, with their scales, in tensors of u8, whose last dimension counts bytes:
+    /// `head_dim / 32 * format.bytes()`.
+    Blocks(&'static BlockFormat),
+}
+
+/// Writes K and V into the slots of two caches, K rotated. Everything is checked before either is written.
+pub(crate) fn write(
+    rotation: &Rotation,
+    [k, v]: [&Tensor; 2],
+    [keys, values]: [&Tensor; 2],
+    format: CacheFormat,
+    slots: Slots<'_>,
+    rows: &Rows<'_>,
+) -> Result<()> {
+    let tensors = [("k", k), ("v", v), ("keys", keys), ("values", values)];
+    for (name, tensor) in tensors {
+        on_cpu(name, tensor)?;
+        if tensor.track_op() {
+            bail!("{name} is tracked, and a write into a cache has no gradient; detach it");
+        }
+    }
+    // candle locks a storage for who writes it.
+    for (read, written) in [(0, 2), (1, 2), (0, 3), (1, 3), (3, 2)] {
+        if share_storage(tensors[read].1, tensors[written].1) {
+            let [read, written] = [read, written].map(|index| tensors[index].0);
+            bail!("{read} and {written} share their storage; copy one of them");
+        }
+    }
+    let order = rotation.order;
+    let [_, _, _, head_dim] = order.extents(k.layout())?;
+    rotation.check_whole("a cache", head_dim)?;
+    let mut rope = Rope::<WithStages<'_>>::from(rotation.plan());
+    if let Some(norm) = &rotation.norm {
+        rope = rope.norm(norm.as_core()?);
+    }
+    let (k, v) = (with_adjacent_channels(k)?, with_adjacent_channels(v)?);
+    let ((k, k_layout), (v, v_layout)) = (k.storage_and_layout(), v.storage_and_layout());
+    let (Storage::Cpu(k), Storage::Cpu(v)) = (&*k, &*v) else {
+        bail!("rope-candle rotates on the CPU");
+    };
+    let (k_place, v_place) = (order.layout(k_layout)?, order.layout(v_layout)?);
+    borrow_mut(keys, |keys, layout| {
+        let mut keys = cache(("keys", keys, layout), order, format, 0)?;
+        borrow_mut(values, |values, layout| {
+            let mut values = cache(("values", values, layout), order, format, 1)?;
+            with_elements!(k, k => with_elements!(v, v => {
+                let k = rope_core::Tensor::new(from_offset(k, k_layout), k_place).map_err(refused)?;
+                let v = rope_core::Tensor::new(from_offset(v, v_layout), v_place).map_err(refused)?;
+                rope.rotate_into_caches((&k, &mut keys), (&v, &mut values), slots, rows)
+                    .map_err(refused)
+            }))
+        })
+    })
+}
+
+/// The cache in a tensor's memory; `index` is that of its scale.
+fn cache<'a>(
+    (name, storage, layout): (&str, &'a mut CpuStorage, &Layout),
+    order: Order,
+    format: CacheFormat,
+    index: usize,
+) -> Result<CacheMut<'a>> {
+    let [blocks, block_size, heads, width] = order.extents(layout)?;
+    let Strides { batch, token, head } = order.strides(layout)?;
+    // Of blocks the tensor has bytes, and a layout values.
+    let (values, bytes) = match format {
+        CacheFormat::Blocks(format) => (format.values(), format.bytes()),
+        _ => (1, 1),
+    };
+    let counts = [width, batch, token, head];
+    if let Some(count) = counts.iter().find(|count| !count.is_multiple_of(bytes)) {
+        bail!(
+            "{name} is {:?} with strides {:?}, and blocks of {bytes} bytes do not fit {count}",
+            layout.dims(),
+            layout.stride()
+        );
+    }
+    let [head_dim, block, token, head] = counts.map(|count| (count / bytes).saturating_mul(values));
+    let shape = CacheShape {
+        blocks,
+        block_size,
+        heads,
+        head_dim,
+    };
+    let strides = CacheStrides {
+        block,
+        group: block_size.max(1),
+        group_stride: 0,
+        token,
+        head,
+        chunk: head_dim.max(1),
+        chunk_stride: 0,
+        channel: 1,
+    };
+    let place = CacheLayout::strided(shape, strides).map_err(refused)?;
+    let start = layout.start_offset();
+    let cache = match (format, storage) {
+        (CacheFormat::Elements, storage) => with_elements!(storage, elements => {
+            Ok(CacheMut::new(elements.get_mut(start..).unwrap_or_default(), place))
+        })?,
+        (CacheFormat::Quantized(code, scales), CpuStorage::U8(codes)) => {
+            let codes = codes.get_mut(start..).unwrap_or_default();
+            let scale = QuantScale::Divide(scales[index].into());
+            CacheMut::quantized(codes, place, code, scale, &mut [])
+        }
+        (CacheFormat::Blocks(format), CpuStorage::U8(blocks)) => {
+            CacheMut::blocks(blocks.get_mut(start..).unwrap_or_default(), place, format)
+        }
+        _ => bail!("{name} must be u8 for codes and blocks"),
+    };
+    cache.map_err(refused)
+}
+
+/// Lends a tensor's storage, which candle lends to operations alone.
+fn borrow_mut(
+    tensor: &Tensor,
+    write: impl FnMut(&mut CpuStorage, &Layout) -> Result<()>,
+) -> Result<()> {
+    struct Borrow<F>(RefCell<F>);
+
+    impl<F: FnMut(&mut CpuStorage, &Layout) -> Result<()>> InplaceOp1 for Borrow<F> {
+        fn name(&self) -> &'static str {
+            "rope-candle-into-cache"
+        }
+
+        fn cpu_fwd(&self, storage: &mut CpuStorage, layout: &Layout) -> Result<()> {
+            (self.0.borrow_mut())(storage, layout)
+        }
+    }
+
+    tensor.inplace_op1(&Borrow(RefCell::new(write)))
+}

@@ -1,0 +1,246 @@
+//! Norms in a rotation's pass, and writes into caches: rope-core's own bits.
+
+use crate::random::{Random, bits};
+use candle_core::{D, DType, Device, Error, Result, Tensor};
+use rope_candle::rope_core::cache::{
+    BlockFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, Slots,
+};
+use rope_candle::rope_core::half::{bf16, f16};
+use rope_candle::rope_core::norm::{Norm, NormFormula, NormReach};
+use rope_candle::rope_core::stages::{StageOrder, WithStages};
+use rope_candle::rope_core::{
+    self, Element, Frequencies, Layout, Pairing, Rope, Scaling, TensorMut,
+};
+use rope_candle::{CacheFormat, Order, Rotary};
+
+const BATCH: usize = 2;
+const TOKENS: usize = 3;
+const HEADS: usize = 2;
+const HEAD_DIM: usize = 64;
+
+fn frequencies(rotary_dim: usize) -> Frequencies<'static> {
+    Frequencies::new(rotary_dim, 10_000.0, &Scaling::Default).expect("they exist")
+}
+
+fn random_k(random: &mut Random, dtype: DType) -> Result<Tensor> {
+    random.tensor((BATCH, TOKENS, HEADS, HEAD_DIM), dtype)
+}
+
+fn flat<E: candle_core::WithDType>(x: &Tensor) -> Result<Vec<E>> {
+    x.flatten_all()?.to_vec1()
+}
+
+/// What rope-core makes of the same tensor, rows and weights.
+fn normed<E: Element + candle_core::WithDType, W: Element + candle_core::WithDType>(
+    x: &Tensor,
+    norm: Norm<'_>,
+    weight: Option<&Tensor>,
+    (pairing, rows): (Pairing, &rope_core::Rows<'_>),
+) -> Result<Tensor> {
+    let mut elements: Vec<E> = flat(x)?;
+    let weight = weight.map(flat::<W>).transpose()?;
+    let norm = match &weight {
+        Some(weight) => norm.weight(weight),
+        None => norm,
+    };
+    let layout = Layout::bshd([BATCH, TOKENS, HEADS, HEAD_DIM]).map_err(Error::wrap)?;
+    let mut target = TensorMut::new(&mut elements, layout).map_err(Error::wrap)?;
+    let rope = Rope::new(pairing).norm(norm);
+    rope.rotate(&mut target, rows).map_err(Error::wrap)?;
+    Tensor::from_vec(elements, x.dims(), &Device::Cpu)
+}
+
+#[test]
+fn norms_have_the_bits_of_rope_core() -> Result<()> {
+    let mut random = Random::new("norms");
+    let eps = 1e-6;
+    let norms = [
+        (Norm::new(NormFormula::LLAMA, eps), Some(HEAD_DIM)),
+        (Norm::new(NormFormula::GEMMA, eps), Some(HEADS * HEAD_DIM)),
+        (Norm::new(NormFormula::ONCE, eps), Some(HEAD_DIM)),
+        (
+            Norm::new(NormFormula::OLMO2, eps).with_reach(NormReach::Row),
+            Some(HEADS * HEAD_DIM),
+        ),
+        (
+            Norm::new(NormFormula::LLAMA4, eps).with_order(StageOrder::AfterRotation),
+            None,
+        ),
+    ];
+    for (norm, weights) in norms {
+        for (pairing, rotary_dim) in [(Pairing::Half, 64), (Pairing::Interleaved, 24)] {
+            let rotary = Rotary::new(frequencies(rotary_dim), pairing).order(Order::TokensMajor);
+            let rows = rotary.rows(9..9 + TOKENS)?;
+            let core_rows = rotary.frequencies().rows(9..9 + TOKENS);
+            let how = (pairing, &core_rows.map_err(Error::wrap)?);
+            for dtype in [DType::F32, DType::BF16, DType::F16] {
+                let x = random_k(&mut random, dtype)?;
+                // Weights of every second channel of a longer tensor, which are copied.
+                let weight = weights.map(|count| {
+                    let wide = random.tensor((count, 2), DType::BF16)?;
+                    wide.narrow(1, 1, 1)?.squeeze(1)
+                });
+                let weight = weight.transpose()?;
+                let rotary = rotary.clone().norm(norm, weight.as_ref())?;
+                let wanted = match dtype {
+                    DType::F32 => normed::<f32, bf16>(&x, norm, weight.as_ref(), how),
+                    DType::BF16 => normed::<bf16, bf16>(&x, norm, weight.as_ref(), how),
+                    _ => normed::<f16, bf16>(&x, norm, weight.as_ref(), how),
+                }?;
+                assert_eq!(bits(&rotary.rotate(&x, &rows)?)?, bits(&wanted)?);
+                // Of any strides, and in place.
+                let transposed = x.transpose(1, 2)?.contiguous()?.transpose(1, 2)?;
+                assert_eq!(bits(&rotary.rotate(&transposed, &rows)?)?, bits(&wanted)?);
+                rotary.rotate_in_place(&transposed, &rows)?;
+                assert_eq!(bits(&transposed)?, bits(&wanted)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Blocks, slots of each, and one slot for each token: none for the second one.
+const BLOCKS: usize = 3;
+const BLOCK_SIZE: usize = 4;
+const SLOTS: [i64; BATCH * TOKENS] = [7, -1, 0, 11, 3, 4];
+
+/// What rope-core writes into dense caches of the same contents; bytes of one cache.
+fn written<E: Element + candle_core::WithDType>(
+    x: &Tensor,
+    (layout, format, memory): (CacheLayout, CacheFormat, Vec<u8>),
+    scale: usize,
+    rotation: Option<(&Rope<WithStages<'_>>, &rope_core::Rows<'_>)>,
+) -> Result<Vec<u8>> {
+    let elements: Vec<E> = flat(x)?;
+    let shape = Layout::bshd([BATCH, TOKENS, HEADS, HEAD_DIM]).map_err(Error::wrap)?;
+    let x = rope_core::Tensor::new(&elements, shape).map_err(Error::wrap)?;
+    let write = |cache: &mut CacheMut<'_>| match rotation {
+        Some((rope, rows)) => rope.rotate_into_cache(&x, cache, &SLOTS, rows),
+        None => Rope::new(Pairing::Half).copy_into_cache(&x, cache, &SLOTS),
+    };
+    let mut memory = memory;
+    match format {
+        CacheFormat::Quantized(code, scales) => {
+            let scale = QuantScale::Divide(scales[scale].into());
+            CacheMut::quantized(&mut memory, layout, code, scale, &mut [])
+                .and_then(|mut cache| write(&mut cache))
+        }
+        CacheFormat::Blocks(format) => {
+            CacheMut::blocks(&mut memory, layout, format).and_then(|mut cache| write(&mut cache))
+        }
+        _ => unreachable!("caches of elements are compared as tensors"),
+    }
+    .map_err(Error::wrap)?;
+    Ok(memory)
+}
+
+fn codes(random: &mut Random, width: usize) -> Result<Tensor> {
+    let shape = (BLOCKS, BLOCK_SIZE, HEADS, width);
+    let bytes = (0..BLOCKS * BLOCK_SIZE * HEADS * width).map(|_| random.below(256) as u8);
+    Tensor::from_vec(bytes.collect(), shape, &Device::Cpu)
+}
+
+#[test]
+fn codes_have_the_bits_of_rope_core() -> Result<()> {
+    let mut random = Random::new("codes");
+    let scales = [0.5, 0.25];
+    let quantized = QuantFormat::ALL.map(|code| CacheFormat::Quantized(code, scales));
+    let blocks = [BlockFormat::Q8_0, BlockFormat::Q4_0].map(CacheFormat::Blocks);
+    for format in quantized.into_iter().chain(blocks) {
+        let width = match format {
+            CacheFormat::Blocks(format) => HEAD_DIM / format.values() * format.bytes(),
+            _ => HEAD_DIM,
+        };
+        for (pairing, rotary_dim) in [(Pairing::Half, 64), (Pairing::Interleaved, 24)] {
+            let rotary = Rotary::new(frequencies(rotary_dim), pairing).order(Order::TokensMajor);
+            let weight = random.tensor(HEAD_DIM, DType::F32)?;
+            let norm = Norm::new(NormFormula::LLAMA, 1e-6);
+            let with_norm = rotary.clone().norm(norm, Some(&weight))?;
+            let rows = rotary.rows(9..9 + TOKENS)?;
+            let core_rows = rotary.frequencies().rows(9..9 + TOKENS);
+            let core_rows = core_rows.map_err(Error::wrap)?;
+            let weight: Vec<f32> = flat(&weight)?;
+            let plain = Rope::<WithStages<'_>>::from(Rope::new(pairing));
+            for (rotary, rope) in [
+                (&rotary, plain),
+                (&with_norm, plain.norm(norm.weight(&weight))),
+            ] {
+                let k = random_k(&mut random, DType::BF16)?;
+                let v = random_k(&mut random, DType::F16)?;
+                let (keys, values) = (codes(&mut random, width)?, codes(&mut random, width)?);
+                let layout = CacheLayout::nhd([BLOCKS, BLOCK_SIZE, HEADS, HEAD_DIM]);
+                let layout = layout.map_err(Error::wrap)?;
+                let of = |cache: &Tensor| Ok::<_, Error>((layout, format, flat::<u8>(cache)?));
+                let wanted_keys = written::<bf16>(&k, of(&keys)?, 0, Some((&rope, &core_rows)))?;
+                let wanted_values = written::<f16>(&v, of(&values)?, 1, None)?;
+                rotary.rotate_into_caches((&k, &keys), (&v, &values), format, &SLOTS, &rows)?;
+                assert_eq!(flat::<u8>(&keys)?, wanted_keys, "{format:?}");
+                assert_eq!(flat::<u8>(&values)?, wanted_values, "{format:?}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A slot has the bits that the same token has rotated by itself, and the other slots are untouched: of caches with
+/// room before them and between their heads, of heads first, and of keys and values of other types.
+#[test]
+fn elements_are_those_of_a_rotation() -> Result<()> {
+    let mut random = Random::new("elements");
+    let rotary = Rotary::new(frequencies(48), Pairing::Half);
+    let rows = rotary.rows(9..9 + TOKENS)?;
+    for dtype in [DType::F32, DType::BF16, DType::F16] {
+        let k = random_k(&mut random, dtype)?.transpose(1, 2)?;
+        let v = random_k(&mut random, DType::F32)?.transpose(1, 2)?;
+        let wide = (BLOCKS + 1, HEADS + 1, BLOCK_SIZE, HEAD_DIM + 8);
+        let [keys, values] = [(); 2].map(|()| random.tensor(wide, dtype));
+        let (keys, values) = (keys?, values?);
+        let before = [keys.copy()?, values.copy()?];
+        let part = |cache: &Tensor| {
+            cache
+                .narrow(0, 1, BLOCKS)?
+                .narrow(1, 1, HEADS)?
+                .narrow(3, 8, HEAD_DIM)
+        };
+        let caches = [part(&keys)?, part(&values)?];
+        let elements = CacheFormat::Elements;
+        rotary.rotate_into_caches((&k, &caches[0]), (&v, &caches[1]), elements, &SLOTS, &rows)?;
+        let rotated = [rotary.rotate(&k, &rows)?, v.to_dtype(dtype)?];
+        for ((cache, before), wanted) in [&keys, &values].into_iter().zip(before).zip(rotated) {
+            for (token, slot) in SLOTS.into_iter().enumerate().filter(|(_, slot)| *slot >= 0) {
+                let (block, place) = (slot as usize / BLOCK_SIZE, slot as usize % BLOCK_SIZE);
+                let slot = |cache: &Tensor| part(cache)?.narrow(0, block, 1)?.narrow(2, place, 1);
+                let (sequence, token) = (token / TOKENS, token % TOKENS);
+                let wanted = wanted.narrow(0, sequence, 1)?.narrow(2, token, 1)?;
+                assert_eq!(bits(&slot(cache)?)?, bits(&wanted)?);
+                slot(&before)?.zero_set()?;
+                slot(cache)?.zero_set()?;
+            }
+            assert_eq!(bits(cache)?, bits(&before)?);
+        }
+    }
+    Ok(())
+}
+
+/// candle-nn's cache, `[batch, heads, tokens, head_dim]`: each sequence is a block.
+#[test]
+fn a_block_for_each_sequence() -> Result<()> {
+    let mut random = Random::new("sequences");
+    let rotary = Rotary::new(frequencies(64), Pairing::Half);
+    let rows = rotary.rows(4..4 + TOKENS)?;
+    let k = random_k(&mut random, DType::F32)?.transpose(1, 2)?;
+    let shape = (BATCH, HEADS, 8, HEAD_DIM);
+    let [keys, values] = [(); 2].map(|()| Tensor::zeros(shape, DType::F32, &Device::Cpu));
+    let (keys, values) = (keys?, values?);
+    let slots = Slots::sequences(4..4 + TOKENS);
+    let elements = CacheFormat::Elements;
+    rotary.rotate_into_caches((&k, &keys), (&k, &values), elements, slots, &rows)?;
+    let wanted = rotary.rotate(&k, &rows)?;
+    assert_eq!(bits(&keys.narrow(2, 4, TOKENS)?)?, bits(&wanted)?);
+    assert_eq!(bits(&values.narrow(2, 4, TOKENS)?)?, bits(&k)?);
+    assert_eq!(
+        bits(&keys.narrow(2, 0, 4)?.abs()?.max(D::Minus1)?)?,
+        [0; 16]
+    );
+    Ok(())
+}
