@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# rope-burn, which is a workspace of its own: lints, documentation, tests, and the example that trains.
+# rope-burn, which is a workspace of its own: lints, documentation, tests, and the examples that are no measurements.
 source "$(dirname "$0")/common.sh"
 
 # Most of the time is the framework's build, and nobody looks at it in a debugger.
@@ -21,7 +21,9 @@ tests cargo test --locked --all-features
 if grep -A5 '^warning' "$log"; then fail "warnings"; fi
 
 step "examples"
-cargo run -q --locked --all-features --example train
+for example in train cache; do
+    cargo run -q --locked --all-features --example "$example"
+done
 unset RUSTC_WORKSPACE_WRAPPER
 
 # To build it by these lines is to build burn with all of its defaults.

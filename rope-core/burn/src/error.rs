@@ -68,6 +68,15 @@ pub enum Error {
         /// The device of the tensor.
         x: Box<Device>,
     },
+    /// `norm_rotate` and `rotate_into_caches`: a tensor that these do not take, of another backend, with autodiff, or
+    /// of another type.
+    #[cfg(feature = "flex")]
+    Fused {
+        /// The tensor.
+        name: &'static str,
+        /// Its type.
+        dtype: DType,
+    },
     /// [`RotaryEncoding`](crate::RotaryEncoding): the last dimension of the tensor is another than the module's.
     HeadDim {
         /// The last dimension of the tensor.
@@ -142,6 +151,12 @@ impl fmt::Display for Error {
             Error::Device { rows, x } => {
                 write!(f, "the rows are on {rows:?}, the tensor is on {x:?}")
             }
+            #[cfg(feature = "flex")]
+            Error::Fused { name, dtype } => write!(
+                f,
+                "{name} is {dtype:?}; norms and caches need F32, F16 or BF16 on Flex, and U8 for codes, without \
+                 autodiff: Tensor::inner gives a tensor that has no gradient"
+            ),
             Error::HeadDim { given, needed } => write!(
                 f,
                 "the last dimension of the tensor is {given}, but d_model is {needed}"

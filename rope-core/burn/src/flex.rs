@@ -1,8 +1,5 @@
 //! rope-core on the tensors of Flex: the same memory, seen as what rope-core rotates.
 
-mod autodiff;
-pub(crate) mod operation;
-
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -30,6 +27,11 @@ macro_rules! for_element {
     };
 }
 
+mod autodiff;
+pub(crate) mod cache;
+pub(crate) mod norm;
+pub(crate) mod operation;
+
 /// Rotates `x`, of two to four dimensions, by cos and sin of shape `[sequences, heads, tokens, pairs]`: in place where
 /// it can be, and else into memory of its own.
 ///
@@ -38,13 +40,13 @@ macro_rules! for_element {
 /// If they do not fit, which [`rotate`](crate::rotate) has checked.
 pub(crate) fn rotate(x: FlexTensor, cos: &FlexTensor, sin: &FlexTensor, rope: Rope) -> FlexTensor {
     let [cos, sin] = alike(cos, sin);
-    let rotated = rows(&cos, &sin)
+    let rotated = rows_of(&cos, &sin)
         .and_then(|rows| for_element!(x, rotate_elements(readable(x), &rows, rope)));
     rotated.unwrap_or_else(|error| panic!("rotary position embedding: {error}"))
 }
 
 fn rotate_elements<E: Element + BurnElement>(
-    mut x: FlexTensor,
+    x: FlexTensor,
     rows: &Rows<'_>,
     rope: Rope,
 ) -> Result<FlexTensor, rope_core::Error> {
@@ -55,13 +57,27 @@ fn rotate_elements<E: Element + BurnElement>(
     );
     #[cfg(not(feature = "rayon"))]
     let (in_place, across) = (Rope::rotate::<E>, Rope::rotate_into::<E, E>);
+    each_element::<E>(
+        x,
+        |x| in_place(&rope, x, rows),
+        |x, y| across(&rope, x, y, rows),
+    )
+}
+
+/// What one of two functions makes of a tensor that is [`readable`]: in place if that is the only handle of its memory,
+/// and else into memory of its own.
+fn each_element<E: Element + BurnElement>(
+    mut x: FlexTensor,
+    in_place: impl FnOnce(&mut TensorMut<'_, E>) -> Result<(), rope_core::Error>,
+    across: impl FnOnce(&Tensor<'_, E>, &mut TensorMut<'_, E>) -> Result<(), rope_core::Error>,
+) -> Result<FlexTensor, rope_core::Error> {
     let layout = layout(&x)?;
     let start = x.layout().start_offset();
     let own = x.try_storage_mut::<E>();
     let own = own.map(|storage| storage.get_mut(start..).unwrap_or_default());
     // What broadcasts has elements that coincide, and is refused.
     if let Some(Ok(mut target)) = own.map(|elements| TensorMut::new(elements, layout)) {
-        in_place(&rope, &mut target, rows)?;
+        in_place(&mut target)?;
         return Ok(x);
     }
     let mut y = FlexTensor::empty(x.layout().shape().clone(), x.dtype());
@@ -69,7 +85,7 @@ fn rotate_elements<E: Element + BurnElement>(
     let source = Tensor::new(elements::<E>(&x), layout)?;
     let dense = Layout::bhsd([batch, heads, tokens, head_dim])?;
     let mut target = TensorMut::new(y.storage_mut::<E>(), dense)?;
-    across(&rope, &source, &mut target, rows)?;
+    across(&source, &mut target)?;
     Ok(y)
 }
 
@@ -133,7 +149,7 @@ fn alike(cos: &FlexTensor, sin: &FlexTensor) -> [FlexTensor; 2] {
 }
 
 /// Rows that lie in cos and sin.
-fn rows<'a>(cos: &'a FlexTensor, sin: &'a FlexTensor) -> Result<Rows<'a>, rope_core::Error> {
+fn rows_of<'a>(cos: &'a FlexTensor, sin: &'a FlexTensor) -> Result<Rows<'a>, rope_core::Error> {
     Rows::strided(elements(cos), elements(sin), layout(cos)?)
 }
 

@@ -65,7 +65,7 @@ pub fn rotate<const D: usize>(
 }
 
 /// The shape `[batch, heads, tokens, head_dim]` of a tensor that fits the rows.
-fn check<const D: usize>(x: &Tensor<D>, rows: &RotaryRows) -> Result<[usize; 4], Error> {
+pub(crate) fn check<const D: usize>(x: &Tensor<D>, rows: &RotaryRows) -> Result<[usize; 4], Error> {
     let (dims, dtype) = (x.dims(), x.dtype());
     if !matches!(
         dtype,

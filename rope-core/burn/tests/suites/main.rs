@@ -2,6 +2,7 @@
 
 mod against_burn;
 mod bits;
+mod caches;
 mod encoding;
 mod gradients;
 mod refused;

@@ -11,7 +11,7 @@ use rope_core::{Frequencies, Layout, Pairing, Scaling, Strides};
 use crate::support::{Source, bits, other};
 
 /// The error of a refusal, whose words have all of these in them.
-fn refused<T: std::fmt::Debug>(result: Result<T, Error>, words: &[&str]) -> Error {
+pub(crate) fn refused<T: std::fmt::Debug>(result: Result<T, Error>, words: &[&str]) -> Error {
     let error = result.expect_err("should be refused");
     let text = error.to_string();
     for word in words {

@@ -1,0 +1,195 @@
+//! Keys, rotated, and values into two tensors that are a KV cache.
+
+use burn_core::backend::Flex;
+use burn_core::backend::flex::FlexTensor;
+use burn_core::tensor::kind::Basic;
+use burn_core::tensor::{BackendPrimitive, DType, Element as BurnElement, Tensor, bf16, f16};
+use rope_core::cache::{
+    BlockFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, QuantFormat, QuantScale, Slots,
+};
+use rope_core::norm::Norm;
+use rope_core::stages::WithStages;
+use rope_core::{Element, Pairing, Rope, Rows};
+
+use super::norm::{on_flex, with_rows};
+use super::{elements, extents, layout, readable, rotates};
+use crate::{Error, RotaryRows, operation};
+
+/// What the tensors of a KV cache keep.
+///
+/// ```
+/// use rope_burn::CacheFormat;
+/// use rope_burn::rope_core::cache::{BlockFormat, QuantFormat};
+///
+/// let pages_of_floats = CacheFormat::Elements;
+/// let fp8 = CacheFormat::Quantized(QuantFormat::E4m3, [0.5, 0.25]);
+/// let ggml = CacheFormat::Blocks(BlockFormat::Q8_0);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+#[non_exhaustive]
+pub enum CacheFormat {
+    /// Elements of the cache's type, `f32`, `f16` or `bf16`, whatever that of K and V is.
+    #[default]
+    Elements,
+    /// Codes of 8 bits in tensors of [`DType::U8`], of `x / scale`; the scales are those of the keys and of the values.
+    Quantized(QuantFormat, [f32; 2]),
+    /// ggml's blocks of 32 channels, with their scales, in tensors of [`DType::U8`], whose last dimension counts bytes:
+    /// `head_dim / 32 * format.bytes()`.
+    Blocks(&'static BlockFormat),
+}
+
+/// Rotates `k`, after a norm if there is one, writes it and `v` into the slots of a KV cache, and returns the cache's
+/// keys and values. What has no other handle is written where it lies; otherwise a copy is.
+///
+/// `k` and `v` are `[batch, heads, tokens, head_dim]`, and each cache `[blocks, heads, block_size, head_dim]`. A cache
+/// with its middle dimensions the other way is given, and returned, with `swap_dims(1, 2)`, which copies nothing.
+///
+/// `slots` has one for each token of each sequence, `block * block_size + place`, and a negative one is left out: a
+/// slice or `Vec` of integers (of a tensor, what its data has), a range, or page tables ([`Slots::table`];
+/// [`Slots::sequences`], where a block is a sequence).
+///
+/// On Flex only, and without a gradient.
+///
+/// ```
+/// use burn::tensor::{DType, Device, Distribution, Int, Tensor};
+/// use rope_burn::rope_core::cache::QuantFormat;
+/// use rope_burn::rope_core::{Frequencies, Pairing, Scaling};
+/// use rope_burn::{CacheFormat, RotaryRows, rotate_into_caches};
+///
+/// let device = Device::flex();
+/// let rows = RotaryRows::at(&Frequencies::new(64, 1e6, &Scaling::Default)?, 100..103, 1, &device)?;
+/// // 4 blocks of 16 slots in FP8
+/// let cache = || Tensor::<4, Int>::zeros([4, 2, 16, 64], (&device, DType::U8));
+/// let format = CacheFormat::Quantized(QuantFormat::E4m3, [0.5, 0.25]);
+/// let k = Tensor::<4>::random([1, 2, 3, 64], Distribution::Default, &device);
+/// let v = Tensor::ones_like(&k);
+/// let slots = [17_i64, 18, 40];
+/// let (k, v) = ((k, cache()), (v, cache()));
+/// let (keys, values) = rotate_into_caches(k, v, format, &slots, &rows, Pairing::Half, None)?;
+/// # let _ = (keys, values);
+/// # Ok::<(), rope_burn::Error>(())
+/// ```
+///
+/// # Errors
+///
+/// Those of [`rotate`](crate::rotate) for `k`; [`Error::Fused`] if a tensor does not lie on Flex, is on a device with
+/// autodiff, or does not have a type of its format; [`Error::Rope`] with those of
+/// [`rope_core::Rope::rotate_into_caches`] and of [`CacheMut`], and with [`rope_core::Error::CacheLayout`] for a last
+/// dimension that is not one of whole blocks. Nothing is written then; other handles of the caches have what they had.
+pub fn rotate_into_caches<'s, C>(
+    (k, keys): (Tensor<4>, Tensor<4, C>),
+    (v, values): (Tensor<4>, Tensor<4, C>),
+    format: CacheFormat,
+    slots: impl Into<Slots<'s>>,
+    rows: &RotaryRows,
+    pairing: Pairing,
+    norm: Option<Norm<'_>>,
+) -> Result<(Tensor<4, C>, Tensor<4, C>), Error>
+where
+    C: Basic + BackendPrimitive<Flex, Primitive = FlexTensor>,
+{
+    operation::check(&k, rows)?;
+    let stored = |dtype| match format {
+        CacheFormat::Elements => rotates(dtype),
+        _ => dtype == DType::U8,
+    };
+    let (k, v) = (on_flex("k", k, rotates)?, on_flex("v", v, rotates)?);
+    let mut keys = readable(on_flex("keys", keys, stored)?);
+    let mut values = readable(on_flex("values", values, stored)?);
+    let mut rope = Rope::<WithStages<'_>>::from(Rope::new(pairing));
+    if let Some(norm) = norm {
+        rope = rope.norm(norm);
+    }
+    with_rows(rows, |rows| {
+        let caches = [cache(&mut keys, format, 0)?, cache(&mut values, format, 1)?];
+        let (k, v) = (readable(k), readable(v));
+        for_element!(k, write_keys(&k, &v, caches, slots.into(), (&rope, rows)))
+    })?;
+    let [keys, values] = [keys, values].map(Tensor::from_primitive::<Flex>);
+    Ok((keys, values))
+}
+
+fn write_keys<K: Element + BurnElement>(
+    k: &FlexTensor,
+    v: &FlexTensor,
+    caches: [CacheMut<'_>; 2],
+    slots: Slots<'_>,
+    rotation: (&Rope<WithStages<'_>>, &Rows<'_>),
+) -> Result<(), Error> {
+    let k = rope_core::Tensor::new(elements::<K>(k), layout(k)?)?;
+    for_element!(v, write(&k, v, caches, slots, rotation))
+}
+
+fn write<V: Element + BurnElement>(
+    k: &rope_core::Tensor<'_, impl Element>,
+    v: &FlexTensor,
+    [mut keys, mut values]: [CacheMut<'_>; 2],
+    slots: Slots<'_>,
+    (rope, rows): (&Rope<WithStages<'_>>, &Rows<'_>),
+) -> Result<(), Error> {
+    let v = rope_core::Tensor::new(elements::<V>(v), layout(v)?)?;
+    Ok(rope.rotate_into_caches((k, &mut keys), (&v, &mut values), slots, rows)?)
+}
+
+/// The cache in a tensor's memory; `index` is that of its scale.
+fn cache(x: &mut FlexTensor, format: CacheFormat, index: usize) -> Result<CacheMut<'_>, Error> {
+    let [
+        (blocks, block),
+        (heads, head),
+        (block_size, token),
+        (width, _),
+    ] = extents(x);
+    // Of blocks the tensor has bytes, and a layout values.
+    let (per_block, bytes) = match format {
+        CacheFormat::Blocks(format) => (format.values(), format.bytes()),
+        _ => (1, 1),
+    };
+    let counts = [width, block, token, head];
+    if !counts.iter().all(|count| count.is_multiple_of(bytes)) {
+        let required =
+            "of whole blocks: a last dimension, and strides, that are multiples of a block's bytes";
+        return Err(rope_core::Error::CacheLayout { required }.into());
+    }
+    let [head_dim, block, token, head] =
+        counts.map(|count| (count / bytes).saturating_mul(per_block));
+    let shape = CacheShape {
+        blocks,
+        block_size,
+        heads,
+        head_dim,
+    };
+    let strides = CacheStrides {
+        block,
+        group: block_size.max(1),
+        group_stride: 0,
+        token,
+        head,
+        chunk: head_dim.max(1),
+        chunk_stride: 0,
+        channel: 1,
+    };
+    let place = CacheLayout::strided(shape, strides)?;
+    Ok(match format {
+        CacheFormat::Elements => for_element!(x, elements_cache(x, place))?,
+        CacheFormat::Quantized(code, scales) => {
+            let scale = QuantScale::Divide(scales[index].into());
+            CacheMut::quantized(codes(x), place, code, scale, &mut [])?
+        }
+        CacheFormat::Blocks(format) => CacheMut::blocks(codes(x), place, format)?,
+    })
+}
+
+fn elements_cache<E: Element + BurnElement>(
+    x: &mut FlexTensor,
+    place: CacheLayout,
+) -> Result<CacheMut<'_>, rope_core::Error> {
+    let start = x.layout().start_offset();
+    let elements = x.storage_mut::<E>().get_mut(start..).unwrap_or_default();
+    CacheMut::new(elements, place)
+}
+
+/// The bytes from the first one on, in memory that no other handle has.
+fn codes(x: &mut FlexTensor) -> &mut [u8] {
+    let start = x.layout().start_offset();
+    x.storage_mut::<u8>().get_mut(start..).unwrap_or_default()
+}

@@ -1,0 +1,273 @@
+//! Norms in a rotation's pass, and writes into caches: rope-core's own bits, on Flex.
+
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use half::{bf16, f16};
+use rope_burn::{CacheFormat, Error, norm_rotate, rotate_into_caches};
+use rope_core::cache::{BlockFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, Slots};
+use rope_core::norm::{Norm, NormFormula, NormReach};
+use rope_core::stages::{StageOrder, WithStages};
+use rope_core::{Element, Layout, Pairing, Rope, Rows, TensorMut};
+
+use crate::refused::refused;
+use crate::support::{FORMS, Source, bits, laid, other, values};
+
+const SHAPE: [usize; 4] = [2, 2, 3, 64];
+const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
+
+fn elements<E: burn::tensor::Element>(x: &Tensor<4>) -> Vec<E> {
+    x.to_data().try_to_vec().expect("the tensor's type")
+}
+
+fn normed<E: Element + burn::tensor::Element>(
+    x: &Tensor<4>,
+    rope: &Rope<WithStages<'_>>,
+    rows: &Rows<'_>,
+) -> Vec<u32> {
+    let mut values: Vec<E> = elements(x);
+    let layout = Layout::bhsd(x.dims()).expect("a small shape");
+    let mut target = TensorMut::new(&mut values, layout).expect("a tensor");
+    rope.rotate(&mut target, rows).expect("rows that fit");
+    let bits = |value: &E| value.to_f32().to_bits();
+    values.iter().map(bits).collect()
+}
+
+#[test]
+fn a_norm_is_that_of_rope_core() {
+    let (source, device) = (&mut Source::random("norms"), Device::flex());
+    let weights = source.values(2 * 64);
+    let eps = 1e-6;
+    let norms = [
+        Norm::new(NormFormula::LLAMA, eps).weight(&weights[..64]),
+        Norm::new(NormFormula::GEMMA, eps).weight(&weights[..]),
+        Norm::new(NormFormula::OLMO2, eps)
+            .weight(&weights[..])
+            .with_reach(NormReach::Row),
+        Norm::new(NormFormula::LLAMA4, eps).with_order(StageOrder::AfterRotation),
+    ];
+    for norm in norms {
+        for (pairing, pairs) in [(Pairing::Half, 32), (Pairing::Interleaved, 11)] {
+            for dtype in FLOATS {
+                let own = source.rows(SHAPE, pairs);
+                let (x, rows) = (source.tensor(SHAPE, dtype, &device), own.on(&device));
+                let rope = Rope::new(pairing).norm(norm);
+                let expected = match dtype {
+                    DType::F32 => normed::<f32>(&x, &rope, &own.rows),
+                    DType::F16 => normed::<f16>(&x, &rope, &own.rows),
+                    _ => normed::<bf16>(&x, &rope, &own.rows),
+                };
+                for form in FORMS {
+                    let case = format!("{norm:?} {dtype:?} {pairing} {form}");
+                    let only = laid(&x, form);
+                    let y = norm_rotate(only.clone(), norm, &rows, pairing).expect(&case);
+                    assert_eq!(bits(&y), expected, "{case}");
+                    assert_eq!(bits(&only), bits(&x), "another handle changed: {case}");
+                    let y = norm_rotate(only, norm, &rows, pairing).expect(&case);
+                    assert_eq!((bits(&y), y.dtype()), (expected.clone(), dtype), "{case}");
+                }
+                // Of more dimensions, where heads have a shape.
+                let more = x.reshape([2, 1, 2, 3, 64]);
+                let y = norm_rotate(more, norm, &rows, pairing).expect("five dimensions");
+                assert_eq!(y.dims(), [2, 1, 2, 3, 64]);
+                assert_eq!(bits(&y), expected);
+            }
+        }
+    }
+}
+
+/// 3 blocks of 4 slots; one slot for each token, and none for the second one.
+const SLOTS: [i64; 6] = [7, -1, 0, 11, 3, 4];
+
+fn written<E: Element + burn::tensor::Element>(
+    x: &Tensor<4>,
+    mut memory: Vec<u8>,
+    (format, index): (CacheFormat, usize),
+    rotation: Option<(&Rope<WithStages<'_>>, &Rows<'_>)>,
+) -> Vec<u8> {
+    let elements: Vec<E> = elements(x);
+    let layout = Layout::bhsd(SHAPE).expect("a small shape");
+    let x = rope_core::Tensor::new(&elements, layout).expect("a tensor");
+    let layout = CacheLayout::hnd([3, 2, 4, 64]).expect("a small cache");
+    let cache = match format {
+        CacheFormat::Quantized(code, scales) => {
+            let scale = QuantScale::Divide(scales[index].into());
+            CacheMut::quantized(&mut memory, layout, code, scale, &mut [])
+        }
+        CacheFormat::Blocks(format) => CacheMut::blocks(&mut memory, layout, format),
+        _ => unreachable!("caches of elements are compared as tensors"),
+    };
+    let mut cache = cache.expect("a cache");
+    match rotation {
+        Some((rope, rows)) => rope.rotate_into_cache(&x, &mut cache, &SLOTS, rows),
+        None => Rope::new(Pairing::Half).copy_into_cache(&x, &mut cache, &SLOTS),
+    }
+    .expect("slots that fit");
+    memory
+}
+
+fn bytes(cache: &Tensor<4, Int>) -> Vec<u8> {
+    cache.to_data().try_to_vec().expect("bytes")
+}
+
+#[test]
+fn codes_are_those_of_rope_core() {
+    let (source, device) = (&mut Source::random("codes"), Device::flex());
+    let weights = source.values(64);
+    let norm = Norm::new(NormFormula::LLAMA, 1e-6).weight(&weights);
+    let scales = [0.5, 0.25];
+    let quantized = QuantFormat::ALL.map(|code| CacheFormat::Quantized(code, scales));
+    let blocks = [BlockFormat::Q8_0, BlockFormat::Q4_0].map(CacheFormat::Blocks);
+    for format in quantized.into_iter().chain(blocks) {
+        let width = match format {
+            CacheFormat::Blocks(format) => 64 / format.values() * format.bytes(),
+            _ => 64,
+        };
+        for (pairing, pairs) in [(Pairing::Half, 32), (Pairing::Interleaved, 11)] {
+            for norm in [None, Some(norm)] {
+                let own = source.rows([2, 1, 3, 64], pairs);
+                let rows = own.on(&device);
+                let k = source.tensor(SHAPE, DType::BF16, &device);
+                let v = source.tensor(SHAPE, DType::F16, &device);
+                let mut cache = || {
+                    let values = (0..3 * 2 * 4 * width).map(|_| source.below(256) as u8);
+                    let data = TensorData::new(values.collect::<Vec<_>>(), [3, 2, 4, width]);
+                    Tensor::<4, Int>::from_data(data, (&device, DType::U8))
+                };
+                let caches = [cache(), cache()];
+                let before = [bytes(&caches[0]), bytes(&caches[1])];
+                let plain = Rope::<WithStages<'_>>::from(Rope::new(pairing));
+                let rope = norm.map_or(plain, |norm| plain.norm(norm));
+                let rotation = Some((&rope, &own.rows));
+                let expected = (
+                    written::<bf16>(&k, before[0].clone(), (format, 0), rotation),
+                    written::<f16>(&v, before[1].clone(), (format, 1), None),
+                );
+                // With another handle, which keeps what it had; and without.
+                let [keys, values] = caches;
+                let write = |keys: &dyn Fn() -> _, values: &dyn Fn() -> _| {
+                    let (k, v) = ((k.clone(), keys()), (v.clone(), values()));
+                    rotate_into_caches(k, v, format, &SLOTS, &rows, pairing, norm).expect("fits")
+                };
+                let (new_keys, new_values) = write(&|| keys.clone(), &|| values.clone());
+                assert_eq!(
+                    (bytes(&new_keys), bytes(&new_values)),
+                    expected,
+                    "{format:?}"
+                );
+                assert_eq!([bytes(&keys), bytes(&values)], before, "{format:?}");
+                let tokens_major = |x: &Tensor<4, Int>| {
+                    let data = x.clone().swap_dims(1, 2).to_data();
+                    Tensor::from_data(data, (&device, DType::U8)).swap_dims(1, 2)
+                };
+                let (keys, values) = write(&|| tokens_major(&keys), &|| tokens_major(&values));
+                assert_eq!((bytes(&keys), bytes(&values)), expected, "{format:?}");
+            }
+        }
+    }
+}
+
+/// A slot has the bits that the same token has rotated by itself, whatever lies where the cache does.
+#[test]
+fn elements_are_those_of_a_rotation() {
+    let (source, device) = (&mut Source::random("elements"), Device::flex());
+    for dtype in FLOATS {
+        for form in FORMS {
+            let own = source.rows([2, 1, 3, 64], 24);
+            let rows = own.on(&device);
+            let k = source.tensor(SHAPE, dtype, &device);
+            let v = source.tensor(SHAPE, DType::F32, &device);
+            let rotated = rope_burn::rotate(k.clone(), &rows, Pairing::Half).expect("rows");
+            let [keys, values] = [(); 2].map(|()| source.tensor([2, 2, 8, 64], dtype, &device));
+            let (new_keys, new_values) = rotate_into_caches(
+                (laid(&k, form), laid(&keys, form)),
+                (laid(&v, form), laid(&values, form)),
+                CacheFormat::Elements,
+                Slots::sequences(4..7),
+                &rows,
+                Pairing::Half,
+                None,
+            )
+            .expect("fits");
+            for (cache, new, wanted) in [
+                (keys, new_keys, rotated),
+                (values, new_values, v.cast(dtype)),
+            ] {
+                let slots = [0..2, 0..2, 4..7, 0..64];
+                assert_eq!(
+                    bits(&new),
+                    bits(&cache.slice_assign(slots, wanted)),
+                    "{form}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let (source, device) = (&mut Source::random("refused caches"), Device::flex());
+    let own = source.rows([1, 1, 3, 64], 32);
+    let rows = own.on(&device);
+    let norm = Norm::new(NormFormula::LLAMA, 1e-6);
+    let x = source.tensor(SHAPE, DType::F32, &device);
+    let before = bits(&x);
+    let norm_x = |x, norm| norm_rotate(x, norm, &rows, Pairing::Half);
+    refused(norm_x(x.clone(), norm), &["weight"]);
+    refused(
+        norm_x(x.clone(), norm.weight(&[1.0_f32; 63])),
+        &["63", "64"],
+    );
+    let ones = norm.weight(&[1.0_f32; 64]);
+    let error = refused(
+        norm_x(x.clone().cast(DType::F64), ones),
+        &["x is F64", "F16", "Flex"],
+    );
+    assert!(matches!(error, Error::Fused { name: "x", .. }));
+    let elsewhere = |device: &Device| {
+        let x = Tensor::<4>::zeros(SHAPE, device);
+        norm_rotate(x, ones, &own.on(device), Pairing::Half)
+    };
+    refused(elsewhere(&other()), &["x is F32", "on Flex"]);
+    refused(
+        elsewhere(&Device::flex().autodiff()),
+        &["without autodiff", "inner"],
+    );
+
+    let cache = |dims: [usize; 4], dtype| Tensor::<4>::zeros(dims, (&device, dtype));
+    let good = || cache([3, 2, 4, 64], DType::F32);
+    let kept = good();
+    let write = |v: Tensor<4>, values, slots: &[i64]| {
+        let k = (x.clone(), kept.clone());
+        let elements = CacheFormat::Elements;
+        rotate_into_caches(k, (v, values), elements, slots, &rows, Pairing::Half, None)
+    };
+    let six = cache([3, 2, 4, 6], DType::F32);
+    refused(write(x.clone(), six, &SLOTS), &["6", "64"]);
+    refused(write(x.clone(), good(), &[0, 1, 2, 3, 4, 12]), &["12"]);
+    refused(write(x.clone(), good(), &SLOTS[1..]), &["5", "6"]);
+    refused(
+        write(x.clone().narrow(2, 0, 2), good(), &SLOTS),
+        &["2", "3"],
+    );
+    refused(
+        write(x.clone(), cache([3, 2, 4, 64], DType::F64), &SLOTS),
+        &["values is F64"],
+    );
+    let tracked = Tensor::<4>::zeros(SHAPE, &Device::flex().autodiff()).require_grad();
+    refused(write(tracked, good(), &SLOTS), &["v is F32", "inner"]);
+    let words = ["keys is F32", "U8 for codes"];
+    let (k, v) = ((x.clone(), kept.clone()), (x.clone(), good()));
+    let fp8 = CacheFormat::Quantized(QuantFormat::E4m3, [1.0; 2]);
+    refused(
+        rotate_into_caches(k, v, fp8, &SLOTS, &rows, Pairing::Half, None),
+        &words,
+    );
+    let bytes = |width| Tensor::<4, Int>::zeros([3, 2, 4, width], (&device, DType::U8));
+    let blocks = CacheFormat::Blocks(BlockFormat::Q8_0);
+    let (k, v) = ((x.clone(), bytes(64)), (x.clone(), bytes(64)));
+    refused(
+        rotate_into_caches(k, v, blocks, &SLOTS, &rows, Pairing::Half, None),
+        &["whole blocks"],
+    );
+    assert_eq!(bits(&x), before);
+    assert!(values(&kept).iter().all(|value| *value == 0.0));
+}
