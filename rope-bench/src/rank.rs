@@ -1,7 +1,4 @@
 //! The engines of records against each other: [`rank`], and the tables and the picture that [`splice`] puts into texts.
-//!
-//! An engine is rope-core with the backend that it chooses, its kernels in C, a formulation of the literature, or a
-//! library. In a workload it counts in the pairing that suits it best: not all have both.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,12 +9,13 @@ use anyhow::{Context, Result, bail, ensure};
 use maud::{Markup, PreEscaped, html};
 
 use crate::cases::Element;
+use crate::report::engines::{self, IN_C, OURS, Taken};
 use crate::report::files;
-use crate::report::kind::{Kind, family};
-use crate::report::svg::bars::{Bar, draw};
+use crate::report::kind::Kind;
+use crate::report::svg::bars::{Bar, draw, height};
 use crate::report::svg::{self, WIDTH, roofs};
 use crate::report::table::{self, digits};
-use crate::results::{CaseResult, Run};
+use crate::results::Run;
 
 /// The classes of workloads: what a user waits for.
 const CLASSES: [(&str, &[&str]); 3] = [
@@ -33,8 +31,6 @@ const COLUMNS: [(&str, &str); 4] = [
     ("W3", "one token"),
     ("W4", "64 sequences"),
 ];
-
-const OURS: &str = "rope-core";
 
 /// Beside every rank.
 const CAUTION: &str = "\
@@ -56,62 +52,15 @@ pub fn newest(runs: Vec<(PathBuf, Run)>) -> Vec<Run> {
     newest.into_values().collect()
 }
 
-/// Which engine a formulation is; nothing for a backend that the machine would not choose.
-fn engine(run: &Run, formulation: &str) -> Option<String> {
-    let best = run.machine.backends.first()?;
-    match Kind::of(formulation) {
-        Kind::Own { backend } => (backend == best).then(|| OURS.into()),
-        Kind::OnTheFly { backend } => {
-            (backend == best).then(|| format!("{OURS}, rows in the call"))
-        }
-        Kind::Intrinsics { backend } => (backend == best).then(|| "the same kernel in C".into()),
-        Kind::Literature => Some(formulation.into()),
-        Kind::Library => Some(family(formulation).into()),
-    }
-}
-
-/// What an engine takes in a workload, in roofs.
-#[derive(Clone, Debug)]
-struct Taken {
-    engine: String,
-    /// In the pairing that suits it best.
-    low: f64,
-    /// In the other one, if it has that.
-    high: f64,
-}
-
 /// The engines of a workload on one thread.
-fn taken(run: &Run, element: Element, workload: &str) -> Vec<Taken> {
-    let mut all: Vec<Taken> = Vec::new();
-    let is_asked = |case: &&CaseResult| {
+fn taken<'a>(run: &'a Run, element: Element, workload: &str) -> Vec<Taken<'a>> {
+    let cases = run.cases.iter().filter(|case| {
         case.element == element.name()
             && case.workload == workload
             && case.aligned
             && case.threads == 1
-    };
-    for case in run.cases.iter().filter(is_asked) {
-        let mut here: BTreeMap<String, f64> = BTreeMap::new();
-        for measurement in &case.measurements {
-            if let Some(engine) = engine(run, &measurement.formulation) {
-                let best = here.entry(engine).or_insert(f64::INFINITY);
-                *best = best.min(measurement.times_roof());
-            }
-        }
-        for (engine, roofs) in here {
-            match all.iter_mut().find(|known| known.engine == engine) {
-                Some(known) => {
-                    known.low = known.low.min(roofs);
-                    known.high = known.high.max(roofs);
-                }
-                None => all.push(Taken {
-                    engine,
-                    low: roofs,
-                    high: roofs,
-                }),
-            }
-        }
-    }
-    all
+    });
+    engines::taken(run, cases)
 }
 
 /// The geometric mean of an engine's lines in a class, and how many there are; nothing if there is none.
@@ -122,27 +71,25 @@ fn mean(runs: &[Run], element: Element, workloads: &[&str], engine: &str) -> Opt
             .flat_map(|workload| taken(run, element, workload));
         taken.filter(|taken| taken.engine == engine)
     });
-    let logarithms: Vec<f64> = lines.map(|taken| taken.low.ln()).collect();
+    let logarithms: Vec<f64> = lines.map(|taken| taken.low().ln()).collect();
     let count = logarithms.len();
     (count > 0).then(|| ((logarithms.iter().sum::<f64>() / count as f64).exp(), count))
 }
 
 /// All engines of all runs, the fastest first: by their f32 lines, whichever they have.
-fn engines(runs: &[Run]) -> Vec<String> {
-    let mut engines: Vec<(f64, String)> = Vec::new();
+fn engines(runs: &[Run]) -> Vec<&str> {
+    let mut engines: Vec<(f64, &str)> = Vec::new();
     let standard: Vec<&str> = CLASSES
         .iter()
         .flat_map(|(_, workloads)| *workloads)
         .copied()
         .collect();
     for run in runs {
-        for name in standard
-            .iter()
-            .flat_map(|workload| taken(run, Element::F32, workload))
-        {
-            if !engines.iter().any(|(_, known)| *known == name.engine) {
-                let mean = mean(runs, Element::F32, &standard, &name.engine);
-                engines.push((mean.map_or(f64::INFINITY, |(mean, _)| mean), name.engine));
+        let workloads = standard.iter();
+        for Taken { engine, .. } in workloads.flat_map(|name| taken(run, Element::F32, name)) {
+            if !engines.iter().any(|(_, known)| *known == engine) {
+                let mean = mean(runs, Element::F32, &standard, engine);
+                engines.push((mean.map_or(f64::INFINITY, |(mean, _)| mean), engine));
             }
         }
     }
@@ -177,7 +124,7 @@ pub fn rank(runs: &[Run]) -> Result<String> {
     let heading = columns.iter().map(|(name, _)| name.as_str());
     let rows = engines.iter().enumerate().map(|(index, engine)| {
         let cells = columns.iter().map(|(_, cells)| cells[index].clone());
-        (engine.clone(), cells.collect())
+        (engine.to_string(), cells.collect())
     });
     let machines: Vec<_> = runs
         .iter()
@@ -226,9 +173,9 @@ fn machine(run: &Run) -> String {
 
 /// A cell of the README: the pairings of an engine in a workload.
 fn cell(run: &Run, element: Element, workload: &str, engine: &str) -> String {
-    let found = taken(run, element, workload)
-        .into_iter()
-        .find(|taken| taken.engine == engine);
+    let mut all = taken(run, element, workload).into_iter();
+    let found = all.find(|taken| taken.engine == engine);
+    let found = found.map(|taken| [taken.low(), taken.high]);
     let two = |value: f64| {
         if value < 9.95 {
             format!("{value:.1}")
@@ -237,8 +184,8 @@ fn cell(run: &Run, element: Element, workload: &str, engine: &str) -> String {
         }
     };
     match found {
-        Some(Taken { low, high, .. }) if two(low) == two(high) => two(low),
-        Some(Taken { low, high, .. }) => format!("{} - {}", two(low), two(high)),
+        Some([low, high]) if two(low) == two(high) => two(low),
+        Some([low, high]) => format!("{} - {}", two(low), two(high)),
         None if is_refused(run, element, workload, engine) => "noise".into(),
         None => "-".into(),
     }
@@ -249,17 +196,12 @@ fn is_refused(run: &Run, element: Element, workload: &str, of: &str) -> bool {
     refused.into_iter().any(|line| {
         line.workload == workload
             && line.group.split(' ').next() == Some(element.name())
-            && engine(run, &line.formulation).as_deref() == Some(of)
+            && engines::engine(run, &line.formulation) == Some(of)
     })
 }
 
 /// The engines that the README compares with, in f32 on the machine of the newest record; `rank` has all.
-const COMPARED: [&str; 4] = [
-    "the same kernel in C",
-    "complex/in-place",
-    "rotate-half",
-    "matrix/dense",
-];
+const COMPARED: [&str; 4] = [IN_C, "complex/in-place", "rotate-half", "matrix/dense"];
 
 /// The README's speed: rope-core on every machine, then other engines on the machine of the newest record.
 fn speed(runs: &[Run]) -> String {
@@ -294,34 +236,20 @@ fn picture(run: &Run) -> String {
     const GAP: f64 = 20.0;
     const CAPTION: f64 = 22.0;
     let engines = engines(std::slice::from_ref(run));
-    let cards: Vec<Markup> = COLUMNS
-        .iter()
-        .map(|(workload, name)| {
-            let taken = taken(run, Element::F32, workload);
-            let found = engines
-                .iter()
-                .filter_map(|engine| taken.iter().find(|taken| taken.engine == *engine));
-            let bars: Vec<Bar> = found.map(|taken| bar(run, taken)).collect();
-            draw(name, &roofs(&bars), &bars)
-        })
-        .collect();
-    let height = |card: &Markup| {
-        let view = card
-            .0
-            .split("viewBox=\"0 0 350 ")
-            .nth(1)
-            .and_then(|rest| rest.split('"').next());
-        view.and_then(|height| height.parse().ok()).unwrap_or(0.0)
-    };
-    let tallest = cards.iter().map(height).fold(0.0, f64::max);
-    let (wide, tall) = (WIDTH + GAP, tallest + CAPTION + GAP);
+    let cards = COLUMNS.map(|(workload, name)| {
+        let taken = taken(run, Element::F32, workload);
+        let find = |engine: &&str| taken.iter().find(|taken| taken.engine == *engine);
+        (name, engines.iter().filter_map(find).map(bar).collect())
+    });
+    let heights = cards.iter().map(|(_, bars): &(_, Vec<Bar>)| height(bars));
+    let (wide, tall) = (WIDTH + GAP, heights.fold(0.0, f64::max) + CAPTION + GAP);
     let all = html! {
         svg xmlns="http://www.w3.org/2000/svg" viewBox={ "0 0 " (2.0 * wide + GAP) " " (2.0 * tall + GAP) } role="img" {
             title { "f32 on " (run.machine.name()) ": time over the machine's limit" }
-            @for (index, (card, (_, name))) in cards.iter().zip(COLUMNS).enumerate() {
+            @for (index, (name, bars)) in cards.iter().enumerate() {
                 g transform={ "translate(" (GAP + wide * (index % 2) as f64) " " (GAP + tall * (index / 2) as f64) ")" } {
                     text.first x="0" y="12" { (name) }
-                    g transform={ "translate(0 " (CAPTION) ")" } { (sized(card, height(card))) }
+                    g transform={ "translate(0 " (CAPTION) ")" } { (sized(&draw(name, &roofs(bars), bars), height(bars))) }
                 }
             }
         }
@@ -338,24 +266,18 @@ fn sized(card: &Markup, height: f64) -> Markup {
     ))
 }
 
-fn bar(run: &Run, taken: &Taken) -> Bar {
-    let best = run.machine.backends.first().map_or("", String::as_str);
-    let class = match &*taken.engine {
-        ours if ours.starts_with(OURS) => format!("own {best}"),
-        "the same kernel in C" => format!("intrinsics {best}"),
-        other => Kind::of(other).class(),
-    };
+fn bar(taken: &Taken<'_>) -> Bar {
     Bar {
-        name: taken.engine.clone(),
-        value: digits(taken.low),
-        class,
-        low: taken.low,
+        name: taken.engine.into(),
+        value: digits(taken.low()),
+        class: Kind::of(&taken.measurement.formulation).class(),
+        low: taken.low(),
         high: taken.high,
         is_first: taken.engine.starts_with(OURS),
         about: format!(
             "{}: {} roofs, {} in the other pairing",
             taken.engine,
-            digits(taken.low),
+            digits(taken.low()),
             digits(taken.high)
         ),
     }

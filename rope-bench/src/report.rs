@@ -1,6 +1,7 @@
 //! What a run looks like: a table to read, a page to show, data to keep.
 
 pub mod answer;
+pub mod engines;
 pub mod files;
 pub mod html;
 pub mod kind;

@@ -2,47 +2,38 @@
 
 use maud::{Markup, html};
 
-use crate::report::kind::{Kind, family, legend};
+use crate::report::engines::{self, ON_THE_FLY, OURS, Taken};
+use crate::report::kind::{Kind, legend};
 use crate::report::range::Range;
 use crate::report::svg::bars::{Bar, draw};
 use crate::report::svg::{roof, roofs};
 use crate::report::table::{count, digits, time};
 use crate::report::titles::Titled;
-use crate::results::{CaseResult, Measurement, Run};
+use crate::results::CaseResult;
 
 /// The workloads that answer for all: what a model does token by token, for many users at once, and with a prompt.
 const SHOWN: [&str; 3] = ["W3", "W4", "W1"];
 
-/// A formulation, or the best of a library, in a workload.
+/// An engine in a workload.
 #[derive(Clone, Copy, Debug)]
 struct Entry<'a> {
     run: &'a Titled,
-    case: &'a CaseResult,
-    measurement: &'a Measurement,
+    taken: Taken<'a>,
 }
 
-impl<'a> Entry<'a> {
-    /// What has one line in the picture: rope-core, its kernel in C, a library, a formulation of the literature.
-    fn contender(&self) -> &'a str {
-        let name = &self.measurement.formulation;
-        match Kind::of(name) {
-            Kind::Literature => name,
-            _ => family(name),
-        }
-    }
-
+impl Entry<'_> {
     /// In roofs.
     fn range(&self) -> Range {
-        Range::of(&self.measurement.time, self.case.roof())
+        Range::of(&self.taken.measurement.time, self.taken.case.roof())
     }
 
     /// Bold if it cannot be told from the fastest one.
     fn bar(&self, fastest: Range) -> Bar {
-        let Entry {
-            run,
+        let Taken {
             case,
             measurement: m,
-        } = self;
+            ..
+        } = self.taken;
         let kind = Kind::of(&m.formulation);
         let name = match kind {
             Kind::Own { backend } => format!("rope-core {backend}"),
@@ -51,7 +42,7 @@ impl<'a> Entry<'a> {
         };
         let range = self.range();
         Bar {
-            name: format!("{} {name}", run.letter).trim().to_owned(),
+            name: format!("{} {name}", self.run.letter).trim().to_owned(),
             value: format!("{} roofs, {}", digits(m.times_roof()), time(m.time.minimum)),
             class: kind.class(),
             low: range.low,
@@ -90,8 +81,8 @@ pub fn answer(runs: &[Titled]) -> Markup {
         (picture(runs, first))
         p.soft {
             (first) " elements on " (count(threads, "thread")) ", each formulation in the pairing that suits it \
-             better, each library at its best. rope-core is the backend that it chooses by itself; the others are \
-             below. Bold: cannot be told from the fastest."
+             better, each library at its best. rope-core is the backend that it chooses by itself, C the loop for the same \
+             instruction set; the others are below. Bold: cannot be told from the fastest."
         }
         @for element in others {
             details { summary { "The same in " (element) } (picture(runs, element)) }
@@ -102,7 +93,7 @@ pub fn answer(runs: &[Titled]) -> Markup {
 /// An engine on a machine, and its time over the roof in each column.
 struct Row<'a> {
     run: &'a Titled,
-    contender: &'a str,
+    engine: &'a str,
     cells: Vec<Option<f64>>,
 }
 
@@ -123,21 +114,17 @@ fn matrix(runs: &[Titled], elements: &[&str]) -> Markup {
         .collect();
     let mut rows: Vec<Row<'_>> = Vec::new();
     for (column, (element, workload)) in columns.iter().enumerate() {
-        for entry in entries(runs, workload, element) {
-            let (run, contender) = (entry.run, entry.contender());
+        for Entry { run, taken } in entries(runs, workload, element) {
+            let engine = taken.engine;
             let known = rows
                 .iter()
-                .position(|row| row.contender == contender && row.run.letter == run.letter);
+                .position(|row| row.engine == engine && row.run.letter == run.letter);
             let row = known.unwrap_or_else(|| {
                 let cells = vec![None; columns.len()];
-                rows.push(Row {
-                    run,
-                    contender,
-                    cells,
-                });
+                rows.push(Row { run, engine, cells });
                 rows.len() - 1
             });
-            rows[row].cells[column] = Some(entry.measurement.times_roof());
+            rows[row].cells[column] = Some(taken.low());
         }
     }
     rows.sort_by(|a, b| a.geometric_mean().total_cmp(&b.geometric_mean()));
@@ -155,11 +142,7 @@ fn matrix(runs: &[Titled], elements: &[&str]) -> Markup {
             tr { th {} @for element in elements { th.element colspan=(workloads.len()) { (element) } } }
             tr { th { "times the roof" } @for (_, workload) in &columns { th { (workload) } } }
             @for row in &rows { tr {
-                td { (row.run.letter) " " (match row.contender {
-                    "fused" => "rope-core",
-                    "intrinsics" => "the same kernel in C",
-                    other => other,
-                }) }
+                td { (row.run.letter) " " (row.engine) }
                 @for cell in &row.cells { @match cell {
                     Some(times) => td style=(shade(*times)) { (digits(*times)) },
                     None => td {},
@@ -213,10 +196,10 @@ fn picture(runs: &[Titled], element: &str) -> Markup {
     let names = panels
         .iter()
         .flatten()
-        .map(|entry| entry.measurement.formulation.as_str());
+        .map(|entry| entry.taken.measurement.formulation.as_str());
     html! {
         div.cards {
-            @for entries in &panels { @if let Some(Entry { case, .. }) = entries.first() {
+            @for entries in &panels { @if let Some(Entry { taken: Taken { case, .. }, .. }) = entries.first() {
                 figure {
                     figcaption { (headline(entries)) (case.about) ", " (element) }
                     @let bars = bars(entries);
@@ -230,16 +213,14 @@ fn picture(runs: &[Titled], element: &str) -> Markup {
 
 /// `1.03 times the limit`, of rope-core in each run that has it.
 fn headline(entries: &[Entry<'_>]) -> Markup {
-    let own = entries
-        .iter()
-        .filter(|entry| matches!(Kind::of(&entry.measurement.formulation), Kind::Own { .. }));
+    let own = entries.iter().filter(|entry| entry.taken.engine == OURS);
     let mut own: Vec<_> = own.collect();
     own.sort_by(|a, b| a.run.letter.cmp(&b.run.letter));
     html! {
         @if !own.is_empty() {
             div.headline {
                 "rope-core: "
-                @for entry in own { (entry.run.letter) " " b { (digits(entry.measurement.times_roof())) } " " }
+                @for entry in own { (entry.run.letter) " " b { (digits(entry.taken.low())) } " " }
                 "times the limit"
             }
         }
@@ -250,10 +231,10 @@ fn headline(entries: &[Entry<'_>]) -> Markup {
 fn bars(entries: &[Entry<'_>]) -> Vec<Bar> {
     let mut letters: Vec<&str> = Vec::new();
     let mut bars: Vec<Bar> = Vec::new();
-    for Entry { run, case, .. } in entries {
+    for Entry { run, taken } in entries {
         if !letters.contains(&run.letter.as_str()) {
             letters.push(&run.letter);
-            let bar = roof(case);
+            let bar = roof(taken.case);
             let name = format!("{} {}", run.letter, bar.name).trim().to_owned();
             bars.push(Bar { name, ..bar });
         }
@@ -265,59 +246,29 @@ fn bars(entries: &[Entry<'_>]) -> Vec<Bar> {
     bars
 }
 
-/// The contenders, each at its best: the fastest contender first, its runs one after the other.
+/// The engines, but rope-core with rows made in the call: the fastest engine first, its runs one after the other.
 fn entries<'a>(runs: &'a [Titled], workload: &str, element: &str) -> Vec<Entry<'a>> {
-    let mut best: Vec<Entry<'a>> = Vec::new();
-    for (run, case) in
-        timed(runs).filter(|(_, case)| case.workload == workload && case.element == element)
-    {
-        for measurement in case
-            .measurements
-            .iter()
-            .filter(|m| is_shown(&m.formulation, &run.run))
-        {
-            let entry = Entry {
-                run,
-                case,
-                measurement,
-            };
-            let found = best.iter_mut().find(|other| {
-                other.run.letter == run.letter && other.contender() == entry.contender()
-            });
-            match found {
-                Some(other) if other.measurement.times_roof() <= measurement.times_roof() => {}
-                Some(other) => *other = entry,
-                None => best.push(entry),
-            }
-        }
+    let mut entries: Vec<Entry<'a>> = Vec::new();
+    for run in runs {
+        let cases = timed(runs).filter(|(of, case)| {
+            of.letter == run.letter && case.workload == workload && case.element == element
+        });
+        let taken = engines::taken(&run.run, cases.map(|(_, case)| case)).into_iter();
+        let shown = taken.filter(|taken| taken.engine != ON_THE_FLY);
+        entries.extend(shown.map(|taken| Entry { run, taken }));
     }
-    let fastest = |entry: &Entry<'_>| {
-        let same = best
-            .iter()
-            .filter(|other| other.contender() == entry.contender());
-        same.map(|other| other.measurement.times_roof())
+    let best = |engine: &str| {
+        let same = entries.iter().filter(|other| other.taken.engine == engine);
+        same.map(|other| other.taken.low())
             .fold(f64::INFINITY, f64::min)
     };
-    let mut sorted = best.clone();
+    let mut sorted = entries.clone();
     sorted.sort_by(|a, b| {
-        fastest(a)
-            .total_cmp(&fastest(b))
+        best(a.taken.engine)
+            .total_cmp(&best(b.taken.engine))
             .then_with(|| a.run.letter.cmp(&b.run.letter))
     });
     sorted
-}
-
-/// Of rope-core only what a user gets who chooses nothing, with rows made once as models make them.
-fn is_shown(formulation: &str, run: &Run) -> bool {
-    match Kind::of(formulation) {
-        Kind::Own { backend } => run
-            .machine
-            .backends
-            .first()
-            .is_none_or(|best| best == backend),
-        Kind::OnTheFly { .. } => false,
-        _ => true,
-    }
 }
 
 /// Cases whose times mean something: those of one thread that begin at a cache line, or what comes next to that.

@@ -43,7 +43,7 @@ fn title(runs: &[Titled]) -> String {
     match runs {
         [one] => format!(
             "Rotary position embedding against the limit of {}",
-            one.run.machine.cpu
+            one.run.machine.name()
         ),
         _ => {
             let names: Vec<_> = runs.iter().map(Titled::short).collect();
@@ -61,13 +61,13 @@ fn heading(id: &str, says: &Markup) -> Markup {
     html! { span id=(id) { (says) " " a.permalink href={ "#" (id) } { "#" } } }
 }
 
-/// The sections of a run. Of one that is alone every case is drawn, too.
+/// The sections of a run. Of one that is alone every case is drawn, with all of its numbers.
 fn one(titled: &Titled, is_alone: bool) -> Markup {
     let run = &titled.run;
     let id = |part: &str| format!("{} {part}", titled.letter).trim().to_owned();
     let is_emulated = run.machine.emulator.is_some();
     html! {
-        h2 { (heading(&id("machine"), &html! { (titled.short()) ": " (run.machine.cpu) })) }
+        h2 { (heading(&id("machine"), &html! { (titled.short()) ": " (run.machine.name()) })) }
         @if let Some(emulator) = &run.machine.emulator {
             p.warn { "Emulated by " (emulator) ": its times mean nothing and are not shown." }
         }
@@ -75,7 +75,7 @@ fn one(titled: &Titled, is_alone: bool) -> Markup {
         @for group in svg::groups(&run.cases) {
             h3 { (heading(&id(&group[0].group), &html! { (group[0].group) })) }
             // Where times mean nothing they are not shown.
-            @if is_emulated { (instructions(group)) } @else if is_alone { (times(group)) } @else { (numbers(group)) }
+            @if is_emulated { (instructions(group)) } @else if is_alone { (times(group)) } @else { (speeds(group)) }
         }
         @if let Some(rows) = run.rows.as_ref().filter(|_| !is_emulated) { (makers(rows)) }
         @if let Some(cycles) = &run.cycles { (predictions(cycles)) }
@@ -96,6 +96,12 @@ fn facts(run: &Run) -> Markup {
     let dispatch = dispatch.map(|line| format!("{} {}", line.backend, time(line.time.minimum)));
     let mut facts = run.machine.facts();
     facts.extend([
+        (
+            "load",
+            run.load
+                .as_ref()
+                .map_or_else(String::new, |_| table::load(run)),
+        ),
         ("verified", verified),
         ("a call", dispatch.collect::<Vec<_>>().join(", ")),
     ]);
@@ -117,6 +123,14 @@ fn times(group: &[CaseResult]) -> Markup {
             figure { (caption(case)) (svg::bars(case)) }
         } }
         details { summary { "Numbers, " (group[0].group) } (numbers(group)) }
+    }
+}
+
+/// The cases of a group side by side.
+fn speeds(group: &[CaseResult]) -> Markup {
+    html! {
+        p.soft { "Elements in a nanosecond, time of a call, time over the roof. A page of this run alone has more." }
+        (rectangle(&table::speeds(group)))
     }
 }
 

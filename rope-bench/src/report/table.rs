@@ -137,13 +137,13 @@ pub fn dispatch(lines: &[Dispatch]) -> String {
 
 /// Cases that differ in their workload only, side by side: five fit a terminal.
 pub fn cases(cases: &[CaseResult]) -> String {
-    cases.chunks(5).map(block).collect::<Vec<_>>().join("\n")
+    let tables = cases.chunks(5).map(|cases| align(&speeds(cases)));
+    tables.collect::<Vec<_>>().join("\n")
 }
 
-fn block(cases: &[CaseResult]) -> String {
-    let Some(first) = cases.first() else {
-        return String::new();
-    };
+/// The rows of such a table: its heading, the limits, then the formulations.
+pub fn speeds(cases: &[CaseResult]) -> Vec<Vec<String>> {
+    let group = cases.first().map_or("", |first| &*first.group);
     let head = |case: &CaseResult| format!("{} {}", case.workload, case.shape);
     let roof = |case: &CaseResult| cell(case, case.roof(), None);
     let copy = |case: &CaseResult| {
@@ -153,7 +153,7 @@ fn block(cases: &[CaseResult]) -> String {
         })
     };
     let mut rows = vec![
-        row(&first.group, cases.iter().map(head)),
+        row(group, cases.iter().map(head)),
         row("roof", cases.iter().map(roof)),
         row("memcpy", cases.iter().map(copy)),
     ];
@@ -175,7 +175,7 @@ fn block(cases: &[CaseResult]) -> String {
         ];
         rows.push(row(name, cells.chain(worst)));
     }
-    align(&rows)
+    rows
 }
 
 /// The cost of a call and of a head, ours and C's: a table for each group of cases.

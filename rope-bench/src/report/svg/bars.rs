@@ -36,11 +36,20 @@ pub struct Ruler {
     pub line: Option<f64>,
 }
 
+/// What a bar takes, with its name.
+const ROW: f64 = 31.0;
+
+/// Where the first one begins.
+const TOP: f64 = 34.0;
+
+/// How high a card of such bars is.
+pub fn height(bars: &[Bar]) -> f64 {
+    TOP + ROW * bars.len() as f64
+}
+
 /// The card.
 pub fn draw(title: &str, ruler: &Ruler, bars: &[Bar]) -> Markup {
-    const ROW: f64 = 31.0;
-    const TOP: f64 = 34.0;
-    let bottom = TOP + ROW * bars.len() as f64;
+    let bottom = height(bars);
     let dashes = format!("14 {}", ROW - 14.0);
     let x = |value: f64| round(1.0 + (WIDTH - 2.0) * (value / ruler.most).clamp(0.0, 1.0));
     card(
@@ -58,7 +67,7 @@ pub fn draw(title: &str, ruler: &Ruler, bars: &[Bar]) -> Markup {
                 @let (low, high) = (x(bar.low), x(bar.high));
                 g class=(bar.class) {
                     title { (bar.about) }
-                    text.first[bar.is_first] x="0" y=(y + 13.0) { (bar.name) }
+                    text class=[bar.is_first.then_some("first")] x="0" y=(y + 13.0) { (bar.name) }
                     text.end x=(WIDTH) y=(y + 13.0) { (bar.value) }
                     rect.pale x=(low) y=(y + 18.0) width=(round(high - low)) height="8" {}
                     rect.bar x="1" y=(y + 18.0) width=(round(low - 1.0)) height="8" {}

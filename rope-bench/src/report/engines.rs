@@ -1,0 +1,93 @@
+//! Which engine a formulation is, and what each engine takes in a workload.
+//!
+//! An engine is rope-core with the backend that it chooses, its kernels in C, a formulation of the literature, or a
+//! library. In a workload it counts in the pairing that suits it best: not all have both.
+
+use std::collections::BTreeMap;
+
+use super::kind::{Kind, family};
+use crate::results::{CaseResult, Measurement, Run};
+
+/// rope-core, with rows made once as models make them.
+pub const OURS: &str = "rope-core";
+
+/// rope-core, with rows made in each call.
+pub const ON_THE_FLY: &str = "rope-core, rows in the call";
+
+/// rope-core's kernels in C.
+pub const IN_C: &str = "the same kernel in C";
+
+/// Which engine a formulation is; nothing for a backend that the machine would not choose.
+pub fn engine<'a>(run: &Run, formulation: &'a str) -> Option<&'a str> {
+    let chosen = |backend: &str| {
+        run.machine
+            .backends
+            .first()
+            .is_none_or(|best| best == backend)
+    };
+    match Kind::of(formulation) {
+        Kind::Own { backend } => chosen(backend).then_some(OURS),
+        Kind::OnTheFly { backend } => chosen(backend).then_some(ON_THE_FLY),
+        Kind::Intrinsics { backend } => chosen(backend).then_some(IN_C),
+        Kind::Literature => Some(formulation),
+        Kind::Library => Some(family(formulation)),
+    }
+}
+
+/// What an engine takes in a workload.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken<'a> {
+    /// Its name.
+    pub engine: &'a str,
+    /// The case in the pairing that suits it best.
+    pub case: &'a CaseResult,
+    /// Its fastest formulation there.
+    pub measurement: &'a Measurement,
+    /// The time over the roof of its fastest formulation in the other pairing, if it has that.
+    pub high: f64,
+}
+
+impl Taken<'_> {
+    /// Time over roof.
+    pub fn low(&self) -> f64 {
+        self.measurement.times_roof()
+    }
+}
+
+/// The engines of cases that differ in their pairing only.
+pub fn taken<'a>(run: &Run, cases: impl Iterator<Item = &'a CaseResult>) -> Vec<Taken<'a>> {
+    let mut all: Vec<Taken<'a>> = Vec::new();
+    for case in cases {
+        let mut here: BTreeMap<&str, &Measurement> = BTreeMap::new();
+        for measurement in &case.measurements {
+            if let Some(engine) = engine(run, &measurement.formulation) {
+                let best = here.entry(engine).or_insert(measurement);
+                if measurement.times_roof() < best.times_roof() {
+                    *best = measurement;
+                }
+            }
+        }
+        for (engine, measurement) in here {
+            let high = measurement.times_roof();
+            let taken = Taken {
+                engine,
+                case,
+                measurement,
+                high,
+            };
+            match all.iter_mut().find(|known| known.engine == engine) {
+                Some(known) => {
+                    let high = high.max(known.high);
+                    let best = if taken.low() < known.low() {
+                        taken
+                    } else {
+                        *known
+                    };
+                    *known = Taken { high, ..best };
+                }
+                None => all.push(taken),
+            }
+        }
+    }
+    all
+}
