@@ -4,8 +4,8 @@ use std::path::Path;
 
 use rope_bench::machine::Machine;
 use rope_bench::measuring::{Ratio, Time};
-use rope_bench::rank;
 use rope_bench::results::{CaseResult, Measurement, Record, Refused, RoofResult, Run};
+use rope_bench::{rank, record};
 
 #[test]
 fn texts_are_what_the_records_say() {
@@ -108,6 +108,43 @@ fn the_newest_record_of_each_machine_is_ranked() {
         "{text}"
     );
     assert_eq!(lines.next(), Some(""), "{text}");
+}
+
+#[test]
+fn a_record_refuses_the_ratios_that_spread_beyond_its_claim() {
+    let mut run = run(
+        "One",
+        "2026-01-01",
+        &[("fused/avx2", 1.0), ("complex", 2.0)],
+    );
+    let of_c = Ratio {
+        over: "intrinsics/avx2".into(),
+        value: 1.0,
+        spread: 0.11,
+    };
+    // Of the first case one ratio of the first line; of the second case all that its second line is.
+    run.cases[0].measurements[0].ratios.push(of_c);
+    run.cases[1].measurements[1].ratios[0].spread = 0.2;
+    run.cases[1].measurements[0].ratios[0].spread = record::CLAIM;
+    record::refuse(&mut run);
+    let kept = |case: usize| run.cases[case].measurements.iter();
+    let kept = |case: usize| kept(case).map(|line| (&*line.formulation, line.ratios.len()));
+    assert!(kept(0).eq([("fused/avx2", 1), ("complex", 1)]));
+    assert!(kept(1).eq([("fused/avx2", 1)]));
+    let Record { claim, refused } = run.record.as_ref().unwrap();
+    assert_eq!(*claim, record::CLAIM);
+    let refused = refused.iter().map(|line| {
+        (
+            &*line.workload,
+            &*line.formulation,
+            &*line.over,
+            line.spread,
+        )
+    });
+    assert!(refused.eq([
+        ("W1", "fused/avx2", "intrinsics/avx2", 0.11),
+        ("W3", "complex", "roof", 0.2)
+    ]));
 }
 
 #[test]

@@ -131,6 +131,37 @@ fn runs_are_as_the_schema_says() {
     }
 }
 
+/// llvm-mca is not everywhere, nor is an emulator: what they say is made up here.
+#[test]
+fn predictions_and_counts_are_as_the_schema_says() {
+    let mut run = written(&[
+        "--shape",
+        "1,1,1,2",
+        "--element",
+        "f32",
+        "--emulated-by",
+        "x",
+    ]);
+    run["cases"][0]["measurements"][0]["instructions"] = json!(12.5);
+    run["cycles"] = json!({
+        "tool": "llvm-mca 19", "head_dim": 128,
+        "cpus": [{
+            "name": "Zen 4", "llvm": "znver4", "architecture": "x86_64", "known": true, "units": "Zn4", "own": true,
+            "here": false,
+        }],
+        "kernels": [{
+            "architecture": "x86_64", "backend": "avx2", "element": "f32", "pairing": "half", "elements": 16,
+            "instructions": 20, "spills": 0, "slots": 1, "constants": 0, "predicted": [0.5, null], "measured": 0.6,
+        }],
+        "here": {"cpu": "a CPU", "ns_per_cycle": 0.3},
+    });
+    checked(&run).unwrap();
+    // Both readers agree: the schema, and the program.
+    let run: rope_bench::results::Run = serde_json::from_value(run).unwrap();
+    checked(&serde_json::to_value(&run).unwrap()).unwrap();
+    assert_eq!(run.cycles.unwrap().kernels[0].predicted, [Some(0.5), None]);
+}
+
 #[test]
 fn other_documents_are_refused() {
     let run = written(&["--shape", "1,1,1,2", "--element", "f32"]);
