@@ -164,6 +164,18 @@ fn keys_that_a_class_does_not_name_change_nothing() {
         .map(|(name, keys)| (name, keys.split(' ').collect()))
         .collect();
     let all: BTreeSet<&str> = lists.values().flatten().copied().collect();
+    // A name that no row has would be tried for nothing.
+    let rows = include_str!("../../rope-core/models/src/types/rows.rs");
+    let words: BTreeSet<&str> = rows
+        .split(|c: char| !c.is_alphanumeric() && c != '_')
+        .chain(["layer_types"])
+        .collect();
+    for name in lists.keys() {
+        assert!(rows.contains(&format!("\"{name}\"")), "{name} has no row");
+    }
+    for key in &all {
+        assert!(words.contains(key), "no row names the key {key}");
+    }
     let mut plain: BTreeMap<String, (Value, String)> = BTreeMap::new();
     for case in golden() {
         let (root, row) = types_of(&case);
