@@ -1,4 +1,4 @@
-//! Decodes behind 100,000 tokens: the rows of a step are made once, for all layers, from the model's `config.json`.
+//! Decodes after 100,000 tokens: the rows of a forward pass, which all layers share, from the model's `config.json`.
 //!
 //! q and k are windows of one packed projection in bf16, rotated where they lie.
 //!

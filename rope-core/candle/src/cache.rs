@@ -1,17 +1,21 @@
-//! Keys, rotated, and values into two tensors that are a KV cache.
+//! Keys, rotated, and values into two tensors that are a KV cache, and out of them.
 
 use std::cell::RefCell;
 
-use candle_core::{CpuStorage, InplaceOp1, Layout, Result, Storage, Tensor, bail};
+use candle_core::{
+    CpuStorage, DType, Device, Error, InplaceOp1, Layout, Result, Storage, Tensor, WithDType, bail,
+};
 use rope_core::cache::{
-    BlockFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, QuantFormat, QuantScale, Slots,
+    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, QuantFormat, QuantScale,
+    Slots,
 };
 use rope_core::stages::WithStages;
-use rope_core::{Rope, Rows, Strides};
+use rope_core::{Element, Pairing, Rope, Rows, Strides, TensorMut};
 
 use crate::rotation::Rotation;
 use crate::tensor::{
-    Order, from_offset, on_cpu, refused, share_storage, with_adjacent_channels, with_elements,
+    Order, from_offset, on_cpu, refused, share_storage, unsupported, with_adjacent_channels,
+    with_elements,
 };
 
 /// What the tensors of a KV cache keep.
@@ -74,9 +78,9 @@ pub(crate) fn write(
     };
     let (k_place, v_place) = (order.layout(k_layout)?, order.layout(v_layout)?);
     borrow_mut(keys, |keys, layout| {
-        let mut keys = cache(("keys", keys, layout), order, format, 0)?;
+        let mut keys = cache_mut(("keys", keys, layout), order, format, 0)?;
         borrow_mut(values, |values, layout| {
-            let mut values = cache(("values", values, layout), order, format, 1)?;
+            let mut values = cache_mut(("values", values, layout), order, format, 1)?;
             with_elements!(k, k => with_elements!(v, v => {
                 let k = rope_core::Tensor::new(from_offset(k, k_layout), k_place).map_err(refused)?;
                 let v = rope_core::Tensor::new(from_offset(v, v_layout), v_place).map_err(refused)?;
@@ -87,13 +91,73 @@ pub(crate) fn write(
     })
 }
 
-/// The cache in a tensor's memory; `index` is that of its scale.
-fn cache<'a>(
-    (name, storage, layout): (&str, &'a mut CpuStorage, &Layout),
+/// Reads the heads of some slots of a cache, as `[batch, tokens]`; `index` is that of its scale.
+pub(crate) fn read(
+    (name, tensor): (&str, &Tensor),
     order: Order,
-    format: CacheFormat,
-    index: usize,
-) -> Result<CacheMut<'a>> {
+    (format, index): (CacheFormat, usize),
+    (tokens, slots): ([usize; 2], Slots<'_>),
+    dtype: DType,
+) -> Result<Tensor> {
+    on_cpu(name, tensor)?;
+    if tensor.track_op() {
+        bail!("{name} is tracked, and a read of a cache has no gradient; detach it");
+    }
+    let (storage, layout) = tensor.storage_and_layout();
+    let place = place(name, layout, order, format)?;
+    let CacheShape {
+        heads, head_dim, ..
+    } = place.shape();
+    let cache = match (format, &*storage) {
+        (CacheFormat::Elements, Storage::Cpu(elements)) => {
+            with_elements!(elements, elements => Ok(Cache::new(from_offset(elements, layout), place)))?
+        }
+        (CacheFormat::Quantized(code, scales), Storage::Cpu(CpuStorage::U8(codes))) => {
+            let scale = QuantScale::Divide(scales[index].into());
+            Cache::quantized(from_offset(codes, layout), place, code, scale, &[])
+        }
+        (CacheFormat::Blocks(format), Storage::Cpu(CpuStorage::U8(blocks))) => {
+            Cache::blocks(from_offset(blocks, layout), place, format)
+        }
+        _ => return Err(not_codes(name)),
+    };
+    let (cache, shape) = (
+        cache.map_err(refused)?,
+        [tokens[0], tokens[1], heads, head_dim],
+    );
+    match dtype {
+        DType::F32 => read_elements::<f32>(&cache, order, shape, slots),
+        DType::BF16 => read_elements::<rope_core::half::bf16>(&cache, order, shape, slots),
+        DType::F16 => read_elements::<rope_core::half::f16>(&cache, order, shape, slots),
+        other => Err(unsupported(other)),
+    }
+}
+
+fn read_elements<E: Element + WithDType>(
+    cache: &Cache<'_>,
+    order: Order,
+    shape: [usize; 4],
+    slots: Slots<'_>,
+) -> Result<Tensor> {
+    let dims = Order::sorted(shape, order);
+    let count = dims
+        .iter()
+        .try_fold(1, |count: usize, dim| count.checked_mul(*dim));
+    let zeros = count.map(bytemuck::allocation::try_zeroed_vec::<E>);
+    let Some(Ok(mut elements)) = zeros else {
+        bail!("a tensor {dims:?} is more than memory holds");
+    };
+    let layout = order.layout(&Layout::contiguous(&dims))?;
+    let mut target = TensorMut::new(&mut elements, layout).map_err(refused)?;
+    // Without its rotation a plan is what else it does: nothing.
+    let rope = Rope::new(Pairing::Half);
+    rope.copy_from_cache(cache, slots, &mut target)
+        .map_err(refused)?;
+    Tensor::from_vec(elements, dims.to_vec(), &Device::Cpu)
+}
+
+/// Where a cache lies in a tensor's memory, from its offset on, in elements or values.
+fn place(name: &str, layout: &Layout, order: Order, format: CacheFormat) -> Result<CacheLayout> {
     let [blocks, block_size, heads, width] = order.extents(layout)?;
     let Strides { batch, token, head } = order.strides(layout)?;
     // Of blocks the tensor has bytes, and a layout values.
@@ -126,8 +190,17 @@ fn cache<'a>(
         chunk_stride: 0,
         channel: 1,
     };
-    let place = CacheLayout::strided(shape, strides).map_err(refused)?;
-    let start = layout.start_offset();
+    CacheLayout::strided(shape, strides).map_err(refused)
+}
+
+/// The cache in a tensor's memory, to write; `index` is that of its scale.
+fn cache_mut<'a>(
+    (name, storage, layout): (&str, &'a mut CpuStorage, &Layout),
+    order: Order,
+    format: CacheFormat,
+    index: usize,
+) -> Result<CacheMut<'a>> {
+    let (place, start) = (place(name, layout, order, format)?, layout.start_offset());
     let cache = match (format, storage) {
         (CacheFormat::Elements, storage) => with_elements!(storage, elements => {
             Ok(CacheMut::new(elements.get_mut(start..).unwrap_or_default(), place))
@@ -140,9 +213,13 @@ fn cache<'a>(
         (CacheFormat::Blocks(format), CpuStorage::U8(blocks)) => {
             CacheMut::blocks(blocks.get_mut(start..).unwrap_or_default(), place, format)
         }
-        _ => bail!("{name} must be u8 for codes and blocks"),
+        _ => return Err(not_codes(name)),
     };
     cache.map_err(refused)
+}
+
+fn not_codes(name: &str) -> Error {
+    Error::msg(format!("{name} must be u8 for codes and blocks"))
 }
 
 /// Lends a tensor's storage, which candle lends to operations alone.

@@ -10,9 +10,9 @@ use crate::tensor::{on_cpu, refused};
 /// cos and sin, `[tokens, pairs]` in f32, of inverse frequencies that are trained: `[pairs]`, in f32 or f64, in
 /// radians.
 ///
-/// Angles are exact products of the positions, which are those of [`Rotary::rows_at`](crate::Rotary::rows_at) on one
-/// axis, and the frequencies as they are at this step. [`rope`](crate::rope) and its like pass gradients to the tables,
-/// which all layers may share, and the tables pass them on: `df = sum over tokens of p (cos dsin - sin dcos)`, in f64.
+/// Angles are exact products of the positions, as [`Rotary::rows_at`](crate::Rotary::rows_at) takes them on one axis,
+/// and the present frequencies. [`rope`](crate::rope) and its like pass gradients to the tables, which all layers may
+/// share, and the tables pass them on: `df = sum over tokens of p (cos dsin - sin dcos)`, in f64.
 ///
 /// ```
 /// use candle_core::{DType, Device, Tensor, Var};

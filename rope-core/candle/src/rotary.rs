@@ -1,4 +1,4 @@
-//! A model's rotary embedding: frequencies, pairing, and the rows of a step.
+//! A model's rotary embedding: frequencies, pairing, and the rows of a forward pass.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::positions::Positions;
 use crate::rotation::{InPlace, ModelHeads, Rotation};
 use crate::tensor::{Order, on_cpu, refused, share_storage, unsupported, with_adjacent_channels};
 
-/// The rotary embedding of a model, or of those of its layers that share one.
+/// The rotary embedding of a model, or of the layers that share one.
 ///
 /// It has the frequencies and says which channels of a head are pairs. Tensors are `[batch, heads, tokens, head_dim]`
 /// unless [`Rotary::order`] says otherwise, in f32, bf16 or f16, of any strides. Frequencies of fewer channels than a
@@ -46,7 +46,7 @@ pub struct Rotary {
     rotation: Rotation,
 }
 
-/// The cos and sin of the tokens of a step, in f32: shared by all layers, by Q and by K. To clone it costs nothing.
+/// cos and sin for the tokens of one forward pass, in f32: all layers share them, and so do Q and K. A clone is cheap.
 #[derive(Clone, Debug)]
 pub struct Rows(Arc<rope_core::Rows<'static>>);
 
@@ -73,7 +73,7 @@ impl Rotary {
     }
 
     /// Of each layer of a model, in their order; `None` for those that do not rotate. Layers that rotate alike share
-    /// their frequencies, and may share rows: those of the first of them are those of all.
+    /// their frequencies, and may share rows: any of them makes the rows of all.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ impl Rotary {
 
     /// Norms each tensor before or after its rotation, in the same pass: [`Norm`] has the formula, eps, reach and
     /// order, and `weight`, `[head_dim]` or `[heads, head_dim]` in f32, bf16 or f16, is copied. Q and K have weights of
-    /// their own, so a layer has a `Rotary` for each; clones share their frequencies, and rows are those of any.
+    /// their own, so a layer has a `Rotary` for each; clones share their frequencies, and any of them makes the rows.
     ///
     /// ```
     /// use candle_core::{DType, Device, Tensor};
@@ -179,7 +179,7 @@ impl Rotary {
     ///
     /// # Errors
     ///
-    /// Those of [`Rotary::rotate`]; in words after [`Rotary::norm`], which is that of one of them.
+    /// Those of [`Rotary::rotate`]; in words after [`Rotary::norm`], which belongs to one of them.
     pub fn rotate_qk(&self, q: &Tensor, k: &Tensor, rows: &Rows) -> Result<(Tensor, Tensor)> {
         self.check_without_norm()?;
         Ok((self.rotate(q, rows)?, self.rotate(k, rows)?))
@@ -205,7 +205,7 @@ impl Rotary {
     /// # Errors
     ///
     /// Those of [`Rotary::rotate_in_place`]; if the two differ in more than their heads; if they are known to have
-    /// elements in common; after [`Rotary::norm`], which is that of one of them.
+    /// elements in common; after [`Rotary::norm`], which belongs to one of them.
     pub fn rotate_qk_in_place(&self, q: &Tensor, k: &Tensor, rows: &Rows) -> Result<()> {
         self.check_without_norm()?;
         let (query, key) = (self.check_in_place("q", q)?, self.check_in_place("k", k)?);
@@ -222,7 +222,7 @@ impl Rotary {
         }
         let heads = rows.0.heads();
         if heads > 1 && heads != key[2] {
-            bail!("the rows are those of {heads} heads, and k has {}", key[2]);
+            bail!("the rows are for {heads} heads, but k has {}", key[2]);
         }
         self.rotate_in_place(q, rows)?;
         self.rotate_in_place(k, rows)
@@ -233,7 +233,7 @@ impl Rotary {
     ///
     /// `k` and `v` are `[batch, heads, tokens, head_dim]`, and each cache `[blocks, heads, block_size, head_dim]`; or
     /// with the middle two the other way, as [`Rotary::order`] says. (`transpose(1, 2)` is a view of a cache that has
-    /// another order than the tensors.) Strides are any but those of the channels.
+    /// another order than the tensors.) The channels of a head are adjacent; other strides are any.
     ///
     /// `slots` has one for each token of each sequence, `block * block_size + place`, and a negative one is left out:
     /// a slice or `Vec` of integers (of a tensor, what `to_vec1` gives), a range, or page tables
@@ -284,9 +284,34 @@ impl Rotary {
         )
     }
 
+    /// Reads the keys and the values in some slots of a KV cache, as tensors for candle's operations:
+    /// `[batch, heads, tokens, head_dim]`, or as [`Rotary::order`] says, in f32, bf16 or f16.
+    ///
+    /// `slots` are as for [`Rotary::rotate_into_caches`], `tokens` for each of `batch` sequences, and a negative one
+    /// gives zeros.
+    ///
+    /// # Errors
+    ///
+    /// In words: those of [`rope_core::Rope::copy_from_cache`]; if a cache is tracked, has not four dimensions or the
+    /// type of its format, or does not lie on the CPU; if `dtype` is another.
+    pub fn read_caches<'s>(
+        &self,
+        (keys, values): (&Tensor, &Tensor),
+        format: CacheFormat,
+        [batch, tokens]: [usize; 2],
+        slots: impl Into<Slots<'s>>,
+        dtype: DType,
+    ) -> Result<(Tensor, Tensor)> {
+        let (order, slots) = (self.rotation.order, ([batch, tokens], slots.into()));
+        Ok((
+            cache::read(("keys", keys), order, (format, 0), slots, dtype)?,
+            cache::read(("values", values), order, (format, 1), slots, dtype)?,
+        ))
+    }
+
     fn check_without_norm(&self) -> Result<()> {
         if self.rotation.norm.is_some() {
-            bail!("the norm is that of one tensor; rotate Q and K each with a Rotary of its norm");
+            bail!("the norm belongs to one tensor; rotate Q and K each with a Rotary of its norm");
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use crate::random::{Random, bits};
 use candle_core::{D, DType, Device, Error, Result, Tensor};
 use rope_candle::rope_core::cache::{
-    BlockFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, Slots,
+    BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale, Slots,
 };
 use rope_candle::rope_core::half::{bf16, f16};
 use rope_candle::rope_core::norm::{Norm, NormFormula, NormReach};
@@ -134,6 +134,29 @@ fn written<E: Element + candle_core::WithDType>(
     Ok(memory)
 }
 
+/// What rope-core reads of a cache of codes, in f32.
+fn found(
+    memory: &[u8],
+    (layout, format): (CacheLayout, CacheFormat),
+    scale: usize,
+) -> Result<Tensor> {
+    let cache = match format {
+        CacheFormat::Quantized(code, scales) => {
+            let scale = QuantScale::Divide(scales[scale].into());
+            Cache::quantized(memory, layout, code, scale, &[])
+        }
+        CacheFormat::Blocks(format) => Cache::blocks(memory, layout, format),
+        _ => unreachable!("caches of elements are compared as tensors"),
+    };
+    let mut elements = [0.0_f32; BATCH * TOKENS * HEADS * HEAD_DIM];
+    let shape = [BATCH, TOKENS, HEADS, HEAD_DIM];
+    let mut target = TensorMut::new(&mut elements, shape).map_err(Error::wrap)?;
+    cache
+        .and_then(|cache| Rope::new(Pairing::Half).copy_from_cache(&cache, &SLOTS, &mut target))
+        .map_err(Error::wrap)?;
+    Tensor::new(&elements, &Device::Cpu)?.reshape(&shape)
+}
+
 fn codes(random: &mut Random, width: usize) -> Result<Tensor> {
     let shape = (BLOCKS, BLOCK_SIZE, HEADS, width);
     let bytes = (0..BLOCKS * BLOCK_SIZE * HEADS * width).map(|_| random.below(256) as u8);
@@ -176,6 +199,20 @@ fn codes_have_the_bits_of_rope_core() -> Result<()> {
                 rotary.rotate_into_caches((&k, &keys), (&v, &values), format, &SLOTS, &rows)?;
                 assert_eq!(flat::<u8>(&keys)?, wanted_keys, "{format:?}");
                 assert_eq!(flat::<u8>(&values)?, wanted_values, "{format:?}");
+
+                // What is read is what rope-core reads, as either type, and nothing where there is no slot.
+                for dtype in [DType::F32, DType::BF16] {
+                    let shape = [BATCH, TOKENS];
+                    let (k, v) =
+                        rotary.read_caches((&keys, &values), format, shape, &SLOTS, dtype)?;
+                    for (read, memory, scale) in [(&k, &wanted_keys, 0), (&v, &wanted_values, 1)] {
+                        let wanted = found(memory, (layout, format), scale)?;
+                        assert_eq!((read.dims(), read.dtype()), (wanted.dims(), dtype));
+                        assert_eq!(bits(read)?, bits(&wanted.to_dtype(dtype)?)?, "{format:?}");
+                        let skipped = read.narrow(0, 0, 1)?.narrow(1, 1, 1)?;
+                        assert_eq!(bits(&skipped)?, [0; HEADS * HEAD_DIM]);
+                    }
+                }
             }
         }
     }
@@ -238,6 +275,9 @@ fn a_block_for_each_sequence() -> Result<()> {
     let wanted = rotary.rotate(&k, &rows)?;
     assert_eq!(bits(&keys.narrow(2, 4, TOKENS)?)?, bits(&wanted)?);
     assert_eq!(bits(&values.narrow(2, 4, TOKENS)?)?, bits(&k)?);
+    let shape = [BATCH, TOKENS];
+    let (read, v) = rotary.read_caches((&keys, &values), elements, shape, slots, DType::F32)?;
+    assert_eq!((bits(&read)?, bits(&v)?), (bits(&wanted)?, bits(&k)?));
     assert_eq!(
         bits(&keys.narrow(2, 0, 4)?.abs()?.max(D::Minus1)?)?,
         [0; 16]

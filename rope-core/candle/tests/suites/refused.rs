@@ -322,5 +322,24 @@ fn caches() -> Result<()> {
         &["keys", "blocks of 34 bytes", "8"],
     );
     assert_eq!((bits(&keys)?, bits(&values)?), (vec![0; 192], vec![0; 192]));
-    write(&values, scaled(1.0), &slots)
+    write(&values, scaled(1.0), &slots)?;
+
+    let read = |values: &Tensor, shape, slots: &[i64], dtype| {
+        rotary.read_caches((&keys, values), scaled(1.0), shape, slots, dtype)
+    };
+    let (f32, shape) = (DType::F32, [1, 5]);
+    says(read(&values, [1, 4], &slots, f32), &["5", "4"]);
+    says(read(&values, [usize::MAX; 2], &slots, f32), &["memory"]);
+    says(read(&values, shape, &[0, 1, 2, 3, 12], f32), &["12"]);
+    says(read(&values, shape, &slots, DType::F64), &["f64"]);
+    says(
+        read(&zeros(&[3, 2, 4, 8], f32), shape, &slots, f32),
+        &["values must be u8"],
+    );
+    let tracked = Var::from_tensor(&values)?;
+    says(
+        read(tracked.as_tensor(), shape, &slots, f32),
+        &["values is tracked", "detach"],
+    );
+    read(&values, shape, &slots, f32).map(drop)
 }
