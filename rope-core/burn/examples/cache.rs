@@ -9,7 +9,7 @@ use burn::tensor::{DType, Device, Distribution, Tensor};
 use rope_burn::rope_core::cache::Slots;
 use rope_burn::rope_core::norm::{Norm, NormFormula};
 use rope_burn::rope_core::{Frequencies, Pairing, Scaling};
-use rope_burn::{CacheFormat, Error, RotaryRows, norm_rotate, rotate_into_caches};
+use rope_burn::{CacheFormat, Error, RotaryRows, norm_rotate, read_caches, rotate_into_caches};
 
 const KV_HEADS: usize = 8;
 const HEAD_DIM: usize = 128;
@@ -51,11 +51,12 @@ fn main() -> Result<(), Error> {
     // In the cache lies what the norm and the rotation of all six tokens give.
     let rows = RotaryRows::at(&frequencies, 0..6, 1, &device)?;
     let rotated = norm_rotate(k, norm, &rows, Pairing::Half)?;
-    for (cache, wanted) in [(keys, rotated), (values, v)] {
-        let page = |index| cache.clone().narrow(0, index, 1);
-        let found = Tensor::cat(vec![page(6), page(1)], 2).narrow(2, 0, 6);
-        assert_eq!(found.to_data(), wanted.to_data());
-    }
+    let slots = Slots::table(&table, table.len(), 0..6);
+    let caches = (&keys, &values);
+    let (found_k, found_v) =
+        read_caches(caches, CacheFormat::Elements, [1, 6], slots, DType::BF16)?;
+    assert_eq!(found_k.to_data(), rotated.to_data());
+    assert_eq!(found_v.to_data(), v.to_data());
     println!("6 tokens of {KV_HEADS} heads lie in pages {table:?}");
     Ok(())
 }

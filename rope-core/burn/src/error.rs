@@ -77,6 +77,12 @@ pub enum Error {
         /// Its type.
         dtype: DType,
     },
+    /// `read_caches`: the result would be more than memory holds.
+    #[cfg(feature = "flex")]
+    Memory {
+        /// `[batch, heads, tokens, head_dim]` of it.
+        shape: [usize; 4],
+    },
     /// [`RotaryEncoding`](crate::RotaryEncoding): the last dimension of the tensor is another than the module's.
     HeadDim {
         /// The last dimension of the tensor.
@@ -150,6 +156,10 @@ impl fmt::Display for Error {
             ),
             Error::Device { rows, x } => {
                 write!(f, "the rows are on {rows:?}, the tensor is on {x:?}")
+            }
+            #[cfg(feature = "flex")]
+            Error::Memory { shape } => {
+                write!(f, "a tensor {shape:?} is more than memory holds")
             }
             #[cfg(feature = "flex")]
             Error::Fused { name, dtype } => write!(

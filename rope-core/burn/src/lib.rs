@@ -16,8 +16,8 @@
 //!   at position 100,000.
 //! - [`RotaryRows`] and [`rotate`]: the same in two steps, where layers share the rows, and for cos and sin that are
 //!   computed or learned.
-//! - `norm_rotate` and `rotate_into_caches`, on Flex: a norm in the pass of the rotation, and keys and values into the
-//!   slots of a KV cache, quantized or not.
+//! - `norm_rotate`, `rotate_into_caches` and `read_caches`, on Flex: a norm in the pass of the rotation, and keys and
+//!   values into the slots of a KV cache and out of them, quantized or not.
 //!
 //! # What is refused
 //!
@@ -65,7 +65,7 @@ pub use config::RotaryEncodingConfig;
 pub use encoding::RotaryEncoding;
 pub use error::Error;
 #[cfg(feature = "flex")]
-pub use flex::cache::{CacheFormat, rotate_into_caches};
+pub use flex::cache::{CacheFormat, read_caches, rotate_into_caches};
 #[cfg(feature = "flex")]
 pub use flex::norm::norm_rotate;
 pub use operation::rotate;

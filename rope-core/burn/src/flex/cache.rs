@@ -1,15 +1,20 @@
-//! Keys, rotated, and values into two tensors that are a KV cache.
+//! Keys, rotated, and values into two tensors that are a KV cache, and out of them.
+
+use alloc::vec::Vec;
 
 use burn_core::backend::Flex;
 use burn_core::backend::flex::FlexTensor;
 use burn_core::tensor::kind::Basic;
-use burn_core::tensor::{BackendPrimitive, DType, Element as BurnElement, Tensor, bf16, f16};
+use burn_core::tensor::{
+    BackendPrimitive, DType, Element as BurnElement, Tensor, TensorData, bf16, f16,
+};
 use rope_core::cache::{
-    BlockFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, QuantFormat, QuantScale, Slots,
+    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, QuantFormat, QuantScale,
+    Slots,
 };
 use rope_core::norm::Norm;
 use rope_core::stages::WithStages;
-use rope_core::{Element, Pairing, Rope, Rows};
+use rope_core::{Element, Layout, Pairing, Rope, Rows, TensorMut};
 
 use super::norm::{on_flex, with_rows};
 use super::{elements, extents, layout, readable, rotates};
@@ -36,6 +41,16 @@ pub enum CacheFormat {
     /// ggml's blocks of 32 channels, with their scales, in tensors of [`DType::U8`], whose last dimension counts bytes:
     /// `head_dim / 32 * format.bytes()`.
     Blocks(&'static BlockFormat),
+}
+
+impl CacheFormat {
+    /// Whether it is kept in tensors of this type.
+    fn keeps(self, dtype: DType) -> bool {
+        match self {
+            CacheFormat::Elements => rotates(dtype),
+            _ => dtype == DType::U8,
+        }
+    }
 }
 
 /// Rotates `k`, after a norm if there is one, writes it and `v` into the slots of a KV cache, and returns the cache's
@@ -89,10 +104,7 @@ where
     C: Basic + BackendPrimitive<Flex, Primitive = FlexTensor>,
 {
     operation::check(&k, rows)?;
-    let stored = |dtype| match format {
-        CacheFormat::Elements => rotates(dtype),
-        _ => dtype == DType::U8,
-    };
+    let stored = |dtype| format.keeps(dtype);
     let (k, v) = (on_flex("k", k, rotates)?, on_flex("v", v, rotates)?);
     let mut keys = readable(on_flex("keys", keys, stored)?);
     let mut values = readable(on_flex("values", values, stored)?);
@@ -101,7 +113,10 @@ where
         rope = rope.norm(norm);
     }
     with_rows(rows, |rows| {
-        let caches = [cache(&mut keys, format, 0)?, cache(&mut values, format, 1)?];
+        let caches = [
+            cache_mut(&mut keys, format, 0)?,
+            cache_mut(&mut values, format, 1)?,
+        ];
         let (k, v) = (readable(k), readable(v));
         for_element!(k, write_keys(&k, &v, caches, slots.into(), (&rope, rows)))
     })?;
@@ -131,8 +146,87 @@ fn write<V: Element + BurnElement>(
     Ok(rope.rotate_into_caches((k, &mut keys), (&v, &mut values), slots, rows)?)
 }
 
-/// The cache in a tensor's memory; `index` is that of its scale.
-fn cache(x: &mut FlexTensor, format: CacheFormat, index: usize) -> Result<CacheMut<'_>, Error> {
+/// Reads the keys and the values in some slots of a KV cache, as tensors `[batch, heads, tokens, head_dim]` in `f32`,
+/// `f16` or `bf16`.
+///
+/// `slots` are those of [`rotate_into_caches`], `tokens` of each of `batch` sequences, and a negative one gives zeros.
+/// The cache is borrowed, so that the next write is in place.
+///
+/// # Errors
+///
+/// [`Error::Fused`] if a cache does not lie on Flex, is on a device with autodiff, or does not have a type of its
+/// format, and for another `dtype`; [`Error::Memory`] for more slots than memory holds; [`Error::Rope`] with those of
+/// [`rope_core::Rope::copy_from_cache`] and of [`Cache`], and with [`rope_core::Error::CacheLayout`] for a last
+/// dimension that is not one of whole blocks.
+pub fn read_caches<'s, C>(
+    (keys, values): (&Tensor<4, C>, &Tensor<4, C>),
+    format: CacheFormat,
+    [batch, tokens]: [usize; 2],
+    slots: impl Into<Slots<'s>>,
+    dtype: DType,
+) -> Result<(Tensor<4>, Tensor<4>), Error>
+where
+    C: Basic + BackendPrimitive<Flex, Primitive = FlexTensor>,
+{
+    let (tokens, slots) = ([batch, tokens], slots.into());
+    let read = |name, cache: &Tensor<4, C>, index| {
+        let cache = readable(on_flex(name, cache.clone(), |dtype| format.keeps(dtype))?);
+        let cache = (&cache, format, index);
+        let read = match dtype {
+            DType::F32 => read_elements::<f32>(cache, tokens, slots),
+            DType::F16 => read_elements::<f16>(cache, tokens, slots),
+            DType::BF16 => read_elements::<bf16>(cache, tokens, slots),
+            _ => Err(Error::Fused {
+                name: "the result",
+                dtype,
+            }),
+        };
+        Ok::<_, Error>(Tensor::from_primitive::<Flex>(read?))
+    };
+    Ok((read("keys", keys, 0)?, read("values", values, 1)?))
+}
+
+fn read_elements<E: Element + BurnElement>(
+    (x, format, index): (&FlexTensor, CacheFormat, usize),
+    [batch, tokens]: [usize; 2],
+    slots: Slots<'_>,
+) -> Result<FlexTensor, Error> {
+    let place = place(x, format)?;
+    let start = x.layout().start_offset();
+    let codes = || x.bytes().get(start..).unwrap_or_default();
+    let cache = match format {
+        CacheFormat::Elements => for_element!(x, elements_cache(x, place))?,
+        CacheFormat::Quantized(code, scales) => {
+            let scale = QuantScale::Divide(scales[index].into());
+            Cache::quantized(codes(), place, code, scale, &[])?
+        }
+        CacheFormat::Blocks(format) => Cache::blocks(codes(), place, format)?,
+    };
+    let shape = [batch, place.shape().heads, tokens, place.shape().head_dim];
+    let count = shape
+        .iter()
+        .try_fold(1, |count: usize, extent| count.checked_mul(*extent));
+    let count = count.ok_or(Error::Memory { shape })?;
+    let mut values = Vec::new();
+    if values.try_reserve_exact(count).is_err() {
+        return Err(Error::Memory { shape });
+    }
+    values.resize(count, E::from_elem(0.0));
+    let mut target = TensorMut::new(&mut values, Layout::bhsd(shape)?)?;
+    // Without its rotation a plan is what else it does: nothing.
+    Rope::new(Pairing::Half).copy_from_cache(&cache, slots, &mut target)?;
+    Ok(FlexTensor::from_data(TensorData::new(values, shape)))
+}
+
+fn elements_cache<E: Element + BurnElement>(
+    x: &FlexTensor,
+    place: CacheLayout,
+) -> Result<Cache<'_>, rope_core::Error> {
+    Cache::new(elements::<E>(x), place)
+}
+
+/// Where a cache lies in a tensor's memory, from its first element on, in elements or values.
+fn place(x: &FlexTensor, format: CacheFormat) -> Result<CacheLayout, Error> {
     let [
         (blocks, block),
         (heads, head),
@@ -168,9 +262,14 @@ fn cache(x: &mut FlexTensor, format: CacheFormat, index: usize) -> Result<CacheM
         chunk_stride: 0,
         channel: 1,
     };
-    let place = CacheLayout::strided(shape, strides)?;
+    Ok(CacheLayout::strided(shape, strides)?)
+}
+
+/// The cache in a tensor's memory, to write; `index` is that of its scale.
+fn cache_mut(x: &mut FlexTensor, format: CacheFormat, index: usize) -> Result<CacheMut<'_>, Error> {
+    let place = place(x, format)?;
     Ok(match format {
-        CacheFormat::Elements => for_element!(x, elements_cache(x, place))?,
+        CacheFormat::Elements => for_element!(x, elements_cache_mut(x, place))?,
         CacheFormat::Quantized(code, scales) => {
             let scale = QuantScale::Divide(scales[index].into());
             CacheMut::quantized(codes(x), place, code, scale, &mut [])?
@@ -179,7 +278,7 @@ fn cache(x: &mut FlexTensor, format: CacheFormat, index: usize) -> Result<CacheM
     })
 }
 
-fn elements_cache<E: Element + BurnElement>(
+fn elements_cache_mut<E: Element + BurnElement>(
     x: &mut FlexTensor,
     place: CacheLayout,
 ) -> Result<CacheMut<'_>, rope_core::Error> {

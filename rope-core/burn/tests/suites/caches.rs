@@ -2,8 +2,8 @@
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use half::{bf16, f16};
-use rope_burn::{CacheFormat, Error, norm_rotate, rotate_into_caches};
-use rope_core::cache::{BlockFormat, CacheLayout, CacheMut, QuantFormat, QuantScale, Slots};
+use rope_burn::{CacheFormat, Error, norm_rotate, read_caches, rotate_into_caches};
+use rope_core::cache::{BlockFormat, Cache, CacheLayout, CacheMut, QuantFormat, QuantScale, Slots};
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::stages::{StageOrder, WithStages};
 use rope_core::{Element, Layout, Pairing, Rope, Rows, TensorMut};
@@ -104,6 +104,25 @@ fn written<E: Element + burn::tensor::Element>(
     memory
 }
 
+fn found(memory: &[u8], (format, index): (CacheFormat, usize)) -> Vec<f32> {
+    let layout = CacheLayout::hnd([3, 2, 4, 64]).expect("a small cache");
+    let cache = match format {
+        CacheFormat::Quantized(code, scales) => {
+            let scale = QuantScale::Divide(scales[index].into());
+            Cache::quantized(memory, layout, code, scale, &[])
+        }
+        CacheFormat::Blocks(format) => Cache::blocks(memory, layout, format),
+        _ => unreachable!("caches of elements are compared as tensors"),
+    };
+    let mut values = vec![0.0_f32; SHAPE.iter().product()];
+    let layout = Layout::bhsd(SHAPE).expect("a small shape");
+    let mut target = TensorMut::new(&mut values, layout).expect("a tensor");
+    let rope = Rope::new(Pairing::Half);
+    rope.copy_from_cache(&cache.expect("a cache"), &SLOTS, &mut target)
+        .expect("slots that fit");
+    values
+}
+
 fn bytes(cache: &Tensor<4, Int>) -> Vec<u8> {
     cache.to_data().try_to_vec().expect("bytes")
 }
@@ -160,6 +179,20 @@ fn codes_are_those_of_rope_core() {
                 };
                 let (keys, values) = write(&|| tokens_major(&keys), &|| tokens_major(&values));
                 assert_eq!((bytes(&keys), bytes(&values)), expected, "{format:?}");
+
+                // What is read is what rope-core reads, as either type, and nothing where there is no slot.
+                for dtype in FLOATS {
+                    let read = read_caches((&keys, &values), format, [2, 3], &SLOTS, dtype);
+                    let (k, v) = read.expect("slots that fit");
+                    for (read, memory, index) in [(k, &expected.0, 0), (v, &expected.1, 1)] {
+                        assert_eq!((read.dims(), read.dtype()), (SHAPE, dtype));
+                        let found = TensorData::new(found(memory, (format, index)), SHAPE);
+                        let found = Tensor::<4>::from_data(found, (&device, DType::F32));
+                        assert_eq!(bits(&read), bits(&found.cast(dtype)), "{format:?}");
+                        let skipped = read.slice([0..1, 0..2, 1..2]);
+                        assert!(bits(&skipped).iter().all(|bits| *bits == 0));
+                    }
+                }
             }
         }
     }
@@ -268,6 +301,18 @@ fn what_does_not_fit_is_refused() {
         rotate_into_caches(k, v, blocks, &SLOTS, &rows, Pairing::Half, None),
         &["whole blocks"],
     );
+    let read = |keys: &Tensor<4>, tokens, slots: &[i64], dtype| {
+        read_caches((&kept, keys), CacheFormat::Elements, tokens, slots, dtype)
+    };
+    refused(read(&kept, [2, 2], &SLOTS, DType::F32), &["6", "4"]);
+    refused(read(&kept, [1, 1], &[12], DType::F32), &["12"]);
+    let words = ["the result is F64", "BF16"];
+    refused(read(&kept, [2, 3], &SLOTS, DType::F64), &words);
+    let most = isize::MAX as usize / 128;
+    let words = [&most.to_string()[..], "memory holds"];
+    refused(read(&kept, [1, most], &SLOTS, DType::F32), &words);
+    let elsewhere = Tensor::<4>::zeros([3, 2, 4, 64], &other());
+    refused(read(&elsewhere, [2, 3], &SLOTS, DType::F32), &["values is"]);
     assert_eq!(bits(&x), before);
     assert!(values(&kept).iter().all(|value| *value == 0.0));
 }
