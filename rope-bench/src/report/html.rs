@@ -72,10 +72,18 @@ fn one(titled: &Titled, is_alone: bool) -> Markup {
             p.warn { "Emulated by " (emulator) ": its times mean nothing and are not shown." }
         }
         (facts(run))
+        @if !is_alone && !is_emulated && !run.cases.is_empty() {
+            p.soft {
+                "In each cell elements in a nanosecond, time of a call, and time over the roof. A page of this run alone \
+                 has more."
+            }
+        }
         @for group in svg::groups(&run.cases) {
             h3 { (heading(&id(&group[0].group), &html! { (group[0].group) })) }
             // Where times mean nothing they are not shown.
-            @if is_emulated { (instructions(group)) } @else if is_alone { (times(group)) } @else { (speeds(group)) }
+            @if is_emulated { (instructions(group)) } @else if is_alone { (times(group)) } @else {
+                (rectangle(&table::speeds(group)))
+            }
         }
         @if let Some(rows) = run.rows.as_ref().filter(|_| !is_emulated) { (makers(rows)) }
         @if let Some(cycles) = &run.cycles { (predictions(cycles)) }
@@ -123,14 +131,6 @@ fn times(group: &[CaseResult]) -> Markup {
             figure { (caption(case)) (svg::bars(case)) }
         } }
         details { summary { "Numbers, " (group[0].group) } (numbers(group)) }
-    }
-}
-
-/// The cases of a group side by side.
-fn speeds(group: &[CaseResult]) -> Markup {
-    html! {
-        p.soft { "Elements in a nanosecond, time of a call, time over the roof. A page of this run alone has more." }
-        (rectangle(&table::speeds(group)))
     }
 }
 
