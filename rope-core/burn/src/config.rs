@@ -12,8 +12,7 @@ use rope_core::{Frequencies, Pairing, Scaling};
 use crate::encoding::or_panic;
 use crate::{Error, RotaryEncoding};
 
-/// What a [`RotaryEncoding`] is made of. The names are those of burn-nn; a file that its configuration was saved to is
-/// read as well.
+/// What a [`RotaryEncoding`] is made of. The names are burn-nn's, whose configuration files are read as well.
 ///
 /// ```
 /// use burn::tensor::Device;

@@ -13,9 +13,9 @@ use crate::{Error, RotaryRows, rotate};
 /// A rotary position encoding: frequencies, a pairing, and the rows of a window of positions, made once.
 ///
 /// [`forward`](RotaryEncoding::forward), [`apply`](RotaryEncoding::apply), [`shift`](RotaryEncoding::shift) and
-/// [`reset`](RotaryEncoding::reset) are those of burn-nn's `RotaryEncoding`, and panic where those do, with the words
-/// of [`Error`]. What burn-nn does not have returns a `Result`. A position outside the window is no error: its rows
-/// are made for the call. All angles are exact.
+/// [`reset`](RotaryEncoding::reset) are burn-nn's methods, and panic where burn-nn does, with the words of [`Error`].
+/// What burn-nn does not have returns a `Result`. A position outside the window is no error: its rows are made for the
+/// call. All angles are exact.
 ///
 /// It has no parameters: as in burn-nn, nothing is saved with a record and nothing is trained. Frequencies that are
 /// learned go through [`RotaryRows::new`] and [`rotate`].
@@ -207,8 +207,8 @@ impl RotaryEncoding {
         rotate(x, &rows, self.pairing)
     }
 
-    /// Rotates a tensor `[.., tokens, d_model]` at these positions, which the window does not move: those of a
-    /// sequence, for all sequences alike, or those of all sequences, one after the other.
+    /// Rotates a tensor `[.., tokens, d_model]` at these positions, which the window does not move: one for each
+    /// token, the same in all sequences, or one for each token of each sequence, one sequence after the other.
     ///
     /// Layers that share positions share their rows: [`RotaryEncoding::rows`], [`rotate`].
     ///

@@ -54,7 +54,7 @@ pub enum Error {
         /// The type refused.
         dtype: DType,
     },
-    /// [`rotate`](crate::rotate): the rows are those of other sequences, heads or tokens than the tensor has.
+    /// [`rotate`](crate::rotate): the rows have other sequences, heads or tokens than the tensor.
     RowsShape {
         /// `[sequences, heads, tokens, pairs]` of the rows.
         rows: [usize; 4],

@@ -14,7 +14,7 @@
 //!
 //! - [`RotaryEncoding`]: the module. Its angles are exact at any position; burn-nn's, in `f32`, are wrong by some 4e-3
 //!   at position 100,000.
-//! - [`RotaryRows`] and [`rotate`]: the same in two steps, where layers share the rows, and for cos and sin that are
+//! - [`RotaryRows`] and [`rotate`]: the same in two calls, where layers share the rows, and for cos and sin that are
 //!   computed or learned.
 //! - `norm_rotate`, `rotate_into_caches` and `read_caches`, on Flex: a norm in the pass of the rotation, and keys and
 //!   values into the slots of a KV cache and out of them, quantized or not.

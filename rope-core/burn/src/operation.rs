@@ -22,7 +22,7 @@ use crate::{Error, RotaryRows, tensor_operations};
 /// memory. Elsewhere, and for other types, a few tensor operations give the same numbers. The arithmetic is that of
 /// `f32` (of `f64` for `f64`), whatever the type of `x`.
 ///
-/// Gradients flow to `x`, and to cos and sin where they are tracked; on Flex those of cos and sin are summed in `f64`.
+/// Gradients flow to `x`, and to cos and sin where they are tracked; on Flex the latter are summed in `f64`.
 ///
 /// ```
 /// use burn::tensor::{Device, Distribution, Tensor};
@@ -31,9 +31,9 @@ use crate::{Error, RotaryRows, tensor_operations};
 ///
 /// let device = Device::flex();
 /// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
-/// let rows = RotaryRows::at(&frequencies, 0..5, 1, &device)?;                 // once per step
+/// let rows = RotaryRows::at(&frequencies, 0..5, 1, &device)?;        // once per forward step
 /// let q = Tensor::<4>::random([1, 5, 8, 64], Distribution::Default, &device).swap_dims(1, 2);
-/// let q = rotate(q, &rows, Pairing::Half)?;                                    // per layer
+/// let q = rotate(q, &rows, Pairing::Half)?;                           // per layer
 /// assert_eq!(q.dims(), [1, 8, 5, 64]);
 /// # Ok::<(), rope_burn::Error>(())
 /// ```
@@ -41,7 +41,7 @@ use crate::{Error, RotaryRows, tensor_operations};
 /// # Errors
 ///
 /// [`Error::Dimensions`] if `x` has less than two, [`Error::TensorType`] for quantized elements, [`Error::RowsShape`]
-/// if the rows are those of other sequences, heads or tokens, [`Error::Rope`]
+/// if the rows have other sequences, heads or tokens, [`Error::Rope`]
 /// ([`rope_core::Error::RotaryDimExceedsHead`]) if they rotate more channels than a head has, [`Error::Device`] if
 /// they are on another device.
 ///

@@ -9,7 +9,7 @@ use crate::Error;
 
 /// The cos and sin of each token, `[sequences, heads, tokens, pairs]` of each, as `f32`.
 ///
-/// One sequence is that of all sequences of the rotated tensor, and one head that of all its heads, as tensors
+/// Rows of one sequence serve all sequences of the rotated tensor, and rows of one head all its heads, as tensors
 /// broadcast. Channels that rotate are twice the pairs; the others of a head pass through.
 ///
 /// ```
@@ -20,9 +20,9 @@ use crate::Error;
 /// let frequencies = Frequencies::new(64, 10_000.0, &Scaling::Default)?;
 /// let prompt = RotaryRows::at(&frequencies, 0..512, 1, &Device::flex())?;
 /// assert_eq!(prompt.dims(), [1, 1, 512, 32]);
-/// // one step of two sequences, which are 512 and 90 tokens long
-/// let step = RotaryRows::at(&frequencies, &[512, 90], 2, &Device::flex())?;
-/// assert_eq!(step.dims(), [2, 1, 1, 32]);
+/// // the next token of two sequences, which are 512 and 90 tokens long
+/// let next = RotaryRows::at(&frequencies, &[512, 90], 2, &Device::flex())?;
+/// assert_eq!(next.dims(), [2, 1, 1, 32]);
 /// # Ok::<(), rope_burn::Error>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -82,8 +82,8 @@ impl RotaryRows {
         Ok(RotaryRows { cos, sin })
     }
 
-    /// The rows of these positions, exact: of all sequences alike (`sequences` is 1), or those of one sequence after
-    /// those of another.
+    /// The rows of these positions, exact: the same for all sequences (`sequences` is 1), or for each sequence, one
+    /// after the other.
     ///
     /// Positions are a range, a list of integers, or what else [`rope_core::Positions`] takes; frequencies are
     /// [`rope_core::Frequencies`] of any scaling and any axes.

@@ -1,4 +1,4 @@
-//! Decodes after 100,000 tokens: the rows of a forward pass, which all layers share, from the model's `config.json`.
+//! Decodes after 100,000 tokens: the rows of a forward step, which all layers share, from the model's `config.json`.
 //!
 //! q and k are windows of one packed projection in bf16, rotated where they lie.
 //!

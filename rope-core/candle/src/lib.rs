@@ -18,7 +18,7 @@
 //!     "rope_scaling": {"rope_type": "llama3", "factor": 32.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
 //!                      "original_max_position_embeddings": 8192}
 //! }"#)?;
-//! // once per forward pass: tokens 100,000..100,005
+//! // once per forward step: tokens 100,000..100,005
 //! let rows = rotary.rows(100_000..100_005)?;
 //! // per layer: [batch, heads, tokens, head_dim], as the projections leave them
 //! let q = Tensor::ones((1, 5, 32, 64), DType::BF16, &Device::Cpu)?.transpose(1, 2)?;

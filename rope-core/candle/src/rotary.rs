@@ -1,4 +1,4 @@
-//! A model's rotary embedding: frequencies, pairing, and the rows of a forward pass.
+//! A model's rotary embedding: frequencies, pairing, and the rows of a forward step.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub struct Rotary {
     rotation: Rotation,
 }
 
-/// cos and sin for the tokens of one forward pass, in f32: all layers share them, and so do Q and K. A clone is cheap.
+/// cos and sin for the tokens of one forward step, in f32: all layers share them, and so do Q and K. A clone is cheap.
 #[derive(Clone, Debug)]
 pub struct Rows(Arc<rope_core::Rows<'static>>);
 

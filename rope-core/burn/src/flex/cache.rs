@@ -149,7 +149,7 @@ fn write<V: Element + BurnElement>(
 /// Reads the keys and the values in some slots of a KV cache, as tensors `[batch, heads, tokens, head_dim]` in `f32`,
 /// `f16` or `bf16`.
 ///
-/// `slots` are those of [`rotate_into_caches`], `tokens` of each of `batch` sequences, and a negative one gives zeros.
+/// `slots` are as for [`rotate_into_caches`], `tokens` for each of `batch` sequences, and a negative one gives zeros.
 /// The cache is borrowed, so that the next write is in place.
 ///
 /// # Errors

@@ -13,8 +13,8 @@ use crate::{Error, RotaryRows, operation};
 /// Norms `x`, of shape `[.., tokens, head_dim]`, and rotates it by rows, in one pass: [`rotate`](crate::rotate) after
 /// the norm of a model, whose formula, eps, reach and order rope-core's [`Norm`] has, and its weights.
 ///
-/// On Flex only, and without a gradient. Elsewhere, and in training, a norm of burn's and [`rotate`](crate::rotate) are
-/// two steps.
+/// On Flex only, and without a gradient. Elsewhere, and in training, call a norm of burn's and then
+/// [`rotate`](crate::rotate).
 ///
 /// ```
 /// use burn::tensor::{DType, Device, Distribution, Tensor};
