@@ -19,8 +19,8 @@
 //! - A **tensor**: [`Tensor`] or [`TensorMut`], a strided view `[batch, tokens, heads, head_dim]` of a slice of `f32`,
 //!   [`half::f16`] or [`half::bf16`], checked once when it is made.
 //! - A **pairing**: [`Pairing::Half`] or [`Pairing::Interleaved`], which two channels rotate together.
-//! - **Rows**: [`Rows`], the cos and sin of each token. A table is rows, the rows of one step are rows, and so are
-//!   those of images with two axes and of models with any scaling. [`Frequencies`] and [`Positions`] make them; slices
+//! - **Rows**: [`Rows`], the cos and sin of each token. A table is rows, and so are the rows of one forward
+//!   step, of images with two axes and of models with any scaling. [`Frequencies`] and [`Positions`] make them; slices
 //!   that a runtime has already will do as well.
 //!
 //! The verb is [`Rope::rotate`], of a plan that was made once: [`Rope`] holds the pairing, the [`Direction`], and the

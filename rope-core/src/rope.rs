@@ -119,7 +119,7 @@ impl FromStr for Direction {
 ///
 /// | | is | has |
 /// |---|---|---|
-/// | `Rope` | the rotation alone | every verb but those of norms |
+/// | `Rope` | the rotation alone | every verb that takes no norm |
 /// | [`Rope<LinearStages>`](LinearStages) | with a [`scale`](Rope::scale), a [`hadamard`](Rope::hadamard) transform | the verbs of [`Stages`] and of [`Linear`] plans |
 /// | [`Rope<WithStages>`](WithStages) | with a [`norm`](Rope::norm), and any of these | the verbs of [`Stages`] |
 /// | [`Rope<QueryKeyStages>`](QueryKeyStages) | with a norm for Q and another for K | `rotate_qk` |
@@ -188,9 +188,9 @@ impl Rope {
         Ok(())
     }
 
-    /// [`Rope::rotate_into`] where the channels that rotate do not begin with the first: those of every head from
-    /// `first` on are rotated, as many as the rows are wide; the others are copied, as bits if the element stays the
-    /// same. (In place, [`TensorMut::narrow`] is a view of the channels that rotate.)
+    /// [`Rope::rotate_into`] where the channels that rotate do not begin with the first: in every head channels rotate
+    /// from `first` on, as many as the rows are wide; the others are copied, as bits if the element stays the same. (In
+    /// place, [`TensorMut::narrow`] is a view of the channels that rotate.)
     ///
     /// ```
     /// use rope_core::{Error, Pairing, Rope, Rows, Tensor, TensorMut};

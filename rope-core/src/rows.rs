@@ -1,5 +1,5 @@
-//! Rows: the cos and sin of each token. A table of all positions, the rows of one step and rows made on the fly are
-//! one type, and the kernel reads nothing else.
+//! Rows: the cos and sin of each token. A table of all positions, the rows of one forward step and rows made on the
+//! fly are one type, and the kernel reads nothing else.
 
 #[cfg(feature = "alloc")]
 use alloc::vec::Vec;
@@ -21,9 +21,9 @@ pub(crate) use view::{RowSharing, View};
 /// A rotation takes as many rows as a sequence has tokens (all sequences share them), or as many as there are
 /// tokens in the batch (`batch * tokens`, the sequence by sequence).
 ///
-/// The heads of a token share its row, unless each has a row of its own ([`Rows::with_heads`], [`Rows::strided`]): then
-/// a row of these is those of all heads of a token, wherever rows are counted, and a rotation takes them for tensors
-/// with that number of heads only.
+/// The heads of a token share its row, unless each has a row of its own ([`Rows::with_heads`], [`Rows::strided`]). Then
+/// the rows of all heads of a token count as one row, and a rotation takes them only for tensors with this number of
+/// heads.
 ///
 /// ```
 /// use rope_core::Rows;
@@ -243,8 +243,8 @@ impl<'a> Rows<'a> {
     /// ```
     ///
     /// with the roundings of any other rotation; where both have the same cos and sin, its very bits. HunYuan-VL and
-    /// V-JEPA 2 rotate so, and kernels that index cos and sin by channel. The channels are those of the tensor before
-    /// the rotation.
+    /// V-JEPA 2 rotate so, and kernels that index cos and sin by channel. Channels are counted in the tensor before the
+    /// rotation.
     ///
     /// In general that is no rotation: [`Direction::Transpose`](crate::Direction::Transpose) takes gradients back, but
     /// [`Direction::Inverse`](crate::Direction::Inverse), shifts and gradients of angles are refused. f32 in place is
@@ -282,7 +282,7 @@ impl<'a> Rows<'a> {
         Rows::all(apart, rotary_dim, rotary_dim, rows).per_channel()
     }
 
-    /// Takes the values of a row as those of its channels, not of its pairs: of rows of `n` pairs it makes full-width
+    /// Takes each value of a row for a channel, not for a pair: rows of `n` pairs become full-width
     /// rows ([`Rows::full`]) that rotate `n` channels. So [`Frequencies::arranged`](crate::Frequencies::arranged) gives
     /// each channel a frequency and an axis, and [`Rows::strided`] reads full-width rows of any layout.
     ///
@@ -337,7 +337,7 @@ impl<'a> Rows<'a> {
     ///
     /// [`Error::RowsPerHead`] if `heads` is zero, or the rows are not a whole number of tokens; of rows that are no
     /// longer one after the other, [`Error::GatheredTwice`] if they were gathered by id, [`Error::RowSequences`] and
-    /// [`Error::RowHeads`] if they lie as sequences or are those of heads already.
+    /// [`Error::RowHeads`] if they lie as sequences or each head has its own already.
     pub fn with_heads(self, heads: usize) -> Result<Self, Error> {
         if self.ids.is_some() {
             return Err(Error::GatheredTwice);
@@ -394,8 +394,8 @@ impl<'a> Rows<'a> {
         })
     }
 
-    /// The rows with these position ids, in their order, taking these rows as the table of positions `0..len`: of rows
-    /// of each head those of all heads of a token. Nothing is copied.
+    /// The rows with these position ids, in their order, taking these rows as the table of positions `0..len`. Where
+    /// each head has its own rows, an id stands for the rows of all heads of a token. Nothing is copied.
     ///
     /// # Errors
     ///
@@ -637,8 +637,8 @@ impl<'a> Rows<'a> {
     /// # Errors
     ///
     /// [`Error::RotaryDimExceedsHead`] if they rotate more channels than a head has, [`Error::RowCount`] unless there
-    /// is one row per token or one per token of every sequence, [`Error::RowHeads`] if rows of each head are those of
-    /// another number of heads, [`Error::RowSequences`] if strided rows are those of other sequences.
+    /// is one row per token or one per token of every sequence, [`Error::RowHeads`] if there are rows for another
+    /// number of heads, [`Error::RowSequences`] if strided rows are for other sequences.
     pub fn check_shape(&self, shape: impl Into<Shape>) -> Result<(), Error> {
         crate::rope::fit(shape.into(), self).map(drop)
     }
