@@ -2,6 +2,10 @@
 running their code.
 
     python3 tests/golden/models.py run FOLDER [TYPE ..]   writes both files into FOLDER, of all types or of these
+    python3 tests/golden/models.py run FOLDER only CASES TYPE ..    the same, of the cases whose names match alone
+    python3 tests/golden/models.py merge FOLDER           puts the new cases of such a run into models/types.jsonl
+    python3 tests/golden/models.py defaults               renews models/defaults.jsonl, what a class has where a file
+                                                          says nothing
     python3 tests/golden/models.py published [NAME ..]    renews golden/published/cases.jsonl, of all files there or these
     python3 tests/golden/models.py keys                   renews models/keys.txt, the keys that a type's own source names,
                                                           and without_rotation.txt, the types whose source has none
@@ -552,7 +556,10 @@ def norm_of(event, head_dim):
             for p in made.parameters():
                 p.copy_(torch.rand_like(p.float()) + 0.25)
             x = (torch.randn(shape) * 2e-3).to(dtype)
-            y = made(x)
+            try:
+                y = made(x)
+            except TypeError:
+                return {"formula": "other"}  # it takes queries and keys at once
             own = list(made.parameters())
             names = [n for n, _ in made.named_parameters()]
             w = b = None
@@ -655,7 +662,7 @@ def tiny(configuration, model_type, given):
             made[name] = 1
         elif re.search(
             r"intermediate_size|ffn_dim|ffn_hidden|n_inner|mlp_dim|intermediate_dim|feed_forward", name
-        ) and isinstance(value, int):
+        ) and isinstance(value, int) and not name.startswith("chunk"):
             made[name] = 32
         elif re.search(
             r"^(num_experts|n_routed_experts|num_local_experts|moe_num_experts|n_experts|num_moe_experts)$", name
@@ -682,6 +689,12 @@ def tiny(configuration, model_type, given):
 
 
 OVERRIDES = {
+    "deepseek_ocr2_text": {"mlp_layer_types": ["dense"] * 25},
+    "dots3_note_audio_encoder": {"adapter_input_size": 512},
+    "esm": {"vocab_size": 64, "pad_token_id": 1},
+    "gradium_phonon_tts": {"flow_head_config": {"condition_dim": 96}},
+    "granitemoehybrid": {"mamba_n_heads": 8},
+    "kyutai_speech_to_text": {"audio_bos_token_id": 1, "audio_pad_token_id": 1},
     "bamba": {"mamba_n_heads": 8},
     "deepseek_v2": {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_group": 1, "topk_group": 1},
     "nemotron": {"num_key_value_heads": 4},
@@ -703,12 +716,16 @@ OVERRIDES = {
     },
 }
 ATTRIBUTES = {
+    "t5_gemma_module": {"dropout_rate": 0.0},
+    "qwen3_omni_moe_talker_text": {"shared_expert_intermediate_size": 32},
     "t5gemma2_text": {"dropout_rate": 0.0},
     "t5gemma2_decoder": {"dropout_rate": 0.0},
     "moonshine_streaming": {"num_key_value_heads": 4},
 }
 # What a type's files have to have.
 NEEDS = {
+    "dots3_note_vision_encoder": {"num_hidden_layers": 42},
+    "qwen2_vl_vision": {"embed_dim": 96},
     "zamba2": {"num_hidden_layers": 54},
     "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention", "conv", "full_attention", "conv", "conv"]},
     "dbrx": {"attn_config": {"rope_theta": 23456.0, "clip_qkv": 8.0}},
@@ -719,8 +736,9 @@ NEEDS = {
     "step3p5": {"sliding_window": 16},
     "bamba": {"attn_layer_indices": [1, 3]},
 }
-WIDE = {"helium": 512}
-AXES = {"neomme": 2}
+WIDE = {"helium": 512, "moonshine_streaming": 160, "mimi": 512, "mimi_decoder": 512, "pocket_tts_audio_tokenizer": 512,
+        "pocket_tts_audio_tokenizer_decoder": 512, "glm4v_text": 256, "glm_image_text": 256, "glm_ocr_text": 256}
+AXES = {"neomme": 2, "qwen3_omni_moe_talker_code_predictor": 1}
 
 SCALINGS = {
     "linear": {"rope_type": "linear", "rope_theta": 500000.0, "factor": 3.0},
@@ -890,6 +908,9 @@ def variants(model_type, configuration):
         }
         if nested:
             yield "by-layer", {**shape, "rope_parameters": nested}
+            for name in ("mrope-type", "alpha", "mscale", "yarn-partial"):
+                own = SCALINGS.get(name) or {**SCALINGS["yarn"], "partial_rotary_factor": 0.5}
+                yield f"by-layer-{name}", {**shape, "rope_parameters": {kind: own for kind in nested}}
 
 
 def finished(given, head_dim):
@@ -912,6 +933,9 @@ def run(model_type, configuration, given, axes=1):
     config = configuration.from_dict({**json.loads(json.dumps(given)), **tiny(configuration, model_type, given)})
     config._attn_implementation = "eager"
     classes = model_classes(configuration)
+    if model_type in BUILT:
+        module, _, name = BUILT[model_type].rpartition(".")
+        classes = [getattr(importlib.import_module(module), name)]
     if not classes:
         from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
@@ -933,7 +957,12 @@ def run(model_type, configuration, given, axes=1):
         try:
             observer.tokens = TOKENS if axes == 1 else 1 + axes * (TOKENS - 1)
             observer.__init__(modules, build, count)
-            call(observer.model, config, observer.tokens, axes)
+            try:
+                call(observer.model, config, observer.tokens, axes)
+            except Exception as error:
+                if axes > 1:
+                    raise
+                alone(observer, config, error)
             CHOSEN[model_type] = [chosen]
             return config, observer
         except Exception as error:
@@ -944,6 +973,8 @@ def run(model_type, configuration, given, axes=1):
 
 
 CHOSEN = {}
+# Configurations that no class of the registry is made of.
+BUILT = {"t5_gemma_module": "transformers.models.t5gemma.modeling_t5gemma.T5GemmaEncoder"}
 
 
 def call(model, config, tokens, axes):
@@ -979,6 +1010,48 @@ def call(model, config, tokens, axes):
                 raise
             del arguments["input_ids"]
             model(**arguments, inputs_embeds=torch.randn(1, tokens, width))
+
+
+def alone(observer, config, error):
+    """Runs the attention of each layer by itself, with the rows that the model's own module of rotary embeddings makes:
+    of models whose inputs are not tokens."""
+    observer.rotations, observer.norms, observer.attends, observer.attention = [], [], [], []
+    observer.stack, observer.layer = [], None
+    model, position_ids = observer.model, torch.tensor([POWERS])
+    rotary = [part for part in model.modules() if re.search("Rotary|RoPE", type(part).__name__) and "position_ids" in
+              inspect.signature(part.forward).parameters]
+    lists = [(path, part) for path, part in model.named_modules()
+             if isinstance(part, torch.nn.ModuleList) and len(part) == observer.count]
+    if not rotary or not lists:
+        raise error
+    done = False
+    for path, layers in lists[:1]:
+        for index, layer in enumerate(layers):
+            # The first is that of the layer itself: others look elsewhere.
+            found = [part for part in layer.modules() if "Attention" in type(part).__name__
+                     and "position_embeddings" in inspect.signature(part.forward).parameters]
+            if not found:
+                continue
+            names = inspect.signature(found[0].forward).parameters
+            width = next(getattr(config, key) for key in WIDTH if getattr(config, key, None))
+            states = torch.randn(1, TOKENS, width)
+            kinds = getattr(config, "layer_types", None)
+            of_kind = "layer_type" in inspect.signature(rotary[0].forward).parameters
+            given = {"layer_type": kinds[index]} if of_kind else {}
+            arguments = {"position_embeddings": rotary[0](states, position_ids, **given), "position_ids": position_ids,
+                         "attention_mask": None, "past_key_values": None}
+            # Those of another part, of which there may be none.
+            arguments |= {name: states[:, :0] for name in names if name.endswith("_hidden_states")}
+            required = {name for name, own in names.items() if own.default is inspect.Parameter.empty
+                        and own.kind == own.POSITIONAL_OR_KEYWORD}
+            arguments = {name: value for name, value in arguments.items() if name in required or
+                         name == "position_embeddings"}
+            observer.layer = (path, index)
+            with torch.no_grad():
+                found[0](states, **arguments)
+            done = True
+    if not done:
+        raise error
 
 
 def case_of(model_type, variant, given, config, observer, axes):
@@ -1121,12 +1194,14 @@ def case_of(model_type, variant, given, config, observer, axes):
     return case
 
 
-def cases_of(model_type, configuration):
+def cases_of(model_type, configuration, only):
     axes = AXES.get(model_type, 3 if re.search(r"mrope_section", source_of(configuration)) else 1)
     head, broken = 24, 0
     for variant, given in variants(model_type, configuration):
         if variant != "bare" and broken:
             return
+        if variant != "bare" and only and not re.fullmatch(only, variant):
+            continue
         try:
             config, observer = run(model_type, configuration, finished(given, head), axes)
         except Stop as error:
@@ -1176,7 +1251,7 @@ def finish(cases):
         bare = next((c for c in own if c["id"].endswith("/bare") and c["rotates"] and c["rotations"]), None)
         differ = any(len(set(c.get("types") or [])) > 1 for c in own)
         # The bare file may be scaled itself.
-        squares = "mscale_all_dim" in source_of(CONFIG_MAPPING[t])
+        squares = "mscale_all_dim" in source_of(CONFIG_MAPPING[CLASSES.get(t, t)])
         line = {"model_type": t, "config": own[0]["config"], "rotations": [], "norms": [], "cases": []}
         for c in own:
             case = {"id": c["id"].split("/", 1)[1]}
@@ -1240,18 +1315,18 @@ def finish(cases):
 SKIPPED = ("evolla",)
 
 
-def run_all(folder, wanted):
+def run_all(folder, wanted, only=None):
     made = []
     for model_type in wanted or sorted(CONFIG_MAPPING):
         if model_type in SKIPPED:
             continue
         own = []
         try:
-            configuration = CONFIG_MAPPING[model_type]
+            configuration = CONFIG_MAPPING[CLASSES.get(model_type, model_type)]
             source = "".join(inspect.getsource(module) for module in modeling(configuration))
             if modeling(configuration) and not re.search("rotary|rope|RoPE|rotate", source):
                 continue
-            for case, error in cases_of(model_type, configuration):
+            for case, error in cases_of(model_type, configuration, only):
                 if error:
                     print(error, file=sys.stderr, flush=True)
                 else:
@@ -1265,6 +1340,46 @@ def run_all(folder, wanted):
     folder = pathlib.Path(folder)
     (folder / "types.jsonl").write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
     (folder / "types_frequencies.txt").write_text("".join(line + "\n" for line in lists))
+
+
+def merge(folder):
+    """Puts what a run made into models/types.jsonl: cases that are not there, of the types that it was of."""
+    own, golden = pathlib.Path(folder), pathlib.Path(__file__).parent / "models"
+    lists = (golden / "types_frequencies.txt").read_text().splitlines()
+    places = {text: place for place, text in enumerate(lists)}
+    new_lists = (own / "types_frequencies.txt").read_text().splitlines()
+    lines = {(line := json.loads(text))["model_type"]: line for text in (golden / "types.jsonl").read_text().splitlines()}
+
+    def place(of, value):
+        if value not in of:
+            of.append(value)
+        return of.index(value)
+
+    digits = "0123456789abcdefghijklmnopqrstuvwxyz"
+    for text in (own / "types.jsonl").read_text().splitlines():
+        new = json.loads(text)
+        for rotation in new["rotations"]:
+            rotation["inv_freq"] = places.setdefault(new_lists[rotation["inv_freq"]], len(places))
+        line = lines.setdefault(new["model_type"], {**new, "rotations": [], "norms": [], "cases": []})
+        if line["config"] != new["config"]:
+            raise SystemExit(f"{new['model_type']}: the first case is another")
+        known = {case["id"] for case in line["cases"]}
+        for case in new["cases"]:
+            if case["id"] in known:
+                continue
+            turned = [place(line["rotations"], rotation) for rotation in new["rotations"]]
+            if "rotation" in case:
+                case["rotation"] = turned[case["rotation"]]
+            if "layers" in case:
+                case["layers"] = "".join(digits[turned[int(c, 36)]] if c not in ".-" else c for c in case["layers"])
+            if "norm" in case:
+                norm, normed = case["norm"], [place(line["norms"], norm) for norm in new["norms"]]
+                case["norm"] = [normed[n] for n in norm] if isinstance(norm, list) else normed[norm]
+            line["cases"].append(case)
+    lists = sorted(places, key=places.get)
+    text = "".join(json.dumps(lines[name], separators=(",", ":")) + "\n" for name in sorted(lines))
+    (golden / "types.jsonl").write_text(text)
+    (golden / "types_frequencies.txt").write_text("".join(line + "\n" for line in lists))
 
 
 # Published files.
@@ -1367,10 +1482,75 @@ def without_row():
     sys.exit(bool(missing))
 
 
+def parts_of(configuration, given):
+    """What a model of that configuration is made of, without memory for it: its parts, and the shapes in them."""
+    config = configuration.from_dict(copy.deepcopy(given))
+    config._attn_implementation = "eager"
+    for key, value in ATTRIBUTES.get(given["model_type"], {}).items():
+        setattr(config, key, value)
+    classes = model_classes(configuration)
+    if given["model_type"] in BUILT:
+        module, _, name = BUILT[given["model_type"]].rpartition(".")
+        classes = [getattr(importlib.import_module(module), name)]
+    if not classes:
+        from transformers.models.auto.modeling_auto import MODEL_MAPPING
+
+        classes = [MODEL_MAPPING[configuration]]
+    last = None
+    for chosen in classes[:4]:
+        try:
+            with torch.device("meta"):
+                model = chosen(config)
+        except Exception as error:
+            last = last or error
+            continue
+        found = []
+        for path, part in model.named_modules():
+            numbers = [f"{name}={value}" for name, value in vars(part).items() if isinstance(value, (int, float))]
+            tensors = [f"{name}:{tuple(value.shape)}" for name, value in {**part._buffers, **part._parameters}.items()
+                       if value is not None]
+            found.append((path, type(part).__name__, sorted(numbers + tensors)))
+        return found
+    raise last
+
+
+def of_attention(parts):
+    """Those of the parts that are in an attention."""
+    paths = [path for path, name, _ in parts if re.search("Attention|Attn", name)]
+    return [part for part in parts if any(part[0] == path or part[0].startswith(path + ".") for path in paths)]
+
+
+def traits(model_type, configuration):
+    """What the models of a class do with a file, by building some of them: whether a `head_dim` changes their attention,
+    a part anything, and whether queries and keys have a norm. What cannot be built may have all of them."""
+    shape = next(iter(variants(model_type, configuration)))[1]
+    given = {"model_type": model_type, **shape, **tiny(configuration, model_type, shape)}
+    given.pop("head_dim", None)
+    try:
+        parts = parts_of(configuration, given)
+    except Exception as error:
+        print(f"{model_type}: {type(error).__name__} {str(error)}"[:160], file=sys.stderr)
+        return ["head_dim", "norm", "partial_rotary_factor"]
+    plain = of_attention(parts)
+    if not plain:
+        return ["head_dim", "norm", "partial_rotary_factor"]  # layers without attention, by the shape alone
+    try:
+        reads = of_attention(parts_of(configuration, {**given, "head_dim": 40})) != plain
+    except Exception:
+        reads = True
+    try:
+        partial = parts_of(configuration, {**given, "partial_rotary_factor": 0.5}) != parts
+    except Exception:
+        partial = True
+    normed = any(path.rpartition(".")[2] in QUERIES for path, _, _ in plain)
+    return ["head_dim"] * reads + ["norm"] * normed + ["partial_rotary_factor"] * partial
+
+
 def keys():
     """Of each type with a row the keys, of those that rows name, that the source of its classes names: what the source
     does not name its classes do not read."""
-    all_keys, lines = model_rows.keys(), []
+    # Of those that no row names, what a pairing and a form of rows stand for.
+    all_keys, lines = [*model_rows.keys(), "rope_interleave", "rope_parameters"], []
     # What all classes share names keys, too.
     shared = pathlib.Path(inspect.getfile(importlib.import_module("transformers.modeling_rope_utils")))
     for model_type in sorted(model_rows.read(model_rows.TYPES)[0]):
@@ -1380,11 +1560,15 @@ def keys():
         files = [path for kind in ("configuration", "modeling") for path in sorted(folder.glob(f"{kind}_*.py"))]
         own = set(re.findall(r"\w+", "".join(path.read_text() for path in files)))
         words = own | set(re.findall(r"\w+", shared.read_text()))
+        # Whether a class reads a part by what all share is seen of what it builds.
+        words -= {"partial_rotary_factor", "rope_parameters"} - own
         named = [key for key in all_keys if key in words]
         # What has no code of its own inherits it.
         inherits = not sorted(folder.glob("modeling_*.py"))
         typed = own & {"layer_types", "layers_block_type", "block_types"}
-        lines.append(" ".join([model_type, *named, *["layer_types"] * bool(inherits or typed)]))
+        of_types = ["layer_types"] * bool(inherits or typed)
+        found = traits(model_type, CONFIG_MAPPING[model_type])
+        lines.append(" ".join(dict.fromkeys([model_type, *named, *of_types, *found])))
     text = f"# transformers {transformers.__version__}\n" + "\n".join(lines) + "\n"
     folder = pathlib.Path(__file__).parent / "models"
     (folder / "keys.txt").write_text(text)
@@ -1392,6 +1576,45 @@ def keys():
     own = [name for name in sorted(CONFIG_MAPPING) if getattr(CONFIG_MAPPING[name], "model_type", name) == name]
     names = "".join(f"{name}\n" for name in own if does_not_rotate(CONFIG_MAPPING[name]))
     (folder / "without_rotation.txt").write_text(f"# transformers {transformers.__version__}\n{names}")
+
+
+def defaults():
+    """Of each type with a row what its class has where a file says nothing. A line is a shape, and the other keys that
+    rows name or imply, as `to_dict` of the class made of that shape has them."""
+    wanted = {*model_rows.keys(), *SAID} - {*WIDTH, *HEADS, *DEPTH, *CONTEXT}
+    lines = []
+    for model_type in sorted(model_rows.read(model_rows.TYPES)[0]):
+        if model_type not in CONFIG_MAPPING:
+            continue
+        configuration = CONFIG_MAPPING[model_type]
+        names = [own_key(configuration, names) for names in (WIDTH, HEADS, DEPTH, CONTEXT)]
+        try:
+            plain = configuration()
+            shape = {name: getattr(plain, name) for name in names if name and isinstance(getattr(plain, name), int)}
+            depth = names[2]
+            if depth and shape.get(depth, 0) > 12:
+                try:
+                    plain, shape[depth] = configuration(**{depth: 12}), 12
+                except Exception:
+                    pass
+            own = plain.to_dict()
+        except Exception as error:
+            print(f"{model_type}: {type(error).__name__} {str(error)}"[:160], file=sys.stderr)
+            continue
+        said = {key: own[key] for key in sorted(wanted) if own.get(key) is not None and key not in shape}
+        if isinstance(said.get("sliding_window"), int):
+            said["sliding_window"] = 4096
+        lines.append(json.dumps({"shape": {"model_type": model_type, **shape}, "said": said}, separators=(",", ":")))
+    path = pathlib.Path(__file__).parent / "models/defaults.jsonl"
+    path.write_text("".join(line + "\n" for line in lines))
+
+
+# Keys that no row names, as they are the usual ones.
+SAID = ("head_dim", "global_head_dim", "layer_types", "rope_parameters", "sliding_window", "qk_nope_head_dim",
+        "no_rope_layers", "no_rope_layer_interval", "block_types", "first_k_dense_replace", "mlp_layer_types",
+        "prefix_dense_sliding_window_pattern", "compress_ratios", "swa_head_dim", "swa_qk_nope_head_dim",
+        "memory_attention_hidden_size", "memory_attention_num_attention_heads", "memory_attention_downsample_rate",
+        "projection_dim", "rope_interleave", "use_dsa", "use_sliding_window")
 
 
 def does_not_rotate(configuration):
@@ -1404,12 +1627,18 @@ def does_not_rotate(configuration):
 
 def main():
     match sys.argv[1:]:
+        case ["run", folder, "only", only, *wanted]:
+            run_all(folder, wanted, only)
         case ["run", folder, *wanted]:
             run_all(folder, wanted)
+        case ["merge", folder]:
+            merge(folder)
         case ["published", *wanted]:
             published(wanted)
         case ["keys"]:
             keys()
+        case ["defaults"]:
+            defaults()
         case ["without-row"]:
             without_row()
         case _:

@@ -2,7 +2,7 @@
 //! keys that say in words what that code, or transformers', does anyway.
 
 use rope_core::axes::Axes;
-use rope_core::{Frequencies, Pairing, Scaling};
+use rope_core::{Direction, Frequencies, Pairing, Scaling};
 use rope_models::{Config, Error, Model, Rotation};
 
 fn model(text: &str) -> Model {
@@ -30,7 +30,57 @@ fn is(rotation: &Rotation, pairing: Pairing, window: usize, head_dim: usize, bas
         *rotation.frequencies(),
         frequencies(window, base, &Scaling::Default)
     );
+    assert!(!rotation.rotates_values() && !rotation.unrotates_output());
+    assert_eq!(rotation.direction(), Direction::Forward);
 }
+
+/// That many layers, of which each rotates and none has a type or a norm.
+#[track_caller]
+fn are_alike(model: &Model, layers: usize) {
+    let found = model.layers().expect("layers");
+    assert_eq!(found.len(), layers);
+    for layer in found.iter() {
+        assert!(layer.layer_type.is_none() && layer.rotation.is_some());
+        assert_eq!(layer.norm(), Ok(None));
+    }
+}
+
+/// Other names of the shape of a file, and keys of other classes, are refused or change nothing.
+#[track_caller]
+fn reads_nothing_of(with: &dyn Fn(&str) -> String, keys: &[&str]) {
+    let plain = rotation(&with(""));
+    for key in keys {
+        let value = match *key {
+            "rope_parameters" => r#"{"rope_type": "default", "rope_theta": 54321.0}"#,
+            _ => "8",
+        };
+        let text = with(&format!(r#", "{key}": {value}"#));
+        let read = Config::from_json(&text).expect("JSON").model();
+        match read.as_ref().map(Model::rotation) {
+            Ok(Ok(found)) => assert_eq!(*found, plain, "{key}"),
+            Err(Error::Unread { key: own }) => assert_eq!(own, key),
+            Ok(Err(Error::Unread { key: own })) => assert_eq!(own, *key),
+            Ok(Err(error)) => panic!("{key}: {error}"),
+            Err(error) => panic!("{key}: {error}"),
+        }
+        if let (Ok(Ok(own)), Ok(all)) =
+            (read.as_ref().map(Model::layers), model(&with("")).layers())
+        {
+            assert_eq!(own.len(), all.len(), "{key}");
+        }
+    }
+}
+
+/// Keys that code without them does not read.
+const FOREIGN: [&str; 7] = [
+    "n_embd",
+    "n_head",
+    "n_layer",
+    "head_dim",
+    "rotary_pct",
+    "partial_rotary_factor",
+    "rope_parameters",
+];
 
 /// ChatGLM 2 and 3, and GLM-4 before transformers had it: half of a head, interleaved, by a base that a ratio raises.
 #[test]
@@ -50,7 +100,14 @@ fn chatglm() {
     );
     let ratio = rotation(&with(r#", "rope_ratio": 500"#));
     is(&ratio, Pairing::Interleaved, 64, 128, 5_000_000.0);
-    assert_eq!(model(&with("")).layers().expect("layers").len(), 28);
+    are_alike(&model(&with("")), 28);
+    reads_nothing_of(&|keys| with(keys), &FOREIGN);
+    let other = with("").replace("kv_channels\": 128", "kv_channels\": 96");
+    is(&rotation(&other), Pairing::Interleaved, 48, 96, 10_000.0);
+    let without = with("").replace("\"kv_channels\": 128,", "");
+    is(&rotation(&without), Pairing::Interleaved, 64, 128, 10_000.0);
+    let shorter = with("").replace("num_layers", "num_hidden_layers");
+    are_alike(&model(&shorter), 28);
     // The first ChatGLM has this type too, and two positions for each token.
     let first = model(&with(r#", "position_encoding_2d": true"#));
     let key = "position_encoding_2d".to_string();
@@ -67,6 +124,10 @@ fn internlm2() {
         )
     };
     is(&rotation(&with("")), Pairing::Half, 128, 128, 1e6);
+    are_alike(&model(&with("")), 32);
+    reads_nothing_of(&|keys| with(keys), &FOREIGN[..6]);
+    let plain = with("").replace(", \"rope_theta\": 1000000", "");
+    is(&rotation(&plain), Pairing::Half, 128, 128, 1e4);
     let dynamic = with(r#", "rope_scaling": {"type": "dynamic", "factor": 2.0}"#);
     let config = Config::from_json(&dynamic)
         .expect("JSON")
@@ -83,6 +144,17 @@ fn internlm2() {
     );
     let yarn = with(r#", "rope_scaling": {"type": "yarn", "factor": 2.0}"#);
     assert!(model(&yarn).rotation().is_err(), "its code has no YaRN");
+    for kind in ["mrope", "longrope", "su", "axial", "llama3"] {
+        let other = with(&format!(
+            r#", "rope_scaling": {{"type": "{kind}", "factor": 2.0}}"#
+        ));
+        assert!(model(&other).rotation().is_err(), "its code has no {kind}");
+    }
+    let linear = rotation(&with(
+        r#", "rope_scaling": {"type": "linear", "factor": 2.0}"#,
+    ));
+    let by_two = frequencies(128, 1e6, &Scaling::Linear { factor: 2.0 });
+    assert_eq!(*linear.frequencies(), by_two);
 }
 
 #[test]
@@ -115,6 +187,10 @@ fn minimax_text_01() {
         .collect();
     assert_eq!(rotating, [false, false, false, true]);
     is(made.rotation().expect("one"), Pairing::Half, 64, 128, 1e7);
+    let types: Vec<Option<&str>> = layers.iter().map(|layer| layer.layer_type).collect();
+    let linear = Some("linear_attention");
+    assert_eq!(types, [linear, linear, linear, Some("full_attention")]);
+    assert!(layers.iter().all(|layer| layer.norm() == Ok(None)));
     for wrong in ["[0, 0, 0, 2]", "[0, 1]", "null"] {
         assert!(with(wrong).layers().is_err(), "{wrong}");
     }
@@ -151,6 +227,29 @@ fn qwen() {
     }
     let plain = with(r#", "use_dynamic_ntk": false"#, 100_000);
     is(&plain, Pairing::Half, 128, 128, 10_000.0);
+    let text = r#"{"model_type": "qwen", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 32,
+        "kv_channels": 96, "seq_length": 8192, "use_dynamic_ntk": false"#;
+    let with = |keys: &str| [text, keys, "}"].concat();
+    are_alike(&model(&with("")), 32);
+    is(&rotation(&with("")), Pairing::Half, 96, 96, 10_000.0);
+    is(
+        &rotation(&with(r#", "rotary_pct": 0.5"#)),
+        Pairing::Half,
+        48,
+        96,
+        10_000.0,
+    );
+    reads_nothing_of(
+        &with,
+        &["head_dim", "partial_rotary_factor", "mrope_section"],
+    );
+    // The keys of the shape as the first files had them.
+    let shape = with("")
+        .replace("hidden_size", "n_embd")
+        .replace("num_attention_heads", "n_head");
+    are_alike(&model(&shape.replace("num_hidden_layers", "n_layer")), 32);
+    let without = with("").replace("\"kv_channels\": 96,", "");
+    is(&rotation(&without), Pairing::Half, 128, 128, 10_000.0);
 }
 
 /// Keys of published files: each says what the code does, or is one that it never reads.

@@ -149,8 +149,9 @@ pub(crate) const PARTIAL: Row = Row {
     ..HALF
 };
 
-/// A vision tower: a row and a column, in halves.
+/// A vision tower: a row and a column, in halves, of heads that are a quotient.
 pub(crate) const VISION: Row = Row {
+    head: Head::Quotient,
     axes: AxesOf::Vision,
     context: Name::Absent,
     rope_types: RopeTypes::Images,

@@ -241,6 +241,7 @@ rows! {
         norm: Some(norm(Formula::Other, 0.0)),
     };
     "dots3_note_vision_encoder" = VISION {
+        head: Head::Usual,
         width: Name::Or(Key::embed_dim),
         heads: Name::Or(Key::num_heads),
         norm: Some(norm(Formula::Llama, 1e-5)),
@@ -270,6 +271,7 @@ rows! {
     };
     "ernie4_5_vl_moe_vision" = QWEN_VISION;
     "esm" = HALF {
+        head: Head::Quotient,
         parameters: Form::ThetaOnly,
         condition: Condition::If(Key::position_embedding_type, Word::rotary),
     };
@@ -375,7 +377,7 @@ rows! {
         axes: AxesOf::Mrope([8, 12, 12]),
     };
     "glm4v_moe_vision" = QWEN_VISION;
-    "glm4v_text" = PARTIAL { pairs: Pairs::Interleaved, axes: AxesOf::Mrope([8, 12, 12]) };
+    "glm4v_text" = PARTIAL { pairs: Pairs::Interleaved, head: Head::Quotient, axes: AxesOf::Mrope([8, 12, 12]) };
     "glm4v_vision" = QWEN_VISION;
     "glm5_next_vision" = QWEN_VISION { norm: Some(norm(Formula::Llama, 1e-5)) };
     "glm_image_text" = PARTIAL { axes: AxesOf::Mrope([8, 12, 12]) };
@@ -687,7 +689,7 @@ rows! {
         rotates: Rotates::Nonzero(Key::layer_rope_theta),
         norm: Some(norm(Formula::Llama4, 1e-5)),
     };
-    "muse_glimmer_vision" = HALF { rope_types: RopeTypes::Images, axes: AxesOf::Vision };
+    "muse_glimmer_vision" = HALF { head: Head::Quotient, rope_types: RopeTypes::Images, axes: AxesOf::Vision };
     "muse_spark_text" = HALF {
         head: Head::Or(64),
         parameters: Form::FlatOr(&theta(500_000.0)),
@@ -695,7 +697,7 @@ rows! {
         rotates: Rotates::Nonzero(Key::layer_rope_theta),
         norm: Some(norm(Formula::Llama4, 1e-5)),
     };
-    "muse_spark_vision" = HALF { rope_types: RopeTypes::Images, axes: AxesOf::Vision };
+    "muse_spark_vision" = HALF { head: Head::Quotient, rope_types: RopeTypes::Images, axes: AxesOf::Vision };
     "nanochat" = HALF {
         pairs: Pairs::NegatedHalf,
         norm: Some(QkNorm { after: true, ..norm(Formula::Llama4, 1e-6) }),
@@ -787,7 +789,7 @@ rows! {
     "phi3" = PARTIAL { rope_types: RopeTypes::LongRope(4096) };
     "phi4_multimodal" = PARTIAL { rope_types: RopeTypes::LongRope(4096) };
     "phimoe" = HALF { base: Base::Or(1_000_000), rope_types: RopeTypes::PhiMoe };
-    "pixtral" = VISION { head: Head::Quotient, axes: AxesOf::Pixtral };
+    "pixtral" = VISION { axes: AxesOf::Pixtral };
     "pocket_tts" = HALF;
     "pocket_tts_audio_tokenizer" = HALF;
     "pocket_tts_audio_tokenizer_decoder" = HALF;
@@ -812,6 +814,7 @@ rows! {
     "qwen2_5_omni_text" = HALF { base: Base::Or(1_000_000), axes: AxesOf::Mrope([16, 24, 24]) };
     "qwen2_5_omni_vision_encoder" = QWEN_VISION;
     "qwen2_5_vl_text" = HALF {
+        head: Head::Quotient,
         base: Base::Or(1_000_000),
         rope_types: RopeTypes::Mrope,
         axes: AxesOf::Mrope([16, 24, 24]),
@@ -819,6 +822,7 @@ rows! {
     "qwen2_5_vl_vision" = QWEN_VISION;
     "qwen2_moe" = HALF;
     "qwen2_vl_text" = HALF {
+        head: Head::Quotient,
         base: Base::Or(1_000_000),
         rope_types: RopeTypes::Mrope,
         axes: AxesOf::Mrope([16, 24, 24]),
@@ -946,6 +950,7 @@ rows! {
         norm: Some(norm(Formula::Gemma, 1e-5)),
     };
     "step3p5_vision" = HALF {
+        head: Head::Quotient,
         width: Name::Or(Key::width),
         heads: Name::Or(Key::heads),
         depth: Name::Or(Key::layers),
