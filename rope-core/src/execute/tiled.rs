@@ -67,7 +67,14 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
         Way::Direct => 1,
         _ => (TILE / head_bytes.max(1)).min(MOST_HEADS),
     };
-    let mut tile = ByteTile([0; TILE]);
+    let mut cleared;
+    let tile: &mut [u8] = match way {
+        Way::Direct => &mut [],
+        _ => {
+            cleared = ByteTile([0; TILE]);
+            &mut cleared.0
+        }
+    };
     let mut kept;
     let side: &mut [u8] = if cache.layout().contiguous() {
         &mut []
@@ -83,18 +90,18 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
     }
     .run_dyn(&mut |span| {
         let source = &span.source(x.bytes);
-        let line = &mut span.line_in_tile(&mut tile.0);
+        let line = &mut span.line_in_tile(tile);
         let bytes = match &way {
             Way::Direct => &x.bytes[span.at[0] * element.size..],
             Way::Rotated(kernel) => {
                 kernel(pass.proof, source, line);
                 copy_unrotated(pass.proof, ends, source, line);
-                &tile.0[..]
+                &tile[..]
             }
             Way::Normed(norm) => {
                 copy_heads(source, line, element.size);
                 norm.run(line, 0, &mut roots);
-                &tile.0[..]
+                &tile[..]
             }
         };
         let values = Values::of(element.element, &bytes[..span.count * head_bytes]);
