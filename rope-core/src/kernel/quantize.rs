@@ -539,19 +539,23 @@ impl EncodeQ8_0<'_> {
         let fours = const { Q8_0_VALUES.div_ceil(4 * S::LANES) };
         let block = |vector: usize| vector * S::LANES / Q8_0_VALUES;
         let (mut distances, mut factors) = ([0.0; RUN], [0.0; RUN]);
-        let groups = distances[..blocks.len()].chunks_exact_mut(together);
-        for (group, distances) in groups.enumerate() {
-            let mut largest = [s.splat(0.0); 2];
-            for four in 0..fours {
-                let x = values.load(s, first + group * fours + four);
-                for (vector, x) in x.into_iter().enumerate() {
-                    let lanes = &mut largest[block(4 * four + vector)];
-                    *lanes = s.max_magnitude(*lanes, x);
+        let quads = distances.chunks_exact_mut(4).enumerate();
+        for (quad, distances) in quads.take(blocks.len().div_ceil(4)) {
+            let mut largest = [s.splat(0.0); 4];
+            for group in (0..4).step_by(together) {
+                let first_block = 4 * quad + group;
+                if first_block >= blocks.len() {
+                    break;
+                }
+                for four in 0..fours {
+                    let x = values.load(s, first + first_block / together * fours + four);
+                    for (vector, x) in x.into_iter().enumerate() {
+                        let lanes = &mut largest[group + block(4 * four + vector)];
+                        *lanes = s.max_magnitude(*lanes, x);
+                    }
                 }
             }
-            for (distance, lanes) in distances.iter_mut().zip(largest) {
-                *distance = s.max_lane(lanes);
-            }
+            distances.copy_from_slice(&s.max_lanes(largest));
         }
         for (distance, factor) in distances.iter_mut().zip(&mut factors) {
             *distance /= 127.0;

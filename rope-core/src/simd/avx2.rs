@@ -501,6 +501,23 @@ impl SimdQuant for Avx2 {
             _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)))
         })
     }
+
+    #[inline(always)]
+    fn max_lanes(self, [a, b, c, d]: [__m256; 4]) -> [f32; 4] {
+        let max_of = |pair| {
+            let [even, odd] = self.unzip(pair);
+            op!(_mm256_max_ps(even, odd))
+        };
+        // Each half has one lane of each.
+        let lanes = max_of([max_of([a, b]), max_of([c, d])]);
+        op!({
+            let (low, high) = (
+                _mm256_castps256_ps128(lanes),
+                _mm256_extractf128_ps::<1>(lanes),
+            );
+            must_cast(_mm_max_ps(low, high))
+        })
+    }
 }
 
 impl SimdSums for Avx2 {

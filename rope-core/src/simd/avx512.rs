@@ -643,6 +643,28 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
     fn max_lane(self, x: __m512) -> f32 {
         op!(_mm512_reduce_max_ps(x))
     }
+
+    #[inline(always)]
+    fn max_lanes(self, [a, b, c, d]: [__m512; 4]) -> [f32; 4] {
+        let max_of = |pair| {
+            let [even, odd] = self.unzip(pair);
+            op!(_mm512_max_ps(even, odd))
+        };
+        // Each quarter has one lane of each.
+        let lanes = max_of([max_of([a, b]), max_of([c, d])]);
+        op!({
+            let (low, high) = (
+                _mm512_castps512_ps256(lanes),
+                _mm512_extractf32x8_ps::<1>(lanes),
+            );
+            let lanes = _mm256_max_ps(low, high);
+            let (low, high) = (
+                _mm256_castps256_ps128(lanes),
+                _mm256_extractf128_ps::<1>(lanes),
+            );
+            must_cast(_mm_max_ps(low, high))
+        })
+    }
 }
 
 impl<const BF16: bool> SimdSums for Token<BF16> {

@@ -298,6 +298,11 @@ impl SimdQuant for Neon {
     fn max_lane(self, x: float32x4_t) -> f32 {
         op!(vmaxvq_f32(x))
     }
+
+    #[inline(always)]
+    fn max_lanes(self, [a, b, c, d]: [float32x4_t; 4]) -> [f32; 4] {
+        must_cast(op!(vpmaxq_f32(vpmaxq_f32(a, b), vpmaxq_f32(c, d))))
+    }
 }
 
 impl SimdSums for Neon {

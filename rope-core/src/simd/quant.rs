@@ -69,4 +69,10 @@ pub(crate) trait SimdQuant: Simd {
 
     /// The largest lane; none is a NaN.
     fn max_lane(self, x: Self::F32) -> f32;
+
+    /// Of each.
+    #[inline(always)]
+    fn max_lanes(self, x: [Self::F32; 4]) -> [f32; 4] {
+        x.map(|x| self.max_lane(x))
+    }
 }

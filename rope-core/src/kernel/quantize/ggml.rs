@@ -128,15 +128,25 @@ fn encode_run<S: SimdQuant, B: BlockCodes>(
     let pairs = const { VALUES / 2 / S::LANES };
     let count = blocks.len() / B::BYTES;
     let (mut smallest, mut largest) = ([0.0; RUN], [0.0; RUN]);
-    for index in 0..count.min(RUN) {
-        let [mut min, mut max] = B::BOUNDS.map(|bound| s.splat(bound));
-        for pair in 0..pairs {
-            let [a, b] = source.load(s, (first + index) * pairs + pair);
-            min = s.min_number(s.min_number(min, a), b);
-            max = s.max_number(s.max_number(max, a), b);
+    let quads = smallest
+        .chunks_exact_mut(4)
+        .zip(largest.chunks_exact_mut(4));
+    for (quad, (smallest, largest)) in quads.take(count.div_ceil(4)).enumerate() {
+        let [mut min, mut max] = B::BOUNDS.map(|bound| [s.splat(bound); 4]);
+        for (index, (min, max)) in min.iter_mut().zip(&mut max).enumerate() {
+            let block = 4 * quad + index;
+            if block >= count {
+                break;
+            }
+            for pair in 0..pairs {
+                let [a, b] = source.load(s, (first + block) * pairs + pair);
+                *min = s.min_number(s.min_number(*min, a), b);
+                *max = s.max_number(s.max_number(*max, a), b);
+            }
         }
-        smallest[index] = -s.max_lane(s.sub(s.splat(-0.0), min));
-        largest[index] = s.max_lane(max);
+        let negated = min.map(|min| s.sub(s.splat(-0.0), min));
+        smallest.copy_from_slice(&s.max_lanes(negated).map(|max| -max));
+        largest.copy_from_slice(&s.max_lanes(max));
     }
     let (mut distances, mut factors) = ([0.0; RUN], [0.0; RUN]);
     for index in 0..RUN {
