@@ -176,6 +176,8 @@ impl<'c> Reading<'c> {
         }
         if let Some(key) = self.row.scaled_layers
             && let Some(list) = numbers(self.config, key.name())?
+            && let Some(rope) = self.parameters.of(name)?
+            && rope_type(rope)? != "default"
         {
             unscaled = !list.contains(&(by_number()?.0 as f64));
         }
