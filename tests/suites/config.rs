@@ -606,7 +606,8 @@ fn refusals_name_the_key() {
             UNKNOWN_TYPE,
         ),
         (
-            r#", "model_type": "qwen2_vl", "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}"#,
+            r#", "model_type": "qwen2_vl", "hidden_size": 64, "num_attention_heads": 1,
+               "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}"#,
             "the sections [16, 24, 24] of M-RoPE sum to 64 pairs, but rotary_dim 64 has 32; where the other channels stand \
              still, rotary_dim is 128",
         ),
