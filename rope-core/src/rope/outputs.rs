@@ -86,7 +86,8 @@ impl<'a> Output<'a> {
 
     /// Whether each token goes into all groups before the next token does: groups of heads side by side are written as
     /// one stream so, where one group has gaps. That pays where caches hold neither. Five of 32 heads of bf16 take 0.8
-    /// of the time of five calls on Zen 4 if there are 2048 tokens, as long if there are 1024, and 1.2 if there are 512.
+    /// of the time of five calls on Zen 4 if there are 2048 tokens, as long if there are 1024, and 1.2 if there are
+    /// 512.
     fn token_by_token(&self) -> bool {
         match &self.target {
             OutputTarget::Tensor(y, _) if self.rows.len() > 1 => {
