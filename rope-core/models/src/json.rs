@@ -5,6 +5,7 @@
 //! The tests below hold it to serde_json, whose values and refusals it has. Nothing in the reading of files is in a
 //! hurry, and errors are large: what stands in several places is not inlined.
 
+use crate::decimal;
 use crate::error::{Error, Result, quoted};
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -396,7 +397,7 @@ impl Parser<'_> {
             }
             self.digits()?;
         }
-        let number: f64 = self.text.get(start..self.at)?.parse().ok()?;
+        let number = decimal::nearest(self.text.get(start..self.at)?);
         number.is_finite().then_some(number)
     }
 }
