@@ -1,7 +1,7 @@
 //! How a model arranges its frequencies: which one of a set of base frequencies each pair takes, and which axis of the
 //! positions drives it. Read from the `recomposition_frequencies` of each class.
 
-use crate::error::{Error, Result, beginning};
+use crate::error::{Result, missing, unread};
 use crate::json::{Object, Value, given, invalid};
 use crate::types::AxesOf;
 use alloc::vec::Vec;
@@ -133,11 +133,9 @@ impl Arrangement {
 fn channel_sections(rope: &Object, pairs: usize) -> Result<Vec<usize>> {
     let key = "mrope_section";
     let older = given(rope, "xdrope_section");
-    let own = given(rope, key).or(older).ok_or(Error::Missing { key })?;
+    let own = given(rope, key).or(older).ok_or_else(|| missing(key))?;
     if older.is_some_and(|older| older != own) {
-        return Err(Error::Unread {
-            key: beginning("xdrope_section"),
-        });
+        return Err(unread("xdrope_section"));
     }
     let list: Option<Vec<usize>> = own.as_array().and_then(|list| {
         let section = |value: &Value| usize::try_from(value.as_u64()?).ok();

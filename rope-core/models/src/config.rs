@@ -7,7 +7,7 @@
 //! And a key that says something, and that the model's code does not read, is refused by its name: either the file or
 //! the code is not what its author means.
 
-use crate::error::{Error, Result, beginning, listed};
+use crate::error::{Error, Refusal, Result, beginning, listed, missing};
 use crate::json::{self, Object, Value};
 use crate::model::Model;
 use crate::nearest::sort_nearest;
@@ -56,7 +56,7 @@ impl Config {
     /// # Errors
     ///
     /// [`Error::Json`] if it is not a JSON object.
-    pub fn from_json(text: &str) -> Result<Self> {
+    pub fn from_json(text: &str) -> Result<Self, Error> {
         match json::parse(text)? {
             Value::Object(root) => Ok(Self {
                 root,
@@ -142,7 +142,7 @@ impl Config {
     /// rotate, and for one that is refused; [`Error::NoSuch`] for the part that [`Config::with_part`] names;
     /// [`Error::Unread`], [`Error::Ambiguous`] and [`Error::Invalid`] for the parameters of the rotation. What else is
     /// refused, the questions of the [`Model`] refuse.
-    pub fn model(&self) -> Result<Model> {
+    pub fn model(&self) -> Result<Model, Error> {
         let (name, row) = self.row()?;
         let reading = Reading::new(self.config()?, name, row, self.length)?;
         Ok(Model::of_config(&reading, self.layer_type.as_deref()))
@@ -158,13 +158,13 @@ impl Config {
     /// [`Error::Missing`] and [`Error::Invalid`] for the keys of the base and of the scaling; [`Error::Unknown`] for a
     /// `rope_type` that is not known here; [`Error::NoSuch`] for a layer type without parameters, and for a part that
     /// the file does not have; those of [`Frequencies::new`].
-    pub fn frequencies_over<'x>(&self, axes: impl Into<Axes<'x>>) -> Result<Frequencies<'static>> {
-        crate::reading::over(
-            self.config()?,
-            self.layer_type.as_deref(),
-            self.length,
-            axes.into(),
-        )
+    pub fn frequencies_over<'x>(
+        &self,
+        axes: impl Into<Axes<'x>>,
+    ) -> Result<Frequencies<'static>, Error> {
+        let (config, layer_type) = (self.config()?, self.layer_type.as_deref());
+        let axes = axes.into();
+        Ok(crate::reading::over(config, layer_type, self.length, axes)?)
     }
 
     /// The part of the file that describes the rotating model.
@@ -208,7 +208,7 @@ impl Config {
             (None, Some(root), Some(part)) => Some(part_of_model(&root, part)),
             (own, root, _) => own.or(root),
         });
-        let name = named.ok_or(Error::Missing { key: "model_type" })?;
+        let name = named.ok_or_else(|| missing("model_type"))?;
         let (mut name, mut found) = model_type(&name).ok_or_else(|| Error::Unknown {
             key: "model_type",
             value: beginning(&name),
@@ -218,7 +218,7 @@ impl Config {
         if let Type::Composite(Some(text)) = found
             && self.part.is_none()
         {
-            (name, found) = model_type(text).ok_or(Error::Missing { key: "model_type" })?;
+            (name, found) = model_type(text).ok_or_else(|| missing("model_type"))?;
         }
         Ok((name, row_of(name, found)?))
     }
@@ -226,7 +226,7 @@ impl Config {
 
 /// Of a part that an object does not have: the parts that it has are its objects with a type, or named as parts are.
 #[cold]
-fn no_such_part(part: &str, missing: &str, object: &Object) -> Error {
+fn no_such_part(part: &str, missing: &str, object: &Object) -> Refusal {
     let is_part = |(key, value): &(&str, &Value)| match value {
         Value::Object(value) => key.ends_with("_config") || value.contains_key("model_type"),
         _ => false,
@@ -238,6 +238,7 @@ fn no_such_part(part: &str, missing: &str, object: &Object) -> Error {
         given: beginning(part),
         known: listed(parts.into_iter()),
     }
+    .into()
 }
 
 /// The type of a part of a composite model: its name and that of the part.

@@ -1,9 +1,11 @@
 //! Every way a file can be refused: an error is one entry of the list below.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt::{self, Write};
 
-pub(crate) type Result<T, E = Error> = core::result::Result<T, E>;
+/// What reading a file returns within this crate.
+pub(crate) type Result<T, E = Refusal> = core::result::Result<T, E>;
 
 /// Makes of one list the errors, their messages and their names: `Variant { fields } => what writes the message`, in
 /// which `$f` is the formatter and the fields have their names.
@@ -188,6 +190,107 @@ impl From<rope_core::Error> for Error {
     }
 }
 
+/// An error on its way out of the reading of a file: a pointer, where each function between would move the 64 bytes of
+/// an [`Error`].
+#[derive(Clone, PartialEq)]
+pub(crate) struct Refusal(Box<Error>);
+
+impl Refusal {
+    pub(crate) fn error(&self) -> &Error {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl From<Error> for Refusal {
+    #[cold]
+    #[inline(never)]
+    fn from(error: Error) -> Self {
+        Refusal(Box::new(error))
+    }
+}
+
+impl From<rope_core::Error> for Refusal {
+    #[cold]
+    #[inline(never)]
+    fn from(error: rope_core::Error) -> Self {
+        Error::Rope(error).into()
+    }
+}
+
+impl From<Refusal> for Error {
+    #[cold]
+    #[inline(never)]
+    fn from(refusal: Refusal) -> Self {
+        *refusal.0
+    }
+}
+
+impl From<&Refusal> for Error {
+    #[cold]
+    #[inline(never)]
+    fn from(refusal: &Refusal) -> Self {
+        (*refusal.0).clone()
+    }
+}
+
+/// Of a key that is needed.
+#[cold]
+#[inline(never)]
+pub(crate) fn missing(key: &'static str) -> Refusal {
+    Error::Missing { key }.into()
+}
+
+/// Of a key that the model's code ignores.
+#[cold]
+#[inline(never)]
+pub(crate) fn unread(key: &str) -> Refusal {
+    let key = beginning(key);
+    Error::Unread { key }.into()
+}
+
+/// Of what a model does, or what its own code cannot do.
+#[cold]
+#[inline(never)]
+pub(crate) fn unsupported(model: &'static str, what: &'static str) -> Refusal {
+    Error::Unsupported { model, what }.into()
+}
+
+/// Of a key whose value is wrong, though not by itself.
+#[cold]
+#[inline(never)]
+pub(crate) fn must_be(key: &'static str, required: &'static str) -> Refusal {
+    let value = String::new();
+    Error::Invalid {
+        key,
+        value,
+        required,
+    }
+    .into()
+}
+
+/// Of a key whose value is not what it has to be.
+#[cold]
+#[inline(never)]
+pub(crate) fn out_of_range(
+    key: &'static str,
+    value: fmt::Arguments<'_>,
+    required: &'static str,
+) -> Refusal {
+    let value = quoted(value);
+    Error::Invalid {
+        key,
+        value,
+        required,
+    }
+    .into()
+}
+
 /// The most bytes of a file that an error quotes.
 const QUOTED: usize = 80;
 
@@ -229,10 +332,11 @@ pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
 pub(crate) fn positive(name: &'static str, value: f64) -> Result<f64> {
     match value.is_finite() && value > 0.0 {
         true => Ok(value),
-        false => Err(Error::Rope(rope_core::Error::Parameter {
+        false => Err(rope_core::Error::Parameter {
             name,
             value,
             required: "positive and finite",
-        })),
+        }
+        .into()),
     }
 }

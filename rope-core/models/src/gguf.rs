@@ -12,7 +12,9 @@ use crate::architecture::{
     Yarns,
 };
 use crate::architectures::ROWS;
-use crate::error::{Error, Result, beginning, positive, quoted};
+use crate::error::{
+    Error, Refusal, Result, beginning, missing, must_be, out_of_range, positive, unsupported,
+};
 use crate::layers::{Layers, Rotation};
 use crate::model::Model;
 use crate::nearest::nearest;
@@ -132,12 +134,8 @@ struct Architecture {
 }
 
 /// Of a value that is not what it has to be.
-fn invalid(key: &'static str, value: GgufValue<'_>, required: &'static str) -> Error {
-    Error::Invalid {
-        key,
-        value: quoted(format_args!("{value}")),
-        required,
-    }
+fn invalid(key: &'static str, value: GgufValue<'_>, required: &'static str) -> Refusal {
+    out_of_range(key, format_args!("{value}"), required)
 }
 
 impl<'a> Gguf<'a> {
@@ -148,7 +146,7 @@ impl<'a> Gguf<'a> {
     /// # Errors
     ///
     /// [`Error::Missing`] without `general.architecture`, [`Error::Invalid`] if it is no text.
-    pub fn new(pairs: &'a [(&'a str, GgufValue<'a>)]) -> Result<Self> {
+    pub fn new(pairs: &'a [(&'a str, GgufValue<'a>)]) -> Result<Self, Error> {
         let key = "general.architecture";
         match pairs.iter().find(|(name, _)| *name == key) {
             Some((_, GgufValue::Text(architecture))) => Ok(Self {
@@ -157,8 +155,8 @@ impl<'a> Gguf<'a> {
                 factors: None,
                 kind: None,
             }),
-            Some(&(_, value)) => Err(invalid(key, value, "a text")),
-            None => Err(Error::Missing { key }),
+            Some(&(_, value)) => Err(invalid(key, value, "a text").into()),
+            None => Err(missing(key).into()),
         }
     }
 
@@ -206,12 +204,12 @@ impl<'a> Gguf<'a> {
     /// of the scaling and of the sections), and for the tensor of factors; [`Error::FreqFactors`] if the file may have
     /// one and [`Gguf::with_freq_factors`] was not told; [`Error::Unsupported`] where no layer rotates;
     /// [`Error::Ambiguous`] for the rotation of layers that differ; those of [`Frequencies::new`].
-    pub fn model(&self) -> Result<Model> {
+    pub fn model(&self) -> Result<Model, Error> {
         let architecture = self.known()?;
-        let norm = Error::Unsupported {
-            model: architecture.name,
-            what: "the keys of a GGUF file say nothing of norms",
-        };
+        let norm = unsupported(
+            architecture.name,
+            "the keys of a GGUF file say nothing of norms",
+        );
         let layers = self.read_layers(architecture, norm.clone());
         Ok(Model::of_parts(
             architecture.name,
@@ -223,7 +221,7 @@ impl<'a> Gguf<'a> {
 
     /// The layers with their rotations, of which there are at most two. Those of multi-token prediction, after the
     /// others, are not among them.
-    fn read_layers(&self, architecture: Architecture, norm: Error) -> Result<Layers> {
+    fn read_layers(&self, architecture: Architecture, norm: Refusal) -> Result<Layers> {
         let differ = !architecture.row.all_layers_alike();
         let mut kinds: Vec<Kind> = Vec::new();
         let (mut rotations, mut all) = (Vec::new(), Vec::new());
@@ -273,17 +271,17 @@ impl<'a> Gguf<'a> {
         };
         let head_dim = match own {
             Some(head_dim) => head_dim,
-            None => self.head_dim().map_err(|error| match error {
-                Error::Missing { .. } => Error::Missing { key },
-                other => other,
+            None => self.head_dim().map_err(|refusal| match refusal.error() {
+                Error::Missing { .. } => missing(key),
+                _ => refusal,
             })?,
         };
         let Some(rest) = head_dim.checked_sub(rotary_dim) else {
-            return Err(Error::Invalid {
+            return Err(out_of_range(
                 key,
-                value: quoted(format_args!("{head_dim}")),
-                required: "the channels that rotate, or more",
-            });
+                format_args!("{head_dim}"),
+                "the channels that rotate, or more",
+            ));
         };
         Ok(Rotation {
             frequencies,
@@ -315,9 +313,9 @@ impl<'a> Gguf<'a> {
             Rope::Imrope => Axes::ggml_imrope,
             _ => return Ok(Axes::from(rotary_dim)),
         };
-        let sections = self.sections()?.ok_or(Error::Missing {
-            key: "rope.dimension_sections",
-        })?;
+        let sections = self
+            .sections()?
+            .ok_or_else(|| missing("rope.dimension_sections"))?;
         Ok(over_sections(rotary_dim, sections))
     }
 
@@ -344,16 +342,15 @@ impl<'a> Gguf<'a> {
             known: nearest(self.architecture, ROWS.iter().map(|(name, _)| *name)),
         })?;
         if let Rope::Refused(what) = row.rope {
-            return Err(Error::Unsupported { model: name, what });
+            return Err(unsupported(name, what));
         }
         if let Some(key) = row.refuses
             && self.whole(key)?.is_some_and(|value| value != 0)
         {
-            return Err(Error::Invalid {
+            return Err(must_be(
                 key,
-                value: String::new(),
-                required: "0, or not there: what it describes is not known here",
-            });
+                "0, or not there: what it describes is not known here",
+            ));
         }
         Ok(Architecture { name, row })
     }
@@ -369,21 +366,17 @@ impl<'a> Gguf<'a> {
         match architecture.row.rope {
             Rope::NormOrMrope => by_sections(Rope::Norm),
             Rope::NeoxOrMrope => by_sections(Rope::Neox),
-            Rope::None | Rope::Refused(_) => Err(Error::Unsupported {
-                model: architecture.name,
-                what: "no layer of this architecture rotates",
-            }),
+            Rope::None | Rope::Refused(_) => Err(unsupported(
+                architecture.name,
+                "no layer of this architecture rotates",
+            )),
             rope => Ok(rope),
         }
     }
 
     fn sections(&self) -> Result<Option<[usize; 4]>> {
         let key = "rope.dimension_sections";
-        let invalid = || Error::Invalid {
-            key,
-            value: String::new(),
-            required: "four counts of pairs",
-        };
+        let invalid = || must_be(key, "four counts of pairs");
         match self.find(key) {
             None => Ok(None),
             Some(GgufValue::Integers(&[a, b, c, d])) => {
@@ -402,7 +395,7 @@ impl<'a> Gguf<'a> {
         // llama.cpp's LLAMA_MAX_LAYERS.
         const MOST: usize = 512;
         let key = "block_count";
-        let all = self.count(key)?.ok_or(Error::Missing { key })?;
+        let all = self.count(key)?.ok_or_else(|| missing(key))?;
         let required = "1 to 512, and above nextn_predict_layers";
         let ahead = self.whole("nextn_predict_layers")?.unwrap_or(0);
         match all.checked_sub(ahead) {
@@ -411,7 +404,8 @@ impl<'a> Gguf<'a> {
                 key,
                 value: String::new(),
                 required,
-            }),
+            }
+            .into()),
         }
     }
 
@@ -474,12 +468,8 @@ impl<'a> Gguf<'a> {
             Windows::FirstOf(every) => (every, true),
             Windows::None | Windows::File => {
                 return Err(match own {
-                    None => Error::Missing { key },
-                    Some(_) => Error::Invalid {
-                        key,
-                        value: String::new(),
-                        required: "a list with an entry for each layer",
-                    },
+                    None => missing(key),
+                    Some(_) => must_be(key, "a list with an entry for each layer"),
                 });
             }
         };
@@ -504,10 +494,10 @@ impl<'a> Gguf<'a> {
                 32 => true,
                 40 => false,
                 _ => {
-                    return Err(Error::Unsupported {
-                        model: architecture.name,
-                        what: "a Baichuan of neither 32 nor 40 layers, which llama.cpp does not run",
-                    });
+                    return Err(unsupported(
+                        architecture.name,
+                        "a Baichuan of neither 32 nor 40 layers, which llama.cpp does not run",
+                    ));
                 }
             },
             RotatedLayers::All => true,
@@ -537,10 +527,10 @@ impl<'a> Gguf<'a> {
     fn numbers(&self) -> Result<(Architecture, Numbers)> {
         let architecture = self.known()?;
         if !architecture.row.rotates() {
-            return Err(Error::Unsupported {
-                model: architecture.name,
-                what: "no layer of this architecture rotates",
-            });
+            return Err(unsupported(
+                architecture.name,
+                "no layer of this architecture rotates",
+            ));
         }
         if self.kind.is_some() || architecture.row.all_layers_alike() {
             let kind = self.kind.unwrap_or(Kind::Full);
@@ -559,14 +549,14 @@ impl<'a> Gguf<'a> {
                 return Err(Error::Ambiguous {
                     key: "the layer (Model::layers)",
                     choices: "full_attention, sliding_attention".into(),
-                });
+                }
+                .into());
             }
             found = Some(own);
         }
-        let numbers = found.flatten().ok_or(Error::Unsupported {
-            model: architecture.name,
-            what: "no layer of this model rotates",
-        })?;
+        let numbers = found
+            .flatten()
+            .ok_or_else(|| unsupported(architecture.name, "no layer of this model rotates"))?;
         Ok((architecture, numbers))
     }
 
@@ -629,18 +619,14 @@ impl<'a> Gguf<'a> {
         if let Some(dim) = self.count("attention.key_length")? {
             return Ok(dim);
         }
-        let width = self.count("embedding_length")?.ok_or(Error::Missing {
-            key: "rope.dimension_count",
-        })?;
+        let width = self
+            .count("embedding_length")?
+            .ok_or_else(|| missing("rope.dimension_count"))?;
         let key = "attention.head_count";
         match self.at_layer(key, 0)? {
-            None => Err(Error::Missing { key }),
+            None => Err(missing(key)),
             Some(heads @ 1..) => Ok(width / heads as usize),
-            Some(_) => Err(Error::Invalid {
-                key,
-                value: String::new(),
-                required: "positive in the first layer",
-            }),
+            Some(_) => Err(must_be(key, "positive in the first layer")),
         }
     }
 
@@ -664,17 +650,17 @@ impl<'a> Gguf<'a> {
                     key,
                     value: beginning(other),
                     known: "none, linear, yarn, longrope",
-                });
+                }
+                .into());
             }
             Some(value) => return Err(invalid(key, value, "a text")),
             None => "linear",
         };
         if kind == "yarn" && factor.is_some_and(|factor| factor.is_nan() || factor < 1.0) {
-            return Err(Error::Invalid {
-                key: "rope.scaling.factor",
-                value: String::new(),
-                required: "1 or above with the type yarn",
-            });
+            return Err(must_be(
+                "rope.scaling.factor",
+                "1 or above with the type yarn",
+            ));
         }
         let own = self.number("rope.scaling.attn_factor")?.unwrap_or(1.0);
         let attention_factor = if numbers.attention_factor { own } else { 1.0 };
@@ -702,18 +688,16 @@ impl<'a> Gguf<'a> {
                 Scaling::NtkAlpha { alpha }
             }
             (_, _, _, Some(_)) => {
-                return Err(Error::Invalid {
-                    key: "rope.scaling.alpha",
-                    value: String::new(),
-                    required: "alone, and for heads that rotate as a whole",
-                });
+                return Err(must_be(
+                    "rope.scaling.alpha",
+                    "alone, and for heads that rotate as a whole",
+                ));
             }
             (_, Some(_), _, None) => {
-                return Err(Error::Invalid {
-                    key: "rope.scaling.factor",
-                    value: String::new(),
-                    required: "1, or not there, beside a tensor of factors and with the types none and longrope",
-                });
+                return Err(must_be(
+                    "rope.scaling.factor",
+                    "1, or not there, beside a tensor of factors and with the types none and longrope",
+                ));
             }
         };
         Ok((scaling, attention_factor))
@@ -728,18 +712,16 @@ impl<'a> Gguf<'a> {
     ) -> Result<Option<&'a [f32]>> {
         let reads = architecture.row.factors != Factors::None;
         if !reads && self.factors.flatten().is_some() {
-            return Err(Error::Invalid {
-                key: "the tensor of factors (Gguf::with_freq_factors)",
-                value: String::new(),
-                required: "None: this architecture does not read one",
-            });
+            return Err(must_be(
+                "the tensor of factors (Gguf::with_freq_factors)",
+                "None: this architecture does not read one",
+            ));
         }
         if !reads && kind == "longrope" {
-            return Err(Error::Invalid {
-                key: "rope.scaling.type",
-                value: String::new(),
-                required: "none, linear or yarn: this architecture does not read factors",
-            });
+            return Err(must_be(
+                "rope.scaling.type",
+                "none, linear or yarn: this architecture does not read factors",
+            ));
         }
         let tensor = match kind {
             "longrope" => "rope_factors_long.weight or rope_factors_short.weight",
@@ -751,8 +733,9 @@ impl<'a> Gguf<'a> {
             None => Err(Error::FreqFactors {
                 architecture: architecture.name,
                 tensor,
-            }),
-            Some(None) if needed => Err(Error::Missing { key: tensor }),
+            }
+            .into()),
+            Some(None) if needed => Err(missing(tensor)),
             // The tensor is as long as the widest layers need, and others take its first entries.
             Some(Some(all)) if architecture.row.halved => {
                 Ok(Some(all.get(..numbers.rotary_dim / 2).unwrap_or(all)))
@@ -775,18 +758,16 @@ impl<'a> Gguf<'a> {
             _ => return Ok(()),
         };
         if own != 1.0 {
-            return Err(Error::Invalid {
-                key: "rope.scaling.attn_factor",
-                value: String::new(),
-                required: "1, or not there: this architecture scales its softmax by it too",
-            });
+            return Err(must_be(
+                "rope.scaling.attn_factor",
+                "1, or not there: this architecture scales its softmax by it too",
+            ));
         }
         match factor {
-            Some(_) if refused || kind != "yarn" => Err(Error::Invalid {
-                key: "rope.scaling.factor",
-                value: String::new(),
-                required: "1, or not there: this architecture scales its softmax by it too",
-            }),
+            Some(_) if refused || kind != "yarn" => Err(must_be(
+                "rope.scaling.factor",
+                "1, or not there: this architecture scales its softmax by it too",
+            )),
             _ => Ok(()),
         }
     }
@@ -797,19 +778,14 @@ impl<'a> Gguf<'a> {
         let key = "rope.scaling.yarn_ext_factor";
         let extrapolation = self.number(key)?.filter(|&factor| factor >= 0.0);
         if extrapolation.is_some_and(|factor| factor != meant) {
-            return Err(Error::Invalid {
+            return Err(must_be(
                 key,
-                value: String::new(),
-                required: "1 with the type yarn, 0 with others, or not there",
-            });
+                "1 with the type yarn, 0 with others, or not there",
+            ));
         }
         let key = "rope.scaling.yarn_attn_factor";
         if kind != "yarn" && self.number(key)?.is_some_and(|factor| factor != 1.0) {
-            return Err(Error::Invalid {
-                key,
-                value: String::new(),
-                required: "1, or not there, without the type yarn",
-            });
+            return Err(must_be(key, "1, or not there, without the type yarn"));
         }
         Ok(())
     }
@@ -818,9 +794,7 @@ impl<'a> Gguf<'a> {
         let key = "rope.scaling.original_context_length";
         let original_context = match self.count(key)? {
             Some(context) => context,
-            None => self
-                .count("context_length")?
-                .ok_or(Error::Missing { key })?,
+            None => self.count("context_length")?.ok_or_else(|| missing(key))?,
         };
         let mut yarn = Yarn::new(factor, original_context as u64);
         let own = architecture.row.yarn;
@@ -843,25 +817,20 @@ impl<'a> Gguf<'a> {
                 // The quotient of two equal magnitude scalings.
                 Some(1.0) => yarn.attention_factor = Some(1.0),
                 Some(_) => {
-                    return Err(Error::Invalid {
-                        key,
-                        value: String::new(),
-                        required: "1, or not there",
-                    });
+                    return Err(must_be(key, "1, or not there"));
                 }
             }
         }
         if let Yarns::Deepseek2 | Yarns::Deepseek = own {
             // A tenth of mscale_all_dim as an f32. Undone in f32 as by llama.cpp, where a tenth of one comes out as one
             // again.
-            let tenth = multiplier.ok_or(Error::Missing { key })? as f32;
+            let tenth = multiplier.ok_or_else(|| missing(key))? as f32;
             let mscale = f64::from(tenth / 0.1);
             if own == Yarns::Deepseek && mscale != 1.0 {
-                return Err(Error::Invalid {
+                return Err(must_be(
                     key,
-                    value: String::new(),
-                    required: "a tenth: this architecture scales its softmax otherwise",
-                });
+                    "a tenth: this architecture scales its softmax otherwise",
+                ));
             }
             (yarn.mscale, yarn.mscale_all_dim) = (mscale, mscale);
         }
@@ -893,11 +862,7 @@ impl<'a> Gguf<'a> {
         entry
             .filter(|&value| value >= 0)
             .map(Some)
-            .ok_or_else(|| Error::Invalid {
-                key,
-                value: String::new(),
-                required: "a count, or a list with an entry for each layer",
-            })
+            .ok_or_else(|| must_be(key, "a count, or a list with an entry for each layer"))
     }
 
     fn flag(&self, key: &'static str) -> Result<Option<bool>> {
@@ -929,11 +894,7 @@ impl<'a> Gguf<'a> {
         match self.find(key) {
             None => Ok(None),
             Some(GgufValue::Integer(value @ 1..=0xffff_ffff)) => Ok(usize::try_from(value).ok()),
-            Some(_) => Err(Error::Invalid {
-                key,
-                value: String::new(),
-                required: "a positive integer below 2^32",
-            }),
+            Some(_) => Err(must_be(key, "a positive integer below 2^32")),
         }
     }
 }

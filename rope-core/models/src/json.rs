@@ -6,7 +6,7 @@
 //! hurry, and errors are large: what stands in several places is not inlined.
 
 use crate::decimal;
-use crate::error::{Error, Result, quoted};
+use crate::error::{Error, Refusal, Result, out_of_range};
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
@@ -220,7 +220,7 @@ struct Parser<'t> {
 }
 
 impl Parser<'_> {
-    fn error(&self) -> Error {
+    fn error(&self) -> Refusal {
         let read = &self.text.as_bytes()[..self.at];
         let lines = read.iter().filter(|&&byte| byte == b'\n').count();
         let start = read.iter().rposition(|&byte| byte == b'\n');
@@ -231,6 +231,7 @@ impl Parser<'_> {
             column: column + usize::from(!ends_early),
             ends_early,
         }
+        .into()
     }
 
     fn peek(&self) -> Option<u8> {
@@ -405,13 +406,8 @@ impl Parser<'_> {
 /// Of a value that is not what it has to be.
 #[cold]
 #[inline(never)]
-pub(crate) fn invalid(key: &'static str, value: &Value, required: &'static str) -> Error {
-    let value = quoted(format_args!("{value}"));
-    Error::Invalid {
-        key,
-        value,
-        required,
-    }
+pub(crate) fn invalid(key: &'static str, value: &Value, required: &'static str) -> Refusal {
+    out_of_range(key, format_args!("{value}"), required)
 }
 
 /// The value under a key that is not null.
@@ -450,11 +446,11 @@ pub(crate) fn count(object: &Object, key: &'static str) -> Result<Option<usize>>
     match length(object, key)? {
         None => Ok(None),
         Some(value @ 1..=0xffff_ffff) => Ok(Some(value as usize)),
-        Some(value) => Err(Error::Invalid {
+        Some(value) => Err(out_of_range(
             key,
-            value: quoted(format_args!("{value}")),
-            required: "positive and below 2^32",
-        }),
+            format_args!("{value}"),
+            "positive and below 2^32",
+        )),
     }
 }
 
@@ -623,7 +619,7 @@ mod tests {
                 column: theirs.column(),
                 ends_early: theirs.is_eof(),
             };
-            assert_eq!(parse(text), Err(expected), "{text}");
+            assert_eq!(parse(text), Err(expected.into()), "{text}");
         }
     }
 

@@ -1,6 +1,6 @@
 //! The layers of a model: of which type each is, and its rotation or none.
 
-use crate::error::{Error, Result, beginning, listed as list_of};
+use crate::error::{Error, Refusal, Result, beginning, listed as list_of, missing, must_be};
 use crate::json::{Object, Value, count, flag, given, invalid, length, numbers};
 use crate::nearest::sort_nearest;
 use crate::norms::{self, ModelNorm, NormedLayers};
@@ -75,7 +75,7 @@ impl Rotation {
     /// # Errors
     ///
     /// Those of [`Frequencies::rows`].
-    pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>> {
+    pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
         let rows = self.frequencies.rows(positions)?;
         match self.full_width {
             true => Ok(rows.per_channel()?),
@@ -172,7 +172,11 @@ impl Rotation {
     /// [`Error::PairingChangesInPlace`](rope_core::Error::PairingChangesInPlace) for models that change the pairing
     /// ([`Rotation::pairing`]), which [`Rotation::rotate_into`] does; those of [`Rope::rotate`]. The tensor is
     /// untouched then.
-    pub fn rotate<E: Element>(&self, x: &mut TensorMut<'_, E>, rows: &Rows<'_>) -> Result<()> {
+    pub fn rotate<E: Element>(
+        &self,
+        x: &mut TensorMut<'_, E>,
+        rows: &Rows<'_>,
+    ) -> Result<(), Error> {
         let (from, rope) = (self.first_rotated(x.layout(), rows)?, self.rope());
         if self.windows == 1 {
             return Ok(rope.rotate(&mut from_channel(x, from)?, rows)?);
@@ -195,7 +199,7 @@ impl Rotation {
         q: &mut TensorMut<'_, Q>,
         k: &mut TensorMut<'_, K>,
         rows: &Rows<'_>,
-    ) -> Result<()> {
+    ) -> Result<(), Error> {
         let [from, key_from] = [q.layout(), k.layout()].map(|of| self.first_rotated(of, rows));
         let (from, key_from, rope) = (from?, key_from?, self.rope());
         if self.windows == 1 {
@@ -225,7 +229,7 @@ impl Rotation {
         x: &Tensor<'_, I>,
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
-    ) -> Result<()> {
+    ) -> Result<(), Error> {
         let (from, rope) = (self.first_rotated(x.layout(), rows)?, self.rope());
         if self.windows == 1 {
             return Ok(rope.rotate_window_into(x, y, rows, from)?);
@@ -257,7 +261,8 @@ impl Rotation {
                 given,
                 head_dim: self.head_dim,
                 window: (window.start, window.end),
-            });
+            }
+            .into());
         };
         match rows.rotary_dim() {
             rotary_dim if rotary_dim != window.len() => Err(rope_core::Error::RotaryDim {
@@ -326,7 +331,7 @@ pub struct Layer<'l> {
     pub rotation: Option<&'l Rotation>,
     /// The index of its rotation in [`Layers::rotations`], and so of its rows among those that were made of each.
     pub rotation_index: Option<usize>,
-    norm: Result<Option<ModelNorm>, &'l Error>,
+    pub(crate) norm: Result<Option<ModelNorm>, &'l Refusal>,
 }
 
 impl Layer<'_> {
@@ -353,8 +358,8 @@ impl Layer<'_> {
     /// # Errors
     ///
     /// Those of [`Model::norm`](crate::Model::norm), but for those of the layer type and of layers that differ.
-    pub fn norm(&self) -> Result<Option<ModelNorm>> {
-        self.norm.map_err(Error::clone)
+    pub fn norm(&self) -> Result<Option<ModelNorm>, Error> {
+        self.norm.map_err(Error::from)
     }
 }
 
@@ -454,12 +459,13 @@ pub(crate) fn has_attention(kind: &str) -> bool {
 }
 
 /// Of a list with an entry for each layer that has more or fewer.
-pub(crate) fn count_of(name: &'static str, given: usize, needed: usize) -> Error {
+pub(crate) fn count_of(name: &'static str, given: usize, needed: usize) -> Refusal {
     Error::Rope(rope_core::Error::Count {
         name,
         given,
         needed,
     })
+    .into()
 }
 
 /// The most layers that a file may ask for.
@@ -469,11 +475,7 @@ const MOST: usize = 1 << 16;
 pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<Cow<'c, str>>> {
     let count = reading.layer_count()?;
     if count.is_some_and(|count| count > MOST) {
-        return Err(Error::Invalid {
-            key: "num_hidden_layers",
-            value: String::new(),
-            required: "at most 65536",
-        });
+        return Err(must_be("num_hidden_layers", "at most 65536"));
     }
     let config = reading.config;
     if let Some(mut kinds) = listed(config)? {
@@ -502,11 +504,10 @@ pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<Cow<'c, str>>> {
         if matches!(reading.row.head, Head::Global(..))
             && kinds.last().is_none_or(|kind| kind != FULL)
         {
-            return Err(Error::Invalid {
-                key: "layer_types",
-                value: String::new(),
-                required: "full_attention in the last layer, which this model's code makes it",
-            });
+            return Err(must_be(
+                "layer_types",
+                "full_attention in the last layer, which this model's code makes it",
+            ));
         }
         return Ok(kinds);
     }
@@ -517,11 +518,7 @@ pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<Cow<'c, str>>> {
             0.0 => Ok(Cow::Borrowed("sliding_attention")),
             4.0 => Ok(Cow::Borrowed("compressed_sparse_attention")),
             128.0 => Ok(Cow::Borrowed("heavily_compressed_attention")),
-            _ => Err(Error::Invalid {
-                key: "compress_ratios",
-                value: String::new(),
-                required: "a list of 0, 4 and 128",
-            }),
+            _ => Err(must_be("compress_ratios", "a list of 0, 4 and 128")),
         };
         let ratios = ratios.iter().take(count.unwrap_or(MOST));
         return ratios.map(kind).collect();
@@ -539,11 +536,7 @@ pub(crate) fn count_or_none(config: &Object, key: &'static str) -> Result<usize>
     match length(config, key)? {
         None => Ok(0),
         Some(count) if count <= MOST as u64 => Ok(count as usize),
-        Some(_) => Err(Error::Invalid {
-            key,
-            value: String::new(),
-            required: "at most 65536",
-        }),
+        Some(_) => Err(must_be(key, "at most 65536")),
     }
 }
 
@@ -589,9 +582,9 @@ fn listed(config: &Object) -> Result<Option<Vec<Cow<'_, str>>>> {
 #[inline(never)]
 fn by_rule(reading: &Reading<'_>, index: usize, layers: usize) -> Result<&'static str> {
     let config = reading.config;
-    let missing = Error::Missing { key: "layer_types" };
+    let unknown = || missing("layer_types");
     let rules = match reading.row.layers {
-        LayerTypes::Unknown => return Err(missing),
+        LayerTypes::Unknown => return Err(unknown()),
         LayerTypes::Chunked => {
             return Ok(match reading.rotates_by_number(index)? {
                 true => "chunked_attention",
@@ -637,16 +630,12 @@ fn by_rule(reading: &Reading<'_>, index: usize, layers: usize) -> Result<&'stati
         }
         LayerTypes::Flags(key, flagged, others) => {
             let key = key.name();
-            let list = numbers(config, key)?.ok_or(Error::Missing { key })?;
+            let list = numbers(config, key)?.ok_or_else(|| missing(key))?;
             return Ok(match list.get(index) {
                 Some(1.0) => flagged.name(),
                 Some(0.0) => others.name(),
                 Some(_) => {
-                    return Err(Error::Invalid {
-                        key,
-                        value: String::new(),
-                        required: "a list of 0 and 1",
-                    });
+                    return Err(must_be(key, "a list of 0 and 1"));
                 }
                 None => return Err(count_of(key, list.len(), layers)),
             });
@@ -658,7 +647,7 @@ fn by_rule(reading: &Reading<'_>, index: usize, layers: usize) -> Result<&'stati
             return Ok(kind.name());
         }
     }
-    Err(missing)
+    Err(unknown())
 }
 
 /// Whether a rule is for the layer with that index.
@@ -674,7 +663,7 @@ fn holds_at(reading: &Reading<'_>, when: When, index: usize, layers: usize) -> R
             && reading.row.rotates == Rotates::SlidingOrAll
         {
             // The code of these classes divides by zero.
-            return Err(Error::Missing { key: "layer_types" });
+            return Err(missing("layer_types"));
         }
         Ok(count(reading.config, key.name())?.unwrap_or(period.into()))
     };
@@ -693,16 +682,17 @@ fn holds_at(reading: &Reading<'_>, when: When, index: usize, layers: usize) -> R
 
 /// The choices of a layer type, for a refusal.
 #[inline(never)]
-pub(crate) fn ambiguous<'k>(kinds: impl Iterator<Item = &'k str>) -> Error {
+pub(crate) fn ambiguous<'k>(kinds: impl Iterator<Item = &'k str>) -> Refusal {
     Error::Ambiguous {
         key: LAYER_TYPE,
         choices: list_of(each_once(kinds).into_iter()),
     }
+    .into()
 }
 
 /// Of a type that no layer has: those that there are, the nearest first.
 #[cold]
-pub(crate) fn no_such_type<'k>(chosen: &str, kinds: impl Iterator<Item = &'k str>) -> Error {
+pub(crate) fn no_such_type<'k>(chosen: &str, kinds: impl Iterator<Item = &'k str>) -> Refusal {
     let mut kinds = each_once(kinds);
     sort_nearest(&mut kinds, chosen);
     Error::NoSuch {
@@ -710,6 +700,7 @@ pub(crate) fn no_such_type<'k>(chosen: &str, kinds: impl Iterator<Item = &'k str
         given: beginning(chosen),
         known: list_of(kinds.into_iter()),
     }
+    .into()
 }
 
 const LAYER_TYPE: &str = "layer_type (Config::with_layer_type)";

@@ -1,6 +1,6 @@
 //! What a file says of its model, whichever kind of file it was.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Refusal, Result, missing, unsupported};
 use crate::layers::{Layers, Rotation, ambiguous, has_attention, no_such_type};
 use crate::norms::{self, ModelNorm, NormedLayers};
 use crate::reading::Reading;
@@ -53,7 +53,7 @@ impl Model {
         name: &'static str,
         layers: Result<Layers>,
         rotation: Result<Rotation>,
-        norm: Error,
+        norm: Refusal,
     ) -> Self {
         Self {
             name,
@@ -75,8 +75,8 @@ impl Model {
     /// Those of [`Model::rotation`] but for those of the layer type, which does not matter here; [`Error::Missing`] for
     /// `num_hidden_layers`; [`Error::Count`](rope_core::Error::Count) and [`Error::Invalid`] for lists with an entry
     /// for each layer.
-    pub fn layers(&self) -> Result<&Layers> {
-        self.layers.as_ref().map_err(Error::clone)
+    pub fn layers(&self) -> Result<&Layers, Error> {
+        self.layers.as_ref().map_err(Error::from)
     }
 
     /// The rotation of the layers that have attention, or of those of the layer type that was chosen
@@ -92,8 +92,8 @@ impl Model {
     /// where layers differ by more than their type, and where the model's own code fails (each with its reason);
     /// [`Error::RotaryDim`](rope_core::Error::RotaryDim), [`Error::Count`](rope_core::Error::Count) and those of
     /// [`Frequencies::new`](rope_core::Frequencies::new) for numbers that do not fit.
-    pub fn rotation(&self) -> Result<&Rotation> {
-        self.rotation.as_ref().map_err(Error::clone)
+    pub fn rotation(&self) -> Result<&Rotation, Error> {
+        self.rotation.as_ref().map_err(Error::from)
     }
 
     /// The norm of queries and keys in the layers that have attention, or in those of the layer type that was chosen,
@@ -127,8 +127,8 @@ impl Model {
     /// where layers differ; [`Error::Invalid`] for the values of its keys; [`Error::Unread`] for a key that says
     /// something of it and that the model's code does not read; those of [`Model::rotation`] for the layer type that
     /// was chosen, and those of [`Model::layers`] for Llama 4 and Llama 3.2 Vision, whose layers differ.
-    pub fn norm(&self) -> Result<Option<ModelNorm>> {
-        self.norm.clone()
+    pub fn norm(&self) -> Result<Option<ModelNorm>, Error> {
+        self.norm.as_ref().map_err(Error::from).copied()
     }
 }
 
@@ -167,10 +167,10 @@ fn rotation(reading: &Reading<'_>, chosen: Option<&str>) -> Result<Rotation> {
         }
         Some(difference) if same => difference,
         Some(_) if reading.by_number() => {
-            return Err(Error::Unsupported {
-                model: reading.name,
-                what: "its layers rotate differently; use Model::layers",
-            });
+            return Err(unsupported(
+                reading.name,
+                "its layers rotate differently; use Model::layers",
+            ));
         }
         Some(_) => {
             return Err(ambiguous(
@@ -188,10 +188,10 @@ fn rotation(reading: &Reading<'_>, chosen: Option<&str>) -> Result<Rotation> {
     };
     match difference {
         Some(difference) => reading.rotation(&difference),
-        None => Err(Error::Unsupported {
-            model: reading.name,
-            what: "its layers of this type do not rotate; leave their queries and keys as they are",
-        }),
+        None => Err(unsupported(
+            reading.name,
+            "its layers of this type do not rotate; leave their queries and keys as they are",
+        )),
     }
 }
 
@@ -216,9 +216,7 @@ fn candidates<'k>(
             Rotates::Sliding | Rotates::SlidingOrAll | Rotates::SlidingOrDense
         ) || reading.parameters.by_layer
         {
-            return Err(Error::Missing {
-                key: "num_hidden_layers",
-            });
+            return Err(missing("num_hidden_layers"));
         }
         candidates.push(None);
     }
@@ -276,18 +274,18 @@ fn norm(
         None => Ok(None),
         Some((norm, NormedLayers::All)) => Ok(Some(norm)),
         Some(_) => {
-            let layers = layers.as_ref().map_err(Error::clone)?;
+            let layers = layers.as_ref().map_err(Refusal::clone)?;
             let mut norms = layers
                 .iter()
                 .filter(|layer| chosen.is_none() || layer.layer_type == chosen)
-                .map(|layer| layer.norm());
+                .map(|layer| layer.norm);
             let first = norms.next().unwrap_or(Ok(None));
             match norms.all(|norm| norm == first) {
-                true => first,
-                false => Err(Error::Unsupported {
-                    model: reading.name,
-                    what: "its layers have different norms; use Model::layers",
-                }),
+                true => first.map_err(Refusal::clone),
+                false => Err(unsupported(
+                    reading.name,
+                    "its layers have different norms; use Model::layers",
+                )),
             }
         }
     }

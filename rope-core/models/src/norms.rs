@@ -1,6 +1,6 @@
 //! The norm of a model's queries and keys, by the row of its type and its configuration.
 
-use crate::error::{Error, Result, beginning};
+use crate::error::{Result, unread, unsupported};
 use crate::json::{Object, Value, given, invalid};
 use crate::reading::Reading;
 use crate::types::{Eps, Formula, QkNorm, Reach, Word};
@@ -79,9 +79,11 @@ pub(crate) fn read(reading: &Reading<'_>) -> Result<Option<(ModelNorm, NormedLay
     let Some(own) = reading.row.norm.filter(|_| normed) else {
         return Ok(None);
     };
-    let (formula, mut weights, bias) = formula(own.formula).ok_or(Error::Unsupported {
-        model: reading.name,
-        what: "the norm of its queries and keys is not one that NormFormula says",
+    let (formula, mut weights, bias) = formula(own.formula).ok_or_else(|| {
+        unsupported(
+            reading.name,
+            "the norm of its queries and keys is not one that NormFormula says",
+        )
     })?;
     let mut norm = Norm::new(formula, eps(reading.config, &own)?);
     if over_row(reading.config, own.reach)? {
@@ -117,8 +119,7 @@ fn normed(reading: &Reading<'_>) -> Result<bool> {
     for key in ["use_qk_norm", "qk_norm", "use_qk_layernorm", "qk_layernorm"] {
         let said = given(config, key).and_then(Value::as_bool);
         if said.is_some_and(|said| said != normed) {
-            let key = beginning(key);
-            return Err(Error::Unread { key });
+            return Err(unread(key));
         }
     }
     Ok(normed)
@@ -142,12 +143,10 @@ fn eps(config: &Object, own: &QkNorm) -> Result<f32> {
     };
     // Where eps is fixed, the usual key is that of other norms.
     let free = own.eps_key == Eps::Fixed || keys.contains(&Some(usual));
-    let unread = given(config, usual).filter(|_| !free);
+    let ignored = given(config, usual).filter(|_| !free);
     let said = |value: &Value| value.as_f64().map(|other| other as f32);
-    match unread.is_some_and(|value| said(value) != Some(eps as f32)) {
-        true => Err(Error::Unread {
-            key: beginning(usual),
-        }),
+    match ignored.is_some_and(|value| said(value) != Some(eps as f32)) {
+        true => Err(unread(usual)),
         false => Ok(eps as f32),
     }
 }

@@ -2,7 +2,7 @@
 //! `convert_rope_params_to_dict` of classes that have their own): which object counts, what stands in it for which
 //! type of layers, and what is put into it from the keys beside it.
 
-use crate::error::{Error, Result, beginning};
+use crate::error::{Error, Result, unread};
 use crate::json::{Object, Value, flag, given, invalid, number, object};
 use crate::layers::{ambiguous, count_of, no_such_type};
 use crate::types::*;
@@ -30,7 +30,8 @@ impl Parameters {
             return Err(Error::Ambiguous {
                 key: "which of two different sets of parameters counts",
                 choices: "rope_parameters, rope_scaling".into(),
-            });
+            }
+            .into());
         }
         if matches!(row.parameters, Form::ThetaOnly) {
             if new.or(old).is_some() {
@@ -38,9 +39,7 @@ impl Parameters {
                     Some(_) => "rope_parameters",
                     None => "rope_scaling",
                 };
-                return Err(Error::Unread {
-                    key: beginning(key),
-                });
+                return Err(unread(key));
             }
             return Ok(Self {
                 values: Object::new(),
@@ -56,9 +55,7 @@ impl Parameters {
             Form::FirstLayers => values = of_first_layers(config, new, old)?,
             Form::OfWindows(_) => {
                 if old.is_some() {
-                    return Err(Error::Unread {
-                        key: "rope_scaling".into(),
-                    });
+                    return Err(unread("rope_scaling"));
                 }
                 for kind in [FULL, INDEXED, SLIDING] {
                     values.insert_missing(kind, Value::Object(Object::new()));
@@ -91,9 +88,7 @@ impl Parameters {
     fn check(&self) -> Result<()> {
         if !self.by_layer {
             return match self.values.iter().find(|(_, value)| value.is_object()) {
-                Some((key, _)) => Err(Error::Unread {
-                    key: beginning(key),
-                }),
+                Some((key, _)) => Err(unread(key)),
                 None => Ok(()),
             };
         }
@@ -107,9 +102,7 @@ impl Parameters {
                 own.contains_key(key) || (key == "rope_type" && own.contains_key("type"))
             });
             if !said || objects().next().is_none() {
-                return Err(Error::Unread {
-                    key: beginning(key),
-                });
+                return Err(unread(key));
             }
         }
         // The ends of YaRN's ramp are looked for beside the types of layers only.
@@ -119,9 +112,7 @@ impl Parameters {
                 .get("truncate")
                 .is_some_and(|own| *own != Value::Bool(outer))
             {
-                return Err(Error::Unread {
-                    key: "truncate".into(),
-                });
+                return Err(unread("truncate"));
             }
         }
         Ok(())
@@ -174,9 +165,7 @@ pub(crate) const INDEXED: &str = "indexed_attention";
 /// Step 3.5's: the file's objects by type of layers, or what its lists have for the first layer of each type.
 #[inline(never)]
 fn of_first_layers(config: &Object, new: Option<&Object>, old: Option<&Object>) -> Result<Object> {
-    let refused = |key: &str| Error::Unread {
-        key: beginning(key),
-    };
+    let refused = |key: &str| unread(key);
     let kinds = match given(config, "layer_types") {
         Some(list) => list.as_array().unwrap_or_default(),
         None => &[Value::Null][..],
@@ -230,9 +219,7 @@ fn of_first_layers(config: &Object, new: Option<&Object>, old: Option<&Object>) 
 #[inline(never)]
 fn older(values: &mut Object, old: Option<&Object>, form: Form) -> Result<()> {
     if old.is_some_and(|old| old.values().any(Value::is_object)) {
-        return Err(Error::Unread {
-            key: "rope_scaling".into(),
-        });
+        return Err(unread("rope_scaling"));
     }
     for kind in [FULL, SLIDING] {
         if given(values, kind).is_none() {
@@ -364,9 +351,7 @@ fn compressed(config: &Object, mut values: Object) -> Result<Object> {
                 .get(name)
                 .and_then(|own| own.as_object()?.get("rope_theta")?.as_f64());
             if given(config, key).is_some() && own.is_some_and(|own| own != base) {
-                return Err(Error::Unread {
-                    key: beginning(key),
-                });
+                return Err(unread(key));
             }
         }
         values.keep(&["main", "compress"]);
@@ -382,9 +367,7 @@ fn compressed(config: &Object, mut values: Object) -> Result<Object> {
         compress.insert_missing("attention_factor", Value::Number(1.0));
     }
     if given(&compress, "rope_theta").is_some_and(|own| own.as_f64() != Some(bases[1])) {
-        return Err(Error::Unread {
-            key: "rope_theta".into(),
-        });
+        return Err(unread("rope_theta"));
     }
     compress.insert("rope_theta", Value::Number(bases[1]));
     let mut main = Object::new();
@@ -407,7 +390,8 @@ pub(crate) fn rope_type(rope: &Object) -> Result<&str> {
         (Some(new), Some(old)) if new != old => Err(Error::Ambiguous {
             key: "the type of scaling",
             choices: "rope_type, type".into(),
-        }),
+        }
+        .into()),
         (new, old) => Ok(new.or(old).unwrap_or("default")),
     }
 }
@@ -499,9 +483,7 @@ pub(crate) fn check_read(rope: &Object, kind: &str, row: &Row) -> Result<()> {
             };
         if !(read.contains(&key) || IRRELEVANT.contains(&key) || sections || magnitudes || neutral)
         {
-            return Err(Error::Unread {
-                key: beginning(key),
-            });
+            return Err(unread(key));
         }
     }
     Ok(())
@@ -516,9 +498,7 @@ pub(crate) fn inside_or_beside(
     beside: &'static str,
 ) -> Result<Option<f64>> {
     match (number(rope, inside)?, number(config, beside)?) {
-        (Some(inside), Some(other)) if inside != other => Err(Error::Unread {
-            key: beginning(beside),
-        }),
+        (Some(inside), Some(other)) if inside != other => Err(unread(beside)),
         (inside, other) => Ok(inside.or(other)),
     }
 }

@@ -1,12 +1,15 @@
 //! One configuration read by one row of the table: for a type of layers (or one layer) its rotation, or none.
 
-use crate::error::{Error, Result, beginning, positive, quoted};
+use crate::error::{
+    Error, Refusal, Result, beginning, missing, must_be, out_of_range, positive, unread,
+    unsupported,
+};
 use crate::json::{Object, Value, count, flag, given, invalid, length, number, numbers, object};
 use crate::layers::{PREFIX_PATTERN, Rotation, count_of, count_or_none, kinds};
 use crate::parameters::{FULL, Parameters, SLIDING, check_read, inside_or_beside, rope_type};
 use crate::types::*;
 use alloc::borrow::Cow;
-use alloc::string::{String, ToString};
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use rope_core::axes::Axes;
 use rope_core::{Direction, Frequencies, LongRope, Pairing, Scaling, Yarn};
@@ -60,10 +63,10 @@ impl<'c> Reading<'c> {
             Condition::Unless(key) => flag(config, key.name())? != Some(true),
         };
         if !rotates {
-            return Err(Error::Unsupported {
-                model: name,
-                what: "it rotates with another choice of its configuration only, and not with this one",
-            });
+            return Err(unsupported(
+                name,
+                "it rotates with another choice of its configuration only, and not with this one",
+            ));
         }
         let parameters = Parameters::read(config, row)?;
         let reading = Self {
@@ -77,15 +80,12 @@ impl<'c> Reading<'c> {
         Ok(reading)
     }
 
-    fn unsupported(&self, what: &'static str) -> Error {
-        Error::Unsupported {
-            model: self.name,
-            what,
-        }
+    fn unsupported(&self, what: &'static str) -> Refusal {
+        unsupported(self.name, what)
     }
 
     /// Of a partial rotation that the class has no code for.
-    fn fails(&self) -> Error {
+    fn fails(&self) -> Refusal {
         self.unsupported("this partial rotation fails in the model's own code")
     }
 
@@ -118,9 +118,7 @@ impl<'c> Reading<'c> {
         if self.parameters.by_layer && self.parameters.of(name)?.is_none() {
             return match self.row.rotates {
                 Rotates::Parametrized => Ok(None),
-                _ => Err(Error::Missing {
-                    key: "the parameters of a type of layers",
-                }),
+                _ => Err(missing("the parameters of a type of layers")),
             };
         }
         let by_number = || {
@@ -151,11 +149,9 @@ impl<'c> Reading<'c> {
                     }
                     // The code looks only whether the number is zero.
                     let rope = self.parameters.of(None)?;
-                    let rope = rope.ok_or(Error::Missing { key: key_name })?;
+                    let rope = rope.ok_or_else(|| missing(key_name))?;
                     if self.base(rope, None)? != own {
-                        return Err(Error::Unread {
-                            key: beginning(key_name),
-                        });
+                        return Err(unread(key_name));
                     }
                 } else if (layers - 1 - index).is_multiple_of(4) {
                     return Ok(None);
@@ -263,7 +259,8 @@ impl<'c> Reading<'c> {
                 key: PER_LAYER,
                 value: beginning(name),
                 required: "an object for each layer, by its number",
-            }),
+            }
+            .into()),
             None => Ok(()),
         }
     }
@@ -281,9 +278,7 @@ impl<'c> Reading<'c> {
             parts.iter().any(|part| key.contains(part)) && key != "qk_rope_head_dim"
         };
         match own.iter().find(|(key, _)| sounds(key)) {
-            Some((key, _)) => Err(Error::Unread {
-                key: beginning(key),
-            }),
+            Some((key, _)) => Err(unread(key)),
             None => Ok(Some(own)),
         }
     }
@@ -302,9 +297,7 @@ impl<'c> Reading<'c> {
     pub(crate) fn layers(&self, kinds: &[Cow<'_, str>]) -> Result<usize> {
         match self.layer_count()? {
             Some(layers) => Ok(layers),
-            None if kinds.is_empty() => Err(Error::Missing {
-                key: "num_hidden_layers",
-            }),
+            None if kinds.is_empty() => Err(missing("num_hidden_layers")),
             None => Ok(kinds.len()),
         }
     }
@@ -324,7 +317,8 @@ impl<'c> Reading<'c> {
             (Some(usual_one), Some(own)) if usual_one != own => Err(Error::Ambiguous {
                 key: usual,
                 choices: beginning(other.name()),
-            }),
+            }
+            .into()),
             (usual, own) => Ok(own.or(usual.map(|usual| usual / times * times))),
         }
     }
@@ -332,22 +326,22 @@ impl<'c> Reading<'c> {
     fn heads(&self) -> Result<usize> {
         let key = "num_attention_heads";
         self.dimension(key, self.row.heads)?
-            .ok_or(Error::Missing { key })
+            .ok_or_else(|| missing(key))
     }
 
     #[inline(never)]
     fn width_over_heads(&self) -> Result<usize> {
         let key = "hidden_size";
         let width = self.dimension(key, self.row.width)?;
-        let width = width.ok_or(Error::Missing { key })?;
+        let width = width.ok_or_else(|| missing(key))?;
         let heads = self.heads()?;
         // The models' code divides and rounds down, or refuses; no published model has a rest.
         if width % heads != 0 {
-            return Err(Error::Invalid {
+            return Err(out_of_range(
                 key,
-                value: quoted(format_args!("{width}")),
-                required: "a multiple of num_attention_heads where head_dim is not given",
-            });
+                format_args!("{width}"),
+                "a multiple of num_attention_heads where head_dim is not given",
+            ));
         }
         Ok(width / heads)
     }
@@ -381,9 +375,7 @@ impl<'c> Reading<'c> {
         };
         let own = of_layer("qk_rope_head_dim")?;
         if renamed.is_some() && own.is_some() && own != renamed {
-            return Err(Error::Unread {
-                key: beginning(key),
-            });
+            return Err(unread(key));
         }
         let rotating = own.or(renamed).unwrap_or(rotating.into());
         let still = of_layer("qk_nope_head_dim")?.unwrap_or(still.into());
@@ -428,9 +420,7 @@ impl<'c> Reading<'c> {
     fn quotient(&self, own: Option<usize>, times: usize) -> Result<usize> {
         let made = times * self.width_over_heads()?;
         match own {
-            Some(own) if own != made => Err(Error::Unread {
-                key: "head_dim".into(),
-            }),
+            Some(own) if own != made => Err(unread("head_dim")),
             _ => Ok(made),
         }
     }
@@ -525,9 +515,7 @@ impl<'c> Reading<'c> {
         let asked = part_of(whole, partial.unwrap_or(self.usual_part()))?;
         if self.both_parts() && asked != head_dim {
             return Err(match partial {
-                Some(_) => Error::Unread {
-                    key: "partial_rotary_factor".into(),
-                },
+                Some(_) => unread("partial_rotary_factor"),
                 None => self.fails(),
             });
         }
@@ -538,9 +526,7 @@ impl<'c> Reading<'c> {
         };
         // A factor that the code does not obey has to say what it does.
         if made != asked && !scaled {
-            return Err(Error::Unread {
-                key: "partial_rotary_factor".into(),
-            });
+            return Err(unread("partial_rotary_factor"));
         }
         let fits = match self.row.window {
             Window::Part | Window::End => made <= head_dim,
@@ -579,7 +565,7 @@ impl<'c> Reading<'c> {
             }
             Base::Fixed(base) => {
                 if number(rope, inside)?.is_some_and(|own| own != f64::from(base)) {
-                    return Err(Error::Unread { key: inside.into() });
+                    return Err(unread(inside));
                 }
                 (None, base)
             }
@@ -590,9 +576,10 @@ impl<'c> Reading<'c> {
     /// The rotation of the layers that differ in this.
     pub(crate) fn rotation(&self, layer: &LayerVariant<'_, '_>) -> Result<Rotation> {
         let (row, kind) = (self.row, layer.kind.as_deref());
-        let rope = self.parameters.of(kind)?.ok_or(Error::Missing {
-            key: "the parameters of a type of layers",
-        })?;
+        let rope = self
+            .parameters
+            .of(kind)?
+            .ok_or_else(|| missing("the parameters of a type of layers"))?;
         let own_type = rope_type(rope)?;
         let scaling_name = match (own_type, row.rope_types) {
             _ if layer.unscaled => "default",
@@ -694,7 +681,7 @@ impl<'c> Reading<'c> {
         rope: &Object,
         lists: &'l mut (Vec<f64>, Vec<f64>),
     ) -> Result<Scaling<'l>> {
-        let required = |key| number(rope, key)?.ok_or(Error::Missing { key });
+        let required = |key| number(rope, key)?.ok_or_else(|| missing(key));
         let optional = |key| Ok::<f64, Error>(number(rope, key)?.unwrap_or(0.0));
         Ok(match name {
             "linear" => Scaling::Linear {
@@ -724,7 +711,7 @@ impl<'c> Reading<'c> {
                 ..Yarn::new(self.stretch(rope)?, self.original(rope)?)
             }),
             "longrope" => {
-                let list = |key| numbers(rope, key)?.ok_or(Error::Missing { key });
+                let list = |key| numbers(rope, key)?.ok_or_else(|| missing(key));
                 *lists = (list("short_factor")?, list("long_factor")?);
                 self.longrope(rope, lists)?
             }
@@ -752,7 +739,7 @@ impl<'c> Reading<'c> {
                 true => "long_mscale",
                 false => "short_mscale",
             };
-            attention_factor = Some(number(rope, key)?.ok_or(Error::Missing { key })?);
+            attention_factor = Some(number(rope, key)?.ok_or_else(|| missing(key))?);
             long_factor = short_factor;
         }
         Ok(Scaling::LongRope(LongRope {
@@ -771,7 +758,7 @@ impl<'c> Reading<'c> {
             Name::Or(other) => Some(other),
             Name::Only(key) => {
                 let key = key.name();
-                return length(self.config, key)?.ok_or(Error::Missing { key });
+                return length(self.config, key)?.ok_or_else(|| missing(key));
             }
             Name::Absent => {
                 return Err(self.unsupported(
@@ -790,15 +777,15 @@ impl<'c> Reading<'c> {
             (Some(usual), Some(own), Some(other)) if usual != own => Err(Error::Ambiguous {
                 key,
                 choices: beginning(other.name()),
-            }),
-            _ => usual.or(own).ok_or(Error::Missing { key }),
+            }
+            .into()),
+            _ => usual.or(own).ok_or_else(|| missing(key)),
         }
     }
 
     fn sequence(&self) -> Result<u64> {
-        self.length.ok_or(Error::Missing {
-            key: "the length of the sequence (Config::with_length)",
-        })
+        self.length
+            .ok_or_else(|| missing("the length of the sequence (Config::with_length)"))
     }
 
     /// The context of the original training; a key beside the parameters counts before the one inside.
@@ -813,11 +800,9 @@ impl<'c> Reading<'c> {
             false => length(self.config, key)?.or(default),
         };
         match (length(rope, key)?, beside) {
-            (Some(inside), Some(beside)) if inside != beside => Err(Error::Invalid {
-                key,
-                value: String::new(),
-                required: "the same in the parameters and beside them",
-            }),
+            (Some(inside), Some(beside)) if inside != beside => {
+                Err(must_be(key, "the same in the parameters and beside them"))
+            }
             (Some(original), _) | (None, Some(original)) => Ok(original),
             (None, None) => self.context(),
         }
@@ -892,9 +877,7 @@ impl<'c> Reading<'c> {
                 _ => key_is_irrelevant(key),
             };
             if !agrees && !self.reads(key) {
-                return Err(Error::Unread {
-                    key: beginning(key),
-                });
+                return Err(unread(key));
             }
         }
         Ok(())
@@ -989,7 +972,8 @@ fn even(rotary_dim: usize, head_dim: usize) -> Result<usize> {
         _ => Err(Error::Rope(rope_core::Error::RotaryDim {
             rotary_dim,
             required: "even, above 0, and not above head_dim",
-        })),
+        })
+        .into()),
     }
 }
 
@@ -1004,7 +988,8 @@ fn known_type(name: &str) -> Result<&str> {
         key: "rope_type",
         value: beginning(name),
         known: TYPES,
-    })
+    }
+    .into())
 }
 
 /// `int(dim * partial)`, the product rounded to a double as in the models' code.
@@ -1012,11 +997,11 @@ fn part_of(dim: usize, partial: f64) -> Result<usize> {
     let product = positive("partial_rotary_factor", partial)? * dim as f64;
     match product < 4_294_967_296.0 {
         true => Ok(product as usize),
-        false => Err(Error::Invalid {
-            key: "partial_rotary_factor",
-            value: quoted(format_args!("{partial:?}")),
-            required: "at most 1",
-        }),
+        false => Err(out_of_range(
+            "partial_rotary_factor",
+            format_args!("{partial:?}"),
+            "at most 1",
+        )),
     }
 }
 
@@ -1036,11 +1021,12 @@ pub(crate) fn over(
         parameters,
         length,
     };
-    let rope = reading.parameters.of(layer_type)?.ok_or(Error::Missing {
-        key: "the parameters of a type of layers",
-    })?;
+    let rope = reading
+        .parameters
+        .of(layer_type)?
+        .ok_or_else(|| missing("the parameters of a type of layers"))?;
     let base = inside_or_beside(rope, "rope_theta", config, "rope_theta")?
-        .ok_or(Error::Missing { key: "rope_theta" })?;
+        .ok_or_else(|| missing("rope_theta"))?;
     let name = match rope_type(rope)? {
         "su" => "longrope",
         "mrope" | "axial" => "default",

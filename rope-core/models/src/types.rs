@@ -3,7 +3,7 @@
 //! The types that rotate are rows of a table (`types/rows.rs`), whose fields are the enums and numbers of
 //! `types/row.rs`; the others are names with a reason (`types/others.rs`). A type that is not there is refused by name.
 
-use crate::error::{Error, Result};
+use crate::error::{Result, unsupported};
 use crate::nearest::nearest;
 
 mod others;
@@ -62,7 +62,7 @@ pub(crate) fn row_of(name: &'static str, found: Type) -> Result<&'static Row> {
         }
         Type::Refused(why) => why,
     };
-    Err(Error::Unsupported { model: name, what })
+    Err(unsupported(name, what))
 }
 
 #[cfg(test)]
