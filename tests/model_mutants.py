@@ -219,9 +219,9 @@ class Program:
 
     # Where a table is looked up, and what is put before that.
     LOOKUPS = {
-        "types": ("types.rs", "    if let Some((name, row)) = rows::all()",
+        "types": ("types.rs", "    if let Some((name, row)) = rows::named(name)",
                   "    if let Some((own, row)) = rows::mutant(name) {\n"
-                  "        return Some((*own, Type::Rotating(row)));\n    }\n"),
+                  "        return Some((*own, Type::Rotating(*row)));\n    }\n"),
         "architectures": ("gguf.rs", "        let (name, row) = found.ok_or_else",
                           "        let found = crate::architectures::mutant(self.architecture).or(found);\n"),
     }

@@ -189,7 +189,7 @@ impl Config {
     /// The row of the model's type. A part without a type of its own, or with that of the whole model, as older files
     /// have it, has the type that the whole model's class gives it.
     #[inline(never)]
-    fn row(&self) -> Result<(&'static str, &'static Row)> {
+    fn row(&self) -> Result<(&'static str, Row)> {
         let text = |object: &Object| {
             object
                 .get("model_type")

@@ -19,7 +19,7 @@ pub(crate) struct Reading<'c> {
     pub(crate) config: &'c Object,
     /// The model type.
     pub(crate) name: &'static str,
-    pub(crate) row: &'static Row,
+    pub(crate) row: Row,
     pub(crate) parameters: Parameters,
     length: Option<u64>,
 }
@@ -50,7 +50,7 @@ impl<'c> Reading<'c> {
     pub(crate) fn new(
         config: &'c Object,
         name: &'static str,
-        row: &'static Row,
+        row: Row,
         length: Option<u64>,
     ) -> Result<Self> {
         let rotates = match row.condition {
@@ -68,7 +68,7 @@ impl<'c> Reading<'c> {
                 "it rotates with another choice of its configuration only, and not with this one",
             ));
         }
-        let parameters = Parameters::read(config, row)?;
+        let parameters = Parameters::read(config, &row)?;
         let reading = Self {
             config,
             name,
@@ -575,7 +575,7 @@ impl<'c> Reading<'c> {
 
     /// The rotation of the layers that differ in this.
     pub(crate) fn rotation(&self, layer: &LayerVariant<'_, '_>) -> Result<Rotation> {
-        let (row, kind) = (self.row, layer.kind.as_deref());
+        let (row, kind) = (&self.row, layer.kind.as_deref());
         let rope = self
             .parameters
             .of(kind)?
@@ -1012,8 +1012,8 @@ pub(crate) fn over(
     length: Option<u64>,
     axes: Axes<'_>,
 ) -> Result<Frequencies<'static>> {
-    let row = &HALF;
-    let parameters = Parameters::read(config, row)?;
+    let row = HALF;
+    let parameters = Parameters::read(config, &row)?;
     let reading = Reading {
         config,
         name: "unknown",
@@ -1033,7 +1033,7 @@ pub(crate) fn over(
         other => other,
     };
     known_type(name)?;
-    check_read(rope, name, row)?;
+    check_read(rope, name, &row)?;
     let mut lists = (Vec::new(), Vec::new());
     let scaling = reading.scaling(name, rope, &mut lists)?;
     Ok(Frequencies::new(axes, base, &scaling)?)

@@ -3,6 +3,8 @@
 //! A row starts from [`HALF`] or another of the constants below, which is what Llama's code does but for the pairing,
 //! and names the fields in which its class differs.
 
+use super::columns::{bases, place, row};
+use super::rows::{BASES, NAMED};
 use crate::norms::NormedLayers;
 
 /// Makes an enum of names that stand in files, spelled as they stand there.
@@ -47,59 +49,62 @@ names! {
     olmo qwen3 rope rotary
 }
 
-/// What the class of a model type does.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Row {
-    /// How channels are paired.
-    pub(crate) pairs: Pairs,
+bases!(HALF INTERLEAVED DEEPSEEK PARTIAL VISION QWEN_VISION);
 
-    /// The width of the model: `hidden_size`.
-    pub(crate) width: Name,
-    /// The heads of a layer: `num_attention_heads`.
-    pub(crate) heads: Name,
-    /// The layers: `num_hidden_layers`.
-    pub(crate) depth: Name,
-    /// The context, which some scalings depend on: `max_position_embeddings`.
-    pub(crate) context: Name,
-    /// The channels of a head.
-    pub(crate) head: Head,
+row! {
+    /// What the class of a model type does.
+    Row {
+        /// How channels are paired.
+        pairs: Pairs,
 
-    /// How many channels of the head the file asks to rotate.
-    pub(crate) part: Part,
-    /// The class's own frequencies obey [`Row::part`], not only those of a scaling.
-    pub(crate) obeys: bool,
-    /// Which channels its code can rotate.
-    pub(crate) window: Window,
-    /// Whether values rotate too.
-    pub(crate) values: Values,
+        /// The width of the model: `hidden_size`.
+        width: Name,
+        /// The heads of a layer: `num_attention_heads`.
+        heads: Name,
+        /// The layers: `num_hidden_layers`.
+        depth: Name,
+        /// The context, which some scalings depend on: `max_position_embeddings`.
+        context: Name,
+        /// The channels of a head.
+        head: Head,
 
-    /// The base of the frequencies.
-    pub(crate) base: Base,
-    /// Where the parameters of the rotation are.
-    pub(crate) parameters: Form,
-    /// Which `rope_type`s the class knows, and what they mean.
-    pub(crate) rope_types: RopeTypes,
-    /// The frequencies count turns of coordinates in -1..1.
-    pub(crate) turns: bool,
-    /// YaRN's `mscale_all_dim` is squared onto the scale of the softmax.
-    pub(crate) softmax: bool,
-    /// How pairs take frequencies and axes.
-    pub(crate) axes: AxesOf,
+        /// How many channels of the head the file asks to rotate.
+        part: Part,
+        /// The class's own frequencies obey [`Row::part`], not only those of a scaling.
+        obeys: bool,
+        /// Which channels its code can rotate.
+        window: Window,
+        /// Whether values rotate too.
+        values: Values,
 
-    /// The types of the layers of a file without `layer_types`.
-    pub(crate) layers: LayerTypes,
-    /// Which layers rotate.
-    pub(crate) rotates: Rotates,
-    /// The layers that the scaling is for, where the file lists them; all without the list.
-    pub(crate) scaled_layers: Option<Key>,
-    /// Which files rotate.
-    pub(crate) condition: Condition,
+        /// The base of the frequencies.
+        base: Base,
+        /// Where the parameters of the rotation are.
+        parameters: Form,
+        /// Which `rope_type`s the class knows, and what they mean.
+        rope_types: RopeTypes,
+        /// The frequencies count turns of coordinates in -1..1.
+        turns: bool,
+        /// YaRN's `mscale_all_dim` is squared onto the scale of the softmax.
+        softmax: bool,
+        /// How pairs take frequencies and axes.
+        axes: AxesOf,
 
-    /// A key of published files that its code never reads, whatever it says.
-    pub(crate) ignores: Option<Key>,
+        /// The types of the layers of a file without `layer_types`.
+        layers: LayerTypes,
+        /// Which layers rotate.
+        rotates: Rotates,
+        /// The layers that the scaling is for, where the file lists them; all without the list.
+        scaled_layers: Option<Key>,
+        /// Which files rotate.
+        condition: Condition,
 
-    /// The norm of queries and keys; those of latents are not here.
-    pub(crate) norm: Option<QkNorm>,
+        /// A key of published files that its code never reads, whatever it says.
+        ignores: Option<Key>,
+
+        /// The norm of queries and keys; those of latents are not here.
+        norm: Option<QkNorm>,
+    }
 }
 
 /// Llama: all channels of every head of every layer rotate, in halves, by one base.

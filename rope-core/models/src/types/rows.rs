@@ -43,13 +43,20 @@ const GPT_OSS: Defaults = Defaults {
 macro_rules! rows {
     ($($name:literal = $base:ident $({ $($field:ident: $value:expr),+ $(,)? })?;)+) => {
         const NAMES: &str = concat!($($name, " "),+);
-        static ROWS: &[Row] = &[$(Row { $($($field: $value,)+)? ..$base }),+];
+        pub(super) static BASES: &[BaseRow] = &[$(BaseRow::$base),+];
+        pub(super) const NAMED: &[Named] = &[$(Named { $($($field: Some($value),)+)? ..Named::NOTHING }),+];
     };
 }
 
-/// The model types and their rows.
-pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static Row)> {
-    NAMES.split_ascii_whitespace().zip(ROWS)
+/// The model types, in the order of their rows.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    NAMES.split_ascii_whitespace()
+}
+
+/// The model type of that name and its row.
+pub(super) fn named(name: &str) -> Option<(&'static str, Row)> {
+    let (number, name) = names().enumerate().find(|(_, known)| *known == name)?;
+    Some((name, Row::at(number)))
 }
 
 rows! {
