@@ -2,7 +2,7 @@
 //! positions drives it. Read from the `recomposition_frequencies` of each class.
 
 use crate::error::{Result, missing, unread};
-use crate::json::{Object, Value, given, invalid};
+use crate::json::{Object, counts, given, invalid};
 use crate::types::AxesOf;
 use alloc::vec::Vec;
 use rope_core::axes::Axes;
@@ -31,85 +31,81 @@ impl Arrangement {
                 required: "a multiple of 4 for two axes",
             }),
         };
-        let (set_dim, axes, pairs): (usize, usize, Vec<(usize, usize)>) = match axes {
-            AxesOf::Text => return Ok(Self::Known(Axes::from(rotary_dim))),
+        Ok(match axes {
+            AxesOf::Text => Self::Known(Axes::from(rotary_dim)),
             AxesOf::Mrope(default) => {
-                let sections = sections(rope, default)?;
-                return Ok(Self::Known(Axes::mrope(rotary_dim, sections)));
+                Self::Known(Axes::mrope(rotary_dim, sections(rope, default)?))
             }
             AxesOf::MropeAlternating(default) => {
                 let sections = sections(rope, default)?;
-                return Ok(Self::Known(Axes::mrope_alternating(rotary_dim, sections)));
+                Self::Known(Axes::mrope_alternating(rotary_dim, sections))
             }
             AxesOf::Pixtral => {
                 two()?;
-                return Ok(Self::Known(Axes::pixtral(rotary_dim)));
+                Self::Known(Axes::pixtral(rotary_dim))
             }
             AxesOf::Vision => {
                 two()?;
-                return Ok(Self::Known(Axes::vision(rotary_dim)));
+                Self::Known(Axes::vision(rotary_dim))
             }
-            AxesOf::Three => {
-                return Ok(Self::Known(Axes::per_axis([pairs / 3; 3])));
-            }
+            AxesOf::Three => Self::Known(Axes::per_axis([pairs / 3; 3])),
             AxesOf::MropeInterleaved(default) => {
                 let sections = sections(rope, default)?;
-                let axis = |pair: usize| match pair % 3 {
-                    axis if axis > 0 && pair / 3 < sections[axis] => axis,
-                    _ => 0,
-                };
-                (
-                    rotary_dim,
-                    3,
-                    (0..pairs).map(|pair| (pair, axis(pair))).collect(),
-                )
+                Self::given(rotary_dim, 3, pairs, &|pair| match pair % 3 {
+                    axis if axis > 0 && pair / 3 < sections[axis] => (pair, axis),
+                    _ => (pair, 0),
+                })
             }
             AxesOf::RowsAndColumns => {
                 two()?;
-                (
-                    rotary_dim,
-                    2,
-                    (0..pairs).map(|pair| (pair, pair % 2)).collect(),
-                )
+                Self::given(rotary_dim, 2, pairs, &|pair| (pair, pair % 2))
             }
             AxesOf::ColumnsFirst => {
                 let half = two()?;
-                let place = |pair| match pair < half {
+                Self::given(rotary_dim / 2, 2, pairs, &|pair| match pair < half {
                     true => (pair, 1),
                     false => (pair - half, 0),
-                };
-                (rotary_dim / 2, 2, (0..pairs).map(place).collect())
+                })
             }
             AxesOf::ChannelSections => {
                 // `cat(f, f)` is cut into pieces of twice a section, one after the other.
                 let sections = channel_sections(rope, pairs)?;
-                let ends = sections.iter().scan(0, |end, section| {
-                    *end += 2 * section;
-                    Some(*end)
-                });
-                let ends: Vec<usize> = ends.collect();
-                let axis = |channel| ends.iter().filter(|&&end| end <= channel).count();
-                let place = |channel| (channel % pairs, axis(channel));
-                let channels = (0..2 * pairs).map(place).collect();
-                (rotary_dim, sections.len(), channels)
+                Self::given(rotary_dim, sections.len(), 2 * pairs, &|channel| {
+                    let (mut axis, mut end) = (0, 2 * sections[0]);
+                    while end <= channel {
+                        axis += 1;
+                        end += 2 * sections[axis];
+                    }
+                    (channel % pairs, axis)
+                })
             }
             AxesOf::ChannelWindows => {
                 let width = rotary_dim / 3 / 2 * 2;
                 let half = (width / 2).max(1);
-                let place = |channel| (channel % width % half, channel / width);
-                (width, 3, (0..3 * width).map(place).collect())
+                Self::given(width, 3, 3 * width, &|channel| {
+                    (channel % width % half, channel / width)
+                })
             }
             AxesOf::ColumnsAndRows => {
                 two()?;
-                let place = |pair| (pair / 2, 1 - pair % 2);
-                (rotary_dim / 2, 2, (0..pairs).map(place).collect())
+                Self::given(rotary_dim / 2, 2, pairs, &|pair| (pair / 2, 1 - pair % 2))
             }
-        };
-        Ok(Self::Given {
+        })
+    }
+
+    /// A set of base frequencies over that many channels, and what takes them where.
+    #[inline(never)]
+    fn given(
+        set_dim: usize,
+        axes: usize,
+        places: usize,
+        place: &dyn Fn(usize) -> (usize, usize),
+    ) -> Self {
+        Self::Given {
             set_dim,
             axes,
-            pairs,
-        })
+            pairs: (0..places).map(place).collect(),
+        }
     }
 
     pub(crate) fn frequencies(
@@ -123,7 +119,7 @@ impl Arrangement {
                 set_dim,
                 axes,
                 pairs,
-            } => Frequencies::new(*set_dim, base, scaling)?.arranged(*axes, pairs)?,
+            } => Frequencies::new(Axes::from(*set_dim), base, scaling)?.arranged(*axes, pairs)?,
         })
     }
 }
@@ -137,17 +133,13 @@ fn channel_sections(rope: &Object, pairs: usize) -> Result<Vec<usize>> {
     if older.is_some_and(|older| older != own) {
         return Err(unread("xdrope_section"));
     }
-    let list: Option<Vec<usize>> = own.as_array().and_then(|list| {
-        let section = |value: &Value| usize::try_from(value.as_u64()?).ok();
-        list.iter().map(section).collect()
-    });
     let covers = |list: &Vec<usize>| {
         let sum = list
             .iter()
             .fold(0_usize, |sum, own| sum.saturating_add(*own));
         sum == pairs
     };
-    let list = list.filter(covers);
+    let list = counts(own).filter(covers);
     list.ok_or_else(|| invalid(key, own, "a count of pairs for each axis, all of a head"))
 }
 
@@ -156,10 +148,7 @@ fn sections(rope: &Object, default: [u8; 3]) -> Result<[usize; 3]> {
     let Some(own) = given(rope, "mrope_section") else {
         return Ok(default.map(usize::from));
     };
-    let list: Option<Vec<usize>> = own.as_array().and_then(|list| {
-        let section = |value: &Value| usize::try_from(value.as_u64()?).ok();
-        list.iter().map(section).collect()
-    });
-    list.and_then(|list| list.try_into().ok())
+    counts(own)
+        .and_then(|list| list.try_into().ok())
         .ok_or_else(|| invalid("mrope_section", own, "three counts of pairs"))
 }

@@ -227,21 +227,31 @@ impl Config {
 /// Of a part that an object does not have: the parts that it has are its objects with a type, or named as parts are.
 #[cold]
 fn no_such_part(part: &str, missing: &str, object: &Object) -> Refusal {
-    let is_part = |(key, value): &(&str, &Value)| match value {
-        Value::Object(value) => key.ends_with("_config") || value.contains_key("model_type"),
-        _ => false,
-    };
-    let mut parts: Vec<&str> = object.iter().filter(is_part).map(|(key, _)| key).collect();
+    let mut parts = Vec::new();
+    for (key, value) in object.iter() {
+        if let Value::Object(value) = value
+            && (key.ends_with("_config") || value.contains_key("model_type"))
+        {
+            parts.push(key);
+        }
+    }
     sort_nearest(&mut parts, missing);
     Error::NoSuch {
         key: "the part (Config::with_part)",
         given: beginning(part),
-        known: listed(parts.into_iter()),
+        known: listed(&parts),
     }
     .into()
 }
 
 /// The type of a part of a composite model: its name and that of the part.
 fn part_of_model(root: &str, part: &str) -> String {
-    [root, "_", part.trim_end_matches("_config")].concat()
+    let mut part = part;
+    while let Some(shorter) = part.strip_suffix("_config") {
+        part = shorter;
+    }
+    let mut name = String::from(root);
+    name.push('_');
+    name.push_str(part);
+    name
 }

@@ -316,9 +316,9 @@ pub(crate) fn beginning(text: &str) -> String {
 }
 
 /// The beginning of a list of names.
-pub(crate) fn listed<'n>(names: impl Iterator<Item = &'n str>) -> String {
+pub(crate) fn listed(names: &[&str]) -> String {
     let mut list = String::new();
-    for (index, name) in names.enumerate() {
+    for (index, name) in names.iter().enumerate() {
         if list.len() > QUOTED {
             break;
         }

@@ -162,11 +162,6 @@ impl Object {
         self.0.retain(|(own, _)| own != key);
     }
 
-    /// Keeps the values of these keys.
-    pub(crate) fn keep(&mut self, keys: &[&str]) {
-        self.0.retain(|(own, _)| keys.contains(&own.as_str()));
-    }
-
     #[inline(never)]
     pub(crate) fn insert(&mut self, key: &str, value: Value) {
         match self.get_mut(key) {
@@ -457,15 +452,26 @@ pub(crate) fn count(object: &Object, key: &'static str) -> Result<Option<usize>>
 /// The list of numbers under a key; what is true or false counts as 1 or 0.
 #[inline(never)]
 pub(crate) fn numbers(object: &Object, key: &'static str) -> Result<Option<Vec<f64>>> {
-    let number = |value: &Value| value.as_f64().or(value.as_bool().map(f64::from));
-    given(object, key)
-        .map(|value| {
-            value
-                .as_array()
-                .and_then(|list| list.iter().map(number).collect())
-                .ok_or_else(|| invalid(key, value, "a list of numbers"))
-        })
-        .transpose()
+    let Some(value) = given(object, key) else {
+        return Ok(None);
+    };
+    let refusal = || invalid(key, value, "a list of numbers");
+    let mut made = Vec::new();
+    for own in value.as_array().ok_or_else(refusal)? {
+        let number = own.as_f64().or(own.as_bool().map(f64::from));
+        made.push(number.ok_or_else(refusal)?);
+    }
+    Ok(Some(made))
+}
+
+/// A list of whole numbers, if it is one.
+#[inline(never)]
+pub(crate) fn counts(value: &Value) -> Option<Vec<usize>> {
+    let mut made = Vec::new();
+    for own in value.as_array()? {
+        made.push(usize::try_from(own.as_u64()?).ok()?);
+    }
+    Some(made)
 }
 
 /// What is true or false under a key.

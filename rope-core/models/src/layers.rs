@@ -7,7 +7,7 @@ use crate::norms::{self, ModelNorm, NormedLayers};
 use crate::parameters::{FULL, INDEXED, SLIDING};
 use crate::reading::{LayerVariant, Reading};
 use crate::types::{Form, Head, Key, LayerTypes, Rotates, When};
-use alloc::borrow::Cow;
+use crate::words;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -390,7 +390,7 @@ impl Layers {
             let kind = kinds.get(index);
             let difference = match kind {
                 Some(kind) if !has_attention(kind) => None,
-                _ => reading.difference(kind.cloned(), Some((index, layers)))?,
+                _ => reading.difference(kind.copied(), Some((index, layers)))?,
             };
             let rotation = match difference {
                 None => None,
@@ -407,7 +407,7 @@ impl Layers {
                 }
             };
             made.layers
-                .push((kind.map(|kind| String::from(&**kind)), rotation));
+                .push((kind.map(|kind| String::from(*kind)), rotation));
         }
         Ok(made)
     }
@@ -455,7 +455,7 @@ impl Layers {
 
 /// Layers of these types have no queries and keys.
 pub(crate) fn has_attention(kind: &str) -> bool {
-    !["linear_attention", "conv", "moe", "mlp", "recurrent"].contains(&kind)
+    !words::has("linear_attention conv moe mlp recurrent", kind)
 }
 
 /// Of a list with an entry for each layer that has more or fewer.
@@ -472,7 +472,7 @@ pub(crate) fn count_of(name: &'static str, given: usize, needed: usize) -> Refus
 const MOST: usize = 1 << 16;
 
 /// The types of the layers, from the file or by the rule of the class; empty if there is neither.
-pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<Cow<'c, str>>> {
+pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<&'c str>> {
     let count = reading.layer_count()?;
     if count.is_some_and(|count| count > MOST) {
         return Err(must_be("num_hidden_layers", "at most 65536"));
@@ -482,9 +482,9 @@ pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<Cow<'c, str>>> {
         match reading.row.layers {
             LayerTypes::SparseOrWindow => {
                 if let Some(full) = full_attention(config)? {
-                    for kind in kinds.iter_mut().filter(|kind| *kind != SLIDING) {
-                        if [FULL, INDEXED].contains(&&**kind) {
-                            *kind = Cow::Borrowed(full);
+                    for kind in kinds.iter_mut().filter(|kind| **kind != SLIDING) {
+                        if [FULL, INDEXED].contains(kind) {
+                            *kind = full;
                         }
                     }
                 }
@@ -501,9 +501,7 @@ pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<Cow<'c, str>>> {
         if let Some(needed) = count.filter(|&count| count != kinds.len()) {
             return Err(count_of("layer_types", kinds.len(), needed));
         }
-        if matches!(reading.row.head, Head::Global(..))
-            && kinds.last().is_none_or(|kind| kind != FULL)
-        {
+        if matches!(reading.row.head, Head::Global(..)) && kinds.last() != Some(&FULL) {
             return Err(must_be(
                 "layer_types",
                 "full_attention in the last layer, which this model's code makes it",
@@ -511,24 +509,28 @@ pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<Cow<'c, str>>> {
         }
         return Ok(kinds);
     }
+    let mut made = Vec::new();
     if let Some(ratios) = numbers(config, "compress_ratios")?
         .filter(|_| matches!(reading.row.parameters, Form::Compressed))
     {
-        let kind = |ratio: &f64| match *ratio {
-            0.0 => Ok(Cow::Borrowed("sliding_attention")),
-            4.0 => Ok(Cow::Borrowed("compressed_sparse_attention")),
-            128.0 => Ok(Cow::Borrowed("heavily_compressed_attention")),
+        let kind = |ratio: f64| match ratio {
+            0.0 => Ok(SLIDING),
+            4.0 => Ok("compressed_sparse_attention"),
+            128.0 => Ok("heavily_compressed_attention"),
             _ => Err(must_be("compress_ratios", "a list of 0, 4 and 128")),
         };
-        let ratios = ratios.iter().take(count.unwrap_or(MOST));
-        return ratios.map(kind).collect();
+        for ratio in ratios.into_iter().take(count.unwrap_or(MOST)) {
+            made.push(kind(ratio)?);
+        }
+        return Ok(made);
     }
     let Some(count) = count.filter(|_| !matches!(reading.row.layers, LayerTypes::Unknown)) else {
-        return Ok(Vec::new());
+        return Ok(made);
     };
-    (0..count)
-        .map(|index| by_rule(reading, index, count).map(Cow::Borrowed))
-        .collect()
+    for index in 0..count {
+        made.push(by_rule(reading, index, count)?);
+    }
+    Ok(made)
 }
 
 /// A number of layers that may be 0.
@@ -555,7 +557,7 @@ fn full_attention(config: &Object) -> Result<Option<&'static str>> {
 
 /// The types that the file lists, by their names of today.
 #[inline(never)]
-fn listed(config: &Object) -> Result<Option<Vec<Cow<'_, str>>>> {
+fn listed(config: &Object) -> Result<Option<Vec<&str>>> {
     let key = match given(config, "layer_types") {
         Some(_) => "layer_types",
         None => "layers_block_type",
@@ -569,13 +571,12 @@ fn listed(config: &Object) -> Result<Option<Vec<Cow<'_, str>>>> {
         "deepseek_sparse_attention" | "qwen_sparse_attention" => "indexed_attention",
         other => other,
     };
-    let list: Option<Vec<Cow<'_, str>>> = value.as_array().and_then(|list| {
-        list.iter()
-            .map(|value| value.as_str().map(|value| Cow::Borrowed(name(value))))
-            .collect()
-    });
-    list.map(Some)
-        .ok_or_else(|| invalid(key, value, "a list of texts"))
+    let refusal = || invalid(key, value, "a list of texts");
+    let mut made = Vec::new();
+    for own in value.as_array().ok_or_else(refusal)? {
+        made.push(name(own.as_str().ok_or_else(refusal)?));
+    }
+    Ok(Some(made))
 }
 
 /// The type of one layer by the rules of its class.
@@ -592,12 +593,17 @@ fn by_rule(reading: &Reading<'_>, index: usize, layers: usize) -> Result<&'stati
             });
         }
         LayerTypes::Blocks => {
-            let texts = match given(config, "block_types").and_then(Value::as_array) {
-                Some(list) => list.iter().filter_map(Value::as_str).collect(),
-                None => alloc::vec!["recurrent", "recurrent", "attention"],
-            };
-            return Ok(match texts.get(index % texts.len().max(1)).copied() {
-                Some("recurrent") => "linear_attention",
+            let mut recurrent = Vec::new();
+            match given(config, "block_types").and_then(Value::as_array) {
+                Some(list) => {
+                    for text in list.iter().filter_map(Value::as_str) {
+                        recurrent.push(text == "recurrent");
+                    }
+                }
+                None => recurrent.extend_from_slice(&[true, true, false]),
+            }
+            return Ok(match recurrent.get(index % recurrent.len().max(1)) {
+                Some(true) => "linear_attention",
                 _ => SLIDING,
             });
         }
@@ -681,35 +687,45 @@ fn holds_at(reading: &Reading<'_>, when: When, index: usize, layers: usize) -> R
 }
 
 /// The choices of a layer type, for a refusal.
+#[cold]
 #[inline(never)]
-pub(crate) fn ambiguous<'k>(kinds: impl Iterator<Item = &'k str>) -> Refusal {
+pub(crate) fn ambiguous(kinds: &[&str]) -> Refusal {
     Error::Ambiguous {
         key: LAYER_TYPE,
-        choices: list_of(each_once(kinds).into_iter()),
+        choices: list_of(&each_once(kinds)),
     }
     .into()
 }
 
 /// Of a type that no layer has: those that there are, the nearest first.
 #[cold]
-pub(crate) fn no_such_type<'k>(chosen: &str, kinds: impl Iterator<Item = &'k str>) -> Refusal {
+#[inline(never)]
+pub(crate) fn no_such_type(chosen: &str, kinds: &[&str]) -> Refusal {
     let mut kinds = each_once(kinds);
     sort_nearest(&mut kinds, chosen);
     Error::NoSuch {
         key: LAYER_TYPE,
         given: beginning(chosen),
-        known: list_of(kinds.into_iter()),
+        known: list_of(&kinds),
     }
     .into()
 }
 
 const LAYER_TYPE: &str = "layer_type (Config::with_layer_type)";
 
-fn each_once<'k>(kinds: impl Iterator<Item = &'k str>) -> Vec<&'k str> {
+/// Each of these once, in alphabetical order.
+#[inline(never)]
+fn each_once<'k>(kinds: &[&'k str]) -> Vec<&'k str> {
     let mut seen: Vec<&str> = Vec::new();
     for kind in kinds {
-        if let Err(place) = seen.binary_search(&kind) {
-            seen.insert(place, kind);
+        if seen.contains(kind) {
+            continue;
+        }
+        seen.push(kind);
+        let mut place = seen.len() - 1;
+        while place > 0 && seen[place] < seen[place - 1] {
+            seen.swap(place, place - 1);
+            place -= 1;
         }
     }
     seen

@@ -65,6 +65,7 @@ mod norms;
 mod parameters;
 mod reading;
 mod types;
+mod words;
 
 /// The package's README, compiled.
 #[cfg(doctest)]

@@ -5,7 +5,6 @@ use crate::layers::{Layers, Rotation, ambiguous, has_attention, no_such_type};
 use crate::norms::{self, ModelNorm, NormedLayers};
 use crate::reading::Reading;
 use crate::types::Rotates;
-use alloc::borrow::Cow;
 use alloc::vec::Vec;
 
 /// How a model rotates and norms its queries and keys: what was read from its file, once.
@@ -139,25 +138,25 @@ fn rotation(reading: &Reading<'_>, chosen: Option<&str>) -> Result<Rotation> {
     if reading.by_number() {
         let layers = reading.layers(&kinds)?;
         for index in 0..layers {
-            let kind = kinds.get(index).cloned();
-            if chosen.is_some_and(|chosen| kind.as_deref() != Some(chosen)) {
+            let kind = kinds.get(index).copied();
+            if chosen.is_some() && kind != chosen {
                 continue;
             }
             let found = reading.difference(kind, Some((index, layers)))?;
-            same &= *first.get_or_insert_with(|| found.clone()) == found;
+            same &= *first.get_or_insert(found) == found;
         }
     } else {
-        let mut candidates = candidates(reading, chosen, &kinds)?;
-        candidates.dedup();
-        for kind in candidates {
-            if chosen.is_none() && kind.as_deref().is_some_and(|kind| !has_attention(kind)) {
+        let mut last = None;
+        for kind in candidates(reading, chosen, &kinds)? {
+            let has_attention = kind.is_none_or(has_attention);
+            if last.replace(kind) == Some(kind) || (chosen.is_none() && !has_attention) {
                 continue;
             }
-            let found = match &kind {
-                Some(kind) if !has_attention(kind) => None,
-                _ => reading.difference(kind, None)?,
+            let found = match has_attention {
+                true => reading.difference(kind, None)?,
+                false => None,
             };
-            same &= *first.get_or_insert_with(|| found.clone()) == found;
+            same &= *first.get_or_insert(found) == found;
         }
     }
     let difference = match first {
@@ -172,19 +171,11 @@ fn rotation(reading: &Reading<'_>, chosen: Option<&str>) -> Result<Rotation> {
                 "its layers rotate differently; use Model::layers",
             ));
         }
-        Some(_) => {
-            return Err(ambiguous(
-                kinds
-                    .iter()
-                    .map(|kind| &**kind)
-                    .chain(reading.parameters.kinds()),
-            ));
-        }
-        None if chosen.is_some() => {
-            let kinds = kinds.iter().map(|kind| &**kind);
-            return Err(no_such_type(chosen.unwrap_or_default(), kinds));
-        }
-        None => None,
+        Some(_) => return Err(ambiguous(&with_parameters(reading, &kinds))),
+        None => match chosen {
+            Some(chosen) => return Err(no_such_type(chosen, &kinds)),
+            None => None,
+        },
     };
     match difference {
         Some(difference) => reading.rotation(&difference),
@@ -195,61 +186,61 @@ fn rotation(reading: &Reading<'_>, chosen: Option<&str>) -> Result<Rotation> {
     }
 }
 
-/// The types of layers that are asked for, or the model's.
+/// The types of layers, and those that have parameters.
+fn with_parameters<'k>(reading: &'k Reading<'_>, kinds: &[&'k str]) -> Vec<&'k str> {
+    let mut all = reading.parameters.kinds();
+    all.extend_from_slice(kinds);
+    all
+}
+
+/// The types of layers that are asked for, or the model's; `None` where they have no type.
 #[inline(never)]
 fn candidates<'k>(
     reading: &'k Reading<'_>,
     chosen: Option<&'k str>,
-    kinds: &[Cow<'k, str>],
-) -> Result<Vec<Option<Cow<'k, str>>>> {
-    let mut candidates: Vec<Option<Cow<'k, str>>> = match chosen {
-        Some(chosen) => alloc::vec![Some(Cow::Borrowed(chosen))],
-        None if !kinds.is_empty() => kinds.iter().cloned().map(Some).collect(),
-        None => {
-            let own = reading.parameters.kinds();
-            own.map(|kind| Some(Cow::Borrowed(kind))).collect()
-        }
+    kinds: &[&'k str],
+) -> Result<Vec<Option<&'k str>>> {
+    let own = match kinds {
+        [] => reading.parameters.kinds(),
+        _ => kinds.to_vec(),
     };
-    if candidates.is_empty() {
-        if matches!(
-            reading.row.rotates,
-            Rotates::Sliding | Rotates::SlidingOrAll | Rotates::SlidingOrDense
-        ) || reading.parameters.by_layer
-        {
-            return Err(missing("num_hidden_layers"));
-        }
-        candidates.push(None);
-    }
     if let Some(chosen) = chosen {
-        let known = kinds.iter().any(|kind| kind == chosen)
-            || (kinds.is_empty() && reading.parameters.kinds().any(|kind| kind == chosen));
-        if !known {
-            let kinds = kinds.iter().map(|kind| &**kind);
-            return Err(no_such_type(
-                chosen,
-                kinds.chain(reading.parameters.kinds()),
-            ));
-        }
+        return match own.contains(&chosen) {
+            true => Ok(alloc::vec![Some(chosen)]),
+            false => Err(no_such_type(chosen, &with_parameters(reading, kinds))),
+        };
     }
-    Ok(candidates)
+    if !own.is_empty() {
+        let mut all = Vec::new();
+        own.into_iter().for_each(|kind| all.push(Some(kind)));
+        return Ok(all);
+    }
+    let of_windows = matches!(
+        reading.row.rotates,
+        Rotates::Sliding | Rotates::SlidingOrAll | Rotates::SlidingOrDense
+    );
+    match of_windows || reading.parameters.by_layer {
+        true => Err(missing("num_hidden_layers")),
+        false => Ok(alloc::vec![None]),
+    }
 }
 
 /// The rotation of layers whose types have parameters of their own, if all say the same.
 #[inline(never)]
-fn agreeing(reading: &Reading<'_>, kinds: &[Cow<'_, str>]) -> Result<Rotation> {
-    let names: Vec<&str> = match kinds.is_empty() {
-        true => reading.parameters.kinds().collect(),
-        false => kinds.iter().map(|kind| &**kind).collect(),
+fn agreeing(reading: &Reading<'_>, kinds: &[&str]) -> Result<Rotation> {
+    let refusal = || ambiguous(&with_parameters(reading, kinds));
+    let names = match kinds {
+        [] => reading.parameters.kinds(),
+        _ => kinds.to_vec(),
     };
-    let refusal = || ambiguous(names.iter().copied().chain(reading.parameters.kinds()));
     let mut rotation: Option<Rotation> = None;
     let mut seen: Vec<&str> = Vec::new();
-    for &name in names.iter().filter(|name| has_attention(name)) {
-        if seen.contains(&name) {
+    for name in names {
+        if seen.contains(&name) || !has_attention(name) {
             continue;
         }
         seen.push(name);
-        let difference = reading.difference(Some(Cow::Borrowed(name)), None)?;
+        let difference = reading.difference(Some(name), None)?;
         let made = reading.rotation(&difference.ok_or_else(refusal)?)?;
         if rotation.as_ref().is_some_and(|rotation| *rotation != made) {
             return Err(refusal());
@@ -273,20 +264,21 @@ fn norm(
     match norms::read(reading)? {
         None => Ok(None),
         Some((norm, NormedLayers::All)) => Ok(Some(norm)),
-        Some(_) => {
+        Some((norm, _)) => {
             let layers = layers.as_ref().map_err(Refusal::clone)?;
-            let mut norms = layers
-                .iter()
-                .filter(|layer| chosen.is_none() || layer.layer_type == chosen)
-                .map(|layer| layer.norm);
-            let first = norms.next().unwrap_or(Ok(None));
-            match norms.all(|norm| norm == first) {
-                true => first.map_err(Refusal::clone),
-                false => Err(unsupported(
-                    reading.name,
-                    "its layers have different norms; use Model::layers",
-                )),
+            // They have this one or none.
+            let mut first = None;
+            for layer in layers.iter() {
+                let meant = chosen.is_none() || layer.layer_type == chosen;
+                let normed = matches!(layer.norm, Ok(Some(_)));
+                if meant && *first.get_or_insert(normed) != normed {
+                    return Err(unsupported(
+                        reading.name,
+                        "its layers have different norms; use Model::layers",
+                    ));
+                }
             }
+            Ok(first.unwrap_or(false).then_some(norm))
         }
     }
 }

@@ -6,6 +6,8 @@ use crate::error::{Error, Result, unread};
 use crate::json::{Object, Value, flag, given, invalid, number, object};
 use crate::layers::{ambiguous, count_of, no_such_type};
 use crate::types::*;
+use crate::words;
+use alloc::vec::Vec;
 
 /// The parameters of a file, either for all layers or by type of layer.
 #[derive(Clone, Debug)]
@@ -124,13 +126,17 @@ impl Parameters {
     }
 
     /// The types of layers that there are parameters for.
-    pub(crate) fn kinds(&self) -> impl Iterator<Item = &str> {
-        self.values
-            .iter()
-            .filter(|(_, value)| self.by_layer && (value.is_object() || value.is_null()))
-            .map(|(key, _)| key)
+    #[inline(never)]
+    pub(crate) fn kinds(&self) -> Vec<&str> {
+        let mut kinds = Vec::new();
+        for (key, value) in self.values.iter() {
+            let is_type = value.is_object() || value.is_null();
             // These two are no types of layers.
-            .filter(|key| !["main", "compress"].contains(key))
+            if self.by_layer && is_type && !words::has("main compress", key) {
+                kinds.push(key);
+            }
+        }
+        kinds
     }
 
     /// The parameters of that type of layers; `None` where they are null.
@@ -151,8 +157,8 @@ impl Parameters {
             Some(Value::Object(own)) => Ok(Some(own)),
             Some(Value::Null) => Ok(None),
             _ => Err(match kind {
-                Some(kind) => no_such_type(kind, self.kinds()),
-                None => ambiguous(self.kinds()),
+                Some(kind) => no_such_type(kind, &self.kinds()),
+                None => ambiguous(&self.kinds()),
             }),
         }
     }
@@ -354,13 +360,14 @@ fn compressed(config: &Object, mut values: Object) -> Result<Object> {
                 return Err(unread(key));
             }
         }
-        values.keep(&["main", "compress"]);
+        let mut made = Object::new();
         for (name, base) in ["main", "compress"].into_iter().zip(bases) {
             if let Some(Value::Object(own)) = values.get_mut(name) {
                 own.insert_missing("rope_theta", Value::Number(base));
+                made.insert(name, Value::Object(core::mem::take(own)));
             }
         }
-        return Ok(values);
+        return Ok(made);
     }
     let mut compress = values;
     if rope_type(&compress)? == "yarn" {
@@ -397,83 +404,40 @@ pub(crate) fn rope_type(rope: &Object) -> Result<&str> {
 }
 
 /// The keys that a type of scaling reads, beside `rope_type`, `type`, `rope_theta` and `partial_rotary_factor`.
-const READ: [(&str, &[&str]); 8] = [
-    ("default", &[]),
-    ("linear", &["factor"]),
-    ("dynamic", &["factor"]),
-    (
-        "alpha",
-        &[
-            "factor",
-            "alpha",
-            "beta_fast",
-            "beta_slow",
-            "mscale",
-            "mscale_all_dim",
-        ],
-    ),
-    (
-        "yarn",
-        &[
-            "factor",
-            "original_max_position_embeddings",
-            "attention_factor",
-            "beta_fast",
-            "beta_slow",
-            "mscale",
-            "mscale_all_dim",
-            "truncate",
-        ],
-    ),
-    (
-        "longrope",
-        &[
-            "factor",
-            "original_max_position_embeddings",
-            "attention_factor",
-            "short_factor",
-            "long_factor",
-        ],
-    ),
-    (
-        "llama3",
-        &[
-            "factor",
-            "original_max_position_embeddings",
-            "low_freq_factor",
-            "high_freq_factor",
-        ],
-    ),
-    ("proportional", &["factor"]),
-];
+fn keys_read(kind: &str) -> &'static str {
+    match kind {
+        "linear" | "dynamic" | "proportional" => "factor",
+        "alpha" => "factor alpha beta_fast beta_slow mscale mscale_all_dim",
+        "yarn" => {
+            "factor original_max_position_embeddings attention_factor beta_fast beta_slow mscale mscale_all_dim \
+             truncate"
+        }
+        "longrope" => {
+            "factor original_max_position_embeddings attention_factor short_factor long_factor"
+        }
+        "llama3" => "factor original_max_position_embeddings low_freq_factor high_freq_factor",
+        _ => "",
+    }
+}
 
 /// Keys that no rotation depends on: what a length was before, and what scales the queries of some models.
-const IRRELEVANT: [&str; 8] = [
-    "rope_type",
-    "type",
-    "rope_theta",
-    "partial_rotary_factor",
-    "original_max_position_embeddings",
-    "max_position_embeddings",
-    "llama_4_scaling_beta",
-    "finetuned",
-];
+const IRRELEVANT: &str = "rope_type type rope_theta partial_rotary_factor original_max_position_embeddings \
+    max_position_embeddings llama_4_scaling_beta finetuned";
 
 /// Refuses parameters that the type of scaling does not read, unless they say what counts without them.
 #[inline(never)]
 pub(crate) fn check_read(rope: &Object, kind: &str, row: &Row) -> Result<()> {
-    let read = READ
-        .iter()
-        .find(|(name, _)| *name == kind)
-        .map_or(&[][..], |(_, keys)| keys);
+    let read = keys_read(kind);
+    let sections = match row.axes {
+        AxesOf::ChannelSections => "mrope_section xdrope_section",
+        axes if axes.has_sections() => "mrope_section mrope_interleaved interleaved",
+        _ => "",
+    };
+    let magnitudes = match row.rope_types {
+        RopeTypes::PhiMoe => "short_mscale long_mscale",
+        _ => "",
+    };
     for (key, value) in rope.iter() {
-        let sections = row.axes.has_sections()
-            && ["mrope_section", "mrope_interleaved", "interleaved"].contains(&key);
-        let sections = sections
-            || row.axes == AxesOf::ChannelSections
-                && ["mrope_section", "xdrope_section"].contains(&key);
-        let magnitudes =
-            row.rope_types == RopeTypes::PhiMoe && ["short_mscale", "long_mscale"].contains(&key);
         let neutral = value.is_null()
             || match key {
                 "factor" | "attention_factor" => value.as_f64() == Some(1.0),
@@ -481,8 +445,8 @@ pub(crate) fn check_read(rope: &Object, kind: &str, row: &Row) -> Result<()> {
                 "truncate" => value.as_bool() == Some(true),
                 _ => false,
             };
-        if !(read.contains(&key) || IRRELEVANT.contains(&key) || sections || magnitudes || neutral)
-        {
+        let lists = [read, IRRELEVANT, sections, magnitudes];
+        if !neutral && !lists.iter().any(|list| words::has(list, key)) {
             return Err(unread(key));
         }
     }

@@ -8,7 +8,7 @@ use crate::json::{Object, Value, count, flag, given, invalid, length, number, nu
 use crate::layers::{PREFIX_PATTERN, Rotation, count_of, count_or_none, kinds};
 use crate::parameters::{FULL, Parameters, SLIDING, check_read, inside_or_beside, rope_type};
 use crate::types::*;
-use alloc::borrow::Cow;
+use crate::words;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use rope_core::axes::Axes;
@@ -34,10 +34,10 @@ fn entry(key: Key, list: &[f64], index: usize) -> Result<f64> {
 }
 
 /// What makes the rotation of one layer another than that of the next.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct LayerVariant<'k, 'c> {
     /// The type of the layer, where parameters or heads depend on it.
-    pub(crate) kind: Option<Cow<'k, str>>,
+    pub(crate) kind: Option<&'k str>,
     /// The keys that `per_layer_config` has for the layer, where heads depend on it.
     own: Option<&'c Object>,
     /// The base, where each layer has its own.
@@ -93,10 +93,10 @@ impl<'c> Reading<'c> {
     #[inline(never)]
     pub(crate) fn difference<'k>(
         &self,
-        kind: Option<Cow<'k, str>>,
+        kind: Option<&'k str>,
         layer: Option<(usize, usize)>,
     ) -> Result<Option<LayerVariant<'k, 'c>>> {
-        let name = kind.as_deref();
+        let name = kind;
         let sliding = name == Some(SLIDING);
         let still = match self.row.rotates {
             Rotates::Sliding => !sliding,
@@ -249,20 +249,21 @@ impl<'c> Reading<'c> {
 
     /// Refuses what stands there under anything but a layer's number.
     fn check_numbers(&self) -> Result<()> {
-        let number = |name: &str| name.parse::<usize>().map(|number| number.to_string());
-        let all = self.config_by_layer()?.into_iter().flat_map(Object::iter);
-        match all
-            .map(|(name, _)| name)
-            .find(|name| number(name).as_deref() != Ok(*name))
-        {
-            Some(name) => Err(Error::Invalid {
-                key: PER_LAYER,
-                value: beginning(name),
-                required: "an object for each layer, by its number",
+        let Some(all) = self.config_by_layer()? else {
+            return Ok(());
+        };
+        for (name, _) in all.iter() {
+            let number = name.parse::<usize>().map(|number| number.to_string());
+            if number.as_deref() != Ok(name) {
+                return Err(Error::Invalid {
+                    key: PER_LAYER,
+                    value: beginning(name),
+                    required: "an object for each layer, by its number",
+                }
+                .into());
             }
-            .into()),
-            None => Ok(()),
         }
+        Ok(())
     }
 
     /// The keys that stand there for one layer.
@@ -273,10 +274,7 @@ impl<'c> Reading<'c> {
         let own = own
             .as_object()
             .ok_or_else(|| invalid(PER_LAYER, own, "an object for each layer"))?;
-        let sounds = |key: &str| {
-            let parts = ["rope", "rotary", "theta"];
-            parts.iter().any(|part| key.contains(part)) && key != "qk_rope_head_dim"
-        };
+        let sounds = |key: &str| words::any_within(ROTARY, key) && key != "qk_rope_head_dim";
         match own.iter().find(|(key, _)| sounds(key)) {
             Some((key, _)) => Err(unread(key)),
             None => Ok(Some(own)),
@@ -284,7 +282,7 @@ impl<'c> Reading<'c> {
     }
 
     /// The types of the layers, in their order; empty if the model has no types of layers.
-    pub(crate) fn kinds(&self) -> Result<Vec<Cow<'c, str>>> {
+    pub(crate) fn kinds(&self) -> Result<Vec<&'c str>> {
         kinds(self)
     }
 
@@ -294,7 +292,7 @@ impl<'c> Reading<'c> {
     }
 
     /// The same, or as many as the file has types for.
-    pub(crate) fn layers(&self, kinds: &[Cow<'_, str>]) -> Result<usize> {
+    pub(crate) fn layers(&self, kinds: &[&str]) -> Result<usize> {
         match self.layer_count()? {
             Some(layers) => Ok(layers),
             None if kinds.is_empty() => Err(missing("num_hidden_layers")),
@@ -575,7 +573,7 @@ impl<'c> Reading<'c> {
 
     /// The rotation of the layers that differ in this.
     pub(crate) fn rotation(&self, layer: &LayerVariant<'_, '_>) -> Result<Rotation> {
-        let (row, kind) = (&self.row, layer.kind.as_deref());
+        let (row, kind) = (&self.row, layer.kind);
         let rope = self
             .parameters
             .of(kind)?
@@ -603,7 +601,7 @@ impl<'c> Reading<'c> {
         let known = match row.rope_types {
             RopeTypes::Images | RopeTypes::Default => !scaled,
             RopeTypes::LongRope(_) | RopeTypes::PhiMoe => !scaled || scaling_name == "longrope",
-            RopeTypes::Older => ["default", "linear", "dynamic"].contains(&scaling_name),
+            RopeTypes::Older => words::has("default linear dynamic", scaling_name),
             RopeTypes::Usual
             | RopeTypes::Mrope
             | RopeTypes::Alpha
@@ -818,63 +816,41 @@ impl<'c> Reading<'c> {
     /// Refuses keys beside the parameters that other models read and that this one does not, unless they say what
     /// counts without them.
     fn check_beside(&self, rope: &Object, base: f64, rotary_dim: usize) -> Result<()> {
+        let interleaved = self.pairing().0 == Pairing::Interleaved;
         for (key, value) in self.config.iter().filter(|(_, value)| !value.is_null()) {
             let number = value.as_f64();
-            let agrees = match key {
-                "rope_theta" | "rotary_emb_base" | "rotary_embedding_base" | "rope_base" => {
-                    number == Some(base)
-                }
-                "attn_rotary_emb" | "rotary_dim" | "qk_rope_head_dim" => {
-                    number == Some(rotary_dim as f64)
-                }
-                "rotary_emb_fraction"
-                | "rope_pct"
-                | "rope_percent"
-                | "rotary_pct"
-                | "rotary_percent"
-                | "partial_rotary_factor" => {
-                    let head_dim = self.head_dim(None, None).unwrap_or(rotary_dim);
-                    let partial = self.partial(rope, head_dim)?;
-                    number.is_some_and(|part| {
-                        part_of(head_dim, part).is_ok_and(|part| part == rotary_dim)
-                            || partial == Some(part)
-                    })
-                }
-                "alibi" | "use_alibi" | "use_dynamic_ntk" => value.as_bool() == Some(false),
-                "rope_interleave" => {
-                    value.as_bool() == Some(self.pairing().0 == Pairing::Interleaved)
-                }
-                // GPT-J's pairing, in files of Cohere's, and that GPT-J rotates at all, in its own.
-                "rope_gptj" | "rotary_emb_interleaved" => {
-                    value.as_bool() == Some(self.pairing().0 == Pairing::Interleaved)
-                }
-                "rotary" => value.as_bool() == Some(true),
-                "position_encoding_2d" => value.as_bool() == Some(false),
-                "position_embedding_type" | "position_embeddings_type" => match value.as_str() {
+            let is = |names| words::has(names, key);
+            let agrees = if is("rope_theta rotary_emb_base rotary_embedding_base rope_base") {
+                number == Some(base)
+            } else if is("attn_rotary_emb rotary_dim qk_rope_head_dim") {
+                number == Some(rotary_dim as f64)
+            } else if is(PARTS) {
+                let head_dim = self.head_dim(None, None).unwrap_or(rotary_dim);
+                let partial = self.partial(rope, head_dim)?;
+                number.is_some_and(|part| {
+                    part_of(head_dim, part).is_ok_and(|part| part == rotary_dim)
+                        || partial == Some(part)
+                })
+            } else if is("alibi use_alibi use_dynamic_ntk position_encoding_2d") {
+                value.as_bool() == Some(false)
+            } else if is("rope_interleave rope_gptj rotary_emb_interleaved") {
+                // The last two are GPT-J's pairing, in files of Cohere's and in its own.
+                value.as_bool() == Some(interleaved)
+            } else if key == "rotary" {
+                // Whether GPT-J rotates at all.
+                value.as_bool() == Some(true)
+            } else if is("position_embedding_type position_embeddings_type") {
+                match value.as_str() {
                     Some("rope" | "rotary") => true,
-                    Some("rope_gptj") => self.pairing().0 == Pairing::Interleaved,
+                    Some("rope_gptj") => interleaved,
                     _ => false,
-                },
-                "rope_local_base_freq"
-                | "local_rope_theta"
-                | "global_rope_theta"
-                | "compress_rope_theta"
-                | "swa_rope_theta"
-                | "layer_rope_theta"
-                | "no_rope_layers"
-                | "no_rope_layer_interval"
-                | "rope_scaling_layers"
-                | "partial_rotary_factors"
-                | "use_mem_rope"
-                | "rotary_value"
-                | "global_head_dim"
-                | "kv_channels"
-                | "mrope_section"
-                | "xdrope_section" => false,
-                "rope_ratio" => number == Some(1.0),
-                "use_rope_layers" => value.as_array().is_some_and(<[Value]>::is_empty),
-                "original_rope" => true,
-                _ => key_is_irrelevant(key),
+                }
+            } else if key == "rope_ratio" {
+                number == Some(1.0)
+            } else if key == "use_rope_layers" {
+                value.as_array().is_some_and(<[Value]>::is_empty)
+            } else {
+                key == "original_rope" || !is(OF_SOME) && key_is_irrelevant(key)
             };
             if !agrees && !self.reads(key) {
                 return Err(unread(key));
@@ -938,23 +914,24 @@ impl<'c> Reading<'c> {
     }
 }
 
+/// Keys of the part of a head that rotates.
+const PARTS: &str =
+    "rotary_emb_fraction rope_pct rope_percent rotary_pct rotary_percent partial_rotary_factor";
+
+/// Keys that other models read, and that say nothing without their code.
+const OF_SOME: &str = "rope_local_base_freq local_rope_theta global_rope_theta compress_rope_theta swa_rope_theta \
+    layer_rope_theta no_rope_layers no_rope_layer_interval rope_scaling_layers partial_rotary_factors use_mem_rope \
+    rotary_value global_head_dim kv_channels mrope_section xdrope_section";
+
+/// What the names of keys about a rotation have in them.
+const ROTARY: &str = "rope rotary theta";
+
 /// Keys whose names sound like a rotation, and that say something else: the parameters themselves, which are read by
 /// another rule, and the indexers of sparse attention. Every other key with such a name is refused.
 fn key_is_irrelevant(key: &str) -> bool {
-    let sounds = ["rope", "rotary", "theta"]
-        .iter()
-        .any(|part| key.contains(part));
-    let known = [
-        "rope_scaling",
-        "rope_parameters",
-        "rope_theta",
-        "indexer_rope_interleave",
-        "relation_bias_theta",
-        "memory_attention_rope_feat_sizes",
-        "memory_attention_rope_k_sizes",
-        "memory_attention_rope_dropout",
-    ];
-    !sounds || known.contains(&key)
+    let known = "rope_scaling rope_parameters rope_theta indexer_rope_interleave relation_bias_theta \
+                 memory_attention_rope_feat_sizes memory_attention_rope_k_sizes memory_attention_rope_dropout";
+    !words::any_within(ROTARY, key) || words::has(known, key)
 }
 
 /// The first Qwen's alpha: 1 within the context, and one less than a power of two from there on.
@@ -981,7 +958,7 @@ fn even(rotary_dim: usize, head_dim: usize) -> Result<usize> {
 const TYPES: &str = "default, linear, dynamic, yarn, longrope, llama3, proportional";
 
 fn known_type(name: &str) -> Result<&str> {
-    if TYPES.split(", ").any(|known| known == name) {
+    if words::has(TYPES, name) {
         return Ok(name);
     }
     Err(Error::Unknown {

@@ -6,6 +6,7 @@
 use super::columns::{bases, place, row};
 use super::rows::{BASES, NAMED};
 use crate::norms::NormedLayers;
+use crate::words;
 
 /// Makes an enum of names that stand in files, spelled as they stand there.
 macro_rules! names {
@@ -17,8 +18,8 @@ macro_rules! names {
 
         impl $name {
             pub(crate) fn name(self) -> &'static str {
-                const NAMES: &[&str] = &[$(stringify!($variant)),+];
-                NAMES[self as usize]
+                const NAMES: &str = concat!($(stringify!($variant), " "),+);
+                words::nth(NAMES, self as usize)
             }
         }
     };
@@ -486,7 +487,7 @@ pub(crate) enum When {
     /// The last layer.
     Last,
     /// These.
-    In(&'static [u8; 9]),
+    In([u8; 9]),
 }
 
 /// Which layers rotate.

@@ -1018,7 +1018,7 @@ rows! {
     "youtu" = DEEPSEEK { pairs: Pairs::InterleavedToHalfOrHalf };
     "zamba2" = HALF {
         head: Head::TwiceQuotient,
-        layers: Rules(&[(hybrid, In(&[6, 12, 18, 24, 30, 36, 42, 47, 51])), (linear_attention, Always)]),
+        layers: Rules(&[(hybrid, In([6, 12, 18, 24, 30, 36, 42, 47, 51])), (linear_attention, Always)]),
         condition: Condition::IfTrue(Key::use_mem_rope),
     };
     "zaya" = PARTIAL {

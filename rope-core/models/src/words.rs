@@ -1,0 +1,57 @@
+//! Lists of words as one text each. In a program that may lie anywhere in memory an array takes 40 bytes a word besides
+//! the letters: a pointer, a length, and what the loader relocates the pointer by.
+
+/// Whether a list, which may have commas, has that word.
+#[inline(never)]
+pub(crate) fn has(list: &str, word: &str) -> bool {
+    let mut words = list.as_bytes().split(|byte| b" ,".contains(byte));
+    !word.is_empty() && words.any(|own| own == word.as_bytes())
+}
+
+/// The word of a list with that number; there has to be one.
+#[inline(never)]
+pub(crate) fn nth(list: &'static str, number: usize) -> &'static str {
+    let mut words = list.split_ascii_whitespace();
+    words.nth(number).unwrap_or_default()
+}
+
+/// Whether a name has one of the words within it.
+#[inline(never)]
+pub(crate) fn any_within(list: &str, name: &str) -> bool {
+    // `str::contains` brings a search that is linear whatever it searches, and 2 KB.
+    list.split_ascii_whitespace().any(|word| {
+        let mut parts = name.as_bytes().windows(word.len());
+        parts.any(|part| part == word.as_bytes())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_have_whole_words() {
+        let list = "rope rotary theta";
+        assert!(has(list, "rope") && has(list, "rotary") && has(list, "theta"));
+        for word in ["", "rop", "ropes", "rope rotary", " ", "heta"] {
+            assert!(!has(list, word), "{word:?}");
+            assert!(!has("", word), "{word:?}");
+        }
+        assert!(has("one, two", "one") && has("one, two", "two") && !has("one, two", "one,"));
+        assert_eq!(
+            [0, 1, 2].map(|number| nth(list, number)),
+            ["rope", "rotary", "theta"]
+        );
+    }
+
+    #[test]
+    fn words_are_found_within_names() {
+        let list = "rope theta";
+        for name in ["rope", "use_rope", "rope_x", "a_theta_b", "ropropeo"] {
+            assert!(any_within(list, name), "{name}");
+        }
+        for name in ["", "rop", "rotary", "thet", "r_o_p_e"] {
+            assert!(!any_within(list, name), "{name}");
+        }
+    }
+}
