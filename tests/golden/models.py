@@ -735,6 +735,8 @@ NEEDS = {
     "hunyuan_vl_text": {"head_dim": 32},
     "step3p5": {"sliding_window": 16},
     "bamba": {"attn_layer_indices": [1, 3]},
+    "esm": {"position_embedding_type": "rotary"},
+    "granitemoehybrid": {"position_embedding_type": "rope", "layer_types": ["mamba", "attention"] * 3 + ["mamba"]},
 }
 WIDE = {"helium": 512, "moonshine_streaming": 160, "mimi": 512, "mimi_decoder": 512, "pocket_tts_audio_tokenizer": 512,
         "pocket_tts_audio_tokenizer_decoder": 512, "glm4v_text": 256, "glm_image_text": 256, "glm_ocr_text": 256}
@@ -889,6 +891,8 @@ def variants(model_type, configuration):
     for key, value in KEYS.items():
         if not re.search(rf"\b{key}\b", source) or key in ("rope_theta", "partial_rotary_factor", "head_dim"):
             continue
+        if shape.get(key) == value:
+            continue
         if value == "layers":
             value = [123.0, 0.0, 456.0, 0.0, 123.0, 789.0, 456.0]
         elif value == "flags":
@@ -900,6 +904,8 @@ def variants(model_type, configuration):
                 yield f"{key}-{flag}".lower(), {**shape, key: flag}
             continue
         yield key, {**shape, key: value}
+        if key == "rope_scaling_layers":
+            yield f"{key}-linear", {**shape, key: value, "rope_parameters": SCALINGS["linear"]}
     kinds = re.findall(r"\"(\w+_attention|hybrid|hybrid_sliding)\"", source)
     if "layer_types" in source:
         nested = {
@@ -908,7 +914,7 @@ def variants(model_type, configuration):
         }
         if nested:
             yield "by-layer", {**shape, "rope_parameters": nested}
-            for name in ("mrope-type", "alpha", "mscale", "yarn-partial"):
+            for name in ("mrope-type", "alpha", "mscale", "yarn-partial", "llama3"):
                 own = SCALINGS.get(name) or {**SCALINGS["yarn"], "partial_rotary_factor": 0.5}
                 yield f"by-layer-{name}", {**shape, "rope_parameters": {kind: own for kind in nested}}
 
