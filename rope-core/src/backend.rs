@@ -97,6 +97,17 @@ macro_rules! backends {
                 }
             }
 
+            /// [`InstructionSet::prefetches_itself`].
+            #[inline(never)]
+            pub(crate) fn prefetches_itself(self) -> bool {
+                match self {
+                    $($(
+                        #[cfg($cfg)]
+                        Proof::$name(token) => token.prefetches_itself(),
+                    )+)+
+                }
+            }
+
             /// Runs a kernel compiled for the backend: the one branch of a call.
             #[inline]
             pub(crate) fn run<K: Kernel>(self, kernel: K) {

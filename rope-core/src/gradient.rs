@@ -315,7 +315,7 @@ impl Rope {
         // One kernel does both where heads share their row and their sums.
         let (view, factors) = (rows.view(sharing), back.factors(rows.attention_factor()));
         let walk = Walk {
-            prefetch: Prefetch::of(Access::Backward, shape, dy.size),
+            prefetch: Prefetch::of(Access::Backward, self.proof(), shape, dy.size),
             ..Walk::between([y.layout, dy.layout], &view, factors.as_ref())
         };
         if walk.shares_rows() && angles.heads == 1 && !self.is_staged() {
@@ -331,7 +331,7 @@ impl Rope {
         let token_bytes = shape.heads * shape.head_dim * dy.size;
         // Where heads lie outermost, a line is as many tokens of a head.
         let chunk = (CHUNK_BYTES / token_bytes).max(walk::CHUNK);
-        let prefetch = Prefetch::of(Access::Gradients, shape, dy.size);
+        let prefetch = Prefetch::of(Access::Gradients, self.proof(), shape, dy.size);
         walk::parts(shape, [1, chunk, shape.heads], |[batch, tokens, heads]| {
             let (sequence, token) = (batch.start, tokens.start);
             let [y_layout, layout] = [y.layout, dy.layout]
@@ -561,7 +561,7 @@ impl Rope {
             proof: self.proof(),
             term,
             tensors: [(x.bytes, x.layout), (g.bytes, g.layout)],
-            prefetch: Prefetch::of(Access::Gradients, shape, g.size),
+            prefetch: Prefetch::of(Access::Gradients, self.proof(), shape, g.size),
             first_row: 0,
             sequence_rows,
         }

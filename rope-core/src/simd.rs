@@ -54,6 +54,12 @@ pub(crate) trait InstructionSet: SimdQuant + SimdSums + SimdF64 {
 
     /// The proof of a wider instruction set is a proof of the narrower.
     fn narrower(self) -> Self::Narrower;
+
+    /// Whether this CPU itself fetches heads that kernels of this instruction set read one after the other, early
+    /// enough. Asked once a call, of large tensors.
+    fn prefetches_itself(self) -> bool {
+        false
+    }
 }
 
 /// The operations of rotations, norms and transforms: pure functions between arrays and registers, so that kernels

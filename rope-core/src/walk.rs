@@ -17,6 +17,7 @@
 use core::ops::Range;
 
 use crate::Shape;
+use crate::backend::Proof;
 use crate::kernel::line::{Line, LineRows, Source, Starts};
 use crate::kernel::rotation::RowFactors;
 use crate::rows::View;
@@ -185,7 +186,7 @@ impl Prefetch {
 
     /// All that decides about prefetching: what is done, and how many bytes there are, of elements of `size` bytes.
     #[inline(always)]
-    pub(crate) fn of(access: Access, shape: Shape, size: usize) -> Self {
+    pub(crate) fn of(access: Access, proof: Proof, shape: Shape, size: usize) -> Self {
         let Shape {
             batch,
             tokens,
@@ -197,23 +198,28 @@ impl Prefetch {
             .into_iter()
             .fold(batch, usize::wrapping_mul);
         let when = |large: bool, heads: usize| if large { heads } else { 0 };
+        // On Zen 4 what the kernels ask for costs more than it brings, but for tiles (f32 into E4M3: half pairs take
+        // 1.2 without, interleaved ones 0.65). `[1, 2048, 32, 128]` with AVX-512, without over with: f32 rotates in
+        // 0.65 to 0.8 of the time, and in 0.86 to 0.93 where the second cache holds it; normed in 0.9; gradients rotate
+        // back in 0.7 to 0.8, and their terms are summed in 0.6 to 0.8; of 16 bits all take 0.8 to 1.0.
+        let needed = |large: bool, heads| when(large && !proof.prefetches_itself(), heads);
         // f32 beyond the first cache; 16 bits, which take longer to rotate, beyond the second.
         let beyond = if size == 4 { 48 << 10 } else { 2 << 20 };
         let heads = match access {
             // On Sapphire Rapids W1 of f32 takes 1.11 times the roof without, 0.97 with; 4 to 8 heads ahead alike, 12
             // less. On Zen 5 W1 of half and interleaved pairs takes 1.27 and 1.40 with 4, 1.17 and 1.25 with 8, 1.09
             // and 1.18 with 10, 1.03 and 1.10 with 14.
-            Access::Rotate => when(bytes > beyond, 10),
+            Access::Rotate => needed(bytes > beyond, 10),
             // Of 16 bits a line takes so long that the CPU's own prefetcher keeps up.
             Access::Tile => when(size == 4 && bytes > beyond, 10),
-            Access::Squares => 10,
+            Access::Squares => needed(true, 10),
             // What, with as many bytes of the rotated tensor, a core's own caches do not hold. 2 KiB at a time, if
             // heads have 128 channels, and what is prefetched, take 0.65 to 0.85 of the time of passes over all heads
             // in `[1, 2048, 32, 128]`, and 0.3 to 0.75 with AVX2.
-            Access::Backward => when(bytes > 1 << 20, 40 / size),
+            Access::Backward => needed(bytes > 1 << 20, 40 / size),
             // Both tensors, beyond a core's own caches. (W1 of f32 takes 0.55 of the time so; in cache it would take
             // 1.1 to 1.3 times as long.)
-            Access::Gradients => when(bytes > 1 << 20, 8),
+            Access::Gradients => needed(bytes > 1 << 20, 8),
             Access::Another => 0,
         };
         // Where Q and K lie packed with others, the CPU's own prefetcher begins anew at every token, and what lies some
@@ -386,6 +392,7 @@ impl<'a> Walk<'a, (), &'a Layout> {
     /// of 4 KiB 0.68. Of 16 bits chunks are faster (1.1).
     #[inline(always)]
     pub(crate) fn in_place(
+        proof: Proof,
         layout: &'a Layout,
         size: usize,
         rows: &'a View<'a>,
@@ -401,7 +408,7 @@ impl<'a> Walk<'a, (), &'a Layout> {
             rows,
             factors,
             most: usize::MAX,
-            prefetch: Prefetch::of(Access::Rotate, shape, size),
+            prefetch: Prefetch::of(Access::Rotate, proof, shape, size),
             by_head: size == 4 && is_large(shape),
         }
     }
@@ -447,9 +454,9 @@ impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
     /// prefetched take 2.3 and 1.5 times as long as head after head. Where the second cache holds both tensors, chunks
     /// are the fastest in f32, because the rows of whole heads fill the first cache (1.16).
     #[inline(always)]
-    pub(crate) fn into_another(self, size: usize) -> Self {
+    pub(crate) fn into_another(self, proof: Proof, size: usize) -> Self {
         Walk {
-            prefetch: Prefetch::of(Access::Another, self.shape, size),
+            prefetch: Prefetch::of(Access::Another, proof, self.shape, size),
             by_head: is_large(self.shape),
             ..self
         }

@@ -31,8 +31,14 @@ fn in_place(
 ) {
     let pairing = rotation.input;
     if element == ElementType::F32 && !staged {
-        Walk::in_place(x.layout, x.size, &rotation.rows, rotation.factors.as_ref())
-            .run_dyn(&mut |span| rotate(proof, pairing, &mut span.line(x.bytes)));
+        Walk::in_place(
+            proof,
+            x.layout,
+            x.size,
+            &rotation.rows,
+            rotation.factors.as_ref(),
+        )
+        .run_dyn(&mut |span| rotate(proof, pairing, &mut span.line(x.bytes)));
         return;
     }
     let element = element.out_of_place();

@@ -64,7 +64,7 @@ pub(crate) fn rotate_lines<S: Addresses, T: Addresses>(
     to: &mut [u8],
     walk: &Walk<'_, S, T>,
 ) {
-    let walk = walk.into_another(ends.source.size);
+    let walk = walk.into_another(proof, ends.source.size);
     let rotated = 2 * walk.rows.pairs();
     let (rotates, leaves) = (rotated > 0, rotated < walk.shape.head_dim);
     walk.run(|span| {
@@ -141,7 +141,7 @@ pub(crate) fn rotate_in_place(
     factors: Option<&RowFactors>,
 ) {
     let proof = proof.fitting(rows.pairs());
-    Walk::in_place(x.layout, x.size, rows, factors)
+    Walk::in_place(proof, x.layout, x.size, rows, factors)
         .run(|span| kernel(proof, &mut span.line(x.bytes)));
 }
 
@@ -157,7 +157,7 @@ pub(crate) fn rotate_token(
     if shape.is_empty() {
         return;
     }
-    let ahead = Prefetch::of(Access::Rotate, shape, x.size).heads;
+    let ahead = Prefetch::of(Access::Rotate, proof, shape, x.size).heads;
     let line = &mut Line {
         memory: x.bytes,
         at: x.layout.offset(),

@@ -103,13 +103,13 @@ pub(crate) fn in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -> bool
     };
     let mut weights = NormWeights::ones();
     let norm = FusedNorm::new(pass, norm, &mut weights);
-    let squares = Prefetch::of(Access::Squares, pass.shape, x.size);
+    let squares = Prefetch::of(Access::Squares, pass.proof, pass.shape, x.size);
     let to_head = x.layout.steps().ahead(squares);
     let mut roots = [0.0; ROOTS];
     let factors = pass.rotation.as_ref().and_then(|it| it.factors.as_ref());
     Walk {
         most: FusedNorm::MOST,
-        ..Walk::in_place(x.layout, x.size, pass.rows(), factors)
+        ..Walk::in_place(pass.proof, x.layout, x.size, pass.rows(), factors)
     }
     .run(|span| {
         let ahead = if span.along_tokens {

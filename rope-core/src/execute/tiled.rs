@@ -85,7 +85,7 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
     let mut roots = [0.0; ROOTS];
     Walk {
         most,
-        prefetch: Prefetch::of(Access::Tile, pass.shape, element.size),
+        prefetch: Prefetch::of(Access::Tile, pass.proof, pass.shape, element.size),
         ..walk
     }
     .run_dyn(&mut |span| {

@@ -22,8 +22,12 @@ cfg_if::cfg_if! {
         pub(crate) fn has_avx512_bf16() -> bool {
             has_avx512() && cfg!(all(target_feature = "avx512bf16", target_feature = "avx512vbmi"))
         }
+
+        pub(crate) fn is_zen4() -> bool {
+            false
+        }
     } else {
-        pub(crate) use detected::{has_avx2, has_avx512, has_avx512_bf16};
+        pub(crate) use detected::{has_avx2, has_avx512, has_avx512_bf16, is_zen4};
     }
 }
 
@@ -39,6 +43,7 @@ mod detected {
     const AVX2: u8 = 2;
     const AVX512: u8 = 4;
     const AVX512_BF16: u8 = 8;
+    const ZEN4: u8 = 16;
 
     /// Threads that ask at the same time find the same answer, so plain loads and stores are enough.
     static FOUND: AtomicU8 = AtomicU8::new(0);
@@ -53,6 +58,10 @@ mod detected {
 
     pub(crate) fn has_avx512_bf16() -> bool {
         found() & AVX512_BF16 != 0
+    }
+
+    pub(crate) fn is_zen4() -> bool {
+        found() & ZEN4 != 0
     }
 
     fn found() -> u8 {
@@ -72,10 +81,15 @@ mod detected {
     fn detect() -> u8 {
         let all = |register: u32, bits: &[u32]| bits.iter().all(|bit| register >> bit & 1 == 1);
         let mut found = KNOWN;
-        if arch::__cpuid(0).eax < 7 {
+        let leaf0 = arch::__cpuid(0);
+        if leaf0.eax < 7 {
             return found;
         }
-        let leaf1 = arch::__cpuid(1).ecx;
+        let arch::CpuidResult {
+            eax: signature,
+            ecx: leaf1,
+            ..
+        } = arch::__cpuid(1);
         let leaf7 = arch::__cpuid_count(7, 0);
         let (fma, xsave, osxsave, avx, f16c) = (12, 26, 27, 28, 29);
         if !all(leaf1, &[xsave, osxsave]) {
@@ -94,6 +108,9 @@ mod detected {
                 && all(saved, &[masks, zmm_upper, zmm_high])
             {
                 found |= AVX512;
+                if is_amd([leaf0.ebx, leaf0.edx, leaf0.ecx]) && family(signature) == ZEN3_AND_4 {
+                    found |= ZEN4;
+                }
                 // Leaf 7 says in EAX how many subleaves it has.
                 let (vbmi, bf16) = (1, 5);
                 if leaf7.eax >= 1
@@ -107,6 +124,18 @@ mod detected {
         found
     }
 
+    /// The family of Zen 3 and Zen 4, of which only the second has AVX-512.
+    pub(super) const ZEN3_AND_4: u32 = 0x19;
+
+    fn is_amd(vendor: [u32; 3]) -> bool {
+        vendor.map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD"
+    }
+
+    /// Of the signature in EAX of leaf 1: the base family and the extended one.
+    pub(super) fn family(signature: u32) -> u32 {
+        (signature >> 8 & 0xF) + (signature >> 20 & 0xFF)
+    }
+
     /// The lower half of XCR0.
     #[target_feature(enable = "xsave")]
     fn xcr0() -> u32 {
@@ -118,6 +147,15 @@ mod detected {
 #[cfg(all(test, not(any(miri, target_env = "sgx"))))]
 mod tests {
     use std::is_x86_feature_detected as std_has;
+
+    use super::detected::{ZEN3_AND_4, family};
+
+    /// Signatures of published CPUs: EPYC 7763 (Zen 3), EPYC 9654 (Zen 4), EPYC 9755 (Zen 5), Xeon Platinum 8480+.
+    #[test]
+    fn reads_families() {
+        let families = [0x00A0_0F11, 0x00A1_0F11, 0x00B0_0F21, 0x0008_06F8].map(family);
+        assert_eq!(families, [ZEN3_AND_4, ZEN3_AND_4, 0x1A, 6]);
+    }
 
     #[test]
     fn says_what_std_says() {
