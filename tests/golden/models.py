@@ -16,8 +16,8 @@ it makes configurations: one with the shape alone, and others with the keys that
 scaling, other lengths, heads and numbers of layers. It builds the type's model, small and with random weights, and runs
 it once. Wrappers around the functions that rotate call them on one-hot vectors with the cos and sin of that very call:
 from these maps come pairing, direction, window, axes, frequencies and factor of each layer. Norms of queries and keys are
-run on random data, and named by the formula whose bits they have. Types whose models need images or sound are named on
-stderr, as is everything that a map does not say; models/cases.jsonl has cases of most of these.
+run on random data, and named by the formula whose bits they have. Of models that need images or sound the attention of
+each layer runs alone. Everything that a map does not say is on stderr; models/cases.jsonl has cases of most of these.
 
 Needs transformers, torch (CPU) and about 8 GB of memory; CI does not run it. Written for transformers 5.24.0.
 """
@@ -108,6 +108,8 @@ def model_classes(configuration):
 
 
 TOKENS = 13
+# Coordinates in -1..1 have this as the denominator of a position.
+UNITS = 8192
 POWERS = [0] + [2**k for k in range(TOKENS - 1)]
 
 
@@ -163,7 +165,8 @@ class Observer:
                 part.register_forward_pre_hook(self.enter_attention(part))
                 part.register_forward_hook(self.leave_attention(part))
                 for name, child in part.named_children():
-                    if "norm" in (name + type(child).__name__).lower():
+                    identity = isinstance(child, torch.nn.Identity)
+                    if not identity and "norm" in (name + type(child).__name__).lower():
                         child.register_forward_hook(self.normed(name, part))
 
     def patch(self, owner, name, new):
@@ -241,6 +244,7 @@ class Observer:
         signature = inspect.signature(original)
 
         def wrapped(*args, **kwargs):
+            before = len(self.rotations)
             output = original(*args, **kwargs)
             if self.inside:
                 return output
@@ -282,6 +286,9 @@ class Observer:
                         self.map_of(original, bound, key, at) for at, key in enumerate(given[: len(outputs)])
                     ]
                 record["maps"] = self.seen[seen]
+                if any(isinstance(own, torch.Tensor) for own in record["maps"]):
+                    # What it calls rotates parts of the same heads.
+                    del self.rotations[before:]
                 self.rotations.append(record)
             finally:
                 self.inside = False
@@ -401,6 +408,25 @@ def rotation_of_map(M, model, positions, axes):
     return made
 
 
+def blocks(M, model, positions, axes, shape, distance):
+    """Of a head whose parts are paired by themselves: each part as a head, put together."""
+    pairs, width = shape["pairs"], 2 * distance
+    if shape["width"] % width or len(pairs) != shape["width"] // 2:
+        return f"blocks {pairs[:4]}"
+    parts = [rotation_at(M[:, at : at + width, at : at + width], model, positions, axes)
+             for at in range(0, shape["width"], width)]
+    told = next((part for part in parts if isinstance(part, str)), None)
+    if told:
+        return told
+    if any(part["pairing_in"] != "half" or part["pairing_out"] != "half" for part in parts):
+        return "blocks of other pairs"
+    made = {**parts[0], "width": shape["width"], "rotary_dim": shape["width"], "pairing_in": "blocks-half",
+            "pairing_out": "blocks-half", "pairs_in": pairs, "pairs_out": pairs}
+    made["inv_freq"] = [own for part in parts for own in part["inv_freq"]]
+    made["axes"] = [own for part in parts for own in part["axes"]]
+    return made
+
+
 def rotation_at(M, model, positions, axes):
     shape = structure(M, positions)
     if shape is None:
@@ -438,13 +464,14 @@ def rotation_at(M, model, positions, axes):
     if len(directions) != 1:
         return "directions differ"
     direction = directions.pop()
-    freqs = [f * direction for f in freqs]
+    unit = getattr(model, "unit_of_angles", 1.0)
+    freqs = [f * direction / unit for f in freqs]
     near = lambda a, b: abs(a - b) <= 2e-5 * abs(b) + 1e-7
     if kind == "half":
         distance = distances.pop()
         count, offset = distance, base
         if any(j >= base + distance for j, _ in pairs):
-            return f"blocks {pairs[:4]}"
+            return blocks(M, model, positions, axes, shape, distance)
         place = {j - base: n for n, (j, _) in enumerate(pairs)}
         # Pairs that stand still at the beginning cannot be seen.
         if base and shape["width"] >= 2 * distance and base + 2 * distance > shape["width"]:
@@ -691,7 +718,13 @@ def tiny(configuration, model_type, given):
 OVERRIDES = {
     "deepseek_ocr2_text": {"mlp_layer_types": ["dense"] * 25},
     "dots3_note_audio_encoder": {"adapter_input_size": 512},
+    "dots3_note_vision_encoder": {"adapter_in_dim": 96, "num_local_experts": 2},
     "esm": {"vocab_size": 64, "pad_token_id": 1},
+    "evolla": {"protein_encoder_config": {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2,
+                                          "intermediate_size": 32}, "resampler_heads": 2, "resampler_dim_head": 8},
+    "idefics": {"vision_config": {"embed_dim": 32, "image_size": 28, "patch_size": 14, "num_attention_heads": 2,
+                                  "num_hidden_layers": 1, "intermediate_size": 32}},
+    "pe_video_encoder": {"vision_config": {"model_type": "timm_wrapper", "architecture": "resnet10t"}},
     "gradium_phonon_tts": {"flow_head_config": {"condition_dim": 96}},
     "granitemoehybrid": {"mamba_n_heads": 8},
     "kyutai_speech_to_text": {"audio_bos_token_id": 1, "audio_pad_token_id": 1},
@@ -739,8 +772,27 @@ NEEDS = {
     "granitemoehybrid": {"position_embedding_type": "rope", "layer_types": ["mamba", "attention"] * 3 + ["mamba"]},
 }
 WIDE = {"helium": 512, "moonshine_streaming": 160, "mimi": 512, "mimi_decoder": 512, "pocket_tts_audio_tokenizer": 512,
-        "pocket_tts_audio_tokenizer_decoder": 512, "glm4v_text": 256, "glm_image_text": 256, "glm_ocr_text": 256}
-AXES = {"neomme": 2, "qwen3_omni_moe_talker_code_predictor": 1}
+        "pocket_tts_audio_tokenizer_decoder": 512, "glm4v_text": 256, "glm_image_text": 256, "glm_ocr_text": 256,
+        "minimax_m3_vl_vision": 160}
+AXES = {"neomme": 2, "qwen3_omni_moe_talker_code_predictor": 1, "minimax_m3_vl_vision": 3, "dinov3_vit": 2,
+        "eomt_dinov3": 2, "sapiens2": 2}
+
+
+def is_axial(configuration):
+    """Whether the class is of images: rows and columns, or those of frames too."""
+    try:
+        return (getattr(configuration(), "rope_parameters", None) or {}).get("rope_type") == "axial"
+    except Exception:
+        return False
+
+
+def axes_of(model_type, configuration):
+    if model_type in AXES:
+        return AXES[model_type]
+    if is_axial(configuration):
+        return 2
+    return 3 if "mrope_section" in source_of(configuration) else 1
+
 
 SCALINGS = {
     "linear": {"rope_type": "linear", "rope_theta": 500000.0, "factor": 3.0},
@@ -763,6 +815,8 @@ SCALINGS = {
         "high_freq_factor": 4.0,
         "original_max_position_embeddings": 1024,
     },
+    "deepseek-yarn": {"rope_type": "deepseek_yarn", "rope_theta": 500000.0, "factor": 8.0,
+                      "original_max_position_embeddings": 1024},
     "mrope-type": {"rope_type": "mrope", "rope_theta": 500000.0},
     "axial": {"rope_type": "axial", "rope_theta": 500000.0},
     "proportional": {"rope_type": "proportional", "rope_theta": 500000.0, "partial_rotary_factor": 0.5},
@@ -812,6 +866,9 @@ KEYS = {
     "qk_layernorm": None,
     "qk_norm_type": "olmo",
     "projection_dim": 512,
+    "memory_attention_hidden_size": 128,
+    "memory_attention_num_attention_heads": 2,
+    "memory_attention_downsample_rate": 2,
     "head_dim": 24,
 }
 
@@ -827,12 +884,31 @@ def source_of(configuration):
     return text
 
 
+# What a file has to switch on before other keys are read.
+SWITCHES = {
+    "cohere": {"use_qk_norm": True},
+    "phi": {"qk_layernorm": True},
+    "stablelm": {"qk_layernorm": True},
+    "zamba2": {"use_mem_rope": True},
+}
+
+
 def variants(model_type, configuration):
+    """The shape of a file, and that with one more key, or some, of a class each."""
+    own = SWITCHES.get(model_type)
+    for name, given in plain_variants(model_type, configuration):
+        yield name, given
+        if own and set(own) - set(given):
+            yield f"{name}-on", {**given, **own}
+
+
+def plain_variants(model_type, configuration):
     source = source_of(configuration)
     fields = {f.name: f for f in dataclasses.fields(configuration)}
     keys = [own_key(configuration, names) for names in (WIDTH, HEADS, DEPTH, CONTEXT)]
     width, heads, depth, context = keys
     wide = 512 if "mrope" in source or "recomposition" in source or "rotary_dim" in fields else 96
+    wide = 96 if is_axial(configuration) else wide
     wide = WIDE.get(model_type, wide)
     shape = {}
     if width:
@@ -847,6 +923,9 @@ def variants(model_type, configuration):
     yield "bare", shape
     yield "theta", {**shape, "rope_theta": 123456.0}
     yield "parameters", {**shape, "rope_parameters": {"rope_type": "default", "rope_theta": 54321.0}}
+    # Whose base counts: that of the class, or one beside the parameters.
+    yield "theta-less", {**shape, "rope_parameters": {"rope_type": "default"}}
+    yield "theta-beside", {**shape, "rope_theta": 123456.0, "rope_parameters": {"rope_type": "default"}}
     yield "head", {**shape, "head_dim": 40 if wide == 96 else 160}
     for name, parameters in SCALINGS.items():
         yield name, {**shape, "rope_parameters": parameters}
@@ -876,6 +955,12 @@ def variants(model_type, configuration):
                     "original_max_position_embeddings": length,
                 },
             }
+        # Keys that one class of LongRoPE has, and what another does without.
+        own = {"rope_type": "longrope", "rope_theta": 500000.0, "factor": 4.0, **factors}
+        yield "longrope-512", {**shape, "rope_parameters": {**own, "original_max_position_embeddings": 512}}
+        yield "longrope-bare", {**shape, "rope_parameters": own}
+        magnitudes = {"short_mscale": 1.25, "long_mscale": 1.5, "original_max_position_embeddings": 1024}
+        yield "longrope-mscale", {**shape, "rope_parameters": {**own, **magnitudes}}
     usual = {"hidden_size": wide, "num_attention_heads": 4, "num_hidden_layers": 7, "max_position_embeddings": 8192}
     if usual != shape and set(usual) - set(shape):
         yield "usual", {**usual, **NEEDS.get(model_type, {})}
@@ -885,6 +970,8 @@ def variants(model_type, configuration):
             ("both-turned", {context: 8192, CONTEXT[0]: 1024}),
         ):
             yield name, {**shape, **both, "rope_parameters": SCALINGS["dynamic"]}
+    if NEEDS.get(model_type):
+        yield "needs", {key: value for key, value in shape.items() if key not in NEEDS[model_type]}
     if depth and "layer_types" not in shape:
         yield "deep", {**shape, depth: 25}
         yield "one", {**shape, depth: 1}
@@ -914,6 +1001,9 @@ def variants(model_type, configuration):
         }
         if nested:
             yield "by-layer", {**shape, "rope_parameters": nested}
+            less = {"rope_parameters": {kind: {"rope_type": "default"} for kind in nested}}
+            yield "by-layer-theta-less", {**shape, **less}
+            yield "by-layer-theta-beside", {**shape, **less, "rope_theta": 123456.0}
             for name in ("mrope-type", "alpha", "mscale", "yarn-partial", "llama3"):
                 own = SCALINGS.get(name) or {**SCALINGS["yarn"], "partial_rotary_factor": 0.5}
                 yield f"by-layer-{name}", {**shape, "rope_parameters": {kind: own for kind in nested}}
@@ -936,7 +1026,10 @@ def finished(given, head_dim):
 
 def run(model_type, configuration, given, axes=1):
     """The case of one configuration, by running the model that its class makes."""
-    config = configuration.from_dict({**json.loads(json.dumps(given)), **tiny(configuration, model_type, given)})
+    keys = {**json.loads(json.dumps(given)), **tiny(configuration, model_type, given)}
+    config = configuration.from_dict(keys)
+    if model_type in FLAT:
+        config = CONFIG_MAPPING[model_type].from_dict(keys).get_text_config()
     config._attn_implementation = "eager"
     classes = model_classes(configuration)
     if model_type in BUILT:
@@ -966,9 +1059,13 @@ def run(model_type, configuration, given, axes=1):
             try:
                 call(observer.model, config, observer.tokens, axes)
             except Exception as error:
-                if axes > 1:
+                if axes > 1 and {"input_ids", "inputs_embeds"} & set(inspect.signature(chosen.forward).parameters):
                     raise
-                alone(observer, config, error)
+                alone(observer, config, error, axes)
+            # Tokens of its own making cannot be told apart.
+            seen = [own for record in observer.rotations for own in record["maps"]]
+            if seen and axes == 1 and None in [own if own is None else 0 for own in seen]:
+                alone(observer, config, Stop("no token axis"), axes)
             CHOSEN[model_type] = [chosen]
             return config, observer
         except Exception as error:
@@ -980,30 +1077,37 @@ def run(model_type, configuration, given, axes=1):
 
 CHOSEN = {}
 # Configurations that no class of the registry is made of.
-BUILT = {"t5_gemma_module": "transformers.models.t5gemma.modeling_t5gemma.T5GemmaEncoder"}
+BUILT = {"t5_gemma_module": "transformers.models.t5gemma.modeling_t5gemma.T5GemmaEncoder",
+         "edgetam_video": "transformers.models.edgetam_video.modeling_edgetam_video.EdgeTamVideoMemoryAttention",
+         "sam2_video": "transformers.models.sam2_video.modeling_sam2_video.Sam2VideoMemoryAttention",
+         "sam3_tracker_video":
+             "transformers.models.sam3_tracker_video.modeling_sam3_tracker_video.Sam3TrackerVideoMemoryAttention"}
+
+
+# What models need beside tokens.
+FURTHER = {
+    "idefics": lambda tokens: {"pixel_values": torch.randn(1, 1, 3, 28, 28),
+                               "image_attention_mask": torch.ones(1, tokens, 1)},
+    "wav2vec2-conformer": lambda _: {"input_values": torch.randn(1, 8000)},
+}
 
 
 def call(model, config, tokens, axes):
     names = inspect.signature(model.forward).parameters
-    if axes == 1:
-        position_ids = torch.tensor([POWERS])
-    else:
-        position_ids = torch.zeros(axes, 1, tokens, dtype=torch.long)
-        for axis in range(axes):
-            position_ids[axis, 0, 1 + axis * (TOKENS - 1) : 1 + (axis + 1) * (TOKENS - 1)] = torch.tensor(POWERS[1:])
-    arguments = {}
+    position_ids = positions_of(axes) if axes == 1 else positions_of(axes)[:, None]
+    arguments = FURTHER.get(config.model_type, lambda _: {})(tokens)
     if "position_ids" in names:
         arguments["position_ids"] = position_ids
     if "use_cache" in names:
         arguments["use_cache"] = False
-    main = "input_ids" if "input_ids" in names else "inputs_embeds" if "inputs_embeds" in names else None
+    main = next((name for name in ("input_ids", "inputs_embeds", "input_values") if name in names), None)
     width = getattr(config, "hidden_size", None)
     with torch.no_grad():
         if main == "input_ids":
             arguments["input_ids"] = torch.arange(tokens)[None] % 40 + 2
-        elif main:
+        elif main and main not in arguments:
             arguments[main] = torch.randn(1, tokens, width)
-        else:
+        elif not main:
             raise Stop(f"inputs {list(names)}")
         if "cross_attention_states" in names:
             arguments["cross_attention_states"] = torch.randn(1, 5, width)
@@ -1018,46 +1122,75 @@ def call(model, config, tokens, axes):
             model(**arguments, inputs_embeds=torch.randn(1, tokens, width))
 
 
-def alone(observer, config, error):
+def positions_of(axes):
+    """The positions of tokens, [axes, tokens]: token 0 is at 0, and runs of the others move along one axis each."""
+    if axes == 1:
+        return torch.tensor([POWERS])
+    made = torch.zeros(axes, 1 + axes * (TOKENS - 1), dtype=torch.long)
+    for axis in range(axes):
+        made[axis, 1 + axis * (TOKENS - 1) : 1 + (axis + 1) * (TOKENS - 1)] = torch.tensor(POWERS[1:])
+    return made
+
+
+def alone(observer, config, error, axes):
     """Runs the attention of each layer by itself, with the rows that the model's own module of rotary embeddings makes:
     of models whose inputs are not tokens."""
-    observer.rotations, observer.norms, observer.attends, observer.attention = [], [], [], []
-    observer.stack, observer.layer = [], None
-    model, position_ids = observer.model, torch.tensor([POWERS])
-    rotary = [part for part in model.modules() if re.search("Rotary|RoPE", type(part).__name__) and "position_ids" in
-              inspect.signature(part.forward).parameters]
+    model, count = observer.model, observer.tokens
+    # The outermost are those of the model itself: others are its parts'.
+    depth = lambda found: found[0].count(".")
+    rotary = [(path, part) for path, part in model.named_modules() if re.search("Rotary|RoPE|Rope", type(part).__name__)
+              and {"position_ids", "pixel_values"} & set(inspect.signature(part.forward).parameters)]
+    # A part of a model, whose layers no key counts.
     lists = [(path, part) for path, part in model.named_modules()
-             if isinstance(part, torch.nn.ModuleList) and len(part) == observer.count]
+             if isinstance(part, torch.nn.ModuleList) and observer.count in (None, len(part))]
     if not rotary or not lists:
         raise error
-    done = False
-    for path, layers in lists[:1]:
-        for index, layer in enumerate(layers):
-            # The first is that of the layer itself: others look elsewhere.
-            found = [part for part in layer.modules() if "Attention" in type(part).__name__
-                     and "position_embeddings" in inspect.signature(part.forward).parameters]
-            if not found:
-                continue
-            names = inspect.signature(found[0].forward).parameters
-            width = next(getattr(config, key) for key in WIDTH if getattr(config, key, None))
-            states = torch.randn(1, TOKENS, width)
-            kinds = getattr(config, "layer_types", None)
-            of_kind = "layer_type" in inspect.signature(rotary[0].forward).parameters
-            given = {"layer_type": kinds[index]} if of_kind else {}
-            arguments = {"position_embeddings": rotary[0](states, position_ids, **given), "position_ids": position_ids,
-                         "attention_mask": None, "past_key_values": None}
-            # Those of another part, of which there may be none.
-            arguments |= {name: states[:, :0] for name in names if name.endswith("_hidden_states")}
-            required = {name for name, own in names.items() if own.default is inspect.Parameter.empty
-                        and own.kind == own.POSITIONAL_OR_KEYWORD}
-            arguments = {name: value for name, value in arguments.items() if name in required or
-                         name == "position_embeddings"}
-            observer.layer = (path, index)
-            with torch.no_grad():
-                found[0](states, **arguments)
-            done = True
-    if not done:
-        raise error
+    rotary, (path, layers) = min(rotary, key=depth)[1], min(lists, key=depth)
+    of_coordinates = "pixel_values" in inspect.signature(rotary.forward).parameters
+    if of_coordinates:
+        # Coordinates of patches in -1..1, which the angles count turns of.
+        of_modules, coordinates = sys.modules[type(rotary).__module__], positions_of(axes).T.float() / UNITS
+        observer.patch(of_modules, "get_patches_center_coordinates", lambda *_, **__: coordinates)
+        model.unit_of_angles = 2 * math.pi / UNITS
+        pixels = torch.zeros(1, 3, 64, 64)
+    # Modules of images take tokens with or without a batch, or as rows and columns, and positions [tokens, axes].
+    ids = [positions_of(axes)] if axes == 1 else [positions_of(axes).T, positions_of(axes).T[None]]
+    shapes = [(1, count)] if axes == 1 else [(count,), (1, count), (1, 1, count)]
+    kinds = getattr(config, "layer_types", None)
+    of_kind, last = "layer_type" in inspect.signature(rotary.forward).parameters, None
+    for position_ids, shape in ((own, shape) for own in ids for shape in shapes):
+        observer.rotations, observer.norms, observer.attends, observer.attention = [], [], [], []
+        observer.stack, observer.layer = [], None
+        try:
+            for index, layer in enumerate(layers):
+                # The first is that of the layer itself: others look elsewhere.
+                found = [part for part in layer.modules() if "Attention" in type(part).__name__
+                         and "position_embeddings" in inspect.signature(part.forward).parameters]
+                if not found:
+                    continue
+                names = inspect.signature(found[0].forward).parameters
+                width = next(part for part in found[0].modules() if isinstance(part, torch.nn.Linear)).in_features
+                states = torch.randn(*shape, width)
+                given = {"layer_type": kinds[index]} if of_kind else {}
+                rows = rotary(pixels) if of_coordinates else rotary(states, position_ids, **given)
+                arguments = {"position_embeddings": rows, "position_ids": position_ids, "attention_mask": None,
+                             "past_key_values": None, "cu_seqlens": torch.tensor([0, count]), "max_seqlen": count,
+                             "key": states, "value": states}
+                # Those of another part, of which there may be none.
+                arguments |= {name: states[:, :0] for name in names if name.endswith("_hidden_states")}
+                required = {name for name, own in names.items() if own.default is inspect.Parameter.empty
+                            and own.kind == own.POSITIONAL_OR_KEYWORD}
+                required |= {"position_embeddings", *["position_ids"] * (axes > 1)}
+                arguments = {name: value for name, value in arguments.items() if name in required & set(names)}
+                observer.layer = (path, index) if observer.count else None
+                with torch.no_grad():
+                    found[0](states, **arguments)
+            maps = observer.rotations[0]["maps"] if observer.rotations else []
+            if maps and all(isinstance(own, torch.Tensor) for own in maps):
+                return
+        except Exception as own:
+            last = last or own
+    raise last or error
 
 
 def case_of(model_type, variant, given, config, observer, axes):
@@ -1117,8 +1250,10 @@ def case_of(model_type, variant, given, config, observer, axes):
                 raise Stop("the rotated channels are not found in the query")
             made["offset"] += where[0]
         made["head_dim"] = head_dim
-        if values:
-            made["note"] = "Values are rotated too."
+        notes = ["Values are rotated too."] * values
+        notes += ["The angle is 2 pi times the coordinate."] * hasattr(model, "unit_of_angles")
+        if notes:
+            made["note"] = " ".join(notes)
         if attention and attention["scaling"] is not None:
             made["attention_scale"] = float(attention["scaling"])
         if made not in rotations:
@@ -1201,7 +1336,7 @@ def case_of(model_type, variant, given, config, observer, axes):
 
 
 def cases_of(model_type, configuration, only):
-    axes = AXES.get(model_type, 3 if re.search(r"mrope_section", source_of(configuration)) else 1)
+    axes = axes_of(model_type, configuration)
     head, broken = 24, 0
     for variant, given in variants(model_type, configuration):
         if variant != "bare" and broken:
@@ -1317,15 +1452,9 @@ def finish(cases):
     return out, lists
 
 
-# Its default configuration of proteins takes more memory than there is.
-SKIPPED = ("evolla",)
-
-
 def run_all(folder, wanted, only=None):
     made = []
     for model_type in wanted or sorted(CONFIG_MAPPING):
-        if model_type in SKIPPED:
-            continue
         own = []
         try:
             configuration = CONFIG_MAPPING[CLASSES.get(model_type, model_type)]
@@ -1391,7 +1520,9 @@ def merge(folder):
 # Published files.
 
 # Types whose class is another's, by the `auto_map` of their files: Kimi-K2's code is DeepSeek-V3's, under its names.
-CLASSES = {"kimi_k2": "deepseek_v3"}
+# And composites whose text model may lie flat in the file: their class makes its configuration of the file's keys.
+FLAT = {name: f"{name}_text" for name in ("hunyuan_vl", "paddleocr_vl", "qwen2_vl")}
+CLASSES = {"kimi_k2": "deepseek_v3", **FLAT}
 SHAPE = {"per_layer_config", "quantization_config", "auto_map", "compression_config"}
 
 
@@ -1434,7 +1565,7 @@ def published_case(path):
     part, own = published_class(json.loads(path.read_text()))
     configuration = CONFIG_MAPPING[CLASSES.get(own, own)]
     source = source_of(configuration)
-    axes = AXES.get(own, 3 if re.search(r"mrope_section", source) else 1)
+    axes = axes_of(own, configuration)
     line = {"file": path.name, "class": configuration.__name__}
     if not re.search("rotary|rope|RoPE|rotate", "".join(inspect.getsource(module) for module in modeling(configuration))):
         return {**line, "rotates": False}
@@ -1553,34 +1684,30 @@ def traits(model_type, configuration):
 
 
 def keys():
-    """Of each type with a row the keys, of those that rows name, that the source of its classes names: what the source
-    does not name its classes do not read."""
+    """Of each type with a row the keys, of those that rows name, that the source of its classes, and of what is made of
+    them, names: what the source does not name its classes do not read."""
     # Of those that no row names, what a pairing and a form of rows stand for.
     all_keys, lines = [*model_rows.keys(), "rope_interleave", "rope_parameters"], []
     # What all classes share names keys, too.
     shared = pathlib.Path(inspect.getfile(importlib.import_module("transformers.modeling_rope_utils")))
     for model_type in sorted(model_rows.read(model_rows.TYPES)[0]):
-        if model_type not in CONFIG_MAPPING:
+        if CLASSES.get(model_type, model_type) not in CONFIG_MAPPING:
             continue
-        folder = pathlib.Path(inspect.getfile(CONFIG_MAPPING[model_type])).parent
-        files = [path for kind in ("configuration", "modeling") for path in sorted(folder.glob(f"{kind}_*.py"))]
-        own = set(re.findall(r"\w+", "".join(path.read_text() for path in files)))
+        configuration = CONFIG_MAPPING[CLASSES.get(model_type, model_type)]
+        bases = [base for base in configuration.__mro__ if base.__module__.startswith("transformers.models.")]
+        code = [*map(inspect.getsource, bases), *code_of(made_of(configuration)).values()]
+        own = set(re.findall(r"\w+", "".join(code)))
         words = own | set(re.findall(r"\w+", shared.read_text()))
         # Whether a class reads a part by what all share is seen of what it builds.
         words -= {"partial_rotary_factor", "rope_parameters"} - own
         named = [key for key in all_keys if key in words]
-        # What has no code of its own inherits it.
-        inherits = not sorted(folder.glob("modeling_*.py"))
-        typed = own & {"layer_types", "layers_block_type", "block_types"}
-        of_types = ["layer_types"] * bool(inherits or typed)
-        found = traits(model_type, CONFIG_MAPPING[model_type])
+        of_types = ["layer_types"] * has_layer_types(configuration)
+        found = traits(model_type, configuration)
         lines.append(" ".join(dict.fromkeys([model_type, *named, *of_types, *found])))
     text = f"# transformers {transformers.__version__}\n" + "\n".join(lines) + "\n"
     folder = pathlib.Path(__file__).parent / "models"
     (folder / "keys.txt").write_text(text)
-    # A few names of the registry are no types of files.
-    own = [name for name in sorted(CONFIG_MAPPING) if getattr(CONFIG_MAPPING[name], "model_type", name) == name]
-    names = "".join(f"{name}\n" for name in own if does_not_rotate(CONFIG_MAPPING[name]))
+    names = "".join(f"{name}\n" for name, one in sorted(configurations().items()) if does_not_rotate(one))
     (folder / "without_rotation.txt").write_text(f"# transformers {transformers.__version__}\n{names}")
 
 
@@ -1623,12 +1750,88 @@ SAID = ("head_dim", "global_head_dim", "layer_types", "rope_parameters", "slidin
         "projection_dim", "rope_interleave", "use_dsa", "use_sliding_window")
 
 
+# "property" has a rope in it.
+OF_ROTATIONS = re.compile(r"(?i)rotary|(?<!p)rope|rotate_(half|every)|inv_freq|freqs_cis|\bfreqs\b")
+
+
+def made_of(configuration):
+    """The modules that are made of a configuration: its models, or what its folder makes of it."""
+    found = model_classes(configuration)
+    if not found:
+        from transformers.models.auto.modeling_auto import MODEL_MAPPING
+
+        named = lambda annotation: configuration.__name__ in re.findall(r"\w+", str(annotation))
+        found = [member for module in modeling(configuration) for member in vars(module).values()
+                 if inspect.isclass(member) and issubclass(member, torch.nn.Module)
+                 and member.__module__ == module.__name__ and any(
+                     named(own.annotation) for own in inspect.signature(member.__init__).parameters.values())]
+        if not found and configuration in MODEL_MAPPING:
+            own = MODEL_MAPPING[configuration]
+            found = [own] if inspect.isclass(own) else list(own)
+    return found
+
+
+def code_of(classes):
+    """The source of the methods of these modules, and of the modules and functions that they name, by their names. What
+    a family of models records of its parts is no code of a single one."""
+    ours = lambda member: getattr(member, "__module__", "").startswith("transformers.models.")
+    todo, seen = list(classes), {}
+    while todo:
+        one = todo.pop()
+        if one in seen:
+            continue
+        bases, functions = [one], [one]
+        if inspect.isclass(one):
+            bases = [base for base in one.__mro__ if ours(base) and not base.__name__.endswith("PreTrainedModel")]
+            functions = [getattr(own, "__func__", own) for base in bases for own in vars(base).values()]
+        functions = [inspect.unwrap(own) for own in functions if callable(own)]
+        seen[one] = "".join(inspect.getsource(own) for own in functions if inspect.isfunction(own))
+        for module in {sys.modules[base.__module__] for base in bases}:
+            for word in set(re.findall(r"\w+", seen[one])):
+                member = vars(module).get(word)
+                # A table of modules names all of them.
+                members = list(member.values()) if isinstance(member, dict) else [member]
+                todo += [own for own in members if ours(own) and (
+                    inspect.isfunction(own) or inspect.isclass(own) and issubclass(own, torch.nn.Module))]
+    return seen
+
+
+def configurations():
+    """The configurations by their types, those too that only composites have."""
+    found = {}
+    for name in sorted(CONFIG_MAPPING):
+        one = CONFIG_MAPPING[name]
+        for member in vars(sys.modules[one.__module__]).values():
+            if inspect.isclass(member) and issubclass(member, transformers.PreTrainedConfig) and (
+                    member.__module__ == one.__module__) and getattr(member, "model_type", ""):
+                found.setdefault(member.model_type, member)
+        # A few names of the registry are no types of files.
+        if getattr(one, "model_type", name) == name:
+            found[name] = one
+    return found
+
+
 def does_not_rotate(configuration):
-    """Whether a class has parts with configurations of their own, or its folder's source names no rotation."""
+    """Whether a class has parts with configurations of their own, or what is made of it names no rotation."""
+    if configuration.sub_configs:
+        return True
     files = sorted(pathlib.Path(inspect.getfile(configuration)).parent.glob("modeling_*.py"))
-    # "property" has a rope in it.
-    words = r"(?i)rotary|(?<!p)rope|rotate_(half|every)|inv_freq|freqs_cis|\bfreqs\b"
-    return bool(configuration.sub_configs) or bool(files) and not any(re.search(words, f.read_text()) for f in files)
+    if files and not any(OF_ROTATIONS.search(file.read_text()) for file in files):
+        return True
+    made = made_of(configuration)
+    return bool(files or made) and not any(OF_ROTATIONS.search(text) for text in code_of(made).values())
+
+
+def has_layer_types(configuration):
+    """Whether a class has types of layers: a field of them, or a list that it makes."""
+    names = ("layer_types", "layers_block_type", "block_types")
+    if {field.name for field in dataclasses.fields(configuration)} & set(names):
+        return True
+    try:
+        one = configuration()
+    except Exception:
+        return True
+    return any(getattr(one, name, None) for name in names)
 
 
 def main():

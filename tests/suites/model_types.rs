@@ -319,7 +319,7 @@ fn layers_have_no_types_where_a_class_names_none() {
 
 /// Types with parts that rotate by keys of their own too: the class itself has a rotation, or its text model may lie
 /// flat in the file.
-const ROTATE_WITH_PARTS: [&str; 8] = [
+const ROTATE_WITH_PARTS: [&str; 7] = [
     "edgetam_video",
     "hunyuan_vl",
     "moonshine_streaming",
@@ -327,7 +327,6 @@ const ROTATE_WITH_PARTS: [&str; 8] = [
     "pe_audio_video_encoder",
     "qwen2_vl",
     "sam3_tracker_video",
-    "unlimited_ocr",
 ];
 
 /// A type rotates by its own keys only where its class does: not where the class has parts, and not where its source

@@ -51,7 +51,8 @@ fn reads_nothing_of(with: &dyn Fn(&str) -> String, keys: &[&str]) {
     let plain = rotation(&with(""));
     for key in keys {
         let value = match *key {
-            "rope_parameters" => r#"{"rope_type": "default", "rope_theta": 54321.0}"#,
+            "rope_parameters" => r#"{"rope_type": "linear", "rope_theta": 54321.0, "factor": 2.0}"#,
+            "layer_rope_theta" => "[8.0, 0.0, 8.0, 8.0]",
             _ => "8",
         };
         let text = with(&format!(r#", "{key}": {value}"#));
@@ -72,7 +73,8 @@ fn reads_nothing_of(with: &dyn Fn(&str) -> String, keys: &[&str]) {
 }
 
 /// Keys that code without them does not read.
-const FOREIGN: [&str; 7] = [
+const FOREIGN: [&str; 8] = [
+    "layer_rope_theta",
     "n_embd",
     "n_head",
     "n_layer",
@@ -125,7 +127,7 @@ fn internlm2() {
     };
     is(&rotation(&with("")), Pairing::Half, 128, 128, 1e6);
     are_alike(&model(&with("")), 32);
-    reads_nothing_of(&|keys| with(keys), &FOREIGN[..6]);
+    reads_nothing_of(&|keys| with(keys), &FOREIGN[..7]);
     let plain = with("").replace(", \"rope_theta\": 1000000", "");
     is(&rotation(&plain), Pairing::Half, 128, 128, 1e4);
     let dynamic = with(r#", "rope_scaling": {"type": "dynamic", "factor": 2.0}"#);
@@ -142,6 +144,10 @@ fn internlm2() {
         *found.expect("a rotation").frequencies(),
         frequencies(128, 1e6, &scaling)
     );
+    let partial = with(
+        r#", "rope_scaling": {"type": "linear", "factor": 2.0, "partial_rotary_factor": 0.5}"#,
+    );
+    assert!(model(&partial).rotation().is_err(), "its code has no part");
     let yarn = with(r#", "rope_scaling": {"type": "yarn", "factor": 2.0}"#);
     assert!(model(&yarn).rotation().is_err(), "its code has no YaRN");
     for kind in ["mrope", "longrope", "su", "axial", "llama3"] {
@@ -194,6 +200,20 @@ fn minimax_text_01() {
     for wrong in ["[0, 0, 0, 2]", "[0, 1]", "null"] {
         assert!(with(wrong).layers().is_err(), "{wrong}");
     }
+    // A file that says less: whole heads, whose channels are the width over the heads.
+    let with = |keys: &str| {
+        format!(
+            r#"{{"model_type": "minimax_text_01", "hidden_size": 6144, "num_attention_heads": 64,
+            "num_hidden_layers": 4, "attn_type_list": [1, 1, 1, 1] {keys}}}"#
+        )
+    };
+    is(&rotation(&with("")), Pairing::Half, 96, 96, 1e6);
+    let part = rotation(&with(r#", "rotary_dim": 64"#));
+    is(&part, Pairing::Half, 64, 96, 1e6);
+    let own = ["head_dim", "partial_rotary_factor"];
+    let keys = FOREIGN.into_iter().filter(|key| !own.contains(key));
+    let keys: Vec<&str> = keys.collect();
+    reads_nothing_of(&with, &keys);
 }
 
 /// The first Qwen: its base grows with the length.
@@ -239,10 +259,16 @@ fn qwen() {
         96,
         10_000.0,
     );
-    reads_nothing_of(
-        &with,
-        &["head_dim", "partial_rotary_factor", "mrope_section"],
-    );
+    let base = rotation(&with(r#", "rotary_emb_base": 50000"#));
+    is(&base, Pairing::Half, 96, 96, 50_000.0);
+    let keys = [
+        &FOREIGN[..1],
+        &FOREIGN[4..5],
+        &FOREIGN[6..],
+        &["mrope_section"],
+    ]
+    .concat();
+    reads_nothing_of(&with, &keys);
     // The keys of the shape as the first files had them.
     let shape = with("")
         .replace("hidden_size", "n_embd")

@@ -403,7 +403,19 @@ impl<'c> Reading<'c> {
                 return Ok(own.unwrap_or(default.into()));
             }
             Head::Global(default, _) | Head::Or(default) => (own?, Some(default)),
-            Head::KeyOr(key, default) => (count(self.config, key.name())?, Some(default)),
+            // A null is no number of channels, and no width over heads.
+            Head::KeyOr(key, default) => {
+                let key = key.name();
+                return match (self.config.contains_key(key), own?) {
+                    (true, own) => {
+                        let made = count(self.config, key)?;
+                        Self::only(made.ok_or_else(|| missing(key))?, own)
+                    }
+                    // To some of these the usual key is another name of theirs.
+                    (false, Some(own)) if own != usize::from(default) => Err(missing(key)),
+                    (false, _) => Ok(default.into()),
+                };
+            }
             Head::Usual | Head::Latent { .. } => (own?, None),
         };
         // A null is not an omission.
@@ -416,7 +428,11 @@ impl<'c> Reading<'c> {
 
     /// The width over the heads, which a `head_dim` of the file does not change.
     fn quotient(&self, own: Option<usize>, times: usize) -> Result<usize> {
-        let made = times * self.width_over_heads()?;
+        Self::only(times * self.width_over_heads()?, own)
+    }
+
+    /// The channels of a head where a `head_dim` of the file may say the same, and nothing else.
+    fn only(made: usize, own: Option<usize>) -> Result<usize> {
         match own {
             Some(own) if own != made => Err(unread("head_dim")),
             _ => Ok(made),
@@ -556,6 +572,11 @@ impl<'c> Reading<'c> {
                 base,
             ),
             Base::InsideOr(base) => (number(rope, inside)?, base),
+            Base::Inside => {
+                // One beside them is in no use, and may say the same.
+                inside_or_beside(rope, inside, self.config, inside)?;
+                return number(rope, inside)?.ok_or_else(|| missing(inside));
+            }
             Base::Times(key, base) => {
                 let factor = number(self.config, key.name())?.unwrap_or(1.0);
                 let factor = positive(key.name(), factor)?;
@@ -896,7 +917,10 @@ impl<'c> Reading<'c> {
         named.into_iter().flatten().any(|named| named.name() == key)
             || match key {
                 // Inside and beside have been compared.
-                "rope_theta" => self.parameters.by_layer || matches!(row.base, Base::Or(_)),
+                "rope_theta" => match row.parameters {
+                    Form::ByLayerTypeOr(_) => !matches!(row.base, Base::InsideOr(_)),
+                    _ => self.parameters.by_layer || matches!(row.base, Base::Or(_)),
+                },
                 "rotary_dim" => matches!(row.part, Part::Channels(_)),
                 "use_dynamic_ntk" => row.rope_types == RopeTypes::GrowingAlpha,
                 "rope_interleave" => row.pairs == Pairs::InterleavedToHalfOrHalf,

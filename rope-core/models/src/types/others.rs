@@ -36,7 +36,6 @@ pub(crate) const FLAT: &[(&str, &str)] = &[
     ("paddleocr_vl", "paddleocr_vl_text"),
     ("qwen2_5_vl", "qwen2_5_vl_text"),
     ("qwen2_vl", "qwen2_vl_text"),
-    ("unlimited_ocr", "unlimited_ocr_text"),
 ];
 
 /// Pairs of a type and why it is refused; where the caller finds the program that rotates it is said with each.

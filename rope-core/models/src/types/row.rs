@@ -294,6 +294,8 @@ pub(crate) enum Base {
     KeyOr(Key, u32),
     /// `rope_theta` of the parameters, or this.
     InsideOr(u32),
+    /// `rope_theta` of the parameters; the code fails without it.
+    Inside,
     /// This, times the key's number.
     Times(Key, u32),
     /// This, whatever the file says.

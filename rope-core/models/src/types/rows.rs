@@ -100,6 +100,7 @@ rows! {
     };
     "beam" = HALF {
         head: Head::Or(128),
+        base: Base::Inside,
         parameters: Form::ByLayerTypeOr(&[(sliding_attention, Some(theta(10_000.0))), (full_attention, None)]),
         layers: Rules(&[(full_attention, Every(6)), (full_attention, Last), (sliding_attention, Always)]),
         rotates: Rotates::Parametrized,
@@ -168,6 +169,7 @@ rows! {
     };
     "cohere_compass_text" = HALF {
         head: Head::Quotient,
+        base: Base::Inside,
         parameters: Form::ByLayerType,
         axes: AxesOf::MropeInterleaved([24, 20, 20]),
         layers: Rules(&[(full_attention, Always)]),
@@ -223,6 +225,7 @@ rows! {
     "diffusion_gemma_text" = HALF {
         head: Head::Global(256, 512),
         obeys: true,
+        base: Base::Inside,
         parameters: Form::ByLayerTypeOr(&GEMMA4),
         layers: Rules(&[(full_attention, Every(6)), (full_attention, Last), (sliding_attention, Always)]),
         norm: Some(QkNorm { values: true, ..norm(Formula::Gemma3n, 1e-6) }),
@@ -248,7 +251,6 @@ rows! {
         norm: Some(norm(Formula::Other, 0.0)),
     };
     "dots3_note_vision_encoder" = VISION {
-        head: Head::Usual,
         width: Name::Or(Key::embed_dim),
         heads: Name::Or(Key::num_heads),
         norm: Some(norm(Formula::Llama, 1e-5)),
@@ -256,6 +258,7 @@ rows! {
     "edgetam_video" = VISION { pairs: Pairs::Interleaved, head: Head::Memory };
     "embedding_gemma2_text" = HALF {
         head: Head::Global(256, 512),
+        base: Base::Inside,
         parameters: Form::ByLayerTypeOr(&[
             (sliding_attention, Some(theta(10_000.0))),
             (full_attention, Some(theta(1_000_000.0))),
@@ -344,12 +347,14 @@ rows! {
     };
     "gemma4_text" = HALF {
         head: Head::Global(256, 512),
+        base: Base::Inside,
         parameters: Form::ByLayerTypeOr(&GEMMA4),
         layers: Rules(&[(full_attention, Every(6)), (full_attention, Last), (sliding_attention, Always)]),
         norm: Some(QkNorm { values: true, ..norm(Formula::Gemma3n, 1e-6) }),
     };
     "gemma4_unified_text" = HALF {
         head: Head::Global(256, 512),
+        base: Base::Inside,
         parameters: Form::ByLayerTypeOr(&GEMMA4),
         layers: Rules(&[(full_attention, Every(6)), (full_attention, Last), (sliding_attention, Always)]),
         norm: Some(QkNorm { values: true, ..norm(Formula::Gemma3n, 1e-6) }),
@@ -494,6 +499,7 @@ rows! {
     "kyutai_speech_to_text" = HALF;
     "laguna" = PARTIAL {
         head: Head::Or(128),
+        base: Base::Inside,
         parameters: Form::ByLayerTypeOr(&[
             (full_attention, Some(partial(500_000.0, 0.5))),
             (sliding_attention, Some(partial(10_000.0, 1.0))),
@@ -560,6 +566,7 @@ rows! {
     "mellum" = HALF {
         head: Head::Or(128),
         obeys: true,
+        base: Base::Inside,
         parameters: Form::ByLayerTypeOr(&[
             (full_attention, Some(theta(500_000.0))),
             (sliding_attention, Some(theta(10_000.0))),
@@ -599,6 +606,7 @@ rows! {
     "minimax_text_01" = PARTIAL {
         part: Part::Count(Key::rotary_dim, 1.0),
         base: Base::Or(1_000_000),
+        parameters: Form::ThetaOnly,
         rope_types: RopeTypes::Default,
         layers: LayerTypes::Flags(Key::attn_type_list, full_attention, linear_attention),
     };
@@ -802,8 +810,6 @@ rows! {
     "pocket_tts_audio_tokenizer_decoder" = HALF;
     "pocket_tts_audio_tokenizer_encoder" = HALF;
     "qwen" = PARTIAL {
-        width: Name::Or(Key::n_embd),
-        heads: Name::Or(Key::n_head),
         depth: Name::Or(Key::n_layer),
         context: Name::Only(Key::seq_length),
         head: Head::KeyOr(Key::kv_channels, 128),
@@ -993,6 +999,7 @@ rows! {
         norm: Some(QkNorm { after: true, ..norm(Formula::Llama, 1e-6) }),
     };
     "ultrabert" = HALF {
+        base: Base::InsideOr(10_000),
         parameters: Form::ByLayerTypeOr(&[
             (sliding_attention, Some(theta(10_000.0))),
             (full_attention, Some(theta(2_560_000.0))),
@@ -1023,6 +1030,7 @@ rows! {
     };
     "zaya" = PARTIAL {
         head: Head::Or(128),
+        base: Base::Inside,
         parameters: Form::ByLayerTypeOr(&[
             (hybrid, Some(partial(5_000_000.0, 0.5))),
             (hybrid_sliding, Some(partial(10_000.0, 0.5))),
