@@ -11,8 +11,9 @@ pub(crate) fn has(list: &str, word: &str) -> bool {
 /// The word of a list with that number; there has to be one.
 #[inline(never)]
 pub(crate) fn nth(list: &'static str, number: usize) -> &'static str {
-    let mut words = list.split_ascii_whitespace();
-    words.nth(number).unwrap_or_default()
+    let word = list.split_ascii_whitespace().nth(number);
+    debug_assert!(word.is_some(), "{list} has no word {number}");
+    word.unwrap_or_default()
 }
 
 /// Whether a name has one of the words within it.
