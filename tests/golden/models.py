@@ -427,6 +427,33 @@ def blocks(M, model, positions, axes, shape, distance):
     return made
 
 
+def full_width(M, model, shape, runs, positions):
+    """Of halves whose two channels each turn by an axis of their own, as their rows of cos and sin have the full width."""
+    at, pairs, width = shape["at"], shape["pairs"], shape["width"]
+    if pairs != [(j, j + width // 2) for j in range(width // 2)] or any(at[j] != j for j in at):
+        return "two axes of other pairs"
+    known, freqs, axes = buffers(model), [], []
+    for row in range(width):
+        other, sign = pairs[row % (width // 2)][row < width // 2], -1 if row < width // 2 else 1
+        # That row of the map alone, as a pair whose first channel has its cos and its sin.
+        own = torch.stack([M[:, row, row], sign * M[:, row, other]], 1)[..., None]
+        found = [(axis, tokens) for axis, tokens in runs if not all(torch.equal(own[t], own[0]) for t in tokens)]
+        if len(found) != 1:
+            return "a channel follows two axes"
+        axes.append(found[0][0])
+        freqs.append(angle_of(own, {0: 0, 1: 1}, 0, 1, found[0][1], POWERS[1:] if positions is None else positions))
+    half = width // 2
+    near = lambda ours, list_: list_.numel() == half and all(
+        abs(freq - list_[n % half].item()) <= 2e-5 * list_[n % half].item() + 1e-7 for n, freq in enumerate(ours))
+    chosen = next((list_ for list_ in known if near(freqs, list_)), None)
+    if chosen is None:
+        return "two axes of other frequencies"
+    return {"explained": True, "width": width, "offset": 0, "rotary_dim": width, "pairing_in": "half",
+            "pairing_out": "half", "direction": 1, "inv_freq": [f32_hex(x) for x in chosen.tolist()],
+            "attention_factor_f64": min(factors(model) + [1.0], key=lambda x: abs(x - shape["factor"])),
+            "axes": axes[:half], "axes_second": axes[half:]}
+
+
 def rotation_at(M, model, positions, axes):
     shape = structure(M, positions)
     if shape is None:
@@ -456,7 +483,7 @@ def rotation_at(M, model, positions, axes):
             if all(torch.equal(M[t, :, j], M[0, :, j]) for t in tokens):
                 continue
             if found is not None:
-                return "a pair follows two axes"
+                return full_width(M, model, shape, runs, positions)
             found = axis
             freqs.append(angle_of(M, at, j, k, tokens, POWERS[1:] if positions is None else positions))
         axis_of.append(found)
@@ -641,6 +668,8 @@ def norm_of(event, head_dim):
 
 QUERIES = {"q_norm", "q_layernorm", "query_layernorm", "q_layer_norm", "q_b_norm", "qk_norm", "norm_q", "query_norm"}
 VALUES = {"v_norm"}
+# A norm of the rotated channels of keys alone.
+ROTATED_KEYS = {"k_rope_only_layernorm"}
 
 # Configurations.
 
@@ -715,6 +744,9 @@ def tiny(configuration, model_type, given):
     return {**made, **OVERRIDES.get(model_type, {})}
 
 
+# Parts of others, whose rotation no case is of.
+PART = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "head_dim": 16}
+TOWER = {"model_type": "timm_wrapper", "architecture": "resnet10t"}
 OVERRIDES = {
     "deepseek_ocr2_text": {"mlp_layer_types": ["dense"] * 25},
     "dots3_note_audio_encoder": {"adapter_input_size": 512},
@@ -724,7 +756,14 @@ OVERRIDES = {
                                           "intermediate_size": 32}, "resampler_heads": 2, "resampler_dim_head": 8},
     "idefics": {"vision_config": {"embed_dim": 32, "image_size": 28, "patch_size": 14, "num_attention_heads": 2,
                                   "num_hidden_layers": 1, "intermediate_size": 32}},
-    "pe_video_encoder": {"vision_config": {"model_type": "timm_wrapper", "architecture": "resnet10t"}},
+    "dots3_note_text": {"n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+                        "shared_experts_intermediate_size": 32, "num_key_value_heads": 4, "index_n_heads": 2,
+                        "index_topk": 8, "swa_num_attention_heads": 4, "swa_num_key_value_heads": 4},
+    "mimo_v2_flash": {"num_key_value_heads": 2},
+    "qwen4_exp_text": {"indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 256, "indexer_budget": 64,
+                       "indexer_compress_ratio": 4, "linear_num_key_heads": 2, "linear_num_value_heads": 4},
+    "pe_audio_video_encoder": {"audio_config": PART, "video_config": {**PART, "vision_config": TOWER}},
+    "pe_video_encoder": {"vision_config": TOWER},
     "gradium_phonon_tts": {"flow_head_config": {"condition_dim": 96}},
     "granitemoehybrid": {"mamba_n_heads": 8},
     "kyutai_speech_to_text": {"audio_bos_token_id": 1, "audio_pad_token_id": 1},
@@ -765,17 +804,26 @@ NEEDS = {
     "ministral": {"head_dim": 32},
     "hunyuan_v1_dense": {"head_dim": 32},
     "hunyuan_v1_moe": {"head_dim": 32},
+    "hunyuan_vl": {"head_dim": 32},
     "hunyuan_vl_text": {"head_dim": 32},
     "step3p5": {"sliding_window": 16},
     "bamba": {"attn_layer_indices": [1, 3]},
     "esm": {"position_embedding_type": "rotary"},
     "granitemoehybrid": {"position_embedding_type": "rope", "layer_types": ["mamba", "attention"] * 3 + ["mamba"]},
 }
+# A shape in the other names that a class has for its keys.
+NAMES = {
+    "dots3_note_vision_encoder": {"embed_dim": 96, "num_heads": 4, "num_hidden_layers": 42},
+    "exaone": {"hidden_size": 96, "num_attention_heads": 4, "num_layers": 7},
+    "step3p5_vision": {"width": 96, "heads": 4, "layers": 7},
+}
 WIDE = {"helium": 512, "moonshine_streaming": 160, "mimi": 512, "mimi_decoder": 512, "pocket_tts_audio_tokenizer": 512,
         "pocket_tts_audio_tokenizer_decoder": 512, "glm4v_text": 256, "glm_image_text": 256, "glm_ocr_text": 256,
         "minimax_m3_vl_vision": 160}
+# Axes that parameters have to have.
+SECTIONS = {"hunyuan_vl": [4, 4, 4, 4], "hunyuan_vl_text": [4, 4, 4, 4]}
 AXES = {"neomme": 2, "qwen3_omni_moe_talker_code_predictor": 1, "minimax_m3_vl_vision": 3, "dinov3_vit": 2,
-        "eomt_dinov3": 2, "sapiens2": 2}
+        "eomt_dinov3": 2, "sapiens2": 2, "hunyuan_vl": 4, "hunyuan_vl_text": 4}
 
 
 def is_axial(configuration):
@@ -851,7 +899,7 @@ KEYS = {
     "attn_layer_indices": [1, 2],
     "full_attn_idxs": [1, 4],
     "sliding_window_pattern": 3,
-    "global_attn_every_n_layers": 3,
+    "global_attn_every_n_layers": 2,
     "full_attention_interval": 3,
     "layer_group_size": 3,
     "sliding_window": None,
@@ -895,8 +943,10 @@ SWITCHES = {
 
 def variants(model_type, configuration):
     """The shape of a file, and that with one more key, or some, of a class each."""
-    own = SWITCHES.get(model_type)
+    own, sections = SWITCHES.get(model_type), SECTIONS.get(model_type)
     for name, given in plain_variants(model_type, configuration):
+        if sections and "rope_parameters" in given:
+            given = {**given, "rope_parameters": {**given["rope_parameters"], "mrope_section": sections}}
         yield name, given
         if own and set(own) - set(given):
             yield f"{name}-on", {**given, **own}
@@ -970,6 +1020,8 @@ def plain_variants(model_type, configuration):
             ("both-turned", {context: 8192, CONTEXT[0]: 1024}),
         ):
             yield name, {**shape, **both, "rope_parameters": SCALINGS["dynamic"]}
+    if model_type in NAMES:
+        yield "names", NAMES[model_type]
     if NEEDS.get(model_type):
         yield "needs", {key: value for key, value in shape.items() if key not in NEEDS[model_type]}
     if depth and "layer_types" not in shape:
@@ -1064,7 +1116,7 @@ def run(model_type, configuration, given, axes=1):
                 alone(observer, config, error, axes)
             # Tokens of its own making cannot be told apart.
             seen = [own for record in observer.rotations for own in record["maps"]]
-            if seen and axes == 1 and None in [own if own is None else 0 for own in seen]:
+            if seen and axes == 1 and model_type not in COMPRESSING and None in [own if own is None else 0 for own in seen]:
                 alone(observer, config, Stop("no token axis"), axes)
             CHOSEN[model_type] = [chosen]
             return config, observer
@@ -1076,6 +1128,8 @@ def run(model_type, configuration, given, axes=1):
 
 
 CHOSEN = {}
+# Types that rotate tokens of their own making too, beside those of the file.
+COMPRESSING = {"deepseek_v4"}
 # Configurations that no class of the registry is made of.
 BUILT = {"t5_gemma_module": "transformers.models.t5gemma.modeling_t5gemma.T5GemmaEncoder",
          "edgetam_video": "transformers.models.edgetam_video.modeling_edgetam_video.EdgeTamVideoMemoryAttention",
@@ -1259,7 +1313,9 @@ def case_of(model_type, variant, given, config, observer, axes):
         if made not in rotations:
             rotations.append(made)
         of_layer.setdefault(record["layer"], set()).add(rotations.index(made))
-        first = min(r["order"] for r in stacks[stack] if r["layer"] == record["layer"])
+        # An indexer may rotate before.
+        first = min(r["order"] for r in stacks[stack]
+                    if r["layer"] == record["layer"] and r["attention"] is record["attention"])
         for event in observer.norms:
             if (
                 event["layer"] == record["layer"]
@@ -1270,11 +1326,14 @@ def case_of(model_type, variant, given, config, observer, axes):
                 own["place"] = "before" if event["order"] < first else "after"
                 own["values"] = any(e["name"] in VALUES and e["layer"] == record["layer"] for e in observer.norms)
                 norms[record["layer"]] = own
+            if event["attention"] is record["attention"] and event["name"] in ROTATED_KEYS:
+                norms[record["layer"]] = {"formula": "other"}
     for layer, found in of_layer.items():
         if len(found) > 1:
             one, other = (dict(rotations[n]) for n in sorted(found)[:2])
             if len(found) == 2 and one.pop("direction") == -other.pop("direction"):
-                one.pop("attention_scale", None), other.pop("attention_scale", None)
+                for key in ("attention_scale", "note"):
+                    one.pop(key, None), other.pop(key, None)
                 if one == other:
                     forward = next(n for n in found if rotations[n]["direction"] == 1)
                     rotations[forward][
@@ -1376,6 +1435,10 @@ def cases_of(model_type, configuration, only):
             yield None, f"{model_type}/{variant}: {error}"
 
 
+# A type of all layers that a row may leave out.
+UNSAID = {"full_attention", "reference_sliding_attention", "sliding_attention"}
+
+
 def finish(cases):
     """Lines of types.jsonl, each with the cases of one type, and the lists of frequencies."""
     lists, places, out = [], {}, []
@@ -1390,7 +1453,8 @@ def finish(cases):
 
     for t, own in by.items():
         bare = next((c for c in own if c["id"].endswith("/bare") and c["rotates"] and c["rotations"]), None)
-        differ = any(len(set(c.get("types") or [])) > 1 for c in own)
+        kinds = [set(c.get("types") or []) for c in own]
+        differ = any(len(own) > 1 or own - UNSAID for own in kinds)
         # The bare file may be scaled itself.
         squares = "mscale_all_dim" in source_of(CONFIG_MAPPING[CLASSES.get(t, t)])
         line = {"model_type": t, "config": own[0]["config"], "rotations": [], "norms": [], "cases": []}

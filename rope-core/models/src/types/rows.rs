@@ -599,7 +599,6 @@ rows! {
     "minimax_m3_vl_text" = PARTIAL {
         head: Head::Or(128),
         base: Base::Or(5_000_000),
-        layers: Rules(&[(full_attention, Always)]),
         norm: Some(norm(Formula::Gemma, 1e-6)),
     };
     "minimax_m3_vl_vision" = VISION { window: Window::Part, axes: AxesOf::Three };
