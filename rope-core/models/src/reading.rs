@@ -96,8 +96,7 @@ impl<'c> Reading<'c> {
         kind: Option<&'k str>,
         layer: Option<(usize, usize)>,
     ) -> Result<Option<LayerVariant<'k, 'c>>> {
-        let name = kind;
-        let sliding = name == Some(SLIDING);
+        let sliding = kind == Some(SLIDING);
         let still = match self.row.rotates {
             Rotates::Sliding => !sliding,
             // Without a window all layers rotate.
@@ -115,7 +114,7 @@ impl<'c> Reading<'c> {
         if still {
             return Ok(None);
         }
-        if self.parameters.by_layer && self.parameters.of(name)?.is_none() {
+        if self.parameters.by_layer && self.parameters.of(kind)?.is_none() {
             return match self.row.rotates {
                 Rotates::Parametrized => Ok(None),
                 _ => Err(missing("the parameters of a type of layers")),
@@ -172,7 +171,7 @@ impl<'c> Reading<'c> {
         }
         if let Some(key) = self.row.scaled_layers
             && let Some(list) = numbers(self.config, key.name())?
-            && let Some(rope) = self.parameters.of(name)?
+            && let Some(rope) = self.parameters.of(kind)?
             && rope_type(rope)? != "default"
         {
             unscaled = !list.contains(&(by_number()?.0 as f64));
