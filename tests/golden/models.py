@@ -976,6 +976,8 @@ def plain_variants(model_type, configuration):
     # Whose base counts: that of the class, or one beside the parameters.
     yield "theta-less", {**shape, "rope_parameters": {"rope_type": "default"}}
     yield "theta-beside", {**shape, "rope_theta": 123456.0, "rope_parameters": {"rope_type": "default"}}
+    if "rope_scaling" in inspect.getsource(configuration):
+        yield "older", {**shape, "rope_theta": 500000.0, "rope_scaling": {"type": "linear", "factor": 4.0}}
     yield "head", {**shape, "head_dim": 40 if wide == 96 else 160}
     for name, parameters in SCALINGS.items():
         yield name, {**shape, "rope_parameters": parameters}

@@ -15,6 +15,8 @@ pub(crate) struct Parameters {
     values: Object,
     /// The values are objects, one for each type of layer.
     pub(crate) by_layer: bool,
+    /// They are the file's, and not the class's.
+    pub(crate) in_file: bool,
 }
 
 impl Parameters {
@@ -46,6 +48,7 @@ impl Parameters {
             return Ok(Self {
                 values: Object::new(),
                 by_layer: false,
+                in_file: false,
             });
         }
         let mut values = match new {
@@ -56,11 +59,18 @@ impl Parameters {
             Form::Older(_) | Form::OlderAllScaled(_) => older(&mut values, old, row.parameters)?,
             Form::FirstLayers => values = of_first_layers(config, new, old)?,
             Form::OfWindows(_) => {
-                if old.is_some() {
-                    return Err(unread("rope_scaling"));
+                if let Some(old) = old {
+                    if new.is_some() {
+                        return Err(unread("rope_scaling"));
+                    }
+                    values.clone_from(old);
                 }
-                for kind in [FULL, INDEXED, SLIDING] {
-                    values.insert_missing(kind, Value::Object(Object::new()));
+                let kinds = [FULL, INDEXED, SLIDING];
+                if !kinds.iter().any(|kind| values.contains_key(kind)) {
+                    let all = Value::Object(core::mem::take(&mut values));
+                    for kind in kinds {
+                        values.insert(kind, all.clone());
+                    }
                 }
             }
             _ => {
@@ -80,7 +90,11 @@ impl Parameters {
             row.parameters,
             Form::Flat | Form::FlatOr(_) | Form::ThetaOnly
         );
-        let parameters = Self { values, by_layer };
+        let parameters = Self {
+            values,
+            by_layer,
+            in_file: new.or(old).is_some(),
+        };
         parameters.check()?;
         Ok(parameters)
     }

@@ -460,7 +460,7 @@ impl<'c> Reading<'c> {
                 (None, Some(dim)) => Some(dim as f64 / head_dim as f64),
                 (None, None) => number(self.config, inside)?,
             },
-            Part::Inside(_) => number(rope, inside)?,
+            Part::Inside(_) | Part::Unscaled(_) => number(rope, inside)?,
             Part::Channels(_) | Part::Clvp => inside_or_beside(rope, inside, self.config, inside)?,
         };
         // The class puts it into its own parameters, and not into those that `rope_scaling` replaces them by.
@@ -475,9 +475,13 @@ impl<'c> Reading<'c> {
     }
 
     /// The part of the head in a file that does not say it.
-    fn usual_part(&self) -> f64 {
+    fn usual_part(&self, scaled: bool) -> f64 {
         match self.row.part {
-            Part::Factor(_, part) | Part::Count(_, part) | Part::Inside(part) => part,
+            Part::Unscaled(_) if scaled => 1.0,
+            Part::Factor(_, part)
+            | Part::Count(_, part)
+            | Part::Inside(part)
+            | Part::Unscaled(part) => part,
             Part::Channels(_) | Part::Clvp => 1.0,
         }
     }
@@ -516,7 +520,12 @@ impl<'c> Reading<'c> {
                 return even(self.number_or("rotary_dim", default.into())?, head_dim);
             }
             // The class puts the part that its keys make into the parameters, whatever stands there.
-            _ if self.of_windows() => return even(head_dim, head_dim),
+            _ if self.of_windows() => {
+                return match rope_type(rope)? {
+                    "proportional" => Err(self.fails()),
+                    _ => even(head_dim, head_dim),
+                };
+            }
             _ => {}
         }
         // Some count the other channels of latent attention among the head's, and undo it by the partial factor.
@@ -525,7 +534,7 @@ impl<'c> Reading<'c> {
             _ => head_dim,
         };
         let partial = self.partial(rope, head_dim)?;
-        let asked = part_of(whole, partial.unwrap_or(self.usual_part()))?;
+        let asked = part_of(whole, partial.unwrap_or(self.usual_part(scaled)))?;
         if self.both_parts() && asked != head_dim {
             return Err(match partial {
                 Some(_) => unread("partial_rotary_factor"),
@@ -556,9 +565,10 @@ impl<'c> Reading<'c> {
     #[inline(never)]
     fn base(&self, rope: &Object, kind: Option<&str>) -> Result<f64> {
         let base = match self.row.parameters {
-            Form::Older(sliding) | Form::OlderAllScaled(sliding) | Form::OfWindows(sliding)
-                if kind == Some(SLIDING) =>
-            {
+            Form::Older(sliding) | Form::OlderAllScaled(sliding) if kind == Some(SLIDING) => {
+                sliding
+            }
+            Form::OfWindows(sliding) if kind == Some(SLIDING) && !self.parameters.in_file => {
                 sliding
             }
             _ => self.row.base,
@@ -740,7 +750,7 @@ impl<'c> Reading<'c> {
                 original_context: self.original(rope)?,
             },
             "proportional" => Scaling::Proportional {
-                partial_rotary_factor: self.partial(rope, 1)?.unwrap_or(self.usual_part()),
+                partial_rotary_factor: self.partial(rope, 1)?.unwrap_or(self.usual_part(true)),
                 factor: number(rope, "factor")?.unwrap_or(1.0),
             },
             _ => Scaling::Default,
@@ -890,11 +900,12 @@ impl<'c> Reading<'c> {
         if let Base::KeyOr(key, _) | Base::Times(key, _) = row.base {
             named[1] = Some(key);
         }
-        if let Form::Older(Base::KeyOr(key, _))
-        | Form::OlderAllScaled(Base::KeyOr(key, _))
-        | Form::OfWindows(Base::KeyOr(key, _)) = row.parameters
-        {
-            named[2] = Some(key);
+        match row.parameters {
+            Form::OfWindows(_) if self.parameters.in_file => {}
+            Form::Older(Base::KeyOr(key, _))
+            | Form::OlderAllScaled(Base::KeyOr(key, _))
+            | Form::OfWindows(Base::KeyOr(key, _)) => named[2] = Some(key),
+            _ => {}
         }
         if let Rotates::ByBase(key) | Rotates::Nonzero(key) | Rotates::Except(key, _) = row.rotates
         {

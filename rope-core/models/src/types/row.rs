@@ -255,6 +255,8 @@ pub(crate) enum Part {
     Count(Key, f64),
     /// `partial_rotary_factor` of the parameters, or this number.
     Inside(f64),
+    /// `partial_rotary_factor` of the parameters, or this number where nothing is scaled, and 1 where something is.
+    Unscaled(f64),
     /// A number of channels: `rotary_dim`, or this one.
     Channels(u16),
     /// CLVP's: see `Model::rotary_dim`.
@@ -319,7 +321,7 @@ pub(crate) enum Form {
     Older(Base),
     /// The same, but what they scale is all layers.
     OlderAllScaled(Base),
-    /// One set for layers with a window, whose base is this, and one for each other type.
+    /// An object for each type of layers, or one for all; without any, the base of layers with a window is this.
     OfWindows(Base),
     /// An object for each type of layers, or what the file's lists say of the first layer of each type; an older file
     /// scales full-attention layers.

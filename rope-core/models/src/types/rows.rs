@@ -579,9 +579,11 @@ rows! {
     "mimi_encoder" = HALF;
     "mimo_v2_flash" = PARTIAL {
         head: Head::Or(192),
+        part: Part::Unscaled(0.334),
+        base: Base::Inside,
         parameters: Form::ByLayerTypeOr(&[
-            (full_attention, Some(partial(5_000_000.0, 0.334))),
-            (sliding_attention, Some(partial(10_000.0, 0.334))),
+            (full_attention, Some(theta(5_000_000.0))),
+            (sliding_attention, Some(theta(10_000.0))),
         ]),
         layers: Rules(&[(full_attention, First(1)), (full_attention, Every(6)), (sliding_attention, Always)]),
     };
