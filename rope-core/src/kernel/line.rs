@@ -545,8 +545,8 @@ impl<R: Route, N: Prologue> RotateLine<'_, '_, R, N> {
         2 * S::LANES
     }
 
-    /// Groups whose cos and sin fit the registers. (A group more is read from the stack: with AVX2 two groups of doubled
-    /// ones take 1.04 times as long for 16 tokens of 8 heads of f32 on Zen 3, and in some runs 1.5 times.)
+    /// Groups whose cos and sin fit the registers. A group more is read from the stack: with AVX2 two groups of doubled
+    /// ones take 1.04 times as long for 16 tokens of 8 heads of f32 on Zen 3, and in some runs 1.5 times.
     const fn most<S: Simd>() -> usize {
         match Self::lane_order::<S>(true) {
             // What norms as well waits for its arithmetic, not for cos and sin, and is a quarter as large so.
