@@ -89,6 +89,12 @@ def flat():
     return dict(re.findall(r'\("([^"]+)", "([^"]+)"\)', listed))
 
 
+def composites():
+    """The types whose parts have types of their own."""
+    others = (SOURCES / "types/others.rs").read_text()
+    return set(re.search(r'const COMPOSITES: &str = "\\\n(.*?)";', others, re.S)[1].split())
+
+
 def names():
     """All model types that are known, those without a rotation too."""
     others = (SOURCES / "types/others.rs").read_text()

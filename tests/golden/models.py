@@ -817,9 +817,13 @@ NAMES = {
     "exaone": {"hidden_size": 96, "num_attention_heads": 4, "num_layers": 7},
     "step3p5_vision": {"width": 96, "heads": 4, "layers": 7},
 }
+# Keys of published files that a class never reads.
+IGNORED = {name: {"position_embedding_type": "absolute"} for name in ("modernbert", "modernbert-decoder")}
 WIDE = {"helium": 512, "moonshine_streaming": 160, "mimi": 512, "mimi_decoder": 512, "pocket_tts_audio_tokenizer": 512,
         "pocket_tts_audio_tokenizer_decoder": 512, "glm4v_text": 256, "glm_image_text": 256, "glm_ocr_text": 256,
         "minimax_m3_vl_vision": 160}
+# Layers enough for each of a class's lists to end.
+DEEPEST = {"mllama_text_model": 46}
 # Axes that parameters have to have.
 SECTIONS = {"hunyuan_vl": [4, 4, 4, 4], "hunyuan_vl_text": [4, 4, 4, 4]}
 AXES = {"neomme": 2, "qwen3_omni_moe_talker_code_predictor": 1, "minimax_m3_vl_vision": 3, "dinov3_vit": 2,
@@ -868,6 +872,18 @@ SCALINGS = {
     "mrope-type": {"rope_type": "mrope", "rope_theta": 500000.0},
     "axial": {"rope_type": "axial", "rope_theta": 500000.0},
     "proportional": {"rope_type": "proportional", "rope_theta": 500000.0, "partial_rotary_factor": 0.5},
+}
+
+# Parameters of classes that fail with fewer.
+BETA = {"llama_4_scaling_beta": 0.1}
+LONG = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 4096}
+WHOLE = {
+    "mistral4": {
+        "mscale": {**LONG, **BETA, "rope_theta": 500000.0, "mscale": 0.7, "mscale_all_dim": 0.9,
+                   "partial_rotary_factor": 0.5},
+        "theta-less": {**LONG, **BETA, "partial_rotary_factor": 0.5},
+    },
+    "ministral3": {"theta-less": {**LONG, **BETA}},
 }
 
 # Keys of files that some class reads, with a value that is nobody's default.
@@ -981,11 +997,25 @@ def plain_variants(model_type, configuration):
     yield "head", {**shape, "head_dim": 40 if wide == 96 else 160}
     for name, parameters in SCALINGS.items():
         yield name, {**shape, "rope_parameters": parameters}
+    if "head_dim" in fields:
+        # Some scalings fail without one.
+        yield "head-mscale", {**shape, "head_dim": 40 if wide == 96 else 160, "rope_parameters": SCALINGS["mscale"]}
     yield "partial", {
         **shape,
         "rope_parameters": {"rope_type": "default", "rope_theta": 54321.0, "partial_rotary_factor": 0.5},
     }
     yield "partial-beside", {**shape, "rope_theta": 123456.0, "partial_rotary_factor": 0.5}
+    # A part that is no class's default, with the sections that it has.
+    sections = lambda pairs: {"mrope_section": [pairs - pairs * 3 // 8 * 2, pairs * 3 // 8, pairs * 3 // 8]}
+    of_axes = sections if "mrope_section" in source else lambda _: {}
+    yield "quarter", {
+        **shape,
+        "partial_rotary_factor": 0.25,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 54321.0, **of_axes(wide // 32)},
+    }
+    if "mrope_section" in source:
+        yield "proportional-sections", {
+            **shape, "rope_parameters": {**SCALINGS["proportional"], **of_axes(wide // 8)}}
     # What a class does not obey by itself its scalings may.
     yield "yarn-partial", {**shape, "rope_parameters": {**SCALINGS["yarn"], "partial_rotary_factor": 0.5}}
     yield "proportional-beside", {
@@ -993,26 +1023,33 @@ def plain_variants(model_type, configuration):
         "partial_rotary_factor": 0.5,
         "rope_parameters": {"rope_type": "proportional", "rope_theta": 500000.0},
     }
+    if heads:
+        # Whether the channels of a head are a quotient, where the shape has as many.
+        yield "heads", {**shape, heads: 8}
+        yield "heads-head", {**shape, heads: 8, "head_dim": wide // 4}
     if context:
         yield "dynamic-context", {**shape, context: 1024, "rope_parameters": SCALINGS["dynamic"]}
-        factors = {"short_factor": "short", "long_factor": "long"}
-        for name, length in (("longrope-short", 8192), ("longrope-long", 1024)):
-            yield name, {
-                **shape,
-                "rope_parameters": {
-                    "rope_type": "longrope",
-                    "rope_theta": 500000.0,
-                    "factor": 4.0,
-                    **factors,
-                    "original_max_position_embeddings": length,
-                },
-            }
-        # Keys that one class of LongRoPE has, and what another does without.
-        own = {"rope_type": "longrope", "rope_theta": 500000.0, "factor": 4.0, **factors}
-        yield "longrope-512", {**shape, "rope_parameters": {**own, "original_max_position_embeddings": 512}}
-        yield "longrope-bare", {**shape, "rope_parameters": own}
-        magnitudes = {"short_mscale": 1.25, "long_mscale": 1.5, "original_max_position_embeddings": 1024}
-        yield "longrope-mscale", {**shape, "rope_parameters": {**own, **magnitudes}}
+    factors = {"short_factor": "short", "long_factor": "long"}
+    for name, length in (("longrope-short", 8192), ("longrope-long", 1024)):
+        yield name, {
+            **shape,
+            "rope_parameters": {
+                "rope_type": "longrope",
+                "rope_theta": 500000.0,
+                "factor": 4.0,
+                **factors,
+                "original_max_position_embeddings": length,
+            },
+        }
+    # Keys that one class of LongRoPE has, and what another does without.
+    own = {"rope_type": "longrope", "rope_theta": 500000.0, "factor": 4.0, **factors}
+    yield "longrope-512", {**shape, "rope_parameters": {**own, "original_max_position_embeddings": 512}}
+    yield "longrope-bare", {**shape, "rope_parameters": own}
+    magnitudes = {"short_mscale": 1.25, "long_mscale": 1.5, "original_max_position_embeddings": 1024}
+    yield "longrope-mscale", {**shape, "rope_parameters": {**own, **magnitudes}}
+    given = {**own, "original_max_position_embeddings": 1024}
+    yield "longrope-factorless", {**shape, "rope_parameters": {k: v for k, v in given.items() if k != "factor"}}
+    yield "longrope-plain", {**shape, "rope_parameters": {k: v for k, v in own.items() if k != "factor"}}
     usual = {"hidden_size": wide, "num_attention_heads": 4, "num_hidden_layers": 7, "max_position_embeddings": 8192}
     if usual != shape and set(usual) - set(shape):
         yield "usual", {**usual, **NEEDS.get(model_type, {})}
@@ -1022,13 +1059,24 @@ def plain_variants(model_type, configuration):
             ("both-turned", {context: 8192, CONTEXT[0]: 1024}),
         ):
             yield name, {**shape, **both, "rope_parameters": SCALINGS["dynamic"]}
+    if model_type in IGNORED:
+        yield "ignored", {**shape, **IGNORED[model_type]}
     if model_type in NAMES:
         yield "names", NAMES[model_type]
     if NEEDS.get(model_type):
-        yield "needs", {key: value for key, value in shape.items() if key not in NEEDS[model_type]}
+        less = {key: value for key, value in shape.items() if key not in NEEDS[model_type]}
+        yield "needs", less
+        if model_type in SECTIONS:
+            yield "needs-sections", {**less, "rope_parameters": {"rope_type": "default", "rope_theta": 54321.0}}
+    for name, own in WHOLE.get(model_type, {}).items():
+        yield f"whole-{name}", {**shape, "rope_parameters": own}
     if depth and "layer_types" not in shape:
         yield "deep", {**shape, depth: 25}
         yield "one", {**shape, depth: 1}
+        if "sliding_attention" in source:
+            yield "all-full", {**shape, "layer_types": ["full_attention"] * 7, "sliding_window": None}
+        if model_type in DEEPEST:
+            yield "deepest", {**shape, depth: DEEPEST[model_type]}
     for key, value in KEYS.items():
         if not re.search(rf"\b{key}\b", source) or key in ("rope_theta", "partial_rotary_factor", "head_dim"):
             continue
@@ -1045,6 +1093,8 @@ def plain_variants(model_type, configuration):
                 yield f"{key}-{flag}".lower(), {**shape, key: flag}
             continue
         yield key, {**shape, key: value}
+        if key == "qk_rope_head_dim" and "mrope" in source:
+            yield f"{key}-wide", {**shape, key: 96}
         if key == "rope_scaling_layers":
             yield f"{key}-linear", {**shape, key: value, "rope_parameters": SCALINGS["linear"]}
     kinds = re.findall(r"\"(\w+_attention|hybrid|hybrid_sliding)\"", source)
@@ -1055,12 +1105,23 @@ def plain_variants(model_type, configuration):
         }
         if nested:
             yield "by-layer", {**shape, "rope_parameters": nested}
+            yield "by-layer-head", {**shape, "head_dim": 40 if wide == 96 else 160, "rope_parameters": nested}
             less = {"rope_parameters": {kind: {"rope_type": "default"} for kind in nested}}
             yield "by-layer-theta-less", {**shape, **less}
             yield "by-layer-theta-beside", {**shape, **less, "rope_theta": 123456.0}
-            for name in ("mrope-type", "alpha", "mscale", "yarn-partial", "llama3"):
-                own = SCALINGS.get(name) or {**SCALINGS["yarn"], "partial_rotary_factor": 0.5}
+            others = {
+                "yarn-partial": {**SCALINGS["yarn"], "partial_rotary_factor": 0.5},
+                "partial": {"rope_type": "default", "rope_theta": 54321.0, "partial_rotary_factor": 0.5},
+            }
+            for name in ("mrope-type", "alpha", "mscale", "yarn-partial", "llama3", "partial", "proportional"):
+                own = SCALINGS.get(name) or others[name]
                 yield f"by-layer-{name}", {**shape, "rope_parameters": {kind: own for kind in nested}}
+            yield "by-layer-partial-beside", {**shape, "rope_parameters": nested, "partial_rotary_factor": 0.5}
+            # What a class has for types of layers that its own files have none of.
+            if depth and "layer_types" not in shape:
+                listed = [sorted(nested)[layer % len(nested)] for layer in range(7)]
+                windows = {"sliding_window": 4} if "sliding_window" in fields else {}
+                yield "by-type", {**shape, **windows, "layer_types": listed[::-1]}
 
 
 def finished(given, head_dim):
@@ -1826,11 +1887,13 @@ def made_of(configuration):
     if not found:
         from transformers.models.auto.modeling_auto import MODEL_MAPPING
 
-        named = lambda annotation: configuration.__name__ in re.findall(r"\w+", str(annotation))
-        found = [member for module in modeling(configuration) for member in vars(module).values()
-                 if inspect.isclass(member) and issubclass(member, torch.nn.Module)
-                 and member.__module__ == module.__name__ and any(
-                     named(own.annotation) for own in inspect.signature(member.__init__).parameters.values())]
+        named = lambda own: set(re.findall(r"\w+Config\b", str(own.annotation)))
+        of = {member: [named(own) for own in inspect.signature(member.__init__).parameters.values()]
+              for module in modeling(configuration) for member in vars(module).values()
+              if inspect.isclass(member) and issubclass(member, torch.nn.Module) and member.__module__ == module.__name__}
+        # What takes another one too is made of that one, where something takes this one alone.
+        found = [member for member, names in of.items() if {configuration.__name__} in names]
+        found = found or [member for member, names in of.items() if any(configuration.__name__ in own for own in names)]
         if not found and configuration in MODEL_MAPPING:
             own = MODEL_MAPPING[configuration]
             found = [own] if inspect.isclass(own) else list(own)
@@ -1878,14 +1941,13 @@ def configurations():
 
 
 def does_not_rotate(configuration):
-    """Whether a class has parts with configurations of their own, or what is made of it names no rotation."""
+    """Whether a class has parts with configurations of their own, or what is made of it, if anything, names no rotation."""
     if configuration.sub_configs:
         return True
     files = sorted(pathlib.Path(inspect.getfile(configuration)).parent.glob("modeling_*.py"))
     if files and not any(OF_ROTATIONS.search(file.read_text()) for file in files):
         return True
-    made = made_of(configuration)
-    return bool(files or made) and not any(OF_ROTATIONS.search(text) for text in code_of(made).values())
+    return not any(OF_ROTATIONS.search(text) for text in code_of(made_of(configuration)).values())
 
 
 def has_layer_types(configuration):

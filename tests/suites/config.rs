@@ -117,8 +117,8 @@ const NORMS: &str = r#"
     olmo2            |                              | olmo2 1e-5 row per-head
     olmoe            |                              | llama 1e-5 row per-head
     minimax_m2       | "use_qk_norm": true          | llama 1e-6 row per-head
-    hunyuan_v1_dense |                              | llama 1e-5 after
-    hunyuan_v1_moe   |                              | llama 1e-5 after
+    hunyuan_v1_dense | "head_dim": 128              | llama 1e-5 after
+    hunyuan_v1_moe   | "head_dim": 128              | llama 1e-5 after
     nanochat         |                              | llama4 1e-6 after weightless
     exaone4          |                              | llama 1e-5
     cohere           | "use_qk_norm": true          | cohere 1e-5 per-head

@@ -273,7 +273,8 @@ fn foreign(key: &str) -> Value {
         "partial_rotary_factor" => 0.5.into(),
         "rope_interleave" => false.into(),
         "rope_parameters" => serde_json::json!({"rope_type": "default", "rope_theta": 54321.0}),
-        _ => 6.into(),
+        // No class has as many layers or heads by default.
+        _ => 11.into(),
     }
 }
 
@@ -963,9 +964,14 @@ fn channels(case: &Value, theirs: &[f64], rotation: &Rotation) -> Result<(), Str
     }
     let ours = rotation.frequencies().softmax_factor() / (rotation.head_dim() as f64).sqrt();
     let scale = case["attention_scale"].as_f64().unwrap_or(ours);
-    match (ours - scale).abs() <= 1e-12 * scale {
+    if (ours - scale).abs() > 1e-12 * scale {
+        return Err(format!("attention scale {ours} for {scale}"));
+    }
+    let factor = case["softmax_factor"].as_f64().unwrap_or(1.0);
+    let ours = rotation.frequencies().softmax_factor();
+    match (ours - factor).abs() <= 1e-12 * factor {
         true => Ok(()),
-        false => Err(format!("attention scale {ours} for {scale}")),
+        false => Err(format!("softmax factor {ours} for {factor}")),
     }
 }
 

@@ -585,7 +585,7 @@ fn by_rule(reading: &Reading<'_>, index: usize, layers: usize) -> Result<&'stati
     let config = reading.config;
     let unknown = || missing("layer_types");
     let rules = match reading.row.layers {
-        LayerTypes::Unknown => return Err(unknown()),
+        LayerTypes::Unknown | LayerTypes::Needed => return Err(unknown()),
         LayerTypes::Chunked => {
             return Ok(match reading.rotates_by_number(index)? {
                 true => "chunked_attention",

@@ -325,8 +325,9 @@ fn of_class(own: &Defaults) -> Object {
             attention_factor,
             ..
         } => {
-            put("mscale", mscale);
-            put("mscale_all_dim", mscale);
+            let one = mscale.then_some(1.0);
+            put("mscale", one);
+            put("mscale_all_dim", one);
             put("attention_factor", attention_factor);
             found.insert("truncate", Value::Bool(truncate));
         }

@@ -68,6 +68,10 @@ impl<'c> Reading<'c> {
                 "it rotates with another choice of its configuration only, and not with this one",
             ));
         }
+        let types = "layer_types";
+        if matches!(row.layers, LayerTypes::Needed) && given(config, types).is_none() {
+            return Err(missing(types));
+        }
         let parameters = Parameters::read(config, &row)?;
         let reading = Self {
             config,
@@ -415,6 +419,7 @@ impl<'c> Reading<'c> {
                     (false, _) => Ok(default.into()),
                 };
             }
+            Head::Given => return own?.ok_or_else(|| missing("head_dim")),
             Head::Usual | Head::Latent { .. } => (own?, None),
         };
         // A null is not an omission.

@@ -41,7 +41,7 @@ names! {
     /// The types of layers that rows name.
     LayerType:
     full_attention sliding_attention linear_attention indexed_attention compressed_sparse_attention
-    heavily_compressed_attention conv hybrid hybrid_sliding
+    heavily_compressed_attention window_attention conv hybrid hybrid_sliding
 }
 
 names! {
@@ -206,6 +206,8 @@ pub(crate) enum Head {
     Usual,
     /// `head_dim`, or this many.
     Or(u16),
+    /// `head_dim`; the code fails without it.
+    Given,
     /// This key, or this many.
     KeyOr(Key, u16),
     /// Always the width over the heads; a file whose `head_dim` differs is refused.
@@ -358,8 +360,8 @@ pub(crate) enum Scaled {
         factor: f64,
         original: u32,
         truncate: bool,
-        /// `mscale` and `mscale_all_dim`.
-        mscale: Option<f64>,
+        /// `mscale` and `mscale_all_dim` are 1.
+        mscale: bool,
         attention_factor: Option<f64>,
     },
 }
@@ -456,6 +458,8 @@ impl AxesOf {
 pub(crate) enum LayerTypes {
     /// There are none.
     Unknown,
+    /// The code fails without them.
+    Needed,
     /// The first of these whose condition holds.
     Rules(&'static [(LayerType, When)]),
     /// Full attention in the layers that the key lists, the next type in the others; without the key the last one.

@@ -35,7 +35,7 @@ const GPT_OSS: Defaults = Defaults {
         factor: 32.0,
         original: 4096,
         truncate: false,
-        mscale: None,
+        mscale: false,
         attention_factor: None,
     },
 };
@@ -168,7 +168,6 @@ rows! {
         rotates: Rotates::SlidingOrDense,
     };
     "cohere_compass_text" = HALF {
-        head: Head::Quotient,
         base: Base::Inside,
         parameters: Form::ByLayerType,
         axes: AxesOf::MropeInterleaved([24, 20, 20]),
@@ -445,7 +444,7 @@ rows! {
     };
     "granitemoeshared" = HALF;
     "gte" = HALF { base: Base::Or(160_000) };
-    "helium" = INTERLEAVED { head: Head::Or(128), base: Base::Or(100_000) };
+    "helium" = INTERLEAVED { head: Head::Quotient, base: Base::Or(100_000) };
     "higgs_audio_v2" = HALF {
         head: Head::Or(128),
         parameters: Form::FlatOr(&Defaults {
@@ -455,14 +454,17 @@ rows! {
     };
     "hrm_text" = HALF { head: Head::Or(128) };
     "hunyuan_v1_dense" = HALF {
+        head: Head::Given,
         rope_types: RopeTypes::Alpha,
         norm: Some(QkNorm { after: true, ..norm(Formula::Llama, 1e-5) }),
     };
     "hunyuan_v1_moe" = HALF {
+        head: Head::Given,
         rope_types: RopeTypes::Alpha,
         norm: Some(QkNorm { after: true, ..norm(Formula::Llama, 1e-5) }),
     };
     "hunyuan_vl_text" = HALF {
+        head: Head::Given,
         rope_types: RopeTypes::Alpha,
         axes: AxesOf::ChannelSections,
         norm: Some(QkNorm { after: true, ..norm(Formula::Llama, 1e-5) }),
@@ -499,6 +501,7 @@ rows! {
     "kyutai_speech_to_text" = HALF;
     "laguna" = PARTIAL {
         head: Head::Or(128),
+        part: Part::Inside(1.0),
         base: Base::Inside,
         parameters: Form::ByLayerTypeOr(&[
             (full_attention, Some(partial(500_000.0, 0.5))),
@@ -526,10 +529,12 @@ rows! {
     };
     "lfm2_moe" = HALF {
         base: Base::Or(1_000_000),
+        layers: LayerTypes::Needed,
         norm: Some(QkNorm { eps_key: Eps::Key(Key::norm_eps), ..norm(Formula::Llama, 1e-5) }),
     };
     "lfm3" = HALF {
         head: Head::Or(128),
+        part: Part::Inside(1.0),
         base: Base::Or(1_000_000),
         parameters: Form::ByLayerTypeOr(&[
             (sliding_attention, Some(theta(10_000.0))),
@@ -561,7 +566,7 @@ rows! {
             ..norm(Formula::Llama4, 1e-5)
         }),
     };
-    "llama4_vision_model" = VISION { pairs: Pairs::Interleaved, rope_types: RopeTypes::Default };
+    "llama4_vision_model" = VISION { pairs: Pairs::Interleaved };
     "longcat_flash" = DEEPSEEK { depth: Name::Twice(Key::num_layers), base: Base::Or(10_000_000) };
     "mellum" = HALF {
         head: Head::Or(128),
@@ -603,7 +608,7 @@ rows! {
         base: Base::Or(5_000_000),
         norm: Some(norm(Formula::Gemma, 1e-6)),
     };
-    "minimax_m3_vl_vision" = VISION { window: Window::Part, axes: AxesOf::Three };
+    "minimax_m3_vl_vision" = VISION { axes: AxesOf::Three };
     "minimax_text_01" = PARTIAL {
         part: Part::Count(Key::rotary_dim, 1.0),
         base: Base::Or(1_000_000),
@@ -611,14 +616,14 @@ rows! {
         rope_types: RopeTypes::Default,
         layers: LayerTypes::Flags(Key::attn_type_list, full_attention, linear_attention),
     };
-    "ministral" = HALF;
+    "ministral" = HALF { head: Head::Given };
     "ministral3" = HALF {
         head: Head::Or(128),
         parameters: Form::FlatOr(&Defaults {
             theta: Some(1_000_000.0), partial: None,
             scaling: Scaled::Yarn {
                 factor: 16.0, original: 16384,
-                truncate: true, mscale: Some(1.0), attention_factor: None
+                truncate: true, mscale: true, attention_factor: None
             },
         }),
     };
@@ -630,7 +635,7 @@ rows! {
             theta: Some(10_000.0), partial: None,
             scaling: Scaled::Yarn {
                 factor: 128.0, original: 8192,
-                truncate: true, mscale: Some(1.0), attention_factor: None
+                truncate: true, mscale: true, attention_factor: None
             },
         }),
     };
@@ -640,7 +645,7 @@ rows! {
             theta: Some(10_000.0), partial: None,
             scaling: Scaled::Yarn {
                 factor: 2048.0, original: 512,
-                truncate: true, mscale: None, attention_factor: Some(1.0)
+                truncate: true, mscale: false, attention_factor: Some(1.0)
             },
         }),
         layers: Rules(&[(indexed_attention, Always)]),
@@ -705,7 +710,9 @@ rows! {
         rotates: Rotates::Nonzero(Key::layer_rope_theta),
         norm: Some(norm(Formula::Llama4, 1e-5)),
     };
-    "muse_glimmer_vision" = HALF { head: Head::Quotient, rope_types: RopeTypes::Images, axes: AxesOf::Vision };
+    "muse_glimmer_vision" = VISION {
+        layers: Rules(&[(full_attention, Every(4)), (full_attention, Last), (window_attention, Always)]),
+    };
     "muse_spark_text" = HALF {
         head: Head::Or(64),
         parameters: Form::FlatOr(&theta(500_000.0)),
@@ -713,7 +720,9 @@ rows! {
         rotates: Rotates::Nonzero(Key::layer_rope_theta),
         norm: Some(norm(Formula::Llama4, 1e-5)),
     };
-    "muse_spark_vision" = HALF { head: Head::Quotient, rope_types: RopeTypes::Images, axes: AxesOf::Vision };
+    "muse_spark_vision" = VISION {
+        layers: Rules(&[(full_attention, Every(4)), (full_attention, Last), (window_attention, Always)]),
+    };
     "nanochat" = HALF {
         pairs: Pairs::NegatedHalf,
         norm: Some(QkNorm { after: true, ..norm(Formula::Llama4, 1e-6) }),
@@ -730,6 +739,7 @@ rows! {
     "nemotron3_diarization_audio" = PARTIAL;
     "neomme" = PARTIAL {
         head: Head::Or(64),
+        part: Part::Inside(1.0),
         parameters: Form::ByLayerTypeFilled(&[
             (full_attention, Some(partial(1_000_000.0, 0.25))),
             (sliding_attention, Some(partial(10_000.0, 1.0))),
@@ -1031,6 +1041,7 @@ rows! {
     };
     "zaya" = PARTIAL {
         head: Head::Or(128),
+        part: Part::Inside(1.0),
         base: Base::Inside,
         parameters: Form::ByLayerTypeOr(&[
             (hybrid, Some(partial(5_000_000.0, 0.5))),
