@@ -1034,8 +1034,10 @@ fn by_type() -> Vec<Value> {
                 config[key] = value.clone();
             }
             if let Some(config) = config.as_object_mut() {
-                let gone = own["without"].as_array().into_iter().flatten();
-                gone.for_each(|key| drop(config.remove(key.as_str().expect("a key"))));
+                for key in own["without"].as_array().into_iter().flatten() {
+                    let gone = config.remove(key.as_str().expect("a key"));
+                    assert!(gone.is_some(), "{name} has no {key} to go without");
+                }
             }
             case["config"] = config;
             if let Some(layers) = own["layers"].as_str() {
