@@ -38,7 +38,7 @@ COLUMNS = {"phases_u128.txt": "", "hard_midpoints.txt": "", "hard_near_zero.txt"
 
 # What of a case of a model is no answer, beside its configuration; a type and a GGUF architecture read some of its
 # keys.
-INPUTS = ("part", "layer_type", "length", "note", "hf_error", "cases.#.length", "cases.#.factors.#")
+INPUTS = ("part", "layer_type", "length", "note", "hf_error", "cases.#.id", "cases.#.length", "cases.#.factors.#")
 INPUT_KEYS = ("cases.#.keys.", "cases.#.config.")
 
 
