@@ -1,7 +1,7 @@
 """Changes every field of every row of the tables of models and demands that a case fails: see model_mutants.sh.
 
 The tables are Rust, so mutants are compiled: a copy of rope-models that has all of them beside its rows, and with it the
-three suites that read the cases. The cases of a type depend on the row of that type alone, so one run of the tests tries
+suites that read the cases. The cases of a type depend on the row of that type alone, so one run of the tests tries
 one mutant of each row, the round that ROPE_ROUND names, and says for which types a case fails. The types without a row
 have two rounds of their own, in which each of them is a Llama: the composites, whose own row a case reads before that of
 the part, and the others.

@@ -89,17 +89,22 @@ def flat():
     return dict(re.findall(r'\("([^"]+)", "([^"]+)"\)', listed))
 
 
+def words(constants):
+    """The words of some lists without rows."""
+    others = (SOURCES / "types/others.rs").read_text()
+    found = re.findall(rf'const {constants}: &str = "\\\n(.*?)";', others, re.S)
+    assert found, constants
+    return {word for listed in found for word in listed.split()}
+
+
 def composites():
     """The types whose parts have types of their own."""
-    others = (SOURCES / "types/others.rs").read_text()
-    return set(re.search(r'const COMPOSITES: &str = "\\\n(.*?)";', others, re.S)[1].split())
+    return words("COMPOSITES")
 
 
 def names():
     """All model types that are known, those without a rotation too."""
     others = (SOURCES / "types/others.rs").read_text()
-    found = set(read(TYPES)[0])
-    for listed in re.findall(r'const \w+: &str = "\\\n(.*?)";', others, re.S):
-        found |= set(listed.split())
+    found = set(read(TYPES)[0]) | words(r"\w+")
     refused = re.search(r"const REFUSED.*?refused! \{\n(.*?)\n\};", others, re.S)[1]
     return found | set(re.findall(r'^\s*"([^"\s]+)":', refused, re.M))

@@ -874,6 +874,12 @@ SCALINGS = {
     "proportional": {"rope_type": "proportional", "rope_theta": 500000.0, "partial_rotary_factor": 0.5},
 }
 
+# Parameters with a part of the head, scaled and not.
+PARTS = {
+    "partial": {"rope_type": "default", "rope_theta": 54321.0, "partial_rotary_factor": 0.5},
+    "yarn-partial": {**SCALINGS["yarn"], "partial_rotary_factor": 0.5},
+}
+
 # Parameters of classes that fail with fewer.
 BETA = {"llama_4_scaling_beta": 0.1}
 LONG = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 4096}
@@ -986,6 +992,7 @@ def plain_variants(model_type, configuration):
     if context:
         shape[context] = 8192
     shape.update(NEEDS.get(model_type, {}))
+    other_head = {"head_dim": 40 if wide == 96 else 160}
     yield "bare", shape
     yield "theta", {**shape, "rope_theta": 123456.0}
     yield "parameters", {**shape, "rope_parameters": {"rope_type": "default", "rope_theta": 54321.0}}
@@ -994,16 +1001,13 @@ def plain_variants(model_type, configuration):
     yield "theta-beside", {**shape, "rope_theta": 123456.0, "rope_parameters": {"rope_type": "default"}}
     if "rope_scaling" in inspect.getsource(configuration):
         yield "older", {**shape, "rope_theta": 500000.0, "rope_scaling": {"type": "linear", "factor": 4.0}}
-    yield "head", {**shape, "head_dim": 40 if wide == 96 else 160}
+    yield "head", {**shape, **other_head}
     for name, parameters in SCALINGS.items():
         yield name, {**shape, "rope_parameters": parameters}
     if "head_dim" in fields:
         # Some scalings fail without one.
-        yield "head-mscale", {**shape, "head_dim": 40 if wide == 96 else 160, "rope_parameters": SCALINGS["mscale"]}
-    yield "partial", {
-        **shape,
-        "rope_parameters": {"rope_type": "default", "rope_theta": 54321.0, "partial_rotary_factor": 0.5},
-    }
+        yield "head-mscale", {**shape, **other_head, "rope_parameters": SCALINGS["mscale"]}
+    yield "partial", {**shape, "rope_parameters": PARTS["partial"]}
     yield "partial-beside", {**shape, "rope_theta": 123456.0, "partial_rotary_factor": 0.5}
     # A part that is no class's default, with the sections that it has.
     sections = lambda pairs: {"mrope_section": [pairs - pairs * 3 // 8 * 2, pairs * 3 // 8, pairs * 3 // 8]}
@@ -1017,7 +1021,7 @@ def plain_variants(model_type, configuration):
         yield "proportional-sections", {
             **shape, "rope_parameters": {**SCALINGS["proportional"], **of_axes(wide // 8)}}
     # What a class does not obey by itself its scalings may.
-    yield "yarn-partial", {**shape, "rope_parameters": {**SCALINGS["yarn"], "partial_rotary_factor": 0.5}}
+    yield "yarn-partial", {**shape, "rope_parameters": PARTS["yarn-partial"]}
     yield "proportional-beside", {
         **shape,
         "partial_rotary_factor": 0.5,
@@ -1105,16 +1109,12 @@ def plain_variants(model_type, configuration):
         }
         if nested:
             yield "by-layer", {**shape, "rope_parameters": nested}
-            yield "by-layer-head", {**shape, "head_dim": 40 if wide == 96 else 160, "rope_parameters": nested}
+            yield "by-layer-head", {**shape, **other_head, "rope_parameters": nested}
             less = {"rope_parameters": {kind: {"rope_type": "default"} for kind in nested}}
             yield "by-layer-theta-less", {**shape, **less}
             yield "by-layer-theta-beside", {**shape, **less, "rope_theta": 123456.0}
-            others = {
-                "yarn-partial": {**SCALINGS["yarn"], "partial_rotary_factor": 0.5},
-                "partial": {"rope_type": "default", "rope_theta": 54321.0, "partial_rotary_factor": 0.5},
-            }
             for name in ("mrope-type", "alpha", "mscale", "yarn-partial", "llama3", "partial", "proportional"):
-                own = SCALINGS.get(name) or others[name]
+                own = SCALINGS.get(name) or PARTS[name]
                 yield f"by-layer-{name}", {**shape, "rope_parameters": {kind: own for kind in nested}}
             yield "by-layer-partial-beside", {**shape, "rope_parameters": nested, "partial_rotary_factor": 0.5}
             # What a class has for types of layers that its own files have none of.

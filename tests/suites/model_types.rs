@@ -911,6 +911,12 @@ fn difference(case: &Value, rotation: &Rotation) -> Result<(), String> {
             return Err(format!("inverse frequency {index}: {ours} for {theirs}"));
         }
     }
+    factors(case, rotation)
+}
+
+/// What cos and sin, scores and logits are multiplied by.
+fn factors(case: &Value, rotation: &Rotation) -> Result<(), String> {
+    let frequencies = rotation.frequencies();
     let factor = |key: &str| case[key].as_f64().unwrap_or(1.0);
     let (attention, softmax) = (frequencies.attention_factor(), frequencies.softmax_factor());
     // The scale of the scores; cases of models that have one of their own leave it out.
@@ -925,7 +931,8 @@ fn difference(case: &Value, rotation: &Rotation) -> Result<(), String> {
         ("softmax factor", softmax, factor("softmax_factor")),
         ("attention scale", ours, scale.unwrap_or(ours)),
     ] {
-        if (ours - theirs).abs() > 1e-12 * theirs {
+        let near = (ours - theirs).abs() <= 1e-12 * theirs;
+        if !near {
             return Err(format!("{name} {ours} for {theirs}"));
         }
     }
@@ -957,22 +964,7 @@ fn channels(case: &Value, theirs: &[f64], rotation: &Rotation) -> Result<(), Str
             return Err(format!("channel {channel}: {ours} for {theirs}"));
         }
     }
-    let factor = case["attention_factor_f64"].as_f64().unwrap_or(1.0);
-    let ours = rotation.frequencies().attention_factor();
-    if (ours - factor).abs() > 1e-12 * factor {
-        return Err(format!("attention factor {ours} for {factor}"));
-    }
-    let ours = rotation.frequencies().softmax_factor() / (rotation.head_dim() as f64).sqrt();
-    let scale = case["attention_scale"].as_f64().unwrap_or(ours);
-    if (ours - scale).abs() > 1e-12 * scale {
-        return Err(format!("attention scale {ours} for {scale}"));
-    }
-    let factor = case["softmax_factor"].as_f64().unwrap_or(1.0);
-    let ours = rotation.frequencies().softmax_factor();
-    match (ours - factor).abs() <= 1e-12 * factor {
-        true => Ok(()),
-        false => Err(format!("softmax factor {ours} for {factor}")),
-    }
+    factors(case, rotation)
 }
 
 /// The inverse frequencies of a case.

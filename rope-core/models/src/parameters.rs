@@ -27,6 +27,7 @@ impl Parameters {
         );
         // An empty `rope_scaling` is none.
         let old = old.filter(|old| !old.is_empty());
+        let in_file = new.or(old).is_some();
         if let (Some(new), Some(old)) = (new, old)
             && new != old
             && !new.is_empty()
@@ -38,7 +39,7 @@ impl Parameters {
             .into());
         }
         if matches!(row.parameters, Form::ThetaOnly) {
-            if new.or(old).is_some() {
+            if in_file {
                 let key = match new {
                     Some(_) => "rope_parameters",
                     None => "rope_scaling",
@@ -48,7 +49,7 @@ impl Parameters {
             return Ok(Self {
                 values: Object::new(),
                 by_layer: false,
-                in_file: false,
+                in_file,
             });
         }
         let mut values = match new {
@@ -82,7 +83,7 @@ impl Parameters {
         match row.parameters {
             Form::Compressed => values = compressed(config, values)?,
             Form::ByLayerTypeFilled(_) => {
-                complete(&mut values, row.parameters, config, new.or(old).is_some());
+                complete(&mut values, row.parameters, config, in_file);
             }
             _ => {}
         }
@@ -93,7 +94,7 @@ impl Parameters {
         let parameters = Self {
             values,
             by_layer,
-            in_file: new.or(old).is_some(),
+            in_file,
         };
         parameters.check()?;
         Ok(parameters)

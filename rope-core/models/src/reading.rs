@@ -566,16 +566,20 @@ impl<'c> Reading<'c> {
         even(made, head_dim)
     }
 
+    /// The base of layers with a window, where they have one of their own in this file.
+    fn base_of_windows(&self) -> Option<Base> {
+        match self.row.parameters {
+            Form::OfWindows(_) if self.parameters.in_file => None,
+            Form::Older(base) | Form::OlderAllScaled(base) | Form::OfWindows(base) => Some(base),
+            _ => None,
+        }
+    }
+
     /// The base of that type of layers.
     #[inline(never)]
     fn base(&self, rope: &Object, kind: Option<&str>) -> Result<f64> {
-        let base = match self.row.parameters {
-            Form::Older(sliding) | Form::OlderAllScaled(sliding) if kind == Some(SLIDING) => {
-                sliding
-            }
-            Form::OfWindows(sliding) if kind == Some(SLIDING) && !self.parameters.in_file => {
-                sliding
-            }
+        let base = match self.base_of_windows() {
+            Some(base) if kind == Some(SLIDING) => base,
             _ => self.row.base,
         };
         let inside = "rope_theta";
@@ -905,12 +909,8 @@ impl<'c> Reading<'c> {
         if let Base::KeyOr(key, _) | Base::Times(key, _) = row.base {
             named[1] = Some(key);
         }
-        match row.parameters {
-            Form::OfWindows(_) if self.parameters.in_file => {}
-            Form::Older(Base::KeyOr(key, _))
-            | Form::OlderAllScaled(Base::KeyOr(key, _))
-            | Form::OfWindows(Base::KeyOr(key, _)) => named[2] = Some(key),
-            _ => {}
+        if let Some(Base::KeyOr(key, _)) = self.base_of_windows() {
+            named[2] = Some(key);
         }
         if let Rotates::ByBase(key) | Rotates::Nonzero(key) | Rotates::Except(key, _) = row.rotates
         {
