@@ -343,7 +343,7 @@ def main():
         if kind == "information":
             counts["information"] += 1
             information.setdefault(reason, []).append(f"{file} {name}")
-            quiet += [(file, name, flip, False, attempt) for attempt in range(3)] + [(file, name, flip, True, 0)]
+            quiet.append((file, name, flip))
         else:
             todo.append((file, name, flip, kind))
 
@@ -367,35 +367,40 @@ def main():
                 print(wrong[-1], flush=True)
 
     # What is listed as unseen, all at once: every test must pass.
-    def unseen(some, high, attempt):
+    def unseen(some, high, attempt, of_tests):
+        """The tests, of some, that fail."""
         copy = free[0]
         by_file = {}
-        for file, name, flip, *which in some:
-            if which == [high, attempt]:
-                by_file.setdefault(file, []).append(flip)
+        for file, name, flip in some:
+            by_file.setdefault(file, []).append(flip)
         for file, flips in by_file.items():
             # Each flip changes words of its own.
             parts = texts[file].split("\n")
             for flip in flips:
                 parts = merged(parts, texts[file], flip(high, attempt), file)
             write(copy, file, "\n".join(parts))
-        failing = [test.name for test in tests if any(test in of_file[file] for file in by_file) and not test.run(copy)]
+        failing = [test for test in of_tests if any(test in of_file[file] for file in by_file) and not test.run(copy)]
         for file in by_file:
             write(copy, file, texts[file])
         return failing
 
+    def seen_nevertheless(some, high, attempt, of_tests):
+        """The smallest parts of some, by halves, that a test sees, with the test."""
+        failing = unseen(some, high, attempt, of_tests)
+        if not failing:
+            return []
+        halves = [some[:len(some) // 2], some[len(some) // 2:]]
+        found = [one for half in halves if half != some and half
+                 for one in seen_nevertheless(half, high, attempt, failing)]
+        return found or [(some, failing[0].name)]
+
     of_file = {file: set(reader for name in by_name for reader in readers(file, name))
                for file, by_name in names_of(classes).items()}
     for high, attempt in ((False, 0), (False, 1), (False, 2), (True, 0)):
-        failing = unseen(quiet, high, attempt)
-        if failing:
-            print(f"listed as unseen, and {failing} fail; one by one:", flush=True)
-            for one in quiet:
-                if list(one[3:]) == [high, attempt]:
-                    failing = unseen([one], high, attempt)
-                    if failing:
-                        wrong.append(f"{one[0]} {one[1]}: listed, but {failing[0]} sees it")
-                        print(wrong[-1], flush=True)
+        for some, test in seen_nevertheless(quiet, high, attempt, tests):
+            names = " with ".join(f"{file} {name}" for file, name, _ in some)
+            wrong.append(f"{names}: listed, but {test} sees it")
+            print(wrong[-1], flush=True)
     if not wanted:
         for index, (kind, of_files, keys, _) in enumerate(listed):
             if index not in used and not of_files.startswith("logits/"):
