@@ -2,11 +2,11 @@
 
 use rope_core::axes::RowSource;
 use rope_core::internals::check_query_and_key;
-use rope_core::{Rope, Rows, Shape, Tensor, TensorMut};
+use rope_core::{Layout, Rope, Rows, Tensor, TensorMut};
 
 use crate::failure::Failure;
 use crate::frequencies::{frequencies, rope_frequencies};
-use crate::memory::{Region, read};
+use crate::memory::{Region, SpanMut, read};
 use crate::packed::{Nest, Sharing, of_one_row};
 use crate::plan::rope_plan;
 use crate::positions::rope_positions;
@@ -92,7 +92,7 @@ unsafe fn in_place(
     })
 }
 
-/// A tensor that passes all checks of one that is written, by itself: its shape, and the bytes that it takes.
+/// The layout of a tensor that passes all checks of one that is written, by itself, and the bytes that it takes.
 ///
 /// # Safety
 ///
@@ -101,13 +101,33 @@ unsafe fn checked(
     name: &'static str,
     x: &rope_tensor_mut,
     regions: &[Region],
-) -> Result<(Shape, Region), Failure> {
+) -> Result<(Layout, Region), Failure> {
     with_element!(x.element, E => {
         let (span, layout) = x.span::<E>(name)?;
         let region = span.region();
         // SAFETY: the caller promises it.
         let data = unsafe { span.get(regions) }?;
-        Ok((TensorMut::new(data, layout)?.shape(), region))
+        TensorMut::new(data, layout)?;
+        Ok((layout, region))
+    })
+}
+
+/// Rotates a tensor, by its layout.
+///
+/// # Safety
+///
+/// As [`in_place`], and [`checked`] has passed it.
+unsafe fn rotate_checked(
+    rope: &Rope,
+    name: &'static str,
+    x: &rope_tensor_mut,
+    layout: Layout,
+    rows: &Rows<'_>,
+) -> Result<(), Failure> {
+    with_element!(x.element, E => {
+        // SAFETY: the caller promises it, and it is apart from all that is read.
+        let data = unsafe { SpanMut::<E>::new(name, x.data.cast(), layout.end())?.get(&[]) }?;
+        Ok(rope.rotate(&mut TensorMut::new(data, layout)?, rows)?)
     })
 }
 
@@ -189,10 +209,10 @@ pub unsafe extern "C" fn rope_rotate_qk(
                 let (query, query_region) = checked("q", &q, &regions)?;
                 let (key, key_region) = checked("k", &k, &regions)?;
                 apart((&q, query_region), (&k, key_region))?;
-                check_query_and_key(&rope, query, key, rows)?;
+                check_query_and_key(&rope, query.shape(), key.shape(), rows)?;
                 // What is left asks the rows alone: K is refused after Q has passed only if Q is empty.
-                in_place(&rope, "q", &q, rows, &regions)?;
-                in_place(&rope, "k", &k, rows, &regions)
+                rotate_checked(&rope, "q", &q, query, rows)?;
+                rotate_checked(&rope, "k", &k, key, rows)
             })
         }
     })

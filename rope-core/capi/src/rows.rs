@@ -153,10 +153,10 @@ impl rope_rows {
             };
             (rows, sin.region())
         };
-        let table = if strided {
+        let table = if strided || self.heads <= 1 {
             table
         } else {
-            table.with_heads(self.heads.max(1))?
+            table.with_heads(self.heads)?
         };
         let table = match self.per_channel {
             0 => table,
