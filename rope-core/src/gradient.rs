@@ -609,7 +609,7 @@ impl Terms<'_> {
         let walk = Walk::between([x_layout, g_layout], &View::NONE, None);
         let head_dim = walk.shape.head_dim;
         let walk = Walk {
-            most: (MOST_CHANNELS / head_dim).max(1),
+            most: MOST_CHANNELS / head_dim,
             ..walk
         };
         let len = walk.longest().saturating_mul(head_dim).min(MOST_CHANNELS);

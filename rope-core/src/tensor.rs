@@ -597,8 +597,8 @@ impl Layout {
             if span > own && fits {
                 break;
             }
-            // Where the others reach so far that one more has no place, that is the next error.
-            span = span.saturating_add((other - 1).saturating_mul(stride));
+            // Cannot overflow: it is at most `end`.
+            span += (other - 1) * stride;
         }
         span
     }

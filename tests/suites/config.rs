@@ -628,6 +628,10 @@ fn refusals_name_the_key() {
             r#", "rope_theta": 1e4, "partial_rotary_factor": 1e300"#,
             "partial_rotary_factor is 1e300, but must be at most 1",
         ),
+        (
+            r#", "rope_theta": 1e4, "partial_rotary_factor": 67108864"#,
+            "partial_rotary_factor is 67108864.0, but must be at most 1",
+        ),
     ] {
         assert_eq!(refusal(with(entries)), reason, "{entries}");
     }

@@ -723,6 +723,17 @@ fn formulas_are_derivatives() {
             );
             near(dln[pair], factors[pair] * by_factor, 16.0, "a factor");
         }
+        let by_all = central(
+            |all| {
+                let factors: Vec<f64> = factors.iter().map(|factor| all * factor).collect();
+                loss.at(&phi, &factors)
+            },
+            1.0,
+        );
+        let total = PairGradients::new(&mut dln, [1, 1, pairs])
+            .expect("a row")
+            .total();
+        near(total, by_all, 16.0, "one factor for all pairs");
         let angle_gradients = PairGradients::new(&mut dphi, [1, 1, pairs]).expect("a row");
         let mut df = vec![0.0; axes * pairs];
         angle_gradients

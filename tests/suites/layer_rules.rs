@@ -195,6 +195,38 @@ fn keys_of_single_layers_match_their_type() {
     }
 }
 
+/// Files of dots3.note from before their keys were kept by layer call indexed layers those of full attention.
+#[test]
+fn full_attention_of_older_files_is_indexed() {
+    let rotation = |keys: &str| {
+        let keys = format!(
+            r#"{{"num_hidden_layers": 1, "layer_types": ["full_attention"], "rope_parameters": {{
+                "full_attention": {{"rope_type": "default", "rope_theta": 1e4}},
+                "indexed_attention": {{"rope_type": "default", "rope_theta": 1e6}},
+                "sliding_attention": {{"rope_type": "default", "rope_theta": 1e5}}}} {keys}}}"#
+        );
+        let layers = layers("dots3_note_text", &keys);
+        let layer = layers.get(0).expect("a layer");
+        let base = layer
+            .rotation
+            .expect("a rotation")
+            .frequencies()
+            .pairs()
+            .nth(1);
+        base.expect("a pair").inverse()
+    };
+    let pairs = 32.0_f64;
+    for (keys, base) in [
+        ("", 1e6_f64),
+        (r#", "use_dsa": true"#, 1e6),
+        (r#", "use_dsa": false"#, 1e4),
+        (r#", "per_layer_config": {}"#, 1e4),
+    ] {
+        let expected = base.powf(-1.0 / pairs);
+        assert!((rotation(keys) - expected).abs() < 1e-12, "{keys:?}");
+    }
+}
+
 /// Each half of a head is paired by itself, and has an axis of its own.
 #[test]
 fn gemma4_vision_rotates_as_its_class() {

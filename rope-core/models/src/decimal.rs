@@ -123,7 +123,6 @@ pub(crate) fn nearest(number: &str) -> f64 {
     let mut decimal = Decimal::new(number);
     let magnitude = match decimal.power {
         _ if decimal.digits.is_empty() => 0.0,
-        ..-330 => 0.0,
         311.. => f64::INFINITY,
         _ => {
             let mut exponent = 0_i32;
@@ -206,6 +205,9 @@ mod tests {
             "1e99999999999",
             "-1e400",
             "1e-99999999999",
+            "1e-2147483648",
+            "1e-2147483649",
+            "0.0001e-2147483648",
             "4.9e-324",
             "5e-324",
             "2.4703282292062327e-324",
