@@ -880,7 +880,7 @@ PARTS = {
     "yarn-partial": {**SCALINGS["yarn"], "partial_rotary_factor": 0.5},
 }
 
-# Parameters of classes that fail with fewer.
+# Parameters of classes that fail with fewer, whose heads are odd with others, or that have a base of their own.
 BETA = {"llama_4_scaling_beta": 0.1}
 LONG = {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 4096}
 WHOLE = {
@@ -890,6 +890,13 @@ WHOLE = {
         "theta-less": {**LONG, **BETA, "partial_rotary_factor": 0.5},
     },
     "ministral3": {"theta-less": {**LONG, **BETA}},
+    "deepseek_v4": {"mrope-type": {"rope_type": "mrope"}},
+    "moonshine": {name: {**SCALINGS[name], "partial_rotary_factor": 0.5}
+                  for name in ("dynamic", "mscale", "mrope-type")},
+    "phimoe": {"longrope-partial": {
+        "rope_type": "longrope", "rope_theta": 500000.0, "factor": 4.0, "partial_rotary_factor": 0.5,
+        "short_factor": [1.0 + i / 8 for i in range(6)], "long_factor": [2.0 + i / 4 for i in range(6)],
+        "short_mscale": 1.25, "long_mscale": 1.5, "original_max_position_embeddings": 1024}},
 }
 
 # Keys of files that some class reads, with a value that is nobody's default.
@@ -968,7 +975,8 @@ def variants(model_type, configuration):
     own, sections = SWITCHES.get(model_type), SECTIONS.get(model_type)
     for name, given in plain_variants(model_type, configuration):
         if sections and "rope_parameters" in given:
-            given = {**given, "rope_parameters": {**given["rope_parameters"], "mrope_section": sections}}
+            own_sections = given["rope_parameters"].get("mrope_section", sections)
+            given = {**given, "rope_parameters": {**given["rope_parameters"], "mrope_section": own_sections}}
         yield name, given
         if own and set(own) - set(given):
             yield f"{name}-on", {**given, **own}
@@ -1011,15 +1019,21 @@ def plain_variants(model_type, configuration):
     yield "partial-beside", {**shape, "rope_theta": 123456.0, "partial_rotary_factor": 0.5}
     # A part that is no class's default, with the sections that it has.
     sections = lambda pairs: {"mrope_section": [pairs - pairs * 3 // 8 * 2, pairs * 3 // 8, pairs * 3 // 8]}
-    of_axes = sections if "mrope_section" in source else lambda _: {}
+    of_axes = sections if "mrope_section" in source and model_type not in SECTIONS else lambda _: {}
     yield "quarter", {
         **shape,
         "partial_rotary_factor": 0.25,
         "rope_parameters": {"rope_type": "default", "rope_theta": 54321.0, **of_axes(wide // 32)},
     }
     if "mrope_section" in source:
+        whole = of_axes(wide // 8)
         yield "proportional-sections", {
-            **shape, "rope_parameters": {**SCALINGS["proportional"], **of_axes(wide // 8)}}
+            **shape, "rope_parameters": {**SCALINGS["proportional"], **whole}}
+        yield "theta-less-sections", {**shape, "rope_parameters": {"rope_type": "default", **whole}}
+        yield "theta-beside-sections", {
+            **shape, "rope_theta": 123456.0, "rope_parameters": {"rope_type": "default", **whole}}
+        halves = of_axes(wide // 16) or {"mrope_section": [own // 2 for own in SECTIONS[model_type]]}
+        yield "yarn-partial-sections", {**shape, "rope_parameters": {**PARTS["yarn-partial"], **halves}}
     # What a class does not obey by itself its scalings may.
     yield "yarn-partial", {**shape, "rope_parameters": PARTS["yarn-partial"]}
     yield "proportional-beside", {
@@ -1071,7 +1085,12 @@ def plain_variants(model_type, configuration):
         less = {key: value for key, value in shape.items() if key not in NEEDS[model_type]}
         yield "needs", less
         if model_type in SECTIONS:
-            yield "needs-sections", {**less, "rope_parameters": {"rope_type": "default", "rope_theta": 54321.0}}
+            default = {"rope_type": "default", "rope_theta": 54321.0}
+            yield "needs-sections", {**less, "rope_parameters": default}
+            # Of heads that the file does not say: some number of channels, and the width over the heads.
+            for pairs in (24, wide // 8):
+                yield f"needs-sections-{pairs}", {
+                    **less, "rope_parameters": {**default, "mrope_section": [pairs // 4] * 4}}
     for name, own in WHOLE.get(model_type, {}).items():
         yield f"whole-{name}", {**shape, "rope_parameters": own}
     if depth and "layer_types" not in shape:
@@ -1099,6 +1118,9 @@ def plain_variants(model_type, configuration):
         yield key, {**shape, key: value}
         if key == "qk_rope_head_dim" and "mrope" in source:
             yield f"{key}-wide", {**shape, key: 96}
+        if key == "layer_rope_theta":
+            given = {"rope_type": "default", "rope_theta": 54321.0}
+            yield f"{key}-same", {**shape, key: [own and 54321.0 for own in value], "rope_parameters": given}
         if key == "rope_scaling_layers":
             yield f"{key}-linear", {**shape, key: value, "rope_parameters": SCALINGS["linear"]}
     kinds = re.findall(r"\"(\w+_attention|hybrid|hybrid_sliding)\"", source)
@@ -1117,6 +1139,9 @@ def plain_variants(model_type, configuration):
                 own = SCALINGS.get(name) or PARTS[name]
                 yield f"by-layer-{name}", {**shape, "rope_parameters": {kind: own for kind in nested}}
             yield "by-layer-partial-beside", {**shape, "rope_parameters": nested, "partial_rotary_factor": 0.5}
+            own = {"rope_type": "proportional", "rope_theta": 500000.0}
+            yield "by-layer-proportional-beside", {
+                **shape, "rope_parameters": {kind: own for kind in nested}, "partial_rotary_factor": 0.5}
             # What a class has for types of layers that its own files have none of.
             if depth and "layer_types" not in shape:
                 listed = [sorted(nested)[layer % len(nested)] for layer in range(7)]
@@ -1173,8 +1198,11 @@ def run(model_type, configuration, given, axes=1):
             observer.__init__(modules, build, count)
             try:
                 call(observer.model, config, observer.tokens, axes)
+                CALLED.add(model_type)
             except Exception as error:
-                if axes > 1 and {"input_ids", "inputs_embeds"} & set(inspect.signature(chosen.forward).parameters):
+                # What runs as a whole by other keys fails by these.
+                of_tokens = {"input_ids", "inputs_embeds"} & set(inspect.signature(chosen.forward).parameters)
+                if model_type in CALLED or axes > 1 and of_tokens:
                     raise
                 alone(observer, config, error, axes)
             # Tokens of its own making cannot be told apart.
@@ -1190,11 +1218,12 @@ def run(model_type, configuration, given, axes=1):
     raise last
 
 
-CHOSEN = {}
+CHOSEN, CALLED = {}, set()
 # Types that rotate tokens of their own making too, beside those of the file.
 COMPRESSING = {"deepseek_v4"}
-# Configurations that no class of the registry is made of.
+# Configurations that no class of the registry is made of, and a decoder whose heads an encoder beside it would change.
 BUILT = {"t5_gemma_module": "transformers.models.t5gemma.modeling_t5gemma.T5GemmaEncoder",
+         "moonshine": "transformers.models.moonshine.modeling_moonshine.MoonshineDecoder",
          "edgetam_video": "transformers.models.edgetam_video.modeling_edgetam_video.EdgeTamVideoMemoryAttention",
          "sam2_video": "transformers.models.sam2_video.modeling_sam2_video.Sam2VideoMemoryAttention",
          "sam3_tracker_video":

@@ -177,6 +177,7 @@ rows! {
     "cohere_compass_vision" = QWEN_VISION;
     "cosmos3_edge_text" = HALF {
         head: Head::Or(128),
+        base: Base::Or(100_000_000),
         parameters: Form::FlatOr(&theta(100_000_000.0)),
         rope_types: RopeTypes::Default,
         axes: AxesOf::MropeInterleaved([24, 20, 20]),
@@ -534,7 +535,6 @@ rows! {
     };
     "lfm3" = HALF {
         head: Head::Or(128),
-        part: Part::Inside(1.0),
         base: Base::Or(1_000_000),
         parameters: Form::ByLayerTypeOr(&[
             (sliding_attention, Some(theta(10_000.0))),
