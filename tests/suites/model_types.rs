@@ -636,6 +636,11 @@ fn by_layer(case: &Value, config: &Config) -> Result<Result<(), String>, Error> 
         return Ok(Err(format!("{} layers for {}", read.len(), layers.len())));
     }
     let types = case["types"].as_array();
+    // A case says no types where the class has none, or one for all layers.
+    let first = read.get(0).and_then(|layer| layer.layer_type);
+    if types.is_none() && read.iter().any(|layer| layer.layer_type != first) {
+        return Ok(Err("layers of different types".into()));
+    }
     let mut by_type: BTreeMap<Option<&str>, BTreeSet<Option<u64>>> = BTreeMap::new();
     for (layer, rotation) in read.iter().zip(layers) {
         let index = layer.index;
