@@ -249,6 +249,21 @@ fn given_sums() {
                 &["heads", &stride.to_string(), "4"],
             );
         }
+        // Tokens that share elements are no fewer for it: these are more than a number counts.
+        let many = 1 << (usize::BITS / 2);
+        let nowhere = Strides {
+            batch: 0,
+            token: 0,
+            head: 0,
+        };
+        let layout = Layout::strided([many, many, 1, 4], nowhere).expect("it can be read");
+        let (x, given, needed) = ([1.0_f32; LEN], 0, usize::MAX);
+        let x = Tensor::new(&x, layout).expect("valid");
+        refused(
+            ROPE().sum_of_squares(norm, &x, &mut sums[..given]),
+            Error::Storage { given, needed },
+            &["0", &needed.to_string()],
+        );
     });
 }
 
