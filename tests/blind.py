@@ -389,9 +389,9 @@ def main():
         failing = unseen(some, high, attempt, of_tests)
         if not failing:
             return []
-        halves = [some[:len(some) // 2], some[len(some) // 2:]]
-        found = [one for half in halves if half != some and half
-                 for one in seen_nevertheless(half, high, attempt, failing)]
+        middle = len(some) // 2
+        halves = [some[:middle], some[middle:]] if middle else []
+        found = [one for half in halves for one in seen_nevertheless(half, high, attempt, failing)]
         return found or [(some, failing[0].name)]
 
     of_file = {file: set(reader for name in by_name for reader in readers(file, name))

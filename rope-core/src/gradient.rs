@@ -612,7 +612,7 @@ impl Terms<'_> {
             most: MOST_CHANNELS / head_dim,
             ..walk
         };
-        let len = walk.longest().saturating_mul(head_dim).min(MOST_CHANNELS);
+        let len = walk.longest() * head_dim;
         staged::with_tile(2 * len, &mut |tiles| {
             let (first, second) = tiles.split_at_mut(len);
             walk.run_dyn(&mut |span| {

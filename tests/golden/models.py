@@ -1139,8 +1139,8 @@ def plain_variants(model_type, configuration):
                 own = SCALINGS.get(name) or PARTS[name]
                 yield f"by-layer-{name}", {**shape, "rope_parameters": {kind: own for kind in nested}}
             yield "by-layer-partial-beside", {**shape, "rope_parameters": nested, "partial_rotary_factor": 0.5}
-            own = {"rope_type": "proportional", "rope_theta": 500000.0}
-            own = {"rope_parameters": {kind: own for kind in nested}}
+            own = {"rope_parameters": {
+                kind: {"rope_type": "proportional", "rope_theta": 500000.0} for kind in nested}}
             yield "by-layer-proportional-whole", {**shape, **own}
             yield "by-layer-proportional-beside", {**shape, **own, "partial_rotary_factor": 0.5}
             # What a class has for types of layers that its own files have none of.
