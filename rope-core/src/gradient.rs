@@ -29,6 +29,7 @@ mod reductions;
 pub use parameters::{to_base, to_logarithm, to_ratio};
 
 use core::fmt;
+use core::ops::Range;
 
 use crate::backend::Proof;
 use crate::cache::MOST_CHANNELS;
@@ -269,11 +270,23 @@ impl<S: Linear> Rope<S> {
         rows: &Rows<'_>,
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
-        let back = self.back()?;
-        angles.check([y.shape(), dy.shape()])?;
-        angles.check_pairs(rows)?;
+        let back = self.back_with([y.shape(), dy.shape()], rows, angles)?;
         back.rotate_into(dy, dx, rows)?;
         S::angle_gradients(self, y, dy, angles)
+    }
+
+    /// The plan that takes gradients back, if the sums fit two tensors and the rows.
+    #[inline(never)]
+    pub(crate) fn back_with(
+        &self,
+        shapes: [Shape; 2],
+        rows: &Rows<'_>,
+        angles: &PairGradients<'_>,
+    ) -> Result<Self, Error> {
+        let back = self.back()?;
+        angles.check(shapes)?;
+        angles.check_pairs(rows)?;
+        Ok(back)
     }
 }
 
@@ -332,7 +345,7 @@ impl Rope {
         // Where heads lie outermost, a line is as many tokens of a head.
         let chunk = (CHUNK_BYTES / token_bytes).max(walk::CHUNK);
         let prefetch = Prefetch::of(Access::Gradients, self.proof(), shape, dy.size);
-        walk::parts(shape, [1, chunk, shape.heads], |[batch, tokens, heads]| {
+        let each: &mut dyn FnMut(_) = &mut |[batch, tokens, heads]: [Range<usize>; 3]| {
             let (sequence, token) = (batch.start, tokens.start);
             let [y_layout, layout] = [y.layout, dy.layout]
                 .map(|layout| layout.part_of([batch.clone(), tokens.clone(), heads.clone()]));
@@ -348,7 +361,8 @@ impl Rope {
             .add(angles);
             let (rows, factor) = (view.skip([sequence, token, 0]), rows.attention_factor());
             back.run_in_place(&mut dy.part(&layout), rotate, &rows, factor);
-        });
+        };
+        walk::parts(shape, [1, chunk, shape.heads], each);
         Ok(())
     }
 

@@ -65,14 +65,14 @@ pub(crate) fn in_place(
     first(list, pass, |run| run(pass, target)).unwrap_or_else(|| staged::run(pass, None, target))
 }
 
-/// The same from one place to another.
+/// The same from one place to another. (Inlined, each of three callers has what runs all of the list, 7 to 10 KB.)
+#[inline(never)]
 pub(crate) fn out_of_place(
-    list: &'static [Implementation<OutOfPlace>],
     pass: &Pass<'_>,
     source: &Operand<'_>,
     target: &mut OperandMut<'_, '_>,
 ) -> &'static str {
-    first(list, pass, |run| run(pass, source, target))
+    first(OUT_OF_PLACE, pass, |run| run(pass, source, target))
         .unwrap_or_else(|| staged::run(pass, Some(source), target))
 }
 

@@ -238,25 +238,20 @@ impl Rope {
             target.channels(from..head_dim)?,
         );
         let view = rows.view(self.check_across(windowed.shape(), placed.shape(), rows)?);
-        let elements = [source_element, target_element];
-        let window = Bytes {
-            layout: &windowed,
-            ..x
-        };
-        let factor = rows.attention_factor();
-        self.run_across(window, &mut y.part(&placed), elements, view, factor);
         let (before, left) = (source.channels(0..from)?, target.channels(0..from)?);
-        let rest = Bytes {
-            layout: &before,
-            ..x
-        };
-        self.run_across(
-            rest,
-            &mut y.part(&left),
-            elements,
-            view.without_pairs(),
-            1.0,
-        );
+        for (source, target, view) in [
+            (windowed, placed, view),
+            (before, left, view.without_pairs()),
+        ] {
+            let layout = &source;
+            self.run_across(
+                Bytes { layout, ..x },
+                &mut y.part(&target),
+                [source_element, target_element],
+                view,
+                rows.attention_factor(),
+            );
+        }
         Ok(())
     }
 

@@ -29,7 +29,8 @@ use crate::tensor::Layout;
 pub(crate) const CHUNK: usize = 16;
 
 /// Visits a tensor in parts of at most `most` sequences, tokens and heads, and of one at least: each by the ranges of
-/// its indices, the heads of a chunk of tokens one after the other.
+/// its indices, the heads of a chunk of tokens one after the other. (A long `visit` is given as `dyn`: inlined it has a
+/// copy for each first and each later range.)
 pub(crate) fn parts(shape: Shape, most: [usize; 3], mut visit: impl FnMut([Range<usize>; 3])) {
     let ranges = |extent: usize, most: usize| {
         let starts = (0..extent).step_by(most.max(1));

@@ -325,6 +325,13 @@ impl Stored {
     ///
     /// If it does not.
     pub fn with<T>(&self, f: impl FnOnce(&Rows<'_>) -> T) -> T {
+        let (mut f, mut result) = (Some(f), None);
+        self.visit(&mut |rows| result = f.take().map(|f| f(rows)));
+        result.expect("they were visited")
+    }
+
+    /// One copy for all that is done with rows: copies were a half of the code of the suites.
+    fn visit(&self, f: &mut dyn FnMut(&Rows<'_>)) {
         let (cos, sin) = &self.table;
         let rotary_dim = 2 * self.angles.pairs;
         // Strided rows have no stride of their own.

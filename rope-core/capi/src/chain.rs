@@ -1,7 +1,7 @@
 //! The chain, and the verbs that take one.
 
+use rope_core::Rope;
 use rope_core::stages::{LinearStages, WithStages};
-use rope_core::{Rope, Rows};
 
 use crate::cache::{Names, rope_cache};
 use crate::failure::Failure;
@@ -10,7 +10,7 @@ use crate::memory::{Region, SpanMut, plain, read};
 use crate::norm::rope_norm;
 use crate::plan::rope_plan;
 use crate::rotate::with_element;
-use crate::rows::rope_rows;
+use crate::rows::{rope_rows, with_rows};
 use crate::scale::rope_scale;
 use crate::slots::rope_slots;
 use crate::status::{rope_status, status_of};
@@ -102,21 +102,6 @@ pub(crate) unsafe fn chain<'a>(
         [regions[0], regions[1], regions[2]] = [weight, bias, sums];
     }
     Ok((chain, regions))
-}
-
-/// What is done with rows, and with the bytes that they are read from.
-type WithRows<'w> = dyn FnMut(&Rows<'_>, [Region; 3]) -> Result<(), Failure> + 'w;
-
-/// Calls `with` with the rows behind a pointer, and with the bytes that they are read from. One copy for all verbs of
-/// this file: what they call takes longer than a call.
-///
-/// # Safety
-///
-/// As [`rope_rows::with`].
-#[inline(never)]
-unsafe fn with_rows(rows: *const rope_rows, with: &mut WithRows<'_>) -> Result<(), Failure> {
-    // SAFETY: the caller promises it.
-    unsafe { read("rows", rows)?.with(with) }
 }
 
 /// Runs a chain in place.

@@ -9,7 +9,7 @@ use crate::memory::{Out, Region, Span, SpanMut, plain, read};
 use crate::plan::rope_plan;
 use crate::positions::rope_positions;
 use crate::rotate::with_element;
-use crate::rows::rope_rows;
+use crate::rows::{rope_rows, with_rows};
 use crate::status::{rope_status, status_of};
 use crate::tensor::{rope_tensor, rope_tensor_mut};
 
@@ -112,7 +112,7 @@ pub unsafe extern "C" fn rope_backward(
             let rope = read("plan", plan)?.rope()?;
             let (y, dy) = (read("y", y)?, read("dy", dy)?);
             let angles = read("angles", angles)?;
-            read("rows", rows)?.with(|rows, regions| {
+            with_rows(rows, &mut |rows, regions| {
                 same_element(y.element, dy.element)?;
                 let region = y.region("y")?;
                 let sums = angles.span("angles")?.region();
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn rope_chain_backward(
             let (chain, factors) = read("chain", chain)?.linear()?;
             let (y, dy) = (read("y", y)?, read("dy", dy)?);
             let angles = read("angles", angles)?;
-            read("rows", rows)?.with(|rows, regions| {
+            with_rows(rows, &mut |rows, regions| {
                 same_element(y.element, dy.element)?;
                 let region = y.region("y")?;
                 let sums = angles.span("angles")?.region();
@@ -204,7 +204,7 @@ pub unsafe extern "C" fn rope_backward_into(
             let rope = read("plan", plan)?.rope()?;
             let (y, dy, dx) = (read("y", y)?, read("dy", dy)?, read("dx", dx)?);
             let angles = read("angles", angles)?;
-            read("rows", rows)?.with(|rows, regions| {
+            with_rows(rows, &mut |rows, regions| {
                 same_element(y.element, dy.element)?;
                 let (first, second) = (y.region("y")?, dy.region("dy")?);
                 let sums = angles.span("angles")?.region();

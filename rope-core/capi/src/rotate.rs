@@ -2,7 +2,7 @@
 
 use rope_core::axes::RowSource;
 use rope_core::internals::check_query_and_key;
-use rope_core::{Layout, Rope, Rows, Tensor, TensorMut};
+use rope_core::{Layout, Rope, Rows, TensorMut};
 
 use crate::failure::Failure;
 use crate::frequencies::{frequencies, rope_frequencies};
@@ -243,22 +243,18 @@ pub unsafe extern "C" fn rope_rotate_into(
     rows: *const rope_rows,
 ) -> rope_status {
     status_of(|| {
-        // SAFETY: the caller promises all of it.
+        // SAFETY: the caller promises all of it. `y` becomes a slice only apart from all that is read (see `memory`).
         unsafe {
             let rope = read("plan", plan)?.rope()?;
             let (x, y) = (read("x", x)?, read("y", y)?);
             read("rows", rows)?.with(|rows, [cos, sin, ids]| {
                 with_element!(x.element, I => {
-                    let (source, from) = x.span::<I>("x")?;
+                    let (x, region) = x.readable::<I>("x")?;
                     with_element!(y.element, O => {
-                        let (target, to) = y.span::<O>("y")?;
-                        // The target's slice exists only if all that is read lies apart, and before the source's.
-                        let target = target
-                            .get(&[source.region(), cos, sin, ids])
+                        let mut y = y
+                            .tensor::<O>("y", &[&[region, cos, sin, ids]])
                             .map_err(|refused| refused.between(["y", "x"], IN_PLACE))?;
-                        let source = Tensor::new(source.get(), from)?;
-                        let mut target = TensorMut::new(target, to)?;
-                        Ok(rope.rotate_into(&source, &mut target, rows)?)
+                        Ok(rope.rotate_into(&x, &mut y, rows)?)
                     })
                 })
             })
@@ -310,9 +306,8 @@ pub(crate) unsafe fn at(
         let x = read("x", x)?;
         let (positions, [first, second]) = read("positions", positions)?.positions()?;
         with_element!(x.element, E => {
-            let (span, layout) = x.span::<E>("x")?;
-            let data = span.get(&[region, first, second])?;
-            Ok(rope.rotate_at(&mut TensorMut::new(data, layout)?, frequencies, positions)?)
+            let mut x = x.tensor::<E>("x", &[&[region, first, second]])?;
+            Ok(rope.rotate_at(&mut x, frequencies, positions)?)
         })
     }
 }

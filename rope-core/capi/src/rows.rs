@@ -173,6 +173,24 @@ impl rope_rows {
     }
 }
 
+/// What is done with rows, and with the bytes that they are read from.
+type WithRows<'w> = dyn FnMut(&Rows<'_>, [Region; 3]) -> Result<(), Failure> + 'w;
+
+/// Calls `with` with the rows behind a pointer, and with the bytes that they are read from. One copy for all verbs but
+/// the shortest: what they call takes longer than a call.
+///
+/// # Safety
+///
+/// As [`rope_rows::with`].
+#[inline(never)]
+pub(crate) unsafe fn with_rows(
+    rows: *const rope_rows,
+    with: &mut WithRows<'_>,
+) -> Result<(), Failure> {
+    // SAFETY: the caller promises it.
+    unsafe { read("rows", rows)?.with(with) }
+}
+
 /// `len / rotary_dim` rows of `rotary_dim / 2` cos and then as many sin (vLLM's cache). This call reads no value;
 /// the calls that the rows are given to do. They look at the last row: if it has the same values in both halves, it is
 /// PyTorch's `cat((freqs, freqs), -1).cos()` without its sin, which goes to rope_rows_apart, and is refused with

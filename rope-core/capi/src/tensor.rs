@@ -93,19 +93,33 @@ impl rope_tensor {
         with_element!(self.element, E => { Ok(self.span::<E>(name)?.0.region()) })
     }
 
-    /// The tensor. Not inlined: one copy for each element serves all verbs of chains.
+    /// The tensor.
+    ///
+    /// # Safety
+    ///
+    /// As [`rope_tensor::readable`].
+    #[inline]
+    pub(crate) unsafe fn tensor<'a, E: Element + Plain>(
+        &self,
+        name: &'static str,
+    ) -> Result<Tensor<'a, E>, Failure> {
+        // SAFETY: the caller promises it.
+        Ok(unsafe { self.readable(name) }?.0)
+    }
+
+    /// The tensor, and the bytes that its layout reaches. Not inlined: one copy for each element serves all verbs.
     ///
     /// # Safety
     ///
     /// The elements are there, and nobody writes them during `'a`.
     #[inline(never)]
-    pub(crate) unsafe fn tensor<'a, E: Element + Plain>(
+    pub(crate) unsafe fn readable<'a, E: Element + Plain>(
         &self,
         name: &'static str,
-    ) -> Result<Tensor<'a, E>, Failure> {
+    ) -> Result<(Tensor<'a, E>, Region), Failure> {
         let (span, layout) = self.span::<E>(name)?;
         // SAFETY: the caller promises it.
-        Ok(Tensor::new(unsafe { span.get() }, layout)?)
+        Ok((Tensor::new(unsafe { span.get() }, layout)?, span.region()))
     }
 }
 

@@ -4,7 +4,7 @@ use super::stages::{Lowered, PassSource, check_head};
 use super::{Linear, Plain, Rope, Stages, fit};
 use crate::cache::{Cache, CacheMut, Format, Slots};
 use crate::element::{Element, ElementKernels};
-use crate::implementations::{self, OUT_OF_PLACE, SHIFT};
+use crate::implementations::{self, SHIFT};
 use crate::kernel::elements::OutOfPlaceKernels;
 use crate::pass::{Operand, OperandMut, Pass, PassKernels};
 use crate::rows::RowSharing;
@@ -46,9 +46,8 @@ impl<S: Stages> Rope<S> {
         slots: impl Into<Slots<'s>>,
         rows: &Rows<'_>,
     ) -> Result<&'static str, Error> {
-        let x = PassSource::of::<I, S>(x);
-        self.erased()
-            .run_into_cache(x, cache, slots.into(), Some(rows))
+        let (x, slots) = (PassSource::of::<I, S>(x), slots.into());
+        self.erased(&mut |rope| rope.run_into_cache(x, cache, slots, Some(rows)))
     }
 
     /// [`Rope::rotate_into_cache`] without the rotation: values, which are converted and written (and normed, in some
@@ -77,8 +76,8 @@ impl<S: Stages> Rope<S> {
         cache: &mut CacheMut<'_>,
         slots: impl Into<Slots<'s>>,
     ) -> Result<&'static str, Error> {
-        let x = PassSource::of::<I, Plain>(x);
-        self.erased().run_into_cache(x, cache, slots.into(), None)
+        let (x, slots) = (PassSource::of::<I, Plain>(x), slots.into());
+        self.erased(&mut |rope| rope.run_into_cache(x, cache, slots, None))
     }
 
     /// Writes keys and values of the same tokens into the same slots: keys through the plan, values converted alone.
@@ -142,9 +141,11 @@ impl<S: Stages> Rope<S> {
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
     ) -> Result<&'static str, Error> {
-        let y = (&mut y.bytes_mut(), O::OUT_OF_PLACE);
-        self.erased()
-            .run_from_cache(cache, slots.into(), y, Some(rows))
+        let (slots, y) = (slots.into(), &mut y.bytes_mut());
+        self.erased(&mut |rope| {
+            let y = (&mut *y, O::OUT_OF_PLACE);
+            rope.run_from_cache(cache, slots, y, Some(rows))
+        })
     }
 
     /// [`Rope::rotate_from_cache`] without the rotation: heads of a cache as f32, f16 or bf16.
@@ -158,10 +159,12 @@ impl<S: Stages> Rope<S> {
         slots: impl Into<Slots<'s>>,
         y: &mut TensorMut<'_, O>,
     ) -> Result<(), Error> {
-        let y = (&mut y.bytes_mut(), O::OUT_OF_PLACE);
-        self.erased()
-            .run_from_cache(cache, slots.into(), y, None)
-            .map(drop)
+        let (slots, y) = (slots.into(), &mut y.bytes_mut());
+        self.erased(&mut |rope| {
+            let y = (&mut *y, O::OUT_OF_PLACE);
+            rope.run_from_cache(cache, slots, y, None)
+        })
+        .map(drop)
     }
 }
 
@@ -253,12 +256,7 @@ impl Rope<Lowered<'_>> {
         let pass = plan.pass(shape, (f32::OUT_OF_PLACE, PassKernels::default()), rows)?;
         let source = Operand::Cache(cache, &slots);
         let target = &mut OperandMut::Tensor(y, element);
-        Ok(implementations::out_of_place(
-            OUT_OF_PLACE,
-            &pass,
-            &source,
-            target,
-        ))
+        Ok(implementations::out_of_place(&pass, &source, target))
     }
 }
 

@@ -1,12 +1,13 @@
 //! Several outputs of one read: a tensor goes through the plan into several targets, each with rows of its own.
 
+use core::ops::Range;
 use core::{fmt, slice};
 
 use super::stages::{Lowered, PassSource};
 use super::{Rope, Stages, fit};
 use crate::cache::{CacheMut, Slots};
 use crate::element::Element;
-use crate::implementations::{self, OUT_OF_PLACE};
+use crate::implementations;
 use crate::kernel::elements::OutOfPlaceKernels;
 use crate::pass::{Operand, OperandMut};
 use crate::rows::RowSharing;
@@ -101,7 +102,7 @@ impl<'a> Output<'a> {
     fn targets(
         &mut self,
         heads: usize,
-        mut visit: impl FnMut(&'a Rows<'a>, &mut OperandMut<'_, '_>),
+        visit: &mut dyn FnMut(&'a Rows<'a>, &mut OperandMut<'_, '_>),
     ) {
         match &mut self.target {
             OutputTarget::Cache(cache, slots) => {
@@ -165,7 +166,7 @@ impl<S: Stages> Rope<S> {
         outputs: &mut [Output<'_>],
     ) -> Result<(), Error> {
         let x = PassSource::of::<I, S>(x);
-        self.erased().run_into_each(x, outputs)
+        self.erased(&mut |rope| rope.run_into_each(x, outputs))
     }
 }
 
@@ -187,27 +188,24 @@ impl Rope<Lowered<'_>> {
         let bytes = (shape.heads.saturating_mul(shape.head_dim)).saturating_mul(x.tensor.size);
         let most = (PART / bytes).max(CHUNK);
         let source = &Operand::Tensor(x.tensor, x.element);
-        parts(
-            shape,
-            [most / shape.tokens, most, shape.heads],
-            |[batch, tokens, _]| {
-                for output in &mut *outputs {
-                    let turn = match output.token_by_token() {
-                        true => 1,
-                        false => tokens.len(),
-                    };
-                    for token in tokens.clone().step_by(turn) {
-                        output.targets(shape.heads, |rows, target| {
-                            let plan = self.with(self.stages.coded(target.is_coded()));
-                            let rows = Some((rows, RowSharing::of(rows.len(), shape)));
-                            let mut pass = plan.checked_pass(shape, (x.element, x.kernels), rows);
-                            pass.part = [batch.clone(), token..token + turn];
-                            implementations::out_of_place(OUT_OF_PLACE, &pass, source, target);
-                        });
-                    }
+        let each: &mut dyn FnMut(_) = &mut |[batch, tokens, _]: [Range<usize>; 3]| {
+            for output in &mut *outputs {
+                let turn = match output.token_by_token() {
+                    true => 1,
+                    false => tokens.len(),
+                };
+                for token in tokens.clone().step_by(turn) {
+                    output.targets(shape.heads, &mut |rows, target| {
+                        let plan = self.with(self.stages.coded(target.is_coded()));
+                        let rows = Some((rows, RowSharing::of(rows.len(), shape)));
+                        let mut pass = plan.checked_pass(shape, (x.element, x.kernels), rows);
+                        pass.part = [batch.clone(), token..token + turn];
+                        implementations::out_of_place(&pass, source, target);
+                    });
                 }
-            },
-        );
+            }
+        };
+        parts(shape, [most / shape.tokens, most, shape.heads], each);
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ use crate::cache::MOST_CHANNELS;
 use crate::element::Element;
 use crate::execute::stages::{PassStages, Transform};
 use crate::gradient::PairGradients;
-use crate::implementations::{self, IN_PLACE, OUT_OF_PLACE};
+use crate::implementations::{self, IN_PLACE};
 use crate::kernel::elements::{NormRotateKernels, OutOfPlaceKernels};
 use crate::norm::{Norm, NormReach};
 use crate::pass::{Operand, OperandMut, Pass, PassKernels, Rotation};
@@ -254,8 +254,8 @@ pub trait Lower: Copy {
         x: &mut TensorMut<'_, E>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        rope.erased()
-            .run_in_place(&mut x.bytes_mut(), in_place::<E, Self>(), Some(rows))
+        let (x, kernels) = (&mut x.bytes_mut(), in_place::<E, Self>());
+        rope.erased(&mut |rope| rope.run_in_place(x, kernels, Some(rows)))
             .map(drop)
     }
 
@@ -281,9 +281,8 @@ pub trait Lower: Copy {
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let y = (&mut y.bytes_mut(), O::OUT_OF_PLACE);
-        rope.erased()
-            .run_across(PassSource::of::<I, Self>(x), y, rows)
+        let (x, y) = (PassSource::of::<I, Self>(x), &mut y.bytes_mut());
+        rope.erased(&mut |rope| rope.run_across(x, (&mut *y, O::OUT_OF_PLACE), rows))
             .map(drop)
     }
 }
@@ -417,14 +416,13 @@ impl LowerLinear for LinearStages<'_> {
     ) -> Result<(), Error> {
         let (shape, plain) = (dy.shape(), rope.with(Plain));
         let sharing = plain.fit_in_place(shape, rows)?;
-        let back = rope.back()?;
-        angles.check([y.shape(), shape])?;
-        angles.check_pairs(rows)?;
-        let back = back.erased();
-        let pass = back.pass(shape, in_place::<E, Self>(), Some((rows, sharing)))?;
-        Self::angle_gradients(rope, y, &dy.as_tensor(), angles)?;
-        run_in_place(&pass, &mut dy.bytes_mut());
-        Ok(())
+        let back = rope.back_with([y.shape(), shape], rows, angles)?;
+        back.erased(&mut |back| {
+            let pass = back.pass(shape, in_place::<E, Self>(), Some((rows, sharing)))?;
+            Self::angle_gradients(rope, y, &dy.as_tensor(), angles)?;
+            run_in_place(&pass, &mut dy.bytes_mut());
+            Ok(())
+        })
     }
 
     // Of what stands between the rotation and the transform: the factors of a scale cancel.
@@ -703,9 +701,8 @@ impl<'a> Rope<WithStages<'a>> {
         x: &mut TensorMut<'_, E>,
         rows: &Rows<'_>,
     ) -> Result<&'static str, Error> {
-        let kernels = in_place::<E, WithStages<'_>>();
-        self.erased()
-            .run_in_place(&mut x.bytes_mut(), kernels, Some(rows))
+        let (x, kernels) = (&mut x.bytes_mut(), in_place::<E, WithStages<'_>>());
+        self.erased(&mut |rope| rope.run_in_place(x, kernels, Some(rows)))
     }
 
     /// [`Rope::rotate_into`], and the name of the implementation that ran it.
@@ -719,9 +716,8 @@ impl<'a> Rope<WithStages<'a>> {
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
     ) -> Result<&'static str, Error> {
-        let y = (&mut y.bytes_mut(), O::OUT_OF_PLACE);
-        let x = PassSource::of::<I, WithStages<'_>>(x);
-        self.erased().run_across(x, y, rows)
+        let (x, y) = (PassSource::of::<I, WithStages<'_>>(x), &mut y.bytes_mut());
+        self.erased(&mut |rope| rope.run_across(x, (&mut *y, O::OUT_OF_PLACE), rows))
     }
 }
 
@@ -745,9 +741,11 @@ impl<S: Stages> Rope<S> {
         &self,
         x: &mut TensorMut<'_, E>,
     ) -> Result<&'static str, Error> {
-        let kernels = (E::OUT_OF_PLACE, PassKernels::default());
-        self.erased()
-            .run_in_place(&mut x.bytes_mut(), kernels, None)
+        let (x, kernels) = (
+            &mut x.bytes_mut(),
+            (E::OUT_OF_PLACE, PassKernels::default()),
+        );
+        self.erased(&mut |rope| rope.run_in_place(x, kernels, None))
     }
 }
 
@@ -791,12 +789,7 @@ impl Rope<Lowered<'_>> {
         let plan = self.with(self.stages.coded(target.is_coded()));
         let pass = plan.pass(shape, (x.element, x.kernels), rows)?;
         let source = Operand::Tensor(x.tensor, x.element);
-        Ok(implementations::out_of_place(
-            OUT_OF_PLACE,
-            &pass,
-            &source,
-            target,
-        ))
+        Ok(implementations::out_of_place(&pass, &source, target))
     }
 
     /// The pass of a call, if norm and scale fit the heads, and the direction the rows.
@@ -847,13 +840,18 @@ impl Rope<Lowered<'_>> {
 }
 
 impl<S: Lower> Rope<S> {
-    /// The plan without the type of its stages, on which no pass depends.
-    pub(super) fn erased(&self) -> Rope<Lowered<'_>> {
-        self.with(self.stages.lowered())
+    /// Calls `run` with the plan without the type of its stages, on which no pass depends. One copy for each kind of
+    /// plan: inlined there was one for each verb and element, 20 KB of librope.so; and what a call returns through
+    /// memory waits for its stores, 15 ns.
+    #[inline(never)]
+    pub(super) fn erased<T>(
+        &self,
+        run: &mut dyn FnMut(&Rope<Lowered<'_>>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        run(&self.with(self.stages.lowered()))
     }
 }
 
-/// The stages that there are, with what runs them.
 /// The kernels of a plan that works in place.
 fn in_place<E: Element, S: Lower>() -> (&'static OutOfPlaceKernels, PassKernels) {
     let kernels = PassKernels {
