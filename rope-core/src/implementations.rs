@@ -4,6 +4,7 @@
 //! | | runs | what it takes |
 //! |---|---|---|
 //! | `fused` | a kernel per line | a rotation alone, of elements and pairings with a kernel of their own; any in place |
+//! | `streamed` | a kernel per line, into a tile that is written past the caches | the same from one tensor into another, several of which are larger than caches |
 //! | `copied` | a copy per line | neither a rotation nor another stage, and one element at both ends |
 //! | `normed` | two kernels per line, three where not all channels rotate | a norm of heads before their rotation, in place |
 //! | `copied-normed` | a copy, then `normed` | the same, from one place to another of the same element |
@@ -15,7 +16,7 @@
 //!
 //! Elements of a cache are lines where the channels of a head lie side by side.
 
-use crate::execute::{lines, normed, staged, tiled, transformed};
+use crate::execute::{lines, normed, staged, streamed, tiled, transformed};
 use crate::pass::{Operand, OperandMut, Pass};
 
 /// One way to run a pass, in place or from one place to another. What it does not admit it does not touch.
@@ -50,6 +51,7 @@ implementations! {
     /// From a tensor or a cache into another.
     OUT_OF_PLACE, OutOfPlace: [
         "copied" lines::copied,
+        "streamed" streamed::run,
         "fused" lines::fused,
         "copied-normed" normed::copied,
         "tiled" tiled::run,

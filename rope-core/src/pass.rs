@@ -42,6 +42,8 @@ pub(crate) struct Pass<'a> {
     pub(crate) skips_identity: bool,
     /// Whether what is fused runs stage by stage all the same.
     pub(crate) staged: bool,
+    /// Whether its target is in no cache when it is read again.
+    pub(crate) streams: bool,
 }
 
 /// The kernels of the element that is read, as far as a call can use them: a program links those that it names.

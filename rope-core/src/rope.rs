@@ -386,6 +386,7 @@ impl Rope {
             rounds: false,
             skips_identity: false,
             staged: self.staged,
+            streams: false,
         };
         let target = &mut OperandMut::Tensor(y, target);
         staged::run(&pass, Some(&Operand::Tensor(x, source)), target);

@@ -7,12 +7,14 @@ mod double;
 mod portable;
 mod quant;
 mod scalar;
+mod stream;
 mod sums;
 
 pub(crate) use double::SimdF64;
 pub(crate) use portable::Portable;
 pub(crate) use quant::SimdQuant;
 pub(crate) use scalar::Scalar;
+pub(crate) use stream::{CacheLine, Stream};
 pub(crate) use sums::SimdSums;
 cfg_if::cfg_if! {
     // Targets with soft floats (x86_64-unknown-none, aarch64-unknown-none-softfloat) lack the registers, whatever the
@@ -59,6 +61,16 @@ pub(crate) trait InstructionSet: SimdQuant + SimdSums + SimdF64 {
     /// enough. Asked once a call, of large tensors.
     fn prefetches_itself(self) -> bool {
         false
+    }
+
+    /// Writes past the caches, where the instruction set can.
+    ///
+    /// # Safety
+    ///
+    /// Nobody reads or writes the place before a fence.
+    #[inline(always)]
+    unsafe fn stream(self, to: &mut CacheLine, from: CacheLine) {
+        *to = from;
     }
 }
 

@@ -1,13 +1,14 @@
 //! Several outputs of one read: any targets, parts that caches hold, and Dual Chunk Attention by golden bits.
 
+use half::{bf16, f16};
 use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale};
 use rope_core::dual_chunk::{DualChunk, DualChunkQuery};
 use rope_core::norm::{Norm, NormFormula, NormReach};
 use rope_core::shard::{Shard, ShardKind};
 use rope_core::stages::{Scale, WithStages};
 use rope_core::{
-    Error, Frequencies, Layout, Output, Pairing, Positions, Rope, Rows, Scaling, Strides, Tensor,
-    TensorMut,
+    Backend, Error, Frequencies, Layout, Output, Pairing, Positions, Rope, Rows, Scaling, Strides,
+    Tensor, TensorMut,
 };
 use rope_tests::golden::{Bits, Golden, lines};
 use rope_tests::{Number, Source, bodies, each_element, seed};
@@ -127,37 +128,61 @@ fn parts_are_the_whole() {
     }
 }
 
-/// Groups in a memory that no cache holds, which each token goes into before the next does: what a call for each
-/// writes.
+/// Groups in tensors that no cache holds, which are written past the caches: what a call for each group writes, and
+/// nothing beside it; wherever heads begin, and with room between them.
 #[test]
-fn groups_of_a_large_tensor() {
-    let mut source = Source::random("outputs::groups_of_a_large_tensor");
-    let [batch, tokens, heads, groups, head_dim] = [2, 3, 2, 3, 32];
-    let frequencies = Frequencies::new(24, 10_000.0, &Scaling::Default).expect("a base");
-    let count = batch * tokens;
-    let x: Vec<f32> = (0..count * heads * head_dim)
-        .map(|_| source.unit())
-        .collect();
-    let x = Tensor::new(&x, [batch, tokens, heads, head_dim]).expect("valid");
-    let rows: Vec<_> = [0..count, 7..7 + count, 99..99 + count]
-        .map(|positions| frequencies.rows(positions).expect("positions"))
-        .into();
-    // The tensor begins the memory; the rest, which is not touched, has no pages.
-    let layout = Layout::bshd([batch, tokens, groups * heads, head_dim]).expect("valid");
-    let (mut y, mut each) = (vec![0.0_f32; 16 << 20], vec![0.0_f32; layout.end()]);
-    for pairing in Pairing::ALL {
-        let rope = Rope::new(pairing);
-        let mut target = TensorMut::new(&mut y, layout).expect("valid");
-        rope.rotate_into_each(&x, &mut [Output::head_groups(&mut target, &rows)])
-            .expect("targets that fit");
-        for (group, rows) in rows.iter().enumerate() {
-            let own = layout.heads(group * heads..(group + 1) * heads);
-            let mut target = TensorMut::new(&mut each, own.expect("heads")).expect("valid");
-            rope.rotate_into(&x, &mut target, rows).expect("it fits");
+fn large_tensors() {
+    fn groups<I: Number, O: Number>() {
+        let mut source = Source::random("outputs::large_tensors");
+        let [batch, tokens, heads, groups] = [2, 3, 9, 2];
+        let zero = O::from_f32(0.0);
+        let mut memory = vec![zero; (64 << 20) / size_of::<O>()];
+        for [head_dim, rotary_dim] in [[32, 24], [128, 128], [76, 76], [1000, 8]] {
+            let frequencies = Frequencies::new(rotary_dim, 1e4, &Scaling::Default).expect("a base");
+            let len = batch * tokens * heads * head_dim;
+            let x: Vec<I> = (0..len).map(|_| I::from_f32(source.unit())).collect();
+            let x = Tensor::new(&x, [batch, tokens, heads, head_dim]).expect("valid");
+            let rows: Vec<_> = [0..tokens, 7..7 + tokens]
+                .map(|positions| frequencies.rows(positions).expect("positions"))
+                .into();
+            for [before, room] in [[0, 0], [5, 0], [64, 40], [3, 1]] {
+                let head = head_dim + room;
+                let token = groups * heads * head + room;
+                let strides = Strides {
+                    batch: tokens * token + room,
+                    token,
+                    head,
+                };
+                let shape = [batch, tokens, groups * heads, head_dim];
+                let layout = Layout::strided(shape, strides).expect("a small layout");
+                for backend in Backend::available() {
+                    for pairing in Pairing::ALL {
+                        let rope = Rope::new(pairing).backend(backend).expect("here");
+                        let mut target = TensorMut::new(&mut memory[before..], layout);
+                        let target = target.as_mut().expect("valid");
+                        rope.rotate_into_each(&x, &mut [Output::head_groups(target, &rows)])
+                            .expect("targets that fit");
+
+                        let mut each = vec![zero; before + layout.end() + 100];
+                        for (group, rows) in rows.iter().enumerate() {
+                            let own = layout.heads(group * heads..(group + 1) * heads);
+                            let target = TensorMut::new(&mut each[before..], own.expect("heads"));
+                            rope.rotate_into(&x, &mut target.expect("valid"), rows)
+                                .expect("it fits");
+                        }
+                        let written = &mut memory[..each.len()];
+                        let doing = format!("{backend} {pairing} {head_dim} {before} {room}");
+                        same(written, &each, &doing);
+                        written.fill(zero);
+                    }
+                }
+            }
         }
-        assert!(y[..each.len()] == each, "{pairing:?}");
-        assert!(y[each.len()..].iter().take(1 << 12).all(|&y| y == 0.0));
     }
+    groups::<f32, f32>();
+    groups::<f16, f16>();
+    groups::<bf16, bf16>();
+    groups::<f32, bf16>();
 }
 
 #[test]

@@ -54,6 +54,7 @@ fn in_place(
         rounds: false,
         skips_identity: false,
         staged: true,
+        streams: false,
     };
     staged::run(&pass, None, &mut OperandMut::Tensor(x, element));
 }

@@ -9,7 +9,7 @@ use crate::cache::{CacheMut, Slots};
 use crate::element::Element;
 use crate::implementations;
 use crate::kernel::elements::OutOfPlaceKernels;
-use crate::pass::{Operand, OperandMut};
+use crate::pass::{Operand, OperandMut, Pass};
 use crate::rows::RowSharing;
 use crate::tensor::BytesMut;
 use crate::walk::{CHUNK, parts};
@@ -19,6 +19,12 @@ use crate::{Dimension, Error, Rows, Shape, Tensor, TensorMut};
 /// is written. ([`CHUNK`] tokens at least, which lines of heads-major tensors have.) Into five bf16 tensors of
 /// `[1, 2048, 32, 128]` a fourth of it takes 1.1 times as long on Zen 4, and less yet more.
 const PART: usize = 512 << 10;
+
+/// The same where they are written past the caches.
+const STREAMED_PART: usize = 128 << 10;
+
+/// Bytes of tensors of which no cache holds much when they are read again.
+const CACHES: usize = 48 << 20;
 
 /// One target of [`Rope::rotate_into_each`], and its rows.
 ///
@@ -85,16 +91,11 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Whether each token goes into all groups before the next token does: groups of heads side by side are written as
-    /// one stream so, where one group has gaps. That pays where caches hold neither. Five of 32 heads of bf16 take 0.8
-    /// of the time of five calls on Zen 4 if there are 2048 tokens, as long if there are 1024, and 1.2 if there are
-    /// 512.
-    fn token_by_token(&self) -> bool {
+    /// The bytes from the first to the last of a tensor.
+    fn tensor_bytes(&self) -> usize {
         match &self.target {
-            OutputTarget::Tensor(y, _) if self.rows.len() > 1 => {
-                y.layout.is_tokens_major() && y.bytes.len() > 48 << 20
-            }
-            _ => false,
+            OutputTarget::Tensor(y, _) => y.bytes.len(),
+            OutputTarget::Cache(..) => 0,
         }
     }
 
@@ -135,8 +136,8 @@ impl<S: Stages> Rope<S> {
     /// are checked before any is written.
     ///
     /// The targets take turns: some tokens of the source go into each of them while the caches hold them, then the next
-    /// tokens. Of groups of heads in a large tensor, a single token goes into each. The stages of the plan run for each
-    /// target.
+    /// tokens. Tensors of more than 48 MiB together are written past the caches, which would not hold them. The stages
+    /// of the plan run for each target.
     ///
     /// ```
     /// use rope_core::{Output, Pairing, Rope, Rows, Tensor, TensorMut};
@@ -186,23 +187,23 @@ impl Rope<Lowered<'_>> {
             return Ok(());
         }
         let bytes = (shape.heads.saturating_mul(shape.head_dim)).saturating_mul(x.tensor.size);
-        let most = (PART / bytes).max(CHUNK);
+        let written = outputs.iter().map(Output::tensor_bytes);
+        let streams = written.fold(0, usize::saturating_add) > CACHES;
+        let part = if streams { STREAMED_PART } else { PART };
+        let most = (part / bytes).max(CHUNK);
         let source = &Operand::Tensor(x.tensor, x.element);
         let each: &mut dyn FnMut(_) = &mut |[batch, tokens, _]: [Range<usize>; 3]| {
             for output in &mut *outputs {
-                let turn = match output.token_by_token() {
-                    true => 1,
-                    false => tokens.len(),
-                };
-                for token in tokens.clone().step_by(turn) {
-                    output.targets(shape.heads, &mut |rows, target| {
-                        let plan = self.with(self.stages.coded(target.is_coded()));
-                        let rows = Some((rows, RowSharing::of(rows.len(), shape)));
-                        let mut pass = plan.checked_pass(shape, (x.element, x.kernels), rows);
-                        pass.part = [batch.clone(), token..token + turn];
-                        implementations::out_of_place(&pass, source, target);
-                    });
-                }
+                output.targets(shape.heads, &mut |rows, target| {
+                    let plan = self.with(self.stages.coded(target.is_coded()));
+                    let rows = Some((rows, RowSharing::of(rows.len(), shape)));
+                    let pass = Pass {
+                        part: [batch.clone(), tokens.clone()],
+                        streams,
+                        ..plan.checked_pass(shape, (x.element, x.kernels), rows)
+                    };
+                    implementations::out_of_place(&pass, source, target);
+                });
             }
         };
         parts(shape, [most / shape.tokens, most, shape.heads], each);

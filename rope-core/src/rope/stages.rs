@@ -835,6 +835,7 @@ impl Rope<Lowered<'_>> {
             skips_identity: false,
             // No other kernel knows full-width rows.
             staged: self.staged || rows.is_some_and(|(rows, _)| rows.is_full_width()),
+            streams: false,
         }
     }
 }

@@ -22,7 +22,7 @@ use bytemuck::{Pod, must_cast};
 
 use super::double::{BELOW_F32, MIDPOINT, SIGN};
 use super::portable::Portable;
-use super::{InstructionSet, Kernel, Simd, SimdF64, SimdQuant, SimdSums, cpu};
+use super::{CacheLine, InstructionSet, Kernel, Simd, SimdF64, SimdQuant, SimdSums, cpu};
 
 /// Exists only where the CPU has AVX2, FMA and F16C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -202,6 +202,18 @@ impl InstructionSet for Avx2 {
     #[inline(always)]
     fn narrower(self) -> Portable {
         Portable
+    }
+
+    #[inline(always)]
+    unsafe fn stream(self, to: &mut CacheLine, from: CacheLine) {
+        let [first, second]: [__m256i; 2] = must_cast(from.0);
+        let place: *mut __m256i = (&raw mut *to).cast();
+        // SAFETY: the CPU has AVX, or `self` would not exist; a cache line has room for two vectors, and the alignment
+        // of one. The caller promises the fence.
+        unsafe {
+            _mm256_stream_si256(place, first);
+            _mm256_stream_si256(place.add(1), second);
+        }
     }
 }
 

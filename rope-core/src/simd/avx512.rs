@@ -30,7 +30,7 @@ use half::bf16;
 
 use super::avx2::{Avx2, INTERLEAVED};
 use super::double::{BELOW_F32, MIDPOINT, SIGN};
-use super::{InstructionSet, Kernel, Simd, SimdF64, SimdQuant, SimdSums, cpu};
+use super::{CacheLine, InstructionSet, Kernel, Simd, SimdF64, SimdQuant, SimdSums, cpu};
 use crate::kernel::convert::FromF32;
 
 /// Exists only where the CPU has AVX-512 F, BW, DQ, VL and VBMI2, and AVX512-BF16 with VBMI if `BF16`; and what the
@@ -339,6 +339,12 @@ impl<const BF16: bool> InstructionSet for Token<BF16> {
     #[inline(always)]
     fn narrower(self) -> Avx2 {
         self.narrower
+    }
+
+    #[inline(always)]
+    unsafe fn stream(self, to: &mut CacheLine, from: CacheLine) {
+        // SAFETY: the caller promises the fence.
+        unsafe { self.narrower.stream(to, from) }
     }
 }
 

@@ -1,0 +1,81 @@
+//! Writes past the caches, to memory that none of them holds when it is read again: a cache line that is written there
+//! is not read first, as it is to be written in a cache. (Zen 3: 16 bytes at a time take as long as writes into the
+//! caches, 32 half as long.)
+
+use bytemuck::{Pod, Zeroable, pod_align_to_mut};
+
+use super::{InstructionSet, Kernel};
+use crate::backend::Proof;
+
+/// What is written at once.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct CacheLine(pub(super) [u8; 64]);
+
+// SAFETY: these are bytes, and zeros are bytes.
+unsafe impl Zeroable for CacheLine {}
+// SAFETY: as many bytes as the alignment, so that there is no padding.
+unsafe impl Pod for CacheLine {}
+
+/// Memory that is written past the caches.
+pub(crate) struct Stream<'m> {
+    memory: &'m mut [u8],
+    proof: Proof,
+}
+
+impl<'m> Stream<'m> {
+    /// Calls `run` with memory to write. All of it is written, for every thread, when this returns.
+    pub(crate) fn into(memory: &'m mut [u8], proof: Proof, run: &mut dyn FnMut(&mut Stream<'_>)) {
+        run(&mut Stream { memory, proof });
+    }
+
+    /// Writes bytes at an index; those of a cache line that is not written whole go through the caches.
+    pub(crate) fn write(&mut self, at: usize, bytes: &[u8]) {
+        let to = &mut self.memory[at..][..bytes.len()];
+        let (first, lines, last) = pod_align_to_mut::<u8, CacheLine>(to);
+        let (start, bytes) = bytes.split_at(first.len());
+        let (from, rest) = bytes.as_chunks();
+        first.copy_from_slice(start);
+        last.copy_from_slice(rest);
+        self.proof.run(Lines { to: lines, from });
+    }
+}
+
+impl Drop for Stream<'_> {
+    fn drop(&mut self) {
+        fence();
+    }
+}
+
+/// The whole cache lines of memory that a [`Stream`] has.
+struct Lines<'l> {
+    to: &'l mut [CacheLine],
+    from: &'l [[u8; 64]],
+}
+
+impl Kernel for Lines<'_> {
+    #[inline(always)]
+    fn run<S: InstructionSet>(self, s: S) {
+        for (to, from) in self.to.iter_mut().zip(self.from) {
+            // SAFETY: the `Stream` borrows their memory until its end, which is a fence, and reads none of it.
+            unsafe { s.stream(to, CacheLine(*from)) };
+        }
+    }
+}
+
+cfg_if::cfg_if! {
+    if #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))] {
+        #[cfg(target_arch = "x86")]
+        use core::arch::x86::_mm_sfence;
+        #[cfg(target_arch = "x86_64")]
+        use core::arch::x86_64::_mm_sfence;
+
+        /// Waits for what was written past the caches.
+        fn fence() {
+            // SAFETY: the build has SSE2, and this is of SSE.
+            unsafe { _mm_sfence() }
+        }
+    } else {
+        fn fence() {}
+    }
+}
