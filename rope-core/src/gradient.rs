@@ -230,7 +230,7 @@ impl fmt::Debug for PairGradients<'_> {
 const CHUNK_BYTES: usize = 1 << 16;
 
 /// Adds a term of a line.
-type SumFn = fn(Proof, &mut GradientLine<'_>);
+pub(crate) type SumFn = fn(Proof, &mut GradientLine<'_>);
 
 impl<S: Linear> Rope<S> {
     /// The backward pass of [`Rope::rotate`]: `dy`, the gradient by the rotated tensor `y`, becomes the gradient by the
@@ -435,15 +435,32 @@ impl Rope {
         cos: &mut PairGradients<'_>,
         sin: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
+        let sum = E::SUMMED.0.of(self.pairings().0);
+        self.add_cos_sin(sum, [&x.bytes(), &dy.bytes()], cos, sin)
+    }
+
+    #[inline(never)]
+    fn add_cos_sin(
+        &self,
+        sum: SumFn,
+        tensors: [&Bytes<'_>; 2],
+        cos: &mut PairGradients<'_>,
+        sin: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        self.check_kept_pairing()?;
+        sin.check(tensors.map(|tensor| tensor.layout.shape()))?;
+        self.add_terms(sum, GradientTerm::Dot, tensors, cos)?;
+        self.add_terms(sum, GradientTerm::Cross, tensors, sin)
+    }
+
+    /// Whether the plan rotates forward, and keeps the pairing.
+    fn check_kept_pairing(&self) -> Result<(), Error> {
         let _ = self.back()?;
         let (input, output) = self.pairings();
         if input != output {
             return Err(Error::GradientPairing { input, output });
         }
-        sin.check([x.shape(), dy.shape()])?;
-        let (sum, tensors) = (E::SUMMED.0.of(input), [&x.bytes(), &dy.bytes()]);
-        self.add_terms(sum, GradientTerm::Dot, tensors, cos)?;
-        self.add_terms(sum, GradientTerm::Cross, tensors, sin)
+        Ok(())
     }
 
     /// The gradients of full-width rows ([`Rows::full`]): for the channels `i` and `j` of a pair adds `xi dyi` to that
@@ -476,11 +493,7 @@ impl Rope {
         cos: &mut PairGradients<'_>,
         sin: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
-        let _ = self.back()?;
-        let (input, output) = self.pairings();
-        if input != output {
-            return Err(Error::GradientPairing { input, output });
-        }
+        self.check_kept_pairing()?;
         cos.check_same(sin)?;
         let shape = g.layout.shape();
         let sequence_rows = cos.check_channels([x.layout.shape(), shape])?;
@@ -493,7 +506,7 @@ impl Rope {
             pairs: channels,
             ..
         } = *cos;
-        let (proof, pairs) = (self.proof(), channels / 2);
+        let (proof, pairing, pairs) = (self.proof(), self.pairings().0, channels / 2);
         let walk = Walk {
             most: 1,
             ..Walk::between([x.layout, g.layout], &View::NONE, None)
@@ -511,7 +524,7 @@ impl Rope {
                 let [cos, sin] =
                     [&mut *cos.sums, &mut *sin.sums].map(|sums| &mut sums[at..][..channels]);
                 for pair in 0..pairs {
-                    let [i, j] = match input {
+                    let [i, j] = match pairing {
                         Pairing::Half => [pair, pairs + pair],
                         Pairing::Interleaved => [2 * pair, 2 * pair + 1],
                     };
@@ -558,7 +571,7 @@ impl Rope {
     }
 
     #[inline(never)]
-    fn add_terms(
+    pub(crate) fn add_terms(
         &self,
         sum: SumFn,
         term: GradientTerm,

@@ -966,6 +966,15 @@ pub(crate) struct BytesMut<'a> {
 }
 
 impl BytesMut<'_> {
+    /// The tensor, to read.
+    pub(crate) fn read(&self) -> Bytes<'_> {
+        Bytes {
+            bytes: self.bytes,
+            size: self.size,
+            layout: self.layout,
+        }
+    }
+
     /// A part of the tensor, by a layout narrowed from its own.
     pub(crate) fn part<'p>(&'p mut self, layout: &'p Layout) -> BytesMut<'p> {
         BytesMut {

@@ -4,9 +4,10 @@ use super::Rope;
 use crate::cache::MOST_CHANNELS;
 use crate::element::Element;
 use crate::execute::stages::{PassStages, Transform};
-use crate::gradient::PairGradients;
+use crate::gradient::{PairGradients, SumFn};
 use crate::implementations::{self, IN_PLACE};
 use crate::kernel::elements::{NormRotateKernels, OutOfPlaceKernels};
+use crate::kernel::gradient::GradientTerm;
 use crate::norm::{Norm, NormReach};
 use crate::pass::{Operand, OperandMut, Pass, PassKernels, Rotation};
 use crate::rope::fit_across;
@@ -414,30 +415,58 @@ impl LowerLinear for LinearStages<'_> {
         rows: &Rows<'_>,
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
-        let (shape, plain) = (dy.shape(), rope.with(Plain));
-        let sharing = plain.fit_in_place(shape, rows)?;
-        let back = rope.back_with([y.shape(), shape], rows, angles)?;
-        back.erased(&mut |back| {
-            let pass = back.pass(shape, in_place::<E, Self>(), Some((rows, sharing)))?;
-            Self::angle_gradients(rope, y, &dy.as_tensor(), angles)?;
-            run_in_place(&pass, &mut dy.bytes_mut());
-            Ok(())
-        })
+        let sum = E::SUMMED.0.of(rope.output);
+        let tensors = (&y.bytes(), &mut dy.bytes_mut());
+        rope.backward_bytes(tensors, in_place::<E, Self>(), sum, rows, angles)
     }
 
-    // Of what stands between the rotation and the transform: the factors of a scale cancel.
     fn angle_gradients<E: Element>(
         rope: &Rope<Self>,
         y: &Tensor<'_, E>,
         dy: &Tensor<'_, E>,
         angles: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
-        let plain = rope.with(Plain);
-        match rope.stages.transform {
-            None => plain.angle_gradients(y, dy, angles),
+        let _ = rope.back()?;
+        let (sum, tensors) = (E::SUMMED.0.of(rope.output), [&y.bytes(), &dy.bytes()]);
+        rope.add_angles(tensors, E::OUT_OF_PLACE, sum, angles)
+    }
+}
+
+impl Rope<LinearStages<'_>> {
+    #[inline(never)]
+    fn backward_bytes(
+        &self,
+        (y, dy): (&Bytes<'_>, &mut BytesMut<'_>),
+        kernels: (&'static OutOfPlaceKernels, PassKernels),
+        sum: SumFn,
+        rows: &Rows<'_>,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let shape = dy.layout.shape();
+        let sharing = self.with(Plain).fit_in_place(shape, rows)?;
+        let back = self.back_with([y.layout.shape(), shape], rows, angles)?;
+        back.erased(&mut |back| {
+            let pass = back.pass(shape, kernels, Some((rows, sharing)))?;
+            self.add_angles([y, &dy.read()], kernels.0, sum, angles)?;
+            run_in_place(&pass, dy);
+            Ok(())
+        })
+    }
+
+    /// Adds the gradients of the angles, of what stands between the rotation and the transform: the factors of a scale
+    /// cancel.
+    fn add_angles(
+        &self,
+        tensors: [&Bytes<'_>; 2],
+        element: &'static OutOfPlaceKernels,
+        sum: SumFn,
+        angles: &mut PairGradients<'_>,
+    ) -> Result<(), Error> {
+        let plain = self.with(Plain);
+        match self.stages.transform {
+            None => plain.add_terms(sum, GradientTerm::Cross, tensors, angles),
             Some(transform) => {
-                let tensors = [&y.bytes(), &dy.bytes()];
-                plain.transformed_angle_gradients(transform, tensors, E::OUT_OF_PLACE, angles)
+                plain.transformed_angle_gradients(transform, tensors, element, angles)
             }
         }
     }
@@ -530,14 +559,24 @@ impl Rope {
         x: &Tensor<'_, E>,
         sums: &mut [f32],
     ) -> Result<(), Error> {
-        let shape = x.shape();
+        self.squares(norm, (&x.bytes(), E::OUT_OF_PLACE), sums)
+    }
+
+    #[inline(never)]
+    fn squares(
+        &self,
+        norm: Norm<'_>,
+        (x, element): (&Bytes<'_>, &'static OutOfPlaceKernels),
+        sums: &mut [f32],
+    ) -> Result<(), Error> {
+        let shape = x.layout.shape();
         check_head(shape)?;
         if norm.formula.centered {
             return Err(Error::CenteredSums);
         }
         let rows = shape.batch.saturating_mul(shape.tokens);
         let each = if norm.reach == NormReach::Row {
-            x.layout().check_heads_disjoint()?;
+            x.layout.check_heads_disjoint()?;
             1
         } else {
             shape.heads
@@ -555,8 +594,8 @@ impl Rope {
                 stages: PassStages::of(Some(norm), None, None),
                 rounds: true,
             });
-            let pass = plan.checked_pass(shape, (E::OUT_OF_PLACE, PassKernels::default()), None);
-            pass.squares((&x.bytes(), E::OUT_OF_PLACE), norm, sums);
+            let pass = plan.checked_pass(shape, (element, PassKernels::default()), None);
+            pass.squares((x, element), norm, sums);
         }
         Ok(())
     }
