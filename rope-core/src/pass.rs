@@ -42,7 +42,7 @@ pub(crate) struct Pass<'a> {
     pub(crate) skips_identity: bool,
     /// Whether what is fused runs stage by stage all the same.
     pub(crate) staged: bool,
-    /// Whether its target is in no cache when it is read again.
+    /// Whether its target bypasses the caches, where an implementation can.
     pub(crate) streams: bool,
 }
 

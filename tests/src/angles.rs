@@ -330,7 +330,7 @@ impl Stored {
         result.expect("they were visited")
     }
 
-    /// One copy for all that is done with rows: copies were a half of the code of the suites.
+    /// Calls `f` once, with the rows. Compiled once: a copy for each closure was half of this library's code.
     fn visit(&self, f: &mut dyn FnMut(&Rows<'_>)) {
         let (cos, sin) = &self.table;
         let rotary_dim = 2 * self.angles.pairs;

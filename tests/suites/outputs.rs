@@ -128,13 +128,13 @@ fn parts_are_the_whole() {
     }
 }
 
-/// Groups in tensors that no cache holds, which are written past the caches: what a call for each group writes, and
-/// nothing beside it; wherever heads begin, and with room between them.
+/// Groups of heads in large tensors, which bypass the caches: the bits of a call for each group, and nothing else is
+/// written; at any alignment, with and without gaps between heads, and with rows that sequences share or not.
 #[test]
 fn large_tensors() {
     fn groups<I: Number, O: Number>() {
         let mut source = Source::random("outputs::large_tensors");
-        let [batch, tokens, heads, groups] = [2, 3, 9, 2];
+        let [batch, tokens, heads, groups] = [2, 3, 9, 3];
         let zero = O::from_f32(0.0);
         let mut memory = vec![zero; (64 << 20) / size_of::<O>()];
         for [head_dim, rotary_dim] in [[32, 24], [128, 128], [76, 76], [1000, 8]] {
@@ -142,7 +142,8 @@ fn large_tensors() {
             let len = batch * tokens * heads * head_dim;
             let x: Vec<I> = (0..len).map(|_| I::from_f32(source.unit())).collect();
             let x = Tensor::new(&x, [batch, tokens, heads, head_dim]).expect("valid");
-            let rows: Vec<_> = [0..tokens, 7..7 + tokens]
+            let count = batch * tokens;
+            let rows: Vec<_> = [0..tokens, 7..7 + count, 99..99 + count]
                 .map(|positions| frequencies.rows(positions).expect("positions"))
                 .into();
             for [before, room] in [[0, 0], [5, 0], [64, 40], [3, 1]] {

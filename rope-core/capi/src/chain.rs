@@ -79,7 +79,7 @@ impl rope_chain {
     }
 }
 
-/// The chain behind a pointer, and the bytes that are read for it.
+/// The caller's chain, and the bytes that are read for it.
 ///
 /// # Safety
 ///

@@ -173,11 +173,11 @@ impl rope_rows {
     }
 }
 
-/// What is done with rows, and with the bytes that they are read from.
+/// What is done with rows, and with the memory that they are read from.
 type WithRows<'w> = dyn FnMut(&Rows<'_>, [Region; 3]) -> Result<(), Failure> + 'w;
 
-/// Calls `with` with the rows behind a pointer, and with the bytes that they are read from. One copy for all verbs but
-/// the shortest: what they call takes longer than a call.
+/// Reads the caller's rows, and calls `with` with them and with the memory that they are read from. Compiled once, for
+/// all verbs that take much longer than a call.
 ///
 /// # Safety
 ///

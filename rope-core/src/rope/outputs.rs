@@ -20,10 +20,11 @@ use crate::{Dimension, Error, Rows, Shape, Tensor, TensorMut};
 /// `[1, 2048, 32, 128]` a fourth of it takes 1.1 times as long on Zen 4, and less yet more.
 const PART: usize = 512 << 10;
 
-/// The same where they are written past the caches.
+/// The same where the targets bypass the caches.
 const STREAMED_PART: usize = 128 << 10;
 
-/// Bytes of tensors of which no cache holds much when they are read again.
+/// Total bytes of the target tensors above which they bypass the caches: little of them would still be there when they
+/// are read again.
 const CACHES: usize = 48 << 20;
 
 /// One target of [`Rope::rotate_into_each`], and its rows.
@@ -91,7 +92,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// The bytes from the first to the last of a tensor.
+    /// Bytes of a target tensor, from its first element to its last.
     fn tensor_bytes(&self) -> usize {
         match &self.target {
             OutputTarget::Tensor(y, _) => y.bytes.len(),

@@ -1,13 +1,13 @@
-//! Writes past the caches, to memory that none of them holds when it is read again: a cache line that is written there
-//! is not read first, as it is to be written in a cache. (Zen 3: 16 bytes at a time take as long as writes into the
-//! caches, 32 half as long.)
+//! Non-temporal stores, for memory that no cache still holds when it is read again. They bypass the caches: a store
+//! into a cache reads the cache line first, and these do not. (Zen 3: stores of 32 bytes take half as long as stores
+//! into the caches, stores of 16 bytes as long.)
 
 use bytemuck::{Pod, Zeroable, pod_align_to_mut};
 
 use super::{InstructionSet, Kernel};
 use crate::backend::Proof;
 
-/// What is written at once.
+/// The unit of memory that is written whole.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct CacheLine(pub(super) [u8; 64]);
@@ -17,19 +17,19 @@ unsafe impl Zeroable for CacheLine {}
 // SAFETY: as many bytes as the alignment, so that there is no padding.
 unsafe impl Pod for CacheLine {}
 
-/// Memory that is written past the caches.
+/// Memory that non-temporal stores write.
 pub(crate) struct Stream<'m> {
     memory: &'m mut [u8],
     proof: Proof,
 }
 
 impl<'m> Stream<'m> {
-    /// Calls `run` with memory to write. All of it is written, for every thread, when this returns.
+    /// Calls `run` with memory to write. When this returns, every thread sees what was written.
     pub(crate) fn into(memory: &'m mut [u8], proof: Proof, run: &mut dyn FnMut(&mut Stream<'_>)) {
         run(&mut Stream { memory, proof });
     }
 
-    /// Writes bytes at an index; those of a cache line that is not written whole go through the caches.
+    /// Writes bytes at an index. Those that do not fill a cache line go through the caches.
     pub(crate) fn write(&mut self, at: usize, bytes: &[u8]) {
         let to = &mut self.memory[at..][..bytes.len()];
         let (first, lines, last) = pod_align_to_mut::<u8, CacheLine>(to);
@@ -47,7 +47,7 @@ impl Drop for Stream<'_> {
     }
 }
 
-/// The whole cache lines of memory that a [`Stream`] has.
+/// Whole cache lines of a [`Stream`], and what is written there.
 struct Lines<'l> {
     to: &'l mut [CacheLine],
     from: &'l [[u8; 64]],
@@ -70,7 +70,7 @@ cfg_if::cfg_if! {
         #[cfg(target_arch = "x86_64")]
         use core::arch::x86_64::_mm_sfence;
 
-        /// Waits for what was written past the caches.
+        /// Orders the non-temporal stores before everything that follows.
         fn fence() {
             // SAFETY: the build has SSE2, and this is of SSE.
             unsafe { _mm_sfence() }
