@@ -39,13 +39,10 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
                 kernel(pass.proof, source, line);
                 copy_unrotated(pass.proof, ends, source, line);
                 let [at, step] = [span.at[1], span.steps[1]].map(|index| index * written.size);
-                let tile = &tile[..span.count * head_bytes];
-                if step == head_bytes {
-                    stream.write(at, tile);
-                } else {
-                    for (head, bytes) in tile.chunks_exact(head_bytes).enumerate() {
-                        stream.write(at + head * step, bytes);
-                    }
+                let together = if step == head_bytes { span.count } else { 1 };
+                let heads = tile[..span.count * head_bytes].chunks_exact(together * head_bytes);
+                for (index, bytes) in heads.enumerate() {
+                    stream.write(at + index * step, bytes);
                 }
             });
         });

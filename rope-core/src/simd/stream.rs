@@ -30,6 +30,7 @@ impl<'m> Stream<'m> {
     }
 
     /// Writes bytes at an index. Those that do not fill a cache line go through the caches.
+    #[inline(always)]
     pub(crate) fn write(&mut self, at: usize, bytes: &[u8]) {
         let to = &mut self.memory[at..][..bytes.len()];
         let (first, lines, last) = pod_align_to_mut::<u8, CacheLine>(to);
