@@ -29,6 +29,7 @@ use crate::run::{self, Bench};
 use crate::runners;
 use crate::selection::{self, Planned, Selection};
 use crate::stages;
+use crate::turns;
 use crate::verification::verify;
 use crate::{backward, call};
 
@@ -44,6 +45,9 @@ struct Cli {
     #[command(flatten)]
     measure: Measure,
 }
+
+/// Passes of each of two programs that are measured by turns.
+const TURNS: usize = 24;
 
 /// Positions that are tried for each level of the accuracy.
 const POSITIONS: u32 = 4096;
@@ -90,14 +94,26 @@ enum Command {
         check: bool,
     },
     /// Puts two runs side by side: two machines, or two commits
+    ///
+    /// Two programs instead are measured by turns, pass for pass: the rope-bench of two commits. What disturbs the
+    /// machine then disturbs both, so that smaller differences can be told: compare old/rope-bench new/rope-bench --
+    /// --formulation fused.
     Compare {
-        /// The run to compare with
+        /// The run to compare with, or the program
         before: PathBuf,
-        /// The run to compare
+        /// The run to compare, or the program
         after: PathBuf,
         /// The difference that is asked for: lines whose noise could hide it are counted apart
         #[arg(long, value_name = "PERCENT", default_value_t = 100.0 * compare::DIFFERENCE)]
         difference: f64,
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(2..), help = format!("Passes of each program [default: {TURNS}]"))]
+        passes: Option<u16>,
+        /// Makes a formulation or a family slower in the second program: fused=1.05
+        #[arg(long, value_name = "NAME=FACTOR", hide = true)]
+        slow_down: Option<SlowDown>,
+        /// What the programs measure: arguments of a run, or of `call`
+        #[arg(last = true)]
+        arguments: Vec<String>,
     },
     /// How wrong cos and sin are, against the position: rope-core's, and those that models are run with
     Accuracy {
@@ -412,8 +428,28 @@ pub fn run() -> Result<ExitCode> {
             before,
             after,
             difference,
+            passes,
+            slow_down,
+            arguments,
         }) => {
-            let runs = [files::read(&before)?, files::read(&after)?];
+            compare::check_difference(0.01 * difference)?;
+            let runs = match [files::is_run(&before)?, files::is_run(&after)?] {
+                [true, true] => {
+                    if passes.is_some() || slow_down.is_some() || !arguments.is_empty() {
+                        bail!("what is to be measured is said of two programs, not of two runs");
+                    }
+                    [files::read(&before)?, files::read(&after)?]
+                }
+                [false, false] => turns::measure(
+                    [&before, &after],
+                    passes.map_or(TURNS, usize::from),
+                    &arguments,
+                    slow_down.as_ref(),
+                )?,
+                _ => bail!(
+                    "one is a run and the other is not: two runs or two programs can be compared"
+                ),
+            };
             let names = [&before, &after].map(|path| path.display().to_string());
             let named = [(&*names[0], &runs[0]), (&*names[1], &runs[1])];
             print(&compare::table(named, 0.01 * difference)?);

@@ -3,7 +3,8 @@
 //! Two runs of one program differ, because a machine that others share is another machine a minute later, and because
 //! two processes differ. How far, the runs say themselves. The passes of a run lie apart in time, and each is a
 //! [process of its own](crate::passes): where the fastest ones agree, a time is what the code takes. And the roof's
-//! loops are the same code in any two runs: what they differ by, in this case and in all, the machine differs by.
+//! loops are the same code in any two runs: what they differ by, in this case and in all, the machine differs by. Two
+//! programs that are [measured by turns](crate::turns) meet the same machine.
 //! memcpy is none of these controls: between two buffers it takes 1.1 to 1.6 times as long in one process as in
 //! another, by where they lie. Nor are times divided by the roof's: where a tensor just fits a cache, the roof differs
 //! by a tenth between runs in which the rotations agree to 0.2 %.
@@ -11,6 +12,7 @@
 //! A ratio is then within its noise of the truth. It is a difference if 1 is not; the code takes the same time if
 //! nothing as large as the difference that was asked for is; everything else cannot be told.
 
+use std::f64::consts::SQRT_2;
 use std::fmt::Write;
 
 use anyhow::{Result, ensure};
@@ -25,12 +27,13 @@ pub const DIFFERENCE: f64 = 0.05;
 /// No difference below this is called one: the same code at another address differs by as much.
 const LEAST: f64 = 0.02;
 
-/// How many times what the fastest passes of a measurement differ by, and those of the other measurements of its case.
-/// With this and the two below, up to 2 % of the lines of runs of one program are called different on a busy machine.
-const OF_PASSES: f64 = 2.0;
+/// How many standard errors of the two times. (On a machine whose other users made half of all passes take 1.5 times as
+/// long, 24 passes by turns of one program slowed down by 5 % were told apart in 73 of 120 lines: all 72 of tensors in
+/// L1 and L2, and one of the 48 of 32 MiB. Without a slowdown no line differed.)
+const ERRORS: f64 = 2.0;
 
-/// So many passes of the faster run that take as long as the fastest of the slower one may be chance.
-const MAY_OVERLAP: usize = 1;
+/// A time is that of the fastest pass; for each so many passes that there are, of the one after it.
+const PASSES: usize = 12;
 
 /// How many times what the roof's loops of a case differ by, in the mean.
 const OF_CASE: f64 = 2.0;
@@ -76,24 +79,14 @@ impl Verdict {
 impl Comparison {
     /// Of two times, with the noise of their case.
     fn of(a: &Time, b: &Time, case: (f64, &'static str)) -> Self {
-        let own = OF_PASSES * unsettled(a).max(unsettled(b));
-        let log = (b.minimum / a.minimum).ln();
-        let (fast, slow) = if log < 0.0 { (b, a) } else { (a, b) };
-        let passes = fast.of_passes().iter();
-        let overlapping = passes.filter(|pass| **pass >= slow.minimum).count();
-        // Passes that agree may be of one moment of the machine.
-        let overlap = if overlapping > MAY_OVERLAP {
-            log.abs()
-        } else {
-            0.0
-        };
-        let (noise, from) = largest([
-            (LEAST, ""),
-            (own, "its passes"),
-            (overlap, "their overlap"),
-            case,
-        ]);
-        Comparison { log, noise, from }
+        let [a, b] = [a, b].map(Fast::of);
+        let own = ERRORS * a.error.hypot(b.error);
+        let (noise, from) = largest([(LEAST, ""), (own, "its passes"), case]);
+        Comparison {
+            log: b.log - a.log,
+            noise,
+            from,
+        }
     }
 
     /// Whether A and B differ, by more than nothing or by less than `difference`, a share.
@@ -118,20 +111,51 @@ fn largest<const N: usize>(noises: [(f64, &'static str); N]) -> (f64, &'static s
     noises.into_iter().fold((0.0, ""), larger)
 }
 
-/// How far the third-fastest pass is from the fastest, as a logarithm: two that agree may both be slow. It falls with
-/// the number of passes. Of a single pass, how far its middle round is.
-fn unsettled(time: &Time) -> f64 {
-    let mut passes = time.passes.clone();
-    passes.sort_by(f64::total_cmp);
-    let third = passes.get(2).or(passes.last());
-    (third.unwrap_or(&time.median) / time.minimum).ln()
+/// What something takes where nothing disturbs it.
+struct Fast {
+    /// The logarithm of the time of one of the fastest passes.
+    log: f64,
+    /// Its standard error.
+    error: f64,
+}
+
+impl Fast {
+    fn of(time: &Time) -> Self {
+        let mut logs: Vec<f64> = time.of_passes().iter().map(|pass| pass.ln()).collect();
+        logs.sort_by(f64::total_cmp);
+        let (count, rank) = (logs.len(), logs.len() / PASSES);
+        let log = logs[rank];
+        if count == 1 {
+            let error = time.median.ln() - log;
+            return Fast { log, error };
+        }
+        // By the bootstrap: of as many passes, drawn from these with replacement, each has a chance to have this rank.
+        let up_to = |index: usize| more_than(rank, count, index as f64 / count as f64);
+        let chances = (0..count).map(|index| up_to(index + 1) - up_to(index));
+        let squares = chances
+            .zip(&logs)
+            .map(|(chance, other)| chance * (other - log).powi(2));
+        let error = squares.sum::<f64>().sqrt();
+        Fast { log, error }
+    }
+}
+
+/// The probability that of `count` draws more than `most` succeed, each with the probability `each`.
+fn more_than(most: usize, count: usize, each: f64) -> f64 {
+    let mut chosen = 1.0;
+    let mut up_to = 0.0;
+    for wins in 0..=most {
+        up_to += chosen * each.powi(wins as i32) * (1.0 - each).powi((count - wins) as i32);
+        chosen *= (count - wins) as f64 / (wins + 1) as f64;
+    }
+    1.0 - up_to
 }
 
 /// By how much the roof's loops differ in a case: logarithms.
 fn controls(a: &CaseResult, b: &CaseResult) -> Vec<f64> {
     let roofs = a.roofs.iter().filter_map(|old| {
         let new = b.roofs.iter().find(|new| new.name == old.name)?;
-        Some((new.time.minimum / old.time.minimum).ln().abs())
+        Some((Fast::of(&new.time).log - Fast::of(&old.time).log).abs())
     });
     roofs.collect()
 }
@@ -145,13 +169,11 @@ fn of_case(a: &CaseResult, b: &CaseResult, of_all: f64) -> (f64, &'static str) {
         let roofs = case.roofs.iter().map(|roof| &roof.time);
         roofs.chain(case.measurements.iter().map(|measured| &measured.time))
     });
+    let errors = times.map(|time| Fast::of(time).error).collect();
     largest([
         (OF_ALL * of_all, "the machine"),
         (OF_CASE * mean, "the roof"),
-        (
-            OF_PASSES * quantile(times.map(unsettled).collect(), 0.75),
-            "the passes",
-        ),
+        (ERRORS * SQRT_2 * quantile(errors, 0.75), "the passes"),
     ])
 }
 
@@ -201,14 +223,24 @@ fn lines<'a>(a: &'a Run, b: &'a Run) -> Vec<Line<'a>> {
     lines
 }
 
-/// The table of two runs and their names, asked for a difference.
-pub fn table([(a_name, a), (b_name, b)]: [(&str, &Run); 2], difference: f64) -> Result<String> {
+/// Whether a difference is one that can be asked for.
+///
+/// # Errors
+///
+/// It is not.
+pub fn check_difference(difference: f64) -> Result<()> {
     ensure!(
         difference > LEAST && difference < 1.0,
         "a difference of {} %: the same code differs by {} % at another address; ask for more than that, and less than 100",
         100.0 * difference,
         100.0 * LEAST
     );
+    Ok(())
+}
+
+/// The table of two runs and their names, asked for a difference.
+pub fn table([(a_name, a), (b_name, b)]: [(&str, &Run); 2], difference: f64) -> Result<String> {
+    check_difference(difference)?;
     let mut text = String::new();
     for (letter, name, run) in [("A", a_name, a), ("B", b_name, b)] {
         let machine = &run.machine;
@@ -275,7 +307,7 @@ pub fn table([(a_name, a), (b_name, b)]: [(&str, &Run); 2], difference: f64) -> 
     }
     text += "\ntime B / A: below 1, B is faster. noise: how far that may be from 1 with the same code in both: by how far the\n\
              fastest passes lie apart, its own or those of its case, by what the roof's loops differ in this case, or in all\n\
-             cases (the machine); at least 2 %. / roof: time over the roof's\n\n";
+             cases (the machine); at least 2 %. A, B: the fastest round. / roof: time over the roof's\n\n";
     text += &align(&rows);
     let [faster, slower, same, unknown] = counts;
     let _ = writeln!(
@@ -292,8 +324,8 @@ pub fn table([(a_name, a), (b_name, b)]: [(&str, &Run); 2], difference: f64) -> 
         let more = 2 * passes(a).max(passes(b)).max(3);
         let _ = writeln!(
             text,
-            "What cannot be told has more noise than the difference: measure both again with --passes {more}, one soon\n\
-             after the other, on a core that nothing else uses"
+            "What cannot be told has more noise than the difference: measure both again with --passes {more}, by turns (compare\n\
+             takes two programs), on a core that nothing else uses"
         );
     }
     Ok(text)
@@ -329,11 +361,11 @@ mod tests {
         // What the case says of both.
         assert_eq!(verdict(quiet, slower, 0.1), Verdict::CannotTell);
         assert_eq!(verdict(quiet, quiet, 0.06), Verdict::CannotTell);
-        // A fastest pass that one other confirms.
-        let unsettled = [100.0, 100.1, 109.0, 109.0];
+        // A fastest pass that no other confirms.
+        let unsettled = [100.0, 109.0, 109.0, 109.0];
         assert_eq!(verdict(unsettled, slower, 0.0), Verdict::CannotTell);
         // 4 % is no 5 %, and may be nothing.
-        let noisy = [104.0, 104.5, 107.0, 107.0];
+        let noisy = [104.0, 108.0, 108.0, 108.0];
         assert_eq!(verdict(quiet, noisy, 0.0), Verdict::CannotTell);
     }
 

@@ -40,5 +40,6 @@ pub mod runners;
 pub mod selection;
 pub mod stages;
 pub mod threads;
+pub mod turns;
 pub mod verification;
 pub mod workloads;

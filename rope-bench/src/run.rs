@@ -219,12 +219,7 @@ fn result(case: &Case, chosen: &[&dyn Formulation], passes: &[&CasePass]) -> Cas
         copy: Some(time(copy)),
         measurements: Vec::new(),
     };
-    let mut roof = vec![f64::INFINITY; passes.len()];
-    for of_loop in &result.roofs {
-        for (fastest, time) in roof.iter_mut().zip(of_loop.time.of_passes()) {
-            *fastest = fastest.min(*time);
-        }
-    }
+    let roof = fastest_roof(&result.roofs);
     for (index, (formulation, checked)) in chosen.iter().zip(checked).enumerate() {
         let time = time(copy + 1 + index);
         let cost = formulation.cost(case);
@@ -242,6 +237,19 @@ fn result(case: &Case, chosen: &[&dyn Formulation], passes: &[&CasePass]) -> Cas
     }
     add_ratios(&mut result.measurements);
     result
+}
+
+/// What the fastest loop of the roof takes in each pass.
+pub(crate) fn fastest_roof(roofs: &[RoofResult]) -> Vec<f64> {
+    let mut fastest: Vec<f64> = Vec::new();
+    for roof in roofs {
+        let passes = roof.time.of_passes();
+        fastest.resize(passes.len(), f64::INFINITY);
+        for (fastest, time) in fastest.iter_mut().zip(passes) {
+            *fastest = fastest.min(*time);
+        }
+    }
+    fastest
 }
 
 /// rope-core over the C loop of the same instruction set, and over libraries.

@@ -137,6 +137,12 @@ fn a_run_and_its_reports() {
     assert_eq!(renamed, text);
     let compared = rope_bench(&["compare", &json, &json]);
     assert!(String::from_utf8_lossy(&compared.stdout).contains("0 faster, 0 slower"));
+    refused(
+        &["compare", &json, &json, "--passes", "3"],
+        "of two programs",
+    );
+    let program = env!("CARGO_BIN_EXE_rope-bench");
+    refused(&["compare", &json, program], "two runs or two programs");
     let left = fs::read_dir(&directory).unwrap().filter(|entry| {
         entry
             .as_ref()
@@ -160,6 +166,40 @@ fn json_of(arguments: &[&str]) -> serde_json::Value {
         String::from_utf8_lossy(&stderr)
     );
     serde_json::from_slice(&stdout).unwrap()
+}
+
+#[test]
+fn two_programs_by_turns() {
+    let program = env!("CARGO_BIN_EXE_rope-bench");
+    let options = [
+        "compare",
+        program,
+        program,
+        "--slow-down",
+        "fused=3",
+        "--passes",
+        "3",
+        "--",
+    ];
+    let measured = [
+        "--shape",
+        "1,1,2,8",
+        "--formulation",
+        "fused",
+        "--element",
+        "f32",
+    ];
+    let Output { status, stdout, .. } = rope_bench(&[&options[..], &measured].concat());
+    let table = String::from_utf8_lossy(&stdout);
+    assert!(
+        status.success() && table.contains("B was slowed down on purpose: fused=3"),
+        "{table}"
+    );
+    assert!(table.contains("  fused/scalar "), "{table}");
+    refused(
+        &[&options[..], &["--formulation", "polar"]].concat(),
+        "no formulation",
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Reading and writing reports: a file is either there whole or not there.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -49,22 +49,32 @@ pub fn write_or_print(path: &Path, contents: &[u8]) -> Result<()> {
 
 /// Reads the JSON of a run.
 pub fn read(path: &Path) -> Result<Run> {
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let name = path.display();
+    let text = fs::read(path).with_context(|| format!("cannot read {name}"))?;
+    parse(&text, &name.to_string())
+}
+
+/// A run of its JSON, which has a name.
+pub fn parse(text: &[u8], name: &str) -> Result<Run> {
     let value: serde_json::Value =
-        serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
+        serde_json::from_slice(text).with_context(|| format!("{name} is not JSON"))?;
     match value.get("format").and_then(|format| format.as_str()) {
         Some(FORMAT) => {}
-        Some(other) => bail!(
-            "{} is in the format {other:?}; this program reads {FORMAT:?}",
-            path.display()
-        ),
-        None => bail!(
-            "{} was not written by rope-bench: it has no \"format\"",
-            path.display()
-        ),
+        Some(other) => {
+            bail!("{name} is in the format {other:?}; this program reads {FORMAT:?}")
+        }
+        None => bail!("{name} was not written by rope-bench: it has no \"format\""),
     }
-    serde_json::from_value(value).with_context(|| format!("{} is damaged", path.display()))
+    serde_json::from_value(value).with_context(|| format!("{name} is damaged"))
+}
+
+/// Whether a file begins as the JSON of a run does; a program does not.
+pub fn is_run(path: &Path) -> Result<bool> {
+    let mut first = [0];
+    File::open(path)
+        .and_then(|mut file| file.read(&mut first))
+        .with_context(|| format!("cannot read {}", path.display()))?;
+    Ok(first == *b"{")
 }
 
 /// Reads several runs, and says from which files. A folder stands for the `.json` files in it and below, by name.

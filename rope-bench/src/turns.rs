@@ -1,0 +1,101 @@
+//! Two programs measured by turns, pass for pass: rope-bench of two commits.
+//!
+//! A machine that others share is another machine a minute later. Two programs that are measured one after the other
+//! differ by that; by turns, what slows one down slows the other down as often.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+
+use crate::measuring::{Ratio, SlowDown, Time};
+use crate::progress::Progress;
+use crate::report::files;
+use crate::results::{CaseResult, Run};
+use crate::run::{ROOF, fastest_roof};
+
+/// Measures two programs, with the same arguments, and gives each one's passes as a run. The second may be made slower.
+///
+/// # Errors
+///
+/// What stopped a program, or that it measured something else in another pass.
+pub fn measure(
+    programs: [&Path; 2],
+    passes: usize,
+    arguments: &[String],
+    slow_down: Option<&SlowDown>,
+) -> Result<[Run; 2]> {
+    let bar = Progress::new(2 * passes as u64);
+    let mut runs = [Vec::new(), Vec::new()];
+    for turn in 0..passes {
+        // Each goes first as often as the other.
+        for index in [turn % 2, (turn + 1) % 2] {
+            let slow_down = slow_down.filter(|_| index == 1);
+            runs[index].push(pass(programs[index], arguments, slow_down)?);
+            bar.advance(1);
+        }
+    }
+    let [before, after] = runs;
+    Ok([join(&before)?, join(&after)?])
+}
+
+fn pass(program: &Path, arguments: &[String], slow_down: Option<&SlowDown>) -> Result<Run> {
+    let name = program.display();
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .args(["--passes", "1", "--json", "-"]);
+    if let Some(slow_down) = slow_down {
+        command.args(["--slow-down", &slow_down.to_string()]);
+    }
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("cannot start {name}"))?;
+    ensure!(
+        output.status.success(),
+        "{name} ended with {}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    files::parse(&output.stdout, &format!("what {name} printed"))
+}
+
+/// One run of the passes of one program.
+fn join(passes: &[Run]) -> Result<Run> {
+    let mut run = passes.first().context("no pass")?.clone();
+    ensure!(
+        passes.iter().all(|pass| measured(pass) == measured(&run)),
+        "a pass measured something else than the first"
+    );
+    for (index, case) in run.cases.iter_mut().enumerate() {
+        let join = |of: &dyn Fn(&CaseResult) -> &Time| {
+            let times = passes.iter().map(|pass| of(&pass.cases[index]));
+            Time::of(&times.map(|time| vec![time.minimum]).collect::<Vec<_>>())
+        };
+        for (at, roof) in case.roofs.iter_mut().enumerate() {
+            roof.time = join(&|case| &case.roofs[at].time);
+        }
+        let roof = fastest_roof(&case.roofs);
+        for (at, measured) in case.measurements.iter_mut().enumerate() {
+            measured.time = join(&|case| &case.measurements[at].time);
+            measured.ratios = vec![Ratio::of(ROOF, measured.time.of_passes(), &roof)];
+        }
+    }
+    Ok(run)
+}
+
+/// The names of all that was measured.
+fn measured(run: &Run) -> Vec<[&str; 3]> {
+    let mut names = Vec::new();
+    for case in &run.cases {
+        let roofs = case.roofs.iter().map(|roof| &roof.name);
+        let formulations = case.measurements.iter().map(|one| &one.formulation);
+        names.extend(
+            roofs
+                .chain(formulations)
+                .map(|name| [&*case.workload, &*case.group, name]),
+        );
+    }
+    names
+}
