@@ -86,15 +86,11 @@ pub(crate) struct QuantKernels {
 }
 
 impl QuantKernels {
-    const fn new<C: Convert8>() -> Self {
+    /// Of codes of a kind, and what makes them: [`encode`] with one of the kind.
+    const fn new<C: Convert8>(encode: fn(Proof, &mut Encoding<'_>)) -> Self {
         QuantKernels {
             largest: C::LARGEST,
-            encode: |proof, encoding| {
-                proof.run(Encode {
-                    encoding,
-                    code: PhantomData::<C>,
-                });
-            },
+            encode,
             make_scales,
             decode: |proof, source, scale, target| {
                 proof.run(Decode::<C> {
@@ -214,42 +210,48 @@ pub(crate) static Q8_0: BlockFormat = BlockFormat {
 };
 
 /// The float of 8 bits with 3 mantissa bits and no infinities.
-pub(crate) static E4M3: QuantKernels = QuantKernels::new::<E4m3>();
+pub(crate) static E4M3: QuantKernels =
+    QuantKernels::new::<E4m3>(|proof, encoding| encode(proof, encoding, E4m3));
 /// The float of 8 bits with 2 mantissa bits.
-pub(crate) static E5M2: QuantKernels = QuantKernels::new::<E5m2<0x7c>>();
+pub(crate) static E5M2: QuantKernels =
+    QuantKernels::new::<E5m2>(|proof, encoding| encode(proof, encoding, E5m2 { most: 0x7c }));
 /// The same, of which infinities are not made.
-pub(crate) static E5M2_SATURATING: QuantKernels = QuantKernels::new::<E5m2<0x7b>>();
+pub(crate) static E5M2_SATURATING: QuantKernels =
+    QuantKernels::new::<E5m2>(|proof, encoding| encode(proof, encoding, E5m2 { most: 0x7b }));
 /// Integers, ties to even.
-pub(crate) static INT8_EVEN: QuantKernels = QuantKernels::new::<Int8Even>();
+pub(crate) static INT8_EVEN: QuantKernels =
+    QuantKernels::new::<Int8Even>(|proof, encoding| encode(proof, encoding, Int8Even));
 /// Integers, rounded by adding a half.
-pub(crate) static INT8_AWAY: QuantKernels = QuantKernels::new::<Int8Away>();
+pub(crate) static INT8_AWAY: QuantKernels =
+    QuantKernels::new::<Int8Away>(|proof, encoding| encode(proof, encoding, Int8Away));
 
 /// A code as a kernel sees it.
-trait Convert8 {
+trait Convert8: Copy {
     /// The largest magnitude that it has on both sides of zero.
     const LARGEST: f32;
 
     /// Four vectors of values to codes.
-    fn write<S: SimdQuant>(s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4];
+    fn write<S: SimdQuant>(self, s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4];
     /// A value rounded to its code.
-    fn from_f32(x: f32) -> u8;
+    fn round(self, x: f32) -> u8;
     /// The value of a code, exactly.
     fn to_f32(x: u8) -> f32;
 }
 
+#[derive(Clone, Copy)]
 struct E4m3;
 
 impl Convert8 for E4m3 {
     const LARGEST: f32 = 448.0;
 
     #[inline(always)]
-    fn write<S: SimdQuant>(s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
-        s.store_f8::<3, E4M3_LEAST, 0x7e>(x)
+    fn write<S: SimdQuant>(self, s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
+        s.store_f8::<3, E4M3_LEAST>(x, 0x7e)
     }
 
     #[inline(always)]
-    fn from_f32(x: f32) -> u8 {
-        f32_to_f8::<3, E4M3_LEAST, 0x7e>(x)
+    fn round(self, x: f32) -> u8 {
+        f32_to_f8::<3, E4M3_LEAST>(x, 0x7e)
     }
 
     #[inline(always)]
@@ -258,20 +260,23 @@ impl Convert8 for E4m3 {
     }
 }
 
-/// `MOST` is the code of the largest number, or that of the infinity.
-struct E5m2<const MOST: u32>;
+#[derive(Clone, Copy)]
+struct E5m2 {
+    /// The code of the largest number, or that of the infinity.
+    most: u32,
+}
 
-impl<const MOST: u32> Convert8 for E5m2<MOST> {
+impl Convert8 for E5m2 {
     const LARGEST: f32 = 57344.0;
 
     #[inline(always)]
-    fn write<S: SimdQuant>(s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
-        s.store_f8::<2, E5M2_LEAST, MOST>(x)
+    fn write<S: SimdQuant>(self, s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
+        s.store_f8::<2, E5M2_LEAST>(x, self.most)
     }
 
     #[inline(always)]
-    fn from_f32(x: f32) -> u8 {
-        f32_to_f8::<2, E5M2_LEAST, MOST>(x)
+    fn round(self, x: f32) -> u8 {
+        f32_to_f8::<2, E5M2_LEAST>(x, self.most)
     }
 
     #[inline(always)]
@@ -280,18 +285,19 @@ impl<const MOST: u32> Convert8 for E5m2<MOST> {
     }
 }
 
+#[derive(Clone, Copy)]
 struct Int8Even;
 
 impl Convert8 for Int8Even {
     const LARGEST: f32 = 127.0;
 
     #[inline(always)]
-    fn write<S: SimdQuant>(s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
+    fn write<S: SimdQuant>(self, s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
         s.store_i8_even(x)
     }
 
     #[inline(always)]
-    fn from_f32(x: f32) -> u8 {
+    fn round(self, x: f32) -> u8 {
         f32_to_i8_even(x)
     }
 
@@ -301,18 +307,19 @@ impl Convert8 for Int8Even {
     }
 }
 
+#[derive(Clone, Copy)]
 struct Int8Away;
 
 impl Convert8 for Int8Away {
     const LARGEST: f32 = 127.0;
 
     #[inline(always)]
-    fn write<S: SimdQuant>(s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
+    fn write<S: SimdQuant>(self, s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
         s.store_i8_away(x, 0.5)
     }
 
     #[inline(always)]
-    fn from_f32(x: f32) -> u8 {
+    fn round(self, x: f32) -> u8 {
         f32_to_i8_away(x, 0.5)
     }
 
@@ -323,9 +330,13 @@ impl Convert8 for Int8Away {
 }
 
 /// Values to codes.
+fn encode<C: Convert8>(proof: Proof, encoding: &mut Encoding<'_>, code: C) {
+    proof.run(Encode { encoding, code });
+}
+
 struct Encode<'e, 'a, C> {
     encoding: &'e mut Encoding<'a>,
-    code: PhantomData<C>,
+    code: C,
 }
 
 impl<C: Convert8> Kernel for Encode<'_, '_, C> {
@@ -342,7 +353,7 @@ impl<C: Convert8> Kernel for Encode<'_, '_, C> {
             let values = values.part(head * len..(head + 1) * len);
             let (by, divides) = factors.of(head);
             let codes = &mut codes[head * len..(head + 1) * len];
-            Self::head(s, values, by, divides, codes);
+            Self::head(s, self.code, values, by, divides, codes);
         }
     }
 }
@@ -351,6 +362,7 @@ impl<C: Convert8> Encode<'_, '_, C> {
     #[inline(always)]
     fn head<S: InstructionSet>(
         s: S,
+        code: C,
         source: Values<'_>,
         by: f32,
         divides: bool,
@@ -358,7 +370,7 @@ impl<C: Convert8> Encode<'_, '_, C> {
     ) {
         let len = source.len();
         if const { S::LANES == 1 } {
-            return Self::plain(s, source, by, divides, target);
+            return Self::plain(s, code, source, by, divides, target);
         }
         let blocks = source.blocks::<S>();
         let factor = s.splat(by);
@@ -366,7 +378,7 @@ impl<C: Convert8> Encode<'_, '_, C> {
         let (whole, rest) = target.split_at_mut(done);
         let whole = S::chunks_mut(whole).as_chunks_mut().0;
         for (index, codes) in whole.iter_mut().enumerate() {
-            *codes = Self::block(s, blocks.load(s, index), factor, divides);
+            *codes = Self::block(s, code, blocks.load(s, index), factor, divides);
             if blocks.even_odd() {
                 *codes = s.interleave_codes(*codes);
             }
@@ -374,7 +386,8 @@ impl<C: Convert8> Encode<'_, '_, C> {
         if !rest.is_empty() {
             let mut codes = [0; MOST_OF_BLOCK];
             let block = source.part(done..len).padded(s);
-            S::chunks_mut(&mut codes).as_chunks_mut().0[0] = Self::block(s, block, factor, divides);
+            S::chunks_mut(&mut codes).as_chunks_mut().0[0] =
+                Self::block(s, code, block, factor, divides);
             rest.copy_from_slice(&codes[..rest.len()]);
         }
     }
@@ -382,6 +395,7 @@ impl<C: Convert8> Encode<'_, '_, C> {
     #[inline(always)]
     fn block<S: SimdQuant>(
         s: S,
+        code: C,
         [a, b, c, d]: [S::F32; 4],
         by: S::F32,
         divides: bool,
@@ -391,13 +405,14 @@ impl<C: Convert8> Encode<'_, '_, C> {
         } else {
             [s.mul(a, by), s.mul(b, by), s.mul(c, by), s.mul(d, by)]
         };
-        C::write(s, x)
+        code.write(s, x)
     }
 
     /// The definition, one lane at a time.
     #[inline(always)]
     fn plain<S: InstructionSet>(
         s: S,
+        code: C,
         source: Values<'_>,
         by: f32,
         divides: bool,
@@ -409,8 +424,8 @@ impl<C: Convert8> Encode<'_, '_, C> {
             source
                 .part(start..start + codes.len())
                 .widen(s, &mut values);
-            for (x, code) in values.iter().zip(codes) {
-                *code = C::from_f32(if divides { x / by } else { x * by });
+            for (x, y) in values.iter().zip(codes) {
+                *y = code.round(if divides { x / by } else { x * by });
             }
         }
     }

@@ -101,9 +101,10 @@ impl Avx2 {
     /// above 7 zeros. One instruction multiplies both and adds them, to `1 << (7 - MANTISSA)` times the code and a
     /// constant. Nothing overflows, up to infinities.
     #[inline(always)]
-    fn f8_words<const MANTISSA: u32, const LEAST: u32, const MOST: u32>(
+    fn f8_words<const MANTISSA: u32, const LEAST: u32>(
         self,
         [a, b]: [__m256; 2],
+        most: u32,
     ) -> __m256i {
         let unit = 1 << (7 - MANTISSA);
         // The bits of the sum of zero.
@@ -117,7 +118,7 @@ impl Avx2 {
             let words =
                 _mm256_packs_epi32(_mm256_madd_epi16(a, weights), _mm256_madd_epi16(b, weights));
             let words = _mm256_sub_epi16(words, _mm256_set1_epi16(zero as i16));
-            let most = _mm256_set1_epi16((MOST as i32 * unit) as i16);
+            let most = _mm256_set1_epi16((most as i32 * unit) as i16);
             _mm256_srl_epi16(
                 _mm256_min_epi16(words, most),
                 _mm_cvtsi32_si128((7 - MANTISSA) as i32),
@@ -414,13 +415,14 @@ impl SimdQuant for Avx2 {
     const INTERLEAVES_CODES: bool = true;
 
     #[inline(always)]
-    fn store_f8<const MANTISSA: u32, const LEAST: u32, const MOST: u32>(
+    fn store_f8<const MANTISSA: u32, const LEAST: u32>(
         self,
         [a, b, c, d]: [__m256; 4],
+        most: u32,
     ) -> [[u8; 8]; 4] {
         let [ab, cd] = [
-            self.f8_words::<MANTISSA, LEAST, MOST>([a, b]),
-            self.f8_words::<MANTISSA, LEAST, MOST>([c, d]),
+            self.f8_words::<MANTISSA, LEAST>([a, b], most),
+            self.f8_words::<MANTISSA, LEAST>([c, d], most),
         ];
         let mut magnitudes = op!(_mm256_packus_epi16(ab, cd));
         let nan = op!(_mm256_movemask_ps(_mm256_or_ps(

@@ -176,9 +176,10 @@ impl<const BF16: bool> Token<BF16> {
     /// above 7 zeros. One instruction multiplies both and adds them, to `1 << (7 - MANTISSA)` times the code and a
     /// constant. Nothing overflows, up to infinities.
     #[inline(always)]
-    fn f8_words<const MANTISSA: u32, const LEAST: u32, const MOST: u32>(
+    fn f8_words<const MANTISSA: u32, const LEAST: u32>(
         self,
         [a, b]: [__m512; 2],
+        most: u32,
     ) -> __m512i {
         let unit = 1 << (7 - MANTISSA);
         // The bits of the sum of zero.
@@ -192,7 +193,7 @@ impl<const BF16: bool> Token<BF16> {
             let words =
                 _mm512_packs_epi32(_mm512_madd_epi16(a, weights), _mm512_madd_epi16(b, weights));
             let words = _mm512_sub_epi16(words, _mm512_set1_epi16(zero as i16));
-            let most = _mm512_set1_epi16((MOST as i32 * unit) as i16);
+            let most = _mm512_set1_epi16((most as i32 * unit) as i16);
             _mm512_srl_epi16(
                 _mm512_min_epi16(words, most),
                 _mm_cvtsi32_si128((7 - MANTISSA) as i32),
@@ -561,13 +562,14 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
     const INTERLEAVES_CODES: bool = true;
 
     #[inline(always)]
-    fn store_f8<const MANTISSA: u32, const LEAST: u32, const MOST: u32>(
+    fn store_f8<const MANTISSA: u32, const LEAST: u32>(
         self,
         [a, b, c, d]: [__m512; 4],
+        most: u32,
     ) -> [[u8; 16]; 4] {
         let [ab, cd] = [
-            self.f8_words::<MANTISSA, LEAST, MOST>([a, b]),
-            self.f8_words::<MANTISSA, LEAST, MOST>([c, d]),
+            self.f8_words::<MANTISSA, LEAST>([a, b], most),
+            self.f8_words::<MANTISSA, LEAST>([c, d], most),
         ];
         let mut magnitudes = op!(_mm512_packus_epi16(ab, cd));
         let nan = op!(

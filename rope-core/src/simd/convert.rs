@@ -62,16 +62,16 @@ pub(crate) const E4M3_LEAST: u32 = (1.0_f32 / 64.0).to_bits();
 pub(crate) const E5M2_LEAST: u32 = (1.0_f32 / 16384.0).to_bits();
 
 /// f32 to a float of 8 bits with `MANTISSA` bits of mantissa, to nearest, ties to even. `LEAST` is its least
-/// normal number, as bits of f32. What is beyond the code `MOST` becomes that code, and a NaN the one with all bits
+/// normal number, as bits of f32. What is beyond the code `most` becomes that code, and a NaN the one with all bits
 /// set.
 ///
 /// A sum with a power of two whose last bit is that of the code rounds as the code does. What the sum exceeds that
 /// power by counts units of the last place, and the power itself is the exponent.
 #[inline(always)]
-pub(crate) fn f32_to_f8<const MANTISSA: u32, const LEAST: u32, const MOST: u32>(x: f32) -> u8 {
+pub(crate) fn f32_to_f8<const MANTISSA: u32, const LEAST: u32>(x: f32, most: u32) -> u8 {
     let finer = 23 - MANTISSA;
     let least = f32::from_bits(LEAST);
-    let most = f32::from_bits((MOST << finer) + LEAST - (1 << 23));
+    let most = f32::from_bits((most << finer) + LEAST - (1 << 23));
     let sign = (x.to_bits() >> 24) & 0x80;
     let magnitude = x.abs();
     // Of floats, because SSE2 has no minimum of integers.

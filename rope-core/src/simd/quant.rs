@@ -13,11 +13,12 @@ pub(crate) trait SimdQuant: Simd {
 
     /// f32 to floats of 8 bits, as `convert::f32_to_f8`.
     #[inline(always)]
-    fn store_f8<const MANTISSA: u32, const LEAST: u32, const MOST: u32>(
+    fn store_f8<const MANTISSA: u32, const LEAST: u32>(
         self,
         x: [Self::F32; 4],
+        most: u32,
     ) -> [Self::Chunk<u8>; 4] {
-        self.store_by(x, f32_to_f8::<MANTISSA, LEAST, MOST>)
+        self.store_by(x, |x| f32_to_f8::<MANTISSA, LEAST>(x, most))
     }
 
     /// f32 to integers of 8 bits, as `convert::f32_to_i8_even`.
