@@ -81,7 +81,8 @@ impl Neon {
 impl InstructionSet for Neon {
     type Narrower = Scalar;
 
-    // Without `#[target_feature]`: the build's target has NEON, and what is the same for another backend is one function.
+    // The build's target has NEON. With `#[target_feature]`, what is the same for another backend would be a second
+    // function.
     #[inline(never)]
     fn enter<K: Kernel>(self, kernel: K) {
         kernel.run(self);
