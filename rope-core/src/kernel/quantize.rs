@@ -570,7 +570,7 @@ impl EncodeQ8_0<'_> {
                     }
                 }
             }
-            distances.copy_from_slice(&s.max_lanes(largest));
+            distances.copy_from_slice(&s.extreme_lanes::<true>(largest));
         }
         for (distance, factor) in distances.iter_mut().zip(&mut factors) {
             *distance /= 127.0;

@@ -123,6 +123,16 @@ macro_rules! values {
                     $(VectorPairs::$Type(pairs) => <$E as Convert>::read(s, pairs[index], false),)+
                 }
             }
+
+            /// A pair as f32, in an order that costs least to read.
+            #[inline(always)]
+            pub(crate) fn load_in_any_order(self, s: S, index: usize) -> [S::F32; 2] {
+                match self {
+                    $(VectorPairs::$Type(pairs) => {
+                        <$E as Convert>::read(s, pairs[index], <$E as Convert>::EVEN_ODD)
+                    })+
+                }
+            }
         }
     };
 }

@@ -517,19 +517,27 @@ impl SimdQuant for Avx2 {
     }
 
     #[inline(always)]
-    fn max_lanes(self, [a, b, c, d]: [__m256; 4]) -> [f32; 4] {
-        let max_of = |pair| {
+    fn extreme_lanes<const LARGEST: bool>(self, [a, b, c, d]: [__m256; 4]) -> [f32; 4] {
+        let of_pair = |pair| {
             let [even, odd] = self.unzip(pair);
-            op!(_mm256_max_ps(even, odd))
+            if LARGEST {
+                op!(_mm256_max_ps(even, odd))
+            } else {
+                op!(_mm256_min_ps(even, odd))
+            }
         };
         // Each half has one lane of each.
-        let lanes = max_of([max_of([a, b]), max_of([c, d])]);
+        let lanes = of_pair([of_pair([a, b]), of_pair([c, d])]);
         op!({
             let (low, high) = (
                 _mm256_castps256_ps128(lanes),
                 _mm256_extractf128_ps::<1>(lanes),
             );
-            must_cast(_mm_max_ps(low, high))
+            must_cast(if LARGEST {
+                _mm_max_ps(low, high)
+            } else {
+                _mm_min_ps(low, high)
+            })
         })
     }
 }

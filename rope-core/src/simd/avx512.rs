@@ -660,24 +660,36 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
     }
 
     #[inline(always)]
-    fn max_lanes(self, [a, b, c, d]: [__m512; 4]) -> [f32; 4] {
-        let max_of = |pair| {
+    fn extreme_lanes<const LARGEST: bool>(self, [a, b, c, d]: [__m512; 4]) -> [f32; 4] {
+        let of_pair = |pair| {
             let [even, odd] = self.unzip(pair);
-            op!(_mm512_max_ps(even, odd))
+            if LARGEST {
+                op!(_mm512_max_ps(even, odd))
+            } else {
+                op!(_mm512_min_ps(even, odd))
+            }
         };
         // Each quarter has one lane of each.
-        let lanes = max_of([max_of([a, b]), max_of([c, d])]);
+        let lanes = of_pair([of_pair([a, b]), of_pair([c, d])]);
         op!({
             let (low, high) = (
                 _mm512_castps512_ps256(lanes),
                 _mm512_extractf32x8_ps::<1>(lanes),
             );
-            let lanes = _mm256_max_ps(low, high);
+            let lanes = if LARGEST {
+                _mm256_max_ps(low, high)
+            } else {
+                _mm256_min_ps(low, high)
+            };
             let (low, high) = (
                 _mm256_castps256_ps128(lanes),
                 _mm256_extractf128_ps::<1>(lanes),
             );
-            must_cast(_mm_max_ps(low, high))
+            must_cast(if LARGEST {
+                _mm_max_ps(low, high)
+            } else {
+                _mm_min_ps(low, high)
+            })
         })
     }
 }

@@ -297,8 +297,12 @@ impl SimdQuant for Neon {
     }
 
     #[inline(always)]
-    fn max_lanes(self, [a, b, c, d]: [float32x4_t; 4]) -> [f32; 4] {
-        must_cast(op!(vpmaxq_f32(vpmaxq_f32(a, b), vpmaxq_f32(c, d))))
+    fn extreme_lanes<const LARGEST: bool>(self, [a, b, c, d]: [float32x4_t; 4]) -> [f32; 4] {
+        must_cast(if LARGEST {
+            op!(vpmaxq_f32(vpmaxq_f32(a, b), vpmaxq_f32(c, d)))
+        } else {
+            op!(vpminq_f32(vpminq_f32(a, b), vpminq_f32(c, d)))
+        })
     }
 }
 

@@ -71,9 +71,15 @@ pub(crate) trait SimdQuant: Simd {
     /// The largest lane; none is a NaN.
     fn max_lane(self, x: Self::F32) -> f32;
 
-    /// Of each.
+    /// The largest lane of each vector, or the smallest; none is a NaN.
     #[inline(always)]
-    fn max_lanes(self, x: [Self::F32; 4]) -> [f32; 4] {
-        x.map(|x| self.max_lane(x))
+    fn extreme_lanes<const LARGEST: bool>(self, x: [Self::F32; 4]) -> [f32; 4] {
+        x.map(|x| {
+            if LARGEST {
+                self.max_lane(x)
+            } else {
+                -self.max_lane(self.sub(self.splat(-0.0), x))
+            }
+        })
     }
 }

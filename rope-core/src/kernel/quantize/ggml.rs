@@ -140,14 +140,13 @@ fn encode_run<S: SimdQuant, B: BlockCodes>(
                 break;
             }
             for pair in 0..pairs {
-                let [a, b] = source.load(s, (first + block) * pairs + pair);
+                let [a, b] = source.load_in_any_order(s, (first + block) * pairs + pair);
                 *min = s.min_number(s.min_number(*min, a), b);
                 *max = s.max_number(s.max_number(*max, a), b);
             }
         }
-        let negated = min.map(|min| s.sub(s.splat(-0.0), min));
-        smallest.copy_from_slice(&s.max_lanes(negated).map(|max| -max));
-        largest.copy_from_slice(&s.max_lanes(max));
+        smallest.copy_from_slice(&s.extreme_lanes::<false>(min));
+        largest.copy_from_slice(&s.extreme_lanes::<true>(max));
     }
     let (mut distances, mut factors) = ([0.0; RUN], [0.0; RUN]);
     for index in 0..RUN {
