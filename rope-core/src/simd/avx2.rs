@@ -508,6 +508,19 @@ impl SimdQuant for Avx2 {
     }
 
     #[inline(always)]
+    fn fifth_bits(self, numbers: &[i32; 32]) -> u32 {
+        let mut bits = 0;
+        for (index, eight) in numbers.as_chunks::<8>().0.iter().enumerate() {
+            // To the place of the sign.
+            let signs = op!(_mm256_movemask_ps(_mm256_castsi256_ps(
+                _mm256_slli_epi32::<27>(must_cast(*eight))
+            )));
+            bits |= signs.cast_unsigned() << (8 * index);
+        }
+        bits
+    }
+
+    #[inline(always)]
     fn max_lane(self, x: __m256) -> f32 {
         op!({
             let four = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));

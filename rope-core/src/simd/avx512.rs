@@ -655,6 +655,19 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
     }
 
     #[inline(always)]
+    fn fifth_bits(self, numbers: &[i32; 32]) -> u32 {
+        let [low, high]: [__m512i; 2] = must_cast(*numbers);
+        let [low, high] = op!({
+            let fifth = _mm512_set1_epi32(1 << 4);
+            [
+                _mm512_test_epi32_mask(low, fifth),
+                _mm512_test_epi32_mask(high, fifth),
+            ]
+        });
+        u32::from(low) | u32::from(high) << 16
+    }
+
+    #[inline(always)]
     fn max_lane(self, x: __m512) -> f32 {
         op!(_mm512_reduce_max_ps(x))
     }

@@ -68,6 +68,21 @@ pub(crate) trait SimdQuant: Simd {
     /// Drops the fractions of numbers from 0 to 255. The lowest byte of what a NaN becomes is 0.
     fn truncate(self, x: Self::F32) -> Self::Chunk<i32>;
 
+    /// Bit 4 of each number, that of the first lowest.
+    #[inline(always)]
+    fn fifth_bits(self, numbers: &[i32; 32]) -> u32 {
+        // Moves bit 8 i to 56 + i; what the other products make lies elsewhere, each in a bit of its own. (Shifts of
+        // all lanes, which the compiler makes of a loop, take Q5_0 twice the time.)
+        const GATHER: u64 = 0x0102_0408_1020_4080;
+        let bytes = numbers.map(|number| number as u8);
+        let mut bits = [0; 4];
+        for (bits, eight) in bits.iter_mut().zip(bytes.as_chunks().0) {
+            let each = u64::from_le_bytes(*eight) >> 4 & 0x0101_0101_0101_0101;
+            *bits = (each.wrapping_mul(GATHER) >> 56) as u8;
+        }
+        u32::from_le_bytes(bits)
+    }
+
     /// The largest lane; none is a NaN.
     fn max_lane(self, x: Self::F32) -> f32;
 

@@ -18,7 +18,7 @@ use core::marker::PhantomData;
 use super::{BlockFormat, RUN, halves, required};
 use crate::kernel::values::{Values, VectorPairs};
 use crate::simd::convert::{f16_to_f32, f32_to_f16};
-use crate::simd::{InstructionSet, Kernel, SimdQuant};
+use crate::simd::{InstructionSet, Kernel, Scalar, SimdQuant};
 
 /// Values of a block.
 const VALUES: usize = 32;
@@ -258,7 +258,11 @@ impl<const BITS: u32, const OFFSET: bool> BlockCodes for LinearCodes<BITS, OFFSE
             // `as` makes 0 of a NaN.
             ((from_min * by + Self::ADDED) as u8).min(Self::MOST)
         };
-        pack::<BITS>(x.map(code).map(i32::from), &mut block[Self::NUMBERS..]);
+        pack::<BITS, _>(
+            Scalar,
+            &x.map(code).map(i32::from),
+            &mut block[Self::NUMBERS..],
+        );
     }
 
     #[inline(always)]
@@ -304,7 +308,7 @@ impl<const BITS: u32, const OFFSET: bool> BlockCodes for LinearCodes<BITS, OFFSE
         for code in &mut codes {
             *code = (*code).min(i32::from(Self::MOST));
         }
-        pack::<BITS>(codes, &mut block[Self::NUMBERS..]);
+        pack::<BITS, _>(s, &codes, &mut block[Self::NUMBERS..]);
         true
     }
 
@@ -388,7 +392,7 @@ impl Nonlinear {
         let (d, codes) = Self::codes(x, largest);
         let d = if d.is_nan() { Self::NAN } else { f32_to_f16(d) };
         block[..2].copy_from_slice(&d.to_le_bytes());
-        pack::<4>(codes, &mut block[2..]);
+        pack::<4, _>(Scalar, &codes, &mut block[2..]);
     }
 }
 
@@ -509,28 +513,15 @@ fn f16_at(block: &[u8], start: usize) -> f32 {
 /// Codes, of whose lowest bytes only `BITS` may be set, to their bytes: the fifth bits, if there are any, as one number
 /// before the halves of bytes.
 #[inline(always)]
-fn pack<const BITS: u32>(codes: [i32; VALUES], bytes: &mut [u8]) {
+fn pack<const BITS: u32, S: SimdQuant>(s: S, codes: &[i32; VALUES], bytes: &mut [u8]) {
     let (low, high) = codes.split_at(VALUES / 2);
     let fifths = const { BITS as usize - 4 } * 4;
     for ((byte, low), high) in bytes[fifths..].iter_mut().zip(low).zip(high) {
         *byte = (low & 15 | high << 4) as u8;
     }
     if BITS == 5 {
-        let codes = codes.map(|code| code as u8);
-        for (fifths, codes) in bytes[..4].iter_mut().zip(codes.as_chunks().0) {
-            *fifths = fifth_bits(*codes);
-        }
+        bytes[..4].copy_from_slice(&s.fifth_bits(codes).to_le_bytes());
     }
-}
-
-/// The fifth bits of eight codes, that of the first lowest. Shifts of all lanes, which the compiler makes of a loop
-/// over channels, take Q5_0 twice the time.
-#[inline(always)]
-fn fifth_bits(codes: [u8; 8]) -> u8 {
-    // Moves bit 8 i to 56 + i; what the other products make lies elsewhere, each in a bit of its own.
-    const GATHER: u64 = 0x0102_0408_1020_4080;
-    let bits = u64::from_le_bytes(codes) >> 4 & 0x0101_0101_0101_0101;
-    (bits.wrapping_mul(GATHER) >> 56) as u8
 }
 
 /// Undoes `pack`.
