@@ -45,7 +45,8 @@ END
 echo c >"$temporary/continue"
 TERM=vt100 timeout -k 10 "$limit" script -qec "bochs -q -f '$temporary/machine' -rc '$temporary/continue'" /dev/null \
     </dev/null >"$temporary/screen" 2>&1 || true
-[[ -s $said ]] || cannot "Bochs did not start the program"
+grep -q 'Booting from' "$temporary/emulator" || cannot "Bochs does not boot"
+[[ -s $said ]] || fail "the program said nothing"
 cat "$said" >>"$log"
 grep -q '^test result: ok' "$said" || fail "$(head -n 20 "$said")"
 passed

@@ -7,14 +7,15 @@ use core::ptr;
 
 global_asm!(include_str!("boot.s"));
 
+const DATA: u16 = 0x3f8;
+const LINE_CONTROL: u16 = DATA + 3;
+const LINE_STATUS: u16 = DATA + 5;
+
 /// The first serial port, which the emulator writes to a file.
 pub struct Serial;
 
 impl fmt::Write for Serial {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        const DATA: u16 = 0x3f8;
-        const LINE_STATUS: u16 = DATA + 5;
-        const LINE_CONTROL: u16 = DATA + 3;
         // Eight bits of data.
         write_port(LINE_CONTROL, 3);
         for byte in text.bytes() {
@@ -25,8 +26,9 @@ impl fmt::Write for Serial {
     }
 }
 
-/// Ends the emulator.
+/// Ends the emulator, when all that was said is out.
 pub fn shut_down() -> ! {
+    while read_port(LINE_STATUS) & 1 << 6 == 0 {}
     loop {
         for byte in *b"Shutdown" {
             write_port(0x8900, byte);
