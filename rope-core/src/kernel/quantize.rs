@@ -583,7 +583,7 @@ impl EncodeQ8_0<'_> {
         let halves = halves(s, &distances);
         for (group, blocks) in blocks.chunks_exact_mut(together).enumerate() {
             let at = group * together;
-            for (block, half) in blocks.iter_mut().zip(&halves[at..]) {
+            for (block, half) in blocks.iter_mut().zip(&halves[at..][..together]) {
                 [block[0], block[1]] = half.to_le_bytes();
             }
             for four in 0..fours {

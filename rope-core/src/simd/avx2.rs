@@ -62,6 +62,16 @@ impl Avx2 {
         })
     }
 
+    /// Whether one of four vectors has a NaN.
+    #[inline(always)]
+    fn nan_in_four(self, [a, b, c, d]: [__m256; 4]) -> bool {
+        let nan = op!(_mm256_movemask_ps(_mm256_or_ps(
+            _mm256_cmp_ps::<_CMP_UNORD_Q>(a, b),
+            _mm256_cmp_ps::<_CMP_UNORD_Q>(c, d),
+        )));
+        nan != 0
+    }
+
     /// Rounds a group. A NaN, which is asked for once, is made quiet instead: rounding could carry it into an infinity.
     #[inline(always)]
     fn round_bf16(self, group: [[__m256; 2]; 2]) -> [[__m256i; 2]; 2] {
@@ -70,11 +80,7 @@ impl Avx2 {
             [self.round_number(a), self.round_number(b)],
             [self.round_number(c), self.round_number(d)],
         ];
-        let nan = op!(_mm256_movemask_ps(_mm256_or_ps(
-            _mm256_cmp_ps::<_CMP_UNORD_Q>(a, b),
-            _mm256_cmp_ps::<_CMP_UNORD_Q>(c, d),
-        )));
-        if nan != 0 {
+        if self.nan_in_four([a, b, c, d]) {
             cold_path();
             for (rounded, x) in rounded
                 .as_flattened_mut()
@@ -142,20 +148,34 @@ impl Avx2 {
         })
     }
 
-    /// Rounded to integers, ties to even, or their fraction dropped; what is above 127 is 127, and what is far below
-    /// -128 the least of all. A NaN becomes 0.
+    /// Numbers rounded to integers, ties to even, or their fraction dropped; what is above 127 is 127, and what is far
+    /// below -128 the least of all.
     #[inline(always)]
     fn integers<const EVEN: bool>(self, x: __m256) -> __m256i {
         op!({
             let inside = _mm256_min_ps(x, _mm256_set1_ps(127.0));
-            let integers = if EVEN {
+            if EVEN {
                 _mm256_cvtps_epi32(inside)
             } else {
                 _mm256_cvttps_epi32(inside)
-            };
-            let number = _mm256_cmp_ps::<_CMP_ORD_Q>(x, x);
-            _mm256_and_si256(integers, _mm256_castps_si256(number))
+            }
         })
+    }
+
+    /// Four vectors with zeros instead of NaNs. (To ask for one all at once takes 0.91 to 0.97 of the time of a mask for
+    /// each, in Q8_0 and rounding away from zero.)
+    #[inline(always)]
+    fn numbers(self, x @ [a, b, c, d]: [__m256; 4]) -> [__m256; 4] {
+        if !self.nan_in_four(x) {
+            return x;
+        }
+        cold_path();
+        op!([
+            _mm256_and_ps(a, _mm256_cmp_ps::<_CMP_ORD_Q>(a, a)),
+            _mm256_and_ps(b, _mm256_cmp_ps::<_CMP_ORD_Q>(b, b)),
+            _mm256_and_ps(c, _mm256_cmp_ps::<_CMP_ORD_Q>(c, c)),
+            _mm256_and_ps(d, _mm256_cmp_ps::<_CMP_ORD_Q>(d, d)),
+        ])
     }
 
     /// Adds to the magnitude.
@@ -425,11 +445,7 @@ impl SimdQuant for Avx2 {
             self.f8_words::<MANTISSA, LEAST>([c, d], most),
         ];
         let mut magnitudes = op!(_mm256_packus_epi16(ab, cd));
-        let nan = op!(_mm256_movemask_ps(_mm256_or_ps(
-            _mm256_cmp_ps::<_CMP_UNORD_Q>(a, b),
-            _mm256_cmp_ps::<_CMP_UNORD_Q>(c, d),
-        )));
-        if nan != 0 {
+        if self.nan_in_four([a, b, c, d]) {
             cold_path();
             let nan = self.pack(op!([
                 _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(a, a)),
@@ -456,7 +472,8 @@ impl SimdQuant for Avx2 {
     }
 
     #[inline(always)]
-    fn store_i8_even(self, [a, b, c, d]: [__m256; 4]) -> [[u8; 8]; 4] {
+    fn store_i8_even(self, x: [__m256; 4]) -> [[u8; 8]; 4] {
+        let [a, b, c, d] = self.numbers(x);
         self.in_order(self.pack([
             self.integers::<true>(a),
             self.integers::<true>(b),
@@ -466,7 +483,8 @@ impl SimdQuant for Avx2 {
     }
 
     #[inline(always)]
-    fn store_i8_away(self, [a, b, c, d]: [__m256; 4], half: f32) -> [[u8; 8]; 4] {
+    fn store_i8_away(self, x: [__m256; 4], half: f32) -> [[u8; 8]; 4] {
+        let [a, b, c, d] = self.numbers(x);
         self.in_order(self.pack([
             self.integers::<false>(self.add_to_magnitude(a, half)),
             self.integers::<false>(self.add_to_magnitude(b, half)),

@@ -141,6 +141,15 @@ impl<const BF16: bool> Token<BF16> {
         })
     }
 
+    /// Whether one of four vectors has a NaN.
+    #[inline(always)]
+    fn nan_in_four(self, [a, b, c, d]: [__m512; 4]) -> bool {
+        let nan = op!(
+            _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, b) | _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(c, d)
+        );
+        nan != 0
+    }
+
     /// Rounds a group. A NaN, which is asked for once, is made quiet instead: rounding could carry it into an infinity.
     #[inline(always)]
     fn round_bf16(self, group: [[__m512; 2]; 2]) -> [[__m512i; 2]; 2] {
@@ -149,10 +158,7 @@ impl<const BF16: bool> Token<BF16> {
             [self.round_number(a), self.round_number(b)],
             [self.round_number(c), self.round_number(d)],
         ];
-        let nan = op!(
-            _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, b) | _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(c, d)
-        );
-        if nan != 0 {
+        if self.nan_in_four([a, b, c, d]) {
             cold_path();
             for (rounded, x) in rounded
                 .as_flattened_mut()
@@ -213,19 +219,33 @@ impl<const BF16: bool> Token<BF16> {
         })
     }
 
-    /// Rounded to integers, ties to even, or their fraction dropped; what is above 127 is 127, and what is far below
-    /// -128 the least of all. A NaN becomes 0.
+    /// Numbers rounded to integers, ties to even, or their fraction dropped; what is above 127 is 127, and what is far
+    /// below -128 the least of all.
     #[inline(always)]
     fn integers<const EVEN: bool>(self, x: __m512) -> __m512i {
         op!({
             let inside = _mm512_min_ps(x, _mm512_set1_ps(127.0));
-            let number = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(x, x);
             if EVEN {
-                _mm512_maskz_cvtps_epi32(number, inside)
+                _mm512_cvtps_epi32(inside)
             } else {
-                _mm512_maskz_cvttps_epi32(number, inside)
+                _mm512_cvttps_epi32(inside)
             }
         })
+    }
+
+    /// Four vectors with zeros instead of NaNs.
+    #[inline(always)]
+    fn numbers(self, x @ [a, b, c, d]: [__m512; 4]) -> [__m512; 4] {
+        if !self.nan_in_four(x) {
+            return x;
+        }
+        cold_path();
+        op!([
+            _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(a, a), a),
+            _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(b, b), b),
+            _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(c, c), c),
+            _mm512_maskz_mov_ps(_mm512_cmp_ps_mask::<_CMP_ORD_Q>(d, d), d),
+        ])
     }
 
     /// Adds to the magnitude.
@@ -572,10 +592,7 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
             self.f8_words::<MANTISSA, LEAST>([c, d], most),
         ];
         let mut magnitudes = op!(_mm512_packus_epi16(ab, cd));
-        let nan = op!(
-            _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, b) | _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(c, d)
-        );
-        if nan != 0 {
+        if self.nan_in_four([a, b, c, d]) {
             cold_path();
             let nan = self.pack(op!([
                 _mm512_movm_epi32(_mm512_cmp_ps_mask::<_CMP_UNORD_Q>(a, a)),
@@ -602,7 +619,8 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
     }
 
     #[inline(always)]
-    fn store_i8_even(self, [a, b, c, d]: [__m512; 4]) -> [[u8; 16]; 4] {
+    fn store_i8_even(self, x: [__m512; 4]) -> [[u8; 16]; 4] {
+        let [a, b, c, d] = self.numbers(x);
         self.in_order(self.pack([
             self.integers::<true>(a),
             self.integers::<true>(b),
@@ -612,7 +630,8 @@ impl<const BF16: bool> SimdQuant for Token<BF16> {
     }
 
     #[inline(always)]
-    fn store_i8_away(self, [a, b, c, d]: [__m512; 4], half: f32) -> [[u8; 16]; 4] {
+    fn store_i8_away(self, x: [__m512; 4], half: f32) -> [[u8; 16]; 4] {
+        let [a, b, c, d] = self.numbers(x);
         self.in_order(self.pack([
             self.integers::<false>(self.add_to_magnitude(a, half)),
             self.integers::<false>(self.add_to_magnitude(b, half)),
