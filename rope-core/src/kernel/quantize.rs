@@ -220,10 +220,10 @@ pub(crate) static E5M2_SATURATING: QuantKernels =
     QuantKernels::new::<E5m2>(|proof, encoding| encode(proof, encoding, E5m2 { most: 0x7b }));
 /// Integers, ties to even.
 pub(crate) static INT8_EVEN: QuantKernels =
-    QuantKernels::new::<Int8Even>(|proof, encoding| encode(proof, encoding, Int8Even));
+    QuantKernels::new::<Int8>(|proof, encoding| encode(proof, encoding, Int8 { away: false }));
 /// Integers, rounded by adding a half.
 pub(crate) static INT8_AWAY: QuantKernels =
-    QuantKernels::new::<Int8Away>(|proof, encoding| encode(proof, encoding, Int8Away));
+    QuantKernels::new::<Int8>(|proof, encoding| encode(proof, encoding, Int8 { away: true }));
 
 /// A code as a kernel sees it.
 trait Convert8: Copy {
@@ -286,41 +286,30 @@ impl Convert8 for E5m2 {
 }
 
 #[derive(Clone, Copy)]
-struct Int8Even;
-
-impl Convert8 for Int8Even {
-    const LARGEST: f32 = 127.0;
-
-    #[inline(always)]
-    fn write<S: SimdQuant>(self, s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
-        s.store_i8_even(x)
-    }
-
-    #[inline(always)]
-    fn round(self, x: f32) -> u8 {
-        f32_to_i8_even(x)
-    }
-
-    #[inline(always)]
-    fn to_f32(x: u8) -> f32 {
-        i8_to_f32(x)
-    }
+struct Int8 {
+    /// Whether halves are rounded away from zero, and not to even.
+    away: bool,
 }
 
-#[derive(Clone, Copy)]
-struct Int8Away;
-
-impl Convert8 for Int8Away {
+impl Convert8 for Int8 {
     const LARGEST: f32 = 127.0;
 
     #[inline(always)]
     fn write<S: SimdQuant>(self, s: S, x: [S::F32; 4]) -> [S::Chunk<u8>; 4] {
-        s.store_i8_away(x, 0.5)
+        if self.away {
+            s.store_i8_away(x, 0.5)
+        } else {
+            s.store_i8_even(x)
+        }
     }
 
     #[inline(always)]
     fn round(self, x: f32) -> u8 {
-        f32_to_i8_away(x, 0.5)
+        if self.away {
+            f32_to_i8_away(x, 0.5)
+        } else {
+            f32_to_i8_even(x)
+        }
     }
 
     #[inline(always)]
