@@ -167,13 +167,10 @@ impl<'a> PairGradients<'a> {
         self.check_rotary_dim(shapes, rotary_dim)
     }
 
-    /// Whether other sums have the same shape.
-    fn check_same(&self, other: &Self) -> Result<(), Error> {
-        let names = ["rows", "heads", "channels"];
-        for (what, (given, needed)) in names
-            .into_iter()
-            .zip(other.shape().into_iter().zip(self.shape()))
-        {
+    /// Whether the sums have this shape, the last extent of which has a name of its own.
+    fn check_shape(&self, shape: [usize; 3], last: &'static str) -> Result<(), Error> {
+        let extents = self.shape().into_iter().zip(shape);
+        for (what, (given, needed)) in ["rows", "heads", last].into_iter().zip(extents) {
             if given != needed {
                 return Err(Error::GradientShape {
                     what,
@@ -205,15 +202,7 @@ impl<'a> PairGradients<'a> {
     /// Whether rows have as many pairs.
     pub(crate) fn check_pairs(&self, rows: &Rows<'_>) -> Result<(), Error> {
         rows.check_rotates("a gradient of angles")?;
-        let pairs = rows.rotary_dim() / 2;
-        if self.pairs != pairs {
-            return Err(Error::GradientShape {
-                what: "pairs",
-                given: self.pairs,
-                needed: pairs,
-            });
-        }
-        Ok(())
+        self.check_shape([self.rows, self.heads, rows.rotary_dim() / 2], "pairs")
     }
 }
 
@@ -494,7 +483,7 @@ impl Rope {
         sin: &mut PairGradients<'_>,
     ) -> Result<(), Error> {
         self.check_kept_pairing()?;
-        cos.check_same(sin)?;
+        sin.check_shape(cos.shape(), "channels")?;
         let shape = g.layout.shape();
         let sequence_rows = cos.check_channels([x.layout.shape(), shape])?;
         check_head(shape)?;

@@ -115,29 +115,15 @@ impl PairGradients<'_> {
         sin: &mut [f64],
     ) -> Result<(), Error> {
         rows.check_rotates("PairGradients::cos_sin")?;
-        let shape @ [count, heads, pairs] = self.shape();
-        let fits = |needed: [usize; 3]| {
-            for (what, (given, needed)) in ["rows", "heads", "pairs"]
-                .into_iter()
-                .zip(shape.into_iter().zip(needed))
-            {
-                if given != needed {
-                    return Err(Error::GradientShape {
-                        what,
-                        given,
-                        needed,
-                    });
-                }
-            }
-            Ok(())
-        };
-        fits(factors.shape())?;
+        let [count, heads, pairs] = self.shape();
+        self.check_shape(factors.shape(), "pairs")?;
         let heads_of_rows = if rows.heads() > 1 {
             rows.heads()
         } else {
             heads
         };
-        fits([rows.len(), heads_of_rows, rows.rotary_dim() / 2])?;
+        let shape = [rows.len(), heads_of_rows, rows.rotary_dim() / 2];
+        self.check_shape(shape, "pairs")?;
         storage(cos.len(), self.sums().len())?;
         storage(sin.len(), self.sums().len())?;
         for index in 0..count {
