@@ -30,6 +30,7 @@ impl<'m> Stream<'m> {
     }
 
     /// Writes bytes at an index. Those that do not fill a cache line go through the caches.
+    // A function of this folder that is left over is one that should have been inlined, for the suite `symbols`.
     #[inline(always)]
     pub(crate) fn write(&mut self, at: usize, bytes: &[u8]) {
         let to = &mut self.memory[at..][..bytes.len()];
