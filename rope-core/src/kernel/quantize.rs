@@ -25,7 +25,7 @@ use core::slice;
 
 use bytemuck::cast_slice;
 
-use super::values::{Blocks, MOST_OF_BLOCK, Values};
+use super::values::{BLOCK, Blocks, MOST_OF_BLOCK, Values};
 use crate::backend::Proof;
 use crate::simd::convert::{
     E4M3_LEAST, E5M2_LEAST, f8_to_f32, f16_to_f32, f32_to_f8, f32_to_i8_away, f32_to_i8_even,
@@ -477,7 +477,7 @@ impl<C: Convert8> Kernel for Decode<'_, C> {
 }
 
 /// Values in a block of Q8_0, and its bytes: the distance of its codes, as IEEE binary16, and the codes.
-pub(crate) const Q8_0_VALUES: usize = 32;
+pub(crate) const Q8_0_VALUES: usize = BLOCK;
 pub(crate) const Q8_0_BYTES: usize = 2 + Q8_0_VALUES;
 
 /// Blocks of values to blocks of ggml's Q8_0, by `quantize_row_q8_0_ref` of its ggml-quants.c. What the formula leaves
@@ -507,13 +507,15 @@ impl Kernel for EncodeQ8_0<'_> {
     fn run<S: InstructionSet>(self, s: S) {
         // Four vectors are two blocks of 16 lanes, one of 8, half a one of 4.
         let together = const { (4 * S::LANES).div_ceil(Q8_0_VALUES) };
-        let fours = const { Q8_0_VALUES.div_ceil(4 * S::LANES) };
-        let values = self.source.blocks::<S>();
         let blocks = self.target.as_chunks_mut::<Q8_0_BYTES>().0;
         let len = blocks.len().min(self.source.len() / Q8_0_VALUES);
         let (whole, rest) = blocks[..len].split_at_mut(len / together * together);
-        for (run, blocks) in whole.chunks_mut(RUN).enumerate() {
-            Self::run_of(s, values, run * RUN / together * fours, blocks);
+        let mut values = self.source;
+        for blocks in whole.chunks_mut(RUN) {
+            let count = blocks.len() * Q8_0_VALUES;
+            let next = values.part(count..values.len());
+            Self::run_of(s, values.part(0..count), blocks, next);
+            values = next;
         }
         if !rest.is_empty() {
             // With zeros after it, which become a block that is discarded.
@@ -522,44 +524,30 @@ impl Kernel for EncodeQ8_0<'_> {
             self.source
                 .part(done..len * Q8_0_VALUES)
                 .widen(s, &mut padded);
-            Self::run_of(s, Values::F32(&padded).blocks::<S>(), 0, &mut both);
+            Self::run_of(s, Values::F32(&padded), &mut both, Values::F32(&[]));
             rest.copy_from_slice(&both[..rest.len()]);
         }
     }
 }
 
 impl EncodeQ8_0<'_> {
-    /// At most [`RUN`] blocks, of the values from four vectors on.
+    /// At most [`RUN`] blocks of values; `next` are those after them.
     #[inline(always)]
-    fn run_of<S: SimdQuant>(
+    fn run_of<S: InstructionSet>(
         s: S,
-        values: Blocks<'_, S>,
-        first: usize,
+        values: Values<'_>,
         blocks: &mut [[u8; Q8_0_BYTES]],
+        next: Values<'_>,
     ) {
-        /// Before a half: a tie still becomes the next integer, because the sum is rounded to even, and no less does.
-        const HALF: f32 = 0.5_f32.next_down();
-        let together = const { (4 * S::LANES).div_ceil(Q8_0_VALUES) };
-        let fours = const { Q8_0_VALUES.div_ceil(4 * S::LANES) };
-        let block = |vector: usize| vector * S::LANES / Q8_0_VALUES;
         let (mut distances, mut factors) = ([0.0; RUN], [0.0; RUN]);
-        let quads = distances.chunks_exact_mut(4).enumerate();
-        for (quad, distances) in quads.take(blocks.len().div_ceil(4)) {
-            let mut largest = [s.splat(0.0); 4];
-            for group in (0..4).step_by(together) {
-                let first_block = 4 * quad + group;
-                if first_block >= blocks.len() {
-                    break;
-                }
-                for four in 0..fours {
-                    let x = values.load(s, first + first_block / together * fours + four);
-                    for (vector, x) in x.into_iter().enumerate() {
-                        let lanes = &mut largest[group + block(4 * four + vector)];
-                        *lanes = s.max_magnitude(*lanes, x);
-                    }
-                }
+        values.block_magnitudes(s, &mut distances);
+        // While codes are made nothing else would be read. (Zen 3, f32 of 2048 tokens of 8 heads: 0.87 to 0.9 of the
+        // time, and of 64 tokens as long. Of 16 bits the CPU's own prefetcher keeps up.)
+        if let Values::F32(next) = next {
+            let next = &next[..next.len().min(RUN * Q8_0_VALUES)];
+            for line in next.as_chunks::<16>().0 {
+                s.prefetch(line);
             }
-            distances.copy_from_slice(&s.extreme_lanes::<true>(largest));
         }
         for (distance, factor) in distances.iter_mut().zip(&mut factors) {
             *distance /= 127.0;
@@ -569,24 +557,39 @@ impl EncodeQ8_0<'_> {
                 1.0 / *distance
             };
         }
-        let halves = halves(s, &distances);
-        for (group, blocks) in blocks.chunks_exact_mut(together).enumerate() {
-            let at = group * together;
-            for (block, half) in blocks.iter_mut().zip(&halves[at..][..together]) {
+        let scales = (&factors, &halves(s, &distances));
+        // Of f32 without a look at the element of each block, which takes 0.86 of the time.
+        match values {
+            Values::F32(_) if const { S::LANES >= 8 } => {
+                Self::codes(s, values.blocks(), scales, blocks);
+            }
+            _ => Self::codes(s, values.blocks(), scales, blocks),
+        }
+    }
+
+    /// The codes of at most [`RUN`] blocks, by what their values are multiplied with, behind their distances.
+    #[inline(always)]
+    fn codes<S: SimdQuant>(
+        s: S,
+        values: Blocks<'_, S>,
+        (factors, halves): (&[f32; RUN], &[u16; RUN]),
+        blocks: &mut [[u8; Q8_0_BYTES]],
+    ) {
+        let together = const { (4 * S::LANES).div_ceil(Q8_0_VALUES) };
+        let fours = const { Q8_0_VALUES.div_ceil(4 * S::LANES) };
+        let block = |vector: usize| vector * S::LANES / Q8_0_VALUES;
+        let scales = factors
+            .chunks_exact(together)
+            .zip(halves.chunks_exact(together));
+        let groups = blocks.chunks_exact_mut(together).zip(scales);
+        for (group, (blocks, (factors, halves))) in groups.enumerate() {
+            for (block, half) in blocks.iter_mut().zip(halves) {
                 [block[0], block[1]] = half.to_le_bytes();
             }
             for four in 0..fours {
-                let [a, b, c, d] = values.load(s, first + group * fours + four);
-                let by = |vector: usize| s.splat(factors[at + block(4 * four + vector)]);
-                let mut codes = s.store_i8_away(
-                    [
-                        s.mul(a, by(0)),
-                        s.mul(b, by(1)),
-                        s.mul(c, by(2)),
-                        s.mul(d, by(3)),
-                    ],
-                    HALF,
-                );
+                let by = |vector: usize| s.splat(factors[block(4 * four + vector)]);
+                let x = values.load(s, group * fours + four);
+                let mut codes = s.store_i8_products(x, [by(0), by(1), by(2), by(3)]);
                 if values.even_odd() {
                     codes = s.interleave_codes(codes);
                 }

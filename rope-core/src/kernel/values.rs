@@ -1,7 +1,9 @@
 //! Values that a kernel reads as f32, of an element that is known when it runs: where a kernel for each element would
 //! be three times the code, and is no faster than a branch that always goes the same way.
 
+use core::hint::black_box;
 use core::ops::Range;
+use core::slice::ChunksExact;
 
 use bytemuck::cast_slice;
 
@@ -55,6 +57,24 @@ macro_rules! values {
             pub(crate) fn pairs<S: Simd>(self) -> VectorPairs<'a, S> {
                 match self {
                     $(Values::$Type(values) => VectorPairs::$Type(S::chunks(values).as_chunks().0),)+
+                }
+            }
+
+            /// The lanes of the largest magnitude of each of the first blocks ([`together`]), NaNs left out.
+            #[inline(always)]
+            fn magnitude_lanes<S: SimdQuant>(self, s: S) -> [S::F32; 4] {
+                match self {
+                    $(Values::$Type(values) => {
+                        let mut blocks = blocks_of::<$E, S>(values);
+                        let mut lanes = [s.splat(0.0); 4];
+                        lanes[0] = magnitude::<$E, S>(s, blocks.next());
+                        if const { together::<S>() == 4 } {
+                            lanes[1] = magnitude::<$E, S>(s, blocks.next());
+                            lanes[2] = magnitude::<$E, S>(s, blocks.next());
+                            lanes[3] = magnitude::<$E, S>(s, blocks.next());
+                        }
+                        lanes
+                    })+
                 }
             }
 
@@ -138,7 +158,55 @@ macro_rules! values {
 }
 elements!(values);
 
+/// Values of a block of ggml's formats.
+pub(crate) const BLOCK: usize = 32;
+
+/// How many blocks have their largest lanes found together: not those of four lanes, which are so few.
+const fn together<S: Simd>() -> usize {
+    if S::LANES < 8 { 1 } else { 4 }
+}
+
+/// The vectors of each block. Of four lanes the compiler does not know how many, and unrolls no loop over them to twice
+/// the code.
+#[inline(always)]
+fn blocks_of<E: Convert, S: Simd>(values: &[E::Bits]) -> ChunksExact<'_, S::Chunk<E::Bits>> {
+    let vectors = const { BLOCK / S::LANES };
+    S::chunks(values).chunks_exact(if const { S::LANES < 8 } {
+        black_box(vectors)
+    } else {
+        vectors
+    })
+}
+
+/// The lanes of the largest magnitude of a block; 0 of none.
+#[inline(always)]
+fn magnitude<E: Convert, S: SimdQuant>(s: S, block: Option<&[S::Chunk<E::Bits>]>) -> S::F32 {
+    let mut largest = s.splat(0.0);
+    for pair in block.unwrap_or_default().as_chunks().0 {
+        let [a, b] = E::read(s, *pair, E::EVEN_ODD);
+        largest = s.max_magnitude(s.max_magnitude(largest, a), b);
+    }
+    largest
+}
+
 impl Values<'_> {
+    /// The largest magnitude of each block, NaNs left out.
+    #[inline(always)]
+    pub(crate) fn block_magnitudes<S: InstructionSet>(self, s: S, largest: &mut [f32]) {
+        let together = const { together::<S>() };
+        for (index, largest) in largest.chunks_exact_mut(together).enumerate() {
+            let start = index * together * BLOCK;
+            if start >= self.len() {
+                break;
+            }
+            let lanes = self.part(start..self.len()).magnitude_lanes(s);
+            match largest {
+                [largest] => *largest = s.max_lane(lanes[0]),
+                largest => largest.copy_from_slice(&s.extreme_lanes::<true>(lanes)),
+            }
+        }
+    }
+
     /// The largest magnitude, NaNs left out; 0 of none.
     #[inline(always)]
     pub(crate) fn largest_magnitude<S: InstructionSet>(self, s: S) -> f32 {

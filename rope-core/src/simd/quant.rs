@@ -5,6 +5,9 @@ use bytemuck::{Zeroable, cast_slice, cast_slice_mut};
 use super::Simd;
 use super::convert::{f32_to_f8, f32_to_i8_away, f32_to_i8_even};
 
+/// Before a half: a tie still becomes the next integer, because the sum is rounded to even, and no less does.
+pub(super) const BELOW_HALF: f32 = 0.5_f32.next_down();
+
 /// The operations of quantization: codes of 8 bits, and what scales are made of.
 pub(crate) trait SimdQuant: Simd {
     /// Whether codes come faster of even and odd elements, where those cost less to read: `interleave_codes` puts them
@@ -31,6 +34,19 @@ pub(crate) trait SimdQuant: Simd {
     #[inline(always)]
     fn store_i8_away(self, x: [Self::F32; 4], half: f32) -> [Self::Chunk<u8>; 4] {
         self.store_by(x, |x| f32_to_i8_away(x, half))
+    }
+
+    /// Products of f32 to integers of 8 bits, rounded to the nearest, ties away from zero.
+    #[inline(always)]
+    fn store_i8_products(self, x: [Self::F32; 4], by: [Self::F32; 4]) -> [Self::Chunk<u8>; 4] {
+        let ([a, b, c, d], [e, f, g, h]) = (x, by);
+        let products = [
+            self.mul(a, e),
+            self.mul(b, f),
+            self.mul(c, g),
+            self.mul(d, h),
+        ];
+        self.store_i8_away(products, BELOW_HALF)
     }
 
     /// The codes of even and of odd elements, and those of more of both, as the codes of elements in their order; with
