@@ -218,7 +218,7 @@ impl<'a> Cache<'a> {
     }
 
     /// Where the tokens of a tensor lie in it.
-    pub(crate) fn in_slots<'s>(&self, slots: Slots<'s>, tokens: usize) -> InSlots<'s> {
+    pub(crate) fn in_slots<'s>(&self, slots: &'s Slots<'s>, tokens: usize) -> InSlots<'s> {
         self.stored.in_slots(slots, self.len(), tokens)
     }
 }
@@ -398,7 +398,7 @@ impl<'a> CacheMut<'a> {
     }
 
     /// Where the tokens of a tensor lie in it.
-    pub(crate) fn in_slots<'s>(&self, slots: Slots<'s>, tokens: usize) -> InSlots<'s> {
+    pub(crate) fn in_slots<'s>(&self, slots: &'s Slots<'s>, tokens: usize) -> InSlots<'s> {
         self.stored.in_slots(slots, self.len(), tokens)
     }
 
@@ -439,7 +439,10 @@ impl<'a> CacheMut<'a> {
     ) {
         let head_dim = self.stored.head_dim();
         let together = self.stored.run(heads, false);
-        for first in (0..heads).step_by(together) {
+        let mut next = 0;
+        while next < heads {
+            let first = next;
+            next += together;
             let (head, count) = (first_head + first, together.min(heads - first));
             let values = values.part(first * head_dim..(first + count) * head_dim);
             let (code, scale) = match &codes {
@@ -661,7 +664,7 @@ impl<'a> Stored<'a> {
     }
 
     /// Where the tokens of a tensor lie in a cache of so many elements.
-    fn in_slots<'s>(&self, slots: Slots<'s>, len: usize, tokens: usize) -> InSlots<'s> {
+    fn in_slots<'s>(&self, slots: &'s Slots<'s>, len: usize, tokens: usize) -> InSlots<'s> {
         InSlots {
             slots,
             layout: self.layout,
@@ -673,17 +676,29 @@ impl<'a> Stored<'a> {
 
     /// How many heads are read or written in one call, of so many.
     fn run(&self, heads: usize, reading: bool) -> usize {
-        let beside =
-            self.layout.contiguous() && self.layout.strides.head == self.layout.shape.head_dim;
-        let alike = match self.format {
-            Format::Element(..) | Format::Codes(Codes::Blocks(_)) => true,
-            Format::Codes(Codes::Scaled(_, scale)) => !reading || scale.is_same(),
-        };
-        if beside && alike {
+        if self.beside() && (!reading || self.alike()) {
             heads.clamp(1, MOST_HEADS)
         } else {
             1
         }
+    }
+
+    /// Whether the heads of a token lie one after the other.
+    fn beside(&self) -> bool {
+        self.layout.contiguous() && self.layout.strides.head == self.layout.shape.head_dim
+    }
+
+    /// Whether nothing of a head depends on its index.
+    fn alike(&self) -> bool {
+        match self.format {
+            Format::Element(..) | Format::Codes(Codes::Blocks(_)) => true,
+            Format::Codes(Codes::Scaled(_, scale)) => scale.is_same(),
+        }
+    }
+
+    /// Whether heads of several tokens, one after the other, are written as those of one.
+    pub(crate) fn joins_tokens(&self) -> bool {
+        self.beside() && self.alike()
     }
 
     /// Whether a tensor's heads fit the cache, and each of its tokens has a place there or none.

@@ -3,6 +3,7 @@
 //!
 //! | | runs | what it takes |
 //! |---|---|---|
+//! | `coded` | a quantizer per run of heads | neither a rotation nor another stage, from a tensor into a quantized format |
 //! | `fused` | a kernel per line | a rotation alone, of elements and pairings with a kernel of their own; any in place |
 //! | `streamed` | a kernel per line, into a tile that is written past the caches | the same from one tensor into another, several of which are larger than caches |
 //! | `copied` | a copy per line | neither a rotation nor another stage, and one element at both ends |
@@ -16,7 +17,7 @@
 //!
 //! Elements of a cache are lines where the channels of a head lie side by side.
 
-use crate::execute::{lines, normed, staged, streamed, tiled, transformed};
+use crate::execute::{coded, lines, normed, staged, streamed, tiled, transformed};
 use crate::pass::{Operand, OperandMut, Pass};
 
 /// One way to run a pass, in place or from one place to another. What it does not admit it does not touch.
@@ -50,6 +51,7 @@ implementations! {
     SHIFT, InPlace: ["fused" lines::fused_in_place];
     /// From a tensor or a cache into another.
     OUT_OF_PLACE, OutOfPlace: [
+        "coded" coded::run,
         "copied" lines::copied,
         "streamed" streamed::run,
         "fused" lines::fused,

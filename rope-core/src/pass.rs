@@ -34,7 +34,7 @@ pub(crate) struct Pass<'a> {
     /// The sequences and the tokens that run: all of them ([`Shape::whole`]), or a part.
     pub(crate) part: [Range<usize>; 2],
     /// The stages beside the rotation, if there are any.
-    pub(crate) stages: Option<PassStages<'a>>,
+    pub(crate) stages: Option<&'a PassStages<'a>>,
     pub(crate) rotation: Option<Rotation<'a>>,
     /// Whether what the rotation gives is rounded before a norm or a scale, or a code, is made of it.
     pub(crate) rounds: bool,
@@ -98,7 +98,7 @@ pub(crate) enum Operand<'s> {
 /// Where heads are written.
 pub(crate) enum OperandMut<'t, 'm> {
     Tensor(&'t mut BytesMut<'m>, &'static OutOfPlaceKernels),
-    Cache(&'t mut CacheMut<'m>, Slots<'t>),
+    Cache(&'t mut CacheMut<'m>, &'t Slots<'t>),
 }
 
 impl<'a> Pass<'a> {
@@ -282,7 +282,7 @@ impl<'s> Operand<'s> {
     fn places(&self, tokens: usize) -> Places<'s> {
         match self {
             Operand::Tensor(x, _) => Places::Strided(x.layout),
-            Operand::Cache(cache, slots) => Places::Slots(cache.in_slots(**slots, tokens)),
+            Operand::Cache(cache, slots) => Places::Slots(cache.in_slots(slots, tokens)),
         }
     }
 
@@ -308,7 +308,7 @@ impl<'t, 'm> OperandMut<'t, 'm> {
     fn places(&self, tokens: usize) -> Places<'t> {
         match self {
             OperandMut::Tensor(y, _) => Places::Strided(y.layout),
-            OperandMut::Cache(cache, slots) => Places::Slots(cache.in_slots(*slots, tokens)),
+            OperandMut::Cache(cache, slots) => Places::Slots(cache.in_slots(slots, tokens)),
         }
     }
 

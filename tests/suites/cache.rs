@@ -3,13 +3,13 @@
 
 use half::bf16;
 use rope_core::cache::{
-    Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, QuantFormat, QuantScale, ScaleLayout,
-    ScalePlace, Slots,
+    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, QuantFormat, QuantScale,
+    ScaleLayout, ScalePlace, Slots,
 };
 use rope_core::stages::WithStages;
-use rope_core::{Backend, Frequencies, Pairing, Rope, Rows, Scaling, Tensor, TensorMut};
+use rope_core::{Backend, Frequencies, Layout, Pairing, Rope, Rows, Scaling, Tensor, TensorMut};
 use rope_tests::golden::{self, Bits, Golden};
-use rope_tests::{Number, each_element, quantize};
+use rope_tests::{Number, Source, each_element, number, quantize};
 
 use crate::models::{alike, bits};
 
@@ -830,6 +830,103 @@ fn scales_lie_in_the_order_of_their_layout() {
                 .copy_from_cache(&cache, 0..tokens, &mut tensor)
                 .expect("slots that are there");
             alike(&back, &x, &format!("{backend}, {at:?}"));
+        }
+    }
+}
+
+/// What a cache of codes writes, of which format and with which scales.
+#[derive(Clone, Copy, Debug)]
+enum Kept<'a> {
+    Blocks(&'static BlockFormat),
+    Scaled(QuantFormat, QuantScale<'a>),
+}
+
+impl Kept<'_> {
+    /// The bytes and the scales after some copies of values into slots.
+    fn copied(
+        self,
+        layout: CacheLayout,
+        backend: Backend,
+        copies: impl Iterator<Item = (Layout, Vec<i64>)>,
+        values: &[f32],
+    ) -> (Vec<u8>, Vec<f32>) {
+        let shape = layout.shape();
+        let slots = shape.blocks * shape.block_size;
+        let mut bytes = vec![0x5a; slots * shape.heads * shape.head_dim * 34 / 32];
+        let mut scales = vec![f32::NAN; slots * shape.heads];
+        let mut cache = match self {
+            Kept::Blocks(format) => CacheMut::blocks(&mut bytes, layout, format),
+            Kept::Scaled(code, scale) => {
+                CacheMut::quantized(&mut bytes, layout, code, scale, &mut scales)
+            }
+        }
+        .expect("a cache that fits");
+        for (layout, slots) in copies {
+            let x = Tensor::new(values, layout).expect("values of all heads");
+            rope(backend)
+                .copy_into_cache(&x, &mut cache, &slots)
+                .expect("slots that are there");
+        }
+        (bytes, scales)
+    }
+}
+
+/// Tokens in slots side by side are written as one after the other would be: the last of those with one slot stays, and
+/// a head has its own scale.
+#[test]
+fn tokens_are_written_as_one_by_one() {
+    let [tokens, heads, head_dim] = [70, 3, 64];
+    let values: Vec<f32> = number::values(
+        &mut Source::random("tokens_are_written_as_one_by_one"),
+        tokens * (heads + 1) * head_dim,
+    );
+    let in_cache = CacheLayout::nhd([5, 16, heads, head_dim]).expect("a small cache");
+    let slots: [fn(i64) -> i64; 5] = [
+        |token| token,
+        |token| 69 - token,
+        |token| token / 3,
+        |token| if token % 7 == 3 { -1 } else { token },
+        |token| (token / 8 * 13 + token % 8) % 80,
+    ];
+    let all = Layout::bshd([1, tokens, heads, head_dim]);
+    let packed = Layout::bshd([1, tokens, heads + 1, head_dim]).and_then(|it| it.heads(0..heads));
+    let by_heads = Layout::bhsd([1, heads, tokens, head_dim]);
+    let each = [0.5, 0.25, 2.0];
+    let made = QuantScale::Made {
+        least: 1e-6,
+        at: ScalePlace::Apart(ScaleLayout::nh(16, heads)),
+    };
+    let scaled = [
+        QuantScale::Multiply(0.5.into()),
+        QuantScale::Divide(each.as_slice().into()),
+        made,
+    ];
+    let codes = QuantFormat::ALL
+        .into_iter()
+        .flat_map(|code| scaled.map(|scale| Kept::Scaled(code, scale)));
+    let kept: Vec<Kept<'_>> = BlockFormat::ALL
+        .into_iter()
+        .map(Kept::Blocks)
+        .chain(codes)
+        .collect();
+    for layout in [all, packed, by_heads] {
+        let layout = layout.expect("a small tensor");
+        for (index, slots) in slots.into_iter().enumerate() {
+            let slots: Vec<i64> = (0..tokens as i64).map(slots).collect();
+            for kept in &kept {
+                for backend in Backend::available() {
+                    let together = [(layout, slots.clone())].into_iter();
+                    let one_by_one = slots.iter().enumerate().map(|(token, &slot)| {
+                        let token = layout.tokens(token..token + 1).expect("a token");
+                        (token, vec![slot])
+                    });
+                    let got = kept.copied(in_cache, backend, together, &values);
+                    let expected = kept.copied(in_cache, backend, one_by_one, &values);
+                    let doing = format!("{backend}, {kept:?}, {layout:?}, slots {index}");
+                    assert_eq!(got.0, expected.0, "{doing}");
+                    alike(&got.1, &expected.1, &doing);
+                }
+            }
         }
     }
 }

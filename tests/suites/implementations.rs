@@ -218,7 +218,7 @@ fn of_calls_into_codes() {
         assert_eq!(ran, Ok(of_f32), "f32, {chain:?}");
     }
     let ran = copy_into_cache_by(&rope, &narrow, &mut cache, 0..2);
-    assert_eq!(ran, Ok("tiled"));
+    assert_eq!(ran, Ok("coded"));
     let mut y = vec![0.0_f32; LEN];
     let mut y = TensorMut::new(&mut y, SHAPE).expect("a valid tensor");
     let ran = rotate_from_cache_by(&rope, &cache.as_cache(), 0..2, &mut y, &rows);

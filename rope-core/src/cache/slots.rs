@@ -57,7 +57,7 @@ enum Found {
 /// The slots of the tokens of a tensor, which have been checked, in a cache.
 #[derive(Clone, Copy)]
 pub(crate) struct InSlots<'a> {
-    pub(crate) slots: Slots<'a>,
+    pub(crate) slots: &'a Slots<'a>,
     pub(crate) layout: CacheLayout,
     /// Where the scales lie, if they lie apart.
     pub(crate) scales: Option<ScaleLayout>,

@@ -19,7 +19,7 @@ use crate::kernel::norm::{NormFactors, ROOTS};
 use crate::norm::NormReach;
 use crate::pass::{Operand, OperandMut, Operands, Pass};
 use crate::stages::StageOrder;
-use crate::walk::{LineSpan, Order, Walk};
+use crate::walk::{LineSpan, Order};
 
 /// Values of the heads in a tile: the longest head, and so many of 128 channels that a call for each stage costs
 /// little.
@@ -77,16 +77,11 @@ pub(crate) fn run(
         Some(_) => 2 * pass.rows().pairs(),
         None => head_dim,
     };
-    let walk = pass.walk(source, target);
-    let walk = Walk {
-        order: if over_row.is_some() {
-            Order::BY_TOKEN
-        } else {
-            walk.order
-        },
-        most: (TILE / width.max(1)).clamp(1, HEADS),
-        ..walk
-    };
+    let mut walk = pass.walk(source, target);
+    if over_row.is_some() {
+        walk.order = Order::BY_TOKEN;
+    }
+    walk.most = (TILE / width.max(1)).clamp(1, HEADS);
     let operands = &mut Operands { source, target };
     let len = walk.longest().saturating_mul(width).min(TILE);
     let rounds = pass.stages.is_some() && !pass.element.is(f32::OUT_OF_PLACE);
@@ -196,6 +191,11 @@ impl Pass<'_> {
         }
         if let Some(stages) = self.stages {
             (stages.ops.run)(self, stages, after, span, row, tile, side);
+            // What codes are made of is rounded as after any other stage.
+            let transformed = stages.transform.is_some_and(|transform| transform.last);
+            if transformed && self.rounds && operands.target.is_coded() {
+                self.round(self.flowing(after), tile, side);
+            }
         }
         operands.write(self.proof, span, written, tile, side);
     }

@@ -40,8 +40,6 @@ pub(crate) struct Transform {
     pub(crate) first: bool,
     /// Whether it is the last stage.
     pub(crate) last: bool,
-    /// Whether codes are made of what the last stage gives, which is then rounded as after any other.
-    pub(crate) coded: bool,
 }
 
 /// Transforms blocks that lie one after the other.
@@ -50,7 +48,7 @@ pub(crate) type TransformFn = fn(Proof, Hadamard, &mut [f32]);
 impl PartialEq for Transform {
     // There is one kernel.
     fn eq(&self, other: &Self) -> bool {
-        let places = |it: &Self| (it.first, it.last, it.coded);
+        let places = |it: &Self| (it.first, it.last);
         self.hadamard == other.hadamard && places(self) == places(other)
     }
 }
@@ -65,7 +63,6 @@ impl Transform {
             },
             first: false,
             last: true,
-            coded: false,
         }
     }
 
@@ -86,7 +83,7 @@ impl Transform {
 
 type RunStages = fn(
     &Pass<'_>,
-    PassStages<'_>,
+    &PassStages<'_>,
     StageOrder,
     &LineSpan<'_>,
     Option<NormFactors>,
@@ -148,12 +145,12 @@ static OPS: Ops = Ops {
 /// Runs the stages of a place on the heads in a tile.
 fn run(
     pass: &Pass<'_>,
-    PassStages {
+    &PassStages {
         norm,
         scale,
         transform,
         ..
-    }: PassStages<'_>,
+    }: &PassStages<'_>,
     place: StageOrder,
     span: &LineSpan<'_>,
     row: Option<NormFactors>,
@@ -173,8 +170,5 @@ fn run(
     let last = |it: &Transform| it.last && place == StageOrder::AfterRotation;
     if let Some(transform) = transform.filter(last) {
         transform.run(pass.proof, tile);
-        if transform.coded && pass.rounds {
-            pass.round(pass.flowing(place), tile, side);
-        }
     }
 }

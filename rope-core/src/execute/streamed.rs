@@ -5,7 +5,7 @@ use super::lines::copy_unrotated;
 use super::staged::with_tile;
 use crate::pass::{Operand, OperandMut, Pass};
 use crate::simd::Stream;
-use crate::walk::{Access, Prefetch, Walk};
+use crate::walk::{Access, Prefetch};
 
 /// f32 of the tile. (A bf16 tensor of `[1, 2048, 32, 128]` into five, beside calls of `rotate_into`, on Zen 3: 4 KiB
 /// 0.65, 2 KiB 0.73, 8 KiB 0.69.)
@@ -13,24 +13,20 @@ const TILE: usize = 1024;
 
 /// A rotation alone, by one kernel.
 pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut<'_, '_>) -> bool {
-    let walk = pass.walk(Some(source), target);
+    if !pass.streams || pass.rotation.is_none() || pass.stages.is_some() {
+        return false;
+    }
+    let mut walk = pass.walk(Some(source), target);
     let (Operand::Tensor(x, read), OperandMut::Tensor(y, written)) = (source, target) else {
         return false;
     };
     let (ends, head_bytes) = (pass.ends(read, written), pass.shape.head_dim * written.size);
     let tile_bytes = size_of::<[f32; TILE]>();
-    let is_alone = pass.rotation.is_some() && pass.stages.is_none();
-    let Some(kernel) = ends
-        .fused()
-        .filter(|_| pass.streams && is_alone && head_bytes <= tile_bytes)
-    else {
+    let Some(kernel) = ends.fused().filter(|_| head_bytes <= tile_bytes) else {
         return false;
     };
-    let walk = Walk {
-        most: tile_bytes / head_bytes,
-        prefetch: Prefetch::of(Access::Tile, pass.proof, pass.shape, read.size),
-        ..walk
-    };
+    walk.most = tile_bytes / head_bytes;
+    walk.prefetch = Prefetch::of(Access::Tile, pass.proof, pass.shape, read.size);
     Stream::into(y.bytes, pass.proof, &mut |stream| {
         with_tile(TILE, &mut |tile| {
             let tile: &mut [u8] = bytemuck::cast_slice_mut(tile);

@@ -1,5 +1,5 @@
 //! Over a tile of the element that is read: heads are rotated into it, or copied and normed there, by the kernels of
-//! lines, and quantized from it. Where nothing rotates, they are quantized where they are read.
+//! lines, and quantized from it.
 //!
 //! The tile loses nothing where what is quantized is rounded to that element first, or the element is f32; so the bits
 //! are those of the stages.
@@ -12,7 +12,7 @@ use crate::kernel::elements::OutOfPlaceFn;
 use crate::kernel::norm::ROOTS;
 use crate::kernel::values::Values;
 use crate::pass::{Operand, OperandMut, Pass};
-use crate::walk::{Access, Prefetch, Walk};
+use crate::walk::{Access, Prefetch};
 
 /// Bytes of a tile: the longest head of 16 bits. To clear it takes as long as to rotate four heads, once a call.
 const TILE: usize = 2 * MOST_CHANNELS;
@@ -23,8 +23,6 @@ struct ByteTile([u8; TILE]);
 
 /// How heads come to where they are quantized.
 enum Way<'w> {
-    /// They stay where they are read.
-    Direct,
     /// Into the tile, by the kernel of a rotation.
     Rotated(OutOfPlaceFn),
     /// Copied into the tile, and normed and rotated there.
@@ -33,7 +31,7 @@ enum Way<'w> {
 
 /// From a tensor into a quantized format.
 pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut<'_, '_>) -> bool {
-    let walk = pass.walk(Some(source), target);
+    let mut walk = pass.walk(Some(source), target);
     let (Operand::Tensor(x, element), OperandMut::Cache(cache, _)) = (source, target) else {
         return false;
     };
@@ -48,7 +46,6 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
     let mut weights;
     let way = match (&pass.rotation, pass.norm()) {
         _ if pass.stages.is_some_and(|stages| stages.has_linear()) => return false,
-        (None, None) => Way::Direct,
         (Some(_), None) if fits => match ends.fused() {
             Some(kernel) => Way::Rotated(kernel),
             None => return false,
@@ -62,19 +59,7 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
         },
         _ => return false,
     };
-    let most = match way {
-        Way::Direct if x.layout.strides().head == head_dim => MOST_HEADS,
-        Way::Direct => 1,
-        _ => (TILE / head_bytes.max(1)).min(MOST_HEADS),
-    };
-    let mut cleared;
-    let tile: &mut [u8] = match way {
-        Way::Direct => &mut [],
-        _ => {
-            cleared = ByteTile([0; TILE]);
-            &mut cleared.0
-        }
-    };
+    let tile = &mut ByteTile([0; TILE]).0;
     let mut kept;
     let side: &mut [u8] = if cache.layout().contiguous() {
         &mut []
@@ -83,28 +68,22 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
         &mut kept
     };
     let mut roots = [0.0; ROOTS];
-    Walk {
-        most,
-        prefetch: Prefetch::of(Access::Tile, pass.proof, pass.shape, element.size),
-        ..walk
-    }
-    .run_dyn(&mut |span| {
+    walk.most = (TILE / head_bytes.max(1)).min(MOST_HEADS);
+    walk.prefetch = Prefetch::of(Access::Tile, pass.proof, pass.shape, element.size);
+    walk.run_dyn(&mut |span| {
         let source = &span.source(x.bytes);
         let line = &mut span.line_in_tile(tile);
-        let bytes = match &way {
-            Way::Direct => &x.bytes[span.at[0] * element.size..],
+        match &way {
             Way::Rotated(kernel) => {
                 kernel(pass.proof, source, line);
                 copy_unrotated(pass.proof, ends, source, line);
-                &tile[..]
             }
             Way::Normed(norm) => {
                 copy_heads(source, line, element.size);
                 norm.run(line, 0, &mut roots);
-                &tile[..]
             }
-        };
-        let values = Values::of(element.element, &bytes[..span.count * head_bytes]);
+        }
+        let values = Values::of(element.element, &tile[..span.count * head_bytes]);
         let heads = [span.first[2], span.count];
         cache.write_codes(pass.proof, codes, span.tokens[1], heads, values, side);
     });

@@ -46,7 +46,7 @@ impl<S: Stages> Rope<S> {
         slots: impl Into<Slots<'s>>,
         rows: &Rows<'_>,
     ) -> Result<&'static str, Error> {
-        let (x, slots) = (PassSource::of::<I, S>(x), slots.into());
+        let (x, slots) = (PassSource::of::<I, S>(x), &slots.into());
         self.erased(&mut |rope| rope.run_into_cache(x, cache, slots, Some(rows)))
     }
 
@@ -76,7 +76,7 @@ impl<S: Stages> Rope<S> {
         cache: &mut CacheMut<'_>,
         slots: impl Into<Slots<'s>>,
     ) -> Result<&'static str, Error> {
-        let (x, slots) = (PassSource::of::<I, Plain>(x), slots.into());
+        let (x, slots) = (PassSource::of::<I, Plain>(x), &slots.into());
         self.erased(&mut |rope| rope.run_into_cache(x, cache, slots, None))
     }
 
@@ -141,7 +141,7 @@ impl<S: Stages> Rope<S> {
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
     ) -> Result<&'static str, Error> {
-        let (slots, y) = (slots.into(), &mut y.bytes_mut());
+        let (slots, y) = (&slots.into(), &mut y.bytes_mut());
         self.erased(&mut |rope| {
             let y = (&mut *y, O::OUT_OF_PLACE);
             rope.run_from_cache(cache, slots, y, Some(rows))
@@ -159,7 +159,7 @@ impl<S: Stages> Rope<S> {
         slots: impl Into<Slots<'s>>,
         y: &mut TensorMut<'_, O>,
     ) -> Result<(), Error> {
-        let (slots, y) = (slots.into(), &mut y.bytes_mut());
+        let (slots, y) = (&slots.into(), &mut y.bytes_mut());
         self.erased(&mut |rope| {
             let y = (&mut *y, O::OUT_OF_PLACE);
             rope.run_from_cache(cache, slots, y, None)
@@ -190,7 +190,7 @@ impl<S: Linear> Rope<S> {
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
         let plan = self.with(self.stages.shifted());
-        plan.shift_slots(cache, slots.into(), rows)
+        plan.shift_slots(cache, &slots.into(), rows)
     }
 }
 
@@ -199,7 +199,7 @@ impl Rope<Lowered<'_>> {
     fn shift_slots(
         &self,
         cache: &mut CacheMut<'_>,
-        slots: Slots<'_>,
+        slots: &Slots<'_>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
         let shape = Shape {
@@ -210,7 +210,8 @@ impl Rope<Lowered<'_>> {
         };
         let sharing = self.with(Plain).fit_in_place(shape, rows)?;
         rows.check_rotates("Rope::shift")?;
-        cache.stored().check(shape, &slots, cache.len())?;
+        cache.stored().check(shape, slots, cache.len())?;
+        self.check_stages(shape, Some(rows))?;
         let kernels = PassKernels {
             in_place: match cache.stored().format {
                 Format::Element(_, in_place) => Some(in_place),
@@ -220,7 +221,7 @@ impl Rope<Lowered<'_>> {
         };
         let pass = Pass {
             skips_identity: true,
-            ..self.pass(shape, (f32::OUT_OF_PLACE, kernels), Some((rows, sharing)))?
+            ..self.checked_pass(shape, (f32::OUT_OF_PLACE, kernels), Some((rows, sharing)))
         };
         let target = &mut OperandMut::Cache(cache, slots);
         implementations::in_place(SHIFT, &pass, target);
@@ -232,12 +233,12 @@ impl Rope<Lowered<'_>> {
         &self,
         x: PassSource<'_>,
         cache: &mut CacheMut<'_>,
-        slots: Slots<'_>,
+        slots: &Slots<'_>,
         rows: Option<&Rows<'_>>,
     ) -> Result<&'static str, Error> {
         let shape = x.tensor.layout.shape();
         let rows = fitting(shape, rows)?;
-        cache.stored().check(shape, &slots, cache.len())?;
+        cache.stored().check(shape, slots, cache.len())?;
         self.run_into(x, &mut OperandMut::Cache(cache, slots), rows)
     }
 
@@ -245,16 +246,17 @@ impl Rope<Lowered<'_>> {
     fn run_from_cache(
         &self,
         cache: &Cache<'_>,
-        slots: Slots<'_>,
+        slots: &Slots<'_>,
         (y, element): (&mut BytesMut<'_>, &'static OutOfPlaceKernels),
         rows: Option<&Rows<'_>>,
     ) -> Result<&'static str, Error> {
         let shape = y.layout.shape();
         let rows = fitting(shape, rows)?;
-        cache.stored().check(shape, &slots, cache.len())?;
+        cache.stored().check(shape, slots, cache.len())?;
         let plan = self.with(self.stages.undone());
-        let pass = plan.pass(shape, (f32::OUT_OF_PLACE, PassKernels::default()), rows)?;
-        let source = Operand::Cache(cache, &slots);
+        plan.check_stages(shape, rows.map(|(rows, _)| rows))?;
+        let pass = plan.checked_pass(shape, (f32::OUT_OF_PLACE, PassKernels::default()), rows);
+        let source = Operand::Cache(cache, slots);
         let target = &mut OperandMut::Tensor(y, element);
         Ok(implementations::out_of_place(&pass, &source, target))
     }

@@ -109,7 +109,7 @@ impl<'a> Output<'a> {
         match &mut self.target {
             OutputTarget::Cache(cache, slots) => {
                 for rows in self.rows {
-                    visit(rows, &mut OperandMut::Cache(cache, *slots));
+                    visit(rows, &mut OperandMut::Cache(cache, slots));
                 }
             }
             OutputTarget::Tensor(y, element) => {
@@ -196,12 +196,11 @@ impl Rope<Lowered<'_>> {
         let each: &mut dyn FnMut(_) = &mut |[batch, tokens, _]: [Range<usize>; 3]| {
             for output in &mut *outputs {
                 output.targets(shape.heads, &mut |rows, target| {
-                    let plan = self.with(self.stages.coded(target.is_coded()));
                     let rows = Some((rows, RowSharing::of(rows.len(), shape)));
                     let pass = Pass {
                         part: [batch.clone(), tokens.clone()],
                         streams,
-                        ..plan.checked_pass(shape, (x.element, x.kernels), rows)
+                        ..self.checked_pass(shape, (x.element, x.kernels), rows)
                     };
                     implementations::out_of_place(&pass, source, target);
                 });

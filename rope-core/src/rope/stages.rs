@@ -175,22 +175,10 @@ pub struct Lowered<'a> {
 impl Lowered<'_> {
     /// With the transform first, which undoes it: heads come from a cache.
     pub(super) fn undone(mut self) -> Self {
-        if let Some(transform) = self.transform_mut() {
-            *transform = transform.undone();
+        if let Some(stages) = &mut self.stages {
+            stages.transform = stages.transform.map(Transform::undone);
         }
         self
-    }
-
-    /// With codes made of the last stage, or not.
-    pub(super) fn coded(mut self, coded: bool) -> Self {
-        if let Some(transform) = self.transform_mut() {
-            transform.coded = coded;
-        }
-        self
-    }
-
-    fn transform_mut(&mut self) -> Option<&mut Transform> {
-        self.stages.as_mut()?.transform.as_mut()
     }
 
     /// Whether they fit heads of this shape.
@@ -446,9 +434,12 @@ impl Rope<LinearStages<'_>> {
         let sharing = self.with(Plain).fit_in_place(shape, rows)?;
         let back = self.back_with([y.layout.shape(), shape], rows, angles)?;
         back.erased(&mut |back| {
-            let pass = back.pass(shape, kernels, Some((rows, sharing)))?;
+            back.check_stages(shape, Some(rows))?;
             self.add_angles([y, &dy.read()], kernels.0, sum, angles)?;
-            run_in_place(&pass, dy);
+            run_in_place(
+                &back.checked_pass(shape, kernels, Some((rows, sharing))),
+                dy,
+            );
             Ok(())
         })
     }
@@ -801,7 +792,8 @@ impl Rope<Lowered<'_>> {
             Some(rows) => Some((rows, self.with(Plain).fit_in_place(shape, rows)?)),
             None => None,
         };
-        Ok(run_in_place(&self.pass(shape, kernels, rows)?, x))
+        self.check_stages(shape, rows.map(|(rows, _)| rows))?;
+        Ok(run_in_place(&self.checked_pass(shape, kernels, rows), x))
     }
 
     #[inline(never)]
@@ -825,21 +817,10 @@ impl Rope<Lowered<'_>> {
         rows: Option<(&Rows<'_>, RowSharing)>,
     ) -> Result<&'static str, Error> {
         let shape = x.tensor.layout.shape();
-        let plan = self.with(self.stages.coded(target.is_coded()));
-        let pass = plan.pass(shape, (x.element, x.kernels), rows)?;
+        self.check_stages(shape, rows.map(|(rows, _)| rows))?;
+        let pass = self.checked_pass(shape, (x.element, x.kernels), rows);
         let source = Operand::Tensor(x.tensor, x.element);
         Ok(implementations::out_of_place(&pass, &source, target))
-    }
-
-    /// The pass of a call, if norm and scale fit the heads, and the direction the rows.
-    pub(super) fn pass<'s>(
-        &'s self,
-        shape: Shape,
-        kernels: (&'static OutOfPlaceKernels, PassKernels),
-        rows: Option<(&'s Rows<'_>, RowSharing)>,
-    ) -> Result<Pass<'s>, Error> {
-        self.check_stages(shape, rows.map(|(rows, _)| rows))?;
-        Ok(self.checked_pass(shape, kernels, rows))
     }
 
     /// Whether norm and scale fit the heads, and the direction the rows.
@@ -851,6 +832,7 @@ impl Rope<Lowered<'_>> {
         }
     }
 
+    /// The pass of a call whose arguments have been checked. (In a `Result` it would be copied.)
     pub(super) fn checked_pass<'s>(
         &'s self,
         shape: Shape,
@@ -863,7 +845,7 @@ impl Rope<Lowered<'_>> {
             kernels,
             shape,
             part: shape.whole(),
-            stages: self.stages.stages,
+            stages: self.stages.stages.as_ref(),
             rotation: rows.map(|(rows, sharing)| Rotation {
                 rows: rows.view(sharing),
                 factors: self.factors(rows.attention_factor()),

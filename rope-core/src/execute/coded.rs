@@ -1,0 +1,86 @@
+//! Heads that are quantized where they are read: values, to which nothing is done before.
+
+use crate::cache::{Format, MOST_CHANNELS, MOST_HEADS};
+use crate::kernel::values::Values;
+use crate::pass::{Operand, OperandMut, Pass};
+use crate::walk::Located;
+
+/// Heads that lie one after the other where they are read and where they are written.
+struct Run {
+    /// The slot of the token of the first, and its index.
+    token: Located,
+    head: usize,
+    count: usize,
+    /// Indices of the first one where it is read, and of what follows the last one at both ends.
+    start: usize,
+    end: [usize; 2],
+}
+
+/// From a tensor into a quantized format.
+///
+/// The heads of several tokens are quantized together where they lie side by side at both ends: to begin costs as much
+/// as a head of Q8_0.
+pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut<'_, '_>) -> bool {
+    if pass.rotation.is_some() || pass.stages.is_some() {
+        return false;
+    }
+    let mut walk = pass.walk(Some(source), target);
+    let (Operand::Tensor(x, element), OperandMut::Cache(cache, _)) = (source, target) else {
+        return false;
+    };
+    let Format::Codes(codes) = cache.stored().format else {
+        return false;
+    };
+    let head_dim = pass.shape.head_dim;
+    let (width, joins) = (
+        cache.layout().shape().head_dim,
+        cache.stored().joins_tokens(),
+    );
+    let mut cleared;
+    let side: &mut [u8] = if cache.layout().contiguous() {
+        &mut []
+    } else {
+        cleared = [0; MOST_CHANNELS];
+        &mut cleared
+    };
+    let mut write = |run: &Run| {
+        let bytes = &x.bytes[run.start * element.size..];
+        let values = Values::of(
+            element.element,
+            &bytes[..run.count * head_dim * element.size],
+        );
+        let heads = [run.head, run.count];
+        cache.write_codes(pass.proof, codes, run.token, heads, values, side);
+    };
+    walk.most = if x.layout.strides().head == head_dim {
+        MOST_HEADS
+    } else {
+        1
+    };
+    let mut last: Option<Run> = None;
+    walk.run_dyn(&mut |span| {
+        let end = [
+            span.at[0] + span.count * head_dim,
+            span.at[1] + span.count * width,
+        ];
+        if let Some(run) = &mut last {
+            if joins && run.end == span.at && run.count + span.count <= MOST_HEADS {
+                run.count += span.count;
+                run.end = end;
+                return;
+            }
+            write(run);
+        }
+        last = Some(Run {
+            token: span.tokens[1],
+            head: span.first[2],
+            count: span.count,
+            start: span.at[0],
+            end,
+        });
+    });
+    if let Some(run) = last {
+        write(&run);
+    }
+    true
+}
