@@ -713,6 +713,7 @@ impl<'a> Stored<'a> {
             });
         }
         // An offset has to leave room for a scale behind its codes.
+        let wider;
         let layout = match self.format {
             Format::Codes(Codes::Scaled(
                 _,
@@ -720,11 +721,14 @@ impl<'a> Stored<'a> {
                     at: ScalePlace::Inline(behind),
                     ..
                 },
-            )) => self.layout.widened(behind.saturating_add(4))?,
-            _ => self.layout,
+            )) => {
+                wider = self.layout.widened(behind.saturating_add(4))?;
+                &wider
+            }
+            _ => &self.layout,
         };
         let by_slot = self.scales().is_some();
-        slots.check(shape, &layout, len, by_slot)
+        slots.check(shape, layout, len, by_slot)
     }
 }
 

@@ -182,9 +182,11 @@ fn blocks_of<E: Convert, S: Simd>(values: &[E::Bits]) -> ChunksExact<'_, S::Chun
 #[inline(always)]
 fn magnitude<E: Convert, S: SimdQuant>(s: S, block: Option<&[S::Chunk<E::Bits>]>) -> S::F32 {
     let mut largest = s.splat(0.0);
-    for pair in block.unwrap_or_default().as_chunks().0 {
-        let [a, b] = E::read(s, *pair, E::EVEN_ODD);
-        largest = s.max_magnitude(s.max_magnitude(largest, a), b);
+    if let Some(block) = block {
+        for pair in block.as_chunks().0 {
+            let [a, b] = E::read(s, *pair, E::EVEN_ODD);
+            largest = s.max_magnitude(s.max_magnitude(largest, a), b);
+        }
     }
     largest
 }
