@@ -4,6 +4,7 @@
 //! and sin of each token again in every operator. ggml has no kernel of its own for it: what the C++ compiler may use
 //! decides. `CFLAGS=-march=native CXXFLAGS=-march=native` lets it use all of this CPU, as llama.cpp's own build does.
 
+use std::any::Any;
 use std::ffi::c_void;
 use std::ptr::{self, NonNull};
 
@@ -22,8 +23,35 @@ struct Graph {
     data: Vec<Vec<u8>>,
     _pool: Pool,
     _context: Context,
-    _positions: Vec<i32>,
+    _inputs: Vec<Box<dyn Any>>,
     _work: Vec<u64>,
+}
+
+impl Graph {
+    /// Of operators that read the inputs and write the data.
+    fn new(
+        context: Context,
+        graph: NonNull<c::ggml_cgraph>,
+        inputs: Vec<Box<dyn Any>>,
+        data: Vec<Vec<u8>>,
+        threads: usize,
+    ) -> Result<Self> {
+        let threads = i32::try_from(threads)?;
+        let pool = Pool::new(threads)?;
+        // SAFETY: the graph is complete, and the pool has as many threads.
+        let mut plan = unsafe { c::ggml_graph_plan(graph.as_ptr(), threads, pool.0.as_ptr()) };
+        let mut work = vec![0; plan.work_size.div_ceil(8)];
+        plan.work_data = work.as_mut_ptr().cast();
+        Ok(Graph {
+            graph,
+            plan,
+            data,
+            _pool: pool,
+            _context: context,
+            _inputs: inputs,
+            _work: work,
+        })
+    }
 }
 
 fn prepare(request: &Request, parts: Vec<Part>) -> Result<Graph> {
@@ -73,9 +101,7 @@ fn prepare(request: &Request, parts: Vec<Part>) -> Result<Graph> {
     let ids = context.tensor(c::GGML_TYPE_I32, [positions.len(), 1, 1, 1])?;
     // SAFETY: the tensor was just made. Its data is read by `call` only, while the graph keeps the positions.
     unsafe { (*ids.as_ptr()).data = positions.as_mut_ptr().cast() };
-    // SAFETY: the context has room for one graph.
-    let graph = NonNull::new(unsafe { c::ggml_new_graph(context.0.as_ptr()) });
-    let graph = graph.context("ggml has no room for a graph")?;
+    let graph = context.graph()?;
     let mut data = Vec::new();
     for part in parts {
         let heads = part.heads;
@@ -119,21 +145,13 @@ fn prepare(request: &Request, parts: Vec<Part>) -> Result<Graph> {
         }
         data.push(bytes);
     }
-    let threads = i32::try_from(request.threads)?;
-    let pool = Pool::new(threads)?;
-    // SAFETY: the graph is complete, and the pool has as many threads.
-    let mut plan = unsafe { c::ggml_graph_plan(graph.as_ptr(), threads, pool.0.as_ptr()) };
-    let mut work = vec![0; plan.work_size.div_ceil(8)];
-    plan.work_data = work.as_mut_ptr().cast();
-    Ok(Graph {
+    Graph::new(
+        context,
         graph,
-        plan,
+        vec![Box::new(positions)],
         data,
-        _pool: pool,
-        _context: context,
-        _positions: positions,
-        _work: work,
-    })
+        request.threads,
+    )
 }
 
 impl Prepared for Graph {
@@ -161,11 +179,6 @@ struct Quantizer {
 }
 
 fn quantize(request: &Quantization, bytes: Vec<u8>) -> Result<Box<dyn Prepared>> {
-    ensure!(
-        request.quantizer == "ggml/quantize",
-        "no quantizer {}",
-        request.quantizer
-    );
     let kind = match request.format.as_str() {
         "q8_0" => c::GGML_TYPE_Q8_0,
         "q4_0" => c::GGML_TYPE_Q4_0,
@@ -196,12 +209,57 @@ fn quantize(request: &Quantization, bytes: Vec<u8>) -> Result<Box<dyn Prepared>>
         row > 0 && row % block == 0 && rows.len() == request.rows * request.row,
         "rows of {row}: blocks have {block} elements"
     );
-    Ok(Box::new(Quantizer {
-        from_float: from_float.context("ggml does not quantize to this format")?,
-        rows,
-        row: request.row,
-        blocks: vec![0; request.rows * size],
-    }))
+    let from_float = from_float.context("ggml does not quantize to this format")?;
+    let blocks = vec![0; request.rows * size];
+    match request.quantizer.as_str() {
+        "ggml/quantize" => Ok(Box::new(Quantizer {
+            from_float,
+            rows,
+            row: request.row,
+            blocks,
+        })),
+        "ggml/set_rows" => Ok(Box::new(set_rows(rows, request.row, kind, blocks)?)),
+        other => bail!("no quantizer {other}"),
+    }
+}
+
+/// The operator that writes a cache: rows of f32 by the index of each.
+fn set_rows(
+    mut rows: Vec<f32>,
+    row: usize,
+    kind: c::ggml_type,
+    mut blocks: Vec<u8>,
+) -> Result<Graph> {
+    let count = rows.len() / row;
+    let mut indices: Vec<i64> = (0..i64::try_from(count)?).collect();
+    let context = Context::new(4)?;
+    let cache = context.tensor(kind, [row, count, 1, 1])?;
+    let source = context.tensor(c::GGML_TYPE_F32, [row, count, 1, 1])?;
+    let ids = context.tensor(c::GGML_TYPE_I64, [count, 1, 1, 1])?;
+    let graph = context.graph()?;
+    // SAFETY: the tensors were just made, with extents for which ggml asserts nothing else; their data is used by
+    // `call` only, while the graph keeps it. A view of the cache has the cache's data.
+    unsafe {
+        (*cache.as_ptr()).data = blocks.as_mut_ptr().cast();
+        (*source.as_ptr()).data = rows.as_mut_ptr().cast();
+        (*ids.as_ptr()).data = indices.as_mut_ptr().cast();
+        let result = c::ggml_set_rows(
+            context.0.as_ptr(),
+            cache.as_ptr(),
+            source.as_ptr(),
+            ids.as_ptr(),
+        );
+        let result = NonNull::new(result).context("ggml has no room for an operator")?;
+        (*result.as_ptr()).data = (*cache.as_ptr()).data;
+        c::ggml_build_forward_expand(graph.as_ptr(), result.as_ptr());
+    }
+    Graph::new(
+        context,
+        graph,
+        vec![Box::new(rows), Box::new(indices)],
+        vec![blocks],
+        1,
+    )
 }
 
 impl Prepared for Quantizer {
@@ -246,6 +304,13 @@ impl Context {
         // SAFETY: the context was made with room for all tensors that are asked for.
         let tensor = unsafe { c::ggml_new_tensor_4d(self.0.as_ptr(), kind, a, b, c, d) };
         NonNull::new(tensor).context("ggml has no room for a tensor")
+    }
+
+    /// The one that it has room for.
+    fn graph(&self) -> Result<NonNull<c::ggml_cgraph>> {
+        // SAFETY: the context is there.
+        let graph = NonNull::new(unsafe { c::ggml_new_graph(self.0.as_ptr()) });
+        graph.context("ggml has no room for a graph")
     }
 }
 
