@@ -427,7 +427,8 @@ impl<'a> CacheMut<'a> {
         }
     }
 
-    /// Encodes values as the consecutive heads of a slot: the index of the first, and their number.
+    /// Encodes values as the consecutive heads of a slot, and of those that follow it ([`Stored::joins_tokens`]): the
+    /// index of the first, and their number.
     pub(crate) fn write_codes(
         &mut self,
         proof: Proof,
