@@ -522,13 +522,7 @@ impl SimdQuant for Avx2 {
             return self.in_order(codes);
         }
         cold_path();
-        let products = [
-            self.mul(a, e),
-            self.mul(b, f),
-            self.mul(c, g),
-            self.mul(d, h),
-        ];
-        self.store_i8_away(products, BELOW_HALF)
+        self.store_i8_away(self.products(x, by), BELOW_HALF)
     }
 
     #[inline(always)]

@@ -39,14 +39,22 @@ pub(crate) trait SimdQuant: Simd {
     /// Products of f32 to integers of 8 bits, rounded to the nearest, ties away from zero.
     #[inline(always)]
     fn store_i8_products(self, x: [Self::F32; 4], by: [Self::F32; 4]) -> [Self::Chunk<u8>; 4] {
-        let ([a, b, c, d], [e, f, g, h]) = (x, by);
-        let products = [
+        self.store_i8_away(self.products(x, by), BELOW_HALF)
+    }
+
+    /// The products of four vectors and four others.
+    #[inline(always)]
+    fn products(
+        self,
+        [a, b, c, d]: [Self::F32; 4],
+        [e, f, g, h]: [Self::F32; 4],
+    ) -> [Self::F32; 4] {
+        [
             self.mul(a, e),
             self.mul(b, f),
             self.mul(c, g),
             self.mul(d, h),
-        ];
-        self.store_i8_away(products, BELOW_HALF)
+        ]
     }
 
     /// The codes of even and of odd elements, and those of more of both, as the codes of elements in their order; with
