@@ -25,10 +25,18 @@ cfg_if::cfg_if! {
         mod cpu;
         pub(crate) use avx2::Avx2;
         pub(crate) use avx512::{Avx512, Avx512Bf16};
+        pub(crate) use cpu::is_zen4;
     } else if #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))] {
         mod neon;
         pub(crate) use neon::Neon;
     }
+}
+#[cfg(not(all(
+    any(target_arch = "x86", target_arch = "x86_64"),
+    target_feature = "sse2"
+)))]
+pub(crate) fn is_zen4() -> bool {
+    false
 }
 
 use bytemuck::Pod;
