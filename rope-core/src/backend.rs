@@ -3,6 +3,12 @@
 use core::fmt;
 use core::str::FromStr;
 
+use crate::tuning::Tuning;
+#[cfg(not(all(
+    any(target_arch = "x86", target_arch = "x86_64"),
+    target_feature = "sse2"
+)))]
+use crate::tuning::UNKNOWN;
 use crate::{Name, UnknownName};
 // And the proofs, by the names of their backends.
 use crate::simd::*;
@@ -97,17 +103,6 @@ macro_rules! backends {
                 }
             }
 
-            /// [`InstructionSet::prefetches_itself`].
-            #[inline(never)]
-            pub(crate) fn prefetches_itself(self) -> bool {
-                match self {
-                    $($(
-                        #[cfg($cfg)]
-                        Proof::$name(token) => token.prefetches_itself(),
-                    )+)+
-                }
-            }
-
             /// Runs a kernel compiled for the backend: the one branch of a call.
             #[inline]
             pub(crate) fn run<K: Kernel>(self, kernel: K) {
@@ -175,6 +170,17 @@ impl Proof {
             .iter()
             .find_map(|backend| backend.prove())
             .unwrap_or(Proof::Scalar(Scalar))
+    }
+}
+
+/// The knobs of this core.
+pub(crate) fn tuning() -> &'static Tuning {
+    cfg_if::cfg_if! {
+        if #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))] {
+            Tuning::of_row(cpu::tuning_row())
+        } else {
+            &UNKNOWN
+        }
     }
 }
 

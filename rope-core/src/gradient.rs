@@ -43,7 +43,8 @@ use crate::rope::{check, check_head};
 use crate::rows::View;
 use crate::stages::Linear;
 use crate::tensor::{Bytes, BytesMut, Layout};
-use crate::walk::{self, Access, LineSpan, Prefetch, Walk};
+use crate::tuning::Access;
+use crate::walk::{self, LineSpan, Prefetch, Walk};
 use crate::{Element, Error, Pairing, Rope, Rows, Shape, Tensor, TensorMut};
 
 /// Gradients of pairs, `[rows, heads or 1, pairs]`: the sums of a backward pass, in `f64` of the caller's.
@@ -214,10 +215,6 @@ impl fmt::Debug for PairGradients<'_> {
     }
 }
 
-/// Bytes of a tensor whose terms are summed before the same are rotated, where two kernels do it: with as many of the
-/// other they stay in a second cache.
-const CHUNK_BYTES: usize = 1 << 16;
-
 /// Adds a term of a line.
 pub(crate) type SumFn = fn(Proof, &mut GradientLine<'_>);
 
@@ -317,7 +314,7 @@ impl Rope {
         // One kernel does both where heads share their row and their sums.
         let (view, factors) = (rows.view(sharing), back.factors(rows.attention_factor()));
         let walk = Walk {
-            prefetch: Prefetch::of(Access::Backward, self.proof(), shape, dy.size),
+            prefetch: Prefetch::of(Access::Backward, self.tuning(), shape, dy.size),
             ..Walk::between([y.layout, dy.layout], &view, factors.as_ref())
         };
         if walk.shares_rows() && angles.heads == 1 && !self.is_staged() {
@@ -332,8 +329,8 @@ impl Rope {
         }
         let token_bytes = shape.heads * shape.head_dim * dy.size;
         // Where heads lie outermost, a line is as many tokens of a head.
-        let chunk = (CHUNK_BYTES / token_bytes).max(walk::CHUNK);
-        let prefetch = Prefetch::of(Access::Gradients, self.proof(), shape, dy.size);
+        let chunk = (self.tuning().backward_part / token_bytes).max(walk::CHUNK);
+        let prefetch = Prefetch::of(Access::Gradients, self.tuning(), shape, dy.size);
         let each: &mut dyn FnMut(_) = &mut |[batch, tokens, heads]: [Range<usize>; 3]| {
             let (sequence, token) = (batch.start, tokens.start);
             let [y_layout, layout] = [y.layout, dy.layout]
@@ -577,7 +574,7 @@ impl Rope {
             proof: self.proof(),
             term,
             tensors: [(x.bytes, x.layout), (g.bytes, g.layout)],
-            prefetch: Prefetch::of(Access::Gradients, self.proof(), shape, g.size),
+            prefetch: Prefetch::of(Access::Gradients, self.tuning(), shape, g.size),
             first_row: 0,
             sequence_rows,
         }

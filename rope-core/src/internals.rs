@@ -5,10 +5,12 @@
 //! | [`in_stages`] | the suites, which compare fused calls with it; `rope-bench stages`, which measures the gain |
 //! | `.._by` | the suite `implementations`, which asserts which implementation ran |
 //! | [`check_query_and_key`] | the C API, which cannot borrow Q and K of one packed row at once |
+//! | [`tuned`], [`tuning`], [`TUNINGS`] | `rope-bench tune`, which measures other knobs; the suite `tuning` |
 //! | [`ERRORS`] | the C API and the suites `messages` and `refused`, whose lists name every error |
 
 use crate::cache::{Cache, CacheMut, Slots};
 use crate::rope::{Rope, Stages, WithStages};
+pub use crate::tuning::{Ahead, ROWS as TUNINGS, Tuning};
 use crate::{Element, Error, Rows, Shape, Tensor, TensorMut};
 
 /// The names of all errors.
@@ -20,6 +22,16 @@ type ImplementationName = Result<&'static str, Error>;
 /// more slowly.
 pub fn in_stages<S: Copy>(rope: Rope<S>) -> Rope<S> {
     rope.in_stages()
+}
+
+/// The same plan with other knobs: the same bits, in another time.
+pub fn tuned<S: Copy>(rope: Rope<S>, tuning: &'static Tuning) -> Rope<S> {
+    rope.tuned(tuning)
+}
+
+/// The knobs of a plan.
+pub fn tuning<S: Copy>(rope: &Rope<S>) -> &'static Tuning {
+    rope.tuning()
 }
 
 /// Whether Q and K of these shapes fit each other and the rows.

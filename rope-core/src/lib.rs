@@ -121,6 +121,7 @@ pub mod shard;
 mod simd;
 pub mod stages;
 mod tensor;
+mod tuning;
 mod walk;
 
 /// The package's README, compiled. (The workspace's is compiled in the crate of the tests.)

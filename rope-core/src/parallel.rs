@@ -9,15 +9,8 @@ use alloc::vec::Vec;
 use crate::axes::RowSource;
 use crate::element::Element;
 use crate::tensor::{Bytes, BytesMut, Layout};
+use crate::tuning::Tuning;
 use crate::{Dimension, Error, IntoPositions, Rope, Rows, Tensor, TensorMut};
-
-/// Bytes below which a part is not worth the waking of a thread, for a caller that is one of the pool: it takes back
-/// what no other has begun.
-const LEAST_PART: usize = 1 << 18;
-
-/// The same for a caller that is not, and waits for those that it woke. (On two hyperthreads, both busy, tensors of 512
-/// KiB to 2 MiB took 1.1 to 1.6 times as long in two parts as in one, and 8 MiB 0.6 times.)
-const LEAST_PART_OUTSIDE: usize = 1 << 21;
 
 impl Rope {
     /// [`Rope::rotate`] on the threads of the current rayon pool. The bits are the same.
@@ -36,7 +29,7 @@ impl Rope {
     ) -> Result<(), Error> {
         let sharing = self.check_in_place(x.shape(), rows)?;
         let (view, factor) = (rows.view(sharing), rows.attention_factor());
-        spread([Part::of(x.bytes_mut(), ())], |mut part| {
+        spread(self.tuning(), [Part::of(x.bytes_mut(), ())], |mut part| {
             let rows = view.skip(part.origin);
             self.run_in_place(&mut part.target(), E::IN_PLACE, &rows, factor);
         });
@@ -58,7 +51,7 @@ impl Rope {
         let (view, factor) = (rows.view(sharing), rows.attention_factor());
         let parts = [Part::of(q.bytes_mut(), ()), Part::of(k.bytes_mut(), ())];
         let elements = [Q::IN_PLACE, K::IN_PLACE];
-        spread(parts, |mut part| {
+        spread(self.tuning(), parts, |mut part| {
             let rows = view.skip(part.origin);
             let element = elements[part.tensor];
             self.run_in_place(&mut part.target(), element, &rows, factor);
@@ -80,16 +73,20 @@ impl Rope {
         let sharing = self.check_across(x.shape(), y.shape(), rows)?;
         let (view, factor) = (rows.view(sharing), rows.attention_factor());
         let source = (*x.layout(), x.bytes());
-        spread([Part::of(y.bytes_mut(), source)], |mut part| {
-            let rows = view.skip(part.origin);
-            let (layout, whole) = part.source;
-            let source = Bytes {
-                layout: &layout,
-                ..whole
-            };
-            let elements = [I::OUT_OF_PLACE, O::OUT_OF_PLACE];
-            self.run_across(source, &mut part.target(), elements, rows, factor);
-        });
+        spread(
+            self.tuning(),
+            [Part::of(y.bytes_mut(), source)],
+            |mut part| {
+                let rows = view.skip(part.origin);
+                let (layout, whole) = part.source;
+                let source = Bytes {
+                    layout: &layout,
+                    ..whole
+                };
+                let elements = [I::OUT_OF_PLACE, O::OUT_OF_PLACE];
+                self.run_across(source, &mut part.target(), elements, rows, factor);
+            },
+        );
         Ok(())
     }
 
@@ -110,7 +107,7 @@ impl Rope {
             frequencies.source().0,
             positions.into_positions(),
         )?;
-        spread([Part::of(x.bytes_mut(), ())], |mut part| {
+        spread(self.tuning(), [Part::of(x.bytes_mut(), ())], |mut part| {
             let origin = part.origin;
             self.run_at(part.target(), E::IN_PLACE, &rows, origin);
         });
@@ -211,6 +208,7 @@ impl<'a, S: PartSource> Part<'a, S> {
 
 /// Cuts tensors in a part of each for every thread, and runs them.
 fn spread<'a, S: PartSource, const N: usize>(
+    tuning: &Tuning,
     tensors: [Part<'a, S>; N],
     run: impl Fn(Part<'a, S>) + Sync,
 ) {
@@ -220,8 +218,8 @@ fn spread<'a, S: PartSource, const N: usize>(
     };
     let all = tensors.iter().map(bytes).fold(0, usize::saturating_add);
     let least = match rayon::current_thread_index() {
-        Some(_) => LEAST_PART,
-        None => LEAST_PART_OUTSIDE,
+        Some(_) => tuning.thread_part,
+        None => tuning.thread_part_outside,
     };
     let tensors = tensors.into_iter().enumerate();
     let tensors = tensors.map(|(tensor, part)| Part { tensor, ..part });

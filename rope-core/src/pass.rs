@@ -13,6 +13,7 @@ use crate::rows::View;
 use crate::scale::Scale;
 use crate::stages::StageOrder;
 use crate::tensor::{Bytes, BytesMut};
+use crate::tuning::Tuning;
 use crate::walk::{Addresses, Located, Order, Prefetch, Steps, Walk};
 use crate::{Layout, Pairing, Shape};
 
@@ -27,6 +28,7 @@ use crate::{Layout, Pairing, Shape};
 /// Between two stages a value is f32, or was rounded to the element of what is read, as the plan says.
 pub(crate) struct Pass<'a> {
     pub(crate) proof: Proof,
+    pub(crate) tuning: &'static Tuning,
     /// What is read, which intermediate results are rounded to.
     pub(crate) element: &'static OutOfPlaceKernels,
     pub(crate) kernels: PassKernels,

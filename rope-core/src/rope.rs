@@ -19,6 +19,7 @@ use crate::kernel::rotation::RowFactors;
 use crate::pass::{IoFormats, Operand, OperandMut, Pass, PassKernels, Rotation};
 use crate::rows::{RowSharing, View};
 use crate::tensor::{Bytes, BytesMut};
+use crate::tuning::Tuning;
 use crate::walk::Walk;
 use crate::{Dimension, Error, Name, Pairing, Rows, Shape, Tensor, TensorMut, UnknownName};
 
@@ -145,6 +146,7 @@ pub struct Rope<S = Plain> {
     output: Pairing,
     direction: Direction,
     proof: Proof,
+    tuning: &'static Tuning,
     /// Whether what is fused runs stage by stage all the same.
     staged: bool,
     stages: S,
@@ -367,11 +369,12 @@ impl Rope {
         let is_full = rows.full_width().is_some();
         if let Some(kernel) = ends.fused().filter(|_| !self.staged && !is_full) {
             let walk = &Walk::between([x.layout, y.layout], &rows, factors.as_ref());
-            return lines::rotate_lines(self.proof, ends, kernel, x.bytes, y.bytes, walk);
+            return lines::rotate_lines(self.core(), ends, kernel, x.bytes, y.bytes, walk);
         }
         let shape = y.layout.shape();
         let pass = Pass {
             proof: self.proof,
+            tuning: self.tuning,
             element: source,
             kernels: PassKernels::default(),
             shape,
@@ -403,9 +406,9 @@ impl Rope {
     ) {
         let factors = self.direction.factors(rows.attention_factor());
         if let Some(row) = rows.of_one_token(tensors[0].0.layout.shape(), factors.as_ref()) {
-            let proof = self.proof.fitting(row.pairs);
+            let core = (self.proof.fitting(row.pairs), self.tuning);
             for (x, element) in tensors {
-                lines::rotate_token(proof, element.0.of(self.input), x, &row);
+                lines::rotate_token(core, element.0.of(self.input), x, &row);
             }
         } else {
             for (x, element) in tensors {
@@ -432,7 +435,7 @@ impl Rope {
         rows: &View<'_>,
         attention_factor: f64,
     ) {
-        let (proof, kernel) = (self.proof, element.0.of(self.input));
+        let (core, kernel) = (self.core(), element.0.of(self.input));
         let factors = self.direction.factors(attention_factor);
         if let Some(full) = rows.full_width() {
             let rotation = Rotation {
@@ -441,9 +444,9 @@ impl Rope {
                 input: self.input,
                 output: self.output,
             };
-            return (full.in_place)(proof, self.staged, x, element.1, rotation);
+            return (full.in_place)(core, self.staged, x, element.1, rotation);
         }
-        lines::rotate_in_place(proof, kernel, x, rows, factors.as_ref());
+        lines::rotate_in_place(core, kernel, x, rows, factors.as_ref());
     }
 }
 

@@ -22,21 +22,13 @@ cfg_if::cfg_if! {
     if #[cfg(all(any(target_arch = "x86", target_arch = "x86_64"), target_feature = "sse2"))] {
         mod avx2;
         mod avx512;
-        mod cpu;
+        pub(crate) mod cpu;
         pub(crate) use avx2::Avx2;
         pub(crate) use avx512::{Avx512, Avx512Bf16};
-        pub(crate) use cpu::is_zen4;
     } else if #[cfg(all(target_arch = "aarch64", target_feature = "neon", target_endian = "little"))] {
         mod neon;
         pub(crate) use neon::Neon;
     }
-}
-#[cfg(not(all(
-    any(target_arch = "x86", target_arch = "x86_64"),
-    target_feature = "sse2"
-)))]
-pub(crate) fn is_zen4() -> bool {
-    false
 }
 
 use bytemuck::Pod;
@@ -64,12 +56,6 @@ pub(crate) trait InstructionSet: SimdQuant + SimdSums + SimdF64 {
 
     /// The proof of a wider instruction set is a proof of the narrower.
     fn narrower(self) -> Self::Narrower;
-
-    /// Whether this CPU itself fetches heads that kernels of this instruction set read one after the other, early
-    /// enough. Asked once a call, of large tensors.
-    fn prefetches_itself(self) -> bool {
-        false
-    }
 
     /// Writes past the caches, where the instruction set can.
     ///

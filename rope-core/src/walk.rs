@@ -11,18 +11,17 @@
 //!   prefetcher follows, the same tokens of the next head are prefetched while these are rotated.
 //!
 //! Where other elements lie between tokens, as those of K and V between the queries of a packed tensor, the same head
-//! of the next token is prefetched. Otherwise a rotation into another tensor prefetches nothing and takes a large one
-//! head after head ([`Walk::into_another`]); so does f32 in place, heads-major, on Zen 4.
+//! of the next token is prefetched. Otherwise a rotation into another tensor prefetches nothing. Large heads-major tensors
+//! go head after head, where `tuning.rs` says so.
 
 use core::ops::Range;
 
 use crate::Shape;
-use crate::backend::Proof;
 use crate::kernel::line::{Line, LineRows, Source, Starts};
 use crate::kernel::rotation::RowFactors;
 use crate::rows::View;
-use crate::simd::is_zen4;
 use crate::tensor::Layout;
+use crate::tuning::{Access, Tuning, of_size};
 
 /// Heads of a line that have a row each: tokens, in a heads-major tensor. (Measured on a core with 2 MiB of
 /// second-level cache, `[1, 32, 2048, 128]`, times over the machine's limit: 16 tokens with the next head prefetched
@@ -151,23 +150,6 @@ impl Steps {
     }
 }
 
-/// What a kernel does with heads, as far as it matters to prefetching.
-#[derive(Clone, Copy)]
-pub(crate) enum Access {
-    /// Rotates them in place.
-    Rotate,
-    /// Sums their squares, before they are normed and rotated.
-    Squares,
-    /// Rotates gradients back and sums the terms of their angles.
-    Backward,
-    /// Sums the terms of two tensors.
-    Gradients,
-    /// Rotates them into a tile.
-    Tile,
-    /// Rotates them into another tensor.
-    Another,
-}
-
 /// How far ahead heads are prefetched. An instruction set that gains nothing from it leaves it out.
 #[derive(Clone, Copy)]
 pub(crate) struct Prefetch {
@@ -186,65 +168,27 @@ impl Prefetch {
         next_line: false,
     };
 
-    /// All that decides about prefetching: what is done, and how many bytes there are, of elements of `size` bytes.
+    /// What the core gains from, for an access to a tensor of this shape whose elements have `size` bytes.
     #[inline(always)]
-    pub(crate) fn of(access: Access, proof: Proof, shape: Shape, size: usize) -> Self {
-        let Shape {
-            batch,
-            tokens,
-            heads,
-            head_dim,
-        } = shape;
-        // A tensor whose elements coincide may be larger than memory; a wrong number costs time only.
-        let bytes = [tokens, heads, head_dim, size]
-            .into_iter()
-            .fold(batch, usize::wrapping_mul);
-        let when = |large: bool, heads: usize| if large { heads } else { 0 };
-        // On Zen 4 what the kernels ask for costs more than it brings, but for tiles (f32 into E4M3: half pairs take
-        // 1.2 without, interleaved ones 0.65). `[1, 2048, 32, 128]` with AVX-512, without over with: f32 rotates in
-        // 0.65 to 0.8 of the time, and in 0.86 to 0.93 where the second cache holds it; normed in 0.9; gradients rotate
-        // back in 0.7 to 0.8, and their terms are summed in 0.6 to 0.8; of 16 bits all take 0.8 to 1.0.
-        let needed = |large: bool, heads| when(large && !proof.prefetches_itself(), heads);
-        // f32 beyond the first cache; 16 bits, which take longer to rotate, beyond the second.
-        let beyond = if size == 4 { 48 << 10 } else { 2 << 20 };
-        let heads = match access {
-            // On Sapphire Rapids W1 of f32 takes 1.11 times the roof without, 0.97 with; 4 to 8 heads ahead alike, 12
-            // less. On Zen 5 W1 of half and interleaved pairs takes 1.27 and 1.40 with 4, 1.17 and 1.25 with 8, 1.09
-            // and 1.18 with 10, 1.03 and 1.10 with 14.
-            Access::Rotate => needed(bytes > beyond, 10),
-            // Of 16 bits a line takes so long that the CPU's own prefetcher keeps up.
-            Access::Tile => when(size == 4 && bytes > beyond, 10),
-            Access::Squares => needed(true, 10),
-            // What, with as many bytes of the rotated tensor, a core's own caches do not hold. 2 KiB at a time, if
-            // heads have 128 channels, and what is prefetched, take 0.65 to 0.85 of the time of passes over all heads
-            // in `[1, 2048, 32, 128]`, and 0.3 to 0.75 with AVX2.
-            Access::Backward => needed(bytes > 1 << 20, 40 / size),
-            // Both tensors, beyond a core's own caches. (W1 of f32 takes 0.55 of the time so; in cache it would take
-            // 1.1 to 1.3 times as long.)
-            Access::Gradients => needed(bytes > 1 << 20, 8),
-            Access::Another => 0,
-        };
-        // Where Q and K lie packed with others, the CPU's own prefetcher begins anew at every token, and what lies some
-        // heads ahead is not of this tensor. Of 2048 tokens with 48 heads, on Zen 4 with AVX-512, over 10 heads or
-        // nothing: the first 32 in place take 0.82 to 0.89 of the time, in 16 bits into a tensor and into codes 0.72 to
-        // 0.88; with AVX2 as long. The first 8 take 0.6 to 0.9 with both. (Into a tensor f32 would take 1.05.)
-        let over_gaps = match access {
-            Access::Rotate | Access::Tile | Access::Squares => bytes > beyond,
-            Access::Another => size < 4 && bytes > beyond,
-            Access::Backward | Access::Gradients => false,
-        };
-        let next_line = match access {
-            Access::Gradients => bytes > 1 << 20,
-            Access::Another => false,
-            // What the caches close to the core do not hold.
-            _ => bytes >= 1 << 20,
-        };
+    pub(crate) fn of(access: Access, tuning: &Tuning, shape: Shape, size: usize) -> Self {
+        let bytes = bytes(shape, size);
         Prefetch {
-            heads,
-            over_gaps,
-            next_line,
+            heads: tuning.ahead(access, size, bytes),
+            // Where Q and K lie packed with others, the CPU's own prefetcher begins anew at every token, and what lies
+            // some heads ahead is not of this tensor.
+            over_gaps: tuning.over_gaps(access, size, bytes),
+            next_line: access != Access::Another && bytes > tuning.next_line_above,
         }
     }
+}
+
+/// Bytes of a tensor. Of one whose elements coincide, which may be larger than memory, the number may be wrong; it costs
+/// time only.
+#[inline(always)]
+fn bytes(shape: Shape, size: usize) -> usize {
+    [shape.tokens, shape.heads, shape.head_dim, size]
+        .into_iter()
+        .fold(shape.batch, usize::wrapping_mul)
 }
 
 /// In which order heads come.
@@ -389,12 +333,10 @@ impl LineSpan<'_> {
 }
 
 impl<'a> Walk<'a, (), &'a Layout> {
-    /// Over a tensor that is rotated in place, of elements of `size` bytes. On Zen 4 large heads-major tensors of f32 go
-    /// head after head: `[1, 32, 2048, 128]` takes 0.53 of the time of prefetched chunks, and 0.68 with pages of 4 KiB.
-    /// Elsewhere, and for 16 bits, chunks are faster (1.1 for 16 bits on Zen 4, 1.4 for f32 on Emerald Rapids).
+    /// Over a tensor that is rotated in place, of elements of `size` bytes.
     #[inline(always)]
     pub(crate) fn in_place(
-        proof: Proof,
+        tuning: &Tuning,
         layout: &'a Layout,
         size: usize,
         rows: &'a View<'a>,
@@ -410,8 +352,8 @@ impl<'a> Walk<'a, (), &'a Layout> {
             rows,
             factors,
             most: usize::MAX,
-            prefetch: Prefetch::of(Access::Rotate, proof, shape, size),
-            by_head: size == 4 && is_large(shape) && is_zen4(),
+            prefetch: Prefetch::of(Access::Rotate, tuning, shape, size),
+            by_head: bytes(shape, size) > of_size(tuning.by_head_above, size),
         }
     }
 }
@@ -440,26 +382,15 @@ impl<'a> Walk<'a, &'a Layout, &'a Layout> {
     }
 }
 
-/// More than a million elements. Of a tensor whose elements coincide the number may be wrong, which costs time only.
-#[inline(always)]
-fn is_large(shape: Shape) -> bool {
-    let elements = [shape.tokens, shape.heads, shape.head_dim]
-        .into_iter()
-        .fold(shape.batch, usize::wrapping_mul);
-    elements > 1 << 20
-}
-
 impl<S: Addresses, T: Addresses> Walk<'_, S, T> {
-    /// The same in the order of a rotation into another tensor, of elements of `size` bytes: of a large one head after
-    /// head, where in place chunks of tokens come. Nothing is prefetched but over gaps. On Zen 4, `[1, 2048, 32, 128]`
-    /// of f32 and bf16, tokens-major, prefetching takes 1.28 and 1.09 times as long; heads-major, chunks that are
-    /// prefetched take 2.3 and 1.5 times as long as head after head. Where the second cache holds both tensors, chunks
-    /// are the fastest in f32, because the rows of whole heads fill the first cache (1.16).
+    /// The same in the order of a rotation into another tensor, of elements of `size` bytes. Nothing is prefetched but
+    /// over gaps.
     #[inline(always)]
-    pub(crate) fn into_another(self, proof: Proof, size: usize) -> Self {
+    pub(crate) fn into_another(self, tuning: &Tuning, size: usize) -> Self {
+        let above = of_size(tuning.by_head_into_another_above, size);
         Walk {
-            prefetch: Prefetch::of(Access::Another, proof, self.shape, size),
-            by_head: is_large(self.shape),
+            prefetch: Prefetch::of(Access::Another, tuning, self.shape, size),
+            by_head: bytes(self.shape, size) > above,
             ..self
         }
     }

@@ -85,3 +85,5 @@ mod stages;
     feature = "every"
 ))]
 mod symbols;
+#[cfg(feature = "every")]
+mod tuning;

@@ -9,13 +9,15 @@ use crate::kernel::full::FullLine;
 use crate::kernel::line::Line;
 use crate::pass::{OperandMut, Pass, PassKernels, Rotation};
 use crate::tensor::BytesMut;
+use crate::tuning::Tuning;
 use crate::walk::{LineSpan, Walk};
 
 /// What rotates by full-width rows.
 #[derive(Debug)]
 pub(crate) struct FullWidth {
     /// Rotates a tensor in place.
-    pub(crate) in_place: fn(Proof, bool, &mut BytesMut<'_>, ElementType, Rotation<'_>),
+    pub(crate) in_place:
+        fn((Proof, &'static Tuning), bool, &mut BytesMut<'_>, ElementType, Rotation<'_>),
     /// Rotates the heads of a line in a tile, or beside it, where the pairing changes: tells which.
     pub(crate) tile: fn(Proof, &Rotation<'_>, &LineSpan<'_>, &mut [f32], &mut [f32]) -> bool,
 }
@@ -23,7 +25,7 @@ pub(crate) struct FullWidth {
 pub(crate) static FULL_WIDTH: FullWidth = FullWidth { in_place, tile };
 
 fn in_place(
-    proof: Proof,
+    (proof, tuning): (Proof, &'static Tuning),
     staged: bool,
     x: &mut BytesMut<'_>,
     element: ElementType,
@@ -32,7 +34,7 @@ fn in_place(
     let pairing = rotation.input;
     if element == ElementType::F32 && !staged {
         Walk::in_place(
-            proof,
+            tuning,
             x.layout,
             x.size,
             &rotation.rows,
@@ -45,6 +47,7 @@ fn in_place(
     let shape = x.layout.shape();
     let pass = Pass {
         proof,
+        tuning,
         element,
         kernels: PassKernels::default(),
         shape,

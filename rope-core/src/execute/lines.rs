@@ -8,7 +8,8 @@ use crate::kernel::rotation::RowFactors;
 use crate::pass::{IoFormats, Operand, OperandMut, Pass};
 use crate::rows::View;
 use crate::tensor::BytesMut;
-use crate::walk::{Access, Addresses, Prefetch, Walk};
+use crate::tuning::{Access, Tuning};
+use crate::walk::{Addresses, Prefetch, Walk};
 
 /// A rotation alone, by one kernel.
 pub(crate) fn fused(
@@ -50,21 +51,21 @@ fn run(
     };
     let walk = &pass.walk(Some(source), target);
     let (from, to) = (source.memory(), target.memory_mut());
-    rotate_lines(pass.proof, ends, kernel, from, to, walk);
+    rotate_lines((pass.proof, pass.tuning), ends, kernel, from, to, walk);
     true
 }
 
 /// Rotates heads from one memory into another by a kernel; what does not rotate is copied.
 #[inline(never)]
 pub(crate) fn rotate_lines<S: Addresses, T: Addresses>(
-    proof: Proof,
+    (proof, tuning): (Proof, &Tuning),
     ends: IoFormats,
     kernel: OutOfPlaceFn,
     from: &[u8],
     to: &mut [u8],
     walk: &Walk<'_, S, T>,
 ) {
-    let walk = walk.into_another(proof, ends.source.size);
+    let walk = walk.into_another(tuning, ends.source.size);
     let rotated = 2 * walk.rows.pairs();
     let (rotates, leaves) = (rotated > 0, rotated < walk.shape.head_dim);
     walk.run(|span| {
@@ -118,9 +119,10 @@ pub(crate) fn fused_in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -
         return false;
     };
     let (proof, kernel) = (pass.proof, kernels.0.of(rotation.input));
+    let factors = rotation.factors.as_ref();
     match target {
         OperandMut::Tensor(x, _) => {
-            rotate_in_place(proof, kernel, x, &rotation.rows, rotation.factors.as_ref());
+            rotate_in_place((proof, pass.tuning), kernel, x, &rotation.rows, factors);
         }
         OperandMut::Cache(..) => {
             let walk = pass.walk(None, target);
@@ -138,21 +140,21 @@ pub(crate) fn fused_in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -
 
 /// Rotates a tensor in place.
 pub(crate) fn rotate_in_place(
-    proof: Proof,
+    (proof, tuning): (Proof, &Tuning),
     kernel: InPlaceFn,
     x: &mut BytesMut<'_>,
     rows: &View<'_>,
     factors: Option<&RowFactors>,
 ) {
     let proof = proof.fitting(rows.pairs());
-    Walk::in_place(proof, x.layout, x.size, rows, factors)
+    Walk::in_place(tuning, x.layout, x.size, rows, factors)
         .run(|span| kernel(proof, &mut span.line(x.bytes)));
 }
 
 /// Rotates the heads of one token, which share a row, in place: a line, and so no walk.
 #[inline]
 pub(crate) fn rotate_token(
-    proof: Proof,
+    (proof, tuning): (Proof, &Tuning),
     kernel: InPlaceFn,
     x: &mut BytesMut<'_>,
     rows: &LineRows<'_>,
@@ -161,7 +163,7 @@ pub(crate) fn rotate_token(
     if shape.is_empty() {
         return;
     }
-    let ahead = Prefetch::of(Access::Rotate, proof, shape, x.size).heads;
+    let ahead = Prefetch::of(Access::Rotate, tuning, shape, x.size).heads;
     let line = &mut Line {
         memory: x.bytes,
         at: x.layout.offset(),

@@ -10,7 +10,8 @@ use crate::kernel::norm::ROOTS;
 use crate::kernel::normed::{LineNorm, LineRoots, TOO_LONG};
 use crate::norm::Norm;
 use crate::pass::{Operand, OperandMut, Pass};
-use crate::walk::{Access, Addresses, CHUNK, Prefetch, Walk};
+use crate::tuning::Access;
+use crate::walk::{Addresses, CHUNK, Prefetch, Walk};
 
 /// The kernels of a norm and the rotation after it, with what they need.
 pub(super) struct FusedNorm<'w> {
@@ -103,13 +104,13 @@ pub(crate) fn in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -> bool
     };
     let mut weights = NormWeights::ones();
     let norm = FusedNorm::new(pass, norm, &mut weights);
-    let squares = Prefetch::of(Access::Squares, pass.proof, pass.shape, x.size);
+    let squares = Prefetch::of(Access::Squares, pass.tuning, pass.shape, x.size);
     let to_head = x.layout.steps().ahead(squares);
     let mut roots = [0.0; ROOTS];
     let factors = pass.rotation.as_ref().and_then(|it| it.factors.as_ref());
     Walk {
         most: FusedNorm::MOST,
-        ..Walk::in_place(pass.proof, x.layout, x.size, pass.rows(), factors)
+        ..Walk::in_place(pass.tuning, x.layout, x.size, pass.rows(), factors)
     }
     .run(|span| {
         let ahead = if span.along_tokens {

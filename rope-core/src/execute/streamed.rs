@@ -5,7 +5,8 @@ use super::lines::copy_unrotated;
 use super::staged::with_tile;
 use crate::pass::{Operand, OperandMut, Pass};
 use crate::simd::Stream;
-use crate::walk::{Access, Prefetch};
+use crate::tuning::Access;
+use crate::walk::Prefetch;
 
 /// f32 of the tile. (A bf16 tensor of `[1, 2048, 32, 128]` into five, beside calls of `rotate_into`, on Zen 3: 4 KiB
 /// 0.65, 2 KiB 0.73, 8 KiB 0.69.)
@@ -26,7 +27,7 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
         return false;
     };
     walk.most = tile_bytes / head_bytes;
-    walk.prefetch = Prefetch::of(Access::Tile, pass.proof, pass.shape, read.size);
+    walk.prefetch = Prefetch::of(Access::Tile, pass.tuning, pass.shape, read.size);
     Stream::into(y.bytes, pass.proof, &mut |stream| {
         with_tile(TILE, &mut |tile| {
             let tile: &mut [u8] = bytemuck::cast_slice_mut(tile);

@@ -12,7 +12,8 @@ use crate::kernel::elements::OutOfPlaceFn;
 use crate::kernel::norm::ROOTS;
 use crate::kernel::values::Values;
 use crate::pass::{Operand, OperandMut, Pass};
-use crate::walk::{Access, Prefetch};
+use crate::tuning::Access;
+use crate::walk::Prefetch;
 
 /// Bytes of a tile: the longest head of 16 bits. To clear it takes as long as to rotate four heads, once a call.
 const TILE: usize = 2 * MOST_CHANNELS;
@@ -69,7 +70,7 @@ pub(crate) fn run(pass: &Pass<'_>, source: &Operand<'_>, target: &mut OperandMut
     };
     let mut roots = [0.0; ROOTS];
     walk.most = (TILE / head_bytes.max(1)).min(MOST_HEADS);
-    walk.prefetch = Prefetch::of(Access::Tile, pass.proof, pass.shape, element.size);
+    walk.prefetch = Prefetch::of(Access::Tile, pass.tuning, pass.shape, element.size);
     walk.run_dyn(&mut |span| {
         let source = &span.source(x.bytes);
         let line = &mut span.line_in_tile(tile);

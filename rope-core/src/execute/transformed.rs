@@ -15,7 +15,7 @@ pub(crate) fn in_place(pass: &Pass<'_>, target: &mut OperandMut<'_, '_>) -> bool
         return false;
     }
     let head_dim = pass.shape.head_dim;
-    Walk::in_place(pass.proof, x.layout, x.size, &View::NONE, None).run_dyn(&mut |span| {
+    Walk::in_place(pass.tuning, x.layout, x.size, &View::NONE, None).run_dyn(&mut |span| {
         let (at, step) = (span.at[1], span.steps[1]);
         let values: &mut [f32] = bytemuck::cast_slice_mut(x.bytes);
         if step == head_dim {

@@ -15,18 +15,6 @@ use crate::tensor::BytesMut;
 use crate::walk::{CHUNK, parts};
 use crate::{Dimension, Error, Rows, Shape, Tensor, TensorMut};
 
-/// Bytes of the source that go into every target before the next do: what the second cache holds beside a stream that
-/// is written. ([`CHUNK`] tokens at least, which lines of heads-major tensors have.) Into five bf16 tensors of
-/// `[1, 2048, 32, 128]` a fourth of it takes 1.1 times as long on Zen 4, and less yet more.
-const PART: usize = 512 << 10;
-
-/// The same where the targets bypass the caches.
-const STREAMED_PART: usize = 128 << 10;
-
-/// Total bytes of the target tensors above which they bypass the caches: little of them would still be there when they
-/// are read again.
-const CACHES: usize = 48 << 20;
-
 /// One target of [`Rope::rotate_into_each`], and its rows.
 ///
 /// ```
@@ -189,8 +177,12 @@ impl Rope<Lowered<'_>> {
         }
         let bytes = (shape.heads.saturating_mul(shape.head_dim)).saturating_mul(x.tensor.size);
         let written = outputs.iter().map(Output::tensor_bytes);
-        let streams = written.fold(0, usize::saturating_add) > CACHES;
-        let part = if streams { STREAMED_PART } else { PART };
+        let streams = written.fold(0, usize::saturating_add) > self.tuning.stream_above;
+        let part = match streams {
+            true => self.tuning.streamed_part,
+            false => self.tuning.output_part,
+        };
+        // A line of a heads-major tensor has as many tokens.
         let most = (part / bytes).max(CHUNK);
         let source = &Operand::Tensor(x.tensor, x.element);
         let each: &mut dyn FnMut(_) = &mut |[batch, tokens, _]: [Range<usize>; 3]| {

@@ -1,9 +1,10 @@
 //! A plan: how it is made, what is set on it, and the verbs of every kind of plan.
 
 use super::{Direction, Linear, Plain, Rope, Stages};
-use crate::backend::Proof;
+use crate::backend::{self, Proof};
 use crate::element::Element;
 use crate::kernel::rotation::RowFactors;
+use crate::tuning::Tuning;
 use crate::{Backend, Error, Pairing, Rows, Tensor, TensorMut};
 
 impl Rope {
@@ -16,6 +17,7 @@ impl Rope {
             output: pairing,
             direction: Direction::Forward,
             proof: Proof::best(),
+            tuning: backend::tuning(),
             staged: false,
             stages: Plain,
         }
@@ -135,6 +137,7 @@ impl<S: Copy> Rope<S> {
             output,
             direction,
             proof,
+            tuning,
             staged,
             ..
         } = *self;
@@ -143,6 +146,7 @@ impl<S: Copy> Rope<S> {
             output,
             direction,
             proof,
+            tuning,
             staged,
             stages,
         }
@@ -155,6 +159,20 @@ impl<S: Copy> Rope<S> {
 
     pub(crate) fn proof(&self) -> Proof {
         self.proof
+    }
+
+    pub(crate) fn tuning(&self) -> &'static Tuning {
+        self.tuning
+    }
+
+    /// What this core has: the instruction set and the knobs.
+    pub(crate) fn core(&self) -> (Proof, &'static Tuning) {
+        (self.proof, self.tuning)
+    }
+
+    /// The same plan with other knobs.
+    pub(crate) fn tuned(self, tuning: &'static Tuning) -> Self {
+        Rope { tuning, ..self }
     }
 
     /// What the direction makes of rows with an attention factor.

@@ -841,6 +841,7 @@ impl Rope<Lowered<'_>> {
     ) -> Pass<'s> {
         Pass {
             proof: self.proof,
+            tuning: self.tuning,
             element,
             kernels,
             shape,

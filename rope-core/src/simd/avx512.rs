@@ -350,13 +350,6 @@ impl<const BF16: bool> InstructionSet for Token<BF16> {
         }
     }
 
-    /// Zen 4 executes 512 bits in two halves, and reads memory no faster than AVX2 does, whose loads its prefetcher
-    /// keeps up with.
-    #[inline]
-    fn prefetches_itself(self) -> bool {
-        cpu::is_zen4()
-    }
-
     #[inline(always)]
     fn narrower(self) -> Avx2 {
         self.narrower

@@ -23,11 +23,11 @@ cfg_if::cfg_if! {
             has_avx512() && cfg!(all(target_feature = "avx512bf16", target_feature = "avx512vbmi"))
         }
 
-        pub(crate) fn is_zen4() -> bool {
-            false
+        pub(crate) fn tuning_row() -> u8 {
+            0
         }
     } else {
-        pub(crate) use detected::{has_avx2, has_avx512, has_avx512_bf16, is_zen4};
+        pub(crate) use detected::{has_avx2, has_avx512, has_avx512_bf16, tuning_row};
     }
 }
 
@@ -37,16 +37,19 @@ mod detected {
     use core::arch::x86 as arch;
     #[cfg(target_arch = "x86_64")]
     use core::arch::x86_64 as arch;
-    use core::sync::atomic::{AtomicU8, Ordering};
+    use core::sync::atomic::{AtomicU16, Ordering};
 
-    const KNOWN: u8 = 1;
-    const AVX2: u8 = 2;
-    const AVX512: u8 = 4;
-    const AVX512_BF16: u8 = 8;
-    const ZEN4: u8 = 16;
+    use crate::tuning::Tuning;
+
+    const KNOWN: u16 = 1;
+    const AVX2: u16 = 2;
+    const AVX512: u16 = 4;
+    const AVX512_BF16: u16 = 8;
+    /// The bits from this one on are the row of the core in the table of [`Tuning`].
+    const ROW: u32 = 8;
 
     /// Threads that ask at the same time find the same answer, so plain loads and stores are enough.
-    static FOUND: AtomicU8 = AtomicU8::new(0);
+    static FOUND: AtomicU16 = AtomicU16::new(0);
 
     pub(crate) fn has_avx2() -> bool {
         found() & AVX2 != 0
@@ -60,11 +63,11 @@ mod detected {
         found() & AVX512_BF16 != 0
     }
 
-    pub(crate) fn is_zen4() -> bool {
-        found() & ZEN4 != 0
+    pub(crate) fn tuning_row() -> u8 {
+        (found() >> ROW) as u8
     }
 
-    fn found() -> u8 {
+    fn found() -> u16 {
         match FOUND.load(Ordering::Relaxed) {
             0 => {
                 let found = detect();
@@ -78,7 +81,7 @@ mod detected {
     /// Intel's and AMD's manuals, CPUID: leaf 1, leaf 7 subleaves 0 and 1; XCR0: the register state that the system
     /// saves.
     #[cold]
-    fn detect() -> u8 {
+    fn detect() -> u16 {
         let all = |register: u32, bits: &[u32]| bits.iter().all(|bit| register >> bit & 1 == 1);
         let mut found = KNOWN;
         let leaf0 = arch::__cpuid(0);
@@ -90,6 +93,10 @@ mod detected {
             ecx: leaf1,
             ..
         } = arch::__cpuid(1);
+        let vendor = [leaf0.ebx, leaf0.edx, leaf0.ecx].map(u32::to_le_bytes);
+        let [family, model] = family_and_model(signature);
+        let row = Tuning::row_of_x86(vendor.as_flattened(), family, model);
+        found |= u16::from(row) << ROW;
         let leaf7 = arch::__cpuid_count(7, 0);
         let (fma, xsave, osxsave, avx, f16c) = (12, 26, 27, 28, 29);
         if !all(leaf1, &[xsave, osxsave]) {
@@ -108,9 +115,6 @@ mod detected {
                 && all(saved, &[masks, zmm_upper, zmm_high])
             {
                 found |= AVX512;
-                if is_amd([leaf0.ebx, leaf0.edx, leaf0.ecx]) && family(signature) == ZEN3_AND_4 {
-                    found |= ZEN4;
-                }
                 // Leaf 7 says in EAX how many subleaves it has.
                 let (vbmi, bf16) = (1, 5);
                 if leaf7.eax >= 1
@@ -124,16 +128,10 @@ mod detected {
         found
     }
 
-    /// The family of Zen 3 and Zen 4, of which only the second has AVX-512.
-    pub(super) const ZEN3_AND_4: u32 = 0x19;
-
-    fn is_amd(vendor: [u32; 3]) -> bool {
-        vendor.map(u32::to_le_bytes).as_flattened() == b"AuthenticAMD"
-    }
-
-    /// Of the signature in EAX of leaf 1: the base family and the extended one.
-    pub(super) fn family(signature: u32) -> u32 {
-        (signature >> 8 & 0xF) + (signature >> 20 & 0xFF)
+    /// Of the signature in EAX of leaf 1: family and model, the base numbers and the extended ones.
+    pub(super) fn family_and_model(signature: u32) -> [u32; 2] {
+        let family = (signature >> 8 & 0xF) + (signature >> 20 & 0xFF);
+        [family, signature >> 4 & 0xF | signature >> 12 & 0xF0]
     }
 
     /// The lower half of XCR0.
@@ -148,13 +146,14 @@ mod detected {
 mod tests {
     use std::is_x86_feature_detected as std_has;
 
-    use super::detected::{ZEN3_AND_4, family};
+    use super::detected::family_and_model;
 
     /// Signatures of published CPUs: EPYC 7763 (Zen 3), EPYC 9654 (Zen 4), EPYC 9755 (Zen 5), Xeon Platinum 8480+.
     #[test]
-    fn reads_families() {
-        let families = [0x00A0_0F11, 0x00A1_0F11, 0x00B0_0F21, 0x0008_06F8].map(family);
-        assert_eq!(families, [ZEN3_AND_4, ZEN3_AND_4, 0x1A, 6]);
+    fn reads_families_and_models() {
+        let signatures = [0x00A0_0F11, 0x00A1_0F11, 0x00B0_0F21, 0x0008_06F8];
+        let expected = [[0x19, 0x01], [0x19, 0x11], [0x1A, 0x02], [6, 0x8F]];
+        assert_eq!(signatures.map(family_and_model), expected);
     }
 
     #[test]

@@ -1,0 +1,208 @@
+//! What depends on the core: one table, a row per core. No other file knows a core, a prefetch distance or a size from
+//! which memory is visited in another order.
+//!
+//! A knob changes the time of a call and never its bits. `rope-bench tune` measures every knob on the machine at hand,
+//! `rope-bench/records` holds the results, and the suite `tuning` compares the rows with them. A core without a row has
+//! [`UNKNOWN`], whose values have the smallest worst case over all records.
+
+/// What a kernel does with heads, as far as it matters to prefetching.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Rotates them in place.
+    Rotate,
+    /// Sums their squares, before they are normed and rotated.
+    Squares,
+    /// Rotates gradients back and sums the terms of their angles.
+    Backward,
+    /// Sums the terms of two tensors.
+    Gradients,
+    /// Rotates them into a tile.
+    Tile,
+    /// Rotates them into another tensor.
+    Another,
+}
+
+/// The knobs of one core. Sizes are in bytes; arrays have a value for elements of 16 bits and one for f32.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    /// The core's name, as records have it.
+    pub core: &'static str,
+    /// Prefetch of a rotation in place.
+    pub rotate: Ahead,
+    /// Prefetch of a rotation into a tile.
+    pub tile: Ahead,
+    /// Prefetch of the sums of squares before a norm.
+    pub squares: Ahead,
+    /// Prefetch of gradients that are rotated back while their angles' terms are summed.
+    pub backward: Ahead,
+    /// Prefetch of two tensors whose terms are summed.
+    pub gradients: Ahead,
+    /// Tensor size above which the next token is prefetched instead of the next heads, where other elements lie between
+    /// tokens.
+    pub over_gaps_above: [usize; 2],
+    /// The same of a rotation into another tensor.
+    pub over_gaps_into_another_above: [usize; 2],
+    /// Tensor size above which the next line is prefetched, where a line is a head of some tokens.
+    pub next_line_above: usize,
+    /// Size of a heads-major tensor above which a rotation in place takes whole heads, one after the other, and
+    /// prefetches nothing; up to it, 16 tokens of each head in turn.
+    pub by_head_above: [usize; 2],
+    /// The same of a rotation into another tensor.
+    pub by_head_into_another_above: [usize; 2],
+    /// Size of the part of both tensors that a gradient of the angles sums before it rotates it back.
+    pub backward_part: usize,
+    /// Size of the part of a source that goes into each of several outputs before the next part does.
+    pub output_part: usize,
+    /// The same where the outputs bypass the caches.
+    pub streamed_part: usize,
+    /// Size of several output tensors together above which they bypass the caches.
+    pub stream_above: usize,
+    /// Smallest part of a tensor for a second thread, where the caller is a thread of the pool.
+    pub thread_part: usize,
+    /// The same where the caller is not, and waits for the threads that it wakes.
+    pub thread_part_outside: usize,
+}
+
+/// How many heads ahead a line is prefetched, where it is the heads of a token, and from which size of a tensor on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// Heads; 0 for none.
+    pub heads: [usize; 2],
+    /// Tensor size above which they are prefetched.
+    pub above: [usize; 2],
+}
+
+impl Ahead {
+    const NONE: Self = Self::by(0, 0);
+
+    const fn by(heads: usize, above: usize) -> Self {
+        Ahead {
+            heads: [heads; 2],
+            above: [above; 2],
+        }
+    }
+
+    /// Heads ahead in a tensor of `bytes` whose elements have `size`.
+    #[inline(always)]
+    pub(crate) fn heads(&self, size: usize, bytes: usize) -> usize {
+        if bytes > of_size(self.above, size) {
+            of_size(self.heads, size)
+        } else {
+            0
+        }
+    }
+}
+
+/// The value for elements of `size` bytes.
+#[inline(always)]
+pub(crate) fn of_size<T: Copy>(values: [T; 2], size: usize) -> T {
+    values[usize::from(size == 4)]
+}
+
+/// A size that no tensor exceeds.
+const NEVER: usize = usize::MAX;
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+
+/// Every other core.
+pub(crate) static UNKNOWN: Tuning = BASE;
+
+const BASE: Tuning = Tuning {
+    core: "unknown",
+    // f32 beyond the first cache; 16 bits, which take longer to rotate, beyond the second.
+    rotate: Ahead {
+        heads: [10, 10],
+        above: [2 * MIB, 48 * KIB],
+    },
+    // A line of 16 bits takes so long that the CPU's own prefetcher keeps up.
+    tile: Ahead {
+        heads: [0, 10],
+        above: [NEVER, 48 * KIB],
+    },
+    squares: Ahead::by(10, 0),
+    backward: Ahead {
+        heads: [20, 10],
+        above: [MIB, MIB],
+    },
+    gradients: Ahead::by(8, MIB),
+    over_gaps_above: [2 * MIB, 48 * KIB],
+    over_gaps_into_another_above: [2 * MIB, NEVER],
+    next_line_above: MIB,
+    by_head_above: [NEVER, NEVER],
+    by_head_into_another_above: [2 * MIB, 4 * MIB],
+    backward_part: 64 * KIB,
+    output_part: 512 * KIB,
+    streamed_part: 128 * KIB,
+    stream_above: 48 * MIB,
+    thread_part: 256 * KIB,
+    thread_part_outside: 2 * MIB,
+};
+
+/// Its prefetcher keeps up with heads that follow one another, and its second cache has 1 MiB.
+static ZEN_4: Tuning = Tuning {
+    core: "Zen 4",
+    rotate: Ahead::NONE,
+    squares: Ahead::NONE,
+    backward: Ahead::NONE,
+    gradients: Ahead::NONE,
+    by_head_above: [NEVER, 4 * MIB],
+    ..BASE
+};
+
+/// All rows.
+pub static ROWS: [&Tuning; 2] = [&UNKNOWN, &ZEN_4];
+
+impl Tuning {
+    /// The index in [`ROWS`] of the core with this vendor, family and model of CPUID.
+    #[cfg_attr(
+        not(any(target_arch = "x86", target_arch = "x86_64")),
+        allow(dead_code, reason = "only x86 has CPUID")
+    )]
+    pub(crate) fn row_of_x86(vendor: &[u8], family: u32, model: u32) -> u8 {
+        match (vendor, family, model) {
+            // Zen 3 has the other models of the family.
+            (b"AuthenticAMD", 0x19, 0x10..=0x1F | 0x60..=0x7F | 0xA0..=0xAF) => 1,
+            _ => 0,
+        }
+    }
+
+    /// The row of that index.
+    pub(crate) fn of_row(row: u8) -> &'static Self {
+        ROWS.get(usize::from(row)).copied().unwrap_or(&UNKNOWN)
+    }
+
+    /// Heads ahead for an access to a tensor of `bytes` whose elements have `size`.
+    #[inline(always)]
+    pub(crate) fn ahead(&self, access: Access, size: usize, bytes: usize) -> usize {
+        match access {
+            Access::Rotate => self.rotate.heads(size, bytes),
+            Access::Tile => self.tile.heads(size, bytes),
+            Access::Squares => self.squares.heads(size, bytes),
+            Access::Backward => self.backward.heads(size, bytes),
+            Access::Gradients => self.gradients.heads(size, bytes),
+            Access::Another => 0,
+        }
+    }
+
+    /// Whether the next token is prefetched, where other elements lie between tokens.
+    #[inline(always)]
+    pub(crate) fn over_gaps(&self, access: Access, size: usize, bytes: usize) -> bool {
+        match access {
+            Access::Rotate | Access::Tile | Access::Squares => {
+                bytes > of_size(self.over_gaps_above, size)
+            }
+            Access::Another => bytes > of_size(self.over_gaps_into_another_above, size),
+            Access::Backward | Access::Gradients => false,
+        }
+    }
+}
+
+/// Rows are compared by their place: a plan has one of the table, or one that a benchmark made.
+impl PartialEq for Tuning {
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Tuning {}
