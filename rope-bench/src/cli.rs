@@ -29,9 +29,9 @@ use crate::run::{self, Bench};
 use crate::runners;
 use crate::selection::{self, Planned, Selection};
 use crate::stages;
-use crate::turns;
 use crate::verification::verify;
 use crate::{backward, call};
+use crate::{tune, turns};
 
 /// Verifies rope-core on real data, and measures it and the formulations of the literature against the machine's limit.
 ///
@@ -172,6 +172,29 @@ enum Command {
         patience: Patience,
         #[command(flatten)]
         output: Output,
+    },
+    /// Measures every knob of rope-core's table of cores on this machine, beside its other values
+    ///
+    /// The table is rope-core/src/tuning.rs. The machine should do nothing else meanwhile.
+    Tune {
+        /// Only these knobs
+        #[arg(long, value_name = "NAME", value_delimiter = ',')]
+        knob: Vec<String>,
+        /// This backend of rope-core; the fastest if none is named
+        #[arg(long, value_name = "NAME")]
+        backend: Option<Backend>,
+        /// Keeps what was measured as a record
+        #[arg(long, conflicts_with = "check")]
+        write: bool,
+        /// Half a minute for all knobs; fails if another value takes less than 0.8 of the time
+        #[arg(long)]
+        check: bool,
+        /// Where records are kept
+        #[arg(long, value_name = "DIRECTORY", default_value = "rope-bench/records")]
+        records: PathBuf,
+        /// Replaces a value of the table, to see whether it is found
+        #[arg(long, value_name = "KNOB=VALUE", hide = true, conflicts_with = "write")]
+        wrong: Vec<String>,
     },
     /// Counts the instructions of every measurement of a run, and adds them to its file: for emulated CPUs
     Instructions {
@@ -512,6 +535,49 @@ pub fn run() -> Result<ExitCode> {
             run.calls = call::costs(&run.cases, |measured| Some(measured.time.minimum));
             output.say(&table::calls(&run.cases, &run.calls));
             output.write(run)?;
+        }
+        Some(Command::Tune {
+            knob,
+            backend,
+            write,
+            check,
+            records,
+            wrong,
+        }) => {
+            let knobs: Vec<_> = match &*knob {
+                [] => tune::KNOBS.iter().collect(),
+                names => names
+                    .iter()
+                    .map(|name| tune::knob(name))
+                    .collect::<Result<_>>()?,
+            };
+            let wrong: Vec<_> = wrong
+                .iter()
+                .map(|set| tune::set(set))
+                .collect::<Result<_>>()?;
+            let effort = if check { tune::CHECK } else { tune::EFFORT };
+            let backend = backend.unwrap_or_else(Backend::best);
+            let mut run = Run::new(Machine::this(None));
+            let usage = Usage::now();
+            let tuned = tune::tune(&run.machine, &knobs, backend, &wrong, effort)?;
+            run.load = usage.and_then(Usage::until_now);
+            print(&format!("{}\n{}\n", tune::table(&tuned), table::load(&run)));
+            if check {
+                let gross = tune::gross(&tuned);
+                let names: Vec<&str> = gross.iter().map(|knob| &*knob.knob).collect();
+                match &*names {
+                    [] => print("no other value takes less than 0.8 of the time\n"),
+                    names => bail!(
+                        "another value takes less than 0.8 of the time: {}",
+                        names.join(", ")
+                    ),
+                }
+            }
+            if write {
+                let path = tune::path(&records, &run.machine);
+                tune::write(tuned, &path)?;
+                eprintln!("wrote {}", path.display());
+            }
         }
         Some(Command::Instructions {
             run: path,

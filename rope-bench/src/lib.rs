@@ -7,7 +7,7 @@
 //! how wrong cos and sin are, [rows] how long they take to make, [stages] what a fused chain gains, [cache] what one
 //! pass does that norms, rotates and writes into a cache, [backward] what the gradient of angles costs, and [call] the
 //! fixed cost of a call and the cost of a head; [instructions] are counted where a CPU is emulated, and [cycles]
-//! predicted where there is none.
+//! predicted where there is none. [`tune`] measures what rope-core's table of cores holds.
 #![deny(unsafe_code)]
 
 pub mod accuracy;
@@ -40,6 +40,7 @@ pub mod runners;
 pub mod selection;
 pub mod stages;
 pub mod threads;
+pub mod tune;
 pub mod turns;
 pub mod verification;
 pub mod workloads;

@@ -406,7 +406,7 @@ pub struct CyclesHere {
 }
 
 /// The day in UTC, by the proleptic Gregorian calendar.
-fn today() -> String {
+pub(crate) fn today() -> String {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     date(now.map_or(0, |now| now.as_secs() / 86_400))
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::results::{FORMAT, Run};
+use crate::tune;
 
 /// Writes under a temporary name beside the target, and renames when all of it is on the disk.
 pub fn write(path: &Path, contents: &[u8]) -> Result<()> {
@@ -99,7 +100,7 @@ pub fn read_all(paths: &[PathBuf]) -> Result<Vec<(PathBuf, Run)>> {
     Ok(runs)
 }
 
-/// The `.json` files below a folder.
+/// The runs below a folder: its `.json` files, but for records of knobs.
 pub(crate) fn recorded(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
     let fail = || format!("cannot read {}", folder.display());
     for entry in fs::read_dir(folder).with_context(fail)? {
@@ -109,6 +110,7 @@ pub(crate) fn recorded(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
         } else if path
             .extension()
             .is_some_and(|extension| extension == "json")
+            && path.file_name().is_some_and(|name| name != tune::FILE)
         {
             files.push(path);
         }

@@ -1,0 +1,515 @@
+//! The knobs of `rope-core/src/tuning.rs`, each measured on this machine beside its other values.
+//!
+//! A knob is a field of [`Tuning`] for one size of elements. Its values run in the same rounds, on the calls that it
+//! shows in ([`probes`]). The value of the table is kept unless another one takes clearly less time over all of them.
+
+pub mod probes;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use rope_core::internals::{self, Tuning};
+use rope_core::{Backend, Pairing, Rope};
+use serde::{Deserialize, Serialize};
+
+use crate::cases::Element;
+use crate::machine::{self, Machine};
+use crate::measuring::{Effort, Samples};
+use crate::progress::Progress;
+use crate::report::files;
+use crate::report::table::{align, digits};
+use crate::results::today;
+use probes::{Call, Probe};
+
+/// A field of the table, for one size of elements.
+#[derive(Debug)]
+pub struct Knob {
+    /// How records and the command line call it.
+    pub name: &'static str,
+    /// What its values count.
+    pub unit: &'static str,
+    /// The values that are measured; that of the table is measured too.
+    pub values: &'static [usize],
+    /// The calls that it shows in.
+    pub probes: &'static [Probe],
+    field: fn(&mut Tuning) -> &mut usize,
+}
+
+impl Knob {
+    /// Its value in a table.
+    pub fn of(&self, mut tuning: Tuning) -> usize {
+        *(self.field)(&mut tuning)
+    }
+}
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+/// A size that no tensor exceeds.
+const NEVER: usize = usize::MAX;
+const F32: Element = Element::F32;
+const BF16: Element = Element::Bf16;
+
+const fn probe(call: Call, element: Element, [tokens, heads]: [usize; 2]) -> Probe {
+    Probe {
+        call,
+        tokens,
+        heads,
+        element,
+    }
+}
+
+/// Tokens and heads: a decoding batch, what fits a second cache, and a prompt.
+const SMALL: [usize; 2] = [16, 8];
+const MIDDLE: [usize; 2] = [64, 32];
+const LARGE: [usize; 2] = [2048, 32];
+
+macro_rules! knobs {
+    ($($name:literal, $unit:literal, [$($value:expr),+], |$tuning:ident| $field:expr, [$($probe:expr),+];)+) => {
+        /// All knobs.
+        pub const KNOBS: &[Knob] = &[$(Knob {
+            name: $name,
+            unit: $unit,
+            values: &[$($value),+],
+            probes: const { &[$($probe),+] },
+            field: |$tuning| &mut $field,
+        }),+];
+    };
+}
+
+knobs! {
+    "rotate.heads f32", "heads", [0, 10, 14], |t| t.rotate.heads[1],
+        [probe(Call::InPlace, F32, LARGE), probe(Call::InPlace, F32, MIDDLE)];
+    "rotate.heads 16", "heads", [0, 10], |t| t.rotate.heads[0],
+        [probe(Call::InPlace, BF16, LARGE)];
+    "rotate.above f32", "bytes", [0, 48 * KIB, 512 * KIB], |t| t.rotate.above[1],
+        [probe(Call::InPlace, F32, SMALL), probe(Call::InPlace, F32, [64, 16])];
+    "rotate.above 16", "bytes", [512 * KIB, 2 * MIB], |t| t.rotate.above[0],
+        [probe(Call::InPlace, BF16, [128, 32])];
+    "tile.heads f32", "heads", [0, 10], |t| t.tile.heads[1],
+        [probe(Call::Codes, F32, LARGE), probe(Call::Codes, F32, MIDDLE)];
+    "tile.heads 16", "heads", [0, 10], |t| t.tile.heads[0],
+        [probe(Call::Codes, BF16, LARGE)];
+    "squares.heads f32", "heads", [0, 10], |t| t.squares.heads[1],
+        [probe(Call::Norm, F32, LARGE), probe(Call::Norm, F32, MIDDLE)];
+    "squares.heads 16", "heads", [0, 10], |t| t.squares.heads[0],
+        [probe(Call::Norm, BF16, LARGE), probe(Call::Norm, BF16, MIDDLE)];
+    "backward.heads f32", "heads", [0, 10], |t| t.backward.heads[1],
+        [probe(Call::Backward, F32, LARGE)];
+    "backward.heads 16", "heads", [0, 20], |t| t.backward.heads[0],
+        [probe(Call::Backward, BF16, LARGE)];
+    "gradients.heads f32", "heads", [0, 8], |t| t.gradients.heads[1],
+        [probe(Call::Gradients, F32, LARGE)];
+    "gradients.heads 16", "heads", [0, 8], |t| t.gradients.heads[0],
+        [probe(Call::Gradients, BF16, LARGE)];
+    "over_gaps_above f32", "bytes", [48 * KIB, NEVER], |t| t.over_gaps_above[1],
+        [probe(Call::Packed, F32, LARGE), probe(Call::Packed, F32, [2048, 8])];
+    "over_gaps_above 16", "bytes", [2 * MIB, NEVER], |t| t.over_gaps_above[0],
+        [probe(Call::Packed, BF16, LARGE), probe(Call::Packed, BF16, [2048, 8])];
+    "over_gaps_into_another_above f32", "bytes", [2 * MIB, NEVER], |t| t.over_gaps_into_another_above[1],
+        [probe(Call::PackedInto, F32, LARGE)];
+    "over_gaps_into_another_above 16", "bytes", [2 * MIB, NEVER], |t| t.over_gaps_into_another_above[0],
+        [probe(Call::PackedInto, BF16, LARGE)];
+    "next_line_above", "bytes", [0, MIB, NEVER], |t| t.next_line_above,
+        [probe(Call::InPlaceByHead, BF16, LARGE), probe(Call::InPlaceByHead, BF16, MIDDLE)];
+    "by_head_above f32", "bytes", [4 * MIB, NEVER], |t| t.by_head_above[1],
+        [probe(Call::InPlaceByHead, F32, LARGE), probe(Call::InPlaceByHead, F32, [512, 32])];
+    "by_head_above 16", "bytes", [2 * MIB, NEVER], |t| t.by_head_above[0],
+        [probe(Call::InPlaceByHead, BF16, LARGE), probe(Call::InPlaceByHead, BF16, [512, 32])];
+    "by_head_into_another_above f32", "bytes", [512 * KIB, 4 * MIB, NEVER], |t| t.by_head_into_another_above[1],
+        [probe(Call::IntoByHead, F32, LARGE), probe(Call::IntoByHead, F32, [128, 32])];
+    "by_head_into_another_above 16", "bytes", [512 * KIB, 2 * MIB, NEVER], |t| t.by_head_into_another_above[0],
+        [probe(Call::IntoByHead, BF16, LARGE), probe(Call::IntoByHead, BF16, [128, 32])];
+    "backward_part", "bytes", [16 * KIB, 64 * KIB, 256 * KIB], |t| t.backward_part,
+        [probe(Call::BackwardByHead, F32, [2048, 8])];
+    "output_part", "bytes", [128 * KIB, 512 * KIB, NEVER], |t| t.output_part,
+        [probe(Call::Outputs, BF16, [512, 32])];
+    "streamed_part", "bytes", [32 * KIB, 128 * KIB, 512 * KIB], |t| t.streamed_part,
+        [probe(Call::Outputs, BF16, LARGE)];
+    "stream_above", "bytes", [0, 48 * MIB, NEVER], |t| t.stream_above,
+        [probe(Call::Outputs, BF16, LARGE), probe(Call::Outputs, BF16, [1024, 32])];
+    "thread_part", "bytes", [64 * KIB, 256 * KIB, MIB], |t| t.thread_part,
+        [probe(Call::InPool, F32, [32, 32]), probe(Call::InPool, F32, [128, 32])];
+    "thread_part_outside", "bytes", [256 * KIB, 2 * MIB, 8 * MIB], |t| t.thread_part_outside,
+        [probe(Call::OutsidePool, F32, MIDDLE), probe(Call::OutsidePool, F32, [512, 32])];
+}
+
+/// Names every field, so that a new one is not forgotten above.
+const _: fn(Tuning) = |tuning| {
+    let Tuning {
+        core: _,
+        rotate: _,
+        tile: _,
+        squares: _,
+        backward: _,
+        gradients: _,
+        over_gaps_above: _,
+        over_gaps_into_another_above: _,
+        next_line_above: _,
+        by_head_above: _,
+        by_head_into_another_above: _,
+        backward_part: _,
+        output_part: _,
+        streamed_part: _,
+        stream_above: _,
+        thread_part: _,
+        thread_part_outside: _,
+    } = tuning;
+};
+
+/// The first line of a record, which counts up when a key changes its meaning.
+pub const FORMAT: &str = "rope-bench tuning 1";
+
+/// What was measured on one machine.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Tuned {
+    /// [`FORMAT`].
+    pub format: String,
+    /// The day.
+    pub date: String,
+    /// The core, as the table names it.
+    pub core: String,
+    /// What the CPU calls itself.
+    pub cpu: String,
+    /// The commit.
+    pub revision: String,
+    /// Where the values come from, if `rope-bench tune` did not write them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Every knob that was measured.
+    pub knobs: Vec<Measured>,
+}
+
+/// A knob and its values.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Measured {
+    /// [`Knob::name`].
+    pub knob: String,
+    /// What [`Measured::chosen`] and [`Choice::value`] count.
+    pub unit: String,
+    /// The value of the table when it was measured.
+    pub chosen: u64,
+    /// Its other values.
+    pub others: Vec<Choice>,
+}
+
+/// Another value of a knob.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Choice {
+    /// The value.
+    pub value: u64,
+    /// Its time over that of the chosen value, the geometric mean of all probes.
+    pub ratio: f64,
+    /// Half the distance between the passes of the probe that agree least.
+    pub noise: f64,
+}
+
+/// What a measurement says of a value of the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// No other value takes less time.
+    Keep,
+    /// Another value takes less time.
+    Change(u64),
+    /// The noise is larger than the difference.
+    CannotTell,
+}
+
+/// Differences below this are none.
+pub const DIFFERENCE: f64 = 0.05;
+
+impl Measured {
+    /// The other value that takes the least time, if it takes less.
+    pub fn better(&self) -> Option<&Choice> {
+        let best = self
+            .others
+            .iter()
+            .min_by(|a, b| a.ratio.total_cmp(&b.ratio))?;
+        (best.ratio < 1.0 - DIFFERENCE).then_some(best)
+    }
+
+    /// Whether the value of the table stays.
+    pub fn verdict(&self) -> Verdict {
+        match self.better() {
+            None => Verdict::Keep,
+            Some(best) if best.ratio + best.noise < 1.0 - DIFFERENCE => Verdict::Change(best.value),
+            Some(_) => Verdict::CannotTell,
+        }
+    }
+
+    /// The time of a value over that of the best one, if it was measured.
+    pub fn over_best(&self, value: u64) -> Option<f64> {
+        let ratios = self
+            .others
+            .iter()
+            .map(|choice| (choice.value, choice.ratio));
+        let ratios: Vec<_> = ratios.chain([(self.chosen, 1.0)]).collect();
+        let best = ratios
+            .iter()
+            .map(|(_, ratio)| *ratio)
+            .fold(f64::INFINITY, f64::min);
+        ratios
+            .iter()
+            .find(|(of, _)| *of == value)
+            .map(|(_, ratio)| ratio / best)
+    }
+}
+
+/// A value as records have it, the same on machines of all widths.
+pub fn recorded(value: usize) -> u64 {
+    if value == NEVER {
+        u64::MAX
+    } else {
+        value as u64
+    }
+}
+
+/// `NAME=VALUE`: a value in place of that of the table.
+pub fn set(text: &str) -> Result<(&'static Knob, usize)> {
+    let Some((name, value)) = text.split_once('=') else {
+        bail!("{text:?} is not KNOB=VALUE");
+    };
+    let value = match value {
+        "never" => NEVER,
+        value => value
+            .parse()
+            .with_context(|| format!("{value:?} is no number"))?,
+    };
+    Ok((knob(name)?, value))
+}
+
+/// The knob of that name.
+pub fn knob(name: &str) -> Result<&'static Knob> {
+    let names = || {
+        KNOBS
+            .iter()
+            .map(|knob| knob.name)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let found = KNOBS.iter().find(|knob| knob.name == name);
+    found.with_context(|| format!("no knob is called {name:?}; there are {}", names()))
+}
+
+/// Time for each value in a pass, and passes over all knobs.
+pub const EFFORT: Effort = Effort {
+    batch: Duration::from_micros(100),
+    share: Duration::from_millis(20),
+    rounds: 4,
+    passes: 6,
+};
+
+/// The same for `--check`.
+pub const CHECK: Effort = Effort {
+    share: Duration::from_millis(6),
+    rounds: 2,
+    passes: 3,
+    ..EFFORT
+};
+
+/// Measures knobs on this machine, on one backend; `wrong` replaces values of the table.
+///
+/// # Errors
+///
+/// What rope-core refuses.
+pub fn tune(
+    machine: &Machine,
+    knobs: &[&'static Knob],
+    backend: Backend,
+    wrong: &[(&Knob, usize)],
+    effort: Effort,
+) -> Result<Tuned> {
+    // The pool's threads would stay on the core of the thread that starts them.
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(machine.cores);
+    pool.start_handler(machine::pin_to)
+        .build_global()
+        .context("the threads were started before")?;
+    let mut base = *internals::tuning(&Rope::new(Pairing::Half));
+    for (knob, value) in wrong {
+        *(knob.field)(&mut base) = *value;
+    }
+    let plans: Vec<(&Knob, Vec<usize>, Vec<&'static Tuning>)> = knobs
+        .iter()
+        .map(|&knob| {
+            let chosen = knob.of(base);
+            let others = knob.values.iter().copied().filter(|value| *value != chosen);
+            let values: Vec<usize> = [chosen].into_iter().chain(others).collect();
+            let tunings = values.iter().map(|value| {
+                let mut tuning = base;
+                *(knob.field)(&mut tuning) = *value;
+                &*Box::leak(Box::new(tuning))
+            });
+            (knob, values.clone(), tunings.collect())
+        })
+        .collect();
+    let probes: usize = knobs.iter().map(|knob| knob.probes.len()).sum();
+    let bar = Progress::new((probes * effort.passes) as u64);
+    // For every knob and probe, the passes of every value.
+    let mut samples: Vec<Vec<Vec<Vec<Samples>>>> = plans
+        .iter()
+        .map(|(knob, values, _)| vec![vec![Vec::new(); values.len()]; knob.probes.len()])
+        .collect();
+    for _ in 0..effort.passes {
+        for ((knob, _, tunings), samples) in plans.iter().zip(&mut samples) {
+            for (probe, samples) in knob.probes.iter().zip(samples) {
+                let pass = probe.run(backend, tunings, effort)?;
+                ensure!(pass.len() == samples.len(), "a value has no time");
+                for (samples, pass) in samples.iter_mut().zip(pass) {
+                    samples.push(pass);
+                }
+                bar.advance(1);
+            }
+        }
+    }
+    drop(bar);
+    let measured = plans
+        .iter()
+        .zip(&samples)
+        .map(|((knob, values, _), samples)| Measured {
+            knob: knob.name.into(),
+            unit: knob.unit.into(),
+            chosen: recorded(values[0]),
+            others: (1..values.len())
+                .map(|at| choice(values[at], at, samples))
+                .collect(),
+        });
+    Ok(Tuned {
+        format: FORMAT.into(),
+        date: today(),
+        core: machine.name().into(),
+        cpu: machine.cpu.clone(),
+        revision: machine.revision.clone(),
+        source: None,
+        knobs: measured.collect(),
+    })
+}
+
+/// A value beside the chosen one, which is the first.
+fn choice(value: usize, at: usize, probes: &[Vec<Vec<Samples>>]) -> Choice {
+    let fastest = |passes: &[Samples]| -> Vec<f64> {
+        let minimum = |samples: &Samples| samples.iter().copied().fold(f64::INFINITY, f64::min);
+        passes.iter().map(minimum).collect()
+    };
+    let (mut logarithms, mut noise) = (0.0, 0.0_f64);
+    for values in probes {
+        let (other, chosen) = (fastest(&values[at]), fastest(&values[0]));
+        let ratios = other
+            .iter()
+            .zip(&chosen)
+            .map(|(other, chosen)| other / chosen);
+        let mut ratios: Vec<f64> = ratios.collect();
+        ratios.sort_by(f64::total_cmp);
+        let [first, middle, last] = [0, ratios.len() / 2, ratios.len() - 1].map(|at| ratios[at]);
+        logarithms += middle.ln();
+        noise = noise.max(0.5 * (last - first));
+    }
+    Choice {
+        value: recorded(value),
+        ratio: (logarithms / probes.len() as f64).exp(),
+        noise,
+    }
+}
+
+/// A size or a number of heads, as people read it.
+fn shown(value: u64, unit: &str) -> String {
+    let [kib, mib] = [KIB, MIB].map(recorded);
+    match unit {
+        _ if value == u64::MAX => "never".into(),
+        "bytes" if value >= mib && value.is_multiple_of(mib) => format!("{} MiB", value / mib),
+        "bytes" if value >= kib && value.is_multiple_of(kib) => format!("{} KiB", value / kib),
+        _ => format!("{value} {unit}"),
+    }
+}
+
+/// The table of a person.
+pub fn table(tuned: &Tuned) -> String {
+    let heading = ["knob", "now", "others, time over now", "verdict"];
+    let mut lines: Vec<Vec<String>> = vec![heading.map(String::from).to_vec()];
+    for knob in &tuned.knobs {
+        let others = knob.others.iter().map(|choice| {
+            let noise = (100.0 * choice.noise).round();
+            format!(
+                "{}: {} ±{noise} %",
+                shown(choice.value, &knob.unit),
+                digits(choice.ratio)
+            )
+        });
+        let verdict = match knob.verdict() {
+            Verdict::Keep => "keep".into(),
+            Verdict::Change(value) => format!("change to {}", shown(value, &knob.unit)),
+            Verdict::CannotTell => "cannot tell".into(),
+        };
+        let now = shown(knob.chosen, &knob.unit);
+        lines.push(vec![
+            knob.knob.clone(),
+            now,
+            others.collect::<Vec<_>>().join("; "),
+            verdict,
+        ]);
+    }
+    format!(
+        "Knobs of {} ({}), each beside its other values.\n{}",
+        tuned.core,
+        tuned.cpu,
+        align(&lines)
+    )
+}
+
+/// Where the record of a machine is.
+pub fn path(records: &Path, machine: &Machine) -> PathBuf {
+    records.join(machine.folder()).join(FILE)
+}
+
+/// The name of a record of knobs, beside those of runs.
+pub const FILE: &str = "tuning.json";
+
+/// Writes a record where those of its machine are. Knobs that were not measured now keep what an older record says.
+///
+/// # Errors
+///
+/// The file cannot be written, or the older one is damaged.
+pub fn write(mut tuned: Tuned, path: &Path) -> Result<()> {
+    if path.exists() {
+        let older = read(path)?;
+        let is_new = |knob: &Measured| !tuned.knobs.iter().any(|new| new.knob == knob.knob);
+        let kept: Vec<Measured> = older.knobs.into_iter().filter(is_new).collect();
+        tuned.knobs.extend(kept);
+    }
+    let folder = path.parent().context("a record is in a folder")?;
+    fs::create_dir_all(folder)
+        .with_context(|| format!("cannot make the directory {}", folder.display()))?;
+    let mut text = serde_json::to_vec_pretty(&tuned)?;
+    text.push(b'\n');
+    files::write(path, &text)
+}
+
+/// Reads a record.
+///
+/// # Errors
+///
+/// It cannot be read, or is in another format.
+pub fn read(path: &Path) -> Result<Tuned> {
+    let name = path.display();
+    let text = fs::read(path).with_context(|| format!("cannot read {name}"))?;
+    let tuned: Tuned =
+        serde_json::from_slice(&text).with_context(|| format!("{name} is damaged"))?;
+    ensure!(
+        tuned.format == FORMAT,
+        "{name} is in the format {:?}; this program reads {FORMAT:?}",
+        tuned.format
+    );
+    Ok(tuned)
+}
+
+/// Time of another value, over that of the table, below which `--check` fails.
+pub const GROSS: f64 = 0.8;
+
+/// The knobs whose value in the table loses by far, noise included.
+pub fn gross(tuned: &Tuned) -> Vec<&Measured> {
+    let loses = |knob: &&Measured| {
+        knob.better()
+            .is_some_and(|best| best.ratio + best.noise < GROSS)
+    };
+    tuned.knobs.iter().filter(loses).collect()
+}

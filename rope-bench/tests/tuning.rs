@@ -1,0 +1,127 @@
+//! The table of cores is what was measured: `rope-core/src/tuning.rs` beside `rope-bench/records/CORE/tuning.json`.
+
+use std::path::Path;
+
+use rope_bench::machine::Machine;
+use rope_bench::tune::{self, Choice, DIFFERENCE, KNOBS, Measured, Tuned, Verdict, recorded};
+use rope_core::internals::{self, TUNINGS, Tuning};
+use rope_core::{Pairing, Rope};
+
+fn records() -> Vec<Tuned> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("records");
+    let folders = std::fs::read_dir(folder).expect("the records");
+    let mut files: Vec<_> = folders
+        .map(|entry| entry.expect("an entry").path().join(tune::FILE))
+        .collect();
+    files.retain(|file| file.exists());
+    files.sort();
+    files
+        .iter()
+        .map(|file| tune::read(file).expect("a record"))
+        .collect()
+}
+
+fn row(core: &str) -> Option<&'static Tuning> {
+    TUNINGS.iter().copied().find(|row| row.core == core)
+}
+
+/// A value loses by no more than differences that are none, and the noise of its record.
+fn margin(measured: &Measured) -> f64 {
+    let noise = measured.others.iter().map(|choice| choice.noise);
+    1.0 + DIFFERENCE + noise.fold(0.0, f64::max)
+}
+
+#[test]
+fn every_row_has_the_best_value_of_its_record() {
+    for record in records() {
+        let row = row(&record.core).unwrap_or(TUNINGS[0]);
+        for measured in &record.knobs {
+            let knob = tune::knob(&measured.knob).expect("a knob of the table");
+            let value = recorded(knob.of(*row));
+            let lost = measured.over_best(value);
+            let lost = lost.unwrap_or_else(|| {
+                panic!("{}: {} of {value} was not measured", record.core, knob.name)
+            });
+            assert!(
+                lost <= margin(measured),
+                "{}: {} of {value} takes {lost:.2}",
+                record.core,
+                knob.name
+            );
+        }
+    }
+}
+
+#[test]
+fn cores_without_a_row_have_the_value_with_the_smallest_worst_case() {
+    let records = records();
+    for knob in KNOBS {
+        let of: Vec<&Measured> = records
+            .iter()
+            .flat_map(|record| {
+                record
+                    .knobs
+                    .iter()
+                    .filter(|measured| measured.knob == knob.name)
+            })
+            .collect();
+        // Values that every record has.
+        let worst = |value: u64| -> Option<f64> {
+            let lost = of.iter().map(|measured| measured.over_best(value));
+            lost.try_fold(1.0, |worst: f64, lost| Some(worst.max(lost?)))
+        };
+        let values = knob.values.iter().map(|&value| recorded(value));
+        let best = values.filter_map(worst).fold(f64::INFINITY, f64::min);
+        let chosen = recorded(knob.of(*TUNINGS[0]));
+        let lost = worst(chosen)
+            .unwrap_or_else(|| panic!("{}: {chosen} was not measured everywhere", knob.name));
+        let margin = of
+            .iter()
+            .map(|measured| margin(measured))
+            .fold(1.0, f64::max);
+        assert!(
+            lost <= best * margin,
+            "{}: {chosen} takes {lost:.2}, another value {best:.2}",
+            knob.name
+        );
+    }
+}
+
+#[test]
+fn the_table_and_the_records_name_a_core_alike() {
+    let row = internals::tuning(&Rope::new(Pairing::Half));
+    if row.core != TUNINGS[0].core {
+        assert_eq!(row.core, Machine::this(None).name());
+    }
+}
+
+fn measured(ratio: f64, noise: f64) -> Measured {
+    let other = |value, ratio| Choice {
+        value,
+        ratio,
+        noise,
+    };
+    Measured {
+        knob: "rotate.heads f32".into(),
+        unit: "heads".into(),
+        chosen: 0,
+        others: vec![other(10, ratio), other(14, 1.3)],
+    }
+}
+
+#[test]
+fn a_verdict_needs_a_difference_beyond_the_noise() {
+    let verdicts = [(1.2, 0.0), (0.97, 0.0), (0.8, 0.05), (0.8, 0.3)]
+        .map(|(ratio, noise)| measured(ratio, noise).verdict());
+    assert_eq!(
+        verdicts,
+        [
+            Verdict::Keep,
+            Verdict::Keep,
+            Verdict::Change(10),
+            Verdict::CannotTell
+        ]
+    );
+    assert_eq!(measured(0.5, 0.0).over_best(14), Some(2.6));
+    assert_eq!(measured(0.5, 0.0).over_best(12), None);
+}
