@@ -20,6 +20,7 @@ cargo clippy --workspace --all-targets --all-features -- -D warnings
 for features in "" alloc rayon; do
     cargo clippy -p rope-core --lib --tests --no-default-features --features "$features" -- -D warnings
 done
+cargo clippy -p rope-models --lib --no-default-features -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc --workspace --exclude rope-bench --all-features --no-deps --document-private-items
 # With examples, of which it has none: thus its dependencies have the features with which they are checked already.
 RUSTDOCFLAGS="-D warnings" cargo doc -p rope-bench --no-deps --features intrinsics --lib --bins --examples

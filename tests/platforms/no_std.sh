@@ -15,7 +15,7 @@ build() {
 
 # What the features have by themselves, lints.sh looks at.
 build -p rope-core --no-default-features
-build -p rope-models
+build -p rope-models --no-default-features
 # As install.sh builds it for firmware; c.sh reads its header.
 step "the C API for ${targets[0]}"
 tests cargo rustc -p rope-capi --no-default-features --crate-type staticlib --target "${targets[0]}" \

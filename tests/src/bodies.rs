@@ -11,6 +11,7 @@ mod dual_chunk;
 mod frequencies;
 mod full;
 mod generated_rows;
+mod gguf;
 mod gradient;
 #[cfg(feature = "capi")]
 mod memories;
@@ -29,6 +30,7 @@ pub use dual_chunk::dual_chunk;
 pub use frequencies::frequencies;
 pub use full::full_width;
 pub use generated_rows::{generated_rows, mixed_rows};
+pub use gguf::{gguf, made_gguf};
 pub use gradient::gradient;
 #[cfg(feature = "capi")]
 pub use memories::{Packed, memories, packed};
@@ -111,6 +113,11 @@ pub mod targets {
         super::config(bytes);
     }
 
+    /// GGUF files.
+    pub fn gguf(bytes: &[u8]) {
+        super::gguf(bytes);
+    }
+
     /// The C API.
     #[cfg(feature = "capi")]
     pub fn capi(bytes: &[u8]) {
@@ -134,6 +141,7 @@ pub const TARGETS: &[Target] = &[
     ("frequencies", targets::frequencies),
     ("rows", targets::rows),
     ("config", targets::config),
+    ("gguf", targets::gguf),
     #[cfg(feature = "capi")]
     ("capi", targets::capi),
 ];

@@ -18,6 +18,7 @@
 //! - [`bodies`]: a whole test from a source, for loops and for fuzz targets
 //! - [`guard`]: buffers beside an unreadable page
 //! - [`golden`]: reference data
+//! - [`gguf`]: GGUF files
 //! - [`bounds`]: what a result may be off by
 //! - [`exact`]: angles and rotations in f64
 //! - [`correctly_rounded`]: cos and sin in 128-bit integers, the f32 nearest to them
@@ -39,6 +40,7 @@ pub mod correctly_rounded;
 pub mod exact;
 pub mod full;
 pub mod generator;
+pub mod gguf;
 pub mod golden;
 pub mod gradient;
 #[cfg(unix)]

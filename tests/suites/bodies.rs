@@ -60,6 +60,11 @@ fn configurations() {
     random("configurations", 10_000, bodies::made_config);
 }
 
+#[test]
+fn gguf_files() {
+    random("gguf_files", 20_000, bodies::made_gguf);
+}
+
 #[cfg(feature = "capi")]
 #[test]
 fn calls() {

@@ -493,7 +493,7 @@ fn layers_are_looped_over() {
     assert_eq!(
         missing.layers().unwrap_err(),
         Error::Missing {
-            key: "num_hidden_layers"
+            key: "num_hidden_layers".into()
         }
     );
     // Types of layers count them.
@@ -662,8 +662,7 @@ fn what_is_no_json_object_is_refused() {
         ("[]", 0),
         ("{", 1),
         ("nonsense", 1),
-        ("{\n\"rope_theta\": NaN}", 2),
-        ("{\"rope_theta\": 1e999}", 1),
+        ("{\n\"rope_theta\": nan}", 2),
     ] {
         match Config::from_json(text) {
             Err(Error::Json { line: found, .. }) => assert_eq!(found, line, "{text}"),
@@ -682,12 +681,70 @@ fn what_is_no_json_object_is_refused() {
     );
 }
 
+/// Python writes and reads them, and files have them in keys that have nothing to do with the rotation.
+#[test]
+fn numbers_beyond_json_are_refused_only_where_the_rotation_reads_them() {
+    let bamba = |limit: &str| {
+        read(&format!(
+            r#"{{"model_type": "bamba", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2,
+            "attn_layer_indices": [1], "time_step_limit": [0.0, {limit}]}}"#
+        ))
+    };
+    let expected = bamba("1.0").rotation().unwrap();
+    for number in [
+        "Infinity",
+        "-Infinity",
+        "NaN",
+        "1e999",
+        "1000000000000000019884624838656",
+    ] {
+        assert_eq!(bamba(number).rotation().unwrap(), expected, "{number}");
+    }
+    for (number, quoted) in [
+        ("Infinity", "Infinity"),
+        ("-Infinity", "-Infinity"),
+        ("NaN", "NaN"),
+        ("1e999", "Infinity"),
+    ] {
+        for (rest, message) in [
+            (r#""rope_theta": #"#, "rope_theta is #, but must be finite"),
+            (
+                r#""rope_scaling": {"rope_type": "linear", "factor": #}"#,
+                "factor is #, but must be finite",
+            ),
+            (
+                r#""partial_rotary_factor": #, "model_type": "phi""#,
+                "partial_rotary_factor is #, but must be finite",
+            ),
+            (
+                r#""head_dim": #"#,
+                "head_dim is #, but must be a whole number",
+            ),
+            (
+                r#""rope_scaling": {"rope_type": "longrope", "original_max_position_embeddings": 64,
+                "factor": 2.0, "short_factor": [1.0, #], "long_factor": [1.0, 1.0]}"#,
+                "short_factor is [1,#], but must be a list of finite numbers",
+            ),
+        ] {
+            let config = with(&format!(", {}", rest.replace('#', number))).with_length(1);
+            let error = config.rotation().unwrap_err();
+            assert_eq!(error.to_string(), message.replace('#', quoted));
+        }
+    }
+    // An integer of any length is the nearest f64.
+    let long = with(r#", "rope_theta": 100000000000000000000"#);
+    let short = with(r#", "rope_theta": 1e20"#);
+    assert_eq!(long.rotation().unwrap(), short.rotation().unwrap());
+}
+
 #[test]
 fn every_kind_of_refusal() {
     let error = |config: Config| config.frequencies().unwrap_err();
     assert_eq!(
         with("").frequencies_over(64).unwrap_err(),
-        Error::Missing { key: "rope_theta" }
+        Error::Missing {
+            key: "rope_theta".into()
+        }
     );
     assert_eq!(
         error(with(r#", "rope_theta": true"#)).to_string(),

@@ -32,6 +32,8 @@ mod frequencies;
 #[cfg(feature = "every")]
 mod full;
 mod gguf;
+#[cfg(feature = "every")]
+mod gguf_files;
 mod golden;
 #[cfg(feature = "sizes")]
 mod gradient;

@@ -540,7 +540,9 @@ fn cases_of_models() -> Vec<(ModelError, String)> {
             "the configuration is not JSON from line 2, column 10",
         ),
         (
-            ModelError::Missing { key: "rope_theta" },
+            ModelError::Missing {
+                key: "rope_theta".into(),
+            },
             "rope_theta is missing, and has no known default",
         ),
         (
@@ -632,7 +634,42 @@ fn cases_of_models() -> Vec<(ModelError, String)> {
                     ("llama.rope.freq_base", GgufValue::Text("5e5")),
                 ],
             ),
-            "rope.freq_base is \"5e5\", but must be a number",
+            "llama.rope.freq_base is \"5e5\", but must be a number",
+        ),
+        (
+            of_gguf("llama", &[("llama.rope.freq_bass", GgufValue::Float(1e4))]),
+            "a key of the GGUF file is \"llama.rope.freq_bass\", which is not known here; the nearest that is known is \
+             \"llama.rope.freq_base\"; Gguf::without leaves it out",
+        ),
+        (
+            of_gguf("llama", &[("llama.rope.x", GgufValue::Others)]),
+            "a key of the GGUF file is \"llama.rope.x\", which is not known here; Gguf::without leaves it out",
+        ),
+        (
+            of_gguf("llama", &[]),
+            "llama.rope.dimension_count is missing, and has no known default",
+        ),
+        (
+            Gguf::from_bytes(b"GGML").expect_err("a refusal"),
+            "the GGUF file is wrong from byte 0: it does not begin with the letters GGUF",
+        ),
+        (
+            ModelError::TensorData {
+                tensor: "rope_freqs.weight",
+                end: 2048,
+                given: 1000,
+            },
+            "the tensor rope_freqs.weight ends at byte 2048 of the GGUF file, and 1000 bytes were given: give the file \
+             as far as there, or pass the tensor's values to Gguf::with_freq_factors",
+        ),
+        (
+            ModelError::SplitFile {
+                tensor: "rope_freqs.weight",
+                given: 1,
+                count: 3,
+            },
+            "1 of 3 parts of the GGUF file were given, without the tensor rope_freqs.weight: give the others \
+             (Gguf::with_part), or pass its values, or None, to Gguf::with_freq_factors",
         ),
         (
             of_llama(r#""head_dim": 63, "rope_theta": 1e4"#),

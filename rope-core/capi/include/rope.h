@@ -43,8 +43,8 @@
 // target between one another in a packed row. Q and K of a packed row may lie between one another: rope_rotate_qk.
 //
 // Sections, by task: Rotate tensors; Rows, the cos and sin of each token; Positions; Frequencies; Models, from
-// config.json; A norm, a factor and a Hadamard transform in the same pass; KV caches; Gradients; Learned and mixed
-// frequencies; Instruction sets; Statuses and messages; Versions.
+// config.json and GGUF; A norm, a factor and a Hadamard transform in the same pass; KV caches; Gradients; Learned and
+// mixed frequencies; Instruction sets; Statuses and messages; Versions.
 //
 // The comment of a call lists the statuses that it returns. Every call may also return ROPE_STATUS_INTERNAL: a bug of
 // the library, caught.
@@ -1173,11 +1173,11 @@ struct rope_axes rope_axes_text(size_t rotary_dim);
 rope_status rope_scaling_init(struct rope_scaling *scaling,
                               int32_t kind);
 
-// ---- Models, from config.json ----
+// ---- Models, from config.json and GGUF ----
 
 #if defined(ROPE_MODELS)
-// A model: the rotation of each of its layers, as its config.json and the code of its model type say it. A handle.
-// rope_model_from_config makes it; rope_model_free frees it.
+// A model: the rotation of each of its layers, as its config.json and the code of its model type say it, or its GGUF
+// file and llama.cpp. A handle. rope_model_from_config and rope_model_from_gguf make it; rope_model_free frees it.
 typedef struct rope_model rope_model;
 #endif
 
@@ -1233,6 +1233,37 @@ typedef struct rope_model_layer {
   // layer.
   int32_t full_width;
 } rope_model_layer;
+#endif
+
+#if defined(ROPE_MODELS)
+// Bytes in the caller's memory: a file that was read, or mapped.
+typedef struct rope_bytes {
+  // The first of them; NULL: there are none.
+  const uint8_t *data;
+  // How many there are.
+  size_t length;
+} rope_bytes;
+#endif
+
+#if defined(ROPE_MODELS)
+// What a GGUF file leaves open. A member at zero leaves it open too.
+typedef struct rope_gguf {
+  // The other parts of a file that was split, in any order; NULL: none. They matter if the first part does not list
+  // the tensor of factors.
+  const struct rope_bytes *parts;
+  // How many of them there are.
+  size_t part_count;
+  // Keys of the file ("llama.rope.freq_scale"), separated by commas, that count as if they were not there; NULL:
+  // none. The text ends with a NUL.
+  const char *without;
+  // The context of a sequence, which decides between rope_factors_long.weight and rope_factors_short.weight; 0: the
+  // file's context_length.
+  uint64_t context;
+  // Factors in place of those of the file's tensors; NULL: the file's.
+  const float *freq_factors;
+  // How many of them there are; 0 where `freq_factors` is not NULL: the model has none.
+  size_t freq_factor_count;
+} rope_gguf;
 #endif
 
 #if defined(ROPE_MODELS)
@@ -1353,6 +1384,32 @@ rope_status rope_model_describe_layer(const struct rope_model *model,
 rope_status rope_model_frequencies(const struct rope_model *model,
                                    size_t rotation,
                                    struct rope_frequencies **frequencies);
+#endif
+
+#if defined(ROPE_MODELS)
+// Reads the bytes of a GGUF file, of version 2 or 3 in either byte order, into the rotation of each layer.
+// rope_model_free frees the model, which needs the bytes no longer.
+//
+// Header, keys and the list of tensors are read, and of the tensors' data rope_freqs.weight, rope_factors_long.weight
+// and rope_factors_short.weight; what comes after them may be left out. Of a file that was split, `data` is the first
+// part. `gguf` says what the file leaves open; NULL says nothing.
+//
+// Returns ROPE_STATUS_GGUF if the bytes are no such file, or end before what the rotation depends on;
+// ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_UNSUPPORTED (rope_error_detail tells the
+// key), ROPE_STATUS_UTF8, and what rope_frequencies_new returns. The call cannot report a lack of memory: the process
+// ends if the system gives none for reading the file.
+//
+// # Threads
+//
+// May be called from any thread at any time.
+//
+// # Safety
+//
+// Pointers are NULL or point to what they say, for the length of the call.
+rope_status rope_model_from_gguf(const uint8_t *data,
+                                 size_t length,
+                                 const struct rope_gguf *gguf,
+                                 struct rope_model **model);
 #endif
 
 // ---- A norm, a factor and a Hadamard transform in the same pass ----
@@ -2866,6 +2923,8 @@ enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_GRADIENT_SHAPE = 63,
   // cos and sin of a row are both zero.
   ROPE_STATUS_ROW_OF_ZEROS = 64,
+  // The bytes are no GGUF file, or do not have what its rotation depends on.
+  ROPE_STATUS_GGUF = 89,
   // Refused by rope-core for a reason that this header has no name for.
   ROPE_STATUS_REFUSED = 99,
 };

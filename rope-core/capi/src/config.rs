@@ -43,7 +43,10 @@ plain!(rope_config);
 /// # Safety
 ///
 /// A pointer that is not null is to a text with a NUL at its end, which nobody writes during `'a`.
-unsafe fn text<'a>(name: &'static str, text: *const c_char) -> Result<Option<&'a str>, Failure> {
+pub(crate) unsafe fn text<'a>(
+    name: &'static str,
+    text: *const c_char,
+) -> Result<Option<&'a str>, Failure> {
     if text.is_null() {
         return Ok(None);
     }
@@ -193,8 +196,8 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
     })
 }
 
-/// A model: the rotation of each of its layers, as its config.json and the code of its model type say it. A handle.
-/// rope_model_from_config makes it; rope_model_free frees it.
+/// A model: the rotation of each of its layers, as its config.json and the code of its model type say it, or its GGUF
+/// file and llama.cpp. A handle. rope_model_from_config and rope_model_from_gguf make it; rope_model_free frees it.
 #[repr(align(64))]
 #[derive(Debug)]
 pub struct rope_model {

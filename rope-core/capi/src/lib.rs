@@ -37,6 +37,8 @@ mod chain;
 mod config;
 mod failure;
 mod frequencies;
+#[cfg(feature = "models")]
+mod gguf;
 mod gradient;
 mod hadamard;
 mod handle;
@@ -66,6 +68,8 @@ pub use chain::*;
 #[cfg(feature = "models")]
 pub use config::*;
 pub use frequencies::*;
+#[cfg(feature = "models")]
+pub use gguf::*;
 pub use gradient::*;
 pub use hadamard::*;
 #[cfg(feature = "models")]

@@ -163,6 +163,8 @@ pub enum rope_status {
     GradientShape = 63,
     /// cos and sin of a row are both zero.
     RowOfZeros = 64,
+    /// The bytes are no GGUF file, or do not have what its rotation depends on.
+    Gguf = 89,
     /// Refused by rope-core for a reason that this header has no name for.
     Refused = 99,
 }
@@ -290,6 +292,8 @@ statuses! {
     GradientHeads = c"gradients have one head, or those of the tensor": GradientHeads,
     GradientShape = c"gradients have the shape of the rows, and of other gradients": GradientShape,
     RowOfZeros = c"cos and sin of a row are both zero": RowOfZeros,
+    Gguf = c"the bytes are no GGUF file, or do not have what its rotation depends on"
+        => GgufFile TensorData SplitFile,
     // No call of this API meets these.
     Refused = c"refused": ShapeElements Range PartsInterleave GatheredTwice RowRange
         => FreqFactors,

@@ -1877,6 +1877,170 @@ fn models_are_read_layer_by_layer() {
     assert_eq!(status, rope_status::Null);
 }
 
+/// A GGUF file of version 3: keys with integers or texts, and tensors.
+#[cfg(feature = "models")]
+fn gguf_file(keys: &[(&str, Result<u32, &str>)], tensors: &[(&str, &[f32])]) -> Vec<u8> {
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+    let mut file = b"GGUF\x03\0\0\0".to_vec();
+    file.extend((tensors.len() as u64).to_le_bytes());
+    file.extend((keys.len() as u64).to_le_bytes());
+    for (key, value) in keys {
+        file.extend(text(key));
+        match value {
+            Ok(number) => file.extend([4, *number].map(u32::to_le_bytes).concat()),
+            Err(name) => file.extend([&8_u32.to_le_bytes()[..], &text(name)].concat()),
+        }
+    }
+    let mut offset = 0_usize;
+    for (name, values) in tensors {
+        file.extend(text(name));
+        file.extend(1_u32.to_le_bytes());
+        file.extend((values.len() as u64).to_le_bytes());
+        file.extend(0_u32.to_le_bytes());
+        file.extend((offset as u64).to_le_bytes());
+        offset += (4 * values.len()).next_multiple_of(32);
+    }
+    for (_, values) in tensors {
+        file.resize(file.len().next_multiple_of(32), 0);
+        file.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    }
+    file
+}
+
+/// The bytes of GGUF files: the same as rope-models says, each member of `rope_gguf`, and every refusal.
+#[cfg(feature = "models")]
+#[test]
+fn models_are_read_from_gguf_files() {
+    /// The frequencies of a file's one rotation.
+    fn made(file: &[u8], gguf: *const rope_gguf) -> Result<Vec<f64>, rope_status> {
+        let (mut model, mut frequencies, mut inverse) = (null_mut(), null_mut(), vec![0.0; 32]);
+        // SAFETY: what is passed is there, and freed once.
+        unsafe {
+            let status = rope_model_from_gguf(file.as_ptr(), file.len(), gguf, &mut model);
+            if status != rope_status::Ok {
+                assert!(model.is_null());
+                return Err(status);
+            }
+            let status = rope_model_frequencies(model, 0, &mut frequencies);
+            assert_eq!(status, rope_status::Ok, "{}", detail());
+            assert_eq!(rope_model_free(model), rope_status::Ok);
+            let status = rope_frequencies_inverse(frequencies, inverse.as_mut_ptr(), 32);
+            assert_eq!(status, rope_status::Ok, "{}", detail());
+            assert_eq!(rope_frequencies_free(frequencies), rope_status::Ok);
+        }
+        Ok(inverse)
+    }
+    let divided = |factor: f32| {
+        let factors = [factor; 32];
+        let scaling = Scaling::FreqFactors { factors: &factors };
+        let made = Frequencies::new(64, 1e4, &scaling).expect("frequencies");
+        Ok(made
+            .pairs()
+            .map(|pair| pair.inverse())
+            .collect::<Vec<f64>>())
+    };
+    let keys = [
+        ("general.architecture", Err("llama")),
+        ("llama.block_count", Ok(2)),
+        ("llama.attention.key_length", Ok(64)),
+    ];
+    let (two, three) = ([2.0; 32], [3.0; 32]);
+    let file = gguf_file(&keys, &[("rope_freqs.weight", &two)]);
+    assert_eq!(made(&file, null()), divided(2.0));
+    assert_eq!(made(&file, &zero()), divided(2.0));
+    assert_eq!(made(&gguf_file(&keys, &[]), null()), divided(1.0));
+    let own = rope_gguf {
+        freq_factors: three.as_ptr(),
+        freq_factor_count: 32,
+        ..zero()
+    };
+    assert_eq!(made(&file, &own), divided(3.0));
+    let none = rope_gguf {
+        freq_factor_count: 0,
+        ..own
+    };
+    assert_eq!(made(&file, &none), divided(1.0));
+
+    // The file ends before the tensor, or before its list of tensors.
+    let short = &file[..file.len() - 1];
+    assert_eq!(made(short, null()), Err(rope_status::Gguf));
+    let end = file.len();
+    assert_eq!(
+        detail(),
+        format!(
+            "the tensor rope_freqs.weight ends at byte {end} of the GGUF file, and {} bytes were given: give the file \
+             as far as there, or pass the tensor's values to Gguf::with_freq_factors",
+            end - 1
+        )
+    );
+    assert_eq!(made(short, &own), divided(3.0));
+    assert_eq!(made(&file[..100], null()), Err(rope_status::Gguf));
+    assert_eq!(made(b"", null()), Err(rope_status::Gguf));
+
+    // Parts of a file.
+    let split = |number| [("split.no", Ok(number)), ("split.count", Ok(2))];
+    let first = gguf_file(&[&keys[..], &split(0)].concat(), &[]);
+    assert_eq!(made(&first, null()), Err(rope_status::Gguf));
+    let other = gguf_file(&split(1), &[("rope_freqs.weight", &two)]);
+    let part = rope_bytes {
+        data: other.as_ptr(),
+        length: other.len(),
+    };
+    let parts = rope_gguf {
+        parts: &part,
+        part_count: 1,
+        ..zero()
+    };
+    assert_eq!(made(&first, &parts), divided(2.0));
+    assert_eq!(made(&file, &parts), Err(rope_status::Invalid));
+    assert_eq!(made(&other, null()), Err(rope_status::Invalid));
+
+    // The context, and keys that are not meant.
+    let longrope = [
+        ("general.architecture", Err("phi3")),
+        ("phi3.block_count", Ok(2)),
+        ("phi3.context_length", Ok(8192)),
+        ("phi3.attention.key_length", Ok(64)),
+        ("phi3.rope.scaling.original_context_length", Ok(4096)),
+        ("phi3.rope.some", Ok(0)),
+        ("phi3.rope.other", Ok(0)),
+    ];
+    let tensors: [(&str, &[f32]); 2] = [
+        ("rope_factors_long.weight", &three),
+        ("rope_factors_short.weight", &two),
+    ];
+    let file = gguf_file(&longrope, &tensors);
+    assert_eq!(made(&file, null()), Err(rope_status::Unknown));
+    let without = rope_gguf {
+        without: c"phi3.rope.some, phi3.rope.other".as_ptr(),
+        ..zero()
+    };
+    assert_eq!(made(&file, &without), divided(3.0));
+    let context = rope_gguf {
+        context: 4096,
+        ..without
+    };
+    assert_eq!(made(&file, &context), divided(2.0));
+
+    let wrong = rope_gguf {
+        without: c"\xff".as_ptr(),
+        ..zero()
+    };
+    assert_eq!(made(&file, &wrong), Err(rope_status::Utf8));
+    let wrong = rope_gguf {
+        part_count: 1,
+        ..zero()
+    };
+    assert_eq!(made(&file, &wrong), Err(rope_status::Null));
+    assert_eq!(detail(), "parts is null");
+    // SAFETY: null.
+    let status = unsafe { rope_model_from_gguf(null(), 1, null(), &mut null_mut()) };
+    assert_eq!(status, rope_status::Null);
+    // SAFETY: null.
+    let status = unsafe { rope_model_from_gguf(file.as_ptr(), file.len(), null(), null_mut()) };
+    assert_eq!(status, rope_status::Null);
+}
+
 /// Every thread has its own last refusal.
 #[test]
 fn details_are_of_a_thread() {

@@ -1,14 +1,39 @@
-//! A program for GGUF files: the rotation that llama.cpp computes, from the keys of the file and one of its tensors.
+//! A program for GGUF files: the rotation that llama.cpp computes, from the bytes of the file.
+//!
+//! `cargo run -p rope-models --example gguf -- MODEL.gguf` shows what the file says of each layer. Without a file the
+//! keys and the tensor are the program's own, as if another parser had read them.
 //!
 //! The converter permutes a Llama's projections, so that the pairs that Hugging Face's code has in two halves are
 //! neighbors in the file. Scores are the same: the rotation of permuted heads is the permuted rotation.
-//!
-//! `cargo run -p rope-models --example gguf`
 
 use rope_core::{Pairing, TensorMut};
 use rope_models::{Error, Gguf, GgufValue, Model, Rotation};
 
-/// What the program found in the file: its keys that begin with `general.` or `llama.`, and `rope_freqs.weight`.
+/// A file's bytes, which a program may have mapped: only the header is read, and the tensor of factors if there is one.
+pub(crate) fn file(bytes: &[u8]) -> Result<Model, Error> {
+    Gguf::from_bytes(bytes)?.model()
+}
+
+/// One line a layer.
+fn show(model: &Model) -> Result<(), Error> {
+    println!("{}", model.name());
+    for layer in model.layers()?.iter() {
+        match layer.rotation {
+            None => println!("layer {}: does not rotate", layer.index),
+            Some(rotation) => println!(
+                "layer {}: channels {:?} of {}, {:?}, attention factor {}",
+                layer.index,
+                rotation.window(),
+                rotation.head_dim(),
+                rotation.pairing().0,
+                rotation.frequencies().attention_factor(),
+            ),
+        }
+    }
+    Ok(())
+}
+
+/// What another parser has read: the keys that begin with `general.` or `llama.`, and `rope_freqs.weight`.
 pub(crate) fn model(
     keys: &[(&str, GgufValue<'_>)],
     rope_freqs: Option<&[f32]>,
@@ -57,9 +82,13 @@ pub(crate) fn permuted(heads: &[f32], head_dim: usize) -> Vec<f32> {
     heads.chunks(head_dim).flat_map(pairs_of).collect()
 }
 
-pub(crate) fn main() -> Result<(), Error> {
-    // A Llama 3.1 has its scaling in a tensor and no key that names it: a file of that architecture has no answer until
-    // the program has looked for the tensor.
+pub(crate) fn main() -> Result<(), Box<dyn std::error::Error>> {
+    if let Some(path) = std::env::args().find(|name| name.ends_with(".gguf")) {
+        show(&file(&std::fs::read(path)?)?)?;
+        return Ok(());
+    }
+    // A Llama 3.1 has its scaling in a tensor and no key that names it: the keys alone have no answer until the program
+    // has looked for the tensor.
     let keys = llama_keys(500_000.0);
     let untold = Gguf::new(&keys)?.model()?;
     let error = untold.rotation().expect_err("the tensor may be there");

@@ -26,6 +26,8 @@ pub(crate) struct ArchitectureRow {
     pub(crate) recurrent: Recurrent,
     /// In which layers a tensor of factors counts: `rope_freqs`, `rope_factors_long` or `rope_factors_short`.
     pub(crate) factors: Factors,
+    /// The tensors of factors are the long and the short ones, whatever the scaling's type.
+    pub(crate) long_short: bool,
     /// What is particular about its YaRN.
     pub(crate) yarn: Yarns,
     /// `rope.scaling.alpha` changes the base.
@@ -48,6 +50,7 @@ pub(crate) const NORM: ArchitectureRow = ArchitectureRow {
     skips: Skips::None,
     recurrent: Recurrent::None,
     factors: Factors::None,
+    long_short: false,
     yarn: Yarns::Usual,
     alpha: false,
     fixed: false,

@@ -144,7 +144,7 @@ rows! {
     "mellum" = NEOX { windows: Windows::LastOf(4), windows_if: WindowsIf::Window, local: Local::Plain };
     "mimo2" = NEOX { windows: Windows::File, local: Local::TenThousand };
     "minicpm" = NORM { factors: Factors::All };
-    "minicpm3" = NEOX { factors: Factors::All };
+    "minicpm3" = NEOX { factors: Factors::All, long_short: true };
     "minimax-01" = NEOX { recurrent: Recurrent::ExceptEvery(8) };
     "minimax-m2" = NEOX;
     "minimax-m3" = NEOX;
@@ -173,8 +173,8 @@ rows! {
     "paddleocr" = NORM { rope: Rope::Mrope };
     "pangu-embedded" = NEOX; // pangu-embed.cpp
     "phi2" = NEOX;
-    "phi3" = NEOX { factors: Factors::All };
-    "phimoe" = NEOX { factors: Factors::All }; // phi3.cpp
+    "phi3" = NEOX { factors: Factors::All, long_short: true };
+    "phimoe" = NEOX { factors: Factors::All, long_short: true }; // phi3.cpp
     "plamo" = NEOX;
     "plamo2" = NEOX { recurrent: Recurrent::NoKeys };
     "plamo3" = NEOX { windows: Windows::LastOf(8), windows_if: WindowsIf::Window, local: Local::TenThousand };

@@ -8,7 +8,7 @@
 //! the code is not what its author means.
 
 use crate::error::{Error, Refusal, Result, beginning, listed, missing};
-use crate::json::{self, Object, Value};
+use crate::json::{Object, Value};
 use crate::model::Model;
 use crate::nearest::sort_nearest;
 use crate::reading::Reading;
@@ -51,13 +51,17 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads the file's text.
+    /// Reads the file's text: JSON as Python writes it, with `Infinity`, `NaN` and integers of any length. Numbers that
+    /// the rotation depends on have to be finite.
+    ///
+    /// It needs the default feature `config`, and with it the standard library.
     ///
     /// # Errors
     ///
     /// [`Error::Json`] if it is not a JSON object.
+    #[cfg(feature = "config")]
     pub fn from_json(text: &str) -> Result<Self, Error> {
-        match json::parse(text)? {
+        match crate::json::parse(text)? {
             Value::Object(root) => Ok(Self {
                 root,
                 part: None,
@@ -210,7 +214,7 @@ impl Config {
         });
         let name = named.ok_or_else(|| missing("model_type"))?;
         let (mut name, mut found) = model_type(&name).ok_or_else(|| Error::Unknown {
-            key: "model_type",
+            key: "model_type".into(),
             value: beginning(&name),
             known: nearest_type(&name),
         })?;

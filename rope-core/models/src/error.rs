@@ -1,5 +1,6 @@
 //! Every way a file can be refused: an error is one entry of the list below.
 
+use alloc::borrow::Cow;
 use alloc::boxed::Box;
 use alloc::string::String;
 use core::fmt::{self, Write};
@@ -85,12 +86,12 @@ errors! { f =>
     /// A key that is needed and has no known default is not there.
     Missing {
         /// The key.
-        key: &'static str,
+        key: Cow<'static, str>,
     } => write!(f, "{key} is missing, and has no known default"),
     /// A key has a value of another type or outside of its range.
     Invalid {
         /// The key.
-        key: &'static str,
+        key: Cow<'static, str>,
         /// The beginning of its value; empty where no value by itself is wrong.
         value: String,
         /// What it has to be.
@@ -102,25 +103,31 @@ errors! { f =>
     /// A name that stands for no known variant. The value may be perfectly good; rotating by a guess would not be.
     Unknown {
         /// The key.
-        key: &'static str,
+        key: Cow<'static, str>,
         /// The beginning of its value.
         value: String,
-        /// The values that are known, if they are few; of `model_type` and `general.architecture` the nearest one, if
-        /// one is near.
+        /// The values that are known, if they are few; of `model_type`, `general.architecture` and the keys of GGUF
+        /// files the nearest one, if one is near.
         known: &'static str,
     } => {
         write!(f, "{key} is {value:?}, which is not known here")?;
-        let of_model = ["model_type", "general.architecture"].contains(key);
-        match (*known, of_model) {
+        match (*known, &**key) {
             ("", _) => {}
-            (nearest, true) => write!(f, "; the nearest that is known is {nearest:?}")?,
-            (known, false) => write!(f, "; there are: {known}")?,
+            (nearest, "model_type" | "general.architecture") => {
+                write!(f, "; the nearest that is known is {nearest:?}")?;
+            }
+            (nearest, GGUF_KEY) => {
+                let (architecture, _) = value.split_once('.').unwrap_or_default();
+                write!(f, "; the nearest that is known is \"{architecture}.{nearest}\"")?;
+            }
+            (known, _) => write!(f, "; there are: {known}")?,
         }
-        match *key {
+        match &**key {
             "model_type" => f.write_str(
                 "; Config::with_model_type reads the file by the rules of another type, Config::frequencies_over takes \
                  its base and scaling alone",
             ),
+            GGUF_KEY => f.write_str("; Gguf::without leaves it out"),
             _ => Ok(()),
         }
     },
@@ -173,7 +180,46 @@ errors! { f =>
         "a file of the architecture {architecture} may have the tensor {tensor}; pass its values to \
          Gguf::with_freq_factors, or None if the file has none"
     ),
+    /// [`Gguf::from_bytes`](crate::Gguf::from_bytes): the bytes are no GGUF file, or end before its list of tensors
+    /// does.
+    GgufFile {
+        /// Where the file is wrong, in bytes.
+        at: usize,
+        /// What is wrong there.
+        what: &'static str,
+    } => write!(f, "the GGUF file is wrong from byte {at}: {what}"),
+    /// [`Gguf::from_bytes`](crate::Gguf::from_bytes): the bytes end before a tensor of factors does, which the rotation
+    /// depends on.
+    TensorData {
+        /// The tensor's name.
+        tensor: &'static str,
+        /// Where it ends, in bytes.
+        end: u64,
+        /// The bytes that were given.
+        given: u64,
+    } => write!(
+        f,
+        "the tensor {tensor} ends at byte {end} of the GGUF file, and {given} bytes were given: give the file as far as \
+         there, or pass the tensor's values to Gguf::with_freq_factors"
+    ),
+    /// [`Gguf::from_bytes`](crate::Gguf::from_bytes): the parts of a split file that were given do not list a tensor of
+    /// factors, which the rotation depends on, and others may.
+    SplitFile {
+        /// The tensor's name.
+        tensor: &'static str,
+        /// How many parts were given.
+        given: usize,
+        /// How many there are.
+        count: u64,
+    } => write!(
+        f,
+        "{given} of {count} parts of the GGUF file were given, without the tensor {tensor}: give the others \
+         (Gguf::with_part), or pass its values, or None, to Gguf::with_freq_factors"
+    ),
 }
+
+/// The key of [`Error::Unknown`] for a key itself.
+pub(crate) const GGUF_KEY: &str = "a key of the GGUF file";
 
 impl core::error::Error for Error {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
@@ -242,8 +288,8 @@ impl From<&Refusal> for Error {
 /// Of a key that is needed.
 #[cold]
 #[inline(never)]
-pub(crate) fn missing(key: &'static str) -> Refusal {
-    Error::Missing { key }.into()
+pub(crate) fn missing(key: impl Into<Cow<'static, str>>) -> Refusal {
+    Error::Missing { key: key.into() }.into()
 }
 
 /// Of a key that the model's code ignores.
@@ -264,10 +310,10 @@ pub(crate) fn unsupported(model: &'static str, what: &'static str) -> Refusal {
 /// Of a key whose value is wrong, though not by itself.
 #[cold]
 #[inline(never)]
-pub(crate) fn must_be(key: &'static str, required: &'static str) -> Refusal {
+pub(crate) fn must_be(key: impl Into<Cow<'static, str>>, required: &'static str) -> Refusal {
     let value = String::new();
     Error::Invalid {
-        key,
+        key: key.into(),
         value,
         required,
     }
@@ -278,13 +324,13 @@ pub(crate) fn must_be(key: &'static str, required: &'static str) -> Refusal {
 #[cold]
 #[inline(never)]
 pub(crate) fn out_of_range(
-    key: &'static str,
+    key: impl Into<Cow<'static, str>>,
     value: fmt::Arguments<'_>,
     required: &'static str,
 ) -> Refusal {
     let value = quoted(value);
     Error::Invalid {
-        key,
+        key: key.into(),
         value,
         required,
     }

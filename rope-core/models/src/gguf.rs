@@ -4,8 +4,10 @@
 //! architecture: which layers have a sliding window and what is other there, which do not rotate, which keys and
 //! tensors count at all, and how channels are paired, which is not always how the original model does (converters
 //! permute Llama's weights to interleaved pairs). `architectures.rs` says it of each. What llama.cpp computes is
-//! answered, also where it passes over a key; what has no equivalent here is refused. Reading the file is left to the
-//! caller: what is needed here are its keys and values, and for some models a tensor.
+//! answered, also where it passes over a key; what has no equivalent here is refused. `gguf/file.rs` reads the keys
+//! and the tensors of factors from the bytes of a file; or the caller has them.
+
+mod file;
 
 use crate::architecture::{
     ArchitectureRow, Factors, Local, Recurrent, Rope, RotatedLayers, Skips, Windows, WindowsIf,
@@ -13,14 +15,16 @@ use crate::architecture::{
 };
 use crate::architectures::ROWS;
 use crate::error::{
-    Error, Refusal, Result, beginning, missing, must_be, out_of_range, positive, unsupported,
+    Error, GGUF_KEY, Refusal, Result, beginning, missing, must_be, out_of_range, unsupported,
 };
 use crate::layers::{Layers, Rotation};
 use crate::model::Model;
 use crate::nearest::nearest;
+use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
+use file::{FREQS, FilePart, FileValue, LONG, SHORT, TENSORS, invalid};
 
 use rope_core::axes::Axes;
 use rope_core::{Direction, Frequencies, Pairing, Scaling, Yarn};
@@ -41,6 +45,8 @@ pub enum GgufValue<'a> {
     Integers(&'a [i32]),
     /// An array of booleans.
     Bools(&'a [bool]),
+    /// What no key about the rotation has: an array of anything else, or of more entries than a model may have layers.
+    Others,
 }
 
 impl fmt::Display for GgufValue<'_> {
@@ -53,11 +59,15 @@ impl fmt::Display for GgufValue<'_> {
             GgufValue::Text(value) => write!(f, "{value:?}"),
             GgufValue::Integers(values) => write!(f, "{values:?}"),
             GgufValue::Bools(values) => write!(f, "{values:?}"),
+            GgufValue::Others => f.write_str("[..]"),
         }
     }
 }
 
-/// The keys and values of a GGUF file that concern its rotary embedding.
+/// What a GGUF file says of its rotary embedding: its keys, and for some models a tensor of factors.
+///
+/// [`Gguf::from_bytes`] reads a file, and [`Gguf::new`] takes keys and values that another parser has read.
+/// [`Gguf::model`] has the answers.
 ///
 /// ```
 /// use rope_core::Pairing;
@@ -80,26 +90,77 @@ impl fmt::Display for GgufValue<'_> {
 /// # Ok::<(), rope_models::Error>(())
 /// ```
 ///
-/// The keys do not tell whether a file has a tensor of factors. An architecture that may have one (`freqs` in the
-/// table) has no frequencies until [`Gguf::with_freq_factors`] was told: without it Llama 3.1 and later would rotate as
-/// Llama 3.0 does, and still produce text.
-///
-/// [`Gguf::model`] has the answers.
+/// Keys do not tell whether a file has a tensor of factors. Without a file, an architecture that may have one (`freqs`
+/// in the table) has no frequencies until [`Gguf::with_freq_factors`] was told: without it Llama 3.1 and later would
+/// rotate as Llama 3.0 does, and still produce text.
 ///
 /// # The architectures
 ///
 /// Those that llama.cpp has. One that it rotates in a way that has no plan here is refused with the reason.
 ///
 #[doc = crate::architectures::architecture_names!()]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Gguf<'a> {
-    pairs: &'a [(&'a str, GgufValue<'a>)],
+    keys: Keys<'a>,
     architecture: &'a str,
+    /// The tensors of the file, if there is one.
+    file: Option<Tensors>,
     /// The tensor of factors, or that there is none; `None` as long as the caller has told neither.
     factors: Option<Option<&'a [f32]>>,
-    /// The layers that are meant; all of them if it is none.
-    kind: Option<Kind>,
+    /// The context of a sequence.
+    context: Option<u64>,
+    /// Keys that count as if they were not there.
+    without: Vec<&'a str>,
 }
+
+/// Keys and values.
+#[derive(Clone, Debug)]
+enum Keys<'a> {
+    Given(&'a [(&'a str, GgufValue<'a>)]),
+    File(Vec<(&'a str, FileValue<'a>)>),
+}
+
+impl Keys<'_> {
+    fn iter(&self) -> impl Iterator<Item = (&str, GgufValue<'_>)> {
+        let entry = |index: usize| match self {
+            Keys::Given(pairs) => pairs.get(index).copied(),
+            Keys::File(pairs) => pairs.get(index).map(|(key, value)| (*key, value.value())),
+        };
+        (0..).map_while(entry)
+    }
+}
+
+/// What the parts of a file that were given list.
+#[derive(Clone, Debug)]
+struct Tensors {
+    /// The values of those of [`TENSORS`] that are there, or why they cannot be read.
+    values: [Option<Result<Vec<f32>>>; 3],
+    /// The numbers of the parts.
+    parts: Vec<u64>,
+    /// How many there are.
+    count: u64,
+}
+
+/// The keys under `ARCHITECTURE.rope.` that llama.cpp has; each architecture reads some of them.
+const ROPE_KEYS: [&str; 17] = [
+    "rope.dimension_count",
+    "rope.dimension_count_swa",
+    "rope.dimension_sections",
+    "rope.freq_base",
+    "rope.freq_base_swa",
+    "rope.scale_linear",
+    "rope.scaling.type",
+    "rope.scaling.factor",
+    "rope.scaling.alpha",
+    "rope.scaling.attn_factor",
+    "rope.scaling.original_context_length",
+    "rope.scaling.finetuned",
+    "rope.scaling.yarn_log_multiplier",
+    "rope.scaling.yarn_ext_factor",
+    "rope.scaling.yarn_attn_factor",
+    "rope.scaling.yarn_beta_fast",
+    "rope.scaling.yarn_beta_slow",
+];
 
 /// What layers with attention differ by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,29 +194,141 @@ struct Architecture {
     row: &'static ArchitectureRow,
 }
 
-/// Of a value that is not what it has to be.
-fn invalid(key: &'static str, value: GgufValue<'_>, required: &'static str) -> Refusal {
-    out_of_range(key, format_args!("{value}"), required)
-}
-
 impl<'a> Gguf<'a> {
-    /// All keys of the file; or `general.architecture` with those under the architecture's `rope.` and `attention.` and
-    /// its `block_count`, `nextn_predict_layers`, `context_length`, `embedding_length`, `leading_dense_block_count` and
-    /// `full_attention_interval`.
+    /// Reads a file's bytes, of version 2 or 3 in either byte order: a memory map of the file, for example.
+    ///
+    /// It reads the header, the keys and the list of tensors, and of the tensors' data `rope_freqs.weight`,
+    /// `rope_factors_long.weight` and `rope_factors_short.weight`. The bytes after those may be left out.
+    ///
+    /// ```
+    /// use rope_models::Gguf;
+    ///
+    /// # fn write(keys: &[(&str, u32, &[u8])]) -> Vec<u8> {
+    /// #     let text = |text: &str| [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat();
+    /// #     let mut file = b"GGUF\x03\0\0\0\0\0\0\0\0\0\0\0".to_vec();
+    /// #     file.extend((keys.len() as u64).to_le_bytes());
+    /// #     for (key, kind, value) in keys {
+    /// #         file.extend([&text(key)[..], &kind.to_le_bytes(), value].concat());
+    /// #     }
+    /// #     file
+    /// # }
+    /// # let architecture = [&5_u64.to_le_bytes()[..], b"qwen3"].concat();
+    /// # let bytes = write(&[
+    /// #     ("general.architecture", 8, &architecture),
+    /// #     ("qwen3.block_count", 4, &36_u32.to_le_bytes()),
+    /// #     ("qwen3.attention.key_length", 4, &128_u32.to_le_bytes()),
+    /// #     ("qwen3.rope.freq_base", 6, &1e6_f32.to_le_bytes()),
+    /// # ]);
+    /// // `bytes` are those of a Qwen3.
+    /// let model = Gguf::from_bytes(&bytes)?.model()?;
+    /// assert_eq!(model.layers()?.len(), 36);
+    /// assert_eq!(model.rotation()?.window(), 0..128);
+    /// # Ok::<(), rope_models::Error>(())
+    /// ```
+    ///
+    /// Of a file that was split (`split.count` above 1) it takes the first part, and [`Gguf::with_part`] the others.
+    /// They matter if the first one does not list the tensor of factors.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::GgufFile`] if it is no such file, or ends before its list of tensors does. [`Error::Missing`] without
+    /// `general.architecture`; [`Error::Invalid`] if it is no text, for an alignment that is no power of two, and for
+    /// another part of a file than the first.
+    ///
+    /// A tensor that cannot be read is an error of the answers that depend on it ([`Gguf::model`]).
+    pub fn from_bytes(bytes: &'a [u8]) -> Result<Self, Error> {
+        let part = FilePart::read(bytes)?;
+        if part.number != 0 {
+            let number = GgufValue::Integer(part.number as i64);
+            let first = "0: Gguf::from_bytes takes the first part of a file, and Gguf::with_part the others";
+            return Err(invalid(file::NUMBER, number, first).into());
+        }
+        let key = "general.architecture";
+        let architecture = part.keys.iter().find(|(name, _)| *name == key);
+        let architecture = match architecture {
+            Some((_, FileValue::Plain(value))) => Some(*value),
+            Some(_) => Some(GgufValue::Others),
+            None => None,
+        };
+        Self::of(
+            Keys::File(part.keys),
+            architecture,
+            Some(Tensors {
+                values: part.tensors,
+                parts: alloc::vec![0],
+                count: part.count,
+            }),
+        )
+    }
+
+    /// Takes another part of a file that was split, in any order.
+    ///
+    /// ```
+    /// use rope_models::{Error, Gguf};
+    ///
+    /// fn read<'a>(first: &'a [u8], others: &[&[u8]]) -> Result<Gguf<'a>, Error> {
+    ///     let gguf = Gguf::from_bytes(first)?;
+    ///     others.iter().try_fold(gguf, |gguf, part| gguf.with_part(part))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::GgufFile`] as [`Gguf::from_bytes`]; [`Error::Invalid`] for a part of another file (`split.count`), for
+    /// one that was given before (`split.no`), and where the first part was not read by [`Gguf::from_bytes`].
+    pub fn with_part(mut self, bytes: &[u8]) -> Result<Self, Error> {
+        let part = FilePart::read(bytes)?;
+        let Some(file) = &mut self.file else {
+            return Err(must_be("Gguf::with_part", "called after Gguf::from_bytes").into());
+        };
+        let integer = |number: u64| GgufValue::Integer(number as i64);
+        if part.count != file.count {
+            return Err(invalid(file::COUNT, integer(part.count), "that of the first part").into());
+        }
+        if part.number >= file.count || file.parts.contains(&part.number) {
+            let required = "below split.count, and of a part that was not given before";
+            return Err(invalid(file::NUMBER, integer(part.number), required).into());
+        }
+        file.parts.push(part.number);
+        for (values, own) in file.values.iter_mut().zip(part.tensors) {
+            *values = values.take().or(own);
+        }
+        Ok(self)
+    }
+
+    /// Takes keys and values that another parser has read: all keys of the file; or `general.architecture` with those
+    /// under the architecture's `rope.` and `attention.` and its `block_count`, `nextn_predict_layers`,
+    /// `context_length`, `embedding_length`, `leading_dense_block_count` and `full_attention_interval`.
     ///
     /// # Errors
     ///
     /// [`Error::Missing`] without `general.architecture`, [`Error::Invalid`] if it is no text.
     pub fn new(pairs: &'a [(&'a str, GgufValue<'a>)]) -> Result<Self, Error> {
         let key = "general.architecture";
-        match pairs.iter().find(|(name, _)| *name == key) {
-            Some((_, GgufValue::Text(architecture))) => Ok(Self {
-                pairs,
+        let architecture = pairs.iter().find(|(name, _)| *name == key);
+        Self::of(
+            Keys::Given(pairs),
+            architecture.map(|(_, value)| *value),
+            None,
+        )
+    }
+
+    fn of(
+        keys: Keys<'a>,
+        architecture: Option<GgufValue<'a>>,
+        file: Option<Tensors>,
+    ) -> Result<Self, Error> {
+        let key = "general.architecture";
+        match architecture {
+            Some(GgufValue::Text(architecture)) => Ok(Self {
+                keys,
                 architecture,
+                file,
                 factors: None,
-                kind: None,
+                context: None,
+                without: Vec::new(),
             }),
-            Some(&(_, value)) => Err(invalid(key, value, "a text").into()),
+            Some(value) => Err(invalid(key, value, "a text").into()),
             None => Err(missing(key).into()),
         }
     }
@@ -163,13 +336,30 @@ impl<'a> Gguf<'a> {
     /// The tensor `rope_freqs.weight`, or for LongRoPE the one of `rope_factors_short.weight` and
     /// `rope_factors_long.weight` that the context asks for (llama.cpp takes the long one where the context of a
     /// sequence is above `rope.scaling.original_context_length`); `None` if the file has none of them. Architectures
-    /// that never have one need not be told.
+    /// that never have one need not be told, and it counts in place of the tensors of [`Gguf::from_bytes`].
     #[must_use]
     pub fn with_freq_factors(self, factors: Option<&'a [f32]>) -> Self {
         Self {
             factors: Some(factors),
             ..self
         }
+    }
+
+    /// The context of a sequence, which decides between `rope_factors_long.weight` and `rope_factors_short.weight` of
+    /// [`Gguf::from_bytes`]. Without it that is the file's `context_length`, as it is in llama.cpp.
+    #[must_use]
+    pub fn with_context(self, context: u64) -> Self {
+        Self {
+            context: Some(context),
+            ..self
+        }
+    }
+
+    /// The file as if it did not have this key (`llama.rope.freq_scale`, say): the caller knows that it is not meant.
+    #[must_use]
+    pub fn without(mut self, key: &'a str) -> Self {
+        self.without.push(key);
+        self
     }
 
     /// What the file says, read once: the same answers as those of a `config.json`, layer by layer, in a value that
@@ -197,13 +387,15 @@ impl<'a> Gguf<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::Unknown`] for an architecture that is not known here, [`Error::Unsupported`] for one that is refused.
+    /// [`Error::Unknown`] for an architecture that is not known here, and for a key under its `rope.` that llama.cpp
+    /// does not have ([`Gguf::without`]); [`Error::Unsupported`] for an architecture that is refused.
     ///
     /// [`Model::layers`] and [`Model::rotation`] have errors of their own: [`Error::Missing`], [`Error::Invalid`] and
     /// [`Error::Unknown`] for the keys that they follow from (`block_count`, those of a head's channels, of the base,
-    /// of the scaling and of the sections), and for the tensor of factors; [`Error::FreqFactors`] if the file may have
-    /// one and [`Gguf::with_freq_factors`] was not told; [`Error::Unsupported`] where no layer rotates;
-    /// [`Error::Ambiguous`] for the rotation of layers that differ; those of [`Frequencies::new`].
+    /// of the scaling and of the sections), and for the tensor of factors; [`Error::FreqFactors`] if the keys of
+    /// [`Gguf::new`] may come with one and [`Gguf::with_freq_factors`] was not told; [`Error::TensorData`] and
+    /// [`Error::SplitFile`] if the bytes of [`Gguf::from_bytes`] do not have it; [`Error::Unsupported`] where no layer
+    /// rotates; [`Error::Ambiguous`] for the rotation of layers that differ; those of [`Frequencies::new`].
     pub fn model(&self) -> Result<Model, Error> {
         let architecture = self.known()?;
         let norm = unsupported(
@@ -214,7 +406,7 @@ impl<'a> Gguf<'a> {
         Ok(Model::of_parts(
             architecture.name,
             layers,
-            self.read_rotation(),
+            self.read_rotation(None),
             norm,
         ))
     }
@@ -238,7 +430,7 @@ impl<'a> Gguf<'a> {
                 Some(kind) => match kinds.iter().position(|own| *own == kind) {
                     Some(place) => Some(place),
                     None => {
-                        rotations.push(self.of_kind(kind).read_rotation()?);
+                        rotations.push(self.read_rotation(Some(kind))?);
                         kinds.push(kind);
                         Some(rotations.len() - 1)
                     }
@@ -249,38 +441,45 @@ impl<'a> Gguf<'a> {
         Ok(Layers::of_parts(all, rotations, Err(norm)))
     }
 
-    fn of_kind(&self, kind: Kind) -> Self {
-        Self {
-            kind: Some(kind),
-            ..*self
-        }
-    }
-
-    /// The rotation of the layers that are meant.
-    fn read_rotation(&self) -> Result<Rotation> {
-        let (architecture, numbers) = self.numbers()?;
+    /// The rotation of the layers of a kind, or of all layers.
+    fn read_rotation(&self, kind: Option<Kind>) -> Result<Rotation> {
+        let (architecture, numbers) = self.numbers(kind)?;
         let frequencies = self.frequencies(architecture, numbers)?;
         let pairing = self.pairing(architecture)?;
         let rotary_dim = frequencies.rotary_dim();
         let latent = self.count("attention.kv_lora_rank")?.is_some();
-        let key = "attention.key_length";
-        let own = match (self.kind, latent) {
-            (Some(Kind::Sliding), _) => self.count("attention.key_length_swa")?,
-            (_, true) => self.count("attention.key_length_mla")?,
-            _ => None,
+        let keys = ["attention.key_length_swa", "attention.key_length_mla"];
+        let (own, required) = match (kind, latent) {
+            (Some(Kind::Sliding), _) => (
+                Some(keys[0]),
+                "at least as many: rope.dimension_count_swa is too large, or missing",
+            ),
+            (_, true) => (
+                Some(keys[1]),
+                "at least as many: rope.dimension_count is too large, or missing",
+            ),
+            _ => (None, "at least as many: rope.dimension_count is too large"),
         };
-        let head_dim = match own {
-            Some(head_dim) => head_dim,
-            None => self.head_dim().map_err(|refusal| match refusal.error() {
-                Error::Missing { .. } => missing(key),
-                _ => refusal,
-            })?,
+        let own = match own {
+            Some(key) => self.count(key)?.map(|head_dim| (key, head_dim)),
+            None => None,
+        };
+        let usual = "attention.key_length";
+        let (key, head_dim) = match own {
+            Some(own) => own,
+            None => {
+                let head_dim = self.head_dim().map_err(|refusal| match refusal.error() {
+                    Error::Missing { .. } => self.missing(usual),
+                    _ => refusal,
+                })?;
+                (usual, head_dim)
+            }
         };
         let Some(rest) = head_dim.checked_sub(rotary_dim) else {
             return Err(out_of_range(
-                key,
-                format_args!("{head_dim}"),
-                "the channels that rotate, or more",
+                self.full(key),
+                format_args!("{head_dim} for {rotary_dim} channels that rotate"),
+                required,
             ));
         };
         Ok(Rotation {
@@ -315,7 +514,7 @@ impl<'a> Gguf<'a> {
         };
         let sections = self
             .sections()?
-            .ok_or_else(|| missing("rope.dimension_sections"))?;
+            .ok_or_else(|| self.missing("rope.dimension_sections"))?;
         Ok(over_sections(rotary_dim, sections))
     }
 
@@ -328,7 +527,10 @@ impl<'a> Gguf<'a> {
         let (scaling, own) = self.scaling(architecture, numbers)?;
         let axes = self.axes(architecture, numbers.rotary_dim)?;
         let frequencies = Frequencies::new(axes, numbers.base, &scaling)?;
-        let own = positive("rope.scaling.attn_factor", own)?;
+        if !(own.is_finite() && own > 0.0) {
+            let key = "rope.scaling.attn_factor";
+            return Err(self.invalid(key, GgufValue::Float(own), "positive and finite"));
+        }
         let factor = frequencies.attention_factor() * own;
         Ok(frequencies.with_attention_factor(factor)?)
     }
@@ -337,7 +539,7 @@ impl<'a> Gguf<'a> {
     fn known(&self) -> Result<Architecture> {
         let found = ROWS.iter().find(|(name, _)| *name == self.architecture);
         let (name, row) = found.ok_or_else(|| Error::Unknown {
-            key: "general.architecture",
+            key: "general.architecture".into(),
             value: beginning(self.architecture),
             known: nearest(self.architecture, ROWS.iter().map(|(name, _)| *name)),
         })?;
@@ -347,10 +549,18 @@ impl<'a> Gguf<'a> {
         if let Some(key) = row.refuses
             && self.whole(key)?.is_some_and(|value| value != 0)
         {
-            return Err(must_be(
-                key,
-                "0, or not there: what it describes is not known here",
-            ));
+            return Err(self.must_be(key, "0, or not there: what it describes is not known here"));
+        }
+        for (key, _) in self.keys.iter().filter(|_| row.rotates()) {
+            let own = self.own(key).unwrap_or_default();
+            if own.starts_with("rope.") && !ROPE_KEYS.contains(&own) {
+                return Err(Error::Unknown {
+                    key: GGUF_KEY.into(),
+                    value: beginning(key),
+                    known: nearest(own, ROPE_KEYS.into_iter()),
+                }
+                .into());
+            }
         }
         Ok(Architecture { name, row })
     }
@@ -376,7 +586,7 @@ impl<'a> Gguf<'a> {
 
     fn sections(&self) -> Result<Option<[usize; 4]>> {
         let key = "rope.dimension_sections";
-        let invalid = || must_be(key, "four counts of pairs");
+        let invalid = || self.must_be(key, "four counts of pairs");
         match self.find(key) {
             None => Ok(None),
             Some(GgufValue::Integers(&[a, b, c, d])) => {
@@ -395,17 +605,12 @@ impl<'a> Gguf<'a> {
         // llama.cpp's LLAMA_MAX_LAYERS.
         const MOST: usize = 512;
         let key = "block_count";
-        let all = self.count(key)?.ok_or_else(|| missing(key))?;
+        let all = self.count(key)?.ok_or_else(|| self.missing(key))?;
         let required = "1 to 512, and above nextn_predict_layers";
         let ahead = self.whole("nextn_predict_layers")?.unwrap_or(0);
         match all.checked_sub(ahead) {
             Some(count @ 1..) if all <= MOST => Ok(count),
-            _ => Err(Error::Invalid {
-                key,
-                value: String::new(),
-                required,
-            }
-            .into()),
+            _ => Err(self.must_be(key, required)),
         }
     }
 
@@ -468,8 +673,8 @@ impl<'a> Gguf<'a> {
             Windows::FirstOf(every) => (every, true),
             Windows::None | Windows::File => {
                 return Err(match own {
-                    None => missing(key),
-                    Some(_) => must_be(key, "a list with an entry for each layer"),
+                    None => self.missing(key),
+                    Some(_) => self.must_be(key, "a list with an entry for each layer"),
                 });
             }
         };
@@ -523,8 +728,8 @@ impl<'a> Gguf<'a> {
         })
     }
 
-    /// The numbers of the layers that are meant.
-    fn numbers(&self) -> Result<(Architecture, Numbers)> {
+    /// The numbers of the layers of a kind, or of all layers.
+    fn numbers(&self, kind: Option<Kind>) -> Result<(Architecture, Numbers)> {
         let architecture = self.known()?;
         if !architecture.row.rotates() {
             return Err(unsupported(
@@ -532,8 +737,8 @@ impl<'a> Gguf<'a> {
                 "no layer of this architecture rotates",
             ));
         }
-        if self.kind.is_some() || architecture.row.all_layers_alike() {
-            let kind = self.kind.unwrap_or(Kind::Full);
+        if kind.is_some() || architecture.row.all_layers_alike() {
+            let kind = kind.unwrap_or(Kind::Full);
             return Ok((architecture, self.numbers_of(architecture, kind)?));
         }
         let mut found: Option<Option<Numbers>> = None;
@@ -621,17 +826,17 @@ impl<'a> Gguf<'a> {
         }
         let width = self
             .count("embedding_length")?
-            .ok_or_else(|| missing("rope.dimension_count"))?;
+            .ok_or_else(|| self.missing("rope.dimension_count"))?;
         let key = "attention.head_count";
         match self.at_layer(key, 0)? {
-            None => Err(missing(key)),
+            None => Err(self.missing(key)),
             Some(heads @ 1..) => Ok(width / heads as usize),
-            Some(_) => Err(must_be(key, "positive in the first layer")),
+            Some(_) => Err(self.must_be(key, "positive in the first layer")),
         }
     }
 
     /// The scaling, and the factor on its attention factor.
-    fn scaling(&self, architecture: Architecture, numbers: Numbers) -> Result<(Scaling<'a>, f64)> {
+    fn scaling(&self, architecture: Architecture, numbers: Numbers) -> Result<(Scaling<'_>, f64)> {
         if architecture.row.fixed {
             return Ok((Scaling::Default, 1.0));
         }
@@ -647,20 +852,17 @@ impl<'a> Gguf<'a> {
             Some(GgufValue::Text(kind @ ("none" | "linear" | "yarn" | "longrope"))) => kind,
             Some(GgufValue::Text(other)) => {
                 return Err(Error::Unknown {
-                    key,
+                    key: self.full(key).into(),
                     value: beginning(other),
                     known: "none, linear, yarn, longrope",
                 }
                 .into());
             }
-            Some(value) => return Err(invalid(key, value, "a text")),
+            Some(value) => return Err(self.invalid(key, value, "a text")),
             None => "linear",
         };
         if kind == "yarn" && factor.is_some_and(|factor| factor.is_nan() || factor < 1.0) {
-            return Err(must_be(
-                "rope.scaling.factor",
-                "1 or above with the type yarn",
-            ));
+            return Err(self.must_be("rope.scaling.factor", "1 or above with the type yarn"));
         }
         let own = self.number("rope.scaling.attn_factor")?.unwrap_or(1.0);
         let attention_factor = if numbers.attention_factor { own } else { 1.0 };
@@ -688,13 +890,13 @@ impl<'a> Gguf<'a> {
                 Scaling::NtkAlpha { alpha }
             }
             (_, _, _, Some(_)) => {
-                return Err(must_be(
+                return Err(self.must_be(
                     "rope.scaling.alpha",
                     "alone, and for heads that rotate as a whole",
                 ));
             }
             (_, Some(_), _, None) => {
-                return Err(must_be(
+                return Err(self.must_be(
                     "rope.scaling.factor",
                     "1, or not there, beside a tensor of factors and with the types none and longrope",
                 ));
@@ -709,38 +911,92 @@ impl<'a> Gguf<'a> {
         architecture: Architecture,
         numbers: Numbers,
         kind: &str,
-    ) -> Result<Option<&'a [f32]>> {
-        let reads = architecture.row.factors != Factors::None;
-        if !reads && self.factors.flatten().is_some() {
-            return Err(must_be(
-                "the tensor of factors (Gguf::with_freq_factors)",
-                "None: this architecture does not read one",
-            ));
+    ) -> Result<Option<&[f32]>> {
+        if architecture.row.factors == Factors::None {
+            let given = match (self.factors, &self.file) {
+                (Some(told), _) => told.is_some(),
+                (None, Some(file)) => file.values.iter().any(Option::is_some),
+                (None, None) => false,
+            };
+            if given {
+                return Err(must_be(
+                    "the tensor of factors (Gguf::with_freq_factors)",
+                    "None: this architecture does not read one",
+                ));
+            }
+            if kind == "longrope" {
+                return Err(self.must_be(
+                    "rope.scaling.type",
+                    "none, linear or yarn: this architecture does not read factors",
+                ));
+            }
         }
-        if !reads && kind == "longrope" {
-            return Err(must_be(
-                "rope.scaling.type",
-                "none, linear or yarn: this architecture does not read factors",
-            ));
+        if !numbers.factors {
+            return Ok(None);
         }
-        let tensor = match kind {
-            "longrope" => "rope_factors_long.weight or rope_factors_short.weight",
-            _ => "rope_freqs.weight",
+        let by_context = kind == "longrope" || architecture.row.long_short;
+        let tensor = match by_context {
+            true => "rope_factors_long.weight or rope_factors_short.weight",
+            false => TENSORS[FREQS],
         };
         let needed = kind == "longrope" || architecture.row.factors == Factors::FullNeeded;
-        match self.factors {
-            _ if !numbers.factors => Ok(None),
-            None => Err(Error::FreqFactors {
-                architecture: architecture.name,
-                tensor,
+        let given = match (self.factors, &self.file) {
+            (Some(told), _) => told,
+            (None, Some(file)) => self.listed(file, by_context)?,
+            (None, None) => {
+                return Err(Error::FreqFactors {
+                    architecture: architecture.name,
+                    tensor,
+                }
+                .into());
             }
-            .into()),
-            Some(None) if needed => Err(missing(tensor)),
+        };
+        match given {
+            None if needed => Err(missing(tensor)),
             // The tensor is as long as the widest layers need, and others take its first entries.
-            Some(Some(all)) if architecture.row.halved => {
+            Some(all) if architecture.row.halved => {
                 Ok(Some(all.get(..numbers.rotary_dim / 2).unwrap_or(all)))
             }
-            Some(factors) => Ok(factors),
+            factors => Ok(factors),
+        }
+    }
+
+    /// The tensor of factors that llama.cpp takes of those that a file lists (`get_rope_factors`).
+    fn listed<'f>(&self, file: &'f Tensors, by_context: bool) -> Result<Option<&'f [f32]>> {
+        let complete = file.parts.len() as u64 >= file.count;
+        let [_, long, short] = &file.values;
+        let index = match by_context {
+            false => FREQS,
+            true if complete && long.is_none() && short.is_none() => return Ok(None),
+            true => {
+                let trained = "context_length";
+                let context = match self.context {
+                    Some(context) => context,
+                    None => self.count(trained)?.ok_or_else(|| self.missing(trained))? as u64,
+                };
+                let key = "rope.scaling.original_context_length";
+                let original = match self.count(key)? {
+                    Some(original) => original,
+                    None => self.count(trained)?.ok_or_else(|| self.missing(key))?,
+                };
+                if context > original as u64 {
+                    LONG
+                } else {
+                    SHORT
+                }
+            }
+        };
+        match &file.values[index] {
+            Some(Ok(values)) => Ok(Some(values)),
+            Some(Err(refusal)) => Err(refusal.clone()),
+            None if !complete => Err(Error::SplitFile {
+                tensor: TENSORS[index],
+                given: file.parts.len(),
+                count: file.count,
+            }
+            .into()),
+            None if by_context => Err(missing(TENSORS[index])),
+            None => Ok(None),
         }
     }
 
@@ -758,13 +1014,13 @@ impl<'a> Gguf<'a> {
             _ => return Ok(()),
         };
         if own != 1.0 {
-            return Err(must_be(
+            return Err(self.must_be(
                 "rope.scaling.attn_factor",
                 "1, or not there: this architecture scales its softmax by it too",
             ));
         }
         match factor {
-            Some(_) if refused || kind != "yarn" => Err(must_be(
+            Some(_) if refused || kind != "yarn" => Err(self.must_be(
                 "rope.scaling.factor",
                 "1, or not there: this architecture scales its softmax by it too",
             )),
@@ -778,14 +1034,11 @@ impl<'a> Gguf<'a> {
         let key = "rope.scaling.yarn_ext_factor";
         let extrapolation = self.number(key)?.filter(|&factor| factor >= 0.0);
         if extrapolation.is_some_and(|factor| factor != meant) {
-            return Err(must_be(
-                key,
-                "1 with the type yarn, 0 with others, or not there",
-            ));
+            return Err(self.must_be(key, "1 with the type yarn, 0 with others, or not there"));
         }
         let key = "rope.scaling.yarn_attn_factor";
         if kind != "yarn" && self.number(key)?.is_some_and(|factor| factor != 1.0) {
-            return Err(must_be(key, "1, or not there, without the type yarn"));
+            return Err(self.must_be(key, "1, or not there, without the type yarn"));
         }
         Ok(())
     }
@@ -794,7 +1047,9 @@ impl<'a> Gguf<'a> {
         let key = "rope.scaling.original_context_length";
         let original_context = match self.count(key)? {
             Some(context) => context,
-            None => self.count("context_length")?.ok_or_else(|| missing(key))?,
+            None => self
+                .count("context_length")?
+                .ok_or_else(|| self.missing(key))?,
         };
         let mut yarn = Yarn::new(factor, original_context as u64);
         let own = architecture.row.yarn;
@@ -817,17 +1072,17 @@ impl<'a> Gguf<'a> {
                 // The quotient of two equal magnitude scalings.
                 Some(1.0) => yarn.attention_factor = Some(1.0),
                 Some(_) => {
-                    return Err(must_be(key, "1, or not there"));
+                    return Err(self.must_be(key, "1, or not there"));
                 }
             }
         }
         if let Yarns::Deepseek2 | Yarns::Deepseek = own {
             // A tenth of mscale_all_dim as an f32. Undone in f32 as by llama.cpp, where a tenth of one comes out as one
             // again.
-            let tenth = multiplier.ok_or_else(|| missing(key))? as f32;
+            let tenth = multiplier.ok_or_else(|| self.missing(key))? as f32;
             let mscale = f64::from(tenth / 0.1);
             if own == Yarns::Deepseek && mscale != 1.0 {
-                return Err(must_be(
+                return Err(self.must_be(
                     key,
                     "a tenth: this architecture scales its softmax otherwise",
                 ));
@@ -837,17 +1092,36 @@ impl<'a> Gguf<'a> {
         Ok(yarn)
     }
 
+    /// The name of a key without the architecture, if it is the architecture's.
+    fn own<'k>(&self, key: &'k str) -> Option<&'k str> {
+        let own = key.strip_prefix(self.architecture)?.strip_prefix('.')?;
+        (!self.without.contains(&key)).then_some(own)
+    }
+
     /// The value under the architecture's key of that name.
-    fn find(&self, key: &str) -> Option<GgufValue<'a>> {
-        let own = |name: &str| {
-            name.strip_prefix(self.architecture)?
-                .strip_prefix('.')
-                .map(|rest| rest == key)
-        };
-        self.pairs
-            .iter()
-            .find(|(name, _)| own(name) == Some(true))
-            .map(|&(_, value)| value)
+    fn find(&self, key: &str) -> Option<GgufValue<'_>> {
+        let mut keys = self.keys.iter();
+        let found = keys.find(|(name, _)| self.own(name) == Some(key));
+        found.map(|(_, value)| value)
+    }
+
+    /// The architecture's key of that name.
+    #[cold]
+    #[inline(never)]
+    fn full(&self, key: &str) -> String {
+        format!("{}.{key}", self.architecture)
+    }
+
+    fn missing(&self, key: &str) -> Refusal {
+        missing(self.full(key))
+    }
+
+    fn must_be(&self, key: &str, required: &'static str) -> Refusal {
+        must_be(self.full(key), required)
+    }
+
+    fn invalid(&self, key: &str, value: GgufValue<'_>, required: &'static str) -> Refusal {
+        out_of_range(self.full(key), format_args!("{value}"), required)
     }
 
     /// The entry of a layer in a list, or the one value for all layers.
@@ -862,14 +1136,14 @@ impl<'a> Gguf<'a> {
         entry
             .filter(|&value| value >= 0)
             .map(Some)
-            .ok_or_else(|| must_be(key, "a count, or a list with an entry for each layer"))
+            .ok_or_else(|| self.must_be(key, "a count, or a list with an entry for each layer"))
     }
 
     fn flag(&self, key: &'static str) -> Result<Option<bool>> {
         match self.find(key) {
             None => Ok(None),
             Some(GgufValue::Bool(value)) => Ok(Some(value)),
-            Some(value) => Err(invalid(key, value, "a boolean")),
+            Some(value) => Err(self.invalid(key, value, "a boolean")),
         }
     }
 
@@ -878,7 +1152,7 @@ impl<'a> Gguf<'a> {
             None => Ok(None),
             Some(GgufValue::Float(value)) => Ok(Some(value)),
             Some(GgufValue::Integer(value)) => Ok(Some(value as f64)),
-            Some(value) => Err(invalid(key, value, "a number")),
+            Some(value) => Err(self.invalid(key, value, "a number")),
         }
     }
 
@@ -894,7 +1168,7 @@ impl<'a> Gguf<'a> {
         match self.find(key) {
             None => Ok(None),
             Some(GgufValue::Integer(value @ 1..=0xffff_ffff)) => Ok(usize::try_from(value).ok()),
-            Some(_) => Err(must_be(key, "a positive integer below 2^32")),
+            Some(_) => Err(self.must_be(key, "a positive integer below 2^32")),
         }
     }
 }

@@ -45,12 +45,11 @@ extern crate std;
 // A configuration goes through these files: `config.rs` finds the part that is meant and the row of its type
 // (`types.rs`), `parameters.rs` makes out the rope parameters as transformers does, `reading.rs` puts the two together,
 // `axes.rs` arranges the frequencies over the axes, `layers.rs` says which layers there are, `norms.rs` how their
-// queries and keys are normed, and `model.rs` holds the answers. `json.rs` has the values, `decimal.rs` their numbers.
+// queries and keys are normed, and `model.rs` holds the answers. `json.rs` has the values.
 mod architecture;
 mod architectures;
 mod axes;
 mod config;
-mod decimal;
 mod error;
 mod explain;
 mod gguf;

@@ -259,7 +259,7 @@ impl<'c> Reading<'c> {
             let number = name.parse::<usize>().map(|number| number.to_string());
             if number.as_deref() != Ok(name) {
                 return Err(Error::Invalid {
-                    key: PER_LAYER,
+                    key: PER_LAYER.into(),
                     value: beginning(name),
                     required: "an object for each layer, by its number",
                 }
@@ -1001,7 +1001,7 @@ fn known_type(name: &str) -> Result<&str> {
         return Ok(name);
     }
     Err(Error::Unknown {
-        key: "rope_type",
+        key: "rope_type".into(),
         value: beginning(name),
         known: TYPES,
     }

@@ -11,6 +11,7 @@ use rope::*;
 
 use super::frequencies::number;
 use crate::Source;
+use crate::gguf::{File, Value};
 
 const FLOATS: usize = 2048;
 /// Parts of the memory, which what has to be apart is mostly given.
@@ -1008,6 +1009,7 @@ impl World {
             unsafe { rope_frequencies_from_config(text.as_ptr().cast(), len, config, out, plan) };
         self.owned
             .extend((status == rope_status::Ok).then_some(made));
+        self.read_gguf(source);
         let mut model = null_mut();
         // SAFETY: as for all calls; the model is freed once.
         unsafe {
@@ -1027,6 +1029,55 @@ impl World {
             }
         }
         status
+    }
+
+    /// A model from the bytes of a GGUF file, whole or cut off, with all kinds of errors beside it.
+    fn read_gguf(&mut self, source: &mut Source<'_>) {
+        let keys = [
+            ("general.architecture", Value::text("llama")),
+            ("llama.block_count", Value::U32(2)),
+            ("llama.attention.key_length", Value::U32(64)),
+            ("split.count", Value::U16(source.below(3) as u16)),
+        ];
+        let file = File::new(&keys, &[("rope_freqs.weight", &[2.0; 32])]).write();
+        let cut = |source: &mut Source<'_>| match source.once_in(2) {
+            true => file.len(),
+            false => source.below(file.len() + 1),
+        };
+        let parts = [(); 2].map(|()| rope_bytes {
+            data: if source.once_in(4) {
+                null()
+            } else {
+                file.as_ptr()
+            },
+            length: cut(source),
+        });
+        let (factors, count) = self.some::<f32>(source);
+        let gguf = rope_gguf {
+            parts: if source.once_in(2) {
+                null()
+            } else {
+                parts.as_ptr()
+            },
+            part_count: source.below(3),
+            without: source.one_of(&[null(), c"llama.x".as_ptr(), c"\xff".as_ptr()]),
+            context: source.word().into(),
+            freq_factors: factors.cast(),
+            freq_factor_count: count,
+        };
+        let mut model = null_mut();
+        let data = if source.once_in(8) {
+            null()
+        } else {
+            file.as_ptr()
+        };
+        let (length, gguf) = (cut(source), given(source, &gguf));
+        // SAFETY: as for all calls; the model is freed once.
+        unsafe {
+            if rope_model_from_gguf(data, length, gguf, &mut model) == rope_status::Ok {
+                assert_eq!(rope_model_free(model), rope_status::Ok);
+            }
+        }
     }
 }
 

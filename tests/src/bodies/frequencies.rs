@@ -360,6 +360,7 @@ const GGUF_VALUES: &[MakeGgufValue] = &[
             source.one_of(&[&[], &[true, false, false, true]]),
         ))
     },
+    |_, _| Some(GgufValue::Others),
     |_, _| None,
 ];
 
@@ -371,58 +372,62 @@ fn float<'a>(source: &mut Source<'_>, _: &'a [i32]) -> Option<GgufValue<'a>> {
     Some(GgufValue::Float(number(source)))
 }
 
+/// Architectures of GGUF files that differ in what they read, and one that is not known.
+pub(super) const ARCHITECTURES: [&str; 20] = [
+    "llama",
+    "qwen2vl",
+    "qwen3vlmoe",
+    "deepseek2",
+    "gemma3",
+    "phi3",
+    "gptneox",
+    "gemma4",
+    "llama4",
+    "step35",
+    "granite_swa",
+    "granitehybrid",
+    "qwen3next",
+    "smallthinker",
+    "cohere2moe",
+    "hunyuan-dense",
+    "grok",
+    "mistral3",
+    "bert",
+    "none such",
+];
+
+/// Their keys.
+pub(super) const KEYS: [&str; 26] = [
+    "rope.dimension_count",
+    "rope.freq_base",
+    "rope.freq_base_swa",
+    "rope.scale_linear",
+    "rope.scaling.type",
+    "rope.scaling.factor",
+    "rope.scaling.original_context_length",
+    "rope.scaling.attn_factor",
+    "rope.scaling.yarn_log_multiplier",
+    "rope.dimension_sections",
+    "attention.key_length",
+    "attention.head_count",
+    "embedding_length",
+    "context_length",
+    "block_count",
+    "nextn_predict_layers",
+    "attention.sliding_window",
+    "attention.sliding_window_pattern",
+    "attention.rope_pattern",
+    "attention.recurrent_layers",
+    "attention.head_count_kv",
+    "full_attention_interval",
+    "leading_dense_block_count",
+    "rope.dimension_count_swa",
+    "rope.scaling.finetuned",
+    "rope.scaling.alpha",
+];
+
 /// Keys of a GGUF file, with values of any type.
 fn gguf(source: &mut Source<'_>) {
-    const ARCHITECTURES: [&str; 20] = [
-        "llama",
-        "qwen2vl",
-        "qwen3vlmoe",
-        "deepseek2",
-        "gemma3",
-        "phi3",
-        "gptneox",
-        "gemma4",
-        "llama4",
-        "step35",
-        "granite_swa",
-        "granitehybrid",
-        "qwen3next",
-        "smallthinker",
-        "cohere2moe",
-        "hunyuan-dense",
-        "grok",
-        "mistral3",
-        "bert",
-        "none such",
-    ];
-    const KEYS: [&str; 26] = [
-        "rope.dimension_count",
-        "rope.freq_base",
-        "rope.freq_base_swa",
-        "rope.scale_linear",
-        "rope.scaling.type",
-        "rope.scaling.factor",
-        "rope.scaling.original_context_length",
-        "rope.scaling.attn_factor",
-        "rope.scaling.yarn_log_multiplier",
-        "rope.dimension_sections",
-        "attention.key_length",
-        "attention.head_count",
-        "embedding_length",
-        "context_length",
-        "block_count",
-        "nextn_predict_layers",
-        "attention.sliding_window",
-        "attention.sliding_window_pattern",
-        "attention.rope_pattern",
-        "attention.recurrent_layers",
-        "attention.head_count_kv",
-        "full_attention_interval",
-        "leading_dense_block_count",
-        "rope.dimension_count_swa",
-        "rope.scaling.finetuned",
-        "rope.scaling.alpha",
-    ];
     let architecture = source.one_of(&ARCHITECTURES);
     let names: Vec<String> = KEYS.map(|key| format!("{architecture}.{key}")).to_vec();
     let sections: Vec<i32> = (0..source.below(6)).map(|_| size(source) as i32).collect();
@@ -440,8 +445,14 @@ fn gguf(source: &mut Source<'_>) {
         // Refused, if there may be such a tensor.
         _ => {}
     }
-    let Ok(model) = gguf.model() else {
-        return;
+    answers(source, &gguf);
+}
+
+/// What a file says of its layers and of their rotation, if it is not refused.
+pub(super) fn answers(source: &mut Source<'_>, gguf: &Gguf<'_>) {
+    let model = match gguf.model() {
+        Ok(model) => model,
+        Err(error) => return assert!(!error.to_string().is_empty()),
     };
     assert!(model.norm().is_err());
     let chosen = match model.layers() {
