@@ -31,7 +31,7 @@ mod quant;
 mod slots;
 
 pub use crate::kernel::quantize::BlockFormat;
-pub use layout::{CacheLayout, CacheShape, CacheStrides};
+pub use layout::{CacheFormat, CacheLayout, CacheShape, CacheStrides};
 pub use quant::{HeadScales, QuantFormat, QuantScale, ScaleLayout, ScalePlace};
 pub use slots::Slots;
 
@@ -133,9 +133,9 @@ impl<'a> Cache<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfBounds`] if the layout reaches past the slice.
+    /// [`Error::CacheMemory`] if the layout reaches past the slice.
     pub fn new<E: Element>(memory: &'a [E], layout: CacheLayout) -> Result<Self, Error> {
-        let stored = Stored::elements::<E>(layout, memory.len())?;
+        let stored = Stored::elements::<E>(layout, size_of_val(memory))?;
         let memory = bytemuck::cast_slice(memory);
         Ok(Cache {
             memory,
@@ -282,9 +282,9 @@ impl<'a> CacheMut<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfBounds`] if the layout reaches past the slice.
+    /// [`Error::CacheMemory`] if the layout reaches past the slice.
     pub fn new<E: Element>(memory: &'a mut [E], layout: CacheLayout) -> Result<Self, Error> {
-        let stored = Stored::elements::<E>(layout, memory.len())?;
+        let stored = Stored::elements::<E>(layout, size_of_val(memory))?;
         let memory = bytemuck::cast_slice_mut(memory);
         Ok(CacheMut {
             memory,
@@ -297,7 +297,7 @@ impl<'a> CacheMut<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfBounds`] if the layout, with its inline scales, reaches past the slice; [`Error::Storage`] if
+    /// [`Error::CacheMemory`] if the layout, with its inline scales, reaches past the slice; [`Error::Storage`] if
     /// there are fewer scales apart than the layout has; [`Error::CacheLayout`] if an inline scale lies upon codes or
     /// its head is not made of channels side by side; [`Error::Parameter`], [`Error::ListEntry`] and [`Error::Count`]
     /// for given scales that are not finite and above zero, or not one for each head.
@@ -332,7 +332,7 @@ impl<'a> CacheMut<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::OutOfBounds`] if the layout reaches past the slice; [`Error::CacheLayout`] unless the channels of a
+    /// [`Error::CacheMemory`] if the layout reaches past the slice; [`Error::CacheLayout`] unless the channels of a
     /// head lie side by side and head_dim, all strides and the first channel are multiples of 32.
     pub fn blocks(
         memory: &'a mut [u8],
@@ -539,7 +539,7 @@ pub(crate) const MOST_HEADS: usize = 64;
 
 impl<'a> Stored<'a> {
     fn elements<E: Element>(layout: CacheLayout, len: usize) -> Result<Self, Error> {
-        inside(layout.end(), len)?;
+        inside(layout.bytes(CacheFormat::element::<E>())?, len)?;
         Ok(Stored {
             layout,
             format: Format::Element(E::OUT_OF_PLACE, E::IN_PLACE),
@@ -557,7 +557,7 @@ impl<'a> Stored<'a> {
             blocks,
             block_size,
             heads,
-            head_dim,
+            ..
         } = layout.shape;
         scale.check(heads)?;
         let mut end = layout.end();
@@ -565,15 +565,7 @@ impl<'a> Stored<'a> {
             && end > layout.offset
         {
             match at {
-                ScalePlace::Inline(behind) => {
-                    let required = "of heads with their channels side by side, and room for a scale after them";
-                    let width = behind
-                        .checked_add(4)
-                        .filter(|_| behind >= head_dim && layout.contiguous());
-                    // With the scale as four more channels no two indices may name one element.
-                    let wider = width.and_then(|width| layout.widened(width).ok());
-                    end = wider.ok_or(Error::CacheLayout { required })?.end();
-                }
+                ScalePlace::Inline(behind) => end = layout.with_scale(behind)?.end(),
                 ScalePlace::Apart(ScaleLayout { block, token, head }) => {
                     let last = |extent: usize, stride: usize| (extent - 1).checked_mul(stride);
                     let needed = last(blocks, block)
@@ -582,6 +574,7 @@ impl<'a> Stored<'a> {
                         .unwrap_or(usize::MAX);
                     if scales < needed {
                         return Err(Error::Storage {
+                            what: "scales",
                             given: scales,
                             needed,
                         });
@@ -601,10 +594,7 @@ impl<'a> Stored<'a> {
         format: &'static BlockFormat,
         len: usize,
     ) -> Result<Self, Error> {
-        let required = format.required;
-        let layout = layout
-            .in_blocks(format.values, format.bytes)
-            .ok_or(Error::CacheLayout { required })?;
+        let layout = layout.in_blocks(format)?;
         inside(layout.end(), len)?;
         Ok(Stored {
             layout,
@@ -733,9 +723,10 @@ impl<'a> Stored<'a> {
     }
 }
 
-fn inside(needed: usize, len: usize) -> Result<(), Error> {
-    if needed > len {
-        return Err(Error::OutOfBounds { needed, len });
+/// Bytes of the layout, and of the memory.
+fn inside(needed: usize, given: usize) -> Result<(), Error> {
+    if needed > given {
+        return Err(Error::CacheMemory { needed, given });
     }
     Ok(())
 }

@@ -422,7 +422,7 @@ errors! { f =>
         value: f64,
         /// What it has to be.
         required: &'static str,
-    } => write!(f, "{name} is {value:?}, but must be {required}"),
+    } => write!(f, "{name} is {}, but must be {required}", Number(value)),
     /// [`Frequencies::new`](crate::Frequencies::new), `new_in`, `from_inverse`, `from_inverse_in`: a number of a list
     /// makes no sense.
     ListEntry {
@@ -434,7 +434,7 @@ errors! { f =>
         value: f64,
         /// What it has to be.
         required: &'static str,
-    } => write!(f, "{name}[{index}] is {value:?}, but must be {required}"),
+    } => write!(f, "{name}[{index}] is {}, but must be {required}", Number(value)),
     /// [`Frequencies::new`](crate::Frequencies::new): a list with one number for each pair (or sequence) has
     /// another length.
     Count {
@@ -445,14 +445,16 @@ errors! { f =>
         /// How many are needed.
         needed: usize,
     } => write!(f, "{name} has {given} numbers, but {needed} are needed"),
-    /// [`Frequencies::new_in`](crate::Frequencies::new_in), `from_inverse_in`, `rows_in`: the caller's storage is too
-    /// short.
+    /// [`Frequencies::new_in`](crate::Frequencies::new_in), `from_inverse_in`, `rows_in`, the scales of
+    /// [`CacheMut::quantized`](crate::cache::CacheMut::quantized): the caller's storage is too short.
     Storage {
-        /// How many elements it has.
+        /// What it is made of.
+        what: &'static str,
+        /// How many it has.
         given: usize,
         /// How many are needed.
         needed: usize,
-    } => write!(f, "the storage has {given} elements, but {needed} are needed"),
+    } => write!(f, "{given} {what} were given, but {needed} are needed"),
     /// [`Frequencies::new`](crate::Frequencies::new): one position would rotate a pair by 32768 turns or more, which
     /// no model means and no coordinate resolves.
     TooFast {
@@ -491,13 +493,18 @@ errors! { f =>
         )
     },
     /// [`Frequencies::rows`](crate::Frequencies::rows), `rows_in`, `Rope::rotate_at`: a list of positions for several
-    /// axes whose length does not divide by their number.
+    /// axes whose length does not divide by their number; one number per token for
+    /// [`MixedFrequencies`](crate::axes::MixedFrequencies) on several axes.
     PositionsPerAxis {
         /// Numbers in the list.
         given: usize,
         /// Axes of the frequencies.
         axes: usize,
-    } => write!(f, "{given} positions do not divide among {axes} axes"),
+    } => write!(
+        f,
+        "{given} positions are not one per axis for each token on {axes} axes; give those of all axes to \
+         Positions::axis_major or Positions::token_major"
+    ),
     /// [`Frequencies::shift_from`](crate::Frequencies::shift_from), slots that are found by positions: a position that
     /// is a coordinate, and not an integer.
     NoInteger {
@@ -530,6 +537,16 @@ errors! { f =>
         "{tokens} rows of {rotary_dim} values are more than isize::MAX ({}) bytes",
         isize::MAX
     ),
+    /// [`Frequencies::rows`](crate::Frequencies::rows) and the other calls that allocate: the allocator has no memory.
+    /// Nothing has been allocated.
+    OutOfMemory {
+        /// Bytes asked for.
+        bytes: usize,
+    } => write!(
+        f,
+        "{bytes} bytes could not be allocated; compute fewer rows at a time, or call the function whose name ends with \
+         `_in` (rows_in), which takes the caller's storage"
+    ),
     /// [`Rope::rotate_at`](crate::Rope::rotate_at): a row is longer than what is kept on the stack.
     RotaryDimOnStack {
         /// Values of a row.
@@ -546,6 +563,13 @@ errors! { f =>
         /// What it has to be.
         required: &'static str,
     } => write!(f, "the layout of a cache must be {required}"),
+    /// [`Cache`](crate::cache::Cache) and [`CacheMut`](crate::cache::CacheMut): the layout reaches past the memory.
+    CacheMemory {
+        /// Bytes that the layout needs, [`CacheLayout::bytes`](crate::cache::CacheLayout::bytes).
+        needed: usize,
+        /// Bytes that the memory has.
+        given: usize,
+    } => write!(f, "the layout of the cache needs {needed} bytes, the memory has {given}"),
     /// The tensor and the cache have different heads.
     CacheHeads {
         /// Heads of the tensor.
@@ -589,13 +613,14 @@ errors! { f =>
         index: usize,
         /// The element it begins at.
         offset: i64,
-        /// Elements from its first to its last.
+        /// From its first element to its last.
         extent: usize,
-        /// Elements of the cache.
+        /// The length of the cache.
         len: usize,
     } => write!(
         f,
-        "offset {offset} (of token {index}) and the {extent} elements of its heads reach past the cache's {len}"
+        "offset {offset} (of token {index}) leaves no room for the {extent} of its heads in the cache's {len}; offsets count \
+         elements, and bytes where the cache has codes"
     ),
     /// [`Slots::pages`](crate::cache::Slots::pages), `table` and `sequences`: a position that the sequence has no page
     /// for, or a sequence that is not there.
@@ -693,6 +718,21 @@ errors! { f =>
 
 impl core::error::Error for Error {}
 
+/// A number as one writes it: an integer without a fraction.
+struct Number(f64);
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            // What has more digits than an f64 is written with an exponent.
+            integer if integer as i64 as f64 == integer && integer.abs() < 1e16 => {
+                write!(f, "{integer}")
+            }
+            number => write!(f, "{number:?}"),
+        }
+    }
+}
+
 /// Every fallible call returns one, so it is kept small: what it says of shapes is the dimension in which they differ.
 const _: () = assert!(size_of::<Error>() <= 48);
 
@@ -717,7 +757,8 @@ pub enum ErrorKind {
     Index,
     /// The plan or the rows do not support this operation. The message names the call that does, where there is one.
     Operation,
-    /// A buffer is too short, or a size exceeds a fixed limit. Pass more memory, or use a call without the limit.
+    /// A buffer is too short, a size exceeds a fixed limit, or the allocator has no memory. Pass more memory, or use a
+    /// call without the limit.
     Capacity,
     /// This CPU or this build lacks the instruction set. Use another one of
     /// [`Backend::available`](crate::Backend::available).
@@ -749,6 +790,7 @@ impl Error {
             | Error::Count { .. }
             | Error::PositionsPerAxis { .. }
             | Error::CacheLayout { .. }
+            | Error::CacheMemory { .. }
             | Error::CacheHeads { .. }
             | Error::SlotCount { .. }
             | Error::HadamardHead { .. } => ErrorKind::Shape,
@@ -787,6 +829,7 @@ impl Error {
             | Error::StrideOverflow { .. }
             | Error::Storage { .. }
             | Error::RowsTooLong { .. }
+            | Error::OutOfMemory { .. }
             | Error::RotaryDimOnStack { .. }
             | Error::HeadDimOnStack { .. } => ErrorKind::Capacity,
             Error::BackendUnavailable { .. } => ErrorKind::Backend,

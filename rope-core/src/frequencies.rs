@@ -105,8 +105,8 @@ impl Frequency {
     }
 
     /// The turns of one position without whole turns, in units of 2^-128 turn: what an integer position is multiplied
-    /// by, wrapping. It is within one unit of the exact value where the inverse frequency is at most 1, and within some
-    /// units above.
+    /// by, wrapping. It is within one unit of the exact value where the inverse frequency is at most 1 (within three for
+    /// [`Scaling::Periods`]), and in proportion above.
     pub const fn step(&self) -> u128 {
         self.fraction
     }
@@ -224,12 +224,38 @@ impl fmt::Debug for Frequencies<'_> {
     }
 }
 
+/// So many values, all zero. (The system's zeroed pages: a table is written once, not twice.)
+#[cfg(feature = "alloc")]
+fn zeros(values: usize) -> Result<alloc::vec::Vec<f32>> {
+    bytemuck::allocation::try_zeroed_vec(values).map_err(|()| out_of_memory::<f32>(values))
+}
+
+/// So many chunks of pairs that stand still.
+#[cfg(feature = "alloc")]
+fn empty_chunks(count: usize) -> Result<alloc::vec::Vec<FrequencyChunk>> {
+    let mut chunks = alloc::vec::Vec::new();
+    chunks
+        .try_reserve_exact(count)
+        .map_err(|_| out_of_memory::<FrequencyChunk>(count))?;
+    chunks.resize(count, FrequencyChunk::EMPTY);
+    Ok(chunks)
+}
+
+#[cfg(feature = "alloc")]
+fn out_of_memory<T>(count: usize) -> Error {
+    Error::OutOfMemory {
+        bytes: count.saturating_mul(size_of::<T>()),
+    }
+}
+
 /// The part of the storage that is used, emptied.
 fn fitting(storage: &mut [FrequencyChunk], pairs: usize) -> Result<&mut [FrequencyChunk]> {
     let (given, needed) = (storage.len(), FrequencyChunk::count(2 * pairs));
-    let chunks = storage
-        .get_mut(..needed)
-        .ok_or(Error::Storage { given, needed })?;
+    let chunks = storage.get_mut(..needed).ok_or(Error::Storage {
+        what: "chunks of storage",
+        given,
+        needed,
+    })?;
     chunks.fill(FrequencyChunk::EMPTY);
     Ok(chunks)
 }

@@ -100,6 +100,7 @@ impl<'a> PairGradients<'a> {
         let needed = channels.map_or(usize::MAX, |_| rows * heads * pairs);
         if sums.len() != needed {
             return Err(Error::Storage {
+                what: "sums",
                 given: sums.len(),
                 needed,
             });

@@ -18,11 +18,11 @@ use crate::{Name, UnknownName};
 /// weights that were not: nothing in a tensor tells which one its model was trained with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pairing {
-    /// `(2i, 2i + 1)`: GPT-J, Llama as Meta published it, GLM, Cohere; ggml's `NORMAL`, ONNX's
+    /// `(2i, 2i + 1)`: GPT-J, Llama as Meta published it, GLM up to GLM-4, Cohere; ggml's `NORMAL`, ONNX's
     /// `interleaved = 1`. The form of the paper (Su et al., *RoFormer*, arXiv:2104.09864, eq. 34).
     Interleaved,
     /// `(i, i + rotary_dim / 2)`: GPT-NeoX, Hugging Face's `rotate_half` models (Llama, Mistral, Qwen,
-    /// Gemma, Phi); ggml's `NEOX`, ONNX's `interleaved = 0`.
+    /// Gemma, Phi, GLM-4.5); ggml's `NEOX`, ONNX's `interleaved = 0`.
     Half,
 }
 

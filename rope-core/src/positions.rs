@@ -26,6 +26,11 @@ use crate::shard::ShardTokens;
 /// an array or a `Vec`, by reference) has one id per token; the integers are `i32`, `i64`, `u32`, `u64` or `usize`. A
 /// range that ends before it starts has no tokens, as everywhere in Rust: a call for tokens that have none refuses it
 /// by their number. Integers beyond `i64` wrap, as they do in the 64 bits of every other library.
+///
+/// On several axes one number per token is the same on all of them: text among images. [`MixedFrequencies`] belong to
+/// images alone, and refuse it.
+///
+/// [`MixedFrequencies`]: crate::axes::MixedFrequencies
 #[derive(Clone, Copy, Debug)]
 pub struct Positions<'a>(PositionSource<'a>);
 
@@ -456,6 +461,21 @@ impl<'a> Positions<'a> {
                 value: coordinates.get(token),
             }),
         }
+    }
+
+    /// [`Positions::on`] axes that are mixed: a number per token, the same on all axes, would put all tokens on a
+    /// diagonal, where no model has them.
+    pub(crate) fn on_each(self, axes: usize) -> Result<ResolvedPositions<'a>, Error> {
+        let one_per_token = match self.0 {
+            PositionSource::Tokens(..) => true,
+            PositionSource::PerAxis { .. } => false,
+            PositionSource::Coordinates { order, .. } => matches!(order, AxisOrder::OneAxis),
+        };
+        if axes > 1 && one_per_token {
+            let given = self.len();
+            return Err(Error::PositionsPerAxis { given, axes });
+        }
+        self.on(axes)
     }
 
     /// Checks the positions against the axes they are for, and gives them an index.

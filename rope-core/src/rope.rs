@@ -35,6 +35,10 @@ pub use stages::{Linear, LinearStages, Plain, QueryKeyStages, Stages, WithStages
 /// Inverse    x <- 1/A R^T x    undoes Forward
 /// ```
 ///
+/// A plan reads its pairing and writes its output pairing in every direction. Where the two differ, the plan that takes
+/// back what `Rope::new(a).output_pairing(b)` did is `Rope::new(b).output_pairing(a)` with one of the last two
+/// directions; [`Rope::backward`] exchanges them by itself.
+///
 /// Where `A` is 1, the default of rows, the last two are the same. Where pairs have magnitudes of
 /// their own, as in xPos, `Transpose` holds, `Inverse` is refused, and [`Rows::inverted`] undoes `Forward`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -51,7 +55,7 @@ pub enum Direction {
     /// are not. Rows that [`Frequencies`](crate::Frequencies) made need no look.
     Inverse,
     /// The transpose of [`Forward`](Direction::Forward): rotates back, and multiplies by the attention factor. For
-    /// backpropagation.
+    /// backpropagation; of a plan with another output pairing see [above](Direction).
     Transpose,
 }
 

@@ -680,7 +680,11 @@ impl<'a> Rows<'a> {
         // Rows that coincide may be more than memory holds.
         let (given, needed) = (out.len(), self.len().saturating_mul(self.rotary_dim()));
         if given != needed {
-            return Err(Error::Storage { given, needed });
+            return Err(Error::Storage {
+                what: "values of out",
+                given,
+                needed,
+            });
         }
         for (token, row) in out.chunks_exact_mut(self.rotary_dim()).enumerate() {
             let (cos, sin) = self.at(token, 0);

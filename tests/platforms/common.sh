@@ -131,6 +131,8 @@ address_sanitizer() {
     [[ -n $(find "$(rustc --print sysroot)/lib/rustlib" -name '*_rt.asan.a' -print -quit) ]] ||
         cannot "$(rustc --version) has no AddressSanitizer"
     rustc --version
+    # What no memory has is refused by the caller of the allocator, as without the sanitizer.
+    export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}allocator_may_return_null=1"
 }
 
 # What the report's page computes with, in $playground. Whoever comes second finds it built.

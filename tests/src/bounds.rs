@@ -13,6 +13,9 @@ pub fn step(turns: f64) -> u128 {
     1 + (6.0 * turns.abs()) as u128
 }
 
+/// The same of `Scaling::Periods` up to a radian, whose exponent is the difference of two logarithms (found: 2.1).
+pub const PERIODS_STEP: u128 = 3;
+
 /// The part of the steps of golden models that are the nearest to the exact ones, at least. A figure (found: 470 of
 /// 480).
 pub const NEAREST_STEPS: f64 = 0.97;

@@ -565,7 +565,7 @@ fn refusals_name_the_key() {
         ),
         (
             r#", "rope_theta": -1"#,
-            "base is -1.0, but must be positive and finite",
+            "base is -1, but must be positive and finite",
         ),
         (
             r#", "rope_theta": 1e4, "rope_scaling": []"#,

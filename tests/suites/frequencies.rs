@@ -28,6 +28,22 @@ fn not_nearest(name: &str, frequencies: &Frequencies<'_>, golden: &[u128]) -> us
     count
 }
 
+/// What the documentation of [`Frequency::step`] says of periods: within three units up to a radian, and not within one.
+/// The exact step is `2^128 / (min (max / min)^(13 / 28))`, in 300 bits.
+#[test]
+fn steps_of_periods() {
+    let periods = Scaling::Periods {
+        min_period: 0.47903398709904577,
+        max_period: 146.77852364493984,
+    };
+    let frequencies = Frequencies::new(58, 1.0, &periods).expect("sane parameters");
+    let pair = frequencies.pairs().nth(13).expect("a pair");
+    assert!(pair.inverse() < 1.0);
+    let exact = 49_787_614_268_896_801_699_369_503_654_316_817_445_u128;
+    let distance = pair.step().abs_diff(exact);
+    assert!((2..=bounds::PERIODS_STEP).contains(&distance), "{distance}");
+}
+
 fn inverse(frequencies: &Frequencies<'_>) -> (Vec<f64>, Vec<f32>) {
     let both = |pair: Frequency| (pair.inverse(), pair.inverse_f32());
     frequencies.pairs().map(both).unzip()
@@ -577,6 +593,12 @@ fn no_axes_panic_or_hang() {
     }
 }
 
+/// A number in a message: an integer without a fraction.
+fn written(value: f64) -> String {
+    let text = format!("{value:?}");
+    text.strip_suffix(".0").unwrap_or(&text).into()
+}
+
 /// The error, and its text.
 #[track_caller]
 fn refused(made: Result<Frequencies<'_>, Error>, error: Error, text: &str) {
@@ -588,7 +610,7 @@ fn refused(made: Result<Frequencies<'_>, Error>, error: Error, text: &str) {
 #[test]
 fn numbers_of_a_list_are_refused_by_their_index() {
     let refused = |made: Result<Frequencies<'_>, Error>, name: &str, value: f64, required: &str| {
-        let text = format!("{name}[3] is {value:?}, but must be {required}");
+        let text = format!("{name}[3] is {}, but must be {required}", written(value));
         let error = made.expect_err("a refusal");
         assert_eq!(error.to_string(), text);
         let got = match error {
@@ -746,7 +768,7 @@ fn parameters_are_refused() {
             value,
             required,
         };
-        let text = format!("{name} is {value:?}, but must be {required}");
+        let text = format!("{name} is {}, but must be {required}", written(value));
         refused(Frequencies::new(64, base, &scaling), error, &text);
     }
     let nan = Frequencies::new(64, f64::NAN, &Scaling::Default).unwrap_err();
@@ -761,8 +783,10 @@ fn parameters_are_refused() {
             value,
             required: "positive and finite as an f32",
         };
-        let text =
-            format!("attention_factor is {value:?}, but must be positive and finite as an f32");
+        let text = format!(
+            "attention_factor is {}, but must be positive and finite as an f32",
+            written(value)
+        );
         refused(
             Frequencies::from_inverse(4, &[1.0, 1.0], value),
             error,
@@ -825,10 +849,11 @@ fn lists_of_another_length_are_refused() {
 #[test]
 fn short_storage_is_refused() {
     let error = Error::Storage {
+        what: "chunks of storage",
         given: 7,
         needed: 8,
     };
-    let text = "the storage has 7 elements, but 8 are needed";
+    let text = "7 chunks of storage were given, but 8 are needed";
     let mut storage = [FrequencyChunk::EMPTY; 7];
     refused(
         Frequencies::new_in(&mut storage, 128, 1e4, &Scaling::Default),
@@ -874,7 +899,7 @@ fn arrangements_and_factors_are_refused() {
         let softmax = set.clone().with_softmax_factor(value);
         let required = "positive and finite";
         let name = "softmax_factor";
-        let text = format!("{name} is {value:?}, but must be {required}");
+        let text = format!("{name} is {}, but must be {required}", written(value));
         let error = Error::Parameter {
             name,
             value,

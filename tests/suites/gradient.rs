@@ -1039,21 +1039,25 @@ fn nothing_is_added_of_empty_tensors() {
 
 #[test]
 fn refused_reductions_touch_nothing() {
-    let storage = |given, needed| Error::Storage { given, needed };
+    let storage = |what, given, needed| Error::Storage {
+        what,
+        given,
+        needed,
+    };
     let mut sums = [1.0; 24];
     assert_eq!(
         PairGradients::new(&mut sums, [2, 3, 5]).map(drop),
-        Err(storage(24, 30))
+        Err(storage("sums", 24, 30))
     );
     assert_eq!(
         PairGradients::new(&mut sums, [usize::MAX, 2, 2]).map(drop),
-        Err(storage(24, usize::MAX))
+        Err(storage("sums", 24, usize::MAX))
     );
     // No extent hides behind one that is zero.
     for shape in [[0, usize::MAX, 2], [0, 1, usize::MAX], [usize::MAX, 2, 0]] {
         assert_eq!(
             PairGradients::new(&mut [], shape).map(drop),
-            Err(storage(0, usize::MAX))
+            Err(storage("sums", 0, usize::MAX))
         );
     }
     let split = PairGradients::new(&mut sums, [2, 3, 4])
@@ -1082,10 +1086,13 @@ fn refused_reductions_touch_nothing() {
         frequencies((0..3).into(), 1, 12),
         Err(count("positions", 3, 2))
     );
-    assert_eq!(frequencies((0..2).into(), 2, 12), Err(storage(12, 24)));
+    assert_eq!(
+        frequencies((0..2).into(), 2, 12),
+        Err(storage("numbers of out", 12, 24))
+    );
     assert_eq!(
         frequencies((0..2).into(), usize::MAX, 12),
-        Err(storage(12, usize::MAX))
+        Err(storage("numbers of out", 12, usize::MAX))
     );
     let ragged = Positions::axis_major(&[1_i64, 2, 3]);
     let error = Error::PositionsPerAxis { given: 3, axes: 2 };
@@ -1106,12 +1113,15 @@ fn refused_reductions_touch_nothing() {
     assert_eq!(refusal, Err(count("inverse frequencies", 24, 36)));
     assert_eq!(
         gradients.positions(&inverse, 2, &mut out[..5]),
-        Err(storage(5, 4))
+        Err(storage("numbers of out", 5, 4))
     );
 
     // As many positions as no memory has are not as few as their product has in 64 bits.
     let many = PairGradients::new(&mut [], [1 << (usize::BITS - 2), 1, 0]).expect("no sums");
-    assert_eq!(many.positions(&[], 4, &mut []), Err(storage(0, usize::MAX)));
+    assert_eq!(
+        many.positions(&[], 4, &mut []),
+        Err(storage("numbers of out", 0, usize::MAX))
+    );
 
     let mut others = [1.0; 24];
     let table: [f32; 16] = core::array::from_fn(|i| 0.5 + i as f32);
@@ -1129,7 +1139,10 @@ fn refused_reductions_touch_nothing() {
     assert_eq!(cos_sin([2, 4, 3], &rows, 24), Err(shapes("heads", 3, 4)));
     let one = Rows::new(&table[..8], [1, 8]).expect("a row");
     assert_eq!(cos_sin([2, 3, 4], &one, 24), Err(shapes("rows", 2, 1)));
-    assert_eq!(cos_sin([2, 3, 4], &rows, 23), Err(storage(23, 24)));
+    assert_eq!(
+        cos_sin([2, 3, 4], &rows, 23),
+        Err(storage("values of cos", 23, 24))
+    );
     let mut table = table;
     [table[10], table[14]] = [0.0, -0.0];
     let rows = Rows::new(&table, [2, 8]).expect("two rows");

@@ -272,7 +272,7 @@ fn cases() -> Vec<(Error, String)> {
                 value: -2.0,
                 required: "finite and positive",
             },
-            "factor is -2.0, but must be finite and positive",
+            "factor is -2, but must be finite and positive",
         ),
         (
             Error::ListEntry {
@@ -292,11 +292,40 @@ fn cases() -> Vec<(Error, String)> {
             "weight has 7 numbers, but 8 are needed",
         ),
         (
+            Error::Parameter {
+                name: "local_size",
+                value: 7.0,
+                required: "below chunk_size",
+            },
+            "local_size is 7, but must be below chunk_size",
+        ),
+        (
+            Error::Parameter {
+                name: "base",
+                value: 1e300,
+                required: "another",
+            },
+            "base is 1e300, but must be another",
+        ),
+        (
             Error::Storage {
+                what: "scales",
                 given: 15,
                 needed: 16,
             },
-            "the storage has 15 elements, but 16 are needed",
+            "15 scales were given, but 16 are needed",
+        ),
+        (
+            Error::OutOfMemory { bytes: 1 << 59 },
+            "576460752303423488 bytes could not be allocated; compute fewer rows at a time, or call the function whose \
+             name ends with `_in` (rows_in), which takes the caller's storage",
+        ),
+        (
+            Error::CacheMemory {
+                needed: 69632,
+                given: 18,
+            },
+            "the layout of the cache needs 69632 bytes, the memory has 18",
         ),
         (
             Error::TooFast {
@@ -323,7 +352,8 @@ fn cases() -> Vec<(Error, String)> {
         ),
         (
             Error::PositionsPerAxis { given: 7, axes: 3 },
-            "7 positions do not divide among 3 axes",
+            "7 positions are not one per axis for each token on 3 axes; give those of all axes to Positions::axis_major \
+             or Positions::token_major",
         ),
         (
             Error::NoInteger { value: 0.5 },
@@ -389,7 +419,8 @@ fn cases() -> Vec<(Error, String)> {
                 extent: 16,
                 len: 96,
             },
-            "offset 81 (of token 3) and the 16 elements of its heads reach past the cache's 96",
+            "offset 81 (of token 3) leaves no room for the 16 of its heads in the cache's 96; offsets count elements, and \
+             bytes where the cache has codes",
         ),
         (
             Error::PagePosition {

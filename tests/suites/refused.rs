@@ -1160,6 +1160,7 @@ fn no_inverse() {
     let values = [1.0_f32, 1.0, 0.0, 0.0].repeat(4);
     let rows = rows(&values, [4, 4]).with_heads(2).expect("two tokens");
     let error = Error::Storage {
+        what: "values of storage",
         given: 15,
         needed: 16,
     };

@@ -4,8 +4,8 @@
 use half::bf16;
 use rope_core::axes::Axes;
 use rope_core::cache::{
-    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
-    QuantScale, ScaleLayout, ScalePlace, Slots,
+    BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales,
+    QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
 };
 use rope_core::gradient::PairGradients;
 use rope_core::norm::{Norm, NormFormula, NormReach};
@@ -219,7 +219,12 @@ fn given_sums() {
         );
         for (reach, needed) in [(NormReach::Row, 6), (NormReach::Head, 12)] {
             for given in [0, needed - 1, needed + 1] {
-                let error = Error::Storage { given, needed };
+                let what = "sums";
+                let error = Error::Storage {
+                    what,
+                    given,
+                    needed,
+                };
                 let words = [&*given.to_string(), &*needed.to_string()];
                 refused(
                     squares(norm.with_reach(reach), &mut sums[..given]),
@@ -261,7 +266,11 @@ fn given_sums() {
         let x = Tensor::new(&x, layout).expect("valid");
         refused(
             ROPE().sum_of_squares(norm, &x, &mut sums[..given]),
-            Error::Storage { given, needed },
+            Error::Storage {
+                what: "sums",
+                given,
+                needed,
+            },
             &["0", &needed.to_string()],
         );
     });
@@ -957,22 +966,83 @@ fn layouts_of_caches() {
     refused(hdn.channels(0..4), apart, &["side by side"]);
 }
 
+/// [`CacheLayout::bytes`] is what a cache of each format requires, to the byte.
+#[test]
+fn bytes_of_layouts() {
+    let shape = [2, 3, 2, 64];
+    let nhd = CacheLayout::nhd(shape).expect("a small cache");
+    let values = 2 * 3 * 2 * 64;
+    assert_eq!(nhd.bytes(CacheFormat::element::<f32>()), Ok(4 * values));
+    assert_eq!(
+        nhd.bytes(CacheFormat::element::<half::bf16>()),
+        Ok(2 * values)
+    );
+    let mut memory = vec![0_u8; 4 * values];
+    let short = |bytes: usize| Error::CacheMemory {
+        needed: bytes,
+        given: bytes - 1,
+    };
+    for format in BlockFormat::ALL {
+        let bytes = nhd.bytes(format).expect("whole blocks");
+        assert_eq!(bytes, values / 32 * format.bytes());
+        assert!(CacheMut::blocks(&mut memory[..bytes], nhd, format).is_ok());
+        let refused = CacheMut::blocks(&mut memory[..bytes - 1], nhd, format).err();
+        assert_eq!(refused, Some(short(bytes)));
+    }
+    // A scale after the codes of each head, of 68 bytes in all; none where it lies apart.
+    let heads = CacheLayout::nhd([2, 3, 2, 68]).and_then(|layout| layout.channels(0..64));
+    let heads = heads.expect("a small cache");
+    let made = |at| QuantScale::Made { least: 1e-6, at };
+    let (inline, apart) = (
+        ScalePlace::Inline(64),
+        ScalePlace::Apart(ScaleLayout::nh(3, 2)),
+    );
+    for code in QuantFormat::ALL {
+        assert_eq!(nhd.bytes(code), Ok(values));
+        for (layout, at, bytes) in [(heads, inline, 12 * 68), (nhd, apart, values)] {
+            assert_eq!(layout.bytes((code, at)), Ok(bytes));
+            let mut scales = [0.0; 12];
+            for given in [bytes - 1, bytes] {
+                let memory = &mut memory[..given];
+                let made = CacheMut::quantized(memory, layout, code, made(at), &mut scales);
+                let refusal = (given < bytes).then(|| short(bytes));
+                assert_eq!(made.err(), refusal);
+            }
+        }
+        assert!(matches!(
+            nhd.bytes((code, inline)),
+            Err(Error::CacheLayout { .. })
+        ));
+    }
+    // Of 65 channels no blocks are made, and of so many elements no bytes are counted.
+    let odd = CacheLayout::nhd([2, 3, 2, 65]).expect("a small cache");
+    assert!(matches!(
+        odd.bytes(BlockFormat::Q8_0),
+        Err(Error::CacheLayout { .. })
+    ));
+    let huge = CacheLayout::nhd([usize::MAX / 2, 1, 1, 1]).expect("indices that fit");
+    assert!(matches!(
+        huge.bytes(CacheFormat::element::<f32>()),
+        Err(Error::CacheLayout { .. })
+    ));
+}
+
 #[test]
 fn memory_of_caches() {
     untouched::<f32>(95, |data| {
-        let error = Error::OutOfBounds {
-            needed: 96,
-            len: 95,
+        let error = Error::CacheMemory {
+            needed: 384,
+            given: 380,
         };
-        refused(Cache::new(&*data, layout()), error, &["96", "95"]);
-        refused(CacheMut::new(data, layout()), error, &["96", "95"]);
+        refused(Cache::new(&*data, layout()), error, &["384 bytes", "380"]);
+        refused(CacheMut::new(data, layout()), error, &["384 bytes", "380"]);
     });
     let mut bytes = [0x5a_u8; 96];
     let code = QuantFormat::E4m3;
     let divide = QuantScale::Divide(HeadScales::Same(1.0));
-    let error = Error::OutOfBounds {
+    let error = Error::CacheMemory {
         needed: 96,
-        len: 95,
+        given: 95,
     };
     let short = Cache::quantized(&bytes[..95], layout(), code, divide, &[]);
     refused(short, error, &["96", "95"]);
@@ -987,9 +1057,9 @@ fn memory_of_caches() {
         at: ScalePlace::Inline(behind),
     };
     let mut bytes = [0x5a_u8; 144];
-    let error = Error::OutOfBounds {
+    let error = Error::CacheMemory {
         needed: 144,
-        len: 143,
+        given: 143,
     };
     let short = CacheMut::quantized(&mut bytes[..143], long, code, inline(8), &mut []);
     refused(short, error, &["144", "143"]);
@@ -1087,13 +1157,14 @@ fn scales_of_caches() {
     };
     let mut scales = [7.0_f32; 12];
     let error = Error::Storage {
+        what: "scales",
         given: 11,
         needed: 12,
     };
     refused(
         coded(apart(6, 2, 1), &mut scales[..11]),
         error,
-        &["11", "12"],
+        &["11 scales", "12"],
     );
     assert!(coded(apart(6, 2, 1), &mut scales).is_ok());
     for layout in [
@@ -1102,7 +1173,9 @@ fn scales_of_caches() {
         apart(usize::MAX - 4, 2, 1),
     ] {
         let refusal = coded(layout, &mut scales).expect_err("a refusal");
-        assert!(matches!(refusal, Error::Storage { given: 12, needed } if needed > usize::MAX / 2));
+        assert!(
+            matches!(refusal, Error::Storage { given: 12, needed, .. } if needed > usize::MAX / 2)
+        );
     }
     assert_eq!(scales, [7.0; 12]);
 }
@@ -1146,7 +1219,7 @@ fn blocks_of(required: &'static str, name: &str, format: &'static BlockFormat) {
         refused(Cache::blocks(&bytes, layout, format), error, &words);
         refused(CacheMut::blocks(&mut bytes, layout, format), error, &words);
     }
-    let error_of = |len| Error::OutOfBounds { needed, len };
+    let error_of = |given| Error::CacheMemory { needed, given };
     refused(
         Cache::blocks(&bytes[..needed - 1], whole, format),
         error_of(needed - 1),
@@ -1274,6 +1347,7 @@ fn shifts() {
     let refusal = new.shift_from_in(&new, 0..3, Positions::real(&real), storage);
     refused(refusal, error, &["coordinate 1.5"]);
     let error = Error::Storage {
+        what: "values of storage",
         given: 23,
         needed: 24,
     };

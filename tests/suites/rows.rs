@@ -1,7 +1,7 @@
 //! Rows: correctly rounded wherever there is golden data, and the same bits however they are asked for.
 
 use crate::models::{bits, frequencies};
-use rope_core::axes::Axes;
+use rope_core::axes::{Axes, MixedFrequencies};
 use rope_core::{
     Angle, Backend, Error, Frequencies, FrequencyChunk, Ids, Positions, Rows, Scaling,
 };
@@ -819,14 +819,39 @@ fn the_callers_storage_does_as_well() {
 
     let mut values = [f32::NAN; 7 * 128 - 1];
     let refused = borrowed.rows_in(3..10, &mut values).expect_err("a refusal");
-    let (given, needed) = (895, 896);
-    assert_eq!(refused, Error::Storage { given, needed });
-    let text = "the storage has 895 elements, but 896 are needed";
+    let (what, given, needed) = ("values of storage", 895, 896);
+    assert_eq!(
+        refused,
+        Error::Storage {
+            what,
+            given,
+            needed
+        }
+    );
+    let text = "895 values of storage were given, but 896 are needed";
     assert_eq!(refused.to_string(), text);
     assert!(values.iter().all(|value| value.is_nan()));
 
     let none = borrowed.rows_in(3..3, &mut []).expect("no positions");
     assert!(none.is_empty());
+}
+
+/// More bytes than an allocator has, where an address space has as many: an error, and no end of the process.
+#[cfg(target_pointer_width = "64")]
+#[test]
+fn rows_beyond_memory_are_refused() {
+    let rows = plain();
+    // 2^50 rows of 128 values of 4 bytes.
+    let error = Error::OutOfMemory { bytes: 1 << 59 };
+    assert_eq!(rows.rows(0_u64..1 << 50).err(), Some(error));
+    assert_eq!(rows.table(1 << 50).err(), Some(error));
+    assert_eq!(rows.shift(0_i64..1 << 50).err(), Some(error));
+    let from_to = rows.shift_from(&rows, 0_i64..1 << 50, 0_i64..1 << 50);
+    assert_eq!(from_to.err(), Some(error));
+    let mixed = MixedFrequencies::new(&[0.5_f32; 4], [1, 2, 2], 1.0).expect("frequencies");
+    let error = Error::OutOfMemory { bytes: 1 << 55 };
+    assert_eq!(mixed.values(0_i64..1 << 50), Err(error));
+    assert_eq!(mixed.rows(0_i64..1 << 50).err(), Some(error));
 }
 
 /// `PE(pos, 2i) = sin`, `PE(pos, 2i + 1) = cos`, of the golden values.
@@ -859,8 +884,13 @@ fn sinusoidal_encoding() {
     for len in [0, 127, 129] {
         let mut out = vec![f32::NAN; len];
         let refused = rows.range(0..1).and_then(|rows| rows.sinusoidal(&mut out));
-        let (given, needed) = (len, 128);
-        assert_eq!(refused, Err(Error::Storage { given, needed }));
+        let (what, given, needed) = ("values of out", len, 128);
+        let error = Error::Storage {
+            what,
+            given,
+            needed,
+        };
+        assert_eq!(refused, Err(error));
         assert!(out.iter().all(|value| value.is_nan()));
     }
 }
@@ -890,7 +920,8 @@ fn numbers_that_do_not_divide_among_the_axes_are_refused() {
     let qwen = Frequencies::new(Axes::mrope(128, [16, 24, 24]), 1e6, &Scaling::Default);
     let qwen = qwen.expect("frequencies");
     let error = Error::PositionsPerAxis { given: 7, axes: 3 };
-    let text = "7 positions do not divide among 3 axes";
+    let text = "7 positions are not one per axis for each token on 3 axes; give those of all axes to Positions::axis_major or \
+         Positions::token_major";
     for positions in [
         Positions::axis_major(&[1_i32; 7]),
         Positions::token_major(&[1_u32; 7]),

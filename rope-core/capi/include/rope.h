@@ -83,11 +83,11 @@ ROPE_ENUM_TYPE(rope_status);
 // Which two channels of a head form the pair that is rotated by one angle. Nothing in a tensor tells which pairing its
 // model was trained with.
 enum rope_pairing ROPE_INT32_ENUM {
-  // Channels 2i and 2i + 1: GPT-J, Llama as Meta published it, GLM, Cohere; ggml's NORMAL, ONNX's
+  // Channels 2i and 2i + 1: GPT-J, Llama as Meta published it, GLM up to GLM-4, Cohere; ggml's NORMAL, ONNX's
   // `interleaved = 1`.
   ROPE_PAIRING_INTERLEAVED = 1,
   // Channels i and i + rotary_dim / 2: GPT-NeoX, the rotate_half models of Hugging Face (Llama, Mistral, Qwen,
-  // Gemma, Phi); ggml's NEOX, ONNX's `interleaved = 0`.
+  // Gemma, Phi, GLM-4.5); ggml's NEOX, ONNX's `interleaved = 0`.
   ROPE_PAIRING_HALF = 2,
 };
 ROPE_ENUM_TYPE(rope_pairing);
@@ -100,7 +100,8 @@ enum rope_direction ROPE_INT32_ENUM {
   // cached keys.
   ROPE_DIRECTION_INVERSE = 1,
   // x <- A R^T x, the transpose of FORWARD: rotates back, and multiplies by the attention factor. For
-  // backpropagation. The same as INVERSE where A is 1.
+  // backpropagation. The same as INVERSE where A is 1. A plan reads its pairing and writes its output pairing in every
+  // direction: what takes back a plan that changes the pairing has the two exchanged.
   ROPE_DIRECTION_TRANSPOSE = 2,
 };
 ROPE_ENUM_TYPE(rope_direction);
@@ -674,7 +675,8 @@ ROPE_ENUM_TYPE(rope_number);
 
 // How positions are listed.
 enum rope_positions_kind ROPE_INT32_ENUM {
-  // `count` consecutive positions from `first` on, the same on all axes.
+  // `count` consecutive positions from `first` on, the same on all axes. Mixed frequencies on several axes refuse it,
+  // and all other kinds with one number per token.
   ROPE_POSITIONS_KIND_RANGE = 1,
   // One number per token, the same on all axes.
   ROPE_POSITIONS_KIND_PER_TOKEN = 2,
@@ -857,7 +859,7 @@ ROPE_ENUM_TYPE(rope_axes_kind);
 enum rope_scaling_kind ROPE_INT32_ENUM {
   // Not at all.
   ROPE_SCALING_KIND_DEFAULT = 0,
-  // Position interpolation: `factor`.
+  // Position interpolation: `factor`, ggml's `1 / freq_scale`.
   ROPE_SCALING_KIND_LINEAR = 1,
   // Hugging Face's dynamic: `factor`, `max_position_embeddings`, `length`.
   ROPE_SCALING_KIND_DYNAMIC_NTK = 2,
@@ -1200,7 +1202,7 @@ typedef struct rope_config {
   // The channels of a head in the tensors that are rotated; 0: all of the model's. Multi-head latent attention
   // rotates the last channels of a head (128..192 of DeepSeek-V3), and a plan rotates the first: such a model is
   // refused unless this is the number of channels that rotate (64), which then are tensors of their own, or parts
-  // of longer heads (rope_layout.offset).
+  // of longer heads (a pointer to the first of them in rope_tensor, with the strides of the whole heads).
   size_t head_dim;
 } rope_config;
 #endif
@@ -1222,7 +1224,8 @@ typedef struct rope_model_layer {
   // its own for a call, of `rotary_dim / windows` channels. Its rows are those of rope_rows_strided, half as many
   // values a row, with the strides of the whole rows; the cos and sin of part `n` begin `n` times as many later.
   size_t windows;
-  // The plan for tensors of these channels, which begin at `first` in the caller's (rope_layout.offset).
+  // The plan for tensors of these channels: a pointer to channel `first` of the caller's first head, with the strides
+  // of the whole heads.
   struct rope_plan plan;
   // Whether values are rotated as keys are: 1 or 0.
   int32_t rotates_values;
@@ -2786,7 +2789,7 @@ enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_MEMORY_OVERLAP = 5,
   // A pointer is to no handle of this library, or to one of another kind than the call takes.
   ROPE_STATUS_HANDLE = 6,
-  // The system gave no memory.
+  // The allocator has no memory.
   ROPE_STATUS_OUT_OF_MEMORY = 7,
   // A bug of the library, caught. The tensor that the call was writing may be half written.
   ROPE_STATUS_INTERNAL = 8,
@@ -2796,7 +2799,7 @@ enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_POSITION_RANGE = 10,
   // The index of the last element of a tensor does not fit size_t.
   ROPE_STATUS_SHAPE_OVERFLOW = 20,
-  // A layout reaches past the tensor's memory.
+  // A layout reaches past the memory of the tensor or cache.
   ROPE_STATUS_OUT_OF_BOUNDS = 21,
   // Two indices of a tensor that is written could name one element.
   ROPE_STATUS_OVERLAP = 22,
@@ -2846,7 +2849,8 @@ enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_AXES = 38,
   // Sections of M-RoPE do not sum to the pairs of rotary_dim.
   ROPE_STATUS_SECTIONS = 70,
-  // A list of positions does not divide by the number of axes.
+  // Positions are not one for each axis of a token: a list does not divide by the number of axes, or mixed
+  // frequencies on several axes got one number per token.
   ROPE_STATUS_POSITIONS_PER_AXIS = 39,
   // A coordinate is infinite or not a number.
   ROPE_STATUS_COORDINATE = 40,

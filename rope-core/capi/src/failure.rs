@@ -138,7 +138,11 @@ impl fmt::Display for Failure {
             ),
             Failure::Handle { name, required } => write!(f, "{name} is not a handle {required}"),
             #[cfg(feature = "std")]
-            Failure::OutOfMemory { bytes } => write!(f, "the allocator has no {bytes} bytes"),
+            Failure::OutOfMemory { bytes } => write!(
+                f,
+                "{bytes} bytes could not be allocated; the calls that take memory of the caller (rope_rows_fill, \
+                 rope_frequencies_init) allocate none"
+            ),
             #[cfg(feature = "std")]
             Failure::Internal => f.write_str("a bug of this library, caught; please report it"),
             #[cfg(feature = "models")]

@@ -295,7 +295,12 @@ pub unsafe extern "C" fn rope_frequencies_inverse(
         let (given, needed) = (len, frequencies.rotary_dim() / 2);
         let inverse = SpanMut::new("inverse", inverse, len)?;
         if given < needed {
-            return Err(Error::Storage { given, needed }.into());
+            return Err(Error::Storage {
+                what: "numbers of inverse",
+                given,
+                needed,
+            }
+            .into());
         }
         // SAFETY: the caller promises it. The numbers become a slice only apart from the frequencies (see `memory`).
         let inverse = unsafe { inverse.cut(needed).get(&[region]) }?;

@@ -228,6 +228,7 @@ pub(crate) unsafe fn init<R: Recipe>(
     let padding = memory.as_ptr().addr().wrapping_neg() % ALIGNMENT;
     let needed = bytes::<R::Handle>(chunks).saturating_add(padding);
     let room = memory.get_mut(padding..needed).ok_or(Error::Storage {
+        what: "bytes of memory",
         given: size,
         needed,
     })?;

@@ -39,11 +39,11 @@ pub(crate) use lookup;
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_pairing {
-    /// Channels 2i and 2i + 1: GPT-J, Llama as Meta published it, GLM, Cohere; ggml's NORMAL, ONNX's
+    /// Channels 2i and 2i + 1: GPT-J, Llama as Meta published it, GLM up to GLM-4, Cohere; ggml's NORMAL, ONNX's
     /// `interleaved = 1`.
     Interleaved = 1,
     /// Channels i and i + rotary_dim / 2: GPT-NeoX, the rotate_half models of Hugging Face (Llama, Mistral, Qwen,
-    /// Gemma, Phi); ggml's NEOX, ONNX's `interleaved = 0`.
+    /// Gemma, Phi, GLM-4.5); ggml's NEOX, ONNX's `interleaved = 0`.
     Half = 2,
 }
 lookup!(rope_pairing, "pairing": Interleaved Half);
@@ -77,7 +77,8 @@ pub enum rope_direction {
     /// cached keys.
     Inverse = 1,
     /// x <- A R^T x, the transpose of FORWARD: rotates back, and multiplies by the attention factor. For
-    /// backpropagation. The same as INVERSE where A is 1.
+    /// backpropagation. The same as INVERSE where A is 1. A plan reads its pairing and writes its output pairing in every
+    /// direction: what takes back a plan that changes the pairing has the two exchanged.
     Transpose = 2,
 }
 lookup!(rope_direction, "direction": Forward Inverse Transpose);

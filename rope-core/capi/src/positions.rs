@@ -15,7 +15,8 @@ use crate::status::{rope_status, status_of};
 #[repr(i32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum rope_positions_kind {
-    /// `count` consecutive positions from `first` on, the same on all axes.
+    /// `count` consecutive positions from `first` on, the same on all axes. Mixed frequencies on several axes refuse it,
+    /// and all other kinds with one number per token.
     Range = 1,
     /// One number per token, the same on all axes.
     PerToken = 2,
@@ -391,7 +392,12 @@ pub unsafe extern "C" fn rope_shard_tokens(
             let values = written.get(&[region])?;
             let needed = shard.len();
             if len > 0 && len < needed {
-                return Err(rope_core::Error::Storage { given: len, needed }.into());
+                return Err(rope_core::Error::Storage {
+                    what: "tokens",
+                    given: len,
+                    needed,
+                }
+                .into());
             }
             for (value, token) in values.iter_mut().zip(shard.iter()) {
                 *value = token;

@@ -13,7 +13,7 @@ use crate::status::{rope_status, status_of};
 pub enum rope_scaling_kind {
     /// Not at all.
     Default = 0,
-    /// Position interpolation: `factor`.
+    /// Position interpolation: `factor`, ggml's `1 / freq_scale`.
     Linear = 1,
     /// Hugging Face's dynamic: `factor`, `max_position_embeddings`, `length`.
     DynamicNtk = 2,

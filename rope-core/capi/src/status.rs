@@ -26,7 +26,7 @@ pub enum rope_status {
     MemoryOverlap = 5,
     /// A pointer is to no handle of this library, or to one of another kind than the call takes.
     Handle = 6,
-    /// The system gave no memory.
+    /// The allocator has no memory.
     OutOfMemory = 7,
     /// A bug of the library, caught. The tensor that the call was writing may be half written.
     Internal = 8,
@@ -36,7 +36,7 @@ pub enum rope_status {
     PositionRange = 10,
     /// The index of the last element of a tensor does not fit size_t.
     ShapeOverflow = 20,
-    /// A layout reaches past the tensor's memory.
+    /// A layout reaches past the memory of the tensor or cache.
     OutOfBounds = 21,
     /// Two indices of a tensor that is written could name one element.
     Overlap = 22,
@@ -86,7 +86,8 @@ pub enum rope_status {
     Axes = 38,
     /// Sections of M-RoPE do not sum to the pairs of rotary_dim.
     Sections = 70,
-    /// A list of positions does not divide by the number of axes.
+    /// Positions are not one for each axis of a token: a list does not divide by the number of axes, or mixed
+    /// frequencies on several axes got one number per token.
     PositionsPerAxis = 39,
     /// A coordinate is infinite or not a number.
     Coordinate = 40,
@@ -224,12 +225,12 @@ statuses! {
     UnknownValue = c"an integer names no value of its enumeration",
     MemoryOverlap = c"memory that the call writes overlaps other memory that it reads or writes",
     Handle = c"not a handle of this library, or not of the kind that the call takes",
-    OutOfMemory = c"out of memory",
+    OutOfMemory = c"out of memory": OutOfMemory,
     Internal = c"an internal error: please report it",
     Utf8 = c"text is not UTF-8",
     PositionRange = c"a range of positions ends beyond 2^63",
     ShapeOverflow = c"the index of a tensor's last element does not fit size_t": ShapeOverflow StrideOverflow,
-    OutOfBounds = c"a layout reaches past the tensor's memory": OutOfBounds,
+    OutOfBounds = c"a layout reaches past the memory of the tensor or cache": OutOfBounds CacheMemory,
     Overlap = c"strides let elements overlap that must be distinct": Overlap,
     RotaryDim = c"rotary_dim is odd, zero or too large, or not what the scaling or the axes need": RotaryDim,
     RotaryDimExceedsHead = c"the rows rotate more channels than a head has": RotaryDimExceedsHead,
@@ -254,7 +255,7 @@ statuses! {
     TooFast = c"one position would rotate a pair by 32768 turns or more": TooFast,
     Axes = c"the axes do not add up": Axes,
     Sections = c"the sections of M-RoPE do not sum to the pairs of rotary_dim": Sections,
-    PositionsPerAxis = c"a list of positions does not divide by the number of axes": PositionsPerAxis,
+    PositionsPerAxis = c"positions are not one for each axis of a token": PositionsPerAxis,
     Coordinate = c"a coordinate is infinite or not a number": Coordinate,
     Offsets = c"offsets of packed sequences do not start at 0, or fall": Offsets,
     RowsTooLong = c"rows of more values than size_t counts": RowsTooLong,

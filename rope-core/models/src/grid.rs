@@ -39,9 +39,11 @@ impl GridIndexing {
             usize::from(rows).saturating_mul(columns.into()),
         );
         let needed = tokens.saturating_mul(2);
-        let positions = storage
-            .get_mut(..needed)
-            .ok_or(Error::Storage { given, needed })?;
+        let positions = storage.get_mut(..needed).ok_or(Error::Storage {
+            what: "positions of storage",
+            given,
+            needed,
+        })?;
         let (first, second) = positions.split_at_mut(tokens);
         let (of_columns, of_rows) = match self {
             GridIndexing::Xy => (first, second),

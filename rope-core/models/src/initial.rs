@@ -118,9 +118,11 @@ fn magnitudes(theta: f64, pairs: usize) -> Result<Frequencies<'static>, Error> {
 fn axes(heads: usize, pairs: usize, inverse: &mut [f32]) -> Result<[&mut [f32]; 2], Error> {
     let (given, each) = (inverse.len(), heads.saturating_mul(pairs));
     let needed = each.saturating_mul(2);
-    let inverse = inverse
-        .get_mut(..needed)
-        .ok_or(Error::Storage { given, needed })?;
+    let inverse = inverse.get_mut(..needed).ok_or(Error::Storage {
+        what: "numbers of inverse",
+        given,
+        needed,
+    })?;
     Ok(inverse.split_at_mut(each).into())
 }
 

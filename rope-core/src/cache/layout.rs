@@ -1,7 +1,9 @@
 //! Where the channels of a head lie in a cache, by its slot.
 
-use super::quant::ScaleLayout;
+use super::quant::{QuantFormat, ScaleLayout, ScalePlace};
 use crate::Error;
+use crate::element::Element;
+use crate::kernel::quantize::BlockFormat;
 
 /// Where the elements of a KV cache lie: blocks (pages) of slots, each slot with the heads of one token.
 ///
@@ -40,6 +42,58 @@ pub struct CacheLayout {
     pub(crate) shape: CacheShape,
     pub(crate) strides: CacheStrides,
     pub(crate) offset: usize,
+}
+
+/// What a cache stores, for [`CacheLayout::bytes`]: elements, codes of 8 bits ([`QuantFormat`], with a [`ScalePlace`]
+/// where scales are made), or blocks ([`BlockFormat`]).
+///
+/// ```
+/// use rope_core::cache::{CacheFormat, CacheLayout};
+///
+/// let bytes = CacheLayout::nhd([1, 16, 2, 64])?.bytes(CacheFormat::element::<f32>())?;
+/// assert_eq!(bytes, 16 * 2 * 64 * 4);
+/// # Ok::<(), rope_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct CacheFormat(Unit);
+
+#[derive(Clone, Copy, Debug)]
+enum Unit {
+    /// Bytes of an element, or of a code.
+    Element(usize),
+    /// Codes, with a scale so many bytes after the first one of a head.
+    WithScale(usize),
+    Blocks(&'static BlockFormat),
+}
+
+impl CacheFormat {
+    /// Plain elements.
+    pub const fn element<E: Element>() -> Self {
+        CacheFormat(Unit::Element(size_of::<E>()))
+    }
+}
+
+impl From<QuantFormat> for CacheFormat {
+    /// Codes alone: their scales are given, or lie apart.
+    fn from(_: QuantFormat) -> Self {
+        CacheFormat(Unit::Element(1))
+    }
+}
+
+impl From<(QuantFormat, ScalePlace)> for CacheFormat {
+    /// Codes, and the scales that are made for them if these are inline.
+    fn from((format, place): (QuantFormat, ScalePlace)) -> Self {
+        match place {
+            ScalePlace::Inline(behind) => CacheFormat(Unit::WithScale(behind)),
+            ScalePlace::Apart(_) => format.into(),
+        }
+    }
+}
+
+impl From<&'static BlockFormat> for CacheFormat {
+    fn from(format: &'static BlockFormat) -> Self {
+        CacheFormat(Unit::Blocks(format))
+    }
 }
 
 /// The extents of a cache.
@@ -264,6 +318,37 @@ impl CacheLayout {
         self.strides
     }
 
+    /// Bytes that a cache with this layout must have at least, by what it stores.
+    ///
+    /// ```
+    /// use rope_core::cache::{BlockFormat, CacheFormat, CacheLayout, QuantFormat, ScalePlace};
+    ///
+    /// // 4 pages of 16 slots, 2 heads of 64 channels.
+    /// let layout = CacheLayout::nhd([4, 16, 2, 64])?;
+    /// assert_eq!(layout.bytes(CacheFormat::element::<f32>())?, 4 * 16 * 2 * 64 * 4);
+    /// assert_eq!(layout.bytes(QuantFormat::E4m3)?, 4 * 16 * 2 * 64);
+    /// assert_eq!(layout.bytes(BlockFormat::Q8_0)?, 4 * 16 * 2 * 64 / 32 * 34);
+    /// // An f32 scale after the codes of each head.
+    /// let layout = CacheLayout::nhd([4, 16, 2, 68])?.channels(0..64)?;
+    /// assert_eq!(layout.bytes((QuantFormat::E4m3, ScalePlace::Inline(64)))?, 4 * 16 * 2 * 68);
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::CacheLayout`] for a layout that the format cannot have ([`CacheMut::quantized`], [`CacheMut::blocks`]),
+    /// and for more bytes than `usize` counts.
+    ///
+    /// [`CacheMut::quantized`]: super::CacheMut::quantized
+    /// [`CacheMut::blocks`]: super::CacheMut::blocks
+    pub fn bytes(&self, format: impl Into<CacheFormat>) -> Result<usize, Error> {
+        match format.into() {
+            CacheFormat(Unit::Element(size)) => self.end().checked_mul(size).ok_or(TOO_LARGE),
+            CacheFormat(Unit::WithScale(behind)) => Ok(self.with_scale(behind)?.end()),
+            CacheFormat(Unit::Blocks(format)) => Ok(self.in_blocks(format)?.end()),
+        }
+    }
+
     /// Elements that a cache must have at least: the index after the last of all slots.
     pub fn end(&self) -> usize {
         if self.shape.is_empty() {
@@ -370,8 +455,27 @@ impl CacheLayout {
         self.checked()
     }
 
+    /// The same with a scale so many bytes after the first code of each head, as four more channels.
+    pub(crate) fn with_scale(self, behind: usize) -> Result<Self, Error> {
+        let required = "of heads with their channels side by side, and room for a scale after them";
+        let width = behind
+            .checked_add(4)
+            .filter(|_| behind >= self.shape.head_dim && self.contiguous());
+        // No two indices may name one element.
+        let wider = width.and_then(|width| self.widened(width).ok());
+        wider.ok_or(Error::CacheLayout { required })
+    }
+
+    /// The same in bytes of blocks.
+    pub(crate) fn in_blocks(self, format: &BlockFormat) -> Result<Self, Error> {
+        let blocks = self.of_whole_blocks(format.values, format.bytes);
+        blocks.ok_or(Error::CacheLayout {
+            required: format.required,
+        })
+    }
+
     /// The same in bytes of blocks which `values` channels have `bytes` of, if all of it is made of such blocks.
-    pub(crate) fn in_blocks(mut self, values: usize, bytes: usize) -> Option<Self> {
+    fn of_whole_blocks(mut self, values: usize, bytes: usize) -> Option<Self> {
         if !self.contiguous() {
             return None;
         }

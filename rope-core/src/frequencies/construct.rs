@@ -1,6 +1,8 @@
 //! How frequencies are made, what is set on them, and what they report.
 
 use super::axes::Axes;
+#[cfg(feature = "alloc")]
+use super::empty_chunks;
 use super::scaling::{self, Scaling};
 use super::{Angle, Frequencies, Frequency, FrequencyChunks, Result, fitting, make, take};
 use crate::kernel::sincos::chunk::FrequencyChunk;
@@ -32,12 +34,11 @@ impl Frequencies<'static> {
     ///
     /// [`Error::RotaryDim`] for a number of channels that `axes` or the scaling cannot rotate, [`Error::Axes`] for axes
     /// that do not add up, [`Error::Parameter`] and [`Error::ListEntry`] for a number that makes no sense,
-    /// [`Error::Count`] for a list of another length than the pairs (of one set of base frequencies), and
-    /// [`Error::TooFast`] for a pair with 32768 turns a position or more.
+    /// [`Error::Count`] for a list of another length than the pairs (of one set of base frequencies),
+    /// [`Error::TooFast`] for a pair with 32768 turns a position or more, and [`Error::OutOfMemory`].
     pub fn new<'x>(axes: impl Into<Axes<'x>>, base: f64, scaling: &Scaling<'_>) -> Result<Self> {
         let axes = axes.into();
-        let mut storage =
-            alloc::vec![FrequencyChunk::EMPTY; FrequencyChunk::count(2 * axes.pairs()?)];
+        let mut storage = empty_chunks(FrequencyChunk::count(2 * axes.pairs()?))?;
         let made = make(&mut storage, axes, base, scaling)?;
         Ok(Self {
             chunks: storage.into(),
@@ -62,15 +63,15 @@ impl Frequencies<'static> {
     ///
     /// [`Error::RotaryDim`] and [`Error::Axes`] as [`Frequencies::new`], [`Error::Count`] unless there is one number
     /// for each pair, [`Error::ListEntry`] for one that is not finite, [`Error::Parameter`] for an attention factor
-    /// that is not positive, and [`Error::TooFast`] for a pair with 32768 turns a position or more.
+    /// that is not positive, [`Error::TooFast`] for a pair with 32768 turns a position or more, and
+    /// [`Error::OutOfMemory`].
     pub fn from_inverse<'x, T: Copy + Into<f64>>(
         axes: impl Into<Axes<'x>>,
         inverse: &[T],
         attention_factor: f64,
     ) -> Result<Self> {
         let axes = axes.into();
-        let mut storage =
-            alloc::vec![FrequencyChunk::EMPTY; FrequencyChunk::count(2 * axes.pairs()?)];
+        let mut storage = empty_chunks(FrequencyChunk::count(2 * axes.pairs()?))?;
         let made = take(&mut storage, axes, inverse, attention_factor)?;
         Ok(Self {
             chunks: storage.into(),
@@ -182,7 +183,8 @@ impl<'a> Frequencies<'a> {
     /// # Errors
     ///
     /// [`Error::Axes`] unless there are 1 to 4 axes and each of `pairs` names one of them; [`Error::Range`] of the
-    /// channels for an index beyond the pairs here; [`Error::RotaryDim`] for no pairs or more than 32768.
+    /// channels for an index beyond the pairs here; [`Error::RotaryDim`] for no pairs or more than 32768;
+    /// [`Error::OutOfMemory`].
     #[cfg(feature = "alloc")]
     pub fn arranged(&self, axes: usize, pairs: &[(usize, usize)]) -> Result<Frequencies<'static>> {
         use super::axes;
@@ -208,7 +210,7 @@ impl<'a> Frequencies<'a> {
                 required: "even and between 2 and 65536",
             });
         }
-        let mut chunks = alloc::vec![FrequencyChunk::EMPTY; FrequencyChunk::count(rotary_dim)];
+        let mut chunks = empty_chunks(FrequencyChunk::count(rotary_dim))?;
         for (pair, &(source, axis)) in pairs.iter().enumerate() {
             let entry = self.chunks[source / 8].get(source % 8);
             let axis = axis as u8;

@@ -1,8 +1,7 @@
 //! From frequencies and positions to rows: which generator runs, and where its rows go.
 
 #[cfg(feature = "alloc")]
-use alloc::vec;
-
+use super::zeros;
 use super::{Angle, Frequencies};
 use crate::kernel::sincos::consecutive::{self, MakeConsecutive};
 use crate::kernel::sincos::{MakeRows, RowAngle, SinCosPolynomials};
@@ -21,11 +20,12 @@ impl Frequencies<'_> {
     /// # Errors
     ///
     /// [`Error::PositionsPerAxis`] for a list of positions that does not divide among the axes, [`Error::Coordinate`]
-    /// for a coordinate that is not finite, [`Error::RowsTooLong`] for more values than a slice can have.
+    /// for a coordinate that is not finite, [`Error::RowsTooLong`] for more values than a slice can have,
+    /// [`Error::OutOfMemory`] for more than the allocator has.
     #[cfg(feature = "alloc")]
     pub fn rows<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Rows<'static>, Error> {
         let positions = positions.into_positions().on(self.axes())?;
-        let mut values = vec![0.0; self.values(&positions)?];
+        let mut values = zeros(self.values(&positions)?)?;
         self.fill(&positions, 0, &mut values);
         Rows::computed_vec(values, self.rotary_dim()).of_magnitude(self.attention_factor())
     }
@@ -42,9 +42,11 @@ impl Frequencies<'_> {
     ) -> Result<Rows<'r>, Error> {
         let positions = positions.into_positions().on(self.axes())?;
         let (given, needed) = (storage.len(), self.values(&positions)?);
-        let values = storage
-            .get_mut(..needed)
-            .ok_or(Error::Storage { given, needed })?;
+        let values = storage.get_mut(..needed).ok_or(Error::Storage {
+            what: "values of storage",
+            given,
+            needed,
+        })?;
         self.fill(&positions, 0, values);
         Rows::computed(values, self.rotary_dim()).of_magnitude(self.attention_factor())
     }

@@ -6,6 +6,8 @@ mod generate;
 use core::fmt;
 
 use super::axes::{MAX_AXES, MAX_ROTARY_DIM};
+#[cfg(feature = "alloc")]
+use super::empty_chunks;
 use super::{Frequency, FrequencyChunks, Result, scaling};
 use crate::backend::Proof;
 use crate::kernel::sincos::chunk::FrequencyChunk;
@@ -94,15 +96,15 @@ impl MixedFrequencies<'static> {
     ///
     /// [`Error::Axes`] unless there are 1 to 4 axes, [`Error::Parameter`] without heads and for an attention factor
     /// that is not positive, [`Error::RotaryDim`] for no pairs or more than 32768, [`Error::Count`] unless there are
-    /// `axes * heads * pairs` numbers, [`Error::ListEntry`] for one that is not finite, and [`Error::TooFast`] for a
-    /// pair with 32768 turns a unit or more.
+    /// `axes * heads * pairs` numbers, [`Error::ListEntry`] for one that is not finite, [`Error::TooFast`] for a pair
+    /// with 32768 turns a unit or more, and [`Error::OutOfMemory`].
     pub fn new<T: Copy + Into<f64>>(
         inverse: &[T],
         shape: [usize; 3],
         attention_factor: f64,
     ) -> Result<Self> {
         check(inverse.len(), shape)?;
-        let mut chunks = alloc::vec![FrequencyChunk::EMPTY; Self::chunks(shape)];
+        let mut chunks = empty_chunks(Self::chunks(shape))?;
         let made = take(&mut chunks, inverse, shape, attention_factor)?;
         Ok(Self {
             chunks: chunks.into(),
@@ -132,9 +134,11 @@ impl<'a> MixedFrequencies<'a> {
     ) -> Result<Self> {
         check(inverse.len(), shape)?;
         let (given, needed) = (storage.len(), Self::chunks(shape));
-        let chunks = storage
-            .get_mut(..needed)
-            .ok_or(Error::Storage { given, needed })?;
+        let chunks = storage.get_mut(..needed).ok_or(Error::Storage {
+            what: "chunks of storage",
+            given,
+            needed,
+        })?;
         chunks.fill(FrequencyChunk::EMPTY);
         let made = take(chunks, inverse, shape, attention_factor)?;
         Ok(Self {

@@ -34,10 +34,10 @@ pub enum Scaling<'a> {
     #[default]
     Default,
 
-    /// Position interpolation: `w_i / s`. Chen et al., arXiv:2306.15595; Hugging Face `linear`; ggml's `freq_scale` is
-    /// `1 / s`.
+    /// Position interpolation: `w_i / s`. Chen et al., arXiv:2306.15595; Hugging Face `linear`.
     Linear {
-        /// `s`, how many times longer the context is.
+        /// `s`, how many times longer the context is: 4 for a context of 4 times the length. ggml's `freq_scale` is
+        /// `1 / s`, 0.25 there. A factor below 1 is legal, and spreads positions.
         factor: f64,
     },
 
@@ -165,7 +165,8 @@ pub enum Scaling<'a> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Yarn {
-    /// `s`. Where a configuration has none, the context over the original context.
+    /// `s`. Where a configuration has none, the context over the original context. ggml's `freq_scale` is `1 / s`. A
+    /// factor below 1 is legal.
     pub factor: f64,
     /// `L`, the context before scaling.
     pub original_context: u64,

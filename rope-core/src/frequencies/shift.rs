@@ -1,8 +1,7 @@
 //! The rows that move keys which are rotated already: by a delta, or from old frequencies and positions to new ones.
 
 #[cfg(feature = "alloc")]
-use alloc::vec;
-
+use super::zeros;
 use super::{Angle, Frequencies, FrequencyChunks};
 use crate::kernel::sincos::chunk::Step;
 use crate::kernel::sincos::oracle::{Remainder, cos_sin};
@@ -55,7 +54,7 @@ impl Frequencies<'_> {
         to: impl IntoPositions<'p>,
     ) -> Result<Rows<'static>, Error> {
         let moves = self.moves(old, from, to)?;
-        let mut values = vec![0.0; self.values(&moves.to)?];
+        let mut values = zeros(self.values(&moves.to)?)?;
         moves.fill(&mut values);
         Rows::computed_vec(values, self.rotary_dim()).of_magnitude(moves.factor)
     }
@@ -75,9 +74,11 @@ impl Frequencies<'_> {
     ) -> Result<Rows<'r>, Error> {
         let moves = self.moves(old, from, to)?;
         let (given, needed) = (storage.len(), self.values(&moves.to)?);
-        let values = storage
-            .get_mut(..needed)
-            .ok_or(Error::Storage { given, needed })?;
+        let values = storage.get_mut(..needed).ok_or(Error::Storage {
+            what: "values of storage",
+            given,
+            needed,
+        })?;
         moves.fill(values);
         Rows::computed(values, self.rotary_dim()).of_magnitude(moves.factor)
     }

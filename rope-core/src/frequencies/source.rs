@@ -3,8 +3,8 @@
 use core::ops::Range;
 
 use super::mixed::MixedFrequencies;
-use crate::Frequencies;
 use crate::positions::ResolvedPositions;
+use crate::{Error, Frequencies, Positions};
 
 /// Frequencies that rows are made of: [`Frequencies`] or [`MixedFrequencies`]. Sealed.
 ///
@@ -42,7 +42,6 @@ impl core::fmt::Debug for FrequencySource<'_> {
 /// What [`Rope::rotate_at`](crate::Rope::rotate_at) asks of frequencies.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowKind {
-    pub(crate) axes: usize,
     /// Heads that have rows of their own, or 1.
     pub(crate) heads: usize,
     pub(crate) rotary_dim: usize,
@@ -52,6 +51,8 @@ pub(crate) struct RowKind {
 /// Frequencies as [`Rope::rotate_at`](crate::Rope::rotate_at) sees them.
 pub(crate) trait FillRows {
     fn kind(&self) -> RowKind;
+    /// Checks positions against the axes.
+    fn resolve<'p>(&self, positions: Positions<'p>) -> Result<ResolvedPositions<'p>, Error>;
     /// Fills `[tokens, heads, [cos | sin]]` of some heads, from a token on.
     fn fill(
         &self,
@@ -71,11 +72,13 @@ impl Sealed for Frequencies<'_> {
 impl FillRows for Frequencies<'_> {
     fn kind(&self) -> RowKind {
         RowKind {
-            axes: self.axes(),
             heads: 1,
             rotary_dim: self.rotary_dim(),
             attention_factor: self.attention_factor(),
         }
+    }
+    fn resolve<'p>(&self, positions: Positions<'p>) -> Result<ResolvedPositions<'p>, Error> {
+        positions.on(self.axes())
     }
     fn fill(
         &self,
@@ -97,11 +100,13 @@ impl Sealed for MixedFrequencies<'_> {
 impl FillRows for MixedFrequencies<'_> {
     fn kind(&self) -> RowKind {
         RowKind {
-            axes: self.axes(),
             heads: self.heads(),
             rotary_dim: self.rotary_dim(),
             attention_factor: self.attention_factor(),
         }
+    }
+    fn resolve<'p>(&self, positions: Positions<'p>) -> Result<ResolvedPositions<'p>, Error> {
+        positions.on_each(self.axes())
     }
     fn fill(
         &self,

@@ -32,7 +32,7 @@ impl PairGradients<'_> {
             });
         }
         let row = heads * pairs;
-        storage(out.len(), axes.saturating_mul(row))?;
+        storage("numbers of out", out.len(), axes.saturating_mul(row))?;
         if row == 0 {
             return Ok(());
         }
@@ -65,7 +65,7 @@ impl PairGradients<'_> {
                 needed,
             });
         }
-        storage(out.len(), rows.saturating_mul(axes))?;
+        storage("numbers of out", out.len(), rows.saturating_mul(axes))?;
         if row == 0 || axes == 0 {
             return Ok(());
         }
@@ -124,8 +124,8 @@ impl PairGradients<'_> {
         };
         let shape = [rows.len(), heads_of_rows, rows.rotary_dim() / 2];
         self.check_shape(shape, "pairs")?;
-        storage(cos.len(), self.sums().len())?;
-        storage(sin.len(), self.sums().len())?;
+        storage("values of cos", cos.len(), self.sums().len())?;
+        storage("values of sin", sin.len(), self.sums().len())?;
         for index in 0..count {
             for head in 0..rows.heads() {
                 let (c, s) = rows.at(index, head);
@@ -147,9 +147,13 @@ impl PairGradients<'_> {
     }
 }
 
-fn storage(given: usize, needed: usize) -> Result<(), Error> {
+fn storage(what: &'static str, given: usize, needed: usize) -> Result<(), Error> {
     if given != needed {
-        return Err(Error::Storage { given, needed });
+        return Err(Error::Storage {
+            what,
+            given,
+            needed,
+        });
     }
     Ok(())
 }

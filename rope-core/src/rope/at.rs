@@ -81,7 +81,7 @@ impl Rope {
         if rotary_dim > limit {
             return Err(Error::RotaryDimOnStack { rotary_dim, limit });
         }
-        let positions = positions.on(kind.axes)?;
+        let positions = frequencies.resolve(positions)?;
         let sharing = self.check_in_place_rows(shape, rotary_dim, positions.tokens())?;
         let (rows, heads) = (kind.heads, shape.heads);
         if rows != 1 && rows != heads {

@@ -574,7 +574,11 @@ impl Rope {
         };
         let (given, needed) = (sums.len(), rows.saturating_mul(each));
         if given != needed {
-            return Err(Error::Storage { given, needed });
+            return Err(Error::Storage {
+                what: "sums",
+                given,
+                needed,
+            });
         }
         if !shape.is_empty() {
             let norm = Norm {
@@ -715,7 +719,10 @@ impl<'a> Rope<WithStages<'a>> {
 
     /// Passes the f32 of the rotation, and of a Hadamard transform, to what follows: a norm, a scale, the transform, a
     /// quantized format. Otherwise it is rounded to the source's element first, which gives the bits of separate steps.
-    /// (Destinations of f32, f16 and bf16 are always rounded once, from the f32.)
+    ///
+    /// A destination of f32, f16 or bf16 that directly follows takes the f32 either way, and rounds it once. A scale or
+    /// a norm that comes last rounds its own result to the source's element before the destination does, unless it is
+    /// told not to ([`Scale::without_rounding`], [`NormResult::Kept`](crate::norm::NormResult::Kept)).
     pub fn without_rounding(mut self) -> Self {
         self.stages.linear.rounds = false;
         self

@@ -104,9 +104,11 @@ impl Rows<'_> {
             rotary_dim: rotary_dim.saturating_mul(self.heads),
         })?;
         let given = storage.len();
-        let values = storage
-            .get_mut(..needed)
-            .ok_or(Error::Storage { given, needed })?;
+        let values = storage.get_mut(..needed).ok_or(Error::Storage {
+            what: "values of storage",
+            given,
+            needed,
+        })?;
         let none = |pair: &Pair| !pair.inverse().iter().all(|value| value.is_finite());
         if let Some(found) = self.all_pairs().find(none) {
             return Err(Error::NoInverse {

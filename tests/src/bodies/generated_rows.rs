@@ -132,6 +132,15 @@ pub fn mixed_rows(source: &mut Source<'_>) {
     let tokens = source.within(1, 4);
     let placed = ListedPositions::any(source, tokens, axes);
     let (positions, tokens) = (placed.positions(), placed.at.len());
+    // One number per token would put all of them on the diagonal.
+    if axes > 1 && !placed.is_per_axis() {
+        let given = tokens;
+        assert_eq!(
+            frequencies.values(positions),
+            Err(Error::PositionsPerAxis { given, axes })
+        );
+        return;
+    }
     let values = frequencies
         .values(positions)
         .expect("positions that fit the axes");
@@ -405,6 +414,21 @@ impl ListedPositions {
         ListedPositions {
             at,
             listed: Listed::Packed(offsets, counted.then_some(starts)),
+        }
+    }
+
+    fn is_per_axis(&self) -> bool {
+        match &self.listed {
+            Listed::I32(order, _)
+            | Listed::I64(order, _)
+            | Listed::U32(order, _)
+            | Listed::U64(order, _)
+            | Listed::Usize(order, _)
+            | Listed::F32(order, _)
+            | Listed::F64(order, _) => !matches!(order, Order::PerToken),
+            Listed::Range(..) | Listed::One(_) | Listed::Inclusive(..) | Listed::Packed(..) => {
+                false
+            }
         }
     }
 

@@ -38,6 +38,14 @@ fn inverse<T>(values: &[T], number: rope_number, heads: usize) -> rope_mixed_inv
     }
 }
 
+/// Integers, all on axis 0 and then all on axis 1.
+fn per_axis(ids: &[i32]) -> rope_positions {
+    rope_positions {
+        kind: rope_positions_kind::AxisMajor as i32,
+        ..rope_positions_per_token(ids.as_ptr().cast(), ids.len(), rope_number::I32 as i32)
+    }
+}
+
 /// Handles on the heap and in the caller's memory, from floats and doubles, of each head and of all, with either angle:
 /// their rows in storage and in a table, and the rotation that makes them itself.
 #[test]
@@ -283,7 +291,8 @@ fn refusals() {
     let bytes = rope_mixed_frequencies_bytes(AXES, HEADS, PAIRS);
     let mut memory = vec![0_u8; bytes];
     let (mut storage, mut rows) = (vec![7.0_f32; 5 * HEADS * 2 * PAIRS], zero::<rope_rows>());
-    let positions = rope_positions_range(0, 5);
+    let (ids, text) = ([0_i32; 5 * AXES], rope_positions_range(0, 5));
+    let positions = per_axis(&ids);
     let mut x = values::<f32>(LEN);
     let two_heads = tensor(&mut x, [3, 5, 2, 64]);
     let c_plan = plan(rope_pairing::Half);
@@ -310,8 +319,10 @@ fn refusals() {
             rope_mixed_frequencies_init(memory.cast(), 256, &right, 1.0, 0, &mut placed),
             rope_mixed_frequencies_init(out.cast(), len, &inside, 1.0, 0, &mut placed),
             rope_rows_fill_mixed(made, &positions, out, len - 1, &mut rows),
+            rope_rows_fill_mixed(made, &text, out, len, &mut rows),
             rope_rows_fill_mixed(plain.0.cast(), &positions, out, len, &mut rows),
             rope_rotate_at_mixed(&c_plan, &two_heads, made, &positions),
+            rope_rotate_at_mixed(&c_plan, &two_heads, made, &text),
             rope_rotate_at(&c_plan, &two_heads, made.cast(), &positions),
             rope_initial_axial(10.0, 1, 3, out, len),
             rope_initial_axial(0.0, 1, 4, out, len),
@@ -330,8 +341,11 @@ fn refusals() {
         S::Storage,
         S::MemoryOverlap,
         S::Storage,
+        // One number per token, where a token has one on each axis.
+        S::PositionsPerAxis,
         S::Handle,
         S::RowHeads,
+        S::PositionsPerAxis,
         S::Handle,
         S::RotaryDim,
         S::Parameter,
@@ -352,10 +366,8 @@ fn refusals() {
 #[test]
 fn pointers() {
     let list = learned(HEADS);
-    let (right, positions) = (
-        inverse(&list, rope_number::F64, HEADS),
-        rope_positions_range(0, 5),
-    );
+    let ids = [0_i32; 5 * AXES];
+    let (right, positions) = (inverse(&list, rope_number::F64, HEADS), per_axis(&ids));
     let mut handle = null_mut();
     // SAFETY: what is passed is there.
     let status = unsafe { rope_mixed_frequencies_new(&right, 1.0, 0, &mut handle) };

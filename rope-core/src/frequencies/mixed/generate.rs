@@ -1,10 +1,12 @@
 //! From mixed frequencies and positions to rows.
 
 #[cfg(feature = "alloc")]
-use alloc::{vec, vec::Vec};
+use alloc::vec::Vec;
 use core::ops::Range;
 
 use super::{MixedAngle, MixedFrequencies, index};
+#[cfg(feature = "alloc")]
+use crate::frequencies::zeros;
 use crate::kernel::sincos::SinCosPolynomials;
 use crate::kernel::sincos::mixed::{MakeMixedRows, MixedSum};
 use crate::positions::{AxisPosition, ResolvedPositions};
@@ -25,12 +27,13 @@ impl MixedFrequencies<'_> {
     ///
     /// # Errors
     ///
-    /// [`Error::PositionsPerAxis`] for a list of positions that does not divide among the axes, [`Error::Coordinate`]
-    /// for a coordinate that is not finite, [`Error::RowsTooLong`] for more values than a slice can have.
+    /// [`Error::PositionsPerAxis`] for positions that are not one per axis of each token, [`Error::Coordinate`] for a
+    /// coordinate that is not finite, [`Error::RowsTooLong`] for more values than a slice can have,
+    /// [`Error::OutOfMemory`] for more than the allocator has.
     #[cfg(feature = "alloc")]
     pub fn values<'p>(&self, positions: impl IntoPositions<'p>) -> Result<Vec<f32>, Error> {
-        let positions = positions.into_positions().on(self.axes)?;
-        let mut values = vec![0.0; self.count(&positions)?];
+        let positions = positions.into_positions().on_each(self.axes)?;
+        let mut values = zeros(self.count(&positions)?)?;
         self.fill(&positions, 0, 0..self.heads, &mut values);
         Ok(values)
     }
@@ -46,11 +49,13 @@ impl MixedFrequencies<'_> {
         positions: impl IntoPositions<'p>,
         storage: &'r mut [f32],
     ) -> Result<&'r mut [f32], Error> {
-        let positions = positions.into_positions().on(self.axes)?;
+        let positions = positions.into_positions().on_each(self.axes)?;
         let (given, needed) = (storage.len(), self.count(&positions)?);
-        let values = storage
-            .get_mut(..needed)
-            .ok_or(Error::Storage { given, needed })?;
+        let values = storage.get_mut(..needed).ok_or(Error::Storage {
+            what: "values of storage",
+            given,
+            needed,
+        })?;
         self.fill(&positions, 0, 0..self.heads, values);
         Ok(values)
     }
@@ -165,7 +170,7 @@ mod tests {
             (5..5, 0..2),
             (1..9, 3..3),
         ] {
-            let mut made = vec![f32::NAN; tokens.len() * part.len() * 2 * pairs];
+            let mut made = std::vec![f32::NAN; tokens.len() * part.len() * 2 * pairs];
             frequencies.fill(&positions, tokens.start, part.clone(), &mut made);
             let expected: Vec<f32> = tokens
                 .flat_map(|token| part.clone().map(move |head| token * heads + head))
