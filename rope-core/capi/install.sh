@@ -1,20 +1,48 @@
 #!/usr/bin/env bash
-# Builds the libraries and puts them, the header and rope.pc under a prefix:
-#
-#     rope-core/capi/install.sh /usr/local [--no-std]
-#
-# --no-std: for firmware, a static library without std and without an allocator. CARGO_BUILD_TARGET, if set, is what is
-# built for. DESTDIR, if set, is put before the prefix (for packages).
+# Builds and installs the C API; --help says how.
 set -euo pipefail
-if (($# < 1)) || [[ ${2:---no-std} != --no-std ]]; then
-    echo "usage: $0 PREFIX [--no-std]" >&2
+usage() {
+    cat <<END
+usage: $0 PREFIX [--no-std]
+
+Builds the libraries of rope, and puts them under PREFIX, an absolute path or one relative to this directory, with
+rope.h, rope.pc for pkg-config, and a package for find_package(rope) of CMake.
+
+  --no-std  for firmware: a static library without std and without an allocator
+  --help    this text
+
+CARGO_BUILD_TARGET, if set, is the target to build for. DESTDIR, if set, is put before PREFIX (for packages).
+END
+}
+refuse() {
+    echo "$0: $1" >&2
+    exit 2
+}
+prefix=
+no_std=
+for argument; do
+    case $argument in
+    --help | -h)
+        usage
+        exit
+        ;;
+    --no-std) no_std=1 ;;
+    -*) refuse "unknown option $argument; the options are --no-std and --help" ;;
+    '') refuse "the prefix is empty; it must be a directory" ;;
+    *)
+        [[ -z $prefix ]] || refuse "a second prefix, $argument, after $prefix; there must be one"
+        prefix=$argument
+        ;;
+    esac
+done
+if [[ -z $prefix ]]; then
+    usage >&2
     exit 2
 fi
-prefix=$1
 [[ $prefix == /* ]] || prefix=$PWD/$prefix
 build=()
 defines=
-if [[ ${2:-} == --no-std ]]; then
+if [[ -n $no_std ]]; then
     build=(--crate-type staticlib --no-default-features)
     defines=-DROPE_NO_STD
     # Without std nothing can unwind.
@@ -43,7 +71,7 @@ esac
 version=$(cargo pkgid -p rope-capi | sed 's/.*[#@]//')
 
 to=${DESTDIR:-}$prefix
-install -d "$to/include" "$to/lib/pkgconfig"
+install -d "$to/include" "$to/lib"
 install -m 644 "$capi/include/rope.h" "$to/include/"
 install -m 644 "$built/librope.a" "$to/lib/"
 soname=
@@ -54,11 +82,19 @@ if [[ -z $defines && -f $built/librope.so ]]; then
     ln -sf "librope.so.$version" "$to/lib/$soname"
     ln -sf "$soname" "$to/lib/librope.so"
 fi
-sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" -e "s|@DEFINES@|$defines|" -e "s|@PRIVATE@|$private|" \
-    "$capi/rope.pc.in" >"$to/lib/pkgconfig/rope.pc"
+# fill NAME TO PRIVATE: writes lib/TO from the template NAME.in.
+fill() {
+    install -d "$(dirname "$to/lib/$2")"
+    sed -e "s|@PREFIX@|$prefix|" -e "s|@VERSION@|$version|" -e "s|@DEFINES@|$defines|" -e "s|@SONAME@|$soname|" \
+        -e "s|@PRIVATE@|$3|" "$capi/$1.in" >"$to/lib/$2"
+}
+fill rope.pc pkgconfig/rope.pc "$private"
+# A list of CMake has semicolons.
+for file in ropeConfig.cmake ropeConfigVersion.cmake; do fill $file cmake/rope/$file "${private// /;}"; done
 
 echo "rope $version is in $to"
-echo "pkg-config finds it with PKG_CONFIG_PATH=$prefix/lib/pkgconfig, if not by itself."
+echo "pkg-config finds it with PKG_CONFIG_PATH=$prefix/lib/pkgconfig, CMake with CMAKE_PREFIX_PATH=$prefix, if not by"
+echo "itself."
 if [[ -n $soname ]]; then
     cat <<END
 A program finds $soname when it starts in one of these ways:

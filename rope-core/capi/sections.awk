@@ -47,6 +47,8 @@ function flush_block(    name, key, kind) {
     else if (!match(block, /(^|\n)[a-z][A-Za-z0-9_ *]*[ *]rope_[a-z0-9_]+\(/)) fail("no item in: " block)
     name = substr(block, RSTART, RLENGTH)
     sub(/\($/, "", name); sub(/.*[^A-Za-z0-9_]/, "", name)
+    if (kind == "function" && name !~ /_free$/ && name != "rope_error_detail")
+        sub(/(^|\n)rope_status rope_/, "\nROPE_NODISCARD&", block)
     key = (name in section_of) ? name : module_of[name]
     if (!(key in section_of)) fail(name " of module " key " is in no section")
     used[key] = 1

@@ -7,6 +7,9 @@
 //! | [`check_query_and_key`] | the C API, which cannot borrow Q and K of one packed row at once |
 //! | [`tuned`], [`tuning`], [`TUNINGS`] | `rope-bench tune`, which measures other knobs; the suite `tuning` |
 //! | [`ERRORS`] | the C API and the suites `messages` and `refused`, whose lists name every error |
+//! | [`Renamed`] | the C API and rope-torch, whose messages name their own functions |
+
+use core::fmt;
 
 use crate::cache::{Cache, CacheMut, Slots};
 use crate::rope::{Rope, Stages, WithStages};
@@ -15,6 +18,52 @@ use crate::{Element, Error, Rows, Shape, Tensor, TensorMut};
 
 /// The names of all errors.
 pub const ERRORS: &[&str] = Error::NAMES;
+
+/// A message with the names of another language: each name of Rust in it is replaced by that language's.
+#[derive(Clone, Copy, Debug)]
+pub struct Renamed<'a, T> {
+    /// The message.
+    pub text: T,
+    /// Pairs of a Rust name, or of a phrase with one, and what stands for it. Of two that begin at one place the first
+    /// counts.
+    pub names: &'a [(&'a str, &'a str)],
+}
+
+impl<T: fmt::Display> fmt::Display for Renamed<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.names;
+        fmt::write(&mut Renaming { f, names }, format_args!("{}", self.text))
+    }
+}
+
+/// Renames in each piece of text that is written. A name lies within one piece.
+struct Renaming<'a, 'f> {
+    f: &'a mut fmt::Formatter<'f>,
+    names: &'a [(&'a str, &'a str)],
+}
+
+impl fmt::Write for Renaming<'_, '_> {
+    fn write_str(&mut self, mut text: &str) -> fmt::Result {
+        let found = |text: &str| {
+            let of = |&(name, instead)| Some((find_word(text, name)?, name.len(), instead));
+            self.names.iter().filter_map(of).min_by_key(|&(at, ..)| at)
+        };
+        while let Some((at, length, instead)) = found(text) {
+            self.f.write_str(&text[..at])?;
+            self.f.write_str(instead)?;
+            text = &text[at + length..];
+        }
+        self.f.write_str(text)
+    }
+}
+
+/// Where a text has a name that is no part of a longer one.
+fn find_word(text: &str, name: &str) -> Option<usize> {
+    let joins = |c: char| c.is_alphanumeric() || c == '_';
+    text.match_indices(name).map(|(at, _)| at).find(|&at| {
+        !text[..at].ends_with(joins) && !text[at + name.len()..].starts_with(joins)
+    })
+}
 
 type ImplementationName = Result<&'static str, Error>;
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # The C API: its tests; its header; and the examples as programs that use what install.sh has installed, compiled by gcc
 # and by clang as C99, C11 and C++17 with every warning an error. They run with the static and with the shared library,
-# all static, under valgrind, with the sanitizers on both sides of the boundary, and without std; built by CMake; and by
-# Cargo, with Rust in the same program.
+# all static, under valgrind, with the sanitizers on both sides of the boundary, and without std; built by CMake, which
+# finds the package; and by Cargo, with Rust in the same program.
 source "$(dirname "$0")/common.sh"
 
 packages gcc g++ clang libclang-rt-dev valgrind pkg-config cmake make
@@ -11,7 +11,7 @@ export CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16
 limit=1200
 capi=rope-core/capi
 prefix=$CARGO_TARGET_DIR/prefix
-warnings=(-Wall -Wextra -Werror -pedantic)
+warnings=(-Wall -Wextra -Wconversion -Werror -pedantic)
 valgrind=(valgrind -q --leak-check=full --error-exitcode=9)
 
 # run COMMAND..: a run of an example is a test; in cargo's words, so that `passed` counts it.
@@ -31,7 +31,30 @@ run "$root/target/debug/rope-mixed"
 step "the header"
 tests "$capi/check-header.sh"
 
+step "a status that is not looked at"
+cat >"$CARGO_TARGET_DIR/ignored.c" <<'END'
+#include <rope.h>
+void ignored(const rope_plan *plan, const rope_tensor_mut *x, const rope_rows *rows, rope_table *table) {
+    rope_rotate(plan, x, rows);
+    rope_table_free(table);
+}
+END
+for compiler in "gcc -std=c99" "gcc -std=c2x" "clang -std=c99" "clang -std=c2x" "g++ -xc++ -std=c++11" \
+    "g++ -xc++ -std=c++17" "clang++ -xc++ -std=c++11" "clang++ -xc++ -std=c++17"; do
+    read -ra command <<<"$compiler -Wall -Wextra -Wconversion -pedantic -I$capi/include -c -o /dev/null"
+    "${command[@]}" "$CARGO_TARGET_DIR/ignored.c" 2>"$CARGO_TARGET_DIR/ignored" || fail "$compiler"
+    found=$(grep -c 'warning: ' "$CARGO_TARGET_DIR/ignored" || true)
+    [[ $found == 1 ]] || fail "$compiler: $found warnings instead of one"
+    grep -q 'warning: ignoring return value' "$CARGO_TARGET_DIR/ignored" || fail "$compiler: another warning"
+    tests "${command[@]}" -Werror -DROPE_NODISCARD= "$CARGO_TARGET_DIR/ignored.c"
+done
+
 step "the libraries"
+grep -qF -- '--no-std' <("$capi/install.sh" --help) || fail "install.sh --help"
+for wrong in --no_std -x ''; do
+    if "$capi/install.sh" "$prefix/wrong" "$wrong" 2>"$CARGO_TARGET_DIR/refusal"; then fail "install.sh takes '$wrong'"; fi
+    grep -qE -- "unknown option ${wrong:---}|the prefix is empty" "$CARGO_TARGET_DIR/refusal" || fail "'$wrong' is not named"
+done
 tests "$capi/install.sh" "$prefix/std"
 tests "$capi/install.sh" "$prefix/no-std" --no-std
 # What the library reads and writes is checked as well, not only the examples. A target is named so that build scripts
@@ -101,12 +124,37 @@ for text in README.md rope-core/src/guide/c.md $capi/README.md; do
 done
 
 step "CMake"
-tests env PKG_CONFIG_PATH="$prefix/std/lib/pkgconfig" cmake -S "$capi/examples" -B "$CARGO_TARGET_DIR/cmake" \
+# The package is found where it has been moved to.
+moved=$CARGO_TARGET_DIR/moved
+rm -rf "$moved" "$CARGO_TARGET_DIR"/cmake*
+cp -a "$prefix/std" "$moved"
+tests cmake -S "$capi/examples" -B "$CARGO_TARGET_DIR/cmake" -DCMAKE_PREFIX_PATH="$moved" \
     -DCMAKE_C_FLAGS="-std=c99 -O1 -gdwarf-4 ${warnings[*]}"
 tests cmake --build "$CARGO_TARGET_DIR/cmake"
 shared "$CARGO_TARGET_DIR/cmake/layer"
 run "${valgrind[@]}" "$CARGO_TARGET_DIR/cmake/layer"
+grep -q 'no dynamic section' <(readelf -d "$CARGO_TARGET_DIR/cmake/layer-static")
 run "$CARGO_TARGET_DIR/cmake/layer-static"
+
+# Without std there is one library, and the header has to know. Versions that may break programs are not found.
+version=$(PKG_CONFIG_PATH=$prefix/std/lib/pkgconfig pkg-config --modversion rope)
+cat >"$outside/CMakeLists.txt" <<END
+cmake_minimum_required(VERSION 3.16)
+project(rotate C)
+foreach(wrong 0 0.0 0.99 1 99.0 ${version%.*}.99)
+  find_package(rope \${wrong} QUIET)
+  if(rope_FOUND)
+    message(FATAL_ERROR "\${wrong} is found")
+  endif()
+endforeach()
+find_package(rope $version EXACT REQUIRED)
+find_package(rope ${version%.*} REQUIRED)
+add_executable(rotate rope/$capi/examples/rotate.c)
+target_link_libraries(rotate PRIVATE rope::rope m)
+END
+tests cmake -S "$outside" -B "$CARGO_TARGET_DIR/cmake-no-std" -DCMAKE_PREFIX_PATH="$prefix/no-std"
+tests cmake --build "$CARGO_TARGET_DIR/cmake-no-std"
+run "$CARGO_TARGET_DIR/cmake-no-std/rotate"
 
 # Firmware: a compiler without a C library reads the header. no_std.sh builds the library, firmware.sh runs.
 step "thumbv7em-none-eabihf"

@@ -461,7 +461,8 @@ fn no_two_types_of_a_crate_share_a_name() {
     }
 }
 
-fn rust_files(folder: &std::path::Path, files: &mut Vec<std::path::PathBuf>) {
+/// The sources below a folder.
+pub(crate) fn rust_files(folder: &std::path::Path, files: &mut Vec<std::path::PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder of sources") {
         let path = entry.expect("a file").path();
         if path.is_dir() {

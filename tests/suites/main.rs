@@ -23,6 +23,8 @@ mod config;
 mod convert;
 #[cfg(feature = "sizes")]
 mod corpus;
+#[cfg(feature = "models")]
+mod dialects;
 #[cfg(feature = "every")]
 mod examples;
 #[cfg(feature = "models")]

@@ -9,7 +9,7 @@ use rope_models::{Config, Error as ModelError, Gguf, GgufValue};
 use rope_tests::bodies::config::Questions;
 
 /// Each error, in each form of its sentence.
-fn cases() -> Vec<(Error, String)> {
+pub(crate) fn cases() -> Vec<(Error, String)> {
     let shape = Shape::from([2, 3, 5, 7]);
     let (most, longest) = (usize::MAX, isize::MAX);
     let words: &[(Error, &str)] = &[
@@ -512,7 +512,7 @@ fn cases() -> Vec<(Error, String)> {
 }
 
 /// The same of rope-models.
-fn cases_of_models() -> Vec<(ModelError, String)> {
+pub(crate) fn cases_of_models() -> Vec<(ModelError, String)> {
     let of_text = |text: &str| Config::from_json(text).expect_err("a refusal");
     // What holds a part of a file is made of a file; the later of two model types counts.
     let of_llama = |keys: &str| {

@@ -3,39 +3,35 @@
 // Generated from the crate rope-capi by check-header.sh; not to be edited. SPDX-License-Identifier: MIT OR Apache-2.0
 //
 // Three nouns and a verb: a tensor (rope_tensor_mut), a plan (rope_plan: which channels are pairs, which way, on which
-// instruction set), rows (rope_rows: the cos and sin of each token), and rope_rotate.
+// instruction set), rows (rope_rows: the cos and sin of each token), and rope_rotate. Without checks of statuses:
 //
 //     rope_axes axes = rope_axes_text(128);
+//     rope_plan plan = {ROPE_PAIRING_HALF, 0, 0, 0};
 //     rope_frequencies *frequencies;                                    // once per model
 //     rope_frequencies_new(&axes, 500000.0, NULL, &frequencies);
-//     rope_plan plan = {ROPE_PAIRING_HALF, 0, 0, 0};
 //     rope_positions positions = rope_positions_range(start, tokens);   // once per forward step
 //     rope_table *table;
-//     rope_table_new(frequencies, &positions, &table);
 //     rope_rows rows;
+//     rope_table_new(frequencies, &positions, &table);
 //     rope_table_rows(table, &rows);
 //     rope_tensor_mut q = {q_data, q_len, ROPE_ELEMENT_F32, {{0}, {0}}};   // per layer
 //     rope_layout_bshd(&q.layout, batch, tokens, heads, 128);
 //     rope_rotate(&plan, &q, &rows);
 //
-// A rope_chain is a plan with a norm, a scale and a Hadamard transform beside the rotation. It writes a tensor, or the
-// slots of a rope_cache: rope_chain_rotate_into_caches writes the K and V of a step, rope_chain_rotate_into_each writes
-// several targets with one read, and rope_shift moves keys that lie there.
-//
-// rope_backward is the gradient of rope_rotate, by the tensor and by the angles. rope_mixed_frequencies are those of
-// which every head has its own on every axis.
+// A rope_chain is a plan with a norm, a scale and a Hadamard transform beside the rotation. It writes tensors, or the
+// slots of a rope_cache, in which rope_shift moves keys. rope_backward is the gradient of rope_rotate, by the tensor
+// and by the angles. rope_mixed_frequencies are those of which every head has its own on every axis.
 //
 // The library allocates for handles: rope_frequencies, rope_mixed_frequencies, rope_table, rope_model; and while
-// rope_chain_rotate_into_each runs. All else is plain structs over the caller's memory. Firmware allocates nothing:
-// rope_frequencies_init makes frequencies in its own memory, and rope_rows_fill makes rows there; rope_rotate_at needs
-// no rows. A library built without std has no calls that allocate: define ROPE_NO_STD, and this header does not declare
-// them. One built without the feature `models` does not know models: define ROPE_NO_MODELS.
+// rope_chain_rotate_into_each runs. All else is plain structs over the caller's memory. Firmware allocates nothing: it
+// has rope_frequencies_init, rope_rows_fill and rope_rotate_at. For a library that was built without std (without
+// the feature `models`), define ROPE_NO_STD (ROPE_NO_MODELS): this header then declares what the library has.
 //
 // A call that can be refused returns a rope_status; ROPE_STATUS_OK is 0. It checks everything first, so that a refused
 // call has touched no tensor. It refuses null and misaligned pointers, lengths that no memory has, unknown values of
 // enumerations, and memory that would be written and read at once. The caller promises that pointers lead to memory
-// and that structs are filled in. No call unwinds, none keeps a pointer to a struct that it was given, and none has to
-// be called first to set the library up.
+// and that structs are filled in. No call unwinds, keeps a pointer to a struct, or has to be called first. The comment
+// of a call lists its statuses. Every call may also return ROPE_STATUS_INTERNAL: a bug of the library, caught.
 //
 // Memory that is shared: what a call writes must be apart from everything else that it reads or writes, from the first
 // byte to the last. A tensor ends with the last element that its layout reaches, a cache with its `bytes`, a list with
@@ -70,11 +66,21 @@ enum rope_status ROPE_INT32_ENUM;
 #define ROPE_INT32_ENUM
 #define ROPE_ENUM_TYPE(name) typedef int32_t name
 #endif
-
+// A compiler warns where a status is not looked at, but for calls that free and rope_error_detail. (GCC, before C23, in
+// spite of a `(void)`.) Defined as nothing before this header: no warnings.
+#ifdef ROPE_NODISCARD
+#elif (defined(__cplusplus) && __cplusplus >= 201703L) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
+#define ROPE_NODISCARD [[nodiscard]]
+#elif defined(__GNUC__)
+#define ROPE_NODISCARD __attribute__((warn_unused_result))
+#elif defined(_MSC_VER)
+#define ROPE_NODISCARD _Check_return_
+#else
+#define ROPE_NODISCARD
+#endif
 #ifdef __cplusplus
 extern "C" {
 #endif
-
 // What a call returns: ROPE_STATUS_OK, or why it was refused ("Statuses" below).
 ROPE_ENUM_TYPE(rope_status);
 
@@ -124,8 +130,8 @@ ROPE_ENUM_TYPE(rope_element);
 typedef struct rope_plan {
   // Which channels of what is read are pairs (`enum rope_pairing`).
   int32_t pairing;
-  // Which channels of what is written are pairs (`enum rope_pairing`); 0: the same as `pairing`. Only
-  // rope_rotate_into can change the pairing.
+  // Which channels of what is written are pairs (`enum rope_pairing`); 0: the same as `pairing`. Only calls that
+  // write other memory than they read can change the pairing.
   int32_t output_pairing;
   // Which way pairs rotate (`enum rope_direction`).
   int32_t direction;
@@ -177,12 +183,12 @@ struct rope_rows;
 // is rounded to the element once: the same bits on every machine.
 //
 // Returns ROPE_STATUS_ROTARY_DIM_EXCEEDS_HEAD, ROPE_STATUS_ROW_COUNT, ROPE_STATUS_ROW_HEADS,
-// ROPE_STATUS_ROW_SEQUENCES, ROPE_STATUS_ROW_MAGNITUDE, ROPE_STATUS_PAIRING_CHANGES_IN_PLACE;
-// ROPE_STATUS_BACKEND_UNAVAILABLE; ROPE_STATUS_SHAPE_OVERFLOW, ROPE_STATUS_OUT_OF_BOUNDS, ROPE_STATUS_OVERLAP;
-// ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_ROWS_LENGTH, ROPE_STATUS_ROW_WIDTH, ROPE_STATUS_HALVES_DIFFER,
-// ROPE_STATUS_HALVES_EQUAL, ROPE_STATUS_ROWS_PER_HEAD, ROPE_STATUS_ATTENTION_FACTOR,
-// ROPE_STATUS_POSITION_OUTSIDE_TABLE; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
-// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_MEMORY_OVERLAP. The tensor is untouched then.
+// ROPE_STATUS_ROW_SEQUENCES, ROPE_STATUS_PAIRING_CHANGES_IN_PLACE; ROPE_STATUS_ROW_MAGNITUDE and
+// ROPE_STATUS_FULL_WIDTH_ROWS of ROPE_DIRECTION_INVERSE; ROPE_STATUS_BACKEND_UNAVAILABLE; ROPE_STATUS_SHAPE_OVERFLOW,
+// ROPE_STATUS_OUT_OF_BOUNDS, ROPE_STATUS_OVERLAP; ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_ROWS_LENGTH,
+// ROPE_STATUS_ROW_WIDTH, ROPE_STATUS_HALVES_DIFFER, ROPE_STATUS_HALVES_EQUAL, ROPE_STATUS_ROWS_PER_HEAD,
+// ROPE_STATUS_ATTENTION_FACTOR, ROPE_STATUS_POSITION_OUTSIDE_TABLE; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
+// ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_MEMORY_OVERLAP. The tensor is untouched then.
 //
 // # Threads
 //
@@ -193,6 +199,7 @@ struct rope_rows;
 // # Safety
 //
 // Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_rotate(const struct rope_plan *plan,
                         const struct rope_tensor_mut *x,
                         const struct rope_rows *rows);
@@ -215,6 +222,7 @@ rope_status rope_rotate(const struct rope_plan *plan,
 // # Safety
 //
 // As rope_rotate.
+ROPE_NODISCARD
 rope_status rope_rotate_qk(const struct rope_plan *plan,
                            const struct rope_tensor_mut *q,
                            const struct rope_tensor_mut *k,
@@ -235,6 +243,7 @@ rope_status rope_rotate_qk(const struct rope_plan *plan,
 // # Safety
 //
 // As rope_rotate.
+ROPE_NODISCARD
 rope_status rope_rotate_into(const struct rope_plan *plan,
                              const struct rope_tensor *x,
                              const struct rope_tensor_mut *y,
@@ -258,6 +267,7 @@ struct rope_positions;
 // # Safety
 //
 // As rope_rotate.
+ROPE_NODISCARD
 rope_status rope_rotate_at(const struct rope_plan *plan,
                            const struct rope_tensor_mut *x,
                            const struct rope_frequencies *frequencies,
@@ -276,6 +286,7 @@ rope_status rope_rotate_at(const struct rope_plan *plan,
 // # Safety
 //
 // `layout` is NULL or points to a rope_layout.
+ROPE_NODISCARD
 rope_status rope_layout_bshd(struct rope_layout *layout,
                              size_t batch,
                              size_t tokens,
@@ -294,6 +305,7 @@ rope_status rope_layout_bshd(struct rope_layout *layout,
 // # Safety
 //
 // `layout` is NULL or points to a rope_layout.
+ROPE_NODISCARD
 rope_status rope_layout_bhsd(struct rope_layout *layout,
                              size_t batch,
                              size_t heads,
@@ -312,6 +324,7 @@ rope_status rope_layout_bhsd(struct rope_layout *layout,
 // # Safety
 //
 // `layout` is NULL or points to a rope_layout.
+ROPE_NODISCARD
 rope_status rope_layout_sbhd(struct rope_layout *layout,
                              size_t tokens,
                              size_t batch,
@@ -320,7 +333,7 @@ rope_status rope_layout_sbhd(struct rope_layout *layout,
 
 // `[tokens][heads][head_dim]` without gaps, the extents in this order: packed sequences of different lengths, as
 // FlashAttention's varlen functions and Transformer Engine's THD take them. The tensor has one sequence, and each of
-// its tokens a row of its own; rope_positions_packed makes the positions.
+// its tokens a row of its own, whose positions are of the kind ROPE_POSITIONS_KIND_PACKED.
 //
 // Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 // ROPE_STATUS_MISALIGNED.
@@ -332,6 +345,7 @@ rope_status rope_layout_sbhd(struct rope_layout *layout,
 // # Safety
 //
 // `layout` is NULL or points to a rope_layout.
+ROPE_NODISCARD
 rope_status rope_layout_thd(struct rope_layout *layout,
                             size_t tokens,
                             size_t heads,
@@ -453,8 +467,9 @@ struct rope_rows rope_rows_full(const float *cos,
 // rotary_dim.
 //
 // Returns ROPE_STATUS_STORAGE if the storage is too short, ROPE_STATUS_ROWS_TOO_LONG, ROPE_STATUS_NO_INVERSE for a
-// pair of zeros or of what is not finite, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
-// ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows. The storage is untouched then.
+// pair of zeros or of what is not finite, ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
+// ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows. The storage is untouched
+// then.
 //
 // # Threads
 //
@@ -464,6 +479,7 @@ struct rope_rows rope_rows_full(const float *cos,
 //
 // Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the inverted
 // rows are used.
+ROPE_NODISCARD
 rope_status rope_rows_invert(const struct rope_rows *rows,
                              float *storage,
                              size_t len,
@@ -472,8 +488,9 @@ rope_status rope_rows_invert(const struct rope_rows *rows,
 // Writes to `len` how many values (floats) the rows of some positions have: the number of tokens times rotary_dim.
 //
 // Returns ROPE_STATUS_POSITIONS_PER_AXIS, ROPE_STATUS_COORDINATE, ROPE_STATUS_OFFSETS, ROPE_STATUS_COUNT,
-// ROPE_STATUS_POSITION_RANGE, ROPE_STATUS_ROWS_TOO_LONG, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL,
-// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
+// ROPE_STATUS_POSITION_RANGE; ROPE_STATUS_RANK and ROPE_STATUS_SHARD_TOKENS of a shard; ROPE_STATUS_PARAMETER of
+// `dual_chunk`; ROPE_STATUS_ROWS_TOO_LONG, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
+// ROPE_STATUS_LENGTH, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
 //
 // # Threads
 //
@@ -482,6 +499,7 @@ rope_status rope_rows_invert(const struct rope_rows *rows,
 // # Safety
 //
 // Pointers are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_rows_len(const struct rope_frequencies *frequencies,
                           const struct rope_positions *positions,
                           size_t *len);
@@ -500,6 +518,7 @@ rope_status rope_rows_len(const struct rope_frequencies *frequencies,
 //
 // Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the rows are
 // used.
+ROPE_NODISCARD
 rope_status rope_rows_fill(const struct rope_frequencies *frequencies,
                            const struct rope_positions *positions,
                            float *storage,
@@ -519,6 +538,7 @@ rope_status rope_rows_fill(const struct rope_frequencies *frequencies,
 // # Safety
 //
 // As rope_rows_fill.
+ROPE_NODISCARD
 rope_status rope_rows_fill_shift(const struct rope_frequencies *frequencies,
                                  const struct rope_positions *deltas,
                                  float *storage,
@@ -542,6 +562,7 @@ rope_status rope_rows_fill_shift(const struct rope_frequencies *frequencies,
 // # Safety
 //
 // As rope_rows_fill.
+ROPE_NODISCARD
 rope_status rope_rows_fill_shift_from(const struct rope_frequencies *frequencies,
                                       const struct rope_frequencies *old,
                                       const struct rope_positions *from,
@@ -553,9 +574,9 @@ rope_status rope_rows_fill_shift_from(const struct rope_frequencies *frequencies
 // Writes the additive sinusoidal encoding of the original Transformer from the same angles. Each row has
 // `rotary_dim` values: sin at the even channels, cos at the odd ones.
 //
-// Returns ROPE_STATUS_ROW_HEADS for rows of each head, ROPE_STATUS_STORAGE unless `len` is the number of rows times
-// rotary_dim, ROPE_STATUS_NULL,
-// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows.
+// Returns ROPE_STATUS_ROW_HEADS for rows of each head, ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_STORAGE unless `len`
+// is the number of rows times rotary_dim, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
+// ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows.
 //
 // # Threads
 //
@@ -564,6 +585,7 @@ rope_status rope_rows_fill_shift_from(const struct rope_frequencies *frequencies
 // # Safety
 //
 // Pointers are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_sinusoidal(const struct rope_rows *rows,
                             float *values,
                             size_t len);
@@ -580,6 +602,7 @@ rope_status rope_sinusoidal(const struct rope_rows *rows,
 // # Safety
 //
 // Pointers are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_table_new(const struct rope_frequencies *frequencies,
                            const struct rope_positions *positions,
                            struct rope_table **table);
@@ -597,6 +620,7 @@ rope_status rope_table_new(const struct rope_frequencies *frequencies,
 // # Safety
 //
 // As rope_table_new.
+ROPE_NODISCARD
 rope_status rope_table_new_shift(const struct rope_frequencies *frequencies,
                                  const struct rope_positions *deltas,
                                  struct rope_table **table);
@@ -614,6 +638,7 @@ rope_status rope_table_new_shift(const struct rope_frequencies *frequencies,
 // # Safety
 //
 // As rope_table_new.
+ROPE_NODISCARD
 rope_status rope_table_new_shift_from(const struct rope_frequencies *frequencies,
                                       const struct rope_frequencies *old,
                                       const struct rope_positions *from,
@@ -634,6 +659,7 @@ rope_status rope_table_new_shift_from(const struct rope_frequencies *frequencies
 // # Safety
 //
 // `table` is NULL or of this library; `rows` is NULL or points to a rope_rows.
+ROPE_NODISCARD
 rope_status rope_table_rows(const struct rope_table *table,
                             struct rope_rows *rows);
 #endif
@@ -793,6 +819,7 @@ struct rope_positions rope_positions_shard(int32_t kind,
 // # Safety
 //
 // Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_shard_tokens(const struct rope_positions *positions,
                               size_t *tokens,
                               size_t len,
@@ -995,8 +1022,8 @@ size_t rope_frequencies_bytes(size_t rotary_dim);
 // memory held is lost, even if the call is refused.
 //
 // Returns ROPE_STATUS_STORAGE if the memory is too short, ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES,
-// ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT, ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL,
-// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
+// ROPE_STATUS_SECTIONS, ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT, ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE,
+// ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
 //
 // # Threads
 //
@@ -1006,6 +1033,7 @@ size_t rope_frequencies_bytes(size_t rotary_dim);
 //
 // Pointers are NULL or point to what they say, for the length of the call. `memory` stays as long as the
 // frequencies are used.
+ROPE_NODISCARD
 rope_status rope_frequencies_init(void *memory,
                                   size_t size,
                                   const struct rope_axes *axes,
@@ -1026,6 +1054,7 @@ rope_status rope_frequencies_init(void *memory,
 // # Safety
 //
 // As rope_frequencies_init.
+ROPE_NODISCARD
 rope_status rope_frequencies_init_inverse(void *memory,
                                           size_t size,
                                           const struct rope_axes *axes,
@@ -1046,6 +1075,7 @@ rope_status rope_frequencies_init_inverse(void *memory,
 // # Safety
 //
 // Pointers are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_frequencies_describe(const struct rope_frequencies *frequencies,
                                       struct rope_frequencies_info *info);
 
@@ -1062,6 +1092,7 @@ rope_status rope_frequencies_describe(const struct rope_frequencies *frequencies
 // # Safety
 //
 // Pointers are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_frequencies_inverse(const struct rope_frequencies *frequencies,
                                      double *inverse,
                                      size_t len);
@@ -1077,6 +1108,7 @@ rope_status rope_frequencies_inverse(const struct rope_frequencies *frequencies,
 // # Safety
 //
 // `frequencies` is NULL or of this library.
+ROPE_NODISCARD
 rope_status rope_frequencies_set_angle(struct rope_frequencies *frequencies, int32_t angle);
 
 // Sets the backend that makes the rows (`enum rope_backend`). All backends make the same bits.
@@ -1091,14 +1123,15 @@ rope_status rope_frequencies_set_angle(struct rope_frequencies *frequencies, int
 // # Safety
 //
 // `frequencies` is NULL or of this library.
+ROPE_NODISCARD
 rope_status rope_frequencies_set_backend(struct rope_frequencies *frequencies,
                                          int32_t backend);
 
 #if defined(ROPE_STD)
 // Makes frequencies for a base (rope_theta) and a scaling; NULL: none. rope_frequencies_free frees them.
 //
-// Returns ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES, ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT,
-// ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
+// Returns ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES, ROPE_STATUS_SECTIONS, ROPE_STATUS_PARAMETER,
+// ROPE_STATUS_COUNT, ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
 // ROPE_STATUS_LENGTH, ROPE_STATUS_OUT_OF_MEMORY.
 //
 // # Threads
@@ -1108,6 +1141,7 @@ rope_status rope_frequencies_set_backend(struct rope_frequencies *frequencies,
 // # Safety
 //
 // Pointers are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_frequencies_new(const struct rope_axes *axes,
                                  double base,
                                  const struct rope_scaling *scaling,
@@ -1128,6 +1162,7 @@ rope_status rope_frequencies_new(const struct rope_axes *axes,
 // # Safety
 //
 // Pointers are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_frequencies_new_inverse(const struct rope_axes *axes,
                                          const void *inverse,
                                          size_t count,
@@ -1172,6 +1207,7 @@ struct rope_axes rope_axes_text(size_t rotary_dim);
 // # Safety
 //
 // `scaling` is NULL or points to a rope_scaling.
+ROPE_NODISCARD
 rope_status rope_scaling_init(struct rope_scaling *scaling,
                               int32_t kind);
 
@@ -1202,7 +1238,7 @@ typedef struct rope_config {
   // The channels of a head in the tensors that are rotated; 0: all of the model's. Multi-head latent attention
   // rotates the last channels of a head (128..192 of DeepSeek-V3), and a plan rotates the first: such a model is
   // refused unless this is the number of channels that rotate (64), which then are tensors of their own, or parts
-  // of longer heads (a pointer to the first of them in rope_tensor, with the strides of the whole heads).
+  // of longer heads: `data` points to the first of them.
   size_t head_dim;
 } rope_config;
 #endif
@@ -1224,8 +1260,7 @@ typedef struct rope_model_layer {
   // its own for a call, of `rotary_dim / windows` channels. Its rows are those of rope_rows_strided, half as many
   // values a row, with the strides of the whole rows; the cos and sin of part `n` begin `n` times as many later.
   size_t windows;
-  // The plan for tensors of these channels: a pointer to channel `first` of the caller's first head, with the strides
-  // of the whole heads.
+  // The plan for tensors of these channels: `data` points to channel `first` of the caller's heads.
   struct rope_plan plan;
   // Whether values are rotated as keys are: 1 or 0.
   int32_t rotates_values;
@@ -1292,6 +1327,7 @@ typedef struct rope_gguf {
 // # Safety
 //
 // Pointers are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_frequencies_from_config(const char *json,
                                          size_t length,
                                          const struct rope_config *config,
@@ -1315,6 +1351,7 @@ rope_status rope_frequencies_from_config(const char *json,
 // # Safety
 //
 // Pointers are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_model_from_config(const char *json,
                                    size_t length,
                                    const struct rope_config *config,
@@ -1349,6 +1386,7 @@ rope_status rope_model_free(struct rope_model *model);
 // # Safety
 //
 // Pointers are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_model_layers(const struct rope_model *model, size_t *layers);
 #endif
 
@@ -1365,6 +1403,7 @@ rope_status rope_model_layers(const struct rope_model *model, size_t *layers);
 // # Safety
 //
 // Pointers are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_model_describe_layer(const struct rope_model *model,
                                       size_t index,
                                       struct rope_model_layer *layer);
@@ -1384,6 +1423,7 @@ rope_status rope_model_describe_layer(const struct rope_model *model,
 // # Safety
 //
 // Pointers are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_model_frequencies(const struct rope_model *model,
                                    size_t rotation,
                                    struct rope_frequencies **frequencies);
@@ -1611,9 +1651,9 @@ typedef struct rope_chain {
 // Runs a chain in place.
 //
 // Returns ROPE_STATUS_HEAD_DIM_ON_STACK for heads of more than 2048 channels; ROPE_STATUS_PARAMETER,
-// ROPE_STATUS_COUNT and ROPE_STATUS_CENTERED_SUMS for a norm or a scale that does not fit; ROPE_STATUS_HADAMARD_BLOCK
-// and ROPE_STATUS_HADAMARD_HEAD for a transform that does not; and what rope_rotate returns. The tensor is untouched
-// then.
+// ROPE_STATUS_COUNT, ROPE_STATUS_WEIGHT_MISSING, ROPE_STATUS_WEIGHT_UNUSED and ROPE_STATUS_CENTERED_SUMS for a norm or
+// a scale that does not fit; ROPE_STATUS_HADAMARD_BLOCK and ROPE_STATUS_HADAMARD_HEAD for a transform that does not;
+// and what rope_rotate returns. The tensor is untouched then.
 //
 // # Threads
 //
@@ -1622,6 +1662,7 @@ typedef struct rope_chain {
 // # Safety
 //
 // As rope_rotate.
+ROPE_NODISCARD
 rope_status rope_chain_rotate(const struct rope_chain *chain,
                               const struct rope_tensor_mut *x,
                               const struct rope_rows *rows);
@@ -1638,6 +1679,7 @@ rope_status rope_chain_rotate(const struct rope_chain *chain,
 // # Safety
 //
 // As rope_rotate.
+ROPE_NODISCARD
 rope_status rope_chain_run_stages(const struct rope_chain *chain,
                                   const struct rope_tensor_mut *x);
 
@@ -1654,6 +1696,7 @@ rope_status rope_chain_run_stages(const struct rope_chain *chain,
 // # Safety
 //
 // As rope_rotate.
+ROPE_NODISCARD
 rope_status rope_chain_rotate_into(const struct rope_chain *chain,
                                    const struct rope_tensor *x,
                                    const struct rope_tensor_mut *y,
@@ -1674,6 +1717,7 @@ rope_status rope_chain_rotate_into(const struct rope_chain *chain,
 // # Safety
 //
 // As rope_rotate.
+ROPE_NODISCARD
 rope_status rope_chain_squares(const struct rope_chain *chain,
                                const struct rope_tensor *x,
                                float *sums,
@@ -1691,6 +1735,7 @@ rope_status rope_chain_squares(const struct rope_chain *chain,
 // # Safety
 //
 // `norm` is NULL or points to a rope_norm.
+ROPE_NODISCARD
 rope_status rope_norm_init(struct rope_norm *norm,
                            int32_t formula);
 
@@ -1706,6 +1751,7 @@ rope_status rope_norm_init(struct rope_norm *norm,
 // # Safety
 //
 // `hadamard` is NULL or points to a rope_hadamard.
+ROPE_NODISCARD
 rope_status rope_hadamard_init(struct rope_hadamard *hadamard,
                                int32_t preset,
                                size_t head_dim);
@@ -1938,7 +1984,8 @@ typedef struct rope_output {
 // Targets must not overlap each other, the source or the rows, from the first byte to the last of each.
 // Tensors that lie between one another are groups of heads of one.
 //
-// Returns what rope_chain_rotate_into and rope_chain_rotate_into_cache return. No target is written then.
+// Returns what rope_chain_rotate_into and rope_chain_rotate_into_cache return. No target is written then. The call
+// allocates, and cannot report a lack of memory: the process ends.
 //
 // # Threads
 //
@@ -1947,6 +1994,7 @@ typedef struct rope_output {
 // # Safety
 //
 // As rope_rotate.
+ROPE_NODISCARD
 rope_status rope_chain_rotate_into_each(const struct rope_chain *chain,
                                         const struct rope_tensor *x,
                                         const struct rope_output *outputs,
@@ -1973,6 +2021,7 @@ rope_status rope_chain_rotate_into_each(const struct rope_chain *chain,
 // # Safety
 //
 // As rope_rotate.
+ROPE_NODISCARD
 rope_status rope_chain_rotate_into_cache(const struct rope_chain *chain,
                                          const struct rope_tensor *x,
                                          const struct rope_cache *cache,
@@ -1991,6 +2040,7 @@ rope_status rope_chain_rotate_into_cache(const struct rope_chain *chain,
 // # Safety
 //
 // As rope_rotate.
+ROPE_NODISCARD
 rope_status rope_chain_copy_into_cache(const struct rope_chain *chain,
                                        const struct rope_tensor *x,
                                        const struct rope_cache *cache,
@@ -2012,6 +2062,7 @@ rope_status rope_chain_copy_into_cache(const struct rope_chain *chain,
 // # Safety
 //
 // As rope_rotate.
+ROPE_NODISCARD
 rope_status rope_chain_rotate_into_caches(const struct rope_chain *chain,
                                           const struct rope_tensor *k,
                                           const struct rope_cache *keys,
@@ -2034,6 +2085,7 @@ rope_status rope_chain_rotate_into_caches(const struct rope_chain *chain,
 // # Safety
 //
 // As rope_rotate.
+ROPE_NODISCARD
 rope_status rope_chain_rotate_from_cache(const struct rope_chain *chain,
                                          const struct rope_cache *cache,
                                          const struct rope_slots *slots,
@@ -2051,6 +2103,7 @@ rope_status rope_chain_rotate_from_cache(const struct rope_chain *chain,
 // # Safety
 //
 // As rope_rotate.
+ROPE_NODISCARD
 rope_status rope_chain_copy_from_cache(const struct rope_chain *chain,
                                        const struct rope_cache *cache,
                                        const struct rope_slots *slots,
@@ -2062,7 +2115,7 @@ rope_status rope_chain_copy_from_cache(const struct rope_chain *chain,
 // A head is read as float, rotated, and rounded once to what the cache keeps; scales that are made are made anew. A
 // row that rotates by nothing leaves the bits of its slot.
 //
-// Returns what rope_chain_rotate_into_cache returns. The cache is untouched then.
+// Returns ROPE_STATUS_FULL_WIDTH_ROWS, and what rope_chain_rotate_into_cache returns. The cache is untouched then.
 //
 // # Threads
 //
@@ -2071,6 +2124,7 @@ rope_status rope_chain_copy_from_cache(const struct rope_chain *chain,
 // # Safety
 //
 // As rope_rotate.
+ROPE_NODISCARD
 rope_status rope_shift(const struct rope_plan *plan,
                        const struct rope_cache *cache,
                        const struct rope_slots *slots,
@@ -2080,7 +2134,7 @@ rope_status rope_shift(const struct rope_plan *plan,
 // the rotation and done again after it. A scale is not applied: cached keys have it, and it commutes with the
 // rotation.
 //
-// Returns ROPE_STATUS_NOT_LINEAR for a chain with a norm, and what rope_chain_rotate_into_cache returns. The cache is
+// Returns ROPE_STATUS_NOT_LINEAR for a chain with a norm, and what rope_shift returns. The cache is
 // untouched then.
 //
 // # Threads
@@ -2090,6 +2144,7 @@ rope_status rope_shift(const struct rope_plan *plan,
 // # Safety
 //
 // As rope_rotate.
+ROPE_NODISCARD
 rope_status rope_chain_shift(const struct rope_chain *chain,
                              const struct rope_cache *cache,
                              const struct rope_slots *slots,
@@ -2123,7 +2178,8 @@ typedef struct rope_pair_gradients {
 //
 // Returns ROPE_STATUS_BACKWARD_DIRECTION unless the plan rotates forward, ROPE_STATUS_SHAPE_MISMATCH,
 // ROPE_STATUS_GRADIENT_HEADS, ROPE_STATUS_GRADIENT_SHAPE unless the gradients have as many pairs as the rows,
-// ROPE_STATUS_UNKNOWN_VALUE for two elements, and what rope_rotate returns. Nothing is touched then.
+// ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_UNKNOWN_VALUE for two elements, and what rope_rotate returns. Nothing is
+// touched then.
 //
 // # Threads
 //
@@ -2133,6 +2189,7 @@ typedef struct rope_pair_gradients {
 // # Safety
 //
 // Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_backward(const struct rope_plan *plan,
                           const struct rope_tensor *y,
                           const struct rope_tensor_mut *dy,
@@ -2153,6 +2210,7 @@ rope_status rope_backward(const struct rope_plan *plan,
 // # Safety
 //
 // As rope_backward.
+ROPE_NODISCARD
 rope_status rope_chain_backward(const struct rope_chain *chain,
                                 const struct rope_tensor *y,
                                 const struct rope_tensor_mut *dy,
@@ -2172,6 +2230,7 @@ rope_status rope_chain_backward(const struct rope_chain *chain,
 // # Safety
 //
 // As rope_backward.
+ROPE_NODISCARD
 rope_status rope_backward_into(const struct rope_plan *plan,
                                const struct rope_tensor *y,
                                const struct rope_tensor *dy,
@@ -2197,6 +2256,7 @@ rope_status rope_backward_into(const struct rope_plan *plan,
 // # Safety
 //
 // Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_angle_gradients(const struct rope_plan *plan,
                                  const struct rope_tensor *y,
                                  const struct rope_tensor *dy,
@@ -2214,6 +2274,7 @@ rope_status rope_angle_gradients(const struct rope_plan *plan,
 // # Safety
 //
 // As rope_angle_gradients.
+ROPE_NODISCARD
 rope_status rope_angle_gradients_of_input(const struct rope_plan *plan,
                                           const struct rope_tensor *x,
                                           const struct rope_tensor *dx,
@@ -2231,6 +2292,7 @@ rope_status rope_angle_gradients_of_input(const struct rope_plan *plan,
 // # Safety
 //
 // As rope_angle_gradients.
+ROPE_NODISCARD
 rope_status rope_factor_gradients(const struct rope_plan *plan,
                                   const struct rope_tensor *y,
                                   const struct rope_tensor *dy,
@@ -2249,6 +2311,7 @@ rope_status rope_factor_gradients(const struct rope_plan *plan,
 // # Safety
 //
 // As rope_angle_gradients.
+ROPE_NODISCARD
 rope_status rope_cos_sin_gradients(const struct rope_plan *plan,
                                    const struct rope_tensor *x,
                                    const struct rope_tensor *dy,
@@ -2271,6 +2334,7 @@ rope_status rope_cos_sin_gradients(const struct rope_plan *plan,
 // # Safety
 //
 // As rope_angle_gradients.
+ROPE_NODISCARD
 rope_status rope_channel_gradients(const struct rope_plan *plan,
                                    const struct rope_tensor *x,
                                    const struct rope_tensor *dy,
@@ -2294,6 +2358,7 @@ rope_status rope_channel_gradients(const struct rope_plan *plan,
 // # Safety
 //
 // Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_pair_gradients_frequencies(const struct rope_pair_gradients *angles,
                                             const struct rope_positions *positions,
                                             size_t axes,
@@ -2316,6 +2381,7 @@ rope_status rope_pair_gradients_frequencies(const struct rope_pair_gradients *an
 // # Safety
 //
 // As rope_pair_gradients_frequencies.
+ROPE_NODISCARD
 rope_status rope_pair_gradients_positions(const struct rope_pair_gradients *angles,
                                           const double *inverse,
                                           size_t count,
@@ -2335,6 +2401,7 @@ rope_status rope_pair_gradients_positions(const struct rope_pair_gradients *angl
 // # Safety
 //
 // As rope_pair_gradients_frequencies.
+ROPE_NODISCARD
 rope_status rope_pair_gradients_total(const struct rope_pair_gradients *gradients,
                                       double *total);
 
@@ -2344,9 +2411,9 @@ rope_status rope_pair_gradients_total(const struct rope_pair_gradients *gradient
 // and `sin` have `len` numbers each. The four arrays are apart.
 //
 // Returns ROPE_STATUS_GRADIENT_SHAPE unless factors and rows have the shape of the angles' gradients,
-// ROPE_STATUS_STORAGE unless `len` is as many, ROPE_STATUS_ROW_OF_ZEROS where cos and sin are both zero,
-// ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate
-// returns for rows. Nothing is added then.
+// ROPE_STATUS_STORAGE unless `len` is as many, ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_ROW_OF_ZEROS where cos and sin
+// are both zero, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what
+// rope_rotate returns for rows. Nothing is added then.
 //
 // # Threads
 //
@@ -2355,6 +2422,7 @@ rope_status rope_pair_gradients_total(const struct rope_pair_gradients *gradient
 // # Safety
 //
 // As rope_pair_gradients_frequencies.
+ROPE_NODISCARD
 rope_status rope_pair_gradients_cos_sin(const struct rope_pair_gradients *angles,
                                         const struct rope_pair_gradients *factors,
                                         const struct rope_rows *rows,
@@ -2374,6 +2442,7 @@ rope_status rope_pair_gradients_cos_sin(const struct rope_pair_gradients *angles
 // # Safety
 //
 // Pointers are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_gradients_to_logarithm(const double *frequencies,
                                         double *gradients,
                                         size_t count);
@@ -2390,6 +2459,7 @@ rope_status rope_gradients_to_logarithm(const double *frequencies,
 // # Safety
 //
 // As rope_gradients_to_logarithm.
+ROPE_NODISCARD
 rope_status rope_gradients_to_ratio(const double *fixed,
                                     double *gradients,
                                     size_t count);
@@ -2406,6 +2476,7 @@ rope_status rope_gradients_to_ratio(const double *fixed,
 // # Safety
 //
 // As rope_gradients_to_logarithm.
+ROPE_NODISCARD
 rope_status rope_gradients_to_base(double base,
                                    const double *frequencies,
                                    const double *gradients,
@@ -2510,6 +2581,7 @@ size_t rope_mixed_frequencies_bytes(size_t axes,
 //
 // Pointers are NULL or point to what they say, for the length of the call. `memory` stays as long as the frequencies
 // are used.
+ROPE_NODISCARD
 rope_status rope_mixed_frequencies_init(void *memory,
                                         size_t size,
                                         const struct rope_mixed_inverse *inverse,
@@ -2528,6 +2600,7 @@ rope_status rope_mixed_frequencies_init(void *memory,
 // # Safety
 //
 // Pointers are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_mixed_frequencies_describe(const struct rope_mixed_frequencies *frequencies,
                                             struct rope_mixed_frequencies_info *info);
 
@@ -2543,6 +2616,7 @@ rope_status rope_mixed_frequencies_describe(const struct rope_mixed_frequencies 
 // # Safety
 //
 // `frequencies` is NULL or of this library.
+ROPE_NODISCARD
 rope_status rope_mixed_frequencies_set_backend(struct rope_mixed_frequencies *frequencies,
                                                int32_t backend);
 
@@ -2558,6 +2632,7 @@ rope_status rope_mixed_frequencies_set_backend(struct rope_mixed_frequencies *fr
 // # Safety
 //
 // As rope_rows_len.
+ROPE_NODISCARD
 rope_status rope_rows_len_mixed(const struct rope_mixed_frequencies *frequencies,
                                 const struct rope_positions *positions,
                                 size_t *len);
@@ -2576,6 +2651,7 @@ rope_status rope_rows_len_mixed(const struct rope_mixed_frequencies *frequencies
 // # Safety
 //
 // As rope_rows_fill.
+ROPE_NODISCARD
 rope_status rope_rows_fill_mixed(const struct rope_mixed_frequencies *frequencies,
                                  const struct rope_positions *positions,
                                  float *storage,
@@ -2595,6 +2671,7 @@ rope_status rope_rows_fill_mixed(const struct rope_mixed_frequencies *frequencie
 // # Safety
 //
 // As rope_rotate_at.
+ROPE_NODISCARD
 rope_status rope_rotate_at_mixed(const struct rope_plan *plan,
                                  const struct rope_tensor_mut *x,
                                  const struct rope_mixed_frequencies *frequencies,
@@ -2612,6 +2689,7 @@ rope_status rope_rotate_at_mixed(const struct rope_plan *plan,
 // # Safety
 //
 // Pointers, also those in structs, are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_mixed_frequencies_new(const struct rope_mixed_inverse *inverse,
                                        double attention_factor,
                                        int32_t angle,
@@ -2646,6 +2724,7 @@ rope_status rope_mixed_frequencies_free(struct rope_mixed_frequencies *frequenci
 // # Safety
 //
 // As rope_table_new.
+ROPE_NODISCARD
 rope_status rope_table_new_mixed(const struct rope_mixed_frequencies *frequencies,
                                  const struct rope_positions *positions,
                                  struct rope_table **table);
@@ -2672,6 +2751,7 @@ rope_status rope_table_new_mixed(const struct rope_mixed_frequencies *frequencie
 // # Safety
 //
 // Pointers are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_initial_mixed(double theta,
                                const void *directions,
                                size_t heads,
@@ -2694,6 +2774,7 @@ rope_status rope_initial_mixed(double theta,
 // # Safety
 //
 // As rope_initial_mixed.
+ROPE_NODISCARD
 rope_status rope_initial_axial(double theta,
                                size_t heads,
                                size_t pairs,
@@ -2719,6 +2800,7 @@ rope_status rope_initial_axial(double theta,
 //
 // Pointers are NULL or point to what they say, for the length of the call. `storage` stays as long as the positions
 // are used.
+ROPE_NODISCARD
 rope_status rope_grid_positions(int32_t indexing,
                                 size_t rows,
                                 size_t columns,
@@ -2856,7 +2938,7 @@ enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_COORDINATE = 40,
   // Offsets of packed sequences do not start at 0, or fall.
   ROPE_STATUS_OFFSETS = 41,
-  // More values of rows than size_t counts.
+  // Rows of more bytes than memory can have.
   ROPE_STATUS_ROWS_TOO_LONG = 42,
   // A row is longer than what rope_rotate_at keeps on the stack: more than 2048 values.
   ROPE_STATUS_ROTARY_DIM_ON_STACK = 43,
@@ -2947,6 +3029,8 @@ const char *rope_error_message(int32_t status);
 // with a NUL, and is cut at `size` bytes.
 //
 // The status alone says what went wrong. The text is for people, and its wording may change.
+//
+// Returns ROPE_STATUS_NULL, ROPE_STATUS_LENGTH.
 //
 // # Threads
 //

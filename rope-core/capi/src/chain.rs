@@ -107,9 +107,9 @@ pub(crate) unsafe fn chain<'a>(
 /// Runs a chain in place.
 ///
 /// Returns ROPE_STATUS_HEAD_DIM_ON_STACK for heads of more than 2048 channels; ROPE_STATUS_PARAMETER,
-/// ROPE_STATUS_COUNT and ROPE_STATUS_CENTERED_SUMS for a norm or a scale that does not fit; ROPE_STATUS_HADAMARD_BLOCK
-/// and ROPE_STATUS_HADAMARD_HEAD for a transform that does not; and what rope_rotate returns. The tensor is untouched
-/// then.
+/// ROPE_STATUS_COUNT, ROPE_STATUS_WEIGHT_MISSING, ROPE_STATUS_WEIGHT_UNUSED and ROPE_STATUS_CENTERED_SUMS for a norm or
+/// a scale that does not fit; ROPE_STATUS_HADAMARD_BLOCK and ROPE_STATUS_HADAMARD_HEAD for a transform that does not;
+/// and what rope_rotate returns. The tensor is untouched then.
 ///
 /// # Threads
 ///
@@ -476,7 +476,7 @@ pub unsafe extern "C" fn rope_chain_copy_from_cache(
 /// A head is read as float, rotated, and rounded once to what the cache keeps; scales that are made are made anew. A
 /// row that rotates by nothing leaves the bits of its slot.
 ///
-/// Returns what rope_chain_rotate_into_cache returns. The cache is untouched then.
+/// Returns ROPE_STATUS_FULL_WIDTH_ROWS, and what rope_chain_rotate_into_cache returns. The cache is untouched then.
 ///
 /// # Threads
 ///
@@ -511,7 +511,7 @@ pub unsafe extern "C" fn rope_shift(
 /// the rotation and done again after it. A scale is not applied: cached keys have it, and it commutes with the
 /// rotation.
 ///
-/// Returns ROPE_STATUS_NOT_LINEAR for a chain with a norm, and what rope_chain_rotate_into_cache returns. The cache is
+/// Returns ROPE_STATUS_NOT_LINEAR for a chain with a norm, and what rope_shift returns. The cache is
 /// untouched then.
 ///
 /// # Threads

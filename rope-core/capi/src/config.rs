@@ -35,7 +35,7 @@ pub struct rope_config {
     /// The channels of a head in the tensors that are rotated; 0: all of the model's. Multi-head latent attention
     /// rotates the last channels of a head (128..192 of DeepSeek-V3), and a plan rotates the first: such a model is
     /// refused unless this is the number of channels that rotate (64), which then are tensors of their own, or parts
-    /// of longer heads (a pointer to the first of them in rope_tensor, with the strides of the whole heads).
+    /// of longer heads: `data` points to the first of them.
     pub head_dim: usize,
 }
 plain!(rope_config);
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn rope_frequencies_from_config(
 #[derive(Debug)]
 pub struct rope_model {
     head: Head,
-    frequencies: Box<Model>,
+    value: Box<Model>,
 }
 handle!(rope_model, Box<Model>, 0x726f_7065_5f6d_6f64, "model");
 
@@ -224,8 +224,7 @@ pub struct rope_model_layer {
     /// its own for a call, of `rotary_dim / windows` channels. Its rows are those of rope_rows_strided, half as many
     /// values a row, with the strides of the whole rows; the cos and sin of part `n` begin `n` times as many later.
     pub windows: usize,
-    /// The plan for tensors of these channels: a pointer to channel `first` of the caller's first head, with the strides
-    /// of the whole heads.
+    /// The plan for tensors of these channels: `data` points to channel `first` of the caller's heads.
     pub plan: rope_plan,
     /// Whether values are rotated as keys are: 1 or 0.
     pub rotates_values: i32,

@@ -6,6 +6,9 @@
 use core::fmt;
 
 use rope_core::Error;
+use rope_core::internals::Renamed;
+
+use crate::dialect::NAMES;
 
 /// Why a call was refused, with the values that were in the way.
 #[derive(Debug)]
@@ -106,12 +109,17 @@ impl From<rope_models::Error> for Failure {
     }
 }
 
+/// A message that names C's functions.
+fn in_c<T: fmt::Display>(text: T) -> Renamed<'static, T> {
+    Renamed { text, names: NAMES }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Failure::Core(error) => write!(f, "{error}"),
+            Failure::Core(error) => write!(f, "{}", in_c(error)),
             #[cfg(feature = "models")]
-            Failure::Model(ref error) => write!(f, "{error}"),
+            Failure::Model(ref error) => write!(f, "{}", in_c(error)),
             Failure::Null { name } => write!(f, "{name} is null"),
             Failure::Misaligned { name, alignment } => write!(
                 f,

@@ -39,7 +39,7 @@ const _: () = {
 #[derive(Debug)]
 pub struct rope_frequencies {
     head: Head,
-    frequencies: Frequencies<'static>,
+    value: Frequencies<'static>,
 }
 handle!(
     rope_frequencies,
@@ -175,8 +175,8 @@ pub extern "C" fn rope_frequencies_bytes(rotary_dim: usize) -> usize {
 /// memory held is lost, even if the call is refused.
 ///
 /// Returns ROPE_STATUS_STORAGE if the memory is too short, ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES,
-/// ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT, ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL,
-/// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
+/// ROPE_STATUS_SECTIONS, ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT, ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE,
+/// ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
 ///
 /// # Threads
 ///
@@ -378,8 +378,8 @@ mod heap {
 
     /// Makes frequencies for a base (rope_theta) and a scaling; NULL: none. rope_frequencies_free frees them.
     ///
-    /// Returns ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES, ROPE_STATUS_PARAMETER, ROPE_STATUS_COUNT,
-    /// ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
+    /// Returns ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_AXES, ROPE_STATUS_SECTIONS, ROPE_STATUS_PARAMETER,
+    /// ROPE_STATUS_COUNT, ROPE_STATUS_TOO_FAST, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
     /// ROPE_STATUS_LENGTH, ROPE_STATUS_OUT_OF_MEMORY.
     ///
     /// # Threads

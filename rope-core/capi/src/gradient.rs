@@ -87,7 +87,8 @@ fn same_element(tensor: i32, gradient: i32) -> Result<(), Failure> {
 ///
 /// Returns ROPE_STATUS_BACKWARD_DIRECTION unless the plan rotates forward, ROPE_STATUS_SHAPE_MISMATCH,
 /// ROPE_STATUS_GRADIENT_HEADS, ROPE_STATUS_GRADIENT_SHAPE unless the gradients have as many pairs as the rows,
-/// ROPE_STATUS_UNKNOWN_VALUE for two elements, and what rope_rotate returns. Nothing is touched then.
+/// ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_UNKNOWN_VALUE for two elements, and what rope_rotate returns. Nothing is
+/// touched then.
 ///
 /// # Threads
 ///
@@ -542,9 +543,9 @@ pub unsafe extern "C" fn rope_pair_gradients_total(
 /// and `sin` have `len` numbers each. The four arrays are apart.
 ///
 /// Returns ROPE_STATUS_GRADIENT_SHAPE unless factors and rows have the shape of the angles' gradients,
-/// ROPE_STATUS_STORAGE unless `len` is as many, ROPE_STATUS_ROW_OF_ZEROS where cos and sin are both zero,
-/// ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate
-/// returns for rows. Nothing is added then.
+/// ROPE_STATUS_STORAGE unless `len` is as many, ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_ROW_OF_ZEROS where cos and sin
+/// are both zero, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what
+/// rope_rotate returns for rows. Nothing is added then.
 ///
 /// # Threads
 ///

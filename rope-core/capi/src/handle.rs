@@ -1,4 +1,4 @@
-//! Handles of frequencies: on the heap, or in the caller's memory, with the chunks of frequencies after them.
+//! Handles: on the heap, or frequencies in the caller's memory, with their chunks after them.
 
 use core::ffi::c_void;
 
@@ -49,8 +49,8 @@ pub(crate) unsafe trait Handle: Sized {
     fn value_mut(&mut self) -> &mut Self::Value;
 }
 
-/// Implements [`Handle`] for a struct with the members `head` and `frequencies`. (The struct is written out because
-/// cbindgen reads it.)
+/// Implements [`Handle`] for a struct with the members `head` and `value`. (The struct is written out because cbindgen
+/// reads it.)
 macro_rules! handle {
     ($name:ident, $value:ty, $magic:literal $(, $called:literal)?) => {
         // SAFETY: `head` is a member.
@@ -59,8 +59,8 @@ macro_rules! handle {
             const MAGIC: u64 = $magic;
             $(const NAME: &'static str = $called;)?
 
-            fn new(head: $crate::handle::Head, frequencies: $value) -> Self {
-                $name { head, frequencies }
+            fn new(head: $crate::handle::Head, value: $value) -> Self {
+                $name { head, value }
             }
 
             unsafe fn head(handle: *const Self) -> *const $crate::handle::Head {
@@ -74,11 +74,11 @@ macro_rules! handle {
             }
 
             fn value(&self) -> &$value {
-                &self.frequencies
+                &self.value
             }
 
             fn value_mut(&mut self) -> &mut $value {
-                &mut self.frequencies
+                &mut self.value
             }
         }
 
@@ -130,7 +130,7 @@ unsafe fn check<H: Handle>(handle: *const H) -> Result<(), Failure> {
     } else {
         Err(Failure::Handle {
             name: H::NAME,
-            required: "that a call of this library has made, of the kind that this call takes",
+            required: "of the kind that this call takes, or it has been freed",
         })
     }
 }
@@ -312,11 +312,12 @@ mod heap {
         let head = unsafe { (*handle).head_mut() };
         if !head.owned {
             return Err(Failure::Handle {
-                name: "frequencies",
+                name: H::NAME,
                 required: "on the heap: it lies in memory of the caller's, who frees that",
             });
         }
-        head.magic = 0;
+        // SAFETY: a member of the handle. The compiler would leave out a plain write before memory is freed.
+        unsafe { (&raw mut head.magic).write_volatile(0) };
         let layout =
             Layout::from_size_align(head.bytes, ALIGNMENT).map_err(|_| Failure::Internal)?;
         // SAFETY: `allocate` made it with this layout, and its value is dropped once, here.

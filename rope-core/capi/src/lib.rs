@@ -35,6 +35,7 @@ mod cache;
 mod chain;
 #[cfg(feature = "models")]
 mod config;
+mod dialect;
 mod failure;
 mod frequencies;
 #[cfg(feature = "models")]

@@ -48,7 +48,7 @@ impl rope_mixed_angle {
 #[derive(Debug)]
 pub struct rope_mixed_frequencies {
     head: Head,
-    frequencies: MixedFrequencies<'static>,
+    value: MixedFrequencies<'static>,
 }
 handle!(
     rope_mixed_frequencies,

@@ -75,7 +75,8 @@ enum WritableTarget<'a> {
 /// Targets must not overlap each other, the source or the rows, from the first byte to the last of each.
 /// Tensors that lie between one another are groups of heads of one.
 ///
-/// Returns what rope_chain_rotate_into and rope_chain_rotate_into_cache return. No target is written then.
+/// Returns what rope_chain_rotate_into and rope_chain_rotate_into_cache return. No target is written then. The call
+/// allocates, and cannot report a lack of memory: the process ends.
 ///
 /// # Threads
 ///

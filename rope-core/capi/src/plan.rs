@@ -15,8 +15,8 @@ use crate::names::{rope_backend, rope_direction, rope_pairing};
 pub struct rope_plan {
     /// Which channels of what is read are pairs (`enum rope_pairing`).
     pub pairing: i32,
-    /// Which channels of what is written are pairs (`enum rope_pairing`); 0: the same as `pairing`. Only
-    /// rope_rotate_into can change the pairing.
+    /// Which channels of what is written are pairs (`enum rope_pairing`); 0: the same as `pairing`. Only calls that
+    /// write other memory than they read can change the pairing.
     pub output_pairing: i32,
     /// Which way pairs rotate (`enum rope_direction`).
     pub direction: i32,

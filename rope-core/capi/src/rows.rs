@@ -279,8 +279,9 @@ pub extern "C" fn rope_rows_full(
 /// rotary_dim.
 ///
 /// Returns ROPE_STATUS_STORAGE if the storage is too short, ROPE_STATUS_ROWS_TOO_LONG, ROPE_STATUS_NO_INVERSE for a
-/// pair of zeros or of what is not finite, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
-/// ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows. The storage is untouched then.
+/// pair of zeros or of what is not finite, ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
+/// ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows. The storage is untouched
+/// then.
 ///
 /// # Threads
 ///
@@ -323,8 +324,9 @@ pub unsafe extern "C" fn rope_rows_invert(
 /// Writes to `len` how many values (floats) the rows of some positions have: the number of tokens times rotary_dim.
 ///
 /// Returns ROPE_STATUS_POSITIONS_PER_AXIS, ROPE_STATUS_COORDINATE, ROPE_STATUS_OFFSETS, ROPE_STATUS_COUNT,
-/// ROPE_STATUS_POSITION_RANGE, ROPE_STATUS_ROWS_TOO_LONG, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL,
-/// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
+/// ROPE_STATUS_POSITION_RANGE; ROPE_STATUS_RANK and ROPE_STATUS_SHARD_TOKENS of a shard; ROPE_STATUS_PARAMETER of
+/// `dual_chunk`; ROPE_STATUS_ROWS_TOO_LONG, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
+/// ROPE_STATUS_LENGTH, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
 ///
 /// # Threads
 ///
@@ -577,9 +579,9 @@ pub unsafe extern "C" fn rope_rows_fill_shift_from(
 /// Writes the additive sinusoidal encoding of the original Transformer from the same angles. Each row has
 /// `rotary_dim` values: sin at the even channels, cos at the odd ones.
 ///
-/// Returns ROPE_STATUS_ROW_HEADS for rows of each head, ROPE_STATUS_STORAGE unless `len` is the number of rows times
-/// rotary_dim, ROPE_STATUS_NULL,
-/// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows.
+/// Returns ROPE_STATUS_ROW_HEADS for rows of each head, ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_STORAGE unless `len`
+/// is the number of rows times rotary_dim, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
+/// ROPE_STATUS_MEMORY_OVERLAP, and what rope_rotate returns for rows.
 ///
 /// # Threads
 ///
@@ -608,51 +610,32 @@ pub unsafe extern "C" fn rope_sinusoidal(
 
 #[cfg(feature = "std")]
 mod heap {
-    use std::boxed::Box;
     use std::vec::Vec;
 
     use super::{RowRecipe, recipe, recipe_from, rope_rows};
     use crate::failure::Failure;
     use crate::frequencies::rope_frequencies;
-    use crate::memory::{Out, Region, place};
+    use crate::handle::{Head, free, handle, own};
+    use crate::memory::{Out, Region};
     use crate::positions::rope_positions;
     use crate::status::{rope_status, status_of};
 
-    const MAGIC: u64 = 0x726f_7065_5f74_626c;
-
     /// Rows that own their memory, of a table of all positions or of one step. A handle.
+    #[repr(align(64))]
     #[derive(Debug)]
     pub struct rope_table {
-        magic: u64,
+        head: Head,
+        value: Table,
+    }
+    handle!(rope_table, Table, 0x726f_7065_5f74_626c, "table");
+
+    /// What a table holds.
+    #[derive(Debug)]
+    pub(crate) struct Table {
         values: Vec<f32>,
         heads: usize,
         rotary_dim: usize,
         attention_factor: f64,
-    }
-
-    // Threads may share it.
-    const _: fn() = || {
-        fn shared<T: Send + Sync>() {}
-        shared::<rope_table>();
-    };
-
-    /// `ROPE_STATUS_HANDLE` unless this library made the table.
-    ///
-    /// # Safety
-    ///
-    /// A pointer that is not null points to as many bytes as a table has.
-    unsafe fn check(table: *const rope_table) -> Result<(), Failure> {
-        place("table", table)?;
-        // SAFETY: neither null nor misaligned. Any bits are a number. The caller promises that memory is there.
-        let magic = unsafe { (&raw const (*table).magic).read() };
-        if magic == MAGIC {
-            Ok(())
-        } else {
-            Err(Failure::Handle {
-                name: "table",
-                required: "that a call of this library has made, or it has been freed",
-            })
-        }
     }
 
     /// Makes the rows of some positions, on the heap. rope_table_free frees them.
@@ -711,13 +694,12 @@ mod heap {
         let rows = recipe.make(&mut values)?;
         let (heads, rotary_dim) = (rows.heads(), rows.rotary_dim());
         let attention_factor = rows.attention_factor();
-        Ok(Box::into_raw(Box::new(rope_table {
-            magic: MAGIC,
+        own(Table {
             values,
             heads,
             rotary_dim,
             attention_factor,
-        })))
+        })
     }
 
     /// Makes the rows of rope_rows_fill_shift on the heap. rope_table_free frees them.
@@ -789,10 +771,8 @@ mod heap {
         status_of(|| {
             let out = Out::new("rows", rows)?;
             // SAFETY: the caller promises it.
-            unsafe { check(table) }?;
-            Region::of("rows", rows).apart_from(&[Region::of("table", table)])?;
-            // SAFETY: the caller promises it, and the magic number says that this library made the table.
-            let table = unsafe { &*table };
+            let (table, region) = unsafe { crate::handle::value(table) }?;
+            Region::of("rows", rows).apart_from(&[region])?;
             let rows = rope_rows {
                 attention_factor: table.attention_factor,
                 heads: table.heads,
@@ -818,17 +798,8 @@ mod heap {
     /// `table` is NULL or of this library, and neither it nor its rows are used any more.
     #[unsafe(no_mangle)]
     pub unsafe extern "C" fn rope_table_free(table: *mut rope_table) -> rope_status {
-        status_of(|| {
-            if table.is_null() {
-                return Ok(());
-            }
-            // SAFETY: the caller promises it.
-            unsafe { check(table) }?;
-            // SAFETY: it came from a box, and the caller does not use it any more.
-            let mut table = unsafe { Box::from_raw(table) };
-            table.magic = 0;
-            Ok(())
-        })
+        // SAFETY: the caller promises it.
+        status_of(|| unsafe { free(table) })
     }
 }
 #[cfg(feature = "std")]

@@ -93,7 +93,7 @@ pub enum rope_status {
     Coordinate = 40,
     /// Offsets of packed sequences do not start at 0, or fall.
     Offsets = 41,
-    /// More values of rows than size_t counts.
+    /// Rows of more bytes than memory can have.
     RowsTooLong = 42,
     /// A row is longer than what rope_rotate_at keeps on the stack: more than 2048 values.
     RotaryDimOnStack = 43,
@@ -258,7 +258,7 @@ statuses! {
     PositionsPerAxis = c"positions are not one for each axis of a token": PositionsPerAxis,
     Coordinate = c"a coordinate is infinite or not a number": Coordinate,
     Offsets = c"offsets of packed sequences do not start at 0, or fall": Offsets,
-    RowsTooLong = c"rows of more values than size_t counts": RowsTooLong,
+    RowsTooLong = c"rows of more bytes than memory can have": RowsTooLong,
     RotaryDimOnStack = c"a row is longer than what is kept on the stack": RotaryDimOnStack,
     Json = c"a configuration is not a JSON object" => Json,
     Missing = c"a key of a configuration is missing, and has no known default" => Missing,
@@ -384,6 +384,8 @@ mod last {
     /// with a NUL, and is cut at `size` bytes.
     ///
     /// The status alone says what went wrong. The text is for people, and its wording may change.
+    ///
+    /// Returns ROPE_STATUS_NULL, ROPE_STATUS_LENGTH.
     ///
     /// # Threads
     ///

@@ -265,7 +265,7 @@ pub unsafe extern "C" fn rope_layout_sbhd(
 
 /// `[tokens][heads][head_dim]` without gaps, the extents in this order: packed sequences of different lengths, as
 /// FlashAttention's varlen functions and Transformer Engine's THD take them. The tensor has one sequence, and each of
-/// its tokens a row of its own; rope_positions_packed makes the positions.
+/// its tokens a row of its own, whose positions are of the kind ROPE_POSITIONS_KIND_PACKED.
 ///
 /// Returns ROPE_STATUS_SHAPE_OVERFLOW if the elements are more than size_t counts, ROPE_STATUS_NULL,
 /// ROPE_STATUS_MISALIGNED.

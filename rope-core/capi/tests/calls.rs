@@ -102,6 +102,9 @@ macro_rules! each {
     };
 }
 
+#[path = "../src/dialect.rs"]
+mod dialect;
+
 #[path = "calls/chains.rs"]
 mod chains;
 #[path = "calls/gradients.rs"]
@@ -1639,7 +1642,7 @@ fn wrong_sizes_and_unknown_values() {
     }
 }
 
-/// The library finds out that memory holds no handle.
+/// The library finds out that memory holds no handle, and says the same of every kind.
 #[test]
 fn handles_of_other_kinds() {
     #[repr(align(64))]
@@ -1649,12 +1652,27 @@ fn handles_of_other_kinds() {
     let (mut info, mut rows) = (zero(), zero());
     // SAFETY: memory that is there.
     unsafe {
-        let handle = rope_status::Handle;
-        assert_eq!(rope_frequencies_describe(other.cast(), &mut info), handle);
-        assert_eq!(rope_frequencies_set_angle(other.cast(), 0), handle);
-        assert_eq!(rope_frequencies_free(other.cast()), handle);
-        assert_eq!(rope_table_rows(other.cast(), &mut rows), handle);
-        assert_eq!(rope_table_free(other.cast()), handle);
+        let mut refused = |status, name: &str| {
+            let text = "is not a handle of the kind that this call takes, or it has been freed";
+            assert_eq!(status, rope_status::Handle);
+            assert_eq!(detail(), format!("{name} {text}"));
+        };
+        let (mut layers, mut mixed) = (0, zero());
+        refused(
+            rope_frequencies_describe(other.cast(), &mut info),
+            "frequencies",
+        );
+        refused(rope_frequencies_set_angle(other.cast(), 0), "frequencies");
+        refused(rope_frequencies_free(other.cast()), "frequencies");
+        refused(
+            rope_mixed_frequencies_describe(other.cast(), &mut mixed),
+            "frequencies",
+        );
+        refused(rope_mixed_frequencies_free(other.cast()), "frequencies");
+        refused(rope_table_rows(other.cast(), &mut rows), "table");
+        refused(rope_table_free(other.cast()), "table");
+        refused(rope_model_layers(other.cast(), &mut layers), "model");
+        refused(rope_model_free(other.cast()), "model");
         assert!((*other).0.iter().all(|&byte| byte == 0xa5));
     }
 }
@@ -2039,6 +2057,64 @@ fn models_are_read_from_gguf_files() {
     // SAFETY: null.
     let status = unsafe { rope_model_from_gguf(file.as_ptr(), file.len(), null(), null_mut()) };
     assert_eq!(status, rope_status::Null);
+}
+
+/// A message names what C has: no function, variant or builder of Rust.
+#[test]
+fn messages_name_what_c_has() {
+    let mut x = [1.0_f32; 8];
+    let x = tensor(&mut x, [1, 1, 1, 8]);
+    let inverse = rope_plan {
+        direction: rope_direction::Inverse as i32,
+        ..plan(rope_pairing::Half)
+    };
+    for (sin, status, words) in [
+        (
+            1.0_f32,
+            rope_status::HalvesEqual,
+            "give both to rope_rows_apart",
+        ),
+        (
+            0.5,
+            rope_status::RowMagnitude,
+            "that ROPE_DIRECTION_INVERSE divides by; use rope_rows_invert",
+        ),
+    ] {
+        let table = [1.0, 1.0, 1.0, 1.0, sin, sin, sin, sin];
+        let rows = rope_rows_joined(table.as_ptr(), 8, 8);
+        // SAFETY: what is passed is there.
+        assert_eq!(unsafe { rope_rotate(&inverse, &x, &rows) }, status);
+        assert!(detail().ends_with(words), "{}", detail());
+    }
+
+    let refused = |json: &str| {
+        let (json, length) = (json.as_ptr().cast(), json.len());
+        let mut made = null_mut();
+        // SAFETY: what is passed is there.
+        let status =
+            unsafe { rope_frequencies_from_config(json, length, null(), &mut made, null_mut()) };
+        assert_ne!(status, rope_status::Ok);
+        detail()
+    };
+    for (json, words) in [
+        (
+            r#"{"model_type": "lama"}"#,
+            "; rope_config.model_type reads the file by the rules of another type",
+        ),
+        (
+            r#"{"model_type": "llama", "head_dim": 64, "rope_theta": 1e4, "rope_scaling": {"type": "dynamic",
+            "factor": 2.0}, "max_position_embeddings": 64}"#,
+            "the length of the sequence (rope_config.length) is missing, and has no known default",
+        ),
+        (
+            r#"{"model_type": "mellum", "head_dim": 64, "rope_parameters": {"full_attention": {"rope_theta": 1e4},
+            "sliding_attention": {"rope_theta": 1e5}}}"#,
+            "layer_type (rope_config.layer_type) must be chosen from: full_attention, sliding_attention",
+        ),
+    ] {
+        let said = refused(json);
+        assert!(said.ends_with(words), "{said}");
+    }
 }
 
 /// Every thread has its own last refusal.

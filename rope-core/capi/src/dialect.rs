@@ -1,0 +1,53 @@
+//! What C has for the Rust names in messages of rope-core and rope-models.
+
+/// Pairs of a Rust name, or of a phrase with one, and C's. The suite `dialects` reports a name without a pair.
+pub(crate) const NAMES: &[(&str, &str)] = &[
+    ("usize::MAX", "SIZE_MAX"),
+    ("isize::MAX", "PTRDIFF_MAX"),
+    ("fit usize", "fit size_t"),
+    ("the slice has", "the memory has"),
+    (
+        "use Layout::bshd for a part of a larger slice",
+        "use rope_layout_bshd for a part of a larger memory",
+    ),
+    ("Direction::Forward", "ROPE_DIRECTION_FORWARD"),
+    ("Direction::Inverse", "ROPE_DIRECTION_INVERSE"),
+    ("Direction::Transpose", "ROPE_DIRECTION_TRANSPOSE"),
+    ("rotate_into", "rope_rotate_into"),
+    ("Rope::shift", "rope_shift"),
+    ("Rope::channel_gradients", "rope_channel_gradients"),
+    ("angle_gradients", "rope_angle_gradients"),
+    ("factor_gradients", "rope_factor_gradients"),
+    ("PairGradients::cos_sin", "rope_pair_gradients_cos_sin"),
+    ("Rows::from_cos_sin", "rope_rows_apart"),
+    ("Rows::inverted", "rope_rows_invert"),
+    ("Rows::per_channel", "rope_rows.per_channel"),
+    ("Rows::sinusoidal", "rope_sinusoidal"),
+    (
+        "take the rows of one sequence by Rows::range",
+        "pass the rows of one sequence, at its part of the values",
+    ),
+    (
+        "ShardKind::UnevenZigzag",
+        "ROPE_POSITIONS_KIND_UNEVEN_ZIGZAG_SHARD",
+    ),
+    ("ShardKind::Striped", "ROPE_POSITIONS_KIND_STRIPED_SHARD"),
+    ("to Norm::weight", "as rope_norm.weight"),
+    ("call Norm::without_weight", "set rope_norm.weighted to 0"),
+    ("that is `weighted`", "whose rope_norm.weighted is not 0"),
+    ("Config::with_length", "rope_config.length"),
+    ("Config::with_part", "rope_config.part"),
+    ("Config::with_layer_type", "rope_config.layer_type"),
+    (
+        "Config::with_model_type reads the file by the rules of another type, Config::frequencies_over takes its base \
+         and scaling alone",
+        "rope_config.model_type reads the file by the rules of another type",
+    ),
+    ("Config::without leaves", "rope_config.without leaves"),
+    ("use Model::layers", "use rope_model_from_config"),
+    ("Model::layers", "rope_model_describe_layer"),
+    (
+        "guide::refused has",
+        "the page `refused` of rope-models' guide has",
+    ),
+];

@@ -1,0 +1,264 @@
+//! Messages in another language name that language's functions. Each language has a table of names, which its
+//! translation applies by [`Renamed`]; these tests look for what a table forgets: in every error, and in every text of
+//! the sources, as most fields of errors are texts.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use rope_core::internals::Renamed;
+
+use crate::kinds::rust_files;
+use crate::messages::{cases, cases_of_models};
+
+#[path = "../../rope-core/capi/src/dialect.rs"]
+mod c;
+
+/// A language, by the table of its names.
+struct Language {
+    name: &'static str,
+    names: &'static [(&'static str, &'static str)],
+    /// The sources of its translation, which have messages of their own.
+    sources: &'static str,
+    /// The text whose words the language has.
+    vocabulary: &'static str,
+    /// Names beyond it: of Rust in messages that it never has, as it lacks what they refuse; and its own.
+    others: &'static [&'static str],
+}
+
+const LANGUAGES: &[Language] = &[Language {
+    name: "C",
+    names: c::NAMES,
+    sources: "../rope-core/capi/src",
+    vocabulary: include_str!("../../rope-core/capi/include/rope.h"),
+    others: &[
+        "Gguf::with_freq_factors",
+        "Rotation::rows",
+        "Rows::pairs",
+        "SIZE_MAX",
+        "PTRDIFF_MAX",
+    ],
+}];
+
+/// Names that are nobody's here: PyTorch's, ggml's, and fields that only `Debug` writes.
+const ELSEWHERE: &[&str] = &[
+    "repeat_interleave",
+    "Q8_0",
+    "q4_0",
+    "q4_1",
+    "q5_0",
+    "q5_1",
+    "q8_0",
+    "iq4_nl",
+    "first_inverse",
+    "last_inverse",
+];
+
+/// The names in a text: words with `::`, with an underscore, or with a capital after a small letter; and Rust's types.
+fn names_in(text: &str) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    text.split(move |c| !is_part(c))
+        .map(|word| word.trim_matches(':'))
+        .filter(|word| {
+            let mut letters = word.chars().zip(word.chars().skip(1));
+            ["usize", "isize", "slice"].contains(word)
+                || word.contains("::")
+                || word.trim_matches('_').contains('_')
+                || letters.any(|(a, b)| a.is_lowercase() && b.is_uppercase())
+        })
+}
+
+impl Language {
+    /// Fails for Rust names that messages still have in this language. Of some (`true`) only paths are such names, as
+    /// they name keys of files.
+    fn has_no_rust_name(&self, messages: &[(String, bool)]) {
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        let mut known: HashSet<&str> = self.vocabulary.split(|c| !is_part(c)).collect();
+        known.extend(self.others.iter().chain(ELSEWHERE));
+        let mut left = vec![];
+        for (text, names_keys) in messages {
+            let names = self.names;
+            let message = Renamed { text, names }.to_string();
+            left.extend(
+                names_in(&message)
+                    .filter(|name| !known.contains(name))
+                    .filter(|name| !names_keys || name.contains("::"))
+                    .map(|name| format!("{}: {name}, in: {message}", self.name)),
+            );
+        }
+        assert!(left.is_empty(), "{}", left.join("\n"));
+    }
+}
+
+/// The texts of a source, but for those of comments, attributes and tests.
+fn texts(source: &str) -> Vec<String> {
+    let source = match source.find("#[cfg(test)]\nmod ") {
+        Some(tests) => &source[..tests],
+        None => source,
+    };
+    let mut found = vec![];
+    let mut rest = source;
+    // What stands before the text, from the last line's beginning.
+    while let Some(at) = rest.find(['"', '\'', '/', '#']) {
+        let after = &rest[at + 1..];
+        rest = match &rest[at..=at] {
+            "/" if after.starts_with('/') => after.split_once('\n').map_or("", |(_, next)| next),
+            "\"" => {
+                let mut text = String::new();
+                let mut letters = after.char_indices();
+                let end = loop {
+                    match letters.next().expect("the end of a text") {
+                        (end, '"') => break end,
+                        (_, '\\') => match letters.next().expect("an escape").1 {
+                            '\n' => {
+                                let spaces = letters.as_str().trim_start();
+                                let skipped = letters.as_str().len() - spaces.len();
+                                letters.by_ref().take(skipped).for_each(drop);
+                            }
+                            escaped => text.push(escaped),
+                        },
+                        (_, letter) => text.push(letter),
+                    }
+                };
+                found.push(text);
+                &after[end + 1..]
+            }
+            // A character, and not a lifetime.
+            "'" if after.starts_with("\\'") => &after[3..],
+            "'" if after.starts_with("\"'") => &after[2..],
+            "#" if after.starts_with('[') => {
+                let depths = after.chars().scan(0, |depth, c| {
+                    *depth += i32::from(c == '[') - i32::from(c == ']');
+                    Some(*depth)
+                });
+                let length = depths.take_while(|depth| *depth > 0).count();
+                let bytes = after
+                    .char_indices()
+                    .nth(length)
+                    .map_or(after.len(), |(at, _)| at);
+                &after[bytes..]
+            }
+            _ => after,
+        };
+    }
+    found
+}
+
+/// The texts of a crate.
+fn texts_of(folder: &str) -> Vec<String> {
+    let mut files = vec![];
+    rust_files(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join(folder),
+        &mut files,
+    );
+    files
+        .iter()
+        .filter(|file| !file.ends_with("tests.rs"))
+        .flat_map(|file| texts(&std::fs::read_to_string(file).expect("a source")))
+        .filter(|text| !is_path_or_type(text))
+        .map(|text| without_placeholders(&text))
+        .collect()
+}
+
+/// The path of a page or program, or the name of a type, which `Debug` writes.
+fn is_path_or_type(text: &str) -> bool {
+    let is_word = text.chars().all(char::is_alphanumeric);
+    text.ends_with(".md")
+        || text.ends_with(".rs")
+        || is_word && text.starts_with(char::is_uppercase)
+}
+
+/// A text that is written with values, without their names.
+fn without_placeholders(text: &str) -> String {
+    let parts = text.split(['{', '}']).enumerate();
+    parts
+        .filter(|(at, _)| at % 2 == 0)
+        .map(|(_, part)| part)
+        .collect()
+}
+
+#[test]
+fn no_error_names_a_function_of_rust() {
+    let core = cases().into_iter().map(|(_, text)| (text, false));
+    let models = cases_of_models().into_iter().map(|(_, text)| (text, true));
+    let messages: Vec<_> = core.chain(models).collect();
+    for language in LANGUAGES {
+        language.has_no_rust_name(&messages);
+    }
+}
+
+/// Most fields of errors are texts, which no list of errors has all of.
+#[test]
+fn no_text_of_the_sources_names_a_function_of_rust() {
+    let of = |folder, names_keys| {
+        let texts = texts_of(folder).into_iter();
+        texts.map(move |text| (text, names_keys))
+    };
+    let messages: Vec<_> = of("../rope-core/src", false)
+        .chain(of("../rope-core/models/src", true))
+        .collect();
+    for known in [
+        "Rows::sinusoidal",
+        "; use Layout::bshd for a part of a larger slice",
+        "its layers rotate differently; use Model::layers",
+    ] {
+        let found = messages.iter().any(|(text, _)| text == known);
+        assert!(found, "{known} is not found in the sources");
+    }
+    for language in LANGUAGES {
+        language.has_no_rust_name(&messages);
+        let is_row = |text: &str| language.names.iter().any(|&(name, _)| name == text);
+        let own = of(language.sources, false).filter(|(text, _)| !is_row(text));
+        let own: Vec<_> = own.collect();
+        let untranslated = Language {
+            names: &[],
+            ..*language
+        };
+        assert!(own.len() > 100, "{}", language.sources);
+        untranslated.has_no_rust_name(&own);
+    }
+}
+
+/// What is written of the C API names what the header declares: functions, types, constants, and members of structs.
+#[test]
+fn texts_on_c_name_what_is_declared() {
+    let header = include_str!("../../rope-core/capi/include/rope.h");
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let code = header
+        .lines()
+        .map(|line| line.split("//").next().unwrap_or_default());
+    let declared: HashSet<&str> = code.flat_map(|line| line.split(|c| !is_part(c))).collect();
+    assert!(declared.contains("rope_rotate"));
+    for text in [
+        header,
+        include_str!("../../rope-core/capi/README.md"),
+        include_str!("../../rope-core/src/guide/c.md"),
+    ] {
+        // `rope_theta` is a key of files, `rope_freqs` a tensor of GGUF's, `rope_x_..` stands for several names.
+        let names = text
+            .split(|c| !is_part(c) && c != '.')
+            .filter(|name| name.starts_with("rope_") || name.starts_with("ROPE_"))
+            .filter(|name| !["rope_theta", "rope_freqs"].contains(name) && !name.contains("_."))
+            .flat_map(|name| name.split('.'))
+            .filter(|name| !name.is_empty() && !name.ends_with('_'));
+        for name in names {
+            assert!(declared.contains(name), "{name} is not declared");
+        }
+    }
+}
+
+/// A name is found whole, and of two that begin at one place the first of the table.
+#[test]
+fn names_are_whole_words() {
+    let names: &[(&str, &str)] = &[("call Rows::range", "pass n"), ("Rows::range", "rows")];
+    for (text, expected) in [
+        ("call Rows::range, or Rows::range", "pass n, or rows"),
+        (
+            "Rows::ranges and a_Rows::range",
+            "Rows::ranges and a_Rows::range",
+        ),
+        ("Rows::ranges Rows::range", "Rows::ranges rows"),
+        ("", ""),
+    ] {
+        assert_eq!(Renamed { text, names }.to_string(), expected);
+    }
+}
