@@ -33,7 +33,7 @@ mod slots;
 pub use crate::kernel::quantize::BlockFormat;
 pub use layout::{CacheFormat, CacheLayout, CacheShape, CacheStrides};
 pub use quant::{HeadScales, QuantFormat, QuantScale, ScaleLayout, ScalePlace};
-pub use slots::Slots;
+pub use slots::{IntoSlots, Slots};
 
 use core::fmt;
 

@@ -635,6 +635,23 @@ errors! { f =>
         f,
         "position {position} (of token {index}) is beyond the pages of sequence {sequence}"
     ),
+    /// [`Slots::pages`](crate::cache::Slots::pages), `table`: the page of a position that is not negative is negative.
+    NegativePage {
+        /// Index of the token.
+        index: usize,
+        /// Its position.
+        position: i64,
+        /// Its sequence.
+        sequence: i64,
+        /// Which of the pages of its sequence.
+        page: i64,
+        /// What the table has there.
+        block: i64,
+    } => write!(
+        f,
+        "page {page} of sequence {sequence} is {block}, but position {position} (of token {index}) is in it; a token \
+         is skipped by a negative position"
+    ),
     /// [`WithStages`](crate::stages::WithStages) and caches: a head is longer than what is kept on the stack.
     HeadDimOnStack {
         /// Channels of a head.
@@ -652,6 +669,15 @@ errors! { f =>
         "{operation} requires rows with one angle per pair, but these are full-width: they have one per channel, which \
          is no rotation; Direction::Transpose takes gradients back, and Rope::channel_gradients sums those of cos and \
          sin"
+    ),
+    /// [`Rope::shift`](crate::Rope::shift): the rows have an attention factor, which cached keys have already.
+    ShiftFactor {
+        /// The attention factor of the rows.
+        factor: f64,
+    } => write!(
+        f,
+        "the attention factor of the rows is {factor}, but a shift requires 1, as cached keys have the factor already; \
+         make the rows by Frequencies::shift"
     ),
     /// [`Shard::new`](crate::shard::Shard::new): the rank is not below the number of ranks.
     Rank {
@@ -814,7 +840,8 @@ impl Error {
             Error::PositionOutsideTable { .. }
             | Error::Slot { .. }
             | Error::SlotOffset { .. }
-            | Error::PagePosition { .. } => ErrorKind::Index,
+            | Error::PagePosition { .. }
+            | Error::NegativePage { .. } => ErrorKind::Index,
             Error::PartsInterleave { .. }
             | Error::RowMagnitude { .. }
             | Error::GatheredTwice
@@ -822,6 +849,7 @@ impl Error {
             | Error::BackwardDirection { .. }
             | Error::GradientPairing { .. }
             | Error::FullWidthRows { .. }
+            | Error::ShiftFactor { .. }
             | Error::WeightMissing { .. }
             | Error::WeightUnused { .. }
             | Error::CenteredSums => ErrorKind::Operation,

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`in_stages`] | the suites, which compare fused calls with it; `rope-bench stages`, which measures the gain |
 //! | `.._by` | the suite `implementations`, which asserts which implementation ran |
+//! | [`moving`] | the C API, whose `rope_rows` says whether rows move keys |
 //! | [`check_query_and_key`] | the C API, which cannot borrow Q and K of one packed row at once |
 //! | [`tuned`], [`tuning`], [`TUNINGS`] | `rope-bench tune`, which measures other knobs; the suite `tuning` |
 //! | [`ERRORS`] | the C API and the suites `messages` and `refused`, whose lists name every error |
@@ -11,7 +12,7 @@
 
 use core::fmt;
 
-use crate::cache::{Cache, CacheMut, Slots};
+use crate::cache::{Cache, CacheMut, IntoSlots};
 use crate::rope::{Rope, Stages, WithStages};
 pub use crate::tuning::{Ahead, ROWS as TUNINGS, Tuning};
 use crate::{Element, Error, Rows, Shape, Tensor, TensorMut};
@@ -60,9 +61,9 @@ impl fmt::Write for Renaming<'_, '_> {
 /// Where a text has a name that is no part of a longer one.
 fn find_word(text: &str, name: &str) -> Option<usize> {
     let joins = |c: char| c.is_alphanumeric() || c == '_';
-    text.match_indices(name).map(|(at, _)| at).find(|&at| {
-        !text[..at].ends_with(joins) && !text[at + name.len()..].starts_with(joins)
-    })
+    text.match_indices(name)
+        .map(|(at, _)| at)
+        .find(|&at| !text[..at].ends_with(joins) && !text[at + name.len()..].starts_with(joins))
 }
 
 type ImplementationName = Result<&'static str, Error>;
@@ -81,6 +82,11 @@ pub fn tuned<S: Copy>(rope: Rope<S>, tuning: &'static Tuning) -> Rope<S> {
 /// The knobs of a plan.
 pub fn tuning<S: Copy>(rope: &Rope<S>) -> &'static Tuning {
     rope.tuning()
+}
+
+/// Takes rows as those of [`Frequencies::shift_from`](crate::Frequencies::shift_from), for [`Rope::shift`].
+pub fn moving(rows: Rows<'_>) -> Rows<'_> {
+    rows.moving()
 }
 
 /// Whether Q and K of these shapes fit each other and the rows.
@@ -145,7 +151,7 @@ pub fn rotate_into_cache_by<'s, S: Stages, I: Element>(
     rope: &Rope<S>,
     x: &Tensor<'_, I>,
     cache: &mut CacheMut<'_>,
-    slots: impl Into<Slots<'s>>,
+    slots: impl IntoSlots<'s>,
     rows: &Rows<'_>,
 ) -> ImplementationName {
     rope.rotate_into_cache_by(x, cache, slots, rows)
@@ -160,7 +166,7 @@ pub fn copy_into_cache_by<'s, S: Stages, I: Element>(
     rope: &Rope<S>,
     x: &Tensor<'_, I>,
     cache: &mut CacheMut<'_>,
-    slots: impl Into<Slots<'s>>,
+    slots: impl IntoSlots<'s>,
 ) -> ImplementationName {
     rope.copy_into_cache_by(x, cache, slots)
 }
@@ -173,7 +179,7 @@ pub fn copy_into_cache_by<'s, S: Stages, I: Element>(
 pub fn rotate_from_cache_by<'s, S: Stages, O: Element>(
     rope: &Rope<S>,
     cache: &Cache<'_>,
-    slots: impl Into<Slots<'s>>,
+    slots: impl IntoSlots<'s>,
     y: &mut TensorMut<'_, O>,
     rows: &Rows<'_>,
 ) -> ImplementationName {

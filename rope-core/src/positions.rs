@@ -1,12 +1,10 @@
 //! Where tokens are: the numbers that frequencies make angles of.
 
-#[cfg(feature = "alloc")]
-use alloc::vec::Vec;
-use core::ops::{Range, RangeInclusive};
-
 use crate::Error;
 use crate::dual_chunk::ChunkIds;
 use crate::shard::ShardTokens;
+#[cfg(feature = "alloc")]
+use alloc::vec::Vec;
 
 /// The positions of some tokens, on one axis or on several.
 ///
@@ -264,32 +262,34 @@ impl Coordinates<'_> {
     }
 }
 
-macro_rules! positions_from_integers {
-    ($($int:ty),*) => {$(
+/// Makes positions or slots, in the list that `consecutive` builds, of an integer and of ranges.
+macro_rules! from_integers {
+    ($list:ident: $($int:ty),*) => {$(
         /// One token.
-        impl From<$int> for Positions<'_> {
-            fn from(position: $int) -> Self {
-                Positions::consecutive(position as i64, 1)
+        impl From<$int> for $list<'_> {
+            fn from(first: $int) -> Self {
+                $list::consecutive(first as i128, 1)
             }
         }
-        /// One position after the other; an empty range, or one that ends before it starts, has none.
-        impl From<Range<$int>> for Positions<'_> {
-            fn from(range: Range<$int>) -> Self {
+        /// One after the other; an empty range, or one that ends before it starts, has none.
+        impl From<core::ops::Range<$int>> for $list<'_> {
+            fn from(range: core::ops::Range<$int>) -> Self {
                 let len = if range.end > range.start { range.end.abs_diff(range.start) as u64 } else { 0 };
-                Positions::consecutive(range.start as i64, len)
+                $list::consecutive(range.start as i128, len)
             }
         }
-        /// One position after the other, the last included; a range that ends before it starts has none.
-        impl From<RangeInclusive<$int>> for Positions<'_> {
-            fn from(range: RangeInclusive<$int>) -> Self {
+        /// One after the other, the last included; a range that ends before it starts has none.
+        impl From<core::ops::RangeInclusive<$int>> for $list<'_> {
+            fn from(range: core::ops::RangeInclusive<$int>) -> Self {
                 let (first, last) = (*range.start(), *range.end());
                 let len = if range.is_empty() { 0 } else { (last.abs_diff(first) as u64).saturating_add(1) };
-                Positions::consecutive(first as i64, len)
+                $list::consecutive(first as i128, len)
             }
         }
     )*};
 }
-positions_from_integers!(i32, i64, u32, u64, usize);
+pub(crate) use from_integers;
+from_integers!(Positions: i32, i64, u32, u64, usize);
 
 macro_rules! positions_from_ids {
     ($($int:ty),*) => {$(
@@ -325,8 +325,8 @@ impl<'a> From<Ids<'a>> for Positions<'a> {
 
 impl<'a> Positions<'a> {
     /// More positions than a machine can count are as many as it can: no tensor has so many tokens either.
-    fn consecutive(first: i64, len: u64) -> Self {
-        let len = usize::try_from(len).unwrap_or(usize::MAX);
+    fn consecutive(first: i128, len: u64) -> Self {
+        let (first, len) = (first as i64, usize::try_from(len).unwrap_or(usize::MAX));
         Positions(PositionSource::Tokens(
             TokenPositions::Range { first, len },
             None,
@@ -433,6 +433,29 @@ impl<'a> Positions<'a> {
             PositionSource::Tokens(tokens, _) => tokens.len(),
             PositionSource::PerAxis { ids, .. } => ids.len(),
             PositionSource::Coordinates { coordinates, .. } => coordinates.len(),
+        }
+    }
+
+    /// How many sequences they are of, if these are packed one after another.
+    pub(crate) fn packed_len(&self) -> Option<usize> {
+        self.offsets()
+            .map(|offsets| offsets.len().saturating_sub(1))
+    }
+
+    /// The packed sequence of a token that is there.
+    pub(crate) fn sequence(&self, token: usize) -> Option<usize> {
+        let token = match self.0 {
+            PositionSource::Tokens(TokenPositions::Shard(tokens), _) => tokens.token(token)?,
+            _ => token,
+        };
+        Some(sequence_of(self.offsets()?, token as i64))
+    }
+
+    fn offsets(&self) -> Option<Ids<'a>> {
+        match self.0 {
+            PositionSource::Tokens(TokenPositions::Packed { offsets, .. }, _) => Some(offsets),
+            PositionSource::Tokens(TokenPositions::Shard(tokens), _) => tokens.offsets(),
+            _ => None,
         }
     }
 

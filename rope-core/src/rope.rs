@@ -46,8 +46,9 @@ pub enum Direction {
     /// Rotates by the angles of the rows, and scales by their attention factor.
     #[default]
     Forward,
-    /// Undoes [`Forward`](Direction::Forward): rotates back, and divides by the attention factor. For a context shift
-    /// of cached keys, and to undo the rotation of an attention output.
+    /// Undoes [`Forward`](Direction::Forward): rotates back, and divides by the attention factor. To undo the
+    /// rotation of an attention output, and to move cached keys back by the rows of
+    /// [`Frequencies::shift`](crate::Frequencies::shift).
     ///
     /// cos and sin are multiplied by `1/A^2` as f32, one rounding, before use. So `cos^2 + sin^2` has to be `A^2`.
     /// Given rows are looked through at every call, and refused ([`Error::RowMagnitude`]) if a pair is not as near to

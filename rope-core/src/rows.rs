@@ -55,6 +55,10 @@ pub struct Rows<'a> {
     attention_factor: f64,
     /// Whether every pair is known to have the attention factor as its magnitude.
     uniform: bool,
+    /// Whether they move keys, by a factor that the keys do not have yet ([`Frequencies::shift_from`]).
+    ///
+    /// [`Frequencies::shift_from`]: crate::Frequencies::shift_from
+    moves: bool,
 }
 
 #[derive(Clone)]
@@ -318,6 +322,7 @@ impl<'a> Rows<'a> {
             len: rows,
             attention_factor: 1.0,
             uniform: false,
+            moves: false,
         }
     }
 
@@ -369,7 +374,8 @@ impl<'a> Rows<'a> {
     }
 
     /// Says by which factor the cos and sin are scaled (YaRN, LongRoPE), for [`Direction::Inverse`] to divide by its
-    /// square. The values themselves stay as they are.
+    /// square, and for [`Rope::shift`](crate::Rope::shift) to refuse the rows unless it is 1. The values themselves
+    /// stay as they are. Rows that a caller gives have the factor 1 until this says another.
     ///
     /// # Errors
     ///
@@ -382,6 +388,7 @@ impl<'a> Rows<'a> {
         }
         self.attention_factor = factor;
         self.uniform = false;
+        self.moves = false;
         Ok(self)
     }
 
@@ -392,6 +399,25 @@ impl<'a> Rows<'a> {
             uniform: true,
             ..rows
         })
+    }
+
+    /// Takes them as rows that move keys, whatever their attention factor.
+    pub(crate) fn moving(self) -> Self {
+        Rows {
+            moves: true,
+            ..self
+        }
+    }
+
+    /// Refuses rows that would apply the attention factor to keys that have it already.
+    #[inline]
+    pub(crate) fn check_moves(&self) -> Result<(), Error> {
+        self.check_rotates("Rope::shift")?;
+        let factor = self.attention_factor;
+        if factor != 1.0 && !self.moves {
+            return Err(Error::ShiftFactor { factor });
+        }
+        Ok(())
     }
 
     /// The rows with these position ids, in their order, taking these rows as the table of positions `0..len`. Where

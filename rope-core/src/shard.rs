@@ -267,6 +267,14 @@ impl<'a> ShardTokens<'a> {
         (self.position_at(last) - first == count as i64 - 1).then_some(first)
     }
 
+    /// The offsets of the sequences, if they are packed.
+    pub(crate) fn offsets(&self) -> Option<Ids<'a>> {
+        match self.sequences {
+            ShardSequences::One(_) => None,
+            ShardSequences::Packed(offsets) => Some(offsets),
+        }
+    }
+
     /// The token and the position of one that is there.
     fn at(&self, index: usize) -> (u64, u64) {
         let (shard, index) = (self.shard, index as u64);

@@ -1,11 +1,11 @@
 //! Caches: where a channel of a slot lies, which slot a token has, and what is kept there, from the formulas of the
 //! documentation.
 
-use rope_core::Ids;
 use rope_core::cache::{
     BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales, QuantFormat,
     QuantScale, ScaleLayout, ScalePlace, Slots,
 };
+use rope_core::{Ids, Positions};
 
 use crate::number::{paint, values};
 use crate::quantize::{self, Factor};
@@ -307,11 +307,22 @@ enum SlotForm {
     U32(Vec<u32>),
     U64(Vec<u64>),
     Usize(Vec<usize>),
-    Range(usize, usize),
+    Range(i64, i64),
     Pages([Vec<i32>; 4]),
     Table(Vec<i64>, usize, Vec<i32>),
+    /// A table, the offsets of packed sequences and the first position of each; the width of the table.
+    Packed([Vec<i64>; 3], usize),
     Sequences(Vec<i64>),
     Offsets(Vec<i64>),
+}
+
+/// Makes pages that no token needs negative, some of them.
+fn pad(source: &mut Source<'_>, table: &mut [i64], needed: &[bool]) {
+    for (page, _) in table.iter_mut().zip(needed).filter(|(_, needed)| !**needed) {
+        if source.once_in(2) {
+            *page = -1 - source.below(9) as i64;
+        }
+    }
 }
 
 impl Located {
@@ -333,7 +344,7 @@ impl Located {
             })
         };
         let mut places = Vec::new();
-        let forms = if by_slot { 9 } else { 10 };
+        let forms = if by_slot { 10 } else { 11 };
         let form = match source.below(forms) {
             form @ 0..5 => {
                 let signed = form < 2;
@@ -360,9 +371,15 @@ impl Located {
                 }
             }
             5 if count <= slots => {
-                let first = source.below(slots - count + 1);
-                places.extend((first..first + count).map(at));
-                SlotForm::Range(first, first + count)
+                // The first ones may be negative.
+                let skipped = source.below(3).min(count);
+                let first = match source.once_in(3) {
+                    true => -(skipped as i64),
+                    false => source.below(slots - count + 1) as i64,
+                };
+                let end = first + count as i64;
+                places.extend((first..end).map(|slot| usize::try_from(slot).ok().and_then(at)));
+                SlotForm::Range(first, end)
             }
             6 => {
                 let sequences = source.within(1, 3);
@@ -391,11 +408,8 @@ impl Located {
             }
             7 => {
                 let width = source.within(1, 3);
-                let table: Vec<i64> = (0..batch * width)
-                    .map(|_| match source.once_in(8) {
-                        true => -1,
-                        false => source.below(blocks) as i64,
-                    })
+                let mut table: Vec<i64> = (0..batch * width)
+                    .map(|_| source.below(blocks) as i64)
                     .collect();
                 let positions: Vec<i32> = (0..count)
                     .map(|_| match source.once_in(8) {
@@ -403,15 +417,49 @@ impl Located {
                         false => source.below(width * block_size) as i32,
                     })
                     .collect();
+                let mut needed = vec![false; table.len()];
                 for (index, &position) in positions.iter().enumerate() {
                     let position = usize::try_from(position).ok();
                     places.push(position.and_then(|position| {
-                        let block = table[index / tokens * width + position / block_size];
-                        let block = usize::try_from(block).ok()?;
+                        let page = index / tokens * width + position / block_size;
+                        needed[page] = true;
+                        let block = usize::try_from(table[page]).expect("a block of the cache");
                         at(block * block_size + position % block_size)
                     }));
                 }
+                pad(source, &mut table, &needed);
                 SlotForm::Table(table, width, positions)
+            }
+            9 if batch == 1 => {
+                let (width, sequences) = (source.within(1, 3), source.within(1, 3));
+                let mut table: Vec<i64> = (0..sequences * width)
+                    .map(|_| source.below(blocks) as i64)
+                    .collect();
+                let mut needed = vec![false; table.len()];
+                let (mut offsets, mut starts) = (vec![0], Vec::new());
+                for sequence in 0..sequences {
+                    let left = count - places.len();
+                    let room = width * block_size;
+                    let more = match sequence + 1 == sequences {
+                        true => left,
+                        false => source.below(left.min(room) + 1),
+                    };
+                    // What does not fit the pages lies before the first position, and is skipped.
+                    let start = source.below(room + 1) as i64 - more as i64;
+                    for position in start..start + more as i64 {
+                        let position = usize::try_from(position).ok();
+                        places.push(position.and_then(|position| {
+                            let page = sequence * width + position / block_size;
+                            needed[page] = true;
+                            let block = usize::try_from(table[page]).expect("a block of the cache");
+                            at(block * block_size + position % block_size)
+                        }));
+                    }
+                    offsets.push(places.len() as i64);
+                    starts.push(start);
+                }
+                pad(source, &mut table, &needed);
+                SlotForm::Packed([table, offsets, starts], width)
             }
             8 if batch <= blocks => {
                 let positions: Vec<i64> = (0..count)
@@ -427,7 +475,7 @@ impl Located {
                 }
                 SlotForm::Sequences(positions)
             }
-            9 => {
+            10 => {
                 let extent = paged.extent();
                 let offsets: Vec<i64> = (0..count)
                     .map(|_| match source.below(6) {
@@ -480,11 +528,22 @@ impl Located {
             SlotForm::U32(ids) => Slots::from(ids),
             SlotForm::U64(ids) => Slots::from(ids),
             SlotForm::Usize(ids) => Slots::from(ids),
+            &SlotForm::Range(first, end) if first + 1 == end => Slots::from(first),
+            &SlotForm::Range(first, end) if first % 2 == 1 => Slots::from(first..=end - 1),
             &SlotForm::Range(first, end) => Slots::from(first..end),
             SlotForm::Pages([pages, starts, sequences, positions]) => {
                 Slots::pages(pages, starts, sequences, positions)
             }
-            SlotForm::Table(table, width, positions) => Slots::table(table, *width, positions),
+            SlotForm::Table(table, width, positions) => {
+                let lines = table.len() / width;
+                Slots::table(table, [lines, *width], positions)
+            }
+            SlotForm::Packed([table, offsets, starts], width) => {
+                let positions = Positions::packed_from(offsets, starts);
+                let lines = table.len() / width;
+                let positions = positions.expect("offsets that begin at 0 and never fall");
+                Slots::table(table, [lines, *width], positions)
+            }
             SlotForm::Sequences(positions) => Slots::sequences(Ids::from(positions)),
             SlotForm::Offsets(offsets) => Slots::offsets(offsets),
         }

@@ -419,7 +419,7 @@ fn what_a_rotation_is_more_than_frequencies_and_a_pairing() {
     );
     assert_eq!(
         rotation.rope(),
-        Rope::new(Pairing::Half).direction(Direction::Transpose)
+        Ok(Rope::new(Pairing::Half).direction(Direction::Transpose))
     );
 
     let deepseek =
@@ -431,6 +431,51 @@ fn what_a_rotation_is_more_than_frequencies_and_a_pairing() {
     let latent = read(r#"{"model_type": "deepseek_v3", "rope_theta": 1e4}"#);
     let rotation = latent.rotation().unwrap();
     assert_eq!((rotation.head_dim(), rotation.window()), (192, 128..192));
+}
+
+/// Models that do not rotate the first channels of a head as a whole have no plan for whole heads.
+#[test]
+fn a_rotation_of_other_channels_has_no_plan() {
+    for (text, head_dim, window, parts) in [
+        (
+            r#"{"model_type": "deepseek_v2", "rope_theta": 1e4}"#,
+            192,
+            (128, 192),
+            1,
+        ),
+        (
+            r#"{"model_type": "deepseek_v3", "rope_theta": 1e4}"#,
+            192,
+            (128, 192),
+            1,
+        ),
+        (
+            r#"{"model_type": "deepseek_v4", "head_dim": 512, "num_hidden_layers": 4}"#,
+            512,
+            (448, 512),
+            1,
+        ),
+        (
+            r#"{"model_type": "gemma4_vision", "head_dim": 72}"#,
+            72,
+            (0, 72),
+            2,
+        ),
+    ] {
+        let rotation = read(text).rotation().expect(text);
+        let error = Error::Window {
+            head_dim,
+            window,
+            parts,
+        };
+        assert_eq!(rotation.rope(), Err(error), "{text}");
+    }
+    // A part at the beginning is what a plan rotates.
+    let partial = read(
+        r#"{"model_type": "stablelm", "hidden_size": 2560, "num_attention_heads": 32, "rope_theta": 10000}"#,
+    );
+    let rotation = partial.rotation().expect("stablelm");
+    assert_eq!(rotation.rope(), Ok(Rope::new(Pairing::Half)));
 }
 
 /// Keys that say what the code does anyway.
@@ -1113,15 +1158,14 @@ fn a_rotation_applies_its_window() {
         let window = Layout::bshd(SHAPE)
             .and_then(|layout| layout.channels(128..192))
             .expect("a window");
+        let rope = Rope::new(input).output_pairing(output);
         let mut expected = x.clone();
-        rotation
-            .rope()
-            .rotate_into(
-                &Tensor::new(&x, window).expect("valid"),
-                &mut TensorMut::new(&mut expected, window).expect("valid"),
-                &rows,
-            )
-            .expect("a rotation");
+        rope.rotate_into(
+            &Tensor::new(&x, window).expect("valid"),
+            &mut TensorMut::new(&mut expected, window).expect("valid"),
+            &rows,
+        )
+        .expect("a rotation");
         assert!(x != expected);
 
         let whole = Tensor::new(&x, SHAPE).expect("valid");
@@ -1163,10 +1207,7 @@ fn a_rotation_applies_its_window() {
         assert_eq!(rotation.rotate_qk(&mut of_q, &mut of_k, &rows), Ok(()));
         assert!(same_bits(&q, &expected), "{model_type}");
         let mut tensor = TensorMut::new(&mut alone, [2, 3, 1, 64]).expect("valid");
-        rotation
-            .rope()
-            .rotate(&mut tensor, &rows)
-            .expect("rows that fit");
+        rope.rotate(&mut tensor, &rows).expect("rows that fit");
         assert!(same_bits(&k, &alone), "{model_type}");
     }
     // A part at the beginning of the head rotates there, and the rest passes.
@@ -1181,6 +1222,7 @@ fn a_rotation_applies_its_window() {
     let mut tensor = TensorMut::new(&mut expected, [1, 1, 1, 80]).expect("valid");
     partial
         .rope()
+        .expect("the first channels")
         .rotate(&mut tensor, &rows)
         .expect("a rotation");
     let mut tensor = TensorMut::new(&mut y, [1, 1, 1, 80]).expect("valid");

@@ -431,6 +431,22 @@ pub(crate) fn cases() -> Vec<(Error, String)> {
             "position 6 (of token 5) is beyond the pages of sequence 1",
         ),
         (
+            Error::NegativePage {
+                index: 5,
+                position: 70,
+                sequence: 1,
+                page: 4,
+                block: -2,
+            },
+            "page 4 of sequence 1 is -2, but position 70 (of token 5) is in it; a token is skipped by a negative \
+             position",
+        ),
+        (
+            Error::ShiftFactor { factor: 1.25 },
+            "the attention factor of the rows is 1.25, but a shift requires 1, as cached keys have the factor already; \
+             make the rows by Frequencies::shift",
+        ),
+        (
             Error::HeadDimOnStack {
                 head_dim: 2049,
                 limit: 2048,
@@ -549,6 +565,24 @@ pub(crate) fn cases_of_models() -> Vec<(ModelError, String)> {
             },
             "the tensor's heads have 65 channels; the model's have 192, of which 128..190 rotate: pass whole heads, or \
              those 62 channels alone",
+        ),
+        (
+            ModelError::Window {
+                head_dim: 192,
+                window: (128, 190),
+                parts: 1,
+            },
+            "channels 128..190 of the 192 of a head rotate, and a Rope rotates the first channels of a head; use \
+             Rotation::rotate, rotate_qk or rotate_into",
+        ),
+        (
+            ModelError::Window {
+                head_dim: 72,
+                window: (0, 70),
+                parts: 2,
+            },
+            "channels 0..70 of the 72 of a head rotate, in 2 parts that are paired by themselves, and a Rope rotates the \
+             first channels of a head; use Rotation::rotate, rotate_qk or rotate_into",
         ),
         (
             ModelError::FreqFactors {

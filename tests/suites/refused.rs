@@ -53,6 +53,7 @@ fn each_error_has_a_test() {
         include_str!("rows.rs"),
         include_str!("full.rs"),
         include_str!("shards.rs"),
+        include_str!("shift.rs"),
     );
     let words: Vec<&str> = suites
         .split(|c: char| !c.is_alphanumeric() && c != ':')

@@ -5,10 +5,11 @@ use half::bf16;
 use rope_core::axes::Axes;
 use rope_core::cache::{
     BlockFormat, Cache, CacheFormat, CacheLayout, CacheMut, CacheShape, CacheStrides, HeadScales,
-    QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
+    IntoSlots, QuantFormat, QuantScale, ScaleLayout, ScalePlace, Slots,
 };
 use rope_core::gradient::PairGradients;
 use rope_core::norm::{Norm, NormFormula, NormReach};
+use rope_core::shard::{Shard, ShardKind};
 use rope_core::stages::{Hadamard, Scale, StageOrder, WithStages};
 use rope_core::{
     Dimension, Error, Frequencies, Layout, Pairing, Positions, Rope, Rows, Scaling, Strides,
@@ -757,14 +758,14 @@ fn page_positions() {
 
     // A line of two blocks for each sequence.
     let table = [0_i64, 1, 1, 0];
-    let slots = Slots::table(&table[..3], 2, &SLOTS);
+    let slots = Slots::table(&table[..3], [2, 2], &SLOTS);
     let error = Error::Count {
         name: "table",
         given: 3,
         needed: 4,
     };
     each_cache_verb(slots, error, &["table", "3", "4"]);
-    let slots = Slots::table(&table, usize::MAX, &SLOTS);
+    let slots = Slots::table(&table, [2, usize::MAX], &SLOTS);
     let error = Error::Count {
         name: "table",
         given: 4,
@@ -775,7 +776,7 @@ fn page_positions() {
     let wraps = 3 << 32;
     for position in [6, wraps, i64::MAX] {
         let positions = [0, 1, 5, -1, position, 0];
-        let slots = Slots::table(&table, 2, &positions);
+        let slots = Slots::table(&table, [2, 2], &positions);
         let words = [&*position.to_string(), "4", "1"];
         each_cache_verb(slots, page(4, position, 1), &words);
     }
@@ -783,7 +784,7 @@ fn page_positions() {
         let mut cache = CacheMut::new(data, layout()).expect("a cache that fits");
         let x = [1.0_f32; LEN];
         let x = Tensor::new(&x, SHAPE).expect("valid");
-        let slots = Slots::table(&[0_i64, 2, 0, 0], 2, &[3_i64, 0, 0, 0, 0, 0]);
+        let slots = Slots::table(&[0_i64, 2, 0, 0], [2, 2], &[3_i64, 0, 0, 0, 0, 0]);
         let error = Error::Slot {
             index: 0,
             slot: 6,
@@ -815,6 +816,257 @@ fn page_positions() {
             &["3"],
         );
     });
+}
+
+/// A page that a position needs is not negative: its token would be lost silently. A negative position skips its
+/// token, whatever page it would be in, and pages that no token needs may be negative.
+#[test]
+fn negative_pages() {
+    let page = |index, position, sequence, page, block| Error::NegativePage {
+        index,
+        position,
+        sequence,
+        page,
+        block,
+    };
+    // Two sequences of two pages of three slots; the last page is padding.
+    let table = [0_i64, 1, -1, -9];
+    for (positions, error) in [
+        ([0_i64, 1, 5, 0, -1, -1], page(3, 0, 1, 0, -1)),
+        ([0, 1, 5, -1, -1, 4], page(5, 4, 1, 1, -9)),
+        ([0, 1, 5, 2, 4, -1], page(3, 2, 1, 0, -1)),
+    ] {
+        let Error::NegativePage {
+            index,
+            position,
+            sequence,
+            page,
+            block,
+        } = error
+        else {
+            unreachable!()
+        };
+        let words = [index as i64, position, sequence, page, block].map(|word| word.to_string());
+        let words = words.each_ref().map(String::as_str);
+        each_cache_verb(Slots::table(&table, [2, 2], &positions), error, &words);
+        let (starts, sequences) = ([0_i64, 2, 4], [0_i64, 0, 0, 1, 1, 1]);
+        let slots = Slots::pages(&table, &starts, &sequences, &positions);
+        each_cache_verb(slots, error, &words);
+    }
+    let x: [f32; LEN] = core::array::from_fn(|index| index as f32 + 1.0);
+    let x = Tensor::new(&x, SHAPE).expect("valid");
+    let written = |slots: Slots<'_>| {
+        let mut memory = [0.0_f32; LEN];
+        let mut cache = CacheMut::new(&mut memory, layout()).expect("a cache that fits");
+        let copied = ROPE().copy_into_cache(&x, &mut cache, slots);
+        copied.map(|()| memory)
+    };
+    let positions = [0_i64, 1, 5, -1, -4, i64::MIN];
+    let expected = written(Slots::from(&[0_i64, 1, 5, -1, -1, -1]));
+    assert!(expected.is_ok());
+    assert_eq!(written(Slots::table(&table, [2, 2], &positions)), expected);
+    // One token, and no page.
+    let one = |slots: Slots<'_>| {
+        let mut memory = [0.0_f32; 16];
+        let one = CacheLayout::nhd([1, 1, 2, 8]).expect("a small cache");
+        let mut cache = CacheMut::new(&mut memory, one).expect("a cache that fits");
+        let x = Tensor::new(&NUMBERS[..16], [1, 1, 2, 8]).expect("valid");
+        ROPE().copy_into_cache(&x, &mut cache, slots)
+    };
+    assert_eq!(
+        one(Slots::table(&[-1], [1, 1], 0)),
+        Err(page(0, 0, 0, 0, -1))
+    );
+    assert_eq!(
+        one(Slots::pages(&[-1], &[0, 1], &[0], 0)),
+        Err(page(0, 0, 0, 0, -1))
+    );
+    assert_eq!(one(Slots::table(&[-1], [1, 1], -1)), Ok(()));
+    assert_eq!(one(Slots::from(-1)), Ok(()));
+}
+
+/// Positions of packed sequences say which sequence a token is of: a table has a line for each of them.
+#[test]
+fn tables_of_packed_sequences() {
+    // Three sequences in one batch: of four tokens from position 0 on, of none, and of two from position 4 on.
+    let (offsets, starts) = ([0_i32, 4, 4, 6], [0_i32, 9, 4]);
+    let packed = Positions::packed_from(&offsets, &starts).expect("offsets");
+    let table = [1_i64, 3, /* */ -1, -1, /* */ -1, 0];
+    let layout = CacheLayout::nhd([4, 3, 2, 8]).expect("a small cache");
+    let x: [f32; LEN] = core::array::from_fn(|index| index as f32 + 1.0);
+    let written = |shape: [usize; 4], slots: Slots<'_>| {
+        let mut memory = [0.0_f32; 2 * LEN];
+        let x = Tensor::new(&x, shape).expect("valid");
+        let mut cache = CacheMut::new(&mut memory, layout).expect("a cache that fits");
+        let copied = ROPE().copy_into_cache(&x, &mut cache, slots);
+        copied.map(|()| memory)
+    };
+    const PACKED: [usize; 4] = [1, 6, 2, 8];
+    let expected = written(PACKED, Slots::from(&[3, 4, 5, 9, 1, 2]));
+    assert!(expected.is_ok());
+    let slots = Slots::table(&table, [3, 2], packed);
+    assert_eq!(written(PACKED, slots), expected);
+    // By one list of pages, which needs the sequence of each token.
+    let sequences = [0, 0, 0, 0, 2, 2];
+    let paged = Slots::pages(&table, &[0, 2, 4, 6], &sequences, packed);
+    assert_eq!(written(PACKED, paged), expected);
+    // A block for each sequence.
+    let short = Positions::packed(&offsets[..3]).expect("offsets");
+    let x4 = [1, 4, 2, 8];
+    let written4 = |slots: Slots<'_>| {
+        let mut memory = [0.0_f32; 3 * 64];
+        let x = Tensor::new(&x[..64], x4).expect("valid");
+        let cells = CacheLayout::nhd([3, 4, 2, 8]).expect("a small cache");
+        let mut cache = CacheMut::new(&mut memory, cells).expect("a cache that fits");
+        let copied = ROPE().copy_into_cache(&x, &mut cache, slots);
+        copied.map(|()| memory)
+    };
+    assert_eq!(
+        written4(Slots::sequences(short)),
+        written4(Slots::from(0..4))
+    );
+    let two = Positions::packed_from(&[0, 1, 4], &[3, 1]).expect("offsets");
+    assert_eq!(
+        written4(Slots::sequences(two)),
+        written4(Slots::from(&[3, 5, 6, 7]))
+    );
+
+    // The tokens of a rank, of packed sequences.
+    let all = [0_u32, 8, 12];
+    for kind in [
+        ShardKind::Zigzag,
+        ShardKind::UnevenZigzag,
+        ShardKind::Striped,
+        ShardKind::Contiguous,
+    ] {
+        for rank in 0..2 {
+            let shard = Shard::new(kind, rank, 2).expect("a rank");
+            let tokens = shard.packed(&all).expect("whole chunks");
+            assert_eq!(tokens.len(), 6);
+            let table = [1_i64, 3, 0, /* */ 2, 3, -1];
+            let mut slots = Vec::new();
+            for index in 0..6 {
+                let token = tokens.token(index).expect("a token");
+                let (line, position) = if token < 8 {
+                    (0, token)
+                } else {
+                    (3, token - 8)
+                };
+                assert_eq!(tokens.position(index), Some(position as i64));
+                slots.push(table[line + position / 3] * 3 + position as i64 % 3);
+            }
+            let by_table = written(PACKED, Slots::table(&table, [2, 3], tokens));
+            assert_eq!(by_table, written(PACKED, Slots::from(&slots)), "{kind:?}");
+        }
+    }
+
+    // Refused: a table of the tensor's batch, a batch that would share the packed sequences, a page that is not there.
+    let count = |given, needed| Error::Count {
+        name: "table",
+        given,
+        needed,
+    };
+    let slots = Slots::table(&table[..2], [1, 2], packed);
+    assert_eq!(written(PACKED, slots), Err(count(2, 6)));
+    let slots = Slots::table(&table, [2, 2], packed);
+    assert_eq!(written(PACKED, slots), Err(count(6, 4)));
+    let three = Positions::packed(&[0, 1, 3]).expect("offsets");
+    let slots = Slots::table(&table, [3, 2], three);
+    let error = Error::SlotCount {
+        slots: 3,
+        tokens: 3,
+        batch: 2,
+    };
+    assert_eq!(written(SHAPE, slots), Err(error));
+    let late = Positions::packed_from(&offsets, &[0, 9, 2]).expect("offsets");
+    let slots = Slots::table(&table, [3, 2], late);
+    let error = Error::NegativePage {
+        index: 4,
+        position: 2,
+        sequence: 2,
+        page: 0,
+        block: -1,
+    };
+    assert_eq!(written(PACKED, slots), Err(error));
+    let beyond = Positions::packed_from(&offsets, &[0, 9, 5]).expect("offsets");
+    let slots = Slots::table(&table, [3, 2], beyond);
+    let error = Error::PagePosition {
+        index: 5,
+        position: 6,
+        sequence: 2,
+    };
+    assert_eq!(written(PACKED, slots), Err(error));
+}
+
+/// Slots are made of what positions are made of: integers of each type, ranges that end before a slot or with it.
+#[test]
+fn integers_are_slots() {
+    const CELLS: usize = 6 * 16;
+    let x: [f32; 48] = core::array::from_fn(|index| index as f32 + 1.0);
+    let cells = CacheLayout::nhd([2, 3, 2, 8]).expect("a small cache");
+    fn written<'s>(
+        x: &[f32],
+        cells: CacheLayout,
+        slots: impl IntoSlots<'s>,
+    ) -> Result<[f32; CELLS], Error> {
+        let mut memory = [0.0_f32; CELLS];
+        let x = Tensor::new(x, [1, x.len() / 16, 2, 8])?;
+        let mut cache = CacheMut::new(&mut memory, cells)?;
+        ROPE().copy_into_cache(&x, &mut cache, slots)?;
+        Ok(memory)
+    }
+    let three = written(&x, cells, &[2_i64, 3, 4]);
+    let one = written(&x[..16], cells, &[5_i64]);
+    assert!(three.is_ok() && one.is_ok());
+    macro_rules! each {
+        ($($int:ty),*) => {$(
+            assert_eq!(written(&x, cells, 2 as $int..5), three);
+            assert_eq!(written(&x, cells, 2 as $int..=4), three);
+            assert_eq!(written(&x[..16], cells, 5 as $int), one);
+            // One slot more than there are, or two tokens more than slots.
+            let slot = |index, slot| Err(Error::Slot { index, slot, slots: 6 });
+            assert_eq!(written(&x, cells, 4 as $int..7), slot(2, 6));
+            assert_eq!(written(&x, cells, 4 as $int..=6), slot(2, 6));
+            assert_eq!(written(&x[..16], cells, 6 as $int), slot(0, 6));
+            let most = <$int>::MAX;
+            let far = i64::try_from(most).unwrap_or(i64::MAX);
+            assert_eq!(written(&x[..16], cells, most), slot(0, far));
+            assert_eq!(written(&x[..32], cells, most - 1..=most), slot(0, far - i64::from(far != i64::MAX || most as u64 == far as u64)));
+            let count = |slots| Err(Error::SlotCount { slots, tokens: 3, batch: 1 });
+            assert_eq!(written(&x, cells, 2 as $int..2), count(0));
+            assert_eq!(written(&x, cells, 5 as $int), count(1));
+        )*};
+    }
+    each!(i32, i64, u32, u64, usize);
+    // Negative ones are skipped.
+    let two = written(&x, cells, &[-1_i64, 0, 1]);
+    assert!(two.is_ok());
+    assert_eq!(written(&x, cells, -1..2), two);
+    assert_eq!(written(&x, cells, -1_i64..=1), two);
+    assert_eq!(written(&x, cells, i64::MIN..i64::MIN + 3), Ok([0.0; CELLS]));
+    assert_eq!(written(&x[..16], cells, -7), Ok([0.0; CELLS]));
+    let few = CacheLayout::nhd([1, 1, 2, 8]).expect("a small cache");
+    let error = Error::Slot {
+        index: 2,
+        slot: 1,
+        slots: 1,
+    };
+    assert_eq!(written(&x, few, -1..2), Err(error));
+}
+
+/// Given scales are made of one number and of lists of each form.
+#[test]
+fn lists_are_scales() {
+    let each = [0.5_f32, 0.25];
+    let expected = HeadScales::Each(&each);
+    assert_eq!(HeadScales::from(&each), expected);
+    assert_eq!(HeadScales::from(&each[..]), expected);
+    assert_eq!(HeadScales::from(&each.to_vec()), expected);
+    assert_eq!(
+        QuantScale::Divide((&each).into()),
+        QuantScale::Divide(expected)
+    );
+    assert_eq!(HeadScales::from(0.5), HeadScales::Same(0.5));
 }
 
 #[test]
@@ -1412,8 +1664,8 @@ fn positions_of_slots() {
     assert_eq!(written(Slots::sequences(&each[..3])), expected);
     // Blocks 0 and 1, of which each sequence has one.
     let table = [0_u32, 1];
-    assert_eq!(written(Slots::table(&table, 1, 1..4)), expected);
-    assert_eq!(written(Slots::table(&table, 1, &each)), expected);
+    assert_eq!(written(Slots::table(&table, [2, 1], 1..4)), expected);
+    assert_eq!(written(Slots::table(&table, [2, 1], &each)), expected);
     let (pages, starts, sequences) = ([0_u32, 1], [0_u32, 1, 2], [0_u32, 0, 0, 1, 1, 1]);
     let packed = Positions::packed(&[0_u32, 3, 6]).expect("two sequences");
     let from_zero = written(Slots::sequences(0..3));
@@ -1431,7 +1683,7 @@ fn positions_of_slots() {
     let coordinates = Positions::real(&[0.5_f32; 6]);
     let refusal = Err(Error::NoInteger { value: 0.5 });
     assert_eq!(written(Slots::sequences(coordinates)), refusal);
-    assert_eq!(written(Slots::table(&table, 1, coordinates)), refusal);
+    assert_eq!(written(Slots::table(&table, [2, 1], coordinates)), refusal);
     assert_eq!(
         written(Slots::pages(&pages, &starts, &sequences, coordinates)),
         refusal

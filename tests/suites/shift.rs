@@ -6,7 +6,10 @@ use std::f64::consts::TAU;
 use half::{bf16, f16};
 use rope_core::axes::Axes;
 use rope_core::cache::{CacheLayout, CacheMut, QuantFormat, QuantScale, ScaleLayout, ScalePlace};
-use rope_core::{Backend, Frequencies, Pairing, Positions, Rope, Rows, Scaling, TensorMut, Yarn};
+use rope_core::stages::Scale;
+use rope_core::{
+    Backend, Error, Frequencies, Pairing, Positions, Rope, Rows, Scaling, TensorMut, Yarn,
+};
 use rope_tests::golden::{Bits, Golden};
 use rope_tests::{Number, Source, bounds};
 
@@ -358,6 +361,90 @@ fn a_delta_has_no_magnitude() {
             assert!(cos.iter().all(|&cos| cos == 1.0) && sin.iter().all(|&sin| sin == 0.0));
         }
     }
+}
+
+/// Cached keys have the attention factor of their model, so rows that have it as well are refused: keys of squared
+/// length 2 would get 2.59. Rows of a shift, rows whose factor nobody has told, and rows that are said to have 1 move
+/// keys.
+#[test]
+fn rows_with_an_attention_factor_do_not_move_keys() {
+    const ROWS: usize = 3;
+    let layout = CacheLayout::nhd([ROWS, 1, 1, 2]).expect("a small cache");
+    let yarn = |factor| {
+        let scaling = Scaling::Yarn(Yarn::new(factor, 32768));
+        Frequencies::new(2, 1e4, &scaling).expect("sane parameters")
+    };
+    let (old, new) = (yarn(4.0), yarn(8.0));
+    let (factor, ratio) = (
+        old.attention_factor(),
+        new.attention_factor() / old.attention_factor(),
+    );
+    let shifted = |rows: &Rows<'_>| {
+        let mut keys = [1.0_f32; 2 * ROWS];
+        let mut cache = CacheMut::new(&mut keys, layout).expect("a cache that fits");
+        let result = Rope::new(Pairing::Half).shift(&mut cache, 0..ROWS, rows);
+        let scale = Scale::constant(3.0);
+        let scaled = Rope::new(Pairing::Half).scale(scale);
+        let mut others = [1.0_f32; 2 * ROWS];
+        let mut cache = CacheMut::new(&mut others, layout).expect("a cache that fits");
+        assert_eq!(scaled.shift(&mut cache, 0..ROWS, rows), result);
+        assert_eq!(keys, others);
+        assert!(result.is_ok() || keys == [1.0; 2 * ROWS]);
+        result.map(|()| keys.map(f64::from))
+    };
+    let lengths = |keys: [f64; 2 * ROWS], square: f64| {
+        for key in keys.as_chunks::<2>().0 {
+            let off = (key[0] * key[0] + key[1] * key[1]) / square - 1.0;
+            assert!(off.abs() < 1e-6, "{keys:?}: {off}");
+        }
+    };
+    let positions = [-7_i64, 5, 1000];
+    let refused = Err(Error::ShiftFactor { factor });
+    let rows = old.rows(&positions).expect("positions");
+    assert_eq!(shifted(&rows), refused);
+    assert_eq!(
+        shifted(&rows.gather(&[2_u8, 0, 1].map(u32::from)).expect("rows")),
+        refused
+    );
+    assert_eq!(shifted(&rows.range(0..ROWS).expect("rows")), refused);
+    assert_eq!(shifted(&rows.pairs(0..1).expect("a pair")), refused);
+    assert_eq!(shifted(&rows.repeated(1, ROWS).expect("a row")), refused);
+    let mut storage = [0.0; 2 * ROWS];
+    let back = rows.inverted(&mut storage).expect("an inverse");
+    let error = Error::ShiftFactor {
+        factor: back.attention_factor(),
+    };
+    assert_eq!(shifted(&back), Err(error));
+
+    // The rows of a shift, of one whose frequencies change, and what undoes that.
+    let moves = old.shift(&positions).expect("deltas");
+    lengths(shifted(&moves).expect("a shift"), 2.0);
+    let (from, to) = ([7_i64, 9, 11], [7_i64, 5, 3]);
+    let moves = new.shift_from(&old, &from, &to).expect("positions");
+    assert_eq!(moves.attention_factor(), ratio);
+    assert!(ratio > 1.05);
+    lengths(shifted(&moves).expect("a shift"), 2.0 * ratio * ratio);
+    let mut storage = [0.0; 2 * ROWS];
+    let back = moves.inverted(&mut storage).expect("an inverse");
+    lengths(shifted(&back).expect("a shift"), 2.0 / (ratio * ratio));
+    let mut storage = [0.0; 2 * ROWS];
+    let moves = new
+        .shift_from_in(&old, &from, &to, &mut storage)
+        .expect("positions");
+    lengths(
+        shifted(&moves.range(0..ROWS).expect("rows")).expect("a shift"),
+        2.0 * ratio * ratio,
+    );
+
+    // Given rows are taken as they are, unless their factor was told.
+    let row = rows.row(0).expect("a row");
+    let values = [row.0[0], row.1[0]].repeat(ROWS);
+    let given = || Rows::new(&values, [ROWS, 2]).expect("rows");
+    lengths(shifted(&given()).expect("a shift"), 2.0 * factor * factor);
+    let told = given().with_attention_factor(factor).expect("a factor");
+    assert_eq!(shifted(&told), refused);
+    let taken = rows.with_attention_factor(1.0).expect("a factor");
+    lengths(shifted(&taken).expect("a shift"), 2.0 * factor * factor);
 }
 
 /// A delta of zero leaves every bit, also those that no rounding would give again: payloads of NaN, a scale that is not

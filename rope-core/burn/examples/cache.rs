@@ -41,7 +41,7 @@ fn main() -> Result<(), Error> {
             (k.clone().narrow(2, first, tokens), keys),
             (v.clone().narrow(2, first, tokens), values),
             CacheFormat::Elements,
-            Slots::table(&table, table.len(), positions),
+            Slots::table(&table, [1, table.len()], positions),
             &rows,
             Pairing::Half,
             Some(norm),
@@ -51,7 +51,7 @@ fn main() -> Result<(), Error> {
     // In the cache lies what the norm and the rotation of all six tokens give.
     let rows = RotaryRows::at(&frequencies, 0..6, 1, &device)?;
     let rotated = norm_rotate(k, norm, &rows, Pairing::Half)?;
-    let slots = Slots::table(&table, table.len(), 0..6);
+    let slots = Slots::table(&table, [1, table.len()], 0..6);
     let caches = (&keys, &values);
     let (found_k, found_v) =
         read_caches(caches, CacheFormat::Elements, [1, 6], slots, DType::BF16)?;

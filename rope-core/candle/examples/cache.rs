@@ -45,7 +45,7 @@ fn main() -> Result<()> {
     for (first, tokens) in [(0, 5), (5, 1)] {
         let positions = first..first + tokens;
         let rows = rotary.rows(positions.clone())?;
-        let slots = Slots::table(&table, table.len(), positions);
+        let slots = Slots::table(&table, [1, table.len()], positions);
         of_k.rotate_into_caches(
             (&k.narrow(2, first, tokens)?, &key_cache),
             (&v.narrow(2, first, tokens)?, &value_cache),
@@ -56,7 +56,7 @@ fn main() -> Result<()> {
     }
 
     // In the cache lies what the norm and the rotation of all six tokens give.
-    let slots = Slots::table(&table, table.len(), 0..6);
+    let slots = Slots::table(&table, [1, table.len()], 0..6);
     let caches = (&key_cache, &value_cache);
     let (found_k, found_v) =
         rotary.read_caches(caches, CacheFormat::Elements, [1, 6], slots, DType::BF16)?;

@@ -6,7 +6,7 @@ use candle_core::layout::LayoutRelation;
 use candle_core::{
     CpuStorage, CustomOp1, DType, Device, Error, Layout, Result, Shape, Tensor, bail,
 };
-use rope_core::cache::Slots;
+use rope_core::cache::IntoSlots;
 use rope_core::norm::Norm;
 use rope_core::{Frequencies, IntoPositions, Pairing};
 use rope_models::Config;
@@ -236,8 +236,9 @@ impl Rotary {
     /// another order than the tensors.) The channels of a head are adjacent; other strides are any.
     ///
     /// `slots` has one for each token of each sequence, `block * block_size + place`, and a negative one is left out:
-    /// a slice or `Vec` of integers (of a tensor, what `to_vec1` gives), a range, or page tables
-    /// ([`Slots::table`], [`Slots::sequences`], where a block is a sequence).
+    /// a slice or `Vec` of integers (of a tensor, what `to_vec1` gives), a range, an integer, or page tables
+    /// ([`Slots::table`](rope_core::cache::Slots::table), [`Slots::sequences`](rope_core::cache::Slots::sequences),
+    /// where a block is a sequence).
     ///
     /// ```
     /// use candle_core::{DType, Device, Tensor};
@@ -270,7 +271,7 @@ impl Rotary {
         (k, keys): (&Tensor, &Tensor),
         (v, values): (&Tensor, &Tensor),
         format: CacheFormat,
-        slots: impl Into<Slots<'s>>,
+        slots: impl IntoSlots<'s>,
         rows: &Rows,
     ) -> Result<()> {
         let (tensors, caches) = ([k, v], [keys, values]);
@@ -279,7 +280,7 @@ impl Rotary {
             tensors,
             caches,
             format,
-            slots.into(),
+            slots.into_slots(),
             &rows.0,
         )
     }
@@ -299,10 +300,10 @@ impl Rotary {
         (keys, values): (&Tensor, &Tensor),
         format: CacheFormat,
         [batch, tokens]: [usize; 2],
-        slots: impl Into<Slots<'s>>,
+        slots: impl IntoSlots<'s>,
         dtype: DType,
     ) -> Result<(Tensor, Tensor)> {
-        let (order, slots) = (self.rotation.order, ([batch, tokens], slots.into()));
+        let (order, slots) = (self.rotation.order, ([batch, tokens], slots.into_slots()));
         Ok((
             cache::read(("keys", keys), order, (format, 0), slots, dtype)?,
             cache::read(("values", values), order, (format, 1), slots, dtype)?,

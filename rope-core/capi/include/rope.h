@@ -102,8 +102,7 @@ ROPE_ENUM_TYPE(rope_pairing);
 enum rope_direction ROPE_INT32_ENUM {
   // x <- A R x: rotates by the angles of the rows, and scales by their attention factor.
   ROPE_DIRECTION_FORWARD = 0,
-  // x <- 1/A R^T x, which undoes FORWARD: rotates back, and divides by the attention factor. For a context shift of
-  // cached keys.
+  // x <- 1/A R^T x, which undoes FORWARD: rotates back, and divides by the attention factor.
   ROPE_DIRECTION_INVERSE = 1,
   // x <- A R^T x, the transpose of FORWARD: rotates back, and multiplies by the attention factor. For
   // backpropagation. The same as INVERSE where A is 1. A plan reads its pairing and writes its output pairing in every
@@ -406,6 +405,9 @@ typedef struct rope_rows {
   // Not 0: full-width rows (rope_rows_full). A row has a cos and a sin for each of its `rotary_dim` channels:
   // `width` and the last extent of a layout are `rotary_dim`; joined, `2 * rotary_dim` values are a row.
   int32_t per_channel;
+  // Not 0: rows that move keys (rope_rows_fill_shift_from), whose `attention_factor` is what keys are multiplied by
+  // besides. rope_shift refuses other rows unless their `attention_factor` is 1.
+  int32_t moves;
 } rope_rows;
 
 // `len / rotary_dim` rows of `rotary_dim / 2` cos and then as many sin (vLLM's cache). This call reads no value;
@@ -1835,7 +1837,7 @@ enum rope_slots_kind ROPE_INT32_ENUM {
   // By the pages of each sequence (FlashInfer's CSR): token i is of sequence `sequences[i]` at `positions[i]`; the
   // pages of sequence s are `pages[starts[s]]` to `pages[starts[s + 1] - 1]`.
   ROPE_SLOTS_KIND_PAGES = 3,
-  // By a block table: `pages` is `[batch][width]`, the blocks of each sequence of the tensor, and `positions` has
+  // By a page table: `pages` is `[batch][width]`, the pages of each sequence of the tensor, and `positions` has
   // the position of each token.
   ROPE_SLOTS_KIND_TABLE = 4,
   // One block for each sequence of the tensor, and `positions` has the position of each token in it: ONNX Runtime.
@@ -1843,6 +1845,10 @@ enum rope_slots_kind ROPE_INT32_ENUM {
   // `offsets` has the index of each token's first element, in elements of the cache: for a cache that
   // rope_cache_layout cannot describe.
   ROPE_SLOTS_KIND_OFFSETS = 6,
+  // By a page table of sequences that are packed one after another in a tensor of one batch: sequence s has the
+  // tokens `starts[s]` to `starts[s + 1] - 1` (FlashAttention's cu_seqlens), the first of them at `positions[s]`;
+  // `pages` is `[sequences][width]`.
+  ROPE_SLOTS_KIND_PACKED_TABLE = 7,
 };
 ROPE_ENUM_TYPE(rope_slots_kind);
 
@@ -1933,22 +1939,24 @@ typedef struct rope_ids {
 // The slot of each token, sequence by sequence. Fields that a kind does not name are not
 // read.
 //
-// A token with a negative slot, position, block or offset is skipped: nothing is written for it, and nothing read. Of
-// two tokens with one slot the later one stays.
+// A token with a negative slot, position or offset is skipped: nothing is written for it, and nothing read. A negative
+// page of a position that exists is refused. Of two tokens with one slot the later one stays.
 typedef struct rope_slots {
   // How they are named (`enum rope_slots_kind`).
   int32_t kind;
   // MAPPING: the slot of each token.
   struct rope_ids slots;
-  // PAGES, TABLE, SEQUENCES: the position of each token in its sequence.
+  // PAGES, TABLE, SEQUENCES: the position of each token in its sequence. PACKED_TABLE: that of the first token of
+  // each sequence.
   struct rope_ids positions;
-  // PAGES: the pages of all sequences. TABLE: the table.
+  // PAGES: the pages of all sequences. TABLE, PACKED_TABLE: the table.
   struct rope_ids pages;
-  // PAGES: where the pages of each sequence start, and where those of the last end.
+  // PAGES: where the pages of each sequence start, and where those of the last end. PACKED_TABLE: the same of the
+  // tokens.
   struct rope_ids starts;
   // PAGES: the sequence of each token.
   struct rope_ids sequences;
-  // TABLE: blocks of a sequence's line.
+  // TABLE, PACKED_TABLE: pages of a sequence's line.
   size_t width;
   // RANGE: the first slot.
   size_t first;
@@ -2009,7 +2017,8 @@ rope_status rope_chain_rotate_into_each(const struct rope_chain *chain,
 //
 // Returns ROPE_STATUS_CACHE_HEADS if the cache has other heads; ROPE_STATUS_SLOT_COUNT unless there is one slot for
 // each token of each sequence; ROPE_STATUS_SLOT, ROPE_STATUS_SLOT_OFFSET and ROPE_STATUS_PAGE_POSITION for one that
-// the cache, or its sequence, does not have; ROPE_STATUS_CACHE_LAYOUT and ROPE_STATUS_OUT_OF_BOUNDS for a layout that
+// the cache, or its sequence, does not have; ROPE_STATUS_NEGATIVE_PAGE; ROPE_STATUS_OFFSETS for packed sequences whose
+// tokens do not follow one another; ROPE_STATUS_CACHE_LAYOUT and ROPE_STATUS_OUT_OF_BOUNDS for a layout that
 // makes no cache, or not one of this memory; ROPE_STATUS_STORAGE for too few scales; ROPE_STATUS_COUNT and
 // ROPE_STATUS_PARAMETER for scales that are given; and what rope_chain_rotate returns. The cache is untouched then.
 //
@@ -2115,7 +2124,8 @@ rope_status rope_chain_copy_from_cache(const struct rope_chain *chain,
 // A head is read as float, rotated, and rounded once to what the cache keeps; scales that are made are made anew. A
 // row that rotates by nothing leaves the bits of its slot.
 //
-// Returns ROPE_STATUS_FULL_WIDTH_ROWS, and what rope_chain_rotate_into_cache returns. The cache is untouched then.
+// Returns ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_SHIFT_FACTOR for rows with an attention factor other than 1, which cached keys have already
+// (rope_rows.moves), and what rope_chain_rotate_into_cache returns. The cache is untouched then.
 //
 // # Threads
 //
@@ -2134,8 +2144,7 @@ rope_status rope_shift(const struct rope_plan *plan,
 // the rotation and done again after it. A scale is not applied: cached keys have it, and it commutes with the
 // rotation.
 //
-// Returns ROPE_STATUS_NOT_LINEAR for a chain with a norm, and what rope_shift returns. The cache is
-// untouched then.
+// Returns ROPE_STATUS_NOT_LINEAR for a chain with a norm, and what rope_shift returns. The cache is untouched then.
 //
 // # Threads
 //
@@ -2985,6 +2994,10 @@ enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_RANK = 82,
   // Tokens that a shard cannot deal out evenly.
   ROPE_STATUS_SHARD_TOKENS = 83,
+  // The page of a position that exists is negative.
+  ROPE_STATUS_NEGATIVE_PAGE = 84,
+  // Rows with an attention factor, which cached keys have already, were given to a shift.
+  ROPE_STATUS_SHIFT_FACTOR = 85,
   // A norm whose formula has weights was given none.
   ROPE_STATUS_WEIGHT_MISSING = 76,
   // A norm whose formula has no weights was given some.

@@ -262,7 +262,8 @@ pub unsafe extern "C" fn rope_chain_squares(
 ///
 /// Returns ROPE_STATUS_CACHE_HEADS if the cache has other heads; ROPE_STATUS_SLOT_COUNT unless there is one slot for
 /// each token of each sequence; ROPE_STATUS_SLOT, ROPE_STATUS_SLOT_OFFSET and ROPE_STATUS_PAGE_POSITION for one that
-/// the cache, or its sequence, does not have; ROPE_STATUS_CACHE_LAYOUT and ROPE_STATUS_OUT_OF_BOUNDS for a layout that
+/// the cache, or its sequence, does not have; ROPE_STATUS_NEGATIVE_PAGE; ROPE_STATUS_OFFSETS for packed sequences whose
+/// tokens do not follow one another; ROPE_STATUS_CACHE_LAYOUT and ROPE_STATUS_OUT_OF_BOUNDS for a layout that
 /// makes no cache, or not one of this memory; ROPE_STATUS_STORAGE for too few scales; ROPE_STATUS_COUNT and
 /// ROPE_STATUS_PARAMETER for scales that are given; and what rope_chain_rotate returns. The cache is untouched then.
 ///
@@ -476,7 +477,8 @@ pub unsafe extern "C" fn rope_chain_copy_from_cache(
 /// A head is read as float, rotated, and rounded once to what the cache keeps; scales that are made are made anew. A
 /// row that rotates by nothing leaves the bits of its slot.
 ///
-/// Returns ROPE_STATUS_FULL_WIDTH_ROWS, and what rope_chain_rotate_into_cache returns. The cache is untouched then.
+/// Returns ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_SHIFT_FACTOR for rows with an attention factor other than 1, which cached keys have already
+/// (rope_rows.moves), and what rope_chain_rotate_into_cache returns. The cache is untouched then.
 ///
 /// # Threads
 ///
@@ -511,8 +513,7 @@ pub unsafe extern "C" fn rope_shift(
 /// the rotation and done again after it. A scale is not applied: cached keys have it, and it commutes with the
 /// rotation.
 ///
-/// Returns ROPE_STATUS_NOT_LINEAR for a chain with a norm, and what rope_shift returns. The cache is
-/// untouched then.
+/// Returns ROPE_STATUS_NOT_LINEAR for a chain with a norm, and what rope_shift returns. The cache is untouched then.
 ///
 /// # Threads
 ///

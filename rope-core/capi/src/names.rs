@@ -73,8 +73,7 @@ impl From<Pairing> for rope_pairing {
 pub enum rope_direction {
     /// x <- A R x: rotates by the angles of the rows, and scales by their attention factor.
     Forward = 0,
-    /// x <- 1/A R^T x, which undoes FORWARD: rotates back, and divides by the attention factor. For a context shift of
-    /// cached keys.
+    /// x <- 1/A R^T x, which undoes FORWARD: rotates back, and divides by the attention factor.
     Inverse = 1,
     /// x <- A R^T x, the transpose of FORWARD: rotates back, and multiplies by the attention factor. For
     /// backpropagation. The same as INVERSE where A is 1. A plan reads its pairing and writes its output pairing in every

@@ -3,7 +3,7 @@
 use core::ffi::c_void;
 
 use rope_core::axes::MixedFrequencies;
-use rope_core::{Error, Frequencies, Ids, Positions, Rows};
+use rope_core::{Error, Frequencies, Ids, Positions, Rows, internals};
 
 use crate::failure::Failure;
 use crate::frequencies::{frequencies, rope_frequencies};
@@ -60,6 +60,9 @@ pub struct rope_rows {
     /// Not 0: full-width rows (rope_rows_full). A row has a cos and a sin for each of its `rotary_dim` channels:
     /// `width` and the last extent of a layout are `rotary_dim`; joined, `2 * rotary_dim` values are a row.
     pub per_channel: i32,
+    /// Not 0: rows that move keys (rope_rows_fill_shift_from), whose `attention_factor` is what keys are multiplied by
+    /// besides. rope_shift refuses other rows unless their `attention_factor` is 1.
+    pub moves: i32,
 }
 plain!(rope_rows);
 
@@ -81,6 +84,7 @@ impl rope_rows {
                 strides: [0; 3],
             },
             per_channel: 0,
+            moves: 0,
         }
     }
 
@@ -163,6 +167,10 @@ impl rope_rows {
             _ => table.per_channel()?,
         };
         let table = table.with_attention_factor(self.attention_factor)?;
+        let table = match self.moves {
+            0 => table,
+            _ => internals::moving(table),
+        };
         if self.ids.is_null() {
             return Ok((table, None, [cos.region(), sin_region, none]));
         }
@@ -305,7 +313,9 @@ pub unsafe extern "C" fn rope_rows_invert(
         values.region().apart_from(&[place])?;
         // SAFETY: the caller promises it, and the storage is apart from all that is read.
         unsafe {
-            read("rows", rows)?.with(|rows, regions| {
+            let rows = read("rows", rows)?;
+            let moves = rows.moves;
+            rows.with(|rows, regions| {
                 place.apart_from(&regions)?;
                 let made = rows.inverted(values.get(&regions)?)?;
                 let (heads, rotary_dim) = (made.heads(), made.rotary_dim());
@@ -313,6 +323,7 @@ pub unsafe extern "C" fn rope_rows_invert(
                 out.write(rope_rows {
                     attention_factor: made.attention_factor(),
                     heads,
+                    moves,
                     ..rope_rows::joined(storage, used, rotary_dim)
                 });
                 Ok(())
@@ -398,6 +409,11 @@ impl RowRecipe<'_> {
         }
     }
 
+    /// `rope_rows.moves`.
+    fn moves(self) -> i32 {
+        matches!(self, RowRecipe::ShiftFrom { .. }).into()
+    }
+
     /// Values that are needed.
     fn needed(self) -> Result<usize, Error> {
         match self.make(&mut []) {
@@ -475,6 +491,7 @@ pub(crate) unsafe fn fill(
     let made = rope_rows {
         attention_factor: made.attention_factor(),
         heads,
+        moves: recipe.moves(),
         ..rope_rows::joined(storage, used, rotary_dim)
     };
     // SAFETY: the caller's struct.
@@ -636,6 +653,7 @@ mod heap {
         heads: usize,
         rotary_dim: usize,
         attention_factor: f64,
+        moves: i32,
     }
 
     /// Makes the rows of some positions, on the heap. rope_table_free frees them.
@@ -699,6 +717,7 @@ mod heap {
             heads,
             rotary_dim,
             attention_factor,
+            moves: recipe.moves(),
         })
     }
 
@@ -776,6 +795,7 @@ mod heap {
             let rows = rope_rows {
                 attention_factor: table.attention_factor,
                 heads: table.heads,
+                moves: table.moves,
                 ..rope_rows::joined(table.values.as_ptr(), table.values.len(), table.rotary_dim)
             };
             // SAFETY: the caller's struct.

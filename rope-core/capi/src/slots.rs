@@ -2,8 +2,8 @@
 
 use core::ffi::c_void;
 
-use rope_core::Ids;
 use rope_core::cache::Slots;
+use rope_core::{Ids, Positions};
 
 use crate::failure::Failure;
 use crate::memory::{Region, Span, plain};
@@ -21,7 +21,7 @@ pub enum rope_slots_kind {
     /// By the pages of each sequence (FlashInfer's CSR): token i is of sequence `sequences[i]` at `positions[i]`; the
     /// pages of sequence s are `pages[starts[s]]` to `pages[starts[s + 1] - 1]`.
     Pages = 3,
-    /// By a block table: `pages` is `[batch][width]`, the blocks of each sequence of the tensor, and `positions` has
+    /// By a page table: `pages` is `[batch][width]`, the pages of each sequence of the tensor, and `positions` has
     /// the position of each token.
     Table = 4,
     /// One block for each sequence of the tensor, and `positions` has the position of each token in it: ONNX Runtime.
@@ -29,8 +29,12 @@ pub enum rope_slots_kind {
     /// `offsets` has the index of each token's first element, in elements of the cache: for a cache that
     /// rope_cache_layout cannot describe.
     Offsets = 6,
+    /// By a page table of sequences that are packed one after another in a tensor of one batch: sequence s has the
+    /// tokens `starts[s]` to `starts[s + 1] - 1` (FlashAttention's cu_seqlens), the first of them at `positions[s]`;
+    /// `pages` is `[sequences][width]`.
+    PackedTable = 7,
 }
-lookup!(rope_slots_kind, "kind of slots": Mapping Range Pages Table Sequences Offsets);
+lookup!(rope_slots_kind, "kind of slots": Mapping Range Pages Table Sequences Offsets PackedTable);
 
 /// A list of integers.
 #[repr(C)]
@@ -59,8 +63,8 @@ impl rope_ids {
 /// The slot of each token, sequence by sequence. Fields that a kind does not name are not
 /// read.
 ///
-/// A token with a negative slot, position, block or offset is skipped: nothing is written for it, and nothing read. Of
-/// two tokens with one slot the later one stays.
+/// A token with a negative slot, position or offset is skipped: nothing is written for it, and nothing read. A negative
+/// page of a position that exists is refused. Of two tokens with one slot the later one stays.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct rope_slots {
@@ -68,15 +72,17 @@ pub struct rope_slots {
     pub kind: i32,
     /// MAPPING: the slot of each token.
     pub slots: rope_ids,
-    /// PAGES, TABLE, SEQUENCES: the position of each token in its sequence.
+    /// PAGES, TABLE, SEQUENCES: the position of each token in its sequence. PACKED_TABLE: that of the first token of
+    /// each sequence.
     pub positions: rope_ids,
-    /// PAGES: the pages of all sequences. TABLE: the table.
+    /// PAGES: the pages of all sequences. TABLE, PACKED_TABLE: the table.
     pub pages: rope_ids,
-    /// PAGES: where the pages of each sequence start, and where those of the last end.
+    /// PAGES: where the pages of each sequence start, and where those of the last end. PACKED_TABLE: the same of the
+    /// tokens.
     pub starts: rope_ids,
     /// PAGES: the sequence of each token.
     pub sequences: rope_ids,
-    /// TABLE: blocks of a sequence's line.
+    /// TABLE, PACKED_TABLE: pages of a sequence's line.
     pub width: usize,
     /// RANGE: the first slot.
     pub first: usize,
@@ -88,6 +94,12 @@ pub struct rope_slots {
 plain!(rope_slots);
 
 impl rope_slots {
+    /// The shape of the table.
+    fn shape(&self) -> [usize; 2] {
+        let lines = self.pages.count.checked_div(self.width);
+        [lines.unwrap_or(0), self.width]
+    }
+
     /// The slots, and the bytes they are read from.
     ///
     /// # Safety
@@ -120,7 +132,18 @@ impl rope_slots {
                 let (table, first) = list(&self.pages, "pages")?;
                 let (positions, second) = list(&self.positions, "positions")?;
                 (regions[0], regions[1]) = (first, second);
-                Slots::table(table, self.width, positions)
+                Slots::table(table, self.shape(), positions)
+            }
+            rope_slots_kind::PackedTable => {
+                let (table, first) = list(&self.pages, "pages")?;
+                let (starts, second) = list(&self.starts, "starts")?;
+                let (positions, third) = list(&self.positions, "positions")?;
+                (regions[0], regions[1], regions[2]) = (first, second, third);
+                Slots::table(
+                    table,
+                    self.shape(),
+                    Positions::packed_from(starts, positions)?,
+                )
             }
             rope_slots_kind::Sequences => {
                 let (positions, region) = list(&self.positions, "positions")?;

@@ -140,6 +140,10 @@ pub enum rope_status {
     Rank = 82,
     /// Tokens that a shard cannot deal out evenly.
     ShardTokens = 83,
+    /// The page of a position that exists is negative.
+    NegativePage = 84,
+    /// Rows with an attention factor, which cached keys have already, were given to a shift.
+    ShiftFactor = 85,
     /// A norm whose formula has weights was given none.
     WeightMissing = 76,
     /// A norm whose formula has no weights was given some.
@@ -277,8 +281,10 @@ statuses! {
     Slot = c"a slot is outside the cache": Slot,
     SlotOffset = c"from its offset a token would reach past the cache": SlotOffset,
     PagePosition = c"a position is beyond the pages of its sequence": PagePosition,
+    NegativePage = c"the page of a position that exists is negative": NegativePage,
     HeadDimOnStack = c"a head is longer than what is kept on the stack": HeadDimOnStack,
     FullWidthRows = c"full-width rows are no rotation": FullWidthRows,
+    ShiftFactor = c"cached keys have the attention factor that the rows of a shift have": ShiftFactor,
     Rank = c"there is no such rank": Rank,
     ShardTokens = c"the tokens of a sequence cannot be divided evenly among the ranks": ShardTokens,
     WeightMissing = c"the norm's formula has weights, and none were given": WeightMissing,
@@ -297,7 +303,7 @@ statuses! {
         => GgufFile TensorData SplitFile,
     // No call of this API meets these.
     Refused = c"refused": ShapeElements Range PartsInterleave GatheredTwice RowRange
-        => FreqFactors,
+        => FreqFactors Window,
 }
 
 /// What a status (`enum rope_status`) means, in one sentence. For any other number it is a sentence about unknown

@@ -67,6 +67,25 @@ errors! { f =>
             end - first
         )
     },
+    /// [`Rotation::rope`](crate::Rotation::rope): the model does not rotate the first channels of a head as a whole,
+    /// which is all that a plan does.
+    Window {
+        /// Channels of the model's heads.
+        head_dim: usize,
+        /// The first of them that rotates, and the one after the last.
+        window: (usize, usize),
+        /// Parts of these that are paired by themselves.
+        parts: usize,
+    } => {
+        let &(first, end) = window;
+        write!(f, "channels {first}..{end} of the {head_dim} of a head rotate")?;
+        if *parts > 1 {
+            write!(f, ", in {parts} parts that are paired by themselves")?;
+        }
+        f.write_str(
+            ", and a Rope rotates the first channels of a head; use Rotation::rotate, rotate_qk or rotate_into",
+        )
+    },
     /// [`Config::from_json`](crate::Config::from_json): the text is not JSON, or not an object.
     Json {
         /// The line of the first error, from 1; 0 when the text is JSON but no object.

@@ -177,7 +177,7 @@ impl Rotation {
         x: &mut TensorMut<'_, E>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let (from, rope) = (self.first_rotated(x.layout(), rows)?, self.rope());
+        let (from, rope) = (self.first_rotated(x.layout(), rows)?, self.plan());
         if self.windows == 1 {
             return Ok(rope.rotate(&mut from_channel(x, from)?, rows)?);
         }
@@ -201,7 +201,7 @@ impl Rotation {
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
         let [from, key_from] = [q.layout(), k.layout()].map(|of| self.first_rotated(of, rows));
-        let (from, key_from, rope) = (from?, key_from?, self.rope());
+        let (from, key_from, rope) = (from?, key_from?, self.plan());
         if self.windows == 1 {
             let (mut q, mut k) = (from_channel(q, from)?, from_channel(k, key_from)?);
             return Ok(rope.rotate_qk(&mut q, &mut k, rows)?);
@@ -230,7 +230,7 @@ impl Rotation {
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let (from, rope) = (self.first_rotated(x.layout(), rows)?, self.rope());
+        let (from, rope) = (self.first_rotated(x.layout(), rows)?, self.plan());
         if self.windows == 1 {
             return Ok(rope.rotate_window_into(x, y, rows, from)?);
         }
@@ -274,10 +274,38 @@ impl Rotation {
         }
     }
 
-    /// The plan: the pairing and the direction, with the best backend of this machine. It rotates the first channels of
-    /// what it is given: where [`Rotation::window`] begins with another, or has several parts, [`Rotation::rotate`] is
-    /// the call for whole heads.
-    pub fn rope(&self) -> Rope {
+    /// The plan of models that rotate the first channels of a head: the pairing and the direction, with the best
+    /// backend of this machine.
+    ///
+    /// ```
+    /// use rope_models::{Config, Error};
+    ///
+    /// let config = Config::from_json(r#"{"model_type": "deepseek_v2", "rope_theta": 10000}"#)?;
+    /// let model = config.model()?;
+    /// let rotation = model.rotation()?;
+    /// assert!(matches!(rotation.rope(), Err(Error::Window { window: (128, 192), .. })));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Window`] where [`Rotation::window`] begins with another channel or has several parts
+    /// ([`Rotation::windows`]): a plan would rotate the wrong channels of whole heads. [`Rotation::rotate`],
+    /// [`Rotation::rotate_qk`] and [`Rotation::rotate_into`] rotate those, as well as the window alone.
+    pub fn rope(&self) -> Result<Rope, Error> {
+        if self.offset != 0 || self.windows != 1 {
+            let window = self.window();
+            return Err(Error::Window {
+                head_dim: self.head_dim,
+                window: (window.start, window.end),
+                parts: self.windows,
+            });
+        }
+        Ok(self.plan())
+    }
+
+    /// The plan of one part of the window.
+    fn plan(&self) -> Rope {
         Rope::new(self.input)
             .output_pairing(self.output)
             .direction(self.direction)

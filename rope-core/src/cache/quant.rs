@@ -107,10 +107,10 @@ pub enum QuantScale<'a> {
 /// A given scale: one for all heads, or one for each.
 ///
 /// ```
-/// use rope_core::cache::{HeadScales, QuantScale};
+/// use rope_core::cache::QuantScale;
 ///
 /// let per_tensor = QuantScale::Divide(0.5.into());
-/// let per_head = QuantScale::Divide(HeadScales::Each(&[0.5, 0.25]));
+/// let per_head = QuantScale::Divide((&[0.5, 0.25]).into());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
@@ -129,6 +129,19 @@ impl From<f32> for HeadScales<'_> {
 
 impl<'a> From<&'a [f32]> for HeadScales<'a> {
     fn from(scales: &'a [f32]) -> Self {
+        HeadScales::Each(scales)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [f32; N]> for HeadScales<'a> {
+    fn from(scales: &'a [f32; N]) -> Self {
+        HeadScales::Each(scales)
+    }
+}
+
+#[cfg(feature = "alloc")]
+impl<'a> From<&'a alloc::vec::Vec<f32>> for HeadScales<'a> {
+    fn from(scales: &'a alloc::vec::Vec<f32>) -> Self {
         HeadScales::Each(scales)
     }
 }

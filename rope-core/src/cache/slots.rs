@@ -4,33 +4,72 @@ use core::ops::Range;
 
 use super::layout::CacheLayout;
 use super::quant::ScaleLayout;
+use crate::positions::from_integers;
 use crate::walk::{Addresses, Located, Steps};
 use crate::{Error, Ids, IntoPositions, Positions, Shape};
 
-/// The slot of each token, sequence by sequence. A negative one is skipped: nothing is written
-/// for its token, and nothing read.
+/// The slot of each token, sequence by sequence. A token with a negative slot, or at a negative position, is skipped:
+/// nothing is written for it, and nothing read. A negative page of a position that exists is an error.
 ///
 /// A list of integers by reference has slots (`block * block_size + place`, a runtime's slot mapping); a range has
-/// slots that follow one another. Two tokens may have one slot: the later one is what stays.
+/// slots that follow one another; an integer is the slot of one token. Two tokens may have one slot: the later one is
+/// what stays.
 ///
 /// ```
+/// use rope_core::Positions;
 /// use rope_core::cache::Slots;
 ///
 /// let mapping = Slots::from(&[17_i64, 18, -1]); // the third token is skipped
 /// let consecutive = Slots::from(100..103);
+/// let step = Slots::from(103); // one token
 /// let sequences = Slots::sequences(100..103); // each in its own block
 /// // Sequence 0 has the pages 7 and 2, sequence 1 has page 5; three tokens, of which the first two
 /// // are at the positions 30 and 31 of sequence 0, and the third is at position 4 of sequence 1.
 /// let paged = Slots::pages(&[7, 2, 5], &[0, 2, 3], &[0, 0, 1], &[30, 31, 4]);
+/// // The same in a table of two lines, by the offsets and the first positions of the packed sequences.
+/// let packed = Positions::packed_from(&[0, 2, 3], &[30, 4])?;
+/// let table = Slots::table(&[7, 2, /* */ 5, -1], [2, 2], packed);
+/// # Ok::<(), rope_core::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Slots<'a>(SlotSource<'a>);
+
+/// What takes slots: [`Slots`], or an integer, a range or a list that makes them.
+///
+/// ```
+/// use rope_core::cache::{CacheMut, IntoSlots};
+/// use rope_core::{Error, Pairing, Rope, Tensor};
+///
+/// fn values<'s>(v: &[f32], cache: &mut CacheMut<'_>, slots: impl IntoSlots<'s>) -> Result<(), Error> {
+///     Rope::new(Pairing::Half).copy_into_cache(&Tensor::new(v, [1, v.len() / 64, 1, 64])?, cache, slots)
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "slots cannot be made of `{Self}`",
+    label = "neither `Slots`, nor an integer, a range or a list by reference (`&[..]`, `&Vec`) of integers",
+    note = "integers are i32, i64, u32, u64 or usize; page tables go through `Slots::pages` or `Slots::table`, and a \
+            block for each sequence through `Slots::sequences`"
+)]
+pub trait IntoSlots<'a> {
+    /// The slots.
+    fn into_slots(self) -> Slots<'a>;
+}
+
+#[diagnostic::do_not_recommend]
+impl<'a, T> IntoSlots<'a> for T
+where
+    Slots<'a>: From<T>,
+{
+    fn into_slots(self) -> Slots<'a> {
+        self.into()
+    }
+}
 
 #[derive(Clone, Copy, Debug)]
 enum SlotSource<'a> {
     Mapping(Ids<'a>),
     Range {
-        first: usize,
+        first: i64,
         len: usize,
     },
     Pages {
@@ -41,7 +80,7 @@ enum SlotSource<'a> {
     },
     Table {
         table: Ids<'a>,
-        width: usize,
+        shape: [usize; 2],
         positions: Positions<'a>,
     },
     Sequences(Positions<'a>),
@@ -80,7 +119,7 @@ impl Addresses for InSlots<'_> {
         let index = batch * *tokens + token;
         let slot = match slots.0 {
             SlotSource::Mapping(ids) => usize::try_from(ids.at(index)).ok()?,
-            SlotSource::Range { first, .. } => first + index,
+            SlotSource::Range { first, .. } => usize::try_from(first + index as i64).ok()?,
             _ => match slots.find(index, *tokens, layout, *len) {
                 Ok(Some(Found::Slot(slot))) => slot,
                 // Such tokens have no scales apart.
@@ -103,7 +142,8 @@ impl Addresses for InSlots<'_> {
 
 impl<'a> Slots<'a> {
     /// By the pages of each sequence, as FlashInfer keeps them (CSR): token `i` is of sequence `sequences[i]` at
-    /// `positions[i]`; the pages of sequence `s` are `pages[starts[s]..starts[s + 1]]`. A negative position is skipped.
+    /// `positions[i]`; the pages of sequence `s` are `pages[starts[s]..starts[s + 1]]`. A negative position is skipped;
+    /// the page of any other must not be negative.
     pub fn pages(
         pages: impl Into<Ids<'a>>,
         starts: impl Into<Ids<'a>>,
@@ -118,25 +158,39 @@ impl<'a> Slots<'a> {
         })
     }
 
-    /// By a table `[batch, width]` of blocks, a line for each sequence of the tensor, and the positions of the tokens,
-    /// as [`Frequencies::rows`](crate::Frequencies::rows) takes them: of a sequence, which all share, or of each. A
-    /// negative position, or block, is skipped.
+    /// By a table `[sequences, width]` of pages, a line for each sequence of the tensor, and the positions of the
+    /// tokens, as [`Frequencies::rows`](crate::Frequencies::rows) takes them: of a sequence, which all share, or of
+    /// each. A negative position is skipped. Only pages that no position needs may be negative, as the padding of
+    /// shorter lines.
+    ///
+    /// Positions of packed sequences ([`Positions::packed_from`], [`Shard::packed`](crate::shard::Shard::packed)) are
+    /// for a tensor of one batch: the table has a line for each packed sequence.
+    ///
+    /// ```
+    /// use rope_core::Positions;
+    /// use rope_core::cache::Slots;
+    ///
+    /// // `cu_seqlens`, and the tokens that the cache holds of each sequence: a prompt of 4 tokens beside a decode step
+    /// let positions = Positions::packed_from(&[0_i32, 4, 5], &[0_i32, 70])?;
+    /// let slots = Slots::table(&[3_i32, -1, /* */ 0, 8], [2, 2], positions); // pages of 64 slots
+    /// # Ok::<(), rope_core::Error>(())
+    /// ```
     pub fn table(
         table: impl Into<Ids<'a>>,
-        width: usize,
+        [sequences, width]: [usize; 2],
         positions: impl IntoPositions<'a>,
     ) -> Self {
         Slots(SlotSource::Table {
             table: table.into(),
-            width,
+            shape: [sequences, width],
             positions: positions.into_positions(),
         })
     }
 
     /// One block for each sequence of the tensor, and the positions of the tokens in it, as
     /// [`Frequencies::rows`](crate::Frequencies::rows) takes them: `start..start + tokens`, which all sequences share,
-    /// or a list with one of each token of each sequence. ONNX Runtime's and candle's caches. A negative position is
-    /// skipped.
+    /// or a list with one of each token of each sequence; of packed sequences, in a tensor of one batch, each has a
+    /// block. ONNX Runtime's and candle's caches. A negative position is skipped.
     pub fn sequences(positions: impl IntoPositions<'a>) -> Self {
         Slots(SlotSource::Sequences(positions.into_positions()))
     }
@@ -144,6 +198,14 @@ impl<'a> Slots<'a> {
     /// The index of each token's first element, for a cache that [`CacheLayout`] cannot describe.
     pub fn offsets(offsets: &'a [i64]) -> Self {
         Slots(SlotSource::Offsets(offsets))
+    }
+
+    /// What is beyond `i64` is beyond every cache, and not negative.
+    fn consecutive(first: i128, len: u64) -> Self {
+        Slots(SlotSource::Range {
+            first: i64::try_from(first).unwrap_or(i64::MAX),
+            len: usize::try_from(len).unwrap_or(usize::MAX),
+        })
     }
 
     /// Whether there is memory for each token.
@@ -180,7 +242,13 @@ impl<'a> Slots<'a> {
     ) -> Result<(), Error> {
         let Shape { batch, tokens, .. } = shape;
         let (given, needed) = (self.len(), batch.saturating_mul(tokens));
-        let shared = matches!(self.0, SlotSource::Table { .. } | SlotSource::Sequences(_));
+        // Packed sequences are apart already.
+        let shared = match self.0 {
+            SlotSource::Table { positions, .. } | SlotSource::Sequences(positions) => {
+                positions.packed_len().is_none()
+            }
+            _ => false,
+        };
         if given != needed && !(shared && given == tokens) {
             return Err(Error::SlotCount {
                 slots: given,
@@ -197,14 +265,22 @@ impl<'a> Slots<'a> {
                 needed,
             });
         }
-        if let SlotSource::Table { table, width, .. } = self.0 {
-            let needed = batch.saturating_mul(width);
-            if table.len() != needed {
-                return Err(Error::Count {
-                    name: "table",
-                    given: table.len(),
-                    needed,
-                });
+        if let SlotSource::Table {
+            table,
+            shape: [lines, width],
+            positions,
+        } = self.0
+        {
+            let sequences = positions.packed_len().unwrap_or(batch);
+            for needed in [lines, sequences].map(|lines| lines.saturating_mul(width)) {
+                let (name, given) = ("table", table.len());
+                if given != needed {
+                    return Err(Error::Count {
+                        name,
+                        given,
+                        needed,
+                    });
+                }
             }
         }
         if by_slot && matches!(self.0, SlotSource::Offsets(_)) {
@@ -215,12 +291,15 @@ impl<'a> Slots<'a> {
         if let SlotSource::Range { first, .. } = self.0 {
             // The first that is not there, without a look at each: tokens without elements may be any number.
             let slots = cache.shape.slots();
-            let index = slots.saturating_sub(first);
-            if index < given {
-                let slot = i64::try_from(first.saturating_add(index)).unwrap_or(i64::MAX);
-                return Err(Error::Slot { index, slot, slots });
-            }
-            return Ok(());
+            let index = (slots as i128 - i128::from(first)).max(0);
+            return match usize::try_from(index).ok().filter(|&index| index < given) {
+                Some(index) => Err(Error::Slot {
+                    index,
+                    slot: first.saturating_add_unsigned(index as u64),
+                    slots,
+                }),
+                None => Ok(()),
+            };
         }
         // Without elements, tokens may be any number, and so may positions that are no list.
         if shape.elements() == Some(0) && !self.is_listed() {
@@ -250,65 +329,49 @@ impl<'a> Slots<'a> {
         let size = cache.shape.block_size;
         let slot = match self.0 {
             SlotSource::Mapping(ids) => ids.at(index),
-            SlotSource::Range { first, .. } => {
-                // Beyond `i64` is beyond every cache, and not negative.
-                i64::try_from(first.saturating_add(index)).unwrap_or(i64::MAX)
-            }
+            SlotSource::Range { first, .. } => first.saturating_add_unsigned(index as u64),
             SlotSource::Pages {
                 pages,
                 starts,
                 sequences,
                 positions,
             } => {
-                let (sequence, position) = (sequences.at(index), positions.integer(index)?);
-                if position < 0 {
-                    return Ok(None);
-                }
-                let beyond = Error::PagePosition {
+                let paged = Paged {
                     index,
-                    position,
-                    sequence,
+                    position: positions.integer(index)?,
+                    sequence: sequences.at(index),
+                    size,
                 };
-                let at = usize::try_from(sequence).map_err(|_| beyond)?;
-                let bounds = starts.get(at).zip(starts.get(at.saturating_add(1)));
-                let (first, end) = bounds.ok_or(beyond)?;
-                let page = first
-                    .checked_add(position / size.max(1) as i64)
-                    .ok_or(beyond)?;
-                let page = usize::try_from(page)
-                    .ok()
-                    .filter(|_| first >= 0 && page < end);
-                let page = page.and_then(|page| pages.get(page)).ok_or(beyond)?;
-                slot_of(page, position, size)
+                let line = usize::try_from(paged.sequence).ok().and_then(|sequence| {
+                    let first = usize::try_from(starts.get(sequence)?).ok()?;
+                    let end = usize::try_from(starts.get(sequence.checked_add(1)?)?).ok()?;
+                    Some((pages, first..end))
+                });
+                match paged.slot(line)? {
+                    Some(slot) => slot,
+                    None => return Ok(None),
+                }
             }
             SlotSource::Table {
                 table,
-                width,
+                shape: [_, width],
                 positions,
             } => {
-                let sequence = index / tokens;
-                let position = position_in(positions, sequence, index, tokens)?;
-                if position < 0 {
-                    return Ok(None);
-                }
-                let beyond = Error::PagePosition {
+                let (sequence, position) = found_in(positions, index, tokens)?;
+                let paged = Paged {
                     index,
                     position,
                     sequence: sequence as i64,
-                };
-                let column = usize::try_from(position / size.max(1) as i64).map_err(|_| beyond)?;
-                if column >= width {
-                    return Err(beyond);
-                }
-                slot_of(
-                    table.get(sequence * width + column).ok_or(beyond)?,
-                    position,
                     size,
-                )
+                };
+                let first = sequence * width;
+                match paged.slot(Some((table, first..first + width)))? {
+                    Some(slot) => slot,
+                    None => return Ok(None),
+                }
             }
             SlotSource::Sequences(positions) => {
-                let sequence = index / tokens;
-                let position = position_in(positions, sequence, index, tokens)?;
+                let (sequence, position) = found_in(positions, index, tokens)?;
                 if position >= size as i64 {
                     return Err(Error::PagePosition {
                         index,
@@ -316,10 +379,9 @@ impl<'a> Slots<'a> {
                         sequence: sequence as i64,
                     });
                 }
-                if position < 0 {
-                    -1
-                } else {
-                    slot_of(sequence as i64, position, size)
+                match position {
+                    ..0 => return Ok(None),
+                    _ => slot_of(sequence as i64, position, size),
                 }
             }
             SlotSource::Offsets(offsets) => {
@@ -351,36 +413,67 @@ impl<'a> Slots<'a> {
     }
 }
 
-/// The position of token `index` of all sequences, which may have the same positions.
-fn position_in(
-    positions: Positions<'_>,
-    sequence: usize,
+/// A token at a position of a sequence that has pages.
+struct Paged {
     index: usize,
-    tokens: usize,
-) -> Result<i64, Error> {
-    positions.integer(match positions.len() == tokens {
-        true => index - sequence * tokens,
-        false => index,
-    })
+    position: i64,
+    sequence: i64,
+    /// Slots of a page.
+    size: usize,
 }
 
-/// The slot of a position in a block, or none for a negative block. What is beyond `i64` is beyond every cache.
+impl Paged {
+    /// Its slot by the pages of its sequence, a range of a list; `None` where it is skipped.
+    fn slot(&self, line: Option<(Ids<'_>, Range<usize>)>) -> Result<Option<i64>, Error> {
+        let &Paged {
+            index,
+            position,
+            sequence,
+            size,
+        } = self;
+        if position < 0 {
+            return Ok(None);
+        }
+        let page = position / size.max(1) as i64;
+        let block = line.and_then(|(pages, range)| {
+            let at = range.start.checked_add(usize::try_from(page).ok()?)?;
+            pages.get(at).filter(|_| at < range.end)
+        });
+        match block {
+            None => Err(Error::PagePosition {
+                index,
+                position,
+                sequence,
+            }),
+            Some(block @ ..0) => Err(Error::NegativePage {
+                index,
+                position,
+                sequence,
+                page,
+                block,
+            }),
+            Some(block) => Ok(Some(slot_of(block, position, size))),
+        }
+    }
+}
+
+/// The sequence and the position of token `index` of all sequences, which may have the same positions.
+fn found_in(positions: Positions<'_>, index: usize, tokens: usize) -> Result<(usize, i64), Error> {
+    let (sequence, token) = match positions.sequence(index) {
+        Some(sequence) => (sequence, index),
+        None if positions.len() == tokens => (index / tokens, index % tokens),
+        None => (index / tokens, index),
+    };
+    Ok((sequence, positions.integer(token)?))
+}
+
+/// The slot of a position in a block. What is beyond `i64` is beyond every cache.
 fn slot_of(block: i64, position: i64, block_size: usize) -> i64 {
     let size = block_size.max(1) as i64;
-    if block < 0 {
-        return -1;
-    }
     block.saturating_mul(size).saturating_add(position % size)
 }
 
-impl From<Range<usize>> for Slots<'_> {
-    fn from(range: Range<usize>) -> Self {
-        Slots(SlotSource::Range {
-            first: range.start,
-            len: range.len(),
-        })
-    }
-}
+from_integers!(Slots: i32, i64, u32, u64, usize);
 
 impl<'a, T> From<T> for Slots<'a>
 where

@@ -56,7 +56,9 @@ impl Frequencies<'_> {
         let moves = self.moves(old, from, to)?;
         let mut values = zeros(self.values(&moves.to)?)?;
         moves.fill(&mut values);
-        Rows::computed_vec(values, self.rotary_dim()).of_magnitude(moves.factor)
+        Rows::computed_vec(values, self.rotary_dim())
+            .of_magnitude(moves.factor)
+            .map(Rows::moving)
     }
 
     /// As [`Frequencies::shift_from`], in the caller's storage, of which the first `tokens * rotary_dim` values are
@@ -80,7 +82,9 @@ impl Frequencies<'_> {
             needed,
         })?;
         moves.fill(values);
-        Rows::computed(values, self.rotary_dim()).of_magnitude(moves.factor)
+        Rows::computed(values, self.rotary_dim())
+            .of_magnitude(moves.factor)
+            .map(Rows::moving)
     }
 
     fn of_magnitude_one(&self) -> Frequencies<'_> {

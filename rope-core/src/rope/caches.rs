@@ -2,7 +2,7 @@
 
 use super::stages::{Lowered, PassSource, check_head};
 use super::{Linear, Plain, Rope, Stages, fit};
-use crate::cache::{Cache, CacheMut, Format, Slots};
+use crate::cache::{Cache, CacheMut, Format, IntoSlots, Slots};
 use crate::element::{Element, ElementKernels};
 use crate::implementations::{self, SHIFT};
 use crate::kernel::elements::OutOfPlaceKernels;
@@ -22,13 +22,14 @@ impl<S: Stages> Rope<S> {
     /// Those of [`Rope::rotate`]; [`Error::HeadDimOnStack`]; [`Error::CacheHeads`] if the cache has other heads;
     /// [`Error::SlotCount`] unless there is one slot for each token of each sequence; [`Error::Slot`],
     /// [`Error::SlotOffset`] and [`Error::PagePosition`] for one that the cache, or its sequence, does not have;
+    /// [`Error::NegativePage`];
     /// [`Error::Count`] for page tables of another length; [`Error::CacheLayout`] for [`Slots::offsets`] where scales
     /// are found by slot. The cache is untouched then.
     pub fn rotate_into_cache<'s, I: Element>(
         &self,
         x: &Tensor<'_, I>,
         cache: &mut CacheMut<'_>,
-        slots: impl Into<Slots<'s>>,
+        slots: impl IntoSlots<'s>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
         self.rotate_into_cache_by(x, cache, slots, rows).map(drop)
@@ -43,10 +44,10 @@ impl<S: Stages> Rope<S> {
         &self,
         x: &Tensor<'_, I>,
         cache: &mut CacheMut<'_>,
-        slots: impl Into<Slots<'s>>,
+        slots: impl IntoSlots<'s>,
         rows: &Rows<'_>,
     ) -> Result<&'static str, Error> {
-        let (x, slots) = (PassSource::of::<I, S>(x), &slots.into());
+        let (x, slots) = (PassSource::of::<I, S>(x), &slots.into_slots());
         self.erased(&mut |rope| rope.run_into_cache(x, cache, slots, Some(rows)))
     }
 
@@ -60,7 +61,7 @@ impl<S: Stages> Rope<S> {
         &self,
         x: &Tensor<'_, I>,
         cache: &mut CacheMut<'_>,
-        slots: impl Into<Slots<'s>>,
+        slots: impl IntoSlots<'s>,
     ) -> Result<(), Error> {
         self.copy_into_cache_by(x, cache, slots).map(drop)
     }
@@ -74,9 +75,9 @@ impl<S: Stages> Rope<S> {
         &self,
         x: &Tensor<'_, I>,
         cache: &mut CacheMut<'_>,
-        slots: impl Into<Slots<'s>>,
+        slots: impl IntoSlots<'s>,
     ) -> Result<&'static str, Error> {
-        let (x, slots) = (PassSource::of::<I, Plain>(x), &slots.into());
+        let (x, slots) = (PassSource::of::<I, Plain>(x), &slots.into_slots());
         self.erased(&mut |rope| rope.run_into_cache(x, cache, slots, None))
     }
 
@@ -92,10 +93,10 @@ impl<S: Stages> Rope<S> {
         &self,
         (k, keys): (&Tensor<'_, K>, &mut CacheMut<'_>),
         (v, values): (&Tensor<'_, V>, &mut CacheMut<'_>),
-        slots: impl Into<Slots<'s>>,
+        slots: impl IntoSlots<'s>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
-        let slots = slots.into();
+        let slots = slots.into_slots();
         let (key, value) = (k.shape(), v.shape());
         if let Some((dimension @ (Dimension::Batch | Dimension::Tokens), key, value)) =
             key.difference(value)
@@ -122,7 +123,7 @@ impl<S: Stages> Rope<S> {
     pub fn rotate_from_cache<'s, O: Element>(
         &self,
         cache: &Cache<'_>,
-        slots: impl Into<Slots<'s>>,
+        slots: impl IntoSlots<'s>,
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
@@ -137,11 +138,11 @@ impl<S: Stages> Rope<S> {
     pub(crate) fn rotate_from_cache_by<'s, O: Element>(
         &self,
         cache: &Cache<'_>,
-        slots: impl Into<Slots<'s>>,
+        slots: impl IntoSlots<'s>,
         y: &mut TensorMut<'_, O>,
         rows: &Rows<'_>,
     ) -> Result<&'static str, Error> {
-        let (slots, y) = (&slots.into(), &mut y.bytes_mut());
+        let (slots, y) = (&slots.into_slots(), &mut y.bytes_mut());
         self.erased(&mut |rope| {
             let y = (&mut *y, O::OUT_OF_PLACE);
             rope.run_from_cache(cache, slots, y, Some(rows))
@@ -156,10 +157,10 @@ impl<S: Stages> Rope<S> {
     pub fn copy_from_cache<'s, O: Element>(
         &self,
         cache: &Cache<'_>,
-        slots: impl Into<Slots<'s>>,
+        slots: impl IntoSlots<'s>,
         y: &mut TensorMut<'_, O>,
     ) -> Result<(), Error> {
-        let (slots, y) = (&slots.into(), &mut y.bytes_mut());
+        let (slots, y) = (&slots.into_slots(), &mut y.bytes_mut());
         self.erased(&mut |rope| {
             let y = (&mut *y, O::OUT_OF_PLACE);
             rope.run_from_cache(cache, slots, y, None)
@@ -176,21 +177,27 @@ impl<S: Linear> Rope<S> {
     /// anew. A row that is the identity (every cos 1, every sin 0) leaves the bits of its slot, so that tokens which do
     /// not move keep theirs. Where each head has a row of its own, those of all heads have to be.
     ///
+    /// Cached keys have the model's attention factor, so rows with one are refused: those of
+    /// [`Frequencies::rows`](crate::Frequencies::rows) of a YaRN model would apply it twice. Given rows have the factor
+    /// 1 unless [`Rows::with_attention_factor`] says another. The rows of
+    /// [`Frequencies::shift_from`](crate::Frequencies::shift_from) have the quotient of two factors, which is applied.
+    ///
     /// A scale is not applied: cached keys have it, and it commutes with the rotation. A Hadamard transform does not:
     /// it is undone before the rotation, and done again after it.
     ///
     /// # Errors
     ///
-    /// [`Error::FullWidthRows`] of full-width rows, [`Error::SlotCount`] unless there is one slot for each row, and
+    /// [`Error::FullWidthRows`] of full-width rows, [`Error::ShiftFactor`] of rows with an attention factor other than
+    /// 1, [`Error::SlotCount`] unless there is one slot for each row, and
     /// those of [`Rope::rotate_into_cache`]. The cache is untouched then.
     pub fn shift<'s>(
         &self,
         cache: &mut CacheMut<'_>,
-        slots: impl Into<Slots<'s>>,
+        slots: impl IntoSlots<'s>,
         rows: &Rows<'_>,
     ) -> Result<(), Error> {
         let plan = self.with(self.stages.shifted());
-        plan.shift_slots(cache, &slots.into(), rows)
+        plan.shift_slots(cache, &slots.into_slots(), rows)
     }
 }
 
@@ -209,7 +216,7 @@ impl Rope<Lowered<'_>> {
             head_dim: cache.stored().head_dim(),
         };
         let sharing = self.with(Plain).fit_in_place(shape, rows)?;
-        rows.check_rotates("Rope::shift")?;
+        rows.check_moves()?;
         cache.stored().check(shape, slots, cache.len())?;
         self.check_stages(shape, Some(rows))?;
         let kernels = PassKernels {

@@ -5,7 +5,7 @@ use core::{fmt, slice};
 
 use super::stages::{Lowered, PassSource};
 use super::{Rope, Stages, fit};
-use crate::cache::{CacheMut, Slots};
+use crate::cache::{CacheMut, IntoSlots, Slots};
 use crate::element::Element;
 use crate::implementations;
 use crate::kernel::elements::OutOfPlaceKernels;
@@ -61,10 +61,10 @@ impl<'a> Output<'a> {
     /// The slots of a cache, as [`Rope::rotate_into_cache`] writes them.
     pub fn cache(
         cache: &'a mut CacheMut<'_>,
-        slots: impl Into<Slots<'a>>,
+        slots: impl IntoSlots<'a>,
         rows: &'a Rows<'_>,
     ) -> Self {
-        let target = OutputTarget::Cache(cache.reborrow(), slots.into());
+        let target = OutputTarget::Cache(cache.reborrow(), slots.into_slots());
         let rows = slice::from_ref(rows);
         Output { target, rows }
     }

@@ -127,8 +127,11 @@ impl Rows<'_> {
             let start = (found.row * self.heads + found.head) * rotary_dim + found.pair;
             [values[start], values[start + self.pairs]] = found.inverse();
         }
-        Rows::computed(values, rotary_dim)
-            .with_attention_factor(1.0 / factor)?
-            .with_heads(self.heads)
+        let rows = Rows::computed(values, rotary_dim).with_attention_factor(1.0 / factor)?;
+        Rows {
+            moves: self.moves,
+            ..rows
+        }
+        .with_heads(self.heads)
     }
 }

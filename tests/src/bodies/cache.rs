@@ -1,6 +1,7 @@
 //! Caches: written from tensors, read into them, and turned where they are.
 
-use rope_core::{Backend, Tensor, TensorMut};
+use rope_core::internals::moving;
+use rope_core::{Backend, Error, Tensor, TensorMut};
 
 use super::chain::{refusal, rows, shape};
 use crate::cache::{Coded, Elements, Found, Kept, Located};
@@ -304,8 +305,16 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
         return;
     }
     let heads = cache.paged().shape.heads;
-    let rows = Stored::for_shape(source, [1, tokens, heads, shape[3]], rotary_dim / 2);
-    let refusal = refusal(rotation, Some(&rows), [1, tokens, heads, shape[3]]);
+    let mut rows = Stored::for_shape(source, [1, tokens, heads, shape[3]], rotary_dim / 2);
+    // Rows that move keys apply their factor, others are refused unless it is 1.
+    let moves = source.once_in(3);
+    if source.once_in(2) {
+        rows.angles.attention_factor = 1.0;
+    }
+    let refusal = match rows.angles.attention_factor {
+        factor if factor != 1.0 && !moves => Some(Error::ShiftFactor { factor }),
+        _ => refusal(rotation, Some(&rows), [1, tokens, heads, shape[3]]),
+    };
     let chain = Chain {
         hadamard: match source.once_in(3) {
             true => Hadamard::any(source, shape[3]),
@@ -341,15 +350,21 @@ fn shifted<K: Kept>(source: &mut Source<'_>, shape: [usize; 4], rotary_dim: usiz
             // Cached keys are scaled already.
             let scale = rope_core::stages::Scale::constant(3.0);
             let hadamard = chain.hadamard.map(|hadamard| hadamard.given());
-            rows.with(|rows| match (scaled, hadamard) {
-                (true, None) => plan.scale(scale).shift(cache, slots.given(), rows),
-                (false, None) => plan.shift(cache, slots.given(), rows),
-                (true, Some(hadamard)) => {
-                    let plan = plan.hadamard(hadamard).scale(scale);
-                    plan.shift(cache, slots.given(), rows)
-                }
-                (false, Some(hadamard)) => {
-                    plan.hadamard(hadamard).shift(cache, slots.given(), rows)
+            rows.with(|rows| {
+                let rows = &match moves {
+                    true => moving(rows.clone()),
+                    false => rows.clone(),
+                };
+                match (scaled, hadamard) {
+                    (true, None) => plan.scale(scale).shift(cache, slots.given(), rows),
+                    (false, None) => plan.shift(cache, slots.given(), rows),
+                    (true, Some(hadamard)) => {
+                        let plan = plan.hadamard(hadamard).scale(scale);
+                        plan.shift(cache, slots.given(), rows)
+                    }
+                    (false, Some(hadamard)) => {
+                        plan.hadamard(hadamard).shift(cache, slots.given(), rows)
+                    }
                 }
             })
         });

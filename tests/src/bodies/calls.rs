@@ -495,6 +495,9 @@ impl World {
         if source.once_in(4) {
             rows.heads = extent(source);
         }
+        if source.once_in(4) {
+            rows.moves = 1;
+        }
         if source.once_in(8) {
             rows.per_channel = 1;
             // Of what fits as pairs, half as many channels.

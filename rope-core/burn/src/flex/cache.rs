@@ -9,8 +9,8 @@ use burn_core::tensor::{
     BackendPrimitive, DType, Element as BurnElement, Tensor, TensorData, bf16, f16,
 };
 use rope_core::cache::{
-    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, QuantFormat, QuantScale,
-    Slots,
+    BlockFormat, Cache, CacheLayout, CacheMut, CacheShape, CacheStrides, IntoSlots, QuantFormat,
+    QuantScale, Slots,
 };
 use rope_core::norm::Norm;
 use rope_core::stages::WithStages;
@@ -60,7 +60,7 @@ impl CacheFormat {
 /// with its middle dimensions the other way is given, and returned, with `swap_dims(1, 2)`, which copies nothing.
 ///
 /// `slots` has one for each token of each sequence, `block * block_size + place`, and a negative one is left out: a
-/// slice or `Vec` of integers (of a tensor, what its data has), a range, or page tables ([`Slots::table`];
+/// slice or `Vec` of integers (of a tensor, what its data has), a range, an integer, or page tables ([`Slots::table`];
 /// [`Slots::sequences`], where a block is a sequence).
 ///
 /// On Flex only, and without a gradient.
@@ -95,7 +95,7 @@ pub fn rotate_into_caches<'s, C>(
     (k, keys): (Tensor<4>, Tensor<4, C>),
     (v, values): (Tensor<4>, Tensor<4, C>),
     format: CacheFormat,
-    slots: impl Into<Slots<'s>>,
+    slots: impl IntoSlots<'s>,
     rows: &RotaryRows,
     pairing: Pairing,
     norm: Option<Norm<'_>>,
@@ -118,7 +118,7 @@ where
             cache_mut(&mut values, format, 1)?,
         ];
         let (k, v) = (readable(k), readable(v));
-        for_element!(k, write_keys(&k, &v, caches, slots.into(), (&rope, rows)))
+        for_element!(k, write_keys(&k, &v, caches, slots.into_slots(), (&rope, rows)))
     })?;
     let [keys, values] = [keys, values].map(Tensor::from_primitive::<Flex>);
     Ok((keys, values))
@@ -162,13 +162,13 @@ pub fn read_caches<'s, C>(
     (keys, values): (&Tensor<4, C>, &Tensor<4, C>),
     format: CacheFormat,
     [batch, tokens]: [usize; 2],
-    slots: impl Into<Slots<'s>>,
+    slots: impl IntoSlots<'s>,
     dtype: DType,
 ) -> Result<(Tensor<4>, Tensor<4>), Error>
 where
     C: Basic + BackendPrimitive<Flex, Primitive = FlexTensor>,
 {
-    let (tokens, slots) = ([batch, tokens], slots.into());
+    let (tokens, slots) = ([batch, tokens], slots.into_slots());
     let read = |name, cache: &Tensor<4, C>, index| {
         let cache = readable(on_flex(name, cache.clone(), |dtype| format.keeps(dtype))?);
         let cache = (&cache, format, index);

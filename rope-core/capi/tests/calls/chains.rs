@@ -1103,6 +1103,12 @@ fn outputs_match_rope_core() {
     }
 }
 
+/// A table whose first page is none.
+const NEGATIVE: [i32; 4] = [-1, 3, 1, 2];
+/// Two packed sequences of the tensor's tokens, the second from its ninth position on.
+const PACKED: [u32; 3] = [0, 6, 10];
+const STARTS: [i64; 2] = [0, 8];
+
 /// Slots of every kind, and what is refused of each.
 #[test]
 fn slots_match_rope_core() {
@@ -1203,15 +1209,43 @@ fn slots_match_rope_core() {
                     width: 2,
                     ..c
                 };
-                cases.push((c, Slots::table(&table[..], 2, &positions[..])));
+                cases.push((c, Slots::table(&table[..], [2, 2], &positions[..])));
                 let narrow = rope_slots {
                     pages: ids(&table[..2], I32),
                     width: 1,
                     ..c
                 };
-                cases.push((narrow, Slots::table(&table[..2], 1, &positions[..])));
+                cases.push((narrow, Slots::table(&table[..2], [2, 1], &positions[..])));
+                // A negative page of a position that exists.
+                let lost = rope_slots {
+                    pages: ids(&NEGATIVE, I32),
+                    ..c
+                };
+                cases.push((lost, Slots::table(&NEGATIVE[..], [2, 2], &positions[..])));
                 let other = rope_slots { width: 3, ..c };
-                cases.push((other, Slots::table(&table[..], 3, &positions[..])));
+                cases.push((other, Slots::table(&table[..], [1, 3], &positions[..])));
+            }
+            Kind::PackedTable => {
+                let packed =
+                    |offsets, starts| Positions::packed_from(offsets, starts).expect("valid");
+                let c = rope_slots {
+                    pages: ids(&table, I32),
+                    starts: ids(&PACKED, U32),
+                    positions: ids(&STARTS, I64),
+                    width: 2,
+                    ..c
+                };
+                let of = |table, shape| Slots::table(table, shape, packed(&PACKED, &STARTS));
+                cases.push((c, of(&table[..], [2, 2])));
+                let negative = rope_slots {
+                    pages: ids(&NEGATIVE, I32),
+                    ..c
+                };
+                cases.push((negative, of(&NEGATIVE[..], [2, 2])));
+                let narrow = rope_slots { width: 1, ..c };
+                cases.push((narrow, of(&table[..], [4, 1])));
+                let none = rope_slots { width: 0, ..c };
+                cases.push((none, of(&table[..], [0, 0])));
             }
             Kind::Sequences => {
                 let c = rope_slots {
@@ -1326,6 +1360,66 @@ fn shifts_match_rope_core() {
         assert_eq!(rope_table_rows(table, &mut kept), rope_status::Ok);
         same_rows(&kept, &expected);
         assert_eq!(rope_table_free(table), rope_status::Ok);
+
+        // Keys take the quotient of the factors, of these rows and of those that undo them; of rows of positions they
+        // would take the model's factor once more.
+        let mut keys = [1.0_f32; 3 * 64];
+        let cache = rope_cache {
+            memory: keys.as_mut_ptr().cast(),
+            bytes: size_of_val(&keys),
+            format: rope_cache_format::F32 as i32,
+            layout: rope_cache_layout {
+                kind: rope_cache_layout_kind::Nhd as i32,
+                extents: [3, 1, 1, 64, 0],
+                ..zero()
+            },
+            ..zero()
+        };
+        let chain = chain_of(null(), null());
+        let plan = chain.plan;
+        let slots = rope_slots {
+            kind: rope_slots_kind::Range as i32,
+            count: 3,
+            ..zero()
+        };
+        assert_eq!((rows.moves, kept.moves), (1, 1));
+        let mut back = vec![0.0_f32; 3 * 64];
+        let mut undone: rope_rows = zero();
+        let status = rope_rows_invert(&rows, back.as_mut_ptr(), back.len(), &mut undone);
+        assert_eq!((status, undone.moves), (rope_status::Ok, 1));
+        assert_eq!(rope_shift(&plan, &cache, &slots, &rows), rope_status::Ok);
+        let square: f32 = keys[..64].iter().map(|x| x * x).sum();
+        let expected = 64.0 * rows.attention_factor * rows.attention_factor;
+        assert!((f64::from(square) / expected - 1.0).abs() < 1e-5);
+        let status = rope_chain_shift(&chain, &cache, &slots, &undone);
+        assert_eq!(status, rope_status::Ok);
+        assert!(keys.iter().all(|x| (x - 1.0).abs() < 1e-5));
+        let mut of_positions: rope_rows = zero();
+        let status = rope_rows_fill(c_new.0, &c_from, room.0, room.1, &mut of_positions);
+        assert_eq!((status, of_positions.moves), (rope_status::Ok, 0));
+        let before = keys;
+        for refused in [
+            rope_shift(&plan, &cache, &slots, &of_positions),
+            rope_chain_shift(&chain, &cache, &slots, &of_positions),
+        ] {
+            assert_eq!(refused, rope_status::ShiftFactor);
+        }
+        assert_eq!(
+            detail(),
+            format!(
+                "rows.attention_factor is {}, but a shift requires 1, as cached keys have the factor already; make the \
+                 rows by rope_rows_fill_shift",
+                of_positions.attention_factor
+            )
+        );
+        assert_eq!(keys, before);
+        of_positions.attention_factor = 1.0;
+        assert_eq!(
+            rope_shift(&plan, &cache, &slots, &of_positions),
+            rope_status::Ok
+        );
+        let filled = fill(c_old.0, &c_from, &c_to, room.1, &mut rows);
+        assert_eq!(filled, rope_status::Ok);
 
         // Refusals, which touch nothing.
         storage.fill(7.0);
@@ -1581,6 +1675,22 @@ fn refusals_of_caches() {
         detail(),
         "slot 32 (of token 3) is outside the cache's 0..32"
     );
+    let (pages, positions) = ([-3_i32, 2], [0_i32, 1, 2, 3, 4, 0, 1, 2, 3, 4]);
+    refused(S::NegativePage, &|n| {
+        (n.slots.kind, n.slots.width) = (rope_slots_kind::Table as i32, 1);
+        n.slots.pages = ids(&pages, rope_number::I32);
+        n.slots.positions = ids(&positions, rope_number::I32);
+    });
+    assert_eq!(
+        detail(),
+        "page 0 of sequence 0 is -3, but position 0 (of token 0) is in it; a token is skipped by a negative position"
+    );
+    refused(S::Offsets, &|n| {
+        (n.slots.kind, n.slots.width) = (rope_slots_kind::PackedTable as i32, 1);
+        n.slots.pages = ids(&pages, rope_number::I32);
+        n.slots.starts = ids(&positions[1..], rope_number::I32);
+        n.slots.positions = ids(&positions[..8], rope_number::I32);
+    });
     refused(S::PagePosition, &|n| {
         (n.slots.kind, n.slots.positions) = (rope_slots_kind::Sequences as i32, n.slots.slots);
     });
