@@ -67,7 +67,7 @@ fn cores_without_a_row_have_the_value_with_the_smallest_worst_case() {
             .collect();
         // Values that every record has.
         let worst = |value: u64| -> Option<f64> {
-            let lost = of.iter().map(|measured| measured.over_best(value));
+            let mut lost = of.iter().map(|measured| measured.over_best(value));
             lost.try_fold(1.0, |worst: f64, lost| Some(worst.max(lost?)))
         };
         let values = knob.values.iter().map(|&value| recorded(value));
