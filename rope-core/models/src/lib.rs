@@ -1,8 +1,8 @@
 //! Which rotary position embedding a model has: the files that describe a model, read into what
 //! [`rope_core`] rotates with.
 //!
-//! A `config.json` leaves most of it to the code of the model's class, which a table has by model type. The keys of a
-//! GGUF file leave the pairing, the axes and what layers differ by to llama.cpp, which another table has by
+//! A `config.json` ([`Config`]) leaves most of it to the code of the model's class, which a table has by model type. A
+//! GGUF file ([`Gguf`]) leaves the pairing, the axes and what layers differ by to llama.cpp, which another table has by
 //! architecture. Both end in what rope-core knows: [`Frequencies`](rope_core::Frequencies) and a
 //! [`Pairing`](rope_core::Pairing), for each layer.
 //!
@@ -33,6 +33,9 @@
 //! [`GridIndexing`] has the positions of their patches.
 //!
 //! The [guide] has a page per task, and [the model types](guide::models).
+//!
+//! The crate is `no_std` and needs an allocator. The default feature `config` is [`Config::from_json`], whose parser of
+//! JSON needs `std`.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

@@ -202,6 +202,11 @@ fn nothing_is_dropped(text: &str, source: &mut Source<'_>) {
     {
         assert!(one != other, "{text}: {key} is dropped");
     }
+    let number = source.one_of(&["NaN", "Infinity", "-Infinity", "1e999"]);
+    assert!(
+        read(&format!("\"{key}\": {number}")).is_none(),
+        "{text}: {key} is {number}"
+    );
 }
 
 /// Pairs that a position turns.
@@ -360,7 +365,17 @@ fn value(source: &mut Source<'_>, text: &mut String, key: &str) {
         let _ = write!(text, "\"{name}\"");
         return;
     }
-    let _ = match source.below(12) {
+    let _ = match source.below(13) {
+        12 => {
+            let numbers = [
+                "NaN",
+                "Infinity",
+                "-Infinity",
+                "100000000000000000000",
+                "1e999",
+            ];
+            write!(text, "{}", source.one_of(&numbers))
+        }
         0 => write!(text, "null"),
         1 => write!(text, "{}", source.once_in(2)),
         2 => write!(text, "-{}", source.word()),
