@@ -415,6 +415,7 @@ pub fn run() -> Result<ExitCode> {
     match cli.command {
         None => {
             let run = measure(&cli.measure, cli.measure.selection.full)?;
+            cli.measure.output.say(&table::conclusion(&run));
             cli.measure.output.write(run)?;
         }
         Some(Command::Record {
@@ -456,7 +457,8 @@ pub fn run() -> Result<ExitCode> {
             arguments,
         }) => {
             compare::check_difference(0.01 * difference)?;
-            let runs = match [files::is_run(&before)?, files::is_run(&after)?] {
+            let are_runs = [files::is_run(&before)?, files::is_run(&after)?];
+            let runs = match are_runs {
                 [true, true] => {
                     if passes.is_some() || slow_down.is_some() || !arguments.is_empty() {
                         bail!("what is to be measured is said of two programs, not of two runs");
@@ -475,7 +477,8 @@ pub fn run() -> Result<ExitCode> {
             };
             let names = [&before, &after].map(|path| path.display().to_string());
             let named = [(&*names[0], &runs[0]), (&*names[1], &runs[1])];
-            print(&compare::table(named, 0.01 * difference)?);
+            let by_turns = are_runs == [false; 2];
+            print(&compare::table(named, 0.01 * difference, by_turns)?);
         }
         Some(Command::Accuracy {
             model,
@@ -697,9 +700,9 @@ fn measure(options: &Measure, full: bool) -> Result<Run> {
     output.say(&table::dispatch(&run.dispatch));
 
     output.say(
-        "elements/ns, time of a call, time / roof; the roof multiplies the same bytes in place by a constant,\n\
-         memcpy copies them elsewhere; error: the largest distance from the exact rotation, in lengths of the pair;\n\
-         prepared in: what tables, temporaries and plans took to make, at most, outside of the time of a call",
+        "elements/ns and time of a call in the fastest round, time / roof in the middle pass; the roof multiplies the same\n\
+         bytes in place by a constant, memcpy copies them elsewhere; error: the largest distance from the exact rotation, in\n\
+         lengths of the pair; prepared in: what tables, temporaries and plans took to make, at most, outside of the time of a call",
     );
     patience.cases(&mut run, &plan, processes.as_ref(), full, |results| {
         output.say(&table::cases(results));

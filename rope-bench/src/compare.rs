@@ -9,8 +9,15 @@
 //! another, by where they lie. Nor are times divided by the roof's: where a tensor just fits a cache, the roof differs
 //! by a tenth between runs in which the rotations agree to 0.2 %.
 //!
-//! A ratio is then within its noise of the truth. It is a difference if 1 is not; the code takes the same time if
-//! nothing as large as the difference that was asked for is; everything else cannot be told.
+//! A ratio is then within its noise of the truth. It is a difference if 1 is not, and if the fastest passes of both
+//! together are all of one run; the code takes the same time if nothing as large as the difference that was asked for
+//! is; everything else cannot be told.
+//!
+//! Standard errors of a few passes are small now and then by chance, and a table has many lines. The order of the passes
+//! has no such chance: of two runs with equal distributions the ten fastest passes are of one in 6 of 10,000 lines.
+//!
+//! All of that assumes the same machine for both. Two runs that were made one after the other on a machine that others
+//! used meanwhile show the others: nothing is told of them.
 
 use std::f64::consts::SQRT_2;
 use std::fmt::Write;
@@ -18,8 +25,8 @@ use std::fmt::Write;
 use anyhow::{Result, ensure};
 
 use crate::measuring::Time;
-use crate::report::table::{align, digits, time};
-use crate::results::{CaseResult, Measurement, Run};
+use crate::report::table::{align, digits, load, time};
+use crate::results::{CaseResult, Load, Measurement, Run};
 
 /// The difference that two runs are asked for, if nobody says another.
 pub const DIFFERENCE: f64 = 0.05;
@@ -29,11 +36,14 @@ const LEAST: f64 = 0.02;
 
 /// How many standard errors of the two times. (On a machine whose other users made half of all passes take 1.5 times as
 /// long, 24 passes by turns of one program slowed down by 5 % were told apart in 73 of 120 lines: all 72 of tensors in
-/// L1 and L2, and one of the 48 of 32 MiB. Without a slowdown no line differed.)
+/// L1 and L2, and one of the 48 of 32 MiB. Without a slowdown no line differed. [`LEAD`] is younger.)
 const ERRORS: f64 = 2.0;
 
 /// A time is that of the fastest pass; for each so many passes that there are, of the one after it.
 const PASSES: usize = 12;
+
+/// So many of the fastest passes have to be of the faster run; of fewer passes, all.
+const LEAD: usize = 10;
 
 /// How many times what the roof's loops of a case differ by, in the mean.
 const OF_CASE: f64 = 2.0;
@@ -79,14 +89,18 @@ impl Verdict {
 impl Comparison {
     /// Of two times, with the noise of their case.
     fn of(a: &Time, b: &Time, case: (f64, &'static str)) -> Self {
+        let leads = leads(a.of_passes(), b.of_passes());
         let [a, b] = [a, b].map(Fast::of);
+        let log = b.log - a.log;
         let own = ERRORS * a.error.hypot(b.error);
-        let (noise, from) = largest([(LEAST, ""), (own, "its passes"), case]);
-        Comparison {
-            log: b.log - a.log,
-            noise,
-            from,
-        }
+        let mixed = if leads { 0.0 } else { log.abs() };
+        let (noise, from) = largest([
+            (LEAST, ""),
+            (own, "its passes"),
+            (mixed, "their order"),
+            case,
+        ]);
+        Comparison { log, noise, from }
     }
 
     /// Whether A and B differ, by more than nothing or by less than `difference`, a share.
@@ -104,6 +118,16 @@ impl Comparison {
             Verdict::CannotTell
         }
     }
+}
+
+/// Whether the fastest passes of two runs are all of one.
+fn leads(a: &[f64], b: &[f64]) -> bool {
+    let ahead = |a: &[f64], b: &[f64]| {
+        let fastest = b.iter().copied().fold(f64::INFINITY, f64::min);
+        let ahead = a.iter().filter(|&&pass| pass < fastest).count();
+        ahead >= a.len().min(LEAD)
+    };
+    ahead(a, b) || ahead(b, a)
 }
 
 fn largest<const N: usize>(noises: [(f64, &'static str); N]) -> (f64, &'static str) {
@@ -193,8 +217,9 @@ struct Line<'a> {
     measured: Option<(&'a Measurement, &'a Measurement, Comparison)>,
 }
 
-/// The lines that two runs have in common, behind the roof of each case.
-fn lines<'a>(a: &'a Run, b: &'a Run) -> Vec<Line<'a>> {
+/// The lines that two runs have in common, behind the roof of each case; of runs that did not meet the same machine
+/// nothing is told.
+fn lines<'a>(a: &'a Run, b: &'a Run, apart: bool) -> Vec<Line<'a>> {
     let pairs: Vec<_> = a
         .cases
         .iter()
@@ -209,7 +234,10 @@ fn lines<'a>(a: &'a Run, b: &'a Run) -> Vec<Line<'a>> {
             new,
             measured: None,
         });
-        let case = of_case(old, new, of_all);
+        let case = match apart {
+            true => (f64::INFINITY, "the load"),
+            false => of_case(old, new, of_all),
+        };
         lines.extend(old.measurements.iter().filter_map(|a| {
             let b = new.measured(&a.formulation)?;
             let ratio = Comparison::of(&a.time, &b.time, case);
@@ -238,9 +266,15 @@ pub fn check_difference(difference: f64) -> Result<()> {
     Ok(())
 }
 
-/// The table of two runs and their names, asked for a difference.
-pub fn table([(a_name, a), (b_name, b)]: [(&str, &Run); 2], difference: f64) -> Result<String> {
+/// The table of two runs and their names, asked for a difference. They were measured by turns, or one after the other.
+pub fn table(
+    [(a_name, a), (b_name, b)]: [(&str, &Run); 2],
+    difference: f64,
+    by_turns: bool,
+) -> Result<String> {
     check_difference(difference)?;
+    let is_shared = |run: &Run| run.load.as_ref().is_some_and(Load::is_shared);
+    let apart = !by_turns && (is_shared(a) || is_shared(b));
     let mut text = String::new();
     for (letter, name, run) in [("A", a_name, a), ("B", b_name, b)] {
         let machine = &run.machine;
@@ -249,6 +283,7 @@ pub fn table([(a_name, a), (b_name, b)]: [(&str, &Run); 2], difference: f64) -> 
             "{letter}  {name}: {}, {}, {}",
             machine.cpu, machine.compiler, machine.revision
         );
+        let _ = writeln!(text, "   {}", load(run));
         if let Some(emulator) = &machine.emulator {
             let _ = writeln!(
                 text,
@@ -259,7 +294,7 @@ pub fn table([(a_name, a), (b_name, b)]: [(&str, &Run); 2], difference: f64) -> 
             let _ = writeln!(text, "{letter} was slowed down on purpose: {slow_down}");
         }
     }
-    let lines = lines(a, b);
+    let lines = lines(a, b, apart);
     ensure!(!lines.is_empty(), "the two runs have no case in common");
     let heading = [
         "case",
@@ -307,7 +342,8 @@ pub fn table([(a_name, a), (b_name, b)]: [(&str, &Run); 2], difference: f64) -> 
     }
     text += "\ntime B / A: below 1, B is faster. noise: how far that may be from 1 with the same code in both: by how far the\n\
              fastest passes lie apart, its own or those of its case, by what the roof's loops differ in this case, or in all\n\
-             cases (the machine); at least 2 %. A, B: the fastest round. / roof: time over the roof's\n\n";
+             cases (the machine); by the ratio itself where the fastest passes are of both (their order); at least 2 %.\n\
+             A, B: the fastest round. / roof: time over the roof's, of the middle pass\n\n";
     text += &align(&rows);
     let [faster, slower, same, unknown] = counts;
     let _ = writeln!(
@@ -315,7 +351,10 @@ pub fn table([(a_name, a), (b_name, b)]: [(&str, &Run); 2], difference: f64) -> 
         "\n{faster} faster, {slower} slower, {same} the same within {} %, {unknown} cannot be told",
         100.0 * difference
     );
-    if unknown > 0 {
+    if apart {
+        text += "Others used the machine, and the runs were made one after the other, so that nothing can be told of them: measure\n\
+                 both by turns (compare takes two programs), or on a quiet machine\n";
+    } else if unknown > 0 {
         let passes = |run: &Run| {
             let cases = run.cases.iter();
             let times = cases.flat_map(|case| case.roofs.iter().map(|roof| roof.time.passes.len()));
@@ -339,6 +378,8 @@ fn is_same(a: &CaseResult, b: &CaseResult) -> bool {
 mod tests {
     use super::*;
     use crate::machine::Machine;
+    use crate::measuring::Ratio;
+    use crate::report::table::conclusion;
     use crate::results::RoofResult;
 
     fn time(passes: [f64; 4]) -> Time {
@@ -419,7 +460,7 @@ mod tests {
 
     /// How many lines are faster, slower, the same, and cannot be told.
     fn verdicts(a: &Run, b: &Run) -> [usize; 4] {
-        let lines = lines(a, b);
+        let lines = lines(a, b, false);
         let verdicts = lines.iter().filter_map(|line| line.measured);
         verdicts.fold([0; 4], |mut counts, (.., ratio)| {
             counts[ratio.verdict(DIFFERENCE) as usize] += 1;
@@ -494,14 +535,127 @@ mod tests {
     fn what_cannot_be_told_is_counted_and_more_passes_suggested() {
         let mut random = random();
         let [a, b] = [(); 2].map(|()| run(&mut random, 1.0, 1.0));
-        let text = table([("a", &a), ("b", &b)], DIFFERENCE).unwrap();
+        let text = table([("a", &a), ("b", &b)], DIFFERENCE, true).unwrap();
         assert!(
             text.contains("cannot be told") && text.contains("--passes 12"),
             "{text}"
         );
-        let same = table([("a", &a), ("a", &a)], DIFFERENCE).unwrap();
+        let same = table([("a", &a), ("a", &a)], DIFFERENCE, true).unwrap();
         assert!(same.contains("0 faster, 0 slower"), "{same}");
-        assert!(table([("a", &a), ("b", &b)], 0.01).is_err());
-        assert!(table([("a", &a), ("b", &Run::new(a.machine.clone()))], DIFFERENCE).is_err());
+        assert!(table([("a", &a), ("b", &b)], 0.01, true).is_err());
+        let none = Run::new(a.machine.clone());
+        assert!(table([("a", &a), ("b", &none)], DIFFERENCE, true).is_err());
+    }
+
+    /// Times of passes of one case: the code's, and what each pass of a busy machine adds.
+    fn passes(count: usize, code: f64, mut pass: impl FnMut() -> f64) -> Time {
+        Time::of(&(0..count).map(|_| vec![code * pass()]).collect::<Vec<_>>())
+    }
+
+    /// The last line of a run: the fastest of what was measured in all cases, and whose the machine was.
+    #[test]
+    fn a_run_ends_with_what_to_use() {
+        let mut random = random();
+        let mut run = run(&mut random, 1.0, 0.0);
+        run.cases.truncate(2);
+        let ratio = |value| Ratio {
+            over: "roof".into(),
+            value,
+            spread: 0.0,
+        };
+        for (case, times) in run.cases.iter_mut().zip([1.0, 1.21]) {
+            case.measurements[0].ratios = vec![ratio(times)];
+            let mut other = case.measurements[0].clone();
+            (other.formulation, other.ratios) = ("fused/scalar".into(), vec![ratio(4.0)]);
+            case.measurements.push(other);
+        }
+        // The fastest of all, in one of the cases.
+        let mut other = run.cases[0].measurements[0].clone();
+        (other.formulation, other.ratios) = ("complex".into(), vec![ratio(0.5)]);
+        run.cases[0].measurements.push(other);
+        let last = conclusion(&run);
+        let use_it = "Use fused/avx2: 1.10 times the limit in the mean of 2 cases, at most 1.21. ";
+        assert!(last.starts_with(use_it), "{last}");
+        assert!(last.contains("not known"), "{last}");
+        run.load = Some(Load {
+            others: 1.2,
+            stolen: 0.0,
+        });
+        assert!(conclusion(&run).contains("A shared machine: other programs had 1.20 of"));
+        run.cases.clear();
+        assert_eq!(conclusion(&run), "");
+    }
+
+    /// Kinds of noise on which equal runs had verdicts, in 1 to 7 of 100 lines by their standard errors alone; and passes
+    /// that 6 and 24 of them have.
+    #[test]
+    fn equal_runs_under_noise_have_no_verdict() {
+        let mut random = random();
+        let mut unit = move || random.next().unwrap().clamp(1e-9, 1.0 - 1e-9);
+        let (mut lines, mut verdicts) = (0, 0);
+        for count in [6, 24] {
+            for noise in 0..4 {
+                for _ in 0..200 {
+                    let mut pass = || {
+                        let (u, v) = (unit(), unit());
+                        let normal = (-2.0 * u.ln()).sqrt() * (std::f64::consts::TAU * v).cos();
+                        match noise {
+                            0 => 1.0 - u.ln(),
+                            1 => (0.2 * normal).exp(),
+                            // Half of all passes meet somebody else, or nine of ten.
+                            2 => (if u < 0.5 { 1.5 } else { 1.0 }) * (1.0 + 0.004 * v),
+                            _ => (if u < 0.9 { 1.5 } else { 1.0 }) * (1.0 + 0.004 * v),
+                        }
+                    };
+                    let [a, b] = [(); 2].map(|()| passes(count, 100.0, &mut pass));
+                    let verdict = Comparison::of(&a, &b, (0.0, "")).verdict(DIFFERENCE);
+                    verdicts += usize::from(matches!(verdict, Verdict::Faster | Verdict::Slower));
+                    lines += 1;
+                }
+            }
+        }
+        // By chance 6 of 10,000 lines of 24 passes are all of one run at first, and 22 of 6.
+        assert!(verdicts <= 1, "{verdicts} of {lines} equal lines");
+    }
+
+    /// A difference of a fifth, where a pass takes a twentieth longer in the mean.
+    #[test]
+    fn a_true_difference_is_found_under_noise() {
+        let mut random = random();
+        for count in [6, 24] {
+            let found = (0..100).filter(|_| {
+                let mut pass = || 1.0 - 0.05 * random.next().unwrap().max(1e-9).ln();
+                let a = passes(count, 100.0, &mut pass);
+                let b = passes(count, 120.0, &mut pass);
+                Comparison::of(&a, &b, (0.0, "")).verdict(DIFFERENCE) == Verdict::Slower
+            });
+            let found = found.count();
+            assert!(found >= 90, "{found} of 100 with {count} passes");
+        }
+    }
+
+    /// Two runs of a machine that others used: one met them, and the other did not.
+    #[test]
+    fn runs_of_a_busy_machine_one_after_the_other_have_no_verdict() {
+        let mut random = random();
+        let (mut a, mut b) = (run(&mut random, 1.0, 0.02), run(&mut random, 1.5, 0.02));
+        let load = |others| {
+            Some(Load {
+                others,
+                stolen: 0.0,
+            })
+        };
+        (a.load, b.load) = (load(0.01), load(1.2));
+        let text =
+            |a: &Run, b: &Run, by_turns| table([("a", a), ("b", b)], DIFFERENCE, by_turns).unwrap();
+        let after = text(&a, &b, false);
+        assert!(after.contains("0 faster, 0 slower, 0 the same"), "{after}");
+        assert!(
+            after.contains("A quiet machine")
+                && after.contains("A shared machine: other programs had 1.20")
+        );
+        assert!(text(&a, &b, true).contains("0 faster, 100 slower"));
+        b.load = load(0.02);
+        assert!(text(&a, &b, false).contains("0 faster, 100 slower"));
     }
 }

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use crate::measuring::{Ratio, SlowDown, Time};
 use crate::progress::Progress;
 use crate::report::files;
-use crate::results::{CaseResult, Run};
+use crate::results::{CaseResult, Load, Run};
 use crate::run::{ROOF, fastest_roof};
 
 /// Measures two programs, with the same arguments, and gives each one's passes as a run. The second may be made slower.
@@ -68,6 +68,16 @@ fn join(passes: &[Run]) -> Result<Run> {
         passes.iter().all(|pass| measured(pass) == measured(&run)),
         "a pass measured something else than the first"
     );
+    let loads: Option<Vec<&Load>> = passes.iter().map(|pass| pass.load.as_ref()).collect();
+    run.load = loads.map(|loads| {
+        let mean = |of: fn(&Load) -> f64| {
+            loads.iter().map(|load| of(load)).sum::<f64>() / loads.len() as f64
+        };
+        Load {
+            others: mean(|load| load.others),
+            stolen: mean(|load| load.stolen),
+        }
+    });
     for (index, case) in run.cases.iter_mut().enumerate() {
         let join = |of: &dyn Fn(&CaseResult) -> &Time| {
             let times = passes.iter().map(|pass| of(&pass.cases[index]));

@@ -120,6 +120,42 @@ pub fn load(run: &Run) -> String {
     }
 }
 
+/// The last line of a run: what to use, how near to the limit it is, and whose the machine was. Nothing if nothing was
+/// measured.
+pub fn conclusion(run: &Run) -> String {
+    let of = |name: &str| -> Vec<f64> {
+        let measured = run.cases.iter().filter_map(|case| case.measured(name));
+        measured.map(Measurement::times_roof).collect()
+    };
+    let named = formulations(&run.cases)
+        .into_iter()
+        .map(|name| (name, of(name)));
+    let named: Vec<_> = named.collect();
+    // What admits fewer cases is no answer for all.
+    let most = named
+        .iter()
+        .map(|(_, times)| times.len())
+        .max()
+        .unwrap_or(0);
+    let mean = |times: &[f64]| {
+        let logs = times.iter().map(|times| times.ln()).sum::<f64>();
+        (logs / times.len() as f64).exp()
+    };
+    let of_all = named.iter().filter(|(_, times)| times.len() == most);
+    let best = of_all.min_by(|(_, a), (_, b)| mean(a).total_cmp(&mean(b)));
+    let Some((name, times)) = best.filter(|_| run.machine.emulator.is_none()) else {
+        return String::new();
+    };
+    let largest = times.iter().copied().fold(0.0, f64::max);
+    format!(
+        "Use {name}: {} times the limit in the mean of {}, at most {}. {}\n",
+        digits(mean(times)),
+        count(times.len(), "case"),
+        digits(largest),
+        load(run)
+    )
+}
+
 /// What a call costs.
 pub fn dispatch(lines: &[Dispatch]) -> String {
     let cost = |line: &Dispatch| {

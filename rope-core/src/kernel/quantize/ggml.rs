@@ -542,3 +542,69 @@ fn unpack<const BITS: u32>(bytes: &[u8]) -> [u8; VALUES] {
     }
     codes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Backend;
+
+    /// A block by vectors, and whether they know its bits.
+    struct ByVectors<'a, B> {
+        x: &'a [f32; VALUES],
+        block: &'a mut [u8],
+        known: &'a mut bool,
+        format: PhantomData<B>,
+    }
+
+    impl<B: BlockCodes> Kernel for ByVectors<'_, B> {
+        #[inline(always)]
+        fn run<S: InstructionSet>(self, s: S) {
+            // One lane runs the definition.
+            if const { S::LANES == 1 } {
+                B::define(self.x, self.block);
+                *self.known = !has_both_signs(bounds(self.x));
+                return;
+            }
+            let [min, max] = bounds(self.x);
+            let bounds = [min.min(B::BOUNDS[0]), max.max(B::BOUNDS[1])];
+            let distance = B::distance(bounds);
+            let scale = BlockScale {
+                bounds,
+                distance,
+                by: reciprocal(distance),
+                halves: [distance, bounds[0]].map(f32_to_f16),
+            };
+            let source = Values::F32(self.x).pairs::<S>();
+            *self.known = B::encode(s, (source, 0), scale, self.block);
+        }
+    }
+
+    fn by_vectors<B: BlockCodes>(x: &[f32; VALUES], known: bool) {
+        let mut defined = [0x5a; 24];
+        B::define(x, &mut defined[..B::BYTES]);
+        for proof in Backend::available().filter_map(Backend::prove) {
+            let (mut block, mut found) = ([0x5a; 24], !known);
+            proof.run(ByVectors::<B> {
+                x,
+                block: &mut block[..B::BYTES],
+                known: &mut found,
+                format: PhantomData,
+            });
+            assert_eq!(found, known, "{}", proof.backend());
+            assert!(!known || block == defined, "{}", proof.backend());
+        }
+    }
+
+    /// The definition is the exception: a block that vectors leave to it takes many times as long.
+    #[test]
+    fn vectors_make_all_blocks_but_those_of_a_first_magnitude() {
+        let mut x: [f32; VALUES] = core::array::from_fn(|i| i as f32 - 7.25);
+        by_vectors::<LinearCodes<4, false>>(&x, true);
+        by_vectors::<LinearCodes<4, true>>(&x, true);
+        by_vectors::<LinearCodes<5, false>>(&x, true);
+        by_vectors::<LinearCodes<5, true>>(&x, true);
+        by_vectors::<Nonlinear>(&x, true);
+        x[0] = -x[31];
+        by_vectors::<Nonlinear>(&x, false);
+    }
+}
