@@ -186,8 +186,9 @@ struct rope_rows;
 // ROPE_STATUS_FULL_WIDTH_ROWS of ROPE_DIRECTION_INVERSE; ROPE_STATUS_BACKEND_UNAVAILABLE; ROPE_STATUS_SHAPE_OVERFLOW,
 // ROPE_STATUS_OUT_OF_BOUNDS, ROPE_STATUS_OVERLAP; ROPE_STATUS_ROTARY_DIM, ROPE_STATUS_ROWS_LENGTH,
 // ROPE_STATUS_ROW_WIDTH, ROPE_STATUS_HALVES_DIFFER, ROPE_STATUS_HALVES_EQUAL, ROPE_STATUS_ROWS_PER_HEAD,
-// ROPE_STATUS_ATTENTION_FACTOR, ROPE_STATUS_POSITION_OUTSIDE_TABLE; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
-// ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_MEMORY_OVERLAP. The tensor is untouched then.
+// ROPE_STATUS_ATTENTION_FACTOR, ROPE_STATUS_POSITION_OUTSIDE_TABLE; ROPE_STATUS_ROTARY_DIM_ON_STACK of full-width rows
+// beyond 2048 channels; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE,
+// ROPE_STATUS_MEMORY_OVERLAP. The tensor is untouched then.
 //
 // # Threads
 //
@@ -490,9 +491,9 @@ rope_status rope_rows_invert(const struct rope_rows *rows,
 // Writes to `len` how many values (floats) the rows of some positions have: the number of tokens times rotary_dim.
 //
 // Returns ROPE_STATUS_POSITIONS_PER_AXIS, ROPE_STATUS_COORDINATE, ROPE_STATUS_OFFSETS, ROPE_STATUS_COUNT,
-// ROPE_STATUS_POSITION_RANGE; ROPE_STATUS_RANK and ROPE_STATUS_SHARD_TOKENS of a shard; ROPE_STATUS_PARAMETER of
-// `dual_chunk`; ROPE_STATUS_ROWS_TOO_LONG, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED,
-// ROPE_STATUS_LENGTH, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
+// ROPE_STATUS_POSITION_RANGE; ROPE_STATUS_RANK and ROPE_STATUS_SHARD_TOKENS of a shard; ROPE_STATUS_PARAMETER and
+// ROPE_STATUS_AXES of `dual_chunk`; ROPE_STATUS_ROWS_TOO_LONG, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL,
+// ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_HANDLE, ROPE_STATUS_MEMORY_OVERLAP.
 //
 // # Threads
 //
@@ -2356,9 +2357,8 @@ rope_status rope_channel_gradients(const struct rope_plan *plan,
 // numbers.
 //
 // Returns ROPE_STATUS_STORAGE unless `len` is `axes * heads * pairs`, ROPE_STATUS_COUNT unless there is a position for
-// each row, ROPE_STATUS_POSITIONS_PER_AXIS, ROPE_STATUS_COORDINATE, ROPE_STATUS_OFFSETS, ROPE_STATUS_POSITION_RANGE,
-// ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_MEMORY_OVERLAP.
-// Nothing is added then.
+// each row, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE,
+// ROPE_STATUS_MEMORY_OVERLAP, and what rope_rows_len returns for positions. Nothing is added then.
 //
 // # Threads
 //
@@ -2749,9 +2749,10 @@ rope_status rope_table_new_mixed(const struct rope_mixed_frequencies *frequencie
 // uniform in [0, 2 pi).
 //
 // Returns ROPE_STATUS_ROTARY_DIM unless `pairs` is even and at most half of ROPE_ROTARY_DIM_MAX, ROPE_STATUS_PARAMETER
-// for a theta that is not positive and for a direction beyond 2^20, ROPE_STATUS_STORAGE if `len` is too small,
-// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
-// `inverse` is untouched then. The call allocates, and cannot report a lack of memory: the process ends.
+// for a theta that is not positive and for a direction beyond 2^20, ROPE_STATUS_TOO_FAST, ROPE_STATUS_STORAGE if `len`
+// is too small, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
+// ROPE_STATUS_MEMORY_OVERLAP. `inverse` is untouched then. The call allocates, and cannot report a lack of memory: the
+// process ends.
 //
 // # Threads
 //

@@ -433,9 +433,8 @@ unsafe fn add_cos_sin(
 /// numbers.
 ///
 /// Returns ROPE_STATUS_STORAGE unless `len` is `axes * heads * pairs`, ROPE_STATUS_COUNT unless there is a position for
-/// each row, ROPE_STATUS_POSITIONS_PER_AXIS, ROPE_STATUS_COORDINATE, ROPE_STATUS_OFFSETS, ROPE_STATUS_POSITION_RANGE,
-/// ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_MEMORY_OVERLAP.
-/// Nothing is added then.
+/// each row, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_UNKNOWN_VALUE,
+/// ROPE_STATUS_MEMORY_OVERLAP, and what rope_rows_len returns for positions. Nothing is added then.
 ///
 /// # Threads
 ///

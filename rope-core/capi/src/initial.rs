@@ -41,9 +41,10 @@ impl rope_grid_indexing {
 /// uniform in [0, 2 pi).
 ///
 /// Returns ROPE_STATUS_ROTARY_DIM unless `pairs` is even and at most half of ROPE_ROTARY_DIM_MAX, ROPE_STATUS_PARAMETER
-/// for a theta that is not positive and for a direction beyond 2^20, ROPE_STATUS_STORAGE if `len` is too small,
-/// ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP.
-/// `inverse` is untouched then. The call allocates, and cannot report a lack of memory: the process ends.
+/// for a theta that is not positive and for a direction beyond 2^20, ROPE_STATUS_TOO_FAST, ROPE_STATUS_STORAGE if `len`
+/// is too small, ROPE_STATUS_UNKNOWN_VALUE, ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_LENGTH,
+/// ROPE_STATUS_MEMORY_OVERLAP. `inverse` is untouched then. The call allocates, and cannot report a lack of memory: the
+/// process ends.
 ///
 /// # Threads
 ///

@@ -1652,7 +1652,7 @@ fn handles_of_other_kinds() {
     let (mut info, mut rows) = (zero(), zero());
     // SAFETY: memory that is there.
     unsafe {
-        let mut refused = |status, name: &str| {
+        let refused = |status, name: &str| {
             let text = "is not a handle of the kind that this call takes, or it has been freed";
             assert_eq!(status, rope_status::Handle);
             assert_eq!(detail(), format!("{name} {text}"));
