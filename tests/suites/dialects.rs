@@ -12,6 +12,8 @@ use crate::messages::{cases, cases_of_models};
 
 #[path = "../../rope-core/capi/src/dialect.rs"]
 mod c;
+#[path = "../../rope-core/torch/src/dialect.rs"]
+mod python;
 
 /// A language, by the table of its names.
 struct Language {
@@ -25,19 +27,76 @@ struct Language {
     others: &'static [&'static str],
 }
 
-const LANGUAGES: &[Language] = &[Language {
-    name: "C",
-    names: c::NAMES,
-    sources: "../rope-core/capi/src",
-    vocabulary: include_str!("../../rope-core/capi/include/rope.h"),
-    others: &[
-        "Gguf::with_freq_factors",
-        "Rotation::rows",
-        "Rows::pairs",
-        "SIZE_MAX",
-        "PTRDIFF_MAX",
-    ],
-}];
+const LANGUAGES: &[Language] = &[
+    Language {
+        name: "C",
+        names: c::NAMES,
+        sources: "../rope-core/capi/src",
+        vocabulary: include_str!("../../rope-core/capi/include/rope.h"),
+        others: &[
+            "Gguf::with_freq_factors",
+            "Rotation::rows",
+            "Rows::pairs",
+            "SIZE_MAX",
+            "PTRDIFF_MAX",
+        ],
+    },
+    Language {
+        name: "Python",
+        names: python::NAMES,
+        sources: "../rope-core/torch/src",
+        // With its operators, libtorch's functions and types.
+        vocabulary: concat!(
+            include_str!("../../rope-core/torch/src/operators.rs"),
+            include_str!("../../rope-core/torch/src/shim.rs"),
+            "float8_e4m3fn",
+            include_str!("../../rope-core/torch/python/rope_kernels/_config.py"),
+            include_str!("../../rope-core/torch/python/rope_kernels/_plan.py"),
+            include_str!("../../rope-core/torch/python/rope_kernels/_rotate.py"),
+            include_str!("../../rope-core/torch/python/rope_kernels/_stages.py"),
+        ),
+        others: &[
+            // What its calls do not have: files of GGUF, shards, shifts, parts of rows, dual chunks, formats by name.
+            "Gguf::with_freq_factors",
+            "PairGradients::cos_sin",
+            "Rope::shift",
+            "Rotation::rows",
+            "Rows::inverted",
+            "Rows::pairs",
+            "Rows::per_channel",
+            "Rows::sinusoidal",
+            "ShardKind::Striped",
+            "ShardKind::UnevenZigzag",
+            "IQ4_NL",
+            "Q4_0",
+            "Q4_1",
+            "Q5_0",
+            "Q5_1",
+            "chunk_size",
+            "freq_factors",
+            "local_size",
+            "mixed_b",
+            // Keys of a config.json, and what the rotation is called.
+            "beta_fast",
+            "beta_slow",
+            "extrapolation_factor",
+            "high_freq_factor",
+            "long_factor",
+            "low_freq_factor",
+            "max_period",
+            "max_position_embeddings",
+            "min_period",
+            "mscale_all_dim",
+            "ntk_factor",
+            "original_max_position_embeddings",
+            "partial_rotary_factor",
+            "RoPE",
+            "short_factor",
+            "softmax_factor",
+            "YaRN",
+        ],
+    },
+];
 
 /// Names that are nobody's here: PyTorch's, ggml's, and fields that only `Debug` writes.
 const ELSEWHERE: &[&str] = &[

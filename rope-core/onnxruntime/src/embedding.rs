@@ -3,8 +3,8 @@
 
 use rope_core::{Rope, Shape};
 
-use crate::attributes::{count, pairing, switch};
-use crate::heads::{Heads, Split};
+use crate::attributes::{count, pairing};
+use crate::heads::{Heads, Order, Split};
 use crate::operators::Operator;
 use crate::rotation::rotate;
 use crate::runtime::{
@@ -12,7 +12,8 @@ use crate::runtime::{
 };
 use crate::tables::{Ids, Rotated, Tables};
 
-/// The contributed operator. Its attribute `scale` has no effect, as in ONNX Runtime's own kernel.
+/// The contributed operator. Its attributes `scale` and `is_packed_batching` have no effect: ONNX Runtime's own kernel
+/// ignores the first, and with the second it only takes more tokens than the tables have rows.
 pub(crate) const CONTRIBUTED: Declaration = Declaration {
     name: c"RotaryEmbedding",
     since: 1,
@@ -67,11 +68,6 @@ impl Embedding {
             )));
         }
         if schema == Schema::Contributed {
-            if switch(node, c"is_packed_batching")? {
-                return Err(invalid(
-                    "is_packed_batching is 1; packed batches are not supported: pass [batch, tokens, ..]",
-                ));
-            }
             if rotary_dim > 0 && num_heads == 0 {
                 return Err(invalid(format!(
                     "num_heads is 0; with rotary_embedding_dim ({rotary_dim}) it is required"
@@ -99,8 +95,8 @@ impl Embedding {
         };
         let heads = Heads::new(dims, split)?;
         let count = heads.shape.heads;
-        // Of rank 4 ONNX's operator has the heads from the shape alone.
-        if self.schema == Schema::Contributed && ![0, count].contains(&self.num_heads) {
+        // Of rank 4 both operators have the heads from the shape alone.
+        if heads.order == Order::TokensMajor && ![0, count].contains(&self.num_heads) {
             return Err(invalid(format!(
                 "num_heads is {}; the input {dims:?} has {count} heads",
                 self.num_heads

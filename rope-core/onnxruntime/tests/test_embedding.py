@@ -226,7 +226,6 @@ class Refusals(Case):
 
     def test_attributes(self):
         node = self.node()
-        self.assert_refused(["is_packed_batching is 1"], node, is_packed_batching=1)
         self.assert_refused(["num_heads is 0", "rotary_embedding_dim (6)"], node, rotary_embedding_dim=6)
         self.assert_refused(["rotary_embedding_dim is 5", "even"], node, rotary_embedding_dim=5, num_heads=3)
         self.assert_refused(["num_heads is -1"], node, num_heads=-1)
@@ -236,8 +235,29 @@ class Refusals(Case):
 
     def test_attributes_that_have_no_effect(self):
         node = self.node()
-        node.attributes |= {"scale": 0.5, "is_packed_batching": 0}
-        self.assert_bits(node.run(), node.y)
+        for packed in (0, 1):
+            node.attributes |= {"scale": 0.5, "is_packed_batching": packed}
+            self.assert_bits(node.run(), node.y)
+
+    def test_packed_batches(self):
+        """Their tokens may be more than the tables' rows, and none."""
+        for kind, rank, partial, shape in itertools.product(
+            (np.float32, np.float16, BF16), (3, 4), (0, 6), ((1, 9, 3, 16), (2, 5, 3, 16), (1, 0, 3, 16), (0, 5, 3, 16))
+        ):
+            node = Node(self.rng, "contributed", kind, rank, False, partial, "each", shape, positions=4)
+            node.attributes["is_packed_batching"] = 1
+            self.assert_bits(node.run(), node.y, (kind, rank, partial, shape))
+            if kind == np.float32 and VERSION >= (1, 30):
+                np.testing.assert_allclose(node.run(library=False), node.y, rtol=0, atol=2e-6)
+
+    def test_heads_of_rank_4_are_those_of_the_input(self):
+        """Whatever num_heads is, as in ONNX Runtime."""
+        for partial, heads in itertools.product((0, 6), (1, 3, 5, 48)):
+            node = self.node(rank=4, partial=partial)
+            node.attributes["num_heads"] = heads
+            self.assert_bits(node.run(), node.y, (partial, heads))
+            if VERSION >= (1, 30):
+                np.testing.assert_allclose(node.run(library=False), node.y, rtol=0, atol=2e-6)
 
     def test_inputs(self):
         node = self.node()
@@ -257,8 +277,8 @@ class Refusals(Case):
         four = self.node(rank=4)
         self.assert_run_refused(["both must be [positions, 8]"], four, cos=cos[:, :6], sin=cos[:, :6])
         self.assert_run_refused(["16 channels"], four, cos=np.zeros((40, 0), np.float32), sin=np.zeros((40, 0), np.float32))
-        four.attributes |= {"num_heads": 5}
-        self.assert_run_refused(["num_heads is 5", "3 heads"], four)
+        node.attributes |= {"num_heads": 5}
+        self.assert_run_refused(["num_heads is 5", "3 heads"], node)
 
     def test_inputs_of_the_standard_operator(self):
         if not HAS_STANDARD:

@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex};
 
 use rope_core::{Positions, Rows};
-use rope_models::{Config, Error, Rotation};
+use rope_models::{Config, Error, Model, Rotation};
 
 use crate::plan::{Plan, Width};
 use crate::rotate::{check_in_place, rotate_where_it_lies, rotated};
@@ -20,7 +20,8 @@ static KNOWN: Mutex<Vec<(Vec<u8>, Arc<Rotation>)>> = Mutex::new(Vec::new());
 /// As many as the kinds of layers of several models.
 const MOST_KNOWN: usize = 32;
 
-/// The rotation of a text with choices after it, ended by zeros: `json 0 layer_type 0 part 0 model_type 0 length`.
+/// The rotation of a text with choices after it, ended by zeros:
+/// `json 0 layer_type 0 part 0 model_type 0 length 0 layer`.
 fn rotation(config: RawTensor) -> Result<Arc<Rotation>> {
     let config = config.named("config")?;
     let bytes = match (config.dtype(), config.sizes(), config.strides()) {
@@ -66,13 +67,33 @@ fn read(text: &str) -> Result<Rotation> {
     if let Some(length) = next() {
         config = config.with_length(length.parse()?);
     }
-    let rotation = config.model()?.rotation()?.clone();
+    let model = config.model()?;
+    let rotation = match next() {
+        Some(layer) => rotation_of_layer(&model, layer.parse()?)?,
+        None => model.rotation()?.clone(),
+    };
     if rotation.windows().count() > 1 {
         return Err(Failure::new(
             "this model pairs parts of a head by themselves, which these operators do not; rotate each by cos and sin",
         ));
     }
     Ok(rotation)
+}
+
+fn rotation_of_layer(model: &Model, index: usize) -> Result<Rotation> {
+    let layers = model.layers()?;
+    let Some(layer) = layers.get(index) else {
+        return Err(Failure::new(format!(
+            "layer is {index}; it must be below the number of layers ({})",
+            layers.len()
+        )));
+    };
+    match layer.rotation {
+        Some(rotation) => Ok(rotation.clone()),
+        None => Err(Failure::new(format!(
+            "layer {index} does not rotate; leave its queries and keys as they are"
+        ))),
+    }
 }
 
 /// The rows of positions `[tokens]` or `[batch, tokens]`, for several axes also `[axes, batch, tokens]`; and the

@@ -6,6 +6,7 @@
 
 mod caches;
 mod config;
+mod dialect;
 mod eager;
 mod gradients;
 mod norms;

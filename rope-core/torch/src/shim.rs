@@ -5,8 +5,13 @@
 
 use std::any::Any;
 use std::ffi::{CStr, CString, c_char, c_void};
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
+
+use rope_core::internals::Renamed;
+
+use crate::dialect::NAMES;
 
 /// What is wrong with a call, in a sentence; Python sees it as a `RuntimeError`.
 #[derive(Debug)]
@@ -20,7 +25,11 @@ impl Failure {
 
 impl<E: std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
-        Failure(error.to_string())
+        let named = Renamed {
+            text: error,
+            names: NAMES,
+        };
+        Failure(named.to_string())
     }
 }
 
@@ -123,7 +132,7 @@ fn written<T: Default>(call: &str, function: impl FnOnce(*mut T) -> i32) -> Resu
 }
 
 /// A type of elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dtype {
     Float32,
     Bfloat16,
@@ -166,6 +175,24 @@ impl Dtype {
                 Dtype::Other => -1,
             }
         }
+    }
+}
+
+impl fmt::Debug for Dtype {
+    /// torch's name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Dtype::Float32 => "float32",
+            Dtype::Bfloat16 => "bfloat16",
+            Dtype::Float16 => "float16",
+            Dtype::Float64 => "float64",
+            Dtype::Int32 => "int32",
+            Dtype::Int64 => "int64",
+            Dtype::Uint8 => "uint8",
+            Dtype::Int8 => "int8",
+            Dtype::Float8E4m3 => "float8_e4m3fn",
+            Dtype::Other => "of another type",
+        })
     }
 }
 

@@ -1,5 +1,13 @@
 """Random small models of transformers: the same bits with rope_kernels, in prefill, decode and every gradient."""
 
+import copy
+import importlib
+import inspect
+import io
+import itertools
+import pathlib
+import re
+import sys
 import unittest
 import unittest.mock
 
@@ -9,7 +17,7 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 import rope_kernels
 import rope_kernels.transformers
-from support import SEED
+from support import SEED, same
 
 SMALL = dict(hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
              vocab_size=128, max_position_embeddings=256, pad_token_id=0, bos_token_id=1, eos_token_id=2)
@@ -28,11 +36,35 @@ FAMILIES = {
     "cohere": SMALL, "cohere2": dict(LAYERED, head_dim=None),
     "gptj": GPT, "codegen": dict(GPT, n_ctx=128),
     "glm4": dict(SMALL, head_dim=16),
+    # A layer in four does not rotate.
+    "smollm3": dict(SMALL, num_hidden_layers=4),
     "deepseek_v3": dict(SMALL, num_key_value_heads=4, q_lora_rank=32, kv_lora_rank=16, qk_rope_head_dim=8,
                         qk_nope_head_dim=16, v_head_dim=16, n_routed_experts=4, num_experts_per_tok=2, n_group=2,
                         topk_group=1, moe_intermediate_size=32, first_k_dense_replace=1, n_shared_experts=1),
 }
-WITHOUT_ROTARY_MODULE = ("gptj", "codegen")
+# Rotary modules whose angles are not made exact, with the defaults of their configuration.
+NOT_EXACT = {
+    # Other arguments than positions, or complex numbers.
+    *("DeepseekV2RotaryEmbedding", "EdgeTamVideoVisionRotaryEmbedding", "EfficientLoFTRRotaryEmbedding"),
+    *("EomtDinov3RotaryEmbedding", "EsmFold2RotaryEmbedding", "Llama4TextRotaryEmbedding"),
+    *("Llama4VisionRotaryEmbedding", "MusicFlamingoRotaryEmbedding", "Sam2VideoVisionRotaryEmbedding"),
+    *("Sam3TrackerVideoVisionRotaryEmbedding", "Sam3ViTRotaryEmbedding"),
+    # Defaults that do not rotate, or with which the module's own code fails.
+    *("BambaRotaryEmbedding", "EsmRotaryEmbedding", "Glm4vTextRotaryEmbedding", "Glm4vMoeTextRotaryEmbedding"),
+    *("GlmImageTextRotaryEmbedding", "GraniteMoeHybridRotaryEmbedding", "HunYuanVLRotaryEmbedding"),
+    "Zamba2RotaryEmbedding",
+    # What rope-models does not read, or refuses.
+    *("DeepseekV4RotaryEmbedding", "DiffusionGemmaTextRotaryEmbedding", "DoryRotaryEmbedding"),
+    *("Dots3NoteTextRotaryEmbedding", "EmbeddingGemma2RotaryEmbedding", "EvollaSaProtRotaryEmbedding"),
+    *("Gemma4TextRotaryEmbedding", "Gemma4UnifiedTextRotaryEmbedding", "Gemma4VisionRotaryEmbedding"),
+    *("Glm4MoeRotaryEmbedding", "HunYuanDenseV1RotaryEmbedding", "HunYuanMoEV1RotaryEmbedding"),
+    *("Lfm2MoeRotaryEmbedding", "MiniMaxM3VLRotaryEmbedding", "MinistralRotaryEmbedding", "NeuCodecRotaryEmbedding"),
+    *("Qwen2_5OmniDiTRotaryEmbedding", "Qwen3OmniMoeRotaryEmbedding", "Qwen3OmniMoeTalkerRotaryEmbedding"),
+    *("Qwen3OmniMoeThinkerTextRotaryEmbedding", "Xcodec2RotaryEmbedding"),
+    "MistralLarge4TextRotaryEmbedding",  # Its frequencies are learned.
+}
+TABLES = ("gptj", "codegen")  # Their rotary modules have rows of the first positions alone.
+MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3]}
 
 
 def small(name):
@@ -41,10 +73,40 @@ def small(name):
     return AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
 
 
+def esm(**how):
+    config = transformers.EsmConfig(**{**SMALL, "position_embedding_type": "rotary", "mask_token_id": 4, **how})
+    return transformers.EsmModel._from_config(config, attn_implementation="eager").eval()
+
+
+def mllama():
+    """Every other layer attends to an image, and does not rotate."""
+    config = transformers.models.mllama.configuration_mllama.MllamaTextConfig(
+        **SMALL, cross_attention_layers=[1], rope_parameters={"rope_type": "default", "rope_theta": 10000.0})
+    return transformers.MllamaForCausalLM._from_config(config, attn_implementation="eager").eval()
+
+
+def qwen2_5_vl():
+    vision = dict(depth=2, hidden_size=32, intermediate_size=48, num_heads=2, out_hidden_size=64, patch_size=4,
+                  spatial_merge_size=2, temporal_patch_size=1, window_size=8, fullatt_block_indexes=[1])
+    config = transformers.Qwen2_5_VLConfig(
+        text_config=dict(SMALL, rope_parameters=MROPE), vision_config=vision, image_token_id=100, video_token_id=101,
+        vision_start_token_id=102, vision_end_token_id=103)
+    model = transformers.Qwen2_5_VLForConditionalGeneration._from_config(config, attn_implementation="eager").eval()
+    ids = torch.tensor([[5, 102, 100, 100, 100, 100, 103, 9, 11]])
+    return model, dict(input_ids=ids, mm_token_type_ids=(ids == 100).long(), pixel_values=torch.randn(16, 3 * 4 * 4),
+                       image_grid_thw=torch.tensor([[1, 4, 4]]))
+
+
+def pixtral():
+    config = transformers.PixtralVisionConfig(hidden_size=32, intermediate_size=48, num_hidden_layers=2,
+                                              num_attention_heads=2, image_size=32, patch_size=4)
+    model = transformers.PixtralVisionModel._from_config(config, attn_implementation="eager").eval()
+    return model, dict(pixel_values=torch.randn(1, 3, 16, 16), image_sizes=torch.tensor([[16, 16]]))
+
+
 def qwen3_vl():
     torch.manual_seed(SEED)
-    text = dict(SMALL, head_dim=16, rope_parameters={
-        "rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 3, 3], "mrope_interleaved": True})
+    text = dict(SMALL, head_dim=16, rope_parameters=dict(MROPE, mrope_interleaved=True))
     vision = dict(depth=2, hidden_size=32, intermediate_size=48, num_heads=2, out_hidden_size=64, patch_size=4,
                   spatial_merge_size=2, temporal_patch_size=1, deepstack_visual_indexes=[0], num_position_embeddings=16)
     config = transformers.Qwen3VLConfig(text_config=text, vision_config=vision, image_token_id=100, video_token_id=101,
@@ -138,9 +200,8 @@ class Families(unittest.TestCase):
         for name in FAMILIES:
             with self.subTest(name):
                 model = small(name)
-                if name in WITHOUT_ROTARY_MODULE:
-                    with self.assertRaisesRegex(RuntimeError, "no rotary module"):
-                        rope_kernels.transformers.enable(model, exact=True)
+                if name in TABLES:
+                    self.exact(model, dict(input_ids=torch.randint(3, 100, (2, 12))), name)
                     continue
                 ids = torch.randint(3, 100, (1, 12), generator=torch.Generator().manual_seed(SEED))
                 far = torch.arange(100_000, 100_012)[None]
@@ -154,6 +215,134 @@ class Families(unittest.TestCase):
                     theirs = model(ids, position_ids=far).logits
                 apart, before = ((logits - near).abs().max().item() for logits in (ours, theirs))
                 self.assertLess(apart, 2e-5 if before < 1e-3 else before / 20, name)
+
+    def exact(self, model, inputs, name):
+        """A forward pass with exact=True: cos and sin are those of rope_kernels.Rotation, and a new one's is near."""
+        def run():
+            with torch.no_grad():
+                return model(**inputs)[0]
+
+        seen = []
+
+        def see(rotary, arguments, named, tables):
+            seen.append((rotary, (*arguments, *named.values()), tables))
+
+        wanted = run()
+        rope_kernels.transformers.enable(model, exact=True)
+        rotaries = [part for part in model.modules() if "RotaryEmbedding" in type(part).__name__]
+        hooks = [rotary.register_forward_hook(see, with_kwargs=True) for rotary in rotaries]
+        ours = run()
+        for hook in hooks:
+            hook.remove()
+        self.assertLess((ours - wanted).abs().max().item(), 1e-4, name)
+        self.assertEqual({rotary for rotary, *_ in seen}, set(rotaries), name)
+        for rotary, (x, positions, *_), tables in seen:
+            config = getattr(rotary, "config", model.config)
+            layer = {"layer": 0} if type(config).__name__ in ("SmolLM3Config", "MllamaTextConfig") else {}
+            rotation = rope_kernels.Rotation(config, **layer)
+            if rotation.axes == 2:
+                positions = positions.T[:, None]
+            for table, rows in zip(tables, rotation.rows(positions)[:: -1 if name in TABLES else 1]):
+                rows = rows[0] if rotation.axes == 2 else rows
+                same(self, table[..., : rows.shape[-1]], rows.expand(*table.shape[:-1], -1), name)
+        rope_kernels.transformers.disable(model)
+        self.assertTrue(torch.equal(run(), wanted), f"{name} is still enabled")
+
+    def test_exact_rows_of_other_modules(self):
+        # Positions of two and three axes; a module whose frequencies have no type of layers; layers that do not rotate.
+        ids = dict(input_ids=torch.randint(5, 100, (2, 12)))
+        for name, (model, inputs) in {
+            "qwen2_5_vl": qwen2_5_vl(), "qwen3_vl": qwen3_vl(), "pixtral": pixtral(), "esm": (esm(), ids),
+            "mllama": (mllama(), ids), "smollm3": (small("smollm3"), ids),
+        }.items():
+            with self.subTest(name):
+                self.exact(model, inputs, name)
+
+    def test_exact_rows_have_the_type_of_the_modules(self):
+        # OLMo's stay in f32 where the model is in bf16.
+        for name, kept in (("olmo2", torch.float32), ("llama", torch.bfloat16)):
+            model = small(name)
+            rotary, x = model.model.rotary_emb, torch.zeros(1, dtype=torch.bfloat16)
+            for exact in (False, True):
+                rope_kernels.transformers.enable(model, exact=exact)
+                self.assertEqual({table.dtype for table in rotary(x, torch.arange(3)[None])}, {kept}, name)
+            rope_kernels.transformers.disable(model)
+
+    def test_exact_models_are_copied_and_saved(self):
+        model, ids, file = small("llama"), torch.randint(3, 100, (1, 12)), io.BytesIO()
+        far = torch.arange(100_000, 100_012)[None]
+        with torch.no_grad():
+            rope_kernels.transformers.enable(model, exact=True)
+            wanted = model(ids, position_ids=far).logits
+            torch.save(model, file)
+            file.seek(0)
+            for other in (copy.deepcopy(model), torch.load(file, weights_only=False)):
+                self.assertTrue(torch.equal(other(ids, position_ids=far).logits, wanted))
+                rope_kernels.transformers.disable(other)
+                self.assertFalse(torch.equal(other(ids, position_ids=far).logits, wanted))
+            rope_kernels.transformers.disable(model)
+
+    def test_exact_refused(self):
+        learned = small("llama")
+        learned.model.rotary_emb.scale = torch.nn.Parameter(torch.zeros(1))
+        other = small("llama")
+        other.model.rotary_emb.inv_freq[-1] *= 1.01
+        dynamic = small("llama")
+        dynamic.config.rope_parameters = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
+        still = transformers.AutoModel.from_config(AutoConfig.for_model("granitemoehybrid", **{
+            **SMALL, "layer_types": ["attention"] * 2, "num_local_experts": 2, "position_embedding_type": "nope"}))
+        for reason, model in (
+            ("its frequencies are learned", learned), ("other ones than its configuration says", other),
+            ("the frequencies of the scaling dynamic change with the length", dynamic),
+            ("it does not rotate, or", still),
+            ("it does not rotate, or", esm(position_embedding_type="absolute")),
+        ):
+            with self.assertRaisesRegex(RuntimeError, f"{reason}.*; exact must be False"):
+                rope_kernels.transformers.enable(model, exact=True)
+            # Nothing was changed.
+            functions = vars(sys.modules[type(model).__module__]).values()
+            self.assertFalse(any(hasattr(function, "replaces") for function in functions))
+            rope_kernels.transformers.disable(rope_kernels.transformers.enable(model))
+
+    def test_every_rotary_module(self):
+        # Of all types of transformers: exact=True is refused with a reason, or gives what the module gives.
+        def made(cls, config):
+            # Where the annotation is that of a composite, the module is one of its text.
+            for part in (lambda: config(), lambda: config().get_text_config()):
+                try:
+                    return cls(part()), part()
+                except Exception:
+                    pass
+
+        exact = 0
+        for path in sorted(pathlib.Path(transformers.__file__).parent.glob("models/*/modeling_*.py")):
+            for name in re.findall(r"^class (\w*Rotary\w*)\(nn.Module\)", path.read_text(), re.MULTILINE):
+                cls = getattr(importlib.import_module(f"transformers.models.{path.parent.name}.{path.stem}"), name)
+                found = made(cls, next(iter(inspect.signature(cls).parameters.values())).annotation)
+                if found is None:  # Its defaults are incomplete.
+                    continue
+                rotary, config = found
+                try:
+                    forward = rope_kernels.transformers._exact_forward(rotary, config)
+                except RuntimeError as error:
+                    self.assertRegex(str(error), f"^{name}: .+; exact must be False$")
+                    self.assertNotIn("::", str(error))
+                    self.assertIn(name, NOT_EXACT, error)
+                    continue
+                exact += 1
+                known, axes, columns, *_ = forward.args
+                positions = torch.tensor([[7, 0, 3], [4, 4, 1]])
+                if axes > 1:
+                    positions = torch.stack([positions, positions.flip(1), positions + 1, positions + 2][:axes])
+                    positions = positions[:, 0].T if columns else positions
+                for layer_type, dtype in itertools.product(known, (torch.float32, torch.bfloat16)):
+                    how = (torch.zeros(1, dtype=dtype), positions) + (() if layer_type is None else (layer_type,))
+                    for ours, theirs in zip(forward(*how), rotary.forward(*how), strict=True):
+                        self.assertEqual((ours.shape, ours.dtype), (theirs.shape, theirs.dtype), name)
+                        bound = 2e-5 if ours.dtype == torch.float32 else 2e-2
+                        self.assertLess((ours.float() - theirs.float()).abs().max().item(), bound, name)
+        print(f"{exact} of transformers' modules", end=" ... ")
+        self.assertGreater(exact, 170)
 
     def test_exact_rows_against_f64(self):
         # Llama in f64, with f64 cos and sin of the same f32 inverse frequencies.
@@ -177,6 +366,24 @@ class Families(unittest.TestCase):
         print(f"distance from f64 at position 100,000: {ours:.1e} exact, {theirs:.1e} before", end=" ... ")
         self.assertLess(ours, 1e-6)
         self.assertGreater(theirs, 3 * ours)
+
+    def test_configurations_are_read_for_exact_rows_alone(self):
+        ids = dict(input_ids=torch.randint(3, 100, (2, 12)))
+        for change, reason in (
+            ({"model_type": "no_such_type"}, "no_such_type"), ({"rope_scalling": 2.0}, "rope_scalling"),
+        ):
+            model = small("llama")
+            with unittest.mock.patch.multiple(type(model.config), create=True, **change):
+                for key, value in change.items():
+                    setattr(model.config, key, value)
+                self.equal(model, ids, reason)
+                with self.assertRaisesRegex(RuntimeError, f"{reason}.*exact must be False"):
+                    rope_kernels.transformers.enable(model, exact=True)
+
+    def test_layers_that_do_not_rotate(self):
+        # Every other layer of Llama 3.2 Vision attends to an image alone.
+        model, ids = mllama(), dict(input_ids=torch.randint(3, 100, (2, 12)))
+        self.equal(model, ids, "mllama")
 
     def test_several_models_of_a_module(self):
         import transformers.models.llama.modeling_llama as llama
@@ -224,9 +431,11 @@ class Families(unittest.TestCase):
         model = small("llama")
         with self.assertRaisesRegex(ValueError, "rounding is"):
             rope_kernels.transformers.enable(model, rounding="other")
-        with unittest.mock.patch.object(type(model.config), "model_type", "no_such_type"):
-            with self.assertRaisesRegex(RuntimeError, "no_such_type"):
-                rope_kernels.transformers.enable(model)
+        # Its rows do not have each value twice.
+        config = transformers.models.hunyuan_vl.configuration_hunyuan_vl.HunYuanVLTextConfig(
+            **SMALL, head_dim=16, rope_parameters=dict(MROPE, mrope_section=[2, 2, 2, 2]))
+        with self.assertRaisesRegex(RuntimeError, "the channels of a pair have angles of their own"):
+            rope_kernels.transformers.enable(transformers.AutoModel.from_config(config))
         # A function that does something else keeps what it does.
         import transformers.models.llama.modeling_llama as llama
 
@@ -237,8 +446,4 @@ class Families(unittest.TestCase):
                 rope_kernels.transformers.enable(model)
         finally:
             llama.apply_rotary_pos_emb = original
-        dynamic = small("llama")
-        dynamic.config.rope_parameters = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 2.0}
-        with self.assertRaisesRegex(RuntimeError, "dynamic"):
-            rope_kernels.transformers.enable(dynamic, exact=True)
         self.assertIs(llama.apply_rotary_pos_emb, original)

@@ -149,6 +149,23 @@ class ByConfiguration(unittest.TestCase):
                                 (dict(LLAMA, rope_scaling={"rope_type": "other"}), "other")):
             with self.assertRaisesRegex(RuntimeError, message):
                 rope_kernels.Rotation(config)
+        gemma = {"model_type": "gemma3_text", "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16,
+                 "num_hidden_layers": 6}
+        dynamic = dict(LLAMA, rope_scaling={"rope_type": "dynamic", "factor": 2.0})
+        smol = {"model_type": "smollm3", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4}
+        # The ways out are arguments of Rotation.
+        for config, choices, message in (
+            (gemma, {}, "layer_type"), (dynamic, {}, r"\(length\)"), (smol, {}, "choose one by layer"),
+            (smol, {"layer": 3}, "layer 3 does not rotate"), (smol, {"layer": 4}, r"below the number of layers \(4\)"),
+            (dict(LLAMA, model_type="lama"), {}, "model_type reads it by the rules of another type"),
+            ({"model_type": "musicflamingo"}, {}, "guide"), (dict(LLAMA, use_mrope=True), {}, "leave it out of config"),
+        ):
+            with self.assertRaisesRegex(RuntimeError, message) as raised:
+                rope_kernels.Rotation(config, **choices)
+            self.assertNotIn("::", str(raised.exception))
+        same(self, rope_kernels.Rotation(smol, layer=0).rows(torch.arange(3))[0],
+             rope_kernels.Rotation({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4,
+                                    "rope_theta": 2e6}).rows(torch.arange(3))[0])
         rotation, x = rope_kernels.Rotation(LLAMA), torch.ones(1, 4, 3, 32)
         for message, call in (
             ("must be 3", lambda: rotation.rotate(x, torch.arange(4))),
@@ -348,7 +365,7 @@ class Caches(unittest.TestCase):
             ("for each token and head", dict(key_scale=torch.zeros(5, 2, 4))),
             ("for each token and head", dict(key_scale=torch.ones(3))),
             ("for each token and head", dict(key_scale=torch.ones(1).expand(1 << 44))),
-            ("Float32", dict(key_scale=torch.zeros(5, 4, 2, dtype=torch.float64))),
+            ("float32", dict(key_scale=torch.zeros(5, 4, 2, dtype=torch.float64))),
             ("scale", dict(key_scale=torch.tensor([0.5, -1.0]))),
             ("have scales", dict(format="elements")),
             ("have scales", dict(format="q8_0", key_scale=0.5)),
@@ -456,5 +473,6 @@ class Fuzzed(unittest.TestCase):
                 (fuzzed if other else fit)[name] += 1
             except RuntimeError as error:
                 self.assertNotIn("panicked", str(error), f"seed {SEED}: {name}")
+                self.assertNotIn("::", str(error), f"seed {SEED}: {name}")
                 self.assertTrue(other, f"seed {SEED}: {name} of {tokens} tokens: {error}")
         self.assertTrue(all(fit.values()) and all(fuzzed.values()), f"seed {SEED}: {fit} {fuzzed}")

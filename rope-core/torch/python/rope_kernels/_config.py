@@ -15,17 +15,17 @@ class Rotation:
     """How the layers of a model rotate: its frequencies, with their scaling, its pairing, the channels that rotate.
 
     config: the text of a config.json, what json made of it, or a configuration of transformers. layer_type, part,
-    model_type and length are choices that the file leaves open: `full_attention`, `vision_config`, the type by whose
-    rules it is read, the length of the sequence that dynamic scalings depend on. What rope-models does not know, it
-    refuses: RuntimeError.
+    model_type, length and layer are choices that the file leaves open: `full_attention`, `vision_config`, the type by
+    whose rules it is read, the length of the sequence that dynamic scalings depend on, the number of a layer where
+    layers differ by their number. What rope-models does not know, it refuses: RuntimeError.
     """
 
-    def __init__(self, config, *, layer_type=None, part=None, model_type=None, length=None):
+    def __init__(self, config, *, layer_type=None, part=None, model_type=None, length=None, layer=None):
         if hasattr(config, "to_json_string"):
             config = config.to_json_string()
         elif not isinstance(config, str):
             config = json.dumps(config)
-        choices = (layer_type, part, model_type, length)
+        choices = (layer_type, part, model_type, length, layer)
         text = "\0".join([config, *("" if choice is None else str(choice) for choice in choices)])
         # A tensor, so that a graph has it as a constant.
         self.config = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)

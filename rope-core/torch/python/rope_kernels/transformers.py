@@ -5,7 +5,9 @@ replaces it if its results are, bit for bit, those of a formula that is known he
 kernels in a call (another device, float64) still goes to the function that was replaced.
 """
 
+import functools
 import inspect
+import itertools
 import sys
 import weakref
 from typing import NamedTuple
@@ -43,7 +45,6 @@ _ELEMENTS = (torch.float32, torch.bfloat16, torch.float16)
 # Modules with replaced functions: {module's name: {function's name: what was there}}, and the models that use them.
 _replaced = {}
 _users = {}
-_rotaries = weakref.WeakKeyDictionary()
 
 
 def enable(model, *, rounding="once", exact=False):
@@ -51,51 +52,53 @@ def enable(model, *, rounding="once", exact=False):
     in this process are rotated so too.
 
     rounding: 16-bit tensors are rounded "once", or as "eager" transformers does, for its bits. exact: cos and sin come
-    from the exact angles of the model's config.json, and not from f32 products.
+    from the exact angles of the model's configuration, and not from f32 products.
 
-    Raises RuntimeError, and changes nothing, for a model that rope-models does not know or whose function has a formula
-    that is not known here.
+    Raises RuntimeError, and changes nothing, for a model whose function has a formula that is not known here, and with
+    exact=True for one whose cos and sin are not known to follow from its configuration and the positions alone.
     """
     if rounding not in ("once", "eager"):
         raise ValueError(f"rounding is {rounding!r}; it must be one of once, eager")
-    functions, rotaries = {}, {}
-    for module, configs in _modules(model).items():
-        found = {name: getattr(sys.modules[module], name) for name in _NAMES if hasattr(sys.modules[module], name)}
-        if not found:
-            continue
-        rotations = _rotations(configs)
-        for name, function in found.items():
+    functions = {}
+    for module in _modules(model):
+        for name in _NAMES:
+            function = getattr(sys.modules[module], name, None)
+            if function is None:
+                continue
             original = getattr(function, "replaces", function)
             formula = _formula_of(original)
             if formula is None:
                 raise RuntimeError(f"{module}.{name} has no formula that is known; rope_kernels does not replace it")
-            # The knowledge of models and the code have to agree; a module with several functions has one that does.
-            pairings = [(rotation.pairing, rotation.output_pairing) for rotation in rotations]
-            if len(found) == 1 and (formula.pairing, formula.output_pairing) not in pairings:
-                raise RuntimeError(f"{module}.{name} pairs channels as no rotation of {_names(configs)} does")
             functions[module, name] = _replacement(original, formula, rounding)
     if not functions:
         raise RuntimeError(f"{type(model).__name__} has no function that rotates and is known; nothing is replaced")
+    rotaries = dict(_rotary_modules(model))
+    for rotary in rotaries:
+        of_it = (function for (module, _), function in functions.items() if module == type(rotary).__module__)
+        _check_repeated(rotary, [function.formula for function in of_it])
+    forwards = {rotary: _exact_forward(rotary, config) for rotary, config in rotaries.items()} if exact else {}
     if exact:
-        rotaries = {rotary: _exact_forward(rotary) for rotary in _rotary_modules(model)}
-        if not rotaries:
-            raise RuntimeError(f"{type(model).__name__} has no rotary module; it has tables of its own")
+        for module in {module for module, _ in functions} - {type(rotary).__module__ for rotary in rotaries}:
+            raise RuntimeError(
+                f"{type(model).__name__} has no rotary module of {module}: it does not rotate, or by cos and sin that "
+                "are made elsewhere; exact must be False"
+            )
     disable(model)
     for (module, name), function in functions.items():
         _replaced.setdefault(module, {}).setdefault(name, function.replaces)
         setattr(sys.modules[module], name, function)
         _users.setdefault(module, weakref.WeakSet()).add(model)
-    for rotary, forward in rotaries.items():
+    for rotary, forward in forwards.items():
         rotary.forward = forward
-    _rotaries[model] = list(rotaries)
     return model
 
 
 def disable(model):
     """Undoes `enable`: the functions of its modules are transformers' own, unless another model is enabled that uses
     them. Returns the model."""
-    for rotary in _rotaries.pop(model, []):
-        del rotary.forward
+    for rotary, _ in _rotary_modules(model):
+        if _is_exact(rotary):
+            del rotary.forward
     for module in [module for module, users in _users.items() if model in users]:
         _users[module].discard(model)
         if not _users[module]:
@@ -105,37 +108,11 @@ def disable(model):
     return model
 
 
-def _names(configs):
-    return ", ".join(sorted({config.model_type for config in configs}))
-
-
 def _modules(model):
-    """The modeling modules of the model's parts, with their configurations."""
-    modules = {}
-    for part in model.modules():
-        config = getattr(part, "config", None)
-        if hasattr(config, "model_type") and type(part).__module__ in sys.modules:
-            configs = modules.setdefault(type(part).__module__, [])
-            if not any(config is other for other in configs):
-                configs.append(config)
-    return modules
-
-
-def _rotations(configs):
-    """The rotations of configurations, those of the types of their layers too, at a length that they all have."""
-    rotations, refusal = [], None
-    for config in configs:
-        for layer_type in [None, *dict.fromkeys(getattr(config, "layer_types", None) or [])]:
-            try:
-                length = getattr(config, "max_position_embeddings", None)
-                rotations.append(Rotation(config, layer_type=layer_type, length=length))
-            except RuntimeError as error:
-                refusal = refusal or f"{config.model_type}: {error}"
-    if not rotations:
-        raise RuntimeError(refusal)
-    if any(rotation.is_full_width for rotation in rotations):
-        raise RuntimeError(f"{_names(configs)}: the channels of a pair have angles of their own; it is not replaced")
-    return rotations
+    """The modeling modules of the model's parts."""
+    parts = (part for part in model.modules() if hasattr(getattr(part, "config", None), "model_type"))
+    modules = (type(part).__module__ for part in parts)
+    return [module for module in dict.fromkeys(modules) if module in sys.modules]
 
 
 def _how(formula, rounding, layout):
@@ -271,52 +248,154 @@ def _matches(function, formula):
     return True
 
 
-def _rotary_modules(model):
-    for part in model.modules():
-        parameters = list(inspect.signature(part.forward).parameters)
-        if type(part).__name__.endswith("RotaryEmbedding") and parameters[:2] == ["x", "position_ids"]:
-            yield part
+def _rotary_modules(part, config=None):
+    """The modules that make cos and sin, each with its configuration: its own, or that of the part it belongs to."""
+    config = getattr(part, "config", config)
+    if "Rotary" in type(part).__name__:
+        yield part, config
+    for child in part.children():
+        yield from _rotary_modules(child, config)
 
 
-def _exact_forward(rotary):
-    """The forward function of a rotary module, with exact angles. What the module makes of the first positions says
-    which rotation of its configuration it is, and how each value stands twice."""
-    config = rotary.config
-    layer_types = list(dict.fromkeys(getattr(config, "layer_types", None) or []))
-    if "layer_type" in inspect.signature(rotary.forward).parameters:
-        known = {layer_type: _exact_rows(rotary, [layer_type], layer_type=layer_type) for layer_type in layer_types}
-    else:
-        known = {None: _exact_rows(rotary, [None, *layer_types])}
-
-    def forward(x, position_ids, layer_type=None):
-        rotation, repeat = known[layer_type]
-        cos, sin = rotation.rows(position_ids, repeat)
-        return cos.to(x.dtype), sin.to(x.dtype)
-
-    return forward
+def _is_exact(rotary):
+    return getattr(vars(rotary).get("forward"), "func", None) is _exact
 
 
-def _exact_rows(rotary, choices, **named):
-    """A rotation of the module's configuration, and its way to repeat values."""
-    name, refusal = type(rotary).__name__, None
-    parameters = getattr(rotary.config, "rope_parameters", None) or {}
-    parameters = parameters.get(named.get("layer_type")) or parameters
-    if parameters.get("rope_type") in ("dynamic", "longrope"):
-        raise RuntimeError(
-            f"{name} has the scaling {parameters['rope_type']}, whose frequencies change with the length; exact must be "
-            "False"
-        )
-    positions = torch.arange(8)[None]
-    theirs = rotary.forward(torch.empty(1), positions, **named)
-    for layer_type in choices:
+def _taken(rotary, positions, layer_type=None, dtype=torch.float32):
+    """The ways in which a rotary module takes positions: how many axes they have, whether each has a column, and pairs
+    of positions and what the module makes of them. Positions are `[batch, tokens]`, `[axes, batch, tokens]` or, in
+    columns, `[tokens, axes]`. RuntimeError if it takes none.
+    """
+    forward = type(rotary).forward.__get__(rotary) if _is_exact(rotary) else rotary.forward
+    named = {} if layer_type is None else {"layer_type": layer_type}
+
+    failures = []
+
+    def made(given, extents):
         try:
-            rotation = Rotation(rotary.config, layer_type=layer_type)
-        except RuntimeError as error:
-            refusal = refusal or str(error)
+            with torch.no_grad():
+                tables = forward(torch.empty(1, dtype=dtype), given, **named)
+        except Exception as error:  # Whatever it fails with, it does not take them.
+            failures.append(f": {error}")
+            return []
+        is_pair = isinstance(tables, tuple) and len(tables) == 2
+        return [(given, tables)] if is_pair and all(list(table.shape[:-1]) == extents for table in tables) else []
+
+    tokens = len(positions)
+    of_tokens = made(positions[None], [1, tokens])
+    each = torch.stack([positions.roll(axis) for axis in range(4)])
+    ways = [(axes, False, made(each[:axes, None], [1, tokens])) for axes in (2, 3, 4)]
+    ways += [(axes, True, made(each[:axes].T, [tokens])) for axes in (2, 3, 4)]
+    ways = [(axes, columns, taken + of_tokens) for axes, columns, taken in ways if taken]
+    if ways or of_tokens:
+        return ways or [(1, False, of_tokens)]
+    raise RuntimeError("it does not return cos and sin of positions" + "".join(failures[:1]))
+
+
+def _layer_types(rotary):
+    """The types of layers of which a rotary module has frequencies, or None if it has one set of them."""
+    names = [name.removesuffix("_inv_freq") for name, _ in rotary.named_buffers() if name.endswith("_inv_freq")]
+    return [name for name in names if "original" not in name] or [None]
+
+
+_REPEATS = ("halves", "pairs", "none")
+_PLACES = {
+    "halves": lambda table: table.unflatten(-1, (2, -1)).unbind(-2),
+    "pairs": lambda table: table.unflatten(-1, (-1, 2)).unbind(-1),
+}
+
+
+def _check_repeated(rotary, formulas):
+    """The kernels read each value once: where its two places differ (HunYuan-VL), they rotate otherwise."""
+    places = [_PLACES.get(formula.repeat) for formula in formulas]
+    if not places or None in places:
+        return
+    for layer_type in _layer_types(rotary):
+        try:
+            ways = _taken(rotary, torch.arange(6), layer_type)
+        except RuntimeError:
             continue
-        for repeat in ("halves", "pairs", "none"):
-            ours = rotation.rows(positions, repeat)
-            if all(x.shape == y.shape and torch.allclose(x, y, atol=1e-5, rtol=1e-4) for x, y in zip(ours, theirs)):
-                return rotation, repeat
-        refusal = "its cos and sin are other ones than its configuration says"
-    raise RuntimeError(f"{name}: {refusal}; exact must be False")
+        for tables in (tables for *_, taken in ways for _, tables in taken):
+            if not any(all(torch.equal(*of(table)) for table in tables) for of in places):
+                raise RuntimeError(
+                    f"{type(rotary).__name__}: the channels of a pair have angles of their own, and the kernels one "
+                    "for both; nothing is replaced"
+                )
+
+
+def _exact(known, axes, columns, sines_first, keeps_f32, x, position_ids, layer_type=None):
+    """The forward function of a rotary module, with exact angles."""
+    rotation, repeat = known[None if None in known else layer_type]
+    if axes == 1:
+        positions, extents = position_ids.reshape(-1), position_ids.shape
+    elif columns:
+        positions, extents = position_ids.T[:, None], position_ids.shape[:1]
+    else:
+        positions, extents = position_ids.expand(axes, -1, -1), position_ids.shape[-2:]
+    dtype = torch.float32 if keeps_f32 else x.dtype
+    cos, sin = (
+        table.reshape(*extents, table.shape[-1]).to(x.device, dtype)
+        for table in rotation.rows(positions.cpu(), repeat)
+    )
+    return (sin, cos) if sines_first else (cos, sin)
+
+
+def _exact_forward(rotary, config):
+    """`_exact` for a rotary module, if it makes cos and sin of positions as its configuration says."""
+    try:
+        if any(True for _ in rotary.parameters()):
+            raise RuntimeError("its frequencies are learned")
+        parameters = getattr(config, "rope_parameters", None) or {}
+        for found in (parameters, *(value for value in parameters.values() if isinstance(value, dict))):
+            if found.get("rope_type") in ("dynamic", "longrope"):
+                raise RuntimeError(f"the frequencies of the scaling {found['rope_type']} change with the length")
+        known, ways = {}, set()
+        for layer_type in _layer_types(rotary):
+            *known[layer_type], way = _exact_rotation(rotary, config, layer_type)
+            ways.add(way)
+        if len(ways) > 1:
+            raise RuntimeError("its types of layers take positions in different ways")
+        return functools.partial(_exact, known, *ways.pop())
+    except RuntimeError as error:
+        raise RuntimeError(f"{type(rotary).__name__}: {error}; exact must be False") from None
+
+
+def _exact_rotation(rotary, config, layer_type):
+    """The rotation of a module's frequencies, its way to repeat values, and what else `_exact` has to know."""
+    # Scalings change slow frequencies, which far positions tell apart. Tables end before them.
+    far = min(getattr(config, "max_position_embeddings", None) or 1024, 1024) - 1
+    positions = torch.tensor([0, 1, 2, 3, 5, far // 8, far])
+    ways = _taken(rotary, positions, layer_type)
+    refusals = []
+    for choice in _choices(config, layer_type):
+        try:
+            rotation = Rotation(config, **choice)
+        except RuntimeError as error:
+            refusals.append(str(error))
+            continue
+        ways_of_it = [(columns, taken) for axes, columns, taken in ways if axes == rotation.axes]
+        for (columns, taken), repeat, sines_first in itertools.product(ways_of_it, _REPEATS, (False, True)):
+            how = (rotation.axes, columns, sines_first)
+            exact = functools.partial(_exact, {None: (rotation, repeat)}, *how, True, torch.empty(1))
+            if all(_are_near(exact(given), tables) for given, tables in taken):
+                (_, (cos, _)), *_ = _taken(rotary, positions, layer_type, torch.bfloat16)[0][2]
+                return rotation, repeat, (*how, cos.dtype == torch.float32)
+        refusals.insert(0, "its cos and sin are other ones than its configuration says")
+    raise RuntimeError(refusals[0])
+
+
+def _choices(config, layer_type):
+    """Arguments of `Rotation` for one set of frequencies."""
+    if layer_type is not None:
+        yield dict(layer_type=layer_type)
+    yield {}
+    for name in dict.fromkeys(getattr(config, "layer_types", None) or []):
+        yield dict(layer_type=name)
+    # Where some layers do not rotate, a rotation is that of a layer.
+    for layer in range(getattr(config, "num_hidden_layers", None) or 0):
+        yield dict(layer=layer)
+
+
+def _are_near(ours, theirs):
+    """Whether cos and sin of at most 1024 positions differ by no more than the rounding of f32 angles."""
+    return all(x.shape == y.shape and torch.allclose(x, y.float(), rtol=5e-4, atol=5e-4) for x, y in zip(ours, theirs))
