@@ -257,7 +257,7 @@ fn a_norm_without_a_formula_is_refused_and_its_rotation_is_not() {
         let found = of_type(name, keys);
         assert!(found.layers().is_ok(), "{name}");
         match found.norm() {
-            Err(Error::Unread { key }) => key.as_str().to_string(),
+            Err(Error::Unread { key, .. }) => key.as_str().to_string(),
             Err(Error::Invalid { key, .. }) => format!("{key}?"),
             other => panic!("{name}: {other:?}"),
         }
@@ -359,7 +359,7 @@ fn layer_types_are_chosen_by_name() {
         &Scaling::Linear { factor: 2.0 },
     );
     let still = of(&nested, "full_attention");
-    assert!(matches!(still, Err(Error::Unsupported { .. })));
+    assert!(matches!(still, Err(Error::NothingRotates { .. })));
     let agreeing = r#", "model_type": "mellum",
         "rope_parameters": {"full_attention": {"rope_theta": 1e6}, "sliding_attention": {"rope_theta": 1e6}}"#;
     same(&with(agreeing), 1e6, &Scaling::Default);
@@ -497,8 +497,11 @@ fn keys_that_agree_with_the_code_are_accepted() {
         ("llama", r#""rope_gptj": true"#, "rope_gptj"),
         ("gptj", r#""rotary": false"#, "rotary"),
     ] {
-        let refused = Err(Error::Unread { key: key.into() });
-        assert_eq!(of(model_type, entry), refused, "{model_type}");
+        let found = of(model_type, entry);
+        assert!(
+            matches!(&found, Err(Error::Unread { key: own, .. }) if own == key),
+            "{model_type}: {found:?}"
+        );
     }
 }
 
@@ -582,19 +585,23 @@ fn refusals_name_the_key() {
     for (entries, reason) in [
         (
             r#", "model_type": "minimax", "rotary_dim": 32"#,
-            "rotary_dim is in the file, and this model's code ignores it (Config::without leaves it out)",
+            "rotary_dim is 32 in the file, and this model's code ignores it \
+             (Config::lenient answers as the code does, Config::without leaves the key out)",
         ),
         (
             r#", "partial_rotary_factor": 0.5"#,
-            "partial_rotary_factor is in the file, and this model's code ignores it (Config::without leaves it out)",
+            "partial_rotary_factor is 0.5 in the file, and this model's code ignores it \
+             (Config::lenient answers as the code does, Config::without leaves the key out)",
         ),
         (
             r#", "rope_none_such": 1"#,
-            "rope_none_such is in the file, and this model's code ignores it (Config::without leaves it out)",
+            "rope_none_such is 1 in the file, and this model's code ignores it \
+             (Config::lenient answers as the code does, Config::without leaves the key out)",
         ),
         (
             r#", "rope_theta": 1e4, "rope_scaling": {"type": "linear", "factor": 2, "none_such": 1}"#,
-            "none_such is in the file, and this model's code ignores it (Config::without leaves it out)",
+            "rope_scaling.none_such is 1 in the file, and this model's code ignores it \
+             (Config::lenient answers as the code does, Config::without leaves the key out)",
         ),
         (
             r#", "model_type": "falcon", "hidden_size": 64, "num_attention_heads": 1, "alibi": true"#,
@@ -623,7 +630,8 @@ fn refusals_name_the_key() {
         ),
         (
             r#", "rope_theta": 1e4, "rope_scaling": {"factor": 2}"#,
-            "factor is in the file, and this model's code ignores it (Config::without leaves it out)",
+            "rope_scaling.factor is 2 in the file, and this model's code ignores it \
+             (Config::lenient answers as the code does, Config::without leaves the key out)",
         ),
         (
             r#", "rope_theta": 1e4, "rope_scaling": {"type": "linear"}"#,
@@ -659,7 +667,8 @@ fn refusals_name_the_key() {
         (
             r#", "rope_theta": 1e4, "rope_scaling": {"type": "linear", "factor": 2},
                "rope_parameters": {"rope_type": "linear", "factor": 4}"#,
-            "which of two different sets of parameters counts must be chosen from: rope_parameters, rope_scaling",
+            "rope_parameters is {\"rope_type\":\"linear\",\"factor\":4} in the file, and this model's code ignores it \
+             (Config::lenient answers as the code does, Config::without leaves the key out)",
         ),
         (
             r#", "model_type": "glm", "rope_theta": 1e4, "partial_rotary_factor": 1.5"#,
@@ -807,13 +816,10 @@ fn every_kind_of_refusal() {
          proportional"
     );
     let both = with(r#", "rope_scaling": {"rope_type": "linear", "type": "dynamic", "factor": 2}"#);
-    let Error::Ambiguous { key, choices } = error(both) else {
+    let Error::Unread { key, nearest, .. } = error(both) else {
         panic!();
     };
-    assert_eq!(
-        (key, choices.as_str()),
-        ("the type of scaling", "rope_type, type")
-    );
+    assert_eq!((key.as_str(), nearest), ("rope_scaling.type", "rope_type"));
     let two = with(
         r#", "model_type": "mellum",
         "rope_parameters": {"full_attention": {"rope_theta": 1e4}, "sliding_attention": {"rope_theta": 1e5}}"#,
@@ -829,10 +835,10 @@ fn every_kind_of_refusal() {
         )
     );
     let unread = with(r#", "rope_parameters": {"a": {"rope_theta": 1e4}}"#);
-    let Error::Unread { key } = error(unread) else {
+    let Error::Unread { key, .. } = error(unread) else {
         panic!();
     };
-    assert_eq!(key.as_str(), "a");
+    assert_eq!(key.as_str(), "rope_parameters.a");
     let neucodec = read(r#"{"model_type": "neucodec", "head_dim": 64}"#);
     assert!(matches!(
         neucodec.rotation(),
@@ -985,7 +991,9 @@ fn a_null_is_not_an_omission_of_head_dim() {
 #[track_caller]
 fn unread(config: &Config, key: &str) {
     match config.rotation() {
-        Err(Error::Unread { key: found }) => assert_eq!(found.as_str(), key),
+        Err(Error::Unread { key: found, .. }) => {
+            assert_eq!(found.rsplit('.').next(), Some(key), "{found}");
+        }
         other => panic!("{key}: {other:?}"),
     }
 }
@@ -1049,17 +1057,18 @@ fn keys_beside_types_of_layers_stand_in_all_of_them() {
     unread(&alone.with_layer_type("full_attention"), "rope_theta");
 }
 
-/// An older file's one scaling is flat; by types of layers it would be put into each of them.
+/// An older file's one scaling is flat; objects by types of layers in it are read by nobody.
 #[test]
 fn an_older_scaling_by_types_of_layers_is_refused() {
     for scaling in [
         r#""full_attention": {"rope_type": "linear", "factor": 8.0}"#,
         r#""full_attention": {"rope_type": "linear", "factor": 8.0}, "rope_type": "default""#,
-        r#""rope_type": "linear", "factor": 8.0, "sliding_attention": {}"#,
     ] {
         let text = format!(r#", "model_type": "gemma3_text", "rope_scaling": {{{scaling}}}"#);
-        for layer_type in ["full_attention", "sliding_attention"] {
-            unread(&with(&text).with_layer_type(layer_type), "rope_scaling");
+        for (layer_type, base) in [("full_attention", 1e6), ("sliding_attention", 1e4)] {
+            let config = with(&text).with_layer_type(layer_type);
+            unread(&config, "full_attention");
+            same(&config.lenient(), base, &Scaling::Default);
         }
     }
     let flat =
@@ -1097,7 +1106,9 @@ fn the_base_of_compressed_layers_is_a_key_of_its_own() {
             (Ok(rotation), Some(expected)) => {
                 assert_eq!(*rotation.frequencies(), of(expected), "{beside} {inside}");
             }
-            (Err(Error::Unread { key }), None) => assert_eq!(key.as_str(), "rope_theta"),
+            (Err(Error::Unread { key, .. }), None) => {
+                assert_eq!(key.as_str(), "rope_parameters.rope_theta");
+            }
             (made, _) => panic!("{beside} {inside}: {made:?}"),
         }
     }
@@ -1123,15 +1134,23 @@ fn layer_types_that_are_not_there() {
         r#"{{"model_type": "mellum", "head_dim": 64, {by_layer}}}"#
     ));
     assert_eq!(choices(&mellum), "full_attention, sliding_attention");
+    // Parameters alone make no type of layers.
     let both = of_type("mellum", by_layer);
-    assert_eq!(choices(&both), "full_attention, sliding_attention");
+    assert_eq!(choices(&both), "full_attention");
+    let unused = both.with_layer_type("sliding_attention").rotation();
+    let what = "there are parameters for this type of layers, but no layer has the type";
+    let model = "mellum";
+    assert_eq!(unused, Err(Error::NothingRotates { model, what }));
     assert_eq!(choices(&with("")), "");
     // Layers that differ by their number.
     let smollm3 = of_type("smollm3", "");
     assert_eq!(choices(&smollm3), "");
     let linear = r#""layer_types": ["linear_attention", "linear_attention", "linear_attention", "linear_attention"]"#;
     let still = of_type("qwen3_next", linear).rotation();
-    assert!(matches!(still, Err(Error::Unsupported { .. })), "{still:?}");
+    assert!(
+        matches!(still, Err(Error::NothingRotates { .. })),
+        "{still:?}"
+    );
 }
 
 /// A file with heads of 192 channels, of which the last 64 rotate.

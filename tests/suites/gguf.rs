@@ -548,14 +548,14 @@ fn questions_about_all_layers_need_layers_that_are_alike() {
         let model = architecture;
         file(architecture, &[], |gguf| {
             let what = "no layer of this architecture rotates";
-            assert_eq!(gguf.rotation(), Err(Error::Unsupported { model, what }));
+            assert_eq!(gguf.rotation(), Err(Error::NothingRotates { model, what }));
         });
     }
     let off = ("rope.scaling.finetuned", Bool(false));
     let what = "no layer of this model rotates";
     let made = file("granite", &[off], |gguf| gguf.frequencies());
     let model = "granite";
-    assert_eq!(made, Err(Error::Unsupported { model, what }));
+    assert_eq!(made, Err(Error::NothingRotates { model, what }));
 }
 
 #[test]
@@ -1146,7 +1146,7 @@ fn compare(architecture: &str, case: &Value) -> Result<(), String> {
         let alike = attending.all(|letter| Some(letter) == first);
         match (model.rotation(), made.first()) {
             (Ok(rotation), Some(expected)) => same(rotation.frequencies(), expected),
-            (Err(Error::Unsupported { .. }), None) => Ok(()),
+            (Err(Error::NothingRotates { .. }), None) => Ok(()),
             (Err(Error::Ambiguous { .. }), Some(_)) if !alike => Ok(()),
             (other, _) => Err(format!("all layers at once: {other:?}")),
         }

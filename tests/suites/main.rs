@@ -43,6 +43,8 @@ mod gradient;
 mod guard;
 #[cfg(feature = "every")]
 mod hadamard;
+#[cfg(feature = "models")]
+mod ignored;
 #[cfg(feature = "every")]
 mod implementations;
 #[cfg(feature = "every")]

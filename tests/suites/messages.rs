@@ -635,7 +635,25 @@ pub(crate) fn cases_of_models() -> Vec<(ModelError, String)> {
         ),
         (
             of_llama(r#""head_dim": 64, "rope_parameters": {"a": {"rope_theta": 1e4}}"#),
-            "a is in the file, and this model's code ignores it (Config::without leaves it out)",
+            "rope_parameters.a is {\"rope_theta\":10000} in the file, and this model's code ignores it (Config::lenient \
+             answers as the code does, Config::without leaves the key out)",
+        ),
+        (
+            of_llama(r#""head_dim": 64, "rope_tetha": 5e5"#),
+            "rope_tetha is 500000 in the file, and this model's code ignores it; the nearest key that it reads is \
+             rope_theta (Config::lenient answers as the code does, Config::without leaves the key out)",
+        ),
+        (
+            of_llama(
+                r#""model_type": "glm4v", "vision_config": {"hidden_size": 1536, "num_heads": 12}"#,
+            ),
+            "glm4v: it holds parts that rotate in their own ways; choose one with Config::with_part: vision_config; if \
+             the keys of its text model lie beside each other in the file, Config::with_model_type(\"glm4v_text\") \
+             reads them",
+        ),
+        (
+            of_llama(r#""model_type": "clip""#),
+            "clip: neither it nor its parts have a rotary embedding, so nothing rotates",
         ),
         (
             of_llama(

@@ -59,8 +59,8 @@ fn reads_nothing_of(with: &dyn Fn(&str) -> String, keys: &[&str]) {
         let read = Config::from_json(&text).expect("JSON").model();
         match read.as_ref().map(Model::rotation) {
             Ok(Ok(found)) => assert_eq!(*found, plain, "{key}"),
-            Err(Error::Unread { key: own }) => assert_eq!(own, key),
-            Ok(Err(Error::Unread { key: own })) => assert_eq!(own, *key),
+            Err(Error::Unread { key: own, .. }) => assert_eq!(own, key),
+            Ok(Err(Error::Unread { key: own, .. })) => assert_eq!(own, *key),
             Ok(Err(error)) => panic!("{key}: {error}"),
             Err(error) => panic!("{key}: {error}"),
         }
@@ -112,8 +112,9 @@ fn chatglm() {
     are_alike(&model(&shorter), 28);
     // The first ChatGLM has this type too, and two positions for each token.
     let first = model(&with(r#", "position_encoding_2d": true"#));
-    let key = "position_encoding_2d".to_string();
-    assert_eq!(first.rotation().cloned(), Err(Error::Unread { key }));
+    assert!(
+        matches!(first.rotation(), Err(Error::Unread { key, .. }) if key == "position_encoding_2d")
+    );
     assert!(model(&with(r#", "rope_ratio": 0"#)).rotation().is_err());
 }
 

@@ -50,6 +50,7 @@ fn each_error_has_a_test() {
         include_str!("frequencies.rs"),
         include_str!("gguf.rs"),
         include_str!("gradient.rs"),
+        include_str!("ignored.rs"),
         include_str!("rows.rs"),
         include_str!("full.rs"),
         include_str!("shards.rs"),

@@ -41,9 +41,6 @@
 // Sections, by task: Rotate tensors; Rows, the cos and sin of each token; Positions; Frequencies; Models, from
 // config.json and GGUF; A norm, a factor and a Hadamard transform in the same pass; KV caches; Gradients; Learned and
 // mixed frequencies; Instruction sets; Statuses and messages; Versions.
-//
-// The comment of a call lists the statuses that it returns. Every call may also return ROPE_STATUS_INTERNAL: a bug of
-// the library, caught.
 
 #ifndef ROPE_H
 #define ROPE_H
@@ -1243,6 +1240,9 @@ typedef struct rope_config {
   // refused unless this is the number of channels that rotate (64), which then are tensors of their own, or parts
   // of longer heads: `data` points to the first of them.
   size_t head_dim;
+  // Whether to answer as the model's code does where the file has a key about the rotation that the code ignores and
+  // that says something else: 1, or 0 to refuse such a file (ROPE_STATUS_UNREAD). rope_model_ignored lists the keys.
+  int32_t lenient;
 } rope_config;
 #endif
 
@@ -1317,7 +1317,8 @@ typedef struct rope_gguf {
 // rotate alike have to be chosen by their type; the call is refused for those that do not rotate.
 //
 // Returns ROPE_STATUS_JSON, ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_AMBIGUOUS,
-// ROPE_STATUS_NO_SUCH, ROPE_STATUS_UNSUPPORTED, ROPE_STATUS_UNREAD (rope_error_detail tells the key),
+// ROPE_STATUS_NO_SUCH, ROPE_STATUS_UNSUPPORTED, ROPE_STATUS_NOTHING_ROTATES, ROPE_STATUS_CHOOSE_PART,
+// ROPE_STATUS_UNREAD (rope_error_detail tells the key),
 // ROPE_STATUS_MODEL_HEAD if `head_dim` is neither all channels of a head nor those that rotate, or 0 for a model that
 // rotates others than the first; ROPE_STATUS_UTF8, ROPE_STATUS_MEMORY_OVERLAP if `plan` lies over `frequencies`, and
 // what rope_frequencies_new returns. The call cannot report a lack of memory: the process ends if the system
@@ -1413,6 +1414,30 @@ rope_status rope_model_describe_layer(const struct rope_model *model,
 #endif
 
 #if defined(ROPE_MODELS)
+// Writes a key that a model's config.json has and that the model's code ignores, though it is about the rotation: as a
+// text with a NUL at its end, `path is value: reason`. `significant` becomes 1 if the key says something else than the
+// code does, which `lenient` let pass, and 0 if it changes nothing. Keys are numbered from 0.
+//
+// Returns ROPE_STATUS_COUNT if there are no more; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE,
+// ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP. A text that does not fit is cut off at a character's end.
+//
+// # Threads
+//
+// May be called from any thread; others may use the model meanwhile, but not free it.
+//
+// # Safety
+//
+// `buffer` has room for `size` bytes, and the other pointers are NULL or point to what they say, for the length of the
+// call.
+ROPE_NODISCARD
+rope_status rope_model_ignored(const struct rope_model *model,
+                               size_t index,
+                               char *buffer,
+                               size_t size,
+                               int32_t *significant);
+#endif
+
+#if defined(ROPE_MODELS)
 // Makes the frequencies of a rotation (rope_model_layer.rotation). rope_frequencies_free frees them; they outlive the
 // model.
 //
@@ -1452,6 +1477,7 @@ rope_status rope_model_frequencies(const struct rope_model *model,
 // # Safety
 //
 // Pointers are NULL or point to what they say, for the length of the call.
+ROPE_NODISCARD
 rope_status rope_model_from_gguf(const uint8_t *data,
                                  size_t length,
                                  const struct rope_gguf *gguf,
@@ -2125,8 +2151,8 @@ rope_status rope_chain_copy_from_cache(const struct rope_chain *chain,
 // A head is read as float, rotated, and rounded once to what the cache keeps; scales that are made are made anew. A
 // row that rotates by nothing leaves the bits of its slot.
 //
-// Returns ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_SHIFT_FACTOR for rows with an attention factor other than 1, which cached keys have already
-// (rope_rows.moves), and what rope_chain_rotate_into_cache returns. The cache is untouched then.
+// Returns ROPE_STATUS_FULL_WIDTH_ROWS, ROPE_STATUS_SHIFT_FACTOR for rows with an attention factor other than 1, which
+// cached keys have already (rope_rows.moves), and what rope_chain_rotate_into_cache returns. The cache is untouched then.
 //
 // # Threads
 //
@@ -2966,8 +2992,12 @@ enum rope_status ROPE_INT32_ENUM {
   ROPE_STATUS_MODEL_HEAD = 77,
   // A configuration holds several answers, and none was chosen.
   ROPE_STATUS_AMBIGUOUS = 48,
-  // A model does something that is no rotation of pairs.
+  // A model rotates in a way that is not answered.
   ROPE_STATUS_UNSUPPORTED = 49,
+  // Nothing of a model rotates, or nothing of what was asked for.
+  ROPE_STATUS_NOTHING_ROTATES = 84,
+  // A model has no rotation of its own, but its parts have, and none was chosen.
+  ROPE_STATUS_CHOOSE_PART = 85,
   // A row of cos or sin that should keep each value twice, in two halves that are the same, does not.
   ROPE_STATUS_HALVES_DIFFER = 50,
   // The last row of joined cos and sin has the same values in both halves: it is `cat(freqs, freqs)` of cos or of
@@ -2996,9 +3026,9 @@ enum rope_status ROPE_INT32_ENUM {
   // Tokens that a shard cannot deal out evenly.
   ROPE_STATUS_SHARD_TOKENS = 83,
   // The page of a position that exists is negative.
-  ROPE_STATUS_NEGATIVE_PAGE = 84,
+  ROPE_STATUS_NEGATIVE_PAGE = 86,
   // Rows with an attention factor, which cached keys have already, were given to a shift.
-  ROPE_STATUS_SHIFT_FACTOR = 85,
+  ROPE_STATUS_SHIFT_FACTOR = 87,
   // A norm whose formula has weights was given none.
   ROPE_STATUS_WEIGHT_MISSING = 76,
   // A norm whose formula has no weights was given some.
@@ -3024,7 +3054,7 @@ enum rope_status ROPE_INT32_ENUM {
   // cos and sin of a row are both zero.
   ROPE_STATUS_ROW_OF_ZEROS = 64,
   // The bytes are no GGUF file, or do not have what its rotation depends on.
-  ROPE_STATUS_GGUF = 89,
+  ROPE_STATUS_GGUF = 88,
   // Refused by rope-core for a reason that this header has no name for.
   ROPE_STATUS_REFUSED = 99,
 };

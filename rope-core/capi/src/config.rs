@@ -10,7 +10,7 @@ use rope_models::{Config, Model, Rotation};
 use crate::failure::Failure;
 use crate::frequencies::rope_frequencies;
 use crate::handle::{Head, free, handle, own};
-use crate::memory::{Out, Region, Span, plain, read};
+use crate::memory::{Out, Region, Span, SpanMut, plain, read};
 use crate::names::{rope_direction, rope_pairing};
 use crate::plan::rope_plan;
 use crate::status::{rope_status, status_of};
@@ -37,6 +37,9 @@ pub struct rope_config {
     /// refused unless this is the number of channels that rotate (64), which then are tensors of their own, or parts
     /// of longer heads: `data` points to the first of them.
     pub head_dim: usize,
+    /// Whether to answer as the model's code does where the file has a key about the rotation that the code ignores and
+    /// that says something else: 1, or 0 to refuse such a file (ROPE_STATUS_UNREAD). rope_model_ignored lists the keys.
+    pub lenient: i32,
 }
 plain!(rope_config);
 
@@ -98,6 +101,9 @@ unsafe fn file(
         if config.length != 0 {
             file = file.with_length(config.length);
         }
+        if config.lenient != 0 {
+            file = file.lenient();
+        }
         given = config.head_dim;
     }
     Ok((file, given))
@@ -112,7 +118,8 @@ unsafe fn file(
 /// rotate alike have to be chosen by their type; the call is refused for those that do not rotate.
 ///
 /// Returns ROPE_STATUS_JSON, ROPE_STATUS_MISSING, ROPE_STATUS_INVALID, ROPE_STATUS_UNKNOWN, ROPE_STATUS_AMBIGUOUS,
-/// ROPE_STATUS_NO_SUCH, ROPE_STATUS_UNSUPPORTED, ROPE_STATUS_UNREAD (rope_error_detail tells the key),
+/// ROPE_STATUS_NO_SUCH, ROPE_STATUS_UNSUPPORTED, ROPE_STATUS_NOTHING_ROTATES, ROPE_STATUS_CHOOSE_PART,
+/// ROPE_STATUS_UNREAD (rope_error_detail tells the key),
 /// ROPE_STATUS_MODEL_HEAD if `head_dim` is neither all channels of a head nor those that rotate, or 0 for a model that
 /// rotates others than the first; ROPE_STATUS_UTF8, ROPE_STATUS_MEMORY_OVERLAP if `plan` lies over `frequencies`, and
 /// what rope_frequencies_new returns. The call cannot report a lack of memory: the process ends if the system
@@ -370,6 +377,56 @@ pub unsafe extern "C" fn rope_model_describe_layer(
         }
         // SAFETY: the caller's pointer.
         unsafe { out.write(made) };
+        Ok(())
+    })
+}
+
+/// Writes a key that a model's config.json has and that the model's code ignores, though it is about the rotation: as a
+/// text with a NUL at its end, `path is value: reason`. `significant` becomes 1 if the key says something else than the
+/// code does, which `lenient` let pass, and 0 if it changes nothing. Keys are numbered from 0.
+///
+/// Returns ROPE_STATUS_COUNT if there are no more; ROPE_STATUS_NULL, ROPE_STATUS_MISALIGNED, ROPE_STATUS_HANDLE,
+/// ROPE_STATUS_LENGTH, ROPE_STATUS_MEMORY_OVERLAP. A text that does not fit is cut off at a character's end.
+///
+/// # Threads
+///
+/// May be called from any thread; others may use the model meanwhile, but not free it.
+///
+/// # Safety
+///
+/// `buffer` has room for `size` bytes, and the other pointers are NULL or point to what they say, for the length of the
+/// call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rope_model_ignored(
+    model: *const rope_model,
+    index: usize,
+    buffer: *mut c_char,
+    size: usize,
+    significant: *mut i32,
+) -> rope_status {
+    status_of(|| {
+        let flag = Out::new("significant", significant)?;
+        let span = SpanMut::new("buffer", buffer.cast::<u8>(), size)?;
+        // SAFETY: the caller promises it.
+        let (model, region) = unsafe { crate::handle::value(model) }?;
+        let place = Region::of("significant", significant);
+        place.apart_from(&[region])?;
+        let ignored = model.ignored();
+        let own = ignored.get(index).ok_or(Error::Count {
+            name: "ignored keys",
+            given: ignored.len(),
+            needed: index.saturating_add(1),
+        })?;
+        let text = std::string::ToString::to_string(own);
+        // SAFETY: the caller's memory.
+        let target = unsafe { span.get(&[region, place]) }?;
+        if let Some(room) = target.len().checked_sub(1) {
+            let end = text.floor_char_boundary(room.min(text.len()));
+            target[..end].copy_from_slice(&text.as_bytes()[..end]);
+            target[end] = 0;
+        }
+        // SAFETY: the caller's pointer.
+        unsafe { flag.write(own.significant.into()) };
         Ok(())
     })
 }

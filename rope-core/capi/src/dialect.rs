@@ -15,7 +15,10 @@ pub(crate) const NAMES: &[(&str, &str)] = &[
     ("Direction::Transpose", "ROPE_DIRECTION_TRANSPOSE"),
     ("rotate_into", "rope_rotate_into"),
     ("Rope::shift", "rope_shift"),
-    ("the attention factor of the rows is", "rows.attention_factor is"),
+    (
+        "the attention factor of the rows is",
+        "rows.attention_factor is",
+    ),
     ("Frequencies::shift", "rope_rows_fill_shift"),
     ("Rope::channel_gradients", "rope_channel_gradients"),
     ("angle_gradients", "rope_angle_gradients"),

@@ -111,8 +111,12 @@ pub enum rope_status {
     ModelHead = 77,
     /// A configuration holds several answers, and none was chosen.
     Ambiguous = 48,
-    /// A model does something that is no rotation of pairs.
+    /// A model rotates in a way that is not answered.
     Unsupported = 49,
+    /// Nothing of a model rotates, or nothing of what was asked for.
+    NothingRotates = 84,
+    /// A model has no rotation of its own, but its parts have, and none was chosen.
+    ChoosePart = 85,
     /// A row of cos or sin that should keep each value twice, in two halves that are the same, does not.
     HalvesDiffer = 50,
     /// The last row of joined cos and sin has the same values in both halves: it is `cat(freqs, freqs)` of cos or of
@@ -141,9 +145,9 @@ pub enum rope_status {
     /// Tokens that a shard cannot deal out evenly.
     ShardTokens = 83,
     /// The page of a position that exists is negative.
-    NegativePage = 84,
+    NegativePage = 86,
     /// Rows with an attention factor, which cached keys have already, were given to a shift.
-    ShiftFactor = 85,
+    ShiftFactor = 87,
     /// A norm whose formula has weights was given none.
     WeightMissing = 76,
     /// A norm whose formula has no weights was given some.
@@ -169,7 +173,7 @@ pub enum rope_status {
     /// cos and sin of a row are both zero.
     RowOfZeros = 64,
     /// The bytes are no GGUF file, or do not have what its rotation depends on.
-    Gguf = 89,
+    Gguf = 88,
     /// Refused by rope-core for a reason that this header has no name for.
     Refused = 99,
 }
@@ -271,7 +275,9 @@ statuses! {
     NoSuch = c"a configuration has no part or type of layers of that name" => NoSuch,
     ModelHead = c"the heads are not those that a plan of this model rotates" => ModelHead,
     Ambiguous = c"a configuration holds several answers, and none was chosen" => Ambiguous,
-    Unsupported = c"the model does something that is no rotation of pairs" => Unsupported,
+    Unsupported = c"the model rotates in a way that is not answered" => Unsupported,
+    NothingRotates = c"nothing of the model rotates" => NothingRotates,
+    ChoosePart = c"the model has parts that rotate, and none was chosen" => ChoosePart,
     HalvesDiffer = c"a row that should keep each value twice has two halves that differ": HalvesDiffer,
     HalvesEqual = c"a row of cos and sin has the same values in both of its halves": HalvesEqual,
     Unread = c"a key of a configuration is not obeyed by the model's code" => Unread,

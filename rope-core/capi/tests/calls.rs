@@ -1888,6 +1888,14 @@ fn models_are_read_layer_by_layer() {
     );
     assert_eq!(
         made(br#"{"model_type": "bert"}"#, null()).0,
+        rope_status::NothingRotates
+    );
+    assert_eq!(
+        made(br#"{"model_type": "llava", "vision_config": {}}"#, null()).0,
+        rope_status::ChoosePart
+    );
+    assert_eq!(
+        made(br#"{"model_type": "xcodec2"}"#, null()).0,
         rope_status::Unsupported
     );
     // SAFETY: null.
@@ -2114,6 +2122,50 @@ fn messages_name_what_c_has() {
     ] {
         let said = refused(json);
         assert!(said.ends_with(words), "{said}");
+    }
+}
+
+/// A key that the model's code ignores is refused, or listed.
+#[test]
+fn ignored_keys_are_listed() {
+    let json = br#"{"model_type": "llama", "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 1,
+        "use_mrope": false, "rope_pct": 0.5}"#;
+    let made = |lenient| {
+        let (config, mut model) = (rope_config { lenient, ..zero() }, null_mut());
+        // SAFETY: what is passed is there.
+        let status = unsafe {
+            rope_model_from_config(json.as_ptr().cast(), json.len(), &config, &mut model)
+        };
+        (status, model)
+    };
+    assert_eq!(made(0).0, rope_status::Unread);
+    let (status, model) = made(1);
+    assert_eq!(status, rope_status::Ok, "{}", detail());
+    let listed = |index, size| {
+        let (mut text, mut significant) = ([1_u8; 100], -1);
+        let buffer = text.as_mut_ptr().cast();
+        // SAFETY: what is passed is there.
+        let status =
+            unsafe { rope_model_ignored(model, index, buffer, size, &raw mut significant) };
+        let end = text.iter().position(|&byte| byte == 0);
+        let text = String::from_utf8_lossy(&text[..end.unwrap_or(0)]).into_owned();
+        (status, text, significant)
+    };
+    let (ok, count) = (rope_status::Ok, rope_status::Count);
+    let same =
+        "use_mrope is false: it changes nothing, as the model's code does the same without it";
+    assert_eq!(listed(0, 100), (ok, same.to_string(), 0));
+    let other =
+        "rope_pct is 0.5: the model's code does not read it, and rotates otherwise than it says";
+    assert_eq!(listed(1, 100), (ok, other.to_string(), 1));
+    assert_eq!(listed(1, 9), (ok, "rope_pct".to_string(), 1));
+    assert_eq!(listed(1, 0), (ok, String::new(), 1));
+    assert_eq!(listed(2, 100), (count, String::new(), -1));
+    // SAFETY: it is not used any more; null.
+    unsafe {
+        let nowhere = rope_model_ignored(model, 0, null_mut(), 0, null_mut());
+        assert_eq!(nowhere, rope_status::Null);
+        assert_eq!(rope_model_free(model), ok);
     }
 }
 

@@ -23,6 +23,10 @@ const KV_HEADS: usize = 8;
 pub(crate) fn main() -> Result<(), Error> {
     // once per model
     let model = Config::from_json(CONFIG)?.model()?;
+    // Keys that the model's code ignores, though they are about the rotation. This file has none.
+    for key in model.ignored() {
+        println!("ignored: {key}");
+    }
     let layers = model.layers()?;
     // A Llama has one rotation for all layers; a model with sliding windows may have two, and rows of each.
     let [rotation] = layers.rotations() else {

@@ -1,7 +1,7 @@
 //! How a model arranges its frequencies: which one of a set of base frequencies each pair takes, and which axis of the
 //! positions drives it. Read from the `recomposition_frequencies` of each class.
 
-use crate::error::{Result, missing, unread};
+use crate::error::{Result, missing};
 use crate::json::{Object, counts, given, invalid};
 use crate::types::AxesOf;
 use alloc::vec::Vec;
@@ -130,9 +130,6 @@ fn channel_sections(rope: &Object, pairs: usize) -> Result<Vec<usize>> {
     let key = "mrope_section";
     let older = given(rope, "xdrope_section");
     let own = given(rope, key).or(older).ok_or_else(|| missing(key))?;
-    if older.is_some_and(|older| older != own) {
-        return Err(unread("xdrope_section"));
-    }
     let covers = |list: &Vec<usize>| {
         let sum = list
             .iter()

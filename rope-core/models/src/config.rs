@@ -7,12 +7,13 @@
 //! And a key that says something, and that the model's code does not read, is refused by its name: either the file or
 //! the code is not what its author means.
 
-use crate::error::{Error, Refusal, Result, beginning, listed, missing};
+use crate::error::{Error, Refusal, Result, beginning, listed, missing, still};
+use crate::ignored::Notes;
 use crate::json::{Object, Value};
 use crate::model::Model;
 use crate::nearest::sort_nearest;
 use crate::reading::Reading;
-use crate::types::{Row, Type, model_type, nearest_type, row_of};
+use crate::types::{Row, Type, model_type, nearest_type, parts, row_of, stem};
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use rope_core::Frequencies;
@@ -38,9 +39,13 @@ use rope_core::axes::Axes;
 /// # When it refuses
 ///
 /// A wrong rotation still produces text, so nothing here is guessed. There is a way out where the caller knows more
-/// than the file: [`Config::with_model_type`] reads it by the rules of another type; [`Config::without`] leaves out a
-/// key that is not meant; [`Config::frequencies_over`] takes base and scaling alone from the file of a model that is
+/// than the file: [`Config::with_model_type`] reads it by the rules of another type; [`Config::lenient`] answers as the
+/// model's code does where the file has a key about the rotation that the code ignores; [`Config::without`] leaves out
+/// a key that is not meant; [`Config::frequencies_over`] takes base and scaling alone from the file of a model that is
 /// not known here, and leaves all that the table would have said to the caller.
+///
+/// What the model's own code answers, this answers with the same values, unless the file says something else about the
+/// rotation. [`Model::ignored`] lists what the file says and the code ignores.
 #[derive(Clone, Debug)]
 pub struct Config {
     root: Object,
@@ -48,6 +53,7 @@ pub struct Config {
     model_type: Option<String>,
     layer_type: Option<String>,
     length: Option<u64>,
+    lenient: bool,
 }
 
 impl Config {
@@ -68,6 +74,7 @@ impl Config {
                 model_type: None,
                 layer_type: None,
                 length: None,
+                lenient: false,
             }),
             _ => Err(Error::Json {
                 line: 0,
@@ -114,8 +121,8 @@ impl Config {
         }
     }
 
-    /// The file as if this key were nowhere in it: the caller knows that it is not meant. What the model's code does
-    /// without it counts then.
+    /// Answers as the model's code does, where the file has a key about the rotation that the code ignores and that says
+    /// something else. Otherwise such a key is an error, [`Error::Unread`]. [`Model::ignored`] lists these keys.
     ///
     /// ```
     /// use rope_models::Config;
@@ -125,6 +132,28 @@ impl Config {
     ///     "model_type": "stablelm", "hidden_size": 2560, "num_attention_heads": 32, "rope_pct": 0.5
     /// }"#)?;
     /// assert!(config.model()?.rotation().is_err());
+    /// let model = config.lenient().model()?;
+    /// assert_eq!(model.rotation()?.window(), 0..20);
+    /// assert_eq!(model.ignored()[0].path, "rope_pct");
+    /// # Ok::<(), rope_models::Error>(())
+    /// ```
+    #[must_use]
+    pub fn lenient(self) -> Self {
+        Self {
+            lenient: true,
+            ..self
+        }
+    }
+
+    /// The file as if this key were nowhere in it, or not at this path (`rope_scaling.factor`): the caller knows that it
+    /// is not meant. What the model's code does without it counts then.
+    ///
+    /// ```
+    /// use rope_models::Config;
+    ///
+    /// let config = Config::from_json(r#"{
+    ///     "model_type": "stablelm", "hidden_size": 2560, "num_attention_heads": 32, "rope_pct": 0.5
+    /// }"#)?;
     /// assert_eq!(config.without("rope_pct").model()?.rotation()?.window(), 0..20);
     /// # Ok::<(), rope_models::Error>(())
     /// ```
@@ -135,6 +164,7 @@ impl Config {
             object.remove(key);
             objects.extend(object.values_mut().filter_map(Value::as_object_mut));
         }
+        remove_at(&mut self.root, key);
         self
     }
 
@@ -142,14 +172,16 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// [`Error::Unknown`] or [`Error::Missing`] for `model_type`; [`Error::Unsupported`] for a type that does not
-    /// rotate, and for one that is refused; [`Error::NoSuch`] for the part that [`Config::with_part`] names;
-    /// [`Error::Unread`], [`Error::Ambiguous`] and [`Error::Invalid`] for the parameters of the rotation. What else is
-    /// refused, the questions of the [`Model`] refuse.
+    /// [`Error::Unknown`] or [`Error::Missing`] for `model_type`; [`Error::NothingRotates`] for a type that does not
+    /// rotate, [`Error::Unsupported`] for one that is refused, and [`Error::ChoosePart`] for one whose parts rotate;
+    /// [`Error::NoSuch`] for the part that [`Config::with_part`] names; [`Error::Ambiguous`] and [`Error::Invalid`] for
+    /// the parameters of the rotation. What else is refused, the questions of the [`Model`] refuse.
     pub fn model(&self) -> Result<Model, Error> {
-        let (name, row) = self.row()?;
-        let reading = Reading::new(self.config()?, name, row, self.length)?;
-        Ok(Model::of_config(&reading, self.layer_type.as_deref()))
+        let place = self.place()?;
+        let (name, row) = self.row(&place)?;
+        let notes = Notes::new(place.object(), &place.path(), self.lenient);
+        let reading = Reading::new(&place, name, row, self.length, notes)?;
+        Ok(Model::of_config(reading, self.layer_type.as_deref()))
     }
 
     /// The frequencies over these axes by the base and the scaling of the file alone: the way out for a model that is
@@ -166,53 +198,79 @@ impl Config {
         &self,
         axes: impl Into<Axes<'x>>,
     ) -> Result<Frequencies<'static>, Error> {
-        let (config, layer_type) = (self.config()?, self.layer_type.as_deref());
+        let (place, layer_type) = (self.place()?, self.layer_type.as_deref());
+        let notes = Notes::new(place.object(), &place.path(), self.lenient);
         let axes = axes.into();
-        Ok(crate::reading::over(config, layer_type, self.length, axes)?)
+        Ok(crate::reading::over(
+            &place,
+            layer_type,
+            self.length,
+            axes,
+            notes,
+        )?)
     }
 
-    /// The part of the file that describes the rotating model.
+    /// Where in the file the rotating model is described.
     #[inline(never)]
-    fn config(&self) -> Result<&Object> {
-        let Some(part) = &self.part else {
-            return match self.root.get("text_config") {
-                Some(Value::Object(config)) => Ok(config),
-                _ => Ok(&self.root),
-            };
+    fn place(&self) -> Result<Place<'_>> {
+        let mut place = Place {
+            root: &self.root,
+            parts: Vec::new(),
         };
-        let mut config = &self.root;
-        for key in part.split('.') {
-            config = match config.get(key) {
-                Some(Value::Object(config)) => config,
-                _ => return Err(no_such_part(part, key, config)),
-            };
-        }
-        Ok(config)
-    }
-
-    /// The row of the model's type. A part without a type of its own, or with that of the whole model, as older files
-    /// have it, has the type that the whole model's class gives it.
-    #[inline(never)]
-    fn row(&self) -> Result<(&'static str, Row)> {
-        let text = |object: &Object| {
-            object
+        let Some(path) = &self.part else {
+            // A type without parts reads the whole file.
+            let root = self
+                .root
                 .get("model_type")
                 .and_then(Value::as_str)
-                .map(String::from)
+                .and_then(model_type);
+            let whole = matches!(root, Some((_, Type::Rotating(_) | Type::Still)));
+            if let (Some(Value::Object(_)), false) = (self.root.get(TEXT), whole) {
+                place.parts.push(TEXT);
+            }
+            return Ok(place);
         };
-        let config = self.config()?;
-        let (own, root) = (text(config), text(&self.root));
-        let part = match &self.part {
-            Some(part) => part.rsplit('.').next(),
-            None if !core::ptr::eq(config, &self.root) => Some("text_config"),
-            None => None,
-        };
-        let named = self.model_type.clone().or(match (own, root, part) {
-            (Some(own), Some(root), Some(part)) if own == root => Some(part_of_model(&root, part)),
-            (None, Some(root), Some(part)) => Some(part_of_model(&root, part)),
-            (own, root, _) => own.or(root),
-        });
-        let name = named.ok_or_else(|| missing("model_type"))?;
+        let mut rest = path.as_str();
+        while !rest.is_empty() {
+            let object = place.object();
+            // Names may have dots.
+            let named = |key: &str| {
+                let after = rest.strip_prefix(key)?;
+                (after.is_empty() || after.starts_with('.')).then_some(key.len())
+            };
+            let part = object
+                .iter()
+                .filter(|(_, value)| value.is_object())
+                .filter_map(|(key, _)| Some((named(key)?, key)))
+                .max();
+            let Some((length, key)) = part else {
+                let key = rest.split('.').next().unwrap_or_default();
+                return Err(no_such_part(path, key, object));
+            };
+            place.parts.push(key);
+            rest = rest[length..].trim_start_matches('.');
+        }
+        Ok(place)
+    }
+
+    /// The row of the model's type. A part has the type that the class of the whole gives it, or names its own; one
+    /// without, or with that of the whole model, as older files have it, is named by the whole and the part.
+    #[inline(never)]
+    fn row(&self, place: &Place<'_>) -> Result<(&'static str, Row)> {
+        let mut name = own_type(&self.root).map(String::from);
+        let mut object = &self.root;
+        for part in &place.parts {
+            object = match object.get(part) {
+                Some(Value::Object(own)) => own,
+                _ => break,
+            };
+            name = type_of_part(name.as_deref(), part, object).or(name);
+        }
+        let name = self
+            .model_type
+            .clone()
+            .or(name)
+            .ok_or_else(|| missing("model_type"))?;
         let (mut name, mut found) = model_type(&name).ok_or_else(|| Error::Unknown {
             key: "model_type".into(),
             value: beginning(&name),
@@ -224,7 +282,151 @@ impl Config {
         {
             (name, found) = model_type(text).ok_or_else(|| missing("model_type"))?;
         }
-        Ok((name, row_of(name, found)?))
+        match found {
+            Type::Composite(_) => Err(choose_part(name, object)),
+            _ => Ok((name, row_of(name, found)?)),
+        }
+    }
+}
+
+pub(crate) const TEXT: &str = "text_config";
+
+/// A part of a file, and the way there.
+pub(crate) struct Place<'c> {
+    root: &'c Object,
+    parts: Vec<&'c str>,
+}
+
+impl<'c> Place<'c> {
+    /// The part itself, and what is above it, with their paths.
+    pub(crate) fn objects(&self) -> Vec<(String, &'c Object)> {
+        let (mut path, mut object) = (String::new(), self.root);
+        let mut made = alloc::vec![(path.clone(), object)];
+        for part in &self.parts {
+            let Some(Value::Object(own)) = object.get(part) else {
+                break;
+            };
+            if !path.is_empty() {
+                path.push('.');
+            }
+            path.push_str(part);
+            object = own;
+            made.push((path.clone(), object));
+        }
+        made
+    }
+
+    pub(crate) fn object(&self) -> &'c Object {
+        self.objects().pop().map_or(self.root, |(_, object)| object)
+    }
+
+    pub(crate) fn path(&self) -> String {
+        self.parts.join(".")
+    }
+}
+
+fn own_type(object: &Object) -> Option<&str> {
+    let own = object.get("model_type").and_then(Value::as_str);
+    own.filter(|own| !own.is_empty())
+}
+
+/// The type of a part, if it has one of its own or the type of the whole is known.
+#[inline(never)]
+fn type_of_part(whole: Option<&str>, part: &str, object: &Object) -> Option<String> {
+    let own = own_type(object);
+    let Some(whole) = whole else {
+        return own.map(String::from);
+    };
+    let derived = || [whole, "_", stem(part)].concat();
+    let known = parts(whole).find(|(key, ..)| *key == part);
+    Some(match (known, own) {
+        (Some((_, "", true)), _) => derived(),
+        (Some((_, name, true)), _) => name.into(),
+        (_, Some(own)) if own != whole => own.into(),
+        (Some((_, name, false)), _) if !name.is_empty() => name.into(),
+        _ => derived(),
+    })
+}
+
+/// The refusal of a composite: the parts of its file that rotate, or that none does.
+#[cold]
+#[inline(never)]
+fn choose_part(name: &'static str, object: &Object) -> Refusal {
+    let mut found = Vec::new();
+    rotating_parts(Some(name), object, "", &mut found);
+    let usual = |name: &'static str| parts(name).map(|(key, own, _)| (key, own));
+    let rotates = |whole: &str, key: &str, own: &str| {
+        let derived = [whole, "_", stem(key)].concat();
+        let own = if own.is_empty() { &derived } else { own };
+        model_type(own)
+            .filter(|(_, own)| !matches!(own, Type::Still))
+            .map(|(own, _)| own)
+    };
+    let mut text = "";
+    let mut any = !found.is_empty();
+    for (key, own) in usual(name) {
+        if let Some(own) = rotates(name, key, own) {
+            // A part that holds parts is no answer by itself.
+            let whole = matches!(model_type(own), Some((_, Type::Composite(_))));
+            any |= !whole || parts(own).any(|(key, part, _)| rotates(own, key, part).is_some());
+            if key == TEXT && !whole && !object.contains_key(TEXT) {
+                text = own;
+            }
+        }
+    }
+    if !any {
+        return still(
+            name,
+            "neither it nor its parts have a rotary embedding, so nothing rotates",
+        );
+    }
+    let names: Vec<&str> = found.iter().map(String::as_str).collect();
+    Error::ChoosePart {
+        model: name,
+        parts: listed(&names),
+        text,
+    }
+    .into()
+}
+
+/// The paths of the parts that rotate, by the types that they have in the file.
+fn rotating_parts(whole: Option<&str>, object: &Object, path: &str, found: &mut Vec<String>) {
+    for (key, value) in object.iter() {
+        let Value::Object(part) = value else { continue };
+        let Some(name) = type_of_part(whole, key, part) else {
+            continue;
+        };
+        let path = match path {
+            "" => String::from(key),
+            path => [path, ".", key].concat(),
+        };
+        match model_type(&name) {
+            Some((_, Type::Rotating(_) | Type::Refused(_))) => found.push(path),
+            Some((_, Type::Still)) => {}
+            // What is not known may have parts that are.
+            _ if path.split('.').count() < 4 => rotating_parts(Some(&name), part, &path, found),
+            _ => {}
+        }
+    }
+}
+
+/// Removes the key at that path, if it is one.
+fn remove_at(object: &mut Object, path: &str) {
+    object.remove(path);
+    let mut names = Vec::new();
+    for (name, value) in object.iter() {
+        if value.is_object()
+            && path
+                .strip_prefix(name)
+                .is_some_and(|rest| rest.starts_with('.'))
+        {
+            names.push(String::from(name));
+        }
+    }
+    for name in names {
+        if let Some(Value::Object(own)) = object.get_mut(&name) {
+            remove_at(own, &path[name.len() + 1..]);
+        }
     }
 }
 
@@ -246,16 +448,4 @@ fn no_such_part(part: &str, missing: &str, object: &Object) -> Refusal {
         known: listed(&parts),
     }
     .into()
-}
-
-/// The type of a part of a composite model: its name and that of the part.
-fn part_of_model(root: &str, part: &str) -> String {
-    let mut part = part;
-    while let Some(shorter) = part.strip_suffix("_config") {
-        part = shorter;
-    }
-    let mut name = String::from(root);
-    name.push('_');
-    name.push_str(part);
-    name
 }

@@ -162,16 +162,24 @@ errors! { f =>
         "" => write!(f, "{key} is {given:?}, but the file has none to choose from; leave it out"),
         known => write!(f, "{key} is {given:?}, which the file does not have; it has: {known}"),
     },
-    /// [`Config`](crate::Config): a key about the rotation that the code of the model does not read, or ignores: it
-    /// would rotate otherwise than the file states.
-    /// [`Config::without`](crate::Config::without) leaves it out.
+    /// [`Config`](crate::Config): a key about the rotation that the code of the model does not read, or overrides: it
+    /// would rotate otherwise than the file states. [`Config::lenient`](crate::Config::lenient) answers as the code
+    /// does, [`Config::without`](crate::Config::without) leaves the key out.
     Unread {
-        /// The beginning of the key.
+        /// The beginning of the key's path, its names joined by dots.
         key: String,
-    } => write!(
-        f,
-        "{key} is in the file, and this model's code ignores it (Config::without leaves it out)"
-    ),
+        /// The beginning of its value.
+        value: String,
+        /// The nearest key that the code reads; empty if none is near.
+        nearest: &'static str,
+    } => {
+        write!(f, "{key} is {value} in the file, and this model's code ignores it")?;
+        match *nearest {
+            "" => {}
+            nearest => write!(f, "; the nearest key that it reads is {nearest}")?,
+        }
+        f.write_str(" (Config::lenient answers as the code does, Config::without leaves the key out)")
+    },
     /// The file holds several answers, and the caller did not say which one is wanted.
     Ambiguous {
         /// What to choose by.
@@ -179,14 +187,46 @@ errors! { f =>
         /// The choices, separated by commas (the beginning of the list).
         choices: String,
     } => write!(f, "{key} must be chosen from: {choices}"),
-    /// The model does something that is known, and is not a rotation of pairs by angles proportional to the position,
-    /// or not a norm that [`NormFormula`](rope_core::norm::NormFormula) says.
+    /// The model rotates in a way that is known and is not answered: not pairs by angles proportional to the position,
+    /// or not by one rotation for all that was asked, or its own code fails. Or its norm is not one that
+    /// [`NormFormula`](rope_core::norm::NormFormula) says.
     Unsupported {
         /// The model's type, or the architecture of a GGUF file.
         model: &'static str,
         /// What the model does.
         what: &'static str,
     } => write!(f, "{model}: {what}"),
+    /// Nothing rotates: neither the model's queries nor its keys, or not those that were asked for.
+    NothingRotates {
+        /// The model's type, or the architecture of a GGUF file.
+        model: &'static str,
+        /// What it does instead.
+        what: &'static str,
+    } => write!(f, "{model}: {what}"),
+    /// [`Config`](crate::Config): the model has no rotation of its own, but its parts have.
+    ChoosePart {
+        /// The model's type.
+        model: &'static str,
+        /// The parts of the file that rotate, separated by commas (the beginning of the list); empty if there are none.
+        parts: String,
+        /// The type of the text model, if it rotates and is no part of the file: its keys may lie flat in it. Otherwise
+        /// empty.
+        text: &'static str,
+    } => {
+        write!(f, "{model}: it holds parts that rotate in their own ways; ")?;
+        match parts.as_str() {
+            "" => f.write_str("the file has none of them")?,
+            parts => write!(f, "choose one with Config::with_part: {parts}")?,
+        }
+        match *text {
+            "" => Ok(()),
+            text => write!(
+                f,
+                "; if the keys of its text model lie beside each other in the file, Config::with_model_type({text:?}) \
+                 reads them"
+            ),
+        }
+    },
     /// [`Gguf`](crate::Gguf): files of this architecture may have a tensor of factors on their frequencies, and the
     /// caller has not told whether this one has it.
     FreqFactors {
@@ -311,19 +351,18 @@ pub(crate) fn missing(key: impl Into<Cow<'static, str>>) -> Refusal {
     Error::Missing { key: key.into() }.into()
 }
 
-/// Of a key that the model's code ignores.
-#[cold]
-#[inline(never)]
-pub(crate) fn unread(key: &str) -> Refusal {
-    let key = beginning(key);
-    Error::Unread { key }.into()
-}
-
 /// Of what a model does, or what its own code cannot do.
 #[cold]
 #[inline(never)]
 pub(crate) fn unsupported(model: &'static str, what: &'static str) -> Refusal {
     Error::Unsupported { model, what }.into()
+}
+
+/// Of what does not rotate.
+#[cold]
+#[inline(never)]
+pub(crate) fn still(model: &'static str, what: &'static str) -> Refusal {
+    Error::NothingRotates { model, what }.into()
 }
 
 /// Of a key whose value is wrong, though not by itself.

@@ -15,7 +15,7 @@ use crate::architecture::{
 };
 use crate::architectures::ROWS;
 use crate::error::{
-    Error, GGUF_KEY, Refusal, Result, beginning, missing, must_be, out_of_range, unsupported,
+    Error, GGUF_KEY, Refusal, Result, beginning, missing, must_be, out_of_range, still, unsupported,
 };
 use crate::layers::{Layers, Rotation};
 use crate::model::Model;
@@ -576,7 +576,7 @@ impl<'a> Gguf<'a> {
         match architecture.row.rope {
             Rope::NormOrMrope => by_sections(Rope::Norm),
             Rope::NeoxOrMrope => by_sections(Rope::Neox),
-            Rope::None | Rope::Refused(_) => Err(unsupported(
+            Rope::None | Rope::Refused(_) => Err(still(
                 architecture.name,
                 "no layer of this architecture rotates",
             )),
@@ -732,7 +732,7 @@ impl<'a> Gguf<'a> {
     fn numbers(&self, kind: Option<Kind>) -> Result<(Architecture, Numbers)> {
         let architecture = self.known()?;
         if !architecture.row.rotates() {
-            return Err(unsupported(
+            return Err(still(
                 architecture.name,
                 "no layer of this architecture rotates",
             ));
@@ -761,7 +761,7 @@ impl<'a> Gguf<'a> {
         }
         let numbers = found
             .flatten()
-            .ok_or_else(|| unsupported(architecture.name, "no layer of this model rotates"))?;
+            .ok_or_else(|| still(architecture.name, "no layer of this model rotates"))?;
         Ok((architecture, numbers))
     }
 

@@ -411,7 +411,7 @@ impl Layers {
         let mut made = Self {
             layers: Vec::new(),
             rotations: Vec::new(),
-            norm: norms::read(reading),
+            norm: reading.notes.settle(None, || norms::read(reading)),
         };
         let mut variants: Vec<LayerVariant<'_, '_>> = Vec::new();
         for index in 0..layers {
@@ -529,11 +529,14 @@ pub(crate) fn kinds<'c>(reading: &Reading<'c>) -> Result<Vec<&'c str>> {
         if let Some(needed) = count.filter(|&count| count != kinds.len()) {
             return Err(count_of("layer_types", kinds.len(), needed));
         }
-        if matches!(reading.row.head, Head::Global(..)) && kinds.last() != Some(&FULL) {
-            return Err(must_be(
-                "layer_types",
-                "full_attention in the last layer, which this model's code makes it",
-            ));
+        // The code of these makes the last layer one of full attention.
+        if let (Head::Global(..), Some(last)) = (reading.row.head, kinds.last_mut())
+            && *last != FULL
+        {
+            *last = FULL;
+            let list = given(config, "layer_types").or(given(config, "layers_block_type"));
+            let list = list.unwrap_or(&Value::Null);
+            reading.notes.beside("layer_types", list, false, "");
         }
         return Ok(kinds);
     }
@@ -735,6 +738,18 @@ pub(crate) fn no_such_type(chosen: &str, kinds: &[&str]) -> Refusal {
         key: LAYER_TYPE,
         given: beginning(chosen),
         known: list_of(&kinds),
+    }
+    .into()
+}
+
+/// Of a type of layers without parameters, where others have some.
+#[cold]
+#[inline(never)]
+pub(crate) fn no_such_parameters(kind: &str, kinds: &[&str]) -> Refusal {
+    Error::NoSuch {
+        key: "a type of layers in rope_parameters",
+        given: beginning(kind),
+        known: list_of(&each_once(kinds)),
     }
     .into()
 }

@@ -26,7 +26,10 @@
 //! # Ok::<(), rope_models::Error>(())
 //! ```
 //!
-//! What cannot be answered rightly is refused, with the key and the reason: a wrong rotation still produces text.
+//! What the model's own code answers, this answers with the same values. What cannot be answered rightly is refused,
+//! with the key and the reason: a wrong rotation still produces text. A key about the rotation that the code ignores is
+//! refused too, unless it changes nothing: [`Config::lenient`] answers as the code does, and [`Model::ignored`] lists
+//! such keys.
 //!
 //! [`explain`](explain()) needs no file: from heads before and after their rotation it finds what a program does.
 //! [`initial_mixed`] and [`initial_axial`] are what the learned frequencies of vision transformers start from, and
@@ -48,7 +51,8 @@ extern crate std;
 // A configuration goes through these files: `config.rs` finds the part that is meant and the row of its type
 // (`types.rs`), `parameters.rs` makes out the rope parameters as transformers does, `reading.rs` puts the two together,
 // `axes.rs` arranges the frequencies over the axes, `layers.rs` says which layers there are, `norms.rs` how their
-// queries and keys are normed, and `model.rs` holds the answers. `json.rs` has the values.
+// queries and keys are normed, `ignored.rs` collects what the code ignores, and `model.rs` holds the answers. `json.rs`
+// has the values.
 mod architecture;
 mod architectures;
 mod axes;
@@ -58,6 +62,7 @@ mod explain;
 mod gguf;
 mod grid;
 pub mod guide;
+mod ignored;
 mod initial;
 mod json;
 mod layers;
@@ -79,6 +84,7 @@ pub use error::Error;
 pub use explain::{Convention, Explanation, explain};
 pub use gguf::{Gguf, GgufValue};
 pub use grid::GridIndexing;
+pub use ignored::Ignored;
 pub use initial::{initial_axial, initial_mixed};
 pub use layers::{Layer, Layers, Rotation};
 pub use model::Model;
@@ -87,6 +93,15 @@ pub use norms::{ModelNorm, NormWeights};
 /// Threads may share all of it. Auto traits are not in `public-api.txt`, so a lost one would go unnoticed.
 const _: () = {
     const fn shared<T: Send + Sync>() {}
-    shared::<(Config, Model, Layers, Layer<'_>, Rotation, ModelNorm, Error)>();
+    shared::<(
+        Config,
+        Model,
+        Layers,
+        Layer<'_>,
+        Rotation,
+        ModelNorm,
+        Ignored,
+        Error,
+    )>();
     shared::<(Gguf<'_>, Convention, Explanation, GridIndexing)>();
 };

@@ -1,6 +1,7 @@
 //! What a file says of its model, whichever kind of file it was.
 
-use crate::error::{Error, Refusal, Result, missing, unsupported};
+use crate::error::{Error, Refusal, Result, missing, still, unsupported};
+use crate::ignored::Ignored;
 use crate::layers::{Layers, Rotation, ambiguous, has_attention, no_such_type};
 use crate::norms::{self, ModelNorm, NormedLayers};
 use crate::reading::Reading;
@@ -32,18 +33,23 @@ pub struct Model {
     layers: Result<Layers>,
     rotation: Result<Rotation>,
     norm: Result<Option<ModelNorm>>,
+    ignored: Vec<Ignored>,
 }
 
 impl Model {
-    pub(crate) fn of_config(reading: &Reading<'_>, layer_type: Option<&str>) -> Self {
-        let layers = Layers::read(reading);
-        let norm = norm(reading, layer_type, &layers);
-        let rotation = rotation(reading, layer_type);
+    pub(crate) fn of_config(reading: Reading<'_>, layer_type: Option<&str>) -> Self {
+        let notes = &reading.notes;
+        // What the parameters leave out concerns the rotation, and no norm.
+        let before = notes.so_far();
+        let layers = notes.settle(before, || Layers::read(&reading));
+        let norm = notes.settle(None, || norm(&reading, layer_type, &layers));
+        let rotation = notes.settle(before, || rotation(&reading, layer_type));
         Self {
             name: reading.name,
             layers,
             rotation,
             norm,
+            ignored: reading.notes.into_found(),
         }
     }
 
@@ -59,12 +65,33 @@ impl Model {
             layers,
             rotation,
             norm: Err(norm),
+            ignored: Vec::new(),
         }
     }
 
     /// Its model type, or the architecture of a GGUF file.
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// What the file says of the rotation, and of the norm, that the model's code ignores: of each key the path, the
+    /// value and the reason. Those that say something else than the code does are [`Ignored::significant`], and errors
+    /// unless [`Config::lenient`](crate::Config::lenient) was chosen. Of a GGUF file there are none.
+    ///
+    /// ```
+    /// use rope_models::Config;
+    ///
+    /// let model = Config::from_json(r#"{
+    ///     "model_type": "qwen2", "hidden_size": 896, "num_attention_heads": 14, "num_hidden_layers": 24,
+    ///     "rope_theta": 1000000.0, "use_mrope": false
+    /// }"#)?.model()?;
+    /// assert!(model.rotation().is_ok());
+    /// let [ignored] = model.ignored() else { panic!() };
+    /// assert_eq!((ignored.path.as_str(), ignored.significant), ("use_mrope", false));
+    /// # Ok::<(), rope_models::Error>(())
+    /// ```
+    pub fn ignored(&self) -> &[Ignored] {
+        &self.ignored
     }
 
     /// The layers: of which type each is, and its rotation or none.
@@ -85,10 +112,11 @@ impl Model {
     ///
     /// [`Error::Missing`] for keys that it follows from; [`Error::Unknown`] for a `rope_type` that is not known here;
     /// [`Error::Unread`] for a key with a meaning that the model's code ignores
-    /// ([`Config::without`](crate::Config::without)); [`Error::Invalid`] for values of another type;
+    /// ([`Config::lenient`](crate::Config::lenient)); [`Error::Invalid`] for values of another type;
     /// [`Error::Ambiguous`] where layers differ and no type was chosen, and where the file says two things;
-    /// [`Error::NoSuch`] for a layer type that the file does not have; [`Error::Unsupported`] where nothing rotates,
-    /// where layers differ by more than their type, and where the model's own code fails (each with its reason);
+    /// [`Error::NoSuch`] for a layer type that the file does not have; [`Error::NothingRotates`] where nothing does;
+    /// [`Error::Unsupported`] where layers differ by more than their type, and where the model's own code fails (each
+    /// with its reason);
     /// [`Error::RotaryDim`](rope_core::Error::RotaryDim), [`Error::Count`](rope_core::Error::Count) and those of
     /// [`Frequencies::new`](rope_core::Frequencies::new) for numbers that do not fit.
     pub fn rotation(&self) -> Result<&Rotation, Error> {
@@ -179,7 +207,7 @@ fn rotation(reading: &Reading<'_>, chosen: Option<&str>) -> Result<Rotation> {
     };
     match difference {
         Some(difference) => reading.rotation(&difference),
-        None => Err(unsupported(
+        None => Err(still(
             reading.name,
             "its layers of this type do not rotate; leave their queries and keys as they are",
         )),
@@ -207,7 +235,11 @@ fn candidates<'k>(
     if let Some(chosen) = chosen {
         return match own.contains(&chosen) {
             true => Ok(alloc::vec![Some(chosen)]),
-            false => Err(no_such_type(chosen, &with_parameters(reading, kinds))),
+            false if reading.parameters.kinds().contains(&chosen) => Err(still(
+                reading.name,
+                "there are parameters for this type of layers, but no layer has the type",
+            )),
+            false => Err(no_such_type(chosen, &own)),
         };
     }
     if !own.is_empty() {

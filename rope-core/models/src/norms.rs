@@ -1,6 +1,6 @@
 //! The norm of a model's queries and keys, by the row of its type and its configuration.
 
-use crate::error::{Result, unread, unsupported};
+use crate::error::{Result, unsupported};
 use crate::json::{Object, Value, given, invalid};
 use crate::reading::Reading;
 use crate::types::{Eps, Formula, QkNorm, Reach, Word};
@@ -85,7 +85,7 @@ pub(crate) fn read(reading: &Reading<'_>) -> Result<Option<(ModelNorm, NormedLay
             "the norm of its queries and keys is not one that NormFormula says",
         )
     })?;
-    let mut norm = Norm::new(formula, eps(reading.config, &own)?);
+    let mut norm = Norm::new(formula, eps(reading, &own)?);
     if over_row(reading.config, own.reach)? {
         norm = norm.with_reach(NormReach::Row);
         if weights == NormWeights::Shared {
@@ -119,14 +119,15 @@ fn normed(reading: &Reading<'_>) -> Result<bool> {
     for key in ["use_qk_norm", "qk_norm", "use_qk_layernorm", "qk_layernorm"] {
         let said = given(config, key).and_then(Value::as_bool);
         if said.is_some_and(|said| said != normed) {
-            return Err(unread(key));
+            reading.notes.beside(key, &Value::Bool(!normed), false, "");
         }
     }
     Ok(normed)
 }
 
 /// What is added to the mean. A null is not an omission.
-fn eps(config: &Object, own: &QkNorm) -> Result<f32> {
+fn eps(reading: &Reading<'_>, own: &QkNorm) -> Result<f32> {
+    let config = reading.config;
     let usual = "rms_norm_eps";
     let keys = match own.eps_key {
         Eps::Fixed => [None, None],
@@ -145,10 +146,10 @@ fn eps(config: &Object, own: &QkNorm) -> Result<f32> {
     let free = own.eps_key == Eps::Fixed || keys.contains(&Some(usual));
     let ignored = given(config, usual).filter(|_| !free);
     let said = |value: &Value| value.as_f64().map(|other| other as f32);
-    match ignored.is_some_and(|value| said(value) != Some(eps as f32)) {
-        true => Err(unread(usual)),
-        false => Ok(eps as f32),
+    if let Some(value) = ignored.filter(|value| said(value) != Some(eps as f32)) {
+        reading.notes.beside(usual, value, false, "");
     }
+    Ok(eps as f32)
 }
 
 /// Whether it is taken over all heads of a token.

@@ -2,9 +2,10 @@
 //! `convert_rope_params_to_dict` of classes that have their own): which object counts, what stands in it for which
 //! type of layers, and what is put into it from the keys beside it.
 
-use crate::error::{Error, Result, unread};
-use crate::json::{Object, Value, flag, given, invalid, number, object};
-use crate::layers::{ambiguous, count_of, no_such_type};
+use crate::error::{Refusal, Result, unsupported};
+use crate::ignored::Notes;
+use crate::json::{Object, Value, count, flag, given, invalid, number, object};
+use crate::layers::{ambiguous, count_of, no_such_parameters};
 use crate::types::*;
 use crate::words;
 use alloc::vec::Vec;
@@ -17,52 +18,56 @@ pub(crate) struct Parameters {
     pub(crate) by_layer: bool,
     /// They are the file's, and not the class's.
     pub(crate) in_file: bool,
+    /// The names of the file's sets of parameters that count for nothing.
+    pub(crate) ignored: Vec<&'static str>,
 }
 
 impl Parameters {
-    pub(crate) fn read(config: &Object, row: &Row) -> Result<Self> {
-        let (new, old) = (
-            object(config, "rope_parameters")?,
-            object(config, "rope_scaling")?,
-        );
-        // An empty `rope_scaling` is none.
+    pub(crate) fn read(
+        config: &Object,
+        name: &'static str,
+        row: &Row,
+        notes: &Notes<'_>,
+    ) -> Result<Self> {
+        let (new_name, old_name) = ("rope_parameters", "rope_scaling");
+        let (new, old) = (object(config, new_name)?, object(config, old_name)?);
+        // Empty ones are none.
+        let own = |set: Option<&'_ Object>| set.is_some_and(|set| !set.is_empty());
         let old = old.filter(|old| !old.is_empty());
         let in_file = new.or(old).is_some();
-        if let (Some(new), Some(old)) = (new, old)
-            && new != old
-            && !new.is_empty()
-        {
-            return Err(Error::Ambiguous {
-                key: "which of two different sets of parameters counts",
-                choices: "rope_parameters, rope_scaling".into(),
+        let mut ignored = Vec::new();
+        let mut ignore = |name, condition| {
+            if condition {
+                ignored.push(name);
             }
-            .into());
-        }
-        if matches!(row.parameters, Form::ThetaOnly) {
-            if in_file {
-                let key = match new {
-                    Some(_) => "rope_parameters",
-                    None => "rope_scaling",
-                };
-                return Err(unread(key));
-            }
-            return Ok(Self {
-                values: Object::new(),
-                by_layer: false,
-                in_file,
-            });
-        }
+        };
         let mut values = match new {
             Some(new) => new.clone(),
             None => class_parameters(row.parameters),
         };
         match row.parameters {
-            Form::Older(_) | Form::OlderAllScaled(_) => older(&mut values, old, row.parameters)?,
-            Form::FirstLayers => values = of_first_layers(config, new, old)?,
+            Form::ThetaOnly => {
+                ignore(new_name, own(new));
+                ignore(old_name, own(old));
+                values = Object::new();
+            }
+            Form::New => ignore(old_name, own(old)),
+            Form::Older(_) | Form::OlderAllScaled(_) => {
+                older(&mut values, old, row.parameters, notes);
+            }
+            Form::FirstLayers => {
+                let (made, read) = of_first_layers(config, new, old)?;
+                ignore(new_name, !read && own(new));
+                ignore(old_name, !made.contains_key(FULL) || read && own(old));
+                values = made;
+            }
             Form::OfWindows(_) => {
                 if let Some(old) = old {
                     if new.is_some() {
-                        return Err(unread("rope_scaling"));
+                        return Err(unsupported(
+                            name,
+                            "rope_parameters beside rope_scaling fail in the model's own code",
+                        ));
                     }
                     values.clone_from(old);
                 }
@@ -76,12 +81,13 @@ impl Parameters {
             }
             _ => {
                 if let Some(old) = old {
+                    ignore(new_name, own(new) && new != Some(old));
                     values.clone_from(old);
                 }
             }
         }
         match row.parameters {
-            Form::Compressed => values = compressed(config, values)?,
+            Form::Compressed => values = compressed(config, values, notes)?,
             Form::ByLayerTypeFilled(_) => {
                 complete(&mut values, row.parameters, config, in_file);
             }
@@ -89,25 +95,23 @@ impl Parameters {
         }
         let by_layer = !matches!(
             row.parameters,
-            Form::Flat | Form::FlatOr(_) | Form::ThetaOnly
+            Form::Flat | Form::FlatOr(_) | Form::New | Form::ThetaOnly
         );
         let parameters = Self {
             values,
             by_layer,
             in_file,
+            ignored,
         };
-        parameters.check()?;
+        parameters.check(notes)?;
         Ok(parameters)
     }
 
-    /// What stands in an object of its own or beside such objects is read from there, or refused.
+    /// Notes what stands beside the objects of types of layers: it is read from there.
     #[inline(never)]
-    fn check(&self) -> Result<()> {
+    fn check(&self, notes: &Notes<'_>) -> Result<()> {
         if !self.by_layer {
-            return match self.values.iter().find(|(_, value)| value.is_object()) {
-                Some((key, _)) => Err(unread(key)),
-                None => Ok(()),
-            };
+            return Ok(());
         }
         let objects = || self.values.values().filter_map(Value::as_object);
         for (key, value) in self.values.iter() {
@@ -118,18 +122,13 @@ impl Parameters {
             let said = objects().all(|own| {
                 own.contains_key(key) || (key == "rope_type" && own.contains_key("type"))
             });
-            if !said || objects().next().is_none() {
-                return Err(unread(key));
-            }
+            notes.inside(key, value, said && objects().next().is_some(), "");
         }
         // The ends of YaRN's ramp are looked for beside the types of layers only.
         let outer = self.truncate()?;
         for own in objects() {
-            if own
-                .get("truncate")
-                .is_some_and(|own| *own != Value::Bool(outer))
-            {
-                return Err(unread("truncate"));
+            if let Some(own) = own.get("truncate") {
+                notes.inside("truncate", own, *own == Value::Bool(outer), "");
             }
         }
         Ok(())
@@ -172,7 +171,7 @@ impl Parameters {
             Some(Value::Object(own)) => Ok(Some(own)),
             Some(Value::Null) => Ok(None),
             _ => Err(match kind {
-                Some(kind) => no_such_type(kind, &self.kinds()),
+                Some(kind) => no_such_parameters(kind, &self.kinds()),
                 None => ambiguous(&self.kinds()),
             }),
         }
@@ -183,23 +182,25 @@ pub(crate) const FULL: &str = "full_attention";
 pub(crate) const SLIDING: &str = "sliding_attention";
 pub(crate) const INDEXED: &str = "indexed_attention";
 
-/// Step 3.5's: the file's objects by type of layers, or what its lists have for the first layer of each type.
+/// Step 3.5's: the file's objects by type of layers, if there are all of them, and `true`; or what its lists have for
+/// the first layer of each type.
 #[inline(never)]
-fn of_first_layers(config: &Object, new: Option<&Object>, old: Option<&Object>) -> Result<Object> {
-    let refused = |key: &str| unread(key);
+fn of_first_layers(
+    config: &Object,
+    new: Option<&Object>,
+    old: Option<&Object>,
+) -> Result<(Object, bool)> {
     let kinds = match given(config, "layer_types") {
         Some(list) => list.as_array().unwrap_or_default(),
         None => &[Value::Null][..],
     };
     let kinds = kinds.iter().map(|kind| kind.as_str().unwrap_or(FULL));
-    if let Some(new) = new.filter(|new| !new.is_empty()) {
-        let all = kinds
+    if let Some(new) = new
+        && kinds
             .clone()
-            .all(|kind| new.get(kind).is_some_and(Value::is_object));
-        return match all {
-            true => Ok(new.clone()),
-            false => Err(refused("rope_parameters")),
-        };
+            .all(|kind| new.get(kind).is_some_and(Value::is_object))
+    {
+        return Ok((new.clone(), true));
     }
     let of_layer = |key: &'static str, index: usize| match given(config, key) {
         Some(Value::Array(list)) => match list.get(index) {
@@ -217,6 +218,8 @@ fn of_first_layers(config: &Object, new: Option<&Object>, old: Option<&Object>) 
             continue;
         }
         let mut own = Object::new();
+        // A `type` of an older file does not change it.
+        own.insert("rope_type", Value::Text("default".into()));
         for (inside, key) in [
             ("rope_theta", "rope_theta"),
             ("partial_rotary_factor", "partial_rotary_factors"),
@@ -230,17 +233,17 @@ fn of_first_layers(config: &Object, new: Option<&Object>, old: Option<&Object>) 
         }
         made.insert(kind, Value::Object(own));
     }
-    match old.is_some() && !made.contains_key(FULL) {
-        true => Err(refused("rope_scaling")),
-        false => Ok(made),
-    }
+    Ok((made, false))
 }
 
 /// The objects of full-attention and of sliding-window layers, made or completed from an older file's one scaling.
 #[inline(never)]
-fn older(values: &mut Object, old: Option<&Object>, form: Form) -> Result<()> {
-    if old.is_some_and(|old| old.values().any(Value::is_object)) {
-        return Err(unread("rope_scaling"));
+fn older(values: &mut Object, old: Option<&Object>, form: Form, notes: &Notes<'_>) {
+    // It is one for all layers; objects in it are read by nobody.
+    for (key, value) in old.into_iter().flat_map(Object::iter) {
+        if let Value::Object(own) = value {
+            notes.inside(key, value, own.is_empty(), "");
+        }
     }
     for kind in [FULL, SLIDING] {
         if given(values, kind).is_none() {
@@ -252,10 +255,15 @@ fn older(values: &mut Object, old: Option<&Object>, form: Form) -> Result<()> {
         if let (Some(old), Some(Value::Object(own))) = (old, values.get_mut(kind))
             && (kind == FULL || matches!(form, Form::OlderAllScaled(_)))
         {
+            for (key, value) in old.iter() {
+                let before = own.get(key).filter(|before| *before != value);
+                if let Some(before) = before.filter(|_| key != "rope_type") {
+                    notes.inside(key, before, false, "");
+                }
+            }
             own.insert_all(old);
         }
     }
-    Ok(())
 }
 
 /// Completes what the file has by the parameters of the class, or takes these.
@@ -354,34 +362,44 @@ fn fill(values: &mut Object, own: &Object) {
 
 /// DeepSeek-V4's two sets: `main` for layers with a sliding window, which are not scaled, and `compress` for the
 /// others, whose base is a key of its own and whose YaRN has no attention factor. Only a file that has both has its
-/// own.
+/// own, and reads one base for both.
 #[inline(never)]
-fn compressed(config: &Object, mut values: Object) -> Result<Object> {
-    let both = ["main", "compress"].map(|name| values.get(name).is_some_and(Value::is_object));
-    let base = |key, default| Ok::<f64, Error>(number(config, key)?.unwrap_or(default));
+fn compressed(config: &Object, mut values: Object, notes: &Notes<'_>) -> Result<Object> {
+    let names = ["main", "compress"];
+    let base = |key, default| Ok::<f64, Refusal>(number(config, key)?.unwrap_or(default));
     let bases = [
         base("rope_theta", 1e4)?,
         base("compress_rope_theta", 1.6e5)?,
     ];
-    if both == [true, true] {
-        // Beside two sets of its own a file's bases are not asked for.
-        for ((name, key), base) in [("main", "rope_theta"), ("compress", "compress_rope_theta")]
-            .into_iter()
-            .zip(bases)
-        {
-            let own = values
-                .get(name)
-                .and_then(|own| own.as_object()?.get("rope_theta")?.as_f64());
-            if given(config, key).is_some() && own.is_some_and(|own| own != base) {
-                return Err(unread(key));
-            }
-        }
-        let mut made = Object::new();
-        for (name, base) in ["main", "compress"].into_iter().zip(bases) {
+    let part = "partial_rotary_factor";
+    let beside = number(config, part)?;
+    let mut made = Object::new();
+    let head = count(config, "head_dim")?.unwrap_or(512) as f64;
+    let counted = match beside {
+        Some(beside) => beside,
+        None => count(config, "qk_rope_head_dim")?.map_or(0.125, |dim| dim as f64 / head),
+    };
+    if names.map(|name| values.get(name).is_some_and(Value::is_object)) == [true, true] {
+        // The functions of scalings complete the sets, those of the default do not.
+        let mut usual = beside.unwrap_or(1.0);
+        let mut own_bases = [None; 2];
+        for (place, name) in names.into_iter().enumerate() {
             if let Some(Value::Object(own)) = values.get_mut(name) {
-                own.insert_missing("rope_theta", Value::Number(base));
+                if rope_type(own)? != "default" {
+                    usual = counted;
+                }
+                own_bases[place] = number(own, "rope_theta")?;
+                own.insert_missing("rope_theta", Value::Number(bases[0]));
+                own.insert_missing(part, Value::Number(usual));
                 made.insert(name, Value::Object(core::mem::take(own)));
             }
+        }
+        if let ([Some(main), Some(_)], Some(value)) = (own_bases, given(config, "rope_theta")) {
+            notes.beside("rope_theta", value, main == bases[0], "");
+        }
+        if let Some(value) = given(config, "compress_rope_theta") {
+            let base = own_bases[1].unwrap_or(bases[0]);
+            notes.beside("compress_rope_theta", value, base == bases[1], "");
         }
         return Ok(made);
     }
@@ -389,15 +407,18 @@ fn compressed(config: &Object, mut values: Object) -> Result<Object> {
     if rope_type(&compress)? == "yarn" {
         compress.insert_missing("attention_factor", Value::Number(1.0));
     }
-    if given(&compress, "rope_theta").is_some_and(|own| own.as_f64() != Some(bases[1])) {
-        return Err(unread("rope_theta"));
-    }
-    compress.insert("rope_theta", Value::Number(bases[1]));
     let mut main = Object::new();
-    main.insert("rope_theta", Value::Number(bases[0]));
-    let mut made = Object::new();
-    made.insert("main", Value::Object(main));
-    made.insert("compress", Value::Object(compress));
+    // Whatever stands there under these names.
+    for (key, value, other) in [("rope_theta", bases[1], bases[0]), (part, counted, counted)] {
+        if let Some(own) = given(&compress, key) {
+            notes.inside(key, own, own.as_f64() == Some(value), "");
+        }
+        compress.insert(key, Value::Number(value));
+        main.insert(key, Value::Number(other));
+    }
+    for (name, own) in names.into_iter().zip([main, compress]) {
+        made.insert(name, Value::Object(own));
+    }
     Ok(made)
 }
 
@@ -409,18 +430,11 @@ pub(crate) fn rope_type(rope: &Object) -> Result<&str> {
             .map(|value| value.as_str().ok_or_else(|| invalid(key, value, "a text")))
             .transpose()
     };
-    match (text("rope_type")?, text("type")?) {
-        (Some(new), Some(old)) if new != old => Err(Error::Ambiguous {
-            key: "the type of scaling",
-            choices: "rope_type, type".into(),
-        }
-        .into()),
-        (new, old) => Ok(new.or(old).unwrap_or("default")),
-    }
+    Ok(text("rope_type")?.or(text("type")?).unwrap_or("default"))
 }
 
 /// The keys that a type of scaling reads, beside `rope_type`, `type`, `rope_theta` and `partial_rotary_factor`.
-fn keys_read(kind: &str) -> &'static str {
+pub(crate) fn keys_read(kind: &str) -> &'static str {
     match kind {
         "linear" | "dynamic" | "proportional" => "factor",
         "alpha" => "factor alpha beta_fast beta_slow mscale mscale_all_dim",
@@ -436,49 +450,7 @@ fn keys_read(kind: &str) -> &'static str {
     }
 }
 
-/// Keys that no rotation depends on: what a length was before, and what scales the queries of some models.
-const IRRELEVANT: &str = "rope_type type rope_theta partial_rotary_factor original_max_position_embeddings \
+/// Keys that no rotation depends on: what a length was before, and what scales the queries of some models. Those that
+/// are read whatever the type of scaling is are the first ones.
+pub(crate) const IRRELEVANT: &str = "rope_type type rope_theta partial_rotary_factor original_max_position_embeddings \
     max_position_embeddings llama_4_scaling_beta finetuned";
-
-/// Refuses parameters that the type of scaling does not read, unless they say what counts without them.
-#[inline(never)]
-pub(crate) fn check_read(rope: &Object, kind: &str, row: &Row) -> Result<()> {
-    let read = keys_read(kind);
-    let sections = match row.axes {
-        AxesOf::ChannelSections => "mrope_section xdrope_section",
-        axes if axes.has_sections() => "mrope_section mrope_interleaved interleaved",
-        _ => "",
-    };
-    let magnitudes = match row.rope_types {
-        RopeTypes::PhiMoe => "short_mscale long_mscale",
-        _ => "",
-    };
-    for (key, value) in rope.iter() {
-        let neutral = value.is_null()
-            || match key {
-                "factor" | "attention_factor" => value.as_f64() == Some(1.0),
-                "mscale" | "mscale_all_dim" | "alpha" => value.as_f64() == Some(0.0),
-                "truncate" => value.as_bool() == Some(true),
-                _ => false,
-            };
-        let lists = [read, IRRELEVANT, sections, magnitudes];
-        if !neutral && !lists.iter().any(|list| words::has(list, key)) {
-            return Err(unread(key));
-        }
-    }
-    Ok(())
-}
-
-/// A number that may stand in the parameters or beside them. Where it stands in both, both have to say the same.
-#[inline(never)]
-pub(crate) fn inside_or_beside(
-    rope: &Object,
-    inside: &'static str,
-    config: &Object,
-    beside: &'static str,
-) -> Result<Option<f64>> {
-    match (number(rope, inside)?, number(config, beside)?) {
-        (Some(inside), Some(other)) if inside != other => Err(unread(beside)),
-        (inside, other) => Ok(inside.or(other)),
-    }
-}

@@ -1,15 +1,17 @@
 //! One configuration read by one row of the table: for a type of layers (or one layer) its rotation, or none.
 
+use crate::config::{Place, TEXT};
 use crate::error::{
-    Error, Refusal, Result, beginning, missing, must_be, out_of_range, positive, unread,
-    unsupported,
+    Error, Refusal, Result, beginning, missing, out_of_range, positive, still, unsupported,
 };
+use crate::ignored::Notes;
 use crate::json::{Object, Value, count, flag, given, invalid, length, number, numbers, object};
 use crate::layers::{PREFIX_PATTERN, Rotation, count_of, count_or_none, kinds};
-use crate::parameters::{FULL, Parameters, SLIDING, check_read, inside_or_beside, rope_type};
+use crate::nearest::{distance, nearest};
+use crate::parameters::{FULL, IRRELEVANT, Parameters, SLIDING, keys_read, rope_type};
 use crate::types::*;
 use crate::words;
-use alloc::string::ToString;
+use alloc::string::String;
 use alloc::vec::Vec;
 use rope_core::axes::Axes;
 use rope_core::{Direction, Frequencies, LongRope, Pairing, Scaling, Yarn};
@@ -22,6 +24,9 @@ pub(crate) struct Reading<'c> {
     pub(crate) row: Row,
     pub(crate) parameters: Parameters,
     length: Option<u64>,
+    /// What stands above the part that is read, with its paths.
+    above: Vec<(String, &'c Object)>,
+    pub(crate) notes: Notes<'c>,
 }
 
 /// What single layers change, by their numbers.
@@ -48,11 +53,14 @@ pub(crate) struct LayerVariant<'k, 'c> {
 
 impl<'c> Reading<'c> {
     pub(crate) fn new(
-        config: &'c Object,
+        place: &Place<'c>,
         name: &'static str,
         row: Row,
         length: Option<u64>,
+        notes: Notes<'c>,
     ) -> Result<Self> {
+        let (config, mut above) = (place.object(), place.objects());
+        above.pop();
         let rotates = match row.condition {
             Condition::Always => true,
             Condition::If(key, wanted) => {
@@ -61,9 +69,10 @@ impl<'c> Reading<'c> {
             }
             Condition::IfTrue(key) => flag(config, key.name())? == Some(true),
             Condition::Unless(key) => flag(config, key.name())? != Some(true),
+            Condition::UnlessFalse(key) => flag(config, key.name())? != Some(false),
         };
         if !rotates {
-            return Err(unsupported(
+            return Err(still(
                 name,
                 "it rotates with another choice of its configuration only, and not with this one",
             ));
@@ -72,13 +81,15 @@ impl<'c> Reading<'c> {
         if matches!(row.layers, LayerTypes::Needed) && given(config, types).is_none() {
             return Err(missing(types));
         }
-        let parameters = Parameters::read(config, &row)?;
+        let parameters = Parameters::read(config, name, &row, &notes)?;
         let reading = Self {
             config,
             name,
             row,
             parameters,
             length,
+            above,
+            notes,
         };
         reading.check_numbers()?;
         Ok(reading)
@@ -153,8 +164,10 @@ impl<'c> Reading<'c> {
                     // The code looks only whether the number is zero.
                     let rope = self.parameters.of(None)?;
                     let rope = rope.ok_or_else(|| missing(key_name))?;
-                    if self.base(rope, None)? != own {
-                        return Err(unread(key_name));
+                    if self.base(rope, None)? != own
+                        && let Some(list) = self.config.get(key_name)
+                    {
+                        self.notes.beside(key_name, list, false, "");
                     }
                 } else if (layers - 1 - index).is_multiple_of(4) {
                     return Ok(None);
@@ -182,7 +195,7 @@ impl<'c> Reading<'c> {
         }
         let matters = self.parameters.by_layer || matches!(self.row.head, Head::Global(..));
         let own = match self.config_by_layer()? {
-            Some(all) => self.own_keys(all, by_number()?.0)?,
+            Some(all) => self.own_keys(all, by_number()?.0),
             None => None,
         };
         Ok(Some(LayerVariant {
@@ -250,38 +263,47 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// Refuses what stands there under anything but a layer's number.
+    /// Refuses what stands there under anything but a layer's number, and keys that the code reads once for all layers.
     fn check_numbers(&self) -> Result<()> {
-        let Some(all) = self.config_by_layer()? else {
+        let Some(all) = object(self.config, PER_LAYER)? else {
             return Ok(());
         };
-        for (name, _) in all.iter() {
-            let number = name.parse::<usize>().map(|number| number.to_string());
-            if number.as_deref() != Ok(name) {
-                return Err(Error::Invalid {
-                    key: PER_LAYER.into(),
-                    value: beginning(name),
-                    required: "an object for each layer, by its number",
-                }
-                .into());
+        let by_layer = self.config_by_layer()?.is_some();
+        let layers = self.layer_count()?;
+        let refusal = |value: &str, required| Error::Invalid {
+            key: PER_LAYER.into(),
+            value: beginning(value),
+            required,
+        };
+        for (name, own) in all.iter() {
+            let number = layer_number(name)
+                .filter(|number| layers.is_none_or(|layers| *number < layers))
+                .ok_or_else(|| refusal(name, "an object for each layer, by its number"))?;
+            let own = own
+                .as_object()
+                .ok_or_else(|| invalid(PER_LAYER, own, "an object for each layer"))?;
+            let once = |key: &str| match by_layer {
+                true => self.is_about(key) && key != "qk_rope_head_dim",
+                false => self.is_about(key) || words::has(READ_ONCE, key),
+            };
+            let mut keys = own
+                .iter()
+                .filter(|(key, value)| self.config.get(key) != Some(value));
+            if let Some((key, _)) = keys.find(|(key, _)| once(key)) {
+                let path = alloc::format!("{number}.{key}");
+                let required = "without keys of the rotation, which this model's code reads once for all layers";
+                return Err(refusal(&path, required).into());
             }
         }
         Ok(())
     }
 
-    /// The keys that stand there for one layer.
-    fn own_keys(&self, all: &'c Object, index: usize) -> Result<Option<&'c Object>> {
-        let Some(own) = all.get(&index.to_string()) else {
-            return Ok(None);
-        };
-        let own = own
-            .as_object()
-            .ok_or_else(|| invalid(PER_LAYER, own, "an object for each layer"))?;
-        let sounds = |key: &str| words::any_within(ROTARY, key) && key != "qk_rope_head_dim";
-        match own.iter().find(|(key, _)| sounds(key)) {
-            Some((key, _)) => Err(unread(key)),
-            None => Ok(Some(own)),
-        }
+    /// The keys that stand there for one layer; of numbers that are equal the last counts.
+    fn own_keys(&self, all: &'c Object, index: usize) -> Option<&'c Object> {
+        let own = all
+            .iter()
+            .filter(|(name, _)| layer_number(name) == Some(index));
+        own.last()?.1.as_object()
     }
 
     /// The types of the layers, in their order; empty if the model has no types of layers.
@@ -375,8 +397,11 @@ impl<'c> Reading<'c> {
             None => count(self.config, key),
         };
         let own = of_layer("qk_rope_head_dim")?;
-        if renamed.is_some() && own.is_some() && own != renamed {
-            return Err(unread(key));
+        if renamed.is_some()
+            && own.is_some_and(|own| Some(own) != renamed)
+            && let Some(value) = self.config.get(key)
+        {
+            self.notes.beside(key, value, false, "qk_rope_head_dim");
         }
         let rotating = own.or(renamed).unwrap_or(rotating.into());
         let still = of_layer("qk_nope_head_dim")?.unwrap_or(still.into());
@@ -391,8 +416,14 @@ impl<'c> Reading<'c> {
         let own = count(self.config, "head_dim");
         let (own, default) = match self.row.head {
             Head::Memory => return self.memory_head(),
-            Head::Quotient => return self.quotient(own?, 1),
-            Head::TwiceQuotient => return self.quotient(own?, 2),
+            Head::Quotient => return self.quotient(own?),
+            Head::QuotientApart => return self.width_over_heads(),
+            Head::TwiceQuotient => {
+                let other = count(self.config, "attention_head_dim")?;
+                return own?
+                    .or(other)
+                    .map_or_else(|| Ok(2 * self.width_over_heads()?), Ok);
+            }
             // Gemma 4's full-attention layers have heads of another size, which is a key of the file, or of the layer.
             Head::Global(default, _) if self.config_by_layer()?.is_some() => {
                 let of_layer = layer.map(|own| count(own, "head_dim")).transpose()?;
@@ -412,7 +443,7 @@ impl<'c> Reading<'c> {
                 return match (self.config.contains_key(key), own?) {
                     (true, own) => {
                         let made = count(self.config, key)?;
-                        Self::only(made.ok_or_else(|| missing(key))?, own)
+                        Ok(self.only(made.ok_or_else(|| missing(key))?, own))
                     }
                     // To some of these the usual key is another name of theirs.
                     (false, Some(own)) if own != usize::from(default) => Err(missing(key)),
@@ -431,16 +462,35 @@ impl<'c> Reading<'c> {
     }
 
     /// The width over the heads, which a `head_dim` of the file does not change.
-    fn quotient(&self, own: Option<usize>, times: usize) -> Result<usize> {
-        Self::only(times * self.width_over_heads()?, own)
+    fn quotient(&self, own: Option<usize>) -> Result<usize> {
+        Ok(self.only(self.width_over_heads()?, own))
     }
 
-    /// The channels of a head where a `head_dim` of the file may say the same, and nothing else.
-    fn only(made: usize, own: Option<usize>) -> Result<usize> {
-        match own {
-            Some(own) if own != made => Err(unread("head_dim")),
-            _ => Ok(made),
+    /// The channels of a head, which a `head_dim` of the file does not change.
+    fn only(&self, made: usize, own: Option<usize>) -> usize {
+        if let (Some(own), Some(value)) = (own, self.config.get("head_dim")) {
+            self.notes.beside("head_dim", value, own == made, "");
         }
+        made
+    }
+
+    /// A number that may stand in the parameters or beside them, where the one inside counts.
+    fn inside_or_beside(
+        &self,
+        rope: &Object,
+        inside: &'static str,
+        beside: &'static str,
+    ) -> Result<Option<f64>> {
+        let (own, other) = (number(rope, inside)?, number(self.config, beside)?);
+        if let (Some(own), Some(other), Some(value)) = (own, other, self.config.get(beside)) {
+            // Beside types of layers it speaks of full attention.
+            let full = self.parameters.of(Some(FULL)).ok().flatten();
+            let full = full.and_then(|full| full.get(inside)?.as_f64());
+            let full = full.filter(|_| self.parameters.by_layer);
+            let neutral = own == other || full == Some(other);
+            self.notes.beside(beside, value, neutral, inside);
+        }
+        Ok(own.or(other))
     }
 
     fn number_or(&self, key: &'static str, default: usize) -> Result<usize> {
@@ -459,24 +509,30 @@ impl<'c> Reading<'c> {
     fn partial(&self, rope: &Object, head_dim: usize) -> Result<Option<f64>> {
         let inside = "partial_rotary_factor";
         let partial = match self.row.part {
-            Part::Factor(key, _) => inside_or_beside(rope, inside, self.config, key.name())?,
+            Part::Factor(key, _) => self.inside_or_beside(rope, inside, key.name())?,
             Part::Count(key, _) => match (number(rope, inside)?, count(self.config, key.name())?) {
                 (Some(inside), _) => Some(inside),
                 (None, Some(dim)) => Some(dim as f64 / head_dim as f64),
                 (None, None) => number(self.config, inside)?,
             },
             Part::Inside(_) | Part::Unscaled(_) => number(rope, inside)?,
-            Part::Channels(_) | Part::Clvp => inside_or_beside(rope, inside, self.config, inside)?,
+            Part::Channels(_) | Part::Clvp => self.inside_or_beside(rope, inside, inside)?,
         };
         // The class puts it into its own parameters, and not into those that `rope_scaling` replaces them by.
         let replaced = given(self.config, "rope_scaling")
             .and_then(Value::as_object)
             .is_some_and(|old| !old.is_empty());
         let whole = match (self.both_parts() && !replaced, self.latent(None, None)?) {
-            (true, Some((rotating, rest))) => Some(rotating as f64 / (rotating + rest) as f64),
-            _ => None,
+            (true, Some((rotating, rest))) => rotating as f64 / (rotating + rest) as f64,
+            _ => return Ok(partial),
         };
-        Ok(partial.or(whole))
+        // One beside them counts for nothing then.
+        if let (None, Some(beside)) = (given(rope, inside), given(self.config, inside)) {
+            let same = beside.as_f64() == Some(whole);
+            self.notes.beside(inside, beside, same, "");
+            return Ok(Some(whole));
+        }
+        Ok(partial.or(Some(whole)))
     }
 
     /// The part of the head in a file that does not say it.
@@ -541,10 +597,7 @@ impl<'c> Reading<'c> {
         let partial = self.partial(rope, head_dim)?;
         let asked = part_of(whole, partial.unwrap_or(self.usual_part(scaled)))?;
         if self.both_parts() && asked != head_dim {
-            return Err(match partial {
-                Some(_) => unread("partial_rotary_factor"),
-                None => self.fails(),
-            });
+            return Err(self.fails());
         }
         let made = match (rope_type(rope)?, scaled || self.row.obeys) {
             ("proportional", _) => whole,
@@ -553,11 +606,16 @@ impl<'c> Reading<'c> {
         };
         // A factor that the code does not obey has to say what it does.
         if made != asked && !scaled {
-            return Err(unread("partial_rotary_factor"));
+            let key = "partial_rotary_factor";
+            match (given(rope, key), given(self.config, key)) {
+                (Some(own), _) => self.notes.inside(key, own, false, ""),
+                (None, Some(own)) => self.notes.beside(key, own, false, ""),
+                _ => return Err(self.fails()),
+            }
         }
         let fits = match self.row.window {
             Window::Part | Window::End => made <= head_dim,
-            Window::ExactPart => made == asked,
+            Window::ExactPart => made == asked || !scaled && !self.row.obeys,
             Window::Whole | Window::Halves => made == head_dim,
         };
         if !fits {
@@ -584,25 +642,19 @@ impl<'c> Reading<'c> {
         };
         let inside = "rope_theta";
         let (found, default) = match base {
-            Base::Or(base) => (inside_or_beside(rope, inside, self.config, inside)?, base),
-            Base::KeyOr(key, base) => (
-                inside_or_beside(rope, inside, self.config, key.name())?,
-                base,
-            ),
+            Base::Or(base) => (self.inside_or_beside(rope, inside, inside)?, base),
+            Base::KeyOr(key, base) => (self.inside_or_beside(rope, inside, key.name())?, base),
             Base::InsideOr(base) => (number(rope, inside)?, base),
-            Base::Inside => {
-                // One beside them is in no use, and may say the same.
-                inside_or_beside(rope, inside, self.config, inside)?;
-                return number(rope, inside)?.ok_or_else(|| missing(inside));
-            }
+            Base::Inside => return number(rope, inside)?.ok_or_else(|| missing(inside)),
             Base::Times(key, base) => {
                 let factor = number(self.config, key.name())?.unwrap_or(1.0);
                 let factor = positive(key.name(), factor)?;
                 (Some(f64::from(base) * factor), base)
             }
             Base::Fixed(base) => {
-                if number(rope, inside)?.is_some_and(|own| own != f64::from(base)) {
-                    return Err(unread(inside));
+                if let Some(own) = given(rope, inside) {
+                    let same = own.as_f64() == Some(base.into());
+                    self.notes.inside(inside, own, same, "");
                 }
                 (None, base)
             }
@@ -651,25 +703,42 @@ impl<'c> Reading<'c> {
             return Err(self.unsupported("this rope_type fails in the model's own code"));
         }
         if !layer.unscaled {
-            check_read(rope, scaling_name, row)?;
+            self.check_read(rope, scaling_name);
         }
         let head_dim = self.head_dim(kind, layer.own)?;
-        let rotary_dim = self.rotary_dim(rope, scaled, head_dim)?;
+        let apart = match row.head {
+            Head::QuotientApart => count(self.config, "head_dim")?,
+            _ => None,
+        };
+        let rotary_dim = self.rotary_dim(rope, scaled, apart.unwrap_or(head_dim))?;
+        if rotary_dim > head_dim {
+            return Err(self.fails());
+        }
         let base = match layer.base {
             Some(base) => base,
             None => self.base(rope, kind)?,
         };
-        self.check_beside(rope, base, rotary_dim)?;
-        let mut lists = (Vec::new(), Vec::new());
-        let scaling = match row.turns {
-            true => Scaling::Turns,
-            false => self.scaling(scaling_name, rope, &mut lists)?,
+        let facts = Facts {
+            rope,
+            scaling: scaling_name,
+            base,
+            head_dim,
+            rotary_dim,
         };
+        self.check_beside(&facts)?;
         let axes = crate::axes::Arrangement::new(row.axes, rope, rotary_dim)?;
-        let mut frequencies = axes.frequencies(base, &scaling)?;
-        if !row.softmax {
-            frequencies = frequencies.with_softmax_factor(1.0)?;
-        }
+        let frequencies = self.by_length(scaling_name, &mut |length| {
+            let mut lists = (Vec::new(), Vec::new());
+            let scaling = match row.turns {
+                true => Scaling::Turns,
+                false => self.scaling(scaling_name, rope, length, &mut lists)?,
+            };
+            let frequencies = axes.frequencies(base, &scaling)?;
+            Ok(match row.softmax {
+                true => frequencies,
+                false => frequencies.with_softmax_factor(1.0)?,
+            })
+        })?;
         let (input, output, direction) = self.pairing();
         let (whole, offset) = match self.latent(kind, layer.own)? {
             Some((rotating, rest)) => (rotating + rest, rest),
@@ -711,11 +780,31 @@ impl<'c> Reading<'c> {
         }
     }
 
+    /// The frequencies for the length of the sequence. It has to be known where two lengths have two answers.
+    fn by_length(
+        &self,
+        scaling: &str,
+        made: &mut dyn FnMut(u64) -> Result<Frequencies<'static>>,
+    ) -> Result<Frequencies<'static>> {
+        let depends = ["dynamic", "longrope", "growing alpha"].contains(&scaling);
+        match self.length {
+            None if depends => {
+                let short = made(1)?;
+                match made(LONG).is_ok_and(|long| long == short) {
+                    true => Ok(short),
+                    false => Err(missing(LENGTH)),
+                }
+            }
+            length => made(length.unwrap_or_default()),
+        }
+    }
+
     /// The scaling, its lists kept by the caller.
     fn scaling<'l>(
         &self,
         name: &str,
         rope: &Object,
+        length: u64,
         lists: &'l mut (Vec<f64>, Vec<f64>),
     ) -> Result<Scaling<'l>> {
         let required = |key| number(rope, key)?.ok_or_else(|| missing(key));
@@ -730,13 +819,13 @@ impl<'c> Reading<'c> {
             "growing alpha" => Scaling::NtkAlpha {
                 alpha: {
                     let context = positive("seq_length", self.context()? as f64)?;
-                    growing_alpha(self.sequence()? as f64, context)
+                    growing_alpha(length as f64, context)
                 },
             },
             "dynamic" => Scaling::DynamicNtk {
                 factor: required("factor")?,
                 max_position_embeddings: self.context()?,
-                length: self.sequence()?,
+                length,
             },
             "yarn" => Scaling::Yarn(Yarn {
                 beta_fast: optional("beta_fast")?,
@@ -750,7 +839,7 @@ impl<'c> Reading<'c> {
             "longrope" => {
                 let list = |key| numbers(rope, key)?.ok_or_else(|| missing(key));
                 *lists = (list("short_factor")?, list("long_factor")?);
-                self.longrope(rope, lists)?
+                self.longrope(rope, length, lists)?
             }
             "llama3" => Scaling::Llama3 {
                 factor: required("factor")?,
@@ -766,8 +855,13 @@ impl<'c> Reading<'c> {
         })
     }
 
-    fn longrope<'l>(&self, rope: &Object, lists: &'l (Vec<f64>, Vec<f64>)) -> Result<Scaling<'l>> {
-        let (original_context, length) = (self.original(rope)?, self.sequence()?);
+    fn longrope<'l>(
+        &self,
+        rope: &Object,
+        length: u64,
+        lists: &'l (Vec<f64>, Vec<f64>),
+    ) -> Result<Scaling<'l>> {
+        let original_context = self.original(rope)?;
         let mut attention_factor = number(rope, "attention_factor")?;
         let (short_factor, mut long_factor) = (&lists.0[..], &lists.1[..]);
         if self.row.rope_types == RopeTypes::PhiMoe {
@@ -820,11 +914,6 @@ impl<'c> Reading<'c> {
         }
     }
 
-    fn sequence(&self) -> Result<u64> {
-        self.length
-            .ok_or_else(|| missing("the length of the sequence (Config::with_length)"))
-    }
-
     /// The context of the original training; a key beside the parameters counts before the one inside.
     fn original(&self, rope: &Object) -> Result<u64> {
         let key = "original_max_position_embeddings";
@@ -837,10 +926,13 @@ impl<'c> Reading<'c> {
             false => length(self.config, key)?.or(default),
         };
         match (length(rope, key)?, beside) {
-            (Some(inside), Some(beside)) if inside != beside => {
-                Err(must_be(key, "the same in the parameters and beside them"))
+            (inside, Some(beside)) => {
+                if let (Some(inside), Some(value)) = (inside, rope.get(key)) {
+                    self.notes.inside(key, value, inside == beside, "");
+                }
+                Ok(beside)
             }
-            (Some(original), _) | (None, Some(original)) => Ok(original),
+            (Some(original), None) => Ok(original),
             (None, None) => self.context(),
         }
     }
@@ -852,55 +944,231 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// Refuses keys beside the parameters that other models read and that this one does not, unless they say what
-    /// counts without them.
-    fn check_beside(&self, rope: &Object, base: f64, rotary_dim: usize) -> Result<()> {
-        let interleaved = self.pairing().0 == Pairing::Interleaved;
-        for (key, value) in self.config.iter().filter(|(_, value)| !value.is_null()) {
-            let number = value.as_f64();
-            let is = |names| words::has(names, key);
-            let agrees = if is("rope_theta rotary_emb_base rotary_embedding_base rope_base") {
-                number == Some(base)
-            } else if is("attn_rotary_emb rotary_dim qk_rope_head_dim") {
-                number == Some(rotary_dim as f64)
-            } else if is(PARTS) {
-                let head_dim = self.head_dim(None, None).unwrap_or(rotary_dim);
-                let partial = self.partial(rope, head_dim)?;
-                number.is_some_and(|part| {
-                    part_of(head_dim, part).is_ok_and(|part| part == rotary_dim)
-                        || partial == Some(part)
-                })
-            } else if is("alibi use_alibi use_dynamic_ntk position_encoding_2d") {
-                value.as_bool() == Some(false)
-            } else if is("rope_interleave rope_gptj rotary_emb_interleaved") {
-                // The last two are GPT-J's pairing, in files of Cohere's and in its own.
-                value.as_bool() == Some(interleaved)
-            } else if key == "rotary" {
-                // Whether GPT-J rotates at all.
-                value.as_bool() == Some(true)
-            } else if is("position_embedding_type position_embeddings_type") {
-                match value.as_str() {
-                    Some("rope" | "rotary") => true,
-                    Some("rope_gptj") => interleaved,
-                    _ => false,
-                }
-            } else if key == "rope_ratio" {
-                number == Some(1.0)
-            } else if key == "use_rope_layers" {
-                value.as_array().is_some_and(<[Value]>::is_empty)
-            } else {
-                key == "original_rope" || !is(OF_SOME) && key_is_irrelevant(key)
+    /// Notes the parameters that the type of scaling does not read.
+    #[inline(never)]
+    fn check_read(&self, rope: &Object, scaling: &str) {
+        let axes = self.row.axes;
+        let sections = match axes {
+            AxesOf::ChannelSections => "mrope_section xdrope_section",
+            axes if axes.has_sections() => "mrope_section mrope_interleaved interleaved",
+            _ => "",
+        };
+        let magnitudes = match self.row.rope_types {
+            RopeTypes::PhiMoe => "short_mscale long_mscale",
+            _ => "",
+        };
+        let lists = [keys_read(scaling), sections, magnitudes, IRRELEVANT];
+        for (key, value) in rope.iter() {
+            let other = |name| given(rope, name).filter(|own| *own != value);
+            let read = match key {
+                "type" => other("rope_type").is_none(),
+                "xdrope_section" => other("mrope_section").is_none(),
+                _ => lists.iter().any(|list| words::has(list, key)),
             };
-            if !agrees && !self.reads(key) {
-                return Err(unread(key));
+            if !read {
+                let known = lists.iter().flat_map(|list| list.split_ascii_whitespace());
+                let (neutral, near) = match key {
+                    "type" => (self.is_plain(value) && scaling == "default", "rope_type"),
+                    _ => (is_neutral(key, value), nearest(key, known)),
+                };
+                self.notes.inside(key, value, neutral, near);
+            }
+        }
+    }
+
+    /// Whether a type of scaling is none.
+    fn is_plain(&self, value: &Value) -> bool {
+        match value.as_str() {
+            Some("default") => true,
+            Some("mrope") => self.row.rope_types == RopeTypes::Mrope,
+            Some("axial") => self.row.rope_types == RopeTypes::Images,
+            _ => false,
+        }
+    }
+
+    /// Notes keys about the rotation that this model does not read: beside the parameters, in a set of them that does
+    /// not count, and above the part.
+    fn check_beside(&self, facts: &Facts<'_>) -> Result<()> {
+        let read = self.read_keys();
+        for (key, value) in self.config.iter() {
+            if read.contains(&key) || self.parameters.ignored.contains(&key) {
+                continue;
+            }
+            if let Some(meant) = self.meaning(key, &read) {
+                let neutral = self.agrees(facts, meant, value)?;
+                let near = nearest(key, read.iter().copied());
+                self.notes.beside(key, value, neutral, near);
+            }
+        }
+        for name in &self.parameters.ignored {
+            if let Some(value @ Value::Object(set)) = self.config.get(name) {
+                let neutral = self.set_agrees(facts, set)?;
+                self.notes.beside(name, value, neutral, "");
+            }
+        }
+        for (path, object) in &self.above {
+            let text = object.get(TEXT).and_then(Value::as_object);
+            let name = object.get("model_type").and_then(Value::as_str);
+            // They are the text model's, or read by the class of the whole.
+            let others = match (name.and_then(model_type), text) {
+                (Some((_, Type::Rotating(_) | Type::Refused(_))), _) => true,
+                (_, Some(text)) => !self.is_within(text),
+                (found, None) => matches!(found, Some((_, Type::Composite(Some(_))))),
+            };
+            if others {
+                continue;
+            }
+            for (key, value) in object.iter() {
+                let mut path = path.clone();
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(key);
+                let neutral = match value {
+                    Value::Object(set) if words::has(SETS, key) => {
+                        if fails_above(object, set) {
+                            return Err(self.unsupported(
+                                "rope parameters beside this part fail in the model's own code",
+                            ));
+                        }
+                        self.set_agrees(facts, set)?
+                    }
+                    Value::Object(_) => continue,
+                    _ if self.is_about(key) => self.agrees(facts, key, value)?,
+                    _ => continue,
+                };
+                self.notes.note(path, value, neutral, "");
             }
         }
         Ok(())
     }
 
-    /// Whether the code of this model reads that key.
+    /// Whether the part that is read is that object, or a part of it.
+    fn is_within(&self, object: &Object) -> bool {
+        let mut above = self.above.iter().map(|(_, own)| *own);
+        core::ptr::eq(object, self.config) || above.any(|own| core::ptr::eq(own, object))
+    }
+
+    /// Whether a set of parameters that does not count says what is done anyway.
+    fn set_agrees(&self, facts: &Facts<'_>, set: &Object) -> Result<bool> {
+        for (key, value) in set.iter() {
+            let neutral = match key {
+                "rope_type" | "type" => {
+                    value.as_str() == Some(facts.scaling)
+                        || facts.scaling == "default" && self.is_plain(value)
+                }
+                "rope_theta" | "partial_rotary_factor" => self.agrees(facts, key, value)?,
+                _ => {
+                    let read = words::has(keys_read(facts.scaling), key);
+                    is_neutral(key, value)
+                        || facts.rope.get(key) == Some(value)
+                        || !read && words::has(IRRELEVANT, key)
+                }
+            };
+            if !neutral {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether a key that is not read says what is done anyway.
+    fn agrees(&self, facts: &Facts<'_>, key: &str, value: &Value) -> Result<bool> {
+        let interleaved = self.pairing().0 == Pairing::Interleaved;
+        let number = value.as_f64();
+        let is = |names| words::has(names, key);
+        if let Some((idle, own)) = self.row.idle
+            && idle.name() == key
+            && number == Some(own.into())
+        {
+            return Ok(true);
+        }
+        let base_of = |kind: &str| -> Result<Option<f64>> {
+            match self.parameters.of(Some(kind)) {
+                Ok(Some(rope)) if self.parameters.by_layer => {
+                    Ok(Some(self.base(rope, Some(kind))?))
+                }
+                _ => Ok(None),
+            }
+        };
+        Ok(
+            if is("rope_theta rotary_emb_base rotary_embedding_base rope_base global_rope_theta") {
+                number == Some(base_of(FULL)?.unwrap_or(facts.base))
+            } else if is("rope_local_base_freq local_rope_theta swa_rope_theta") {
+                number == Some(base_of(SLIDING)?.unwrap_or(facts.base))
+            } else if is("layer_rope_theta") {
+                let list = value.as_array().unwrap_or_default();
+                list.iter().all(|own| own.as_f64() == Some(facts.base))
+            } else if is("attn_rotary_emb rotary_dim qk_rope_head_dim") {
+                value.is_null() || number == Some(facts.rotary_dim as f64)
+            } else if is("global_head_dim kv_channels head_dim") {
+                value.is_null() || number == Some(facts.head_dim as f64)
+            } else if is(PARTS) {
+                let head_dim = self.head_dim(None, None).unwrap_or(facts.rotary_dim);
+                let partial = self.partial(facts.rope, head_dim)?;
+                value.is_null()
+                    || number.is_some_and(|part| {
+                        part_of(head_dim, part).is_ok_and(|part| part == facts.rotary_dim)
+                            || partial == Some(part)
+                    })
+            } else if is("rope_interleave rope_interleaved rope_gptj rotary_emb_interleaved") {
+                // The last two are GPT-J's pairing, in files of Cohere's and in its own.
+                value.is_null() || value.as_bool() == Some(interleaved)
+            } else if is(SWITCHES) {
+                // Whether the model rotates at all.
+                value.is_null() || value.as_bool() == Some(true)
+            } else if is("position_embedding_type position_embeddings_type") {
+                match value.as_str() {
+                    Some("rope" | "rotary") => true,
+                    Some("rope_gptj") => interleaved,
+                    _ => value.is_null(),
+                }
+            } else if is("use_mrope") {
+                value.is_null() || value.as_bool() == Some(self.row.axes.has_sections())
+            } else if is("rope_ratio") {
+                value.is_null() || number == Some(1.0)
+            } else if is("no_rope_layers") {
+                // A list of ones: each layer rotates.
+                let list = value.as_array().unwrap_or_default();
+                value.is_null()
+                    || value.as_array().is_some()
+                        && list.iter().all(|own| own.as_f64() == Some(1.0))
+            } else {
+                is_neutral(key, value)
+            },
+        )
+    }
+
+    /// Whether a key is about the rotation by its name.
+    fn is_about(&self, key: &str) -> bool {
+        !words::has(OF_OTHERS, key)
+            && (words::any_within(ROTARY, key)
+                || [PARTS, OF_SOME, SETS]
+                    .iter()
+                    .any(|list| words::has(list, key)))
+    }
+
+    /// What a key that is not read means, if it is about the rotation: itself, or a key that is read and that its name
+    /// differs from by at most two letters.
+    fn meaning<'k>(&self, key: &'k str, read: &[&'static str]) -> Option<&'k str>
+    where
+        'static: 'k,
+    {
+        if words::has(OF_OTHERS, key) {
+            return None;
+        }
+        let near = |known: &&&'static str| {
+            known.len() > 7
+                && known.len().abs_diff(key.len()) < 3
+                && distance(known.as_bytes(), key.as_bytes()) < 3
+        };
+        let meant = read.iter().find(near).copied();
+        meant.or(self.is_about(key).then_some(key))
+    }
+
+    /// The keys beside the parameters that the code of this model reads.
     #[inline(never)]
-    fn reads(&self, key: &str) -> bool {
+    fn read_keys(&self) -> Vec<&'static str> {
         let row = self.row;
         let mut named: [Option<Key>; 9] = [None; 9];
         if let Part::Factor(key, _) | Part::Count(key, _) = row.part {
@@ -916,8 +1184,10 @@ impl<'c> Reading<'c> {
         {
             named[3] = Some(key);
         }
-        if let Condition::If(key, _) | Condition::IfTrue(key) | Condition::Unless(key) =
-            row.condition
+        if let Condition::If(key, _)
+        | Condition::IfTrue(key)
+        | Condition::Unless(key)
+        | Condition::UnlessFalse(key) = row.condition
         {
             named[4] = Some(key);
         }
@@ -929,49 +1199,154 @@ impl<'c> Reading<'c> {
         }
         named[7] = row.scaled_layers;
         named[8] = row.ignores;
-        named.into_iter().flatten().any(|named| named.name() == key)
-            || match key {
-                // Inside and beside have been compared.
-                "rope_theta" => match row.parameters {
-                    Form::ByLayerTypeOr(_) => !matches!(row.base, Base::InsideOr(_)),
-                    _ => self.parameters.by_layer || matches!(row.base, Base::Or(_)),
-                },
-                "rotary_dim" => matches!(row.part, Part::Channels(_)),
-                "use_dynamic_ntk" => row.rope_types == RopeTypes::GrowingAlpha,
-                "rope_interleave" => row.pairs == Pairs::InterleavedToHalfOrHalf,
-                "no_rope_layers" | "no_rope_layer_interval" => {
-                    matches!(row.rotates, Rotates::ExceptEvery(_))
-                }
-                "global_head_dim" => matches!(row.head, Head::Global(..)),
-                "compress_rope_theta" => matches!(row.parameters, Form::Compressed),
-                "partial_rotary_factors" => matches!(row.parameters, Form::FirstLayers),
-                "qk_rope_head_dim" | "swa_qk_rope_head_dim" => self.of_windows(),
-                // zamba2 has both, and computes its heads itself.
-                "kv_channels" => row.head == Head::TwiceQuotient,
-                _ => false,
+        let mut read: Vec<&'static str> = Vec::new();
+        for key in named.into_iter().flatten() {
+            read.push(key.name());
+        }
+        let theta = match row.parameters {
+            Form::FirstLayers | Form::Compressed | Form::ByLayerTypeFilled(_) => true,
+            _ => matches!(row.base, Base::Or(_)),
+        };
+        for (condition, keys) in [
+            (
+                !matches!(row.parameters, Form::ThetaOnly | Form::New),
+                "rope_scaling",
+            ),
+            (
+                !matches!(row.parameters, Form::ThetaOnly),
+                "rope_parameters",
+            ),
+            (theta, "rope_theta"),
+            (matches!(row.part, Part::Channels(_)), "rotary_dim"),
+            (row.rope_types == RopeTypes::GrowingAlpha, "use_dynamic_ntk"),
+            (
+                row.pairs == Pairs::InterleavedToHalfOrHalf,
+                "rope_interleave",
+            ),
+            (
+                matches!(row.rotates, Rotates::ExceptEvery(_)),
+                "no_rope_layers no_rope_layer_interval",
+            ),
+            (matches!(row.head, Head::Global(..)), "global_head_dim"),
+            (
+                matches!(row.parameters, Form::Compressed),
+                "compress_rope_theta partial_rotary_factor",
+            ),
+            (
+                matches!(row.parameters, Form::FirstLayers),
+                "partial_rotary_factors",
+            ),
+            (
+                matches!(row.head, Head::Latent { .. }),
+                "qk_rope_head_dim qk_nope_head_dim",
+            ),
+            (
+                self.of_windows(),
+                "swa_qk_rope_head_dim swa_qk_nope_head_dim",
+            ),
+            // zamba2 has both, and computes its heads itself.
+            (
+                row.head == Head::TwiceQuotient,
+                "kv_channels attention_head_dim",
+            ),
+            (true, READ_BY_ALL),
+        ] {
+            if condition {
+                read.extend(keys.split_ascii_whitespace());
             }
+        }
+        read
     }
 }
+
+/// What the answer for a type of layers goes by.
+struct Facts<'r> {
+    rope: &'r Object,
+    scaling: &'r str,
+    base: f64,
+    head_dim: usize,
+    rotary_dim: usize,
+}
+
+/// Whether a composite's code fails by rope parameters of its own, which it checks and does not use.
+fn fails_above(above: &Object, set: &Object) -> bool {
+    let needed = match rope_type(set) {
+        Ok("linear" | "dynamic") => "factor",
+        Ok("yarn") => "factor original_max_position_embeddings",
+        Ok("longrope") => "short_factor long_factor original_max_position_embeddings",
+        Ok("llama3") => {
+            "factor original_max_position_embeddings low_freq_factor high_freq_factor rope_theta"
+        }
+        _ => "",
+    };
+    let mut needed = needed.split_ascii_whitespace();
+    let old = above.get("rope_scaling").and_then(Value::as_object) == Some(set);
+    let theta = given(above, "rope_theta").is_some();
+    match rope_type(set) {
+        Ok("yarn" | "longrope" | "llama3") if old && theta => true,
+        _ => needed.any(|key| !set.contains_key(key)),
+    }
+}
+
+/// What is asked for where two lengths have two answers.
+const LENGTH: &str = "the length of the sequence (Config::with_length)";
+
+/// A length beyond every context.
+const LONG: u64 = 1 << 40;
+
+/// The layer of that number, as Python reads it.
+fn layer_number(name: &str) -> Option<usize> {
+    let digits = name.bytes().all(|byte| byte.is_ascii_digit());
+    name.parse().ok().filter(|_| digits)
+}
+
+/// Whether a value says nothing by itself under that key.
+fn is_neutral(key: &str, value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => key != "truncate",
+        Value::Array(list) => list.is_empty(),
+        Value::Object(own) => own.is_empty(),
+        Value::Bool(true) => key == "truncate",
+        Value::Number(number) => match key {
+            "factor" | "attention_factor" => *number == 1.0,
+            "mscale" | "mscale_all_dim" | "alpha" => *number == 0.0,
+            _ => false,
+        },
+        Value::Text(_) => false,
+    }
+}
+
+/// The keys of sets of parameters.
+const SETS: &str = "rope_scaling rope_parameters";
+
+/// Keys of the shape, beside the parameters, that the code of all classes reads, by this name or another.
+const READ_BY_ALL: &str = "hidden_size num_attention_heads num_hidden_layers head_dim max_position_embeddings \
+    original_max_position_embeddings layer_types";
+
+/// Keys that the code of most classes reads once for all layers.
+const READ_ONCE: &str = "head_dim hidden_size max_position_embeddings original_max_position_embeddings layer_types \
+    qk_rope_head_dim qk_nope_head_dim num_hidden_layers";
 
 /// Keys of the part of a head that rotates.
 const PARTS: &str =
     "rotary_emb_fraction rope_pct rope_percent rotary_pct rotary_percent partial_rotary_factor";
 
+/// Switches of the whole rotation.
+const SWITCHES: &str = "rotary use_rope use_rotary use_rotary_emb use_rotary_embedding use_rotary_embeddings \
+    use_rotary_pos_emb use_rotary_position_embeddings";
+
 /// Keys that other models read, and that say nothing without their code.
 const OF_SOME: &str = "rope_local_base_freq local_rope_theta global_rope_theta compress_rope_theta swa_rope_theta \
     layer_rope_theta no_rope_layers no_rope_layer_interval rope_scaling_layers partial_rotary_factors use_mem_rope \
-    rotary_value global_head_dim kv_channels mrope_section xdrope_section";
+    rotary_value global_head_dim kv_channels mrope_section xdrope_section alibi use_alibi use_dynamic_ntk \
+    position_encoding_2d position_embedding_type position_embeddings_type";
 
 /// What the names of keys about a rotation have in them.
 const ROTARY: &str = "rope rotary theta";
 
-/// Keys whose names sound like a rotation, and that say something else: the parameters themselves, which are read by
-/// another rule, and the indexers of sparse attention. Every other key with such a name is refused.
-fn key_is_irrelevant(key: &str) -> bool {
-    let known = "rope_scaling rope_parameters rope_theta indexer_rope_interleave relation_bias_theta \
-                 memory_attention_rope_feat_sizes memory_attention_rope_k_sizes memory_attention_rope_dropout";
-    !words::any_within(ROTARY, key) || words::has(known, key)
-}
+/// Keys whose names sound like the rotation's, and that say something else.
+const OF_OTHERS: &str = "original_rope indexer_rope_interleave relation_bias_theta memory_attention_rope_feat_sizes \
+    memory_attention_rope_k_sizes memory_attention_rope_dropout v_head_dim";
 
 /// The first Qwen's alpha: 1 within the context, and one less than a power of two from there on.
 fn growing_alpha(length: f64, context: f64) -> f64 {
@@ -1023,34 +1398,43 @@ fn part_of(dim: usize, partial: f64) -> Result<usize> {
 
 /// The frequencies over given axes, from the base and the scaling of a file whose model is not known.
 pub(crate) fn over(
-    config: &Object,
+    place: &Place<'_>,
     layer_type: Option<&str>,
-    length: Option<u64>,
+    sequence: Option<u64>,
     axes: Axes<'_>,
+    notes: Notes<'_>,
 ) -> Result<Frequencies<'static>> {
-    let row = HALF;
-    let parameters = Parameters::read(config, &row)?;
+    let (row, config) = (HALF, place.object());
+    let parameters = Parameters::read(config, "unknown", &row, &notes)?;
     let reading = Reading {
         config,
         name: "unknown",
         row,
         parameters,
-        length,
+        length: sequence,
+        above: Vec::new(),
+        notes,
     };
-    let rope = reading
-        .parameters
-        .of(layer_type)?
-        .ok_or_else(|| missing("the parameters of a type of layers"))?;
-    let base = inside_or_beside(rope, "rope_theta", config, "rope_theta")?
-        .ok_or_else(|| missing("rope_theta"))?;
-    let name = match rope_type(rope)? {
-        "su" => "longrope",
-        "mrope" | "axial" => "default",
-        other => other,
-    };
-    known_type(name)?;
-    check_read(rope, name, &row)?;
-    let mut lists = (Vec::new(), Vec::new());
-    let scaling = reading.scaling(name, rope, &mut lists)?;
-    Ok(Frequencies::new(axes, base, &scaling)?)
+    let before = reading.notes.so_far();
+    reading.notes.settle(before, || {
+        let rope = reading
+            .parameters
+            .of(layer_type)?
+            .ok_or_else(|| missing("the parameters of a type of layers"))?;
+        let base = reading
+            .inside_or_beside(rope, "rope_theta", "rope_theta")?
+            .ok_or_else(|| missing("rope_theta"))?;
+        let name = match rope_type(rope)? {
+            "su" => "longrope",
+            "mrope" | "axial" => "default",
+            other => other,
+        };
+        known_type(name)?;
+        reading.check_read(rope, name);
+        reading.by_length(name, &mut |length| {
+            let mut lists = (Vec::new(), Vec::new());
+            let scaling = reading.scaling(name, rope, length, &mut lists)?;
+            Ok(Frequencies::new(axes, base, &scaling)?)
+        })
+    })
 }

@@ -4,7 +4,7 @@
 //! enums and numbers of `types/row.rs`; the others are names with a reason (`types/others.rs`). A type that is in
 //! neither is refused by name.
 
-use crate::error::{Result, unsupported};
+use crate::error::{Result, still, unsupported};
 use crate::nearest::nearest;
 
 mod columns;
@@ -27,6 +27,8 @@ pub(crate) enum Type {
 
 /// The type of that name and the name as the table has it.
 pub(crate) fn model_type(name: &str) -> Option<(&'static str, Type)> {
+    let alias = others::ALIASES.iter().find(|(other, _)| *other == name);
+    let name = alias.map_or(name, |(_, name)| *name);
     let of = |names: &'static str| names.split_ascii_whitespace().find(|known| *known == name);
     let pair = |pairs: &'static [(&'static str, &'static str)]| {
         pairs.iter().find(|(known, _)| *known == name).copied()
@@ -53,17 +55,41 @@ pub(crate) fn nearest_type(name: &str) -> &'static str {
     nearest(name, rows::names().chain(refused).chain(others))
 }
 
-/// The row of that type, if it rotates; else the refusal.
+/// The name of a part without what names of parts end with.
+pub(crate) fn stem(part: &str) -> &str {
+    let mut part = part;
+    while let Some(shorter) = part.strip_suffix("_config") {
+        part = shorter;
+    }
+    part
+}
+
+/// The parts of a composite: of each the key, its type, empty where it is named by the composite and the key, and
+/// whether the class makes it of that type whatever the file calls it.
+pub(crate) fn parts(root: &str) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+    let line = others::PARTS.split(';').find_map(|line| {
+        let (name, parts) = line.split_once(':')?;
+        (name.trim() == root).then_some(parts)
+    });
+    line.unwrap_or_default()
+        .split_ascii_whitespace()
+        .filter_map(|part| {
+            let place = part.find(['=', '~'])?;
+            let (key, own) = part.split_at(place);
+            Some((key, own.get(1..)?, own.starts_with('=')))
+        })
+}
+
+/// The row of that type, if it rotates; else the refusal. Of a composite it is another.
 pub(crate) fn row_of(name: &'static str, found: Type) -> Result<Row> {
-    let what = match found {
-        Type::Rotating(row) => return Ok(row),
-        Type::Still => "it has no rotary embedding, so nothing rotates",
-        Type::Composite(_) => {
-            "it holds parts that rotate in their own ways; choose one with Config::with_part"
-        }
-        Type::Refused(why) => why,
-    };
-    Err(unsupported(name, what))
+    match found {
+        Type::Rotating(row) => Ok(row),
+        Type::Still | Type::Composite(_) => Err(still(
+            name,
+            "it has no rotary embedding, so nothing rotates",
+        )),
+        Type::Refused(why) => Err(unsupported(name, why)),
+    }
 }
 
 #[cfg(test)]
@@ -107,6 +133,25 @@ mod tests {
                 "{composite}"
             );
             assert!(model_type(text).is_some(), "{text}");
+        }
+        for (alias, name) in others::ALIASES {
+            assert!(
+                !all.contains(alias) && all.contains(name),
+                "{alias}: {name}"
+            );
+        }
+        let wholes: Vec<&str> = others::PARTS
+            .split(';')
+            .filter_map(|line| Some(line.split_once(':')?.0.trim()))
+            .collect();
+        assert!(wholes.is_sorted() && wholes.len() > 200);
+        for whole in wholes {
+            assert!(all.contains(&whole), "{whole}");
+            for (key, part, _) in parts(whole) {
+                let derived = [whole, "_", stem(key)].concat();
+                let name = if part.is_empty() { &derived } else { part };
+                assert!(all.contains(&name), "{whole}: {key} is {name}");
+            }
         }
     }
 
@@ -160,7 +205,7 @@ mod tests {
             "`Config` knows the model types of transformers 5.24.0, and five whose files bring their own code \
              (`chatglm`,\n`internlm2`, `kimi_k2`, `minimax_text_01`, `qwen`), by what that code does, layer by layer:\n\
              {} that rotate, {} that rotate in a way that it refuses by name, {} that do not rotate, and {} \
-             composites of\nparts. Another type is refused, and so is a key that the code ignores.\n\n\
+             composites of\nparts. Another type is refused.\n\n\
              | pairs | model types |\n|---|---|\n",
             rows::names().count(),
             others::REFUSED.len(),

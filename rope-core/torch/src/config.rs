@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex};
 
 use rope_core::{Positions, Rows};
-use rope_models::{Config, Error, Model, Rotation};
+use rope_models::{Config, Error, Ignored, Model, Rotation};
 
 use crate::plan::{Plan, Width};
 use crate::rotate::{check_in_place, rotate_where_it_lies, rotated};
@@ -15,14 +15,20 @@ use crate::tables::{check_room, integers};
 use crate::tensor::{extents, with_adjacent_channels};
 
 /// Rotations that were read, the last one used at the end.
-static KNOWN: Mutex<Vec<(Vec<u8>, Arc<Rotation>)>> = Mutex::new(Vec::new());
+static KNOWN: Mutex<Vec<(Vec<u8>, Arc<Known>)>> = Mutex::new(Vec::new());
+
+/// A rotation, and what its file says besides that the model's code ignores.
+struct Known {
+    rotation: Rotation,
+    ignored: Vec<Ignored>,
+}
 
 /// As many as the kinds of layers of several models.
 const MOST_KNOWN: usize = 32;
 
 /// The rotation of a text with choices after it, ended by zeros:
-/// `json 0 layer_type 0 part 0 model_type 0 length 0 layer`.
-fn rotation(config: RawTensor) -> Result<Arc<Rotation>> {
+/// `json 0 layer_type 0 part 0 model_type 0 length 0 lenient 0 layer`.
+fn known(config: RawTensor) -> Result<Arc<Known>> {
     let config = config.named("config")?;
     let bytes = match (config.dtype(), config.sizes(), config.strides()) {
         (Dtype::Uint8, [_], [1]) => config.elements::<u8>()?,
@@ -37,9 +43,9 @@ fn rotation(config: RawTensor) -> Result<Arc<Rotation>> {
         let mut known = known()?;
         if let Some(index) = known.iter().position(|(text, _)| text == bytes) {
             let used = known.remove(index);
-            let rotation = used.1.clone();
+            let found = used.1.clone();
             known.push(used);
-            return Ok(rotation);
+            return Ok(found);
         }
     }
     let read = Arc::new(read(std::str::from_utf8(bytes)?)?);
@@ -51,7 +57,8 @@ fn rotation(config: RawTensor) -> Result<Arc<Rotation>> {
     Ok(read)
 }
 
-fn read(text: &str) -> Result<Rotation> {
+/// The file with what was chosen, and the number of a layer.
+fn file(text: &str) -> Result<(Config, Option<usize>)> {
     let mut fields = text.split('\0');
     let mut next = || fields.next().filter(|field| !field.is_empty());
     let mut config = Config::from_json(next().unwrap_or_default())?;
@@ -67,9 +74,18 @@ fn read(text: &str) -> Result<Rotation> {
     if let Some(length) = next() {
         config = config.with_length(length.parse()?);
     }
+    if next().is_some() {
+        config = config.lenient();
+    }
+    let layer = next().map(str::parse).transpose()?;
+    Ok((config, layer))
+}
+
+fn read(text: &str) -> Result<Known> {
+    let (config, layer) = file(text)?;
     let model = config.model()?;
-    let rotation = match next() {
-        Some(layer) => rotation_of_layer(&model, layer.parse()?)?,
+    let rotation = match layer {
+        Some(layer) => rotation_of_layer(&model, layer)?,
         None => model.rotation()?.clone(),
     };
     if rotation.windows().count() > 1 {
@@ -77,7 +93,8 @@ fn read(text: &str) -> Result<Rotation> {
             "this model pairs parts of a head by themselves, which these operators do not; rotate each by cos and sin",
         ));
     }
-    Ok(rotation)
+    let ignored = model.ignored().to_vec();
+    Ok(Known { rotation, ignored })
 }
 
 fn rotation_of_layer(model: &Model, index: usize) -> Result<Rotation> {
@@ -122,10 +139,11 @@ fn rows(rotation: &Rotation, positions: RawTensor) -> Result<(Rows<'static>, Vec
 /// `rope_kernels::config_rotation`: numbers of a model's rotation: a plan, head_dim, the range of channels that rotate,
 /// axes, whether the rows are full-width, and the bits of the attention factor.
 pub(crate) fn config_rotation(config: RawTensor) -> Result<Tensor> {
-    let rotation = rotation(config)?;
+    let known = known(config)?;
+    let rotation = &known.rotation;
     let window = rotation.window();
     let numbers = [
-        Plan::bits_of_model(&rotation),
+        Plan::bits_of_model(rotation),
         i64::try_from(rotation.head_dim())?,
         i64::try_from(window.start)?,
         i64::try_from(window.end)?,
@@ -142,6 +160,44 @@ pub(crate) fn config_rotation(config: RawTensor) -> Result<Tensor> {
     Ok(result)
 }
 
+/// `rope_kernels::config_refusal`: why a file has no rotation: 1 if nothing rotates, 2 if a part has to be chosen, 3 for a
+/// key that the model's code ignores, 0 for all else.
+pub(crate) fn config_refusal(config: RawTensor) -> Result<Tensor> {
+    let config = config.named("config")?;
+    let text = std::str::from_utf8(config.elements::<u8>()?)?;
+    let (config, _) = file(text)?;
+    let found = config.model().and_then(|model| model.rotation().cloned());
+    let kind = match found {
+        Err(Error::NothingRotates { .. }) => 1,
+        Err(Error::ChoosePart { .. }) => 2,
+        Err(Error::Unread { .. }) => 3,
+        _ => 0,
+    };
+    let mut result = Tensor::uninitialized("refusal", &[1], &[1], Dtype::Int64)?;
+    result.elements_mut::<i64>([])?.copy_from_slice(&[kind]);
+    Ok(result)
+}
+
+/// `rope_kernels::config_ignored`: the keys about the rotation that the model's code ignores, as a text in a tensor of
+/// bytes: of each the path, the value, the reason, and 1 if it says something else than the code does, each ended by a
+/// zero.
+pub(crate) fn config_ignored(config: RawTensor) -> Result<Tensor> {
+    let known = known(config)?;
+    let mut text = String::new();
+    for own in &known.ignored {
+        let flag = if own.significant { "1" } else { "0" };
+        for field in [&own.path, &own.value, own.reason, flag] {
+            text.push_str(field);
+            text.push('\0');
+        }
+    }
+    let mut result = Tensor::uninitialized("ignored", &[text.len()], &[1], Dtype::Uint8)?;
+    result
+        .elements_mut::<u8>([])?
+        .copy_from_slice(text.as_bytes());
+    Ok(result)
+}
+
 /// `rope_kernels::config_rows`: cos and sin of positions, `[.., pairs]`, or with each value twice as the plan says;
 /// rounded once to f32. The number of pairs is an argument for traces, which know no configuration.
 pub(crate) fn config_rows(
@@ -150,13 +206,14 @@ pub(crate) fn config_rows(
     pairs: i64,
     plan: i64,
 ) -> Result<[Tensor; 2]> {
-    let (plan, rotation) = (Plan::new(plan)?, rotation(config)?);
+    let (plan, known) = (Plan::new(plan)?, known(config)?);
+    let rotation = &known.rotation;
     if rotation.is_full_width() {
         return Err(Failure::new(
             "the channels of a pair have angles of their own in this model; rotate by positions, not by rows",
         ));
     }
-    let (rows, mut extents) = rows(&rotation, positions)?;
+    let (rows, mut extents) = rows(rotation, positions)?;
     if usize::try_from(pairs)? != rows.rotary_dim() / 2 {
         return Err(Failure::new(format!(
             "pairs is {pairs}; the model rotates {}",
@@ -217,11 +274,12 @@ pub(crate) fn rotate_by_config(
     positions: RawTensor,
     plan: i64,
 ) -> Result<Tensor> {
-    let rotation = rotation(config)?;
-    let plan = Plan::of_model(plan, &rotation)?;
+    let known = known(config)?;
+    let rotation = &known.rotation;
+    let plan = Plan::of_model(plan, rotation)?;
     let x = with_adjacent_channels(x.named("x")?)?;
-    let first = first_channel(&x, &plan, &rotation)?;
-    let (rows, _) = rows(&rotation, positions)?;
+    let first = first_channel(&x, &plan, rotation)?;
+    let (rows, _) = rows(rotation, positions)?;
     rotated("y", &x, &plan, &[], &rows, first)
 }
 
@@ -232,11 +290,12 @@ pub(crate) fn rotate_by_config_in_place(
     positions: RawTensor,
     plan: i64,
 ) -> Result<()> {
-    let rotation = rotation(config)?;
-    let plan = Plan::of_model(plan, &rotation)?;
+    let known = known(config)?;
+    let rotation = &known.rotation;
+    let plan = Plan::of_model(plan, rotation)?;
     let mut x = x.named_mut("x")?;
-    let first = first_channel(&x, &plan, &rotation)?;
-    let (rows, _) = rows(&rotation, positions)?;
+    let first = first_channel(&x, &plan, rotation)?;
+    let (rows, _) = rows(rotation, positions)?;
     check_in_place(&mut x, &plan, &[], &rows, first)?;
     rotate_where_it_lies(&mut x, &plan, &rows, first)
 }

@@ -123,6 +123,10 @@ const OPERATORS: &[(&str, Entry)] = operators! {
         => |x: T, dy: T, cos: T, plan: i64| gradients::table_gradients(x, dy, cos, plan);
     "config_rotation(Tensor config) -> Tensor"
         => |config: T| config::config_rotation(config);
+    "config_refusal(Tensor config) -> Tensor"
+        => |config: T| config::config_refusal(config);
+    "config_ignored(Tensor config) -> Tensor"
+        => |config: T| config::config_ignored(config);
     "config_rows(Tensor config, Tensor positions, int pairs, int plan=0) -> (Tensor, Tensor)"
         => |config: T, positions: T, pairs: i64, plan: i64| config::config_rows(config, positions, pairs, plan);
     "rotate_by_config(Tensor x, Tensor config, Tensor positions, int plan=0) -> Tensor"

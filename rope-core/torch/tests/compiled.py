@@ -52,6 +52,8 @@ class Operators(unittest.TestCase):
             (ops.rotate_qk_at_, (q.clone(), k.clone(), cos, sin, ids)),
             (ops.check_qk_at, (q.clone(), k.clone(), cos, sin, ids)),
             (ops.config_rotation, (rotation.config,)),
+            (ops.config_refusal, (rotation.config,)),
+            (ops.config_ignored, (rotation.config,)),
             (ops.config_rows, (rotation.config, ids, 8, rope_kernels.plan(repeat="halves"))),
             (ops.config_rows, (rotation.config, ids[None], 8)),
             (ops.rotate_by_config, (q, rotation.config, ids)),

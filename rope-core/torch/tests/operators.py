@@ -178,6 +178,19 @@ class ByConfiguration(unittest.TestCase):
         ):
             with self.assertRaisesRegex(RuntimeError, message):
                 call()
+        partial = {**LLAMA, "rope_pct": 0.5, "use_mrope": False}
+        for kind, message, config in (
+            (rope_kernels.IgnoredKey, "rope_pct is 0.5", partial),
+            (rope_kernels.NothingRotates, "nothing rotates", {"model_type": "bert"}),
+            (rope_kernels.ChoosePart, "parts that rotate", {"model_type": "llava"}),
+        ):
+            with self.assertRaisesRegex(kind, message):
+                rope_kernels.Rotation(config)
+        lenient = rope_kernels.Rotation(partial, lenient=True)
+        self.assertEqual(lenient.window, rotation.window)
+        self.assertEqual([(key, value, other) for key, value, _, other in lenient.ignored],
+                         [("rope_pct", "0.5", True), ("use_mrope", "false", False)])
+        self.assertEqual(rotation.ignored, [])
         gibberish = torch.frombuffer(bytearray(b"\xff\x00\x00"), dtype=torch.uint8)
         with self.assertRaises(RuntimeError):
             torch.ops.rope_kernels.config_rotation(gibberish)

@@ -3,7 +3,7 @@
 //! Pointers are null, misaligned, or lead to memory that is there; lengths are of memory that is there, or beyond all
 //! memory. That is all that a caller is asked to promise, so everything else may be anything.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::mem::zeroed;
 use std::ptr::{null, null_mut};
 
@@ -990,6 +990,7 @@ impl World {
             without: source.one_of(&names),
             length: source.word().into(),
             head_dim: source.one_of(&[0, 64, 128, 192]),
+            lenient: source.below(2) as i32,
         };
         let config = if source.once_in(2) {
             null()
@@ -1025,6 +1026,12 @@ impl World {
                 let index = source.below(3);
                 let status = rope_model_describe_layer(model, index, &mut layer);
                 assert_eq!(status == rope_status::Ok, index < count);
+                let (mut text, mut significant) = ([1 as c_char; 24], 7);
+                let size = source.below(25);
+                let listed =
+                    rope_model_ignored(model, index, text.as_mut_ptr(), size, &mut significant);
+                assert_eq!(listed == rope_status::Ok, significant < 2);
+                assert!(text[size..].iter().all(|&byte| byte == 1));
                 if rope_model_frequencies(model, index, &mut frequencies) == rope_status::Ok {
                     assert_eq!(rope_frequencies_free(frequencies), rope_status::Ok);
                 }

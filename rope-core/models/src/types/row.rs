@@ -34,7 +34,7 @@ names! {
     n_heads n_layer n_layers norm_eps num_heads num_layers partial_rotary_factor position_embedding_type
     qk_layernorm qk_norm_type qk_rope_head_dim rms_norm_eps rope_local_base_freq rope_ratio rope_scaling_layers
     rotary_dim rotary_emb_base rotary_pct rotary_value seq_length sliding_window_pattern swa_rope_theta use_mem_rope
-    use_qk_norm width
+    use_qk_norm use_rotary_embedding width
 }
 
 names! {
@@ -102,6 +102,8 @@ row! {
 
         /// A key of published files that its code never reads, whatever it says.
         ignores: Option<Key>,
+        /// A key that the class has with this number by default, and never reads.
+        idle: Option<(Key, u16)>,
 
         /// The norm of queries and keys; those of latents are not here.
         norm: Option<QkNorm>,
@@ -131,6 +133,7 @@ pub(crate) const HALF: Row = Row {
     scaled_layers: None,
     condition: Condition::Always,
     ignores: None,
+    idle: None,
     norm: None,
 };
 
@@ -212,7 +215,9 @@ pub(crate) enum Head {
     KeyOr(Key, u16),
     /// Always the width over the heads; a file whose `head_dim` differs is refused.
     Quotient,
-    /// Always twice that.
+    /// The same, but what rotates goes by `head_dim`, if the file has one.
+    QuotientApart,
+    /// `head_dim`, or `attention_head_dim`, or twice the width over the heads.
     TwiceQuotient,
     /// `head_dim`, or this many; in full-attention layers `global_head_dim`, or that many.
     Global(u16, u16),
@@ -330,6 +335,8 @@ pub(crate) enum Form {
     FirstLayers,
     /// DeepSeek-V4's two sets, main and compress.
     Compressed,
+    /// `rope_parameters`, or none: `rope_scaling` is not read.
+    New,
     /// The key `rope_theta` alone.
     ThetaOnly,
 }
@@ -545,6 +552,8 @@ pub(crate) enum Condition {
     IfTrue(Key),
     /// Those in which this key is not true.
     Unless(Key),
+    /// Those in which this key is not false.
+    UnlessFalse(Key),
 }
 
 /// The norm of queries and keys.

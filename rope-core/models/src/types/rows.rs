@@ -133,6 +133,7 @@ rows! {
         values: Values::Rotated,
         parameters: Form::ThetaOnly,
         rope_types: RopeTypes::Default,
+        condition: Condition::UnlessFalse(Key::use_rotary_embedding),
     };
     "codegen" = INTERLEAVED {
         width: Name::Or(Key::n_embd),
@@ -164,6 +165,7 @@ rows! {
     "cohere2_moe" = INTERLEAVED {
         head: Head::Or(128),
         part: Part::Inside(1.0),
+        parameters: Form::New,
         layers: LayerTypes::DensePrefix,
         rotates: Rotates::SlidingOrDense,
     };
@@ -398,7 +400,7 @@ rows! {
     "glm_ocr_vision" = QWEN_VISION { norm: Some(norm(Formula::Llama, 1e-5)) };
     "glmasr_encoder" = PARTIAL { part: Part::Factor(Key::partial_rotary_factor, 0.5) };
     "gpt_neox" = PARTIAL {
-        head: Head::Quotient,
+        head: Head::QuotientApart,
         part: Part::Factor(Key::rotary_pct, 0.25),
         base: Base::KeyOr(Key::rotary_emb_base, 10_000),
     };
@@ -491,7 +493,7 @@ rows! {
     "jais2" = HALF;
     "jetmoe" = HALF { head: Head::KeyOr(Key::kv_channels, 128) };
     "jina_embeddings_v3" = HALF { base: Base::Or(20_000) };
-    "kimi_k2" = DEEPSEEK;
+    "kimi_k2" = DEEPSEEK { pairs: Pairs::InterleavedToHalfOrHalf };
     "kimi_k25_vision" = VISION { axes: AxesOf::ColumnsAndRows };
     "kolibri1" = HALF {
         head: Head::Or(128),
@@ -606,6 +608,7 @@ rows! {
     "minimax_m3_vl_text" = PARTIAL {
         head: Head::Or(128),
         base: Base::Or(5_000_000),
+        idle: Some((Key::rotary_dim, 64)),
         norm: Some(norm(Formula::Gemma, 1e-6)),
     };
     "minimax_m3_vl_vision" = VISION { axes: AxesOf::Three };
@@ -924,7 +927,6 @@ rows! {
     "qwen4_exp_vision" = QWEN_VISION;
     "recurrent_gemma" = PARTIAL {
         context: Name::Absent,
-        head: Head::Quotient,
         part: Part::Factor(Key::partial_rotary_factor, 0.5),
         rope_types: RopeTypes::Default,
         layers: LayerTypes::Blocks,

@@ -6,11 +6,12 @@ no gradients: call them where no tensor requires one.
 """
 
 from . import _fakes  # noqa: F401
-from ._config import Rotation
+from ._config import ChoosePart, IgnoredKey, NothingRotates, Rotation
 from ._plan import plan
 from ._rotate import rotate, rotate_, rotate_qk, rotate_qk_
 from ._stages import norm_rotate_qk_, rotate_into_caches
 
 __all__ = [
-    "Rotation", "norm_rotate_qk_", "plan", "rotate", "rotate_", "rotate_into_caches", "rotate_qk", "rotate_qk_",
+    "ChoosePart", "IgnoredKey", "NothingRotates", "Rotation", "norm_rotate_qk_", "plan", "rotate", "rotate_",
+    "rotate_into_caches", "rotate_qk", "rotate_qk_",
 ]  # fmt: skip

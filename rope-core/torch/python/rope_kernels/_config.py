@@ -11,31 +11,61 @@ from ._plan import INPUT, OUTPUT, TOKENS_MAJOR, TRANSPOSE, plan
 from ._rotate import written
 
 
+class NothingRotates(RuntimeError):
+    """A model has no rotation, or what was asked for has none."""
+
+
+class ChoosePart(RuntimeError):
+    """A model has no rotation of its own, but its parts have: `part` says which is meant."""
+
+
+class IgnoredKey(RuntimeError):
+    """A file says something else about the rotation than its model's code does; see `lenient`."""
+
+
 class Rotation:
     """How the layers of a model rotate: its frequencies, with their scaling, its pairing, the channels that rotate.
 
     config: the text of a config.json, what json made of it, or a configuration of transformers. layer_type, part,
     model_type, length and layer are choices that the file leaves open: `full_attention`, `vision_config`, the type by
     whose rules it is read, the length of the sequence that dynamic scalings depend on, the number of a layer where
-    layers differ by their number. What rope-models does not know, it refuses: RuntimeError.
+    layers differ by their number. What rope-models does not know, it refuses: RuntimeError, and NothingRotates or
+    ChoosePart where these are the reason. A key about the rotation that the model's code ignores, and that says
+    something else, is refused as IgnoredKey, unless lenient: then the answer is that of the code. `ignored` lists such
+    keys.
     """
 
-    def __init__(self, config, *, layer_type=None, part=None, model_type=None, length=None, layer=None):
+    def __init__(
+        self, config, *, layer_type=None, part=None, model_type=None, length=None, lenient=False, layer=None
+    ):
         if hasattr(config, "to_json_string"):
             config = config.to_json_string()
         elif not isinstance(config, str):
             config = json.dumps(config)
-        choices = (layer_type, part, model_type, length, layer)
+        choices = (layer_type, part, model_type, length, 1 if lenient else None, layer)
         text = "\0".join([config, *("" if choice is None else str(choice) for choice in choices)])
         # A tensor, so that a graph has it as a constant.
         self.config = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8)
-        bits, self.head_dim, first, end, self.axes, full_width, factor = ops.config_rotation(self.config).tolist()
+        try:
+            numbers = ops.config_rotation(self.config).tolist()
+        except RuntimeError as error:
+            kind = int(ops.config_refusal(self.config))
+            raise (RuntimeError, NothingRotates, ChoosePart, IgnoredKey)[kind](str(error)) from None
+        bits, self.head_dim, first, end, self.axes, full_width, factor = numbers
         self.window = range(first, end)
         self.is_full_width = bool(full_width)
         self.attention_factor = struct.unpack("d", struct.pack("q", factor))[0]
         self.pairing = "interleaved" if bits & INPUT else "half"
         self.output_pairing = "interleaved" if bits & OUTPUT else "half"
         self.direction = "transpose" if bits & TRANSPOSE else "forward"
+
+    @property
+    def ignored(self):
+        """The keys about the rotation that the file has and the model's code ignores: of each its path, its value, the
+        reason, and whether it says something else than the code does."""
+        fields = bytes(ops.config_ignored(self.config).tolist()).decode().split("\0")[:-1]
+        each = zip(*[iter(fields)] * 4)
+        return [(path, value, reason, significant == "1") for path, value, reason, significant in each]
 
     def rows(self, positions, repeat="none"):
         """cos and sin of positions (`[tokens]`, `[batch, tokens]`, or `[axes, batch, tokens]`) in float32: `[.., rotary_dim

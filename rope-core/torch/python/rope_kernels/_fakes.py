@@ -81,6 +81,16 @@ def _(config):
     return config.new_empty(7, dtype=torch.int64)
 
 
+@_fake("config_refusal")
+def _(config):
+    return config.new_empty(1, dtype=torch.int64)
+
+
+@_fake("config_ignored")
+def _(config):
+    return config.new_empty(torch.library.get_ctx().new_dynamic_size(), dtype=torch.uint8)
+
+
 @_fake("config_rows")
 def _(config, positions, pairs, plan=0):
     width = 2 * pairs if plan & (HALVES | PAIRS) else pairs
