@@ -537,7 +537,7 @@ fn layers_are_looped_over() {
         Err(Error::Unsupported { .. })
     ));
 
-    let missing = read(r#"{"model_type": "llama", "head_dim": 64}"#);
+    let missing = read(r#"{"model_type": "chatglm", "kv_channels": 64}"#);
     assert_eq!(
         missing.layers().unwrap_err(),
         Error::Missing {
@@ -821,7 +821,7 @@ fn every_kind_of_refusal() {
     };
     assert_eq!((key.as_str(), nearest), ("rope_scaling.type", "rope_type"));
     let two = with(
-        r#", "model_type": "mellum",
+        r#", "model_type": "mellum", "layer_types": ["full_attention", "sliding_attention"], "num_hidden_layers": 2,
         "rope_parameters": {"full_attention": {"rope_theta": 1e4}, "sliding_attention": {"rope_theta": 1e5}}"#,
     );
     let Error::Ambiguous { key, choices } = error(two) else {
@@ -1008,7 +1008,8 @@ fn a_partial_factor_that_is_no_number_is_refused() {
     ] {
         let model = |value: &str| {
             let text = format!(
-                r#"{{"model_type": "{model_type}", "hidden_size": 512, "num_attention_heads": 8, "{key}": {value}}}"#
+                r#"{{"model_type": "{model_type}", "hidden_size": 512, "num_attention_heads": 8,
+                    "attn_layer_indices": [0], "{key}": {value}}}"#
             );
             read(&text)
         };

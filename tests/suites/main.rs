@@ -16,6 +16,8 @@ mod backends;
 #[cfg(feature = "every")]
 mod bodies;
 mod cache;
+#[cfg(feature = "models")]
+mod classes;
 #[cfg(feature = "every")]
 mod codes4;
 #[cfg(feature = "models")]

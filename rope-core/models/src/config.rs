@@ -13,7 +13,9 @@ use crate::json::{Object, Value};
 use crate::model::Model;
 use crate::nearest::sort_nearest;
 use crate::reading::Reading;
-use crate::types::{Row, Type, model_type, nearest_type, parts, row_of, stem};
+use crate::types::{Row, Type, model_type, nearest_type, otherwise, parts, row_of, stem};
+use crate::words;
+use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use rope_core::Frequencies;
@@ -177,8 +179,9 @@ impl Config {
     /// [`Error::NoSuch`] for the part that [`Config::with_part`] names; [`Error::Ambiguous`] and [`Error::Invalid`] for
     /// the parameters of the rotation. What else is refused, the questions of the [`Model`] refuse.
     pub fn model(&self) -> Result<Model, Error> {
-        let place = self.place()?;
-        let (name, row) = self.row(&place)?;
+        let file = self.completed();
+        let place = file.place()?;
+        let (name, row) = file.row(&place)?;
         let notes = Notes::new(place.object(), &place.path(), self.lenient);
         let reading = Reading::new(&place, name, row, self.length, notes)?;
         Ok(Model::of_config(reading, self.layer_type.as_deref()))
@@ -253,6 +256,46 @@ impl Config {
         Ok(place)
     }
 
+    /// The file with the part that is asked for, or with its text model, where it leaves them to the class of the whole.
+    #[inline(never)]
+    fn completed(&self) -> Cow<'_, Self> {
+        let Some(whole) = own_type(&self.root).filter(|_| self.model_type.is_none()) else {
+            return Cow::Borrowed(self);
+        };
+        let there = self.root.get(TEXT).is_some_and(Value::is_object);
+        let path = match (&self.part, model_type(whole)) {
+            (Some(path), _) if self.place().is_err() => path,
+            (None, Some((_, Type::Composite(None)))) if !there => TEXT,
+            _ => return Cow::Borrowed(self),
+        };
+        let (mut made, mut name) = (self.clone(), String::from(whole));
+        let mut object = &mut made.root;
+        for key in path.split('.') {
+            if object.get(key).is_none_or(Value::is_null) {
+                let known = parts(&name).find(|(known, ..)| *known == key);
+                let Some((_, own, _)) = known.filter(|_| !has_parts_or_sizes(object, &name)) else {
+                    return Cow::Borrowed(self);
+                };
+                let own = match own {
+                    "" => [&name, "_", stem(key)].concat(),
+                    own => own.into(),
+                };
+                let mut part = Object::new();
+                part.insert("model_type", Value::Text(own));
+                for (size, number) in otherwise(&name, key) {
+                    part.insert(size, Value::Number(number));
+                }
+                object.insert(key, Value::Object(part));
+            }
+            object = match object.get_mut(key) {
+                Some(Value::Object(own)) => own,
+                _ => return Cow::Borrowed(self),
+            };
+            name = type_of_part(Some(&name), key, object).unwrap_or(name);
+        }
+        Cow::Owned(made)
+    }
+
     /// The row of the model's type. A part has the type that the class of the whole gives it, or names its own; one
     /// without, or with that of the whole model, as older files have it, is named by the whole and the part.
     #[inline(never)]
@@ -290,6 +333,18 @@ impl Config {
 }
 
 pub(crate) const TEXT: &str = "text_config";
+
+/// Whether a file of a composite describes a model by other parts than its class has, or by sizes beside them: older
+/// files do. A part that is not there is no omission then.
+fn has_parts_or_sizes(object: &Object, name: &str) -> bool {
+    let sizes = "hidden_size num_hidden_layers num_attention_heads";
+    object.iter().any(|(key, value)| match value {
+        Value::Object(own) => {
+            own.contains_key("hidden_size") && !parts(name).any(|(known, ..)| known == key)
+        }
+        _ => words::has(sizes, key),
+    })
+}
 
 /// A part of a file, and the way there.
 pub(crate) struct Place<'c> {

@@ -23,6 +23,7 @@ pub(crate) struct Reading<'c> {
     pub(crate) name: &'static str,
     pub(crate) row: Row,
     pub(crate) parameters: Parameters,
+    sizes: Sizes,
     length: Option<u64>,
     /// What stands above the part that is read, with its paths.
     above: Vec<(String, &'c Object)>,
@@ -87,6 +88,7 @@ impl<'c> Reading<'c> {
             name,
             row,
             parameters,
+            sizes: sizes_of(name),
             length,
             above,
             notes,
@@ -313,7 +315,12 @@ impl<'c> Reading<'c> {
 
     /// How many layers there are.
     pub(crate) fn layer_count(&self) -> Result<Option<usize>> {
-        self.dimension("num_hidden_layers", self.row.depth)
+        // Their types count layers, too.
+        let of_class = match given(self.config, "layer_types") {
+            Some(_) => 0,
+            None => self.sizes.depth.into(),
+        };
+        self.dimension("num_hidden_layers", self.row.depth, of_class)
     }
 
     /// The same, or as many as the file has types for.
@@ -325,37 +332,46 @@ impl<'c> Reading<'c> {
         }
     }
 
-    /// A number of the model's shape, by its usual key or by the one that this class calls it.
+    /// A number of the model's shape, by its usual key or by the one that this class calls it, or that of the class.
     #[inline(never)]
-    fn dimension(&self, usual: &'static str, name: Name) -> Result<Option<usize>> {
+    fn dimension(&self, usual: &'static str, name: Name, default: usize) -> Result<Option<usize>> {
         let (other, times) = match name {
-            Name::Usual => return count(self.config, usual),
-            Name::Only(key) => return count(self.config, key.name()),
+            Name::Usual => (usual, 1),
+            Name::Or(key) | Name::Only(key) => (key.name(), 1),
+            Name::Twice(key) => (key.name(), 2),
             Name::Absent => return Ok(None),
-            Name::Or(key) => (key, 1),
-            Name::Twice(key) => (key, 2),
         };
-        let own = count(self.config, other.name())?.map(|own| own.saturating_mul(times));
+        let usual = match name {
+            Name::Only(_) => other,
+            _ => usual,
+        };
+        let own = count(self.config, other)?.map(|own| own.saturating_mul(times));
+        // A null is not an omission.
+        let omitted = ![usual, other]
+            .iter()
+            .any(|key| self.config.contains_key(key));
         match (count(self.config, usual)?, own) {
             (Some(usual_one), Some(own)) if usual_one != own => Err(Error::Ambiguous {
                 key: usual,
-                choices: beginning(other.name()),
+                choices: beginning(other),
             }
             .into()),
-            (usual, own) => Ok(own.or(usual.map(|usual| usual / times * times))),
+            (usual, own) => Ok(own
+                .or(usual.map(|usual| usual / times * times))
+                .or((omitted && default > 0).then_some(default))),
         }
     }
 
     fn heads(&self) -> Result<usize> {
         let key = "num_attention_heads";
-        self.dimension(key, self.row.heads)?
+        self.dimension(key, self.row.heads, self.sizes.heads.into())?
             .ok_or_else(|| missing(key))
     }
 
     #[inline(never)]
     fn width_over_heads(&self) -> Result<usize> {
         let key = "hidden_size";
-        let width = self.dimension(key, self.row.width)?;
+        let width = self.dimension(key, self.row.width, self.sizes.width.into())?;
         let width = width.ok_or_else(|| missing(key))?;
         let heads = self.heads()?;
         // The models' code divides and rounds down, or refuses; no published model has a rest.
@@ -910,7 +926,12 @@ impl<'c> Reading<'c> {
                 choices: beginning(other.name()),
             }
             .into()),
-            _ => usual.or(own).ok_or_else(|| missing(key)),
+            _ => {
+                let of_class = self.sizes.context;
+                let default =
+                    (of_class > 0 && !self.config.contains_key(key)).then_some(of_class.into());
+                usual.or(own).or(default).ok_or_else(|| missing(key))
+            }
         }
     }
 
@@ -1411,6 +1432,7 @@ pub(crate) fn over(
         name: "unknown",
         row,
         parameters,
+        sizes: Sizes::default(),
         length: sequence,
         above: Vec::new(),
         notes,

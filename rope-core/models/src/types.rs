@@ -11,8 +11,10 @@ mod columns;
 mod others;
 mod row;
 mod rows;
+mod sizes;
 
 pub(crate) use row::*;
+pub(crate) use sizes::{Sizes, otherwise, sizes_of};
 
 /// A model type.
 #[derive(Clone, Copy, Debug)]
@@ -161,6 +163,11 @@ mod tests {
             let (found, said) = (Row::at(number), Row::as_named(number));
             assert_eq!(format!("{found:?}"), format!("{said:?}"), "{name}");
         }
+    }
+
+    #[test]
+    fn sizes_are_those_of_the_rows() {
+        assert!(rows::names().eq(sizes::NAMES.iter().copied()));
     }
 
     #[test]

@@ -130,6 +130,7 @@ rows! {
         context: Name::Absent,
         head: Head::Quotient,
         part: Part::Clvp,
+        base: Base::Fixed(10_000),
         values: Values::Rotated,
         parameters: Form::ThetaOnly,
         rope_types: RopeTypes::Default,
