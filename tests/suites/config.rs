@@ -16,9 +16,8 @@ use rope_tests::number::values;
 use rope_tests::{Number, Source};
 
 /// What is said of a model type that is not known.
-const UNKNOWN_TYPE: &str = "model_type is \"new\", which is not known here; the nearest that is known is \"sew\"; \
-    Config::with_model_type reads the file by the rules of another type, Config::frequencies_over takes its base and \
-    scaling alone";
+const UNKNOWN_TYPE: &str = "model_type is \"new\", which is not known here; Config::with_model_type reads the file by \
+    the rules of another type, Config::frequencies_over takes its base and scaling alone";
 
 #[test]
 fn golden_configurations_give_the_golden_frequencies() {

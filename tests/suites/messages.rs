@@ -671,13 +671,18 @@ pub(crate) fn cases_of_models() -> Vec<(ModelError, String)> {
         ),
         (
             of_llama(r#""head_dim": 64, "model_type": "lama""#),
-            "model_type is \"lama\", which is not known here; the nearest that is known is \"llama\"; \
+            "model_type is \"lama\", which is not known here; Config::with_model_type reads the file by the rules of \
+             another type, Config::frequencies_over takes its base and scaling alone",
+        ),
+        (
+            of_llama(r#""head_dim": 64, "model_type": "mixformer-sequential""#),
+            "model_type is \"mixformer-sequential\", which is not known here; it rotates as \"phi-msft\" does; \
              Config::with_model_type reads the file by the rules of another type, Config::frequencies_over takes its \
              base and scaling alone",
         ),
         (
             of_gguf("qwen9", &[]),
-            "general.architecture is \"qwen9\", which is not known here; the nearest that is known is \"qwen\"",
+            "general.architecture is \"qwen9\", which is not known here",
         ),
         (
             of_part(

@@ -532,7 +532,18 @@ pub(crate) fn outcome(case: &Value) -> Outcome {
 }
 
 /// Types whose files bring their own code: the suite `own_code` holds their rows to it.
-const OWN_CODE: [&str; 5] = ["chatglm", "internlm2", "kimi_k2", "minimax_text_01", "qwen"];
+const OWN_CODE: [&str; 10] = [
+    "baichuan",
+    "chatglm",
+    "deepseek",
+    "internlm2",
+    "kimi_k2",
+    "minicpm",
+    "minimax_text_01",
+    "orion",
+    "qwen",
+    "xverse",
+];
 
 fn one_rotation(config: &Config) -> Result<Rotation, Error> {
     config.model()?.rotation().cloned()

@@ -350,3 +350,107 @@ fn keys_that_state_what_the_code_does() {
         "rotary": true, "rotary_dim": 64, "scale_attn_weights": true}"#;
     is(&rotation(gptj), Pairing::Interleaved, 64, 256, 10_000.0);
 }
+
+/// SGLang's files of DeepSeek-V4 have another name of the type, and the keys and values of DeepSeek's.
+#[test]
+fn deepseek_v4_has_another_name() {
+    let with = |name: &str| {
+        let text = format!(
+            r#"{{"model_type": "{name}", "architectures": ["DeepseekV4ForCausalLM"], "hidden_size": 4096,
+            "num_hidden_layers": 4, "num_attention_heads": 64, "num_key_value_heads": 1, "head_dim": 512,
+            "qk_rope_head_dim": 64, "max_position_embeddings": 1048576, "sliding_window": 128,
+            "compress_rope_theta": 160000, "compress_ratios": [0, 0, 4, 128, 0], "rope_scaling": {{"beta_fast": 32,
+            "beta_slow": 1, "factor": 16, "original_max_position_embeddings": 65536, "type": "yarn"}}}}"#
+        );
+        model(&text).layers().expect("layers").rotations().to_vec()
+    };
+    let found = with("deepseek_ref");
+    assert_eq!(found.len(), 3);
+    assert_eq!(found, with("deepseek_v4"));
+}
+
+/// XVERSE's code of a context of 256K has another base than that of 8K, in files that name none.
+#[test]
+fn xverse_has_a_base_within_its_context() {
+    let with = |context: u32| {
+        let text = format!(
+            r#"{{"model_type": "xverse", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 2,
+            "max_position_embeddings": {context}}}"#
+        );
+        model(&text).rotation().cloned()
+    };
+    is(
+        &with(16384).expect("a rotation"),
+        Pairing::Half,
+        128,
+        128,
+        10_000.0,
+    );
+    assert_eq!(with(262_144), Err(Error::Missing { key: "rope_theta" }));
+}
+
+/// Which class reads a MiniCPM-V file depends on its version.
+#[test]
+fn minicpmv_depends_on_its_version() {
+    let with = |version: &str| {
+        let text = format!(
+            r#"{{"model_type": "minicpmv", "version": {version}, "hidden_size": 96, "num_attention_heads": 4,
+            "num_hidden_layers": 2, "rope_theta": 1e6}}"#
+        );
+        Config::from_json(&text).expect("JSON").model()
+    };
+    for version in ["2.6", "4.0"] {
+        let model = with(version).expect("a model");
+        is(
+            model.rotation().expect("a rotation"),
+            Pairing::Half,
+            24,
+            24,
+            1e6,
+        );
+    }
+    let refused = with("2.0").err().map(|error| error.to_string());
+    let why = "minicpmv: the class depends on its version, and this one is not known here";
+    assert_eq!(refused.as_deref(), Some(why));
+}
+
+/// A scaling that code reads in another way than transformers is not guessed.
+#[test]
+fn what_own_code_scales_otherwise_is_refused() {
+    let with = |name: &str, keys: &str| {
+        let text = format!(
+            r#"{{"model_type": "{name}", "hidden_size": 96, "num_attention_heads": 4, "num_hidden_layers": 2,
+            "max_position_embeddings": 1024 {keys}}}"#
+        );
+        let model = Config::from_json(&text).expect("JSON").model();
+        let found = model.and_then(|model| model.rotation().cloned());
+        found
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default()
+    };
+    // Its frequencies are rounded to bf16, but for those that an alpha makes.
+    let bf16 = "hunyuan: its code rounds frequencies without an alpha to bf16";
+    assert_eq!(with("hunyuan", ""), bf16);
+    let linear = r#", "rope_scaling": {"type": "linear", "factor": 2.0, "alpha": 0.0}"#;
+    assert_eq!(with("hunyuan", linear), bf16);
+    let su = r#", "rope_scaling": {"type": "su"}"#;
+    assert_eq!(
+        with("phi3small", su),
+        "phi3small: how its code scales is not known here"
+    );
+    let shrunk = r#", "rope_scaling": {"rope_type": "longrope", "original_max_position_embeddings": 2048,
+        "short_factor": [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1], "long_factor": [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]}"#;
+    let text = with("minicpm", shrunk);
+    assert!(
+        text.contains("length") || text.contains("max_position_embeddings must be"),
+        "{text}"
+    );
+    assert_eq!(
+        with(
+            "internlm",
+            r#", "rotary": {"base": 10000, "type": "linear"}"#
+        ),
+        "rotary is \"linear\", but must be of the type origin or dynamic"
+    );
+}

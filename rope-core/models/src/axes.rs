@@ -1,7 +1,7 @@
 //! How a model arranges its frequencies: which one of a set of base frequencies each pair takes, and which axis of the
 //! positions drives it. Read from the `recomposition_frequencies` of each class.
 
-use crate::error::{Result, missing};
+use crate::error::{Result, missing, must_be};
 use crate::json::{Object, counts, given, invalid};
 use crate::types::AxesOf;
 use alloc::vec::Vec;
@@ -49,6 +49,16 @@ impl Arrangement {
                 Self::Known(Axes::vision(rotary_dim))
             }
             AxesOf::Three => Self::Known(Axes::per_axis([pairs / 3; 3])),
+            AxesOf::Flux => match rotary_dim {
+                128 => Self::Known(Axes::per_axis([8, 28, 28])),
+                _ => {
+                    return Err(must_be(
+                        "attention_head_dim",
+                        "128, as its axes have channels",
+                    ));
+                }
+            },
+            AxesOf::Wan => Self::Known(Axes::wan(rotary_dim)),
             AxesOf::MropeInterleaved(default) => {
                 let sections = sections(rope, default)?;
                 Self::given(rotary_dim, 3, pairs, &|pair| match pair % 3 {

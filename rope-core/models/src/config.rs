@@ -13,7 +13,9 @@ use crate::json::{Object, Value};
 use crate::model::Model;
 use crate::nearest::sort_nearest;
 use crate::reading::Reading;
-use crate::types::{Row, Type, model_type, nearest_type, otherwise, parts, row_of, stem};
+use crate::types::{
+    Row, Type, alike, instead, model_type, otherwise, parts, row_of, stem, text_part,
+};
 use crate::words;
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString};
@@ -87,7 +89,8 @@ impl Config {
     }
 
     /// The part of a composite model that is meant: `vision_config`, say, or `thinker_config.text_config` for one
-    /// within another. Without it a file that has a `text_config` is read there.
+    /// within another. Without it a file that has a `text_config` is read there, or where its class has the text
+    /// model.
     #[must_use]
     pub fn with_part(self, key: &str) -> Self {
         Self {
@@ -222,15 +225,12 @@ impl Config {
         };
         let Some(path) = &self.part else {
             // A type without parts reads the whole file.
-            let root = self
-                .root
-                .get("model_type")
-                .and_then(Value::as_str)
-                .and_then(model_type);
-            let whole = matches!(root, Some((_, Type::Rotating(_) | Type::Still)));
-            if let (Some(Value::Object(_)), false) = (self.root.get(TEXT), whole) {
-                place.parts.push(TEXT);
-            }
+            let name = own_type(&self.root);
+            let found = name.and_then(model_type);
+            let whole = matches!(found, Some((_, Type::Rotating(_) | Type::Still)));
+            let mut texts = [TEXT].into_iter().chain(name.and_then(text_part));
+            let is_there = |key: &&str| matches!(self.root.get(key), Some(Value::Object(_)));
+            place.parts.extend(texts.find(is_there).filter(|_| !whole));
             return Ok(place);
         };
         let mut rest = path.as_str();
@@ -317,8 +317,11 @@ impl Config {
         let (mut name, mut found) = model_type(&name).ok_or_else(|| Error::Unknown {
             key: "model_type".into(),
             value: beginning(&name),
-            known: nearest_type(&name),
+            known: alike(&name),
         })?;
+        if let Some(other) = instead(name, object) {
+            (name, found) = model_type(other).ok_or_else(|| missing("model_type"))?;
+        }
         // Composite models whose text model lies flat in the file.
         if let Type::Composite(Some(text)) = found
             && self.part.is_none()

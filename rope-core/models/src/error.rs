@@ -125,16 +125,14 @@ errors! { f =>
         key: Cow<'static, str>,
         /// The beginning of its value.
         value: String,
-        /// The values that are known, if they are few; of `model_type`, `general.architecture` and the keys of GGUF
-        /// files the nearest one, if one is near.
+        /// The values that are known, if they are few; of `model_type` the one by whose rules such files can be read, if
+        /// the code of both was compared; of the keys of GGUF files the nearest one, if one is near.
         known: &'static str,
     } => {
         write!(f, "{key} is {value:?}, which is not known here")?;
         match (*known, &**key) {
             ("", _) => {}
-            (nearest, "model_type" | "general.architecture") => {
-                write!(f, "; the nearest that is known is {nearest:?}")?;
-            }
+            (alike, "model_type") => write!(f, "; it rotates as {alike:?} does")?,
             (nearest, GGUF_KEY) => {
                 let (architecture, _) = value.split_once('.').unwrap_or_default();
                 write!(f, "; the nearest that is known is \"{architecture}.{nearest}\"")?;

@@ -541,7 +541,7 @@ impl<'a> Gguf<'a> {
         let (name, row) = found.ok_or_else(|| Error::Unknown {
             key: "general.architecture".into(),
             value: beginning(self.architecture),
-            known: nearest(self.architecture, ROWS.iter().map(|(name, _)| *name)),
+            known: "",
         })?;
         if let Rope::Refused(what) = row.rope {
             return Err(unsupported(name, what));

@@ -51,6 +51,11 @@ impl Parameters {
                 ignore(old_name, own(old));
                 values = Object::new();
             }
+            Form::Rotary => {
+                ignore(new_name, own(new));
+                ignore(old_name, own(old));
+                values = of_rotary(config)?;
+            }
             Form::New => ignore(old_name, own(old)),
             Form::Older(_) | Form::OlderAllScaled(_) => {
                 older(&mut values, old, row.parameters, notes);
@@ -95,7 +100,7 @@ impl Parameters {
         }
         let by_layer = !matches!(
             row.parameters,
-            Form::Flat | Form::FlatOr(_) | Form::New | Form::ThetaOnly
+            Form::Flat | Form::FlatOr(_) | Form::New | Form::ThetaOnly | Form::Rotary
         );
         let parameters = Self {
             values,
@@ -181,6 +186,38 @@ impl Parameters {
 pub(crate) const FULL: &str = "full_attention";
 pub(crate) const SLIDING: &str = "sliding_attention";
 pub(crate) const INDEXED: &str = "indexed_attention";
+
+/// The first InternLM's object `rotary`, in the words of today. Its older files have none, and their code scales
+/// nothing.
+#[inline(never)]
+fn of_rotary(config: &Object) -> Result<Object> {
+    let key = "rotary";
+    let mut made = Object::new();
+    let Some(own) = object(config, key)? else {
+        return Ok(made);
+    };
+    for (name, value) in own.iter() {
+        let (name, value) = match (name, value.as_str()) {
+            ("base", _) => ("rope_theta", value.clone()),
+            ("scaling_factor", _) => ("factor", value.clone()),
+            ("type", Some("origin")) => ("rope_type", Value::Text("default".into())),
+            ("type", Some("dynamic")) => ("rope_type", value.clone()),
+            ("type", _) => return Err(invalid(key, value, "of the type origin or dynamic")),
+            _ => {
+                return Err(invalid(
+                    key,
+                    value,
+                    "with base, type and scaling_factor alone",
+                ));
+            }
+        };
+        made.insert(name, value);
+    }
+    if rope_type(&made)? == "dynamic" {
+        made.insert_missing("factor", Value::Number(1.0));
+    }
+    Ok(made)
+}
 
 /// Step 3.5's: the file's objects by type of layers, if there are all of them, and `true`; or what its lists have for
 /// the first layer of each type.

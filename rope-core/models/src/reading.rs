@@ -2,7 +2,7 @@
 
 use crate::config::{Place, TEXT};
 use crate::error::{
-    Error, Refusal, Result, beginning, missing, out_of_range, positive, still, unsupported,
+    Error, Refusal, Result, beginning, missing, must_be, out_of_range, positive, still, unsupported,
 };
 use crate::ignored::Notes;
 use crate::json::{Object, Value, count, flag, given, invalid, length, number, numbers, object};
@@ -70,6 +70,10 @@ impl<'c> Reading<'c> {
             }
             Condition::IfTrue(key) => flag(config, key.name())? == Some(true),
             Condition::Unless(key) => flag(config, key.name())? != Some(true),
+            Condition::Baichuan => {
+                given(config, "max_position_embeddings").is_some()
+                    && count(config, "num_attention_heads")? != Some(40)
+            }
             Condition::UnlessFalse(key) => flag(config, key.name())? != Some(false),
         };
         if !rotates {
@@ -186,6 +190,11 @@ impl<'c> Reading<'c> {
                     return Ok(None);
                 }
             }
+            // Without an attention there is nothing to rotate; all others rotate alike.
+            Rotates::Blocks => match layer {
+                Some((index, _)) if !self.block_attends(index)? => return Ok(None),
+                _ => {}
+            },
             _ => {}
         }
         if let Some(key) = self.row.scaled_layers
@@ -206,6 +215,23 @@ impl<'c> Reading<'c> {
             base,
             unscaled,
         }))
+    }
+
+    /// Whether the attention of a block of DeciLM's is one, and neither left out nor a matrix.
+    fn block_attends(&self, index: usize) -> Result<bool> {
+        let key = "block_configs";
+        let list = given(self.config, key).ok_or_else(|| missing(key))?;
+        let refused = || invalid(key, list, "a list of objects, each with an attention");
+        let list = list.as_array().ok_or_else(refused)?;
+        let block = list
+            .get(index)
+            .ok_or_else(|| count_of(key, list.len(), index + 1))?;
+        let attention = block
+            .as_object()
+            .and_then(|own| own.get("attention")?.as_object());
+        let attention = attention.ok_or_else(refused)?;
+        let is = |key| Ok::<bool, Refusal>(flag(attention, key)? == Some(true));
+        Ok(!is("no_op")? && !is("replace_with_linear")?)
     }
 
     /// Whether a layer of Cohere's is dense, and all dense ones rotate.
@@ -247,6 +273,7 @@ impl<'c> Reading<'c> {
             Rotates::Sliding,
             Rotates::SlidingOrAll,
             Rotates::Parametrized,
+            Rotates::Blocks,
         ];
         !by_type.contains(&self.row.rotates)
             || self.row.scaled_layers.is_some()
@@ -340,6 +367,11 @@ impl<'c> Reading<'c> {
             Name::Or(key) | Name::Only(key) => (key.name(), 1),
             Name::Twice(key) => (key.name(), 2),
             Name::Absent => return Ok(None),
+            Name::Sum(one, other) => {
+                let one = count(self.config, one.name())?;
+                let other = count(self.config, other.name())?;
+                return Ok(one.zip(other).map(|(one, other)| one.saturating_add(other)));
+            }
         };
         let usual = match name {
             Name::Only(_) => other,
@@ -659,6 +691,14 @@ impl<'c> Reading<'c> {
         let inside = "rope_theta";
         let (found, default) = match base {
             Base::Or(base) => (self.inside_or_beside(rope, inside, inside)?, base),
+            Base::OrWithin(base, most) => {
+                let found = self.inside_or_beside(rope, inside, inside)?;
+                // Code of a longer context has a base of its own.
+                match found.is_some() || self.context()? <= most.into() {
+                    true => (found, base),
+                    false => return Err(missing(inside)),
+                }
+            }
             Base::KeyOr(key, base) => (self.inside_or_beside(rope, inside, key.name())?, base),
             Base::InsideOr(base) => (number(rope, inside)?, base),
             Base::Inside => return number(rope, inside)?.ok_or_else(|| missing(inside)),
@@ -689,14 +729,24 @@ impl<'c> Reading<'c> {
         let scaling_name = match (own_type, row.rope_types) {
             _ if layer.unscaled => "default",
             ("axial", RopeTypes::Images) | ("mrope", RopeTypes::Mrope) => "default",
-            ("su" | "yarn", RopeTypes::LongRope(_)) => "longrope",
+            ("su" | "yarn", RopeTypes::LongRope(_) | RopeTypes::SuOrYarn(_)) => "longrope",
             ("deepseek_yarn", RopeTypes::DeepseekYarn) => "yarn",
             ("xdrope", _) if row.axes == AxesOf::ChannelSections => match number(rope, "alpha")? {
                 Some(alpha) if alpha != 0.0 => "alpha",
                 _ => "dynamic",
             },
-            ("dynamic", RopeTypes::Alpha) if number(rope, "alpha")?.is_some_and(|a| a != 0.0) => {
+            ("dynamic", RopeTypes::Alpha | RopeTypes::AlphaAlone)
+                if number(rope, "alpha")?.is_some_and(|a| a != 0.0) =>
+            {
                 "alpha"
+            }
+            (other, RopeTypes::Unscaled) if other != "default" => {
+                return Err(self.unsupported("how its code scales is not known here"));
+            }
+            (_, RopeTypes::AlphaAlone) => {
+                return Err(
+                    self.unsupported("its code rounds frequencies without an alpha to bf16")
+                );
             }
             (_, RopeTypes::GrowingAlpha) => match flag(self.config, "use_dynamic_ntk")? {
                 Some(false) => "default",
@@ -707,11 +757,16 @@ impl<'c> Reading<'c> {
         let scaled = scaling_name != "default";
         let known = match row.rope_types {
             RopeTypes::Images | RopeTypes::Default => !scaled,
-            RopeTypes::LongRope(_) | RopeTypes::PhiMoe => !scaled || scaling_name == "longrope",
+            RopeTypes::LongRope(_) | RopeTypes::SuOrYarn(_) | RopeTypes::PhiMoe => {
+                !scaled || scaling_name == "longrope"
+            }
             RopeTypes::Older => words::has("default linear dynamic", scaling_name),
+            RopeTypes::MiniCpm => words::has("default linear dynamic longrope", scaling_name),
             RopeTypes::Usual
             | RopeTypes::Mrope
             | RopeTypes::Alpha
+            | RopeTypes::AlphaAlone
+            | RopeTypes::Unscaled
             | RopeTypes::DeepseekYarn
             | RopeTypes::GrowingAlpha => true,
         };
@@ -877,9 +932,14 @@ impl<'c> Reading<'c> {
         length: u64,
         lists: &'l (Vec<f64>, Vec<f64>),
     ) -> Result<Scaling<'l>> {
-        let original_context = self.original(rope)?;
-        let mut attention_factor = number(rope, "attention_factor")?;
         let (short_factor, mut long_factor) = (&lists.0[..], &lists.1[..]);
+        let original_context = self.original(rope)?;
+        let length = match self.row.rope_types {
+            // The class makes its table for the whole context, and another one only for a longer sequence.
+            RopeTypes::MiniCpm => length.max(self.context()?),
+            _ => length,
+        };
+        let mut attention_factor = number(rope, "attention_factor")?;
         if self.row.rope_types == RopeTypes::PhiMoe {
             // The class has a factor for each list, and takes the short list whatever the length.
             let key = match length > original_context {
@@ -889,12 +949,28 @@ impl<'c> Reading<'c> {
             attention_factor = Some(number(rope, key)?.ok_or_else(|| missing(key))?);
             long_factor = short_factor;
         }
+        let factor = self.stretch(rope)?;
+        match self.row.rope_types {
+            RopeTypes::SuOrYarn(_) if rope_type(rope)? == "yarn" => {
+                let yarn = Scaling::Yarn(Yarn::new(factor, original_context));
+                let yarn = Frequencies::new(2, 10_000.0, &yarn)?;
+                attention_factor = attention_factor.or(Some(yarn.attention_factor()));
+            }
+            // Its formula has no bound below 1.
+            RopeTypes::MiniCpm if factor < 1.0 => {
+                return Err(must_be(
+                    "max_position_embeddings",
+                    "at least the original one",
+                ));
+            }
+            _ => {}
+        }
         Ok(Scaling::LongRope(LongRope {
             short_factor,
             long_factor,
             original_context,
             length,
-            factor: self.stretch(rope)?,
+            factor,
             attention_factor,
         }))
     }
@@ -939,7 +1015,7 @@ impl<'c> Reading<'c> {
     fn original(&self, rope: &Object) -> Result<u64> {
         let key = "original_max_position_embeddings";
         let default = match self.row.rope_types {
-            RopeTypes::LongRope(original) => Some(original.into()),
+            RopeTypes::LongRope(original) | RopeTypes::SuOrYarn(original) => Some(original.into()),
             _ => None,
         };
         let beside = match self.parameters.by_layer {
@@ -1121,7 +1197,10 @@ impl<'c> Reading<'c> {
                 let list = value.as_array().unwrap_or_default();
                 list.iter().all(|own| own.as_f64() == Some(facts.base))
             } else if is("attn_rotary_emb rotary_dim qk_rope_head_dim") {
-                value.is_null() || number == Some(facts.rotary_dim as f64)
+                // A part of 0 channels is no latent attention.
+                value.is_null()
+                    || number == Some(facts.rotary_dim as f64)
+                    || key == "qk_rope_head_dim" && number == Some(0.0)
             } else if is("global_head_dim kv_channels head_dim") {
                 value.is_null() || number == Some(facts.head_dim as f64)
             } else if is(PARTS) {
@@ -1146,7 +1225,7 @@ impl<'c> Reading<'c> {
                 }
             } else if is("use_mrope") {
                 value.is_null() || value.as_bool() == Some(self.row.axes.has_sections())
-            } else if is("rope_ratio") {
+            } else if is("rope_ratio rope_position_scale") {
                 value.is_null() || number == Some(1.0)
             } else if is("no_rope_layers") {
                 // A list of ones: each layer rotates.
@@ -1226,15 +1305,15 @@ impl<'c> Reading<'c> {
         }
         let theta = match row.parameters {
             Form::FirstLayers | Form::Compressed | Form::ByLayerTypeFilled(_) => true,
-            _ => matches!(row.base, Base::Or(_)),
+            _ => matches!(row.base, Base::Or(_) | Base::OrWithin(..)),
         };
         for (condition, keys) in [
             (
-                !matches!(row.parameters, Form::ThetaOnly | Form::New),
+                !matches!(row.parameters, Form::ThetaOnly | Form::New | Form::Rotary),
                 "rope_scaling",
             ),
             (
-                !matches!(row.parameters, Form::ThetaOnly),
+                !matches!(row.parameters, Form::ThetaOnly | Form::Rotary),
                 "rope_parameters",
             ),
             (theta, "rope_theta"),
@@ -1248,6 +1327,7 @@ impl<'c> Reading<'c> {
                 matches!(row.rotates, Rotates::ExceptEvery(_)),
                 "no_rope_layers no_rope_layer_interval",
             ),
+            (matches!(row.parameters, Form::Rotary), "rotary"),
             (matches!(row.head, Head::Global(..)), "global_head_dim"),
             (
                 matches!(row.parameters, Form::Compressed),

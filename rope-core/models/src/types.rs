@@ -5,7 +5,7 @@
 //! neither is refused by name.
 
 use crate::error::{Result, still, unsupported};
-use crate::nearest::nearest;
+use crate::json::{Object, Value};
 
 mod columns;
 mod others;
@@ -48,13 +48,29 @@ pub(crate) fn model_type(name: &str) -> Option<(&'static str, Type)> {
     Some((of(others::STILL)?, Type::Still))
 }
 
-/// The known name that is nearest to one that is not, for a refusal.
+/// The known type that rotates alike, for a refusal: only where the code of both was compared.
 #[cold]
-pub(crate) fn nearest_type(name: &str) -> &'static str {
-    let refused = others::REFUSED.iter().map(|(name, _)| *name);
-    let others = [others::COMPOSITES, others::STILL];
-    let others = others.into_iter().flat_map(str::split_ascii_whitespace);
-    nearest(name, rows::names().chain(refused).chain(others))
+pub(crate) fn alike(name: &str) -> &'static str {
+    let found = others::ALIKE.iter().find(|(own, _)| *own == name);
+    found.map_or("", |(_, alike)| alike)
+}
+
+/// The key of a composite's text model, where it is not `text_config`.
+pub(crate) fn text_part(composite: &str) -> Option<&'static str> {
+    let found = others::TEXTS.iter().find(|(own, _)| *own == composite);
+    found.map(|(_, key)| *key)
+}
+
+/// The type by whose class the file is read, where that depends on what it says.
+pub(crate) fn instead(name: &str, config: &Object) -> Option<&'static str> {
+    let says = |key, wanted: f64| match config.get(key) {
+        Some(Value::Bool(own)) => f64::from(u8::from(*own)) == wanted,
+        own => own.and_then(Value::as_f64) == Some(wanted),
+    };
+    let found = others::INSTEAD
+        .iter()
+        .find(|(own, key, value, _)| *own == name && says(key, *value));
+    found.map(|(.., other)| *other)
 }
 
 /// The name of a part without what names of parts end with.
@@ -128,6 +144,22 @@ mod tests {
         assert!(all.len() > 800, "{}", all.len());
         all.sort_unstable();
         assert!(all.windows(2).all(|pair| pair[0] != pair[1]));
+        for name in names(others::OWN_CODE) {
+            assert!(model_type(name).is_some(), "{name}");
+        }
+        for (composite, _) in others::TEXTS {
+            let found = model_type(composite).map(|(_, found)| found);
+            assert!(matches!(found, Some(Type::Composite(_))), "{composite}");
+        }
+        for (name, _, _, other) in others::INSTEAD {
+            for name in [name, other] {
+                assert!(model_type(name).is_some(), "{name}");
+            }
+        }
+        for (name, alike) in others::ALIKE {
+            assert!(model_type(name).is_none(), "{name}");
+            assert!(rows::named(alike).is_some(), "{alike}");
+        }
         for (composite, text) in others::FLAT {
             let found = model_type(composite).map(|(_, found)| found);
             assert!(
@@ -209,15 +241,17 @@ mod tests {
 
     fn lists() -> String {
         let mut text = format!(
-            "`Config` knows the model types of transformers 5.24.0, and five whose files bring their own code \
-             (`chatglm`,\n`internlm2`, `kimi_k2`, `minimax_text_01`, `qwen`), by what that code does, layer by layer:\n\
-             {} that rotate, {} that rotate in a way that it refuses by name, {} that do not rotate, and {} \
-             composites of\nparts. Another type is refused.\n\n\
+            "`Config` knows the model types of transformers 5.24.0, and {} whose files bring their own code. It answers \
+             by what that\ncode does, layer by layer. {} types rotate, {} rotate in a way that is refused by name, {} do \
+             not rotate, and {} are\ncomposites of parts. Another type is refused.\n\n\
+             | types whose files bring their own code |\n|---|\n| {} |\n\n\
              | pairs | model types |\n|---|---|\n",
+            names(others::OWN_CODE).len(),
             rows::names().count(),
             others::REFUSED.len(),
             names(others::STILL).len(),
             names(others::COMPOSITES).len(),
+            list(&names(others::OWN_CODE)),
         );
         for (kinds, said) in [
             (&[Pairs::Half][..], "half"),

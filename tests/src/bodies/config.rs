@@ -235,7 +235,7 @@ const OBEYED: [&str; 14] = [
 
 const PARTS: [&str; 4] = ["text_config", "vision_config", "thinker_config", "none"];
 
-const MODELS: [&str; 34] = [
+const MODELS: [&str; 41] = [
     "llama",
     "nanochat",
     "deepseek_v4",
@@ -269,6 +269,13 @@ const MODELS: [&str; 34] = [
     "cohere",
     "modernbert",
     "dinov3_vit",
+    "flux",
+    "hunyuan",
+    "internlm",
+    "minicpm",
+    "nemotron-nas",
+    "phi3_v",
+    "xverse",
     "none such",
 ];
 

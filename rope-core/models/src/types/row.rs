@@ -28,11 +28,12 @@ macro_rules! names {
 names! {
     /// The keys of files that rows name.
     Key:
-    alibi attn_layer_indices attn_type_list cross_attention_layers decoder_num_attention_heads decoder_num_hidden_layers depth d_model
-    embed_dim full_attention_interval full_attn_idxs global_attn_every_n_layers global_rope_theta heads kv_channels
-    layer_group_size layer_norm_eps layer_rope_theta layers local_rope_theta max_seq_len model_max_length n_embd n_head
-    n_heads n_layer n_layers norm_eps num_heads num_layers partial_rotary_factor position_embedding_type
-    qk_layernorm qk_norm_type qk_rope_head_dim rms_norm_eps rope_local_base_freq rope_ratio rope_scaling_layers
+    alibi attention_head_dim attention_layer_norm attn_layer_indices attn_type_list cross_attention_layers d_model
+    decoder_num_attention_heads decoder_num_hidden_layers depth dim embed_dim eps flash_rotary full_attention_interval
+    full_attn_idxs global_attn_every_n_layers global_rope_theta heads kv_channels layer_group_size layer_norm_eps
+    layer_rope_theta layers local_rope_theta max_seq_len model_max_length n_embd n_head n_heads n_layer n_layers
+    norm_eps num_heads num_layers num_single_layers partial_rotary_factor position_embedding_type qk_layernorm
+    qk_norm_type qk_rope_head_dim rms_norm_eps rope_embedding_base rope_local_base_freq rope_ratio rope_scaling_layers
     rotary_dim rotary_emb_base rotary_pct rotary_value seq_length sliding_window_pattern swa_rope_theta use_mem_rope
     use_qk_norm use_rotary_embedding width
 }
@@ -198,6 +199,8 @@ pub(crate) enum Name {
     Only(Key),
     /// Twice what this one says: of layers that have two attentions each.
     Twice(Key),
+    /// The sum of these: of two kinds of layers, one after the other.
+    Sum(Key, Key),
     /// None: the class has no such number.
     Absent,
 }
@@ -299,6 +302,8 @@ pub(crate) enum Values {
 pub(crate) enum Base {
     /// `rope_theta` of the parameters or beside them, or this.
     Or(u32),
+    /// The same, but the second only in files whose context is at most so long.
+    OrWithin(u32, u16),
     /// `rope_theta` of the parameters, or this key, or this number.
     KeyOr(Key, u32),
     /// `rope_theta` of the parameters, or this.
@@ -339,6 +344,8 @@ pub(crate) enum Form {
     New,
     /// The key `rope_theta` alone.
     ThetaOnly,
+    /// The object `rotary` of the first InternLM, or none.
+    Rotary,
 }
 
 /// The parameters of two types of layers.
@@ -417,6 +424,15 @@ pub(crate) enum RopeTypes {
     DeepseekYarn,
     /// `default`, `linear` and `dynamic` alone.
     Older,
+    /// The same and `longrope`, whose list is chosen by the context if that is longer than the sequence.
+    MiniCpm,
+    /// `default` and `longrope`, also called `su`; `yarn` is `longrope` with YaRN's attention factor. The original
+    /// context of a file that has none.
+    SuOrYarn(u16),
+    /// `default` alone; how the class scales is not known here.
+    Unscaled,
+    /// `dynamic` with an alpha alone: without one the class rounds its frequencies to bf16.
+    AlphaAlone,
     /// `default`; unless `use_dynamic_ntk` is false, NTK by an alpha that grows with the length.
     GrowingAlpha,
     /// `default` and `longrope` with `short_mscale` and `long_mscale`, by the short list whatever the length (a defect
@@ -436,6 +452,10 @@ pub(crate) enum AxesOf {
     Pixtral,
     /// Each axis a third of the channels.
     Three,
+    /// FLUX: 16 channels for the place in a list of images, and 56 each for row and column.
+    Flux,
+    /// WAN: time, row and column.
+    Wan,
     RowsAndColumns,
     ColumnsFirst,
     ColumnsAndRows,
@@ -525,6 +545,8 @@ pub(crate) enum Rotates {
     Nonzero(Key),
     /// All but those that this key lists, or these.
     Except(Key, LayerRun),
+    /// Those whose `block_configs` has an attention.
+    Blocks,
 }
 
 /// Some layers: the first, and every so many from it on.
@@ -552,6 +574,8 @@ pub(crate) enum Condition {
     IfTrue(Key),
     /// Those in which this key is not true.
     Unless(Key),
+    /// Baichuan's of 7B, which alone have `max_position_embeddings`; those of 13B, of 40 heads, have ALiBi.
+    Baichuan,
     /// Those in which this key is not false.
     UnlessFalse(Key),
 }

@@ -3,8 +3,8 @@
 //!
 //! A row is `"model_type" = BASE { what differs from it };`. The fields, their values and the bases are explained in
 //! `row.rs`. A type of another project that transformers reads by a class of its own has that class's row.
-//! Five types are not transformers': their files name code that lies beside them (`auto_map`), which their rows are of.
-//! They are `chatglm` (ChatGLM 2 and 3, GLM-4), `internlm2`, `kimi_k2`, `minimax_text_01` and `qwen` (the first Qwen).
+//! Some types are not transformers': their files name code that lies beside them (`auto_map`), which their rows are of
+//! (`others::OWN_CODE`). `tests/golden/published/README.md` says where that code was read.
 //!
 //! # Types that surprise
 //!
@@ -13,7 +13,8 @@
 //! `ministral3` and `mistral4` scale queries by position besides, `muse_glimmer_text` and `muse_spark_text` multiply
 //! them by a number after the norm, `timesfm2_5` by learned factors. `deepseek_v4` rounds r for queries, and `zaya`
 //! divides by a norm that is not below a bound. Llama 4's vision tower counts rows and columns from 1, and its axis 0
-//! is the column.
+//! is the column. `xverse` is code of several versions, of which some change the base beyond the file's context: what
+//! is here is the rotation within it. `internlm` has a later version that does so too, in files with `rotary`.
 
 use super::row::LayerType::*;
 use super::row::LayerTypes::Rules;
@@ -89,6 +90,13 @@ rows! {
     "aria_text" = HALF;
     "axk1" = DEEPSEEK { pairs: Pairs::InterleavedToHalfOrHalf };
     "axk2" = DEEPSEEK { head: latent(64, 32), layers: Rules(&[(indexed_attention, Always)]) };
+    "baichuan" = HALF {
+        head: Head::Quotient,
+        base: Base::Fixed(10_000),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        condition: Condition::Baichuan,
+    };
     "bailing_hybrid" = DEEPSEEK {
         context: Name::Or(Key::model_max_length),
         base: Base::Or(6_000_000),
@@ -203,6 +211,7 @@ rows! {
         context: Name::Or(Key::max_seq_len),
         head: Head::Quotient,
     };
+    "deepseek" = HALF { head: Head::Quotient, rope_types: RopeTypes::Older };
     "deepseek_ocr2_encoder" = HALF;
     "deepseek_ocr2_text" = HALF { head: Head::Quotient };
     "deepseek_v2" = DEEPSEEK { pairs: Pairs::Interleaved };
@@ -222,6 +231,7 @@ rows! {
         ]),
         norm: Some(norm(Formula::Other, 0.0)),
     };
+    "deepseek_vl_v2_language" = DEEPSEEK;
     "dia_decoder" = HALF { head: Head::Or(128) };
     "dia_encoder" = HALF { head: Head::Or(128) };
     "diffllama" = HALF;
@@ -325,6 +335,16 @@ rows! {
         ]),
         rotates: Rotates::Sliding,
         norm: Some(norm(Formula::Olmo2, 1e-6)),
+    };
+    "flux" = INTERLEAVED {
+        head: Head::KeyOr(Key::attention_head_dim, 128),
+        depth: Name::Sum(Key::num_layers, Key::num_single_layers),
+        context: Name::Absent,
+        base: Base::Fixed(10_000),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        axes: AxesOf::Flux,
+        norm: Some(norm(Formula::Other, 0.0)),
     };
     "gemma" = HALF { head: Head::Or(256) };
     "gemma2" = HALF {
@@ -457,6 +477,15 @@ rows! {
         }),
     };
     "hrm_text" = HALF { head: Head::Or(128) };
+    "hunyuan" = HALF {
+        head: Head::Quotient,
+        rope_types: RopeTypes::AlphaAlone,
+        norm: Some(QkNorm {
+            after: true,
+            switch: Some((Key::use_qk_norm, false)),
+            ..norm(Formula::Llama, 1e-5)
+        }),
+    };
     "hunyuan_v1_dense" = HALF {
         head: Head::Given,
         rope_types: RopeTypes::Alpha,
@@ -488,6 +517,12 @@ rows! {
     "hyperclovax" = HALF;
     "idefics" = HALF { head: Head::Quotient };
     "inkling2_vision" = VISION { pairs: Pairs::Interleaved, axes: AxesOf::ColumnsFirst };
+    "internlm" = HALF {
+        head: Head::Quotient,
+        base: Base::InsideOr(10_000),
+        parameters: Form::Rotary,
+        rope_types: RopeTypes::Older,
+    };
     "internlm2" = HALF { head: Head::Quotient, rope_types: RopeTypes::Older };
     "internlm3" = HALF { head: Head::Or(128) };
     "iquestcoder" = HALF { head: Head::Or(128) };
@@ -595,6 +630,7 @@ rows! {
         ]),
         layers: Rules(&[(full_attention, First(1)), (full_attention, Every(6)), (sliding_attention, Always)]),
     };
+    "minicpm" = HALF { head: Head::Quotient, rope_types: RopeTypes::MiniCpm };
     "minicpm3" = HALF { head: latent(64, 32), softmax: true };
     "minimax" = HALF {
         base: Base::Or(1_000_000),
@@ -605,6 +641,11 @@ rows! {
         part: Part::Count(Key::rotary_dim, 1.0),
         base: Base::Or(5_000_000),
         norm: Some(QkNorm { reach: Reach::Row, ..norm(Formula::Llama, 1e-6) }),
+    };
+    "minimax_m3" = PARTIAL {
+        part: Part::Count(Key::rotary_dim, 1.0),
+        base: Base::Or(5_000_000),
+        norm: Some(norm(Formula::Other, 0.0)),
     };
     "minimax_m3_vl_text" = PARTIAL {
         head: Head::Or(128),
@@ -683,6 +724,17 @@ rows! {
         ]),
         ignores: Some(Key::position_embedding_type),
     };
+    "molmo" = HALF {
+        head: Head::Quotient,
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        norm: Some(QkNorm {
+            eps_key: Eps::Key(Key::layer_norm_eps),
+            reach: Reach::Row,
+            switch: Some((Key::attention_layer_norm, false)),
+            ..norm(Formula::Llama, 1e-5)
+        }),
+    };
     "molmo2_text" = HALF {
         head: Head::Or(128),
         scaled_layers: Some(Key::rope_scaling_layers),
@@ -732,6 +784,7 @@ rows! {
         norm: Some(QkNorm { after: true, ..norm(Formula::Llama4, 1e-6) }),
     };
     "nemotron" = PARTIAL { part: Part::Factor(Key::partial_rotary_factor, 0.5) };
+    "nemotron-nas" = HALF { head: Head::Quotient, rotates: Rotates::Blocks };
     "nemotron3_5_transcribe_asr_audio" = PARTIAL {
         parameters: Form::FlatOr(&partial(10_000.0, 0.5)),
         norm: Some(QkNorm { eps_key: Eps::Fixed, ..norm(Formula::LayerNorm, 1e-5) }),
@@ -776,6 +829,7 @@ rows! {
         base: Base::Or(150_000),
         parameters: Form::FlatOr(&GPT_OSS),
     };
+    "orion" = HALF { head: Head::Quotient, rope_types: RopeTypes::Older };
     "paddleocr_vl_text" = HALF {
         head: Head::Or(128),
         base: Base::Or(500_000),
@@ -816,8 +870,28 @@ rows! {
             ..norm(Formula::LayerNorm, 1e-5)
         }),
     };
+    "phi-msft" = HALF {
+        width: Name::Or(Key::n_embd),
+        heads: Name::Or(Key::n_head),
+        depth: Name::Or(Key::n_layer),
+        context: Name::Absent,
+        head: Head::Quotient,
+        part: Part::Channels(32),
+        window: Window::Part,
+        base: Base::Fixed(10_000),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        ignores: Some(Key::flash_rotary),
+    };
     "phi3" = PARTIAL { rope_types: RopeTypes::LongRope(4096) };
+    "phi3_v" = HALF { head: Head::Quotient, rope_types: RopeTypes::SuOrYarn(4096) };
+    "phi3small" = HALF {
+        head: Head::Quotient,
+        base: Base::KeyOr(Key::rope_embedding_base, 1_000_000),
+        rope_types: RopeTypes::Unscaled,
+    };
     "phi4_multimodal" = PARTIAL { rope_types: RopeTypes::LongRope(4096) };
+    "phi4mm" = PARTIAL { head: Head::Quotient, rope_types: RopeTypes::LongRope(4096) };
     "phimoe" = HALF { base: Base::Or(1_000_000), rope_types: RopeTypes::PhiMoe };
     "pixtral" = VISION { axes: AxesOf::Pixtral };
     "pocket_tts" = HALF;
@@ -1036,7 +1110,35 @@ rows! {
     };
     "voxtral_realtime_encoder" = HALF { head: Head::Or(64) };
     "voxtral_realtime_text" = HALF;
+    "wan" = INTERLEAVED {
+        width: Name::Only(Key::dim),
+        heads: Name::Only(Key::num_heads),
+        depth: Name::Only(Key::num_layers),
+        context: Name::Absent,
+        head: Head::Quotient,
+        base: Base::Fixed(10_000),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+        axes: AxesOf::Wan,
+        norm: Some(QkNorm {
+            eps_key: Eps::Key(Key::eps),
+            reach: Reach::Row,
+            ..norm(Formula::Llama, 1e-6)
+        }),
+    };
+    "xverse" = HALF {
+        head: Head::Quotient,
+        base: Base::OrWithin(10_000, 16384),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+    };
     "youtu" = DEEPSEEK { pairs: Pairs::InterleavedToHalfOrHalf };
+    "yuan" = HALF {
+        head: Head::Quotient,
+        base: Base::Fixed(10_000),
+        parameters: Form::ThetaOnly,
+        rope_types: RopeTypes::Default,
+    };
     "zamba2" = HALF {
         head: Head::TwiceQuotient,
         layers: Rules(&[(hybrid, In([6, 12, 18, 24, 30, 36, 42, 47, 51])), (linear_attention, Always)]),

@@ -1,0 +1,413 @@
+#!/usr/bin/env python3
+"""Cases of model types that are not transformers': what the code that their files name rotates, by its formulas.
+
+    python3 tests/golden/own_code.py            renews golden/published/own_code.jsonl
+    python3 tests/golden/own_code.py files PATH renews golden/published/files.jsonl from a list of published files with
+                                                the rotary modules of their classes, as transformers built them
+
+The functions below say in plain Python what each `modeling_*.py` does; published/README.md has where each was read.
+None reads the crate's table of types, whose test the cases are. A case has the words of models/types.jsonl.
+"""
+
+import json
+import math
+import pathlib
+import struct
+import sys
+
+PUBLISHED = pathlib.Path(__file__).parent / "published"
+
+
+def powers(dim, base):
+    return [base ** -(2 * pair / dim) for pair in range(dim // 2)]
+
+
+def grown(base, factor, length, context, dim):
+    """The base of dynamic NTK: the same up to the context."""
+    if length <= context:
+        return base
+    return base * (factor * length / context - (factor - 1)) ** (dim / (dim - 2))
+
+
+def rotation(inverse, head, dim=None, offset=0, pairing="half", output=None, attention=1.0, axes=None, softmax=1.0):
+    made = {
+        "rotary_dim": dim or head,
+        "pairing_in": pairing,
+        "pairing_out": output or pairing,
+        "direction": 1,
+        "head_dim": head,
+        "inv_freq_f32_hex": "".join(struct.pack(">f", own).hex() for own in inverse),
+    }
+    if offset:
+        made["offset"] = offset
+    if attention != 1.0:
+        made["attention_factor_f64"] = attention
+    if softmax != 1.0:
+        made["softmax_factor"] = softmax
+    if axes:
+        made["axes"] = axes
+    return made
+
+
+def width_over_heads(config):
+    return config["hidden_size"] // config["num_attention_heads"]
+
+
+def plain(config, length):
+    """Llama's: Yuan's, Baichuan-7B's and the first InternLM's code has the base 10000 and reads none."""
+    head = width_over_heads(config)
+    return rotation(powers(head, 10000.0), head)
+
+
+def baichuan(config, length):
+    # 13B's class reads model_max_length, and adds ALiBi.
+    return plain(config, length) if "max_position_embeddings" in config else None
+
+
+def by_theta(config, length):
+    head = width_over_heads(config)
+    return rotation(powers(head, config.get("rope_theta", 10000.0)), head)
+
+
+def older(config, length):
+    """Llama's code of 2023, with linear and dynamic scaling."""
+    head, base = width_over_heads(config), config.get("rope_theta", 10000.0)
+    scaling = config.get("rope_scaling") or {}
+    kind = scaling.get("type", scaling.get("rope_type"))
+    if kind == "dynamic":
+        base = grown(base, scaling["factor"], length, config["max_position_embeddings"], head)
+    divisor = scaling["factor"] if kind == "linear" else 1.0
+    return rotation([own / divisor for own in powers(head, base)], head)
+
+
+def minicpm(config, length):
+    scaling = config.get("rope_scaling") or {}
+    if scaling.get("rope_type", scaling.get("type")) != "longrope":
+        return older(config, length)
+    head, base, context = width_over_heads(config), config.get("rope_theta", 10000.0), config["max_position_embeddings"]
+    original = scaling["original_max_position_embeddings"]
+    # The table is made for the context first, and again for a sequence that is longer.
+    factors = scaling["long_factor" if max(length, context) > original else "short_factor"]
+    attention = math.sqrt(1 + math.log(context / original) / math.log(original))
+    inverse = [own / factor for own, factor in zip(powers(head, base), factors)]
+    return rotation(inverse, head, attention=attention)
+
+
+def phi3(config, length):
+    """Phi-3's: `su` and `longrope` are one; Phi-3-vision's `yarn` differs in its attention factor."""
+    head, base = width_over_heads(config), config.get("rope_theta", 10000.0)
+    dim = int(head * config.get("partial_rotary_factor", 1))
+    inverse, attention = powers(dim, base), 1.0
+    scaling = config.get("rope_scaling")
+    if scaling:
+        original = config.get("original_max_position_embeddings", 4096)
+        factors = scaling["long_factor" if length > original else "short_factor"]
+        inverse = [own / factor for own, factor in zip(inverse, factors)]
+        scale = config["max_position_embeddings"] / original
+        if scale > 1 and scaling["type"] == "yarn" and config["model_type"] == "phi3_v":
+            attention = 0.1 * math.log(scale) + 1
+        elif scale > 1:
+            attention = math.sqrt(1 + math.log(scale) / math.log(original))
+    return rotation(inverse, head, dim=dim, attention=attention)
+
+
+def minimax_m3(config, length):
+    return rotation(powers(config["rotary_dim"], config["rope_theta"]), config["head_dim"], dim=config["rotary_dim"])
+
+
+def phi3_small(config, length):
+    head = width_over_heads(config)
+    return rotation(powers(head, config.get("rope_embedding_base", 1000000.0)), head)
+
+
+def phi_msft(config, length):
+    head = config["n_embd"] // config["n_head"]
+    dim = min(config.get("rotary_dim", 32), head)
+    return rotation(powers(dim, 10000.0), head, dim=dim)
+
+
+def internlm(config, length):
+    own = config.get("rotary") or {"type": "origin", "base": 10000}
+    head, base = width_over_heads(config), float(own["base"])
+    if own["type"] == "dynamic":
+        base = grown(base, own.get("scaling_factor", 1.0), length, config["max_position_embeddings"], head)
+    return rotation(powers(head, base), head)
+
+
+def hunyuan(config, length):
+    head, alpha = width_over_heads(config), config["rope_scaling"]["alpha"]
+    return rotation(powers(head, config["rope_theta"] * alpha ** (head / (head - 2))), head)
+
+
+def llama3(config, length):
+    head, scaling = width_over_heads(config), config["rope_scaling"]
+    original, low, high = (
+        scaling[key] for key in ("original_max_position_embeddings", "low_freq_factor", "high_freq_factor")
+    )
+    made = []
+    for own in powers(head, config["rope_theta"]):
+        wave = 2 * math.pi / own
+        if wave < original / high:
+            made.append(own)
+        elif wave > original / low:
+            made.append(own / scaling["factor"])
+        else:
+            smooth = (original / wave - low) / (high - low)
+            made.append((1 - smooth) * own / scaling["factor"] + smooth * own)
+    return rotation(made, head)
+
+
+def deepseek_vl_v2(config, length):
+    if not config.get("use_mla", True):
+        return by_theta(config, length)
+    dim, rest = config.get("qk_rope_head_dim", 64), config.get("qk_nope_head_dim", 128)
+    inverse = powers(dim, config.get("rope_theta", 10000.0))
+    return rotation(inverse, rest + dim, dim=dim, offset=rest, pairing="interleaved", output="half")
+
+
+def windows(channels, head):
+    inverse = [own for width in channels for own in powers(width, 10000.0)]
+    axes = [axis for axis, width in enumerate(channels) for _ in range(width // 2)]
+    return rotation(inverse, head, pairing="interleaved", axes=axes)
+
+
+def flux(config, length):
+    return windows([16, 56, 56], config["attention_head_dim"])
+
+
+def wan(config, length):
+    head = config["dim"] // config["num_heads"]
+    side = 2 * (head // 6)
+    return windows([head - 2 * side, side, side], head)
+
+
+def f32(number):
+    return struct.pack(">f", number).hex()
+
+
+def norm(eps, reach, place):
+    weights = "per head" if reach == "row" else "shared"
+    return {
+        "formula": "LLAMA",
+        "eps": f32(eps),
+        "reach": reach,
+        "place": place,
+        "weights": weights,
+        "bias": False,
+        "values": False,
+    }
+
+
+def no_norm(config):
+    return {}
+
+
+def molmo_norm(config):
+    return norm(config.get("layer_norm_eps", 1e-5), "row", "before") if config.get("attention_layer_norm") else {}
+
+
+def hunyuan_norm(config):
+    return norm(config["rms_norm_eps"], "head", "after") if config.get("use_qk_norm") else {}
+
+
+def every_layer(config):
+    count = config.get("num_hidden_layers", config.get("n_layer", config.get("num_layers")))
+    return [0] * (count + config.get("num_single_layers", 0))
+
+
+def blocks(config):
+    own = [block["attention"] for block in config["block_configs"]]
+    # -1 is a layer without attention.
+    return [-1 if block["no_op"] or block["replace_with_linear"] else 0 for block in own]
+
+
+# Of each type: the part of the file that its text model is in, the rotation, the layers and the norm.
+TYPES = {
+    "baichuan": (None, baichuan, every_layer, no_norm),
+    "deepseek": (None, older, every_layer, no_norm),
+    "deepseek_vl_v2": ("language_config", deepseek_vl_v2, every_layer, no_norm),
+    "flux": (None, flux, every_layer, lambda config: {"formula": "other"}),
+    "hunyuan": (None, hunyuan, every_layer, hunyuan_norm),
+    "internlm": (None, internlm, every_layer, no_norm),
+    "internvl_chat": ("llm_config", phi3, every_layer, no_norm),
+    "llava_llama": ("llm_cfg", older, every_layer, no_norm),
+    "mimo": (None, by_theta, every_layer, no_norm),
+    "minicpm": (None, minicpm, every_layer, no_norm),
+    "minicpmo": (None, by_theta, every_layer, no_norm),
+    "minicpmv": (None, by_theta, every_layer, no_norm),
+    "minimax_m3": (None, minimax_m3, every_layer, lambda config: {"formula": "other"}),
+    "molmo": (None, by_theta, every_layer, molmo_norm),
+    "multi_modality": ("language_config", by_theta, every_layer, no_norm),
+    "nemotron-nas": (None, llama3, blocks, no_norm),
+    "orion": (None, older, every_layer, no_norm),
+    "phi-msft": (None, phi_msft, every_layer, no_norm),
+    "phi3_v": (None, phi3, every_layer, no_norm),
+    "phi3small": (None, phi3_small, every_layer, no_norm),
+    "phi4": (None, phi3, every_layer, no_norm),
+    "phi4mm": (None, phi3, every_layer, no_norm),
+    "wan": (None, wan, every_layer, lambda config: norm(config["eps"], "row", "before")),
+    "xverse": (None, by_theta, every_layer, no_norm),
+    "yuan": (None, plain, every_layer, no_norm),
+}
+
+SHAPE = {"hidden_size": 96, "num_attention_heads": 4, "num_hidden_layers": 3, "max_position_embeddings": 4096}
+LISTS = {"short_factor": [1 + pair / 8 for pair in range(12)], "long_factor": [2 + pair / 4 for pair in range(12)]}
+HALF_LISTS = {key: own[:6] for key, own in LISTS.items()}
+HALF = {"partial_rotary_factor": 0.5}
+LONGER = {"max_position_embeddings": 16384}
+LONGROPE = {"rope_type": "longrope", **LISTS, "original_max_position_embeddings": 4096}
+LATENT = {"num_attention_heads": 4, "qk_rope_head_dim": 16, "qk_nope_head_dim": 32}
+ATTENTION = {"n_heads_in_group": 2, "no_op": False, "replace_with_linear": False}
+
+
+def block(**own):
+    return {"attention": {**ATTENTION, **own}, "ffn": {"no_op": False}}
+
+
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 512,
+}
+
+# Of each type, a name, what is added to the shape (None takes a key away), and the length.
+FURTHER = [
+    ("baichuan", "7b", {}, 1),
+    ("baichuan", "13b", {"max_position_embeddings": None, "model_max_length": 4096}, 1),
+    ("deepseek", "plain", {"rope_theta": 50000.0}, 1),
+    ("deepseek", "linear", {"rope_scaling": {"type": "linear", "factor": 4.0}}, 1),
+    ("deepseek", "dynamic", {"rope_scaling": {"type": "dynamic", "factor": 4.0}}, 4096),
+    ("deepseek", "dynamic-grown", {"rope_scaling": {"type": "dynamic", "factor": 4.0}}, 10000),
+    (
+        "deepseek_vl_v2",
+        "latent",
+        {"language_config": {"model_type": "deepseek_v2", "num_hidden_layers": 2, "rope_theta": 5e4, **LATENT}},
+        1,
+    ),
+    ("hunyuan", "alpha", {"rope_theta": 1e4, "rope_scaling": {"type": "dynamic", "factor": 1.0, "alpha": 50.0}}, 1),
+    (
+        "hunyuan",
+        "alpha-norm",
+        {
+            "rope_theta": 1e4,
+            "rope_scaling": {"type": "dynamic", "factor": 1.0, "alpha": 50.0},
+            "use_qk_norm": True,
+            "rms_norm_eps": 1e-6,
+        },
+        1,
+    ),
+    ("internlm", "plain", {}, 1),
+    ("internlm", "origin", {"rotary": {"base": 50000, "type": "origin"}}, 9999),
+    ("internlm", "dynamic", {"rotary": {"base": 10000, "type": "dynamic"}}, 4096),
+    ("internlm", "dynamic-grown", {"rotary": {"base": 10000, "type": "dynamic", "scaling_factor": 2.0}}, 9000),
+    ("llava_llama", "flat", {"rope_theta": 5e4}, 1),
+    ("minicpm", "linear", {"rope_scaling": {"type": "linear", "factor": 2.0}}, 1),
+    ("minicpm", "dynamic-grown", {"rope_scaling": {"type": "dynamic", "factor": 4.0}}, 8192),
+    ("minicpm", "longrope", {"rope_scaling": LONGROPE}, 4096),
+    ("minicpm", "longrope-longer", {"rope_scaling": LONGROPE}, 4097),
+    ("minicpm", "longrope-context", {"rope_scaling": {**LONGROPE, "original_max_position_embeddings": 1024}}, 1),
+    ("minicpmo", "2.6", {"version": 2.6, "rope_theta": 1e6}, 1),
+    ("minicpmv", "4.0", {"version": 4.0}, 1),
+    ("minimax_m3", "part", {"head_dim": 32, "rotary_dim": 16, "partial_rotary_factor": 0.5, "rope_theta": 5e6}, 1),
+    ("molmo", "norm", {"attention_layer_norm": True, "layer_norm_eps": 1e-6, "rope_theta": 1e6}, 1),
+    (
+        "nemotron-nas",
+        "blocks",
+        {
+            "rope_theta": 500000.0,
+            "rope_scaling": LLAMA3,
+            "block_configs": [block(), block(no_op=True), block(replace_with_linear=True)],
+        },
+        1,
+    ),
+    ("orion", "plain", {"rope_theta": 10000.0, "rope_scaling": None}, 1),
+    ("orion", "linear", {"rope_scaling": {"type": "linear", "factor": 3.0}}, 1),
+    ("phi-msft", "whole", {"n_embd": 96, "n_head": 4, "n_layer": 2, "rotary_dim": 24, "flash_rotary": True}, 1),
+    ("phi3_v", "plain", {}, 1),
+    ("phi3_v", "su", {"rope_scaling": {"type": "su", **LISTS}, **LONGER}, 4096),
+    ("phi3_v", "su-longer", {"rope_scaling": {"type": "su", **LISTS}, **LONGER}, 4097),
+    ("phi3_v", "yarn", {"rope_scaling": {"type": "yarn", **LISTS}, **LONGER}, 4096),
+    ("phi3_v", "yarn-longer", {"rope_scaling": {"type": "yarn", **LISTS}, **LONGER}, 4097),
+    ("phi3small", "plain", {"rope_embedding_base": 1000000, "rope_position_scale": 1.0}, 1),
+    ("phi3small", "base", {"rope_embedding_base": 50000}, 1),
+    ("phi4mm", "half", {"rope_scaling": {"type": "longrope", **HALF_LISTS}, **LONGER, **HALF}, 9000),
+    ("phi4mm", "half-yarn", {"rope_scaling": {"type": "yarn", **HALF_LISTS}, **LONGER, **HALF}, 9000),
+    ("phi4mm", "plain", {}, 1),
+    ("xverse", "plain", {}, 1),
+    ("xverse", "theta", {"rope_theta": 500000.0}, 1),
+    ("yuan", "plain", {}, 1),
+]
+
+
+def case(config, length):
+    part, rotates, layers, norms = TYPES[config["model_type"]]
+    own = config.get(part, config)
+    found = rotates(own, length)
+    made = {"model_type": config["model_type"], "rotates": found is not None}
+    if length != 1:
+        made["length"] = length
+    if found:
+        made |= {"rotations": [found], "layers": layers(own), "norm": norms(own)}
+    return made
+
+
+def lines(of, path):
+    text = "".join(json.dumps(own, separators=(",", ":")) + "\n" for own in of)
+    path.write_text(text)
+
+
+def main():
+    cases = []
+    for line in (PUBLISHED / "files.jsonl").read_text().splitlines():
+        file = json.loads(line)
+        if file["config"]["model_type"] in TYPES:
+            cases.append({"file": file["file"], **case(file["config"], 1)})
+    for model_type, name, added, length in FURTHER:
+        shape = {} if {"n_embd", "language_config"} & set(added) else SHAPE
+        config = {"model_type": model_type, **shape, **added}
+        config = {key: value for key, value in config.items() if value is not None}
+        cases.append({"id": f"{model_type}/{name}", "config": config, **case(config, length)})
+    lines(cases, PUBLISHED / "own_code.jsonl")
+
+
+def condensed(module):
+    """Of each buffer of frequencies its first and last, their number, and the attention factor."""
+    made = {}
+    for name, buffer in module["bufs"].items():
+        values = buffer.get("v")
+        if not name.endswith("inv_freq") or not values:
+            continue
+        kind = name.removesuffix("inv_freq").removesuffix("_")
+        key = f"{kind}_attention_scaling" if kind else "attention_scaling"
+        made[kind] = [values[0], values[-1], len(values), module["attn"].get(key, 1.0)]
+    return made
+
+
+def files(path):
+    made = []
+    for line in pathlib.Path(path).read_text().splitlines():
+        file = json.loads(line)
+        truth, own = file["truth"], {"file": file["file"]}
+        if "rot" in truth:
+            own["rotates"] = {module["path"]: condensed(module) for module in truth["rot"]}
+            for module in truth["rot"]:
+                if module["class"] == "PhimoeRotaryEmbedding":
+                    # Each call has a factor of its own, which the module does not have before.
+                    own["rotates"][module["path"]] = {key: list[:3] + [None] for key, list in condensed(module).items()}
+            own["types"] = {key: part["model_type"] for key, part in truth["resolved"].items()}
+            text = file["config"].get("text_config", file["config"])
+            for key in ("types", "use_rope"):
+                of_layers = truth["layers"].get(key, [])
+                # Some lists have only the layers of one kind of module.
+                if len(of_layers) == text.get("num_hidden_layers"):
+                    own[f"layer_{key}"] = of_layers
+        # The last, as some have Python's Infinity, which is read by nobody else.
+        own["config"] = file["config"]
+        made.append(own)
+    lines(made, PUBLISHED / "files.jsonl")
+
+
+if __name__ == "__main__":
+    files(sys.argv[2]) if sys.argv[1:2] == ["files"] else main()
