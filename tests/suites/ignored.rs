@@ -167,7 +167,12 @@ fn keys_that_say_something_else_are_refused_unless_lenient() {
          (Config::lenient answers as the code does, Config::without leaves the key out)"
     );
     let missing = yarn.lenient().rotation();
-    assert_eq!(missing, Err(Error::Missing { key: "factor" }));
+    assert_eq!(
+        missing,
+        Err(Error::Missing {
+            key: "factor".into()
+        })
+    );
 }
 
 /// Of two values for one thing the class takes the one inside, the older name of a set, and the newer name of its type.
@@ -280,7 +285,7 @@ fn keys_of_the_rotation_for_one_layer_are_refused() {
                 matches!(
                     config.rotation(),
                     Err(Error::Invalid {
-                        key: "per_layer_config",
+                        key: "per_layer_config".into(),
                         ..
                     })
                 ),

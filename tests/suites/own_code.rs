@@ -386,7 +386,12 @@ fn xverse_has_a_base_within_its_context() {
         128,
         10_000.0,
     );
-    assert_eq!(with(262_144), Err(Error::Missing { key: "rope_theta" }));
+    assert_eq!(
+        with(262_144),
+        Err(Error::Missing {
+            key: "rope_theta".into()
+        })
+    );
 }
 
 /// Which class reads a MiniCPM-V file depends on its version.
